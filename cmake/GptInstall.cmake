@@ -1,0 +1,2 @@
+include(GNUInstallDirs)
+install(TARGETS gpt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

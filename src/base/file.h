@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace gpt {
+
+// Reads a whole regular file; throws Error when it is missing, unreadable or larger than max_bytes.
+std::string read_file(const std::string& path, uint64_t max_bytes = uint64_t{1} << 40);
+
+// Writes a file so that a crash leaves either the old or the new content: temporary name in the same
+// folder, fsync, rename, fsync of the folder. Throws Error (disk full, no permission) and removes the
+// temporary file; what was there before stays.
+void write_file_atomic(const std::string& path, std::string_view content);
+
+// A file being written with buffering; `finish` fsyncs and closes. Every error throws, naming the path.
+class FileWriter {
+ public:
+  explicit FileWriter(const std::string& path);
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  void finish();
+
+ private:
+  void flush();
+  std::string path_;
+  std::string buffer_;
+  int fd_ = -1;
+};
+
+void sync_directory(const std::string& path);
+void make_directories(const std::string& path);  // throws Error naming the path
+
+}  // namespace gpt

@@ -1,0 +1,37 @@
+#include "tensor/buffer.h"
+
+#include <sys/mman.h>
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace gpt {
+namespace {
+constexpr size_t kHugePage = size_t{2} << 20;
+}
+
+Buffer::Buffer(size_t bytes, const char* what) : size_(bytes) {
+  if (bytes == 0) return;
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) {
+    fail("not enough memory for {}: {:.1f} MiB refused; use a smaller model, batch or context", what,
+         static_cast<double>(bytes) / 0x1p20);
+  }
+  if (bytes >= 2 * kHugePage) madvise(p, bytes, MADV_HUGEPAGE);  // fewer TLB misses; a hint only
+  data_ = static_cast<std::byte*>(p);
+}
+
+Buffer::~Buffer() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
+
+Buffer::Buffer(Buffer&& other) noexcept { *this = std::move(other); }
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+}  // namespace gpt

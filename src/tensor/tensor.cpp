@@ -1,0 +1,54 @@
+#include "tensor/tensor.h"
+
+namespace gpt {
+
+int64_t checked_size(std::span<const int64_t> shape, const std::string& what) {
+  int64_t n = 1;
+  for (int64_t d : shape) {
+    if (d < 0 || __builtin_mul_overflow(n, d, &n)) {
+      fail("{}: the shape {} is not possible", what, shape_string(shape));
+    }
+  }
+  return n;
+}
+
+std::string shape_string(std::span<const int64_t> shape) {
+  std::string s = "[";
+  for (size_t i = 0; i < shape.size(); ++i) s += (i ? "," : "") + std::to_string(shape[i]);
+  return s + "]";
+}
+
+TensorView TensorView::columns(int64_t from, int64_t n) const {
+  TensorView v = *this;
+  v.data = static_cast<char*>(data) + from * static_cast<int64_t>(dtype_size(dtype));
+  v.rank = 2;
+  v.shape[0] = rows();
+  v.shape[1] = n;
+  return v;
+}
+
+TensorView TensorView::row_range(int64_t from, int64_t n) const {
+  TensorView v = *this;
+  v.data = static_cast<char*>(data) + from * ld * static_cast<int64_t>(dtype_size(dtype));
+  v.rank = 2;
+  v.shape[0] = n;
+  v.shape[1] = cols();
+  return v;
+}
+
+TensorView make_view(void* data, DType dtype, std::span<const int64_t> shape) {
+  GPT_ASSERT(shape.size() <= 4);
+  TensorView v;
+  v.data = data;
+  v.dtype = dtype;
+  v.rank = static_cast<int>(shape.size());
+  for (size_t i = 0; i < shape.size(); ++i) v.shape[i] = shape[i];
+  v.ld = v.cols();
+  return v;
+}
+
+TensorView make_view(void* data, DType dtype, std::initializer_list<int64_t> shape) {
+  return make_view(data, dtype, std::span<const int64_t>(shape.begin(), shape.size()));
+}
+
+}  // namespace gpt
