@@ -105,6 +105,11 @@ void Inference::prepare_rows(std::span<const Append> parts) {
   cache_rows_.clear();
   seqs_.clear();
   for (const Append& part : parts) {
+    for (int32_t id : part.ids) {  // before the cache grows
+      if (id < 0 || id >= model_.config.vocab_size) {
+        fail("token id {} is out of range: the model knows 0 to {}", id, model_.config.vocab_size - 1);
+      }
+    }
     const int64_t start = cache_.length(part.slot);
     const auto n = static_cast<int64_t>(part.ids.size());
     cache_.extend(part.slot, n);
@@ -114,9 +119,6 @@ void Inference::prepare_rows(std::span<const Append> parts) {
                      .blocks = cache_.blocks(part.slot)});
     for (int64_t i = 0; i < n; ++i) {
       const int32_t id = part.ids[static_cast<size_t>(i)];
-      if (id < 0 || id >= model_.config.vocab_size) {
-        fail("token id {} is out of range: the model knows 0 to {}", id, model_.config.vocab_size - 1);
-      }
       ids_.push_back(id);
       positions_.push_back(static_cast<int32_t>(start + i));
       cache_rows_.push_back(cache_.row(part.slot, start + i));

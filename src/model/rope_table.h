@@ -12,7 +12,7 @@ class RopeTable {
   RopeTable() = default;
   RopeTable(const ModelConfig& config, int64_t n_positions, DType dtype);
   TensorView cos, sin;  // [n_positions, head_dim/2]
-  int64_t positions() const { return cos.rows(); }
+  int64_t positions() const { return cos ? cos.rows() : 0; }
 
  private:
   Buffer buffer_;
