@@ -139,6 +139,8 @@ Grammar::Symbol GrammarReader::read_symbol(std::string_view inside) {
   const size_t equals = name.find('=');
   if (equals != std::string_view::npos) {
     symbol.variable = find_or_add(grammar_.variables_, name.substr(0, equals));
+    // A variable of the same name would be hidden by the rule or table.
+    GPT_ASSERT(!rules_.contains(name.substr(0, equals)) && !tables_.contains(name.substr(0, equals)));
     name.remove_prefix(equals + 1);
   }
   if (const auto table = tables_.find(name); table != tables_.end()) {
@@ -180,9 +182,12 @@ void GrammarReader::fill_forms() {
   for (Grammar::Table& table : grammar_.tables_) {
     for (Grammar::Word& word : table.words) {
       word.forms.resize(forms_.size());
-      for (const auto& [name, number] : forms_) {
-        std::string& form = word.forms[static_cast<size_t>(number)];
-        if (form.empty()) form = make_form(word, name);
+      // Forms with a capital are made from the others: those first.
+      for (const bool capitals : {false, true}) {
+        for (const auto& [name, number] : forms_) {
+          std::string& form = word.forms[static_cast<size_t>(number)];
+          if (form.empty() && capitals == (!name.empty() && is_upper(name[0]))) form = make_form(word, name);
+        }
       }
     }
   }

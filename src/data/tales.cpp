@@ -12,10 +12,15 @@ namespace {
 // Stories end with an empty line and contain none.
 constexpr std::string_view kEnd = "\n\n";
 
+// The text is made in memory; more than this is surely a slip of the finger.
+constexpr int64_t kMaxBytes = int64_t{1} << 34;
+
 }  // namespace
 
 TalesText generate_tales(int64_t bytes, uint64_t seed, int64_t first_story) {
-  if (bytes < 1) fail_usage("tales: expected at least 1 byte, found {}", bytes);
+  if (bytes < 1 || bytes > kMaxBytes) {
+    fail_usage("tales: expected 1 to {} bytes, found {}; make larger texts in parts", kMaxBytes, bytes);
+  }
   if (first_story < 0) fail_usage("tales: expected a story number of at least 0, found {}", first_story);
   const Grammar& grammar = tales_grammar();
   const auto wanted = static_cast<size_t>(bytes);

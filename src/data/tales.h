@@ -18,7 +18,8 @@ struct TalesText {
 
 // Stories first_story, first_story + 1, ... of a seed. Each depends on (seed, its number) alone: give
 // `next_story` of the training text as first_story of the validation text to get stories of the same
-// grammar that were not seen. Throws UsageError unless bytes >= 1 and first_story >= 0.
+// grammar that were not seen. Throws UsageError unless 1 <= bytes <= 2^34 and
+// first_story >= 0.
 TalesText generate_tales(int64_t bytes, uint64_t seed, int64_t first_story = 0);
 
 // The entropy of an endless text: expected nats per story divided by expected bytes per story, both
