@@ -57,8 +57,8 @@ constexpr std::string_view kWords = R"(
 @weak : lonely cold hungry weak tired sore dizzy wet
 @glad : happy proud merry calm pleased thankful
 @safe : warm safe strong brave free rested
-@said : said whispered cried asked called sighed
-@told : replied answered laughed smiled nodded shouted
+@said : said whispered cried called sighed
+@told : replied answered shouted mumbled muttered nodded
 @fun : danced sang played laughed talked rested ate sat
 @also : whistled hummed painted fished slept read cooked climbed
 @sounds : thunder whispers footsteps music drums howling knocking bells
@@ -69,9 +69,9 @@ constexpr std::string_view kWords = R"(
 @storms : rain snow hail wind fog
 @then : Then Soon Next Later Suddenly
 @looked : looked searched peeked peered dug felt
-@found : found saw met spotted
+@found : found saw noticed spotted
 @kept : kept had held hid stored
-@lay : lay sat stood hung rested
+@lay : lay sat stood rested
 @pulled : pulled took dug drew fished lifted
 @began : began planned started built
 @lost : lost dropped left forgot

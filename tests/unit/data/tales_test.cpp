@@ -20,7 +20,8 @@ using Strings = std::set<std::string>;
 // stands for every word that any table gives to its variable.
 class Beginnings {
  public:
-  explicit Beginnings(const Grammar& grammar) : grammar_(grammar), mentions_(grammar.variables()) {
+  explicit Beginnings(const Grammar& grammar)
+      : grammar_(grammar), mentions_(static_cast<size_t>(grammar.variables())) {
     for (const auto& rule : grammar.rules()) {
       for (const auto& alternative : rule.alternatives) {
         for (const auto& symbol : alternative.symbols) {
@@ -104,7 +105,7 @@ std::string find_ambiguity(const Grammar& grammar) {
   const Beginnings beginnings(grammar);
   for (const auto& rule : grammar.rules()) {
     std::string found;
-    for (const size_t length : {1, 2, 4, 6, 8, 12, 16, 20, 24, 32}) {
+    for (const size_t length : {1u, 2u, 4u, 6u, 8u, 12u, 16u, 20u, 24u, 32u}) {
       std::vector<Strings> sets;
       for (const auto& alternative : rule.alternatives)
         sets.push_back(beginnings.of(alternative.symbols, length));
