@@ -1,6 +1,7 @@
 #include "infer/sampler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -13,6 +14,13 @@ namespace {
 
 // Wide enough for any use, small enough that no penalty times a count can overflow to NaN.
 constexpr double kPenaltyLimit = 1e6;
+
+// Buckets of weights in (0, 1] by exponent and the first four bits of the fraction: a positive double's
+// bits order as its value does.
+size_t bucket_of(double weight) {
+  return static_cast<size_t>(std::bit_cast<uint64_t>(weight) >> 48);
+}
+constexpr size_t kBuckets = 0x3FF0 + 1;  // the last is that of 1.0
 
 // Narrows without the undefined behaviour of a finite double outside float's range; infinities stay.
 float to_float(double x) {
@@ -139,41 +147,42 @@ void Sampler::collect(std::span<const float> scores, float max) {
   }
 }
 
-// Removes what top-p drops and leaves the rest in order of ids.
+// Removes what top-p drops and leaves the rest in order of ids: everything after the candidate with
+// which the sum crosses the limit, in order of falling weight. Sorting all of a large vocabulary would
+// cost more than the rest of sampling, so a histogram finds the bucket with that candidate, and only the
+// bucket is sorted. Sums of weights are compared with p · total, not sums of quotients with p, so that
+// equality is exact wherever the weights are (m of V equal logits against p = m / V).
 void Sampler::keep_top_p() {
   double total = 0;
-  for (const Candidate& c : candidates_)
+  bucket_sums_.assign(kBuckets, 0);
+  for (const Candidate& c : candidates_) {
     total += c.weight;
-  sorted_ = candidates_;
-  const Candidate last = sorted_[top_p_count(total) - 1];
+    bucket_sums_[bucket_of(c.weight)] += c.weight;
+  }
+  const double limit = params_.top_p * total;
+  const auto crosses = [&](double sum) {
+    return params_.top_p_rule == TopPRule::crossing ? sum > limit : sum >= limit;
+  };
+  double sum = 0;
+  size_t bucket = kBuckets;
+  while (bucket > 0 && !crosses(sum + bucket_sums_[bucket - 1]))
+    sum += bucket_sums_[--bucket];
+  if (bucket == 0) return;  // p is so near 1 that rounding keeps the sum from crossing
+  --bucket;
+  bucket_.clear();
+  for (const Candidate& c : candidates_) {
+    if (bucket_of(c.weight) == bucket) bucket_.push_back(c);
+  }
+  std::sort(bucket_.begin(), bucket_.end(), [](const Candidate& a, const Candidate& b) {
+    return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
+  });
+  size_t i = 0;
+  while (i + 1 < bucket_.size() && !crosses(sum += bucket_[i].weight))
+    ++i;
+  const Candidate last = bucket_[i];
   std::erase_if(candidates_, [&](const Candidate& c) {
     return c.weight < last.weight || (c.weight == last.weight && c.id > last.id);
   });
-}
-
-// Sorts sorted_ only as far as needed and returns how many of its first candidates stay, at least one.
-// Sums of weights are compared with p · total, not sums of quotients with p, so that equality is exact
-// wherever the weights are (m of V equal logits against p = m / V).
-size_t Sampler::top_p_count(double total) {
-  const auto likelier = [](const Candidate& a, const Candidate& b) {
-    return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
-  };
-  const double limit = params_.top_p * total;
-  double before = 0;
-  size_t done = 0;
-  for (size_t block = 64; done < sorted_.size(); block *= 4) {
-    const size_t end = std::min(sorted_.size(), done + block);
-    const auto from = sorted_.begin() + static_cast<std::ptrdiff_t>(done);
-    const auto to = sorted_.begin() + static_cast<std::ptrdiff_t>(end);
-    if (to != sorted_.end()) std::nth_element(from, to, sorted_.end(), likelier);
-    std::sort(from, to, likelier);
-    for (; done < end; ++done) {
-      const bool drop = params_.top_p_rule == TopPRule::crossing ? before > limit : before >= limit;
-      if (drop && done > 0) return done;
-      before += sorted_[done].weight;
-    }
-  }
-  return done;
 }
 
 int32_t Sampler::draw(RandomStream& random) const {

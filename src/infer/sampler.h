@@ -70,7 +70,6 @@ class Sampler {
   void count_history(TokenHistory history);
   void collect(std::span<const float> scores, float max);
   void keep_top_p();
-  size_t top_p_count(double total);
   int32_t draw(RandomStream& random) const;
 
   SamplingParams params_;
@@ -81,7 +80,8 @@ class Sampler {
   std::vector<int32_t> touched_;  // the ids set in seen_
   std::vector<float> heap_;
   std::vector<Candidate> candidates_;  // by ascending id
-  std::vector<Candidate> sorted_;
+  std::vector<Candidate> bucket_;
+  std::vector<double> bucket_sums_;
 };
 
 }  // namespace gpt

@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Slots, GenerateShapes,
 TEST(Generate, PromptsLongerThanTheContextCropOrSlide) {
   Ids prompt;
   for (int32_t i = 0; i < 3 * kContext + 1; ++i)
-    prompt.push_back(i % kVocab);
+    prompt.push_back(i % int32_t{kVocab});
   for (const auto policy : {ContextPolicy::crop, ContextPolicy::slide}) {
     for (const int64_t chunk : {1, 3, 8, 512}) {
       FakeDecoder decoder(kVocab, kContext, 2, true);
