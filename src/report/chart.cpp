@@ -92,7 +92,7 @@ std::vector<Tick> linear_ticks(double low, double high, int target, bool integer
 std::vector<Tick> log_ticks(double low, double high, int target) {
   const double first = std::floor(std::log10(low)), last = std::ceil(std::log10(high));
   const double decades = std::log10(high) - std::log10(low);
-  if (decades < 1) return linear_ticks(low, high, target, false);
+  if (decades < 1.3) return linear_ticks(low, high, target, false);
   const double stride = std::max(1.0, std::ceil(decades / target));
   const bool between = decades <= target / 2.0;
   std::vector<Tick> ticks;

@@ -134,11 +134,12 @@ Range y_range(const Chart& chart, double plot_height) {
     if (usable(0, line.y, chart.log_y)) all.add(line.y);
   }
   const double label = kLineHeight / plot_height, margin = 0.03;
-  const double below = all.low < data.low ? label : margin, above = all.high > data.high ? label : margin;
+  const bool line_below = all.low < data.low;
+  const double below = line_below ? label : margin, above = all.high > data.high ? label : margin;
   const Range wide = widened(all, chart.log_y ? 0.1 : 0, 1, chart.log_y);
   Range result = padded(wide, below, above, chart.log_y);
-  if (!chart.log_y && wide.low >= 0)
-    result.low = std::max(result.low, 0.0);  // no negative axis for positive data
+  // No negative axis for positive data.
+  if (!chart.log_y && !line_below && wide.low >= 0) result.low = std::max(result.low, 0.0);
   return result;
 }
 
@@ -363,7 +364,7 @@ std::string draw_axes(const Chart& chart, const Plot& plot, const Axis& x, const
 }
 
 std::vector<Tick> y_ticks_of(const Range& range, double height, bool log) {
-  const int target = std::clamp(static_cast<int>(height / 45), 2, 8);
+  const int target = std::clamp(static_cast<int>(height / 34), 3, 9);
   return log ? log_ticks(range.low, range.high, target) : linear_ticks(range.low, range.high, target, false);
 }
 
@@ -446,14 +447,15 @@ std::string line_chart_svg(const Chart& chart, const ChartSize& size) {
   if (!chart.title.empty()) out += text_element(edge, title_y, "gc-title", chart.title);
   out += draw_legend(legend);
   if (!chart.y_label.empty()) out += text_element(edge, y_label_y, "gc-text", chart.y_label);
-  out += draw_axes(chart, plot, x, y, y_ticks);
-  for (const ChartSeries& series : chart.series)
-    out += draw_series(chart, series, x, y);
-  out += draw_reference_lines(chart, plot, y) + draw_end_labels(chart, plot, y);
-  if (!has_points(chart)) {
+  if (has_points(chart)) {
+    out += draw_axes(chart, plot, x, y, y_ticks);
+  } else {
     out += text_element((plot.left + plot.right) / 2, (plot.top + plot.bottom) / 2, "gc-text gc-middle",
                         "no data yet");
   }
+  for (const ChartSeries& series : chart.series)
+    out += draw_series(chart, series, x, y);
+  out += draw_reference_lines(chart, plot, y) + draw_end_labels(chart, plot, y);
   return out + "</svg>\n";
 }
 
