@@ -60,19 +60,26 @@ std::string log_tick_label(double value) {
 
 std::vector<double> smoothed(std::span<const double> values, double window) {
   const double decay = 1 - 1 / std::max(window, 1.0);
+  std::vector<double> sums(values.size(), 0), weights(values.size(), 0);
   double sum = 0, weight = 0;
-  std::vector<double> out;
-  out.reserve(values.size());
-  for (const double value : values) {
-    if (!std::isfinite(value)) {
-      out.push_back(std::numeric_limits<double>::quiet_NaN());
-      continue;
-    }
-    sum = decay * sum + value;
-    weight = decay * weight + 1;
-    out.push_back(sum / weight);
+  const auto visit = [&](size_t i) {
+    const bool present = std::isfinite(values[i]);
+    // What came before value i on this side; the value itself is added once, below.
+    sums[i] += sum * decay;
+    weights[i] += weight * decay;
+    sum = decay * sum + (present ? values[i] : 0);
+    weight = decay * weight + (present ? 1 : 0);
+  };
+  for (size_t i = 0; i < values.size(); ++i)
+    visit(i);
+  sum = weight = 0;
+  for (size_t i = values.size(); i-- > 0;)
+    visit(i);
+  for (size_t i = 0; i < values.size(); ++i) {
+    sums[i] = std::isfinite(values[i]) ? (sums[i] + values[i]) / (weights[i] + 1)
+                                       : std::numeric_limits<double>::quiet_NaN();
   }
-  return out;
+  return sums;
 }
 
 std::vector<Tick> linear_ticks(double low, double high, int target, bool integers) {
@@ -92,7 +99,6 @@ std::vector<Tick> linear_ticks(double low, double high, int target, bool integer
 std::vector<Tick> log_ticks(double low, double high, int target) {
   const double first = std::floor(std::log10(low)), last = std::ceil(std::log10(high));
   const double decades = std::log10(high) - std::log10(low);
-  if (decades < 1.3) return linear_ticks(low, high, target, false);
   const double stride = std::max(1.0, std::ceil(decades / target));
   const bool between = decades <= target / 2.0;
   std::vector<Tick> ticks;
@@ -100,11 +106,12 @@ std::vector<Tick> log_ticks(double low, double high, int target) {
     for (const double factor : {1.0, 2.0, 5.0}) {
       const double value = factor * std::pow(10.0, exponent);
       if (factor > 1 && !between) break;
-      if (value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9))
+      if (value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9)) {
         ticks.push_back({value, log_tick_label(value)});
+      }
     }
   }
-  return ticks;
+  return ticks.size() >= 3 || decades > 2 ? ticks : linear_ticks(low, high, target, false);
 }
 
 }  // namespace gpt

@@ -32,8 +32,9 @@ struct Chart {
   bool log_y = false;  // values that are not positive make gaps then
 };
 
-// Exponential moving average with bias correction (Adam's): value i weighs values i, i-1, ... by 1, d, d^2,
-// ... for decay d = 1 - 1/window. Non-finite values are skipped; the result has NaN there.
+// A moving average that looks back and ahead alike, so that the line does not lag behind: value i +- k weighs
+// (1 - 1/window)^k, divided by the sum of the weights. Non-finite values are skipped; the result has NaN
+// there.
 std::vector<double> smoothed(std::span<const double> values, double window);
 
 // Axis positions and their labels.
@@ -45,8 +46,8 @@ struct Tick {
 // About `target` round positions (1, 2, 5 times a power of ten) inside [low, high]; low < high, both finite.
 std::vector<Tick> linear_ticks(double low, double high, int target, bool integers);
 
-// The same for a logarithmic axis; 0 < low < high. Decades, or 1-2-5, or linear steps over less than a
-// decade.
+// The same for a logarithmic axis; 0 < low < high: decades, or 1-2-5, or linear steps where those are too
+// few.
 std::vector<Tick> log_ticks(double low, double high, int target);
 
 }  // namespace gpt

@@ -22,8 +22,8 @@ p{margin:0 0 12px}.soft,footer{color:var(--soft)}
 .heads{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:12px;margin:26px 0 12px}
 .heads .label{font-size:13px;color:var(--soft)}.heads .value{font-size:28px;font-weight:650;line-height:1.25;letter-spacing:-.01em;overflow-wrap:anywhere}
 .heads .note{font-size:13px;color:var(--soft)}
-.small{display:grid;grid-template-columns:repeat(auto-fit,minmax(260px,1fr));gap:12px;margin-top:12px}
-svg{display:block;width:100%;height:auto}.narrow{display:none}
+.small{display:grid;grid-template-columns:repeat(auto-fit,minmax(250px,1fr));gap:12px;margin-top:12px}
+svg{display:block;width:100%;height:auto}.narrow{display:none}.small svg{max-width:330px}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:14.5px}
 caption{text-align:left;color:var(--soft);font-size:13px;padding-bottom:6px}
@@ -36,7 +36,7 @@ dl{margin:0;columns:2 320px;column-gap:40px}
 dl div{display:flex;gap:16px;justify-content:space-between;border-bottom:1px solid var(--line);padding:5px 0;break-inside:avoid;font-size:14.5px}
 dt{color:var(--soft);flex:none;max-width:60%;overflow-wrap:anywhere}dd{margin:0;text-align:right;overflow-wrap:anywhere;min-width:0;font-variant-numeric:tabular-nums}
 pre{margin:0;font:13.5px/1.55 ui-monospace,"SF Mono","Cascadia Mono",Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:plaintext;tab-size:4}
-.command{background:var(--code);border-radius:8px;padding:10px 12px;margin:4px 0 14px}.command:last-child{margin-bottom:0}
+.command{background:var(--code);border-radius:8px;padding:10px 12px;margin:4px 0 14px;white-space:pre;overflow-x:auto}.command:last-child{margin-bottom:0}
 .sample+.sample{border-top:1px solid var(--line);margin-top:16px;padding-top:14px}
 .step{font-size:13px;color:var(--soft);margin-bottom:4px}.prompt{color:var(--accent);font-weight:600}
 footer{font-size:13px;margin-top:44px}
@@ -45,7 +45,7 @@ footer{font-size:13px;margin-top:44px}
 @media print{body{background:#fff}main{max-width:none;padding:0}.card{break-inside:avoid}}
 )css";
 
-constexpr ChartSize kWide{860, 400, true}, kNarrow{360, 300, true}, kSmall{340, 210, true};
+constexpr ChartSize kWide{860, 400, true}, kNarrow{360, 300, true}, kSmall{260, 190, true};
 
 std::string element(const char* tag, const char* classes, std::string_view text) {
   return fmt::format("<{0} class=\"{1}\">{2}</{0}>\n", tag, classes, escape_markup(text));
@@ -109,11 +109,21 @@ std::string commands(const RunReport& report) {
   return out + "</div>\n";
 }
 
+// Long paths may break after a slash.
+std::string breakable(std::string_view text) {
+  std::string out;
+  for (const char c : escape_markup(text)) {
+    out += c;
+    if (c == '/') out += "<wbr>";
+  }
+  return out;
+}
+
 std::string facts(const std::vector<ReportFact>& items) {
   if (items.empty()) return "";
   std::string out = "<dl class=\"part\">\n";
   for (const ReportFact& item : items) {
-    out += "<div><dt>" + escape_markup(item.name) + "</dt><dd>" + escape_markup(item.value) + "</dd></div>\n";
+    out += "<div><dt>" + escape_markup(item.name) + "</dt><dd>" + breakable(item.value) + "</dd></div>\n";
   }
   return out + "</dl>\n";
 }

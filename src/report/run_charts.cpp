@@ -6,8 +6,8 @@
 namespace gpt {
 namespace {
 
-constexpr size_t kFewPoints = 30;      // up to here a smoothed line says nothing new
-constexpr double kWindowsPerRun = 60;  // the average reaches over 1/60 of the run
+constexpr size_t kFewPoints = 30;       // up to here a smoothed line says nothing new
+constexpr double kWindowsPerRun = 120;  // the average reaches over 1/120 of the run to either side
 
 // `raw` as one line when it is short, else pale with its average on top.
 std::vector<ChartSeries> with_average(ChartSeries raw, const std::string& average_name) {
@@ -62,8 +62,8 @@ Chart loss_chart(std::span<const MetricRecord> records, std::vector<ReferenceLin
 std::vector<Chart> rate_charts(std::span<const MetricRecord> records) {
   std::vector<Chart> charts;
   const auto add = [&](std::string_view key, const char* title, int colour, bool average, bool log_y) {
-    ChartSeries series =
-        metric_series(records, key, title, average ? SeriesStyle::raw : SeriesStyle::line, colour);
+    ChartSeries series = metric_series(records, key, average ? "each step" : title,
+                                       average ? SeriesStyle::raw : SeriesStyle::line, colour);
     if (series.x.empty()) return;
     std::vector<ChartSeries> all;
     if (average) {

@@ -116,6 +116,8 @@ Range x_range(const Chart& chart) {
         range.add(point.x);
     }
   }
+  // Steps counted from 1, or from the first logging interval: the axis shows where counting began.
+  if (range.low > 0 && range.low < range.high / 20) range.low = 0;
   return widened(range, 0, 1, false);
 }
 
@@ -267,24 +269,31 @@ std::string draw_series(const Chart& chart, const ChartSeries& series, const Axi
   return out;
 }
 
-// The last value of every marked series, right of the plot, moved apart where they would overlap.
-std::string draw_end_labels(const Chart& chart, const Plot& plot, const Axis& y) {
-  struct Label {
-    double y;
-    std::string text;
-  };
-  std::vector<Label> labels;
+struct EndLabel {
+  double value;
+  std::string text;
+};
+
+// The last value of every marked series, from high to low.
+std::vector<EndLabel> end_labels(const Chart& chart) {
+  std::vector<EndLabel> labels;
   for (const ChartSeries& series : chart.series) {
     const auto pieces = pieces_of(series, chart.log_y);
     if (series.style != SeriesStyle::marked || pieces.empty()) continue;
     const double last = pieces.back().back().y;
-    labels.push_back({y.pixel(last), value_label(last)});
+    labels.push_back({last, value_label(last)});
   }
-  std::sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) { return a.y < b.y; });
+  std::sort(labels.begin(), labels.end(),
+            [](const EndLabel& a, const EndLabel& b) { return a.value > b.value; });
+  return labels;
+}
+
+// Right of the plot, moved apart where they would overlap.
+std::string draw_end_labels(const Chart& chart, const Plot& plot, const Axis& y) {
   std::string out;
   double free_from = plot.top;
-  for (const Label& label : labels) {
-    const double at = std::max(label.y, free_from);
+  for (const EndLabel& label : end_labels(chart)) {
+    const double at = std::max(y.pixel(label.value), free_from);
     out += text_element(plot.right + 9, at + 4.5, "gc-end", label.text);
     free_from = at + kTextHeight + 2;
   }
@@ -375,9 +384,13 @@ double widest(const std::vector<Tick>& ticks) {
   return width;
 }
 
-bool has_end_labels(const Chart& chart) {
-  return std::any_of(chart.series.begin(), chart.series.end(),
-                     [](const ChartSeries& series) { return series.style == SeriesStyle::marked; });
+// Room for the last values, and for half of the last number under the axis.
+double right_margin(const Chart& chart) {
+  double margin = 18;
+  for (const EndLabel& label : end_labels(chart)) {
+    margin = std::max(margin, 12 + 1.15 * text_width(label.text, kTextHeight));
+  }
+  return margin;
 }
 
 std::string colour_rules(const std::array<const char*, kColours>& colours) {
@@ -412,7 +425,8 @@ std::string chart_css() {
          "\n" +
          theme_rules("#fcfcfb", "#0b0b0b", "#52514e", "#e8e7e3", "#b5b4ae") + colour_rules(kLight) +
          "@media (prefers-color-scheme:dark){\n" +
-         theme_rules("#1a1a19", "#ffffff", "#c3c2b7", "#2e2e2b", "#5c5b56") + colour_rules(kDark) + "}\n";
+         theme_rules("#1a1a19", "#ffffff", "#c3c2b7", "#2e2e2b", "#5c5b56") + colour_rules(kDark) +
+         ".gc path.gc-raw{stroke-opacity:.5}}\n";
 }
 
 std::string line_chart_svg(const Chart& chart, const ChartSize& size) {
@@ -425,7 +439,7 @@ std::string line_chart_svg(const Chart& chart, const ChartSize& size) {
   const double y_label_y = top + 14;
   top += chart.y_label.empty() ? 8 : 26;
 
-  Plot plot{edge, size.width - edge - (has_end_labels(chart) ? 46 : 10), top,
+  Plot plot{edge, size.width - edge - right_margin(chart), top,
             size.height - (chart.x_label.empty() ? 30.0 : 46.0)};
   plot.bottom = std::max(plot.bottom, plot.top + 40);
   const Range x_values = x_range(chart), y_values = y_range(chart, plot.height());
