@@ -83,11 +83,13 @@ std::vector<double> smoothed(std::span<const double> values, double window) {
 }
 
 std::vector<Tick> linear_ticks(double low, double high, int target, bool integers) {
-  double step = nice_step((high / target) - (low / target));
+  // Below the spacing of doubles there is nothing to tell apart.
+  const double resolution = std::max(std::max(std::abs(low), std::abs(high)) * 1e-15, 1e-300);
+  double step = nice_step(std::max(high / target - low / target, resolution));
   if (integers) step = std::max(step, 1.0);
   std::vector<Tick> ticks;
   const double first = std::ceil(low / step - 1e-9), last = std::floor(high / step + 1e-9);
-  // Counted, not added up: where step is below the spacing of doubles, adding would never end.
+  // Counted, not added up: where step is near the spacing of doubles, adding might never end.
   const int count = static_cast<int>(std::clamp(last - first, -1.0, 2.0 * target)) + 1;
   for (int i = 0; i < count; ++i) {
     const double value = (first + i) * step;

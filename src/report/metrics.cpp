@@ -23,10 +23,16 @@ Json json_number(double value) {
   return value;
 }
 
-std::optional<Json> parse_object(std::string_view line) {
-  Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return std::nullopt;
-  return object;
+// False when the line is no JSON object. Nested values are dropped while reading: a tree as deep as the line
+// is long would overflow the stack wherever it is copied.
+bool parse_object(std::string_view line, Json& object) {
+  const auto keep = [](int depth, Json::parse_event_t event, Json&) {
+    const bool opens =
+        event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+    return !opens || depth == 0;
+  };
+  object = Json::parse(line, keep, /*allow_exceptions=*/false);
+  return object.is_object();
 }
 
 std::optional<MetricValue> metric_value(const Json& json) {
@@ -66,9 +72,9 @@ std::string lines_up_to(std::string_view content, int64_t last_step) {
   std::string kept;
   double step = -kInfinity;
   for_each_line(content, [&](std::string_view line, int64_t, bool) {
-    const auto object = parse_object(line);
-    if (!object) return;
-    step = metric_number(to_record(*object), "step").value_or(step);
+    Json object;
+    if (!parse_object(line, object)) return;
+    step = metric_number(to_record(object), "step").value_or(step);
     if (step <= static_cast<double>(last_step)) kept.append(line).push_back('\n');
   });
   return kept;
@@ -126,8 +132,9 @@ std::vector<MetricRecord> read_metrics(const std::string& path) {
   const std::string content = read_file(path, kMaxFileBytes);
   std::vector<MetricRecord> records;
   for_each_line(content, [&](std::string_view line, int64_t number, bool complete) {
-    if (const auto object = parse_object(line)) {
-      records.push_back(to_record(*object));
+    Json object;
+    if (parse_object(line, object)) {
+      records.push_back(to_record(object));
     } else if (complete) {
       fail("{} line {}: expected one JSON object; remove the line to read the rest", path, number);
     }

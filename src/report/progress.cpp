@@ -20,6 +20,7 @@ namespace gpt {
 namespace {
 
 constexpr int kDefaultWidth = 80, kMinBar = 8, kMaxBar = 24;
+constexpr int kBarRank = 6;  // the bar matters more than segments of this rank and above
 constexpr const char* kBold = "\x1b[1m";
 constexpr const char* kDim = "\x1b[2m";
 constexpr const char* kRed = "\x1b[1;31m";
@@ -65,7 +66,7 @@ std::vector<Segment> make_segments(const Progress& p) {
   return out;
 }
 
-// Two spaces between segments. rank 0 always stays.
+// Two spaces between segments.
 int joined_width(const std::vector<Segment>& segments) {
   int width = 0;
   for (const Segment& segment : segments)
@@ -73,11 +74,16 @@ int joined_width(const std::vector<Segment>& segments) {
   return segments.empty() ? 0 : width - 2;
 }
 
-void drop_until_fits(std::vector<Segment>& segments, int width) {
-  while (segments.size() > 1 && joined_width(segments) > width) {
-    segments.erase(std::max_element(segments.begin(), segments.end(),
-                                    [](const Segment& a, const Segment& b) { return a.rank < b.rank; }));
+// Leaves out the segments of the highest ranks, none below `lowest_rank`, until the rest fits; false when it
+// does not.
+bool drop_until_fits(std::vector<Segment>& segments, int width, int lowest_rank) {
+  while (joined_width(segments) > width) {
+    const auto last = std::max_element(segments.begin(), segments.end(),
+                                       [](const Segment& a, const Segment& b) { return a.rank < b.rank; });
+    if (last->rank < lowest_rank) return false;
+    segments.erase(last);
   }
+  return true;
 }
 
 std::string repeat(const char* text, int times) {
@@ -150,14 +156,13 @@ TerminalStyle terminal_style(bool is_terminal, const std::function<const char*(c
 }
 
 std::string format_live_line(const Progress& progress, int width, const TerminalStyle& style) {
-  std::vector<Segment> segments = make_segments(progress);
-  drop_until_fits(segments, width);
-  const int used = joined_width(segments);
-  if (used > width) return cut_to_width(joined(segments, {}), width);
-  const int cells = std::min(width - used - 2, kMaxBar);
-  const std::string line = joined(segments, style);
-  if (progress.total <= 0 || cells < kMinBar) return line;
-  return bar(share_done(progress), cells, style) + "  " + line;
+  std::vector<Segment> segments = make_segments(progress), beside_bar = segments;
+  if (progress.total > 0 && drop_until_fits(beside_bar, width - kMinBar - 2, kBarRank)) {
+    const int cells = std::min(width - joined_width(beside_bar) - 2, kMaxBar);
+    return bar(share_done(progress), cells, style) + "  " + joined(beside_bar, style);
+  }
+  if (drop_until_fits(segments, width, 1)) return joined(segments, style);
+  return cut_to_width(joined(segments, {}), width);
 }
 
 std::string format_plain_line(const Progress& progress) {

@@ -15,7 +15,8 @@ namespace gpt {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kLargest = 1e300;  // beyond, differences overflow; such values count as missing
+// Values beyond these count as missing: with padding and logarithms nothing overflows or vanishes.
+constexpr double kLargest = 1e100, kSmallest = 1e-100;
 constexpr double kTextHeight = 13, kTitleHeight = 16, kLineHeight = 20;
 constexpr double kLegendSwatch = 22, kLegendGap = 18;
 constexpr int kColours = 6;
@@ -59,7 +60,7 @@ struct Point {
 };
 
 bool usable(double x, double y, bool log_y) {
-  return std::abs(x) <= kLargest && std::abs(y) <= kLargest && (!log_y || y > 0);  // false for NaN
+  return std::abs(x) <= kLargest && std::abs(y) <= kLargest && (!log_y || y >= kSmallest);  // false for NaN
 }
 
 // The points of a series in pieces; a missing value ends a piece.
@@ -93,9 +94,9 @@ void add_y_values(Range& range, const ChartSeries& series, bool log_y) {
 Range widened(Range range, double fallback_low, double fallback_high, bool log) {
   if (range.empty()) return {fallback_low, fallback_high};
   const double size = std::max(std::abs(range.low), std::abs(range.high));
-  if (range.high - range.low > size * 1e-9) return range;
+  if (range.high - range.low > std::max(size * 1e-9, kSmallest)) return range;
   if (log) return {range.low / 2, range.high * 2};
-  const double margin = size > 0 ? size * 0.1 : 1;
+  const double margin = size > kSmallest ? size * 0.1 : 1;
   return {range.low - margin, range.high + margin};
 }
 

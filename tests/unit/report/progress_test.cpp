@@ -74,6 +74,8 @@ TEST(Progress, NeverWiderThanTheTerminal) {
 TEST(Progress, LeastImportantGoesFirst) {
   const std::string narrow = format_live_line(full_progress(), 50, {});
   EXPECT_EQ(narrow, "step 500/2000  loss 1.2346  ETA 1 h 03 min");
+  EXPECT_EQ(format_live_line(full_progress(), 93, {}),
+            "##......  step 500/2000  loss 1.2346  val 1.3000  12.3 k tok/s  87 % of limit  ETA 1 h 03 min");
   EXPECT_EQ(format_live_line(full_progress(), 30, {}), "step 500/2000  loss 1.2346");
   EXPECT_EQ(format_live_line(full_progress(), 5, {}), "step…");
 }
