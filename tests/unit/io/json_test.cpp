@@ -57,6 +57,8 @@ TEST(Json, BoundsBytesElementsStringsAndNumbers) {
   EXPECT_HAS(rejected("[1,2,3,4]", {.max_elements = 3}), "more than 3 values");
   EXPECT_NO_THROW(parse_json("\"1234\"", "t", {.max_string_bytes = 5}));
   EXPECT_HAS(rejected("\"123456\"", {.max_string_bytes = 5}), "string longer than 5");
+  EXPECT_NO_THROW(parse_json("[1,     2]     ", "t", {.max_string_bytes = 5}));
+  EXPECT_HAS(rejected("[1,\n2]      ", {.max_string_bytes = 5}), "line 2, column 3: more than 5 blanks");
   EXPECT_HAS(rejected("[" + std::string(5000, '7') + "]"), "number too long");
 }
 

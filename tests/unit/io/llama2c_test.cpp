@@ -13,7 +13,7 @@ using Ints = std::vector<int32_t>;
 // Seven numbers, then floats 0, 1, 2, ... .
 std::string checkpoint(const Ints& header, int64_t n_floats) {
   std::string file(header.size() * 4 + static_cast<size_t>(n_floats) * 4, '\0');
-  std::memcpy(file.data(), header.data(), header.size() * 4);
+  if (!header.empty()) std::memcpy(file.data(), header.data(), header.size() * 4);
   for (int64_t i = 0; i < n_floats; ++i) {
     const auto x = static_cast<float>(i);
     std::memcpy(file.data() + header.size() * 4 + i * 4, &x, 4);

@@ -112,6 +112,14 @@ TEST(Safetensors, BoundsWhatAHeaderMayAskFor) {
   for (int i = 0; i < 5; ++i)
     many += "\"" + std::to_string(i) + "\":\"" + std::string(size_t{7} << 20, 'x') + "\",";
   EXPECT_HAS(message(many + "\"e\":\"\"}}"), "names and metadata take more than");
+  std::string keys = "{\"__metadata__\":{\"k\":\"\"";
+  for (int i = 0; i < 65'536; ++i)
+    keys += ",\"" + std::to_string(i) + "\":\"\"";
+  EXPECT_HAS(message(keys + "}}"), "at most 65536 metadata entries");
+  std::string tensors = "{" + entry("t", "U8", "[0]", 0, 0);
+  for (int i = 0; i < 1 << 18; ++i)
+    tensors += "," + entry(std::to_string(i), "U8", "[0]", 0, 0);
+  EXPECT_HAS(message(tensors + "}"), "at most 262144 tensors");
 }
 
 struct Hostile {
