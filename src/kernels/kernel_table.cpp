@@ -1,0 +1,78 @@
+#include "kernels/kernel_table.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+
+namespace gpt {
+namespace {
+
+int64_t round_up(int64_t n) { return (n + 63) / 64 * 64; }
+
+KernelTable build_table(Isa isa) {
+  KernelTable table = ref::table();
+#ifdef GPT_HAVE_SIMD
+  if (isa >= Isa::avx2) overlay_avx2(table);
+  if (isa >= Isa::avx512) overlay_avx512(table);
+#endif
+  if (isa != Isa::ref) overlay_gemm(table, isa);
+  return table;
+}
+
+}  // namespace
+
+Workspace::Workspace(ScratchNeed need, int threads)
+    : buffer_(static_cast<size_t>(round_up(need.shared) + round_up(need.per_thread) * threads), "scratch memory"),
+      shared_(round_up(need.shared)),
+      per_thread_(round_up(need.per_thread)) {}
+
+Scratch Workspace::scratch() const {
+  return {.shared = buffer_.data(), .threads = buffer_.data() + shared_, .per_thread_bytes = per_thread_};
+}
+
+ScratchNeed max_need(ScratchNeed a, ScratchNeed b) {
+  return {std::max(a.shared, b.shared), std::max(a.per_thread, b.per_thread)};
+}
+
+std::string_view isa_name(Isa isa) {
+  switch (isa) {
+    case Isa::ref:
+      return "ref";
+    case Isa::avx2:
+      return "avx2";
+    case Isa::avx512:
+      return "avx512";
+  }
+  return "?";
+}
+
+Isa best_isa() {
+#ifdef GPT_HAVE_SIMD
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
+    return Isa::avx512;
+  }
+  if (avx2) return Isa::avx2;
+#endif
+  return Isa::ref;
+}
+
+Isa parse_isa(std::string_view name) {
+  for (Isa isa : {Isa::ref, Isa::avx2, Isa::avx512}) {
+    if (name != isa_name(isa)) continue;
+    if (isa > best_isa()) fail_usage("GPT_ISA={}: this machine has no more than {}", name, isa_name(best_isa()));
+    return isa;
+  }
+  fail_usage("GPT_ISA={}: expected ref, avx2 or avx512", name);
+}
+
+const KernelTable& kernel_table(Isa isa) {
+  static const KernelTable tables[] = {build_table(Isa::ref), build_table(std::min(Isa::avx2, best_isa())),
+                                       build_table(best_isa())};
+  return tables[static_cast<size_t>(isa)];
+}
+
+}  // namespace gpt

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <string_view>
+
+#include "base/thread_pool.h"
+#include "kernels/ops.h"
+#include "tensor/buffer.h"
+
+namespace gpt {
+
+// One function per op; which set is used is decided once, when an ExecContext is made.
+struct KernelTable {
+#define GPT_OP_ENTRY(name, Args) void (*name)(const ExecContext&, const Args&) noexcept = nullptr;
+  GPT_FOR_EACH_OP(GPT_OP_ENTRY)
+#undef GPT_OP_ENTRY
+};
+
+// Memory for ops that need it, provided by the caller so that ops never allocate.
+struct Scratch {
+  std::byte* shared = nullptr;
+  std::byte* threads = nullptr;
+  int64_t per_thread_bytes = 0;
+
+  template <class T>
+  T* thread(int t) const {
+    return reinterpret_cast<T*>(threads + t * per_thread_bytes);
+  }
+  template <class T>
+  T* all() const {
+    return reinterpret_cast<T*>(shared);
+  }
+};
+
+// What an op needs besides its arguments. Passed down explicitly: there is no global pool or table.
+struct ExecContext {
+  ThreadPool& pool;
+  const KernelTable& kernels;
+  Scratch scratch;
+};
+
+// Owns scratch memory of a given need; both regions are 64-byte aligned.
+class Workspace {
+ public:
+  Workspace() = default;
+  Workspace(ScratchNeed need, int threads);
+  Scratch scratch() const;
+  int64_t bytes() const { return static_cast<int64_t>(buffer_.size()); }
+
+ private:
+  Buffer buffer_;
+  int64_t shared_ = 0;
+  int64_t per_thread_ = 0;
+};
+
+ScratchNeed max_need(ScratchNeed a, ScratchNeed b);
+
+// Instruction sets, each a superset of the one before: `ref` is the scalar reference (portable C++).
+enum class Isa : uint8_t { ref, avx2, avx512 };
+std::string_view isa_name(Isa isa);
+Isa best_isa();                          // the widest set that this CPU and this build have
+Isa parse_isa(std::string_view name);    // throws UsageError when unknown or not available here
+const KernelTable& kernel_table(Isa isa);
+
+namespace ref {
+KernelTable table();                     // complete, for fp32 and fp64
+}
+// These overlay what they have on a table that is complete already. fp32 only.
+void overlay_avx2(KernelTable& table);
+void overlay_avx512(KernelTable& table);
+void overlay_gemm(KernelTable& table, Isa isa);
+
+}  // namespace gpt

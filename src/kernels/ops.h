@@ -1,0 +1,317 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "tensor/tensor.h"
+
+namespace gpt {
+
+struct ExecContext;
+
+// The op list. Every op is one argument struct here and one entry of the KernelTable; the scalar
+// reference in cpu/ref defines what it computes, for float and double.
+//
+// Conventions. N rows are tokens of all sequences, one after another; C channels; H query heads and Hkv
+// key/value heads of width D. A TensorView without data is "absent". All views of one call have one
+// floating dtype unless noted. Ops never allocate; those that need scratch say how much below. Every
+// output element is computed by one task in a fixed order, so results do not depend on the thread count.
+
+// ---------------------------------------------------------------------------------------------------
+// Embedding: out[n] = wte[ids[n]] (+ wpe[positions[n]])
+struct EmbeddingArgs {
+  TensorView out;             // [N,C]
+  const int32_t* ids;         // [N], each in [0,V)
+  const int32_t* positions;   // [N], each in [0,n_ctx); read only with wpe
+  TensorView wte;             // [V,C]
+  TensorView wpe = {};        // [n_ctx,C] or absent
+};
+
+// dwte[ids[n]] += dout[n], dwpe[positions[n]] += dout[n], rows in order.
+struct EmbeddingBackwardArgs {
+  TensorView dout;            // [N,C]
+  const int32_t* ids;
+  const int32_t* positions;
+  TensorView dwte = {};       // [V,C] or absent (frozen)
+  TensorView dwpe = {};
+};
+
+// ---------------------------------------------------------------------------------------------------
+// LayerNorm (Ba et al. 2016): out = (x - mean) / sqrt(var + eps) * gain + bias, var over n (not n-1).
+// RMSNorm (Zhang & Sennrich 2019): out = x / sqrt(mean(x^2) + eps) * gain.
+enum class NormKind : uint8_t { layer, rms };
+
+// With `add`, first sum = x + add (the residual connection), then out = norm(sum).
+struct NormArgs {
+  NormKind kind;
+  double eps;
+  TensorView out;             // [N,C]
+  TensorView x;               // [N,C]
+  TensorView gain = {};       // [C] or absent (1)
+  TensorView bias = {};       // [C] or absent (0)
+  TensorView add = {};        // [N,C] or absent
+  TensorView sum = {};        // [N,C], with `add`; may be x
+  TensorView mean = {};       // [N]; saved for backward (layer only) or absent
+  TensorView rstd = {};       // [N]; saved for backward or absent
+};
+
+// dx = d(norm) (+ dresidual); dgain and dbias accumulate. dx may be dout or dresidual.
+// Shared scratch: norm_backward_scratch().
+struct NormBackwardArgs {
+  NormKind kind;
+  TensorView dx;              // [N,C]
+  TensorView dout;            // [N,C]
+  TensorView x;               // [N,C], the input of the norm (`sum` where there was an `add`)
+  TensorView gain = {};
+  TensorView mean = {};
+  TensorView rstd;
+  TensorView dresidual = {};  // [N,C], gradient that reaches x by another way, or absent
+  TensorView dgain = {};      // [C] or absent
+  TensorView dbias = {};      // [C] or absent
+};
+
+// ---------------------------------------------------------------------------------------------------
+// Linear: y = x w^T + bias. Weights are [out,in] as in PyTorch.
+struct LinearArgs {
+  TensorView y;               // [N,out]; ld may exceed out
+  TensorView x;               // [N,in]
+  TensorView w;               // [out,in]
+  TensorView bias = {};       // [out] or absent
+  // The bits of a row of y depend on that row of x alone, never on N: what inference promises.
+  bool row_invariant = false;
+};
+
+// dx = dy w (+ dx with accumulate).
+struct LinearBackwardInputArgs {
+  TensorView dx;              // [N,in]
+  TensorView dy;              // [N,out]
+  TensorView w;               // [out,in]
+  bool accumulate = false;
+};
+
+// dw += dy^T x, dbias += column sums of dy (= instead of += without accumulate).
+struct LinearBackwardWeightArgs {
+  TensorView dw;              // [out,in]
+  TensorView dbias = {};      // [out] or absent
+  TensorView dy;              // [N,out]
+  TensorView x;               // [N,in]
+  bool accumulate = true;
+};
+
+// ---------------------------------------------------------------------------------------------------
+// Activations. swiglu: out = silu(gate) * x (Shazeer 2020); gelu is x Phi(x), gelu_tanh its tanh
+// approximation (Hendrycks & Gimpel 2016); relu2 = max(0,x)^2.
+enum class Act : uint8_t { gelu_tanh, gelu, relu, relu2, swiglu };
+
+struct ActArgs {
+  Act act;
+  TensorView out;             // [N,F]
+  TensorView x;               // [N,F]
+  TensorView gate = {};       // [N,F], swiglu only
+};
+
+// dx may be dout.
+struct ActBackwardArgs {
+  Act act;
+  TensorView dx;              // [N,F]
+  TensorView dgate = {};      // [N,F], swiglu only
+  TensorView dout;            // [N,F]
+  TensorView x;
+  TensorView gate = {};
+};
+
+// ---------------------------------------------------------------------------------------------------
+// RoPE (Su et al. 2021, 3.4.2), in place: pair (a,b) becomes (a c - sign b s, b c + sign a s). Pairs are
+// (i, i + D/2), or (2i, 2i+1) when interleaved. The backward pass is the same op with -sign.
+struct RopeArgs {
+  TensorView x;               // [N,n_head*D]; ld may exceed that
+  int64_t n_head;
+  int64_t head_dim;           // even
+  const int32_t* positions;   // [N], each in [0, rows of cos)
+  TensorView cos, sin;        // [P,D/2]
+  int sign = 1;
+  bool interleaved = false;
+};
+
+// RMSNorm of every head without gain, in place (nanochat's QK norm).
+struct HeadNormArgs {
+  double eps;
+  TensorView x;               // [N,n_head*D], becomes the normalised values
+  int64_t n_head;
+  int64_t head_dim;
+  TensorView rstd = {};       // [N,n_head] or absent
+};
+
+// In place on dy: dx = rstd (dy - y mean(dy y)).
+struct HeadNormBackwardArgs {
+  TensorView dx;              // [N,n_head*D]: dy on entry, dx on return
+  TensorView y;               // [N,n_head*D]: the normalised values
+  TensorView rstd;            // [N,n_head]
+  int64_t n_head;
+  int64_t head_dim;
+};
+
+// ---------------------------------------------------------------------------------------------------
+// Counter-based dropout (Srivastava et al. 2014): element e of the site is dropped when the e-th word of
+// Philox(key) is below p 2^32, kept ones are scaled by 1/(1-p). e = (first_row + row) * cols + col with
+// rows counted over the whole step, so that masks survive recomputation and micro-batching.
+struct DropoutKey {
+  double p = 0;               // 0: off
+  uint64_t key = 0;           // of (seed, step, site, layer): dropout_key()
+  int64_t first_row = 0;      // rows of the step before the first one here
+};
+
+struct DropoutArgs {          // forward on values, backward on gradients: the same op
+  TensorView out;             // [N,C]; may be x
+  TensorView x;
+  DropoutKey dropout;
+};
+
+// ---------------------------------------------------------------------------------------------------
+// Causal softmax attention. Query head h uses key/value head h / (H/Hkv). Query i of a sequence sits at
+// position kv_len - q_len + i and sees keys at positions <= its own (and > its own - window).
+struct AttentionSeq {
+  int64_t q_start;            // first row of q and out
+  int64_t q_len;
+  int64_t kv_len;             // keys in all, those of this call included; >= q_len
+  // Key t is row blocks[t / block_size] * block_size + t % block_size of k and v,
+  // or row kv_start + t when blocks is null.
+  int64_t kv_start = 0;
+  const int32_t* blocks = nullptr;
+};
+
+struct AttentionShape {
+  int64_t n_head;
+  int64_t n_kv_head;
+  int64_t head_dim;
+  double scale;               // 1/sqrt(D)
+  int64_t block_size = 0;
+  int64_t window = 0;         // 0: all earlier keys
+  DropoutKey dropout = {};    // of the weights; element ((first_row + row)*H + h)*dropout_stride + key
+  int64_t dropout_stride = 0;
+};
+
+struct AttentionArgs {
+  AttentionShape shape;
+  std::span<const AttentionSeq> seqs;
+  TensorView out;             // [N,H*D]
+  TensorView q;               // [N,H*D]
+  TensorView k, v;            // [rows,Hkv*D]
+  TensorView lse = {};        // [N,H]: log of the softmax denominator, saved for backward, or absent
+  // Attention weights after dropout, for looking at: [seqs,H,max q_len,max kv_len], zero where masked.
+  TensorView weights = {};
+};
+
+// Writes dq, dk, dv (training: sequences with q_len = kv_len, every k/v row in exactly one of them).
+struct AttentionBackwardArgs {
+  AttentionShape shape;
+  std::span<const AttentionSeq> seqs;
+  TensorView dq;              // [N,H*D]
+  TensorView dk, dv;          // [rows,Hkv*D]
+  TensorView dout, out;       // [N,H*D]
+  TensorView q, k, v;
+  TensorView lse;             // [N,H]
+};
+
+// Copies row n of src to row rows[n] of dst (the KV cache).
+struct StoreRowsArgs {
+  TensorView dst;             // [R,C]
+  TensorView src;             // [N,C]
+  const int64_t* rows;        // [N], each in [0,R)
+};
+
+// ---------------------------------------------------------------------------------------------------
+// z = cap tanh(x / cap), in place.
+struct SoftcapArgs {
+  TensorView x;
+  double cap;
+};
+
+// Cross-entropy of softcapped logits: losses[n] = lse(z[n]) - z[n][targets[n]], z = cap tanh(x/cap) or x.
+// Rows with a target < 0 do not count: loss 0, gradient 0.
+struct CrossEntropyArgs {
+  TensorView logits;          // [N,V], before the softcap
+  const int32_t* targets;     // [N], each < V
+  double* losses;             // [N], nats
+  TensorView dlogits = {};    // [N,V]: scale * d loss / d logits; may be logits; absent: no gradient
+  double scale = 1;
+  double softcap = 0;         // 0: none
+};
+
+// out = a + b. out may be either.
+struct AddArgs {
+  TensorView out, a, b;
+};
+
+// ---------------------------------------------------------------------------------------------------
+// Optimizer. What changes from step to step sits in one place that kernels read.
+struct StepParams {
+  int64_t step = 0;           // counts from 0
+  uint64_t seed = 0;
+  double lr = 0;
+  double grad_scale = 1;      // the clip factor; 0 makes the step a no-op (a skipped step)
+};
+
+// block_sums[i] = sum of x^2 over elements [i*kSumBlock, (i+1)*kSumBlock), in double, in order.
+inline constexpr int64_t kSumBlock = 16384;
+struct SumSquaresArgs {
+  TensorView x;               // any shape, dense
+  double* block_sums;         // [ceil(size / kSumBlock)]
+};
+
+// x = min(max(x, -limit), limit), in place.
+struct ClampArgs {
+  TensorView x;
+  double limit;
+};
+
+// AdamW (Loshchilov & Hutter 2019, Algorithm 2, with PyTorch's placement of eps), t = updates + 1:
+//   g = grad_scale * grad; p -= lr wd p; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
+//   p -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps)
+// With grad_scale = 0 nothing changes.
+struct AdamWArgs {
+  TensorView param, grad, m, v;  // dense, equal sizes
+  double lr, beta1, beta2, eps, weight_decay;
+  int64_t t;                     // 1 for the first update
+  double grad_scale;
+};
+
+// X(name, ArgsType): every op, in table order.
+#define GPT_FOR_EACH_OP(X)                               \
+  X(embedding_forward, EmbeddingArgs)                    \
+  X(embedding_backward, EmbeddingBackwardArgs)           \
+  X(norm_forward, NormArgs)                              \
+  X(norm_backward, NormBackwardArgs)                     \
+  X(linear_forward, LinearArgs)                          \
+  X(linear_backward_input, LinearBackwardInputArgs)      \
+  X(linear_backward_weight, LinearBackwardWeightArgs)    \
+  X(act_forward, ActArgs)                                \
+  X(act_backward, ActBackwardArgs)                       \
+  X(rope, RopeArgs)                                      \
+  X(head_norm_forward, HeadNormArgs)                     \
+  X(head_norm_backward, HeadNormBackwardArgs)            \
+  X(dropout, DropoutArgs)                                \
+  X(attention_forward, AttentionArgs)                    \
+  X(attention_backward, AttentionBackwardArgs)           \
+  X(store_rows, StoreRowsArgs)                           \
+  X(softcap, SoftcapArgs)                                \
+  X(cross_entropy, CrossEntropyArgs)                     \
+  X(add, AddArgs)                                        \
+  X(sum_squares, SumSquaresArgs)                         \
+  X(clamp, ClampArgs)                                    \
+  X(adamw, AdamWArgs)
+
+// Scratch in bytes; `shared` is one region, `per_thread` one for each thread of the pool.
+struct ScratchNeed {
+  int64_t shared = 0;
+  int64_t per_thread = 0;
+};
+ScratchNeed norm_backward_scratch(int64_t rows, int64_t cols, DType dtype);
+ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype);  // forward or backward
+// max_q, max_kv: the longest sequence of the call.
+ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward, DType dtype);
+
+// The key of a dropout site: equal arguments give equal masks.
+uint64_t dropout_key(uint64_t seed, uint64_t step, uint32_t site, uint32_t layer);
+
+}  // namespace gpt
