@@ -4,7 +4,7 @@
 namespace gpt {
 namespace {
 
-using KernelSet = const RowKernels& (*)();
+using KernelSet = const RowKernels& (*)() noexcept;
 
 // A table entry: the driver with the kernels of one instruction set.
 template <auto driver, KernelSet kernels, class Args>

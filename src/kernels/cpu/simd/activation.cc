@@ -76,7 +76,7 @@ void swiglu_backward(float* dx, float* dgate, const float* dout, const float* x,
 
 }  // namespace
 
-void set_activation(RowKernels& k) {
+void set_activation(RowKernels& k) noexcept {
   k.gelu_tanh = {forward<GeluTanh>, backward<GeluTanh>};
   k.gelu = {forward<Gelu>, backward<Gelu>};
   k.relu = {forward<Relu>, backward<Relu>};

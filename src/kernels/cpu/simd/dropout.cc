@@ -32,7 +32,7 @@ void dropout(float* out, const float* x, int64_t n, const DropoutSpan& span) {
 
 }  // namespace
 
-void set_dropout(RowKernels& k) {
+void set_dropout(RowKernels& k) noexcept {
   k.dropout = dropout;
 }
 

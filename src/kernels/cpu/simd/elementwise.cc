@@ -48,7 +48,7 @@ void adamw(float* param, const float* grad, float* m, float* v, int64_t n, const
 
 }  // namespace
 
-void set_elementwise(RowKernels& k) {
+void set_elementwise(RowKernels& k) noexcept {
   k.add = add;
   k.clamp = clamp;
   k.sum_squares = sum_squares;

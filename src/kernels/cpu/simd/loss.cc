@@ -10,8 +10,7 @@ struct Cap {
   bool on;
   Vec cap, reciprocal;
 
-  Vec normalised(Vec x) const { return tanh(x * reciprocal); }
-  Vec operator()(Vec x) const { return on ? cap * normalised(x) : x; }
+  Vec operator()(Vec x) const { return on ? cap * tanh(x * reciprocal) : x; }
   // Of one number, with the bits that it has among others.
   float operator()(float x) const {
     float lanes[kLanes];
@@ -48,19 +47,25 @@ float row_max(const float* x, int64_t n) {
   return reduce_max(max(max(top[0], top[1]), max(top[2], top[3])));
 }
 
-float sum_exp(const float* x, int64_t n, float shift, const Cap& capped) {
+// The sum of exp(z - shift); z is kept in `capped_out` (which may be x) unless that is null.
+float sum_exp(const float* x, int64_t n, float shift, const Cap& capped, float* capped_out) {
   const Vec minus = set1(shift);
   Vec sum[4] = {zero(), zero(), zero(), zero()};
+  const auto term = [&](int64_t i, auto lanes) {
+    const Vec z = capped(load(x + i, lanes));
+    if (capped_out != nullptr) store(capped_out + i, z, lanes);
+    return exp(z - minus);
+  };
   int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
     for (int k = 0; k < 4; ++k)
-      sum[k] += exp(capped(load(x + i + k * kLanes)) - minus);
+      sum[k] += term(i + k * kLanes, AllLanes{});
   }
   for (; i + kLanes <= n; i += kLanes)
-    sum[0] += exp(capped(load(x + i)) - minus);
+    sum[0] += term(i, AllLanes{});
   if (i < n) {
     const Mask lanes = first_lanes(n - i);
-    sum[1] += select(lanes, exp(capped(load(x + i, lanes)) - minus), zero());
+    sum[1] += select(lanes, term(i, lanes), zero());
   }
   return reduce_add(sum);
 }
@@ -73,7 +78,7 @@ struct SoftmaxSum {
 
 // The row is read from memory once: a chunk stays in the first-level cache from its maximum to its sum, and
 // the sum so far is rescaled where a chunk raises the maximum (Milakov & Gimelshein 2018).
-SoftmaxSum softmax_sum(const float* x, int64_t n, const Cap& capped) {
+SoftmaxSum softmax_sum(const float* x, int64_t n, const Cap& capped, float* capped_out) {
   constexpr int64_t kChunk = 2048;
   float top = -kInfinity;
   double sum = 0;
@@ -86,16 +91,16 @@ SoftmaxSum softmax_sum(const float* x, int64_t n, const Cap& capped) {
       if (sum != 0) sum *= __builtin_exp(double{shift_of(top)} - double{shift_of(chunk_top)});
       top = chunk_top;
     }
-    sum += sum_exp(x + i, count, shift_of(top), capped);
+    sum += sum_exp(x + i, count, shift_of(top), capped, capped_out == nullptr ? nullptr : capped_out + i);
   }
   return {shift_of(top), sum};
 }
 
 double cross_entropy(const CrossEntropyRow& r) {
   const Cap capped = make_cap(r.softcap);
-  const SoftmaxSum total = softmax_sum(r.logits, r.n, capped);
-  const float target_logit = r.logits[r.target];  // before it may be overwritten
-  const double z = capped(target_logit);
+  const double z = capped(r.logits[r.target]);  // before it may be overwritten
+  // tanh is the dearest part: the gradient finds the softcapped logits where it goes itself.
+  const SoftmaxSum total = softmax_sum(r.logits, r.n, capped, capped.on ? r.dlogits : nullptr);
   const double loss = __builtin_log(total.sum) + (total.shift - z);
   if (r.dlogits == nullptr) return loss;
   const Vec shift = set1(total.shift), factor = set1(static_cast<float>(r.scale / total.sum)),
@@ -104,8 +109,8 @@ double cross_entropy(const CrossEntropyRow& r) {
   float* const dx = r.dlogits;
   if (capped.on) {
     for_vectors(r.n, [=](int64_t i, auto lanes) {
-      const Vec t = capped.normalised(load(x + i, lanes));
-      store(dx + i, exp(capped.cap * t - shift) * factor * fnma(t, t, one), lanes);
+      const Vec capped_logit = load(dx + i, lanes), t = capped_logit * capped.reciprocal;
+      store(dx + i, exp(capped_logit - shift) * factor * fnma(t, t, one), lanes);
     });
   } else {
     for_vectors(
@@ -119,7 +124,7 @@ double cross_entropy(const CrossEntropyRow& r) {
 
 }  // namespace
 
-void set_loss(RowKernels& k) {
+void set_loss(RowKernels& k) noexcept {
   k.softcap = softcap;
   k.cross_entropy = cross_entropy;
 }

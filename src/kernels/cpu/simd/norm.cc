@@ -153,7 +153,7 @@ void head_norm_backward(float* dx, const float* y, int64_t n, float rstd) {
 
 }  // namespace
 
-void set_norm(RowKernels& k) {
+void set_norm(RowKernels& k) noexcept {
   k.norm = norm;
   k.norm_backward = norm_backward;
   k.add_partials = add_partials;

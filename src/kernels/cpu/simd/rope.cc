@@ -42,7 +42,7 @@ void rope(float* x, int64_t n_head, int64_t head_dim, const float* cos, const fl
 
 }  // namespace
 
-void set_rope(RowKernels& k) {
+void set_rope(RowKernels& k) noexcept {
   k.rope = rope;
 }
 

@@ -91,7 +91,7 @@ struct RowKernels {
   void (*adamw)(float* param, const float* grad, float* m, float* v, int64_t n, const AdamWStep& step);
 };
 
-const RowKernels& avx2_row_kernels();
-const RowKernels& avx512_row_kernels();
+const RowKernels& avx2_row_kernels() noexcept;
+const RowKernels& avx512_row_kernels() noexcept;
 
 }  // namespace gpt

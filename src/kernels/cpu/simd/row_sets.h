@@ -6,11 +6,11 @@
 // Every source of row kernels enters its functions into the set of its instruction set.
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-void set_activation(RowKernels& k);
-void set_dropout(RowKernels& k);
-void set_elementwise(RowKernels& k);
-void set_loss(RowKernels& k);
-void set_norm(RowKernels& k);
-void set_rope(RowKernels& k);
+void set_activation(RowKernels& k) noexcept;
+void set_dropout(RowKernels& k) noexcept;
+void set_elementwise(RowKernels& k) noexcept;
+void set_loss(RowKernels& k) noexcept;
+void set_norm(RowKernels& k) noexcept;
+void set_rope(RowKernels& k) noexcept;
 
 }  // namespace gpt::GPT_SIMD_NAMESPACE

@@ -4,7 +4,7 @@ namespace gpt {
 namespace GPT_SIMD_NAMESPACE {
 namespace {
 
-RowKernels all_kernels() {
+RowKernels all_kernels() noexcept {
   RowKernels k{};
   set_activation(k);
   set_dropout(k);
@@ -19,9 +19,9 @@ RowKernels all_kernels() {
 }  // namespace GPT_SIMD_NAMESPACE
 
 #ifdef GPT_SIMD_AVX512
-const RowKernels& avx512_row_kernels() {
+const RowKernels& avx512_row_kernels() noexcept {
 #else
-const RowKernels& avx2_row_kernels() {
+const RowKernels& avx2_row_kernels() noexcept {
 #endif
   static const RowKernels kernels = GPT_SIMD_NAMESPACE::all_kernels();
   return kernels;
