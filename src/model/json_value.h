@@ -2,7 +2,10 @@
 
 // Conversion between JSON values and config fields, with errors that name the key.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "model/config.h"
@@ -67,6 +70,19 @@ inline void from_json_value(const std::string& key, const nlohmann::json& v, boo
 inline void from_json_value(const std::string& key, const nlohmann::json& v, std::string& out) {
   if (!v.is_string()) wrong_value(key, "a string", v);
   out = v.get<std::string>();
+}
+
+inline void from_json_value(const std::string& key, const nlohmann::json& v, std::vector<std::string>& out) {
+  if (v.is_string()) {
+    out = {v.get<std::string>()};
+    return;
+  }
+  if (!v.is_array()) wrong_value(key, "a string or a list of strings", v);
+  out.clear();
+  for (const nlohmann::json& item : v) {
+    if (!item.is_string()) wrong_value(key, "a string or a list of strings", v);
+    out.push_back(item.get<std::string>());
+  }
 }
 
 template <class E>
