@@ -1,0 +1,164 @@
+// Packing of rows into tiles, and the dropout mask of attention weights.
+#include "kernels/cpu/simd/attention_internal.h"
+
+namespace gpt::GPT_SIMD_NAMESPACE {
+
+GPT_INLINE const float* source_row(const PackRows& src, int64_t i) {
+  if (src.rows == nullptr) return src.base + i * src.ld;
+  return src.rows[i] < 0 ? nullptr : src.base + src.rows[i] * src.ld;
+}
+
+void pack(const PackRows& src, float scale, float* dst, int64_t ld_dst) {
+  const int64_t full = full_lanes(src.cols);
+  const Mask tail = first_lanes(src.cols - full);
+  const Vec factor = set1(scale);
+  for (int64_t i = 0; i < src.n; ++i, dst += ld_dst) {
+    const float* row = source_row(src, i);
+    if (row == nullptr) {
+      for (int64_t c = 0; c < ld_dst; ++c)
+        dst[c] = 0;
+      continue;
+    }
+    for (int64_t c = 0; c < full; c += kLanes)
+      store(dst + c, load(row + c) * factor);
+    if (full == src.cols) continue;
+    const Vec last = load(row + full, tail) * factor;
+    if (ld_dst >= full + kLanes) {
+      store(dst + full, last);
+    } else {
+      store(dst + full, last, tail);
+    }
+  }
+}
+
+#if defined(GPT_SIMD_AVX512)
+GPT_INLINE void transpose(Vec (&r)[16]) {
+  Vec t[16];
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+  }
+  const auto low = [](Vec a, Vec b) {
+    return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+  };
+  const auto high = [](Vec a, Vec b) {
+    return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+  };
+  // r[4g + j]: column j of every 4-lane group, of rows 4g .. 4g+3.
+  for (int g = 0; g < 16; g += 4) {
+    r[g] = low(t[g], t[g + 2]);
+    r[g + 1] = high(t[g], t[g + 2]);
+    r[g + 2] = low(t[g + 1], t[g + 3]);
+    r[g + 3] = high(t[g + 1], t[g + 3]);
+  }
+  // Transpose the 4 x 4 matrix of 4-lane groups.
+  for (int j = 0; j < 4; ++j) {
+    const Vec a = _mm512_shuffle_f32x4(r[j], r[j + 4], 0x44);
+    const Vec b = _mm512_shuffle_f32x4(r[j + 8], r[j + 12], 0x44);
+    const Vec c = _mm512_shuffle_f32x4(r[j], r[j + 4], 0xee);
+    const Vec d = _mm512_shuffle_f32x4(r[j + 8], r[j + 12], 0xee);
+    t[j] = _mm512_shuffle_f32x4(a, b, 0x88);
+    t[j + 4] = _mm512_shuffle_f32x4(a, b, 0xdd);
+    t[j + 8] = _mm512_shuffle_f32x4(c, d, 0x88);
+    t[j + 12] = _mm512_shuffle_f32x4(c, d, 0xdd);
+  }
+  for (int i = 0; i < 16; ++i)
+    r[i] = t[i];
+}
+#else
+GPT_INLINE void transpose(Vec (&r)[8]) {
+  Vec t[8];
+  for (int g = 0; g < 8; g += 4) {
+    const Vec a = _mm256_unpacklo_ps(r[g], r[g + 1]);
+    const Vec b = _mm256_unpackhi_ps(r[g], r[g + 1]);
+    const Vec c = _mm256_unpacklo_ps(r[g + 2], r[g + 3]);
+    const Vec d = _mm256_unpackhi_ps(r[g + 2], r[g + 3]);
+    t[g] = _mm256_shuffle_ps(a, c, 0x44);
+    t[g + 1] = _mm256_shuffle_ps(a, c, 0xee);
+    t[g + 2] = _mm256_shuffle_ps(b, d, 0x44);
+    t[g + 3] = _mm256_shuffle_ps(b, d, 0xee);
+  }
+  for (int j = 0; j < 4; ++j) {
+    r[j] = _mm256_permute2f128_ps(t[j], t[j + 4], 0x20);
+    r[j + 4] = _mm256_permute2f128_ps(t[j], t[j + 4], 0x31);
+  }
+}
+#endif
+
+void pack_transposed(const PackRows& src, float* dst) {
+  const int64_t full = full_lanes(src.cols);
+  for (int64_t first = 0; first < kKeyTile; first += kLanes) {
+    const float* rows[kLanes];
+    for (int64_t i = 0; i < kLanes; ++i)
+      rows[i] = source_row(src, first + i);
+    for (int64_t c = 0; c < src.cols; c += kLanes) {
+      const bool whole = c < full;
+      const Mask tail = first_lanes(whole ? kLanes : src.cols - full);
+      Vec block[kLanes];
+      for (int i = 0; i < kLanes; ++i) {
+        block[i] = rows[i] == nullptr ? zero() : whole ? load(rows[i] + c) : load(rows[i] + c, tail);
+      }
+      transpose(block);
+      const int64_t n = whole ? kLanes : src.cols - full;
+      for (int64_t i = 0; i < n; ++i)
+        store(dst + (c + i) * kKeyTile + first, block[i]);
+    }
+  }
+}
+
+float dot(const float* a, const float* b, int64_t n) {
+  const int64_t full = full_lanes(n);
+  Vec sum = zero();
+  for (int64_t i = 0; i < full; i += kLanes)
+    sum = fma(load(a + i), load(b + i), sum);
+  if (full < n) {
+    const Mask tail = first_lanes(n - full);
+    sum = fma(load(a + full, tail), load(b + full, tail), sum);
+  }
+  return reduce_add(sum);
+}
+
+// Philox4x32-10 for 16 consecutive counters: words[4 i + j] is word j of counter `block + i`.
+static void philox_blocks(uint64_t key, uint64_t block, uint32_t* words) {
+  constexpr int kBlocks = 16;
+  uint32_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
+  for (int i = 0; i < kBlocks; ++i) {
+    const uint64_t counter = block + static_cast<uint64_t>(i);
+    c0[i] = static_cast<uint32_t>(counter);
+    c1[i] = static_cast<uint32_t>(counter >> 32);
+    c2[i] = c3[i] = 0;
+  }
+  auto k0 = static_cast<uint32_t>(key);
+  auto k1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+    for (int i = 0; i < kBlocks; ++i) {
+      const uint64_t a = uint64_t{0xD2511F53u} * c0[i];
+      const uint64_t b = uint64_t{0xCD9E8D57u} * c2[i];
+      c0[i] = static_cast<uint32_t>(b >> 32) ^ c1[i] ^ k0;
+      c1[i] = static_cast<uint32_t>(b);
+      c2[i] = static_cast<uint32_t>(a >> 32) ^ c3[i] ^ k1;
+      c3[i] = static_cast<uint32_t>(a);
+    }
+  }
+  for (int i = 0; i < kBlocks; ++i) {
+    words[4 * i] = c0[i];
+    words[4 * i + 1] = c1[i];
+    words[4 * i + 2] = c2[i];
+    words[4 * i + 3] = c3[i];
+  }
+}
+
+void dropout_factors(uint64_t key, uint64_t first, int64_t n, uint32_t threshold, float scale, float* dst) {
+  uint32_t words[64];
+  int64_t skip = static_cast<int64_t>(first & 3);  // the first element's place among the four of its counter
+  for (uint64_t block = first >> 2; n > 0; block += 16, skip = 0) {
+    philox_blocks(key, block, words);
+    const int64_t take = n < 64 - skip ? n : 64 - skip;
+    for (int64_t i = 0; i < take; ++i)
+      dst[i] = words[skip + i] < threshold ? 0.0f : scale;
+    dst += take;
+    n -= take;
+  }
+}
+
+}  // namespace gpt::GPT_SIMD_NAMESPACE
