@@ -32,7 +32,8 @@ GPT_INLINE void multiply_edge(Vec (&c)[R][NV], const WeightedSum& w, int64_t fro
 }
 
 template <int R, int NV>
-static void weighted_sum(const WeightedSum& w) {
+static void weighted_sum(const WeightedSum& sum) {
+  const WeightedSum w = sum;  // a copy: stores to out could alias the original
   Vec c[R][NV];
   for (int r = 0; r < R; ++r) {
     const Vec alpha = set1(w.alpha[r]);
