@@ -20,11 +20,14 @@ template <int R, int NV>
 GPT_INLINE void multiply_edge(Vec (&c)[R][NV], const WeightedSum& w, int64_t from, int64_t to) {
   for (int64_t k = from; k < to; ++k) {
     Vec row[NV];
+#pragma GCC unroll 8
     for (int v = 0; v < NV; ++v)
       row[v] = load(w.x.b + k * w.x.ldb + v * kLanes);
+#pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       if (k < w.begin[r] || k >= w.end[r]) continue;
       const Vec factor = set1(w.x.a[r * w.x.a_row + k]);
+#pragma GCC unroll 8
       for (int v = 0; v < NV; ++v)
         c[r][v] = fma(factor, row[v], c[r][v]);
     }
@@ -35,8 +38,10 @@ template <int R, int NV>
 static void weighted_sum(const WeightedSum& sum) {
   const WeightedSum w = sum;  // a copy: stores to out could alias the original
   Vec c[R][NV];
+#pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
     const Vec alpha = set1(w.alpha[r]);
+#pragma GCC unroll 8
     for (int v = 0; v < NV; ++v)
       c[r][v] = load(w.out + r * w.dp + v * kLanes) * alpha;
   }
@@ -49,7 +54,9 @@ static void weighted_sum(const WeightedSum& sum) {
     multiply<R, NV>(c, w.x, from, to);
     multiply_edge<R, NV>(c, w, to, w.end[R - 1]);
   }
+#pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
     for (int v = 0; v < NV; ++v)
       store(w.out + r * w.dp + v * kLanes, c[r][v]);
   }
