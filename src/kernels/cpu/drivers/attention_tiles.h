@@ -43,7 +43,7 @@ class ScratchPieces {
 struct ForwardScratch {
   float *q, *kt, *v, *max, *sum, *out, *keep, *total;
   int32_t *begin, *end;
-  int64_t* rows;
+  int64_t *rows, *next_rows;
 
   ForwardScratch(const AttentionShape& s, ScratchPieces& pieces) {
     const int64_t rows_max = std::max(kQueryRows, group_size(s));
@@ -58,6 +58,7 @@ struct ForwardScratch {
     begin = pieces.take<int32_t>(rows_max);
     end = pieces.take<int32_t>(rows_max);
     rows = pieces.take<int64_t>(kKeyTile);
+    next_rows = pieces.take<int64_t>(kKeyTile);
     keep = s.dropout.p > 0 ? pieces.take(rows_max * kKeyTile) : nullptr;
   }
 };

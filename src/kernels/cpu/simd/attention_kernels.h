@@ -10,13 +10,16 @@ namespace gpt {
 // order of every sum depends on positions alone. 64 keys of width 64 fill half of a 32 KiB L1 cache.
 inline constexpr int64_t kKeyTile = 64;
 
-// Rows to copy: row i is base + rows[i] * ld, zeros when rows[i] < 0; base + i * ld without rows.
+// Rows to copy: row i is base + rows[i] * ld, zeros when rows[i] < 0; base + i * ld without rows. `next`
+// lists as many rows that will be wanted soon, in the same way: they are fetched into the cache on the way,
+// because the pieces of a row are too short, and the rows too far apart, for the hardware to see it coming.
 struct PackRows {
   const float* base;
   int64_t ld;
   const int64_t* rows;
   int64_t n;
   int64_t cols;
+  const int64_t* next = nullptr;
 };
 
 // One tile of keys for a set of query rows in order of position: scores, online softmax (Milakov &

@@ -8,11 +8,19 @@ GPT_INLINE const float* source_row(const PackRows& src, int64_t i) {
   return src.rows[i] < 0 ? nullptr : src.base + src.rows[i] * src.ld;
 }
 
+GPT_INLINE void prefetch(const PackRows& src, int64_t i, int64_t from, int64_t to) {
+  if (src.next == nullptr || src.next[i] < 0) return;
+  const float* row = src.base + src.next[i] * src.ld;
+  for (int64_t c = from; c < to; c += 16)
+    __builtin_prefetch(row + c, 0, 2);
+}
+
 void pack(const PackRows& src, float scale, float* dst, int64_t ld_dst) {
   const int64_t full = full_lanes(src.cols);
   const Mask tail = first_lanes(src.cols - full);
   const Vec factor = set1(scale);
   for (int64_t i = 0; i < src.n; ++i, dst += ld_dst) {
+    prefetch(src, i, 0, src.cols);
     const float* row = source_row(src, i);
     if (row == nullptr) {
       for (int64_t c = 0; c < ld_dst; ++c)
@@ -94,6 +102,10 @@ void pack_transposed(const PackRows& src, float* dst) {
     for (int64_t c = 0; c < src.cols; c += kLanes) {
       const bool whole = c < full;
       const Mask tail = first_lanes(whole ? kLanes : src.cols - full);
+      if (c % 16 == 0) {
+        for (int64_t i = 0; i < kLanes; ++i)
+          prefetch(src, first + i, c, c + 16);
+      }
       Vec block[kLanes];
       for (int i = 0; i < kLanes; ++i) {
         block[i] = rows[i] == nullptr ? zero() : whole ? load(rows[i] + c) : load(rows[i] + c, tail);
