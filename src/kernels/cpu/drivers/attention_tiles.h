@@ -23,6 +23,10 @@ inline int64_t group_size(const AttentionShape& s) {
   return s.n_head / s.n_kv_head;
 }
 
+inline uint32_t dropout_threshold(const AttentionShape& s) {
+  return static_cast<uint32_t>(s.dropout.p * 0x1p32);
+}
+
 // Hands out pieces of scratch memory, each 64-byte aligned when the whole is. Without memory it only counts.
 class ScratchPieces {
  public:
@@ -59,7 +63,7 @@ struct ForwardScratch {
     end = pieces.take<int32_t>(rows_max);
     rows = pieces.take<int64_t>(kKeyTile);
     next_rows = pieces.take<int64_t>(kKeyTile);
-    keep = s.dropout.p > 0 ? pieces.take(rows_max * kKeyTile) : nullptr;
+    keep = dropout_threshold(s) > 0 ? pieces.take(rows_max * kKeyTile) : nullptr;
   }
 };
 
@@ -79,7 +83,7 @@ struct BackwardScratch {
     begin = pieces.take<int32_t>(kKeyTile);
     end = pieces.take<int32_t>(kKeyTile);
     rows = pieces.take<int64_t>(kKeyTile);
-    keep = s.dropout.p > 0 ? pieces.take(kKeyTile * kKeyTile) : nullptr;
+    keep = dropout_threshold(s) > 0 ? pieces.take(kKeyTile * kKeyTile) : nullptr;
     lse = pieces.take(kKeyTile);
     delta = pieces.take(group_size(s) * q_len);
   }
@@ -114,9 +118,8 @@ inline TileRange tile_range(const AttentionShape& s, const AttentionSeq& seq, in
 // Dropout factors of one row of weights for the tile of keys at `first`.
 inline void tile_factors(const AttentionKernels& kernels, const AttentionShape& s, int64_t row, int64_t head,
                          int64_t first, float* factors) {
-  const auto threshold = static_cast<uint32_t>(s.dropout.p * 0x1p32);
   const auto element = static_cast<uint64_t>(attention_element(s, row, head, first));
-  kernels.dropout_factors(s.dropout.key, element, kKeyTile, threshold,
+  kernels.dropout_factors(s.dropout.key, element, kKeyTile, dropout_threshold(s),
                           static_cast<float>(1 / (1 - s.dropout.p)), factors);
 }
 

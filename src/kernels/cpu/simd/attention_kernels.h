@@ -81,7 +81,8 @@ struct AttentionKernels {
   void (*finish)(const AttentionFinish& finish);
   void (*backward_tile)(const AttentionBackwardTile& tile);
   float (*dot)(const float* a, const float* b, int64_t n);
-  // The factors of dropout elements [first, first + n) of a site: 0 below the threshold, else scale.
+  // The factors of dropout elements [first, first + n) of a site: 0 below the threshold (at least 1), else
+  // scale.
   void (*dropout_factors)(uint64_t key, uint64_t first, int64_t n, uint32_t threshold, float scale,
                           float* dst);
 };

@@ -1,5 +1,6 @@
 // Packing of rows into tiles, and the dropout mask of attention weights.
 #include "kernels/cpu/simd/attention_internal.h"
+#include "kernels/cpu/simd/philox.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
@@ -130,44 +131,20 @@ float dot(const float* a, const float* b, int64_t n) {
   return reduce_add(sum);
 }
 
-// Philox4x32-10 for 16 consecutive counters: words[4 i + j] is word j of counter `block + i`.
-static void philox_blocks(uint64_t key, uint64_t block, uint32_t* words) {
-  constexpr int kBlocks = 16;
-  uint32_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
-  for (int i = 0; i < kBlocks; ++i) {
-    const uint64_t counter = block + static_cast<uint64_t>(i);
-    c0[i] = static_cast<uint32_t>(counter);
-    c1[i] = static_cast<uint32_t>(counter >> 32);
-    c2[i] = c3[i] = 0;
-  }
-  auto k0 = static_cast<uint32_t>(key);
-  auto k1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-    for (int i = 0; i < kBlocks; ++i) {
-      const uint64_t a = uint64_t{0xD2511F53u} * c0[i];
-      const uint64_t b = uint64_t{0xCD9E8D57u} * c2[i];
-      c0[i] = static_cast<uint32_t>(b >> 32) ^ c1[i] ^ k0;
-      c1[i] = static_cast<uint32_t>(b);
-      c2[i] = static_cast<uint32_t>(a >> 32) ^ c3[i] ^ k1;
-      c3[i] = static_cast<uint32_t>(a);
-    }
-  }
-  for (int i = 0; i < kBlocks; ++i) {
-    words[4 * i] = c0[i];
-    words[4 * i + 1] = c1[i];
-    words[4 * i + 2] = c2[i];
-    words[4 * i + 3] = c3[i];
-  }
-}
-
 void dropout_factors(uint64_t key, uint64_t first, int64_t n, uint32_t threshold, float scale, float* dst) {
-  uint32_t words[64];
-  int64_t skip = static_cast<int64_t>(first & 3);  // the first element's place among the four of its counter
-  for (uint64_t block = first >> 2; n > 0; block += 16, skip = 0) {
-    philox_blocks(key, block, words);
-    const int64_t take = n < 64 - skip ? n : 64 - skip;
+  constexpr int64_t kGroup = 4 * kLanes;
+  const IVec last_dropped = set1_i(threshold - 1);
+  float factors[kGroup];
+  auto skip = static_cast<int64_t>(first % 4);  // words of the first counter that belong to earlier elements
+  for (uint64_t counter = first / 4; n > 0; counter += kLanes, skip = 0) {
+    IVec words[4];
+    philox_words(counter, key, words);
+    for (int j = 0; j < 4; ++j) {
+      store(factors + j * kLanes, select(less_equal_u(words[j], last_dropped), zero(), set1(scale)));
+    }
+    const int64_t take = n < kGroup - skip ? n : kGroup - skip;
     for (int64_t i = 0; i < take; ++i)
-      dst[i] = words[skip + i] < threshold ? 0.0f : scale;
+      dst[i] = factors[skip + i];
     dst += take;
     n -= take;
   }

@@ -9,6 +9,7 @@ struct Mask {
   __m256 bits;  // lanes all ones or all zeros
 };
 using VecD = __m256d;  // half as many doubles
+using IVec = __m256i;  // as many 32-bit integers
 inline constexpr int kLanes = 8;
 
 GPT_INLINE Vec zero() {
@@ -93,6 +94,50 @@ GPT_INLINE float reduce_max(Vec v) {
   return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
 
+// For rotations of pairs: lanes (0,1), (2,3), ... exchanged; and n <= kLanes/2 floats, each twice.
+GPT_INLINE Vec swap_pairs(Vec v) {
+  return _mm256_permute_ps(v, 0xB1);
+}
+GPT_INLINE Vec load_twice(const float* p, int64_t n) {
+  return _mm256_permutevar8x32_ps(load(p, first_lanes(n)), _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
+}
+
+GPT_INLINE IVec set1_i(uint32_t x) {
+  return _mm256_set1_epi32(static_cast<int>(x));
+}
+GPT_INLINE IVec load_i(const uint32_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+GPT_INLINE IVec add_i(IVec a, IVec b) {
+  return _mm256_add_epi32(a, b);
+}
+GPT_INLINE IVec xor_i(IVec a, IVec b) {
+  return _mm256_xor_si256(a, b);
+}
+GPT_INLINE Mask less_equal_u(IVec a, IVec b) {
+  return {_mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_min_epu32(a, b), a))};
+}
+GPT_INLINE IVec select(Mask m, IVec yes, IVec no) {
+  return _mm256_blendv_epi8(no, yes, _mm256_castps_si256(m.bits));
+}
+// Upper and lower half of the 64-bit product of every lane with the same lane of b, all of whose lanes are
+// equal.
+GPT_INLINE void multiply_wide(IVec a, IVec b, IVec* high, IVec* low) {
+  const __m256i even = _mm256_mul_epu32(a, b);
+  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), b);
+  *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+  *low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+}
+// Transposes the 4x4 matrix in every group of four lanes of v[0..3].
+GPT_INLINE void transpose4(IVec (&v)[4]) {
+  const __m256i a = _mm256_unpacklo_epi32(v[0], v[1]), b = _mm256_unpackhi_epi32(v[0], v[1]);
+  const __m256i c = _mm256_unpacklo_epi32(v[2], v[3]), d = _mm256_unpackhi_epi32(v[2], v[3]);
+  v[0] = _mm256_unpacklo_epi64(a, c);
+  v[1] = _mm256_unpackhi_epi64(a, c);
+  v[2] = _mm256_unpacklo_epi64(b, d);
+  v[3] = _mm256_unpackhi_epi64(b, d);
+}
+
 GPT_INLINE VecD zero_d() {
   return _mm256_setzero_pd();
 }
@@ -104,6 +149,10 @@ GPT_INLINE VecD low_d(Vec v) {
 }
 GPT_INLINE VecD high_d(Vec v) {
   return _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
+}
+// Two halves as one Vec.
+GPT_INLINE Vec narrow(VecD low, VecD high) {
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(low)), _mm256_cvtpd_ps(high), 1);
 }
 GPT_INLINE VecD fma(VecD a, VecD b, VecD c) {
   return _mm256_fmadd_pd(a, b, c);

@@ -7,6 +7,7 @@ namespace gpt::GPT_SIMD_NAMESPACE {
 using Vec = __m512;
 using Mask = __mmask16;
 using VecD = __m512d;  // half as many doubles
+using IVec = __m512i;  // as many 32-bit integers
 inline constexpr int kLanes = 16;
 
 GPT_INLINE Vec zero() {
@@ -86,6 +87,51 @@ GPT_INLINE float reduce_max(Vec v) {
   return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
 
+// For rotations of pairs: lanes (0,1), (2,3), ... exchanged; and n <= kLanes/2 floats, each twice.
+GPT_INLINE Vec swap_pairs(Vec v) {
+  return _mm512_permute_ps(v, 0xB1);
+}
+GPT_INLINE Vec load_twice(const float* p, int64_t n) {
+  const __m512i twice = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+  return _mm512_permutexvar_ps(twice, _mm512_maskz_loadu_ps(static_cast<Mask>(first_lanes(n) & 0xFF), p));
+}
+
+GPT_INLINE IVec set1_i(uint32_t x) {
+  return _mm512_set1_epi32(static_cast<int>(x));
+}
+GPT_INLINE IVec load_i(const uint32_t* p) {
+  return _mm512_loadu_si512(p);
+}
+GPT_INLINE IVec add_i(IVec a, IVec b) {
+  return _mm512_add_epi32(a, b);
+}
+GPT_INLINE IVec xor_i(IVec a, IVec b) {
+  return _mm512_xor_si512(a, b);
+}
+GPT_INLINE Mask less_equal_u(IVec a, IVec b) {
+  return _mm512_cmple_epu32_mask(a, b);
+}
+GPT_INLINE IVec select(Mask m, IVec yes, IVec no) {
+  return _mm512_mask_blend_epi32(m, no, yes);
+}
+// Upper and lower half of the 64-bit product of every lane with the same lane of b, all of whose lanes are
+// equal.
+GPT_INLINE void multiply_wide(IVec a, IVec b, IVec* high, IVec* low) {
+  const __m512i even = _mm512_mul_epu32(a, b);
+  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), b);
+  *high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
+  *low = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
+}
+// Transposes the 4x4 matrix in every group of four lanes of v[0..3].
+GPT_INLINE void transpose4(IVec (&v)[4]) {
+  const __m512i a = _mm512_unpacklo_epi32(v[0], v[1]), b = _mm512_unpackhi_epi32(v[0], v[1]);
+  const __m512i c = _mm512_unpacklo_epi32(v[2], v[3]), d = _mm512_unpackhi_epi32(v[2], v[3]);
+  v[0] = _mm512_unpacklo_epi64(a, c);
+  v[1] = _mm512_unpackhi_epi64(a, c);
+  v[2] = _mm512_unpacklo_epi64(b, d);
+  v[3] = _mm512_unpackhi_epi64(b, d);
+}
+
 GPT_INLINE VecD zero_d() {
   return _mm512_setzero_pd();
 }
@@ -97,6 +143,10 @@ GPT_INLINE VecD low_d(Vec v) {
 }
 GPT_INLINE VecD high_d(Vec v) {
   return _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
+}
+// Two halves as one Vec.
+GPT_INLINE Vec narrow(VecD low, VecD high) {
+  return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high), 1);
 }
 GPT_INLINE VecD fma(VecD a, VecD b, VecD c) {
   return _mm512_fmadd_pd(a, b, c);
