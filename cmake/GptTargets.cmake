@@ -13,6 +13,9 @@ endif()
 
 add_library(gpt_options INTERFACE)
 target_compile_options(gpt_options INTERFACE -Wall -Wextra -Wconversion -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(gpt_options INTERFACE -Wno-restrict)  # false alarms on std::string in g++ 12
+endif()
 if(GPT_WERROR)
   target_compile_options(gpt_options INTERFACE -Werror)
 endif()

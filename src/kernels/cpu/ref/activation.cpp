@@ -1,0 +1,80 @@
+#include <cmath>
+
+#include "kernels/cpu/ref/ref.h"
+
+namespace gpt::ref {
+namespace {
+
+constexpr double kSqrt2OverPi = 0.79788456080286535588;
+constexpr double kSqrt1Over2 = 0.70710678118654752440;
+constexpr double kGeluCubic = 0.044715;
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double gaussian_cdf(double x) { return 0.5 * std::erfc(-x * kSqrt1Over2); }
+
+double value(Act act, double x) {
+  switch (act) {
+    case Act::gelu_tanh:
+      return 0.5 * x * (1 + std::tanh(kSqrt2OverPi * (x + kGeluCubic * x * x * x)));
+    case Act::gelu:
+      return x * gaussian_cdf(x);
+    case Act::relu:
+      return x > 0 || std::isnan(x) ? x : 0;
+    case Act::relu2:
+      return x > 0 || std::isnan(x) ? x * x : 0;
+    case Act::swiglu:
+      return x * sigmoid(x);  // silu, of the gate
+  }
+  return 0;
+}
+
+double slope(Act act, double x) {
+  switch (act) {
+    case Act::gelu_tanh: {
+      const double t = std::tanh(kSqrt2OverPi * (x + kGeluCubic * x * x * x));
+      return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kSqrt2OverPi * (1 + 3 * kGeluCubic * x * x);
+    }
+    case Act::gelu:
+      return gaussian_cdf(x) + x * 0.5 * kSqrt2OverPi * std::exp(-0.5 * x * x);
+    case Act::relu:
+      return x > 0 ? 1 : 0;
+    case Act::relu2:
+      return x > 0 ? 2 * x : 0;
+    case Act::swiglu:
+      return sigmoid(x) * (1 + x * (1 - sigmoid(x)));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void act_forward(const ExecContext& ctx, const ActArgs& a) noexcept {
+  dispatch(a.x.dtype, [&]<class T>(T) {
+    for_rows(ctx, a.x.rows(), [&](int64_t n) {
+      const T* x = a.x.row<T>(n);
+      const T* gate = a.gate ? a.gate.row<T>(n) : nullptr;
+      T* out = a.out.row<T>(n);
+      for (int64_t f = 0; f < a.x.cols(); ++f) {
+        out[f] = static_cast<T>(gate ? value(a.act, gate[f]) * x[f] : value(a.act, x[f]));
+      }
+    });
+  });
+}
+
+void act_backward(const ExecContext& ctx, const ActBackwardArgs& a) noexcept {
+  dispatch(a.x.dtype, [&]<class T>(T) {
+    for_rows(ctx, a.x.rows(), [&](int64_t n) {
+      const T* x = a.x.row<T>(n);
+      const T* gate = a.gate ? a.gate.row<T>(n) : nullptr;
+      const T* dout = a.dout.row<T>(n);
+      T* dx = a.dx.row<T>(n);
+      for (int64_t f = 0; f < a.x.cols(); ++f) {
+        const double d = dout[f];
+        if (gate) a.dgate.row<T>(n)[f] = static_cast<T>(d * slope(a.act, gate[f]) * x[f]);
+        dx[f] = static_cast<T>(gate ? d * value(a.act, gate[f]) : d * slope(a.act, x[f]));
+      }
+    });
+  });
+}
+
+}  // namespace gpt::ref

@@ -1,0 +1,48 @@
+#include "kernels/cpu/attention_util.h"
+#include "kernels/cpu/ref/ref.h"
+
+namespace gpt::ref {
+
+void add(const ExecContext& ctx, const AddArgs& a) noexcept {
+  dispatch(a.out.dtype, [&]<class T>(T) {
+    for_rows(ctx, a.out.rows(), [&](int64_t n) {
+      for (int64_t c = 0; c < a.out.cols(); ++c) a.out.row<T>(n)[c] = a.a.row<T>(n)[c] + a.b.row<T>(n)[c];
+    });
+  });
+}
+
+void dropout(const ExecContext& ctx, const DropoutArgs& a) noexcept {
+  dispatch(a.out.dtype, [&]<class T>(T) {
+    const DropoutMask mask(a.dropout);
+    const int64_t cols = a.out.cols();
+    for_rows(ctx, a.out.rows(), [&](int64_t n) {
+      for (int64_t c = 0; c < cols; ++c) {
+        a.out.row<T>(n)[c] = static_cast<T>(a.x.row<T>(n)[c] * mask.factor((a.dropout.first_row + n) * cols + c));
+      }
+    });
+  });
+}
+
+void clamp(const ExecContext& ctx, const ClampArgs& a) noexcept {
+  dispatch(a.x.dtype, [&]<class T>(T) {
+    const T limit = static_cast<T>(a.limit);
+    for_rows(ctx, a.x.rows(), [&](int64_t n) {
+      T* x = a.x.row<T>(n);
+      for (int64_t c = 0; c < a.x.cols(); ++c) x[c] = x[c] > limit ? limit : x[c] < -limit ? -limit : x[c];
+    });
+  });
+}
+
+void sum_squares(const ExecContext& ctx, const SumSquaresArgs& a) noexcept {
+  dispatch(a.x.dtype, [&]<class T>(T) {
+    const int64_t size = a.x.size();
+    const T* x = a.x.as<T>();
+    ctx.pool.parallel_for((size + kSumBlock - 1) / kSumBlock, [&](int64_t block, int) {
+      double sum = 0;
+      for (int64_t i = block * kSumBlock; i < std::min(size, (block + 1) * kSumBlock); ++i) sum += double{x[i]} * x[i];
+      a.block_sums[block] = sum;
+    });
+  });
+}
+
+}  // namespace gpt::ref

@@ -1,0 +1,25 @@
+#include <algorithm>
+
+#include "base/rng.h"
+#include "kernels/ops.h"
+
+namespace gpt {
+
+// Scratch covers the reference and the SIMD versions of an op, whichever needs more.
+
+// Partial sums of dgain and dbias for every 32 rows.
+ScratchNeed norm_backward_scratch(int64_t rows, int64_t cols, DType) {
+  return {.shared = (rows + 31) / 32 * 2 * cols * 8, .per_thread = 0};
+}
+
+ScratchNeed linear_scratch(int64_t, int64_t, int64_t, DType) { return {}; }
+
+ScratchNeed attention_scratch(const AttentionShape&, int64_t, int64_t max_kv, bool, DType) {
+  return {.shared = 0, .per_thread = (2 * max_kv + 64) * 8};
+}
+
+uint64_t dropout_key(uint64_t seed, uint64_t step, uint32_t site, uint32_t layer) {
+  return RandomStream(seed, static_cast<RandomSite>(site), step, layer).next_u64();
+}
+
+}  // namespace gpt
