@@ -36,7 +36,8 @@ endfunction()
 # The SIMD sources are compiled once per instruction set; which one runs is decided at start-up.
 function(gpt_configure_kernels)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    file(GLOB simd CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/cpu/simd/*.cc)
+    file(GLOB simd CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/cpu/simd/*.cc
+      ${CMAKE_SOURCE_DIR}/src/kernels/cpu/gemm/*.cc)
     foreach(isa avx2 avx512)
       add_library(gpt_simd_${isa} OBJECT ${simd})
       target_include_directories(gpt_simd_${isa} PRIVATE ${CMAKE_SOURCE_DIR}/src)

@@ -12,8 +12,6 @@ ScratchNeed norm_backward_scratch(int64_t rows, int64_t cols, DType) {
   return {.shared = (rows + 31) / 32 * 2 * cols * 8, .per_thread = 0};
 }
 
-ScratchNeed linear_scratch(int64_t, int64_t, int64_t, DType) { return {}; }
-
 ScratchNeed attention_scratch(const AttentionShape&, int64_t, int64_t max_kv, bool, DType) {
   return {.shared = 0, .per_thread = (2 * max_kv + 64) * 8};
 }

@@ -27,6 +27,7 @@ struct Product {
   int64_t ldc;
   const float* bias = nullptr;
   bool accumulate = false;
+  bool may_split_k = false;  // into partial products, where C is too small for many threads
 };
 
 // Computes the product with the threads of ctx. The work is cut by the shape alone, so no bit depends on

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "kernels/cpu/gemm/gemm.h"
-#include "kernels/cpu/gemm/onednn.h"
 
 // The linear ops of the kernel table for fp32; other types go to the reference.
 
@@ -23,9 +22,10 @@ Operand operand(const TensorView& t, bool transposed = false) {
   return {t.as<float>(), t.ld, transposed};
 }
 
+// The packed kernel, which computes x w^T, keeps row_invariant without being asked.
 template <Isa isa>
 void linear_forward(const ExecContext& ctx, const LinearArgs& args) noexcept {
-  if (args.y.dtype != DType::f32 || args.row_invariant) return reference().linear_forward(ctx, args);
+  if (args.y.dtype != DType::f32) return reference().linear_forward(ctx, args);
   gemm::multiply(ctx, isa,
                  {.m = args.y.rows(),
                   .n = args.y.cols(),
@@ -84,7 +84,8 @@ void linear_backward_weight(const ExecContext& ctx, const LinearBackwardWeightAr
                   .b = operand(args.x),
                   .c = args.dw.as<float>(),
                   .ldc = args.dw.ld,
-                  .accumulate = args.accumulate});
+                  .accumulate = args.accumulate,
+                  .may_split_k = true});
   if (args.dbias) bias_gradient(ctx, args);
 }
 
@@ -98,7 +99,8 @@ void overlay(KernelTable& table) {
 }  // namespace
 
 void overlay_gemm(KernelTable& table, Isa isa) {
-  if (gemm::onednn_serves(isa)) overlay<Isa::avx512>(table);
+  if (isa == Isa::avx2) overlay<Isa::avx2>(table);
+  if (isa == Isa::avx512) overlay<Isa::avx512>(table);
 }
 
 ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype) {

@@ -21,32 +21,66 @@ namespace {
 #if defined(GPT_SIMD_AVX512)
 using Vec = __m512;
 constexpr int kLanes = 16, kRows = 12, kVecs = 2;
-inline Vec zero() { return _mm512_setzero_ps(); }
-inline Vec splat(const float* p) { return _mm512_set1_ps(*p); }
-inline Vec load(const float* p) { return _mm512_loadu_ps(p); }
-inline void store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
+inline Vec zero() {
+  return _mm512_setzero_ps();
+}
+inline Vec splat(const float* p) {
+  return _mm512_set1_ps(*p);
+}
+inline Vec load(const float* p) {
+  return _mm512_loadu_ps(p);
+}
+inline void store(float* p, Vec v) {
+  _mm512_storeu_ps(p, v);
+}
 using Mask = __mmask16;
-inline Mask first_lanes(int64_t n) { return static_cast<Mask>(n >= kLanes ? 0xffff : (1 << n) - 1); }
-inline Vec load(const float* p, Mask m) { return _mm512_maskz_loadu_ps(m, p); }
-inline void store(float* p, Vec v, Mask m) { _mm512_mask_storeu_ps(p, m, v); }
-inline Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
-inline Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+inline Mask first_lanes(int64_t n) {
+  return static_cast<Mask>(n >= kLanes ? 0xffff : (1 << n) - 1);
+}
+inline Vec load(const float* p, Mask m) {
+  return _mm512_maskz_loadu_ps(m, p);
+}
+inline void store(float* p, Vec v, Mask m) {
+  _mm512_mask_storeu_ps(p, m, v);
+}
+inline Vec add(Vec a, Vec b) {
+  return _mm512_add_ps(a, b);
+}
+inline Vec fma(Vec a, Vec b, Vec c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
 #else
 using Vec = __m256;
 constexpr int kLanes = 8, kRows = 4, kVecs = 3;
-inline Vec zero() { return _mm256_setzero_ps(); }
-inline Vec splat(const float* p) { return _mm256_broadcast_ss(p); }
-inline Vec load(const float* p) { return _mm256_loadu_ps(p); }
-inline void store(float* p, Vec v) { _mm256_storeu_ps(p, v); }
+inline Vec zero() {
+  return _mm256_setzero_ps();
+}
+inline Vec splat(const float* p) {
+  return _mm256_broadcast_ss(p);
+}
+inline Vec load(const float* p) {
+  return _mm256_loadu_ps(p);
+}
+inline void store(float* p, Vec v) {
+  _mm256_storeu_ps(p, v);
+}
 using Mask = __m256i;
 inline Mask first_lanes(int64_t n) {
   const int count = static_cast<int>(n >= kLanes ? kLanes : n);
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
-inline Vec load(const float* p, Mask m) { return _mm256_maskload_ps(p, m); }
-inline void store(float* p, Vec v, Mask m) { _mm256_maskstore_ps(p, m, v); }
-inline Vec add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
-inline Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+inline Vec load(const float* p, Mask m) {
+  return _mm256_maskload_ps(p, m);
+}
+inline void store(float* p, Vec v, Mask m) {
+  _mm256_maskstore_ps(p, m, v);
+}
+inline Vec add(Vec a, Vec b) {
+  return _mm256_add_ps(a, b);
+}
+inline Vec fma(Vec a, Vec b, Vec c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
 #endif
 constexpr int kWidth = kLanes * kVecs;
 
@@ -91,19 +125,22 @@ void compute(const Tile& t) {
   GPT_UNROLL
   for (int r = 0; r < R; ++r) {
     GPT_UNROLL
-    for (int v = 0; v < V; ++v) sum[r][v] = zero();
+    for (int v = 0; v < V; ++v)
+      sum[r][v] = zero();
   }
   const float* a = t.a;
   const float* b = t.b;
   for (int64_t l = 0; l < t.k; ++l, a += R, b += kWidth) {
     Vec w[V];
     GPT_UNROLL
-    for (int v = 0; v < V; ++v) w[v] = load(b + v * kLanes);
+    for (int v = 0; v < V; ++v)
+      w[v] = load(b + v * kLanes);
     GPT_UNROLL
     for (int r = 0; r < R; ++r) {
       const Vec x = splat(a + r);
       GPT_UNROLL
-      for (int v = 0; v < V; ++v) sum[r][v] = fma(x, w[v], sum[r][v]);
+      for (int v = 0; v < V; ++v)
+        sum[r][v] = fma(x, w[v], sum[r][v]);
     }
   }
   const bool whole = t.cols == V * kLanes;
@@ -159,7 +196,9 @@ Compute pick(int64_t rows, int64_t vecs) {
   }
 }
 
-inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
 
 // A strip of B stays in the first-level cache while the strips of A pass by from the second.
 void block(const BlockArgs& p) {
@@ -201,7 +240,8 @@ void pack_transposing(const PackArgs& p) {
     }
   }
   for (int64_t l = 0; l < p.k; ++l) {
-    for (int64_t i = l < k4 ? count4 : 0; i < p.count; ++i) p.dst[l * p.width + i] = p.src[i * p.ld + l];
+    for (int64_t i = l < k4 ? count4 : 0; i < p.count; ++i)
+      p.dst[l * p.width + i] = p.src[i * p.ld + l];
   }
 }
 
@@ -211,7 +251,8 @@ void pack_rows(const PackArgs& p) {
     const float* src = p.src + l * p.ld;
     float* dst = p.dst + l * p.width;
     GPT_UNROLL
-    for (int i = 0; i < kCount; i += 4) _mm_storeu_ps(dst + i, _mm_loadu_ps(src + i));
+    for (int i = 0; i < kCount; i += 4)
+      _mm_storeu_ps(dst + i, _mm_loadu_ps(src + i));
   }
 }
 
@@ -224,20 +265,26 @@ void pack(const PackArgs& p) {
     pack_rows<kWidth>(p);
   } else {
     for (int64_t l = 0; l < p.k; ++l) {
-      for (int64_t i = 0; i < p.count; ++i) p.dst[l * p.width + i] = p.src[l * p.ld + i];
+      for (int64_t i = 0; i < p.count; ++i)
+        p.dst[l * p.width + i] = p.src[l * p.ld + i];
     }
   }
   for (int64_t l = 0; p.count < p.width && l < p.k; ++l) {
-    for (int64_t i = p.count; i < p.width; ++i) p.dst[l * p.width + i] = 0;
+    for (int64_t i = p.count; i < p.width; ++i)
+      p.dst[l * p.width + i] = 0;
   }
 }
 
 }  // namespace
 
 #if defined(GPT_SIMD_AVX512)
-PackedKernel packed_kernel_avx512() { return {kRows, kWidth, pack, block}; }
+PackedKernel packed_kernel_avx512() {
+  return {kRows, kWidth, pack, block};
+}
 #else
-PackedKernel packed_kernel_avx2() { return {kRows, kWidth, pack, block}; }
+PackedKernel packed_kernel_avx2() {
+  return {kRows, kWidth, pack, block};
+}
 #endif
 
 }  // namespace gpt::gemm

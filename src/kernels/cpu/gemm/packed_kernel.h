@@ -17,7 +17,7 @@ struct PackArgs {
   bool k_contiguous;  // element (i, l) is src[i * ld + l], else src[l * ld + i]
   int64_t count;
   int64_t k;
-  int64_t width;      // distance from l to l + 1 in dst: count for A, nr for B
+  int64_t width;  // distance from l to l + 1 in dst: count for A, nr for B
   float* dst;
 };
 
