@@ -12,7 +12,6 @@ constexpr int64_t kMaxBlock = 320;  // of k: a strip of B, 32 columns wide, is t
 constexpr int64_t kTileRows =
     kMaxSplitRows;                       // 192 x 320 of A are 240 KiB: a quarter of the second-level cache
 constexpr int64_t kFewRows = 48;         // up to here every element of B is packed where it is used
-constexpr int64_t kFewRowsCols = 64;     // columns per task then
 constexpr int64_t kPanelSize = 1 << 20;  // elements of B packed at a time: 4 MiB, for the third-level cache
 constexpr int64_t kPanelDepth = 2048;    // of k
 constexpr int64_t kMinTasks = 16;        // so that 2 threads end together, and 7 nearly so
@@ -20,7 +19,7 @@ constexpr int64_t kMaxStrip = 32;        // of any kernel
 
 // Block length along k: equal blocks, of k alone, because the sum's order is part of the result.
 int64_t k_block(int64_t k) {
-  return round_up(ceil_div(k, ceil_div(k, kMaxBlock)), 4);
+  return round_up(ceil_div(k, ceil_div(k, kMaxBlock)), 16);
 }
 
 // Strips [from, from + count) of an operand: rows of A, or columns of B given as rows of its transpose.
@@ -73,15 +72,14 @@ class Multiplier {
     for (int64_t l = 0; l < p.k; l += block_) {
       const int64_t k = std::min(block_, p.k - l);
       const Operand rows = p.a.at(0, l);
-      const bool packed = p.m == 1 && !rows.transposed;
-      if (!packed) pack_strips(kernel_, rows, p.m, k, kernel_.mr, false, a);
+      pack_strips(kernel_, rows, p.m, k, kernel_.mr, false, a);
       for (int64_t j = 0; j < p.n; j += kernel_.nr) {
         const int64_t cols = std::min(kernel_.nr, p.n - j);
         pack_strips(kernel_, transpose(p.b.at(l, j)), cols, k, kernel_.nr, true, b);
         kernel_.block({.rows = p.m,
                        .cols = cols,
                        .k = k,
-                       .a = packed ? rows.data : a,
+                       .a = a,
                        .b = b,
                        .c = p.c + j,
                        .ldc = p.ldc,
@@ -91,16 +89,43 @@ class Multiplier {
     }
   }
 
+  // One strip of columns by few rows, each element of B read once, in place.
+  void thin(const Product& p) const {
+    for (int64_t l = 0; l < p.k; l += block_) {
+      const int64_t k = std::min(block_, p.k - l);
+      const Operand b = p.b.at(l, 0);
+      kernel_.thin({.rows = p.m,
+                    .k = k,
+                    .a = p.a.at(0, l).data,
+                    .lda = p.a.ld,
+                    .b = b.data,
+                    .ldb = b.ld,
+                    .c = p.c,
+                    .ldc = p.ldc,
+                    .bias = l + k == p.k ? p.bias : nullptr,
+                    .add = p.accumulate || l > 0});
+    }
+  }
+
   void few_rows() const {
-    ctx_.pool.parallel_for(ceil_div(p_.n, kFewRowsCols), [&](int64_t task, int thread) {
-      const int64_t j = task * kFewRowsCols;
-      Product part = p_;
-      part.n = std::min(kFewRowsCols, p_.n - j);
-      part.b = p_.b.at(0, j);
-      part.c = p_.c + j;
-      if (p_.bias) part.bias = p_.bias + j;
-      alone(part, thread);
+    const bool in_place = p_.m <= kMaxThinRows && !p_.a.transposed && p_.b.transposed;
+    const int64_t cols = kernel_.nr * (in_place ? 2 : 4);  // packing A, once per task, costs more then
+    ctx_.pool.parallel_for(ceil_div(p_.n, cols), [&](int64_t task, int thread) {
+      const int64_t end = std::min(p_.n, (task + 1) * cols);
+      int64_t j = task * cols;
+      for (; in_place && j + kernel_.nr <= end; j += kernel_.nr)
+        thin(columns(j, kernel_.nr));
+      if (j < end) alone(columns(j, end - j), thread);
     });
+  }
+
+  Product columns(int64_t from, int64_t n) const {
+    Product part = p_;
+    part.n = n;
+    part.b = p_.b.at(0, from);
+    part.c = p_.c + from;
+    if (p_.bias) part.bias = p_.bias + from;
+    return part;
   }
 
   // Packs a panel of B with all threads, multiplies all rows by it, goes on to the next panel.

@@ -3,7 +3,15 @@
 
 #include "kernels/cpu/gemm/packed_kernel.h"
 
+// g++ 12 takes the deliberately undefined operand of its own intrinsics for a mistake (GCC bug 105593).
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 #ifdef __clang__
 #define GPT_UNROLL _Pragma("clang loop unroll(full)")
@@ -83,6 +91,64 @@ inline Vec fma(Vec a, Vec b, Vec c) {
 }
 #endif
 constexpr int kWidth = kLanes * kVecs;
+
+// Transposes kLanes vectors in place.
+#if defined(GPT_SIMD_AVX512)
+inline void transpose(Vec* t) {
+  Vec u[16];
+  GPT_UNROLL
+  for (int i = 0; i < 16; i += 2) {
+    u[i] = _mm512_unpacklo_ps(t[i], t[i + 1]);
+    u[i + 1] = _mm512_unpackhi_ps(t[i], t[i + 1]);
+  }
+  GPT_UNROLL
+  for (int i = 0; i < 16; i += 4) {
+    t[i] = _mm512_shuffle_ps(u[i], u[i + 2], 0x44);
+    t[i + 1] = _mm512_shuffle_ps(u[i], u[i + 2], 0xee);
+    t[i + 2] = _mm512_shuffle_ps(u[i + 1], u[i + 3], 0x44);
+    t[i + 3] = _mm512_shuffle_ps(u[i + 1], u[i + 3], 0xee);
+  }
+  // t[4 q + j] now holds columns j, 4 + j, 8 + j, 12 + j of rows 4 q to 4 q + 3.
+  GPT_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    const Vec low02 = _mm512_shuffle_f32x4(t[j], t[4 + j], 0x88),
+              low13 = _mm512_shuffle_f32x4(t[j], t[4 + j], 0xdd);
+    const Vec high02 = _mm512_shuffle_f32x4(t[8 + j], t[12 + j], 0x88),
+              high13 = _mm512_shuffle_f32x4(t[8 + j], t[12 + j], 0xdd);
+    u[j] = _mm512_shuffle_f32x4(low02, high02, 0x88);
+    u[4 + j] = _mm512_shuffle_f32x4(low13, high13, 0x88);
+    u[8 + j] = _mm512_shuffle_f32x4(low02, high02, 0xdd);
+    u[12 + j] = _mm512_shuffle_f32x4(low13, high13, 0xdd);
+  }
+  GPT_UNROLL
+  for (int i = 0; i < 16; ++i)
+    t[i] = u[i];
+}
+#else
+inline void transpose(Vec* t) {
+  Vec u[8];
+  GPT_UNROLL
+  for (int i = 0; i < 8; i += 2) {
+    u[i] = _mm256_unpacklo_ps(t[i], t[i + 1]);
+    u[i + 1] = _mm256_unpackhi_ps(t[i], t[i + 1]);
+  }
+  GPT_UNROLL
+  for (int i = 0; i < 8; i += 4) {
+    t[i] = _mm256_shuffle_ps(u[i], u[i + 2], 0x44);
+    t[i + 1] = _mm256_shuffle_ps(u[i], u[i + 2], 0xee);
+    t[i + 2] = _mm256_shuffle_ps(u[i + 1], u[i + 3], 0x44);
+    t[i + 3] = _mm256_shuffle_ps(u[i + 1], u[i + 3], 0xee);
+  }
+  GPT_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    u[i] = _mm256_permute2f128_ps(t[i], t[4 + i], 0x20);
+    u[4 + i] = _mm256_permute2f128_ps(t[i], t[4 + i], 0x31);
+  }
+  GPT_UNROLL
+  for (int i = 0; i < 8; ++i)
+    t[i] = u[i];
+}
+#endif
 
 struct Tile {
   int64_t k;
@@ -221,6 +287,84 @@ void block(const BlockArgs& p) {
   }
 }
 
+// Adds n <= kLanes elements of k to the sums of R rows and kLanes columns; whole: n is kLanes.
+template <int R, bool whole>
+inline void add_square(const ThinArgs& p, const float* a, const float* b, int64_t n, Vec* sum) {
+  Vec t[kLanes];
+  const int64_t ld = p.ldb;
+  GPT_UNROLL
+  for (int j = 0; j < kLanes; j += 4, b += 4 * ld) {  // few addresses at a time, to keep them in registers
+    const Mask mask = first_lanes(n);
+    t[j] = whole ? load(b) : load(b, mask);
+    t[j + 1] = whole ? load(b + ld) : load(b + ld, mask);
+    t[j + 2] = whole ? load(b + 2 * ld) : load(b + 2 * ld, mask);
+    t[j + 3] = whole ? load(b + 3 * ld) : load(b + 3 * ld, mask);
+  }
+  transpose(t);
+  if (whole) {
+    GPT_UNROLL
+    for (int y = 0; y < kLanes; ++y) {
+      GPT_UNROLL
+      for (int r = 0; r < R; ++r)
+        sum[r] = fma(splat(a + r * p.lda + y), t[y], sum[r]);
+    }
+  } else {
+    for (int y = 0; y < n; ++y) {
+      GPT_UNROLL
+      for (int r = 0; r < R; ++r)
+        sum[r] = fma(splat(a + r * p.lda + y), t[y], sum[r]);
+    }
+  }
+}
+
+// The sums of all vectors of columns grow side by side, because each is one chain of additions.
+template <int R>
+void compute_thin(const ThinArgs& p) {
+  Vec sum[kVecs][R];
+  GPT_UNROLL
+  for (int v = 0; v < kVecs; ++v) {
+    GPT_UNROLL
+    for (int r = 0; r < R; ++r)
+      sum[v][r] = zero();
+  }
+  int64_t l = 0;
+  for (; l + kLanes <= p.k; l += kLanes) {
+    GPT_UNROLL
+    for (int v = 0; v < kVecs; ++v) {
+      add_square<R, true>(p, p.a + l, p.b + v * kLanes * p.ldb + l, kLanes, sum[v]);
+    }
+  }
+  if (l < p.k) {
+    GPT_UNROLL
+    for (int v = 0; v < kVecs; ++v) {
+      add_square<R, false>(p, p.a + l, p.b + v * kLanes * p.ldb + l, p.k - l, sum[v]);
+    }
+  }
+  const Tile t{
+      .k = p.k, .a = p.a, .b = p.b, .c = p.c, .ldc = p.ldc, .bias = p.bias, .cols = kWidth, .add = p.add};
+  GPT_UNROLL
+  for (int r = 0; r < R; ++r) {
+    Vec row[kVecs];
+    GPT_UNROLL
+    for (int v = 0; v < kVecs; ++v)
+      row[v] = sum[v][r];
+    finish_row<kVecs>(t, row, p.c + r * p.ldc);
+  }
+}
+
+void thin(const ThinArgs& p) {
+  switch (p.rows) {
+    case 1:
+      return compute_thin<1>(p);
+    case 2:
+      return compute_thin<2>(p);
+    case 3:
+      return compute_thin<3>(p);
+    default:
+      return compute_thin<kMaxThinRows>(p);
+  }
+}
+
 // dst[(l + y) * width + x] = src[x * ld + l + y] for x, y < 4.
 inline void transpose4(const float* src, int64_t ld, int64_t width, float* dst) {
   __m128 r0 = _mm_loadu_ps(src), r1 = _mm_loadu_ps(src + ld);
@@ -279,11 +423,11 @@ void pack(const PackArgs& p) {
 
 #if defined(GPT_SIMD_AVX512)
 PackedKernel packed_kernel_avx512() {
-  return {kRows, kWidth, pack, block};
+  return {kRows, kWidth, pack, block, thin};
 }
 #else
 PackedKernel packed_kernel_avx2() {
-  return {kRows, kWidth, pack, block};
+  return {kRows, kWidth, pack, block, thin};
 }
 #endif
 

@@ -32,10 +32,26 @@ struct BlockArgs {
   bool add;           // to what C holds
 };
 
+// The same for up to kMaxThinRows rows of A and just nr rows of B's transpose, both read in place: packing
+// would cost more than multiplying.
+inline constexpr int64_t kMaxThinRows = 4;
+struct ThinArgs {
+  int64_t rows, k;
+  const float* a;
+  int64_t lda;
+  const float* b;  // element (l, j) is b[j * ldb + l]
+  int64_t ldb;
+  float* c;
+  int64_t ldc;
+  const float* bias;
+  bool add;
+};
+
 struct PackedKernel {
   int64_t mr, nr;
   void (*pack)(const PackArgs&);
   void (*block)(const BlockArgs&);
+  void (*thin)(const ThinArgs&);
 };
 
 PackedKernel packed_kernel_avx2();
