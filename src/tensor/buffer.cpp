@@ -1,6 +1,7 @@
 #include "tensor/buffer.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -9,11 +10,19 @@
 namespace gpt {
 namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
+
+// Linux grants more than there is; asking for more than the machine has can only end in a kill.
+size_t physical_memory() {
+  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
+
+}  // namespace
 
 Buffer::Buffer(size_t bytes, const char* what) : size_(bytes) {
   if (bytes == 0) return;
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* p = bytes > physical_memory()
+                ? MAP_FAILED
+                : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) {
     fail("not enough memory for {}: {:.1f} MiB refused; use a smaller model, batch or context", what,
          static_cast<double>(bytes) / 0x1p20);

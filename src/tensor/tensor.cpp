@@ -14,7 +14,7 @@ int64_t checked_size(std::span<const int64_t> shape, const std::string& what) {
 
 std::string shape_string(std::span<const int64_t> shape) {
   std::string s = "[";
-  for (size_t i = 0; i < shape.size(); ++i) s += (i ? "," : "") + std::to_string(shape[i]);
+  for (size_t i = 0; i < shape.size(); ++i) s.append(i ? "," : "").append(std::to_string(shape[i]));
   return s + "]";
 }
 

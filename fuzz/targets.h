@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "io/json.h"
+#include "io/llama2c.h"
+#include "io/safetensors.h"
+
+// The entry points of the fuzzers. Each feeds bytes to a parser and returns 1 if they were accepted, 0 if
+// they were rejected with gpt::Error. Anything else (another exception, a broken promise) is a bug and
+// gets out.
+namespace gpt {
+
+// Every promise of TensorInfo for one file; reads each byte once, so that a sanitizer sees a bad range.
+inline void check_tensor(const TensorInfo& tensor, std::span<const std::byte> file) {
+  const auto size = static_cast<uint64_t>(checked_size(tensor.shape, tensor.name)) * dtype_size(tensor.dtype);
+  GPT_ASSERT(size == tensor.bytes.size());
+  GPT_ASSERT(tensor.bytes.empty() ||
+             (tensor.bytes.data() >= file.data() && tensor.bytes.data() + size <= file.data() + file.size()));
+  unsigned sum = 0;
+  for (const std::byte b : tensor.bytes)
+    sum += std::to_integer<unsigned>(b);
+  volatile unsigned sink = sum;
+  static_cast<void>(sink);
+}
+
+inline int fuzz_safetensors(const uint8_t* data, size_t size) {
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));
+  try {
+    const SafetensorsFile file(bytes, "fuzz");
+    for (const TensorInfo& tensor : file.tensors()) {
+      check_tensor(tensor, bytes);
+      GPT_ASSERT(file.find(tensor.name) == &tensor);
+    }
+    GPT_ASSERT(file.find("") == nullptr);
+    return 1;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+inline int fuzz_json(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  try {
+    const nlohmann::json tree = parse_json(text, "fuzz");
+    // What was accepted can be written, read back, and is the same.
+    GPT_ASSERT(parse_json(tree.dump(), "fuzz") == tree);
+    return 1;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+inline int fuzz_llama2c(const uint8_t* data, size_t size) {
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));
+  try {
+    const Llama2cFile file(bytes, "fuzz");
+    for (const TensorInfo& tensor : file.tensors())
+      check_tensor(tensor, bytes);
+    GPT_ASSERT(file.find("tok_emb") == &file.tensors().front());
+    return 1;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+}  // namespace gpt

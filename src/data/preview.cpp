@@ -1,0 +1,78 @@
+#include "data/preview.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "text/utf8.h"
+
+namespace gpt {
+namespace {
+
+constexpr int64_t kCorpusChars = 200;
+constexpr int64_t kBatchRows = 2;
+constexpr int64_t kBatchChars = 50;
+constexpr int64_t kBatchIds = 12;
+
+// The first characters line by line, each made safe for a terminal.
+std::string printable_lines(std::string_view text, int64_t max_chars) {
+  size_t end = 0;
+  for (int64_t i = 0; i < max_chars && end < text.size(); ++i) {
+    end += static_cast<size_t>(decode_utf8(text, end).length);
+  }
+  std::string out;
+  while (end > 0) {
+    const size_t line = std::min(text.substr(0, end).find('\n'), end);
+    out += printable_text(text.substr(0, line), max_chars) + '\n';
+    const size_t used = std::min(line + 1, end);
+    text.remove_prefix(used);
+    end -= used;
+  }
+  return out;
+}
+
+std::string preview_row(const Tokenizer& tokenizer, const int32_t* row, int64_t n_ctx) {
+  std::string ids;
+  for (int64_t t = 0; t < std::min(n_ctx, kBatchIds); ++t)
+    ids += fmt::format("{}{}", t == 0 ? "" : " ", row[t]);
+  std::string bytes;
+  // 50 characters have at most 200 bytes, and every token that shows has at least one.
+  for (int64_t t = 0; t < n_ctx && std::ssize(bytes) < 4 * kBatchChars; ++t) {
+    if (row[t] >= 0) bytes += tokenizer.token_bytes(row[t]);
+  }
+  return fmt::format("\"{}\"  ids {}{}", printable_text(bytes, kBatchChars), ids,
+                     n_ctx > kBatchIds ? " ..." : "");
+}
+
+}  // namespace
+
+std::string preview_corpus(const Corpus& corpus) {
+  const CorpusStats stats = corpus_stats(corpus);
+  std::string out =
+      fmt::format("corpus: {} bytes in {} document{}, {} distinct bytes", stats.bytes,
+                  corpus.documents.size(), corpus.documents.size() == 1 ? "" : "s", stats.distinct_bytes);
+  if (stats.chars) {
+    out += fmt::format("; {} characters, {} distinct\n", *stats.chars, *stats.distinct_chars);
+  } else {
+    out += "; not valid UTF-8\n";
+  }
+  out += printable_lines(corpus.text, kCorpusChars);
+  return out;
+}
+
+std::string preview_split(const TokenSplit& split, const Tokenizer& tokenizer) {
+  return fmt::format("tokens: {} for training, {} for validation; {} tokenizer, vocabulary {}\n",
+                     split.train.size(), split.val.size(), tokenizer.kind(), tokenizer.vocab_size());
+}
+
+std::string preview_batch(const Tokenizer& tokenizer, const int32_t* ids, const int32_t* targets,
+                          int64_t rows, int64_t n_ctx) {
+  std::string out = fmt::format("batch: x [{}, {}], y [{}, {}], int32\n", rows, n_ctx, rows, n_ctx);
+  for (int64_t row = 0; row < std::min(rows, kBatchRows); ++row) {
+    out += fmt::format("  x[{}] {}\n", row, preview_row(tokenizer, ids + row * n_ctx, n_ctx));
+    out += fmt::format("  y[{}] {}\n", row, preview_row(tokenizer, targets + row * n_ctx, n_ctx));
+  }
+  return out;
+}
+
+}  // namespace gpt

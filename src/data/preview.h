@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "data/corpus.h"
+#include "data/token_data.h"
+
+namespace gpt {
+
+// A few lines on what was loaded: size, distinct bytes and characters, the first 200 characters.
+std::string preview_corpus(const Corpus& corpus);
+
+// One line with the sizes of both parts and the vocabulary.
+std::string preview_split(const TokenSplit& split, const Tokenizer& tokenizer);
+
+// Shapes, and for the first rows the first ids and 50 characters of x and y. ids and targets are
+// [rows, n_ctx]; ignored targets (-1) are shown as such and left out of the text.
+std::string preview_batch(const Tokenizer& tokenizer, const int32_t* ids, const int32_t* targets,
+                          int64_t rows, int64_t n_ctx);
+
+}  // namespace gpt

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace gpt {
+
+// The built-in corpus: simple stories from a probabilistic grammar, ASCII, each ending with an empty
+// line. The grammar is unambiguous, so -log of the probability of a text is the sum over the choices
+// that made it: the loss that no model can beat on average, however large (a model that sees only a
+// window of a story cannot even reach it).
+struct TalesText {
+  std::string text;        // exactly the requested bytes; the last story may be cut
+  double nats = 0;         // -log of the probability that a text starts like this
+  int64_t next_story = 0;  // the first story that was not used
+};
+
+// Stories first_story, first_story + 1, ... of a seed. Each depends on (seed, its number) alone: give
+// `next_story` of the training text as first_story of the validation text to get stories of the same
+// grammar that were not seen. Throws UsageError unless 1 <= bytes <= 2^34 and
+// first_story >= 0.
+TalesText generate_tales(int64_t bytes, uint64_t seed, int64_t first_story = 0);
+
+// The entropy of an endless text: expected nats per story divided by expected bytes per story, both
+// exact from the grammar.
+double tales_entropy_per_byte();
+
+// -log of the probability of a text of stories, whose last one may be cut, by finding all derivations
+// of each story; infinity when the grammar cannot produce the text.
+double tales_nats(std::string_view text);
+
+}  // namespace gpt

@@ -1,0 +1,191 @@
+#include "infer/beam.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "infer/logprobs.h"
+
+namespace gpt {
+namespace {
+
+// Beyond this a power of the length could overflow.
+constexpr double kPenaltyLimit = 10;
+
+void check_options(const Decoder& decoder, const BeamOptions& o) {
+  if (o.width < 1) fail_usage("--beams: expected a positive number, found {}", o.width);
+  if (o.width > decoder.slots()) {
+    fail_usage("--beams: expected at most {}, the sequences that fit at once, found {}", decoder.slots(),
+               o.width);
+  }
+  if (o.steps < 0) fail_usage("--max-tokens: expected 0 or a positive number, found {}", o.steps);
+  if (!(std::fabs(o.length_penalty) <= kPenaltyLimit)) {
+    fail_usage("--length-penalty: expected a number from {} to {}, found {}", -kPenaltyLimit, kPenaltyLimit,
+               o.length_penalty);
+  }
+  if (o.prefill_chunk < 1)
+    fail_usage("--prefill-chunk: expected a positive number, found {}", o.prefill_chunk);
+  check_policy(decoder, o.context);
+}
+
+class Search {
+ public:
+  Search(Decoder& decoder, std::span<const int32_t> prompt, const BeamOptions& options)
+      : decoder_(decoder),
+        prompt_(prompt),
+        options_(options),
+        vocab_size_(static_cast<size_t>(decoder.vocab_size())) {}
+
+  std::vector<Beam> run() && {
+    if (options_.steps > 0) {
+      open();
+      for (int64_t step = 1; extend() && step < options_.steps; ++step)
+        feed_living();
+    }
+    std::vector<Beam> beams;
+    for (State& state : states_)
+      beams.push_back(std::move(state.beam));
+    return beams;
+  }
+
+ private:
+  struct State {
+    Beam beam;
+    bool living;
+    int slot;    // of a living beam: holds prompt and ids without the last id
+    size_t row;  // of a living beam, in logits_
+  };
+
+  // One token more for a living beam; for an ended one, the beam as it is.
+  struct Proposal {
+    size_t parent;
+    int32_t id;
+    double log_prob;
+    double score;
+  };
+
+  double score(double log_prob, size_t length) const {
+    if (options_.length_penalty == 0) return log_prob;
+    return log_prob / std::pow(static_cast<double>(length), options_.length_penalty);
+  }
+
+  void open() {
+    decoder_.reset(0);
+    const Decoder::Append append{0, opening_ids(decoder_, prompt_, options_.context)};
+    logits_.resize(vocab_size_);
+    feed(decoder_, {&append, 1}, options_.prefill_chunk, logits_.data());
+    states_.push_back({{}, true, 0, 0});
+  }
+
+  std::vector<Proposal> proposals() const {
+    std::vector<Proposal> result;
+    for (size_t parent = 0; parent < states_.size(); ++parent) {
+      const State& state = states_[parent];
+      if (!state.living) {
+        result.push_back({parent, -1, state.beam.log_prob, state.beam.score});
+        continue;
+      }
+      const auto row = std::span(logits_).subspan(state.row * vocab_size_, vocab_size_);
+      for (const auto& [id, logprob] : top_logprobs(row, options_.width)) {
+        const double log_prob = state.beam.log_prob + logprob;
+        result.push_back({parent, id, log_prob, score(log_prob, state.beam.ids.size() + 1)});
+      }
+    }
+    std::sort(result.begin(), result.end(), [](const Proposal& a, const Proposal& b) {
+      if (a.score != b.score) return a.score > b.score;
+      return a.parent != b.parent ? a.parent < b.parent : a.id < b.id;
+    });
+    result.resize(std::min(result.size(), static_cast<size_t>(options_.width)));
+    return result;
+  }
+
+  // Replaces the beams by the best proposals; returns whether any of them can go on.
+  bool extend() {
+    const std::vector<Proposal> best = proposals();
+    std::vector<State> next;
+    for (const Proposal& p : best) {
+      State state = states_[p.parent];
+      if (state.living) grow(state, p);
+      next.push_back(std::move(state));
+    }
+    assign_slots(next, best);
+    states_ = std::move(next);
+    return std::any_of(states_.begin(), states_.end(), [](const State& s) { return s.living; });
+  }
+
+  void grow(State& state, const Proposal& p) const {
+    state.beam.ids.push_back(p.id);
+    state.beam.log_prob = p.log_prob;
+    state.beam.score = p.score;
+    const auto& eos = options_.eos_ids;
+    if (std::find(eos.begin(), eos.end(), p.id) != eos.end()) {
+      state.beam.finish = FinishReason::eos;
+      state.living = false;
+    } else if (std::ssize(state.beam.ids) < options_.steps &&
+               context_full(decoder_, state.slot, options_.context)) {
+      state.beam.finish = FinishReason::context;
+      state.living = false;
+    }
+  }
+
+  // A parent's first living child takes over its slot; the others are copied from there to slots that
+  // no child took over. So nothing is overwritten that is still to be copied, and `width` slots suffice.
+  void assign_slots(std::vector<State>& next, const std::vector<Proposal>& best) {
+    std::vector<char> given(states_.size(), 0);
+    std::vector<char> used(static_cast<size_t>(options_.width), 0);
+    std::vector<size_t> copies;
+    for (size_t i = 0; i < next.size(); ++i) {
+      if (!next[i].living) continue;
+      if (given[best[i].parent]) {
+        copies.push_back(i);
+      } else {
+        given[best[i].parent] = 1;
+        used[static_cast<size_t>(next[i].slot)] = 1;
+      }
+    }
+    for (const size_t i : copies) {
+      const auto free = std::find(used.begin(), used.end(), 0);
+      GPT_ASSERT(free != used.end());
+      *free = 1;
+      const int slot = static_cast<int>(free - used.begin());
+      decoder_.copy(next[i].slot, slot);
+      next[i].slot = slot;
+    }
+  }
+
+  void feed_living() {
+    std::vector<std::vector<int32_t>> sequences;
+    std::vector<int> slots;
+    for (State& state : states_) {
+      if (!state.living) continue;
+      state.row = sequences.size();
+      slots.push_back(state.slot);
+      sequences.emplace_back(prompt_.begin(), prompt_.end());
+      sequences.back().insert(sequences.back().end(), state.beam.ids.begin(), state.beam.ids.end());
+    }
+    std::vector<Decoder::Append> appends;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      appends.push_back(following_ids(decoder_, slots[i], sequences[i], options_.context));
+    }
+    logits_.resize(appends.size() * vocab_size_);
+    feed(decoder_, appends, options_.prefill_chunk, logits_.data());
+  }
+
+  Decoder& decoder_;
+  std::span<const int32_t> prompt_;
+  const BeamOptions& options_;
+  size_t vocab_size_;
+  std::vector<State> states_;  // best first
+  std::vector<float> logits_;  // [living beams, V]
+};
+
+}  // namespace
+
+std::vector<Beam> beam_search(Decoder& decoder, std::span<const int32_t> prompt, const BeamOptions& options) {
+  check_options(decoder, options);
+  check_prompt(decoder, prompt, options.context, "prompt");
+  return Search(decoder, prompt, options).run();
+}
+
+}  // namespace gpt

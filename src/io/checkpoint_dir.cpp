@@ -1,0 +1,200 @@
+#include "io/checkpoint_dir.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "io/manifest.h"
+
+namespace gpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "a/b/" and "a/b" are the same folder; a link stands for what it points to.
+std::string normalized(const std::string& path) {
+  fs::path p = fs::path(path).lexically_normal();
+  if (!p.has_filename()) p = p.parent_path();
+  if (!p.has_filename() || p.filename() == "." || p.filename() == "..") {
+    fail("cannot save to {}: expected the name of a folder", path.empty() ? "\"\"" : path);
+  }
+  std::error_code error;
+  if (!fs::is_symlink(p, error)) return p.string();
+  const fs::path target = fs::canonical(p, error);
+  if (error) fail("cannot follow the link {}: {}", path, error.message());
+  return target.string();
+}
+
+std::string parent_of(const std::string& path) {
+  const std::string parent = fs::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+std::string sibling(const std::string& path, const std::string& suffix) {
+  return fmt::format("{}/.{}{}", parent_of(path), fs::path(path).filename().string(), suffix);
+}
+
+std::string old_name(const std::string& path) {
+  return sibling(path, ".old");
+}
+
+void remove_tree(const std::string& path) {
+  std::error_code error;  // what cannot be removed now is tried again by the next writer
+  fs::remove_all(path, error);
+}
+
+// Locks an existing folder; the kernel releases the lock when the process ends, however it ends.
+// Returns -1 when somebody else has it or the folder is gone. Where locks are not supported it goes on
+// without: then two writers of one folder must not run at once.
+int lock_directory(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return -1;
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return fd;
+  close(fd);
+  return -1;
+}
+
+std::vector<std::string> temporaries_of(const std::string& final_path) {
+  const std::string prefix = fs::path(sibling(final_path, ".tmp-")).filename().string();
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator it(parent_of(final_path), error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    if (it->path().filename().string().starts_with(prefix)) found.push_back(it->path().string());
+  }
+  return found;
+}
+
+// Removes the folders of dead writers; true if some writer is alive.
+bool remove_stale(const std::string& final_path) {
+  bool alive = false;
+  for (const std::string& path : temporaries_of(final_path)) {
+    const int lock = lock_directory(path);
+    if (lock >= 0) {
+      remove_tree(path);
+      close(lock);
+    } else {
+      std::error_code error;
+      alive = alive || fs::exists(path, error);
+    }
+  }
+  return alive;
+}
+
+// After a kill in the middle of rename_pair. Assumes that no writer is alive.
+void repair(const std::string& final_path) {
+  const std::string old = old_name(final_path);
+  std::error_code error;
+  if (!fs::exists(fs::path(old) / kManifestName, error)) return;
+  if (fs::exists(final_path, error)) {
+    remove_tree(old);
+    return;
+  }
+  if (rename(old.c_str(), final_path.c_str()) != 0) {
+    fail("cannot restore {} from {}: {}; rename it by hand", final_path, old, std::strerror(errno));
+  }
+  sync_directory(parent_of(final_path));
+}
+
+void check_replaceable(const std::string& final_path) {
+  std::error_code error;
+  if (!fs::exists(final_path, error)) return;
+  if (!fs::is_directory(final_path, error))
+    fail("cannot save to {}: a file of that name is in the way", final_path);
+  const bool empty = fs::is_empty(final_path, error);
+  if (error) fail("cannot save to {}: {}", final_path, error.message());
+  if (!empty && !fs::exists(fs::path(final_path) / kManifestName, error)) {
+    fail("cannot save to {}: it has files that this program did not write; choose another folder or empty it",
+         final_path);
+  }
+}
+
+void rename_or_fail(const std::string& from, const std::string& to, const std::string& final_path) {
+  if (rename(from.c_str(), to.c_str()) != 0) {
+    fail("cannot save {}: renaming {} to {} failed: {}", final_path, from, to, std::strerror(errno));
+  }
+}
+
+void replace_by_renames(const std::string& temporary, const std::string& final_path) {
+  const std::string old = old_name(final_path);
+  remove_tree(old);
+  rename_or_fail(final_path, old, final_path);
+  try {
+    rename_or_fail(temporary, final_path, final_path);
+  } catch (...) {
+    rename(old.c_str(), final_path.c_str());
+    throw;
+  }
+  sync_directory(parent_of(final_path));
+  remove_tree(old);
+}
+
+void replace(const std::string& temporary, const std::string& final_path, ReplaceMode mode) {
+  std::error_code error;
+  if (!fs::exists(final_path, error)) {
+    rename_or_fail(temporary, final_path, final_path);
+    sync_directory(parent_of(final_path));
+    return;
+  }
+  if (mode == ReplaceMode::exchange) {
+    if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_path.c_str(), RENAME_EXCHANGE) == 0) {
+      sync_directory(parent_of(final_path));
+      remove_tree(temporary);  // the old folder's name now
+      return;
+    }
+    if (errno != EINVAL && errno != ENOSYS) {
+      fail("cannot save {}: {}", final_path, std::strerror(errno));
+    }
+  }
+  replace_by_renames(temporary, final_path);
+}
+
+}  // namespace
+
+DirectoryWriter::DirectoryWriter(const std::string& final_path, ReplaceMode mode)
+    : final_(normalized(final_path)), mode_(mode) {
+  make_directories(parent_of(final_));
+  if (!remove_stale(final_)) repair(final_);
+  check_replaceable(final_);
+  for (int n = 0; lock_ < 0; ++n) {
+    if (n == 1000) fail("cannot save to {}: too many other writers at work on it", final_);
+    temporary_ = sibling(final_, fmt::format(".tmp-{}-{}", getpid(), n));
+    if (mkdir(temporary_.c_str(), 0777) == 0) {
+      lock_ = lock_directory(temporary_);  // fails if a cleaner was quicker: try the next name
+    } else if (errno != EEXIST) {
+      fail("cannot create the folder {}: {}", temporary_, std::strerror(errno));
+    }
+  }
+}
+
+DirectoryWriter::~DirectoryWriter() {
+  if (!temporary_.empty()) remove_tree(temporary_);
+  if (lock_ >= 0) close(lock_);
+}
+
+void DirectoryWriter::commit() {
+  GPT_ASSERT(!temporary_.empty());
+  seal_directory(temporary_);
+  replace(temporary_, final_, mode_);
+  temporary_.clear();
+  close(lock_);
+  lock_ = -1;
+}
+
+void recover_directory(const std::string& final_path) {
+  const std::string path = normalized(final_path);
+  std::error_code error;
+  if (!fs::exists(old_name(path), error)) return;
+  if (!remove_stale(path)) repair(path);
+}
+
+}  // namespace gpt

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <string>
+
+namespace gpt {
+
+// How a new folder takes the place of an old one.
+enum class ReplaceMode {
+  exchange,     // one atomic system call where the file system has it, else rename_pair
+  rename_pair,  // old away, new in; a kill in between is repaired by recover_directory
+};
+
+// Replaces a whole folder so that a kill at any moment leaves the complete old or the complete new one.
+//
+//   DirectoryWriter writer("run/last");
+//   ... write files into writer.path() ...
+//   writer.commit();
+//
+// The new folder is a sibling of the final one, named .NAME.tmp-PID-N and locked while its writer lives;
+// what killed writers left behind is removed by the next one. `commit` fsyncs every file, writes
+// manifest.json (sizes and XXH3-64 checksums), and swaps. The old folder is then deleted: it belongs to
+// the program. Therefore a final folder that has files but no manifest.json is refused. Errors (no
+// permission, disk full) throw Error and leave the old folder as it was.
+class DirectoryWriter {
+ public:
+  explicit DirectoryWriter(const std::string& final_path, ReplaceMode mode = ReplaceMode::exchange);
+  ~DirectoryWriter();  // without commit: removes the new folder
+  DirectoryWriter(const DirectoryWriter&) = delete;
+  DirectoryWriter& operator=(const DirectoryWriter&) = delete;
+
+  const std::string& path() const { return temporary_; }  // an existing, empty folder
+  void commit();
+
+ private:
+  std::string final_;
+  std::string temporary_;
+  ReplaceMode mode_;
+  int lock_ = -1;  // of temporary_
+};
+
+// Puts back what a writer killed between the two renames of rename_pair moved away. Does nothing when
+// there is nothing to repair or when a writer is at work. Call it before reading a folder.
+void recover_directory(const std::string& final_path);
+
+// Compares a folder with its manifest.json: every file there and as long as it was, and, if `checksums`,
+// with the same XXH3-64. Files that the manifest does not name are ignored. Throws Error naming the file,
+// expected and found.
+void verify_manifest(const std::string& folder, bool checksums);
+
+}  // namespace gpt

@@ -1,0 +1,249 @@
+#include "io/json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "io/printable.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void fail_at(std::string_view text, size_t offset, const std::string& what,
+                          const std::string& problem) {
+  const std::string_view before = text.substr(0, offset);
+  const size_t line = 1 + static_cast<size_t>(std::count(before.begin(), before.end(), '\n'));
+  const size_t line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+  fail("{} is not usable JSON: line {}, column {}: {}", what, line, offset - line_start + 1, problem);
+}
+
+// One pass over the bytes that bounds what the parser will do: it keeps whole tokens with the blanks
+// before them in memory, and it would take a NUL byte for the end of the text.
+class LimitCheck {
+ public:
+  LimitCheck(std::string_view text, const std::string& what, const JsonLimits& limits)
+      : text_(text), what_(what), limits_(limits) {}
+
+  void run() {
+    if (text_.size() > limits_.max_bytes) {
+      fail("{} is too large: expected at most {} bytes of JSON, found {}", what_, limits_.max_bytes,
+           text_.size());
+    }
+    for (size_t i = 0; i < text_.size();)
+      i = step(i);
+  }
+
+ private:
+  static constexpr size_t kMaxNumber = 1024;  // characters; doubles need fewer than 800 to be exact
+
+  size_t step(size_t i) {
+    switch (text_[i]) {
+      case ' ':
+      case '\t':
+      case '\n':
+      case '\r':
+        token_ = 0;
+        return skip_blanks(i);
+      case '"':
+        token_ = 0;
+        return skip_string(i);
+      case '{':
+      case '[':
+        if (++depth_ > limits_.max_depth) {
+          fail_at(text_, i, what_, fmt::format("nested deeper than {} levels", limits_.max_depth));
+        }
+        [[fallthrough]];
+      case ',':
+        if (++elements_ > limits_.max_elements) {
+          fail_at(text_, i, what_, fmt::format("more than {} values", limits_.max_elements));
+        }
+        token_ = 0;
+        break;
+      case '}':
+      case ']':
+        --depth_;
+        [[fallthrough]];
+      case ':':
+        token_ = 0;
+        break;
+      case '\0':
+        fail_at(text_, i, what_, "unexpected NUL byte");
+      default:
+        if (++token_ > kMaxNumber) fail_at(text_, i, what_, "number too long");
+    }
+    return i + 1;
+  }
+
+  size_t skip_blanks(size_t start) {
+    const size_t end = std::min(text_.find_first_not_of(" \t\n\r", start), text_.size());
+    if (end - start > limits_.max_string_bytes) {
+      fail_at(text_, start, what_, fmt::format("more than {} blanks in a row", limits_.max_string_bytes));
+    }
+    return end;
+  }
+
+  // Returns the position after the closing quote (or the end: the parser reports that).
+  size_t skip_string(size_t open) {
+    size_t i = open + 1;
+    while (i < text_.size() && text_[i] != '"') {
+      i += text_[i] == '\\' ? 2 : 1;
+      if (i - open > limits_.max_string_bytes) {
+        fail_at(text_, open, what_, fmt::format("string longer than {} bytes", limits_.max_string_bytes));
+      }
+    }
+    return std::min(i + 1, text_.size());
+  }
+
+  std::string_view text_;
+  const std::string& what_;
+  const JsonLimits& limits_;
+  int64_t depth_ = 0;
+  uint64_t elements_ = 0;
+  size_t token_ = 0;
+};
+
+// "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ... ; last read: ..."
+// without the library's own number. What was read last is the file's text, so it is made printable.
+std::string parser_message(const std::string& full) {
+  const size_t start = full.find("] ") == std::string::npos ? 0 : full.find("] ") + 2;
+  const size_t quote = full.find("last read: ");
+  if (quote == std::string::npos) return full.substr(start, 200);
+  std::string last = full.substr(quote + 11);
+  if (last.size() >= 2 && last.front() == '\'') last = last.substr(1, last.rfind('\'') - 1);
+  return full.substr(start, std::min<size_t>(quote - start, 200)) + "last read: " + printable(last);
+}
+
+// Turns the library's events into those of a JsonVisitor.
+class VisitorAdapter : public nlohmann::json_sax<json> {
+ public:
+  VisitorAdapter(JsonVisitor& visitor, const std::string& what) : visitor_(visitor), what_(what) {}
+
+  bool null() override { return other("null"); }
+  bool boolean(bool) override { return other("a boolean"); }
+  bool number_integer(number_integer_t value) override {
+    if (value < 0) return other("a negative number");
+    return number_unsigned(static_cast<uint64_t>(value));
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    visitor_.number(value);
+    return true;
+  }
+  bool number_float(number_float_t, const string_t&) override { return other("a fraction or huge number"); }
+  bool string(string_t& value) override {
+    visitor_.string(value);
+    return true;
+  }
+  bool binary(binary_t&) override { return other("binary data"); }
+  bool start_object(size_t) override {
+    visitor_.begin_object();
+    return true;
+  }
+  bool end_object() override {
+    visitor_.end_object();
+    return true;
+  }
+  bool start_array(size_t) override {
+    visitor_.begin_array();
+    return true;
+  }
+  bool end_array() override {
+    visitor_.end_array();
+    return true;
+  }
+  bool key(string_t& name) override {
+    visitor_.key(name);
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& e) override {
+    fail("{} is not valid JSON: {}", what_, parser_message(e.what()));
+  }
+
+ private:
+  bool other(std::string_view kind) {
+    visitor_.other(kind);
+    return true;
+  }
+
+  JsonVisitor& visitor_;
+  const std::string& what_;
+};
+
+// Builds the tree, rejecting a key that its object already has.
+class TreeBuilder : public nlohmann::json_sax<json> {
+ public:
+  explicit TreeBuilder(const std::string& what) : what_(what) {}
+
+  json& root() { return root_; }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(size_t) override { return open(json::object()); }
+  bool start_array(size_t) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    const auto [place, added] = open_.back()->get_ref<json::object_t&>().try_emplace(std::move(name));
+    if (!added) fail("{} is not usable JSON: duplicate key {}", what_, printable(place->first));
+    member_ = &place->second;
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& e) override {
+    fail("{} is not valid JSON: {}", what_, parser_message(e.what()));
+  }
+
+ private:
+  json* place(json&& value) {
+    if (open_.empty()) return &(root_ = std::move(value));
+    if (open_.back()->is_object()) return &(*member_ = std::move(value));
+    open_.back()->push_back(std::move(value));
+    return &open_.back()->back();
+  }
+  bool add(json&& value) {
+    place(std::move(value));
+    return true;
+  }
+  bool open(json&& container) {
+    open_.push_back(place(std::move(container)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  const std::string& what_;
+  json root_;
+  std::vector<json*> open_;  // the path from the root; no container on it moves while it is on it
+  json* member_ = nullptr;   // where the value of the last key goes
+};
+
+}  // namespace
+
+json parse_json(std::string_view text, const std::string& what, const JsonLimits& limits) {
+  LimitCheck(text, what, limits).run();
+  TreeBuilder builder(what);
+  json::sax_parse(text.begin(), text.end(), &builder);
+  return std::move(builder.root());
+}
+
+json read_json_file(const std::string& path, const JsonLimits& limits) {
+  return parse_json(read_file(path, limits.max_bytes), path, limits);
+}
+
+void visit_json(std::string_view text, const std::string& what, const JsonLimits& limits,
+                JsonVisitor& visitor) {
+  LimitCheck(text, what, limits).run();
+  VisitorAdapter adapter(visitor, what);
+  json::sax_parse(text.begin(), text.end(), &adapter);
+}
+
+}  // namespace gpt

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "io/tensor_info.h"
+
+namespace gpt {
+
+// The first seven numbers of the file.
+struct Llama2cHeader {
+  int64_t dim = 0;
+  int64_t hidden_dim = 0;
+  int64_t n_layers = 0;
+  int64_t n_heads = 0;
+  int64_t n_kv_heads = 0;
+  int64_t vocab_size = 0;  // the absolute value; a negative one in the file means tied = false
+  int64_t seq_len = 0;
+  bool tied = true;
+};
+
+// A llama2.c "legacy" checkpoint (version 0 of its export.py), mapped and lazy. All tensors are float32,
+// matrices [out, in], and q and k are rotated in neighbouring pairs (2i, 2i+1). L layers give, in order:
+//   tok_emb [V,dim]; rms_att.i [dim]; wq.i [dim,dim]; wk.i, wv.i [kv_dim,dim]; wo.i [dim,dim];
+//   rms_ffn.i [dim]; w1.i (gate) [hidden,dim]; w2.i (down) [dim,hidden]; w3.i (up) [hidden,dim];
+//   rms_final [dim]; freq_cis_real, freq_cis_imag [seq_len, head_dim/2]; wcls [V,dim] if untied.
+// Every number is checked, and the size of the file must be exactly what they say, before anything is
+// allocated; else throws Error naming the file. Source: llama2.c, run.c (memory_map_weights).
+class Llama2cFile {
+ public:
+  explicit Llama2cFile(const std::string& path);
+  // The same for bytes in memory, which must outlive the object; `what` names them in errors.
+  Llama2cFile(std::span<const std::byte> bytes, const std::string& what);
+
+  const std::string& path() const { return path_; }
+  const Llama2cHeader& header() const { return header_; }
+  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  const TensorInfo* find(std::string_view name) const;  // nullptr when there is no such tensor
+
+ private:
+  void parse(std::span<const std::byte> bytes);
+
+  MappedFile file_;
+  std::string path_;
+  Llama2cHeader header_;
+  std::vector<TensorInfo> tensors_;
+};
+
+}  // namespace gpt

@@ -1,0 +1,118 @@
+#include "io/manifest.h"
+
+#define XXH_INLINE_ALL
+#include <fcntl.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/mapped_file.h"
+#include "io/checkpoint_dir.h"
+#include "io/json.h"
+#include "io/printable.h"
+
+namespace gpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string checksum(const MappedFile& file) {
+  return fmt::format("{:016x}", uint64_t{XXH3_64bits(file.bytes().data(), file.bytes().size())});
+}
+
+void sync_file(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) fail("cannot open {}: {}", path, std::strerror(errno));
+  const int error = fsync(fd) == 0 ? 0 : errno;
+  close(fd);
+  if (error != 0 && error != EINVAL) fail("cannot write {}: {}", path, std::strerror(error));
+}
+
+// A path in a manifest is untrusted: it must stay inside the folder.
+void check_name(const std::string& name, const std::string& manifest) {
+  const fs::path path(name);
+  bool inside = !name.empty() && path.is_relative() && name.find('\0') == std::string::npos;
+  for (const fs::path& part : path)
+    inside = inside && part != ".." && part != "." && !part.empty();
+  if (!inside) fail("{}: expected paths inside the folder, found {}", manifest, printable(name));
+}
+
+struct FileRecord {
+  uint64_t size = 0;
+  std::string xxh3;
+};
+
+std::map<std::string, FileRecord> read_manifest(const std::string& manifest) {
+  const nlohmann::json root = read_json_file(manifest);
+  std::map<std::string, FileRecord> files;
+  const auto bad = [&](const std::string& where) {
+    fail("{}: expected an object \"files\" with a size and an xxh3 for each, found something else at {}",
+         manifest, where);
+  };
+  if (!root.is_object() || !root.contains("files") || !root["files"].is_object()) bad("the top");
+  for (const auto& [name, record] : root["files"].items()) {
+    check_name(name, manifest);
+    if (!record.is_object() || !record.contains("size") || !record["size"].is_number_unsigned() ||
+        !record.contains("xxh3") || !record["xxh3"].is_string()) {
+      bad(printable(name));
+    }
+    files[name] = {record["size"].get<uint64_t>(), record["xxh3"].get<std::string>()};
+  }
+  return files;
+}
+
+}  // namespace
+
+void seal_directory(const std::string& folder) {
+  nlohmann::json files = nlohmann::json::object();
+  std::error_code error;
+  fs::recursive_directory_iterator it(folder, error);
+  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    const std::string path = it->path().string();
+    if (it->is_symlink() || !(it->is_regular_file() || it->is_directory())) {
+      fail("cannot save {}: expected files and folders only", path);
+    }
+    if (it->is_directory()) {
+      sync_directory(path);
+      continue;
+    }
+    sync_file(path);
+    const std::string name = it->path().lexically_relative(folder).generic_string();
+    if (name == kManifestName) continue;
+    const MappedFile file(path);
+    files[name] = {{"size", file.bytes().size()}, {"xxh3", checksum(file)}};
+  }
+  if (error) fail("cannot list {}: {}", folder, error.message());
+  const nlohmann::json root = {{"format", "gpt.cpp manifest"}, {"version", 1}, {"files", files}};
+  FileWriter writer((fs::path(folder) / kManifestName).string());
+  writer.write(root.dump(1) + "\n");
+  writer.finish();
+  sync_directory(folder);
+}
+
+void verify_manifest(const std::string& folder, bool checksums) {
+  const std::string manifest = (fs::path(folder) / kManifestName).string();
+  for (const auto& [name, expected] : read_manifest(manifest)) {
+    const std::string path = (fs::path(folder) / name).string();
+    std::error_code error;
+    if (!fs::is_regular_file(path, error)) fail("{} is missing: {} lists it", path, manifest);
+    const MappedFile file(path);
+    if (file.bytes().size() != expected.size) {
+      fail("{} is damaged: expected {} bytes, found {}", path, expected.size, file.bytes().size());
+    }
+    if (!checksums) continue;
+    const std::string found = checksum(file);
+    if (found != expected.xxh3) {
+      fail("{} is damaged: expected the checksum {}, found {}", path, printable(expected.xxh3), found);
+    }
+  }
+}
+
+}  // namespace gpt

@@ -1,0 +1,154 @@
+#include "io/safetensors_writer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "base/file.h"
+#include "io/printable.h"
+#include "io/safetensors_header.h"
+
+namespace gpt {
+namespace {
+
+constexpr size_t kAlignment = 64;  // of the body: a cache line, and the widest vector register
+
+uint64_t byte_size(const NamedTensor& tensor) {
+  const std::string what = fmt::format("tensor {}", printable(tensor.name));
+  const int64_t n = checked_size(tensor.shape, what);
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(n, static_cast<int64_t>(dtype_size(tensor.dtype)), &bytes)) {
+    fail("{}: the shape {} is not possible", what, shape_string(tensor.shape));
+  }
+  return static_cast<uint64_t>(bytes);
+}
+
+std::string quoted(const std::string& text, const std::string& path) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::exception&) {
+    fail("cannot write {}: expected names and metadata in UTF-8, found {}", path, printable(text));
+  }
+}
+
+void check_tensors(std::span<const NamedTensor> tensors, const std::string& path) {
+  if (tensors.size() > SafetensorsLimits::tensors) {
+    fail("cannot write {}: expected at most {} tensors, found {}", path, SafetensorsLimits::tensors,
+         tensors.size());
+  }
+  std::set<std::string_view> names;
+  for (const NamedTensor& tensor : tensors) {
+    const std::string& name = tensor.name;
+    if (name.empty() || name == "__metadata__" || name.size() > SafetensorsLimits::name_bytes) {
+      fail("cannot write {}: {} cannot be the name of a tensor", path, printable(name));
+    }
+    GPT_ASSERT(tensor.shape.size() <= SafetensorsLimits::rank);
+    if (!names.insert(name).second)
+      fail("cannot write {}: two tensors have the name {}", path, printable(name));
+  }
+}
+
+// Length and JSON, padded with blanks, for tensors in the order of their data.
+std::string make_header(std::span<const NamedTensor* const> tensors,
+                        const std::map<std::string, std::string>& metadata, const std::string& path) {
+  std::string text = "{";
+  if (!metadata.empty()) {
+    text += "\"__metadata__\":{";
+    for (const auto& [key, value] : metadata)
+      text += quoted(key, path) + ":" + quoted(value, path) + ",";
+    text.back() = '}';
+    text += ",";
+  }
+  uint64_t begin = 0;
+  for (const NamedTensor* tensor : tensors) {
+    const uint64_t end = begin + byte_size(*tensor);
+    text += fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}},",
+                        quoted(tensor->name, path), safetensors_type_name(tensor->dtype),
+                        shape_string(tensor->shape), begin, end);
+    begin = end;
+  }
+  if (text.back() == ',') text.pop_back();
+  text += "}";
+  constexpr size_t kLengthBytes = 8;
+  text.append((kAlignment - (kLengthBytes + text.size()) % kAlignment) % kAlignment, ' ');
+  if (text.size() > SafetensorsLimits::header_bytes) {
+    fail("cannot write {}: expected a header of at most {} bytes, found {}", path,
+         SafetensorsLimits::header_bytes, text.size());
+  }
+  std::string length(kLengthBytes, '\0');
+  for (size_t i = 0; i < kLengthBytes; ++i)
+    length[i] = static_cast<char>(text.size() >> 8 * i & 0xff);
+  return length + text;
+}
+
+void write_to(const std::string& path, std::span<const NamedTensor* const> tensors,
+              const std::string& header) {
+  FileWriter writer(path);
+  writer.write(header);
+  for (const NamedTensor* tensor : tensors) {
+    uint64_t left = byte_size(*tensor);
+    tensor->write([&](std::span<const std::byte> bytes) {
+      GPT_ASSERT(bytes.size() <= left);
+      left -= bytes.size();
+      writer.write(bytes);
+    });
+    GPT_ASSERT(left == 0);
+  }
+  writer.finish();
+}
+
+}  // namespace
+
+NamedTensor named_tensor(std::string name, const TensorView& view) {
+  const Shape shape(view.dims().begin(), view.dims().end());
+  const auto write = [view](const EmitBytes& emit) {
+    const auto* data = view.as<const std::byte>();
+    const size_t size = dtype_size(view.dtype);
+    if (view.size() == 0) return;
+    if (view.dense()) {
+      emit({data, static_cast<size_t>(view.size()) * size});
+      return;
+    }
+    for (int64_t r = 0; r < view.rows(); ++r) {
+      emit({data + static_cast<size_t>(r * view.ld) * size, static_cast<size_t>(view.cols()) * size});
+    }
+  };
+  return {std::move(name), view.dtype, shape, write};
+}
+
+NamedTensor named_tensor(std::string name, const TensorView& view, Shape shape) {
+  GPT_ASSERT(checked_size(shape, name) == view.size());
+  NamedTensor tensor = named_tensor(std::move(name), view);
+  tensor.shape = std::move(shape);
+  return tensor;
+}
+
+void write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  check_tensors(tensors, path);
+  std::vector<const NamedTensor*> order;
+  for (const NamedTensor& tensor : tensors)
+    order.push_back(&tensor);
+  std::stable_sort(order.begin(), order.end(), [](const NamedTensor* a, const NamedTensor* b) {
+    return dtype_size(a->dtype) > dtype_size(b->dtype);
+  });
+  const std::string header = make_header(order, metadata, path);
+  const std::string temporary = path + ".tmp";
+  try {
+    write_to(temporary, order, header);
+    if (rename(temporary.c_str(), path.c_str()) != 0) fail("cannot write {}: {}", path, std::strerror(errno));
+  } catch (...) {
+    unlink(temporary.c_str());
+    throw;
+  }
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  sync_directory(folder.empty() ? "." : folder);
+}
+
+}  // namespace gpt

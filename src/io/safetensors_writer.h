@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+
+#include "tensor/tensor.h"
+
+namespace gpt {
+
+// Takes the next bytes of a tensor, any number at a time; they may be reused when it returns.
+using EmitBytes = std::function<void(std::span<const std::byte>)>;
+
+// A tensor to be written. `write` is called once and hands over all bytes, row-major, in order: a
+// transposed or concatenated tensor emits row by row and never exists in memory.
+struct NamedTensor {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  std::function<void(const EmitBytes& emit)> write;
+};
+
+// A tensor whose numbers are in memory, column slices included; `view` must stay valid until written.
+NamedTensor named_tensor(std::string name, const TensorView& view);
+// The same with a shape of its own: any rank, equal in size to the dense `view`.
+NamedTensor named_tensor(std::string name, const TensorView& view, Shape shape);
+
+// Writes a safetensors file. The body starts at a multiple of 64 bytes; wider types come first and else
+// the given order holds, so that every tensor is aligned to its type. The data is streamed into
+// `path`.tmp, which is fsynced and then renamed: a crash or error leaves what was there before. Throws
+// Error when the disk is full or the place not writable, and when names are empty, duplicate or not
+// UTF-8.
+void write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace gpt

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "kernels/ops.h"
+
+namespace gpt {
+
+enum class NormPosition : uint8_t { pre, post };
+enum class Position : uint8_t { learned, rope };
+enum class RopeLayout : uint8_t { halves, interleaved };
+enum class Init : uint8_t { normal, torch, nanochat };
+
+// How rotary frequencies are stretched for long contexts.
+struct RopeScaling {
+  enum class Type : uint8_t { none, linear, llama3 };
+  Type type = Type::none;
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int64_t original_n_ctx = 0;
+  bool operator==(const RopeScaling&) const = default;
+};
+
+// Every switch of the decoder. Field names are the keys of JSON files and, with dashes, the flags.
+// A zero (or a negative dropout) in a derived field means "fill it in"; `complete` does so.
+struct ModelConfig {
+  int64_t vocab_size = 0;
+  int64_t n_ctx = 1024;
+  int64_t n_layer = 12;
+  int64_t n_head = 12;
+  int64_t n_kv_head = 0;   // n_head
+  int64_t n_embd = 768;
+  int64_t head_dim = 0;    // n_embd / n_head
+  int64_t d_ff = 0;        // 4 * n_embd
+
+  NormKind norm = NormKind::layer;
+  bool norm_affine = true;
+  bool norm_bias = true;   // only with norm = layer and norm_affine
+  double norm_eps = 1e-5;
+  NormPosition norm_position = NormPosition::pre;
+  bool embd_norm = false;
+  bool final_norm = true;
+  bool qk_norm = false;
+
+  Position position = Position::learned;
+  double rope_theta = 10000;
+  int64_t rope_sign = 1;
+  RopeLayout rope_layout = RopeLayout::halves;
+  RopeScaling rope_scaling;
+
+  Act act = Act::gelu_tanh;
+  bool qkv_bias = true;
+  bool out_bias = true;
+  bool mlp_bias = true;
+  bool head_bias = false;
+  bool tie_embeddings = true;
+  double logit_softcap = 0;
+
+  double dropout = -1;      // sets the three below where they are not set themselves
+  double embd_dropout = -1;
+  double attn_dropout = -1;
+  double resid_dropout = -1;
+
+  Init init = Init::normal;
+  double init_std = 0.02;
+  bool residual_init_scale = false;
+
+  // Ids that end a text, and the one that starts it; -1: none.
+  int64_t bos_token_id = -1;
+  std::vector<int64_t> eos_token_ids;
+
+  bool has_norm_bias() const { return norm == NormKind::layer && norm_affine && norm_bias; }
+  int64_t q_dim() const { return n_head * head_dim; }
+  int64_t kv_dim() const { return n_kv_head * head_dim; }
+  int64_t qkv_dim() const { return q_dim() + 2 * kv_dim(); }
+
+  bool operator==(const ModelConfig&) const = default;
+};
+
+// Fills in what is derived and checks everything; throws Error naming the key, the value, what is
+// expected. vocab_size may still be 0 when `vocab_known` is false (the tokenizer decides later).
+void complete(ModelConfig& config, bool vocab_known = true);
+
+// The keys of ModelConfig in the order of the documentation, each visited as
+// visit(name, field, group, help). Config is ModelConfig or const ModelConfig.
+template <class Config, class Visit>
+void visit_model_keys(Config& c, Visit&& visit) {
+  visit("vocab_size", c.vocab_size, "shape", "number of token ids (from the tokenizer)");
+  visit("n_ctx", c.n_ctx, "shape", "context length in tokens");
+  visit("n_layer", c.n_layer, "shape", "number of blocks");
+  visit("n_head", c.n_head, "shape", "query heads");
+  visit("n_kv_head", c.n_kv_head, "shape", "key/value heads (n_head)");
+  visit("n_embd", c.n_embd, "shape", "width of the residual stream");
+  visit("head_dim", c.head_dim, "shape", "width of a head (n_embd / n_head)");
+  visit("d_ff", c.d_ff, "shape", "width of the MLP (4 x n_embd)");
+  visit("norm", c.norm, "norm", "layer or rms");
+  visit("norm_affine", c.norm_affine, "norm", "norms have a gain");
+  visit("norm_bias", c.norm_bias, "norm", "layer norms have a bias");
+  visit("norm_eps", c.norm_eps, "norm", "added to the variance");
+  visit("norm_position", c.norm_position, "norm", "pre or post");
+  visit("embd_norm", c.embd_norm, "norm", "norm after the embedding");
+  visit("final_norm", c.final_norm, "norm", "norm before the head");
+  visit("qk_norm", c.qk_norm, "norm", "RMS norm of queries and keys");
+  visit("position", c.position, "position", "learned or rope");
+  visit("rope_theta", c.rope_theta, "position", "base of the rotary frequencies");
+  visit("rope_sign", c.rope_sign, "position", "+1 Llama, -1 nanochat");
+  visit("rope_layout", c.rope_layout, "position", "halves or interleaved");
+  visit("rope_scaling", c.rope_scaling, "position", "stretching of rotary frequencies (JSON object)");
+  visit("act", c.act, "layers", "gelu_tanh, gelu, relu, relu2 or swiglu");
+  visit("qkv_bias", c.qkv_bias, "layers", "bias of the q, k, v projections");
+  visit("out_bias", c.out_bias, "layers", "bias of the attention output projection");
+  visit("mlp_bias", c.mlp_bias, "layers", "biases of the MLP");
+  visit("head_bias", c.head_bias, "layers", "bias of the output head");
+  visit("tie_embeddings", c.tie_embeddings, "layers", "head and token embedding share their matrix");
+  visit("logit_softcap", c.logit_softcap, "layers", "logits become cap*tanh(logits/cap); 0: off");
+  visit("dropout", c.dropout, "dropout", "sets the three below");
+  visit("embd_dropout", c.embd_dropout, "dropout", "after the embedding");
+  visit("attn_dropout", c.attn_dropout, "dropout", "on attention weights");
+  visit("resid_dropout", c.resid_dropout, "dropout", "after each sub-layer");
+  visit("init", c.init, "init", "normal, torch or nanochat");
+  visit("init_std", c.init_std, "init", "standard deviation of init = normal");
+  visit("residual_init_scale", c.residual_init_scale, "init", "residual outputs start 1/sqrt(2 n_layer) smaller");
+}
+
+// Reads the keys found in a JSON object into the config. Translates the names and values of other
+// projects first (config_alias.h). Returns the keys that belong to nobody.
+std::vector<std::string> read_model_keys(const nlohmann::json& object, ModelConfig& config);
+nlohmann::json model_keys_json(const ModelConfig& config);
+
+// Names of all model keys.
+std::vector<std::string> model_key_names();
+
+}  // namespace gpt

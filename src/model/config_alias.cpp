@@ -1,0 +1,159 @@
+#include "model/config_alias.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/suggest.h"
+#include "model/json_value.h"
+#include "model/presets.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+struct Alias {
+  const char* theirs;
+  const char* ours;
+};
+
+constexpr Alias kAliases[] = {
+    // shape
+    {"sequence_len", "n_ctx"}, {"context_length", "n_ctx"}, {"n_positions", "n_ctx"}, {"max_seq_len", "n_ctx"},
+    {"max_position_embeddings", "n_ctx"}, {"block_size", "n_ctx"},
+    {"emb_dim", "n_embd"}, {"d_model", "n_embd"}, {"hidden_size", "n_embd"},
+    {"n_layers", "n_layer"}, {"num_hidden_layers", "n_layer"},
+    {"n_heads", "n_head"}, {"num_attention_heads", "n_head"},
+    {"n_kv_heads", "n_kv_head"}, {"num_key_value_heads", "n_kv_head"},
+    {"n_inner", "d_ff"}, {"intermediate_size", "d_ff"},
+    // switches
+    {"layer_norm_epsilon", "norm_eps"}, {"rms_norm_eps", "norm_eps"},
+    {"activation_function", "act"}, {"hidden_act", "act"}, {"afn", "act"},
+    {"tie_word_embeddings", "tie_embeddings"}, {"final_logit_softcapping", "logit_softcap"},
+    {"rope_rotation", "rope_sign"},
+    {"dropout_rate", "dropout"}, {"embd_pdrop", "embd_dropout"}, {"attn_pdrop", "attn_dropout"},
+    {"attention_dropout", "attn_dropout"}, {"resid_pdrop", "resid_dropout"}, {"initializer_range", "init_std"},
+    // training
+    {"learning_rate", "lr"}, {"max_iters", "steps"}, {"warmup_iters", "warmup"}, {"grad_clip", "clip_norm"},
+};
+
+constexpr Alias kActNames[] = {
+    {"gelu_new", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"}, {"gelu_fast", "gelu_tanh"},
+    {"gelu_accurate", "gelu_tanh"}, {"silu", "swiglu"}, {"swish", "swiglu"}, {"relu_squared", "relu2"},
+};
+
+void put(json& out, const std::string& key, const json& value, const std::string& from) {
+  if (out.contains(key) && out[key] != value) {
+    fail_usage("config key \"{}\": {} says {}, but another name of it says {}; keep one", key, from, value.dump(),
+               out[key].dump());
+  }
+  out[key] = value;
+}
+
+// transformers 5 writes rope_parameters, older files rope_theta and rope_scaling.
+void put_rope_parameters(json& out, const json& value) {
+  if (value.is_null()) return;
+  if (!value.is_object()) wrong_value("rope_parameters", "an object", value);
+  if (value.contains("rope_theta")) put(out, "rope_theta", value["rope_theta"], "rope_parameters");
+  RopeScaling scaling;
+  from_json_value("rope_parameters", value, scaling);
+  put(out, "rope_scaling", to_json_value(scaling), "rope_parameters");
+}
+
+json translate_value(const std::string& key, const json& value) {
+  if (key == "act" && value.is_string()) {
+    for (const Alias& a : kActNames) {
+      if (value == a.theirs) return a.ours;
+    }
+  }
+  if (value.is_null() && key == "logit_softcap") return 0;
+  if (value.is_null() && (key == "d_ff" || key == "n_kv_head" || key == "head_dim")) return 0;
+  return value;
+}
+
+// Settings of transformers that do not change what a decoder computes in evaluation.
+bool ignorable(const std::string& key) {
+  static const std::set<std::string> keys = {
+      "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache", "_name_or_path", "summary_type",
+      "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout", "pretraining_tp",
+      "pad_token_id", "task_specific_params", "n_ctx_hint", "predict_special_tokens", "gradient_checkpointing",
+      "output_past", "is_decoder", "output_attentions", "output_hidden_states", "return_dict", "chunk_size_feed_forward",
+      "finetuning_task", "id2label", "label2id", "problem_type", "tokenizer_class", "decoder_start_token_id",
+      "unk_token_id", "sep_token_id", "transformers.js_config", "auto_map", "cross_attention_hidden_size",
+      "add_cross_attention", "n_special", "num_labels", "max_length", "do_sample", "layer_types"};
+  return keys.count(key) > 0 || key.rfind("_", 0) == 0;
+}
+
+// Settings that do change the result; only the value we compute with is accepted.
+void check_semantics(const json& object, const std::string& what) {
+  struct Required {
+    const char* key;
+    json value;
+  };
+  const Required required[] = {{"scale_attn_weights", true}, {"scale_attn_by_inverse_layer_idx", false}};
+  for (const Required& r : required) {
+    if (object.contains(r.key) && object[r.key] != r.value) {
+      fail("{}: \"{}\": only {} is supported, found {}", what, r.key, r.value.dump(), object[r.key].dump());
+    }
+  }
+}
+
+void put_token_ids(json& out, const json& object) {
+  for (const char* key : {"bos_token_id", "eos_token_id"}) {
+    if (object.contains(key) && !object[key].is_null()) out[key] = object[key];
+  }
+}
+
+}  // namespace
+
+json translate_aliases(const json& object) {
+  json out = json::object();
+  for (const auto& [key, value] : object.items()) {
+    const auto alias = std::find_if(std::begin(kAliases), std::end(kAliases), [&](const Alias& a) { return key == a.theirs; });
+    if (alias != std::end(kAliases)) {
+      put(out, alias->ours, translate_value(alias->ours, value), key);
+    } else if (key == "rope_parameters") {
+      put_rope_parameters(out, value);
+    } else if (key == "attention_bias") {
+      put(out, "qkv_bias", value, key);
+      put(out, "out_bias", value, key);
+    } else {
+      put(out, key, translate_value(key, value), key);
+    }
+  }
+  return out;
+}
+
+json translate_model_config(const json& object, const std::string& what) {
+  if (!object.is_object()) fail("{}: expected a JSON object", what);
+  if (!object.contains("model_type") || !object["model_type"].is_string()) {
+    fail("{}: expected a string \"model_type\" (gpt2, openai-gpt, llama, nanochat, gpt.cpp, ...), found none", what);
+  }
+  const std::string type = object["model_type"];
+  const std::string* family = family_keys(type);
+  if (family == nullptr) {
+    fail("{}: model_type \"{}\" is not supported{}", what, type.substr(0, 64), did_you_mean(type, family_names()));
+  }
+  check_semantics(object, what);
+  json mine = json::object();
+  for (const auto& [key, value] : object.items()) {
+    if (key == "model_type" || key == "bos_token_id" || key == "eos_token_id" || key.rfind("scale_attn", 0) == 0 ||
+        key == "reorder_and_upcast_attn") {
+      continue;
+    }
+    if (!ignorable(key)) mine[key] = value;
+  }
+  // GPT-1's "gelu" is the tanh form (its ACT_FNS table), GPT-2's is the exact one.
+  if (type == "openai-gpt" && mine.value("afn", json()) == json("gelu")) mine["afn"] = "gelu_tanh";
+  json out = json::parse(*family);
+  out.update(translate_aliases(mine));
+  // What transformers takes for granted when a key is missing or null.
+  if (type == "gpt2" || type == "openai-gpt") {
+    if (!out.contains("n_kv_head")) out["n_kv_head"] = 0;
+  }
+  put_token_ids(out, object);
+  return out;
+}
+
+}  // namespace gpt

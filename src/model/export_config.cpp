@@ -1,0 +1,184 @@
+// config.json, both directions.
+
+#include <cmath>
+
+#include "io/json.h"
+#include "model/config_alias.h"
+#include "model/json_value.h"
+#include "model/model_files.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+bool common_hf(const ModelConfig& c) { return c.final_norm && c.norm_position == NormPosition::pre && !c.head_bias; }
+
+bool is_gpt(const ModelConfig& c) {
+  return c.norm == NormKind::layer && c.has_norm_bias() && !c.embd_norm && !c.qk_norm &&
+         c.position == Position::learned && c.act != Act::swiglu && c.qkv_bias && c.out_bias && c.mlp_bias &&
+         !c.head_bias && c.logit_softcap == 0 && c.n_kv_head == c.n_head && c.q_dim() == c.n_embd;
+}
+
+bool is_gpt2(const ModelConfig& c) { return is_gpt(c) && common_hf(c); }
+
+bool is_gpt1(const ModelConfig& c) {
+  return is_gpt(c) && c.norm_position == NormPosition::post && !c.final_norm && c.tie_embeddings &&
+         c.d_ff == 4 * c.n_embd && (c.act == Act::gelu_tanh || c.act == Act::relu);
+}
+
+bool is_rotary(const ModelConfig& c) {
+  return c.norm == NormKind::rms && common_hf(c) && c.position == Position::rope &&
+         c.rope_layout == RopeLayout::halves && c.qkv_bias == c.out_bias;
+}
+
+bool is_llama(const ModelConfig& c) {
+  return is_rotary(c) && c.norm_affine && !c.embd_norm && !c.qk_norm && c.rope_sign == 1 && c.act == Act::swiglu &&
+         c.logit_softcap == 0;
+}
+
+bool is_nanochat(const ModelConfig& c) {
+  return is_rotary(c) && !c.norm_affine && c.embd_norm && c.qk_norm && c.rope_sign == -1 && c.act != Act::swiglu &&
+         !c.mlp_bias && c.rope_scaling.type == RopeScaling::Type::none;
+}
+
+// transformers' names: gelu_new is the tanh form, gelu the exact one (but see GPT-1).
+std::string act_name(const ModelConfig& c, bool gpt1) {
+  switch (c.act) {
+    case Act::gelu_tanh:
+      return gpt1 ? "gelu" : "gelu_new";
+    case Act::gelu:
+      return "gelu";
+    case Act::relu:
+      return "relu";
+    case Act::relu2:
+      return "relu2";
+    case Act::swiglu:
+      return "silu";
+  }
+  return "";
+}
+
+json gpt_config(const ModelConfig& c, bool gpt1) {
+  json out = {{"vocab_size", c.vocab_size}, {"n_positions", c.n_ctx},          {"n_embd", c.n_embd},
+              {"n_layer", c.n_layer},       {"n_head", c.n_head},              {"embd_pdrop", c.embd_dropout},
+              {"attn_pdrop", c.attn_dropout}, {"resid_pdrop", c.resid_dropout}, {"layer_norm_epsilon", c.norm_eps},
+              {"initializer_range", c.init_std}, {"tie_word_embeddings", c.tie_embeddings}};
+  out["architectures"] = {gpt1 ? "OpenAIGPTLMHeadModel" : "GPT2LMHeadModel"};
+  out[gpt1 ? "afn" : "activation_function"] = act_name(c, gpt1);
+  if (!gpt1) out["n_inner"] = c.d_ff;
+  return out;
+}
+
+json rotary_config(const ModelConfig& c, bool nanochat) {
+  json rope = to_json_value(c.rope_scaling);
+  if (rope.is_null()) rope = {{"rope_type", "default"}};
+  rope["rope_theta"] = c.rope_theta;
+  json out = {{"vocab_size", c.vocab_size},
+              {"hidden_size", c.n_embd},
+              {"intermediate_size", c.d_ff},
+              {"num_hidden_layers", c.n_layer},
+              {"num_attention_heads", c.n_head},
+              {"num_key_value_heads", c.n_kv_head},
+              {"head_dim", c.head_dim},
+              {"max_position_embeddings", c.n_ctx},
+              {"rms_norm_eps", c.norm_eps},
+              {"initializer_range", c.init_std},
+              {"attention_dropout", c.attn_dropout},
+              {"attention_bias", c.qkv_bias},
+              {"hidden_act", act_name(c, false)},
+              {"rope_parameters", rope},
+              {"tie_word_embeddings", c.tie_embeddings}};
+  out["architectures"] = {nanochat ? "NanoChatForCausalLM" : "LlamaForCausalLM"};
+  if (nanochat) {
+    out["final_logit_softcapping"] = c.logit_softcap > 0 ? json(c.logit_softcap) : json(nullptr);
+  } else {
+    out["mlp_bias"] = c.mlp_bias;
+  }
+  return out;
+}
+
+void read_token_ids(const json& object, const std::string& what, ModelConfig& c) {
+  const auto id = [&](const json& v, const char* key) {
+    int64_t value = -1;
+    from_json_value(key, v, value);
+    if (value < 0 || value >= c.vocab_size) {
+      fail("{}: \"{}\": expected an id below vocab_size = {}, found {}", what, key, c.vocab_size, value);
+    }
+    return value;
+  };
+  if (object.contains("bos_token_id") && !object["bos_token_id"].is_null()) {
+    c.bos_token_id = id(object["bos_token_id"], "bos_token_id");
+  }
+  if (!object.contains("eos_token_id") || object["eos_token_id"].is_null()) return;
+  c.eos_token_ids.clear();
+  const json& eos = object["eos_token_id"];
+  if (eos.is_array()) {
+    if (eos.size() > 1024) fail("{}: \"eos_token_id\": expected at most 1024 ids, found {}", what, eos.size());
+    for (const json& v : eos) c.eos_token_ids.push_back(id(v, "eos_token_id"));
+  } else {
+    c.eos_token_ids.push_back(id(eos, "eos_token_id"));
+  }
+}
+
+}  // namespace
+
+std::string export_family(const ModelConfig& c) {
+  if (is_gpt2(c)) return "gpt2";
+  if (is_gpt1(c)) return "openai-gpt";
+  if (is_llama(c)) return "llama";
+  if (is_nanochat(c)) return "nanochat";
+  return "gpt.cpp";
+}
+
+Naming export_naming(const ModelConfig& c) {
+  const std::string family = export_family(c);
+  if (family == "gpt2") return Naming::hf_gpt2;
+  if (family == "openai-gpt") return Naming::hf_gpt1;
+  if (family == "llama") return Naming::hf_llama;
+  if (family == "nanochat") return Naming::hf_nanochat;
+  return Naming::own;
+}
+
+json export_config(const ModelConfig& c) {
+  const std::string family = export_family(c);
+  json out;
+  if (family == "gpt2" || family == "openai-gpt") {
+    out = gpt_config(c, family == "openai-gpt");
+  } else if (family == "gpt.cpp") {
+    out = model_keys_json(c);
+  } else {
+    out = rotary_config(c, family == "nanochat");
+  }
+  out["model_type"] = family;
+  if (family != "gpt.cpp") {
+    out["dtype"] = "float32";
+    out["pad_token_id"] = nullptr;
+  }
+  out["bos_token_id"] = c.bos_token_id >= 0 ? json(c.bos_token_id) : json(nullptr);
+  out["eos_token_id"] = nullptr;
+  if (c.eos_token_ids.size() == 1) out["eos_token_id"] = c.eos_token_ids[0];
+  if (c.eos_token_ids.size() > 1) out["eos_token_id"] = c.eos_token_ids;
+  return out;
+}
+
+ModelConfig read_model_config(const std::string& path) {
+  const json object = read_json_file(path);
+  json keys = translate_model_config(object, path);
+  const json token_ids = {{"bos_token_id", keys.value("bos_token_id", json())},
+                          {"eos_token_id", keys.value("eos_token_id", json())}};
+  keys.erase("bos_token_id");
+  keys.erase("eos_token_id");
+  ModelConfig config;
+  try {
+    const std::vector<std::string> unknown = read_model_keys(keys, config);
+    if (!unknown.empty() && (object["model_type"] == "gpt.cpp")) fail("unknown key \"{}\"", unknown.front());
+    complete(config);
+  } catch (const Error& error) {
+    fail("{}: {}", path, error.what());
+  }
+  read_token_ids(token_ids, path, config);
+  return config;
+}
+
+}  // namespace gpt

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "model/kv_cache.h"
+#include "model/model.h"
+#include "model/planner.h"
+#include "model/rope_table.h"
+
+namespace gpt {
+
+// Runs a model over sequences that grow token by token, with cached keys and values. The logits of a
+// token have the same bits however its sequence was cut into calls and whatever ran beside it.
+class Inference {
+ public:
+  struct Options {
+    int slots = 1;             // sequences
+    int64_t max_rows = 512;    // tokens per internal step; longer calls are cut
+    bool slide = false;        // past n_ctx keep the last n_ctx keys (rotary positions only)
+    DType dtype = DType::f32;
+    int threads = 1;
+  };
+  Inference(const Model& model, ThreadPool& pool, const KernelTable& kernels, Options options);
+
+  struct Append {
+    int slot;
+    std::span<const int32_t> ids;  // at least one
+  };
+  // Appends tokens to sequences (each slot at most once per call) and writes the logits of the last
+  // appended token of each to logits [batch,V]. Ids must be in range; without `slide` a sequence must
+  // not grow past n_ctx.
+  void append(std::span<const Append> batch, const TensorView& logits);
+  // As above for one sequence, with the logits of every appended token: [ids,V].
+  void append_all(int slot, std::span<const int32_t> ids, const TensorView& logits);
+
+  void reset(int slot) { cache_.reset(slot); }
+  void copy(int from, int to) { cache_.copy(from, to); }
+  int64_t length(int slot) const { return cache_.length(slot); }
+  int slots() const { return cache_.slots(); }
+  int64_t bytes() const;
+  const ModelConfig& config() const { return model_.config; }
+
+  // Runs sequences of equal length without a cache and hands out the attention weights of each layer,
+  // [B,H,T,T], and the logits, [B*T,V].
+  struct Trace {
+    std::vector<Buffer> memory;
+    std::vector<TensorView> attention;
+    TensorView logits;
+  };
+  Trace trace(std::span<const int32_t> ids, int64_t batch, int64_t n_tokens);
+
+ private:
+  struct Row {
+    int slot;
+    int32_t id;
+    int64_t logits_row;  // -1: not wanted
+  };
+  void plan();
+  int64_t room(int slot) const;
+  void run(std::span<const Append> parts, std::span<const int64_t> logits_rows, bool every, const TensorView& logits);
+  void prepare_rows(std::span<const Append> parts);
+  void forward(Pass& pass, int64_t rows);
+  void ensure_rope(int64_t positions);
+
+  const Model& model_;
+  ThreadPool& pool_;
+  const KernelTable& kernels_;
+  Options options_;
+  KvCache cache_;
+  Planner planner_;
+  Buffer arena_;
+  Workspace workspace_;
+  RopeTable rope_;
+  TensorView residual_;
+  BlockActs acts_;
+  EmbeddingActs embedding_;
+  HeadActs head_;
+  TensorView picked_;                   // [rows,C] rows whose logits are wanted
+  std::vector<int32_t> ids_, positions_;
+  std::vector<int64_t> cache_rows_;
+  std::vector<AttentionSeq> seqs_;
+};
+
+}  // namespace gpt

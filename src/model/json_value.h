@@ -1,0 +1,115 @@
+#pragma once
+
+// Conversion between JSON values and config fields, with errors that name the key.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "model/config.h"
+
+namespace gpt {
+
+// The names of an enumeration's values, in order.
+template <class E>
+struct EnumNames;
+template <>
+struct EnumNames<NormKind> {
+  static constexpr const char* names[] = {"layer", "rms"};
+};
+template <>
+struct EnumNames<NormPosition> {
+  static constexpr const char* names[] = {"pre", "post"};
+};
+template <>
+struct EnumNames<Position> {
+  static constexpr const char* names[] = {"learned", "rope"};
+};
+template <>
+struct EnumNames<RopeLayout> {
+  static constexpr const char* names[] = {"halves", "interleaved"};
+};
+template <>
+struct EnumNames<Act> {
+  static constexpr const char* names[] = {"gelu_tanh", "gelu", "relu", "relu2", "swiglu"};
+};
+template <>
+struct EnumNames<Init> {
+  static constexpr const char* names[] = {"normal", "torch", "nanochat"};
+};
+
+[[noreturn]] inline void wrong_value(const std::string& key, const std::string& expected, const nlohmann::json& found) {
+  fail_usage("config key \"{}\": expected {}, found {}", key, expected,
+             found.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).substr(0, 80));
+}
+
+inline void from_json_value(const std::string& key, const nlohmann::json& v, int64_t& out) {
+  if (v.is_number_unsigned() && v.get<uint64_t>() > uint64_t{INT64_MAX}) wrong_value(key, "an integer", v);
+  if (v.is_number_integer()) {
+    out = v.get<int64_t>();
+  } else if (v.is_number_float() && v.get<double>() == static_cast<double>(static_cast<int64_t>(
+                 std::clamp(v.get<double>(), -0x1p62, 0x1p62)))) {
+    out = static_cast<int64_t>(v.get<double>());
+  } else {
+    wrong_value(key, "an integer", v);
+  }
+}
+
+inline void from_json_value(const std::string& key, const nlohmann::json& v, double& out) {
+  if (!v.is_number()) wrong_value(key, "a number", v);
+  out = v.get<double>();
+}
+
+inline void from_json_value(const std::string& key, const nlohmann::json& v, bool& out) {
+  if (!v.is_boolean()) wrong_value(key, "true or false", v);
+  out = v.get<bool>();
+}
+
+inline void from_json_value(const std::string& key, const nlohmann::json& v, std::string& out) {
+  if (!v.is_string()) wrong_value(key, "a string", v);
+  out = v.get<std::string>();
+}
+
+inline void from_json_value(const std::string& key, const nlohmann::json& v, std::vector<std::string>& out) {
+  if (v.is_string()) {
+    out = {v.get<std::string>()};
+    return;
+  }
+  if (!v.is_array()) wrong_value(key, "a string or a list of strings", v);
+  out.clear();
+  for (const nlohmann::json& item : v) {
+    if (!item.is_string()) wrong_value(key, "a string or a list of strings", v);
+    out.push_back(item.get<std::string>());
+  }
+}
+
+template <class E>
+  requires std::is_enum_v<E>
+void from_json_value(const std::string& key, const nlohmann::json& v, E& out) {
+  std::string expected;
+  int index = 0;
+  for (const char* name : EnumNames<E>::names) {
+    if (v.is_string() && v.get_ref<const std::string&>() == name) {
+      out = static_cast<E>(index);
+      return;
+    }
+    expected += (index++ ? ", " : "") + std::string(name);
+  }
+  wrong_value(key, "one of " + expected, v);
+}
+
+void from_json_value(const std::string& key, const nlohmann::json& v, RopeScaling& out);
+
+template <class T>
+nlohmann::json to_json_value(const T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    return EnumNames<T>::names[static_cast<size_t>(value)];
+  } else {
+    return value;
+  }
+}
+nlohmann::json to_json_value(const RopeScaling& scaling);
+
+}  // namespace gpt

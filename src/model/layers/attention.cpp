@@ -1,0 +1,129 @@
+#include "model/layers/attention.h"
+
+#include <cmath>
+
+namespace gpt {
+namespace {
+
+struct Qkv {
+  TensorView q, k, v, qk;
+};
+
+// The three parts of [N,(H+2Hkv)D], and q and k together.
+Qkv split(const ModelConfig& c, const TensorView& qkv) {
+  return {.q = qkv.columns(0, c.q_dim()),
+          .k = qkv.columns(c.q_dim(), c.kv_dim()),
+          .v = qkv.columns(c.q_dim() + c.kv_dim(), c.kv_dim()),
+          .qk = qkv.columns(0, c.q_dim() + c.kv_dim())};
+}
+
+}  // namespace
+
+void AttentionActs::plan(Planner& planner, const ModelConfig& c, int64_t rows, bool training) {
+  planner.reserve(qkv, "qkv", {rows, c.qkv_dim()});
+  planner.reserve(mixed, "attention output", {rows, c.q_dim()});
+  if (!training) return;
+  planner.reserve(lse, "attention log-sum", {rows, c.n_head});
+  if (!c.qk_norm) return;
+  planner.reserve(q_rstd, "q rstd", {rows, c.n_head});
+  planner.reserve(k_rstd, "k rstd", {rows, c.n_kv_head});
+}
+
+void AttentionGrads::plan(Planner& planner, const ModelConfig& c, int64_t rows) {
+  planner.reserve(dmixed, "d attention output", {rows, c.q_dim()});
+  planner.reserve(dqkv, "d qkv", {rows, c.qkv_dim()});
+}
+
+SelfAttention::SelfAttention(const ModelConfig&, const ParamTable& table, int64_t layer)
+    : layer_(layer),
+      qkv_(table, {{table.find(Role::q_weight, layer), table.find(Role::q_bias, layer)},
+                   {table.find(Role::k_weight, layer), table.find(Role::k_bias, layer)},
+                   {table.find(Role::v_weight, layer), table.find(Role::v_bias, layer)}}),
+      out_(table, {{table.find(Role::out_weight, layer), table.find(Role::out_bias, layer)}}) {}
+
+AttentionShape SelfAttention::shape(const Pass& pass) const {
+  const ModelConfig& c = pass.config;
+  return {.n_head = c.n_head,
+          .n_kv_head = c.n_kv_head,
+          .head_dim = c.head_dim,
+          .scale = 1 / std::sqrt(static_cast<double>(c.head_dim)),
+          .block_size = pass.cache ? KvCache::kBlock : 0,
+          .window = pass.cache ? pass.cache->capacity() : 0,
+          .dropout = pass.dropout(c.attn_dropout, RandomSite::dropout_attention, layer_),
+          .dropout_stride = (c.n_ctx + 3) / 4 * 4};
+}
+
+void SelfAttention::rotate(const Pass& pass, const TensorView& qk, int sign) const {
+  const ModelConfig& c = pass.config;
+  pass.ctx.kernels.rope(pass.ctx, {.x = qk,
+                                   .n_head = c.n_head + c.n_kv_head,
+                                   .head_dim = c.head_dim,
+                                   .positions = pass.batch.positions,
+                                   .cos = pass.rope_cos,
+                                   .sin = pass.rope_sin,
+                                   .sign = sign,
+                                   .interleaved = c.rope_layout == RopeLayout::interleaved});
+}
+
+void SelfAttention::attend(const Pass& pass, AttentionActs& acts) const {
+  const Qkv parts = split(pass.config, acts.qkv);
+  TensorView k = parts.k, v = parts.v;
+  if (pass.cache) {
+    k = pass.cache->keys(layer_);
+    v = pass.cache->values(layer_);
+    pass.ctx.kernels.store_rows(pass.ctx, {.dst = k, .src = parts.k, .rows = pass.cache_rows});
+    pass.ctx.kernels.store_rows(pass.ctx, {.dst = v, .src = parts.v, .rows = pass.cache_rows});
+  }
+  pass.ctx.kernels.attention_forward(
+      pass.ctx, {.shape = shape(pass),
+                 .seqs = pass.batch.seqs,
+                 .out = acts.mixed,
+                 .q = parts.q,
+                 .k = k,
+                 .v = v,
+                 .lse = acts.lse,
+                 .weights = pass.attention_weights.empty() ? TensorView{}
+                                                           : pass.attention_weights[static_cast<size_t>(layer_)]});
+}
+
+void SelfAttention::forward(const Pass& pass, AttentionActs& acts, const TensorView& in, const TensorView& out) const {
+  const ModelConfig& c = pass.config;
+  qkv_.forward(pass, in, acts.qkv);
+  const Qkv parts = split(c, acts.qkv);
+  if (c.position == Position::rope) rotate(pass, parts.qk, static_cast<int>(c.rope_sign));
+  if (c.qk_norm) {
+    const KernelTable& k = pass.ctx.kernels;
+    k.head_norm_forward(pass.ctx, {c.norm_eps, parts.q, c.n_head, c.head_dim, acts.q_rstd});
+    k.head_norm_forward(pass.ctx, {c.norm_eps, parts.k, c.n_kv_head, c.head_dim, acts.k_rstd});
+  }
+  attend(pass, acts);
+  out_.forward(pass, acts.mixed, out);
+}
+
+void SelfAttention::backward(const Pass& pass, const AttentionActs& acts, AttentionGrads& grads, const TensorView& in,
+                             const TensorView& dout, const TensorView& din, bool accumulate_din) const {
+  const ModelConfig& c = pass.config;
+  const Qkv parts = split(c, acts.qkv);
+  const Qkv dparts = split(c, grads.dqkv);
+  out_.backward(pass, acts.mixed, dout, grads.dmixed, false);
+  pass.ctx.kernels.attention_backward(pass.ctx, {.shape = shape(pass),
+                                                 .seqs = pass.batch.seqs,
+                                                 .dq = dparts.q,
+                                                 .dk = dparts.k,
+                                                 .dv = dparts.v,
+                                                 .dout = grads.dmixed,
+                                                 .out = acts.mixed,
+                                                 .q = parts.q,
+                                                 .k = parts.k,
+                                                 .v = parts.v,
+                                                 .lse = acts.lse});
+  if (c.qk_norm) {
+    const KernelTable& k = pass.ctx.kernels;
+    k.head_norm_backward(pass.ctx, {dparts.q, parts.q, acts.q_rstd, c.n_head, c.head_dim});
+    k.head_norm_backward(pass.ctx, {dparts.k, parts.k, acts.k_rstd, c.n_kv_head, c.head_dim});
+  }
+  if (c.position == Position::rope) rotate(pass, dparts.qk, -static_cast<int>(c.rope_sign));
+  qkv_.backward(pass, in, grads.dqkv, din, accumulate_din);
+}
+
+}  // namespace gpt

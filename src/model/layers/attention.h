@@ -1,0 +1,43 @@
+#pragma once
+
+#include "model/layers/linear.h"
+#include "model/planner.h"
+
+namespace gpt {
+
+// Saved for backward (in inference: scratch).
+struct AttentionActs {
+  TensorView qkv;                // [N,(H+2Hkv)D], after rotation and QK norm
+  TensorView q_rstd, k_rstd;     // [N,H], [N,Hkv] with qk_norm
+  TensorView mixed;              // [N,H*D], what goes into the output projection
+  TensorView lse;                // [N,H]
+  void plan(Planner& planner, const ModelConfig& config, int64_t rows, bool training);
+};
+
+// Gradients inside the layer; one set serves all layers.
+struct AttentionGrads {
+  TensorView dmixed;             // [N,H*D]
+  TensorView dqkv;               // [N,(H+2Hkv)D]
+  void plan(Planner& planner, const ModelConfig& config, int64_t rows);
+};
+
+// Causal self-attention: project, rotate, normalise, attend, project.
+class SelfAttention {
+ public:
+  SelfAttention(const ModelConfig& config, const ParamTable& table, int64_t layer);
+
+  // in, out [N,C]
+  void forward(const Pass& pass, AttentionActs& acts, const TensorView& in, const TensorView& out) const;
+  void backward(const Pass& pass, const AttentionActs& acts, AttentionGrads& grads, const TensorView& in,
+                const TensorView& dout, const TensorView& din, bool accumulate_din) const;
+
+ private:
+  AttentionShape shape(const Pass& pass) const;
+  void rotate(const Pass& pass, const TensorView& qk, int sign) const;
+  void attend(const Pass& pass, AttentionActs& acts) const;
+
+  int64_t layer_;
+  Linear qkv_, out_;
+};
+
+}  // namespace gpt

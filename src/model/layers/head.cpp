@@ -1,0 +1,66 @@
+#include "model/layers/head.h"
+
+#include <algorithm>
+
+namespace gpt {
+
+int64_t Head::chunk_rows(const ModelConfig& c, int64_t rows) {
+  constexpr int64_t kTargetElements = int64_t{12} << 20;  // 48 MiB of fp32 logits
+  const int64_t fitting = std::max<int64_t>(64, kTargetElements / c.vocab_size / 64 * 64);
+  return std::min(rows, fitting);
+}
+
+void plan_head(Planner& planner, HeadActs& acts, const ModelConfig& c, int64_t rows, bool training) {
+  if (c.final_norm) planner.reserve(acts.normed, "final norm output", {rows, c.n_embd});
+  if (training && c.final_norm) acts.norm.plan(planner, c, rows);
+  if (training) planner.reserve(acts.logits, "logits of one chunk", {Head::chunk_rows(c, rows), c.vocab_size});
+}
+
+Head::Head(const ModelConfig& c, const ParamTable& table)
+    : has_norm_(c.final_norm),
+      norm_(table, Role::final_gain, Role::final_bias, -1),
+      linear_(table, {{table.find(c.tie_embeddings ? Role::wte : Role::head_weight), table.find(Role::head_bias)}}) {}
+
+void Head::forward_norm(const Pass& pass, HeadActs& acts, const TensorView& x, const TensorView& branch) const {
+  if (has_norm_) {
+    norm_.forward(pass, acts.norm, branch ? x : acts.x, acts.normed, branch, branch ? acts.x : TensorView{});
+  } else {
+    if (branch) pass.ctx.kernels.add(pass.ctx, {.out = acts.x, .a = x, .b = branch});
+    acts.normed = acts.x;
+  }
+}
+
+void Head::logits(const Pass& pass, const TensorView& normed, const TensorView& logits) const {
+  linear_.forward(pass, normed, logits);
+  if (pass.config.logit_softcap > 0) {
+    pass.ctx.kernels.softcap(pass.ctx, {.x = logits, .cap = pass.config.logit_softcap});
+  }
+}
+
+void Head::loss(const Pass& pass, HeadActs& acts, const int32_t* targets, double scale, double* losses,
+                const TensorView& dx) const {
+  const bool backward = !pass.grads.empty();
+  const int64_t rows = acts.normed.rows();
+  const int64_t chunk = acts.logits.rows();
+  Pass part = pass;  // later chunks add to what the first one wrote
+  for (int64_t at = 0; at < rows; at += chunk) {
+    const int64_t n = std::min(chunk, rows - at);
+    const TensorView x = acts.normed.row_range(at, n);
+    const TensorView logits = acts.logits.row_range(0, n);
+    linear_.forward(part, x, logits);
+    pass.ctx.kernels.cross_entropy(pass.ctx, {.logits = logits,
+                                              .targets = targets + at,
+                                              .losses = losses + at,
+                                              .dlogits = backward ? logits : TensorView{},
+                                              .scale = scale,
+                                              .softcap = pass.config.logit_softcap});
+    if (backward) linear_.backward(part, x, logits, dx.row_range(at, n), false);
+    part.accumulate_grads = true;
+  }
+}
+
+void Head::backward_norm(const Pass& pass, const HeadActs& acts, const TensorView& dx) const {
+  if (has_norm_) norm_.backward(pass, acts.norm, acts.x, dx, dx);
+}
+
+}  // namespace gpt

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <vector>
+
+#include "model/param_table.h"
+#include "model/pass.h"
+
+namespace gpt {
+
+// One linear layer, or several with the same input whose outputs stand side by side in the columns of y
+// (q|k|v, gate|fc). Where the weights lie behind each other in memory they are one matrix.
+class Linear {
+ public:
+  struct Part {
+    int weight;
+    int bias;  // -1: none
+  };
+  Linear() = default;
+  Linear(const ParamTable& table, std::vector<Part> parts);
+
+  int64_t in() const { return in_; }
+  int64_t out() const { return out_; }
+
+  // y [N,out] = x [N,in] w^T + bias.
+  void forward(const Pass& pass, const TensorView& x, const TensorView& y) const;
+  // Gradients of the parameters; and of x, added to dx with `accumulate_dx`. An absent dx is skipped.
+  void backward(const Pass& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
+                bool accumulate_dx) const;
+
+ private:
+  struct Columns {
+    int first, last;   // parts
+    int64_t begin, n;  // columns of y
+  };
+  // The parts as few products as memory allows.
+  std::vector<Columns> products(std::span<const TensorView> weights, std::span<const TensorView> grads) const;
+
+  std::vector<Part> parts_;
+  std::vector<int64_t> widths_;
+  int64_t in_ = 0, out_ = 0;
+};
+
+}  // namespace gpt

@@ -1,0 +1,66 @@
+#include "model/layers/mlp.h"
+
+namespace gpt {
+namespace {
+
+bool gated(const ModelConfig& c) { return c.act == Act::swiglu; }
+
+struct Halves {
+  TensorView gate, fc;
+};
+
+// The columns of [N,F] or [N,2F]: the gate comes first.
+Halves split(const ModelConfig& c, const TensorView& fc) {
+  if (!gated(c)) return {.gate = {}, .fc = fc};
+  return {.gate = fc.columns(0, c.d_ff), .fc = fc.columns(c.d_ff, c.d_ff)};
+}
+
+std::vector<Linear::Part> fc_parts(const ModelConfig& c, const ParamTable& table, int64_t layer) {
+  std::vector<Linear::Part> parts;
+  if (gated(c)) parts.push_back({table.find(Role::gate_weight, layer), table.find(Role::gate_bias, layer)});
+  parts.push_back({table.find(Role::fc_weight, layer), table.find(Role::fc_bias, layer)});
+  return parts;
+}
+
+}  // namespace
+
+void MlpActs::plan(Planner& planner, const ModelConfig& c, int64_t rows) {
+  planner.reserve(fc, "mlp fc", {rows, gated(c) ? 2 * c.d_ff : c.d_ff});
+  planner.reserve(hidden, "mlp hidden", {rows, c.d_ff});
+}
+
+void MlpGrads::plan(Planner& planner, const ModelConfig& c, int64_t rows) {
+  planner.reserve(dhidden, "d mlp hidden", {rows, c.d_ff});
+  if (gated(c)) {
+    planner.reserve(dfc, "d mlp fc", {rows, 2 * c.d_ff});
+  }
+}
+
+Mlp::Mlp(const ModelConfig& c, const ParamTable& table, int64_t layer)
+    : fc_(table, fc_parts(c, table, layer)),
+      proj_(table, {{table.find(Role::proj_weight, layer), table.find(Role::proj_bias, layer)}}) {}
+
+void Mlp::forward(const Pass& pass, MlpActs& acts, const TensorView& in, const TensorView& out) const {
+  fc_.forward(pass, in, acts.fc);
+  const Halves x = split(pass.config, acts.fc);
+  pass.ctx.kernels.act_forward(pass.ctx, {.act = pass.config.act, .out = acts.hidden, .x = x.fc, .gate = x.gate});
+  proj_.forward(pass, acts.hidden, out);
+}
+
+void Mlp::backward(const Pass& pass, const MlpActs& acts, MlpGrads& grads, const TensorView& in,
+                   const TensorView& dout, const TensorView& din, bool accumulate_din) const {
+  // Without a gate the gradient of fc replaces that of hidden in place.
+  const TensorView& dfc = gated(pass.config) ? grads.dfc : grads.dhidden;
+  const Halves x = split(pass.config, acts.fc);
+  const Halves dx = split(pass.config, dfc);
+  proj_.backward(pass, acts.hidden, dout, grads.dhidden, false);
+  pass.ctx.kernels.act_backward(pass.ctx, {.act = pass.config.act,
+                                           .dx = dx.fc,
+                                           .dgate = dx.gate,
+                                           .dout = grads.dhidden,
+                                           .x = x.fc,
+                                           .gate = x.gate});
+  fc_.backward(pass, in, dfc, din, accumulate_din);
+}
+
+}  // namespace gpt

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "model/layers/linear.h"
+#include "model/planner.h"
+
+namespace gpt {
+
+struct MlpActs {
+  TensorView fc;      // [N,F], or gate and fc side by side [N,2F] with swiglu
+  TensorView hidden;  // [N,F] after the activation
+  void plan(Planner& planner, const ModelConfig& config, int64_t rows);
+};
+
+struct MlpGrads {
+  TensorView dhidden;  // [N,F]
+  TensorView dfc;      // [N,F] or [N,2F]
+  void plan(Planner& planner, const ModelConfig& config, int64_t rows);
+};
+
+// proj(act(fc(x))), or proj(silu(gate(x)) * fc(x)).
+class Mlp {
+ public:
+  Mlp(const ModelConfig& config, const ParamTable& table, int64_t layer);
+
+  // in, out [N,C]
+  void forward(const Pass& pass, MlpActs& acts, const TensorView& in, const TensorView& out) const;
+  void backward(const Pass& pass, const MlpActs& acts, MlpGrads& grads, const TensorView& in, const TensorView& dout,
+                const TensorView& din, bool accumulate_din) const;
+
+ private:
+  Linear fc_, proj_;
+};
+
+}  // namespace gpt

@@ -1,0 +1,41 @@
+#include "model/layers/norm.h"
+
+namespace gpt {
+
+void NormStats::plan(Planner& planner, const ModelConfig& config, int64_t rows) {
+  if (config.norm == NormKind::layer) planner.reserve(mean, "norm mean", {rows});
+  planner.reserve(rstd, "norm rstd", {rows});
+}
+
+Norm::Norm(const ParamTable& table, Role gain, Role bias, int64_t layer)
+    : gain_(table.find(gain, layer)), bias_(table.find(bias, layer)) {}
+
+void Norm::forward(const Pass& pass, NormStats& stats, const TensorView& x, const TensorView& out,
+                   const TensorView& add, const TensorView& sum) const {
+  pass.ctx.kernels.norm_forward(pass.ctx, {.kind = pass.config.norm,
+                                           .eps = pass.config.norm_eps,
+                                           .out = out,
+                                           .x = x,
+                                           .gain = pass.optional_weight(gain_),
+                                           .bias = pass.optional_weight(bias_),
+                                           .add = add,
+                                           .sum = sum,
+                                           .mean = stats.mean,
+                                           .rstd = stats.rstd});
+}
+
+void Norm::backward(const Pass& pass, const NormStats& stats, const TensorView& x, const TensorView& dout,
+                    const TensorView& dx, const TensorView& dresidual) const {
+  pass.ctx.kernels.norm_backward(pass.ctx, {.kind = pass.config.norm,
+                                            .dx = dx,
+                                            .dout = dout,
+                                            .x = x,
+                                            .gain = pass.optional_weight(gain_),
+                                            .mean = stats.mean,
+                                            .rstd = stats.rstd,
+                                            .dresidual = dresidual,
+                                            .dgain = pass.grad(gain_),
+                                            .dbias = pass.grad(bias_)});
+}
+
+}  // namespace gpt

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "model/param_table.h"
+#include "model/pass.h"
+#include "model/planner.h"
+
+namespace gpt {
+
+// What a norm's backward pass needs: its statistics.
+struct NormStats {
+  TensorView mean, rstd;  // [N]
+  void plan(Planner& planner, const ModelConfig& config, int64_t rows);
+};
+
+class Norm {
+ public:
+  Norm() = default;
+  Norm(const ParamTable& table, Role gain, Role bias, int64_t layer);
+
+  // out = norm(x); or with `add`: sum = x + add, out = norm(sum).
+  void forward(const Pass& pass, NormStats& stats, const TensorView& x, const TensorView& out,
+               const TensorView& add = {}, const TensorView& sum = {}) const;
+  // dx = d(norm)/dx dout (+ dresidual); x is what was normalised.
+  void backward(const Pass& pass, const NormStats& stats, const TensorView& x, const TensorView& dout,
+                const TensorView& dx, const TensorView& dresidual = {}) const;
+
+ private:
+  int gain_ = -1, bias_ = -1;
+};
+
+}  // namespace gpt

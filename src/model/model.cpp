@@ -1,0 +1,19 @@
+#include "model/model.h"
+
+namespace gpt {
+namespace {
+
+ModelConfig completed(ModelConfig config) {
+  complete(config);
+  return config;
+}
+
+}  // namespace
+
+Decoder::Decoder(const ModelConfig& c, const ParamTable& table) : embedding(c, table), head(c, table) {
+  for (int64_t layer = 0; layer < c.n_layer; ++layer) blocks.emplace_back(c, table, layer);
+}
+
+Model::Model(const ModelConfig& c) : config(completed(c)), table(config), decoder(config, table) {}
+
+}  // namespace gpt

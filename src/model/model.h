@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "model/layers/block.h"
+#include "model/layers/embedding.h"
+#include "model/layers/head.h"
+
+namespace gpt {
+
+// The layers of one decoder: embedding, blocks, head. Holds no numbers; weights come with the Pass.
+class Decoder {
+ public:
+  Decoder(const ModelConfig& config, const ParamTable& table);
+
+  Embedding embedding;
+  std::vector<Block> blocks;
+  Head head;
+};
+
+// Everything a model is: its config, its parameter table, its layers, and views of its weights.
+struct Model {
+  explicit Model(const ModelConfig& config);  // completes and validates the config; no weights yet
+
+  ModelConfig config;
+  ParamTable table;
+  Decoder decoder;
+  std::vector<TensorView> weights;            // by parameter id; set by whoever owns the memory
+};
+
+}  // namespace gpt

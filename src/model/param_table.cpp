@@ -1,0 +1,128 @@
+#include "model/param_table.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gpt {
+namespace {
+
+using Kind = InitRule::Kind;
+
+// PyTorch's nn.Linear: weight and bias uniform in +-1/sqrt(fan_in). nanochat: normal with standard
+// deviation min(1, sqrt(out/in)) / sqrt(in); what writes to the residual stream starts at zero.
+InitRule linear_init(const ModelConfig& c, int64_t out, int64_t in, bool residual) {
+  const double fan_in = static_cast<double>(in);
+  switch (c.init) {
+    case Init::normal: {
+      const double shrink = residual && c.residual_init_scale ? 1 / std::sqrt(2.0 * static_cast<double>(c.n_layer)) : 1;
+      return {Kind::normal, c.init_std * shrink};
+    }
+    case Init::torch:
+      return {Kind::uniform, 1 / std::sqrt(fan_in)};
+    case Init::nanochat:
+      if (residual) return {Kind::zeros, 0};
+      return {Kind::normal, std::min(1.0, std::sqrt(static_cast<double>(out) / fan_in)) / std::sqrt(fan_in)};
+  }
+  return {};
+}
+
+InitRule bias_init(const ModelConfig& c, int64_t in) {
+  if (c.init == Init::torch) return {Kind::uniform, 1 / std::sqrt(static_cast<double>(in))};
+  return {Kind::zeros, 0};
+}
+
+InitRule embedding_init(const ModelConfig& c) { return {Kind::normal, c.init == Init::normal ? c.init_std : 1.0}; }
+
+}  // namespace
+
+int64_t ParamSpec::size() const { return checked_size(shape, name); }
+
+ParamTable::ParamTable(const ModelConfig& c) {
+  add_embeddings(c);
+  for (int64_t layer = 0; layer < c.n_layer; ++layer) {
+    const std::string block = "blocks." + std::to_string(layer);
+    add_norm(c, Role::norm1_gain, Role::norm1_bias, layer, block + ".norm1", Component::norm);
+    add_attention(c, layer);
+    add_norm(c, Role::norm2_gain, Role::norm2_bias, layer, block + ".norm2", Component::norm);
+    add_mlp(c, layer);
+  }
+  if (c.final_norm) add_norm(c, Role::final_gain, Role::final_bias, -1, "final_norm", Component::final_norm);
+  if (!c.tie_embeddings) {
+    // nanochat's head starts at zero, so that the first loss is exactly ln V
+    const InitRule init = c.init == Init::nanochat ? InitRule{} : linear_init(c, c.vocab_size, c.n_embd, false);
+    add(Role::head_weight, -1, "head.weight", {c.vocab_size, c.n_embd}, init, Component::head);
+    if (c.head_bias) add(Role::head_bias, -1, "head.bias", {c.vocab_size}, bias_init(c, c.n_embd), Component::head);
+  }
+}
+
+void ParamTable::add(Role role, int64_t layer, std::string name, Shape shape, InitRule init, Component component,
+                     bool glued) {
+  const bool decay = shape.size() >= 2;
+  index_[{role, layer}] = count();
+  specs_.push_back({std::move(name), role, layer, std::move(shape), init, decay, glued, component});
+}
+
+void ParamTable::add_embeddings(const ModelConfig& c) {
+  add(Role::wte, -1, "wte.weight", {c.vocab_size, c.n_embd}, embedding_init(c), Component::token_embedding);
+  if (c.position == Position::learned) {
+    add(Role::wpe, -1, "wpe.weight", {c.n_ctx, c.n_embd}, embedding_init(c), Component::position_embedding);
+  }
+}
+
+void ParamTable::add_norm(const ModelConfig& c, Role gain, Role bias, int64_t layer, const std::string& name,
+                          Component component) {
+  if (!c.norm_affine) return;
+  add(gain, layer, name + ".weight", {c.n_embd}, {Kind::ones, 0}, component);
+  if (c.has_norm_bias()) add(bias, layer, name + ".bias", {c.n_embd}, {Kind::zeros, 0}, component);
+}
+
+void ParamTable::add_attention(const ModelConfig& c, int64_t layer) {
+  const std::string name = "blocks." + std::to_string(layer) + ".attn.";
+  const auto weight = [&](Role role, const char* part, int64_t out, bool glued) {
+    add(role, layer, name + part + ".weight", {out, c.n_embd}, linear_init(c, out, c.n_embd, false),
+        Component::attention, glued);
+  };
+  weight(Role::q_weight, "q", c.q_dim(), false);
+  weight(Role::k_weight, "k", c.kv_dim(), true);
+  weight(Role::v_weight, "v", c.kv_dim(), true);
+  if (c.qkv_bias) {
+    add(Role::q_bias, layer, name + "q.bias", {c.q_dim()}, bias_init(c, c.n_embd), Component::attention);
+    add(Role::k_bias, layer, name + "k.bias", {c.kv_dim()}, bias_init(c, c.n_embd), Component::attention, true);
+    add(Role::v_bias, layer, name + "v.bias", {c.kv_dim()}, bias_init(c, c.n_embd), Component::attention, true);
+  }
+  add(Role::out_weight, layer, name + "out.weight", {c.n_embd, c.q_dim()}, linear_init(c, c.n_embd, c.q_dim(), true),
+      Component::attention);
+  if (c.out_bias) {
+    add(Role::out_bias, layer, name + "out.bias", {c.n_embd}, bias_init(c, c.q_dim()), Component::attention);
+  }
+}
+
+void ParamTable::add_mlp(const ModelConfig& c, int64_t layer) {
+  const std::string name = "blocks." + std::to_string(layer) + ".mlp.";
+  const bool gated = c.act == Act::swiglu;
+  const InitRule init = linear_init(c, c.d_ff, c.n_embd, false);
+  if (gated) add(Role::gate_weight, layer, name + "gate.weight", {c.d_ff, c.n_embd}, init, Component::mlp);
+  add(Role::fc_weight, layer, name + "fc.weight", {c.d_ff, c.n_embd}, init, Component::mlp, gated);
+  if (c.mlp_bias) {
+    if (gated) add(Role::gate_bias, layer, name + "gate.bias", {c.d_ff}, bias_init(c, c.n_embd), Component::mlp);
+    add(Role::fc_bias, layer, name + "fc.bias", {c.d_ff}, bias_init(c, c.n_embd), Component::mlp, gated);
+  }
+  add(Role::proj_weight, layer, name + "proj.weight", {c.n_embd, c.d_ff}, linear_init(c, c.n_embd, c.d_ff, true),
+      Component::mlp);
+  if (c.mlp_bias) add(Role::proj_bias, layer, name + "proj.bias", {c.n_embd}, bias_init(c, c.d_ff), Component::mlp);
+}
+
+int ParamTable::find(Role role, int64_t layer) const {
+  const auto entry = index_.find({role, layer});
+  return entry == index_.end() ? -1 : entry->second;
+}
+
+int64_t ParamTable::total() const {
+  int64_t n = 0;
+  for (const ParamSpec& spec : specs_) {
+    if (__builtin_add_overflow(n, spec.size(), &n)) fail("the model's parameters cannot be counted in 64 bits");
+  }
+  return n;
+}
+
+}  // namespace gpt

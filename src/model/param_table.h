@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/config.h"
+#include "tensor/tensor.h"
+
+namespace gpt {
+
+// What a parameter is for; with the layer it identifies the parameter.
+enum class Role : uint8_t {
+  wte, wpe,
+  norm1_gain, norm1_bias, q_weight, k_weight, v_weight, q_bias, k_bias, v_bias, out_weight, out_bias,
+  norm2_gain, norm2_bias, gate_weight, fc_weight, gate_bias, fc_bias, proj_weight, proj_bias,
+  final_gain, final_bias, head_weight, head_bias
+};
+
+// The component that `gpt info` counts a parameter under.
+enum class Component : uint8_t { token_embedding, position_embedding, attention, mlp, norm, final_norm, head };
+
+// How a parameter starts.
+struct InitRule {
+  enum class Kind : uint8_t { zeros, ones, normal, uniform };
+  Kind kind = Kind::zeros;
+  double scale = 0;  // standard deviation, or half the width of the interval
+};
+
+// One row of the single table behind allocation, initialisation, files and optimizer groups.
+struct ParamSpec {
+  std::string name;   // in files of our own: "blocks.0.attn.q.weight"
+  Role role;
+  int64_t layer;      // -1 outside the blocks
+  Shape shape;        // matrices are [out,in]
+  InitRule init;
+  bool decay;         // weight decay applies: 2 or more dimensions
+  bool glued;         // lies directly behind the previous one in memory, so that q, k, v are one matrix
+  Component component;
+
+  int64_t size() const;
+};
+
+class ParamTable {
+ public:
+  explicit ParamTable(const ModelConfig& config);  // a completed config
+
+  const std::vector<ParamSpec>& specs() const { return specs_; }
+  const ParamSpec& operator[](int id) const { return specs_[static_cast<size_t>(id)]; }
+  int count() const { return static_cast<int>(specs_.size()); }
+  // The id of a parameter, or -1 when this config has none.
+  int find(Role role, int64_t layer = -1) const;
+  int64_t total() const;
+
+ private:
+  void add(Role role, int64_t layer, std::string name, Shape shape, InitRule init, Component component,
+           bool glued = false);
+  void add_embeddings(const ModelConfig& c);
+  void add_norm(const ModelConfig& c, Role gain, Role bias, int64_t layer, const std::string& name, Component component);
+  void add_attention(const ModelConfig& c, int64_t layer);
+  void add_mlp(const ModelConfig& c, int64_t layer);
+  std::vector<ParamSpec> specs_;
+  std::map<std::pair<Role, int64_t>, int> index_;
+};
+
+}  // namespace gpt

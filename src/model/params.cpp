@@ -1,0 +1,87 @@
+#include "model/params.h"
+
+#include <cstring>
+
+#include "base/rng.h"
+
+namespace gpt {
+namespace {
+
+constexpr int64_t kAlign = 16;  // elements: a cache line of floats
+
+std::vector<int64_t> offsets(const ParamTable& table, int64_t& end) {
+  std::vector<int64_t> at;
+  end = 0;
+  for (const ParamSpec& spec : table.specs()) {
+    if (!spec.glued) end = (end + kAlign - 1) / kAlign * kAlign;
+    at.push_back(end);
+    if (__builtin_add_overflow(end, spec.size(), &end)) fail("the model's parameters cannot be counted in 64 bits");
+  }
+  return at;
+}
+
+template <class T>
+void fill(const TensorView& view, const InitRule& rule, uint64_t seed, int id) {
+  RandomStream random(seed, RandomSite::init, 0, static_cast<uint64_t>(id));
+  T* x = view.as<T>();
+  for (int64_t i = 0; i < view.size(); ++i) {
+    switch (rule.kind) {
+      case InitRule::Kind::zeros:
+        x[i] = 0;
+        break;
+      case InitRule::Kind::ones:
+        x[i] = 1;
+        break;
+      case InitRule::Kind::normal:
+        x[i] = static_cast<T>(static_cast<float>(rule.scale * random.normal()));
+        break;
+      case InitRule::Kind::uniform:
+        x[i] = static_cast<T>(static_cast<float>(rule.scale * (2 * random.uniform() - 1)));
+        break;
+    }
+  }
+}
+
+}  // namespace
+
+int64_t param_buffer_elements(const ParamTable& table) {
+  int64_t end = 0;
+  offsets(table, end);
+  return end;
+}
+
+ParamBuffer::ParamBuffer(const ParamTable& table, DType dtype, const char* what) : dtype_(dtype) {
+  const std::vector<int64_t> at = offsets(table, elements_);
+  const auto size = static_cast<int64_t>(dtype_size(dtype));
+  buffer_ = Buffer(static_cast<size_t>(elements_) * dtype_size(dtype), what);
+  for (int id = 0; id < table.count(); ++id) {
+    views_.push_back(make_view(buffer_.data() + at[static_cast<size_t>(id)] * size, dtype, table[id].shape));
+  }
+}
+
+TensorView ParamBuffer::all() const { return make_view(buffer_.data(), dtype_, {elements_}); }
+
+void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed) {
+  for (int id = 0; id < table.count(); ++id) {
+    if (weights[id].dtype == DType::f64) {
+      fill<double>(weights[id], table[id].init, seed, id);
+    } else {
+      fill<float>(weights[id], table[id].init, seed, id);
+    }
+  }
+}
+
+TensorView glued_view(std::span<const TensorView> views, int first, int last) {
+  TensorView merged = views[static_cast<size_t>(first)];
+  const bool matrix = merged.rank == 2;
+  for (int id = first + 1; id <= last; ++id) {
+    const TensorView& next = views[static_cast<size_t>(id)];
+    const auto bytes = static_cast<int64_t>(dtype_size(merged.dtype)) * merged.size();
+    if (!next || next.dtype != merged.dtype || static_cast<char*>(merged.data) + bytes != next.data) return {};
+    merged.shape[0] += next.shape[0];
+    if (!matrix) merged.ld = merged.shape[0];
+  }
+  return merged;
+}
+
+}  // namespace gpt

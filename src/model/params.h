@@ -1,0 +1,39 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "model/param_table.h"
+#include "tensor/buffer.h"
+
+namespace gpt {
+
+// One aligned buffer with a place for every parameter, in table order: weights, gradients and moments
+// are each one of these. A range of parameters is a range of the buffer.
+class ParamBuffer {
+ public:
+  ParamBuffer() = default;
+  ParamBuffer(const ParamTable& table, DType dtype, const char* what);
+
+  TensorView operator[](int id) const { return views_[static_cast<size_t>(id)]; }
+  std::span<const TensorView> views() const { return views_; }
+  TensorView all() const;  // the whole buffer as [elements]; padding between parameters is zero
+
+ private:
+  Buffer buffer_;
+  DType dtype_ = DType::f32;
+  int64_t elements_ = 0;
+  std::vector<TensorView> views_;
+};
+
+// The number of elements of such a buffer, padding included.
+int64_t param_buffer_elements(const ParamTable& table);
+
+// Fills weights with their starting values; element i of a parameter depends on (seed, id, i) alone.
+void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed);
+
+// The matrix that several glued parameters form: rows of `first` to rows of `last`, when they lie directly
+// one behind the other in memory; else an empty view.
+TensorView glued_view(std::span<const TensorView> views, int first, int last);
+
+}  // namespace gpt

@@ -1,0 +1,55 @@
+#include "model/rope_table.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gpt {
+
+std::vector<double> rope_frequencies(const ModelConfig& c) {
+  constexpr double kTwoPi = 6.283185307179586476925;
+  std::vector<double> frequencies;
+  const RopeScaling& s = c.rope_scaling;
+  for (int64_t i = 0; i < c.head_dim / 2; ++i) {
+    double f = std::pow(c.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(c.head_dim));
+    if (s.type == RopeScaling::Type::linear) f /= s.factor;
+    if (s.type == RopeScaling::Type::llama3) {
+      // 1: wavelengths short enough to keep; 0: so long that they are stretched by the whole factor
+      const double turns = static_cast<double>(s.original_n_ctx) * f / kTwoPi;
+      const double keep = std::clamp((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor), 0.0, 1.0);
+      f *= keep + (1 - keep) / s.factor;
+    }
+    frequencies.push_back(f);
+  }
+  return frequencies;
+}
+
+namespace {
+
+template <class T>
+void fill(const TensorView& cos, const TensorView& sin, const std::vector<double>& frequencies) {
+  for (int64_t p = 0; p < cos.rows(); ++p) {
+    for (int64_t i = 0; i < cos.cols(); ++i) {
+      const double angle = static_cast<double>(p) * frequencies[static_cast<size_t>(i)];
+      cos.row<T>(p)[i] = static_cast<T>(std::cos(angle));
+      sin.row<T>(p)[i] = static_cast<T>(std::sin(angle));
+    }
+  }
+}
+
+}  // namespace
+
+RopeTable::RopeTable(const ModelConfig& c, int64_t n_positions, DType dtype) {
+  const int64_t half = c.head_dim / 2;
+  const int64_t size = checked_size(Shape{n_positions, half}, "rotary table");
+  buffer_ = Buffer(2 * static_cast<size_t>(size) * dtype_size(dtype), "the rotary table");
+  cos = make_view(buffer_.data(), dtype, {n_positions, half});
+  sin = make_view(buffer_.data() + static_cast<size_t>(size) * dtype_size(dtype), dtype, {n_positions, half});
+  const std::vector<double> frequencies = rope_frequencies(c);
+  if (dtype == DType::f64) {
+    fill<double>(cos, sin, frequencies);
+  } else {
+    fill<float>(cos, sin, frequencies);
+  }
+}
+
+}  // namespace gpt

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "model/config.h"
+#include "tensor/buffer.h"
+
+namespace gpt {
+
+// cos and sin of position * frequency for positions [0, n_positions), computed in double.
+// Llama-3 scaling as in transformers' "llama3" rope type.
+class RopeTable {
+ public:
+  RopeTable() = default;
+  RopeTable(const ModelConfig& config, int64_t n_positions, DType dtype);
+  TensorView cos, sin;  // [n_positions, head_dim/2]
+  int64_t positions() const { return cos ? cos.rows() : 0; }
+
+ private:
+  Buffer buffer_;
+};
+
+// The head_dim/2 angular frequencies, scaling applied.
+std::vector<double> rope_frequencies(const ModelConfig& config);
+
+}  // namespace gpt

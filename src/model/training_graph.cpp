@@ -1,0 +1,136 @@
+#include "model/training_graph.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gpt {
+
+TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, int threads)
+    : model_(model), batch_(batch), n_ctx_(n_ctx), rows_(batch * n_ctx), options_(options), planner_(options.dtype) {
+  for (int64_t b = 0; b < batch; ++b) {
+    seqs_.push_back({.q_start = b * n_ctx, .q_len = n_ctx, .kv_len = n_ctx, .kv_start = b * n_ctx});
+    for (int64_t t = 0; t < n_ctx; ++t) positions_.push_back(static_cast<int32_t>(t));
+  }
+  losses_.resize(static_cast<size_t>(rows_));
+  if (model.config.position == Position::rope) rope_ = RopeTable(model.config, n_ctx, options.dtype);
+  plan();
+  workspace_ = Workspace(scratch_need(), threads);
+}
+
+void TrainingGraph::plan() {
+  const ModelConfig& c = model_.config;
+  const Shape stream{rows_, c.n_embd};
+  embedding_.plan(planner_, c, rows_, options_.gradients);
+  plan_blocks();
+  plan_head(planner_, head_, c, rows_, true);
+  if (options_.gradients) {
+    planner_.reserve(dx_, "d residual", stream);
+    plan_block_grads(planner_, block_grads_, c, rows_);
+  }
+  arena_ = planner_.commit("activations");
+  head_.x = residual_.back();
+  for (int64_t layer = 0; layer < c.n_layer && acts_.size() > 1; ++layer) {
+    acts_[static_cast<size_t>(layer)].attention_out = acts_[0].attention_out;
+    acts_[static_cast<size_t>(layer)].mlp_out = acts_[0].mlp_out;
+  }
+}
+
+// With gradients every block's input has its own place; the rest of a block has, unless recomputed.
+void TrainingGraph::plan_blocks() {
+  const ModelConfig& c = model_.config;
+  const auto n_layer = static_cast<size_t>(c.n_layer);
+  residual_.resize(n_layer + 1);
+  const size_t streams = options_.gradients ? n_layer + 1 : 1;
+  for (size_t i = 0; i < streams; ++i) planner_.reserve(residual_[i], "residual stream", {rows_, c.n_embd});
+  acts_.resize(options_.gradients && !options_.recompute ? n_layer : 1);
+  for (BlockActs& acts : acts_) plan_block_saved(planner_, acts, c, rows_, options_.gradients);
+  plan_block_scratch(planner_, acts_[0], c, rows_);
+}
+
+ScratchNeed TrainingGraph::scratch_need() const {
+  const ModelConfig& c = model_.config;
+  const DType t = options_.dtype;
+  const AttentionShape shape{.n_head = c.n_head, .n_kv_head = c.n_kv_head, .head_dim = c.head_dim, .scale = 1};
+  ScratchNeed need = attention_scratch(shape, n_ctx_, n_ctx_, options_.gradients, t);
+  need = max_need(need, norm_backward_scratch(rows_, c.n_embd, t));
+  const int64_t gate = c.act == Act::swiglu ? 2 : 1;
+  for (const auto& [out, in] : {std::pair{c.qkv_dim(), c.n_embd}, {c.q_dim(), c.n_embd}, {c.kv_dim(), c.n_embd},
+                                {c.n_embd, c.q_dim()}, {gate * c.d_ff, c.n_embd}, {c.d_ff, c.n_embd},
+                                {c.n_embd, c.d_ff}}) {
+    need = max_need(need, linear_scratch(rows_, out, in, t));
+  }
+  return max_need(need, linear_scratch(Head::chunk_rows(c, rows_), c.vocab_size, c.n_embd, t));
+}
+
+Pass TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) const {
+  Pass pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
+  pass.batch = {.rows = rows_, .ids = batch.ids, .positions = positions_.data(), .seqs = seqs_};
+  pass.rope_cos = rope_.cos;
+  pass.rope_sin = rope_.sin;
+  pass.first_row = batch.first_sample * n_ctx_;
+  return pass;
+}
+
+void TrainingGraph::forward(const Pass& pass) {
+  const bool post = model_.config.norm_position == NormPosition::post;
+  TensorView x, branch;
+  for (size_t layer = 0; layer < model_.decoder.blocks.size(); ++layer) {
+    BlockActs& acts = acts_[acts_.size() > 1 ? layer : 0];
+    acts.x_in = residual_[layer].data ? residual_[layer] : residual_[0];
+    acts.x_out = residual_[layer + 1].data ? residual_[layer + 1] : residual_[0];
+    if (layer == 0) model_.decoder.embedding.forward(pass, embedding_, acts.x_in);
+    model_.decoder.blocks[layer].forward(pass, acts, x, branch);
+    if (!post) {
+      x = acts.x_mid;
+      branch = acts.mlp_out;
+    }
+    if (layer + 1 == model_.decoder.blocks.size()) head_.x = acts.x_out;
+  }
+  model_.decoder.head.forward_norm(pass, head_, x, branch);
+}
+
+double TrainingGraph::sum_losses(const int32_t* targets) const {
+  double sum = 0;
+  for (size_t n = 0; n < losses_.size(); ++n) sum += targets[n] >= 0 ? losses_[n] : 0;
+  return sum;
+}
+
+double TrainingGraph::loss(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch) {
+  const ExecContext ctx{pool, kernels, workspace_.scratch()};
+  const Pass pass = make_pass(ctx, batch);
+  forward(pass);
+  model_.decoder.head.loss(pass, head_, batch.targets, 0, losses_.data(), {});
+  return sum_losses(batch.targets);
+}
+
+double TrainingGraph::forward_backward(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch,
+                                       const ParamBuffer& grads, bool accumulate, const StepParams& step) {
+  GPT_ASSERT(options_.gradients);
+  const ExecContext ctx{pool, kernels, workspace_.scratch()};
+  Pass pass = make_pass(ctx, batch);
+  pass.training = true;
+  pass.seed = step.seed;
+  pass.step = static_cast<uint64_t>(step.step);
+  forward(pass);
+
+  // Norms and embeddings add to their gradients, matrices overwrite them in the first micro-batch.
+  if (!accumulate) {
+    const TensorView all = grads.all();
+    std::memset(all.data, 0, static_cast<size_t>(all.size()) * dtype_size(all.dtype));
+  }
+  pass.grads = grads.views();
+  pass.accumulate_grads = accumulate;
+  model_.decoder.head.loss(pass, head_, batch.targets, batch.loss_scale, losses_.data(), dx_);
+  model_.decoder.head.backward_norm(pass, head_, dx_);
+  for (size_t layer = model_.decoder.blocks.size(); layer-- > 0;) {
+    BlockActs& acts = acts_[acts_.size() > 1 ? layer : 0];
+    acts.x_in = residual_[layer];
+    acts.x_out = residual_[layer + 1];
+    if (options_.recompute) model_.decoder.blocks[layer].forward(pass, acts, {}, {});
+    model_.decoder.blocks[layer].backward(pass, acts, block_grads_, dx_);
+  }
+  model_.decoder.embedding.backward(pass, embedding_, dx_);
+  return sum_losses(batch.targets);
+}
+
+}  // namespace gpt

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "model/model.h"
+#include "model/params.h"
+#include "model/planner.h"
+#include "model/rope_table.h"
+
+namespace gpt {
+
+// A batch of equal sequences: rows = B*T.
+struct TrainBatch {
+  const int32_t* ids;       // [B,T]
+  const int32_t* targets;   // [B,T], -1: does not count
+  int64_t first_sample = 0; // samples of this step before the batch, for dropout
+  double loss_scale = 1;    // 1 / (targets that count in the whole step)
+};
+
+// Forward and backward passes of a model for a fixed batch shape [B,T], in memory planned beforehand.
+// With `gradients` false it computes losses only, in the memory of one block.
+class TrainingGraph {
+ public:
+  struct Options {
+    bool gradients = true;
+    bool recompute = false;  // keep only each block's input and compute the rest again in backward
+    DType dtype = DType::f32;
+  };
+  TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, int threads);
+
+  // Adds the batch's gradients to `grads` (or sets them, when `accumulate` is false). Returns the summed
+  // loss in nats over the targets that count. step and seed select dropout masks.
+  double forward_backward(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch,
+                          const ParamBuffer& grads, bool accumulate, const StepParams& step);
+  // The summed loss, without dropout and gradients. Works in either mode.
+  double loss(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch);
+
+  int64_t batch_size() const { return batch_; }
+  int64_t n_ctx() const { return n_ctx_; }
+  int64_t bytes() const { return planner_.bytes() + workspace_.bytes(); }
+  const Planner& planner() const { return planner_; }
+
+ private:
+  void plan();
+  void plan_blocks();
+  ScratchNeed scratch_need() const;
+  Pass make_pass(const ExecContext& ctx, const TrainBatch& batch) const;
+  void forward(const Pass& pass);
+  double sum_losses(const int32_t* targets) const;
+
+  const Model& model_;
+  int64_t batch_, n_ctx_, rows_;
+  Options options_;
+  Planner planner_;
+  Buffer arena_;
+  Workspace workspace_;
+  RopeTable rope_;
+  std::vector<int32_t> positions_;
+  std::vector<AttentionSeq> seqs_;
+  std::vector<double> losses_;
+  std::vector<TensorView> residual_;  // [n_layer + 1] block inputs and the final stream
+  std::vector<BlockActs> acts_;       // one per block, or a single one that all share
+  EmbeddingActs embedding_;
+  HeadActs head_;
+  TensorView dx_;
+  BlockGrads block_grads_;
+};
+
+}  // namespace gpt

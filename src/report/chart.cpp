@@ -1,0 +1,119 @@
+#include "report/chart.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace gpt {
+namespace {
+
+// The smallest of 1, 2, 5 times a power of ten that is >= raw.
+double nice_step(double raw) {
+  const double power = std::pow(10.0, std::floor(std::log10(raw)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= raw * (1 - 1e-9)) return factor * power;
+  }
+  return 10 * power;
+}
+
+// "3e-4" from 3e-04.
+std::string scientific(double value, int decimals) {
+  std::string text = fmt::format("{:.{}e}", value, decimals);
+  const size_t digits = text.find('e') + 2;
+  while (digits + 1 < text.size() && text[digits] == '0')
+    text.erase(digits, 1);
+  if (text[digits - 1] == '+') text.erase(digits - 1, 1);
+  return text;
+}
+
+// A label exact enough that neighbours `step` apart differ.
+std::string tick_label(double value, double step) {
+  const double size = std::abs(value);
+  if (size < step * 1e-6) return "0";
+  if (size >= 1e12 || step < 1e-4) {
+    const int decimals =
+        static_cast<int>(std::floor(std::log10(size)) - std::floor(std::log10(step * 1.000001)));
+    return scientific(value, std::clamp(decimals, 0, 6));
+  }
+  double scale = 1;
+  const char* unit = "";
+  if (size >= 1e4 && step >= 10) {
+    scale = size >= 1e9 ? 1e9 : size >= 1e6 ? 1e6 : 1e3;
+    unit = size >= 1e9 ? "G" : size >= 1e6 ? "M" : "k";
+  }
+  // Only the digits that the value needs: 1.5M beside 2M, but 2.0 beside 2.5.
+  const double scaled_step = step / scale;
+  int decimals = std::clamp(static_cast<int>(std::ceil(-std::log10(scaled_step) - 1e-9)), 0, 6);
+  if (scale > 1 && std::abs(std::round(value / scale) * scale - value) < step * 1e-6) decimals = 0;
+  return fmt::format("{:.{}f}{}", value / scale, decimals, unit);
+}
+
+std::string log_tick_label(double value) {
+  if (value < 1e-3 || value >= 1e6) return scientific(value, 0);
+  if (value >= 1e4) return fmt::format("{:g}k", value / 1e3);
+  return fmt::format("{:g}", value);
+}
+
+}  // namespace
+
+std::vector<double> smoothed(std::span<const double> values, double window) {
+  const double decay = 1 - 1 / std::max(window, 1.0);
+  std::vector<double> sums(values.size(), 0), weights(values.size(), 0);
+  double sum = 0, weight = 0;
+  const auto visit = [&](size_t i) {
+    const bool present = std::isfinite(values[i]);
+    // What came before value i on this side; the value itself is added once, below.
+    sums[i] += sum * decay;
+    weights[i] += weight * decay;
+    sum = decay * sum + (present ? values[i] : 0);
+    weight = decay * weight + (present ? 1 : 0);
+  };
+  for (size_t i = 0; i < values.size(); ++i)
+    visit(i);
+  sum = weight = 0;
+  for (size_t i = values.size(); i-- > 0;)
+    visit(i);
+  for (size_t i = 0; i < values.size(); ++i) {
+    sums[i] = std::isfinite(values[i]) ? (sums[i] + values[i]) / (weights[i] + 1)
+                                       : std::numeric_limits<double>::quiet_NaN();
+  }
+  return sums;
+}
+
+std::vector<Tick> linear_ticks(double low, double high, int target, bool integers) {
+  // Below the spacing of doubles there is nothing to tell apart.
+  const double resolution = std::max(std::max(std::abs(low), std::abs(high)) * 1e-15, 1e-300);
+  double step = nice_step(std::max(high / target - low / target, resolution));
+  if (integers) step = std::max(step, 1.0);
+  std::vector<Tick> ticks;
+  const double first = std::ceil(low / step - 1e-9), last = std::floor(high / step + 1e-9);
+  // Counted, not added up: where step is near the spacing of doubles, adding might never end.
+  const int count = static_cast<int>(std::clamp(last - first, -1.0, 2.0 * target)) + 1;
+  for (int i = 0; i < count; ++i) {
+    const double value = (first + i) * step;
+    ticks.push_back({value, tick_label(value, step)});
+  }
+  return ticks;
+}
+
+std::vector<Tick> log_ticks(double low, double high, int target) {
+  const double first = std::floor(std::log10(low)), last = std::ceil(std::log10(high));
+  const double decades = std::log10(high) - std::log10(low);
+  const double stride = std::max(1.0, std::ceil(decades / target));
+  const bool between = decades <= target / 2.0;
+  std::vector<Tick> ticks;
+  for (double exponent = first; exponent <= last; exponent += stride) {
+    for (const double factor : {1.0, 2.0, 5.0}) {
+      const double value = factor * std::pow(10.0, exponent);
+      if (factor > 1 && !between) break;
+      if (value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9)) {
+        ticks.push_back({value, log_tick_label(value)});
+      }
+    }
+  }
+  return ticks.size() >= 3 || decades > 2 ? ticks : linear_ticks(low, high, target, false);
+}
+
+}  // namespace gpt

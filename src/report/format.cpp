@@ -1,0 +1,72 @@
+#include "report/format.h"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <cmath>
+#include <span>
+
+namespace gpt {
+namespace {
+
+constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
+
+// `value` with three significant digits and the largest unit that keeps it at 1 or above. The unit is
+// chosen after rounding, so 999,999 is "1.00 M" and never "1000 k".
+std::string with_unit(double value, double base, std::span<const char* const> units) {
+  if (!(value >= 0) || !std::isfinite(value)) return "?";
+  size_t unit = 0;
+  while (unit + 1 < units.size() && value >= (unit == 0 ? base - 0.5 : 999.5)) {
+    value /= base;
+    ++unit;
+  }
+  if (unit == 0) return fmt::format("{:.0f}{}", value, units[0]);
+  const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", value, decimals, units[unit]);
+}
+
+std::string two_units(double total, double large, const char* large_name, double small,
+                      const char* small_name) {
+  const double first = std::floor(total / large);
+  const double second = std::floor((total - first * large) / small);
+  return fmt::format("{:.0f} {} {:02.0f} {}", first, large_name, second, small_name);
+}
+
+}  // namespace
+
+std::string format_duration(double seconds) {
+  if (!(seconds >= 0) || !std::isfinite(seconds)) return "?";
+  if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);
+  const double rounded = std::round(seconds);
+  if (rounded < kMinute) return fmt::format("{:.0f} s", rounded);
+  if (rounded < kHour) return two_units(rounded, kMinute, "min", 1, "s");
+  if (rounded < kDay) return two_units(rounded, kHour, "h", kMinute, "min");
+  return two_units(rounded, kDay, "d", kHour, "h");
+}
+
+std::string format_count(double count) {
+  static constexpr std::array<const char*, 6> kUnits = {"", "k", "M", "G", "T", "P"};
+  return with_unit(count, 1000, kUnits);
+}
+
+std::string format_bytes(double bytes) {
+  static constexpr std::array<const char*, 6> kUnits = {" B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  return with_unit(bytes, 1024, kUnits);
+}
+
+std::string format_thousands(int64_t count) {
+  std::string digits = fmt::format("{}", count);
+  const size_t first = count < 0 ? 1 : 0;
+  for (size_t i = digits.size(); i > first + 3;) {
+    i -= 3;
+    digits.insert(i, 1, ',');
+  }
+  return digits;
+}
+
+std::string format_percent(double share) {
+  if (!std::isfinite(share)) return "?";
+  return fmt::format("{:.1f} %", share * 100);
+}
+
+}  // namespace gpt

@@ -1,0 +1,145 @@
+#include "report/metrics.h"
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace gpt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kMaxFileBytes = uint64_t{1} << 31;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+Json json_number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+
+// False when the line is no JSON object. Nested values are dropped while reading: a tree as deep as the line
+// is long would overflow the stack wherever it is copied.
+bool parse_object(std::string_view line, Json& object) {
+  const auto keep = [](int depth, Json::parse_event_t event, Json&) {
+    const bool opens =
+        event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+    return !opens || depth == 0;
+  };
+  object = Json::parse(line, keep, /*allow_exceptions=*/false);
+  return object.is_object();
+}
+
+std::optional<MetricValue> metric_value(const Json& json) {
+  if (json.is_string()) return json.get<std::string>();
+  if (json.is_null()) return kNaN;
+  if (json.is_boolean()) return int64_t{json.get<bool>()};
+  if (json.is_number_unsigned() && json.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()}) {
+    return json.get<double>();
+  }
+  if (json.is_number_integer()) return json.get<int64_t>();
+  if (json.is_number()) return json.get<double>();
+  return std::nullopt;
+}
+
+MetricRecord to_record(const Json& object) {
+  MetricRecord record;
+  for (const auto& [key, json] : object.items()) {
+    if (auto value = metric_value(json)) record.emplace_back(key, std::move(*value));
+  }
+  return record;
+}
+
+// Calls fn(line, number, complete) for every non-empty line; complete = it ends with a newline.
+template <class F>
+void for_each_line(std::string_view content, F&& fn) {
+  int64_t number = 1;
+  for (size_t start = 0; start < content.size(); ++number) {
+    const size_t end = content.find('\n', start);
+    const bool complete = end != std::string_view::npos;
+    const std::string_view line = content.substr(start, complete ? end - start : std::string_view::npos);
+    if (!line.empty()) fn(line, number, complete);
+    start = complete ? end + 1 : content.size();
+  }
+}
+
+std::string lines_up_to(std::string_view content, int64_t last_step) {
+  std::string kept;
+  double step = -kInfinity;
+  for_each_line(content, [&](std::string_view line, int64_t, bool) {
+    Json object;
+    if (!parse_object(line, object)) return;
+    step = metric_number(to_record(object), "step").value_or(step);
+    if (step <= static_cast<double>(last_step)) kept.append(line).push_back('\n');
+  });
+  return kept;
+}
+
+// The path of the log in `dir`, after dropping what a resumed run will write again.
+std::string prepared_path(const std::string& dir, std::optional<int64_t> resume_step) {
+  const std::string path = (std::filesystem::path(dir) / "metrics.jsonl").string();
+  if (!resume_step || !std::filesystem::exists(path)) return path;
+  const std::string content = read_file(path, kMaxFileBytes);
+  const std::string kept = lines_up_to(content, *resume_step);
+  if (kept != content) write_file_atomic(path, kept);
+  return path;
+}
+
+}  // namespace
+
+std::string format_metric_line(const MetricRecord& record) {
+  Json object = Json::object();
+  for (const auto& [key, value] : record) {
+    if (const auto* number = std::get_if<double>(&value)) {
+      object[key] = json_number(*number);
+    } else if (const auto* integer = std::get_if<int64_t>(&value)) {
+      object[key] = *integer;
+    } else {
+      object[key] = std::get<std::string>(value);
+    }
+  }
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<double> metric_number(const MetricRecord& record, std::string_view key) {
+  for (const auto& [name, value] : record) {
+    if (name != key) continue;
+    if (const auto* number = std::get_if<double>(&value)) return *number;
+    if (const auto* integer = std::get_if<int64_t>(&value)) return static_cast<double>(*integer);
+    const std::string& text = std::get<std::string>(value);
+    if (text == "NaN") return kNaN;
+    if (text == "Infinity") return kInfinity;
+    if (text == "-Infinity") return -kInfinity;
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+MetricsLog::MetricsLog(const std::string& dir, std::optional<int64_t> resume_step)
+    : file_(prepared_path(dir, resume_step), resume_step ? AppendFile::Mode::keep : AppendFile::Mode::empty) {
+}
+
+void MetricsLog::append(const MetricRecord& record) {
+  file_.append(format_metric_line(record) + "\n");
+}
+
+std::vector<MetricRecord> read_metrics(const std::string& path) {
+  const std::string content = read_file(path, kMaxFileBytes);
+  std::vector<MetricRecord> records;
+  for_each_line(content, [&](std::string_view line, int64_t number, bool complete) {
+    Json object;
+    if (parse_object(line, object)) {
+      records.push_back(to_record(object));
+    } else if (complete) {
+      fail("{} line {}: expected one JSON object; remove the line to read the rest", path, number);
+    }
+  });
+  return records;
+}
+
+}  // namespace gpt

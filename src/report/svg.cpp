@@ -1,0 +1,477 @@
+#include "report/svg.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+#include "report/utf8_text.h"
+
+namespace gpt {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Values beyond these count as missing: with padding and logarithms nothing overflows or vanishes.
+constexpr double kLargest = 1e100, kSmallest = 1e-100;
+constexpr double kTextHeight = 13, kTitleHeight = 16, kLineHeight = 20;
+constexpr double kLegendSwatch = 22, kLegendGap = 18;
+constexpr int kColours = 6;
+
+// The palette, light and dark, in the order in which colours stay apart best (also for the colour-blind).
+constexpr std::array<const char*, kColours> kLight = {"#2a78d6", "#eb6834", "#1baf7a",
+                                                      "#4a3aa7", "#eda100", "#e87ba4"};
+constexpr std::array<const char*, kColours> kDark = {"#3987e5", "#d95926", "#199e70",
+                                                     "#9085e9", "#c98500", "#d55181"};
+
+struct Range {
+  double low = kInfinity, high = -kInfinity;
+  bool empty() const { return low > high; }
+  void add(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+};
+
+// Maps values to pixels, linearly or by logarithm.
+struct Axis {
+  double low, high;
+  double pixel_low, pixel_high;
+  bool log;
+
+  double place(double value) const { return log ? std::log10(value) : value; }
+  double pixel(double value) const {
+    const double share = (place(value) - place(low)) / (place(high) - place(low));
+    return pixel_low + std::clamp(share, 0.0, 1.0) * (pixel_high - pixel_low);
+  }
+};
+
+struct Plot {
+  double left, right, top, bottom;
+  double width() const { return right - left; }
+  double height() const { return bottom - top; }
+};
+
+struct Point {
+  double x, y;  // values, not pixels
+};
+
+bool usable(double x, double y, bool log_y) {
+  return std::abs(x) <= kLargest && std::abs(y) <= kLargest && (!log_y || y >= kSmallest);  // false for NaN
+}
+
+// The points of a series in pieces; a missing value ends a piece.
+std::vector<std::vector<Point>> pieces_of(const ChartSeries& series, bool log_y) {
+  std::vector<std::vector<Point>> pieces(1);
+  for (size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
+    if (usable(series.x[i], series.y[i], log_y)) {
+      pieces.back().push_back({series.x[i], series.y[i]});
+    } else if (!pieces.back().empty()) {
+      pieces.emplace_back();
+    }
+  }
+  if (pieces.back().empty()) pieces.pop_back();
+  return pieces;
+}
+
+void add_y_values(Range& range, const ChartSeries& series, bool log_y) {
+  std::vector<double> values;
+  for (const auto& piece : pieces_of(series, log_y)) {
+    for (const Point& point : piece)
+      values.push_back(point.y);
+  }
+  if (values.empty()) return;
+  std::sort(values.begin(), values.end());
+  const size_t outliers = series.style == SeriesStyle::raw ? values.size() / 500 : 0;
+  range.add(values[outliers]);
+  range.add(values[values.size() - 1 - outliers]);
+}
+
+// A range that is not (nearly) empty, so that dividing by its width is safe.
+Range widened(Range range, double fallback_low, double fallback_high, bool log) {
+  if (range.empty()) return {fallback_low, fallback_high};
+  const double size = std::max(std::abs(range.low), std::abs(range.high));
+  if (range.high - range.low > std::max(size * 1e-9, kSmallest)) return range;
+  if (log) return {range.low / 2, range.high * 2};
+  const double margin = size > kSmallest ? size * 0.1 : 1;
+  return {range.low - margin, range.high + margin};
+}
+
+Range padded(const Range& range, double below, double above, bool log) {
+  if (log) {
+    const double decades = std::log10(range.high) - std::log10(range.low);
+    return {range.low * std::pow(10, -below * decades), range.high * std::pow(10, above * decades)};
+  }
+  const double span = range.high - range.low;
+  return {range.low - below * span, range.high + above * span};
+}
+
+Range x_range(const Chart& chart) {
+  Range range;
+  for (const ChartSeries& series : chart.series) {
+    for (const auto& piece : pieces_of(series, chart.log_y)) {
+      for (const Point& point : piece)
+        range.add(point.x);
+    }
+  }
+  // Steps counted from 1, or from the first logging interval: the axis shows where counting began.
+  if (range.low > 0 && range.low < range.high / 20) range.low = 0;
+  return widened(range, 0, 1, false);
+}
+
+bool has_points(const Chart& chart) {
+  return std::any_of(chart.series.begin(), chart.series.end(),
+                     [&](const ChartSeries& series) { return !pieces_of(series, chart.log_y).empty(); });
+}
+
+// Room is left at the ends for the label of a reference line that stands there.
+Range y_range(const Chart& chart, double plot_height) {
+  Range data;
+  for (const ChartSeries& series : chart.series)
+    add_y_values(data, series, chart.log_y);
+  Range all = data;
+  for (const ReferenceLine& line : chart.reference_lines) {
+    if (usable(0, line.y, chart.log_y)) all.add(line.y);
+  }
+  const double label = kLineHeight / plot_height, margin = 0.03;
+  const bool line_below = all.low < data.low;
+  const double below = line_below ? label : margin, above = all.high > data.high ? label : margin;
+  const Range wide = widened(all, chart.log_y ? 0.1 : 0, 1, chart.log_y);
+  Range result = padded(wide, below, above, chart.log_y);
+  // No negative axis for positive data.
+  if (!chart.log_y && !line_below && wide.low >= 0) result.low = std::max(result.low, 0.0);
+  return result;
+}
+
+bool all_integers(const Chart& chart) {
+  for (const ChartSeries& series : chart.series) {
+    for (const double x : series.x) {
+      if (std::isfinite(x) && x != std::floor(x)) return false;
+    }
+  }
+  return true;
+}
+
+double text_width(std::string_view text, double size) {
+  return 0.56 * size * display_width(text);
+}
+
+std::string text_element(double x, double y, const char* classes, std::string_view text) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\">{}</text>\n", x, y, classes,
+                     escape_markup(text));
+}
+
+std::string line_element(double x1, double y1, double x2, double y2, const std::string& classes) {
+  return fmt::format("<path d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\" class=\"{}\"/>\n", x1, y1, x2, y2, classes);
+}
+
+const char* style_class(SeriesStyle style) {
+  switch (style) {
+    case SeriesStyle::raw:
+      return "gc-raw";
+    case SeriesStyle::marked:
+      return "gc-marked";
+    case SeriesStyle::line:
+      break;
+  }
+  return "gc-line";
+}
+
+std::string series_classes(const ChartSeries& series) {
+  return fmt::format("{} gc-c{}", style_class(series.style), std::abs(series.colour % kColours));
+}
+
+std::string value_label(double value) {
+  return fmt::format("{:.4g}", value);
+}
+
+// --- The lines
+
+// Collects the points of one pixel column and writes those that matter.
+class PathBuilder {
+ public:
+  PathBuilder(const Axis& x, const Axis& y) : x_(x), y_(y) {}
+
+  void add_piece(const std::vector<Point>& piece) {
+    start_ = true;
+    for (const Point& point : piece)
+      add(x_.pixel(point.x), y_.pixel(point.y));
+    flush();
+    if (piece.size() == 1) path_ += "h0";  // a dot, by its round line ends
+  }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  struct Pixel {
+    double x, y;
+  };
+
+  void add(double x, double y) {
+    if (!column_.empty() && std::floor(x) != std::floor(column_.front().x)) flush();
+    column_.push_back({x, y});
+  }
+
+  void flush() {
+    if (column_.empty()) return;
+    const auto by_y = [](const Pixel& a, const Pixel& b) { return a.y < b.y; };
+    const auto extremes = std::minmax_element(column_.begin(), column_.end(), by_y);
+    std::array<size_t, 4> keep = {0, static_cast<size_t>(extremes.first - column_.begin()),
+                                  static_cast<size_t>(extremes.second - column_.begin()), column_.size() - 1};
+    std::sort(keep.begin(), keep.end());
+    for (size_t i = 0; i < keep.size(); ++i) {
+      if (i == 0 || keep[i] != keep[i - 1]) emit(column_[keep[i]]);
+    }
+    column_.clear();
+  }
+
+  void emit(const Pixel& pixel) {
+    path_ += fmt::format("{}{:.1f} {:.1f}", start_ ? 'M' : 'L', pixel.x, pixel.y);
+    start_ = false;
+  }
+
+  const Axis& x_;
+  const Axis& y_;
+  std::string path_;
+  std::vector<Pixel> column_;
+  bool start_ = true;
+};
+
+std::string draw_dots(const Chart& chart, const ChartSeries& series, const Axis& x, const Axis& y) {
+  const auto pieces = pieces_of(series, chart.log_y);
+  size_t count = 0;
+  for (const auto& piece : pieces)
+    count += piece.size();
+  constexpr double kDotSpacing = 9;  // closer, dots would hide the line
+  if (static_cast<double>(count) * kDotSpacing > std::abs(x.pixel_high - x.pixel_low)) return "";
+  std::string out;
+  for (const auto& piece : pieces) {
+    for (const Point& point : piece) {
+      out += fmt::format(
+          "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" class=\"gc-dot gc-c{}\"><title>{} {:g}: "
+          "{}</title></circle>\n",
+          x.pixel(point.x), y.pixel(point.y), std::abs(series.colour % kColours),
+          escape_markup(chart.x_label), point.x, value_label(point.y));
+    }
+  }
+  return out;
+}
+
+std::string draw_series(const Chart& chart, const ChartSeries& series, const Axis& x, const Axis& y) {
+  PathBuilder builder(x, y);
+  for (const auto& piece : pieces_of(series, chart.log_y))
+    builder.add_piece(piece);
+  if (builder.path().empty()) return "";
+  std::string out = fmt::format("<path d=\"{}\" class=\"{}\"/>\n", builder.path(), series_classes(series));
+  if (series.style == SeriesStyle::marked) out += draw_dots(chart, series, x, y);
+  return out;
+}
+
+struct EndLabel {
+  double value;
+  std::string text;
+};
+
+// The last value of every marked series, from high to low.
+std::vector<EndLabel> end_labels(const Chart& chart) {
+  std::vector<EndLabel> labels;
+  for (const ChartSeries& series : chart.series) {
+    const auto pieces = pieces_of(series, chart.log_y);
+    if (series.style != SeriesStyle::marked || pieces.empty()) continue;
+    const double last = pieces.back().back().y;
+    labels.push_back({last, value_label(last)});
+  }
+  std::sort(labels.begin(), labels.end(),
+            [](const EndLabel& a, const EndLabel& b) { return a.value > b.value; });
+  return labels;
+}
+
+// Right of the plot, moved apart where they would overlap.
+std::string draw_end_labels(const Chart& chart, const Plot& plot, const Axis& y) {
+  std::string out;
+  double free_from = plot.top;
+  for (const EndLabel& label : end_labels(chart)) {
+    const double at = std::max(y.pixel(label.value), free_from);
+    out += text_element(plot.right + 9, at + 4.5, "gc-end", label.text);
+    free_from = at + kTextHeight + 2;
+  }
+  return out;
+}
+
+// --- Around the lines
+
+std::string draw_reference_lines(const Chart& chart, const Plot& plot, const Axis& y) {
+  std::string lines, labels;
+  for (const ReferenceLine& line : chart.reference_lines) {
+    if (!usable(0, line.y, chart.log_y)) continue;
+    const double at = y.pixel(line.y);
+    lines += line_element(plot.left, at, plot.right, at, "gc-ref");
+    // Outside of the data: under a line in the lower half, above one in the upper half.
+    const bool under = at > (plot.top + plot.bottom) / 2 && at + kLineHeight <= plot.bottom + 5;
+    const bool above = at - kLineHeight >= plot.top - 5;
+    labels += text_element(plot.right - 4, under || !above ? at + 14 : at - 6, "gc-reflabel", line.label);
+  }
+  return lines + labels;
+}
+
+struct LegendItem {
+  double x, y;
+  std::string name;
+  std::string classes;
+};
+
+// Names in rows above the plot; one series needs none, its name is the title's business.
+std::vector<LegendItem> place_legend(const Chart& chart, double top, double width, double left) {
+  std::vector<LegendItem> items;
+  if (chart.series.size() < 2) return items;
+  double x = left, y = top;
+  for (const ChartSeries& series : chart.series) {
+    const double needed = kLegendSwatch + 6 + text_width(series.name, kTextHeight);
+    if (x > left && x + needed > width - 8) {
+      x = left;
+      y += kLineHeight;
+    }
+    items.push_back({x, y, series.name, series_classes(series)});
+    x += needed + kLegendGap;
+  }
+  return items;
+}
+
+std::string draw_legend(const std::vector<LegendItem>& items) {
+  std::string out;
+  for (const LegendItem& item : items) {
+    const double middle = item.y - 4.5;
+    out += line_element(item.x, middle, item.x + kLegendSwatch, middle, item.classes);
+    if (item.classes.starts_with("gc-marked")) {
+      out += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" class=\"gc-dot{}\"/>\n",
+                         item.x + kLegendSwatch / 2, middle, item.classes.substr(item.classes.find(' ')));
+    }
+    out += text_element(item.x + kLegendSwatch + 6, item.y, "gc-text", item.name);
+  }
+  return out;
+}
+
+std::string draw_axes(const Chart& chart, const Plot& plot, const Axis& x, const Axis& y,
+                      const std::vector<Tick>& y_ticks) {
+  std::string out;
+  for (const Tick& tick : y_ticks) {
+    const double at = y.pixel(tick.value);
+    out += line_element(plot.left, at, plot.right, at, "gc-grid");
+    out += text_element(plot.left - 8, at + 4.5, "gc-tick gc-right", tick.label);
+  }
+  out += line_element(plot.left, plot.bottom, plot.right, plot.bottom, "gc-axis");
+  const int target = std::clamp(static_cast<int>(plot.width() / 80), 2, 10);
+  for (const Tick& tick : linear_ticks(x.low, x.high, target, all_integers(chart))) {
+    const double at = x.pixel(tick.value);
+    out += line_element(at, plot.bottom, at, plot.bottom + 4, "gc-axis");
+    out += text_element(at, plot.bottom + 19, "gc-tick gc-middle", tick.label);
+  }
+  out += text_element(plot.right, plot.bottom + 38, "gc-text gc-right", chart.x_label);
+  return out;
+}
+
+std::vector<Tick> y_ticks_of(const Range& range, double height, bool log) {
+  const int target = std::clamp(static_cast<int>(height / 34), 3, 9);
+  return log ? log_ticks(range.low, range.high, target) : linear_ticks(range.low, range.high, target, false);
+}
+
+double widest(const std::vector<Tick>& ticks) {
+  double width = 0;
+  for (const Tick& tick : ticks)
+    width = std::max(width, text_width(tick.label, kTextHeight));
+  return width;
+}
+
+// Room for the last values, and for half of the last number under the axis.
+double right_margin(const Chart& chart) {
+  double margin = 18;
+  for (const EndLabel& label : end_labels(chart)) {
+    margin = std::max(margin, 12 + 1.15 * text_width(label.text, kTextHeight));
+  }
+  return margin;
+}
+
+std::string colour_rules(const std::array<const char*, kColours>& colours) {
+  std::string css;
+  for (size_t i = 0; i < colours.size(); ++i) {
+    css += fmt::format(".gc path.gc-c{}{{stroke:{}}}.gc circle.gc-c{}{{fill:{}}}\n", i, colours[i], i,
+                       colours[i]);
+  }
+  return css;
+}
+
+std::string theme_rules(const char* surface, const char* ink, const char* muted, const char* grid,
+                        const char* axis) {
+  return fmt::format(
+      ".gc-bg{{fill:{0}}}.gc-dot{{stroke:{0}}}.gc-reflabel{{stroke:{0}}}\n"
+      ".gc-title,.gc-end{{fill:{1}}}.gc-text,.gc-tick,.gc-reflabel{{fill:{2}}}\n"
+      ".gc path.gc-grid{{stroke:{3}}}.gc path.gc-axis{{stroke:{4}}}.gc path.gc-ref{{stroke:{2}}}\n",
+      surface, ink, muted, grid, axis);
+}
+
+}  // namespace
+
+std::string chart_css() {
+  return ".gc{font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;font-size:13px}\n"
+         ".gc path{fill:none;stroke-width:1;stroke-linecap:round;stroke-linejoin:round}\n"
+         ".gc path.gc-raw{stroke-opacity:.32}.gc path.gc-line{stroke-width:2}.gc "
+         "path.gc-marked{stroke-width:2.5}\n"
+         ".gc path.gc-ref{stroke-dasharray:5 4;stroke-opacity:.75}.gc-dot{stroke-width:1.5}\n"
+         ".gc-title{font-size:16px;font-weight:600}.gc-end{font-weight:600}\n"
+         ".gc-reflabel{text-anchor:end;stroke-width:4px;stroke-linejoin:round;paint-order:stroke}\n"
+         ".gc-right{text-anchor:end}.gc-middle{text-anchor:middle}.gc-tick{font-variant-numeric:tabular-nums}"
+         "\n" +
+         theme_rules("#fcfcfb", "#0b0b0b", "#52514e", "#e8e7e3", "#b5b4ae") + colour_rules(kLight) +
+         "@media (prefers-color-scheme:dark){\n" +
+         theme_rules("#1a1a19", "#ffffff", "#c3c2b7", "#2e2e2b", "#5c5b56") + colour_rules(kDark) +
+         ".gc path.gc-raw{stroke-opacity:.5}}\n";
+}
+
+std::string line_chart_svg(const Chart& chart, const ChartSize& size) {
+  const double edge = size.embedded ? 2 : 16;
+  double top = size.embedded ? 4 : 12;
+  if (!chart.title.empty()) top += kTitleHeight + 6;
+  const double title_y = top - 6;
+  const auto legend = place_legend(chart, top + 14, size.width - edge, edge);
+  if (!legend.empty()) top = legend.back().y + 10;
+  const double y_label_y = top + 14;
+  top += chart.y_label.empty() ? 8 : 26;
+
+  Plot plot{edge, size.width - edge - right_margin(chart), top,
+            size.height - (chart.x_label.empty() ? 30.0 : 46.0)};
+  plot.bottom = std::max(plot.bottom, plot.top + 40);
+  const Range x_values = x_range(chart), y_values = y_range(chart, plot.height());
+  const auto y_ticks = y_ticks_of(y_values, plot.height(), chart.log_y);
+  plot.left += widest(y_ticks) + 10;
+  const Axis x{x_values.low, x_values.high, plot.left, plot.right, false};
+  const Axis y{y_values.low, y_values.high, plot.bottom, plot.top, chart.log_y};
+
+  const double height = std::max<double>(size.height, plot.bottom + 46);
+  std::string out = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"gc\" viewBox=\"0 0 {0} {1:.0f}\" width=\"{0}\" "
+      "height=\"{1:.0f}\" "
+      "role=\"img\">\n<title>{2}</title>\n",
+      size.width, height, escape_markup(chart.title));
+  if (!size.embedded) {
+    out += fmt::format("<style>{}</style>\n<rect width=\"100%\" height=\"100%\" class=\"gc-bg\"/>\n",
+                       chart_css());
+  }
+  if (!chart.title.empty()) out += text_element(edge, title_y, "gc-title", chart.title);
+  out += draw_legend(legend);
+  if (!chart.y_label.empty()) out += text_element(edge, y_label_y, "gc-text", chart.y_label);
+  if (has_points(chart)) {
+    out += draw_axes(chart, plot, x, y, y_ticks);
+  } else {
+    out += text_element((plot.left + plot.right) / 2, (plot.top + plot.bottom) / 2, "gc-text gc-middle",
+                        "no data yet");
+  }
+  for (const ChartSeries& series : chart.series)
+    out += draw_series(chart, series, x, y);
+  out += draw_reference_lines(chart, plot, y) + draw_end_labels(chart, plot, y);
+  return out + "</svg>\n";
+}
+
+}  // namespace gpt

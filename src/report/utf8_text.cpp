@@ -1,0 +1,161 @@
+#include "report/utf8_text.h"
+
+#include <array>
+#include <cstdint>
+
+namespace gpt {
+namespace {
+
+constexpr char32_t kReplacement = 0xFFFD;
+
+struct Range {
+  char32_t first, last;
+};
+
+constexpr std::array<Range, 8> kZeroWidth = {{{0x0300, 0x036F},
+                                              {0x0483, 0x0489},
+                                              {0x0591, 0x05BD},
+                                              {0x064B, 0x065F},
+                                              {0x1AB0, 0x1AFF},
+                                              {0x200B, 0x200F},
+                                              {0x20D0, 0x20FF},
+                                              {0xFE00, 0xFE0F}}};
+
+constexpr std::array<Range, 9> kWide = {{{0x1100, 0x115F},
+                                         {0x2E80, 0xA4CF},
+                                         {0xAC00, 0xD7A3},
+                                         {0xF900, 0xFAFF},
+                                         {0xFE30, 0xFE6F},
+                                         {0xFF00, 0xFF60},
+                                         {0xFFE0, 0xFFE6},
+                                         {0x1F300, 0x1FAFF},
+                                         {0x20000, 0x3FFFD}}};
+
+template <size_t N>
+bool contains(const std::array<Range, N>& ranges, char32_t c) {
+  for (const Range& range : ranges) {
+    if (c >= range.first && c <= range.last) return true;
+  }
+  return false;
+}
+
+int code_point_width(char32_t c) {
+  if (contains(kZeroWidth, c)) return 0;
+  return contains(kWide, c) ? 2 : 1;
+}
+
+void append_utf8(std::string& out, char32_t c) {
+  const auto byte = [&](char32_t bits) {
+    out.push_back(static_cast<char>(static_cast<unsigned char>(bits)));
+  };
+  if (c < 0x80) {
+    byte(c);
+  } else if (c < 0x800) {
+    byte(0xC0 | (c >> 6));
+    byte(0x80 | (c & 0x3F));
+  } else if (c < 0x10000) {
+    byte(0xE0 | (c >> 12));
+    byte(0x80 | ((c >> 6) & 0x3F));
+    byte(0x80 | (c & 0x3F));
+  } else {
+    byte(0xF0 | (c >> 18));
+    byte(0x80 | ((c >> 12) & 0x3F));
+    byte(0x80 | ((c >> 6) & 0x3F));
+    byte(0x80 | (c & 0x3F));
+  }
+}
+
+char32_t visible_code_point(char32_t c, bool keep_layout) {
+  if (keep_layout && (c == '\n' || c == '\t')) return c;
+  if (c < 0x20) return 0x2400 + c;
+  if (c == 0x7F) return 0x2421;
+  if (c < 0xA0 && c > 0x7F) return kReplacement;        // C1 controls: some terminals obey them
+  if ((c & 0xFFFE) == 0xFFFE) return kReplacement;      // noncharacters, illegal in XML
+  if (c >= 0x202A && c <= 0x202E) return kReplacement;  // embeddings and overrides of text direction
+  if (c >= 0x2066 && c <= 0x2069) return kReplacement;  // isolates
+  return c;
+}
+
+void append_escaped(std::string& out, char32_t c) {
+  switch (c) {
+    case '&':
+      out += "&amp;";
+      break;
+    case '<':
+      out += "&lt;";
+      break;
+    case '>':
+      out += "&gt;";
+      break;
+    case '"':
+      out += "&quot;";
+      break;
+    case '\'':
+      out += "&#39;";
+      break;
+    default:
+      append_utf8(out, c);
+  }
+}
+
+}  // namespace
+
+char32_t next_code_point(std::string_view text, size_t& position) {
+  const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = at(position);
+  const size_t start = position++;
+  if (lead < 0x80) return lead;
+  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || start + length > text.size()) return kReplacement;
+  char32_t c = lead & (0xFFu >> (length + 1));
+  for (size_t i = 1; i < length; ++i) {
+    if ((at(start + i) & 0xC0) != 0x80) return kReplacement;
+    c = (c << 6) | (at(start + i) & 0x3F);
+  }
+  constexpr std::array<char32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
+  if (c < kSmallest[length] || c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF)) return kReplacement;
+  position = start + length;
+  return c;
+}
+
+std::string visible_text(std::string_view text, bool keep_layout) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    append_utf8(out, visible_code_point(next_code_point(text, i), keep_layout));
+  }
+  return out;
+}
+
+std::string escape_markup(std::string_view text, bool keep_layout) {
+  std::string out;
+  out.reserve(text.size() + text.size() / 8);
+  for (size_t i = 0; i < text.size();) {
+    append_escaped(out, visible_code_point(next_code_point(text, i), keep_layout));
+  }
+  return out;
+}
+
+int display_width(std::string_view text) {
+  int width = 0;
+  for (size_t i = 0; i < text.size();)
+    width += code_point_width(next_code_point(text, i));
+  return width;
+}
+
+std::string cut_to_width(std::string_view text, int width) {
+  if (display_width(text) <= width) return std::string(text);
+  const bool ellipsis = width >= 2;
+  const int room = ellipsis ? width - 1 : width;
+  int used = 0;
+  size_t end = 0;
+  for (size_t i = 0; i < text.size();) {
+    const int columns = code_point_width(next_code_point(text, i));
+    if (used + columns > room) break;
+    used += columns;
+    end = i;
+  }
+  return std::string(text.substr(0, end)) + (ellipsis ? "…" : "");
+}
+
+}  // namespace gpt

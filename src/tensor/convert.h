@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace gpt {
+
+// A matrix (or a vector, as [rows,1]) somewhere in a file: possibly unaligned, of any floating type.
+struct RawMatrix {
+  std::span<const std::byte> bytes;  // rows * cols elements
+  DType dtype;
+  int64_t rows, cols;                // as stored
+  bool transposed = false;           // the logical matrix is [cols,rows]
+  int64_t first_row = 0;             // of the logical matrix: where the part that is wanted begins
+};
+
+bool is_float(DType dtype);
+float bf16_to_float(uint16_t x);
+float f16_to_float(uint16_t x);
+
+// Copies the logical rows [first_row, first_row + to.rows()) to a dense fp32 or fp64 view, converting.
+void convert_matrix(const RawMatrix& from, const TensorView& to);
+
+// Emits the fp32 rows of the parts, one below the other, or the transpose of that, chunk by chunk.
+void emit_matrix(const std::vector<TensorView>& parts, bool transposed,
+                 const std::function<void(std::span<const std::byte>)>& emit);
+
+}  // namespace gpt

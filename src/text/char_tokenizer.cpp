@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "text/tokenizer_kinds.h"
+#include "text/utf8.h"
+
+namespace gpt {
+namespace {
+
+constexpr size_t kCodePoints = 0x110000;
+
+[[noreturn]] void fail_invalid_utf8(std::string_view text, size_t at) {
+  fail("the text is not valid UTF-8 at byte {} (0x{:02x}); convert it to UTF-8 or use --tokenizer byte", at,
+       static_cast<unsigned>(static_cast<unsigned char>(text[at])));
+}
+
+class CharTokenizer final : public Tokenizer {
+ public:
+  explicit CharTokenizer(std::vector<char32_t> codes) : codes_(std::move(codes)) {
+    ascii_.fill(-1);
+    for (size_t id = 0; id < codes_.size(); ++id) {
+      if (codes_[id] < ascii_.size()) {
+        ascii_[codes_[id]] = static_cast<int32_t>(id);
+      } else {
+        others_.emplace(codes_[id], static_cast<int32_t>(id));
+      }
+    }
+  }
+
+  std::string_view kind() const override { return "char"; }
+  int64_t vocab_size() const override { return static_cast<int64_t>(codes_.size()); }
+
+  std::vector<int32_t> encode(std::string_view text) const override {
+    std::vector<int32_t> ids;
+    ids.reserve(text.size());
+    for (size_t at = 0; at < text.size();) {
+      const Utf8Char c = decode_utf8(text, at);
+      if (c.status != Utf8Status::valid) fail_invalid_utf8(text, at);
+      const int32_t id = find(c.code);
+      if (id < 0) {
+        fail(
+            "the character '{}' (U+{:04X}) at byte {} is not in the tokenizer's {} characters; leave it out, "
+            "or "
+            "train with text that has it or with --tokenizer byte",
+            printable_text(text.substr(at), 1), static_cast<uint32_t>(c.code), at, codes_.size());
+      }
+      ids.push_back(id);
+      at += static_cast<size_t>(c.length);
+    }
+    return ids;
+  }
+
+  std::string token_bytes(int32_t id) const override {
+    if (id < 0 || id >= vocab_size()) detail::fail_token_id(id, vocab_size());
+    std::string out;
+    append_utf8(out, codes_[static_cast<size_t>(id)]);
+    return out;
+  }
+
+  std::string to_json() const override {
+    auto vocab = nlohmann::json::object();
+    for (size_t id = 0; id < codes_.size(); ++id)
+      vocab[token_bytes(static_cast<int32_t>(id))] = id;
+    return detail::json_without_merges(std::move(vocab), nullptr, {{"type", "Fuse"}}).dump(1);
+  }
+
+ private:
+  int32_t find(char32_t code) const {
+    if (code < ascii_.size()) return ascii_[code];
+    const auto found = others_.find(code);
+    return found == others_.end() ? -1 : found->second;
+  }
+
+  std::vector<char32_t> codes_;
+  std::array<int32_t, 128> ascii_{};
+  std::unordered_map<char32_t, int32_t> others_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> detail::make_char_tokenizer_from_codes(std::vector<char32_t> codes) {
+  return std::make_unique<CharTokenizer>(std::move(codes));
+}
+
+std::unique_ptr<Tokenizer> make_char_tokenizer(std::span<const std::string_view> texts) {
+  std::vector<bool> seen(kCodePoints, false);
+  for (const std::string_view text : texts) {
+    for (size_t at = 0; at < text.size();) {
+      const Utf8Char c = decode_utf8(text, at);
+      if (c.status != Utf8Status::valid) fail_invalid_utf8(text, at);
+      seen[c.code] = true;
+      at += static_cast<size_t>(c.length);
+    }
+  }
+  std::vector<char32_t> codes;
+  for (size_t code = 0; code < kCodePoints; ++code) {
+    if (seen[code]) codes.push_back(static_cast<char32_t>(code));
+  }
+  if (codes.empty()) fail("cannot make a character tokenizer: the text is empty; give a text with --data");
+  return detail::make_char_tokenizer_from_codes(std::move(codes));
+}
+
+std::unique_ptr<Tokenizer> make_char_tokenizer(std::string_view text) {
+  return make_char_tokenizer(std::span(&text, 1));
+}
+
+}  // namespace gpt

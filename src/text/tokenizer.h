@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpt {
+
+// Turns text into token ids and back. Immutable: safe to share between threads.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  virtual std::string_view kind() const = 0;  // "byte", "char"
+  virtual int64_t vocab_size() const = 0;     // ids are 0 .. vocab_size() - 1
+
+  // The ids of a text. Throws Error when the text cannot be represented (a character outside the
+  // vocabulary, invalid UTF-8 where characters are needed), naming the place.
+  virtual std::vector<int32_t> encode(std::string_view text) const = 0;
+
+  // The bytes that a token stands for; they need not be whole characters. Throws Error when the id is
+  // not in the vocabulary.
+  virtual std::string token_bytes(int32_t id) const = 0;
+
+  // The bytes of a sequence, unchanged: for showing, pass them through Utf8Stream. Throws Error when
+  // an id is not in the vocabulary.
+  virtual std::string decode(std::span<const int32_t> ids) const;
+
+  // The tokenizer as a Hugging Face tokenizer.json, from which `tokenizers` gives the same ids and
+  // load_tokenizer an equal tokenizer.
+  virtual std::string to_json() const = 0;
+};
+
+// Every byte is a token and its value the id.
+std::unique_ptr<Tokenizer> make_byte_tokenizer();
+
+// The sorted distinct code points of all texts, numbered from 0. Throws Error when a text is not valid
+// UTF-8 (naming the byte offset) or when there is no character at all.
+std::unique_ptr<Tokenizer> make_char_tokenizer(std::span<const std::string_view> texts);
+std::unique_ptr<Tokenizer> make_char_tokenizer(std::string_view text);
+
+// Reads a tokenizer.json, or the one in a model directory. Throws Error when it is missing, malformed or
+// of a kind that cannot be read.
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
+
+// The same for content already in memory; `name` stands for it in messages.
+std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& name);
+
+}  // namespace gpt

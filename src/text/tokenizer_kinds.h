@@ -1,0 +1,29 @@
+#pragma once
+
+#include <array>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "text/tokenizer.h"
+
+// Shared by the files of this folder only.
+namespace gpt::detail {
+
+// The character that stands for each byte in byte-level vocabularies: printable Latin-1 is itself, the
+// other 68 bytes are U+0100 onwards in order. Source: GPT-2's encoder.py, bytes_to_unicode.
+const std::array<char32_t, 256>& byte_level_alphabet();
+
+// The characters in order of their ids, distinct.
+std::unique_ptr<Tokenizer> make_char_tokenizer_from_codes(std::vector<char32_t> codes);
+
+// A tokenizer.json around a BPE model without merges, which splits text into single characters.
+nlohmann::json json_without_merges(nlohmann::json vocab, nlohmann::json pre_tokenizer,
+                                   nlohmann::json decoder);
+
+// Parses JSON with limits on nesting and on the number of values; duplicate keys are an error.
+nlohmann::json parse_limited_json(std::string_view text, const std::string& name);
+
+[[noreturn]] void fail_token_id(int64_t id, int64_t vocab_size);
+
+}  // namespace gpt::detail

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "text/tokenizer_kinds.h"
+#include "text/utf8.h"
+
+namespace gpt {
+namespace {
+
+using Json = nlohmann::json;
+
+// The largest published tokenizer.json files are about 35 MB.
+constexpr uint64_t kMaxTokenizerBytes = uint64_t{64} << 20;
+
+const Json& member(const Json& object, const char* key) {
+  static const Json null;
+  const auto found = object.find(key);
+  return found == object.end() ? null : *found;
+}
+
+// Absent, null, false, "" and [] all mean that a feature is not used.
+bool unused(const Json& value) {
+  if (value.is_boolean()) return !value.get<bool>();
+  if (value.is_string()) return value.get_ref<const std::string&>().empty();
+  return value.is_null() || (value.is_array() && value.empty());
+}
+
+bool has_type(const Json& value, const char* type) {
+  const Json& found = value.is_object() ? member(value, "type") : value;
+  return found.is_string() && found.get_ref<const std::string&>() == type;
+}
+
+[[noreturn]] void fail_kind(const std::string& name, const std::string& found) {
+  fail("cannot read {}: expected a byte or character tokenizer, found {}, which is not supported", name,
+       found);
+}
+
+void require_unused(const Json& object, std::initializer_list<const char*> keys, const std::string& name) {
+  for (const char* key : keys) {
+    if (!unused(member(object, key))) fail_kind(name, fmt::format("one with \"{}\"", key));
+  }
+}
+
+// The single characters of the vocabulary in order of their ids. Ids must be 0 .. n-1, each once.
+std::vector<char32_t> read_vocab(const Json& vocab, const std::string& name) {
+  if (!vocab.is_object() || vocab.empty()) {
+    fail("cannot read {}: expected model.vocab to be an object of tokens and ids", name);
+  }
+  const size_t size = vocab.size();
+  std::vector<std::optional<char32_t>> codes(size);
+  for (const auto& [token, value] : vocab.items()) {
+    const Utf8Char c = token.empty() ? Utf8Char{} : decode_utf8(token, 0);
+    if (c.status != Utf8Status::valid || static_cast<size_t>(c.length) != token.size()) {
+      fail_kind(name, fmt::format("the token {} of more than one character", Json(token).dump()));
+    }
+    if (!value.is_number_unsigned() || value.get<uint64_t>() >= size) {
+      fail("cannot read {}: token {}: expected an id from 0 to {}, found {}", name, Json(token).dump(),
+           size - 1, printable_text(value.dump(), 40));
+    }
+    auto& code = codes[value.get<size_t>()];
+    if (code) fail("cannot read {}: the id {} is given to two tokens", name, value.get<size_t>());
+    code = c.code;
+  }
+  std::vector<char32_t> out;
+  for (const auto& code : codes)
+    out.push_back(*code);  // n distinct ids below n: none is missing
+  return out;
+}
+
+}  // namespace
+
+namespace detail {
+
+void fail_token_id(int64_t id, int64_t vocab_size) {
+  fail("token id {} is not in the vocabulary: expected 0 to {}", id, vocab_size - 1);
+}
+
+Json json_without_merges(Json vocab, Json pre_tokenizer, Json decoder) {
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", Json::array()},
+          {"normalizer", nullptr},
+          {"pre_tokenizer", std::move(pre_tokenizer)},
+          {"post_processor", nullptr},
+          {"decoder", std::move(decoder)},
+          {"model",
+           {{"type", "BPE"},
+            {"dropout", nullptr},
+            {"unk_token", nullptr},
+            {"continuing_subword_prefix", nullptr},
+            {"end_of_word_suffix", nullptr},
+            {"fuse_unk", false},
+            {"byte_fallback", false},
+            {"ignore_merges", false},
+            {"vocab", std::move(vocab)},
+            {"merges", Json::array()}}}};
+}
+
+}  // namespace detail
+
+std::string Tokenizer::decode(std::span<const int32_t> ids) const {
+  std::string out;
+  for (const int32_t id : ids)
+    out += token_bytes(id);
+  return out;
+}
+
+std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& name) {
+  if (json.size() > kMaxTokenizerBytes) {
+    fail("cannot read {}: expected at most {} bytes, found {}", name, kMaxTokenizerBytes, json.size());
+  }
+  const Json root = detail::parse_limited_json(json, name);
+  if (!root.is_object() || !member(root, "model").is_object()) {
+    fail("cannot read {}: expected a tokenizer.json with an object \"model\"", name);
+  }
+  const Json& model = root["model"];
+  if (!has_type(model, "BPE")) {
+    const Json& type = member(model, "type");
+    fail_kind(name, "model type " + (type.is_null() ? "(none)" : printable_text(type.dump(), 40)));
+  }
+  require_unused(model, {"merges"}, name);
+  require_unused(root, {"added_tokens", "normalizer"}, name);
+  require_unused(model,
+                 {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"},
+                 name);
+  const std::vector<char32_t> codes = read_vocab(member(model, "vocab"), name);
+  const Json& pre_tokenizer = member(root, "pre_tokenizer");
+  if (has_type(pre_tokenizer, "ByteLevel") && has_type(member(root, "decoder"), "ByteLevel")) {
+    require_unused(pre_tokenizer, {"add_prefix_space"}, name);
+    if (!std::ranges::equal(codes, detail::byte_level_alphabet())) {
+      fail_kind(name, "a byte-level vocabulary whose ids are not the byte values");
+    }
+    return make_byte_tokenizer();
+  }
+  require_unused(root, {"pre_tokenizer", "post_processor"}, name);
+  if (!has_type(member(root, "decoder"), "Fuse")) fail_kind(name, "one whose decoder is not Fuse");
+  return detail::make_char_tokenizer_from_codes(codes);
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  std::string file = path;
+  if (fs::is_directory(path, ignored)) {
+    file = (fs::path(path) / "tokenizer.json").string();
+    if (!fs::exists(file, ignored)) {
+      for (const char* other : {"vocab.json", "tokenizer.model"}) {
+        if (fs::exists(fs::path(path) / other, ignored)) fail_kind(path, other);
+      }
+      fail("no tokenizer in {}: expected a file tokenizer.json", path);
+    }
+  }
+  return parse_tokenizer(read_file(file, kMaxTokenizerBytes), file);
+}
+
+}  // namespace gpt

@@ -1,0 +1,191 @@
+#include "train/train_config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/suggest.h"
+#include "io/json.h"
+#include "model/config_alias.h"
+#include "model/json_value.h"
+#include "model/presets.h"
+
+namespace gpt {
+
+template <>
+struct EnumNames<OptimizerKind> {
+  static constexpr const char* names[] = {"adamw"};
+};
+template <>
+struct EnumNames<ScheduleKind> {
+  static constexpr const char* names[] = {"cosine", "linear", "constant", "wsd"};
+};
+template <>
+struct EnumNames<SamplingKind> {
+  static constexpr const char* names[] = {"random", "epoch"};
+};
+template <>
+struct EnumNames<TrainDType> {
+  static constexpr const char* names[] = {"fp32"};
+};
+template <>
+struct EnumNames<DeviceKind> {
+  static constexpr const char* names[] = {"cpu"};
+};
+
+namespace {
+
+using nlohmann::json;
+
+template <class Visit>
+void visit_all(RunConfig& c, Visit&& visit) {
+  visit_model_keys(c.model, visit);
+  visit_train_keys(c.train, visit);
+}
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  for (const KeyInfo& key : config_keys()) names.push_back(key.name);
+  return names;
+}
+
+RunConfig parse_run_config(const json& object) {
+  RunConfig config;
+  for (const auto& [key, value] : object.items()) {
+    bool found = false;
+    visit_all(config, [&](const char* name, auto& field, const char*, const char*) {
+      if (key != name) return;
+      from_json_value(key, value, field);
+      found = true;
+    });
+    if (!found) fail_usage("unknown config key \"{}\"{}", key.substr(0, 64), did_you_mean(key, all_names()));
+  }
+  return config;
+}
+
+void check(const char* key, double value, double low, double high) {
+  if (!(value >= low && value <= high)) fail_usage("config key \"{}\": expected {} to {}, found {}", key, low, high, value);
+}
+
+}  // namespace
+
+std::vector<KeyInfo> config_keys() {
+  std::vector<KeyInfo> keys;
+  RunConfig config;
+  visit_all(config, [&](const char* name, auto& field, const char* group, const char* help) {
+    using Field = std::remove_cvref_t<decltype(field)>;
+    keys.push_back({name, group, help, std::is_same_v<Field, std::vector<std::string>>, std::is_same_v<Field, bool>});
+  });
+  return keys;
+}
+
+Settings::Settings() : merged_(std::make_unique<json>(json::object())) {}
+Settings::~Settings() = default;
+
+void Settings::add_preset(const std::string& name) { merged_->update(preset(name)); }
+
+void Settings::add_file(const std::string& path) { add_json(read_json_file(path), path); }
+
+void Settings::add_json(const json& object, const std::string& source) {
+  if (!object.is_object()) fail_usage("{}: expected a JSON object of config keys", source);
+  json keys = object;
+  if (keys.contains("model_type")) {
+    // A model's config.json: its family's switches come first. Training keys beside them stay.
+    const std::string* family = keys["model_type"].is_string() ? family_keys(keys["model_type"]) : nullptr;
+    if (family == nullptr) {
+      fail_usage("{}: model_type {} is not supported", source, keys["model_type"].dump().substr(0, 64));
+    }
+    merged_->update(json::parse(*family));
+    keys.erase("model_type");
+    for (const char* ignored : {"architectures", "dtype", "torch_dtype", "transformers_version", "bos_token_id",
+                                "eos_token_id", "pad_token_id", "use_cache"}) {
+      keys.erase(ignored);
+    }
+  }
+  merged_->update(translate_aliases(keys));
+}
+
+void Settings::add_text(const std::string& key, const std::string& text, const std::string& source) {
+  const json own = translate_aliases({{key, text}});
+  const std::string name = own.begin().key();
+  json value = own.begin().value();
+  const std::vector<KeyInfo> keys = config_keys();
+  const auto info = std::find_if(keys.begin(), keys.end(), [&](const KeyInfo& k) { return k.name == name; });
+  if (info == keys.end()) fail_usage("{}: unknown config key \"{}\"{}", source, key, did_you_mean(key, all_names()));
+  if (info->is_list) {
+    merged_->update({{name, json::array({text})}});
+    return;
+  }
+  const json parsed = json::parse(text, nullptr, false);
+  RunConfig probe;
+  bool is_string = false;
+  visit_all(probe, [&](const char* n, auto& field, const char*, const char*) {
+    if (name == n) is_string = std::is_same_v<std::remove_cvref_t<decltype(field)>, std::string>;
+  });
+  if (!is_string && !parsed.is_discarded()) value = parsed;
+  merged_->update({{name, value}});
+}
+
+RunConfig Settings::resolve() const {
+  RunConfig config = parse_run_config(*merged_);
+  complete(config.model, false);
+  complete(config.train);
+  return config;
+}
+
+void complete(TrainConfig& c) {
+  check("val_fraction", c.val_fraction, 0, 0.99);
+  check("seed", static_cast<double>(c.seed), 0, 0x1p62);
+  check("steps", static_cast<double>(c.steps), 1, 1e12);
+  check("stop_after", static_cast<double>(c.stop_after), 0, 1e12);
+  check("batch_size", static_cast<double>(c.batch_size), 1, 1e6);
+  if (c.micro_batch == 0) c.micro_batch = c.batch_size;
+  check("micro_batch", static_cast<double>(c.micro_batch), 1, static_cast<double>(c.batch_size));
+  check("lr", c.lr, 0, 1e3);
+  if (c.min_lr < 0) c.min_lr = c.lr / 10;
+  check("min_lr", c.min_lr, 0, c.lr);
+  check("warmup", static_cast<double>(c.warmup), 0, 1e12);
+  check("beta1", c.beta1, 0, 0.999999);
+  check("beta2", c.beta2, 0, 0.99999999);
+  check("eps", c.eps, 0, 1);
+  check("weight_decay", c.weight_decay, 0, 100);
+  check("clip_norm", c.clip_norm, 0, 1e30);
+  check("clip_value", c.clip_value, 0, 1e30);
+  check("outlier_z", c.outlier_z, 0, 1e6);
+  for (const auto& [key, value] : {std::pair{"eval_every", c.eval_every}, {"sample_every", c.sample_every},
+                                   {"save_every", c.save_every}, {"log_every", c.log_every}}) {
+    check(key, static_cast<double>(value), 0, 1e12);
+  }
+  check("eval_batches", static_cast<double>(c.eval_batches), 1, 1e9);
+  check("threads", static_cast<double>(c.threads), 0, 1024);
+}
+
+json run_config_json(const RunConfig& config) {
+  json object = json::object();
+  RunConfig copy = config;
+  visit_all(copy, [&](const char* name, auto& field, const char*, const char*) { object[name] = to_json_value(field); });
+  return object;
+}
+
+RunConfig read_run_config(const std::string& path) {
+  RunConfig config = parse_run_config(read_json_file(path));
+  complete(config.model, false);
+  complete(config.train);
+  return config;
+}
+
+std::string describe_config(const RunConfig& config) {
+  const json values = run_config_json(config);
+  std::string text, group;
+  for (const KeyInfo& key : config_keys()) {
+    if (key.group != group) {
+      if (!group.empty()) text += "\n";
+      text += fmt::format("{:>9}:", key.group);
+      group = key.group;
+    }
+    const json& value = values[key.name];
+    text += fmt::format("  {} {}", key.name, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return text + "\n";
+}
+
+}  // namespace gpt

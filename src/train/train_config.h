@@ -1,0 +1,129 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "model/config.h"
+
+namespace gpt {
+
+enum class OptimizerKind : uint8_t { adamw };
+enum class ScheduleKind : uint8_t { cosine, linear, constant, wsd };
+enum class SamplingKind : uint8_t { random, epoch };
+enum class TrainDType : uint8_t { fp32 };
+enum class DeviceKind : uint8_t { cpu };
+
+// Every setting of a training run besides the model's. Field names are the config keys.
+struct TrainConfig {
+  std::vector<std::string> data;      // files and folders, or "tales" / "tales:BYTES"
+  std::vector<std::string> val_data;  // empty: split off data
+  double val_fraction = 0.1;
+  std::string tokenizer = "byte";
+  SamplingKind sampling = SamplingKind::random;
+  int64_t seed = 1;
+
+  int64_t steps = 1000;
+  int64_t stop_after = 0;             // 0: run to the end
+  int64_t batch_size = 16;
+  int64_t micro_batch = 0;            // batch_size
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  double lr = 3e-4;
+  double min_lr = -1;                 // lr / 10
+  int64_t warmup = 100;
+  ScheduleKind schedule = ScheduleKind::cosine;
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
+  double clip_norm = 1.0;             // 0: off
+  double clip_value = 0;              // 0: off
+  double outlier_z = 0;               // skip steps whose loss or gradient norm is this unusual; 0: off
+  TrainDType dtype = TrainDType::fp32;
+  bool recompute = false;
+
+  int64_t eval_every = 250, eval_batches = 50, sample_every = 0, save_every = 500, log_every = 10;
+  DeviceKind device = DeviceKind::cpu;
+  int64_t threads = 0;                // 0: all CPUs
+
+  bool operator==(const TrainConfig&) const = default;
+};
+
+template <class Config, class Visit>
+void visit_train_keys(Config& c, Visit&& visit) {
+  visit("data", c.data, "data", "text files or folders, or \"tales\" (\"tales:BYTES\"), the built-in corpus");
+  visit("val_data", c.val_data, "data", "validation text; without it the end of the data is held out");
+  visit("val_fraction", c.val_fraction, "data", "part of the data that is held out");
+  visit("tokenizer", c.tokenizer, "data", "byte, char, or a tokenizer.json or model folder");
+  visit("sampling", c.sampling, "data", "random windows or sequential epochs");
+  visit("seed", c.seed, "data", "of initialisation, data order, dropout");
+  visit("steps", c.steps, "training", "optimizer steps");
+  visit("stop_after", c.stop_after, "training", "stop after this many steps, resumable; 0: off");
+  visit("batch_size", c.batch_size, "training", "sequences per step");
+  visit("micro_batch", c.micro_batch, "training", "sequences computed at once (batch_size)");
+  visit("optimizer", c.optimizer, "training", "adamw");
+  visit("lr", c.lr, "training", "peak learning rate");
+  visit("min_lr", c.min_lr, "training", "learning rate at the end (lr / 10)");
+  visit("warmup", c.warmup, "training", "steps of linear warm-up");
+  visit("schedule", c.schedule, "training", "cosine, linear, constant or wsd (warmup-stable-decay)");
+  visit("beta1", c.beta1, "training", "decay of AdamW's first moment");
+  visit("beta2", c.beta2, "training", "decay of AdamW's second moment");
+  visit("eps", c.eps, "training", "AdamW's epsilon");
+  visit("weight_decay", c.weight_decay, "training", "on tensors of two or more dimensions");
+  visit("clip_norm", c.clip_norm, "training", "largest global gradient norm; 0: off");
+  visit("clip_value", c.clip_value, "training", "largest gradient element; 0: off");
+  visit("outlier_z", c.outlier_z, "training", "skip steps whose loss or gradient norm is so many deviations off; 0: off");
+  visit("dtype", c.dtype, "training", "fp32");
+  visit("recompute", c.recompute, "training", "recompute activations in the backward pass to save memory");
+  visit("eval_every", c.eval_every, "rhythm", "steps between evaluations; 0: never");
+  visit("eval_batches", c.eval_batches, "rhythm", "batches per evaluation, always the same ones");
+  visit("sample_every", c.sample_every, "rhythm", "steps between samples; 0: never");
+  visit("save_every", c.save_every, "rhythm", "steps between checkpoints; 0: only at the end");
+  visit("log_every", c.log_every, "rhythm", "steps between log lines");
+  visit("device", c.device, "machine", "cpu");
+  visit("threads", c.threads, "machine", "CPU threads (all)");
+}
+
+// A run's complete configuration.
+struct RunConfig {
+  ModelConfig model;
+  TrainConfig train;
+};
+
+// Config keys from several sources, later ones winning: preset, file, environment, flags. Values are JSON;
+// names of other projects are translated as they come in.
+class Settings {
+ public:
+  Settings();
+  ~Settings();
+  Settings(const Settings&) = delete;
+  Settings& operator=(const Settings&) = delete;
+
+  void add_preset(const std::string& name);
+  void add_file(const std::string& path);          // a JSON object of config keys
+  void add_json(const nlohmann::json& object, const std::string& source);
+  // A value as written on a command line: text for strings and lists of strings, else JSON.
+  void add_text(const std::string& key, const std::string& text, const std::string& source);
+
+  // Applies everything. Throws UsageError naming unknown keys ("did you mean"), wrong types and values.
+  // The model's vocab_size may still be 0, decided by the tokenizer.
+  RunConfig resolve() const;
+
+ private:
+  std::unique_ptr<nlohmann::json> merged_;
+};
+
+// Name, group and help of every config key, model and training, in the order of the documentation.
+struct KeyInfo {
+  std::string name, group, help;
+  bool is_list = false, is_bool = false;
+};
+std::vector<KeyInfo> config_keys();
+
+// Fills in derived training values and checks all; throws Error naming the key.
+void complete(TrainConfig& config);
+
+nlohmann::json run_config_json(const RunConfig& config);       // every key with its final value
+RunConfig read_run_config(const std::string& path);            // what the former wrote
+std::string describe_config(const RunConfig& config);          // the same for people, by groups
+
+}  // namespace gpt

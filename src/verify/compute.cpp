@@ -1,0 +1,195 @@
+#include "verify/compute.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "model/inference.h"
+#include "model/training_graph.h"
+#include "train/optimizer.h"
+
+namespace gpt {
+namespace {
+
+// The optimizer settings that golden files are made with.
+constexpr AdamWSettings kAdamW = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
+constexpr double kLearningRate = 1e-3;
+constexpr double kClip = 1.0;
+constexpr int kSteps = 4;
+
+double value_at(const TensorView& v, int64_t row, int64_t col) {
+  return v.dtype == DType::f64 ? v.row<double>(row)[col] : double{v.row<float>(row)[col]};
+}
+
+Computed to_computed(const TensorView& view, Shape shape) {
+  Computed out{std::move(shape), {}, false};
+  out.values.reserve(static_cast<size_t>(view.size()));
+  for (int64_t r = 0; r < view.rows(); ++r) {
+    for (int64_t c = 0; c < view.cols(); ++c) out.values.push_back(value_at(view, r, c));
+  }
+  return out;
+}
+
+Computed scalars(const std::vector<double>& values) {
+  return {{static_cast<int64_t>(values.size())}, values, false};
+}
+
+// Parameters under the names and in the layout of the model's own files.
+void add_params(ComputedSet& out, const std::string& prefix, const LoadedModel& loaded,
+                std::span<const TensorView> values) {
+  const Model& model = loaded.model();
+  for (int id = 0; id < model.table.count(); ++id) {
+    const ParamSpec& spec = model.table[id];
+    const FilePlace place = file_place(loaded.naming(), model.config, spec);
+    Computed& tensor = out[prefix + place.tensor];
+    tensor.shape = place.file_shape;
+    tensor.values.resize(static_cast<size_t>(checked_size(place.file_shape, place.tensor)));
+    const TensorView& v = values[static_cast<size_t>(id)];
+    const bool matrix = spec.shape.size() == 2;
+    const int64_t rows = spec.shape[0], cols = matrix ? spec.shape[1] : 1;
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < cols; ++c) {
+        const int64_t row = place.first_row + r;
+        const int64_t index = place.transposed ? c * place.file_shape[1] + row : row * cols + c;
+        tensor.values[static_cast<size_t>(index)] = matrix ? value_at(v, r, c) : value_at(v, 0, r);
+      }
+    }
+  }
+}
+
+class Run {
+ public:
+  Run(const std::string& path, const GoldenInputs& inputs, DType dtype, Isa isa, int threads)
+      : loaded_(path, dtype),
+        inputs_(inputs),
+        dtype_(dtype),
+        pool_(threads),
+        kernels_(kernel_table(dtype == DType::f64 ? Isa::ref : isa)) {}
+
+  ComputedSet all(bool& incremental_equal) {
+    check_inputs();
+    forward(incremental_equal);
+    greedy();
+    if (!inputs_.targets.empty()) train();
+    return std::move(out_);
+  }
+
+ private:
+  const ModelConfig& config() const { return loaded_.model().config; }
+
+  void check_inputs() const {
+    if (inputs_.n_tokens > config().n_ctx) {
+      fail("golden input_ids: expected at most n_ctx = {} tokens, found {}", config().n_ctx, inputs_.n_tokens);
+    }
+    for (const std::vector<int32_t>* list : {&inputs_.ids, &inputs_.targets}) {
+      for (int32_t id : *list) {
+        if (id >= config().vocab_size || (id < 0 && list == &inputs_.ids)) {
+          fail("golden input_ids or targets: id {} is out of range for a vocabulary of {}", id, config().vocab_size);
+        }
+      }
+    }
+  }
+
+  void forward(bool& incremental_equal) {
+    const int64_t T = inputs_.n_tokens, B = inputs_.batch, V = config().vocab_size;
+    Inference inference(loaded_.model(), pool_, kernels_,
+                        {.slots = 2, .max_rows = B * T, .dtype = dtype_, .threads = pool_.size()});
+    const Inference::Trace trace = inference.trace(inputs_.ids, B, T);
+    for (size_t layer = 0; layer < trace.attention.size(); ++layer) {
+      out_["attention." + std::to_string(layer)] = to_computed(trace.attention[layer], {B, config().n_head, T, T});
+    }
+    Buffer full(static_cast<size_t>(B * T * V) * dtype_size(dtype_), "logits");
+    Buffer last(static_cast<size_t>(B * V) * dtype_size(dtype_), "logits");
+    const TensorView logits = make_view(full.data(), dtype_, {B * T, V});
+    const TensorView incremental = make_view(last.data(), dtype_, {B, V});
+    incremental_equal = true;
+    for (int64_t b = 0; b < B; ++b) {
+      const auto ids = std::span(inputs_.ids).subspan(static_cast<size_t>(b * T), static_cast<size_t>(T));
+      inference.reset(0);
+      inference.append_all(0, ids, logits.row_range(b * T, T));
+      feed_in_chunks(inference, ids, incremental.row_range(b, 1));
+      incremental_equal &= std::memcmp(incremental.row_range(b, 1).data, logits.row_range(b * T + T - 1, 1).data,
+                                       static_cast<size_t>(V) * dtype_size(dtype_)) == 0;
+    }
+    out_["logits"] = to_computed(logits, {B, T, V});
+    out_["incremental_logits"] = to_computed(incremental, {B, V});
+  }
+
+  void feed_in_chunks(Inference& inference, std::span<const int32_t> ids, const TensorView& logits) {
+    const size_t chunks[] = {1, 7, 2, std::max<size_t>(1, ids.size() / 3)};
+    inference.reset(1);
+    for (size_t at = 0, i = 0; at < ids.size(); ++i) {
+      const size_t n = std::min(ids.size() - at, i < std::size(chunks) ? chunks[i] : 1);
+      const Inference::Append part{1, ids.subspan(at, n)};
+      inference.append({&part, 1}, logits);
+      at += n;
+    }
+  }
+
+  void greedy() {
+    const int64_t V = config().vocab_size;
+    Inference inference(loaded_.model(), pool_, kernels_, {.slots = 1, .max_rows = 64, .dtype = dtype_});
+    Buffer memory(static_cast<size_t>(V) * dtype_size(dtype_), "logits");
+    const TensorView logits = make_view(memory.data(), dtype_, {1, V});
+    std::vector<int32_t> next(inputs_.ids.begin(), inputs_.ids.begin() + inputs_.prompt);
+    Computed& out = out_["greedy"];
+    out.integer = true;
+    while (static_cast<int64_t>(out.values.size()) < inputs_.greedy &&
+           inference.length(0) + static_cast<int64_t>(next.size()) <= config().n_ctx) {
+      const Inference::Append part{0, next};
+      inference.append({&part, 1}, logits);
+      int32_t best = 0;
+      for (int32_t v = 1; v < V; ++v) {
+        if (value_at(logits, 0, v) > value_at(logits, 0, best)) best = v;
+      }
+      out.values.push_back(best);
+      next.assign(1, best);
+    }
+    out.shape = {static_cast<int64_t>(out.values.size())};
+  }
+
+  void train() {
+    const Model& model = loaded_.model();
+    ParamBuffer weights(model.table, dtype_, "weights"), grads(model.table, dtype_, "gradients");
+    loaded_.copy_to(weights);
+    ModelConfig config = model.config;
+    config.dropout = config.embd_dropout = config.attn_dropout = config.resid_dropout = 0;
+    Model trained(config);
+    trained.weights.assign(weights.views().begin(), weights.views().end());
+    TrainingGraph graph(trained, inputs_.batch, inputs_.n_tokens, {.dtype = dtype_}, pool_.size());
+    const Optimizer optimizer(model.table, kAdamW, dtype_);
+    const auto counted = std::count_if(inputs_.targets.begin(), inputs_.targets.end(), [](int32_t t) { return t >= 0; });
+    const double scale = counted > 0 ? 1 / static_cast<double>(counted) : 0;
+    const ExecContext ctx{pool_, kernels_, {}};
+    std::vector<double> losses, norms;
+    for (int step = 0; step < kSteps; ++step) {
+      const TrainBatch batch{.ids = inputs_.ids.data(), .targets = inputs_.targets.data(), .loss_scale = scale};
+      losses.push_back(graph.forward_backward(pool_, kernels_, batch, grads, false, {.step = step}) * scale);
+      if (step == 0) {
+        out_["loss"] = scalars({losses[0]});
+        add_params(out_, "grad.", loaded_, grads.views());
+      }
+      norms.push_back(gradient_norms(ctx, model.table, grads).total);
+      optimizer.update(ctx, weights, grads,
+                       {.step = step, .lr = kLearningRate, .grad_scale = clip_factor(norms.back(), kClip)}, step + 1);
+    }
+    out_["adamw.loss"] = scalars(losses);
+    out_["adamw.grad_norm"] = scalars(norms);
+    add_params(out_, "adamw.param.", loaded_, weights.views());
+  }
+
+  LoadedModel loaded_;
+  const GoldenInputs& inputs_;
+  DType dtype_;
+  ThreadPool pool_;
+  const KernelTable& kernels_;
+  ComputedSet out_;
+};
+
+}  // namespace
+
+ComputedSet compute_golden(const std::string& model_path, const GoldenInputs& inputs, DType dtype, Isa isa,
+                           int threads, bool& incremental_equal) {
+  return Run(model_path, inputs, dtype, isa, threads).all(incremental_equal);
+}
+
+}  // namespace gpt

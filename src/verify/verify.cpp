@@ -1,0 +1,235 @@
+#include "verify/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
+#include "verify/compute.h"
+
+namespace gpt {
+namespace {
+
+// Above this many multiplications the golden values are not recomputed in fp64 (seconds of scalar code).
+constexpr double kExactLimit = 3e9;
+
+std::vector<double> read_values(const TensorInfo& tensor) {
+  std::vector<double> values(static_cast<size_t>(checked_size(tensor.shape, tensor.name)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::byte* p = tensor.bytes.data() + i * dtype_size(tensor.dtype);
+    if (tensor.dtype == DType::f32) {
+      float x;
+      std::memcpy(&x, p, sizeof x);
+      values[i] = x;
+    } else if (tensor.dtype == DType::i64) {
+      int64_t x;
+      std::memcpy(&x, p, sizeof x);
+      values[i] = static_cast<double>(x);
+    } else {
+      fail("golden tensor \"{}\": expected fp32 or int64, found {}", tensor.name, dtype_name(tensor.dtype));
+    }
+  }
+  return values;
+}
+
+std::vector<int32_t> read_ids(const SafetensorsFile& golden, const char* name, Shape& shape) {
+  const TensorInfo* tensor = golden.find(name);
+  if (tensor == nullptr) return {};
+  if (tensor->dtype != DType::i64 || tensor->shape.size() != 2) {
+    fail("{}: \"{}\": expected int64 [B,T], found {} {}", golden.path(), name, dtype_name(tensor->dtype),
+         shape_string(tensor->shape));
+  }
+  shape = tensor->shape;
+  std::vector<int32_t> ids;
+  for (double v : read_values(*tensor)) {
+    if (v < -1 || v > INT32_MAX) fail("{}: \"{}\": id {} is out of range", golden.path(), name, v);
+    ids.push_back(static_cast<int32_t>(v));
+  }
+  return ids;
+}
+
+GoldenInputs read_inputs(const SafetensorsFile& golden) {
+  GoldenInputs inputs;
+  Shape shape, target_shape;
+  inputs.ids = read_ids(golden, "input_ids", shape);
+  if (inputs.ids.empty()) fail("{}: expected a tensor \"input_ids\" with at least one id", golden.path());
+  inputs.targets = read_ids(golden, "targets", target_shape);
+  if (!inputs.targets.empty() && target_shape != shape) {
+    fail("{}: \"targets\": expected shape {}, found {}", golden.path(), shape_string(shape), shape_string(target_shape));
+  }
+  inputs.batch = shape[0];
+  inputs.n_tokens = shape[1];
+  inputs.prompt = std::min<int64_t>(4, inputs.n_tokens);
+  if (const TensorInfo* greedy = golden.find("greedy")) {
+    const std::vector<double> ids = read_values(*greedy);
+    inputs.greedy = static_cast<int64_t>(ids.size());
+    // Where row 0 is itself the continuation of its first id, that id is the prompt.
+    const bool continuation = ids.size() + 1 > static_cast<size_t>(inputs.n_tokens) &&
+                              std::equal(inputs.ids.begin() + 1, inputs.ids.begin() + inputs.n_tokens, ids.begin());
+    if (continuation) inputs.prompt = 1;
+  }
+  return inputs;
+}
+
+bool starts_with(const std::string& s, const char* prefix) { return s.rfind(prefix, 0) == 0; }
+
+double largest(const std::vector<double>& values) {
+  double top = 0;
+  for (double v : values) top = std::max(top, std::abs(v));
+  return top;
+}
+
+// The allowed difference of one entry, in fp32. See docs/golden.md for where the numbers come from.
+class Tolerance {
+ public:
+  Tolerance(const std::string& name, const std::vector<double>& expected, const SafetensorsFile& golden,
+            double norm_eps)
+      : kind_(kind_of(name)), floor_(std::max(1e-3, largest(expected))), norm_eps_(norm_eps) {
+    if (kind_ == Kind::adamw_param) {
+      const TensorInfo* grad = golden.find("grad." + name.substr(std::strlen("adamw.param.")));
+      if (grad != nullptr) grad_ = read_values(*grad);
+    }
+  }
+
+  double at(size_t i) const {
+    switch (kind_) {
+      case Kind::ids:
+        return 0;
+      case Kind::loss:
+        return 1e-5;
+      case Kind::grad:
+        return 5e-5 * floor_;
+      case Kind::grad_norm:
+        return 5e-5 * floor_;
+      case Kind::adamw_param:  // where the true gradient is nearly zero, Adam moves by rounding noise
+        return i < grad_.size() && std::abs(grad_[i]) >= 1e-5 ? 1e-4 : 4e-3;
+      case Kind::logits:
+        return norm_eps_ < 5e-7 ? 3e-5 : 1e-4;
+    }
+    return 0;
+  }
+  bool relative() const { return kind_ == Kind::grad; }
+  double scale() const { return relative() ? floor_ : 1; }
+
+ private:
+  enum class Kind { ids, loss, grad, grad_norm, adamw_param, logits };
+  static Kind kind_of(const std::string& name) {
+    if (name == "greedy") return Kind::ids;
+    if (name == "loss" || name == "adamw.loss") return Kind::loss;
+    if (name == "adamw.grad_norm") return Kind::grad_norm;
+    if (starts_with(name, "grad.")) return Kind::grad;
+    if (starts_with(name, "adamw.param.")) return Kind::adamw_param;
+    return Kind::logits;
+  }
+
+  Kind kind_;
+  double floor_;
+  double norm_eps_;
+  std::vector<double> grad_;
+};
+
+// fp64 differs from the golden by the rounding of the file's fp32 values only.
+double exact_tolerance(const std::string& name, double expected) {
+  if (name == "greedy") return 0;
+  return 1e-6 * std::max(1e-3, std::abs(expected));
+}
+
+template <class ToleranceAt>
+VerifyCheck compare(const std::string& name, const std::vector<double>& expected, const Computed& found,
+                    double scale, const ToleranceAt& tolerance) {
+  VerifyCheck check{.name = name, .passed = true};
+  double worst = -1;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double difference = std::abs(expected[i] - found.values[i]);
+    const double allowed = tolerance(i);
+    const double ratio = std::isnan(difference) ? INFINITY : allowed > 0 ? difference / allowed : difference > 0 ? INFINITY : 0;
+    if (ratio <= worst) continue;
+    worst = ratio;
+    check.error = difference / scale;
+    check.tolerance = allowed / scale;
+    check.detail = fmt::format("entry {}: expected {:.9g}, found {:.9g}", i, expected[i], found.values[i]);
+  }
+  check.passed = !(worst > 1);
+  return check;
+}
+
+VerifyCheck missing(const std::string& name, const std::string& why) {
+  return {.name = name, .error = INFINITY, .tolerance = 0, .passed = false, .detail = why};
+}
+
+void write_computed(const std::string& path, const ComputedSet& computed) {
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, tensor] : computed) {
+    tensors.push_back({name, tensor.integer ? DType::i64 : DType::f32, tensor.shape, [&tensor = tensor](const EmitBytes& emit) {
+                         if (tensor.integer) {
+                           const std::vector<int64_t> ids(tensor.values.begin(), tensor.values.end());
+                           emit(std::as_bytes(std::span(ids)));
+                         } else {
+                           std::vector<float> values;
+                           for (double v : tensor.values) values.push_back(static_cast<float>(v));
+                           emit(std::as_bytes(std::span(values)));
+                         }
+                       }});
+  }
+  write_safetensors(path, tensors);
+}
+
+double cost(const std::string& model_path, const GoldenInputs& inputs) {
+  const LoadedModel loaded(model_path);
+  return static_cast<double>(loaded.model().table.total()) * static_cast<double>(inputs.ids.size()) * 16;
+}
+
+}  // namespace
+
+bool VerifyResult::passed() const {
+  return !checks.empty() && std::all_of(checks.begin(), checks.end(), [](const VerifyCheck& c) { return c.passed; });
+}
+
+VerifyResult verify_model(const std::string& model_path, const VerifyOptions& options) {
+  const SafetensorsFile golden(options.golden);
+  const GoldenInputs inputs = read_inputs(golden);
+  bool incremental_equal = false, unused = false;
+  const ComputedSet computed =
+      compute_golden(model_path, inputs, options.dtype, options.isa, options.threads, incremental_equal);
+  if (!options.write.empty()) write_computed(options.write, computed);
+
+  VerifyResult result;
+  ComputedSet exact;
+  if (options.dtype == DType::f64) {
+    exact = computed;
+  } else if (cost(model_path, inputs) <= kExactLimit) {
+    exact = compute_golden(model_path, inputs, DType::f64, Isa::ref, options.threads, unused);
+  }
+  result.exact_note = exact.empty() ? "the model is too large to recompute the golden values in fp64 as well"
+                                    : "every golden value was also recomputed in fp64 and agrees to its rounding";
+  const double norm_eps = LoadedModel(model_path).model().config.norm_eps;
+  for (const TensorInfo& tensor : golden.tensors()) {
+    if (tensor.name == "input_ids" || tensor.name == "targets") continue;
+    const auto found = computed.find(tensor.name);
+    if (found == computed.end()) {
+      result.checks.push_back(missing(tensor.name, "the golden file has a tensor that this model does not compute"));
+      continue;
+    }
+    if (found->second.shape != tensor.shape) {
+      result.checks.push_back(missing(tensor.name, fmt::format("expected shape {}, computed {}", shape_string(tensor.shape),
+                                                               shape_string(found->second.shape))));
+      continue;
+    }
+    const std::vector<double> expected = read_values(tensor);
+    const Tolerance tolerance(tensor.name, expected, golden, norm_eps);
+    VerifyCheck check = compare(tensor.name, expected, found->second, tolerance.scale(),
+                                [&](size_t i) { return tolerance.at(i); });
+    if (check.passed && !exact.empty()) {
+      VerifyCheck strict = compare(tensor.name, expected, exact.at(tensor.name), 1,
+                                   [&](size_t i) { return exact_tolerance(tensor.name, expected[i]); });
+      strict.detail = "in fp64, " + strict.detail;
+      if (!strict.passed) check = strict;
+    }
+    result.checks.push_back(check);
+  }
+  result.checks.push_back({.name = "incremental = full, bit for bit", .passed = incremental_equal});
+  return result;
+}
+
+}  // namespace gpt

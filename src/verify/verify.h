@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/kernel_table.h"
+#include "model/model_files.h"
+
+namespace gpt {
+
+// Compares everything a model computes with golden vectors: logits, loss, attention, gradients, four AdamW
+// steps, a greedy continuation, and incremental against full evaluation. The layout of a golden file is
+// described in docs/golden.md.
+struct VerifyOptions {
+  std::string golden;            // golden.safetensors
+  std::string write;             // where to write what was computed, or ""
+  DType dtype = DType::f32;
+  Isa isa = Isa::ref;
+  int threads = 1;
+};
+
+struct VerifyCheck {
+  std::string name;     // the tensor, or a property such as "incremental = full"
+  double error = 0;     // largest difference (gradients: relative to the tensor's largest entry)
+  double tolerance = 0;
+  bool passed = false;
+  std::string detail = {};  // where the largest difference is
+};
+
+struct VerifyResult {
+  std::vector<VerifyCheck> checks;
+  std::string exact_note;  // whether the golden values were also recomputed in fp64
+  bool passed() const;
+};
+
+VerifyResult verify_model(const std::string& model_path, const VerifyOptions& options);
+
+}  // namespace gpt

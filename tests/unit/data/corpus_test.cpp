@@ -1,0 +1,196 @@
+#include "data/corpus.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "base/error.h"
+#include "data/preview.h"
+#include "data/token_data.h"
+
+namespace gpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "(no error)";
+}
+
+#define EXPECT_MESSAGE(action, part)                             \
+  {                                                              \
+    const std::string message = message_of([&] { action; });     \
+    EXPECT_NE(message.find(part), std::string::npos) << message; \
+  }
+
+class CorpusFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "corpus_XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string write(const std::string& name, const std::string& content) {
+    const fs::path path = fs::path(folder_) / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << content;
+    return path.string();
+  }
+  Corpus load(std::vector<std::string> paths) { return load_corpus(paths); }
+  std::string folder_;
+};
+
+TEST_F(CorpusFiles, JoinsFilesAndFoldersInOrder) {
+  const std::string one = write("z.md", "first ");
+  write("texts/b.txt", "third");
+  write("texts/a/c.txt", "second ");
+  write("texts/ignored.bin", "xxx");
+  const Corpus corpus = load({one, folder_ + "/texts"});
+  EXPECT_EQ(corpus.text, "first second third");
+  ASSERT_EQ(corpus.documents.size(), 3u);
+  EXPECT_EQ(corpus.content(corpus.documents[1]), "second ");
+  EXPECT_EQ(corpus.documents[2].offset, 13);
+}
+
+TEST_F(CorpusFiles, ErrorsSayWhatIsWrong) {
+  EXPECT_MESSAGE(load({folder_ + "/none.txt"}), "none.txt");
+  EXPECT_MESSAGE(load({write("empty.txt", "")}), "empty.txt is empty");
+  fs::create_directories(folder_ + "/bare");
+  EXPECT_MESSAGE(load({folder_ + "/bare"}), "at least one file *.txt");
+  write("hollow/a.txt", "");
+  EXPECT_MESSAGE(load({folder_ + "/hollow"}), "all empty");
+  EXPECT_THROW(load({}), UsageError);
+  EXPECT_THROW(corpus_from_text("x", ""), Error);
+  EXPECT_THROW(load({"/dev/null"}), Error);
+}
+
+TEST_F(CorpusFiles, CharTokenizerNamesTheInvalidFile) {
+  const std::string good = write("good.txt", "abc");
+  const std::string bad = write("bad.txt", "ab\xFFz");
+  const Corpus corpus = load({good, bad});
+  const Corpus* all[] = {&corpus};
+  EXPECT_MESSAGE(open_tokenizer("char", all), "bad.txt is not valid UTF-8 at byte 2 (0xff)");
+  EXPECT_EQ(open_tokenizer("byte", all)->vocab_size(), 256);
+  EXPECT_THROW(open_tokenizer(folder_ + "/missing.json", all), Error);
+}
+
+TEST(Corpus, CharTokenizerCoversAllCorpora) {
+  const Corpus train = corpus_from_text("train", "abc");
+  const Corpus val = corpus_from_text("val", "xyz");
+  const Corpus* both[] = {&train, &val};
+  const Corpus* one[] = {&train};
+  EXPECT_EQ(encode_corpus(val, *open_tokenizer("char", both)).size(), 3);
+  EXPECT_MESSAGE(encode_corpus(val, *open_tokenizer("char", one)), "val: the character 'x'");
+}
+
+TEST(Corpus, Stats) {
+  const CorpusStats stats = corpus_stats(corpus_from_text("x",
+                                                          "a\xC3\xA4\xC3\xB6"
+                                                          "a"));
+  EXPECT_EQ(stats.bytes, 6);
+  EXPECT_EQ(stats.distinct_bytes, 4);
+  EXPECT_EQ(stats.chars, 4);
+  EXPECT_EQ(stats.distinct_chars, 3);
+  EXPECT_EQ(corpus_stats(corpus_from_text("x", "a\xFF")).chars, std::nullopt);
+}
+
+// A vocabulary that needs more than two bytes per id, and tokens of several bytes.
+class WideTokenizer final : public Tokenizer {
+ public:
+  std::string_view kind() const override { return "wide"; }
+  int64_t vocab_size() const override { return 70000; }
+  std::vector<int32_t> encode(std::string_view text) const override {
+    return {69999, static_cast<int32_t>(text.size())};
+  }
+  std::string token_bytes(int32_t id) const override { return std::string(static_cast<size_t>(id % 7), 'x'); }
+  std::string to_json() const override { return "{}"; }
+};
+
+TEST(TokenData, KeepsWideAndNarrowIdsAndByteCounts) {
+  const Corpus corpus = corpus_from_text("x", "abc");
+  const TokenData wide = encode_corpus(corpus, WideTokenizer());
+  EXPECT_EQ(wide.id(0), 69999);
+  EXPECT_EQ(wide.id(1), 3);
+  EXPECT_EQ(TokenSpan(wide).text_bytes(), 69999 % 7 + 3);
+  EXPECT_EQ(TokenSpan(wide).text_bytes(1, 1), 3);
+  const Corpus umlauts = corpus_from_text("x", "a\xC3\xA4\xC3\xB6");
+  const TokenData narrow = encode_corpus(umlauts, *make_char_tokenizer(umlauts.text));
+  EXPECT_EQ(narrow.size(), 3);
+  EXPECT_EQ(TokenSpan(narrow).text_bytes(), 5);
+  EXPECT_EQ(TokenSpan(narrow).text_bytes(1, 2), 4);
+}
+
+TEST(TokenData, RejectsIdsOutsideTheVocabulary) {
+  TokenData data(*make_char_tokenizer("abc"));
+  EXPECT_THROW(data.append(std::vector<int32_t>{0, 3}), Error);
+  EXPECT_THROW(data.append(std::vector<int32_t>{-1}), Error);
+  EXPECT_EQ(data.size(), 0);
+}
+
+TokenData bytes_of(int64_t n) {
+  TokenData data(*make_byte_tokenizer());
+  data.append(std::vector<int32_t>(static_cast<size_t>(n), 7));
+  return data;
+}
+
+TEST(Split, CutsAtTheFloor) {
+  const auto train = [](int64_t n, double fraction) {
+    return split_tokens(bytes_of(n), fraction).train.size();
+  };
+  EXPECT_EQ(train(1115394, 0.1), 1003854);
+  EXPECT_EQ(train(10, 0.9), 1);
+  EXPECT_EQ(train(10, 0.7), 3);
+  EXPECT_EQ(train(10, 0.25), 7);
+  EXPECT_EQ(train(10, 0), 10);
+  EXPECT_EQ(train(1, 0.5), 0);
+  const TokenData data = bytes_of(11);
+  const TokenSplit split = split_tokens(data, 0.5);
+  EXPECT_EQ(split.train.size() + split.val.size(), 11);
+  for (const double bad : {-0.1, 1.0, 2.0, std::nan("")})
+    EXPECT_THROW(split_tokens(data, bad), UsageError);
+}
+
+TEST(Split, RequiresRoomForTheContextAndTheVocabulary) {
+  const TokenData data = bytes_of(10);
+  EXPECT_NO_THROW(require_context(TokenSpan(data), 9, "the training text"));
+  EXPECT_MESSAGE(require_context(TokenSpan(data), 10, "the training text"),
+                 "the training text is too short: expected at least n_ctx + 1 = 11 tokens, found 10");
+  EXPECT_THROW(require_context(TokenSpan(data), 0, "x"), UsageError);
+  EXPECT_THROW(require_context(TokenSpan(), 1, "x"), Error);
+  EXPECT_NO_THROW(require_vocab(TokenSpan(data), 256));
+  EXPECT_THROW(require_vocab(TokenSpan(data), 255), Error);
+}
+
+TEST(Preview, ShowsCorpusSplitAndBatch) {
+  const Corpus corpus = corpus_from_text("x", "one\ntwo\x1b" + std::string(300, 'q'));
+  const std::string text = preview_corpus(corpus);
+  EXPECT_NE(text.find("308 bytes in 1 document, 8 distinct bytes; 308 characters, 8 distinct"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("one\ntwo\\x1b" + std::string(192, 'q') + "\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find(std::string(193, 'q')), std::string::npos);
+
+  const auto tokenizer = make_byte_tokenizer();
+  const TokenData data = encode_corpus(corpus, *tokenizer);
+  EXPECT_EQ(preview_split(split_tokens(data, 0.5), *tokenizer),
+            "tokens: 154 for training, 154 for validation; byte tokenizer, vocabulary 256\n");
+  const int32_t ids[] = {'a', 'b', '\n', 'd'};
+  const int32_t targets[] = {-1, '\n', 'd', 'e'};
+  EXPECT_EQ(preview_batch(*tokenizer, ids, targets, 1, 4),
+            "batch: x [1, 4], y [1, 4], int32\n"
+            "  x[0] \"ab\\nd\"  ids 97 98 10 100\n"
+            "  y[0] \"\\nde\"  ids -1 10 100 101\n");
+}
+
+}  // namespace
+}  // namespace gpt

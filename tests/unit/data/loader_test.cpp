@@ -1,0 +1,203 @@
+#include "data/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "base/error.h"
+#include "data/eval_windows.h"
+#include "data/permutation.h"
+
+namespace gpt {
+namespace {
+
+// Token i of the data is i, so a window shows where it was cut.
+TokenData counting(int64_t n) {
+  TokenData data(*make_byte_tokenizer());
+  std::vector<int32_t> ids(static_cast<size_t>(n));
+  std::iota(ids.begin(), ids.end(), 0);
+  data.append(ids);
+  return data;
+}
+
+struct Batch {
+  std::vector<int32_t> ids, targets;
+};
+
+Batch fill(const BatchLoader& loader, int64_t step, int64_t first, int64_t count, int64_t batch_size) {
+  const auto n = static_cast<size_t>(count * loader.n_ctx());
+  Batch batch{std::vector<int32_t>(n), std::vector<int32_t>(n)};
+  loader.fill(step, first, count, batch_size, batch.ids.data(), batch.targets.data());
+  return batch;
+}
+
+TEST(Permutation, IsAPermutationForManySizes) {
+  for (const int64_t n : {1, 2, 3, 4, 5, 7, 8, 9, 31, 64, 65, 100, 1000, 4097}) {
+    const KeyedPermutation order(n, 3, 5);
+    std::vector<bool> seen(static_cast<size_t>(n), false);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t to = order(i);
+      ASSERT_GE(to, 0);
+      ASSERT_LT(to, n);
+      ASSERT_FALSE(seen[static_cast<size_t>(to)]);
+      seen[static_cast<size_t>(to)] = true;
+    }
+  }
+  EXPECT_LT(KeyedPermutation((int64_t{1} << 40) + 1, 1, 1)(int64_t{1} << 40), (int64_t{1} << 40) + 1);
+}
+
+// All 24 orders of 4 windows, each near its expected 200 of 4800 epochs (chi-squared with 23 degrees of
+// freedom; 60 is beyond the 99.99th percentile).
+TEST(Permutation, OrdersAreUniform) {
+  std::map<std::vector<int64_t>, int> seen;
+  for (uint64_t epoch = 0; epoch < 4800; ++epoch) {
+    const KeyedPermutation order(4, 11, epoch);
+    ++seen[{order(0), order(1), order(2), order(3)}];
+  }
+  EXPECT_EQ(seen.size(), 24u);
+  double chi_squared = 0;
+  for (const auto& [order, count] : seen)
+    chi_squared += (count - 200.0) * (count - 200.0) / 200.0;
+  EXPECT_LT(chi_squared, 60);
+}
+
+TEST(BatchLoader, TargetsAreTheNextTokens) {
+  const TokenData data = counting(100);
+  for (const Sampling sampling : {Sampling::random, Sampling::epoch}) {
+    const BatchLoader loader(TokenSpan(data), 8, 1, sampling);
+    const Batch batch = fill(loader, 3, 0, 5, 5);
+    for (size_t i = 0; i < batch.ids.size(); ++i) {
+      EXPECT_EQ(batch.targets[i], batch.ids[i] + 1);
+      EXPECT_EQ(batch.ids[i], batch.ids[i - i % 8] + static_cast<int32_t>(i % 8));
+    }
+  }
+}
+
+TEST(BatchLoader, RandomStartsCoverTheWholeRangeEvenly) {
+  const TokenData data = counting(20);
+  const BatchLoader loader(TokenSpan(data), 8, 1, Sampling::random);
+  std::vector<int> seen(12, 0);  // starts 0 .. n - T - 1 = 11
+  for (int64_t sample = 0; sample < 12000; ++sample) {
+    const int64_t start = loader.start(sample);
+    ASSERT_GE(start, 0);
+    ASSERT_LT(start, 12);
+    ++seen[static_cast<size_t>(start)];
+  }
+  // Standard deviation 30.
+  for (const int count : seen)
+    EXPECT_NEAR(count, 1000, 150);
+}
+
+TEST(BatchLoader, ShortestDataHasOneWindow) {
+  const TokenData data = counting(9);
+  for (const Sampling sampling : {Sampling::random, Sampling::epoch}) {
+    const BatchLoader loader(TokenSpan(data), 8, 1, sampling);
+    EXPECT_EQ(fill(loader, 0, 0, 1, 1).targets.back(), 8);
+    EXPECT_THROW(BatchLoader(TokenSpan(data, 1, 9), 8, 1, sampling), Error);
+  }
+}
+
+TEST(BatchLoader, BatchesDependOnTheSampleIndexAlone) {
+  const TokenData data = counting(200);
+  for (const Sampling sampling : {Sampling::random, Sampling::epoch}) {
+    const BatchLoader loader(TokenSpan(data), 8, 42, sampling);
+    const Batch whole = fill(loader, 7, 0, 6, 6);
+    Batch parts;
+    for (const auto& [first, count] : {std::pair{4, 2}, {0, 3}, {3, 1}}) {
+      const Batch part = fill(BatchLoader(TokenSpan(data), 8, 42, sampling), 7, first, count, 6);
+      EXPECT_TRUE(std::equal(part.ids.begin(), part.ids.end(), whole.ids.begin() + first * 8));
+      EXPECT_TRUE(std::equal(part.targets.begin(), part.targets.end(), whole.targets.begin() + first * 8));
+    }
+    // Sample 42 is step 7 of batches of 6 and step 14 of batches of 3.
+    const Batch halves = fill(loader, 14, 0, 3, 3);
+    EXPECT_TRUE(std::equal(halves.ids.begin(), halves.ids.end(), whole.ids.begin()));
+    EXPECT_NE(fill(loader, 8, 0, 6, 6).ids, whole.ids);
+    EXPECT_NE(fill(BatchLoader(TokenSpan(data), 8, 43, sampling), 7, 0, 6, 6).ids, whole.ids);
+  }
+}
+
+TEST(BatchLoader, EveryEpochVisitsEveryWindowOnce) {
+  for (const int64_t n : {9, 16, 17, 18, 100, 251}) {
+    const TokenData data = counting(n);
+    const BatchLoader loader(TokenSpan(data), 8, 5, Sampling::epoch);
+    const int64_t windows = (n - 1) / 8;
+    ASSERT_EQ(loader.windows_per_epoch(), windows);
+    std::set<std::vector<int64_t>> orders;
+    for (int64_t epoch = 0; epoch < 4; ++epoch) {
+      std::vector<int64_t> starts;
+      for (int64_t i = 0; i < windows; ++i)
+        starts.push_back(loader.start(epoch * windows + i));
+      orders.insert(starts);
+      std::ranges::sort(starts);
+      for (int64_t w = 0; w < windows; ++w)
+        EXPECT_EQ(starts[static_cast<size_t>(w)], w * 8);
+    }
+    if (windows > 10) {
+      EXPECT_EQ(orders.size(), 4u);
+    }  // another order in every epoch
+  }
+}
+
+TEST(EvalBatches, AreFixedAndDifferFromTraining) {
+  const TokenData data = counting(200);
+  const EvalBatches eval(TokenSpan(data), 8, 1, 4, 3);
+  std::vector<int32_t> a(24), b(24), ids(24), targets(24);
+  eval.fill(2, 0, 3, a.data(), targets.data());
+  EvalBatches(TokenSpan(data), 8, 1, 9, 3).fill(2, 0, 3, b.data(), targets.data());
+  EXPECT_EQ(a, b);
+  for (size_t i = 0; i < 24; ++i)
+    EXPECT_EQ(targets[i], a[i] + 1);
+  eval.fill(2, 1, 2, b.data(), targets.data());
+  EXPECT_TRUE(std::equal(b.begin(), b.begin() + 16, a.begin() + 8));
+  BatchLoader(TokenSpan(data), 8, 1, Sampling::random).fill(2, 0, 3, 3, ids.data(), targets.data());
+  EXPECT_NE(ids, a);
+  eval.fill(1, 0, 3, b.data(), targets.data());
+  EXPECT_NE(b, a);
+  EXPECT_THROW(EvalBatches(TokenSpan(data), 200, 1, 4, 3), Error);
+  EXPECT_THROW(EvalBatches(TokenSpan(data), 8, 1, 0, 3), UsageError);
+  EXPECT_THROW(EvalBatches(TokenSpan(data), 8, 1, 4, 0), UsageError);
+}
+
+TEST(SequentialWindows, ScoreEveryTokenButTheFirstOnce) {
+  for (int64_t n = 2; n <= 40; ++n) {
+    const TokenData data = counting(n);
+    for (int64_t n_ctx = 1; n_ctx <= 9; ++n_ctx) {
+      for (int64_t stride = 1; stride <= n_ctx; ++stride) {
+        const SequentialWindows windows(TokenSpan(data), n_ctx, stride);
+        const auto size = static_cast<size_t>(windows.count() * n_ctx);
+        std::vector<int32_t> ids(size, -7), targets(size, -7);
+        windows.fill(0, windows.count(), ids.data(), targets.data());
+        std::vector<int32_t> scored;
+        for (size_t i = 0; i < size; ++i) {
+          ASSERT_TRUE(ids[i] >= 0 && ids[i] < n);
+          if (targets[i] == kIgnoredTarget) continue;
+          ASSERT_EQ(targets[i], ids[i] + 1);
+          scored.push_back(targets[i]);
+          // Every scored token of a later window has the promised context.
+          const auto t = static_cast<int64_t>(i) % n_ctx;
+          if (static_cast<int64_t>(i) >= n_ctx) {
+            ASSERT_GE(t, n_ctx - stride);
+          }
+        }
+        std::vector<int32_t> expected(static_cast<size_t>(n - 1));
+        std::iota(expected.begin(), expected.end(), 1);
+        ASSERT_EQ(scored, expected) << n << " " << n_ctx << " " << stride;
+        ASSERT_EQ(windows.scored(), n - 1);
+        ASSERT_EQ(windows.scored_text_bytes(), n - 1);
+      }
+    }
+  }
+}
+
+TEST(SequentialWindows, RejectsBadStridesAndShortData) {
+  const TokenData data = counting(20);
+  EXPECT_THROW(SequentialWindows(TokenSpan(data), 8, 0), UsageError);
+  EXPECT_THROW(SequentialWindows(TokenSpan(data), 8, 9), UsageError);
+  EXPECT_THROW(SequentialWindows(TokenSpan(data, 0, 1), 8, 8), Error);
+}
+
+}  // namespace
+}  // namespace gpt

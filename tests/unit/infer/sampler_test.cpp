@@ -1,0 +1,297 @@
+#include "infer/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "infer/logprobs.h"
+#include "infer/select.h"
+
+namespace gpt {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// The ids that 4,000 draws produce: with no kept token rarer than about 1 %, every one of them.
+std::set<int32_t> support(const std::vector<float>& logits, const SamplingParams& params,
+                          TokenHistory history = {}) {
+  Sampler sampler(params, std::ssize(logits));
+  std::set<int32_t> ids;
+  for (uint64_t i = 0; i < 4000; ++i) {
+    RandomStream random(7, RandomSite::test, i);
+    ids.insert(sampler.sample(logits, history, random));
+  }
+  return ids;
+}
+
+int32_t greedy(const std::vector<float>& logits, SamplingParams params, TokenHistory history = {}) {
+  params.temperature = 0;
+  RandomStream random(1, RandomSite::test);
+  return Sampler(params, std::ssize(logits)).sample(logits, history, random);
+}
+
+using Ids = std::set<int32_t>;
+
+TEST(Sampler, GreedyTakesTheLargestAndTheLowestIdOfEquals) {
+  EXPECT_EQ(greedy({1, 3, 2}, {}), 1);
+  EXPECT_EQ(greedy({1, 5, 5, 5}, {}), 1);
+  EXPECT_EQ(greedy({-4, -4}, {}), 0);
+}
+
+TEST(Sampler, GreedyIgnoresFilters) {
+  EXPECT_EQ(greedy({1, 3, 2}, {.top_k = 1, .top_p = 0.01, .min_p = 1}), 1);
+}
+
+TEST(Sampler, TopKKeepsTheKLargest) {
+  EXPECT_EQ(support({0.3f, 0.1f, 0.2f, 0.4f}, {.top_k = 2}), (Ids{0, 3}));
+  EXPECT_EQ(support({0.3f, 0.1f, 0.2f, 0.4f}, {.top_k = 1}), (Ids{3}));
+}
+
+TEST(Sampler, TopKKeepsAllThatTieWithTheLast) {
+  // The second largest is 0.2, which ids 1, 2 and 4 share.
+  EXPECT_EQ(support({0.1f, 0.2f, 0.2f, 0.3f, 0.2f}, {.top_k = 2}), (Ids{1, 2, 3, 4}));
+}
+
+TEST(Sampler, TopKIsOffAtZeroAndClampedToTheVocabulary) {
+  EXPECT_EQ(support({0, 0, 0}, {.top_k = 0}), (Ids{0, 1, 2}));
+  EXPECT_EQ(support({0, 0, 0}, {.top_k = 1000}), (Ids{0, 1, 2}));
+}
+
+TEST(Sampler, TopPKeepsTheCrossingToken) {
+  // Probabilities 0.5, 0.3, 0.15, 0.05; sums before each: 0, 0.5, 0.8, 0.95.
+  const std::vector<float> logits{std::log(0.15f), std::log(0.5f), std::log(0.05f), std::log(0.3f)};
+  for (const TopPRule rule : {TopPRule::crossing, TopPRule::reaching}) {
+    EXPECT_EQ(support(logits, {.top_p = 0.4, .top_p_rule = rule}), (Ids{1}));
+    EXPECT_EQ(support(logits, {.top_p = 0.6, .top_p_rule = rule}), (Ids{1, 3}));
+    EXPECT_EQ(support(logits, {.top_p = 0.9, .top_p_rule = rule}), (Ids{0, 1, 3}));
+    EXPECT_EQ(support(logits, {.top_p = 0.96, .top_p_rule = rule}), (Ids{0, 1, 2, 3}));
+    EXPECT_EQ(support(logits, {.top_p = 1e-9, .top_p_rule = rule}), (Ids{1}));
+  }
+}
+
+TEST(Sampler, TopPRulesDifferOnExactEquality) {
+  // Four equal logits: the sum before the third token is exactly one half.
+  const std::vector<float> four{2, 2, 2, 2};
+  EXPECT_EQ(support(four, {.top_p = 0.5, .top_p_rule = TopPRule::crossing}), (Ids{0, 1, 2}));
+  EXPECT_EQ(support(four, {.top_p = 0.5, .top_p_rule = TopPRule::reaching}), (Ids{0, 1}));
+  // Ten: 0.3 is no binary fraction, and neither rule may depend on how 0.1 + 0.1 + 0.1 rounds.
+  const std::vector<float> ten(10, -1.5f);
+  EXPECT_EQ(support(ten, {.top_p = 0.3, .top_p_rule = TopPRule::crossing}), (Ids{0, 1, 2, 3}));
+  EXPECT_EQ(support(ten, {.top_p = 0.3, .top_p_rule = TopPRule::reaching}), (Ids{0, 1, 2}));
+}
+
+TEST(Sampler, TopPCountsWhatTopKLeft) {
+  // Of ten equal logits and one larger pair top-k leaves the pair, one half each: p = 0.4 keeps one.
+  std::vector<float> logits(12, 0.0f);
+  logits[4] = logits[9] = 1;
+  EXPECT_EQ(support(logits, {.top_k = 2, .top_p = 0.4}), (Ids{4}));
+}
+
+TEST(Sampler, TopPAgreesWithAFullSort) {
+  RandomStream random(3, RandomSite::test);
+  std::vector<float> logits(5000);
+  for (float& x : logits)
+    x = static_cast<float>(std::round(random.normal() * 20) / 10);  // many ties
+  std::vector<int32_t> order(logits.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    order[i] = static_cast<int32_t>(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int32_t a, int32_t b) { return logits[size_t(a)] > logits[size_t(b)]; });
+  double total = 0;
+  for (const float x : logits)
+    total += std::exp(double{x});
+  for (const double p : {0.1, 0.5, 0.9, 0.999}) {
+    Ids kept;
+    double sum = 0;
+    for (const int32_t id : order) {
+      if (sum > p * total) break;
+      kept.insert(id);
+      sum += std::exp(double{logits[size_t(id)]});
+    }
+    double kept_sum = 0;
+    for (const int32_t id : kept)
+      kept_sum += std::exp(double{logits[size_t(id)]});
+    Sampler sampler({.top_p = p}, std::ssize(logits));
+    for (uint64_t i = 0; i < 500; ++i) {  // one id too many or too few would shift most of these
+      RandomStream stream(11, RandomSite::test, i), same(11, RandomSite::test, i);
+      double left = same.uniform() * kept_sum;
+      int32_t expected = -1;
+      for (const int32_t id : kept) {
+        if (left < 0) break;
+        expected = id;
+        left -= std::exp(double{logits[size_t(id)]});
+      }
+      EXPECT_EQ(sampler.sample(logits, {}, stream), expected) << p << " " << i;
+    }
+  }
+}
+
+TEST(Sampler, MinPKeepsTokensLikelyRelativeToTheBest) {
+  const std::vector<float> logits{0, std::log(0.5f) + 1e-3f, std::log(0.5f) - 1e-3f, -5};
+  EXPECT_EQ(support(logits, {.min_p = 0.5}), (Ids{0, 1}));
+  EXPECT_EQ(support({1, 1, 0.9f}, {.min_p = 1}), (Ids{0, 1}));  // equality stays
+}
+
+TEST(Sampler, MinPComesAfterTemperature) {
+  // At temperature 1 the second has e^-1 = 0.37 of the first; at 2, e^-0.5 = 0.61.
+  EXPECT_EQ(support({1, 0}, {.temperature = 1, .min_p = 0.5}), (Ids{0}));
+  EXPECT_EQ(support({1, 0}, {.temperature = 2, .min_p = 0.5}), (Ids{0, 1}));
+}
+
+TEST(Sampler, RepetitionPenaltyDividesPositiveAndMultipliesNegativeLogits) {
+  const std::vector<int32_t> prompt{0, 0, 0};                                  // three times counts once
+  EXPECT_EQ(greedy({4, 2.5f}, {.repetition_penalty = 2}, {prompt, {}}), 1);    // 4 / 2 < 2.5
+  EXPECT_EQ(greedy({4, 1.5f}, {.repetition_penalty = 2}, {prompt, {}}), 0);    // 4 / 2 > 1.5
+  EXPECT_EQ(greedy({-1, -1.5f}, {.repetition_penalty = 2}, {prompt, {}}), 1);  // -1 · 2 < -1.5
+  EXPECT_EQ(greedy({-1, -2.5f}, {.repetition_penalty = 2}, {prompt, {}}), 0);
+  EXPECT_EQ(greedy({4, 2.5f}, {.repetition_penalty = 2}, {{}, prompt}), 1);  // output counts too
+  EXPECT_EQ(greedy({4, 2.5f}, {.repetition_penalty = 2}, {prompt, prompt}), 1);
+  EXPECT_EQ(greedy({4, 5}, {.repetition_penalty = 0.5}, {prompt, {}}), 0);  // below 1 it favours
+}
+
+TEST(Sampler, PresenceAndFrequencyCountTheOutputOnly) {
+  const std::vector<int32_t> twice{0, 0};
+  EXPECT_EQ(greedy({3, 2.5f}, {.presence_penalty = 1}, {{}, twice}), 1);   // 3 - 1
+  EXPECT_EQ(greedy({3, 1.5f}, {.presence_penalty = 1}, {{}, twice}), 0);   // once, not twice
+  EXPECT_EQ(greedy({3, 1.5f}, {.frequency_penalty = 1}, {{}, twice}), 1);  // 3 - 2
+  EXPECT_EQ(greedy({3, 0.5f}, {.frequency_penalty = 1}, {{}, twice}), 0);
+  EXPECT_EQ(greedy({3, 0.5f}, {.presence_penalty = 1, .frequency_penalty = 1}, {{}, twice}), 1);  // 3 - 1 - 2
+  EXPECT_EQ(greedy({3, 2.5f}, {.presence_penalty = 1, .frequency_penalty = 1}, {twice, {}}), 0);
+}
+
+TEST(Sampler, PenaltiesLeaveNothingBehind) {
+  Sampler sampler({.temperature = 0, .repetition_penalty = 2, .frequency_penalty = 1}, 2);
+  const std::vector<float> logits{4, 2.5f};
+  const std::vector<int32_t> seen{0};
+  RandomStream random(1, RandomSite::test);
+  EXPECT_EQ(sampler.sample(logits, {seen, seen}, random), 1);
+  EXPECT_EQ(sampler.sample(logits, {}, random), 0);
+}
+
+TEST(Sampler, BiasComesBeforeTheRepetitionPenalty) {
+  // (-1 + 4) / 2 = 1.5; penalty first would give -2 + 4 = 2.
+  const std::vector<int32_t> prompt{0};
+  EXPECT_EQ(greedy({-1, 1.75f}, {.repetition_penalty = 2, .logit_bias = {{0, 4}}}, {prompt, {}}), 1);
+}
+
+TEST(Sampler, InfiniteBiasForbidsAndForces) {
+  EXPECT_EQ(support({9, 1, 1}, {.logit_bias = {{0, -kInf}}}), (Ids{1, 2}));
+  EXPECT_EQ(greedy({9, 1, 2}, {.logit_bias = {{0, -kInf}}}), 2);
+  EXPECT_EQ(support({9, 1, 1}, {.top_k = 3, .top_p = 0.9, .logit_bias = {{1, kInf}}}), (Ids{1}));
+  EXPECT_EQ(support({9, 1, 1}, {.logit_bias = {{1, kInf}, {2, kInf}}}), (Ids{1, 2}));
+  EXPECT_EQ(support({9, 1, 1}, {.top_k = 2, .logit_bias = {{0, -kInf}, {1, -kInf}}}), (Ids{2}));
+  EXPECT_EQ(support({9, 1}, {.logit_bias = {{1, 1e300}}}), (Ids{1}));
+  EXPECT_THROW(greedy({1, 2}, {.logit_bias = {{0, -kInf}, {1, -kInf}}}), Error);
+}
+
+TEST(Sampler, DrawsByInverseCumulativeProbabilityInOrderOfIds) {
+  // Probabilities 1/4, 1/2, 1/4 by id, whatever their rank.
+  const std::vector<float> logits{0, std::log(2.0f), 0};
+  Sampler sampler({}, 3);
+  for (uint64_t i = 0; i < 200; ++i) {
+    RandomStream random(5, RandomSite::test, i), same(5, RandomSite::test, i);
+    const double u = same.uniform();
+    EXPECT_EQ(sampler.sample(logits, {}, random), u < 0.25 ? 0 : u < 0.75 ? 1 : 2) << u;
+  }
+}
+
+TEST(Sampler, TemperatureScalesTheDistribution) {
+  // At temperature 0.5 weights 1 : e^-2, at 2 weights 1 : e^-0.5.
+  for (const double temperature : {0.5, 2.0}) {
+    Sampler sampler({.temperature = temperature}, 2);
+    const double first = 1 / (1 + std::exp(-1 / temperature));
+    for (uint64_t i = 0; i < 500; ++i) {
+      RandomStream random(6, RandomSite::test, i), same(6, RandomSite::test, i);
+      EXPECT_EQ(sampler.sample(std::vector<float>{1, 0}, {}, random), same.uniform() < first ? 0 : 1);
+    }
+  }
+}
+
+TEST(Sampler, ExtremeNumbersStayDefined) {
+  EXPECT_EQ(support({1, 2, 2}, {.temperature = 5e-324}), (Ids{1, 2}));
+  EXPECT_EQ(support({1, 2, 3}, {.temperature = 1e300}), (Ids{0, 1, 2}));
+  EXPECT_EQ(support({3e38f, -3e38f}, {.temperature = 0.7, .top_p = 0.5}), (Ids{0}));
+  const std::vector<int32_t> both{0, 1};
+  EXPECT_EQ(support({3e38f, -3e38f}, {.repetition_penalty = 1e6}, {both, both}), (Ids{0}));
+}
+
+TEST(Sampler, RejectsLogitsThatAreNotNumbers) {
+  for (const double bad : {kNan, kInf, -kInf}) {
+    EXPECT_THROW(greedy({1, static_cast<float>(bad), 2}, {}), Error);
+    EXPECT_THROW(support({1, static_cast<float>(bad), 2}, {.top_k = 2}), Error);
+  }
+}
+
+TEST(Sampler, InvalidParametersNameTheFlag) {
+  const auto message = [](const SamplingParams& params) -> std::string {
+    try {
+      validate(params, 10);
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  for (const double x : {-0.1, kInf, kNan}) {
+    EXPECT_NE(message({.temperature = x}).find("--temperature"), std::string::npos) << x;
+  }
+  for (const double x : {0.0, -1.0, 1.01, kNan, kInf}) {
+    EXPECT_NE(message({.top_p = x}).find("--top-p:"), std::string::npos) << x;
+  }
+  for (const double x : {-0.1, 1.1, kNan})
+    EXPECT_NE(message({.min_p = x}).find("--min-p"), std::string::npos);
+  for (const double x : {0.0, -1.0, kInf, kNan}) {
+    EXPECT_NE(message({.repetition_penalty = x}).find("--repetition-penalty"), std::string::npos) << x;
+  }
+  for (const double x : {kInf, -kInf, kNan}) {
+    EXPECT_NE(message({.presence_penalty = x}).find("--presence-penalty"), std::string::npos) << x;
+    EXPECT_NE(message({.frequency_penalty = x}).find("--frequency-penalty"), std::string::npos) << x;
+  }
+  EXPECT_NE(message({.top_k = -1}).find("--top-k: expected 0 (off) or a positive number, found -1"),
+            std::string::npos);
+  EXPECT_NE(message({.logit_bias = {{10, 1}}}).find("--logit-bias"), std::string::npos);
+  EXPECT_NE(message({.logit_bias = {{-1, 1}}}).find("--logit-bias"), std::string::npos);
+  EXPECT_NE(message({.logit_bias = {{1, kNan}}}).find("--logit-bias"), std::string::npos);
+  EXPECT_EQ(message({.temperature = 0, .top_k = 40, .top_p = 0.95, .logit_bias = {{9, -kInf}}}), "");
+  EXPECT_THROW(parse_top_p_rule("cross"), UsageError);
+  EXPECT_EQ(parse_top_p_rule("reaching"), TopPRule::reaching);
+}
+
+TEST(Select, KthLargestAgreesWithSortingForSmallAndLargeK) {
+  RandomStream random(9, RandomSite::test);
+  std::vector<float> values(4000), scratch;
+  for (float& x : values)
+    x = static_cast<float>(random.below(900));
+  std::vector<float> sorted = values;
+  std::sort(sorted.rbegin(), sorted.rend());
+  for (const int64_t k : {1, 2, 40, 1023, 1024, 1025, 3999, 4000}) {
+    EXPECT_EQ(kth_largest(values, k, scratch), sorted[static_cast<size_t>(k - 1)]) << k;
+  }
+}
+
+TEST(Logprobs, AreTheLogSoftmaxOfRawLogits) {
+  const std::vector<float> logits{1, 3, 2, 3};
+  const double log_sum = std::log(std::exp(1.0) + 2 * std::exp(3.0) + std::exp(2.0));
+  const Logprobs result = logprobs_of(logits, 2, 3);
+  EXPECT_EQ(result.chosen.id, 2);
+  EXPECT_NEAR(result.chosen.logprob, 2 - log_sum, 1e-14);
+  ASSERT_EQ(result.top.size(), 3u);
+  EXPECT_EQ(result.top[0].id, 1);  // ties by lowest id
+  EXPECT_EQ(result.top[1].id, 3);
+  EXPECT_EQ(result.top[2].id, 2);
+  EXPECT_NEAR(result.top[0].logprob, 3 - log_sum, 1e-14);
+  EXPECT_EQ(logprobs_of(logits, 0, 0).top.size(), 0u);
+  EXPECT_EQ(logprobs_of(logits, 0, 99).top.size(), 4u);
+}
+
+TEST(Logprobs, StayFiniteForExtremeLogits) {
+  EXPECT_NEAR(logprobs_of(std::vector<float>{3e38f, -3e38f}, 0, 0).chosen.logprob, 0, 1e-12);
+  EXPECT_THROW(logprobs_of(std::vector<float>{1, NAN}, 0, 0), Error);
+}
+
+}  // namespace
+}  // namespace gpt

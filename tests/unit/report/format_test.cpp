@@ -1,0 +1,60 @@
+#include "report/format.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace gpt {
+namespace {
+
+TEST(Format, Durations) {
+  EXPECT_EQ(format_duration(0), "0.0 s");
+  EXPECT_EQ(format_duration(9.94), "9.9 s");
+  EXPECT_EQ(format_duration(9.96), "10 s");
+  EXPECT_EQ(format_duration(59.4), "59 s");
+  EXPECT_EQ(format_duration(59.6), "1 min 00 s");
+  EXPECT_EQ(format_duration(307), "5 min 07 s");
+  EXPECT_EQ(format_duration(3599.7), "1 h 00 min");
+  EXPECT_EQ(format_duration(3803), "1 h 03 min");
+  EXPECT_EQ(format_duration(2 * 86400 + 4 * 3600 + 59), "2 d 04 h");
+  EXPECT_EQ(format_duration(-1), "?");
+  EXPECT_EQ(format_duration(std::nan("")), "?");
+  EXPECT_EQ(format_duration(std::numeric_limits<double>::infinity()), "?");
+}
+
+TEST(Format, CountsKeepThreeDigitsAcrossUnits) {
+  EXPECT_EQ(format_count(0), "0");
+  EXPECT_EQ(format_count(812), "812");
+  EXPECT_EQ(format_count(999.4), "999");
+  EXPECT_EQ(format_count(999.6), "1.00 k");
+  EXPECT_EQ(format_count(1000), "1.00 k");
+  EXPECT_EQ(format_count(10770816), "10.8 M");
+  EXPECT_EQ(format_count(124439808), "124 M");
+  EXPECT_EQ(format_count(999999), "1.00 M");
+  EXPECT_EQ(format_count(9996), "10.0 k");
+  EXPECT_EQ(format_count(1.75e11), "175 G");
+  EXPECT_EQ(format_count(-5), "?");
+}
+
+TEST(Format, Bytes) {
+  EXPECT_EQ(format_bytes(812), "812 B");
+  EXPECT_EQ(format_bytes(1023), "1023 B");
+  EXPECT_EQ(format_bytes(1024), "1.00 KiB");
+  EXPECT_EQ(format_bytes(1.5 * 1024 * 1024 * 1024), "1.50 GiB");
+  EXPECT_EQ(format_bytes(1023.9 * 1024), "1.00 MiB");
+}
+
+TEST(Format, ThousandsAndPercent) {
+  EXPECT_EQ(format_thousands(0), "0");
+  EXPECT_EQ(format_thousands(999), "999");
+  EXPECT_EQ(format_thousands(1000), "1,000");
+  EXPECT_EQ(format_thousands(10770816), "10,770,816");
+  EXPECT_EQ(format_thousands(-123456), "-123,456");
+  EXPECT_EQ(format_thousands(std::numeric_limits<int64_t>::min()), "-9,223,372,036,854,775,808");
+  EXPECT_EQ(format_percent(0.8731), "87.3 %");
+  EXPECT_EQ(format_percent(std::nan("")), "?");
+}
+
+}  // namespace
+}  // namespace gpt
