@@ -31,7 +31,8 @@ struct Product {
 };
 
 // Computes the product with the threads of ctx. The work is cut by the shape alone, so no bit depends on
-// the thread count. Uses the shared scratch of ctx, as much as scratch_need() says.
+// the thread count. Uses the scratch of ctx, as much as scratch_need() says: what covers a product covers
+// all that are smaller in every size.
 void multiply(const ExecContext& ctx, Isa isa, const Product& p);
 ScratchNeed scratch_need(int64_t m, int64_t n, int64_t k);
 

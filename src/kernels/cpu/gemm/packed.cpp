@@ -205,16 +205,12 @@ void packed_multiply(const ExecContext& ctx, Isa isa, const Product& p) {
   Multiplier(ctx, isa, p).run();
 }
 
+// A bound that grows with each size: panels are at most kPanelDepth deep, and their strips are whole.
 ScratchNeed packed_scratch(int64_t m, int64_t n, int64_t k) {
-  const int64_t block = k_block(k);
-  int64_t shared = 0;
-  if (m > kFewRows) {
-    const int64_t depth = std::min(k, std::max<int64_t>(1, kPanelDepth / block) * block);
-    const int64_t width = std::min(n, std::max<int64_t>(kMaxStrip, kPanelSize / depth));
-    shared = std::max(shared, depth * (width + kMaxStrip));
-  }
+  const int64_t depth = std::min(k, kPanelDepth);
+  const int64_t panel = m > kFewRows ? std::min(depth * n, kPanelSize) + depth * kMaxStrip : 0;
   const auto bytes = static_cast<int64_t>(sizeof(float));
-  return {.shared = shared * bytes, .per_thread = (kTileRows + kMaxStrip) * kMaxBlock * bytes};
+  return {.shared = panel * bytes, .per_thread = (kTileRows + kMaxStrip) * kMaxBlock * bytes};
 }
 
 }  // namespace gpt::gemm

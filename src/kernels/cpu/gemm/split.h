@@ -29,8 +29,11 @@ inline int64_t split_depth(int64_t k) {
   return std::max(kSplitDepth, ceil_div(k, kMaxSplits));
 }
 
+// Bytes; a bound that grows with each size.
 inline int64_t split_scratch(int64_t m, int64_t n, int64_t k) {
-  return splits_k(m, n, k) ? ceil_div(k, split_depth(k)) * m * n * static_cast<int64_t>(sizeof(float)) : 0;
+  if (k < 2 * kSplitDepth) return 0;
+  const int64_t parts = std::min(ceil_div(k, kSplitDepth), kMaxSplits);
+  return parts * std::min(m * n, kMaxSplitOutputs) * static_cast<int64_t>(sizeof(float));
 }
 
 // Adds up partial products [n_parts,m,n] into C.
