@@ -10,7 +10,7 @@ ModelConfig completed(ModelConfig config) {
 
 }  // namespace
 
-Decoder::Decoder(const ModelConfig& c, const ParamTable& table) : embedding(c, table), head(c, table) {
+Layers::Layers(const ModelConfig& c, const ParamTable& table) : embedding(c, table), head(c, table) {
   for (int64_t layer = 0; layer < c.n_layer; ++layer) blocks.emplace_back(c, table, layer);
 }
 
