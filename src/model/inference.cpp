@@ -25,7 +25,8 @@ Inference::Inference(const Model& model, ThreadPool& pool, const KernelTable& ke
     fail_usage("a sliding window needs rotary positions, this model has learned ones; use crop or stop instead");
   }
   options_.max_rows = std::max<int64_t>(options_.max_rows, options_.slots);
-  if (options_.slots > 0) cache_ = KvCache(c, options_.slots, c.n_ctx, options_.dtype);
+  if (options_.capacity <= 0 || options_.capacity > c.n_ctx) options_.capacity = c.n_ctx;
+  if (options_.slots > 0) cache_ = KvCache(c, options_.slots, options_.capacity, options_.dtype);
   plan();
 }
 
@@ -41,7 +42,7 @@ void Inference::plan() {
   arena_ = planner_.commit("inference");
   acts_.x_in = acts_.x_out = head_.x = residual_;
   const AttentionShape shape{.n_head = c.n_head, .n_kv_head = c.n_kv_head, .head_dim = c.head_dim, .scale = 1};
-  ScratchNeed need = attention_scratch(shape, rows, c.n_ctx + KvCache::kBlock, false, options_.dtype);
+  ScratchNeed need = attention_scratch(shape, rows, options_.capacity + KvCache::kBlock, false, options_.dtype);
   const int64_t widest = std::max({c.qkv_dim(), 2 * c.d_ff, c.n_embd, c.vocab_size});
   need = max_need(need, linear_scratch(rows, widest, std::max({c.n_embd, c.d_ff, c.q_dim()}), options_.dtype));
   workspace_ = Workspace(need, pool_.size());
