@@ -121,16 +121,23 @@ class Generation {
     StopStrings checked(a_.stops);
   }
 
-  ModelDecoder::Options decoder_options() const {
+  Inference::Options decoder_options() const {
     const ModelConfig& config = loaded_.model().config;
     int64_t longest = 0;
     for (const Prompt& prompt : prompts_) longest = std::max(longest, std::ssize(prompt.ids) + a_.max_tokens);
+    const int64_t capacity = std::min(longest, config.n_ctx);  // a context may be far larger than what is needed
     int64_t slots = a_.beams;
     if (slots == 0) {
       const int64_t wanted = std::min<int64_t>(std::ssize(prompts_) * a_.n, kMaxSlots);
-      slots = std::clamp<int64_t>(kCacheBytes / ModelDecoder::slot_bytes(config, longest), 1, wanted);
+      slots = std::clamp<int64_t>(kCacheBytes / KvCache::bytes(config, 1, capacity, DType::f32), 1, wanted);
     }
-    return {.slots = static_cast<int>(slots), .longest = longest, .slide = options_.context == ContextPolicy::slide};
+    Inference::Options options;
+    options.slots = static_cast<int>(slots);
+    options.capacity = capacity;
+    options.max_rows = std::min(options.max_rows, std::max(capacity, slots));
+    options.slide = options_.context == ContextPolicy::slide;
+    options.threads = machine_.pool.size();
+    return options;
   }
 
   std::vector<Sample> sample(ModelDecoder& decoder) {

@@ -18,8 +18,8 @@ class Inference {
   struct Options {
     int slots = 1;             // sequences
     int64_t max_rows = 512;    // tokens per internal step; longer calls are cut
-    int64_t capacity = 0;      // tokens a sequence may have, at most n_ctx; 0: n_ctx
-    bool slide = false;        // past the capacity keep the last keys (rotary positions only)
+    int64_t capacity = 0;      // tokens a sequence may have, at most n_ctx (0: n_ctx)
+    bool slide = false;        // past n_ctx keep the last n_ctx keys (rotary positions only)
     DType dtype = DType::f32;
     int threads = 1;
   };
@@ -31,7 +31,7 @@ class Inference {
   };
   // Appends tokens to sequences (each slot at most once per call) and writes the logits of the last
   // appended token of each to logits [batch,V]. Ids must be in range; without `slide` a sequence must
-  // not grow past the capacity.
+  // not grow past n_ctx.
   void append(std::span<const Append> batch, const TensorView& logits);
   // As above for one sequence, with the logits of every appended token: [ids,V].
   void append_all(int slot, std::span<const int32_t> ids, const TensorView& logits);

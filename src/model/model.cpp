@@ -14,6 +14,6 @@ Layers::Layers(const ModelConfig& c, const ParamTable& table) : embedding(c, tab
   for (int64_t layer = 0; layer < c.n_layer; ++layer) blocks.emplace_back(c, table, layer);
 }
 
-Model::Model(const ModelConfig& c) : config(completed(c)), table(config), decoder(config, table) {}
+Model::Model(const ModelConfig& c) : config(completed(c)), table(config), layers(config, table) {}
 
 }  // namespace gpt

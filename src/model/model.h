@@ -25,7 +25,7 @@ struct Model {
 
   ModelConfig config;
   ParamTable table;
-  Layers decoder;
+  Layers layers;
   std::vector<TensorView> weights;            // by parameter id; set by whoever owns the memory
 };
 

@@ -24,7 +24,7 @@ void write_files(const std::string& folder, const Model& model, const ParamBuffe
 
 json state_json(const RunState& s) {
   return {{"step", s.step},           {"updates", s.updates},     {"tokens", s.tokens},
-          {"skipped", s.skipped},     {"best_val_loss", s.best_val_loss}, {"best_step", s.best_step},
+          {"skipped", s.skipped},     {"data_tokens", s.data_tokens},     {"best_val_loss", s.best_val_loss}, {"best_step", s.best_step},
           {"train_seconds", s.train_seconds}, {"loss_history", s.losses}, {"norm_history", s.norms}};
 }
 
@@ -35,6 +35,7 @@ RunState state_from_json(const json& object, const std::string& path) {
     s.updates = object.at("updates");
     s.tokens = object.at("tokens");
     s.skipped = object.at("skipped");
+    s.data_tokens = object.at("data_tokens");
     s.best_val_loss = object.at("best_val_loss");
     s.best_step = object.at("best_step");
     s.train_seconds = object.at("train_seconds");

@@ -1,0 +1,32 @@
+#include "kernels/cpu/drivers/drivers.h"
+
+#ifdef GPT_HAVE_SIMD
+namespace gpt {
+namespace {
+
+using KernelSet = const RowKernels& (*)() noexcept;
+
+// A table entry: the driver with the kernels of one instruction set.
+template <auto driver, KernelSet kernels, class Args>
+void entry(const ExecContext& ctx, const Args& a) noexcept {
+  driver(kernels(), ctx, a);
+}
+
+template <KernelSet kernels>
+void overlay_rows(KernelTable& table) {
+#define GPT_ROW_ENTRY(name, Args) table.name = &entry<&drivers::name, kernels, Args>;
+  GPT_FOR_EACH_ROW_OP(GPT_ROW_ENTRY)
+#undef GPT_ROW_ENTRY
+}
+
+}  // namespace
+
+void overlay_avx2(KernelTable& table) {
+  overlay_rows<&avx2_row_kernels>(table);
+}
+void overlay_avx512(KernelTable& table) {
+  overlay_rows<&avx512_row_kernels>(table);
+}
+
+}  // namespace gpt
+#endif
