@@ -1,7 +1,7 @@
 #include "train/sample.h"
 
+#include "infer/cached_model.h"
 #include "infer/generate.h"
-#include "infer/model_decoder.h"
 #include "text/utf8.h"
 
 namespace gpt {
@@ -13,12 +13,13 @@ std::string sample_text(const Model& model, const Tokenizer& tokenizer, ThreadPo
     prompt = tokenizer.encode("\n");
   } catch (const Error&) {  // a vocabulary without newline
   }
-  ModelDecoder decoder(model, pool, kernels, {.slots = 1, .max_rows = 64});
+  Inference inference(model, pool, kernels, {.slots = 1, .max_rows = 64});
+  CachedModel sequences(inference, false);
   const GenerateOptions options{.max_tokens = 200,
                                 .sampling = {.temperature = 0.8, .top_k = 40},
                                 .seed = seed + static_cast<uint64_t>(step),
                                 .context = ContextPolicy::crop};
-  const std::vector<Completion> out = generate(decoder, std::vector<std::vector<int32_t>>{prompt}, options);
+  const std::vector<Completion> out = generate(sequences, std::vector<std::vector<int32_t>>{prompt}, options);
   std::string text;
   for (int32_t id : out.at(0).ids) {
     if (id < tokenizer.vocab_size()) text += tokenizer.token_bytes(id);

@@ -1,3 +1,4 @@
+#include "kernels/cpu/drivers/attention.h"
 #include "kernels/cpu/drivers/drivers.h"
 
 #ifdef GPT_HAVE_SIMD
@@ -23,9 +24,13 @@ void overlay_rows(KernelTable& table) {
 
 void overlay_avx2(KernelTable& table) {
   overlay_rows<&avx2_row_kernels>(table);
+  table.attention_forward = &attention_forward<Isa::avx2>;
+  table.attention_backward = &attention_backward<Isa::avx2>;
 }
 void overlay_avx512(KernelTable& table) {
   overlay_rows<&avx512_row_kernels>(table);
+  table.attention_forward = &attention_forward<Isa::avx512>;
+  table.attention_backward = &attention_backward<Isa::avx512>;
 }
 
 }  // namespace gpt
