@@ -8,7 +8,7 @@
 #include "command.h"
 #include "generation.h"
 #include "infer/beam.h"
-#include "infer/model_decoder.h"
+#include "infer/cached_model.h"
 #include "options.h"
 #include "output.h"
 #include "report/utf8_text.h"
@@ -76,7 +76,8 @@ class Generation {
 
   void run() {
     const auto begin = std::chrono::steady_clock::now();
-    ModelDecoder decoder(loaded_.model(), machine_.pool, machine_.kernels, decoder_options());
+    Inference inference(loaded_.model(), machine_.pool, machine_.kernels, inference_options());
+    CachedModel decoder(inference, options_.context == ContextPolicy::slide);
     const std::vector<Sample> samples = a_.beams > 0 ? search(decoder) : sample(decoder);
     if (a_.json) {
       write_output(samples_json(samples).dump(2, ' ', false, json::error_handler_t::replace) + "\n");
@@ -121,7 +122,7 @@ class Generation {
     StopStrings checked(a_.stops);
   }
 
-  Inference::Options decoder_options() const {
+  Inference::Options inference_options() const {
     const ModelConfig& config = loaded_.model().config;
     int64_t longest = 0;
     for (const Prompt& prompt : prompts_) longest = std::max(longest, std::ssize(prompt.ids) + a_.max_tokens);
@@ -140,7 +141,7 @@ class Generation {
     return options;
   }
 
-  std::vector<Sample> sample(ModelDecoder& decoder) {
+  std::vector<Sample> sample(CachedModel& decoder) {
     const int64_t total = std::ssize(prompts_) * a_.n;
     streams_ = !a_.json && total == 1;
     std::vector<SampleText> texts;
@@ -169,7 +170,7 @@ class Generation {
     return samples;
   }
 
-  std::vector<Sample> search(ModelDecoder& decoder) {
+  std::vector<Sample> search(CachedModel& decoder) {
     std::vector<Sample> samples;
     const BeamOptions options{.width = a_.beams,
                               .steps = a_.max_tokens,

@@ -25,7 +25,12 @@ Prompt text_prompt(const std::string& text, const Tokenizer* tokenizer, int32_t 
          "--tokenizer",
          text.empty() ? "an empty prompt" : "text");
   }
-  return {text, tokenizer->encode(text.empty() ? "\n" : text)};
+  if (!text.empty()) return {text, tokenizer->encode(text)};
+  try {
+    return {"", tokenizer->encode("\n")};
+  } catch (const Error&) {  // a vocabulary without newline
+    return {"", {0}};
+  }
 }
 
 std::map<int32_t, double> parse_logit_bias(const std::vector<std::string>& entries) {
