@@ -142,7 +142,7 @@ std::string parameters_table(const ModelCounts& m) {
   TextTable table{.columns = {"component", "parameters", "share", "per layer"}, .rows = {}};
   for (const ComponentCount& c : m.components) {
     const bool tied = c.component == Component::head && c.total == 0 && m.config.tie_embeddings;
-    table.rows.push_back({c.label, tied ? "tied" : format_thousands(c.total), tied ? "" : share(c.total, m.total),
+    table.rows.push_back({tied ? c.label + ", tied" : c.label, format_thousands(c.total), share(c.total, m.total),
                           c.per_layer > 0 ? format_thousands(c.per_layer) : ""});
   }
   table.rows.push_back({"all layers", format_thousands(m.layers), share(m.layers, m.total), format_thousands(m.per_layer)});

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <sstream>
 
@@ -41,18 +42,19 @@ std::vector<std::string> command_names(const CLI::App& app) {
 
 // Arguments that the parser found no place for are mistakes; say which, and what was probably meant.
 void reject_remaining(const CLI::App& app, const std::string& command) {
+  const std::string where = command == "gpt" ? "" : command.substr(std::strlen("gpt ")) + ": ";
   std::vector<std::string> remaining = app.remaining();
   if (remaining.empty()) return;
   const auto flag = std::find_if(remaining.begin(), remaining.end(), [](const std::string& a) { return a.rfind('-', 0) == 0; });
   const std::string word = flag == remaining.end() ? remaining.front() : flag->substr(0, flag->find('='));
   if (flag != remaining.end()) {
-    fail_usage("{}: unknown flag {}{}; see {} --help", command, word.substr(0, 64), did_you_mean(word, long_names(app)), command);
+    fail_usage("{}unknown flag {}{}; see {} --help", where, word.substr(0, 64), did_you_mean(word, long_names(app)), command);
   }
   const std::vector<std::string> commands = command_names(app);
   if (!commands.empty()) {
-    fail_usage("{}: unknown command \"{}\"{}; see {} --help", command, word.substr(0, 64), did_you_mean(word, commands), command);
+    fail_usage("{}unknown command \"{}\"{}; see {} --help", where, word.substr(0, 64), did_you_mean(word, commands), command);
   }
-  fail_usage("{}: unexpected argument \"{}\"; see {} --help", command, word.substr(0, 64), command);
+  fail_usage("{}unexpected argument \"{}\"; see {} --help", where, word.substr(0, 64), command);
 }
 
 // Flags that were not given take their value from the environment. Flags of config keys have a place of
@@ -113,7 +115,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     std::string name = "gpt";
     selected(root, name);
-    fail_usage("{}: {}; see {} --help", name, error.what(), name);
+    fail_usage("{}; see {} --help", error.what(), name);
   }
   std::string name = "gpt";
   CLI::App& app = selected(root, name);
