@@ -1,16 +1,157 @@
-#include <cstdio>
+// The program: finds the subcommand, runs it, and turns every error into one line and an exit status.
+
+#include <CLI/CLI.hpp>
 #include <cstdlib>
-#include "verify/verify.h"
-int main(int argc, char** argv) {
+#include <cstring>
+#include <new>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/suggest.h"
+#include "command.h"
+#include "interrupt.h"
+#include "output.h"
+#include "report/utf8_text.h"
+
+namespace gpt {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  gpt train --preset tiny --data tales --out run
+  gpt generate run --prompt "Once upon a time"
+  gpt eval run --data tales
+  gpt info gpt2
+
+Every flag has an environment variable (--max-tokens: GPT_MAX_TOKENS) that serves as its default.
+GPT_ISA=ref|avx2|avx512 forces the instruction set. Exit status: 0 ok, 1 failure, 2 usage, 130 interrupted.
+'gpt COMMAND --help' describes a command.)";
+
+std::vector<std::string> long_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(sub->get_name());
+  return names;
+}
+
+// Arguments that the parser found no place for are mistakes; say which, and what was probably meant.
+void reject_remaining(const CLI::App& app, const std::string& command) {
+  const std::string where = command == "gpt" ? "" : command.substr(std::strlen("gpt ")) + ": ";
+  std::vector<std::string> remaining = app.remaining();
+  if (remaining.empty()) return;
+  const auto flag = std::find_if(remaining.begin(), remaining.end(), [](const std::string& a) { return a.rfind('-', 0) == 0; });
+  const std::string word = flag == remaining.end() ? remaining.front() : flag->substr(0, flag->find('='));
+  if (flag != remaining.end()) {
+    fail_usage("{}unknown flag {}{}; see {} --help", where, word.substr(0, 64), did_you_mean(word, long_names(app)), command);
+  }
+  const std::vector<std::string> commands = command_names(app);
+  if (!commands.empty()) {
+    fail_usage("{}unknown command \"{}\"{}; see {} --help", where, word.substr(0, 64), did_you_mean(word, commands), command);
+  }
+  fail_usage("{}unexpected argument \"{}\"; see {} --help", where, word.substr(0, 64), command);
+}
+
+// Flags that were not given take their value from the environment. Flags of config keys have a place of
+// their own in the order of precedence and are left to the command (their group starts with "config").
+void apply_environment(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->count() > 0 || option->get_lnames().empty() || option->get_group().rfind("config", 0) == 0) continue;
+    std::string name = "GPT_";
+    for (const char c : option->get_lnames().front()) {
+      name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    }
+    const char* value = std::getenv(name.c_str());
+    if (value == nullptr || *value == '\0' || name == "GPT_HELP") continue;
+    try {
+      option->add_result(value);
+      option->run_callback();
+    } catch (const CLI::ParseError&) {
+      fail_usage("the environment variable {} has no valid value for --{}: \"{}\"", name, option->get_lnames().front(),
+                 std::string(value).substr(0, 64));
+    }
+  }
+}
+
+// The chain of selected commands, innermost last.
+CLI::App& selected(CLI::App& root, std::string& name) {
+  CLI::App* app = &root;
+  while (!app->get_subcommands().empty()) {
+    app = app->get_subcommands().front();
+    name += " " + app->get_name();
+  }
+  return *app;
+}
+
+std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>& words) {
+  std::string command_line;
+  for (const std::string& word : words) command_line += (command_line.empty() ? "" : " ") + word;
+  std::vector<Command> commands = {add_train_command(root, command_line), add_generate_command(root), add_eval_command(root),
+                                   add_verify_command(root), add_info_command(root)};
+  for (const Command& command : add_data_commands(root)) commands.push_back(command);
+  return commands;
+}
+
+int run(int argc, char** argv) {
+  CLI::App root("gpt: train and run GPT language models", "gpt");
+  root.set_version_flag("--version", "gpt.cpp " GPT_VERSION);
+  root.require_subcommand(0, 1);
+  root.allow_extras();
+  root.footer(kFooter);
+  root.get_formatter()->column_width(34);
+  const std::vector<Command> commands = add_commands(root, {argv, argv + argc});
   try {
-    gpt::VerifyOptions o;
-    o.golden = std::string(argv[1]) + "/golden.safetensors";
-    const char* isa = getenv("GPT_ISA");
-    o.isa = isa ? gpt::parse_isa(isa) : gpt::best_isa();
-    o.threads = 2;
-    if (argc > 2) o.dtype = gpt::DType::f64;
-    auto r = gpt::verify_model(argv[1], o);
-    for (auto& c : r.checks) if (!c.passed) std::printf("%s %g > %g %s\n", c.name.c_str(), c.error, c.tolerance, c.detail.c_str());
-    std::puts(r.passed() ? "PASS" : "FAIL");
-  } catch (std::exception& e) { std::puts(e.what()); return 1; }
+    root.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    std::ostringstream text;
+    root.exit(success, text, text);
+    write_output(text.str());
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    std::string name = "gpt";
+    selected(root, name);
+    fail_usage("{}; see {} --help", error.what(), name);
+  }
+  std::string name = "gpt";
+  CLI::App& app = selected(root, name);
+  if (&app != &root) reject_remaining(root, "gpt");
+  reject_remaining(app, name);
+  apply_environment(app);
+  for (const Command& command : commands) {
+    if (command.app == &app) return command.run();
+  }
+  write_note(app.help());
+  return 2;
+}
+
+int report_error(const char* message, int status) {
+  std::string line(message);
+  for (char& c : line) {
+    if (c == '\n' || c == '\r' || c == '\t') c = ' ';
+  }
+  write_note("gpt: " + visible_text(line) + "\n");
+  return status;
+}
+
+}  // namespace
+}  // namespace gpt
+
+int main(int argc, char** argv) {
+  gpt::install_signal_defaults();
+  try {
+    return gpt::run(argc, argv);
+  } catch (const gpt::OutputClosed&) {
+    return 0;
+  } catch (const gpt::UsageError& error) {
+    return gpt::report_error(error.what(), 2);
+  } catch (const std::bad_alloc&) {
+    return gpt::report_error("out of memory; use a smaller model, batch or context", 1);
+  } catch (const std::exception& error) {
+    return gpt::report_error(error.what(), 1);
+  }
 }

@@ -25,7 +25,7 @@ Inference::Inference(const Model& model, ThreadPool& pool, const KernelTable& ke
     fail_usage("a sliding window needs rotary positions, this model has learned ones; use crop or stop instead");
   }
   options_.max_rows = std::max<int64_t>(options_.max_rows, options_.slots);
-  const int64_t capacity = options_.capacity > 0 && !options_.slide ? std::min(options_.capacity, c.n_ctx) : c.n_ctx;
+  const int64_t capacity = options_.capacity > 0 ? std::min(options_.capacity, c.n_ctx) : c.n_ctx;
   if (options_.slots > 0) cache_ = KvCache(c, options_.slots, capacity, options_.dtype);
   plan();
 }

@@ -1,0 +1,316 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "command.h"
+#include "generation.h"
+#include "infer/beam.h"
+#include "infer/cached_model.h"
+#include "options.h"
+#include "output.h"
+#include "report/utf8_text.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFooter = R"(Examples:
+  gpt generate run --prompt "ROMEO: " --max-tokens 300
+  gpt generate run --prompt "Once" --greedy --stop "\n\n"     (--stop takes the characters as they are)
+  gpt generate run --prompt "Once" --n 3 --temperature 1 --top-k 0 --top-p 0.95 --seed 7
+  gpt generate model.safetensors --ids 15496,995 --beams 5 --json
+  gpt generate run --prompt-file prompt.txt --ignore-eos --context slide
+
+The default draws with temperature 0.8 from the 40 likeliest tokens. --context says what happens when the
+context is full: stop ends the text, crop feeds the last n_ctx tokens anew for every token (exact, slow),
+slide lets attention see the last n_ctx positions (fast; rotary positions only).
+Without a tokenizer the new ids are printed, one sample a line; with one, prompt and continuation as text,
+several samples separated by a line of dashes. An empty prompt means the model's BOS token, else a newline.)";
+
+constexpr const char* kSeparator = "---------------\n";
+constexpr int64_t kCacheBytes = int64_t{1} << 30;  // of cache for sequences that run side by side
+constexpr int64_t kMaxSlots = 64;                  // more gain nothing on a CPU
+constexpr int64_t kMaxSamples = 1 << 20;
+constexpr int64_t kMaxTokens = int64_t{1} << 40;
+
+// Controls in generated text must not steer a terminal; a file or pipe gets the text as it is.
+void show(const std::string& text) { write_output(output_is_terminal() ? visible_text(text, true) : text); }
+
+json logprob_json(const TokenLogprob& entry, const Tokenizer* tokenizer) {
+  json out = {{"id", entry.id}, {"logprob", entry.logprob}};
+  if (tokenizer != nullptr) out["token"] = replace_invalid_utf8(bytes_of(*tokenizer, entry.id));
+  return out;
+}
+
+json logprobs_json(const std::vector<Logprobs>& logprobs, const Tokenizer* tokenizer) {
+  json list = json::array();
+  for (const Logprobs& position : logprobs) {
+    json entry = logprob_json(position.chosen, tokenizer);
+    entry["top"] = json::array();
+    for (const TokenLogprob& top : position.top) entry["top"].push_back(logprob_json(top, tokenizer));
+    list.push_back(entry);
+  }
+  return list;
+}
+
+// A finished sample, from sampling or from beam search.
+struct Sample {
+  Completion completion;
+  std::optional<double> score;  // of a beam
+};
+
+class Generation {
+ public:
+  explicit Generation(const GenerateArguments& arguments)
+      : a_(arguments), machine_(arguments.machine), loaded_(arguments.model) {
+    open_tokenizer();
+    const ModelConfig& config = loaded_.model().config;
+    prompts_ = read_prompts(a_, tokenizer_.get(), static_cast<int32_t>(config.bos_token_id));
+    options_ = generate_options(a_, eos_ids(), config.vocab_size);
+    check();
+  }
+
+  void run() {
+    const auto begin = std::chrono::steady_clock::now();
+    Inference inference(loaded_.model(), machine_.pool, machine_.kernels, inference_options());
+    CachedModel decoder(inference, options_.context == ContextPolicy::slide);
+    const std::vector<Sample> samples = a_.beams > 0 ? search(decoder) : sample(decoder);
+    if (a_.json) {
+      write_output(samples_json(samples).dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+    } else if (!streams_) {
+      for (size_t i = 0; i < samples.size(); ++i) print(samples[i], i == 0);
+    }
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    if (notes_are_on_terminal()) report_speed(samples, seconds.count());
+  }
+
+ private:
+  void open_tokenizer() {
+    try {
+      tokenizer_ = model_tokenizer(loaded_, a_.tokenizer);
+    } catch (const Error& error) {
+      // Ids need no tokenizer; a kind that this program cannot read is no reason to refuse them.
+      if (!a_.tokenizer.empty() || a_.ids.empty() || !a_.prompts.empty() || !a_.prompt_files.empty()) throw;
+      write_note(fmt::format("note: going on with ids only: {}\n", error.what()));
+    }
+    if (tokenizer_ == nullptr && !a_.stops.empty()) {
+      fail("--stop: this model has no tokenizer.json, so its output is no text; give one with --tokenizer");
+    }
+  }
+
+  std::vector<int32_t> eos_ids() const {
+    std::vector<int32_t> ids;
+    for (const int64_t id : loaded_.model().config.eos_token_ids) {
+      if (id >= 0 && id < loaded_.model().config.vocab_size) ids.push_back(static_cast<int32_t>(id));
+    }
+    return ids;
+  }
+
+  void check() const {
+    if (a_.n < 1 || a_.n > kMaxSamples) fail_usage("--n: expected 1 to {}, found {}", kMaxSamples, a_.n);
+    if (a_.max_tokens < 0 || a_.max_tokens > kMaxTokens) {
+      fail_usage("--max-tokens: expected 0 to {}, found {}", kMaxTokens, a_.max_tokens);
+    }
+    if (a_.beams < 0 || a_.beams > 1024) fail_usage("--beams: expected 1 to 1024, found {}", a_.beams);
+    if (a_.beams > 0 && a_.n > a_.beams) fail_usage("--n {}: beam search gives at most --beams {} texts", a_.n, a_.beams);
+    if (a_.beams > 0 && a_.logprobs >= 0) fail_usage("--logprobs: not with --beams");
+    if (a_.logprobs >= 0 && !a_.json) fail_usage("--logprobs: needs --json, which has a place for them");
+    StopStrings checked(a_.stops);
+  }
+
+  Inference::Options inference_options() const {
+    const ModelConfig& config = loaded_.model().config;
+    int64_t longest = 0;
+    for (const Prompt& prompt : prompts_) longest = std::max(longest, std::ssize(prompt.ids) + a_.max_tokens);
+    const int64_t capacity = std::min(longest, config.n_ctx);  // a context may be far larger than what is needed
+    int64_t slots = a_.beams;
+    if (slots == 0) {
+      const int64_t wanted = std::min<int64_t>(std::ssize(prompts_) * a_.n, kMaxSlots);
+      slots = std::clamp<int64_t>(kCacheBytes / KvCache::bytes(config, 1, capacity, DType::f32), 1, wanted);
+    }
+    Inference::Options options;
+    options.slots = static_cast<int>(slots);
+    options.capacity = capacity;
+    options.max_rows = std::min(options.max_rows, std::max(capacity, slots));
+    options.slide = options_.context == ContextPolicy::slide;
+    options.threads = machine_.pool.size();
+    return options;
+  }
+
+  std::vector<Sample> sample(CachedModel& decoder) {
+    const int64_t total = std::ssize(prompts_) * a_.n;
+    streams_ = !a_.json && total == 1;
+    std::vector<SampleText> texts;
+    for (int64_t i = 0; tokenizer_ != nullptr && i < total; ++i) texts.emplace_back(*tokenizer_, a_.stops);
+    bool first = true;
+    if (streams_ && tokenizer_ != nullptr) show(prompts_[0].text);
+    const std::vector<std::vector<int32_t>> ids = prompt_ids();
+    std::vector<Completion> completions = generate(decoder, ids, options_, [&](const TokenEvent& event) {
+      const bool eos = event.finish == FinishReason::eos;
+      if (tokenizer_ == nullptr) {
+        if (streams_) write_output(fmt::format("{}{}", first ? "" : " ", event.id));
+        first = false;
+        return true;
+      }
+      SampleText& text = texts[static_cast<size_t>(event.prompt * a_.n + event.sample)];
+      const std::string piece = eos ? "" : text.push(event.id);
+      if (streams_) show(piece);
+      return !text.stopped();
+    });
+    if (streams_) {
+      if (tokenizer_ != nullptr) show(texts[0].finish());
+      write_output("\n");
+    }
+    std::vector<Sample> samples;
+    for (Completion& completion : completions) samples.push_back({std::move(completion), {}});
+    return samples;
+  }
+
+  std::vector<Sample> search(CachedModel& decoder) {
+    std::vector<Sample> samples;
+    const BeamOptions options{.width = a_.beams,
+                              .steps = a_.max_tokens,
+                              .eos_ids = options_.eos_ids,
+                              .length_penalty = a_.length_penalty,
+                              .context = options_.context};
+    for (size_t p = 0; p < prompts_.size(); ++p) {
+      std::vector<Beam> beams = beam_search(decoder, prompts_[p].ids, options);
+      for (size_t i = 0; i < beams.size() && i < static_cast<size_t>(a_.n); ++i) {
+        Completion completion;
+        completion.prompt = static_cast<int64_t>(p);
+        completion.sample = static_cast<int64_t>(i);
+        completion.ids = std::move(beams[i].ids);
+        completion.finish = beams[i].finish;
+        samples.push_back({std::move(completion), beams[i].score});
+      }
+    }
+    return samples;
+  }
+
+  std::vector<std::vector<int32_t>> prompt_ids() const {
+    std::vector<std::vector<int32_t>> ids;
+    for (const Prompt& prompt : prompts_) ids.push_back(prompt.ids);
+    return ids;
+  }
+
+  // The continuation as text, without the token that ended it and up to the first stop string.
+  std::string text_of(const Completion& completion, bool& stopped) const {
+    SampleText text(*tokenizer_, a_.stops);
+    std::string out;
+    const size_t shown = completion.ids.size() - (completion.finish == FinishReason::eos ? 1 : 0);
+    for (size_t i = 0; i < shown && !text.stopped(); ++i) out += text.push(completion.ids[i]);
+    out += text.finish();
+    stopped = text.stopped();
+    return out;
+  }
+
+  void print(const Sample& sample, bool first) const {
+    if (tokenizer_ == nullptr) {
+      write_output(fmt::format("{}\n", fmt::join(sample.completion.ids, " ")));
+      return;
+    }
+    bool stopped = false;
+    if (!first) write_output(kSeparator);
+    show(prompts_[static_cast<size_t>(sample.completion.prompt)].text + text_of(sample.completion, stopped) + "\n");
+  }
+
+  json samples_json(const std::vector<Sample>& samples) const {
+    json list = json::array();
+    for (const Sample& sample : samples) {
+      const Completion& c = sample.completion;
+      const Prompt& prompt = prompts_[static_cast<size_t>(c.prompt)];
+      json entry = {{"prompt_index", c.prompt}, {"sample", c.sample}, {"prompt_ids", prompt.ids}, {"ids", c.ids}};
+      entry["finish_reason"] = finish_reason_name(c.finish);
+      if (tokenizer_ != nullptr) {
+        bool stopped = false;
+        entry["prompt"] = replace_invalid_utf8(prompt.text);
+        entry["text"] = text_of(c, stopped);
+        if (stopped) entry["finish_reason"] = finish_reason_name(FinishReason::stop);
+      }
+      if (sample.score) entry["score"] = *sample.score;
+      if (a_.logprobs >= 0) entry["logprobs"] = logprobs_json(c.logprobs, tokenizer_.get());
+      list.push_back(entry);
+    }
+    return {{"completions", list}};
+  }
+
+  void report_speed(const std::vector<Sample>& samples, double seconds) const {
+    int64_t tokens = 0;
+    for (const Sample& sample : samples) tokens += std::ssize(sample.completion.ids);
+    write_note(fmt::format("{} tokens in {:.2f} s, {:.1f} tokens/s\n", tokens, seconds,
+                           static_cast<double>(tokens) / std::max(seconds, 1e-9)));
+  }
+
+  const GenerateArguments& a_;
+  Machine machine_;
+  LoadedModel loaded_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::vector<Prompt> prompts_;
+  GenerateOptions options_;
+  bool streams_ = false;
+};
+
+void add_prompt_options(CLI::App& app, GenerateArguments& a) {
+  app.add_option("MODEL", a.model, "model folder, run folder, .safetensors or llama2.c .bin");
+  const std::string group = "prompt";
+  add_repeated(app, "--prompt", a.prompts, "text to continue; may be given several times")->type_name("TEXT")->group(group);
+  add_repeated(app, "--prompt-file", a.prompt_files, "file to continue; - is standard input")->type_name("FILE")->group(group);
+  add_repeated(app, "--ids", a.ids, "token ids to continue")->type_name("1,2,3")->group(group);
+  app.add_option("--tokenizer", a.tokenizer, "instead of the model's: byte, or a tokenizer.json")->type_name("FILE")->group(group);
+}
+
+void add_sampling_options(CLI::App& app, GenerateArguments& a) {
+  const std::string group = "sampling";
+  const auto number = [&](const char* name, auto& value, const char* help) {
+    app.add_option(name, value, help)->type_name("X")->capture_default_str()->group(group);
+  };
+  number("--temperature", a.temperature, "0 is greedy");
+  number("--top-k", a.top_k, "draw from the k likeliest tokens; 0: off");
+  number("--top-p", a.top_p, "draw from the likeliest tokens that sum to p; 1: off");
+  app.add_option("--top-p-rule", a.top_p_rule, "which token is the last of --top-p")->type_name("crossing|reaching")->group(group);
+  number("--min-p", a.min_p, "keep tokens at least this likely relative to the likeliest; 0: off");
+  number("--repetition-penalty", a.repetition_penalty, "of tokens in prompt or output; 1: off");
+  number("--presence-penalty", a.presence_penalty, "subtracted once from tokens of the output");
+  number("--frequency-penalty", a.frequency_penalty, "subtracted per occurrence in the output");
+  add_repeated(app, "--logit-bias", a.logit_bias, "added to logits; -inf forbids")->type_name("ID=V,...")->group(group);
+  app.add_flag("--greedy", a.greedy, "always the likeliest token")->group(group);
+  number("--beams", a.beams, "beam search of this width; --n texts are shown");
+  number("--length-penalty", a.length_penalty, "beams are ranked by log-probability / length^X");
+  number("--seed", a.seed, "equal seeds give equal texts");
+}
+
+void add_end_options(CLI::App& app, GenerateArguments& a) {
+  const std::string group = "output";
+  app.add_option("--max-tokens", a.max_tokens, "new tokens per sample")->type_name("N")->capture_default_str()->group(group);
+  add_repeated(app, "--stop", a.stops, "end before this text; may be given several times")->type_name("TEXT")->group(group);
+  app.add_flag("--ignore-eos,--no-eos", a.ignore_eos, "go on after the end-of-text token")->group(group);
+  app.add_option("--context", a.context, "when the context is full")->type_name("stop|crop|slide")->capture_default_str()->group(group);
+  app.add_option("--n", a.n, "samples per prompt")->type_name("N")->capture_default_str()->group(group);
+  app.add_option("--logprobs", a.logprobs, "with --json: log-probabilities of each token and the K likeliest")
+      ->type_name("K")->group(group);
+}
+
+}  // namespace
+
+Command add_generate_command(CLI::App& root) {
+  auto a = std::make_shared<GenerateArguments>();
+  CLI::App* app = root.add_subcommand("generate", "continue a text");
+  app->allow_extras();
+  app->footer(kFooter);
+  add_prompt_options(*app, *a);
+  add_sampling_options(*app, *a);
+  add_end_options(*app, *a);
+  add_json_option(*app, a->json);
+  add_machine_options(*app, a->machine);
+  return {app, [a] {
+            require_argument(a->model, "MODEL", "generate");
+            Generation(*a).run();
+            return 0;
+          }};
+}
+
+}  // namespace gpt

@@ -1,0 +1,110 @@
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "command.h"
+#include "config_flags.h"
+#include "interrupt.h"
+#include "options.h"
+#include "output.h"
+#include "train/trainer.h"
+
+namespace gpt {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  gpt train --preset tiny --data tales --out run
+  gpt train --preset nanogpt-cpu --data input.txt --out run --seed 2
+  gpt train --data book.txt --tokenizer char --n-layer 4 --n-head 4 --n-embd 128 --n-ctx 64 --out run
+  gpt train --out run --resume                          go on after Ctrl-C, a kill or --stop-after
+  gpt train --init-from run --data more.txt --out run2  start from a trained model
+  gpt train --preset mini-gpt --print-config            every setting with its final value
+
+Settings come from, later ones winning: preset, --config FILE, environment (GPT_LR=1e-3), flags.
+Ctrl-C finishes the step, saves and ends with status 130; a second Ctrl-C quits at once.)";
+
+struct TrainArguments {
+  std::string preset, config, out, init_from;
+  bool resume = false, print_config = false;
+  std::string command_line;
+};
+
+// What may differ when a run goes on: nothing of it changes the numbers.
+const std::vector<std::string>& resumable_keys() {
+  static const std::vector<std::string> keys = {"stop_after", "threads", "log_every", "eval_every", "save_every", "sample_every"};
+  return keys;
+}
+
+RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
+  if (!a.preset.empty() || !a.config.empty() || !a.init_from.empty()) {
+    fail_usage("--resume goes on with the configuration in --out; leave out --preset, --config and --init-from");
+  }
+  for (const std::string& key : flags.given()) {
+    const std::vector<std::string>& allowed = resumable_keys();
+    if (std::find(allowed.begin(), allowed.end(), key) != allowed.end()) continue;
+    fail_usage("{} cannot change when a run is resumed; only {} can", ConfigFlags::flag_name(key), [&] {
+      std::string list;
+      for (const std::string& name : allowed) list += (list.empty() ? "" : ", ") + ConfigFlags::flag_name(name);
+      return list;
+    }());
+  }
+  const std::string path = a.out + "/config.json";
+  if (!std::filesystem::exists(path)) fail("cannot resume: {} does not exist; --out must be the folder of an earlier run", path);
+  const RunConfig before = read_run_config(path);
+  Settings settings;
+  settings.add_json(run_config_json(before), path);
+  flags.apply_flags(settings);
+  return settings.resolve();
+}
+
+RunConfig new_config(const TrainArguments& a, const ConfigFlags& flags) {
+  Settings settings;
+  if (!a.preset.empty()) settings.add_preset(a.preset);
+  if (!a.init_from.empty()) {
+    settings.add_json(model_keys_json(LoadedModel(a.init_from).model().config), a.init_from);
+  }
+  if (!a.config.empty()) settings.add_file(a.config);
+  flags.apply_environment(settings);
+  flags.apply_flags(settings);
+  return settings.resolve();
+}
+
+int run(const TrainArguments& a, const ConfigFlags& flags) {
+  if (a.resume && a.out.empty()) fail_usage("--resume needs --out DIR, the folder of the run to go on with");
+  TrainRequest request;
+  request.config = a.resume ? resumed_config(a, flags) : new_config(a, flags);
+  if (a.print_config) {
+    write_output(run_config_json(request.config).dump(2) + "\n");
+    return 0;
+  }
+  if (a.out.empty()) fail_usage("--out is missing: name the folder for checkpoints and reports, for example --out run");
+  request.out = a.out;
+  request.init_from = a.init_from;
+  request.resume = a.resume;
+  request.isa = chosen_isa();
+  request.command_line = a.command_line;
+  install_graceful_interrupt();
+  const TrainOutcome outcome = run_training(request, interrupted);
+  return outcome.interrupted ? kInterruptedStatus : 0;
+}
+
+}  // namespace
+
+Command add_train_command(CLI::App& root, const std::string& command_line) {
+  auto a = std::make_shared<TrainArguments>();
+  a->command_line = command_line;
+  CLI::App* app = root.add_subcommand("train", "train a model, or go on with a run");
+  app->allow_extras();
+  app->footer(kFooter);
+  app->add_option("--preset", a->preset, "a named model; gpt info lists them")->type_name("NAME");
+  app->add_option("--config", a->config, "settings from a JSON file of config keys")->type_name("FILE");
+  app->add_option("--out", a->out, "folder for checkpoints, metrics and reports")->type_name("DIR");
+  app->add_flag("--resume", a->resume, "go on with the run in --out");
+  app->add_option("--init-from", a->init_from, "start from the weights of a model")->type_name("MODEL");
+  app->add_flag("--print-config", a->print_config, "print the complete configuration as JSON and end");
+  const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });
+  return {app, [a, flags] { return run(*a, *flags); }};
+}
+
+}  // namespace gpt

@@ -1,0 +1,123 @@
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "command.h"
+#include "options.h"
+#include "output.h"
+#include "report/table.h"
+#include "verify/verify.h"
+
+namespace gpt {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  gpt verify models/gpt2                        with the golden.safetensors beside the model
+  gpt verify run --golden expected.safetensors --dtype fp64 --all
+  gpt verify models/gpt2 --write computed.safetensors)";
+
+struct VerifyArguments {
+  std::string model, golden, write, dtype = "fp32";
+  bool all = false, json = false;
+  MachineOptions machine;
+};
+
+// Checks of one kind are shown as one line, the worst of them.
+std::string group_of(const std::string& name) {
+  for (const char* prefix : {"attention.", "grad.", "adamw.param."}) {
+    if (name.rfind(prefix, 0) == 0) return std::string(prefix) + "*";
+  }
+  return name;
+}
+
+// How much of its tolerance a check uses up.
+double strain(const VerifyCheck& check) {
+  if (check.tolerance > 0) return check.error / check.tolerance;
+  return check.passed ? 0 : INFINITY;
+}
+
+std::vector<std::string> table_row(const std::string& name, const VerifyCheck& check) {
+  return {name, fmt::format("{:.2e}", check.error), fmt::format("{:.2e}", check.tolerance), check.passed ? "ok" : "FAILED",
+          check.passed ? "" : check.detail};
+}
+
+std::string checks_table(const VerifyResult& result, bool all) {
+  TextTable table{.columns = {"check", "error", "tolerance", "result", ""}, .rows = {}};
+  std::map<std::string, const VerifyCheck*> worst;
+  std::map<std::string, int> count;
+  std::vector<std::string> order;
+  for (const VerifyCheck& check : result.checks) {
+    if (all || !check.passed) {
+      table.rows.push_back(table_row(check.name, check));
+      continue;
+    }
+    const std::string group = group_of(check.name);
+    if (++count[group] == 1) order.push_back(group);
+    const VerifyCheck*& top = worst[group];
+    if (top == nullptr || strain(check) > strain(*top)) top = &check;
+  }
+  for (const std::string& group : order) {
+    const std::string name = count[group] == 1 ? worst[group]->name : fmt::format("{} ({}, the worst)", group, count[group]);
+    table.rows.push_back(table_row(name, *worst[group]));
+  }
+  return format_table(table);
+}
+
+nlohmann::json checks_json(const VerifyResult& result) {
+  nlohmann::json checks = nlohmann::json::array();
+  for (const VerifyCheck& check : result.checks) {
+    checks.push_back({{"name", check.name}, {"error", check.error}, {"tolerance", check.tolerance},
+                      {"passed", check.passed}, {"detail", check.detail}});
+  }
+  return {{"passed", result.passed()}, {"checks", checks}, {"note", result.exact_note}};
+}
+
+int run(const VerifyArguments& a) {
+  require_argument(a.model, "MODEL", "verify");
+  check_choice("--dtype", a.dtype, {"fp32", "fp64"});
+  VerifyOptions options;
+  options.threads = chosen_threads(a.machine);
+  options.golden = a.golden;
+  if (options.golden.empty()) {
+    const std::filesystem::path model = resolve_model_path(a.model);
+    const std::filesystem::path folder = std::filesystem::is_directory(model) ? model : model.parent_path();
+    options.golden = (folder / "golden.safetensors").string();
+    if (!std::filesystem::exists(options.golden)) {
+      fail("there is no golden.safetensors beside the model {}; name one with --golden", a.model);
+    }
+  }
+  options.write = a.write;
+  options.dtype = a.dtype == "fp64" ? DType::f64 : DType::f32;
+  options.isa = options.dtype == DType::f64 ? Isa::ref : chosen_isa();
+  const VerifyResult result = verify_model(a.model, options);
+  const auto failed = std::count_if(result.checks.begin(), result.checks.end(), [](const VerifyCheck& c) { return !c.passed; });
+  if (a.json) {
+    write_output(checks_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  } else {
+    write_output(checks_table(result, a.all));
+    write_output(fmt::format("{}: {} of {} checks passed ({}, {}); {}\n", result.passed() ? "PASS" : "FAIL",
+                             std::ssize(result.checks) - failed, result.checks.size(), a.dtype, isa_name(options.isa),
+                             result.exact_note));
+  }
+  return result.passed() ? 0 : 1;
+}
+
+}  // namespace
+
+Command add_verify_command(CLI::App& root) {
+  auto a = std::make_shared<VerifyArguments>();
+  CLI::App* app = root.add_subcommand("verify", "compare what a model computes with golden vectors");
+  app->allow_extras();
+  app->footer(kFooter);
+  app->add_option("MODEL", a->model, "model folder or file");
+  app->add_option("--golden", a->golden, "expected values (golden.safetensors beside the model)")->type_name("FILE");
+  app->add_option("--write", a->write, "write all that was computed, under the same names")->type_name("FILE");
+  app->add_option("--dtype", a->dtype, "precision of the computation")->type_name("fp32|fp64");
+  app->add_flag("--all", a->all, "list every check, not only groups and failures");
+  add_json_option(*app, a->json);
+  add_machine_options(*app, a->machine);
+  return {app, [a] { return run(*a); }};
+}
+
+}  // namespace gpt

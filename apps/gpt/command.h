@@ -1,0 +1,28 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace gpt {
+
+// A subcommand: its definition, and what runs it after parsing and returns the exit status.
+struct Command {
+  CLI::App* app = nullptr;
+  std::function<int()> run;
+};
+
+// Each adds one subcommand to the program.
+// command_line: as typed, for the run's report.
+Command add_train_command(CLI::App& root, const std::string& command_line);
+Command add_generate_command(CLI::App& root);
+Command add_eval_command(CLI::App& root);
+Command add_verify_command(CLI::App& root);
+Command add_info_command(CLI::App& root);
+std::vector<Command> add_data_commands(CLI::App& root);  // of `gpt data ...`
+
+}  // namespace gpt

@@ -1,0 +1,84 @@
+#include "config_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace gpt {
+namespace {
+
+std::string with_dashes(std::string key) {
+  std::replace(key.begin(), key.end(), '_', '-');
+  return key;
+}
+
+std::string variable_name(const std::string& key) {
+  std::string name = "GPT_";
+  for (const char c : key) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+}  // namespace
+
+std::string ConfigFlags::flag_name(const std::string& key) { return "--" + with_dashes(key); }
+
+ConfigFlags::ConfigFlags(CLI::App& app, const Wanted& wanted)
+    : values_(std::make_shared<std::map<std::string, std::vector<std::string>>>()) {
+  for (const KeyInfo& key : config_keys()) {
+    if (!wanted(key)) continue;
+    keys_.push_back(key);
+    const auto store = [values = values_, name = key.name](const CLI::results_t& results) {
+      (*values)[name] = results;
+      return true;
+    };
+    CLI::Option* option = app.add_option(flag_name(key.name), CLI::callback_t(store), key.help);
+    option->group("config: " + key.group);
+    if (key.is_list) {
+      option->type_name("X ...")->expected(1, 1 << 20)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    } else if (key.is_bool) {
+      option->type_name("true|false")->expected(0, 1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    } else {
+      option->type_name("X")->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    }
+  }
+}
+
+void ConfigFlags::apply(Settings& settings, const KeyInfo& key, const std::vector<std::string>& values,
+                        const std::string& source) const {
+  if (key.is_list) {
+    settings.add_json({{key.name, values}}, source);
+    return;
+  }
+  std::string value = values.empty() ? "" : values.back();
+  if (key.is_bool) {
+    if (value.empty() || value == "1") value = "true";
+    if (value == "0") value = "false";
+    if (value != "true" && value != "false") fail_usage("{}: expected true or false, found \"{}\"", source, value.substr(0, 64));
+  }
+  settings.add_text(key.name, value, source);
+}
+
+void ConfigFlags::apply_environment(Settings& settings) const {
+  for (const KeyInfo& key : keys_) {
+    const std::string variable = variable_name(key.name);
+    const char* value = std::getenv(variable.c_str());
+    if (value != nullptr && *value != '\0') apply(settings, key, {value}, variable);
+  }
+}
+
+void ConfigFlags::apply_flags(Settings& settings) const {
+  for (const KeyInfo& key : keys_) {
+    const auto found = values_->find(key.name);
+    if (found != values_->end()) apply(settings, key, found->second, flag_name(key.name));
+  }
+}
+
+std::vector<std::string> ConfigFlags::given() const {
+  std::vector<std::string> names;
+  for (const auto& [name, values] : *values_) names.push_back(name);
+  return names;
+}
+
+}  // namespace gpt

@@ -1,0 +1,131 @@
+#include "generation.h"
+
+#include <charconv>
+#include <cmath>
+#include <iostream>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace gpt {
+namespace {
+
+constexpr uint64_t kMaxPromptBytes = uint64_t{1} << 30;
+
+std::string read_prompt_file(const std::string& path) {
+  if (path != "-") return read_file(path, kMaxPromptBytes);
+  return {std::istreambuf_iterator<char>(std::cin), {}};
+}
+
+Prompt text_prompt(const std::string& text, const Tokenizer* tokenizer, int32_t bos_id) {
+  if (text.empty() && bos_id >= 0) return {"", {bos_id}};
+  if (tokenizer == nullptr) {
+    fail("this model has no tokenizer.json, so it cannot read {}; give token ids with --ids 1,2,3 or a tokenizer with "
+         "--tokenizer",
+         text.empty() ? "an empty prompt" : "text");
+  }
+  if (!text.empty()) return {text, tokenizer->encode(text)};
+  try {
+    return {"", tokenizer->encode("\n")};
+  } catch (const Error&) {  // a vocabulary without newline
+    return {"", {0}};
+  }
+}
+
+std::map<int32_t, double> parse_logit_bias(const std::vector<std::string>& entries) {
+  std::map<int32_t, double> bias;
+  for (const std::string& entry : entries) {
+    for (size_t at = 0; at <= entry.size();) {
+      const size_t end = std::min(entry.find(',', at), entry.size());
+      const std::string item = entry.substr(at, end - at);
+      const size_t equals = item.find('=');
+      int32_t id = 0;
+      double value = 0;
+      const char* const last = item.data() + item.size();
+      const char* const middle = item.data() + std::min(equals, item.size());
+      const auto [id_end, id_error] = std::from_chars(item.data(), middle, id);
+      const char* const number = middle + (middle < last && middle + 1 < last && middle[1] == '+' ? 2 : 1);
+      const bool parsed = equals != std::string::npos && id_error == std::errc() && id_end == middle && number < last;
+      if (!parsed || std::from_chars(number, last, value).ptr != last || std::isnan(value)) {
+        fail_usage("--logit-bias: expected ID=VALUE,... (value: a number, inf or -inf), found \"{}\"", item.substr(0, 64));
+      }
+      bias[id] = value;
+      at = end + 1;
+    }
+  }
+  return bias;
+}
+
+}  // namespace
+
+std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text) {
+  std::vector<int32_t> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    if (*at == ',' || *at == ' ' || *at == '\n' || *at == '\t') {
+      ++at;
+      continue;
+    }
+    int32_t id = 0;
+    const auto [stop, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || (stop != end && *stop != ',' && *stop != ' ' && *stop != '\n' && *stop != '\t')) {
+      fail_usage("{}: expected token ids such as 1,2,3, found \"{}\"", flag, text.substr(0, 64));
+    }
+    ids.push_back(id);
+    at = stop;
+  }
+  if (ids.empty()) fail_usage("{}: expected at least one token id, found none", flag);
+  return ids;
+}
+
+std::vector<Prompt> read_prompts(const GenerateArguments& a, const Tokenizer* tokenizer, int32_t bos_id) {
+  std::vector<Prompt> prompts;
+  for (const std::string& text : a.prompts) prompts.push_back(text_prompt(text, tokenizer, bos_id));
+  for (const std::string& path : a.prompt_files) prompts.push_back(text_prompt(read_prompt_file(path), tokenizer, bos_id));
+  for (const std::string& list : a.ids) {
+    Prompt prompt{"", parse_ids("--ids", list)};
+    for (const int32_t id : prompt.ids) {
+      if (tokenizer != nullptr && id >= 0) prompt.text += bytes_of(*tokenizer, id);
+    }
+    prompts.push_back(prompt);
+  }
+  if (prompts.empty()) prompts.push_back(text_prompt("", tokenizer, bos_id));
+  return prompts;
+}
+
+GenerateOptions generate_options(const GenerateArguments& a, const std::vector<int32_t>& eos_ids, int64_t vocab_size) {
+  if (a.seed < 0) fail_usage("--seed: expected a number of at least 0, found {}", a.seed);
+  GenerateOptions options;
+  options.max_tokens = a.max_tokens;
+  options.sampling = {.temperature = a.greedy ? 0 : a.temperature,
+                      .top_k = a.top_k,
+                      .top_p = a.top_p,
+                      .top_p_rule = parse_top_p_rule(a.top_p_rule),
+                      .min_p = a.min_p,
+                      .repetition_penalty = a.repetition_penalty,
+                      .presence_penalty = a.presence_penalty,
+                      .frequency_penalty = a.frequency_penalty,
+                      .logit_bias = parse_logit_bias(a.logit_bias)};
+  validate(options.sampling, vocab_size);
+  options.seed = static_cast<uint64_t>(a.seed);
+  options.n = a.n;
+  if (!a.ignore_eos) options.eos_ids = eos_ids;
+  options.context = parse_context_policy(a.context);
+  options.logprobs = a.logprobs;
+  return options;
+}
+
+std::string bytes_of(const Tokenizer& tokenizer, int32_t id) {
+  return id < tokenizer.vocab_size() ? tokenizer.token_bytes(id) : "\xef\xbf\xbd";
+}
+
+std::string SampleText::push(int32_t id) { return stops_.push(stream_.push(bytes_of(tokenizer_, id))); }
+
+std::string SampleText::finish() {
+  const std::string rest = stops_.push(stream_.flush());
+  return rest + stops_.finish();
+}
+
+}  // namespace gpt

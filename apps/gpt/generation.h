@@ -1,0 +1,65 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "infer/generate.h"
+#include "infer/stop_strings.h"
+#include "options.h"
+#include "text/tokenizer.h"
+#include "text/utf8.h"
+
+namespace gpt {
+
+// What the flags of `gpt generate` say.
+struct GenerateArguments {
+  std::string model, tokenizer;
+  std::vector<std::string> prompts, prompt_files, ids, stops, logit_bias;
+  int64_t max_tokens = 200;
+  double temperature = 0.8;
+  int64_t top_k = 40;
+  double top_p = 1, min_p = 0, repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
+  std::string top_p_rule = "crossing", context = "crop";
+  bool greedy = false, ignore_eos = false, json = false;
+  int64_t beams = 0, n = 1, seed = 1, logprobs = -1;
+  double length_penalty = 0;
+  MachineOptions machine;
+};
+
+// A prompt as given and as ids. `text` is what is shown of it.
+struct Prompt {
+  std::string text;
+  std::vector<int32_t> ids;
+};
+
+// The prompts of the arguments, in the order --prompt, --prompt-file, --ids; without any, one empty prompt.
+// An empty prompt becomes the model's BOS id where it has one, else a newline. `tokenizer` may be null,
+// then only ids can be given. Throws Error or UsageError.
+std::vector<Prompt> read_prompts(const GenerateArguments& arguments, const Tokenizer* tokenizer, int32_t bos_id);
+
+// "5,6" or "5 6" as ids; throws UsageError naming the flag.
+std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text);
+
+GenerateOptions generate_options(const GenerateArguments& arguments, const std::vector<int32_t>& eos_ids,
+                                 int64_t vocab_size);
+
+// The bytes of a token; U+FFFD for ids that the vocabulary of the model has and the tokenizer lacks.
+std::string bytes_of(const Tokenizer& tokenizer, int32_t id);
+
+// The text of one sample as its tokens arrive: whole characters, up to the first stop string.
+class SampleText {
+ public:
+  SampleText(const Tokenizer& tokenizer, const std::vector<std::string>& stops) : tokenizer_(tokenizer), stops_(stops) {}
+
+  std::string push(int32_t id);  // what can be shown now
+  std::string finish();          // what was held back
+  bool stopped() const { return stops_.stopped(); }
+
+ private:
+  const Tokenizer& tokenizer_;
+  Utf8Stream stream_;
+  StopStrings stops_;
+};
+
+}  // namespace gpt

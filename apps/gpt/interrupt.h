@@ -1,0 +1,15 @@
+#pragma once
+
+namespace gpt {
+
+// Without further ado Ctrl-C ends the program with status 130; a pipe that nobody reads gives an error
+// from write instead of a signal.
+void install_signal_defaults();
+
+// From now on the first Ctrl-C (or SIGTERM) only makes `interrupted` true; the second ends the program.
+void install_graceful_interrupt();
+bool interrupted();
+
+inline constexpr int kInterruptedStatus = 130;
+
+}  // namespace gpt

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "kernels/kernel_table.h"
+#include "model/model_files.h"
+#include "text/tokenizer.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace gpt {
+
+// Options that several commands share.
+struct MachineOptions {
+  int64_t threads = 0;  // 0: all CPUs
+  std::string device = "cpu";
+};
+void add_machine_options(CLI::App& app, MachineOptions& options);
+void add_json_option(CLI::App& app, bool& json);
+
+// An option that takes one value each time it is given, and may be given several times.
+CLI::Option* add_repeated(CLI::App& app, const std::string& name, std::vector<std::string>& values,
+                          const std::string& help);
+
+// The instruction set that GPT_ISA names, else the widest one. Throws UsageError.
+Isa chosen_isa();
+// Throws UsageError for a device that this build lacks or an absurd number of threads.
+int chosen_threads(const MachineOptions& options);
+
+// What a computing command needs: threads and kernels.
+struct Machine {
+  explicit Machine(const MachineOptions& options);
+  ThreadPool pool;
+  const KernelTable& kernels;
+};
+
+// Throws UsageError with a suggestion unless `value` is one of `allowed`.
+void check_choice(const std::string& flag, const std::string& value, const std::vector<std::string>& allowed);
+
+// A positional argument that must be there.
+void require_argument(const std::string& value, const std::string& what, const std::string& command);
+
+// The tokenizer that a model is used with: the one `spec` names ("byte", a path), or without spec the
+// model's tokenizer.json; null when there is none. Throws Error when its vocabulary exceeds the model's.
+std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std::string& spec);
+
+}  // namespace gpt

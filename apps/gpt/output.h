@@ -1,0 +1,24 @@
+#pragma once
+
+#include <stdexcept>
+#include <string_view>
+
+namespace gpt {
+
+// The reader of standard output has gone; nothing more is wanted.
+class OutputClosed : public std::runtime_error {
+ public:
+  OutputClosed() : std::runtime_error("standard output was closed") {}
+};
+
+// Writes data to standard output at once. Throws OutputClosed when nobody reads any more, Error when the
+// data cannot be written (a full disk, say).
+void write_output(std::string_view text);
+
+// Writes to standard error; failures are ignored.
+void write_note(std::string_view text);
+
+bool output_is_terminal();
+bool notes_are_on_terminal();
+
+}  // namespace gpt

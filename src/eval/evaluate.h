@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "data/token_data.h"
+#include "model/model.h"
+
+namespace gpt {
+
+struct EvalOptions {
+  int64_t n_ctx = 0;       // window length; 0: the model's context
+  int64_t stride = 0;      // between windows; 0: n_ctx, so that they do not overlap
+  int64_t batch_size = 0;  // windows computed at once; 0: chosen for speed. Changes rounding only.
+};
+
+// The loss over a text, every token but the first predicted once.
+struct EvalResult {
+  double nats = 0;         // summed
+  int64_t tokens = 0;      // predicted
+  int64_t text_bytes = 0;  // that the predicted tokens stand for
+  int64_t n_ctx = 0, stride = 0;
+
+  double loss() const;           // nats per token
+  double perplexity() const;     // e ^ loss
+  double bits_per_byte() const;  // 0 when the tokens stand for no text
+};
+
+// Evaluates a model on all of `data`, in windows (see SequentialWindows), in fp32 without dropout.
+// `progress` is called with the windows done and in all. Throws UsageError for a window longer than the
+// model's context or a stride outside 1 .. n_ctx, Error for fewer than two tokens, a token that the model
+// does not know, or a loss that is not finite.
+EvalResult evaluate(const Model& model, const TokenSpan& data, const EvalOptions& options, ThreadPool& pool,
+                    const KernelTable& kernels,
+                    const std::function<void(int64_t done, int64_t total)>& progress = {});
+
+}  // namespace gpt

@@ -1,0 +1,169 @@
+// generate, verify and eval on the small golden models.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "io/safetensors.h"
+#include "run_gpt.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::string model(const std::string& family) { return std::string(GPT_SOURCE_DIR) + "/tests/golden/data/" + family; }
+
+std::vector<std::string> families() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(std::string(GPT_SOURCE_DIR) + "/tests/golden/data")) {
+    if (fs::exists(entry.path() / "golden.safetensors")) names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<int64_t> golden_ids(const std::string& family, const char* name) {
+  const gpt::SafetensorsFile file(model(family) + "/golden.safetensors");
+  const gpt::TensorInfo* tensor = file.find(name);
+  std::vector<int64_t> ids;
+  if (tensor != nullptr) {
+    ids.resize(tensor->bytes.size() / sizeof(int64_t));
+    std::memcpy(ids.data(), tensor->bytes.data(), tensor->bytes.size());
+  }
+  return ids;
+}
+
+std::string join(const std::vector<int64_t>& ids, size_t count, const char* separator) {
+  std::string text;
+  for (size_t i = 0; i < count && i < ids.size(); ++i) text += (i ? separator : "") + std::to_string(ids[i]);
+  return text;
+}
+
+json generate_json(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "generate");
+  arguments.push_back("--json");
+  const GptRun run = run_gpt(arguments);
+  EXPECT_EQ(run.status, 0) << run.err;
+  return run.status == 0 ? json::parse(run.out)["completions"] : json::array();
+}
+
+// A family with a byte-sized vocabulary, given a byte tokenizer, is a model of text.
+class ByteModel {
+ public:
+  ByteModel() : folder_(fs::path(testing::TempDir()) / ("bytes" + std::to_string(::getpid()))) {
+    const GptRun run = run_gpt({"train", "--data", "tales:20000", "--n-layer", "1", "--n-head", "2", "--n-embd", "16", "--n-ctx",
+                                "32", "--steps", "2", "--warmup", "0", "--eval-every", "0", "--batch-size", "2", "--out", folder_.string()});
+    EXPECT_EQ(run.status, 0) << run.err;
+  }
+  ~ByteModel() { fs::remove_all(folder_); }
+  std::string path() const { return folder_.string(); }
+
+ private:
+  fs::path folder_;
+};
+
+TEST(Generate, GreedyIdsOfEveryFamily) {
+  ASSERT_FALSE(families().empty());
+  for (const std::string& family : families()) {
+    const std::vector<int64_t> expected = golden_ids(family, "greedy");
+    const GptRun run = run_gpt({"generate", model(family), "--ids", join(golden_ids(family, "input_ids"), 4, ","), "--greedy",
+                                "--ignore-eos", "--max-tokens", std::to_string(expected.size())});
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(run.out, join(expected, expected.size(), " ") + "\n") << family;
+    EXPECT_EQ(run.err, "");
+  }
+}
+
+TEST(Generate, StopsAtTheModelsEos) {
+  const std::vector<int64_t> greedy = golden_ids("llama", "greedy");
+  const auto eos = std::find(greedy.begin(), greedy.end(), 2);
+  ASSERT_NE(eos, greedy.end());
+  const json out = generate_json({model("llama"), "--ids", join(golden_ids("llama", "input_ids"), 4, ","), "--greedy"});
+  EXPECT_EQ(out[0]["finish_reason"], "eos");
+  EXPECT_EQ(out[0]["ids"].get<std::vector<int64_t>>(), std::vector<int64_t>(greedy.begin(), eos + 1));
+}
+
+TEST(Generate, SeveralPromptsAndSamplesEqualSingleOnes) {
+  const json all = generate_json({model("gpt2"), "--ids", "1,2,3", "--ids", "9 8", "--n", "2", "--max-tokens", "6", "--seed", "5", "--logprobs", "2"});
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all[3]["prompt_index"], 1);
+  EXPECT_EQ(all[3]["sample"], 1);
+  EXPECT_EQ(all[0]["logprobs"].size(), all[0]["ids"].size());
+  EXPECT_EQ(all[0]["logprobs"][0]["top"].size(), 2u);
+  const json one = generate_json({model("gpt2"), "--ids", "1,2,3", "--max-tokens", "6", "--seed", "5"});
+  EXPECT_EQ(one[0]["ids"], all[0]["ids"]);
+  const json threads = generate_json({model("gpt2"), "--ids", "1,2,3", "--max-tokens", "6", "--seed", "5", "--threads", "3"});
+  EXPECT_EQ(threads, one);
+}
+
+TEST(Generate, BeamsAndContextPolicies) {
+  const json beams = generate_json({model("nanochat"), "--ids", "3,4", "--beams", "3", "--n", "2", "--max-tokens", "5"});
+  ASSERT_EQ(beams.size(), 2u);
+  EXPECT_GE(beams[0]["score"].get<double>(), beams[1]["score"].get<double>());
+  for (const char* policy : {"crop", "slide"}) {
+    const json out = generate_json({model("llama"), "--ids", "3,4", "--max-tokens", "150", "--ignore-eos", "--context", policy});
+    EXPECT_EQ(out[0]["ids"].size(), 150u) << policy;
+  }
+  const json stopped = generate_json({model("llama"), "--ids", "3,4", "--max-tokens", "1000", "--ignore-eos", "--context", "stop"});
+  EXPECT_EQ(stopped[0]["finish_reason"], "context");
+  EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "3", "--context", "slide"}).status, 2);
+}
+
+TEST(Generate, BadIdsAndMissingTokenizer) {
+  const GptRun range = run_gpt({"generate", model("gpt2"), "--ids", "1,99999"});
+  EXPECT_EQ(range.status, 1);
+  EXPECT_NE(range.err.find("99999"), std::string::npos);
+  EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "1,x"}).status, 2);
+  EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "-3"}).status, 1);
+  const GptRun text = run_gpt({"generate", model("mini-gpt"), "--prompt", "hello"});
+  EXPECT_EQ(text.status, 1);
+  EXPECT_NE(text.err.find("--ids"), std::string::npos);
+  EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "1", "--tokenizer", "byte"}).status, 1);  // 256 > its vocabulary
+  EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "1", "--logit-bias", "3"}).status, 2);
+}
+
+TEST(Generate, TextInAndOut) {
+  const ByteModel bytes;
+  const GptRun plain = run_gpt({"generate", bytes.path(), "--prompt", "Anna ", "--max-tokens", "30"});
+  EXPECT_EQ(plain.status, 0) << plain.err;
+  EXPECT_EQ(plain.out.rfind("Anna ", 0), 0u);
+  EXPECT_EQ(plain.out.back(), '\n');
+  const json out = generate_json({bytes.path(), "--prompt", "Anna ", "--max-tokens", "30"});
+  EXPECT_EQ("Anna " + out[0]["text"].get<std::string>() + "\n", plain.out);
+  // A bias that forces a letter, and a stop string made of it: neither it nor what follows comes out.
+  const GptRun stop = run_gpt({"generate", bytes.path(), "--prompt", "a", "--logit-bias", "98=1000", "--stop", "bb", "--max-tokens", "9"});
+  EXPECT_EQ(stop.out, "a\n") << stop.err;
+  const GptRun empty = run_gpt({"generate", bytes.path(), "--prompt", "", "--max-tokens", "3", "--logit-bias", "98=inf"});
+  EXPECT_EQ(empty.out, "bbb\n") << empty.err;
+  const GptRun several = run_gpt({"generate", bytes.path(), "--prompt", "a", "--prompt", "c", "--max-tokens", "2", "--logit-bias", "98=inf"});
+  EXPECT_EQ(several.out, "abb\n---------------\ncbb\n") << several.err;
+}
+
+TEST(Eval, PrintsTheSameForAnyThreads) {
+  const ByteModel bytes;
+  const GptRun one = run_gpt({"eval", bytes.path(), "--data", "tales:3000", "--json", "--threads", "1"});
+  EXPECT_EQ(one.status, 0) << one.err;
+  const json result = json::parse(one.out);
+  EXPECT_EQ(result["tokens"], 2999);
+  EXPECT_NEAR(result["perplexity"].get<double>(), std::exp(result["loss"].get<double>()), 1e-9);
+  EXPECT_NEAR(result["bits_per_byte"].get<double>(), result["loss"].get<double>() / std::log(2.0), 1e-9);
+  EXPECT_GT(result["bits_per_byte"].get<double>(), result["floor_bits_per_byte"].get<double>());
+  EXPECT_EQ(run_gpt({"eval", bytes.path(), "--data", "tales:3000", "--json", "--threads", "3"}).out, one.out);
+  const GptRun val = run_gpt({"eval", bytes.path(), "--data", "tales:3000", "--split", "val", "--json"});
+  EXPECT_EQ(json::parse(val.out)["tokens"], 299);
+}
+
+TEST(Verify, PassesAndNamesWhatFails) {
+  const GptRun good = run_gpt({"verify", model("llama")});
+  EXPECT_EQ(good.status, 0) << good.out;
+  EXPECT_NE(good.out.find("PASS"), std::string::npos);
+  const GptRun bad = run_gpt({"verify", model("llama"), "--golden", model("llama3-rope") + "/golden.safetensors"});
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_NE((bad.out + bad.err).find("logits"), std::string::npos);
+}
+
+}  // namespace

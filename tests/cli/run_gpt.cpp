@@ -1,0 +1,51 @@
+#include "run_gpt.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace {
+
+// Standard output and error go to files: nothing can block on a full pipe.
+std::string capture_path(const char* name) {
+  return (std::filesystem::path(testing::TempDir()) / (std::string(name) + std::to_string(::getpid()))).string();
+}
+
+std::string take(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  std::filesystem::remove(path);
+  return text.str();
+}
+
+[[noreturn]] void become_gpt(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
+                             const std::string& out, const std::string& err) {
+  if (!std::freopen(out.c_str(), "w", stdout) || !std::freopen(err.c_str(), "w", stderr)) ::_exit(127);
+  for (const std::string& setting : environment) ::putenv(const_cast<char*>(setting.c_str()));
+  std::vector<char*> argv = {const_cast<char*>(GPT_BINARY)};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  ::execv(GPT_BINARY, argv.data());
+  ::_exit(127);
+}
+
+}  // namespace
+
+GptRun run_gpt(const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
+  const std::string out = capture_path("out"), err = capture_path("err");
+  const pid_t child = ::fork();
+  if (child == 0) become_gpt(arguments, environment, out, err);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  GptRun run;
+  run.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  EXPECT_NE(run.status, 127) << "cannot start " << GPT_BINARY;
+  run.out = take(out);
+  run.err = take(err);
+  return run;
+}

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+// What a run of the program gave.
+struct GptRun {
+  int status = -1;  // exit status; -1: ended by a signal
+  std::string out, err;
+};
+
+// Runs the built program with arguments and, for this run, environment settings "NAME=value". No shell is
+// involved. Fails the test when the program cannot be started.
+GptRun run_gpt(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {});
