@@ -80,7 +80,7 @@ class OpBench {
 
  private:
   RandomStream random_;
-  ThreadPool pool_{2};
+  ThreadPool pool_{1};  // threads have tests of their own, and cost much on a busy machine
   Workspace workspace_;
   std::deque<std::vector<double>> memory_;
 };

@@ -106,7 +106,7 @@ TEST_P(Feeding, ChunksThreadsAndStepSizeDoNotMatter) {
 // Sixteen sequences at different places of the same text, in random order, together.
 TEST_P(Feeding, CompanyDoesNotMatter) {
   const Logits expected = all_at_once();
-  ThreadPool pool(2);
+  ThreadPool pool(1);
   constexpr int kSlots = 16;
   Inference inference = make(pool, kSlots, 40);
   RandomStream random(9, RandomSite::test);
@@ -133,7 +133,7 @@ TEST_P(Feeding, CompanyDoesNotMatter) {
 
 TEST_P(Feeding, CopiesAndResetsDoNotMatter) {
   const Logits expected = all_at_once();
-  ThreadPool pool(2);
+  ThreadPool pool(1);
   Inference inference = make(pool, 3);
   Logits logits(1, config_.vocab_size);
   const Inference::Append first{0, ids(0, 70)}, other{2, ids(30, 60)};
@@ -189,10 +189,10 @@ TEST_P(Sliding, PiecesDoNotMatterPastTheContext) {
         make_config({"slide", family, fmt::format(R"({{"n_ctx": {}, "n_kv_head": 2}})", n_ctx)});
     const RandomModel random(c, DType::f32);
     const std::vector<int32_t> ids = random_ids(3 * c.n_ctx + 70, c.vocab_size, 4);
-    ThreadPool pool(2);
+    ThreadPool pool(1);
     const auto make = [&](int slots) {
       return Inference(random.model, pool, kernel_table(GetParam()),
-                       {.slots = slots, .slide = true, .threads = 2});
+                       {.slots = slots, .slide = true});
     };
     const auto total = static_cast<int64_t>(ids.size());
     Logits expected(total, c.vocab_size), last(1, c.vocab_size);
