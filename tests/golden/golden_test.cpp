@@ -29,6 +29,11 @@ std::string committed(const std::string& family) {
   return GPT_SOURCE_DIR "/tests/golden/data/" + family;
 }
 
+VerifyOptions options(const std::string& golden, Isa isa, DType dtype = DType::f32,
+                      const std::string& write = "") {
+  return {.golden = golden, .write = write, .dtype = dtype, .isa = isa, .threads = 1};
+}
+
 std::string failures(const VerifyResult& result) {
   std::string text;
   for (const VerifyCheck& check : result.checks) {
@@ -39,8 +44,7 @@ std::string failures(const VerifyResult& result) {
 }
 
 void expect_passes(const std::string& folder, DType dtype, Isa isa) {
-  const VerifyResult result = verify_model(
-      folder, {.golden = folder + "/golden.safetensors", .dtype = dtype, .isa = isa, .threads = 2});
+  const VerifyResult result = verify_model(folder, options(folder + "/golden.safetensors", isa, dtype));
   EXPECT_GE(result.checks.size(), 8u) << folder << ": nearly nothing was compared";
   EXPECT_TRUE(result.passed()) << folder << " " << dtype_name(dtype) << " " << isa_name(isa) << "\n"
                                << failures(result);
@@ -112,8 +116,7 @@ TEST(ReferenceGolden, Stories260k) {
     expect_passes(folder, DType::f32, isa);
   expect_passes(folder, DType::f64, Isa::ref);
   const VerifyResult bin =
-      verify_model(folder + "/stories260K.bin",
-                   {.golden = folder + "/golden.safetensors", .isa = best_isa(), .threads = 2});
+      verify_model(folder + "/stories260K.bin", options(folder + "/golden.safetensors", best_isa()));
   EXPECT_TRUE(bin.passed()) << failures(bin);
 }
 
@@ -148,7 +151,7 @@ class Perturbed {
     const std::string path = dir_.file("golden.safetensors");
     write(path, changed);
     try {
-      return !verify_model(folder_, {.golden = path, .isa = best_isa()}).passed();
+      return !verify_model(folder_, options(path, best_isa())).passed();
     } catch (const Error&) {
       return true;  // an id that no vocabulary has
     }
@@ -187,8 +190,7 @@ TEST(GoldenWritten, IsWhatWasComputedAndNotWhatWasRead) {
     Perturbed p(family);
     const std::string plain = p.dir().file("plain.safetensors"), other = p.dir().file("other.safetensors");
     const std::string changed = p.dir().file("golden.safetensors");
-    verify_model(p.folder(),
-                 {.golden = p.folder() + "/golden.safetensors", .write = plain, .isa = best_isa()});
+    verify_model(p.folder(), options(p.folder() + "/golden.safetensors", best_isa(), DType::f32, plain));
 
     // Change every float of the golden file; inputs stay.
     std::string bytes = p.bytes();
@@ -199,8 +201,7 @@ TEST(GoldenWritten, IsWhatWasComputedAndNotWhatWasRead) {
       std::memset(at, 0x3f, tensor.bytes.size());  // 0.747 each
     }
     write_plain_file(changed, bytes);
-    const VerifyResult result =
-        verify_model(p.folder(), {.golden = changed, .write = other, .isa = best_isa()});
+    const VerifyResult result = verify_model(p.folder(), options(changed, best_isa(), DType::f32, other));
     EXPECT_FALSE(result.passed());
     EXPECT_EQ(read_file(plain), read_file(other)) << family << ": what is written follows the golden file";
 
@@ -226,12 +227,13 @@ TEST(GoldenWritten, IsWhatWasComputedAndNotWhatWasRead) {
 TEST(GoldenFiles, BrokenOnesAreErrors) {
   const std::string folder = committed("gpt2");
   TempDir dir;
-  EXPECT_THROW(verify_model(folder, {.golden = dir.file("none.safetensors")}), Error);
+  EXPECT_THROW(verify_model(folder, options(dir.file("none.safetensors"), Isa::ref)), Error);
   write_plain_file(dir.file("short.safetensors"), read_file(folder + "/golden.safetensors").substr(0, 1000));
-  EXPECT_THROW(verify_model(folder, {.golden = dir.file("short.safetensors")}), Error);
+  EXPECT_THROW(verify_model(folder, options(dir.file("short.safetensors"), Isa::ref)), Error);
   // Another model's golden file: shapes and names differ.
   try {
-    EXPECT_FALSE(verify_model(folder, {.golden = committed("llama") + "/golden.safetensors"}).passed());
+    EXPECT_FALSE(
+        verify_model(folder, options(committed("llama") + "/golden.safetensors", Isa::ref)).passed());
   } catch (const Error&) {
   }
 }

@@ -191,8 +191,7 @@ TEST_P(Sliding, PiecesDoNotMatterPastTheContext) {
     const std::vector<int32_t> ids = random_ids(3 * c.n_ctx + 70, c.vocab_size, 4);
     ThreadPool pool(1);
     const auto make = [&](int slots) {
-      return Inference(random.model, pool, kernel_table(GetParam()),
-                       {.slots = slots, .slide = true});
+      return Inference(random.model, pool, kernel_table(GetParam()), {.slots = slots, .slide = true});
     };
     const auto total = static_cast<int64_t>(ids.size());
     Logits expected(total, c.vocab_size), last(1, c.vocab_size);

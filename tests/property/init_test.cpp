@@ -62,7 +62,9 @@ void expect_uniform(const TensorView& w, int64_t in, const char* what) {
   const Moments m = moments(w);
   EXPECT_LE(m.largest, bound * (1 + 1e-6)) << what;
   EXPECT_GT(m.largest, bound * 0.9) << what;
-  if (w.size() > 1000) EXPECT_NEAR(m.deviation, bound / std::sqrt(3.0), 0.05 * bound) << what;
+  if (w.size() > 1000) {
+    EXPECT_NEAR(m.deviation, bound / std::sqrt(3.0), 0.05 * bound) << what;
+  }
 }
 
 void expect_constant(const TensorView& w, float value, const char* what) {
@@ -202,7 +204,9 @@ TEST(Counts, EveryPresetCompletes) {
     ModelConfig c;
     read_model_keys(preset(name), c);
     EXPECT_NO_THROW(complete(c, c.vocab_size > 0)) << name;
-    if (c.vocab_size > 0) EXPECT_GT(ParamTable(c).total(), 0) << name;
+    if (c.vocab_size > 0) {
+      EXPECT_GT(ParamTable(c).total(), 0) << name;
+    }
   }
   EXPECT_THROW(preset("gpt5"), UsageError);
   EXPECT_THROW(preset("nanochat-d21"), UsageError);

@@ -55,7 +55,9 @@ TEST_P(Written, ComesBackEqual) {
   const LoadedModel loaded(dir.path());
   expect_same_weights(random.model, loaded.model(), GetParam().name);
   EXPECT_EQ(without_training_keys(loaded.model().config), without_training_keys(c)) << GetParam().name;
-  if (export_family(c) == "gpt.cpp") EXPECT_EQ(loaded.model().config, c) << "our own format keeps everything";
+  if (export_family(c) == "gpt.cpp") {
+    EXPECT_EQ(loaded.model().config, c) << "our own format keeps everything";
+  }
   EXPECT_EQ(loaded.naming(), export_naming(c));
 
   // Once more: the second writing gives the same bytes.
