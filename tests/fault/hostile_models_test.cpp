@@ -37,7 +37,7 @@ constexpr bool kSanitized = false;
 constexpr bool kSanitized = false;
 #endif
 
-const char* const kFamilies[] = {"gpt1",         "gpt1-preln", "gpt2",         "gpt2-scratch",
+const std::string kFamilies[] = {"gpt1",         "gpt1-preln", "gpt2",         "gpt2-scratch",
                                  "mini-gpt",     "nanochat",   "nanochat-mqa", "nanochat-notebook",
                                  "nanochat-doc", "llama",      "llama3-rope"};
 constexpr int kPerFamily = 174;  // 11 of these and kBinCases make 2,000 and some
@@ -237,21 +237,23 @@ class Mutator {
       return;
     }
     const double old = v.get<double>();
+    const auto bits = static_cast<uint64_t>(std::abs(old) < 1e18 ? v.get<int64_t>() : INT64_MAX);  // may wrap
+    const auto whole = [](uint64_t x) { return static_cast<int64_t>(x); };
     switch (below(6)) {
       case 0:
-        v = -v.get<int64_t>();
+        v = whole(-bits);
         break;
       case 1:
-        v = v.get<int64_t>() + 1;
+        v = whole(bits + 1);
         break;
       case 2:
-        v = v.get<int64_t>() - 1;
+        v = whole(bits - 1);
         break;
       case 3:
         v = old * 1e6;
         break;
       case 4:
-        v = v.get<int64_t>() * 2;
+        v = whole(bits * 2);
         break;
       default:
         v = strange();

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // What a run must have compared. A family that is missing from the folder is a failure, not a skip.
-const char* const kFamilies[] = {"gpt1",         "gpt1-preln", "gpt2",         "gpt2-scratch",
+const std::string kFamilies[] = {"gpt1",         "gpt1-preln", "gpt2",         "gpt2-scratch",
                                  "mini-gpt",     "nanochat",   "nanochat-mqa", "nanochat-notebook",
                                  "nanochat-doc", "llama",      "llama3-rope"};
 
