@@ -418,6 +418,39 @@ TEST(HostileFolders, AreErrors) {
   EXPECT_TRUE(refused(dir.path(), "deep nesting"));
 }
 
+// Names from files are quoted, never printed raw.
+TEST(HostileFolders, NamesCannotForgeLines) {
+  const std::string original = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
+  const json config = json::parse(read_file(original + "/config.json"));
+  const std::string weights = read_file(original + "/model.safetensors");
+  TempDir dir;
+  const auto check = [&](const json& changed, const std::string& body, const std::string& what) {
+    write_plain_file(dir.file("config.json"), changed.dump());
+    write_plain_file(dir.file("model.safetensors"), body);
+    EXPECT_TRUE(refused(dir.path(), what));
+  };
+  const std::string forged = "a\n\x1b[31merror: b\r";
+  json changed = config;
+  changed["model_type"] = forged;
+  check(changed, weights, "model_type");
+  changed = config;
+  changed["n_embd"] = forged;
+  check(changed, weights, "n_embd");
+  changed = config;
+  changed["rope_parameters"] = {{"rope_type", forged}};
+  check(changed, weights, "rope_type");
+  check({{"model_type", "gpt.cpp"}, {"vocab_size", 3}, {forged, 1}}, weights, "an unknown key");
+  changed = config;
+  changed["scale_attn_weights"] = forged;
+  check(changed, weights, "scale_attn_weights");
+  json header = json::parse(weights.substr(8, header_length(weights)));
+  const std::string name =
+      header.items().begin().key() == "__metadata__" ? std::next(header.begin()).key() : header.begin().key();
+  header[forged] = header[name];
+  header.erase(name);
+  check(config, with_header(weights, header.dump(), true), "a tensor name");
+}
+
 // The index of a sharded model may not point elsewhere.
 TEST(HostileFolders, ShardsStayInside) {
   const std::string original = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
