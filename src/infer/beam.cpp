@@ -13,10 +13,10 @@ namespace {
 // Beyond this a power of the length could overflow.
 constexpr double kPenaltyLimit = 10;
 
-void check_options(const Decoder& decoder, const BeamOptions& o) {
+void check_options(const SequenceModel& model, const BeamOptions& o) {
   if (o.width < 1) fail_usage("--beams: expected a positive number, found {}", o.width);
-  if (o.width > decoder.slots()) {
-    fail_usage("--beams: expected at most {}, the sequences that fit at once, found {}", decoder.slots(),
+  if (o.width > model.slots()) {
+    fail_usage("--beams: expected at most {}, the sequences that fit at once, found {}", model.slots(),
                o.width);
   }
   if (o.steps < 0) fail_usage("--max-tokens: expected 0 or a positive number, found {}", o.steps);
@@ -26,16 +26,16 @@ void check_options(const Decoder& decoder, const BeamOptions& o) {
   }
   if (o.prefill_chunk < 1)
     fail_usage("--prefill-chunk: expected a positive number, found {}", o.prefill_chunk);
-  check_policy(decoder, o.context);
+  check_policy(model, o.context);
 }
 
 class Search {
  public:
-  Search(Decoder& decoder, std::span<const int32_t> prompt, const BeamOptions& options)
-      : decoder_(decoder),
+  Search(SequenceModel& model, std::span<const int32_t> prompt, const BeamOptions& options)
+      : model_(model),
         prompt_(prompt),
         options_(options),
-        vocab_size_(static_cast<size_t>(decoder.vocab_size())) {}
+        vocab_size_(static_cast<size_t>(model.vocab_size())) {}
 
   std::vector<Beam> run() && {
     if (options_.steps > 0) {
@@ -71,10 +71,10 @@ class Search {
   }
 
   void open() {
-    decoder_.reset(0);
-    const Decoder::Append append{0, opening_ids(decoder_, prompt_, options_.context)};
+    model_.reset(0);
+    const SequenceModel::Append append{0, opening_ids(model_, prompt_, options_.context)};
     logits_.resize(vocab_size_);
-    feed(decoder_, {&append, 1}, options_.prefill_chunk, logits_.data());
+    feed(model_, {&append, 1}, options_.prefill_chunk, logits_.data());
     states_.push_back({{}, true, 0, 0});
   }
 
@@ -123,7 +123,7 @@ class Search {
       state.beam.finish = FinishReason::eos;
       state.living = false;
     } else if (std::ssize(state.beam.ids) < options_.steps &&
-               context_full(decoder_, state.slot, options_.context)) {
+               context_full(model_, state.slot, options_.context)) {
       state.beam.finish = FinishReason::context;
       state.living = false;
     }
@@ -149,7 +149,7 @@ class Search {
       GPT_ASSERT(free != used.end());
       *free = 1;
       const int slot = static_cast<int>(free - used.begin());
-      decoder_.copy(next[i].slot, slot);
+      model_.copy(next[i].slot, slot);
       next[i].slot = slot;
     }
   }
@@ -164,15 +164,15 @@ class Search {
       sequences.emplace_back(prompt_.begin(), prompt_.end());
       sequences.back().insert(sequences.back().end(), state.beam.ids.begin(), state.beam.ids.end());
     }
-    std::vector<Decoder::Append> appends;
+    std::vector<SequenceModel::Append> appends;
     for (size_t i = 0; i < slots.size(); ++i) {
-      appends.push_back(following_ids(decoder_, slots[i], sequences[i], options_.context));
+      appends.push_back(following_ids(model_, slots[i], sequences[i], options_.context));
     }
     logits_.resize(appends.size() * vocab_size_);
-    feed(decoder_, appends, options_.prefill_chunk, logits_.data());
+    feed(model_, appends, options_.prefill_chunk, logits_.data());
   }
 
-  Decoder& decoder_;
+  SequenceModel& model_;
   std::span<const int32_t> prompt_;
   const BeamOptions& options_;
   size_t vocab_size_;
@@ -182,10 +182,11 @@ class Search {
 
 }  // namespace
 
-std::vector<Beam> beam_search(Decoder& decoder, std::span<const int32_t> prompt, const BeamOptions& options) {
-  check_options(decoder, options);
-  check_prompt(decoder, prompt, options.context, "prompt");
-  return Search(decoder, prompt, options).run();
+std::vector<Beam> beam_search(SequenceModel& model, std::span<const int32_t> prompt,
+                              const BeamOptions& options) {
+  check_options(model, options);
+  check_prompt(model, prompt, options.context, "prompt");
+  return Search(model, prompt, options).run();
 }
 
 }  // namespace gpt

@@ -4,13 +4,13 @@
 #include <span>
 #include <vector>
 
-#include "infer/decoder.h"
 #include "infer/feed.h"
+#include "infer/sequence_model.h"
 
 namespace gpt {
 
 struct BeamOptions {
-  int64_t width = 5;                  // beams kept, 1 to the decoder's slots
+  int64_t width = 5;                  // beams kept, 1 to the model's slots
   int64_t steps = 50;                 // tokens to add, >= 0
   std::vector<int32_t> eos_ids = {};  // end a beam; none by default
   double length_penalty = 0;          // score = sum of log-probabilities / length ^ penalty; 0 = off
@@ -30,8 +30,9 @@ struct Beam {
 // competes with its score. Log-probabilities are the model's own, without penalties or temperature.
 //
 // Returns the beams, best first: `width` of them, or fewer where the vocabulary allows fewer. Uses the
-// decoder's slots 0 .. width - 1. Throws UsageError for invalid options and Error for the prompt as
+// model's slots 0 .. width - 1. Throws UsageError for invalid options and Error for the prompt as
 // `generate` does.
-std::vector<Beam> beam_search(Decoder& decoder, std::span<const int32_t> prompt, const BeamOptions& options);
+std::vector<Beam> beam_search(SequenceModel& model, std::span<const int32_t> prompt,
+                              const BeamOptions& options);
 
 }  // namespace gpt

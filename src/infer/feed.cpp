@@ -28,15 +28,15 @@ std::string_view finish_reason_name(FinishReason reason) {
   return "stop";
 }
 
-void check_policy(const Decoder& decoder, ContextPolicy policy) {
-  if (policy != ContextPolicy::slide || decoder.can_slide()) return;
+void check_policy(const SequenceModel& model, ContextPolicy policy) {
+  if (policy != ContextPolicy::slide || model.can_slide()) return;
   fail_usage(
       "--context: 'slide' needs a model with rotary positions, found learned ones, which end at {}: use "
       "'crop' or 'stop'",
-      decoder.n_ctx());
+      model.n_ctx());
 }
 
-void check_prompt(const Decoder& decoder, std::span<const int32_t> prompt, ContextPolicy policy,
+void check_prompt(const SequenceModel& model, std::span<const int32_t> prompt, ContextPolicy policy,
                   const std::string& what) {
   if (prompt.empty()) {
     fail(
@@ -45,44 +45,45 @@ void check_prompt(const Decoder& decoder, std::span<const int32_t> prompt, Conte
         what);
   }
   const auto bad = std::find_if(prompt.begin(), prompt.end(),
-                                [&](int32_t id) { return id < 0 || id >= decoder.vocab_size(); });
+                                [&](int32_t id) { return id < 0 || id >= model.vocab_size(); });
   if (bad != prompt.end()) {
     fail(
         "{}: expected token ids from 0 to {}, found {} at position {}: does the tokenizer belong to this "
         "model?",
-        what, decoder.vocab_size() - 1, *bad, bad - prompt.begin());
+        what, model.vocab_size() - 1, *bad, bad - prompt.begin());
   }
-  if (policy == ContextPolicy::stop && std::ssize(prompt) > decoder.n_ctx()) {
+  if (policy == ContextPolicy::stop && std::ssize(prompt) > model.n_ctx()) {
     fail("{}: expected at most {} tokens, the model's context, found {}: shorten it or use --context crop{}",
-         what, decoder.n_ctx(), prompt.size(), decoder.can_slide() ? " or slide" : "");
+         what, model.n_ctx(), prompt.size(), model.can_slide() ? " or slide" : "");
   }
 }
 
-std::span<const int32_t> opening_ids(const Decoder& decoder, std::span<const int32_t> prompt,
+std::span<const int32_t> opening_ids(const SequenceModel& model, std::span<const int32_t> prompt,
                                      ContextPolicy policy) {
   if (policy != ContextPolicy::crop) return prompt;
-  return prompt.last(std::min(prompt.size(), static_cast<size_t>(decoder.n_ctx())));
+  return prompt.last(std::min(prompt.size(), static_cast<size_t>(model.n_ctx())));
 }
 
-bool context_full(const Decoder& decoder, int slot, ContextPolicy policy) {
-  return policy == ContextPolicy::stop && decoder.length(slot) >= decoder.n_ctx();
+bool context_full(const SequenceModel& model, int slot, ContextPolicy policy) {
+  return policy == ContextPolicy::stop && model.length(slot) >= model.n_ctx();
 }
 
-Decoder::Append following_ids(Decoder& decoder, int slot, std::span<const int32_t> ids,
-                              ContextPolicy policy) {
-  if (policy != ContextPolicy::crop || decoder.length(slot) < decoder.n_ctx()) return {slot, ids.last(1)};
-  decoder.reset(slot);
-  return {slot, opening_ids(decoder, ids, policy)};
+SequenceModel::Append following_ids(SequenceModel& model, int slot, std::span<const int32_t> ids,
+                                    ContextPolicy policy) {
+  if (policy != ContextPolicy::crop || model.length(slot) < model.n_ctx()) return {slot, ids.last(1)};
+  model.reset(slot);
+  return {slot, opening_ids(model, ids, policy)};
 }
 
-void feed(Decoder& decoder, std::span<const Decoder::Append> appends, int64_t chunk, float* logits) {
+void feed(SequenceModel& model, std::span<const SequenceModel::Append> appends, int64_t chunk,
+          float* logits) {
   GPT_ASSERT(chunk >= 1);
-  const auto V = static_cast<size_t>(decoder.vocab_size());
-  const auto n_ctx = static_cast<size_t>(decoder.n_ctx());
+  const auto V = static_cast<size_t>(model.vocab_size());
+  const auto n_ctx = static_cast<size_t>(model.n_ctx());
   std::vector<std::span<const int32_t>> left;
-  for (const Decoder::Append& append : appends)
+  for (const SequenceModel::Append& append : appends)
     left.push_back(append.ids);
-  std::vector<Decoder::Append> batch;
+  std::vector<SequenceModel::Append> batch;
   std::vector<size_t> owners;  // the index in appends of each entry of the batch
   std::vector<float> rows;
   for (;;) {
@@ -100,13 +101,13 @@ void feed(Decoder& decoder, std::span<const Decoder::Append> appends, int64_t ch
       completed += left[i].empty();
     }
     if (batch.empty()) return;
-    if (completed == appends.size()) return decoder.forward(batch, logits);  // the rows are in place
+    if (completed == appends.size()) return model.forward(batch, logits);  // the rows are in place
     if (completed == 0) {
-      decoder.forward(batch, nullptr);
+      model.forward(batch, nullptr);
       continue;
     }
     rows.resize(batch.size() * V);
-    decoder.forward(batch, rows.data());
+    model.forward(batch, rows.data());
     for (size_t b = 0; b < batch.size(); ++b) {
       if (left[owners[b]].empty()) std::copy_n(rows.data() + b * V, V, logits + owners[b] * V);
     }

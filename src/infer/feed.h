@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "infer/decoder.h"
+#include "infer/sequence_model.h"
 
 namespace gpt {
 
@@ -13,7 +13,7 @@ namespace gpt {
 enum class ContextPolicy {
   stop,   // it ends, with FinishReason::context
   crop,   // the last n_ctx ids are fed anew for every token, positions from 0: exact, slow, any model
-  slide,  // it goes on, attention sees the last n_ctx positions: fast, where the decoder can slide
+  slide,  // it goes on, attention sees the last n_ctx positions: fast, where the model can slide
 };
 ContextPolicy parse_context_policy(std::string_view name);  // "stop", "crop", "slide", else UsageError
 
@@ -26,27 +26,28 @@ enum class FinishReason {
 };
 std::string_view finish_reason_name(FinishReason reason);  // "stop", "eos", "length", "context"
 
-// Throws UsageError when the decoder cannot follow the policy.
-void check_policy(const Decoder& decoder, ContextPolicy policy);
+// Throws UsageError when the model cannot follow the policy.
+void check_policy(const SequenceModel& model, ContextPolicy policy);
 
 // Throws Error, naming `what`, when the prompt is empty, holds an id outside the vocabulary or is longer
 // than the context under the policy `stop`.
-void check_prompt(const Decoder& decoder, std::span<const int32_t> prompt, ContextPolicy policy,
+void check_prompt(const SequenceModel& model, std::span<const int32_t> prompt, ContextPolicy policy,
                   const std::string& what);
 
 // The part of a prompt that an empty slot is fed: under `crop` at most its last n_ctx ids, else all.
-std::span<const int32_t> opening_ids(const Decoder& decoder, std::span<const int32_t> prompt,
+std::span<const int32_t> opening_ids(const SequenceModel& model, std::span<const int32_t> prompt,
                                      ContextPolicy policy);
 
 // Whether the slot can take no further id under the policy `stop`.
-bool context_full(const Decoder& decoder, int slot, ContextPolicy policy);
+bool context_full(const SequenceModel& model, int slot, ContextPolicy policy);
 
 // What to append to a slot that holds all of `ids` (prompt and output) but the last one: that one, or,
 // when the context is full under `crop`, the last n_ctx ids, for which the slot is reset here.
-Decoder::Append following_ids(Decoder& decoder, int slot, std::span<const int32_t> ids, ContextPolicy policy);
+SequenceModel::Append following_ids(SequenceModel& model, int slot, std::span<const int32_t> ids,
+                                    ContextPolicy policy);
 
 // Appends any number of ids to distinct slots, at most `chunk` (>= 1) in one forward call over all
 // slots, and writes the logits after the last id of each to logits[appends.size(), V].
-void feed(Decoder& decoder, std::span<const Decoder::Append> appends, int64_t chunk, float* logits);
+void feed(SequenceModel& model, std::span<const SequenceModel::Append> appends, int64_t chunk, float* logits);
 
 }  // namespace gpt

@@ -14,7 +14,7 @@ bool contains(const std::vector<int32_t>& ids, int32_t id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-void check_options(const Decoder& decoder, const GenerateOptions& o) {
+void check_options(const SequenceModel& model, const GenerateOptions& o) {
   if (o.max_tokens < 0) fail_usage("--max-tokens: expected 0 or a positive number, found {}", o.max_tokens);
   if (o.n < 1 || o.n > kMostSamples) {
     fail_usage("--n: expected a number of samples from 1 to {}, found {}", kMostSamples, o.n);
@@ -23,29 +23,29 @@ void check_options(const Decoder& decoder, const GenerateOptions& o) {
   if (o.prefill_chunk < 1)
     fail_usage("--prefill-chunk: expected a positive number, found {}", o.prefill_chunk);
   for (const int32_t id : o.stop_ids) {
-    if (id >= 0 && id < decoder.vocab_size()) continue;
-    fail_usage("stop ids: expected token ids from 0 to {}, found {}", decoder.vocab_size() - 1, id);
+    if (id >= 0 && id < model.vocab_size()) continue;
+    fail_usage("stop ids: expected token ids from 0 to {}, found {}", model.vocab_size() - 1, id);
   }
-  check_policy(decoder, o.context);
+  check_policy(model, o.context);
 }
 
 // One call of generate.
 class Run {
  public:
-  Run(Decoder& decoder, std::span<const std::vector<int32_t>> prompts, const GenerateOptions& options,
+  Run(SequenceModel& model, std::span<const std::vector<int32_t>> prompts, const GenerateOptions& options,
       const OnToken& on_token)
-      : decoder_(decoder),
+      : model_(model),
         prompts_(prompts),
         options_(options),
         on_token_(on_token),
-        sampler_(options.sampling, decoder.vocab_size()),
-        vocab_size_(static_cast<size_t>(decoder.vocab_size())) {
+        sampler_(options.sampling, model.vocab_size()),
+        vocab_size_(static_cast<size_t>(model.vocab_size())) {
     results_.resize(prompts.size() * static_cast<size_t>(options.n));
     for (size_t i = 0; i < results_.size(); ++i) {
       results_[i].prompt = static_cast<int64_t>(i) / options.n;
       results_[i].sample = static_cast<int64_t>(i) % options.n;
     }
-    for (int slot = decoder.slots(); slot-- > 0;)
+    for (int slot = model.slots(); slot-- > 0;)
       free_.push_back(slot);
   }
 
@@ -78,7 +78,7 @@ class Run {
   int take_slot() {
     const int slot = free_.back();
     free_.pop_back();
-    decoder_.reset(slot);
+    model_.reset(slot);
     return slot;
   }
 
@@ -103,17 +103,17 @@ class Run {
   // except that the last may have more samples than there are slots.
   std::vector<Fork> open_prompts() {
     std::vector<Fork> forks;
-    std::vector<Decoder::Append> appends;
+    std::vector<SequenceModel::Append> appends;
     const size_t slots = free_.size();
     for (size_t reserved = 0; reserved < slots && next_ < results_.size();) {
       const size_t end = static_cast<size_t>((results_[next_].prompt + 1) * options_.n);
       forks.push_back({next_, end, take_slot(), {}});
-      appends.push_back({forks.back().slot, opening_ids(decoder_, prompt_of(next_), options_.context)});
+      appends.push_back({forks.back().slot, opening_ids(model_, prompt_of(next_), options_.context)});
       reserved += end - next_;
       next_ = end;
     }
     logits_.resize(forks.size() * vocab_size_);
-    feed(decoder_, appends, options_.prefill_chunk, logits_.data());
+    feed(model_, appends, options_.prefill_chunk, logits_.data());
     for (size_t i = 0; i < forks.size(); ++i) {
       const auto row = std::span(logits_).subspan(i * vocab_size_, vocab_size_);
       forks[i].logits.assign(row.begin(), row.end());
@@ -130,7 +130,7 @@ class Run {
       int slot = fork.slot;  // the last sample needs no copy
       if (!last && !only_slot) {
         slot = take_slot();
-        decoder_.copy(fork.slot, slot);
+        model_.copy(fork.slot, slot);
       }
       start(fork.next++, slot, fork.logits);
       if (only_slot && !last) {  // nowhere to keep the prompt: it is fed again for the other samples
@@ -153,12 +153,12 @@ class Run {
 
   // Gives every running sequence one more token.
   void step() {
-    std::vector<Decoder::Append> appends;
+    std::vector<SequenceModel::Append> appends;
     for (const Sequence& s : running_) {
-      appends.push_back(following_ids(decoder_, s.slot, s.ids, options_.context));
+      appends.push_back(following_ids(model_, s.slot, s.ids, options_.context));
     }
     logits_.resize(running_.size() * vocab_size_);
-    feed(decoder_, appends, options_.prefill_chunk, logits_.data());
+    feed(model_, appends, options_.prefill_chunk, logits_.data());
     std::vector<Sequence> going_on;
     for (size_t i = 0; i < running_.size(); ++i) {
       if (advance(running_[i], std::span(logits_).subspan(i * vocab_size_, vocab_size_))) {
@@ -196,11 +196,11 @@ class Run {
     if (contains(options_.eos_ids, id)) return FinishReason::eos;
     if (contains(options_.stop_ids, id)) return FinishReason::stop;
     if (std::ssize(result.ids) >= options_.max_tokens) return FinishReason::length;
-    if (context_full(decoder_, slot, options_.context)) return FinishReason::context;
+    if (context_full(model_, slot, options_.context)) return FinishReason::context;
     return std::nullopt;
   }
 
-  Decoder& decoder_;
+  SequenceModel& model_;
   std::span<const std::vector<int32_t>> prompts_;
   const GenerateOptions& options_;
   const OnToken& on_token_;
@@ -216,14 +216,14 @@ class Run {
 
 }  // namespace
 
-std::vector<Completion> generate(Decoder& decoder, std::span<const std::vector<int32_t>> prompts,
+std::vector<Completion> generate(SequenceModel& model, std::span<const std::vector<int32_t>> prompts,
                                  const GenerateOptions& options, const OnToken& on_token) {
-  check_options(decoder, options);
+  check_options(model, options);
   for (size_t i = 0; i < prompts.size(); ++i) {
     const std::string what = prompts.size() == 1 ? "prompt" : fmt::format("prompt {}", i + 1);
-    check_prompt(decoder, prompts[i], options.context, what);
+    check_prompt(model, prompts[i], options.context, what);
   }
-  return Run(decoder, prompts, options, on_token).run();
+  return Run(model, prompts, options, on_token).run();
 }
 
 }  // namespace gpt

@@ -22,14 +22,16 @@ namespace fs = std::filesystem;
 
 // "a/b/" and "a/b" are the same folder; a link stands for what it points to.
 std::string normalized(const std::string& path) {
-  std::error_code error;
   fs::path p = fs::path(path).lexically_normal();
   if (!p.has_filename()) p = p.parent_path();
-  if (fs::is_symlink(p, error)) p = fs::canonical(p, error);
-  if (error || p.empty() || p.filename() == "." || p.filename() == "..") {
-    fail("cannot save to {}: expected the name of a folder", path);
+  if (!p.has_filename() || p.filename() == "." || p.filename() == "..") {
+    fail("cannot save to {}: expected the name of a folder", path.empty() ? "\"\"" : path);
   }
-  return p.string();
+  std::error_code error;
+  if (!fs::is_symlink(p, error)) return p.string();
+  const fs::path target = fs::canonical(p, error);
+  if (error) fail("cannot follow the link {}: {}", path, error.message());
+  return target.string();
 }
 
 std::string parent_of(const std::string& path) {

@@ -21,8 +21,8 @@ using nlohmann::json;
   fail("{} is not usable JSON: line {}, column {}: {}", what, line, offset - line_start + 1, problem);
 }
 
-// One pass over the bytes that bounds what the parser will do: it keeps whole tokens in memory, and it
-// would take a NUL byte for the end of the text.
+// One pass over the bytes that bounds what the parser will do: it keeps whole tokens with the blanks
+// before them in memory, and it would take a NUL byte for the end of the text.
 class LimitCheck {
  public:
   LimitCheck(std::string_view text, const std::string& what, const JsonLimits& limits)
@@ -42,6 +42,12 @@ class LimitCheck {
 
   size_t step(size_t i) {
     switch (text_[i]) {
+      case ' ':
+      case '\t':
+      case '\n':
+      case '\r':
+        token_ = 0;
+        return skip_blanks(i);
       case '"':
         token_ = 0;
         return skip_string(i);
@@ -62,10 +68,6 @@ class LimitCheck {
         --depth_;
         [[fallthrough]];
       case ':':
-      case ' ':
-      case '\t':
-      case '\n':
-      case '\r':
         token_ = 0;
         break;
       case '\0':
@@ -74,6 +76,14 @@ class LimitCheck {
         if (++token_ > kMaxNumber) fail_at(text_, i, what_, "number too long");
     }
     return i + 1;
+  }
+
+  size_t skip_blanks(size_t start) {
+    const size_t end = std::min(text_.find_first_not_of(" \t\n\r", start), text_.size());
+    if (end - start > limits_.max_string_bytes) {
+      fail_at(text_, start, what_, fmt::format("more than {} blanks in a row", limits_.max_string_bytes));
+    }
+    return end;
   }
 
   // Returns the position after the closing quote (or the end: the parser reports that).

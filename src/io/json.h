@@ -12,7 +12,7 @@ struct JsonLimits {
   uint64_t max_bytes = uint64_t{32} << 20;
   int max_depth = 64;                             // objects and arrays inside each other
   uint64_t max_elements = uint64_t{1} << 20;      // values in all
-  uint64_t max_string_bytes = uint64_t{8} << 20;  // of one string, as written
+  uint64_t max_string_bytes = uint64_t{8} << 20;  // of one string as written, or blanks in a row
 };
 
 // Parses strict JSON (RFC 8259: one value, no comments, valid UTF-8, no duplicate keys). Throws Error

@@ -104,10 +104,7 @@ class HeaderReader : public JsonVisitor {
   void string(std::string& value) override {
     if (ignored()) return;
     if (place_ == Place::metadata) {
-      count_text(value);
-      if (!header_.metadata.try_emplace(key_, std::move(value)).second) {
-        fail("{}: duplicate metadata key {}", what_, printable(key_));
-      }
+      add_metadata(value);
     } else if (place_ == Place::tensor && field_ == Field::dtype) {
       entry().type = find_safetensors_type(value);
       if (entry().type == nullptr) {
@@ -193,6 +190,17 @@ class HeaderReader : public JsonVisitor {
     if (has_dtype_ && has_shape_ && has_offsets_) return;
     fail("{}: tensor {} has no {}", what_, printable(entry().name),
          !has_dtype_ ? "dtype" : (!has_shape_ ? "shape" : "data_offsets"));
+  }
+
+  void add_metadata(std::string& value) {
+    count_text(value);
+    if (header_.metadata.size() >= SafetensorsLimits::metadata_entries) {
+      fail("{}: expected at most {} metadata entries, found more", what_,
+           SafetensorsLimits::metadata_entries);
+    }
+    if (!header_.metadata.try_emplace(key_, std::move(value)).second) {
+      fail("{}: duplicate metadata key {}", what_, printable(key_));
+    }
   }
 
   void add_dimension(uint64_t value) {

@@ -40,10 +40,11 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t body_
                                            const std::string& what);
 
 // What the reader accepts and the writer keeps to. Together they bound the memory that a hostile header
-// can take to less than 100 MB.
+// can take to about 100 MB besides the mapped file itself.
 struct SafetensorsLimits {
   static constexpr uint64_t header_bytes = 100'000'000;  // the reference library's limit
   static constexpr size_t tensors = size_t{1} << 18;
+  static constexpr size_t metadata_entries = size_t{1} << 16;
   static constexpr size_t name_bytes = 1024;
   static constexpr size_t rank = 8;
   static constexpr size_t text_bytes = size_t{32} << 20;  // names and metadata together

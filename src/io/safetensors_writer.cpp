@@ -37,13 +37,18 @@ std::string quoted(const std::string& text, const std::string& path) {
   }
 }
 
-void check_names(std::span<const NamedTensor> tensors, const std::string& path) {
+void check_tensors(std::span<const NamedTensor> tensors, const std::string& path) {
+  if (tensors.size() > SafetensorsLimits::tensors) {
+    fail("cannot write {}: expected at most {} tensors, found {}", path, SafetensorsLimits::tensors,
+         tensors.size());
+  }
   std::set<std::string_view> names;
   for (const NamedTensor& tensor : tensors) {
     const std::string& name = tensor.name;
     if (name.empty() || name == "__metadata__" || name.size() > SafetensorsLimits::name_bytes) {
       fail("cannot write {}: {} cannot be the name of a tensor", path, printable(name));
     }
+    GPT_ASSERT(tensor.shape.size() <= SafetensorsLimits::rank);
     if (!names.insert(name).second)
       fail("cannot write {}: two tensors have the name {}", path, printable(name));
   }
@@ -126,7 +131,7 @@ NamedTensor named_tensor(std::string name, const TensorView& view, Shape shape) 
 
 void write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  check_names(tensors, path);
+  check_tensors(tensors, path);
   std::vector<const NamedTensor*> order;
   for (const NamedTensor& tensor : tensors)
     order.push_back(&tensor);

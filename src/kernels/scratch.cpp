@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/rng.h"
+#include "kernels/cpu/drivers/attention_tiles.h"
 #include "kernels/ops.h"
 
 namespace gpt {
@@ -12,10 +13,15 @@ ScratchNeed norm_backward_scratch(int64_t rows, int64_t cols, DType) {
   return {.shared = (rows + 31) / 32 * 2 * cols * 8, .per_thread = 0};
 }
 
-ScratchNeed linear_scratch(int64_t, int64_t, int64_t, DType) { return {}; }
-
-ScratchNeed attention_scratch(const AttentionShape&, int64_t, int64_t max_kv, bool, DType) {
-  return {.shared = 0, .per_thread = (2 * max_kv + 64) * 8};
+ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward, DType) {
+  ScratchPieces pieces(nullptr);
+  if (backward) {
+    BackwardScratch(shape, max_q, pieces);
+  } else {
+    ForwardScratch(shape, pieces);
+  }
+  const int64_t reference = (2 * max_kv + 64) * 8;
+  return {.shared = 0, .per_thread = std::max(pieces.bytes(), reference)};
 }
 
 uint64_t dropout_key(uint64_t seed, uint64_t step, uint32_t site, uint32_t layer) {

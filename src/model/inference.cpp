@@ -25,7 +25,8 @@ Inference::Inference(const Model& model, ThreadPool& pool, const KernelTable& ke
     fail_usage("a sliding window needs rotary positions, this model has learned ones; use crop or stop instead");
   }
   options_.max_rows = std::max<int64_t>(options_.max_rows, options_.slots);
-  if (options_.slots > 0) cache_ = KvCache(c, options_.slots, c.n_ctx, options_.dtype);
+  const int64_t capacity = options_.capacity > 0 && !options_.slide ? std::min(options_.capacity, c.n_ctx) : c.n_ctx;
+  if (options_.slots > 0) cache_ = KvCache(c, options_.slots, capacity, options_.dtype);
   plan();
 }
 
@@ -41,7 +42,7 @@ void Inference::plan() {
   arena_ = planner_.commit("inference");
   acts_.x_in = acts_.x_out = head_.x = residual_;
   const AttentionShape shape{.n_head = c.n_head, .n_kv_head = c.n_kv_head, .head_dim = c.head_dim, .scale = 1};
-  ScratchNeed need = attention_scratch(shape, rows, c.n_ctx + KvCache::kBlock, false, options_.dtype);
+  ScratchNeed need = attention_scratch(shape, rows, std::max(cache_.capacity(), rows) + KvCache::kBlock, false, options_.dtype);
   const int64_t widest = std::max({c.qkv_dim(), 2 * c.d_ff, c.n_embd, c.vocab_size});
   need = max_need(need, linear_scratch(rows, widest, std::max({c.n_embd, c.d_ff, c.q_dim()}), options_.dtype));
   workspace_ = Workspace(need, pool_.size());
@@ -131,10 +132,10 @@ void Inference::forward(Pass& pass, int64_t rows) {
   BlockActs acts = first_rows(acts_, rows);
   EmbeddingActs embedding = embedding_;
   if (embedding.raw) embedding.raw = embedding.raw.row_range(0, rows);
-  model_.decoder.embedding.forward(pass, embedding, acts.x_in);
+  model_.layers.embedding.forward(pass, embedding, acts.x_in);
   const bool post = model_.config.norm_position == NormPosition::post;
   TensorView x, branch;
-  for (const Block& block : model_.decoder.blocks) {
+  for (const Block& block : model_.layers.blocks) {
     block.forward(pass, acts, x, branch);
     if (!post) {
       x = acts.x_mid;
@@ -144,7 +145,7 @@ void Inference::forward(Pass& pass, int64_t rows) {
   HeadActs head = head_;
   head.x = acts.x_out;
   if (head.normed) head.normed = head.normed.row_range(0, rows);
-  model_.decoder.head.forward_norm(pass, head, x, branch);
+  model_.layers.head.forward_norm(pass, head, x, branch);
 }
 
 void Inference::run(std::span<const Append> parts, std::span<const int64_t> logits_rows, bool every,
@@ -162,7 +163,7 @@ void Inference::run(std::span<const Append> parts, std::span<const int64_t> logi
   forward(pass, rows);
   const TensorView& normed = model_.config.final_norm ? head_.normed : head_.x;
   if (every) {
-    model_.decoder.head.logits(pass, normed.row_range(0, rows), logits.row_range(logits_rows[0], rows));
+    model_.layers.head.logits(pass, normed.row_range(0, rows), logits.row_range(logits_rows[0], rows));
     return;
   }
   // The wanted rows side by side, so that the head is one product.
@@ -179,7 +180,7 @@ void Inference::run(std::span<const Append> parts, std::span<const int64_t> logi
   for (int64_t from = 0; from < n;) {
     int64_t to = from + 1;
     while (to < n && target[static_cast<size_t>(to)] == target[static_cast<size_t>(to - 1)] + 1) ++to;
-    model_.decoder.head.logits(pass, picked_.row_range(from, to - from),
+    model_.layers.head.logits(pass, picked_.row_range(from, to - from),
                                logits.row_range(target[static_cast<size_t>(from)], to - from));
     from = to;
   }
@@ -214,7 +215,7 @@ Inference::Trace Inference::trace(std::span<const int32_t> ids, int64_t batch, i
   pass.attention_weights = trace.attention;
   forward(pass, rows);
   const TensorView& normed = c.final_norm ? head_.normed : head_.x;
-  model_.decoder.head.logits(pass, normed.row_range(0, rows), trace.logits);
+  model_.layers.head.logits(pass, normed.row_range(0, rows), trace.logits);
   return trace;
 }
 

@@ -18,6 +18,7 @@ class Inference {
   struct Options {
     int slots = 1;             // sequences
     int64_t max_rows = 512;    // tokens per internal step; longer calls are cut
+    int64_t capacity = 0;      // tokens a sequence may have, at most n_ctx (0: n_ctx)
     bool slide = false;        // past n_ctx keep the last n_ctx keys (rotary positions only)
     DType dtype = DType::f32;
     int threads = 1;

@@ -10,10 +10,10 @@ ModelConfig completed(ModelConfig config) {
 
 }  // namespace
 
-Decoder::Decoder(const ModelConfig& c, const ParamTable& table) : embedding(c, table), head(c, table) {
+Layers::Layers(const ModelConfig& c, const ParamTable& table) : embedding(c, table), head(c, table) {
   for (int64_t layer = 0; layer < c.n_layer; ++layer) blocks.emplace_back(c, table, layer);
 }
 
-Model::Model(const ModelConfig& c) : config(completed(c)), table(config), decoder(config, table) {}
+Model::Model(const ModelConfig& c) : config(completed(c)), table(config), layers(config, table) {}
 
 }  // namespace gpt

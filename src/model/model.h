@@ -10,9 +10,9 @@
 namespace gpt {
 
 // The layers of one decoder: embedding, blocks, head. Holds no numbers; weights come with the Pass.
-class Decoder {
+class Layers {
  public:
-  Decoder(const ModelConfig& config, const ParamTable& table);
+  Layers(const ModelConfig& config, const ParamTable& table);
 
   Embedding embedding;
   std::vector<Block> blocks;
@@ -25,7 +25,7 @@ struct Model {
 
   ModelConfig config;
   ParamTable table;
-  Decoder decoder;
+  Layers layers;
   std::vector<TensorView> weights;            // by parameter id; set by whoever owns the memory
 };
 

@@ -1,6 +1,7 @@
 #include "model/training_graph.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace gpt {
@@ -74,19 +75,19 @@ Pass TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) c
 void TrainingGraph::forward(const Pass& pass) {
   const bool post = model_.config.norm_position == NormPosition::post;
   TensorView x, branch;
-  for (size_t layer = 0; layer < model_.decoder.blocks.size(); ++layer) {
+  for (size_t layer = 0; layer < model_.layers.blocks.size(); ++layer) {
     BlockActs& acts = acts_[acts_.size() > 1 ? layer : 0];
     acts.x_in = residual_[layer].data ? residual_[layer] : residual_[0];
     acts.x_out = residual_[layer + 1].data ? residual_[layer + 1] : residual_[0];
-    if (layer == 0) model_.decoder.embedding.forward(pass, embedding_, acts.x_in);
-    model_.decoder.blocks[layer].forward(pass, acts, x, branch);
+    if (layer == 0) model_.layers.embedding.forward(pass, embedding_, acts.x_in);
+    model_.layers.blocks[layer].forward(pass, acts, x, branch);
     if (!post) {
       x = acts.x_mid;
       branch = acts.mlp_out;
     }
-    if (layer + 1 == model_.decoder.blocks.size()) head_.x = acts.x_out;
+    if (layer + 1 == model_.layers.blocks.size()) head_.x = acts.x_out;
   }
-  model_.decoder.head.forward_norm(pass, head_, x, branch);
+  model_.layers.head.forward_norm(pass, head_, x, branch);
 }
 
 double TrainingGraph::sum_losses(const int32_t* targets) const {
@@ -95,11 +96,45 @@ double TrainingGraph::sum_losses(const int32_t* targets) const {
   return sum;
 }
 
+namespace {
+
+bool all_finite(const TensorView& v) {
+  for (int64_t r = 0; r < v.rows(); ++r) {
+    for (int64_t c = 0; c < v.cols(); ++c) {
+      if (!std::isfinite(v.dtype == DType::f64 ? v.row<double>(r)[c] : double{v.row<float>(r)[c]})) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string TrainingGraph::first_nonfinite() const {
+  const auto bad = [](const TensorView& v) { return v && !all_finite(v); };
+  for (int id = 0; id < model_.table.count(); ++id) {
+    if (bad(model_.weights[static_cast<size_t>(id)])) return model_.table[id].name;
+  }
+  for (size_t layer = 0; layer + 1 < residual_.size(); ++layer) {
+    const std::string block = "blocks." + std::to_string(layer);
+    if (bad(residual_[layer])) return "the input of " + block;
+    if (acts_.size() == 1) continue;  // recomputed: only the inputs are there
+    const BlockActs& a = acts_[layer];
+    const std::pair<const char*, const TensorView*> parts[] = {
+        {"norm1", &a.norm1_out}, {"attn.qkv", &a.attention.qkv}, {"attn", &a.attention.mixed},
+        {"norm2", &a.norm2_out}, {"mlp.fc", &a.mlp.fc},          {"mlp.act", &a.mlp.hidden}};
+    for (const auto& [name, view] : parts) {
+      if (bad(*view)) return "the output of " + block + "." + name;
+    }
+  }
+  if (bad(residual_.back())) return "the output of the last block";
+  return bad(head_.normed) ? "the output of the final norm" : "";
+}
+
 double TrainingGraph::loss(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch) {
   const ExecContext ctx{pool, kernels, workspace_.scratch()};
   const Pass pass = make_pass(ctx, batch);
   forward(pass);
-  model_.decoder.head.loss(pass, head_, batch.targets, 0, losses_.data(), {});
+  model_.layers.head.loss(pass, head_, batch.targets, 0, losses_.data(), {});
   return sum_losses(batch.targets);
 }
 
@@ -120,16 +155,16 @@ double TrainingGraph::forward_backward(ThreadPool& pool, const KernelTable& kern
   }
   pass.grads = grads.views();
   pass.accumulate_grads = accumulate;
-  model_.decoder.head.loss(pass, head_, batch.targets, batch.loss_scale, losses_.data(), dx_);
-  model_.decoder.head.backward_norm(pass, head_, dx_);
-  for (size_t layer = model_.decoder.blocks.size(); layer-- > 0;) {
+  model_.layers.head.loss(pass, head_, batch.targets, batch.loss_scale, losses_.data(), dx_);
+  model_.layers.head.backward_norm(pass, head_, dx_);
+  for (size_t layer = model_.layers.blocks.size(); layer-- > 0;) {
     BlockActs& acts = acts_[acts_.size() > 1 ? layer : 0];
     acts.x_in = residual_[layer];
     acts.x_out = residual_[layer + 1];
-    if (options_.recompute) model_.decoder.blocks[layer].forward(pass, acts, {}, {});
-    model_.decoder.blocks[layer].backward(pass, acts, block_grads_, dx_);
+    if (options_.recompute) model_.layers.blocks[layer].forward(pass, acts, {}, {});
+    model_.layers.blocks[layer].backward(pass, acts, block_grads_, dx_);
   }
-  model_.decoder.embedding.backward(pass, embedding_, dx_);
+  model_.layers.embedding.backward(pass, embedding_, dx_);
   return sum_losses(batch.targets);
 }
 

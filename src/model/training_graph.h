@@ -36,6 +36,10 @@ class TrainingGraph {
   // The summed loss, without dropout and gradients. Works in either mode.
   double loss(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch);
 
+  // The first activation of the last forward pass that holds a NaN or an infinity, in forward order; "" when
+  // all are finite.
+  std::string first_nonfinite() const;
+
   int64_t batch_size() const { return batch_; }
   int64_t n_ctx() const { return n_ctx_; }
   int64_t bytes() const { return planner_.bytes() + workspace_.bytes(); }

@@ -8,13 +8,13 @@
 #include <stdexcept>
 #include <vector>
 
-#include "infer/decoder.h"
+#include "infer/sequence_model.h"
 
 namespace gpt {
 
 // A decoder without a model: the logits are a function of the ids that the slot can see and of how many
 // it was fed. It checks what callers owe it and counts what they ask for.
-class FakeDecoder : public Decoder {
+class FakeDecoder : public SequenceModel {
  public:
   // Logits [vocab] from the last n_ctx ids fed to a slot and the number of all ids fed to it.
   using Model = std::function<std::vector<float>(std::span<const int32_t> window, size_t length)>;

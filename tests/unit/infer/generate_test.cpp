@@ -98,6 +98,17 @@ TEST(Generate, PromptsLongerThanTheContextCropOrSlide) {
   }
 }
 
+TEST(Generate, CropFeedsAnewOnlyOnceTheContextIsFull) {
+  FakeDecoder decoder(kVocab, kContext, 1);
+  GenerateOptions options{.max_tokens = 5, .context = ContextPolicy::crop};
+  one(decoder, {1, 2, 3, 4}, options);
+  EXPECT_EQ(decoder.tokens_fed, 8);  // the fifth token comes from a context that is just full
+  decoder.tokens_fed = 0;
+  options.max_tokens = 7;
+  one(decoder, {1, 2, 3, 4}, options);
+  EXPECT_EQ(decoder.tokens_fed, 8 + 2 * kContext);
+}
+
 TEST(Generate, CropAndSlideDiffer) {
   FakeDecoder decoder(kVocab, kContext, 1, true);
   GenerateOptions options{.max_tokens = 30, .context = ContextPolicy::crop};

@@ -144,9 +144,10 @@ TEST(Sampler, MinPComesAfterTemperature) {
 }
 
 TEST(Sampler, RepetitionPenaltyDividesPositiveAndMultipliesNegativeLogits) {
-  const std::vector<int32_t> prompt{0, 0, 0};                                  // three times counts once
-  EXPECT_EQ(greedy({4, 2.5f}, {.repetition_penalty = 2}, {prompt, {}}), 1);    // 4 / 2 < 2.5
-  EXPECT_EQ(greedy({4, 1.5f}, {.repetition_penalty = 2}, {prompt, {}}), 0);    // 4 / 2 > 1.5
+  const std::vector<int32_t> prompt{0, 0, 0};                                // three times counts once
+  EXPECT_EQ(greedy({4, 2.5f}, {.repetition_penalty = 2}, {prompt, {}}), 1);  // 4 / 2 < 2.5
+  EXPECT_EQ(greedy({4, 1.5f}, {.repetition_penalty = 2}, {prompt, {}}), 0);  // 4 / 2 > 1.5
+  EXPECT_EQ(greedy({0.5f, 0.375f}, {.repetition_penalty = 2}, {prompt, {}}), 1);
   EXPECT_EQ(greedy({-1, -1.5f}, {.repetition_penalty = 2}, {prompt, {}}), 1);  // -1 · 2 < -1.5
   EXPECT_EQ(greedy({-1, -2.5f}, {.repetition_penalty = 2}, {prompt, {}}), 0);
   EXPECT_EQ(greedy({4, 2.5f}, {.repetition_penalty = 2}, {{}, prompt}), 1);  // output counts too
@@ -171,6 +172,11 @@ TEST(Sampler, PenaltiesLeaveNothingBehind) {
   RandomStream random(1, RandomSite::test);
   EXPECT_EQ(sampler.sample(logits, {seen, seen}, random), 1);
   EXPECT_EQ(sampler.sample(logits, {}, random), 0);
+  // Once, 3 - 1 = 2 against 1.5; added to the occurrence above it would be 3 - 2.
+  Sampler frequency({.temperature = 0, .frequency_penalty = 1}, 2);
+  const std::vector<float> closer{3, 1.5f};
+  EXPECT_EQ(frequency.sample(closer, {{}, seen}, random), 0);
+  EXPECT_EQ(frequency.sample(closer, {{}, seen}, random), 0);
 }
 
 TEST(Sampler, BiasComesBeforeTheRepetitionPenalty) {

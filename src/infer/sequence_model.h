@@ -10,9 +10,9 @@ namespace gpt {
 //
 // A slot's logits depend only on the ids appended to it since its last reset (and, after a copy, to the
 // slot it was copied from), never on how they were split into calls or on what other slots hold.
-class Decoder {
+class SequenceModel {
  public:
-  virtual ~Decoder() = default;
+  virtual ~SequenceModel() = default;
 
   virtual int64_t vocab_size() const = 0;
   virtual int64_t n_ctx() const = 0;  // positions that attention can see

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vector>
+
+#include "infer/sequence_model.h"
+#include "model/inference.h"
+
+namespace gpt {
+
+// A model with a key/value cache, as generation sees it. Refers to `inference`, which outlives it; one
+// call at a time.
+class CachedModel : public SequenceModel {
+ public:
+  // slides: whether `inference` was made with its sliding window on.
+  CachedModel(Inference& inference, bool slides) : inference_(inference), slides_(slides) {}
+
+  int64_t vocab_size() const override { return inference_.config().vocab_size; }
+  int64_t n_ctx() const override { return inference_.config().n_ctx; }
+  int slots() const override { return inference_.slots(); }
+  bool can_slide() const override { return slides_; }
+  void forward(std::span<const Append> batch, float* logits) override;
+  void reset(int slot) override { inference_.reset(slot); }
+  void copy(int from_slot, int to_slot) override { inference_.copy(from_slot, to_slot); }
+  int64_t length(int slot) const override { return inference_.length(slot); }
+
+ private:
+  Inference& inference_;
+  bool slides_;
+  std::vector<Inference::Append> batch_;
+  std::vector<float> unwanted_;  // where logits go that nobody asked for
+};
+
+}  // namespace gpt

@@ -1,0 +1,173 @@
+#ifdef GPT_HAVE_SIMD
+#include "kernels/cpu/drivers/attention.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "kernels/cpu/drivers/attention_tiles.h"
+#include "kernels/cpu/ref/ref.h"
+
+namespace gpt {
+namespace {
+
+// What one task computes: some queries of one sequence, with all query heads of some key/value heads.
+struct ForwardPart {
+  int64_t first_query, queries;
+  int64_t first_head, heads;
+};
+
+// Rows are in order (query, head of the group), so positions never decrease; the state of one key/value
+// head follows that of the one before.
+class ForwardTask {
+ public:
+  ForwardTask(const AttentionKernels& kernels, const AttentionArgs& a, const AttentionSeq& seq,
+              const ForwardPart& part, std::byte* scratch)
+      : kernels_(kernels),
+        a_(a),
+        s_(a.shape),
+        seq_(seq),
+        part_(part),
+        pieces_(scratch),
+        m_(a.shape, pieces_) {}
+
+  void run() {
+    for (int64_t h = 0; h < part_.heads; ++h)
+      start(h);
+    const int64_t from = visible_keys(s_, seq_, part_.first_query).begin;
+    const int64_t to = visible_keys(s_, seq_, part_.first_query + part_.queries - 1).end;
+    const int64_t first = from / kKeyTile * kKeyTile;
+    tile_rows(s_, seq_, first, from, to, m_.rows);
+    for (int64_t tile = first; tile < to; tile += kKeyTile) {
+      tile_rows(s_, seq_, tile + kKeyTile, from, to, m_.next_rows);
+      set_ranges(tile);
+      for (int64_t h = 0; h < part_.heads; ++h)
+        add_tile(h, tile);
+      std::swap(m_.rows, m_.next_rows);
+    }
+    for (int64_t h = 0; h < part_.heads; ++h)
+      finish(h);
+  }
+
+ private:
+  int64_t group() const { return group_size(s_); }
+  int64_t rows() const { return part_.queries * group(); }  // of one key/value head
+  int64_t padded() const { return (s_.head_dim + kernels_.lanes - 1) / kernels_.lanes * kernels_.lanes; }
+  int64_t first_row() const { return seq_.q_start + part_.first_query; }
+  int64_t query_head(int64_t h) const { return (part_.first_head + h) * group(); }
+
+  float* q(int64_t h) const { return m_.q + h * rows() * s_.head_dim; }
+  float* max(int64_t h) const { return m_.max + h * rows(); }
+  float* sum(int64_t h) const { return m_.sum + h * rows() * kernels_.lanes; }
+  float* out(int64_t h) const { return m_.out + h * rows() * padded(); }
+
+  void start(int64_t h) {
+    const int64_t width = group() * s_.head_dim;
+    const float* from = a_.q.row<float>(first_row()) + query_head(h) * s_.head_dim;
+    kernels_.pack({from, a_.q.ld, nullptr, part_.queries, width}, static_cast<float>(s_.scale), q(h), width);
+    std::fill_n(max(h), rows(), std::numeric_limits<float>::lowest());
+    std::fill_n(sum(h), rows() * kernels_.lanes, 0.0f);
+    std::fill_n(out(h), rows() * padded(), 0.0f);
+  }
+
+  void set_ranges(int64_t tile) {
+    for (int64_t r = 0; r < rows(); ++r) {
+      const TileRange range = tile_range(s_, seq_, part_.first_query + r / group(), tile);
+      m_.begin[r] = range.begin;
+      m_.end[r] = range.end;
+    }
+  }
+
+  PackRows slice(const TensorView& from, int64_t h) const {
+    const int64_t column = (part_.first_head + h) * s_.head_dim;
+    return {from.as<float>() + column, from.ld, m_.rows, kKeyTile, s_.head_dim, m_.next_rows};
+  }
+
+  void add_tile(int64_t h, int64_t tile) {
+    kernels_.pack_transposed(slice(a_.k, h), m_.kt);
+    kernels_.pack(slice(a_.v, h), 1, m_.v, padded());
+    for (int64_t r = 0; m_.keep != nullptr && r < rows(); ++r) {
+      tile_factors(kernels_, s_, first_row() + r / group(), query_head(h) + r % group(), tile,
+                   m_.keep + r * kKeyTile);
+    }
+    kernels_.forward_tile({rows(), s_.head_dim, padded(), q(h), m_.kt, m_.v, m_.begin, m_.end, m_.keep,
+                           max(h), sum(h), out(h)});
+  }
+
+  void finish(int64_t h) {
+    float* to = a_.out.row<float>(first_row()) + query_head(h) * s_.head_dim;
+    kernels_.finish({rows(), s_.head_dim, padded(), group(), sum(h), out(h), to, a_.out.ld, m_.total});
+    for (int64_t r = 0; a_.lse && r < rows(); ++r) {
+      a_.lse.row<float>(first_row() + r / group())[query_head(h) + r % group()] =
+          max(h)[r] + std::log(m_.total[r]);
+    }
+  }
+
+  const AttentionKernels& kernels_;
+  const AttentionArgs& a_;
+  const AttentionShape& s_;
+  const AttentionSeq& seq_;
+  const ForwardPart part_;
+  ScratchPieces pieces_;
+  ForwardScratch m_;
+};
+
+int64_t parts(int64_t n, int64_t size) {
+  return (n + size - 1) / size;
+}
+
+// How a call is cut into tasks; no bit of the result depends on it.
+struct ForwardCut {
+  int64_t queries, heads;  // per task
+  int64_t query_parts, head_parts;
+
+  ForwardCut(const AttentionArgs& a, int threads) {
+    int64_t longest = 0;
+    for (const AttentionSeq& seq : a.seqs)
+      longest = std::max(longest, seq.q_len);
+    const int64_t group = group_size(a.shape);
+    const auto n_seq = static_cast<int64_t>(a.seqs.size());
+    const int64_t enough = 4 * threads;
+    queries = std::max<int64_t>(1, std::min(longest, kQueryRows / group));
+    while (queries * group > kQueryRows / 4 && queries > 1 &&
+           n_seq * a.shape.n_kv_head * parts(longest, queries) < enough) {
+      queries = (queries + 1) / 2;
+    }
+    query_parts = parts(longest, queries);
+    // Few rows per head: neighbouring heads go together, because reading longer pieces of every cache row
+    // is what makes decoding run at the speed of memory.
+    heads = std::clamp<int64_t>(kDecodeRows / (queries * group), 1, a.shape.n_kv_head);
+    while (heads > 1 && n_seq * query_parts * parts(a.shape.n_kv_head, heads) < 2 * threads)
+      --heads;
+    head_parts = parts(a.shape.n_kv_head, heads);
+  }
+
+  static constexpr int64_t kDecodeRows = 32;
+};
+
+}  // namespace
+
+template <Isa isa>
+void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept {
+  if (a.q.dtype != DType::f32) return ref::attention_forward(ctx, a);
+  if (a.weights) ref::attention_forward(ctx, a);
+  const AttentionKernels& kernels = isa == Isa::avx512 ? kAttentionAvx512 : kAttentionAvx2;
+  const ForwardCut cut(a, ctx.pool.size());
+  const int64_t columns = static_cast<int64_t>(a.seqs.size()) * cut.head_parts;
+  ctx.pool.parallel_for(columns * cut.query_parts, [&](int64_t task, int thread) {
+    // The last queries see the most keys: they go first, so that the threads end together.
+    const AttentionSeq& seq = a.seqs[static_cast<size_t>(task % columns / cut.head_parts)];
+    const int64_t query = (cut.query_parts - 1 - task / columns) * cut.queries;
+    const int64_t head = task % cut.head_parts * cut.heads;
+    if (query >= seq.q_len) return;
+    const ForwardPart part = {query, std::min(cut.queries, seq.q_len - query), head,
+                              std::min(cut.heads, a.shape.n_kv_head - head)};
+    ForwardTask(kernels, a, seq, part, ctx.scratch.thread<std::byte>(thread)).run();
+  });
+}
+
+template void attention_forward<Isa::avx2>(const ExecContext& ctx, const AttentionArgs& a) noexcept;
+template void attention_forward<Isa::avx512>(const ExecContext& ctx, const AttentionArgs& a) noexcept;
+
+}  // namespace gpt
+#endif

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "kernels/kernel_table.h"
+
+namespace gpt {
+
+// Fused attention on tiles of keys that never holds more than a tile of the [q,kv] weights. fp32; other
+// dtypes go to the reference. With `weights` the reference fills those, and out and lse are the same bits
+// as without. Defined for avx2 and avx512.
+template <Isa isa>
+void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept;
+
+// One task per sequence and key/value head, so that dk and dv have one writer.
+template <Isa isa>
+void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept;
+
+}  // namespace gpt

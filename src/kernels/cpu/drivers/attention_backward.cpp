@@ -1,0 +1,128 @@
+#ifdef GPT_HAVE_SIMD
+#include "kernels/cpu/drivers/attention.h"
+#include "kernels/cpu/drivers/attention_tiles.h"
+#include "kernels/cpu/ref/ref.h"
+
+namespace gpt {
+namespace {
+
+// One task of the backward pass: one sequence and one key/value head. Tiles of keys outside, tiles of
+// queries inside: dk and dv of a tile stay in scratch, dq is summed in place.
+class BackwardTask {
+ public:
+  BackwardTask(const AttentionKernels& kernels, const AttentionBackwardArgs& a, const AttentionSeq& seq,
+               std::byte* scratch)
+      : kernels_(kernels), a_(a), s_(a.shape), seq_(seq), pieces_(scratch), m_(a.shape, seq.q_len, pieces_) {}
+
+  void run(int64_t kv_head) {
+    kv_head_ = kv_head;
+    compute_delta();
+    for (int64_t tile = 0; tile < seq_.kv_len; tile += kKeyTile)
+      key_tile(tile);
+  }
+
+ private:
+  int64_t group() const { return group_size(s_); }
+  int64_t padded() const { return (s_.head_dim + kernels_.lanes - 1) / kernels_.lanes * kernels_.lanes; }
+  int64_t column(int64_t head) const { return head * s_.head_dim; }
+
+  void compute_delta() {
+    for (int64_t g = 0; g < group(); ++g) {
+      const int64_t at = column(kv_head_ * group() + g);
+      for (int64_t i = 0; i < seq_.q_len; ++i) {
+        const int64_t row = seq_.q_start + i;
+        m_.delta[g * seq_.q_len + i] =
+            kernels_.dot(a_.dout.row<float>(row) + at, a_.out.row<float>(row) + at, s_.head_dim);
+      }
+    }
+  }
+
+  void key_tile(int64_t tile) {
+    tile_rows(s_, seq_, tile, 0, seq_.kv_len, m_.rows);
+    const int64_t at = column(kv_head_);
+    const PackRows keys = {a_.k.as<float>() + at, a_.k.ld, m_.rows, kKeyTile, s_.head_dim};
+    const PackRows values = {a_.v.as<float>() + at, a_.v.ld, m_.rows, kKeyTile, s_.head_dim};
+    kernels_.pack_transposed(keys, m_.kt);
+    kernels_.pack_transposed(values, m_.vt);
+    kernels_.pack(keys, static_cast<float>(s_.scale), m_.k, padded());
+    std::fill_n(m_.dk, kKeyTile * padded(), 0.0f);
+    std::fill_n(m_.dv, kKeyTile * padded(), 0.0f);
+    for (int64_t g = 0; g < group(); ++g) {
+      for (int64_t i = 0; i < seq_.q_len; i += kKeyTile) {
+        query_tile(tile, kv_head_ * group() + g, i, std::min(kKeyTile, seq_.q_len - i));
+      }
+    }
+    for (int64_t t = 0; t < kKeyTile && m_.rows[t] >= 0; ++t) {
+      std::copy_n(m_.dk + t * padded(), s_.head_dim, a_.dk.row<float>(m_.rows[t]) + at);
+      std::copy_n(m_.dv + t * padded(), s_.head_dim, a_.dv.row<float>(m_.rows[t]) + at);
+    }
+  }
+
+  // Queries [first, first + n) of a head against the packed keys.
+  void query_tile(int64_t tile, int64_t head, int64_t first, int64_t n) {
+    const KeyRange oldest = visible_keys(s_, seq_, first);
+    const KeyRange newest = visible_keys(s_, seq_, first + n - 1);
+    if (newest.end <= tile || oldest.begin >= tile + kKeyTile) return;
+    const int64_t row = seq_.q_start + first;
+    const int64_t at = column(head);
+    kernels_.pack({a_.q.row<float>(row) + at, a_.q.ld, nullptr, n, s_.head_dim}, static_cast<float>(s_.scale),
+                  m_.q, padded());
+    kernels_.pack({a_.dout.row<float>(row) + at, a_.dout.ld, nullptr, n, s_.head_dim}, 1, m_.dout, padded());
+    for (int64_t r = 0; r < n; ++r) {
+      const TileRange range = tile_range(s_, seq_, first + r, tile);
+      m_.begin[r] = range.begin;
+      m_.end[r] = range.end;
+      m_.lse[r] = a_.lse.row<float>(row + r)[head];
+      if (m_.keep != nullptr) tile_factors(kernels_, s_, row + r, head, tile, m_.keep + r * kKeyTile);
+    }
+    const float* delta = m_.delta + (head - kv_head_ * group()) * seq_.q_len + first;
+    kernels_.backward_tile({.rows = n,
+                            .d = s_.head_dim,
+                            .dp = padded(),
+                            .q = m_.q,
+                            .dout = m_.dout,
+                            .kt = m_.kt,
+                            .vt = m_.vt,
+                            .k = m_.k,
+                            .begin = m_.begin,
+                            .end = m_.end,
+                            .lse = m_.lse,
+                            .delta = delta,
+                            .keep = m_.keep,
+                            .p = m_.p,
+                            .ds = m_.ds,
+                            .dk = m_.dk,
+                            .dv = m_.dv,
+                            .dq = a_.dq.row<float>(row) + at,
+                            .ld_dq = a_.dq.ld,
+                            .first = oldest.begin / kKeyTile * kKeyTile == tile});
+  }
+
+  const AttentionKernels& kernels_;
+  const AttentionBackwardArgs& a_;
+  const AttentionShape& s_;
+  const AttentionSeq& seq_;
+  ScratchPieces pieces_;
+  BackwardScratch m_;
+  int64_t kv_head_ = 0;
+};
+
+}  // namespace
+
+template <Isa isa>
+void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept {
+  if (a.q.dtype != DType::f32) return ref::attention_backward(ctx, a);
+  const AttentionKernels& kernels = isa == Isa::avx512 ? kAttentionAvx512 : kAttentionAvx2;
+  const int64_t heads = a.shape.n_kv_head;
+  ctx.pool.parallel_for(static_cast<int64_t>(a.seqs.size()) * heads, [&](int64_t task, int thread) {
+    BackwardTask(kernels, a, a.seqs[static_cast<size_t>(task / heads)], ctx.scratch.thread<std::byte>(thread))
+        .run(task % heads);
+  });
+}
+
+template void attention_backward<Isa::avx2>(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept;
+template void attention_backward<Isa::avx512>(const ExecContext& ctx,
+                                              const AttentionBackwardArgs& a) noexcept;
+
+}  // namespace gpt
+#endif

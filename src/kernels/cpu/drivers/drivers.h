@@ -1,0 +1,77 @@
+#pragma once
+
+// What a driver of row kernels needs: the kernels, the reference to fall back on, and how to split rows.
+
+#include <algorithm>
+
+#include "kernels/cpu/ref/ref.h"
+#include "kernels/cpu/simd/row_kernels.h"
+
+namespace gpt::drivers {
+
+// The ops made of row kernels; X(name, ArgsType) as in ops.h.
+#define GPT_FOR_EACH_ROW_OP(X)                 \
+  X(embedding_forward, EmbeddingArgs)          \
+  X(embedding_backward, EmbeddingBackwardArgs) \
+  X(norm_forward, NormArgs)                    \
+  X(norm_backward, NormBackwardArgs)           \
+  X(act_forward, ActArgs)                      \
+  X(act_backward, ActBackwardArgs)             \
+  X(rope, RopeArgs)                            \
+  X(head_norm_forward, HeadNormArgs)           \
+  X(head_norm_backward, HeadNormBackwardArgs)  \
+  X(dropout, DropoutArgs)                      \
+  X(store_rows, StoreRowsArgs)                 \
+  X(softcap, SoftcapArgs)                      \
+  X(cross_entropy, CrossEntropyArgs)           \
+  X(add, AddArgs)                              \
+  X(sum_squares, SumSquaresArgs)               \
+  X(clamp, ClampArgs)                          \
+  X(adamw, AdamWArgs)
+
+// Each does what ops.h says with the given kernels; anything but fp32 goes to the reference.
+#define GPT_DECLARE_DRIVER(name, Args) \
+  void name(const RowKernels& kernels, const ExecContext& ctx, const Args& a) noexcept;
+GPT_FOR_EACH_ROW_OP(GPT_DECLARE_DRIVER)
+#undef GPT_DECLARE_DRIVER
+
+// Elements of a task: large enough that handing it to a thread costs little (64 KiB take some 5 us), small
+// enough that 16 threads share a batch evenly. Up to one task's worth runs on the calling thread.
+inline constexpr int64_t kTaskElements = 16384;
+
+// Calls fn(task) for every task in [0, n_tasks), in the pool unless all of them together are tiny.
+template <class F>
+void for_tasks(const ExecContext& ctx, int64_t n_tasks, int64_t elements, F&& fn) {
+  if (elements <= kTaskElements) {
+    for (int64_t task = 0; task < n_tasks; ++task)
+      fn(task);
+  } else {
+    ctx.pool.parallel_for(n_tasks, [&](int64_t task, int) { fn(task); });
+  }
+}
+
+// Calls fn(row) for all rows of `cols` elements, in tasks whose size depends on the shape alone.
+template <class F>
+void for_rows(const ExecContext& ctx, int64_t rows, int64_t cols, F&& fn) {
+  const int64_t per_task = std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, cols));
+  for_tasks(ctx, (rows + per_task - 1) / per_task, rows * cols, [&](int64_t task) {
+    const int64_t end = std::min(rows, (task + 1) * per_task);
+    for (int64_t r = task * per_task; r < end; ++r)
+      fn(r);
+  });
+}
+
+// Calls fn(begin, count) for pieces of [0, size).
+template <class F>
+void for_pieces(const ExecContext& ctx, int64_t size, F&& fn) {
+  for_tasks(ctx, (size + kTaskElements - 1) / kTaskElements, size, [&](int64_t task) {
+    const int64_t begin = task * kTaskElements;
+    fn(begin, std::min(kTaskElements, size - begin));
+  });
+}
+
+inline float* row_or_null(const TensorView& v, int64_t r) {
+  return v ? v.row<float>(r) : nullptr;
+}
+
+}  // namespace gpt::drivers

@@ -1,0 +1,96 @@
+#include "kernels/cpu/drivers/drivers.h"
+
+namespace gpt::drivers {
+namespace {
+
+constexpr int64_t kRowsPerPartial = 32;  // as norm_backward_scratch() counts them
+
+float* number_or_null(const TensorView& v, int64_t i) {
+  return v ? v.as<float>() + i : nullptr;
+}
+
+void backward_block(const RowKernels& kernels, const NormBackwardArgs& a, int64_t block, float* partials) {
+  const int64_t cols = a.x.cols();
+  const int64_t begin = block * kRowsPerPartial;
+  const int64_t end = std::min(a.x.rows(), begin + kRowsPerPartial);
+  for (int64_t n = begin; n < end; ++n) {
+    kernels.norm_backward({.center = a.kind == NormKind::layer,
+                           .n = cols,
+                           .mean = a.kind == NormKind::layer ? a.mean.as<float>()[n] : 0.0f,
+                           .rstd = a.rstd.as<float>()[n],
+                           .dx = a.dx.row<float>(n),
+                           .dout = a.dout.row<float>(n),
+                           .x = a.x.row<float>(n),
+                           .gain = a.gain ? a.gain.as<float>() : nullptr,
+                           .dresidual = row_or_null(a.dresidual, n),
+                           .dgain = a.dgain ? partials : nullptr,
+                           .dbias = a.dbias ? partials + cols : nullptr,
+                           .first = n == begin});
+  }
+}
+
+// d += the blocks' partial sums, in the order of the blocks.
+void add_blocks(const RowKernels& kernels, const ExecContext& ctx, const TensorView& d, const float* partials,
+                int64_t blocks, int64_t stride) {
+  constexpr int64_t kSlice = 64;
+  const int64_t cols = d.cols();
+  for_tasks(ctx, (cols + kSlice - 1) / kSlice, blocks * cols, [&](int64_t task) {
+    const int64_t begin = task * kSlice;
+    kernels.add_partials(d.as<float>() + begin, partials + begin, blocks, stride,
+                         std::min(kSlice, cols - begin));
+  });
+}
+
+}  // namespace
+
+void norm_forward(const RowKernels& kernels, const ExecContext& ctx, const NormArgs& a) noexcept {
+  if (a.x.dtype != DType::f32) return ref::norm_forward(ctx, a);
+  for_rows(ctx, a.x.rows(), a.x.cols(), [&](int64_t n) {
+    kernels.norm({.center = a.kind == NormKind::layer,
+                  .eps = a.eps,
+                  .n = a.x.cols(),
+                  .out = a.out.row<float>(n),
+                  .x = a.x.row<float>(n),
+                  .gain = a.gain ? a.gain.as<float>() : nullptr,
+                  .bias = a.bias ? a.bias.as<float>() : nullptr,
+                  .add = row_or_null(a.add, n),
+                  .sum = row_or_null(a.sum, n),
+                  .mean = number_or_null(a.mean, n),
+                  .rstd = number_or_null(a.rstd, n)});
+  });
+}
+
+void norm_backward(const RowKernels& kernels, const ExecContext& ctx, const NormBackwardArgs& a) noexcept {
+  if (a.x.dtype != DType::f32) return ref::norm_backward(ctx, a);
+  const int64_t cols = a.x.cols();
+  const int64_t blocks = (a.x.rows() + kRowsPerPartial - 1) / kRowsPerPartial;
+  auto* partials = ctx.scratch.all<float>();
+  // A block of rows is one task: it leaves the block's sums of dgain and dbias in its part of the scratch.
+  for_tasks(ctx, blocks, a.x.size(),
+            [&](int64_t block) { backward_block(kernels, a, block, partials + block * 2 * cols); });
+  if (a.dgain) add_blocks(kernels, ctx, a.dgain, partials, blocks, 2 * cols);
+  if (a.dbias) add_blocks(kernels, ctx, a.dbias, partials + cols, blocks, 2 * cols);
+}
+
+void head_norm_forward(const RowKernels& kernels, const ExecContext& ctx, const HeadNormArgs& a) noexcept {
+  if (a.x.dtype != DType::f32) return ref::head_norm_forward(ctx, a);
+  for_rows(ctx, a.x.rows(), a.n_head * a.head_dim, [&](int64_t n) {
+    for (int64_t h = 0; h < a.n_head; ++h) {
+      const float rstd = kernels.head_norm(a.x.row<float>(n) + h * a.head_dim, a.head_dim, a.eps);
+      if (a.rstd) a.rstd.row<float>(n)[h] = rstd;
+    }
+  });
+}
+
+void head_norm_backward(const RowKernels& kernels, const ExecContext& ctx,
+                        const HeadNormBackwardArgs& a) noexcept {
+  if (a.dx.dtype != DType::f32) return ref::head_norm_backward(ctx, a);
+  for_rows(ctx, a.dx.rows(), a.n_head * a.head_dim, [&](int64_t n) {
+    for (int64_t h = 0; h < a.n_head; ++h) {
+      kernels.head_norm_backward(a.dx.row<float>(n) + h * a.head_dim, a.y.row<float>(n) + h * a.head_dim,
+                                 a.head_dim, a.rstd.row<float>(n)[h]);
+    }
+  });
+}
+
+}  // namespace gpt::drivers

@@ -1,0 +1,87 @@
+#include "kernels/cpu/simd/row_sets.h"
+
+namespace gpt::GPT_SIMD_NAMESPACE {
+namespace {
+
+// Value and slope of an activation; what a caller does not use, the compiler drops.
+struct ValueSlope {
+  Vec value;
+  Vec slope;
+};
+
+// x/2 (1 + tanh u) = x sigmoid(2u) with 2u = 2 sqrt(2/pi) (x + 0.044715 x^3): no cancellation for x < 0.
+struct GeluTanh {
+  GPT_INLINE ValueSlope at(Vec x) {
+    constexpr float kScale = 1.5957691216f;  // 2 sqrt(2/pi)
+    constexpr float kCubic = 0.044715f;
+    const Vec z = x * x;
+    const Sigmoid s = sigmoid(set1(kScale) * fma(set1(kCubic) * z, x, x));
+    const Vec inner_slope = fma(set1(3 * kCubic * kScale), z, set1(kScale));
+    return {x * s.value, fma(x * s.slope, inner_slope, s.value)};
+  }
+};
+
+struct Gelu {
+  GPT_INLINE ValueSlope at(Vec x) {
+    const Normal n = normal(x);
+    return {x * n.cdf, fma(x * set1(0.39894228f), n.gauss, n.cdf)};  // 1/sqrt(2 pi)
+  }
+};
+
+struct Relu {
+  GPT_INLINE ValueSlope at(Vec x) { return {max(zero(), x), select(less(zero(), x), set1(1.0f), zero())}; }
+};
+
+struct Relu2 {
+  GPT_INLINE ValueSlope at(Vec x) {
+    const Vec positive = max(zero(), x);
+    return {positive * positive, select(less(zero(), x), x + x, zero())};
+  }
+};
+
+struct Silu {
+  GPT_INLINE ValueSlope at(Vec x) {
+    const Sigmoid s = sigmoid(x);
+    return {x * s.value, fma(x, s.slope, s.value)};
+  }
+};
+
+template <class Act>
+void forward(float* out, const float* x, const float*, int64_t n) {
+  for_vectors(n, [=](int64_t i, auto lanes) { store(out + i, Act::at(load(x + i, lanes)).value, lanes); });
+}
+
+template <class Act>
+void backward(float* dx, float*, const float* dout, const float* x, const float*, int64_t n) {
+  for_vectors(n, [=](int64_t i, auto lanes) {
+    store(dx + i, load(dout + i, lanes) * Act::at(load(x + i, lanes)).slope, lanes);
+  });
+}
+
+void swiglu_forward(float* out, const float* x, const float* gate, int64_t n) {
+  for_vectors(n, [=](int64_t i, auto lanes) {
+    store(out + i, Silu::at(load(gate + i, lanes)).value * load(x + i, lanes), lanes);
+  });
+}
+
+void swiglu_backward(float* dx, float* dgate, const float* dout, const float* x, const float* gate,
+                     int64_t n) {
+  for_vectors(n, [=](int64_t i, auto lanes) {
+    const ValueSlope silu = Silu::at(load(gate + i, lanes));
+    const Vec d = load(dout + i, lanes);
+    store(dgate + i, d * silu.slope * load(x + i, lanes), lanes);
+    store(dx + i, d * silu.value, lanes);
+  });
+}
+
+}  // namespace
+
+void set_activation(RowKernels& k) noexcept {
+  k.gelu_tanh = {forward<GeluTanh>, backward<GeluTanh>};
+  k.gelu = {forward<Gelu>, backward<Gelu>};
+  k.relu = {forward<Relu>, backward<Relu>};
+  k.relu2 = {forward<Relu2>, backward<Relu2>};
+  k.swiglu = {swiglu_forward, swiglu_backward};
+}
+
+}  // namespace gpt::GPT_SIMD_NAMESPACE

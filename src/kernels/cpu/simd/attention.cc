@@ -1,0 +1,170 @@
+// Fused attention, forward: one tile of keys at a time (see attention_kernels.h).
+#include "kernels/cpu/simd/attention_internal.h"
+#include "kernels/cpu/simd/attention_product.inc"
+
+namespace gpt::GPT_SIMD_NAMESPACE {
+
+// What the weighted sum of the values needs for a block of rows.
+struct WeightedSum {
+  float* out;
+  int64_t dp;
+  const float* alpha;    // [R], what the running numerators are multiplied with first
+  const int32_t* begin;  // [R]
+  const int32_t* end;
+  Operands x;  // weights and values
+};
+
+// Keys that only some of the rows see: rows outside their range are not touched, so that not even a NaN
+// in a value that a row must not see reaches it.
+template <int R, int NV>
+GPT_INLINE void multiply_edge(Vec (&c)[R][NV], const WeightedSum& w, int64_t from, int64_t to) {
+  for (int64_t k = from; k < to; ++k) {
+    Vec row[NV];
+#pragma GCC unroll 8
+    for (int v = 0; v < NV; ++v)
+      row[v] = load(w.x.b + k * w.x.ldb + v * kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      if (k < w.begin[r] || k >= w.end[r]) continue;
+      const Vec factor = set1(w.x.a[r * w.x.a_row + k]);
+#pragma GCC unroll 8
+      for (int v = 0; v < NV; ++v)
+        c[r][v] = fma(factor, row[v], c[r][v]);
+    }
+  }
+}
+
+template <int R, int NV>
+static void weighted_sum(const WeightedSum& sum) {
+  const WeightedSum w = sum;  // a copy: stores to out could alias the original
+  Vec c[R][NV];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    const Vec alpha = set1(w.alpha[r]);
+#pragma GCC unroll 8
+    for (int v = 0; v < NV; ++v)
+      c[r][v] = load(w.out + r * w.dp + v * kLanes) * alpha;
+  }
+  const int64_t from = w.begin[R - 1];  // [from, to): seen by every row
+  const int64_t to = w.end[0];
+  if (from >= to) {
+    multiply_edge<R, NV>(c, w, w.begin[0], w.end[R - 1]);
+  } else {
+    multiply_edge<R, NV>(c, w, w.begin[0], from);
+    multiply<R, NV>(c, w.x, from, to);
+    multiply_edge<R, NV>(c, w, to, w.end[R - 1]);
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < NV; ++v)
+      store(w.out + r * w.dp + v * kLanes, c[r][v]);
+  }
+}
+
+using WeightedSumFn = void (*)(const WeightedSum&);
+static constexpr WeightedSumFn kWeightedSums[kBlockRows][kBlockVecs] = GPT_BLOCKS(weighted_sum);
+
+// The maximum of a row of scores over [begin, end) and of `top`.
+GPT_INLINE float row_max(const float* s, int64_t begin, int64_t end, float top) {
+  const Vec none = set1(top);
+  Vec m = none;
+  for (int64_t v = begin / kLanes; v * kLanes < end; ++v) {
+    m = max(m, within(load(s + v * kLanes), begin, end, v, none));
+  }
+  return reduce_max(m);
+}
+
+// Scores to weights relative to `top`, in place; sum = alpha * sum + weights, lane by lane.
+GPT_INLINE void row_weights(float* s, int64_t begin, int64_t end, float top, float alpha, const float* keep,
+                            float* sum) {
+  const Vec shift = set1(top);
+  Vec total = load(sum) * set1(alpha);
+  for (int64_t v = begin / kLanes; v * kLanes < end; ++v) {
+    const Vec p = within(exp(load(s + v * kLanes) - shift), begin, end, v, zero());
+    total = total + p;
+    store(s + v * kLanes, keep == nullptr ? p : p * load(keep + v * kLanes));
+  }
+  store(sum, total);
+}
+
+GPT_INLINE void softmax_block(const AttentionForwardTile& t, int64_t first, int64_t rows, float* s,
+                              float* alpha) {
+  for (int64_t r = 0; r < kLanes; ++r)
+    alpha[r] = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t i = first + r;
+    if (t.begin[i] >= t.end[i]) continue;
+    const float top = row_max(s + r * kKeyTile, t.begin[i], t.end[i], t.max[i]);
+    alpha[r] = t.max[i] - top;
+    t.max[i] = top;
+  }
+  store(alpha, exp(load(alpha)));
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t i = first + r;
+    if (t.begin[i] >= t.end[i]) continue;
+    row_weights(s + r * kKeyTile, t.begin[i], t.end[i], t.max[i], alpha[r],
+                t.keep == nullptr ? nullptr : t.keep + i * kKeyTile, t.sum + i * kLanes);
+  }
+}
+
+GPT_INLINE void forward_block(const AttentionForwardTile& t, int64_t first, int64_t rows) {
+  alignas(64) float s[kBlockRows * kKeyTile];
+  alignas(64) float alpha[kLanes];
+  const int64_t begin = t.begin[first] / kLanes * kLanes;
+  const int64_t end = t.end[first + rows - 1];
+  if (begin >= end) return;
+  const int64_t cols = (end - begin + kLanes - 1) / kLanes * kLanes;
+  product_rows(s + begin, kKeyTile, false, rows, cols, {t.q + first * t.d, t.d, 1, t.kt + begin, kKeyTile}, 0,
+               t.d);
+  softmax_block(t, first, rows, s, alpha);
+  const int64_t vecs = t.dp / kLanes;
+  const int64_t step = even_step(vecs);
+  for (int64_t v = 0; v < vecs; v += step) {
+    const int64_t at = v * kLanes;
+    const WeightedSum w = {t.out + first * t.dp + at, t.dp,          alpha,
+                           t.begin + first,           t.end + first, {s, kKeyTile, 1, t.v + at, t.dp}};
+    kWeightedSums[rows - 1][least(step, vecs - v) - 1](w);
+  }
+}
+
+static void forward_tile(const AttentionForwardTile& t) {
+  for (int64_t r = 0; r < t.rows; r += kBlockRows)
+    forward_block(t, r, least(kBlockRows, t.rows - r));
+}
+
+static void finish(const AttentionFinish& f) {
+  const int64_t full = full_lanes(f.d);
+  const Mask tail = first_lanes(f.d - full);
+  for (int64_t r = 0; r < f.rows; ++r) {
+    f.total[r] = reduce_add(load(f.sum + r * kLanes));
+    const Vec inverse = set1(1.0f / f.total[r]);
+    const float* out = f.out + r * f.dp;
+    float* dst = f.dst + r / f.group * f.ld + r % f.group * f.d;
+    for (int64_t i = 0; i < full; i += kLanes)
+      store(dst + i, load(out + i) * inverse);
+    if (full < f.d) store(dst + full, load(out + full) * inverse, tail);
+  }
+}
+
+}  // namespace gpt::GPT_SIMD_NAMESPACE
+
+namespace gpt {
+
+#if defined(GPT_SIMD_AVX512)
+const AttentionKernels kAttentionAvx512
+#else
+const AttentionKernels kAttentionAvx2
+#endif
+    = {
+        .lanes = GPT_SIMD_NAMESPACE::kLanes,
+        .pack = GPT_SIMD_NAMESPACE::pack,
+        .pack_transposed = GPT_SIMD_NAMESPACE::pack_transposed,
+        .forward_tile = GPT_SIMD_NAMESPACE::forward_tile,
+        .finish = GPT_SIMD_NAMESPACE::finish,
+        .backward_tile = GPT_SIMD_NAMESPACE::backward_tile,
+        .dot = GPT_SIMD_NAMESPACE::dot,
+        .dropout_factors = GPT_SIMD_NAMESPACE::dropout_factors,
+};
+
+}  // namespace gpt

@@ -1,0 +1,63 @@
+// Fused attention, backward: one tile of keys against one tile of queries (see attention_kernels.h).
+#include "kernels/cpu/simd/attention_internal.h"
+#include "kernels/cpu/simd/attention_product.inc"
+
+namespace gpt::GPT_SIMD_NAMESPACE {
+
+// Row i of p (scores on entry, weights after dropout on return) and of ds (d weights on entry, d scores
+// on return), zeros where the row does not see the key.
+GPT_INLINE void weights_and_gradient(const AttentionBackwardTile& t, int64_t i, int64_t computed) {
+  float* p_row = t.p + i * kKeyTile;
+  float* ds_row = t.ds + i * kKeyTile;
+  const Vec lse = set1(t.lse[i]);
+  const Vec delta = set1(t.delta[i]);
+  for (int64_t at = 0; at < computed; at += kLanes) {
+    const int64_t v = at / kLanes;
+    const Vec p = within(exp(load(p_row + at) - lse), t.begin[i], t.end[i], v, zero());
+    if (t.keep == nullptr) {
+      store(p_row + at, p);
+      store(ds_row + at, p * (load(ds_row + at) - delta));
+    } else {
+      const Vec keep = load(t.keep + i * kKeyTile + at);
+      store(p_row + at, p * keep);
+      store(ds_row + at, p * (load(ds_row + at) * keep - delta));
+    }
+  }
+  for (int64_t at = computed; at < kKeyTile; at += kLanes) {
+    store(p_row + at, zero());
+    store(ds_row + at, zero());
+  }
+}
+
+// p, ds and dq of a block of rows.
+GPT_INLINE void query_block(const AttentionBackwardTile& t, int64_t first, int64_t rows) {
+  const int64_t end = t.end[first + rows - 1];
+  const int64_t cols = (end + kLanes - 1) / kLanes * kLanes;
+  float* p = t.p + first * kKeyTile;
+  float* ds = t.ds + first * kKeyTile;
+  if (cols > 0) {
+    product_rows(p, kKeyTile, false, rows, cols, {t.q + first * t.dp, t.dp, 1, t.kt, kKeyTile}, 0, t.d);
+    product_rows(ds, kKeyTile, false, rows, cols, {t.dout + first * t.dp, t.dp, 1, t.vt, kKeyTile}, 0, t.d);
+  }
+  for (int64_t r = 0; r < rows; ++r)
+    weights_and_gradient(t, first + r, cols);
+  product_rows(t.dq + first * t.ld_dq, t.ld_dq, !t.first, rows, t.d, {ds, kKeyTile, 1, t.k, t.dp}, 0, end);
+}
+
+void backward_tile(const AttentionBackwardTile& t) {
+  for (int64_t r = 0; r < t.rows; r += kBlockRows)
+    query_block(t, r, least(kBlockRows, t.rows - r));
+  int64_t from = 0;  // the first row that sees a key of the block: later blocks are seen later
+  for (int64_t key = 0; key < kKeyTile; key += kBlockRows) {
+    while (from < t.rows && t.end[from] <= key)
+      ++from;
+    if (from == t.rows) break;
+    const int64_t keys = least(kBlockRows, kKeyTile - key);
+    product_rows(t.dv + key * t.dp, t.dp, true, keys, t.dp, {t.p + key, 1, kKeyTile, t.dout, t.dp}, from,
+                 t.rows);
+    product_rows(t.dk + key * t.dp, t.dp, true, keys, t.dp, {t.ds + key, 1, kKeyTile, t.q, t.dp}, from,
+                 t.rows);
+  }
+}
+
+}  // namespace gpt::GPT_SIMD_NAMESPACE

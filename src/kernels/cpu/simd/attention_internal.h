@@ -1,0 +1,20 @@
+#pragma once
+
+// The kernels of attention_pack.cc and attention_backward.cc, for the list in attention.cc.
+#include "kernels/cpu/simd/attention_kernels.h"
+#include "kernels/cpu/simd/vec.h"
+
+namespace gpt::GPT_SIMD_NAMESPACE {
+
+// n without its tail: the floats that fill whole vectors.
+GPT_INLINE int64_t full_lanes(int64_t n) {
+  return n / kLanes * kLanes;
+}
+
+void pack(const PackRows& src, float scale, float* dst, int64_t ld_dst);
+void pack_transposed(const PackRows& src, float* dst);
+float dot(const float* a, const float* b, int64_t n);
+void dropout_factors(uint64_t key, uint64_t first, int64_t n, uint32_t threshold, float scale, float* dst);
+void backward_tile(const AttentionBackwardTile& tile);
+
+}  // namespace gpt::GPT_SIMD_NAMESPACE

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+
+// The block kernels of fused attention, one set per instruction set. They know tiles of keys in packed
+// scratch memory; which rows a tile holds is the business of drivers/attention*.cpp.
+namespace gpt {
+
+// Keys are taken in tiles that begin at multiples of this position, whatever the call brings, so that the
+// order of every sum depends on positions alone. 64 keys of width 64 fill half of a 32 KiB L1 cache.
+inline constexpr int64_t kKeyTile = 64;
+
+// Rows to copy: row i is base + rows[i] * ld, zeros when rows[i] < 0; base + i * ld without rows. `next`
+// lists as many rows that will be wanted soon, in the same way: they are fetched into the cache on the way,
+// because the pieces of a row are too short, and the rows too far apart, for the hardware to see it coming.
+struct PackRows {
+  const float* base;
+  int64_t ld;
+  const int64_t* rows;
+  int64_t n;
+  int64_t cols;
+  const int64_t* next = nullptr;
+};
+
+// One tile of keys for a set of query rows in order of position: scores, online softmax (Milakov &
+// Gimelshein 2018) and weighted sum of the values. Row r sees keys [begin[r], end[r]) of the tile, both
+// non-decreasing in r; no other key has any influence on it.
+struct AttentionForwardTile {
+  int64_t rows, d, dp;   // dp: d rounded up to whole vectors
+  const float* q;        // [rows,d], times the scale
+  const float* kt;       // [d,kKeyTile], keys transposed
+  const float* v;        // [kKeyTile,dp]
+  const int32_t* begin;  // [rows]
+  const int32_t* end;
+  const float* keep;  // [rows,kKeyTile] dropout factors, or null
+  float* max;         // [rows], running maximum of the scores
+  float* sum;         // [rows,lanes], running denominators, one per vector lane
+  float* out;         // [rows,dp], running numerators
+};
+
+// out / sum, written to row (r / group) at column (r % group) * d of dst; total[r] is the denominator.
+struct AttentionFinish {
+  int64_t rows, d, dp, group;
+  const float* sum;  // [rows,lanes]
+  const float* out;  // [rows,dp]
+  float* dst;
+  int64_t ld;
+  float* total;  // [rows]
+};
+
+// One tile of keys and up to kKeyTile queries of one head (Dao et al. 2022, Algorithm 4): recomputes the
+// weights p from the saved lse, then adds to dv, dk and dq. Rows as in the forward tile.
+struct AttentionBackwardTile {
+  int64_t rows, d, dp;
+  const float* q;        // [rows,dp], times the scale
+  const float* dout;     // [rows,dp]
+  const float* kt;       // [d,kKeyTile]
+  const float* vt;       // [d,kKeyTile]
+  const float* k;        // [kKeyTile,dp], times the scale
+  const int32_t* begin;  // [rows]
+  const int32_t* end;
+  const float* lse;    // [rows]
+  const float* delta;  // [rows], dout . out
+  const float* keep;   // [rows,kKeyTile] or null
+  float* p;            // [rows,kKeyTile] scratch
+  float* ds;           // [rows,kKeyTile] scratch
+  float* dk;           // [kKeyTile,dp], accumulated
+  float* dv;           // [kKeyTile,dp], accumulated
+  float* dq;           // [rows] rows of d, ld_dq apart
+  int64_t ld_dq;
+  bool first;  // dq = instead of dq +=
+};
+
+struct AttentionKernels {
+  int64_t lanes;
+  // dst[i] = scale * row i, [n,ld_dst], zeros from cols on.
+  void (*pack)(const PackRows& src, float scale, float* dst, int64_t ld_dst);
+  // The kKeyTile rows as columns: dst [cols,kKeyTile].
+  void (*pack_transposed)(const PackRows& src, float* dst);
+  void (*forward_tile)(const AttentionForwardTile& tile);
+  void (*finish)(const AttentionFinish& finish);
+  void (*backward_tile)(const AttentionBackwardTile& tile);
+  float (*dot)(const float* a, const float* b, int64_t n);
+  // The factors of dropout elements [first, first + n) of a site: 0 below the threshold (at least 1), else
+  // scale.
+  void (*dropout_factors)(uint64_t key, uint64_t first, int64_t n, uint32_t threshold, float scale,
+                          float* dst);
+};
+
+extern const AttentionKernels kAttentionAvx2;
+extern const AttentionKernels kAttentionAvx512;
+
+}  // namespace gpt

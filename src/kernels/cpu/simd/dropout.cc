@@ -1,0 +1,39 @@
+#include "kernels/cpu/simd/philox.h"
+#include "kernels/cpu/simd/row_sets.h"
+
+namespace gpt::GPT_SIMD_NAMESPACE {
+namespace {
+
+void dropout(float* out, const float* x, int64_t n, const DropoutSpan& span) {
+  constexpr int64_t kGroup = 4 * kLanes;
+  const IVec last_dropped = set1_i(span.last_dropped);
+  float factors[kGroup];
+  auto skip =
+      static_cast<int64_t>(span.first % 4);  // words of the first counter that belong to earlier elements
+  uint64_t counter = span.first / 4;
+  for (int64_t done = 0; done < n; counter += kLanes) {
+    IVec words[4];
+    philox_words(counter, span.key, words);
+    for (int j = 0; j < 4; ++j) {
+      store(factors + j * kLanes, select(less_equal_u(words[j], last_dropped), zero(), set1(span.scale)));
+    }
+    const float* factor = factors + skip;
+    const int64_t count = n - done < kGroup - skip ? n - done : kGroup - skip;
+    float* const to = out + done;
+    const float* const from = x + done;
+    // A product, not a selection: a dropped NaN stays NaN.
+    for_vectors(count, [=](int64_t i, auto lanes) {
+      store(to + i, load(from + i, lanes) * load(factor + i, lanes), lanes);
+    });
+    done += count;
+    skip = 0;
+  }
+}
+
+}  // namespace
+
+void set_dropout(RowKernels& k) noexcept {
+  k.dropout = dropout;
+}
+
+}  // namespace gpt::GPT_SIMD_NAMESPACE

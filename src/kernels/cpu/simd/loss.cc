@@ -1,0 +1,132 @@
+#include "kernels/cpu/simd/row_sets.h"
+
+namespace gpt::GPT_SIMD_NAMESPACE {
+namespace {
+
+constexpr float kInfinity = __builtin_inff();
+
+// z = cap tanh(x / cap), or x itself.
+struct Cap {
+  bool on;
+  Vec cap, reciprocal;
+
+  Vec operator()(Vec x) const { return on ? cap * tanh(x * reciprocal) : x; }
+  // Of one number, with the bits that it has among others.
+  float operator()(float x) const {
+    float lanes[kLanes];
+    store(lanes, (*this)(set1(x)));
+    return lanes[0];
+  }
+};
+
+Cap make_cap(double cap) {
+  const bool on = cap > 0;
+  return {on, set1(static_cast<float>(cap)), set1(on ? static_cast<float>(1 / cap) : 0.0f)};
+}
+
+void softcap(float* x, int64_t n, double cap) {
+  const Cap capped = make_cap(cap);
+  for_vectors(n, [=](int64_t i, auto lanes) { store(x + i, capped(load(x + i, lanes)), lanes); });
+}
+
+// The largest number that is not NaN; -inf when there is none.
+float row_max(const float* x, int64_t n) {
+  const Vec lowest = set1(-kInfinity);
+  Vec top[4] = {lowest, lowest, lowest, lowest};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    for (int k = 0; k < 4; ++k)
+      top[k] = max(load(x + i + k * kLanes), top[k]);
+  }
+  for (; i + kLanes <= n; i += kLanes)
+    top[0] = max(load(x + i), top[0]);
+  if (i < n) {
+    const Mask lanes = first_lanes(n - i);
+    top[1] = max(select(lanes, load(x + i, lanes), lowest), top[1]);
+  }
+  return reduce_max(max(max(top[0], top[1]), max(top[2], top[3])));
+}
+
+// The sum of exp(z - shift); z is kept in `capped_out` (which may be x) unless that is null.
+float sum_exp(const float* x, int64_t n, float shift, const Cap& capped, float* capped_out) {
+  const Vec minus = set1(shift);
+  Vec sum[4] = {zero(), zero(), zero(), zero()};
+  const auto term = [&](int64_t i, auto lanes) {
+    const Vec z = capped(load(x + i, lanes));
+    if (capped_out != nullptr) store(capped_out + i, z, lanes);
+    return exp(z - minus);
+  };
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    for (int k = 0; k < 4; ++k)
+      sum[k] += term(i + k * kLanes, AllLanes{});
+  }
+  for (; i + kLanes <= n; i += kLanes)
+    sum[0] += term(i, AllLanes{});
+  if (i < n) {
+    const Mask lanes = first_lanes(n - i);
+    sum[1] += select(lanes, term(i, lanes), zero());
+  }
+  return reduce_add(sum);
+}
+
+// Sum of exp(z - shift) over the row, shift near its largest z.
+struct SoftmaxSum {
+  float shift;
+  double sum;
+};
+
+// The row is read from memory once: a chunk stays in the first-level cache from its maximum to its sum, and
+// the sum so far is rescaled where a chunk raises the maximum (Milakov & Gimelshein 2018).
+SoftmaxSum softmax_sum(const float* x, int64_t n, const Cap& capped, float* capped_out) {
+  constexpr int64_t kChunk = 2048;
+  float top = -kInfinity;
+  double sum = 0;
+  // While all is -inf the shift is 0, so that no inf - inf arises.
+  const auto shift_of = [](float t) { return t == -kInfinity ? 0.0f : t; };
+  for (int64_t i = 0; i < n; i += kChunk) {
+    const int64_t count = n - i < kChunk ? n - i : kChunk;
+    const float chunk_top = capped(row_max(x + i, count));
+    if (chunk_top > top) {
+      if (sum != 0) sum *= __builtin_exp(double{shift_of(top)} - double{shift_of(chunk_top)});
+      top = chunk_top;
+    }
+    sum += sum_exp(x + i, count, shift_of(top), capped, capped_out == nullptr ? nullptr : capped_out + i);
+  }
+  return {shift_of(top), sum};
+}
+
+double cross_entropy(const CrossEntropyRow& r) {
+  const Cap capped = make_cap(r.softcap);
+  const double z = capped(r.logits[r.target]);  // before it may be overwritten
+  // tanh is the dearest part: the gradient finds the softcapped logits where it goes itself.
+  const SoftmaxSum total = softmax_sum(r.logits, r.n, capped, capped.on ? r.dlogits : nullptr);
+  const double loss = __builtin_log(total.sum) + (total.shift - z);
+  if (r.dlogits == nullptr) return loss;
+  const Vec shift = set1(total.shift), factor = set1(static_cast<float>(r.scale / total.sum)),
+            one = set1(1.0f);
+  const float* const x = r.logits;
+  float* const dx = r.dlogits;
+  if (capped.on) {
+    for_vectors(r.n, [=](int64_t i, auto lanes) {
+      const Vec capped_logit = load(dx + i, lanes), t = capped_logit * capped.reciprocal;
+      store(dx + i, exp(capped_logit - shift) * factor * fnma(t, t, one), lanes);
+    });
+  } else {
+    for_vectors(
+        r.n, [=](int64_t i, auto lanes) { store(dx + i, exp(load(x + i, lanes) - shift) * factor, lanes); });
+  }
+  const double t = capped.on ? z / r.softcap : 0;
+  const double probability = __builtin_exp(z - double{total.shift}) / total.sum;
+  dx[r.target] = static_cast<float>(r.scale * (probability - 1) * (1 - t * t));
+  return loss;
+}
+
+}  // namespace
+
+void set_loss(RowKernels& k) noexcept {
+  k.softcap = softcap;
+  k.cross_entropy = cross_entropy;
+}
+
+}  // namespace gpt::GPT_SIMD_NAMESPACE

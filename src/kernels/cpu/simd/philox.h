@@ -1,0 +1,37 @@
+#pragma once
+
+#include "kernels/cpu/simd/vec.h"
+
+namespace gpt::GPT_SIMD_NAMESPACE {
+
+// Philox4x32-10 (Salmon et al. 2011) as base/rng.h defines it, for kLanes counters at once: words[j] holds
+// words j * kLanes .. of the sequence that starts with word 0 of counter `first`; word w of counter c is
+// number 4 c + w. `first` is 64 bits, the upper half of the counter is zero.
+GPT_INLINE void philox_words(uint64_t first, uint64_t key, IVec (&words)[4]) {
+  // Lane 4 k + j counts j * kLanes/4 + k: after the transposition at the end the order is that of the words.
+  uint32_t offsets[kLanes];
+  for (uint32_t lane = 0; lane < kLanes; ++lane)
+    offsets[lane] = lane % 4 * (kLanes / 4) + lane / 4;
+  const IVec offset = load_i(offsets);
+  const auto low = static_cast<uint32_t>(first), high = static_cast<uint32_t>(first >> 32);
+  IVec c[4] = {add_i(set1_i(low), offset), set1_i(high), set1_i(0), set1_i(0)};
+  // Where the lower half did not wrap around it is at least what it started from.
+  c[1] = select(less_equal_u(set1_i(low), c[0]), c[1], set1_i(high + 1));
+  auto k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    IVec high_a, low_a, high_b, low_b;
+    multiply_wide(c[0], set1_i(0xD2511F53u), &high_a, &low_a);
+    multiply_wide(c[2], set1_i(0xCD9E8D57u), &high_b, &low_b);
+    c[0] = xor_i(xor_i(high_b, c[1]), set1_i(k0));
+    c[1] = low_b;
+    c[2] = xor_i(xor_i(high_a, c[3]), set1_i(k1));
+    c[3] = low_a;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  transpose4(c);
+  for (int j = 0; j < 4; ++j)
+    words[j] = c[j];
+}
+
+}  // namespace gpt::GPT_SIMD_NAMESPACE

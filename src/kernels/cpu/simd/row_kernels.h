@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+
+namespace gpt {
+
+// The SIMD kernels: plain functions on fp32 rows and blocks, one set per instruction set. They know
+// nothing of tensors, threads or scratch; cpu/drivers does. No alignment is assumed; an output may be
+// one of the inputs (exactly, not shifted) wherever the op list allows it. Optional pointers may be null.
+
+struct NormRow {
+  bool center;  // LayerNorm; false: RMSNorm
+  double eps;
+  int64_t n;
+  float* out;
+  const float* x;
+  const float* gain;  // optional
+  const float* bias;  // optional
+  const float* add;   // optional; with it sum = x + add is what is normalised
+  float* sum;
+  float* mean;  // optional, one number
+  float* rstd;  // optional, one number
+};
+
+struct NormBackwardRow {
+  bool center;
+  int64_t n;
+  float mean, rstd;
+  float* dx;
+  const float* dout;
+  const float* x;
+  const float* gain;       // optional
+  const float* dresidual;  // optional
+  float* dgain;            // optional; += (= in the first row of a block)
+  float* dbias;            // optional; likewise
+  bool first;
+};
+
+// One loss and gradient row; the numbers are those of CrossEntropyArgs.
+struct CrossEntropyRow {
+  int64_t n;
+  const float* logits;
+  int64_t target;  // >= 0
+  float* dlogits;  // optional
+  double scale;
+  double softcap;
+};
+
+// Constants of an AdamW step, from the double-precision settings.
+struct AdamWStep {
+  float grad_scale;
+  float one_minus_beta1, one_minus_beta2;
+  float step_size;   // lr / (1 - beta1^t)
+  float root_scale;  // 1 / sqrt(1 - beta2^t)
+  float eps;
+  float decay;  // lr * weight_decay
+};
+
+// Elements [first, first + n) of a dropout site; a word <= last_dropped drops its element.
+struct DropoutSpan {
+  uint64_t first;
+  uint64_t key;
+  uint32_t last_dropped;
+  float scale;
+};
+
+struct ActKernels {
+  // gate is null unless the activation is gated.
+  void (*forward)(float* out, const float* x, const float* gate, int64_t n);
+  void (*backward)(float* dx, float* dgate, const float* dout, const float* x, const float* gate, int64_t n);
+};
+
+struct RowKernels {
+  void (*add)(float* out, const float* a, const float* b, int64_t n);
+  void (*clamp)(float* x, int64_t n, float limit);
+  double (*sum_squares)(const float* x, int64_t n);
+  void (*dropout)(float* out, const float* x, int64_t n, const DropoutSpan& span);
+  void (*norm)(const NormRow& row);
+  void (*norm_backward)(const NormBackwardRow& row);
+  // out[i] += sum over b of partials[b * stride + i], b in order, in double.
+  void (*add_partials)(float* out, const float* partials, int64_t blocks, int64_t stride, int64_t n);
+  ActKernels gelu_tanh, gelu, relu, relu2, swiglu;
+  // One token: every head is rotated by the same cos and sin [head_dim/2]; sin is multiplied by sign.
+  void (*rope)(float* x, int64_t n_head, int64_t head_dim, const float* cos, const float* sin, float sign,
+               bool interleaved);
+  // One head; returns rstd.
+  float (*head_norm)(float* x, int64_t n, double eps);
+  void (*head_norm_backward)(float* dx, const float* y, int64_t n, float rstd);
+  void (*softcap)(float* x, int64_t n, double cap);
+  double (*cross_entropy)(const CrossEntropyRow& row);  // returns the loss
+  void (*adamw)(float* param, const float* grad, float* m, float* v, int64_t n, const AdamWStep& step);
+};
+
+const RowKernels& avx2_row_kernels() noexcept;
+const RowKernels& avx512_row_kernels() noexcept;
+
+}  // namespace gpt

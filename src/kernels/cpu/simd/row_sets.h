@@ -1,0 +1,16 @@
+#pragma once
+
+#include "kernels/cpu/simd/row_kernels.h"
+#include "kernels/cpu/simd/vec.h"
+
+// Every source of row kernels enters its functions into the set of its instruction set.
+namespace gpt::GPT_SIMD_NAMESPACE {
+
+void set_activation(RowKernels& k) noexcept;
+void set_dropout(RowKernels& k) noexcept;
+void set_elementwise(RowKernels& k) noexcept;
+void set_loss(RowKernels& k) noexcept;
+void set_norm(RowKernels& k) noexcept;
+void set_rope(RowKernels& k) noexcept;
+
+}  // namespace gpt::GPT_SIMD_NAMESPACE

@@ -1,0 +1,165 @@
+#pragma once
+
+// Vec on AVX2 + FMA. Included by vec.h alone.
+
+namespace gpt::GPT_SIMD_NAMESPACE {
+
+using Vec = __m256;
+struct Mask {
+  __m256 bits;  // lanes all ones or all zeros
+};
+using VecD = __m256d;  // half as many doubles
+using IVec = __m256i;  // as many 32-bit integers
+inline constexpr int kLanes = 8;
+
+GPT_INLINE Vec zero() {
+  return _mm256_setzero_ps();
+}
+GPT_INLINE Vec set1(float x) {
+  return _mm256_set1_ps(x);
+}
+GPT_INLINE Vec load(const float* p) {
+  return _mm256_loadu_ps(p);
+}
+GPT_INLINE void store(float* p, Vec v) {
+  _mm256_storeu_ps(p, v);
+}
+
+// The first n lanes, 0 <= n <= kLanes.
+GPT_INLINE Mask first_lanes(int64_t n) {
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return {_mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), lane))};
+}
+// Lanes outside the mask are 0 and their memory is not touched.
+GPT_INLINE Vec load(const float* p, Mask m) {
+  return _mm256_maskload_ps(p, _mm256_castps_si256(m.bits));
+}
+GPT_INLINE void store(float* p, Vec v, Mask m) {
+  _mm256_maskstore_ps(p, _mm256_castps_si256(m.bits), v);
+}
+
+GPT_INLINE Vec fma(Vec a, Vec b, Vec c) {
+  return _mm256_fmadd_ps(a, b, c);
+}  // a b + c
+GPT_INLINE Vec fnma(Vec a, Vec b, Vec c) {
+  return _mm256_fnmadd_ps(a, b, c);
+}  // c - a b
+// Where either is NaN the result is b.
+GPT_INLINE Vec max(Vec a, Vec b) {
+  return _mm256_max_ps(a, b);
+}
+GPT_INLINE Vec min(Vec a, Vec b) {
+  return _mm256_min_ps(a, b);
+}
+GPT_INLINE Vec sqrt(Vec a) {
+  return _mm256_sqrt_ps(a);
+}
+GPT_INLINE Vec abs(Vec a) {
+  return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
+}
+GPT_INLINE Vec round(Vec a) {
+  return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+GPT_INLINE Vec copysign(Vec magnitude, Vec sign) {
+  return _mm256_or_ps(abs(magnitude), _mm256_and_ps(sign, _mm256_set1_ps(-0.0f)));
+}
+
+GPT_INLINE Mask less(Vec a, Vec b) {
+  return {_mm256_cmp_ps(a, b, _CMP_LT_OQ)};
+}
+GPT_INLINE Vec select(Mask m, Vec yes, Vec no) {
+  return _mm256_blendv_ps(no, yes, m.bits);
+}
+
+// x 2^n for whole n in [-150, 128], rounded once: two factors, because 2^n itself may not be a normal float.
+GPT_INLINE Vec scale2(Vec x, Vec n) {
+  const __m256i bias = _mm256_set1_epi32(127);
+  const __m256i whole = _mm256_cvtps_epi32(n);
+  const __m256i half = _mm256_srai_epi32(whole, 1);
+  const __m256i rest = _mm256_sub_epi32(whole, half);
+  const Vec a = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
+  const Vec b = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
+  return x * a * b;
+}
+
+// The reductions pair lanes i and i + kLanes/2, then i and i + kLanes/4, ...
+GPT_INLINE float reduce_add(Vec v) {
+  __m128 b = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  b = _mm_add_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+}
+GPT_INLINE float reduce_max(Vec v) {
+  __m128 b = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  b = _mm_max_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
+}
+
+// For rotations of pairs: lanes (0,1), (2,3), ... exchanged; and n <= kLanes/2 floats, each twice.
+GPT_INLINE Vec swap_pairs(Vec v) {
+  return _mm256_permute_ps(v, 0xB1);
+}
+GPT_INLINE Vec load_twice(const float* p, int64_t n) {
+  return _mm256_permutevar8x32_ps(load(p, first_lanes(n)), _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
+}
+
+GPT_INLINE IVec set1_i(uint32_t x) {
+  return _mm256_set1_epi32(static_cast<int>(x));
+}
+GPT_INLINE IVec load_i(const uint32_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+GPT_INLINE IVec add_i(IVec a, IVec b) {
+  return _mm256_add_epi32(a, b);
+}
+GPT_INLINE IVec xor_i(IVec a, IVec b) {
+  return _mm256_xor_si256(a, b);
+}
+GPT_INLINE Mask less_equal_u(IVec a, IVec b) {
+  return {_mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_min_epu32(a, b), a))};
+}
+GPT_INLINE IVec select(Mask m, IVec yes, IVec no) {
+  return _mm256_blendv_epi8(no, yes, _mm256_castps_si256(m.bits));
+}
+// Upper and lower half of the 64-bit product of every lane with the same lane of b, all of whose lanes are
+// equal.
+GPT_INLINE void multiply_wide(IVec a, IVec b, IVec* high, IVec* low) {
+  const __m256i even = _mm256_mul_epu32(a, b);
+  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), b);
+  *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+  *low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+}
+// Transposes the 4x4 matrix in every group of four lanes of v[0..3].
+GPT_INLINE void transpose4(IVec (&v)[4]) {
+  const __m256i a = _mm256_unpacklo_epi32(v[0], v[1]), b = _mm256_unpackhi_epi32(v[0], v[1]);
+  const __m256i c = _mm256_unpacklo_epi32(v[2], v[3]), d = _mm256_unpackhi_epi32(v[2], v[3]);
+  v[0] = _mm256_unpacklo_epi64(a, c);
+  v[1] = _mm256_unpackhi_epi64(a, c);
+  v[2] = _mm256_unpacklo_epi64(b, d);
+  v[3] = _mm256_unpackhi_epi64(b, d);
+}
+
+GPT_INLINE VecD zero_d() {
+  return _mm256_setzero_pd();
+}
+GPT_INLINE VecD set1_d(double x) {
+  return _mm256_set1_pd(x);
+}
+GPT_INLINE VecD low_d(Vec v) {
+  return _mm256_cvtps_pd(_mm256_castps256_ps128(v));
+}
+GPT_INLINE VecD high_d(Vec v) {
+  return _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
+}
+// Two halves as one Vec.
+GPT_INLINE Vec narrow(VecD low, VecD high) {
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(low)), _mm256_cvtpd_ps(high), 1);
+}
+GPT_INLINE VecD fma(VecD a, VecD b, VecD c) {
+  return _mm256_fmadd_pd(a, b, c);
+}
+GPT_INLINE double reduce_add(VecD v) {
+  const __m128d b = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(b, _mm_unpackhi_pd(b, b)));
+}
+
+}  // namespace gpt::GPT_SIMD_NAMESPACE

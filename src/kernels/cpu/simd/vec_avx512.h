@@ -1,0 +1,160 @@
+#pragma once
+
+// Vec on AVX-512 F, BW, VL, DQ. Included by vec.h alone.
+
+namespace gpt::GPT_SIMD_NAMESPACE {
+
+using Vec = __m512;
+using Mask = __mmask16;
+using VecD = __m512d;  // half as many doubles
+using IVec = __m512i;  // as many 32-bit integers
+inline constexpr int kLanes = 16;
+
+GPT_INLINE Vec zero() {
+  return _mm512_setzero_ps();
+}
+GPT_INLINE Vec set1(float x) {
+  return _mm512_set1_ps(x);
+}
+GPT_INLINE Vec load(const float* p) {
+  return _mm512_loadu_ps(p);
+}
+GPT_INLINE void store(float* p, Vec v) {
+  _mm512_storeu_ps(p, v);
+}
+
+// The first n lanes, 0 <= n <= kLanes.
+GPT_INLINE Mask first_lanes(int64_t n) {
+  return static_cast<Mask>((uint32_t{1} << static_cast<uint32_t>(n)) - 1);
+}
+// Lanes outside the mask are 0 and their memory is not touched.
+GPT_INLINE Vec load(const float* p, Mask m) {
+  return _mm512_maskz_loadu_ps(m, p);
+}
+GPT_INLINE void store(float* p, Vec v, Mask m) {
+  _mm512_mask_storeu_ps(p, m, v);
+}
+
+GPT_INLINE Vec fma(Vec a, Vec b, Vec c) {
+  return _mm512_fmadd_ps(a, b, c);
+}  // a b + c
+GPT_INLINE Vec fnma(Vec a, Vec b, Vec c) {
+  return _mm512_fnmadd_ps(a, b, c);
+}  // c - a b
+// Where either is NaN the result is b.
+GPT_INLINE Vec max(Vec a, Vec b) {
+  return _mm512_max_ps(a, b);
+}
+GPT_INLINE Vec min(Vec a, Vec b) {
+  return _mm512_min_ps(a, b);
+}
+GPT_INLINE Vec sqrt(Vec a) {
+  return _mm512_sqrt_ps(a);
+}
+GPT_INLINE Vec abs(Vec a) {
+  return _mm512_abs_ps(a);
+}
+GPT_INLINE Vec round(Vec a) {
+  return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+GPT_INLINE Vec copysign(Vec magnitude, Vec sign) {
+  return _mm512_or_ps(_mm512_abs_ps(magnitude), _mm512_and_ps(sign, _mm512_set1_ps(-0.0f)));
+}
+
+GPT_INLINE Mask less(Vec a, Vec b) {
+  return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+}
+GPT_INLINE Vec select(Mask m, Vec yes, Vec no) {
+  return _mm512_mask_blend_ps(m, no, yes);
+}
+
+// x 2^n for whole n in [-150, 128], rounded once.
+GPT_INLINE Vec scale2(Vec x, Vec n) {
+  return _mm512_scalef_ps(x, n);
+}
+
+// The reductions pair lanes i and i + kLanes/2, then i and i + kLanes/4, ...
+GPT_INLINE float reduce_add(Vec v) {
+  const __m256 a = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  b = _mm_add_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+}
+GPT_INLINE float reduce_max(Vec v) {
+  const __m256 a = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  b = _mm_max_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
+}
+
+// For rotations of pairs: lanes (0,1), (2,3), ... exchanged; and n <= kLanes/2 floats, each twice.
+GPT_INLINE Vec swap_pairs(Vec v) {
+  return _mm512_permute_ps(v, 0xB1);
+}
+GPT_INLINE Vec load_twice(const float* p, int64_t n) {
+  const __m512i twice = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+  return _mm512_permutexvar_ps(twice, _mm512_maskz_loadu_ps(static_cast<Mask>(first_lanes(n) & 0xFF), p));
+}
+
+GPT_INLINE IVec set1_i(uint32_t x) {
+  return _mm512_set1_epi32(static_cast<int>(x));
+}
+GPT_INLINE IVec load_i(const uint32_t* p) {
+  return _mm512_loadu_si512(p);
+}
+GPT_INLINE IVec add_i(IVec a, IVec b) {
+  return _mm512_add_epi32(a, b);
+}
+GPT_INLINE IVec xor_i(IVec a, IVec b) {
+  return _mm512_xor_si512(a, b);
+}
+GPT_INLINE Mask less_equal_u(IVec a, IVec b) {
+  return _mm512_cmple_epu32_mask(a, b);
+}
+GPT_INLINE IVec select(Mask m, IVec yes, IVec no) {
+  return _mm512_mask_blend_epi32(m, no, yes);
+}
+// Upper and lower half of the 64-bit product of every lane with the same lane of b, all of whose lanes are
+// equal.
+GPT_INLINE void multiply_wide(IVec a, IVec b, IVec* high, IVec* low) {
+  const __m512i even = _mm512_mul_epu32(a, b);
+  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), b);
+  *high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
+  *low = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
+}
+// Transposes the 4x4 matrix in every group of four lanes of v[0..3].
+GPT_INLINE void transpose4(IVec (&v)[4]) {
+  const __m512i a = _mm512_unpacklo_epi32(v[0], v[1]), b = _mm512_unpackhi_epi32(v[0], v[1]);
+  const __m512i c = _mm512_unpacklo_epi32(v[2], v[3]), d = _mm512_unpackhi_epi32(v[2], v[3]);
+  v[0] = _mm512_unpacklo_epi64(a, c);
+  v[1] = _mm512_unpackhi_epi64(a, c);
+  v[2] = _mm512_unpacklo_epi64(b, d);
+  v[3] = _mm512_unpackhi_epi64(b, d);
+}
+
+GPT_INLINE VecD zero_d() {
+  return _mm512_setzero_pd();
+}
+GPT_INLINE VecD set1_d(double x) {
+  return _mm512_set1_pd(x);
+}
+GPT_INLINE VecD low_d(Vec v) {
+  return _mm512_cvtps_pd(_mm512_castps512_ps256(v));
+}
+GPT_INLINE VecD high_d(Vec v) {
+  return _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
+}
+// Two halves as one Vec.
+GPT_INLINE Vec narrow(VecD low, VecD high) {
+  return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high), 1);
+}
+GPT_INLINE VecD fma(VecD a, VecD b, VecD c) {
+  return _mm512_fmadd_pd(a, b, c);
+}
+GPT_INLINE double reduce_add(VecD v) {
+  const __m256d a = _mm256_add_pd(_mm512_castpd512_pd256(v), _mm512_extractf64x4_pd(v, 1));
+  const __m128d b = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(b, _mm_unpackhi_pd(b, b)));
+}
+
+}  // namespace gpt::GPT_SIMD_NAMESPACE

@@ -1,0 +1,104 @@
+#include "train/checkpoint.h"
+
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "io/checkpoint_dir.h"
+#include "io/json.h"
+#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
+#include "model/model_files.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+void write_files(const std::string& folder, const Model& model, const ParamBuffer& weights,
+                 const std::string& tokenizer_json) {
+  write_model(folder, model, weights.views());
+  if (!tokenizer_json.empty()) write_file_atomic(folder + "/tokenizer.json", tokenizer_json);
+}
+
+json state_json(const RunState& s) {
+  return {{"step", s.step},           {"updates", s.updates},     {"tokens", s.tokens},
+          {"skipped", s.skipped},     {"data_tokens", s.data_tokens},     {"best_val_loss", s.best_val_loss}, {"best_step", s.best_step},
+          {"train_seconds", s.train_seconds}, {"loss_history", s.losses}, {"norm_history", s.norms}};
+}
+
+RunState state_from_json(const json& object, const std::string& path) {
+  RunState s;
+  try {
+    s.step = object.at("step");
+    s.updates = object.at("updates");
+    s.tokens = object.at("tokens");
+    s.skipped = object.at("skipped");
+    s.data_tokens = object.at("data_tokens");
+    s.best_val_loss = object.at("best_val_loss");
+    s.best_step = object.at("best_step");
+    s.train_seconds = object.at("train_seconds");
+    s.losses = object.at("loss_history").get<std::vector<double>>();
+    s.norms = object.at("norm_history").get<std::vector<double>>();
+  } catch (const json::exception& error) {
+    fail("{}: not the state of a training run: {}", path, error.what());
+  }
+  if (s.step < 0 || s.updates < 0 || s.updates > s.step) fail("{}: step {} and updates {} cannot be", path, s.step, s.updates);
+  return s;
+}
+
+void copy_tensor(const SafetensorsFile& file, const std::string& name, const TensorView& to) {
+  const TensorInfo* tensor = file.find(name);
+  if (tensor == nullptr || tensor->dtype != to.dtype || tensor->shape != Shape(to.dims().begin(), to.dims().end())) {
+    fail("{}: expected a tensor \"{}\" of shape {}{}", file.path(), name, shape_string(to.dims()),
+         tensor == nullptr ? ", found none" : ", found " + shape_string(tensor->shape));
+  }
+  std::memcpy(to.data, tensor->bytes.data(), tensor->bytes.size());
+}
+
+}  // namespace
+
+void save_model_folder(const std::string& folder, const Model& model, const ParamBuffer& weights,
+                       const std::string& tokenizer_json) {
+  DirectoryWriter writer(folder);
+  write_files(writer.path(), model, weights, tokenizer_json);
+  writer.commit();
+}
+
+void save_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
+                     const Optimizer& optimizer, const RunState& state, const std::string& tokenizer_json) {
+  DirectoryWriter writer(folder);
+  write_files(writer.path(), model, weights, tokenizer_json);
+  std::vector<NamedTensor> moments;
+  for (int id = 0; id < model.table.count(); ++id) {
+    moments.push_back(named_tensor("m." + model.table[id].name, optimizer.m()[id]));
+    moments.push_back(named_tensor("v." + model.table[id].name, optimizer.v()[id]));
+  }
+  write_safetensors(writer.path() + "/train_state.safetensors", moments);
+  write_file_atomic(writer.path() + "/train_state.json", state_json(state).dump(1) + "\n");
+  writer.commit();
+}
+
+RunState load_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
+                         const Optimizer& optimizer) {
+  recover_directory(folder);
+  if (!std::filesystem::exists(folder + "/train_state.json")) {
+    fail("cannot resume: {} holds no checkpoint of a training run", folder);
+  }
+  verify_manifest(folder, true);
+  const LoadedModel loaded(folder);
+  if (!(export_config(loaded.model().config) == export_config(model.config))) {
+    fail("cannot resume: the model in {} does not have the configuration of the run", folder);
+  }
+  loaded.copy_to(weights);
+  const SafetensorsFile moments(folder + "/train_state.safetensors");
+  for (int id = 0; id < model.table.count(); ++id) {
+    copy_tensor(moments, "m." + model.table[id].name, optimizer.m()[id]);
+    copy_tensor(moments, "v." + model.table[id].name, optimizer.v()[id]);
+  }
+  const std::string path = folder + "/train_state.json";
+  return state_from_json(read_json_file(path), path);
+}
+
+}  // namespace gpt

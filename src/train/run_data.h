@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "data/corpus.h"
+#include "data/token_data.h"
+#include "train/train_config.h"
+
+namespace gpt {
+
+// The texts of a run, encoded and split.
+struct RunData {
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<TokenData> train_tokens, val_tokens;  // val_tokens only with val_data
+  TokenSpan train, val;                                 // val may be empty
+  std::optional<double> floor;   // entropy of the text in nats per token, where it is known
+  std::string preview;           // for people
+
+  bool has_val() const { return val.size() > 1; }
+};
+
+// Loads what the config names. tokenizer_folder: a model whose tokenizer is to be used, or "".
+// Throws Error when the text is empty or shorter than a context.
+RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::string& tokenizer_folder);
+
+// A corpus from paths, or the built-in one ("tales", "tales:BYTES"). `floor` receives its entropy in nats
+// per byte when it is known. first_story: see generate_tales; updated.
+Corpus load_named_corpus(const std::vector<std::string>& names, uint64_t seed, int64_t& first_story,
+                         std::optional<double>& floor);
+
+}  // namespace gpt

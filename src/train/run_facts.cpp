@@ -1,0 +1,130 @@
+#include "train/run_facts.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "report/format.h"
+
+namespace gpt {
+namespace {
+
+const char* component_name(Component c) {
+  switch (c) {
+    case Component::token_embedding:
+      return "token embedding";
+    case Component::position_embedding:
+      return "position embedding";
+    case Component::attention:
+      return "attention";
+    case Component::mlp:
+      return "mlp";
+    case Component::norm:
+      return "norms of the blocks";
+    case Component::final_norm:
+      return "final norm";
+    case Component::head:
+      return "head";
+  }
+  return "?";
+}
+
+ReportSection parameter_section(const Model& model) {
+  std::map<Component, int64_t> counts;
+  for (const ParamSpec& spec : model.table.specs()) counts[spec.component] += spec.size();
+  TextTable table{{"component", "parameters", "share"}, {}};
+  const auto total = static_cast<double>(model.table.total());
+  for (const auto& [component, count] : counts) {
+    table.rows.push_back({component_name(component), format_thousands(count), format_percent(static_cast<double>(count) / total)});
+  }
+  table.rows.push_back({"total", format_thousands(model.table.total()), ""});
+  ReportSection section{.title = "Parameters"};
+  section.tables.push_back({"", table});
+  return section;
+}
+
+ReportSection config_section(const RunConfig& config) {
+  ReportSection section{.title = "Configuration", .text = "Every setting with its final value."};
+  const nlohmann::json values = run_config_json(config);
+  for (const KeyInfo& key : config_keys()) {
+    const nlohmann::json& value = values[key.name];
+    section.facts.push_back({key.name, value.is_string() ? value.get<std::string>() : value.dump()});
+  }
+  return section;
+}
+
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");  // stat gives it no size
+  const std::string info(std::istreambuf_iterator<char>(file), {});
+  const size_t at = info.find("model name");
+  if (at == std::string::npos) return "unknown CPU";
+  const size_t colon = info.find(':', at);
+  return info.substr(colon + 2, info.find('\n', at) - colon - 2);
+}
+
+}  // namespace
+
+std::string machine_description(int threads, std::string_view isa) {
+  return fmt::format("{}, {} thread{}, {}", cpu_name(), threads, threads == 1 ? "" : "s", isa);
+}
+
+RunFacts collect_facts(const RunConfig& config, const Model& model, const RunData& data, const std::string& optimizer,
+                       const std::string& machine, const std::string& command_line) {
+  RunFacts facts;
+  facts.vocab_size = model.config.vocab_size;
+  facts.floor = data.floor;
+  facts.command_line = command_line;
+  const TokenSpan& text = data.has_val() ? data.val : data.train;
+  facts.bytes_per_token = static_cast<double>(text.text_bytes()) / static_cast<double>(text.size());
+  facts.title = "Training run";
+  facts.subtitle = fmt::format("{} parameters, {} layers of width {}, context {}, {} training tokens",
+                               format_count(static_cast<double>(model.table.total())), model.config.n_layer, model.config.n_embd,
+                               model.config.n_ctx, format_count(static_cast<double>(data.train.size())));
+  facts.sections.push_back(parameter_section(model));
+  ReportSection about{.title = "Data and machine"};
+  about.facts = {{"training tokens", format_thousands(data.train.size())},
+                 {"validation tokens", format_thousands(data.val.size())},
+                 {"vocabulary", format_thousands(data.tokenizer->vocab_size())},
+                 {"optimizer", optimizer},
+                 {"machine", machine}};
+  facts.sections.push_back(about);
+  facts.sections.push_back(config_section(config));
+  return facts;
+}
+
+double measure_peak_flops(ThreadPool& pool, const KernelTable& kernels) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int64_t kSize = 512;
+  const int64_t rows = kSize * pool.size();
+  Buffer memory(static_cast<size_t>((2 * rows + kSize) * kSize) * sizeof(float), "a speed measurement");
+  float* p = memory.as<float>();
+  const TensorView x = make_view(p, {rows, kSize}), y = make_view(p + rows * kSize, {rows, kSize});
+  const TensorView w = make_view(p + 2 * rows * kSize, {kSize, kSize});
+  const Workspace workspace(linear_scratch(rows, kSize, kSize, DType::f32), pool.size());
+  const ExecContext ctx{pool, kernels, workspace.scratch()};
+  const double flops = 2.0 * static_cast<double>(rows * kSize * kSize);
+  double best = 0;
+  const auto start = Clock::now();
+  for (int i = 0; i < 100 && Clock::now() - start < std::chrono::milliseconds(60); ++i) {
+    const auto begin = Clock::now();
+    kernels.linear_forward(ctx, {.y = y, .x = x, .w = w});
+    best = std::max(best, flops / std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  return best;
+}
+
+double training_flops_per_token(const Model& model, int64_t n_ctx) {
+  const ModelConfig& c = model.config;
+  double matrix = 0;
+  for (const ParamSpec& spec : model.table.specs()) {
+    const bool looked_up = spec.role == Role::wpe || (spec.role == Role::wte && !c.tie_embeddings);
+    if (spec.shape.size() == 2 && !looked_up) matrix += static_cast<double>(spec.size());
+  }
+  return 6 * matrix + 6 * static_cast<double>(c.n_layer * c.n_head * c.head_dim * n_ctx);
+}
+
+}  // namespace gpt

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "model/model.h"
+#include "train/run_data.h"
+#include "train/run_log.h"
+
+namespace gpt {
+
+// The sections of a run's report: configuration, parameters by component, data, machine.
+RunFacts collect_facts(const RunConfig& config, const Model& model, const RunData& data, const std::string& optimizer,
+                       const std::string& machine, const std::string& command_line);
+
+// "AMD EPYC ..., 2 threads, avx512".
+std::string machine_description(int threads, std::string_view isa);
+
+// fp32 multiply-add rate of large products in FLOP/s, measured for a few hundredths of a second.
+double measure_peak_flops(ThreadPool& pool, const KernelTable& kernels);
+
+// Floating-point operations of one training token, forward and backward: 6 per matrix parameter that it
+// passes and 6 n_layer n_head head_dim T for causal attention.
+double training_flops_per_token(const Model& model, int64_t n_ctx);
+
+}  // namespace gpt

@@ -1,0 +1,134 @@
+#include "train/run_log.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/file.h"
+#include "report/format.h"
+#include "report/run_charts.h"
+#include "report/svg.h"
+
+namespace gpt {
+namespace {
+
+constexpr std::string_view kSampleKey = "sample";
+
+std::vector<MetricRecord> earlier_records(const std::string& folder, std::optional<int64_t> resume_step) {
+  const std::string path = folder + "/metrics.jsonl";
+  if (!resume_step || !std::filesystem::exists(path)) return {};
+  std::vector<MetricRecord> records;
+  for (MetricRecord& record : read_metrics(path)) {
+    if (metric_number(record, kStepKey).value_or(0) <= static_cast<double>(*resume_step)) {
+      records.push_back(std::move(record));
+    }
+  }
+  return records;
+}
+
+const std::string* text_of(const MetricRecord& record, std::string_view key) {
+  for (const auto& [name, value] : record) {
+    if (name == key) return std::get_if<std::string>(&value);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+RunLog::RunLog(const std::string& folder, std::optional<int64_t> resume_step, const TrainConfig& config, RunFacts facts)
+    : folder_(folder),
+      facts_(std::move(facts)),
+      steps_(config.steps),
+      records_(earlier_records(folder, resume_step)),
+      metrics_(folder, resume_step),
+      tensorboard_(folder, resume_step),
+      line_(progress_output(2), {.log_every = std::max<int64_t>(1, config.log_every)}) {}
+
+void RunLog::append(MetricRecord record) {
+  metrics_.append(record);
+  records_.push_back(std::move(record));
+}
+
+void RunLog::step(const StepMetrics& m) {
+  append({{"step", m.step},
+          {"tokens", m.tokens},
+          {"loss", m.loss},
+          {"lr", m.lr},
+          {"grad_norm", m.grad_norm},
+          {"tok_per_s", m.tokens_per_s},
+          {"seconds", m.seconds}});
+  const Scalar scalars[] = {{"loss/train", m.loss}, {"lr", m.lr}, {"grad_norm", m.grad_norm}, {"tok_per_s", m.tokens_per_s}};
+  tensorboard_.add(m.step, scalars);
+}
+
+void RunLog::evaluation(int64_t step, double val_loss) {
+  append({{"step", step},
+          {"val_loss", val_loss},
+          {"val_perplexity", std::exp(val_loss)},
+          {"val_bits_per_byte", val_loss / std::log(2.0) / facts_.bytes_per_token}});
+  const Scalar scalar{"loss/val", val_loss};
+  tensorboard_.add(step, {&scalar, 1});
+}
+
+void RunLog::sample(int64_t step, const std::string& text) {
+  append({{"step", step}, {std::string(kSampleKey), text}});
+}
+
+std::vector<ReportHeadline> RunLog::headlines(double seconds) const {
+  std::vector<ReportHeadline> out;
+  double best = INFINITY, best_step = 0, last_loss = NAN, last_step = 0, tokens = 0;
+  for (const MetricRecord& record : records_) {
+    const double step = metric_number(record, kStepKey).value_or(0);
+    if (const auto val = metric_number(record, kValLossKey); val && *val < best) {
+      best = *val;
+      best_step = step;
+    }
+    if (const auto loss = metric_number(record, kLossKey)) {
+      last_loss = *loss;
+      last_step = step;
+    }
+    tokens = metric_number(record, "tokens").value_or(tokens);
+  }
+  if (std::isfinite(best)) {
+    out.push_back({"validation loss", fmt::format("{:.4f}", best), fmt::format("best, at step {}", format_thousands(static_cast<int64_t>(best_step)))});
+    out.push_back({"perplexity", fmt::format("{:.2f}", std::exp(best)), "e to the validation loss"});
+    out.push_back({"bits per byte", fmt::format("{:.3f}", best / std::log(2.0) / facts_.bytes_per_token), "of validation text"});
+    if (facts_.floor) {
+      out.push_back({"above the floor", fmt::format("{:+.4f}", best - *facts_.floor),
+                     fmt::format("the text's own entropy is {:.4f} nats per token", *facts_.floor)});
+    }
+  }
+  out.push_back({"training loss", fmt::format("{:.4f}", last_loss),
+                 fmt::format("step {} of {}", format_thousands(static_cast<int64_t>(last_step)), format_thousands(steps_))});
+  out.push_back({"training time", format_duration(seconds), fmt::format("{} tokens", format_count(tokens))});
+  return out;
+}
+
+void RunLog::write_report(double seconds) {
+  std::vector<ReferenceLine> lines = {{std::log(static_cast<double>(facts_.vocab_size)), fmt::format("ln {} (guessing)", facts_.vocab_size)}};
+  if (facts_.floor) lines.push_back({*facts_.floor, fmt::format("entropy floor {:.3f}", *facts_.floor)});
+  const Chart chart = loss_chart(records_, lines);
+  write_file_atomic(folder_ + "/loss.svg", line_chart_svg(chart));
+
+  RunReport report;
+  report.title = facts_.title;
+  report.subtitle = facts_.subtitle;
+  report.headlines = headlines(seconds);
+  report.chart = chart;
+  report.small_charts = rate_charts(records_);
+  for (const MetricRecord& record : records_) {
+    if (const std::string* text = text_of(record, kSampleKey)) {
+      report.samples.push_back({static_cast<int64_t>(metric_number(record, kStepKey).value_or(0)), "", *text});
+    }
+  }
+  report.commands = {{"Generate text", "gpt generate " + folder_ + " --prompt \"...\""},
+                     {"Evaluate", "gpt eval " + folder_ + " --data FILE"},
+                     {"Continue training", "gpt train --resume --out " + folder_},
+                     {"This run", facts_.command_line}};
+  report.sections = facts_.sections;
+  report.footer = "Made by gpt.cpp.";
+  write_file_atomic(folder_ + "/report.html", report_html(report));
+}
+
+}  // namespace gpt

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/metrics.h"
+#include "report/progress.h"
+#include "report/report_html.h"
+#include "report/tfevents.h"
+#include "train/train_config.h"
+
+namespace gpt {
+
+// What a step leaves behind.
+struct StepMetrics {
+  int64_t step = 0;     // steps done, this one included
+  int64_t tokens = 0;   // trained on so far
+  double loss = 0, lr = 0, grad_norm = 0;
+  double tokens_per_s = 0;
+  double seconds = 0;   // of training so far
+};
+
+// Fixed facts of a run, for its report.
+struct RunFacts {
+  std::string title, subtitle, command_line;
+  int64_t vocab_size = 0;
+  std::optional<double> floor;        // nats per token
+  double bytes_per_token = 1;
+  std::vector<ReportSection> sections;  // config, parameters, data, machine
+};
+
+// Everything that a run tells: the progress line, metrics.jsonl, TensorBoard events, loss.svg, report.html.
+class RunLog {
+ public:
+  RunLog(const std::string& folder, std::optional<int64_t> resume_step, const TrainConfig& config, RunFacts facts);
+
+  void progress(const Progress& progress) { line_.update(progress); }
+  void message(const std::string& text) { line_.message(text); }
+  void finish() { line_.finish(); }
+  void step(const StepMetrics& m);
+  void evaluation(int64_t step, double val_loss);
+  void sample(int64_t step, const std::string& text);
+  void sync() { metrics_.sync(); }
+  // Rewrites loss.svg and report.html.
+  void write_report(double seconds);
+
+ private:
+  void append(MetricRecord record);
+  std::vector<ReportHeadline> headlines(double seconds) const;
+
+  std::string folder_;
+  RunFacts facts_;
+  int64_t steps_;
+  std::vector<MetricRecord> records_;
+  MetricsLog metrics_;
+  TensorBoardWriter tensorboard_;
+  ProgressLine line_;
+};
+
+}  // namespace gpt

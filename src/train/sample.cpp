@@ -1,0 +1,30 @@
+#include "train/sample.h"
+
+#include "infer/cached_model.h"
+#include "infer/generate.h"
+#include "text/utf8.h"
+
+namespace gpt {
+
+std::string sample_text(const Model& model, const Tokenizer& tokenizer, ThreadPool& pool, const KernelTable& kernels,
+                        uint64_t seed, int64_t step) {
+  std::vector<int32_t> prompt = {0};
+  try {
+    prompt = tokenizer.encode("\n");
+  } catch (const Error&) {  // a vocabulary without newline
+  }
+  Inference inference(model, pool, kernels, {.slots = 1, .max_rows = 64});
+  CachedModel sequences(inference, false);
+  const GenerateOptions options{.max_tokens = 200,
+                                .sampling = {.temperature = 0.8, .top_k = 40},
+                                .seed = seed + static_cast<uint64_t>(step),
+                                .context = ContextPolicy::crop};
+  const std::vector<Completion> out = generate(sequences, std::vector<std::vector<int32_t>>{prompt}, options);
+  std::string text;
+  for (int32_t id : out.at(0).ids) {
+    if (id < tokenizer.vocab_size()) text += tokenizer.token_bytes(id);
+  }
+  return replace_invalid_utf8(text);
+}
+
+}  // namespace gpt

@@ -1,0 +1,34 @@
+#include "train/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gpt {
+namespace {
+
+// The share of the way from `begin` to `end` at `step`, between 0 and 1.
+double share(int64_t step, int64_t begin, int64_t end) {
+  if (end <= begin) return 1;
+  return std::clamp(static_cast<double>(step - begin) / static_cast<double>(end - begin), 0.0, 1.0);
+}
+
+}  // namespace
+
+double learning_rate(const TrainConfig& c, int64_t step) {
+  constexpr double kPi = 3.14159265358979323846;
+  if (step < c.warmup) return c.lr * static_cast<double>(step) / static_cast<double>(c.warmup);
+  const double span = c.lr - c.min_lr;
+  switch (c.schedule) {
+    case ScheduleKind::cosine:
+      return c.min_lr + 0.5 * span * (1 + std::cos(kPi * share(step, c.warmup, c.steps)));
+    case ScheduleKind::linear:
+      return c.lr - span * share(step, c.warmup, c.steps);
+    case ScheduleKind::constant:
+      return c.lr;
+    case ScheduleKind::wsd:
+      return c.lr - span * share(step, std::max(c.warmup, c.steps - c.steps / 5), c.steps);
+  }
+  return c.lr;
+}
+
+}  // namespace gpt

@@ -1,0 +1,340 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "data/eval_windows.h"
+#include "data/loader.h"
+#include "data/preview.h"
+#include "io/checkpoint_dir.h"
+#include "model/model_files.h"
+#include "model/training_graph.h"
+#include "report/format.h"
+#include "train/checkpoint.h"
+#include "train/outliers.h"
+#include "train/run_data.h"
+#include "train/run_facts.h"
+#include "train/run_log.h"
+#include "train/sample.h"
+#include "train/schedule.h"
+
+namespace gpt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+int thread_count(const TrainConfig& config) {
+  return config.threads > 0 ? static_cast<int>(config.threads) : available_cpus();
+}
+
+// The run folder must be new, or one to be resumed.
+void prepare_folder(const TrainRequest& request) {
+  const bool has_run = std::filesystem::exists(request.out + "/last") || std::filesystem::exists(request.out + "/config.json");
+  if (has_run && !request.resume) {
+    fail("{} holds a run already; continue it with --resume, or choose another --out", request.out);
+  }
+  make_directories(request.out);
+}
+
+// The config of the model to train: the given one, or that of --init-from with the given dropout.
+ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, int64_t tokenizer_vocab) {
+  ModelConfig config = request.config.model;
+  if (init != nullptr) {
+    config = init->model().config;
+    config.dropout = request.config.model.dropout;
+    config.embd_dropout = request.config.model.embd_dropout;
+    config.attn_dropout = request.config.model.attn_dropout;
+    config.resid_dropout = request.config.model.resid_dropout;
+  }
+  if (config.vocab_size == 0) config.vocab_size = tokenizer_vocab;
+  if (config.vocab_size < tokenizer_vocab) {
+    fail("vocabulary mismatch: the tokenizer has {} tokens, the model only {}; set --vocab-size {} or more",
+         tokenizer_vocab, config.vocab_size, tokenizer_vocab);
+  }
+  return config;
+}
+
+class Trainer {
+ public:
+  explicit Trainer(const TrainRequest& request);
+  TrainOutcome run(const std::function<bool()>& interrupted);
+
+ private:
+  const TrainConfig& config() const { return config_.train; }
+  std::string last() const { return request_.out + "/last"; }
+  ExecContext context() { return {pool_, kernels_, {}}; }
+
+  void start();
+  void announce();
+  void step();
+  double forward_backward(const StepParams& params);
+  bool is_outlier(double loss, double norm);
+  [[noreturn]] void stop_at_bad_numbers(double loss, const GradientNorms& norms);
+  void report_step(double loss, double norm, double lr, double step_seconds);
+  void evaluate();
+  void sample();
+  void save();
+  void after_step();
+
+  TrainRequest request_;
+  RunConfig config_;
+  ThreadPool pool_;
+  const KernelTable& kernels_;
+  std::unique_ptr<LoadedModel> init_;
+  RunData data_;
+  Model model_;
+  ParamBuffer weights_, grads_;
+  Optimizer optimizer_;
+  TrainingGraph graph_;
+  std::unique_ptr<TrainingGraph> eval_graph_;
+  BatchLoader loader_;
+  RunState state_;
+  OutlierDetector loss_outliers_, norm_outliers_;
+  std::unique_ptr<RunLog> log_;
+  std::vector<int32_t> ids_, targets_;
+  double peak_flops_ = 0, flops_per_token_ = 0;
+  double recent_step_seconds_ = 0;
+  std::optional<double> val_loss_;
+  int64_t saved_step_ = -1;
+};
+
+AdamWSettings adamw_settings(const TrainConfig& c) {
+  return {.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay};
+}
+
+std::string tokenizer_folder(const TrainRequest& request, const LoadedModel* init) {
+  if (request.resume) return request.out + "/last";
+  return init != nullptr ? init->folder() : "";
+}
+
+Trainer::Trainer(const TrainRequest& request)
+    : request_((prepare_folder(request), request)),
+      config_(request.config),
+      pool_(thread_count(request.config.train)),
+      kernels_(kernel_table(request.isa)),
+      init_(request.init_from.empty() ? nullptr : std::make_unique<LoadedModel>(request.init_from)),
+      data_((request.resume ? recover_directory(last()) : void(), load_run_data(config(), init_ ? init_->model().config.n_ctx : config_.model.n_ctx,
+                                         tokenizer_folder(request, init_.get())))),
+      model_(choose_model(request, init_.get(), data_.tokenizer->vocab_size())),
+      weights_(model_.table, DType::f32, "weights"),
+      grads_(model_.table, DType::f32, "gradients"),
+      optimizer_(model_.table, adamw_settings(config()), DType::f32),
+      graph_(model_, config().micro_batch, model_.config.n_ctx, {.recompute = config().recompute}, pool_.size()),
+      loader_(data_.train, model_.config.n_ctx, static_cast<uint64_t>(config().seed),
+              config().sampling == SamplingKind::epoch ? Sampling::epoch : Sampling::random) {
+  if (config().batch_size % config().micro_batch != 0) {
+    fail_usage("config key \"micro_batch\": expected a divisor of batch_size = {}, found {}", config().batch_size,
+               config().micro_batch);
+  }
+  config_.model = model_.config;
+  model_.weights.assign(weights_.views().begin(), weights_.views().end());
+  if (data_.has_val() && config().eval_every > 0) {
+    eval_graph_ = std::make_unique<TrainingGraph>(model_, config().micro_batch, model_.config.n_ctx,
+                                                  TrainingGraph::Options{.gradients = false}, pool_.size());
+  }
+  const auto tokens = static_cast<size_t>(config().micro_batch * model_.config.n_ctx);
+  ids_.resize(tokens);
+  targets_.resize(tokens);
+  start();
+}
+
+void Trainer::start() {
+  if (request_.resume) {
+    state_ = load_checkpoint(last(), model_, weights_, optimizer_);
+    loss_outliers_.restore(state_.losses);
+    norm_outliers_.restore(state_.norms);
+    if (state_.data_tokens != data_.train.size()) {
+      fail("cannot resume: the run was trained on {} tokens, the data now has {}", state_.data_tokens, data_.train.size());
+    }
+  } else {
+    if (init_) {
+      init_->copy_to(weights_);
+    } else {
+      init_params(model_.table, weights_, static_cast<uint64_t>(config().seed));
+    }
+    write_file_atomic(request_.out + "/config.json", run_config_json(config_).dump(2) + "\n");
+  }
+  init_.reset();
+  state_.data_tokens = data_.train.size();
+  flops_per_token_ = training_flops_per_token(model_, model_.config.n_ctx);
+  peak_flops_ = measure_peak_flops(pool_, kernels_);
+  const std::string machine = machine_description(pool_.size(), isa_name(request_.isa));
+  const std::optional<int64_t> resume_step = request_.resume ? std::optional(state_.step) : std::nullopt;
+  log_ = std::make_unique<RunLog>(request_.out, resume_step, config(),
+                                  collect_facts(config_, model_, data_, optimizer_.describe(), machine, request_.command_line));
+  saved_step_ = request_.resume ? state_.step : -1;
+  announce();
+}
+
+void Trainer::announce() {
+  const int64_t moments = 4 * param_buffer_elements(model_.table);
+  std::string text = data_.preview + "\n" + describe_config(config_);
+  text += fmt::format("{} parameters; {}\n", format_thousands(model_.table.total()), optimizer_.describe());
+  text += fmt::format("memory: {} for weights, gradients and moments, {} for activations{}\n", format_bytes(static_cast<double>(moments * 4)),
+                      format_bytes(static_cast<double>(graph_.bytes())), config().recompute ? " (recomputed)" : "");
+  text += fmt::format("machine: {}, {:.0f} GFLOP/s in fp32 products\n", machine_description(pool_.size(), isa_name(request_.isa)), peak_flops_ / 1e9);
+  if (data_.floor) text += fmt::format("the entropy of the text is {:.4f} nats per token: no model can do better\n", *data_.floor);
+  if (request_.resume) text += fmt::format("resuming at step {}\n", state_.step);
+  if (!request_.resume) {
+    const int64_t rows = std::min<int64_t>(2, config().micro_batch);
+    loader_.fill(0, 0, rows, config().batch_size, ids_.data(), targets_.data());
+    text += preview_batch(*data_.tokenizer, ids_.data(), targets_.data(), rows, model_.config.n_ctx);
+  }
+  log_->message(text);
+}
+
+double Trainer::forward_backward(const StepParams& params) {
+  const double scale = 1 / static_cast<double>(config().batch_size * model_.config.n_ctx);
+  double loss = 0;
+  for (int64_t first = 0; first < config().batch_size; first += config().micro_batch) {
+    loader_.fill(params.step, first, config().micro_batch, config().batch_size, ids_.data(), targets_.data());
+    const TrainBatch batch{.ids = ids_.data(), .targets = targets_.data(), .first_sample = first, .loss_scale = scale};
+    loss += graph_.forward_backward(pool_, kernels_, batch, grads_, first > 0, params);
+  }
+  return loss * scale;
+}
+
+bool Trainer::is_outlier(double loss, double norm) {
+  if (config().outlier_z <= 0) return false;
+  if (loss_outliers_.z_score(loss) > config().outlier_z || norm_outliers_.z_score(norm) > config().outlier_z) return true;
+  loss_outliers_.add(loss);
+  norm_outliers_.add(norm);
+  return false;
+}
+
+void Trainer::stop_at_bad_numbers(double loss, const GradientNorms& norms) {
+  std::string tensor = graph_.first_nonfinite();
+  for (int id = 0; id < model_.table.count() && norms.first_bad >= 0 && tensor.empty(); ++id) {
+    if (id == norms.first_bad) tensor = "the gradient of " + model_.table[id].name;
+  }
+  const std::string kept = saved_step_ >= 0 ? fmt::format("the last good checkpoint is {} at step {}", last(), saved_step_)
+                                            : "no checkpoint had been saved yet";
+  fail("training stopped at step {}: the loss is {}, the gradient norm {}; first offending tensor: {}; {}; try a lower --lr or "
+       "a --clip-norm",
+       state_.step, loss, norms.total, tensor.empty() ? "the loss" : tensor, kept);
+}
+
+void Trainer::step() {
+  const auto start = Clock::now();
+  StepParams params{.step = state_.step, .seed = static_cast<uint64_t>(config().seed), .lr = learning_rate(config(), state_.step)};
+  const double loss = forward_backward(params);
+  const ExecContext ctx = context();
+  if (config().clip_value > 0) kernels_.clamp(ctx, {.x = grads_.all(), .limit = config().clip_value});
+  const GradientNorms norms = gradient_norms(ctx, model_.table, grads_);
+  if (!std::isfinite(loss) || !std::isfinite(norms.total)) stop_at_bad_numbers(loss, norms);
+  if (is_outlier(loss, norms.total)) {
+    ++state_.skipped;
+    log_->message(fmt::format("step {}: skipped, loss {:.4f} and gradient norm {:.3f} are out of the ordinary\n", state_.step, loss, norms.total));
+  } else {
+    params.grad_scale = clip_factor(norms.total, config().clip_norm);
+    optimizer_.update(ctx, weights_, grads_, params, ++state_.updates);
+  }
+  ++state_.step;
+  state_.tokens += config().batch_size * model_.config.n_ctx;
+  report_step(loss, norms.total, params.lr, seconds_since(start));
+}
+
+void Trainer::report_step(double loss, double norm, double lr, double step_seconds) {
+  state_.train_seconds += step_seconds;
+  recent_step_seconds_ = recent_step_seconds_ == 0 ? step_seconds : 0.95 * recent_step_seconds_ + 0.05 * step_seconds;
+  const auto step_tokens = static_cast<double>(config().batch_size * model_.config.n_ctx);
+  const double tokens_per_s = step_tokens / recent_step_seconds_;
+  const bool logged = config().log_every > 0 && (state_.step % config().log_every == 0 || state_.step == 1 || state_.step == config().steps);
+  if (logged) {
+    log_->step({.step = state_.step, .tokens = state_.tokens, .loss = loss, .lr = lr, .grad_norm = norm,
+                .tokens_per_s = tokens_per_s, .seconds = state_.train_seconds});
+  }
+  log_->progress({.step = state_.step, .total = config().steps, .loss = loss, .val_loss = val_loss_, .floor = data_.floor, .lr = lr,
+                  .grad_norm = norm, .tokens_per_s = tokens_per_s, .limit_share = tokens_per_s * flops_per_token_ / peak_flops_,
+                  .eta_s = recent_step_seconds_ * static_cast<double>(config().steps - state_.step)});
+  if (state_.step == 1 && logged) {
+    log_->message(fmt::format("first loss {:.4f}; guessing gives ln {} = {:.4f}\n", loss, model_.config.vocab_size,
+                              std::log(static_cast<double>(model_.config.vocab_size))));
+  }
+}
+
+void Trainer::evaluate() {
+  const EvalBatches batches(data_.val, model_.config.n_ctx, static_cast<uint64_t>(config().seed), config().eval_batches, config().batch_size);
+  double sum = 0;
+  for (int64_t b = 0; b < batches.batches(); ++b) {
+    for (int64_t first = 0; first < batches.batch_size(); first += config().micro_batch) {
+      batches.fill(b, first, config().micro_batch, ids_.data(), targets_.data());
+      sum += eval_graph_->loss(pool_, kernels_, {.ids = ids_.data(), .targets = targets_.data()});
+    }
+  }
+  const double loss = sum / static_cast<double>(batches.batches() * batches.batch_size() * model_.config.n_ctx);
+  val_loss_ = loss;
+  log_->evaluation(state_.step, loss);
+  std::string text = fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}", state_.step, loss, std::exp(loss));
+  if (data_.floor) text += fmt::format(", {:.4f} above the floor", loss - *data_.floor);
+  if (state_.best_step < 0 || loss < state_.best_val_loss) {
+    state_.best_val_loss = loss;
+    state_.best_step = state_.step;
+    save_model_folder(request_.out + "/best", model_, weights_, data_.tokenizer->to_json());
+    text += ", best so far";
+  }
+  log_->message(text + "\n");
+}
+
+void Trainer::sample() {
+  const std::string text = sample_text(model_, *data_.tokenizer, pool_, kernels_, static_cast<uint64_t>(config().seed), state_.step);
+  log_->sample(state_.step, text);
+  log_->message(fmt::format("--- sample at step {} ---\n{}\n---\n", state_.step, text));
+}
+
+void Trainer::save() {
+  log_->sync();
+  state_.losses = loss_outliers_.history();
+  state_.norms = norm_outliers_.history();
+  save_checkpoint(last(), model_, weights_, optimizer_, state_, data_.tokenizer->to_json());
+  saved_step_ = state_.step;
+}
+
+void Trainer::after_step() {
+  const bool end = state_.step >= config().steps;
+  const auto due = [&](int64_t every) { return every > 0 && (state_.step % every == 0 || end); };
+  const bool evaluated = eval_graph_ && due(config().eval_every);
+  if (evaluated) evaluate();
+  if (due(config().sample_every)) sample();
+  if (due(config().save_every)) save();
+  if (evaluated) log_->write_report(state_.train_seconds);
+}
+
+TrainOutcome Trainer::run(const std::function<bool()>& interrupted) {
+  TrainOutcome outcome;
+  const int64_t stop = config().stop_after > 0 ? std::min(config().stop_after, config().steps) : config().steps;
+  while (state_.step < stop && !outcome.interrupted) {
+    step();
+    after_step();
+    outcome.interrupted = interrupted && interrupted();
+  }
+  if (saved_step_ != state_.step) save();
+  log_->write_report(state_.train_seconds);
+  log_->finish();
+  outcome.steps_done = state_.step;
+  outcome.finished = state_.step >= config().steps;
+  outcome.best_val_loss = state_.best_val_loss;
+  if (!outcome.finished) {
+    log_->message(fmt::format("{} at step {} of {}; continue with: gpt train --resume --out {}\n",
+                              outcome.interrupted ? "interrupted" : "stopped", state_.step, config().steps, request_.out));
+  } else {
+    log_->message(fmt::format("done: {} steps in {}; model in {}, report in {}/report.html\n", state_.step,
+                              format_duration(state_.train_seconds), last(), request_.out));
+  }
+  return outcome;
+}
+
+}  // namespace
+
+TrainOutcome run_training(const TrainRequest& request, const std::function<bool()>& interrupted) {
+  return Trainer(request).run(interrupted);
+}
+
+}  // namespace gpt

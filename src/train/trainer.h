@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "kernels/kernel_table.h"
+#include "train/train_config.h"
+
+namespace gpt {
+
+struct TrainRequest {
+  RunConfig config;         // vocab_size 0: the tokenizer's
+  std::string out;          // the run folder
+  std::string init_from;    // a model to start from, or ""
+  bool resume = false;      // continue the run in `out`, whose config this is
+  Isa isa = Isa::ref;
+  std::string command_line; // for the report
+};
+
+struct TrainOutcome {
+  int64_t steps_done = 0;
+  bool finished = false;    // all steps done (and not stopped by stop_after)
+  bool interrupted = false;
+  double best_val_loss = 0;
+};
+
+// Trains, writing checkpoints, metrics and reports into the run folder and progress to stderr.
+// `interrupted` is asked after every step; true finishes the step, saves and returns.
+// Throws Error for bad data, an unusable folder, or a loss or gradient that is NaN or infinite (the last
+// good checkpoint stays).
+TrainOutcome run_training(const TrainRequest& request, const std::function<bool()>& interrupted);
+
+}  // namespace gpt

@@ -1,0 +1,205 @@
+// The promise of inference: the bits of a row of attention depend on its query, its position and the keys
+// and values up to it, and on nothing else.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "base/rng.h"
+#include "kernels/kernel_table.h"
+
+namespace gpt {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr int64_t kLength = 203;
+constexpr int64_t kHeads = 6;
+constexpr int64_t kWidth = 40;
+
+std::vector<float> random_values(int64_t n, uint64_t seed) {
+  RandomStream random(seed, RandomSite::test);
+  std::vector<float> v(static_cast<size_t>(n));
+  for (float& x : v)
+    x = static_cast<float>(random.normal());
+  return v;
+}
+
+TensorView rows_view(std::vector<float>& v, int64_t cols) {
+  return make_view(v.data(), {static_cast<int64_t>(v.size()) / cols, cols});
+}
+
+struct Setting {
+  Isa isa;
+  int64_t n_kv_head;
+  int64_t window;
+};
+
+// One sequence of queries, keys and values.
+struct Sequence {
+  std::vector<float> q, k, v;
+
+  Sequence(int64_t n_kv_head, uint64_t seed, int64_t length = kLength)
+      : q(random_values(length * kHeads * kWidth, seed)),
+        k(random_values(length * n_kv_head * kWidth, seed + 1)),
+        v(random_values(length * n_kv_head * kWidth, seed + 2)) {}
+};
+
+struct Result {
+  std::vector<float> out, lse;
+  explicit Result(int64_t rows = kLength)
+      : out(static_cast<size_t>(rows * kHeads * kWidth), kNan),
+        lse(static_cast<size_t>(rows * kHeads), kNan) {}
+  bool operator==(const Result& o) const {
+    return std::memcmp(out.data(), o.out.data(), out.size() * sizeof(float)) == 0 &&
+           std::memcmp(lse.data(), o.lse.data(), lse.size() * sizeof(float)) == 0;
+  }
+  Result rows(int64_t from, int64_t n) const {
+    Result part(n);
+    std::copy_n(out.begin() + from * kHeads * kWidth, n * kHeads * kWidth, part.out.begin());
+    std::copy_n(lse.begin() + from * kHeads, n * kHeads, part.lse.begin());
+    return part;
+  }
+};
+
+class AttentionBits : public ::testing::TestWithParam<Setting> {
+ protected:
+  AttentionShape shape() const {
+    return {.n_head = kHeads,
+            .n_kv_head = GetParam().n_kv_head,
+            .head_dim = kWidth,
+            .scale = 1 / std::sqrt(static_cast<double>(kWidth)),
+            .window = GetParam().window};
+  }
+  int64_t kv_cols() const { return GetParam().n_kv_head * kWidth; }
+  TensorView kv_view(std::vector<float>& v) const { return rows_view(v, kv_cols()); }
+
+  void attend(const AttentionShape& s, const std::vector<AttentionSeq>& seqs, TensorView q, TensorView k,
+              TensorView v, Result& r, int threads = 1, TensorView weights = {}) const {
+    ThreadPool pool(threads);
+    const Workspace workspace(attention_scratch(s, kLength, kLength, false, DType::f32), threads);
+    const KernelTable& table = kernel_table(GetParam().isa);
+    table.attention_forward({pool, table, workspace.scratch()}, {.shape = s,
+                                                                 .seqs = seqs,
+                                                                 .out = rows_view(r.out, kHeads * kWidth),
+                                                                 .q = q,
+                                                                 .k = k,
+                                                                 .v = v,
+                                                                 .lse = rows_view(r.lse, kHeads),
+                                                                 .weights = weights});
+  }
+
+  Result whole(Sequence& s, int threads = 1, TensorView weights = {}) const {
+    Result r;
+    attend(shape(), {{.q_start = 0, .q_len = kLength, .kv_len = kLength}}, rows_view(s.q, kHeads * kWidth),
+           kv_view(s.k), kv_view(s.v), r, threads, weights);
+    return r;
+  }
+};
+
+TEST_P(AttentionBits, ChunksOfAnySizeOverACacheThatFillsUp) {
+  Sequence s(GetParam().n_kv_head, 1);
+  const Result want = whole(s);
+  for (int64_t chunk : {1, 5, 64, 100}) {
+    std::vector<float> k(s.k.size(), kNan), v(s.v.size(), kNan);
+    Result got;
+    for (int64_t at = 0; at < kLength; at += chunk) {
+      const int64_t n = std::min(chunk, kLength - at);
+      std::copy_n(s.k.begin() + at * kv_cols(), n * kv_cols(), k.begin() + at * kv_cols());
+      std::copy_n(s.v.begin() + at * kv_cols(), n * kv_cols(), v.begin() + at * kv_cols());
+      attend(shape(), {{.q_start = at, .q_len = n, .kv_len = at + n}}, rows_view(s.q, kHeads * kWidth),
+             kv_view(k), kv_view(v), got);
+    }
+    EXPECT_TRUE(got == want) << "chunks of " << chunk;
+  }
+}
+
+TEST_P(AttentionBits, InABatchInBlocksInAnyOrder) {
+  const int64_t kv_heads = GetParam().n_kv_head;
+  Sequence a(kv_heads, 1), b(kv_heads, 5, 90);
+  const Result want = whole(a);
+  // b first, 60 of its queries; both in blocks of 16 that lie backwards, the rest of the cache NaN.
+  constexpr int64_t kBlock = 16, kBlocks = 40;
+  std::vector<int32_t> table_a(13), table_b(6);
+  for (size_t i = 0; i < table_a.size(); ++i)
+    table_a[i] = static_cast<int32_t>(38 - 2 * static_cast<int>(i));
+  for (size_t i = 0; i < table_b.size(); ++i)
+    table_b[i] = static_cast<int32_t>(2 * i + 1);
+  std::vector<float> k(static_cast<size_t>(kBlocks * kBlock * kv_cols()), kNan), v = k;
+  const auto fill = [&](const std::vector<int32_t>& table, const std::vector<float>& from,
+                        std::vector<float>& to) {
+    for (int64_t t = 0; t * kv_cols() < static_cast<int64_t>(from.size()); ++t) {
+      const int64_t row = table[static_cast<size_t>(t / kBlock)] * kBlock + t % kBlock;
+      std::copy_n(from.begin() + t * kv_cols(), kv_cols(), to.begin() + row * kv_cols());
+    }
+  };
+  fill(table_a, a.k, k);
+  fill(table_a, a.v, v);
+  fill(table_b, b.k, k);
+  fill(table_b, b.v, v);
+  std::vector<float> q(b.q.end() - 60 * kHeads * kWidth, b.q.end());
+  q.insert(q.end(), a.q.begin(), a.q.end());
+  AttentionShape s = shape();
+  s.block_size = kBlock;
+  Result got(60 + kLength);
+  attend(s,
+         {{.q_start = 0, .q_len = 60, .kv_len = 90, .blocks = table_b.data()},
+          {.q_start = 60, .q_len = kLength, .kv_len = kLength, .blocks = table_a.data()}},
+         rows_view(q, kHeads * kWidth), kv_view(k), kv_view(v), got);
+  EXPECT_TRUE(got.rows(60, kLength) == want);
+}
+
+TEST_P(AttentionBits, Threads) {
+  Sequence s(GetParam().n_kv_head, 1);
+  const Result want = whole(s);
+  for (int threads : {2, 3, 7})
+    EXPECT_TRUE(whole(s, threads) == want) << threads << " threads";
+}
+
+TEST_P(AttentionBits, LaterTokensHaveNoInfluenceEvenWhenNotFinite) {
+  Sequence s(GetParam().n_kv_head, 1);
+  const Result want = whole(s);
+  for (int64_t last : {1, 63, 64, 66, 130}) {
+    Sequence bad = s;
+    std::fill(bad.k.begin() + last * kv_cols(), bad.k.end(), kNan);
+    std::fill(bad.v.begin() + last * kv_cols(), bad.v.end(), std::numeric_limits<float>::infinity());
+    EXPECT_TRUE(whole(bad).rows(0, last) == want.rows(0, last)) << last << " good tokens";
+  }
+}
+
+TEST_P(AttentionBits, AskingForWeights) {
+  Sequence s(GetParam().n_kv_head, 1);
+  std::vector<float> weights(static_cast<size_t>(kHeads * kLength * kLength));
+  EXPECT_TRUE(whole(s, 1, make_view(weights.data(), {1, kHeads, kLength, kLength})) == whole(s));
+}
+
+TEST_P(AttentionBits, NanReachesTheRowsThatSeeIt) {
+  Sequence s(GetParam().n_kv_head, 1);
+  s.k[static_cast<size_t>(100 * kv_cols())] = kNan;
+  const Result r = whole(s);
+  EXPECT_TRUE(std::isnan(r.out[100 * kHeads * kWidth]));
+  EXPECT_TRUE(std::isnan(r.lse[100 * kHeads]));
+}
+
+std::vector<Setting> settings() {
+  std::vector<Setting> all;
+  for (Isa isa : {Isa::ref, Isa::avx2, Isa::avx512}) {
+    for (int64_t kv_heads : {6, 2, 1}) {
+      for (int64_t window : {0, 77}) {
+        if (isa <= best_isa() && (isa != Isa::ref || kv_heads == 2)) all.push_back({isa, kv_heads, window});
+      }
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Attention, AttentionBits, ::testing::ValuesIn(settings()), [](const auto& p) {
+  return std::string(isa_name(p.param.isa)) + "_kv_heads_" + std::to_string(p.param.n_kv_head) + "_window_" +
+         std::to_string(p.param.window);
+});
+
+}  // namespace
+}  // namespace gpt

@@ -1,0 +1,140 @@
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "op/op_case.h"
+
+namespace gpt::testing {
+namespace {
+
+constexpr int64_t kLengths[] = {1, 2, 7, 8, 15, 16, 17, 33, 64, 100, 1000};
+
+GPT_OP_CASES(add) {
+  for (int64_t cols : kLengths) {
+    for (int64_t rows : {0, 1, 5, 40}) {
+      list.add(fmt::format("{}x{}", rows, cols), [=](OpFrame& f) {
+        const TensorView a = f.input({rows, cols}, with_specials(normal_values()), 3);
+        const TensorView b = f.input({rows, cols}, normal_values());
+        f.run(&KernelTable::add, {.out = f.output({rows, cols}, relative(1), 5), .a = a, .b = b});
+      });
+    }
+  }
+  list.add("in place", [](OpFrame& f) {
+    const TensorView a = f.inout({30, 700}, normal_values(), relative(1));
+    f.run(&KernelTable::add, {.out = a, .a = a, .b = a});
+  });
+}
+
+GPT_OP_CASES(clamp) {
+  for (int64_t cols : {0, 1, 19, 50000}) {
+    list.add(fmt::format("{}", cols), [=](OpFrame& f) {
+      f.run(&KernelTable::clamp,
+            {.x = f.inout({cols}, with_specials(normal_values()), relative(1)), .limit = 0.3});
+    });
+  }
+  list.add("slice of a wider matrix", [](OpFrame& f) {
+    f.run(&KernelTable::clamp, {.x = f.inout({90, 301}, normal_values(), relative(1), 4), .limit = 1.5});
+  });
+}
+
+// Squares are exact in double and all positive: only the roundings of the double sum remain.
+GPT_OP_CASES(sum_squares) {
+  for (int64_t n : {int64_t{0}, int64_t{1}, int64_t{31}, kSumBlock - 1, kSumBlock, 3 * kSumBlock + 5}) {
+    list.add(fmt::format("{}", n), [=](OpFrame& f) {
+      const TensorView x = f.input({n}, normal_values());
+      double* sums = f.output_doubles((n + kSumBlock - 1) / kSumBlock, {.relative = kSumBlock * 0x1p-53});
+      f.run(&KernelTable::sum_squares, {.x = x, .block_sums = sums});
+    });
+  }
+  list.add("NaN and infinity", [](OpFrame& f) {
+    const TensorView x = f.input({200}, with_specials(normal_values()));
+    f.run(&KernelTable::sum_squares, {.x = x, .block_sums = f.output_doubles(1, {})});
+  });
+}
+
+// Two roundings: the scale and the product. The mask has to be exactly that of the reference.
+GPT_OP_CASES(dropout) {
+  for (int64_t cols : {1, 3, 16, 31, 66, 130, 1000}) {
+    for (double p : {0.0, 0.1, 0.5, 0.999}) {
+      list.add(fmt::format("cols {} p {}", cols, p), [=](OpFrame& f) {
+        const TensorView x = f.input({37, cols}, with_specials(normal_values()), 2);
+        f.run(&KernelTable::dropout, {.out = f.output({37, cols}, relative(2)),
+                                      .x = x,
+                                      .dropout = {.p = p, .key = 0x123456789ABCDEF0u, .first_row = 5}});
+      });
+    }
+  }
+  // Element numbers just below and above 2^34: the lower word of the counter wraps around inside a vector.
+  for (int64_t cols : {1, 150}) {
+    list.add(fmt::format("counter wraps, cols {}", cols), [=](OpFrame& f) {
+      const TensorView x = f.inout({100, cols}, normal_values(), relative(2));
+      const int64_t first_row = (int64_t{1} << 34) / cols - 30;
+      f.run(&KernelTable::dropout,
+            {.out = x, .x = x, .dropout = {.p = 0.5, .key = 77, .first_row = first_row}});
+    });
+  }
+}
+
+GPT_OP_CASES(store_rows) {
+  for (int64_t rows : {0, 1, 50}) {
+    for (int64_t cols : {1, 33, 700}) {
+      list.add(fmt::format("{}x{}", rows, cols), [=](OpFrame& f) {
+        std::vector<int64_t> where(static_cast<size_t>(rows));
+        std::iota(where.rbegin(), where.rend(), 3);
+        const TensorView src = f.input({rows, cols}, with_specials(normal_values()), 6);
+        const TensorView dst = f.inout({rows + 5, cols}, normal_values(), {}, 1);
+        f.run(&KernelTable::store_rows, {.dst = dst, .src = src, .rows = f.longs(where)});
+      });
+    }
+  }
+}
+
+// m and v: the difference, its product and the sum (relative to terms of size 1). The update divides by
+// sqrt(v), some ten roundings; lr bounds its absolute size as far as |m| / sqrt(v) is of order one.
+GPT_OP_CASES(adamw) {
+  const auto add = [&list](const char* name, int64_t n, int64_t t, double scale, double decay) {
+    list.add(fmt::format("{} n {}", name, n), [=](OpFrame& f) {
+      const TensorView param = f.inout({n}, normal_values(), {16 * 0.01 * kEpsilon, 3 * kEpsilon});
+      const TensorView grad = f.input({n}, normal_values());
+      const TensorView m = f.inout({n}, normal_values(0.1), {4 * kEpsilon, 4 * kEpsilon});
+      const TensorView v = f.inout({n}, uniform_values(0.1, 1), {4 * kEpsilon, 4 * kEpsilon});
+      f.run(&KernelTable::adamw, {.param = param,
+                                  .grad = grad,
+                                  .m = m,
+                                  .v = v,
+                                  .lr = 0.01,
+                                  .beta1 = 0.9,
+                                  .beta2 = 0.95,
+                                  .eps = 1e-8,
+                                  .weight_decay = decay,
+                                  .t = t,
+                                  .grad_scale = scale});
+    });
+  };
+  for (int64_t n : kLengths)
+    add("plain", n, 3, 1, 0.1);
+  add("clipped", 50001, 1000, 0.25, 0.1);
+  add("no decay", 40000, 10, 1, 0);
+  add("skipped step", 100, 10, 0, 0.1);
+  add("empty", 0, 1, 1, 0.1);
+  list.add("first step from zero", [](OpFrame& f) {
+    const TensorView param = f.inout({99}, normal_values(), {16 * 1e-3 * kEpsilon, 3 * kEpsilon});
+    const TensorView grad = f.input({99}, normal_values(1e-3));
+    const TensorView m = f.inout({99}, constant_values(0), relative(4));
+    const TensorView v = f.inout({99}, constant_values(0), relative(6));
+    f.run(&KernelTable::adamw, {.param = param,
+                                .grad = grad,
+                                .m = m,
+                                .v = v,
+                                .lr = 1e-3,
+                                .beta1 = 0.9,
+                                .beta2 = 0.999,
+                                .eps = 1e-8,
+                                .weight_decay = 0.1,
+                                .t = 1,
+                                .grad_scale = 1});
+  });
+}
+
+}  // namespace
+}  // namespace gpt::testing

@@ -1,0 +1,157 @@
+#include <fmt/format.h>
+
+#include "op/op_case.h"
+
+namespace gpt::testing {
+namespace {
+
+constexpr NormKind kKinds[] = {NormKind::layer, NormKind::rms};
+constexpr int64_t kColumns[] = {1, 2, 15, 16, 17, 64, 65, 127, 768, 1601};
+
+// A normalised value is of order one. Its errors: rstd, from a sum of squares of which all terms are positive
+// (a relative error of a few epsilons thanks to partial sums), the difference to the mean and three more
+// roundings. However far the mean is from zero: the difference to a float near it is exact, and what that
+// float lacks is made up for.
+constexpr Tolerance kNormed = {12 * kEpsilon, 12 * kEpsilon};
+
+void forward_case(OpCaseList& list, NormKind kind, int64_t rows, int64_t cols, double offset, bool all) {
+  list.add(
+      fmt::format("{} {}x{} offset {} {}", static_cast<int>(kind), rows, cols, offset, all ? "all" : "bare"),
+      [=](OpFrame& f) {
+        NormArgs a{};
+        a.kind = kind;
+        a.eps = 1e-5;
+        a.x = f.input({rows, cols}, normal_values(1, offset), all ? 3 : 0);
+        a.out = f.output({rows, cols}, kNormed, all ? 2 : 0);
+        if (all) {
+          a.gain = f.input({cols}, normal_values(0.2, 1));
+          a.bias = f.input({cols}, normal_values(0.2));
+          a.mean = f.output({rows}, {4 * kEpsilon, 4 * kEpsilon});
+          a.rstd = f.output({rows}, relative(10));
+          if (kind == NormKind::rms) a.bias = a.mean = {};
+        }
+        f.run(&KernelTable::norm_forward, a);
+      });
+}
+
+GPT_OP_CASES(norm_forward) {
+  for (NormKind kind : kKinds) {
+    for (int64_t cols : kColumns) {
+      // With one channel x - mean is pure rounding error, which rstd = 1/sqrt(eps) blows up.
+      const double offset = kind == NormKind::layer && cols > 2 ? 100 : 0;
+      forward_case(list, kind, 3, cols, 0, true);
+      forward_case(list, kind, 1, cols, offset, false);
+    }
+    forward_case(list, kind, 0, 64, 0, true);
+    forward_case(list, kind, 200, 384, 1, true);
+    for (bool in_place : {false, true}) {
+      list.add(fmt::format("{} add in_place {}", static_cast<int>(kind), in_place), [=](OpFrame& f) {
+        NormArgs a{};
+        a.kind = kind;
+        a.eps = 1e-6;
+        a.x = in_place ? f.inout({50, 403}, normal_values(), relative(1))
+                       : f.input({50, 403}, normal_values(), 1);
+        a.add = f.input({50, 403}, normal_values(), 4);
+        a.sum = in_place ? a.x : f.output({50, 403}, relative(1));
+        a.out = f.output({50, 403}, kNormed);
+        a.gain = f.input({403}, normal_values());
+        a.rstd = f.output({50}, relative(10));
+        f.run(&KernelTable::norm_forward, a);
+      });
+    }
+    list.add(fmt::format("{} NaN and infinity", static_cast<int>(kind)), [=](OpFrame& f) {
+      const TensorView x = f.input({40, 7}, with_specials(normal_values()));
+      f.run(&KernelTable::norm_forward,
+            {.kind = kind, .eps = 1e-6, .out = f.output({40, 7}, kNormed), .x = x});
+    });
+  }
+}
+
+void backward_case(OpCaseList& list, NormKind kind, int64_t rows, int64_t cols, bool all) {
+  list.add(fmt::format("{} {}x{} {}", static_cast<int>(kind), rows, cols, all ? "all" : "bare"),
+           [=](OpFrame& f) {
+             const bool layer = kind == NormKind::layer;
+             NormBackwardArgs a{};
+             a.kind = kind;
+             // The sums over a row are of terms g and g y of order one and are divided by cols: their errors
+             // shrink with it. rstd is at most 2 here; the rest are roundings of terms of a few units.
+             a.dx = f.output({rows, cols}, {64 * kEpsilon, 8 * kEpsilon}, all ? 1 : 0);
+             a.dout = f.input({rows, cols}, normal_values(), all ? 2 : 0);
+             a.x = f.input({rows, cols}, normal_values(), all ? 3 : 0);
+             if (layer) a.mean = f.input({rows}, normal_values(0.1));
+             a.rstd = f.input({rows}, uniform_values(0.5, 2));
+             if (all) {
+               a.gain = f.input({cols}, normal_values(0.2, 1));
+               a.dresidual = f.input({rows, cols}, normal_values(), 5);
+               a.dgain = f.inout({cols}, normal_values(), sum_of(rows, 2));
+               if (layer) a.dbias = f.inout({cols}, normal_values(), sum_of(rows));
+             }
+             f.run(&KernelTable::norm_backward, a, norm_backward_scratch(rows, cols, f.dtype()));
+           });
+}
+
+GPT_OP_CASES(norm_backward) {
+  for (NormKind kind : kKinds) {
+    for (int64_t cols : kColumns) {
+      backward_case(list, kind, 5, cols, true);
+      backward_case(list, kind, 1, cols, false);
+    }
+    for (int64_t rows : {0, 32, 33, 257})
+      backward_case(list, kind, rows, 129, true);
+    for (bool over_dout : {false, true}) {
+      list.add(fmt::format("{} dx over {}", static_cast<int>(kind), over_dout ? "dout" : "dresidual"),
+               [=](OpFrame& f) {
+                 const Tolerance tolerance = {64 * kEpsilon, 8 * kEpsilon};
+                 NormBackwardArgs a{};
+                 a.kind = kind;
+                 a.dx = f.inout({70, 300}, normal_values(), tolerance);
+                 const TensorView other = f.input({70, 300}, normal_values());
+                 a.dout = over_dout ? a.dx : other;
+                 a.dresidual = over_dout ? other : a.dx;
+                 a.x = f.input({70, 300}, normal_values());
+                 a.gain = f.input({300}, normal_values());
+                 a.mean = f.input({70}, normal_values(0.1));
+                 a.rstd = f.input({70}, uniform_values(0.5, 2));
+                 a.dgain = f.inout({300}, normal_values(), sum_of(70, 2));
+                 f.run(&KernelTable::norm_backward, a, norm_backward_scratch(70, 300, f.dtype()));
+               });
+    }
+  }
+}
+
+GPT_OP_CASES(head_norm_forward) {
+  for (int64_t dim : {2, 8, 15, 16, 20, 64, 128}) {
+    for (int64_t rows : {0, 1, 60}) {
+      list.add(fmt::format("{} rows, dim {}", rows, dim), [=](OpFrame& f) {
+        const TensorView x = f.inout({rows, 5 * dim}, normal_values(), {4 * kEpsilon, 12 * kEpsilon}, 7);
+        const TensorView rstd = rows == 1 ? TensorView{} : f.output({rows, 5}, relative(10));
+        f.run(&KernelTable::head_norm_forward,
+              {.eps = 1e-6, .x = x, .n_head = 5, .head_dim = dim, .rstd = rstd});
+      });
+    }
+  }
+  list.add("NaN and infinity", [](OpFrame& f) {
+    f.run(&KernelTable::head_norm_forward,
+          {.eps = 1e-6,
+           .x = f.inout({9, 40}, with_specials(normal_values()), relative(12)),
+           .n_head = 5,
+           .head_dim = 8});
+  });
+}
+
+GPT_OP_CASES(head_norm_backward) {
+  for (int64_t dim : {2, 8, 15, 16, 20, 64, 128}) {
+    for (int64_t rows : {0, 1, 60}) {
+      list.add(fmt::format("{} rows, dim {}", rows, dim), [=](OpFrame& f) {
+        const TensorView dx = f.inout({rows, 3 * dim}, normal_values(), {32 * kEpsilon, 8 * kEpsilon}, 1);
+        const TensorView y = f.input({rows, 3 * dim}, normal_values(), 2);
+        const TensorView rstd = f.input({rows, 3}, uniform_values(0.5, 2));
+        f.run(&KernelTable::head_norm_backward,
+              {.dx = dx, .y = y, .rstd = rstd, .n_head = 3, .head_dim = dim});
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpt::testing

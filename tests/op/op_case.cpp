@@ -1,0 +1,225 @@
+#include "op/op_case.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace gpt::testing {
+namespace {
+
+constexpr int64_t kGuard = 64;  // elements before and after every tensor
+
+uint64_t hash(const std::string& s) {
+  uint64_t h = 14695981039346656037ull;
+  for (char c : s)
+    h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  return h;
+}
+
+void put(std::byte* at, DType dtype, double value) {
+  if (dtype == DType::f64) {
+    std::memcpy(at, &value, sizeof value);
+  } else {
+    const auto narrow = static_cast<float>(value);
+    std::memcpy(at, &narrow, sizeof narrow);
+  }
+}
+
+bool close(double got, double want, Tolerance t) {
+  if (std::isnan(want) || std::isnan(got)) return std::isnan(want) && std::isnan(got);
+  if (std::isinf(want) || std::isinf(got)) return got == want;
+  return std::abs(got - want) <= t.absolute + t.relative * std::abs(want);
+}
+
+}  // namespace
+
+Fill normal_values(double std, double mean) {
+  return [=](int64_t, RandomStream& random) { return mean + std * random.normal(); };
+}
+
+Fill uniform_values(double low, double high) {
+  return [=](int64_t, RandomStream& random) { return low + (high - low) * random.uniform(); };
+}
+
+Fill constant_values(double value) {
+  return [=](int64_t, RandomStream&) { return value; };
+}
+
+Fill with_specials(Fill fill) {
+  return [fill = std::move(fill)](int64_t i, RandomStream& random) {
+    const double value = fill(i, random);
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    if (i % 29 == 3) return std::numeric_limits<double>::quiet_NaN();
+    if (i % 29 == 11) return kInfinity;
+    if (i % 29 == 20) return -kInfinity;
+    return value;
+  };
+}
+
+Tolerance relative(double n) {
+  return {.absolute = 0, .relative = n * kEpsilon};
+}
+
+Tolerance sum_of(int64_t terms, double size) {
+  return {.absolute = 4 * kEpsilon * size * static_cast<double>(terms + 4), .relative = 4 * kEpsilon};
+}
+
+OpFrame::OpFrame(const Setup& setup, const std::string& seed)
+    : setup_(setup), random_(hash(seed), RandomSite::test) {}
+
+double OpFrame::Tensor::at(int64_t r, int64_t c) const {
+  if (dtype == DType::f64) {
+    double value;
+    std::memcpy(&value, address(r, c), sizeof value);
+    return value;
+  }
+  float value;
+  std::memcpy(&value, address(r, c), sizeof value);
+  return value;
+}
+
+const std::byte* OpFrame::Tensor::address(int64_t r, int64_t c) const {
+  return memory.data() + first + static_cast<size_t>(r * ld + c) * dtype_size(dtype);
+}
+
+OpFrame::Tensor& OpFrame::make(Role role, DType dtype, std::span<const int64_t> shape, Tolerance tolerance,
+                               int64_t ld_extra, const Fill& fill) {
+  Tensor& t = tensors_.emplace_back();
+  t.role = role;
+  t.dtype = dtype;
+  t.tolerance = tolerance;
+  t.cols = shape.empty() ? 1 : shape.back();
+  t.rows = 1;
+  for (size_t i = 0; i + 1 < shape.size(); ++i)
+    t.rows *= shape[i];
+  t.ld = t.cols + ld_extra;
+  const int64_t guard = setup_.guards ? kGuard : 0;
+  const int64_t payload = t.rows > 0 ? (t.rows - 1) * t.ld + t.cols : 0;
+  const size_t unit = dtype_size(dtype);
+  const auto total = static_cast<size_t>(payload + 2 * guard + setup_.misalign) * unit;
+  t.memory.assign(total, std::byte{0xFF});  // NaN
+  t.first = static_cast<size_t>(guard + setup_.misalign) * unit;
+  for (int64_t r = 0; fill && r < t.rows; ++r) {
+    for (int64_t c = 0; c < t.cols; ++c) {
+      const auto value = static_cast<float>(fill(r * t.cols + c, random_));
+      put(const_cast<std::byte*>(t.address(r, c)), dtype, value);
+    }
+  }
+  t.original = t.memory;
+  return t;
+}
+
+TensorView OpFrame::view(Tensor& tensor, std::span<const int64_t> shape) {
+  // An empty tensor is there all the same: its address must not be null.
+  static double nowhere;
+  void* data = tensor.memory.empty() ? static_cast<void*>(&nowhere) : tensor.memory.data() + tensor.first;
+  TensorView v = make_view(data, tensor.dtype, shape);
+  v.ld = tensor.ld;
+  return v;
+}
+
+TensorView OpFrame::input(std::initializer_list<int64_t> shape, const Fill& fill, int64_t ld_extra) {
+  const std::span dims(shape.begin(), shape.size());
+  return view(make(Role::input, setup_.dtype, dims, {}, ld_extra, fill), dims);
+}
+
+TensorView OpFrame::output(std::initializer_list<int64_t> shape, Tolerance tolerance, int64_t ld_extra) {
+  const std::span dims(shape.begin(), shape.size());
+  return view(make(Role::output, setup_.dtype, dims, tolerance, ld_extra, nullptr), dims);
+}
+
+TensorView OpFrame::inout(std::initializer_list<int64_t> shape, const Fill& fill, Tolerance tolerance,
+                          int64_t ld_extra) {
+  const std::span dims(shape.begin(), shape.size());
+  return view(make(Role::inout, setup_.dtype, dims, tolerance, ld_extra, fill), dims);
+}
+
+double* OpFrame::output_doubles(int64_t n, Tolerance tolerance) {
+  return view(make(Role::output, DType::f64, std::span(&n, 1), tolerance, 0, nullptr), std::span(&n, 1))
+      .as<double>();
+}
+
+int32_t* OpFrame::ints(int64_t n, int64_t low, int64_t high) {
+  std::vector<int32_t>& v = ints_.emplace_back(static_cast<size_t>(n));
+  for (int32_t& x : v) {
+    x = static_cast<int32_t>(low +
+                             static_cast<int64_t>(random_.below(static_cast<uint64_t>(high - low + 1))));
+  }
+  return v.data();
+}
+
+int64_t* OpFrame::longs(std::vector<int64_t> values) {
+  return longs_.emplace_back(std::move(values)).data();
+}
+
+void OpFrame::poison(const Workspace& workspace) const {
+  const Scratch scratch = workspace.scratch();
+  if (workspace.bytes() > 0) std::memset(scratch.shared, 0xFF, static_cast<size_t>(workspace.bytes()));
+}
+
+std::string OpFrame::damage() const {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const Tensor& t = tensors_[i];
+    std::vector<std::byte> expected = t.original;
+    if (t.role != Role::input) {
+      const size_t bytes = static_cast<size_t>(t.cols) * dtype_size(t.dtype);
+      for (int64_t r = 0; r < t.rows && bytes > 0; ++r) {
+        std::memcpy(expected.data() + (t.address(r, 0) - t.memory.data()), t.address(r, 0), bytes);
+      }
+    }
+    if (expected == t.memory) continue;
+    size_t at = 0;
+    while (expected[at] == t.memory[at])
+      ++at;
+    const auto unit = static_cast<int64_t>(dtype_size(t.dtype));
+    return fmt::format("tensor {} ({}): element {} (rows {} cols {} ld {}) was overwritten", i,
+                       t.role == Role::input ? "input" : "output",
+                       (static_cast<int64_t>(at) - static_cast<int64_t>(t.first)) / unit, t.rows, t.cols,
+                       t.ld);
+  }
+  return {};
+}
+
+std::string OpFrame::difference(const OpFrame& want) const {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const Tensor& t = tensors_[i];
+    if (t.role == Role::input) continue;
+    for (int64_t r = 0; r < t.rows; ++r) {
+      for (int64_t c = 0; c < t.cols; ++c) {
+        const double g = t.at(r, c), w = want.tensors_[i].at(r, c);
+        if (close(g, w, t.tolerance)) continue;
+        return fmt::format(
+            "tensor {} [{},{}] of [{},{}]: got {:.9g}, want {:.9g}, error {:.3g}, allowed {:.3g}", i, r, c,
+            t.rows, t.cols, g, w, std::abs(g - w), t.tolerance.absolute + t.tolerance.relative * std::abs(w));
+      }
+    }
+  }
+  return {};
+}
+
+std::string OpFrame::bit_difference(const OpFrame& other) const {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const Tensor& t = tensors_[i];
+    const size_t bytes = static_cast<size_t>(t.cols) * dtype_size(t.dtype);
+    if (t.role == Role::input || bytes == 0) continue;
+    for (int64_t r = 0; r < t.rows; ++r) {
+      if (std::memcmp(t.address(r, 0), other.tensors_[i].address(r, 0), bytes) == 0) continue;
+      return fmt::format("tensor {} row {} of [{},{}] has other bits", i, r, t.rows, t.cols);
+    }
+  }
+  return {};
+}
+
+std::vector<RegisteredOp>& registered_ops() {
+  static std::vector<RegisteredOp> ops;
+  return ops;
+}
+
+bool register_op(const char* op, OpCaseFunction cases) {
+  registered_ops().push_back({op, cases});
+  return true;
+}
+
+}  // namespace gpt::testing

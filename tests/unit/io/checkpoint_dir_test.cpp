@@ -1,0 +1,274 @@
+#include "io/checkpoint_dir.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "base/file.h"
+#include "base/rng.h"
+#include "unit/io/io_test_util.h"
+
+namespace gpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Three files that all say `value`, one of them in a folder below.
+void fill(const std::string& folder, const std::string& value) {
+  fs::create_directories(folder + "/sub");
+  write_text(folder + "/a.bin", value);
+  write_text(folder + "/b.bin", value + std::string(10'000, 'b'));
+  write_text(folder + "/sub/c.bin", value);
+}
+
+void save(const std::string& path, const std::string& value, ReplaceMode mode = ReplaceMode::exchange) {
+  DirectoryWriter writer(path, mode);
+  fill(writer.path(), value);
+  writer.commit();
+}
+
+// What a folder says; its files must agree and match the manifest.
+std::string load(const std::string& path) {
+  verify_manifest(path, true);
+  const std::string value = read_text(path + "/a.bin");
+  EXPECT_EQ(read_text(path + "/sub/c.bin"), value);
+  EXPECT_EQ(read_text(path + "/b.bin"), value + std::string(10'000, 'b'));
+  return value;
+}
+
+size_t entries(const std::string& path) {
+  return static_cast<size_t>(std::distance(fs::directory_iterator(path), fs::directory_iterator()));
+}
+
+class CheckpointDir : public testing::TestWithParam<ReplaceMode> {
+ protected:
+  TempDir dir_;
+  std::string last_ = dir_ / "run/last";
+};
+
+TEST_P(CheckpointDir, CreatesThenReplaces) {
+  save(last_, "one", GetParam());
+  EXPECT_EQ(load(last_), "one");
+  save(last_ + "/", "two", GetParam());
+  EXPECT_EQ(load(last_), "two");
+  EXPECT_EQ(entries(dir_ / "run"), 1u);
+}
+
+TEST_P(CheckpointDir, WithoutCommitNothingChanges) {
+  save(last_, "one", GetParam());
+  {
+    DirectoryWriter writer(last_, GetParam());
+    fill(writer.path(), "two");
+  }
+  EXPECT_EQ(load(last_), "one");
+  EXPECT_EQ(entries(dir_ / "run"), 1u);
+}
+
+TEST_P(CheckpointDir, TwoWritersDoNotDisturbEachOther) {
+  save(last_, "zero", GetParam());
+  DirectoryWriter first(last_, GetParam());
+  fill(first.path(), "one");
+  DirectoryWriter second(last_, GetParam());
+  fill(second.path(), "two");
+  EXPECT_NE(first.path(), second.path());
+  first.commit();
+  EXPECT_EQ(load(last_), "one");
+  second.commit();
+  EXPECT_EQ(load(last_), "two");
+  EXPECT_EQ(entries(dir_ / "run"), 1u);
+}
+
+// A child saves over and over and tells after each; killed at a random moment after a random number.
+// `spread` is about what two saves take on this machine, so that any moment of a save can be the last.
+uint64_t killed_writer(const std::string& path, ReplaceMode mode, uint64_t from,
+                       std::chrono::microseconds spread, RandomStream& random) {
+  int pipes[2];
+  if (pipe(pipes) != 0) throw std::runtime_error("pipe failed");
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      for (uint64_t i = from;; ++i) {
+        save(path, std::to_string(i), mode);
+        if (write(pipes[1], "x", 1) != 1) _exit(1);
+      }
+    } catch (...) {
+      _exit(1);
+    }
+  }
+  close(pipes[1]);
+  uint64_t told = 0;
+  for (uint64_t n = random.below(3); told < n; ++told) {
+    char c = 0;
+    EXPECT_EQ(read(pipes[0], &c, 1), 1) << "the writer failed";
+  }
+  std::this_thread::sleep_for(spread * random.uniform());
+  kill(child, SIGKILL);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  char c = 0;
+  while (read(pipes[0], &c, 1) == 1)
+    ++told;
+  close(pipes[0]);
+  return from + told;  // the child's saves up to this one (exclusive) are certain
+}
+
+TEST_P(CheckpointDir, SurvivesKillsAtRandomMoments) {
+  save(last_, "0", GetParam());
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 4; ++i)
+    save(last_, "0", GetParam());
+  const auto four_saves = std::chrono::steady_clock::now() - start;
+  const auto spread = std::chrono::duration_cast<std::chrono::microseconds>(four_saves / 2);
+  uint64_t next = 1;
+  for (uint64_t round = 0; round < 60; ++round) {
+    RandomStream random(7, RandomSite::test, round);
+    const uint64_t certain = killed_writer(last_, GetParam(), next, spread, random);
+    if (GetParam() == ReplaceMode::rename_pair) recover_directory(last_);
+    const uint64_t found = std::stoull(load(last_));
+    ASSERT_GE(found + 1, certain) << "a finished save was lost";
+    ASSERT_LE(found, certain);
+    next = found + 1;
+  }
+  EXPECT_GT(next, 30u);
+  save(last_, "end", GetParam());
+  EXPECT_EQ(load(last_), "end");
+  EXPECT_EQ(entries(dir_ / "run"), 1u) << "something stale was left behind";
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, CheckpointDir,
+                         testing::Values(ReplaceMode::exchange, ReplaceMode::rename_pair),
+                         [](const auto& mode) {
+                           return mode.param == ReplaceMode::exchange ? "exchange" : "rename_pair";
+                         });
+
+TEST(CheckpointDirRepair, RestoresAnOldFolderThatWasMovedAway) {
+  const TempDir dir;
+  const std::string last = dir / "last";
+  save(last, "one");
+  fs::rename(last, dir / ".last.old");
+  fs::create_directory(dir / ".last.tmp-1-0");
+  recover_directory(last);
+  EXPECT_EQ(load(last), "one");
+  EXPECT_EQ(entries(dir.path()), 1u);
+}
+
+TEST(CheckpointDirRepair, TheNextWriterRepairsToo) {
+  const TempDir dir;
+  const std::string last = dir / "last";
+  save(last, "one");
+  fs::rename(last, dir / ".last.old");
+  {
+    DirectoryWriter writer(last);
+    EXPECT_EQ(load(last), "one");
+  }
+  fs::copy(last, dir / ".last.old", fs::copy_options::recursive);
+  recover_directory(last);
+  EXPECT_EQ(load(last), "one");
+  EXPECT_EQ(entries(dir.path()), 1u);
+  recover_directory(dir / "never-written");
+}
+
+TEST(CheckpointDirErrors, NeverDeletesWhatItDidNotWrite) {
+  const TempDir dir;
+  fs::create_directory(dir / "mine");
+  write_text(dir / "mine/thesis.txt", "x");
+  EXPECT_HAS(error_of([&] { DirectoryWriter writer(dir / "mine"); }), "did not write");
+  EXPECT_EQ(read_text(dir / "mine/thesis.txt"), "x");
+  EXPECT_HAS(error_of([&] { DirectoryWriter writer(dir / "mine/thesis.txt"); }), "in the way");
+  EXPECT_HAS(error_of([&] { DirectoryWriter writer(dir / "mine/thesis.txt/last"); }), "thesis.txt");
+  for (const char* name : {"", ".", "..", "/"}) {
+    EXPECT_HAS(error_of([&] { DirectoryWriter writer{std::string(name)}; }), "name of a folder") << name;
+  }
+  fs::create_directory(dir / "empty");
+  save(dir / "empty", "one");
+  EXPECT_EQ(load(dir / "empty"), "one");
+}
+
+TEST(CheckpointDirErrors, FollowsALinkToTheRealFolder) {
+  const TempDir dir;
+  save(dir / "disk/run", "one");
+  fs::create_directory_symlink(dir / "disk/run", dir / "last");
+  save(dir / "last", "two");
+  EXPECT_TRUE(fs::is_symlink(dir / "last"));
+  EXPECT_EQ(load(dir / "disk/run"), "two");
+  fs::create_directory_symlink(dir / "gone", dir / "dangling");
+  EXPECT_HAS(error_of([&] { DirectoryWriter writer(dir / "dangling"); }), "cannot follow the link");
+}
+
+TEST(CheckpointDirErrors, RefusesToSaveLinksAndPipes) {
+  const TempDir dir;
+  save(dir / "last", "one");
+  DirectoryWriter writer(dir / "last");
+  fs::create_symlink("/etc/passwd", writer.path() + "/link");
+  EXPECT_HAS(error_of([&] { writer.commit(); }), "link");
+  EXPECT_EQ(load(dir / "last"), "one");
+}
+
+TEST(CheckpointDirErrors, AFullDiskLeavesTheOldFolder) {
+  const TempDir dir;
+  save(dir / "last", "one");
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    int code = 1;
+    try {
+      DirectoryWriter writer(dir / "last");
+      fill(writer.path(), "two");
+      const rlimit limit{16, 16};  // too little for the manifest
+      setrlimit(RLIMIT_FSIZE, &limit);
+      writer.commit();
+    } catch (const Error&) {
+      code = 42;
+    }
+    _exit(code);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 42);
+  EXPECT_EQ(load(dir / "last"), "one");
+  EXPECT_EQ(entries(dir.path()), 1u);
+}
+
+TEST(Manifest, NamesTheDamagedFile) {
+  const TempDir dir;
+  const std::string last = dir / "last";
+  save(last, "one");
+  write_text(last + "/sub/c.bin", "onE");
+  EXPECT_NO_THROW(verify_manifest(last, false));
+  std::string message = error_of([&] { verify_manifest(last, true); });
+  EXPECT_HAS(message, "sub/c.bin is damaged: expected the checksum");
+  write_text(last + "/sub/c.bin", "on");
+  message = error_of([&] { verify_manifest(last, false); });
+  EXPECT_HAS(message, "expected 3 bytes, found 2");
+  fs::remove(last + "/sub/c.bin");
+  EXPECT_HAS(error_of([&] { verify_manifest(last, false); }), "c.bin is missing");
+  fs::remove(last + "/manifest.json");
+  EXPECT_HAS(error_of([&] { verify_manifest(last, false); }), "manifest.json");
+}
+
+TEST(Manifest, RejectsHostileManifests) {
+  const TempDir dir;
+  write_text(dir / "f", "x");
+  const auto rejected = [&](const std::string& text) {
+    write_text(dir / "manifest.json", text);
+    return error_of([&] { verify_manifest(dir.path(), true); });
+  };
+  for (const std::string name : {"/etc/passwd", "../f", "a/../../f", "", ".", "a//", "f\\u0000"}) {
+    EXPECT_HAS(rejected("{\"files\":{\"" + name + "\":{\"size\":1,\"xxh3\":\"0\"}}}"), "inside the folder")
+        << name;
+  }
+  for (const std::string text :
+       {"[]", "{}", R"({"files":[]})", R"({"files":{"f":1}})", R"({"files":{"f":{"size":-1,"xxh3":"0"}}})",
+        R"({"files":{"f":{"size":1}}})", R"({"files":{"f":{"size":1,"xxh3":0}}})"}) {
+    EXPECT_HAS(rejected(text), "expected an object \"files\"") << text;
+  }
+  EXPECT_HAS(rejected(R"({"files":{"f":{"size":1,"xxh3":"0"}}})"), "f is damaged");
+}
+
+}  // namespace
+}  // namespace gpt

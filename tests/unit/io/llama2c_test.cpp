@@ -1,0 +1,112 @@
+#include "io/llama2c.h"
+
+#include <climits>
+#include <cstring>
+
+#include "unit/io/io_test_util.h"
+
+namespace gpt {
+namespace {
+
+using Ints = std::vector<int32_t>;
+
+// Seven numbers, then floats 0, 1, 2, ... .
+std::string checkpoint(const Ints& header, int64_t n_floats) {
+  std::string file(header.size() * 4 + static_cast<size_t>(n_floats) * 4, '\0');
+  if (!header.empty()) std::memcpy(file.data(), header.data(), header.size() * 4);
+  for (int64_t i = 0; i < n_floats; ++i) {
+    const auto x = static_cast<float>(i);
+    std::memcpy(file.data() + header.size() * 4 + i * 4, &x, 4);
+  }
+  return file;
+}
+
+// dim 8, hidden 3, 2 layers, 2 heads, 1 kv head, vocabulary 5, context 6.
+const Ints kHeader = {8, 3, 2, 2, 1, 5, 6};
+constexpr int64_t kLayer = 8 + 64 + 32 + 32 + 64 + 8 + 3 * 24;
+constexpr int64_t kFloats = 5 * 8 + 2 * kLayer + 8 + 2 * 6 * 2;
+
+float first(const TensorInfo* t) {
+  float x = -1;
+  std::memcpy(&x, t->bytes.data(), 4);
+  return x;
+}
+
+TEST(Llama2c, FindsEveryTensorWhereTheFormatHasIt) {
+  const std::string bytes = checkpoint(kHeader, kFloats);
+  const Llama2cFile f(as_bytes(bytes), "t");
+  EXPECT_EQ(f.header().dim, 8);
+  EXPECT_EQ(f.header().n_kv_heads, 1);
+  EXPECT_TRUE(f.header().tied);
+  EXPECT_EQ(f.tensors().size(), 1u + 9u * 2 + 3);
+  EXPECT_EQ(f.find("tok_emb")->shape, (Shape{5, 8}));
+  EXPECT_EQ(f.find("wk.1")->shape, (Shape{4, 8}));
+  EXPECT_EQ(f.find("w2.0")->shape, (Shape{8, 3}));
+  EXPECT_EQ(f.find("w3.1")->shape, (Shape{3, 8}));
+  EXPECT_EQ(f.find("freq_cis_imag")->shape, (Shape{6, 2}));
+  EXPECT_EQ(f.find("wcls"), nullptr);
+  EXPECT_EQ(first(f.find("tok_emb")), 0);
+  EXPECT_EQ(first(f.find("rms_att.0")), 40);
+  EXPECT_EQ(first(f.find("rms_att.1")), 48);
+  EXPECT_EQ(first(f.find("wq.0")), 56);
+  EXPECT_EQ(first(f.find("wk.0")), 56 + 128);
+  EXPECT_EQ(first(f.find("wo.1")), 56 + 128 + 64 + 64 + 64);
+  EXPECT_EQ(first(f.find("freq_cis_real")), kFloats - 24);
+  EXPECT_EQ(first(f.find("rms_final")), kFloats - 32);
+}
+
+TEST(Llama2c, ANegativeVocabularyMeansUntied) {
+  Ints header = kHeader;
+  header[5] = -5;
+  const std::string bytes = checkpoint(header, kFloats + 40);
+  const Llama2cFile f(as_bytes(bytes), "t");
+  EXPECT_FALSE(f.header().tied);
+  EXPECT_EQ(f.header().vocab_size, 5);
+  EXPECT_EQ(first(f.find("wcls")), kFloats);
+  EXPECT_EQ(f.find("wcls")->shape, (Shape{5, 8}));
+}
+
+TEST(Llama2c, ReadsFromAFile) {
+  const TempDir dir;
+  write_text(dir / "m.bin", checkpoint(kHeader, kFloats));
+  const Llama2cFile f(dir / "m.bin");
+  EXPECT_EQ(f.path(), dir / "m.bin");
+  EXPECT_EQ(first(f.find("rms_att.1")), 48);
+  EXPECT_TRUE(is_aligned(*f.find("wq.0")));
+  EXPECT_HAS(error_of([&] { Llama2cFile(dir / "none.bin"); }), "none.bin");
+}
+
+TEST(Llama2c, RejectsEveryHostileHeader) {
+  const auto rejected = [](const Ints& header, int64_t n_floats) {
+    const std::string bytes = checkpoint(header, n_floats);
+    const std::string message = error_of([&] { Llama2cFile(as_bytes(bytes), "m.bin"); });
+    EXPECT_HAS(message, "m.bin is ");
+    return message;
+  };
+  const auto with = [](size_t field, int32_t value) {
+    Ints header = kHeader;
+    header[field] = value;
+    return header;
+  };
+  EXPECT_HAS(rejected({}, 0), "at least 28 bytes, found 0");
+  EXPECT_HAS(rejected({8, 3, 2, 2, 1, 5}, 0), "found 24");
+  for (size_t field = 0; field < 7; ++field) {
+    EXPECT_HAS(rejected(with(field, 0), kFloats), "expected a positive");
+    rejected(with(field, INT_MAX), kFloats);
+    if (field == 5) continue;  // a negative vocabulary has a meaning
+    EXPECT_HAS(rejected(with(field, -1), kFloats), "expected a positive");
+    EXPECT_HAS(rejected(with(field, INT_MIN), kFloats), "expected a positive");
+  }
+  EXPECT_HAS(rejected(with(5, INT_MIN), kFloats), "bytes, found");
+  EXPECT_HAS(rejected(with(2, INT_MAX), kFloats), "at most 4096 layers");
+  EXPECT_HAS(rejected(with(3, 3), kFloats), "to divide dim");
+  EXPECT_HAS(rejected(with(3, 8), kFloats), "even parts");
+  EXPECT_HAS(rejected(with(4, 3), kFloats), "n_kv_heads to divide");
+  EXPECT_HAS(rejected({1 << 30, INT_MAX, 4096, 2, 1, INT_MIN, INT_MAX}, 0), "not possible");
+  EXPECT_HAS(rejected(with(0, 0x616b3432), kFloats), "version 1 or 2");
+  EXPECT_HAS(rejected(kHeader, kFloats - 1), "means");
+  EXPECT_HAS(rejected(kHeader, kFloats + 1), "means");
+}
+
+}  // namespace
+}  // namespace gpt

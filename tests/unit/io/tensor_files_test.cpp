@@ -1,0 +1,101 @@
+#include "io/tensor_files.h"
+
+#include "unit/io/io_test_util.h"
+
+namespace gpt {
+namespace {
+
+// A file of one-byte tensors.
+std::string file_with(const std::vector<std::string>& names, const std::string& dtype = "U8") {
+  std::string header = "{";
+  for (size_t i = 0; i < names.size(); ++i) {
+    header += (i ? ",\"" : "\"") + names[i] + "\":{\"dtype\":\"" + dtype +
+              "\",\"shape\":[1],\"data_offsets\":[" + std::to_string(i) + "," + std::to_string(i + 1) + "]}";
+  }
+  return safetensors(header + "}", names.size());
+}
+
+class TensorFilesTest : public testing::Test {
+ protected:
+  void index(const std::string& map) {
+    write_text(dir_ / "model.safetensors.index.json", "{\"metadata\":{},\"weight_map\":" + map + "}");
+  }
+  std::string rejected() {
+    return error_of([&] { open_tensors(dir_.path()); });
+  }
+  TempDir dir_;
+};
+
+TEST_F(TensorFilesTest, OpensAFileOrItsFolder) {
+  write_text(dir_ / "model.safetensors", file_with({"x", "y"}));
+  for (const std::string& path : {dir_.path(), dir_ / "model.safetensors", dir_.path() + "/"}) {
+    const TensorFiles files = open_tensors(path);
+    EXPECT_EQ(files.tensors().size(), 2u);
+    EXPECT_EQ(files.find("y")->name, "y");
+    EXPECT_EQ(files.find("z"), nullptr);
+  }
+}
+
+TEST_F(TensorFilesTest, OpensShards) {
+  write_text(dir_ / "m-1.safetensors", file_with({"b", "a"}));
+  write_text(dir_ / "m-2.safetensors", file_with({"c", "unlisted"}));
+  index(R"({"a":"m-1.safetensors","c":"m-2.safetensors","b":"m-1.safetensors"})");
+  TensorFiles opened = open_tensors(dir_.path());
+  const TensorFiles files = std::move(opened);
+  EXPECT_EQ(files.files().size(), 2u);
+  EXPECT_EQ(files.tensors().size(), 4u);
+  EXPECT_EQ(files.tensors()[0]->name, "b");
+  for (const char* name : {"a", "b", "c", "unlisted"})
+    EXPECT_EQ(files.find(name)->name, name);
+  EXPECT_EQ(open_tensors(dir_ / "model.safetensors.index.json").tensors().size(), 4u);
+}
+
+TEST_F(TensorFilesTest, UnsupportedTypesInShardsFailOnlyWhenAskedFor) {
+  write_text(dir_ / "m.safetensors", file_with({"mask"}, "BOOL"));
+  index(R"({"mask":"m.safetensors"})");
+  EXPECT_HAS(
+      error_of([&] { open_tensors(dir_.path()).find("other"), open_tensors(dir_.path()).find("mask"); }),
+      "BOOL");
+}
+
+TEST_F(TensorFilesTest, RejectsNamesThatLeaveTheFolder) {
+  write_text(dir_ / "a.safetensors", file_with({"t"}));
+  for (const std::string name :
+       {"/etc/passwd", "../a.safetensors", "..", "", "sub/a.safetensors", "a.safetensors/", ".safetensors",
+        "a\\\\b.safetensors", "a\\u0000.safetensors", "a.bin"}) {
+    index("{\"t\":\"" + name + "\"}");
+    EXPECT_HAS(rejected(), "in the same folder") << name;
+  }
+  index(R"({"t":3})");
+  EXPECT_HAS(rejected(), "expected a file name");
+}
+
+TEST_F(TensorFilesTest, RejectsIndexesThatLie) {
+  write_text(dir_ / "a.safetensors", file_with({"t"}));
+  write_text(dir_ / "b.safetensors", file_with({"u"}));
+  index(R"({"t":"gone.safetensors"})");
+  EXPECT_HAS(rejected(), "gone.safetensors is missing");
+  index(R"({"t":"b.safetensors","u":"b.safetensors"})");
+  EXPECT_HAS(rejected(), "expected the tensor \"t\" in");
+  write_text(dir_ / "b.safetensors", file_with({"u", "t"}));
+  index(R"({"t":"a.safetensors","u":"b.safetensors"})");
+  EXPECT_HAS(rejected(), "\"t\" occurs twice");
+  index(R"({"t":"a.safetensors","t":"b.safetensors"})");
+  EXPECT_HAS(rejected(), "duplicate key");
+  index("{}");
+  EXPECT_HAS(rejected(), "at least one tensor");
+  index("[]");
+  EXPECT_HAS(rejected(), "weight_map");
+  std::string many = "{";
+  for (int i = 0; i < 5000; ++i)
+    many += fmt::format("{}\"{}\":\"{}.safetensors\"", i ? "," : "", i, i);
+  index(many + "}");
+  EXPECT_HAS(rejected(), "at most 4096 files");
+}
+
+TEST_F(TensorFilesTest, SaysWhatAFolderLacks) {
+  EXPECT_HAS(rejected(), "expected model.safetensors or");
+}
+
+}  // namespace
+}  // namespace gpt
