@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/suggest.h"
+#include "io/printable.h"
 #include "model/json_value.h"
 #include "model/presets.h"
 
@@ -45,8 +46,8 @@ constexpr Alias kActNames[] = {
 
 void put(json& out, const std::string& key, const json& value, const std::string& from) {
   if (out.contains(key) && out[key] != value) {
-    fail_usage("config key \"{}\": {} says {}, but another name of it says {}; keep one", key, from, value.dump(),
-               out[key].dump());
+    fail_usage("config key {}: {} says {}, but another name of it says {}; keep one", printable(key), from,
+               printable(value.dump()), printable(out[key].dump()));
   }
   out[key] = value;
 }
@@ -94,7 +95,8 @@ void check_semantics(const json& object, const std::string& what) {
   const Required required[] = {{"scale_attn_weights", true}, {"scale_attn_by_inverse_layer_idx", false}};
   for (const Required& r : required) {
     if (object.contains(r.key) && object[r.key] != r.value) {
-      fail("{}: \"{}\": only {} is supported, found {}", what, r.key, r.value.dump(), object[r.key].dump());
+      fail("{}: \"{}\": only {} is supported, found {}", what, r.key, r.value.dump(),
+           printable(object[r.key].dump()));
     }
   }
 }
@@ -133,7 +135,7 @@ json translate_model_config(const json& object, const std::string& what) {
   const std::string type = object["model_type"];
   const std::string* family = family_keys(type);
   if (family == nullptr) {
-    fail("{}: model_type \"{}\" is not supported{}", what, type.substr(0, 64), did_you_mean(type, family_names()));
+    fail("{}: model_type {} is not supported{}", what, printable(type), did_you_mean(type, family_names()));
   }
   check_semantics(object, what);
   json mine = json::object();

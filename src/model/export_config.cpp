@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "io/json.h"
+#include "io/printable.h"
 #include "model/config_alias.h"
 #include "model/json_value.h"
 #include "model/model_files.h"
@@ -172,7 +173,7 @@ ModelConfig read_model_config(const std::string& path) {
   ModelConfig config;
   try {
     const std::vector<std::string> unknown = read_model_keys(keys, config);
-    if (!unknown.empty() && (object["model_type"] == "gpt.cpp")) fail("unknown key \"{}\"", unknown.front());
+    if (!unknown.empty() && (object["model_type"] == "gpt.cpp")) fail("unknown key {}", printable(unknown.front()));
     complete(config);
   } catch (const Error& error) {
     fail("{}: {}", path, error.what());

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "io/json.h"
 #include "io/llama2c.h"
+#include "io/printable.h"
 #include "io/safetensors_writer.h"
 #include "io/tensor_files.h"
 #include "model/json_value.h"
@@ -151,7 +152,7 @@ void LoadedModel::map_weights(DType dtype) {
         std::memcmp(tensor->bytes.data(), wte->bytes.data(), wte->bytes.size()) == 0) {
       continue;
     }
-    fail("{}: the tensor \"{}\" has no place in this architecture{}", sources_->path, tensor->name,
+    fail("{}: the tensor {} has no place in this architecture{}", sources_->path, printable(tensor->name),
          tied_head ? "; it differs from the embedding, so set tie_word_embeddings to false" : "");
   }
 }

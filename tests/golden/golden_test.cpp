@@ -1,0 +1,242 @@
+// Every model family against its golden vectors, with every instruction set; and the comparison itself:
+// it must fail when anything in a golden file is off, and write what was computed.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <set>
+
+#include "base/file.h"
+#include "io/safetensors.h"
+#include "support/small_models.h"
+#include "support/temp_dir.h"
+#include "verify/verify.h"
+
+namespace gpt::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a run must have compared. A family that is missing from the folder is a failure, not a skip.
+const std::string kFamilies[] = {"gpt1",         "gpt1-preln", "gpt2",         "gpt2-scratch",
+                                 "mini-gpt",     "nanochat",   "nanochat-mqa", "nanochat-notebook",
+                                 "nanochat-doc", "llama",      "llama3-rope"};
+
+std::string committed(const std::string& family) {
+  return GPT_SOURCE_DIR "/tests/golden/data/" + family;
+}
+
+VerifyOptions options(const std::string& golden, Isa isa, DType dtype = DType::f32,
+                      const std::string& write = "") {
+  return {.golden = golden, .write = write, .dtype = dtype, .isa = isa, .threads = 1};
+}
+
+std::string failures(const VerifyResult& result) {
+  std::string text;
+  for (const VerifyCheck& check : result.checks) {
+    if (!check.passed)
+      text += fmt::format("{}: {} > {}; {}\n", check.name, check.error, check.tolerance, check.detail);
+  }
+  return text;
+}
+
+void expect_passes(const std::string& folder, DType dtype, Isa isa) {
+  const VerifyResult result = verify_model(folder, options(folder + "/golden.safetensors", isa, dtype));
+  EXPECT_GE(result.checks.size(), 8u) << folder << ": nearly nothing was compared";
+  EXPECT_TRUE(result.passed()) << folder << " " << dtype_name(dtype) << " " << isa_name(isa) << "\n"
+                               << failures(result);
+}
+
+void expect_passes_everywhere(const std::string& folder) {
+  expect_passes(folder, DType::f64, Isa::ref);
+  for (Isa isa : available_isas())
+    expect_passes(folder, DType::f32, isa);
+}
+
+class CommittedGolden : public testing::TestWithParam<std::string> {};
+
+TEST_P(CommittedGolden, AgreesInEveryDtypeAndInstructionSet) {
+  const std::string folder = committed(GetParam());
+  ASSERT_TRUE(fs::exists(folder + "/golden.safetensors")) << "no golden vectors of " << GetParam();
+  expect_passes_everywhere(folder);
+}
+
+// Logits, loss, attention, gradients, optimizer steps and greedy ids: a golden file without one of them
+// would let that part go unchecked.
+TEST_P(CommittedGolden, HasEveryKindOfTensor) {
+  const SafetensorsFile golden(committed(GetParam()) + "/golden.safetensors");
+  for (const char* name : {"input_ids", "targets", "logits", "incremental_logits", "loss", "attention.0",
+                           "greedy", "adamw.loss", "adamw.grad_norm"}) {
+    EXPECT_NE(golden.find(name), nullptr) << name;
+  }
+  const SafetensorsFile weights(committed(GetParam()) + "/model.safetensors");
+  int64_t gradients = 0, updated = 0;
+  for (const TensorInfo& tensor : weights.tensors()) {
+    gradients += golden.find("grad." + tensor.name) != nullptr;
+    updated += golden.find("adamw.param." + tensor.name) != nullptr;
+  }
+  EXPECT_GE(gradients, 8);
+  EXPECT_EQ(gradients, updated);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, CommittedGolden, testing::ValuesIn(kFamilies),
+                         [](const auto& param) { return test_name(param.param); });
+
+// The larger reference models, where they are at hand.
+std::string reference_folder() {
+  const char* given = std::getenv("GPT_REFERENCE");
+  return (given != nullptr ? std::string(given) : GPT_SOURCE_DIR "/../shared/reference") + "/models";
+}
+
+class ReferenceGolden : public testing::TestWithParam<std::string> {};
+
+TEST_P(ReferenceGolden, AgreesInEveryDtypeAndInstructionSet) {
+  const std::string folder = reference_folder() + "/" + GetParam();
+  if (!fs::exists(reference_folder())) {
+    std::cout << "not compared: " << folder << " is not here (GPT_REFERENCE names its place)\n";
+    return;
+  }
+  ASSERT_TRUE(fs::exists(folder + "/golden.safetensors")) << folder;
+  expect_passes_everywhere(folder);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, ReferenceGolden, testing::ValuesIn(kFamilies),
+                         [](const auto& param) { return test_name(param.param); });
+
+TEST(ReferenceGolden, Stories260k) {
+  const std::string folder = reference_folder() + "/stories260k";
+  if (!fs::exists(folder)) {
+    std::cout << "not compared: " << folder << " is not here\n";
+    return;
+  }
+  for (Isa isa : available_isas())
+    expect_passes(folder, DType::f32, isa);
+  expect_passes(folder, DType::f64, Isa::ref);
+  const VerifyResult bin =
+      verify_model(folder + "/stories260K.bin", options(folder + "/golden.safetensors", best_isa()));
+  EXPECT_TRUE(bin.passed()) << failures(bin);
+}
+
+// ---------------------------------------------------------------------------------------------------
+// The comparison must notice.
+
+class Perturbed {
+ public:
+  explicit Perturbed(const std::string& family)
+      : folder_(committed(family)), original_(read_file(folder_ + "/golden.safetensors")) {}
+
+  const SafetensorsFile golden() const {
+    return {std::as_bytes(std::span(original_.data(), original_.size())), "golden"};
+  }
+
+  // Whether verify fails after the given value has been changed.
+  bool noticed(const TensorInfo& tensor, int64_t index) {
+    std::string changed = original_;
+    char* at = changed.data() + (reinterpret_cast<const char*>(tensor.bytes.data()) - original_.data()) +
+               index * static_cast<int64_t>(dtype_size(tensor.dtype));
+    if (tensor.dtype == DType::i64) {
+      int64_t id;
+      std::memcpy(&id, at, sizeof id);
+      id += 1;
+      std::memcpy(at, &id, sizeof id);
+    } else {
+      float x;
+      std::memcpy(&x, at, sizeof x);
+      x += 1e-4f * std::abs(x) + 1e-4f;
+      std::memcpy(at, &x, sizeof x);
+    }
+    const std::string path = dir_.file("golden.safetensors");
+    write(path, changed);
+    try {
+      return !verify_model(folder_, options(path, best_isa())).passed();
+    } catch (const Error&) {
+      return true;  // an id that no vocabulary has
+    }
+  }
+
+  static void write(const std::string& path, const std::string& bytes) { write_plain_file(path, bytes); }
+  const std::string& folder() const { return folder_; }
+  TempDir& dir() { return dir_; }
+  const std::string& bytes() const { return original_; }
+
+ private:
+  TempDir dir_;
+  std::string folder_, original_;
+};
+
+class GoldenPerturbed : public testing::TestWithParam<std::string> {};
+
+// First, middle and last value of every tensor.
+TEST_P(GoldenPerturbed, EveryTensorIsCompared) {
+  Perturbed perturbed(GetParam());
+  const SafetensorsFile golden = perturbed.golden();
+  for (const TensorInfo& tensor : golden.tensors()) {
+    const int64_t n = checked_size(tensor.shape, tensor.name);
+    for (int64_t index : std::set<int64_t>{0, n / 2, n - 1}) {
+      EXPECT_TRUE(perturbed.noticed(tensor, index))
+          << tensor.name << " entry " << index << " is not compared";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GoldenPerturbed, testing::Values("gpt1", "gpt2", "llama", "nanochat-mqa"),
+                         [](const auto& param) { return test_name(param.param); });
+
+TEST(GoldenWritten, IsWhatWasComputedAndNotWhatWasRead) {
+  for (const char* family : {"gpt2", "llama", "nanochat"}) {
+    Perturbed p(family);
+    const std::string plain = p.dir().file("plain.safetensors"), other = p.dir().file("other.safetensors");
+    const std::string changed = p.dir().file("golden.safetensors");
+    verify_model(p.folder(), options(p.folder() + "/golden.safetensors", best_isa(), DType::f32, plain));
+
+    // Change every float of the golden file; inputs stay.
+    std::string bytes = p.bytes();
+    const SafetensorsFile golden = p.golden();
+    for (const TensorInfo& tensor : golden.tensors()) {
+      if (tensor.name == "input_ids" || tensor.name == "targets" || tensor.name == "greedy") continue;
+      char* at = bytes.data() + (reinterpret_cast<const char*>(tensor.bytes.data()) - p.bytes().data());
+      std::memset(at, 0x3f, tensor.bytes.size());  // 0.747 each
+    }
+    write_plain_file(changed, bytes);
+    const VerifyResult result = verify_model(p.folder(), options(changed, best_isa(), DType::f32, other));
+    EXPECT_FALSE(result.passed());
+    EXPECT_EQ(read_file(plain), read_file(other)) << family << ": what is written follows the golden file";
+
+    // And it is complete and right: used as golden file, together with the inputs, nothing is missing.
+    const SafetensorsFile written(plain);
+    for (const TensorInfo& tensor : golden.tensors()) {
+      if (tensor.name == "input_ids" || tensor.name == "targets") continue;
+      const TensorInfo* mine = written.find(tensor.name);
+      ASSERT_NE(mine, nullptr) << family << " " << tensor.name;
+      ASSERT_EQ(mine->shape, tensor.shape) << family << " " << tensor.name;
+      ASSERT_EQ(mine->dtype, tensor.dtype) << family << " " << tensor.name;
+      if (tensor.dtype != DType::f32 || tensor.name.rfind("adamw.param.", 0) == 0) continue;
+      for (size_t i = 0; i < tensor.bytes.size() / sizeof(float); ++i) {
+        float a, b;
+        std::memcpy(&a, mine->bytes.data() + i * sizeof a, sizeof a);
+        std::memcpy(&b, tensor.bytes.data() + i * sizeof b, sizeof b);
+        ASSERT_NEAR(a, b, 1e-4 * std::max(1.0f, std::abs(b))) << family << " " << tensor.name << " " << i;
+      }
+    }
+  }
+}
+
+TEST(GoldenFiles, BrokenOnesAreErrors) {
+  const std::string folder = committed("gpt2");
+  TempDir dir;
+  EXPECT_THROW(verify_model(folder, options(dir.file("none.safetensors"), Isa::ref)), Error);
+  write_plain_file(dir.file("short.safetensors"), read_file(folder + "/golden.safetensors").substr(0, 1000));
+  EXPECT_THROW(verify_model(folder, options(dir.file("short.safetensors"), Isa::ref)), Error);
+  // Another model's golden file: shapes and names differ.
+  try {
+    EXPECT_FALSE(
+        verify_model(folder, options(committed("llama") + "/golden.safetensors", Isa::ref)).passed());
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace
+}  // namespace gpt::test

@@ -1,0 +1,305 @@
+// Every layer class alone, in double, against finite differences: the gradients of its parameters and of
+// its input. A header in src/model/layers without a case fails the last test.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+
+#include "grad/finite_difference.h"
+#include "grad/op_bench.h"
+#include "model/rope_table.h"
+#include "support/small_models.h"
+
+namespace gpt::test {
+namespace {
+
+// A model in double and what a Pass over two sequences of it needs.
+class LayerBench : public OpBench {
+ public:
+  explicit LayerBench(const ModelConfig& c)
+      : random(c, DType::f64), grads(random.model.table, DType::f64, "test gradients") {
+    if (c.position == Position::rope) rope_ = RopeTable(c, c.n_ctx, DType::f64);
+    for (int64_t b = 0; b < 2; ++b) {
+      seqs_.push_back({.q_start = b * kTokens, .q_len = kTokens, .kv_len = kTokens, .kv_start = b * kTokens});
+      for (int t = 0; t < kTokens; ++t)
+        positions_.push_back(t);
+    }
+    ids_ = random_ids(kRows, c.vocab_size, 3);
+  }
+
+  static constexpr int64_t kTokens = 7, kRows = 2 * kTokens;
+  RandomModel random;
+  ParamBuffer grads;
+  Planner planner{DType::f64};
+
+  const ModelConfig& config() const { return random.model.config; }
+  const ParamTable& table() const { return random.model.table; }
+  TensorView rows() { return zeros({kRows, config().n_embd}); }
+  TensorView random_rows() { return normal({kRows, config().n_embd}); }
+  void commit() { arena_ = planner.commit("test activations"); }
+
+  Pass pass(bool with_grads) {
+    ctx_.emplace_back(ctx());
+    Pass p{.ctx = ctx_.back(), .config = config(), .weights = random.model.weights};
+    p.batch = {.rows = kRows, .ids = ids_.data(), .positions = positions_.data(), .seqs = seqs_};
+    p.rope_cos = rope_.cos;
+    p.rope_sin = rope_.sin;
+    p.training = true;
+    p.seed = 11;
+    p.step = 3;
+    p.first_row = 5;
+    if (with_grads) p.grads = grads.views();
+    return p;
+  }
+
+  // The parameters that belong to the layer under test, with their gradients.
+  std::vector<Variable> params(const std::function<bool(const ParamSpec&)>& wanted) const {
+    std::vector<Variable> variables;
+    for (int id = 0; id < table().count(); ++id) {
+      if (wanted(table()[id]))
+        variables.push_back({table()[id].name, random.weights[id], copy_values(grads[id])});
+    }
+    return variables;
+  }
+
+ private:
+  RopeTable rope_;
+  Buffer arena_;
+  std::vector<AttentionSeq> seqs_;
+  std::vector<int32_t> positions_, ids_;
+  std::deque<ExecContext> ctx_;
+};
+
+bool in(Role role, std::initializer_list<Role> roles) {
+  return std::find(roles.begin(), roles.end(), role) != roles.end();
+}
+
+bool is_attention(const ParamSpec& s) {
+  return s.layer == 0 && in(s.role, {Role::q_weight, Role::k_weight, Role::v_weight, Role::q_bias,
+                                     Role::k_bias, Role::v_bias, Role::out_weight, Role::out_bias});
+}
+bool is_mlp(const ParamSpec& s) {
+  return s.layer == 0 && in(s.role, {Role::gate_weight, Role::fc_weight, Role::gate_bias, Role::fc_bias,
+                                     Role::proj_weight, Role::proj_bias});
+}
+
+// q, k and v side by side: as one matrix, as three, and with k frozen.
+void check_linear(const ModelConfig& c) {
+  for (const bool glued : {true, false}) {
+    for (const bool frozen : {false, true}) {
+      LayerBench b(c);
+      std::vector<TensorView>& weights = b.random.model.weights;
+      const ParamTable& t = b.table();
+      const auto id = [&](Role role) { return t.find(role, 0); };
+      if (!glued)
+        weights[static_cast<size_t>(id(Role::k_weight))] =
+            b.copy(weights[static_cast<size_t>(id(Role::k_weight))]);
+      std::vector<TensorView> grads(b.grads.views().begin(), b.grads.views().end());
+      if (frozen) grads[static_cast<size_t>(id(Role::k_weight))] = {};
+      const Linear linear(t, {{id(Role::q_weight), id(Role::q_bias)},
+                              {id(Role::k_weight), id(Role::k_bias)},
+                              {id(Role::v_weight), id(Role::v_bias)}});
+      ASSERT_EQ(linear.in(), c.n_embd);
+      ASSERT_EQ(linear.out(), c.qkv_dim());
+      const TensorView x = b.random_rows(), y = b.zeros({LayerBench::kRows, linear.out()});
+      const TensorView dy = b.normal({LayerBench::kRows, linear.out()}), dx = b.rows();
+      const auto loss = [&] {
+        linear.forward(b.pass(false), x, y);
+        return dot(y, dy);
+      };
+      Pass pass = b.pass(true);
+      pass.grads = grads;
+      linear.backward(pass, x, dy, dx, false);
+      std::vector<Variable> variables = {{"x", x, copy_values(dx)}};
+      for (Role role :
+           {Role::q_weight, Role::k_weight, Role::v_weight, Role::q_bias, Role::k_bias, Role::v_bias}) {
+        const int p = id(role);
+        if (p < 0 || !grads[static_cast<size_t>(p)] || (frozen && role == Role::k_bias)) continue;
+        variables.push_back(
+            {t[p].name, weights[static_cast<size_t>(p)], copy_values(grads[static_cast<size_t>(p)])});
+      }
+      GradientCheck(loss, 1).run(variables);
+
+      // Accumulation of the input's gradient adds exactly once.
+      const TensorView twice = b.copy(dx);
+      linear.backward(pass, x, dy, twice, true);
+      for (int64_t i = 0; i < dx.size(); ++i)
+        ASSERT_NEAR(twice.as<double>()[i], 2 * dx.as<double>()[i], 1e-12);
+    }
+  }
+}
+
+void check_norm(const ModelConfig& c) {
+  LayerBench b(c);
+  const Norm norm(b.table(), Role::norm1_gain, Role::norm1_bias, 0);
+  NormStats stats;
+  stats.plan(b.planner, c, LayerBench::kRows);
+  b.commit();
+  const TensorView x = b.random_rows(), add = b.random_rows(), sum = b.rows(), out = b.rows(),
+                   dout = b.random_rows();
+  const TensorView dsum = b.random_rows(), dx = b.rows();
+  const auto loss = [&] {
+    norm.forward(b.pass(false), stats, x, out, add, sum);
+    return dot(out, dout) + dot(sum, dsum);
+  };
+  loss();
+  norm.backward(b.pass(true), stats, sum, dout, dx, dsum);
+  std::vector<Variable> variables = b.params([](const ParamSpec& s) {
+    return s.layer == 0 && in(s.role, {Role::norm1_gain, Role::norm1_bias});
+  });
+  variables.push_back({"x", x, copy_values(dx)});
+  variables.push_back({"add", add, copy_values(dx)});
+  GradientCheck(loss, 2).run(variables);
+}
+
+// A layer with acts, grads and the usual forward and backward.
+template <class Layer, class Acts, class Grads, class Wanted, class... TrainingFlag>
+void check_branch(const ModelConfig& c, Wanted wanted, TrainingFlag... training) {
+  LayerBench b(c);
+  const Layer layer(c, b.table(), 0);
+  Acts acts;
+  Grads grads;
+  acts.plan(b.planner, c, LayerBench::kRows, training...);
+  grads.plan(b.planner, c, LayerBench::kRows);
+  b.commit();
+  const TensorView x = b.random_rows(), out = b.rows(), dout = b.random_rows(), dx = b.random_rows();
+  const std::vector<double> dx_before = copy_values(dx);
+  const auto loss = [&] {
+    layer.forward(b.pass(false), acts, x, out);
+    return dot(out, dout);
+  };
+  loss();
+  layer.backward(b.pass(true), acts, grads, x, dout, dx, true);
+  std::vector<Variable> variables = b.params(wanted);
+  ASSERT_FALSE(variables.empty());
+  variables.push_back({"x", x, minus(copy_values(dx), dx_before)});
+  GradientCheck(loss, 3).run(variables);
+}
+
+void check_attention(const ModelConfig& c) {
+  check_branch<SelfAttention, AttentionActs, AttentionGrads>(c, is_attention, true);
+}
+void check_mlp(const ModelConfig& c) {
+  check_branch<Mlp, MlpActs, MlpGrads>(c, is_mlp);
+}
+
+void check_block(const ModelConfig& c) {
+  LayerBench b(c);
+  const bool pre = c.norm_position == NormPosition::pre;
+  const Block block(c, b.table(), 0);
+  BlockActs acts;
+  BlockGrads grads;
+  plan_block_saved(b.planner, acts, c, LayerBench::kRows, true);
+  plan_block_scratch(b.planner, acts, c, LayerBench::kRows);
+  plan_block_grads(b.planner, grads, c, LayerBench::kRows);
+  b.commit();
+  const TensorView x = b.random_rows(), branch = pre ? b.random_rows() : TensorView{}, dout = b.random_rows();
+  acts.x_in = b.rows();
+  acts.x_out = b.rows();
+  const auto loss = [&] {
+    if (!pre) OpBench::assign(acts.x_in, x);
+    block.forward(b.pass(false), acts, x, branch);
+    return pre ? dot(acts.x_mid, dout) + dot(acts.mlp_out, dout) : dot(acts.x_out, dout);
+  };
+  loss();
+  const TensorView dx = b.copy(dout);
+  block.backward(b.pass(true), acts, grads, dx);
+  std::vector<Variable> variables = b.params([](const ParamSpec& s) { return s.layer == 0; });
+  variables.push_back({"x", x, copy_values(dx)});
+  if (pre) variables.push_back({"branch", branch, copy_values(dx)});
+  GradientCheck(loss, 4).run(variables, 16);
+}
+
+void check_embedding(const ModelConfig& c) {
+  LayerBench b(c);
+  const Embedding embedding(c, b.table());
+  EmbeddingActs acts;
+  acts.plan(b.planner, c, LayerBench::kRows, true);
+  b.commit();
+  const TensorView out = b.rows(), dout = b.random_rows();
+  const auto loss = [&] {
+    embedding.forward(b.pass(false), acts, out);
+    return dot(out, dout);
+  };
+  loss();
+  embedding.backward(b.pass(true), acts, b.copy(dout));
+  GradientCheck(loss, 5).run(b.params([](const ParamSpec& s) { return in(s.role, {Role::wte, Role::wpe}); }));
+}
+
+// The logits in chunks of five rows, so that the last chunk is shorter.
+void check_head(const ModelConfig& c) {
+  LayerBench b(c);
+  const Head head(c, b.table());
+  HeadActs acts;
+  plan_head(b.planner, acts, c, LayerBench::kRows, true);
+  b.commit();
+  const TensorView x = b.random_rows(), branch = b.random_rows();
+  acts.x = b.rows();
+  acts.logits = b.zeros({5, c.vocab_size});
+  const std::vector<int32_t> targets = random_targets(LayerBench::kRows, c.vocab_size, 4);
+  const double scale = 0.25;
+  double losses[LayerBench::kRows];
+  const auto loss = [&] {
+    const Pass pass = b.pass(false);
+    head.forward_norm(pass, acts, x, branch);
+    head.loss(pass, acts, targets.data(), 0, losses, {});
+    double sum = 0;
+    for (double l : losses)
+      sum += l;
+    return scale * sum;
+  };
+  loss();
+  const Pass pass = b.pass(true);
+  const TensorView dx = b.rows();
+  head.loss(pass, acts, targets.data(), scale, losses, dx);
+  head.backward_norm(pass, acts, dx);
+  std::vector<Variable> variables = b.params([&](const ParamSpec& s) {
+    return in(s.role, {Role::final_gain, Role::final_bias, Role::head_weight, Role::head_bias}) ||
+           (c.tie_embeddings && s.role == Role::wte);
+  });
+  variables.push_back({"x", x, copy_values(dx)});
+  variables.push_back({"branch", branch, copy_values(dx)});
+  GradientCheck(loss, 6).run(variables);
+}
+
+struct LayerCase {
+  const char* header;  // of src/model/layers
+  void (*check)(const ModelConfig&);
+};
+
+const std::vector<LayerCase>& layer_cases() {
+  static const std::vector<LayerCase> cases = {
+      {"linear", check_linear}, {"norm", check_norm},   {"attention", check_attention},
+      {"mlp", check_mlp},       {"block", check_block}, {"embedding", check_embedding},
+      {"head", check_head},
+  };
+  return cases;
+}
+
+class LayerGradient : public testing::TestWithParam<std::tuple<LayerCase, SmallConfig>> {};
+
+TEST_P(LayerGradient, AgreesWithFiniteDifferences) {
+  std::get<0>(GetParam()).check(make_config(std::get<1>(GetParam())));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LayerGradient,
+                         testing::Combine(testing::ValuesIn(layer_cases()),
+                                          testing::ValuesIn(small_configs())),
+                         [](const auto& param) {
+                           return test_name(std::string(std::get<0>(param.param).header) + "_" +
+                                            std::get<1>(param.param).name);
+                         });
+
+TEST(LayerGradientRegistry, EveryLayerHasACase) {
+  std::set<std::string> headers, checked;
+  for (const auto& entry : std::filesystem::directory_iterator(GPT_SOURCE_DIR "/src/model/layers")) {
+    if (entry.path().extension() == ".h") headers.insert(entry.path().stem().string());
+  }
+  for (const LayerCase& c : layer_cases())
+    checked.insert(c.header);
+  EXPECT_EQ(headers, checked) << "every header of src/model/layers needs a finite-difference case here";
+}
+
+}  // namespace
+}  // namespace gpt::test

@@ -1,0 +1,281 @@
+// The logits of a token have the same bits however its sequence was fed: at once, in chunks, alone or
+// beside others, after a copy, after others were reset, with any number of threads.
+
+#include <gtest/gtest.h>
+
+#include "model/inference.h"
+#include "model/training_graph.h"
+#include "support/small_models.h"
+
+namespace gpt::test {
+namespace {
+
+const SmallConfig kConfigs[] = {
+    {"gpt2", "gpt2", R"({"n_ctx": 150, "n_embd": 20, "vocab_size": 31})"},
+    {"gpt1", "openai-gpt", R"({"n_ctx": 131})"},
+    {"llama_gqa", "llama", R"({"n_ctx": 150, "n_kv_head": 2, "head_dim": 10, "d_ff": 33})"},
+    {"llama_interleaved", "llama", R"({"n_ctx": 150, "rope_layout": "interleaved", "n_kv_head": 1})"},
+    {"nanochat", "nanochat", R"({"n_ctx": 150, "n_kv_head": 2, "vocab_size": 37})"},
+    {"no_final_norm", "gpt2",
+     R"({"n_ctx": 150, "final_norm": false, "tie_embeddings": false, "head_bias": true})"},
+};
+
+class Logits {
+ public:
+  Logits(int64_t rows, int64_t vocab, DType dtype = DType::f32)
+      : memory_(static_cast<size_t>(rows * vocab) * dtype_size(dtype), "test logits"),
+        view(make_view(memory_.data(), dtype, {rows, vocab})) {}
+
+ private:
+  Buffer memory_;
+
+ public:
+  TensorView view;
+};
+
+using Case = std::tuple<SmallConfig, Isa>;
+
+class Feeding : public testing::TestWithParam<Case> {
+ protected:
+  Feeding()
+      : config_(make_config(std::get<0>(GetParam()))),
+        kernels_(kernel_table(std::get<1>(GetParam()))),
+        random_(config_, DType::f32),
+        ids_(random_ids(config_.n_ctx, config_.vocab_size, 1)) {}
+
+  Inference make(ThreadPool& pool, int slots, int64_t max_rows = 512, bool slide = false) const {
+    return {random_.model,
+            pool,
+            kernels_,
+            {.slots = slots, .max_rows = max_rows, .slide = slide, .threads = pool.size()}};
+  }
+  std::span<const int32_t> ids(size_t from, size_t n) const { return std::span(ids_).subspan(from, n); }
+  size_t size() const { return ids_.size(); }
+
+  // The logits after every token, from one call.
+  Logits all_at_once() const {
+    ThreadPool pool(1);
+    Inference inference = make(pool, 1);
+    Logits logits(config_.n_ctx, config_.vocab_size);
+    inference.append_all(0, ids_, logits.view);
+    return logits;
+  }
+
+  // Feeds slot 0 to the end of the ids and compares after each piece.
+  void expect_same(Inference& inference, int slot, const std::vector<size_t>& pieces, const Logits& expected,
+                   const std::string& what) const {
+    Logits logits(1, config_.vocab_size);
+    size_t at = static_cast<size_t>(inference.length(slot));
+    for (size_t piece = 0; at < size(); ++piece) {
+      const size_t n = std::min(pieces[piece % pieces.size()], size() - at);
+      const Inference::Append part{slot, ids(at, n)};
+      inference.append({&part, 1}, logits.view);
+      at += n;
+      ASSERT_TRUE(same_bytes(logits.view, expected.view.row_range(static_cast<int64_t>(at) - 1, 1)))
+          << what << ": other bits after " << at << " tokens";
+    }
+  }
+
+  ModelConfig config_;
+  const KernelTable& kernels_;
+  RandomModel random_;
+  std::vector<int32_t> ids_;
+};
+
+TEST_P(Feeding, ChunksThreadsAndStepSizeDoNotMatter) {
+  const Logits expected = all_at_once();
+  const std::vector<std::vector<size_t>> cuts = {{1}, {1000}, {5, 1, 64, 3, 2}, {63, 2}, {64}, {17, 33, 1}};
+  for (int threads : {1, 2, 3, 7}) {
+    ThreadPool pool(threads);
+    for (int64_t max_rows : {512, 7}) {
+      for (const std::vector<size_t>& cut : cuts) {
+        if (threads > 2 && cut[0] == 1) continue;
+        Inference inference = make(pool, 1, max_rows);
+        expect_same(inference, 0, cut, expected,
+                    fmt::format("{} threads, steps of {}, pieces of {}", threads, max_rows, cut[0]));
+      }
+      Inference inference = make(pool, 1, max_rows);
+      Logits every(config_.n_ctx, config_.vocab_size);
+      inference.append_all(0, ids(0, 50), every.view.row_range(0, 50));
+      inference.append_all(0, ids(50, size() - 50), every.view.row_range(50, config_.n_ctx - 50));
+      EXPECT_TRUE(same_bytes(every.view, expected.view)) << "append_all in two calls";
+    }
+  }
+}
+
+// Sixteen sequences at different places of the same text, in random order, together.
+TEST_P(Feeding, CompanyDoesNotMatter) {
+  const Logits expected = all_at_once();
+  ThreadPool pool(1);
+  constexpr int kSlots = 16;
+  Inference inference = make(pool, kSlots, 40);
+  RandomStream random(9, RandomSite::test);
+  Logits logits(kSlots, config_.vocab_size);
+  for (int round = 0; round < 30; ++round) {
+    std::vector<Inference::Append> batch;
+    for (int slot = 0; slot < kSlots; ++slot) {
+      const auto at = static_cast<size_t>(inference.length(slot));
+      const size_t n = std::min<size_t>(size() - at, random.below(9));
+      if (n > 0) batch.push_back({slot, ids(at, n)});
+      if (n == 0 && at == size()) inference.reset(slot);
+    }
+    for (size_t i = batch.size(); i > 1; --i)
+      std::swap(batch[i - 1], batch[random.below(i)]);
+    if (batch.empty()) continue;
+    inference.append(batch, logits.view);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      ASSERT_TRUE(same_bytes(logits.view.row_range(static_cast<int64_t>(i), 1),
+                             expected.view.row_range(inference.length(batch[i].slot) - 1, 1)))
+          << "round " << round << ", slot " << batch[i].slot;
+    }
+  }
+}
+
+TEST_P(Feeding, CopiesAndResetsDoNotMatter) {
+  const Logits expected = all_at_once();
+  ThreadPool pool(1);
+  Inference inference = make(pool, 3);
+  Logits logits(1, config_.vocab_size);
+  const Inference::Append first{0, ids(0, 70)}, other{2, ids(30, 60)};
+  inference.append({&first, 1}, logits.view);
+  inference.append({&other, 1}, logits.view);  // something that the copy must replace
+  inference.copy(0, 2);
+  EXPECT_EQ(inference.length(2), 70);
+  inference.reset(0);
+  EXPECT_EQ(inference.length(0), 0);
+  const Inference::Append noise{0, ids(11, 90)};
+  inference.append({&noise, 1}, logits.view);
+  expect_same(inference, 2, {3, 40}, expected, "the copy");
+  inference.reset(0);
+  expect_same(inference, 0, {90, 7}, expected, "a slot used again");
+  inference.copy(2, 2);
+  EXPECT_EQ(inference.length(2), static_cast<int64_t>(size()));
+}
+
+TEST_P(Feeding, TooLongOrUnknownIdsAreErrors) {
+  ThreadPool pool(1);
+  Inference inference = make(pool, 1);
+  Logits logits(1, config_.vocab_size);
+  std::vector<int32_t> longer = ids_;
+  longer.push_back(0);
+  const Inference::Append part{0, longer};
+  EXPECT_THROW(inference.append({&part, 1}, logits.view), Error);
+  inference.reset(0);
+  for (int32_t id : {-1, static_cast<int32_t>(config_.vocab_size)}) {
+    const Inference::Append bad{0, {&id, 1}};
+    EXPECT_THROW(inference.append({&bad, 1}, logits.view), Error);
+    EXPECT_EQ(inference.length(0), 0) << "a refused token counts";
+  }
+  expect_same(inference, 0, {50}, all_at_once(), "after an error");
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Feeding,
+                         testing::Combine(testing::ValuesIn(kConfigs), testing::ValuesIn(available_isas())),
+                         [](const auto& param) {
+                           return std::get<0>(param.param).name + "_" +
+                                  std::string(isa_name(std::get<1>(param.param)));
+                         });
+
+// ---------------------------------------------------------------------------------------------------
+// Past the context.
+
+class Sliding : public testing::TestWithParam<Isa> {};
+
+// Three times the context, in any pieces, copied in the middle.
+TEST_P(Sliding, PiecesDoNotMatterPastTheContext) {
+  for (const auto& [n_ctx, family] :
+       {std::pair<int, const char*>{16, "llama"}, {70, "llama"}, {64, "nanochat"}}) {
+    const ModelConfig c =
+        make_config({"slide", family, fmt::format(R"({{"n_ctx": {}, "n_kv_head": 2}})", n_ctx)});
+    const RandomModel random(c, DType::f32);
+    const std::vector<int32_t> ids = random_ids(3 * c.n_ctx + 70, c.vocab_size, 4);
+    ThreadPool pool(1);
+    const auto make = [&](int slots) {
+      return Inference(random.model, pool, kernel_table(GetParam()), {.slots = slots, .slide = true});
+    };
+    const auto total = static_cast<int64_t>(ids.size());
+    Logits expected(total, c.vocab_size), last(1, c.vocab_size);
+    Inference whole = make(1);
+    whole.append_all(0, ids, expected.view);
+    for (const std::vector<size_t>& cut :
+         std::vector<std::vector<size_t>>{{1}, {5, 30, 2}, {64, 65}, {3, 200}}) {
+      Inference inference = make(2);
+      int slot = 0;
+      for (size_t at = 0, piece = 0; at < ids.size(); ++piece) {
+        const size_t n = std::min(cut[piece % cut.size()], ids.size() - at);
+        const Inference::Append part{slot, std::span(ids).subspan(at, n)};
+        inference.append({&part, 1}, last.view);
+        at += n;
+        ASSERT_TRUE(same_bytes(last.view, expected.view.row_range(static_cast<int64_t>(at) - 1, 1)))
+            << "n_ctx " << n_ctx << ", pieces of " << cut[0] << ", after " << at;
+        if (piece % 4 == 3) {
+          inference.copy(slot, 1 - slot);
+          inference.reset(slot);
+          slot = 1 - slot;
+        }
+      }
+      EXPECT_EQ(inference.length(slot), total);
+    }
+  }
+}
+
+// With one layer, keys depend on their own token alone, and rotary positions are relative: a token that
+// sees the last n_ctx keys has the logits of the end of a fresh sequence of those n_ctx tokens.
+TEST(SlidingWindow, EqualsAFreshSequenceOfTheLastTokensInOneLayer) {
+  const ModelConfig c = make_config({"slide", "llama", R"({"n_ctx": 40, "n_layer": 1, "n_kv_head": 2})"});
+  const RandomModel random(c, DType::f64);
+  const std::vector<int32_t> ids = random_ids(3 * c.n_ctx, c.vocab_size, 5);
+  ThreadPool pool(1);
+  Inference sliding(random.model, pool, kernel_table(Isa::ref),
+                    {.slots = 1, .slide = true, .dtype = DType::f64});
+  Logits all(3 * c.n_ctx, c.vocab_size, DType::f64), fresh(1, c.vocab_size, DType::f64);
+  sliding.append_all(0, ids, all.view);
+  Inference window(random.model, pool, kernel_table(Isa::ref), {.slots = 1, .dtype = DType::f64});
+  for (int64_t end : {c.n_ctx, c.n_ctx + 1, 2 * c.n_ctx - 3, 3 * c.n_ctx}) {
+    window.reset(0);
+    const Inference::Append part{
+        0, std::span(ids).subspan(static_cast<size_t>(end - c.n_ctx), static_cast<size_t>(c.n_ctx))};
+    window.append({&part, 1}, fresh.view);
+    for (int64_t v = 0; v < c.vocab_size; ++v) {
+      // Angles of up to 120 radians lose seven bits: 1e-14 times a few products.
+      EXPECT_NEAR(get(fresh.view, 0, v), get(all.view, end - 1, v), 1e-11) << "token " << end;
+    }
+  }
+}
+
+TEST(SlidingWindow, NeedsRotaryPositions) {
+  const RandomModel random(make_config(small_config("gpt2")), DType::f32);
+  ThreadPool pool(1);
+  EXPECT_THROW(Inference(random.model, pool, kernel_table(Isa::ref), {.slide = true}), UsageError);
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, Sliding, testing::ValuesIn(available_isas()),
+                         [](const auto& param) { return std::string(isa_name(param.param)); });
+
+// Training and inference are two ways through the same layers.
+TEST(TrainingAndInference, GiveTheSameLoss) {
+  for (const SmallConfig& small : small_configs()) {
+    const ModelConfig c = make_config(small);
+    const RandomModel random(c, DType::f64);
+    const std::vector<int32_t> ids = random_ids(c.n_ctx, c.vocab_size, 6),
+                               targets = random_ids(c.n_ctx, c.vocab_size, 7);
+    ThreadPool pool(1);
+    Inference inference(random.model, pool, kernel_table(Isa::ref), {.slots = 1, .dtype = DType::f64});
+    Logits logits(c.n_ctx, c.vocab_size, DType::f64);
+    inference.append_all(0, ids, logits.view);
+    double expected = 0;
+    for (int64_t t = 0; t < c.n_ctx; ++t) {
+      double sum = 0;
+      for (int64_t v = 0; v < c.vocab_size; ++v)
+        sum += std::exp(get(logits.view, t, v));
+      expected += std::log(sum) - get(logits.view, t, targets[static_cast<size_t>(t)]);
+    }
+    TrainingGraph graph(random.model, 1, c.n_ctx, {.gradients = false, .dtype = DType::f64}, 1);
+    EXPECT_NEAR(graph.loss(pool, kernel_table(Isa::ref), {.ids = ids.data(), .targets = targets.data()}),
+                expected, 1e-10)
+        << small.name;
+  }
+}
+
+}  // namespace
+}  // namespace gpt::test

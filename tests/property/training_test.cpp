@@ -1,0 +1,108 @@
+// Training gives the same bits for any number of threads.
+
+#include <gtest/gtest.h>
+
+#include "model/training_graph.h"
+#include "support/small_models.h"
+
+namespace gpt::test {
+namespace {
+
+struct Shape2 {
+  SmallConfig config;
+  int64_t batch, n_tokens;
+};
+
+// Small outputs with a long inner dimension are where a matrix product is tempted to split the sum: the
+// weight gradients of 64x64 over 16*256 rows, or of four columns. The reference gets fewer rows, since it
+// has no such temptation and takes its time.
+std::vector<Shape2> shapes(Isa isa) {
+  const int64_t batch = isa == Isa::ref ? 2 : 16, n_tokens = isa == Isa::ref ? 40 : 256;
+  return {
+      {{"wide_rows", "mini-gpt", R"({"vocab_size": 65, "n_ctx": 256, "n_layer": 1, "n_head": 4, "n_embd": 64,
+          "d_ff": 256, "dropout": 0.1})"},
+       batch,
+       n_tokens},
+      {{"gqa", "llama",
+        R"({"vocab_size": 300, "n_ctx": 64, "n_layer": 2, "n_head": 6, "n_kv_head": 2, "n_embd": 48,
+          "d_ff": 80})"},
+       3,
+       50},
+      {{"mqa_narrow", "nanochat",
+        R"({"vocab_size": 11, "n_ctx": 64, "n_layer": 1, "n_head": 2, "n_kv_head": 1,
+          "n_embd": 4, "d_ff": 12})"},
+       5,
+       61},
+      {{"post_norm", "openai-gpt", R"({"vocab_size": 97, "n_ctx": 33, "n_layer": 2, "n_head": 3, "n_embd": 27,
+          "d_ff": 37, "dropout": 0.1})"},
+       3,
+       33},
+      {{"one_token", "gpt2", R"({"n_layer": 1})"}, 1, 1},
+  };
+}
+
+struct Outcome {
+  double loss = 0;
+  std::vector<char> gradient_bytes;
+  bool operator==(const Outcome&) const = default;
+};
+
+Outcome train(const Shape2& shape, Isa isa, int threads, bool recompute) {
+  const ModelConfig c = make_config(shape.config);
+  const RandomModel random(c, DType::f32);
+  const ParamBuffer grads(random.model.table, DType::f32, "test gradients");
+  ThreadPool pool(threads);
+  TrainingGraph graph(random.model, shape.batch, shape.n_tokens, {.recompute = recompute}, threads);
+  const std::vector<int32_t> ids = random_ids(shape.batch * shape.n_tokens, c.vocab_size, 1);
+  const std::vector<int32_t> targets = random_targets(shape.batch * shape.n_tokens, c.vocab_size, 2);
+  Outcome outcome;
+  for (int round = 0; round < 2; ++round) {  // sets, then accumulates
+    outcome.loss +=
+        graph.forward_backward(pool, kernel_table(isa), {.ids = ids.data(), .targets = targets.data()}, grads,
+                               round > 0, {.step = round, .seed = 3});
+  }
+  const TensorView all = grads.all();
+  const auto* begin = static_cast<const char*>(all.data);
+  outcome.gradient_bytes.assign(begin, begin + static_cast<size_t>(all.size()) * sizeof(float));
+  return outcome;
+}
+
+class Threads : public testing::TestWithParam<Isa> {};
+
+TEST_P(Threads, TrainingBitsDoNotDependOnTheirNumber) {
+  for (const Shape2& shape : shapes(GetParam())) {
+    const Outcome one = train(shape, GetParam(), 1, false);
+    ASSERT_TRUE(std::isfinite(one.loss));
+    for (int threads : {2, 3, 7}) {
+      const Outcome more = train(shape, GetParam(), threads, threads == 3);
+      EXPECT_EQ(one.loss, more.loss) << shape.config.name << ", " << threads << " threads";
+      EXPECT_TRUE(one == more) << shape.config.name << ", " << threads << " threads: gradients differ";
+    }
+  }
+}
+
+// Instruction sets need not agree in bits, but they compute the same function.
+TEST(InstructionSets, AgreeToRounding) {
+  for (const SmallConfig& small : small_configs()) {
+    const Shape2 shape{small, 2, 12};
+    const Outcome expected = train(shape, Isa::ref, 1, false);
+    for (Isa isa : available_isas()) {
+      const Outcome found = train(shape, isa, 2, false);
+      EXPECT_NEAR(found.loss, expected.loss, 1e-4) << small.name << " " << isa_name(isa);
+      const auto* a = reinterpret_cast<const float*>(expected.gradient_bytes.data());
+      const auto* b = reinterpret_cast<const float*>(found.gradient_bytes.data());
+      float top = 0;
+      const size_t n = expected.gradient_bytes.size() / sizeof(float);
+      for (size_t i = 0; i < n; ++i)
+        top = std::max(top, std::abs(a[i]));
+      for (size_t i = 0; i < n; ++i)
+        ASSERT_NEAR(a[i], b[i], 1e-4f * top) << small.name << " " << isa_name(isa) << " " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, Threads, testing::ValuesIn(available_isas()),
+                         [](const auto& param) { return std::string(isa_name(param.param)); });
+
+}  // namespace
+}  // namespace gpt::test

@@ -1,0 +1,170 @@
+#pragma once
+
+// Small models for tests: a zoo of configs that covers every switch of the decoder, and models with
+// random weights.
+
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "kernels/kernel_table.h"
+#include "model/model.h"
+#include "model/params.h"
+#include "model/presets.h"
+
+namespace gpt::test {
+
+// A family of presets.h and the keys that differ from it.
+struct SmallConfig {
+  std::string name, family, keys;
+};
+inline std::ostream& operator<<(std::ostream& out, const SmallConfig& c) {
+  return out << c.name;
+}
+
+inline ModelConfig make_config(const SmallConfig& c) {
+  nlohmann::json keys = nlohmann::json::parse(*family_keys(c.family));
+  keys.update(
+      {{"vocab_size", 23}, {"n_ctx", 12}, {"n_layer", 2}, {"n_head", 4}, {"n_embd", 16}, {"d_ff", 24}});
+  keys.update(nlohmann::json::parse(c.keys));
+  ModelConfig config;
+  const std::vector<std::string> unknown = read_model_keys(keys, config);
+  if (!unknown.empty()) throw std::logic_error(c.name + ": unknown key " + unknown.front());
+  complete(config);
+  return config;
+}
+
+// Every family, then variants so that every value of every switch occurs (grad/switches_test.cpp checks
+// that).
+inline const std::vector<SmallConfig>& small_configs() {
+  static const std::vector<SmallConfig> list = [] {
+    std::vector<SmallConfig> all;
+    for (const std::string& family : family_names())
+      all.push_back({family, family, "{}"});
+    const std::vector<SmallConfig> more = {
+        {"gpt2_head_bias", "gpt2", R"({"tie_embeddings": false, "head_bias": true})"},
+        {"gpt2_qk_norm", "gpt2", R"({"qk_norm": true, "embd_norm": true, "final_norm": false})"},
+        {"gpt2_rms", "gpt2", R"({"norm": "rms", "act": "relu", "logit_softcap": 4})"},
+        {"gpt2_no_affine", "gpt2", R"({"norm_affine": false, "act": "relu2", "mlp_bias": false})"},
+        {"gpt2_no_norm_bias", "gpt2", R"({"norm_bias": false, "qkv_bias": false, "n_kv_head": 2})"},
+        {"gpt2_swiglu", "gpt2", R"({"act": "swiglu", "embd_norm": true})"},
+        {"post_rope", "openai-gpt",
+         R"({"position": "rope", "qk_norm": true, "final_norm": true, "embd_norm": true})"},
+        {"post_rms", "openai-gpt", R"({"norm": "rms", "act": "swiglu", "tie_embeddings": false})"},
+        {"llama_tied_gqa", "llama", R"({"tie_embeddings": true, "n_kv_head": 2, "d_ff": 20})"},
+        {"llama_mqa_biased", "llama",
+         R"({"n_kv_head": 1, "qkv_bias": true, "out_bias": true, "mlp_bias": true, "head_dim": 6})"},
+        {"llama_interleaved", "llama",
+         R"({"rope_layout": "interleaved", "rope_theta": 100, "norm_eps": 0.01})"},
+        {"llama_linear_scaling", "llama", R"({"rope_scaling": {"rope_type": "linear", "factor": 4}})"},
+        {"llama_llama3_scaling", "llama",
+         R"({"head_dim": 8, "rope_scaling": {"rope_type": "llama3", "factor": 8,
+            "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 16}})"},
+        {"nanochat_gqa", "nanochat", R"({"n_kv_head": 2, "logit_softcap": 3})"},
+        {"nanochat_mqa", "nanochat-doc", R"({"n_kv_head": 1, "rope_layout": "interleaved"})"},
+        {"dropout_pre", "gpt2", R"({"dropout": 0.1})"},
+        {"dropout_post", "openai-gpt", R"({"dropout": 0.2})"},
+        {"dropout_nanochat", "nanochat", R"({"dropout": 0.1, "n_kv_head": 2})"},
+        {"dropout_attention_only", "llama", R"({"attn_dropout": 0.3, "n_kv_head": 2})"},
+        {"dropout_residual_only", "gpt2", R"({"resid_dropout": 0.3})"},
+        {"dropout_embedding_only", "gpt2", R"({"embd_dropout": 0.3, "embd_norm": true})"},
+    };
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }();
+  return list;
+}
+
+inline const SmallConfig& small_config(const std::string& name) {
+  for (const SmallConfig& c : small_configs()) {
+    if (c.name == name) return c;
+  }
+  throw std::logic_error("no small config " + name);
+}
+
+// A name that GoogleTest accepts.
+inline std::string test_name(std::string name) {
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  return name;
+}
+
+inline double get(const TensorView& v, int64_t row, int64_t col) {
+  return v.dtype == DType::f64 ? v.row<double>(row)[col] : double{v.row<float>(row)[col]};
+}
+
+inline void set(const TensorView& v, int64_t row, int64_t col, double x) {
+  if (v.dtype == DType::f64) {
+    v.row<double>(row)[col] = x;
+  } else {
+    v.row<float>(row)[col] = static_cast<float>(x);
+  }
+}
+
+// A model with random weights of a size that keeps every nonlinearity busy. The numbers are fp32 numbers
+// in either dtype, and the same for both.
+class RandomModel {
+ public:
+  RandomModel(const ModelConfig& config, DType dtype, uint64_t seed = 1)
+      : model(config), weights(model.table, dtype, "test weights") {
+    model.weights.assign(weights.views().begin(), weights.views().end());
+    for (int id = 0; id < model.table.count(); ++id)
+      fill(model.table[id], weights[id], seed, id);
+  }
+
+  Model model;
+  ParamBuffer weights;
+
+ private:
+  static void fill(const ParamSpec& spec, const TensorView& w, uint64_t seed, int id) {
+    RandomStream random(seed, RandomSite::test, 0, static_cast<uint64_t>(id));
+    const bool gain = spec.init.kind == InitRule::Kind::ones;
+    double scale = 0.3;
+    if (spec.shape.size() == 2 && spec.role != Role::wte && spec.role != Role::wpe) {
+      scale = 1.2 / std::sqrt(static_cast<double>(spec.shape[1]));
+    }
+    for (int64_t r = 0; r < w.rows(); ++r) {
+      for (int64_t c = 0; c < w.cols(); ++c) {
+        set(w, r, c, static_cast<double>(static_cast<float>((gain ? 1 : 0) + scale * random.normal())));
+      }
+    }
+  }
+};
+
+inline std::vector<int32_t> random_ids(int64_t n, int64_t vocab, uint64_t seed) {
+  RandomStream random(seed, RandomSite::test, 1);
+  std::vector<int32_t> ids;
+  for (int64_t i = 0; i < n; ++i)
+    ids.push_back(static_cast<int32_t>(random.below(static_cast<uint64_t>(vocab))));
+  return ids;
+}
+
+// Targets of which about one in eight does not count.
+inline std::vector<int32_t> random_targets(int64_t n, int64_t vocab, uint64_t seed) {
+  std::vector<int32_t> ids = random_ids(n, vocab, seed + 1000);
+  for (size_t i = 3; i < ids.size(); i += 8)
+    ids[i] = -1;
+  return ids;
+}
+
+// The instruction sets of this machine and build.
+inline std::vector<Isa> available_isas() {
+  std::vector<Isa> isas;
+  for (Isa isa : {Isa::ref, Isa::avx2, Isa::avx512}) {
+    if (isa <= best_isa()) isas.push_back(isa);
+  }
+  return isas;
+}
+
+inline bool same_bytes(const TensorView& a, const TensorView& b) {
+  const size_t bytes = static_cast<size_t>(a.size()) * dtype_size(a.dtype);
+  return a.dtype == b.dtype && a.size() == b.size() && std::memcmp(a.data, b.data, bytes) == 0;
+}
+
+}  // namespace gpt::test

@@ -1,0 +1,127 @@
+#include "base/file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "support/temp_dir.h"
+
+namespace gpt {
+namespace {
+
+using test::TempDir;
+
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// One line that names the object.
+void expect_error(const std::string& error, const std::string& object) {
+  EXPECT_NE(error, "no error") << object;
+  EXPECT_NE(error.find(object), std::string::npos) << error;
+  EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+}
+
+TEST(WriteFileAtomic, ReplacesAndLeavesNothingElse) {
+  TempDir dir;
+  const std::string path = dir.file("a.txt");
+  write_file_atomic(path, "old");
+  write_file_atomic(path, std::string(3 << 20, 'x'));  // more than one buffer
+  EXPECT_EQ(read_file(path), std::string(3 << 20, 'x'));
+  write_file_atomic(path, "");
+  EXPECT_EQ(read_file(path), "");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1)
+      << "a temporary file is left";
+}
+
+// The device that is always full.
+TEST(WriteFileAtomic, AFullDiskIsAnErrorAndTheOldFileStays) {
+  TempDir dir;
+  const std::string path = dir.file("a.txt");
+  write_file_atomic(path, "old");
+  if (symlink("/dev/full", (path + ".tmp").c_str()) != 0) FAIL();
+  const std::string error = error_of([&] { write_file_atomic(path, "new"); });
+  expect_error(error, "a.txt");
+  EXPECT_EQ(read_file(path), "old");
+}
+
+TEST(WriteFileAtomic, ErrorsNameThePath) {
+  TempDir dir;
+  expect_error(error_of([&] { write_file_atomic(dir.file("none/a.txt"), "x"); }), "none/a.txt");
+  make_directories(dir.file("folder/inside"));
+  EXPECT_TRUE(std::filesystem::is_directory(dir.file("folder/inside")));
+  expect_error(error_of([&] { write_file_atomic(dir.file("folder"), "x"); }), "folder");
+  EXPECT_TRUE(std::filesystem::is_directory(dir.file("folder")));
+  write_file_atomic(dir.file("file"), "x");
+  expect_error(error_of([&] { make_directories(dir.file("file/below")); }), "file/below");
+}
+
+TEST(FileWriter, WritesInPieces) {
+  TempDir dir;
+  FileWriter writer(dir.file("a"));
+  const std::string piece(100000, 'p');
+  for (int i = 0; i < 30; ++i)
+    writer.write(piece);
+  writer.write("end");
+  writer.finish();
+  const std::string content = read_file(dir.file("a"));
+  EXPECT_EQ(content.size(), 30 * piece.size() + 3);
+  EXPECT_EQ(content.substr(content.size() - 4), "pend");
+  expect_error(error_of([] {
+                 FileWriter full("/dev/full");
+                 full.write(std::string(4 << 20, 'x'));
+                 full.finish();
+               }),
+               "/dev/full");
+}
+
+TEST(ReadFile, ErrorsNameThePath) {
+  TempDir dir;
+  expect_error(error_of([&] { read_file(dir.file("none")); }), "none");
+  expect_error(error_of([&] { read_file(dir.path()); }), dir.path());
+  write_file_atomic(dir.file("large"), std::string(1000, 'x'));
+  expect_error(error_of([&] { read_file(dir.file("large"), 999); }), "large");
+  EXPECT_EQ(read_file(dir.file("large"), 1000).size(), 1000u);
+  // A pipe without a writer must not hang.
+  ASSERT_EQ(mkfifo(dir.file("pipe").c_str(), 0600), 0);
+  expect_error(error_of([&] { read_file(dir.file("pipe")); }), "pipe");
+}
+
+TEST(MappedFile, MapsAndMoves) {
+  TempDir dir;
+  write_file_atomic(dir.file("a"), "hello");
+  MappedFile a(dir.file("a"));
+  EXPECT_EQ(a.bytes().size(), 5u);
+  EXPECT_EQ(static_cast<char>(a.bytes()[4]), 'o');
+  EXPECT_EQ(a.path(), dir.file("a"));
+  MappedFile b(std::move(a));
+  a = MappedFile();
+  EXPECT_EQ(b.bytes().size(), 5u);
+  b = MappedFile(dir.file("a"));
+  EXPECT_EQ(static_cast<char>(b.bytes()[0]), 'h');
+  write_file_atomic(dir.file("empty"), "");
+  EXPECT_TRUE(MappedFile(dir.file("empty")).bytes().empty());
+  EXPECT_TRUE(MappedFile().bytes().empty());
+}
+
+TEST(MappedFile, ErrorsNameThePath) {
+  TempDir dir;
+  expect_error(error_of([&] { MappedFile(dir.file("none")); }), "none");
+  expect_error(error_of([&] { MappedFile{dir.path()}; }), dir.path());
+  expect_error(error_of([&] { MappedFile("/dev/null"); }), "/dev/null");
+  ASSERT_EQ(mkfifo(dir.file("pipe").c_str(), 0600), 0);
+  expect_error(error_of([&] { MappedFile(dir.file("pipe")); }), "pipe");
+}
+
+}  // namespace
+}  // namespace gpt

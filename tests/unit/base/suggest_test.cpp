@@ -1,0 +1,41 @@
+#include "base/suggest.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/error.h"
+
+namespace gpt {
+namespace {
+
+const std::vector<std::string> kWords = {"n_layer", "n_head", "n_kv_head", "lr", "warmup"};
+
+TEST(DidYouMean, FindsTheClosest) {
+  EXPECT_EQ(did_you_mean("n_layers", kWords), "; did you mean n_layer?");
+  EXPECT_EQ(did_you_mean("n_kv_heads", kWords), "; did you mean n_kv_head?");
+  EXPECT_EQ(did_you_mean("wramup", kWords), "; did you mean warmup?");
+  EXPECT_EQ(did_you_mean("l", kWords), "; did you mean lr?");
+  EXPECT_EQ(did_you_mean("lr", kWords), "; did you mean lr?");
+}
+
+TEST(DidYouMean, SaysNothingWhenNothingIsClose) {
+  EXPECT_EQ(did_you_mean("tokenizer", kWords), "");
+  EXPECT_EQ(did_you_mean("n_layer", {}), "");
+  EXPECT_EQ(did_you_mean(std::string(100000, 'x'), kWords), "");
+}
+
+TEST(Errors, FormatAndKind) {
+  EXPECT_THROW(fail("{} of {}", 1, "two"), Error);
+  EXPECT_THROW(fail_usage("{}", 3), UsageError);
+  try {
+    fail("{} of {}", 1, "two");
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "1 of two");
+  }
+  EXPECT_THROW(GPT_ASSERT(1 + 1 == 3), std::logic_error);
+  EXPECT_NO_THROW(GPT_ASSERT(1 + 1 == 2));
+}
+
+}  // namespace
+}  // namespace gpt

@@ -1,0 +1,93 @@
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <vector>
+
+#include "base/error.h"
+
+namespace gpt {
+namespace {
+
+// Every task runs once and on a thread of the pool, for pools up to well beyond the CPUs.
+TEST(ThreadPool, RunsEveryTaskOnce) {
+  for (int threads : {1, 2, 3, 5, 8, 2 * available_cpus() + 1}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.size(), threads);
+    for (int64_t n : {0, 1, 2, 7, 64, 1000}) {
+      std::vector<std::atomic<int>> runs(static_cast<size_t>(n));
+      std::atomic<int> strangers = 0;
+      pool.parallel_for(n, [&](int64_t task, int thread) {
+        ++runs[static_cast<size_t>(task)];
+        if (thread < 0 || thread >= threads) ++strangers;
+      });
+      for (const std::atomic<int>& count : runs)
+        ASSERT_EQ(count, 1) << threads << " threads, " << n << " tasks";
+      EXPECT_EQ(strangers, 0);
+    }
+  }
+}
+
+// One thread number is never used by two tasks at a time: scratch memory per thread relies on it.
+TEST(ThreadPool, AThreadRunsOneTaskAtATime) {
+  ThreadPool pool(4);
+  std::vector<std::atomic<int>> inside(4);
+  std::atomic<bool> shared = false;
+  for (int round = 0; round < 50; ++round) {
+    pool.parallel_for(40, [&](int64_t, int thread) {
+      if (inside[static_cast<size_t>(thread)].fetch_add(1) != 0) shared = true;
+      inside[static_cast<size_t>(thread)].fetch_sub(1);
+    });
+  }
+  EXPECT_FALSE(shared);
+}
+
+// Thousands of short regions of changing size, as in a training step; what one wrote the next one sees.
+TEST(ThreadPool, ManySmallJobsSeeEachOthersResults) {
+  for (int threads : {2, 3}) {
+    ThreadPool pool(threads);
+    std::vector<int64_t> values(97);
+    int64_t expected = 0;
+    for (int64_t round = 1; round <= 2000; ++round) {
+      const int64_t n = round % 97 + 1;
+      pool.parallel_for(n, [&](int64_t task, int) { values[static_cast<size_t>(task)] += round; });
+      for (int64_t task = 0; task < n; ++task)
+        expected += round;
+    }
+    int64_t sum = 0;
+    for (int64_t v : values)
+      sum += v;
+    EXPECT_EQ(sum, expected);
+  }
+}
+
+TEST(ThreadPool, PoolsComeAndGo) {
+  for (int i = 0; i < 50; ++i) {
+    ThreadPool pool(i % 4 + 1);
+    if (i % 3 == 0) continue;  // some are never used
+    std::atomic<int64_t> sum = 0;
+    pool.parallel_for(10, [&](int64_t task, int) { sum += task; });
+    EXPECT_EQ(sum, 45);
+  }
+}
+
+TEST(ThreadPool, TwoPoolsDoNotDisturbEachOther) {
+  ThreadPool a(2), b(3);
+  std::atomic<int64_t> sum = 0;
+  for (int i = 0; i < 100; ++i) {
+    a.parallel_for(5, [&](int64_t task, int) { sum += task; });
+    b.parallel_for(6, [&](int64_t task, int) { sum += task; });
+  }
+  EXPECT_EQ(sum, 100 * (10 + 15));
+}
+
+TEST(ThreadPool, RefusesImpossibleSizes) {
+  EXPECT_THROW(ThreadPool{0}, UsageError);
+  EXPECT_THROW(ThreadPool{-3}, UsageError);
+  EXPECT_THROW(ThreadPool{100000}, UsageError);
+  EXPECT_GE(available_cpus(), 1);
+}
+
+}  // namespace
+}  // namespace gpt

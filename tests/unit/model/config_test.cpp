@@ -1,0 +1,237 @@
+#include "model/config.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "model/config_alias.h"
+#include "model/model_files.h"
+#include "model/presets.h"
+#include "support/temp_dir.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+ModelConfig from_json(const char* text) {
+  ModelConfig c;
+  const std::vector<std::string> unknown = read_model_keys(json::parse(text), c);
+  EXPECT_TRUE(unknown.empty()) << unknown.front();
+  complete(c);
+  return c;
+}
+
+// One line that names the key.
+void expect_error(const char* text, const std::string& key) {
+  try {
+    from_json(text);
+    ADD_FAILURE() << text << " is accepted";
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find('"' + key), std::string::npos) << text << ": " << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+}
+
+TEST(Config, FillsInWhatIsDerived) {
+  const ModelConfig c =
+      from_json(R"({"vocab_size": 10, "n_embd": 48, "n_head": 4, "dropout": 0.25, "attn_dropout": 0})");
+  EXPECT_EQ(c.n_kv_head, 4);
+  EXPECT_EQ(c.head_dim, 12);
+  EXPECT_EQ(c.d_ff, 192);
+  EXPECT_EQ(c.embd_dropout, 0.25);
+  EXPECT_EQ(c.attn_dropout, 0);
+  EXPECT_EQ(c.resid_dropout, 0.25);
+  EXPECT_TRUE(c.norm_bias);
+  EXPECT_FALSE(from_json(R"({"vocab_size": 10, "norm": "rms"})").norm_bias);
+  EXPECT_FALSE(from_json(R"({"vocab_size": 10, "norm_affine": false})").norm_bias);
+  ModelConfig again = c;
+  complete(again);
+  EXPECT_EQ(again, c) << "completing twice changes something";
+  ModelConfig open;
+  EXPECT_NO_THROW(complete(open, false));
+  EXPECT_THROW(complete(open, true), Error);
+}
+
+TEST(Config, WrittenKeysComeBack) {
+  for (const std::string& name : preset_names()) {
+    ModelConfig c;
+    read_model_keys(preset(name), c);
+    complete(c, false);
+    ModelConfig again;
+    EXPECT_TRUE(read_model_keys(model_keys_json(c), again).empty());
+    complete(again, false);
+    EXPECT_EQ(again, c) << name;
+  }
+  EXPECT_EQ(model_keys_json(ModelConfig{}).size(), model_key_names().size());
+}
+
+TEST(Config, ImpossibleShapesAreErrorsThatNameTheKey) {
+  expect_error(R"({"vocab_size": 10, "n_embd": 50, "n_head": 4})", "n_head");
+  expect_error(
+      R"({"vocab_size": 65536, "n_ctx": 1024, "n_layer": 20, "n_head": 6, "n_kv_head": 1, "n_embd": 512})",
+      "n_head");  // as the nanochat write-up states it
+  expect_error(R"({"vocab_size": 10, "n_kv_head": 5})", "n_kv_head");
+  expect_error(R"({"vocab_size": 10, "n_kv_head": 24})", "n_kv_head");
+  expect_error(R"({"vocab_size": 10, "n_kv_head": -1})", "n_kv_head");
+  expect_error(R"({"vocab_size": 10, "n_embd": 36, "position": "rope"})", "head_dim");
+  expect_error(R"({"vocab_size": 10, "head_dim": 7, "position": "rope"})", "head_dim");
+  for (const char* key :
+       {"vocab_size", "n_ctx", "n_layer", "n_head", "n_kv_head", "n_embd", "head_dim", "d_ff"}) {
+    for (const char* value : {"-1", "1000000000000", "9223372036854775807", "18446744073709551615", "1.5",
+                              "1e300", "\"12\"", "null", "true", "[1]", "{}"}) {
+      // A missing (null) derived size is filled in.
+      const std::string k = key;
+      if (std::string(value) == "null" && (k == "d_ff" || k == "n_kv_head" || k == "head_dim")) continue;
+      json object = {{"vocab_size", 10}};
+      object[key] = json::parse(value);
+      expect_error(object.dump().c_str(), key);
+    }
+  }
+  for (const char* key : {"vocab_size", "n_ctx", "n_layer", "n_head", "n_embd"}) {
+    json object = {{"vocab_size", 10}};
+    object[key] = 0;
+    expect_error(object.dump().c_str(), key);
+  }
+}
+
+TEST(Config, ImpossibleSwitchesAreErrorsThatNameTheKey) {
+  for (const auto& [key, value] : std::vector<std::pair<std::string, json>>{
+           {"norm", "batch"},
+           {"norm", 1},
+           {"norm_eps", -1},
+           {"norm_eps", 2},
+           {"norm_eps", "small"},
+           {"norm_position", ""},
+           {"position", "sinus"},
+           {"act", "tanh"},
+           {"rope_sign", 0},
+           {"rope_sign", 2},
+           {"rope_layout", "both"},
+           {"qkv_bias", 1},
+           {"tie_embeddings", "yes"},
+           {"logit_softcap", -1},
+           {"init", "zeros"},
+           {"init_std", -0.1},
+           {"dropout", 1},
+           {"dropout", 1.5},
+           {"rope_scaling", 3},
+           {"rope_scaling", {{"rope_type", "yarn"}}},
+           {"rope_scaling", {{"rope_type", "linear"}, {"factor", "x"}}}}) {
+    json object = {{"vocab_size", 10}};
+    object[key] = value;
+    expect_error(object.dump().c_str(), key);
+  }
+  expect_error(R"({"vocab_size": 10, "rope_theta": 0})", "rope_theta");
+  expect_error(R"({"vocab_size": 10, "rope_scaling": {"rope_type": "linear", "factor": 0}})", "rope_scaling");
+  expect_error(R"({"vocab_size": 10, "rope_scaling": {"rope_type": "llama3", "factor": 8}})", "rope_scaling");
+  expect_error(
+      R"({"vocab_size": 10, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 4,
+               "high_freq_factor": 4, "original_max_position_embeddings": 64}})",
+      "rope_scaling");
+  expect_error(R"({"vocab_size": 10, "head_bias": true})", "head_bias");
+}
+
+TEST(Config, UnknownKeysAreHandedBack) {
+  ModelConfig c;
+  const std::vector<std::string> unknown =
+      read_model_keys({{"vocab_size", 10}, {"n_layr", 3}, {"batch_size", 4}, {"learning_rate", 1}}, c);
+  EXPECT_EQ(unknown, (std::vector<std::string>{"batch_size", "lr", "n_layr"}));
+}
+
+// ---------------------------------------------------------------------------------------------------
+// The names of the five systems and of transformers.
+
+TEST(Aliases, OfEverySystemMeanTheSame) {
+  const ModelConfig expected =
+      from_json(R"({"vocab_size": 99, "n_ctx": 64, "n_embd": 48, "n_layer": 3, "n_head": 6})");
+  const char* const texts[] = {
+      R"({"vocab_size": 99, "sequence_len": 64, "n_embd": 48, "n_layer": 3, "n_head": 6, "n_kv_head": 6})",
+      R"({"vocab_size": 99, "context_length": 64, "emb_dim": 48, "n_layers": 3, "n_heads": 6, "qkv_bias": true})",
+      R"({"vocab_size": 99, "n_positions": 64, "n_embd": 48, "n_layer": 3, "n_head": 6, "n_inner": 192})",
+      R"({"vocab_size": 99, "n_positions": 64, "n_embd": 48, "n_layer": 3, "n_head": 6, "n_inner": null})",
+      R"({"vocab_size": 99, "max_seq_len": 64, "d_model": 48, "n_layers": 3, "n_heads": 6, "n_kv_heads": 6, "d_ff": 192})",
+      R"({"vocab_size": 99, "max_position_embeddings": 64, "hidden_size": 48, "num_hidden_layers": 3,
+          "num_attention_heads": 6, "num_key_value_heads": 6, "intermediate_size": 192, "hidden_act": "gelu_new"})"};
+  for (const char* text : texts)
+    EXPECT_EQ(from_json(text), expected) << text;
+}
+
+TEST(Aliases, OfSwitches) {
+  EXPECT_EQ(from_json(R"({"vocab_size": 9, "dropout_rate": 0.1})").resid_dropout, 0.1);
+  const ModelConfig gpt1 =
+      from_json(R"({"vocab_size": 9, "embd_pdrop": 0.1, "attn_pdrop": 0.2, "resid_pdrop": 0.3})");
+  EXPECT_EQ(gpt1.embd_dropout, 0.1);
+  EXPECT_EQ(gpt1.attn_dropout, 0.2);
+  EXPECT_EQ(gpt1.resid_dropout, 0.3);
+  EXPECT_EQ(from_json(R"({"vocab_size": 9, "layer_norm_epsilon": 1e-3})").norm_eps, 1e-3);
+  EXPECT_EQ(from_json(R"({"vocab_size": 9, "rms_norm_eps": 1e-3})").norm_eps, 1e-3);
+  EXPECT_EQ(from_json(R"({"vocab_size": 9, "rope_rotation": -1})").rope_sign, -1);
+  EXPECT_EQ(from_json(R"({"vocab_size": 9, "final_logit_softcapping": 15})").logit_softcap, 15);
+  EXPECT_EQ(from_json(R"({"vocab_size": 9, "final_logit_softcapping": null})").logit_softcap, 0);
+  EXPECT_FALSE(from_json(R"({"vocab_size": 9, "tie_word_embeddings": false})").tie_embeddings);
+  EXPECT_EQ(from_json(R"({"vocab_size": 9, "hidden_act": "silu"})").act, Act::swiglu);
+  EXPECT_EQ(from_json(R"({"vocab_size": 9, "activation_function": "gelu"})").act, Act::gelu);
+  const ModelConfig bias = from_json(R"({"vocab_size": 9, "attention_bias": false})");
+  EXPECT_FALSE(bias.qkv_bias || bias.out_bias);
+  const char* const scalings[] = {
+      R"({"vocab_size": 9, "rope_parameters": {"rope_type": "linear", "factor": 2, "rope_theta": 500}})",
+      R"({"vocab_size": 9, "rope_theta": 500, "rope_scaling": {"type": "linear", "factor": 2}})"};
+  for (const char* text : scalings) {
+    EXPECT_EQ(from_json(text).rope_scaling.type, RopeScaling::Type::linear);
+    EXPECT_EQ(from_json(text).rope_scaling.factor, 2);
+    EXPECT_EQ(from_json(text).rope_theta, 500);
+  }
+}
+
+TEST(Aliases, TrainingNamesAreTranslated) {
+  const json out =
+      translate_aliases({{"learning_rate", 1}, {"max_iters", 2}, {"warmup_iters", 3}, {"grad_clip", 4}});
+  EXPECT_EQ(out, (json{{"lr", 1}, {"steps", 2}, {"warmup", 3}, {"clip_norm", 4}}));
+}
+
+TEST(Aliases, ContradictionsAreUsageErrors) {
+  for (const char* text : {R"({"n_ctx": 3, "sequence_len": 4})", R"({"n_positions": 3, "max_seq_len": 4})",
+                           R"({"n_embd": 3, "d_model": 4})", R"({"attention_bias": false, "qkv_bias": true})",
+                           R"({"rope_theta": 3, "rope_parameters": {"rope_theta": 4}})"}) {
+    EXPECT_THROW(translate_aliases(json::parse(text)), UsageError) << text;
+  }
+  EXPECT_NO_THROW(translate_aliases({{"n_ctx", 3}, {"sequence_len", 3}}));
+}
+
+TEST(ModelConfigFile, FamiliesDefaultsAndErrors) {
+  test::TempDir dir;
+  const auto read = [&](const std::string& text) {
+    test::write_plain_file(dir.file("config.json"), text);
+    return read_model_config(dir.file("config.json"));
+  };
+  const ModelConfig llama =
+      read(R"({"model_type": "llama", "vocab_size": 20, "hidden_size": 32, "num_attention_heads": 4,
+      "num_hidden_layers": 2, "intermediate_size": 48, "eos_token_id": [2, 3], "bos_token_id": 1, "torch_dtype": "bfloat16"})");
+  EXPECT_EQ(llama.norm, NormKind::rms);
+  EXPECT_EQ(llama.eos_token_ids, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(llama.bos_token_id, 1);
+  EXPECT_EQ(read(R"({"model_type": "openai-gpt", "vocab_size": 20, "afn": "gelu"})").act, Act::gelu_tanh);
+  EXPECT_EQ(read(R"({"model_type": "gpt2", "vocab_size": 20, "activation_function": "gelu"})").act,
+            Act::gelu);
+  for (const char* text :
+       {R"({"vocab_size": 20})", R"({"model_type": "bert", "vocab_size": 20})", R"({"model_type": "gpt2"})",
+        R"({"model_type": "gpt2", "vocab_size": 20, "scale_attn_by_inverse_layer_idx": true})",
+        R"({"model_type": "gpt.cpp", "vocab_size": 20, "n_layr": 3})",
+        R"({"model_type": "gpt2", "vocab_size": 20, "eos_token_id": 20})",
+        R"({"model_type": "gpt2", "vocab_size": 20, "bos_token_id": -4})", R"([])", "{", ""}) {
+    try {
+      read(text);
+      ADD_FAILURE() << text << " is accepted";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("config.json"), std::string::npos) << error.what();
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpt
