@@ -51,7 +51,8 @@ RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
   }
   const std::string path = a.out + "/config.json";
   if (!std::filesystem::exists(path)) fail("cannot resume: {} does not exist; --out must be the folder of an earlier run", path);
-  const RunConfig before = read_run_config(path);
+  RunConfig before = read_run_config(path);
+  before.train.stop_after = 0;  // it ended the earlier part
   Settings settings;
   settings.add_json(run_config_json(before), path);
   flags.apply_flags(settings);
@@ -67,6 +68,7 @@ RunConfig new_config(const TrainArguments& a, const ConfigFlags& flags) {
   if (!a.config.empty()) settings.add_file(a.config);
   flags.apply_environment(settings);
   flags.apply_flags(settings);
+  if (!a.preset.empty() && a.init_from.empty()) settings.forget_preset("vocab_size");  // the tokenizer decides
   return settings.resolve();
 }
 

@@ -81,7 +81,20 @@ std::vector<KeyInfo> config_keys() {
 Settings::Settings() : merged_(std::make_unique<json>(json::object())) {}
 Settings::~Settings() = default;
 
-void Settings::add_preset(const std::string& name) { merged_->update(preset(name)); }
+void Settings::add_preset(const std::string& name) {
+  const json keys = preset(name);
+  for (const auto& [key, value] : keys.items()) from_preset_.insert(key);
+  merged_->update(keys);
+}
+
+void Settings::forget_preset(const std::string& key) {
+  if (from_preset_.count(key) > 0) merged_->erase(key);
+}
+
+void Settings::set(const json& keys) {
+  for (const auto& [key, value] : keys.items()) from_preset_.erase(key);
+  merged_->update(keys);
+}
 
 void Settings::add_file(const std::string& path) { add_json(read_json_file(path), path); }
 
@@ -94,14 +107,14 @@ void Settings::add_json(const json& object, const std::string& source) {
     if (family == nullptr) {
       fail_usage("{}: model_type {} is not supported", source, keys["model_type"].dump().substr(0, 64));
     }
-    merged_->update(json::parse(*family));
+    set(json::parse(*family));
     keys.erase("model_type");
     for (const char* ignored : {"architectures", "dtype", "torch_dtype", "transformers_version", "bos_token_id",
                                 "eos_token_id", "pad_token_id", "use_cache"}) {
       keys.erase(ignored);
     }
   }
-  merged_->update(translate_aliases(keys));
+  set(translate_aliases(keys));
 }
 
 void Settings::add_text(const std::string& key, const std::string& text, const std::string& source) {
@@ -112,7 +125,7 @@ void Settings::add_text(const std::string& key, const std::string& text, const s
   const auto info = std::find_if(keys.begin(), keys.end(), [&](const KeyInfo& k) { return k.name == name; });
   if (info == keys.end()) fail_usage("{}: unknown config key \"{}\"{}", source, key, did_you_mean(key, all_names()));
   if (info->is_list) {
-    merged_->update({{name, json::array({text})}});
+    set({{name, json::array({text})}});
     return;
   }
   const json parsed = json::parse(text, nullptr, false);
@@ -122,7 +135,7 @@ void Settings::add_text(const std::string& key, const std::string& text, const s
     if (name == n) is_string = std::is_same_v<std::remove_cvref_t<decltype(field)>, std::string>;
   });
   if (!is_string && !parsed.is_discarded()) value = parsed;
-  merged_->update({{name, value}});
+  set({{name, value}});
 }
 
 RunConfig Settings::resolve() const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -104,12 +105,18 @@ class Settings {
   // A value as written on a command line: text for strings and lists of strings, else JSON.
   void add_text(const std::string& key, const std::string& text, const std::string& source);
 
+  // Drops a key's value when it is still the one that a preset gave it.
+  void forget_preset(const std::string& key);
+
   // Applies everything. Throws UsageError naming unknown keys ("did you mean"), wrong types and values.
   // The model's vocab_size may still be 0, decided by the tokenizer.
   RunConfig resolve() const;
 
  private:
+  void set(const nlohmann::json& keys);
+
   std::unique_ptr<nlohmann::json> merged_;
+  std::set<std::string> from_preset_;  // keys that only a preset has set
 };
 
 // Name, group and help of every config key, model and training, in the order of the documentation.
