@@ -38,7 +38,9 @@ constexpr int64_t kMaxSamples = 1 << 20;
 constexpr int64_t kMaxTokens = int64_t{1} << 40;
 
 // Controls in generated text must not steer a terminal; a file or pipe gets the text as it is.
-void show(const std::string& text) { write_output(output_is_terminal() ? visible_text(text, true) : text); }
+void show(const std::string& text) {
+  write_output(output_is_terminal() ? visible_text(text, true) : text);
+}
 
 json logprob_json(const TokenLogprob& entry, const Tokenizer* tokenizer) {
   json out = {{"id", entry.id}, {"logprob", entry.logprob}};
@@ -51,7 +53,8 @@ json logprobs_json(const std::vector<Logprobs>& logprobs, const Tokenizer* token
   for (const Logprobs& position : logprobs) {
     json entry = logprob_json(position.chosen, tokenizer);
     entry["top"] = json::array();
-    for (const TokenLogprob& top : position.top) entry["top"].push_back(logprob_json(top, tokenizer));
+    for (const TokenLogprob& top : position.top)
+      entry["top"].push_back(logprob_json(top, tokenizer));
     list.push_back(entry);
   }
   return list;
@@ -82,7 +85,8 @@ class Generation {
     if (a_.json) {
       write_output(samples_json(samples).dump(2, ' ', false, json::error_handler_t::replace) + "\n");
     } else if (!streams_) {
-      for (size_t i = 0; i < samples.size(); ++i) print(samples[i], i == 0);
+      for (size_t i = 0; i < samples.size(); ++i)
+        print(samples[i], i == 0);
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     if (notes_are_on_terminal()) report_speed(samples, seconds.count());
@@ -116,7 +120,8 @@ class Generation {
       fail_usage("--max-tokens: expected 0 to {}, found {}", kMaxTokens, a_.max_tokens);
     }
     if (a_.beams < 0 || a_.beams > 1024) fail_usage("--beams: expected 1 to 1024, found {}", a_.beams);
-    if (a_.beams > 0 && a_.n > a_.beams) fail_usage("--n {}: beam search gives at most --beams {} texts", a_.n, a_.beams);
+    if (a_.beams > 0 && a_.n > a_.beams)
+      fail_usage("--n {}: beam search gives at most --beams {} texts", a_.n, a_.beams);
     if (a_.beams > 0 && a_.logprobs >= 0) fail_usage("--logprobs: not with --beams");
     if (a_.logprobs >= 0 && !a_.json) fail_usage("--logprobs: needs --json, which has a place for them");
     StopStrings checked(a_.stops);
@@ -125,8 +130,10 @@ class Generation {
   Inference::Options inference_options() const {
     const ModelConfig& config = loaded_.model().config;
     int64_t longest = 0;
-    for (const Prompt& prompt : prompts_) longest = std::max(longest, std::ssize(prompt.ids) + a_.max_tokens);
-    const int64_t capacity = std::min(longest, config.n_ctx);  // a context may be far larger than what is needed
+    for (const Prompt& prompt : prompts_)
+      longest = std::max(longest, std::ssize(prompt.ids) + a_.max_tokens);
+    const int64_t capacity =
+        std::min(longest, config.n_ctx);  // a context may be far larger than what is needed
     int64_t slots = a_.beams;
     if (slots == 0) {
       const int64_t wanted = std::min<int64_t>(std::ssize(prompts_) * a_.n, kMaxSlots);
@@ -145,7 +152,8 @@ class Generation {
     const int64_t total = std::ssize(prompts_) * a_.n;
     streams_ = !a_.json && total == 1;
     std::vector<SampleText> texts;
-    for (int64_t i = 0; tokenizer_ != nullptr && i < total; ++i) texts.emplace_back(*tokenizer_, a_.stops);
+    for (int64_t i = 0; tokenizer_ != nullptr && i < total; ++i)
+      texts.emplace_back(*tokenizer_, a_.stops);
     bool first = true;
     if (streams_ && tokenizer_ != nullptr) show(prompts_[0].text);
     const std::vector<std::vector<int32_t>> ids = prompt_ids();
@@ -166,7 +174,8 @@ class Generation {
       write_output("\n");
     }
     std::vector<Sample> samples;
-    for (Completion& completion : completions) samples.push_back({std::move(completion), {}});
+    for (Completion& completion : completions)
+      samples.push_back({std::move(completion), {}});
     return samples;
   }
 
@@ -193,7 +202,8 @@ class Generation {
 
   std::vector<std::vector<int32_t>> prompt_ids() const {
     std::vector<std::vector<int32_t>> ids;
-    for (const Prompt& prompt : prompts_) ids.push_back(prompt.ids);
+    for (const Prompt& prompt : prompts_)
+      ids.push_back(prompt.ids);
     return ids;
   }
 
@@ -202,7 +212,8 @@ class Generation {
     SampleText text(*tokenizer_, a_.stops);
     std::string out;
     const size_t shown = completion.ids.size() - (completion.finish == FinishReason::eos ? 1 : 0);
-    for (size_t i = 0; i < shown && !text.stopped(); ++i) out += text.push(completion.ids[i]);
+    for (size_t i = 0; i < shown && !text.stopped(); ++i)
+      out += text.push(completion.ids[i]);
     out += text.finish();
     stopped = text.stopped();
     return out;
@@ -215,7 +226,8 @@ class Generation {
     }
     bool stopped = false;
     if (!first) write_output(kSeparator);
-    show(prompts_[static_cast<size_t>(sample.completion.prompt)].text + text_of(sample.completion, stopped) + "\n");
+    show(prompts_[static_cast<size_t>(sample.completion.prompt)].text + text_of(sample.completion, stopped) +
+         "\n");
   }
 
   json samples_json(const std::vector<Sample>& samples) const {
@@ -223,7 +235,8 @@ class Generation {
     for (const Sample& sample : samples) {
       const Completion& c = sample.completion;
       const Prompt& prompt = prompts_[static_cast<size_t>(c.prompt)];
-      json entry = {{"prompt_index", c.prompt}, {"sample", c.sample}, {"prompt_ids", prompt.ids}, {"ids", c.ids}};
+      json entry = {
+          {"prompt_index", c.prompt}, {"sample", c.sample}, {"prompt_ids", prompt.ids}, {"ids", c.ids}};
       entry["finish_reason"] = finish_reason_name(c.finish);
       if (tokenizer_ != nullptr) {
         bool stopped = false;
@@ -240,7 +253,8 @@ class Generation {
 
   void report_speed(const std::vector<Sample>& samples, double seconds) const {
     int64_t tokens = 0;
-    for (const Sample& sample : samples) tokens += std::ssize(sample.completion.ids);
+    for (const Sample& sample : samples)
+      tokens += std::ssize(sample.completion.ids);
     write_note(fmt::format("{} tokens in {:.2f} s, {:.1f} tokens/s\n", tokens, seconds,
                            static_cast<double>(tokens) / std::max(seconds, 1e-9)));
   }
@@ -257,10 +271,16 @@ class Generation {
 void add_prompt_options(CLI::App& app, GenerateArguments& a) {
   app.add_option("MODEL", a.model, "model folder, run folder, .safetensors or llama2.c .bin");
   const std::string group = "prompt";
-  add_repeated(app, "--prompt", a.prompts, "text to continue; may be given several times")->type_name("TEXT")->group(group);
-  add_repeated(app, "--prompt-file", a.prompt_files, "file to continue; - is standard input")->type_name("FILE")->group(group);
+  add_repeated(app, "--prompt", a.prompts, "text to continue; may be given several times")
+      ->type_name("TEXT")
+      ->group(group);
+  add_repeated(app, "--prompt-file", a.prompt_files, "file to continue; - is standard input")
+      ->type_name("FILE")
+      ->group(group);
   add_repeated(app, "--ids", a.ids, "token ids to continue")->type_name("1,2,3")->group(group);
-  app.add_option("--tokenizer", a.tokenizer, "instead of the model's: byte, or a tokenizer.json")->type_name("FILE")->group(group);
+  app.add_option("--tokenizer", a.tokenizer, "instead of the model's: byte, or a tokenizer.json")
+      ->type_name("FILE")
+      ->group(group);
 }
 
 void add_sampling_options(CLI::App& app, GenerateArguments& a) {
@@ -271,12 +291,16 @@ void add_sampling_options(CLI::App& app, GenerateArguments& a) {
   number("--temperature", a.temperature, "0 is greedy");
   number("--top-k", a.top_k, "draw from the k likeliest tokens; 0: off");
   number("--top-p", a.top_p, "draw from the likeliest tokens that sum to p; 1: off");
-  app.add_option("--top-p-rule", a.top_p_rule, "which token is the last of --top-p")->type_name("crossing|reaching")->group(group);
+  app.add_option("--top-p-rule", a.top_p_rule, "which token is the last of --top-p")
+      ->type_name("crossing|reaching")
+      ->group(group);
   number("--min-p", a.min_p, "keep tokens at least this likely relative to the likeliest; 0: off");
   number("--repetition-penalty", a.repetition_penalty, "of tokens in prompt or output; 1: off");
   number("--presence-penalty", a.presence_penalty, "subtracted once from tokens of the output");
   number("--frequency-penalty", a.frequency_penalty, "subtracted per occurrence in the output");
-  add_repeated(app, "--logit-bias", a.logit_bias, "added to logits; -inf forbids")->type_name("ID=V,...")->group(group);
+  add_repeated(app, "--logit-bias", a.logit_bias, "added to logits; -inf forbids")
+      ->type_name("ID=V,...")
+      ->group(group);
   app.add_flag("--greedy", a.greedy, "always the likeliest token")->group(group);
   number("--beams", a.beams, "beam search of this width; --n texts are shown");
   number("--length-penalty", a.length_penalty, "beams are ranked by log-probability / length^X");
@@ -285,13 +309,22 @@ void add_sampling_options(CLI::App& app, GenerateArguments& a) {
 
 void add_end_options(CLI::App& app, GenerateArguments& a) {
   const std::string group = "output";
-  app.add_option("--max-tokens", a.max_tokens, "new tokens per sample")->type_name("N")->capture_default_str()->group(group);
-  add_repeated(app, "--stop", a.stops, "end before this text; may be given several times")->type_name("TEXT")->group(group);
+  app.add_option("--max-tokens", a.max_tokens, "new tokens per sample")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
+  add_repeated(app, "--stop", a.stops, "end before this text; may be given several times")
+      ->type_name("TEXT")
+      ->group(group);
   app.add_flag("--ignore-eos,--no-eos", a.ignore_eos, "go on after the end-of-text token")->group(group);
-  app.add_option("--context", a.context, "when the context is full")->type_name("stop|crop|slide")->capture_default_str()->group(group);
+  app.add_option("--context", a.context, "when the context is full")
+      ->type_name("stop|crop|slide")
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--n", a.n, "samples per prompt")->type_name("N")->capture_default_str()->group(group);
   app.add_option("--logprobs", a.logprobs, "with --json: log-probabilities of each token and the K likeliest")
-      ->type_name("K")->group(group);
+      ->type_name("K")
+      ->group(group);
 }
 
 }  // namespace

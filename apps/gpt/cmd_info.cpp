@@ -125,39 +125,54 @@ json subject_json(const Subject& s) {
           {"config", model_keys_json(s.counts.config)},
           {"vocab_size_assumed", s.assumed_vocab},
           {"parameters", parameters_json(s.counts)},
-          {"flops_per_token", {{"n_ctx", n_ctx}, {"forward", s.counts.forward_flops(n_ctx)}, {"training", s.counts.training_flops(n_ctx)}}},
+          {"flops_per_token",
+           {{"n_ctx", n_ctx},
+            {"forward", s.counts.forward_flops(n_ctx)},
+            {"training", s.counts.training_flops(n_ctx)}}},
           {"memory_bytes",
            {{"inference",
              {{"weights", {{"fp32", m.weights_fp32}, {"bf16", m.weights_bf16}}},
               {"kv_cache_per_token", {{"fp32", m.cache_token_fp32}, {"bf16", m.cache_token_bf16}}},
               {"kv_cache_full_context", {{"fp32", m.cache_full_fp32}, {"bf16", m.cache_full_bf16}}}}},
             {"training",
-             {{"batch_size", s.batch}, {"weights", m.weights_fp32}, {"gradients", m.gradients}, {"moments", m.moments},
-              {"activations", m.activations}, {"activations_recompute", m.activations_recompute}, {"total", m.training()}}}}}};
+             {{"batch_size", s.batch},
+              {"weights", m.weights_fp32},
+              {"gradients", m.gradients},
+              {"moments", m.moments},
+              {"activations", m.activations},
+              {"activations_recompute", m.activations_recompute},
+              {"total", m.training()}}}}}};
 }
 
-std::string share(int64_t part, int64_t whole) { return format_percent(static_cast<double>(part) / static_cast<double>(whole)); }
+std::string share(int64_t part, int64_t whole) {
+  return format_percent(static_cast<double>(part) / static_cast<double>(whole));
+}
 
 std::string parameters_table(const ModelCounts& m) {
   TextTable table{.columns = {"component", "parameters", "share", "per layer"}, .rows = {}};
   for (const ComponentCount& c : m.components) {
     const bool tied = c.component == Component::head && c.total == 0 && m.config.tie_embeddings;
-    table.rows.push_back({tied ? c.label + ", tied" : c.label, format_thousands(c.total), share(c.total, m.total),
-                          c.per_layer > 0 ? format_thousands(c.per_layer) : ""});
+    table.rows.push_back({tied ? c.label + ", tied" : c.label, format_thousands(c.total),
+                          share(c.total, m.total), c.per_layer > 0 ? format_thousands(c.per_layer) : ""});
   }
-  table.rows.push_back({"all layers", format_thousands(m.layers), share(m.layers, m.total), format_thousands(m.per_layer)});
+  table.rows.push_back(
+      {"all layers", format_thousands(m.layers), share(m.layers, m.total), format_thousands(m.per_layer)});
   table.rows.push_back({"total", format_thousands(m.total), share(m.total, m.total), ""});
-  return format_table(table) + fmt::format("rule of thumb for the layers, 12 L C^2: {}\n", format_thousands(m.rule_of_thumb));
+  return format_table(table) +
+         fmt::format("rule of thumb for the layers, 12 L C^2: {}\n", format_thousands(m.rule_of_thumb));
 }
 
-std::string bytes(int64_t n) { return format_bytes(static_cast<double>(n)); }
+std::string bytes(int64_t n) {
+  return format_bytes(static_cast<double>(n));
+}
 
 std::string memory_tables(const Subject& s) {
   const Memory m = memory_of(s);
   TextTable inference{.columns = {"inference", "fp32", "bf16"}, .rows = {}};
   inference.rows = {{"weights", bytes(m.weights_fp32), bytes(m.weights_bf16)},
                     {"KV cache per token", bytes(m.cache_token_fp32), bytes(m.cache_token_bf16)},
-                    {fmt::format("KV cache, {} tokens", format_thousands(s.counts.config.n_ctx)), bytes(m.cache_full_fp32), bytes(m.cache_full_bf16)}};
+                    {fmt::format("KV cache, {} tokens", format_thousands(s.counts.config.n_ctx)),
+                     bytes(m.cache_full_fp32), bytes(m.cache_full_bf16)}};
   TextTable training{.columns = {"training, AdamW", "fp32"}, .rows = {}};
   training.rows = {{"weights", bytes(m.weights_fp32)},
                    {"gradients", bytes(m.gradients)},
@@ -185,27 +200,32 @@ std::string describe_keys(const ModelConfig& config) {
 std::string describe(const Subject& s) {
   const int64_t n_ctx = s.counts.config.n_ctx;
   std::string text = s.name + "\n\n" + parameters_table(s.counts);
-  text += fmt::format("FLOPs per token at context {}: {} forward, {} training\n\n", format_thousands(n_ctx),
-                      format_count(s.counts.forward_flops(n_ctx)), format_count(s.counts.training_flops(n_ctx)));
+  text +=
+      fmt::format("FLOPs per token at context {}: {} forward, {} training\n\n", format_thousands(n_ctx),
+                  format_count(s.counts.forward_flops(n_ctx)), format_count(s.counts.training_flops(n_ctx)));
   return text + memory_tables(s) + "\n" + describe_keys(s.counts.config);
 }
 
 std::string compare(const std::vector<Subject>& subjects) {
   TextTable table{.columns = {""}, .rows = {}};
-  for (const Subject& s : subjects) table.columns.push_back(s.name);
+  for (const Subject& s : subjects)
+    table.columns.push_back(s.name);
   const auto row = [&](const std::string& label, const auto& value) {
     std::vector<std::string> cells = {label};
-    for (const Subject& s : subjects) cells.push_back(value(s));
+    for (const Subject& s : subjects)
+      cells.push_back(value(s));
     table.rows.push_back(cells);
   };
   for (size_t i = 0; i < subjects.front().counts.components.size(); ++i) {
-    row(subjects.front().counts.components[i].label, [i](const Subject& s) { return format_thousands(s.counts.components[i].total); });
+    row(subjects.front().counts.components[i].label,
+        [i](const Subject& s) { return format_thousands(s.counts.components[i].total); });
   }
   row("total", [](const Subject& s) { return format_thousands(s.counts.total); });
   row("per layer", [](const Subject& s) { return format_thousands(s.counts.per_layer); });
   row("12 L C^2", [](const Subject& s) { return format_thousands(s.counts.rule_of_thumb); });
   row("context", [](const Subject& s) { return format_thousands(s.counts.config.n_ctx); });
-  row("training FLOPs per token", [](const Subject& s) { return format_count(s.counts.training_flops(s.counts.config.n_ctx)); });
+  row("training FLOPs per token",
+      [](const Subject& s) { return format_count(s.counts.training_flops(s.counts.config.n_ctx)); });
   row("weights, fp32", [](const Subject& s) { return bytes(memory_of(s).weights_fp32); });
   row("KV cache per token, bf16", [](const Subject& s) { return bytes(memory_of(s).cache_token_bf16); });
   row("KV cache in full, bf16", [](const Subject& s) { return bytes(memory_of(s).cache_full_bf16); });
@@ -218,14 +238,15 @@ std::string preset_list(const ConfigFlags& flags) {
   for (const std::string& name : preset_names()) {
     const Subject s = find_subject(name, flags, 0);
     const ModelConfig& c = s.counts.config;
-    table.rows.push_back({name, format_thousands(s.counts.total), std::to_string(c.n_layer), std::to_string(c.n_embd),
-                          std::to_string(c.n_head), std::to_string(c.n_ctx)});
+    table.rows.push_back({name, format_thousands(s.counts.total), std::to_string(c.n_layer),
+                          std::to_string(c.n_embd), std::to_string(c.n_head), std::to_string(c.n_ctx)});
   }
   return format_table(table) + "gpt info NAME describes one, gpt train --preset NAME trains it\n";
 }
 
 int run(const InfoArguments& a, const ConfigFlags& flags) {
-  if (a.batch_size < 0 || a.batch_size > 1 << 20) fail_usage("--batch-size: expected 1 to {}, found {}", 1 << 20, a.batch_size);
+  if (a.batch_size < 0 || a.batch_size > 1 << 20)
+    fail_usage("--batch-size: expected 1 to {}, found {}", 1 << 20, a.batch_size);
   std::vector<std::string> names = a.compare;
   if (!a.model.empty()) names.insert(names.begin(), a.model);
   if (names.empty()) {
@@ -240,14 +261,16 @@ int run(const InfoArguments& a, const ConfigFlags& flags) {
   for (const std::string& name : names) {
     subjects.push_back(find_subject(name, flags, a.batch_size));
     if (subjects.back().assumed_vocab) {
-      write_note(fmt::format("note: the vocabulary of {} comes from its tokenizer; counted with {} tokens\n", name, kByteVocab));
+      write_note(fmt::format("note: the vocabulary of {} comes from its tokenizer; counted with {} tokens\n",
+                             name, kByteVocab));
     }
   }
   if (a.json) {
     json out = subject_json(subjects.front());
     if (subjects.size() > 1) {
       out = {{"models", json::array()}};
-      for (const Subject& s : subjects) out["models"].push_back(subject_json(s));
+      for (const Subject& s : subjects)
+        out["models"].push_back(subject_json(s));
     }
     write_output(out.dump(2) + "\n");
   } else {
@@ -265,7 +288,8 @@ Command add_info_command(CLI::App& root) {
   app->footer(kFooter);
   app->add_option("MODEL", a->model, "preset, model folder or file; nothing: list the presets");
   app->add_option("--compare", a->compare, "more models to put beside it")->type_name("MODEL ...");
-  app->add_option("--batch-size", a->batch_size, "sequences per training step (the preset's)")->type_name("N");
+  app->add_option("--batch-size", a->batch_size, "sequences per training step (the preset's)")
+      ->type_name("N");
   add_json_option(*app, a->json);
   const std::vector<std::string> model_keys = model_key_names();
   const auto flags = std::make_shared<ConfigFlags>(*app, [&](const KeyInfo& key) {

@@ -32,29 +32,34 @@ struct TrainArguments {
 
 // What may differ when a run goes on: nothing of it changes the numbers.
 const std::vector<std::string>& resumable_keys() {
-  static const std::vector<std::string> keys = {"stop_after", "threads", "log_every", "eval_every", "save_every", "sample_every"};
+  static const std::vector<std::string> keys = {"stop_after", "threads",    "log_every",
+                                                "eval_every", "save_every", "sample_every"};
   return keys;
 }
 
 RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
   if (!a.preset.empty() || !a.config.empty() || !a.init_from.empty()) {
-    fail_usage("--resume goes on with the configuration in --out; leave out --preset, --config and --init-from");
+    fail_usage(
+        "--resume goes on with the configuration in --out; leave out --preset, --config and --init-from");
   }
   for (const std::string& key : flags.given()) {
     const std::vector<std::string>& allowed = resumable_keys();
     if (std::find(allowed.begin(), allowed.end(), key) != allowed.end()) continue;
     fail_usage("{} cannot change when a run is resumed; only {} can", ConfigFlags::flag_name(key), [&] {
       std::string list;
-      for (const std::string& name : allowed) list += (list.empty() ? "" : ", ") + ConfigFlags::flag_name(name);
+      for (const std::string& name : allowed)
+        list += (list.empty() ? "" : ", ") + ConfigFlags::flag_name(name);
       return list;
     }());
   }
   const std::string path = a.out + "/config.json";
-  if (!std::filesystem::exists(path)) fail("cannot resume: {} does not exist; --out must be the folder of an earlier run", path);
-  RunConfig before = read_run_config(path);
-  before.train.stop_after = 0;  // it ended the earlier part
+  if (!std::filesystem::exists(path))
+    fail("cannot resume: {} does not exist; --out must be the folder of an earlier run", path);
+  const RunConfig before = read_run_config(path);
   Settings settings;
   settings.add_json(run_config_json(before), path);
+  settings.add_json({{"stop_after", 0}}, path);  // that stop has been made
+  flags.apply_environment(settings, resumable_keys());
   flags.apply_flags(settings);
   return settings.resolve();
 }
@@ -80,7 +85,8 @@ int run(const TrainArguments& a, const ConfigFlags& flags) {
     write_output(run_config_json(request.config).dump(2) + "\n");
     return 0;
   }
-  if (a.out.empty()) fail_usage("--out is missing: name the folder for checkpoints and reports, for example --out run");
+  if (a.out.empty())
+    fail_usage("--out is missing: name the folder for checkpoints and reports, for example --out run");
   request.out = a.out;
   request.init_from = a.init_from;
   request.resume = a.resume;

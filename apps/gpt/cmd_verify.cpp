@@ -38,8 +38,8 @@ double strain(const VerifyCheck& check) {
 }
 
 std::vector<std::string> table_row(const std::string& name, const VerifyCheck& check) {
-  return {name, fmt::format("{:.2e}", check.error), fmt::format("{:.2e}", check.tolerance), check.passed ? "ok" : "FAILED",
-          check.passed ? "" : check.detail};
+  return {name, fmt::format("{:.2e}", check.error), fmt::format("{:.2e}", check.tolerance),
+          check.passed ? "ok" : "FAILED", check.passed ? "" : check.detail};
 }
 
 std::string checks_table(const VerifyResult& result, bool all) {
@@ -58,7 +58,8 @@ std::string checks_table(const VerifyResult& result, bool all) {
     if (top == nullptr || strain(check) > strain(*top)) top = &check;
   }
   for (const std::string& group : order) {
-    const std::string name = count[group] == 1 ? worst[group]->name : fmt::format("{} ({}, the worst)", group, count[group]);
+    const std::string name =
+        count[group] == 1 ? worst[group]->name : fmt::format("{} ({}, the worst)", group, count[group]);
     table.rows.push_back(table_row(name, *worst[group]));
   }
   return format_table(table);
@@ -67,8 +68,11 @@ std::string checks_table(const VerifyResult& result, bool all) {
 nlohmann::json checks_json(const VerifyResult& result) {
   nlohmann::json checks = nlohmann::json::array();
   for (const VerifyCheck& check : result.checks) {
-    checks.push_back({{"name", check.name}, {"error", check.error}, {"tolerance", check.tolerance},
-                      {"passed", check.passed}, {"detail", check.detail}});
+    checks.push_back({{"name", check.name},
+                      {"error", check.error},
+                      {"tolerance", check.tolerance},
+                      {"passed", check.passed},
+                      {"detail", check.detail}});
   }
   return {{"passed", result.passed()}, {"checks", checks}, {"note", result.exact_note}};
 }
@@ -91,14 +95,15 @@ int run(const VerifyArguments& a) {
   options.dtype = a.dtype == "fp64" ? DType::f64 : DType::f32;
   options.isa = options.dtype == DType::f64 ? Isa::ref : chosen_isa();
   const VerifyResult result = verify_model(a.model, options);
-  const auto failed = std::count_if(result.checks.begin(), result.checks.end(), [](const VerifyCheck& c) { return !c.passed; });
+  const auto failed = std::count_if(result.checks.begin(), result.checks.end(),
+                                    [](const VerifyCheck& c) { return !c.passed; });
   if (a.json) {
     write_output(checks_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } else {
     write_output(checks_table(result, a.all));
     write_output(fmt::format("{}: {} of {} checks passed ({}, {}); {}\n", result.passed() ? "PASS" : "FAIL",
-                             std::ssize(result.checks) - failed, result.checks.size(), a.dtype, isa_name(options.isa),
-                             result.exact_note));
+                             std::ssize(result.checks) - failed, result.checks.size(), a.dtype,
+                             isa_name(options.isa), result.exact_note));
   }
   return result.passed() ? 0 : 1;
 }
@@ -111,8 +116,10 @@ Command add_verify_command(CLI::App& root) {
   app->allow_extras();
   app->footer(kFooter);
   app->add_option("MODEL", a->model, "model folder or file");
-  app->add_option("--golden", a->golden, "expected values (golden.safetensors beside the model)")->type_name("FILE");
-  app->add_option("--write", a->write, "write all that was computed, under the same names")->type_name("FILE");
+  app->add_option("--golden", a->golden, "expected values (golden.safetensors beside the model)")
+      ->type_name("FILE");
+  app->add_option("--write", a->write, "write all that was computed, under the same names")
+      ->type_name("FILE");
   app->add_option("--dtype", a->dtype, "precision of the computation")->type_name("fp32|fp64");
   app->add_flag("--all", a->all, "list every check, not only groups and failures");
   add_json_option(*app, a->json);

@@ -16,13 +16,16 @@ std::string with_dashes(std::string key) {
 
 std::string variable_name(const std::string& key) {
   std::string name = "GPT_";
-  for (const char c : key) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (const char c : key)
+    name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return name;
 }
 
 }  // namespace
 
-std::string ConfigFlags::flag_name(const std::string& key) { return "--" + with_dashes(key); }
+std::string ConfigFlags::flag_name(const std::string& key) {
+  return "--" + with_dashes(key);
+}
 
 ConfigFlags::ConfigFlags(CLI::App& app, const Wanted& wanted)
     : values_(std::make_shared<std::map<std::string, std::vector<std::string>>>()) {
@@ -55,13 +58,15 @@ void ConfigFlags::apply(Settings& settings, const KeyInfo& key, const std::vecto
   if (key.is_bool) {
     if (value.empty() || value == "1") value = "true";
     if (value == "0") value = "false";
-    if (value != "true" && value != "false") fail_usage("{}: expected true or false, found \"{}\"", source, value.substr(0, 64));
+    if (value != "true" && value != "false")
+      fail_usage("{}: expected true or false, found \"{}\"", source, value.substr(0, 64));
   }
   settings.add_text(key.name, value, source);
 }
 
-void ConfigFlags::apply_environment(Settings& settings) const {
+void ConfigFlags::apply_environment(Settings& settings, const std::vector<std::string>& only) const {
   for (const KeyInfo& key : keys_) {
+    if (!only.empty() && std::find(only.begin(), only.end(), key.name) == only.end()) continue;
     const std::string variable = variable_name(key.name);
     const char* value = std::getenv(variable.c_str());
     if (value != nullptr && *value != '\0') apply(settings, key, {value}, variable);
@@ -77,7 +82,8 @@ void ConfigFlags::apply_flags(Settings& settings) const {
 
 std::vector<std::string> ConfigFlags::given() const {
   std::vector<std::string> names;
-  for (const auto& [name, values] : *values_) names.push_back(name);
+  for (const auto& [name, values] : *values_)
+    names.push_back(name);
   return names;
 }
 

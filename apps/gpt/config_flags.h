@@ -20,8 +20,9 @@ class ConfigFlags {
   using Wanted = std::function<bool(const KeyInfo&)>;
   ConfigFlags(CLI::App& app, const Wanted& wanted);
 
-  // The values of GPT_KEY variables, then those of flags: later ones win.
-  void apply_environment(Settings& settings) const;
+  // The values of GPT_KEY variables (of `only` these keys, unless empty), then those of flags: later ones
+  // win.
+  void apply_environment(Settings& settings, const std::vector<std::string>& only = {}) const;
   void apply_flags(Settings& settings) const;
 
   // Keys that were given as flags.
@@ -29,7 +30,8 @@ class ConfigFlags {
   static std::string flag_name(const std::string& key);  // "n_embd" -> "--n-embd"
 
  private:
-  void apply(Settings& settings, const KeyInfo& key, const std::vector<std::string>& values, const std::string& source) const;
+  void apply(Settings& settings, const KeyInfo& key, const std::vector<std::string>& values,
+             const std::string& source) const;
 
   std::vector<KeyInfo> keys_;
   std::shared_ptr<std::map<std::string, std::vector<std::string>>> values_;

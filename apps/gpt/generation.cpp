@@ -21,9 +21,11 @@ std::string read_prompt_file(const std::string& path) {
 Prompt text_prompt(const std::string& text, const Tokenizer* tokenizer, int32_t bos_id) {
   if (text.empty() && bos_id >= 0) return {"", {bos_id}};
   if (tokenizer == nullptr) {
-    fail("this model has no tokenizer.json, so it cannot read {}; give token ids with --ids 1,2,3 or a tokenizer with "
-         "--tokenizer",
-         text.empty() ? "an empty prompt" : "text");
+    fail(
+        "this model has no tokenizer.json, so it cannot read {}; give token ids with --ids 1,2,3 or a "
+        "tokenizer with "
+        "--tokenizer",
+        text.empty() ? "an empty prompt" : "text");
   }
   if (!text.empty()) return {text, tokenizer->encode(text)};
   try {
@@ -46,9 +48,11 @@ std::map<int32_t, double> parse_logit_bias(const std::vector<std::string>& entri
       const char* const middle = item.data() + std::min(equals, item.size());
       const auto [id_end, id_error] = std::from_chars(item.data(), middle, id);
       const char* const number = middle + (middle < last && middle + 1 < last && middle[1] == '+' ? 2 : 1);
-      const bool parsed = equals != std::string::npos && id_error == std::errc() && id_end == middle && number < last;
+      const bool parsed =
+          equals != std::string::npos && id_error == std::errc() && id_end == middle && number < last;
       if (!parsed || std::from_chars(number, last, value).ptr != last || std::isnan(value)) {
-        fail_usage("--logit-bias: expected ID=VALUE,... (value: a number, inf or -inf), found \"{}\"", item.substr(0, 64));
+        fail_usage("--logit-bias: expected ID=VALUE,... (value: a number, inf or -inf), found \"{}\"",
+                   item.substr(0, 64));
       }
       bias[id] = value;
       at = end + 1;
@@ -70,7 +74,8 @@ std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text)
     }
     int32_t id = 0;
     const auto [stop, error] = std::from_chars(at, end, id);
-    if (error != std::errc() || (stop != end && *stop != ',' && *stop != ' ' && *stop != '\n' && *stop != '\t')) {
+    if (error != std::errc() ||
+        (stop != end && *stop != ',' && *stop != ' ' && *stop != '\n' && *stop != '\t')) {
       fail_usage("{}: expected token ids such as 1,2,3, found \"{}\"", flag, text.substr(0, 64));
     }
     ids.push_back(id);
@@ -82,8 +87,10 @@ std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text)
 
 std::vector<Prompt> read_prompts(const GenerateArguments& a, const Tokenizer* tokenizer, int32_t bos_id) {
   std::vector<Prompt> prompts;
-  for (const std::string& text : a.prompts) prompts.push_back(text_prompt(text, tokenizer, bos_id));
-  for (const std::string& path : a.prompt_files) prompts.push_back(text_prompt(read_prompt_file(path), tokenizer, bos_id));
+  for (const std::string& text : a.prompts)
+    prompts.push_back(text_prompt(text, tokenizer, bos_id));
+  for (const std::string& path : a.prompt_files)
+    prompts.push_back(text_prompt(read_prompt_file(path), tokenizer, bos_id));
   for (const std::string& list : a.ids) {
     Prompt prompt{"", parse_ids("--ids", list)};
     for (const int32_t id : prompt.ids) {
@@ -95,7 +102,8 @@ std::vector<Prompt> read_prompts(const GenerateArguments& a, const Tokenizer* to
   return prompts;
 }
 
-GenerateOptions generate_options(const GenerateArguments& a, const std::vector<int32_t>& eos_ids, int64_t vocab_size) {
+GenerateOptions generate_options(const GenerateArguments& a, const std::vector<int32_t>& eos_ids,
+                                 int64_t vocab_size) {
   if (a.seed < 0) fail_usage("--seed: expected a number of at least 0, found {}", a.seed);
   GenerateOptions options;
   options.max_tokens = a.max_tokens;
@@ -121,7 +129,9 @@ std::string bytes_of(const Tokenizer& tokenizer, int32_t id) {
   return id < tokenizer.vocab_size() ? tokenizer.token_bytes(id) : "\xef\xbf\xbd";
 }
 
-std::string SampleText::push(int32_t id) { return stops_.push(stream_.push(bytes_of(tokenizer_, id))); }
+std::string SampleText::push(int32_t id) {
+  return stops_.push(stream_.push(bytes_of(tokenizer_, id)));
+}
 
 std::string SampleText::finish() {
   const std::string rest = stops_.push(stream_.flush());

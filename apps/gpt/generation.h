@@ -36,7 +36,8 @@ struct Prompt {
 // The prompts of the arguments, in the order --prompt, --prompt-file, --ids; without any, one empty prompt.
 // An empty prompt becomes the model's BOS id where it has one, else a newline. `tokenizer` may be null,
 // then only ids can be given. Throws Error or UsageError.
-std::vector<Prompt> read_prompts(const GenerateArguments& arguments, const Tokenizer* tokenizer, int32_t bos_id);
+std::vector<Prompt> read_prompts(const GenerateArguments& arguments, const Tokenizer* tokenizer,
+                                 int32_t bos_id);
 
 // "5,6" or "5 6" as ids; throws UsageError naming the flag.
 std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text);
@@ -50,7 +51,8 @@ std::string bytes_of(const Tokenizer& tokenizer, int32_t id);
 // The text of one sample as its tokens arrive: whole characters, up to the first stop string.
 class SampleText {
  public:
-  SampleText(const Tokenizer& tokenizer, const std::vector<std::string>& stops) : tokenizer_(tokenizer), stops_(stops) {}
+  SampleText(const Tokenizer& tokenizer, const std::vector<std::string>& stops)
+      : tokenizer_(tokenizer), stops_(stops) {}
 
   std::string push(int32_t id);  // what can be shown now
   std::string finish();          // what was held back

@@ -10,12 +10,15 @@ namespace {
 volatile std::sig_atomic_t interrupt_count = 0;
 
 // A handler may only do what is async-signal-safe: a flag, write, _exit.
-void end_program(int) { ::_exit(kInterruptedStatus); }
+void end_program(int) {
+  ::_exit(kInterruptedStatus);
+}
 
 void count_interrupt(int) {
   if (interrupt_count > 0) ::_exit(kInterruptedStatus);
   interrupt_count = 1;
-  constexpr char note[] = "\ninterrupted: finishing the step and saving; press Ctrl-C again to quit at once\n";
+  constexpr char note[] =
+      "\ninterrupted: finishing the step and saving; press Ctrl-C again to quit at once\n";
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, note, sizeof note - 1);
 }
 
@@ -39,6 +42,8 @@ void install_graceful_interrupt() {
   install(SIGTERM, count_interrupt);
 }
 
-bool interrupted() { return interrupt_count > 0; }
+bool interrupted() {
+  return interrupt_count > 0;
+}
 
 }  // namespace gpt

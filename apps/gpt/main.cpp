@@ -29,14 +29,16 @@ GPT_ISA=ref|avx2|avx512 forces the instruction set. Exit status: 0 ok, 1 failure
 std::vector<std::string> long_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_lnames())
+      names.push_back("--" + name);
   }
   return names;
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(sub->get_name());
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(sub->get_name());
   return names;
 }
 
@@ -45,14 +47,17 @@ void reject_remaining(const CLI::App& app, const std::string& command) {
   const std::string where = command == "gpt" ? "" : command.substr(std::strlen("gpt ")) + ": ";
   std::vector<std::string> remaining = app.remaining();
   if (remaining.empty()) return;
-  const auto flag = std::find_if(remaining.begin(), remaining.end(), [](const std::string& a) { return a.rfind('-', 0) == 0; });
+  const auto flag = std::find_if(remaining.begin(), remaining.end(),
+                                 [](const std::string& a) { return a.rfind('-', 0) == 0; });
   const std::string word = flag == remaining.end() ? remaining.front() : flag->substr(0, flag->find('='));
   if (flag != remaining.end()) {
-    fail_usage("{}unknown flag {}{}; see {} --help", where, word.substr(0, 64), did_you_mean(word, long_names(app)), command);
+    fail_usage("{}unknown flag {}{}; see {} --help", where, word.substr(0, 64),
+               did_you_mean(word, long_names(app)), command);
   }
   const std::vector<std::string> commands = command_names(app);
   if (!commands.empty()) {
-    fail_usage("{}unknown command \"{}\"{}; see {} --help", where, word.substr(0, 64), did_you_mean(word, commands), command);
+    fail_usage("{}unknown command \"{}\"{}; see {} --help", where, word.substr(0, 64),
+               did_you_mean(word, commands), command);
   }
   fail_usage("{}unexpected argument \"{}\"; see {} --help", where, word.substr(0, 64), command);
 }
@@ -61,7 +66,8 @@ void reject_remaining(const CLI::App& app, const std::string& command) {
 // their own in the order of precedence and are left to the command (their group starts with "config").
 void apply_environment(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
-    if (option->count() > 0 || option->get_lnames().empty() || option->get_group().rfind("config", 0) == 0) continue;
+    if (option->count() > 0 || option->get_lnames().empty() || option->get_group().rfind("config", 0) == 0)
+      continue;
     std::string name = "GPT_";
     for (const char c : option->get_lnames().front()) {
       name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -72,8 +78,8 @@ void apply_environment(CLI::App& app) {
       option->add_result(value);
       option->run_callback();
     } catch (const CLI::ParseError&) {
-      fail_usage("the environment variable {} has no valid value for --{}: \"{}\"", name, option->get_lnames().front(),
-                 std::string(value).substr(0, 64));
+      fail_usage("the environment variable {} has no valid value for --{}: \"{}\"", name,
+                 option->get_lnames().front(), std::string(value).substr(0, 64));
     }
   }
 }
@@ -90,10 +96,12 @@ CLI::App& selected(CLI::App& root, std::string& name) {
 
 std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>& words) {
   std::string command_line;
-  for (const std::string& word : words) command_line += (command_line.empty() ? "" : " ") + word;
-  std::vector<Command> commands = {add_train_command(root, command_line), add_generate_command(root), add_eval_command(root),
-                                   add_verify_command(root), add_info_command(root)};
-  for (const Command& command : add_data_commands(root)) commands.push_back(command);
+  for (const std::string& word : words)
+    command_line += (command_line.empty() ? "" : " ") + word;
+  std::vector<Command> commands = {add_train_command(root, command_line), add_generate_command(root),
+                                   add_eval_command(root), add_verify_command(root), add_info_command(root)};
+  for (const Command& command : add_data_commands(root))
+    commands.push_back(command);
   return commands;
 }
 

@@ -24,7 +24,8 @@ ModelCounts::ModelCounts(const ModelConfig& c) : config(c) {
     }
     if (spec.layer >= 0) layers += spec.size();
   }
-  for (const ComponentCount& count : components) per_layer += count.per_layer;
+  for (const ComponentCount& count : components)
+    per_layer += count.per_layer;
   total = table.total();
   rule_of_thumb = 12 * c.n_layer * c.n_embd * c.n_embd;
   lookup_only = components[1].total + (c.tie_embeddings ? 0 : components[0].total);
@@ -45,9 +46,11 @@ int64_t ModelCounts::activation_bytes(int64_t batch, int64_t n_tokens, bool reco
   EmbeddingActs embedding;
   embedding.plan(planner, config, rows, true);
   TensorView residual;
-  for (int64_t i = 0; i <= config.n_layer; ++i) planner.reserve(residual, "residual stream", {rows, config.n_embd});
+  for (int64_t i = 0; i <= config.n_layer; ++i)
+    planner.reserve(residual, "residual stream", {rows, config.n_embd});
   BlockActs acts;
-  for (int64_t i = 0; i < (recompute ? 1 : config.n_layer); ++i) plan_block_saved(planner, acts, config, rows, true);
+  for (int64_t i = 0; i < (recompute ? 1 : config.n_layer); ++i)
+    plan_block_saved(planner, acts, config, rows, true);
   plan_block_scratch(planner, acts, config, rows);
   HeadActs head;
   plan_head(planner, head, config, rows, true);

@@ -28,7 +28,8 @@ struct ModelCounts {
   int64_t per_layer = 0;
   int64_t layers = 0;         // of all blocks
   int64_t rule_of_thumb = 0;  // 12 L C^2, the usual estimate of the blocks
-  int64_t lookup_only = 0;    // tables that are read, not multiplied: positions, and an embedding that is not the head
+  int64_t lookup_only =
+      0;  // tables that are read, not multiplied: positions, and an embedding that is not the head
 
   // Floating-point operations per token at context T: 2 (N - N_lookup) + 4 L H D T forward, three times that
   // for training (Kaplan et al. 2020, with attention as nanochat counts it).
@@ -37,7 +38,8 @@ struct ModelCounts {
 
   // Bytes of keys and values that a cache holds per token.
   int64_t cache_bytes_per_token(int64_t element_bytes) const;
-  // Bytes of activations of a training step in fp32 (the planner's figure); recompute: keep block inputs only.
+  // Bytes of activations of a training step in fp32 (the planner's figure); recompute: keep block inputs
+  // only.
   int64_t activation_bytes(int64_t batch, int64_t n_tokens, bool recompute) const;
 };
 

@@ -19,7 +19,9 @@ constexpr int64_t kMaxThreads = 1024;
 
 void add_machine_options(CLI::App& app, MachineOptions& options) {
   app.add_option("--threads", options.threads, "CPU threads; 0: all CPUs")->type_name("N")->group("machine");
-  app.add_option("--device", options.device, "where to compute: cpu")->type_name("cpu|cuda")->group("machine");
+  app.add_option("--device", options.device, "where to compute: cpu")
+      ->type_name("cpu|cuda")
+      ->group("machine");
 }
 
 void add_json_option(CLI::App& app, bool& json) {
@@ -38,7 +40,8 @@ Isa chosen_isa() {
 
 int chosen_threads(const MachineOptions& options) {
   check_choice("--device", options.device, {"cpu", "cuda"});
-  if (options.device == "cuda") fail_usage("--device cuda: this build runs on the CPU only; leave the flag out");
+  if (options.device == "cuda")
+    fail_usage("--device cuda: this build runs on the CPU only; leave the flag out");
   if (options.threads < 0 || options.threads > kMaxThreads) {
     fail_usage("--threads: expected 0 (all CPUs) to {}, found {}", kMaxThreads, options.threads);
   }
@@ -48,20 +51,23 @@ int chosen_threads(const MachineOptions& options) {
 Machine::Machine(const MachineOptions& options)
     : pool(chosen_threads(options)), kernels(kernel_table(chosen_isa())) {}
 
-void check_choice(const std::string& flag, const std::string& value, const std::vector<std::string>& allowed) {
+void check_choice(const std::string& flag, const std::string& value,
+                  const std::vector<std::string>& allowed) {
   if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
   fail_usage("{}: expected {}, found \"{}\"{}", flag, fmt::join(allowed, " or "), value.substr(0, 64),
              did_you_mean(value, allowed));
 }
 
 void require_argument(const std::string& value, const std::string& what, const std::string& command) {
-  if (value.empty()) fail_usage("{} is missing: gpt {} {} ...; see gpt {} --help", what, command, what, command);
+  if (value.empty())
+    fail_usage("{} is missing: gpt {} {} ...; see gpt {} --help", what, command, what, command);
 }
 
 std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std::string& spec) {
   std::unique_ptr<Tokenizer> tokenizer;
   const std::string folder = loaded.folder().empty() ? "." : loaded.folder();
-  if (spec == "char") fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
+  if (spec == "char")
+    fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
   if (!spec.empty()) {
     tokenizer = open_tokenizer(spec, {});
   } else if (std::filesystem::exists(folder + "/tokenizer.json")) {

@@ -28,7 +28,11 @@ void write_note(std::string_view text) {
   }
 }
 
-bool output_is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
-bool notes_are_on_terminal() { return ::isatty(STDERR_FILENO) == 1; }
+bool output_is_terminal() {
+  return ::isatty(STDOUT_FILENO) == 1;
+}
+bool notes_are_on_terminal() {
+  return ::isatty(STDERR_FILENO) == 1;
+}
 
 }  // namespace gpt

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/suggest.h"
 #include "model/config.h"
 
 namespace gpt {
@@ -97,7 +98,10 @@ void from_json_value(const std::string& key, const nlohmann::json& v, E& out) {
     }
     expected += (index++ ? ", " : "") + std::string(name);
   }
-  wrong_value(key, "one of " + expected, v);
+  if (!v.is_string()) wrong_value(key, "one of " + expected, v);
+  const std::vector<std::string> names(std::begin(EnumNames<E>::names), std::end(EnumNames<E>::names));
+  const auto text = v.get<std::string>().substr(0, 64);
+  fail_usage("config key \"{}\": expected one of {}, found \"{}\"{}", key, expected, text, did_you_mean(text, names));
 }
 
 void from_json_value(const std::string& key, const nlohmann::json& v, RopeScaling& out);

@@ -1,7 +1,11 @@
 // generate, verify and eval on the small golden models.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -15,7 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-std::string model(const std::string& family) { return std::string(GPT_SOURCE_DIR) + "/tests/golden/data/" + family; }
+std::string model(const std::string& family) {
+  return std::string(GPT_SOURCE_DIR) + "/tests/golden/data/" + family;
+}
 
 std::vector<std::string> families() {
   std::vector<std::string> names;
@@ -39,7 +45,8 @@ std::vector<int64_t> golden_ids(const std::string& family, const char* name) {
 
 std::string join(const std::vector<int64_t>& ids, size_t count, const char* separator) {
   std::string text;
-  for (size_t i = 0; i < count && i < ids.size(); ++i) text += (i ? separator : "") + std::to_string(ids[i]);
+  for (size_t i = 0; i < count && i < ids.size(); ++i)
+    text += (i ? separator : "") + std::to_string(ids[i]);
   return text;
 }
 
@@ -55,8 +62,10 @@ json generate_json(std::vector<std::string> arguments) {
 class ByteModel {
  public:
   ByteModel() : folder_(fs::path(testing::TempDir()) / ("bytes" + std::to_string(::getpid()))) {
-    const GptRun run = run_gpt({"train", "--data", "tales:20000", "--n-layer", "1", "--n-head", "2", "--n-embd", "16", "--n-ctx",
-                                "32", "--steps", "2", "--warmup", "0", "--eval-every", "0", "--batch-size", "2", "--out", folder_.string()});
+    const GptRun run = run_gpt(
+        {"train",    "--data",       "tales:20000", "--n-layer",    "1",       "--n-head", "2",
+         "--n-embd", "16",           "--n-ctx",     "32",           "--steps", "2",        "--warmup",
+         "0",        "--eval-every", "0",           "--batch-size", "2",       "--out",    folder_.string()});
     EXPECT_EQ(run.status, 0) << run.err;
   }
   ~ByteModel() { fs::remove_all(folder_); }
@@ -70,8 +79,9 @@ TEST(Generate, GreedyIdsOfEveryFamily) {
   ASSERT_FALSE(families().empty());
   for (const std::string& family : families()) {
     const std::vector<int64_t> expected = golden_ids(family, "greedy");
-    const GptRun run = run_gpt({"generate", model(family), "--ids", join(golden_ids(family, "input_ids"), 4, ","), "--greedy",
-                                "--ignore-eos", "--max-tokens", std::to_string(expected.size())});
+    const GptRun run =
+        run_gpt({"generate", model(family), "--ids", join(golden_ids(family, "input_ids"), 4, ","),
+                 "--greedy", "--ignore-eos", "--max-tokens", std::to_string(expected.size())});
     EXPECT_EQ(run.status, 0) << run.err;
     EXPECT_EQ(run.out, join(expected, expected.size(), " ") + "\n") << family;
     EXPECT_EQ(run.err, "");
@@ -82,13 +92,15 @@ TEST(Generate, StopsAtTheModelsEos) {
   const std::vector<int64_t> greedy = golden_ids("llama", "greedy");
   const auto eos = std::find(greedy.begin(), greedy.end(), 2);
   ASSERT_NE(eos, greedy.end());
-  const json out = generate_json({model("llama"), "--ids", join(golden_ids("llama", "input_ids"), 4, ","), "--greedy"});
+  const json out =
+      generate_json({model("llama"), "--ids", join(golden_ids("llama", "input_ids"), 4, ","), "--greedy"});
   EXPECT_EQ(out[0]["finish_reason"], "eos");
   EXPECT_EQ(out[0]["ids"].get<std::vector<int64_t>>(), std::vector<int64_t>(greedy.begin(), eos + 1));
 }
 
 TEST(Generate, SeveralPromptsAndSamplesEqualSingleOnes) {
-  const json all = generate_json({model("gpt2"), "--ids", "1,2,3", "--ids", "9 8", "--n", "2", "--max-tokens", "6", "--seed", "5", "--logprobs", "2"});
+  const json all = generate_json({model("gpt2"), "--ids", "1,2,3", "--ids", "9 8", "--n", "2", "--max-tokens",
+                                  "6", "--seed", "5", "--logprobs", "2"});
   ASSERT_EQ(all.size(), 4u);
   EXPECT_EQ(all[3]["prompt_index"], 1);
   EXPECT_EQ(all[3]["sample"], 1);
@@ -96,19 +108,23 @@ TEST(Generate, SeveralPromptsAndSamplesEqualSingleOnes) {
   EXPECT_EQ(all[0]["logprobs"][0]["top"].size(), 2u);
   const json one = generate_json({model("gpt2"), "--ids", "1,2,3", "--max-tokens", "6", "--seed", "5"});
   EXPECT_EQ(one[0]["ids"], all[0]["ids"]);
-  const json threads = generate_json({model("gpt2"), "--ids", "1,2,3", "--max-tokens", "6", "--seed", "5", "--threads", "3"});
+  const json threads =
+      generate_json({model("gpt2"), "--ids", "1,2,3", "--max-tokens", "6", "--seed", "5", "--threads", "3"});
   EXPECT_EQ(threads, one);
 }
 
 TEST(Generate, BeamsAndContextPolicies) {
-  const json beams = generate_json({model("nanochat"), "--ids", "3,4", "--beams", "3", "--n", "2", "--max-tokens", "5"});
+  const json beams =
+      generate_json({model("nanochat"), "--ids", "3,4", "--beams", "3", "--n", "2", "--max-tokens", "5"});
   ASSERT_EQ(beams.size(), 2u);
   EXPECT_GE(beams[0]["score"].get<double>(), beams[1]["score"].get<double>());
   for (const char* policy : {"crop", "slide"}) {
-    const json out = generate_json({model("llama"), "--ids", "3,4", "--max-tokens", "150", "--ignore-eos", "--context", policy});
+    const json out = generate_json(
+        {model("llama"), "--ids", "3,4", "--max-tokens", "150", "--ignore-eos", "--context", policy});
     EXPECT_EQ(out[0]["ids"].size(), 150u) << policy;
   }
-  const json stopped = generate_json({model("llama"), "--ids", "3,4", "--max-tokens", "1000", "--ignore-eos", "--context", "stop"});
+  const json stopped = generate_json(
+      {model("llama"), "--ids", "3,4", "--max-tokens", "1000", "--ignore-eos", "--context", "stop"});
   EXPECT_EQ(stopped[0]["finish_reason"], "context");
   EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "3", "--context", "slide"}).status, 2);
 }
@@ -122,7 +138,8 @@ TEST(Generate, BadIdsAndMissingTokenizer) {
   const GptRun text = run_gpt({"generate", model("mini-gpt"), "--prompt", "hello"});
   EXPECT_EQ(text.status, 1);
   EXPECT_NE(text.err.find("--ids"), std::string::npos);
-  EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "1", "--tokenizer", "byte"}).status, 1);  // 256 > its vocabulary
+  EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "1", "--tokenizer", "byte"}).status,
+            1);  // 256 > its vocabulary
   EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "1", "--logit-bias", "3"}).status, 2);
 }
 
@@ -135,11 +152,14 @@ TEST(Generate, TextInAndOut) {
   const json out = generate_json({bytes.path(), "--prompt", "Anna ", "--max-tokens", "30"});
   EXPECT_EQ("Anna " + out[0]["text"].get<std::string>() + "\n", plain.out);
   // A bias that forces a letter, and a stop string made of it: neither it nor what follows comes out.
-  const GptRun stop = run_gpt({"generate", bytes.path(), "--prompt", "a", "--logit-bias", "98=1000", "--stop", "bb", "--max-tokens", "9"});
+  const GptRun stop = run_gpt({"generate", bytes.path(), "--prompt", "a", "--logit-bias", "98=1000", "--stop",
+                               "bb", "--max-tokens", "9"});
   EXPECT_EQ(stop.out, "a\n") << stop.err;
-  const GptRun empty = run_gpt({"generate", bytes.path(), "--prompt", "", "--max-tokens", "3", "--logit-bias", "98=inf"});
+  const GptRun empty =
+      run_gpt({"generate", bytes.path(), "--prompt", "", "--max-tokens", "3", "--logit-bias", "98=inf"});
   EXPECT_EQ(empty.out, "bbb\n") << empty.err;
-  const GptRun several = run_gpt({"generate", bytes.path(), "--prompt", "a", "--prompt", "c", "--max-tokens", "2", "--logit-bias", "98=inf"});
+  const GptRun several = run_gpt({"generate", bytes.path(), "--prompt", "a", "--prompt", "c", "--max-tokens",
+                                  "2", "--logit-bias", "98=inf"});
   EXPECT_EQ(several.out, "abb\n---------------\ncbb\n") << several.err;
 }
 
@@ -161,9 +181,30 @@ TEST(Verify, PassesAndNamesWhatFails) {
   const GptRun good = run_gpt({"verify", model("llama")});
   EXPECT_EQ(good.status, 0) << good.out;
   EXPECT_NE(good.out.find("PASS"), std::string::npos);
-  const GptRun bad = run_gpt({"verify", model("llama"), "--golden", model("llama3-rope") + "/golden.safetensors"});
+  EXPECT_NE(run_gpt({"verify", model("llama"), "--all"}).out.find("attention.0"), std::string::npos);
+  // One golden number perturbed, the last of the file.
+  const fs::path copy = fs::path(testing::TempDir()) / ("golden" + std::to_string(::getpid()));
+  fs::copy_file(model("llama") + "/golden.safetensors", copy, fs::copy_options::overwrite_existing);
+  std::string name;
+  {
+    const gpt::SafetensorsFile file(copy.string());
+    const std::byte* end = nullptr;
+    for (const gpt::TensorInfo& tensor : file.tensors()) {
+      const std::byte* after = tensor.bytes.data() + tensor.bytes.size();
+      if (tensor.dtype != gpt::DType::f32 || (end != nullptr && after < end)) continue;
+      end = after;
+      name = tensor.name;
+    }
+  }
+  std::fstream file(copy, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-1, std::ios::end);
+  file.put('\x41');  // the exponent of a float: about 10 instead of less than 1
+  file.close();
+  const GptRun bad = run_gpt({"verify", model("llama"), "--golden", copy.string()});
+  fs::remove(copy);
   EXPECT_EQ(bad.status, 1);
-  EXPECT_NE((bad.out + bad.err).find("logits"), std::string::npos);
+  EXPECT_NE(bad.out.find(name), std::string::npos) << bad.out;
+  EXPECT_NE(bad.out.find("FAIL"), std::string::npos) << bad.out;
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ json info(std::vector<std::string> arguments) {
 
 struct Row {
   std::vector<std::string> arguments;
-  int64_t token, position, attention, mlp, norm, layers, final_norm, head, total;  // attention, mlp, norm: per layer
+  int64_t token, position, attention, mlp, norm, layers, final_norm, head,
+      total;  // attention, mlp, norm: per layer
 };
 
 class InfoTotals : public testing::TestWithParam<Row> {};
@@ -39,7 +40,8 @@ TEST_P(InfoTotals, MatchTheTable) {
   EXPECT_EQ(p.at("head"), row.head);
   EXPECT_EQ(p.at("total"), row.total);
   int64_t sum = 0;
-  for (const char* key : {"token_embedding", "position_embedding", "attention", "mlp", "norm", "final_norm", "head"}) {
+  for (const char* key :
+       {"token_embedding", "position_embedding", "attention", "mlp", "norm", "final_norm", "head"}) {
     sum += p.at(key).get<int64_t>();
   }
   EXPECT_EQ(sum, row.total);
@@ -51,23 +53,70 @@ INSTANTIATE_TEST_SUITE_P(
         Row{{"mini-gpt"}, 98304, 98304, 589824, 1181568, 1536, 10637568, 768, 0, 10834944},
         Row{{"gpt1-preln"}, 31087104, 393216, 2362368, 4722432, 3072, 85054464, 1536, 0, 116536320},
         Row{{"gpt1"}, 31087104, 393216, 2362368, 4722432, 3072, 85054464, 0, 0, 116534784},
-        Row{{"gpt2", "--qkv-bias", "false", "--out-bias", "false"}, 38597376, 786432, 2359296, 4722432, 3072, 85017600, 1536, 0, 124402944},
+        Row{{"gpt2", "--qkv-bias", "false", "--out-bias", "false"},
+            38597376,
+            786432,
+            2359296,
+            4722432,
+            3072,
+            85017600,
+            1536,
+            0,
+            124402944},
         Row{{"gpt2"}, 38597376, 786432, 2362368, 4722432, 3072, 85054464, 1536, 0, 124439808},
         Row{{"gpt2-scratch"}, 38597376, 786432, 2360064, 4722432, 3072, 85026816, 1536, 38597376, 163009536},
-        Row{{"gpt2-scratch", "--tie-embeddings"}, 38597376, 786432, 2360064, 4722432, 3072, 85026816, 1536, 0, 124412160},
-        Row{{"gpt3-175b", "--qkv-bias=false", "--out-bias=false"}, 617558016, 25165824, 603979776, 1208020992, 49152, 173956792320, 24576, 0, 174599540736},
-        Row{{"gpt3-175b"}, 617558016, 25165824, 604028928, 1208020992, 49152, 173961510912, 24576, 0, 174604259328},
+        Row{{"gpt2-scratch", "--tie-embeddings"},
+            38597376,
+            786432,
+            2360064,
+            4722432,
+            3072,
+            85026816,
+            1536,
+            0,
+            124412160},
+        Row{{"gpt3-175b", "--qkv-bias=false", "--out-bias=false"},
+            617558016,
+            25165824,
+            603979776,
+            1208020992,
+            49152,
+            173956792320,
+            24576,
+            0,
+            174599540736},
+        Row{{"gpt3-175b"},
+            617558016,
+            25165824,
+            604028928,
+            1208020992,
+            49152,
+            173961510912,
+            24576,
+            0,
+            174604259328},
         Row{{"llama3-8b"}, 525336576, 0, 41943040, 176160768, 8192, 6979584000, 4096, 525336576, 8030261248},
         Row{{"nanochat-demo"}, 131072, 0, 262144, 524288, 0, 3145728, 0, 131072, 3407872},
         Row{{"nanochat"}, 38633472, 0, 2359296, 4718592, 0, 84934656, 0, 38633472, 162201600},
         Row{{"nanochat-d20"}, 83886080, 0, 6553600, 13107200, 0, 393216000, 0, 83886080, 560988160},
         Row{{"nanochat-d26"}, 109051904, 0, 11075584, 22151168, 0, 863895552, 0, 109051904, 1081999360},
         Row{{"nanochat-d32"}, 134217728, 0, 16777216, 33554432, 0, 1610612736, 0, 134217728, 1879048192},
-        Row{{"nanochat-d20", "--n-embd", "512", "--n-head", "8", "--n-kv-head", "1"}, 33554432, 0, 589824, 2097152, 0, 53739520, 0, 33554432, 120848384}));
+        Row{{"nanochat-d20", "--n-embd", "512", "--n-head", "8", "--n-kv-head", "1"},
+            33554432,
+            0,
+            589824,
+            2097152,
+            0,
+            53739520,
+            0,
+            33554432,
+            120848384}));
 
 TEST(Info, DepthAgainstWidthDerivesTheMlp) {
-  EXPECT_EQ(info({"mini-gpt", "--n-layer", "2", "--n-embd", "512", "--n-head", "8"})["parameters"]["total"], 6563840);
-  EXPECT_EQ(info({"mini-gpt", "--n-layer", "8", "--n-embd", "256", "--n-head", "4"})["parameters"]["total"], 6441472);
+  EXPECT_EQ(info({"mini-gpt", "--n-layer", "2", "--n-embd", "512", "--n-head", "8"})["parameters"]["total"],
+            6563840);
+  EXPECT_EQ(info({"mini-gpt", "--n-layer", "8", "--n-embd", "256", "--n-head", "4"})["parameters"]["total"],
+            6441472);
 }
 
 TEST(Info, GroupedHeads) {
@@ -85,7 +134,8 @@ TEST(Info, RuleOfThumbFlopsAndMemory) {
   EXPECT_EQ(gpt2["memory_bytes"]["inference"]["weights"]["bf16"], 2 * 124439808);
   EXPECT_EQ(gpt2["memory_bytes"]["training"]["moments"], 8 * 124439808);
   // 2 L Hkv D bytes: six heads of 64 over 20 layers at 1024 tokens in bf16 are 30 MiB
-  const json cache = info({"nanochat-d20", "--n-embd", "384", "--n-head", "6", "--n-kv-head", "6", "--n-ctx", "1024"});
+  const json cache =
+      info({"nanochat-d20", "--n-embd", "384", "--n-head", "6", "--n-kv-head", "6", "--n-ctx", "1024"});
   EXPECT_EQ(cache["memory_bytes"]["inference"]["kv_cache_full_context"]["bf16"], 30 << 20);
 }
 

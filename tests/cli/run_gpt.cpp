@@ -13,7 +13,8 @@ namespace {
 
 // Standard output and error go to files: nothing can block on a full pipe.
 std::string capture_path(const char* name) {
-  return (std::filesystem::path(testing::TempDir()) / (std::string(name) + std::to_string(::getpid()))).string();
+  return (std::filesystem::path(testing::TempDir()) / (std::string(name) + std::to_string(::getpid())))
+      .string();
 }
 
 std::string take(const std::string& path) {
@@ -23,12 +24,15 @@ std::string take(const std::string& path) {
   return text.str();
 }
 
-[[noreturn]] void become_gpt(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
-                             const std::string& out, const std::string& err) {
+[[noreturn]] void become_gpt(const std::vector<std::string>& arguments,
+                             const std::vector<std::string>& environment, const std::string& out,
+                             const std::string& err) {
   if (!std::freopen(out.c_str(), "w", stdout) || !std::freopen(err.c_str(), "w", stderr)) ::_exit(127);
-  for (const std::string& setting : environment) ::putenv(const_cast<char*>(setting.c_str()));
+  for (const std::string& setting : environment)
+    ::putenv(const_cast<char*>(setting.c_str()));
   std::vector<char*> argv = {const_cast<char*>(GPT_BINARY)};
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  for (const std::string& argument : arguments)
+    argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   ::execv(GPT_BINARY, argv.data());
   ::_exit(127);

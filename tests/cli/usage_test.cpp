@@ -46,7 +46,7 @@ TEST(Usage, SuggestsWhatWasMeant) {
   expect_one_line_error(run_gpt({"data", "tales", "--byte", "3"}), 2, "did you mean --bytes?");
   expect_one_line_error(run_gpt({"info", "mini-gtp"}), 2, "did you mean mini-gpt?");
   expect_one_line_error(run_gpt({"info", "gpt2", "--act", "gelo"}), 2, "did you mean gelu?");
-  expect_one_line_error(run_gpt({"verify", "x", "--dtype", "fp46"}), 2, "did you mean fp64?");
+  expect_one_line_error(run_gpt({"verify", "x", "--dtype", "fp6"}), 2, "did you mean fp64?");
 }
 
 TEST(Usage, WrongValuesNameTheFlag) {

@@ -18,7 +18,8 @@ struct Fixture {
     const auto views = weights.views();
     model.weights.assign(views.begin(), views.end());
     std::vector<int32_t> ids;
-    for (int i = 0; i < 61; ++i) ids.push_back(32 + i * i % 90);
+    for (int i = 0; i < 61; ++i)
+      ids.push_back(32 + i * i % 90);
     tokens.append(ids);
   }
   static ModelConfig config() {
@@ -58,7 +59,8 @@ double plain_nats(Fixture& f, int64_t n_ctx, int64_t stride) {
       inference.append({&append, 1}, make_view(logits.data(), {1, 256}));
       if (at + 1 < scored) continue;
       double sum = 0;
-      for (float z : logits) sum += std::exp(static_cast<double>(z));
+      for (float z : logits)
+        sum += std::exp(static_cast<double>(z));
       nats += std::log(sum) - static_cast<double>(logits[static_cast<size_t>(f.tokens.id(at + 1))]);
     }
     scored = end + 1;
@@ -90,18 +92,20 @@ TEST(Evaluate, ThreadsChangeNoBitAndBatchesOnlyRounding) {
   Fixture f;
   const double one = f.run({.stride = 4}).nats;
   EXPECT_EQ(f.run({.stride = 4}, 3).nats, one);
-  for (const int64_t batch : {1, 3, 100}) EXPECT_NEAR(f.run({.stride = 4, .batch_size = batch}).nats, one, 1e-3);
+  for (const int64_t batch : {1, 3, 100})
+    EXPECT_NEAR(f.run({.stride = 4, .batch_size = batch}).nats, one, 1e-3);
 }
 
 TEST(Evaluate, ReportsProgressToTheEnd) {
   Fixture f;
   ThreadPool pool(1);
   int64_t last = 0, all = 0;
-  evaluate(f.model, TokenSpan(f.tokens), {.batch_size = 3}, pool, kernel_table(Isa::ref), [&](int64_t done, int64_t total) {
-    EXPECT_GT(done, last);
-    last = done;
-    all = total;
-  });
+  evaluate(f.model, TokenSpan(f.tokens), {.batch_size = 3}, pool, kernel_table(Isa::ref),
+           [&](int64_t done, int64_t total) {
+             EXPECT_GT(done, last);
+             last = done;
+             all = total;
+           });
   EXPECT_EQ(last, 4);  // ceil(60 / 16)
   EXPECT_EQ(all, 4);
 }

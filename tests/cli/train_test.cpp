@@ -1,0 +1,134 @@
+// The command line of train: where settings come from, resuming, interrupting.
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "run_gpt.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class TrainCommand : public testing::Test {
+ protected:
+  TrainCommand() : folder_(fs::path(testing::TempDir()) / ("train" + std::to_string(::getpid()))) {
+    fs::remove_all(folder_);
+  }
+  ~TrainCommand() override { fs::remove_all(folder_); }
+
+  std::string run_folder() const { return (folder_ / "run").string(); }
+  std::vector<std::string> small(int64_t steps) const {
+    return {"train",
+            "--data",
+            "tales:20000",
+            "--n-layer",
+            "1",
+            "--n-head",
+            "2",
+            "--n-embd",
+            "16",
+            "--n-ctx",
+            "16",
+            "--batch-size",
+            "2",
+            "--eval-every",
+            "0",
+            "--threads",
+            "1",
+            "--steps",
+            std::to_string(steps),
+            "--out",
+            run_folder()};
+  }
+  static std::string bytes_of(const fs::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    return text.str();
+  }
+
+  fs::path folder_;
+};
+
+json config(const std::vector<std::string>& flags, const std::vector<std::string>& environment = {}) {
+  std::vector<std::string> arguments = {"train", "--print-config"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  const GptRun run = run_gpt(arguments, environment);
+  EXPECT_EQ(run.status, 0) << run.err;
+  return run.status == 0 ? json::parse(run.out) : json::object();
+}
+
+TEST_F(TrainCommand, FlagsWinOverEnvironmentOverFileOverPreset) {
+  fs::create_directories(folder_);
+  const std::string file = (folder_ / "config.json").string();
+  std::ofstream(file) << R"({"lr": 0.02, "warmup": 7, "beta1": 0.5})";
+  const json c =
+      config({"--preset", "mini-gpt", "--config", file, "--lr", "0.04"}, {"GPT_LR=0.03", "GPT_WARMUP=8"});
+  EXPECT_EQ(c["lr"], 0.04);
+  EXPECT_EQ(c["warmup"], 8);
+  EXPECT_EQ(c["beta1"], 0.5);
+  EXPECT_EQ(c["n_layer"], 6);
+}
+
+TEST_F(TrainCommand, ShapesOfFlags) {
+  const json c =
+      config({"--data", "a", "b", "--qk-norm", "--qkv-bias", "false", "--out-bias=false", "--norm", "rms"});
+  EXPECT_EQ(c["data"], json({"a", "b"}));
+  EXPECT_EQ(c["qk_norm"], true);
+  EXPECT_EQ(c["qkv_bias"], false);
+  EXPECT_EQ(c["out_bias"], false);
+  EXPECT_EQ(c["norm"], "rms");
+}
+
+TEST_F(TrainCommand, StopsAndResumesToTheSameWeights) {
+  std::vector<std::string> stopped = small(8);
+  stopped.insert(stopped.end(), {"--stop-after", "3"});
+  EXPECT_EQ(run_gpt(stopped).status, 0);
+  EXPECT_EQ(run_gpt({"train", "--out", run_folder(), "--resume", "--lr", "1"}).status, 2);
+  EXPECT_EQ(run_gpt({"train", "--out", run_folder(), "--resume", "--preset", "tiny"}).status, 2);
+  const GptRun resumed =
+      run_gpt({"train", "--out", run_folder(), "--resume", "--threads", "2"}, {"GPT_LR=1"});
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  const std::string weights = bytes_of(folder_ / "run/last/model.safetensors");
+  fs::remove_all(run_folder());
+  EXPECT_EQ(run_gpt(small(8)).status, 0);
+  EXPECT_EQ(bytes_of(folder_ / "run/last/model.safetensors"), weights);
+  EXPECT_FALSE(weights.empty());
+}
+
+TEST_F(TrainCommand, InterruptSavesAndGives130) {
+  std::vector<std::string> arguments = small(100000000);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (!std::freopen("/dev/null", "w", stderr)) ::_exit(127);
+    std::vector<char*> argv = {const_cast<char*>(GPT_BINARY)};
+    for (std::string& argument : arguments)
+      argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    ::execv(GPT_BINARY, argv.data());
+    ::_exit(127);
+  }
+  // The run folder's log shows that training has begun, and with it that the handler is there.
+  while (!fs::exists(folder_ / "run/metrics.jsonl") && ::waitpid(child, nullptr, WNOHANG) == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  ::kill(child, SIGINT);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  const GptRun generated = run_gpt({"generate", run_folder(), "--prompt", "A", "--max-tokens", "2"});
+  EXPECT_EQ(generated.status, 0) << generated.err;
+}
+
+}  // namespace
