@@ -38,7 +38,8 @@ class Verify : public testing::Test {
     for (const std::string& name : names) {
       const Computed& c = computed.at(name);
       floats.emplace_back(c.values.begin(), c.values.end());
-      tensors.push_back(named_tensor(name, make_view(floats.back().data(), {static_cast<int64_t>(c.values.size())}), c.shape));
+      tensors.push_back(named_tensor(
+          name, make_view(floats.back().data(), {static_cast<int64_t>(c.values.size())}), c.shape));
     }
     const std::string path = dir_.file("golden.safetensors");
     write_safetensors(path, tensors);
@@ -59,7 +60,9 @@ TEST_F(Verify, WorksWithoutTargets) {
   EXPECT_NE(result.exact_note.find("fp64"), std::string::npos);
 }
 
-TEST_F(Verify, OneTokenIsEnough) { EXPECT_TRUE(verify(golden({7}, 1, {"logits", "incremental_logits"})).passed()); }
+TEST_F(Verify, OneTokenIsEnough) {
+  EXPECT_TRUE(verify(golden({7}, 1, {"logits", "incremental_logits"})).passed());
+}
 
 TEST_F(Verify, WrongIdsAndLengthsAreErrors) {
   EXPECT_THROW(verify(golden({1, 2}, 1, {})).passed(), Error) << "nothing to compare";
@@ -68,7 +71,8 @@ TEST_F(Verify, WrongIdsAndLengthsAreErrors) {
   write_safetensors(path, std::vector<NamedTensor>{named_tensor("input_ids", make_view(ids.data(), {1, 3}))});
   EXPECT_THROW(verify(path), Error);
   std::vector<int64_t> many(100, 1);
-  write_safetensors(path, std::vector<NamedTensor>{named_tensor("input_ids", make_view(many.data(), {1, 100}))});
+  write_safetensors(path,
+                    std::vector<NamedTensor>{named_tensor("input_ids", make_view(many.data(), {1, 100}))});
   EXPECT_THROW(verify(path), Error) << "longer than the context";
   write_safetensors(path, std::vector<NamedTensor>{named_tensor("input_ids", make_view(many.data(), {100}))});
   EXPECT_THROW(verify(path), Error) << "not [B,T]";
