@@ -73,7 +73,8 @@ RunConfig new_config(const TrainArguments& a, const ConfigFlags& flags) {
   if (!a.config.empty()) settings.add_file(a.config);
   flags.apply_environment(settings);
   flags.apply_flags(settings);
-  if (!a.preset.empty() && a.init_from.empty()) settings.forget_preset("vocab_size");  // the tokenizer decides
+  if (!a.preset.empty() && a.init_from.empty())
+    settings.forget_preset("vocab_size");  // the tokenizer decides
   return settings.resolve();
 }
 

@@ -38,7 +38,7 @@ void write_all(int fd, const char* data, size_t size, const std::string& path) {
 std::string read_file(const std::string& path, uint64_t max_bytes) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) fail("cannot open {}: {}", path, std::strerror(errno));
-  struct stat info{};
+  struct stat info {};
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     close(fd);
     fail("cannot read {}: expected a regular file", path);
@@ -130,7 +130,8 @@ void make_directories(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error || !std::filesystem::is_directory(path)) {
-    fail("cannot create the folder {}: {}", path, error ? error.message() : "a file of that name is in the way");
+    fail("cannot create the folder {}: {}", path,
+         error ? error.message() : "a file of that name is in the way");
   }
 }
 

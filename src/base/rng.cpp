@@ -13,8 +13,12 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-uint32_t low(uint64_t x) { return static_cast<uint32_t>(x); }
-uint32_t high(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
+uint32_t low(uint64_t x) {
+  return static_cast<uint32_t>(x);
+}
+uint32_t high(uint64_t x) {
+  return static_cast<uint32_t>(x >> 32);
+}
 
 }  // namespace
 
@@ -52,7 +56,9 @@ uint64_t RandomStream::next_u64() {
   return upper << 32 | next_u32();
 }
 
-double RandomStream::uniform() { return static_cast<double>(next_u64() >> 11) * 0x1p-53; }
+double RandomStream::uniform() {
+  return static_cast<double>(next_u64() >> 11) * 0x1p-53;
+}
 
 double RandomStream::normal() {
   if (has_spare_) {
@@ -69,7 +75,8 @@ double RandomStream::normal() {
 uint64_t RandomStream::below(uint64_t n) {
   const uint64_t limit = UINT64_MAX - UINT64_MAX % n;  // the largest multiple of n that fits
   uint64_t x = next_u64();
-  while (x >= limit) x = next_u64();
+  while (x >= limit)
+    x = next_u64();
   return x % n;
 }
 

@@ -32,9 +32,9 @@ class RandomStream {
 
   uint32_t next_u32();
   uint64_t next_u64();
-  double uniform();                // [0, 1), 53 bits
-  double normal();                 // mean 0, variance 1 (Box-Muller)
-  uint64_t below(uint64_t n);      // uniform in [0, n), without bias; n >= 1
+  double uniform();            // [0, 1), 53 bits
+  double normal();             // mean 0, variance 1 (Box-Muller)
+  uint64_t below(uint64_t n);  // uniform in [0, n), without bias; n >= 1
 
  private:
   std::array<uint32_t, 2> key_;

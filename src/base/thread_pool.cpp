@@ -95,13 +95,15 @@ ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()), size_(t
 ThreadPool::~ThreadPool() {
   state_->stop.store(true);
   state_->publish();
-  for (std::thread& worker : state_->workers) worker.join();
+  for (std::thread& worker : state_->workers)
+    worker.join();
 }
 
 void ThreadPool::run(int64_t n_tasks, void* fn, Call call) {
   State& s = *state_;
   if (size_ == 1 || n_tasks <= 1) {
-    for (int64_t task = 0; task < n_tasks; ++task) call(fn, task, 0);
+    for (int64_t task = 0; task < n_tasks; ++task)
+      call(fn, task, 0);
     return;
   }
   s.fn = fn;

@@ -8,7 +8,9 @@
 namespace gpt {
 namespace {
 
-int64_t round_up(int64_t n) { return (n + 63) / 64 * 64; }
+int64_t round_up(int64_t n) {
+  return (n + 63) / 64 * 64;
+}
 
 KernelTable build_table(Isa isa) {
   KernelTable table = ref::table();
@@ -23,7 +25,8 @@ KernelTable build_table(Isa isa) {
 }  // namespace
 
 Workspace::Workspace(ScratchNeed need, int threads)
-    : buffer_(static_cast<size_t>(round_up(need.shared) + round_up(need.per_thread) * threads), "scratch memory"),
+    : buffer_(static_cast<size_t>(round_up(need.shared) + round_up(need.per_thread) * threads),
+              "scratch memory"),
       shared_(round_up(need.shared)),
       per_thread_(round_up(need.per_thread)) {}
 
@@ -63,7 +66,8 @@ Isa best_isa() {
 Isa parse_isa(std::string_view name) {
   for (Isa isa : {Isa::ref, Isa::avx2, Isa::avx512}) {
     if (name != isa_name(isa)) continue;
-    if (isa > best_isa()) fail_usage("GPT_ISA={}: this machine has no more than {}", name, isa_name(best_isa()));
+    if (isa > best_isa())
+      fail_usage("GPT_ISA={}: this machine has no more than {}", name, isa_name(best_isa()));
     return isa;
   }
   fail_usage("GPT_ISA={}: expected ref, avx2 or avx512", name);

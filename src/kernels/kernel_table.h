@@ -57,12 +57,12 @@ ScratchNeed max_need(ScratchNeed a, ScratchNeed b);
 // Instruction sets, each a superset of the one before: `ref` is the scalar reference (portable C++).
 enum class Isa : uint8_t { ref, avx2, avx512 };
 std::string_view isa_name(Isa isa);
-Isa best_isa();                          // the widest set that this CPU and this build have
-Isa parse_isa(std::string_view name);    // throws UsageError when unknown or not available here
+Isa best_isa();                        // the widest set that this CPU and this build have
+Isa parse_isa(std::string_view name);  // throws UsageError when unknown or not available here
 const KernelTable& kernel_table(Isa isa);
 
 namespace ref {
-KernelTable table();                     // complete, for fp32 and fp64
+KernelTable table();  // complete, for fp32 and fp64
 }
 // These overlay what they have on a table that is complete already. fp32 only.
 void overlay_avx2(KernelTable& table);

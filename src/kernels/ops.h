@@ -20,19 +20,19 @@ struct ExecContext;
 // ---------------------------------------------------------------------------------------------------
 // Embedding: out[n] = wte[ids[n]] (+ wpe[positions[n]])
 struct EmbeddingArgs {
-  TensorView out;             // [N,C]
-  const int32_t* ids;         // [N], each in [0,V)
-  const int32_t* positions;   // [N], each in [0,n_ctx); read only with wpe
-  TensorView wte;             // [V,C]
-  TensorView wpe = {};        // [n_ctx,C] or absent
+  TensorView out;            // [N,C]
+  const int32_t* ids;        // [N], each in [0,V)
+  const int32_t* positions;  // [N], each in [0,n_ctx); read only with wpe
+  TensorView wte;            // [V,C]
+  TensorView wpe = {};       // [n_ctx,C] or absent
 };
 
 // dwte[ids[n]] += dout[n], dwpe[positions[n]] += dout[n], rows in order.
 struct EmbeddingBackwardArgs {
-  TensorView dout;            // [N,C]
+  TensorView dout;  // [N,C]
   const int32_t* ids;
   const int32_t* positions;
-  TensorView dwte = {};       // [V,C] or absent (frozen)
+  TensorView dwte = {};  // [V,C] or absent (frozen)
   TensorView dwpe = {};
 };
 
@@ -45,23 +45,23 @@ enum class NormKind : uint8_t { layer, rms };
 struct NormArgs {
   NormKind kind;
   double eps;
-  TensorView out;             // [N,C]
-  TensorView x;               // [N,C]
-  TensorView gain = {};       // [C] or absent (1)
-  TensorView bias = {};       // [C] or absent (0)
-  TensorView add = {};        // [N,C] or absent
-  TensorView sum = {};        // [N,C], with `add`; may be x
-  TensorView mean = {};       // [N]; saved for backward (layer only) or absent
-  TensorView rstd = {};       // [N]; saved for backward or absent
+  TensorView out;        // [N,C]
+  TensorView x;          // [N,C]
+  TensorView gain = {};  // [C] or absent (1)
+  TensorView bias = {};  // [C] or absent (0)
+  TensorView add = {};   // [N,C] or absent
+  TensorView sum = {};   // [N,C], with `add`; may be x
+  TensorView mean = {};  // [N]; saved for backward (layer only) or absent
+  TensorView rstd = {};  // [N]; saved for backward or absent
 };
 
 // dx = d(norm) (+ dresidual); dgain and dbias accumulate. dx may be dout or dresidual.
 // Shared scratch: norm_backward_scratch().
 struct NormBackwardArgs {
   NormKind kind;
-  TensorView dx;              // [N,C]
-  TensorView dout;            // [N,C]
-  TensorView x;               // [N,C], the input of the norm (`sum` where there was an `add`)
+  TensorView dx;    // [N,C]
+  TensorView dout;  // [N,C]
+  TensorView x;     // [N,C], the input of the norm (`sum` where there was an `add`)
   TensorView gain = {};
   TensorView mean = {};
   TensorView rstd;
@@ -73,28 +73,28 @@ struct NormBackwardArgs {
 // ---------------------------------------------------------------------------------------------------
 // Linear: y = x w^T + bias. Weights are [out,in] as in PyTorch.
 struct LinearArgs {
-  TensorView y;               // [N,out]; ld may exceed out
-  TensorView x;               // [N,in]
-  TensorView w;               // [out,in]
-  TensorView bias = {};       // [out] or absent
+  TensorView y;          // [N,out]; ld may exceed out
+  TensorView x;          // [N,in]
+  TensorView w;          // [out,in]
+  TensorView bias = {};  // [out] or absent
   // The bits of a row of y depend on that row of x alone, never on N: what inference promises.
   bool row_invariant = false;
 };
 
 // dx = dy w (+ dx with accumulate).
 struct LinearBackwardInputArgs {
-  TensorView dx;              // [N,in]
-  TensorView dy;              // [N,out]
-  TensorView w;               // [out,in]
+  TensorView dx;  // [N,in]
+  TensorView dy;  // [N,out]
+  TensorView w;   // [out,in]
   bool accumulate = false;
 };
 
 // dw += dy^T x, dbias += column sums of dy (= instead of += without accumulate).
 struct LinearBackwardWeightArgs {
-  TensorView dw;              // [out,in]
-  TensorView dbias = {};      // [out] or absent
-  TensorView dy;              // [N,out]
-  TensorView x;               // [N,in]
+  TensorView dw;          // [out,in]
+  TensorView dbias = {};  // [out] or absent
+  TensorView dy;          // [N,out]
+  TensorView x;           // [N,in]
   bool accumulate = true;
 };
 
@@ -105,17 +105,17 @@ enum class Act : uint8_t { gelu_tanh, gelu, relu, relu2, swiglu };
 
 struct ActArgs {
   Act act;
-  TensorView out;             // [N,F]
-  TensorView x;               // [N,F]
-  TensorView gate = {};       // [N,F], swiglu only
+  TensorView out;        // [N,F]
+  TensorView x;          // [N,F]
+  TensorView gate = {};  // [N,F], swiglu only
 };
 
 // dx may be dout.
 struct ActBackwardArgs {
   Act act;
-  TensorView dx;              // [N,F]
-  TensorView dgate = {};      // [N,F], swiglu only
-  TensorView dout;            // [N,F]
+  TensorView dx;          // [N,F]
+  TensorView dgate = {};  // [N,F], swiglu only
+  TensorView dout;        // [N,F]
   TensorView x;
   TensorView gate = {};
 };
@@ -124,11 +124,11 @@ struct ActBackwardArgs {
 // RoPE (Su et al. 2021, 3.4.2), in place: pair (a,b) becomes (a c - sign b s, b c + sign a s). Pairs are
 // (i, i + D/2), or (2i, 2i+1) when interleaved. The backward pass is the same op with -sign.
 struct RopeArgs {
-  TensorView x;               // [N,n_head*D]; ld may exceed that
+  TensorView x;  // [N,n_head*D]; ld may exceed that
   int64_t n_head;
-  int64_t head_dim;           // even
-  const int32_t* positions;   // [N], each in [0, rows of cos)
-  TensorView cos, sin;        // [P,D/2]
+  int64_t head_dim;          // even
+  const int32_t* positions;  // [N], each in [0, rows of cos)
+  TensorView cos, sin;       // [P,D/2]
   int sign = 1;
   bool interleaved = false;
 };
@@ -136,17 +136,17 @@ struct RopeArgs {
 // RMSNorm of every head without gain, in place (nanochat's QK norm).
 struct HeadNormArgs {
   double eps;
-  TensorView x;               // [N,n_head*D], becomes the normalised values
+  TensorView x;  // [N,n_head*D], becomes the normalised values
   int64_t n_head;
   int64_t head_dim;
-  TensorView rstd = {};       // [N,n_head] or absent
+  TensorView rstd = {};  // [N,n_head] or absent
 };
 
 // In place on dy: dx = rstd (dy - y mean(dy y)).
 struct HeadNormBackwardArgs {
-  TensorView dx;              // [N,n_head*D]: dy on entry, dx on return
-  TensorView y;               // [N,n_head*D]: the normalised values
-  TensorView rstd;            // [N,n_head]
+  TensorView dx;    // [N,n_head*D]: dy on entry, dx on return
+  TensorView y;     // [N,n_head*D]: the normalised values
+  TensorView rstd;  // [N,n_head]
   int64_t n_head;
   int64_t head_dim;
 };
@@ -156,13 +156,13 @@ struct HeadNormBackwardArgs {
 // Philox(key) is below p 2^32, kept ones are scaled by 1/(1-p). e = (first_row + row) * cols + col with
 // rows counted over the whole step, so that masks survive recomputation and micro-batching.
 struct DropoutKey {
-  double p = 0;               // 0: off
-  uint64_t key = 0;           // of (seed, step, site, layer): dropout_key()
-  int64_t first_row = 0;      // rows of the step before the first one here
+  double p = 0;           // 0: off
+  uint64_t key = 0;       // of (seed, step, site, layer): dropout_key()
+  int64_t first_row = 0;  // rows of the step before the first one here
 };
 
-struct DropoutArgs {          // forward on values, backward on gradients: the same op
-  TensorView out;             // [N,C]; may be x
+struct DropoutArgs {  // forward on values, backward on gradients: the same op
+  TensorView out;     // [N,C]; may be x
   TensorView x;
   DropoutKey dropout;
 };
@@ -171,9 +171,9 @@ struct DropoutArgs {          // forward on values, backward on gradients: the s
 // Causal softmax attention. Query head h uses key/value head h / (H/Hkv). Query i of a sequence sits at
 // position kv_len - q_len + i and sees keys at positions <= its own (and > its own - window).
 struct AttentionSeq {
-  int64_t q_start;            // first row of q and out
+  int64_t q_start;  // first row of q and out
   int64_t q_len;
-  int64_t kv_len;             // keys in all, those of this call included; >= q_len
+  int64_t kv_len;  // keys in all, those of this call included; >= q_len
   // Key t is row blocks[t / block_size] * block_size + t % block_size of k and v,
   // or row kv_start + t when blocks is null.
   int64_t kv_start = 0;
@@ -184,20 +184,20 @@ struct AttentionShape {
   int64_t n_head;
   int64_t n_kv_head;
   int64_t head_dim;
-  double scale;               // 1/sqrt(D)
+  double scale;  // 1/sqrt(D)
   int64_t block_size = 0;
-  int64_t window = 0;         // 0: all earlier keys
-  DropoutKey dropout = {};    // of the weights; element ((first_row + row)*H + h)*dropout_stride + key
+  int64_t window = 0;       // 0: all earlier keys
+  DropoutKey dropout = {};  // of the weights; element ((first_row + row)*H + h)*dropout_stride + key
   int64_t dropout_stride = 0;
 };
 
 struct AttentionArgs {
   AttentionShape shape;
   std::span<const AttentionSeq> seqs;
-  TensorView out;             // [N,H*D]
-  TensorView q;               // [N,H*D]
-  TensorView k, v;            // [rows,Hkv*D]
-  TensorView lse = {};        // [N,H]: log of the softmax denominator, saved for backward, or absent
+  TensorView out;       // [N,H*D]
+  TensorView q;         // [N,H*D]
+  TensorView k, v;      // [rows,Hkv*D]
+  TensorView lse = {};  // [N,H]: log of the softmax denominator, saved for backward, or absent
   // Attention weights after dropout, for looking at: [seqs,H,max q_len,max kv_len], zero where masked.
   TensorView weights = {};
 };
@@ -206,18 +206,18 @@ struct AttentionArgs {
 struct AttentionBackwardArgs {
   AttentionShape shape;
   std::span<const AttentionSeq> seqs;
-  TensorView dq;              // [N,H*D]
-  TensorView dk, dv;          // [rows,Hkv*D]
-  TensorView dout, out;       // [N,H*D]
+  TensorView dq;         // [N,H*D]
+  TensorView dk, dv;     // [rows,Hkv*D]
+  TensorView dout, out;  // [N,H*D]
   TensorView q, k, v;
-  TensorView lse;             // [N,H]
+  TensorView lse;  // [N,H]
 };
 
 // Copies row n of src to row rows[n] of dst (the KV cache).
 struct StoreRowsArgs {
-  TensorView dst;             // [R,C]
-  TensorView src;             // [N,C]
-  const int64_t* rows;        // [N], each in [0,R)
+  TensorView dst;       // [R,C]
+  TensorView src;       // [N,C]
+  const int64_t* rows;  // [N], each in [0,R)
 };
 
 // ---------------------------------------------------------------------------------------------------
@@ -230,12 +230,12 @@ struct SoftcapArgs {
 // Cross-entropy of softcapped logits: losses[n] = lse(z[n]) - z[n][targets[n]], z = cap tanh(x/cap) or x.
 // Rows with a target < 0 do not count: loss 0, gradient 0.
 struct CrossEntropyArgs {
-  TensorView logits;          // [N,V], before the softcap
-  const int32_t* targets;     // [N], each < V
-  double* losses;             // [N], nats
-  TensorView dlogits = {};    // [N,V]: scale * d loss / d logits; may be logits; absent: no gradient
+  TensorView logits;        // [N,V], before the softcap
+  const int32_t* targets;   // [N], each < V
+  double* losses;           // [N], nats
+  TensorView dlogits = {};  // [N,V]: scale * d loss / d logits; may be logits; absent: no gradient
   double scale = 1;
-  double softcap = 0;         // 0: none
+  double softcap = 0;  // 0: none
 };
 
 // out = a + b. out may be either.
@@ -246,17 +246,17 @@ struct AddArgs {
 // ---------------------------------------------------------------------------------------------------
 // Optimizer. What changes from step to step sits in one place that kernels read.
 struct StepParams {
-  int64_t step = 0;           // counts from 0
+  int64_t step = 0;  // counts from 0
   uint64_t seed = 0;
   double lr = 0;
-  double grad_scale = 1;      // the clip factor; 0 makes the step a no-op (a skipped step)
+  double grad_scale = 1;  // the clip factor; 0 makes the step a no-op (a skipped step)
 };
 
 // block_sums[i] = sum of x^2 over elements [i*kSumBlock, (i+1)*kSumBlock), in double, in order.
 inline constexpr int64_t kSumBlock = 16384;
 struct SumSquaresArgs {
-  TensorView x;               // any shape, dense
-  double* block_sums;         // [ceil(size / kSumBlock)]
+  TensorView x;        // any shape, dense
+  double* block_sums;  // [ceil(size / kSumBlock)]
 };
 
 // x = min(max(x, -limit), limit), in place.
@@ -272,33 +272,33 @@ struct ClampArgs {
 struct AdamWArgs {
   TensorView param, grad, m, v;  // dense, equal sizes
   double lr, beta1, beta2, eps, weight_decay;
-  int64_t t;                     // 1 for the first update
+  int64_t t;  // 1 for the first update
   double grad_scale;
 };
 
 // X(name, ArgsType): every op, in table order.
-#define GPT_FOR_EACH_OP(X)                               \
-  X(embedding_forward, EmbeddingArgs)                    \
-  X(embedding_backward, EmbeddingBackwardArgs)           \
-  X(norm_forward, NormArgs)                              \
-  X(norm_backward, NormBackwardArgs)                     \
-  X(linear_forward, LinearArgs)                          \
-  X(linear_backward_input, LinearBackwardInputArgs)      \
-  X(linear_backward_weight, LinearBackwardWeightArgs)    \
-  X(act_forward, ActArgs)                                \
-  X(act_backward, ActBackwardArgs)                       \
-  X(rope, RopeArgs)                                      \
-  X(head_norm_forward, HeadNormArgs)                     \
-  X(head_norm_backward, HeadNormBackwardArgs)            \
-  X(dropout, DropoutArgs)                                \
-  X(attention_forward, AttentionArgs)                    \
-  X(attention_backward, AttentionBackwardArgs)           \
-  X(store_rows, StoreRowsArgs)                           \
-  X(softcap, SoftcapArgs)                                \
-  X(cross_entropy, CrossEntropyArgs)                     \
-  X(add, AddArgs)                                        \
-  X(sum_squares, SumSquaresArgs)                         \
-  X(clamp, ClampArgs)                                    \
+#define GPT_FOR_EACH_OP(X)                            \
+  X(embedding_forward, EmbeddingArgs)                 \
+  X(embedding_backward, EmbeddingBackwardArgs)        \
+  X(norm_forward, NormArgs)                           \
+  X(norm_backward, NormBackwardArgs)                  \
+  X(linear_forward, LinearArgs)                       \
+  X(linear_backward_input, LinearBackwardInputArgs)   \
+  X(linear_backward_weight, LinearBackwardWeightArgs) \
+  X(act_forward, ActArgs)                             \
+  X(act_backward, ActBackwardArgs)                    \
+  X(rope, RopeArgs)                                   \
+  X(head_norm_forward, HeadNormArgs)                  \
+  X(head_norm_backward, HeadNormBackwardArgs)         \
+  X(dropout, DropoutArgs)                             \
+  X(attention_forward, AttentionArgs)                 \
+  X(attention_backward, AttentionBackwardArgs)        \
+  X(store_rows, StoreRowsArgs)                        \
+  X(softcap, SoftcapArgs)                             \
+  X(cross_entropy, CrossEntropyArgs)                  \
+  X(add, AddArgs)                                     \
+  X(sum_squares, SumSquaresArgs)                      \
+  X(clamp, ClampArgs)                                 \
   X(adamw, AdamWArgs)
 
 // Scratch in bytes; `shared` is one region, `per_thread` one for each thread of the pool.
@@ -309,7 +309,8 @@ struct ScratchNeed {
 ScratchNeed norm_backward_scratch(int64_t rows, int64_t cols, DType dtype);
 ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype);  // forward or backward
 // max_q, max_kv: the longest sequence of the call.
-ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward, DType dtype);
+ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
+                              DType dtype);
 
 // The key of a dropout site: equal arguments give equal masks.
 uint64_t dropout_key(uint64_t seed, uint64_t step, uint32_t site, uint32_t layer);

@@ -13,7 +13,8 @@ ScratchNeed norm_backward_scratch(int64_t rows, int64_t cols, DType) {
   return {.shared = (rows + 31) / 32 * 2 * cols * 8, .per_thread = 0};
 }
 
-ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward, DType) {
+ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
+                              DType) {
   ScratchPieces pieces(nullptr);
   if (backward) {
     BackwardScratch(shape, max_q, pieces);

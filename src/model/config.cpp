@@ -13,11 +13,13 @@ constexpr int64_t kMaxDimension = int64_t{1} << 24;
 constexpr int64_t kMaxLayers = 10000;
 
 void check_range(const char* key, int64_t value, int64_t low, int64_t high) {
-  if (value < low || value > high) fail("config key \"{}\": expected {} to {}, found {}", key, low, high, value);
+  if (value < low || value > high)
+    fail("config key \"{}\": expected {} to {}, found {}", key, low, high, value);
 }
 
 void check_finite(const char* key, double value, double low, double high) {
-  if (!(value >= low && value <= high)) fail("config key \"{}\": expected {} to {}, found {}", key, low, high, value);
+  if (!(value >= low && value <= high))
+    fail("config key \"{}\": expected {} to {}, found {}", key, low, high, value);
 }
 
 void complete_dropout(ModelConfig& c) {
@@ -39,15 +41,17 @@ void complete_heads(ModelConfig& c) {
   }
   if (c.head_dim == 0) {
     if (c.n_embd % c.n_head != 0) {
-      fail("config key \"n_head\": n_embd = {} is not divisible by n_head = {}; change one of them or set head_dim",
-           c.n_embd, c.n_head);
+      fail(
+          "config key \"n_head\": n_embd = {} is not divisible by n_head = {}; change one of them or set "
+          "head_dim",
+          c.n_embd, c.n_head);
     }
     c.head_dim = c.n_embd / c.n_head;
   }
   check_range("head_dim", c.head_dim, 1, 4096);
   if (c.position == Position::rope && c.head_dim % 2 != 0) {
-    fail("config key \"head_dim\": rotary positions need an even number, found {} (n_embd {} / n_head {})", c.head_dim,
-         c.n_embd, c.n_head);
+    fail("config key \"head_dim\": rotary positions need an even number, found {} (n_embd {} / n_head {})",
+         c.head_dim, c.n_embd, c.n_head);
   }
 }
 

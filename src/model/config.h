@@ -32,14 +32,14 @@ struct ModelConfig {
   int64_t n_ctx = 1024;
   int64_t n_layer = 12;
   int64_t n_head = 12;
-  int64_t n_kv_head = 0;   // n_head
+  int64_t n_kv_head = 0;  // n_head
   int64_t n_embd = 768;
-  int64_t head_dim = 0;    // n_embd / n_head
-  int64_t d_ff = 0;        // 4 * n_embd
+  int64_t head_dim = 0;  // n_embd / n_head
+  int64_t d_ff = 0;      // 4 * n_embd
 
   NormKind norm = NormKind::layer;
   bool norm_affine = true;
-  bool norm_bias = true;   // only with norm = layer and norm_affine
+  bool norm_bias = true;  // only with norm = layer and norm_affine
   double norm_eps = 1e-5;
   NormPosition norm_position = NormPosition::pre;
   bool embd_norm = false;
@@ -60,7 +60,7 @@ struct ModelConfig {
   bool tie_embeddings = true;
   double logit_softcap = 0;
 
-  double dropout = -1;      // sets the three below where they are not set themselves
+  double dropout = -1;  // sets the three below where they are not set themselves
   double embd_dropout = -1;
   double attn_dropout = -1;
   double resid_dropout = -1;
@@ -123,7 +123,8 @@ void visit_model_keys(Config& c, Visit&& visit) {
   visit("resid_dropout", c.resid_dropout, "dropout", "after each sub-layer");
   visit("init", c.init, "init", "normal, torch or nanochat");
   visit("init_std", c.init_std, "init", "standard deviation of init = normal");
-  visit("residual_init_scale", c.residual_init_scale, "init", "residual outputs start 1/sqrt(2 n_layer) smaller");
+  visit("residual_init_scale", c.residual_init_scale, "init",
+        "residual outputs start 1/sqrt(2 n_layer) smaller");
 }
 
 // Reads the keys found in a JSON object into the config. Translates the names and values of other

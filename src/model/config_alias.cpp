@@ -21,27 +21,50 @@ struct Alias {
 
 constexpr Alias kAliases[] = {
     // shape
-    {"sequence_len", "n_ctx"}, {"context_length", "n_ctx"}, {"n_positions", "n_ctx"}, {"max_seq_len", "n_ctx"},
-    {"max_position_embeddings", "n_ctx"}, {"block_size", "n_ctx"},
-    {"emb_dim", "n_embd"}, {"d_model", "n_embd"}, {"hidden_size", "n_embd"},
-    {"n_layers", "n_layer"}, {"num_hidden_layers", "n_layer"},
-    {"n_heads", "n_head"}, {"num_attention_heads", "n_head"},
-    {"n_kv_heads", "n_kv_head"}, {"num_key_value_heads", "n_kv_head"},
-    {"n_inner", "d_ff"}, {"intermediate_size", "d_ff"},
+    {"sequence_len", "n_ctx"},
+    {"context_length", "n_ctx"},
+    {"n_positions", "n_ctx"},
+    {"max_seq_len", "n_ctx"},
+    {"max_position_embeddings", "n_ctx"},
+    {"block_size", "n_ctx"},
+    {"emb_dim", "n_embd"},
+    {"d_model", "n_embd"},
+    {"hidden_size", "n_embd"},
+    {"n_layers", "n_layer"},
+    {"num_hidden_layers", "n_layer"},
+    {"n_heads", "n_head"},
+    {"num_attention_heads", "n_head"},
+    {"n_kv_heads", "n_kv_head"},
+    {"num_key_value_heads", "n_kv_head"},
+    {"n_inner", "d_ff"},
+    {"intermediate_size", "d_ff"},
     // switches
-    {"layer_norm_epsilon", "norm_eps"}, {"rms_norm_eps", "norm_eps"},
-    {"activation_function", "act"}, {"hidden_act", "act"}, {"afn", "act"},
-    {"tie_word_embeddings", "tie_embeddings"}, {"final_logit_softcapping", "logit_softcap"},
+    {"layer_norm_epsilon", "norm_eps"},
+    {"rms_norm_eps", "norm_eps"},
+    {"activation_function", "act"},
+    {"hidden_act", "act"},
+    {"afn", "act"},
+    {"tie_word_embeddings", "tie_embeddings"},
+    {"final_logit_softcapping", "logit_softcap"},
     {"rope_rotation", "rope_sign"},
-    {"dropout_rate", "dropout"}, {"embd_pdrop", "embd_dropout"}, {"attn_pdrop", "attn_dropout"},
-    {"attention_dropout", "attn_dropout"}, {"resid_pdrop", "resid_dropout"}, {"initializer_range", "init_std"},
+    {"dropout_rate", "dropout"},
+    {"embd_pdrop", "embd_dropout"},
+    {"attn_pdrop", "attn_dropout"},
+    {"attention_dropout", "attn_dropout"},
+    {"resid_pdrop", "resid_dropout"},
+    {"initializer_range", "init_std"},
     // training
-    {"learning_rate", "lr"}, {"max_iters", "steps"}, {"warmup_iters", "warmup"}, {"grad_clip", "clip_norm"},
+    {"learning_rate", "lr"},
+    {"max_iters", "steps"},
+    {"warmup_iters", "warmup"},
+    {"grad_clip", "clip_norm"},
 };
 
 constexpr Alias kActNames[] = {
-    {"gelu_new", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"}, {"gelu_fast", "gelu_tanh"},
-    {"gelu_accurate", "gelu_tanh"}, {"silu", "swiglu"}, {"swish", "swiglu"}, {"relu_squared", "relu2"},
+    {"gelu_new", "gelu_tanh"},  {"gelu_pytorch_tanh", "gelu_tanh"},
+    {"gelu_fast", "gelu_tanh"}, {"gelu_accurate", "gelu_tanh"},
+    {"silu", "swiglu"},         {"swish", "swiglu"},
+    {"relu_squared", "relu2"},
 };
 
 void put(json& out, const std::string& key, const json& value, const std::string& from) {
@@ -75,14 +98,46 @@ json translate_value(const std::string& key, const json& value) {
 
 // Settings of transformers that do not change what a decoder computes in evaluation.
 bool ignorable(const std::string& key) {
-  static const std::set<std::string> keys = {
-      "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache", "_name_or_path", "summary_type",
-      "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout", "pretraining_tp",
-      "pad_token_id", "task_specific_params", "n_ctx_hint", "predict_special_tokens", "gradient_checkpointing",
-      "output_past", "is_decoder", "output_attentions", "output_hidden_states", "return_dict", "chunk_size_feed_forward",
-      "finetuning_task", "id2label", "label2id", "problem_type", "tokenizer_class", "decoder_start_token_id",
-      "unk_token_id", "sep_token_id", "transformers.js_config", "auto_map", "cross_attention_hidden_size",
-      "add_cross_attention", "n_special", "num_labels", "max_length", "do_sample", "layer_types"};
+  static const std::set<std::string> keys = {"architectures",
+                                             "dtype",
+                                             "torch_dtype",
+                                             "transformers_version",
+                                             "use_cache",
+                                             "_name_or_path",
+                                             "summary_type",
+                                             "summary_use_proj",
+                                             "summary_activation",
+                                             "summary_proj_to_labels",
+                                             "summary_first_dropout",
+                                             "pretraining_tp",
+                                             "pad_token_id",
+                                             "task_specific_params",
+                                             "n_ctx_hint",
+                                             "predict_special_tokens",
+                                             "gradient_checkpointing",
+                                             "output_past",
+                                             "is_decoder",
+                                             "output_attentions",
+                                             "output_hidden_states",
+                                             "return_dict",
+                                             "chunk_size_feed_forward",
+                                             "finetuning_task",
+                                             "id2label",
+                                             "label2id",
+                                             "problem_type",
+                                             "tokenizer_class",
+                                             "decoder_start_token_id",
+                                             "unk_token_id",
+                                             "sep_token_id",
+                                             "transformers.js_config",
+                                             "auto_map",
+                                             "cross_attention_hidden_size",
+                                             "add_cross_attention",
+                                             "n_special",
+                                             "num_labels",
+                                             "max_length",
+                                             "do_sample",
+                                             "layer_types"};
   return keys.count(key) > 0 || key.rfind("_", 0) == 0;
 }
 
@@ -112,7 +167,8 @@ void put_token_ids(json& out, const json& object) {
 json translate_aliases(const json& object) {
   json out = json::object();
   for (const auto& [key, value] : object.items()) {
-    const auto alias = std::find_if(std::begin(kAliases), std::end(kAliases), [&](const Alias& a) { return key == a.theirs; });
+    const auto alias = std::find_if(std::begin(kAliases), std::end(kAliases),
+                                    [&](const Alias& a) { return key == a.theirs; });
     if (alias != std::end(kAliases)) {
       put(out, alias->ours, translate_value(alias->ours, value), key);
     } else if (key == "rope_parameters") {
@@ -130,7 +186,8 @@ json translate_aliases(const json& object) {
 json translate_model_config(const json& object, const std::string& what) {
   if (!object.is_object()) fail("{}: expected a JSON object", what);
   if (!object.contains("model_type") || !object["model_type"].is_string()) {
-    fail("{}: expected a string \"model_type\" (gpt2, openai-gpt, llama, nanochat, gpt.cpp, ...), found none", what);
+    fail("{}: expected a string \"model_type\" (gpt2, openai-gpt, llama, nanochat, gpt.cpp, ...), found none",
+         what);
   }
   const std::string type = object["model_type"];
   const std::string* family = family_keys(type);
@@ -140,8 +197,8 @@ json translate_model_config(const json& object, const std::string& what) {
   check_semantics(object, what);
   json mine = json::object();
   for (const auto& [key, value] : object.items()) {
-    if (key == "model_type" || key == "bos_token_id" || key == "eos_token_id" || key.rfind("scale_attn", 0) == 0 ||
-        key == "reorder_and_upcast_attn") {
+    if (key == "model_type" || key == "bos_token_id" || key == "eos_token_id" ||
+        key.rfind("scale_attn", 0) == 0 || key == "reorder_and_upcast_attn") {
       continue;
     }
     if (!ignorable(key)) mine[key] = value;

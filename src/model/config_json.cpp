@@ -14,7 +14,8 @@ void from_json_value(const std::string& key, const nlohmann::json& v, RopeScalin
     if (v.contains(name)) from_json_value(key + "." + name, v[name], type);
   }
   if (type == "default") return;
-  if (type != "linear" && type != "llama3") wrong_value(key + ".rope_type", "default, linear or llama3", type);
+  if (type != "linear" && type != "llama3")
+    wrong_value(key + ".rope_type", "default, linear or llama3", type);
   out.type = type == "linear" ? RopeScaling::Type::linear : RopeScaling::Type::llama3;
   const auto read = [&](const char* name, auto& field) {
     if (v.contains(name)) from_json_value(key + "." + name, v[name], field);
@@ -61,7 +62,8 @@ nlohmann::json model_keys_json(const ModelConfig& config) {
 std::vector<std::string> model_key_names() {
   std::vector<std::string> names;
   ModelConfig config;
-  visit_model_keys(config, [&](const char* name, auto&, const char*, const char*) { names.emplace_back(name); });
+  visit_model_keys(config,
+                   [&](const char* name, auto&, const char*, const char*) { names.emplace_back(name); });
   return names;
 }
 

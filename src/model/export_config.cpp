@@ -13,7 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-bool common_hf(const ModelConfig& c) { return c.final_norm && c.norm_position == NormPosition::pre && !c.head_bias; }
+bool common_hf(const ModelConfig& c) {
+  return c.final_norm && c.norm_position == NormPosition::pre && !c.head_bias;
+}
 
 bool is_gpt(const ModelConfig& c) {
   return c.norm == NormKind::layer && c.has_norm_bias() && !c.embd_norm && !c.qk_norm &&
@@ -21,7 +23,9 @@ bool is_gpt(const ModelConfig& c) {
          !c.head_bias && c.logit_softcap == 0 && c.n_kv_head == c.n_head && c.q_dim() == c.n_embd;
 }
 
-bool is_gpt2(const ModelConfig& c) { return is_gpt(c) && common_hf(c); }
+bool is_gpt2(const ModelConfig& c) {
+  return is_gpt(c) && common_hf(c);
+}
 
 bool is_gpt1(const ModelConfig& c) {
   return is_gpt(c) && c.norm_position == NormPosition::post && !c.final_norm && c.tie_embeddings &&
@@ -34,13 +38,13 @@ bool is_rotary(const ModelConfig& c) {
 }
 
 bool is_llama(const ModelConfig& c) {
-  return is_rotary(c) && c.norm_affine && !c.embd_norm && !c.qk_norm && c.rope_sign == 1 && c.act == Act::swiglu &&
-         c.logit_softcap == 0;
+  return is_rotary(c) && c.norm_affine && !c.embd_norm && !c.qk_norm && c.rope_sign == 1 &&
+         c.act == Act::swiglu && c.logit_softcap == 0;
 }
 
 bool is_nanochat(const ModelConfig& c) {
-  return is_rotary(c) && !c.norm_affine && c.embd_norm && c.qk_norm && c.rope_sign == -1 && c.act != Act::swiglu &&
-         !c.mlp_bias && c.rope_scaling.type == RopeScaling::Type::none;
+  return is_rotary(c) && !c.norm_affine && c.embd_norm && c.qk_norm && c.rope_sign == -1 &&
+         c.act != Act::swiglu && !c.mlp_bias && c.rope_scaling.type == RopeScaling::Type::none;
 }
 
 // transformers' names: gelu_new is the tanh form, gelu the exact one (but see GPT-1).
@@ -61,10 +65,17 @@ std::string act_name(const ModelConfig& c, bool gpt1) {
 }
 
 json gpt_config(const ModelConfig& c, bool gpt1) {
-  json out = {{"vocab_size", c.vocab_size}, {"n_positions", c.n_ctx},          {"n_embd", c.n_embd},
-              {"n_layer", c.n_layer},       {"n_head", c.n_head},              {"embd_pdrop", c.embd_dropout},
-              {"attn_pdrop", c.attn_dropout}, {"resid_pdrop", c.resid_dropout}, {"layer_norm_epsilon", c.norm_eps},
-              {"initializer_range", c.init_std}, {"tie_word_embeddings", c.tie_embeddings}};
+  json out = {{"vocab_size", c.vocab_size},
+              {"n_positions", c.n_ctx},
+              {"n_embd", c.n_embd},
+              {"n_layer", c.n_layer},
+              {"n_head", c.n_head},
+              {"embd_pdrop", c.embd_dropout},
+              {"attn_pdrop", c.attn_dropout},
+              {"resid_pdrop", c.resid_dropout},
+              {"layer_norm_epsilon", c.norm_eps},
+              {"initializer_range", c.init_std},
+              {"tie_word_embeddings", c.tie_embeddings}};
   out["architectures"] = {gpt1 ? "OpenAIGPTLMHeadModel" : "GPT2LMHeadModel"};
   out[gpt1 ? "afn" : "activation_function"] = act_name(c, gpt1);
   if (!gpt1) out["n_inner"] = c.d_ff;
@@ -115,8 +126,10 @@ void read_token_ids(const json& object, const std::string& what, ModelConfig& c)
   c.eos_token_ids.clear();
   const json& eos = object["eos_token_id"];
   if (eos.is_array()) {
-    if (eos.size() > 1024) fail("{}: \"eos_token_id\": expected at most 1024 ids, found {}", what, eos.size());
-    for (const json& v : eos) c.eos_token_ids.push_back(id(v, "eos_token_id"));
+    if (eos.size() > 1024)
+      fail("{}: \"eos_token_id\": expected at most 1024 ids, found {}", what, eos.size());
+    for (const json& v : eos)
+      c.eos_token_ids.push_back(id(v, "eos_token_id"));
   } else {
     c.eos_token_ids.push_back(id(eos, "eos_token_id"));
   }
@@ -173,7 +186,8 @@ ModelConfig read_model_config(const std::string& path) {
   ModelConfig config;
   try {
     const std::vector<std::string> unknown = read_model_keys(keys, config);
-    if (!unknown.empty() && (object["model_type"] == "gpt.cpp")) fail("unknown key {}", printable(unknown.front()));
+    if (!unknown.empty() && (object["model_type"] == "gpt.cpp"))
+      fail("unknown key {}", printable(unknown.front()));
     complete(config);
   } catch (const Error& error) {
     fail("{}: {}", path, error.what());

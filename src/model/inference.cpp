@@ -9,8 +9,8 @@ namespace {
 // The first `rows` rows of every activation of a block.
 BlockActs first_rows(const BlockActs& a, int64_t rows) {
   BlockActs b = a;
-  for (TensorView* v : {&b.x_in, &b.x_out, &b.norm1_out, &b.norm2_out, &b.x_mid, &b.x_sum, &b.attention_out, &b.mlp_out,
-                        &b.attention.qkv, &b.attention.mixed, &b.mlp.fc, &b.mlp.hidden}) {
+  for (TensorView* v : {&b.x_in, &b.x_out, &b.norm1_out, &b.norm2_out, &b.x_mid, &b.x_sum, &b.attention_out,
+                        &b.mlp_out, &b.attention.qkv, &b.attention.mixed, &b.mlp.fc, &b.mlp.hidden}) {
     if (*v) *v = v->row_range(0, rows);
   }
   return b;
@@ -22,7 +22,8 @@ Inference::Inference(const Model& model, ThreadPool& pool, const KernelTable& ke
     : model_(model), pool_(pool), kernels_(kernels), options_(options), planner_(options.dtype) {
   const ModelConfig& c = model.config;
   if (options.slide && c.position != Position::rope) {
-    fail_usage("a sliding window needs rotary positions, this model has learned ones; use crop or stop instead");
+    fail_usage(
+        "a sliding window needs rotary positions, this model has learned ones; use crop or stop instead");
   }
   options_.max_rows = std::max<int64_t>(options_.max_rows, options_.slots);
   const int64_t capacity = options_.capacity > 0 ? std::min(options_.capacity, c.n_ctx) : c.n_ctx;
@@ -41,10 +42,13 @@ void Inference::plan() {
   planner_.reserve(picked_, "rows for the head", {rows, c.n_embd});
   arena_ = planner_.commit("inference");
   acts_.x_in = acts_.x_out = head_.x = residual_;
-  const AttentionShape shape{.n_head = c.n_head, .n_kv_head = c.n_kv_head, .head_dim = c.head_dim, .scale = 1};
-  ScratchNeed need = attention_scratch(shape, rows, std::max(cache_.capacity(), rows) + KvCache::kBlock, false, options_.dtype);
+  const AttentionShape shape{
+      .n_head = c.n_head, .n_kv_head = c.n_kv_head, .head_dim = c.head_dim, .scale = 1};
+  ScratchNeed need = attention_scratch(shape, rows, std::max(cache_.capacity(), rows) + KvCache::kBlock,
+                                       false, options_.dtype);
   const int64_t widest = std::max({c.qkv_dim(), 2 * c.d_ff, c.n_embd, c.vocab_size});
-  need = max_need(need, linear_scratch(rows, widest, std::max({c.n_embd, c.d_ff, c.q_dim()}), options_.dtype));
+  need =
+      max_need(need, linear_scratch(rows, widest, std::max({c.n_embd, c.d_ff, c.q_dim()}), options_.dtype));
   workspace_ = Workspace(need, pool_.size());
 }
 
@@ -56,7 +60,8 @@ int64_t Inference::bytes() const {
 void Inference::ensure_rope(int64_t positions) {
   const ModelConfig& c = model_.config;
   if (c.position != Position::rope || positions <= rope_.positions()) return;
-  rope_ = RopeTable(c, std::max({positions, 2 * rope_.positions(), std::min<int64_t>(c.n_ctx, 4096)}), options_.dtype);
+  rope_ = RopeTable(c, std::max({positions, 2 * rope_.positions(), std::min<int64_t>(c.n_ctx, 4096)}),
+                    options_.dtype);
 }
 
 // How many tokens the next step may append: within the context all that fit; beyond it no more than one
@@ -179,9 +184,10 @@ void Inference::run(std::span<const Append> parts, std::span<const int64_t> logi
   // Finished sequences are consecutive rows of the caller's logits except when some are still being fed.
   for (int64_t from = 0; from < n;) {
     int64_t to = from + 1;
-    while (to < n && target[static_cast<size_t>(to)] == target[static_cast<size_t>(to - 1)] + 1) ++to;
+    while (to < n && target[static_cast<size_t>(to)] == target[static_cast<size_t>(to - 1)] + 1)
+      ++to;
     model_.layers.head.logits(pass, picked_.row_range(from, to - from),
-                               logits.row_range(target[static_cast<size_t>(from)], to - from));
+                              logits.row_range(target[static_cast<size_t>(from)], to - from));
     from = to;
   }
 }
@@ -192,7 +198,8 @@ Inference::Trace Inference::trace(std::span<const int32_t> ids, int64_t batch, i
   GPT_ASSERT(rows == static_cast<int64_t>(ids.size()) && rows <= options_.max_rows && n_tokens <= c.n_ctx);
   Trace trace;
   const auto allocate = [&](Shape shape, const char* what) {
-    trace.memory.emplace_back(static_cast<size_t>(checked_size(shape, what)) * dtype_size(options_.dtype), what);
+    trace.memory.emplace_back(static_cast<size_t>(checked_size(shape, what)) * dtype_size(options_.dtype),
+                              what);
     return make_view(trace.memory.back().data(), options_.dtype, shape);
   };
   for (int64_t layer = 0; layer < c.n_layer; ++layer) {
@@ -202,8 +209,10 @@ Inference::Trace Inference::trace(std::span<const int32_t> ids, int64_t batch, i
   seqs_.clear();
   positions_.clear();
   for (int64_t b = 0; b < batch; ++b) {
-    seqs_.push_back({.q_start = b * n_tokens, .q_len = n_tokens, .kv_len = n_tokens, .kv_start = b * n_tokens});
-    for (int64_t t = 0; t < n_tokens; ++t) positions_.push_back(static_cast<int32_t>(t));
+    seqs_.push_back(
+        {.q_start = b * n_tokens, .q_len = n_tokens, .kv_len = n_tokens, .kv_start = b * n_tokens});
+    for (int64_t t = 0; t < n_tokens; ++t)
+      positions_.push_back(static_cast<int32_t>(t));
   }
   ensure_rope(n_tokens);
   const ExecContext ctx{pool_, kernels_, workspace_.scratch()};

@@ -16,10 +16,10 @@ namespace gpt {
 class Inference {
  public:
   struct Options {
-    int slots = 1;             // sequences
-    int64_t max_rows = 512;    // tokens per internal step; longer calls are cut
-    int64_t capacity = 0;      // tokens a sequence may have, at most n_ctx (0: n_ctx)
-    bool slide = false;        // past n_ctx keep the last n_ctx keys (rotary positions only)
+    int slots = 1;           // sequences
+    int64_t max_rows = 512;  // tokens per internal step; longer calls are cut
+    int64_t capacity = 0;    // tokens a sequence may have, at most n_ctx (0: n_ctx)
+    bool slide = false;      // past n_ctx keep the last n_ctx keys (rotary positions only)
     DType dtype = DType::f32;
     int threads = 1;
   };
@@ -60,7 +60,8 @@ class Inference {
   };
   void plan();
   int64_t room(int slot) const;
-  void run(std::span<const Append> parts, std::span<const int64_t> logits_rows, bool every, const TensorView& logits);
+  void run(std::span<const Append> parts, std::span<const int64_t> logits_rows, bool every,
+           const TensorView& logits);
   void prepare_rows(std::span<const Append> parts);
   void forward(Pass& pass, int64_t rows);
   void ensure_rope(int64_t positions);
@@ -78,7 +79,7 @@ class Inference {
   BlockActs acts_;
   EmbeddingActs embedding_;
   HeadActs head_;
-  TensorView picked_;                   // [rows,C] rows whose logits are wanted
+  TensorView picked_;  // [rows,C] rows whose logits are wanted
   std::vector<int32_t> ids_, positions_;
   std::vector<int64_t> cache_rows_;
   std::vector<AttentionSeq> seqs_;

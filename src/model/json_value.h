@@ -41,7 +41,8 @@ struct EnumNames<Init> {
   static constexpr const char* names[] = {"normal", "torch", "nanochat"};
 };
 
-[[noreturn]] inline void wrong_value(const std::string& key, const std::string& expected, const nlohmann::json& found) {
+[[noreturn]] inline void wrong_value(const std::string& key, const std::string& expected,
+                                     const nlohmann::json& found) {
   fail_usage("config key \"{}\": expected {}, found {}", key, expected,
              found.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).substr(0, 80));
 }
@@ -51,7 +52,7 @@ inline void from_json_value(const std::string& key, const nlohmann::json& v, int
   if (v.is_number_integer()) {
     out = v.get<int64_t>();
   } else if (v.is_number_float() && v.get<double>() == static_cast<double>(static_cast<int64_t>(
-                 std::clamp(v.get<double>(), -0x1p62, 0x1p62)))) {
+                                                           std::clamp(v.get<double>(), -0x1p62, 0x1p62)))) {
     out = static_cast<int64_t>(v.get<double>());
   } else {
     wrong_value(key, "an integer", v);
@@ -87,7 +88,7 @@ inline void from_json_value(const std::string& key, const nlohmann::json& v, std
 }
 
 template <class E>
-  requires std::is_enum_v<E>
+requires std::is_enum_v<E>
 void from_json_value(const std::string& key, const nlohmann::json& v, E& out) {
   std::string expected;
   int index = 0;
@@ -101,7 +102,8 @@ void from_json_value(const std::string& key, const nlohmann::json& v, E& out) {
   if (!v.is_string()) wrong_value(key, "one of " + expected, v);
   const std::vector<std::string> names(std::begin(EnumNames<E>::names), std::end(EnumNames<E>::names));
   const auto text = v.get<std::string>().substr(0, 64);
-  fail_usage("config key \"{}\": expected one of {}, found \"{}\"{}", key, expected, text, did_you_mean(text, names));
+  fail_usage("config key \"{}\": expected one of {}, found \"{}\"{}", key, expected, text,
+             did_you_mean(text, names));
 }
 
 void from_json_value(const std::string& key, const nlohmann::json& v, RopeScaling& out);

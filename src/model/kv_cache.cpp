@@ -7,7 +7,9 @@ namespace gpt {
 namespace {
 
 // One more block than the window needs, so that the window never reaches into a block being overwritten.
-int64_t blocks_for(int64_t capacity) { return (capacity + KvCache::kBlock - 1) / KvCache::kBlock + 1; }
+int64_t blocks_for(int64_t capacity) {
+  return (capacity + KvCache::kBlock - 1) / KvCache::kBlock + 1;
+}
 
 }  // namespace
 
@@ -15,7 +17,8 @@ int64_t KvCache::bytes(const ModelConfig& c, int slots, int64_t capacity, DType 
   const Shape shape{c.n_layer, 2, slots, blocks_for(capacity) * kBlock, c.kv_dim()};
   int64_t bytes = checked_size(shape, "key/value cache");
   if (__builtin_mul_overflow(bytes, static_cast<int64_t>(dtype_size(dtype)), &bytes)) {
-    fail("key/value cache: {} elements are too many for this machine; use a smaller context", shape_string(shape));
+    fail("key/value cache: {} elements are too many for this machine; use a smaller context",
+         shape_string(shape));
   }
   return bytes;
 }
@@ -63,7 +66,8 @@ void KvCache::copy(int from, int to) {
       const size_t row_bytes = static_cast<size_t>(v.cols()) * dtype_size(v.dtype);
       const int64_t slot_rows = blocks_per_slot_ * kBlock;
       std::memcpy(v.row<char>(0) + static_cast<size_t>(to * slot_rows) * row_bytes,
-                  v.row<char>(0) + static_cast<size_t>(from * slot_rows) * row_bytes, static_cast<size_t>(rows) * row_bytes);
+                  v.row<char>(0) + static_cast<size_t>(from * slot_rows) * row_bytes,
+                  static_cast<size_t>(rows) * row_bytes);
     }
   }
 }

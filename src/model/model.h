@@ -26,7 +26,7 @@ struct Model {
   ModelConfig config;
   ParamTable table;
   Layers layers;
-  std::vector<TensorView> weights;            // by parameter id; set by whoever owns the memory
+  std::vector<TensorView> weights;  // by parameter id; set by whoever owns the memory
 };
 
 }  // namespace gpt

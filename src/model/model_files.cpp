@@ -25,7 +25,8 @@ bool ends_with(const std::string& s, std::string_view end) {
 ModelConfig llama2c_config(const Llama2cHeader& h) {
   ModelConfig c;
   read_model_keys(nlohmann::json::parse(R"({"norm": "rms", "position": "rope", "rope_layout": "interleaved",
-      "act": "swiglu", "qkv_bias": false, "out_bias": false, "mlp_bias": false, "norm_eps": 1e-5})"), c);
+      "act": "swiglu", "qkv_bias": false, "out_bias": false, "mlp_bias": false, "norm_eps": 1e-5})"),
+                  c);
   c.n_embd = h.dim;
   c.d_ff = h.hidden_dim;
   c.n_layer = h.n_layers;
@@ -132,14 +133,18 @@ void LoadedModel::map_weights(DType dtype) {
     const int64_t row = spec.shape.size() == 2 ? spec.shape[1] : 1;
     if (tensor->dtype == dtype && is_aligned(*tensor) && !place.transposed) {
       const auto offset = static_cast<size_t>(place.first_row * row) * dtype_size(dtype);
-      model_->weights.push_back(make_view(const_cast<std::byte*>(tensor->bytes.data()) + offset, dtype, spec.shape));
+      model_->weights.push_back(
+          make_view(const_cast<std::byte*>(tensor->bytes.data()) + offset, dtype, spec.shape));
       continue;
     }
     copies_.emplace_back(static_cast<size_t>(spec.size()) * dtype_size(dtype), "a converted weight");
     model_->weights.push_back(make_view(copies_.back().data(), dtype, spec.shape));
     copied_bytes_ += static_cast<int64_t>(copies_.back().size());
-    convert_matrix({.bytes = tensor->bytes, .dtype = tensor->dtype, .rows = place.file_shape[0],
-                    .cols = place.file_shape.size() == 2 ? place.file_shape[1] : 1, .transposed = place.transposed,
+    convert_matrix({.bytes = tensor->bytes,
+                    .dtype = tensor->dtype,
+                    .rows = place.file_shape[0],
+                    .cols = place.file_shape.size() == 2 ? place.file_shape[1] : 1,
+                    .transposed = place.transposed,
                     .first_row = place.first_row},
                    model_->weights.back());
   }
@@ -161,8 +166,10 @@ void LoadedModel::copy_to(const ParamBuffer& weights) const {
   for (int id = 0; id < model_->table.count(); ++id) {
     const TensorView from = model_->weights[static_cast<size_t>(id)];
     const TensorView to = weights[id];
-    convert_matrix({.bytes = {static_cast<const std::byte*>(from.data), static_cast<size_t>(from.size()) * dtype_size(from.dtype)},
-                    .dtype = from.dtype, .rows = from.rank == 2 ? from.rows() : from.size(),
+    convert_matrix({.bytes = {static_cast<const std::byte*>(from.data),
+                              static_cast<size_t>(from.size()) * dtype_size(from.dtype)},
+                    .dtype = from.dtype,
+                    .rows = from.rank == 2 ? from.rows() : from.size(),
                     .cols = from.rank == 2 ? from.cols() : 1},
                    to);
   }

@@ -47,14 +47,18 @@ Scheme make_hf_gpt(const char* wte, const char* wpe) {
   s.transposed_blocks = true;
   s.names = {{Role::wte, wte}, {Role::wpe, wpe}};
   linear(s, Role::norm1_gain, Role::norm1_bias, "transformer.h.{}.ln_1.weight", "transformer.h.{}.ln_1.bias");
-  for (const auto& [weight, bias] : {std::pair{Role::q_weight, Role::q_bias}, {Role::k_weight, Role::k_bias},
+  for (const auto& [weight, bias] : {std::pair{Role::q_weight, Role::q_bias},
+                                     {Role::k_weight, Role::k_bias},
                                      {Role::v_weight, Role::v_bias}}) {
     linear(s, weight, bias, "transformer.h.{}.attn.c_attn.weight", "transformer.h.{}.attn.c_attn.bias");
   }
-  linear(s, Role::out_weight, Role::out_bias, "transformer.h.{}.attn.c_proj.weight", "transformer.h.{}.attn.c_proj.bias");
+  linear(s, Role::out_weight, Role::out_bias, "transformer.h.{}.attn.c_proj.weight",
+         "transformer.h.{}.attn.c_proj.bias");
   linear(s, Role::norm2_gain, Role::norm2_bias, "transformer.h.{}.ln_2.weight", "transformer.h.{}.ln_2.bias");
-  linear(s, Role::fc_weight, Role::fc_bias, "transformer.h.{}.mlp.c_fc.weight", "transformer.h.{}.mlp.c_fc.bias");
-  linear(s, Role::proj_weight, Role::proj_bias, "transformer.h.{}.mlp.c_proj.weight", "transformer.h.{}.mlp.c_proj.bias");
+  linear(s, Role::fc_weight, Role::fc_bias, "transformer.h.{}.mlp.c_fc.weight",
+         "transformer.h.{}.mlp.c_fc.bias");
+  linear(s, Role::proj_weight, Role::proj_bias, "transformer.h.{}.mlp.c_proj.weight",
+         "transformer.h.{}.mlp.c_proj.bias");
   linear(s, Role::final_gain, Role::final_bias, "transformer.ln_f.weight", "transformer.ln_f.bias");
   linear(s, Role::head_weight, Role::head_bias, "lm_head.weight", "lm_head.bias");
   return s;
@@ -66,18 +70,27 @@ Scheme make_hf_llama(bool gated) {
              {Role::norm1_gain, "model.layers.{}.input_layernorm.weight"},
              {Role::norm2_gain, "model.layers.{}.post_attention_layernorm.weight"},
              {Role::final_gain, "model.norm.weight"}};
-  linear(s, Role::q_weight, Role::q_bias, "model.layers.{}.self_attn.q_proj.weight", "model.layers.{}.self_attn.q_proj.bias");
-  linear(s, Role::k_weight, Role::k_bias, "model.layers.{}.self_attn.k_proj.weight", "model.layers.{}.self_attn.k_proj.bias");
-  linear(s, Role::v_weight, Role::v_bias, "model.layers.{}.self_attn.v_proj.weight", "model.layers.{}.self_attn.v_proj.bias");
-  linear(s, Role::out_weight, Role::out_bias, "model.layers.{}.self_attn.o_proj.weight", "model.layers.{}.self_attn.o_proj.bias");
+  linear(s, Role::q_weight, Role::q_bias, "model.layers.{}.self_attn.q_proj.weight",
+         "model.layers.{}.self_attn.q_proj.bias");
+  linear(s, Role::k_weight, Role::k_bias, "model.layers.{}.self_attn.k_proj.weight",
+         "model.layers.{}.self_attn.k_proj.bias");
+  linear(s, Role::v_weight, Role::v_bias, "model.layers.{}.self_attn.v_proj.weight",
+         "model.layers.{}.self_attn.v_proj.bias");
+  linear(s, Role::out_weight, Role::out_bias, "model.layers.{}.self_attn.o_proj.weight",
+         "model.layers.{}.self_attn.o_proj.bias");
   linear(s, Role::head_weight, Role::head_bias, "lm_head.weight", "lm_head.bias");
   if (gated) {
-    linear(s, Role::gate_weight, Role::gate_bias, "model.layers.{}.mlp.gate_proj.weight", "model.layers.{}.mlp.gate_proj.bias");
-    linear(s, Role::fc_weight, Role::fc_bias, "model.layers.{}.mlp.up_proj.weight", "model.layers.{}.mlp.up_proj.bias");
-    linear(s, Role::proj_weight, Role::proj_bias, "model.layers.{}.mlp.down_proj.weight", "model.layers.{}.mlp.down_proj.bias");
+    linear(s, Role::gate_weight, Role::gate_bias, "model.layers.{}.mlp.gate_proj.weight",
+           "model.layers.{}.mlp.gate_proj.bias");
+    linear(s, Role::fc_weight, Role::fc_bias, "model.layers.{}.mlp.up_proj.weight",
+           "model.layers.{}.mlp.up_proj.bias");
+    linear(s, Role::proj_weight, Role::proj_bias, "model.layers.{}.mlp.down_proj.weight",
+           "model.layers.{}.mlp.down_proj.bias");
   } else {
-    linear(s, Role::fc_weight, Role::fc_bias, "model.layers.{}.mlp.fc1.weight", "model.layers.{}.mlp.fc1.bias");
-    linear(s, Role::proj_weight, Role::proj_bias, "model.layers.{}.mlp.fc2.weight", "model.layers.{}.mlp.fc2.bias");
+    linear(s, Role::fc_weight, Role::fc_bias, "model.layers.{}.mlp.fc1.weight",
+           "model.layers.{}.mlp.fc1.bias");
+    linear(s, Role::proj_weight, Role::proj_bias, "model.layers.{}.mlp.fc2.weight",
+           "model.layers.{}.mlp.fc2.bias");
   }
   return s;
 }
@@ -111,12 +124,17 @@ Scheme make_nanochat_notebook() {
 Scheme make_gpt2_scratch() {
   Scheme s;
   s.names = {{Role::wte, "tok_emb.weight"}, {Role::wpe, "pos_emb.weight"}};
-  linear(s, Role::q_weight, Role::q_bias, "trf_blocks.{}.att.W_query.weight", "trf_blocks.{}.att.W_query.bias");
+  linear(s, Role::q_weight, Role::q_bias, "trf_blocks.{}.att.W_query.weight",
+         "trf_blocks.{}.att.W_query.bias");
   linear(s, Role::k_weight, Role::k_bias, "trf_blocks.{}.att.W_key.weight", "trf_blocks.{}.att.W_key.bias");
-  linear(s, Role::v_weight, Role::v_bias, "trf_blocks.{}.att.W_value.weight", "trf_blocks.{}.att.W_value.bias");
-  linear(s, Role::out_weight, Role::out_bias, "trf_blocks.{}.att.out_proj.weight", "trf_blocks.{}.att.out_proj.bias");
-  linear(s, Role::fc_weight, Role::fc_bias, "trf_blocks.{}.ff.layers.0.weight", "trf_blocks.{}.ff.layers.0.bias");
-  linear(s, Role::proj_weight, Role::proj_bias, "trf_blocks.{}.ff.layers.2.weight", "trf_blocks.{}.ff.layers.2.bias");
+  linear(s, Role::v_weight, Role::v_bias, "trf_blocks.{}.att.W_value.weight",
+         "trf_blocks.{}.att.W_value.bias");
+  linear(s, Role::out_weight, Role::out_bias, "trf_blocks.{}.att.out_proj.weight",
+         "trf_blocks.{}.att.out_proj.bias");
+  linear(s, Role::fc_weight, Role::fc_bias, "trf_blocks.{}.ff.layers.0.weight",
+         "trf_blocks.{}.ff.layers.0.bias");
+  linear(s, Role::proj_weight, Role::proj_bias, "trf_blocks.{}.ff.layers.2.weight",
+         "trf_blocks.{}.ff.layers.2.bias");
   linear(s, Role::norm1_gain, Role::norm1_bias, "trf_blocks.{}.norm1.scale", "trf_blocks.{}.norm1.shift");
   linear(s, Role::norm2_gain, Role::norm2_bias, "trf_blocks.{}.norm2.scale", "trf_blocks.{}.norm2.shift");
   linear(s, Role::final_gain, Role::final_bias, "final_norm.scale", "final_norm.shift");
@@ -128,7 +146,8 @@ Scheme make_gpt1_preln() {
   Scheme s;
   s.names = {{Role::wte, "embeddings.wte.weight"}, {Role::wpe, "embeddings.wpe.weight"}};
   linear(s, Role::norm1_gain, Role::norm1_bias, "blocks.{}.ln_1.gamma", "blocks.{}.ln_1.beta");
-  for (const auto& [weight, bias] : {std::pair{Role::q_weight, Role::q_bias}, {Role::k_weight, Role::k_bias},
+  for (const auto& [weight, bias] : {std::pair{Role::q_weight, Role::q_bias},
+                                     {Role::k_weight, Role::k_bias},
                                      {Role::v_weight, Role::v_bias}}) {
     linear(s, weight, bias, "blocks.{}.attn.c_attn.weight", "blocks.{}.attn.c_attn.bias");
   }
@@ -145,11 +164,13 @@ Scheme make_mini_gpt() {
   Scheme s;
   s.names = {{Role::wte, "token_embedding.weight"}, {Role::wpe, "position_embedding.weight"}};
   linear(s, Role::norm1_gain, Role::norm1_bias, "blocks.{}.ln1.weight", "blocks.{}.ln1.bias");
-  for (const auto& [weight, bias] : {std::pair{Role::q_weight, Role::q_bias}, {Role::k_weight, Role::k_bias},
+  for (const auto& [weight, bias] : {std::pair{Role::q_weight, Role::q_bias},
+                                     {Role::k_weight, Role::k_bias},
                                      {Role::v_weight, Role::v_bias}}) {
     linear(s, weight, bias, "blocks.{}.attn.qkv_proj.weight", "blocks.{}.attn.qkv_proj.bias");
   }
-  linear(s, Role::out_weight, Role::out_bias, "blocks.{}.attn.out_proj.weight", "blocks.{}.attn.out_proj.bias");
+  linear(s, Role::out_weight, Role::out_bias, "blocks.{}.attn.out_proj.weight",
+         "blocks.{}.attn.out_proj.bias");
   linear(s, Role::norm2_gain, Role::norm2_bias, "blocks.{}.ln2.weight", "blocks.{}.ln2.bias");
   linear(s, Role::fc_weight, Role::fc_bias, "blocks.{}.ffn.fc1.weight", "blocks.{}.ffn.fc1.bias");
   linear(s, Role::proj_weight, Role::proj_bias, "blocks.{}.ffn.fc2.weight", "blocks.{}.ffn.fc2.bias");
@@ -160,10 +181,10 @@ Scheme make_mini_gpt() {
 
 Scheme make_llama2c() {
   Scheme s;
-  s.names = {{Role::wte, "tok_emb"},       {Role::norm1_gain, "rms_att.{}"}, {Role::q_weight, "wq.{}"},
-             {Role::k_weight, "wk.{}"},    {Role::v_weight, "wv.{}"},        {Role::out_weight, "wo.{}"},
-             {Role::norm2_gain, "rms_ffn.{}"}, {Role::gate_weight, "w1.{}"}, {Role::proj_weight, "w2.{}"},
-             {Role::fc_weight, "w3.{}"},   {Role::final_gain, "rms_final"},  {Role::head_weight, "wcls"}};
+  s.names = {{Role::wte, "tok_emb"},           {Role::norm1_gain, "rms_att.{}"}, {Role::q_weight, "wq.{}"},
+             {Role::k_weight, "wk.{}"},        {Role::v_weight, "wv.{}"},        {Role::out_weight, "wo.{}"},
+             {Role::norm2_gain, "rms_ffn.{}"}, {Role::gate_weight, "w1.{}"},     {Role::proj_weight, "w2.{}"},
+             {Role::fc_weight, "w3.{}"},       {Role::final_gain, "rms_final"},  {Role::head_weight, "wcls"}};
   return s;
 }
 
@@ -185,7 +206,8 @@ const Scheme& scheme(Naming naming) {
 }
 
 const char* pattern_of(const Scheme& s, Role role) {
-  const auto name = std::find_if(s.names.begin(), s.names.end(), [&](const Name& n) { return n.role == role; });
+  const auto name =
+      std::find_if(s.names.begin(), s.names.end(), [&](const Name& n) { return n.role == role; });
   return name == s.names.end() ? nullptr : name->pattern;
 }
 
@@ -232,7 +254,8 @@ FilePlace file_place(Naming naming, const ModelConfig& c, const ParamSpec& spec)
 }
 
 std::optional<Naming> detect_naming(const ModelConfig& c, const ParamTable& table,
-                                    const std::function<bool(const std::string&)>& has, bool& prefix_missing) {
+                                    const std::function<bool(const std::string&)>& has,
+                                    bool& prefix_missing) {
   const ParamSpec& wte = table[table.find(Role::wte)];
   const ParamSpec& q = table[table.find(Role::q_weight, 0)];
   const ParamSpec& fc = table[table.find(Role::fc_weight, 0)];

@@ -21,14 +21,14 @@ enum class Naming : uint8_t {
   gpt2_scratch,
   gpt1_preln,
   mini_gpt,
-  llama2c             // the tensors of a llama2.c .bin
+  llama2c  // the tensors of a llama2.c .bin
 };
 
 // Where a parameter is in a file: rows [first_row, first_row + out) of a tensor, which is stored [in,out]
 // when `transposed`.
 struct FilePlace {
   std::string tensor;
-  Shape file_shape;     // of the whole tensor
+  Shape file_shape;  // of the whole tensor
   int64_t first_row = 0;
   bool transposed = false;
 };

@@ -14,7 +14,8 @@ InitRule linear_init(const ModelConfig& c, int64_t out, int64_t in, bool residua
   const double fan_in = static_cast<double>(in);
   switch (c.init) {
     case Init::normal: {
-      const double shrink = residual && c.residual_init_scale ? 1 / std::sqrt(2.0 * static_cast<double>(c.n_layer)) : 1;
+      const double shrink =
+          residual && c.residual_init_scale ? 1 / std::sqrt(2.0 * static_cast<double>(c.n_layer)) : 1;
       return {Kind::normal, c.init_std * shrink};
     }
     case Init::torch:
@@ -31,11 +32,15 @@ InitRule bias_init(const ModelConfig& c, int64_t in) {
   return {Kind::zeros, 0};
 }
 
-InitRule embedding_init(const ModelConfig& c) { return {Kind::normal, c.init == Init::normal ? c.init_std : 1.0}; }
+InitRule embedding_init(const ModelConfig& c) {
+  return {Kind::normal, c.init == Init::normal ? c.init_std : 1.0};
+}
 
 }  // namespace
 
-int64_t ParamSpec::size() const { return checked_size(shape, name); }
+int64_t ParamSpec::size() const {
+  return checked_size(shape, name);
+}
 
 ParamTable::ParamTable(const ModelConfig& c) {
   add_embeddings(c);
@@ -49,14 +54,16 @@ ParamTable::ParamTable(const ModelConfig& c) {
   if (c.final_norm) add_norm(c, Role::final_gain, Role::final_bias, -1, "final_norm", Component::final_norm);
   if (!c.tie_embeddings) {
     // nanochat's head starts at zero, so that the first loss is exactly ln V
-    const InitRule init = c.init == Init::nanochat ? InitRule{} : linear_init(c, c.vocab_size, c.n_embd, false);
+    const InitRule init =
+        c.init == Init::nanochat ? InitRule{} : linear_init(c, c.vocab_size, c.n_embd, false);
     add(Role::head_weight, -1, "head.weight", {c.vocab_size, c.n_embd}, init, Component::head);
-    if (c.head_bias) add(Role::head_bias, -1, "head.bias", {c.vocab_size}, bias_init(c, c.n_embd), Component::head);
+    if (c.head_bias)
+      add(Role::head_bias, -1, "head.bias", {c.vocab_size}, bias_init(c, c.n_embd), Component::head);
   }
 }
 
-void ParamTable::add(Role role, int64_t layer, std::string name, Shape shape, InitRule init, Component component,
-                     bool glued) {
+void ParamTable::add(Role role, int64_t layer, std::string name, Shape shape, InitRule init,
+                     Component component, bool glued) {
   const bool decay = shape.size() >= 2;
   index_[{role, layer}] = count();
   specs_.push_back({std::move(name), role, layer, std::move(shape), init, decay, glued, component});
@@ -87,11 +94,13 @@ void ParamTable::add_attention(const ModelConfig& c, int64_t layer) {
   weight(Role::v_weight, "v", c.kv_dim(), true);
   if (c.qkv_bias) {
     add(Role::q_bias, layer, name + "q.bias", {c.q_dim()}, bias_init(c, c.n_embd), Component::attention);
-    add(Role::k_bias, layer, name + "k.bias", {c.kv_dim()}, bias_init(c, c.n_embd), Component::attention, true);
-    add(Role::v_bias, layer, name + "v.bias", {c.kv_dim()}, bias_init(c, c.n_embd), Component::attention, true);
+    add(Role::k_bias, layer, name + "k.bias", {c.kv_dim()}, bias_init(c, c.n_embd), Component::attention,
+        true);
+    add(Role::v_bias, layer, name + "v.bias", {c.kv_dim()}, bias_init(c, c.n_embd), Component::attention,
+        true);
   }
-  add(Role::out_weight, layer, name + "out.weight", {c.n_embd, c.q_dim()}, linear_init(c, c.n_embd, c.q_dim(), true),
-      Component::attention);
+  add(Role::out_weight, layer, name + "out.weight", {c.n_embd, c.q_dim()},
+      linear_init(c, c.n_embd, c.q_dim(), true), Component::attention);
   if (c.out_bias) {
     add(Role::out_bias, layer, name + "out.bias", {c.n_embd}, bias_init(c, c.q_dim()), Component::attention);
   }
@@ -104,12 +113,14 @@ void ParamTable::add_mlp(const ModelConfig& c, int64_t layer) {
   if (gated) add(Role::gate_weight, layer, name + "gate.weight", {c.d_ff, c.n_embd}, init, Component::mlp);
   add(Role::fc_weight, layer, name + "fc.weight", {c.d_ff, c.n_embd}, init, Component::mlp, gated);
   if (c.mlp_bias) {
-    if (gated) add(Role::gate_bias, layer, name + "gate.bias", {c.d_ff}, bias_init(c, c.n_embd), Component::mlp);
+    if (gated)
+      add(Role::gate_bias, layer, name + "gate.bias", {c.d_ff}, bias_init(c, c.n_embd), Component::mlp);
     add(Role::fc_bias, layer, name + "fc.bias", {c.d_ff}, bias_init(c, c.n_embd), Component::mlp, gated);
   }
-  add(Role::proj_weight, layer, name + "proj.weight", {c.n_embd, c.d_ff}, linear_init(c, c.n_embd, c.d_ff, true),
-      Component::mlp);
-  if (c.mlp_bias) add(Role::proj_bias, layer, name + "proj.bias", {c.n_embd}, bias_init(c, c.d_ff), Component::mlp);
+  add(Role::proj_weight, layer, name + "proj.weight", {c.n_embd, c.d_ff},
+      linear_init(c, c.n_embd, c.d_ff, true), Component::mlp);
+  if (c.mlp_bias)
+    add(Role::proj_bias, layer, name + "proj.bias", {c.n_embd}, bias_init(c, c.d_ff), Component::mlp);
 }
 
 int ParamTable::find(Role role, int64_t layer) const {
@@ -120,7 +131,8 @@ int ParamTable::find(Role role, int64_t layer) const {
 int64_t ParamTable::total() const {
   int64_t n = 0;
   for (const ParamSpec& spec : specs_) {
-    if (__builtin_add_overflow(n, spec.size(), &n)) fail("the model's parameters cannot be counted in 64 bits");
+    if (__builtin_add_overflow(n, spec.size(), &n))
+      fail("the model's parameters cannot be counted in 64 bits");
   }
   return n;
 }

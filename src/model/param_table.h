@@ -13,14 +13,42 @@ namespace gpt {
 
 // What a parameter is for; with the layer it identifies the parameter.
 enum class Role : uint8_t {
-  wte, wpe,
-  norm1_gain, norm1_bias, q_weight, k_weight, v_weight, q_bias, k_bias, v_bias, out_weight, out_bias,
-  norm2_gain, norm2_bias, gate_weight, fc_weight, gate_bias, fc_bias, proj_weight, proj_bias,
-  final_gain, final_bias, head_weight, head_bias
+  wte,
+  wpe,
+  norm1_gain,
+  norm1_bias,
+  q_weight,
+  k_weight,
+  v_weight,
+  q_bias,
+  k_bias,
+  v_bias,
+  out_weight,
+  out_bias,
+  norm2_gain,
+  norm2_bias,
+  gate_weight,
+  fc_weight,
+  gate_bias,
+  fc_bias,
+  proj_weight,
+  proj_bias,
+  final_gain,
+  final_bias,
+  head_weight,
+  head_bias
 };
 
 // The component that `gpt info` counts a parameter under.
-enum class Component : uint8_t { token_embedding, position_embedding, attention, mlp, norm, final_norm, head };
+enum class Component : uint8_t {
+  token_embedding,
+  position_embedding,
+  attention,
+  mlp,
+  norm,
+  final_norm,
+  head
+};
 
 // How a parameter starts.
 struct InitRule {
@@ -31,13 +59,13 @@ struct InitRule {
 
 // One row of the single table behind allocation, initialisation, files and optimizer groups.
 struct ParamSpec {
-  std::string name;   // in files of our own: "blocks.0.attn.q.weight"
+  std::string name;  // in files of our own: "blocks.0.attn.q.weight"
   Role role;
-  int64_t layer;      // -1 outside the blocks
-  Shape shape;        // matrices are [out,in]
+  int64_t layer;  // -1 outside the blocks
+  Shape shape;    // matrices are [out,in]
   InitRule init;
-  bool decay;         // weight decay applies: 2 or more dimensions
-  bool glued;         // lies directly behind the previous one in memory, so that q, k, v are one matrix
+  bool decay;  // weight decay applies: 2 or more dimensions
+  bool glued;  // lies directly behind the previous one in memory, so that q, k, v are one matrix
   Component component;
 
   int64_t size() const;
@@ -58,7 +86,8 @@ class ParamTable {
   void add(Role role, int64_t layer, std::string name, Shape shape, InitRule init, Component component,
            bool glued = false);
   void add_embeddings(const ModelConfig& c);
-  void add_norm(const ModelConfig& c, Role gain, Role bias, int64_t layer, const std::string& name, Component component);
+  void add_norm(const ModelConfig& c, Role gain, Role bias, int64_t layer, const std::string& name,
+                Component component);
   void add_attention(const ModelConfig& c, int64_t layer);
   void add_mlp(const ModelConfig& c, int64_t layer);
   std::vector<ParamSpec> specs_;

@@ -15,7 +15,8 @@ std::vector<int64_t> offsets(const ParamTable& table, int64_t& end) {
   for (const ParamSpec& spec : table.specs()) {
     if (!spec.glued) end = (end + kAlign - 1) / kAlign * kAlign;
     at.push_back(end);
-    if (__builtin_add_overflow(end, spec.size(), &end)) fail("the model's parameters cannot be counted in 64 bits");
+    if (__builtin_add_overflow(end, spec.size(), &end))
+      fail("the model's parameters cannot be counted in 64 bits");
   }
   return at;
 }
@@ -59,7 +60,9 @@ ParamBuffer::ParamBuffer(const ParamTable& table, DType dtype, const char* what)
   }
 }
 
-TensorView ParamBuffer::all() const { return make_view(buffer_.data(), dtype_, {elements_}); }
+TensorView ParamBuffer::all() const {
+  return make_view(buffer_.data(), dtype_, {elements_});
+}
 
 void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed) {
   for (int id = 0; id < table.count(); ++id) {
@@ -77,7 +80,8 @@ TensorView glued_view(std::span<const TensorView> views, int first, int last) {
   for (int id = first + 1; id <= last; ++id) {
     const TensorView& next = views[static_cast<size_t>(id)];
     const auto bytes = static_cast<int64_t>(dtype_size(merged.dtype)) * merged.size();
-    if (!next || next.dtype != merged.dtype || static_cast<char*>(merged.data) + bytes != next.data) return {};
+    if (!next || next.dtype != merged.dtype || static_cast<char*>(merged.data) + bytes != next.data)
+      return {};
     merged.shape[0] += next.shape[0];
     if (!matrix) merged.ld = merged.shape[0];
   }

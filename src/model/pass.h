@@ -12,8 +12,8 @@ namespace gpt {
 // The tokens of one call: sequences one after another in `rows` rows.
 struct TokenBatch {
   int64_t rows = 0;
-  const int32_t* ids = nullptr;          // [rows]
-  const int32_t* positions = nullptr;    // [rows]
+  const int32_t* ids = nullptr;        // [rows]
+  const int32_t* positions = nullptr;  // [rows]
   std::span<const AttentionSeq> seqs;
 };
 
@@ -21,28 +21,32 @@ struct TokenBatch {
 struct Pass {
   const ExecContext& ctx;
   const ModelConfig& config;
-  std::span<const TensorView> weights;   // by parameter id
+  std::span<const TensorView> weights;  // by parameter id
   TokenBatch batch = {};
   TensorView rope_cos = {}, rope_sin = {};
 
   // Inference with a cache: keys and values of the batch go to these rows of each layer's cache.
   const KvCache* cache = nullptr;
   const int64_t* cache_rows = nullptr;
-  bool row_invariant = false;            // bits of a row do not depend on the rows beside it
+  bool row_invariant = false;  // bits of a row do not depend on the rows beside it
   // [n_layer] views of attention weights [seqs,H,T,T] to fill, or empty.
   std::span<const TensorView> attention_weights = {};
 
   // Training.
-  bool training = false;                 // dropout is on, statistics are saved
-  uint64_t seed = 0;                     // of dropout
+  bool training = false;  // dropout is on, statistics are saved
+  uint64_t seed = 0;      // of dropout
   uint64_t step = 0;
-  int64_t first_row = 0;                 // rows of this step before the batch
-  std::span<const TensorView> grads = {};     // by parameter id; a frozen parameter has an empty view
-  bool accumulate_grads = false;         // += where the default is = (second and later micro-batches)
+  int64_t first_row = 0;                   // rows of this step before the batch
+  std::span<const TensorView> grads = {};  // by parameter id; a frozen parameter has an empty view
+  bool accumulate_grads = false;           // += where the default is = (second and later micro-batches)
 
   const TensorView& weight(int id) const { return weights[static_cast<size_t>(id)]; }
-  TensorView optional_weight(int id) const { return id < 0 ? TensorView{} : weights[static_cast<size_t>(id)]; }
-  TensorView grad(int id) const { return id < 0 || grads.empty() ? TensorView{} : grads[static_cast<size_t>(id)]; }
+  TensorView optional_weight(int id) const {
+    return id < 0 ? TensorView{} : weights[static_cast<size_t>(id)];
+  }
+  TensorView grad(int id) const {
+    return id < 0 || grads.empty() ? TensorView{} : grads[static_cast<size_t>(id)];
+  }
 
   DropoutKey dropout(double p, RandomSite site, int64_t layer) const {
     if (!training || p <= 0) return {};

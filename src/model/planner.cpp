@@ -4,7 +4,9 @@
 
 namespace gpt {
 
-void Planner::reserve(TensorView& view, const char* name, Shape shape) { reserve(view, name, std::move(shape), dtype_); }
+void Planner::reserve(TensorView& view, const char* name, Shape shape) {
+  reserve(view, name, std::move(shape), dtype_);
+}
 
 void Planner::reserve(TensorView& view, const char* name, Shape shape, DType dtype) {
   int64_t bytes = checked_size(shape, name);
@@ -14,13 +16,15 @@ void Planner::reserve(TensorView& view, const char* name, Shape shape, DType dty
   view = make_view(nullptr, dtype, shape);
   entries_.push_back({name, std::move(shape), top_, bytes});
   views_.push_back(&view);
-  if (__builtin_add_overflow(top_, (bytes + 63) / 64 * 64, &top_)) fail("{}: too large for this machine", name);
+  if (__builtin_add_overflow(top_, (bytes + 63) / 64 * 64, &top_))
+    fail("{}: too large for this machine", name);
   peak_ = std::max(peak_, top_);
 }
 
 Buffer Planner::commit(const char* what) {
   Buffer buffer(static_cast<size_t>(peak_), what);
-  for (size_t i = 0; i < views_.size(); ++i) views_[i]->data = buffer.data() + entries_[i].offset;
+  for (size_t i = 0; i < views_.size(); ++i)
+    views_[i]->data = buffer.data() + entries_[i].offset;
   return buffer;
 }
 

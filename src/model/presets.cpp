@@ -1,7 +1,7 @@
 #include "model/presets.h"
 
-#include <charconv>
 #include <fmt/format.h>
+#include <charconv>
 
 #include <nlohmann/json.hpp>
 
@@ -30,7 +30,8 @@ const std::vector<Entry>& families() {
       // Touvron et al. 2023
       {"llama", R"({"norm": "rms", "position": "rope", "act": "swiglu", "qkv_bias": false, "out_bias": false,
                     "mlp_bias": false, "tie_embeddings": false, "norm_eps": 1e-6})"},
-      {"nanochat", R"({"norm": "rms", "norm_affine": false, "norm_eps": 1e-6, "embd_norm": true, "qk_norm": true,
+      {"nanochat",
+       R"({"norm": "rms", "norm_affine": false, "norm_eps": 1e-6, "embd_norm": true, "qk_norm": true,
                        "position": "rope", "rope_sign": -1, "act": "relu2", "qkv_bias": false, "out_bias": false,
                        "mlp_bias": false, "tie_embeddings": false, "logit_softcap": 15, "init": "nanochat"})"},
       {"nanochat-notebook", R"({"norm": "rms", "norm_affine": false, "norm_eps": 1.1920928955078125e-07,
@@ -66,9 +67,12 @@ const std::vector<Preset>& presets() {
            "dropout": 0.1, "batch_size": 64, "lr": 2.5e-4, "min_lr": 0, "warmup": 2000, "weight_decay": 0.01,
            "sampling": "epoch"})"},
       {"gpt2", "gpt2", R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 12, "n_head": 12, "n_embd": 768})"},
-      {"gpt2-medium", "gpt2", R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 24, "n_head": 16, "n_embd": 1024})"},
-      {"gpt2-large", "gpt2", R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 36, "n_head": 20, "n_embd": 1280})"},
-      {"gpt2-xl", "gpt2", R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 48, "n_head": 25, "n_embd": 1600})"},
+      {"gpt2-medium", "gpt2",
+       R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 24, "n_head": 16, "n_embd": 1024})"},
+      {"gpt2-large", "gpt2",
+       R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 36, "n_head": 20, "n_embd": 1280})"},
+      {"gpt2-xl", "gpt2",
+       R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 48, "n_head": 25, "n_embd": 1600})"},
       {"gpt2-scratch", "gpt2-scratch",
        R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 12, "n_head": 12, "n_embd": 768, "dropout": 0.1})"},
       {"nanochat", "nanochat-notebook",
@@ -80,7 +84,8 @@ const std::vector<Preset>& presets() {
            "d_ff": 14336, "norm_eps": 1e-5, "rope_theta": 500000,
            "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
                             "original_max_position_embeddings": 8192}})"},
-      {"gpt3-175b", "gpt2", R"({"vocab_size": 50257, "n_ctx": 2048, "n_layer": 96, "n_head": 96, "n_embd": 12288})"},
+      {"gpt3-175b", "gpt2",
+       R"({"vocab_size": 50257, "n_ctx": 2048, "n_layer": 96, "n_head": 96, "n_embd": 12288})"},
       // nanoGPT's small character model for a CPU: no biases, exact GELU
       {"nanogpt-cpu", "gpt.cpp",
        R"({"n_ctx": 64, "n_layer": 4, "n_head": 4, "n_embd": 128, "act": "gelu", "norm_bias": false,
@@ -124,7 +129,8 @@ const std::string* family_keys(const std::string& model_type) {
 
 std::vector<std::string> family_names() {
   std::vector<std::string> names;
-  for (const Entry& family : families()) names.push_back(family.name);
+  for (const Entry& family : families())
+    names.push_back(family.name);
   return names;
 }
 
@@ -156,8 +162,10 @@ nlohmann::json preset(const std::string& name) {
 
 std::vector<std::string> preset_names() {
   std::vector<std::string> names;
-  for (const Preset& p : presets()) names.push_back(p.name);
-  for (int depth = 4; depth <= 32; depth += 2) names.push_back("nanochat-d" + std::to_string(depth));
+  for (const Preset& p : presets())
+    names.push_back(p.name);
+  for (int depth = 4; depth <= 32; depth += 2)
+    names.push_back("nanochat-d" + std::to_string(depth));
   return names;
 }
 

@@ -15,7 +15,8 @@ std::vector<double> rope_frequencies(const ModelConfig& c) {
     if (s.type == RopeScaling::Type::llama3) {
       // 1: wavelengths short enough to keep; 0: so long that they are stretched by the whole factor
       const double turns = static_cast<double>(s.original_n_ctx) * f / kTwoPi;
-      const double keep = std::clamp((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor), 0.0, 1.0);
+      const double keep =
+          std::clamp((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor), 0.0, 1.0);
       f *= keep + (1 - keep) / s.factor;
     }
     frequencies.push_back(f);

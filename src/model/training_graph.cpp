@@ -7,10 +7,16 @@
 namespace gpt {
 
 TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, int threads)
-    : model_(model), batch_(batch), n_ctx_(n_ctx), rows_(batch * n_ctx), options_(options), planner_(options.dtype) {
+    : model_(model),
+      batch_(batch),
+      n_ctx_(n_ctx),
+      rows_(batch * n_ctx),
+      options_(options),
+      planner_(options.dtype) {
   for (int64_t b = 0; b < batch; ++b) {
     seqs_.push_back({.q_start = b * n_ctx, .q_len = n_ctx, .kv_len = n_ctx, .kv_start = b * n_ctx});
-    for (int64_t t = 0; t < n_ctx; ++t) positions_.push_back(static_cast<int32_t>(t));
+    for (int64_t t = 0; t < n_ctx; ++t)
+      positions_.push_back(static_cast<int32_t>(t));
   }
   losses_.resize(static_cast<size_t>(rows_));
   if (model.config.position == Position::rope) rope_ = RopeTable(model.config, n_ctx, options.dtype);
@@ -42,21 +48,28 @@ void TrainingGraph::plan_blocks() {
   const auto n_layer = static_cast<size_t>(c.n_layer);
   residual_.resize(n_layer + 1);
   const size_t streams = options_.gradients ? n_layer + 1 : 1;
-  for (size_t i = 0; i < streams; ++i) planner_.reserve(residual_[i], "residual stream", {rows_, c.n_embd});
+  for (size_t i = 0; i < streams; ++i)
+    planner_.reserve(residual_[i], "residual stream", {rows_, c.n_embd});
   acts_.resize(options_.gradients && !options_.recompute ? n_layer : 1);
-  for (BlockActs& acts : acts_) plan_block_saved(planner_, acts, c, rows_, options_.gradients);
+  for (BlockActs& acts : acts_)
+    plan_block_saved(planner_, acts, c, rows_, options_.gradients);
   plan_block_scratch(planner_, acts_[0], c, rows_);
 }
 
 ScratchNeed TrainingGraph::scratch_need() const {
   const ModelConfig& c = model_.config;
   const DType t = options_.dtype;
-  const AttentionShape shape{.n_head = c.n_head, .n_kv_head = c.n_kv_head, .head_dim = c.head_dim, .scale = 1};
+  const AttentionShape shape{
+      .n_head = c.n_head, .n_kv_head = c.n_kv_head, .head_dim = c.head_dim, .scale = 1};
   ScratchNeed need = attention_scratch(shape, n_ctx_, n_ctx_, options_.gradients, t);
   need = max_need(need, norm_backward_scratch(rows_, c.n_embd, t));
   const int64_t gate = c.act == Act::swiglu ? 2 : 1;
-  for (const auto& [out, in] : {std::pair{c.qkv_dim(), c.n_embd}, {c.q_dim(), c.n_embd}, {c.kv_dim(), c.n_embd},
-                                {c.n_embd, c.q_dim()}, {gate * c.d_ff, c.n_embd}, {c.d_ff, c.n_embd},
+  for (const auto& [out, in] : {std::pair{c.qkv_dim(), c.n_embd},
+                                {c.q_dim(), c.n_embd},
+                                {c.kv_dim(), c.n_embd},
+                                {c.n_embd, c.q_dim()},
+                                {gate * c.d_ff, c.n_embd},
+                                {c.d_ff, c.n_embd},
                                 {c.n_embd, c.d_ff}}) {
     need = max_need(need, linear_scratch(rows_, out, in, t));
   }
@@ -92,7 +105,8 @@ void TrainingGraph::forward(const Pass& pass) {
 
 double TrainingGraph::sum_losses(const int32_t* targets) const {
   double sum = 0;
-  for (size_t n = 0; n < losses_.size(); ++n) sum += targets[n] >= 0 ? losses_[n] : 0;
+  for (size_t n = 0; n < losses_.size(); ++n)
+    sum += targets[n] >= 0 ? losses_[n] : 0;
   return sum;
 }
 
@@ -101,7 +115,8 @@ namespace {
 bool all_finite(const TensorView& v) {
   for (int64_t r = 0; r < v.rows(); ++r) {
     for (int64_t c = 0; c < v.cols(); ++c) {
-      if (!std::isfinite(v.dtype == DType::f64 ? v.row<double>(r)[c] : double{v.row<float>(r)[c]})) return false;
+      if (!std::isfinite(v.dtype == DType::f64 ? v.row<double>(r)[c] : double{v.row<float>(r)[c]}))
+        return false;
     }
   }
   return true;

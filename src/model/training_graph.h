@@ -12,10 +12,10 @@ namespace gpt {
 
 // A batch of equal sequences: rows = B*T.
 struct TrainBatch {
-  const int32_t* ids;       // [B,T]
-  const int32_t* targets;   // [B,T], -1: does not count
-  int64_t first_sample = 0; // samples of this step before the batch, for dropout
-  double loss_scale = 1;    // 1 / (targets that count in the whole step)
+  const int32_t* ids;        // [B,T]
+  const int32_t* targets;    // [B,T], -1: does not count
+  int64_t first_sample = 0;  // samples of this step before the batch, for dropout
+  double loss_scale = 1;     // 1 / (targets that count in the whole step)
 };
 
 // Forward and backward passes of a model for a fixed batch shape [B,T], in memory planned beforehand.

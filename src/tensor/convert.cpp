@@ -52,9 +52,13 @@ void convert(const RawMatrix& from, const TensorView& to) {
 
 }  // namespace
 
-bool is_float(DType t) { return t == DType::f32 || t == DType::f64 || t == DType::bf16 || t == DType::f16; }
+bool is_float(DType t) {
+  return t == DType::f32 || t == DType::f64 || t == DType::bf16 || t == DType::f16;
+}
 
-float bf16_to_float(uint16_t x) { return std::bit_cast<float>(static_cast<uint32_t>(x) << 16); }
+float bf16_to_float(uint16_t x) {
+  return std::bit_cast<float>(static_cast<uint32_t>(x) << 16);
+}
 
 // IEEE 754 half precision: 1 sign, 5 exponent, 10 fraction bits.
 float f16_to_float(uint16_t x) {
@@ -82,7 +86,8 @@ void emit_matrix(const std::vector<TensorView>& parts, bool transposed,
                  const std::function<void(std::span<const std::byte>)>& emit) {
   if (!transposed) {
     for (const TensorView& part : parts) {
-      emit({static_cast<const std::byte*>(part.data), static_cast<size_t>(part.size()) * dtype_size(part.dtype)});
+      emit({static_cast<const std::byte*>(part.data),
+            static_cast<size_t>(part.size()) * dtype_size(part.dtype)});
     }
     return;
   }
@@ -90,7 +95,8 @@ void emit_matrix(const std::vector<TensorView>& parts, bool transposed,
   for (int64_t c = 0; c < parts[0].cols(); ++c) {
     row.clear();
     for (const TensorView& part : parts) {
-      for (int64_t r = 0; r < part.rows(); ++r) row.push_back(part.row<float>(r)[c]);
+      for (int64_t r = 0; r < part.rows(); ++r)
+        row.push_back(part.row<float>(r)[c]);
     }
     emit(std::as_bytes(std::span(row)));
   }

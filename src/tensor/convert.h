@@ -13,9 +13,9 @@ namespace gpt {
 struct RawMatrix {
   std::span<const std::byte> bytes;  // rows * cols elements
   DType dtype;
-  int64_t rows, cols;                // as stored
-  bool transposed = false;           // the logical matrix is [cols,rows]
-  int64_t first_row = 0;             // of the logical matrix: where the part that is wanted begins
+  int64_t rows, cols;       // as stored
+  bool transposed = false;  // the logical matrix is [cols,rows]
+  int64_t first_row = 0;    // of the logical matrix: where the part that is wanted begins
 };
 
 bool is_float(DType dtype);

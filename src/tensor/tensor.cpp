@@ -14,7 +14,8 @@ int64_t checked_size(std::span<const int64_t> shape, const std::string& what) {
 
 std::string shape_string(std::span<const int64_t> shape) {
   std::string s = "[";
-  for (size_t i = 0; i < shape.size(); ++i) s.append(i ? "," : "").append(std::to_string(shape[i]));
+  for (size_t i = 0; i < shape.size(); ++i)
+    s.append(i ? "," : "").append(std::to_string(shape[i]));
   return s + "]";
 }
 
@@ -42,7 +43,8 @@ TensorView make_view(void* data, DType dtype, std::span<const int64_t> shape) {
   v.data = data;
   v.dtype = dtype;
   v.rank = static_cast<int>(shape.size());
-  for (size_t i = 0; i < shape.size(); ++i) v.shape[i] = shape[i];
+  for (size_t i = 0; i < shape.size(); ++i)
+    v.shape[i] = shape[i];
   v.ld = v.cols();
   return v;
 }

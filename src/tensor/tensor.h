@@ -34,7 +34,8 @@ struct TensorView {
   int64_t cols() const { return rank == 0 ? 1 : shape[rank - 1]; }
   int64_t rows() const {
     int64_t n = 1;
-    for (int i = 0; i + 1 < rank; ++i) n *= shape[i];
+    for (int i = 0; i + 1 < rank; ++i)
+      n *= shape[i];
     return n;
   }
   int64_t size() const { return rows() * cols(); }

@@ -23,9 +23,16 @@ void write_files(const std::string& folder, const Model& model, const ParamBuffe
 }
 
 json state_json(const RunState& s) {
-  return {{"step", s.step},           {"updates", s.updates},     {"tokens", s.tokens},
-          {"skipped", s.skipped},     {"data_tokens", s.data_tokens},     {"best_val_loss", s.best_val_loss}, {"best_step", s.best_step},
-          {"train_seconds", s.train_seconds}, {"loss_history", s.losses}, {"norm_history", s.norms}};
+  return {{"step", s.step},
+          {"updates", s.updates},
+          {"tokens", s.tokens},
+          {"skipped", s.skipped},
+          {"data_tokens", s.data_tokens},
+          {"best_val_loss", s.best_val_loss},
+          {"best_step", s.best_step},
+          {"train_seconds", s.train_seconds},
+          {"loss_history", s.losses},
+          {"norm_history", s.norms}};
 }
 
 RunState state_from_json(const json& object, const std::string& path) {
@@ -44,13 +51,15 @@ RunState state_from_json(const json& object, const std::string& path) {
   } catch (const json::exception& error) {
     fail("{}: not the state of a training run: {}", path, error.what());
   }
-  if (s.step < 0 || s.updates < 0 || s.updates > s.step) fail("{}: step {} and updates {} cannot be", path, s.step, s.updates);
+  if (s.step < 0 || s.updates < 0 || s.updates > s.step)
+    fail("{}: step {} and updates {} cannot be", path, s.step, s.updates);
   return s;
 }
 
 void copy_tensor(const SafetensorsFile& file, const std::string& name, const TensorView& to) {
   const TensorInfo* tensor = file.find(name);
-  if (tensor == nullptr || tensor->dtype != to.dtype || tensor->shape != Shape(to.dims().begin(), to.dims().end())) {
+  if (tensor == nullptr || tensor->dtype != to.dtype ||
+      tensor->shape != Shape(to.dims().begin(), to.dims().end())) {
     fail("{}: expected a tensor \"{}\" of shape {}{}", file.path(), name, shape_string(to.dims()),
          tensor == nullptr ? ", found none" : ", found " + shape_string(tensor->shape));
   }

@@ -10,12 +10,12 @@ namespace gpt {
 
 // What a run is besides its config, its weights and its moments. The data position is the step.
 struct RunState {
-  int64_t step = 0;                 // steps done
-  int64_t updates = 0;              // optimizer updates done: steps that were not skipped
+  int64_t step = 0;     // steps done
+  int64_t updates = 0;  // optimizer updates done: steps that were not skipped
   int64_t tokens = 0;
   int64_t skipped = 0;
-  int64_t data_tokens = 0;          // of the training text: it must be the same on resume
-  double best_val_loss = 0;         // meaningful when best_step >= 0
+  int64_t data_tokens = 0;   // of the training text: it must be the same on resume
+  double best_val_loss = 0;  // meaningful when best_step >= 0
   int64_t best_step = -1;
   double train_seconds = 0;
   std::vector<double> losses, norms;  // history of the outlier detectors

@@ -70,7 +70,8 @@ GradientNorms gradient_norms(const ExecContext& ctx, const ParamTable& table, co
     TensorView flat = make_view(grads[id].data, grads[id].dtype, {grads[id].size()});
     ctx.kernels.sum_squares(ctx, {.x = flat, .block_sums = blocks.data()});
     double squares = 0;
-    for (double block : blocks) squares += block;
+    for (double block : blocks)
+      squares += block;
     if (!std::isfinite(squares) && norms.first_bad < 0) norms.first_bad = id;
     sum += squares;
   }

@@ -24,8 +24,8 @@ class Optimizer {
   Optimizer(const ParamTable& table, AdamWSettings settings, DType dtype);
 
   // One update with step.lr and step.grad_scale; t counts updates from 1.
-  void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads, const StepParams& step,
-              int64_t t) const;
+  void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
+              const StepParams& step, int64_t t) const;
 
   const ParamBuffer& m() const { return m_; }
   const ParamBuffer& v() const { return v_; }
@@ -41,8 +41,8 @@ class Optimizer {
 
 // Norms of all gradients.
 struct GradientNorms {
-  double total = 0;             // the global norm
-  int first_bad = -1;           // the first parameter with a NaN or infinite gradient, or -1
+  double total = 0;    // the global norm
+  int first_bad = -1;  // the first parameter with a NaN or infinite gradient, or -1
 };
 GradientNorms gradient_norms(const ExecContext& ctx, const ParamTable& table, const ParamBuffer& grads);
 

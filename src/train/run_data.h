@@ -15,8 +15,8 @@ struct RunData {
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<TokenData> train_tokens, val_tokens;  // val_tokens only with val_data
   TokenSpan train, val;                                 // val may be empty
-  std::optional<double> floor;   // entropy of the text in nats per token, where it is known
-  std::string preview;           // for people
+  std::optional<double> floor;  // entropy of the text in nats per token, where it is known
+  std::string preview;          // for people
 
   bool has_val() const { return val.size() > 1; }
 };

@@ -35,11 +35,13 @@ const char* component_name(Component c) {
 
 ReportSection parameter_section(const Model& model) {
   std::map<Component, int64_t> counts;
-  for (const ParamSpec& spec : model.table.specs()) counts[spec.component] += spec.size();
+  for (const ParamSpec& spec : model.table.specs())
+    counts[spec.component] += spec.size();
   TextTable table{{"component", "parameters", "share"}, {}};
   const auto total = static_cast<double>(model.table.total());
   for (const auto& [component, count] : counts) {
-    table.rows.push_back({component_name(component), format_thousands(count), format_percent(static_cast<double>(count) / total)});
+    table.rows.push_back({component_name(component), format_thousands(count),
+                          format_percent(static_cast<double>(count) / total)});
   }
   table.rows.push_back({"total", format_thousands(model.table.total()), ""});
   ReportSection section{.title = "Parameters"};
@@ -72,8 +74,9 @@ std::string machine_description(int threads, std::string_view isa) {
   return fmt::format("{}, {} thread{}, {}", cpu_name(), threads, threads == 1 ? "" : "s", isa);
 }
 
-RunFacts collect_facts(const RunConfig& config, const Model& model, const RunData& data, const std::string& optimizer,
-                       const std::string& machine, const std::string& command_line) {
+RunFacts collect_facts(const RunConfig& config, const Model& model, const RunData& data,
+                       const std::string& optimizer, const std::string& machine,
+                       const std::string& command_line) {
   RunFacts facts;
   facts.vocab_size = model.config.vocab_size;
   facts.floor = data.floor;
@@ -82,8 +85,9 @@ RunFacts collect_facts(const RunConfig& config, const Model& model, const RunDat
   facts.bytes_per_token = static_cast<double>(text.text_bytes()) / static_cast<double>(text.size());
   facts.title = "Training run";
   facts.subtitle = fmt::format("{} parameters, {} layers of width {}, context {}, {} training tokens",
-                               format_count(static_cast<double>(model.table.total())), model.config.n_layer, model.config.n_embd,
-                               model.config.n_ctx, format_count(static_cast<double>(data.train.size())));
+                               format_count(static_cast<double>(model.table.total())), model.config.n_layer,
+                               model.config.n_embd, model.config.n_ctx,
+                               format_count(static_cast<double>(data.train.size())));
   facts.sections.push_back(parameter_section(model));
   ReportSection about{.title = "Data and machine"};
   about.facts = {{"training tokens", format_thousands(data.train.size())},

@@ -9,8 +9,9 @@
 namespace gpt {
 
 // The sections of a run's report: configuration, parameters by component, data, machine.
-RunFacts collect_facts(const RunConfig& config, const Model& model, const RunData& data, const std::string& optimizer,
-                       const std::string& machine, const std::string& command_line);
+RunFacts collect_facts(const RunConfig& config, const Model& model, const RunData& data,
+                       const std::string& optimizer, const std::string& machine,
+                       const std::string& command_line);
 
 // "AMD EPYC ..., 2 threads, avx512".
 std::string machine_description(int threads, std::string_view isa);

@@ -36,7 +36,8 @@ const std::string* text_of(const MetricRecord& record, std::string_view key) {
 
 }  // namespace
 
-RunLog::RunLog(const std::string& folder, std::optional<int64_t> resume_step, const TrainConfig& config, RunFacts facts)
+RunLog::RunLog(const std::string& folder, std::optional<int64_t> resume_step, const TrainConfig& config,
+               RunFacts facts)
     : folder_(folder),
       facts_(std::move(facts)),
       steps_(config.steps),
@@ -58,7 +59,8 @@ void RunLog::step(const StepMetrics& m) {
           {"grad_norm", m.grad_norm},
           {"tok_per_s", m.tokens_per_s},
           {"seconds", m.seconds}});
-  const Scalar scalars[] = {{"loss/train", m.loss}, {"lr", m.lr}, {"grad_norm", m.grad_norm}, {"tok_per_s", m.tokens_per_s}};
+  const Scalar scalars[] = {
+      {"loss/train", m.loss}, {"lr", m.lr}, {"grad_norm", m.grad_norm}, {"tok_per_s", m.tokens_per_s}};
   tensorboard_.add(m.step, scalars);
 }
 
@@ -91,22 +93,26 @@ std::vector<ReportHeadline> RunLog::headlines(double seconds) const {
     tokens = metric_number(record, "tokens").value_or(tokens);
   }
   if (std::isfinite(best)) {
-    out.push_back({"validation loss", fmt::format("{:.4f}", best), fmt::format("best, at step {}", format_thousands(static_cast<int64_t>(best_step)))});
+    out.push_back({"validation loss", fmt::format("{:.4f}", best),
+                   fmt::format("best, at step {}", format_thousands(static_cast<int64_t>(best_step)))});
     out.push_back({"perplexity", fmt::format("{:.2f}", std::exp(best)), "e to the validation loss"});
-    out.push_back({"bits per byte", fmt::format("{:.3f}", best / std::log(2.0) / facts_.bytes_per_token), "of validation text"});
+    out.push_back({"bits per byte", fmt::format("{:.3f}", best / std::log(2.0) / facts_.bytes_per_token),
+                   "of validation text"});
     if (facts_.floor) {
       out.push_back({"above the floor", fmt::format("{:+.4f}", best - *facts_.floor),
                      fmt::format("the text's own entropy is {:.4f} nats per token", *facts_.floor)});
     }
   }
   out.push_back({"training loss", fmt::format("{:.4f}", last_loss),
-                 fmt::format("step {} of {}", format_thousands(static_cast<int64_t>(last_step)), format_thousands(steps_))});
+                 fmt::format("step {} of {}", format_thousands(static_cast<int64_t>(last_step)),
+                             format_thousands(steps_))});
   out.push_back({"training time", format_duration(seconds), fmt::format("{} tokens", format_count(tokens))});
   return out;
 }
 
 void RunLog::write_report(double seconds) {
-  std::vector<ReferenceLine> lines = {{std::log(static_cast<double>(facts_.vocab_size)), fmt::format("ln {} (guessing)", facts_.vocab_size)}};
+  std::vector<ReferenceLine> lines = {
+      {std::log(static_cast<double>(facts_.vocab_size)), fmt::format("ln {} (guessing)", facts_.vocab_size)}};
   if (facts_.floor) lines.push_back({*facts_.floor, fmt::format("entropy floor {:.3f}", *facts_.floor)});
   const Chart chart = loss_chart(records_, lines);
   write_file_atomic(folder_ + "/loss.svg", line_chart_svg(chart));
@@ -119,7 +125,8 @@ void RunLog::write_report(double seconds) {
   report.small_charts = rate_charts(records_);
   for (const MetricRecord& record : records_) {
     if (const std::string* text = text_of(record, kSampleKey)) {
-      report.samples.push_back({static_cast<int64_t>(metric_number(record, kStepKey).value_or(0)), "", *text});
+      report.samples.push_back(
+          {static_cast<int64_t>(metric_number(record, kStepKey).value_or(0)), "", *text});
     }
   }
   report.commands = {{"Generate text", "gpt generate " + folder_ + " --prompt \"...\""},

@@ -15,18 +15,18 @@ namespace gpt {
 
 // What a step leaves behind.
 struct StepMetrics {
-  int64_t step = 0;     // steps done, this one included
-  int64_t tokens = 0;   // trained on so far
+  int64_t step = 0;    // steps done, this one included
+  int64_t tokens = 0;  // trained on so far
   double loss = 0, lr = 0, grad_norm = 0;
   double tokens_per_s = 0;
-  double seconds = 0;   // of training so far
+  double seconds = 0;  // of training so far
 };
 
 // Fixed facts of a run, for its report.
 struct RunFacts {
   std::string title, subtitle, command_line;
   int64_t vocab_size = 0;
-  std::optional<double> floor;        // nats per token
+  std::optional<double> floor;  // nats per token
   double bytes_per_token = 1;
   std::vector<ReportSection> sections;  // config, parameters, data, machine
 };
@@ -34,7 +34,8 @@ struct RunFacts {
 // Everything that a run tells: the progress line, metrics.jsonl, TensorBoard events, loss.svg, report.html.
 class RunLog {
  public:
-  RunLog(const std::string& folder, std::optional<int64_t> resume_step, const TrainConfig& config, RunFacts facts);
+  RunLog(const std::string& folder, std::optional<int64_t> resume_step, const TrainConfig& config,
+         RunFacts facts);
 
   void progress(const Progress& progress) { line_.update(progress); }
   void message(const std::string& text) { line_.message(text); }

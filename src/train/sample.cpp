@@ -6,8 +6,8 @@
 
 namespace gpt {
 
-std::string sample_text(const Model& model, const Tokenizer& tokenizer, ThreadPool& pool, const KernelTable& kernels,
-                        uint64_t seed, int64_t step) {
+std::string sample_text(const Model& model, const Tokenizer& tokenizer, ThreadPool& pool,
+                        const KernelTable& kernels, uint64_t seed, int64_t step) {
   std::vector<int32_t> prompt = {0};
   try {
     prompt = tokenizer.encode("\n");

@@ -44,7 +44,8 @@ void visit_all(RunConfig& c, Visit&& visit) {
 
 std::vector<std::string> all_names() {
   std::vector<std::string> names;
-  for (const KeyInfo& key : config_keys()) names.push_back(key.name);
+  for (const KeyInfo& key : config_keys())
+    names.push_back(key.name);
   return names;
 }
 
@@ -63,7 +64,8 @@ RunConfig parse_run_config(const json& object) {
 }
 
 void check(const char* key, double value, double low, double high) {
-  if (!(value >= low && value <= high)) fail_usage("config key \"{}\": expected {} to {}, found {}", key, low, high, value);
+  if (!(value >= low && value <= high))
+    fail_usage("config key \"{}\": expected {} to {}, found {}", key, low, high, value);
 }
 
 }  // namespace
@@ -73,7 +75,8 @@ std::vector<KeyInfo> config_keys() {
   RunConfig config;
   visit_all(config, [&](const char* name, auto& field, const char* group, const char* help) {
     using Field = std::remove_cvref_t<decltype(field)>;
-    keys.push_back({name, group, help, std::is_same_v<Field, std::vector<std::string>>, std::is_same_v<Field, bool>});
+    keys.push_back(
+        {name, group, help, std::is_same_v<Field, std::vector<std::string>>, std::is_same_v<Field, bool>});
   });
   return keys;
 }
@@ -83,7 +86,8 @@ Settings::~Settings() = default;
 
 void Settings::add_preset(const std::string& name) {
   const json keys = preset(name);
-  for (const auto& [key, value] : keys.items()) from_preset_.insert(key);
+  for (const auto& [key, value] : keys.items())
+    from_preset_.insert(key);
   merged_->update(keys);
 }
 
@@ -92,11 +96,14 @@ void Settings::forget_preset(const std::string& key) {
 }
 
 void Settings::set(const json& keys) {
-  for (const auto& [key, value] : keys.items()) from_preset_.erase(key);
+  for (const auto& [key, value] : keys.items())
+    from_preset_.erase(key);
   merged_->update(keys);
 }
 
-void Settings::add_file(const std::string& path) { add_json(read_json_file(path), path); }
+void Settings::add_file(const std::string& path) {
+  add_json(read_json_file(path), path);
+}
 
 void Settings::add_json(const json& object, const std::string& source) {
   if (!object.is_object()) fail_usage("{}: expected a JSON object of config keys", source);
@@ -109,8 +116,8 @@ void Settings::add_json(const json& object, const std::string& source) {
     }
     set(json::parse(*family));
     keys.erase("model_type");
-    for (const char* ignored : {"architectures", "dtype", "torch_dtype", "transformers_version", "bos_token_id",
-                                "eos_token_id", "pad_token_id", "use_cache"}) {
+    for (const char* ignored : {"architectures", "dtype", "torch_dtype", "transformers_version",
+                                "bos_token_id", "eos_token_id", "pad_token_id", "use_cache"}) {
       keys.erase(ignored);
     }
   }
@@ -123,7 +130,8 @@ void Settings::add_text(const std::string& key, const std::string& text, const s
   json value = own.begin().value();
   const std::vector<KeyInfo> keys = config_keys();
   const auto info = std::find_if(keys.begin(), keys.end(), [&](const KeyInfo& k) { return k.name == name; });
-  if (info == keys.end()) fail_usage("{}: unknown config key \"{}\"{}", source, key, did_you_mean(key, all_names()));
+  if (info == keys.end())
+    fail_usage("{}: unknown config key \"{}\"{}", source, key, did_you_mean(key, all_names()));
   if (info->is_list) {
     set({{name, json::array({text})}});
     return;
@@ -164,8 +172,10 @@ void complete(TrainConfig& c) {
   check("clip_norm", c.clip_norm, 0, 1e30);
   check("clip_value", c.clip_value, 0, 1e30);
   check("outlier_z", c.outlier_z, 0, 1e6);
-  for (const auto& [key, value] : {std::pair{"eval_every", c.eval_every}, {"sample_every", c.sample_every},
-                                   {"save_every", c.save_every}, {"log_every", c.log_every}}) {
+  for (const auto& [key, value] : {std::pair{"eval_every", c.eval_every},
+                                   {"sample_every", c.sample_every},
+                                   {"save_every", c.save_every},
+                                   {"log_every", c.log_every}}) {
     check(key, static_cast<double>(value), 0, 1e12);
   }
   check("eval_batches", static_cast<double>(c.eval_batches), 1, 1e9);
@@ -175,7 +185,9 @@ void complete(TrainConfig& c) {
 json run_config_json(const RunConfig& config) {
   json object = json::object();
   RunConfig copy = config;
-  visit_all(copy, [&](const char* name, auto& field, const char*, const char*) { object[name] = to_json_value(field); });
+  visit_all(copy, [&](const char* name, auto& field, const char*, const char*) {
+    object[name] = to_json_value(field);
+  });
   return object;
 }
 

@@ -27,24 +27,24 @@ struct TrainConfig {
   int64_t seed = 1;
 
   int64_t steps = 1000;
-  int64_t stop_after = 0;             // 0: run to the end
+  int64_t stop_after = 0;  // 0: run to the end
   int64_t batch_size = 16;
-  int64_t micro_batch = 0;            // batch_size
+  int64_t micro_batch = 0;  // batch_size
   OptimizerKind optimizer = OptimizerKind::adamw;
   double lr = 3e-4;
-  double min_lr = -1;                 // lr / 10
+  double min_lr = -1;  // lr / 10
   int64_t warmup = 100;
   ScheduleKind schedule = ScheduleKind::cosine;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
-  double clip_norm = 1.0;             // 0: off
-  double clip_value = 0;              // 0: off
-  double outlier_z = 0;               // skip steps whose loss or gradient norm is this unusual; 0: off
+  double clip_norm = 1.0;  // 0: off
+  double clip_value = 0;   // 0: off
+  double outlier_z = 0;    // skip steps whose loss or gradient norm is this unusual; 0: off
   TrainDType dtype = TrainDType::fp32;
   bool recompute = false;
 
   int64_t eval_every = 250, eval_batches = 50, sample_every = 0, save_every = 500, log_every = 10;
   DeviceKind device = DeviceKind::cpu;
-  int64_t threads = 0;                // 0: all CPUs
+  int64_t threads = 0;  // 0: all CPUs
 
   bool operator==(const TrainConfig&) const = default;
 };
@@ -72,7 +72,8 @@ void visit_train_keys(Config& c, Visit&& visit) {
   visit("weight_decay", c.weight_decay, "training", "on tensors of two or more dimensions");
   visit("clip_norm", c.clip_norm, "training", "largest global gradient norm; 0: off");
   visit("clip_value", c.clip_value, "training", "largest gradient element; 0: off");
-  visit("outlier_z", c.outlier_z, "training", "skip steps whose loss or gradient norm is so many deviations off; 0: off");
+  visit("outlier_z", c.outlier_z, "training",
+        "skip steps whose loss or gradient norm is so many deviations off; 0: off");
   visit("dtype", c.dtype, "training", "fp32");
   visit("recompute", c.recompute, "training", "recompute activations in the backward pass to save memory");
   visit("eval_every", c.eval_every, "rhythm", "steps between evaluations; 0: never");
@@ -100,7 +101,7 @@ class Settings {
   Settings& operator=(const Settings&) = delete;
 
   void add_preset(const std::string& name);
-  void add_file(const std::string& path);          // a JSON object of config keys
+  void add_file(const std::string& path);  // a JSON object of config keys
   void add_json(const nlohmann::json& object, const std::string& source);
   // A value as written on a command line: text for strings and lists of strings, else JSON.
   void add_text(const std::string& key, const std::string& text, const std::string& source);
@@ -129,8 +130,8 @@ std::vector<KeyInfo> config_keys();
 // Fills in derived training values and checks all; throws Error naming the key.
 void complete(TrainConfig& config);
 
-nlohmann::json run_config_json(const RunConfig& config);       // every key with its final value
-RunConfig read_run_config(const std::string& path);            // what the former wrote
-std::string describe_config(const RunConfig& config);          // the same for people, by groups
+nlohmann::json run_config_json(const RunConfig& config);  // every key with its final value
+RunConfig read_run_config(const std::string& path);       // what the former wrote
+std::string describe_config(const RunConfig& config);     // the same for people, by groups
 
 }  // namespace gpt

@@ -28,7 +28,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 int thread_count(const TrainConfig& config) {
   return config.threads > 0 ? static_cast<int>(config.threads) : available_cpus();
@@ -36,7 +38,8 @@ int thread_count(const TrainConfig& config) {
 
 // The run folder must be new, or one to be resumed.
 void prepare_folder(const TrainRequest& request) {
-  const bool has_run = std::filesystem::exists(request.out + "/last") || std::filesystem::exists(request.out + "/config.json");
+  const bool has_run =
+      std::filesystem::exists(request.out + "/last") || std::filesystem::exists(request.out + "/config.json");
   if (has_run && !request.resume) {
     fail("{} holds a run already; continue it with --resume, or choose another --out", request.out);
   }
@@ -120,18 +123,20 @@ Trainer::Trainer(const TrainRequest& request)
       pool_(thread_count(request.config.train)),
       kernels_(kernel_table(request.isa)),
       init_(request.init_from.empty() ? nullptr : std::make_unique<LoadedModel>(request.init_from)),
-      data_((request.resume ? recover_directory(last()) : void(), load_run_data(config(), init_ ? init_->model().config.n_ctx : config_.model.n_ctx,
-                                         tokenizer_folder(request, init_.get())))),
+      data_((request.resume ? recover_directory(last()) : void(),
+             load_run_data(config(), init_ ? init_->model().config.n_ctx : config_.model.n_ctx,
+                           tokenizer_folder(request, init_.get())))),
       model_(choose_model(request, init_.get(), data_.tokenizer->vocab_size())),
       weights_(model_.table, DType::f32, "weights"),
       grads_(model_.table, DType::f32, "gradients"),
       optimizer_(model_.table, adamw_settings(config()), DType::f32),
-      graph_(model_, config().micro_batch, model_.config.n_ctx, {.recompute = config().recompute}, pool_.size()),
+      graph_(model_, config().micro_batch, model_.config.n_ctx, {.recompute = config().recompute},
+             pool_.size()),
       loader_(data_.train, model_.config.n_ctx, static_cast<uint64_t>(config().seed),
               config().sampling == SamplingKind::epoch ? Sampling::epoch : Sampling::random) {
   if (config().batch_size % config().micro_batch != 0) {
-    fail_usage("config key \"micro_batch\": expected a divisor of batch_size = {}, found {}", config().batch_size,
-               config().micro_batch);
+    fail_usage("config key \"micro_batch\": expected a divisor of batch_size = {}, found {}",
+               config().batch_size, config().micro_batch);
   }
   config_.model = model_.config;
   model_.weights.assign(weights_.views().begin(), weights_.views().end());
@@ -151,7 +156,8 @@ void Trainer::start() {
     loss_outliers_.restore(state_.losses);
     norm_outliers_.restore(state_.norms);
     if (state_.data_tokens != data_.train.size()) {
-      fail("cannot resume: the run was trained on {} tokens, the data now has {}", state_.data_tokens, data_.train.size());
+      fail("cannot resume: the run was trained on {} tokens, the data now has {}", state_.data_tokens,
+           data_.train.size());
     }
   } else {
     if (init_) {
@@ -167,8 +173,9 @@ void Trainer::start() {
   peak_flops_ = measure_peak_flops(pool_, kernels_);
   const std::string machine = machine_description(pool_.size(), isa_name(request_.isa));
   const std::optional<int64_t> resume_step = request_.resume ? std::optional(state_.step) : std::nullopt;
-  log_ = std::make_unique<RunLog>(request_.out, resume_step, config(),
-                                  collect_facts(config_, model_, data_, optimizer_.describe(), machine, request_.command_line));
+  log_ = std::make_unique<RunLog>(
+      request_.out, resume_step, config(),
+      collect_facts(config_, model_, data_, optimizer_.describe(), machine, request_.command_line));
   saved_step_ = request_.resume ? state_.step : -1;
   announce();
 }
@@ -177,10 +184,15 @@ void Trainer::announce() {
   const int64_t moments = 4 * param_buffer_elements(model_.table);
   std::string text = data_.preview + "\n" + describe_config(config_);
   text += fmt::format("{} parameters; {}\n", format_thousands(model_.table.total()), optimizer_.describe());
-  text += fmt::format("memory: {} for weights, gradients and moments, {} for activations{}\n", format_bytes(static_cast<double>(moments * 4)),
-                      format_bytes(static_cast<double>(graph_.bytes())), config().recompute ? " (recomputed)" : "");
-  text += fmt::format("machine: {}, {:.0f} GFLOP/s in fp32 products\n", machine_description(pool_.size(), isa_name(request_.isa)), peak_flops_ / 1e9);
-  if (data_.floor) text += fmt::format("the entropy of the text is {:.4f} nats per token: no model can do better\n", *data_.floor);
+  text += fmt::format("memory: {} for weights, gradients and moments, {} for activations{}\n",
+                      format_bytes(static_cast<double>(moments * 4)),
+                      format_bytes(static_cast<double>(graph_.bytes())),
+                      config().recompute ? " (recomputed)" : "");
+  text += fmt::format("machine: {}, {:.0f} GFLOP/s in fp32 products\n",
+                      machine_description(pool_.size(), isa_name(request_.isa)), peak_flops_ / 1e9);
+  if (data_.floor)
+    text += fmt::format("the entropy of the text is {:.4f} nats per token: no model can do better\n",
+                        *data_.floor);
   if (request_.resume) text += fmt::format("resuming at step {}\n", state_.step);
   if (!request_.resume) {
     const int64_t rows = std::min<int64_t>(2, config().micro_batch);
@@ -195,7 +207,8 @@ double Trainer::forward_backward(const StepParams& params) {
   double loss = 0;
   for (int64_t first = 0; first < config().batch_size; first += config().micro_batch) {
     loader_.fill(params.step, first, config().micro_batch, config().batch_size, ids_.data(), targets_.data());
-    const TrainBatch batch{.ids = ids_.data(), .targets = targets_.data(), .first_sample = first, .loss_scale = scale};
+    const TrainBatch batch{
+        .ids = ids_.data(), .targets = targets_.data(), .first_sample = first, .loss_scale = scale};
     loss += graph_.forward_backward(pool_, kernels_, batch, grads_, first > 0, params);
   }
   return loss * scale;
@@ -203,7 +216,8 @@ double Trainer::forward_backward(const StepParams& params) {
 
 bool Trainer::is_outlier(double loss, double norm) {
   if (config().outlier_z <= 0) return false;
-  if (loss_outliers_.z_score(loss) > config().outlier_z || norm_outliers_.z_score(norm) > config().outlier_z) return true;
+  if (loss_outliers_.z_score(loss) > config().outlier_z || norm_outliers_.z_score(norm) > config().outlier_z)
+    return true;
   loss_outliers_.add(loss);
   norm_outliers_.add(norm);
   return false;
@@ -214,16 +228,21 @@ void Trainer::stop_at_bad_numbers(double loss, const GradientNorms& norms) {
   for (int id = 0; id < model_.table.count() && norms.first_bad >= 0 && tensor.empty(); ++id) {
     if (id == norms.first_bad) tensor = "the gradient of " + model_.table[id].name;
   }
-  const std::string kept = saved_step_ >= 0 ? fmt::format("the last good checkpoint is {} at step {}", last(), saved_step_)
-                                            : "no checkpoint had been saved yet";
-  fail("training stopped at step {}: the loss is {}, the gradient norm {}; first offending tensor: {}; {}; try a lower --lr or "
-       "a --clip-norm",
-       state_.step, loss, norms.total, tensor.empty() ? "the loss" : tensor, kept);
+  const std::string kept = saved_step_ >= 0
+                               ? fmt::format("the last good checkpoint is {} at step {}", last(), saved_step_)
+                               : "no checkpoint had been saved yet";
+  fail(
+      "training stopped at step {}: the loss is {}, the gradient norm {}; first offending tensor: {}; {}; "
+      "try a lower --lr or "
+      "a --clip-norm",
+      state_.step, loss, norms.total, tensor.empty() ? "the loss" : tensor, kept);
 }
 
 void Trainer::step() {
   const auto start = Clock::now();
-  StepParams params{.step = state_.step, .seed = static_cast<uint64_t>(config().seed), .lr = learning_rate(config(), state_.step)};
+  StepParams params{.step = state_.step,
+                    .seed = static_cast<uint64_t>(config().seed),
+                    .lr = learning_rate(config(), state_.step)};
   const double loss = forward_backward(params);
   const ExecContext ctx = context();
   if (config().clip_value > 0) kernels_.clamp(ctx, {.x = grads_.all(), .limit = config().clip_value});
@@ -231,7 +250,9 @@ void Trainer::step() {
   if (!std::isfinite(loss) || !std::isfinite(norms.total)) stop_at_bad_numbers(loss, norms);
   if (is_outlier(loss, norms.total)) {
     ++state_.skipped;
-    log_->message(fmt::format("step {}: skipped, loss {:.4f} and gradient norm {:.3f} are out of the ordinary\n", state_.step, loss, norms.total));
+    log_->message(
+        fmt::format("step {}: skipped, loss {:.4f} and gradient norm {:.3f} are out of the ordinary\n",
+                    state_.step, loss, norms.total));
   } else {
     params.grad_scale = clip_factor(norms.total, config().clip_norm);
     optimizer_.update(ctx, weights_, grads_, params, ++state_.updates);
@@ -243,25 +264,41 @@ void Trainer::step() {
 
 void Trainer::report_step(double loss, double norm, double lr, double step_seconds) {
   state_.train_seconds += step_seconds;
-  recent_step_seconds_ = recent_step_seconds_ == 0 ? step_seconds : 0.95 * recent_step_seconds_ + 0.05 * step_seconds;
+  recent_step_seconds_ =
+      recent_step_seconds_ == 0 ? step_seconds : 0.95 * recent_step_seconds_ + 0.05 * step_seconds;
   const auto step_tokens = static_cast<double>(config().batch_size * model_.config.n_ctx);
   const double tokens_per_s = step_tokens / recent_step_seconds_;
-  const bool logged = config().log_every > 0 && (state_.step % config().log_every == 0 || state_.step == 1 || state_.step == config().steps);
+  const bool logged = config().log_every > 0 && (state_.step % config().log_every == 0 || state_.step == 1 ||
+                                                 state_.step == config().steps);
   if (logged) {
-    log_->step({.step = state_.step, .tokens = state_.tokens, .loss = loss, .lr = lr, .grad_norm = norm,
-                .tokens_per_s = tokens_per_s, .seconds = state_.train_seconds});
+    log_->step({.step = state_.step,
+                .tokens = state_.tokens,
+                .loss = loss,
+                .lr = lr,
+                .grad_norm = norm,
+                .tokens_per_s = tokens_per_s,
+                .seconds = state_.train_seconds});
   }
-  log_->progress({.step = state_.step, .total = config().steps, .loss = loss, .val_loss = val_loss_, .floor = data_.floor, .lr = lr,
-                  .grad_norm = norm, .tokens_per_s = tokens_per_s, .limit_share = tokens_per_s * flops_per_token_ / peak_flops_,
+  log_->progress({.step = state_.step,
+                  .total = config().steps,
+                  .loss = loss,
+                  .val_loss = val_loss_,
+                  .floor = data_.floor,
+                  .lr = lr,
+                  .grad_norm = norm,
+                  .tokens_per_s = tokens_per_s,
+                  .limit_share = tokens_per_s * flops_per_token_ / peak_flops_,
                   .eta_s = recent_step_seconds_ * static_cast<double>(config().steps - state_.step)});
   if (state_.step == 1 && logged) {
-    log_->message(fmt::format("first loss {:.4f}; guessing gives ln {} = {:.4f}\n", loss, model_.config.vocab_size,
+    log_->message(fmt::format("first loss {:.4f}; guessing gives ln {} = {:.4f}\n", loss,
+                              model_.config.vocab_size,
                               std::log(static_cast<double>(model_.config.vocab_size))));
   }
 }
 
 void Trainer::evaluate() {
-  const EvalBatches batches(data_.val, model_.config.n_ctx, static_cast<uint64_t>(config().seed), config().eval_batches, config().batch_size);
+  const EvalBatches batches(data_.val, model_.config.n_ctx, static_cast<uint64_t>(config().seed),
+                            config().eval_batches, config().batch_size);
   double sum = 0;
   for (int64_t b = 0; b < batches.batches(); ++b) {
     for (int64_t first = 0; first < batches.batch_size(); first += config().micro_batch) {
@@ -269,10 +306,12 @@ void Trainer::evaluate() {
       sum += eval_graph_->loss(pool_, kernels_, {.ids = ids_.data(), .targets = targets_.data()});
     }
   }
-  const double loss = sum / static_cast<double>(batches.batches() * batches.batch_size() * model_.config.n_ctx);
+  const double loss =
+      sum / static_cast<double>(batches.batches() * batches.batch_size() * model_.config.n_ctx);
   val_loss_ = loss;
   log_->evaluation(state_.step, loss);
-  std::string text = fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}", state_.step, loss, std::exp(loss));
+  std::string text =
+      fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}", state_.step, loss, std::exp(loss));
   if (data_.floor) text += fmt::format(", {:.4f} above the floor", loss - *data_.floor);
   if (state_.best_step < 0 || loss < state_.best_val_loss) {
     state_.best_val_loss = loss;
@@ -284,7 +323,8 @@ void Trainer::evaluate() {
 }
 
 void Trainer::sample() {
-  const std::string text = sample_text(model_, *data_.tokenizer, pool_, kernels_, static_cast<uint64_t>(config().seed), state_.step);
+  const std::string text = sample_text(model_, *data_.tokenizer, pool_, kernels_,
+                                       static_cast<uint64_t>(config().seed), state_.step);
   log_->sample(state_.step, text);
   log_->message(fmt::format("--- sample at step {} ---\n{}\n---\n", state_.step, text));
 }
@@ -309,7 +349,8 @@ void Trainer::after_step() {
 
 TrainOutcome Trainer::run(const std::function<bool()>& interrupted) {
   TrainOutcome outcome;
-  const int64_t stop = config().stop_after > 0 ? std::min(config().stop_after, config().steps) : config().steps;
+  const int64_t stop =
+      config().stop_after > 0 ? std::min(config().stop_after, config().steps) : config().steps;
   while (state_.step < stop && !outcome.interrupted) {
     step();
     after_step();
@@ -323,7 +364,8 @@ TrainOutcome Trainer::run(const std::function<bool()>& interrupted) {
   outcome.best_val_loss = state_.best_val_loss;
   if (!outcome.finished) {
     log_->message(fmt::format("{} at step {} of {}; continue with: gpt train --resume --out {}\n",
-                              outcome.interrupted ? "interrupted" : "stopped", state_.step, config().steps, request_.out));
+                              outcome.interrupted ? "interrupted" : "stopped", state_.step, config().steps,
+                              request_.out));
   } else {
     log_->message(fmt::format("done: {} steps in {}; model in {}, report in {}/report.html\n", state_.step,
                               format_duration(state_.train_seconds), last(), request_.out));

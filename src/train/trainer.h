@@ -10,17 +10,17 @@
 namespace gpt {
 
 struct TrainRequest {
-  RunConfig config;         // vocab_size 0: the tokenizer's
-  std::string out;          // the run folder
-  std::string init_from;    // a model to start from, or ""
-  bool resume = false;      // continue the run in `out`, whose config this is
+  RunConfig config;       // vocab_size 0: the tokenizer's
+  std::string out;        // the run folder
+  std::string init_from;  // a model to start from, or ""
+  bool resume = false;    // continue the run in `out`, whose config this is
   Isa isa = Isa::ref;
-  std::string command_line; // for the report
+  std::string command_line;  // for the report
 };
 
 struct TrainOutcome {
   int64_t steps_done = 0;
-  bool finished = false;    // all steps done (and not stopped by stop_after)
+  bool finished = false;  // all steps done (and not stopped by stop_after)
   bool interrupted = false;
   double best_val_loss = 0;
 };

@@ -24,7 +24,8 @@ Computed to_computed(const TensorView& view, Shape shape) {
   Computed out{std::move(shape), {}, false};
   out.values.reserve(static_cast<size_t>(view.size()));
   for (int64_t r = 0; r < view.rows(); ++r) {
-    for (int64_t c = 0; c < view.cols(); ++c) out.values.push_back(value_at(view, r, c));
+    for (int64_t c = 0; c < view.cols(); ++c)
+      out.values.push_back(value_at(view, r, c));
   }
   return out;
 }
@@ -78,12 +79,14 @@ class Run {
 
   void check_inputs() const {
     if (inputs_.n_tokens > config().n_ctx) {
-      fail("golden input_ids: expected at most n_ctx = {} tokens, found {}", config().n_ctx, inputs_.n_tokens);
+      fail("golden input_ids: expected at most n_ctx = {} tokens, found {}", config().n_ctx,
+           inputs_.n_tokens);
     }
     for (const std::vector<int32_t>* list : {&inputs_.ids, &inputs_.targets}) {
       for (int32_t id : *list) {
         if (id >= config().vocab_size || (id < 0 && list == &inputs_.ids)) {
-          fail("golden input_ids or targets: id {} is out of range for a vocabulary of {}", id, config().vocab_size);
+          fail("golden input_ids or targets: id {} is out of range for a vocabulary of {}", id,
+               config().vocab_size);
         }
       }
     }
@@ -95,7 +98,8 @@ class Run {
                         {.slots = 2, .max_rows = B * T, .dtype = dtype_, .threads = pool_.size()});
     const Inference::Trace trace = inference.trace(inputs_.ids, B, T);
     for (size_t layer = 0; layer < trace.attention.size(); ++layer) {
-      out_["attention." + std::to_string(layer)] = to_computed(trace.attention[layer], {B, config().n_head, T, T});
+      out_["attention." + std::to_string(layer)] =
+          to_computed(trace.attention[layer], {B, config().n_head, T, T});
     }
     Buffer full(static_cast<size_t>(B * T * V) * dtype_size(dtype_), "logits");
     Buffer last(static_cast<size_t>(B * V) * dtype_size(dtype_), "logits");
@@ -107,8 +111,9 @@ class Run {
       inference.reset(0);
       inference.append_all(0, ids, logits.row_range(b * T, T));
       feed_in_chunks(inference, ids, incremental.row_range(b, 1));
-      incremental_equal &= std::memcmp(incremental.row_range(b, 1).data, logits.row_range(b * T + T - 1, 1).data,
-                                       static_cast<size_t>(V) * dtype_size(dtype_)) == 0;
+      incremental_equal &=
+          std::memcmp(incremental.row_range(b, 1).data, logits.row_range(b * T + T - 1, 1).data,
+                      static_cast<size_t>(V) * dtype_size(dtype_)) == 0;
     }
     out_["logits"] = to_computed(logits, {B, T, V});
     out_["incremental_logits"] = to_computed(incremental, {B, V});
@@ -157,12 +162,14 @@ class Run {
     trained.weights.assign(weights.views().begin(), weights.views().end());
     TrainingGraph graph(trained, inputs_.batch, inputs_.n_tokens, {.dtype = dtype_}, pool_.size());
     const Optimizer optimizer(model.table, kAdamW, dtype_);
-    const auto counted = std::count_if(inputs_.targets.begin(), inputs_.targets.end(), [](int32_t t) { return t >= 0; });
+    const auto counted =
+        std::count_if(inputs_.targets.begin(), inputs_.targets.end(), [](int32_t t) { return t >= 0; });
     const double scale = counted > 0 ? 1 / static_cast<double>(counted) : 0;
     const ExecContext ctx{pool_, kernels_, {}};
     std::vector<double> losses, norms;
     for (int step = 0; step < kSteps; ++step) {
-      const TrainBatch batch{.ids = inputs_.ids.data(), .targets = inputs_.targets.data(), .loss_scale = scale};
+      const TrainBatch batch{
+          .ids = inputs_.ids.data(), .targets = inputs_.targets.data(), .loss_scale = scale};
       losses.push_back(graph.forward_backward(pool_, kernels_, batch, grads, false, {.step = step}) * scale);
       if (step == 0) {
         out_["loss"] = scalars({losses[0]});
@@ -170,7 +177,8 @@ class Run {
       }
       norms.push_back(gradient_norms(ctx, model.table, grads).total);
       optimizer.update(ctx, weights, grads,
-                       {.step = step, .lr = kLearningRate, .grad_scale = clip_factor(norms.back(), kClip)}, step + 1);
+                       {.step = step, .lr = kLearningRate, .grad_scale = clip_factor(norms.back(), kClip)},
+                       step + 1);
     }
     out_["adamw.loss"] = scalars(losses);
     out_["adamw.grad_norm"] = scalars(norms);

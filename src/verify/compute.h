@@ -13,10 +13,10 @@ namespace gpt {
 // The inputs of a golden file.
 struct GoldenInputs {
   int64_t batch = 0, n_tokens = 0;
-  std::vector<int32_t> ids;        // [B,T]
-  std::vector<int32_t> targets;    // [B,T], or empty: no loss, no gradients
-  int64_t prompt = 4;              // ids of row 0 that the greedy continuation starts from
-  int64_t greedy = 20;             // length of the greedy continuation
+  std::vector<int32_t> ids;      // [B,T]
+  std::vector<int32_t> targets;  // [B,T], or empty: no loss, no gradients
+  int64_t prompt = 4;            // ids of row 0 that the greedy continuation starts from
+  int64_t greedy = 20;           // length of the greedy continuation
 };
 
 // A computed tensor, in double so that fp32 and fp64 runs are treated alike.

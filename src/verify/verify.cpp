@@ -56,7 +56,8 @@ GoldenInputs read_inputs(const SafetensorsFile& golden) {
   if (inputs.ids.empty()) fail("{}: expected a tensor \"input_ids\" with at least one id", golden.path());
   inputs.targets = read_ids(golden, "targets", target_shape);
   if (!inputs.targets.empty() && target_shape != shape) {
-    fail("{}: \"targets\": expected shape {}, found {}", golden.path(), shape_string(shape), shape_string(target_shape));
+    fail("{}: \"targets\": expected shape {}, found {}", golden.path(), shape_string(shape),
+         shape_string(target_shape));
   }
   inputs.batch = shape[0];
   inputs.n_tokens = shape[1];
@@ -65,18 +66,22 @@ GoldenInputs read_inputs(const SafetensorsFile& golden) {
     const std::vector<double> ids = read_values(*greedy);
     inputs.greedy = static_cast<int64_t>(ids.size());
     // Where row 0 is itself the continuation of its first id, that id is the prompt.
-    const bool continuation = ids.size() + 1 > static_cast<size_t>(inputs.n_tokens) &&
-                              std::equal(inputs.ids.begin() + 1, inputs.ids.begin() + inputs.n_tokens, ids.begin());
+    const bool continuation =
+        ids.size() + 1 > static_cast<size_t>(inputs.n_tokens) &&
+        std::equal(inputs.ids.begin() + 1, inputs.ids.begin() + inputs.n_tokens, ids.begin());
     if (continuation) inputs.prompt = 1;
   }
   return inputs;
 }
 
-bool starts_with(const std::string& s, const char* prefix) { return s.rfind(prefix, 0) == 0; }
+bool starts_with(const std::string& s, const char* prefix) {
+  return s.rfind(prefix, 0) == 0;
+}
 
 double largest(const std::vector<double>& values) {
   double top = 0;
-  for (double v : values) top = std::max(top, std::abs(v));
+  for (double v : values)
+    top = std::max(top, std::abs(v));
   return top;
 }
 
@@ -138,7 +143,8 @@ std::map<std::string, double> key_bias_floors(const LoadedModel& loaded, const S
   const Model& model = loaded.model();
   const auto gradient_name = [&](Role role, int64_t layer) {
     const int id = model.table.find(role, layer);
-    return id < 0 ? std::string() : "grad." + file_place(loaded.naming(), model.config, model.table[id]).tensor;
+    return id < 0 ? std::string()
+                  : "grad." + file_place(loaded.naming(), model.config, model.table[id]).tensor;
   };
   for (int64_t layer = 0; layer < model.config.n_layer; ++layer) {
     double top = 0;
@@ -165,7 +171,10 @@ VerifyCheck compare(const std::string& name, const std::vector<double>& expected
   for (size_t i = 0; i < expected.size(); ++i) {
     const double difference = std::abs(expected[i] - found.values[i]);
     const double allowed = tolerance(i);
-    const double ratio = std::isnan(difference) ? INFINITY : allowed > 0 ? difference / allowed : difference > 0 ? INFINITY : 0;
+    const double ratio = std::isnan(difference) ? INFINITY
+                         : allowed > 0          ? difference / allowed
+                         : difference > 0       ? INFINITY
+                                                : 0;
     if (ratio <= worst) continue;
     worst = ratio;
     check.error = difference / scale;
@@ -183,13 +192,15 @@ VerifyCheck missing(const std::string& name, const std::string& why) {
 void write_computed(const std::string& path, const ComputedSet& computed) {
   std::vector<NamedTensor> tensors;
   for (const auto& [name, tensor] : computed) {
-    tensors.push_back({name, tensor.integer ? DType::i64 : DType::f32, tensor.shape, [&tensor = tensor](const EmitBytes& emit) {
+    tensors.push_back({name, tensor.integer ? DType::i64 : DType::f32, tensor.shape,
+                       [&tensor = tensor](const EmitBytes& emit) {
                          if (tensor.integer) {
                            const std::vector<int64_t> ids(tensor.values.begin(), tensor.values.end());
                            emit(std::as_bytes(std::span(ids)));
                          } else {
                            std::vector<float> values;
-                           for (double v : tensor.values) values.push_back(static_cast<float>(v));
+                           for (double v : tensor.values)
+                             values.push_back(static_cast<float>(v));
                            emit(std::as_bytes(std::span(values)));
                          }
                        }});
@@ -205,7 +216,8 @@ double cost(const std::string& model_path, const GoldenInputs& inputs) {
 }  // namespace
 
 bool VerifyResult::passed() const {
-  return !checks.empty() && std::all_of(checks.begin(), checks.end(), [](const VerifyCheck& c) { return c.passed; });
+  return !checks.empty() &&
+         std::all_of(checks.begin(), checks.end(), [](const VerifyCheck& c) { return c.passed; });
 }
 
 VerifyResult verify_model(const std::string& model_path, const VerifyOptions& options) {
@@ -223,8 +235,9 @@ VerifyResult verify_model(const std::string& model_path, const VerifyOptions& op
   } else if (cost(model_path, inputs) <= kExactLimit) {
     exact = compute_golden(model_path, inputs, DType::f64, Isa::ref, options.threads, unused);
   }
-  result.exact_note = exact.empty() ? "the model is too large to recompute the golden values in fp64 as well"
-                                    : "every golden value was also recomputed in fp64 and agrees to its rounding";
+  result.exact_note = exact.empty()
+                          ? "the model is too large to recompute the golden values in fp64 as well"
+                          : "every golden value was also recomputed in fp64 and agrees to its rounding";
   const LoadedModel loaded(model_path);
   const double norm_eps = loaded.model().config.norm_eps;
   const std::map<std::string, double> floors = key_bias_floors(loaded, golden);
@@ -232,12 +245,14 @@ VerifyResult verify_model(const std::string& model_path, const VerifyOptions& op
     if (tensor.name == "input_ids" || tensor.name == "targets") continue;
     const auto found = computed.find(tensor.name);
     if (found == computed.end()) {
-      result.checks.push_back(missing(tensor.name, "the golden file has a tensor that this model does not compute"));
+      result.checks.push_back(
+          missing(tensor.name, "the golden file has a tensor that this model does not compute"));
       continue;
     }
     if (found->second.shape != tensor.shape) {
-      result.checks.push_back(missing(tensor.name, fmt::format("expected shape {}, computed {}", shape_string(tensor.shape),
-                                                               shape_string(found->second.shape))));
+      result.checks.push_back(
+          missing(tensor.name, fmt::format("expected shape {}, computed {}", shape_string(tensor.shape),
+                                           shape_string(found->second.shape))));
       continue;
     }
     const std::vector<double> expected = read_values(tensor);
@@ -252,7 +267,8 @@ VerifyResult verify_model(const std::string& model_path, const VerifyOptions& op
     }
     result.checks.push_back(check);
   }
-  if (result.checks.empty()) fail("{}: expected tensors to compare besides the ids, found none", options.golden);
+  if (result.checks.empty())
+    fail("{}: expected tensors to compare besides the ids, found none", options.golden);
   result.checks.push_back({.name = "incremental = full, bit for bit", .passed = incremental_equal});
   return result;
 }

@@ -12,16 +12,16 @@ namespace gpt {
 // steps, a greedy continuation, and incremental against full evaluation. The layout of a golden file is
 // described in docs/golden.md.
 struct VerifyOptions {
-  std::string golden;            // golden.safetensors
-  std::string write;             // where to write what was computed, or ""
+  std::string golden;  // golden.safetensors
+  std::string write;   // where to write what was computed, or ""
   DType dtype = DType::f32;
   Isa isa = Isa::ref;
   int threads = 1;
 };
 
 struct VerifyCheck {
-  std::string name;     // the tensor, or a property such as "incremental = full"
-  double error = 0;     // largest difference (gradients: relative to the tensor's largest entry)
+  std::string name;  // the tensor, or a property such as "incremental = full"
+  double error = 0;  // largest difference (gradients: relative to the tensor's largest entry)
   double tolerance = 0;
   bool passed = false;
   std::string detail = {};  // where the largest difference is

@@ -41,7 +41,8 @@ class DropoutMask {
   double factor(int64_t element) const {
     if (threshold_ == 0) return 1;
     const auto e = static_cast<uint64_t>(element);
-    const auto words = philox4x32({static_cast<uint32_t>(e >> 2), static_cast<uint32_t>(e >> 34), 0, 0}, key_);
+    const auto words =
+        philox4x32({static_cast<uint32_t>(e >> 2), static_cast<uint32_t>(e >> 34), 0, 0}, key_);
     return words[e & 3] < threshold_ ? 0 : scale_;
   }
 

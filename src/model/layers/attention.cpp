@@ -75,18 +75,20 @@ void SelfAttention::attend(const Pass& pass, AttentionActs& acts) const {
     pass.ctx.kernels.store_rows(pass.ctx, {.dst = v, .src = parts.v, .rows = pass.cache_rows});
   }
   pass.ctx.kernels.attention_forward(
-      pass.ctx, {.shape = shape(pass),
-                 .seqs = pass.batch.seqs,
-                 .out = acts.mixed,
-                 .q = parts.q,
-                 .k = k,
-                 .v = v,
-                 .lse = acts.lse,
-                 .weights = pass.attention_weights.empty() ? TensorView{}
-                                                           : pass.attention_weights[static_cast<size_t>(layer_)]});
+      pass.ctx,
+      {.shape = shape(pass),
+       .seqs = pass.batch.seqs,
+       .out = acts.mixed,
+       .q = parts.q,
+       .k = k,
+       .v = v,
+       .lse = acts.lse,
+       .weights = pass.attention_weights.empty() ? TensorView{}
+                                                 : pass.attention_weights[static_cast<size_t>(layer_)]});
 }
 
-void SelfAttention::forward(const Pass& pass, AttentionActs& acts, const TensorView& in, const TensorView& out) const {
+void SelfAttention::forward(const Pass& pass, AttentionActs& acts, const TensorView& in,
+                            const TensorView& out) const {
   const ModelConfig& c = pass.config;
   qkv_.forward(pass, in, acts.qkv);
   const Qkv parts = split(c, acts.qkv);
@@ -100,8 +102,9 @@ void SelfAttention::forward(const Pass& pass, AttentionActs& acts, const TensorV
   out_.forward(pass, acts.mixed, out);
 }
 
-void SelfAttention::backward(const Pass& pass, const AttentionActs& acts, AttentionGrads& grads, const TensorView& in,
-                             const TensorView& dout, const TensorView& din, bool accumulate_din) const {
+void SelfAttention::backward(const Pass& pass, const AttentionActs& acts, AttentionGrads& grads,
+                             const TensorView& in, const TensorView& dout, const TensorView& din,
+                             bool accumulate_din) const {
   const ModelConfig& c = pass.config;
   const Qkv parts = split(c, acts.qkv);
   const Qkv dparts = split(c, grads.dqkv);

@@ -7,17 +7,17 @@ namespace gpt {
 
 // Saved for backward (in inference: scratch).
 struct AttentionActs {
-  TensorView qkv;                // [N,(H+2Hkv)D], after rotation and QK norm
-  TensorView q_rstd, k_rstd;     // [N,H], [N,Hkv] with qk_norm
-  TensorView mixed;              // [N,H*D], what goes into the output projection
-  TensorView lse;                // [N,H]
+  TensorView qkv;             // [N,(H+2Hkv)D], after rotation and QK norm
+  TensorView q_rstd, k_rstd;  // [N,H], [N,Hkv] with qk_norm
+  TensorView mixed;           // [N,H*D], what goes into the output projection
+  TensorView lse;             // [N,H]
   void plan(Planner& planner, const ModelConfig& config, int64_t rows, bool training);
 };
 
 // Gradients inside the layer; one set serves all layers.
 struct AttentionGrads {
-  TensorView dmixed;             // [N,H*D]
-  TensorView dqkv;               // [N,(H+2Hkv)D]
+  TensorView dmixed;  // [N,H*D]
+  TensorView dqkv;    // [N,(H+2Hkv)D]
   void plan(Planner& planner, const ModelConfig& config, int64_t rows);
 };
 

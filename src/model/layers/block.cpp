@@ -44,7 +44,8 @@ void Block::drop(const Pass& pass, RandomSite site, const TensorView& x) const {
   if (dropout.p > 0) pass.ctx.kernels.dropout(pass.ctx, {.out = x, .x = x, .dropout = dropout});
 }
 
-TensorView Block::drop_gradient(const Pass& pass, RandomSite site, const TensorView& dx, BlockGrads& grads) const {
+TensorView Block::drop_gradient(const Pass& pass, RandomSite site, const TensorView& dx,
+                                BlockGrads& grads) const {
   const DropoutKey dropout = pass.dropout(pass.config.resid_dropout, site, layer_);
   if (dropout.p <= 0) return dx;
   pass.ctx.kernels.dropout(pass.ctx, {.out = grads.dbranch, .x = dx, .dropout = dropout});

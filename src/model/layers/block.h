@@ -10,8 +10,8 @@ namespace gpt {
 //   pre-norm:  x_in -> norm1 -> attention -> (+) x_mid -> norm2 -> mlp -> (+) x_out
 //   post-norm: x_in -> attention -> (+) x_mid -> norm1 -> norm1_out -> mlp -> (+) x_sum -> norm2 -> x_out
 struct BlockActs {
-  TensorView x_in;         // [N,C] saved even when the rest is recomputed
-  TensorView x_out;        // [N,C] x_in of the next block; written here with post-norm only
+  TensorView x_in;   // [N,C] saved even when the rest is recomputed
+  TensorView x_out;  // [N,C] x_in of the next block; written here with post-norm only
   TensorView norm1_out, norm2_out, x_mid, x_sum;
   TensorView attention_out, mlp_out;  // [N,C]; shared by all layers
   NormStats norm1, norm2;
@@ -21,8 +21,8 @@ struct BlockActs {
 
 // Gradients inside a block; one set serves all blocks.
 struct BlockGrads {
-  TensorView dnorm;        // [N,C] gradient of a norm's output
-  TensorView dbranch;      // [N,C] gradient of a sub-layer's output, where dropout makes it differ
+  TensorView dnorm;    // [N,C] gradient of a norm's output
+  TensorView dbranch;  // [N,C] gradient of a sub-layer's output, where dropout makes it differ
   AttentionGrads attention;
   MlpGrads mlp;
 };
@@ -53,7 +53,8 @@ class Block {
 };
 
 // Reserves one block's activations. What backward reads goes first; `scratch` is what it does not.
-void plan_block_saved(Planner& planner, BlockActs& acts, const ModelConfig& config, int64_t rows, bool training);
+void plan_block_saved(Planner& planner, BlockActs& acts, const ModelConfig& config, int64_t rows,
+                      bool training);
 void plan_block_scratch(Planner& planner, BlockActs& acts, const ModelConfig& config, int64_t rows);
 void plan_block_grads(Planner& planner, BlockGrads& grads, const ModelConfig& config, int64_t rows);
 

@@ -5,7 +5,7 @@
 namespace gpt {
 
 struct EmbeddingActs {
-  TensorView raw;   // [N,C] before the embedding norm; only with embd_norm
+  TensorView raw;  // [N,C] before the embedding norm; only with embd_norm
   NormStats norm;
   void plan(Planner& planner, const ModelConfig& config, int64_t rows, bool training);
 };

@@ -13,15 +13,19 @@ int64_t Head::chunk_rows(const ModelConfig& c, int64_t rows) {
 void plan_head(Planner& planner, HeadActs& acts, const ModelConfig& c, int64_t rows, bool training) {
   if (c.final_norm) planner.reserve(acts.normed, "final norm output", {rows, c.n_embd});
   if (training && c.final_norm) acts.norm.plan(planner, c, rows);
-  if (training) planner.reserve(acts.logits, "logits of one chunk", {Head::chunk_rows(c, rows), c.vocab_size});
+  if (training)
+    planner.reserve(acts.logits, "logits of one chunk", {Head::chunk_rows(c, rows), c.vocab_size});
 }
 
 Head::Head(const ModelConfig& c, const ParamTable& table)
     : has_norm_(c.final_norm),
       norm_(table, Role::final_gain, Role::final_bias, -1),
-      linear_(table, {{table.find(c.tie_embeddings ? Role::wte : Role::head_weight), table.find(Role::head_bias)}}) {}
+      linear_(table,
+              {{table.find(c.tie_embeddings ? Role::wte : Role::head_weight), table.find(Role::head_bias)}}) {
+}
 
-void Head::forward_norm(const Pass& pass, HeadActs& acts, const TensorView& x, const TensorView& branch) const {
+void Head::forward_norm(const Pass& pass, HeadActs& acts, const TensorView& x,
+                        const TensorView& branch) const {
   if (has_norm_) {
     norm_.forward(pass, acts.norm, branch ? x : acts.x, acts.normed, branch, branch ? acts.x : TensorView{});
   } else {

@@ -6,10 +6,10 @@
 namespace gpt {
 
 struct HeadActs {
-  TensorView x;        // [N,C] the residual stream at its end
-  TensorView normed;   // [N,C] after the final norm (or x itself without one)
+  TensorView x;       // [N,C] the residual stream at its end
+  TensorView normed;  // [N,C] after the final norm (or x itself without one)
   NormStats norm;
-  TensorView logits;   // [chunk,V]: the only logits that exist during training
+  TensorView logits;  // [chunk,V]: the only logits that exist during training
 };
 
 // Final norm and output matrix, with the loss in row chunks.

@@ -3,7 +3,9 @@
 namespace gpt {
 namespace {
 
-bool gated(const ModelConfig& c) { return c.act == Act::swiglu; }
+bool gated(const ModelConfig& c) {
+  return c.act == Act::swiglu;
+}
 
 struct Halves {
   TensorView gate, fc;
@@ -43,7 +45,8 @@ Mlp::Mlp(const ModelConfig& c, const ParamTable& table, int64_t layer)
 void Mlp::forward(const Pass& pass, MlpActs& acts, const TensorView& in, const TensorView& out) const {
   fc_.forward(pass, in, acts.fc);
   const Halves x = split(pass.config, acts.fc);
-  pass.ctx.kernels.act_forward(pass.ctx, {.act = pass.config.act, .out = acts.hidden, .x = x.fc, .gate = x.gate});
+  pass.ctx.kernels.act_forward(pass.ctx,
+                               {.act = pass.config.act, .out = acts.hidden, .x = x.fc, .gate = x.gate});
   proj_.forward(pass, acts.hidden, out);
 }
 

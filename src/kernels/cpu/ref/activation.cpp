@@ -9,8 +9,12 @@ constexpr double kSqrt2OverPi = 0.79788456080286535588;
 constexpr double kSqrt1Over2 = 0.70710678118654752440;
 constexpr double kGeluCubic = 0.044715;
 
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-double gaussian_cdf(double x) { return 0.5 * std::erfc(-x * kSqrt1Over2); }
+double sigmoid(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+double gaussian_cdf(double x) {
+  return 0.5 * std::erfc(-x * kSqrt1Over2);
+}
 
 double value(Act act, double x) {
   switch (act) {

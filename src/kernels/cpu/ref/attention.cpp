@@ -17,14 +17,17 @@ double attention_weights(const AttentionShape& s, const AttentionSeq& seq, const
   for (int64_t t = range.begin; t < range.end; ++t) {
     const T* key = k.row<T>(kv_row(s, seq, t)) + kv_column;
     double dot = 0;
-    for (int64_t d = 0; d < s.head_dim; ++d) dot += double{q[d]} * key[d];
+    for (int64_t d = 0; d < s.head_dim; ++d)
+      dot += double{q[d]} * key[d];
     w[t] = dot * s.scale;
     top = std::max(top, w[t]);
   }
   double sum = 0;
-  for (int64_t t = range.begin; t < range.end; ++t) sum += std::exp(w[t] - top);
+  for (int64_t t = range.begin; t < range.end; ++t)
+    sum += std::exp(w[t] - top);
   const double lse = top + std::log(sum);
-  for (int64_t t = range.begin; t < range.end; ++t) w[t] = std::exp(w[t] - lse);
+  for (int64_t t = range.begin; t < range.end; ++t)
+    w[t] = std::exp(w[t] - lse);
   return lse;
 }
 
@@ -41,11 +44,13 @@ void forward_row(const AttentionArgs& a, int64_t seq_index, int64_t head, int64_
 
   const DropoutMask mask(s.dropout);
   const int64_t kv_column = head / (s.n_head / s.n_kv_head) * s.head_dim;
-  for (int64_t t = range.begin; t < range.end; ++t) w[t] *= mask.factor(attention_element(s, row, head, t));
+  for (int64_t t = range.begin; t < range.end; ++t)
+    w[t] *= mask.factor(attention_element(s, row, head, t));
   T* out = a.out.row<T>(row) + head * s.head_dim;
   for (int64_t d = 0; d < s.head_dim; ++d) {
     double sum = 0;
-    for (int64_t t = range.begin; t < range.end; ++t) sum += w[t] * a.v.row<T>(kv_row(s, seq, t))[kv_column + d];
+    for (int64_t t = range.begin; t < range.end; ++t)
+      sum += w[t] * a.v.row<T>(kv_row(s, seq, t))[kv_column + d];
     out[d] = static_cast<T>(sum);
   }
   if (!a.weights) return;
@@ -76,7 +81,8 @@ void backward_group(const AttentionBackwardArgs& a, const AttentionSeq& seq, int
       T* dq = a.dq.row<T>(row) + head * s.head_dim;
       attention_weights(s, seq, q, a.k, head, range, w);
       double delta = 0;  // sum over keys of dL/dw * w, which equals dout . out
-      for (int64_t d = 0; d < s.head_dim; ++d) delta += double{dout[d]} * out[d];
+      for (int64_t d = 0; d < s.head_dim; ++d)
+        delta += double{dout[d]} * out[d];
       std::fill_n(dq, s.head_dim, T{0});
       for (int64_t t = range.begin; t < range.end; ++t) {
         const int64_t r = kv_row(s, seq, t);
@@ -86,7 +92,8 @@ void backward_group(const AttentionBackwardArgs& a, const AttentionSeq& seq, int
         T* dvalue = a.dv.row<T>(r) + kv_column;
         const double factor = mask.factor(attention_element(s, row, head, t));
         double dw = 0;
-        for (int64_t d = 0; d < s.head_dim; ++d) dw += double{dout[d]} * value[d];
+        for (int64_t d = 0; d < s.head_dim; ++d)
+          dw += double{dout[d]} * value[d];
         const double dscore = w[t] * (dw * factor - delta) * s.scale;
         for (int64_t d = 0; d < s.head_dim; ++d) {
           dq[d] += static_cast<T>(dscore * key[d]);
@@ -124,9 +131,8 @@ void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) 
 
 void store_rows(const ExecContext& ctx, const StoreRowsArgs& a) noexcept {
   dispatch(a.src.dtype, [&]<class T>(T) {
-    for_rows(ctx, a.src.rows(), [&](int64_t n) {
-      std::copy_n(a.src.row<T>(n), a.src.cols(), a.dst.row<T>(a.rows[n]));
-    });
+    for_rows(ctx, a.src.rows(),
+             [&](int64_t n) { std::copy_n(a.src.row<T>(n), a.src.cols(), a.dst.row<T>(a.rows[n])); });
   });
 }
 

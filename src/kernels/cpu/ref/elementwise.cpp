@@ -6,7 +6,8 @@ namespace gpt::ref {
 void add(const ExecContext& ctx, const AddArgs& a) noexcept {
   dispatch(a.out.dtype, [&]<class T>(T) {
     for_rows(ctx, a.out.rows(), [&](int64_t n) {
-      for (int64_t c = 0; c < a.out.cols(); ++c) a.out.row<T>(n)[c] = a.a.row<T>(n)[c] + a.b.row<T>(n)[c];
+      for (int64_t c = 0; c < a.out.cols(); ++c)
+        a.out.row<T>(n)[c] = a.a.row<T>(n)[c] + a.b.row<T>(n)[c];
     });
   });
 }
@@ -17,7 +18,8 @@ void dropout(const ExecContext& ctx, const DropoutArgs& a) noexcept {
     const int64_t cols = a.out.cols();
     for_rows(ctx, a.out.rows(), [&](int64_t n) {
       for (int64_t c = 0; c < cols; ++c) {
-        a.out.row<T>(n)[c] = static_cast<T>(a.x.row<T>(n)[c] * mask.factor((a.dropout.first_row + n) * cols + c));
+        a.out.row<T>(n)[c] =
+            static_cast<T>(a.x.row<T>(n)[c] * mask.factor((a.dropout.first_row + n) * cols + c));
       }
     });
   });
@@ -28,7 +30,8 @@ void clamp(const ExecContext& ctx, const ClampArgs& a) noexcept {
     const T limit = static_cast<T>(a.limit);
     for_rows(ctx, a.x.rows(), [&](int64_t n) {
       T* x = a.x.row<T>(n);
-      for (int64_t c = 0; c < a.x.cols(); ++c) x[c] = x[c] > limit ? limit : x[c] < -limit ? -limit : x[c];
+      for (int64_t c = 0; c < a.x.cols(); ++c)
+        x[c] = x[c] > limit ? limit : x[c] < -limit ? -limit : x[c];
     });
   });
 }
@@ -39,7 +42,8 @@ void sum_squares(const ExecContext& ctx, const SumSquaresArgs& a) noexcept {
     const T* x = a.x.as<T>();
     ctx.pool.parallel_for((size + kSumBlock - 1) / kSumBlock, [&](int64_t block, int) {
       double sum = 0;
-      for (int64_t i = block * kSumBlock; i < std::min(size, (block + 1) * kSumBlock); ++i) sum += double{x[i]} * x[i];
+      for (int64_t i = block * kSumBlock; i < std::min(size, (block + 1) * kSumBlock); ++i)
+        sum += double{x[i]} * x[i];
       a.block_sums[block] = sum;
     });
   });

@@ -8,7 +8,8 @@ void embedding_forward(const ExecContext& ctx, const EmbeddingArgs& a) noexcept 
       T* out = a.out.row<T>(n);
       const T* token = a.wte.row<T>(a.ids[n]);
       const T* position = a.wpe ? a.wpe.row<T>(a.positions[n]) : nullptr;
-      for (int64_t c = 0; c < a.out.cols(); ++c) out[c] = position ? token[c] + position[c] : token[c];
+      for (int64_t c = 0; c < a.out.cols(); ++c)
+        out[c] = position ? token[c] + position[c] : token[c];
     });
   });
 }

@@ -17,11 +17,15 @@ void cross_entropy_row(const CrossEntropyArgs& a, int64_t n) {
     if (dx) std::fill_n(dx, vocab, T{0});
     return;
   }
-  const auto capped = [&](int64_t v) { return a.softcap > 0 ? a.softcap * std::tanh(x[v] / a.softcap) : double{x[v]}; };
+  const auto capped = [&](int64_t v) {
+    return a.softcap > 0 ? a.softcap * std::tanh(x[v] / a.softcap) : double{x[v]};
+  };
   double top = -std::numeric_limits<double>::infinity();
-  for (int64_t v = 0; v < vocab; ++v) top = std::max(top, capped(v));
+  for (int64_t v = 0; v < vocab; ++v)
+    top = std::max(top, capped(v));
   double sum = 0;
-  for (int64_t v = 0; v < vocab; ++v) sum += std::exp(capped(v) - top);
+  for (int64_t v = 0; v < vocab; ++v)
+    sum += std::exp(capped(v) - top);
   const double lse = top + std::log(sum);
   a.losses[n] = lse - capped(target);
   if (dx == nullptr) return;
@@ -35,15 +39,17 @@ void cross_entropy_row(const CrossEntropyArgs& a, int64_t n) {
 }  // namespace
 
 void cross_entropy(const ExecContext& ctx, const CrossEntropyArgs& a) noexcept {
-  dispatch(a.logits.dtype,
-           [&]<class T>(T) { for_rows(ctx, a.logits.rows(), [&](int64_t n) { cross_entropy_row<T>(a, n); }); });
+  dispatch(a.logits.dtype, [&]<class T>(T) {
+    for_rows(ctx, a.logits.rows(), [&](int64_t n) { cross_entropy_row<T>(a, n); });
+  });
 }
 
 void softcap(const ExecContext& ctx, const SoftcapArgs& a) noexcept {
   dispatch(a.x.dtype, [&]<class T>(T) {
     for_rows(ctx, a.x.rows(), [&](int64_t n) {
       T* x = a.x.row<T>(n);
-      for (int64_t c = 0; c < a.x.cols(); ++c) x[c] = static_cast<T>(a.cap * std::tanh(x[c] / a.cap));
+      for (int64_t c = 0; c < a.x.cols(); ++c)
+        x[c] = static_cast<T>(a.cap * std::tanh(x[c] / a.cap));
     });
   });
 }

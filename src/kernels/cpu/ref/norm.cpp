@@ -12,16 +12,19 @@ void norm_row(const NormArgs& a, int64_t n) {
   if (a.add) {
     const T* add = a.add.row<T>(n);
     T* sum = a.sum.row<T>(n);
-    for (int64_t c = 0; c < cols; ++c) sum[c] = x[c] + add[c];
+    for (int64_t c = 0; c < cols; ++c)
+      sum[c] = x[c] + add[c];
     x = sum;
   }
   double mean = 0;
   if (a.kind == NormKind::layer) {
-    for (int64_t c = 0; c < cols; ++c) mean += x[c];
+    for (int64_t c = 0; c < cols; ++c)
+      mean += x[c];
     mean /= static_cast<double>(cols);
   }
   double variance = 0;
-  for (int64_t c = 0; c < cols; ++c) variance += (x[c] - mean) * (x[c] - mean);
+  for (int64_t c = 0; c < cols; ++c)
+    variance += (x[c] - mean) * (x[c] - mean);
   const double rstd = 1 / std::sqrt(variance / static_cast<double>(cols) + a.eps);
   T* out = a.out.row<T>(n);
   for (int64_t c = 0; c < cols; ++c) {

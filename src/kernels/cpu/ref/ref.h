@@ -32,7 +32,8 @@ void for_rows(const ExecContext& ctx, int64_t rows, F&& fn) {
   constexpr int64_t kRowsPerTask = 8;
   ctx.pool.parallel_for((rows + kRowsPerTask - 1) / kRowsPerTask, [&](int64_t task, int) {
     const int64_t end = std::min(rows, (task + 1) * kRowsPerTask);
-    for (int64_t r = task * kRowsPerTask; r < end; ++r) fn(r);
+    for (int64_t r = task * kRowsPerTask; r < end; ++r)
+      fn(r);
   });
 }
 

@@ -31,9 +31,11 @@ void head_norm_forward(const ExecContext& ctx, const HeadNormArgs& a) noexcept {
       for (int64_t h = 0; h < a.n_head; ++h) {
         T* x = a.x.row<T>(n) + h * a.head_dim;
         double squares = 0;
-        for (int64_t i = 0; i < a.head_dim; ++i) squares += double{x[i]} * x[i];
+        for (int64_t i = 0; i < a.head_dim; ++i)
+          squares += double{x[i]} * x[i];
         const double rstd = 1 / std::sqrt(squares / static_cast<double>(a.head_dim) + a.eps);
-        for (int64_t i = 0; i < a.head_dim; ++i) x[i] = static_cast<T>(x[i] * rstd);
+        for (int64_t i = 0; i < a.head_dim; ++i)
+          x[i] = static_cast<T>(x[i] * rstd);
         if (a.rstd) a.rstd.row<T>(n)[h] = static_cast<T>(rstd);
       }
     });
@@ -47,10 +49,12 @@ void head_norm_backward(const ExecContext& ctx, const HeadNormBackwardArgs& a) n
         T* dx = a.dx.row<T>(n) + h * a.head_dim;
         const T* y = a.y.row<T>(n) + h * a.head_dim;
         double dot = 0;
-        for (int64_t i = 0; i < a.head_dim; ++i) dot += double{dx[i]} * y[i];
+        for (int64_t i = 0; i < a.head_dim; ++i)
+          dot += double{dx[i]} * y[i];
         dot /= static_cast<double>(a.head_dim);
         const double rstd = a.rstd.row<T>(n)[h];
-        for (int64_t i = 0; i < a.head_dim; ++i) dx[i] = static_cast<T>(rstd * (dx[i] - y[i] * dot));
+        for (int64_t i = 0; i < a.head_dim; ++i)
+          dx[i] = static_cast<T>(rstd * (dx[i] - y[i] * dot));
       }
     });
   });
