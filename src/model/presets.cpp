@@ -96,8 +96,8 @@ const std::vector<Preset>& presets() {
       {"tiny", "llama",
        R"({"vocab_size": 256, "n_ctx": 192, "n_layer": 4, "n_head": 4, "n_kv_head": 2, "n_embd": 128, "d_ff": 352,
            "tie_embeddings": true, "residual_init_scale": true, "dropout": 0, "tokenizer": "byte", "batch_size": 16,
-           "steps": 1200, "lr": 3e-3, "warmup": 50, "beta2": 0.99, "weight_decay": 0.1, "eval_every": 100,
-           "sample_every": 300})"},
+           "steps": 750, "lr": 4e-3, "warmup": 50, "beta2": 0.99, "weight_decay": 0.1, "eval_every": 150, "eval_batches": 10,
+           "sample_every": 375})"},
   };
   return list;
 }
