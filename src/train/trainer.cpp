@@ -38,10 +38,12 @@ int thread_count(const TrainConfig& config) {
 
 // The run folder must be new, or one to be resumed.
 void prepare_folder(const TrainRequest& request) {
-  const bool has_run =
-      std::filesystem::exists(request.out + "/last") || std::filesystem::exists(request.out + "/config.json");
+  const auto has = [&](const char* name) { return std::filesystem::exists(request.out + name); };
+  // A run that ended before its first checkpoint left only its config and metrics: nothing to lose.
+  const bool has_run = has("/last") || (has("/config.json") && !has("/metrics.jsonl"));
   if (has_run && !request.resume) {
-    fail("{} holds a run already; continue it with --resume, or choose another --out", request.out);
+    fail("{} holds a model or a run already; continue it with --resume, or choose another --out",
+         request.out);
   }
   make_directories(request.out);
 }
