@@ -76,6 +76,7 @@ void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t s
 
 TensorView glued_view(std::span<const TensorView> views, int first, int last) {
   TensorView merged = views[static_cast<size_t>(first)];
+  if (!merged) return {};
   const bool matrix = merged.rank == 2;
   for (int id = first + 1; id <= last; ++id) {
     const TensorView& next = views[static_cast<size_t>(id)];
