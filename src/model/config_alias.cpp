@@ -166,7 +166,9 @@ void put_token_ids(json& out, const json& object) {
 
 json translate_aliases(const json& object) {
   json out = json::object();
-  for (const auto& [key, value] : object.items()) {
+  for (const auto& item : object.items()) {  // clang 14 lets no lambda capture structured bindings
+    const std::string& key = item.key();
+    const auto& value = item.value();
     const auto alias = std::find_if(std::begin(kAliases), std::end(kAliases),
                                     [&](const Alias& a) { return key == a.theirs; });
     if (alias != std::end(kAliases)) {

@@ -39,7 +39,9 @@ nlohmann::json to_json_value(const RopeScaling& s) {
 std::vector<std::string> read_model_keys(const nlohmann::json& object, ModelConfig& config) {
   const nlohmann::json own = translate_aliases(object);
   std::vector<std::string> unknown;
-  for (const auto& [key, value] : own.items()) {
+  for (const auto& item : own.items()) {  // clang 14 lets no lambda capture structured bindings
+    const std::string& key = item.key();
+    const auto& value = item.value();
     bool found = false;
     visit_model_keys(config, [&](const char* name, auto& field, const char*, const char*) {
       if (key != name) return;

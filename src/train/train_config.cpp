@@ -51,7 +51,9 @@ std::vector<std::string> all_names() {
 
 RunConfig parse_run_config(const json& object) {
   RunConfig config;
-  for (const auto& [key, value] : object.items()) {
+  for (const auto& item : object.items()) {  // clang 14 lets no lambda capture structured bindings
+    const std::string& key = item.key();
+    const auto& value = item.value();
     bool found = false;
     visit_all(config, [&](const char* name, auto& field, const char*, const char*) {
       if (key != name) return;
