@@ -53,11 +53,6 @@ class Inference {
   Trace trace(std::span<const int32_t> ids, int64_t batch, int64_t n_tokens);
 
  private:
-  struct Row {
-    int slot;
-    int32_t id;
-    int64_t logits_row;  // -1: not wanted
-  };
   void plan();
   int64_t room(int slot) const;
   void run(std::span<const Append> parts, std::span<const int64_t> logits_rows, bool every,
