@@ -144,7 +144,6 @@ class Generation {
     options.capacity = capacity;
     options.max_rows = std::min(options.max_rows, std::max(capacity, slots));
     options.slide = options_.context == ContextPolicy::slide;
-    options.threads = machine_.pool.size();
     return options;
   }
 

@@ -21,7 +21,6 @@ class Inference {
     int64_t capacity = 0;    // tokens a sequence may have, at most n_ctx (0: n_ctx)
     bool slide = false;      // past n_ctx keep the last n_ctx keys (rotary positions only)
     DType dtype = DType::f32;
-    int threads = 1;
   };
   Inference(const Model& model, ThreadPool& pool, const KernelTable& kernels, Options options);
 

@@ -227,8 +227,8 @@ bool Trainer::is_outlier(double loss, double norm) {
 
 void Trainer::stop_at_bad_numbers(double loss, const GradientNorms& norms) {
   std::string tensor = graph_.first_nonfinite();
-  for (int id = 0; id < model_.table.count() && norms.first_bad >= 0 && tensor.empty(); ++id) {
-    if (id == norms.first_bad) tensor = "the gradient of " + model_.table[id].name;
+  if (tensor.empty() && norms.first_bad >= 0) {
+    tensor = "the gradient of " + model_.table[norms.first_bad].name;
   }
   const std::string kept = saved_step_ >= 0
                                ? fmt::format("the last good checkpoint is {} at step {}", last(), saved_step_)

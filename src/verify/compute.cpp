@@ -94,8 +94,7 @@ class Run {
 
   void forward(bool& incremental_equal) {
     const int64_t T = inputs_.n_tokens, B = inputs_.batch, V = config().vocab_size;
-    Inference inference(loaded_.model(), pool_, kernels_,
-                        {.slots = 2, .max_rows = B * T, .dtype = dtype_, .threads = pool_.size()});
+    Inference inference(loaded_.model(), pool_, kernels_, {.slots = 2, .max_rows = B * T, .dtype = dtype_});
     const Inference::Trace trace = inference.trace(inputs_.ids, B, T);
     for (size_t layer = 0; layer < trace.attention.size(); ++layer) {
       out_["attention." + std::to_string(layer)] =

@@ -232,8 +232,7 @@ void write_computed(const std::string& path, const ComputedSet& computed) {
   write_safetensors(path, tensors);
 }
 
-double cost(const std::string& model_path, const GoldenInputs& inputs) {
-  const LoadedModel loaded(model_path);
+double cost(const LoadedModel& loaded, const GoldenInputs& inputs) {
   return static_cast<double>(loaded.model().table.total()) * static_cast<double>(inputs.ids.size()) * 16;
 }
 
@@ -253,10 +252,11 @@ VerifyResult verify_model(const std::string& model_path, const VerifyOptions& op
   if (!options.write.empty()) write_computed(options.write, computed);
 
   VerifyResult result;
+  const LoadedModel loaded(model_path);
   ComputedSet exact;
   if (options.dtype == DType::f64) {
     exact = computed;
-  } else if (cost(model_path, inputs) <= kExactLimit) {
+  } else if (cost(loaded, inputs) <= kExactLimit) {
     exact = compute_golden(model_path, inputs, DType::f64, Isa::ref, options.threads, unused);
   }
   const bool strict = !exact.empty() && is_exact_golden(golden, exact);
@@ -264,7 +264,6 @@ VerifyResult verify_model(const std::string& model_path, const VerifyOptions& op
                       : strict
                           ? "every golden value was also recomputed in fp64 and must agree to its rounding"
                           : "the golden values are themselves rounded like fp32 arithmetic";
-  const LoadedModel loaded(model_path);
   const double norm_eps = loaded.model().config.norm_eps;
   const std::map<std::string, double> floors = key_bias_floors(loaded, golden);
   for (const TensorInfo& tensor : golden.tensors()) {

@@ -44,10 +44,7 @@ class Feeding : public testing::TestWithParam<Case> {
         ids_(random_ids(config_.n_ctx, config_.vocab_size, 1)) {}
 
   Inference make(ThreadPool& pool, int slots, int64_t max_rows = 512, bool slide = false) const {
-    return {random_.model,
-            pool,
-            kernels_,
-            {.slots = slots, .max_rows = max_rows, .slide = slide, .threads = pool.size()}};
+    return {random_.model, pool, kernels_, {.slots = slots, .max_rows = max_rows, .slide = slide}};
   }
   std::span<const int32_t> ids(size_t from, size_t n) const { return std::span(ids_).subspan(from, n); }
   size_t size() const { return ids_.size(); }
