@@ -14,9 +14,11 @@ int64_t round_up(int64_t n) {
 
 KernelTable build_table(Isa isa) {
   KernelTable table = ref::table();
+  table.isa = isa;
 #ifdef GPT_HAVE_SIMD
   if (isa >= Isa::avx2) overlay_avx2(table);
   if (isa >= Isa::avx512) overlay_avx512(table);
+  if (isa >= Isa::avx512bf16) overlay_avx512bf16(table);
 #endif
   if (isa != Isa::ref) overlay_gemm(table, isa);
   return table;
@@ -46,6 +48,8 @@ std::string_view isa_name(Isa isa) {
       return "avx2";
     case Isa::avx512:
       return "avx512";
+    case Isa::avx512bf16:
+      return "avx512bf16";
   }
   return "?";
 }
@@ -56,7 +60,8 @@ Isa best_isa() {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
-    return Isa::avx512;
+    const bool bf16 = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
+    return bf16 ? Isa::avx512bf16 : Isa::avx512;
   }
   if (avx2) return Isa::avx2;
 #endif
@@ -64,18 +69,19 @@ Isa best_isa() {
 }
 
 Isa parse_isa(std::string_view name) {
-  for (Isa isa : {Isa::ref, Isa::avx2, Isa::avx512}) {
+  for (Isa isa : kIsas) {
     if (name != isa_name(isa)) continue;
     if (isa > best_isa())
       fail_usage("GPT_ISA={}: this machine has no more than {}", name, isa_name(best_isa()));
     return isa;
   }
-  fail_usage("GPT_ISA={}: expected ref, avx2 or avx512", name);
+  fail_usage("GPT_ISA={}: expected ref, avx2, avx512 or avx512bf16", name);
 }
 
 const KernelTable& kernel_table(Isa isa) {
-  static const KernelTable tables[] = {build_table(Isa::ref), build_table(std::min(Isa::avx2, best_isa())),
-                                       build_table(best_isa())};
+  const auto build = [](Isa wanted) { return build_table(std::min(wanted, best_isa())); };
+  static const KernelTable tables[] = {build(Isa::ref), build(Isa::avx2), build(Isa::avx512),
+                                       build(Isa::avx512bf16)};
   return tables[static_cast<size_t>(isa)];
 }
 

@@ -8,8 +8,14 @@
 
 namespace gpt {
 
+// Instruction sets, each a superset of the one before: `ref` is the scalar reference (portable C++),
+// `avx512bf16` has AVX512_BF16 and AVX512_VNNI too.
+enum class Isa : uint8_t { ref, avx2, avx512, avx512bf16 };
+inline constexpr Isa kIsas[] = {Isa::ref, Isa::avx2, Isa::avx512, Isa::avx512bf16};
+
 // One function per op; which set is used is decided once, when an ExecContext is made.
 struct KernelTable {
+  Isa isa = Isa::ref;
 #define GPT_OP_ENTRY(name, Args) void (*name)(const ExecContext&, const Args&) noexcept = nullptr;
   GPT_FOR_EACH_OP(GPT_OP_ENTRY)
 #undef GPT_OP_ENTRY
@@ -54,8 +60,6 @@ class Workspace {
 
 ScratchNeed max_need(ScratchNeed a, ScratchNeed b);
 
-// Instruction sets, each a superset of the one before: `ref` is the scalar reference (portable C++).
-enum class Isa : uint8_t { ref, avx2, avx512 };
 std::string_view isa_name(Isa isa);
 Isa best_isa();                        // the widest set that this CPU and this build have
 Isa parse_isa(std::string_view name);  // throws UsageError when unknown or not available here
@@ -64,9 +68,10 @@ const KernelTable& kernel_table(Isa isa);
 namespace ref {
 KernelTable table();  // complete, for fp32 and fp64
 }
-// These overlay what they have on a table that is complete already. fp32 only.
+// These overlay what they have on a table that is complete already.
 void overlay_avx2(KernelTable& table);
 void overlay_avx512(KernelTable& table);
+void overlay_avx512bf16(KernelTable& table);
 void overlay_gemm(KernelTable& table, Isa isa);
 
 }  // namespace gpt

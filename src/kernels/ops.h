@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "kernels/packed_matrix.h"
 #include "tensor/tensor.h"
 
 namespace gpt {
@@ -13,23 +15,28 @@ struct ExecContext;
 // reference in cpu/ref defines what it computes, for float and double.
 //
 // Conventions. N rows are tokens of all sequences, one after another; C channels; H query heads and Hkv
-// key/value heads of width D. A TensorView without data is "absent". All views of one call have one
-// floating dtype unless noted. Ops never allocate; those that need scratch say how much below. Every
-// output element is computed by one task in a fixed order, so results do not depend on the thread count.
+// key/value heads of width D. A TensorView without data is "absent". Ops never allocate; those that need
+// scratch say how much below. Every output element is computed by one task in a fixed order, so results do
+// not depend on the thread count.
+//
+// Element types. Either every floating view of a call is fp64 (reference only), or parameters, their
+// gradients, statistics and moments are fp32 and activations - the views marked "act" and their gradients -
+// are fp32, bf16 or fp16, each as its view says. Arithmetic is in fp32 or better; what is stored is rounded
+// to nearest, ties to even.
 
 // ---------------------------------------------------------------------------------------------------
 // Embedding: out[n] = wte[ids[n]] (+ wpe[positions[n]])
 struct EmbeddingArgs {
-  TensorView out;            // [N,C]
+  TensorView out;            // [N,C] act
   const int32_t* ids;        // [N], each in [0,V)
   const int32_t* positions;  // [N], each in [0,n_ctx); read only with wpe
-  TensorView wte;            // [V,C]
+  TensorView wte;            // [V,C]; these two may be fp32, bf16 or fp16, as a file has them
   TensorView wpe = {};       // [n_ctx,C] or absent
 };
 
 // dwte[ids[n]] += dout[n], dwpe[positions[n]] += dout[n], rows in order.
 struct EmbeddingBackwardArgs {
-  TensorView dout;  // [N,C]
+  TensorView dout;  // [N,C] act
   const int32_t* ids;
   const int32_t* positions;
   TensorView dwte = {};  // [V,C] or absent (frozen)
@@ -45,86 +52,103 @@ enum class NormKind : uint8_t { layer, rms };
 struct NormArgs {
   NormKind kind;
   double eps;
-  TensorView out;        // [N,C]
-  TensorView x;          // [N,C]
+  TensorView out;        // [N,C] act
+  TensorView x;          // [N,C] act
   TensorView gain = {};  // [C] or absent (1)
   TensorView bias = {};  // [C] or absent (0)
-  TensorView add = {};   // [N,C] or absent
-  TensorView sum = {};   // [N,C], with `add`; may be x
+  TensorView add = {};   // [N,C] act, or absent
+  TensorView sum = {};   // [N,C] of the type of x, with `add`; may be x
   TensorView mean = {};  // [N]; saved for backward (layer only) or absent
   TensorView rstd = {};  // [N]; saved for backward or absent
 };
 
-// dx = d(norm) (+ dresidual); dgain and dbias accumulate. dx may be dout or dresidual.
+// dx = d(norm) (+ dresidual); dgain and dbias accumulate. dx may be dout (of the same type) or dresidual.
 // Shared scratch: norm_backward_scratch().
 struct NormBackwardArgs {
   NormKind kind;
-  TensorView dx;    // [N,C]
-  TensorView dout;  // [N,C]
-  TensorView x;     // [N,C], the input of the norm (`sum` where there was an `add`)
+  TensorView dx;    // [N,C] act
+  TensorView dout;  // [N,C] act
+  TensorView x;     // [N,C] act, the input of the norm (`sum` where there was an `add`)
   TensorView gain = {};
   TensorView mean = {};
   TensorView rstd;
-  TensorView dresidual = {};  // [N,C], gradient that reaches x by another way, or absent
+  TensorView dresidual = {};  // [N,C] of the type of dx: gradient that reaches x by another way; or absent
   TensorView dgain = {};      // [C] or absent
   TensorView dbias = {};      // [C] or absent
 };
 
 // ---------------------------------------------------------------------------------------------------
-// Linear: y = x w^T + bias. Weights are [out,in] as in PyTorch.
-struct LinearArgs {
-  TensorView y;          // [N,out]; ld may exceed out
-  TensorView x;          // [N,in]
-  TensorView w;          // [out,in]
-  TensorView bias = {};  // [out] or absent
-  // The bits of a row of y depend on that row of x alone, never on N: what inference promises.
-  bool row_invariant = false;
-};
-
-// dx = dy w (+ dx with accumulate).
-struct LinearBackwardInputArgs {
-  TensorView dx;  // [N,in]
-  TensorView dy;  // [N,out]
-  TensorView w;   // [out,in]
-  bool accumulate = false;
-};
-
-// dw += dy^T x, dbias += column sums of dy (= instead of += without accumulate).
-struct LinearBackwardWeightArgs {
-  TensorView dw;          // [out,in]
-  TensorView dbias = {};  // [out] or absent
-  TensorView dy;          // [N,out]
-  TensorView x;           // [N,in]
-  bool accumulate = true;
-};
-
-// ---------------------------------------------------------------------------------------------------
 // Activations. swiglu: out = silu(gate) * x (Shazeer 2020); gelu is x Phi(x), gelu_tanh its tanh
-// approximation (Hendrycks & Gimpel 2016); relu2 = max(0,x)^2.
+// approximation (Hendrycks & Gimpel 2016); relu2 = max(0,x)^2. All views of a call have one type.
 enum class Act : uint8_t { gelu_tanh, gelu, relu, relu2, swiglu };
 
 struct ActArgs {
   Act act;
-  TensorView out;        // [N,F]
-  TensorView x;          // [N,F]
-  TensorView gate = {};  // [N,F], swiglu only
+  TensorView out;        // [N,F] act
+  TensorView x;          // [N,F] act
+  TensorView gate = {};  // [N,F] act, swiglu only
 };
 
 // dx may be dout.
 struct ActBackwardArgs {
   Act act;
-  TensorView dx;          // [N,F]
-  TensorView dgate = {};  // [N,F], swiglu only
-  TensorView dout;        // [N,F]
+  TensorView dx;          // [N,F] act
+  TensorView dgate = {};  // [N,F] act, swiglu only
+  TensorView dout;        // [N,F] act
   TensorView x;
   TensorView gate = {};
+};
+
+// ---------------------------------------------------------------------------------------------------
+// Linear: y = x w^T + bias. Weights are [out,in] as in PyTorch: either `w`, fp32 or fp64, or `packed`, in
+// whose type the product is then computed (see PackedMatrix).
+struct LinearArgs {
+  TensorView y;          // [N,out] act; ld may exceed out
+  TensorView x;          // [N,in] act
+  TensorView w = {};     // [out,in]
+  TensorView bias = {};  // [out] or absent
+  // The bits of a row of y depend on that row of x alone, never on N: what inference promises.
+  bool row_invariant = false;
+  const PackedMatrix* packed = nullptr;  // of x w^T; instead of w
+  // With `act` (not swiglu): y = act(x w^T + bias), and `pre` gets the argument of act.
+  std::optional<Act> act = {};
+  TensorView pre = {};  // [N,out] act, or absent
+};
+
+// dx = dy w (+ dx with accumulate).
+struct LinearBackwardInputArgs {
+  TensorView dx;      // [N,in] act
+  TensorView dy;      // [N,out] act
+  TensorView w = {};  // [out,in]
+  bool accumulate = false;
+  const PackedMatrix* packed = nullptr;  // of dy w; instead of w
+  // With `act` (not swiglu, not with accumulate): dx = (dy w) * act'(pre).
+  std::optional<Act> act = {};
+  TensorView pre = {};  // [N,in] act
+};
+
+// dw += dy^T x, dbias += column sums of dy (= instead of += without accumulate). The operands of the
+// product are rounded to `compute` (fp32, bf16, fp16; fp64 when all is fp64).
+struct LinearBackwardWeightArgs {
+  TensorView dw;          // [out,in]
+  TensorView dbias = {};  // [out] or absent
+  TensorView dy;          // [N,out] act
+  TensorView x;           // [N,in] act
+  bool accumulate = true;
+  DType compute = DType::f32;
+};
+
+// Fills a packed matrix from its rows: the parts, one below the other.
+struct PackMatrixArgs {
+  PackedMatrix* dst;                  // its memory has packed_bytes(); rows, types and sizes are set
+  std::span<const TensorView> parts;  // [out_i,in] fp32, bf16 or fp16; rows may be `ld` apart
 };
 
 // ---------------------------------------------------------------------------------------------------
 // RoPE (Su et al. 2021, 3.4.2), in place: pair (a,b) becomes (a c - sign b s, b c + sign a s). Pairs are
 // (i, i + D/2), or (2i, 2i+1) when interleaved. The backward pass is the same op with -sign.
 struct RopeArgs {
-  TensorView x;  // [N,n_head*D]; ld may exceed that
+  TensorView x;  // [N,n_head*D] act; ld may exceed that
   int64_t n_head;
   int64_t head_dim;          // even
   const int32_t* positions;  // [N], each in [0, rows of cos)
@@ -136,7 +160,7 @@ struct RopeArgs {
 // RMSNorm of every head without gain, in place (nanochat's QK norm).
 struct HeadNormArgs {
   double eps;
-  TensorView x;  // [N,n_head*D], becomes the normalised values
+  TensorView x;  // [N,n_head*D] act, becomes the normalised values
   int64_t n_head;
   int64_t head_dim;
   TensorView rstd = {};  // [N,n_head] or absent
@@ -144,8 +168,8 @@ struct HeadNormArgs {
 
 // In place on dy: dx = rstd (dy - y mean(dy y)).
 struct HeadNormBackwardArgs {
-  TensorView dx;    // [N,n_head*D]: dy on entry, dx on return
-  TensorView y;     // [N,n_head*D]: the normalised values
+  TensorView dx;    // [N,n_head*D] act: dy on entry, dx on return
+  TensorView y;     // [N,n_head*D] act: the normalised values
   TensorView rstd;  // [N,n_head]
   int64_t n_head;
   int64_t head_dim;
@@ -162,8 +186,8 @@ struct DropoutKey {
 };
 
 struct DropoutArgs {  // forward on values, backward on gradients: the same op
-  TensorView out;     // [N,C]; may be x
-  TensorView x;
+  TensorView out;     // [N,C] act; may be x
+  TensorView x;       // [N,C] act, of the type of out
   DropoutKey dropout;
 };
 
@@ -194,9 +218,10 @@ struct AttentionShape {
 struct AttentionArgs {
   AttentionShape shape;
   std::span<const AttentionSeq> seqs;
-  TensorView out;       // [N,H*D]
-  TensorView q;         // [N,H*D]
-  TensorView k, v;      // [rows,Hkv*D]
+  TensorView out;                         // [N,H*D] act
+  TensorView q;                           // [N,H*D] act
+  TensorView k, v;                        // [rows,Hkv*D] act, of one type; or int8 with scales
+  TensorView k_scale = {}, v_scale = {};  // [rows,Hkv] fp32: what int8 values are multiplied with
   TensorView lse = {};  // [N,H]: log of the softmax denominator, saved for backward, or absent
   // Attention weights after dropout, for looking at: [seqs,H,max q_len,max kv_len], zero where masked.
   TensorView weights = {};
@@ -206,18 +231,20 @@ struct AttentionArgs {
 struct AttentionBackwardArgs {
   AttentionShape shape;
   std::span<const AttentionSeq> seqs;
-  TensorView dq;         // [N,H*D]
+  TensorView dq;         // [N,H*D] act; all activations of the call have one type
   TensorView dk, dv;     // [rows,Hkv*D]
   TensorView dout, out;  // [N,H*D]
   TensorView q, k, v;
   TensorView lse;  // [N,H]
 };
 
-// Copies row n of src to row rows[n] of dst (the KV cache).
+// Copies row n of src to row rows[n] of dst (the KV cache), converting. To int8, every group of C / G
+// elements gets the scale max|x| / 127 and the values round(x / scale).
 struct StoreRowsArgs {
-  TensorView dst;       // [R,C]
-  TensorView src;       // [N,C]
-  const int64_t* rows;  // [N], each in [0,R)
+  TensorView dst;         // [R,C] act or int8
+  TensorView src;         // [N,C] act
+  const int64_t* rows;    // [N], each in [0,R)
+  TensorView scale = {};  // [R,G] fp32, with int8
 };
 
 // ---------------------------------------------------------------------------------------------------
@@ -230,17 +257,19 @@ struct SoftcapArgs {
 // Cross-entropy of softcapped logits: losses[n] = lse(z[n]) - z[n][targets[n]], z = cap tanh(x/cap) or x.
 // Rows with a target < 0 do not count: loss 0, gradient 0.
 struct CrossEntropyArgs {
-  TensorView logits;        // [N,V], before the softcap
-  const int32_t* targets;   // [N], each < V
-  double* losses;           // [N], nats
-  TensorView dlogits = {};  // [N,V]: scale * d loss / d logits; may be logits; absent: no gradient
+  TensorView logits;       // [N,V] fp32 (or fp64), before the softcap
+  const int32_t* targets;  // [N], each < V
+  double* losses;          // [N], nats
+  // [N,V] act: scale * d loss / d logits; absent: no gradient. Its row n may begin where row n of logits
+  // begins, whatever its type.
+  TensorView dlogits = {};
   double scale = 1;
   double softcap = 0;  // 0: none
 };
 
-// out = a + b. out may be either.
+// out = a + b. out may be either, when their types are equal.
 struct AddArgs {
-  TensorView out, a, b;
+  TensorView out, a, b;  // act
 };
 
 // ---------------------------------------------------------------------------------------------------
@@ -285,6 +314,7 @@ struct AdamWArgs {
   X(linear_forward, LinearArgs)                       \
   X(linear_backward_input, LinearBackwardInputArgs)   \
   X(linear_backward_weight, LinearBackwardWeightArgs) \
+  X(pack_matrix, PackMatrixArgs)                      \
   X(act_forward, ActArgs)                             \
   X(act_backward, ActBackwardArgs)                    \
   X(rope, RopeArgs)                                   \
@@ -307,8 +337,10 @@ struct ScratchNeed {
   int64_t per_thread = 0;
 };
 ScratchNeed norm_backward_scratch(int64_t rows, int64_t cols, DType dtype);
-ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype);  // forward or backward
+// Forward or backward of products in `dtype`: that of the packed weights, or of all views.
+ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype);
 // max_q, max_kv: the longest sequence of the call.
+// dtype: the widest of the activations.
 ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
                               DType dtype);
 

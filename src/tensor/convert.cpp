@@ -1,7 +1,8 @@
 #include "tensor/convert.h"
 
-#include <bit>
 #include <cstring>
+
+#include "tensor/half.h"
 
 namespace gpt {
 namespace {
@@ -21,9 +22,9 @@ double element(const RawMatrix& m, int64_t index) {
     case DType::f64:
       return load<double>(p);
     case DType::bf16:
-      return bf16_to_float(load<uint16_t>(p));
+      return to_float(load<bf16>(p));
     case DType::f16:
-      return f16_to_float(load<uint16_t>(p));
+      return to_float(load<f16>(p));
     default:
       GPT_ASSERT(false);
       return 0;
@@ -54,23 +55,6 @@ void convert(const RawMatrix& from, const TensorView& to) {
 
 bool is_float(DType t) {
   return t == DType::f32 || t == DType::f64 || t == DType::bf16 || t == DType::f16;
-}
-
-float bf16_to_float(uint16_t x) {
-  return std::bit_cast<float>(static_cast<uint32_t>(x) << 16);
-}
-
-// IEEE 754 half precision: 1 sign, 5 exponent, 10 fraction bits.
-float f16_to_float(uint16_t x) {
-  const uint32_t sign = static_cast<uint32_t>(x & 0x8000u) << 16;
-  const uint32_t exponent = (x >> 10) & 0x1Fu;
-  const uint32_t fraction = x & 0x3FFu;
-  if (exponent == 0) {  // zero or subnormal: fraction * 2^-24
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
-    return sign ? -magnitude : magnitude;
-  }
-  const uint32_t wide = exponent == 31 ? 255 : exponent + 112;
-  return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
 
 void convert_matrix(const RawMatrix& from, const TensorView& to) {

@@ -19,8 +19,6 @@ struct RawMatrix {
 };
 
 bool is_float(DType dtype);
-float bf16_to_float(uint16_t x);
-float f16_to_float(uint16_t x);
 
 // Copies the logical rows [first_row, first_row + to.rows()) to a dense fp32 or fp64 view, converting.
 void convert_matrix(const RawMatrix& from, const TensorView& to);

@@ -6,10 +6,11 @@
 
 namespace gpt {
 
-enum class DType : uint8_t { f32, f64, bf16, f16, i64, i32, u8 };
+// q8_0 and q4_0 are ggml's block formats (kernels/quant.h): their elements have no address of their own.
+enum class DType : uint8_t { f32, f64, bf16, f16, i64, i32, i8, u8, q8_0, q4_0 };
 enum class Device : uint8_t { cpu, cuda };
 
-// Bytes per element.
+// Bytes per element; 0 for block formats.
 constexpr size_t dtype_size(DType t) {
   switch (t) {
     case DType::f64:
@@ -21,10 +22,18 @@ constexpr size_t dtype_size(DType t) {
     case DType::bf16:
     case DType::f16:
       return 2;
+    case DType::i8:
     case DType::u8:
       return 1;
+    case DType::q8_0:
+    case DType::q4_0:
+      return 0;
   }
   return 0;
+}
+
+constexpr bool is_quantized(DType t) {
+  return t == DType::q8_0 || t == DType::q4_0;
 }
 
 constexpr std::string_view dtype_name(DType t) {
@@ -41,8 +50,14 @@ constexpr std::string_view dtype_name(DType t) {
       return "int64";
     case DType::i32:
       return "int32";
+    case DType::i8:
+      return "int8";
     case DType::u8:
       return "uint8";
+    case DType::q8_0:
+      return "q8_0";
+    case DType::q4_0:
+      return "q4_0";
   }
   return "?";
 }

@@ -186,7 +186,7 @@ TEST_P(AttentionBits, NanReachesTheRowsThatSeeIt) {
 
 std::vector<Setting> settings() {
   std::vector<Setting> all;
-  for (Isa isa : {Isa::ref, Isa::avx2, Isa::avx512}) {
+  for (Isa isa : kIsas) {
     for (int64_t kv_heads : {6, 2, 1}) {
       for (int64_t window : {0, 77}) {
         if (isa <= best_isa() && (isa != Isa::ref || kv_heads == 2)) all.push_back({isa, kv_heads, window});

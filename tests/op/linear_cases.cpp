@@ -20,6 +20,10 @@ std::string name(const LinearShape& s, const char* what) {
   return fmt::format("{}x{} from {}{}", s.rows, s.out, s.in, what);
 }
 
+ScratchNeed scratch(const OpFrame& f, const LinearShape& s) {
+  return linear_scratch(s.rows, s.out, s.in, f.dtype());
+}
+
 // Views are column slices of wider matrices.
 void forward(OpFrame& f, const LinearShape& s, bool bias, bool row_invariant) {
   const TensorView x = f.input({s.rows, s.in}, normal_values(), 3);
@@ -31,7 +35,26 @@ void forward(OpFrame& f, const LinearShape& s, bool bias, bool row_invariant) {
          .w = w,
          .bias = b,
          .row_invariant = row_invariant},
-        linear_scratch(s.rows, s.out, s.in, f.dtype()));
+        scratch(f, s));
+}
+
+// Packs w from two parts and multiplies by it: what a packed matrix holds shows in its products alone.
+void packed(OpFrame& f, const LinearShape& s, DType dtype) {
+  const TensorView x = f.act_input({s.rows, s.in}, normal_values(), 3);
+  const TensorView w = f.input({s.out, s.in}, normal_values(), 2);
+  const TensorView y = f.act_output({s.rows, s.out}, sum_of(s.in), 5);
+  const auto bytes = static_cast<size_t>(packed_bytes(f.kernels().isa, dtype, s.out, s.in, false));
+  if (bytes == 0) {
+    if (dtype == DType::f32) f.run(&KernelTable::linear_forward, {.y = y, .x = x, .w = w}, scratch(f, s));
+    return;
+  }
+  const Buffer memory(bytes, "a packed matrix");
+  PackedMatrix m{.data = memory.data(), .dtype = dtype, .out = s.out, .in = s.in};
+  const int64_t cut = s.out / 3;
+  const TensorView parts[] = {w.row_range(0, cut), w.row_range(cut, s.out - cut)};
+  f.run(&KernelTable::pack_matrix, {.dst = &m, .parts = parts});
+  f.run(&KernelTable::linear_forward, {.y = y, .x = x, .packed = &m},
+        linear_scratch(s.rows, s.out, s.in, dtype));
 }
 
 void backward_input(OpFrame& f, const LinearShape& s, bool accumulate) {
@@ -40,7 +63,7 @@ void backward_input(OpFrame& f, const LinearShape& s, bool accumulate) {
   const TensorView dx = accumulate ? f.inout({s.rows, s.in}, normal_values(), sum_of(s.out), 2)
                                    : f.output({s.rows, s.in}, sum_of(s.out), 2);
   f.run(&KernelTable::linear_backward_input, {.dx = dx, .dy = dy, .w = w, .accumulate = accumulate},
-        linear_scratch(s.rows, s.out, s.in, f.dtype()));
+        scratch(f, s));
 }
 
 void backward_weight(OpFrame& f, const LinearShape& s, bool accumulate, bool bias) {
@@ -53,8 +76,7 @@ void backward_weight(OpFrame& f, const LinearShape& s, bool accumulate, bool bia
   const TensorView dw = gradient({s.out, s.in});
   const TensorView db = bias ? gradient({s.out}) : TensorView{};
   f.run(&KernelTable::linear_backward_weight,
-        {.dw = dw, .dbias = db, .dy = dy, .x = x, .accumulate = accumulate},
-        linear_scratch(s.rows, s.out, s.in, f.dtype()));
+        {.dw = dw, .dbias = db, .dy = dy, .x = x, .accumulate = accumulate}, scratch(f, s));
 }
 
 GPT_OP_CASES(linear_forward) {
@@ -64,6 +86,14 @@ GPT_OP_CASES(linear_forward) {
   }
   for (const LinearShape& s : kLargeShapes) {
     list.add(name(s, ", large"), [=](OpFrame& f) { forward(f, s, true, true); });
+  }
+}
+
+GPT_OP_CASES(pack_matrix) {
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const LinearShape& s : kShapes) {
+      list.add(name(s, ", ") + std::string(dtype_name(dtype)), [=](OpFrame& f) { packed(f, s, dtype); });
+    }
   }
 }
 

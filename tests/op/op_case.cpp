@@ -6,6 +6,8 @@
 #include <cstring>
 #include <limits>
 
+#include "tensor/half.h"
+
 namespace gpt::testing {
 namespace {
 
@@ -19,12 +21,38 @@ uint64_t hash(const std::string& s) {
 }
 
 void put(std::byte* at, DType dtype, double value) {
-  if (dtype == DType::f64) {
-    std::memcpy(at, &value, sizeof value);
-  } else {
-    const auto narrow = static_cast<float>(value);
-    std::memcpy(at, &narrow, sizeof narrow);
+  const auto copy = [&](auto x) { std::memcpy(at, &x, sizeof x); };
+  const auto narrow = static_cast<float>(value);
+  switch (dtype) {
+    case DType::f64:
+      return copy(value);
+    case DType::bf16:
+      return copy(to_bf16(narrow));
+    case DType::f16:
+      return copy(to_f16(narrow));
+    default:
+      return copy(narrow);
   }
+}
+
+template <class T>
+T take(const std::byte* at) {
+  T x;
+  std::memcpy(&x, at, sizeof x);
+  return x;
+}
+
+double rounded(float x, DType dtype) {
+  if (dtype == DType::bf16) return to_float(to_bf16(x));
+  if (dtype == DType::f16) return to_float(to_f16(x));
+  return x;
+}
+
+// With the rounding of a result to the type it is stored as.
+Tolerance stored_as(DType dtype, Tolerance t) {
+  if (dtype == DType::bf16) return {t.absolute, t.relative + 0x1p-8};
+  if (dtype == DType::f16) return {t.absolute + 0x1p-24, t.relative + 0x1p-11};
+  return t;
 }
 
 bool close(double got, double want, Tolerance t) {
@@ -70,14 +98,17 @@ OpFrame::OpFrame(const Setup& setup, const std::string& seed)
     : setup_(setup), random_(hash(seed), RandomSite::test) {}
 
 double OpFrame::Tensor::at(int64_t r, int64_t c) const {
-  if (dtype == DType::f64) {
-    double value;
-    std::memcpy(&value, address(r, c), sizeof value);
-    return value;
+  const std::byte* p = address(r, c);
+  switch (dtype) {
+    case DType::f64:
+      return take<double>(p);
+    case DType::bf16:
+      return to_float(take<bf16>(p));
+    case DType::f16:
+      return to_float(take<f16>(p));
+    default:
+      return take<float>(p);
   }
-  float value;
-  std::memcpy(&value, address(r, c), sizeof value);
-  return value;
 }
 
 const std::byte* OpFrame::Tensor::address(int64_t r, int64_t c) const {
@@ -85,7 +116,7 @@ const std::byte* OpFrame::Tensor::address(int64_t r, int64_t c) const {
 }
 
 OpFrame::Tensor& OpFrame::make(Role role, DType dtype, std::span<const int64_t> shape, Tolerance tolerance,
-                               int64_t ld_extra, const Fill& fill) {
+                               int64_t ld_extra, const Fill& fill, DType precision) {
   Tensor& t = tensors_.emplace_back();
   t.role = role;
   t.dtype = dtype;
@@ -103,7 +134,7 @@ OpFrame::Tensor& OpFrame::make(Role role, DType dtype, std::span<const int64_t> 
   t.first = static_cast<size_t>(guard + setup_.misalign) * unit;
   for (int64_t r = 0; fill && r < t.rows; ++r) {
     for (int64_t c = 0; c < t.cols; ++c) {
-      const auto value = static_cast<float>(fill(r * t.cols + c, random_));
+      const double value = rounded(static_cast<float>(fill(r * t.cols + c, random_)), precision);
       put(const_cast<std::byte*>(t.address(r, c)), dtype, value);
     }
   }
@@ -134,6 +165,23 @@ TensorView OpFrame::inout(std::initializer_list<int64_t> shape, const Fill& fill
                           int64_t ld_extra) {
   const std::span dims(shape.begin(), shape.size());
   return view(make(Role::inout, setup_.dtype, dims, tolerance, ld_extra, fill), dims);
+}
+
+TensorView OpFrame::act_input(std::initializer_list<int64_t> shape, const Fill& fill, int64_t ld_extra) {
+  const std::span dims(shape.begin(), shape.size());
+  return view(make(Role::input, act(), dims, {}, ld_extra, fill, setup_.act), dims);
+}
+
+TensorView OpFrame::act_output(std::initializer_list<int64_t> shape, Tolerance tolerance, int64_t ld_extra) {
+  const std::span dims(shape.begin(), shape.size());
+  return view(make(Role::output, act(), dims, stored_as(setup_.act, tolerance), ld_extra, nullptr), dims);
+}
+
+TensorView OpFrame::act_inout(std::initializer_list<int64_t> shape, const Fill& fill, Tolerance tolerance,
+                              int64_t ld_extra) {
+  const std::span dims(shape.begin(), shape.size());
+  return view(make(Role::inout, act(), dims, stored_as(setup_.act, tolerance), ld_extra, fill, setup_.act),
+              dims);
 }
 
 double* OpFrame::output_doubles(int64_t n, Tolerance tolerance) {

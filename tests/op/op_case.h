@@ -53,6 +53,7 @@ class OpFrame {
   struct Setup {
     const KernelTable& kernels;
     DType dtype = DType::f32;
+    DType act = DType::f32;  // what activations are stored as, and rounded to in a run in double
     int threads = 1;
     int64_t misalign = 0;  // elements between an aligned address and the first element
     bool guards = true;    // without them overruns hit the heap's own, for the address sanitizer
@@ -64,12 +65,19 @@ class OpFrame {
   TensorView output(std::initializer_list<int64_t> shape, Tolerance tolerance, int64_t ld_extra = 0);
   TensorView inout(std::initializer_list<int64_t> shape, const Fill& fill, Tolerance tolerance,
                    int64_t ld_extra = 0);
+  // The same for activations. A tolerance does not count the rounding to the stored type.
+  TensorView act_input(std::initializer_list<int64_t> shape, const Fill& fill, int64_t ld_extra = 0);
+  TensorView act_output(std::initializer_list<int64_t> shape, Tolerance tolerance, int64_t ld_extra = 0);
+  TensorView act_inout(std::initializer_list<int64_t> shape, const Fill& fill, Tolerance tolerance,
+                       int64_t ld_extra = 0);
   double* output_doubles(int64_t n, Tolerance tolerance);  // fp64 whatever the run's dtype
   // Random integers in [low, high]; the caller may overwrite them.
   int32_t* ints(int64_t n, int64_t low, int64_t high);
   int64_t* longs(std::vector<int64_t> values);
 
+  const KernelTable& kernels() const { return setup_.kernels; }
   DType dtype() const { return setup_.dtype; }
+  DType act() const { return setup_.dtype == DType::f64 ? DType::f64 : setup_.act; }
 
   // Calls the op; the scratch memory starts out as NaN.
   template <class Args>
@@ -102,7 +110,7 @@ class OpFrame {
     const std::byte* address(int64_t r, int64_t c) const;
   };
   Tensor& make(Role role, DType dtype, std::span<const int64_t> shape, Tolerance tolerance, int64_t ld_extra,
-               const Fill& fill);
+               const Fill& fill, DType precision = DType::f32);
   TensorView view(Tensor& tensor, std::span<const int64_t> shape);
   void poison(const Workspace& workspace) const;
 

@@ -19,7 +19,7 @@ void PrintTo(const OpOnIsa& p, std::ostream* out) {
 std::vector<OpOnIsa> ops_on_isas() {
   std::vector<OpOnIsa> all;
   for (const RegisteredOp& op : registered_ops()) {
-    for (Isa isa : {Isa::ref, Isa::avx2, Isa::avx512}) {
+    for (Isa isa : kIsas) {
       if (isa <= best_isa()) all.push_back({op, isa});
     }
   }

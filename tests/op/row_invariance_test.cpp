@@ -59,7 +59,7 @@ TEST_P(RowInvariance, BitsOfARowDoNotDependOnTheOthers) {
 
 std::vector<Isa> available_isas() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::ref, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : kIsas) {
     if (isa <= best_isa()) isas.push_back(isa);
   }
   return isas;

@@ -156,7 +156,7 @@ inline std::vector<int32_t> random_targets(int64_t n, int64_t vocab, uint64_t se
 // The instruction sets of this machine and build.
 inline std::vector<Isa> available_isas() {
   std::vector<Isa> isas;
-  for (Isa isa : {Isa::ref, Isa::avx2, Isa::avx512}) {
+  for (Isa isa : kIsas) {
     if (isa <= best_isa()) isas.push_back(isa);
   }
   return isas;

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "tensor/buffer.h"
+#include "tensor/half.h"
 
 namespace gpt {
 namespace {
@@ -37,8 +38,8 @@ void expect_equal(float found, double expected, uint32_t bits) {
 
 TEST(HalfPrecision, EveryValueIsWhatTheFormatDefines) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
-    expect_equal(f16_to_float(static_cast<uint16_t>(bits)), by_definition(bits, 5, 10), bits);
-    expect_equal(bf16_to_float(static_cast<uint16_t>(bits)), by_definition(bits, 8, 7), bits);
+    expect_equal(to_float(f16{static_cast<uint16_t>(bits)}), by_definition(bits, 5, 10), bits);
+    expect_equal(to_float(bf16{static_cast<uint16_t>(bits)}), by_definition(bits, 8, 7), bits);
   }
 }
 

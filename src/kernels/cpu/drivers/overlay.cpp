@@ -33,5 +33,7 @@ void overlay_avx512(KernelTable& table) {
   table.attention_backward = &attention_backward<Isa::avx512>;
 }
 
+void overlay_avx512bf16(KernelTable&) {}
+
 }  // namespace gpt
 #endif

@@ -18,6 +18,10 @@ const KernelTable& reference() {
   return table;
 }
 
+bool all_fp32(std::initializer_list<TensorView> views) {
+  return std::all_of(views.begin(), views.end(), [](const TensorView& v) { return v.dtype == DType::f32; });
+}
+
 Operand operand(const TensorView& t, bool transposed = false) {
   return {t.as<float>(), t.ld, transposed};
 }
@@ -25,7 +29,7 @@ Operand operand(const TensorView& t, bool transposed = false) {
 // The packed kernel, which computes x w^T, keeps row_invariant without being asked.
 template <Isa isa>
 void linear_forward(const ExecContext& ctx, const LinearArgs& args) noexcept {
-  if (args.y.dtype != DType::f32) return reference().linear_forward(ctx, args);
+  if (!all_fp32({args.y, args.x}) || args.packed || args.act) return reference().linear_forward(ctx, args);
   gemm::multiply(ctx, isa,
                  {.m = args.y.rows(),
                   .n = args.y.cols(),
@@ -39,7 +43,8 @@ void linear_forward(const ExecContext& ctx, const LinearArgs& args) noexcept {
 
 template <Isa isa>
 void linear_backward_input(const ExecContext& ctx, const LinearBackwardInputArgs& args) noexcept {
-  if (args.dx.dtype != DType::f32) return reference().linear_backward_input(ctx, args);
+  if (!all_fp32({args.dx, args.dy}) || args.packed || args.act)
+    return reference().linear_backward_input(ctx, args);
   gemm::multiply(ctx, isa,
                  {.m = args.dx.rows(),
                   .n = args.dx.cols(),
@@ -75,7 +80,8 @@ void bias_gradient(const ExecContext& ctx, const LinearBackwardWeightArgs& args)
 
 template <Isa isa>
 void linear_backward_weight(const ExecContext& ctx, const LinearBackwardWeightArgs& args) noexcept {
-  if (args.dw.dtype != DType::f32) return reference().linear_backward_weight(ctx, args);
+  if (!all_fp32({args.dw, args.dy, args.x}) || args.compute != DType::f32)
+    return reference().linear_backward_weight(ctx, args);
   gemm::multiply(ctx, isa,
                  {.m = args.dw.rows(),
                   .n = args.dw.cols(),
@@ -100,7 +106,7 @@ void overlay(KernelTable& table) {
 
 void overlay_gemm(KernelTable& table, Isa isa) {
   if (isa == Isa::avx2) overlay<Isa::avx2>(table);
-  if (isa == Isa::avx512) overlay<Isa::avx512>(table);
+  if (isa >= Isa::avx512) overlay<Isa::avx512>(table);
 }
 
 ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype) {

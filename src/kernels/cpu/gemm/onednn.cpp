@@ -68,7 +68,7 @@ void multiply_tile(const Product& p) {
 }  // namespace
 
 bool onednn_serves(Isa isa) {
-  return isa == Isa::avx512;
+  return isa >= Isa::avx512;
 }
 
 void onednn_multiply(const ExecContext& ctx, const Product& p) {

@@ -5,7 +5,7 @@
 namespace gpt::gemm {
 
 // Whether this build has oneDNN and may use it for `isa`: oneDNN picks its instruction set once for the
-// whole process, so it serves only Isa::avx512, where nothing wider than asked for can run.
+// whole process, so it serves only AVX-512.
 bool onednn_serves(Isa isa);
 
 // The product by oneDNN, one call on one thread per tile, with the scratch that split_k() needs. oneDNN

@@ -39,7 +39,7 @@ void pack_strips(const PackedKernel& kernel, const Operand& rows, int64_t count,
 
 PackedKernel pick_kernel([[maybe_unused]] Isa isa) {
 #ifdef GPT_HAVE_SIMD
-  return isa == Isa::avx512 ? packed_kernel_avx512() : packed_kernel_avx2();
+  return isa >= Isa::avx512 ? packed_kernel_avx512() : packed_kernel_avx2();
 #else
   return {};  // never called: without SIMD the table holds the reference
 #endif

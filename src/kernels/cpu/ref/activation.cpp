@@ -1,3 +1,5 @@
+#include "kernels/cpu/ref/activation.h"
+
 #include <cmath>
 
 #include "kernels/cpu/ref/ref.h"
@@ -16,7 +18,9 @@ double gaussian_cdf(double x) {
   return 0.5 * std::erfc(-x * kSqrt1Over2);
 }
 
-double value(Act act, double x) {
+}  // namespace
+
+double act_value(Act act, double x) {
   switch (act) {
     case Act::gelu_tanh:
       return 0.5 * x * (1 + std::tanh(kSqrt2OverPi * (x + kGeluCubic * x * x * x)));
@@ -32,7 +36,7 @@ double value(Act act, double x) {
   return 0;
 }
 
-double slope(Act act, double x) {
+double act_slope(Act act, double x) {
   switch (act) {
     case Act::gelu_tanh: {
       const double t = std::tanh(kSqrt2OverPi * (x + kGeluCubic * x * x * x));
@@ -50,8 +54,6 @@ double slope(Act act, double x) {
   return 0;
 }
 
-}  // namespace
-
 void act_forward(const ExecContext& ctx, const ActArgs& a) noexcept {
   dispatch(a.x.dtype, [&]<class T>(T) {
     for_rows(ctx, a.x.rows(), [&](int64_t n) {
@@ -59,7 +61,7 @@ void act_forward(const ExecContext& ctx, const ActArgs& a) noexcept {
       const T* gate = a.gate ? a.gate.row<T>(n) : nullptr;
       T* out = a.out.row<T>(n);
       for (int64_t f = 0; f < a.x.cols(); ++f) {
-        out[f] = static_cast<T>(gate ? value(a.act, gate[f]) * x[f] : value(a.act, x[f]));
+        out[f] = static_cast<T>(gate ? act_value(a.act, gate[f]) * x[f] : act_value(a.act, x[f]));
       }
     });
   });
@@ -74,8 +76,8 @@ void act_backward(const ExecContext& ctx, const ActBackwardArgs& a) noexcept {
       T* dx = a.dx.row<T>(n);
       for (int64_t f = 0; f < a.x.cols(); ++f) {
         const double d = dout[f];
-        if (gate) a.dgate.row<T>(n)[f] = static_cast<T>(d * slope(a.act, gate[f]) * x[f]);
-        dx[f] = static_cast<T>(gate ? d * value(a.act, gate[f]) : d * slope(a.act, x[f]));
+        if (gate) a.dgate.row<T>(n)[f] = static_cast<T>(d * act_slope(a.act, gate[f]) * x[f]);
+        dx[f] = static_cast<T>(gate ? d * act_value(a.act, gate[f]) : d * act_slope(a.act, x[f]));
       }
     });
   });

@@ -6,18 +6,56 @@
 
 #include "base/error.h"
 #include "kernels/kernel_table.h"
+#include "tensor/half.h"
 
 namespace gpt::ref {
 
-// Calls f with a value of the element type; the reference ops exist for fp32 and fp64.
+// Calls f with a value of the type that a call computes in: double when an activation is fp64, else float.
 template <class F>
 void dispatch(DType dtype, F&& f) {
   if (dtype == DType::f64) {
     f(double{});
   } else {
-    GPT_ASSERT(dtype == DType::f32);
+    GPT_ASSERT(dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16);
     f(float{});
   }
+}
+
+// Element (r,c) of an activation of any type, as T (double only with fp64 views).
+template <class T>
+T get(const TensorView& v, int64_t r, int64_t c) {
+  switch (v.dtype) {
+    case DType::f64:
+      return static_cast<T>(v.row<double>(r)[c]);
+    case DType::bf16:
+      return to_float(v.row<bf16>(r)[c]);
+    case DType::f16:
+      return to_float(v.row<f16>(r)[c]);
+    default:
+      return v.row<float>(r)[c];
+  }
+}
+inline void set(const TensorView& v, int64_t r, int64_t c, double x) {
+  switch (v.dtype) {
+    case DType::f64:
+      v.row<double>(r)[c] = x;
+      break;
+    case DType::bf16:
+      v.row<bf16>(r)[c] = to_bf16(static_cast<float>(x));
+      break;
+    case DType::f16:
+      v.row<f16>(r)[c] = to_f16(static_cast<float>(x));
+      break;
+    default:
+      v.row<float>(r)[c] = static_cast<float>(x);
+  }
+}
+// x as the type `t` holds it.
+template <class T>
+T rounded(T x, DType t) {
+  if (t == DType::bf16) return to_float(to_bf16(static_cast<float>(x)));
+  if (t == DType::f16) return to_float(to_f16(static_cast<float>(x)));
+  return x;
 }
 
 // Element i of an optional vector, or `absent`.
