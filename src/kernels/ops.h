@@ -141,7 +141,8 @@ struct LinearBackwardWeightArgs {
 // Fills a packed matrix from its rows: the parts, one below the other.
 struct PackMatrixArgs {
   PackedMatrix* dst;                  // its memory has packed_bytes(); rows, types and sizes are set
-  std::span<const TensorView> parts;  // [out_i,in] fp32, bf16 or fp16; rows may be `ld` apart
+  // [out_i,in] fp32, bf16 or fp16, or rows of the quantised type wanted; rows may be `ld` apart
+  std::span<const TensorView> parts;
 };
 
 // ---------------------------------------------------------------------------------------------------

@@ -16,6 +16,10 @@ constexpr LinearShape kShapes[] = {{0, 5, 7},     {1, 1, 1},    {1, 70, 33},   {
 // More than one panel of packed weights, along k and along the outputs; more than one block of few rows.
 constexpr LinearShape kLargeShapes[] = {{49, 580, 2100}, {2, 50, 2600}, {2100, 60, 580}};
 
+// Blocks of 32: tails of the strips of 32 outputs and of tiles of 2 and 6 rows, more than one task.
+constexpr LinearShape kBlockShapes[] = {{0, 5, 32},  {1, 1, 32},   {1, 70, 64},    {2, 33, 96}, {3, 32, 0},
+                                        {6, 31, 32}, {13, 65, 64}, {97, 100, 320}, {200, 9, 96}};
+
 std::string name(const LinearShape& s, const char* what) {
   return fmt::format("{}x{} from {}{}", s.rows, s.out, s.in, what);
 }
@@ -92,6 +96,11 @@ GPT_OP_CASES(linear_forward) {
 GPT_OP_CASES(pack_matrix) {
   for (DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     for (const LinearShape& s : kShapes) {
+      list.add(name(s, ", ") + std::string(dtype_name(dtype)), [=](OpFrame& f) { packed(f, s, dtype); });
+    }
+  }
+  for (DType dtype : {DType::q8_0, DType::q4_0}) {
+    for (const LinearShape& s : kBlockShapes) {
       list.add(name(s, ", ") + std::string(dtype_name(dtype)), [=](OpFrame& f) { packed(f, s, dtype); });
     }
   }

@@ -1,7 +1,6 @@
 #include "kernels/cpu/drivers/drivers.h"
 
 namespace gpt::drivers {
-namespace {
 
 const ActKernels& act_kernels(const RowKernels& kernels, Act act) {
   switch (act) {
@@ -19,8 +18,6 @@ const ActKernels& act_kernels(const RowKernels& kernels, Act act) {
   GPT_ASSERT(false);
   return kernels.relu;
 }
-
-}  // namespace
 
 void act_forward(const RowKernels& kernels, const ExecContext& ctx, const ActArgs& a) noexcept {
   if (a.x.dtype != DType::f32) return ref::act_forward(ctx, a);

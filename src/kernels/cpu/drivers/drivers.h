@@ -35,6 +35,8 @@ namespace gpt::drivers {
 GPT_FOR_EACH_ROW_OP(GPT_DECLARE_DRIVER)
 #undef GPT_DECLARE_DRIVER
 
+const ActKernels& act_kernels(const RowKernels& kernels, Act act);
+
 // Elements of a task: large enough that handing it to a thread costs little (64 KiB take some 5 us), small
 // enough that 16 threads share a batch evenly. Up to one task's worth runs on the calling thread.
 inline constexpr int64_t kTaskElements = 16384;

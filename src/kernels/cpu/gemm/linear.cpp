@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/quant/quant.h"
 
 // The linear ops of the kernel table for fp32; other types go to the reference.
 
@@ -29,6 +30,7 @@ Operand operand(const TensorView& t, bool transposed = false) {
 // The packed kernel, which computes x w^T, keeps row_invariant without being asked.
 template <Isa isa>
 void linear_forward(const ExecContext& ctx, const LinearArgs& args) noexcept {
+  if (args.packed && is_quantized(args.packed->dtype)) return quant::linear_forward(ctx, args);
   if (!all_fp32({args.y, args.x}) || args.packed || args.act) return reference().linear_forward(ctx, args);
   gemm::multiply(ctx, isa,
                  {.m = args.y.rows(),
@@ -95,11 +97,17 @@ void linear_backward_weight(const ExecContext& ctx, const LinearBackwardWeightAr
   if (args.dbias) bias_gradient(ctx, args);
 }
 
+void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& args) noexcept {
+  if (is_quantized(args.dst->dtype)) return quant::pack_matrix(ctx, args);
+  reference().pack_matrix(ctx, args);
+}
+
 template <Isa isa>
 void overlay(KernelTable& table) {
   table.linear_forward = linear_forward<isa>;
   table.linear_backward_input = linear_backward_input<isa>;
   table.linear_backward_weight = linear_backward_weight<isa>;
+  table.pack_matrix = pack_matrix;
 }
 
 }  // namespace
@@ -110,6 +118,7 @@ void overlay_gemm(KernelTable& table, Isa isa) {
 }
 
 ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype) {
+  if (is_quantized(dtype)) return quant::scratch_need(rows, in);
   if (dtype != DType::f32) return {};
   return max_need(gemm::scratch_need(rows, out, in),
                   max_need(gemm::scratch_need(rows, in, out), gemm::scratch_need(out, in, rows)));

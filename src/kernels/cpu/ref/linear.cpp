@@ -1,7 +1,8 @@
 #include <cmath>
 
+#include "kernels/cpu/quant/quant.h"
 #include "kernels/cpu/ref/activation.h"
-#include "kernels/cpu/ref/ref.h"
+#include "kernels/cpu/ref/quant.h"
 
 namespace gpt::ref {
 namespace {
@@ -20,6 +21,7 @@ Weights weights_of(const TensorView& w, const PackedMatrix* packed) {
 }  // namespace
 
 void linear_forward(const ExecContext& ctx, const LinearArgs& a) noexcept {
+  if (a.packed && is_quantized(a.packed->dtype)) return quantized_linear_forward(ctx, a);
   const Weights m = weights_of(a.w, a.packed);
   dispatch(a.x.dtype, [&]<class T>(T) {
     for_rows(ctx, a.x.rows(), [&](int64_t n) {
@@ -72,6 +74,7 @@ void linear_backward_weight(const ExecContext& ctx, const LinearBackwardWeightAr
 }
 
 void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& a) noexcept {
+  if (is_quantized(a.dst->dtype)) return quantized_pack_matrix(ctx, a);
   const TensorView dst = make_view(a.dst->data, a.dst->dtype, {a.dst->out, a.dst->in});
   int64_t first = 0;
   for (const TensorView& part : a.parts) {
@@ -87,7 +90,8 @@ void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& a) noexcept {
 
 namespace gpt {
 
-int64_t packed_bytes(Isa, DType dtype, int64_t out, int64_t in, bool) {
+int64_t packed_bytes(Isa isa, DType dtype, int64_t out, int64_t in, bool transposed) {
+  if (is_quantized(dtype)) return transposed ? 0 : quant::packed_bytes(isa, dtype, out, in);
   if (dtype != DType::bf16 && dtype != DType::f16) return 0;
   return out * in * static_cast<int64_t>(dtype_size(dtype));
 }

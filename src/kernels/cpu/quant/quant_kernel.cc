@@ -1,0 +1,20 @@
+// Compiled once per instruction set, with GPT_SIMD_AVX2 or GPT_SIMD_AVX512 (see simd/README.md).
+
+#include "kernels/cpu/quant/quant_kernel.h"
+#include "kernels/cpu/quant/quant_vec.h"
+// The vectors come first.
+#include "kernels/cpu/quant/quant_tile.inc"
+
+namespace gpt::quant {
+
+#if defined(GPT_SIMD_AVX512)
+QuantKernel quant_kernel_avx512() {
+  return {kActBlock, quantize, strip, store_row};
+}
+#else
+QuantKernel quant_kernel_avx2() {
+  return {kActBlock, quantize, strip, store_row};
+}
+#endif
+
+}  // namespace gpt::quant

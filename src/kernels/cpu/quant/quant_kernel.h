@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace gpt::quant {
+
+// The kernels of quantised products: plain functions on raw memory, one set per instruction set.
+//
+// A packed matrix is a row of strips of 32 outputs, the last one filled up with zeros. A strip is, for each
+// block of 32 inputs, the 32 scales (fp16), then groups of 4 bytes for each of the 32 outputs: bytes that
+// one instruction multiplies with 4 broadcast activations.
+//   Q8_0  8 groups; byte i of group g is q[4 g + i] + 128
+//   Q4_0  4 groups; byte i of group g is q[4 g + i] in its low and q[16 + 4 g + i] in its high half
+// Both are unsigned, z = 128 or 8 above what they stand for; the sums start from -z times the sum of the
+// activations of the block instead.
+inline constexpr int64_t kStrip = 32;
+inline constexpr int64_t kScaleBytes = 2 * kStrip;
+
+constexpr int64_t strip_block_bytes(DType dtype) {
+  return kScaleBytes + kStrip * (dtype == DType::q8_0 ? 32 : 16);
+}
+constexpr int32_t zero_point(DType dtype) {
+  return dtype == DType::q8_0 ? 128 : 8;
+}
+
+// A row of activations to its blocks in dst.
+struct QuantizeArgs {
+  const void* x;  // fp32, bf16 or fp16
+  DType dtype;
+  int64_t n;  // a multiple of 32
+  int32_t zero_point;
+  void* dst;
+};
+
+// y[rows, cols] = x w^T (+ bias) for one strip of w.
+struct StripArgs {
+  DType dtype;  // of w
+  int64_t rows, cols;
+  int64_t blocks;  // of 32 inputs
+  const uint8_t* x;
+  int64_t x_stride;  // bytes from row to row
+  const uint8_t* w;
+  const float* bias;  // or null
+  uint8_t* y;
+  DType y_dtype;     // fp32, bf16 or fp16
+  int64_t y_stride;  // bytes from row to row
+};
+
+struct QuantKernel {
+  int64_t act_block_bytes;  // of 32 quantised activations
+  void (*quantize)(const QuantizeArgs&);
+  void (*strip)(const StripArgs&);
+  void (*store)(const float* x, int64_t n, uint8_t* y, DType dtype);  // converts; n <= 32
+};
+inline constexpr int64_t kMaxActBlockBytes = 72;
+
+QuantKernel quant_kernel_avx2();
+QuantKernel quant_kernel_avx512();
+QuantKernel quant_kernel_avx512bf16();
+
+}  // namespace gpt::quant

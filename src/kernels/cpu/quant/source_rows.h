@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+#include "base/error.h"
+#include "kernels/quant.h"
+#include "tensor/tensor.h"
+
+namespace gpt::quant {
+
+// A row of one of the parts that a matrix is packed from.
+struct SourceRow {
+  const std::byte* data;
+  DType dtype;  // a floating type, or that of the blocks wanted
+
+  // Block b of the row, quantised here unless it is already.
+  template <class Block>
+  Block block(int64_t b) const {
+    Block block;
+    if (is_quantized(dtype)) {
+      std::memcpy(&block, data + b * static_cast<int64_t>(sizeof(Block)), sizeof(Block));
+      return block;
+    }
+    float x[kQuantBlock];
+    if (dtype == DType::f32) load<float>(b, x);
+    if (dtype == DType::f64) load<double>(b, x);
+    if (dtype == DType::bf16) load<bf16>(b, x);
+    if (dtype == DType::f16) load<f16>(b, x);
+    quantize_block(x, block);
+    return block;
+  }
+
+ private:
+  template <class T>
+  void load(int64_t b, float* x) const {
+    for (int64_t j = 0; j < kQuantBlock; ++j) {
+      T value;
+      std::memcpy(&value, data + (b * kQuantBlock + j) * static_cast<int64_t>(sizeof(T)), sizeof(T));
+      if constexpr (std::is_same_v<T, double>) {
+        x[j] = static_cast<float>(value);
+      } else {
+        x[j] = gpt::to_float(value);
+      }
+    }
+  }
+};
+
+// Row `r` of the parts, one below the other. Rows of blocks are `ld` elements apart like any others.
+inline SourceRow source_row(std::span<const TensorView> parts, int64_t r) {
+  for (const TensorView& part : parts) {
+    if (r >= part.rows()) {
+      r -= part.rows();
+      continue;
+    }
+    const int64_t stride = is_quantized(part.dtype) ? row_bytes(part.dtype, part.ld)
+                                                    : part.ld * static_cast<int64_t>(dtype_size(part.dtype));
+    return {static_cast<const std::byte*>(part.data) + r * stride, part.dtype};
+  }
+  GPT_ASSERT(false);
+  return {};
+}
+
+}  // namespace gpt::quant

@@ -1,0 +1,110 @@
+#include "kernels/cpu/ref/quant.h"
+
+#include <bit>
+#include <cfloat>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/quant/quant_kernel.h"
+#include "kernels/cpu/quant/source_rows.h"
+#include "kernels/cpu/ref/activation.h"
+#include "kernels/quant.h"
+
+namespace gpt::ref {
+namespace {
+
+// 32 activations.
+struct QuantizedBlock {
+  float d;
+  int8_t q[kQuantBlock];
+};
+static_assert(sizeof(QuantizedBlock) <= quant::kMaxActBlockBytes);
+
+QuantizedBlock quantize_activations(const float* x) {
+  QuantizedBlock block{};
+  float largest = 0;
+  bool finite = true;
+  for (int64_t j = 0; j < kQuantBlock; ++j) {
+    largest = std::max(largest, std::abs(x[j]));
+    finite = finite && std::isfinite(x[j]);
+  }
+  if (!finite) return {.d = std::numeric_limits<float>::quiet_NaN(), .q = {}};
+  block.d = largest / 127;
+  if (block.d < FLT_MIN) return {};
+  const float inverse = 1 / block.d;
+  for (int64_t j = 0; j < kQuantBlock; ++j)
+    block.q[j] = static_cast<int8_t>(std::nearbyint(x[j] * inverse));
+  return block;
+}
+
+// The scale of a block of weights, and its exact product with a block of activations.
+struct BlockProduct {
+  float d;
+  int32_t sum = 0;
+};
+BlockProduct multiply(const BlockQ8& w, const QuantizedBlock& x) {
+  BlockProduct p{to_float(w.d)};
+  for (int64_t j = 0; j < kQuantBlock; ++j)
+    p.sum += w.q[j] * x.q[j];
+  return p;
+}
+BlockProduct multiply(const BlockQ4& w, const QuantizedBlock& x) {
+  BlockProduct p{to_float(w.d)};
+  for (int64_t j = 0; j < kQuantBlock / 2; ++j)
+    p.sum += ((w.q[j] & 15) - 8) * x.q[j] + ((w.q[j] >> 4) - 8) * x.q[j + kQuantBlock / 2];
+  return p;
+}
+
+template <class T, class Block>
+T dot(const Block* w, const QuantizedBlock* x, int64_t blocks) {
+  T sum = 0;
+  for (int64_t b = 0; b < blocks; ++b) {
+    const BlockProduct p = multiply(w[b], x[b]);
+    sum = std::fma(T{p.d} * T{x[b].d}, static_cast<T>(p.sum), sum);
+  }
+  return sum;
+}
+
+template <class T, class Block>
+void forward(const ExecContext& ctx, const LinearArgs& a) {
+  const int64_t blocks = a.packed->in / kQuantBlock;
+  for_rows(ctx, a.x.rows(), [&](int64_t n) {
+    QuantizedBlock* x = ctx.scratch.all<QuantizedBlock>() + n * blocks;
+    for (int64_t b = 0; b < blocks; ++b) {
+      float values[kQuantBlock];
+      for (int64_t j = 0; j < kQuantBlock; ++j)
+        values[j] = static_cast<float>(get<T>(a.x, n, b * kQuantBlock + j));
+      x[b] = quantize_activations(values);
+    }
+    for (int64_t o = 0; o < a.packed->out; ++o) {
+      T sum = dot<T>(static_cast<const Block*>(a.packed->data) + o * blocks, x, blocks);
+      if (a.bias) sum += a.bias.as<T>()[o];
+      if (a.act && a.pre) set(a.pre, n, o, sum);
+      set(a.y, n, o, a.act ? act_value(*a.act, sum) : sum);
+    }
+  });
+}
+
+template <class Block>
+void pack(const ExecContext& ctx, const PackMatrixArgs& a) {
+  const int64_t blocks = a.dst->in / kQuantBlock;
+  for_rows(ctx, a.dst->out, [&](int64_t r) {
+    const quant::SourceRow row = quant::source_row(a.parts, r);
+    for (int64_t b = 0; b < blocks; ++b)
+      static_cast<Block*>(a.dst->data)[r * blocks + b] = row.block<Block>(b);
+  });
+}
+
+}  // namespace
+
+void quantized_linear_forward(const ExecContext& ctx, const LinearArgs& a) {
+  dispatch(a.x.dtype, [&]<class T>(T) {
+    a.packed->dtype == DType::q8_0 ? forward<T, BlockQ8>(ctx, a) : forward<T, BlockQ4>(ctx, a);
+  });
+}
+
+void quantized_pack_matrix(const ExecContext& ctx, const PackMatrixArgs& a) {
+  a.dst->dtype == DType::q8_0 ? pack<BlockQ8>(ctx, a) : pack<BlockQ4>(ctx, a);
+}
+
+}  // namespace gpt::ref
