@@ -21,7 +21,7 @@ ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_
   } else {
     ForwardScratch(shape, pieces);
   }
-  const int64_t reference = (2 * max_kv + 64) * 8;
+  const int64_t reference = (2 * max_kv + 2 * shape.head_dim + 64) * 8;
   return {.shared = 0, .per_thread = std::max(pieces.bytes(), reference)};
 }
 

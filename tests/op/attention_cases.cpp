@@ -3,8 +3,10 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "op/op_case.h"
+#include "tensor/half.h"
 
 namespace gpt::testing {
 namespace {
@@ -20,6 +22,7 @@ struct Case {
   int64_t block_size = 0;  // 0: contiguous
   double dropout = 0;
   bool weights = false;
+  std::optional<DType> cache = {};  // the type of keys and values; else that of the activations
 
   std::string name() const {
     std::string s = fmt::format("H{} Hkv{} D{}", n_head, n_kv_head, head_dim);
@@ -29,6 +32,7 @@ struct Case {
     if (block_size > 0) s += fmt::format(" blocks of {}", block_size);
     if (dropout > 0) s += fmt::format(" dropout {}", dropout);
     if (weights) s += " with weights";
+    if (cache) s += fmt::format(" cache in {}", dtype_name(*cache));
     return s;
   }
   int64_t max_q() const {
@@ -66,6 +70,14 @@ struct Case {
         8 + std::sqrt(static_cast<double>(head_dim)) + std::sqrt(static_cast<double>(max_kv()));
     return {.absolute = 4 * 4 * kEpsilon * steps / (1 - dropout), .relative = 16 * kEpsilon};
   }
+  // Weights may be rounded to the type of the activations: a mean of values of up to 4 is off by no more
+  // than 4 roundings.
+  Tolerance out_tolerance(DType act) const {
+    Tolerance t = tolerance();
+    t.absolute += 4 * rounding(act) / (1 - dropout);
+    return t;
+  }
+  static double rounding(DType act) { return act == DType::bf16 ? 0x1p-9 : act == DType::f16 ? 0x1p-12 : 0; }
 };
 
 // Where the keys of every sequence are, and how many rows the cache has. Rows that no sequence owns, and
@@ -110,6 +122,37 @@ Fill values_where(const std::vector<bool>& used, int64_t cols) {
   };
 }
 
+// Keys or values of a type that is not the frame's, with the scales of int8 rows.
+struct StoredRows {
+  std::vector<std::byte> bytes;
+  std::vector<float> scales;
+  TensorView view, scale;
+
+  StoredRows(DType dtype, int64_t rows, int64_t heads, int64_t width, uint64_t seed, const Fill& fill)
+      : bytes(static_cast<size_t>(rows * heads * width) * dtype_size(dtype)),
+        scales(static_cast<size_t>(rows * heads)),
+        view(make_view(bytes.data(), dtype, {rows, heads * width})) {
+    RandomStream random(seed, RandomSite::test);
+    for (int64_t i = 0; i < rows * heads * width; ++i)
+      put(i, fill(i, random));
+    if (dtype != DType::i8) return;
+    scale = make_view(scales.data(), {rows, heads});
+    for (int64_t i = 0; i < rows * heads; ++i) {
+      const bool used = !std::isnan(fill(i * width, random));
+      scales[static_cast<size_t>(i)] =
+          used ? static_cast<float>(0.02 + 0.02 * random.uniform()) : std::numeric_limits<float>::quiet_NaN();
+    }
+  }
+
+  void put(int64_t i, double value) {
+    if (view.dtype == DType::f32) view.as<float>()[i] = static_cast<float>(value);
+    if (view.dtype == DType::bf16) view.as<bf16>()[i] = to_bf16(static_cast<float>(value));
+    if (view.dtype == DType::f16) view.as<f16>()[i] = to_f16(static_cast<float>(value));
+    if (view.dtype != DType::i8 || std::isnan(value)) return;
+    view.as<int8_t>()[i] = static_cast<int8_t>(std::clamp(std::lround(32 * value), -127l, 127l));
+  }
+};
+
 // Inference: queries at the end of a cache.
 void forward_case(OpCaseList& list, const Case& c) {
   list.add(c.name(), [c](OpFrame& f) {
@@ -117,13 +160,24 @@ void forward_case(OpCaseList& list, const Case& c) {
     const auto rows = static_cast<int64_t>(cache.used.size());
     const int64_t kv_cols = c.n_kv_head * c.head_dim;
     const int64_t n = c.queries();
+    const Fill fill = values_where(cache.used, kv_cols);
     AttentionArgs args{.shape = c.shape(),
                        .seqs = cache.seqs,
-                       .out = f.output({n, c.n_head * c.head_dim}, c.tolerance(), 3),
-                       .q = f.input({n, c.n_head * c.head_dim}, normal_values(), 5),
-                       .k = f.input({rows, kv_cols}, values_where(cache.used, kv_cols), 2),
-                       .v = f.input({rows, kv_cols}, values_where(cache.used, kv_cols), 1),
+                       .out = f.act_output({n, c.n_head * c.head_dim}, c.out_tolerance(f.act()), 3),
+                       .q = f.act_input({n, c.n_head * c.head_dim}, normal_values(), 5),
                        .lse = f.output({n, c.n_head}, c.tolerance())};
+    std::optional<StoredRows> keys, values;
+    if (c.cache) {
+      keys.emplace(*c.cache, rows, c.n_kv_head, c.head_dim, 1, fill);
+      values.emplace(*c.cache, rows, c.n_kv_head, c.head_dim, 2, fill);
+      args.k = keys->view;
+      args.v = values->view;
+      args.k_scale = keys->scale;
+      args.v_scale = values->scale;
+    } else {
+      args.k = f.act_input({rows, kv_cols}, fill, 2);
+      args.v = f.act_input({rows, kv_cols}, fill, 1);
+    }
     if (c.weights) {
       const auto n_seq = static_cast<int64_t>(c.lengths.size());
       args.weights = f.output({n_seq, c.n_head, c.max_q(), c.max_kv()}, c.tolerance());
@@ -151,6 +205,18 @@ GPT_OP_CASES(attention_forward) {
   forward_case(list, {4, 2, 16, {{70, 70}, {9, 75}}, 20, 16, 0, true});
   forward_case(list, {3, 3, 16, {{70, 70}, {9, 75}}, 0, 0, 0.5, true});
   forward_case(list, {2, 1, 16, {}});
+  for (DType cache : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
+    const auto cached = [&](Case c) {
+      c.cache = cache;
+      forward_case(list, c);
+    };
+    for (int64_t d : {1, 12, 64, 136})
+      cached({2, 1, d, {{67, 67}, {1, 130}, {2, 64}}});
+    for (int64_t kv_heads : {1, 6})
+      cached({6, kv_heads, 40, {{1, 1}, {1, 65}, {5, 70}, {1, 140}}, 0, 16});
+    cached({4, 2, 24, {{1, 200}, {9, 90}}, 64, 16});
+    cached({4, 2, 16, {{70, 70}, {9, 75}}, 20, 16, 0.3, true});
+  }
 }
 
 // Training: q, k and v side by side in one buffer, and their gradients in another.
@@ -164,11 +230,12 @@ void backward_case(OpCaseList& list, const Case& c) {
       seqs.push_back({.q_start = row, .q_len = l.q, .kv_len = l.kv, .kv_start = row});
       row += l.q;
     }
-    const TensorView qkv = f.input({n, q_cols + 2 * kv_cols}, normal_values(), 1);
+    const TensorView qkv = f.act_input({n, q_cols + 2 * kv_cols}, normal_values(), 1);
     Tolerance sums = c.tolerance();  // gradients of keys and values are sums over a group's queries
+    sums.absolute += 16 * Case::rounding(f.act()) / (1 - c.dropout);  // of out, weights and their gradients
     sums.absolute *= 4 * static_cast<double>(c.n_head) / static_cast<double>(c.n_kv_head);
-    const TensorView dqkv = f.output({n, q_cols + 2 * kv_cols}, sums, 2);
-    const TensorView out = f.output({n, q_cols}, c.tolerance());
+    const TensorView dqkv = f.act_output({n, q_cols + 2 * kv_cols}, sums, 2);
+    const TensorView out = f.act_output({n, q_cols}, c.out_tolerance(f.act()));
     const TensorView lse = f.output({n, c.n_head}, c.tolerance());
     const AttentionArgs forward{.shape = c.shape(),
                                 .seqs = seqs,
@@ -185,7 +252,7 @@ void backward_case(OpCaseList& list, const Case& c) {
            .dq = dqkv.columns(0, q_cols),
            .dk = dqkv.columns(q_cols, kv_cols),
            .dv = dqkv.columns(q_cols + kv_cols, kv_cols),
-           .dout = f.input({n, q_cols}, normal_values(), 3),
+           .dout = f.act_input({n, q_cols}, normal_values(), 3),
            .out = out,
            .q = forward.q,
            .k = forward.k,

@@ -63,8 +63,9 @@ class ForwardTask {
 
   void start(int64_t h) {
     const int64_t width = group() * s_.head_dim;
-    const float* from = a_.q.row<float>(first_row()) + query_head(h) * s_.head_dim;
-    kernels_.pack({from, a_.q.ld, nullptr, part_.queries, width}, static_cast<float>(s_.scale), q(h), width);
+    const void* from = element(a_.q, first_row(), query_head(h) * s_.head_dim);
+    kernels_.pack({stored(a_.q), from, a_.q.ld, nullptr, part_.queries, width}, static_cast<float>(s_.scale),
+                  q(h), width);
     std::fill_n(max(h), rows(), std::numeric_limits<float>::lowest());
     std::fill_n(sum(h), rows() * kernels_.lanes, 0.0f);
     std::fill_n(out(h), rows() * padded(), 0.0f);
@@ -80,7 +81,15 @@ class ForwardTask {
 
   PackRows slice(const TensorView& from, int64_t h) const {
     const int64_t column = (part_.first_head + h) * s_.head_dim;
-    return {from.as<float>() + column, from.ld, m_.rows, kKeyTile, s_.head_dim, m_.next_rows};
+    return {stored(from), element(from, 0, column), from.ld, m_.rows, kKeyTile, s_.head_dim, m_.next_rows};
+  }
+
+  // The scales of the tile's keys or values; null when there are none.
+  const float* scales(const TensorView& from, int64_t h, float* to) const {
+    if (!from) return nullptr;
+    for (int64_t t = 0; t < kKeyTile; ++t)
+      to[t] = m_.rows[t] < 0 ? 0 : from.row<float>(m_.rows[t])[part_.first_head + h];
+    return to;
   }
 
   void add_tile(int64_t h, int64_t tile) {
@@ -90,13 +99,26 @@ class ForwardTask {
       tile_factors(kernels_, s_, first_row() + r / group(), query_head(h) + r % group(), tile,
                    m_.keep + r * kKeyTile);
     }
-    kernels_.forward_tile({rows(), s_.head_dim, padded(), q(h), m_.kt, m_.v, m_.begin, m_.end, m_.keep,
-                           max(h), sum(h), out(h)});
+    kernels_.forward_tile({.rows = rows(),
+                           .d = s_.head_dim,
+                           .dp = padded(),
+                           .q = q(h),
+                           .kt = m_.kt,
+                           .v = m_.v,
+                           .k_scale = scales(a_.k_scale, h, m_.k_scale),
+                           .v_scale = scales(a_.v_scale, h, m_.v_scale),
+                           .begin = m_.begin,
+                           .end = m_.end,
+                           .keep = m_.keep,
+                           .max = max(h),
+                           .sum = sum(h),
+                           .out = out(h)});
   }
 
   void finish(int64_t h) {
-    float* to = a_.out.row<float>(first_row()) + query_head(h) * s_.head_dim;
-    kernels_.finish({rows(), s_.head_dim, padded(), group(), sum(h), out(h), to, a_.out.ld, m_.total});
+    void* to = element(a_.out, first_row(), query_head(h) * s_.head_dim);
+    kernels_.finish(
+        {rows(), s_.head_dim, padded(), group(), sum(h), out(h), stored(a_.out), to, a_.out.ld, m_.total});
     for (int64_t r = 0; a_.lse && r < rows(); ++r) {
       a_.lse.row<float>(first_row() + r / group())[query_head(h) + r % group()] =
           max(h)[r] + std::log(m_.total[r]);
@@ -149,9 +171,9 @@ struct ForwardCut {
 
 template <Isa isa>
 void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept {
-  if (a.q.dtype != DType::f32) return ref::attention_forward(ctx, a);
+  if (a.q.dtype == DType::f64) return ref::attention_forward(ctx, a);
   if (a.weights) ref::attention_forward(ctx, a);
-  const AttentionKernels& kernels = isa == Isa::avx512 ? kAttentionAvx512 : kAttentionAvx2;
+  const AttentionKernels& kernels = isa == Isa::avx2 ? kAttentionAvx2 : kAttentionAvx512;
   const ForwardCut cut(a, ctx.pool.size());
   const int64_t columns = static_cast<int64_t>(a.seqs.size()) * cut.head_parts;
   ctx.pool.parallel_for(columns * cut.query_parts, [&](int64_t task, int thread) {

@@ -4,9 +4,9 @@
 
 namespace gpt {
 
-// Fused attention on tiles of keys that never holds more than a tile of the [q,kv] weights. fp32; other
-// dtypes go to the reference. With `weights` the reference fills those, and out and lse are the same bits
-// as without. Defined for avx2 and avx512.
+// Fused attention on tiles of keys that never holds more than a tile of the [q,kv] weights. Arithmetic in
+// fp32 on activations of any type; fp64 goes to the reference. With `weights` the reference fills those, and
+// out and lse are the same bits as without. Defined for avx2 and avx512.
 template <Isa isa>
 void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept;
 

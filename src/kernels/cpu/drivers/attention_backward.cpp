@@ -7,7 +7,7 @@ namespace gpt {
 namespace {
 
 // One task of the backward pass: one sequence and one key/value head. Tiles of keys outside, tiles of
-// queries inside: dk and dv of a tile stay in scratch, dq is summed in place.
+// queries inside; dk and dv of a tile, and dq of all queries, are summed in scratch.
 class BackwardTask {
  public:
   BackwardTask(const AttentionKernels& kernels, const AttentionBackwardArgs& a, const AttentionSeq& seq,
@@ -19,12 +19,25 @@ class BackwardTask {
     compute_delta();
     for (int64_t tile = 0; tile < seq_.kv_len; tile += kKeyTile)
       key_tile(tile);
+    for (int64_t g = 0; g < group(); ++g) {
+      kernels_.unpack({stored(a_.dq), element(a_.dq, seq_.q_start, column(kv_head_ * group() + g)), a_.dq.ld,
+                       nullptr, seq_.q_len, s_.head_dim, dq(g, 0), padded(), 1});
+    }
   }
 
  private:
   int64_t group() const { return group_size(s_); }
   int64_t padded() const { return (s_.head_dim + kernels_.lanes - 1) / kernels_.lanes * kernels_.lanes; }
   int64_t column(int64_t head) const { return head * s_.head_dim; }
+  float* dq(int64_t g, int64_t i) const { return m_.dq + (g * seq_.q_len + i) * padded(); }
+
+  // Row `first` and the n - 1 after it of a head.
+  PackRows queries(const TensorView& v, int64_t first, int64_t n, int64_t head) const {
+    return {stored(v), element(v, first, column(head)), v.ld, nullptr, n, s_.head_dim};
+  }
+  PackRows keys(const TensorView& v) const {
+    return {stored(v), element(v, 0, column(kv_head_)), v.ld, m_.rows, kKeyTile, s_.head_dim};
+  }
 
   void compute_delta() {
     for (int64_t g = 0; g < group(); ++g) {
@@ -32,19 +45,16 @@ class BackwardTask {
       for (int64_t i = 0; i < seq_.q_len; ++i) {
         const int64_t row = seq_.q_start + i;
         m_.delta[g * seq_.q_len + i] =
-            kernels_.dot(a_.dout.row<float>(row) + at, a_.out.row<float>(row) + at, s_.head_dim);
+            kernels_.dot(stored(a_.out), element(a_.dout, row, at), element(a_.out, row, at), s_.head_dim);
       }
     }
   }
 
   void key_tile(int64_t tile) {
     tile_rows(s_, seq_, tile, 0, seq_.kv_len, m_.rows);
-    const int64_t at = column(kv_head_);
-    const PackRows keys = {a_.k.as<float>() + at, a_.k.ld, m_.rows, kKeyTile, s_.head_dim};
-    const PackRows values = {a_.v.as<float>() + at, a_.v.ld, m_.rows, kKeyTile, s_.head_dim};
-    kernels_.pack_transposed(keys, m_.kt);
-    kernels_.pack_transposed(values, m_.vt);
-    kernels_.pack(keys, static_cast<float>(s_.scale), m_.k, padded());
+    kernels_.pack_transposed(keys(a_.k), m_.kt);
+    kernels_.pack_transposed(keys(a_.v), m_.vt);
+    kernels_.pack(keys(a_.k), static_cast<float>(s_.scale), m_.k, padded());
     std::fill_n(m_.dk, kKeyTile * padded(), 0.0f);
     std::fill_n(m_.dv, kKeyTile * padded(), 0.0f);
     for (int64_t g = 0; g < group(); ++g) {
@@ -52,10 +62,14 @@ class BackwardTask {
         query_tile(tile, kv_head_ * group() + g, i, std::min(kKeyTile, seq_.q_len - i));
       }
     }
-    for (int64_t t = 0; t < kKeyTile && m_.rows[t] >= 0; ++t) {
-      std::copy_n(m_.dk + t * padded(), s_.head_dim, a_.dk.row<float>(m_.rows[t]) + at);
-      std::copy_n(m_.dv + t * padded(), s_.head_dim, a_.dv.row<float>(m_.rows[t]) + at);
-    }
+    const int64_t n = std::min(kKeyTile, seq_.kv_len - tile);
+    unpack_keys(m_.dk, n, a_.dk);
+    unpack_keys(m_.dv, n, a_.dv);
+  }
+
+  void unpack_keys(const float* from, int64_t n, const TensorView& to) const {
+    kernels_.unpack(
+        {stored(to), element(to, 0, column(kv_head_)), to.ld, m_.rows, n, s_.head_dim, from, padded(), 1});
   }
 
   // Queries [first, first + n) of a head against the packed keys.
@@ -64,10 +78,8 @@ class BackwardTask {
     const KeyRange newest = visible_keys(s_, seq_, first + n - 1);
     if (newest.end <= tile || oldest.begin >= tile + kKeyTile) return;
     const int64_t row = seq_.q_start + first;
-    const int64_t at = column(head);
-    kernels_.pack({a_.q.row<float>(row) + at, a_.q.ld, nullptr, n, s_.head_dim}, static_cast<float>(s_.scale),
-                  m_.q, padded());
-    kernels_.pack({a_.dout.row<float>(row) + at, a_.dout.ld, nullptr, n, s_.head_dim}, 1, m_.dout, padded());
+    kernels_.pack(queries(a_.q, row, n, head), static_cast<float>(s_.scale), m_.q, padded());
+    kernels_.pack(queries(a_.dout, row, n, head), 1, m_.dout, padded());
     for (int64_t r = 0; r < n; ++r) {
       const TileRange range = tile_range(s_, seq_, first + r, tile);
       m_.begin[r] = range.begin;
@@ -75,7 +87,7 @@ class BackwardTask {
       m_.lse[r] = a_.lse.row<float>(row + r)[head];
       if (m_.keep != nullptr) tile_factors(kernels_, s_, row + r, head, tile, m_.keep + r * kKeyTile);
     }
-    const float* delta = m_.delta + (head - kv_head_ * group()) * seq_.q_len + first;
+    const int64_t g = head - kv_head_ * group();
     kernels_.backward_tile({.rows = n,
                             .d = s_.head_dim,
                             .dp = padded(),
@@ -87,14 +99,13 @@ class BackwardTask {
                             .begin = m_.begin,
                             .end = m_.end,
                             .lse = m_.lse,
-                            .delta = delta,
+                            .delta = m_.delta + g * seq_.q_len + first,
                             .keep = m_.keep,
                             .p = m_.p,
                             .ds = m_.ds,
                             .dk = m_.dk,
                             .dv = m_.dv,
-                            .dq = a_.dq.row<float>(row) + at,
-                            .ld_dq = a_.dq.ld,
+                            .dq = dq(g, first),
                             .first = oldest.begin / kKeyTile * kKeyTile == tile});
   }
 
@@ -111,8 +122,8 @@ class BackwardTask {
 
 template <Isa isa>
 void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept {
-  if (a.q.dtype != DType::f32) return ref::attention_backward(ctx, a);
-  const AttentionKernels& kernels = isa == Isa::avx512 ? kAttentionAvx512 : kAttentionAvx2;
+  if (a.q.dtype == DType::f64) return ref::attention_backward(ctx, a);
+  const AttentionKernels& kernels = isa == Isa::avx2 ? kAttentionAvx2 : kAttentionAvx512;
   const int64_t heads = a.shape.n_kv_head;
   ctx.pool.parallel_for(static_cast<int64_t>(a.seqs.size()) * heads, [&](int64_t task, int thread) {
     BackwardTask(kernels, a, a.seqs[static_cast<size_t>(task / heads)], ctx.scratch.thread<std::byte>(thread))

@@ -27,6 +27,25 @@ inline uint32_t dropout_threshold(const AttentionShape& s) {
   return static_cast<uint32_t>(s.dropout.p * 0x1p32);
 }
 
+// How the kernels call the type of a view.
+inline Stored stored(const TensorView& v) {
+  switch (v.dtype) {
+    case DType::bf16:
+      return Stored::bf16;
+    case DType::f16:
+      return Stored::f16;
+    case DType::i8:
+      return Stored::i8;
+    default:
+      return Stored::f32;
+  }
+}
+
+// The address of element (r,c), whatever the type.
+inline std::byte* element(const TensorView& v, int64_t r, int64_t c) {
+  return static_cast<std::byte*>(v.data) + (r * v.ld + c) * static_cast<int64_t>(dtype_size(v.dtype));
+}
+
 // Hands out pieces of scratch memory, each 64-byte aligned when the whole is. Without memory it only counts.
 class ScratchPieces {
  public:
@@ -45,7 +64,7 @@ class ScratchPieces {
 };
 
 struct ForwardScratch {
-  float *q, *kt, *v, *max, *sum, *out, *keep, *total;
+  float *q, *kt, *v, *max, *sum, *out, *keep, *total, *k_scale, *v_scale;
   int32_t *begin, *end;
   int64_t *rows, *next_rows;
 
@@ -59,6 +78,8 @@ struct ForwardScratch {
     sum = pieces.take(rows_max * 16);
     out = pieces.take(rows_max * dp);
     total = pieces.take(rows_max);
+    k_scale = pieces.take(kKeyTile);
+    v_scale = pieces.take(kKeyTile);
     begin = pieces.take<int32_t>(rows_max);
     end = pieces.take<int32_t>(rows_max);
     rows = pieces.take<int64_t>(kKeyTile);
@@ -68,7 +89,7 @@ struct ForwardScratch {
 };
 
 struct BackwardScratch {
-  float *q, *dout, *kt, *vt, *k, *p, *ds, *dk, *dv, *lse, *delta, *keep;
+  float *q, *dout, *kt, *vt, *k, *p, *ds, *dq, *dk, *dv, *lse, *delta, *keep;
   int32_t *begin, *end;
   int64_t* rows;
 
@@ -86,6 +107,7 @@ struct BackwardScratch {
     keep = dropout_threshold(s) > 0 ? pieces.take(kKeyTile * kKeyTile) : nullptr;
     lse = pieces.take(kKeyTile);
     delta = pieces.take(group_size(s) * q_len);
+    dq = pieces.take(group_size(s) * q_len * dp);
   }
 };
 

@@ -7,19 +7,32 @@
 namespace gpt::ref {
 namespace {
 
+// Columns of a key/value head, of any type.
+struct HeadRows {
+  const TensorView& view;
+  const TensorView& scale;  // of int8 rows, else absent
+  int64_t head, width;
+
+  double at(int64_t row, int64_t d) const {
+    if (view.dtype != DType::i8) return get<double>(view, row, head * width + d);
+    return view.row<int8_t>(row)[head * width + d] * get<double>(scale, row, head);
+  }
+};
+
+double dot(const TensorView& q, int64_t row, int64_t head, const HeadRows& keys, int64_t key_row) {
+  double sum = 0;
+  for (int64_t d = 0; d < keys.width; ++d)
+    sum += get<double>(q, row, head * keys.width + d) * keys.at(key_row, d);
+  return sum;
+}
+
 // Scores of one query against the keys it may see, then their softmax, in w[first..last].
 // Returns log(sum exp(score)).
-template <class T>
-double attention_weights(const AttentionShape& s, const AttentionSeq& seq, const T* q, const TensorView& k,
-                         int64_t head, KeyRange range, double* w) {
-  const int64_t kv_column = head / (s.n_head / s.n_kv_head) * s.head_dim;
+double attention_weights(const AttentionShape& s, const AttentionSeq& seq, const TensorView& q, int64_t row,
+                         int64_t head, const HeadRows& keys, KeyRange range, double* w) {
   double top = -std::numeric_limits<double>::infinity();
   for (int64_t t = range.begin; t < range.end; ++t) {
-    const T* key = k.row<T>(kv_row(s, seq, t)) + kv_column;
-    double dot = 0;
-    for (int64_t d = 0; d < s.head_dim; ++d)
-      dot += double{q[d]} * key[d];
-    w[t] = dot * s.scale;
+    w[t] = dot(q, row, head, keys, kv_row(s, seq, t)) * s.scale;
     top = std::max(top, w[t]);
   }
   double sum = 0;
@@ -32,100 +45,141 @@ double attention_weights(const AttentionShape& s, const AttentionSeq& seq, const
 }
 
 // The task that computes row i of a head: weights, optional dropout, weighted sum of the values.
-template <class T>
 void forward_row(const AttentionArgs& a, int64_t seq_index, int64_t head, int64_t i, double* w) {
   const AttentionShape& s = a.shape;
   const AttentionSeq& seq = a.seqs[static_cast<size_t>(seq_index)];
   const int64_t row = seq.q_start + i;
   const KeyRange range = visible_keys(s, seq, i);
-  const T* q = a.q.row<T>(row) + head * s.head_dim;
-  const double lse = attention_weights(s, seq, q, a.k, head, range, w);
-  if (a.lse) a.lse.row<T>(row)[head] = static_cast<T>(lse);
+  const int64_t kv_head = head / (s.n_head / s.n_kv_head);
+  const HeadRows keys = {a.k, a.k_scale, kv_head, s.head_dim};
+  const HeadRows values = {a.v, a.v_scale, kv_head, s.head_dim};
+  const double lse = attention_weights(s, seq, a.q, row, head, keys, range, w);
+  if (a.lse) set(a.lse, row, head, lse);
 
   const DropoutMask mask(s.dropout);
-  const int64_t kv_column = head / (s.n_head / s.n_kv_head) * s.head_dim;
   for (int64_t t = range.begin; t < range.end; ++t)
     w[t] *= mask.factor(attention_element(s, row, head, t));
-  T* out = a.out.row<T>(row) + head * s.head_dim;
   for (int64_t d = 0; d < s.head_dim; ++d) {
     double sum = 0;
     for (int64_t t = range.begin; t < range.end; ++t)
-      sum += w[t] * a.v.row<T>(kv_row(s, seq, t))[kv_column + d];
-    out[d] = static_cast<T>(sum);
+      sum += w[t] * values.at(kv_row(s, seq, t), d);
+    set(a.out, row, head * s.head_dim + d, sum);
   }
   if (!a.weights) return;
-  T* kept = a.weights.as<T>() + ((seq_index * s.n_head + head) * a.weights.shape[2] + i) * a.weights.shape[3];
-  for (int64_t t = 0; t < a.weights.shape[3]; ++t) {
-    kept[t] = t >= range.begin && t < range.end ? static_cast<T>(w[t]) : T{0};
-  }
+  const int64_t kept = (seq_index * s.n_head + head) * a.weights.shape[2] + i;
+  for (int64_t t = 0; t < a.weights.shape[3]; ++t)
+    set(a.weights, kept, t, t >= range.begin && t < range.end ? w[t] : 0);
 }
 
-// All query heads that share one key/value head of one sequence, so that dk and dv have one writer.
-template <class T>
-void backward_group(const AttentionBackwardArgs& a, const AttentionSeq& seq, int64_t kv_head, double* w) {
-  const AttentionShape& s = a.shape;
-  const int64_t group = s.n_head / s.n_kv_head;
-  const int64_t kv_column = kv_head * s.head_dim;
-  const DropoutMask mask(s.dropout);
-  for (int64_t t = 0; t < seq.kv_len; ++t) {
-    std::fill_n(a.dk.row<T>(kv_row(s, seq, t)) + kv_column, s.head_dim, T{0});
-    std::fill_n(a.dv.row<T>(kv_row(s, seq, t)) + kv_column, s.head_dim, T{0});
+// The gradients of all query heads that share one key/value head of one sequence, so that dk and dv have
+// one writer. Every sum is complete before it is rounded to what its view holds.
+class BackwardGroup {
+ public:
+  // scratch: 2 head_dim doubles.
+  BackwardGroup(const AttentionBackwardArgs& a, const AttentionSeq& seq, int64_t kv_head, double* scratch)
+      : a_(a),
+        s_(a.shape),
+        seq_(seq),
+        kv_head_(kv_head),
+        keys_{a.k, none_, kv_head, s_.head_dim},
+        values_{a.v, none_, kv_head, s_.head_dim},
+        mask_(s_.dropout),
+        first_(scratch),
+        second_(scratch + s_.head_dim) {}
+
+  void run() {
+    for (int64_t head = kv_head_ * group(); head < (kv_head_ + 1) * group(); ++head) {
+      for (int64_t i = 0; i < seq_.q_len; ++i)
+        query(head, i);
+    }
+    for (int64_t t = 0; t < seq_.kv_len; ++t)
+      key(t);
   }
-  for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-    for (int64_t i = 0; i < seq.q_len; ++i) {
-      const int64_t row = seq.q_start + i;
-      const KeyRange range = visible_keys(s, seq, i);
-      const T* q = a.q.row<T>(row) + head * s.head_dim;
-      const T* dout = a.dout.row<T>(row) + head * s.head_dim;
-      const T* out = a.out.row<T>(row) + head * s.head_dim;
-      T* dq = a.dq.row<T>(row) + head * s.head_dim;
-      attention_weights(s, seq, q, a.k, head, range, w);
-      double delta = 0;  // sum over keys of dL/dw * w, which equals dout . out
-      for (int64_t d = 0; d < s.head_dim; ++d)
-        delta += double{dout[d]} * out[d];
-      std::fill_n(dq, s.head_dim, T{0});
-      for (int64_t t = range.begin; t < range.end; ++t) {
-        const int64_t r = kv_row(s, seq, t);
-        const T* key = a.k.row<T>(r) + kv_column;
-        const T* value = a.v.row<T>(r) + kv_column;
-        T* dkey = a.dk.row<T>(r) + kv_column;
-        T* dvalue = a.dv.row<T>(r) + kv_column;
-        const double factor = mask.factor(attention_element(s, row, head, t));
-        double dw = 0;
-        for (int64_t d = 0; d < s.head_dim; ++d)
-          dw += double{dout[d]} * value[d];
-        const double dscore = w[t] * (dw * factor - delta) * s.scale;
-        for (int64_t d = 0; d < s.head_dim; ++d) {
-          dq[d] += static_cast<T>(dscore * key[d]);
-          dkey[d] += static_cast<T>(dscore * q[d]);
-          dvalue[d] += static_cast<T>(w[t] * factor * dout[d]);
+
+ private:
+  struct Weight {
+    double dropped;  // after dropout
+    double dscore;   // gradient of q . k
+  };
+
+  int64_t group() const { return s_.n_head / s_.n_kv_head; }
+
+  // sum over keys of dL/dw * w, which equals dout . out
+  double delta(int64_t head, int64_t row) const {
+    double sum = 0;
+    for (int64_t c = head * s_.head_dim; c < (head + 1) * s_.head_dim; ++c)
+      sum += get<double>(a_.dout, row, c) * get<double>(a_.out, row, c);
+    return sum;
+  }
+
+  Weight weight(int64_t head, int64_t i, int64_t t) const {
+    const int64_t row = seq_.q_start + i, key_row = kv_row(s_, seq_, t);
+    const double score = dot(a_.q, row, head, keys_, key_row) * s_.scale;
+    const double w = std::exp(score - get<double>(a_.lse, row, head));
+    const double factor = mask_.factor(attention_element(s_, row, head, t));
+    const double dw = dot(a_.dout, row, head, values_, key_row) * factor;
+    return {w * factor, w * (dw - delta(head, row)) * s_.scale};
+  }
+
+  void query(int64_t head, int64_t i) {
+    std::fill_n(first_, s_.head_dim, 0.0);
+    const KeyRange range = visible_keys(s_, seq_, i);
+    for (int64_t t = range.begin; t < range.end; ++t) {
+      const Weight w = weight(head, i, t);
+      for (int64_t d = 0; d < s_.head_dim; ++d)
+        first_[d] += w.dscore * keys_.at(kv_row(s_, seq_, t), d);
+    }
+    for (int64_t d = 0; d < s_.head_dim; ++d)
+      set(a_.dq, seq_.q_start + i, head * s_.head_dim + d, first_[d]);
+  }
+
+  void key(int64_t t) {
+    std::fill_n(first_, s_.head_dim, 0.0);
+    std::fill_n(second_, s_.head_dim, 0.0);
+    for (int64_t head = kv_head_ * group(); head < (kv_head_ + 1) * group(); ++head) {
+      for (int64_t i = 0; i < seq_.q_len; ++i) {
+        const KeyRange range = visible_keys(s_, seq_, i);
+        if (t < range.begin || t >= range.end) continue;
+        const Weight w = weight(head, i, t);
+        for (int64_t d = 0; d < s_.head_dim; ++d) {
+          first_[d] += w.dscore * get<double>(a_.q, seq_.q_start + i, head * s_.head_dim + d);
+          second_[d] += w.dropped * get<double>(a_.dout, seq_.q_start + i, head * s_.head_dim + d);
         }
       }
     }
+    for (int64_t d = 0; d < s_.head_dim; ++d) {
+      set(a_.dk, kv_row(s_, seq_, t), kv_head_ * s_.head_dim + d, first_[d]);
+      set(a_.dv, kv_row(s_, seq_, t), kv_head_ * s_.head_dim + d, second_[d]);
+    }
   }
-}
+
+  const AttentionBackwardArgs& a_;
+  const AttentionShape& s_;
+  const AttentionSeq& seq_;
+  const int64_t kv_head_;
+  const TensorView none_ = {};
+  const HeadRows keys_, values_;
+  const DropoutMask mask_;
+  double* const first_;
+  double* const second_;
+};
 
 }  // namespace
 
 void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept {
-  dispatch(a.q.dtype, [&]<class T>(T) {
-    const auto n_seq = static_cast<int64_t>(a.seqs.size());
-    ctx.pool.parallel_for(n_seq * a.shape.n_head, [&](int64_t task, int thread) {
-      const int64_t seq = task / a.shape.n_head;
-      for (int64_t i = 0; i < a.seqs[static_cast<size_t>(seq)].q_len; ++i) {
-        forward_row<T>(a, seq, task % a.shape.n_head, i, ctx.scratch.thread<double>(thread));
-      }
-    });
+  const auto n_seq = static_cast<int64_t>(a.seqs.size());
+  ctx.pool.parallel_for(n_seq * a.shape.n_head, [&](int64_t task, int thread) {
+    const int64_t seq = task / a.shape.n_head;
+    for (int64_t i = 0; i < a.seqs[static_cast<size_t>(seq)].q_len; ++i)
+      forward_row(a, seq, task % a.shape.n_head, i, ctx.scratch.thread<double>(thread));
   });
 }
 
 void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept {
-  dispatch(a.q.dtype, [&]<class T>(T) {
-    const auto n_seq = static_cast<int64_t>(a.seqs.size());
-    ctx.pool.parallel_for(n_seq * a.shape.n_kv_head, [&](int64_t task, int thread) {
-      backward_group<T>(a, a.seqs[static_cast<size_t>(task / a.shape.n_kv_head)], task % a.shape.n_kv_head,
-                        ctx.scratch.thread<double>(thread));
-    });
+  const auto n_seq = static_cast<int64_t>(a.seqs.size());
+  ctx.pool.parallel_for(n_seq * a.shape.n_kv_head, [&](int64_t task, int thread) {
+    const AttentionSeq& seq = a.seqs[static_cast<size_t>(task / a.shape.n_kv_head)];
+    BackwardGroup(a, seq, task % a.shape.n_kv_head, ctx.scratch.thread<double>(thread)).run();
   });
 }
 

@@ -1,4 +1,5 @@
 // Fused attention, forward: one tile of keys at a time (see attention_kernels.h).
+#include "kernels/cpu/simd/attention_elements.h"
 #include "kernels/cpu/simd/attention_internal.h"
 #include "kernels/cpu/simd/attention_product.inc"
 
@@ -75,6 +76,11 @@ GPT_INLINE float row_max(const float* s, int64_t begin, int64_t end, float top) 
   return reduce_max(m);
 }
 
+GPT_INLINE void multiply_row(float* s, int64_t begin, int64_t end, const float* factors) {
+  for (int64_t v = begin / kLanes; v * kLanes < end; ++v)
+    store(s + v * kLanes, load(s + v * kLanes) * load(factors + v * kLanes));
+}
+
 // Scores to weights relative to `top`, in place; sum = alpha * sum + weights, lane by lane.
 GPT_INLINE void row_weights(float* s, int64_t begin, int64_t end, float top, float alpha, const float* keep,
                             float* sum) {
@@ -95,6 +101,7 @@ GPT_INLINE void softmax_block(const AttentionForwardTile& t, int64_t first, int6
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t i = first + r;
     if (t.begin[i] >= t.end[i]) continue;
+    if (t.k_scale != nullptr) multiply_row(s + r * kKeyTile, t.begin[i], t.end[i], t.k_scale);
     const float top = row_max(s + r * kKeyTile, t.begin[i], t.end[i], t.max[i]);
     alpha[r] = t.max[i] - top;
     t.max[i] = top;
@@ -105,6 +112,7 @@ GPT_INLINE void softmax_block(const AttentionForwardTile& t, int64_t first, int6
     if (t.begin[i] >= t.end[i]) continue;
     row_weights(s + r * kKeyTile, t.begin[i], t.end[i], t.max[i], alpha[r],
                 t.keep == nullptr ? nullptr : t.keep + i * kKeyTile, t.sum + i * kLanes);
+    if (t.v_scale != nullptr) multiply_row(s + r * kKeyTile, t.begin[i], t.end[i], t.v_scale);
   }
 }
 
@@ -134,17 +142,16 @@ static void forward_tile(const AttentionForwardTile& t) {
 }
 
 static void finish(const AttentionFinish& f) {
-  const int64_t full = full_lanes(f.d);
-  const Mask tail = first_lanes(f.d - full);
-  for (int64_t r = 0; r < f.rows; ++r) {
-    f.total[r] = reduce_add(load(f.sum + r * kLanes));
-    const Vec inverse = set1(1.0f / f.total[r]);
-    const float* out = f.out + r * f.dp;
-    float* dst = f.dst + r / f.group * f.ld + r % f.group * f.d;
-    for (int64_t i = 0; i < full; i += kLanes)
-      store(dst + i, load(out + i) * inverse);
-    if (full < f.d) store(dst + full, load(out + full) * inverse, tail);
-  }
+  with_type(f.type, f.dst, [&]<class E>(E* to) GPT_ALWAYS_INLINE {
+    for (int64_t r = 0; r < f.rows; ++r) {
+      f.total[r] = reduce_add(load(f.sum + r * kLanes));
+      const Vec inverse = set1(1.0f / f.total[r]);
+      const float* out = f.out + r * f.dp;
+      E* dst = to + r / f.group * f.ld + r % f.group * f.d;
+      for (int64_t i = 0; i < f.d; i += kLanes)
+        store_from_float(dst + i, load(out + i) * inverse, least(kLanes, f.d - i));
+    }
+  });
 }
 
 }  // namespace gpt::GPT_SIMD_NAMESPACE
@@ -163,6 +170,7 @@ const AttentionKernels kAttentionAvx2
         .forward_tile = GPT_SIMD_NAMESPACE::forward_tile,
         .finish = GPT_SIMD_NAMESPACE::finish,
         .backward_tile = GPT_SIMD_NAMESPACE::backward_tile,
+        .unpack = GPT_SIMD_NAMESPACE::unpack,
         .dot = GPT_SIMD_NAMESPACE::dot,
         .dropout_factors = GPT_SIMD_NAMESPACE::dropout_factors,
 };

@@ -41,7 +41,7 @@ GPT_INLINE void query_block(const AttentionBackwardTile& t, int64_t first, int64
   }
   for (int64_t r = 0; r < rows; ++r)
     weights_and_gradient(t, first + r, cols);
-  product_rows(t.dq + first * t.ld_dq, t.ld_dq, !t.first, rows, t.d, {ds, kKeyTile, 1, t.k, t.dp}, 0, end);
+  product_rows(t.dq + first * t.dp, t.dp, !t.first, rows, t.dp, {ds, kKeyTile, 1, t.k, t.dp}, 0, end);
 }
 
 void backward_tile(const AttentionBackwardTile& t) {

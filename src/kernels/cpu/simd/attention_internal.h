@@ -13,7 +13,8 @@ GPT_INLINE int64_t full_lanes(int64_t n) {
 
 void pack(const PackRows& src, float scale, float* dst, int64_t ld_dst);
 void pack_transposed(const PackRows& src, float* dst);
-float dot(const float* a, const float* b, int64_t n);
+float dot(Stored type, const void* a, const void* b, int64_t n);
+void unpack(const UnpackRows& rows);
 void dropout_factors(uint64_t key, uint64_t first, int64_t n, uint32_t threshold, float scale, float* dst);
 void backward_tile(const AttentionBackwardTile& tile);
 

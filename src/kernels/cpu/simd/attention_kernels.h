@@ -10,16 +10,34 @@ namespace gpt {
 // order of every sum depends on positions alone. 64 keys of width 64 fill half of a 32 KiB L1 cache.
 inline constexpr int64_t kKeyTile = 64;
 
+// What the rows of a view hold. Arithmetic is in fp32; int8 values are taken as they are, and their scales
+// are applied to the scores and to the weights.
+enum class Stored : uint8_t { f32, bf16, f16, i8 };
+
 // Rows to copy: row i is base + rows[i] * ld, zeros when rows[i] < 0; base + i * ld without rows. `next`
 // lists as many rows that will be wanted soon, in the same way: they are fetched into the cache on the way,
 // because the pieces of a row are too short, and the rows too far apart, for the hardware to see it coming.
 struct PackRows {
-  const float* base;
+  Stored type;
+  const void* base;
   int64_t ld;
   const int64_t* rows;
   int64_t n;
   int64_t cols;
   const int64_t* next = nullptr;
+};
+
+// The way back: row i of src, times the scale, becomes row rows[i] of base (row i without rows).
+struct UnpackRows {
+  Stored type;  // not i8
+  void* base;
+  int64_t ld;
+  const int64_t* rows;
+  int64_t n;
+  int64_t cols;
+  const float* src;  // rows of whole vectors
+  int64_t ld_src;
+  float scale;
 };
 
 // One tile of keys for a set of query rows in order of position: scores, online softmax (Milakov &
@@ -30,6 +48,8 @@ struct AttentionForwardTile {
   const float* q;        // [rows,d], times the scale
   const float* kt;       // [d,kKeyTile], keys transposed
   const float* v;        // [kKeyTile,dp]
+  const float* k_scale;  // [kKeyTile], what scores are multiplied with, or null
+  const float* v_scale;  // [kKeyTile], what weights are multiplied with, or null
   const int32_t* begin;  // [rows]
   const int32_t* end;
   const float* keep;  // [rows,kKeyTile] dropout factors, or null
@@ -43,7 +63,8 @@ struct AttentionFinish {
   int64_t rows, d, dp, group;
   const float* sum;  // [rows,lanes]
   const float* out;  // [rows,dp]
-  float* dst;
+  Stored type;       // of dst; not i8
+  void* dst;
   int64_t ld;
   float* total;  // [rows]
 };
@@ -66,9 +87,8 @@ struct AttentionBackwardTile {
   float* ds;           // [rows,kKeyTile] scratch
   float* dk;           // [kKeyTile,dp], accumulated
   float* dv;           // [kKeyTile,dp], accumulated
-  float* dq;           // [rows] rows of d, ld_dq apart
-  int64_t ld_dq;
-  bool first;  // dq = instead of dq +=
+  float* dq;           // [rows,dp]
+  bool first;          // dq = instead of dq +=
 };
 
 struct AttentionKernels {
@@ -80,7 +100,8 @@ struct AttentionKernels {
   void (*forward_tile)(const AttentionForwardTile& tile);
   void (*finish)(const AttentionFinish& finish);
   void (*backward_tile)(const AttentionBackwardTile& tile);
-  float (*dot)(const float* a, const float* b, int64_t n);
+  void (*unpack)(const UnpackRows& rows);
+  float (*dot)(Stored type, const void* a, const void* b, int64_t n);
   // The factors of dropout elements [first, first + n) of a site: 0 below the threshold (at least 1), else
   // scale.
   void (*dropout_factors)(uint64_t key, uint64_t first, int64_t n, uint32_t threshold, float scale,

@@ -1,43 +1,55 @@
 // Packing of rows into tiles, and the dropout mask of attention weights.
+#include "kernels/cpu/simd/attention_elements.h"
 #include "kernels/cpu/simd/attention_internal.h"
 #include "kernels/cpu/simd/philox.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-GPT_INLINE const float* source_row(const PackRows& src, int64_t i) {
-  if (src.rows == nullptr) return src.base + i * src.ld;
-  return src.rows[i] < 0 ? nullptr : src.base + src.rows[i] * src.ld;
+template <class E>
+GPT_INLINE const E* source_row(const PackRows& src, int64_t i) {
+  const E* base = static_cast<const E*>(src.base);
+  if (src.rows == nullptr) return base + i * src.ld;
+  return src.rows[i] < 0 ? nullptr : base + src.rows[i] * src.ld;
 }
 
+// A line of a row that will be wanted soon.
+template <class E>
+inline constexpr int64_t kLine = 64 / sizeof(E);
+template <class E>
 GPT_INLINE void prefetch(const PackRows& src, int64_t i, int64_t from, int64_t to) {
   if (src.next == nullptr || src.next[i] < 0) return;
-  const float* row = src.base + src.next[i] * src.ld;
-  for (int64_t c = from; c < to; c += 16)
+  const E* row = static_cast<const E*>(src.base) + src.next[i] * src.ld;
+  for (int64_t c = from; c < to; c += kLine<E>)
     __builtin_prefetch(row + c, 0, 2);
 }
 
-void pack(const PackRows& src, float scale, float* dst, int64_t ld_dst) {
+template <class E>
+GPT_INLINE void pack_as(const PackRows& src, float scale, float* dst, int64_t ld_dst) {
   const int64_t full = full_lanes(src.cols);
-  const Mask tail = first_lanes(src.cols - full);
   const Vec factor = set1(scale);
   for (int64_t i = 0; i < src.n; ++i, dst += ld_dst) {
-    prefetch(src, i, 0, src.cols);
-    const float* row = source_row(src, i);
+    prefetch<E>(src, i, 0, src.cols);
+    const E* row = source_row<E>(src, i);
     if (row == nullptr) {
       for (int64_t c = 0; c < ld_dst; ++c)
         dst[c] = 0;
       continue;
     }
     for (int64_t c = 0; c < full; c += kLanes)
-      store(dst + c, load(row + c) * factor);
+      store(dst + c, load_as_float(row + c) * factor);
     if (full == src.cols) continue;
-    const Vec last = load(row + full, tail) * factor;
+    const Vec last = load_as_float(row + full, src.cols - full) * factor;
     if (ld_dst >= full + kLanes) {
       store(dst + full, last);
     } else {
-      store(dst + full, last, tail);
+      store(dst + full, last, first_lanes(src.cols - full));
     }
   }
+}
+
+void pack(const PackRows& src, float scale, float* dst, int64_t ld_dst) {
+  with_type(src.type, src.base,
+            [&]<class E>(const E*) GPT_ALWAYS_INLINE { pack_as<E>(src, scale, dst, ld_dst); });
 }
 
 #if defined(GPT_SIMD_AVX512)
@@ -94,41 +106,67 @@ GPT_INLINE void transpose(Vec (&r)[8]) {
 }
 #endif
 
-void pack_transposed(const PackRows& src, float* dst) {
+template <class E>
+GPT_INLINE void pack_transposed_as(const PackRows& src, float* dst) {
   const int64_t full = full_lanes(src.cols);
   for (int64_t first = 0; first < kKeyTile; first += kLanes) {
-    const float* rows[kLanes];
+    const E* rows[kLanes];
     for (int64_t i = 0; i < kLanes; ++i)
-      rows[i] = source_row(src, first + i);
+      rows[i] = source_row<E>(src, first + i);
     for (int64_t c = 0; c < src.cols; c += kLanes) {
       const bool whole = c < full;
-      const Mask tail = first_lanes(whole ? kLanes : src.cols - full);
-      if (c % 16 == 0) {
+      const int64_t n = whole ? kLanes : src.cols - full;
+      if (c % kLine<E> == 0) {
         for (int64_t i = 0; i < kLanes; ++i)
-          prefetch(src, first + i, c, c + 16);
+          prefetch<E>(src, first + i, c, c + kLine<E>);
       }
       Vec block[kLanes];
       for (int i = 0; i < kLanes; ++i) {
-        block[i] = rows[i] == nullptr ? zero() : whole ? load(rows[i] + c) : load(rows[i] + c, tail);
+        block[i] = rows[i] == nullptr ? zero()
+                   : whole            ? load_as_float(rows[i] + c)
+                                      : load_as_float(rows[i] + c, n);
       }
       transpose(block);
-      const int64_t n = whole ? kLanes : src.cols - full;
       for (int64_t i = 0; i < n; ++i)
         store(dst + (c + i) * kKeyTile + first, block[i]);
     }
   }
 }
 
-float dot(const float* a, const float* b, int64_t n) {
+void pack_transposed(const PackRows& src, float* dst) {
+  with_type(src.type, src.base,
+            [&]<class E>(const E*) GPT_ALWAYS_INLINE { pack_transposed_as<E>(src, dst); });
+}
+
+template <class E>
+GPT_INLINE float dot_as(const E* a, const E* b, int64_t n) {
   const int64_t full = full_lanes(n);
   Vec sum = zero();
   for (int64_t i = 0; i < full; i += kLanes)
-    sum = fma(load(a + i), load(b + i), sum);
-  if (full < n) {
-    const Mask tail = first_lanes(n - full);
-    sum = fma(load(a + full, tail), load(b + full, tail), sum);
-  }
+    sum = fma(load_as_float(a + i), load_as_float(b + i), sum);
+  if (full < n) sum = fma(load_as_float(a + full, n - full), load_as_float(b + full, n - full), sum);
   return reduce_add(sum);
+}
+
+float dot(Stored type, const void* a, const void* b, int64_t n) {
+  float sum = 0;
+  with_type(type, a,
+            [&]<class E>(const E* x) GPT_ALWAYS_INLINE { sum = dot_as(x, static_cast<const E*>(b), n); });
+  return sum;
+}
+
+void unpack(const UnpackRows& r) {
+  const Vec factor = set1(r.scale);
+  with_type(r.type, r.base, [&]<class E>(E* base) GPT_ALWAYS_INLINE {
+    for (int64_t i = 0; i < r.n; ++i) {
+      E* row = base + (r.rows == nullptr ? i : r.rows[i]) * r.ld;
+      const float* from = r.src + i * r.ld_src;
+      for (int64_t c = 0; c < r.cols; c += kLanes) {
+        const int64_t n = r.cols - c < kLanes ? r.cols - c : kLanes;
+        store_from_float(row + c, load(from + c) * factor, n);
+      }
+    }
+  });
 }
 
 void dropout_factors(uint64_t key, uint64_t first, int64_t n, uint32_t threshold, float scale, float* dst) {

@@ -30,6 +30,7 @@
 #error "vec.h is for the sources of cpu/simd, compiled with GPT_SIMD_AVX2 or GPT_SIMD_AVX512"
 #endif
 #define GPT_INLINE static inline __attribute__((always_inline))
+#define GPT_ALWAYS_INLINE __attribute__((always_inline))  // for lambdas
 
 #if defined(GPT_SIMD_AVX512)
 #include "kernels/cpu/simd/vec_avx512.h"
