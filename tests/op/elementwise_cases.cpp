@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "op/op_case.h"
@@ -13,15 +14,24 @@ GPT_OP_CASES(add) {
   for (int64_t cols : kLengths) {
     for (int64_t rows : {0, 1, 5, 40}) {
       list.add(fmt::format("{}x{}", rows, cols), [=](OpFrame& f) {
-        const TensorView a = f.input({rows, cols}, with_specials(normal_values()), 3);
-        const TensorView b = f.input({rows, cols}, normal_values());
-        f.run(&KernelTable::add, {.out = f.output({rows, cols}, relative(1), 5), .a = a, .b = b});
+        const TensorView a = f.act_input({rows, cols}, with_specials(normal_values()), 3);
+        const TensorView b = f.act_input({rows, cols}, normal_values());
+        f.run(&KernelTable::add, {.out = f.act_output({rows, cols}, relative(1), 5), .a = a, .b = b});
       });
     }
   }
   list.add("in place", [](OpFrame& f) {
-    const TensorView a = f.inout({30, 700}, normal_values(), relative(1));
+    const TensorView a = f.act_inout({30, 700}, normal_values(), relative(1));
     f.run(&KernelTable::add, {.out = a, .a = a, .b = a});
+  });
+  list.add("fp32 + activation, in place", [](OpFrame& f) {
+    const TensorView a = f.inout({30, 703}, normal_values(), relative(1));
+    f.run(&KernelTable::add, {.out = a, .a = a, .b = f.act_input({30, 703}, normal_values(), 1)});
+  });
+  list.add("activation + fp32", [](OpFrame& f) {
+    const TensorView a = f.act_input({30, 703}, normal_values());
+    const TensorView b = f.input({30, 703}, normal_values(), 2);
+    f.run(&KernelTable::add, {.out = f.act_output({30, 703}, relative(1)), .a = a, .b = b});
   });
 }
 
@@ -57,8 +67,8 @@ GPT_OP_CASES(dropout) {
   for (int64_t cols : {1, 3, 16, 31, 66, 130, 1000}) {
     for (double p : {0.0, 0.1, 0.5, 0.999}) {
       list.add(fmt::format("cols {} p {}", cols, p), [=](OpFrame& f) {
-        const TensorView x = f.input({37, cols}, with_specials(normal_values()), 2);
-        f.run(&KernelTable::dropout, {.out = f.output({37, cols}, relative(2)),
+        const TensorView x = f.act_input({37, cols}, with_specials(normal_values()), 2);
+        f.run(&KernelTable::dropout, {.out = f.act_output({37, cols}, relative(2)),
                                       .x = x,
                                       .dropout = {.p = p, .key = 0x123456789ABCDEF0u, .first_row = 5}});
       });
@@ -67,7 +77,7 @@ GPT_OP_CASES(dropout) {
   // Element numbers just below and above 2^34: the lower word of the counter wraps around inside a vector.
   for (int64_t cols : {1, 150}) {
     list.add(fmt::format("counter wraps, cols {}", cols), [=](OpFrame& f) {
-      const TensorView x = f.inout({100, cols}, normal_values(), relative(2));
+      const TensorView x = f.act_inout({100, cols}, normal_values(), relative(2));
       const int64_t first_row = (int64_t{1} << 34) / cols - 30;
       f.run(&KernelTable::dropout,
             {.out = x, .x = x, .dropout = {.p = 0.5, .key = 77, .first_row = first_row}});
@@ -75,15 +85,51 @@ GPT_OP_CASES(dropout) {
   }
 }
 
+std::vector<int64_t> backwards(int64_t rows) {
+  std::vector<int64_t> where(static_cast<size_t>(rows));
+  std::iota(where.rbegin(), where.rend(), 3);
+  return where;
+}
+
 GPT_OP_CASES(store_rows) {
   for (int64_t rows : {0, 1, 50}) {
     for (int64_t cols : {1, 33, 700}) {
       list.add(fmt::format("{}x{}", rows, cols), [=](OpFrame& f) {
+        const TensorView src = f.act_input({rows, cols}, with_specials(normal_values()), 6);
+        const TensorView dst = f.act_inout({rows + 5, cols}, normal_values(), {}, 1);
+        f.run(&KernelTable::store_rows, {.dst = dst, .src = src, .rows = f.longs(backwards(rows))});
+      });
+    }
+  }
+  list.add("activation to fp32", [](OpFrame& f) {
+    const TensorView src = f.act_input({40, 500}, with_specials(normal_values()), 6);
+    const TensorView dst = f.inout({60, 500}, normal_values(), {});
+    f.run(&KernelTable::store_rows, {.dst = dst, .src = src, .rows = f.longs(backwards(40))});
+  });
+  list.add("fp32 to activation", [](OpFrame& f) {
+    const TensorView src = f.input({40, 500}, with_specials(normal_values()));
+    const TensorView dst = f.act_inout({60, 500}, normal_values(), {}, 3);
+    f.run(&KernelTable::store_rows, {.dst = dst, .src = src, .rows = f.longs(backwards(40))});
+  });
+  // int8: the reference rounds in float in a run in double too, so that values agree exactly. Row r goes to
+  // r.
+  for (int64_t rows : {0, 1, 70}) {
+    for (int64_t width : {1, 15, 16, 64, 100}) {
+      list.add(fmt::format("int8 {} rows, groups of {}", rows, width), [=](OpFrame& f) {
         std::vector<int64_t> where(static_cast<size_t>(rows));
-        std::iota(where.rbegin(), where.rend(), 3);
-        const TensorView src = f.input({rows, cols}, with_specials(normal_values()), 6);
-        const TensorView dst = f.inout({rows + 5, cols}, normal_values(), {}, 1);
-        f.run(&KernelTable::store_rows, {.dst = dst, .src = src, .rows = f.longs(where)});
+        std::iota(where.begin(), where.end(), 0);
+        // Row 0 has a group of zeros, row 7 one of NaN, row 9 one with infinity.
+        const Fill fill = [=](int64_t i, RandomStream& random) {
+          const double x = 3 * random.normal();
+          const int64_t row = i / (3 * width), column = i % (3 * width);
+          if (row == 0 && column < width) return 0.0;
+          if (row == 7 && column < width) return std::nan("");
+          return row == 9 && column == width ? HUGE_VAL : x;
+        };
+        f.run(&KernelTable::store_rows, {.dst = f.output_of(DType::i8, {rows, 3 * width}, {}, 5),
+                                         .src = f.act_input({rows, 3 * width}, fill, 2),
+                                         .rows = f.longs(where),
+                                         .scale = f.output({rows, 3}, {}, 1)});
       });
     }
   }

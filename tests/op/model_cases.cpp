@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "op/op_case.h"
 
@@ -16,13 +17,28 @@ GPT_OP_CASES(embedding_forward) {
         list.add(fmt::format("{}x{} {}", rows, cols, positions), [=](OpFrame& f) {
           const TensorView wte = f.input({11, cols}, with_specials(normal_values()));
           const TensorView wpe = positions ? f.input({9, cols}, normal_values()) : TensorView{};
-          f.run(&KernelTable::embedding_forward, {.out = f.output({rows, cols}, relative(1), 3),
+          f.run(&KernelTable::embedding_forward, {.out = f.act_output({rows, cols}, relative(1), 3),
                                                   .ids = f.ints(rows, 0, 10),
                                                   .positions = f.ints(rows, 0, 8),
                                                   .wte = wte,
                                                   .wpe = wpe});
         });
       }
+    }
+  }
+  // Tables as a file has them.
+  for (bool positions : {false, true}) {
+    for (bool narrow_out : {false, true}) {
+      list.add(fmt::format("narrow tables {} {}", positions, narrow_out), [=](OpFrame& f) {
+        const TensorView wte = f.act_input({11, 70}, with_specials(normal_values()), 1);
+        const TensorView wpe = positions ? f.act_input({9, 70}, normal_values()) : TensorView{};
+        f.run(&KernelTable::embedding_forward,
+              {.out = narrow_out ? f.act_output({45, 70}, relative(1)) : f.output({45, 70}, relative(1)),
+               .ids = f.ints(45, 0, 10),
+               .positions = f.ints(45, 0, 8),
+               .wte = wte,
+               .wpe = wpe});
+      });
     }
   }
 }
@@ -33,7 +49,7 @@ GPT_OP_CASES(embedding_backward) {
     for (int64_t rows : {0, 1, 90}) {
       for (int which : {1, 2, 3}) {
         list.add(fmt::format("{}x{} {}", rows, cols, which), [=](OpFrame& f) {
-          const TensorView dout = f.input({rows, cols}, normal_values(), 2);
+          const TensorView dout = f.act_input({rows, cols}, normal_values(), 2);
           const TensorView none;
           f.run(&KernelTable::embedding_backward,
                 {.dout = dout,
@@ -56,27 +72,27 @@ GPT_OP_CASES(act_forward) {
     const bool gated = act == Act::swiglu;
     for (int64_t cols : {1, 16, 17, 100, 1000}) {
       for (bool special : {false, true}) {
-        list.add(fmt::format("act {} cols {} special {}", static_cast<int>(act), cols, special),
-                 [=](OpFrame& f) {
-                   const Fill fill = special ? with_specials(normal_values(3)) : normal_values(3);
-                   const TensorView x = f.input({25, cols}, fill, 2);
-                   const TensorView gate = gated ? f.input({25, cols}, fill, 1) : TensorView{};
-                   f.run(&KernelTable::act_forward,
-                         {.act = act, .out = f.output({25, cols}, kActTolerance, 3), .x = x, .gate = gate});
-                 });
+        list.add(
+            fmt::format("act {} cols {} special {}", static_cast<int>(act), cols, special), [=](OpFrame& f) {
+              const Fill fill = special ? with_specials(normal_values(3)) : normal_values(3);
+              const TensorView x = f.act_input({25, cols}, fill, 2);
+              const TensorView gate = gated ? f.act_input({25, cols}, fill, 1) : TensorView{};
+              f.run(&KernelTable::act_forward,
+                    {.act = act, .out = f.act_output({25, cols}, kActTolerance, 3), .x = x, .gate = gate});
+            });
       }
     }
     list.add(fmt::format("act {} wide range", static_cast<int>(act)), [=](OpFrame& f) {
       const Fill ramp = [](int64_t i, RandomStream&) { return (static_cast<double>(i) - 5000) / 50; };
-      const TensorView x = f.input({1, 10001}, ramp);
+      const TensorView x = f.act_input({1, 10001}, ramp);
       const TensorView gate = gated ? x : TensorView{};
       f.run(&KernelTable::act_forward,
-            {.act = act, .out = f.output({1, 10001}, kActTolerance), .x = x, .gate = gate});
+            {.act = act, .out = f.act_output({1, 10001}, kActTolerance), .x = x, .gate = gate});
     });
     list.add(fmt::format("act {} empty", static_cast<int>(act)), [=](OpFrame& f) {
-      const TensorView x = f.input({0, 16}, normal_values());
+      const TensorView x = f.act_input({0, 16}, normal_values());
       f.run(&KernelTable::act_forward,
-            {.act = act, .out = f.output({0, 16}, {}), .x = x, .gate = gated ? x : TensorView{}});
+            {.act = act, .out = f.act_output({0, 16}, {}), .x = x, .gate = gated ? x : TensorView{}});
     });
   }
 }
@@ -89,16 +105,16 @@ GPT_OP_CASES(act_backward) {
         list.add(fmt::format("act {} cols {} special {}", static_cast<int>(act), cols, special),
                  [=](OpFrame& f) {
                    const Fill fill = special ? with_specials(normal_values(2)) : normal_values(2);
-                   const TensorView x = f.input({25, cols}, fill, 2);
-                   const TensorView gate = gated ? f.input({25, cols}, fill, 1) : TensorView{};
-                   const TensorView dx = f.inout({25, cols}, normal_values(), kActTolerance);
+                   const TensorView x = f.act_input({25, cols}, fill, 2);
+                   const TensorView gate = gated ? f.act_input({25, cols}, fill, 1) : TensorView{};
+                   const TensorView dx = f.act_inout({25, cols}, normal_values(), kActTolerance);
                    // Products of three numbers of up to 10.
                    const Tolerance dgate_tolerance = {64 * kEpsilon, 16 * kEpsilon};
                    f.run(&KernelTable::act_backward,
                          {.act = act,
                           .dx = dx,
-                          .dgate = gated ? f.output({25, cols}, dgate_tolerance, 4) : TensorView{},
-                          .dout = special ? dx : f.input({25, cols}, normal_values(), 5),
+                          .dgate = gated ? f.act_output({25, cols}, dgate_tolerance, 4) : TensorView{},
+                          .dout = special ? dx : f.act_input({25, cols}, normal_values(), 5),
                           .x = x,
                           .gate = gate});
                  });
@@ -106,12 +122,12 @@ GPT_OP_CASES(act_backward) {
     }
     list.add(fmt::format("act {} wide range", static_cast<int>(act)), [=](OpFrame& f) {
       const Fill ramp = [](int64_t i, RandomStream&) { return (static_cast<double>(i) - 5000) / 500; };
-      const TensorView x = f.input({1, 10001}, ramp);
-      const TensorView dout = f.input({1, 10001}, constant_values(1));
+      const TensorView x = f.act_input({1, 10001}, ramp);
+      const TensorView dout = f.act_input({1, 10001}, constant_values(1));
       f.run(&KernelTable::act_backward,
             {.act = act,
-             .dx = f.output({1, 10001}, {32 * kEpsilon, 16 * kEpsilon}),
-             .dgate = gated ? f.output({1, 10001}, {64 * kEpsilon, 16 * kEpsilon}) : TensorView{},
+             .dx = f.act_output({1, 10001}, {32 * kEpsilon, 16 * kEpsilon}),
+             .dgate = gated ? f.act_output({1, 10001}, {64 * kEpsilon, 16 * kEpsilon}) : TensorView{},
              .dout = dout,
              .x = x,
              .gate = gated ? x : TensorView{}});
@@ -133,8 +149,8 @@ GPT_OP_CASES(rope) {
                      };
                      const auto cos = [=](int64_t i, RandomStream&) { return std::cos(angle(i)); };
                      const auto sin = [=](int64_t i, RandomStream&) { return std::sin(angle(i)); };
-                     const TensorView x =
-                         f.inout({rows, 3 * dim}, normal_values(), {16 * kEpsilon, 4 * kEpsilon}, dim + 1);
+                     const TensorView x = f.act_inout({rows, 3 * dim}, normal_values(),
+                                                      {16 * kEpsilon, 4 * kEpsilon}, dim + 1);
                      f.run(&KernelTable::rope, {.x = x,
                                                 .n_head = 3,
                                                 .head_dim = dim,
@@ -191,9 +207,36 @@ void loss_case(OpCaseList& list, const LossShape& s) {
                                    : f.input({s.rows, s.vocab}, fill, 1);
              a.targets = f.ints(s.rows, -1, s.vocab - 1);
              a.losses = f.output_doubles(s.rows, {2 * z_error + 40 * kEpsilon, 4 * kEpsilon});
-             if (s.gradient) a.dlogits = s.in_place ? a.logits : f.output({s.rows, s.vocab}, gradient, 2);
+             if (s.gradient) a.dlogits = s.in_place ? a.logits : f.act_output({s.rows, s.vocab}, gradient, 2);
              f.run(&KernelTable::cross_entropy, a);
            });
+}
+
+// The gradient over its logits, each row from where the row of logits begins.
+void loss_over_logits_case(OpCaseList& list, int64_t vocab, double softcap) {
+  list.add(fmt::format("over the logits, {} softcap {}", vocab, softcap), [=](OpFrame& f) {
+    const int64_t rows = 9;
+    const auto unit = static_cast<int64_t>(dtype_size(f.dtype()));
+    const auto narrow = static_cast<int64_t>(dtype_size(f.act()));
+    const TensorView logits = f.input({rows, vocab}, normal_values(3));
+    std::vector<double> memory(static_cast<size_t>(rows * vocab));
+    TensorView x = make_view(memory.data(), f.dtype(), {rows, vocab});
+    std::memcpy(x.data, logits.data, static_cast<size_t>(rows * vocab * unit));
+    TensorView dx = make_view(memory.data(), f.act(), {rows, vocab});
+    dx.ld = vocab * unit / narrow;
+    const double z_error = (8 + 8 * softcap) * kEpsilon;
+    f.run(&KernelTable::cross_entropy,
+          {.logits = x,
+           .targets = f.ints(rows, -1, vocab - 1),
+           .losses = f.output_doubles(rows, {2 * z_error + 40 * kEpsilon, 4 * kEpsilon}),
+           .dlogits = dx,
+           .softcap = softcap});
+    const TensorView got = f.act_output({rows, vocab}, {z_error + 16 * kEpsilon, z_error + 40 * kEpsilon});
+    for (int64_t n = 0; n < rows; ++n) {
+      std::memcpy(static_cast<char*>(got.data) + n * vocab * narrow,
+                  static_cast<char*>(dx.data) + n * vocab * unit, static_cast<size_t>(vocab * narrow));
+    }
+  });
 }
 
 GPT_OP_CASES(cross_entropy) {
@@ -205,6 +248,8 @@ GPT_OP_CASES(cross_entropy) {
     }
     loss_case(list, {.rows = 0, .vocab = 50, .softcap = softcap});
     loss_case(list, {.rows = 300, .vocab = 301, .softcap = softcap});
+    for (int64_t vocab : {1, 2, 17, 2049, 5003})
+      loss_over_logits_case(list, vocab, softcap);
   }
   // Vectors, chunks and whole rows of -inf, NaN, +inf.
   for (int64_t bad_from : {0, 2048, 5000}) {
@@ -219,10 +264,11 @@ GPT_OP_CASES(cross_entropy) {
         int32_t* targets = f.ints(3, 0, 0);
         for (int i = 0; i < 3; ++i)
           targets[i] = 5500;
-        f.run(&KernelTable::cross_entropy, {.logits = logits,
-                                            .targets = targets,
-                                            .losses = f.output_doubles(3, {40 * kEpsilon, 4 * kEpsilon}),
-                                            .dlogits = f.output({3, 6000}, {16 * kEpsilon, 40 * kEpsilon})});
+        f.run(&KernelTable::cross_entropy,
+              {.logits = logits,
+               .targets = targets,
+               .losses = f.output_doubles(3, {40 * kEpsilon, 4 * kEpsilon}),
+               .dlogits = f.act_output({3, 6000}, {16 * kEpsilon, 40 * kEpsilon})});
       });
     }
   }

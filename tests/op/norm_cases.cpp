@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "op/op_case.h"
 
 namespace gpt::testing {
@@ -21,8 +23,8 @@ void forward_case(OpCaseList& list, NormKind kind, int64_t rows, int64_t cols, d
         NormArgs a{};
         a.kind = kind;
         a.eps = 1e-5;
-        a.x = f.input({rows, cols}, normal_values(1, offset), all ? 3 : 0);
-        a.out = f.output({rows, cols}, kNormed, all ? 2 : 0);
+        a.x = f.act_input({rows, cols}, normal_values(1, offset), all ? 3 : 0);
+        a.out = f.act_output({rows, cols}, kNormed, all ? 2 : 0);
         if (all) {
           a.gain = f.input({cols}, normal_values(0.2, 1));
           a.bias = f.input({cols}, normal_values(0.2));
@@ -51,38 +53,67 @@ GPT_OP_CASES(norm_forward) {
         a.eps = 1e-6;
         a.x = in_place ? f.inout({50, 403}, normal_values(), relative(1))
                        : f.input({50, 403}, normal_values(), 1);
-        a.add = f.input({50, 403}, normal_values(), 4);
+        a.add = f.act_input({50, 403}, normal_values(), 4);
         a.sum = in_place ? a.x : f.output({50, 403}, relative(1));
-        a.out = f.output({50, 403}, kNormed);
+        a.out = f.act_output({50, 403}, kNormed);
         a.gain = f.input({403}, normal_values());
         a.rstd = f.output({50}, relative(10));
         f.run(&KernelTable::norm_forward, a);
       });
     }
+    // Small whole numbers: their sums are exact in every type.
+    list.add(fmt::format("{} add, one type", static_cast<int>(kind)), [=](OpFrame& f) {
+      const Fill whole = [](int64_t, RandomStream& random) { return std::round(3 * random.normal()); };
+      f.run(&KernelTable::norm_forward, {.kind = kind,
+                                         .eps = 1e-6,
+                                         .out = f.act_output({50, 403}, kNormed, 1),
+                                         .x = f.act_input({50, 403}, whole, 2),
+                                         .add = f.act_input({50, 403}, whole),
+                                         .sum = f.act_output({50, 403}, {})});
+    });
+    for (bool add : {false, true}) {
+      list.add(fmt::format("{} all fp32 but {}", static_cast<int>(kind), add ? "add" : "out"),
+               [=](OpFrame& f) {
+                 NormArgs a{.kind = kind, .eps = 1e-6};
+                 a.x = f.input({33, 130}, normal_values());
+                 a.out = add ? f.output({33, 130}, kNormed) : f.act_output({33, 130}, kNormed);
+                 a.add = add ? f.act_input({33, 130}, normal_values()) : f.input({33, 130}, normal_values());
+                 a.sum = f.output({33, 130}, relative(1));
+                 f.run(&KernelTable::norm_forward, a);
+               });
+    }
     list.add(fmt::format("{} NaN and infinity", static_cast<int>(kind)), [=](OpFrame& f) {
-      const TensorView x = f.input({40, 7}, with_specials(normal_values()));
+      const TensorView x = f.act_input({40, 7}, with_specials(normal_values()));
       f.run(&KernelTable::norm_forward,
-            {.kind = kind, .eps = 1e-6, .out = f.output({40, 7}, kNormed), .x = x});
+            {.kind = kind, .eps = 1e-6, .out = f.act_output({40, 7}, kNormed), .x = x});
     });
   }
 }
 
-void backward_case(OpCaseList& list, NormKind kind, int64_t rows, int64_t cols, bool all) {
-  list.add(fmt::format("{} {}x{} {}", static_cast<int>(kind), rows, cols, all ? "all" : "bare"),
+// stream: x, dx and dresidual belong to the residual stream in fp32, only dout is an activation.
+void backward_case(OpCaseList& list, NormKind kind, int64_t rows, int64_t cols, bool all,
+                   bool stream = false) {
+  list.add(fmt::format("{} {}x{} {}{}", static_cast<int>(kind), rows, cols, all ? "all" : "bare",
+                       stream ? " stream" : ""),
            [=](OpFrame& f) {
+             const auto input = [&](int64_t ld_extra) {
+               return stream ? f.input({rows, cols}, normal_values(), ld_extra)
+                             : f.act_input({rows, cols}, normal_values(), ld_extra);
+             };
              const bool layer = kind == NormKind::layer;
              NormBackwardArgs a{};
              a.kind = kind;
              // The sums over a row are of terms g and g y of order one and are divided by cols: their errors
              // shrink with it. rstd is at most 2 here; the rest are roundings of terms of a few units.
-             a.dx = f.output({rows, cols}, {64 * kEpsilon, 8 * kEpsilon}, all ? 1 : 0);
-             a.dout = f.input({rows, cols}, normal_values(), all ? 2 : 0);
-             a.x = f.input({rows, cols}, normal_values(), all ? 3 : 0);
+             const Tolerance tolerance = {64 * kEpsilon, 8 * kEpsilon};
+             a.dx = stream ? f.output({rows, cols}, tolerance) : f.act_output({rows, cols}, tolerance, all);
+             a.dout = f.act_input({rows, cols}, normal_values(), all ? 2 : 0);
+             a.x = input(all ? 3 : 0);
              if (layer) a.mean = f.input({rows}, normal_values(0.1));
              a.rstd = f.input({rows}, uniform_values(0.5, 2));
              if (all) {
                a.gain = f.input({cols}, normal_values(0.2, 1));
-               a.dresidual = f.input({rows, cols}, normal_values(), 5);
+               a.dresidual = input(5);
                a.dgain = f.inout({cols}, normal_values(), sum_of(rows, 2));
                if (layer) a.dbias = f.inout({cols}, normal_values(), sum_of(rows));
              }
@@ -96,19 +127,21 @@ GPT_OP_CASES(norm_backward) {
       backward_case(list, kind, 5, cols, true);
       backward_case(list, kind, 1, cols, false);
     }
-    for (int64_t rows : {0, 32, 33, 257})
+    for (int64_t rows : {0, 32, 33, 257}) {
       backward_case(list, kind, rows, 129, true);
+      backward_case(list, kind, rows, 100, true, true);
+    }
     for (bool over_dout : {false, true}) {
       list.add(fmt::format("{} dx over {}", static_cast<int>(kind), over_dout ? "dout" : "dresidual"),
                [=](OpFrame& f) {
                  const Tolerance tolerance = {64 * kEpsilon, 8 * kEpsilon};
                  NormBackwardArgs a{};
                  a.kind = kind;
-                 a.dx = f.inout({70, 300}, normal_values(), tolerance);
-                 const TensorView other = f.input({70, 300}, normal_values());
+                 a.dx = f.act_inout({70, 300}, normal_values(), tolerance);
+                 const TensorView other = f.act_input({70, 300}, normal_values());
                  a.dout = over_dout ? a.dx : other;
                  a.dresidual = over_dout ? other : a.dx;
-                 a.x = f.input({70, 300}, normal_values());
+                 a.x = f.act_input({70, 300}, normal_values());
                  a.gain = f.input({300}, normal_values());
                  a.mean = f.input({70}, normal_values(0.1));
                  a.rstd = f.input({70}, uniform_values(0.5, 2));
@@ -123,7 +156,7 @@ GPT_OP_CASES(head_norm_forward) {
   for (int64_t dim : {2, 8, 15, 16, 20, 64, 128}) {
     for (int64_t rows : {0, 1, 60}) {
       list.add(fmt::format("{} rows, dim {}", rows, dim), [=](OpFrame& f) {
-        const TensorView x = f.inout({rows, 5 * dim}, normal_values(), {4 * kEpsilon, 12 * kEpsilon}, 7);
+        const TensorView x = f.act_inout({rows, 5 * dim}, normal_values(), {4 * kEpsilon, 12 * kEpsilon}, 7);
         const TensorView rstd = rows == 1 ? TensorView{} : f.output({rows, 5}, relative(10));
         f.run(&KernelTable::head_norm_forward,
               {.eps = 1e-6, .x = x, .n_head = 5, .head_dim = dim, .rstd = rstd});
@@ -133,7 +166,7 @@ GPT_OP_CASES(head_norm_forward) {
   list.add("NaN and infinity", [](OpFrame& f) {
     f.run(&KernelTable::head_norm_forward,
           {.eps = 1e-6,
-           .x = f.inout({9, 40}, with_specials(normal_values()), relative(12)),
+           .x = f.act_inout({9, 40}, with_specials(normal_values()), relative(12)),
            .n_head = 5,
            .head_dim = 8});
   });
@@ -143,8 +176,8 @@ GPT_OP_CASES(head_norm_backward) {
   for (int64_t dim : {2, 8, 15, 16, 20, 64, 128}) {
     for (int64_t rows : {0, 1, 60}) {
       list.add(fmt::format("{} rows, dim {}", rows, dim), [=](OpFrame& f) {
-        const TensorView dx = f.inout({rows, 3 * dim}, normal_values(), {32 * kEpsilon, 8 * kEpsilon}, 1);
-        const TensorView y = f.input({rows, 3 * dim}, normal_values(), 2);
+        const TensorView dx = f.act_inout({rows, 3 * dim}, normal_values(), {32 * kEpsilon, 8 * kEpsilon}, 1);
+        const TensorView y = f.act_input({rows, 3 * dim}, normal_values(), 2);
         const TensorView rstd = f.input({rows, 3}, uniform_values(0.5, 2));
         f.run(&KernelTable::head_norm_backward,
               {.dx = dx, .y = y, .rstd = rstd, .n_head = 3, .head_dim = dim});

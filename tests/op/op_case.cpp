@@ -106,6 +106,8 @@ double OpFrame::Tensor::at(int64_t r, int64_t c) const {
       return to_float(take<bf16>(p));
     case DType::f16:
       return to_float(take<f16>(p));
+    case DType::i8:
+      return take<int8_t>(p);
     default:
       return take<float>(p);
   }
@@ -169,24 +171,32 @@ TensorView OpFrame::inout(std::initializer_list<int64_t> shape, const Fill& fill
 
 TensorView OpFrame::act_input(std::initializer_list<int64_t> shape, const Fill& fill, int64_t ld_extra) {
   const std::span dims(shape.begin(), shape.size());
+  has_activations_ = true;
   return view(make(Role::input, act(), dims, {}, ld_extra, fill, setup_.act), dims);
 }
 
 TensorView OpFrame::act_output(std::initializer_list<int64_t> shape, Tolerance tolerance, int64_t ld_extra) {
   const std::span dims(shape.begin(), shape.size());
+  has_activations_ = true;
   return view(make(Role::output, act(), dims, stored_as(setup_.act, tolerance), ld_extra, nullptr), dims);
 }
 
 TensorView OpFrame::act_inout(std::initializer_list<int64_t> shape, const Fill& fill, Tolerance tolerance,
                               int64_t ld_extra) {
   const std::span dims(shape.begin(), shape.size());
+  has_activations_ = true;
   return view(make(Role::inout, act(), dims, stored_as(setup_.act, tolerance), ld_extra, fill, setup_.act),
               dims);
 }
 
+TensorView OpFrame::output_of(DType dtype, std::initializer_list<int64_t> shape, Tolerance tolerance,
+                              int64_t ld_extra) {
+  const std::span dims(shape.begin(), shape.size());
+  return view(make(Role::output, dtype, dims, tolerance, ld_extra, nullptr), dims);
+}
+
 double* OpFrame::output_doubles(int64_t n, Tolerance tolerance) {
-  return view(make(Role::output, DType::f64, std::span(&n, 1), tolerance, 0, nullptr), std::span(&n, 1))
-      .as<double>();
+  return output_of(DType::f64, {n}, tolerance).as<double>();
 }
 
 int32_t* OpFrame::ints(int64_t n, int64_t low, int64_t high) {

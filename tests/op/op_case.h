@@ -70,7 +70,10 @@ class OpFrame {
   TensorView act_output(std::initializer_list<int64_t> shape, Tolerance tolerance, int64_t ld_extra = 0);
   TensorView act_inout(std::initializer_list<int64_t> shape, const Fill& fill, Tolerance tolerance,
                        int64_t ld_extra = 0);
-  double* output_doubles(int64_t n, Tolerance tolerance);  // fp64 whatever the run's dtype
+  // Outputs of one type whatever the run's.
+  TensorView output_of(DType dtype, std::initializer_list<int64_t> shape, Tolerance tolerance,
+                       int64_t ld_extra = 0);
+  double* output_doubles(int64_t n, Tolerance tolerance);
   // Random integers in [low, high]; the caller may overwrite them.
   int32_t* ints(int64_t n, int64_t low, int64_t high);
   int64_t* longs(std::vector<int64_t> values);
@@ -78,6 +81,7 @@ class OpFrame {
   const KernelTable& kernels() const { return setup_.kernels; }
   DType dtype() const { return setup_.dtype; }
   DType act() const { return setup_.dtype == DType::f64 ? DType::f64 : setup_.act; }
+  bool has_activations() const { return has_activations_; }  // that were asked for so far
 
   // Calls the op; the scratch memory starts out as NaN.
   template <class Args>
@@ -116,6 +120,7 @@ class OpFrame {
 
   Setup setup_;
   RandomStream random_;
+  bool has_activations_ = false;
   std::deque<Tensor> tensors_;
   std::deque<std::vector<int32_t>> ints_;
   std::deque<std::vector<int64_t>> longs_;

@@ -20,7 +20,7 @@ const ActKernels& act_kernels(const RowKernels& kernels, Act act) {
 }
 
 void act_forward(const RowKernels& kernels, const ExecContext& ctx, const ActArgs& a) noexcept {
-  if (a.x.dtype != DType::f32) return ref::act_forward(ctx, a);
+  if (!all_f32(a.out, a.x, a.gate)) return ref::act_forward(ctx, a);
   const ActKernels& act = act_kernels(kernels, a.act);
   for_rows(ctx, a.x.rows(), a.x.cols(), [&](int64_t n) {
     act.forward(a.out.row<float>(n), a.x.row<float>(n), row_or_null(a.gate, n), a.x.cols());
@@ -28,7 +28,7 @@ void act_forward(const RowKernels& kernels, const ExecContext& ctx, const ActArg
 }
 
 void act_backward(const RowKernels& kernels, const ExecContext& ctx, const ActBackwardArgs& a) noexcept {
-  if (a.x.dtype != DType::f32) return ref::act_backward(ctx, a);
+  if (!all_f32(a.dx, a.dgate, a.dout, a.x, a.gate)) return ref::act_backward(ctx, a);
   const ActKernels& act = act_kernels(kernels, a.act);
   for_rows(ctx, a.x.rows(), a.x.cols(), [&](int64_t n) {
     act.backward(a.dx.row<float>(n), row_or_null(a.dgate, n), a.dout.row<float>(n), a.x.row<float>(n),

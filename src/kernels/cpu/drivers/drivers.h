@@ -29,13 +29,19 @@ namespace gpt::drivers {
   X(clamp, ClampArgs)                          \
   X(adamw, AdamWArgs)
 
-// Each does what ops.h says with the given kernels; anything but fp32 goes to the reference.
+// Each does what ops.h says with the given kernels; types that these do not have go to the reference.
 #define GPT_DECLARE_DRIVER(name, Args) \
   void name(const RowKernels& kernels, const ExecContext& ctx, const Args& a) noexcept;
 GPT_FOR_EACH_ROW_OP(GPT_DECLARE_DRIVER)
 #undef GPT_DECLARE_DRIVER
 
 const ActKernels& act_kernels(const RowKernels& kernels, Act act);
+
+// Whether all of these views that are there hold fp32.
+template <class... View>
+bool all_f32(const View&... views) {
+  return ((!views || views.dtype == DType::f32) && ...);
+}
 
 // Elements of a task: large enough that handing it to a thread costs little (64 KiB take some 5 us), small
 // enough that 16 threads share a batch evenly. Up to one task's worth runs on the calling thread.

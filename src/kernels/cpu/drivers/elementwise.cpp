@@ -5,7 +5,7 @@
 namespace gpt::drivers {
 
 void add(const RowKernels& kernels, const ExecContext& ctx, const AddArgs& a) noexcept {
-  if (a.out.dtype != DType::f32) return ref::add(ctx, a);
+  if (!all_f32(a.out, a.a, a.b)) return ref::add(ctx, a);
   for_rows(ctx, a.out.rows(), a.out.cols(), [&](int64_t n) {
     kernels.add(a.out.row<float>(n), a.a.row<float>(n), a.b.row<float>(n), a.out.cols());
   });
@@ -35,7 +35,7 @@ void sum_squares(const RowKernels& kernels, const ExecContext& ctx, const SumSqu
 void dropout(const RowKernels& kernels, const ExecContext& ctx, const DropoutArgs& a) noexcept {
   // As the reference has it: below 2^-32 nothing is dropped.
   const auto threshold = static_cast<uint64_t>(a.dropout.p * 0x1p32);
-  if (a.out.dtype != DType::f32 || threshold == 0) return ref::dropout(ctx, a);
+  if (!all_f32(a.out, a.x) || threshold == 0) return ref::dropout(ctx, a);
   const int64_t cols = a.out.cols();
   for_rows(ctx, a.out.rows(), cols, [&](int64_t n) {
     const DropoutSpan span = {.first = static_cast<uint64_t>((a.dropout.first_row + n) * cols),
@@ -48,7 +48,7 @@ void dropout(const RowKernels& kernels, const ExecContext& ctx, const DropoutArg
 
 // Plain copies: the C library has the fastest there are.
 void store_rows(const RowKernels&, const ExecContext& ctx, const StoreRowsArgs& a) noexcept {
-  if (a.dst.dtype != DType::f32 || a.src.dtype != DType::f32) return ref::store_rows(ctx, a);
+  if (!all_f32(a.dst, a.src)) return ref::store_rows(ctx, a);
   const int64_t cols = a.src.cols();
   if (cols == 0) return;
   for_rows(ctx, a.src.rows(), cols, [&](int64_t n) {

@@ -5,7 +5,7 @@
 namespace gpt::drivers {
 
 void embedding_forward(const RowKernels& kernels, const ExecContext& ctx, const EmbeddingArgs& a) noexcept {
-  if (a.out.dtype != DType::f32) return ref::embedding_forward(ctx, a);
+  if (!all_f32(a.out, a.wte, a.wpe)) return ref::embedding_forward(ctx, a);
   const int64_t cols = a.out.cols();
   if (cols == 0) return;
   for_rows(ctx, a.out.rows(), cols, [&](int64_t n) {
@@ -21,7 +21,7 @@ void embedding_forward(const RowKernels& kernels, const ExecContext& ctx, const 
 // One task per slice of channels: every table entry is summed by one task, in the order of the rows.
 void embedding_backward(const RowKernels& kernels, const ExecContext& ctx,
                         const EmbeddingBackwardArgs& a) noexcept {
-  if (a.dout.dtype != DType::f32) return ref::embedding_backward(ctx, a);
+  if (!all_f32(a.dout, a.dwte, a.dwpe)) return ref::embedding_backward(ctx, a);
   constexpr int64_t kSlice = 64;
   const int64_t cols = a.dout.cols();
   for_tasks(ctx, (cols + kSlice - 1) / kSlice, a.dout.size(), [&](int64_t task) {

@@ -3,13 +3,13 @@
 namespace gpt::drivers {
 
 void softcap(const RowKernels& kernels, const ExecContext& ctx, const SoftcapArgs& a) noexcept {
-  if (a.x.dtype != DType::f32) return ref::softcap(ctx, a);
+  if (!all_f32(a.x)) return ref::softcap(ctx, a);
   for_rows(ctx, a.x.rows(), a.x.cols(),
            [&](int64_t n) { kernels.softcap(a.x.row<float>(n), a.x.cols(), a.cap); });
 }
 
 void cross_entropy(const RowKernels& kernels, const ExecContext& ctx, const CrossEntropyArgs& a) noexcept {
-  if (a.logits.dtype != DType::f32) return ref::cross_entropy(ctx, a);
+  if (!all_f32(a.logits, a.dlogits)) return ref::cross_entropy(ctx, a);
   const int64_t vocab = a.logits.cols();
   for_rows(ctx, a.logits.rows(), vocab, [&](int64_t n) {
     float* dlogits = row_or_null(a.dlogits, n);

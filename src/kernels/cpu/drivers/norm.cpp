@@ -44,7 +44,7 @@ void add_blocks(const RowKernels& kernels, const ExecContext& ctx, const TensorV
 }  // namespace
 
 void norm_forward(const RowKernels& kernels, const ExecContext& ctx, const NormArgs& a) noexcept {
-  if (a.x.dtype != DType::f32) return ref::norm_forward(ctx, a);
+  if (!all_f32(a.x, a.out, a.add, a.sum)) return ref::norm_forward(ctx, a);
   for_rows(ctx, a.x.rows(), a.x.cols(), [&](int64_t n) {
     kernels.norm({.center = a.kind == NormKind::layer,
                   .eps = a.eps,
@@ -61,7 +61,7 @@ void norm_forward(const RowKernels& kernels, const ExecContext& ctx, const NormA
 }
 
 void norm_backward(const RowKernels& kernels, const ExecContext& ctx, const NormBackwardArgs& a) noexcept {
-  if (a.x.dtype != DType::f32) return ref::norm_backward(ctx, a);
+  if (!all_f32(a.dx, a.dout, a.x, a.dresidual)) return ref::norm_backward(ctx, a);
   const int64_t cols = a.x.cols();
   const int64_t blocks = (a.x.rows() + kRowsPerPartial - 1) / kRowsPerPartial;
   auto* partials = ctx.scratch.all<float>();
@@ -73,7 +73,7 @@ void norm_backward(const RowKernels& kernels, const ExecContext& ctx, const Norm
 }
 
 void head_norm_forward(const RowKernels& kernels, const ExecContext& ctx, const HeadNormArgs& a) noexcept {
-  if (a.x.dtype != DType::f32) return ref::head_norm_forward(ctx, a);
+  if (!all_f32(a.x)) return ref::head_norm_forward(ctx, a);
   for_rows(ctx, a.x.rows(), a.n_head * a.head_dim, [&](int64_t n) {
     for (int64_t h = 0; h < a.n_head; ++h) {
       const float rstd = kernels.head_norm(a.x.row<float>(n) + h * a.head_dim, a.head_dim, a.eps);
@@ -84,7 +84,7 @@ void head_norm_forward(const RowKernels& kernels, const ExecContext& ctx, const 
 
 void head_norm_backward(const RowKernels& kernels, const ExecContext& ctx,
                         const HeadNormBackwardArgs& a) noexcept {
-  if (a.dx.dtype != DType::f32) return ref::head_norm_backward(ctx, a);
+  if (!all_f32(a.dx, a.y)) return ref::head_norm_backward(ctx, a);
   for_rows(ctx, a.dx.rows(), a.n_head * a.head_dim, [&](int64_t n) {
     for (int64_t h = 0; h < a.n_head; ++h) {
       kernels.head_norm_backward(a.dx.row<float>(n) + h * a.head_dim, a.y.row<float>(n) + h * a.head_dim,

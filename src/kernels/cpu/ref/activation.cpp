@@ -55,31 +55,26 @@ double act_slope(Act act, double x) {
 }
 
 void act_forward(const ExecContext& ctx, const ActArgs& a) noexcept {
-  dispatch(a.x.dtype, [&]<class T>(T) {
-    for_rows(ctx, a.x.rows(), [&](int64_t n) {
-      const T* x = a.x.row<T>(n);
-      const T* gate = a.gate ? a.gate.row<T>(n) : nullptr;
-      T* out = a.out.row<T>(n);
-      for (int64_t f = 0; f < a.x.cols(); ++f) {
-        out[f] = static_cast<T>(gate ? act_value(a.act, gate[f]) * x[f] : act_value(a.act, x[f]));
-      }
-    });
+  for_rows(ctx, a.x.rows(), [&](int64_t n) {
+    for (int64_t f = 0; f < a.x.cols(); ++f) {
+      const double x = get(a.x, n, f);
+      set(a.out, n, f, a.gate ? act_value(a.act, get(a.gate, n, f)) * x : act_value(a.act, x));
+    }
   });
 }
 
 void act_backward(const ExecContext& ctx, const ActBackwardArgs& a) noexcept {
-  dispatch(a.x.dtype, [&]<class T>(T) {
-    for_rows(ctx, a.x.rows(), [&](int64_t n) {
-      const T* x = a.x.row<T>(n);
-      const T* gate = a.gate ? a.gate.row<T>(n) : nullptr;
-      const T* dout = a.dout.row<T>(n);
-      T* dx = a.dx.row<T>(n);
-      for (int64_t f = 0; f < a.x.cols(); ++f) {
-        const double d = dout[f];
-        if (gate) a.dgate.row<T>(n)[f] = static_cast<T>(d * act_slope(a.act, gate[f]) * x[f]);
-        dx[f] = static_cast<T>(gate ? d * act_value(a.act, gate[f]) : d * act_slope(a.act, x[f]));
+  for_rows(ctx, a.x.rows(), [&](int64_t n) {
+    for (int64_t f = 0; f < a.x.cols(); ++f) {
+      const double x = get(a.x, n, f), d = get(a.dout, n, f);
+      if (a.gate) {
+        const double gate = get(a.gate, n, f);
+        set(a.dgate, n, f, d * act_slope(a.act, gate) * x);
+        set(a.dx, n, f, d * act_value(a.act, gate));
+      } else {
+        set(a.dx, n, f, d * act_slope(a.act, x));
       }
-    });
+    }
   });
 }
 

@@ -183,11 +183,4 @@ void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) 
   });
 }
 
-void store_rows(const ExecContext& ctx, const StoreRowsArgs& a) noexcept {
-  dispatch(a.src.dtype, [&]<class T>(T) {
-    for_rows(ctx, a.src.rows(),
-             [&](int64_t n) { std::copy_n(a.src.row<T>(n), a.src.cols(), a.dst.row<T>(a.rows[n])); });
-  });
-}
-
 }  // namespace gpt::ref

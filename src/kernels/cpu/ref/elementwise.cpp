@@ -4,24 +4,18 @@
 namespace gpt::ref {
 
 void add(const ExecContext& ctx, const AddArgs& a) noexcept {
-  dispatch(a.out.dtype, [&]<class T>(T) {
-    for_rows(ctx, a.out.rows(), [&](int64_t n) {
-      for (int64_t c = 0; c < a.out.cols(); ++c)
-        a.out.row<T>(n)[c] = a.a.row<T>(n)[c] + a.b.row<T>(n)[c];
-    });
+  for_rows(ctx, a.out.rows(), [&](int64_t n) {
+    for (int64_t c = 0; c < a.out.cols(); ++c)
+      set(a.out, n, c, get(a.a, n, c) + get(a.b, n, c));
   });
 }
 
 void dropout(const ExecContext& ctx, const DropoutArgs& a) noexcept {
-  dispatch(a.out.dtype, [&]<class T>(T) {
-    const DropoutMask mask(a.dropout);
-    const int64_t cols = a.out.cols();
-    for_rows(ctx, a.out.rows(), [&](int64_t n) {
-      for (int64_t c = 0; c < cols; ++c) {
-        a.out.row<T>(n)[c] =
-            static_cast<T>(a.x.row<T>(n)[c] * mask.factor((a.dropout.first_row + n) * cols + c));
-      }
-    });
+  const DropoutMask mask(a.dropout);
+  const int64_t cols = a.out.cols();
+  for_rows(ctx, a.out.rows(), [&](int64_t n) {
+    for (int64_t c = 0; c < cols; ++c)
+      set(a.out, n, c, get(a.x, n, c) * mask.factor((a.dropout.first_row + n) * cols + c));
   });
 }
 

@@ -5,83 +5,76 @@
 namespace gpt::ref {
 namespace {
 
-template <class T>
 void norm_row(const NormArgs& a, int64_t n) {
   const int64_t cols = a.x.cols();
-  const T* x = a.x.row<T>(n);
-  if (a.add) {
-    const T* add = a.add.row<T>(n);
-    T* sum = a.sum.row<T>(n);
-    for (int64_t c = 0; c < cols; ++c)
-      sum[c] = x[c] + add[c];
-    x = sum;
-  }
+  for (int64_t c = 0; a.add && c < cols; ++c)
+    set(a.sum, n, c, get(a.x, n, c) + get(a.add, n, c));
+  // What is normalised is the sum as it is stored: that is what the backward pass will see.
+  const TensorView& x = a.add ? a.sum : a.x;
   double mean = 0;
   if (a.kind == NormKind::layer) {
     for (int64_t c = 0; c < cols; ++c)
-      mean += x[c];
+      mean += get(x, n, c);
     mean /= static_cast<double>(cols);
   }
   double variance = 0;
-  for (int64_t c = 0; c < cols; ++c)
-    variance += (x[c] - mean) * (x[c] - mean);
-  const double rstd = 1 / std::sqrt(variance / static_cast<double>(cols) + a.eps);
-  T* out = a.out.row<T>(n);
   for (int64_t c = 0; c < cols; ++c) {
-    const double normed = (x[c] - mean) * rstd;
-    out[c] = static_cast<T>(normed * at_or<T>(a.gain, c, 1) + at_or<T>(a.bias, c, 0));
+    const double d = get(x, n, c) - mean;
+    variance += d * d;
   }
-  if (a.mean) a.mean.as<T>()[n] = static_cast<T>(mean);
-  if (a.rstd) a.rstd.as<T>()[n] = static_cast<T>(rstd);
+  const double rstd = 1 / std::sqrt(variance / static_cast<double>(cols) + a.eps);
+  for (int64_t c = 0; c < cols; ++c) {
+    const double normed = (get(x, n, c) - mean) * rstd;
+    set(a.out, n, c, normed * at_or(a.gain, c, 1) + at_or(a.bias, c, 0));
+  }
+  if (a.mean) set(a.mean, 0, n, mean);
+  if (a.rstd) set(a.rstd, 0, n, rstd);
 }
 
 // With y = (x - mean) rstd and g = dout * gain:
 //   dx = rstd (g - mean(g) - y mean(g y)), without the mean(g) term for RMSNorm.
-template <class T>
 void norm_backward_row(const NormBackwardArgs& a, int64_t n) {
   const int64_t cols = a.x.cols();
-  const T* x = a.x.row<T>(n);
-  const T* dout = a.dout.row<T>(n);
-  const T* dresidual = a.dresidual ? a.dresidual.row<T>(n) : nullptr;
-  const double mean = a.kind == NormKind::layer ? a.mean.as<T>()[n] : 0.0;
-  const double rstd = a.rstd.as<T>()[n];
+  const bool layer = a.kind == NormKind::layer;
+  const double mean = layer ? get(a.mean, 0, n) : 0;
+  const double rstd = get(a.rstd, 0, n);
+  const auto g = [&](int64_t c) { return get(a.dout, n, c) * at_or(a.gain, c, 1); };
+  const auto y = [&](int64_t c) { return (get(a.x, n, c) - mean) * rstd; };
   double sum_g = 0, sum_gy = 0;
   for (int64_t c = 0; c < cols; ++c) {
-    const double g = double{dout[c]} * at_or<T>(a.gain, c, 1);
-    sum_g += g;
-    sum_gy += g * (x[c] - mean) * rstd;
+    sum_g += g(c);
+    sum_gy += g(c) * y(c);
   }
-  const double mean_g = a.kind == NormKind::layer ? sum_g / static_cast<double>(cols) : 0.0;
+  const double mean_g = layer ? sum_g / static_cast<double>(cols) : 0;
   const double mean_gy = sum_gy / static_cast<double>(cols);
-  T* dx = a.dx.row<T>(n);
   for (int64_t c = 0; c < cols; ++c) {
-    const double g = double{dout[c]} * at_or<T>(a.gain, c, 1);
-    const double d = rstd * (g - mean_g - (x[c] - mean) * rstd * mean_gy);
-    dx[c] = static_cast<T>(d + (dresidual ? dresidual[c] : T{0}));
+    const double d = rstd * (g(c) - mean_g - y(c) * mean_gy);
+    set(a.dx, n, c, d + (a.dresidual ? get(a.dresidual, n, c) : 0));
   }
+}
+
+void norm_backward_column(const NormBackwardArgs& a, int64_t c) {
+  double dgain = 0, dbias = 0;
+  for (int64_t n = 0; n < a.x.rows(); ++n) {
+    const double mean = a.kind == NormKind::layer ? get(a.mean, 0, n) : 0;
+    const double d = get(a.dout, n, c);
+    dgain += d * (get(a.x, n, c) - mean) * get(a.rstd, 0, n);
+    dbias += d;
+  }
+  if (a.dgain) set(a.dgain, 0, c, get(a.dgain, 0, c) + dgain);
+  if (a.dbias) set(a.dbias, 0, c, get(a.dbias, 0, c) + dbias);
 }
 
 }  // namespace
 
 void norm_forward(const ExecContext& ctx, const NormArgs& a) noexcept {
-  dispatch(a.x.dtype, [&]<class T>(T) { for_rows(ctx, a.x.rows(), [&](int64_t n) { norm_row<T>(a, n); }); });
+  for_rows(ctx, a.x.rows(), [&](int64_t n) { norm_row(a, n); });
 }
 
 void norm_backward(const ExecContext& ctx, const NormBackwardArgs& a) noexcept {
-  dispatch(a.x.dtype, [&]<class T>(T) {
-    // Gain and bias first, since dx may overwrite dout.
-    for_rows(ctx, a.dgain || a.dbias ? a.x.cols() : 0, [&](int64_t c) {
-      double dgain = 0, dbias = 0;
-      for (int64_t n = 0; n < a.x.rows(); ++n) {
-        const double mean = a.kind == NormKind::layer ? a.mean.as<T>()[n] : 0.0;
-        dgain += a.dout.row<T>(n)[c] * (a.x.row<T>(n)[c] - mean) * a.rstd.as<T>()[n];
-        dbias += a.dout.row<T>(n)[c];
-      }
-      if (a.dgain) a.dgain.as<T>()[c] += static_cast<T>(dgain);
-      if (a.dbias) a.dbias.as<T>()[c] += static_cast<T>(dbias);
-    });
-    for_rows(ctx, a.x.rows(), [&](int64_t n) { norm_backward_row<T>(a, n); });
-  });
+  // Gain and bias first, since dx may overwrite dout.
+  for_rows(ctx, a.dgain || a.dbias ? a.x.cols() : 0, [&](int64_t c) { norm_backward_column(a, c); });
+  for_rows(ctx, a.x.rows(), [&](int64_t n) { norm_backward_row(a, n); });
 }
 
 }  // namespace gpt::ref

@@ -3,6 +3,8 @@
 // Shared by the reference ops: dispatch on float or double, and the list of functions in the table.
 
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 
 #include "base/error.h"
 #include "kernels/kernel_table.h"
@@ -21,33 +23,38 @@ void dispatch(DType dtype, F&& f) {
   }
 }
 
-// Element (r,c) of an activation of any type, as T (double only with fp64 views).
-template <class T>
+// Element (r,c) of an activation of any type. By memcpy, because one view may lie over another one of a
+// different type (cross_entropy).
+template <class Stored>
+Stored stored(const TensorView& v, int64_t r, int64_t c) {
+  Stored x;
+  std::memcpy(&x, v.row<Stored>(r) + c, sizeof x);
+  return x;
+}
+template <class T = double>
 T get(const TensorView& v, int64_t r, int64_t c) {
   switch (v.dtype) {
     case DType::f64:
-      return static_cast<T>(v.row<double>(r)[c]);
+      return static_cast<T>(stored<double>(v, r, c));
     case DType::bf16:
-      return to_float(v.row<bf16>(r)[c]);
+      return to_float(stored<bf16>(v, r, c));
     case DType::f16:
-      return to_float(v.row<f16>(r)[c]);
+      return to_float(stored<f16>(v, r, c));
     default:
-      return v.row<float>(r)[c];
+      return stored<float>(v, r, c);
   }
 }
 inline void set(const TensorView& v, int64_t r, int64_t c, double x) {
+  const auto put = [&](auto y) { std::memcpy(v.row<decltype(y)>(r) + c, &y, sizeof y); };
   switch (v.dtype) {
     case DType::f64:
-      v.row<double>(r)[c] = x;
-      break;
+      return put(x);
     case DType::bf16:
-      v.row<bf16>(r)[c] = to_bf16(static_cast<float>(x));
-      break;
+      return put(to_bf16(static_cast<float>(x)));
     case DType::f16:
-      v.row<f16>(r)[c] = to_f16(static_cast<float>(x));
-      break;
+      return put(to_f16(static_cast<float>(x)));
     default:
-      v.row<float>(r)[c] = static_cast<float>(x);
+      return put(static_cast<float>(x));
   }
 }
 // x as the type `t` holds it.
@@ -59,9 +66,9 @@ T rounded(T x, DType t) {
 }
 
 // Element i of an optional vector, or `absent`.
-template <class T>
-T at_or(const TensorView& v, int64_t i, T absent) {
-  return v ? v.as<T>()[i] : absent;
+template <class T = double>
+T at_or(const TensorView& v, int64_t i, std::type_identity_t<T> absent) {
+  return v ? get<T>(v, 0, i) : absent;
 }
 
 // Runs fn(row) for all rows, several rows per task so that short rows are not all overhead.

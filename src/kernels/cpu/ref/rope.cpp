@@ -5,58 +5,48 @@
 namespace gpt::ref {
 
 void rope(const ExecContext& ctx, const RopeArgs& a) noexcept {
-  dispatch(a.x.dtype, [&]<class T>(T) {
-    const int64_t half = a.head_dim / 2;
-    for_rows(ctx, a.x.rows(), [&](int64_t n) {
-      const T* cos = a.cos.row<T>(a.positions[n]);
-      const T* sin = a.sin.row<T>(a.positions[n]);
-      for (int64_t h = 0; h < a.n_head; ++h) {
-        T* x = a.x.row<T>(n) + h * a.head_dim;
-        for (int64_t i = 0; i < half; ++i) {
-          T& first = a.interleaved ? x[2 * i] : x[i];
-          T& second = a.interleaved ? x[2 * i + 1] : x[i + half];
-          const T s = static_cast<T>(a.sign) * sin[i];
-          const T rotated = first * cos[i] - second * s;
-          second = second * cos[i] + first * s;
-          first = rotated;
-        }
+  const int64_t half = a.head_dim / 2;
+  for_rows(ctx, a.x.rows(), [&](int64_t n) {
+    for (int64_t h = 0; h < a.n_head; ++h) {
+      for (int64_t i = 0; i < half; ++i) {
+        const int64_t first = h * a.head_dim + (a.interleaved ? 2 * i : i);
+        const int64_t second = first + (a.interleaved ? 1 : half);
+        const double x = get(a.x, n, first), y = get(a.x, n, second);
+        const double c = get(a.cos, a.positions[n], i), s = a.sign * get(a.sin, a.positions[n], i);
+        set(a.x, n, first, x * c - y * s);
+        set(a.x, n, second, y * c + x * s);
       }
-    });
+    }
   });
 }
 
 void head_norm_forward(const ExecContext& ctx, const HeadNormArgs& a) noexcept {
-  dispatch(a.x.dtype, [&]<class T>(T) {
-    for_rows(ctx, a.x.rows(), [&](int64_t n) {
-      for (int64_t h = 0; h < a.n_head; ++h) {
-        T* x = a.x.row<T>(n) + h * a.head_dim;
-        double squares = 0;
-        for (int64_t i = 0; i < a.head_dim; ++i)
-          squares += double{x[i]} * x[i];
-        const double rstd = 1 / std::sqrt(squares / static_cast<double>(a.head_dim) + a.eps);
-        for (int64_t i = 0; i < a.head_dim; ++i)
-          x[i] = static_cast<T>(x[i] * rstd);
-        if (a.rstd) a.rstd.row<T>(n)[h] = static_cast<T>(rstd);
-      }
-    });
+  for_rows(ctx, a.x.rows(), [&](int64_t n) {
+    for (int64_t h = 0; h < a.n_head; ++h) {
+      const int64_t begin = h * a.head_dim, end = begin + a.head_dim;
+      double squares = 0;
+      for (int64_t i = begin; i < end; ++i)
+        squares += get(a.x, n, i) * get(a.x, n, i);
+      const double rstd = 1 / std::sqrt(squares / static_cast<double>(a.head_dim) + a.eps);
+      for (int64_t i = begin; i < end; ++i)
+        set(a.x, n, i, get(a.x, n, i) * rstd);
+      if (a.rstd) set(a.rstd, n, h, rstd);
+    }
   });
 }
 
 void head_norm_backward(const ExecContext& ctx, const HeadNormBackwardArgs& a) noexcept {
-  dispatch(a.dx.dtype, [&]<class T>(T) {
-    for_rows(ctx, a.dx.rows(), [&](int64_t n) {
-      for (int64_t h = 0; h < a.n_head; ++h) {
-        T* dx = a.dx.row<T>(n) + h * a.head_dim;
-        const T* y = a.y.row<T>(n) + h * a.head_dim;
-        double dot = 0;
-        for (int64_t i = 0; i < a.head_dim; ++i)
-          dot += double{dx[i]} * y[i];
-        dot /= static_cast<double>(a.head_dim);
-        const double rstd = a.rstd.row<T>(n)[h];
-        for (int64_t i = 0; i < a.head_dim; ++i)
-          dx[i] = static_cast<T>(rstd * (dx[i] - y[i] * dot));
-      }
-    });
+  for_rows(ctx, a.dx.rows(), [&](int64_t n) {
+    for (int64_t h = 0; h < a.n_head; ++h) {
+      const int64_t begin = h * a.head_dim, end = begin + a.head_dim;
+      double dot = 0;
+      for (int64_t i = begin; i < end; ++i)
+        dot += get(a.dx, n, i) * get(a.y, n, i);
+      dot /= static_cast<double>(a.head_dim);
+      const double rstd = get(a.rstd, n, h);
+      for (int64_t i = begin; i < end; ++i)
+        set(a.dx, n, i, rstd * (get(a.dx, n, i) - get(a.y, n, i) * dot));
+    }
   });
 }
 

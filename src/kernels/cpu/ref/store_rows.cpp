@@ -1,0 +1,41 @@
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/cpu/ref/ref.h"
+
+namespace gpt::ref {
+namespace {
+
+// One group of a row as int8, in float whatever the type of src, so that the rounding is the same everywhere.
+// A group with NaN or infinity gets that as its scale, and zeros: products with it are NaN.
+float store_group(const StoreRowsArgs& a, int64_t n, int64_t begin, int64_t end) {
+  float top = 0;
+  for (int64_t c = begin; c < end; ++c) {
+    const float x = std::abs(get<float>(a.src, n, c));
+    top = x > top || std::isnan(x) ? x : top;
+  }
+  const float scale = top / 127;
+  const bool ordinary = scale > 0 && std::isfinite(scale);
+  int8_t* dst = a.dst.row<int8_t>(a.rows[n]);
+  for (int64_t c = begin; c < end; ++c)
+    dst[c] = ordinary ? static_cast<int8_t>(std::nearbyint(get<float>(a.src, n, c) / scale)) : int8_t{0};
+  return scale;
+}
+
+}  // namespace
+
+void store_rows(const ExecContext& ctx, const StoreRowsArgs& a) noexcept {
+  const int64_t cols = a.src.cols();
+  for_rows(ctx, a.src.rows(), [&](int64_t n) {
+    if (a.dst.dtype == DType::i8) {
+      const int64_t group = cols / a.scale.cols();
+      for (int64_t g = 0; g < a.scale.cols(); ++g)
+        set(a.scale, a.rows[n], g, store_group(a, n, g * group, (g + 1) * group));
+    } else {
+      for (int64_t c = 0; c < cols; ++c)
+        set(a.dst, a.rows[n], c, get(a.src, n, c));
+    }
+  });
+}
+
+}  // namespace gpt::ref
