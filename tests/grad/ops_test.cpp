@@ -357,6 +357,7 @@ const std::map<std::string, std::string>& ops_without_gradient() {
   static const std::map<std::string, std::string> list = {
       {"store_rows", "copies into the key/value cache, which training does not have"},
       {"softcap", "for logits that are shown or sampled; in the loss it is part of cross_entropy"},
+      {"pack_matrix", "rearranges weights"},
       {"sum_squares", "measures gradients"},
       {"clamp", "clips gradients"},
       {"adamw", "the update itself"},
