@@ -279,6 +279,7 @@ struct StepParams {
   int64_t step = 0;  // counts from 0
   uint64_t seed = 0;
   double lr = 0;
+  double loss_scale = 1;  // what the loss is multiplied with before the backward pass
   double grad_scale = 1;  // the clip factor; 0 makes the step a no-op (a skipped step)
 };
 

@@ -47,8 +47,9 @@ void Inference::plan() {
   ScratchNeed need = attention_scratch(shape, rows, std::max(cache_.capacity(), rows) + KvCache::kBlock,
                                        false, options_.dtype);
   const int64_t widest = std::max({c.qkv_dim(), 2 * c.d_ff, c.n_embd, c.vocab_size});
-  need =
-      max_need(need, linear_scratch(rows, widest, std::max({c.n_embd, c.d_ff, c.q_dim()}), options_.dtype));
+  // Where a matrix has no packed form, its product is computed in another type.
+  for (DType t : {options_.weights.value_or(options_.dtype), options_.dtype, DType::f16})
+    need = max_need(need, linear_scratch(rows, widest, std::max({c.n_embd, c.d_ff, c.q_dim()}), t));
   workspace_ = Workspace(need, pool_.size());
 }
 
@@ -133,6 +134,17 @@ void Inference::prepare_rows(std::span<const Append> parts) {
   }
 }
 
+Pass Inference::make_pass(const ExecContext& ctx, int64_t rows) const {
+  Pass pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
+  pass.batch = {.rows = rows, .positions = positions_.data(), .seqs = seqs_};
+  pass.compute = options_.weights.value_or(options_.dtype);
+  pass.packed = model_.packed.get();
+  pass.rope_cos = rope_.cos;
+  pass.rope_sin = rope_.sin;
+  pass.row_invariant = true;
+  return pass;
+}
+
 void Inference::forward(Pass& pass, int64_t rows) {
   BlockActs acts = first_rows(acts_, rows);
   EmbeddingActs embedding = embedding_;
@@ -158,13 +170,10 @@ void Inference::run(std::span<const Append> parts, std::span<const int64_t> logi
   prepare_rows(parts);
   const auto rows = static_cast<int64_t>(ids_.size());
   const ExecContext ctx{pool_, kernels_, workspace_.scratch()};
-  Pass pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
-  pass.batch = {.rows = rows, .ids = ids_.data(), .positions = positions_.data(), .seqs = seqs_};
-  pass.rope_cos = rope_.cos;
-  pass.rope_sin = rope_.sin;
+  Pass pass = make_pass(ctx, rows);
+  pass.batch.ids = ids_.data();
   pass.cache = &cache_;
   pass.cache_rows = cache_rows_.data();
-  pass.row_invariant = true;
   forward(pass, rows);
   const TensorView& normed = model_.config.final_norm ? head_.normed : head_.x;
   if (every) {
@@ -216,11 +225,8 @@ Inference::Trace Inference::trace(std::span<const int32_t> ids, int64_t batch, i
   }
   ensure_rope(n_tokens);
   const ExecContext ctx{pool_, kernels_, workspace_.scratch()};
-  Pass pass{.ctx = ctx, .config = c, .weights = model_.weights};
-  pass.batch = {.rows = rows, .ids = ids.data(), .positions = positions_.data(), .seqs = seqs_};
-  pass.rope_cos = rope_.cos;
-  pass.rope_sin = rope_.sin;
-  pass.row_invariant = true;
+  Pass pass = make_pass(ctx, rows);
+  pass.batch.ids = ids.data();
   pass.attention_weights = trace.attention;
   forward(pass, rows);
   const TensorView& normed = c.final_norm ? head_.normed : head_.x;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,11 +17,12 @@ namespace gpt {
 class Inference {
  public:
   struct Options {
-    int slots = 1;           // sequences
-    int64_t max_rows = 512;  // tokens per internal step; longer calls are cut
-    int64_t capacity = 0;    // tokens a sequence may have, at most n_ctx (0: n_ctx)
-    bool slide = false;      // past n_ctx keep the last n_ctx keys (rotary positions only)
-    DType dtype = DType::f32;
+    int slots = 1;                      // sequences
+    int64_t max_rows = 512;             // tokens per internal step; longer calls are cut
+    int64_t capacity = 0;               // tokens a sequence may have, at most n_ctx (0: n_ctx)
+    bool slide = false;                 // past n_ctx keep the last n_ctx keys (rotary positions only)
+    DType dtype = DType::f32;           // of activations: fp32 or fp64
+    std::optional<DType> weights = {};  // what products with weights are computed in (dtype)
   };
   Inference(const Model& model, ThreadPool& pool, const KernelTable& kernels, Options options);
 
@@ -58,6 +60,7 @@ class Inference {
            const TensorView& logits);
   void prepare_rows(std::span<const Append> parts);
   void forward(Pass& pass, int64_t rows);
+  Pass make_pass(const ExecContext& ctx, int64_t rows) const;
   void ensure_rope(int64_t positions);
 
   const Model& model_;

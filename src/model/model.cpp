@@ -15,6 +15,7 @@ Layers::Layers(const ModelConfig& c, const ParamTable& table) : embedding(c, tab
     blocks.emplace_back(c, table, layer);
 }
 
-Model::Model(const ModelConfig& c) : config(completed(c)), table(config), layers(config, table) {}
+Model::Model(const ModelConfig& c)
+    : config(completed(c)), table(config), layers(config, table), packed(std::make_unique<WeightCache>()) {}
 
 }  // namespace gpt

@@ -6,6 +6,7 @@
 #include "model/layers/block.h"
 #include "model/layers/embedding.h"
 #include "model/layers/head.h"
+#include "model/weight_cache.h"
 
 namespace gpt {
 
@@ -26,7 +27,8 @@ struct Model {
   ModelConfig config;
   ParamTable table;
   Layers layers;
-  std::vector<TensorView> weights;  // by parameter id; set by whoever owns the memory
+  std::vector<TensorView> weights;      // by parameter id; set by whoever owns the memory
+  std::unique_ptr<WeightCache> packed;  // of the weights; never null
 };
 
 }  // namespace gpt

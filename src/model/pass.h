@@ -9,6 +9,8 @@
 
 namespace gpt {
 
+class WeightCache;
+
 // The tokens of one call: sequences one after another in `rows` rows.
 struct TokenBatch {
   int64_t rows = 0;
@@ -23,6 +25,9 @@ struct Pass {
   const ModelConfig& config;
   std::span<const TensorView> weights;  // by parameter id
   TokenBatch batch = {};
+  // What products with weight matrices are computed in, and where their packed forms are.
+  DType compute = DType::f32;
+  WeightCache* packed = nullptr;
   TensorView rope_cos = {}, rope_sin = {};
 
   // Inference with a cache: keys and values of the batch go to these rows of each layer's cache.

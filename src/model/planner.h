@@ -14,6 +14,10 @@ class Planner {
  public:
   explicit Planner(DType dtype) : dtype_(dtype) {}
 
+  // What is meant by no other type is an activation and has the planner's; the residual stream, statistics
+  // and logits are wide: fp32, or fp64 when that is the planner's type.
+  DType wide() const { return dtype_ == DType::f64 ? DType::f64 : DType::f32; }
+
   // Reserves 64-byte aligned memory for a view, which becomes valid with `commit`. `view` must outlive it.
   void reserve(TensorView& view, const char* name, Shape shape);
   void reserve(TensorView& view, const char* name, Shape shape, DType dtype);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "tensor/half.h"
+
 namespace gpt {
 
 TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, int threads)
@@ -19,7 +21,7 @@ TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, O
       positions_.push_back(static_cast<int32_t>(t));
   }
   losses_.resize(static_cast<size_t>(rows_));
-  if (model.config.position == Position::rope) rope_ = RopeTable(model.config, n_ctx, options.dtype);
+  if (model.config.position == Position::rope) rope_ = RopeTable(model.config, n_ctx, planner_.wide());
   plan();
   workspace_ = Workspace(scratch_need(), threads);
 }
@@ -31,7 +33,7 @@ void TrainingGraph::plan() {
   plan_blocks();
   plan_head(planner_, head_, c, rows_, true);
   if (options_.gradients) {
-    planner_.reserve(dx_, "d residual", stream);
+    planner_.reserve(dx_, "d residual", stream, planner_.wide());
     plan_block_grads(planner_, block_grads_, c, rows_);
   }
   arena_ = planner_.commit("activations");
@@ -49,7 +51,7 @@ void TrainingGraph::plan_blocks() {
   residual_.resize(n_layer + 1);
   const size_t streams = options_.gradients ? n_layer + 1 : 1;
   for (size_t i = 0; i < streams; ++i)
-    planner_.reserve(residual_[i], "residual stream", {rows_, c.n_embd});
+    planner_.reserve(residual_[i], "residual stream", {rows_, c.n_embd}, planner_.wide());
   acts_.resize(options_.gradients && !options_.recompute ? n_layer : 1);
   for (BlockActs& acts : acts_)
     plan_block_saved(planner_, acts, c, rows_, options_.gradients);
@@ -58,12 +60,17 @@ void TrainingGraph::plan_blocks() {
 
 ScratchNeed TrainingGraph::scratch_need() const {
   const ModelConfig& c = model_.config;
-  const DType t = options_.dtype;
+  const DType wide = planner_.wide();
   const AttentionShape shape{
       .n_head = c.n_head, .n_kv_head = c.n_kv_head, .head_dim = c.head_dim, .scale = 1};
-  ScratchNeed need = attention_scratch(shape, n_ctx_, n_ctx_, options_.gradients, t);
-  need = max_need(need, norm_backward_scratch(rows_, c.n_embd, t));
+  ScratchNeed need = attention_scratch(shape, n_ctx_, n_ctx_, options_.gradients, wide);
+  need = max_need(need, norm_backward_scratch(rows_, c.n_embd, wide));
   const int64_t gate = c.act == Act::swiglu ? 2 : 1;
+  const auto add_linear = [&](int64_t rows, int64_t out, int64_t in) {
+    // Where a matrix has no packed form, its product is computed in another type.
+    for (DType t : {compute(), wide, DType::f16})
+      need = max_need(need, linear_scratch(rows, out, in, t));
+  };
   for (const auto& [out, in] : {std::pair{c.qkv_dim(), c.n_embd},
                                 {c.q_dim(), c.n_embd},
                                 {c.kv_dim(), c.n_embd},
@@ -71,14 +78,17 @@ ScratchNeed TrainingGraph::scratch_need() const {
                                 {gate * c.d_ff, c.n_embd},
                                 {c.d_ff, c.n_embd},
                                 {c.n_embd, c.d_ff}}) {
-    need = max_need(need, linear_scratch(rows_, out, in, t));
+    add_linear(rows_, out, in);
   }
-  return max_need(need, linear_scratch(Head::chunk_rows(c, rows_), c.vocab_size, c.n_embd, t));
+  add_linear(Head::chunk_rows(c, rows_), c.vocab_size, c.n_embd);
+  return need;
 }
 
 Pass TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) const {
   Pass pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
   pass.batch = {.rows = rows_, .ids = batch.ids, .positions = positions_.data(), .seqs = seqs_};
+  pass.compute = compute();
+  pass.packed = model_.packed.get();
   pass.rope_cos = rope_.cos;
   pass.rope_sin = rope_.sin;
   pass.first_row = batch.first_sample * n_ctx_;
@@ -112,11 +122,23 @@ double TrainingGraph::sum_losses(const int32_t* targets) const {
 
 namespace {
 
+double value_at(const TensorView& v, int64_t r, int64_t c) {
+  switch (v.dtype) {
+    case DType::f64:
+      return v.row<double>(r)[c];
+    case DType::bf16:
+      return to_float(v.row<bf16>(r)[c]);
+    case DType::f16:
+      return to_float(v.row<f16>(r)[c]);
+    default:
+      return v.row<float>(r)[c];
+  }
+}
+
 bool all_finite(const TensorView& v) {
   for (int64_t r = 0; r < v.rows(); ++r) {
     for (int64_t c = 0; c < v.cols(); ++c) {
-      if (!std::isfinite(v.dtype == DType::f64 ? v.row<double>(r)[c] : double{v.row<float>(r)[c]}))
-        return false;
+      if (!std::isfinite(value_at(v, r, c))) return false;
     }
   }
   return true;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "model/model.h"
@@ -24,8 +25,9 @@ class TrainingGraph {
  public:
   struct Options {
     bool gradients = true;
-    bool recompute = false;  // keep only each block's input and compute the rest again in backward
-    DType dtype = DType::f32;
+    bool recompute = false;    // keep only each block's input and compute the rest again in backward
+    DType dtype = DType::f32;  // of activations; the residual stream and logits are fp32 (fp64) at least
+    std::optional<DType> weights = {};  // what products with weights are computed in (dtype)
   };
   TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, int threads);
 
@@ -49,6 +51,7 @@ class TrainingGraph {
   void plan();
   void plan_blocks();
   ScratchNeed scratch_need() const;
+  DType compute() const { return options_.weights.value_or(options_.dtype); }
   Pass make_pass(const ExecContext& ctx, const TrainBatch& batch) const;
   void forward(const Pass& pass);
   double sum_losses(const int32_t* targets) const;

@@ -31,6 +31,9 @@ json state_json(const RunState& s) {
           {"best_val_loss", s.best_val_loss},
           {"best_step", s.best_step},
           {"train_seconds", s.train_seconds},
+          {"loss_scale", s.loss_scale.scale},
+          {"good_steps", s.loss_scale.good_steps},
+          {"overflows", s.loss_scale.overflows},
           {"loss_history", s.losses},
           {"norm_history", s.norms}};
 }
@@ -46,6 +49,9 @@ RunState state_from_json(const json& object, const std::string& path) {
     s.best_val_loss = object.at("best_val_loss");
     s.best_step = object.at("best_step");
     s.train_seconds = object.at("train_seconds");
+    s.loss_scale = {.scale = object.value("loss_scale", 1.0),
+                    .good_steps = object.value("good_steps", int64_t{0}),
+                    .overflows = object.value("overflows", int64_t{0})};
     s.losses = object.at("loss_history").get<std::vector<double>>();
     s.norms = object.at("norm_history").get<std::vector<double>>();
   } catch (const json::exception& error) {
@@ -53,6 +59,7 @@ RunState state_from_json(const json& object, const std::string& path) {
   }
   if (s.step < 0 || s.updates < 0 || s.updates > s.step)
     fail("{}: step {} and updates {} cannot be", path, s.step, s.updates);
+  if (!(s.loss_scale.scale > 0)) fail("{}: a loss scale of {} cannot be", path, s.loss_scale.scale);
   return s;
 }
 

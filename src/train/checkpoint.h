@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "model/model.h"
+#include "train/loss_scale.h"
 #include "train/optimizer.h"
 
 namespace gpt {
@@ -18,6 +19,7 @@ struct RunState {
   double best_val_loss = 0;  // meaningful when best_step >= 0
   int64_t best_step = -1;
   double train_seconds = 0;
+  LossScale loss_scale;               // fp16
   std::vector<double> losses, norms;  // history of the outlier detectors
 };
 

@@ -100,7 +100,7 @@ RunFacts collect_facts(const RunConfig& config, const Model& model, const RunDat
   return facts;
 }
 
-double measure_peak_flops(ThreadPool& pool, const KernelTable& kernels) {
+double measure_peak_flops(ThreadPool& pool, const KernelTable& kernels, DType dtype) {
   using Clock = std::chrono::steady_clock;
   constexpr int64_t kSize = 512;
   const int64_t rows = kSize * pool.size();
@@ -108,14 +108,18 @@ double measure_peak_flops(ThreadPool& pool, const KernelTable& kernels) {
   float* p = memory.as<float>();
   const TensorView x = make_view(p, {rows, kSize}), y = make_view(p + rows * kSize, {rows, kSize});
   const TensorView w = make_view(p + 2 * rows * kSize, {kSize, kSize});
-  const Workspace workspace(linear_scratch(rows, kSize, kSize, DType::f32), pool.size());
+  const Workspace workspace(
+      max_need(linear_scratch(rows, kSize, kSize, dtype), linear_scratch(rows, kSize, kSize, DType::f32)),
+      pool.size());
   const ExecContext ctx{pool, kernels, workspace.scratch()};
+  WeightCache cache;
+  const PackedMatrix* packed = cache.get(ctx, {&w, 1}, 0, 0, dtype, false);
   const double flops = 2.0 * static_cast<double>(rows * kSize * kSize);
   double best = 0;
   const auto start = Clock::now();
   for (int i = 0; i < 100 && Clock::now() - start < std::chrono::milliseconds(60); ++i) {
     const auto begin = Clock::now();
-    kernels.linear_forward(ctx, {.y = y, .x = x, .w = w});
+    kernels.linear_forward(ctx, {.y = y, .x = x, .w = packed ? TensorView{} : w, .packed = packed});
     best = std::max(best, flops / std::chrono::duration<double>(Clock::now() - begin).count());
   }
   return best;

@@ -16,8 +16,8 @@ RunFacts collect_facts(const RunConfig& config, const Model& model, const RunDat
 // "AMD EPYC ..., 2 threads, avx512".
 std::string machine_description(int threads, std::string_view isa);
 
-// fp32 multiply-add rate of large products in FLOP/s, measured for a few hundredths of a second.
-double measure_peak_flops(ThreadPool& pool, const KernelTable& kernels);
+// Multiply-add rate of large products of a type in FLOP/s, measured for a few hundredths of a second.
+double measure_peak_flops(ThreadPool& pool, const KernelTable& kernels, DType dtype);
 
 // Floating-point operations of one training token, forward and backward: 6 per matrix parameter that it
 // passes and 6 n_layer n_head head_dim T for causal attention.

@@ -52,15 +52,17 @@ void RunLog::append(MetricRecord record) {
 }
 
 void RunLog::step(const StepMetrics& m) {
-  append({{"step", m.step},
-          {"tokens", m.tokens},
-          {"loss", m.loss},
-          {"lr", m.lr},
-          {"grad_norm", m.grad_norm},
-          {"tok_per_s", m.tokens_per_s},
-          {"seconds", m.seconds}});
-  const Scalar scalars[] = {
+  MetricRecord record = {{"step", m.step},      {"tokens", m.tokens},       {"loss", m.loss},
+                         {"lr", m.lr},          {"grad_norm", m.grad_norm}, {"tok_per_s", m.tokens_per_s},
+                         {"seconds", m.seconds}};
+  std::vector<Scalar> scalars = {
       {"loss/train", m.loss}, {"lr", m.lr}, {"grad_norm", m.grad_norm}, {"tok_per_s", m.tokens_per_s}};
+  if (m.skipped > 0) record.emplace_back("skipped", m.skipped);
+  if (m.loss_scale) {
+    record.emplace_back("loss_scale", *m.loss_scale);
+    scalars.push_back({"loss_scale", *m.loss_scale});
+  }
+  append(std::move(record));
   tensorboard_.add(m.step, scalars);
 }
 

@@ -19,7 +19,9 @@ struct StepMetrics {
   int64_t tokens = 0;  // trained on so far
   double loss = 0, lr = 0, grad_norm = 0;
   double tokens_per_s = 0;
-  double seconds = 0;  // of training so far
+  double seconds = 0;                     // of training so far
+  std::optional<double> loss_scale = {};  // fp16
+  int64_t skipped = 0;                    // steps without an update so far
 };
 
 // Fixed facts of a run, for its report.

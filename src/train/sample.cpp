@@ -7,13 +7,13 @@
 namespace gpt {
 
 std::string sample_text(const Model& model, const Tokenizer& tokenizer, ThreadPool& pool,
-                        const KernelTable& kernels, uint64_t seed, int64_t step) {
+                        const KernelTable& kernels, DType weights, uint64_t seed, int64_t step) {
   std::vector<int32_t> prompt = {0};
   try {
     prompt = tokenizer.encode("\n");
   } catch (const Error&) {  // a vocabulary without newline
   }
-  Inference inference(model, pool, kernels, {.slots = 1, .max_rows = 64});
+  Inference inference(model, pool, kernels, {.slots = 1, .max_rows = 64, .weights = weights});
   CachedModel sequences(inference, false);
   const GenerateOptions options{.max_tokens = 200,
                                 .sampling = {.temperature = 0.8, .top_k = 40},

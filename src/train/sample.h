@@ -10,6 +10,6 @@ namespace gpt {
 // A short text from a model in training: prompt newline (or the first token where there is none), 200
 // tokens, temperature 0.8, top-k 40. The same for equal weights, seed and step.
 std::string sample_text(const Model& model, const Tokenizer& tokenizer, ThreadPool& pool,
-                        const KernelTable& kernels, uint64_t seed, int64_t step);
+                        const KernelTable& kernels, DType weights, uint64_t seed, int64_t step);
 
 }  // namespace gpt

@@ -25,7 +25,7 @@ struct EnumNames<SamplingKind> {
 };
 template <>
 struct EnumNames<TrainDType> {
-  static constexpr const char* names[] = {"fp32"};
+  static constexpr const char* names[] = {"fp32", "bf16", "fp16"};
 };
 template <>
 struct EnumNames<DeviceKind> {
@@ -71,6 +71,18 @@ void check(const char* key, double value, double low, double high) {
 }
 
 }  // namespace
+
+DType tensor_dtype(TrainDType t) {
+  switch (t) {
+    case TrainDType::bf16:
+      return DType::bf16;
+    case TrainDType::fp16:
+      return DType::f16;
+    case TrainDType::fp32:
+      break;
+  }
+  return DType::f32;
+}
 
 std::vector<KeyInfo> config_keys() {
   std::vector<KeyInfo> keys;

@@ -14,7 +14,7 @@ namespace gpt {
 enum class OptimizerKind : uint8_t { adamw };
 enum class ScheduleKind : uint8_t { cosine, linear, constant, wsd };
 enum class SamplingKind : uint8_t { random, epoch };
-enum class TrainDType : uint8_t { fp32 };
+enum class TrainDType : uint8_t { fp32, bf16, fp16 };
 enum class DeviceKind : uint8_t { cpu };
 
 // Every setting of a training run besides the model's. Field names are the config keys.
@@ -74,7 +74,7 @@ void visit_train_keys(Config& c, Visit&& visit) {
   visit("clip_value", c.clip_value, "training", "largest gradient element; 0: off");
   visit("outlier_z", c.outlier_z, "training",
         "skip steps whose loss or gradient norm is so many deviations off; 0: off");
-  visit("dtype", c.dtype, "training", "fp32");
+  visit("dtype", c.dtype, "training", "of activations and products: fp32, bf16, or fp16 with loss scaling");
   visit("recompute", c.recompute, "training", "recompute activations in the backward pass to save memory");
   visit("eval_every", c.eval_every, "rhythm", "steps between evaluations; 0: never");
   visit("eval_batches", c.eval_batches, "rhythm", "batches per evaluation, always the same ones");
@@ -84,6 +84,8 @@ void visit_train_keys(Config& c, Visit&& visit) {
   visit("device", c.device, "machine", "cpu");
   visit("threads", c.threads, "machine", "CPU threads (all)");
 }
+
+DType tensor_dtype(TrainDType t);
 
 // A run's complete configuration.
 struct RunConfig {

@@ -97,6 +97,7 @@ class Trainer {
   Model model_;
   ParamBuffer weights_, grads_;
   Optimizer optimizer_;
+  DType dtype_;
   TrainingGraph graph_;
   std::unique_ptr<TrainingGraph> eval_graph_;
   BatchLoader loader_;
@@ -132,8 +133,9 @@ Trainer::Trainer(const TrainRequest& request)
       weights_(model_.table, DType::f32, "weights"),
       grads_(model_.table, DType::f32, "gradients"),
       optimizer_(model_.table, adamw_settings(config()), DType::f32),
-      graph_(model_, config().micro_batch, model_.config.n_ctx, {.recompute = config().recompute},
-             pool_.size()),
+      dtype_(tensor_dtype(config().dtype)),
+      graph_(model_, config().micro_batch, model_.config.n_ctx,
+             {.recompute = config().recompute, .dtype = dtype_}, pool_.size()),
       loader_(data_.train, model_.config.n_ctx, static_cast<uint64_t>(config().seed),
               config().sampling == SamplingKind::epoch ? Sampling::epoch : Sampling::random) {
   if (config().batch_size % config().micro_batch != 0) {
@@ -144,7 +146,8 @@ Trainer::Trainer(const TrainRequest& request)
   model_.weights.assign(weights_.views().begin(), weights_.views().end());
   if (data_.has_val() && config().eval_every > 0) {
     eval_graph_ = std::make_unique<TrainingGraph>(model_, config().micro_batch, model_.config.n_ctx,
-                                                  TrainingGraph::Options{.gradients = false}, pool_.size());
+                                                  TrainingGraph::Options{.gradients = false, .dtype = dtype_},
+                                                  pool_.size());
   }
   const auto tokens = static_cast<size_t>(config().micro_batch * model_.config.n_ctx);
   ids_.resize(tokens);
@@ -162,6 +165,7 @@ void Trainer::start() {
            data_.train.size());
     }
   } else {
+    if (dtype_ == DType::f16) state_.loss_scale = LossScale::for_fp16();
     if (init_) {
       init_->copy_to(weights_);
     } else {
@@ -172,7 +176,7 @@ void Trainer::start() {
   init_.reset();
   state_.data_tokens = data_.train.size();
   flops_per_token_ = training_flops_per_token(model_, model_.config.n_ctx);
-  peak_flops_ = measure_peak_flops(pool_, kernels_);
+  peak_flops_ = measure_peak_flops(pool_, kernels_, dtype_);
   const std::string machine = machine_description(pool_.size(), isa_name(request_.isa));
   const std::optional<int64_t> resume_step = request_.resume ? std::optional(state_.step) : std::nullopt;
   log_ = std::make_unique<RunLog>(
@@ -190,8 +194,9 @@ void Trainer::announce() {
                       format_bytes(static_cast<double>(moments * 4)),
                       format_bytes(static_cast<double>(graph_.bytes())),
                       config().recompute ? " (recomputed)" : "");
-  text += fmt::format("machine: {}, {:.0f} GFLOP/s in fp32 products\n",
-                      machine_description(pool_.size(), isa_name(request_.isa)), peak_flops_ / 1e9);
+  text += fmt::format("machine: {}, {:.0f} GFLOP/s in {} products\n",
+                      machine_description(pool_.size(), isa_name(request_.isa)), peak_flops_ / 1e9,
+                      dtype_name(dtype_));
   if (data_.floor)
     text += fmt::format("the entropy of the text is {:.4f} nats per token: no model can do better\n",
                         *data_.floor);
@@ -209,8 +214,10 @@ double Trainer::forward_backward(const StepParams& params) {
   double loss = 0;
   for (int64_t first = 0; first < config().batch_size; first += config().micro_batch) {
     loader_.fill(params.step, first, config().micro_batch, config().batch_size, ids_.data(), targets_.data());
-    const TrainBatch batch{
-        .ids = ids_.data(), .targets = targets_.data(), .first_sample = first, .loss_scale = scale};
+    const TrainBatch batch{.ids = ids_.data(),
+                           .targets = targets_.data(),
+                           .first_sample = first,
+                           .loss_scale = scale * params.loss_scale};
     loss += graph_.forward_backward(pool_, kernels_, batch, grads_, first > 0, params);
   }
   return loss * scale;
@@ -244,20 +251,30 @@ void Trainer::step() {
   const auto start = Clock::now();
   StepParams params{.step = state_.step,
                     .seed = static_cast<uint64_t>(config().seed),
-                    .lr = learning_rate(config(), state_.step)};
+                    .lr = learning_rate(config(), state_.step),
+                    .loss_scale = state_.loss_scale.scale};
   const double loss = forward_backward(params);
   const ExecContext ctx = context();
-  if (config().clip_value > 0) kernels_.clamp(ctx, {.x = grads_.all(), .limit = config().clip_value});
-  const GradientNorms norms = gradient_norms(ctx, model_.table, grads_);
-  if (!std::isfinite(loss) || !std::isfinite(norms.total)) stop_at_bad_numbers(loss, norms);
-  if (is_outlier(loss, norms.total)) {
+  if (config().clip_value > 0)
+    kernels_.clamp(ctx, {.x = grads_.all(), .limit = config().clip_value * params.loss_scale});
+  GradientNorms norms = gradient_norms(ctx, model_.table, grads_);
+  norms.total /= params.loss_scale;
+  const bool overflow = dtype_ == DType::f16 && std::isfinite(loss) && !std::isfinite(norms.total);
+  if (dtype_ == DType::f16) state_.loss_scale.after_step(!overflow);
+  const bool bad = !std::isfinite(loss) || !std::isfinite(norms.total);
+  if (bad && (!overflow || state_.loss_scale.exhausted())) stop_at_bad_numbers(loss, norms);
+  if (overflow) {
+    log_->message(fmt::format("step {}: skipped, gradients overflow fp16; loss scale now {:g} ({} skipped)\n",
+                              state_.step, state_.loss_scale.scale, state_.loss_scale.overflows));
+  } else if (is_outlier(loss, norms.total)) {
     ++state_.skipped;
     log_->message(
         fmt::format("step {}: skipped, loss {:.4f} and gradient norm {:.3f} are out of the ordinary\n",
                     state_.step, loss, norms.total));
   } else {
-    params.grad_scale = clip_factor(norms.total, config().clip_norm);
+    params.grad_scale = clip_factor(norms.total, config().clip_norm) / params.loss_scale;
     optimizer_.update(ctx, weights_, grads_, params, ++state_.updates);
+    model_.packed->weights_changed();
   }
   ++state_.step;
   state_.tokens += config().batch_size * model_.config.n_ctx;
@@ -279,7 +296,9 @@ void Trainer::report_step(double loss, double norm, double lr, double step_secon
                 .lr = lr,
                 .grad_norm = norm,
                 .tokens_per_s = tokens_per_s,
-                .seconds = state_.train_seconds});
+                .seconds = state_.train_seconds,
+                .loss_scale = dtype_ == DType::f16 ? std::optional(state_.loss_scale.scale) : std::nullopt,
+                .skipped = state_.skipped + state_.loss_scale.overflows});
   }
   log_->progress({.step = state_.step,
                   .total = config().steps,
@@ -325,7 +344,7 @@ void Trainer::evaluate() {
 }
 
 void Trainer::sample() {
-  const std::string text = sample_text(model_, *data_.tokenizer, pool_, kernels_,
+  const std::string text = sample_text(model_, *data_.tokenizer, pool_, kernels_, dtype_,
                                        static_cast<uint64_t>(config().seed), state_.step);
   log_->sample(state_.step, text);
   log_->message(fmt::format("--- sample at step {} ---\n{}\n---\n", state_.step, text));

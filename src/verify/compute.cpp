@@ -178,6 +178,7 @@ class Run {
       optimizer.update(ctx, weights, grads,
                        {.step = step, .lr = kLearningRate, .grad_scale = clip_factor(norms.back(), kClip)},
                        step + 1);
+      trained.packed->weights_changed();
     }
     out_["adamw.loss"] = scalars(losses);
     out_["adamw.grad_norm"] = scalars(norms);

@@ -23,10 +23,10 @@ void AttentionActs::plan(Planner& planner, const ModelConfig& c, int64_t rows, b
   planner.reserve(qkv, "qkv", {rows, c.qkv_dim()});
   planner.reserve(mixed, "attention output", {rows, c.q_dim()});
   if (!training) return;
-  planner.reserve(lse, "attention log-sum", {rows, c.n_head});
+  planner.reserve(lse, "attention log-sum", {rows, c.n_head}, planner.wide());
   if (!c.qk_norm) return;
-  planner.reserve(q_rstd, "q rstd", {rows, c.n_head});
-  planner.reserve(k_rstd, "k rstd", {rows, c.n_kv_head});
+  planner.reserve(q_rstd, "q rstd", {rows, c.n_head}, planner.wide());
+  planner.reserve(k_rstd, "k rstd", {rows, c.n_kv_head}, planner.wide());
 }
 
 void AttentionGrads::plan(Planner& planner, const ModelConfig& c, int64_t rows) {

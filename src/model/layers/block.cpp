@@ -3,13 +3,16 @@
 namespace gpt {
 
 void plan_block_saved(Planner& planner, BlockActs& a, const ModelConfig& c, int64_t rows, bool training) {
-  planner.reserve(a.norm1_out, "norm1 output", {rows, c.n_embd});
-  planner.reserve(a.x_mid, "residual after attention", {rows, c.n_embd});
-  if (c.norm_position == NormPosition::post) {
-    planner.reserve(a.x_sum, "residual after mlp", {rows, c.n_embd});
+  // With post-norm the norm's output is the residual stream.
+  const bool post = c.norm_position == NormPosition::post;
+  if (post) {
+    planner.reserve(a.norm1_out, "norm1 output", {rows, c.n_embd}, planner.wide());
+    planner.reserve(a.x_sum, "residual after mlp", {rows, c.n_embd}, planner.wide());
   } else {
+    planner.reserve(a.norm1_out, "norm1 output", {rows, c.n_embd});
     planner.reserve(a.norm2_out, "norm2 output", {rows, c.n_embd});
   }
+  planner.reserve(a.x_mid, "residual after attention", {rows, c.n_embd}, planner.wide());
   if (training) {
     a.norm1.plan(planner, c, rows);
     a.norm2.plan(planner, c, rows);
@@ -25,7 +28,7 @@ void plan_block_scratch(Planner& planner, BlockActs& a, const ModelConfig& c, in
 
 void plan_block_grads(Planner& planner, BlockGrads& g, const ModelConfig& c, int64_t rows) {
   planner.reserve(g.dnorm, "d norm output", {rows, c.n_embd});
-  if (c.resid_dropout > 0) planner.reserve(g.dbranch, "d branch", {rows, c.n_embd});
+  if (c.resid_dropout > 0) planner.reserve(g.dbranch, "d branch", {rows, c.n_embd}, planner.wide());
   const int64_t mark = planner.mark();  // the two sub-layers take turns
   g.attention.plan(planner, c, rows);
   planner.rewind(mark);

@@ -4,7 +4,7 @@ namespace gpt {
 
 void EmbeddingActs::plan(Planner& planner, const ModelConfig& c, int64_t rows, bool training) {
   if (!c.embd_norm) return;
-  planner.reserve(raw, "embedding before its norm", {rows, c.n_embd});
+  planner.reserve(raw, "embedding before its norm", {rows, c.n_embd}, planner.wide());
   if (training) norm.plan(planner, c, rows);
 }
 

@@ -14,7 +14,8 @@ void plan_head(Planner& planner, HeadActs& acts, const ModelConfig& c, int64_t r
   if (c.final_norm) planner.reserve(acts.normed, "final norm output", {rows, c.n_embd});
   if (training && c.final_norm) acts.norm.plan(planner, c, rows);
   if (training)
-    planner.reserve(acts.logits, "logits of one chunk", {Head::chunk_rows(c, rows), c.vocab_size});
+    planner.reserve(acts.logits, "logits of one chunk", {Head::chunk_rows(c, rows), c.vocab_size},
+                    planner.wide());
 }
 
 Head::Head(const ModelConfig& c, const ParamTable& table)
@@ -41,6 +42,18 @@ void Head::logits(const Pass& pass, const TensorView& normed, const TensorView& 
   }
 }
 
+namespace {
+
+// Rows of another type at the addresses of the given ones.
+TensorView in_place_of(const TensorView& wide, DType dtype) {
+  TensorView v = wide;
+  v.dtype = dtype;
+  v.ld = wide.ld * static_cast<int64_t>(dtype_size(wide.dtype) / dtype_size(dtype));
+  return v;
+}
+
+}  // namespace
+
 void Head::loss(const Pass& pass, HeadActs& acts, const int32_t* targets, double scale, double* losses,
                 const TensorView& dx) const {
   const bool backward = !pass.grads.empty();
@@ -51,14 +64,15 @@ void Head::loss(const Pass& pass, HeadActs& acts, const int32_t* targets, double
     const int64_t n = std::min(chunk, rows - at);
     const TensorView x = acts.normed.row_range(at, n);
     const TensorView logits = acts.logits.row_range(0, n);
+    const TensorView dlogits = in_place_of(logits, x.dtype);
     linear_.forward(part, x, logits);
     pass.ctx.kernels.cross_entropy(pass.ctx, {.logits = logits,
                                               .targets = targets + at,
                                               .losses = losses + at,
-                                              .dlogits = backward ? logits : TensorView{},
+                                              .dlogits = backward ? dlogits : TensorView{},
                                               .scale = scale,
                                               .softcap = pass.config.logit_softcap});
-    if (backward) linear_.backward(part, x, logits, dx.row_range(at, n), false);
+    if (backward) linear_.backward(part, x, dlogits, dx.row_range(at, n), false);
     part.accumulate_grads = true;
   }
 }

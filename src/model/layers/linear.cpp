@@ -1,6 +1,7 @@
 #include "model/layers/linear.h"
 
 #include "model/params.h"
+#include "model/weight_cache.h"
 
 namespace gpt {
 
@@ -13,59 +14,75 @@ Linear::Linear(const ParamTable& table, std::vector<Part> parts) : parts_(std::m
   }
 }
 
-std::vector<Linear::Columns> Linear::products(std::span<const TensorView> weights,
-                                              std::span<const TensorView> grads) const {
-  const int last = static_cast<int>(parts_.size()) - 1;
-  const auto glued = [&](std::span<const TensorView> views) {
-    return glued_view(views, parts_.front().weight, parts_.back().weight) &&
-           (parts_.front().bias < 0 || glued_view(views, parts_.front().bias, parts_.back().bias));
+const PackedMatrix* Linear::packed(const Pass& pass, int first, int last, bool transposed) const {
+  if (pass.packed == nullptr || pass.compute == DType::f64) return nullptr;
+  const int from = parts_[static_cast<size_t>(first)].weight, to = parts_[static_cast<size_t>(last)].weight;
+  const auto get = [&](DType dtype) {
+    return pass.packed->get(pass.ctx, pass.weights, from, to, dtype, transposed);
   };
-  if (last == 0 || (glued(weights) && (grads.empty() || glued(grads)))) return {{0, last, 0, out_}};
-  std::vector<Columns> products;
+  const PackedMatrix* matrix = get(pass.compute);
+  // Blocks of 32 do not fit every matrix.
+  return matrix == nullptr && is_quantized(pass.compute) ? get(DType::f16) : matrix;
+}
+
+TensorView Linear::weights(std::span<const TensorView> views, const Columns& c) const {
+  return glued_view(views, parts_[static_cast<size_t>(c.first)].weight,
+                    parts_[static_cast<size_t>(c.last)].weight);
+}
+
+TensorView Linear::biases(std::span<const TensorView> views, const Columns& c) const {
+  const int first = parts_[static_cast<size_t>(c.first)].bias;
+  return first < 0 ? TensorView{} : glued_view(views, first, parts_[static_cast<size_t>(c.last)].bias);
+}
+
+// fn(Columns) for one product over all parts, or for each part.
+template <class F>
+void Linear::for_products(bool together, F&& fn) const {
+  if (together) return fn(all());
   int64_t begin = 0;
-  for (int part = 0; part <= last; ++part) {
+  for (int part = 0; part <= last(); ++part) {
     const int64_t width = widths_[static_cast<size_t>(part)];
-    products.push_back({part, part, begin, width});
+    fn(Columns{part, part, begin, width});
     begin += width;
   }
-  return products;
 }
 
 void Linear::forward(const Pass& pass, const TensorView& x, const TensorView& y) const {
-  for (const Columns& c : products(pass.weights, {})) {
-    const Part& first = parts_[static_cast<size_t>(c.first)];
-    const Part& last = parts_[static_cast<size_t>(c.last)];
-    pass.ctx.kernels.linear_forward(
-        pass.ctx, {.y = y.columns(c.begin, c.n),
-                   .x = x,
-                   .w = glued_view(pass.weights, first.weight, last.weight),
-                   .bias = first.bias < 0 ? TensorView{} : glued_view(pass.weights, first.bias, last.bias),
-                   .row_invariant = pass.row_invariant});
-  }
+  const bool one_bias = parts_.front().bias < 0 || biases(pass.weights, all());
+  const PackedMatrix* matrix = one_bias ? packed(pass, 0, last(), false) : nullptr;
+  for_products(matrix || (one_bias && weights(pass.weights, all())), [&](const Columns& c) {
+    const PackedMatrix* part = matrix ? matrix : packed(pass, c.first, c.last, false);
+    pass.ctx.kernels.linear_forward(pass.ctx, {.y = y.columns(c.begin, c.n),
+                                               .x = x,
+                                               .w = part ? TensorView{} : weights(pass.weights, c),
+                                               .bias = biases(pass.weights, c),
+                                               .row_invariant = pass.row_invariant,
+                                               .packed = part});
+  });
 }
 
 void Linear::backward(const Pass& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
                       bool accumulate_dx) const {
   const KernelTable& k = pass.ctx.kernels;
-  for (const Columns& c : products(pass.weights, pass.grads)) {
-    const Part& first = parts_[static_cast<size_t>(c.first)];
-    const Part& last = parts_[static_cast<size_t>(c.last)];
-    const TensorView dy_part = dy.columns(c.begin, c.n);
-    if (pass.grad(first.weight)) {  // not frozen
-      k.linear_backward_weight(
-          pass.ctx, {.dw = glued_view(pass.grads, first.weight, last.weight),
-                     .dbias = first.bias < 0 ? TensorView{} : glued_view(pass.grads, first.bias, last.bias),
-                     .dy = dy_part,
-                     .x = x,
-                     .accumulate = pass.accumulate_grads});
-    }
-    if (dx) {
-      k.linear_backward_input(pass.ctx, {.dx = dx,
-                                         .dy = dy_part,
-                                         .w = glued_view(pass.weights, first.weight, last.weight),
-                                         .accumulate = accumulate_dx || c.begin > 0});
-    }
-  }
+  const bool one_grad = weights(pass.grads, all()) && (parts_.front().bias < 0 || biases(pass.grads, all()));
+  for_products(one_grad, [&](const Columns& c) {
+    if (!pass.grad(parts_[static_cast<size_t>(c.first)].weight)) return;  // frozen
+    k.linear_backward_weight(pass.ctx, {.dw = weights(pass.grads, c),
+                                        .dbias = biases(pass.grads, c),
+                                        .dy = dy.columns(c.begin, c.n),
+                                        .x = x,
+                                        .accumulate = pass.accumulate_grads,
+                                        .compute = pass.compute});
+  });
+  if (!dx) return;
+  const PackedMatrix* matrix = packed(pass, 0, last(), true);
+  for_products(matrix || weights(pass.weights, all()), [&](const Columns& c) {
+    k.linear_backward_input(pass.ctx, {.dx = dx,
+                                       .dy = dy.columns(c.begin, c.n),
+                                       .w = matrix ? TensorView{} : weights(pass.weights, c),
+                                       .accumulate = accumulate_dx || c.begin > 0,
+                                       .packed = matrix});
+  });
 }
 
 }  // namespace gpt

@@ -8,7 +8,7 @@
 namespace gpt {
 
 // One linear layer, or several with the same input whose outputs stand side by side in the columns of y
-// (q|k|v, gate|fc). Where the weights lie behind each other in memory they are one matrix.
+// (q|k|v, gate|fc). Where the weights are packed, or lie behind each other in memory, they are one matrix.
 class Linear {
  public:
   struct Part {
@@ -32,8 +32,15 @@ class Linear {
     int first, last;   // parts
     int64_t begin, n;  // columns of y
   };
-  // The parts as few products as memory allows.
-  std::vector<Columns> products(std::span<const TensorView> weights, std::span<const TensorView> grads) const;
+  int last() const { return static_cast<int>(parts_.size()) - 1; }
+  Columns all() const { return {0, last(), 0, out_}; }
+  // The packed form of some parts, or null where there is none.
+  const PackedMatrix* packed(const Pass& pass, int first, int last, bool transposed) const;
+  // The matrix or the vector that some parts form in memory; absent where they do not.
+  TensorView weights(std::span<const TensorView> views, const Columns& c) const;
+  TensorView biases(std::span<const TensorView> views, const Columns& c) const;
+  template <class F>
+  void for_products(bool together, F&& fn) const;
 
   std::vector<Part> parts_;
   std::vector<int64_t> widths_;

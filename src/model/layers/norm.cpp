@@ -3,8 +3,8 @@
 namespace gpt {
 
 void NormStats::plan(Planner& planner, const ModelConfig& config, int64_t rows) {
-  if (config.norm == NormKind::layer) planner.reserve(mean, "norm mean", {rows});
-  planner.reserve(rstd, "norm rstd", {rows});
+  if (config.norm == NormKind::layer) planner.reserve(mean, "norm mean", {rows}, planner.wide());
+  planner.reserve(rstd, "norm rstd", {rows}, planner.wide());
 }
 
 Norm::Norm(const ParamTable& table, Role gain, Role bias, int64_t layer)
