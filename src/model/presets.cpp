@@ -84,6 +84,12 @@ const std::vector<Preset>& presets() {
            "d_ff": 14336, "norm_eps": 1e-5, "rope_theta": 500000,
            "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
                             "original_max_position_embeddings": 8192}})"},
+      // shapes for measuring: a small model, and one with the widths of Llama 3.2 1B
+      {"llama-small", "llama",
+       R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 12, "n_head": 12, "n_embd": 768, "d_ff": 2048})"},
+      {"llama-1b", "llama",
+       R"({"vocab_size": 50257, "n_ctx": 2048, "n_layer": 16, "n_head": 32, "n_kv_head": 8, "n_embd": 2048,
+           "d_ff": 8192, "norm_eps": 1e-5, "rope_theta": 500000})"},
       {"gpt3-175b", "gpt2",
        R"({"vocab_size": 50257, "n_ctx": 2048, "n_layer": 96, "n_head": 96, "n_embd": 12288})"},
       // nanoGPT's small character model for a CPU: no biases, exact GELU

@@ -1,4 +1,4 @@
-#include "model_counts.h"
+#include "model/model_counts.h"
 
 #include "model/layers/block.h"
 #include "model/layers/embedding.h"

@@ -1,0 +1,221 @@
+#include "bench_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "report/format.h"
+#include "report/table.h"
+#include "train/run_facts.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+std::string shape_of(const Workload& w) {
+  switch (w.mode) {
+    case BenchMode::train:
+      return fmt::format("{} x {} tokens{}", w.batch_size, w.n_ctx, w.recompute ? ", recomputed" : "");
+    case BenchMode::prefill:
+      return fmt::format("{} tokens", w.rows);
+    case BenchMode::decode:
+      return fmt::format("{} tokens", w.tokens);
+    case BenchMode::batch:
+      return fmt::format("{} x {} tokens", w.sequences, w.tokens);
+  }
+  return "?";
+}
+
+json shape_json(const Workload& w) {
+  switch (w.mode) {
+    case BenchMode::train:
+      return {{"batch_size", w.batch_size}, {"n_ctx", w.n_ctx}, {"recompute", w.recompute}};
+    case BenchMode::prefill:
+      return {{"rows", w.rows}};
+    case BenchMode::decode:
+      return {{"tokens", w.tokens}};
+    case BenchMode::batch:
+      return {{"sequences", w.sequences}, {"tokens", w.tokens}};
+  }
+  return {};
+}
+
+double flops_per_second(const BenchRecord& r) {
+  return r.result.flops / r.result.median_seconds();
+}
+double bytes_per_second(const BenchRecord& r) {
+  return r.result.bytes_read / r.result.median_seconds();
+}
+double share_of_rate(const BenchRecord& r) {
+  return flops_per_second(r) / r.limits().operations(r.workload.dtype);
+}
+double share_of_memory(const BenchRecord& r) {
+  return bytes_per_second(r) / r.limits().memory;
+}
+
+double seconds_in_ops(const WorkloadResult& result) {
+  double sum = 0;
+  for (const OpTime& op : result.ops)
+    sum += op.seconds;
+  return sum;
+}
+double seconds_outside(const WorkloadResult& result) {
+  return std::max(0.0, result.total_seconds() - seconds_in_ops(result));
+}
+
+json limits_json(const MachineLimits& limits) {
+  const auto rate = [](double value) { return value > 0 ? json(value) : json(); };
+  return {{"fp32_flops", rate(limits.fp32)},
+          {"bf16_flops", rate(limits.bf16)},
+          {"int8_ops", rate(limits.int8)},
+          {"memory_bytes", rate(limits.memory)}};
+}
+
+json ops_json(const WorkloadResult& result) {
+  const double total = result.total_seconds();
+  const auto repeats = static_cast<double>(result.seconds.size());
+  json ops = json::array();
+  for (const OpTime& op : result.ops) {
+    ops.push_back({{"op", op.op},
+                   {"calls", static_cast<double>(op.calls) / repeats},
+                   {"ms", 1e3 * op.seconds / repeats},
+                   {"share", op.seconds / total}});
+  }
+  return ops;
+}
+
+json record_json(const BenchRecord& r) {
+  const WorkloadResult& result = r.result;
+  json out = {
+      {"mode", mode_name(r.workload.mode)},
+      {"dtype", dtype_name(r.workload.dtype)},
+      {"shape", shape_json(r.workload)},
+      {"tokens", result.tokens},
+      {"seconds", result.seconds},
+      {"tokens_per_second",
+       {{"median", result.tokens_per_second()}, {"min", result.slowest()}, {"max", result.fastest()}}},
+      {"flops_per_token", result.flops / static_cast<double>(result.tokens)},
+      {"flops_per_second", flops_per_second(r)},
+      {"share_of_rate", share_of_rate(r)},
+      {"memory_bytes", {{"measured", r.memory_measured}, {"predicted", result.memory_predicted}}},
+      {"limits", {{"before", limits_json(r.before)}, {"after", limits_json(r.after)}}},
+      {"ops", ops_json(result)},
+      {"outside_of_ops",
+       {{"ms", 1e3 * seconds_outside(result) / static_cast<double>(result.seconds.size())},
+        {"share", seconds_outside(result) / result.total_seconds()}}}};
+  if (result.bytes_read > 0) {
+    out["bytes_per_second"] = bytes_per_second(r);
+    out["share_of_memory"] = share_of_memory(r);
+  }
+  return out;
+}
+
+// "228" or, when the measurements differ, "221 to 228".
+std::string range(const std::vector<MachineLimits>& limits, double MachineLimits::*rate, const char* unit) {
+  double low = limits.front().*rate, high = low;
+  for (const MachineLimits& l : limits) {
+    low = std::min(low, l.*rate);
+    high = std::max(high, l.*rate);
+  }
+  if (high == 0) return "none";
+  const std::string from = fmt::format("{:.3g}", low / 1e9), to = fmt::format("{:.3g}", high / 1e9);
+  return from == to ? fmt::format("{} {}", to, unit) : fmt::format("{} to {} {}", from, to, unit);
+}
+
+std::string machine_text(const BenchReport& report) {
+  return fmt::format(
+      "{}, matrix products {}\nlimits: fp32 {}, bf16 {}, int8 {}, memory {}\n",
+      machine_description(report.threads, isa_name(report.isa)),
+      uses_onednn(report.isa) ? "by own kernels and oneDNN" : "by own kernels alone (no oneDNN: slower)",
+      range(report.limits, &MachineLimits::fp32, "GFLOP/s"),
+      range(report.limits, &MachineLimits::bf16, "GFLOP/s"),
+      range(report.limits, &MachineLimits::int8, "Gop/s"),
+      range(report.limits, &MachineLimits::memory, "GB/s"));
+}
+
+std::string speed_table(const std::vector<BenchRecord>& records) {
+  TextTable table{.columns = {"mode", "dtype", "shape", "tokens/s", "slowest", "fastest", "GFLOP/s",
+                              "of limit", "GB/s", "of memory"},
+                  .rows = {}};
+  for (const BenchRecord& r : records) {
+    const bool reads = r.result.bytes_read > 0;
+    table.rows.push_back({std::string(mode_name(r.workload.mode)), std::string(dtype_name(r.workload.dtype)),
+                          shape_of(r.workload), fmt::format("{:.1f}", r.result.tokens_per_second()),
+                          fmt::format("{:.1f}", r.result.slowest()),
+                          fmt::format("{:.1f}", r.result.fastest()),
+                          fmt::format("{:.1f}", flops_per_second(r) / 1e9), format_percent(share_of_rate(r)),
+                          reads ? fmt::format("{:.1f}", bytes_per_second(r) / 1e9) : "",
+                          reads ? format_percent(share_of_memory(r)) : ""});
+  }
+  return format_table(table);
+}
+
+std::string memory_table(const std::vector<BenchRecord>& records) {
+  TextTable table{.columns = {"peak memory", "measured", "predicted", "ratio"}, .rows = {}};
+  for (const BenchRecord& r : records) {
+    const auto measured = static_cast<double>(r.memory_measured);
+    const auto predicted = static_cast<double>(r.result.memory_predicted);
+    table.rows.push_back({describe_workload(r.workload), format_bytes(measured), format_bytes(predicted),
+                          fmt::format("{:.3f}", measured / predicted)});
+  }
+  return format_table(table);
+}
+
+std::string ops_table(const BenchRecord& r) {
+  const WorkloadResult& result = r.result;
+  const auto repeats = static_cast<double>(result.seconds.size());
+  const double total = result.total_seconds();
+  TextTable table{.columns = {describe_workload(r.workload), "calls", "ms", "share"}, .rows = {}};
+  for (const OpTime& op : result.ops) {
+    table.rows.push_back({op.op, fmt::format("{:.0f}", static_cast<double>(op.calls) / repeats),
+                          fmt::format("{:.3f}", 1e3 * op.seconds / repeats),
+                          format_percent(op.seconds / total)});
+  }
+  const double outside = seconds_outside(result);
+  table.rows.push_back({"outside of ops", "", fmt::format("{:.3f}", 1e3 * outside / repeats),
+                        format_percent(outside / total)});
+  table.rows.push_back({"all", "", fmt::format("{:.3f}", 1e3 * total / repeats), ""});
+  return format_table(table);
+}
+
+}  // namespace
+
+std::string describe_workload(const Workload& w) {
+  return fmt::format("{} {}, {}", mode_name(w.mode), dtype_name(w.dtype), shape_of(w));
+}
+
+json report_json(const BenchReport& report) {
+  json out = {{"machine",
+               {{"description", machine_description(report.threads, isa_name(report.isa))},
+                {"threads", report.threads},
+                {"isa", isa_name(report.isa)},
+                {"onednn", uses_onednn(report.isa)}}},
+              {"limits", json::array()}};
+  for (const MachineLimits& limits : report.limits)
+    out["limits"].push_back(limits_json(limits));
+  if (!report.model) return out;
+  out["model"] = {{"name", report.model->name},
+                  {"random_weights", report.model->random_weights},
+                  {"parameters", report.model->counts.total},
+                  {"config", model_keys_json(report.model->counts.config)}};
+  out["workloads"] = json::array();
+  for (const BenchRecord& r : report.records)
+    out["workloads"].push_back(record_json(r));
+  return out;
+}
+
+std::string report_text(const BenchReport& report) {
+  std::string text = machine_text(report);
+  if (!report.model) return text;
+  text +=
+      fmt::format("{}: {} parameters{}\n\n", report.model->name, format_thousands(report.model->counts.total),
+                  report.model->random_weights ? ", random weights" : "");
+  text += speed_table(report.records) + "\n" + memory_table(report.records);
+  for (const BenchRecord& r : report.records)
+    text += "\n" + ops_table(r);
+  return text;
+}
+
+}  // namespace gpt

@@ -1,0 +1,252 @@
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "bench/limits.h"
+#include "bench/memory.h"
+#include "bench/workload.h"
+#include "bench_report.h"
+#include "command.h"
+#include "config_flags.h"
+#include "model/model_files.h"
+#include "model/presets.h"
+#include "options.h"
+#include "output.h"
+
+namespace gpt {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  gpt bench                                            the machine's limits alone
+  gpt bench mini-gpt --mode train
+  gpt bench gpt2 --mode train --batch-size 4 --n-ctx 256 --json
+  gpt bench llama-small --mode prefill,decode,batch --sequences 8
+  gpt bench runs/book --mode decode --tokens 256
+  gpt bench --n-layer 4 --n-embd 256 --n-head 4 --vocab-size 512 --n-ctx 128 --mode train
+
+A preset, or a shape made of flags, gets random weights; a preset comes before a folder of the same name.
+The limits are measured before and after every workload, and shares are of their middle: other programs on
+the machine slow down both. Compare two programs by running them in turns (bench/rivals).)";
+
+struct BenchArguments {
+  std::string model;
+  std::vector<std::string> modes, dtypes;
+  std::optional<int64_t> rows, tokens;  // as many as usual, if the context has room for them
+  int64_t sequences = 16, repeat = 5, bytes = int64_t{1} << 30;
+  bool json = false;
+  MachineOptions machine;
+};
+
+// The keys that shape a step besides the model's.
+bool is_bench_key(const KeyInfo& key) {
+  static const std::vector<std::string> model_keys = model_key_names();
+  return key.name == "batch_size" || key.name == "recompute" ||
+         std::find(model_keys.begin(), model_keys.end(), key.name) != model_keys.end();
+}
+
+void check_range(const char* flag, int64_t value, int64_t low, int64_t high) {
+  if (value < low || value > high) fail_usage("{}: expected {} to {}, found {}", flag, low, high, value);
+}
+
+constexpr DType kDTypes[] = {DType::f32};
+
+DType parse_dtype(const std::string& name) {
+  std::vector<std::string> names;
+  for (const DType t : kDTypes) {
+    if (name == dtype_name(t)) return t;
+    names.emplace_back(dtype_name(t));
+  }
+  check_choice("--dtype", name, names);
+  return DType::f32;
+}
+
+BenchMode parse_mode(const std::string& name) {
+  std::vector<std::string> names;
+  for (const BenchMode mode : kBenchModes) {
+    if (name == mode_name(mode)) return mode;
+    names.emplace_back(mode_name(mode));
+  }
+  check_choice("--mode", name, names);
+  return BenchMode::train;
+}
+
+// What is to be measured: a config with random weights, or a model from disk.
+struct BenchSubject {
+  std::string name;
+  RunConfig config;
+  std::unique_ptr<LoadedModel> loaded;
+};
+
+BenchSubject find_subject(const BenchArguments& a, const ConfigFlags& flags) {
+  BenchSubject subject{.name = a.model.empty() ? "a shape of your own" : a.model, .config = {}, .loaded = {}};
+  Settings settings;
+  if (is_preset(a.model)) {
+    settings.add_preset(a.model);
+  } else if (!a.model.empty()) {
+    if (!std::filesystem::exists(a.model)) preset(a.model);  // throws with a suggestion
+    for (const std::string& key : flags.given()) {
+      if (key == "batch_size" || key == "recompute") continue;
+      fail_usage("{}: the shape of {} is that of its files; name a preset to change it",
+                 ConfigFlags::flag_name(key), a.model);
+    }
+    subject.loaded = std::make_unique<LoadedModel>(a.model);
+    settings.add_json(model_keys_json(subject.loaded->model().config), a.model);
+  }
+  settings.add_json({{"dropout", 0}, {"embd_dropout", -1}, {"attn_dropout", -1}, {"resid_dropout", -1}},
+                    "gpt bench");
+  flags.apply_flags(settings);
+  subject.config = settings.resolve();
+  if (subject.config.model.vocab_size == 0) subject.config.model.vocab_size = 256;
+  const std::vector<std::string> given = flags.given();
+  if (std::find(given.begin(), given.end(), "batch_size") == given.end()) {
+    constexpr int64_t kTokensPerStep = 4096;
+    subject.config.train.batch_size = std::max<int64_t>(1, kTokensPerStep / subject.config.model.n_ctx);
+  }
+  return subject;
+}
+
+std::vector<Workload> plan_workloads(const BenchArguments& a, const RunConfig& config) {
+  std::vector<Workload> list;
+  for (const std::string& mode_text : a.modes) {
+    for (const std::string& dtype_text : a.dtypes) {
+      Workload w{.mode = parse_mode(mode_text), .dtype = parse_dtype(dtype_text)};
+      w.batch_size = config.train.batch_size;
+      w.n_ctx = config.model.n_ctx;
+      w.recompute = config.train.recompute;
+      w.rows = a.rows.value_or(std::min(w.rows, w.n_ctx));
+      w.tokens = a.tokens.value_or(std::min(w.tokens, w.n_ctx));
+      w.sequences = a.sequences;
+      w.repeat = static_cast<int>(a.repeat);
+      check_range("--rows", w.rows, 1, w.n_ctx);
+      check_range("--tokens", w.tokens, 1, w.n_ctx);
+      list.push_back(w);
+    }
+  }
+  return list;
+}
+
+void check_arguments(BenchArguments& a) {
+  check_range("--repeat", a.repeat, 1, 1000000);
+  check_range("--sequences", a.sequences, 1, 4096);
+  check_range("--bytes", a.bytes, 1 << 16, int64_t{1} << 40);
+  if (a.modes.empty()) a.modes = {"train", "prefill", "decode", "batch"};
+  if (a.dtypes.empty()) a.dtypes = {"fp32"};
+  for (const std::string& mode : a.modes)
+    parse_mode(mode);
+  for (const std::string& dtype : a.dtypes)
+    parse_dtype(dtype);
+}
+
+// Notes on stderr: a line that is rewritten on a terminal, else one line per workload.
+class Notes {
+ public:
+  void begin(const std::string& what) {
+    what_ = what;
+    write_note(live_ ? fmt::format("\r\x1b[K{}", what) : what + "\n");
+  }
+  void repeat(int done, int all) const {
+    if (!live_) return;
+    write_note(
+        fmt::format("\r\x1b[K{}: {}", what_, done == 0 ? "warming up" : fmt::format("{} of {}", done, all)));
+  }
+  void end() const {
+    if (live_) write_note("\r\x1b[K");
+  }
+
+ private:
+  std::string what_;
+  bool live_ = notes_are_on_terminal();
+};
+
+// Runs the workloads with the limits measured between them, so that each has one before and one after it.
+std::vector<BenchRecord> run_workloads(const BenchArguments& a, BenchSubject& subject, Machine& machine,
+                                       std::vector<MachineLimits>& limits, Notes& notes) {
+  const std::vector<Workload> workloads = plan_workloads(a, subject.config);
+  const int64_t resident = resident_bytes();
+  Model model(subject.config.model);
+  const ParamBuffer weights(model.table, DType::f32, "weights");
+  model.weights.assign(weights.views().begin(), weights.views().end());
+  notes.begin(subject.loaded ? "reading " + subject.name : "making random weights");
+  if (subject.loaded) {
+    subject.loaded->copy_to(weights);
+    subject.loaded.reset();  // its pages would count as memory
+  } else {
+    fill_random_weights(machine.pool, model.table, weights);
+  }
+  std::vector<BenchRecord> records;
+  for (const Workload& w : workloads) {
+    notes.begin(describe_workload(w));
+    reset_peak_resident();
+    BenchRecord record{.workload = w, .before = limits.back()};
+    record.result = run_workload({.model = model,
+                                  .weights = weights,
+                                  .pool = machine.pool,
+                                  .kernels = machine.kernels,
+                                  .progress = [&](int i) { notes.repeat(i, w.repeat); }},
+                                 w);
+    record.memory_measured = std::max<int64_t>(0, peak_resident_bytes() - resident);
+    notes.begin("measuring the machine");
+    limits.push_back(measure_limits(machine.pool, machine.kernels.isa, a.bytes));
+    record.after = limits.back();
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+int run(BenchArguments a, const ConfigFlags& flags) {
+  check_arguments(a);
+  const bool limits_only = a.model.empty() && flags.given().empty();
+  std::optional<BenchSubject> subject;
+  if (!limits_only) {
+    subject = find_subject(a, flags);
+    plan_workloads(a, subject->config);  // what is wrong with the flags shows before anything is measured
+  }
+  Machine machine(a.machine);
+  BenchReport report{.threads = machine.pool.size(), .isa = machine.kernels.isa, .model = {}, .records = {}};
+  Notes notes;
+  notes.begin("measuring the machine");
+  report.limits.push_back(measure_limits(machine.pool, machine.kernels.isa, a.bytes));
+  if (subject) {
+    report.model = {.name = subject->name,
+                    .random_weights = subject->loaded == nullptr,
+                    .counts = ModelCounts(subject->config.model)};
+    report.records = run_workloads(a, *subject, machine, report.limits, notes);
+  }
+  notes.end();
+  write_output(a.json ? report_json(report).dump(2) + "\n" : report_text(report));
+  if (limits_only) write_note("name a preset or a model to measure it: gpt bench mini-gpt\n");
+  return 0;
+}
+
+void add_list(CLI::App& app, const char* flag, std::vector<std::string>& values, const char* type,
+              const char* help) {
+  app.add_option(flag, values, help)
+      ->type_name(type)
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+}  // namespace
+
+Command add_bench_command(CLI::App& root) {
+  auto a = std::make_shared<BenchArguments>();
+  CLI::App* app = root.add_subcommand("bench", "speed of training and inference beside the machine's limits");
+  app->allow_extras();
+  app->footer(kFooter);
+  app->add_option("MODEL", a->model, "preset, model folder or file; nothing: the machine alone");
+  add_list(*app, "--mode", a->modes, "M,...", "any of train, prefill, decode, batch (all)");
+  add_list(*app, "--dtype", a->dtypes, "T,...", "types to compute in: fp32");
+  app->add_option("--rows", a->rows, "prefill: tokens of the prompt (512)")->type_name("N");
+  app->add_option("--sequences", a->sequences, "batch: sequences decoded together (16)")->type_name("N");
+  app->add_option("--tokens", a->tokens, "decode and batch: tokens per sequence (64)")->type_name("N");
+  app->add_option("--repeat", a->repeat, "timed repeats, after one that is not timed (5)")->type_name("N");
+  app->add_option("--bytes", a->bytes, "memory that is summed for its bandwidth (1 GiB)")->type_name("N");
+  add_json_option(*app, a->json);
+  add_machine_options(*app, a->machine);
+  const auto flags = std::make_shared<ConfigFlags>(*app, is_bench_key);
+  return {app, [a, flags] { return run(*a, *flags); }};
+}
+
+}  // namespace gpt

@@ -1,0 +1,73 @@
+#include <algorithm>
+
+#include "bench/repeat.h"
+#include "model/inference.h"
+
+namespace gpt {
+namespace {
+
+// One sequence per slot, and the ids that are fed to it: random ones, since what a token says costs nothing.
+struct Feed {
+  Feed(const Model& model, int slots, int64_t tokens)
+      : slots(slots),
+        tokens(tokens),
+        ids(random_ids(slots * tokens, model.config.vocab_size)),
+        memory(static_cast<size_t>(slots * model.config.vocab_size) * sizeof(float), "logits"),
+        logits(make_view(memory.as<float>(), {slots, model.config.vocab_size})) {}
+
+  void reset(Inference& inference) const {
+    for (int slot = 0; slot < slots; ++slot)
+      inference.reset(slot);
+  }
+  // Appends tokens [first, first + n) to every sequence.
+  void append(Inference& inference, int64_t first, int64_t n) {
+    batch.clear();
+    for (int slot = 0; slot < slots; ++slot) {
+      const auto at = static_cast<size_t>(slot * tokens + first);
+      batch.push_back({slot, std::span(ids).subspan(at, static_cast<size_t>(n))});
+    }
+    inference.append(batch, logits);
+  }
+
+  int slots;
+  int64_t tokens;
+  std::vector<int32_t> ids;
+  Buffer memory;
+  TensorView logits;
+  std::vector<Inference::Append> batch;
+};
+
+}  // namespace
+
+WorkloadResult run_inference_workload(const WorkloadContext& context, const Workload& w) {
+  const Model& model = context.model;
+  const ModelCounts counts(model.config);
+  const bool prefill = w.mode == BenchMode::prefill;
+  const int slots = w.mode == BenchMode::batch ? static_cast<int>(w.sequences) : 1;
+  const int64_t tokens = prefill ? w.rows : w.tokens;
+  const int64_t step = prefill ? tokens : 1;  // tokens of a sequence that are appended at once
+  ProfiledKernels kernels(context.kernels);
+  Inference inference(model, context.pool, kernels,
+                      {.slots = slots, .max_rows = step * slots, .capacity = tokens});
+  Feed feed(model, slots, tokens);
+
+  WorkloadResult result{.tokens = tokens * slots};
+  result.flops = slots * inference_flops(counts, 0, tokens, !prefill);
+  if (!prefill) {
+    const int64_t token_bytes = counts.cache_bytes_per_token(sizeof(float));
+    const int64_t cached = slots * tokens * (tokens + 1) / 2;
+    result.bytes_read =
+        static_cast<double>(tokens * weight_bytes(model, kernels.isa, w.dtype) + cached * token_bytes);
+  }
+  result.memory_predicted = static_cast<int64_t>(sizeof(float)) * param_buffer_elements(model.table) +
+                            inference.bytes() + static_cast<int64_t>(feed.memory.size());
+  const auto run = [&] {
+    for (int64_t first = 0; first < tokens; first += step)
+      feed.append(inference, first, step);
+  };
+  repeat_timed(
+      context, w, kernels, result, [&] { feed.reset(inference); }, run);
+  return result;
+}
+
+}  // namespace gpt

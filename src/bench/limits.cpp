@@ -1,0 +1,104 @@
+#include "bench/limits.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "kernels/cpu/gemm/onednn.h"
+#include "kernels/rates.h"
+
+namespace gpt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kTries = 8;
+
+template <class F>
+double seconds_of(F&& run) {
+  const auto start = Clock::now();
+  run();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// What a loop returns must go somewhere, or it would not be computed.
+struct alignas(64) Sink {
+  volatile float value = 0;
+};
+
+double operations_per_second(ThreadPool& pool, const RateLoop& loop) {
+  if (loop.run == nullptr) return 0;
+  std::vector<Sink> sinks(static_cast<size_t>(pool.size()));
+  const auto run = [&](int64_t rounds) {
+    return seconds_of([&] {
+      pool.parallel_for(
+          pool.size(), [&](int64_t task, int) { sinks[static_cast<size_t>(task)].value = loop.run(rounds); });
+    });
+  };
+  // Long enough that waking the threads does not show, by the best of a few: an interrupt must not pass for
+  // a long loop.
+  constexpr double kEnough = 5e-3;
+  const auto best_of = [&](int tries, int64_t rounds) {
+    double best = run(rounds);
+    for (int i = 1; i < tries; ++i)
+      best = std::min(best, run(rounds));
+    return best;
+  };
+  int64_t rounds = 1 << 12;
+  while (best_of(3, rounds) < kEnough)
+    rounds *= 2;
+  return static_cast<double>(rounds * loop.operations) * pool.size() / best_of(kTries, rounds);
+}
+
+double bytes_per_second(ThreadPool& pool, const RateKernels& kernels, int64_t bytes) {
+  constexpr int64_t kPiece = 1 << 20;  // elements
+  const int64_t n = bytes / static_cast<int64_t>(sizeof(float));
+  const int64_t pieces = (n + kPiece - 1) / kPiece;
+  const Buffer memory(static_cast<size_t>(n) * sizeof(float), "the measurement of memory bandwidth");
+  std::vector<Sink> sinks(static_cast<size_t>(pool.size()));
+  float* x = memory.as<float>();
+  const auto for_pieces = [&](auto&& body) {
+    pool.parallel_for(pieces, [&](int64_t piece, int thread) {
+      const int64_t first = piece * kPiece;
+      body(x + first, std::min(kPiece, n - first), sinks[static_cast<size_t>(thread)]);
+    });
+  };
+  for_pieces(
+      [](float* p, int64_t count, Sink&) { std::fill_n(p, count, 1.0f); });  // untouched memory is no memory
+  double best = 0;
+  for (int i = 0; i < kTries; ++i) {
+    const double seconds = seconds_of([&] {
+      for_pieces([&](const float* p, int64_t count, Sink& sink) { sink.value = kernels.sum(p, count); });
+    });
+    best = std::max(best, static_cast<double>(n) * sizeof(float) / seconds);
+  }
+  return best;
+}
+
+}  // namespace
+
+double MachineLimits::operations(DType dtype) const {
+  if (dtype == DType::bf16 && bf16 > 0) return bf16;
+  if (is_quantized(dtype) && int8 > 0) return int8;
+  return fp32;
+}
+
+MachineLimits measure_limits(ThreadPool& pool, Isa isa, int64_t bytes) {
+  const RateKernels kernels = rate_kernels(isa);
+  return {.fp32 = operations_per_second(pool, kernels.fp32),
+          .bf16 = operations_per_second(pool, kernels.bf16),
+          .int8 = operations_per_second(pool, kernels.int8),
+          .memory = bytes_per_second(pool, kernels, bytes)};
+}
+
+MachineLimits between(const MachineLimits& a, const MachineLimits& b) {
+  return {.fp32 = (a.fp32 + b.fp32) / 2,
+          .bf16 = (a.bf16 + b.bf16) / 2,
+          .int8 = (a.int8 + b.int8) / 2,
+          .memory = (a.memory + b.memory) / 2};
+}
+
+bool uses_onednn(Isa isa) {
+  return gemm::onednn_serves(isa);
+}
+
+}  // namespace gpt

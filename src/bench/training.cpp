@@ -1,0 +1,36 @@
+#include "bench/repeat.h"
+#include "model/training_graph.h"
+#include "train/optimizer.h"
+
+namespace gpt {
+// Whole steps as the trainer makes them: forward, backward, clipping, AdamW.
+WorkloadResult run_training_workload(const WorkloadContext& context, const Workload& w) {
+  const Model& model = context.model;
+  ProfiledKernels kernels(context.kernels);
+  const ParamBuffer grads(model.table, DType::f32, "gradients");
+  const Optimizer optimizer(model.table, AdamWSettings{}, DType::f32);
+  TrainingGraph graph(model, w.batch_size, w.n_ctx, {.recompute = w.recompute, .dtype = w.dtype},
+                      context.pool.size());
+  const int64_t tokens = w.batch_size * w.n_ctx;
+  const std::vector<int32_t> ids = random_ids(tokens + 1, model.config.vocab_size);
+  const TrainBatch batch{
+      .ids = ids.data(), .targets = ids.data() + 1, .loss_scale = 1 / static_cast<double>(tokens)};
+  const ExecContext ctx{context.pool, kernels, {}};
+  StepParams step{.lr = 1e-4};
+
+  WorkloadResult result{.tokens = tokens};
+  result.flops = static_cast<double>(tokens) * ModelCounts(model.config).training_flops(w.n_ctx);
+  result.memory_predicted =
+      4 * static_cast<int64_t>(sizeof(float)) * param_buffer_elements(model.table) + graph.bytes();
+  const auto run = [&] {
+    graph.forward_backward(context.pool, kernels, batch, grads, false, step);
+    const GradientNorms norms = gradient_norms(ctx, model.table, grads);
+    step.grad_scale = clip_factor(norms.total, 1.0);
+    optimizer.update(ctx, context.weights, grads, step, ++step.step);
+  };
+  repeat_timed(
+      context, w, kernels, result, [] {}, run);
+  return result;
+}
+
+}  // namespace gpt

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "bench/profiled_kernels.h"
+#include "model/model.h"
+#include "model/model_counts.h"
+#include "model/params.h"
+
+namespace gpt {
+
+enum class BenchMode : uint8_t { train, prefill, decode, batch };
+inline constexpr BenchMode kBenchModes[] = {BenchMode::train, BenchMode::prefill, BenchMode::decode,
+                                            BenchMode::batch};
+std::string_view mode_name(BenchMode mode);
+
+// What to run. Fields that a mode has no use for are ignored.
+struct Workload {
+  BenchMode mode = BenchMode::train;
+  DType dtype = DType::f32;  // of the products: compute type of training, weights of inference
+  int64_t batch_size = 1;    // train: sequences per step
+  int64_t n_ctx = 0;         // train: tokens per sequence
+  bool recompute = false;    // train
+  int64_t rows = 512;        // prefill: tokens of the prompt
+  int64_t sequences = 16;    // batch: sequences decoded together
+  int64_t tokens = 64;       // decode and batch: tokens per sequence, starting from an empty cache
+  int repeat = 5;
+};
+
+// What came out, for one repeat where nothing else is said.
+struct WorkloadResult {
+  int64_t tokens = 0;            // trained, read or written
+  double flops = 0;              // by the counts of ModelCounts
+  double bytes_read = 0;         // weights as packed, keys and values; inference only
+  std::vector<double> seconds;   // of every repeat
+  std::vector<OpTime> ops;       // of all repeats together
+  int64_t memory_predicted = 0;  // bytes that the passes planned beforehand, weights included
+
+  double median_seconds() const;
+  double total_seconds() const;
+  // Tokens per second of the median, the slowest and the fastest repeat.
+  double tokens_per_second() const { return static_cast<double>(tokens) / median_seconds(); }
+  double slowest() const;
+  double fastest() const;
+};
+
+// Training writes to `weights`, to which the views of `model` point. `progress` is called before every
+// repeat, the untimed first one (0) included.
+struct WorkloadContext {
+  const Model& model;
+  const ParamBuffer& weights;
+  ThreadPool& pool;
+  const KernelTable& kernels;
+  std::function<void(int repeat)> progress;
+};
+WorkloadResult run_workload(const WorkloadContext& context, const Workload& workload);
+
+// Random weights as good as any for measuring: fast to make, and products of them stay in range.
+void fill_random_weights(ThreadPool& pool, const ParamTable& table, const ParamBuffer& weights);
+
+// Bytes of weights that one decoding step reads, whatever the number of sequences: matrices as `isa` packs
+// them in `dtype`, without tables that are only looked up.
+int64_t weight_bytes(const Model& model, Isa isa, DType dtype);
+// Operations of inference: `tokens` tokens appended to `before` cached ones, logits of the last one only
+// (prefill) or of each.
+double inference_flops(const ModelCounts& counts, int64_t before, int64_t tokens, bool all_logits);
+
+}  // namespace gpt

@@ -1,0 +1,109 @@
+// The command line of bench. What it measures is never compared with anything: no test depends on time.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "run_gpt.h"
+
+namespace {
+
+using nlohmann::json;
+
+// A small memory measurement, and one thread.
+std::vector<std::string> bench(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "bench");
+  arguments.insert(arguments.end(), {"--bytes", "1048576", "--threads", "1"});
+  return arguments;
+}
+
+std::vector<std::string> small(std::vector<std::string> arguments) {
+  arguments.insert(
+      arguments.end(),
+      {"--vocab-size", "64", "--n-layer", "1", "--n-head",    "2", "--n-embd", "16", "--n-ctx",  "16",
+       "--batch-size", "2",  "--rows",    "8", "--sequences", "3", "--tokens", "4",  "--repeat", "2"});
+  return bench(arguments);
+}
+
+TEST(Bench, LimitsAlone) {
+  const GptRun run = run_gpt(bench({"--json"}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  const json report = json::parse(run.out);
+  EXPECT_EQ(report["machine"]["threads"], 1);
+  ASSERT_EQ(report["limits"].size(), 1u);
+  EXPECT_GT(report["limits"][0]["fp32_flops"], 0.0);
+  EXPECT_GT(report["limits"][0]["memory_bytes"], 0.0);
+  EXPECT_FALSE(report.contains("workloads"));
+  EXPECT_NE(run.err.find("name a preset"), std::string::npos);
+}
+
+TEST(Bench, EveryModeAsJson) {
+  const GptRun run = run_gpt(small({"--json"}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  const json report = json::parse(run.out);
+  EXPECT_EQ(report["model"]["config"]["n_embd"], 16);
+  EXPECT_EQ(report["limits"].size(), 5u);
+  const std::vector<std::pair<std::string, int>> expected = {
+      {"train", 32}, {"prefill", 8}, {"decode", 4}, {"batch", 12}};
+  ASSERT_EQ(report["workloads"].size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const json& w = report["workloads"][i];
+    EXPECT_EQ(w["mode"], expected[i].first);
+    EXPECT_EQ(w["tokens"], expected[i].second);
+    EXPECT_EQ(w["dtype"], "fp32");
+    EXPECT_EQ(w["seconds"].size(), 2u);
+    EXPECT_GT(w["tokens_per_second"]["median"], 0.0);
+    EXPECT_GT(w["share_of_rate"], 0.0);
+    EXPECT_EQ(w.contains("share_of_memory"), i >= 2);
+    EXPECT_GT(w["memory_bytes"]["predicted"], 0);
+    EXPECT_GT(w["limits"]["after"]["fp32_flops"], 0.0);
+    double share = w["outside_of_ops"]["share"];
+    for (const json& op : w["ops"])
+      share += op["share"].get<double>();
+    EXPECT_NEAR(share, 1, 1e-6);
+  }
+}
+
+TEST(Bench, TablesForPeople) {
+  const GptRun run = run_gpt(small({"--mode", "train,decode", "--mode", "prefill"}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  for (const char* part :
+       {"limits: fp32", "random weights", "train fp32, 2 x 16 tokens", "decode fp32, 4 tokens",
+        "prefill fp32, 8 tokens", "linear_backward_weight", "outside of ops", "predicted"}) {
+    EXPECT_NE(run.out.find(part), std::string::npos) << part << "\n" << run.out;
+  }
+  EXPECT_EQ(run.out.find("batch"), std::string::npos);
+  EXPECT_EQ(run.out.find('\x1b'), std::string::npos);
+}
+
+TEST(Bench, ModelOnDisk) {
+  const std::string model = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
+  const GptRun run = run_gpt(bench({model, "--mode", "decode", "--tokens", "4", "--repeat", "1", "--json"}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(json::parse(run.out)["model"]["random_weights"], false);
+  const GptRun reshaped = run_gpt(bench({model, "--n-embd", "8"}));
+  EXPECT_EQ(reshaped.status, 2);
+  EXPECT_NE(reshaped.err.find("--n-embd"), std::string::npos) << reshaped.err;
+}
+
+TEST(Bench, WrongValuesAreNamedBeforeAnythingIsMeasured) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"mini-gpt", "--mode", "trian"}, "did you mean train?"},
+      {{"mini-gtp"}, "did you mean mini-gpt?"},
+      {{"mini-gpt", "--dtype", "fp31"}, "did you mean fp32?"},
+      {{"mini-gpt", "--repeat", "0"}, "--repeat"},
+      {{"mini-gpt", "--mode", "prefill", "--rows", "300"}, "--rows: expected 1 to 256"},
+      {{"mini-gpt", "--mode", "decode", "--tokens", "257"}, "--tokens"},
+      {{"mini-gpt", "--sequences", "0"}, "--sequences"},
+  };
+  for (const auto& [arguments, part] : cases) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.begin(), "bench");
+    const GptRun run = run_gpt(all);
+    EXPECT_EQ(run.status, 2) << part;
+    EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
+    EXPECT_EQ(run.out, "");
+  }
+}
+
+}  // namespace

@@ -1,0 +1,71 @@
+#include "bench/profiled_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace gpt {
+namespace {
+
+class ProfiledKernelsTest : public testing::Test {
+ protected:
+  void add_once() {
+    kernels_.add(
+        ctx_,
+        {.out = make_view(out_.data(), {4}), .a = make_view(a_.data(), {4}), .b = make_view(a_.data(), {4})});
+  }
+
+  ThreadPool pool_{1};
+  ProfiledKernels kernels_{kernel_table(Isa::ref)};
+  ExecContext ctx_{pool_, kernels_, {}};
+  std::array<float, 4> a_{1, 2, 3, 4}, out_{};
+};
+
+TEST_F(ProfiledKernelsTest, HasEveryOpAndTheInstructionSetOfTheInnerTable) {
+  EXPECT_EQ(kernels_.isa, Isa::ref);
+#define GPT_CHECK_ENTRY(name, Args)  \
+  EXPECT_NE(kernels_.name, nullptr); \
+  EXPECT_NE(kernels_.name, kernels_.inner.name);
+  GPT_FOR_EACH_OP(GPT_CHECK_ENTRY)
+#undef GPT_CHECK_ENTRY
+}
+
+TEST_F(ProfiledKernelsTest, ComputesWhatTheInnerTableComputesAndCountsCalls) {
+  EXPECT_TRUE(kernels_.times().empty());
+  add_once();
+  add_once();
+  EXPECT_EQ(out_, (std::array<float, 4>{2, 4, 6, 8}));
+  const std::vector<OpTime> times = kernels_.times();
+  ASSERT_EQ(times.size(), 1u);
+  EXPECT_STREQ(times[0].op, "add");
+  EXPECT_EQ(times[0].calls, 2);
+  EXPECT_GE(times[0].seconds, 0);
+}
+
+TEST_F(ProfiledKernelsTest, SortsByTime) {
+  add_once();
+  float x = 1;
+  kernels_.clamp(ctx_, {.x = make_view(&x, {1}), .limit = 2});
+  kernels_.counters = {};
+  add_once();
+  kernels_.clamp(ctx_, {.x = make_view(&x, {1}), .limit = 2});
+  for (ProfiledKernels::Counter& counter : kernels_.counters) {
+    if (counter.calls > 0) counter.nanoseconds = 10;
+  }
+  kernels_.counters.back().calls = 1;
+  kernels_.counters.back().nanoseconds = 1000;
+  const std::vector<OpTime> times = kernels_.times();
+  ASSERT_EQ(times.size(), 3u);
+  EXPECT_STREQ(times[0].op, "adamw");
+  EXPECT_DOUBLE_EQ(times[0].seconds, 1e-6);
+  EXPECT_STREQ(times[1].op, "add");
+}
+
+TEST_F(ProfiledKernelsTest, StartsAgainFromNothing) {
+  add_once();
+  kernels_.clear();
+  EXPECT_TRUE(kernels_.times().empty());
+}
+
+}  // namespace
+}  // namespace gpt
