@@ -21,7 +21,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt bench                                            the machine's limits alone
   gpt bench mini-gpt --mode train
   gpt bench gpt2 --mode train --batch-size 4 --n-ctx 256 --json
-  gpt bench llama-small --mode prefill,decode,batch --sequences 8
+  gpt bench llama-small --mode prefill,decode,batch --dtype bf16,q8_0
   gpt bench runs/book --mode decode --tokens 256
   gpt bench --n-layer 4 --n-embd 256 --n-head 4 --vocab-size 512 --n-ctx 128 --mode train
 
@@ -49,7 +49,7 @@ void check_range(const char* flag, int64_t value, int64_t low, int64_t high) {
   if (value < low || value > high) fail_usage("{}: expected {} to {}, found {}", flag, low, high, value);
 }
 
-constexpr DType kDTypes[] = {DType::f32};
+constexpr DType kDTypes[] = {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_0};
 
 DType parse_dtype(const std::string& name) {
   std::vector<std::string> names;
@@ -130,12 +130,16 @@ void check_arguments(BenchArguments& a) {
   check_range("--repeat", a.repeat, 1, 1000000);
   check_range("--sequences", a.sequences, 1, 4096);
   check_range("--bytes", a.bytes, 1 << 16, int64_t{1} << 40);
-  if (a.modes.empty()) a.modes = {"train", "prefill", "decode", "batch"};
   if (a.dtypes.empty()) a.dtypes = {"fp32"};
+  const bool trains = std::find(a.modes.begin(), a.modes.end(), "train") != a.modes.end();
+  for (const std::string& dtype : a.dtypes) {
+    if (!is_quantized(parse_dtype(dtype))) continue;
+    if (trains) fail_usage("--mode train: expected --dtype fp32, bf16 or fp16, found {}", dtype);
+    if (a.modes.empty()) a.modes = {"prefill", "decode", "batch"};
+  }
+  if (a.modes.empty()) a.modes = {"train", "prefill", "decode", "batch"};
   for (const std::string& mode : a.modes)
     parse_mode(mode);
-  for (const std::string& dtype : a.dtypes)
-    parse_dtype(dtype);
 }
 
 // Notes on stderr: a line that is rewritten on a terminal, else one line per workload.
@@ -177,6 +181,7 @@ std::vector<BenchRecord> run_workloads(const BenchArguments& a, BenchSubject& su
   std::vector<BenchRecord> records;
   for (const Workload& w : workloads) {
     notes.begin(describe_workload(w));
+    model.packed = std::make_unique<WeightCache>();
     reset_peak_resident();
     BenchRecord record{.workload = w, .before = limits.back()};
     record.result = run_workload({.model = model,
@@ -237,7 +242,8 @@ Command add_bench_command(CLI::App& root) {
   app->footer(kFooter);
   app->add_option("MODEL", a->model, "preset, model folder or file; nothing: the machine alone");
   add_list(*app, "--mode", a->modes, "M,...", "any of train, prefill, decode, batch (all)");
-  add_list(*app, "--dtype", a->dtypes, "T,...", "types to compute in: fp32");
+  add_list(*app, "--dtype", a->dtypes, "T,...",
+           "types of the products: fp32, bf16, fp16, and for inference q8_0, q4_0 (fp32)");
   app->add_option("--rows", a->rows, "prefill: tokens of the prompt (512)")->type_name("N");
   app->add_option("--sequences", a->sequences, "batch: sequences decoded together (16)")->type_name("N");
   app->add_option("--tokens", a->tokens, "decode and batch: tokens per sequence (64)")->type_name("N");

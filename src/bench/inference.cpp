@@ -48,7 +48,7 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
   const int64_t step = prefill ? tokens : 1;  // tokens of a sequence that are appended at once
   ProfiledKernels kernels(context.kernels);
   Inference inference(model, context.pool, kernels,
-                      {.slots = slots, .max_rows = step * slots, .capacity = tokens});
+                      {.slots = slots, .max_rows = step * slots, .capacity = tokens, .weights = w.dtype});
   Feed feed(model, slots, tokens);
 
   WorkloadResult result{.tokens = tokens * slots};
@@ -67,6 +67,7 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
   };
   repeat_timed(
       context, w, kernels, result, [&] { feed.reset(inference); }, run);
+  result.memory_predicted += model.packed->bytes();
   return result;
 }
 

@@ -1,5 +1,6 @@
 #include "bench/repeat.h"
 #include "model/training_graph.h"
+#include "train/loss_scale.h"
 #include "train/optimizer.h"
 
 namespace gpt {
@@ -13,10 +14,11 @@ WorkloadResult run_training_workload(const WorkloadContext& context, const Workl
                       context.pool.size());
   const int64_t tokens = w.batch_size * w.n_ctx;
   const std::vector<int32_t> ids = random_ids(tokens + 1, model.config.vocab_size);
+  const double loss_scale = w.dtype == DType::f16 ? LossScale::for_fp16().scale : 1;
   const TrainBatch batch{
-      .ids = ids.data(), .targets = ids.data() + 1, .loss_scale = 1 / static_cast<double>(tokens)};
+      .ids = ids.data(), .targets = ids.data() + 1, .loss_scale = loss_scale / static_cast<double>(tokens)};
   const ExecContext ctx{context.pool, kernels, {}};
-  StepParams step{.lr = 1e-4};
+  StepParams step{.lr = 1e-4, .loss_scale = loss_scale};
 
   WorkloadResult result{.tokens = tokens};
   result.flops = static_cast<double>(tokens) * ModelCounts(model.config).training_flops(w.n_ctx);

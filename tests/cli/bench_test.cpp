@@ -76,6 +76,18 @@ TEST(Bench, TablesForPeople) {
   EXPECT_EQ(run.out.find('\x1b'), std::string::npos);
 }
 
+TEST(Bench, EveryType) {
+  const GptRun run = run_gpt(small({"--mode", "decode", "--dtype", "fp32,bf16,fp16,q8_0,q4_0", "--json"}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(json::parse(run.out)["workloads"].size(), 5u);
+  const GptRun training = run_gpt(small({"--mode", "train", "--dtype", "bf16,fp16", "--json"}));
+  ASSERT_EQ(training.status, 0) << training.err;
+  EXPECT_EQ(json::parse(training.out)["workloads"][1]["dtype"], "fp16");
+  const GptRun quantised = run_gpt(small({"--dtype", "q4_0", "--json"}));
+  ASSERT_EQ(quantised.status, 0) << quantised.err;
+  EXPECT_EQ(json::parse(quantised.out)["workloads"].size(), 3u);
+}
+
 TEST(Bench, ModelOnDisk) {
   const std::string model = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
   const GptRun run = run_gpt(bench({model, "--mode", "decode", "--tokens", "4", "--repeat", "1", "--json"}));
@@ -91,6 +103,7 @@ TEST(Bench, WrongValuesAreNamedBeforeAnythingIsMeasured) {
       {{"mini-gpt", "--mode", "trian"}, "did you mean train?"},
       {{"mini-gtp"}, "did you mean mini-gpt?"},
       {{"mini-gpt", "--dtype", "fp31"}, "did you mean fp32?"},
+      {{"mini-gpt", "--mode", "train", "--dtype", "q8_0"}, "found q8_0"},
       {{"mini-gpt", "--repeat", "0"}, "--repeat"},
       {{"mini-gpt", "--mode", "prefill", "--rows", "300"}, "--rows: expected 1 to 256"},
       {{"mini-gpt", "--mode", "decode", "--tokens", "257"}, "--tokens"},
