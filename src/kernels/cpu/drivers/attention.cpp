@@ -21,9 +21,10 @@ struct ForwardPart {
 // head follows that of the one before.
 class ForwardTask {
  public:
-  ForwardTask(const AttentionKernels& kernels, const AttentionArgs& a, const AttentionSeq& seq,
-              const ForwardPart& part, std::byte* scratch)
+  ForwardTask(const AttentionKernels& kernels, const AttentionTiles& tiles, const AttentionArgs& a,
+              const AttentionSeq& seq, const ForwardPart& part, std::byte* scratch)
       : kernels_(kernels),
+        tiles_(tiles),
         a_(a),
         s_(a.shape),
         seq_(seq),
@@ -56,16 +57,18 @@ class ForwardTask {
   int64_t first_row() const { return seq_.q_start + part_.first_query; }
   int64_t query_head(int64_t h) const { return (part_.first_head + h) * group(); }
 
-  float* q(int64_t h) const { return m_.q + h * rows() * s_.head_dim; }
+  float* q(int64_t h) const { return m_.q + h * rows() * padded(); }
   float* max(int64_t h) const { return m_.max + h * rows(); }
   float* sum(int64_t h) const { return m_.sum + h * rows() * kernels_.lanes; }
   float* out(int64_t h) const { return m_.out + h * rows() * padded(); }
 
   void start(int64_t h) {
-    const int64_t width = group() * s_.head_dim;
-    const void* from = element(a_.q, first_row(), query_head(h) * s_.head_dim);
-    kernels_.pack({stored(a_.q), from, a_.q.ld, nullptr, part_.queries, width}, static_cast<float>(s_.scale),
-                  q(h), width);
+    for (int64_t g = 0; g < group(); ++g) {
+      const void* from = element(a_.q, first_row(), (query_head(h) + g) * s_.head_dim);
+      const PackRows rows = {stored(a_.q), from, a_.q.ld, nullptr, part_.queries, s_.head_dim};
+      std::byte* to = reinterpret_cast<std::byte*>(q(h)) + g * padded() * tiles_.element;
+      tiles_.pack_rows(rows, to, group() * padded());
+    }
     std::fill_n(max(h), rows(), std::numeric_limits<float>::lowest());
     std::fill_n(sum(h), rows() * kernels_.lanes, 0.0f);
     std::fill_n(out(h), rows() * padded(), 0.0f);
@@ -93,26 +96,27 @@ class ForwardTask {
   }
 
   void add_tile(int64_t h, int64_t tile) {
-    kernels_.pack_transposed(slice(a_.k, h), m_.kt);
-    kernels_.pack(slice(a_.v, h), 1, m_.v, padded());
+    tiles_.pack_transposed(slice(a_.k, h), m_.kt);
+    tiles_.pack_summed(slice(a_.v, h), m_.v, padded());
     for (int64_t r = 0; m_.keep != nullptr && r < rows(); ++r) {
       tile_factors(kernels_, s_, first_row() + r / group(), query_head(h) + r % group(), tile,
                    m_.keep + r * kKeyTile);
     }
-    kernels_.forward_tile({.rows = rows(),
-                           .d = s_.head_dim,
-                           .dp = padded(),
-                           .q = q(h),
-                           .kt = m_.kt,
-                           .v = m_.v,
-                           .k_scale = scales(a_.k_scale, h, m_.k_scale),
-                           .v_scale = scales(a_.v_scale, h, m_.v_scale),
-                           .begin = m_.begin,
-                           .end = m_.end,
-                           .keep = m_.keep,
-                           .max = max(h),
-                           .sum = sum(h),
-                           .out = out(h)});
+    tiles_.forward_tile({.rows = rows(),
+                         .d = s_.head_dim,
+                         .dp = padded(),
+                         .scale = static_cast<float>(s_.scale * kLog2E),
+                         .q = q(h),
+                         .kt = m_.kt,
+                         .v = m_.v,
+                         .k_scale = scales(a_.k_scale, h, m_.k_scale),
+                         .v_scale = scales(a_.v_scale, h, m_.v_scale),
+                         .begin = m_.begin,
+                         .end = m_.end,
+                         .keep = m_.keep,
+                         .max = max(h),
+                         .sum = sum(h),
+                         .out = out(h)});
   }
 
   void finish(int64_t h) {
@@ -121,11 +125,12 @@ class ForwardTask {
         {rows(), s_.head_dim, padded(), group(), sum(h), out(h), stored(a_.out), to, a_.out.ld, m_.total});
     for (int64_t r = 0; a_.lse && r < rows(); ++r) {
       a_.lse.row<float>(first_row() + r / group())[query_head(h) + r % group()] =
-          max(h)[r] + std::log(m_.total[r]);
+          static_cast<float>(kLn2) * (max(h)[r] + std::log2(m_.total[r]));
     }
   }
 
   const AttentionKernels& kernels_;
+  const AttentionTiles& tiles_;
   const AttentionArgs& a_;
   const AttentionShape& s_;
   const AttentionSeq& seq_;
@@ -174,6 +179,8 @@ void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept 
   if (a.q.dtype == DType::f64) return ref::attention_forward(ctx, a);
   if (a.weights) ref::attention_forward(ctx, a);
   const AttentionKernels& kernels = isa == Isa::avx2 ? kAttentionAvx2 : kAttentionAvx512;
+  const bool pairs = isa == Isa::avx512bf16 && a.q.dtype == DType::bf16 && a.k.dtype == DType::bf16;
+  const AttentionTiles& tiles = pairs ? kAttentionTilesBf16 : kernels.fp32;
   const ForwardCut cut(a, ctx.pool.size());
   const int64_t columns = static_cast<int64_t>(a.seqs.size()) * cut.head_parts;
   ctx.pool.parallel_for(columns * cut.query_parts, [&](int64_t task, int thread) {
@@ -184,12 +191,13 @@ void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept 
     if (query >= seq.q_len) return;
     const ForwardPart part = {query, std::min(cut.queries, seq.q_len - query), head,
                               std::min(cut.heads, a.shape.n_kv_head - head)};
-    ForwardTask(kernels, a, seq, part, ctx.scratch.thread<std::byte>(thread)).run();
+    ForwardTask(kernels, tiles, a, seq, part, ctx.scratch.thread<std::byte>(thread)).run();
   });
 }
 
 template void attention_forward<Isa::avx2>(const ExecContext& ctx, const AttentionArgs& a) noexcept;
 template void attention_forward<Isa::avx512>(const ExecContext& ctx, const AttentionArgs& a) noexcept;
+template void attention_forward<Isa::avx512bf16>(const ExecContext& ctx, const AttentionArgs& a) noexcept;
 
 }  // namespace gpt
 #endif

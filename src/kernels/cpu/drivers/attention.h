@@ -5,8 +5,9 @@
 namespace gpt {
 
 // Fused attention on tiles of keys that never holds more than a tile of the [q,kv] weights. Arithmetic in
-// fp32 on activations of any type; fp64 goes to the reference. With `weights` the reference fills those, and
-// out and lse are the same bits as without. Defined for avx2 and avx512.
+// fp32 on activations of any type, but with AVX512_BF16 products of bf16 activations in bf16; fp64 goes to
+// the reference. With `weights` the reference fills those, and out and lse are the same bits as without.
+// Defined for all but ref.
 template <Isa isa>
 void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept;
 

@@ -27,6 +27,10 @@ inline uint32_t dropout_threshold(const AttentionShape& s) {
   return static_cast<uint32_t>(s.dropout.p * 0x1p32);
 }
 
+// Scores are powers of two inside the kernels.
+inline constexpr double kLog2E = 1.4426950408889634;
+inline constexpr double kLn2 = 0.6931471805599453;
+
 // How the kernels call the type of a view.
 inline Stored stored(const TensorView& v) {
   switch (v.dtype) {
@@ -71,7 +75,7 @@ struct ForwardScratch {
   ForwardScratch(const AttentionShape& s, ScratchPieces& pieces) {
     const int64_t rows_max = std::max(kQueryRows, group_size(s));
     const int64_t dp = round_to_16(s.head_dim);
-    q = pieces.take(rows_max * s.head_dim);
+    q = pieces.take(rows_max * dp);
     kt = pieces.take(s.head_dim * kKeyTile);
     v = pieces.take(kKeyTile * dp);
     max = pieces.take(rows_max);
@@ -89,13 +93,13 @@ struct ForwardScratch {
 };
 
 struct BackwardScratch {
-  float *q, *dout, *kt, *vt, *k, *p, *ds, *dq, *dk, *dv, *lse, *delta, *keep;
+  float *q, *dout, *q_summed, *dout_summed, *kt, *vt, *k, *p, *ds, *dq, *dk, *dv, *lse, *delta, *keep;
   int32_t *begin, *end;
   int64_t* rows;
 
   BackwardScratch(const AttentionShape& s, int64_t q_len, ScratchPieces& pieces) {
     const int64_t dp = round_to_16(s.head_dim);
-    for (float** tile : {&q, &dout, &k, &dk, &dv})
+    for (float** tile : {&q, &dout, &q_summed, &dout_summed, &k, &dk, &dv})
       *tile = pieces.take(kKeyTile * dp);
     for (float** tile : {&kt, &vt})
       *tile = pieces.take(s.head_dim * kKeyTile);

@@ -33,7 +33,10 @@ void overlay_avx512(KernelTable& table) {
   table.attention_backward = &attention_backward<Isa::avx512>;
 }
 
-void overlay_avx512bf16(KernelTable&) {}
+void overlay_avx512bf16(KernelTable& table) {
+  table.attention_forward = &attention_forward<Isa::avx512bf16>;
+  table.attention_backward = &attention_backward<Isa::avx512bf16>;
+}
 
 }  // namespace gpt
 #endif

@@ -2,6 +2,7 @@
 #include "kernels/cpu/simd/attention_elements.h"
 #include "kernels/cpu/simd/attention_internal.h"
 #include "kernels/cpu/simd/attention_product.inc"
+#include "kernels/cpu/simd/attention_softmax.inc"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
@@ -52,7 +53,7 @@ static void weighted_sum(const WeightedSum& sum) {
     multiply_edge<R, NV>(c, w, w.begin[0], w.end[R - 1]);
   } else {
     multiply_edge<R, NV>(c, w, w.begin[0], from);
-    multiply<R, NV>(c, w.x, from, to);
+    multiply(c, w.x, from, to);
     multiply_edge<R, NV>(c, w, to, w.end[R - 1]);
   }
 #pragma GCC unroll 8
@@ -66,53 +67,26 @@ static void weighted_sum(const WeightedSum& sum) {
 using WeightedSumFn = void (*)(const WeightedSum&);
 static constexpr WeightedSumFn kWeightedSums[kBlockRows][kBlockVecs] = GPT_BLOCKS(weighted_sum);
 
-// The maximum of a row of scores over [begin, end) and of `top`.
-GPT_INLINE float row_max(const float* s, int64_t begin, int64_t end, float top) {
-  const Vec none = set1(top);
-  Vec m = none;
-  for (int64_t v = begin / kLanes; v * kLanes < end; ++v) {
-    m = max(m, within(load(s + v * kLanes), begin, end, v, none));
-  }
-  return reduce_max(m);
-}
-
-GPT_INLINE void multiply_row(float* s, int64_t begin, int64_t end, const float* factors) {
-  for (int64_t v = begin / kLanes; v * kLanes < end; ++v)
-    store(s + v * kLanes, load(s + v * kLanes) * load(factors + v * kLanes));
-}
-
-// Scores to weights relative to `top`, in place; sum = alpha * sum + weights, lane by lane.
-GPT_INLINE void row_weights(float* s, int64_t begin, int64_t end, float top, float alpha, const float* keep,
-                            float* sum) {
-  const Vec shift = set1(top);
-  Vec total = load(sum) * set1(alpha);
-  for (int64_t v = begin / kLanes; v * kLanes < end; ++v) {
-    const Vec p = within(exp(load(s + v * kLanes) - shift), begin, end, v, zero());
-    total = total + p;
-    store(s + v * kLanes, keep == nullptr ? p : p * load(keep + v * kLanes));
-  }
-  store(sum, total);
-}
-
+// Scores of a block of rows to weights, in place; denominators and alpha [kLanes] of the rows.
 GPT_INLINE void softmax_block(const AttentionForwardTile& t, int64_t first, int64_t rows, float* s,
                               float* alpha) {
-  for (int64_t r = 0; r < kLanes; ++r)
-    alpha[r] = 0;
+  for (int64_t r = 0; t.k_scale != nullptr && r < rows; ++r)
+    multiply_row(s + r * kKeyTile, t.begin[first + r], t.end[first + r], t.k_scale);
+  raise_maxima(t, first, rows, s, alpha);
+  const Vec scale = set1(t.scale);
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t i = first + r;
     if (t.begin[i] >= t.end[i]) continue;
-    if (t.k_scale != nullptr) multiply_row(s + r * kKeyTile, t.begin[i], t.end[i], t.k_scale);
-    const float top = row_max(s + r * kKeyTile, t.begin[i], t.end[i], t.max[i]);
-    alpha[r] = t.max[i] - top;
-    t.max[i] = top;
-  }
-  store(alpha, exp(load(alpha)));
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t i = first + r;
-    if (t.begin[i] >= t.end[i]) continue;
-    row_weights(s + r * kKeyTile, t.begin[i], t.end[i], t.max[i], alpha[r],
-                t.keep == nullptr ? nullptr : t.keep + i * kKeyTile, t.sum + i * kLanes);
-    if (t.v_scale != nullptr) multiply_row(s + r * kKeyTile, t.begin[i], t.end[i], t.v_scale);
+    float* row = s + r * kKeyTile;
+    const Vec top = set1(t.max[i]);
+    Vec total = load(t.sum + i * kLanes) * set1(alpha[r]);
+    for (int64_t v = t.begin[i] / kLanes; v * kLanes < t.end[i]; ++v) {
+      const Vec p = weights_of(load(row + v * kLanes), scale, top, t.begin[i], t.end[i], v);
+      total = total + p;
+      store(row + v * kLanes, t.keep == nullptr ? p : p * load(t.keep + i * kKeyTile + v * kLanes));
+    }
+    store(t.sum + i * kLanes, total);
+    if (t.v_scale != nullptr) multiply_row(row, t.begin[i], t.end[i], t.v_scale);
   }
 }
 
@@ -123,15 +97,17 @@ GPT_INLINE void forward_block(const AttentionForwardTile& t, int64_t first, int6
   const int64_t end = t.end[first + rows - 1];
   if (begin >= end) return;
   const int64_t cols = (end - begin + kLanes - 1) / kLanes * kLanes;
-  product_rows(s + begin, kKeyTile, false, rows, cols, {t.q + first * t.d, t.d, 1, t.kt + begin, kKeyTile}, 0,
-               t.d);
+  const auto* q = static_cast<const float*>(t.q) + first * t.dp;
+  const auto* kt = static_cast<const float*>(t.kt) + begin;
+  product_rows(s + begin, kKeyTile, false, rows, cols, Operands{q, t.dp, 1, kt, kKeyTile}, 0, t.d);
   softmax_block(t, first, rows, s, alpha);
   const int64_t vecs = t.dp / kLanes;
   const int64_t step = even_step(vecs);
   for (int64_t v = 0; v < vecs; v += step) {
     const int64_t at = v * kLanes;
+    const float* values = static_cast<const float*>(t.v) + at;
     const WeightedSum w = {t.out + first * t.dp + at, t.dp,          alpha,
-                           t.begin + first,           t.end + first, {s, kKeyTile, 1, t.v + at, t.dp}};
+                           t.begin + first,           t.end + first, {s, kKeyTile, 1, values, t.dp}};
     kWeightedSums[rows - 1][least(step, vecs - v) - 1](w);
   }
 }
@@ -165,11 +141,13 @@ const AttentionKernels kAttentionAvx2
 #endif
     = {
         .lanes = GPT_SIMD_NAMESPACE::kLanes,
-        .pack = GPT_SIMD_NAMESPACE::pack,
-        .pack_transposed = GPT_SIMD_NAMESPACE::pack_transposed,
-        .forward_tile = GPT_SIMD_NAMESPACE::forward_tile,
+        .fp32 = {.element = sizeof(float),
+                 .pack_rows = GPT_SIMD_NAMESPACE::pack_rows,
+                 .pack_transposed = GPT_SIMD_NAMESPACE::pack_transposed,
+                 .pack_summed = GPT_SIMD_NAMESPACE::pack_rows,
+                 .forward_tile = GPT_SIMD_NAMESPACE::forward_tile,
+                 .backward_tile = GPT_SIMD_NAMESPACE::backward_tile},
         .finish = GPT_SIMD_NAMESPACE::finish,
-        .backward_tile = GPT_SIMD_NAMESPACE::backward_tile,
         .unpack = GPT_SIMD_NAMESPACE::unpack,
         .dot = GPT_SIMD_NAMESPACE::dot,
         .dropout_factors = GPT_SIMD_NAMESPACE::dropout_factors,

@@ -1,6 +1,7 @@
 // Fused attention, backward: one tile of keys against one tile of queries (see attention_kernels.h).
 #include "kernels/cpu/simd/attention_internal.h"
 #include "kernels/cpu/simd/attention_product.inc"
+#include "kernels/cpu/simd/attention_softmax.inc"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
@@ -9,11 +10,12 @@ namespace gpt::GPT_SIMD_NAMESPACE {
 GPT_INLINE void weights_and_gradient(const AttentionBackwardTile& t, int64_t i, int64_t computed) {
   float* p_row = t.p + i * kKeyTile;
   float* ds_row = t.ds + i * kKeyTile;
+  const Vec scale = set1(t.scale);
   const Vec lse = set1(t.lse[i]);
   const Vec delta = set1(t.delta[i]);
   for (int64_t at = 0; at < computed; at += kLanes) {
     const int64_t v = at / kLanes;
-    const Vec p = within(exp(load(p_row + at) - lse), t.begin[i], t.end[i], v, zero());
+    const Vec p = weights_of(load(p_row + at), scale, lse, t.begin[i], t.end[i], v);
     if (t.keep == nullptr) {
       store(p_row + at, p);
       store(ds_row + at, p * (load(ds_row + at) - delta));
@@ -33,15 +35,19 @@ GPT_INLINE void weights_and_gradient(const AttentionBackwardTile& t, int64_t i, 
 GPT_INLINE void query_block(const AttentionBackwardTile& t, int64_t first, int64_t rows) {
   const int64_t end = t.end[first + rows - 1];
   const int64_t cols = (end + kLanes - 1) / kLanes * kLanes;
+  const auto *q = static_cast<const float*>(t.q), *kt = static_cast<const float*>(t.kt);
+  const auto *dout = static_cast<const float*>(t.dout), *vt = static_cast<const float*>(t.vt);
   float* p = t.p + first * kKeyTile;
   float* ds = t.ds + first * kKeyTile;
   if (cols > 0) {
-    product_rows(p, kKeyTile, false, rows, cols, {t.q + first * t.dp, t.dp, 1, t.kt, kKeyTile}, 0, t.d);
-    product_rows(ds, kKeyTile, false, rows, cols, {t.dout + first * t.dp, t.dp, 1, t.vt, kKeyTile}, 0, t.d);
+    product_rows(p, kKeyTile, false, rows, cols, Operands{q + first * t.dp, t.dp, 1, kt, kKeyTile}, 0, t.d);
+    product_rows(ds, kKeyTile, false, rows, cols, Operands{dout + first * t.dp, t.dp, 1, vt, kKeyTile}, 0,
+                 t.d);
   }
   for (int64_t r = 0; r < rows; ++r)
     weights_and_gradient(t, first + r, cols);
-  product_rows(t.dq + first * t.dp, t.dp, !t.first, rows, t.dp, {ds, kKeyTile, 1, t.k, t.dp}, 0, end);
+  product_rows(t.dq + first * t.dp, t.dp, !t.first, rows, t.dp,
+               Operands{ds, kKeyTile, 1, static_cast<const float*>(t.k), t.dp}, 0, end);
 }
 
 void backward_tile(const AttentionBackwardTile& t) {
@@ -53,9 +59,11 @@ void backward_tile(const AttentionBackwardTile& t) {
       ++from;
     if (from == t.rows) break;
     const int64_t keys = least(kBlockRows, kKeyTile - key);
-    product_rows(t.dv + key * t.dp, t.dp, true, keys, t.dp, {t.p + key, 1, kKeyTile, t.dout, t.dp}, from,
+    product_rows(t.dv + key * t.dp, t.dp, true, keys, t.dp,
+                 Operands{t.p + key, 1, kKeyTile, static_cast<const float*>(t.dout_summed), t.dp}, from,
                  t.rows);
-    product_rows(t.dk + key * t.dp, t.dp, true, keys, t.dp, {t.ds + key, 1, kKeyTile, t.q, t.dp}, from,
+    product_rows(t.dk + key * t.dp, t.dp, true, keys, t.dp,
+                 Operands{t.ds + key, 1, kKeyTile, static_cast<const float*>(t.q_summed), t.dp}, from,
                  t.rows);
   }
 }

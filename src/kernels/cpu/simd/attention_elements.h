@@ -155,4 +155,22 @@ GPT_INLINE void with_type(Stored type, void* p, F f) {
   }
 }
 
+template <class E>
+GPT_INLINE const E* source_row(const PackRows& src, int64_t i) {
+  const E* base = static_cast<const E*>(src.base);
+  if (src.rows == nullptr) return base + i * src.ld;
+  return src.rows[i] < 0 ? nullptr : base + src.rows[i] * src.ld;
+}
+
+// A line of a row that will be wanted soon.
+template <class E>
+inline constexpr int64_t kLine = 64 / sizeof(E);
+template <class E>
+GPT_INLINE void prefetch(const PackRows& src, int64_t i, int64_t from, int64_t to) {
+  if (src.next == nullptr || src.next[i] < 0) return;
+  const E* row = static_cast<const E*>(src.base) + src.next[i] * src.ld;
+  for (int64_t c = from; c < to; c += kLine<E>)
+    __builtin_prefetch(row + c, 0, 2);
+}
+
 }  // namespace gpt::GPT_SIMD_NAMESPACE

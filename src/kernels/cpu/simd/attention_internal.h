@@ -1,6 +1,6 @@
 #pragma once
 
-// The kernels of attention_pack.cc and attention_backward.cc, for the list in attention.cc.
+// The kernels of attention_pack*.cc and attention_backward*.cc, for the lists in attention*.cc.
 #include "kernels/cpu/simd/attention_kernels.h"
 #include "kernels/cpu/simd/vec.h"
 
@@ -11,8 +11,9 @@ GPT_INLINE int64_t full_lanes(int64_t n) {
   return n / kLanes * kLanes;
 }
 
-void pack(const PackRows& src, float scale, float* dst, int64_t ld_dst);
-void pack_transposed(const PackRows& src, float* dst);
+void pack_rows(const PackRows& src, void* dst, int64_t ld);
+void pack_transposed(const PackRows& src, void* dst);
+void pack_summed(const PackRows& src, void* dst, int64_t dp);
 float dot(Stored type, const void* a, const void* b, int64_t n);
 void unpack(const UnpackRows& rows);
 void dropout_factors(uint64_t key, uint64_t first, int64_t n, uint32_t threshold, float scale, float* dst);

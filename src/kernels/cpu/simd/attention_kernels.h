@@ -40,14 +40,19 @@ struct UnpackRows {
   float scale;
 };
 
+// The operands of the tiles below are packed by the kernels that read them. Those in fp32 take rows of any
+// type; those in bf16 take bf16 rows and multiply pairs of elements. Scores are multiplied with `scale`,
+// which is the shape's times log2(e); logarithms of denominators are to the base 2 likewise.
+
 // One tile of keys for a set of query rows in order of position: scores, online softmax (Milakov &
 // Gimelshein 2018) and weighted sum of the values. Row r sees keys [begin[r], end[r]) of the tile, both
-// non-decreasing in r; no other key has any influence on it.
+// non-decreasing in r; no other key has any influence on it (in bf16: none that is finite).
 struct AttentionForwardTile {
-  int64_t rows, d, dp;   // dp: d rounded up to whole vectors
-  const float* q;        // [rows,d], times the scale
-  const float* kt;       // [d,kKeyTile], keys transposed
-  const float* v;        // [kKeyTile,dp]
+  int64_t rows, d, dp;  // dp: d rounded up to whole vectors
+  float scale;
+  const void* q;         // [rows,dp], packed by pack_rows
+  const void* kt;        // packed by pack_transposed
+  const void* v;         // packed by pack_summed
   const float* k_scale;  // [kKeyTile], what scores are multiplied with, or null
   const float* v_scale;  // [kKeyTile], what weights are multiplied with, or null
   const int32_t* begin;  // [rows]
@@ -70,36 +75,45 @@ struct AttentionFinish {
 };
 
 // One tile of keys and up to kKeyTile queries of one head (Dao et al. 2022, Algorithm 4): recomputes the
-// weights p from the saved lse, then adds to dv, dk and dq. Rows as in the forward tile.
+// weights p from the saved lse, then adds to dv, dk and dq. Rows as in the forward tile. dk and dq are those
+// of scores that nothing was multiplied with: they lack the shape's scale.
 struct AttentionBackwardTile {
   int64_t rows, d, dp;
-  const float* q;        // [rows,dp], times the scale
-  const float* dout;     // [rows,dp]
-  const float* kt;       // [d,kKeyTile]
-  const float* vt;       // [d,kKeyTile]
-  const float* k;        // [kKeyTile,dp], times the scale
-  const int32_t* begin;  // [rows]
+  float scale;
+  const void *q, *dout;                // packed by pack_rows
+  const void *q_summed, *dout_summed;  // the same, packed by pack_summed
+  const void *kt, *vt;                 // packed by pack_transposed
+  const void* k;                       // packed by pack_summed
+  const int32_t* begin;                // [rows]
   const int32_t* end;
   const float* lse;    // [rows]
   const float* delta;  // [rows], dout . out
   const float* keep;   // [rows,kKeyTile] or null
-  float* p;            // [rows,kKeyTile] scratch
-  float* ds;           // [rows,kKeyTile] scratch
+  float* p;            // [kKeyTile,kKeyTile] scratch
+  float* ds;           // [kKeyTile,kKeyTile] scratch
   float* dk;           // [kKeyTile,dp], accumulated
   float* dv;           // [kKeyTile,dp], accumulated
   float* dq;           // [rows,dp]
   bool first;          // dq = instead of dq +=
 };
 
+// Packing and products of one kind of operand; what is packed takes at most dp floats a row.
+struct AttentionTiles {
+  int64_t element;  // bytes of one in packed rows
+  // Rows that are multiplied with a transposed tile: [n,ld] elements, zeros up to whole vectors.
+  void (*pack_rows)(const PackRows& src, void* dst, int64_t ld);
+  // kKeyTile rows as columns.
+  void (*pack_transposed)(const PackRows& src, void* dst);
+  // At most kKeyTile rows that are summed up with weights, dp wide.
+  void (*pack_summed)(const PackRows& src, void* dst, int64_t dp);
+  void (*forward_tile)(const AttentionForwardTile& tile);
+  void (*backward_tile)(const AttentionBackwardTile& tile);
+};
+
 struct AttentionKernels {
   int64_t lanes;
-  // dst[i] = scale * row i, [n,ld_dst], zeros from cols on.
-  void (*pack)(const PackRows& src, float scale, float* dst, int64_t ld_dst);
-  // The kKeyTile rows as columns: dst [cols,kKeyTile].
-  void (*pack_transposed)(const PackRows& src, float* dst);
-  void (*forward_tile)(const AttentionForwardTile& tile);
+  AttentionTiles fp32;
   void (*finish)(const AttentionFinish& finish);
-  void (*backward_tile)(const AttentionBackwardTile& tile);
   void (*unpack)(const UnpackRows& rows);
   float (*dot)(Stored type, const void* a, const void* b, int64_t n);
   // The factors of dropout elements [first, first + n) of a site: 0 below the threshold (at least 1), else
@@ -110,5 +124,6 @@ struct AttentionKernels {
 
 extern const AttentionKernels kAttentionAvx2;
 extern const AttentionKernels kAttentionAvx512;
+extern const AttentionTiles kAttentionTilesBf16;
 
 }  // namespace gpt
