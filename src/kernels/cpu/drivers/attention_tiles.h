@@ -93,25 +93,27 @@ struct ForwardScratch {
 };
 
 struct BackwardScratch {
-  float *q, *dout, *q_summed, *dout_summed, *kt, *vt, *k, *p, *ds, *dq, *dk, *dv, *lse, *delta, *keep;
+  float *kt, *vt, *k, *p, *ds, *dk, *dv, *lse, *keep;  // of one tile
+  float *q, *dout, *delta, *dq;                        // of all queries of a key/value head
   int32_t *begin, *end;
-  int64_t* rows;
+  int64_t *rows, *next_rows;
 
   BackwardScratch(const AttentionShape& s, int64_t q_len, ScratchPieces& pieces) {
     const int64_t dp = round_to_16(s.head_dim);
-    for (float** tile : {&q, &dout, &q_summed, &dout_summed, &k, &dk, &dv})
+    const int64_t queries = group_size(s) * round_to_16(q_len);
+    for (float** tile : {&k, &dk, &dv, &kt, &vt})
       *tile = pieces.take(kKeyTile * dp);
-    for (float** tile : {&kt, &vt})
-      *tile = pieces.take(s.head_dim * kKeyTile);
     for (float** tile : {&p, &ds})
       *tile = pieces.take(kKeyTile * kKeyTile);
     begin = pieces.take<int32_t>(kKeyTile);
     end = pieces.take<int32_t>(kKeyTile);
     rows = pieces.take<int64_t>(kKeyTile);
+    next_rows = pieces.take<int64_t>(kKeyTile);
     keep = dropout_threshold(s) > 0 ? pieces.take(kKeyTile * kKeyTile) : nullptr;
     lse = pieces.take(kKeyTile);
-    delta = pieces.take(group_size(s) * q_len);
-    dq = pieces.take(group_size(s) * q_len * dp);
+    for (float** all : {&q, &dout, &dq})
+      *all = pieces.take(queries * dp);
+    delta = pieces.take(queries);
   }
 };
 

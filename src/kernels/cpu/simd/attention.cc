@@ -122,10 +122,7 @@ static void finish(const AttentionFinish& f) {
     for (int64_t r = 0; r < f.rows; ++r) {
       f.total[r] = reduce_add(load(f.sum + r * kLanes));
       const Vec inverse = set1(1.0f / f.total[r]);
-      const float* out = f.out + r * f.dp;
-      E* dst = to + r / f.group * f.ld + r % f.group * f.d;
-      for (int64_t i = 0; i < f.d; i += kLanes)
-        store_from_float(dst + i, load(out + i) * inverse, least(kLanes, f.d - i));
+      store_row(to + r / f.group * f.ld + r % f.group * f.d, f.out + r * f.dp, inverse, f.d);
     }
   });
 }
@@ -149,7 +146,7 @@ const AttentionKernels kAttentionAvx2
                  .backward_tile = GPT_SIMD_NAMESPACE::backward_tile},
         .finish = GPT_SIMD_NAMESPACE::finish,
         .unpack = GPT_SIMD_NAMESPACE::unpack,
-        .dot = GPT_SIMD_NAMESPACE::dot,
+        .dots = GPT_SIMD_NAMESPACE::dots,
         .dropout_factors = GPT_SIMD_NAMESPACE::dropout_factors,
 };
 

@@ -1,8 +1,7 @@
 #pragma once
 
 // Vectors of floats from and to what a row may hold. Included by attention_pack.cc and the decoding kernels.
-#include "kernels/cpu/simd/attention_kernels.h"
-#include "kernels/cpu/simd/vec.h"
+#include "kernels/cpu/simd/attention_internal.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
@@ -62,6 +61,16 @@ GPT_INLINE __m256i narrow_bf16(Vec v) {
 GPT_INLINE __m256i narrow_f16(Vec v) {
   return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
+GPT_INLINE void store_from_float(float* p, Vec v) {
+  store(p, v);
+}
+GPT_INLINE void store_from_float(Bf16* p, Vec v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow_bf16(v));
+}
+GPT_INLINE void store_from_float(F16* p, Vec v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow_f16(v));
+}
+// The first n < kLanes elements alone.
 GPT_INLINE void store_from_float(float* p, Vec v, int64_t n) {
   store(p, v, first_lanes(n));
 }
@@ -110,15 +119,27 @@ GPT_INLINE __m128i narrow_bf16(Vec v) {
 GPT_INLINE __m128i narrow_f16(Vec v) {
   return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-GPT_INLINE void store_from_float(float* p, Vec v, int64_t n) {
-  store(p, v, first_lanes(n));
+GPT_INLINE void store_halves(uint16_t* p, __m128i halves) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), halves);
 }
 GPT_INLINE void store_halves(uint16_t* p, __m128i halves, int64_t n) {
-  if (n == kLanes) return _mm_storeu_si128(reinterpret_cast<__m128i*>(p), halves);
   uint16_t all[kLanes];
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(all), halves);
+  store_halves(all, halves);
   for (int64_t i = 0; i < n; ++i)
     p[i] = all[i];
+}
+GPT_INLINE void store_from_float(float* p, Vec v) {
+  store(p, v);
+}
+GPT_INLINE void store_from_float(Bf16* p, Vec v) {
+  store_halves(&p->bits, narrow_bf16(v));
+}
+GPT_INLINE void store_from_float(F16* p, Vec v) {
+  store_halves(&p->bits, narrow_f16(v));
+}
+// The first n < kLanes elements alone.
+GPT_INLINE void store_from_float(float* p, Vec v, int64_t n) {
+  store(p, v, first_lanes(n));
 }
 GPT_INLINE void store_from_float(Bf16* p, Vec v, int64_t n) {
   store_halves(&p->bits, narrow_bf16(v), n);
@@ -155,6 +176,15 @@ GPT_INLINE void with_type(Stored type, void* p, F f) {
   }
 }
 
+// dst = src * factor, n elements; src may be read up to a whole vector.
+template <class E>
+GPT_INLINE void store_row(E* dst, const float* src, Vec factor, int64_t n) {
+  const int64_t full = full_lanes(n);
+  for (int64_t c = 0; c < full; c += kLanes)
+    store_from_float(dst + c, load(src + c) * factor);
+  if (full < n) store_from_float(dst + full, load(src + full) * factor, n - full);
+}
+
 template <class E>
 GPT_INLINE const E* source_row(const PackRows& src, int64_t i) {
   const E* base = static_cast<const E*>(src.base);
@@ -162,13 +192,22 @@ GPT_INLINE const E* source_row(const PackRows& src, int64_t i) {
   return src.rows[i] < 0 ? nullptr : base + src.rows[i] * src.ld;
 }
 
-// A line of a row that will be wanted soon.
 template <class E>
 inline constexpr int64_t kLine = 64 / sizeof(E);
+
+// Rows of a head are short pieces far apart, which the hardware does not see coming: fetches columns
+// [from, to) of what will be wanted when row i has been dealt with.
 template <class E>
 GPT_INLINE void prefetch(const PackRows& src, int64_t i, int64_t from, int64_t to) {
-  if (src.next == nullptr || src.next[i] < 0) return;
-  const E* row = static_cast<const E*>(src.base) + src.next[i] * src.ld;
+  constexpr int64_t kAhead = 16;
+  const E* row = static_cast<const E*>(src.base);
+  if (src.next != nullptr && src.next[i] >= 0) {
+    row += src.next[i] * src.ld;
+  } else if (src.rows == nullptr && i + kAhead < src.n) {
+    row += (i + kAhead) * src.ld;
+  } else {
+    return;
+  }
   for (int64_t c = from; c < to; c += kLine<E>)
     __builtin_prefetch(row + c, 0, 2);
 }

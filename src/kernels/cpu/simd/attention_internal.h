@@ -6,6 +6,13 @@
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
+GPT_INLINE int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+GPT_INLINE int64_t most(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
 // n without its tail: the floats that fill whole vectors.
 GPT_INLINE int64_t full_lanes(int64_t n) {
   return n / kLanes * kLanes;
@@ -14,7 +21,7 @@ GPT_INLINE int64_t full_lanes(int64_t n) {
 void pack_rows(const PackRows& src, void* dst, int64_t ld);
 void pack_transposed(const PackRows& src, void* dst);
 void pack_summed(const PackRows& src, void* dst, int64_t dp);
-float dot(Stored type, const void* a, const void* b, int64_t n);
+void dots(const PackRows& a, const PackRows& b, float* dst);
 void unpack(const UnpackRows& rows);
 void dropout_factors(uint64_t key, uint64_t first, int64_t n, uint32_t threshold, float scale, float* dst);
 void backward_tile(const AttentionBackwardTile& tile);

@@ -104,7 +104,7 @@ struct AttentionTiles {
   void (*pack_rows)(const PackRows& src, void* dst, int64_t ld);
   // kKeyTile rows as columns.
   void (*pack_transposed)(const PackRows& src, void* dst);
-  // At most kKeyTile rows that are summed up with weights, dp wide.
+  // Rows that are summed up with weights, dp wide.
   void (*pack_summed)(const PackRows& src, void* dst, int64_t dp);
   void (*forward_tile)(const AttentionForwardTile& tile);
   void (*backward_tile)(const AttentionBackwardTile& tile);
@@ -115,7 +115,8 @@ struct AttentionKernels {
   AttentionTiles fp32;
   void (*finish)(const AttentionFinish& finish);
   void (*unpack)(const UnpackRows& rows);
-  float (*dot)(Stored type, const void* a, const void* b, int64_t n);
+  // dst[i] = row i of a . row i of b, of the same type.
+  void (*dots)(const PackRows& a, const PackRows& b, float* dst);
   // The factors of dropout elements [first, first + n) of a site: 0 below the threshold (at least 1), else
   // scale.
   void (*dropout_factors)(uint64_t key, uint64_t first, int64_t n, uint32_t threshold, float scale,

@@ -19,6 +19,7 @@ GPT_INLINE __m512i load_halves(const Bf16* row, int64_t c, int64_t cols) {
 void pack_rows(const PackRows& src, void* dst, int64_t ld) {
   auto* to = static_cast<Bf16*>(dst);
   for (int64_t i = 0; i < src.n; ++i, to += ld) {
+    prefetch<Bf16>(src, i, 0, src.cols);
     const Bf16* row = source_row<Bf16>(src, i);
     int64_t c = 0;
     for (; c + kLanes < src.cols; c += kHalves)
@@ -37,11 +38,12 @@ void pack_transposed(const PackRows& src, void* dst) {
     for (int64_t w = 0; w < words; w += kLanes) {
       Vec block[kLanes];
       for (int i = 0; i < kLanes; ++i) {
+        prefetch<Bf16>(src, first + i, 2 * w, least(2 * (w + kLanes), src.cols));
         const Bf16* row = source_row<Bf16>(src, first + i);
         block[i] = _mm512_castsi512_ps(load_halves(row, 2 * w, src.cols));
       }
       transpose(block);
-      const int64_t n = words - w < kLanes ? words - w : kLanes;
+      const int64_t n = least(words - w, kLanes);
       for (int64_t i = 0; i < n; ++i)
         _mm512_storeu_ps(to + (w + i) * kKeyTile + first, block[i]);
     }
@@ -55,6 +57,8 @@ void pack_summed(const PackRows& src, void* dst, int64_t dp) {
                                        38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
   const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
   for (int64_t i = 0; i < src.n; i += 2, to += dp) {
+    prefetch<Bf16>(src, i, 0, src.cols);
+    if (i + 1 < src.n) prefetch<Bf16>(src, i + 1, 0, src.cols);
     const Bf16* even = source_row<Bf16>(src, i);
     const Bf16* odd = i + 1 < src.n ? source_row<Bf16>(src, i + 1) : nullptr;
     for (int64_t c = 0; c < dp; c += kHalves) {

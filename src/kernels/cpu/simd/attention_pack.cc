@@ -62,7 +62,7 @@ void pack_transposed(const PackRows& src, void* dst) {
 }
 
 template <class E>
-GPT_INLINE float dot_as(const E* a, const E* b, int64_t n) {
+GPT_INLINE float dot(const E* a, const E* b, int64_t n) {
   const int64_t full = full_lanes(n);
   Vec sum = zero();
   for (int64_t i = 0; i < full; i += kLanes)
@@ -71,23 +71,28 @@ GPT_INLINE float dot_as(const E* a, const E* b, int64_t n) {
   return reduce_add(sum);
 }
 
-float dot(Stored type, const void* a, const void* b, int64_t n) {
-  float sum = 0;
-  with_type(type, a,
-            [&]<class E>(const E* x) GPT_ALWAYS_INLINE { sum = dot_as(x, static_cast<const E*>(b), n); });
-  return sum;
+void dots(const PackRows& a, const PackRows& b, float* dst) {
+  with_type(a.type, a.base, [&]<class E>(const E*) GPT_ALWAYS_INLINE {
+    for (int64_t i = 0; i < a.n; ++i) {
+      prefetch<E>(a, i, 0, a.cols);
+      prefetch<E>(b, i, 0, a.cols);
+      dst[i] = dot(source_row<E>(a, i), source_row<E>(b, i), a.cols);
+    }
+  });
 }
 
 void unpack(const UnpackRows& r) {
+  constexpr int64_t kAhead = 16;
   const Vec factor = set1(r.scale);
   with_type(r.type, r.base, [&]<class E>(E* base) GPT_ALWAYS_INLINE {
     for (int64_t i = 0; i < r.n; ++i) {
       E* row = base + (r.rows == nullptr ? i : r.rows[i]) * r.ld;
-      const float* from = r.src + i * r.ld_src;
-      for (int64_t c = 0; c < r.cols; c += kLanes) {
-        const int64_t n = r.cols - c < kLanes ? r.cols - c : kLanes;
-        store_from_float(row + c, load(from + c) * factor, n);
+      if (i + kAhead < r.n) {
+        E* later = base + (r.rows == nullptr ? i + kAhead : r.rows[i + kAhead]) * r.ld;
+        for (int64_t c = 0; c < r.cols; c += kLine<E>)
+          __builtin_prefetch(later + c, 1, 3);
       }
+      store_row(row, r.src + i * r.ld_src, factor, r.cols);
     }
   });
 }
