@@ -49,18 +49,6 @@ void check_range(const char* flag, int64_t value, int64_t low, int64_t high) {
   if (value < low || value > high) fail_usage("{}: expected {} to {}, found {}", flag, low, high, value);
 }
 
-constexpr DType kDTypes[] = {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_0};
-
-DType parse_dtype(const std::string& name) {
-  std::vector<std::string> names;
-  for (const DType t : kDTypes) {
-    if (name == dtype_name(t)) return t;
-    names.emplace_back(dtype_name(t));
-  }
-  check_choice("--dtype", name, names);
-  return DType::f32;
-}
-
 BenchMode parse_mode(const std::string& name) {
   std::vector<std::string> names;
   for (const BenchMode mode : kBenchModes) {
@@ -110,7 +98,7 @@ std::vector<Workload> plan_workloads(const BenchArguments& a, const RunConfig& c
   std::vector<Workload> list;
   for (const std::string& mode_text : a.modes) {
     for (const std::string& dtype_text : a.dtypes) {
-      Workload w{.mode = parse_mode(mode_text), .dtype = parse_dtype(dtype_text)};
+      Workload w{.mode = parse_mode(mode_text), .dtype = parse_dtype("--dtype", dtype_text)};
       w.batch_size = config.train.batch_size;
       w.n_ctx = config.model.n_ctx;
       w.recompute = config.train.recompute;
@@ -133,7 +121,7 @@ void check_arguments(BenchArguments& a) {
   if (a.dtypes.empty()) a.dtypes = {"fp32"};
   const bool trains = std::find(a.modes.begin(), a.modes.end(), "train") != a.modes.end();
   for (const std::string& dtype : a.dtypes) {
-    if (!is_quantized(parse_dtype(dtype))) continue;
+    if (!is_quantized(parse_dtype("--dtype", dtype))) continue;
     if (trains) fail_usage("--mode train: expected --dtype fp32, bf16 or fp16, found {}", dtype);
     if (a.modes.empty()) a.modes = {"prefill", "decode", "batch"};
   }

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "command.h"
-#include "eval/evaluate.h"
+#include "eval/compare.h"
 #include "options.h"
 #include "output.h"
 #include "report/format.h"
@@ -20,11 +20,14 @@ constexpr const char* kFooter = R"(Examples:
   gpt eval run --data input.txt --split val --val-fraction 0.1   the part that training held out
   gpt eval run --data test.txt --stride 32 --json                more context for every token, slower
   gpt eval run --data tales:1000000 --seed 9
+  gpt eval run --data test.txt --dtype q8_0 --against fp32       what quantised weights cost
 
-Every token but the first is predicted once, in windows of --n-ctx tokens that start --stride apart.)";
+Every token but the first is predicted once, in windows of --n-ctx tokens that start --stride apart.
+--dtype is the type of the products with weights. --against compares with a second one: perplexity of both,
+Kullback-Leibler divergence of the predictions in --dtype from those in --against, in nats.)";
 
 struct EvalArguments {
-  std::string model, tokenizer, split = "all";
+  std::string model, tokenizer, split = "all", dtype = "fp32", against;
   std::vector<std::string> data;
   double val_fraction = 0.1;
   int64_t seed = 1;
@@ -55,13 +58,44 @@ class EvalProgress {
   int64_t shown_ = -1;
 };
 
-nlohmann::json result_json(const EvalResult& r, const std::optional<double>& floor) {
-  nlohmann::json out = {
-      {"loss", r.loss()},   {"perplexity", r.perplexity()}, {"bits_per_byte", r.bits_per_byte()},
-      {"tokens", r.tokens}, {"text_bytes", r.text_bytes},   {"n_ctx", r.n_ctx},
-      {"stride", r.stride}};
+nlohmann::json loss_json(const EvalResult& r) {
+  return {{"loss", r.loss()}, {"perplexity", r.perplexity()}, {"bits_per_byte", r.bits_per_byte()}};
+}
+
+nlohmann::json result_json(const EvalArguments& a, const EvalResult& r, const std::optional<double>& floor) {
+  nlohmann::json out = loss_json(r);
+  out.update({{"dtype", a.dtype},
+              {"tokens", r.tokens},
+              {"text_bytes", r.text_bytes},
+              {"n_ctx", r.n_ctx},
+              {"stride", r.stride}});
   if (floor) out["floor_bits_per_byte"] = *floor / std::numbers::ln2;
   return out;
+}
+
+nlohmann::json comparison_json(const EvalArguments& a, const Comparison& c,
+                               const std::optional<double>& floor) {
+  nlohmann::json out = result_json(a, c.result, floor);
+  out["against"] = loss_json(c.against);
+  out["against"]["dtype"] = a.against;
+  out["kl_divergence"] = {{"mean", c.kl_mean}, {"p99", c.kl_99}, {"max", c.kl_max}};
+  out["same_top"] = c.same_top;
+  return out;
+}
+
+// What a table says of the text, below the losses; every row has `columns` columns.
+void add_text_rows(TextTable& table, const EvalResult& r, const std::optional<double>& floor) {
+  const size_t columns = table.rows.front().size();
+  const auto add = [&](const char* name, std::string value, std::string note) {
+    std::vector<std::string> row{name, std::move(value)};
+    row.resize(columns - 1);
+    row.push_back(std::move(note));
+    table.rows.push_back(row);
+  };
+  if (floor)
+    add("floor", fmt::format("{:.4f}", *floor / std::numbers::ln2), "bits per byte, the entropy of the text");
+  add("tokens", format_thousands(r.tokens), fmt::format("windows of {}, stride {}", r.n_ctx, r.stride));
+  add("text bytes", format_thousands(r.text_bytes), "");
 }
 
 std::string result_table(const EvalResult& r, const std::optional<double>& floor) {
@@ -69,12 +103,27 @@ std::string result_table(const EvalResult& r, const std::optional<double>& floor
   table.rows = {{"loss", fmt::format("{:.4f}", r.loss()), "nats per token"},
                 {"perplexity", fmt::format("{:.4f}", r.perplexity()), ""},
                 {"bits per byte", fmt::format("{:.4f}", r.bits_per_byte()), ""}};
-  if (floor)
-    table.rows.push_back({"floor", fmt::format("{:.4f}", *floor / std::numbers::ln2),
-                          "bits per byte, the entropy of the text"});
-  table.rows.push_back(
-      {"tokens", format_thousands(r.tokens), fmt::format("windows of {}, stride {}", r.n_ctx, r.stride)});
-  table.rows.push_back({"text bytes", format_thousands(r.text_bytes), ""});
+  add_text_rows(table, r, floor);
+  return format_table(table);
+}
+
+std::string comparison_table(const EvalArguments& a, const Comparison& c,
+                             const std::optional<double>& floor) {
+  const EvalResult &q = c.result, &p = c.against;
+  const auto number = [](double x) { return fmt::format("{:.4f}", x); };
+  const auto nats = [](double x) { return fmt::format("{:.3g}", x); };
+  TextTable table{.columns = {}, .rows = {}};
+  table.rows = {
+      {"", a.dtype, a.against, ""},
+      {"loss", number(q.loss()), number(p.loss()), "nats per token"},
+      {"perplexity", number(q.perplexity()), number(p.perplexity()),
+       fmt::format("{:+.3f} %", 100 * (q.perplexity() / p.perplexity() - 1))},
+      {"bits per byte", number(q.bits_per_byte()), number(p.bits_per_byte()), ""},
+      {"KL divergence", nats(c.kl_mean), "", fmt::format("nats, mean over tokens; from {}", a.against)},
+      {"  99 % below", nats(c.kl_99), "", ""},
+      {"  largest", nats(c.kl_max), "", ""},
+      {"same top token", fmt::format("{:.2f} %", 100 * c.same_top), "", ""}};
+  add_text_rows(table, q, floor);
   return format_table(table);
 }
 
@@ -83,6 +132,8 @@ int run(const EvalArguments& a) {
   if (a.data.empty())
     fail_usage("--data is missing: name the text to evaluate on, for example --data test.txt");
   if (a.seed < 0) fail_usage("--seed: expected a number of at least 0, found {}", a.seed);
+  const DType dtype = parse_dtype("--dtype", a.dtype);
+  const DType against = a.against.empty() ? dtype : parse_dtype("--against", a.against);
   Machine machine(a.machine);
   const LoadedModel loaded(a.model);
   const std::unique_ptr<Tokenizer> tokenizer = model_tokenizer(loaded, a.tokenizer);
@@ -92,9 +143,17 @@ int run(const EvalArguments& a) {
   std::optional<double> floor;
   const Corpus corpus = load_named_corpus(a.data, static_cast<uint64_t>(a.seed), story, floor);
   const TokenData tokens = encode_corpus(corpus, *tokenizer);
-  const EvalResult result = evaluate(loaded.model(), choose_part(tokens, a), a.options, machine.pool,
+  EvalOptions options = a.options;
+  options.dtype = dtype;
+  if (!a.against.empty()) {
+    const Comparison c = compare(loaded.model(), choose_part(tokens, a), options, against, machine.pool,
+                                 machine.kernels, EvalProgress());
+    write_output(a.json ? comparison_json(a, c, floor).dump(2) + "\n" : comparison_table(a, c, floor));
+    return 0;
+  }
+  const EvalResult result = evaluate(loaded.model(), choose_part(tokens, a), options, machine.pool,
                                      machine.kernels, EvalProgress());
-  write_output(a.json ? result_json(result, floor).dump(2) + "\n" : result_table(result, floor));
+  write_output(a.json ? result_json(a, result, floor).dump(2) + "\n" : result_table(result, floor));
   return 0;
 }
 
@@ -117,6 +176,10 @@ Command add_eval_command(CLI::App& root) {
   app->add_option("--n-ctx", a->options.n_ctx, "window length (the model's context)")->type_name("N");
   app->add_option("--stride", a->options.stride, "tokens between windows (n_ctx)")->type_name("N");
   app->add_option("--batch-size", a->options.batch_size, "windows computed at once")->type_name("N");
+  app->add_option("--dtype", a->dtype, "type of the products with weights")
+      ->type_name("fp32|bf16|fp16|q8_0|q4_0")
+      ->capture_default_str();
+  app->add_option("--against", a->against, "compare with this type")->type_name("TYPE");
   app->add_option("--tokenizer", a->tokenizer, "instead of the model's: byte, or a tokenizer.json")
       ->type_name("FILE");
   add_json_option(*app, a->json);

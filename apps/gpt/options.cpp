@@ -58,6 +58,16 @@ void check_choice(const std::string& flag, const std::string& value,
              did_you_mean(value, allowed));
 }
 
+DType parse_dtype(const std::string& flag, const std::string& name) {
+  std::vector<std::string> names;
+  for (const DType t : {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_0}) {
+    if (name == dtype_name(t)) return t;
+    names.emplace_back(dtype_name(t));
+  }
+  check_choice(flag, name, names);
+  return DType::f32;
+}
+
 void require_argument(const std::string& value, const std::string& what, const std::string& command) {
   if (value.empty())
     fail_usage("{} is missing: gpt {} {} ...; see gpt {} --help", what, command, what, command);

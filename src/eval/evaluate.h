@@ -9,9 +9,10 @@
 namespace gpt {
 
 struct EvalOptions {
-  int64_t n_ctx = 0;       // window length; 0: the model's context
-  int64_t stride = 0;      // between windows; 0: n_ctx, so that they do not overlap
-  int64_t batch_size = 0;  // windows computed at once; 0: chosen for speed. Changes rounding only.
+  int64_t n_ctx = 0;         // window length; 0: the model's context
+  int64_t stride = 0;        // between windows; 0: n_ctx, so that they do not overlap
+  int64_t batch_size = 0;    // windows computed at once; 0: chosen for speed. Changes rounding only.
+  DType dtype = DType::f32;  // of products with weights
 };
 
 // The loss over a text, every token but the first predicted once.
@@ -26,7 +27,7 @@ struct EvalResult {
   double bits_per_byte() const;  // 0 when the tokens stand for no text
 };
 
-// Evaluates a model on all of `data`, in windows (see SequentialWindows), in fp32 without dropout.
+// Evaluates a model on all of `data`, in windows (see SequentialWindows), without dropout.
 // `progress` is called with the windows done and in all. Throws UsageError for a window longer than the
 // model's context or a stride outside 1 .. n_ctx, Error for fewer than two tokens, a token that the model
 // does not know, or a loss that is not finite.

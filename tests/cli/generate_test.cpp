@@ -177,6 +177,28 @@ TEST(Eval, PrintsTheSameForAnyThreads) {
   EXPECT_EQ(json::parse(val.out)["tokens"], 299);
 }
 
+TEST(Eval, ComparesTwoTypes) {
+  const ByteModel bytes;
+  const std::vector<std::string> call = {"eval", bytes.path(), "--data", "tales:3000", "--dtype", "q8_0"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), call.begin(), call.end());
+    return run_gpt(more);
+  };
+  const json alone = json::parse(with({"--json"}).out);
+  EXPECT_EQ(alone["dtype"], "q8_0");
+  const GptRun run = with({"--against", "fp32", "--json"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  const json both = json::parse(run.out);
+  EXPECT_NEAR(both["loss"].get<double>(), alone["loss"].get<double>(), 1e-4);
+  EXPECT_EQ(both["against"]["dtype"], "fp32");
+  EXPECT_NEAR(both["against"]["loss"].get<double>(), both["loss"].get<double>(), 0.05);
+  EXPECT_GE(both["kl_divergence"]["p99"], both["kl_divergence"]["mean"]);
+  EXPECT_GE(both["kl_divergence"]["max"], both["kl_divergence"]["p99"]);
+  EXPECT_GT(both["same_top"].get<double>(), 0.9);
+  EXPECT_NE(with({"--against", "fp32"}).out.find("KL divergence"), std::string::npos);
+  EXPECT_EQ(with({"--against", "q9"}).status, 2);
+}
+
 TEST(Verify, PassesAndNamesWhatFails) {
   const GptRun good = run_gpt({"verify", model("llama")});
   EXPECT_EQ(good.status, 0) << good.out;
