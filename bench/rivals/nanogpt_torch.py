@@ -57,7 +57,7 @@ def whole_split_loss(model, ids):
 def warm_up(loss_of, model, batch):
     """Compiles forward, backward and optimizer on `batch`; leaves the model as it was. Returns the seconds."""
     before, start = copy.deepcopy(model.state_dict()), time.perf_counter()
-    optimizer = make_adamw(model, PEAK, (0.9, 0.99), 0.1)
+    optimizer = make_adamw(model, PEAK, (0.9, 0.99), 0.1, fused=True)
     for _ in range(3):
         train_step(loss_of, model, optimizer, *batch)
     model.load_state_dict(before)
@@ -79,7 +79,7 @@ def main():
     loss_of = model if args.no_compile else torch.compile(model)
     generator = torch.Generator().manual_seed(args.seed)
     warm_seconds = warm_up(loss_of, model, draw(train, torch.Generator().manual_seed(0)))
-    optimizer = make_adamw(model, PEAK, (0.9, 0.99), 0.1)
+    optimizer = make_adamw(model, PEAK, (0.9, 0.99), 0.1, fused=True)
     start = time.perf_counter()
     for step in range(args.steps):
         for group in optimizer.param_groups:

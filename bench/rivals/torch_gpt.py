@@ -20,9 +20,9 @@ class Norm(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, width, heads, d_ff, attention_bias, mlp_bias, norm_bias):
+    def __init__(self, width, heads, d_ff, attention_bias, mlp_bias, norm_bias, gelu):
         super().__init__()
-        self.heads = heads
+        self.heads, self.gelu = heads, gelu
         self.norm1, self.norm2 = Norm(width, norm_bias), Norm(width, norm_bias)
         self.qkv = nn.Linear(width, 3 * width, bias=attention_bias)
         self.out = nn.Linear(width, width, bias=attention_bias)
@@ -34,17 +34,17 @@ class Block(nn.Module):
         qkv = self.qkv(self.norm1(x)).view(b, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], is_causal=True)
         x = x + self.out(mixed.transpose(1, 2).reshape(b, t, c))
-        return x + self.down(F.gelu(self.up(self.norm2(x))))
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate=self.gelu))
 
 
 class Gpt(nn.Module):
-    """Pre-LN, learned positions, erf GELU, tied head, no dropout. Returns the mean cross-entropy."""
+    """Pre-LN, learned positions, tied head, no dropout. `gelu`: "none" (erf) or "tanh". Returns the mean cross-entropy."""
 
     def __init__(self, vocab, ctx, width, layers, heads, d_ff=None, attention_bias=False, mlp_bias=False,
-                 norm_bias=False, scale_residual_init=True):
+                 norm_bias=False, gelu="none", scale_residual_init=True):
         super().__init__()
         self.token, self.position = nn.Embedding(vocab, width), nn.Embedding(ctx, width)
-        self.blocks = nn.ModuleList(Block(width, heads, d_ff or 4 * width, attention_bias, mlp_bias, norm_bias)
+        self.blocks = nn.ModuleList(Block(width, heads, d_ff or 4 * width, attention_bias, mlp_bias, norm_bias, gelu)
                                     for _ in range(layers))
         self.norm = Norm(width, norm_bias)
         for name, parameter in self.named_parameters():
@@ -62,15 +62,12 @@ class Gpt(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def make_adamw(model, lr, betas, weight_decay):
-    """AdamW with decay on tensors of two or more dimensions, fused where this build has a fused CPU kernel."""
+def make_adamw(model, lr, betas, weight_decay, **kind):
+    """AdamW with decay on tensors of two or more dimensions. kind: fused=True or foreach=True, else PyTorch decides."""
     parameters = list(model.parameters())
     groups = [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
               {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}]
-    try:
-        return torch.optim.AdamW(groups, lr=lr, betas=betas, eps=1e-8, fused=True)
-    except RuntimeError:
-        return torch.optim.AdamW(groups, lr=lr, betas=betas, eps=1e-8, foreach=True)
+    return torch.optim.AdamW(groups, lr=lr, betas=betas, eps=1e-8, **kind)
 
 
 def train_step(loss_of, model, optimizer, ids, targets, clip=1.0):
