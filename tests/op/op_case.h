@@ -57,6 +57,7 @@ class OpFrame {
     int threads = 1;
     int64_t misalign = 0;  // elements between an aligned address and the first element
     bool guards = true;    // without them overruns hit the heap's own, for the address sanitizer
+    int calls = 1;         // of the op, one after another: bench/micro has more
   };
   OpFrame(const Setup& setup, const std::string& seed);
 
@@ -90,7 +91,8 @@ class OpFrame {
     ThreadPool pool(setup_.threads);
     Workspace workspace(need, setup_.threads);
     poison(workspace);
-    (setup_.kernels.*op)(ExecContext{pool, setup_.kernels, workspace.scratch()}, args);
+    for (int i = 0; i < setup_.calls; ++i)
+      (setup_.kernels.*op)(ExecContext{pool, setup_.kernels, workspace.scratch()}, args);
   }
 
   // Empty when all memory that must not change is as it was, else what changed.
