@@ -61,8 +61,11 @@ void TrainingGraph::plan_blocks() {
 ScratchNeed TrainingGraph::scratch_need() const {
   const ModelConfig& c = model_.config;
   const DType wide = planner_.wide();
-  const AttentionShape shape{
-      .n_head = c.n_head, .n_kv_head = c.n_kv_head, .head_dim = c.head_dim, .scale = 1};
+  const AttentionShape shape{.n_head = c.n_head,
+                             .n_kv_head = c.n_kv_head,
+                             .head_dim = c.head_dim,
+                             .scale = 1,
+                             .dropout = {.p = c.attn_dropout}};
   ScratchNeed need = attention_scratch(shape, n_ctx_, n_ctx_, options_.gradients, wide);
   need = max_need(need, norm_backward_scratch(rows_, c.n_embd, wide));
   const int64_t gate = c.act == Act::swiglu ? 2 : 1;

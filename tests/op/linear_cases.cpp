@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "op/op_case.h"
 
 namespace gpt::testing {
@@ -28,13 +30,36 @@ ScratchNeed scratch(const OpFrame& f, const LinearShape& s) {
   return linear_scratch(s.rows, s.out, s.in, f.dtype());
 }
 
+// A weight matrix as an op takes it: packed from two parts for products in `dtype`, where there is such a
+// form, else plain (which means fp32).
+struct Weights {
+  TensorView plain;
+  Buffer memory;
+  PackedMatrix packed;
+
+  const PackedMatrix* matrix() const { return packed.data ? &packed : nullptr; }
+  TensorView w() const { return packed.data ? TensorView{} : plain; }
+};
+
+Weights pack(OpFrame& f, const LinearShape& s, DType dtype, bool transposed, const TensorView& w) {
+  Weights result{.plain = w};
+  const auto bytes = static_cast<size_t>(packed_bytes(f.kernels().isa, dtype, s.out, s.in, transposed));
+  if (bytes == 0) return result;
+  result.memory = Buffer(bytes, "a packed matrix");
+  result.packed = {result.memory.data(), dtype, s.out, s.in, transposed};
+  const int64_t cut = s.out / 3;
+  const TensorView parts[] = {w.row_range(0, cut), w.row_range(cut, s.out - cut)};
+  f.run(&KernelTable::pack_matrix, {.dst = &result.packed, .parts = parts});
+  return result;
+}
+
 // Views are column slices of wider matrices.
 void forward(OpFrame& f, const LinearShape& s, bool bias, bool row_invariant) {
-  const TensorView x = f.input({s.rows, s.in}, normal_values(), 3);
+  const TensorView x = f.act_input({s.rows, s.in}, normal_values(), 3);
   const TensorView w = f.input({s.out, s.in}, normal_values(), bias ? 2 : 0);
   const TensorView b = bias ? f.input({s.out}, normal_values()) : TensorView{};
   f.run(&KernelTable::linear_forward,
-        {.y = f.output({s.rows, s.out}, sum_of(s.in), 5),
+        {.y = f.act_output({s.rows, s.out}, sum_of(s.in), 5),
          .x = x,
          .w = w,
          .bias = b,
@@ -42,37 +67,76 @@ void forward(OpFrame& f, const LinearShape& s, bool bias, bool row_invariant) {
         scratch(f, s));
 }
 
-// Packs w from two parts and multiplies by it: what a packed matrix holds shows in its products alone.
+// What a packed matrix holds shows in its products alone.
 void packed(OpFrame& f, const LinearShape& s, DType dtype) {
-  const TensorView x = f.act_input({s.rows, s.in}, normal_values(), 3);
+  const TensorView x = f.act_input({s.rows, s.in}, normal_values(), 4);
   const TensorView w = f.input({s.out, s.in}, normal_values(), 2);
   const TensorView y = f.act_output({s.rows, s.out}, sum_of(s.in), 5);
-  const auto bytes = static_cast<size_t>(packed_bytes(f.kernels().isa, dtype, s.out, s.in, false));
-  if (bytes == 0) {
-    if (dtype == DType::f32) f.run(&KernelTable::linear_forward, {.y = y, .x = x, .w = w}, scratch(f, s));
-    return;
-  }
-  const Buffer memory(bytes, "a packed matrix");
-  PackedMatrix m{.data = memory.data(), .dtype = dtype, .out = s.out, .in = s.in};
-  const int64_t cut = s.out / 3;
-  const TensorView parts[] = {w.row_range(0, cut), w.row_range(cut, s.out - cut)};
-  f.run(&KernelTable::pack_matrix, {.dst = &m, .parts = parts});
-  f.run(&KernelTable::linear_forward, {.y = y, .x = x, .packed = &m},
+  const Weights weights = pack(f, s, dtype, false, w);
+  if (is_quantized(dtype) && !weights.matrix()) return;
+  f.run(&KernelTable::linear_forward, {.y = y, .x = x, .w = weights.w(), .packed = weights.matrix()},
         linear_scratch(s.rows, s.out, s.in, dtype));
 }
 
 void backward_input(OpFrame& f, const LinearShape& s, bool accumulate) {
-  const TensorView dy = f.input({s.rows, s.out}, normal_values(), 5);
+  const TensorView dy = f.act_input({s.rows, s.out}, normal_values(), 5);
   const TensorView w = f.input({s.out, s.in}, normal_values(), 1);
-  const TensorView dx = accumulate ? f.inout({s.rows, s.in}, normal_values(), sum_of(s.out), 2)
-                                   : f.output({s.rows, s.in}, sum_of(s.out), 2);
+  const TensorView dx = accumulate ? f.act_inout({s.rows, s.in}, normal_values(), sum_of(s.out), 2)
+                                   : f.act_output({s.rows, s.in}, sum_of(s.out), 2);
   f.run(&KernelTable::linear_backward_input, {.dx = dx, .dy = dy, .w = w, .accumulate = accumulate},
         scratch(f, s));
 }
 
-void backward_weight(OpFrame& f, const LinearShape& s, bool accumulate, bool bias) {
-  const TensorView dy = f.input({s.rows, s.out}, normal_values(), 5);
-  const TensorView x = f.input({s.rows, s.in}, normal_values(), 3);
+void packed_backward_input(OpFrame& f, const LinearShape& s, DType dtype, bool accumulate) {
+  const TensorView dy = f.act_input({s.rows, s.out}, normal_values(), 4);
+  const TensorView w = f.input({s.out, s.in}, normal_values(), 1);
+  const TensorView dx = accumulate ? f.act_inout({s.rows, s.in}, normal_values(), sum_of(s.out), 2)
+                                   : f.act_output({s.rows, s.in}, sum_of(s.out), 2);
+  const Weights weights = pack(f, s, dtype, true, w);
+  f.run(&KernelTable::linear_backward_input,
+        {.dx = dx, .dy = dy, .w = weights.w(), .accumulate = accumulate, .packed = weights.matrix()},
+        linear_scratch(s.rows, s.out, s.in, dtype));
+}
+
+// An activation of a sum s of `terms` products, |s| < 6 sqrt(terms): the error of the sum times the largest
+// slope, and a few roundings of numbers of the size of the result.
+Tolerance after(Act act, int64_t terms) {
+  const double size = 6 * std::sqrt(static_cast<double>(terms));
+  const double slope = act == Act::relu2 ? 2 * size : 1.2;
+  return {.absolute = slope * sum_of(terms).absolute + 8 * kEpsilon * size, .relative = 16 * kEpsilon};
+}
+
+void forward_act(OpFrame& f, const LinearShape& s, DType dtype, Act act) {
+  const TensorView x = f.act_input({s.rows, s.in}, normal_values());
+  const TensorView w = f.input({s.out, s.in}, normal_values());
+  const TensorView bias = f.input({s.out}, normal_values());
+  const TensorView y = f.act_output({s.rows, s.out}, after(act, s.in), 1);
+  const TensorView pre = f.act_output({s.rows, s.out}, sum_of(s.in), 2);
+  const Weights weights = pack(f, s, dtype, false, w);
+  f.run(&KernelTable::linear_forward,
+        {.y = y, .x = x, .w = weights.w(), .bias = bias, .packed = weights.matrix(), .act = act, .pre = pre},
+        linear_scratch(s.rows, s.out, s.in, dtype));
+}
+
+// Slopes err by a few roundings of their size, which is that of a normal number.
+void backward_act(OpFrame& f, const LinearShape& s, DType dtype, Act act) {
+  const double size = 6 * std::sqrt(static_cast<double>(s.out)), slope = act == Act::relu2 ? 12 : 1.2;
+  const Tolerance tolerance{.absolute = slope * (sum_of(s.out).absolute + 16 * kEpsilon * size),
+                            .relative = 8 * kEpsilon};
+  const TensorView dy = f.act_input({s.rows, s.out}, normal_values());
+  const TensorView w = f.input({s.out, s.in}, normal_values());
+  const TensorView pre = f.act_input({s.rows, s.in}, normal_values(), 1);
+  const TensorView dx = f.act_output({s.rows, s.in}, tolerance, 2);
+  const Weights weights = pack(f, s, dtype, true, w);
+  f.run(&KernelTable::linear_backward_input,
+        {.dx = dx, .dy = dy, .w = weights.w(), .packed = weights.matrix(), .act = act, .pre = pre},
+        linear_scratch(s.rows, s.out, s.in, dtype));
+}
+
+void backward_weight(OpFrame& f, const LinearShape& s, bool accumulate, bool bias,
+                     DType compute = DType::f32) {
+  const TensorView dy = f.act_input({s.rows, s.out}, normal_values(), 5);
+  const TensorView x = f.act_input({s.rows, s.in}, normal_values(), 3);
   const Tolerance tolerance = sum_of(s.rows);
   const auto gradient = [&](std::initializer_list<int64_t> shape) {
     return accumulate ? f.inout(shape, normal_values(), tolerance) : f.output(shape, tolerance);
@@ -80,7 +144,16 @@ void backward_weight(OpFrame& f, const LinearShape& s, bool accumulate, bool bia
   const TensorView dw = gradient({s.out, s.in});
   const TensorView db = bias ? gradient({s.out}) : TensorView{};
   f.run(&KernelTable::linear_backward_weight,
-        {.dw = dw, .dbias = db, .dy = dy, .x = x, .accumulate = accumulate}, scratch(f, s));
+        {.dw = dw, .dbias = db, .dy = dy, .x = x, .accumulate = accumulate, .compute = compute},
+        linear_scratch(s.rows, s.out, s.in, compute));
+}
+
+constexpr DType kComputes[] = {DType::f32, DType::bf16, DType::f16};
+// Tails of tiles in both directions; one block of k, whole and odd, and more than one.
+constexpr LinearShape kActShapes[] = {{1, 70, 34}, {13, 31, 321}, {49, 100, 66}, {25, 40, 1100}};
+
+std::string name(const LinearShape& s, DType compute, std::string_view what = "") {
+  return fmt::format("{}x{} from {} in {}{}", s.rows, s.out, s.in, dtype_name(compute), what);
 }
 
 GPT_OP_CASES(linear_forward) {
@@ -91,17 +164,24 @@ GPT_OP_CASES(linear_forward) {
   for (const LinearShape& s : kLargeShapes) {
     list.add(name(s, ", large"), [=](OpFrame& f) { forward(f, s, true, true); });
   }
+  for (DType t : kComputes) {
+    for (const LinearShape& s : kActShapes) {
+      for (Act act : {Act::gelu_tanh, Act::relu2})
+        list.add(name(s, t, act == Act::relu2 ? ", relu2" : ", gelu_tanh"),
+                 [=](OpFrame& f) { forward_act(f, s, t, act); });
+    }
+  }
 }
 
 GPT_OP_CASES(pack_matrix) {
-  for (DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+  for (DType dtype : kComputes) {
     for (const LinearShape& s : kShapes) {
-      list.add(name(s, ", ") + std::string(dtype_name(dtype)), [=](OpFrame& f) { packed(f, s, dtype); });
+      list.add(name(s, dtype), [=](OpFrame& f) { packed(f, s, dtype); });
     }
   }
   for (DType dtype : {DType::q8_0, DType::q4_0}) {
     for (const LinearShape& s : kBlockShapes) {
-      list.add(name(s, ", ") + std::string(dtype_name(dtype)), [=](OpFrame& f) { packed(f, s, dtype); });
+      list.add(name(s, dtype), [=](OpFrame& f) { packed(f, s, dtype); });
     }
   }
 }
@@ -114,6 +194,15 @@ GPT_OP_CASES(linear_backward_input) {
   for (const LinearShape& s : kLargeShapes) {
     list.add(name(s, ", large"), [=](OpFrame& f) { backward_input(f, s, true); });
   }
+  for (DType t : kComputes) {
+    for (const LinearShape& s : kActShapes) {
+      list.add(name(s, t), [=](OpFrame& f) { packed_backward_input(f, s, t, false); });
+      list.add(name(s, t, ", accumulate"), [=](OpFrame& f) { packed_backward_input(f, s, t, true); });
+      for (Act act : {Act::gelu, Act::relu})
+        list.add(name(s, t, act == Act::relu ? ", relu" : ", gelu"),
+                 [=](OpFrame& f) { backward_act(f, s, t, act); });
+    }
+  }
 }
 
 GPT_OP_CASES(linear_backward_weight) {
@@ -124,6 +213,13 @@ GPT_OP_CASES(linear_backward_weight) {
   }
   for (const LinearShape& s : kLargeShapes) {
     list.add(name(s, ", large"), [=](OpFrame& f) { backward_weight(f, s, true, false); });
+  }
+  for (DType t : {DType::bf16, DType::f16}) {
+    for (const LinearShape& s : kActShapes) {
+      list.add(name(s, t), [=](OpFrame& f) { backward_weight(f, s, false, true, t); });
+      list.add(name(s, t, ", accumulate"), [=](OpFrame& f) { backward_weight(f, s, true, true, t); });
+    }
+    list.add(name({1100, 50, 40}, t), [=](OpFrame& f) { backward_weight(f, {1100, 50, 40}, true, true, t); });
   }
   // Small outputs with a long inner dimension: where a library would cut the sum by the thread count.
   for (const LinearShape& s : {LinearShape{4096, 64, 64}, LinearShape{8192, 16, 64}, LinearShape{40000, 2, 3},

@@ -1,6 +1,5 @@
 #include <cmath>
 
-#include "kernels/cpu/quant/quant.h"
 #include "kernels/cpu/ref/activation.h"
 #include "kernels/cpu/ref/quant.h"
 
@@ -86,14 +85,9 @@ void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& a) noexcept {
   }
 }
 
-}  // namespace gpt::ref
-
-namespace gpt {
-
-int64_t packed_bytes(Isa isa, DType dtype, int64_t out, int64_t in, bool transposed) {
-  if (is_quantized(dtype)) return transposed ? 0 : quant::packed_bytes(isa, dtype, out, in);
-  if (dtype != DType::bf16 && dtype != DType::f16) return 0;
-  return out * in * static_cast<int64_t>(dtype_size(dtype));
+int64_t packed_bytes(const PackedMatrix& m) {
+  if (m.dtype != DType::bf16 && m.dtype != DType::f16) return 0;
+  return m.out * m.in * static_cast<int64_t>(dtype_size(m.dtype));
 }
 
-}  // namespace gpt
+}  // namespace gpt::ref

@@ -86,4 +86,7 @@ void for_rows(const ExecContext& ctx, int64_t rows, F&& fn) {
 GPT_FOR_EACH_OP(GPT_REF_DECLARE)
 #undef GPT_REF_DECLARE
 
+// The bytes of a matrix that the reference packs: plain rows.
+int64_t packed_bytes(const PackedMatrix& m);
+
 }  // namespace gpt::ref

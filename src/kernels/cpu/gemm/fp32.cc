@@ -1,0 +1,60 @@
+// Compiled once per instruction set, with GPT_SIMD_AVX2 or GPT_SIMD_AVX512 (see simd/README.md).
+
+#include "kernels/cpu/gemm/kernels.h"
+#include "kernels/cpu/gemm/strips.h"
+#include "kernels/cpu/gemm/tile.h"
+
+namespace gpt::gemm {
+namespace {
+
+using namespace GPT_SIMD_NAMESPACE;  // NOLINT(google-build-using-namespace): the layer this unit is written
+                                     // on
+
+struct MultiplyAdd {
+  GPT_INLINE Vec add_product(Vec sum, IVec x, IVec w) { return fma(as_floats(x), as_floats(w), sum); }
+};
+
+// fn(units) with the units of a form.
+template <class F>
+GPT_INLINE void for_form(Form form, F fn) {
+  switch (form) {
+    case Form::f32_of_bf16:
+      return fn(Fp32Units<ToBf16>{});
+    case Form::f32_of_f16:
+      return fn(Fp32Units<ToF16>{});
+    default:
+      return fn(Fp32Units<Exact>{});
+  }
+}
+
+void pack(Form form, const PackArgs& p) {
+  for_form(form, [&]<class Units>(Units) { pack_units<Units>(p); });
+}
+
+void unit_rows(Form form, const UnitRowsArgs& p) {
+  for_form(form, [&]<class Units>(Units) { make_unit_rows<Units>(p); });
+}
+
+void tile(const TileArgs& t) {
+  compute_tile<MultiplyAdd>(t);
+}
+
+void convert(const ConvertArgs& p) {
+  convert_any(p);
+}
+
+constexpr Kernels kKernels = {kRows, kWidth, 1, pack, unit_rows, tile, convert};
+
+}  // namespace
+
+#if defined(GPT_SIMD_AVX512)
+Kernels fp32_kernels_avx512() {
+  return kKernels;
+}
+#else
+Kernels fp32_kernels_avx2() {
+  return kKernels;
+}
+#endif
+
+}  // namespace gpt::gemm

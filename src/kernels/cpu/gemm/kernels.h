@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace gpt::gemm {
+
+// The inner loops of matrix products. Operands are made of units of four bytes, which hold `per_unit`
+// elements that are neighbours along k: one fp32 number, or two bf16 numbers. A k that is no multiple is
+// filled up with zeros. B is first brought into strips of `nr` columns, unit after unit, so that the loop
+// reads it in order; A is read in place where its rows are units already.
+//
+// Every element of C is a sum over k in order, in blocks that depend on k alone (k_block), whose sums are
+// added in order, whatever the size and position of the tile it is computed in. So the bits of a row of C
+// depend on that row of A, on B and on k alone.
+
+// What a strip's units are made of.
+enum class Form : uint8_t {
+  f32,
+  f32_of_bf16,  // rounded to bf16, kept as fp32
+  f32_of_f16,
+  bf16_pairs,
+};
+
+// Packs one strip: unit l of column i becomes dst[l * width + i]; from count to width, which is a multiple of
+// four, there are zeros.
+struct PackArgs {
+  const void* src;
+  DType type;  // f32, bf16 or f16
+  int64_t ld;
+  bool k_contiguous;  // element (i, l) is src[i * ld + l], else src[l * ld + i]
+  int64_t count;
+  int64_t k;  // elements
+  int64_t width;
+  uint32_t* dst;
+  float* sums = nullptr;  // [count]: adds the elements, not rounded, over k; not if k_contiguous
+};
+
+// Turns rows of k elements into rows of units.
+struct UnitRowsArgs {
+  const void* src;
+  DType type;
+  int64_t ld;
+  int64_t rows;
+  int64_t k;  // elements
+  uint32_t* dst;
+  int64_t dst_ld;  // units
+};
+
+// C[rows, cols] = A B (+ C) (+ bias) for rows <= mr, cols <= nr.
+struct TileArgs {
+  int64_t rows, cols;
+  int64_t k;  // units
+  const void* a;
+  int64_t a_row, a_unit;  // units from row to row, and along k
+  const void* next;       // rows of the same make that will be needed soon, to be fetched on the way
+  const uint32_t* b;
+  float* c;
+  int64_t ldc;
+  const float* bias;  // null: none
+  bool add;           // to what C holds
+};
+
+// dst[rows, cols] = src (+ dst), converting.
+struct ConvertArgs {
+  int64_t rows, cols;
+  const void* src;
+  DType src_type;
+  int64_t src_ld;
+  void* dst;
+  DType dst_type;
+  int64_t dst_ld;
+  bool add;
+};
+
+struct Kernels {
+  int64_t mr, nr, per_unit;
+  void (*pack)(Form form, const PackArgs&);
+  void (*unit_rows)(Form form, const UnitRowsArgs&);
+  void (*tile)(const TileArgs&);
+  void (*convert)(const ConvertArgs&);
+};
+
+Kernels fp32_kernels_avx2();
+Kernels fp32_kernels_avx512();
+Kernels bf16_kernels_avx512();  // units are bf16_pairs; rounds like the processor
+
+}  // namespace gpt::gemm

@@ -1,0 +1,70 @@
+// Products of bf16 numbers by the processor's own instruction, which multiplies two pairs and adds both
+// products to an fp32 sum.
+
+#include "kernels/cpu/gemm/kernels.h"
+#include "kernels/cpu/gemm/strips.h"
+#include "kernels/cpu/gemm/tile.h"
+
+namespace gpt::gemm {
+namespace {
+
+using namespace GPT_SIMD_NAMESPACE;  // NOLINT(google-build-using-namespace): the layer this unit is written
+                                     // on
+
+GPT_INLINE IVec narrow_two(Vec low, Vec high) {
+  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+}
+
+struct Pairs {
+  static constexpr int64_t kPerUnit = 2;
+  GPT_INLINE IVec along(const Bf16* p) { return _mm512_loadu_si512(p); }
+  GPT_INLINE IVec along(const Bf16* p, int64_t n) {
+    const uint32_t lanes = n >= 32 ? ~uint32_t{0} : (uint32_t{1} << static_cast<uint32_t>(n)) - 1;
+    return _mm512_maskz_loadu_epi16(lanes, p);
+  }
+  template <class T>
+  GPT_INLINE IVec along(const T* p) {
+    return narrow_two(load(p), load(p + kLanes));
+  }
+  template <class T>
+  GPT_INLINE IVec along(const T* p, int64_t n) {
+    return n <= kLanes ? narrow_two(load_n(p, n), zero())
+                       : narrow_two(load(p), load_n(p + kLanes, n - kLanes));
+  }
+  // low_0 high_0 low_1 high_1 ...
+  GPT_INLINE IVec across(Vec low, Vec high) {
+    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23,
+                                           7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return _mm512_permutexvar_epi16(order, narrow_two(low, high));
+  }
+};
+
+struct DotPairs {
+  GPT_INLINE Vec add_product(Vec sum, IVec x, IVec w) {
+    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(w), reinterpret_cast<__m512bh>(x));
+  }
+};
+
+void pack(Form, const PackArgs& p) {
+  pack_units<Pairs>(p);
+}
+
+void unit_rows(Form, const UnitRowsArgs& p) {
+  make_unit_rows<Pairs>(p);
+}
+
+void tile(const TileArgs& t) {
+  compute_tile<DotPairs>(t);
+}
+
+void convert(const ConvertArgs& p) {
+  convert_any(p);
+}
+
+}  // namespace
+
+Kernels bf16_kernels_avx512() {
+  return {kRows, kWidth, 2, pack, unit_rows, tile, convert};
+}
+
+}  // namespace gpt::gemm

@@ -1,0 +1,256 @@
+#include "kernels/cpu/gemm/rows.h"
+
+#include "kernels/cpu/drivers/drivers.h"
+#include "kernels/cpu/gemm/layout.h"
+
+namespace gpt::gemm {
+namespace {
+
+constexpr int64_t kTileRows = 192;     // by a block of k: 384 KiB of A in the second-level cache
+constexpr int64_t kFewestRows = 48;    // fewer would read B more often than it is worth
+constexpr int64_t kTileCols = 384;     // where sums of several blocks of k must be kept
+constexpr int64_t kMinTasks = 16;      // so that 2 threads end together, and 7 nearly so
+constexpr int64_t kPartOfB = 2 << 20;  // bytes that stay in the third-level cache while the rows pass
+constexpr int64_t kTaskCycles = 8192;  // at least, about: handing out a task costs some 200
+
+// How the rows and the strips of columns are cut into tasks; of the shape alone.
+struct Grid {
+  int64_t tile_rows, n_rows;      // rows of a task, tasks down
+  int64_t tile_strips, n_strips;  // strips of a task, tasks across
+
+  Grid(const Layout& layout, int64_t m, int64_t n, int64_t units) {
+    const int64_t strips = layout.strips(n);
+    const int64_t bytes = strips * layout.kernels.nr * units * kUnitBytes;
+    int64_t across = ceil_div(bytes, kPartOfB);
+    if (units > layout.block(units)) across = std::max(across, ceil_div(n, kTileCols));
+    int64_t down = ceil_div(m, kTileRows);
+    if (down * across < kMinTasks) down = std::min(ceil_div(m, kFewestRows), ceil_div(kMinTasks, across));
+    const int64_t cycles = std::max<int64_t>(m, 4) * strips * units * 2;
+    const int64_t tasks = std::clamp<int64_t>(cycles / kTaskCycles, 1, kMinTasks);
+    if (down * across < tasks) across = ceil_div(tasks, down);
+    tile_rows = round_up(ceil_div(m, down), layout.kernels.mr);
+    n_rows = ceil_div(m, tile_rows);
+    tile_strips = ceil_div(strips, std::min(across, strips));
+    n_strips = ceil_div(strips, tile_strips);
+  }
+};
+
+#ifdef GPT_HAVE_SIMD
+const RowKernels& row_kernels(Isa isa) {
+  return isa >= Isa::avx512 ? avx512_row_kernels() : avx2_row_kernels();
+}
+#endif
+
+class RowMultiplier {
+ public:
+  RowMultiplier(const ExecContext& ctx, Isa isa, const RowProduct& p)
+      : ctx_(ctx),
+        p_(p),
+        layout_(layout_of(isa, p.compute)),
+        kernels_(layout_.kernels),
+        k_(p.a.cols()),
+        units_(layout_.units(k_)),
+        block_(layout_.block(units_)),
+        n_blocks_(std::max<int64_t>(1, ceil_div(units_, block_))),
+        in_place_(rows_are_units()),
+        direct_(p.y.dtype == DType::f32 && !p.act),
+        grid_(layout_, p.y.rows(), p.y.cols(), units_) {
+#ifdef GPT_HAVE_SIMD
+    if (p.act) act_ = &drivers::act_kernels(row_kernels(isa), *p.act);
+#endif
+  }
+
+  void run() const {
+    ctx_.pool.parallel_for(grid_.n_rows * grid_.n_strips, [this](int64_t task, int thread) {
+      const int64_t row = task % grid_.n_rows * grid_.tile_rows;
+      const int64_t strip = task / grid_.n_rows * grid_.tile_strips;
+      part({row, std::min(grid_.tile_rows, p_.y.rows() - row), strip,
+            std::min(grid_.tile_strips, layout_.strips(p_.y.cols()) - strip)},
+           memory(thread));
+    });
+  }
+
+ private:
+  struct Part {
+    int64_t row, rows;
+    int64_t strip, strips;
+  };
+  struct Block {
+    int64_t from, units;  // of k
+    bool first, last;
+  };
+  struct Memory {
+    uint32_t* a;    // a block of the rows, where they must be made units
+    uint32_t* b;    // a block of one strip, where it must be made
+    float* slopes;  // a tile
+    float* c;       // sums: of one tile, or of all where there are several blocks
+  };
+
+  Memory memory(int thread) const {
+    auto* a = ctx_.scratch.thread<uint32_t>(thread);
+    uint32_t* b = a + grid_.tile_rows * block_;
+    auto* slopes = reinterpret_cast<float*>(b + kernels_.nr * block_);
+    return {a, b, slopes, slopes + kernels_.mr * kernels_.nr};
+  }
+
+  void part(const Part& part, const Memory& memory) const {
+    for (int64_t b = 0; b < n_blocks_; ++b) {
+      const int64_t from = b * block_;
+      const Block block{from, std::min(block_, units_ - from), b == 0, b + 1 == n_blocks_};
+      if (!in_place_) make_units(part, block, memory.a);
+      for (int64_t s = 0; s < part.strips; ++s) {
+        const uint32_t* strip = strip_of_b(part.strip + s, block, memory.b);
+        for (int64_t i = 0; i < part.rows; i += kernels_.mr)
+          tile(part, block, s, i, strip, memory);
+      }
+    }
+  }
+
+  int64_t elements(const Block& block) const {
+    return std::min(block.units * kernels_.per_unit, k_ - block.from * kernels_.per_unit);
+  }
+
+  bool rows_are_units() const {
+    if (layout_.form == Form::bf16_pairs) return p_.a.dtype == DType::bf16 && k_ % 2 == 0 && p_.a.ld % 2 == 0;
+    return layout_.form == Form::f32 && p_.a.dtype == DType::f32;
+  }
+
+  const std::byte* row_of_a(int64_t row, const Block& block) const {
+    return element(p_.a, row, block.from * kernels_.per_unit);
+  }
+
+  void make_units(const Part& part, const Block& block, uint32_t* dst) const {
+    kernels_.unit_rows(layout_.form, {.src = row_of_a(part.row, block),
+                                      .type = p_.a.dtype,
+                                      .ld = p_.a.ld,
+                                      .rows = part.rows,
+                                      .k = elements(block),
+                                      .dst = dst,
+                                      .dst_ld = block_});
+  }
+
+  const uint32_t* strip_of_b(int64_t strip, const Block& block, uint32_t* made) const {
+    const int64_t nr = kernels_.nr;
+    const int64_t k = block.from * kernels_.per_unit;
+    if (p_.packed == nullptr) {
+      kernels_.pack(layout_.form,
+                    {.src = p_.b_transposed ? element(p_.b, k, strip * nr) : element(p_.b, strip * nr, k),
+                     .type = p_.b.dtype,
+                     .ld = p_.b.ld,
+                     .k_contiguous = !p_.b_transposed,
+                     .count = std::min(nr, p_.y.cols() - strip * nr),
+                     .k = elements(block),
+                     .width = nr,
+                     .dst = made});
+      return made;
+    }
+    const int64_t at = (strip * units_ + block.from) * nr;
+    if (layout_.stored == DType::f32) return static_cast<const uint32_t*>(p_.packed->data) + at;
+    const int64_t n = block.units * nr;
+    kernels_.convert({.rows = 1,
+                      .cols = n,
+                      .src = static_cast<const uint16_t*>(p_.packed->data) + at,
+                      .src_type = layout_.stored,
+                      .dst = made,
+                      .dst_type = DType::f32});
+    return made;
+  }
+
+  void tile(const Part& part, const Block& block, int64_t s, int64_t i, const uint32_t* strip,
+            const Memory& memory) const {
+    const int64_t row = part.row + i;
+    const int64_t col = (part.strip + s) * kernels_.nr;
+    TileArgs t{.rows = std::min(kernels_.mr, part.rows - i),
+               .cols = std::min(kernels_.nr, p_.y.cols() - col),
+               .k = block.units,
+               .a_unit = 1,
+               .b = strip,
+               .bias = p_.bias && block.last ? p_.bias + col : nullptr};
+    if (in_place_) {
+      t.a = row_of_a(row, block);
+      t.a_row = p_.a.ld / kernels_.per_unit;
+      t.next = s == 0 ? row_of_a(row + kernels_.mr, block) : t.a;
+    } else {
+      t.a = t.next = memory.a + i * block_;
+      t.a_row = block_;
+    }
+    if (direct_) {
+      t.c = p_.y.row<float>(row) + col;
+      t.ldc = p_.y.ld;
+      t.add = p_.accumulate || !block.first;
+    } else {
+      t.c = memory.c + (n_blocks_ == 1 ? 0 : s * grid_.tile_rows + i) * kernels_.nr;
+      t.ldc = kernels_.nr;
+      t.add = !block.first;
+    }
+    kernels_.tile(t);
+    if (!direct_ && block.last) finish(t, row, col, memory.slopes);
+  }
+
+  // Between a tile of sums and a view.
+  ConvertArgs to_view(const TileArgs& t, const TensorView& view, int64_t row, int64_t col) const {
+    return {.rows = t.rows,
+            .cols = t.cols,
+            .src = t.c,
+            .src_type = DType::f32,
+            .src_ld = t.ldc,
+            .dst = const_cast<std::byte*>(element(view, row, col)),
+            .dst_type = view.dtype,
+            .dst_ld = view.ld};
+  }
+
+  void finish(const TileArgs& t, int64_t row, int64_t col, float* slopes) const {
+    if (p_.act && p_.backward) {
+      kernels_.convert({.rows = t.rows,
+                        .cols = t.cols,
+                        .src = element(p_.pre, row, col),
+                        .src_type = p_.pre.dtype,
+                        .src_ld = p_.pre.ld,
+                        .dst = slopes,
+                        .dst_type = DType::f32,
+                        .dst_ld = t.ldc});
+      for_runs(t, [&](int64_t at, int64_t n) {
+        act_->backward(t.c + at, nullptr, t.c + at, slopes + at, nullptr, n);
+      });
+    } else if (p_.act) {
+      if (p_.pre) kernels_.convert(to_view(t, p_.pre, row, col));
+      for_runs(t, [&](int64_t at, int64_t n) { act_->forward(t.c + at, t.c + at, nullptr, n); });
+    }
+    ConvertArgs result = to_view(t, p_.y, row, col);
+    result.add = p_.accumulate;
+    kernels_.convert(result);
+  }
+
+  // fn(first element, elements): the tile's sums as few dense stretches.
+  template <class F>
+  static void for_runs(const TileArgs& t, F&& fn) {
+    if (t.cols == t.ldc) return fn(0, t.rows * t.ldc);
+    for (int64_t i = 0; i < t.rows; ++i)
+      fn(i * t.ldc, t.cols);
+  }
+
+  const ExecContext& ctx_;
+  const RowProduct& p_;
+  Layout layout_;
+  const Kernels& kernels_;
+  int64_t k_, units_, block_, n_blocks_;
+  bool in_place_;  // A is read as it is
+  bool direct_;    // sums grow in Y itself
+  Grid grid_;
+  const ActKernels* act_ = nullptr;
+};
+
+}  // namespace
+
+void multiply_rows(const ExecContext& ctx, Isa isa, const RowProduct& p) {
+  if (p.y.rows() > 0 && p.y.cols() > 0) RowMultiplier(ctx, isa, p).run();
+}
+
+ScratchNeed row_scratch(int64_t m, int64_t n, int64_t k) {
+  const int64_t rows = std::min(kTileRows, round_up(m, kMaxRows));
+  const int64_t block = std::min(kMaxBlock, round_up(k, 16));
+  const int64_t sums = rows * std::min(kTileCols, n) + rows * kMaxWidth;
+  return {.per_thread = ((rows + kMaxWidth) * block + kMaxRows * kMaxWidth + sums) * kUnitBytes};
+}
+
+}  // namespace gpt::gemm
