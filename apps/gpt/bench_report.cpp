@@ -125,14 +125,12 @@ std::string range(const std::vector<MachineLimits>& limits, double MachineLimits
 }
 
 std::string machine_text(const BenchReport& report) {
-  return fmt::format(
-      "{}, matrix products {}\nlimits: fp32 {}, bf16 {}, int8 {}, memory {}\n",
-      machine_description(report.threads, isa_name(report.isa)),
-      uses_onednn(report.isa) ? "by own kernels and oneDNN" : "by own kernels alone (no oneDNN: slower)",
-      range(report.limits, &MachineLimits::fp32, "GFLOP/s"),
-      range(report.limits, &MachineLimits::bf16, "GFLOP/s"),
-      range(report.limits, &MachineLimits::int8, "Gop/s"),
-      range(report.limits, &MachineLimits::memory, "GB/s"));
+  return fmt::format("{}\nlimits: fp32 {}, bf16 {}, int8 {}, memory {}\n",
+                     machine_description(report.threads, isa_name(report.isa)),
+                     range(report.limits, &MachineLimits::fp32, "GFLOP/s"),
+                     range(report.limits, &MachineLimits::bf16, "GFLOP/s"),
+                     range(report.limits, &MachineLimits::int8, "Gop/s"),
+                     range(report.limits, &MachineLimits::memory, "GB/s"));
 }
 
 std::string speed_table(const std::vector<BenchRecord>& records) {
@@ -190,8 +188,7 @@ json report_json(const BenchReport& report) {
   json out = {{"machine",
                {{"description", machine_description(report.threads, isa_name(report.isa))},
                 {"threads", report.threads},
-                {"isa", isa_name(report.isa)},
-                {"onednn", uses_onednn(report.isa)}}},
+                {"isa", isa_name(report.isa)}}},
               {"limits", json::array()}};
   for (const MachineLimits& limits : report.limits)
     out["limits"].push_back(limits_json(limits));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "kernels/cpu/gemm/onednn.h"
 #include "kernels/rates.h"
 
 namespace gpt {
@@ -95,10 +94,6 @@ MachineLimits between(const MachineLimits& a, const MachineLimits& b) {
           .bf16 = (a.bf16 + b.bf16) / 2,
           .int8 = (a.int8 + b.int8) / 2,
           .memory = (a.memory + b.memory) / 2};
-}
-
-bool uses_onednn(Isa isa) {
-  return gemm::onednn_serves(isa);
 }
 
 }  // namespace gpt

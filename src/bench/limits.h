@@ -25,7 +25,4 @@ MachineLimits measure_limits(ThreadPool& pool, Isa isa, int64_t bytes);
 // The middle of two measurements: what the machine gave while something ran between them.
 MachineLimits between(const MachineLimits& a, const MachineLimits& b);
 
-// Whether matrix products of `isa` may use oneDNN in this build.
-bool uses_onednn(Isa isa);
-
 }  // namespace gpt
