@@ -4,6 +4,7 @@
 #include "train/optimizer.h"
 
 namespace gpt {
+
 // Whole steps as the trainer makes them: forward, backward, clipping, AdamW.
 WorkloadResult run_training_workload(const WorkloadContext& context, const Workload& w) {
   const Model& model = context.model;
@@ -27,11 +28,13 @@ WorkloadResult run_training_workload(const WorkloadContext& context, const Workl
   const auto run = [&] {
     graph.forward_backward(context.pool, kernels, batch, grads, false, step);
     const GradientNorms norms = gradient_norms(ctx, model.table, grads);
-    step.grad_scale = clip_factor(norms.total, 1.0);
+    step.grad_scale = clip_factor(norms.total / loss_scale, 1.0) / loss_scale;
     optimizer.update(ctx, context.weights, grads, step, ++step.step);
+    model.packed->weights_changed();
   };
-  repeat_timed(
-      context, w, kernels, result, [] {}, run);
+  const auto prepare = [] {};
+  repeat_timed(context, w, kernels, result, prepare, run);
+  result.memory_predicted += model.packed->bytes();
   return result;
 }
 

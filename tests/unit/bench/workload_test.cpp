@@ -72,6 +72,21 @@ TEST_F(WorkloadTest, TrainingTrains) {
   EXPECT_TRUE(std::isfinite(*weights_[0].as<float>()));
 }
 
+// The optimizer changes the weights, so that every step packs them anew; inference packs them once, untimed.
+TEST_F(WorkloadTest, PacksWeightsInEveryTrainingStep) {
+  const auto packed = [this](BenchMode mode) -> int64_t {
+    model_.packed = std::make_unique<WeightCache>();
+    for (const OpTime& op : run({.mode = mode, .batch_size = 1, .n_ctx = 12, .rows = 4, .repeat = 3}).ops) {
+      if (op.op == std::string("pack_matrix")) return op.calls;
+    }
+    return 0;
+  };
+  const int64_t steps = packed(BenchMode::train);
+  EXPECT_EQ(steps % 3, 0);
+  EXPECT_EQ(steps > 0, packed_bytes(best_isa(), DType::f32, 16, 16, false) > 0);
+  EXPECT_EQ(packed(BenchMode::prefill), 0);
+}
+
 // Operations of inference: a prompt one token at a time costs what it costs at once, but for the head.
 TEST_F(WorkloadTest, OperationsOfInference) {
   const ModelCounts counts(model_.config);
