@@ -15,10 +15,11 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   gpt verify models/gpt2                        with the golden.safetensors beside the model
   gpt verify run --golden expected.safetensors --dtype fp64 --all
+  gpt verify models/gpt2 --dtype bf16           at most twice as far off as PyTorch in bf16
   gpt verify models/gpt2 --write computed.safetensors)";
 
 struct VerifyArguments {
-  std::string model, golden, write, dtype = "fp32";
+  std::string model, golden, write, bf16_errors, dtype = "fp32";
   bool all = false, json = false;
   MachineOptions machine;
 };
@@ -79,7 +80,7 @@ nlohmann::json checks_json(const VerifyResult& result) {
 
 int run(const VerifyArguments& a) {
   require_argument(a.model, "MODEL", "verify");
-  check_choice("--dtype", a.dtype, {"fp32", "fp64"});
+  check_choice("--dtype", a.dtype, {"fp32", "fp64", "bf16", "fp16"});
   VerifyOptions options;
   options.threads = chosen_threads(a.machine);
   options.golden = a.golden;
@@ -92,7 +93,11 @@ int run(const VerifyArguments& a) {
     }
   }
   options.write = a.write;
-  options.dtype = a.dtype == "fp64" ? DType::f64 : DType::f32;
+  options.dtype = parse_dtype(a.dtype);
+  options.bf16_errors = a.bf16_errors;
+  const std::filesystem::path beside =
+      std::filesystem::path(options.golden).parent_path() / "golden_bf16.json";
+  if (options.bf16_errors.empty() && std::filesystem::exists(beside)) options.bf16_errors = beside.string();
   options.isa = options.dtype == DType::f64 ? Isa::ref : chosen_isa();
   const VerifyResult result = verify_model(a.model, options);
   const auto failed = std::count_if(result.checks.begin(), result.checks.end(),
@@ -120,7 +125,12 @@ Command add_verify_command(CLI::App& root) {
       ->type_name("FILE");
   app->add_option("--write", a->write, "write all that was computed, under the same names")
       ->type_name("FILE");
-  app->add_option("--dtype", a->dtype, "precision of the computation")->type_name("fp32|fp64");
+  app->add_option("--dtype", a->dtype, "precision of the computation")->type_name("fp32|fp64|bf16|fp16");
+  app->add_option(
+         "--bf16-errors", a->bf16_errors,
+         "how far PyTorch in bf16 is off (golden_bf16.json beside the golden file); bf16 and fp16 may be "
+         "off twice as much")
+      ->type_name("FILE");
   app->add_flag("--all", a->all, "list every check, not only groups and failures");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);

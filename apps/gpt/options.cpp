@@ -93,4 +93,11 @@ std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std:
   return tokenizer;
 }
 
+DType parse_dtype(const std::string& name) {
+  for (DType t : {DType::f32, DType::f64, DType::bf16, DType::f16, DType::q8_0, DType::q4_0}) {
+    if (name == dtype_name(t)) return t;
+  }
+  fail_usage("unknown type \"{}\": expected fp32, fp64, bf16, fp16, q8_0 or q4_0", name);
+}
+
 }  // namespace gpt

@@ -54,4 +54,7 @@ void require_argument(const std::string& value, const std::string& what, const s
 // model's tokenizer.json; null when there is none. Throws Error when its vocabulary exceeds the model's.
 std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std::string& spec);
 
+// The type of that name: fp32, fp64, bf16, fp16, q8_0 or q4_0; else UsageError.
+DType parse_dtype(const std::string& name);
+
 }  // namespace gpt

@@ -155,7 +155,16 @@ def _norm_weights(spec, params, prefix, which):
     return params[f"{base}.{names[3]}"], params[f"{base}.{names[4]}"] if names[4] else None
 
 
+def _wide(x):
+    """At least float32: norms and activations are computed in it and rounded once, as PyTorch's kernels do."""
+    return x.float() if x.dtype == torch.bfloat16 else x
+
+
 def _normalise(spec, x, weights):
+    return _normalise_wide(spec, _wide(x), weights).to(x.dtype)
+
+
+def _normalise_wide(spec, x, weights):
     if spec.norm == "layer":
         x = x - x.mean(-1, keepdim=True)
     x = x / torch.sqrt((x * x).mean(-1, keepdim=True) + spec.eps)
@@ -182,9 +191,9 @@ def _rotate(spec, x, start):
     """Rotates the pairs (i, i + head_dim/2) of x [B, H, T, D], whose first position is `start`."""
     positions = torch.arange(start, start + x.shape[2], dtype=torch.float64)
     angle = spec.rope_sign * positions[:, None] * rope_frequencies(spec)
-    c, s = angle.cos(), angle.sin()
+    c, s = angle.cos().to(_wide(x).dtype), angle.sin().to(_wide(x).dtype)
     first, second = x.chunk(2, -1)
-    return torch.cat([first * c - second * s, first * s + second * c], -1)
+    return torch.cat([first * c - second * s, first * s + second * c], -1).to(x.dtype)
 
 
 def _attention(spec, w, x, start, cache):
@@ -212,16 +221,17 @@ def _attention(spec, w, x, start, cache):
 
 
 def _feed_forward(spec, w, x):
-    up = F.linear(x, *w["up"])
+    result = F.linear(x, *w["up"])
+    up = _wide(result)
     if spec.act == "swiglu":
-        hidden = F.silu(F.linear(x, *w["gate"])) * up
+        hidden = F.silu(_wide(F.linear(x, *w["gate"]))) * up
     elif spec.act == "relu2":
         hidden = up.clamp(min=0) ** 2
     elif spec.act == "gelu":
         hidden = up * 0.5 * (1 + torch.erf(up / math.sqrt(2)))
     else:
         hidden = 0.5 * up * (1 + torch.tanh(math.sqrt(2 / math.pi) * (up + 0.044715 * up**3)))
-    return F.linear(hidden, *w["down"])
+    return F.linear(hidden.to(result.dtype), *w["down"])
 
 
 def forward(spec, params, ids, start=0, caches=None):

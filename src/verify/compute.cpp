@@ -60,9 +60,10 @@ void add_params(ComputedSet& out, const std::string& prefix, const LoadedModel& 
 class Run {
  public:
   Run(const std::string& path, const GoldenInputs& inputs, DType dtype, Isa isa, int threads)
-      : loaded_(path, dtype),
+      : loaded_(path, dtype == DType::f64 ? DType::f64 : DType::f32),
         inputs_(inputs),
-        dtype_(dtype),
+        compute_(dtype),
+        dtype_(dtype == DType::f64 ? DType::f64 : DType::f32),
         pool_(threads),
         kernels_(kernel_table(dtype == DType::f64 ? Isa::ref : isa)) {}
 
@@ -94,7 +95,8 @@ class Run {
 
   void forward(bool& incremental_equal) {
     const int64_t T = inputs_.n_tokens, B = inputs_.batch, V = config().vocab_size;
-    Inference inference(loaded_.model(), pool_, kernels_, {.slots = 2, .max_rows = B * T, .dtype = dtype_});
+    Inference inference(loaded_.model(), pool_, kernels_,
+                        {.slots = 2, .max_rows = B * T, .dtype = dtype_, .weights = compute_});
     const Inference::Trace trace = inference.trace(inputs_.ids, B, T);
     for (size_t layer = 0; layer < trace.attention.size(); ++layer) {
       out_["attention." + std::to_string(layer)] =
@@ -131,7 +133,8 @@ class Run {
 
   void greedy() {
     const int64_t V = config().vocab_size;
-    Inference inference(loaded_.model(), pool_, kernels_, {.slots = 1, .max_rows = 64, .dtype = dtype_});
+    Inference inference(loaded_.model(), pool_, kernels_,
+                        {.slots = 1, .max_rows = 64, .dtype = dtype_, .weights = compute_});
     Buffer memory(static_cast<size_t>(V) * dtype_size(dtype_), "logits");
     const TensorView logits = make_view(memory.data(), dtype_, {1, V});
     std::vector<int32_t> next(inputs_.ids.begin(), inputs_.ids.begin() + inputs_.prompt);
@@ -159,7 +162,7 @@ class Run {
     config.dropout = config.embd_dropout = config.attn_dropout = config.resid_dropout = 0;
     Model trained(config);
     trained.weights.assign(weights.views().begin(), weights.views().end());
-    TrainingGraph graph(trained, inputs_.batch, inputs_.n_tokens, {.dtype = dtype_}, pool_.size());
+    TrainingGraph graph(trained, inputs_.batch, inputs_.n_tokens, {.dtype = compute_}, pool_.size());
     const Optimizer optimizer(model.table, kAdamW, dtype_);
     const auto counted =
         std::count_if(inputs_.targets.begin(), inputs_.targets.end(), [](int32_t t) { return t >= 0; });
@@ -187,7 +190,8 @@ class Run {
 
   LoadedModel loaded_;
   const GoldenInputs& inputs_;
-  DType dtype_;
+  DType compute_;  // of products, and of activations in training
+  DType dtype_;    // of everything else: fp32 or fp64
   ThreadPool pool_;
   const KernelTable& kernels_;
   ComputedSet out_;

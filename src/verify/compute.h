@@ -27,8 +27,9 @@ struct Computed {
 };
 using ComputedSet = std::map<std::string, Computed>;
 
-// Runs the production layers in the given dtype with the given kernels; names as in a golden file.
-// `incremental_equal` is set to whether chunks through the cache gave the bits of the full evaluation.
+// Runs the production layers in the given dtype (fp32, fp64, bf16, fp16) with the given kernels; names as in
+// a golden file. `incremental_equal` is set to whether chunks through the cache gave the bits of the full
+// evaluation.
 ComputedSet compute_golden(const std::string& model_path, const GoldenInputs& inputs, DType dtype, Isa isa,
                            int threads, bool& incremental_equal);
 

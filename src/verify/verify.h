@@ -12,9 +12,10 @@ namespace gpt {
 // steps, a greedy continuation, and incremental against full evaluation. The layout of a golden file is
 // described in docs/golden.md.
 struct VerifyOptions {
-  std::string golden;  // golden.safetensors
-  std::string write;   // where to write what was computed, or ""
-  DType dtype = DType::f32;
+  std::string golden;        // golden.safetensors
+  std::string write;         // where to write what was computed, or ""
+  DType dtype = DType::f32;  // fp32, fp64, bf16 or fp16
+  std::string bf16_errors;   // golden_bf16.json, or "": general bounds; for bf16 and fp16
   Isa isa = Isa::ref;
   int threads = 1;
 };

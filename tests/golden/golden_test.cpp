@@ -56,12 +56,29 @@ void expect_passes_everywhere(const std::string& folder) {
     expect_passes(folder, DType::f32, isa);
 }
 
+// In bf16: at most twice as far off as PyTorch on the same model.
+void expect_passes_in_bf16(const std::string& folder, const std::string& bf16_errors) {
+  ASSERT_TRUE(fs::exists(bf16_errors)) << "scripts/golden/bf16_errors.py writes it";
+  for (Isa isa : available_isas()) {
+    VerifyOptions in_bf16 = options(folder + "/golden.safetensors", isa, DType::bf16);
+    in_bf16.bf16_errors = bf16_errors;
+    const VerifyResult result = verify_model(folder, in_bf16);
+    EXPECT_GE(result.checks.size(), 8u) << folder;
+    EXPECT_TRUE(result.passed()) << folder << " bf16 " << isa_name(isa) << "\n" << failures(result);
+  }
+}
+
 class CommittedGolden : public testing::TestWithParam<std::string> {};
 
 TEST_P(CommittedGolden, AgreesInEveryDtypeAndInstructionSet) {
   const std::string folder = committed(GetParam());
   ASSERT_TRUE(fs::exists(folder + "/golden.safetensors")) << "no golden vectors of " << GetParam();
   expect_passes_everywhere(folder);
+}
+
+TEST_P(CommittedGolden, InBf16IsNotMuchFurtherOffThanPyTorch) {
+  const std::string folder = committed(GetParam());
+  expect_passes_in_bf16(folder, folder + "/golden_bf16.json");
 }
 
 // Logits, loss, attention, gradients, optimizer steps and greedy ids: a golden file without one of them
@@ -101,6 +118,8 @@ TEST_P(ReferenceGolden, AgreesInEveryDtypeAndInstructionSet) {
   }
   ASSERT_TRUE(fs::exists(folder + "/golden.safetensors")) << folder;
   expect_passes_everywhere(folder);
+  expect_passes_in_bf16(folder,
+                        GPT_SOURCE_DIR "/tests/golden/reference_bf16/" + GetParam() + "/golden_bf16.json");
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ReferenceGolden, testing::ValuesIn(kFamilies),
@@ -115,6 +134,7 @@ TEST(ReferenceGolden, Stories260k) {
   for (Isa isa : available_isas())
     expect_passes(folder, DType::f32, isa);
   expect_passes(folder, DType::f64, Isa::ref);
+  expect_passes_in_bf16(folder, GPT_SOURCE_DIR "/tests/golden/reference_bf16/stories260k/golden_bf16.json");
   const VerifyResult bin =
       verify_model(folder + "/stories260K.bin", options(folder + "/golden.safetensors", best_isa()));
   EXPECT_TRUE(bin.passed()) << failures(bin);
