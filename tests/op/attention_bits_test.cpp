@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "kernels/kernel_table.h"
+#include "tensor/half.h"
 
 namespace gpt {
 namespace {
@@ -36,6 +37,41 @@ struct Setting {
   Isa isa;
   int64_t n_kv_head;
   int64_t window;
+  DType cache;  // the type of keys and values
+};
+
+// Keys or values as a cache of some type holds them; int8 with a scale for every row and head.
+struct Stored {
+  std::vector<std::byte> bytes;
+  std::vector<float> scales;
+  TensorView view, scale;
+
+  Stored(DType dtype, const TensorView& from) : bytes(static_cast<size_t>(from.size()) * dtype_size(dtype)) {
+    view = make_view(bytes.data(), dtype, from.dims());
+    for (int64_t i = 0; i < from.size(); ++i) {
+      const float x = from.as<float>()[i];
+      if (dtype == DType::f32) view.as<float>()[i] = x;
+      if (dtype == DType::bf16) view.as<bf16>()[i] = to_bf16(x);
+      if (dtype == DType::f16) view.as<f16>()[i] = to_f16(x);
+    }
+    if (dtype == DType::i8) quantize(from);
+  }
+
+  void quantize(const TensorView& from) {
+    const int64_t rows = from.size() / kWidth;
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* x = from.as<float>() + r * kWidth;
+      float top = 0;
+      for (int64_t d = 0; d < kWidth; ++d)
+        top = std::isnan(top) || std::abs(x[d]) <= top ? top : std::abs(x[d]);
+      scales.push_back(top / 127);
+      for (int64_t d = 0; d < kWidth; ++d) {
+        const float level = std::nearbyint(x[d] / scales.back());
+        view.as<int8_t>()[r * kWidth + d] = std::isfinite(level) ? static_cast<int8_t>(level) : int8_t{1};
+      }
+    }
+    scale = make_view(scales.data(), {from.rows(), from.cols() / kWidth});
+  }
 };
 
 // One sequence of queries, keys and values.
@@ -82,12 +118,15 @@ class AttentionBits : public ::testing::TestWithParam<Setting> {
     ThreadPool pool(threads);
     const Workspace workspace(attention_scratch(s, kLength, kLength, false, DType::f32), threads);
     const KernelTable& table = kernel_table(GetParam().isa);
+    const Stored keys(GetParam().cache, k), values(GetParam().cache, v);
     table.attention_forward({pool, table, workspace.scratch()}, {.shape = s,
                                                                  .seqs = seqs,
                                                                  .out = rows_view(r.out, kHeads * kWidth),
                                                                  .q = q,
-                                                                 .k = k,
-                                                                 .v = v,
+                                                                 .k = keys.view,
+                                                                 .v = values.view,
+                                                                 .k_scale = keys.scale,
+                                                                 .v_scale = values.scale,
                                                                  .lse = rows_view(r.lse, kHeads),
                                                                  .weights = weights});
   }
@@ -189,7 +228,10 @@ std::vector<Setting> settings() {
   for (Isa isa : kIsas) {
     for (int64_t kv_heads : {6, 2, 1}) {
       for (int64_t window : {0, 77}) {
-        if (isa <= best_isa() && (isa != Isa::ref || kv_heads == 2)) all.push_back({isa, kv_heads, window});
+        for (DType cache : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
+          const bool wanted = kv_heads == 2 || (isa != Isa::ref && cache == DType::f32);
+          if (isa <= best_isa() && wanted) all.push_back({isa, kv_heads, window, cache});
+        }
       }
     }
   }
@@ -198,7 +240,7 @@ std::vector<Setting> settings() {
 
 INSTANTIATE_TEST_SUITE_P(Attention, AttentionBits, ::testing::ValuesIn(settings()), [](const auto& p) {
   return std::string(isa_name(p.param.isa)) + "_kv_heads_" + std::to_string(p.param.n_kv_head) + "_window_" +
-         std::to_string(p.param.window);
+         std::to_string(p.param.window) + "_" + std::string(dtype_name(p.param.cache));
 });
 
 }  // namespace

@@ -215,6 +215,8 @@ GPT_OP_CASES(attention_forward) {
     for (int64_t kv_heads : {1, 6})
       cached({6, kv_heads, 40, {{1, 1}, {1, 65}, {5, 70}, {1, 140}}, 0, 16});
     cached({4, 2, 24, {{1, 200}, {9, 90}}, 64, 16});
+    for (int64_t heads : {5, 12, 13})  // of one group
+      cached({heads, 1, 40, {{1, 66}, {2, 31}}});
     cached({4, 2, 16, {{70, 70}, {9, 75}}, 20, 16, 0.3, true});
   }
 }

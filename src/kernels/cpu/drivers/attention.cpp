@@ -57,6 +57,11 @@ class ForwardTask {
   int64_t first_row() const { return seq_.q_start + part_.first_query; }
   int64_t query_head(int64_t h) const { return (part_.first_head + h) * group(); }
 
+  // A single query that too few heads share for packed keys to pay.
+  bool in_place() const {
+    return part_.queries == 1 && group() <= kInPlaceRows && tiles_.decode_tile != nullptr;
+  }
+
   float* q(int64_t h) const { return m_.q + h * rows() * padded(); }
   float* max(int64_t h) const { return m_.max + h * rows(); }
   float* sum(int64_t h) const { return m_.sum + h * rows() * kernels_.lanes; }
@@ -96,27 +101,32 @@ class ForwardTask {
   }
 
   void add_tile(int64_t h, int64_t tile) {
-    tiles_.pack_transposed(slice(a_.k, h), m_.kt);
-    tiles_.pack_summed(slice(a_.v, h), m_.v, padded());
     for (int64_t r = 0; m_.keep != nullptr && r < rows(); ++r) {
       tile_factors(kernels_, s_, first_row() + r / group(), query_head(h) + r % group(), tile,
                    m_.keep + r * kKeyTile);
     }
-    tiles_.forward_tile({.rows = rows(),
-                         .d = s_.head_dim,
-                         .dp = padded(),
-                         .scale = static_cast<float>(s_.scale * kLog2E),
-                         .q = q(h),
-                         .kt = m_.kt,
-                         .v = m_.v,
-                         .k_scale = scales(a_.k_scale, h, m_.k_scale),
-                         .v_scale = scales(a_.v_scale, h, m_.v_scale),
-                         .begin = m_.begin,
-                         .end = m_.end,
-                         .keep = m_.keep,
-                         .max = max(h),
-                         .sum = sum(h),
-                         .out = out(h)});
+    const AttentionForwardTile t = {.rows = rows(),
+                                    .d = s_.head_dim,
+                                    .dp = padded(),
+                                    .scale = static_cast<float>(s_.scale * kLog2E),
+                                    .q = q(h),
+                                    .kt = m_.kt,
+                                    .v = m_.v,
+                                    .k_scale = scales(a_.k_scale, h, m_.k_scale),
+                                    .v_scale = scales(a_.v_scale, h, m_.v_scale),
+                                    .begin = m_.begin,
+                                    .end = m_.end,
+                                    .keep = m_.keep,
+                                    .max = max(h),
+                                    .sum = sum(h),
+                                    .out = out(h)};
+    if (in_place()) {
+      tiles_.decode_tile(t, slice(a_.k, h), slice(a_.v, h), m_.kt);
+    } else {
+      tiles_.pack_transposed(slice(a_.k, h), m_.kt);
+      tiles_.pack_summed(slice(a_.v, h), m_.v, padded());
+      tiles_.forward_tile(t);
+    }
   }
 
   void finish(int64_t h) {
@@ -128,6 +138,8 @@ class ForwardTask {
           static_cast<float>(kLn2) * (max(h)[r] + std::log2(m_.total[r]));
     }
   }
+
+  static constexpr int64_t kInPlaceRows = 12;
 
   const AttentionKernels& kernels_;
   const AttentionTiles& tiles_;

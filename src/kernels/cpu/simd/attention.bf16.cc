@@ -87,6 +87,7 @@ const AttentionTiles kAttentionTilesBf16 = {
     .pack_transposed = GPT_SIMD_NAMESPACE::pack_transposed,
     .pack_summed = GPT_SIMD_NAMESPACE::pack_summed,
     .forward_tile = GPT_SIMD_NAMESPACE::forward_tile,
+    .decode_tile = nullptr,
     .backward_tile = GPT_SIMD_NAMESPACE::backward_tile,
 };
 

@@ -67,29 +67,6 @@ static void weighted_sum(const WeightedSum& sum) {
 using WeightedSumFn = void (*)(const WeightedSum&);
 static constexpr WeightedSumFn kWeightedSums[kBlockRows][kBlockVecs] = GPT_BLOCKS(weighted_sum);
 
-// Scores of a block of rows to weights, in place; denominators and alpha [kLanes] of the rows.
-GPT_INLINE void softmax_block(const AttentionForwardTile& t, int64_t first, int64_t rows, float* s,
-                              float* alpha) {
-  for (int64_t r = 0; t.k_scale != nullptr && r < rows; ++r)
-    multiply_row(s + r * kKeyTile, t.begin[first + r], t.end[first + r], t.k_scale);
-  raise_maxima(t, first, rows, s, alpha);
-  const Vec scale = set1(t.scale);
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t i = first + r;
-    if (t.begin[i] >= t.end[i]) continue;
-    float* row = s + r * kKeyTile;
-    const Vec top = set1(t.max[i]);
-    Vec total = load(t.sum + i * kLanes) * set1(alpha[r]);
-    for (int64_t v = t.begin[i] / kLanes; v * kLanes < t.end[i]; ++v) {
-      const Vec p = weights_of(load(row + v * kLanes), scale, top, t.begin[i], t.end[i], v);
-      total = total + p;
-      store(row + v * kLanes, t.keep == nullptr ? p : p * load(t.keep + i * kKeyTile + v * kLanes));
-    }
-    store(t.sum + i * kLanes, total);
-    if (t.v_scale != nullptr) multiply_row(row, t.begin[i], t.end[i], t.v_scale);
-  }
-}
-
 GPT_INLINE void forward_block(const AttentionForwardTile& t, int64_t first, int64_t rows) {
   alignas(64) float s[kBlockRows * kKeyTile];
   alignas(64) float alpha[kLanes];
@@ -143,6 +120,7 @@ const AttentionKernels kAttentionAvx2
                  .pack_transposed = GPT_SIMD_NAMESPACE::pack_transposed,
                  .pack_summed = GPT_SIMD_NAMESPACE::pack_rows,
                  .forward_tile = GPT_SIMD_NAMESPACE::forward_tile,
+                 .decode_tile = GPT_SIMD_NAMESPACE::decode_tile,
                  .backward_tile = GPT_SIMD_NAMESPACE::backward_tile},
         .finish = GPT_SIMD_NAMESPACE::finish,
         .unpack = GPT_SIMD_NAMESPACE::unpack,

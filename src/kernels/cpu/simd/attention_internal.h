@@ -24,6 +24,7 @@ void pack_summed(const PackRows& src, void* dst, int64_t dp);
 void dots(const PackRows& a, const PackRows& b, float* dst);
 void unpack(const UnpackRows& rows);
 void dropout_factors(uint64_t key, uint64_t first, int64_t n, uint32_t threshold, float scale, float* dst);
+void decode_tile(const AttentionForwardTile& tile, const PackRows& k, const PackRows& v, float* keys);
 void backward_tile(const AttentionBackwardTile& tile);
 
 }  // namespace gpt::GPT_SIMD_NAMESPACE

@@ -107,6 +107,9 @@ struct AttentionTiles {
   // Rows that are summed up with weights, dp wide.
   void (*pack_summed)(const PackRows& src, void* dst, int64_t dp);
   void (*forward_tile)(const AttentionForwardTile& tile);
+  // The same, and the same bits, for few rows that all see the same keys; k and v instead of packed ones.
+  // keys: scratch for one tile, which kt points to. Null for bf16.
+  void (*decode_tile)(const AttentionForwardTile& tile, const PackRows& k, const PackRows& v, float* keys);
   void (*backward_tile)(const AttentionBackwardTile& tile);
 };
 

@@ -1,0 +1,230 @@
+// Fused attention of few queries (see attention_kernels.h): packing a tile in fp32 would cost as much as a
+// dozen queries do with it. Keys are transposed as they are, values read where they are. Every sum runs in
+// the order of forward_tile.
+#include "kernels/cpu/simd/attention_elements.h"
+#include "kernels/cpu/simd/attention_internal.h"
+#include "kernels/cpu/simd/attention_product.inc"
+#include "kernels/cpu/simd/attention_softmax.inc"
+#include "kernels/cpu/simd/attention_transpose.inc"
+
+namespace gpt::GPT_SIMD_NAMESPACE {
+
+// Rows of four vectors each, with as many vectors of keys before and after widening, fill 32 registers.
+static constexpr int kDecodeRows = 4;
+
+template <int n>
+struct Count {};
+template <class F>
+GPT_INLINE void with_count(int64_t n, F f) {  // n <= kBlockVecs
+  if (n == 1) return f(Count<1>{});
+  if (n == 2) return f(Count<2>{});
+  if constexpr (kBlockVecs > 2) return n == 3 ? f(Count<3>{}) : f(Count<4>{});
+}
+
+// One vector of a row holds kLanes words of kPerWord elements each, which are transposed as words and become
+// floats afterwards: fewer shuffles for narrow types.
+#if defined(GPT_SIMD_AVX512)
+template <class E>
+static constexpr int kPerWord = 4 / sizeof(E);
+
+GPT_INLINE Vec load_words(const float* p, int64_t n) {
+  return n < 16 ? load(p, first_lanes(n)) : load(p);
+}
+template <class E>
+GPT_INLINE Vec load_words(const E* p, int64_t n) {
+  __m512i words;
+  if (n >= 64 / static_cast<int64_t>(sizeof(E))) {
+    words = _mm512_loadu_si512(p);
+  } else if (sizeof(E) == 2) {
+    words = _mm512_maskz_loadu_epi16((uint32_t{1} << static_cast<uint32_t>(n)) - 1, p);
+  } else {
+    words = _mm512_maskz_loadu_epi8((uint64_t{1} << static_cast<uint64_t>(n)) - 1, p);
+  }
+  return _mm512_castsi512_ps(words);
+}
+
+// Element j of every word.
+template <int j>
+GPT_INLINE Vec widen_word(const float*, Vec word) {
+  return word;
+}
+template <int j>
+GPT_INLINE Vec widen_word(const Bf16*, Vec word) {
+  const __m512i bits = _mm512_castps_si512(word);
+  return _mm512_castsi512_ps(j == 0 ? _mm512_slli_epi32(bits, 16)
+                                    : _mm512_and_si512(bits, _mm512_set1_epi32(-0x10000)));
+}
+template <int j>
+GPT_INLINE Vec widen_word(const F16*, Vec word) {
+  const __m512i bits = _mm512_castps_si512(word);
+  return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(j == 0 ? bits : _mm512_srli_epi32(bits, 16)));
+}
+template <int j>
+GPT_INLINE Vec widen_word(const int8_t*, Vec word) {
+  const __m512i top = _mm512_slli_epi32(_mm512_castps_si512(word), 24 - 8 * j);
+  return _mm512_cvtepi32_ps(_mm512_srai_epi32(top, 24));
+}
+#else
+template <class E>
+static constexpr int kPerWord = 1;
+
+template <class E>
+GPT_INLINE Vec load_words(const E* p, int64_t n) {
+  return n < kLanes ? load_as_float(p, n) : load_as_float(p);
+}
+template <int j, class E>
+GPT_INLINE Vec widen_word(const E*, Vec word) {
+  return word;
+}
+#endif
+
+// The keys of the vectors that begin at `first`, `first` + kLanes, ... below `end`, as columns of words:
+// [words,kKeyTile]. Keys outside of [begin,end) are filled with another key.
+template <class E>
+GPT_INLINE void transpose_words(const PackRows& k, int64_t begin, int64_t end, float* to) {
+  constexpr int64_t kWidth = kLanes * kPerWord<E>;
+  const E* const any = source_row<E>(k, begin);
+  for (int64_t first = begin / kLanes * kLanes; first < end; first += kLanes) {
+    const E* rows[kLanes];
+    for (int64_t i = 0; i < kLanes; ++i) {
+      prefetch<E>(k, first + i, 0, k.cols);
+      rows[i] = first + i < begin || first + i >= end ? any : source_row<E>(k, first + i);
+    }
+    for (int64_t c = 0, w = 0; c < k.cols; c += kWidth, w += kLanes) {
+      Vec t[kLanes];
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i)
+        t[i] = load_words(rows[i] + c, k.cols - c);
+      transpose(t);
+      const int64_t n = least(kLanes, (k.cols - c + kPerWord<E> - 1) / kPerWord<E>);
+      for (int64_t i = 0; i < n; ++i)
+        store(to + (w + i) * kKeyTile + first, t[i]);
+    }
+  }
+}
+
+// s[r][v] += q[r][j] * element j of every word, for all elements from j on.
+template <int j, class E, int R, int NV>
+GPT_INLINE void add_words(Vec (&s)[R][NV], const float* q, int64_t dp, const Vec (&words)[NV]) {
+  if constexpr (j < kPerWord<E>) {
+    Vec k[NV];
+#pragma GCC unroll 8
+    for (int v = 0; v < NV; ++v)
+      k[v] = widen_word<j>(static_cast<const E*>(nullptr), words[v]);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const Vec factor = set1(q[r * dp + j]);
+#pragma GCC unroll 8
+      for (int v = 0; v < NV; ++v)
+        s[r][v] = fma(factor, k[v], s[r][v]);
+    }
+    add_words<j + 1, E>(s, q, dp, words);
+  }
+}
+
+// Past the width q is zero, and so are the elements that fill up the last words.
+template <class E, int R, int NV>
+GPT_INLINE void score_words(const float* keys, const float* q, int64_t dp, int64_t d, float* scores) {
+  Vec s[R][NV];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < NV; ++v)
+      s[r][v] = zero();
+  }
+  for (int64_t c = 0; c < d; c += kPerWord<E>, keys += kKeyTile) {
+    Vec words[NV];
+#pragma GCC unroll 8
+    for (int v = 0; v < NV; ++v)
+      words[v] = load(keys + v * kLanes);
+    add_words<0, E>(s, q + c, dp, words);
+  }
+  store_block<true>(s, scores, kKeyTile, first_lanes(kLanes));
+}
+
+// What the weighted sum of the values needs for a block of rows and some vectors of the width.
+struct DecodeSum {
+  float* out;
+  int64_t dp;
+  const float* alpha;    // [R], what the running numerators are multiplied with first
+  const float* weights;  // [R,kKeyTile]
+  const PackRows* v;
+  int64_t column;
+  int64_t begin, end;
+};
+
+template <bool whole, class E, int R, int NV>
+GPT_INLINE void decode_sum(const DecodeSum& sum) {
+  const DecodeSum w = sum;  // a copy: stores to out could alias the original
+  Vec c[R][NV];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    const Vec alpha = set1(w.alpha[r]);
+#pragma GCC unroll 8
+    for (int v = 0; v < NV; ++v)
+      c[r][v] = load(w.out + r * w.dp + v * kLanes) * alpha;
+  }
+  for (int64_t k = w.begin; k < w.end; ++k) {
+    prefetch<E>(*w.v, k, w.column, w.column + NV * kLanes);
+    const E* from = source_row<E>(*w.v, k) + w.column;
+    Vec row[NV];
+#pragma GCC unroll 8
+    for (int v = 0; v + 1 < NV; ++v)
+      row[v] = load_as_float(from + v * kLanes);
+    const E* last = from + (NV - 1) * kLanes;
+    row[NV - 1] = whole ? load_as_float(last) : load_as_float(last, w.v->cols - w.column - (NV - 1) * kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const Vec factor = set1(w.weights[r * kKeyTile + k]);
+#pragma GCC unroll 8
+      for (int v = 0; v < NV; ++v)
+        c[r][v] = fma(factor, row[v], c[r][v]);
+    }
+  }
+  store_block<true>(c, w.out, w.dp, first_lanes(kLanes));
+}
+
+template <class E, int R>
+static void decode_block(const AttentionForwardTile& t, const PackRows& v, int64_t first) {
+  alignas(64) float s[R * kKeyTile];
+  alignas(64) float alpha[kLanes];
+  const int64_t begin = t.begin[first], end = t.end[first];
+  const float* q = static_cast<const float*>(t.q) + first * t.dp;
+  const float* keys = static_cast<const float*>(t.kt);
+  const int64_t to = (end + kLanes - 1) / kLanes;
+  for (int64_t at = begin / kLanes; at < to; at += kBlockVecs) {
+    with_count(least(kBlockVecs, to - at), [&]<int NV>(Count<NV>) GPT_ALWAYS_INLINE {
+      score_words<E, R, NV>(keys + at * kLanes, q, t.dp, t.d, s + at * kLanes);
+    });
+  }
+  softmax_block(t, first, R, s, alpha);
+  const int64_t vecs = t.dp / kLanes;
+  const int64_t step = even_step(vecs);
+  for (int64_t at = 0; at < vecs; at += step) {
+    const int64_t column = at * kLanes, n = least(step, vecs - at);
+    const DecodeSum w = {t.out + first * t.dp + column, t.dp, alpha, s, &v, column, begin, end};
+    with_count(n, [&]<int NV>(Count<NV>) GPT_ALWAYS_INLINE {
+      if (column + n * kLanes <= v.cols) {
+        decode_sum<true, E, R, NV>(w);
+      } else {
+        decode_sum<false, E, R, NV>(w);
+      }
+    });
+  }
+}
+
+void decode_tile(const AttentionForwardTile& t, const PackRows& k, const PackRows& v, float* keys) {
+  if (t.begin[0] >= t.end[0]) return;
+  with_type(k.type, k.base, [&]<class E>(const E*) GPT_ALWAYS_INLINE {
+    using Block = void (*)(const AttentionForwardTile&, const PackRows&, int64_t);
+    static constexpr Block kBlocks[kDecodeRows] = {decode_block<E, 1>, decode_block<E, 2>, decode_block<E, 3>,
+                                                   decode_block<E, 4>};
+    transpose_words<E>(k, t.begin[0], t.end[0], keys);
+    const int64_t blocks = (t.rows + kDecodeRows - 1) / kDecodeRows;
+    const int64_t step = (t.rows + blocks - 1) / blocks;
+    for (int64_t r = 0; r < t.rows; r += step)
+      kBlocks[least(step, t.rows - r) - 1](t, v, r);
+  });
+}
+
+}  // namespace gpt::GPT_SIMD_NAMESPACE
