@@ -78,10 +78,12 @@ json ops_json(const WorkloadResult& result) {
   const auto repeats = static_cast<double>(result.seconds.size());
   json ops = json::array();
   for (const OpTime& op : result.ops) {
-    ops.push_back({{"op", op.op},
-                   {"calls", static_cast<double>(op.calls) / repeats},
-                   {"ms", 1e3 * op.seconds / repeats},
-                   {"share", op.seconds / total}});
+    json entry = {{"op", op.op},
+                  {"calls", static_cast<double>(op.calls) / repeats},
+                  {"ms", 1e3 * op.seconds / repeats},
+                  {"share", op.seconds / total}};
+    if (op.flops > 0) entry["flops_per_second"] = op.flops / op.seconds;
+    ops.push_back(std::move(entry));
   }
   return ops;
 }
@@ -165,11 +167,12 @@ std::string ops_table(const BenchRecord& r) {
   const WorkloadResult& result = r.result;
   const auto repeats = static_cast<double>(result.seconds.size());
   const double total = result.total_seconds();
-  TextTable table{.columns = {describe_workload(r.workload), "calls", "ms", "share"}, .rows = {}};
+  TextTable table{.columns = {describe_workload(r.workload), "calls", "ms", "share", "GFLOP/s"}, .rows = {}};
   for (const OpTime& op : result.ops) {
     table.rows.push_back({op.op, fmt::format("{:.0f}", static_cast<double>(op.calls) / repeats),
                           fmt::format("{:.3f}", 1e3 * op.seconds / repeats),
-                          format_percent(op.seconds / total)});
+                          format_percent(op.seconds / total),
+                          op.flops > 0 ? fmt::format("{:.1f}", 1e-9 * op.flops / op.seconds) : ""});
   }
   const double outside = seconds_outside(result);
   table.rows.push_back({"outside of ops", "", fmt::format("{:.3f}", 1e3 * outside / repeats),

@@ -18,6 +18,39 @@ constexpr const char* kNames[] = {
 #undef GPT_OP_NAME
 };
 
+template <class Args>
+double flops_of(const Args&) {
+  return 0;
+}
+double flops_of(const LinearArgs& a) {
+  return 2.0 * static_cast<double>(a.y.rows() * a.y.cols() * a.x.cols());
+}
+double flops_of(const LinearBackwardInputArgs& a) {
+  return 2.0 * static_cast<double>(a.dy.rows() * a.dy.cols() * a.dx.cols());
+}
+double flops_of(const LinearBackwardWeightArgs& a) {
+  return 2.0 * static_cast<double>(a.dy.rows() * a.dy.cols() * a.x.cols());
+}
+
+// Products of two vectors of width D: `products` for every query head and every key that it sees.
+double attention_flops(const AttentionShape& shape, std::span<const AttentionSeq> seqs, int64_t products) {
+  int64_t pairs = 0;
+  for (const AttentionSeq& s : seqs) {
+    for (int64_t i = 0; i < s.q_len; ++i) {
+      const int64_t seen = s.kv_len - s.q_len + i + 1;
+      pairs += shape.window > 0 ? std::min(seen, shape.window) : seen;
+    }
+  }
+  return 2.0 * static_cast<double>(products * pairs * shape.n_head * shape.head_dim);
+}
+// q k and p v; backwards those for s, dp, dq, dk and dv.
+double flops_of(const AttentionArgs& a) {
+  return attention_flops(a.shape, a.seqs, 2);
+}
+double flops_of(const AttentionBackwardArgs& a) {
+  return attention_flops(a.shape, a.seqs, 5);
+}
+
 template <size_t index, auto op, class Args>
 void timed(const ExecContext& ctx, const Args& a) noexcept {
   using Clock = std::chrono::steady_clock;
@@ -30,6 +63,7 @@ void timed(const ExecContext& ctx, const Args& a) noexcept {
   ProfiledKernels::Counter& counter = profiled.counters[index];
   ++counter.calls;
   counter.nanoseconds += std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count();
+  counter.flops += flops_of(a);
 }
 
 }  // namespace
@@ -45,7 +79,8 @@ std::vector<OpTime> ProfiledKernels::times() const {
   std::vector<OpTime> out;
   for (size_t i = 0; i < counters.size(); ++i) {
     if (counters[i].calls == 0) continue;
-    out.push_back({kNames[i], counters[i].calls, 1e-9 * static_cast<double>(counters[i].nanoseconds)});
+    out.push_back({kNames[i], counters[i].calls, 1e-9 * static_cast<double>(counters[i].nanoseconds),
+                   counters[i].flops});
   }
   std::stable_sort(out.begin(), out.end(),
                    [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });

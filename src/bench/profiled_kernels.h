@@ -8,11 +8,12 @@
 
 namespace gpt {
 
-// Calls of one op and the time they took.
+// Calls of one op, the time they took and, for products and attention, their multiplications and additions.
 struct OpTime {
   const char* op;
   int64_t calls = 0;
   double seconds = 0;
+  double flops = 0;
 };
 
 // A kernel table whose entries time those of another table. The entries find it through ExecContext, so it
@@ -33,6 +34,7 @@ struct ProfiledKernels : KernelTable {
   struct Counter {
     int64_t calls = 0;
     int64_t nanoseconds = 0;
+    double flops = 0;
   };
   const KernelTable& inner;
   mutable std::array<Counter, kOps> counters{};  // in the order of the op list

@@ -61,6 +61,27 @@ TEST_F(ProfiledKernelsTest, SortsByTime) {
   EXPECT_STREQ(times[1].op, "add");
 }
 
+TEST_F(ProfiledKernelsTest, CountsTheOperationsOfProductsAndAttention) {
+  float y[6] = {}, x[8] = {}, w[12] = {};
+  kernels_.linear_forward(ctx_,
+                          {.y = make_view(y, {2, 3}), .x = make_view(x, {2, 4}), .w = make_view(w, {3, 4})});
+  EXPECT_EQ(kernels_.times()[0].flops, 2 * 2 * 3 * 4);
+  // two sequences of 2 and 1 tokens: 3 and 1 pairs of a query and a key, 1 head of width 2
+  const AttentionShape shape{.n_head = 1, .n_kv_head = 1, .head_dim = 2, .scale = 1};
+  const AttentionSeq seqs[] = {{.q_start = 0, .q_len = 2, .kv_len = 2},
+                               {.q_start = 2, .q_len = 1, .kv_len = 1, .kv_start = 2}};
+  float q[6] = {}, out[6] = {};
+  const Workspace workspace(attention_scratch(shape, 2, 2, false, DType::f32), 1);
+  kernels_.clear();
+  kernels_.attention_forward({pool_, kernels_, workspace.scratch()}, {.shape = shape,
+                                                                      .seqs = seqs,
+                                                                      .out = make_view(out, {3, 2}),
+                                                                      .q = make_view(q, {3, 2}),
+                                                                      .k = make_view(q, {3, 2}),
+                                                                      .v = make_view(q, {3, 2})});
+  EXPECT_EQ(kernels_.times()[0].flops, 2 * 2 * 4 * 2);
+}
+
 TEST_F(ProfiledKernelsTest, StartsAgainFromNothing) {
   add_once();
   kernels_.clear();
