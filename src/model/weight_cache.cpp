@@ -1,6 +1,19 @@
 #include "model/weight_cache.h"
 
+#include <algorithm>
+
 namespace gpt {
+
+std::byte* WeightCache::allocate(int64_t bytes) {
+  constexpr int64_t kPiece = int64_t{64} << 20, kAlignment = 64;
+  const int64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  if (pieces_.empty() || used_ + rounded > static_cast<int64_t>(pieces_.back().size())) {
+    pieces_.emplace_back(static_cast<size_t>(std::max(kPiece, rounded)), "packed weights");
+    used_ = 0;
+  }
+  used_ += rounded;
+  return pieces_.back().data() + used_ - rounded;
+}
 
 const PackedMatrix* WeightCache::get(const ExecContext& ctx, std::span<const TensorView> weights, int first,
                                      int last, DType dtype, bool transposed) {
@@ -14,8 +27,7 @@ const PackedMatrix* WeightCache::get(const ExecContext& ctx, std::span<const Ten
       out += part.rows();
     const int64_t bytes = packed_bytes(isa, dtype, out, parts[0].cols(), transposed);
     if (bytes > 0) {
-      entry.memory = Buffer(static_cast<size_t>(bytes), "a packed weight matrix");
-      entry.matrix = {entry.memory.data(), dtype, out, parts[0].cols(), transposed};
+      entry.matrix = {allocate(bytes), dtype, out, parts[0].cols(), transposed};
       bytes_ += bytes;
     }
   }
