@@ -47,7 +47,8 @@ void Linear::for_products(bool together, F&& fn) const {
   }
 }
 
-void Linear::forward(const Pass& pass, const TensorView& x, const TensorView& y) const {
+void Linear::forward(const Pass& pass, const TensorView& x, const TensorView& y,
+                     const Activation& act) const {
   const bool one_bias = parts_.front().bias < 0 || biases(pass.weights, all());
   const PackedMatrix* matrix = one_bias ? packed(pass, 0, last(), false) : nullptr;
   for_products(matrix || (one_bias && weights(pass.weights, all())), [&](const Columns& c) {
@@ -57,12 +58,14 @@ void Linear::forward(const Pass& pass, const TensorView& x, const TensorView& y)
                                                .w = part ? TensorView{} : weights(pass.weights, c),
                                                .bias = biases(pass.weights, c),
                                                .row_invariant = pass.row_invariant,
-                                               .packed = part});
+                                               .packed = part,
+                                               .act = act.act,
+                                               .pre = act.pre});
   });
 }
 
 void Linear::backward(const Pass& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
-                      bool accumulate_dx) const {
+                      bool accumulate_dx, const Activation& act) const {
   const KernelTable& k = pass.ctx.kernels;
   const bool one_grad = weights(pass.grads, all()) && (parts_.front().bias < 0 || biases(pass.grads, all()));
   for_products(one_grad, [&](const Columns& c) {
@@ -81,7 +84,9 @@ void Linear::backward(const Pass& pass, const TensorView& x, const TensorView& d
                                        .dy = dy.columns(c.begin, c.n),
                                        .w = matrix ? TensorView{} : weights(pass.weights, c),
                                        .accumulate = accumulate_dx || c.begin > 0,
-                                       .packed = matrix});
+                                       .packed = matrix,
+                                       .act = act.act,
+                                       .pre = act.pre});
   });
 }
 

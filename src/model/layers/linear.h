@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "model/param_table.h"
@@ -21,11 +22,22 @@ class Linear {
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
 
-  // y [N,out] = x [N,in] w^T + bias.
-  void forward(const Pass& pass, const TensorView& x, const TensorView& y) const;
-  // Gradients of the parameters; and of x, added to dx with `accumulate_dx`. An absent dx is skipped.
+  // An activation applied to the result, in the same pass over memory.
+  struct Activation {
+    std::optional<Act> act = {};  // not swiglu
+    TensorView pre = {};          // [N,out] its argument: written in forward; in backward that of x [N,in]
+  };
+  // y [N,out] = act(x [N,in] w^T + bias).
+  void forward(const Pass& pass, const TensorView& x, const TensorView& y, const Activation& act) const;
+  void forward(const Pass& pass, const TensorView& x, const TensorView& y) const { forward(pass, x, y, {}); }
+  // Gradients of the parameters; and of x, added to dx with `accumulate_dx`. An absent dx is skipped. With an
+  // activation x = act(pre), and dx is the gradient of pre.
   void backward(const Pass& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
-                bool accumulate_dx) const;
+                bool accumulate_dx, const Activation& act) const;
+  void backward(const Pass& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
+                bool accumulate_dx) const {
+    backward(pass, x, dy, dx, accumulate_dx, {});
+  }
 
  private:
   struct Columns {

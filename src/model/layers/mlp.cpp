@@ -32,10 +32,8 @@ void MlpActs::plan(Planner& planner, const ModelConfig& c, int64_t rows) {
 }
 
 void MlpGrads::plan(Planner& planner, const ModelConfig& c, int64_t rows) {
-  planner.reserve(dhidden, "d mlp hidden", {rows, c.d_ff});
-  if (gated(c)) {
-    planner.reserve(dfc, "d mlp fc", {rows, 2 * c.d_ff});
-  }
+  if (gated(c)) planner.reserve(dhidden, "d mlp hidden", {rows, c.d_ff});
+  planner.reserve(dfc, "d mlp fc", {rows, gated(c) ? 2 * c.d_ff : c.d_ff});
 }
 
 Mlp::Mlp(const ModelConfig& c, const ParamTable& table, int64_t layer)
@@ -43,27 +41,32 @@ Mlp::Mlp(const ModelConfig& c, const ParamTable& table, int64_t layer)
       proj_(table, {{table.find(Role::proj_weight, layer), table.find(Role::proj_bias, layer)}}) {}
 
 void Mlp::forward(const Pass& pass, MlpActs& acts, const TensorView& in, const TensorView& out) const {
-  fc_.forward(pass, in, acts.fc);
-  const Halves x = split(pass.config, acts.fc);
-  pass.ctx.kernels.act_forward(pass.ctx,
-                               {.act = pass.config.act, .out = acts.hidden, .x = x.fc, .gate = x.gate});
+  const Act act = pass.config.act;
+  if (gated(pass.config)) {
+    fc_.forward(pass, in, acts.fc);
+    const Halves x = split(pass.config, acts.fc);
+    pass.ctx.kernels.act_forward(pass.ctx, {.act = act, .out = acts.hidden, .x = x.fc, .gate = x.gate});
+  } else {
+    fc_.forward(pass, in, acts.hidden, {act, pass.training ? acts.fc : TensorView{}});
+  }
   proj_.forward(pass, acts.hidden, out);
 }
 
 void Mlp::backward(const Pass& pass, const MlpActs& acts, MlpGrads& grads, const TensorView& in,
                    const TensorView& dout, const TensorView& din, bool accumulate_din) const {
-  // Without a gate the gradient of fc replaces that of hidden in place.
-  const TensorView& dfc = gated(pass.config) ? grads.dfc : grads.dhidden;
-  const Halves x = split(pass.config, acts.fc);
-  const Halves dx = split(pass.config, dfc);
-  proj_.backward(pass, acts.hidden, dout, grads.dhidden, false);
-  pass.ctx.kernels.act_backward(pass.ctx, {.act = pass.config.act,
-                                           .dx = dx.fc,
-                                           .dgate = dx.gate,
-                                           .dout = grads.dhidden,
-                                           .x = x.fc,
-                                           .gate = x.gate});
-  fc_.backward(pass, in, dfc, din, accumulate_din);
+  const Act act = pass.config.act;
+  if (gated(pass.config)) {
+    const Halves x = split(pass.config, acts.fc);
+    const Halves dx = split(pass.config, grads.dfc);
+    proj_.backward(pass, acts.hidden, dout, grads.dhidden, false);
+    pass.ctx.kernels.act_backward(
+        pass.ctx,
+        {.act = act, .dx = dx.fc, .dgate = dx.gate, .dout = grads.dhidden, .x = x.fc, .gate = x.gate});
+    fc_.backward(pass, in, grads.dfc, din, accumulate_din);
+  } else {
+    proj_.backward(pass, acts.hidden, dout, grads.dfc, false, {act, acts.fc});
+    fc_.backward(pass, in, grads.dfc, din, accumulate_din);
+  }
 }
 
 }  // namespace gpt

@@ -12,7 +12,7 @@ struct MlpActs {
 };
 
 struct MlpGrads {
-  TensorView dhidden;  // [N,F]
+  TensorView dhidden;  // [N,F], only with swiglu
   TensorView dfc;      // [N,F] or [N,2F]
   void plan(Planner& planner, const ModelConfig& config, int64_t rows);
 };
