@@ -187,8 +187,8 @@ struct DropoutKey {
 };
 
 struct DropoutArgs {  // forward on values, backward on gradients: the same op
-  TensorView out;     // [N,C] act; may be x
-  TensorView x;       // [N,C] act, of the type of out
+  TensorView out;     // [N,C] act; may be x when that is of its type
+  TensorView x;       // [N,C] act
   DropoutKey dropout;
 };
 

@@ -74,6 +74,12 @@ GPT_OP_CASES(dropout) {
       });
     }
   }
+  // A gradient of the residual stream becomes one of a branch.
+  list.add("from fp32", [](OpFrame& f) {
+    const TensorView x = f.input({30, 77}, with_specials(normal_values()), 1);
+    f.run(&KernelTable::dropout,
+          {.out = f.act_output({30, 77}, relative(2)), .x = x, .dropout = {.p = 0.2, .key = 9}});
+  });
   // Element numbers just below and above 2^34: the lower word of the counter wraps around inside a vector.
   for (int64_t cols : {1, 150}) {
     list.add(fmt::format("counter wraps, cols {}", cols), [=](OpFrame& f) {

@@ -2,7 +2,7 @@
 
 namespace gpt::drivers {
 
-const ActKernels& act_kernels(const RowKernels& kernels, Act act) {
+const ActKernels& act_kernels(const OneTypeKernels& kernels, Act act) {
   switch (act) {
     case Act::gelu_tanh:
       return kernels.gelu_tanh;
@@ -20,19 +20,20 @@ const ActKernels& act_kernels(const RowKernels& kernels, Act act) {
 }
 
 void act_forward(const RowKernels& kernels, const ExecContext& ctx, const ActArgs& a) noexcept {
-  if (!all_f32(a.out, a.x, a.gate)) return ref::act_forward(ctx, a);
-  const ActKernels& act = act_kernels(kernels, a.act);
-  for_rows(ctx, a.x.rows(), a.x.cols(), [&](int64_t n) {
-    act.forward(a.out.row<float>(n), a.x.row<float>(n), row_or_null(a.gate, n), a.x.cols());
-  });
+  const OneTypeKernels* typed = kernels_of(kernels, a.x.dtype);
+  if (typed == nullptr || !all(a.x.dtype, a.out, a.gate)) return ref::act_forward(ctx, a);
+  const ActKernels& act = act_kernels(*typed, a.act);
+  for_rows(ctx, a.x.rows(), a.x.cols(),
+           [&](int64_t n) { act.forward(row_at(a.out, n), row_at(a.x, n), row_at(a.gate, n), a.x.cols()); });
 }
 
 void act_backward(const RowKernels& kernels, const ExecContext& ctx, const ActBackwardArgs& a) noexcept {
-  if (!all_f32(a.dx, a.dgate, a.dout, a.x, a.gate)) return ref::act_backward(ctx, a);
-  const ActKernels& act = act_kernels(kernels, a.act);
+  const OneTypeKernels* typed = kernels_of(kernels, a.x.dtype);
+  if (typed == nullptr || !all(a.x.dtype, a.dx, a.dgate, a.dout, a.gate)) return ref::act_backward(ctx, a);
+  const ActKernels& act = act_kernels(*typed, a.act);
   for_rows(ctx, a.x.rows(), a.x.cols(), [&](int64_t n) {
-    act.backward(a.dx.row<float>(n), row_or_null(a.dgate, n), a.dout.row<float>(n), a.x.row<float>(n),
-                 row_or_null(a.gate, n), a.x.cols());
+    act.backward(row_at(a.dx, n), row_at(a.dgate, n), row_at(a.dout, n), row_at(a.x, n), row_at(a.gate, n),
+                 a.x.cols());
   });
 }
 

@@ -35,13 +35,32 @@ namespace gpt::drivers {
 GPT_FOR_EACH_ROW_OP(GPT_DECLARE_DRIVER)
 #undef GPT_DECLARE_DRIVER
 
-const ActKernels& act_kernels(const RowKernels& kernels, Act act);
-
-// Whether all of these views that are there hold fp32.
+// Whether all of these views that are there hold `t`.
+template <class... View>
+bool all(DType t, const View&... views) {
+  return ((!views || views.dtype == t) && ...);
+}
 template <class... View>
 bool all_f32(const View&... views) {
-  return ((!views || views.dtype == DType::f32) && ...);
+  return all(DType::f32, views...);
 }
+
+// What an activation holds, for kernels with a Stored; false where it is a type that they do not know.
+inline bool is_activation(DType t) {
+  return t == DType::f32 || t == DType::bf16 || t == DType::f16;
+}
+inline Stored stored_type(DType t) {
+  return t == DType::bf16 ? Stored::bf16 : t == DType::f16 ? Stored::f16 : Stored::f32;
+}
+
+// Kernels for rows of one type; null when there are none.
+inline const OneTypeKernels* kernels_of(const RowKernels& kernels, DType t) {
+  return t == DType::f32    ? &kernels.f32
+         : t == DType::bf16 ? &kernels.bf16
+         : t == DType::f16  ? &kernels.f16
+                            : nullptr;
+}
+const ActKernels& act_kernels(const OneTypeKernels& kernels, Act act);
 
 // Elements of a task: large enough that handing it to a thread costs little (64 KiB take some 5 us), small
 // enough that 16 threads share a batch evenly. Up to one task's worth runs on the calling thread.
@@ -78,6 +97,10 @@ void for_pieces(const ExecContext& ctx, int64_t size, F&& fn) {
   });
 }
 
+// Row r of a view of any type; null where there is no view.
+inline void* row_at(const TensorView& v, int64_t r) {
+  return v ? static_cast<char*>(v.data) + r * v.ld * static_cast<int64_t>(dtype_size(v.dtype)) : nullptr;
+}
 inline float* row_or_null(const TensorView& v, int64_t r) {
   return v ? v.row<float>(r) : nullptr;
 }

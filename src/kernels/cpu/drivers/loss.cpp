@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "kernels/cpu/drivers/drivers.h"
 
 namespace gpt::drivers {
@@ -9,15 +11,17 @@ void softcap(const RowKernels& kernels, const ExecContext& ctx, const SoftcapArg
 }
 
 void cross_entropy(const RowKernels& kernels, const ExecContext& ctx, const CrossEntropyArgs& a) noexcept {
-  if (!all_f32(a.logits, a.dlogits)) return ref::cross_entropy(ctx, a);
+  if (!all_f32(a.logits) || !is_activation(a.dlogits.dtype)) return ref::cross_entropy(ctx, a);
   const int64_t vocab = a.logits.cols();
   for_rows(ctx, a.logits.rows(), vocab, [&](int64_t n) {
-    float* dlogits = row_or_null(a.dlogits, n);
+    void* dlogits = row_at(a.dlogits, n);
     if (a.targets[n] < 0) {
       a.losses[n] = 0;
-      if (dlogits != nullptr) std::fill_n(dlogits, vocab, 0.0f);
+      if (dlogits != nullptr)
+        std::memset(dlogits, 0, static_cast<size_t>(vocab) * dtype_size(a.dlogits.dtype));
     } else {
       a.losses[n] = kernels.cross_entropy({.n = vocab,
+                                           .dlogits_type = stored_type(a.dlogits.dtype),
                                            .logits = a.logits.row<float>(n),
                                            .target = a.targets[n],
                                            .dlogits = dlogits,

@@ -18,8 +18,9 @@ void backward_block(const RowKernels& kernels, const NormBackwardArgs& a, int64_
                            .n = cols,
                            .mean = a.kind == NormKind::layer ? a.mean.as<float>()[n] : 0.0f,
                            .rstd = a.rstd.as<float>()[n],
+                           .dout_type = stored_type(a.dout.dtype),
                            .dx = a.dx.row<float>(n),
-                           .dout = a.dout.row<float>(n),
+                           .dout = row_at(a.dout, n),
                            .x = a.x.row<float>(n),
                            .gain = a.gain ? a.gain.as<float>() : nullptr,
                            .dresidual = row_or_null(a.dresidual, n),
@@ -41,19 +42,27 @@ void add_blocks(const RowKernels& kernels, const ExecContext& ctx, const TensorV
   });
 }
 
+// Head h of a row.
+void* head_at(const TensorView& v, int64_t n, int64_t h, int64_t head_dim) {
+  return static_cast<char*>(row_at(v, n)) + h * head_dim * static_cast<int64_t>(dtype_size(v.dtype));
+}
+
 }  // namespace
 
 void norm_forward(const RowKernels& kernels, const ExecContext& ctx, const NormArgs& a) noexcept {
-  if (!all_f32(a.x, a.out, a.add, a.sum)) return ref::norm_forward(ctx, a);
+  if (!all_f32(a.x, a.sum) || !is_activation(a.out.dtype) || !is_activation(a.add.dtype))
+    return ref::norm_forward(ctx, a);
   for_rows(ctx, a.x.rows(), a.x.cols(), [&](int64_t n) {
     kernels.norm({.center = a.kind == NormKind::layer,
                   .eps = a.eps,
                   .n = a.x.cols(),
-                  .out = a.out.row<float>(n),
+                  .out_type = stored_type(a.out.dtype),
+                  .add_type = stored_type(a.add.dtype),
+                  .out = row_at(a.out, n),
                   .x = a.x.row<float>(n),
                   .gain = a.gain ? a.gain.as<float>() : nullptr,
                   .bias = a.bias ? a.bias.as<float>() : nullptr,
-                  .add = row_or_null(a.add, n),
+                  .add = row_at(a.add, n),
                   .sum = row_or_null(a.sum, n),
                   .mean = number_or_null(a.mean, n),
                   .rstd = number_or_null(a.rstd, n)});
@@ -61,7 +70,7 @@ void norm_forward(const RowKernels& kernels, const ExecContext& ctx, const NormA
 }
 
 void norm_backward(const RowKernels& kernels, const ExecContext& ctx, const NormBackwardArgs& a) noexcept {
-  if (!all_f32(a.dx, a.dout, a.x, a.dresidual)) return ref::norm_backward(ctx, a);
+  if (!all_f32(a.dx, a.x, a.dresidual) || !is_activation(a.dout.dtype)) return ref::norm_backward(ctx, a);
   const int64_t cols = a.x.cols();
   const int64_t blocks = (a.x.rows() + kRowsPerPartial - 1) / kRowsPerPartial;
   auto* partials = ctx.scratch.all<float>();
@@ -73,10 +82,11 @@ void norm_backward(const RowKernels& kernels, const ExecContext& ctx, const Norm
 }
 
 void head_norm_forward(const RowKernels& kernels, const ExecContext& ctx, const HeadNormArgs& a) noexcept {
-  if (!all_f32(a.x)) return ref::head_norm_forward(ctx, a);
+  const OneTypeKernels* typed = kernels_of(kernels, a.x.dtype);
+  if (typed == nullptr) return ref::head_norm_forward(ctx, a);
   for_rows(ctx, a.x.rows(), a.n_head * a.head_dim, [&](int64_t n) {
     for (int64_t h = 0; h < a.n_head; ++h) {
-      const float rstd = kernels.head_norm(a.x.row<float>(n) + h * a.head_dim, a.head_dim, a.eps);
+      const float rstd = typed->head_norm(head_at(a.x, n, h, a.head_dim), a.head_dim, a.eps);
       if (a.rstd) a.rstd.row<float>(n)[h] = rstd;
     }
   });
@@ -84,11 +94,12 @@ void head_norm_forward(const RowKernels& kernels, const ExecContext& ctx, const 
 
 void head_norm_backward(const RowKernels& kernels, const ExecContext& ctx,
                         const HeadNormBackwardArgs& a) noexcept {
-  if (!all_f32(a.dx, a.y)) return ref::head_norm_backward(ctx, a);
+  const OneTypeKernels* typed = kernels_of(kernels, a.dx.dtype);
+  if (typed == nullptr || !all(a.dx.dtype, a.y)) return ref::head_norm_backward(ctx, a);
   for_rows(ctx, a.dx.rows(), a.n_head * a.head_dim, [&](int64_t n) {
     for (int64_t h = 0; h < a.n_head; ++h) {
-      kernels.head_norm_backward(a.dx.row<float>(n) + h * a.head_dim, a.y.row<float>(n) + h * a.head_dim,
-                                 a.head_dim, a.rstd.row<float>(n)[h]);
+      typed->head_norm_backward(head_at(a.dx, n, h, a.head_dim), head_at(a.y, n, h, a.head_dim), a.head_dim,
+                                a.rstd.row<float>(n)[h]);
     }
   });
 }

@@ -108,7 +108,7 @@ class Product {
 
   // pre = sums, y = act(sums) for `cols` columns from `col`; sums is overwritten.
   void activate(int64_t row, int64_t rows, int64_t col, int64_t cols, float* sums) const {
-    const ActKernels& act = drivers::act_kernels(*kernels_.rows, *a_.act);
+    const ActKernels& act = drivers::act_kernels(kernels_.rows->f32, *a_.act);
     for (int64_t r = 0; r < rows; ++r, sums += kStrip) {
       if (a_.pre) kernels_.product.store(sums, cols, element(a_.pre, row + r, col), a_.pre.dtype);
       act.forward(sums, sums, nullptr, cols);

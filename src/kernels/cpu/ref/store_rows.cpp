@@ -7,18 +7,20 @@ namespace gpt::ref {
 namespace {
 
 // One group of a row as int8, in float whatever the type of src, so that the rounding is the same everywhere.
-// A group with NaN or infinity gets that as its scale, and zeros: products with it are NaN.
+// A group with NaN or infinity has the scale NaN and zeros: products with it are NaN.
 float store_group(const StoreRowsArgs& a, int64_t n, int64_t begin, int64_t end) {
   float top = 0;
   for (int64_t c = begin; c < end; ++c) {
     const float x = std::abs(get<float>(a.src, n, c));
-    top = x > top || std::isnan(x) ? x : top;
+    top = std::isfinite(x) && !std::isnan(top) ? std::max(x, top) : std::nanf("");
   }
   const float scale = top / 127;
-  const bool ordinary = scale > 0 && std::isfinite(scale);
   int8_t* dst = a.dst.row<int8_t>(a.rows[n]);
-  for (int64_t c = begin; c < end; ++c)
-    dst[c] = ordinary ? static_cast<int8_t>(std::nearbyint(get<float>(a.src, n, c) / scale)) : int8_t{0};
+  for (int64_t c = begin; c < end; ++c) {
+    // A subnormal scale may be so far off that the quotient is not in range.
+    const float whole = scale > 0 ? std::nearbyint(get<float>(a.src, n, c) / scale) : 0;
+    dst[c] = static_cast<int8_t>(std::clamp(whole, -127.0f, 127.0f));
+  }
   return scale;
 }
 

@@ -46,26 +46,42 @@ struct Silu {
   }
 };
 
-template <class Act>
-void forward(float* out, const float* x, const float*, int64_t n) {
+// The entries of the kernel table: rows of E behind void*.
+template <class Act, class E>
+void forward(void* out_row, const void* x_row, const void*, int64_t n) {
+  auto* const out = static_cast<E*>(out_row);
+  const auto* const x = static_cast<const E*>(x_row);
   for_vectors(n, [=](int64_t i, auto lanes) { store(out + i, Act::at(load(x + i, lanes)).value, lanes); });
 }
 
-template <class Act>
-void backward(float* dx, float*, const float* dout, const float* x, const float*, int64_t n) {
+template <class Act, class E>
+void backward(void* dx_row, void*, const void* dout_row, const void* x_row, const void*, int64_t n) {
+  auto* const dx = static_cast<E*>(dx_row);
+  const auto* const dout = static_cast<const E*>(dout_row);
+  const auto* const x = static_cast<const E*>(x_row);
   for_vectors(n, [=](int64_t i, auto lanes) {
     store(dx + i, load(dout + i, lanes) * Act::at(load(x + i, lanes)).slope, lanes);
   });
 }
 
-void swiglu_forward(float* out, const float* x, const float* gate, int64_t n) {
+template <class E>
+void swiglu_forward(void* out_row, const void* x_row, const void* gate_row, int64_t n) {
+  auto* const out = static_cast<E*>(out_row);
+  const auto* const x = static_cast<const E*>(x_row);
+  const auto* const gate = static_cast<const E*>(gate_row);
   for_vectors(n, [=](int64_t i, auto lanes) {
     store(out + i, Silu::at(load(gate + i, lanes)).value * load(x + i, lanes), lanes);
   });
 }
 
-void swiglu_backward(float* dx, float* dgate, const float* dout, const float* x, const float* gate,
-                     int64_t n) {
+template <class E>
+void swiglu_backward(void* dx_row, void* dgate_row, const void* dout_row, const void* x_row,
+                     const void* gate_row, int64_t n) {
+  auto* const dx = static_cast<E*>(dx_row);
+  auto* const dgate = static_cast<E*>(dgate_row);
+  const auto* const dout = static_cast<const E*>(dout_row);
+  const auto* const x = static_cast<const E*>(x_row);
+  const auto* const gate = static_cast<const E*>(gate_row);
   for_vectors(n, [=](int64_t i, auto lanes) {
     const ValueSlope silu = Silu::at(load(gate + i, lanes));
     const Vec d = load(dout + i, lanes);
@@ -74,14 +90,21 @@ void swiglu_backward(float* dx, float* dgate, const float* dout, const float* x,
   });
 }
 
+template <class E>
+void set_type(OneTypeKernels& k) {
+  k.gelu_tanh = {forward<GeluTanh, E>, backward<GeluTanh, E>};
+  k.gelu = {forward<Gelu, E>, backward<Gelu, E>};
+  k.relu = {forward<Relu, E>, backward<Relu, E>};
+  k.relu2 = {forward<Relu2, E>, backward<Relu2, E>};
+  k.swiglu = {swiglu_forward<E>, swiglu_backward<E>};
+}
+
 }  // namespace
 
 void set_activation(RowKernels& k) noexcept {
-  k.gelu_tanh = {forward<GeluTanh>, backward<GeluTanh>};
-  k.gelu = {forward<Gelu>, backward<Gelu>};
-  k.relu = {forward<Relu>, backward<Relu>};
-  k.relu2 = {forward<Relu2>, backward<Relu2>};
-  k.swiglu = {swiglu_forward, swiglu_backward};
+  set_type<float>(k.f32);
+  set_type<Bf16>(k.bf16);
+  set_type<F16>(k.f16);
 }
 
 }  // namespace gpt::GPT_SIMD_NAMESPACE

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/simd/stored.h"
+
 // The block kernels of fused attention, one set per instruction set. They know tiles of keys in packed
 // scratch memory; which rows a tile holds is the business of drivers/attention*.cpp.
 namespace gpt {
@@ -10,9 +12,7 @@ namespace gpt {
 // order of every sum depends on positions alone. 64 keys of width 64 fill half of a 32 KiB L1 cache.
 inline constexpr int64_t kKeyTile = 64;
 
-// What the rows of a view hold. Arithmetic is in fp32; int8 values are taken as they are, and their scales
-// are applied to the scores and to the weights.
-enum class Stored : uint8_t { f32, bf16, f16, i8 };
+// int8 values are taken as they are, and their scales are applied to the scores and to the weights.
 
 // Rows to copy: row i is base + rows[i] * ld, zeros when rows[i] < 0; base + i * ld without rows. `next`
 // lists as many rows that will be wanted soon, in the same way: they are fetched into the cache on the way,

@@ -4,7 +4,8 @@
 namespace gpt::GPT_SIMD_NAMESPACE {
 namespace {
 
-void dropout(float* out, const float* x, int64_t n, const DropoutSpan& span) {
+template <class Out, class In>
+void drop(Out* out, const In* x, int64_t n, const DropoutSpan& span) {
   constexpr int64_t kGroup = 4 * kLanes;
   const IVec last_dropped = set1_i(span.last_dropped);
   float factors[kGroup];
@@ -19,8 +20,8 @@ void dropout(float* out, const float* x, int64_t n, const DropoutSpan& span) {
     }
     const float* factor = factors + skip;
     const int64_t count = n - done < kGroup - skip ? n - done : kGroup - skip;
-    float* const to = out + done;
-    const float* const from = x + done;
+    Out* const to = out + done;
+    const In* const from = x + done;
     // A product, not a selection: a dropped NaN stays NaN.
     for_vectors(count, [=](int64_t i, auto lanes) {
       store(to + i, load(from + i, lanes) * load(factor + i, lanes), lanes);
@@ -28,6 +29,17 @@ void dropout(float* out, const float* x, int64_t n, const DropoutSpan& span) {
     done += count;
     skip = 0;
   }
+}
+
+void dropout(void* out_row, Stored out_type, const void* x, Stored x_type, int64_t n,
+             const DropoutSpan& span) {
+  with_float_type(out_type, out_row, [&]<class Out>(Out* out) {
+    if (x_type == out_type) {
+      drop(out, static_cast<const Out*>(x), n, span);
+    } else {
+      drop(out, static_cast<const float*>(x), n, span);
+    }
+  });
 }
 
 }  // namespace

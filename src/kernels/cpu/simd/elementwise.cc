@@ -3,9 +3,57 @@
 namespace gpt::GPT_SIMD_NAMESPACE {
 namespace {
 
-void add(float* out, const float* a, const float* b, int64_t n) {
+template <class A, class B>
+void add_typed(float* out, const A* a, const B* b, int64_t n) {
   for_vectors(n,
               [=](int64_t i, auto lanes) { store(out + i, load(a + i, lanes) + load(b + i, lanes), lanes); });
+}
+
+void add(float* out, const void* a, Stored a_type, const void* b, Stored b_type, int64_t n) {
+  with_float_type(b_type, b, [&]<class B>(const B* typed) {
+    if (a_type == b_type) {
+      add_typed(out, static_cast<const B*>(a), typed, n);
+    } else {
+      add_typed(out, static_cast<const float*>(a), typed, n);
+    }
+  });
+}
+
+void convert(void* out_row, Stored out_type, const void* x_row, Stored x_type, int64_t n) {
+  with_float_type(out_type, out_row, [=](auto* out) {
+    with_float_type(x_type, x_row, [=](const auto* x) {
+      for_vectors(n, [=](int64_t i, auto lanes) { store(out + i, load(x + i, lanes), lanes); });
+    });
+  });
+}
+
+// The largest |x|; NaN when one is NaN or infinite.
+template <class E>
+float largest(const E* x, int64_t n) {
+  Vec top = zero(), odd = zero();
+  for_vectors(n, [&](int64_t i, auto lanes) {
+    const Vec v = load(x + i, lanes);
+    top = max(abs(v), top);
+    odd += v - v;  // zero, or NaN where x is not finite
+  });
+  return reduce_max(top) + reduce_add(odd);
+}
+
+float quantize(int8_t* out, const void* x_row, Stored x_type, int64_t n) {
+  float scale = 0;
+  with_float_type(x_type, x_row, [&](const auto* x) {
+    scale = largest(x, n) / 127;
+    if (!(scale > 0)) {
+      __builtin_memset(out, 0, static_cast<size_t>(n));
+      return;
+    }
+    // A subnormal scale may be so far off that the quotient is not.
+    const Vec divisor = set1(scale), low = set1(-127.0f), high = set1(127.0f);
+    for_vectors(n, [=](int64_t i, auto lanes) {
+      store(out + i, min(high, max(low, load(x + i, lanes) / divisor)), lanes);
+    });
+  });
+  return scale;
 }
 
 void clamp(float* x, int64_t n, float limit) {
@@ -50,6 +98,8 @@ void adamw(float* param, const float* grad, float* m, float* v, int64_t n, const
 
 void set_elementwise(RowKernels& k) noexcept {
   k.add = add;
+  k.convert = convert;
+  k.quantize = quantize;
   k.clamp = clamp;
   k.sum_squares = sum_squares;
   k.adamw = adamw;

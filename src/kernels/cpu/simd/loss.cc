@@ -96,29 +96,43 @@ SoftmaxSum softmax_sum(const float* x, int64_t n, const Cap& capped, float* capp
   return {shift_of(top), sum};
 }
 
-double cross_entropy(const CrossEntropyRow& r) {
-  const Cap capped = make_cap(r.softcap);
-  const double z = capped(r.logits[r.target]);  // before it may be overwritten
-  // tanh is the dearest part: the gradient finds the softcapped logits where it goes itself.
-  const SoftmaxSum total = softmax_sum(r.logits, r.n, capped, capped.on ? r.dlogits : nullptr);
-  const double loss = __builtin_log(total.sum) + (total.shift - z);
-  if (r.dlogits == nullptr) return loss;
+// scale (p - [target]), without the target's part, in ascending order: a narrow gradient that begins where
+// the logits do never overwrites one that is still to be read. `kept`: the softcapped logits, or null.
+template <class Out>
+void write_gradient(const CrossEntropyRow& r, const Cap& capped, const float* kept, const SoftmaxSum& total,
+                    Out* dx) {
   const Vec shift = set1(total.shift), factor = set1(static_cast<float>(r.scale / total.sum)),
             one = set1(1.0f);
   const float* const x = r.logits;
-  float* const dx = r.dlogits;
-  if (capped.on) {
-    for_vectors(r.n, [=](int64_t i, auto lanes) {
-      const Vec capped_logit = load(dx + i, lanes), t = capped_logit * capped.reciprocal;
-      store(dx + i, exp(capped_logit - shift) * factor * fnma(t, t, one), lanes);
-    });
-  } else {
+  if (!capped.on) {
     for_vectors(
         r.n, [=](int64_t i, auto lanes) { store(dx + i, exp(load(x + i, lanes) - shift) * factor, lanes); });
+    return;
   }
+  for_vectors(r.n, [=](int64_t i, auto lanes) {
+    const Vec z = kept != nullptr ? load(kept + i, lanes) : capped(load(x + i, lanes));
+    const Vec t = z * capped.reciprocal;
+    store(dx + i, exp(z - shift) * factor * fnma(t, t, one), lanes);
+  });
+}
+
+double cross_entropy(const CrossEntropyRow& r) {
+  const Cap capped = make_cap(r.softcap);
+  const double z = capped(r.logits[r.target]);  // before it may be overwritten
+  // tanh is the dearest part: the softcapped logits are kept where there is room for them.
+  float* kept = nullptr;
+  if (capped.on && (r.dlogits_type == Stored::f32 || r.dlogits == r.logits))
+    kept = static_cast<float*>(r.dlogits);
+  const SoftmaxSum total = softmax_sum(r.logits, r.n, capped, kept);
+  const double loss = __builtin_log(total.sum) + (total.shift - z);
+  if (r.dlogits == nullptr) return loss;
   const double t = capped.on ? z / r.softcap : 0;
   const double probability = __builtin_exp(z - double{total.shift}) / total.sum;
-  dx[r.target] = static_cast<float>(r.scale * (probability - 1) * (1 - t * t));
+  const auto at_target = static_cast<float>(r.scale * (probability - 1) * (1 - t * t));
+  with_float_type(r.dlogits_type, r.dlogits, [&](auto* dx) {
+    write_gradient(r, capped, kept, total, dx);
+    store(dx + r.target, set1(at_target), first_lanes(1));
+  });
   return loss;
 }
 

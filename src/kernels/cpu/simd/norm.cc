@@ -19,7 +19,8 @@ float row_sum(const float* x, int64_t n) {
   return reduce_add(sum);
 }
 
-float row_squares(const float* x, int64_t n) {
+template <class E>
+float row_squares(const E* x, int64_t n) {
   Vec sum[4] = {zero(), zero(), zero(), zero()};
   for_vectors_by_4(n, [&](int k, int64_t i, auto lanes) {
     const Vec v = load(x + i, lanes);
@@ -56,25 +57,16 @@ Moments centered_moments(const float* x, int64_t n, double eps) {
   return {mean, static_cast<float>(shift), reciprocal_root((variance < 0 ? 0 : variance) + eps)};
 }
 
-void norm(const NormRow& r) {
-  const float* x = r.x;
-  if (r.add != nullptr) {
-    float* const sum = r.sum;
-    const float* const from = r.x;
-    const float* const add = r.add;
-    for_vectors(r.n, [=](int64_t i, auto lanes) {
-      store(sum + i, load(from + i, lanes) + load(add + i, lanes), lanes);
-    });
-    x = r.sum;
-  }
-  Moments m{0, 0, 0};
-  if (r.center) {
-    m = centered_moments(x, r.n, r.eps);
-  } else {
-    m.rstd = reciprocal_root(row_squares(x, r.n) / static_cast<double>(r.n) + r.eps);
-  }
+void add_rows(float* sum, const float* x, const void* add_row, Stored type, int64_t n) {
+  with_float_type(type, add_row, [=](const auto* add) GPT_ALWAYS_INLINE {
+    for_vectors(
+        n, [=](int64_t i, auto lanes) { store(sum + i, load(x + i, lanes) + load(add + i, lanes), lanes); });
+  });
+}
+
+template <class Out>
+void write_normed(const NormRow& r, const float* x, const Moments& m, Out* out) {
   const Vec mean = set1(m.mean), shift = set1(m.shift), rstd = set1(static_cast<float>(m.rstd));
-  float* const out = r.out;
   const float* const gain = r.gain;
   const float* const bias = r.bias;
   for_vectors(r.n, [=](int64_t i, auto lanes) {
@@ -83,14 +75,26 @@ void norm(const NormRow& r) {
     if (bias != nullptr) y = y + load(bias + i, lanes);
     store(out + i, y, lanes);
   });
+}
+
+void norm(const NormRow& r) {
+  if (r.add != nullptr) add_rows(r.sum, r.x, r.add, r.add_type, r.n);
+  const float* const x = r.add != nullptr ? r.sum : r.x;
+  Moments m{0, 0, 0};
+  if (r.center) {
+    m = centered_moments(x, r.n, r.eps);
+  } else {
+    m.rstd = reciprocal_root(row_squares(x, r.n) / static_cast<double>(r.n) + r.eps);
+  }
+  with_float_type(r.out_type, r.out, [&](auto* out) { write_normed(r, x, m, out); });
   if (r.mean != nullptr) *r.mean = static_cast<float>(double{m.mean} + double{m.shift});
   if (r.rstd != nullptr) *r.rstd = static_cast<float>(m.rstd);
 }
 
 // With y = (x - mean) rstd and g = dout * gain: dx = rstd (g - mean(g) - y mean(g y)) (+ dresidual).
-void norm_backward(const NormBackwardRow& r) {
+template <class E>
+void norm_backward_typed(const NormBackwardRow& r, const E* dout) {
   const Vec mean = set1(r.mean), rstd = set1(r.rstd);
-  const float* const dout = r.dout;
   const float* const x = r.x;
   const float* const gain = r.gain;
   const auto scaled = [=](int64_t i, auto lanes) {
@@ -121,6 +125,10 @@ void norm_backward(const NormBackwardRow& r) {
   });
 }
 
+void norm_backward(const NormBackwardRow& r) {
+  with_float_type(r.dout_type, r.dout, [&](const auto* dout) { norm_backward_typed(r, dout); });
+}
+
 void add_partials(float* out, const float* partials, int64_t blocks, int64_t stride, int64_t n) {
   for_vectors(n, [=](int64_t i, auto lanes) {
     VecD low = zero_d(), high = zero_d();
@@ -133,14 +141,19 @@ void add_partials(float* out, const float* partials, int64_t blocks, int64_t str
   });
 }
 
-float head_norm(float* x, int64_t n, double eps) {
+template <class E>
+float head_norm(void* row, int64_t n, double eps) {
+  auto* const x = static_cast<E*>(row);
   const double rstd = reciprocal_root(row_squares(x, n) / static_cast<double>(n) + eps);
   const Vec scale = set1(static_cast<float>(rstd));
   for_vectors(n, [=](int64_t i, auto lanes) { store(x + i, load(x + i, lanes) * scale, lanes); });
   return static_cast<float>(rstd);
 }
 
-void head_norm_backward(float* dx, const float* y, int64_t n, float rstd) {
+template <class E>
+void head_norm_backward(void* dx_row, const void* y_row, int64_t n, float rstd) {
+  auto* const dx = static_cast<E*>(dx_row);
+  const auto* const y = static_cast<const E*>(y_row);
   Vec dot[4] = {zero(), zero(), zero(), zero()};
   for_vectors_by_4(n, [&](int k, int64_t i, auto lanes) {
     dot[k] = fma(load(dx + i, lanes), load(y + i, lanes), dot[k]);
@@ -151,14 +164,21 @@ void head_norm_backward(float* dx, const float* y, int64_t n, float rstd) {
   });
 }
 
+template <class E>
+void set_type(OneTypeKernels& k) {
+  k.head_norm = head_norm<E>;
+  k.head_norm_backward = head_norm_backward<E>;
+}
+
 }  // namespace
 
 void set_norm(RowKernels& k) noexcept {
   k.norm = norm;
   k.norm_backward = norm_backward;
   k.add_partials = add_partials;
-  k.head_norm = head_norm;
-  k.head_norm_backward = head_norm_backward;
+  set_type<float>(k.f32);
+  set_type<Bf16>(k.bf16);
+  set_type<F16>(k.f16);
 }
 
 }  // namespace gpt::GPT_SIMD_NAMESPACE

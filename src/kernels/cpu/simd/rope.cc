@@ -4,8 +4,9 @@ namespace gpt::GPT_SIMD_NAMESPACE {
 namespace {
 
 // Pairs (i, i + half).
-void rotate_halves(float* x, int64_t half, const float* cos, const float* sin, Vec sign) {
-  float* const upper = x + half;
+template <class E>
+void rotate_halves(E* x, int64_t half, const float* cos, const float* sin, Vec sign) {
+  E* const upper = x + half;
   for_vectors(half, [=](int64_t i, auto lanes) {
     const Vec a = load(x + i, lanes), b = load(upper + i, lanes);
     const Vec c = load(cos + i, lanes), s = sign * load(sin + i, lanes);
@@ -15,7 +16,8 @@ void rotate_halves(float* x, int64_t half, const float* cos, const float* sin, V
 }
 
 // Pairs (2i, 2i+1): every lane times its cos, plus its partner times sin, which is negative in even lanes.
-void rotate_pairs(float* x, int64_t half, const float* cos, const float* sin, Vec alternating_sign) {
+template <class E>
+void rotate_pairs(E* x, int64_t half, const float* cos, const float* sin, Vec alternating_sign) {
   for_vectors(2 * half, [=](int64_t i, auto lanes) {
     const int64_t left = half - i / 2;
     const int64_t pairs = left < kLanes / 2 ? left : kLanes / 2;
@@ -25,8 +27,10 @@ void rotate_pairs(float* x, int64_t half, const float* cos, const float* sin, Ve
   });
 }
 
-void rope(float* x, int64_t n_head, int64_t head_dim, const float* cos, const float* sin, float sign,
+template <class E>
+void rope(void* row, int64_t n_head, int64_t head_dim, const float* cos, const float* sin, float sign,
           bool interleaved) {
+  auto* const x = static_cast<E*>(row);
   float signs[kLanes];
   for (int i = 0; i < kLanes; ++i)
     signs[i] = i % 2 == 0 ? -sign : sign;
@@ -43,7 +47,9 @@ void rope(float* x, int64_t n_head, int64_t head_dim, const float* cos, const fl
 }  // namespace
 
 void set_rope(RowKernels& k) noexcept {
-  k.rope = rope;
+  k.f32.rope = rope<float>;
+  k.bf16.rope = rope<Bf16>;
+  k.f16.rope = rope<F16>;
 }
 
 }  // namespace gpt::GPT_SIMD_NAMESPACE

@@ -2,21 +2,25 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/simd/stored.h"
+
 namespace gpt {
 
-// The SIMD kernels: plain functions on fp32 rows and blocks, one set per instruction set. They know
-// nothing of tensors, threads or scratch; cpu/drivers does. No alignment is assumed; an output may be
-// one of the inputs (exactly, not shifted) wherever the op list allows it. Optional pointers may be null.
+// The SIMD kernels: plain functions on rows and blocks, one set per instruction set. They know nothing of
+// tensors, threads or scratch; cpu/drivers does. No alignment is assumed; an output may be one of the inputs
+// (exactly, not shifted) wherever the op list allows it. Optional pointers may be null. void* is a row of
+// what the Stored beside it says, which is never i8: fp32 where it belongs to the residual stream.
 
 struct NormRow {
   bool center;  // LayerNorm; false: RMSNorm
   double eps;
   int64_t n;
-  float* out;
+  Stored out_type, add_type;
+  void* out;
   const float* x;
   const float* gain;  // optional
   const float* bias;  // optional
-  const float* add;   // optional; with it sum = x + add is what is normalised
+  const void* add;    // optional; with it sum = x + add is what is normalised
   float* sum;
   float* mean;  // optional, one number
   float* rstd;  // optional, one number
@@ -26,8 +30,9 @@ struct NormBackwardRow {
   bool center;
   int64_t n;
   float mean, rstd;
+  Stored dout_type;
   float* dx;
-  const float* dout;
+  const void* dout;
   const float* x;
   const float* gain;       // optional
   const float* dresidual;  // optional
@@ -39,9 +44,10 @@ struct NormBackwardRow {
 // One loss and gradient row; the numbers are those of CrossEntropyArgs.
 struct CrossEntropyRow {
   int64_t n;
+  Stored dlogits_type;
   const float* logits;
   int64_t target;  // >= 0
-  float* dlogits;  // optional
+  void* dlogits;   // optional; may begin where logits do
   double scale;
   double softcap;
 };
@@ -66,28 +72,39 @@ struct DropoutSpan {
 
 struct ActKernels {
   // gate is null unless the activation is gated.
-  void (*forward)(float* out, const float* x, const float* gate, int64_t n);
-  void (*backward)(float* dx, float* dgate, const float* dout, const float* x, const float* gate, int64_t n);
+  void (*forward)(void* out, const void* x, const void* gate, int64_t n);
+  void (*backward)(void* dx, void* dgate, const void* dout, const void* x, const void* gate, int64_t n);
+};
+
+// Kernels all of whose rows hold one type.
+struct OneTypeKernels {
+  ActKernels gelu_tanh, gelu, relu, relu2, swiglu;
+  // One token: every head is rotated by the same cos and sin [head_dim/2]; sin is multiplied by sign.
+  void (*rope)(void* x, int64_t n_head, int64_t head_dim, const float* cos, const float* sin, float sign,
+               bool interleaved);
+  // One head; returns rstd.
+  float (*head_norm)(void* x, int64_t n, double eps);
+  void (*head_norm_backward)(void* dx, const void* y, int64_t n, float rstd);
 };
 
 struct RowKernels {
-  void (*add)(float* out, const float* a, const float* b, int64_t n);
-  void (*clamp)(float* x, int64_t n, float limit);
-  double (*sum_squares)(const float* x, int64_t n);
-  void (*dropout)(float* out, const float* x, int64_t n, const DropoutSpan& span);
+  OneTypeKernels f32, bf16, f16;
+  // out = a + b, a and b of one type, or a fp32 and b of any.
+  void (*add)(float* out, const void* a, Stored a_type, const void* b, Stored b_type, int64_t n);
+  void (*convert)(void* out, Stored out_type, const void* x, Stored x_type, int64_t n);
+  // Returns the scale max|x| / 127 of the group; with NaN or infinity in it that is NaN and `out` zero.
+  float (*quantize)(int8_t* out, const void* x, Stored x_type, int64_t n);
+  // out is of the type of x, or x is fp32.
+  void (*dropout)(void* out, Stored out_type, const void* x, Stored x_type, int64_t n,
+                  const DropoutSpan& span);
   void (*norm)(const NormRow& row);
   void (*norm_backward)(const NormBackwardRow& row);
   // out[i] += sum over b of partials[b * stride + i], b in order, in double.
   void (*add_partials)(float* out, const float* partials, int64_t blocks, int64_t stride, int64_t n);
-  ActKernels gelu_tanh, gelu, relu, relu2, swiglu;
-  // One token: every head is rotated by the same cos and sin [head_dim/2]; sin is multiplied by sign.
-  void (*rope)(float* x, int64_t n_head, int64_t head_dim, const float* cos, const float* sin, float sign,
-               bool interleaved);
-  // One head; returns rstd.
-  float (*head_norm)(float* x, int64_t n, double eps);
-  void (*head_norm_backward)(float* dx, const float* y, int64_t n, float rstd);
   void (*softcap)(float* x, int64_t n, double cap);
   double (*cross_entropy)(const CrossEntropyRow& row);  // returns the loss
+  void (*clamp)(float* x, int64_t n, float limit);
+  double (*sum_squares)(const float* x, int64_t n);
   void (*adamw)(float* param, const float* grad, float* m, float* v, int64_t n, const AdamWStep& step);
 };
 

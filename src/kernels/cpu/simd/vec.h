@@ -37,15 +37,18 @@
 #else
 #include "kernels/cpu/simd/vec_avx2.h"
 #endif
+#include "kernels/cpu/simd/vec_half.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
 // Stands for a mask of all lanes, so that one loop body serves whole vectors and the tail.
 struct AllLanes {};
-GPT_INLINE Vec load(const float* p, AllLanes) {
+template <class E>
+GPT_INLINE Vec load(const E* p, AllLanes) {
   return load(p);
 }
-GPT_INLINE void store(float* p, Vec v, AllLanes) {
+template <class E>
+GPT_INLINE void store(E* p, Vec v, AllLanes) {
   store(p, v);
 }
 
