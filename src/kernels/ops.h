@@ -140,7 +140,7 @@ struct LinearBackwardWeightArgs {
 
 // Fills a packed matrix from its rows: the parts, one below the other.
 struct PackMatrixArgs {
-  PackedMatrix* dst;                  // its memory has packed_bytes(); rows, types and sizes are set
+  PackedMatrix* dst;  // its memory has packed_bytes(); rows, types and sizes are set
   // [out_i,in] fp32, bf16 or fp16, or rows of the quantised type wanted; rows may be `ld` apart
   std::span<const TensorView> parts;
 };
@@ -296,13 +296,20 @@ struct ClampArgs {
   double limit;
 };
 
+// Elements [begin, end) of parameter buffers that are treated alike.
+struct AdamWRange {
+  int64_t begin, end;
+  double weight_decay;
+};
+
 // AdamW (Loshchilov & Hutter 2019, Algorithm 2, with PyTorch's placement of eps), t = updates + 1:
 //   g = grad_scale * grad; p -= lr wd p; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
 //   p -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps)
 // With grad_scale = 0 nothing changes.
 struct AdamWArgs {
-  TensorView param, grad, m, v;  // dense, equal sizes
-  double lr, beta1, beta2, eps, weight_decay;
+  TensorView param, grad, m, v;        // [elements], whole buffers
+  std::span<const AdamWRange> ranges;  // in ascending order, apart; nothing outside them changes
+  double lr, beta1, beta2, eps;
   int64_t t;  // 1 for the first update
   double grad_scale;
 };

@@ -7,48 +7,69 @@
 
 namespace gpt {
 
-Optimizer::Optimizer(const ParamTable& table, AdamWSettings settings, DType dtype)
-    : table_(table),
-      settings_(settings),
-      m_(table, dtype, "AdamW's first moments"),
-      v_(table, dtype, "AdamW's second moments") {
-  for (int id = 0; id < table.count(); ++id) {
-    if (!ranges_.empty() && ranges_.back().decay == table[id].decay) {
-      ranges_.back().last = id;
-    } else {
-      ranges_.push_back({id, id, table[id].decay});
-    }
-  }
-}
-
 namespace {
 
-// Everything from the first to the last parameter of a range, padding included (it is and stays zero).
-TensorView span_of(const ParamBuffer& buffer, const ParamRange& range) {
-  const TensorView first = buffer[range.first];
-  const TensorView last = buffer[range.last];
-  const auto bytes = static_cast<char*>(last.data) - static_cast<char*>(first.data);
-  const int64_t size = bytes / static_cast<int64_t>(dtype_size(first.dtype)) + last.size();
-  return make_view(first.data, first.dtype, {size});
+// The place of a parameter in its buffer.
+int64_t offset_of(const ParamBuffer& buffer, int id) {
+  const auto bytes = static_cast<char*>(buffer[id].data) - static_cast<char*>(buffer.all().data);
+  return bytes / static_cast<int64_t>(dtype_size(buffer[id].dtype));
+}
+
+// Neighbours with the same decay form one range. Padding belongs to the range before it: it is zero, and
+// stays zero.
+std::vector<AdamWRange> decay_ranges(const ParamTable& table, const ParamBuffer& buffer, double decay) {
+  std::vector<AdamWRange> ranges;
+  for (int id = 0; id < table.count(); ++id) {
+    const double own = table[id].decay ? decay : 0;
+    const int64_t begin = offset_of(buffer, id);
+    if (!ranges.empty()) ranges.back().end = begin;
+    if (ranges.empty() || ranges.back().weight_decay != own) ranges.push_back({begin, begin, own});
+  }
+  if (!ranges.empty()) ranges.back().end = buffer.all().size();
+  return ranges;
+}
+
+int first_bad_gradient(const ParamTable& table, const ParamBuffer& grads) {
+  for (int id = 0; id < table.count(); ++id) {
+    const TensorView& g = grads[id];
+    for (int64_t i = 0; i < g.size(); ++i) {
+      if (!std::isfinite(g.dtype == DType::f64 ? g.as<double>()[i] : double{g.as<float>()[i]})) return id;
+    }
+  }
+  return -1;
 }
 
 }  // namespace
 
+Optimizer::Optimizer(const ParamTable& table, AdamWSettings settings, DType dtype)
+    : table_(table),
+      settings_(settings),
+      m_(table, dtype, "AdamW's first moments"),
+      v_(table, dtype, "AdamW's second moments"),
+      ranges_(decay_ranges(table, m_, settings.weight_decay)),
+      block_sums_(static_cast<size_t>((m_.all().size() + kSumBlock - 1) / kSumBlock)) {}
+
+GradientNorms Optimizer::norms(const ExecContext& ctx, const ParamBuffer& grads) {
+  ctx.kernels.sum_squares(ctx, {.x = grads.all(), .block_sums = block_sums_.data()});
+  double sum = 0;
+  for (double block : block_sums_)
+    sum += block;
+  return {.total = std::sqrt(sum), .first_bad = std::isfinite(sum) ? -1 : first_bad_gradient(table_, grads)};
+}
+
 void Optimizer::update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
                        const StepParams& step, int64_t t) const {
-  for (const ParamRange& range : ranges_) {
-    ctx.kernels.adamw(ctx, {.param = span_of(weights, range),
-                            .grad = span_of(grads, range),
-                            .m = span_of(m_, range),
-                            .v = span_of(v_, range),
-                            .lr = step.lr,
-                            .beta1 = settings_.beta1,
-                            .beta2 = settings_.beta2,
-                            .eps = settings_.eps,
-                            .weight_decay = range.decay ? settings_.weight_decay : 0,
-                            .t = t,
-                            .grad_scale = step.grad_scale});
-  }
+  ctx.kernels.adamw(ctx, {.param = weights.all(),
+                          .grad = grads.all(),
+                          .m = m_.all(),
+                          .v = v_.all(),
+                          .ranges = ranges_,
+                          .lr = step.lr,
+                          .beta1 = settings_.beta1,
+                          .beta2 = settings_.beta2,
+                          .eps = settings_.eps,
+                          .t = t,
+                          .grad_scale = step.grad_scale});
 }
 
 std::string Optimizer::describe() const {
@@ -59,24 +80,6 @@ std::string Optimizer::describe() const {
   }
   return fmt::format("AdamW: decay {} on {} tensors with {} parameters, none on {} tensors with {}",
                      settings_.weight_decay, tensors[1], parameters[1], tensors[0], parameters[0]);
-}
-
-GradientNorms gradient_norms(const ExecContext& ctx, const ParamTable& table, const ParamBuffer& grads) {
-  GradientNorms norms;
-  std::vector<double> blocks;
-  double sum = 0;
-  for (int id = 0; id < table.count(); ++id) {
-    blocks.assign(static_cast<size_t>((grads[id].size() + kSumBlock - 1) / kSumBlock), 0);
-    TensorView flat = make_view(grads[id].data, grads[id].dtype, {grads[id].size()});
-    ctx.kernels.sum_squares(ctx, {.x = flat, .block_sums = blocks.data()});
-    double squares = 0;
-    for (double block : blocks)
-      squares += block;
-    if (!std::isfinite(squares) && norms.first_bad < 0) norms.first_bad = id;
-    sum += squares;
-  }
-  norms.total = std::sqrt(sum);
-  return norms;
 }
 
 double clip_factor(double norm, double limit) {

@@ -12,16 +12,19 @@ struct AdamWSettings {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
 };
 
-// Parameters that lie one behind the other and are treated alike.
-struct ParamRange {
-  int first, last;  // parameter ids
-  bool decay;
+// Norms of all gradients.
+struct GradientNorms {
+  double total = 0;    // the global norm
+  int first_bad = -1;  // the first parameter with a NaN or infinite gradient, or -1
 };
 
 // AdamW over a parameter buffer: decay on tensors of two or more dimensions only.
 class Optimizer {
  public:
   Optimizer(const ParamTable& table, AdamWSettings settings, DType dtype);
+
+  // Over the whole buffer in blocks of fixed size: the same bits for any number of threads.
+  GradientNorms norms(const ExecContext& ctx, const ParamBuffer& grads);
 
   // One update with step.lr and step.grad_scale; t counts updates from 1.
   void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
@@ -36,15 +39,9 @@ class Optimizer {
   const ParamTable& table_;
   AdamWSettings settings_;
   ParamBuffer m_, v_;
-  std::vector<ParamRange> ranges_;
+  std::vector<AdamWRange> ranges_;
+  std::vector<double> block_sums_;
 };
-
-// Norms of all gradients.
-struct GradientNorms {
-  double total = 0;    // the global norm
-  int first_bad = -1;  // the first parameter with a NaN or infinite gradient, or -1
-};
-GradientNorms gradient_norms(const ExecContext& ctx, const ParamTable& table, const ParamBuffer& grads);
 
 // torch.nn.utils.clip_grad_norm_: the factor min(1, limit / (norm + 1e-6)); 1 when limit is 0 (off).
 double clip_factor(double norm, double limit);

@@ -257,7 +257,7 @@ void Trainer::step() {
   const ExecContext ctx = context();
   if (config().clip_value > 0)
     kernels_.clamp(ctx, {.x = grads_.all(), .limit = config().clip_value * params.loss_scale});
-  GradientNorms norms = gradient_norms(ctx, model_.table, grads_);
+  GradientNorms norms = optimizer_.norms(ctx, grads_);
   norms.total /= params.loss_scale;
   const bool overflow = dtype_ == DType::f16 && std::isfinite(loss) && !std::isfinite(norms.total);
   if (dtype_ == DType::f16) state_.loss_scale.after_step(!overflow);

@@ -163,7 +163,7 @@ class Run {
     Model trained(config);
     trained.weights.assign(weights.views().begin(), weights.views().end());
     TrainingGraph graph(trained, inputs_.batch, inputs_.n_tokens, {.dtype = compute_}, pool_.size());
-    const Optimizer optimizer(model.table, kAdamW, dtype_);
+    Optimizer optimizer(model.table, kAdamW, dtype_);
     const auto counted =
         std::count_if(inputs_.targets.begin(), inputs_.targets.end(), [](int32_t t) { return t >= 0; });
     const double scale = counted > 0 ? 1 / static_cast<double>(counted) : 0;
@@ -177,7 +177,7 @@ class Run {
         out_["loss"] = scalars({losses[0]});
         add_params(out_, "grad.", loaded_, grads.views());
       }
-      norms.push_back(gradient_norms(ctx, model.table, grads).total);
+      norms.push_back(optimizer.norms(ctx, grads).total);
       optimizer.update(ctx, weights, grads,
                        {.step = step, .lr = kLearningRate, .grad_scale = clip_factor(norms.back(), kClip)},
                        step + 1);

@@ -150,15 +150,16 @@ GPT_OP_CASES(adamw) {
       const TensorView grad = f.input({n}, normal_values());
       const TensorView m = f.inout({n}, normal_values(0.1), {4 * kEpsilon, 4 * kEpsilon});
       const TensorView v = f.inout({n}, uniform_values(0.1, 1), {4 * kEpsilon, 4 * kEpsilon});
+      const AdamWRange whole[] = {{0, n, decay}};
       f.run(&KernelTable::adamw, {.param = param,
                                   .grad = grad,
                                   .m = m,
                                   .v = v,
+                                  .ranges = whole,
                                   .lr = 0.01,
                                   .beta1 = 0.9,
                                   .beta2 = 0.95,
                                   .eps = 1e-8,
-                                  .weight_decay = decay,
                                   .t = t,
                                   .grad_scale = scale});
     });
@@ -169,20 +170,42 @@ GPT_OP_CASES(adamw) {
   add("no decay", 40000, 10, 1, 0);
   add("skipped step", 100, 10, 0, 0.1);
   add("empty", 0, 1, 1, 0.1);
+  // Ranges within a piece, across pieces and with gaps between them, where nothing may change.
+  list.add("ranges", [](OpFrame& f) {
+    const int64_t n = 60000;
+    const TensorView param = f.inout({n}, normal_values(), {16 * 0.01 * kEpsilon, 3 * kEpsilon});
+    const TensorView grad = f.input({n}, normal_values());
+    const TensorView m = f.inout({n}, normal_values(0.1), {4 * kEpsilon, 4 * kEpsilon});
+    const TensorView v = f.inout({n}, uniform_values(0.1, 1), {4 * kEpsilon, 4 * kEpsilon});
+    const AdamWRange ranges[] = {{0, 16, 0},          {16, 768, 0.1},      {800, 16384, 0},
+                                 {16384, 16400, 0.3}, {16403, 50001, 0.1}, {50001, 50002, 0}};
+    f.run(&KernelTable::adamw, {.param = param,
+                                .grad = grad,
+                                .m = m,
+                                .v = v,
+                                .ranges = ranges,
+                                .lr = 0.01,
+                                .beta1 = 0.9,
+                                .beta2 = 0.95,
+                                .eps = 1e-8,
+                                .t = 4,
+                                .grad_scale = 0.5});
+  });
   list.add("first step from zero", [](OpFrame& f) {
     const TensorView param = f.inout({99}, normal_values(), {16 * 1e-3 * kEpsilon, 3 * kEpsilon});
     const TensorView grad = f.input({99}, normal_values(1e-3));
     const TensorView m = f.inout({99}, constant_values(0), relative(4));
     const TensorView v = f.inout({99}, constant_values(0), relative(6));
+    const AdamWRange whole[] = {{0, 99, 0.1}};
     f.run(&KernelTable::adamw, {.param = param,
                                 .grad = grad,
                                 .m = m,
                                 .v = v,
+                                .ranges = whole,
                                 .lr = 1e-3,
                                 .beta1 = 0.9,
                                 .beta2 = 0.999,
                                 .eps = 1e-8,
-                                .weight_decay = 0.1,
                                 .t = 1,
                                 .grad_scale = 1});
   });

@@ -56,7 +56,7 @@ class RowMultiplier {
         direct_(p.y.dtype == DType::f32 && !p.act),
         grid_(layout_, p.y.rows(), p.y.cols(), units_) {
 #ifdef GPT_HAVE_SIMD
-    if (p.act) act_ = &drivers::act_kernels(row_kernels(isa), *p.act);
+    if (p.act) act_ = &drivers::act_kernels(row_kernels(isa).f32, *p.act);
 #endif
   }
 

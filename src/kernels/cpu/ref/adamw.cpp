@@ -7,23 +7,22 @@ namespace gpt::ref {
 void adamw(const ExecContext& ctx, const AdamWArgs& a) noexcept {
   if (a.grad_scale == 0) return;
   dispatch(a.param.dtype, [&]<class T>(T) {
-    constexpr int64_t kBlock = 16384;
-    const int64_t size = a.param.size();
     const double correction1 = 1 - std::pow(a.beta1, static_cast<double>(a.t));
     const double correction2 = 1 - std::pow(a.beta2, static_cast<double>(a.t));
     T* p = a.param.as<T>();
     const T* grad = a.grad.as<T>();
     T* m = a.m.as<T>();
     T* v = a.v.as<T>();
-    ctx.pool.parallel_for((size + kBlock - 1) / kBlock, [&](int64_t block, int) {
-      for (int64_t i = block * kBlock; i < std::min(size, (block + 1) * kBlock); ++i) {
+    for (const AdamWRange& range : a.ranges) {
+      for_rows(ctx, range.end - range.begin, [&](int64_t offset) {
+        const int64_t i = range.begin + offset;
         const double g = a.grad_scale * grad[i];
         m[i] = static_cast<T>(a.beta1 * m[i] + (1 - a.beta1) * g);
         v[i] = static_cast<T>(a.beta2 * v[i] + (1 - a.beta2) * g * g);
         const double update = m[i] / correction1 / (std::sqrt(v[i] / correction2) + a.eps);
-        p[i] = static_cast<T>(p[i] - a.lr * a.weight_decay * p[i] - a.lr * update);
-      }
-    });
+        p[i] = static_cast<T>(p[i] - a.lr * range.weight_decay * p[i] - a.lr * update);
+      });
+    }
   });
 }
 

@@ -37,6 +37,9 @@ GPT_INLINE Vec widen_f16(Halves h) {
   return _mm512_cvtph_ps(h);
 }
 GPT_INLINE Halves narrow_bf16(Vec v) {
+#if defined(GPT_SIMD_BF16)
+  return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v));
+#else
   const __m512i bits = _mm512_castps_si512(v);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
   const __m512i round = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
@@ -44,6 +47,7 @@ GPT_INLINE Halves narrow_bf16(Vec v) {
   const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
   const __m512i sum = _mm512_mask_mov_epi32(_mm512_add_epi32(bits, round), is_nan, nan);
   return _mm512_cvtepi32_epi16(_mm512_srli_epi32(sum, 16));
+#endif
 }
 GPT_INLINE Halves narrow_f16(Vec v) {
   return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
