@@ -10,7 +10,7 @@ WorkloadResult run_training_workload(const WorkloadContext& context, const Workl
   const Model& model = context.model;
   ProfiledKernels kernels(context.kernels);
   const ParamBuffer grads(model.table, DType::f32, "gradients");
-  const Optimizer optimizer(model.table, AdamWSettings{}, DType::f32);
+  Optimizer optimizer(model.table, AdamWSettings{}, DType::f32);
   TrainingGraph graph(model, w.batch_size, w.n_ctx, {.recompute = w.recompute, .dtype = w.dtype},
                       context.pool.size());
   const int64_t tokens = w.batch_size * w.n_ctx;
@@ -27,7 +27,7 @@ WorkloadResult run_training_workload(const WorkloadContext& context, const Workl
       4 * static_cast<int64_t>(sizeof(float)) * param_buffer_elements(model.table) + graph.bytes();
   const auto run = [&] {
     graph.forward_backward(context.pool, kernels, batch, grads, false, step);
-    const GradientNorms norms = gradient_norms(ctx, model.table, grads);
+    const GradientNorms norms = optimizer.norms(ctx, grads);
     step.grad_scale = clip_factor(norms.total / loss_scale, 1.0) / loss_scale;
     optimizer.update(ctx, context.weights, grads, step, ++step.step);
     model.packed->weights_changed();
