@@ -54,7 +54,10 @@ struct TileArgs {
   int64_t k;  // units
   const void* a;
   int64_t a_row, a_unit;  // units from row to row, and along k
-  const void* next;       // rows of the same make that will be needed soon, to be fetched on the way
+  // Memory that will be needed soon, fetched on the way: a line per unit of k, of `next_rows` rows in turn
+  // that are `next_row` units apart.
+  const void* next;
+  int64_t next_row, next_rows;
   const uint32_t* b;
   float* c;
   int64_t ldc;

@@ -31,11 +31,30 @@ struct Pairs {
     return n <= kLanes ? narrow_two(load_n(p, n), zero())
                        : narrow_two(load(p), load_n(p + kLanes, n - kLanes));
   }
-  // low_0 high_0 low_1 high_1 ...
-  GPT_INLINE IVec across(Vec low, Vec high) {
-    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23,
-                                           7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return _mm512_permutexvar_epi16(order, narrow_two(low, high));
+  GPT_INLINE IVec across(const Bf16* low, const Bf16* high) {
+    return interleave(load_half(low), high ? load_half(high) : _mm256_setzero_si256());
+  }
+  GPT_INLINE IVec across(const Bf16* low, const Bf16* high, int64_t n) {
+    return interleave(load_half(low, n), high ? load_half(high, n) : _mm256_setzero_si256());
+  }
+  template <class T>
+  GPT_INLINE IVec across(const T* low, const T* high) {
+    return _mm512_permutexvar_epi16(interleaved(), narrow_two(load(low), high ? load(high) : zero()));
+  }
+  template <class T>
+  GPT_INLINE IVec across(const T* low, const T* high, int64_t n) {
+    return _mm512_permutexvar_epi16(interleaved(),
+                                    narrow_two(load_n(low, n), high ? load_n(high, n) : zero()));
+  }
+
+ private:
+  // low_0 high_0 low_1 high_1 ... of 16 numbers each
+  GPT_INLINE __m512i interleaved() {
+    return _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5,
+                            20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  }
+  GPT_INLINE IVec interleave(HalfVec low, HalfVec high) {
+    return _mm512_permutexvar_epi16(interleaved(), _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
   }
 };
 

@@ -21,8 +21,9 @@ struct Grid {
   Grid(const Layout& layout, int64_t m, int64_t n, int64_t units) {
     const int64_t strips = layout.strips(n);
     const int64_t bytes = strips * layout.kernels.nr * units * kUnitBytes;
-    int64_t across = ceil_div(bytes, kPartOfB);
-    if (units > layout.block(units)) across = std::max(across, ceil_div(n, kTileCols));
+    const int64_t widest =
+        ceil_div(n, kTileCols);  // and no narrower for the cache, or A would be read too often
+    int64_t across = units > layout.block(units) ? widest : std::min(ceil_div(bytes, kPartOfB), widest);
     int64_t down = ceil_div(m, kTileRows);
     if (down * across < kMinTasks) down = std::min(ceil_div(m, kFewestRows), ceil_div(kMinTasks, across));
     const int64_t cycles = std::max<int64_t>(m, 4) * strips * units * 2;
@@ -52,7 +53,7 @@ class RowMultiplier {
         units_(layout_.units(k_)),
         block_(layout_.block(units_)),
         n_blocks_(std::max<int64_t>(1, ceil_div(units_, block_))),
-        in_place_(rows_are_units()),
+        rows_are_units_(rows_are_units()),
         direct_(p.y.dtype == DType::f32 && !p.act),
         grid_(layout_, p.y.rows(), p.y.cols(), units_) {
 #ifdef GPT_HAVE_SIMD
@@ -78,6 +79,7 @@ class RowMultiplier {
   struct Block {
     int64_t from, units;  // of k
     bool first, last;
+    bool in_place;  // A is read as it is
   };
   struct Memory {
     uint32_t* a;    // a block of the rows, where they must be made units
@@ -96,8 +98,10 @@ class RowMultiplier {
   void part(const Part& part, const Memory& memory) const {
     for (int64_t b = 0; b < n_blocks_; ++b) {
       const int64_t from = b * block_;
-      const Block block{from, std::min(block_, units_ - from), b == 0, b + 1 == n_blocks_};
-      if (!in_place_) make_units(part, block, memory.a);
+      const int64_t units = std::min(block_, units_ - from);
+      const bool whole = (from + units) * kernels_.per_unit <= k_;
+      const Block block{from, units, b == 0, b + 1 == n_blocks_, rows_are_units_ && whole};
+      if (!block.in_place) make_units(part, block, memory.a);
       for (int64_t s = 0; s < part.strips; ++s) {
         const uint32_t* strip = strip_of_b(part.strip + s, block, memory.b);
         for (int64_t i = 0; i < part.rows; i += kernels_.mr)
@@ -111,7 +115,7 @@ class RowMultiplier {
   }
 
   bool rows_are_units() const {
-    if (layout_.form == Form::bf16_pairs) return p_.a.dtype == DType::bf16 && k_ % 2 == 0 && p_.a.ld % 2 == 0;
+    if (layout_.form == Form::bf16_pairs) return p_.a.dtype == DType::bf16 && p_.a.ld % 2 == 0;
     return layout_.form == Form::f32 && p_.a.dtype == DType::f32;
   }
 
@@ -166,14 +170,16 @@ class RowMultiplier {
                .a_unit = 1,
                .b = strip,
                .bias = p_.bias && block.last ? p_.bias + col : nullptr};
-    if (in_place_) {
+    if (block.in_place) {
       t.a = row_of_a(row, block);
       t.a_row = p_.a.ld / kernels_.per_unit;
       t.next = s == 0 ? row_of_a(row + kernels_.mr, block) : t.a;
+      t.next_row = t.a_row;
     } else {
       t.a = t.next = memory.a + i * block_;
       t.a_row = block_;
     }
+    t.next_rows = kernels_.mr;
     if (direct_) {
       t.c = p_.y.row<float>(row) + col;
       t.ldc = p_.y.ld;
@@ -234,8 +240,8 @@ class RowMultiplier {
   Layout layout_;
   const Kernels& kernels_;
   int64_t k_, units_, block_, n_blocks_;
-  bool in_place_;  // A is read as it is
-  bool direct_;    // sums grow in Y itself
+  bool rows_are_units_;
+  bool direct_;  // sums grow in Y itself
   Grid grid_;
   const ActKernels* act_ = nullptr;
 };

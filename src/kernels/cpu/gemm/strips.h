@@ -19,8 +19,17 @@ using gemm::UnitRowsArgs;
 GPT_INLINE void store_units(uint32_t* p, IVec v) {
   store(reinterpret_cast<float*>(p), as_floats(v));
 }
+// The first n, at most kLanes; n is a multiple of four. (Stores under a mask take several times as long.)
 GPT_INLINE void store_units(uint32_t* p, IVec v, int64_t n) {
-  store(reinterpret_cast<float*>(p), as_floats(v), first_lanes(n));
+#if defined(GPT_SIMD_AVX512)
+  if (n == 16) return store_units(p, v);
+  if (n >= 8) _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_castsi512_si256(v));
+  const __m128i rest = n >= 8 ? _mm512_extracti32x4_epi32(v, 2) : _mm512_castsi512_si128(v);
+#else
+  if (n == 8) return store_units(p, v);
+  const __m128i rest = _mm256_castsi256_si128(v);
+#endif
+  if (n % 8 != 0) _mm_storeu_si128(reinterpret_cast<__m128i*>(p + n / 8 * 8), rest);
 }
 GPT_INLINE IVec no_units() {
   return bits_of(zero());
@@ -47,7 +56,14 @@ struct Fp32Units {
   GPT_INLINE IVec along(const T* p, int64_t n) {
     return bits_of(Rounding::round(load_n(p, n)));
   }
-  GPT_INLINE IVec across(Vec low, Vec) { return bits_of(Rounding::round(low)); }
+  template <class T>
+  GPT_INLINE IVec across(const T* row, const T*) {
+    return along(row);
+  }
+  template <class T>
+  GPT_INLINE IVec across(const T* row, const T*, int64_t n) {
+    return along(row, n);
+  }
 };
 
 // Groups of four lanes, one behind each other `step` units apart; the first n groups.
@@ -109,21 +125,25 @@ void pack_rows(const PackArgs& p) {
 // Up to kLanes columns of a strip whose rows along k are ld apart: all of them, or `count` of `width`.
 template <class Units, class T, bool kWhole, bool kSums>
 void pack_columns(const PackArgs& p, int64_t first) {
+  constexpr int64_t kAhead = 64;  // rows that are fetched for the next call: they may be pages apart
   const auto* src = static_cast<const T*>(p.src) + first;
   uint32_t* dst = p.dst + first;
   const int64_t count = p.count - first < 0 ? 0 : p.count - first < kLanes ? p.count - first : kLanes;
   const int64_t width = p.width - first < kLanes ? p.width - first : kLanes;
-  const auto row = [&](int64_t l) { return kWhole ? load(src + l * p.ld) : load_n(src + l * p.ld, count); };
   Vec sum = zero();
-  constexpr int64_t kAhead = 16;  // rows that are fetched while others are packed: they may be pages apart
-  for (int64_t l = 0; l < p.k; l += Units::kPerUnit, dst += p.width) {
-    for (int64_t i = 0; i < Units::kPerUnit; ++i)
-      __builtin_prefetch(src + (l + i + kAhead) * p.ld);
-    const Vec low = row(l);
-    const Vec high = Units::kPerUnit == 2 && l + 1 < p.k ? row(l + 1) : zero();
-    if (kSums) sum = sum + low + high;
-    const IVec units = Units::across(low, high);
-    kWhole ? store_units(dst, units) : store_units(dst, units, width);
+  for (int64_t l = 0; l < p.k; l += Units::kPerUnit, src += Units::kPerUnit * p.ld, dst += p.width) {
+    const T* high = Units::kPerUnit == 2 && l + 1 < p.k ? src + p.ld : nullptr;
+    __builtin_prefetch(src + kAhead * p.ld, 0, 2);
+    if (Units::kPerUnit == 2) __builtin_prefetch(src + (kAhead + 1) * p.ld, 0, 2);
+    if (kSums) {
+      sum = sum + load_n(src, count);
+      if (high) sum = sum + load_n(high, count);
+    }
+    if (kWhole) {
+      store_units(dst, Units::across(src, high));
+    } else {
+      store_units(dst, Units::across(src, high, count), width);
+    }
   }
   if (kSums) store_n(p.sums + first, load_n(p.sums + first, count) + sum, count);
 }
@@ -154,7 +174,8 @@ void unit_rows_of(const UnitRowsArgs& p) {
     for (; l + kStep <= p.k; l += kStep, dst += kLanes)
       store_units(dst, Units::along(src + l));
     if (const int64_t n = p.k - l; n > 0)
-      store_units(dst, Units::along(src + l, n), (n + Units::kPerUnit - 1) / Units::kPerUnit);
+      store_n(reinterpret_cast<float*>(dst), as_floats(Units::along(src + l, n)),
+              (n + Units::kPerUnit - 1) / Units::kPerUnit);
   }
 }
 

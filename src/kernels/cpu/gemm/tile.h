@@ -81,13 +81,13 @@ void tile_of(const TileArgs& t) {
   const uint32_t* b = t.b;
   constexpr int64_t kLine = 64 / sizeof(uint32_t);
   const uint32_t* next = static_cast<const uint32_t*>(t.next);
-  int rows_left = R;
+  int64_t rows_left = t.next_rows;
   for (int64_t l = 0; l < t.k; ++l, b += kWidth) {
-    __builtin_prefetch(next);
-    next += t.a_row;
+    __builtin_prefetch(next, 0, 2);
+    next += t.next_row;
     if (--rows_left == 0) {
-      next += kLine - R * t.a_row;
-      rows_left = R;
+      next += kLine - t.next_rows * t.next_row;
+      rows_left = t.next_rows;
     }
     IVec w[V];
     GPT_UNROLL

@@ -12,7 +12,8 @@ constexpr int64_t kPanelUnits = 2 << 20;  // of x packed at a time: 8 MiB, for t
 constexpr int64_t kTileRows = 96;         // by a block of k: 192 KiB of dy in the second-level cache
 constexpr int64_t kTileCols = 384;
 constexpr int64_t kMinTasks = 8;
-constexpr int64_t kStripsPerTask = 4;  // where x is packed
+constexpr int64_t kPackRows = 64;   // packed at a time, strip after strip, while the next ones are fetched
+constexpr int64_t kPackTask = 128;  // rows of x
 
 // Tasks that others wait for. A thread takes tasks in order, so whoever waits knows that all of these have
 // been taken by threads that do not wait.
@@ -81,12 +82,12 @@ class ColumnMultiplier {
   }
 
   void panel(int64_t first, int64_t n_blocks) const {
-    const int64_t groups = ceil_div(strips_, kStripsPerTask);
-    const int64_t n_pack = groups * n_blocks;
+    const int64_t pieces = std::max<int64_t>(1, ceil_div(block_ * kernels_.per_unit, kPackTask));
+    const int64_t n_pack = pieces * n_blocks;
     Gate packed(ctx_.scratch.all<int64_t>(), n_pack);
     ctx_.pool.parallel_for(n_pack + n_rows_ * n_strips_, [&](int64_t task, int thread) {
       if (task < n_pack) {
-        pack_x(first + task / groups, task / groups, task % groups * kStripsPerTask);
+        pack_x(first + task / pieces, task / pieces, task % pieces * kPackTask);
         packed.pass();
       } else {
         packed.wait();
@@ -95,17 +96,22 @@ class ColumnMultiplier {
     });
   }
 
-  void pack_x(int64_t index, int64_t block_in_panel, int64_t strip) const {
+  // Rows [from, from + kPackTask) of a block.
+  void pack_x(int64_t index, int64_t block_in_panel, int64_t from) const {
     const Block b = block(index);
-    for (int64_t s = strip; s < std::min(strips_, strip + kStripsPerTask); ++s) {
-      kernels_.pack(layout_.form, {.src = element(args_.x, b.row, s * kernels_.nr),
-                                   .type = args_.x.dtype,
-                                   .ld = args_.x.ld,
-                                   .k_contiguous = false,
-                                   .count = std::min(kernels_.nr, args_.dw.cols() - s * kernels_.nr),
-                                   .k = b.rows,
-                                   .width = kernels_.nr,
-                                   .dst = strip_of_x(block_in_panel, b.units, s)});
+    const int64_t end = std::min(b.rows, from + kPackTask);
+    for (int64_t l = from; l < end; l += kPackRows) {
+      for (int64_t s = 0; s < strips_; ++s) {
+        uint32_t* strip = strip_of_x(block_in_panel, b.units, s);
+        kernels_.pack(layout_.form, {.src = element(args_.x, b.row + l, s * kernels_.nr),
+                                     .type = args_.x.dtype,
+                                     .ld = args_.x.ld,
+                                     .k_contiguous = false,
+                                     .count = std::min(kernels_.nr, args_.dw.cols() - s * kernels_.nr),
+                                     .k = std::min(kPackRows, end - l),
+                                     .width = kernels_.nr,
+                                     .dst = strip + l / kernels_.per_unit * kernels_.nr});
+      }
     }
   }
 
@@ -129,13 +135,17 @@ class ColumnMultiplier {
     const int64_t col = strip * kernels_.nr;
     for (int64_t i = 0; i < rows; i += kernels_.mr) {
       const int64_t n = std::min(kernels_.mr, rows - i);
+      // Every tile fetches a line per unit: two of them the next strip.
+      const int64_t half = i / kernels_.mr % 2 * (kernels_.nr / 2);
       kernels_.tile({.rows = n,
                      .cols = std::min(kernels_.nr, args_.dw.cols() - col),
                      .k = b.units,
                      .a = a + i * b.units,
                      .a_row = 1,
                      .a_unit = round_up(n, 4),
-                     .next = x,
+                     .next = x + b.units * (kernels_.nr + half),
+                     .next_row = 0,
+                     .next_rows = 1,
                      .b = x,
                      .c = args_.dw.row<float>(row + i) + col,
                      .ldc = args_.dw.ld,
@@ -146,23 +156,26 @@ class ColumnMultiplier {
 
   // Columns of dy as rows of A; their sums over the block go to the bias on the way.
   void pack_dy(const Block& b, int64_t row, int64_t rows, uint32_t* dst, bool bias, bool add) const {
-    for (int64_t i = 0; i < rows; i += kernels_.mr) {
-      const int64_t n = std::min(kernels_.mr, rows - i);
-      float sums[kMaxRows] = {};
-      kernels_.pack(layout_.form, {.src = element(args_.dy, b.row, row + i),
-                                   .type = args_.dy.dtype,
-                                   .ld = args_.dy.ld,
-                                   .k_contiguous = false,
-                                   .count = n,
-                                   .k = b.rows,
-                                   .width = round_up(n, 4),
-                                   .dst = dst + i * b.units,
-                                   .sums = bias ? sums : nullptr});
-      if (!bias) continue;
-      float* db = args_.dbias.as<float>() + row + i;
-      for (int64_t j = 0; j < n; ++j)
-        db[j] = add ? db[j] + sums[j] : sums[j];
+    float sums[kTileRows] = {};
+    for (int64_t l = 0; l < b.rows; l += kPackRows) {
+      for (int64_t i = 0; i < rows; i += kernels_.mr) {
+        const int64_t n = std::min(kernels_.mr, rows - i);
+        const int64_t width = round_up(n, 4);
+        kernels_.pack(layout_.form, {.src = element(args_.dy, b.row + l, row + i),
+                                     .type = args_.dy.dtype,
+                                     .ld = args_.dy.ld,
+                                     .k_contiguous = false,
+                                     .count = n,
+                                     .k = std::min(kPackRows, b.rows - l),
+                                     .width = width,
+                                     .dst = dst + i * b.units + l / kernels_.per_unit * width,
+                                     .sums = bias ? sums + i : nullptr});
+      }
     }
+    if (!bias) return;
+    float* db = args_.dbias.as<float>() + row;
+    for (int64_t i = 0; i < rows; ++i)
+      db[i] = add ? db[i] + sums[i] : sums[i];
   }
 
   const ExecContext& ctx_;
