@@ -32,10 +32,11 @@ struct Pairs {
                        : narrow_two(load(p), load_n(p + kLanes, n - kLanes));
   }
   GPT_INLINE IVec across(const Bf16* low, const Bf16* high) {
-    return interleave(load_half(low), high ? load_half(high) : _mm256_setzero_si256());
+    return interleave(load_halves(low), high ? load_halves(high) : _mm256_setzero_si256());
   }
   GPT_INLINE IVec across(const Bf16* low, const Bf16* high, int64_t n) {
-    return interleave(load_half(low, n), high ? load_half(high, n) : _mm256_setzero_si256());
+    return interleave(load_halves(low, first_lanes(n)),
+                      high ? load_halves(high, first_lanes(n)) : _mm256_setzero_si256());
   }
   template <class T>
   GPT_INLINE IVec across(const T* low, const T* high) {
@@ -53,7 +54,7 @@ struct Pairs {
     return _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5,
                             20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   }
-  GPT_INLINE IVec interleave(HalfVec low, HalfVec high) {
+  GPT_INLINE IVec interleave(Halves low, Halves high) {
     return _mm512_permutexvar_epi16(interleaved(), _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
   }
 };
