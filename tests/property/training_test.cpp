@@ -47,12 +47,13 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-Outcome train(const Shape2& shape, Isa isa, int threads, bool recompute) {
+Outcome train(const Shape2& shape, Isa isa, int threads, bool recompute, DType dtype = DType::f32) {
   const ModelConfig c = make_config(shape.config);
   const RandomModel random(c, DType::f32);
   const ParamBuffer grads(random.model.table, DType::f32, "test gradients");
   ThreadPool pool(threads);
-  TrainingGraph graph(random.model, shape.batch, shape.n_tokens, {.recompute = recompute}, threads);
+  TrainingGraph graph(random.model, shape.batch, shape.n_tokens, {.recompute = recompute, .dtype = dtype},
+                      threads);
   const std::vector<int32_t> ids = random_ids(shape.batch * shape.n_tokens, c.vocab_size, 1);
   const std::vector<int32_t> targets = random_targets(shape.batch * shape.n_tokens, c.vocab_size, 2);
   Outcome outcome;
@@ -67,14 +68,15 @@ Outcome train(const Shape2& shape, Isa isa, int threads, bool recompute) {
   return outcome;
 }
 
-class Threads : public testing::TestWithParam<Isa> {};
+class Threads : public testing::TestWithParam<std::tuple<Isa, DType>> {};
 
 TEST_P(Threads, TrainingBitsDoNotDependOnTheirNumber) {
-  for (const Shape2& shape : shapes(GetParam())) {
-    const Outcome one = train(shape, GetParam(), 1, false);
+  const auto& [isa, dtype] = GetParam();
+  for (const Shape2& shape : shapes(isa)) {
+    const Outcome one = train(shape, isa, 1, false, dtype);
     ASSERT_TRUE(std::isfinite(one.loss));
     for (int threads : {2, 3, 7}) {
-      const Outcome more = train(shape, GetParam(), threads, threads == 3);
+      const Outcome more = train(shape, isa, threads, threads == 3, dtype);
       EXPECT_EQ(one.loss, more.loss) << shape.config.name << ", " << threads << " threads";
       EXPECT_TRUE(one == more) << shape.config.name << ", " << threads << " threads: gradients differ";
     }
@@ -101,8 +103,37 @@ TEST(InstructionSets, AgreeToRounding) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, Threads, testing::ValuesIn(available_isas()),
-                         [](const auto& param) { return std::string(isa_name(param.param)); });
+// 16-bit training computes the same function, to the rounding of 16 bits.
+TEST(HalfPrecision, GradientsAreThoseOfFp32) {
+  for (const SmallConfig& small : small_configs()) {
+    const Shape2 shape{small, 2, 12};
+    const Outcome expected = train(shape, Isa::ref, 1, false);
+    for (DType dtype : {DType::bf16, DType::f16}) {
+      for (Isa isa : available_isas()) {
+        const Outcome found = train(shape, isa, 2, false, dtype);
+        EXPECT_NEAR(found.loss, expected.loss, 0.02 * expected.loss) << small.name << " " << isa_name(isa);
+        const auto* a = reinterpret_cast<const float*>(expected.gradient_bytes.data());
+        const auto* b = reinterpret_cast<const float*>(found.gradient_bytes.data());
+        double dot = 0, aa = 0, bb = 0;
+        for (size_t i = 0; i < expected.gradient_bytes.size() / sizeof(float); ++i) {
+          dot += double{a[i]} * b[i];
+          aa += double{a[i]} * a[i];
+          bb += double{b[i]} * b[i];
+        }
+        EXPECT_GT(dot / std::sqrt(aa * bb), 0.999) << small.name << " " << isa_name(isa);
+        EXPECT_NEAR(std::sqrt(bb / aa), 1, 0.02) << small.name << " " << isa_name(isa);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, Threads,
+                         testing::Combine(testing::ValuesIn(available_isas()),
+                                          testing::Values(DType::f32, DType::bf16, DType::f16)),
+                         [](const auto& param) {
+                           return std::string(isa_name(std::get<0>(param.param))) + "_" +
+                                  std::string(dtype_name(std::get<1>(param.param)));
+                         });
 
 }  // namespace
 }  // namespace gpt::test
