@@ -20,6 +20,12 @@ const SmallConfig kConfigs[] = {
      R"({"n_ctx": 150, "final_norm": false, "tie_embeddings": false, "head_bias": true})"},
 };
 
+// With matrices that fit blocks of 32 and matrices that do not.
+const SmallConfig kWiderConfigs[] = {
+    {"gpt2", "gpt2", R"({"n_ctx": 150, "n_embd": 32, "d_ff": 40, "vocab_size": 67})"},
+    {"llama", "llama", R"({"n_ctx": 150, "n_embd": 64, "n_kv_head": 2, "d_ff": 96})"},
+};
+
 class Logits {
  public:
   Logits(int64_t rows, int64_t vocab, DType dtype = DType::f32)
@@ -33,7 +39,7 @@ class Logits {
   TensorView view;
 };
 
-using Case = std::tuple<SmallConfig, Isa>;
+using Case = std::tuple<SmallConfig, Isa, DType>;  // of the products with weights
 
 class Feeding : public testing::TestWithParam<Case> {
  protected:
@@ -44,7 +50,10 @@ class Feeding : public testing::TestWithParam<Case> {
         ids_(random_ids(config_.n_ctx, config_.vocab_size, 1)) {}
 
   Inference make(ThreadPool& pool, int slots, int64_t max_rows = 512, bool slide = false) const {
-    return {random_.model, pool, kernels_, {.slots = slots, .max_rows = max_rows, .slide = slide}};
+    return {random_.model,
+            pool,
+            kernels_,
+            {.slots = slots, .max_rows = max_rows, .slide = slide, .weights = std::get<2>(GetParam())}};
   }
   std::span<const int32_t> ids(size_t from, size_t n) const { return std::span(ids_).subspan(from, n); }
   size_t size() const { return ids_.size(); }
@@ -166,12 +175,19 @@ TEST_P(Feeding, TooLongOrUnknownIdsAreErrors) {
   expect_same(inference, 0, {50}, all_at_once(), "after an error");
 }
 
+std::string case_name(const testing::TestParamInfo<Case>& info) {
+  const auto& [config, isa, dtype] = info.param;
+  return fmt::format("{}_{}_{}", config.name, isa_name(isa), dtype_name(dtype));
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Feeding,
-                         testing::Combine(testing::ValuesIn(kConfigs), testing::ValuesIn(available_isas())),
-                         [](const auto& param) {
-                           return std::get<0>(param.param).name + "_" +
-                                  std::string(isa_name(std::get<1>(param.param)));
-                         });
+                         testing::Combine(testing::ValuesIn(kConfigs), testing::ValuesIn(available_isas()),
+                                          testing::Values(DType::f32)),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(Types, Feeding,
+                         testing::Combine(testing::ValuesIn(kWiderConfigs), testing::Values(best_isa()),
+                                          testing::Values(DType::bf16, DType::f16, DType::q8_0, DType::q4_0)),
+                         case_name);
 
 // ---------------------------------------------------------------------------------------------------
 // Past the context.
