@@ -11,8 +11,8 @@ constexpr int kBf16Lanes = 32, kInt8Lanes = 64;
 float bf16_dot(int64_t rounds) noexcept {
   __m512 sum[kSums];
   for (int i = 0; i < kSums; ++i)
-    sum[i] = _mm512_setzero_ps();
-  // small factors: the sums must not overflow
+    sum[i] = _mm512_set1_ps(static_cast<float>(i));
+  // small factors, so that no sum overflows
   const __m512 small = _mm512_set1_ps(1e-6f);
   const __m512bh a = _mm512_cvtne2ps_pbh(small, small), b = _mm512_cvtne2ps_pbh(small, small);
   for (int64_t r = 0; r < rounds; ++r) {
