@@ -78,17 +78,22 @@ GPT_INLINE Vec widen_word(const E*, Vec word) {
 }
 #endif
 
+template <class E>
+GPT_INLINE const E* visible_row(const PackRows& src, int64_t i) {
+  return static_cast<const E*>(src.base) + src.rows[i] * src.ld;
+}
+
 // The keys of the vectors that begin at `first`, `first` + kLanes, ... below `end`, as columns of words:
 // [words,kKeyTile]. Keys outside of [begin,end) are filled with another key.
 template <class E>
 GPT_INLINE void transpose_words(const PackRows& k, int64_t begin, int64_t end, float* to) {
   constexpr int64_t kWidth = kLanes * kPerWord<E>;
-  const E* const any = source_row<E>(k, begin);
   for (int64_t first = begin / kLanes * kLanes; first < end; first += kLanes) {
     const E* rows[kLanes];
+#pragma GCC unroll 16
     for (int64_t i = 0; i < kLanes; ++i) {
       prefetch<E>(k, first + i, 0, k.cols);
-      rows[i] = first + i < begin || first + i >= end ? any : source_row<E>(k, first + i);
+      rows[i] = visible_row<E>(k, most(begin, least(first + i, end - 1)));
     }
     for (int64_t c = 0, w = 0; c < k.cols; c += kWidth, w += kLanes) {
       Vec t[kLanes];
@@ -166,7 +171,7 @@ GPT_INLINE void decode_sum(const DecodeSum& sum) {
   }
   for (int64_t k = w.begin; k < w.end; ++k) {
     prefetch<E>(*w.v, k, w.column, w.column + NV * kLanes);
-    const E* from = source_row<E>(*w.v, k) + w.column;
+    const E* from = visible_row<E>(*w.v, k) + w.column;
     Vec row[NV];
 #pragma GCC unroll 8
     for (int v = 0; v + 1 < NV; ++v)
