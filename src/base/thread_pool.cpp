@@ -27,60 +27,67 @@ inline void relax() {
 
 }  // namespace
 
+// One job at a time: tasks [0, n_tasks) of `call`. A thread owns a task once it has taken it off `tickets`;
+// the caller waits for the tasks that were taken, not for workers that came too late to get one: they may be
+// asleep, or another program may have their CPU.
 struct ThreadPool::State {
   std::vector<std::thread> workers;
 
-  // One job at a time. `epoch` is bumped to publish it; `next` hands out its tasks; `busy` counts the
-  // workers that have not yet finished with it.
+  // Written while there are no tickets, read by owners of a task alone.
   void* fn = nullptr;
   Call call = nullptr;
   int64_t n_tasks = 0;
-  std::atomic<int64_t> next{0};
-  std::atomic<int> busy{0};
-  std::atomic<uint64_t> epoch{0};
+
+  // The upper half is the number of the job, the lower half how many of its tasks nobody has taken.
+  std::atomic<uint64_t> tickets{0};
+  std::atomic<int64_t> done{0};  // tasks of the job that are finished
   std::atomic<int> sleepers{0};
   std::atomic<bool> stop{false};
   bool spin = true;
   std::mutex mutex;
   std::condition_variable wake;
 
+  static uint32_t left(uint64_t ticket) { return static_cast<uint32_t>(ticket); }
+
   void work(int thread) {
-    for (int64_t task = next.fetch_add(1, std::memory_order_relaxed); task < n_tasks;
-         task = next.fetch_add(1, std::memory_order_relaxed)) {
-      call(fn, task, thread);
+    int64_t finished = 0;
+    uint64_t ticket = tickets.load(std::memory_order_acquire);
+    while (left(ticket) > 0) {
+      if (!tickets.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel,
+                                         std::memory_order_acquire))
+        continue;
+      call(fn, n_tasks - left(ticket), thread);
+      // The job cannot end before the tasks of this thread are counted.
+      ++finished;
+      --ticket;
     }
+    if (finished > 0) done.fetch_add(finished, std::memory_order_release);
   }
 
-  void wait_for_epoch(uint64_t seen) {
-    if (spin) {
-      for (int i = 0; i < kSpins; ++i) {
-        if (epoch.load(std::memory_order_acquire) != seen) return;
-        relax();
-      }
+  bool has_news() const { return left(tickets.load()) > 0 || stop.load(); }
+
+  void wait_for_news() {
+    for (int i = 0; spin && i < kSpins; ++i) {
+      if (has_news()) return;
+      relax();
     }
     std::unique_lock lock(mutex);
     sleepers.fetch_add(1);
-    wake.wait(lock, [&] { return epoch.load() != seen; });
+    wake.wait(lock, [&] { return has_news(); });
     sleepers.fetch_sub(1);
   }
 
   void worker(int thread) {
-    uint64_t seen = 0;
-    while (true) {
-      wait_for_epoch(seen);
-      seen = epoch.load(std::memory_order_acquire);
-      if (stop.load(std::memory_order_relaxed)) return;
+    while (!stop.load()) {
       work(thread);
-      busy.fetch_sub(1, std::memory_order_release);
+      wait_for_news();
     }
   }
 
-  void publish() {
-    epoch.fetch_add(1);
-    if (sleepers.load() > 0) {
-      { std::lock_guard lock(mutex); }
-      wake.notify_all();
-    }
+  void wake_sleepers() {
+    if (sleepers.load() == 0) return;
+    { std::lock_guard lock(mutex); }
+    wake.notify_all();
   }
 };
 
@@ -94,7 +101,7 @@ ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()), size_(t
 
 ThreadPool::~ThreadPool() {
   state_->stop.store(true);
-  state_->publish();
+  state_->wake_sleepers();
   for (std::thread& worker : state_->workers)
     worker.join();
 }
@@ -106,15 +113,17 @@ void ThreadPool::run(int64_t n_tasks, void* fn, Call call) {
       call(fn, task, 0);
     return;
   }
+  GPT_ASSERT(n_tasks <= UINT32_MAX);
   s.fn = fn;
   s.call = call;
   s.n_tasks = n_tasks;
-  s.next.store(0, std::memory_order_relaxed);
-  s.busy.store(size_ - 1, std::memory_order_relaxed);
-  s.publish();
+  s.done.store(0, std::memory_order_relaxed);
+  const uint64_t job = (s.tickets.load(std::memory_order_relaxed) >> 32) + 1;
+  s.tickets.store(job << 32 | static_cast<uint64_t>(n_tasks));
+  s.wake_sleepers();
   s.work(0);
-  for (int spins = 0; s.busy.load(std::memory_order_acquire) > 0; ++spins) {
-    s.spin || spins < 100 ? relax() : std::this_thread::yield();
+  for (int spins = 0; s.done.load(std::memory_order_acquire) < n_tasks; ++spins) {
+    spins < (s.spin ? 2000 : 100) ? relax() : std::this_thread::yield();
   }
 }
 
