@@ -132,19 +132,30 @@ class Generation {
     int64_t longest = 0;
     for (const Prompt& prompt : prompts_)
       longest = std::max(longest, std::ssize(prompt.ids) + a_.max_tokens);
-    const int64_t capacity =
-        std::min(longest, config.n_ctx);  // a context may be far larger than what is needed
-    int64_t slots = a_.beams;
-    if (slots == 0) {
-      const int64_t wanted = std::min<int64_t>(std::ssize(prompts_) * a_.n, kMaxSlots);
-      slots = std::clamp<int64_t>(kCacheBytes / KvCache::bytes(config, 1, capacity, DType::f32), 1, wanted);
-    }
+    // A context may be far larger than what is needed.
+    const int64_t capacity = std::min(longest, config.n_ctx);
     Inference::Options options;
-    options.slots = static_cast<int>(slots);
     options.capacity = capacity;
-    options.max_rows = std::min(options.max_rows, std::max(capacity, slots));
+    options.slots = static_cast<int>(
+        a_.beams > 0 ? a_.beams : std::clamp<int64_t>(std::ssize(prompts_) * a_.n, 1, kMaxSlots));
+    options.kv_dtype = kv_dtype();
+    if (a_.beams == 0) {  // beams keep what they hold; samples can wait
+      const int64_t one = KvCache::blocks_of_sequence(capacity) * KvCache::kBlock;
+      const int64_t token_bytes =
+          KvCache::bytes(config, KvCache::kBlock, *options.kv_dtype) / KvCache::kBlock;
+      options.cache_tokens = std::max(one, std::min(kCacheBytes / token_bytes, options.slots * one));
+    }
+    options.max_rows = std::min(options.max_rows, std::max<int64_t>(capacity, options.slots));
     options.slide = options_.context == ContextPolicy::slide;
     return options;
+  }
+
+  DType kv_dtype() const {
+    check_choice("--kv-dtype", a_.kv_dtype, {"fp32", "bf16", "fp16", "int8"});
+    for (const DType dtype : {DType::bf16, DType::f16, DType::i8}) {
+      if (a_.kv_dtype == dtype_name(dtype)) return dtype;
+    }
+    return DType::f32;
   }
 
   std::vector<Sample> sample(CachedModel& decoder) {
@@ -156,18 +167,19 @@ class Generation {
     bool first = true;
     if (streams_ && tokenizer_ != nullptr) show(prompts_[0].text);
     const std::vector<std::vector<int32_t>> ids = prompt_ids();
-    std::vector<Completion> completions = generate(decoder, ids, options_, [&](const TokenEvent& event) {
-      const bool eos = event.finish == FinishReason::eos;
-      if (tokenizer_ == nullptr) {
-        if (streams_) write_output(fmt::format("{}{}", first ? "" : " ", event.id));
-        first = false;
-        return true;
-      }
-      SampleText& text = texts[static_cast<size_t>(event.prompt * a_.n + event.sample)];
-      const std::string piece = eos ? "" : text.push(event.id);
-      if (streams_) show(piece);
-      return !text.stopped();
-    });
+    std::vector<Completion> completions =
+        generate(decoder, machine_.pool, ids, options_, [&](const TokenEvent& event) {
+          const bool eos = event.finish == FinishReason::eos;
+          if (tokenizer_ == nullptr) {
+            if (streams_) write_output(fmt::format("{}{}", first ? "" : " ", event.id));
+            first = false;
+            return true;
+          }
+          SampleText& text = texts[static_cast<size_t>(event.prompt * a_.n + event.sample)];
+          const std::string piece = eos ? "" : text.push(event.id);
+          if (streams_) show(piece);
+          return !text.stopped();
+        });
     if (streams_) {
       if (tokenizer_ != nullptr) show(texts[0].finish());
       write_output("\n");
@@ -337,6 +349,9 @@ Command add_generate_command(CLI::App& root) {
   add_sampling_options(*app, *a);
   add_end_options(*app, *a);
   add_json_option(*app, a->json);
+  app->add_option("--kv-dtype", a->kv_dtype, "type of cached keys and values")
+      ->type_name("fp32|bf16|fp16|int8")
+      ->capture_default_str();
   add_machine_options(*app, a->machine);
   return {app, [a] {
             require_argument(a->model, "MODEL", "generate");

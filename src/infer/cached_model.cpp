@@ -4,14 +4,17 @@ namespace gpt {
 
 void CachedModel::forward(std::span<const Append> batch, float* logits) {
   batch_.clear();
-  for (const Append& append : batch)
-    batch_.push_back({append.slot, append.ids});
-  const auto rows = static_cast<int64_t>(batch.size());
-  if (!logits) {
-    unwanted_.resize(batch.size() * static_cast<size_t>(vocab_size()));
-    logits = unwanted_.data();
+  int64_t rows = 0;
+  for (const Append& append : batch) {
+    batch_.push_back({append.slot, append.ids, append.wanted});
+    rows += append.wanted;
   }
   inference_.append(batch_, make_view(logits, {rows, vocab_size()}));
+}
+
+SequenceModel::Prospect CachedModel::prospect(std::span<const int32_t> ids) const {
+  const auto [known, blocks] = inference_.prospect(ids);
+  return {known, blocks};
 }
 
 }  // namespace gpt

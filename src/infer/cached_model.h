@@ -15,19 +15,23 @@ class CachedModel : public SequenceModel {
   CachedModel(Inference& inference, bool slides) : inference_(inference), slides_(slides) {}
 
   int64_t vocab_size() const override { return inference_.config().vocab_size; }
-  int64_t n_ctx() const override { return inference_.config().n_ctx; }
+  int64_t n_ctx() const override { return inference_.capacity(); }
   int slots() const override { return inference_.slots(); }
   bool can_slide() const override { return slides_; }
   void forward(std::span<const Append> batch, float* logits) override;
   void reset(int slot) override { inference_.reset(slot); }
   void copy(int from_slot, int to_slot) override { inference_.copy(from_slot, to_slot); }
   int64_t length(int slot) const override { return inference_.length(slot); }
+  int64_t room(int slot) const override { return inference_.room(slot); }
+  bool reserve(int slot, int64_t n) override { return inference_.reserve(slot, n); }
+  int64_t reuse(int slot, std::span<const int32_t> ids) override { return inference_.reuse(slot, ids); }
+  Prospect prospect(std::span<const int32_t> ids) const override;
+  int64_t available_blocks() const override { return inference_.available_blocks(); }
 
  private:
   Inference& inference_;
   bool slides_;
   std::vector<Inference::Append> batch_;
-  std::vector<float> unwanted_;  // where logits go that nobody asked for
 };
 
 }  // namespace gpt

@@ -24,6 +24,8 @@ std::string_view finish_reason_name(FinishReason reason) {
       return "length";
     case FinishReason::context:
       return "context";
+    case FinishReason::error:
+      return "error";
   }
   return "stop";
 }
@@ -78,39 +80,25 @@ SequenceModel::Append following_ids(SequenceModel& model, int slot, std::span<co
 void feed(SequenceModel& model, std::span<const SequenceModel::Append> appends, int64_t chunk,
           float* logits) {
   GPT_ASSERT(chunk >= 1);
-  const auto V = static_cast<size_t>(model.vocab_size());
-  const auto n_ctx = static_cast<size_t>(model.n_ctx());
-  std::vector<std::span<const int32_t>> left;
-  for (const SequenceModel::Append& append : appends)
-    left.push_back(append.ids);
   std::vector<SequenceModel::Append> batch;
-  std::vector<size_t> owners;  // the index in appends of each entry of the batch
-  std::vector<float> rows;
-  for (;;) {
+  for (size_t next = 0, at = 0; next < appends.size();) {
+    // As many as fit, the last of them perhaps in part.
     batch.clear();
-    owners.clear();
-    auto room = static_cast<size_t>(chunk);
-    size_t completed = 0;
-    for (size_t i = 0; i < left.size() && room > 0; ++i) {
-      const size_t count = std::min({left[i].size(), room, n_ctx});
-      if (count == 0) continue;
-      batch.push_back({appends[i].slot, left[i].first(count)});
-      owners.push_back(i);
-      left[i] = left[i].subspan(count);
+    int64_t completed = 0;
+    for (int64_t room = chunk; next < appends.size() && room > 0;) {
+      const std::span<const int32_t> left = appends[next].ids.subspan(at);
+      const int64_t count = std::min({std::ssize(left), room, model.n_ctx()});
+      const bool all = count == std::ssize(left);
+      batch.push_back({appends[next].slot, left.first(static_cast<size_t>(count)), all});
       room -= count;
-      completed += left[i].empty();
+      at += static_cast<size_t>(count);
+      if (!all) break;
+      ++completed;
+      ++next;
+      at = 0;
     }
-    if (batch.empty()) return;
-    if (completed == appends.size()) return model.forward(batch, logits);  // the rows are in place
-    if (completed == 0) {
-      model.forward(batch, nullptr);
-      continue;
-    }
-    rows.resize(batch.size() * V);
-    model.forward(batch, rows.data());
-    for (size_t b = 0; b < batch.size(); ++b) {
-      if (left[owners[b]].empty()) std::copy_n(rows.data() + b * V, V, logits + owners[b] * V);
-    }
+    model.forward(batch, logits);
+    logits += completed * model.vocab_size();
   }
 }
 

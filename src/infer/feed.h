@@ -23,8 +23,9 @@ enum class FinishReason {
   eos,      // an end-of-sequence id
   length,   // the number of tokens asked for
   context,  // the context is full
+  error,    // no token could be drawn
 };
-std::string_view finish_reason_name(FinishReason reason);  // "stop", "eos", "length", "context"
+std::string_view finish_reason_name(FinishReason reason);  // "stop", "eos", "length", "context", "error"
 
 // Throws UsageError when the model cannot follow the policy.
 void check_policy(const SequenceModel& model, ContextPolicy policy);

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "infer/feed.h"
 #include "infer/logprobs.h"
 #include "infer/sampler.h"
@@ -50,16 +51,15 @@ struct Completion {
 
 // Continues every prompt n times and returns the completions ordered by (prompt, sample).
 //
-// Runs as many sequences at once as the model has slots and starts another whenever one ends; the
-// samples of a prompt share its prefill. All slots are overwritten. Sample s of prompt p is number
-// first_sample + p · n + s; its token at position i of the output is drawn from
-// RandomStream(seed, RandomSite::sample, i, number). So nothing depends on slots, chunks or neighbours.
+// An Engine runs them, as many at once as slots and memory allow; all slots are overwritten. Sample s of
+// prompt p is number first_sample + p · n + s. Nothing depends on slots, chunks or neighbours.
 // A context of n_ctx ids gives one more token, which under ContextPolicy::stop is the last.
 //
 // Throws UsageError for invalid options; Error for prompts that are empty, hold ids outside the
 // vocabulary or (policy stop) exceed the context, before anything is generated; Error when the model's
 // logits are not finite.
-std::vector<Completion> generate(SequenceModel& model, std::span<const std::vector<int32_t>> prompts,
+std::vector<Completion> generate(SequenceModel& model, ThreadPool& pool,
+                                 std::span<const std::vector<int32_t>> prompts,
                                  const GenerateOptions& options, const OnToken& on_token = {});
 
 }  // namespace gpt

@@ -9,13 +9,21 @@
 namespace gpt {
 namespace {
 
-std::vector<TokenLogprob> top_against(std::span<const float> logits, int64_t top, double log_sum) {
-  std::vector<float> scratch;
-  std::vector<TokenLogprob> result;
-  for (const int32_t id : top_ids(logits, top, scratch)) {
+void top_against(std::span<const float> logits, int64_t top, double log_sum,
+                 std::vector<TokenLogprob>& result, TopScratch& scratch) {
+  result.clear();
+  top = std::min(top, std::ssize(logits));
+  if (top <= 0) return;
+  block_maxima(logits, scratch.maxima);
+  const float threshold = kth_largest(logits, scratch.maxima, top, scratch.heap);
+  ids_from(logits, scratch.maxima, threshold, scratch.ids);
+  for (const int32_t id : scratch.ids)
     result.push_back({id, logits[static_cast<size_t>(id)] - log_sum});
-  }
-  return result;
+  std::sort(result.begin(), result.end(), [&](const TokenLogprob& a, const TokenLogprob& b) {
+    const float x = logits[static_cast<size_t>(a.id)], y = logits[static_cast<size_t>(b.id)];
+    return x != y ? x > y : a.id < b.id;
+  });
+  result.resize(static_cast<size_t>(top));  // not those that tie with the last
 }
 
 }  // namespace
@@ -29,16 +37,28 @@ double log_sum_exp(std::span<const float> logits) {
   return max + std::log(sum);
 }
 
-Logprobs logprobs_of(std::span<const float> logits, int32_t chosen, int64_t top) {
+void read_logprobs(std::span<const float> logits, int32_t chosen, int64_t top, Logprobs& result,
+                   TopScratch& scratch) {
   GPT_ASSERT(chosen >= 0 && chosen < std::ssize(logits));
   check_finite(logits);
   const double log_sum = log_sum_exp(logits);
-  return {{chosen, logits[static_cast<size_t>(chosen)] - log_sum}, top_against(logits, top, log_sum)};
+  result.chosen = {chosen, logits[static_cast<size_t>(chosen)] - log_sum};
+  top_against(logits, top, log_sum, result.top, scratch);
+}
+
+Logprobs logprobs_of(std::span<const float> logits, int32_t chosen, int64_t top) {
+  Logprobs result;
+  TopScratch scratch;
+  read_logprobs(logits, chosen, top, result, scratch);
+  return result;
 }
 
 std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int64_t top) {
   check_finite(logits);
-  return top_against(logits, top, log_sum_exp(logits));
+  std::vector<TokenLogprob> result;
+  TopScratch scratch;
+  top_against(logits, top, log_sum_exp(logits), result, scratch);
+  return result;
 }
 
 }  // namespace gpt

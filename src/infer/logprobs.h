@@ -26,6 +26,14 @@ double log_sum_exp(std::span<const float> logits);
 // NaN or infinite.
 Logprobs logprobs_of(std::span<const float> logits, int32_t chosen, int64_t top);
 
+// As above, into memory that is used again.
+struct TopScratch {
+  std::vector<float> maxima, heap;
+  std::vector<int32_t> ids;
+};
+void read_logprobs(std::span<const float> logits, int32_t chosen, int64_t top, Logprobs& result,
+                   TopScratch& scratch);
+
 // The `top` likeliest ids and their log-probabilities; otherwise as logprobs_of.
 std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int64_t top);
 

@@ -15,6 +15,8 @@ namespace {
 // Wide enough for any use, small enough that no penalty times a count can overflow to NaN.
 constexpr double kPenaltyLimit = 1e6;
 
+constexpr auto kBlock = static_cast<size_t>(kSelectBlock);
+
 // Buckets of weights in (0, 1] by exponent and the first four bits of the fraction: a positive double's
 // bits order as its value does.
 size_t bucket_of(double weight) {
@@ -26,6 +28,11 @@ constexpr size_t kBuckets = 0x3FF0 + 1;  // the last is that of 1.0
 float to_float(double x) {
   constexpr double kLargest = std::numeric_limits<float>::max();
   return static_cast<float>(std::isinf(x) ? x : std::clamp(x, -kLargest, kLargest));
+}
+
+bool adjusts(const SamplingParams& p) {
+  return p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0 ||
+         !p.logit_bias.empty();
 }
 
 void check_range(const char* flag, double value, double low, double high) {
@@ -64,36 +71,31 @@ void validate(const SamplingParams& p, int64_t vocab_size) {
   }
 }
 
-Sampler::Sampler(SamplingParams params, int64_t vocab_size)
-    : params_(std::move(params)), vocab_size_(static_cast<size_t>(vocab_size)) {
-  GPT_ASSERT(vocab_size > 0);
-  validate(params_, vocab_size);
-  if (adjusts()) {
-    counts_.assign(vocab_size_, 0);
-    seen_.assign(vocab_size_, 0);
-  }
-}
-
-int32_t Sampler::sample(std::span<const float> logits, TokenHistory history, RandomStream& random) {
+int32_t Sampler::sample(const SamplingParams& params, std::span<const float> logits, TokenHistory history,
+                        RandomStream& random) {
   GPT_ASSERT(logits.size() == vocab_size_);
   check_finite(logits);
-  const std::span<const float> scores = adjusts() ? adjusted(logits, history) : logits;
-  const auto best = std::max_element(scores.begin(), scores.end());  // the first of equals
-  if (*best == -std::numeric_limits<float>::infinity()) {
+  const std::span<const float> scores = adjusts(params) ? adjusted(params, logits, history) : logits;
+  block_maxima(scores, maxima_);
+  const float max = *std::max_element(maxima_.begin(), maxima_.end());
+  if (max == -std::numeric_limits<float>::infinity()) {
     fail("--logit-bias: expected at least one id to stay possible, found all {} forbidden", vocab_size_);
   }
-  if (params_.greedy()) return static_cast<int32_t>(best - scores.begin());
-  collect(scores, *best);
-  if (params_.top_p < 1) keep_top_p();
-  if (params_.min_p > 0) {
-    std::erase_if(candidates_, [&](const Candidate& c) { return c.weight < params_.min_p; });
+  if (params.greedy()) return largest_id(scores, maxima_);
+  if (std::isinf(max)) {
+    collect_forced(scores);
+  } else if (params.top_k > 0 && params.top_k < std::ssize(scores)) {
+    collect_top_k(params, scores, max);
+  } else {
+    softmax_weights(scores, max, params.temperature, weights_);
+    if (params.top_p == 1 && params.min_p == 0) return draw_from_all(random);
+    collect_likely(params);
+  }
+  if (params.top_p < 1) keep_top_p(params);
+  if (params.min_p > 0) {
+    std::erase_if(candidates_, [&](const Candidate& c) { return c.weight < params.min_p; });
   }
   return draw(random);
-}
-
-bool Sampler::adjusts() const {
-  return params_.repetition_penalty != 1 || params_.presence_penalty != 0 || params_.frequency_penalty != 0 ||
-         !params_.logit_bias.empty();
 }
 
 void Sampler::count_history(TokenHistory history) {
@@ -111,9 +113,12 @@ void Sampler::count_history(TokenHistory history) {
   }
 }
 
-std::span<const float> Sampler::adjusted(std::span<const float> logits, TokenHistory history) {
+std::span<const float> Sampler::adjusted(const SamplingParams& params, std::span<const float> logits,
+                                         TokenHistory history) {
   adjusted_.assign(logits.begin(), logits.end());
-  for (const auto& [id, bias] : params_.logit_bias) {
+  counts_.resize(vocab_size_, 0);
+  seen_.resize(vocab_size_, 0);
+  for (const auto& [id, bias] : params.logit_bias) {
     float& x = adjusted_[static_cast<size_t>(id)];
     x = to_float(x + bias);
   }
@@ -121,8 +126,8 @@ std::span<const float> Sampler::adjusted(std::span<const float> logits, TokenHis
   for (const int32_t id : touched_) {
     const auto i = static_cast<size_t>(id);
     double x = adjusted_[i];
-    x = x > 0 ? x / params_.repetition_penalty : x * params_.repetition_penalty;
-    if (counts_[i] > 0) x -= params_.presence_penalty + params_.frequency_penalty * counts_[i];
+    x = x > 0 ? x / params.repetition_penalty : x * params.repetition_penalty;
+    if (counts_[i] > 0) x -= params.presence_penalty + params.frequency_penalty * counts_[i];
     adjusted_[i] = to_float(x);
     counts_[i] = 0;
     seen_[i] = 0;
@@ -131,19 +136,60 @@ std::span<const float> Sampler::adjusted(std::span<const float> logits, TokenHis
   return adjusted_;
 }
 
-// Fills candidates_ with what top-k leaves. Differences to the maximum, in double, stay exact for any
-// temperature: dividing the logits themselves would overflow for a tiny one.
-void Sampler::collect(std::span<const float> scores, float max) {
-  const bool limited = params_.top_k > 0 && params_.top_k < std::ssize(scores);
-  const float threshold =
-      limited ? kth_largest(scores, params_.top_k, heap_) : -std::numeric_limits<float>::infinity();
-  const bool forced = std::isinf(max);  // by a bias of +inf; inf - inf is no number
+// Differences to the maximum, in double, stay exact for any temperature: dividing the logits themselves
+// would overflow for a tiny one.
+void Sampler::collect_top_k(const SamplingParams& params, std::span<const float> scores, float max) {
+  ids_from(scores, maxima_, kth_largest(scores, maxima_, params.top_k, heap_), ids_);
   candidates_.clear();
-  for (size_t i = 0; i < scores.size(); ++i) {
-    if (scores[i] < threshold) continue;
-    const double below = static_cast<double>(scores[i]) - max;
-    const double weight = forced ? (scores[i] == max ? 1 : 0) : std::exp(below / params_.temperature);
-    if (weight > 0) candidates_.push_back({weight, static_cast<int32_t>(i)});
+  total_ = 0;
+  for (const int32_t id : ids_) {
+    const double below = static_cast<double>(scores[static_cast<size_t>(id)]) - max;
+    const double weight = std::exp(below / params.temperature);
+    if (weight > 0) candidates_.push_back({weight, id});
+    total_ += weight;
+  }
+}
+
+// Biases of +inf: those ids alone, all alike.
+void Sampler::collect_forced(std::span<const float> scores) {
+  ids_from(scores, maxima_, std::numeric_limits<float>::infinity(), ids_);
+  candidates_.clear();
+  for (const int32_t id : ids_)
+    candidates_.push_back({1, id});
+  total_ = static_cast<double>(candidates_.size());
+}
+
+// Of weights_, those that top-p or min-p can keep. Tokens whose weight is below half of (1 - p) / V of the
+// total have less than 1 - p of it together, so the sum of the others exceeds p before it is their turn.
+void Sampler::collect_likely(const SamplingParams& params) {
+  sum_blocks();
+  const double least = params.top_p < 1 ? (1 - params.top_p) * total_ / static_cast<double>(2 * vocab_size_)
+                                        : params.min_p / 2;
+  // The smallest float above 0 stands for "more than nothing".
+  const float threshold = std::max(static_cast<float>(least), std::numeric_limits<float>::denorm_min());
+  block_maxima(weights_, maxima_);
+  ids_from(weights_, maxima_, threshold, ids_);
+  candidates_.clear();
+  for (const int32_t id : ids_)
+    candidates_.push_back({weights_[static_cast<size_t>(id)], id});
+}
+
+void Sampler::sum_blocks() {
+  sums_.resize(maxima_.size());
+  total_ = 0;
+  for (size_t b = 0; b < sums_.size(); ++b) {
+    const size_t end = std::min(weights_.size(), (b + 1) * kBlock);
+    double lanes[8] = {};
+    size_t i = b * kBlock;
+    for (; i + 8 <= end; i += 8) {
+      for (size_t j = 0; j < 8; ++j)
+        lanes[j] += weights_[i + j];
+    }
+    for (; i < end; ++i)
+      lanes[0] += weights_[i];
+    sums_[b] =
+        ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+    total_ += sums_[b];
   }
 }
 
@@ -152,16 +198,13 @@ void Sampler::collect(std::span<const float> scores, float max) {
 // cost more than the rest of sampling, so a histogram finds the bucket with that candidate, and only the
 // bucket is sorted. Sums of weights are compared with p · total, not sums of quotients with p, so that
 // equality is exact wherever the weights are (m of V equal logits against p = m / V).
-void Sampler::keep_top_p() {
-  double total = 0;
+void Sampler::keep_top_p(const SamplingParams& params) {
   bucket_sums_.assign(kBuckets, 0);
-  for (const Candidate& c : candidates_) {
-    total += c.weight;
+  for (const Candidate& c : candidates_)
     bucket_sums_[bucket_of(c.weight)] += c.weight;
-  }
-  const double limit = params_.top_p * total;
+  const double limit = params.top_p * total_;
   const auto crosses = [&](double sum) {
-    return params_.top_p_rule == TopPRule::crossing ? sum > limit : sum >= limit;
+    return params.top_p_rule == TopPRule::crossing ? sum > limit : sum >= limit;
   };
   double sum = 0;
   size_t bucket = kBuckets;
@@ -196,6 +239,26 @@ int32_t Sampler::draw(RandomStream& random) const {
     if (sum > target) return c.id;
   }
   return candidates_.back().id;  // the product rounded up to the total
+}
+
+// From weights_: first the block, then the token.
+int32_t Sampler::draw_from_all(RandomStream& random) {
+  sum_blocks();
+  const double target = random.uniform() * total_;
+  double sum = 0;
+  size_t block = 0;
+  size_t last = 0;  // the last block with anything in it
+  for (; block < sums_.size() && !(sum + sums_[block] > target); sum += sums_[block++])
+    last = sums_[block] > 0 ? block : last;
+  if (block == sums_.size()) block = last;
+  const size_t end = std::min(weights_.size(), (block + 1) * kBlock);
+  size_t chosen = block * kBlock;
+  for (size_t i = block * kBlock; i < end && !(sum > target); ++i) {
+    if (weights_[i] == 0) continue;
+    sum += weights_[i];
+    chosen = i;
+  }
+  return static_cast<int32_t>(chosen);
 }
 
 }  // namespace gpt

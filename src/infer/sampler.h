@@ -42,7 +42,7 @@ struct TokenHistory {
   std::span<const int32_t> output;
 };
 
-// Draws tokens by one set of rules; holds scratch memory only, so it can serve any number of sequences.
+// Draws tokens. Holds scratch memory only, so one serves any number of sequences, one at a time.
 //
 // Order: logit bias, repetition penalty (each distinct id of prompt or output, once; Keskar et al. 2019,
 // CTRL), presence and frequency penalty (as in OpenAI's API), temperature, top-k, top-p over what top-k
@@ -50,14 +50,12 @@ struct TokenHistory {
 // distribution in order of ids with one uniform double.
 class Sampler {
  public:
-  // Throws UsageError for invalid parameters (see validate).
-  Sampler(SamplingParams params, int64_t vocab_size);
+  explicit Sampler(int64_t vocab_size) : vocab_size_(static_cast<size_t>(vocab_size)) {}
 
-  // The next token's id from raw logits [V]. Throws Error when a logit is NaN or infinite or when the
-  // biases forbid every id. Greedy draws nothing from `random`.
-  int32_t sample(std::span<const float> logits, TokenHistory history, RandomStream& random);
-
-  const SamplingParams& params() const { return params_; }
+  // The next token's id from raw logits [V], by valid parameters (see validate). Throws Error when a
+  // logit is NaN or infinite or when the biases forbid every id. Greedy draws nothing from `random`.
+  int32_t sample(const SamplingParams& params, std::span<const float> logits, TokenHistory history,
+                 RandomStream& random);
 
  private:
   struct Candidate {
@@ -65,20 +63,28 @@ class Sampler {
     int32_t id;
   };
 
-  bool adjusts() const;
-  std::span<const float> adjusted(std::span<const float> logits, TokenHistory history);
+  std::span<const float> adjusted(const SamplingParams& params, std::span<const float> logits,
+                                  TokenHistory history);
   void count_history(TokenHistory history);
-  void collect(std::span<const float> scores, float max);
-  void keep_top_p();
+  void collect_top_k(const SamplingParams& params, std::span<const float> scores, float max);
+  void collect_forced(std::span<const float> scores);
+  void collect_likely(const SamplingParams& params);
+  void sum_blocks();
+  void keep_top_p(const SamplingParams& params);
   int32_t draw(RandomStream& random) const;
+  int32_t draw_from_all(RandomStream& random);
 
-  SamplingParams params_;
   size_t vocab_size_;
   std::vector<float> adjusted_;   // [V]
   std::vector<int32_t> counts_;   // [V] occurrences in the output; all zero between calls
   std::vector<char> seen_;        // [V] occurs in prompt or output; all zero between calls
   std::vector<int32_t> touched_;  // the ids set in seen_
+  std::vector<float> maxima_;     // of the blocks of the scores
   std::vector<float> heap_;
+  std::vector<int32_t> ids_;
+  std::vector<float> weights_;         // [V]
+  std::vector<double> sums_;           // of the blocks of weights_
+  double total_ = 0;                   // of all weights, those that only top-p removes included
   std::vector<Candidate> candidates_;  // by ascending id
   std::vector<Candidate> bucket_;
   std::vector<double> bucket_sums_;

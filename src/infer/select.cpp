@@ -1,6 +1,7 @@
 #include "infer/select.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -10,53 +11,116 @@
 namespace gpt {
 namespace {
 
+constexpr auto kBlock = static_cast<size_t>(kSelectBlock);
+constexpr size_t kLanes = 16;  // independent chains, which the compiler turns into vectors
+
 // Up to here a heap wins: of V values in random order only about k ln(V / k) ever enter it, so nearly
 // every value costs one comparison. Beyond, the expected work nears that of a partition.
 constexpr int64_t kHeapLimit = 1024;
 
-}  // namespace
-
-float kth_largest(std::span<const float> values, int64_t k, std::vector<float>& scratch) {
-  GPT_ASSERT(k >= 1 && k <= std::ssize(values));
-  if (k > kHeapLimit) {
-    scratch.assign(values.begin(), values.end());
-    const auto kth = scratch.begin() + (k - 1);
-    std::nth_element(scratch.begin(), kth, scratch.end(), std::greater<>());
-    return *kth;
+float largest(const float* x) {  // of a whole block
+  float lanes[kLanes];
+  std::copy_n(x, kLanes, lanes);
+  for (size_t i = kLanes; i < kBlock; i += kLanes) {
+    for (size_t j = 0; j < kLanes; ++j)
+      lanes[j] = x[i + j] > lanes[j] ? x[i + j] : lanes[j];
   }
-  scratch.assign(values.begin(), values.begin() + k);
-  std::make_heap(scratch.begin(), scratch.end(), std::greater<>());
-  for (const float value : values.subspan(static_cast<size_t>(k))) {
-    if (value <= scratch.front()) continue;
-    std::pop_heap(scratch.begin(), scratch.end(), std::greater<>());
-    scratch.back() = value;
-    std::push_heap(scratch.begin(), scratch.end(), std::greater<>());
-  }
-  return scratch.front();
+  return *std::max_element(lanes, lanes + kLanes);
 }
 
-std::vector<int32_t> top_ids(std::span<const float> values, int64_t k, std::vector<float>& scratch) {
-  k = std::min(k, std::ssize(values));
-  std::vector<int32_t> ids;
-  if (k <= 0) return ids;
-  const float threshold = kth_largest(values, k, scratch);
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] >= threshold) ids.push_back(static_cast<int32_t>(i));
+// exp(x) for x <= 0: 2^n times a polynomial in what is left of x, |r| <= ln(2) / 2; the error of the
+// polynomial (Taylor, degree 7) is 5e-9 of the value.
+float exp_of_negative(float x) {
+  constexpr float kLog2E = 1.44269504f, kMagic = 12582912.0f;          // 1.5 * 2^23: adding it rounds
+  constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;  // the upper part has 9 bits
+  const float shifted = x * kLog2E + kMagic;
+  const float n = shifted - kMagic;
+  const float r = (x - n * kLn2High) - n * kLn2Low;
+  float p = 1.0f / 5040;
+  p = p * r + 1.0f / 720;
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * r + 1;
+  p = p * r + 1;
+  const uint32_t power = (std::bit_cast<uint32_t>(shifted) << 23) + 0x3f800000u;
+  return x > -87 ? p * std::bit_cast<float>(power) : 0.0f;
+}
+
+}  // namespace
+
+void block_maxima(std::span<const float> values, std::vector<float>& maxima) {
+  maxima.resize((values.size() + kBlock - 1) / kBlock);
+  size_t b = 0;
+  for (; (b + 1) * kBlock <= values.size(); ++b)
+    maxima[b] = largest(values.data() + b * kBlock);
+  if (b < maxima.size())
+    maxima[b] = *std::max_element(values.begin() + static_cast<std::ptrdiff_t>(b * kBlock), values.end());
+}
+
+int32_t largest_id(std::span<const float> values, std::span<const float> maxima) {
+  const auto block = static_cast<size_t>(std::max_element(maxima.begin(), maxima.end()) - maxima.begin());
+  size_t i = block * kBlock;
+  while (values[i] != maxima[block])
+    ++i;
+  return static_cast<int32_t>(i);
+}
+
+float kth_largest(std::span<const float> values, std::span<const float> maxima, int64_t k,
+                  std::vector<float>& heap) {
+  GPT_ASSERT(k >= 1 && k <= std::ssize(values));
+  const auto count = static_cast<size_t>(k);
+  if (k > kHeapLimit) {
+    heap.assign(values.begin(), values.end());
+    const auto kth = heap.begin() + (k - 1);
+    std::nth_element(heap.begin(), kth, heap.end(), std::greater<>());
+    return *kth;
   }
-  // Ids are ascending here, so a stable sort leaves ties by lowest id.
-  std::stable_sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) {
-    return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
-  });
-  ids.resize(static_cast<size_t>(k));
-  return ids;
+  heap.assign(values.begin(), values.begin() + k);
+  std::make_heap(heap.begin(), heap.end(), std::greater<>());
+  for (size_t b = count / kBlock; b < maxima.size(); ++b) {
+    if (maxima[b] <= heap.front()) continue;
+    const size_t end = std::min(values.size(), (b + 1) * kBlock);
+    for (size_t i = std::max(count, b * kBlock); i < end; ++i) {
+      if (values[i] <= heap.front()) continue;
+      std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+      heap.back() = values[i];
+      std::push_heap(heap.begin(), heap.end(), std::greater<>());
+    }
+  }
+  return heap.front();
+}
+
+void ids_from(std::span<const float> values, std::span<const float> maxima, float threshold,
+              std::vector<int32_t>& ids) {
+  ids.clear();
+  for (size_t b = 0; b < maxima.size(); ++b) {
+    if (maxima[b] < threshold) continue;
+    const size_t end = std::min(values.size(), (b + 1) * kBlock);
+    for (size_t i = b * kBlock; i < end; ++i) {
+      if (values[i] >= threshold) ids.push_back(static_cast<int32_t>(i));
+    }
+  }
+}
+
+void softmax_weights(std::span<const float> values, float max, double temperature,
+                     std::vector<float>& weights) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  const auto scale = static_cast<float>(std::min(1 / temperature, kLargest));
+  weights.resize(values.size());
+  const float* from = values.data();
+  float* to = weights.data();
+  for (size_t i = 0; i < values.size(); ++i)
+    to[i] = exp_of_negative((from[i] - max) * scale);
 }
 
 void check_finite(std::span<const float> logits) {
   constexpr float kLargest = std::numeric_limits<float>::max();
-  bool finite = true;
+  int finite = 1;
   for (const float x : logits)
-    finite &= std::fabs(x) <= kLargest;  // false for NaN
-  if (finite) return;
+    finite &= static_cast<int>(std::fabs(x) <= kLargest);  // false for NaN
+  if (finite != 0) return;
   const auto bad = std::find_if(logits.begin(), logits.end(), [](float x) { return !std::isfinite(x); });
   fail(
       "logits: expected finite numbers, found {} for id {}: the model's weights are damaged or overflow; "

@@ -6,12 +6,29 @@
 
 namespace gpt {
 
-// The k-th largest of `values` (k = 1: the largest); equal values count separately. `scratch` is
-// overwritten. 1 <= k <= values.size(); no NaN. One pass and a heap of k for small k, linear otherwise.
-float kth_largest(std::span<const float> values, int64_t k, std::vector<float>& scratch);
+// Passes over the logits of a large vocabulary. Most of what they look for is rare, so they go by the
+// largest value of every kSelectBlock values and look inside a block only where that promises something.
+inline constexpr int64_t kSelectBlock = 64;
 
-// The ids of the k largest values, largest first, equal values by lowest id. k is clamped to the size.
-std::vector<int32_t> top_ids(std::span<const float> values, int64_t k, std::vector<float>& scratch);
+// The largest of each block of values; no NaN.
+void block_maxima(std::span<const float> values, std::vector<float>& maxima);
+
+// The id of the largest value, the lowest of equals.
+int32_t largest_id(std::span<const float> values, std::span<const float> maxima);
+
+// The k-th largest of `values` (k = 1: the largest); equal values count separately. `heap` is overwritten.
+// 1 <= k <= values.size(). One pass and a heap of k for small k, linear otherwise.
+float kth_largest(std::span<const float> values, std::span<const float> maxima, int64_t k,
+                  std::vector<float>& heap);
+
+// The ids of all values that are at least `threshold`, ascending.
+void ids_from(std::span<const float> values, std::span<const float> maxima, float threshold,
+              std::vector<int32_t>& ids);
+
+// weights[i] = exp((values[i] - max) / temperature), to about 1e-7 of it; 0 where that is below 1e-37.
+// `max` is finite and no value exceeds it.
+void softmax_weights(std::span<const float> values, float max, double temperature,
+                     std::vector<float>& weights);
 
 // Throws Error naming the first logit that is NaN or infinite.
 void check_finite(std::span<const float> logits);

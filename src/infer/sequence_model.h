@@ -6,10 +6,11 @@
 namespace gpt {
 
 // What generation needs of a model: a fixed number of slots, each holding one sequence of token ids and
-// whatever the model keeps of it (its key/value cache).
+// whatever the model keeps of it (its key/value cache), in memory of a fixed size that all slots share.
 //
 // A slot's logits depend only on the ids appended to it since its last reset (and, after a copy, to the
-// slot it was copied from), never on how they were split into calls or on what other slots hold.
+// slot it was copied from), never on how they were split into calls, on what other slots hold, or on
+// whether their beginning was reused.
 class SequenceModel {
  public:
   virtual ~SequenceModel() = default;
@@ -26,14 +27,33 @@ class SequenceModel {
   struct Append {
     int slot;
     std::span<const int32_t> ids;
+    bool wanted = true;  // whether the logits after the last id are
   };
-  // Appends to each listed slot (none twice) and writes the logits after the last id of each to
-  // logits[batch.size(), V]; null: none are wanted. Unless the model can slide, no slot may exceed n_ctx.
+  // Appends to each listed slot (none twice) and writes the wanted logits, in the order of the batch, to
+  // consecutive rows of logits [wanted, V]. Unless the model can slide, no slot may exceed n_ctx. Throws
+  // Error when memory is short; not for ids that fit into what `reserve` granted.
   virtual void forward(std::span<const Append> batch, float* logits) = 0;
 
   virtual void reset(int slot) = 0;                   // empties the slot
   virtual void copy(int from_slot, int to_slot) = 0;  // replaces to_slot's content by from_slot's
   virtual int64_t length(int slot) const = 0;         // ids appended since the slot was reset
+
+  // The most ids that one forward call takes for a slot in one go.
+  virtual int64_t room(int slot) const = 0;
+  // Memory for the next n ids of a slot, n <= room(slot): false when there is not enough. With all other
+  // slots empty there always is.
+  virtual bool reserve(int slot, int64_t n) = 0;
+
+  // Sequences of the past are remembered as long as their memory is not needed. Fills an empty slot with
+  // the longest known beginning of ids, at most all but the last one; returns its length.
+  virtual int64_t reuse(int slot, std::span<const int32_t> ids) = 0;
+  // What `reuse` would find, and how much memory a sequence of these ids would take, in blocks.
+  struct Prospect {
+    int64_t known;
+    int64_t blocks;
+  };
+  virtual Prospect prospect(std::span<const int32_t> ids) const = 0;
+  virtual int64_t available_blocks() const = 0;
 };
 
 }  // namespace gpt

@@ -27,7 +27,12 @@ Inference::Inference(const Model& model, ThreadPool& pool, const KernelTable& ke
   }
   options_.max_rows = std::max<int64_t>(options_.max_rows, options_.slots);
   const int64_t capacity = options_.capacity > 0 ? std::min(options_.capacity, c.n_ctx) : c.n_ctx;
-  if (options_.slots > 0) cache_ = KvCache(c, options_.slots, capacity, options_.dtype);
+  if (options_.slots > 0) {
+    cache_ = KvCache(c, {.slots = options_.slots,
+                         .capacity = capacity,
+                         .tokens = options_.cache_tokens,
+                         .dtype = options_.kv_dtype.value_or(options_.dtype)});
+  }
   plan();
 }
 
@@ -54,8 +59,7 @@ void Inference::plan() {
 }
 
 int64_t Inference::bytes() const {
-  return planner_.bytes() + workspace_.bytes() +
-         KvCache::bytes(model_.config, cache_.slots(), cache_.capacity(), options_.dtype);
+  return planner_.bytes() + workspace_.bytes() + cache_.bytes();
 }
 
 void Inference::ensure_rope(int64_t positions) {
@@ -65,72 +69,83 @@ void Inference::ensure_rope(int64_t positions) {
                     options_.dtype);
 }
 
-// How many tokens the next step may append: within the context all that fit; beyond it no more than one
-// block, since a longer step would overwrite keys that its first token still sees.
+// Within the capacity all that fit. Beyond it no more than the rest of the block, so that a sequence never
+// holds more than its share of blocks.
 int64_t Inference::room(int slot) const {
   const int64_t left = cache_.capacity() - cache_.length(slot);
-  if (options_.slide) return std::max(left, KvCache::kBlock);
-  return left;
+  if (!options_.slide) return left;
+  return std::max(left, KvCache::kBlock - cache_.length(slot) % KvCache::kBlock);
+}
+
+void Inference::check_ids(std::span<const int32_t> ids) const {
+  for (const int32_t id : ids) {
+    if (id < 0 || id >= model_.config.vocab_size) {
+      fail("token id {} is out of range: the model knows 0 to {}", id, model_.config.vocab_size - 1);
+    }
+  }
 }
 
 void Inference::append(std::span<const Append> batch, const TensorView& logits) {
-  std::vector<size_t> done(batch.size(), 0);
-  while (true) {
-    // As much of every sequence as fits into one step, in order; the logits of its last token when it ends.
-    std::vector<Append> parts;
-    std::vector<int64_t> logits_rows;
+  for (const Append& a : batch)
+    check_ids(a.ids);
+  int64_t row = 0;
+  for (size_t next = 0, at = 0; next < batch.size();) {
+    // As many sequences as fit into one step, the last of them perhaps in part.
+    parts_.clear();
     int64_t rows_left = options_.max_rows;
-    for (size_t i = 0; i < batch.size(); ++i) {
-      const auto left = static_cast<int64_t>(batch[i].ids.size() - done[i]);
-      if (left == 0 || rows_left == 0) continue;
-      const int64_t n = std::min({left, rows_left, room(batch[i].slot)});
+    while (next < batch.size() && rows_left > 0) {
+      const Append& a = batch[next];
+      const auto left = static_cast<int64_t>(a.ids.size() - at);
+      const int64_t n = std::min({left, rows_left, room(a.slot)});
       if (n <= 0) fail("the sequence is longer than the context of {} tokens", cache_.capacity());
-      parts.push_back({batch[i].slot, batch[i].ids.subspan(done[i], static_cast<size_t>(n))});
-      logits_rows.push_back(n == left ? static_cast<int64_t>(i) : -1);
-      done[i] += static_cast<size_t>(n);
+      parts_.push_back({a.slot, a.ids.subspan(at, static_cast<size_t>(n)), a.wanted && n == left});
       rows_left -= n;
+      at += static_cast<size_t>(n);
+      if (n < left) break;
+      ++next;
+      at = 0;
     }
-    if (parts.empty()) return;
-    run(parts, logits_rows, false, logits);
+    row += run(parts_, false, logits, row);
   }
 }
 
 void Inference::append_all(int slot, std::span<const int32_t> ids, const TensorView& logits) {
+  check_ids(ids);
   for (size_t at = 0; at < ids.size();) {
     const int64_t n = std::min({static_cast<int64_t>(ids.size() - at), options_.max_rows, room(slot)});
     if (n <= 0) fail("the sequence is longer than the context of {} tokens", cache_.capacity());
     const Append part{slot, ids.subspan(at, static_cast<size_t>(n))};
-    const int64_t row = static_cast<int64_t>(at);
-    run({&part, 1}, {&row, 1}, true, logits);
+    run({&part, 1}, true, logits, static_cast<int64_t>(at));
     at += static_cast<size_t>(n);
   }
 }
 
+// Nothing fails once tokens are counted: the cache must never hold tokens whose keys were not computed.
 void Inference::prepare_rows(std::span<const Append> parts) {
+  for (const Append& part : parts) {
+    const auto n = static_cast<int64_t>(part.ids.size());
+    ensure_rope(cache_.length(part.slot) + n);
+    if (cache_.reserve(part.slot, n)) continue;
+    fail("the key/value cache is full: {} of its {} tokens are in use; run fewer sequences at once",
+         cache_.size() - cache_.available_blocks() * KvCache::kBlock, cache_.size());
+  }
   ids_.clear();
   positions_.clear();
   cache_rows_.clear();
   seqs_.clear();
   for (const Append& part : parts) {
-    for (int32_t id : part.ids) {  // before the cache grows
-      if (id < 0 || id >= model_.config.vocab_size) {
-        fail("token id {} is out of range: the model knows 0 to {}", id, model_.config.vocab_size - 1);
-      }
-    }
     const int64_t start = cache_.length(part.slot);
     const auto n = static_cast<int64_t>(part.ids.size());
-    cache_.extend(part.slot, n);
+    cache_.append(part.slot, part.ids);
     seqs_.push_back({.q_start = static_cast<int64_t>(ids_.size()),
                      .q_len = n,
                      .kv_len = start + n,
                      .blocks = cache_.blocks(part.slot)});
-    for (int64_t i = 0; i < n; ++i) {
-      const int32_t id = part.ids[static_cast<size_t>(i)];
-      ids_.push_back(id);
-      positions_.push_back(static_cast<int32_t>(start + i));
-      cache_rows_.push_back(cache_.row(part.slot, start + i));
+    ids_.insert(ids_.end(), part.ids.begin(), part.ids.end());
+    for (int64_t t = start; t < start + n; ++t) {
+      positions_.push_back(static_cast<int32_t>(t));
+      cache_rows_.push_back(cache_.row(part.slot, t));
     }
-    ensure_rope(start + n);
   }
 }
 
@@ -165,8 +180,22 @@ void Inference::forward(Pass& pass, int64_t rows) {
   model_.layers.head.forward_norm(pass, head, x, branch);
 }
 
-void Inference::run(std::span<const Append> parts, std::span<const int64_t> logits_rows, bool every,
-                    const TensorView& logits) {
+// The wanted rows side by side, so that the head is one product.
+int64_t Inference::pick_rows(std::span<const Append> parts, const TensorView& from) {
+  const size_t row_bytes = static_cast<size_t>(from.cols()) * dtype_size(from.dtype);
+  int64_t n = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].wanted) continue;
+    const int64_t last = seqs_[i].q_start + seqs_[i].q_len - 1;
+    std::memcpy(picked_.row_range(n++, 1).data, from.row_range(last, 1).data, row_bytes);
+  }
+  return n;
+}
+
+// One step. Writes logits, of every token or of the last ones that are wanted, from `first_row` on, and
+// returns how many rows.
+int64_t Inference::run(std::span<const Append> parts, bool every, const TensorView& logits,
+                       int64_t first_row) {
   prepare_rows(parts);
   const auto rows = static_cast<int64_t>(ids_.size());
   const ExecContext ctx{pool_, kernels_, workspace_.scratch()};
@@ -176,29 +205,12 @@ void Inference::run(std::span<const Append> parts, std::span<const int64_t> logi
   pass.cache_rows = cache_rows_.data();
   forward(pass, rows);
   const TensorView& normed = model_.config.final_norm ? head_.normed : head_.x;
-  if (every) {
-    model_.layers.head.logits(pass, normed.row_range(0, rows), logits.row_range(logits_rows[0], rows));
-    return;
+  const int64_t n = every ? rows : pick_rows(parts, normed);
+  if (n > 0) {
+    model_.layers.head.logits(pass, (every ? normed : picked_).row_range(0, n),
+                              logits.row_range(first_row, n));
   }
-  // The wanted rows side by side, so that the head is one product.
-  int64_t n = 0;
-  std::vector<int64_t> target;
-  const size_t row_bytes = static_cast<size_t>(normed.cols()) * dtype_size(normed.dtype);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (logits_rows[i] < 0) continue;
-    const int64_t last = seqs_[i].q_start + seqs_[i].q_len - 1;
-    std::memcpy(picked_.row_range(n++, 1).data, normed.row_range(last, 1).data, row_bytes);
-    target.push_back(logits_rows[i]);
-  }
-  // Finished sequences are consecutive rows of the caller's logits except when some are still being fed.
-  for (int64_t from = 0; from < n;) {
-    int64_t to = from + 1;
-    while (to < n && target[static_cast<size_t>(to)] == target[static_cast<size_t>(to - 1)] + 1)
-      ++to;
-    model_.layers.head.logits(pass, picked_.row_range(from, to - from),
-                              logits.row_range(target[static_cast<size_t>(from)], to - from));
-    from = to;
-  }
+  return n;
 }
 
 Inference::Trace Inference::trace(std::span<const int32_t> ids, int64_t batch, int64_t n_tokens) {

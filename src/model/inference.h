@@ -20,19 +20,25 @@ class Inference {
     int slots = 1;                      // sequences
     int64_t max_rows = 512;             // tokens per internal step; longer calls are cut
     int64_t capacity = 0;               // tokens a sequence may have, at most n_ctx (0: n_ctx)
-    bool slide = false;                 // past n_ctx keep the last n_ctx keys (rotary positions only)
+    int64_t cache_tokens = 0;           // keys and values of all sequences together (0: all slots full)
+    bool slide = false;                 // past the capacity keep the last keys (rotary positions only)
     DType dtype = DType::f32;           // of activations: fp32 or fp64
     std::optional<DType> weights = {};  // what products with weights are computed in (dtype)
+    // Of cached keys and values: fp32, bf16, fp16 or int8 (dtype).
+    std::optional<DType> kv_dtype = {};
   };
   Inference(const Model& model, ThreadPool& pool, const KernelTable& kernels, Options options);
 
   struct Append {
     int slot;
     std::span<const int32_t> ids;  // at least one
+    bool wanted = true;            // whether the logits of the last one are
   };
   // Appends tokens to sequences (each slot at most once per call) and writes the logits of the last
-  // appended token of each to logits [batch,V]. Ids must be in range; without `slide` a sequence must
-  // not grow past n_ctx.
+  // appended token of each, where they are wanted, to consecutive rows of logits [wanted,V]. Throws Error,
+  // with nothing appended, for ids out of range; and when a sequence grows past its capacity without
+  // `slide`, or the cache is short (see reserve). Up to max_rows tokens, and no more than `room` of any
+  // sequence, are one step through the model; once every slot was used, that allocates nothing.
   void append(std::span<const Append> batch, const TensorView& logits);
   // As above for one sequence, with the logits of every appended token: [ids,V].
   void append_all(int slot, std::span<const int32_t> ids, const TensorView& logits);
@@ -41,6 +47,17 @@ class Inference {
   void copy(int from, int to) { cache_.copy(from, to); }
   int64_t length(int slot) const { return cache_.length(slot); }
   int slots() const { return cache_.slots(); }
+  int64_t capacity() const { return cache_.capacity(); }
+  // The most tokens that one step can append to a sequence; 0: it is full.
+  int64_t room(int slot) const;
+
+  // The cache's memory, as in KvCache: `reserve` makes sure that the next n tokens (at most `room`) find
+  // room, `reuse` starts a sequence with what is known of its tokens.
+  bool reserve(int slot, int64_t n) { return cache_.reserve(slot, n); }
+  int64_t reuse(int slot, std::span<const int32_t> ids) { return cache_.reuse(slot, ids); }
+  KvCache::Prospect prospect(std::span<const int32_t> ids) const { return cache_.prospect(ids); }
+  int64_t available_blocks() const { return cache_.available_blocks(); }
+
   int64_t bytes() const;
   const ModelConfig& config() const { return model_.config; }
 
@@ -55,10 +72,10 @@ class Inference {
 
  private:
   void plan();
-  int64_t room(int slot) const;
-  void run(std::span<const Append> parts, std::span<const int64_t> logits_rows, bool every,
-           const TensorView& logits);
+  void check_ids(std::span<const int32_t> ids) const;
+  int64_t run(std::span<const Append> parts, bool every, const TensorView& logits, int64_t first_row);
   void prepare_rows(std::span<const Append> parts);
+  int64_t pick_rows(std::span<const Append> parts, const TensorView& from);
   void forward(Pass& pass, int64_t rows);
   Pass make_pass(const ExecContext& ctx, int64_t rows) const;
   void ensure_rope(int64_t positions);
@@ -80,6 +97,7 @@ class Inference {
   std::vector<int32_t> ids_, positions_;
   std::vector<int64_t> cache_rows_;
   std::vector<AttentionSeq> seqs_;
+  std::vector<Append> parts_;  // of one step
 };
 
 }  // namespace gpt

@@ -6,70 +6,202 @@
 namespace gpt {
 namespace {
 
-// One more block than the window needs, so that the window never reaches into a block being overwritten.
-int64_t blocks_for(int64_t capacity) {
-  return (capacity + KvCache::kBlock - 1) / KvCache::kBlock + 1;
+constexpr int64_t kBlock = KvCache::kBlock;
+
+int64_t blocks_for(int64_t tokens) {
+  return (tokens + kBlock - 1) / kBlock;
+}
+
+int64_t checked_blocks(const KvCache::Options& o) {
+  const int64_t one = KvCache::blocks_of_sequence(o.capacity);
+  int64_t blocks = blocks_for(o.tokens);
+  if (o.tokens == 0 && __builtin_mul_overflow(one, o.slots, &blocks)) blocks = INT64_MAX;
+  if (blocks > INT32_MAX) {
+    fail("key/value cache: {} sequences of {} tokens are too many for this machine; use a smaller context",
+         o.slots, o.capacity);
+  }
+  if (blocks < one) {
+    fail_usage("key/value cache: expected room for one sequence, {} tokens, found {}; use a smaller context",
+               one * kBlock, o.tokens);
+  }
+  return blocks;
 }
 
 }  // namespace
 
-int64_t KvCache::bytes(const ModelConfig& c, int slots, int64_t capacity, DType dtype) {
-  const Shape shape{c.n_layer, 2, slots, blocks_for(capacity) * kBlock, c.kv_dim()};
+// A step starts with the last `capacity` tokens at most and ends at the end of its block at the latest
+// (Inference::room).
+int64_t KvCache::blocks_of_sequence(int64_t capacity) {
+  return blocks_for(capacity) + 1;
+}
+
+int64_t KvCache::bytes(const ModelConfig& c, int64_t tokens, DType dtype) {
+  const Shape shape{c.n_layer, 2, blocks_for(tokens) * kBlock, c.kv_dim()};
   int64_t bytes = checked_size(shape, "key/value cache");
-  if (__builtin_mul_overflow(bytes, static_cast<int64_t>(dtype_size(dtype)), &bytes)) {
+  const size_t scales = dtype == DType::i8 ? sizeof(float) : 0;  // per head
+  const auto head_bytes = static_cast<int64_t>(dtype_size(dtype)) * c.head_dim + static_cast<int64_t>(scales);
+  if (__builtin_mul_overflow(bytes / c.head_dim, head_bytes, &bytes)) {
     fail("key/value cache: {} elements are too many for this machine; use a smaller context",
          shape_string(shape));
   }
   return bytes;
 }
 
-KvCache::KvCache(const ModelConfig& c, int slots, int64_t capacity, DType dtype)
-    : capacity_(capacity),
-      blocks_per_slot_(blocks_for(capacity)),
-      buffer_(static_cast<size_t>(bytes(c, slots, capacity, dtype)), "the key/value cache"),
-      lengths_(static_cast<size_t>(slots)),
-      tables_(static_cast<size_t>(slots)) {
-  const int64_t rows = slots * blocks_per_slot_ * kBlock;
-  const int64_t layer_bytes = rows * c.kv_dim() * static_cast<int64_t>(dtype_size(dtype));
+KvCache::KvCache(const ModelConfig& c, const Options& o)
+    : capacity_(o.capacity), pool_(0), slots_(static_cast<size_t>(o.slots)) {
+  const int64_t blocks = checked_blocks(o);
+  const int64_t rows = blocks * kBlock;
+  buffer_ = Buffer(static_cast<size_t>(bytes(c, rows, o.dtype)), "the key/value cache");
+  pool_ = BlockPool(blocks);
+  std::byte* next = buffer_.data();
+  const auto place = [&](std::vector<TensorView>& views, DType dtype, int64_t columns) {
+    views.push_back(make_view(next, dtype, {rows, columns}));
+    next += rows * columns * static_cast<int64_t>(dtype_size(dtype));
+  };
   for (int64_t layer = 0; layer < c.n_layer; ++layer) {
-    keys_.push_back(make_view(buffer_.data() + 2 * layer * layer_bytes, dtype, {rows, c.kv_dim()}));
-    values_.push_back(make_view(buffer_.data() + (2 * layer + 1) * layer_bytes, dtype, {rows, c.kv_dim()}));
+    place(keys_, o.dtype, c.kv_dim());
+    place(values_, o.dtype, c.kv_dim());
+  }
+  key_scales_.resize(keys_.size());
+  value_scales_.resize(keys_.size());
+  if (o.dtype != DType::i8) return;
+  key_scales_.clear();
+  value_scales_.clear();
+  for (int64_t layer = 0; layer < c.n_layer; ++layer) {
+    place(key_scales_, DType::f32, c.n_kv_head);
+    place(value_scales_, DType::f32, c.n_kv_head);
   }
 }
 
 int64_t KvCache::row(int slot, int64_t t) const {
-  return tables_[static_cast<size_t>(slot)][static_cast<size_t>(t / kBlock)] * kBlock + t % kBlock;
+  return at(slot).table[static_cast<size_t>(t / kBlock)] * kBlock + t % kBlock;
 }
 
-void KvCache::extend(int slot, int64_t n) {
-  int64_t& length = lengths_[static_cast<size_t>(slot)];
-  length += n;
-  std::vector<int32_t>& table = tables_[static_cast<size_t>(slot)];
-  while (static_cast<int64_t>(table.size()) * kBlock < length) {
-    const int64_t index = static_cast<int64_t>(table.size()) % blocks_per_slot_;
-    table.push_back(static_cast<int32_t>(slot * blocks_per_slot_ + index));
+uint64_t KvCache::last_serial(const Slot& s) const {
+  return s.table.empty() ? BlockPool::kRoot : pool_.serial(s.table.back());
+}
+
+// Whether the next token goes to a block that others hold too.
+bool KvCache::last_is_shared(const Slot& s) const {
+  return s.length % kBlock != 0 && pool_.holders(s.table[static_cast<size_t>(s.length / kBlock)]) > 1;
+}
+
+bool KvCache::reserve(int slot, int64_t n) {
+  Slot& s = at(slot);
+  release_unseen(s);
+  const bool shared = last_is_shared(s);
+  const int64_t more = blocks_for(s.length + n) - static_cast<int64_t>(s.table.size());
+  if (std::max<int64_t>(more, 0) + shared > pool_.available()) return false;
+  if (shared) own_last(s);
+  for (int64_t i = 0; i < more; ++i)
+    s.table.push_back(pool_.take(last_serial(s)));
+  return true;
+}
+
+void KvCache::append(int slot, std::span<const int32_t> tokens) {
+  Slot& s = at(slot);
+  for (const int32_t token : tokens) {
+    pool_.append(s.table[static_cast<size_t>(s.length / kBlock)], token);
+    ++s.length;
   }
 }
 
+// Later blocks first: the beginning of a sequence is what others most likely share, and is of no use
+// without what comes before it.
 void KvCache::reset(int slot) {
-  lengths_[static_cast<size_t>(slot)] = 0;
-  tables_[static_cast<size_t>(slot)].clear();
+  Slot& s = at(slot);
+  for (int64_t i = std::ssize(s.table); i-- > s.first;)
+    pool_.release(s.table[static_cast<size_t>(i)]);
+  s.table.clear();
+  s.length = s.first = 0;
 }
 
 void KvCache::copy(int from, int to) {
   if (from == to) return;
   reset(to);
-  extend(to, length(from));
-  const int64_t rows = std::min(length(from), blocks_per_slot_ * kBlock);
-  for (const std::vector<TensorView>* views : {&keys_, &values_}) {
+  release_unused(at(from));
+  at(to).length = at(from).length;
+  at(to).first = at(from).first;
+  at(to).table.assign(at(from).table.begin(), at(from).table.end());
+  for (int64_t i = at(to).first; i < std::ssize(at(to).table); ++i)
+    pool_.hold(at(to).table[static_cast<size_t>(i)]);
+}
+
+// Blocks that no later token sees. The newest token's block always stays: it is the next one's parent.
+void KvCache::release_unseen(Slot& s) {
+  while ((s.first + 1) * kBlock <= s.length - capacity_)
+    pool_.release(s.table[static_cast<size_t>(s.first++)]);
+}
+
+// Blocks that are reserved and empty.
+void KvCache::release_unused(Slot& s) {
+  while (std::ssize(s.table) > blocks_for(s.length)) {
+    pool_.release(s.table.back());
+    s.table.pop_back();
+  }
+}
+
+// The last tokens of a slot move to a block of its own.
+void KvCache::own_last(Slot& s) {
+  const int32_t shared = s.table.back();
+  const int32_t own = pool_.take(pool_.parent(shared));
+  copy_rows(shared, own, s.length % kBlock);
+  pool_.release(shared);
+  s.table.back() = own;
+}
+
+void KvCache::copy_rows(int32_t from, int32_t to, int64_t n) {
+  pool_.append_from(from, to, n);
+  for (const std::vector<TensorView>* views : {&keys_, &values_, &key_scales_, &value_scales_}) {
     for (const TensorView& v : *views) {
+      if (!v) continue;
       const size_t row_bytes = static_cast<size_t>(v.cols()) * dtype_size(v.dtype);
-      const int64_t slot_rows = blocks_per_slot_ * kBlock;
-      std::memcpy(v.row<char>(0) + static_cast<size_t>(to * slot_rows) * row_bytes,
-                  v.row<char>(0) + static_cast<size_t>(from * slot_rows) * row_bytes,
-                  static_cast<size_t>(rows) * row_bytes);
+      std::byte* const base = v.as<std::byte>();
+      std::memcpy(base + static_cast<size_t>(to * kBlock) * row_bytes,
+                  base + static_cast<size_t>(from * kBlock) * row_bytes, static_cast<size_t>(n) * row_bytes);
     }
   }
+}
+
+int64_t KvCache::reuse(int slot, std::span<const int32_t> tokens) {
+  Slot& s = at(slot);
+  GPT_ASSERT(s.length == 0 && !tokens.empty());
+  reset(slot);
+  std::span<const int32_t> rest = tokens.first(tokens.size() - 1);
+  while (s.length % kBlock == 0) {
+    const uint64_t parent = last_serial(s);
+    const auto [block, n] = pool_.find(parent, rest.first(std::min<size_t>(rest.size(), kBlock)));
+    if (block == BlockPool::kNone) break;
+    // A block that is not full belongs to the one that writes it.
+    const bool copied = n < pool_.filled(block) || (n < kBlock && pool_.holders(block) > 0);
+    pool_.hold(block);
+    int32_t mine = block;
+    if (copied) {
+      mine = pool_.take(parent);
+      if (mine != BlockPool::kNone) copy_rows(block, mine, n);
+      pool_.release(block);
+      if (mine == BlockPool::kNone) break;
+    }
+    s.table.push_back(mine);
+    s.length += n;
+    rest = rest.subspan(static_cast<size_t>(n));
+  }
+  return s.length;
+}
+
+KvCache::Prospect KvCache::prospect(std::span<const int32_t> tokens) const {
+  Prospect result{0, blocks_for(std::ssize(tokens))};
+  std::span<const int32_t> rest = tokens.first(tokens.size() - 1);
+  uint64_t parent = BlockPool::kRoot;
+  while (result.known % kBlock == 0) {
+    const auto [block, n] = pool_.find(parent, rest.first(std::min<size_t>(rest.size(), kBlock)));
+    if (block == BlockPool::kNone) break;
+    result.known += n;
+    if (n == kBlock && pool_.holders(block) > 0) --result.blocks;  // shared with those that hold it
+    parent = pool_.serial(block);
+    rest = rest.subspan(static_cast<size_t>(n));
+  }
+  return result;
 }
 
 }  // namespace gpt

@@ -1,44 +1,96 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
+#include "model/block_pool.h"
 #include "model/config.h"
 #include "tensor/buffer.h"
 
 namespace gpt {
 
-// Keys and values of earlier tokens for a fixed number of sequences ("slots"). Memory comes in blocks of
-// kBlock tokens; a slot's block table says where its tokens are. A slot holds the last `capacity` tokens:
-// when a sequence grows past it, the oldest blocks are used again (sliding window).
+// Keys and values of earlier tokens for a number of sequences ("slots"). Memory comes in blocks of kBlock
+// tokens from one pool; a slot takes blocks as it grows, and its block table says where its tokens are.
+//
+// Slots share blocks: a copy takes no memory, and a new sequence begins with the blocks of any earlier one
+// that began with the same tokens (`reuse`). A block that others hold too is copied before it is written.
+// Blocks of a sequence that is gone stay until their memory is needed.
+//
+// A slot holds the last `capacity` tokens: when a sequence grows past it, its oldest blocks return to the
+// pool (sliding window).
 class KvCache {
  public:
-  static constexpr int64_t kBlock = 64;
+  static constexpr int64_t kBlock = BlockPool::kTokens;
 
+  struct Options {
+    int slots = 1;
+    int64_t capacity = 0;  // tokens that a sequence sees
+    int64_t tokens = 0;    // memory of all slots together, at least one sequence; 0: all slots full
+    DType dtype = DType::f32;
+  };
   KvCache() = default;
-  KvCache(const ModelConfig& config, int slots, int64_t capacity, DType dtype);
+  KvCache(const ModelConfig& config, const Options& options);
 
-  int slots() const { return static_cast<int>(lengths_.size()); }
+  int slots() const { return static_cast<int>(slots_.size()); }
   int64_t capacity() const { return capacity_; }
-  int64_t length(int slot) const { return lengths_[static_cast<size_t>(slot)]; }
+  int64_t size() const { return pool_.size() * kBlock; }  // tokens of all slots together
+  int64_t length(int slot) const { return at(slot).length; }
   // The row of token t of a slot, in every layer.
   int64_t row(int slot, int64_t t) const;
-  // Makes room for n more tokens of a slot and counts them.
-  void extend(int slot, int64_t n);
+  const int32_t* blocks(int slot) const { return at(slot).table.data(); }
+
+  // Sees to it that the next n tokens of a slot have memory which is theirs alone. False when the pool is
+  // short; then the slot is as it was.
+  bool reserve(int slot, int64_t n);
+  // Counts tokens, for which memory is reserved and whose keys and values the caller now computes.
+  void append(int slot, std::span<const int32_t> tokens);
   void reset(int slot);
   void copy(int from, int to);  // `to` becomes an equal, independent sequence
-  const int32_t* blocks(int slot) const { return tables_[static_cast<size_t>(slot)].data(); }
+
+  // Fills an empty slot with what is known of a sequence: keys and values of its first tokens, of all
+  // but the last one at most. Returns how many.
+  int64_t reuse(int slot, std::span<const int32_t> tokens);
+  // What `reuse` would do, and the blocks that a sequence of all these tokens would take from the pool.
+  struct Prospect {
+    int64_t known;
+    int64_t blocks;
+  };
+  Prospect prospect(std::span<const int32_t> tokens) const;
+  int64_t available_blocks() const { return pool_.available(); }
 
   TensorView keys(int64_t layer) const { return keys_[static_cast<size_t>(layer)]; }      // [rows,kv_dim]
   TensorView values(int64_t layer) const { return values_[static_cast<size_t>(layer)]; }  // [rows,kv_dim]
-  static int64_t bytes(const ModelConfig& config, int slots, int64_t capacity, DType dtype);
+  // [rows,Hkv] of an int8 cache, else absent.
+  TensorView key_scales(int64_t layer) const { return key_scales_[static_cast<size_t>(layer)]; }
+  TensorView value_scales(int64_t layer) const { return value_scales_[static_cast<size_t>(layer)]; }
+
+  int64_t bytes() const { return static_cast<int64_t>(buffer_.size()); }
+  // Of all layers, for a whole number of blocks.
+  static int64_t bytes(const ModelConfig& config, int64_t tokens, DType dtype);
+  // The most blocks that a sequence of which `capacity` tokens are seen ever holds.
+  static int64_t blocks_of_sequence(int64_t capacity);
 
  private:
+  struct Slot {
+    int64_t length = 0;
+    int64_t first = 0;           // the first block that is still held
+    std::vector<int32_t> table;  // blocks by their order in the sequence
+  };
+
+  const Slot& at(int slot) const { return slots_[static_cast<size_t>(slot)]; }
+  Slot& at(int slot) { return slots_[static_cast<size_t>(slot)]; }
+  uint64_t last_serial(const Slot& slot) const;
+  bool last_is_shared(const Slot& slot) const;
+  void release_unseen(Slot& slot);
+  void release_unused(Slot& slot);
+  void own_last(Slot& slot);
+  void copy_rows(int32_t from, int32_t to, int64_t n);
+
   int64_t capacity_ = 0;
-  int64_t blocks_per_slot_ = 0;
+  BlockPool pool_;
   Buffer buffer_;
-  std::vector<TensorView> keys_, values_;
-  std::vector<int64_t> lengths_;
-  std::vector<std::vector<int32_t>> tables_;
+  std::vector<TensorView> keys_, values_, key_scales_, value_scales_;
+  std::vector<Slot> slots_;
 };
 
 }  // namespace gpt

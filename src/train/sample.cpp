@@ -19,7 +19,8 @@ std::string sample_text(const Model& model, const Tokenizer& tokenizer, ThreadPo
                                 .sampling = {.temperature = 0.8, .top_k = 40},
                                 .seed = seed + static_cast<uint64_t>(step),
                                 .context = ContextPolicy::crop};
-  const std::vector<Completion> out = generate(sequences, std::vector<std::vector<int32_t>>{prompt}, options);
+  const std::vector<Completion> out =
+      generate(sequences, pool, std::vector<std::vector<int32_t>>{prompt}, options);
   std::string text;
   for (int32_t id : out.at(0).ids) {
     if (id < tokenizer.vocab_size()) text += tokenizer.token_bytes(id);

@@ -67,12 +67,16 @@ void SelfAttention::rotate(const Pass& pass, const TensorView& qk, int sign) con
 
 void SelfAttention::attend(const Pass& pass, AttentionActs& acts) const {
   const Qkv parts = split(pass.config, acts.qkv);
-  TensorView k = parts.k, v = parts.v;
+  TensorView k = parts.k, v = parts.v, k_scale, v_scale;
   if (pass.cache) {
     k = pass.cache->keys(layer_);
     v = pass.cache->values(layer_);
-    pass.ctx.kernels.store_rows(pass.ctx, {.dst = k, .src = parts.k, .rows = pass.cache_rows});
-    pass.ctx.kernels.store_rows(pass.ctx, {.dst = v, .src = parts.v, .rows = pass.cache_rows});
+    k_scale = pass.cache->key_scales(layer_);
+    v_scale = pass.cache->value_scales(layer_);
+    const StoreRowsArgs keys = {.dst = k, .src = parts.k, .rows = pass.cache_rows, .scale = k_scale};
+    const StoreRowsArgs values = {.dst = v, .src = parts.v, .rows = pass.cache_rows, .scale = v_scale};
+    pass.ctx.kernels.store_rows(pass.ctx, keys);
+    pass.ctx.kernels.store_rows(pass.ctx, values);
   }
   pass.ctx.kernels.attention_forward(
       pass.ctx,
@@ -82,6 +86,8 @@ void SelfAttention::attend(const Pass& pass, AttentionActs& acts) const {
        .q = parts.q,
        .k = k,
        .v = v,
+       .k_scale = k_scale,
+       .v_scale = v_scale,
        .lse = acts.lse,
        .weights = pass.attention_weights.empty() ? TensorView{}
                                                  : pass.attention_weights[static_cast<size_t>(layer_)]});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -13,7 +14,8 @@
 namespace gpt {
 
 // A decoder without a model: the logits are a function of the ids that the slot can see and of how many
-// it was fed. It checks what callers owe it and counts what they ask for.
+// it was fed. It checks what callers owe it and counts what they ask for. It remembers every sequence it
+// was ever fed; memory is counted in blocks of kBlock ids, and sequences share nothing.
 class FakeDecoder : public SequenceModel {
  public:
   // Logits [vocab] from the last n_ctx ids fed to a slot and the number of all ids fed to it.
@@ -24,7 +26,8 @@ class FakeDecoder : public SequenceModel {
         n_ctx_(n_ctx),
         slides_(slides),
         model_(std::move(model)),
-        ids_(static_cast<size_t>(slots)) {
+        ids_(static_cast<size_t>(slots)),
+        reserved_(ids_.size()) {
     if (!model_) model_ = [vocab](std::span<const int32_t> w, size_t n) { return hashed(w, n, vocab); };
     for (auto& ids : ids_)
       ids.assign(3, 0);  // left over from an earlier use
@@ -34,12 +37,47 @@ class FakeDecoder : public SequenceModel {
   int64_t n_ctx() const override { return n_ctx_; }
   int slots() const override { return static_cast<int>(ids_.size()); }
   bool can_slide() const override { return slides_; }
-  void reset(int slot) override { at(slot).clear(); }
+  void reset(int slot) override {
+    at(slot).clear();
+    reserved_.at(static_cast<size_t>(slot)) = 0;
+  }
   int64_t length(int slot) const override { return std::ssize(ids_.at(static_cast<size_t>(slot))); }
+
+  static constexpr int64_t kBlock = 4;
+  int64_t memory = 1 << 20;  // blocks
+
+  int64_t room(int slot) const override { return slides_ ? n_ctx_ : n_ctx_ - length(slot); }
+  bool reserve(int slot, int64_t n) override {
+    require(n >= 1 && n <= room(slot), "a reservation beyond the room");
+    return take(slot, length(slot) + n);
+  }
+  int64_t reuse(int slot, std::span<const int32_t> ids) override {
+    require(length(slot) == 0, "reuse in a slot that is not empty");
+    const int64_t known = prospect(ids).known;
+    if (!take(slot, known)) return 0;
+    at(slot).assign(ids.begin(), ids.begin() + known);
+    return known;
+  }
+  Prospect prospect(std::span<const int32_t> ids) const override {
+    int64_t known = 0;
+    for (const std::vector<int32_t>& past : remembered_) {
+      const auto end = std::mismatch(ids.begin(), ids.end() - 1, past.begin(), past.end());
+      known = std::max(known, end.first - ids.begin());
+    }
+    return {known, blocks_of(std::ssize(ids))};
+  }
+  int64_t available_blocks() const override {
+    return memory - std::accumulate(reserved_.begin(), reserved_.end(), int64_t{0});
+  }
+  void forget() {
+    remembered_.clear();
+    tokens_fed = 0;
+  }
 
   void copy(int from, int to) override {
     require(from != to, "copy of a slot to itself");
     at(to) = at(from);
+    reserved_.at(static_cast<size_t>(to)) = reserved_.at(static_cast<size_t>(from));
   }
 
   void forward(std::span<const Append> batch, float* logits) override {
@@ -50,11 +88,13 @@ class FakeDecoder : public SequenceModel {
       require(!append.ids.empty() && std::ssize(append.ids) <= n_ctx_, "an append of a bad size");
       for (const int32_t id : append.ids)
         require(id >= 0 && id < vocab_, "an id out of range");
+      require(reserve(append.slot, std::ssize(append.ids)), "ids without memory");
       std::vector<int32_t>& ids = at(append.slot);
       ids.insert(ids.end(), append.ids.begin(), append.ids.end());
       require(slides_ || std::ssize(ids) <= n_ctx_, "more ids than the context holds");
       tokens += std::ssize(append.ids);
-      if (!logits) continue;
+      remember(ids);
+      if (!append.wanted) continue;
       const std::vector<float> row = logits_of(ids);
       logits = std::copy(row.begin(), row.end(), logits);
     }
@@ -86,6 +126,22 @@ class FakeDecoder : public SequenceModel {
   static void require(bool condition, const char* what) {
     if (!condition) throw std::logic_error(what);
   }
+  // Whoever slides keeps what attention sees and what one call adds.
+  int64_t blocks_of(int64_t ids) const { return (std::min(ids, 2 * n_ctx_) + kBlock - 1) / kBlock; }
+  bool take(int slot, int64_t ids) {
+    int64_t& held = reserved_.at(static_cast<size_t>(slot));
+    if (blocks_of(ids) - held > available_blocks()) return false;
+    held = std::max(blocks_of(ids), held);
+    return true;
+  }
+  void remember(const std::vector<int32_t>& ids) {
+    for (std::vector<int32_t>& past : remembered_) {
+      if (past.size() >= ids.size() || !std::equal(past.begin(), past.end(), ids.begin())) continue;
+      past = ids;  // the same sequence, longer now
+      return;
+    }
+    remembered_.push_back(ids);
+  }
   std::vector<int32_t>& at(int slot) { return ids_.at(static_cast<size_t>(slot)); }
 
   int64_t vocab_;
@@ -93,6 +149,8 @@ class FakeDecoder : public SequenceModel {
   bool slides_;
   Model model_;
   std::vector<std::vector<int32_t>> ids_;
+  std::vector<int64_t> reserved_;  // blocks by slot
+  std::vector<std::vector<int32_t>> remembered_;
 };
 
 }  // namespace gpt

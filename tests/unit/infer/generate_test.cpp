@@ -20,7 +20,7 @@ constexpr int64_t kContext = 8;
 
 // What one sample must be, from the definition: no cache, no slots, no chunks.
 Ids naive(const FakeDecoder& model, const Ids& prompt, uint64_t number, const GenerateOptions& o) {
-  Sampler sampler(o.sampling, model.vocab_size());
+  Sampler sampler(model.vocab_size());
   Ids all = prompt, output;
   const auto n_ctx = static_cast<size_t>(model.n_ctx());
   while (std::ssize(output) < o.max_tokens) {
@@ -28,12 +28,18 @@ Ids naive(const FakeDecoder& model, const Ids& prompt, uint64_t number, const Ge
     std::span<const int32_t> view = all;
     if (o.context == ContextPolicy::crop && view.size() > n_ctx) view = view.last(n_ctx);
     RandomStream random(o.seed, RandomSite::sample, output.size(), number);
-    const int32_t id = sampler.sample(model.logits_of(view), {prompt, output}, random);
+    const int32_t id = sampler.sample(o.sampling, model.logits_of(view), {prompt, output}, random);
     all.push_back(id);
     output.push_back(id);
     if (std::find(o.eos_ids.begin(), o.eos_ids.end(), id) != o.eos_ids.end()) break;
   }
   return output;
+}
+
+std::vector<Completion> generate(FakeDecoder& decoder, const Prompts& prompts, const GenerateOptions& options,
+                                 const OnToken& on = {}) {
+  ThreadPool pool(1);
+  return gpt::generate(decoder, pool, prompts, options, on);
 }
 
 Completion one(FakeDecoder& decoder, const Ids& prompt, const GenerateOptions& options,
@@ -103,7 +109,7 @@ TEST(Generate, CropFeedsAnewOnlyOnceTheContextIsFull) {
   GenerateOptions options{.max_tokens = 5, .context = ContextPolicy::crop};
   one(decoder, {1, 2, 3, 4}, options);
   EXPECT_EQ(decoder.tokens_fed, 8);  // the fifth token comes from a context that is just full
-  decoder.tokens_fed = 0;
+  decoder.forget();
   options.max_tokens = 7;
   one(decoder, {1, 2, 3, 4}, options);
   EXPECT_EQ(decoder.tokens_fed, 8 + 2 * kContext);
@@ -134,10 +140,10 @@ TEST(Generate, SamplesOfAPromptShareThePrefill) {
   FakeDecoder decoder(kVocab, 64, 4);
   const Ids prompt(50, 3);
   generate(decoder, Prompts{prompt}, {.max_tokens = 2, .n = 4});
-  EXPECT_EQ(decoder.tokens_fed, 50 + 4);
-  decoder.tokens_fed = 0;
+  EXPECT_EQ(decoder.tokens_fed, 50 + 3 + 4);  // the last token again for each other sample's first logits
+  decoder.forget();
   generate(decoder, Prompts{prompt}, {.max_tokens = 2, .n = 40});  // more samples than slots
-  EXPECT_EQ(decoder.tokens_fed, 50 + 40);
+  EXPECT_EQ(decoder.tokens_fed, 50 + 39 + 40);
 }
 
 TEST(Generate, SamplesDiffer) {

@@ -17,10 +17,25 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
+// A sampler with its parameters.
+class FixedSampler {
+ public:
+  FixedSampler(SamplingParams params, int64_t vocab_size) : params_(std::move(params)), sampler_(vocab_size) {
+    validate(params_, vocab_size);
+  }
+  int32_t sample(std::span<const float> logits, TokenHistory history, RandomStream& random) {
+    return sampler_.sample(params_, logits, history, random);
+  }
+
+ private:
+  SamplingParams params_;
+  Sampler sampler_;
+};
+
 // The ids that 4,000 draws produce: with no kept token rarer than about 1 %, every one of them.
 std::set<int32_t> support(const std::vector<float>& logits, const SamplingParams& params,
                           TokenHistory history = {}) {
-  Sampler sampler(params, std::ssize(logits));
+  FixedSampler sampler(params, std::ssize(logits));
   std::set<int32_t> ids;
   for (uint64_t i = 0; i < 4000; ++i) {
     RandomStream random(7, RandomSite::test, i);
@@ -32,7 +47,7 @@ std::set<int32_t> support(const std::vector<float>& logits, const SamplingParams
 int32_t greedy(const std::vector<float>& logits, SamplingParams params, TokenHistory history = {}) {
   params.temperature = 0;
   RandomStream random(1, RandomSite::test);
-  return Sampler(params, std::ssize(logits)).sample(logits, history, random);
+  return FixedSampler(params, std::ssize(logits)).sample(logits, history, random);
 }
 
 using Ids = std::set<int32_t>;
@@ -116,7 +131,7 @@ TEST(Sampler, TopPAgreesWithAFullSort) {
     double kept_sum = 0;
     for (const int32_t id : kept)
       kept_sum += std::exp(double{logits[size_t(id)]});
-    Sampler sampler({.top_p = p}, std::ssize(logits));
+    FixedSampler sampler({.top_p = p}, std::ssize(logits));
     for (uint64_t i = 0; i < 500; ++i) {  // one id too many or too few would shift most of these
       RandomStream stream(11, RandomSite::test, i), same(11, RandomSite::test, i);
       double left = same.uniform() * kept_sum;
@@ -166,14 +181,14 @@ TEST(Sampler, PresenceAndFrequencyCountTheOutputOnly) {
 }
 
 TEST(Sampler, PenaltiesLeaveNothingBehind) {
-  Sampler sampler({.temperature = 0, .repetition_penalty = 2, .frequency_penalty = 1}, 2);
+  FixedSampler sampler({.temperature = 0, .repetition_penalty = 2, .frequency_penalty = 1}, 2);
   const std::vector<float> logits{4, 2.5f};
   const std::vector<int32_t> seen{0};
   RandomStream random(1, RandomSite::test);
   EXPECT_EQ(sampler.sample(logits, {seen, seen}, random), 1);
   EXPECT_EQ(sampler.sample(logits, {}, random), 0);
   // Once, 3 - 1 = 2 against 1.5; added to the occurrence above it would be 3 - 2.
-  Sampler frequency({.temperature = 0, .frequency_penalty = 1}, 2);
+  FixedSampler frequency({.temperature = 0, .frequency_penalty = 1}, 2);
   const std::vector<float> closer{3, 1.5f};
   EXPECT_EQ(frequency.sample(closer, {{}, seen}, random), 0);
   EXPECT_EQ(frequency.sample(closer, {{}, seen}, random), 0);
@@ -198,7 +213,7 @@ TEST(Sampler, InfiniteBiasForbidsAndForces) {
 TEST(Sampler, DrawsByInverseCumulativeProbabilityInOrderOfIds) {
   // Probabilities 1/4, 1/2, 1/4 by id, whatever their rank.
   const std::vector<float> logits{0, std::log(2.0f), 0};
-  Sampler sampler({}, 3);
+  FixedSampler sampler({}, 3);
   for (uint64_t i = 0; i < 200; ++i) {
     RandomStream random(5, RandomSite::test, i), same(5, RandomSite::test, i);
     const double u = same.uniform();
@@ -209,7 +224,7 @@ TEST(Sampler, DrawsByInverseCumulativeProbabilityInOrderOfIds) {
 TEST(Sampler, TemperatureScalesTheDistribution) {
   // At temperature 0.5 weights 1 : e^-2, at 2 weights 1 : e^-0.5.
   for (const double temperature : {0.5, 2.0}) {
-    Sampler sampler({.temperature = temperature}, 2);
+    FixedSampler sampler({.temperature = temperature}, 2);
     const double first = 1 / (1 + std::exp(-1 / temperature));
     for (uint64_t i = 0; i < 500; ++i) {
       RandomStream random(6, RandomSite::test, i), same(6, RandomSite::test, i);
@@ -267,15 +282,42 @@ TEST(Sampler, InvalidParametersNameTheFlag) {
   EXPECT_EQ(parse_top_p_rule("reaching"), TopPRule::reaching);
 }
 
-TEST(Select, KthLargestAgreesWithSortingForSmallAndLargeK) {
+TEST(Select, AgreesWithSortingForAnySizeAndK) {
   RandomStream random(9, RandomSite::test);
-  std::vector<float> values(4000), scratch;
-  for (float& x : values)
-    x = static_cast<float>(random.below(900));
-  std::vector<float> sorted = values;
-  std::sort(sorted.rbegin(), sorted.rend());
-  for (const int64_t k : {1, 2, 40, 1023, 1024, 1025, 3999, 4000}) {
-    EXPECT_EQ(kth_largest(values, k, scratch), sorted[static_cast<size_t>(k - 1)]) << k;
+  for (const size_t size : {1, 5, 63, 64, 65, 4000}) {
+    std::vector<float> values(size), maxima, scratch;
+    for (float& x : values)
+      x = static_cast<float>(random.below(900)) - 400;
+    block_maxima(values, maxima);
+    std::vector<float> sorted = values;
+    std::sort(sorted.rbegin(), sorted.rend());
+    EXPECT_EQ(largest_id(values, maxima), std::max_element(values.begin(), values.end()) - values.begin());
+    for (const int64_t k : {1, 2, 40, 64, 1023, 1024, 1025, 3999, 4000}) {
+      if (k > std::ssize(values)) continue;
+      const float kth = sorted[static_cast<size_t>(k - 1)];
+      EXPECT_EQ(kth_largest(values, maxima, k, scratch), kth) << size << " " << k;
+      std::vector<int32_t> ids, expected;
+      for (size_t i = 0; i < size; ++i) {
+        if (values[i] >= kth) expected.push_back(static_cast<int32_t>(i));
+      }
+      ids_from(values, maxima, kth, ids);
+      EXPECT_EQ(ids, expected);
+    }
+  }
+}
+
+TEST(Select, WeightsAreExponentials) {
+  std::vector<float> values, weights;
+  for (int i = 0; i < 20000; ++i)
+    values.push_back(static_cast<float>(-i) * 0.004f);
+  for (const double temperature : {0.5, 1.0, 1.7}) {
+    softmax_weights(values, 0, temperature, weights);
+    EXPECT_EQ(weights[0], 1);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double exact = std::exp(values[i] / temperature);
+      // An argument of 80 is known to 4e-6.
+      ASSERT_NEAR(weights[i], exact, exact * (2e-7 - 1e-7 * values[i] / temperature) + 2e-38) << values[i];
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "support/small_models.h"
@@ -16,77 +17,241 @@ ModelConfig config() {
   return test::make_config({"llama", "llama", R"({"n_kv_head": 2})"});
 }
 
-// No row belongs to two slots, or to two tokens that the window shows at once.
-TEST(KvCache, RowsAreDistinctWhileTheyAreVisible) {
-  for (int64_t capacity : {1, 16, 64, 65, 200}) {
-    KvCache cache(config(), 3, capacity, DType::f32);
-    std::map<int64_t, int> owner;
-    for (int slot = 0; slot < 3; ++slot) {
-      for (int64_t length = 0; length < 3 * capacity + 2 * kBlock; length += 7) {
-        cache.extend(slot, 7);
-        EXPECT_EQ(cache.length(slot), length + 7);
-        std::set<int64_t> rows;
-        for (int64_t t = std::max<int64_t>(0, length + 7 - capacity); t < length + 7; ++t) {
-          const int64_t row = cache.row(slot, t);
-          ASSERT_GE(row, 0);
-          ASSERT_LT(row, cache.keys(0).rows());
-          ASSERT_EQ(row, cache.blocks(slot)[t / kBlock] * kBlock + t % kBlock);
-          ASSERT_TRUE(rows.insert(row).second) << "token " << t;
-          ASSERT_EQ(owner.emplace(row, slot).first->second, slot) << "row " << row;
+KvCache make(int slots, int64_t capacity, int64_t tokens = 0, DType dtype = DType::f32) {
+  return {config(), {.slots = slots, .capacity = capacity, .tokens = tokens, .dtype = dtype}};
+}
+
+std::vector<int32_t> range(int32_t first, int64_t n) {
+  std::vector<int32_t> ids(static_cast<size_t>(n));
+  std::iota(ids.begin(), ids.end(), first);
+  return ids;
+}
+
+// What the keys and values of a token are: a function of all tokens up to it.
+float content(std::span<const int32_t> tokens, int64_t layer) {
+  uint64_t hash = static_cast<uint64_t>(layer) + 1;
+  for (const int32_t token : tokens)
+    hash = (hash ^ static_cast<uint64_t>(token + 1)) * 0x9E3779B97F4A7C15ull;
+  return static_cast<float>(hash >> 40);
+}
+
+// A cache and what each slot must hold.
+class Checked {
+ public:
+  Checked(int slots, int64_t capacity, int64_t tokens, bool slides)
+      : cache(make(slots, capacity, tokens)), slides_(slides), ids_(static_cast<size_t>(slots)) {}
+
+  // As a forward pass does; false when memory is short.
+  bool grow(int slot, std::span<const int32_t> tokens) {
+    if (!cache.reserve(slot, std::ssize(tokens))) return false;
+    std::vector<int32_t>& ids = ids_[static_cast<size_t>(slot)];
+    cache.append(slot, tokens);
+    for (const int32_t token : tokens) {
+      ids.push_back(token);
+      const int64_t row = cache.row(slot, std::ssize(ids) - 1);
+      for (int64_t layer = 0; layer < 2; ++layer) {
+        cache.keys(layer).row<float>(row)[0] = content(ids, layer);
+        cache.values(layer).row<float>(row)[0] = -content(ids, layer);
+      }
+    }
+    return true;
+  }
+  int64_t room(int slot) const {
+    const int64_t left = cache.capacity() - cache.length(slot);
+    return slides_ ? std::max(left, kBlock - cache.length(slot) % kBlock) : left;
+  }
+  void reset(int slot) {
+    cache.reset(slot);
+    ids_[static_cast<size_t>(slot)].clear();
+  }
+  void copy(int from, int to) {
+    cache.copy(from, to);
+    ids_[static_cast<size_t>(to)] = ids_[static_cast<size_t>(from)];
+  }
+  int64_t reuse(int slot, std::span<const int32_t> tokens) {
+    reset(slot);
+    const int64_t known = cache.prospect(tokens).known;
+    const int64_t n = cache.reuse(slot, tokens);
+    EXPECT_LE(n, known);  // less where there is no memory for a part of a block
+    EXPECT_LT(n, std::ssize(tokens));
+    ids_[static_cast<size_t>(slot)].assign(tokens.begin(), tokens.begin() + n);
+    return n;
+  }
+  // Everything that the next token of any slot sees is what it was.
+  void check() const {
+    for (int slot = 0; slot < cache.slots(); ++slot) {
+      const std::span<const int32_t> ids = ids_[static_cast<size_t>(slot)];
+      ASSERT_EQ(cache.length(slot), std::ssize(ids));
+      for (int64_t t = std::max<int64_t>(0, std::ssize(ids) - cache.capacity() + 1); t < std::ssize(ids);
+           ++t) {
+        const int64_t row = cache.row(slot, t);
+        ASSERT_EQ(row, cache.blocks(slot)[t / kBlock] * kBlock + t % kBlock);
+        for (int64_t layer = 0; layer < 2; ++layer) {
+          const float expected = content(ids.first(static_cast<size_t>(t + 1)), layer);
+          ASSERT_EQ(cache.keys(layer).row<float>(row)[0], expected) << "slot " << slot << ", token " << t;
+          ASSERT_EQ(cache.values(layer).row<float>(row)[0], -expected);
         }
       }
     }
   }
+
+  KvCache cache;
+
+ private:
+  bool slides_;
+  std::vector<std::vector<int32_t>> ids_;
+};
+
+// Random growth, copies, resets and reuse, with ids of which many are equal, in memory that is short.
+TEST(KvCache, HoldsWhatEverySequenceComputed) {
+  struct Case {
+    int slots;
+    int64_t capacity, tokens;
+    bool slides;
+  };
+  for (const Case& c : {Case{3, 200, 0, false}, Case{6, 200, 700, false}, Case{5, 130, 0, true},
+                        Case{6, 64, 300, true}, Case{4, 1, 0, true}, Case{8, 300, 400, false}}) {
+    Checked checked(c.slots, c.capacity, c.tokens, c.slides);
+    RandomStream random(static_cast<uint64_t>(c.capacity + c.tokens), RandomSite::test);
+    const auto below = [&](int64_t n) {
+      return static_cast<int64_t>(random.below(static_cast<uint64_t>(n)));
+    };
+    int64_t reused = 0, refused = 0;
+    for (int round = 0; round < 1500; ++round) {
+      const auto slot = static_cast<int>(below(c.slots));
+      const int64_t action = below(12);
+      if (action == 0) checked.reset(slot);
+      if (action == 1) checked.copy(static_cast<int>(below(c.slots)), slot);
+      if (action == 2) {  // a text that others began with too, and then differs
+        std::vector<int32_t> tokens(static_cast<size_t>(1 + below(c.capacity)), 1);
+        tokens[static_cast<size_t>(below(std::ssize(tokens)))] = 2;
+        reused += checked.reuse(slot, tokens);
+      }
+      if (action > 2) {
+        const int64_t n = std::min(checked.room(slot), 1 + below(90));
+        std::vector<int32_t> tokens(static_cast<size_t>(n), 1);
+        if (n > 0 && below(4) == 0) tokens[static_cast<size_t>(below(n))] = static_cast<int32_t>(below(3));
+        if (n == 0 || !checked.grow(slot, tokens)) {
+          ++refused;
+          checked.reset(slot);
+        }
+      }
+      checked.check();
+      if (testing::Test::HasFatalFailure()) FAIL() << "capacity " << c.capacity << ", round " << round;
+    }
+    EXPECT_EQ(reused > 0, c.capacity > 1);
+    EXPECT_GT(refused, c.tokens > 0 ? 0 : -1);
+    for (int slot = 0; slot < c.slots; ++slot)
+      checked.reset(slot);
+    EXPECT_EQ(checked.cache.available_blocks() * kBlock, checked.cache.size())
+        << "blocks that nobody gave back";
+  }
 }
 
-// A step of one block never writes a row that its first token still sees.
-TEST(KvCache, ABlockFitsBesideTheWindow) {
+TEST(KvCache, TakesWhatSequencesNeed) {
+  KvCache cache = make(4, 1000, 20 * kBlock);
+  EXPECT_EQ(cache.size(), 20 * kBlock);
+  EXPECT_TRUE(cache.reserve(0, 1));
+  EXPECT_TRUE(cache.reserve(1, kBlock + 1));
+  EXPECT_EQ(cache.available_blocks(), 17);
+  EXPECT_TRUE(cache.reserve(1, kBlock));  // has them already
+  EXPECT_EQ(cache.available_blocks(), 17);
+  EXPECT_FALSE(cache.reserve(2, 17 * kBlock + 1));
+  EXPECT_EQ(cache.available_blocks(), 17);
+  cache.append(1, range(0, kBlock + 1));
+  cache.copy(1, 2);  // takes nothing until it grows
+  EXPECT_EQ(cache.available_blocks(), 17);
+  EXPECT_TRUE(cache.reserve(2, 1));  // its own copy of the last block
+  EXPECT_EQ(cache.available_blocks(), 16);
+  EXPECT_NE(cache.row(1, kBlock), cache.row(2, kBlock));
+  EXPECT_EQ(cache.row(1, kBlock - 1), cache.row(2, kBlock - 1));
+  cache.reset(1);
+  EXPECT_EQ(cache.available_blocks(), 17);
+}
+
+// A sequence of any length holds no more than its window needs.
+TEST(KvCache, OldBlocksReturnToThePool) {
   for (int64_t capacity : {1, 16, 63, 64, 65, 200}) {
-    KvCache cache(config(), 1, capacity, DType::f32);
-    cache.extend(0, 2 * capacity + 5);
-    const int64_t first = cache.length(0);
-    cache.extend(0, kBlock);
-    std::set<int64_t> seen;
-    for (int64_t t = std::max<int64_t>(0, first - capacity + 1); t < first; ++t)
-      seen.insert(cache.row(0, t));
-    for (int64_t t = first; t < first + kBlock; ++t)
-      EXPECT_EQ(seen.count(cache.row(0, t)), 0u) << capacity;
+    const int64_t most = KvCache::blocks_of_sequence(capacity);
+    KvCache cache = make(1, capacity);
+    EXPECT_EQ(cache.size(), most * kBlock);
+    RandomStream random(3, RandomSite::test);
+    while (cache.length(0) < 5 * capacity + 3 * kBlock) {
+      const int64_t room = std::max(capacity - cache.length(0), kBlock - cache.length(0) % kBlock);
+      const auto n = static_cast<int64_t>(1 + random.below(static_cast<uint64_t>(room)));
+      ASSERT_TRUE(cache.reserve(0, n)) << capacity << " after " << cache.length(0);
+      std::set<int64_t> rows;  // of what the first and the last of the new tokens see
+      const int64_t first = std::max<int64_t>(0, cache.length(0) + 1 - capacity);
+      cache.append(0, range(0, n));
+      for (int64_t t = first; t < cache.length(0); ++t)
+        EXPECT_TRUE(rows.insert(cache.row(0, t)).second);
+    }
   }
 }
 
-TEST(KvCache, CopiesAreEqualAndIndependent) {
-  for (int64_t length : {3, 100, 500}) {  // within a block, within the window, far past it
-    KvCache cache(config(), 2, 130, DType::f32);
-    for (int64_t t = 0; t < length; ++t) {
-      cache.extend(0, 1);
-      for (int64_t layer = 0; layer < 2; ++layer) {
-        cache.keys(layer).row<float>(cache.row(0, t))[0] = static_cast<float>(10 * t + layer);
-        cache.values(layer).row<float>(cache.row(0, t))[0] = static_cast<float>(-10 * t - layer);
-      }
-    }
-    cache.extend(1, 17);  // to be forgotten
-    cache.copy(0, 1);
-    EXPECT_EQ(cache.length(1), length);
-    for (int64_t t = std::max<int64_t>(0, length - 130); t < length; ++t) {
-      for (int64_t layer = 0; layer < 2; ++layer) {
-        ASSERT_EQ(cache.keys(layer).row<float>(cache.row(1, t))[0], static_cast<float>(10 * t + layer));
-        ASSERT_EQ(cache.values(layer).row<float>(cache.row(1, t))[0], static_cast<float>(-10 * t - layer));
-      }
-    }
-    cache.keys(0).row<float>(cache.row(1, length - 1))[0] = 1e9f;
-    EXPECT_EQ(cache.keys(0).row<float>(cache.row(0, length - 1))[0], static_cast<float>(10 * (length - 1)));
+TEST(KvCache, SequencesOfThePastAreFoundUntilTheirMemoryIsNeeded) {
+  KvCache cache = make(2, 10 * kBlock, 12 * kBlock);
+  const std::vector<int32_t> text = range(0, 5 * kBlock);
+  ASSERT_TRUE(cache.reserve(0, 300));
+  cache.append(0, std::span(text).first(300));
+  cache.reset(0);
+  EXPECT_EQ(cache.available_blocks(), 12);
+  EXPECT_EQ(cache.prospect(text).known, 300);
+  EXPECT_EQ(cache.prospect(std::span(text).first(200)).known, 199);
+  EXPECT_EQ(cache.prospect(std::span(text).subspan(1)).known, 0);
+  std::vector<int32_t> other = text;
+  other[150] = -7;
+  EXPECT_EQ(cache.prospect(other).known, 150);
+  EXPECT_EQ(cache.prospect(other).blocks, 5);
+  EXPECT_EQ(cache.reuse(0, other), 150);
+  EXPECT_EQ(cache.available_blocks(), 9);         // two blocks as they are, one in part
+  EXPECT_EQ(cache.prospect(text).blocks, 5 - 2);  // those are in use already
+  EXPECT_EQ(cache.prospect(text).known, 300);
+  // Nine blocks are left, of which four hold the rest of the text; its end goes first.
+  ASSERT_TRUE(cache.reserve(1, 7 * kBlock));
+  EXPECT_EQ(cache.prospect(text).known, 4 * kBlock);
+  ASSERT_TRUE(cache.reserve(1, 9 * kBlock));
+  EXPECT_EQ(cache.prospect(text).known, 150);
+}
+
+TEST(KvCache, BlocksThatEndedEarlierGoFirst) {
+  KvCache cache = make(1, 4 * kBlock, 6 * kBlock);
+  const auto run = [&](int32_t first) {
     cache.reset(0);
-    EXPECT_EQ(cache.length(0), 0);
-    EXPECT_EQ(cache.length(1), length);
+    ASSERT_TRUE(cache.reserve(0, kBlock));
+    cache.append(0, range(first, kBlock));
+    cache.reset(0);
+  };
+  for (int32_t i = 0; i < 6; ++i)
+    run(1000 * i);
+  EXPECT_EQ(cache.reuse(0, range(0, kBlock + 1)), kBlock);  // the first is used again
+  cache.reset(0);
+  run(7000);
+  EXPECT_EQ(cache.prospect(range(0, kBlock + 1)).known, kBlock);
+  EXPECT_EQ(cache.prospect(range(1000, kBlock + 1)).known, 0);
+  EXPECT_EQ(cache.prospect(range(2000, kBlock + 1)).known, kBlock);
+}
+
+TEST(KvCache, Int8HasScales) {
+  const ModelConfig c = config();
+  const KvCache plain = make(1, 100), quantised = make(1, 100, 0, DType::i8);
+  EXPECT_FALSE(plain.key_scales(1));
+  for (const TensorView& scales : {quantised.key_scales(0), quantised.value_scales(1)}) {
+    EXPECT_EQ(scales.rows(), quantised.size());
+    EXPECT_EQ(scales.cols(), c.n_kv_head);
   }
+  EXPECT_EQ(quantised.keys(0).dtype, DType::i8);
+  EXPECT_EQ(quantised.bytes(), 2 * c.n_layer * quantised.size() * (c.kv_dim() + 4 * c.n_kv_head));
 }
 
 TEST(KvCache, CountsItsMemoryAndRefusesTooMuch) {
   const ModelConfig c = config();
   // Two layers of keys and values for three slots of 100 tokens: two blocks and a spare one each.
-  EXPECT_EQ(KvCache::bytes(c, 3, 100, DType::f32), 2 * 2 * 3 * (3 * kBlock) * c.kv_dim() * 4);
-  EXPECT_THROW(KvCache(c, 1, int64_t{1} << 55, DType::f32), Error);
-  EXPECT_THROW(KvCache(c, 1000000, int64_t{1} << 40, DType::f32), Error);
+  EXPECT_EQ(make(3, 100).bytes(), 2 * 2 * 3 * (3 * kBlock) * c.kv_dim() * 4);
+  EXPECT_EQ(KvCache::bytes(c, 100, DType::bf16), 2 * 2 * (2 * kBlock) * c.kv_dim() * 2);
+  EXPECT_THROW(make(2, 100, 2 * kBlock), UsageError);  // less than one sequence may take
+  EXPECT_THROW(make(1, int64_t{1} << 55), Error);
+  EXPECT_THROW(make(1000000, int64_t{1} << 40), Error);
 }
 
 }  // namespace

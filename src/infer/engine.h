@@ -1,0 +1,144 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "infer/feed.h"
+#include "infer/logprobs.h"
+#include "infer/sampler.h"
+#include "infer/sequence_model.h"
+
+namespace gpt {
+
+// A prompt to continue, once.
+struct Request {
+  std::vector<int32_t> prompt;
+  int64_t max_tokens = 50;  // new ones, >= 1
+  SamplingParams sampling = {};
+  // The token at position i of the output is drawn from RandomStream(seed, RandomSite::sample, i, number).
+  uint64_t seed = 0;
+  uint64_t number = 0;
+  std::vector<int32_t> eos_ids = {};   // end it (FinishReason::eos); ids beyond the vocabulary never do
+  std::vector<int32_t> stop_ids = {};  // end it too (FinishReason::stop)
+  ContextPolicy context = ContextPolicy::stop;
+  int64_t logprobs = -1;  // -1: none; 0: of the chosen token; k: and of the k likeliest
+};
+
+// One new token of a request, the ending one (EOS, a stop id) included.
+struct Event {
+  int64_t request = 0;
+  int32_t id = -1;                     // none with FinishReason::error
+  const Logprobs* logprobs = nullptr;  // null unless asked for
+  std::optional<FinishReason> finish;  // set when this is the request's last event
+  std::string_view error = {};         // with FinishReason::error: what went wrong
+};
+
+// Continues any number of requests together. Every step is one forward call over all active sequences:
+// one token of each that is generating, and with the rows that are left parts of prompts. Requests start,
+// end and are cancelled between any two steps.
+//
+// The tokens of a request and their log-probabilities depend on the model and the request alone, never on
+// what runs beside it, on the size of a step, on the memory, or on what was computed before it came.
+//
+// Order. Requests start in the order of their submission, as slots and memory allow; none is dropped.
+// When memory runs out in the middle, the youngest sequences go back to the queue, and what they had
+// computed is computed again later. A request that begins like one whose prompt is being computed waits
+// for it where that saves work, so that a common beginning is computed once. So n samples of a prompt are
+// n requests with the same prompt and different numbers.
+//
+// One thread at a time may call an engine; it uses all slots of the model.
+class Engine {
+ public:
+  struct Options {
+    int64_t step_rows = 512;  // most ids in one forward call, >= 1
+  };
+  // Refers to the model and the pool, which outlive it. The pool draws the tokens.
+  Engine(SequenceModel& model, ThreadPool& pool, Options options);
+
+  // Queues a request and returns what names it from now on: requests count from 0. Throws UsageError for
+  // invalid options, Error for a prompt that is empty, holds ids outside the vocabulary or (policy stop)
+  // exceeds the context.
+  int64_t submit(Request request);
+  // Ends a request now, without further events; false when it is not (or no longer) known.
+  bool cancel(int64_t request);
+
+  // One step. Returns what it produced, in the order of the batch; valid until the next call. A step may
+  // produce nothing while prompts are computed. Must not be called when idle.
+  std::span<const Event> step();
+  bool idle() const { return running_.empty() && waiting_.empty(); }
+
+  int64_t running() const { return std::ssize(running_); }
+  int64_t waiting() const { return std::ssize(waiting_); }
+
+  struct Counts {
+    int64_t steps = 0;
+    int64_t computed = 0;     // ids that went through the model
+    int64_t reused = 0;       // ids that did not have to
+    int64_t preemptions = 0;  // sequences sent back to the queue
+  };
+  const Counts& counts() const { return counts_; }
+
+ private:
+  struct Sequence {
+    int64_t id;
+    Request request;
+    std::vector<int32_t> ids;  // prompt and output
+    int slot = -1;
+    size_t base = 0;  // the slot holds ids from here on
+    bool ended = false;
+  };
+  using Handle = std::unique_ptr<Sequence>;
+  // A sequence whose next token the step draws, and what became of it.
+  struct Draw {
+    Sequence* sequence = nullptr;
+    int32_t id = -1;
+    Logprobs logprobs;
+    std::string error;
+  };
+  struct Scratch {
+    Sampler sampler;
+    TopScratch top;
+  };
+
+  std::span<const int32_t> opening(const Sequence& s) const;
+  std::span<const int32_t> pending(const Sequence& s) const;
+  bool generating(const Sequence& s) const { return pending(s).size() == 1; }
+  void begin(Sequence& s, int slot);
+  bool secure(const Sequence& s);
+  bool secure_running();
+  void preempt_youngest();
+  void leave_slot(Sequence& s);
+  void schedule();
+  void schedule(Sequence& s, int64_t& rows_left);
+  void admit(int64_t& rows_left);
+  bool worth_waiting(const Sequence& s, int64_t known) const;
+  void draw(Draw& draw, std::span<const float> logits, Scratch& scratch) const noexcept;
+  Event report(Draw& draw);
+  std::optional<FinishReason> finish_of(const Sequence& s) const;
+
+  SequenceModel& model_;
+  ThreadPool& pool_;
+  Options options_;
+  size_t vocab_size_;
+  size_t most_running_;
+  int64_t submitted_ = 0;
+  std::vector<Handle> running_;  // oldest first
+  std::deque<Handle> waiting_;   // oldest first
+  std::vector<int> free_slots_;
+  std::vector<SequenceModel::Append> batch_;
+  std::vector<Draw> draws_;  // [most_running_]
+  size_t n_draws_ = 0;
+  std::vector<float> logits_;     // [n_draws, V]
+  std::vector<Scratch> scratch_;  // one a thread
+  std::vector<Event> events_;
+  Counts counts_;
+};
+
+}  // namespace gpt

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace gpt {
+
+// The bookkeeping of a paged cache, without its numbers: a fixed number of blocks of kTokens tokens, each
+// shared by any number of holders, and what each contains.
+//
+// A block's content is what a sequence computed for up to kTokens tokens in a row. It depends on these
+// tokens and on all tokens before them, that is, on the block before: its parent. Blocks are named by
+// serial numbers that are never used twice, so the parent's number stands for all earlier tokens exactly;
+// no hash is ever trusted.
+//
+// A block nobody holds keeps its content, to be found again, until its memory is needed; the one that was
+// let go first is taken first.
+class BlockPool {
+ public:
+  static constexpr int64_t kTokens = 64;
+  static constexpr int32_t kNone = -1;
+  static constexpr uint64_t kRoot = 0;  // the parent of a sequence's first block
+
+  BlockPool() = default;
+  explicit BlockPool(int64_t blocks);
+
+  int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
+  int64_t available() const { return available_; }  // blocks that nobody holds
+
+  // An empty block after `parent`, held once; kNone when none is available.
+  int32_t take(uint64_t parent);
+  void hold(int32_t block);
+  void release(int32_t block);
+  // Notes the next token of a block, which must be held exactly once and not be full.
+  void append(int32_t block, int32_t token);
+  // Notes the tokens of `from`, the first n of them, in the empty block `to`.
+  void append_from(int32_t from, int32_t to, int64_t n);
+
+  uint64_t serial(int32_t block) const { return at(block).serial; }
+  uint64_t parent(int32_t block) const { return at(block).parent; }
+  int64_t filled(int32_t block) const { return at(block).filled; }
+  int32_t holders(int32_t block) const { return at(block).holders; }
+
+  // The block after `parent` that begins with the most of `tokens`, and how many.
+  struct Match {
+    int32_t block = kNone;
+    int64_t tokens = 0;
+  };
+  Match find(uint64_t parent, std::span<const int32_t> tokens) const;
+
+ private:
+  struct Block {
+    uint64_t serial = 0, parent = 0;
+    int32_t holders = 0;
+    int32_t filled = 0;
+    int32_t older = kNone, newer = kNone;  // in the queue of available blocks
+    int32_t chained = kNone;               // the next of its bucket
+    int32_t tokens[kTokens];
+  };
+
+  const Block& at(int32_t block) const { return blocks_[static_cast<size_t>(block)]; }
+  Block& at(int32_t block) { return blocks_[static_cast<size_t>(block)]; }
+  size_t bucket(uint64_t parent, int32_t first_token) const;
+  void forget(int32_t block);
+  void enqueue(int32_t block);
+  void dequeue(int32_t block);
+
+  std::vector<Block> blocks_;
+  // Blocks with content by (parent, first token): few have both in common, and a block can be found by a
+  // part of its tokens.
+  std::vector<int32_t> buckets_;
+  int32_t oldest_ = kNone, newest_ = kNone;
+  int64_t available_ = 0;
+  uint64_t last_serial_ = kRoot;
+};
+
+}  // namespace gpt
