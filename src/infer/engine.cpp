@@ -56,7 +56,8 @@ int64_t Engine::submit(Request request) {
   check(model_, request);
   auto s = std::make_unique<Sequence>();
   s->id = submitted_++;
-  s->ids = request.prompt;
+  s->ids.reserve(request.prompt.size() + static_cast<size_t>(std::min(request.max_tokens, model_.n_ctx())));
+  s->ids.assign(request.prompt.begin(), request.prompt.end());
   s->request = std::move(request);
   waiting_.push_back(std::move(s));
   return submitted_ - 1;

@@ -87,7 +87,7 @@ int32_t Sampler::sample(const SamplingParams& params, std::span<const float> log
   } else if (params.top_k > 0 && params.top_k < std::ssize(scores)) {
     collect_top_k(params, scores, max);
   } else {
-    softmax_weights(scores, max, params.temperature, weights_);
+    total_ = softmax_weights(scores, max, params.temperature, weights_, sums_);
     if (params.top_p == 1 && params.min_p == 0) return draw_from_all(random);
     collect_likely(params);
   }
@@ -162,7 +162,6 @@ void Sampler::collect_forced(std::span<const float> scores) {
 // Of weights_, those that top-p or min-p can keep. Tokens whose weight is below half of (1 - p) / V of the
 // total have less than 1 - p of it together, so the sum of the others exceeds p before it is their turn.
 void Sampler::collect_likely(const SamplingParams& params) {
-  sum_blocks();
   const double least = params.top_p < 1 ? (1 - params.top_p) * total_ / static_cast<double>(2 * vocab_size_)
                                         : params.min_p / 2;
   // The smallest float above 0 stands for "more than nothing".
@@ -172,25 +171,6 @@ void Sampler::collect_likely(const SamplingParams& params) {
   candidates_.clear();
   for (const int32_t id : ids_)
     candidates_.push_back({weights_[static_cast<size_t>(id)], id});
-}
-
-void Sampler::sum_blocks() {
-  sums_.resize(maxima_.size());
-  total_ = 0;
-  for (size_t b = 0; b < sums_.size(); ++b) {
-    const size_t end = std::min(weights_.size(), (b + 1) * kBlock);
-    double lanes[8] = {};
-    size_t i = b * kBlock;
-    for (; i + 8 <= end; i += 8) {
-      for (size_t j = 0; j < 8; ++j)
-        lanes[j] += weights_[i + j];
-    }
-    for (; i < end; ++i)
-      lanes[0] += weights_[i];
-    sums_[b] =
-        ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-    total_ += sums_[b];
-  }
 }
 
 // Removes what top-p drops and leaves the rest in order of ids: everything after the candidate with
@@ -243,7 +223,6 @@ int32_t Sampler::draw(RandomStream& random) const {
 
 // From weights_: first the block, then the token.
 int32_t Sampler::draw_from_all(RandomStream& random) {
-  sum_blocks();
   const double target = random.uniform() * total_;
   double sum = 0;
   size_t block = 0;

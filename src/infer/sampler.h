@@ -69,7 +69,6 @@ class Sampler {
   void collect_top_k(const SamplingParams& params, std::span<const float> scores, float max);
   void collect_forced(std::span<const float> scores);
   void collect_likely(const SamplingParams& params);
-  void sum_blocks();
   void keep_top_p(const SamplingParams& params);
   int32_t draw(RandomStream& random) const;
   int32_t draw_from_all(RandomStream& random);

@@ -26,9 +26,9 @@ void ids_from(std::span<const float> values, std::span<const float> maxima, floa
               std::vector<int32_t>& ids);
 
 // weights[i] = exp((values[i] - max) / temperature), to about 1e-7 of it; 0 where that is below 1e-37.
-// `max` is finite and no value exceeds it.
-void softmax_weights(std::span<const float> values, float max, double temperature,
-                     std::vector<float>& weights);
+// sums: of each block of weights. Returns the sum of all. `max` is finite and no value exceeds it.
+double softmax_weights(std::span<const float> values, float max, double temperature,
+                       std::vector<float>& weights, std::vector<double>& sums);
 
 // Throws Error naming the first logit that is NaN or infinite.
 void check_finite(std::span<const float> logits);

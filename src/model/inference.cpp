@@ -56,6 +56,12 @@ void Inference::plan() {
   for (DType t : {options_.weights.value_or(options_.dtype), options_.dtype, DType::f16})
     need = max_need(need, linear_scratch(rows, widest, std::max({c.n_embd, c.d_ff, c.q_dim()}), t));
   workspace_ = Workspace(need, pool_.size());
+  const auto most = static_cast<size_t>(rows);
+  ids_.reserve(most);
+  positions_.reserve(most);
+  cache_rows_.reserve(most);
+  seqs_.reserve(static_cast<size_t>(cache_.slots()));
+  parts_.reserve(static_cast<size_t>(cache_.slots()));
 }
 
 int64_t Inference::bytes() const {

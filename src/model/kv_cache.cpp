@@ -53,6 +53,8 @@ KvCache::KvCache(const ModelConfig& c, const Options& o)
   const int64_t rows = blocks * kBlock;
   buffer_ = Buffer(static_cast<size_t>(bytes(c, rows, o.dtype)), "the key/value cache");
   pool_ = BlockPool(blocks);
+  for (Slot& slot : slots_)
+    slot.table.reserve(static_cast<size_t>(blocks_of_sequence(capacity_)));
   std::byte* next = buffer_.data();
   const auto place = [&](std::vector<TensorView>& views, DType dtype, int64_t columns) {
     views.push_back(make_view(next, dtype, {rows, columns}));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "base/error.h"
@@ -308,16 +309,21 @@ TEST(Select, AgreesWithSortingForAnySizeAndK) {
 
 TEST(Select, WeightsAreExponentials) {
   std::vector<float> values, weights;
+  std::vector<double> sums;
   for (int i = 0; i < 20000; ++i)
     values.push_back(static_cast<float>(-i) * 0.004f);
   for (const double temperature : {0.5, 1.0, 1.7}) {
-    softmax_weights(values, 0, temperature, weights);
+    const double total = softmax_weights(values, 0, temperature, weights, sums);
     EXPECT_EQ(weights[0], 1);
+    double exact_total = 0;
     for (size_t i = 0; i < values.size(); ++i) {
       const double exact = std::exp(values[i] / temperature);
+      exact_total += exact;
       // An argument of 80 is known to 4e-6.
       ASSERT_NEAR(weights[i], exact, exact * (2e-7 - 1e-7 * values[i] / temperature) + 2e-38) << values[i];
     }
+    EXPECT_NEAR(total, exact_total, exact_total * 1e-6);
+    EXPECT_EQ(std::accumulate(sums.begin(), sums.end(), 0.0), total);
   }
 }
 

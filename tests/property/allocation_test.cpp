@@ -1,0 +1,68 @@
+// Steps of inference allocate nothing once everything was used before. The program's `new` is counted
+// here, for all tests of this binary.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "infer/cached_model.h"
+#include "infer/engine.h"
+#include "support/small_models.h"
+
+namespace {
+std::atomic<int64_t> g_allocations{0};
+}
+
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* p = std::malloc(bytes > 0 ? bytes : 1)) return p;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* p) noexcept {
+  std::free(p);
+}
+[[gnu::noinline]] void operator delete(void* p, size_t) noexcept {
+  std::free(p);
+}
+
+namespace gpt::test {
+namespace {
+
+TEST(Allocations, NoneInAStepOfTheEngine) {
+  for (const char* family : {"gpt2", "llama"}) {
+    const ModelConfig config = make_config({"", family, R"({"n_ctx": 400})"});
+    const RandomModel random(config, DType::f32);
+    ThreadPool pool(2);
+    Inference inference(random.model, pool, kernel_table(best_isa()), {.slots = 6, .max_rows = 64});
+    CachedModel model(inference, false);
+    Engine engine(model, pool, {.step_rows = 64});
+    for (uint64_t round = 0; round < 2; ++round) {  // the first makes what the second uses again
+      for (uint64_t i = 0; i < 6; ++i) {
+        Request request;
+        request.prompt = random_ids(20 + 50 * static_cast<int64_t>(i), config.vocab_size, 10 * round + i);
+        request.max_tokens = 100;
+        request.sampling.top_k = i % 2 == 0 ? 5 : 0;
+        request.sampling.repetition_penalty = i == 3 ? 1.1 : 1;
+        request.logprobs = static_cast<int64_t>(i) - 1;
+        request.number = i;
+        engine.submit(std::move(request));
+      }
+      int64_t allocations = 0;
+      while (!engine.idle()) {
+        const int64_t before = g_allocations.load();
+        engine.step();
+        allocations += g_allocations.load() - before;
+      }
+      if (round == 1) {
+        EXPECT_EQ(allocations, 0) << family;
+      } else {
+        EXPECT_GT(allocations, 0) << "nothing is counted";
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpt::test
