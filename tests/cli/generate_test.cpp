@@ -113,6 +113,21 @@ TEST(Generate, SeveralPromptsAndSamplesEqualSingleOnes) {
   EXPECT_EQ(threads, one);
 }
 
+TEST(Generate, TypesOfTheCache) {
+  const std::vector<std::string> arguments = {model("llama"), "--ids",    "1,2,3",        "--ids",
+                                              "1,2,7",        "--greedy", "--max-tokens", "20"};
+  const json plain = generate_json(arguments);
+  for (const char* dtype : {"fp32", "bf16", "fp16", "int8"}) {
+    std::vector<std::string> typed = arguments;
+    typed.insert(typed.end(), {"--kv-dtype", dtype});
+    const json out = generate_json(typed);
+    ASSERT_EQ(out.size(), 2u) << dtype;
+    EXPECT_EQ(out[0]["ids"][0], plain[0]["ids"][0]) << dtype;
+    EXPECT_TRUE(out == plain || dtype != std::string("fp32"));
+  }
+  EXPECT_EQ(run_gpt({"generate", model("llama"), "--ids", "1", "--kv-dtype", "int4"}).status, 2);
+}
+
 TEST(Generate, BeamsAndContextPolicies) {
   const json beams =
       generate_json({model("nanochat"), "--ids", "3,4", "--beams", "3", "--n", "2", "--max-tokens", "5"});
