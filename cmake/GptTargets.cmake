@@ -57,18 +57,6 @@ function(gpt_configure_kernels)
     target_compile_options(gpt_simd_avx512bf16 PRIVATE ${avx512} -mavx512bf16 -mavx512vnni -DGPT_SIMD_BF16)
     target_compile_definitions(gpt_kernels PRIVATE GPT_HAVE_SIMD)
   endif()
-  if(GPT_ONEDNN)
-    # Not by find_package: Debian's dnnl configuration insists on OpenCL headers, which we do not need.
-    find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.h)
-    find_library(DNNL_LIBRARY dnnl)
-    if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY)
-      target_include_directories(gpt_kernels SYSTEM PRIVATE ${DNNL_INCLUDE_DIR})
-      target_link_libraries(gpt_kernels PRIVATE ${DNNL_LIBRARY})
-      target_compile_definitions(gpt_kernels PRIVATE GPT_HAVE_ONEDNN)
-    else()
-      message(STATUS "oneDNN not found: matrix products use the program's own kernels")
-    endif()
-  endif()
 endfunction()
 
 # gpt_test(NAME SOURCES... DEPS ... [LABEL label]): a GoogleTest binary, every case a CTest test.

@@ -11,6 +11,7 @@ constexpr int64_t kFewestRows = 48;    // fewer would read B more often than it 
 constexpr int64_t kTileCols = 384;     // where sums of several blocks of k must be kept
 constexpr int64_t kMinTasks = 16;      // so that 2 threads end together, and 7 nearly so
 constexpr int64_t kPartOfB = 2 << 20;  // bytes that stay in the third-level cache while the rows pass
+constexpr int64_t kPadding = 16;       // units
 constexpr int64_t kTaskCycles = 8192;  // at least, about: handing out a task costs some 200
 
 // How the rows and the strips of columns are cut into tasks; of the shape alone.
@@ -21,8 +22,7 @@ struct Grid {
   Grid(const Layout& layout, int64_t m, int64_t n, int64_t units) {
     const int64_t strips = layout.strips(n);
     const int64_t bytes = strips * layout.kernels.nr * units * kUnitBytes;
-    const int64_t widest =
-        ceil_div(n, kTileCols);  // and no narrower for the cache, or A would be read too often
+    const int64_t widest = ceil_div(n, kTileCols);  // narrower ones would read A too often
     int64_t across = units > layout.block(units) ? widest : std::min(ceil_div(bytes, kPartOfB), widest);
     int64_t down = ceil_div(m, kTileRows);
     if (down * across < kMinTasks) down = std::min(ceil_div(m, kFewestRows), ceil_div(kMinTasks, across));
@@ -90,7 +90,7 @@ class RowMultiplier {
 
   Memory memory(int thread) const {
     auto* a = ctx_.scratch.thread<uint32_t>(thread);
-    uint32_t* b = a + grid_.tile_rows * block_;
+    uint32_t* b = a + grid_.tile_rows * unit_row();
     auto* slopes = reinterpret_cast<float*>(b + kernels_.nr * block_);
     return {a, b, slopes, slopes + kernels_.mr * kernels_.nr};
   }
@@ -114,7 +114,15 @@ class RowMultiplier {
     return std::min(block.units * kernels_.per_unit, k_ - block.from * kernels_.per_unit);
   }
 
+  // From row to row of units that were made; the padding keeps rows out of each other's cache lines.
+  int64_t unit_row() const {
+    return block_ + kPadding;
+  }
+
   bool rows_are_units() const {
+    // So far apart all rows of a tile would fall on the same lines of the first-level cache, which has eight.
+    constexpr int64_t kSameLines = 4096;
+    if (p_.a.ld * static_cast<int64_t>(dtype_size(p_.a.dtype)) % kSameLines == 0) return false;
     if (layout_.form == Form::bf16_pairs) return p_.a.dtype == DType::bf16 && p_.a.ld % 2 == 0;
     return layout_.form == Form::f32 && p_.a.dtype == DType::f32;
   }
@@ -130,7 +138,7 @@ class RowMultiplier {
                                       .rows = part.rows,
                                       .k = elements(block),
                                       .dst = dst,
-                                      .dst_ld = block_});
+                                      .dst_ld = unit_row()});
   }
 
   const uint32_t* strip_of_b(int64_t strip, const Block& block, uint32_t* made) const {
@@ -176,8 +184,8 @@ class RowMultiplier {
       t.next = s == 0 ? row_of_a(row + kernels_.mr, block) : t.a;
       t.next_row = t.a_row;
     } else {
-      t.a = t.next = memory.a + i * block_;
-      t.a_row = block_;
+      t.a = t.next = memory.a + i * unit_row();
+      t.a_row = unit_row();
     }
     t.next_rows = kernels_.mr;
     if (direct_) {
@@ -256,7 +264,8 @@ ScratchNeed row_scratch(int64_t m, int64_t n, int64_t k) {
   const int64_t rows = std::min(kTileRows, round_up(m, kMaxRows));
   const int64_t block = std::min(kMaxBlock, round_up(k, 16));
   const int64_t sums = rows * std::min(kTileCols, n) + rows * kMaxWidth;
-  return {.per_thread = ((rows + kMaxWidth) * block + kMaxRows * kMaxWidth + sums) * kUnitBytes};
+  const int64_t units = rows * (block + kPadding) + kMaxWidth * block;
+  return {.per_thread = (units + kMaxRows * kMaxWidth + sums) * kUnitBytes};
 }
 
 }  // namespace gpt::gemm
