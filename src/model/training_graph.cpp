@@ -178,6 +178,37 @@ double TrainingGraph::loss(ThreadPool& pool, const KernelTable& kernels, const T
   return sum_losses(batch.targets);
 }
 
+namespace {
+
+// Norms and embeddings add to their gradients; linear layers overwrite theirs in the first micro-batch, and
+// so does the head that of the embedding it is tied to.
+bool adds_gradient(const Model& model, Role role) {
+  switch (role) {
+    case Role::wte:
+      return !model.config.tie_embeddings;
+    case Role::wpe:
+    case Role::norm1_gain:
+    case Role::norm1_bias:
+    case Role::norm2_gain:
+    case Role::norm2_bias:
+    case Role::final_gain:
+    case Role::final_bias:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void clear_added(const Model& model, const ParamBuffer& grads) {
+  for (int id = 0; id < model.table.count(); ++id) {
+    const TensorView& g = grads[id];
+    if (g && adds_gradient(model, model.table[id].role))
+      std::memset(g.data, 0, static_cast<size_t>(g.size()) * dtype_size(g.dtype));
+  }
+}
+
+}  // namespace
+
 double TrainingGraph::forward_backward(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch,
                                        const ParamBuffer& grads, bool accumulate, const StepParams& step) {
   GPT_ASSERT(options_.gradients);
@@ -188,11 +219,7 @@ double TrainingGraph::forward_backward(ThreadPool& pool, const KernelTable& kern
   pass.step = static_cast<uint64_t>(step.step);
   forward(pass);
 
-  // Norms and embeddings add to their gradients, matrices overwrite them in the first micro-batch.
-  if (!accumulate) {
-    const TensorView all = grads.all();
-    std::memset(all.data, 0, static_cast<size_t>(all.size()) * dtype_size(all.dtype));
-  }
+  if (!accumulate) clear_added(model_, grads);
   pass.grads = grads.views();
   pass.accumulate_grads = accumulate;
   model_.layers.head.loss(pass, head_, batch.targets, batch.loss_scale, losses_.data(), dx_);

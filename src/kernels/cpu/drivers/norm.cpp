@@ -30,14 +30,17 @@ void backward_block(const RowKernels& kernels, const NormBackwardArgs& a, int64_
   }
 }
 
-// d += the blocks' partial sums, in the order of the blocks.
-void add_blocks(const RowKernels& kernels, const ExecContext& ctx, const TensorView& d, const float* partials,
-                int64_t blocks, int64_t stride) {
+// dgain and dbias += the blocks' partial sums, in the order of the blocks; slices of both in one region.
+void add_blocks(const RowKernels& kernels, const ExecContext& ctx, const NormBackwardArgs& a,
+                const float* partials, int64_t blocks) {
   constexpr int64_t kSlice = 64;
-  const int64_t cols = d.cols();
-  for_tasks(ctx, (cols + kSlice - 1) / kSlice, blocks * cols, [&](int64_t task) {
-    const int64_t begin = task * kSlice;
-    kernels.add_partials(d.as<float>() + begin, partials + begin, blocks, stride,
+  const int64_t cols = a.x.cols(), slices = (cols + kSlice - 1) / kSlice;
+  for_tasks(ctx, 2 * slices, 2 * blocks * cols, [&](int64_t task) {
+    const bool bias = task >= slices;
+    const TensorView& d = bias ? a.dbias : a.dgain;
+    if (!d) return;
+    const int64_t begin = task % slices * kSlice;
+    kernels.add_partials(d.as<float>() + begin, partials + (bias ? cols : 0) + begin, blocks, 2 * cols,
                          std::min(kSlice, cols - begin));
   });
 }
@@ -77,8 +80,7 @@ void norm_backward(const RowKernels& kernels, const ExecContext& ctx, const Norm
   // A block of rows is one task: it leaves the block's sums of dgain and dbias in its part of the scratch.
   for_tasks(ctx, blocks, a.x.size(),
             [&](int64_t block) { backward_block(kernels, a, block, partials + block * 2 * cols); });
-  if (a.dgain) add_blocks(kernels, ctx, a.dgain, partials, blocks, 2 * cols);
-  if (a.dbias) add_blocks(kernels, ctx, a.dbias, partials + cols, blocks, 2 * cols);
+  if (a.dgain || a.dbias) add_blocks(kernels, ctx, a, partials, blocks);
 }
 
 void head_norm_forward(const RowKernels& kernels, const ExecContext& ctx, const HeadNormArgs& a) noexcept {

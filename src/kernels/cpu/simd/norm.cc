@@ -97,29 +97,31 @@ void norm_backward_typed(const NormBackwardRow& r, const E* dout) {
   const Vec mean = set1(r.mean), rstd = set1(r.rstd);
   const float* const x = r.x;
   const float* const gain = r.gain;
-  const auto scaled = [=](int64_t i, auto lanes) {
-    const Vec d = load(dout + i, lanes);
-    return gain != nullptr ? d * load(gain + i, lanes) : d;
-  };
+  const auto scaled = [=](int64_t i, auto lanes, Vec d)
+                          GPT_ALWAYS_INLINE { return gain != nullptr ? d * load(gain + i, lanes) : d; };
   Vec sum_g[4] = {zero(), zero(), zero(), zero()};
   Vec sum_gy[4] = {zero(), zero(), zero(), zero()};
-  for_vectors_by_4(r.n, [&](int k, int64_t i, auto lanes) {
+  // Copies of these: `r` would be read again after every store.
+  float* const dgain = r.dgain;
+  float* const dbias = r.dbias;
+  const bool first = r.first;
+  for_vectors_by_4(r.n, [&](int k, int64_t i, auto lanes) GPT_ALWAYS_INLINE {
     const Vec y = (load(x + i, lanes) - mean) * rstd;
     const Vec d = load(dout + i, lanes);
-    const Vec g = scaled(i, lanes);
+    const Vec g = scaled(i, lanes, d);
     sum_g[k] += g;
     sum_gy[k] = fma(g, y, sum_gy[k]);
-    if (r.dgain != nullptr) store(r.dgain + i, r.first ? d * y : fma(d, y, load(r.dgain + i, lanes)), lanes);
-    if (r.dbias != nullptr) store(r.dbias + i, r.first ? d : d + load(r.dbias + i, lanes), lanes);
+    if (dgain != nullptr) store(dgain + i, first ? d * y : fma(d, y, load(dgain + i, lanes)), lanes);
+    if (dbias != nullptr) store(dbias + i, first ? d : d + load(dbias + i, lanes), lanes);
   });
   const auto count = static_cast<float>(r.n);
   const Vec mean_g = set1(r.center ? reduce_add(sum_g) / count : 0.0f);
   const Vec mean_gy = set1(reduce_add(sum_gy) / count);
   float* const dx = r.dx;
   const float* const dresidual = r.dresidual;
-  for_vectors(r.n, [=](int64_t i, auto lanes) {
+  for_vectors(r.n, [=](int64_t i, auto lanes) GPT_ALWAYS_INLINE {
     const Vec y = (load(x + i, lanes) - mean) * rstd;
-    Vec d = rstd * fnma(y, mean_gy, scaled(i, lanes) - mean_g);
+    Vec d = rstd * fnma(y, mean_gy, scaled(i, lanes, load(dout + i, lanes)) - mean_g);
     if (dresidual != nullptr) d = d + load(dresidual + i, lanes);
     store(dx + i, d, lanes);
   });
