@@ -94,6 +94,7 @@ json record_json(const BenchRecord& r) {
       {"mode", mode_name(r.workload.mode)},
       {"dtype", dtype_name(r.workload.dtype)},
       {"shape", shape_json(r.workload)},
+      {"kv_dtype", r.workload.mode == BenchMode::train ? json() : json(dtype_name(r.workload.kv_dtype))},
       {"tokens", result.tokens},
       {"seconds", result.seconds},
       {"tokens_per_second",

@@ -138,7 +138,7 @@ class Generation {
     options.capacity = capacity;
     options.slots = static_cast<int>(
         a_.beams > 0 ? a_.beams : std::clamp<int64_t>(std::ssize(prompts_) * a_.n, 1, kMaxSlots));
-    options.kv_dtype = kv_dtype();
+    options.kv_dtype = parse_kv_dtype(a_.kv_dtype);
     if (a_.beams == 0) {  // beams keep what they hold; samples can wait
       const int64_t one = KvCache::blocks_of_sequence(capacity) * KvCache::kBlock;
       const int64_t token_bytes =
@@ -148,14 +148,6 @@ class Generation {
     options.max_rows = std::min(options.max_rows, std::max<int64_t>(capacity, options.slots));
     options.slide = options_.context == ContextPolicy::slide;
     return options;
-  }
-
-  DType kv_dtype() const {
-    check_choice("--kv-dtype", a_.kv_dtype, {"fp32", "bf16", "fp16", "int8"});
-    for (const DType dtype : {DType::bf16, DType::f16, DType::i8}) {
-      if (a_.kv_dtype == dtype_name(dtype)) return dtype;
-    }
-    return DType::f32;
   }
 
   std::vector<Sample> sample(CachedModel& decoder) {

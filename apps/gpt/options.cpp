@@ -58,6 +58,14 @@ void check_choice(const std::string& flag, const std::string& value,
              did_you_mean(value, allowed));
 }
 
+DType parse_kv_dtype(const std::string& name) {
+  check_choice("--kv-dtype", name, {"fp32", "bf16", "fp16", "int8"});
+  for (const DType dtype : {DType::bf16, DType::f16, DType::i8}) {
+    if (name == dtype_name(dtype)) return dtype;
+  }
+  return DType::f32;
+}
+
 DType parse_dtype(const std::string& flag, const std::string& name) {
   std::vector<std::string> names;
   for (const DType t : {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_0}) {

@@ -46,6 +46,8 @@ void check_choice(const std::string& flag, const std::string& value, const std::
 
 // The type of products with weights that a flag names: fp32, bf16, fp16, q8_0 or q4_0.
 DType parse_dtype(const std::string& flag, const std::string& name);
+// The type of cached keys and values that --kv-dtype names.
+DType parse_kv_dtype(const std::string& name);
 
 // A positional argument that must be there.
 void require_argument(const std::string& value, const std::string& what, const std::string& command);

@@ -48,13 +48,17 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
   const int64_t step = prefill ? tokens : 1;  // tokens of a sequence that are appended at once
   ProfiledKernels kernels(context.kernels);
   Inference inference(model, context.pool, kernels,
-                      {.slots = slots, .max_rows = step * slots, .capacity = tokens, .weights = w.dtype});
+                      {.slots = slots,
+                       .max_rows = step * slots,
+                       .capacity = tokens,
+                       .weights = w.dtype,
+                       .kv_dtype = w.kv_dtype});
   Feed feed(model, slots, tokens);
 
   WorkloadResult result{.tokens = tokens * slots};
   result.flops = slots * inference_flops(counts, 0, tokens, !prefill);
   if (!prefill) {
-    const int64_t token_bytes = counts.cache_bytes_per_token(sizeof(float));
+    const int64_t token_bytes = KvCache::bytes(model.config, KvCache::kBlock, w.kv_dtype) / KvCache::kBlock;
     const int64_t cached = slots * tokens * (tokens + 1) / 2;
     result.bytes_read =
         static_cast<double>(tokens * weight_bytes(model, kernels.isa, w.dtype) + cached * token_bytes);

@@ -19,13 +19,14 @@ std::string_view mode_name(BenchMode mode);
 // What to run. Fields that a mode has no use for are ignored.
 struct Workload {
   BenchMode mode = BenchMode::train;
-  DType dtype = DType::f32;  // of the products: compute type of training, weights of inference
-  int64_t batch_size = 1;    // train: sequences per step
-  int64_t n_ctx = 0;         // train: tokens per sequence
-  bool recompute = false;    // train
-  int64_t rows = 512;        // prefill: tokens of the prompt
-  int64_t sequences = 16;    // batch: sequences decoded together
-  int64_t tokens = 64;       // decode and batch: tokens per sequence, starting from an empty cache
+  DType dtype = DType::f32;     // of the products: compute type of training, weights of inference
+  int64_t batch_size = 1;       // train: sequences per step
+  int64_t n_ctx = 0;            // train: tokens per sequence
+  bool recompute = false;       // train
+  int64_t rows = 512;           // prefill: tokens of the prompt
+  int64_t sequences = 16;       // batch: sequences decoded together
+  int64_t tokens = 64;          // decode and batch: tokens per sequence, starting from an empty cache
+  DType kv_dtype = DType::f32;  // inference: of cached keys and values
   int repeat = 5;
 };
 

@@ -83,6 +83,11 @@ TEST(Bench, EveryType) {
   const GptRun training = run_gpt(small({"--mode", "train", "--dtype", "bf16,fp16", "--json"}));
   ASSERT_EQ(training.status, 0) << training.err;
   EXPECT_EQ(json::parse(training.out)["workloads"][1]["dtype"], "fp16");
+  for (const char* cache : {"bf16", "int8"}) {
+    const GptRun cached = run_gpt(small({"--mode", "batch", "--kv-dtype", cache, "--json"}));
+    ASSERT_EQ(cached.status, 0) << cached.err;
+    EXPECT_EQ(json::parse(cached.out)["workloads"][0]["kv_dtype"], cache);
+  }
   const GptRun quantised = run_gpt(small({"--dtype", "q4_0", "--json"}));
   ASSERT_EQ(quantised.status, 0) << quantised.err;
   EXPECT_EQ(json::parse(quantised.out)["workloads"].size(), 3u);
@@ -104,6 +109,7 @@ TEST(Bench, WrongValuesAreNamedBeforeAnythingIsMeasured) {
       {{"mini-gtp"}, "did you mean mini-gpt?"},
       {{"mini-gpt", "--dtype", "fp31"}, "did you mean fp32?"},
       {{"mini-gpt", "--mode", "train", "--dtype", "q8_0"}, "found q8_0"},
+      {{"mini-gpt", "--kv-dtype", "int9"}, "did you mean int8?"},
       {{"mini-gpt", "--repeat", "0"}, "--repeat"},
       {{"mini-gpt", "--mode", "prefill", "--rows", "300"}, "--rows: expected 1 to 256"},
       {{"mini-gpt", "--mode", "decode", "--tokens", "257"}, "--tokens"},
