@@ -209,7 +209,7 @@ struct AttentionShape {
   int64_t n_head;
   int64_t n_kv_head;
   int64_t head_dim;
-  double scale;  // 1/sqrt(D)
+  double scale;  // 1/sqrt(D); more than 0
   int64_t block_size = 0;
   int64_t window = 0;       // 0: all earlier keys
   DropoutKey dropout = {};  // of the weights; element ((first_row + row)*H + h)*dropout_stride + key
