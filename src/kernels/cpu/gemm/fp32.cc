@@ -36,7 +36,14 @@ void unit_rows(Form form, const UnitRowsArgs& p) {
 }
 
 void tile(const TileArgs& t) {
-  compute_tile<MultiplyAdd>(t);
+  const int64_t vecs = (t.cols + kLanes - 1) / kLanes;
+  if (t.b_type == DType::bf16) {
+    pick_thin_tile<MultiplyAdd, Bf16>(t.rows, vecs)(t);
+  } else if (t.b_type == DType::f16) {
+    pick_thin_tile<MultiplyAdd, F16>(t.rows, vecs)(t);
+  } else {
+    compute_tile<MultiplyAdd>(t);
+  }
 }
 
 void convert(const ConvertArgs& p) {

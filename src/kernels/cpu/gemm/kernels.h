@@ -48,6 +48,8 @@ struct UnitRowsArgs {
   int64_t dst_ld;  // units
 };
 
+inline constexpr int64_t kFewRows = 4;
+
 // C[rows, cols] = A B (+ C) (+ bias) for rows <= mr, cols <= nr.
 struct TileArgs {
   int64_t rows, cols;
@@ -58,7 +60,8 @@ struct TileArgs {
   // that are `next_row` units apart.
   const void* next;
   int64_t next_row, next_rows;
-  const uint32_t* b;
+  const void* b;  // a strip's units
+  DType b_type;   // f32; or bf16 or f16: elements that become units, of up to kFewRows rows with fp32 units
   float* c;
   int64_t ldc;
   const float* bias;  // null: none

@@ -103,7 +103,7 @@ class RowMultiplier {
       const Block block{from, units, b == 0, b + 1 == n_blocks_, rows_are_units_ && whole};
       if (!block.in_place) make_units(part, block, memory.a);
       for (int64_t s = 0; s < part.strips; ++s) {
-        const uint32_t* strip = strip_of_b(part.strip + s, block, memory.b);
+        const void* strip = strip_of_b(part, part.strip + s, block, memory.b);
         for (int64_t i = 0; i < part.rows; i += kernels_.mr)
           tile(part, block, s, i, strip, memory);
       }
@@ -141,7 +141,12 @@ class RowMultiplier {
                                       .dst_ld = unit_row()});
   }
 
-  const uint32_t* strip_of_b(int64_t strip, const Block& block, uint32_t* made) const {
+  // What a tile takes a strip of B as: elements that it makes units itself, or units.
+  DType strip_type(const Part& part) const {
+    return p_.packed && part.rows <= kFewRows ? layout_.stored : DType::f32;
+  }
+
+  const void* strip_of_b(const Part& part, int64_t strip, const Block& block, uint32_t* made) const {
     const int64_t nr = kernels_.nr;
     const int64_t k = block.from * kernels_.per_unit;
     if (p_.packed == nullptr) {
@@ -158,17 +163,18 @@ class RowMultiplier {
     }
     const int64_t at = (strip * units_ + block.from) * nr;
     if (layout_.stored == DType::f32) return static_cast<const uint32_t*>(p_.packed->data) + at;
-    const int64_t n = block.units * nr;
+    const uint16_t* stored = static_cast<const uint16_t*>(p_.packed->data) + at;
+    if (strip_type(part) != DType::f32) return stored;
     kernels_.convert({.rows = 1,
-                      .cols = n,
-                      .src = static_cast<const uint16_t*>(p_.packed->data) + at,
+                      .cols = block.units * nr,
+                      .src = stored,
                       .src_type = layout_.stored,
                       .dst = made,
                       .dst_type = DType::f32});
     return made;
   }
 
-  void tile(const Part& part, const Block& block, int64_t s, int64_t i, const uint32_t* strip,
+  void tile(const Part& part, const Block& block, int64_t s, int64_t i, const void* strip,
             const Memory& memory) const {
     const int64_t row = part.row + i;
     const int64_t col = (part.strip + s) * kernels_.nr;
@@ -177,6 +183,7 @@ class RowMultiplier {
                .k = block.units,
                .a_unit = 1,
                .b = strip,
+               .b_type = strip_type(part),
                .bias = p_.bias && block.last ? p_.bias + col : nullptr};
     if (block.in_place) {
       t.a = row_of_a(row, block);

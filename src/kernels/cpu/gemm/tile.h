@@ -38,6 +38,10 @@ constexpr int kWidth = kLanes * kVecs;
 GPT_INLINE IVec load_units(const uint32_t* p) {
   return bits_of(load(reinterpret_cast<const float*>(p)));
 }
+template <class Half>
+GPT_INLINE IVec load_units(const Half* p) {
+  return bits_of(load(p));
+}
 
 // Adds what C holds, then the bias: one vector of a row.
 template <class Lanes>
@@ -60,8 +64,8 @@ GPT_INLINE void finish_row(const TileArgs& t, const Vec* sum, float* c) {
   }
 }
 
-// R rows, V vectors of columns. Arithmetic::add_product(sum, x, w) multiplies units.
-template <class Arithmetic, int R, int V>
+// R rows, V vectors of columns; the strip holds T. Arithmetic::add_product(sum, x, w) multiplies units.
+template <class Arithmetic, class T, int R, int V>
 void tile_of(const TileArgs& t) {
   Vec sum[R][V];
   GPT_UNROLL
@@ -78,7 +82,7 @@ void tile_of(const TileArgs& t) {
   GPT_UNROLL
   for (int i = 0; i < kPointers; ++i)
     a[i] = static_cast<const uint32_t*>(t.a) + 3 * i * t.a_row;
-  const uint32_t* b = t.b;
+  const T* b = static_cast<const T*>(t.b);
   constexpr int64_t kLine = 64 / sizeof(uint32_t);
   const uint32_t* next = static_cast<const uint32_t*>(t.next);
   int64_t rows_left = t.next_rows;
@@ -111,14 +115,14 @@ void tile_of(const TileArgs& t) {
 
 using TileFunction = void (*)(const TileArgs&);
 
-template <class Arithmetic, int R>
+template <class Arithmetic, class T, int R>
 GPT_INLINE TileFunction pick_width(int64_t vecs) {
 #if defined(GPT_SIMD_AVX512)
-  return vecs == 1 ? tile_of<Arithmetic, R, 1> : tile_of<Arithmetic, R, 2>;
+  return vecs == 1 ? tile_of<Arithmetic, T, R, 1> : tile_of<Arithmetic, T, R, 2>;
 #else
-  return vecs == 1   ? tile_of<Arithmetic, R, 1>
-         : vecs == 2 ? tile_of<Arithmetic, R, 2>
-                     : tile_of<Arithmetic, R, 3>;
+  return vecs == 1   ? tile_of<Arithmetic, T, R, 1>
+         : vecs == 2 ? tile_of<Arithmetic, T, R, 2>
+                     : tile_of<Arithmetic, T, R, 3>;
 #endif
 }
 
@@ -126,31 +130,47 @@ template <class Arithmetic>
 GPT_INLINE TileFunction pick_tile(int64_t rows, int64_t vecs) {
   switch (rows) {
     case 1:
-      return pick_width<Arithmetic, 1>(vecs);
+      return pick_width<Arithmetic, uint32_t, 1>(vecs);
     case 2:
-      return pick_width<Arithmetic, 2>(vecs);
+      return pick_width<Arithmetic, uint32_t, 2>(vecs);
     case 3:
-      return pick_width<Arithmetic, 3>(vecs);
+      return pick_width<Arithmetic, uint32_t, 3>(vecs);
 #if defined(GPT_SIMD_AVX512)
     case 4:
-      return pick_width<Arithmetic, 4>(vecs);
+      return pick_width<Arithmetic, uint32_t, 4>(vecs);
     case 5:
-      return pick_width<Arithmetic, 5>(vecs);
+      return pick_width<Arithmetic, uint32_t, 5>(vecs);
     case 6:
-      return pick_width<Arithmetic, 6>(vecs);
+      return pick_width<Arithmetic, uint32_t, 6>(vecs);
     case 7:
-      return pick_width<Arithmetic, 7>(vecs);
+      return pick_width<Arithmetic, uint32_t, 7>(vecs);
     case 8:
-      return pick_width<Arithmetic, 8>(vecs);
+      return pick_width<Arithmetic, uint32_t, 8>(vecs);
     case 9:
-      return pick_width<Arithmetic, 9>(vecs);
+      return pick_width<Arithmetic, uint32_t, 9>(vecs);
     case 10:
-      return pick_width<Arithmetic, 10>(vecs);
+      return pick_width<Arithmetic, uint32_t, 10>(vecs);
     case 11:
-      return pick_width<Arithmetic, 11>(vecs);
+      return pick_width<Arithmetic, uint32_t, 11>(vecs);
 #endif
     default:
-      return pick_width<Arithmetic, kRows>(vecs);
+      return pick_width<Arithmetic, uint32_t, kRows>(vecs);
+  }
+}
+
+// Of few rows and elements that become units on the way, because writing the units down would take longer.
+template <class Arithmetic, class Half>
+GPT_INLINE TileFunction pick_thin_tile(int64_t rows, int64_t vecs) {
+  static_assert(gemm::kFewRows == 4);
+  switch (rows) {
+    case 1:
+      return pick_width<Arithmetic, Half, 1>(vecs);
+    case 2:
+      return pick_width<Arithmetic, Half, 2>(vecs);
+    case 3:
+      return pick_width<Arithmetic, Half, 3>(vecs);
+    default:
+      return pick_width<Arithmetic, Half, 4>(vecs);
   }
 }
 

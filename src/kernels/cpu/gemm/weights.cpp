@@ -147,6 +147,7 @@ class ColumnMultiplier {
                      .next_row = 0,
                      .next_rows = 1,
                      .b = x,
+                     .b_type = DType::f32,
                      .c = args_.dw.row<float>(row + i) + col,
                      .ldc = args_.dw.ld,
                      .bias = nullptr,
