@@ -40,12 +40,16 @@ Engine::Engine(SequenceModel& model, ThreadPool& pool, Options options)
       vocab_size_(static_cast<size_t>(model.vocab_size())),
       // A step has a row at least for every running sequence.
       most_running_(static_cast<size_t>(std::min<int64_t>(model.slots(), options.step_rows))),
-      draws_(most_running_),
-      scratch_(static_cast<size_t>(pool.size()), Scratch{Sampler(model.vocab_size()), {}}) {
+      draws_(most_running_) {
   GPT_ASSERT(options.step_rows >= 1 && model.slots() >= 1);
   for (int slot = model.slots(); slot-- > 0;) {
     model.reset(slot);
     free_slots_.push_back(slot);
+  }
+  scratch_.reserve(static_cast<size_t>(pool.size()));  // a copy would reserve nothing
+  for (int thread = 0; thread < pool.size(); ++thread) {
+    scratch_.emplace_back(Scratch{Sampler(model.vocab_size()), {}});
+    scratch_.back().top.reserve(model.vocab_size());
   }
   batch_.reserve(most_running_);
   running_.reserve(most_running_);

@@ -28,6 +28,12 @@ void top_against(std::span<const float> logits, int64_t top, double log_sum,
 
 }  // namespace
 
+void TopScratch::reserve(int64_t vocab_size) {
+  maxima.reserve(static_cast<size_t>(vocab_size / kSelectBlock + 1));
+  heap.reserve(static_cast<size_t>(vocab_size));
+  ids.reserve(static_cast<size_t>(vocab_size + kSelectBlock));
+}
+
 double log_sum_exp(std::span<const float> logits) {
   GPT_ASSERT(!logits.empty());
   const double max = *std::max_element(logits.begin(), logits.end());

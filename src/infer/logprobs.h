@@ -28,6 +28,7 @@ Logprobs logprobs_of(std::span<const float> logits, int32_t chosen, int64_t top)
 
 // As above, into memory that is used again.
 struct TopScratch {
+  void reserve(int64_t vocab_size);
   std::vector<float> maxima, heap;
   std::vector<int32_t> ids;
 };

@@ -17,12 +17,12 @@ constexpr double kPenaltyLimit = 1e6;
 
 constexpr auto kBlock = static_cast<size_t>(kSelectBlock);
 
-// Buckets of weights in (0, 1] by exponent and the first four bits of the fraction: a positive double's
+// Buckets of weights in (0, 1] by exponent and the first four bits of the fraction: a positive float's
 // bits order as its value does.
 size_t bucket_of(double weight) {
-  return static_cast<size_t>(std::bit_cast<uint64_t>(weight) >> 48);
+  return std::bit_cast<uint32_t>(static_cast<float>(weight)) >> 19;
 }
-constexpr size_t kBuckets = 0x3FF0 + 1;  // the last is that of 1.0
+constexpr size_t kBuckets = 0x7F0 + 1;  // the last is that of 1.0
 
 // Narrows without the undefined behaviour of a finite double outside float's range; infinities stay.
 float to_float(double x) {
@@ -69,6 +69,22 @@ void validate(const SamplingParams& p, int64_t vocab_size) {
     }
     if (std::isnan(bias)) fail_usage("--logit-bias: expected a number for id {}, found {}", id, bias);
   }
+}
+
+Sampler::Sampler(int64_t vocab_size) : vocab_size_(static_cast<size_t>(vocab_size)) {
+  const size_t blocks = vocab_size_ / kBlock + 1;
+  adjusted_.reserve(vocab_size_);
+  counts_.reserve(vocab_size_);
+  seen_.reserve(vocab_size_);
+  touched_.reserve(vocab_size_);
+  maxima_.reserve(blocks);
+  heap_.reserve(vocab_size_);
+  ids_.reserve(vocab_size_ + kBlock);
+  weights_.reserve(vocab_size_);
+  sums_.reserve(blocks);
+  candidates_.reserve(vocab_size_);
+  bucket_.reserve(vocab_size_);
+  bucket_sums_.reserve(kBuckets);
 }
 
 int32_t Sampler::sample(const SamplingParams& params, std::span<const float> logits, TokenHistory history,

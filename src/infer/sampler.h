@@ -50,7 +50,8 @@ struct TokenHistory {
 // distribution in order of ids with one uniform double.
 class Sampler {
  public:
-  explicit Sampler(int64_t vocab_size) : vocab_size_(static_cast<size_t>(vocab_size)) {}
+  // Reserves all memory that it will ever need.
+  explicit Sampler(int64_t vocab_size);
 
   // The next token's id from raw logits [V], by valid parameters (see validate). Throws Error when a
   // logit is NaN or infinite or when the biases forbid every id. Greedy draws nothing from `random`.

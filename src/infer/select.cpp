@@ -96,14 +96,17 @@ float kth_largest(std::span<const float> values, std::span<const float> maxima, 
 
 void ids_from(std::span<const float> values, std::span<const float> maxima, float threshold,
               std::vector<int32_t>& ids) {
-  ids.clear();
+  size_t n = 0;
   for (size_t b = 0; b < maxima.size(); ++b) {
     if (maxima[b] < threshold) continue;
+    ids.resize(std::max(ids.size(), n + kBlock));
     const size_t end = std::min(values.size(), (b + 1) * kBlock);
-    for (size_t i = b * kBlock; i < end; ++i) {
-      if (values[i] >= threshold) ids.push_back(static_cast<int32_t>(i));
+    for (size_t i = b * kBlock; i < end; ++i) {  // without a branch that could go either way
+      ids[n] = static_cast<int32_t>(i);
+      n += static_cast<size_t>(values[i] >= threshold);
     }
   }
+  ids.resize(n);
 }
 
 double softmax_weights(std::span<const float> values, float max, double temperature,

@@ -8,17 +8,20 @@
 namespace gpt {
 
 BlockPool::BlockPool(int64_t blocks)
-    : blocks_(static_cast<size_t>(blocks)),
-      buckets_(std::bit_ceil(static_cast<size_t>(std::max<int64_t>(1, blocks))), kNone) {
-  for (int32_t b = 0; b < static_cast<int32_t>(blocks); ++b)
-    enqueue(b);
-}
+    : memory_(static_cast<size_t>(blocks) * sizeof(Block), "the blocks of the key/value cache"),
+      size_(blocks),
+      buckets_(std::bit_ceil(static_cast<size_t>(std::max<int64_t>(1, blocks))), kNone) {}
 
+// First those without content, then those never used, then what was let go first.
 int32_t BlockPool::take(uint64_t parent) {
-  const int32_t b = oldest_;
-  if (b == kNone) return kNone;
-  dequeue(b);
-  forget(b);
+  int32_t b = oldest_;
+  if (used_ < size_ && (b == kNone || at(b).filled > 0)) {
+    b = static_cast<int32_t>(used_++);
+  } else {
+    if (b == kNone) return kNone;
+    dequeue(b);
+    forget(b);
+  }
   Block& block = at(b);
   block.serial = ++last_serial_;
   block.parent = parent;
@@ -85,19 +88,19 @@ void BlockPool::forget(int32_t b) {
 // Behind all others, or, without content worth keeping, before them.
 void BlockPool::enqueue(int32_t b) {
   Block& block = at(b);
-  const bool first = block.filled == 0 && block.serial != 0;
+  const bool first = block.filled == 0;
   block.older = first ? kNone : newest_;
   block.newer = first ? oldest_ : kNone;
   (block.older == kNone ? oldest_ : at(block.older).newer) = b;
   (block.newer == kNone ? newest_ : at(block.newer).older) = b;
-  ++available_;
+  ++queued_;
 }
 
 void BlockPool::dequeue(int32_t b) {
   const Block& block = at(b);
   (block.older == kNone ? oldest_ : at(block.older).newer) = block.newer;
   (block.newer == kNone ? newest_ : at(block.newer).older) = block.older;
-  --available_;
+  --queued_;
 }
 
 }  // namespace gpt

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "tensor/buffer.h"
+
 namespace gpt {
 
 // The bookkeeping of a paged cache, without its numbers: a fixed number of blocks of kTokens tokens, each
@@ -25,8 +27,8 @@ class BlockPool {
   BlockPool() = default;
   explicit BlockPool(int64_t blocks);
 
-  int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
-  int64_t available() const { return available_; }  // blocks that nobody holds
+  int64_t size() const { return size_; }
+  int64_t available() const { return queued_ + size_ - used_; }  // blocks that nobody holds
 
   // An empty block after `parent`, held once; kNone when none is available.
   int32_t take(uint64_t parent);
@@ -51,27 +53,28 @@ class BlockPool {
 
  private:
   struct Block {
-    uint64_t serial = 0, parent = 0;
-    int32_t holders = 0;
-    int32_t filled = 0;
-    int32_t older = kNone, newer = kNone;  // in the queue of available blocks
-    int32_t chained = kNone;               // the next of its bucket
+    uint64_t serial, parent;
+    int32_t holders, filled;
+    int32_t older, newer;  // in the queue of available blocks
+    int32_t chained;       // the next of its bucket
     int32_t tokens[kTokens];
   };
 
-  const Block& at(int32_t block) const { return blocks_[static_cast<size_t>(block)]; }
-  Block& at(int32_t block) { return blocks_[static_cast<size_t>(block)]; }
+  const Block& at(int32_t block) const { return memory_.as<Block>()[block]; }
+  Block& at(int32_t block) { return memory_.as<Block>()[block]; }
   size_t bucket(uint64_t parent, int32_t first_token) const;
   void forget(int32_t block);
   void enqueue(int32_t block);
   void dequeue(int32_t block);
 
-  std::vector<Block> blocks_;
+  Buffer memory_;  // of all blocks; zero, and no memory of the machine, until they are used
+  int64_t size_ = 0;
+  int64_t used_ = 0;  // the first ones, which were used at least once
   // Blocks with content by (parent, first token): few have both in common, and a block can be found by a
   // part of its tokens.
   std::vector<int32_t> buckets_;
   int32_t oldest_ = kNone, newest_ = kNone;
-  int64_t available_ = 0;
+  int64_t queued_ = 0;
   uint64_t last_serial_ = kRoot;
 };
 
