@@ -166,8 +166,8 @@ class HalfTolerance {
     if (const auto error = errors_.find(kind); error != errors_.end())
       return std::max(least, 2 * error->second * unit);
     if (kind == "logits" || kind == "incremental_logits") return top / 64;
-    if (kind == "attention") return 1.0 / 64;
-    if (kind == "grad" || kind == "adamw.grad_norm") return top / 32;
+    if (kind == "attention") return 1.0 / 32;
+    if (kind == "grad" || kind == "adamw.grad_norm") return top / 16;
     if (kind == "adamw.param") return 8e-3;  // four steps of lr, in the wrong direction
     return 1.0 / 64;
   }
