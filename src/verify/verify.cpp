@@ -165,7 +165,7 @@ class HalfTolerance {
     const double least = kind == "adamw.grad_norm" ? top / 64 : 0;
     if (const auto error = errors_.find(kind); error != errors_.end())
       return std::max(least, 2 * error->second * unit);
-    if (kind == "logits" || kind == "incremental_logits") return top / 64;
+    if (kind == "logits" || kind == "incremental_logits") return top / 32;
     if (kind == "attention") return 1.0 / 32;
     if (kind == "grad" || kind == "adamw.grad_norm") return top / 16;
     if (kind == "adamw.param") return 8e-3;  // four steps of lr, in the wrong direction
