@@ -17,6 +17,34 @@ Weights weights_of(const TensorView& w, const PackedMatrix* packed) {
   return {make_view(packed->data, packed->dtype, {packed->out, packed->in}), packed->dtype};
 }
 
+// A row or a column of a matrix, its elements rounded to `compute`.
+template <class T>
+struct Line {
+  const TensorView& m;
+  int64_t at;
+  bool is_row;
+  DType compute;
+
+  T operator[](int64_t i) const { return rounded(is_row ? get<T>(m, at, i) : get<T>(m, i, at), compute); }
+  bool plain() const { return m.dtype == dtype_of<T>() && compute != DType::bf16 && compute != DType::f16; }
+  const T* data() const { return is_row ? m.row<T>(at) : m.as<T>() + at; }
+  int64_t stride() const { return is_row ? 1 : m.ld; }
+};
+
+// sum + a . b, in order. Most products are of plain numbers, which need no look at the type of each.
+template <class T>
+double add_dot(double sum, const Line<T>& a, const Line<T>& b, int64_t n) {
+  if (a.plain() && b.plain()) {
+    const T *x = a.data(), *y = b.data();
+    for (int64_t i = 0; i < n; ++i)
+      sum += double{x[i * a.stride()]} * y[i * b.stride()];
+  } else {
+    for (int64_t i = 0; i < n; ++i)
+      sum += double{a[i]} * b[i];
+  }
+  return sum;
+}
+
 }  // namespace
 
 void linear_forward(const ExecContext& ctx, const LinearArgs& a) noexcept {
@@ -25,9 +53,8 @@ void linear_forward(const ExecContext& ctx, const LinearArgs& a) noexcept {
   dispatch(a.x.dtype, [&]<class T>(T) {
     for_rows(ctx, a.x.rows(), [&](int64_t n) {
       for (int64_t o = 0; o < m.w.rows(); ++o) {
-        double sum = at_or<T>(a.bias, o, 0);
-        for (int64_t i = 0; i < m.w.cols(); ++i)
-          sum += double{rounded(get<T>(a.x, n, i), m.compute)} * get<T>(m.w, o, i);
+        double sum = add_dot<T>(at_or<T>(a.bias, o, 0), {a.x, n, true, m.compute}, {m.w, o, true, m.compute},
+                                m.w.cols());
         if (a.act) {
           if (a.pre) set(a.pre, n, o, sum);
           sum = act_value(*a.act, sum);
@@ -43,9 +70,8 @@ void linear_backward_input(const ExecContext& ctx, const LinearBackwardInputArgs
   dispatch(a.dx.dtype, [&]<class T>(T) {
     for_rows(ctx, a.dx.rows(), [&](int64_t n) {
       for (int64_t i = 0; i < m.w.cols(); ++i) {
-        double sum = a.accumulate ? get<T>(a.dx, n, i) : T{0};
-        for (int64_t o = 0; o < m.w.rows(); ++o)
-          sum += double{rounded(get<T>(a.dy, n, o), m.compute)} * get<T>(m.w, o, i);
+        double sum = add_dot<T>(a.accumulate ? get<T>(a.dx, n, i) : T{0}, {a.dy, n, true, m.compute},
+                                {m.w, i, false, m.compute}, m.w.rows());
         if (a.act) sum *= act_slope(*a.act, get<T>(a.pre, n, i));
         set(a.dx, n, i, sum);
       }
@@ -58,10 +84,8 @@ void linear_backward_weight(const ExecContext& ctx, const LinearBackwardWeightAr
     for_rows(ctx, a.dw.rows(), [&](int64_t o) {
       T* dw = a.dw.row<T>(o);
       for (int64_t i = 0; i < a.dw.cols(); ++i) {
-        double sum = a.accumulate ? dw[i] : T{0};
-        for (int64_t n = 0; n < a.dy.rows(); ++n)
-          sum += double{rounded(get<T>(a.dy, n, o), a.compute)} * rounded(get<T>(a.x, n, i), a.compute);
-        dw[i] = static_cast<T>(sum);
+        dw[i] = static_cast<T>(add_dot<T>(a.accumulate ? dw[i] : T{0}, {a.dy, o, false, a.compute},
+                                          {a.x, i, false, a.compute}, a.dy.rows()));
       }
       if (!a.dbias) return;
       double sum = a.accumulate ? a.dbias.as<T>()[o] : T{0};
