@@ -80,8 +80,8 @@ nlohmann::json checks_json(const VerifyResult& result) {
 
 int run(const VerifyArguments& a) {
   require_argument(a.model, "MODEL", "verify");
-  check_choice("--dtype", a.dtype, {"fp32", "fp64", "bf16", "fp16"});
   VerifyOptions options;
+  options.dtype = parse_dtype("--dtype", a.dtype, {DType::f32, DType::f64, DType::bf16, DType::f16});
   options.threads = chosen_threads(a.machine);
   options.golden = a.golden;
   if (options.golden.empty()) {
@@ -93,7 +93,6 @@ int run(const VerifyArguments& a) {
     }
   }
   options.write = a.write;
-  options.dtype = parse_dtype(a.dtype);
   options.bf16_errors = a.bf16_errors;
   const std::filesystem::path beside =
       std::filesystem::path(options.golden).parent_path() / "golden_bf16.json";

@@ -58,22 +58,22 @@ void check_choice(const std::string& flag, const std::string& value,
              did_you_mean(value, allowed));
 }
 
-DType parse_kv_dtype(const std::string& name) {
-  check_choice("--kv-dtype", name, {"fp32", "bf16", "fp16", "int8"});
-  for (const DType dtype : {DType::bf16, DType::f16, DType::i8}) {
-    if (name == dtype_name(dtype)) return dtype;
-  }
-  return DType::f32;
-}
-
-DType parse_dtype(const std::string& flag, const std::string& name) {
+DType parse_dtype(const std::string& flag, const std::string& name, std::initializer_list<DType> allowed) {
   std::vector<std::string> names;
-  for (const DType t : {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_0}) {
+  for (const DType t : allowed) {
     if (name == dtype_name(t)) return t;
     names.emplace_back(dtype_name(t));
   }
   check_choice(flag, name, names);
   return DType::f32;
+}
+
+DType parse_kv_dtype(const std::string& name) {
+  return parse_dtype("--kv-dtype", name, {DType::f32, DType::bf16, DType::f16, DType::i8});
+}
+
+DType parse_dtype(const std::string& flag, const std::string& name) {
+  return parse_dtype(flag, name, {DType::f32, DType::bf16, DType::f16, DType::q8_0, DType::q4_0});
 }
 
 void require_argument(const std::string& value, const std::string& what, const std::string& command) {
@@ -99,13 +99,6 @@ std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std:
          tokenizer->vocab_size(), model_vocab);
   }
   return tokenizer;
-}
-
-DType parse_dtype(const std::string& name) {
-  for (DType t : {DType::f32, DType::f64, DType::bf16, DType::f16, DType::q8_0, DType::q4_0}) {
-    if (name == dtype_name(t)) return t;
-  }
-  fail_usage("unknown type \"{}\": expected fp32, fp64, bf16, fp16, q8_0 or q4_0", name);
 }
 
 }  // namespace gpt

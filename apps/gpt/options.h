@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,6 +45,8 @@ struct Machine {
 // Throws UsageError with a suggestion unless `value` is one of `allowed`.
 void check_choice(const std::string& flag, const std::string& value, const std::vector<std::string>& allowed);
 
+// The type that a flag names, one of those allowed; throws UsageError with a suggestion.
+DType parse_dtype(const std::string& flag, const std::string& name, std::initializer_list<DType> allowed);
 // The type of products with weights that a flag names: fp32, bf16, fp16, q8_0 or q4_0.
 DType parse_dtype(const std::string& flag, const std::string& name);
 // The type of cached keys and values that --kv-dtype names.
@@ -55,8 +58,5 @@ void require_argument(const std::string& value, const std::string& what, const s
 // The tokenizer that a model is used with: the one `spec` names ("byte", a path), or without spec the
 // model's tokenizer.json; null when there is none. Throws Error when its vocabulary exceeds the model's.
 std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std::string& spec);
-
-// The type of that name: fp32, fp64, bf16, fp16, q8_0 or q4_0; else UsageError.
-DType parse_dtype(const std::string& name);
 
 }  // namespace gpt

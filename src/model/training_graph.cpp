@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "tensor/half.h"
+#include "tensor/element.h"
 
 namespace gpt {
 
@@ -125,23 +125,10 @@ double TrainingGraph::sum_losses(const int32_t* targets) const {
 
 namespace {
 
-double value_at(const TensorView& v, int64_t r, int64_t c) {
-  switch (v.dtype) {
-    case DType::f64:
-      return v.row<double>(r)[c];
-    case DType::bf16:
-      return to_float(v.row<bf16>(r)[c]);
-    case DType::f16:
-      return to_float(v.row<f16>(r)[c]);
-    default:
-      return v.row<float>(r)[c];
-  }
-}
-
 bool all_finite(const TensorView& v) {
   for (int64_t r = 0; r < v.rows(); ++r) {
     for (int64_t c = 0; c < v.cols(); ++c) {
-      if (!std::isfinite(value_at(v, r, c))) return false;
+      if (!std::isfinite(element(v, r, c))) return false;
     }
   }
   return true;

@@ -5,6 +5,7 @@
 
 #include "model/inference.h"
 #include "model/training_graph.h"
+#include "tensor/element.h"
 #include "train/optimizer.h"
 
 namespace gpt {
@@ -16,16 +17,12 @@ constexpr double kLearningRate = 1e-3;
 constexpr double kClip = 1.0;
 constexpr int kSteps = 4;
 
-double value_at(const TensorView& v, int64_t row, int64_t col) {
-  return v.dtype == DType::f64 ? v.row<double>(row)[col] : double{v.row<float>(row)[col]};
-}
-
 Computed to_computed(const TensorView& view, Shape shape) {
   Computed out{std::move(shape), {}, false};
   out.values.reserve(static_cast<size_t>(view.size()));
   for (int64_t r = 0; r < view.rows(); ++r) {
     for (int64_t c = 0; c < view.cols(); ++c)
-      out.values.push_back(value_at(view, r, c));
+      out.values.push_back(element(view, r, c));
   }
   return out;
 }
@@ -51,7 +48,7 @@ void add_params(ComputedSet& out, const std::string& prefix, const LoadedModel& 
       for (int64_t c = 0; c < cols; ++c) {
         const int64_t row = place.first_row + r;
         const int64_t index = place.transposed ? c * place.file_shape[1] + row : row * cols + c;
-        tensor.values[static_cast<size_t>(index)] = matrix ? value_at(v, r, c) : value_at(v, 0, r);
+        tensor.values[static_cast<size_t>(index)] = matrix ? element(v, r, c) : element(v, 0, r);
       }
     }
   }
@@ -146,7 +143,7 @@ class Run {
       inference.append({&part, 1}, logits);
       int32_t best = 0;
       for (int32_t v = 1; v < V; ++v) {
-        if (value_at(logits, 0, v) > value_at(logits, 0, best)) best = v;
+        if (element(logits, 0, v) > element(logits, 0, best)) best = v;
       }
       out.values.push_back(best);
       next.assign(1, best);

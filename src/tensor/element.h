@@ -1,0 +1,22 @@
+#pragma once
+
+#include "tensor/half.h"
+#include "tensor/tensor.h"
+
+namespace gpt {
+
+// Element (r,c) of a matrix of any floating type.
+inline double element(const TensorView& v, int64_t r, int64_t c) {
+  switch (v.dtype) {
+    case DType::f64:
+      return v.row<double>(r)[c];
+    case DType::bf16:
+      return to_float(v.row<bf16>(r)[c]);
+    case DType::f16:
+      return to_float(v.row<f16>(r)[c]);
+    default:
+      return v.row<float>(r)[c];
+  }
+}
+
+}  // namespace gpt
