@@ -32,7 +32,7 @@ the machine slow down both. Compare two programs by running them in turns (bench
 struct BenchArguments {
   std::string model;
   std::vector<std::string> modes, dtypes;
-  std::string kv_dtype = "fp32";
+  std::string kv_dtype;
   std::optional<int64_t> rows, tokens;  // as many as usual, if the context has room for them
   int64_t sequences = 16, repeat = 5, bytes = int64_t{1} << 30;
   bool json = false;
@@ -100,7 +100,7 @@ std::vector<Workload> plan_workloads(const BenchArguments& a, const RunConfig& c
   for (const std::string& mode_text : a.modes) {
     for (const std::string& dtype_text : a.dtypes) {
       Workload w{.mode = parse_mode(mode_text), .dtype = parse_dtype("--dtype", dtype_text)};
-      w.kv_dtype = parse_kv_dtype(a.kv_dtype);
+      w.kv_dtype = parse_kv_dtype(a.kv_dtype, w.dtype);
       w.batch_size = config.train.batch_size;
       w.n_ctx = config.model.n_ctx;
       w.recompute = config.train.recompute;
@@ -234,7 +234,8 @@ Command add_bench_command(CLI::App& root) {
   add_list(*app, "--mode", a->modes, "M,...", "any of train, prefill, decode, batch (all)");
   add_list(*app, "--dtype", a->dtypes, "T,...",
            "types of the products: fp32, bf16, fp16, and for inference q8_0, q4_0 (fp32)");
-  app->add_option("--kv-dtype", a->kv_dtype, "type of cached keys and values (fp32)")
+  app->add_option("--kv-dtype", a->kv_dtype,
+                  "type of cached keys and values (fp32 with fp32 weights, fp16 with fp16, else bf16)")
       ->type_name("fp32|bf16|fp16|int8");
   app->add_option("--rows", a->rows, "prefill: tokens of the prompt (512)")->type_name("N");
   app->add_option("--sequences", a->sequences, "batch: sequences decoded together (16)")->type_name("N");

@@ -24,6 +24,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt generate run --prompt "Once" --n 3 --temperature 1 --top-k 0 --top-p 0.95 --seed 7
   gpt generate model.safetensors --ids 15496,995 --beams 5 --json
   gpt generate run --prompt-file prompt.txt --ignore-eos --context slide
+  gpt generate run --prompt "Once" --dtype q8_0               (weights quantised while they are loaded)
 
 The default draws with temperature 0.8 from the 40 likeliest tokens. --context says what happens when the
 context is full: stop ends the text, crop feeds the last n_ctx tokens anew for every token (exact, slow),
@@ -138,7 +139,9 @@ class Generation {
     options.capacity = capacity;
     options.slots = static_cast<int>(
         a_.beams > 0 ? a_.beams : std::clamp<int64_t>(std::ssize(prompts_) * a_.n, 1, kMaxSlots));
-    options.kv_dtype = parse_kv_dtype(a_.kv_dtype);
+    options.weights = parse_dtype("--dtype", a_.dtype);
+    options.dtype = inference_types(*options.weights).activations;
+    options.kv_dtype = parse_kv_dtype(a_.kv_dtype, *options.weights);
     if (a_.beams == 0) {  // beams keep what they hold; samples can wait
       const int64_t one = KvCache::blocks_of_sequence(capacity) * KvCache::kBlock;
       const int64_t token_bytes =
@@ -341,9 +344,11 @@ Command add_generate_command(CLI::App& root) {
   add_sampling_options(*app, *a);
   add_end_options(*app, *a);
   add_json_option(*app, a->json);
-  app->add_option("--kv-dtype", a->kv_dtype, "type of cached keys and values")
-      ->type_name("fp32|bf16|fp16|int8")
+  app->add_option("--dtype", a->dtype, "type of the products with weights")
+      ->type_name("fp32|bf16|fp16|q8_0|q4_0")
       ->capture_default_str();
+  app->add_option("--kv-dtype", a->kv_dtype, "type of cached keys and values (what suits --dtype)")
+      ->type_name("fp32|bf16|fp16|int8");
   add_machine_options(*app, a->machine);
   return {app, [a] {
             require_argument(a->model, "MODEL", "generate");

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "data/corpus.h"
+#include "model/inference.h"
 
 namespace gpt {
 namespace {
@@ -68,7 +69,8 @@ DType parse_dtype(const std::string& flag, const std::string& name, std::initial
   return DType::f32;
 }
 
-DType parse_kv_dtype(const std::string& name) {
+DType parse_kv_dtype(const std::string& name, DType weights) {
+  if (name.empty()) return inference_types(weights).cache;
   return parse_dtype("--kv-dtype", name, {DType::f32, DType::bf16, DType::f16, DType::i8});
 }
 

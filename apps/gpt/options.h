@@ -49,8 +49,8 @@ void check_choice(const std::string& flag, const std::string& value, const std::
 DType parse_dtype(const std::string& flag, const std::string& name, std::initializer_list<DType> allowed);
 // The type of products with weights that a flag names: fp32, bf16, fp16, q8_0 or q4_0.
 DType parse_dtype(const std::string& flag, const std::string& name);
-// The type of cached keys and values that --kv-dtype names.
-DType parse_kv_dtype(const std::string& name);
+// The type of cached keys and values that --kv-dtype names, or without a name the one that goes with weights.
+DType parse_kv_dtype(const std::string& name, DType weights);
 
 // A positional argument that must be there.
 void require_argument(const std::string& value, const std::string& what, const std::string& command);

@@ -51,6 +51,7 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
                       {.slots = slots,
                        .max_rows = step * slots,
                        .capacity = tokens,
+                       .dtype = inference_types(w.dtype).activations,
                        .weights = w.dtype,
                        .kv_dtype = w.kv_dtype});
   Feed feed(model, slots, tokens);

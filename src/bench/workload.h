@@ -26,7 +26,7 @@ struct Workload {
   int64_t rows = 512;           // prefill: tokens of the prompt
   int64_t sequences = 16;       // batch: sequences decoded together
   int64_t tokens = 64;          // decode and batch: tokens per sequence, starting from an empty cache
-  DType kv_dtype = DType::f32;  // inference: of cached keys and values
+  DType kv_dtype = DType::f32;  // inference: of cached keys and values; activations as inference_types says
   int repeat = 5;
 };
 

@@ -75,7 +75,13 @@ class Pair {
 
  private:
   static Inference::Options options(const Windowing& w, int64_t rows, DType dtype) {
-    return {.slots = 1, .max_rows = rows, .capacity = w.n_ctx, .weights = dtype};
+    const InferenceTypes types = inference_types(dtype);
+    return {.slots = 1,
+            .max_rows = rows,
+            .capacity = w.n_ctx,
+            .dtype = types.activations,
+            .weights = dtype,
+            .kv_dtype = types.cache};
   }
   size_t buffer_bytes() const { return static_cast<size_t>(rows_ * vocab_) * sizeof(float); }
 

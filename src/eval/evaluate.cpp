@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "eval/windowing.h"
+#include "model/inference.h"
 #include "model/training_graph.h"
 
 namespace gpt {
@@ -24,8 +25,10 @@ EvalResult evaluate(const Model& model, const TokenSpan& data, const EvalOptions
                     const KernelTable& kernels, const std::function<void(int64_t, int64_t)>& progress) {
   const Windowing w = choose_windows(model.config, data, options);
   const SequentialWindows windows(data, w.n_ctx, w.stride);
-  TrainingGraph graph(model, w.batch_size, w.n_ctx, {.gradients = false, .weights = options.dtype},
-                      pool.size());
+  TrainingGraph graph(
+      model, w.batch_size, w.n_ctx,
+      {.gradients = false, .dtype = inference_types(options.dtype).activations, .weights = options.dtype},
+      pool.size());
   std::vector<int32_t> ids(static_cast<size_t>(w.batch_size * w.n_ctx)), targets(ids.size());
   EvalResult result{.tokens = windows.scored(),
                     .text_bytes = windows.scored_text_bytes(),

@@ -18,6 +18,12 @@ BlockActs first_rows(const BlockActs& a, int64_t rows) {
 
 }  // namespace
 
+InferenceTypes inference_types(DType weights) {
+  if (weights == DType::f32 || weights == DType::f64) return {weights, weights};
+  if (weights == DType::f16) return {DType::f32, DType::f16};
+  return {DType::bf16, DType::bf16};
+}
+
 Inference::Inference(const Model& model, ThreadPool& pool, const KernelTable& kernels, Options options)
     : model_(model), pool_(pool), kernels_(kernels), options_(options), planner_(options.dtype) {
   const ModelConfig& c = model.config;
@@ -39,12 +45,11 @@ Inference::Inference(const Model& model, ThreadPool& pool, const KernelTable& ke
 void Inference::plan() {
   const ModelConfig& c = model_.config;
   const int64_t rows = options_.max_rows;
-  planner_.reserve(residual_, "residual stream", {rows, c.n_embd});
+  planner_.reserve(residual_, "residual stream", {rows, c.n_embd}, planner_.wide());
   embedding_.plan(planner_, c, rows, false);
   plan_block_saved(planner_, acts_, c, rows, false);
   plan_block_scratch(planner_, acts_, c, rows);
   plan_head(planner_, head_, c, rows, false);
-  planner_.reserve(picked_, "rows for the head", {rows, c.n_embd});
   arena_ = planner_.commit("inference");
   acts_.x_in = acts_.x_out = head_.x = residual_;
   const AttentionShape shape{
@@ -72,7 +77,7 @@ void Inference::ensure_rope(int64_t positions) {
   const ModelConfig& c = model_.config;
   if (c.position != Position::rope || positions <= rope_.positions()) return;
   rope_ = RopeTable(c, std::max({positions, 2 * rope_.positions(), std::min<int64_t>(c.n_ctx, 4096)}),
-                    options_.dtype);
+                    planner_.wide());
 }
 
 // Within the capacity all that fit. Beyond it no more than the rest of the block, so that a sequence never
@@ -166,15 +171,48 @@ Pass Inference::make_pass(const ExecContext& ctx, int64_t rows) const {
   return pass;
 }
 
-void Inference::forward(Pass& pass, int64_t rows) {
-  BlockActs acts = first_rows(acts_, rows);
+// The rows that are wanted move to the front, in place: none of them moves back. Only queries and the
+// residual stream are still read.
+void Inference::keep_wanted(std::span<const Append> parts, const BlockActs& acts) {
+  const ModelConfig& c = model_.config;
+  const auto move = [](const TensorView& v, int64_t to, int64_t from) {
+    const size_t row_bytes = static_cast<size_t>(v.cols()) * dtype_size(v.dtype);
+    if (to != from) std::memcpy(v.row_range(to, 1).data, v.row_range(from, 1).data, row_bytes);
+  };
+  const TensorView queries = acts.attention.qkv.columns(0, c.q_dim());
+  size_t n = 0;
+  for (size_t i = 0; i < seqs_.size(); ++i) {
+    if (!parts[i].wanted) continue;
+    const auto to = static_cast<int64_t>(n);
+    const int64_t last = seqs_[i].q_start + seqs_[i].q_len - 1;
+    move(queries, to, last);
+    move(acts.x_in, to, last);
+    seqs_[n] = seqs_[i];
+    seqs_[n].q_start = to;
+    seqs_[n++].q_len = 1;
+  }
+  seqs_.resize(n);
+}
+
+// Returns what the head reads: a row for every token, or for the wanted ones alone, and then the last block
+// is finished for those only.
+TensorView Inference::forward(Pass& pass, std::span<const Append> parts, bool every) {
+  BlockActs acts = first_rows(acts_, pass.batch.rows);
   EmbeddingActs embedding = embedding_;
-  if (embedding.raw) embedding.raw = embedding.raw.row_range(0, rows);
+  if (embedding.raw) embedding.raw = embedding.raw.row_range(0, pass.batch.rows);
   model_.layers.embedding.forward(pass, embedding, acts.x_in);
   const bool post = model_.config.norm_position == NormPosition::post;
   TensorView x, branch;
   for (const Block& block : model_.layers.blocks) {
-    block.forward(pass, acts, x, branch);
+    block.project(pass, acts, x, branch);
+    if (!every && &block == &model_.layers.blocks.back()) {
+      keep_wanted(parts, acts);
+      if (seqs_.empty()) return {};
+      pass.batch.rows = static_cast<int64_t>(seqs_.size());
+      pass.batch.seqs = seqs_;
+      acts = first_rows(acts_, pass.batch.rows);
+    }
+    block.finish(pass, acts);
     if (!post) {
       x = acts.x_mid;
       branch = acts.mlp_out;
@@ -182,20 +220,9 @@ void Inference::forward(Pass& pass, int64_t rows) {
   }
   HeadActs head = head_;
   head.x = acts.x_out;
-  if (head.normed) head.normed = head.normed.row_range(0, rows);
+  if (head.normed) head.normed = head.normed.row_range(0, pass.batch.rows);
   model_.layers.head.forward_norm(pass, head, x, branch);
-}
-
-// The wanted rows side by side, so that the head is one product.
-int64_t Inference::pick_rows(std::span<const Append> parts, const TensorView& from) {
-  const size_t row_bytes = static_cast<size_t>(from.cols()) * dtype_size(from.dtype);
-  int64_t n = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (!parts[i].wanted) continue;
-    const int64_t last = seqs_[i].q_start + seqs_[i].q_len - 1;
-    std::memcpy(picked_.row_range(n++, 1).data, from.row_range(last, 1).data, row_bytes);
-  }
-  return n;
+  return model_.config.final_norm ? head.normed : head.x;
 }
 
 // One step. Writes logits, of every token or of the last ones that are wanted, from `first_row` on, and
@@ -203,20 +230,15 @@ int64_t Inference::pick_rows(std::span<const Append> parts, const TensorView& fr
 int64_t Inference::run(std::span<const Append> parts, bool every, const TensorView& logits,
                        int64_t first_row) {
   prepare_rows(parts);
-  const auto rows = static_cast<int64_t>(ids_.size());
   const ExecContext ctx{pool_, kernels_, workspace_.scratch()};
-  Pass pass = make_pass(ctx, rows);
+  Pass pass = make_pass(ctx, static_cast<int64_t>(ids_.size()));
   pass.batch.ids = ids_.data();
   pass.cache = &cache_;
   pass.cache_rows = cache_rows_.data();
-  forward(pass, rows);
-  const TensorView& normed = model_.config.final_norm ? head_.normed : head_.x;
-  const int64_t n = every ? rows : pick_rows(parts, normed);
-  if (n > 0) {
-    model_.layers.head.logits(pass, (every ? normed : picked_).row_range(0, n),
-                              logits.row_range(first_row, n));
-  }
-  return n;
+  const TensorView normed = forward(pass, parts, every);
+  if (!normed) return 0;
+  model_.layers.head.logits(pass, normed, logits.row_range(first_row, normed.rows()));
+  return normed.rows();
 }
 
 Inference::Trace Inference::trace(std::span<const int32_t> ids, int64_t batch, int64_t n_tokens) {
@@ -246,9 +268,7 @@ Inference::Trace Inference::trace(std::span<const int32_t> ids, int64_t batch, i
   Pass pass = make_pass(ctx, rows);
   pass.batch.ids = ids.data();
   pass.attention_weights = trace.attention;
-  forward(pass, rows);
-  const TensorView& normed = c.final_norm ? head_.normed : head_.x;
-  model_.layers.head.logits(pass, normed.row_range(0, rows), trace.logits);
+  model_.layers.head.logits(pass, forward(pass, {}, true), trace.logits);
   return trace;
 }
 

@@ -12,6 +12,14 @@
 
 namespace gpt {
 
+// What inference with weights of a type computes in, unless told otherwise: activations, and cached keys and
+// values. Quantised weights go with bf16, whose rounding is small beside theirs. Activations beside fp16
+// weights stay fp32, for they may be larger than fp16 can hold.
+struct InferenceTypes {
+  DType activations, cache;
+};
+InferenceTypes inference_types(DType weights);
+
 // Runs a model over sequences that grow token by token, with cached keys and values. The logits of a
 // token have the same bits however its sequence was cut into calls and whatever ran beside it.
 class Inference {
@@ -22,7 +30,7 @@ class Inference {
     int64_t capacity = 0;               // tokens a sequence may have, at most n_ctx (0: n_ctx)
     int64_t cache_tokens = 0;           // keys and values of all sequences together (0: all slots full)
     bool slide = false;                 // past the capacity keep the last keys (rotary positions only)
-    DType dtype = DType::f32;           // of activations: fp32 or fp64
+    DType dtype = DType::f32;           // of activations: any but the quantised ones
     std::optional<DType> weights = {};  // what products with weights are computed in (dtype)
     // Of cached keys and values: fp32, bf16, fp16 or int8 (dtype).
     std::optional<DType> kv_dtype = {};
@@ -75,8 +83,8 @@ class Inference {
   void check_ids(std::span<const int32_t> ids) const;
   int64_t run(std::span<const Append> parts, bool every, const TensorView& logits, int64_t first_row);
   void prepare_rows(std::span<const Append> parts);
-  int64_t pick_rows(std::span<const Append> parts, const TensorView& from);
-  void forward(Pass& pass, int64_t rows);
+  void keep_wanted(std::span<const Append> parts, const BlockActs& acts);
+  TensorView forward(Pass& pass, std::span<const Append> parts, bool every);
   Pass make_pass(const ExecContext& ctx, int64_t rows) const;
   void ensure_rope(int64_t positions);
 
@@ -93,7 +101,6 @@ class Inference {
   BlockActs acts_;
   EmbeddingActs embedding_;
   HeadActs head_;
-  TensorView picked_;  // [rows,C] rows whose logits are wanted
   std::vector<int32_t> ids_, positions_;
   std::vector<int64_t> cache_rows_;
   std::vector<AttentionSeq> seqs_;

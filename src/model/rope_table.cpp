@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
+
 namespace gpt {
 
 std::vector<double> rope_frequencies(const ModelConfig& c) {
@@ -40,6 +42,7 @@ void fill(const TensorView& cos, const TensorView& sin, const std::vector<double
 }  // namespace
 
 RopeTable::RopeTable(const ModelConfig& c, int64_t n_positions, DType dtype) {
+  GPT_ASSERT(dtype == DType::f32 || dtype == DType::f64);
   const int64_t half = c.head_dim / 2;
   const int64_t size = checked_size(Shape{n_positions, half}, "rotary table");
   buffer_ = Buffer(2 * static_cast<size_t>(size) * dtype_size(dtype), "the rotary table");

@@ -153,7 +153,16 @@ void check_norm(const ModelConfig& c) {
   GradientCheck(loss, 2).run(variables);
 }
 
-// A layer with acts, grads and the usual forward and backward.
+void forward(const Mlp& layer, const Pass& pass, MlpActs& acts, const TensorView& x, const TensorView& out) {
+  layer.forward(pass, acts, x, out);
+}
+void forward(const SelfAttention& layer, const Pass& pass, AttentionActs& acts, const TensorView& x,
+             const TensorView& out) {
+  layer.project(pass, acts, x);
+  layer.attend(pass, acts, out);
+}
+
+// A layer with acts, grads, and forward and backward.
 template <class Layer, class Acts, class Grads, class Wanted, class... TrainingFlag>
 void check_branch(const ModelConfig& c, Wanted wanted, TrainingFlag... training) {
   LayerBench b(c);
@@ -166,7 +175,7 @@ void check_branch(const ModelConfig& c, Wanted wanted, TrainingFlag... training)
   const TensorView x = b.random_rows(), out = b.rows(), dout = b.random_rows(), dx = b.random_rows();
   const std::vector<double> dx_before = copy_values(dx);
   const auto loss = [&] {
-    layer.forward(b.pass(false), acts, x, out);
+    forward(layer, b.pass(false), acts, x, out);
     return dot(out, dout);
   };
   loss();

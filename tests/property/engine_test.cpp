@@ -38,8 +38,8 @@ std::vector<Setting> settings() {
   }
   for (const DType dtype : {DType::bf16, DType::f16, DType::q8_0, DType::q4_0}) {
     const std::string keys = R"({"n_ctx": 150, "n_embd": 64, "d_ff": 96, "n_kv_head": 2})";
-    all.push_back(
-        {"weights_" + std::string(dtype_name(dtype)), "llama", keys, best_isa(), DType::bf16, dtype});
+    const std::string name = "weights_" + std::string(dtype_name(dtype));
+    all.push_back({name, "llama", keys, best_isa(), inference_types(dtype).cache, dtype});
   }
   return all;
 }
@@ -72,6 +72,7 @@ class Engines : public testing::TestWithParam<Setting> {
     options.slide = slides_;
     options.kv_dtype = GetParam().kv_dtype;
     options.weights = GetParam().weights;
+    options.dtype = inference_types(options.weights.value_or(DType::f32)).activations;
     return {random_model_.model, pool, kernel_table(GetParam().isa), options};
   }
 

@@ -50,10 +50,17 @@ class Feeding : public testing::TestWithParam<Case> {
         ids_(random_ids(config_.n_ctx, config_.vocab_size, 1)) {}
 
   Inference make(ThreadPool& pool, int slots, int64_t max_rows = 512, bool slide = false) const {
+    const DType weights = std::get<2>(GetParam());
+    const InferenceTypes types = inference_types(weights);
     return {random_.model,
             pool,
             kernels_,
-            {.slots = slots, .max_rows = max_rows, .slide = slide, .weights = std::get<2>(GetParam())}};
+            {.slots = slots,
+             .max_rows = max_rows,
+             .slide = slide,
+             .dtype = types.activations,
+             .weights = weights,
+             .kv_dtype = types.cache}};
   }
   std::span<const int32_t> ids(size_t from, size_t n) const { return std::span(ids_).subspan(from, n); }
   size_t size() const { return ids_.size(); }
@@ -185,7 +192,8 @@ INSTANTIATE_TEST_SUITE_P(Models, Feeding,
                                           testing::Values(DType::f32)),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Types, Feeding,
-                         testing::Combine(testing::ValuesIn(kWiderConfigs), testing::Values(best_isa()),
+                         testing::Combine(testing::ValuesIn(kWiderConfigs),
+                                          testing::ValuesIn(available_isas()),
                                           testing::Values(DType::bf16, DType::f16, DType::q8_0, DType::q4_0)),
                          case_name);
 

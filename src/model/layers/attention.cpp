@@ -65,7 +65,33 @@ void SelfAttention::rotate(const Pass& pass, const TensorView& qk, int sign) con
                                    .interleaved = c.rope_layout == RopeLayout::interleaved});
 }
 
-void SelfAttention::attend(const Pass& pass, AttentionActs& acts) const {
+void SelfAttention::project(const Pass& pass, AttentionActs& acts, const TensorView& in) const {
+  const ModelConfig& c = pass.config;
+  qkv_.forward(pass, in, acts.qkv);
+  const Qkv parts = split(c, acts.qkv);
+  if (c.position == Position::rope) rotate(pass, parts.qk, static_cast<int>(c.rope_sign));
+  if (c.qk_norm) {
+    const KernelTable& k = pass.ctx.kernels;
+    k.head_norm_forward(pass.ctx, {c.norm_eps, parts.q, c.n_head, c.head_dim, acts.q_rstd});
+    k.head_norm_forward(pass.ctx, {c.norm_eps, parts.k, c.n_kv_head, c.head_dim, acts.k_rstd});
+  }
+  if (pass.cache) store(pass, acts);
+}
+
+void SelfAttention::store(const Pass& pass, const AttentionActs& acts) const {
+  const Qkv parts = split(pass.config, acts.qkv);
+  const KvCache& cache = *pass.cache;
+  pass.ctx.kernels.store_rows(pass.ctx, {.dst = cache.keys(layer_),
+                                         .src = parts.k,
+                                         .rows = pass.cache_rows,
+                                         .scale = cache.key_scales(layer_)});
+  pass.ctx.kernels.store_rows(pass.ctx, {.dst = cache.values(layer_),
+                                         .src = parts.v,
+                                         .rows = pass.cache_rows,
+                                         .scale = cache.value_scales(layer_)});
+}
+
+void SelfAttention::attend(const Pass& pass, AttentionActs& acts, const TensorView& out) const {
   const Qkv parts = split(pass.config, acts.qkv);
   TensorView k = parts.k, v = parts.v, k_scale, v_scale;
   if (pass.cache) {
@@ -73,10 +99,6 @@ void SelfAttention::attend(const Pass& pass, AttentionActs& acts) const {
     v = pass.cache->values(layer_);
     k_scale = pass.cache->key_scales(layer_);
     v_scale = pass.cache->value_scales(layer_);
-    const StoreRowsArgs keys = {.dst = k, .src = parts.k, .rows = pass.cache_rows, .scale = k_scale};
-    const StoreRowsArgs values = {.dst = v, .src = parts.v, .rows = pass.cache_rows, .scale = v_scale};
-    pass.ctx.kernels.store_rows(pass.ctx, keys);
-    pass.ctx.kernels.store_rows(pass.ctx, values);
   }
   pass.ctx.kernels.attention_forward(
       pass.ctx,
@@ -91,20 +113,6 @@ void SelfAttention::attend(const Pass& pass, AttentionActs& acts) const {
        .lse = acts.lse,
        .weights = pass.attention_weights.empty() ? TensorView{}
                                                  : pass.attention_weights[static_cast<size_t>(layer_)]});
-}
-
-void SelfAttention::forward(const Pass& pass, AttentionActs& acts, const TensorView& in,
-                            const TensorView& out) const {
-  const ModelConfig& c = pass.config;
-  qkv_.forward(pass, in, acts.qkv);
-  const Qkv parts = split(c, acts.qkv);
-  if (c.position == Position::rope) rotate(pass, parts.qk, static_cast<int>(c.rope_sign));
-  if (c.qk_norm) {
-    const KernelTable& k = pass.ctx.kernels;
-    k.head_norm_forward(pass.ctx, {c.norm_eps, parts.q, c.n_head, c.head_dim, acts.q_rstd});
-    k.head_norm_forward(pass.ctx, {c.norm_eps, parts.k, c.n_kv_head, c.head_dim, acts.k_rstd});
-  }
-  attend(pass, acts);
   out_.forward(pass, acts.mixed, out);
 }
 

@@ -55,25 +55,31 @@ TensorView Block::drop_gradient(const Pass& pass, RandomSite site, const TensorV
   return grads.dbranch;
 }
 
-void Block::forward(const Pass& pass, BlockActs& a, const TensorView& x, const TensorView& branch) const {
+void Block::project(const Pass& pass, BlockActs& a, const TensorView& x, const TensorView& branch) const {
+  const bool pre = pass.config.norm_position == NormPosition::pre;
+  if (pre)
+    norm1_.forward(pass, a.norm1, branch ? x : a.x_in, a.norm1_out, branch, branch ? a.x_in : TensorView{});
+  attention_.project(pass, a.attention, pre ? a.norm1_out : a.x_in);
+}
+
+void Block::finish(const Pass& pass, BlockActs& a) const {
   if (pass.config.norm_position == NormPosition::pre) {
-    forward_pre(pass, a, x, branch);
+    finish_pre(pass, a);
   } else {
-    forward_post(pass, a);
+    finish_post(pass, a);
   }
 }
 
-void Block::forward_pre(const Pass& pass, BlockActs& a, const TensorView& x, const TensorView& branch) const {
-  norm1_.forward(pass, a.norm1, branch ? x : a.x_in, a.norm1_out, branch, branch ? a.x_in : TensorView{});
-  attention_.forward(pass, a.attention, a.norm1_out, a.attention_out);
+void Block::finish_pre(const Pass& pass, BlockActs& a) const {
+  attention_.attend(pass, a.attention, a.attention_out);
   drop(pass, RandomSite::dropout_attention_out, a.attention_out);
   norm2_.forward(pass, a.norm2, a.x_in, a.norm2_out, a.attention_out, a.x_mid);
   mlp_.forward(pass, a.mlp, a.norm2_out, a.mlp_out);
   drop(pass, RandomSite::dropout_mlp_out, a.mlp_out);
 }
 
-void Block::forward_post(const Pass& pass, BlockActs& a) const {
-  attention_.forward(pass, a.attention, a.x_in, a.attention_out);
+void Block::finish_post(const Pass& pass, BlockActs& a) const {
+  attention_.attend(pass, a.attention, a.attention_out);
   drop(pass, RandomSite::dropout_attention_out, a.attention_out);
   norm1_.forward(pass, a.norm1, a.x_in, a.norm1_out, a.attention_out, a.x_mid);
   mlp_.forward(pass, a.mlp, a.norm1_out, a.mlp_out);

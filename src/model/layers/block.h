@@ -34,13 +34,20 @@ class Block {
   Block(const ModelConfig& config, const ParamTable& table, int64_t layer);
 
   // acts.x_in holds the input; or, where `branch` is present, the input is x + branch and is stored there.
-  void forward(const Pass& pass, BlockActs& acts, const TensorView& x, const TensorView& branch) const;
+  void forward(const Pass& pass, BlockActs& acts, const TensorView& x, const TensorView& branch) const {
+    project(pass, acts, x, branch);
+    finish(pass, acts);
+  }
+  // The two halves of `forward`. The first ends with queries, keys and values; of what it leaves in acts the
+  // second reads the queries and x_in, and treats each row by itself.
+  void project(const Pass& pass, BlockActs& acts, const TensorView& x, const TensorView& branch) const;
+  void finish(const Pass& pass, BlockActs& acts) const;
   // dx [N,C]: gradient of the output on entry, of the input on return.
   void backward(const Pass& pass, const BlockActs& acts, BlockGrads& grads, const TensorView& dx) const;
 
  private:
-  void forward_pre(const Pass& pass, BlockActs& acts, const TensorView& x, const TensorView& branch) const;
-  void forward_post(const Pass& pass, BlockActs& acts) const;
+  void finish_pre(const Pass& pass, BlockActs& acts) const;
+  void finish_post(const Pass& pass, BlockActs& acts) const;
   void backward_pre(const Pass& pass, const BlockActs& acts, BlockGrads& grads, const TensorView& dx) const;
   void backward_post(const Pass& pass, const BlockActs& acts, BlockGrads& grads, const TensorView& dx) const;
   void drop(const Pass& pass, RandomSite site, const TensorView& x) const;

@@ -58,7 +58,10 @@ std::vector<double> log_probabilities(Inference& inference, int32_t id) {
 TEST(Compare, AgreesWithTheDefinition) {
   Fixture f;
   ThreadPool pool(1);
-  const auto options = [](DType t) { return Inference::Options{.slots = 1, .weights = t}; };
+  const auto options = [](DType t) {
+    const InferenceTypes types = inference_types(t);
+    return Inference::Options{.slots = 1, .dtype = types.activations, .weights = t, .kv_dtype = types.cache};
+  };
   Inference q(f.model, pool, kernel_table(best_isa()), options(DType::q4_0));
   Inference p(f.model, pool, kernel_table(best_isa()), options(DType::f32));
   double nats_q = 0, nats_p = 0, kl = 0, largest = 0;

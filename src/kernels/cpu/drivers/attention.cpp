@@ -58,9 +58,7 @@ class ForwardTask {
   int64_t query_head(int64_t h) const { return (part_.first_head + h) * group(); }
 
   // A single query that too few heads share for packed keys to pay.
-  bool in_place() const {
-    return part_.queries == 1 && group() <= kInPlaceRows && tiles_.decode_tile != nullptr;
-  }
+  bool in_place() const { return part_.queries == 1 && group() <= kInPlaceRows; }
 
   float* q(int64_t h) const { return m_.q + h * rows() * padded(); }
   float* max(int64_t h) const { return m_.max + h * rows(); }
@@ -88,8 +86,16 @@ class ForwardTask {
   }
 
   PackRows slice(const TensorView& from, int64_t h) const {
-    const int64_t column = (part_.first_head + h) * s_.head_dim;
-    return {stored(from), element(from, 0, column), from.ld, m_.rows, kKeyTile, s_.head_dim, m_.next_rows};
+    const int64_t d = s_.head_dim, column = (part_.first_head + h) * d;
+    const bool last = h + 1 == part_.heads;  // then the next tile follows, from the first head on
+    return {stored(from),
+            element(from, 0, column),
+            from.ld,
+            m_.rows,
+            kKeyTile,
+            d,
+            last ? m_.next_rows : m_.rows,
+            last ? -h * d : d};
   }
 
   // The scales of the tile's keys or values; null when there are none.

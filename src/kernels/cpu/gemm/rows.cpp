@@ -12,6 +12,8 @@ constexpr int64_t kTileCols = 384;     // where sums of several blocks of k must
 constexpr int64_t kMinTasks = 16;      // so that 2 threads end together, and 7 nearly so
 constexpr int64_t kPartOfB = 2 << 20;  // bytes that stay in the third-level cache while the rows pass
 constexpr int64_t kPadding = 16;       // units
+constexpr int64_t kStreamingTiles = 4;
+constexpr int64_t kLine = 64 / kUnitBytes;
 constexpr int64_t kTaskCycles = 8192;  // at least, about: handing out a task costs some 200
 
 // How the rows and the strips of columns are cut into tasks; of the shape alone.
@@ -102,12 +104,25 @@ class RowMultiplier {
       const bool whole = (from + units) * kernels_.per_unit <= k_;
       const Block block{from, units, b == 0, b + 1 == n_blocks_, rows_are_units_ && whole};
       if (!block.in_place) make_units(part, block, memory.a);
+      const int64_t step = tile_rows(part);
       for (int64_t s = 0; s < part.strips; ++s) {
         const void* strip = strip_of_b(part, part.strip + s, block, memory.b);
-        for (int64_t i = 0; i < part.rows; i += kernels_.mr)
-          tile(part, block, s, i, strip, memory);
+        for (int64_t i = 0; i < part.rows; i += step)
+          tile(part, block, s, {i, std::min(step, part.rows - i)}, strip, memory);
       }
     }
+  }
+
+  // Few rows are cut evenly, for a tile of two or three rows is slow; many into whole tiles.
+  int64_t tile_rows(const Part& part) const {
+    const int64_t tiles = ceil_div(part.rows, kernels_.mr);
+    return streams_b(part) ? ceil_div(part.rows, tiles) : kernels_.mr;
+  }
+
+  // Whether B, packed, passes by so fast that it is memory that counts: the tiles of a strip then fetch the
+  // next one. With a single tile the processor's own prefetching does better.
+  bool streams_b(const Part& part) const {
+    return p_.packed != nullptr && part.rows > kernels_.mr && part.rows <= kStreamingTiles * kernels_.mr;
   }
 
   int64_t elements(const Block& block) const {
@@ -174,11 +189,16 @@ class RowMultiplier {
     return made;
   }
 
-  void tile(const Part& part, const Block& block, int64_t s, int64_t i, const void* strip,
+  struct Rows {
+    int64_t first, count;  // of a part
+  };
+
+  void tile(const Part& part, const Block& block, int64_t s, Rows rows, const void* strip,
             const Memory& memory) const {
+    const int64_t i = rows.first;
     const int64_t row = part.row + i;
     const int64_t col = (part.strip + s) * kernels_.nr;
-    TileArgs t{.rows = std::min(kernels_.mr, part.rows - i),
+    TileArgs t{.rows = rows.count,
                .cols = std::min(kernels_.nr, p_.y.cols() - col),
                .k = block.units,
                .a_unit = 1,
@@ -195,6 +215,11 @@ class RowMultiplier {
       t.a_row = unit_row();
     }
     t.next_rows = kernels_.mr;
+    if (streams_b(part) && strip != memory.b) {
+      t.next = static_cast<const uint32_t*>(strip) + units_ * kernels_.nr +
+               i / tile_rows(part) * block.units * kLine;
+      t.next_rows = 1;
+    }
     if (direct_) {
       t.c = p_.y.row<float>(row) + col;
       t.ldc = p_.y.ld;

@@ -1,5 +1,6 @@
 // Fused attention on bf16 queries, keys and values, forward: one tile of keys at a time, weights rounded to
 // bf16, everything else in fp32 (see attention_kernels.h).
+#include "kernels/cpu/simd/attention_elements.h"
 #include "kernels/cpu/simd/attention_internal.h"
 #include "kernels/cpu/simd/attention_pairs.inc"
 #include "kernels/cpu/simd/attention_product.inc"
@@ -7,17 +8,57 @@
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
+// Weights, and values where they are: rows that are paired when they are read.
+struct ValueRows {
+  const uint32_t* a;
+  PackRows v;
+  int64_t column;
+};
+
+template <int R, int NV>
+GPT_INLINE void multiply(Vec (&c)[R][NV], ValueRows x, int64_t from, int64_t to) {
+  for (int64_t k = from; k < to; ++k) {
+    prefetch<Bf16>(x.v, 2 * k, x.column, x.column + NV * kLanes);
+    prefetch<Bf16>(x.v, 2 * k + 1, x.column, x.column + NV * kLanes);
+    const Bf16 *even = source_row<Bf16>(x.v, 2 * k), *odd = source_row<Bf16>(x.v, 2 * k + 1);
+    __m512i row[NV];
+#pragma GCC unroll 8
+    for (int v = 0; v < NV; v += 2) {
+      const __m512i a = load_halves(even, x.column + v * kLanes, x.v.cols);
+      const __m512i b = load_halves(odd, x.column + v * kLanes, x.v.cols);
+      row[v] = pair_low(a, b);
+      if (v + 1 < NV) row[v + 1] = pair_high(a, b);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const __m512i factor = _mm512_set1_epi32(static_cast<int>(x.a[r * kKeyTile / 2 + k]));
+#pragma GCC unroll 8
+      for (int v = 0; v < NV; ++v)
+        c[r][v] = multiply_pairs(factor, row[v], c[r][v]);
+    }
+  }
+}
+
+// Where a block of rows finds weights and values from a column on.
+GPT_INLINE PairOperands operands(const void* v, int64_t dp, const uint16_t* p, int64_t column) {
+  return {words(p), kKeyTile / 2, 1, words(v) + column, dp};
+}
+GPT_INLINE ValueRows operands(const PackRows& v, int64_t, const uint16_t* p, int64_t column) {
+  return {words(p), v, column};
+}
+
 // What the weighted sum of the values needs for a block of rows.
+template <class X>
 struct WeightedSum {
   float* out;
   int64_t dp;
   const float* alpha;  // [R], what the running numerators are multiplied with first
-  PairOperands x;      // weights and values
+  X x;                 // weights and values
 };
 
-template <int R, int NV>
-static void weighted_sum(const WeightedSum& sum, int64_t from, int64_t to) {
-  const WeightedSum w = sum;  // a copy: stores to out could alias the original
+template <int R, int NV, class X>
+static void weighted_sum(const WeightedSum<X>& sum, int64_t from, int64_t to) {
+  const WeightedSum<X> w = sum;  // a copy: stores to out could alias the original
   Vec c[R][NV];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
@@ -30,8 +71,10 @@ static void weighted_sum(const WeightedSum& sum, int64_t from, int64_t to) {
   store_block<true>(c, w.out, w.dp, first_lanes(kLanes));
 }
 
-using WeightedSumFn = void (*)(const WeightedSum&, int64_t, int64_t);
-static constexpr WeightedSumFn kWeightedSums[kBlockRows][kBlockVecs] = GPT_BLOCKS(weighted_sum);
+template <class X>
+using WeightedSumFn = void (*)(const WeightedSum<X>&, int64_t, int64_t);
+template <class X>
+static constexpr WeightedSumFn<X> kWeightedSums[kBlockRows][kBlockVecs] = GPT_BLOCKS(weighted_sum);
 
 // Scores of a row as bf16 weights in columns [from, to), whole vectors; returns their sum, lane by lane.
 GPT_INLINE Vec row_weights(const AttentionForwardTile& t, int64_t i, const float* s, int64_t from, int64_t to,
@@ -46,7 +89,9 @@ GPT_INLINE Vec row_weights(const AttentionForwardTile& t, int64_t i, const float
   return total;
 }
 
-GPT_INLINE void forward_block(const AttentionForwardTile& t, int64_t first, int64_t rows) {
+template <class Values>
+GPT_INLINE void forward_block(const AttentionForwardTile& t, int64_t first, int64_t rows,
+                              const Values& values) {
   alignas(64) float s[kBlockRows * kKeyTile];
   alignas(64) float alpha[kLanes];
   alignas(64) uint16_t p[kBlockRows * kKeyTile];
@@ -66,15 +111,24 @@ GPT_INLINE void forward_block(const AttentionForwardTile& t, int64_t first, int6
   const int64_t step = even_step(vecs);
   for (int64_t v = 0; v < vecs; v += step) {
     const int64_t at = v * kLanes;
-    const PairOperands x = {words(p), kKeyTile / 2, 1, words(t.v) + at, t.dp};
-    kWeightedSums[rows - 1][least(step, vecs - v) - 1]({t.out + first * t.dp + at, t.dp, alpha, x}, begin / 2,
-                                                       (end + 1) / 2);
+    auto x = operands(values, t.dp, p, at);
+    kWeightedSums<decltype(x)>[rows - 1][least(step, vecs - v) - 1](
+        {t.out + first * t.dp + at, t.dp, alpha, x}, begin / 2, (end + 1) / 2);
   }
 }
 
 static void forward_tile(const AttentionForwardTile& t) {
   for (int64_t r = 0; r < t.rows; r += kBlockRows)
-    forward_block(t, r, least(kBlockRows, t.rows - r));
+    forward_block(t, r, least(kBlockRows, t.rows - r), t.v);
+}
+
+// Only the keys up to the last visible one are transposed, and values are read where they are.
+static void decode_pairs(const AttentionForwardTile& t, const PackRows& k, const PackRows& v, float* keys) {
+  PackRows visible = k;
+  visible.n = t.end[0];
+  pack_transposed(visible, keys);
+  for (int64_t r = 0; r < t.rows; r += kBlockRows)
+    forward_block(t, r, least(kBlockRows, t.rows - r), v);
 }
 
 }  // namespace gpt::GPT_SIMD_NAMESPACE
@@ -87,7 +141,7 @@ const AttentionTiles kAttentionTilesBf16 = {
     .pack_transposed = GPT_SIMD_NAMESPACE::pack_transposed,
     .pack_summed = GPT_SIMD_NAMESPACE::pack_summed,
     .forward_tile = GPT_SIMD_NAMESPACE::forward_tile,
-    .decode_tile = nullptr,
+    .decode_tile = GPT_SIMD_NAMESPACE::decode_pairs,
     .backward_tile = GPT_SIMD_NAMESPACE::backward_tile,
 };
 

@@ -86,7 +86,7 @@ GPT_INLINE void prefetch(const PackRows& src, int64_t i, int64_t from, int64_t t
   constexpr int64_t kAhead = 16;
   const E* row = static_cast<const E*>(src.base);
   if (src.next != nullptr && src.next[i] >= 0) {
-    row += src.next[i] * src.ld;
+    row += src.next[i] * src.ld + src.next_column;
   } else if (src.rows == nullptr && i + kAhead < src.n) {
     row += (i + kAhead) * src.ld;
   } else {

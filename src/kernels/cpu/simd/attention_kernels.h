@@ -15,8 +15,9 @@ inline constexpr int64_t kKeyTile = 64;
 // int8 values are taken as they are, and their scales are applied to the scores and to the weights.
 
 // Rows to copy: row i is base + rows[i] * ld, zeros when rows[i] < 0; base + i * ld without rows. `next`
-// lists as many rows that will be wanted soon, in the same way: they are fetched into the cache on the way,
-// because the pieces of a row are too short, and the rows too far apart, for the hardware to see it coming.
+// lists as many rows that will be wanted soon, in the same way but `next_column` elements further: they are
+// fetched into the cache on the way, because the pieces of a row are too short, and the rows too far apart,
+// for the hardware to see it coming.
 struct PackRows {
   Stored type;
   const void* base;
@@ -25,6 +26,7 @@ struct PackRows {
   int64_t n;
   int64_t cols;
   const int64_t* next = nullptr;
+  int64_t next_column = 0;
 };
 
 // The way back: row i of src, times the scale, becomes row rows[i] of base (row i without rows).
@@ -108,7 +110,7 @@ struct AttentionTiles {
   void (*pack_summed)(const PackRows& src, void* dst, int64_t dp);
   void (*forward_tile)(const AttentionForwardTile& tile);
   // The same, and the same bits, for few rows that all see the same keys; k and v instead of packed ones.
-  // keys: scratch for one tile, which kt points to. Null for bf16.
+  // keys: scratch for one tile, which kt points to.
   void (*decode_tile)(const AttentionForwardTile& tile, const PackRows& k, const PackRows& v, float* keys);
   void (*backward_tile)(const AttentionBackwardTile& tile);
 };

@@ -1,19 +1,10 @@
 // Packing of bf16 rows into pairs of elements (see attention_kernels.h).
 #include "kernels/cpu/simd/attention_elements.h"
 #include "kernels/cpu/simd/attention_internal.h"
+#include "kernels/cpu/simd/attention_pairs.inc"
 #include "kernels/cpu/simd/attention_transpose.inc"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
-
-static constexpr int64_t kHalves = 2 * kLanes;  // bf16 elements of a vector
-
-// Elements [c, c + kHalves) of a row, zeros past its end and for a row that is absent.
-GPT_INLINE __m512i load_halves(const Bf16* row, int64_t c, int64_t cols) {
-  if (row == nullptr) return _mm512_setzero_si512();
-  if (c + kHalves <= cols) return _mm512_loadu_si512(row + c);
-  const uint32_t mask = (uint32_t{1} << static_cast<uint32_t>(cols - c)) - 1;
-  return _mm512_maskz_loadu_epi16(mask, row + c);
-}
 
 // Rows as they are, ld apart.
 void pack_rows(const PackRows& src, void* dst, int64_t ld) {
@@ -30,11 +21,12 @@ void pack_rows(const PackRows& src, void* dst, int64_t ld) {
   }
 }
 
-// dst [ceil(cols/2),kKeyTile] words: elements 2c and 2c + 1 of every row.
+// dst [ceil(cols/2),kKeyTile] words: elements 2c and 2c + 1 of every row; nothing for whole vectors of rows
+// past n.
 void pack_transposed(const PackRows& src, void* dst) {
   auto* to = static_cast<uint32_t*>(dst);
   const int64_t words = (src.cols + 1) / 2;
-  for (int64_t first = 0; first < kKeyTile; first += kLanes) {
+  for (int64_t first = 0; first < src.n; first += kLanes) {
     for (int64_t w = 0; w < words; w += kLanes) {
       Vec block[kLanes];
       for (int i = 0; i < kLanes; ++i) {
@@ -53,9 +45,6 @@ void pack_transposed(const PackRows& src, void* dst) {
 // dst [ceil(n/2),dp] words: elements c of rows 2i and 2i + 1.
 void pack_summed(const PackRows& src, void* dst, int64_t dp) {
   auto* to = static_cast<uint32_t*>(dst);
-  const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7,
-                                       38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
   for (int64_t i = 0; i < src.n; i += 2, to += dp) {
     prefetch<Bf16>(src, i, 0, src.cols);
     if (i + 1 < src.n) prefetch<Bf16>(src, i + 1, 0, src.cols);
@@ -63,8 +52,8 @@ void pack_summed(const PackRows& src, void* dst, int64_t dp) {
     const Bf16* odd = i + 1 < src.n ? source_row<Bf16>(src, i + 1) : nullptr;
     for (int64_t c = 0; c < dp; c += kHalves) {
       const __m512i a = load_halves(even, c, src.cols), b = load_halves(odd, c, src.cols);
-      _mm512_storeu_si512(to + c, _mm512_permutex2var_epi16(a, low, b));
-      if (c + kLanes < dp) _mm512_storeu_si512(to + c + kLanes, _mm512_permutex2var_epi16(a, high, b));
+      _mm512_storeu_si512(to + c, pair_low(a, b));
+      if (c + kLanes < dp) _mm512_storeu_si512(to + c + kLanes, pair_high(a, b));
     }
   }
 }
