@@ -16,6 +16,8 @@ struct BenchRecord {
   WorkloadResult result;
   int64_t memory_measured = 0;  // peak above what was resident before the model came, in bytes
   MachineLimits before, after;
+  // Bytes per second before every repeat and after the last one, where it is memory that counts.
+  std::vector<double> memory = {};
 
   MachineLimits limits() const { return between(before, after); }
 };

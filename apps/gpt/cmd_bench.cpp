@@ -26,8 +26,8 @@ constexpr const char* kFooter = R"(Examples:
   gpt bench --n-layer 4 --n-embd 256 --n-head 4 --vocab-size 512 --n-ctx 128 --mode train
 
 A preset, or a shape made of flags, gets random weights; a preset comes before a folder of the same name.
-The limits are measured before and after every workload, and shares are of their middle: other programs on
-the machine slow down both. Compare two programs by running them in turns (bench/rivals).)";
+The limits are measured before and after every workload, memory for decode and batch around every repeat, and
+shares are of their middle: other programs on the machine slow down both. Compare two programs by running them in turns (bench/rivals).)";
 
 struct BenchArguments {
   std::string model;
@@ -140,7 +140,7 @@ class Notes {
     write_note(live_ ? fmt::format("\r\x1b[K{}", what) : what + "\n");
   }
   void repeat(int done, int all) const {
-    if (!live_) return;
+    if (!live_ || done > all) return;
     write_note(
         fmt::format("\r\x1b[K{}: {}", what_, done == 0 ? "warming up" : fmt::format("{} of {}", done, all)));
   }
@@ -153,10 +153,18 @@ class Notes {
   bool live_ = notes_are_on_terminal();
 };
 
+// Whether a workload reads all weights for a few tokens, so that it is memory that counts.
+bool reads_weights(const Workload& w) {
+  return w.mode == BenchMode::decode || w.mode == BenchMode::batch;
+}
+
 // Runs the workloads with the limits measured between them, so that each has one before and one after it.
 std::vector<BenchRecord> run_workloads(const BenchArguments& a, BenchSubject& subject, Machine& machine,
                                        std::vector<MachineLimits>& limits, Notes& notes) {
   const std::vector<Workload> workloads = plan_workloads(a, subject.config);
+  std::optional<MemoryRate> memory;
+  if (std::any_of(workloads.begin(), workloads.end(), reads_weights))
+    memory.emplace(machine.pool, machine.kernels.isa, a.bytes);
   const int64_t resident = resident_bytes();
   Model model(subject.config.model);
   const ParamBuffer weights(model.table, DType::f32, "weights");
@@ -174,11 +182,15 @@ std::vector<BenchRecord> run_workloads(const BenchArguments& a, BenchSubject& su
     model.packed = std::make_unique<WeightCache>();
     reset_peak_resident();
     BenchRecord record{.workload = w, .before = limits.back()};
+    const auto between_repeats = [&](int i) {
+      if (i > 0 && reads_weights(w)) record.memory.push_back(memory->measure(2));
+      notes.repeat(i, w.repeat);
+    };
     record.result = run_workload({.model = model,
                                   .weights = weights,
                                   .pool = machine.pool,
                                   .kernels = machine.kernels,
-                                  .progress = [&](int i) { notes.repeat(i, w.repeat); }},
+                                  .progress = between_repeats},
                                  w);
     record.memory_measured = std::max<int64_t>(0, peak_resident_bytes() - resident);
     notes.begin("measuring the machine");

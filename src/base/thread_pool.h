@@ -1,10 +1,42 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
 
 namespace gpt {
+
+// Task numbers [0, n) cut into one part per thread: a thread takes those of its own part in order, then what
+// is left of the others'. `take` is called n times in all, by any thread.
+class TaskStreams {
+ public:
+  TaskStreams(int64_t n, int threads) : n_(n), parts_(threads < kMost ? threads : kMost) {
+    for (int part = 0; part < parts_; ++part)
+      next_[part].task.store(begin(part), std::memory_order_relaxed);
+  }
+  int64_t take(int thread) {
+    for (int i = 0; i < parts_; ++i) {
+      const int part = (thread + i) % parts_;
+      std::atomic<int64_t>& next = next_[part].task;
+      if (next.load(std::memory_order_relaxed) >= begin(part + 1)) continue;
+      const int64_t task = next.fetch_add(1, std::memory_order_relaxed);
+      if (task < begin(part + 1)) return task;
+    }
+    __builtin_unreachable();  // n calls find n tasks
+  }
+
+ private:
+  static constexpr int kMost = 16;
+  int64_t begin(int part) const { return n_ * part / parts_; }
+
+  struct alignas(64) Next {
+    std::atomic<int64_t> task;
+  };
+  int64_t n_;
+  int parts_;
+  Next next_[kMost];
+};
 
 // A fixed set of threads that run numbered tasks. Which thread runs which task is not determined, so
 // the result of a task must depend on its number alone; then no result depends on the thread count.
@@ -25,6 +57,14 @@ class ThreadPool {
     using Function = std::remove_reference_t<F>;
     run(n_tasks, const_cast<void*>(static_cast<const void*>(&fn)),
         [](void* f, int64_t task, int thread) { (*static_cast<Function*>(f))(task, thread); });
+  }
+
+  // The same for tasks that read memory in the order of their numbers: tasks of a thread follow each other
+  // where that is possible, so that the hardware sees a few long streams.
+  template <class F>
+  void parallel_streams(int64_t n_tasks, F&& fn) {
+    TaskStreams streams(n_tasks, size_);
+    parallel_for(n_tasks, [&](int64_t, int thread) { fn(streams.take(thread), thread); });
   }
 
  private:

@@ -48,32 +48,41 @@ double operations_per_second(ThreadPool& pool, const RateLoop& loop) {
   return static_cast<double>(rounds * loop.operations) * pool.size() / best_of(kTries, rounds);
 }
 
-double bytes_per_second(ThreadPool& pool, const RateKernels& kernels, int64_t bytes) {
+}  // namespace
+
+MemoryRate::MemoryRate(ThreadPool& pool, Isa isa, int64_t bytes)
+    : pool_(pool),
+      isa_(isa),
+      n_(bytes / static_cast<int64_t>(sizeof(float))),
+      memory_(static_cast<size_t>(n_) * sizeof(float), "the measurement of memory bandwidth") {
+  // untouched memory is no memory
+  for_pieces([](float* p, int64_t count, int) { std::fill_n(p, count, 1.0f); });
+}
+
+// body(pointer, elements, thread)
+template <class F>
+void MemoryRate::for_pieces(F&& body) const {
   constexpr int64_t kPiece = 1 << 20;  // elements
-  const int64_t n = bytes / static_cast<int64_t>(sizeof(float));
-  const int64_t pieces = (n + kPiece - 1) / kPiece;
-  const Buffer memory(static_cast<size_t>(n) * sizeof(float), "the measurement of memory bandwidth");
-  std::vector<Sink> sinks(static_cast<size_t>(pool.size()));
-  float* x = memory.as<float>();
-  const auto for_pieces = [&](auto&& body) {
-    pool.parallel_for(pieces, [&](int64_t piece, int thread) {
-      const int64_t first = piece * kPiece;
-      body(x + first, std::min(kPiece, n - first), sinks[static_cast<size_t>(thread)]);
-    });
-  };
-  for_pieces(
-      [](float* p, int64_t count, Sink&) { std::fill_n(p, count, 1.0f); });  // untouched memory is no memory
+  pool_.parallel_for((n_ + kPiece - 1) / kPiece, [&](int64_t piece, int thread) {
+    const int64_t first = piece * kPiece;
+    body(memory_.as<float>() + first, std::min(kPiece, n_ - first), thread);
+  });
+}
+
+double MemoryRate::measure(int tries) const {
+  const RateKernels kernels = rate_kernels(isa_);
+  std::vector<Sink> sinks(static_cast<size_t>(pool_.size()));
   double best = 0;
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < tries; ++i) {
     const double seconds = seconds_of([&] {
-      for_pieces([&](const float* p, int64_t count, Sink& sink) { sink.value = kernels.sum(p, count); });
+      for_pieces([&](const float* p, int64_t count, int thread) {
+        sinks[static_cast<size_t>(thread)].value = kernels.sum(p, count);
+      });
     });
-    best = std::max(best, static_cast<double>(n) * sizeof(float) / seconds);
+    best = std::max(best, static_cast<double>(n_) * sizeof(float) / seconds);
   }
   return best;
 }
-
-}  // namespace
 
 double MachineLimits::operations(DType dtype) const {
   if (dtype == DType::bf16 && bf16 > 0) return bf16;
@@ -86,7 +95,7 @@ MachineLimits measure_limits(ThreadPool& pool, Isa isa, int64_t bytes) {
   return {.fp32 = operations_per_second(pool, kernels.fp32),
           .bf16 = operations_per_second(pool, kernels.bf16),
           .int8 = operations_per_second(pool, kernels.int8),
-          .memory = bytes_per_second(pool, kernels, bytes)};
+          .memory = MemoryRate(pool, isa, bytes).measure(kTries)};
 }
 
 MachineLimits between(const MachineLimits& a, const MachineLimits& b) {

@@ -31,6 +31,7 @@ void repeat_timed(const WorkloadContext& context, const Workload& workload, Prof
       result.seconds.push_back(seconds);
     }
   }
+  if (context.progress) context.progress(workload.repeat + 1);
   result.ops = profile.times();
 }
 

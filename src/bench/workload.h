@@ -30,6 +30,8 @@ struct Workload {
   int repeat = 5;
 };
 
+double median(std::vector<double> values);  // of at least one
+
 // What came out, for one repeat where nothing else is said.
 struct WorkloadResult {
   int64_t tokens = 0;            // trained, read or written
@@ -48,7 +50,7 @@ struct WorkloadResult {
 };
 
 // Training writes to `weights`, to which the views of `model` point. `progress` is called before every
-// repeat, the untimed first one (0) included.
+// repeat, the untimed first one (0) included, and after the last one.
 struct WorkloadContext {
   const Model& model;
   const ParamBuffer& weights;

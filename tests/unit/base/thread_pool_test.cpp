@@ -30,6 +30,35 @@ TEST(ThreadPool, RunsEveryTaskOnce) {
 }
 
 // One thread number is never used by two tasks at a time: scratch memory per thread relies on it.
+// Every number once, a thread's own part first.
+TEST(TaskStreams, TakeEveryTaskOnce) {
+  for (const auto& [n, threads] : {std::pair<int64_t, int>{1, 3}, {2, 7}, {100, 1}, {1001, 4}, {64, 40}}) {
+    TaskStreams streams(n, threads);
+    std::vector<int> taken(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i)
+      ++taken[static_cast<size_t>(streams.take(static_cast<int>(i * i) % threads))];
+    EXPECT_EQ(taken, std::vector<int>(static_cast<size_t>(n), 1)) << n << " tasks, " << threads << " threads";
+  }
+  TaskStreams streams(10, 2);
+  std::vector<int64_t> order;
+  for (int i = 0; i < 10; ++i)
+    order.push_back(streams.take(1));
+  EXPECT_EQ(order, (std::vector<int64_t>{5, 6, 7, 8, 9, 0, 1, 2, 3, 4}));
+}
+
+TEST(ThreadPool, StreamsRunEveryTaskOnce) {
+  for (const int threads : {1, 2, 3, 20}) {
+    ThreadPool pool(threads);
+    std::vector<std::atomic<int>> runs(300);
+    pool.parallel_streams(300, [&](int64_t task, int thread) {
+      EXPECT_LT(thread, threads);
+      ++runs[static_cast<size_t>(task)];
+    });
+    for (const std::atomic<int>& n : runs)
+      EXPECT_EQ(n, 1);
+  }
+}
+
 TEST(ThreadPool, AThreadRunsOneTaskAtATime) {
   ThreadPool pool(4);
   std::vector<std::atomic<int>> inside(4);

@@ -64,13 +64,18 @@ class RowMultiplier {
   }
 
   void run() const {
-    ctx_.pool.parallel_for(grid_.n_rows * grid_.n_strips, [this](int64_t task, int thread) {
+    const auto task = [this](int64_t task, int thread) {
       const int64_t row = task % grid_.n_rows * grid_.tile_rows;
       const int64_t strip = task / grid_.n_rows * grid_.tile_strips;
       part({row, std::min(grid_.tile_rows, p_.y.rows() - row), strip,
             std::min(grid_.tile_strips, layout_.strips(p_.y.cols()) - strip)},
            memory(thread));
-    });
+    };
+    if (grid_.n_rows == 1) {  // perhaps it is the reading of B that takes the time
+      ctx_.pool.parallel_streams(grid_.n_strips, task);
+    } else {
+      ctx_.pool.parallel_for(grid_.n_rows * grid_.n_strips, task);
+    }
   }
 
  private:

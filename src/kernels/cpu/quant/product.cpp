@@ -58,7 +58,7 @@ class Product {
     const int64_t most = std::max<int64_t>(1, kTaskBytes / std::max<int64_t>(1, strip_bytes_));
     const int64_t strips_per_task = std::clamp<int64_t>(strips / kMinTasks, 1, most);
     const int64_t across = ceil_div(strips, strips_per_task);
-    ctx_.pool.parallel_for(ceil_div(rows, kRowsPerTask) * across, [&](int64_t task, int thread) {
+    ctx_.pool.parallel_streams(ceil_div(rows, kRowsPerTask) * across, [&](int64_t task, int thread) {
       const int64_t row = task / across * kRowsPerTask, first = task % across * strips_per_task;
       const int64_t n = std::min(kRowsPerTask, rows - row);
       for (int64_t s = first; s < std::min(strips, first + strips_per_task); ++s)

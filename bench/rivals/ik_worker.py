@@ -1,0 +1,58 @@
+"""Inference speed of ik_llama.cpp by its own benchmark programs, on the files that llama_worker.py writes."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+PROGRAMS = ("llama-bench", "llama-batched-bench")
+
+
+def check(folder):
+    for name in PROGRAMS:
+        if not (pathlib.Path(folder) / name).exists():
+            sys.exit(f"compare: --ik {folder}: {name} is not there; expected the folder of ik_llama.cpp's programs")
+
+
+def run(command, folder):
+    # its programs leave a log where they run
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=folder)
+    if done.returncode != 0:
+        sys.exit(f"compare: {' '.join(map(str, command))}:\n{done.stderr[-4000:]}")
+    return done
+
+
+class IkWorker:
+    """Measures again at every call; a process each time, as its programs load the model anew."""
+
+    about = {"ready": "ik_llama.cpp"}
+
+    def __init__(self, folder, config):
+        self.folder, self.config = pathlib.Path(folder).resolve(), config
+        self.model = pathlib.Path(config["cache"]) / f"{config['name']}-{config['dtype']}.gguf"
+
+    def single(self, prompt, generated):
+        c = self.config
+        out = run([self.folder / "llama-bench", "-m", self.model, "-t", c["threads"], "-p", prompt, "-n", generated,
+                   "-r", c["repeat"], "-o", "json"], c["cache"]).stdout
+        return json.loads(out[out.index("["):])[0]["avg_ts"]
+
+    def batch(self):
+        """The column S_TG of the only row of its table."""
+        c = self.config
+        out = run([self.folder / "llama-batched-bench", "-m", self.model, "-t", c["threads"], "-c",
+                   c["sequences"] * max(c["tokens"] + 1, 128), "-npp", 1, "-ntg", c["tokens"], "-npl", c["sequences"]],
+                  c["cache"])
+        rows = [[cell.strip() for cell in line.strip("|").split("|")]
+                for line in (out.stdout + out.stderr).splitlines() if line.startswith("|")]
+        return float(rows[-1][rows[0].index("S_TG t/s")])
+
+    def measure(self, mode):
+        if mode == "prefill":
+            return {"tokens_per_second": self.single(self.config["rows"], 0)}
+        if mode == "decode":
+            return {"tokens_per_second": self.single(0, self.config["tokens"])}
+        return {"tokens_per_second": self.batch()}
+
+    def close(self):
+        pass
