@@ -5,7 +5,7 @@
 namespace gpt {
 
 int64_t Head::chunk_rows(const ModelConfig& c, int64_t rows) {
-  constexpr int64_t kTargetElements = int64_t{12} << 20;  // 48 MiB of fp32 logits
+  constexpr int64_t kTargetElements = int64_t{26} << 20;  // 104 MiB of fp32 logits
   const int64_t fitting = std::max<int64_t>(64, kTargetElements / c.vocab_size / 64 * 64);
   return std::min(rows, fitting);
 }

@@ -40,7 +40,7 @@ TEST_P(WorkloadTest, TimesEveryRepeatAndItsOps) {
                                      .sequences = 3,
                                      .tokens = 5,
                                      .repeat = 2});
-  EXPECT_EQ(repeats_, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(repeats_, (std::vector<int>{0, 1, 2, 3}));
   EXPECT_EQ(result.seconds.size(), 2u);
   EXPECT_GT(result.flops, 0);
   EXPECT_GT(result.memory_predicted, 0);

@@ -25,22 +25,41 @@ struct Line {
   bool is_row;
   DType compute;
 
-  T operator[](int64_t i) const { return rounded(is_row ? get<T>(m, at, i) : get<T>(m, i, at), compute); }
-  bool plain() const { return m.dtype == dtype_of<T>() && compute != DType::bf16 && compute != DType::f16; }
-  const T* data() const { return is_row ? m.row<T>(at) : m.as<T>() + at; }
-  int64_t stride() const { return is_row ? 1 : m.ld; }
+  // Elements [from, from + n), with one look at their types for all of them.
+  void read(int64_t from, int64_t n, T* to) const {
+    if (m.dtype == DType::bf16) return read_as<bf16>(from, n, to);
+    if (m.dtype == DType::f16) return read_as<f16>(from, n, to);
+    if (m.dtype == DType::f32) return read_as<float>(from, n, to);
+    for (int64_t i = 0; i < n; ++i)
+      to[i] = rounded(is_row ? get<T>(m, at, from + i) : get<T>(m, from + i, at), compute);
+  }
+
+ private:
+  template <class Stored>
+  void read_as(int64_t from, int64_t n, T* to) const {
+    const Stored* p = (is_row ? m.row<Stored>(at) + from : m.row<Stored>(from) + at);
+    const int64_t step = is_row ? 1 : m.ld;
+    const auto round_with = [&](auto&& round) {
+      for (int64_t i = 0; i < n; ++i)
+        to[i] = round(to_float(p[i * step]));
+    };
+    if (compute == DType::bf16) return round_with([](float x) { return to_float(to_bf16(x)); });
+    if (compute == DType::f16) return round_with([](float x) { return to_float(to_f16(x)); });
+    round_with([](float x) { return x; });
+  }
 };
 
-// sum + a . b, in order. Most products are of plain numbers, which need no look at the type of each.
+// sum + a . b, in order.
 template <class T>
 double add_dot(double sum, const Line<T>& a, const Line<T>& b, int64_t n) {
-  if (a.plain() && b.plain()) {
-    const T *x = a.data(), *y = b.data();
-    for (int64_t i = 0; i < n; ++i)
-      sum += double{x[i * a.stride()]} * y[i * b.stride()];
-  } else {
-    for (int64_t i = 0; i < n; ++i)
-      sum += double{a[i]} * b[i];
+  constexpr int64_t kPiece = 256;
+  T x[kPiece], y[kPiece];
+  for (int64_t from = 0; from < n; from += kPiece) {
+    const int64_t count = std::min(kPiece, n - from);
+    a.read(from, count, x);
+    b.read(from, count, y);
+    for (int64_t i = 0; i < count; ++i)
+      sum += double{x[i]} * y[i];
   }
   return sum;
 }
