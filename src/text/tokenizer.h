@@ -14,12 +14,16 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  virtual std::string_view kind() const = 0;  // "byte", "char"
+  virtual std::string_view kind() const = 0;  // "byte", "char", "bpe"
   virtual int64_t vocab_size() const = 0;     // ids are 0 .. vocab_size() - 1
 
   // The ids of a text. Throws Error when the text cannot be represented (a character outside the
   // vocabulary, invalid UTF-8 where characters are needed), naming the place.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
+
+  // The same, with the names of special tokens in the text read as those tokens: only for text from
+  // templates, never for a user's. The same as `encode` where there are no special tokens.
+  virtual std::vector<int32_t> encode_special(std::string_view text) const { return encode(text); }
 
   // The bytes that a token stands for; they need not be whole characters. Throws Error when the id is
   // not in the vocabulary.

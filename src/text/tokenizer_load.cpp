@@ -5,45 +5,19 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "text/bpe_json.h"
+#include "text/json_parts.h"
 #include "text/tokenizer_kinds.h"
 #include "text/utf8.h"
 
 namespace gpt {
 namespace {
 
+using namespace detail;  // NOLINT(google-build-using-namespace): this file makes its tokenizers
 using Json = nlohmann::json;
 
 // The largest published tokenizer.json files are about 35 MB.
 constexpr uint64_t kMaxTokenizerBytes = uint64_t{64} << 20;
-
-const Json& member(const Json& object, const char* key) {
-  static const Json null;
-  const auto found = object.find(key);
-  return found == object.end() ? null : *found;
-}
-
-// Absent, null, false, "" and [] all mean that a feature is not used.
-bool unused(const Json& value) {
-  if (value.is_boolean()) return !value.get<bool>();
-  if (value.is_string()) return value.get_ref<const std::string&>().empty();
-  return value.is_null() || (value.is_array() && value.empty());
-}
-
-bool has_type(const Json& value, const char* type) {
-  const Json& found = value.is_object() ? member(value, "type") : value;
-  return found.is_string() && found.get_ref<const std::string&>() == type;
-}
-
-[[noreturn]] void fail_kind(const std::string& name, const std::string& found) {
-  fail("cannot read {}: expected a byte or character tokenizer, found {}, which is not supported", name,
-       found);
-}
-
-void require_unused(const Json& object, std::initializer_list<const char*> keys, const std::string& name) {
-  for (const char* key : keys) {
-    if (!unused(member(object, key))) fail_kind(name, fmt::format("one with \"{}\"", key));
-  }
-}
 
 // The single characters of the vocabulary in order of their ids. Ids must be 0 .. n-1, each once.
 std::vector<char32_t> read_vocab(const Json& vocab, const std::string& name) {
@@ -110,6 +84,19 @@ std::string Tokenizer::decode(std::span<const int32_t> ids) const {
   return out;
 }
 
+namespace {
+
+std::unique_ptr<Tokenizer> make_bpe(const Json& root, const std::string& name) {
+  BpeParts parts = read_bpe_json(root, name);
+  try {
+    return make_bpe_tokenizer(std::move(parts));
+  } catch (const Error& error) {
+    fail("cannot read {}: {}", name, error.what());
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& name) {
   if (json.size() > kMaxTokenizerBytes) {
     fail("cannot read {}: expected at most {} bytes, found {}", name, kMaxTokenizerBytes, json.size());
@@ -123,7 +110,7 @@ std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::str
     const Json& type = member(model, "type");
     fail_kind(name, "model type " + (type.is_null() ? "(none)" : printable_text(type.dump(), 40)));
   }
-  require_unused(model, {"merges"}, name);
+  if (!unused(member(model, "merges"))) return make_bpe(root, name);
   require_unused(root, {"added_tokens", "normalizer"}, name);
   require_unused(model,
                  {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"},

@@ -127,7 +127,7 @@ TEST(TokenizerJson, RejectsOtherKindsByName) {
     return json.dump();
   };
   expect_error(changed("/model/type", "WordPiece"), "WordPiece");
-  expect_error(changed("/model/merges", Json::array({Json::array({"a", "b"})})), "merges");
+  expect_error(changed("/model/merges", Json::array({Json::array({"a", "b"})})), "decoder");
   expect_error(changed("/model/byte_fallback", true), "byte_fallback");
   expect_error(changed("/model/unk_token", "a"), "unk_token");
   expect_error(changed("/normalizer", {{"type", "NFC"}}), "normalizer");

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpt {
+
+// Byte-pair encoding over bytes (Sennrich et al. 2016; Radford et al. 2019): a vocabulary of byte strings and
+// an ordered list of merges. Immutable: safe to share between threads.
+class Bpe {
+ public:
+  struct Merge {
+    int32_t left, right, result;  // ids
+  };
+
+  // tokens[id]: the bytes of a token, empty where the vocabulary has no such id. Merges in order of rank.
+  // Every byte must be a token. Throws Error for ids outside of the vocabulary and for two tokens with the
+  // same bytes.
+  Bpe(std::vector<std::string> tokens, std::vector<Merge> merges);
+
+  // Appends the ids of one piece of text: its bytes, of which the pair with the lowest rank is merged, the
+  // first one where it occurs several times, until none is left. O(n log n).
+  void encode(std::string_view piece, std::vector<int32_t>& ids) const;
+
+  const std::vector<std::string>& tokens() const { return tokens_; }
+  const std::vector<Merge>& merges() const { return merges_; }
+  // The token with these bytes, or -1.
+  int32_t find(std::string_view bytes) const;
+
+ private:
+  // A hash table with open addresses; the pair 0xffff... is no pair.
+  struct Slot {
+    uint64_t pair = ~uint64_t{0};
+    int32_t rank = 0;
+  };
+
+  int32_t rank(int32_t left, int32_t right) const;
+  void encode_short(std::string_view piece, std::vector<int32_t>& ids) const;
+  void encode_long(std::string_view piece, std::vector<int32_t>& ids) const;
+
+  std::vector<std::string> tokens_;
+  std::vector<Merge> merges_;
+  std::vector<int32_t> by_bytes_;  // ids in order of their bytes
+  std::vector<Slot> slots_;
+  int32_t byte_ids_[256];
+};
+
+}  // namespace gpt

@@ -1,0 +1,186 @@
+#include "text/bpe_json.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "text/json_parts.h"
+#include "text/tokenizer_kinds.h"
+#include "text/utf8.h"
+
+namespace gpt::detail {
+namespace {
+
+using Json = nlohmann::json;
+
+// Vocabularies have holes where ids are reserved, but a few ids must not ask for memory for billions.
+constexpr int64_t kMaxVocab = 4 << 20;
+
+// The bytes that a token's characters stand for.
+class Alphabet {
+ public:
+  Alphabet() {
+    for (size_t byte = 0; byte < 256; ++byte)
+      bytes_[byte_level_alphabet()[byte]] = static_cast<char>(byte);
+  }
+  std::string bytes_of(const std::string& token, const std::string& name) const {
+    std::string out;
+    for (size_t at = 0; at < token.size();) {
+      const Utf8Char c = decode_utf8(token, at);
+      const auto found = c.status == Utf8Status::valid ? bytes_.find(c.code) : bytes_.end();
+      if (found == bytes_.end()) {
+        fail(
+            "cannot read {}: the token {} has characters that stand for no byte; expected a byte-level "
+            "vocabulary",
+            name, Json(token).dump());
+      }
+      out += found->second;
+      at += static_cast<size_t>(c.length);
+    }
+    return out;
+  }
+
+ private:
+  std::unordered_map<char32_t, char> bytes_;
+};
+
+class Reader {
+ public:
+  Reader(const Json& root, const std::string& name) : root_(root), model_(root["model"]), name_(name) {}
+
+  BpeParts read() {
+    require_unused(root_, {"normalizer"}, name_);
+    require_unused(
+        model_, {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "fuse_unk"},
+        name_);
+    if (!has_type(member(root_, "decoder"), "ByteLevel"))
+      fail_kind(name_, "one whose decoder is not ByteLevel");
+    parts_.pattern = read_pattern(member(root_, "pre_tokenizer"));
+    parts_.ignore_merges = !unused(member(model_, "ignore_merges"));
+    read_added();
+    read_vocab();
+    read_merges();
+    return std::move(parts_);
+  }
+
+ private:
+  int64_t read_id(const Json& value, const std::string& token) const {
+    if (!value.is_number_unsigned() || value.get<uint64_t>() >= kMaxVocab) {
+      fail("cannot read {}: token {}: expected an id from 0 to {}, found {}", name_,
+           printable_text(token, 40), kMaxVocab - 1, printable_text(value.dump(), 40));
+    }
+    return value.get<int64_t>();
+  }
+
+  SplitPattern read_pattern(const Json& pre_tokenizer) const {
+    if (has_type(pre_tokenizer, "ByteLevel")) {
+      require_unused(pre_tokenizer, {"add_prefix_space"}, name_);
+      const Json& regex = member(pre_tokenizer, "use_regex");
+      if (!regex.is_null() && unused(regex)) fail_kind(name_, "one that does not split text into pieces");
+      return SplitPattern::gpt2;
+    }
+    const Json& list = member(pre_tokenizer, "pretokenizers");
+    const bool pair = has_type(pre_tokenizer, "Sequence") && list.is_array() && list.size() == 2 &&
+                      has_type(list[0], "Split") && has_type(list[1], "ByteLevel");
+    if (!pair) fail_kind(name_, "a pre_tokenizer that is neither ByteLevel nor Split and ByteLevel");
+    require_unused(list[0], {"invert"}, name_);
+    require_unused(list[1], {"add_prefix_space", "use_regex"}, name_);
+    const Json& pattern = member(list[0], "pattern");
+    const Json& regex = pattern.is_object() ? member(pattern, "Regex") : pattern;
+    const Json& behavior = member(list[0], "behavior");
+    if (behavior != "Isolated" || !regex.is_string())
+      fail_kind(name_, "a Split that is not by an isolated Regex");
+    const auto found = find_split_pattern(regex.get_ref<const std::string&>());
+    if (!found)
+      fail_kind(name_, "the split pattern " + printable_text(regex.get_ref<const std::string&>(), 200));
+    return *found;
+  }
+
+  void read_added() {
+    const Json& added = member(root_, "added_tokens");
+    if (!added.is_null() && !added.is_array())
+      fail("cannot read {}: expected added_tokens to be a list", name_);
+    for (const Json& entry : added) {
+      if (!entry.is_object() || !member(entry, "content").is_string()) {
+        fail("cannot read {}: expected an added token with a content, found {}", name_,
+             printable_text(entry.dump(), 80));
+      }
+      const std::string& text = entry["content"].get_ref<const std::string&>();
+      require_unused(entry, {"single_word", "lstrip", "rstrip"}, name_);
+      const int64_t id = read_id(member(entry, "id"), text);
+      parts_.added.push_back({static_cast<int32_t>(id), text, !unused(member(entry, "special"))});
+      if (!added_ids_.emplace(id, text).second)
+        fail("cannot read {}: the id {} is given to two tokens", name_, id);
+    }
+  }
+
+  void read_vocab() {
+    const Json& vocab = member(model_, "vocab");
+    if (!vocab.is_object() || vocab.empty())
+      fail("cannot read {}: expected model.vocab to be an object of tokens and ids", name_);
+    const Alphabet alphabet;
+    for (const auto& [token, value] : vocab.items()) {
+      const int64_t id = read_id(value, token);
+      if (const auto found = added_ids_.find(id); found != added_ids_.end()) {
+        // An added token may be listed here too.
+        if (found->second == token || found->second == alphabet.bytes_of(token, name_)) continue;
+        fail("cannot read {}: the id {} is given to two tokens", name_, id);
+      }
+      if (token.empty()) fail("cannot read {}: the token {} is empty", name_, id);
+      auto& tokens = parts_.tokens;
+      if (id >= std::ssize(tokens)) tokens.resize(static_cast<size_t>(id) + 1);
+      std::string& bytes = tokens[static_cast<size_t>(id)];
+      if (!bytes.empty()) fail("cannot read {}: the id {} is given to two tokens", name_, id);
+      bytes = alphabet.bytes_of(token, name_);
+      ids_.emplace(token, static_cast<int32_t>(id));
+    }
+  }
+
+  int32_t id_of(const std::string& token, size_t merge) const {
+    const auto found = ids_.find(token);
+    if (found == ids_.end()) {
+      fail("cannot read {}: merge {} names the token {}, which is not in the vocabulary", name_, merge,
+           Json(printable_text(token, 40)).dump());
+    }
+    return found->second;
+  }
+
+  // ["a", "b"] or, in older files, "a b".
+  std::array<std::string, 2> sides_of(const Json& merge, size_t at) const {
+    if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
+      return {merge[0].get<std::string>(), merge[1].get<std::string>()};
+    if (merge.is_string()) {
+      const auto& text = merge.get_ref<const std::string&>();
+      const size_t blank = text.find(' ');
+      if (blank != std::string::npos && text.find(' ', blank + 1) == std::string::npos)
+        return {text.substr(0, blank), text.substr(blank + 1)};
+    }
+    fail("cannot read {}: merge {}: expected two tokens, found {}", name_, at,
+         printable_text(merge.dump(), 80));
+  }
+
+  void read_merges() {
+    const Json& merges = member(model_, "merges");
+    if (!merges.is_array()) fail("cannot read {}: expected model.merges to be a list", name_);
+    for (size_t i = 0; i < merges.size(); ++i) {
+      const auto [left, right] = sides_of(merges[i], i);
+      parts_.merges.push_back({id_of(left, i), id_of(right, i), id_of(left + right, i)});
+    }
+  }
+
+  const Json& root_;
+  const Json& model_;
+  const std::string& name_;
+  BpeParts parts_;
+  std::unordered_map<std::string, int32_t> ids_;
+  std::unordered_map<int64_t, std::string> added_ids_;
+};
+
+}  // namespace
+
+BpeParts read_bpe_json(const Json& root, const std::string& name) {
+  return Reader(root, name).read();
+}
+
+}  // namespace gpt::detail

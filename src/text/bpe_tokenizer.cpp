@@ -1,0 +1,151 @@
+#include "text/bpe_tokenizer.h"
+
+#include <algorithm>
+#include <bitset>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "text/tokenizer_kinds.h"
+#include "text/utf8.h"
+
+namespace gpt::detail {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string in_alphabet(std::string_view bytes) {
+  std::string out;
+  for (const char c : bytes)
+    append_utf8(out, byte_level_alphabet()[static_cast<unsigned char>(c)]);
+  return out;
+}
+
+class BpeTokenizer final : public Tokenizer {
+ public:
+  explicit BpeTokenizer(BpeParts parts)
+      : bpe_(std::move(parts.tokens), std::move(parts.merges)),
+        added_(std::move(parts.added)),
+        pattern_(parts.pattern),
+        ignore_merges_(parts.ignore_merges),
+        bytes_(bpe_.tokens()) {
+    for (const AddedToken& token : added_) {
+      const auto id = static_cast<size_t>(token.id);
+      if (id >= bytes_.size()) bytes_.resize(id + 1);
+      if (token.text.empty()) fail("the added token {} has no text", token.id);
+      if (!bytes_[id].empty()) fail("the id {} is given to two tokens", token.id);
+      bytes_[id] = token.text;
+      first_bytes_.set(static_cast<unsigned char>(token.text[0]));
+    }
+    // Where several begin at the same place the longest one counts.
+    std::stable_sort(added_.begin(), added_.end(),
+                     [](const AddedToken& a, const AddedToken& b) { return a.text.size() > b.text.size(); });
+  }
+
+  std::string_view kind() const override { return "bpe"; }
+  int64_t vocab_size() const override { return std::ssize(bytes_); }
+
+  std::vector<int32_t> encode(std::string_view text) const override { return encode(text, false); }
+  std::vector<int32_t> encode_special(std::string_view text) const override { return encode(text, true); }
+
+  std::string token_bytes(int32_t id) const override {
+    if (id < 0 || id >= vocab_size() || bytes_[static_cast<size_t>(id)].empty())
+      fail_token_id(id, vocab_size());
+    return bytes_[static_cast<size_t>(id)];
+  }
+
+  std::string to_json() const override {
+    Json vocab = Json::object(), merges = Json::array(), added = Json::array();
+    for (size_t id = 0; id < bpe_.tokens().size(); ++id) {
+      if (!bpe_.tokens()[id].empty()) vocab[in_alphabet(bpe_.tokens()[id])] = id;
+    }
+    for (const Bpe::Merge& m : bpe_.merges()) {
+      const auto text = [&](int32_t id) { return in_alphabet(bpe_.tokens()[static_cast<size_t>(id)]); };
+      merges.push_back({text(m.left), text(m.right)});
+    }
+    std::vector<AddedToken> by_id = added_;
+    std::ranges::sort(by_id, {}, &AddedToken::id);
+    for (const AddedToken& token : by_id) {
+      added.push_back({{"id", token.id},
+                       {"content", token.text},
+                       {"single_word", false},
+                       {"lstrip", false},
+                       {"rstrip", false},
+                       {"normalized", false},
+                       {"special", token.special}});
+    }
+    Json root = json_without_merges(std::move(vocab), pre_tokenizer_json(), byte_level_json(true));
+    root["added_tokens"] = std::move(added);
+    root["model"]["merges"] = std::move(merges);
+    root["model"]["ignore_merges"] = ignore_merges_;
+    return root.dump();
+  }
+
+ private:
+  static Json byte_level_json(bool use_regex) {
+    return {
+        {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
+  }
+  Json pre_tokenizer_json() const {
+    if (pattern_ == SplitPattern::gpt2) return byte_level_json(true);
+    const Json split = {{"type", "Split"},
+                        {"pattern", {{"Regex", split_regex(pattern_)}}},
+                        {"behavior", "Isolated"},
+                        {"invert", false}};
+    return {{"type", "Sequence"}, {"pretokenizers", {split, byte_level_json(false)}}};
+  }
+
+  // The added token that begins at `at`, or null.
+  const AddedToken* added_at(std::string_view text, size_t at, bool special) const {
+    if (!first_bytes_[static_cast<unsigned char>(text[at])]) return nullptr;
+    for (const AddedToken& token : added_) {
+      if ((special || !token.special) && text.substr(at).starts_with(token.text)) return &token;
+    }
+    return nullptr;
+  }
+
+  std::vector<int32_t> encode(std::string_view text, bool special) const {
+    std::vector<int32_t> ids;
+    size_t begin = 0;
+    for (size_t at = 0; at < text.size();) {
+      const AddedToken* token = added_at(text, at, special);
+      if (token == nullptr) {
+        ++at;
+        continue;
+      }
+      encode_plain(text.substr(begin, at - begin), ids);
+      ids.push_back(token->id);
+      begin = at += token->text.size();
+    }
+    encode_plain(text.substr(begin), ids);
+    return ids;
+  }
+
+  void encode_plain(std::string_view text, std::vector<int32_t>& ids) const {
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = split_end(pattern_, text, at);
+      const std::string_view piece = text.substr(at, end - at);
+      at = end;
+      const int32_t whole = ignore_merges_ ? bpe_.find(piece) : -1;
+      if (whole >= 0) {
+        ids.push_back(whole);
+      } else {
+        bpe_.encode(piece, ids);
+      }
+    }
+  }
+
+  Bpe bpe_;
+  std::vector<AddedToken> added_;
+  SplitPattern pattern_;
+  bool ignore_merges_;
+  std::vector<std::string> bytes_;  // of all tokens, by id
+  std::bitset<256> first_bytes_;    // of added tokens
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> make_bpe_tokenizer(BpeParts parts) {
+  return std::make_unique<BpeTokenizer>(std::move(parts));
+}
+
+}  // namespace gpt::detail

@@ -1,0 +1,41 @@
+#include "text/json_parts.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace gpt::detail {
+
+using Json = nlohmann::json;
+
+const Json& member(const Json& object, const char* key) {
+  static const Json null;
+  const auto found = object.find(key);
+  return found == object.end() ? null : *found;
+}
+
+bool unused(const Json& value) {
+  if (value.is_boolean()) return !value.get<bool>();
+  if (value.is_string()) return value.get_ref<const std::string&>().empty();
+  return value.is_null() || (value.is_array() && value.empty());
+}
+
+bool has_type(const Json& value, const char* type) {
+  const Json& found = value.is_object() ? member(value, "type") : value;
+  return found.is_string() && found.get_ref<const std::string&>() == type;
+}
+
+void fail_kind(const std::string& name, const std::string& found) {
+  fail(
+      "cannot read {}: expected a byte, character or byte-level BPE tokenizer, found {}, which is not "
+      "supported",
+      name, found);
+}
+
+void require_unused(const Json& object, std::initializer_list<const char*> keys, const std::string& name) {
+  for (const char* key : keys) {
+    if (!unused(member(object, key))) fail_kind(name, fmt::format("one with \"{}\"", key));
+  }
+}
+
+}  // namespace gpt::detail

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace gpt {
+
+inline constexpr std::string_view kUnicodeVersion = "16.0.0";
+
+// General categories of the Unicode Standard (UAX #44, table 12), in alphabetical order.
+enum class Category : uint8_t {
+  Cc,
+  Cf,
+  Cn,
+  Co,
+  Cs,
+  Ll,
+  Lm,
+  Lo,
+  Lt,
+  Lu,
+  Mc,
+  Me,
+  Mn,
+  Nd,
+  Nl,
+  No,
+  Pc,
+  Pd,
+  Pe,
+  Pf,
+  Pi,
+  Po,
+  Ps,
+  Sc,
+  Sk,
+  Sm,
+  So,
+  Zl,
+  Zp,
+  Zs,
+};
+
+// The category of a code point; Cn (not assigned) above U+10FFFF. O(1).
+Category category(char32_t code);
+
+// \p{L}, \p{M} and \p{N} of regular expressions.
+bool is_letter(Category c);
+bool is_mark(Category c);
+bool is_number(Category c);
+
+// The property White_Space, which \s stands for.
+bool is_white_space(char32_t code);
+
+}  // namespace gpt

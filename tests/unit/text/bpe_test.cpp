@@ -1,0 +1,192 @@
+#include "text/bpe.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/rng.h"
+#include "text/tokenizer.h"
+
+namespace gpt {
+namespace {
+
+using Ids = std::vector<int32_t>;
+const std::string kData = GPT_SOURCE_DIR "/tests/data/";
+
+std::vector<std::string> byte_tokens() {
+  std::vector<std::string> tokens;
+  for (int b = 0; b < 256; ++b)
+    tokens.emplace_back(1, static_cast<char>(b));
+  return tokens;
+}
+
+// Merges of random tokens over the letters a to d, each of which exists when it is merged.
+Bpe random_bpe(uint64_t seed) {
+  RandomStream random(seed, RandomSite::test);
+  std::vector<std::string> tokens = byte_tokens();
+  std::vector<Bpe::Merge> merges;
+  std::vector<int32_t> usable = {'a', 'b', 'c', 'd'};
+  while (merges.size() < 60) {
+    const int32_t left = usable[random.below(usable.size())], right = usable[random.below(usable.size())];
+    const std::string bytes = tokens[static_cast<size_t>(left)] + tokens[static_cast<size_t>(right)];
+    if (std::find(tokens.begin(), tokens.end(), bytes) != tokens.end()) continue;
+    const auto id = static_cast<int32_t>(tokens.size());
+    tokens.push_back(bytes);
+    merges.push_back({left, right, id});
+    usable.push_back(id);
+  }
+  return {std::move(tokens), std::move(merges)};
+}
+
+// By the definition: the first pair of the lowest rank is merged until there is none.
+Ids by_definition(const Bpe& bpe, std::string_view text) {
+  Ids ids;
+  for (const char c : text)
+    ids.push_back(static_cast<unsigned char>(c));
+  for (size_t m = 0; m < bpe.merges().size();) {
+    const Bpe::Merge& merge = bpe.merges()[m];
+    size_t at = 0;
+    while (at + 1 < ids.size() && (ids[at] != merge.left || ids[at + 1] != merge.right))
+      ++at;
+    if (at + 1 >= ids.size()) {
+      ++m;
+      continue;
+    }
+    ids[at] = merge.result;
+    ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    m = 0;  // the new token may belong to an earlier merge
+  }
+  return ids;
+}
+
+TEST(Bpe, AgreesWithTheDefinition) {
+  RandomStream random(1, RandomSite::test);
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    const Bpe bpe = random_bpe(seed);
+    for (int round = 0; round < 60; ++round) {
+      std::string text(random.below(round % 2 == 0 ? 48 : 200),
+                       'a');  // short and long pieces go different ways
+      for (char& c : text)
+        c = static_cast<char>('a' + random.below(seed < 3 ? 2 : 4));
+      Ids ids;
+      bpe.encode(text, ids);
+      EXPECT_EQ(ids, by_definition(bpe, text)) << text;
+    }
+  }
+}
+
+TEST(Bpe, FindsTokensByTheirBytes) {
+  const Bpe bpe = random_bpe(2);
+  for (size_t id = 0; id < bpe.tokens().size(); ++id)
+    EXPECT_EQ(bpe.find(bpe.tokens()[id]), static_cast<int32_t>(id));
+  EXPECT_EQ(bpe.find("no such token"), -1);
+  EXPECT_EQ(bpe.find(""), -1);
+}
+
+TEST(Bpe, RefusesContradictions) {
+  const auto make = [](std::vector<std::string> tokens, std::vector<Bpe::Merge> merges) {
+    return Bpe(std::move(tokens), std::move(merges));
+  };
+  std::vector<std::string> tokens = byte_tokens();
+  tokens.emplace_back("ab");
+  EXPECT_NO_THROW(make(tokens, {{'a', 'b', 256}}));
+  EXPECT_THROW(make(tokens, {{'a', 'b', 257}}), Error);
+  EXPECT_THROW(make(tokens, {{'a', -1, 256}}), Error);
+  EXPECT_THROW(make(tokens, {{'a', 'c', 256}}), Error);
+  tokens.emplace_back("ab");
+  EXPECT_THROW(make(tokens, {}), Error);
+  tokens = byte_tokens();
+  tokens[7].clear();
+  EXPECT_THROW(make(tokens, {}), Error);
+}
+
+void expect_ids(const Tokenizer& tokenizer, const std::string& rows, int count) {
+  std::ifstream file(rows);
+  int compared = 0;
+  for (std::string line; std::getline(file, line); ++compared) {
+    const auto row = nlohmann::json::parse(line);
+    const std::string text = row["text"];
+    const Ids ids = row["special"] ? tokenizer.encode_special(text) : tokenizer.encode(text);
+    EXPECT_EQ(ids, row["ids"].get<Ids>()) << line;
+    EXPECT_EQ(tokenizer.decode(ids), text);
+  }
+  EXPECT_EQ(compared, count);
+}
+
+// Ids from Hugging Face tokenizers: scripts/golden/make_text.py.
+TEST(BpeTokenizer, GivesTheSameIdsAsTokenizers) {
+  const auto tokenizer = load_tokenizer(kData + "bpe.tokenizer.json");
+  EXPECT_EQ(tokenizer->kind(), "bpe");
+  EXPECT_EQ(tokenizer->vocab_size(), 420);
+  expect_ids(*tokenizer, kData + "bpe.jsonl", 63);
+  expect_ids(*parse_tokenizer(tokenizer->to_json(), "written again"), kData + "bpe.jsonl", 63);
+}
+
+TEST(BpeTokenizer, SpecialTokensAreTextUnlessAskedFor) {
+  const auto tokenizer = load_tokenizer(kData + "bpe.tokenizer.json");
+  EXPECT_EQ(tokenizer->encode_special("<|end|>"), Ids{1});
+  EXPECT_GT(tokenizer->encode("<|end|>").size(), 1u);
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode("a<|end|>b")), "a<|end|>b");
+  EXPECT_EQ(tokenizer->token_bytes(1), "<|end|>");
+}
+
+TEST(BpeTokenizer, Gpt2) {
+  const char* given = std::getenv("GPT_REFERENCE");
+  const std::string reference = given != nullptr ? given : GPT_SOURCE_DIR "/../shared/reference";
+  const std::string file = reference + "/../data/tokenizers/gpt2/tokenizer.json";
+  if (!std::filesystem::exists(file)) {
+    std::cout << "not compared: " << file << " is not here (GPT_REFERENCE names its place)\n";
+    return;
+  }
+  const auto tokenizer = load_tokenizer(file);
+  EXPECT_EQ(tokenizer->vocab_size(), 50257);
+  EXPECT_EQ(tokenizer->encode("Every effort moves you"), (Ids{6109, 3626, 6100, 345}));
+  expect_ids(*tokenizer, reference + "/tokenizers/gpt2.jsonl", 246);
+}
+
+// Every mistake is named.
+TEST(BpeTokenizer, RefusesWhatItCannotRead) {
+  const auto good = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
+  const auto error_of = [&](auto&& change) -> std::string {
+    auto bad = good;
+    change(bad);
+    try {
+      parse_tokenizer(bad.dump(), "t.json");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "(no error)";
+  };
+  const auto expect = [&](auto&& change, const std::string& part) {
+    const std::string message = error_of(change);
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+    EXPECT_NE(message.find("t.json"), std::string::npos) << message;
+  };
+  using Json = nlohmann::json;
+  expect([](Json& j) { j["model"]["merges"].push_back({"nosuch", "token"}); }, "nosuch");
+  expect([](Json& j) { j["model"]["merges"].push_back("one"); }, "two tokens");
+  expect([](Json& j) { j["model"]["merges"].push_back({"a", "\xE4\xB8\xAD"}); }, "not in the vocabulary");
+  expect([](Json& j) { j["model"]["vocab"]["zzzzzz"] = 300; }, "id 300 is given to two tokens");
+  expect([](Json& j) { j["model"]["vocab"]["zzzzzz"] = -1; }, "expected an id");
+  expect([](Json& j) { j["model"]["vocab"]["zzzzzz"] = uint64_t{1} << 40; }, "expected an id");
+  expect([](Json& j) { j["model"]["vocab"]["\xE4\xB8\xAD"] = 500; }, "stand for no byte");
+  expect([](Json& j) { j["model"]["vocab"].erase("\xC4\x80"); }, "0x00");
+  expect([](Json& j) { j["model"]["dropout"] = 0.1; }, "dropout");
+  expect([](Json& j) { j["normalizer"] = {{"type", "NFC"}}; }, "normalizer");
+  expect([](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(a+)+"; },
+         "split pattern");
+  expect([](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Removed"; }, "Split");
+  expect([](Json& j) { j["pre_tokenizer"] = nullptr; }, "pre_tokenizer");
+  expect([](Json& j) { j["added_tokens"][0]["lstrip"] = true; }, "lstrip");
+  expect([](Json& j) { j["added_tokens"][1]["id"] = 0; }, "id 0 is given to two tokens");
+  expect([](Json& j) { j["added_tokens"][1]["content"] = ""; }, "two tokens");
+}
+
+}  // namespace
+}  // namespace gpt
