@@ -1,7 +1,9 @@
 #include "text/bpe_tokenizer.h"
 
 #include <algorithm>
+#include <bit>
 #include <bitset>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -19,6 +21,45 @@ std::string in_alphabet(std::string_view bytes) {
     append_utf8(out, byte_level_alphabet()[static_cast<unsigned char>(c)]);
   return out;
 }
+
+// The ids of pieces that were met before: most of a text is a few thousand words. One place per piece, so
+// that a new one drives out an old one.
+class PieceCache {
+ public:
+  static constexpr size_t kLongest = 15;
+  static constexpr size_t kMostIds = 4;
+
+  struct Entry {
+    uint64_t bytes[2] = {0, 0};  // of the piece, its length in the last one
+    int32_t ids[kMostIds];
+    uint32_t count = 0;
+  };
+
+  explicit PieceCache(size_t text_bytes) : entries_(text_bytes < kWorthIt ? 0 : kEntries) {}
+
+  // Where the ids of a piece are, or, with a count of 0, may be put; null for long pieces and short texts.
+  Entry* find(std::string_view piece) {
+    if (entries_.empty() || piece.size() > kLongest) return nullptr;
+    uint64_t bytes[2] = {0, 0};
+    std::memcpy(bytes, piece.data(), piece.size());
+    bytes[1] |= uint64_t{piece.size()} << 56;
+    const uint64_t hash = (bytes[0] ^ std::rotl(bytes[1], 29)) * 0x9E3779B97F4A7C15u;
+    Entry& entry = entries_[static_cast<size_t>(hash >> (64 - kBits))];
+    if (entry.bytes[0] != bytes[0] || entry.bytes[1] != bytes[1]) {
+      entry.bytes[0] = bytes[0];
+      entry.bytes[1] = bytes[1];
+      entry.count = 0;
+    }
+    return &entry;
+  }
+
+ private:
+  static constexpr int kBits = 14;
+  static constexpr size_t kEntries = size_t{1} << kBits;
+  static constexpr size_t kWorthIt =
+      16384;  // bytes of text; making the cache takes longer than encoding less
+  std::vector<Entry> entries_;
+};
 
 class BpeTokenizer final : public Tokenizer {
  public:
@@ -105,6 +146,7 @@ class BpeTokenizer final : public Tokenizer {
 
   std::vector<int32_t> encode(std::string_view text, bool special) const {
     std::vector<int32_t> ids;
+    PieceCache cache(text.size());
     size_t begin = 0;
     for (size_t at = 0; at < text.size();) {
       const AddedToken* token = added_at(text, at, special);
@@ -112,26 +154,38 @@ class BpeTokenizer final : public Tokenizer {
         ++at;
         continue;
       }
-      encode_plain(text.substr(begin, at - begin), ids);
+      encode_plain(text.substr(begin, at - begin), cache, ids);
       ids.push_back(token->id);
       begin = at += token->text.size();
     }
-    encode_plain(text.substr(begin), ids);
+    encode_plain(text.substr(begin), cache, ids);
     return ids;
   }
 
-  void encode_plain(std::string_view text, std::vector<int32_t>& ids) const {
+  void encode_plain(std::string_view text, PieceCache& cache, std::vector<int32_t>& ids) const {
     for (size_t at = 0; at < text.size();) {
       const size_t end = split_end(pattern_, text, at);
-      const std::string_view piece = text.substr(at, end - at);
+      encode_piece(text.substr(at, end - at), cache, ids);
       at = end;
-      const int32_t whole = ignore_merges_ ? bpe_.find(piece) : -1;
-      if (whole >= 0) {
-        ids.push_back(whole);
-      } else {
-        bpe_.encode(piece, ids);
-      }
     }
+  }
+
+  void encode_piece(std::string_view piece, PieceCache& cache, std::vector<int32_t>& ids) const {
+    PieceCache::Entry* entry = cache.find(piece);
+    if (entry != nullptr && entry->count > 0) {
+      ids.insert(ids.end(), entry->ids, entry->ids + entry->count);
+      return;
+    }
+    const size_t before = ids.size();
+    const int32_t whole = ignore_merges_ ? bpe_.find(piece) : -1;
+    if (whole >= 0) {
+      ids.push_back(whole);
+    } else {
+      bpe_.encode(piece, ids);
+    }
+    if (entry == nullptr || ids.size() - before > PieceCache::kMostIds) return;
+    entry->count = static_cast<uint32_t>(ids.size() - before);
+    std::copy(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(), entry->ids);
   }
 
   Bpe bpe_;

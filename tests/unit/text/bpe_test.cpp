@@ -128,6 +128,24 @@ TEST(BpeTokenizer, GivesTheSameIdsAsTokenizers) {
   expect_ids(*parse_tokenizer(tokenizer->to_json(), "written again"), kData + "bpe.jsonl", 63);
 }
 
+// Long texts remember pieces: the ids of the whole are those of its parts, which are too short for that.
+TEST(BpeTokenizer, LongTextsAreTheSumOfTheirPieces) {
+  const auto tokenizer = load_tokenizer(kData + "bpe.tokenizer.json");
+  RandomStream random(4, RandomSite::test);
+  std::string text;
+  Ids expected;
+  while (text.size() < 60000) {
+    std::string word(1 + random.below(18), 'a');
+    for (char& c : word)
+      c = "aeinorst"[random.below(random.below(3) == 0 ? 8 : 2)];
+    word = " " + word;
+    text += word;
+    const Ids ids = tokenizer->encode(word);
+    expected.insert(expected.end(), ids.begin(), ids.end());
+  }
+  EXPECT_EQ(tokenizer->encode(text), expected);
+}
+
 TEST(BpeTokenizer, SpecialTokensAreTextUnlessAskedFor) {
   const auto tokenizer = load_tokenizer(kData + "bpe.tokenizer.json");
   EXPECT_EQ(tokenizer->encode_special("<|end|>"), Ids{1});
