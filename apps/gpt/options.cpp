@@ -90,7 +90,7 @@ std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std:
     fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
   if (!spec.empty()) {
     tokenizer = open_tokenizer(spec, {});
-  } else if (std::filesystem::exists(folder + "/tokenizer.json")) {
+  } else if (has_tokenizer(folder)) {
     tokenizer = load_tokenizer(folder);
   } else {
     return nullptr;

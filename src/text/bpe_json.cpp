@@ -1,5 +1,6 @@
 #include "text/bpe_json.h"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
@@ -181,6 +182,28 @@ class Reader {
 
 BpeParts read_bpe_json(const Json& root, const std::string& name) {
   return Reader(root, name).read();
+}
+
+Json json_of_vocab_and_merges(std::string_view vocab, std::string_view merges, const std::string& name) {
+  const Json byte_level = {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
+  Json root = json_without_merges(parse_limited_json(vocab, name + "/vocab.json"), byte_level, byte_level);
+  Json& lines = root["model"]["merges"];
+  for (bool first = true; !merges.empty(); first = false) {
+    const size_t end = std::min(merges.find('\n'), merges.size());
+    std::string line(merges.substr(0, end));
+    merges.remove_prefix(std::min(end + 1, merges.size()));
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty() || (first && line.starts_with("#version"))) continue;
+    if (line.ends_with("</w>")) fail_kind(name, "GPT-1's, whose words end in </w>");
+    lines.push_back(std::move(line));
+  }
+  // The files do not say so, but this one stands between GPT-2's documents.
+  const std::string end_of_text = "<|endoftext|>";
+  const Json& id = member(root["model"]["vocab"], end_of_text.c_str());
+  if (!id.is_null())
+    root["added_tokens"].push_back({{"id", id}, {"content", end_of_text}, {"special", true}});
+  return root;
 }
 
 }  // namespace gpt::detail

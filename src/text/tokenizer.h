@@ -46,8 +46,11 @@ std::unique_ptr<Tokenizer> make_byte_tokenizer();
 std::unique_ptr<Tokenizer> make_char_tokenizer(std::span<const std::string_view> texts);
 std::unique_ptr<Tokenizer> make_char_tokenizer(std::string_view text);
 
-// Reads a tokenizer.json, or the one in a model directory. Throws Error when it is missing, malformed or
-// of a kind that cannot be read.
+// Whether a model directory has files that load_tokenizer would try to read.
+bool has_tokenizer(const std::string& folder);
+
+// Reads a tokenizer.json, or the one in a model directory, or vocab.json and merges.txt there. Throws Error
+// when it is missing, malformed or of a kind that cannot be read.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
 // The same for content already in memory; `name` stands for it in messages.

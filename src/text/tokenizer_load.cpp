@@ -129,20 +129,26 @@ std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::str
   return detail::make_char_tokenizer_from_codes(codes);
 }
 
+bool has_tokenizer(const std::string& folder) {
+  std::error_code ignored;
+  const std::filesystem::path at(folder);
+  return std::filesystem::exists(at / "tokenizer.json", ignored) ||
+         (std::filesystem::exists(at / "vocab.json", ignored) &&
+          std::filesystem::exists(at / "merges.txt", ignored));
+}
+
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  std::string file = path;
-  if (fs::is_directory(path, ignored)) {
-    file = (fs::path(path) / "tokenizer.json").string();
-    if (!fs::exists(file, ignored)) {
-      for (const char* other : {"vocab.json", "tokenizer.model"}) {
-        if (fs::exists(fs::path(path) / other, ignored)) fail_kind(path, other);
-      }
-      fail("no tokenizer in {}: expected a file tokenizer.json", path);
-    }
-  }
-  return parse_tokenizer(read_file(file, kMaxTokenizerBytes), file);
+  if (!fs::is_directory(path, ignored)) return parse_tokenizer(read_file(path, kMaxTokenizerBytes), path);
+  const auto file = [&](const char* name) { return (fs::path(path) / name).string(); };
+  const auto exists = [&](const char* name) { return fs::exists(file(name), ignored); };
+  const auto read = [&](const char* name) { return read_file(file(name), kMaxTokenizerBytes); };
+  if (exists("tokenizer.json")) return parse_tokenizer(read("tokenizer.json"), file("tokenizer.json"));
+  if (exists("vocab.json") && exists("merges.txt"))
+    return make_bpe(json_of_vocab_and_merges(read("vocab.json"), read("merges.txt"), path), path);
+  if (exists("tokenizer.model")) fail_kind(path, "tokenizer.model");
+  fail("no tokenizer in {}: expected tokenizer.json, or vocab.json and merges.txt", path);
 }
 
 }  // namespace gpt

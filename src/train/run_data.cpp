@@ -27,7 +27,7 @@ int64_t tales_bytes(const std::string& name) {
 
 std::unique_ptr<Tokenizer> choose_tokenizer(const TrainConfig& config, const std::string& folder,
                                             const Corpus& train, const Corpus& val) {
-  if (!folder.empty() && std::filesystem::exists(folder + "/tokenizer.json")) return load_tokenizer(folder);
+  if (!folder.empty() && has_tokenizer(folder)) return load_tokenizer(folder);
   const Corpus* corpora[] = {&train, &val};
   return open_tokenizer(config.tokenizer, std::span(corpora, val.text.empty() ? 1 : 2));
 }

@@ -1,6 +1,8 @@
 #include "text/bpe.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -166,6 +168,13 @@ TEST(BpeTokenizer, Gpt2) {
   EXPECT_EQ(tokenizer->vocab_size(), 50257);
   EXPECT_EQ(tokenizer->encode("Every effort moves you"), (Ids{6109, 3626, 6100, 345}));
   expect_ids(*tokenizer, reference + "/tokenizers/gpt2.jsonl", 246);
+  // The folder has all three files; without tokenizer.json the other two are read.
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("gpt2_files_{}", getpid());
+  std::filesystem::create_directory(folder);
+  for (const char* name : {"vocab.json", "merges.txt"})
+    std::filesystem::copy_file(std::filesystem::path(file).replace_filename(name), folder / name);
+  expect_ids(*load_tokenizer(folder.string()), reference + "/tokenizers/gpt2.jsonl", 246);
+  std::filesystem::remove_all(folder);
 }
 
 // Every mistake is named.
