@@ -27,6 +27,9 @@ struct Line {
 
   // Elements [from, from + n), with one look at their types for all of them.
   void read(int64_t from, int64_t n, T* to) const {
+    const bool exact = compute != DType::bf16 && compute != DType::f16;
+    if (exact && m.dtype == DType::f64) return copy<double>(from, n, to);
+    if (exact && m.dtype == DType::f32) return copy<float>(from, n, to);
     if (m.dtype == DType::bf16) return read_as<bf16>(from, n, to);
     if (m.dtype == DType::f16) return read_as<f16>(from, n, to);
     if (m.dtype == DType::f32) return read_as<float>(from, n, to);
@@ -36,8 +39,15 @@ struct Line {
 
  private:
   template <class Stored>
+  void copy(int64_t from, int64_t n, T* to) const {
+    const Stored* p = is_row ? m.row<Stored>(at) + from : m.row<Stored>(from) + at;
+    const int64_t step = is_row ? 1 : m.ld;
+    for (int64_t i = 0; i < n; ++i)
+      to[i] = static_cast<T>(p[i * step]);
+  }
+  template <class Stored>
   void read_as(int64_t from, int64_t n, T* to) const {
-    const Stored* p = (is_row ? m.row<Stored>(at) + from : m.row<Stored>(from) + at);
+    const Stored* p = is_row ? m.row<Stored>(at) + from : m.row<Stored>(from) + at;
     const int64_t step = is_row ? 1 : m.ld;
     const auto round_with = [&](auto&& round) {
       for (int64_t i = 0; i < n; ++i)
