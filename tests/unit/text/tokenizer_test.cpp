@@ -202,8 +202,7 @@ TEST_F(TokenizerFiles, LoadsFileOrFolder) {
 }
 
 TEST_F(TokenizerFiles, SaysWhatIsMissing) {
-  EXPECT_NE(message_of([&] { load_tokenizer(folder_); }).find("expected tokenizer.json"),
-            std::string::npos);
+  EXPECT_NE(message_of([&] { load_tokenizer(folder_); }).find("expected tokenizer.json"), std::string::npos);
   EXPECT_NE(message_of([&] { load_tokenizer(folder_ + "/none"); }).find("/none"), std::string::npos);
   write("vocab.json", "{}");
   EXPECT_NE(message_of([&] { load_tokenizer(folder_); }).find("vocab.json"), std::string::npos);
