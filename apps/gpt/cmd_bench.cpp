@@ -27,7 +27,8 @@ constexpr const char* kFooter = R"(Examples:
 
 A preset, or a shape made of flags, gets random weights; a preset comes before a folder of the same name.
 The limits are measured before and after every workload, memory for decode and batch around every repeat, and
-shares are of their middle: other programs on the machine slow down both. Compare two programs by running them in turns (bench/rivals).)";
+shares are of their middle: other programs on the machine slow down both. Compare two programs by running
+them in turns (bench/rivals).)";
 
 struct BenchArguments {
   std::string model;

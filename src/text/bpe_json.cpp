@@ -185,9 +185,8 @@ BpeParts read_bpe_json(const Json& root, const std::string& name) {
 }
 
 Json json_of_vocab_and_merges(std::string_view vocab, std::string_view merges, const std::string& name) {
-  const Json byte_level = {
-      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
-  Json root = json_without_merges(parse_limited_json(vocab, name + "/vocab.json"), byte_level, byte_level);
+  Json root = json_without_merges(parse_limited_json(vocab, name + "/vocab.json"), byte_level_json(true),
+                                  byte_level_json(true));
   Json& lines = root["model"]["merges"];
   for (bool first = true; !merges.empty(); first = false) {
     const size_t end = std::min(merges.find('\n'), merges.size());

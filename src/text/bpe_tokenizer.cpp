@@ -122,10 +122,6 @@ class BpeTokenizer final : public Tokenizer {
   }
 
  private:
-  static Json byte_level_json(bool use_regex) {
-    return {
-        {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
-  }
   Json pre_tokenizer_json() const {
     if (pattern_ == SplitPattern::gpt2) return byte_level_json(true);
     const Json split = {{"type", "Split"},

@@ -47,9 +47,9 @@ class ByteTokenizer final : public Tokenizer {
       append_utf8(symbol, detail::byte_level_alphabet()[b]);
       vocab[symbol] = b;
     }
-    const nlohmann::json byte_level = {
-        {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
-    return detail::json_without_merges(std::move(vocab), byte_level, byte_level).dump(1);
+    return detail::json_without_merges(std::move(vocab), detail::byte_level_json(false),
+                                       detail::byte_level_json(false))
+        .dump(1);
   }
 };
 

@@ -21,6 +21,9 @@ std::unique_ptr<Tokenizer> make_char_tokenizer_from_codes(std::vector<char32_t> 
 nlohmann::json json_without_merges(nlohmann::json vocab, nlohmann::json pre_tokenizer,
                                    nlohmann::json decoder);
 
+// The ByteLevel that stands in a tokenizer.json as pre_tokenizer and as decoder.
+nlohmann::json byte_level_json(bool use_regex);
+
 // Parses JSON with limits on nesting and on the number of values; duplicate keys are an error.
 nlohmann::json parse_limited_json(std::string_view text, const std::string& name);
 

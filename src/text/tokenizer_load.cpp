@@ -53,6 +53,11 @@ void fail_token_id(int64_t id, int64_t vocab_size) {
   fail("token id {} is not in the vocabulary: expected 0 to {}", id, vocab_size - 1);
 }
 
+Json byte_level_json(bool use_regex) {
+  return {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
+}
+
 Json json_without_merges(Json vocab, Json pre_tokenizer, Json decoder) {
   return {{"version", "1.0"},
           {"truncation", nullptr},

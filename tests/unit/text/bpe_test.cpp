@@ -1,8 +1,6 @@
 #include "text/bpe.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/rng.h"
+#include "support/temp_dir.h"
 #include "text/tokenizer.h"
 
 namespace gpt {
@@ -169,12 +168,10 @@ TEST(BpeTokenizer, Gpt2) {
   EXPECT_EQ(tokenizer->encode("Every effort moves you"), (Ids{6109, 3626, 6100, 345}));
   expect_ids(*tokenizer, reference + "/tokenizers/gpt2.jsonl", 246);
   // The folder has all three files; without tokenizer.json the other two are read.
-  const auto folder = std::filesystem::temp_directory_path() / fmt::format("gpt2_files_{}", getpid());
-  std::filesystem::create_directory(folder);
+  const test::TempDir folder;
   for (const char* name : {"vocab.json", "merges.txt"})
-    std::filesystem::copy_file(std::filesystem::path(file).replace_filename(name), folder / name);
-  expect_ids(*load_tokenizer(folder.string()), reference + "/tokenizers/gpt2.jsonl", 246);
-  std::filesystem::remove_all(folder);
+    std::filesystem::copy_file(std::filesystem::path(file).replace_filename(name), folder.file(name));
+  expect_ids(*load_tokenizer(folder.path()), reference + "/tokenizers/gpt2.jsonl", 246);
 }
 
 // Every mistake is named.

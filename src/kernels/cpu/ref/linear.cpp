@@ -27,14 +27,13 @@ struct Line {
 
   // Elements [from, from + n), with one look at their types for all of them.
   void read(int64_t from, int64_t n, T* to) const {
-    const bool exact = compute != DType::bf16 && compute != DType::f16;
-    if (exact && m.dtype == DType::f64) return copy<double>(from, n, to);
-    if (exact && m.dtype == DType::f32) return copy<float>(from, n, to);
-    if (m.dtype == DType::bf16) return read_as<bf16>(from, n, to);
-    if (m.dtype == DType::f16) return read_as<f16>(from, n, to);
-    if (m.dtype == DType::f32) return read_as<float>(from, n, to);
+    if (m.dtype == DType::f64) copy<double>(from, n, to);
+    if (m.dtype == DType::f32) copy<float>(from, n, to);
+    if (m.dtype == DType::bf16) copy<bf16>(from, n, to);
+    if (m.dtype == DType::f16) copy<f16>(from, n, to);
+    if (compute != DType::bf16 && compute != DType::f16) return;
     for (int64_t i = 0; i < n; ++i)
-      to[i] = rounded(is_row ? get<T>(m, at, from + i) : get<T>(m, from + i, at), compute);
+      to[i] = rounded(to[i], compute);
   }
 
  private:
@@ -42,20 +41,13 @@ struct Line {
   void copy(int64_t from, int64_t n, T* to) const {
     const Stored* p = is_row ? m.row<Stored>(at) + from : m.row<Stored>(from) + at;
     const int64_t step = is_row ? 1 : m.ld;
-    for (int64_t i = 0; i < n; ++i)
-      to[i] = static_cast<T>(p[i * step]);
-  }
-  template <class Stored>
-  void read_as(int64_t from, int64_t n, T* to) const {
-    const Stored* p = is_row ? m.row<Stored>(at) + from : m.row<Stored>(from) + at;
-    const int64_t step = is_row ? 1 : m.ld;
-    const auto round_with = [&](auto&& round) {
-      for (int64_t i = 0; i < n; ++i)
-        to[i] = round(to_float(p[i * step]));
-    };
-    if (compute == DType::bf16) return round_with([](float x) { return to_float(to_bf16(x)); });
-    if (compute == DType::f16) return round_with([](float x) { return to_float(to_f16(x)); });
-    round_with([](float x) { return x; });
+    for (int64_t i = 0; i < n; ++i) {
+      if constexpr (std::is_same_v<Stored, double>) {
+        to[i] = static_cast<T>(p[i * step]);
+      } else {
+        to[i] = to_float(p[i * step]);
+      }
+    }
   }
 };
 
