@@ -197,7 +197,7 @@ void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept 
   if (a.q.dtype == DType::f64) return ref::attention_forward(ctx, a);
   if (a.weights) ref::attention_forward(ctx, a);
   const AttentionKernels& kernels = isa == Isa::avx2 ? kAttentionAvx2 : kAttentionAvx512;
-  const bool pairs = isa == Isa::avx512bf16 && a.q.dtype == DType::bf16 && a.k.dtype == DType::bf16;
+  const bool pairs = isa >= Isa::avx512bf16 && a.q.dtype == DType::bf16 && a.k.dtype == DType::bf16;
   const AttentionTiles& tiles = pairs ? kAttentionTilesBf16 : kernels.fp32;
   const ForwardCut cut(a, ctx.pool.size());
   const int64_t columns = static_cast<int64_t>(a.seqs.size()) * cut.head_parts;
@@ -216,6 +216,7 @@ void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept 
 template void attention_forward<Isa::avx2>(const ExecContext& ctx, const AttentionArgs& a) noexcept;
 template void attention_forward<Isa::avx512>(const ExecContext& ctx, const AttentionArgs& a) noexcept;
 template void attention_forward<Isa::avx512bf16>(const ExecContext& ctx, const AttentionArgs& a) noexcept;
+template void attention_forward<Isa::amx>(const ExecContext& ctx, const AttentionArgs& a) noexcept;
 
 }  // namespace gpt
 #endif

@@ -150,7 +150,7 @@ template <Isa isa>
 void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept {
   if (a.q.dtype == DType::f64) return ref::attention_backward(ctx, a);
   const AttentionKernels& kernels = isa == Isa::avx2 ? kAttentionAvx2 : kAttentionAvx512;
-  const bool pairs = isa == Isa::avx512bf16 && a.q.dtype == DType::bf16;
+  const bool pairs = isa >= Isa::avx512bf16 && a.q.dtype == DType::bf16;
   const AttentionTiles& tiles = pairs ? kAttentionTilesBf16 : kernels.fp32;
   const int64_t heads = a.shape.n_kv_head;
   ctx.pool.parallel_for(static_cast<int64_t>(a.seqs.size()) * heads, [&](int64_t task, int thread) {
@@ -165,6 +165,7 @@ template void attention_backward<Isa::avx512>(const ExecContext& ctx,
                                               const AttentionBackwardArgs& a) noexcept;
 template void attention_backward<Isa::avx512bf16>(const ExecContext& ctx,
                                                   const AttentionBackwardArgs& a) noexcept;
+template void attention_backward<Isa::amx>(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept;
 
 }  // namespace gpt
 #endif
