@@ -53,43 +53,6 @@ void add_last_products(const TileArgs& t, const uint32_t* a, const uint32_t* b, 
   add_products<kLower>(last_a, kStep * kUnit, last_b, kBlockCols * kUnit);
 }
 
-// Fetches a line per unit of k (see TileArgs).
-class Fetcher {
- public:
-  explicit Fetcher(const TileArgs& t)
-      : at_(static_cast<const uint32_t*>(t.next)), row_(t.next_row), rows_(t.next_rows), left_(t.next_rows) {}
-  void step() {
-    for (int64_t i = 0; i < kStep; ++i) {
-      __builtin_prefetch(at_, 0, 2);
-      at_ += row_;
-      if (--left_ == 0) {
-        at_ += kStep - rows_ * row_;
-        left_ = rows_;
-      }
-    }
-  }
-
- private:
-  const uint32_t* at_;
-  int64_t row_, rows_, left_;
-};
-
-template <bool kLower>
-GPT_INLINE void start_sums(const float* c, int64_t c_row, bool zero) {
-  if (zero) {
-    _tile_zero(0);
-    _tile_zero(1);
-    if (kLower) _tile_zero(2);
-    if (kLower) _tile_zero(3);
-    return;
-  }
-  const char* lower = reinterpret_cast<const char*>(c) + kTileRows * c_row;
-  _tile_loadd(0, c, c_row);
-  _tile_loadd(1, c + kTileRows, c_row);
-  if (kLower) _tile_loadd(2, lower, c_row);
-  if (kLower) _tile_loadd(3, lower + amx::kTileBytes, c_row);
-}
-
 template <bool kLower>
 GPT_INLINE void store_sums(float* c, int64_t c_row) {
   char* lower = reinterpret_cast<char*>(c) + kTileRows * c_row;
@@ -99,44 +62,42 @@ GPT_INLINE void store_sums(float* c, int64_t c_row) {
   if (kLower) _tile_stored(3, lower + amx::kTileBytes, c_row);
 }
 
-// Between C and sums [rows,kBlockCols] of which only some columns belong to C.
-void load_some(const TileArgs& t, float* sums) {
-  for (int64_t r = 0; r < t.rows; ++r) {
-    for (int64_t v = 0; v < kBlockCols; v += kLanes) {
-      const int64_t left = t.cols - v;
-      store(sums + r * kBlockCols + v, left > 0 ? load_n(t.c + r * t.ldc + v, left < kLanes ? left : kLanes) : zero());
-    }
-  }
-}
-void store_some(const TileArgs& t, const float* sums) {
+// Sums [rows,kBlockCols] to C.
+void finish(const TileArgs& t, const float* sums) {
   for (int64_t v = 0; v < t.cols; v += kLanes) {
     const int64_t n = t.cols - v < kLanes ? t.cols - v : kLanes;
     const Vec bias = t.bias ? load_n(t.bias + v, n) : zero();
-    for (int64_t r = 0; r < t.rows; ++r)
-      store_n(t.c + r * t.ldc + v, load(sums + r * kBlockCols + v) + bias, n);
+    const Mask lanes = first_lanes(n);
+    for (int64_t r = 0; r < t.rows; ++r) {
+      float* c = t.c + r * t.ldc + v;
+      Vec sum = load(sums + r * kBlockCols + v);
+      if (t.add) sum = load(c, lanes) + sum;
+      store(c, sum + bias, lanes);
+    }
   }
 }
 
 template <bool kLower>
 void block(const TileArgs& t) {
   alignas(64) float sums[kBlockRows * kBlockCols];
-  const bool in_place = t.cols == kBlockCols && !t.bias;
-  float* c = in_place ? t.c : sums;
-  const int64_t c_row = (in_place ? t.ldc : kBlockCols) * static_cast<int64_t>(sizeof(float));
-  if (t.add && !in_place) load_some(t, sums);
+  for (int64_t r = 0; r < t.rows; ++r) {
+    __builtin_prefetch(t.c + r * t.ldc, 1);
+    __builtin_prefetch(t.c + r * t.ldc + kLanes, 1);
+  }
+  _tile_zero(0);
+  _tile_zero(1);
+  if (kLower) _tile_zero(2);
+  if (kLower) _tile_zero(3);
   finish_stores();
-  start_sums<kLower>(c, c_row, !t.add);
   const auto* a = static_cast<const uint32_t*>(t.a);
   const auto* b = static_cast<const uint32_t*>(t.b);
-  Fetcher next(t);
   int64_t l = 0;
-  for (; l + kStep <= t.k; l += kStep) {
+  for (; l + kStep <= t.k; l += kStep)
     add_products<kLower>(a + l, t.a_row * kUnit, b + l * kBlockCols, kBlockCols * kUnit);
-    // next.step();
-  }
   if (l < t.k) add_last_products<kLower>(t, a + l, b + l * kBlockCols, t.k - l);
-  store_sums<kLower>(c, c_row);
-  if (!in_place) store_some(t, sums);
+  if (t.cols == kBlockCols && !t.add && !t.bias) return store_sums<kLower>(t.c, t.ldc * kUnit);
+  store_sums<kLower>(sums, kBlockCols * kUnit);
+  finish(t, sums);
 }
 
 void tile(const TileArgs& t) {
