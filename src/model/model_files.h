@@ -88,5 +88,7 @@ void write_model(const std::string& folder, const Model& model, std::span<const 
 nlohmann::json export_config(const ModelConfig& config, DType dtype = DType::f32);
 // Reads a config.json of any supported family; eos ids of generation_config.json take part when given.
 ModelConfig read_model_config(const std::string& path);
+// The same from its content; `what` names it in errors.
+ModelConfig model_config_from_json(const nlohmann::json& object, const std::string& what);
 
 }  // namespace gpt
