@@ -1,7 +1,9 @@
 #include "model/conversion.h"
 
-#include <cstring>
 #include <fmt/core.h>
+
+#include <cstring>
+#include <utility>
 
 #include "io/llama2c.h"
 #include "io/llmc.h"
@@ -52,6 +54,8 @@ Conversion::Conversion(const LoadedModel& loaded, const ConversionOptions& optio
       options_(options),
       model_(std::make_unique<Model>(loaded.model().config)),
       weights_(loaded.model().weights) {
+  for (int id = 0; id < model_->table.count(); ++id)
+    origin_ids_.push_back(id);
   if (!options_.dtype) {
     const DType stored = loaded.origins()[0].tensor->dtype;
     options_.dtype = stored == DType::bf16 || stored == DType::f16 ? stored : DType::f32;
@@ -76,11 +80,13 @@ void Conversion::choose_hf() {
     halves.rope_layout = RopeLayout::halves;
     if (export_family(halves) != "gpt.cpp") change_rope_layout(RopeLayout::halves);
   }
+  add_biases();
   target_ = export_family(model_->config);
   naming_ = export_naming(model_->config);
 }
 
 void Conversion::choose_llmc() {
+  add_biases();
   const ModelConfig& c = model_->config;
   require(export_family(c) == "gpt2" && c.tie_embeddings && c.act == Act::gelu_tanh && c.d_ff == 4 * c.n_embd &&
               c.norm_eps == 1e-5,
@@ -106,16 +112,42 @@ void Conversion::choose_llama2c() {
   naming_ = Naming::llama2c;
 }
 
+// A GPT-2 that lacks biases is one whose biases are zero.
+void Conversion::add_biases() {
+  ModelConfig biased = model_->config;
+  if (biased.norm != NormKind::layer) return;
+  biased.norm_bias = biased.qkv_bias = biased.out_bias = biased.mlp_bias = true;
+  if (biased == model_->config || export_family(biased) != "gpt2") return;
+  change_model(biased);
+}
+
+// Another config, with the weights that both have.
+void Conversion::change_model(const ModelConfig& config) {
+  const std::unique_ptr<Model> old = std::exchange(model_, std::make_unique<Model>(config));
+  const std::vector<TensorView> weights = std::exchange(weights_, {});
+  const std::vector<int> ids = std::exchange(origin_ids_, {});
+  for (const ParamSpec& spec : model_->table.specs()) {
+    const int id = old->table.find(spec.role, spec.layer);
+    origin_ids_.push_back(id < 0 ? -1 : ids[static_cast<size_t>(id)]);
+    if (id >= 0) {
+      weights_.push_back(weights[static_cast<size_t>(id)]);
+      continue;
+    }
+    made_.emplace_back(static_cast<size_t>(spec.size()) * sizeof(float), "biases of zero");
+    weights_.push_back(make_view(made_.back().data(), DType::f32, spec.shape));
+  }
+}
+
 void Conversion::change_rope_layout(RopeLayout layout) {
   ModelConfig config = model_->config;
   config.rope_layout = layout;
-  model_ = std::make_unique<Model>(config);
+  change_model(config);
   for (int id = 0; id < model_->table.count(); ++id) {
     const Role role = model_->table[id].role;
     if (role != Role::q_weight && role != Role::k_weight && role != Role::q_bias && role != Role::k_bias) continue;
     TensorView& view = weights_[static_cast<size_t>(id)];
-    reordered_.emplace_back(static_cast<size_t>(view.size()) * dtype_size(view.dtype), "reordered rows");
-    const TensorView to = make_view(reordered_.back().data(), view.dtype, view.dims());
+    made_.emplace_back(static_cast<size_t>(view.size()) * dtype_size(view.dtype), "reordered rows");
+    const TensorView to = make_view(made_.back().data(), view.dtype, view.dims());
     reorder_rows(view, to, config.head_dim, layout);
     view = to;
   }
@@ -125,9 +157,14 @@ void Conversion::list_moves() {
   const bool reordered = model_->config.rope_layout != loaded_.model().config.rope_layout;
   for (int id = 0; id < model_->table.count(); ++id) {
     const ParamSpec& spec = model_->table[id];
-    const LoadedModel::Origin& origin = loaded_.origins()[static_cast<size_t>(id)];
     const FilePlace to = file_place(naming_, model_->config, spec);
     GPT_ASSERT(!to.tensor.empty());
+    const int origin_id = origin_ids_[static_cast<size_t>(id)];
+    if (origin_id < 0) {
+      moves_.push_back({"-", DType::f32, spec.shape, spec.name, spec.shape, to.tensor, dtype(), to.file_shape, "zeros"});
+      continue;
+    }
+    const LoadedModel::Origin& origin = loaded_.origins()[static_cast<size_t>(origin_id)];
     std::string note = note_of(origin.place, to, spec);
     const bool query_or_key = spec.role == Role::q_weight || spec.role == Role::k_weight ||
                               spec.role == Role::q_bias || spec.role == Role::k_bias;

@@ -56,7 +56,9 @@ class Conversion {
   void choose_hf();
   void choose_llmc();
   void choose_llama2c();
+  void add_biases();
   void change_rope_layout(RopeLayout layout);
+  void change_model(const ModelConfig& config);
   void list_moves();
 
   const LoadedModel& loaded_;
@@ -65,7 +67,8 @@ class Conversion {
   Naming naming_ = Naming::own;
   std::unique_ptr<Model> model_;  // as the target has it
   std::vector<TensorView> weights_;
-  std::vector<Buffer> reordered_;
+  std::vector<int> origin_ids_;  // of the source's parameters; -1: zeros that the target needs
+  std::vector<Buffer> made_;     // what differs from the source
   std::vector<TensorMove> moves_;
 };
 
