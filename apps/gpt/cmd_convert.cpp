@@ -166,7 +166,7 @@ int run(const ConvertArguments& a) {
   require_argument(a.in, "IN", "convert");
   require_argument(a.out, "OUT", "convert IN");
   const ConversionOptions options = conversion_options(a);
-  const LoadedModel loaded(a.in);
+  const LoadedModel loaded(a.in, std::nullopt);
   const Conversion conversion(loaded, options);
   std::vector<std::string> tokenizer = tokenizer_files(loaded.folder());
   if (!a.dry_run) {

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "model/model.h"
@@ -14,14 +15,16 @@ struct ModelSource;
 struct NamedTensor;
 struct TensorInfo;
 
-// A model read from disk. Weights are used in place where the file has them as this program computes with
-// them (fp32, [out,in], aligned), and copied where not.
+// A model read from disk. Weights are used in place where the file has them in the type that is wanted ([out,in],
+// aligned), and copied where not.
 class LoadedModel {
  public:
   // path: a model folder (config.json beside safetensors), a run folder of `gpt train` (its last/), a
   // .safetensors file with a config.json beside it, or a llama2.c .bin. Throws Error for anything wrong:
   // missing or unknown tensors, wrong shapes or types.
-  explicit LoadedModel(const std::string& path, DType dtype = DType::f32);
+  // dtype: of all weights, widened if need be; or nothing: matrices stay in the type they are stored in, vectors
+  // are fp32.
+  explicit LoadedModel(const std::string& path, std::optional<DType> dtype = DType::f32);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
@@ -48,7 +51,7 @@ class LoadedModel {
  private:
   const TensorInfo* find(std::string name) const;
   void find_naming();
-  void map_weight(int id, DType dtype);
+  void map_weight(int id, std::optional<DType> wanted);
   void check_unused();
 
   std::unique_ptr<ModelSource> source_;

@@ -172,5 +172,50 @@ TEST(Conversion, NanochatCheckpoint) {
   expect_close(logits_of(data + "model_000010.pt"), logits_of(out.path()));
 }
 
+// ---------------------------------------------------------------------------------------------------
+// 16-bit weights used as they are stored.
+
+std::vector<float> stored_logits(const LoadedModel& loaded, Isa isa, DType weights, bool in_place) {
+  ThreadPool pool(2);
+  Inference inference(loaded.model(), pool, kernel_table(isa),
+                      {.slots = 1, .max_rows = 8, .weights = weights, .in_place = in_place});
+  const std::vector<int32_t> ids = {3, 1, 4, 1, 5};
+  std::vector<float> logits(ids.size() * static_cast<size_t>(loaded.model().config.vocab_size));
+  inference.append_all(0, ids, make_view(logits.data(), {5, loaded.model().config.vocab_size}));
+  return logits;
+}
+
+TEST(StoredTypes, GiveTheSameBitsAsWidenedWeightsPackedOrNot) {
+  for (const char* family : {"llama", "gpt2", "nanochat", "mini-gpt"}) {
+    const RandomModel random(make_config(small_config(family)), DType::f32);
+    TempDir from, half;
+    write_model(from.path(), random.model, random.model.weights);
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      write_model(half.path(), random.model, random.model.weights, {.dtype = dtype});
+      const LoadedModel wide(half.path());
+      const LoadedModel stored(half.path(), std::nullopt);
+      EXPECT_EQ(stored.model().weights[0].dtype, dtype);
+      for (const Isa isa : available_isas()) {
+        for (const DType compute : {DType::f32, dtype}) {
+          const std::vector<float> expected = stored_logits(wide, isa, compute, false);
+          EXPECT_EQ(stored_logits(stored, isa, compute, false), expected) << family << isa_name(isa);
+          EXPECT_EQ(stored_logits(stored, isa, compute, true), expected) << family << isa_name(isa);
+        }
+      }
+    }
+  }
+}
+
+TEST(StoredTypes, MatricesAreNotCopied) {
+  const RandomModel random(make_config(small_config("llama")), DType::f32);
+  TempDir dir;
+  write_model(dir.path(), random.model, random.model.weights, {.dtype = DType::bf16});
+  const LoadedModel stored(dir.path(), std::nullopt);
+  int64_t vectors = 0;
+  for (const ParamSpec& spec : stored.model().table.specs())
+    vectors += spec.shape.size() == 1 ? spec.size() * int64_t{sizeof(float)} : 0;
+  EXPECT_EQ(stored.copied_bytes(), vectors);
+}
+
 }  // namespace
 }  // namespace gpt::test
