@@ -103,7 +103,8 @@ std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>
                                    add_eval_command(root),
                                    add_verify_command(root),
                                    add_info_command(root),
-                                   add_bench_command(root)};
+                                   add_bench_command(root),
+                                   add_convert_command(root)};
   for (const Command& command : add_data_commands(root))
     commands.push_back(command);
   return commands;

@@ -42,9 +42,9 @@ Scheme make_own() {
   return s;
 }
 
-Scheme make_hf_gpt(const char* wte, const char* wpe) {
+Scheme make_hf_gpt(const char* wte, const char* wpe, bool transposed_blocks) {
   Scheme s;
-  s.transposed_blocks = true;
+  s.transposed_blocks = transposed_blocks;
   s.names = {{Role::wte, wte}, {Role::wpe, wpe}};
   linear(s, Role::norm1_gain, Role::norm1_bias, "transformer.h.{}.ln_1.weight", "transformer.h.{}.ln_1.bias");
   for (const auto& [weight, bias] : {std::pair{Role::q_weight, Role::q_bias},
@@ -188,11 +188,28 @@ Scheme make_llama2c() {
   return s;
 }
 
+Scheme make_llmc() {
+  Scheme s;
+  s.names = {{Role::wte, "wte"}, {Role::wpe, "wpe"}};
+  linear(s, Role::norm1_gain, Role::norm1_bias, "ln1w.{}", "ln1b.{}");
+  for (const auto& [weight, bias] : {std::pair{Role::q_weight, Role::q_bias},
+                                     {Role::k_weight, Role::k_bias},
+                                     {Role::v_weight, Role::v_bias}}) {
+    linear(s, weight, bias, "qkvw.{}", "qkvb.{}");
+  }
+  linear(s, Role::out_weight, Role::out_bias, "attprojw.{}", "attprojb.{}");
+  linear(s, Role::norm2_gain, Role::norm2_bias, "ln2w.{}", "ln2b.{}");
+  linear(s, Role::fc_weight, Role::fc_bias, "fcw.{}", "fcb.{}");
+  linear(s, Role::proj_weight, Role::proj_bias, "fcprojw.{}", "fcprojb.{}");
+  linear(s, Role::final_gain, Role::final_bias, "lnfw", "lnfb");
+  return s;
+}
+
 const Scheme& scheme(Naming naming) {
   static const Scheme schemes[] = {
       make_own(),
-      make_hf_gpt("transformer.wte.weight", "transformer.wpe.weight"),
-      make_hf_gpt("transformer.tokens_embed.weight", "transformer.positions_embed.weight"),
+      make_hf_gpt("transformer.wte.weight", "transformer.wpe.weight", true),
+      make_hf_gpt("transformer.tokens_embed.weight", "transformer.positions_embed.weight", true),
       make_hf_llama(true),
       make_hf_llama(false),
       make_nanochat_notebook(),
@@ -201,6 +218,8 @@ const Scheme& scheme(Naming naming) {
       make_gpt1_preln(),
       make_mini_gpt(),
       make_llama2c(),
+      make_llmc(),
+      make_hf_gpt("transformer.wte.weight", "transformer.wpe.weight", false),
   };
   return schemes[static_cast<size_t>(naming)];
 }

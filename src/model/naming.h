@@ -21,7 +21,9 @@ enum class Naming : uint8_t {
   gpt2_scratch,
   gpt1_preln,
   mini_gpt,
-  llama2c  // the tensors of a llama2.c .bin
+  llama2c,  // the tensors of a llama2.c .bin
+  llmc,     // the tensors of an llm.c .bin
+  nanogpt   // names of transformers gpt2, but matrices [out,in]
 };
 
 // Where a parameter is in a file: rows [first_row, first_row + out) of a tensor, which is stored [in,out]
