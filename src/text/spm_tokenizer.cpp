@@ -154,6 +154,8 @@ class SpmTokenizer final : public Tokenizer {
       }
       at += length;
     }
+    while (parts_.collapse_blanks && out.ends_with(kBlank))
+      out.resize(out.size() - kBlank.size());
     return out;
   }
 
