@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "text/bpe_json.h"
 #include "text/byte_level.h"
+#include "text/gpt1_tokenizer.h"
 #include "text/json_parts.h"
 #include "text/spm_json.h"
 #include "text/spm_model.h"
@@ -112,18 +113,16 @@ std::unique_ptr<Tokenizer> make_spm(const Json& root, const std::string& name) {
   return make_from(read_spm_json(root, name), make_spm_tokenizer, name);
 }
 
+std::unique_ptr<Tokenizer> make_gpt1(const Json& root, const std::string& name) {
+  return make_from(read_gpt1_json(root, name), make_gpt1_tokenizer, name);
+}
+
 // A tokenizer.model is a SentencePiece model, which begins with the field 1.
 std::unique_ptr<Tokenizer> parse_model(std::string_view bytes, const std::string& name) {
   return tokenizer_of(parse_spm_model(bytes, name), name);
 }
 
-}  // namespace
-
-std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& name) {
-  if (json.size() > kMaxTokenizerBytes) {
-    fail("cannot read {}: expected at most {} bytes, found {}", name, kMaxTokenizerBytes, json.size());
-  }
-  const Json root = detail::parse_limited_json(json, name);
+std::unique_ptr<Tokenizer> make_any(const Json& root, const std::string& name) {
   if (!root.is_object() || !member(root, "model").is_object()) {
     fail("cannot read {}: expected a tokenizer.json with an object \"model\"", name);
   }
@@ -132,6 +131,7 @@ std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::str
     const Json& type = member(model, "type");
     fail_kind(name, "model type " + (type.is_null() ? "(none)" : printable_text(type.dump(), 40)));
   }
+  if (is_gpt1_json(root)) return make_gpt1(root, name);
   if (is_spm_json(root)) return make_spm(root, name);
   if (!unused(member(model, "merges"))) return make_bpe(root, name);
   require_unused(root, {"added_tokens", "normalizer"}, name);
@@ -150,6 +150,15 @@ std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::str
   require_unused(root, {"pre_tokenizer", "post_processor"}, name);
   if (!has_type(member(root, "decoder"), "Fuse")) fail_kind(name, "one whose decoder is not Fuse");
   return detail::make_char_tokenizer_from_codes(codes);
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& name) {
+  if (json.size() > kMaxTokenizerBytes) {
+    fail("cannot read {}: expected at most {} bytes, found {}", name, kMaxTokenizerBytes, json.size());
+  }
+  return make_any(detail::parse_limited_json(json, name), name);
 }
 
 bool has_tokenizer(const std::string& folder) {
@@ -173,7 +182,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   const auto read = [&](const char* name) { return read_file(file(name), kMaxTokenizerBytes); };
   if (exists("tokenizer.json")) return parse_tokenizer(read("tokenizer.json"), file("tokenizer.json"));
   if (exists("vocab.json") && exists("merges.txt"))
-    return make_bpe(json_of_vocab_and_merges(read("vocab.json"), read("merges.txt"), path), path);
+    return make_any(json_of_vocab_and_merges(read("vocab.json"), read("merges.txt"), path), path);
   if (exists("tokenizer.model")) return parse_model(read("tokenizer.model"), file("tokenizer.model"));
   fail("no tokenizer in {}: expected tokenizer.json, vocab.json and merges.txt, or tokenizer.model", path);
 }
