@@ -11,6 +11,7 @@
 #include "text/json_parts.h"
 #include "text/spm_json.h"
 #include "text/spm_model.h"
+#include "text/tiktoken.h"
 #include "text/tokenizer_kinds.h"
 #include "text/utf8.h"
 
@@ -117,9 +118,18 @@ std::unique_ptr<Tokenizer> make_gpt1(const Json& root, const std::string& name) 
   return make_from(read_gpt1_json(root, name), make_gpt1_tokenizer, name);
 }
 
-// A tokenizer.model is a SentencePiece model, which begins with the field 1.
+// A tokenizer.model is a SentencePiece model, which begins with the field 1, or tiktoken's ranks.
 std::unique_ptr<Tokenizer> parse_model(std::string_view bytes, const std::string& name) {
+  if (is_rank_file(bytes)) return make_from(read_rank_file(bytes, name), make_bpe_tokenizer, name);
   return tokenizer_of(parse_spm_model(bytes, name), name);
+}
+
+[[noreturn]] void fail_pickle(const std::string& path) {
+  fail(
+      "cannot read {}: a Python pickle can run any program; save the tokenizer as tokenizer.json or as a "
+      "tiktoken file "
+      "(a line of base64 and rank for each token)",
+      path);
 }
 
 std::unique_ptr<Tokenizer> make_any(const Json& root, const std::string& name) {
@@ -174,8 +184,10 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) {
+    if (path.ends_with(".pkl")) fail_pickle(path);
     const std::string content = read_file(path, kMaxTokenizerBytes);
-    return path.ends_with(".model") ? parse_model(content, path) : parse_tokenizer(content, path);
+    const bool is_model = path.ends_with(".model") || is_rank_file(content);
+    return is_model ? parse_model(content, path) : parse_tokenizer(content, path);
   }
   const auto file = [&](const char* name) { return (fs::path(path) / name).string(); };
   const auto exists = [&](const char* name) { return fs::exists(file(name), ignored); };
@@ -184,6 +196,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   if (exists("vocab.json") && exists("merges.txt"))
     return make_any(json_of_vocab_and_merges(read("vocab.json"), read("merges.txt"), path), path);
   if (exists("tokenizer.model")) return parse_model(read("tokenizer.model"), file("tokenizer.model"));
+  if (exists("tokenizer.pkl")) fail_pickle(file("tokenizer.pkl"));
   fail("no tokenizer in {}: expected tokenizer.json, vocab.json and merges.txt, or tokenizer.model", path);
 }
 
