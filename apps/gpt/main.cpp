@@ -105,8 +105,8 @@ std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>
                                    add_info_command(root),
                                    add_bench_command(root),
                                    add_convert_command(root)};
-  for (const Command& command : add_data_commands(root))
-    commands.push_back(command);
+  for (const auto& group : {add_tokenizer_commands(root), add_data_commands(root)})
+    commands.insert(commands.end(), group.begin(), group.end());
   return commands;
 }
 
