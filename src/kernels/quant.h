@@ -33,11 +33,6 @@ struct BlockQ4 {
 };
 static_assert(sizeof(BlockQ4) == 18);
 
-// The bytes of a row of n elements; n is a multiple of 32 and the type q8_0 or q4_0.
-constexpr int64_t row_bytes(DType dtype, int64_t n) {
-  return n / kQuantBlock * static_cast<int64_t>(dtype == DType::q8_0 ? sizeof(BlockQ8) : sizeof(BlockQ4));
-}
-
 // One block, rounded as ggml's reference does. Q8_0: d = max|x| / 127, ties away from zero; Q4_0: d = the
 // value of largest magnitude / -8, q = min(15, floor(x / d + 8.5)). A block with a NaN or an infinity
 // becomes NaN, one whose d is subnormal in fp32 zero.
