@@ -100,8 +100,8 @@ struct ActBackwardArgs {
 };
 
 // ---------------------------------------------------------------------------------------------------
-// Linear: y = x w^T + bias. Weights are [out,in] as in PyTorch: either `w`, fp32 or fp64, or `packed`, in
-// whose type the product is then computed (see PackedMatrix).
+// Linear: y = x w^T + bias. Weights are [out,in] as in PyTorch: either `w`, fp32 or fp64 or rows of a block
+// format (kernels/quant.h), or `packed`, in whose type the product is then computed (see PackedMatrix).
 struct LinearArgs {
   TensorView y;          // [N,out] act; ld may exceed out
   TensorView x;          // [N,in] act

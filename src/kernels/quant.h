@@ -104,6 +104,10 @@ struct UnpackedBlock {
   int32_t sub[2];
   int8_t q[kQuantBlock];
 };
+// Whether m is a part of the type, and of the definition of its products.
+constexpr bool has_minimum(DType dtype) {
+  return dtype == DType::q4_1 || dtype == DType::q5_1 || dtype == DType::q4_k || dtype == DType::q5_k;
+}
 void unpack_block(DType dtype, const void* row, int64_t b, UnpackedBlock& block);
 
 // Whole rows. The K types are fitted by a small search for least squared error; like the others, blocks with
