@@ -1,12 +1,13 @@
 #include "text/bpe_json.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "base/error.h"
+#include "text/byte_level.h"
 #include "text/json_parts.h"
+#include "text/token_index.h"
 #include "text/tokenizer_kinds.h"
 #include "text/utf8.h"
 
@@ -15,40 +16,16 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Vocabularies have holes where ids are reserved, but a few ids must not ask for memory for billions.
-constexpr int64_t kMaxVocab = 4 << 20;
-
-// The bytes that a token's characters stand for.
-class Alphabet {
- public:
-  Alphabet() {
-    for (size_t byte = 0; byte < 256; ++byte)
-      bytes_[byte_level_alphabet()[byte]] = static_cast<char>(byte);
-  }
-  std::string bytes_of(const std::string& token, const std::string& name) const {
-    std::string out;
-    for (size_t at = 0; at < token.size();) {
-      const Utf8Char c = decode_utf8(token, at);
-      const auto found = c.status == Utf8Status::valid ? bytes_.find(c.code) : bytes_.end();
-      if (found == bytes_.end()) {
-        fail(
-            "cannot read {}: the token {} has characters that stand for no byte; expected a byte-level "
-            "vocabulary",
-            name, Json(token).dump());
-      }
-      out += found->second;
-      at += static_cast<size_t>(c.length);
-    }
-    return out;
-  }
-
- private:
-  std::unordered_map<char32_t, char> bytes_;
-};
+std::string bytes_of(const AlphabetReader& alphabet, const std::string& token, const std::string& name) {
+  if (auto bytes = alphabet.bytes_of(token)) return *std::move(bytes);
+  fail("cannot read {}: the token {} has characters that stand for no byte; expected a byte-level vocabulary",
+       name, Json(token).dump());
+}
 
 class Reader {
  public:
-  Reader(const Json& root, const std::string& name) : root_(root), model_(root["model"]), name_(name) {}
+  Reader(const Json& root, const std::string& name)
+      : root_(root), model_(root["model"]), name_(name), index_(name) {}
 
   BpeParts read() {
     require_unused(root_, {"normalizer"}, name_);
@@ -108,9 +85,13 @@ class Reader {
              printable_text(entry.dump(), 80));
       }
       const std::string& text = entry["content"].get_ref<const std::string&>();
-      require_unused(entry, {"single_word", "lstrip", "rstrip"}, name_);
       const int64_t id = read_id(member(entry, "id"), text);
-      parts_.added.push_back({static_cast<int32_t>(id), text, !unused(member(entry, "special"))});
+      parts_.added.push_back({.id = static_cast<int32_t>(id),
+                              .text = text,
+                              .special = !unused(member(entry, "special")),
+                              .single_word = !unused(member(entry, "single_word")),
+                              .lstrip = !unused(member(entry, "lstrip")),
+                              .rstrip = !unused(member(entry, "rstrip"))});
       if (!added_ids_.emplace(id, text).second)
         fail("cannot read {}: the id {} is given to two tokens", name_, id);
     }
@@ -120,12 +101,12 @@ class Reader {
     const Json& vocab = member(model_, "vocab");
     if (!vocab.is_object() || vocab.empty())
       fail("cannot read {}: expected model.vocab to be an object of tokens and ids", name_);
-    const Alphabet alphabet;
+    const AlphabetReader alphabet;
     for (const auto& [token, value] : vocab.items()) {
       const int64_t id = read_id(value, token);
       if (const auto found = added_ids_.find(id); found != added_ids_.end()) {
         // An added token may be listed here too.
-        if (found->second == token || found->second == alphabet.bytes_of(token, name_)) continue;
+        if (found->second == token || found->second == bytes_of(alphabet, token, name_)) continue;
         fail("cannot read {}: the id {} is given to two tokens", name_, id);
       }
       if (token.empty()) fail("cannot read {}: the token {} is empty", name_, id);
@@ -133,30 +114,16 @@ class Reader {
       if (id >= std::ssize(tokens)) tokens.resize(static_cast<size_t>(id) + 1);
       std::string& bytes = tokens[static_cast<size_t>(id)];
       if (!bytes.empty()) fail("cannot read {}: the id {} is given to two tokens", name_, id);
-      bytes = alphabet.bytes_of(token, name_);
-      ids_.emplace(token, static_cast<int32_t>(id));
+      bytes = bytes_of(alphabet, token, name_);
+      index_.add(token, static_cast<int32_t>(id));
     }
-  }
-
-  int32_t id_of(const std::string& token, size_t merge) const {
-    const auto found = ids_.find(token);
-    if (found == ids_.end()) {
-      fail("cannot read {}: merge {} names the token {}, which is not in the vocabulary", name_, merge,
-           Json(printable_text(token, 40)).dump());
-    }
-    return found->second;
   }
 
   // ["a", "b"] or, in older files, "a b".
-  std::array<std::string, 2> sides_of(const Json& merge, size_t at) const {
+  Bpe::Merge read_merge(const Json& merge, size_t at) const {
     if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
-      return {merge[0].get<std::string>(), merge[1].get<std::string>()};
-    if (merge.is_string()) {
-      const auto& text = merge.get_ref<const std::string&>();
-      const size_t blank = text.find(' ');
-      if (blank != std::string::npos && text.find(' ', blank + 1) == std::string::npos)
-        return {text.substr(0, blank), text.substr(blank + 1)};
-    }
+      return index_.merge(merge[0].get<std::string>(), merge[1].get<std::string>(), at);
+    if (merge.is_string()) return index_.merge(merge.get_ref<const std::string&>(), at);
     fail("cannot read {}: merge {}: expected two tokens, found {}", name_, at,
          printable_text(merge.dump(), 80));
   }
@@ -164,17 +131,15 @@ class Reader {
   void read_merges() {
     const Json& merges = member(model_, "merges");
     if (!merges.is_array()) fail("cannot read {}: expected model.merges to be a list", name_);
-    for (size_t i = 0; i < merges.size(); ++i) {
-      const auto [left, right] = sides_of(merges[i], i);
-      parts_.merges.push_back({id_of(left, i), id_of(right, i), id_of(left + right, i)});
-    }
+    for (size_t i = 0; i < merges.size(); ++i)
+      parts_.merges.push_back(read_merge(merges[i], i));
   }
 
   const Json& root_;
   const Json& model_;
   const std::string& name_;
   BpeParts parts_;
-  std::unordered_map<std::string, int32_t> ids_;
+  TokenIndex index_;
   std::unordered_map<int64_t, std::string> added_ids_;
 };
 
