@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/mapped_file.h"
-#include "io/tensor_info.h"
+#include "io/tensor_file.h"
 
 namespace gpt {
 
@@ -31,16 +31,16 @@ struct Llama2cHeader {
 //   rms_final [dim]; freq_cis_real, freq_cis_imag [seq_len, head_dim/2]; wcls [V,dim] if untied.
 // Every number is checked, and the size of the file must be exactly what they say, before anything is
 // allocated; else throws Error naming the file. Source: llama2.c, run.c (memory_map_weights).
-class Llama2cFile {
+class Llama2cFile : public TensorFile {
  public:
   explicit Llama2cFile(const std::string& path);
   // The same for bytes in memory, which must outlive the object; `what` names them in errors.
   Llama2cFile(std::span<const std::byte> bytes, const std::string& what);
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const override { return path_; }
   const Llama2cHeader& header() const { return header_; }
-  const std::vector<TensorInfo>& tensors() const { return tensors_; }
-  const TensorInfo* find(std::string_view name) const;  // nullptr when there is no such tensor
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  const TensorInfo* find(std::string_view name) const override;
 
  private:
   void parse(std::span<const std::byte> bytes);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/mapped_file.h"
-#include "io/tensor_info.h"
+#include "io/tensor_file.h"
 
 namespace gpt {
 
@@ -26,21 +26,20 @@ struct UnsupportedTensor {
 // file and the tensor. A file truncated by another process while it is open is beyond our control.
 // Source: the format's README; where its reference library is laxer (duplicate names, leading blanks)
 // this reader is strict.
-class SafetensorsFile {
+class SafetensorsFile : public TensorFile {
  public:
   explicit SafetensorsFile(const std::string& path);
   // The same for bytes in memory, which must outlive the object; `what` names them in errors.
   SafetensorsFile(std::span<const std::byte> bytes, const std::string& what);
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const override { return path_; }
 
   // In the order of their data; tensors of unsupported types are left out.
-  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   const std::vector<UnsupportedTensor>& unsupported() const { return unsupported_; }  // by name
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  // nullptr when there is no such tensor; throws Error when it has an unsupported type.
-  const TensorInfo* find(std::string_view name) const;
+  const TensorInfo* find(std::string_view name) const override;
 
  private:
   void parse(std::span<const std::byte> bytes);

@@ -7,8 +7,10 @@
 #include <numeric>
 #include <utility>
 
+#include "base/file.h"
 #include "io/json.h"
 #include "io/printable.h"
+#include "io/safetensors.h"
 
 namespace gpt {
 namespace {
@@ -16,58 +18,45 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxShards = 4096;  // each is a mapping, and the system has a limit on those
+constexpr uint64_t kMaxIndexBytes = uint64_t{32} << 20;
 constexpr std::string_view kIndexSuffix = ".index.json";
+constexpr std::string_view kSafetensors = ".safetensors";
 
 bool exists(const std::string& path) {
   std::error_code error;
   return fs::exists(path, error);
 }
 
-void check_shard_name(const std::string& name, const std::string& index) {
+void check_shard_name(const std::string& name, std::string_view kind, const std::string& index) {
   const bool plain = !name.empty() && name.size() <= 255 && name.front() != '.' &&
                      name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
-  if (!plain || !name.ends_with(".safetensors")) {
-    fail("{}: expected the name of a .safetensors file in the same folder, found {}", index, printable(name));
+  if (!plain || !name.ends_with(kind)) {
+    fail("{}: expected the name of a {} file in the same folder, found {}", index, kind, printable(name));
   }
 }
 
-// Tensor names per shard, as the index has them.
-std::map<std::string, std::vector<std::string>> read_index(const std::string& index) {
-  const nlohmann::json root = read_json_file(index);
-  if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object()) {
-    fail("{}: expected an object \"weight_map\" from tensor names to file names, found none", index);
+// Also when it is of an unsupported type.
+bool holds(const TensorFile& file, const std::string& name) {
+  try {
+    return file.find(name) != nullptr;
+  } catch (const Error&) {
+    return true;
   }
-  std::map<std::string, std::vector<std::string>> shards;
-  for (const auto& [tensor, file] : root["weight_map"].items()) {
-    if (!file.is_string()) {
-      fail("{}: expected a file name for {}, found {}", index, printable(tensor), file.type_name());
-    }
-    const auto& name = file.get_ref<const std::string&>();
-    check_shard_name(name, index);
-    shards[name].push_back(tensor);
-    if (shards.size() > kMaxShards) fail("{}: expected at most {} files, found more", index, kMaxShards);
-  }
-  if (shards.empty()) fail("{}: expected at least one tensor in \"weight_map\", found none", index);
-  return shards;
 }
 
-bool holds(const SafetensorsFile& file, const std::string& name) {
-  const auto& odd = file.unsupported();
-  const auto at =
-      std::lower_bound(odd.begin(), odd.end(), name,
-                       [](const UnsupportedTensor& t, const std::string& n) { return t.name < n; });
-  return (at != odd.end() && at->name == name) || file.find(name) != nullptr;
+std::unique_ptr<TensorFile> open_file(const std::string& path) {
+  return std::make_unique<SafetensorsFile>(path);
 }
 
 TensorFiles open_shards(const std::string& index) {
   const fs::path folder = fs::path(index).parent_path();
-  std::vector<SafetensorsFile> files;
-  for (const auto& [shard, names] : read_index(index)) {
+  std::vector<std::unique_ptr<TensorFile>> files;
+  for (const auto& [shard, names] : parse_shard_index(read_file(index, kMaxIndexBytes), kSafetensors, index)) {
     const std::string path = (folder / shard).string();
     if (!exists(path)) fail("{} is missing: {} says that {} tensors are in it", path, index, names.size());
-    files.emplace_back(path);
+    files.push_back(open_file(path));
     for (const std::string& name : names) {
-      if (!holds(files.back(), name))
+      if (!holds(*files.back(), name))
         fail("{}: expected the tensor {} in {}, found none", index, printable(name), path);
     }
   }
@@ -75,19 +64,39 @@ TensorFiles open_shards(const std::string& index) {
 }
 
 TensorFiles open_single(const std::string& path) {
-  std::vector<SafetensorsFile> files;
-  files.emplace_back(path);
+  std::vector<std::unique_ptr<TensorFile>> files;
+  files.push_back(open_file(path));
   return TensorFiles(std::move(files));
 }
 
 }  // namespace
 
-TensorFiles::TensorFiles(std::vector<SafetensorsFile> files) : files_(std::move(files)) {
-  std::vector<const SafetensorsFile*> home;  // of each tensor
-  for (const SafetensorsFile& file : files_) {
-    for (const TensorInfo& tensor : file.tensors()) {
+std::map<std::string, std::vector<std::string>> parse_shard_index(std::string_view text, std::string_view kind,
+                                                                  const std::string& what) {
+  const nlohmann::json root = parse_json(text, what);
+  if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object()) {
+    fail("{}: expected an object \"weight_map\" from tensor names to file names, found none", what);
+  }
+  std::map<std::string, std::vector<std::string>> shards;
+  for (const auto& [tensor, file] : root["weight_map"].items()) {
+    if (!file.is_string()) {
+      fail("{}: expected a file name for {}, found {}", what, printable(tensor), file.type_name());
+    }
+    const auto& name = file.get_ref<const std::string&>();
+    check_shard_name(name, kind, what);
+    shards[name].push_back(tensor);
+    if (shards.size() > kMaxShards) fail("{}: expected at most {} files, found more", what, kMaxShards);
+  }
+  if (shards.empty()) fail("{}: expected at least one tensor in \"weight_map\", found none", what);
+  return shards;
+}
+
+TensorFiles::TensorFiles(std::vector<std::unique_ptr<TensorFile>> files) : files_(std::move(files)) {
+  std::vector<const TensorFile*> home;  // of each tensor
+  for (const std::unique_ptr<TensorFile>& file : files_) {
+    for (const TensorInfo& tensor : file->tensors()) {
       tensors_.push_back(&tensor);
-      home.push_back(&file);
+      home.push_back(file.get());
     }
   }
   by_name_.resize(tensors_.size());
@@ -108,8 +117,8 @@ const TensorInfo* TensorFiles::find(std::string_view name) const {
   const auto at = std::lower_bound(by_name_.begin(), by_name_.end(), name,
                                    [&](uint32_t t, std::string_view n) { return tensors_[t]->name < n; });
   if (at != by_name_.end() && tensors_[*at]->name == name) return tensors_[*at];
-  for (const SafetensorsFile& file : files_)
-    file.find(name);  // throws if it is of an unsupported type
+  for (const std::unique_ptr<TensorFile>& file : files_)
+    file->find(name);  // throws if it is of an unsupported type
   return nullptr;
 }
 

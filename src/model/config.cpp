@@ -87,6 +87,7 @@ void complete(ModelConfig& c, bool vocab_known) {
   check_finite("init_std", c.init_std, 0, 100);
   check_finite("logit_softcap", c.logit_softcap, 0, 1e6);
   check_rope(c);
+  check_range("sliding_window", c.sliding_window, 0, kMaxDimension);
   c.norm_bias = c.has_norm_bias();
   if (c.tie_embeddings && c.head_bias) fail("config key \"head_bias\": needs tie_embeddings = false");
 }

@@ -51,6 +51,7 @@ struct ModelConfig {
   int64_t rope_sign = 1;
   RopeLayout rope_layout = RopeLayout::halves;
   RopeScaling rope_scaling;
+  int64_t sliding_window = 0;  // keys that a query sees, its own included; 0: all earlier ones
 
   Act act = Act::gelu_tanh;
   bool qkv_bias = true;
@@ -110,6 +111,7 @@ void visit_model_keys(Config& c, Visit&& visit) {
   visit("rope_sign", c.rope_sign, "position", "+1 Llama, -1 nanochat");
   visit("rope_layout", c.rope_layout, "position", "halves or interleaved");
   visit("rope_scaling", c.rope_scaling, "position", "stretching of rotary frequencies (JSON object)");
+  visit("sliding_window", c.sliding_window, "position", "keys that a token sees, its own included; 0: all");
   visit("act", c.act, "layers", "gelu_tanh, gelu, relu, relu2 or swiglu");
   visit("qkv_bias", c.qkv_bias, "layers", "bias of the q, k, v projections");
   visit("out_bias", c.out_bias, "layers", "bias of the attention output projection");

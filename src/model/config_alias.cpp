@@ -92,7 +92,9 @@ json translate_value(const std::string& key, const json& value) {
     }
   }
   if (value.is_null() && key == "logit_softcap") return 0;
-  if (value.is_null() && (key == "d_ff" || key == "n_kv_head" || key == "head_dim")) return 0;
+  if (value.is_null() && (key == "d_ff" || key == "n_kv_head" || key == "head_dim" || key == "sliding_window")) {
+    return 0;
+  }
   return value;
 }
 
@@ -136,8 +138,7 @@ bool ignorable(const std::string& key) {
                                              "n_special",
                                              "num_labels",
                                              "max_length",
-                                             "do_sample",
-                                             "layer_types"};
+                                             "do_sample"};
   return keys.count(key) > 0 || key.rfind("_", 0) == 0;
 }
 
@@ -153,6 +154,28 @@ void check_semantics(const json& object, const std::string& what) {
       fail("{}: \"{}\": only {} is supported, found {}", what, r.key, r.value.dump(),
            printable(object[r.key].dump()));
     }
+  }
+}
+
+// transformers tells which layers look through a window by a list, and Qwen2 also by a switch and the number of
+// layers before the first one that does. Here all layers do or none does.
+void put_sliding_window(json& out, const json& object, const std::string& what) {
+  if (object.contains("use_sliding_window") && object["use_sliding_window"] != true) out["sliding_window"] = 0;
+  if (object.value("model_type", "") == "qwen2" && !object.contains("use_sliding_window")) out["sliding_window"] = 0;
+  const bool slides = out.contains("sliding_window") && out["sliding_window"] != 0;
+  const json layers = object.value("layer_types", json());
+  if (layers.is_array() && !layers.empty()) {
+    const bool full = layers.front() == "full_attention";
+    for (const json& layer : layers) {
+      if (layer != layers.front() || !(full || (slides && layer == "sliding_attention"))) {
+        fail("{}: \"layer_types\": expected one kind for all layers, full_attention or sliding_attention, found {}",
+             what, printable(layer.dump()));
+      }
+    }
+    if (full) out["sliding_window"] = 0;
+  } else if (slides && object.value("max_window_layers", json(0)) != 0) {
+    fail("{}: \"max_window_layers\": a sliding window in some layers only is not supported, found {}", what,
+         printable(object["max_window_layers"].dump()));
   }
 }
 
@@ -200,7 +223,8 @@ json translate_model_config(const json& object, const std::string& what) {
   json mine = json::object();
   for (const auto& [key, value] : object.items()) {
     if (key == "model_type" || key == "bos_token_id" || key == "eos_token_id" ||
-        key.rfind("scale_attn", 0) == 0 || key == "reorder_and_upcast_attn") {
+        key.rfind("scale_attn", 0) == 0 || key == "reorder_and_upcast_attn" || key == "use_sliding_window" ||
+        key == "max_window_layers" || key == "layer_types") {
       continue;
     }
     if (!ignorable(key)) mine[key] = value;
@@ -213,6 +237,7 @@ json translate_model_config(const json& object, const std::string& what) {
   if (type == "gpt2" || type == "openai-gpt") {
     if (!out.contains("n_kv_head")) out["n_kv_head"] = 0;
   }
+  put_sliding_window(out, object, what);
   put_token_ids(out, object);
   return out;
 }

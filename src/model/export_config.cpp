@@ -20,7 +20,8 @@ bool common_hf(const ModelConfig& c) {
 bool is_gpt(const ModelConfig& c) {
   return c.norm == NormKind::layer && c.has_norm_bias() && !c.embd_norm && !c.qk_norm &&
          c.position == Position::learned && c.act != Act::swiglu && c.qkv_bias && c.out_bias && c.mlp_bias &&
-         !c.head_bias && c.logit_softcap == 0 && c.n_kv_head == c.n_head && c.q_dim() == c.n_embd;
+         !c.head_bias && c.logit_softcap == 0 && c.n_kv_head == c.n_head && c.q_dim() == c.n_embd &&
+         c.sliding_window == 0;
 }
 
 bool is_gpt2(const ModelConfig& c) {
@@ -34,16 +35,29 @@ bool is_gpt1(const ModelConfig& c) {
 
 bool is_rotary(const ModelConfig& c) {
   return c.norm == NormKind::rms && common_hf(c) && c.position == Position::rope &&
-         c.rope_layout == RopeLayout::halves && c.qkv_bias == c.out_bias;
+         c.rope_layout == RopeLayout::halves;
 }
 
-bool is_llama(const ModelConfig& c) {
+// Llama and those that differ from it in biases and window alone.
+bool is_llama_like(const ModelConfig& c) {
   return is_rotary(c) && c.norm_affine && !c.embd_norm && !c.qk_norm && c.rope_sign == 1 &&
          c.act == Act::swiglu && c.logit_softcap == 0;
 }
 
+bool is_llama(const ModelConfig& c) {
+  return is_llama_like(c) && c.qkv_bias == c.out_bias && c.sliding_window == 0;
+}
+
+bool is_qwen2(const ModelConfig& c) {
+  return is_llama_like(c) && c.qkv_bias && !c.out_bias && !c.mlp_bias;
+}
+
+bool is_mistral(const ModelConfig& c) {
+  return is_llama_like(c) && !c.qkv_bias && !c.out_bias && !c.mlp_bias && c.sliding_window > 0;
+}
+
 bool is_nanochat(const ModelConfig& c) {
-  return is_rotary(c) && !c.norm_affine && c.embd_norm && c.qk_norm && c.rope_sign == -1 &&
+  return is_rotary(c) && c.qkv_bias == c.out_bias && c.sliding_window == 0 && !c.norm_affine && c.embd_norm && c.qk_norm && c.rope_sign == -1 &&
          c.act != Act::swiglu && !c.mlp_bias && c.rope_scaling.type == RopeScaling::Type::none;
 }
 
@@ -82,7 +96,7 @@ json gpt_config(const ModelConfig& c, bool gpt1) {
   return out;
 }
 
-json rotary_config(const ModelConfig& c, bool nanochat) {
+json rotary_config(const ModelConfig& c, const std::string& family) {
   json rope = to_json_value(c.rope_scaling);
   if (rope.is_null()) rope = {{"rope_type", "default"}};
   rope["rope_theta"] = c.rope_theta;
@@ -97,17 +111,32 @@ json rotary_config(const ModelConfig& c, bool nanochat) {
               {"rms_norm_eps", c.norm_eps},
               {"initializer_range", c.init_std},
               {"attention_dropout", c.attn_dropout},
-              {"attention_bias", c.qkv_bias},
               {"hidden_act", act_name(c, false)},
               {"rope_parameters", rope},
               {"tie_word_embeddings", c.tie_embeddings}};
-  out["architectures"] = {nanochat ? "NanoChatForCausalLM" : "LlamaForCausalLM"};
-  if (nanochat) {
+  const json window = c.sliding_window > 0 ? json(c.sliding_window) : json(nullptr);
+  if (family == "qwen2") {
+    out["architectures"] = {"Qwen2ForCausalLM"};
+    out.update({{"use_sliding_window", c.sliding_window > 0}, {"sliding_window", window}, {"max_window_layers", 0}});
+  } else if (family == "mistral") {
+    out["architectures"] = {"MistralForCausalLM"};
+    out["sliding_window"] = window;
+  } else if (family == "nanochat") {
+    out["architectures"] = {"NanoChatForCausalLM"};
+    out["attention_bias"] = c.qkv_bias;
     out["final_logit_softcapping"] = c.logit_softcap > 0 ? json(c.logit_softcap) : json(nullptr);
   } else {
+    out["architectures"] = {"LlamaForCausalLM"};
+    out["attention_bias"] = c.qkv_bias;
     out["mlp_bias"] = c.mlp_bias;
   }
   return out;
+}
+
+// transformers' names.
+std::string type_name(DType dtype) {
+  if (dtype == DType::f16) return "float16";
+  return dtype == DType::bf16 ? "bfloat16" : "float32";
 }
 
 void read_token_ids(const json& object, const std::string& what, ModelConfig& c) {
@@ -141,6 +170,8 @@ std::string export_family(const ModelConfig& c) {
   if (is_gpt2(c)) return "gpt2";
   if (is_gpt1(c)) return "openai-gpt";
   if (is_llama(c)) return "llama";
+  if (is_qwen2(c)) return "qwen2";
+  if (is_mistral(c)) return "mistral";
   if (is_nanochat(c)) return "nanochat";
   return "gpt.cpp";
 }
@@ -149,12 +180,12 @@ Naming export_naming(const ModelConfig& c) {
   const std::string family = export_family(c);
   if (family == "gpt2") return Naming::hf_gpt2;
   if (family == "openai-gpt") return Naming::hf_gpt1;
-  if (family == "llama") return Naming::hf_llama;
+  if (family == "llama" || family == "qwen2" || family == "mistral") return Naming::hf_llama;
   if (family == "nanochat") return Naming::hf_nanochat;
   return Naming::own;
 }
 
-json export_config(const ModelConfig& c) {
+json export_config(const ModelConfig& c, DType dtype) {
   const std::string family = export_family(c);
   json out;
   if (family == "gpt2" || family == "openai-gpt") {
@@ -162,11 +193,11 @@ json export_config(const ModelConfig& c) {
   } else if (family == "gpt.cpp") {
     out = model_keys_json(c);
   } else {
-    out = rotary_config(c, family == "nanochat");
+    out = rotary_config(c, family);
   }
   out["model_type"] = family;
   if (family != "gpt.cpp") {
-    out["dtype"] = "float32";
+    out["dtype"] = type_name(dtype);
     out["pad_token_id"] = nullptr;
   }
   out["bos_token_id"] = c.bos_token_id >= 0 ? json(c.bos_token_id) : json(nullptr);

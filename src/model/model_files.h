@@ -10,6 +10,10 @@
 
 namespace gpt {
 
+struct ModelSource;
+struct NamedTensor;
+struct TensorInfo;
+
 // A model read from disk. Weights are used in place where the file has them as this program computes with
 // them (fp32, [out,in], aligned), and copied where not.
 class LoadedModel {
@@ -23,22 +27,36 @@ class LoadedModel {
   LoadedModel& operator=(const LoadedModel&) = delete;
 
   const Model& model() const { return *model_; }
-  const std::string& folder() const { return folder_; }  // where tokenizer.json would be
+  const std::string& folder() const;  // where tokenizer.json would be
   Naming naming() const { return naming_; }
   int64_t copied_bytes() const { return copied_bytes_; }
   // Copies all weights into a buffer of the same table, for training.
   void copy_to(const ParamBuffer& weights) const;
 
- private:
-  struct Sources;
-  void load_safetensors(const std::string& path);
-  void load_llama2c(const std::string& path);
-  void map_weights(DType dtype);
+  // Where each parameter comes from, by id; and the tensors of the files that none comes from.
+  struct Origin {
+    const TensorInfo* tensor;
+    FilePlace place;
+  };
+  const std::vector<Origin>& origins() const { return origins_; }
+  struct Ignored {
+    const TensorInfo* tensor;
+    const char* why;
+  };
+  const std::vector<Ignored>& ignored() const { return ignored_; }
 
-  std::string folder_;
-  std::unique_ptr<Sources> sources_;
+ private:
+  const TensorInfo* find(std::string name) const;
+  void find_naming();
+  void map_weight(int id, DType dtype);
+  void check_unused();
+
+  std::unique_ptr<ModelSource> source_;
   std::unique_ptr<Model> model_;
   Naming naming_ = Naming::own;
+  bool prefix_missing_ = false;  // see detect_naming
+  std::vector<Origin> origins_;
+  std::vector<Ignored> ignored_;
   std::vector<Buffer> copies_;
   int64_t copied_bytes_ = 0;
 };
@@ -46,15 +64,28 @@ class LoadedModel {
 // The folder that a MODEL argument means: DIR/last when DIR is a run folder, else itself.
 std::string resolve_model_path(const std::string& path);
 
-// The architecture of transformers that this config is, "gpt2", "openai-gpt", "llama" or "nanochat", or
-// "gpt.cpp" when it is none of them.
+// The architecture of transformers that this config is, "gpt2", "openai-gpt", "llama", "qwen2", "mistral" or
+// "nanochat", or "gpt.cpp" when it is none of them.
 std::string export_family(const ModelConfig& config);
 Naming export_naming(const ModelConfig& config);
 
-// Writes config.json, generation_config.json and model.safetensors into an existing folder.
-void write_model(const std::string& folder, const Model& model, std::span<const TensorView> weights);
+// All tensors of a model as a naming has them, ready to be written in a type. The weights, of any floating
+// type, must live until then.
+std::vector<NamedTensor> named_weights(const Model& model, std::span<const TensorView> weights, Naming naming,
+                                       DType dtype);
 
-nlohmann::json export_config(const ModelConfig& config);
+// How weights are written.
+struct WriteOptions {
+  DType dtype = DType::f32;           // or bf16, fp16
+  uint64_t shard_bytes = UINT64_MAX;  // tensors of one file, a larger tensor alone in its file
+};
+
+// Writes config.json, generation_config.json and model.safetensors into an existing folder; with several shards
+// model-00001-of-0000N.safetensors, ... and model.safetensors.index.json instead. Weights: of any floating type.
+void write_model(const std::string& folder, const Model& model, std::span<const TensorView> weights,
+                 const WriteOptions& options = {});
+
+nlohmann::json export_config(const ModelConfig& config, DType dtype = DType::f32);
 // Reads a config.json of any supported family; eos ids of generation_config.json take part when given.
 ModelConfig read_model_config(const std::string& path);
 

@@ -30,6 +30,11 @@ const std::vector<Entry>& families() {
       // Touvron et al. 2023
       {"llama", R"({"norm": "rms", "position": "rope", "act": "swiglu", "qkv_bias": false, "out_bias": false,
                     "mlp_bias": false, "tie_embeddings": false, "norm_eps": 1e-6})"},
+      // Yang et al. 2024; Jiang et al. 2023
+      {"qwen2", R"({"norm": "rms", "position": "rope", "act": "swiglu", "qkv_bias": true, "out_bias": false,
+                    "mlp_bias": false, "tie_embeddings": false, "norm_eps": 1e-6})"},
+      {"mistral", R"({"norm": "rms", "position": "rope", "act": "swiglu", "qkv_bias": false, "out_bias": false,
+                      "mlp_bias": false, "tie_embeddings": false, "norm_eps": 1e-6, "sliding_window": 4096})"},
       {"nanochat",
        R"({"norm": "rms", "norm_affine": false, "norm_eps": 1e-6, "embd_norm": true, "qk_norm": true,
                        "position": "rope", "rope_sign": -1, "act": "relu2", "qkv_bias": false, "out_bias": false,

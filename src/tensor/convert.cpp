@@ -1,5 +1,6 @@
 #include "tensor/convert.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "tensor/half.h"
@@ -7,47 +8,102 @@
 namespace gpt {
 namespace {
 
+// Columns or rows of a matrix that are transposed together: a cache line of the narrowest type.
+constexpr int64_t kBlock = 32;
+
+// fn(T{}) for the element type of a file or view.
+template <class F>
+void with_float_type(DType dtype, F&& fn) {
+  switch (dtype) {
+    case DType::f32:
+      return fn(float{});
+    case DType::f64:
+      return fn(double{});
+    case DType::bf16:
+      return fn(bf16{});
+    case DType::f16:
+      return fn(f16{});
+    default:
+      GPT_ASSERT(false);
+  }
+}
+
+// Element `index` of numbers at any address.
 template <class T>
-T load(const std::byte* p) {
+T load(const std::byte* p, int64_t index) {
   T x;
-  std::memcpy(&x, p, sizeof x);
+  std::memcpy(&x, p + static_cast<size_t>(index) * sizeof x, sizeof x);
   return x;
 }
 
-double element(const RawMatrix& m, int64_t index) {
-  const std::byte* p = m.bytes.data() + static_cast<size_t>(index) * dtype_size(m.dtype);
-  switch (m.dtype) {
-    case DType::f32:
-      return load<float>(p);
-    case DType::f64:
-      return load<double>(p);
-    case DType::bf16:
-      return to_float(load<bf16>(p));
-    case DType::f16:
-      return to_float(load<f16>(p));
-    default:
-      GPT_ASSERT(false);
-      return 0;
+template <class To, class From>
+To convert_number(From x) {
+  if constexpr (std::is_same_v<To, From>) {
+    return x;
+  } else if constexpr (std::is_same_v<From, double>) {
+    return from_float<To>(static_cast<float>(x));
+  } else if constexpr (std::is_same_v<To, double>) {
+    return to_float(x);
+  } else {
+    return from_float<To>(to_float(x));
   }
 }
 
-template <class T>
+template <class From, class To>
 void convert(const RawMatrix& from, const TensorView& to) {
+  const std::byte* in = from.bytes.data();
   const int64_t cols = from.transposed ? from.rows : from.cols;
   const int64_t rows = cols == 0 ? 0 : to.size() / cols;
-  T* out = to.as<T>();
-  if (from.dtype == to.dtype && !from.transposed) {
-    const size_t row_bytes = static_cast<size_t>(cols) * sizeof(T);
-    std::memcpy(out, from.bytes.data() + static_cast<size_t>(from.first_row) * row_bytes,
-                static_cast<size_t>(rows) * row_bytes);
+  To* out = to.as<To>();
+  if (!from.transposed) {
+    in += static_cast<size_t>(from.first_row * cols) * sizeof(From);
+    if constexpr (std::is_same_v<From, To>) {
+      if (rows > 0) std::memcpy(out, in, static_cast<size_t>(rows * cols) * sizeof(To));
+    } else {
+      for (int64_t i = 0; i < rows * cols; ++i)
+        out[i] = convert_number<To>(load<From>(in, i));
+    }
     return;
   }
-  for (int64_t r = 0; r < rows; ++r) {
+  for (int64_t first = 0; first < rows; first += kBlock) {
     for (int64_t c = 0; c < cols; ++c) {
-      const int64_t row = from.first_row + r;
-      const int64_t index = from.transposed ? c * from.cols + row : row * from.cols + c;
-      out[r * cols + c] = static_cast<T>(element(from, index));
+      for (int64_t r = first; r < std::min(rows, first + kBlock); ++r)
+        out[r * cols + c] = convert_number<To>(load<From>(in, c * from.cols + from.first_row + r));
     }
+  }
+}
+
+template <class From, class To>
+void emit_rows(const TensorView& part, const std::function<void(std::span<const std::byte>)>& emit) {
+  std::vector<To> buffer;
+  for (int64_t r = 0; r < part.rows(); ++r) {
+    const From* row = part.row<From>(r);
+    buffer.clear();
+    std::transform(row, row + part.cols(), std::back_inserter(buffer), convert_number<To, From>);
+    emit(std::as_bytes(std::span(buffer)));
+  }
+}
+
+template <class To>
+void emit_columns(const std::vector<TensorView>& parts,
+                  const std::function<void(std::span<const std::byte>)>& emit) {
+  const int64_t cols = parts[0].cols();
+  int64_t height = 0;
+  for (const TensorView& part : parts)
+    height += part.rows();
+  std::vector<To> block(static_cast<size_t>(kBlock * height));  // [columns of the matrix, height]
+  for (int64_t first = 0; first < cols; first += kBlock) {
+    const int64_t n = std::min(kBlock, cols - first);
+    int64_t at = 0;
+    for (const TensorView& part : parts) {
+      with_float_type(part.dtype, [&]<class From>(From) {
+        for (int64_t r = 0; r < part.rows(); ++r, ++at) {
+          for (int64_t c = 0; c < n; ++c)
+            block[static_cast<size_t>(c * height + at)] = convert_number<To>(part.row<From>(r)[first + c]);
+        }
+      });
+    }
+    emit(std::as_bytes(std::span(block).first(static_cast<size_t>(n * height))));
   }
 }
 
@@ -58,32 +114,23 @@ bool is_float(DType t) {
 }
 
 void convert_matrix(const RawMatrix& from, const TensorView& to) {
-  if (to.dtype == DType::f64) {
-    convert<double>(from, to);
-  } else {
-    GPT_ASSERT(to.dtype == DType::f32);
-    convert<float>(from, to);
-  }
+  with_float_type(from.dtype, [&]<class From>(From) {
+    with_float_type(to.dtype, [&]<class To>(To) { convert<From, To>(from, to); });
+  });
 }
 
-void emit_matrix(const std::vector<TensorView>& parts, bool transposed,
+void emit_matrix(const std::vector<TensorView>& parts, bool transposed, DType as,
                  const std::function<void(std::span<const std::byte>)>& emit) {
-  if (!transposed) {
+  with_float_type(as, [&]<class To>(To) {
+    if (transposed) return emit_columns<To>(parts, emit);
     for (const TensorView& part : parts) {
-      emit({static_cast<const std::byte*>(part.data),
-            static_cast<size_t>(part.size()) * dtype_size(part.dtype)});
+      if (part.dtype == as && part.dense()) {
+        emit({part.as<const std::byte>(), static_cast<size_t>(part.size()) * dtype_size(as)});
+      } else {
+        with_float_type(part.dtype, [&]<class From>(From) { emit_rows<From, To>(part, emit); });
+      }
     }
-    return;
-  }
-  std::vector<float> row;
-  for (int64_t c = 0; c < parts[0].cols(); ++c) {
-    row.clear();
-    for (const TensorView& part : parts) {
-      for (int64_t r = 0; r < part.rows(); ++r)
-        row.push_back(part.row<float>(r)[c]);
-    }
-    emit(std::as_bytes(std::span(row)));
-  }
+  });
 }
 
 }  // namespace gpt

@@ -1,5 +1,6 @@
 #include "model/layers/attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace gpt {
@@ -15,6 +16,13 @@ Qkv split(const ModelConfig& c, const TensorView& qkv) {
           .k = qkv.columns(c.q_dim(), c.kv_dim()),
           .v = qkv.columns(c.q_dim() + c.kv_dim(), c.kv_dim()),
           .qk = qkv.columns(0, c.q_dim() + c.kv_dim())};
+}
+
+// How many keys a query sees; 0: all. A cache holds no more than its capacity.
+int64_t window(const Pass& pass) {
+  const int64_t capacity = pass.cache ? pass.cache->capacity() : 0;
+  const int64_t sliding = pass.config.sliding_window;
+  return capacity > 0 && sliding > 0 ? std::min(capacity, sliding) : std::max(capacity, sliding);
 }
 
 }  // namespace
@@ -48,7 +56,7 @@ AttentionShape SelfAttention::shape(const Pass& pass) const {
           .head_dim = c.head_dim,
           .scale = 1 / std::sqrt(static_cast<double>(c.head_dim)),
           .block_size = pass.cache ? KvCache::kBlock : 0,
-          .window = pass.cache ? pass.cache->capacity() : 0,
+          .window = window(pass),
           .dropout = pass.dropout(c.attn_dropout, RandomSite::dropout_attention, layer_),
           .dropout_stride = (c.n_ctx + 3) / 4 * 4};
 }

@@ -74,7 +74,7 @@ TEST(EmitMatrix, IsTheInverse) {
   const std::vector<TensorView> parts = {make_view(a, {2, 3}), make_view(b, {1, 3})};
   for (bool transposed : {false, true}) {
     std::vector<float> found;
-    emit_matrix(parts, transposed, [&](std::span<const std::byte> bytes) {
+    emit_matrix(parts, transposed, DType::f32, [&](std::span<const std::byte> bytes) {
       const size_t at = found.size();
       found.resize(at + bytes.size() / sizeof(float));
       std::memcpy(found.data() + at, bytes.data(), bytes.size());

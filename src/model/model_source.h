@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "io/tensor_files.h"
+#include "model/config.h"
+#include "model/naming.h"
+
+namespace gpt {
+
+// The files of a model, opened but not yet matched with the parameters of an architecture.
+struct ModelSource {
+  std::string path;    // as errors name it
+  std::string folder;  // where a tokenizer would be
+  std::string config_path;
+  std::unique_ptr<TensorFiles> tensors;
+  ModelConfig config;
+  std::optional<Naming> naming;  // where the kind of file leaves no choice
+};
+
+// Opens what LoadedModel takes and reads its config: config.json, or what the file itself says. Throws Error.
+ModelSource open_model_source(const std::string& path);
+
+}  // namespace gpt
