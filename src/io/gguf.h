@@ -11,7 +11,7 @@
 #include "base/mapped_file.h"
 #include "io/gguf_header.h"
 #include "io/safetensors.h"
-#include "io/tensor_info.h"
+#include "io/tensor_file.h"
 
 namespace gpt {
 
@@ -19,20 +19,20 @@ namespace gpt {
 // all of it: counts and lengths against the file, types, unique keys and names, the alignment, shapes, and
 // that tensors lie inside the file without overlap. Anything else throws Error naming the file and the key
 // or tensor. Source: the format's description, ggml, docs/gguf.md; where ggml is laxer this reader is strict.
-class GgufFile {
+class GgufFile : public TensorFile {
  public:
   explicit GgufFile(const std::string& path);
   // The same for bytes in memory, which must outlive the object; `what` names them in errors.
   GgufFile(std::span<const std::byte> bytes, const std::string& what);
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const override { return path_; }
   uint32_t version() const { return version_; }
 
   // In the order of the file; tensors of types that this program does not compute with are left out.
-  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   const std::vector<UnsupportedTensor>& unsupported() const { return unsupported_; }  // by name
   // nullptr when there is no such tensor; throws Error when it has an unsupported type.
-  const TensorInfo* find(std::string_view name) const;
+  const TensorInfo* find(std::string_view name) const override;
 
   const std::vector<GgufEntry>& metadata() const { return metadata_; }  // in the order of the file
   const GgufEntry* entry(std::string_view key) const;                   // nullptr when there is none

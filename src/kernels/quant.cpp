@@ -242,16 +242,19 @@ void quantize_row(DType dtype, const float* x, int64_t n, void* row) {
   }
 }
 
+void dequantize_block(DType dtype, const void* row, int64_t b, float* x) {
+  UnpackedBlock u;
+  unpack_block(dtype, row, b, u);
+  for (int64_t j = 0; j < kQuantBlock; ++j) {
+    const float scale = u.d * static_cast<float>(u.sub[j / 16]);
+    x[j] = scale * static_cast<float>(u.q[j]) + u.m;
+  }
+}
+
 void dequantize_row(DType dtype, const void* row, int64_t n, float* x) {
   GPT_ASSERT(is_quantized(dtype) && n % block_size(dtype).elements == 0);
-  UnpackedBlock u;
-  for (int64_t b = 0; b < n / kQuantBlock; ++b, x += kQuantBlock) {
-    unpack_block(dtype, row, b, u);
-    for (int64_t j = 0; j < kQuantBlock; ++j) {
-      const float scale = u.d * static_cast<float>(u.sub[j / 16]);
-      x[j] = scale * static_cast<float>(u.q[j]) + u.m;
-    }
-  }
+  for (int64_t b = 0; b < n / kQuantBlock; ++b)
+    dequantize_block(dtype, row, b, x + b * kQuantBlock);
 }
 
 }  // namespace gpt

@@ -110,6 +110,8 @@ constexpr bool has_minimum(DType dtype) {
 }
 void unpack_block(DType dtype, const void* row, int64_t b, UnpackedBlock& block);
 
+void dequantize_block(DType dtype, const void* row, int64_t b, float* x);  // 32 elements
+
 // Whole rows. The K types are fitted by a small search for least squared error; like the others, blocks with
 // a NaN or an infinity become NaN.
 void quantize_row(DType dtype, const float* x, int64_t n, void* row);

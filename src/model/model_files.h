@@ -10,16 +10,18 @@
 
 namespace gpt {
 
+class GgufFile;
 struct ModelSource;
 struct NamedTensor;
 struct TensorInfo;
 
 // A model read from disk. Weights are used in place where the file has them as this program computes with
-// them (fp32, [out,in], aligned), and copied where not.
+// them (fp32, or matrices in blocks; [out,in], aligned), and copied where not.
 class LoadedModel {
  public:
   // path: a model folder (config.json beside safetensors), a run folder of `gpt train` (its last/), a
-  // .safetensors file with a config.json beside it, or a llama2.c .bin. Throws Error for anything wrong:
+  // .safetensors file with a config.json beside it, a .gguf, or a llama2.c .bin. dtype: fp32 or fp64, in which
+  // all weights then are, except that matrices of a block format stay what they are beside fp32. Throws Error for anything wrong:
   // missing or unknown tensors, wrong shapes or types.
   explicit LoadedModel(const std::string& path, DType dtype = DType::f32);
   ~LoadedModel();
@@ -28,9 +30,10 @@ class LoadedModel {
 
   const Model& model() const { return *model_; }
   const std::string& folder() const;  // where tokenizer.json would be
+  const GgufFile* gguf() const;       // the file, when it is one; its metadata has a tokenizer
   Naming naming() const { return naming_; }
   int64_t copied_bytes() const { return copied_bytes_; }
-  // Copies all weights into a buffer of the same table, for training.
+  // Copies all weights into a buffer of the same table, for training; blocks become numbers.
   void copy_to(const ParamBuffer& weights) const;
 
   // Where each parameter comes from, by id; and the tensors of the files that none comes from.
@@ -49,6 +52,7 @@ class LoadedModel {
   const TensorInfo* find(std::string name) const;
   void find_naming();
   void map_weight(int id, DType dtype);
+  void convert_weight(const TensorInfo& tensor, const FilePlace& place, const ParamSpec& spec, DType dtype);
   void check_unused();
 
   std::unique_ptr<ModelSource> source_;

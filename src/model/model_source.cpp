@@ -2,7 +2,9 @@
 
 #include <filesystem>
 
+#include "io/gguf.h"
 #include "io/llama2c.h"
+#include "model/gguf_config.h"
 #include "model/json_value.h"
 #include "model/model_files.h"
 
@@ -50,6 +52,15 @@ void open_llama2c(ModelSource& source) {
   source.tensors = one_file(std::move(file));
 }
 
+void open_gguf(ModelSource& source) {
+  auto file = std::make_unique<GgufFile>(source.path);
+  source.config = gguf_config(*file);
+  source.config_path = source.path;
+  source.naming = gguf_naming(*file);
+  source.gguf = file.get();
+  source.tensors = one_file(std::move(file));
+}
+
 void open_with_config(ModelSource& source) {
   source.config_path = source.folder + "/config.json";
   if (!fs::exists(source.config_path)) {
@@ -67,6 +78,8 @@ ModelSource open_model_source(const std::string& path) {
   source.folder = folder_of(path);
   if (path.ends_with(".bin")) {
     open_llama2c(source);
+  } else if (path.ends_with(".gguf")) {
+    open_gguf(source);
   } else {
     open_with_config(source);
   }

@@ -21,7 +21,9 @@ enum class Naming : uint8_t {
   gpt2_scratch,
   gpt1_preln,
   mini_gpt,
-  llama2c  // the tensors of a llama2.c .bin
+  llama2c,     // the tensors of a llama2.c .bin
+  gguf_llama,  // GGUF files of the architectures llama and qwen2
+  gguf_gpt2    // and gpt2
 };
 
 // Where a parameter is in a file: rows [first_row, first_row + out) of a tensor, which is stored [in,out]

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "io/gguf.h"
+#include "model/config.h"
+#include "model/naming.h"
+
+namespace gpt {
+
+// What the metadata of a GGUF file say about its model. Architectures: llama (Mistral's models too), qwen2
+// and gpt2. Throws Error for another one, naming it, and for a setting of the architecture that would change
+// results and that no switch here stands for.
+ModelConfig gguf_config(const GgufFile& file);
+Naming gguf_naming(const GgufFile& file);
+
+// Llama 3's stretched rotary frequencies are a tensor of factors by which frequencies are divided.
+inline constexpr const char* kRopeFactors = "rope_freqs.weight";
+
+}  // namespace gpt
