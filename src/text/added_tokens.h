@@ -24,6 +24,7 @@ class AddedTokens {
  public:
   AddedTokens() = default;
   AddedTokens(AddedTokens&&) = default;
+  AddedTokens& operator=(AddedTokens&&) = default;
   // Throws Error for a token without text or with more than 4 KiB of it.
   explicit AddedTokens(std::vector<AddedToken> tokens);
 

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/merge_table.h"
+
 namespace gpt {
 
 // Byte-pair encoding over bytes (Sennrich et al. 2016; Radford et al. 2019): a vocabulary of byte strings and
@@ -30,20 +32,10 @@ class Bpe {
   int32_t find(std::string_view bytes) const;
 
  private:
-  // A hash table with open addresses; the pair 0xffff... is no pair.
-  struct Slot {
-    uint64_t pair = ~uint64_t{0};
-    int32_t rank = 0;
-  };
-
-  int32_t rank(int32_t left, int32_t right) const;
-  void encode_short(std::string_view piece, std::vector<int32_t>& ids) const;
-  void encode_long(std::string_view piece, std::vector<int32_t>& ids) const;
-
   std::vector<std::string> tokens_;
   std::vector<Merge> merges_;
   std::vector<int32_t> by_bytes_;  // ids in order of their bytes
-  std::vector<Slot> slots_;
+  MergeTable table_;
   int32_t byte_ids_[256];
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "text/byte_level.h"
@@ -43,14 +44,6 @@ class Reader {
   }
 
  private:
-  int64_t read_id(const Json& value, const std::string& token) const {
-    if (!value.is_number_unsigned() || value.get<uint64_t>() >= kMaxVocab) {
-      fail("cannot read {}: token {}: expected an id from 0 to {}, found {}", name_,
-           printable_text(token, 40), kMaxVocab - 1, printable_text(value.dump(), 40));
-    }
-    return value.get<int64_t>();
-  }
-
   SplitPattern read_pattern(const Json& pre_tokenizer) const {
     if (has_type(pre_tokenizer, "ByteLevel")) {
       require_unused(pre_tokenizer, {"add_prefix_space"}, name_);
@@ -76,25 +69,9 @@ class Reader {
   }
 
   void read_added() {
-    const Json& added = member(root_, "added_tokens");
-    if (!added.is_null() && !added.is_array())
-      fail("cannot read {}: expected added_tokens to be a list", name_);
-    for (const Json& entry : added) {
-      if (!entry.is_object() || !member(entry, "content").is_string()) {
-        fail("cannot read {}: expected an added token with a content, found {}", name_,
-             printable_text(entry.dump(), 80));
-      }
-      const std::string& text = entry["content"].get_ref<const std::string&>();
-      const int64_t id = read_id(member(entry, "id"), text);
-      parts_.added.push_back({.id = static_cast<int32_t>(id),
-                              .text = text,
-                              .special = !unused(member(entry, "special")),
-                              .single_word = !unused(member(entry, "single_word")),
-                              .lstrip = !unused(member(entry, "lstrip")),
-                              .rstrip = !unused(member(entry, "rstrip"))});
-      if (!added_ids_.emplace(id, text).second)
-        fail("cannot read {}: the id {} is given to two tokens", name_, id);
-    }
+    parts_.added = read_added_tokens(root_, name_);
+    for (const AddedToken& token : parts_.added)
+      added_ids_.emplace(token.id, token.text);
   }
 
   void read_vocab() {
@@ -103,7 +80,7 @@ class Reader {
       fail("cannot read {}: expected model.vocab to be an object of tokens and ids", name_);
     const AlphabetReader alphabet;
     for (const auto& [token, value] : vocab.items()) {
-      const int64_t id = read_id(value, token);
+      const int64_t id = read_token_id(value, token, name_);
       if (const auto found = added_ids_.find(id); found != added_ids_.end()) {
         // An added token may be listed here too.
         if (found->second == token || found->second == bytes_of(alphabet, token, name_)) continue;
@@ -119,20 +96,11 @@ class Reader {
     }
   }
 
-  // ["a", "b"] or, in older files, "a b".
-  Bpe::Merge read_merge(const Json& merge, size_t at) const {
-    if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
-      return index_.merge(merge[0].get<std::string>(), merge[1].get<std::string>(), at);
-    if (merge.is_string()) return index_.merge(merge.get_ref<const std::string&>(), at);
-    fail("cannot read {}: merge {}: expected two tokens, found {}", name_, at,
-         printable_text(merge.dump(), 80));
-  }
-
   void read_merges() {
     const Json& merges = member(model_, "merges");
     if (!merges.is_array()) fail("cannot read {}: expected model.merges to be a list", name_);
     for (size_t i = 0; i < merges.size(); ++i)
-      parts_.merges.push_back(read_merge(merges[i], i));
+      parts_.merges.push_back(read_merge_json(merges[i], i, index_, name_));
   }
 
   const Json& root_;
@@ -144,6 +112,50 @@ class Reader {
 };
 
 }  // namespace
+
+int64_t read_token_id(const Json& value, const std::string& token, const std::string& name) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() >= kMaxVocab) {
+    fail("cannot read {}: token {}: expected an id from 0 to {}, found {}", name, printable_text(token, 40),
+         kMaxVocab - 1, printable_text(value.dump(), 40));
+  }
+  return value.get<int64_t>();
+}
+
+std::vector<AddedToken> read_added_tokens(const Json& root, const std::string& name) {
+  const Json& added = member(root, "added_tokens");
+  if (!added.is_null() && !added.is_array()) fail("cannot read {}: expected added_tokens to be a list", name);
+  std::vector<AddedToken> tokens;
+  std::unordered_set<int64_t> ids;
+  for (const Json& entry : added) {
+    if (!entry.is_object() || !member(entry, "content").is_string()) {
+      fail("cannot read {}: expected an added token with a content, found {}", name,
+           printable_text(entry.dump(), 80));
+    }
+    const std::string& text = entry["content"].get_ref<const std::string&>();
+    const int64_t id = read_token_id(member(entry, "id"), text, name);
+    if (!ids.insert(id).second) fail("cannot read {}: the id {} is given to two tokens", name, id);
+    tokens.push_back({.id = static_cast<int32_t>(id),
+                      .text = text,
+                      .special = !unused(member(entry, "special")),
+                      .single_word = !unused(member(entry, "single_word")),
+                      .lstrip = !unused(member(entry, "lstrip")),
+                      .rstrip = !unused(member(entry, "rstrip"))});
+  }
+  return tokens;
+}
+
+Json added_token_json(const AddedToken& token) {
+  return {{"id", token.id},          {"content", token.text},  {"single_word", token.single_word},
+          {"lstrip", token.lstrip},  {"rstrip", token.rstrip}, {"normalized", false},
+          {"special", token.special}};
+}
+
+Bpe::Merge read_merge_json(const Json& merge, size_t at, const TokenIndex& index, const std::string& name) {
+  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
+    return index.merge(merge[0].get<std::string>(), merge[1].get<std::string>(), at);
+  if (merge.is_string()) return index.merge(merge.get_ref<const std::string&>(), at);
+  fail("cannot read {}: merge {}: expected two tokens, found {}", name, at, printable_text(merge.dump(), 80));
+}
 
 BpeParts read_bpe_json(const Json& root, const std::string& name) {
   return Reader(root, name).read();

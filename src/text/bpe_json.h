@@ -4,12 +4,22 @@
 #include <string>
 
 #include "text/bpe_tokenizer.h"
+#include "text/token_index.h"
 
 namespace gpt::detail {
 
 // The parts of a byte-level BPE as Hugging Face tokenizers writes it; `name` stands for the file in messages.
 // Throws Error, naming what it is, for anything that would change ids and is not supported.
 BpeParts read_bpe_json(const nlohmann::json& root, const std::string& name);
+
+// Parts that all kinds of BPE have in common.
+
+int64_t read_token_id(const nlohmann::json& value, const std::string& token, const std::string& name);
+std::vector<AddedToken> read_added_tokens(const nlohmann::json& root, const std::string& name);
+nlohmann::json added_token_json(const AddedToken& token);
+// ["a", "b"] or, in older files, "a b".
+Bpe::Merge read_merge_json(const nlohmann::json& merge, size_t at, const TokenIndex& index,
+                           const std::string& name);
 
 // GPT-2's own two files as one tokenizer.json: an object of tokens and ids, and a merge on each line.
 nlohmann::json json_of_vocab_and_merges(std::string_view vocab, std::string_view merges,

@@ -1,12 +1,11 @@
 #include "text/bpe_tokenizer.h"
 
-#include <algorithm>
-#include <bit>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "text/bpe_json.h"
 #include "text/byte_level.h"
+#include "text/piece_cache.h"
 #include "text/tokenizer_kinds.h"
 #include "text/vocab_data.h"
 
@@ -14,45 +13,6 @@ namespace gpt::detail {
 namespace {
 
 using Json = nlohmann::json;
-
-// The ids of pieces that were met before: most of a text is a few thousand words. One place per piece, so
-// that a new one drives out an old one.
-class PieceCache {
- public:
-  static constexpr size_t kLongest = 15;
-  static constexpr size_t kMostIds = 4;
-
-  struct Entry {
-    uint64_t bytes[2] = {0, 0};  // of the piece, its length in the last one
-    int32_t ids[kMostIds];
-    uint32_t count = 0;
-  };
-
-  explicit PieceCache(size_t text_bytes) : entries_(text_bytes < kWorthIt ? 0 : kEntries) {}
-
-  // Where the ids of a piece are, or, with a count of 0, may be put; null for long pieces and short texts.
-  Entry* find(std::string_view piece) {
-    if (entries_.empty() || piece.size() > kLongest) return nullptr;
-    uint64_t bytes[2] = {0, 0};
-    std::memcpy(bytes, piece.data(), piece.size());
-    bytes[1] |= uint64_t{piece.size()} << 56;
-    const uint64_t hash = (bytes[0] ^ std::rotl(bytes[1], 29)) * 0x9E3779B97F4A7C15u;
-    Entry& entry = entries_[static_cast<size_t>(hash >> (64 - kBits))];
-    if (entry.bytes[0] != bytes[0] || entry.bytes[1] != bytes[1]) {
-      entry.bytes[0] = bytes[0];
-      entry.bytes[1] = bytes[1];
-      entry.count = 0;
-    }
-    return &entry;
-  }
-
- private:
-  static constexpr int kBits = 14;
-  static constexpr size_t kEntries = size_t{1} << kBits;
-  static constexpr size_t kWorthIt =
-      16384;  // bytes of text; making the cache takes longer than encoding less
-  std::vector<Entry> entries_;
-};
 
 class BpeTokenizer final : public Tokenizer {
  public:
@@ -115,13 +75,7 @@ class BpeTokenizer final : public Tokenizer {
     }
     for (const AddedToken& token : added_.tokens()) {
       if (token.unused) continue;
-      added.push_back({{"id", token.id},
-                       {"content", token.text},
-                       {"single_word", token.single_word},
-                       {"lstrip", token.lstrip},
-                       {"rstrip", token.rstrip},
-                       {"normalized", false},
-                       {"special", token.special}});
+      added.push_back(added_token_json(token));
     }
     Json root = json_without_merges(std::move(vocab), pre_tokenizer_json(), byte_level_json(true));
     root["added_tokens"] = std::move(added);
@@ -156,27 +110,19 @@ class BpeTokenizer final : public Tokenizer {
   void encode_plain(std::string_view text, PieceCache& cache, std::vector<int32_t>& ids) const {
     for (size_t at = 0; at < text.size();) {
       const size_t end = split_end(pattern_, text, at);
-      encode_piece(text.substr(at, end - at), cache, ids);
+      cache.append(text.substr(at, end - at), ids,
+                   [this](std::string_view piece, std::vector<int32_t>& out) { encode_piece(piece, out); });
       at = end;
     }
   }
 
-  void encode_piece(std::string_view piece, PieceCache& cache, std::vector<int32_t>& ids) const {
-    PieceCache::Entry* entry = cache.find(piece);
-    if (entry != nullptr && entry->count > 0) {
-      ids.insert(ids.end(), entry->ids, entry->ids + entry->count);
-      return;
-    }
-    const size_t before = ids.size();
+  void encode_piece(std::string_view piece, std::vector<int32_t>& ids) const {
     const int32_t whole = ignore_merges_ ? bpe_.find(piece) : -1;
     if (whole >= 0) {
       ids.push_back(whole);
     } else {
       bpe_.encode(piece, ids);
     }
-    if (entry == nullptr || ids.size() - before > PieceCache::kMostIds) return;
-    entry->count = static_cast<uint32_t>(ids.size() - before);
-    std::copy(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(), entry->ids);
   }
 
   Bpe bpe_;

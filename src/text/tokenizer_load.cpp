@@ -8,6 +8,8 @@
 #include "text/bpe_json.h"
 #include "text/byte_level.h"
 #include "text/json_parts.h"
+#include "text/spm_json.h"
+#include "text/spm_model.h"
 #include "text/tokenizer_kinds.h"
 #include "text/utf8.h"
 
@@ -92,13 +94,27 @@ std::string Tokenizer::decode(std::span<const int32_t> ids) const {
 
 namespace {
 
-std::unique_ptr<Tokenizer> make_bpe(const Json& root, const std::string& name) {
-  BpeParts parts = read_bpe_json(root, name);
+// The parts of a tokenizer may contradict each other: the message then names the file.
+template <class Parts, class Make>
+std::unique_ptr<Tokenizer> make_from(Parts parts, Make&& make, const std::string& name) {
   try {
-    return make_bpe_tokenizer(std::move(parts));
+    return make(std::move(parts));
   } catch (const Error& error) {
     fail("cannot read {}: {}", name, error.what());
   }
+}
+
+std::unique_ptr<Tokenizer> make_bpe(const Json& root, const std::string& name) {
+  return make_from(read_bpe_json(root, name), make_bpe_tokenizer, name);
+}
+
+std::unique_ptr<Tokenizer> make_spm(const Json& root, const std::string& name) {
+  return make_from(read_spm_json(root, name), make_spm_tokenizer, name);
+}
+
+// A tokenizer.model is a SentencePiece model, which begins with the field 1.
+std::unique_ptr<Tokenizer> parse_model(std::string_view bytes, const std::string& name) {
+  return tokenizer_of(parse_spm_model(bytes, name), name);
 }
 
 }  // namespace
@@ -116,6 +132,7 @@ std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::str
     const Json& type = member(model, "type");
     fail_kind(name, "model type " + (type.is_null() ? "(none)" : printable_text(type.dump(), 40)));
   }
+  if (is_spm_json(root)) return make_spm(root, name);
   if (!unused(member(model, "merges"))) return make_bpe(root, name);
   require_unused(root, {"added_tokens", "normalizer"}, name);
   require_unused(model,
@@ -139,6 +156,7 @@ bool has_tokenizer(const std::string& folder) {
   std::error_code ignored;
   const std::filesystem::path at(folder);
   return std::filesystem::exists(at / "tokenizer.json", ignored) ||
+         std::filesystem::exists(at / "tokenizer.model", ignored) ||
          (std::filesystem::exists(at / "vocab.json", ignored) &&
           std::filesystem::exists(at / "merges.txt", ignored));
 }
@@ -146,15 +164,18 @@ bool has_tokenizer(const std::string& folder) {
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) return parse_tokenizer(read_file(path, kMaxTokenizerBytes), path);
+  if (!fs::is_directory(path, ignored)) {
+    const std::string content = read_file(path, kMaxTokenizerBytes);
+    return path.ends_with(".model") ? parse_model(content, path) : parse_tokenizer(content, path);
+  }
   const auto file = [&](const char* name) { return (fs::path(path) / name).string(); };
   const auto exists = [&](const char* name) { return fs::exists(file(name), ignored); };
   const auto read = [&](const char* name) { return read_file(file(name), kMaxTokenizerBytes); };
   if (exists("tokenizer.json")) return parse_tokenizer(read("tokenizer.json"), file("tokenizer.json"));
   if (exists("vocab.json") && exists("merges.txt"))
     return make_bpe(json_of_vocab_and_merges(read("vocab.json"), read("merges.txt"), path), path);
-  if (exists("tokenizer.model")) fail_kind(path, "tokenizer.model");
-  fail("no tokenizer in {}: expected tokenizer.json, or vocab.json and merges.txt", path);
+  if (exists("tokenizer.model")) return parse_model(read("tokenizer.model"), file("tokenizer.model"));
+  fail("no tokenizer in {}: expected tokenizer.json, vocab.json and merges.txt, or tokenizer.model", path);
 }
 
 }  // namespace gpt

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "text/bpe_tokenizer.h"
 #include "text/byte_level.h"
+#include "text/spm_tokenizer.h"
 #include "text/token_index.h"
 #include "text/utf8.h"
 
@@ -97,13 +98,15 @@ VocabData Tokenizer::vocab_data() const {
 
 std::unique_ptr<Tokenizer> tokenizer_of(const VocabData& data, const std::string& name) {
   check(data, name);
-  if (data.model != "gpt2") {
+  if (data.model != "gpt2" && data.model != "llama") {
     fail("cannot read {}: expected a tokenizer model gpt2 or llama, found \"{}\"", name,
          printable_text(data.model, 40));
   }
-  BpeParts parts = bpe_parts(data, name);
+  const bool bytes = data.model == "gpt2";
+  detail::SpmParts spm = bytes ? detail::SpmParts{} : detail::spm_parts(data, name);
+  BpeParts bpe = bytes ? bpe_parts(data, name) : BpeParts{};
   try {
-    return detail::make_bpe_tokenizer(std::move(parts));
+    return bytes ? detail::make_bpe_tokenizer(std::move(bpe)) : detail::make_spm_tokenizer(std::move(spm));
   } catch (const Error& error) {
     fail("cannot read {}: {}", name, error.what());
   }

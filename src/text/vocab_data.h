@@ -22,7 +22,9 @@ struct VocabData {
   std::vector<int32_t> types;       // TokenType; empty (all normal) or one per token
   std::vector<std::string> merges;  // "left right", in order of rank
   SpecialIds special;
-  std::optional<bool> add_space_prefix;  // SentencePiece; absent means true
+  // SentencePiece: whether a blank is put in front of texts (absent: yes), and whether blanks at both ends
+  // and repeated ones are taken away (absent: no).
+  std::optional<bool> add_space_prefix, remove_extra_whitespaces;
 };
 
 // The tokenizer that a vocabulary stands for; `name` is its file, for messages. Throws Error for what is
