@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "convert/gguf_vocab.h"
 #include "data/preview.h"
 #include "data/tales.h"
 
@@ -27,6 +28,9 @@ int64_t tales_bytes(const std::string& name) {
 
 std::unique_ptr<Tokenizer> choose_tokenizer(const TrainConfig& config, const std::string& folder,
                                             const Corpus& train, const Corpus& val) {
+  if (folder.ends_with(".gguf")) {
+    if (const auto vocab = gguf_vocab(GgufFile(folder))) return tokenizer_of(*vocab, folder);
+  }
   if (!folder.empty() && has_tokenizer(folder)) return load_tokenizer(folder);
   const Corpus* corpora[] = {&train, &val};
   return open_tokenizer(config.tokenizer, std::span(corpora, val.text.empty() ? 1 : 2));
