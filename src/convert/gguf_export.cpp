@@ -183,9 +183,15 @@ class Export {
       add(m, "attention.key_length", c_.head_dim);
       add(m, "attention.value_length", c_.head_dim);
     }
-    if (c_.rope_scaling.type != RopeScaling::Type::linear) return;
+    const RopeScaling& scaling = c_.rope_scaling;
+    if (scaling.type == RopeScaling::Type::llama3) {
+      add(m, "rope.scaling.original_context_length", scaling.original_n_ctx);
+      m.add(kRopeLowKey, static_cast<float>(scaling.low_freq_factor));
+      m.add(kRopeHighKey, static_cast<float>(scaling.high_freq_factor));
+    }
+    if (scaling.type != RopeScaling::Type::linear) return;
     m.add(key("rope.scaling.type"), "linear");
-    m.add(key("rope.scaling.factor"), static_cast<float>(c_.rope_scaling.factor));
+    m.add(key("rope.scaling.factor"), static_cast<float>(scaling.factor));
   }
 
   // The model's config may know ids that the tokenizer's files do not name.

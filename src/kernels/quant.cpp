@@ -122,8 +122,10 @@ void quantize_blocks(const float* x, int64_t n, void* row) {
     quantize_block(x + b * kSize, static_cast<Block*>(row)[b]);
 }
 
+constexpr float kNoMinimum = -0.0f;  // which changes no number that it is added to, zero included
+
 void unpack(const BlockQ8& w, UnpackedBlock& u) {
-  u = {.d = to_float(w.d), .m = 0, .sub = {1, 1}, .q = {}};
+  u = {.d = to_float(w.d), .m = kNoMinimum, .sub = {1, 1}, .q = {}};
   std::copy_n(w.q, kQuantBlock, u.q);
 }
 // 16 bytes of two halves each, from which `zero` is subtracted.
@@ -140,7 +142,7 @@ void add_fifth_bits(const uint8_t (&bytes)[4], UnpackedBlock& u) {
     u.q[j] = static_cast<int8_t>(u.q[j] + (high >> j & 1) * 16);
 }
 void unpack(const BlockQ4& w, UnpackedBlock& u) {
-  u = {.d = to_float(w.d), .m = 0, .sub = {1, 1}, .q = {}};
+  u = {.d = to_float(w.d), .m = kNoMinimum, .sub = {1, 1}, .q = {}};
   unpack_halves(w.q, 8, u);
 }
 void unpack(const BlockQ4_1& w, UnpackedBlock& u) {
@@ -148,7 +150,7 @@ void unpack(const BlockQ4_1& w, UnpackedBlock& u) {
   unpack_halves(w.q, 0, u);
 }
 void unpack(const BlockQ5_0& w, UnpackedBlock& u) {
-  u = {.d = to_float(w.d), .m = 0, .sub = {1, 1}, .q = {}};
+  u = {.d = to_float(w.d), .m = kNoMinimum, .sub = {1, 1}, .q = {}};
   unpack_halves(w.q, 16, u);
   add_fifth_bits(w.high, u);
 }
@@ -180,7 +182,7 @@ void unpack(const BlockQ5K& w, int64_t b, UnpackedBlock& u) {
     u.q[j] = static_cast<int8_t>(u.q[j] + (w.high[j] >> b & 1) * 16);
 }
 void unpack(const BlockQ6K& w, int64_t b, UnpackedBlock& u) {
-  u = {.d = to_float(w.d), .m = 0, .sub = {w.scales[2 * b], w.scales[2 * b + 1]}, .q = {}};
+  u = {.d = to_float(w.d), .m = kNoMinimum, .sub = {w.scales[2 * b], w.scales[2 * b + 1]}, .q = {}};
   const uint8_t* low = w.low + b / 4 * 64 + b % 2 * 32;
   const uint8_t* high = w.high + b / 4 * 32;
   for (int64_t j = 0; j < kQuantBlock; ++j) {

@@ -175,8 +175,15 @@ class ConfigReader {
     std::vector<float> factors(tensor.bytes.size() / sizeof(float));
     std::memcpy(factors.data(), tensor.bytes.data(), tensor.bytes.size());
     const float factor = *std::max_element(factors.begin(), factors.end());
-    for (int64_t original = 1024; original <= (int64_t{1} << 20); original *= 2) {
-      c_.rope_scaling = {.type = RopeScaling::Type::llama3, .factor = factor, .original_n_ctx = original};
+    RopeScaling scaling{.type = RopeScaling::Type::llama3, .factor = factor};
+    scaling.low_freq_factor = file_.number(kRopeLowKey).value_or(scaling.low_freq_factor);
+    scaling.high_freq_factor = file_.number(kRopeHighKey).value_or(scaling.high_freq_factor);
+    std::vector<int64_t> lengths = {integer("rope.scaling.original_context_length").value_or(1)};
+    for (int64_t length = 1; length <= (int64_t{1} << 20); length *= 2)
+      lengths.push_back(length);
+    for (const int64_t length : lengths) {
+      scaling.original_n_ctx = length;
+      c_.rope_scaling = scaling;
       if (factor > 0 && has_factors(factors)) return;
     }
     fail("{}: {} has rotary frequencies other than those of Llama 3, which is not supported", file_.path(),

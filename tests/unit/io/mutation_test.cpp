@@ -92,6 +92,9 @@ TEST(Mutation, Json) {
 TEST(Mutation, Llama2c) {
   run("llama2c", fuzz_llama2c, 2000);
 }
+TEST(Mutation, Gguf) {
+  run("gguf", fuzz_gguf, 4000);
+}
 
 }  // namespace
 }  // namespace gpt
