@@ -142,6 +142,14 @@ template <int n>
 inline IVec shift_left(IVec v) {
   return _mm512_slli_epi32(v, n);
 }
+template <int n>
+inline IVec shift_right(IVec v) {
+  return _mm512_srli_epi32(v, n);
+}
+// The lower 16 bits of every lane as fp16.
+inline Vec low_halves(IVec v) {
+  return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
+}
 inline IVec load_ints(const void* p) {
   return _mm512_loadu_si512(p);
 }
@@ -153,9 +161,43 @@ inline void store_bytes(uint8_t* p, IVec q) {
 inline Vec per_super_block(float a, float b) {
   return _mm512_insertf32x8(_mm512_set1_ps(a), _mm256_set1_ps(b), 1);
 }
-inline Vec bytes_to_float(uint64_t a, uint64_t b) {
-  const __m128i bytes = _mm_set_epi64x(static_cast<int64_t>(b), static_cast<int64_t>(a));
-  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
+// The first 16 bytes of two super-blocks, each twice.
+template <DType dtype>
+inline IVec super_block_heads(const uint8_t* p) {
+  return _mm512_mask_broadcast_i32x4(_mm512_broadcast_i32x4(load128(p)), 0xff00,
+                                     load128(p + block_size(dtype).bytes));
+}
+// Lanes of blocks 0 to 3 of each super-block from a, the others from b.
+inline IVec per_half(IVec a, IVec b) {
+  return _mm512_mask_blend_epi32(0xf0f0, a, b);
+}
+inline IVec shuffle_bytes(IVec v, IVec order) {
+  return _mm512_shuffle_epi8(v, order);
+}
+inline IVec broadcast_first(IVec v) {
+  return _mm512_shuffle_epi32(v, _MM_PERM_AAAA);
+}
+inline IVec bit_or(IVec a, IVec b) {
+  return _mm512_or_si512(a, b);
+}
+inline IVec bit_xor(IVec a, IVec b) {
+  return _mm512_xor_si512(a, b);
+}
+// Takes byte `low` + i and, where given, byte `high` + i to lane i of every four.
+inline IVec spread_bytes(int low, int high = 0x80) {
+  const auto lane = [&](int i) {
+    const int above = high == 0x80 ? 0x80 : high + i;
+    return static_cast<int32_t>(0x80800000u | static_cast<uint32_t>(above) << 8 |
+                                static_cast<uint32_t>(low + i));
+  };
+  return _mm512_broadcast_i32x4(_mm_setr_epi32(lane(0), lane(1), lane(2), lane(3)));
+}
+// The first four bytes of each block of a span.
+template <DType dtype>
+inline IVec block_heads(const uint8_t* p) {
+  constexpr int kBlock = static_cast<int>(block_size(dtype).bytes);
+  const IVec lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  return _mm512_i32gather_epi32(_mm512_mullo_epi32(lanes, splat(kBlock)), p, 1);
 }
 // The scales of the halves of super-block k, in the order of half_block().
 inline IVec half_scales(const uint8_t* p, int k) {
@@ -248,6 +290,15 @@ template <int n>
 inline IVec shift_left(IVec v) {
   return _mm256_slli_epi32(v, n);
 }
+template <int n>
+inline IVec shift_right(IVec v) {
+  return _mm256_srli_epi32(v, n);
+}
+inline Vec low_halves(IVec v) {
+  const IVec low = _mm256_and_si256(v, splat(0xffff));
+  const IVec packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08);
+  return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
+}
 inline IVec load_ints(const void* p) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(p));
 }
@@ -260,8 +311,38 @@ inline void store_bytes(uint8_t* p, IVec q) {
 inline Vec per_super_block(float a, float) {
   return _mm256_set1_ps(a);
 }
-inline Vec bytes_to_float(uint64_t a, uint64_t) {
-  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(a))));
+template <DType dtype>
+inline IVec super_block_heads(const uint8_t* p) {
+  return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline IVec per_half(IVec a, IVec b) {
+  return _mm256_blend_epi32(a, b, 0xf0);
+}
+inline IVec shuffle_bytes(IVec v, IVec order) {
+  return _mm256_shuffle_epi8(v, order);
+}
+inline IVec broadcast_first(IVec v) {
+  return _mm256_shuffle_epi32(v, 0);
+}
+inline IVec bit_or(IVec a, IVec b) {
+  return _mm256_or_si256(a, b);
+}
+inline IVec bit_xor(IVec a, IVec b) {
+  return _mm256_xor_si256(a, b);
+}
+inline IVec spread_bytes(int low, int high = 0x80) {
+  const auto lane = [&](int i) {
+    const int above = high == 0x80 ? 0x80 : high + i;
+    return static_cast<int32_t>(0x80800000u | static_cast<uint32_t>(above) << 8 |
+                                static_cast<uint32_t>(low + i));
+  };
+  return _mm256_broadcastsi128_si256(_mm_setr_epi32(lane(0), lane(1), lane(2), lane(3)));
+}
+template <DType dtype>
+inline IVec block_heads(const uint8_t* p) {
+  constexpr int kBlock = static_cast<int>(block_size(dtype).bytes);
+  const IVec lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_i32gather_epi32(reinterpret_cast<const int*>(p), _mm256_mullo_epi32(lanes, splat(kBlock)), 1);
 }
 inline IVec half_scales(const uint8_t* p, int k) {
   const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
