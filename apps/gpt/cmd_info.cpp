@@ -7,6 +7,7 @@
 #include "config_flags.h"
 #include "model/model_source.h"
 #include "model/model_counts.h"
+#include "model/gguf_config.h"
 #include "model/model_files.h"
 #include "model/presets.h"
 #include "options.h"
