@@ -76,7 +76,8 @@ State read_state(const std::string& path) {
 
 // A file is cut where that changes no id; SentencePiece has no such places.
 bool can_cut(const Tokenizer& tokenizer) {
-  return tokenizer.kind() == "byte" || tokenizer.kind() == "char" || tokenizer.kind() == "bpe";
+  return tokenizer.kind() == "byte" || tokenizer.kind() == "char" || tokenizer.kind() == "bpe" ||
+         tokenizer.kind() == "gpt1";
 }
 
 class Packer {
