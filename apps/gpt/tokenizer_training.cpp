@@ -159,8 +159,9 @@ std::string report_text(const Report& r) {
     table.rows.push_back({name, std::move(value), std::move(note)});
   };
   row("vocabulary", format_thousands(r.trained.vocab_size),
-      fmt::format("256 bytes, {} merges, {} special", format_thousands(r.facts.merges),
-                  r.facts.added.size()));
+      fmt::format("{} bytes or characters, {} merges, {} special",
+                  r.trained.vocab_size - r.facts.merges - std::ssize(r.facts.added),
+                  format_thousands(r.facts.merges), r.facts.added.size()));
   row("text bytes", format_thousands(r.bytes), fmt::format("{} files", r.files));
   row("tokens", format_thousands(r.trained.text_tokens), "of this text");
   row("bytes per token", fmt::format("{:.3f}", ratio(r.bytes, r.trained.text_tokens)));
