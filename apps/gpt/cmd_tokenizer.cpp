@@ -40,7 +40,8 @@ constexpr const char* kTrainFooter = R"(Examples:
   gpt tokenizer train --data input.txt --special-tokens '<|endoftext|>' '<|pad|>' --out tok --against gpt2/
 
 --vocab-size counts bytes and merges; special tokens get the ids behind these. Sets of special tokens: gpt2
-(<|endoftext|>), nanochat, chatml, llama3. Patterns: gpt2, gpt4 (= llama3), nanochat, o200k. The result is a
+(<|endoftext|>), nanochat, chatml, llama3. Patterns: gpt2, gpt4 (= llama3), nanochat, o200k,
+and gpt1 for words in lower case that end in </w>, made of characters instead of bytes. The result is a
 tokenizer.json that other programs read too, the same for any number of threads.)";
 
 constexpr const char* kEncodeFooter = R"(Examples:
@@ -268,12 +269,12 @@ void add_tokenizer_option(CLI::App& app, TokenizerArguments& a) {
 }
 
 CLI::App* add_train(CLI::App& parent, TokenizerTrainArguments& a) {
-  CLI::App* app = add_part(parent, "train", "learn a byte-level BPE from text", kTrainFooter);
+  CLI::App* app = add_part(parent, "train", "learn a BPE from text", kTrainFooter);
   app->add_option("--data", a.data, "text: files, folders or patterns; .txt, .jsonl, also .gz and .zst")
       ->type_name("PATH ...");
   app->add_option("--vocab-size", a.vocab_size, "bytes and merges")->type_name("N")->capture_default_str();
   app->add_option("--pattern", a.pattern, "how text is cut into pieces")
-      ->type_name("gpt2|gpt4|nanochat|o200k")
+      ->type_name("gpt2|gpt4|nanochat|o200k|gpt1")
       ->capture_default_str();
   app->add_option("--special-tokens", a.special_tokens, "names of special tokens, or of sets (none)")
       ->type_name("NAME ...");

@@ -159,8 +159,9 @@ std::string report_text(const Report& r) {
     table.rows.push_back({name, std::move(value), std::move(note)});
   };
   row("vocabulary", format_thousands(r.trained.vocab_size),
-      fmt::format("256 bytes, {} merges, {} special", format_thousands(r.facts.merges),
-                  r.facts.added.size()));
+      fmt::format("{} bytes or characters, {} merges, {} special",
+                  r.trained.vocab_size - r.facts.merges - std::ssize(r.facts.added),
+                  format_thousands(r.facts.merges), r.facts.added.size()));
   row("text bytes", format_thousands(r.bytes), fmt::format("{} files", r.files));
   row("tokens", format_thousands(r.trained.text_tokens), "of this text");
   row("bytes per token", fmt::format("{:.3f}", ratio(r.bytes, r.trained.text_tokens)));
@@ -180,22 +181,24 @@ std::string report_text(const Report& r) {
   return text + "\n" + r.path + " written\n";
 }
 
-TrainedTokenizer merge(const WordCounter& counter, const TokenizerTrainArguments& a, SplitPattern pattern) {
+TrainedTokenizer merge(const WordCounter& counter, const TokenizerTrainArguments& a,
+                       const TrainPattern& pattern) {
   ProgressNote note("merging");
-  return train_byte_level_bpe(counter,
-                              {.pattern = pattern,
-                               .vocab_size = a.vocab_size,
-                               .special_tokens = chosen_special_tokens(a.special_tokens)},
-                              [&](int64_t done, int64_t total) {
-                                note.update(static_cast<double>(done), static_cast<double>(total),
-                                            fmt::format("{} of {} tokens", done, total));
-                              });
+  const auto progress = [&](int64_t done, int64_t total) {
+    note.update(static_cast<double>(done), static_cast<double>(total),
+                fmt::format("{} of {} tokens", done, total));
+  };
+  TokenizerTrainOptions options{.vocab_size = a.vocab_size,
+                                .special_tokens = chosen_special_tokens(a.special_tokens)};
+  if (!pattern.split) return train_gpt1_bpe(counter, options, progress);
+  options.pattern = *pattern.split;
+  return train_byte_level_bpe(counter, options, progress);
 }
 
 void check(const TokenizerTrainArguments& a) {
   if (a.out.empty()) fail_usage("--out is missing: name a folder or a .json file for the tokenizer");
   if (a.data.empty()) fail_usage("--data is missing: name text to learn from, for example --data input.txt");
-  if (a.vocab_size < 256)
+  if (a.pattern != "gpt1" && a.vocab_size < 256)
     fail_usage("--vocab-size: expected at least 256, one token for every byte, found {}", a.vocab_size);
 }
 
@@ -207,14 +210,15 @@ int run_tokenizer_training(const TokenizerTrainArguments& a) {
   ThreadPool pool(chosen_threads(a.machine));
   const auto start = Clock::now();
   TextBlocks blocks(find_text_files(a.data));
-  WordCounter counter(piece_splitter(pattern.split), pool, {.max_words = a.max_words});
+  WordCounter counter(pattern.split ? piece_splitter(*pattern.split) : gpt1_splitter(), pool,
+                      {.max_words = a.max_words});
   TextReader reader(a, counter);
   reader.read(blocks);
   if (counter.bytes() == 0) fail("the text of {} is empty; give some text", a.data[0]);
   Report r{.path = output_path(a.out)};
   r.count_seconds = seconds_since(start);
   const auto merging = Clock::now();
-  r.trained = merge(counter, a, pattern.split);
+  r.trained = merge(counter, a, pattern);
   r.merge_seconds = seconds_since(merging);
   const auto tokenizer = parse_tokenizer(r.trained.json, r.path);
   write_file_atomic(r.path, r.trained.json);

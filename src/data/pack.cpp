@@ -76,7 +76,8 @@ State read_state(const std::string& path) {
 
 // A file is cut where that changes no id; SentencePiece has no such places.
 bool can_cut(const Tokenizer& tokenizer) {
-  return tokenizer.kind() == "byte" || tokenizer.kind() == "char" || tokenizer.kind() == "bpe";
+  return tokenizer.kind() == "byte" || tokenizer.kind() == "char" || tokenizer.kind() == "bpe" ||
+         tokenizer.kind() == "gpt1";
 }
 
 class Packer {
@@ -86,7 +87,7 @@ class Packer {
         options_(options),
         pool_(pool),
         single_(options.out.ends_with(".bin")),
-        blocks_(options.files, {.cut_documents = can_cut(tokenizer)}) {
+        blocks_(options.files, {.block_bytes = options.block_bytes, .cut_documents = can_cut(tokenizer)}) {
     for (int64_t id = 0; id < tokenizer.vocab_size(); ++id)
       lengths_.push_back(length_of(static_cast<int32_t>(id)));
     if (options.document_token >= 0) lengths_[static_cast<size_t>(options.document_token)] = 0;
@@ -105,6 +106,7 @@ class Packer {
       if (progress) progress({static_cast<double>(blocks_.bytes_done()), total, state_.stats});
     }
     if (!state_.done) finish();
+    if (!single_) fs::remove(in_folder(kUnfinished));
     state_.stats.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     return state_.stats;
   }
@@ -270,7 +272,6 @@ class Packer {
     } else if (!single_) {
       write_file_atomic(in_folder(kState), state_json(state_).dump(1) + "\n");
     }
-    if (!single_) fs::remove(in_folder(kUnfinished));
   }
 
   const Tokenizer& tokenizer_;

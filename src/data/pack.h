@@ -16,9 +16,10 @@ struct PackOptions {
   std::string field = "text";      // of the text in JSON lines
   std::string out;                 // a folder for shard-00000.bin ..., or one file *.bin
   ShardFormat format = ShardFormat::gpt;
-  int64_t shard_tokens = 100'000'000;  // ids per shard, the last one excepted
-  int32_t document_token = -1;         // stands in front of every document; -1: nothing does
-  bool restart = false;                // forget what an earlier run left
+  int64_t shard_tokens = 100'000'000;    // ids per shard, the last one excepted
+  int32_t document_token = -1;           // stands in front of every document; -1: nothing does
+  size_t block_bytes = size_t{1} << 20;  // of text that a thread encodes at a time
+  bool restart = false;                  // forget what an earlier run left
 };
 
 struct PackStats {

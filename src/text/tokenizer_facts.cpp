@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <unordered_map>
 
 #include "base/error.h"
-#include "text/json_parts.h"
 #include "text/byte_level.h"
-#include "text/tokenizer_kinds.h"
+#include "text/gpt1_text.h"
+#include "text/gpt1_tokenizer.h"
+#include "text/json_parts.h"
 #include "text/utf8.h"
 
 namespace gpt {
@@ -27,25 +27,6 @@ std::string pattern_of(const Json& root) {
   if (!pattern.is_object()) return "";
   const Json& regex = detail::member(pattern, "Regex");
   return regex.is_string() ? regex.get<std::string>() : "";
-}
-
-// The bytes that a string in the byte-level alphabet stands for; nothing if it is not one.
-std::optional<std::string> bytes_of(const std::string& token) {
-  static const std::unordered_map<char32_t, char> bytes = [] {
-    std::unordered_map<char32_t, char> map;
-    for (size_t b = 0; b < 256; ++b)
-      map[detail::byte_level_alphabet()[b]] = static_cast<char>(b);
-    return map;
-  }();
-  std::string out;
-  for (size_t at = 0; at < token.size();) {
-    const Utf8Char c = decode_utf8(token, at);
-    const auto found = bytes.find(c.code);
-    if (c.status != Utf8Status::valid || found == bytes.end()) return std::nullopt;
-    out += found->second;
-    at += static_cast<size_t>(c.length);
-  }
-  return out;
 }
 
 void add_tokens(TokenizerFacts& facts, const Json& added) {
@@ -91,31 +72,54 @@ TokenizerFacts tokenizer_facts(const Tokenizer& tokenizer, size_t longest) {
 Explainer::Explainer(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
   const Json root = Json::parse(tokenizer.to_json());
   pattern_ = find_split_pattern(pattern_of(root));
+  gpt1_ = detail::is_gpt1_json(root);
   const Json& merges = detail::member(detail::member(root, "model"), "merges");
-  if (!pattern_ || !merges.is_array()) return;
+  if ((!pattern_ && !gpt1_) || !merges.is_array()) return;
+  const detail::AlphabetReader alphabet;
+  const auto text = [&](const Json& token) -> std::optional<std::string> {
+    return gpt1_ ? token.get<std::string>() : alphabet.bytes_of(token.get<std::string>());
+  };
   for (size_t rank = 0; rank < merges.size(); ++rank) {
-    const auto left = bytes_of(merges[rank].at(0).get<std::string>());
-    const auto right = bytes_of(merges[rank].at(1).get<std::string>());
+    const auto left = text(merges[rank].at(0)), right = text(merges[rank].at(1));
     if (left && right) ranks_.emplace(std::pair(*left, *right), static_cast<int64_t>(rank));
   }
   if (ranks_.empty()) pattern_.reset();
 }
 
-std::vector<Explainer::Piece> Explainer::explain(std::string_view text) const {
-  std::vector<Piece> pieces;
+std::vector<std::string> Explainer::words_of(std::string_view text) const {
+  std::vector<std::string> words;
+  if (gpt1_) {
+    for (const std::u32string& word : detail::gpt1_words(text)) {
+      words.emplace_back();
+      for (const char32_t code : word)
+        append_utf8(words.back(), code);
+    }
+    return words;
+  }
   for (size_t at = 0; at < text.size();) {
     const size_t end = pattern_ ? split_end(*pattern_, text, at) : text.size();
-    pieces.push_back(explain_piece(text.substr(at, end - at)));
+    words.emplace_back(text.substr(at, end - at));
     at = end;
   }
+  return words;
+}
+
+std::vector<Explainer::Piece> Explainer::explain(std::string_view text) const {
+  std::vector<Piece> pieces;
+  for (const std::string& word : words_of(text))
+    pieces.push_back(explain_piece(word));
   return pieces;
 }
 
 Explainer::Piece Explainer::explain_piece(std::string_view text) const {
   Piece piece{.text = std::string(text), .ids = tokenizer_.encode(text)};
-  if (!pattern_) return piece;
-  for (const char c : text)
-    piece.symbols.emplace_back(1, c);
+  if (!pattern_ && !gpt1_) return piece;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = gpt1_ ? static_cast<size_t>(decode_utf8(text, at).length) : 1;
+    piece.symbols.emplace_back(text.substr(at, length));
+    at += length;
+  }
+  if (gpt1_ && !piece.symbols.empty()) piece.symbols.back() += "</w>";
   for (std::vector<std::string> now = piece.symbols;;) {
     int64_t lowest = -1;
     size_t at = 0;

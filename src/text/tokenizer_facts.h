@@ -40,7 +40,7 @@ class Explainer {
   };
   struct Piece {
     std::string text;
-    std::vector<std::string> symbols;  // what merging starts with: bytes
+    std::vector<std::string> symbols;  // what merging starts with: bytes, or GPT-1's characters
     std::vector<Step> steps;           // empty where the tokenizer does not merge
     std::vector<int32_t> ids;
   };
@@ -48,15 +48,17 @@ class Explainer {
   // The tokenizer must outlive the explainer.
   explicit Explainer(const Tokenizer& tokenizer);
 
-  // Special tokens in the text are text. Without a known pattern and merges of bytes there is one piece, the
-  // text. Throws Error where encoding does.
+  // Special tokens in the text are text. Without a known pattern there is one piece, the text. Throws Error
+  // where encoding does.
   std::vector<Piece> explain(std::string_view text) const;
 
  private:
+  std::vector<std::string> words_of(std::string_view text) const;
   Piece explain_piece(std::string_view text) const;
 
   const Tokenizer& tokenizer_;
   std::optional<SplitPattern> pattern_;
+  bool gpt1_ = false;
   std::map<std::pair<std::string, std::string>, int64_t> ranks_;  // by the bytes of both sides
 };
 

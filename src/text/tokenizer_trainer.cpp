@@ -2,20 +2,21 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
+#include <unordered_set>
 
 #include "base/error.h"
+#include "text/bpe_tokenizer.h"
 #include "text/byte_level.h"
-#include "text/tokenizer_kinds.h"
+#include "text/gpt1_text.h"
+#include "text/gpt1_tokenizer.h"
 #include "text/utf8.h"
 
 namespace gpt {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr int64_t kMaxVocab = 4 << 20;  // what the reader of tokenizer.json allows
+constexpr const char* kUnknown = "<unk>";
 
 constexpr TrainPattern kPatterns[] = {
     {"gpt2", "GPT-2's", SplitPattern::gpt2},
@@ -23,6 +24,7 @@ constexpr TrainPattern kPatterns[] = {
     {"llama3", "the same", SplitPattern::llama3},
     {"nanochat", "GPT-4's, numbers of up to two digits", SplitPattern::nanochat},
     {"o200k", "GPT-4o's, which cuts words where case says so", SplitPattern::o200k},
+    {"gpt1", "GPT-1's words in lower case", std::nullopt},
 };
 
 // Bytes in order of the ids that byte-level tokenizers give them: by the character that stands for each.
@@ -34,46 +36,37 @@ std::vector<unsigned char> bytes_by_id() {
   return bytes;
 }
 
-std::string in_alphabet(std::string_view bytes) {
-  std::string out;
-  for (const char c : bytes)
-    append_utf8(out, detail::byte_level_alphabet()[static_cast<unsigned char>(c)]);
-  return out;
-}
-
-Json pre_tokenizer_json(SplitPattern pattern) {
-  if (pattern == SplitPattern::gpt2) return detail::byte_level_json(true);
-  const Json split = {{"type", "Split"},
-                      {"pattern", {{"Regex", split_regex(pattern)}}},
-                      {"behavior", "Isolated"},
-                      {"invert", false}};
-  return {{"type", "Sequence"}, {"pretokenizers", {split, detail::byte_level_json(false)}}};
-}
-
-Json added_tokens_json(const std::vector<std::string>& names, int64_t first_id, const Json& vocab) {
-  Json added = Json::array();
-  for (size_t i = 0; i < names.size(); ++i) {
-    const std::string& name = names[i];
+// Other programs find tokens by the spelling in the file, hence both must differ.
+void check_special_tokens(const std::vector<std::string>& names, const std::vector<std::string>& tokens) {
+  std::unordered_set<std::string> ordinary;
+  for (const std::string& token : tokens) {
+    ordinary.insert(token);
+    ordinary.insert(detail::in_alphabet(token));
+  }
+  std::unordered_set<std::string> seen;
+  for (const std::string& name : names) {
     const std::string shown = printable_text(name, 40);
     if (name.empty()) fail("a special token is empty; give each a name");
     if (first_invalid_utf8(name)) fail("the special token \"{}\" is not valid UTF-8", shown);
-    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), name) !=
-        names.begin() + static_cast<std::ptrdiff_t>(i))
-      fail("the special token \"{}\" is given twice", shown);
-    if (vocab.contains(name) || vocab.contains(in_alphabet(name)))
+    if (!seen.insert(name).second) fail("the special token \"{}\" is given twice", shown);
+    if (ordinary.contains(name))
       fail("the special token \"{}\" is an ordinary token of this text too; choose another name", shown);
-    added.push_back({{"id", first_id + static_cast<int64_t>(i)},
-                     {"content", name},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", true}});
   }
+}
+
+std::vector<detail::AddedToken> added_tokens(const std::vector<std::string>& names, int64_t first_id) {
+  std::vector<detail::AddedToken> added;
+  for (const std::string& name : names)
+    added.push_back({.id = static_cast<int32_t>(first_id++), .text = name, .special = true});
   return added;
 }
 
-BpeTrainInput input_of(const WordCounter& pieces) {
+void check_vocab_size(int64_t vocab_size, int64_t least, const char* why) {
+  if (vocab_size >= least && vocab_size <= kMaxVocab) return;
+  fail_usage("vocab_size: expected {} ({}) to {}, found {}", least, why, kMaxVocab, vocab_size);
+}
+
+BpeTrainInput byte_input(const WordCounter& pieces) {
   BpeTrainInput input;
   int32_t ids[256];
   for (const unsigned char byte : bytes_by_id()) {
@@ -85,6 +78,43 @@ BpeTrainInput input_of(const WordCounter& pieces) {
     symbols.clear();
     for (const char c : text)
       symbols.push_back(ids[static_cast<unsigned char>(c)]);
+    input.words.add(count, symbols);
+  }
+  return input;
+}
+
+std::vector<char32_t> characters_of(std::string_view text) {
+  std::vector<char32_t> codes;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Char c = decode_utf8(text, at);
+    codes.push_back(c.code);
+    at += static_cast<size_t>(c.length);
+  }
+  return codes;
+}
+
+BpeTrainInput character_input(const WordCounter& words) {
+  const std::vector<WordCounter::Word> all = words.words();
+  std::map<char32_t, int32_t> ids;
+  for (const auto& word : all) {
+    for (const char32_t code : characters_of(word.text))
+      ids.emplace(code, 0);
+  }
+  BpeTrainInput input{.tokens = {kUnknown}};
+  for (const char* end : {"", "</w>"}) {
+    for (auto& [code, id] : ids) {
+      std::string token;
+      append_utf8(token, code);
+      if (*end == '\0') id = static_cast<int32_t>(input.tokens.size());
+      input.tokens.push_back(token + end);
+    }
+  }
+  std::vector<int32_t> symbols;
+  for (const auto& [text, count] : all) {
+    symbols.clear();
+    for (const char32_t code : characters_of(text))
+      symbols.push_back(ids[code]);
+    if (!symbols.empty()) symbols.back() += static_cast<int32_t>(ids.size());
     input.words.add(count, symbols);
   }
   return input;
@@ -120,27 +150,46 @@ WordSplitter piece_splitter(SplitPattern pattern) {
   };
 }
 
+WordSplitter gpt1_splitter() {
+  return [](std::string_view text, WordSink& sink) {
+    std::string bytes;
+    for (const std::u32string& word : detail::gpt1_words(text)) {
+      bytes.clear();
+      for (const char32_t code : word)
+        append_utf8(bytes, code);
+      sink.add(bytes);
+    }
+  };
+}
+
 TrainedTokenizer train_byte_level_bpe(const WordCounter& pieces, const TokenizerTrainOptions& options,
                                       const BpeTrainProgress& progress) {
-  if (options.vocab_size < 256 || options.vocab_size > kMaxVocab) {
-    fail_usage("vocab_size: expected 256 (one token for every byte) to {}, found {}", kMaxVocab,
-               options.vocab_size);
-  }
-  const BpeTrainResult result = train_bpe(input_of(pieces), options.vocab_size, progress);
-  Json vocab = Json::object(), merges = Json::array();
-  std::vector<std::string> names;
-  for (const std::string& token : result.tokens) {
-    names.push_back(in_alphabet(token));
-    vocab[names.back()] = names.size() - 1;
-  }
-  for (const Bpe::Merge& m : result.merges)
-    merges.push_back({names[static_cast<size_t>(m.left)], names[static_cast<size_t>(m.right)]});
-  Json added = added_tokens_json(options.special_tokens, std::ssize(names), vocab);
-  Json root = detail::json_without_merges(std::move(vocab), pre_tokenizer_json(options.pattern),
-                                          detail::byte_level_json(true));
-  root["added_tokens"] = std::move(added);
-  root["model"]["merges"] = std::move(merges);
-  return {root.dump(), std::ssize(names) + std::ssize(options.special_tokens), result.text_tokens};
+  check_vocab_size(options.vocab_size, 256, "one token for every byte");
+  BpeTrainResult result = train_bpe(byte_input(pieces), options.vocab_size, progress);
+  check_special_tokens(options.special_tokens, result.tokens);
+  const int64_t size = std::ssize(result.tokens);
+  const auto tokenizer = detail::make_bpe_tokenizer({.tokens = std::move(result.tokens),
+                                                     .merges = std::move(result.merges),
+                                                     .added = added_tokens(options.special_tokens, size),
+                                                     .pattern = options.pattern});
+  return {tokenizer->to_json(), size + std::ssize(options.special_tokens), result.text_tokens};
+}
+
+TrainedTokenizer train_gpt1_bpe(const WordCounter& words, const TokenizerTrainOptions& options,
+                                const BpeTrainProgress& progress) {
+  BpeTrainInput input = character_input(words);
+  check_vocab_size(options.vocab_size, std::ssize(input.tokens) - 1,
+                   "two tokens for every character of the text");
+  BpeTrainResult result = train_bpe(std::move(input), options.vocab_size + 1, progress);
+  check_special_tokens(options.special_tokens, result.tokens);
+  const int64_t size = std::ssize(result.tokens);
+  std::vector<detail::AddedToken> added = added_tokens(options.special_tokens, size);
+  added.insert(added.begin(), {.id = 0, .text = kUnknown, .special = true});
+  std::string json = detail::gpt1_json({.tokens = std::move(result.tokens),
+                                        .merges = std::move(result.merges),
+                                        .added = std::move(added),
+                                        .unk = 0});
+  return {std::move(json), size + std::ssize(options.special_tokens), result.text_tokens};
 }
 
 }  // namespace gpt

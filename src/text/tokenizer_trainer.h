@@ -16,22 +16,24 @@ namespace gpt {
 // How a tokenizer that is to be trained takes texts apart, by the name of --pattern.
 struct TrainPattern {
   std::string_view name, help;
-  SplitPattern split;
+  std::optional<SplitPattern> split;  // nothing: GPT-1's words
 };
 std::span<const TrainPattern> train_patterns();
 
-// The pieces of a pattern as words.
+// The pieces of a pattern as words, and words as GPT-1 has them: cleaned, in lower case, punctuation alone.
 WordSplitter piece_splitter(SplitPattern pattern);
+WordSplitter gpt1_splitter();
 
 struct TokenizerTrainOptions {
-  SplitPattern pattern = SplitPattern::gpt2;
-  int64_t vocab_size = 32768;               // bytes and merges; special tokens come on top
-  std::vector<std::string> special_tokens;  // get the ids behind these, in this order
+  SplitPattern pattern = SplitPattern::gpt2;  // not used for GPT-1's words
+  int64_t vocab_size = 32768;                 // bytes (or characters) and merges; special tokens come on top
+  std::vector<std::string> special_tokens;    // get the ids behind these, in this order
 };
 
 struct TrainedTokenizer {
-  std::string json;         // a tokenizer.json
-  int64_t vocab_size = 0;   // with special tokens; smaller than asked for where the text has no more pairs
+  std::string json;  // a tokenizer.json
+  int64_t vocab_size =
+      0;  // with special tokens and <unk>; smaller than asked for where the text has no more pairs
   int64_t text_tokens = 0;  // of the texts that it was trained on
 };
 
@@ -41,6 +43,12 @@ struct TrainedTokenizer {
 // learned.
 TrainedTokenizer train_byte_level_bpe(const WordCounter& pieces, const TokenizerTrainOptions& options,
                                       const BpeTrainProgress& progress = {});
+
+// GPT-1's kind of BPE for counted words: over characters, the last of a word with </w>. Id 0 is <unk>; then
+// come the characters by code point, the same with </w>, the merges, the special tokens. Ties between merges
+// are broken as above. Throws as above; the vocabulary must hold two tokens for every character of the text.
+TrainedTokenizer train_gpt1_bpe(const WordCounter& words, const TokenizerTrainOptions& options,
+                                const BpeTrainProgress& progress = {});
 
 // Sets of special tokens by name ("gpt2", "nanochat", "chatml", "llama3"), null for unknown names.
 const std::vector<std::string>* special_token_set(std::string_view name);

@@ -25,8 +25,9 @@ std::string take(const std::string& path) {
 }
 
 [[noreturn]] void become_gpt(const std::vector<std::string>& arguments,
-                             const std::vector<std::string>& environment, const std::string& out,
-                             const std::string& err) {
+                             const std::vector<std::string>& environment, const std::string& in,
+                             const std::string& out, const std::string& err) {
+  if (!std::freopen(in.c_str(), "r", stdin)) ::_exit(127);
   if (!std::freopen(out.c_str(), "w", stdout) || !std::freopen(err.c_str(), "w", stderr)) ::_exit(127);
   for (const std::string& setting : environment)
     ::putenv(const_cast<char*>(setting.c_str()));
@@ -40,15 +41,19 @@ std::string take(const std::string& path) {
 
 }  // namespace
 
-GptRun run_gpt(const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
+GptRun run_gpt(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
+               const std::string& input) {
+  const std::string in = capture_path("in");
+  std::ofstream(in, std::ios::binary) << input;
   const std::string out = capture_path("out"), err = capture_path("err");
   const pid_t child = ::fork();
-  if (child == 0) become_gpt(arguments, environment, out, err);
+  if (child == 0) become_gpt(arguments, environment, in, out, err);
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   GptRun run;
   run.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   EXPECT_NE(run.status, 127) << "cannot start " << GPT_BINARY;
+  take(in);
   run.out = take(out);
   run.err = take(err);
   return run;

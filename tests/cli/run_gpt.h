@@ -9,6 +9,7 @@ struct GptRun {
   std::string out, err;
 };
 
-// Runs the built program with arguments and, for this run, environment settings "NAME=value". No shell is
-// involved. Fails the test when the program cannot be started.
-GptRun run_gpt(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {});
+// Runs the built program with arguments and, for this run, environment settings "NAME=value" and standard
+// input. No shell is involved. Fails the test when the program cannot be started.
+GptRun run_gpt(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {},
+               const std::string& input = "");

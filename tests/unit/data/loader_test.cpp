@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -197,6 +198,71 @@ TEST(SequentialWindows, RejectsBadStridesAndShortData) {
   EXPECT_THROW(SequentialWindows(TokenSpan(data), 8, 0), UsageError);
   EXPECT_THROW(SequentialWindows(TokenSpan(data), 8, 9), UsageError);
   EXPECT_THROW(SequentialWindows(TokenSpan(data, 0, 1), 8, 8), Error);
+}
+
+// Data of `n` tokens that are all `id`.
+TokenData constant(int64_t n, int32_t id) {
+  TokenData data(*make_byte_tokenizer());
+  data.append(std::vector<int32_t>(static_cast<size_t>(n), id));
+  return data;
+}
+
+TEST(BatchLoader, MixesSourcesByWeight) {
+  const TokenData a = constant(50, 1), b = constant(5000, 2), c = constant(900, 3);
+  const std::vector<WeightedTokens> sources = {{TokenSpan(a), 5}, {TokenSpan(b), 3}, {TokenSpan(c), 2}};
+  for (const Sampling sampling : {Sampling::random, Sampling::epoch}) {
+    const BatchLoader loader(sources, 8, 3, sampling);
+    std::map<int64_t, int64_t> seen, early;
+    for (int64_t k = 0; k < 2 * 65536; ++k) {
+      const auto [source, start] = loader.place(k);
+      ASSERT_LE(start + 9, sources[static_cast<size_t>(source)].tokens.size());
+      ++seen[source];
+      if (k < 2000) ++early[source];
+    }
+    // Exact to rounding over whole rounds, and no farther off in between than drawing would be.
+    EXPECT_NEAR(static_cast<double>(seen[0]), 65536, 2);
+    EXPECT_NEAR(static_cast<double>(seen[1]), 0.6 * 65536, 2);
+    EXPECT_NEAR(static_cast<double>(early[0]), 1000, 100);
+    const Batch whole = fill(loader, 5, 0, 12, 12), part = fill(loader, 5, 7, 5, 12);
+    EXPECT_TRUE(std::equal(part.ids.begin(), part.ids.end(), whole.ids.begin() + 7 * 8));
+    for (size_t i = 0; i < whole.ids.size(); ++i)
+      EXPECT_EQ(whole.ids[i], whole.targets[i]);  // no window has tokens of two sources
+  }
+}
+
+TEST(BatchLoader, EpochsOfASourceTakeEveryWindowOnce) {
+  const TokenData a = counting(81), b = counting(201);
+  const BatchLoader loader(std::vector<WeightedTokens>{{TokenSpan(a), 1}, {TokenSpan(b), 3}}, 8, 1,
+                           Sampling::epoch);
+  // Samples of a source in order of their number within it.
+  std::map<int64_t, std::vector<int64_t>> starts;
+  for (int64_t k = 0; k < 65536; ++k) {
+    const auto [source, start] = loader.place(k);
+    starts[source].push_back(start);
+  }
+  for (const auto& [source, list] : starts) {
+    std::map<int64_t, int64_t> counts;
+    for (const int64_t start : list)
+      ++counts[start];
+    EXPECT_EQ(std::ssize(counts), loader.windows_per_epoch(source));
+    const auto less = [](const auto& x, const auto& y) { return x.second < y.second; };
+    const auto [low, high] = std::minmax_element(counts.begin(), counts.end(), less);
+    EXPECT_LE(high->second - low->second, 1);
+  }
+}
+
+TEST(BatchLoader, RefusesBadWeights) {
+  const TokenData a = constant(50, 1), b = constant(50, 2), tiny = constant(5, 3);
+  const auto make = [&](double weight, const TokenData& other) {
+    BatchLoader(std::vector<WeightedTokens>{{TokenSpan(a), 1}, {TokenSpan(other), weight}}, 8, 1,
+                Sampling::random);
+  };
+  EXPECT_NO_THROW(make(0.5, b));
+  EXPECT_THROW(make(0, b), UsageError);
+  EXPECT_THROW(make(-1, b), UsageError);
+  EXPECT_THROW(make(1e-9, b), UsageError);
+  EXPECT_THROW(make(std::nan(""), b), UsageError);
+  EXPECT_THROW(make(0.5, tiny), Error);
 }
 
 }  // namespace

@@ -1,59 +1,15 @@
-#include <filesystem>
-#include <map>
-
 #include "../fuzz/targets.h"
 #include "base/rng.h"
+#include "support/mutate.h"
 #include "unit/io/io_test_util.h"
 
 // The fuzzers' entry points on seeded mutations of the fuzzers' corpora: what every build can run.
 namespace gpt {
 namespace {
 
+using test::corpus;
+using test::mutate;
 using Target = int (*)(const uint8_t*, size_t);
-
-std::map<std::string, std::string> corpus(const std::string& name) {
-  std::map<std::string, std::string> files;
-  for (const auto& file : std::filesystem::directory_iterator(GPT_SOURCE_DIR "/fuzz/corpus/" + name)) {
-    files[file.path().filename().string()] = read_text(file.path().string());
-  }
-  return files;
-}
-
-// One to four changes: a bit, a byte, a cut, a repeated part, a number made extreme.
-std::string mutate(std::string s, RandomStream& random) {
-  const uint64_t changes = 1 + random.below(4);
-  for (uint64_t i = 0; i < changes && !s.empty(); ++i) {
-    const size_t at = random.below(s.size());
-    const size_t length = 1 + random.below(std::min<size_t>(s.size() - at, 16));
-    switch (random.below(7)) {
-      case 0:
-        s[at] = static_cast<char>(s[at] ^ (1 << random.below(8)));
-        break;
-      case 1:
-        s[at] = static_cast<char>(random.below(256));
-        break;
-      case 2:
-        s.erase(at, length);
-        break;
-      case 3:
-        s.insert(random.below(s.size()), s.substr(at, length));
-        break;
-      case 4:
-        s.resize(at);
-        break;
-      case 5: {
-        const size_t digit = s.find_first_of("0123456789", at);
-        constexpr std::array kExtremes = {"-1", "4294967296", "9223372036854775807", "18446744073709551615",
-                                          "1e9"};
-        if (digit != std::string::npos) s.replace(digit, 1, kExtremes[random.below(kExtremes.size())]);
-        break;
-      }
-      default:
-        s[at] = "{}[]:,\"\\ 0"[random.below(10)];
-    }
-  }
-  return s;
-}
 
 // Files whose length field no longer fits their header are rejected at once; half of the mutants get
 // theirs repaired, so that they reach the checks behind it.

@@ -25,7 +25,7 @@ using nlohmann::json;
 
 SplitPattern pattern_named(const std::string& name) {
   for (const TrainPattern& pattern : train_patterns()) {
-    if (pattern.name == name) return pattern.split;
+    if (pattern.name == name && pattern.split) return *pattern.split;
   }
   ADD_FAILURE() << name;
   return SplitPattern::gpt2;
@@ -150,6 +150,40 @@ TEST(BpeTrainer, EndsWhenNoPairIsLeft) {
   EXPECT_EQ(train("abc", SplitPattern::gpt2, 256).vocab_size, 256);
   EXPECT_THROW(train("abc", SplitPattern::gpt2, 255), UsageError);
   EXPECT_THROW(train("abc", SplitPattern::gpt2, int64_t{1} << 40), UsageError);
+}
+
+TrainedTokenizer train_gpt1(std::string_view text, int64_t vocab_size,
+                            std::vector<std::string> special = {}) {
+  ThreadPool pool(2);
+  WordCounter counter(gpt1_splitter(), pool);
+  counter.add(text);
+  counter.finish();
+  return train_gpt1_bpe(counter, {.vocab_size = vocab_size, .special_tokens = std::move(special)});
+}
+
+TEST(BpeTrainer, Gpt1WordsEndInTheirSuffix) {
+  const std::string text = "Low, LOW lower; the lowest! The é of caf\u00e9.";
+  const TrainedTokenizer trained = train_gpt1(text, 40, {"<|end|>"});
+  const json root = json::parse(trained.json);
+  EXPECT_EQ(root["model"]["vocab"]["<unk>"], 0);
+  EXPECT_EQ(root["model"]["end_of_word_suffix"], "</w>");
+  EXPECT_EQ(root["model"]["merges"][0], (json{"l", "o"}));  // five of them; "l" comes before "o"
+  EXPECT_EQ(trained.vocab_size, 42);                        // with <unk> and <|end|>
+  const auto tokenizer = parse_tokenizer(trained.json, "t");
+  EXPECT_EQ(tokenizer->kind(), "gpt1");
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode("The lowest cafe")), "the lowest cafe");
+  EXPECT_EQ(tokenizer->encode("\u4e2d"), std::vector<int32_t>{0});
+  EXPECT_EQ(tokenizer->encode_special("<|end|>"), std::vector<int32_t>{41});
+  EXPECT_EQ(std::ssize(tokenizer->encode(text)), trained.text_tokens);
+  EXPECT_THROW(train_gpt1(text, 20), UsageError);
+}
+
+TEST(Explainer, ShowsGpt1Words) {
+  const auto tokenizer = parse_tokenizer(train_gpt1("low low lower lowest", 24).json, "t");
+  const auto pieces = Explainer(*tokenizer).explain("Lowest low");
+  ASSERT_EQ(pieces.size(), 2u);
+  EXPECT_EQ(pieces[0].symbols.back(), "t</w>");
+  EXPECT_EQ(pieces[1].steps.back().symbols.size(), pieces[1].ids.size());
 }
 
 TEST(BpeTrainer, SpecialTokensFollowTheMerges) {

@@ -1,0 +1,326 @@
+#include "data/token_shard.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/rng.h"
+#include "data/pack.h"
+#include "data/text_blocks.h"
+#include "data/token_data.h"
+#include "support/compress.h"
+#include "support/temp_dir.h"
+
+namespace gpt {
+namespace {
+
+using test::TempDir;
+using test::write_plain_file;
+using Ids = std::vector<int32_t>;
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "(no error)";
+}
+
+void expect_error(const std::function<void()>& action, const std::string& part) {
+  const std::string message = error_of(action);
+  EXPECT_NE(message.find(part), std::string::npos) << message << "\nexpected: " << part;
+}
+
+ShardInfo byte_info(ShardFormat format = ShardFormat::gpt, int width = 2) {
+  return {.format = format,
+          .bytes_per_id = width,
+          .vocab_size = 256,
+          .vocab_hash = vocabulary_hash(*make_byte_tokenizer())};
+}
+
+void write_shard(const std::string& path, const Ids& ids, const ShardInfo& info) {
+  ShardWriter writer(path, info);
+  writer.write(std::span(ids).first(ids.size() / 2));
+  writer.write(std::span(ids).subspan(ids.size() / 2));
+  writer.add_text(std::ssize(ids), 3);
+  writer.finish();
+}
+
+Ids all_ids(const TokenData& data) {
+  Ids ids(static_cast<size_t>(data.size()));
+  data.copy(0, data.size(), ids.data());
+  return ids;
+}
+
+TEST(TokenShard, KeepsWhatWasWritten) {
+  const TempDir folder;
+  const Ids ids = {0, 1, 255, 7, 7};
+  const auto tokenizer = make_byte_tokenizer();
+  for (const ShardFormat format : {ShardFormat::gpt, ShardFormat::llmc}) {
+    for (const int width : {2, 4}) {
+      const std::string path = folder.file("a.bin");
+      write_shard(path, ids, byte_info(format, width));
+      EXPECT_TRUE(is_token_shard(path));
+      const TokenShard shard(path);
+      EXPECT_EQ(shard.info().count, 5);
+      EXPECT_EQ(shard.info().bytes_per_id, width);
+      EXPECT_EQ(shard.info().format, format);
+      EXPECT_EQ(shard.info().documents, format == ShardFormat::gpt ? 3 : 0);
+      shard.verify();
+      TokenData data(*tokenizer);
+      data.append(shard);
+      EXPECT_EQ(all_ids(data), ids);
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder.file("a.bin.tmp")));
+}
+
+// The layout that llm.c's dataloader reads: 256 int32, then two bytes per id.
+TEST(TokenShard, LlmcLayout) {
+  const TempDir folder;
+  write_shard(folder.file("a.bin"), {1, 2, 3}, byte_info(ShardFormat::llmc));
+  const std::string bytes = read_file(folder.file("a.bin"));
+  ASSERT_EQ(bytes.size(), 1024u + 6);
+  int32_t header[3];
+  std::memcpy(header, bytes.data(), sizeof header);
+  EXPECT_EQ(header[0], 20240520);
+  EXPECT_EQ(header[1], 1);
+  EXPECT_EQ(header[2], 3);
+  EXPECT_EQ(bytes.substr(1024), std::string("\1\0\2\0\3\0", 6));
+}
+
+TEST(TokenShard, AnInterruptedWriteLeavesNothing) {
+  const TempDir folder;
+  {
+    ShardWriter writer(folder.file("a.bin"), byte_info());
+    writer.write(Ids{1, 2, 3});
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+class DamagedShard : public testing::Test {
+ protected:
+  void SetUp() override {
+    write_shard(folder_.file("good.bin"), Ids(1000, 65), byte_info());
+    good_ = read_file(folder_.file("good.bin"));
+  }
+  void expect(const std::string& bytes, const std::string& part) {
+    write_plain_file(folder_.file("bad.bin"), bytes);
+    expect_error([&] { TokenShard(folder_.file("bad.bin")).verify(); }, part);
+    expect_error([&] { TokenShard(folder_.file("bad.bin")).verify(); }, "bad.bin");
+  }
+
+  TempDir folder_;
+  std::string good_;
+};
+
+TEST_F(DamagedShard, EveryCutAndEveryFlippedByteIsFound) {
+  for (size_t n = 0; n < good_.size(); n += n < 200 ? 1 : 97)
+    expect(good_.substr(0, n), "bad.bin");
+  for (size_t at = 0; at < good_.size(); at += at < 200 ? 1 : 97) {
+    std::string bad = good_;
+    bad[at] = static_cast<char>(bad[at] ^ 0x10);
+    expect(bad, "bad.bin");
+  }
+  expect(good_ + "x", "copied completely");
+}
+
+TEST_F(DamagedShard, CountsThatDoNotFitTheFile) {
+  std::string llmc(1024, '\0');
+  const int32_t header[] = {20240520, 1, -1};
+  std::memcpy(llmc.data(), header, sizeof header);
+  expect(llmc, "-1 ids");
+  const int32_t huge[] = {20240520, 1, INT32_MAX};
+  std::memcpy(llmc.data(), huge, sizeof huge);
+  expect(llmc, "room for 0 bytes");
+  const int32_t version[] = {20240520, 2, 0};
+  std::memcpy(llmc.data(), version, sizeof version);
+  expect(llmc, "version 1");
+  expect("GPTTOKEN", "something else");
+  expect("", "something else");
+}
+
+TEST(TokenShard, OtherVocabulariesAreRefused) {
+  const TempDir folder;
+  write_shard(folder.file("a.bin"), {1, 2}, byte_info());
+  const auto other = make_char_tokenizer("abc");
+  TokenData data(*other);
+  expect_error([&] { data.append(TokenShard(folder.file("a.bin"))); }, "another vocabulary");
+  // llm.c's files do not say which vocabulary they have: ids are checked when they are read.
+  write_shard(folder.file("b.bin"), {1, 2, 200}, byte_info(ShardFormat::llmc));
+  data.append(TokenShard(folder.file("b.bin")));
+  EXPECT_EQ(data.id(1), 2);
+  expect_error([&] { data.id(2); }, "token id 200");
+}
+
+TEST(TokenData, JoinsTextShardsAndParts) {
+  const TempDir folder;
+  const auto tokenizer = make_byte_tokenizer();
+  write_shard(folder.file("a.bin"), {10, 11, 12}, byte_info());
+  write_shard(folder.file("b.bin"), {20, 21}, byte_info(ShardFormat::gpt, 4));
+  TokenData data(*tokenizer);
+  data.append(Ids{1, 2});
+  data.append(Ids{3});
+  data.append(TokenShard(folder.file("a.bin")));
+  data.append(Ids{4});
+  data.append(TokenShard(folder.file("b.bin")));
+  EXPECT_EQ(all_ids(data), (Ids{1, 2, 3, 10, 11, 12, 4, 20, 21}));
+  EXPECT_EQ(TokenSpan(data).text_bytes(), 9);
+  TokenData joined(*tokenizer);
+  joined.append(TokenSpan(data).part(2, 5));
+  joined.append(TokenSpan(data).part(0, 0));
+  joined.append(TokenSpan(data).part(6, 8));
+  EXPECT_EQ(all_ids(joined), (Ids{3, 10, 11, 4, 20}));
+  for (int64_t i = 0; i < joined.size(); ++i)
+    EXPECT_EQ(joined.id(i), all_ids(joined)[static_cast<size_t>(i)]);
+}
+
+TEST(TokenData, TheTokenBetweenDocumentsIsNoText) {
+  const TempDir folder;
+  ShardInfo info = byte_info();
+  info.document_token = 0;
+  write_shard(folder.file("a.bin"), {0, 65, 66, 0, 67}, info);
+  const std::string paths[] = {folder.file("a.bin")};
+  EXPECT_EQ(TokenSpan(map_shards(paths, *make_byte_tokenizer())).text_bytes(), 3);
+}
+
+// A folder of text in all the forms that packing reads.
+class Pack : public testing::Test {
+ protected:
+  void SetUp() override {
+    RandomStream random(5, RandomSite::test);
+    std::string lines;
+    for (int i = 0; i < 60; ++i) {
+      std::string text(random.below(300), 'a');
+      for (char& c : text)
+        c = static_cast<char>('a' + random.below(26));
+      lines += "{\"text\":\"" + text + "\"}\n";
+      if (text.empty()) continue;
+      expected_.push_back(0);
+      expected_.insert(expected_.end(), text.begin(), text.end());
+    }
+    write_plain_file(folder_.file("a.jsonl"), lines);
+    write_plain_file(folder_.file("b.jsonl.gz"), test::gzip(lines));
+    write_plain_file(folder_.file("c.jsonl.zst"), test::zstd(lines));
+    const Ids once = expected_;
+    for (int i = 0; i < 2; ++i)
+      expected_.insert(expected_.end(), once.begin(), once.end());
+    write_plain_file(folder_.file("d.txt"), "plain text");
+    const Ids text = {0, 'p', 'l', 'a', 'i', 'n', ' ', 't', 'e', 'x', 't'};
+    expected_.insert(expected_.end(), text.begin(), text.end());
+  }
+
+  PackStats pack(const std::string& out, int threads, bool restart = false, int64_t shard_tokens = 1000) {
+    ThreadPool pool(threads);
+    return pack_tokens(*make_byte_tokenizer(),
+                       {.files = find_text_files({folder_.path()}),
+                        .out = out,
+                        .shard_tokens = shard_tokens,
+                        .document_token = 0,
+                        .block_bytes = 700,
+                        .restart = restart},
+                       pool);
+  }
+  Ids packed(const std::string& out) {
+    return all_ids(map_shards(find_token_shards(out), *make_byte_tokenizer()));
+  }
+
+  TempDir folder_, other_;
+  Ids expected_;  // the token 0 in front of documents
+};
+
+TEST_F(Pack, EncodesEveryDocumentInOrder) {
+  const std::string out = other_.file("shards");
+  const PackStats stats = pack(out, 3);
+  EXPECT_EQ(packed(out), expected_);
+  EXPECT_EQ(stats.tokens, std::ssize(expected_));
+  EXPECT_EQ(stats.documents, std::ranges::count(expected_, 0));
+  EXPECT_EQ(stats.text_bytes, stats.tokens - stats.documents);
+  const auto shards = find_token_shards(out);
+  EXPECT_EQ(std::ssize(shards), stats.shards);
+  int64_t documents = 0;
+  for (const std::string& path : shards) {
+    const TokenShard shard(path);
+    shard.verify();
+    EXPECT_TRUE(path == shards.back() || shard.info().count == 1000);
+    documents += shard.info().documents;
+  }
+  EXPECT_EQ(documents, stats.documents);
+  EXPECT_TRUE(std::filesystem::exists(out + "/tokenizer.json"));
+}
+
+TEST_F(Pack, OneFileIsTheSame) {
+  const PackStats stats = pack(other_.file("one.bin"), 2);
+  EXPECT_EQ(packed(other_.file("one.bin")), expected_);
+  EXPECT_EQ(stats.shards, 1);
+}
+
+TEST_F(Pack, GoesOnAfterEveryShard) {
+  const std::string whole = other_.file("whole"), out = other_.file("again");
+  const PackStats all = pack(whole, 1);
+  const auto contents = [](const std::string& folder) {
+    std::string text;
+    for (const std::string& shard : find_token_shards(folder))
+      text += read_file(shard);
+    return text;
+  };
+  // What a kill leaves: the first shards, and the state when the last of them was complete. Made by packing
+  // with errors: a file that cannot be encoded after the others.
+  for (int64_t keep = 0; keep < all.shards; keep += 6) {
+    std::filesystem::remove_all(out);
+    ThreadPool pool(1);
+    int64_t done = -1;
+    struct Stop {};
+    try {
+      pack_tokens(*make_byte_tokenizer(),
+                  {.files = find_text_files({folder_.path()}),
+                   .out = out,
+                   .shard_tokens = 1000,
+                   .document_token = 0,
+                   .block_bytes = 700},
+                  pool, [&](const PackProgress& p) {
+                    done = p.stats.shards;
+                    if (done >= keep) throw Stop{};
+                  });
+    } catch (const Stop&) {
+      expect_error([&] { find_token_shards(out); }, "run it again");
+    }
+    const PackStats rest = pack(out, 2);
+    EXPECT_EQ(rest.shards, all.shards);
+    EXPECT_EQ(rest.tokens, all.tokens);
+    EXPECT_EQ(rest.documents, all.documents);
+    EXPECT_EQ(contents(out), contents(whole));
+  }
+  EXPECT_EQ(pack(out, 1).shards_before, all.shards);  // nothing left to do
+}
+
+TEST_F(Pack, RefusesFoldersOfSomethingElse) {
+  const std::string out = other_.file("shards");
+  pack(out, 1);
+  expect_error([&] { pack(out, 1, false, 2000); }, "--restart");
+  EXPECT_NO_THROW(pack(out, 1, true, 2000));
+  EXPECT_EQ(packed(out), expected_);
+  write_plain_file(out + "/pack.json", "{");
+  expect_error([&] { pack(out, 1); }, "pack.json");
+  std::filesystem::remove(out + "/pack.json");
+  expect_error([&] { pack(out, 1); }, "holds token shards already");
+  expect_error([&] { pack(out, 1, false, 10); }, "shard_tokens");
+}
+
+TEST_F(Pack, BadTextIsNamedAndWholeShardsStay) {
+  write_plain_file(folder_.file("e.jsonl"), "{\"text\":\"good\"}\n{\"txt\":1}\n");
+  const std::string out = other_.file("shards");
+  expect_error([&] { pack(out, 2); }, "e.jsonl:2");
+  for (const auto& entry : std::filesystem::directory_iterator(out)) {
+    if (is_token_shard(entry.path().string())) TokenShard(entry.path().string()).verify();
+  }
+}
+
+}  // namespace
+}  // namespace gpt
