@@ -6,6 +6,7 @@
 #include "text/bpe_json.h"
 #include "text/byte_level.h"
 #include "text/piece_cache.h"
+#include "text/split_scan.h"
 #include "text/tokenizer_kinds.h"
 #include "text/vocab_data.h"
 
@@ -30,6 +31,7 @@ class BpeTokenizer final : public Tokenizer {
       if (!bytes_[id].empty()) fail("the id {} is given to two tokens", token.id);
       bytes_[id] = token.text;
     }
+    find_whole();
   }
 
   std::string_view kind() const override { return "bpe"; }
@@ -97,28 +99,36 @@ class BpeTokenizer final : public Tokenizer {
 
   std::vector<int32_t> encode(std::string_view text, bool special) const {
     std::vector<int32_t> ids;
-    PieceCache cache(text.size());
-    size_t begin = 0;
-    while (const auto found = added_.next(text, begin, special)) {
-      encode_plain(text.substr(begin, found->begin - begin), cache, ids);
-      ids.push_back(found->id);
-      begin = found->end;
+    ids.reserve(text.size() / 4);
+    {
+      IdSink sink(ids);
+      PieceCache cache(text.size());
+      size_t begin = 0;
+      while (const auto found = added_.next(text, begin, special)) {
+        encode_plain(text.substr(begin, found->begin - begin), cache, sink);
+        sink.all().push_back(found->id);
+        begin = found->end;
+      }
+      encode_plain(text.substr(begin), cache, sink);
     }
-    encode_plain(text.substr(begin), cache, ids);
     return ids;
   }
 
-  void encode_plain(std::string_view text, PieceCache& cache, std::vector<int32_t>& ids) const {
-    for (size_t at = 0; at < text.size();) {
-      const size_t end = split_end(pattern_, text, at);
-      cache.append(text.substr(at, end - at), ids,
-                   [this](std::string_view piece, std::vector<int32_t>& out) { encode_piece(piece, out); });
-      at = end;
-    }
+  void encode_plain(std::string_view text, PieceCache& cache, IdSink& sink) const {
+    with_split(pattern_, [&](auto split) {
+      const SplitText t(text);
+      for (size_t at = 0; at < text.size();) {
+        const size_t end = split(t, at);
+        cache.append(text.substr(at, end - at), text.size() - at, sink,
+                     [this](std::string_view piece, std::vector<int32_t>& ids) { encode_piece(piece, ids); });
+        at = end;
+      }
+    });
   }
 
   void encode_piece(std::string_view piece, std::vector<int32_t>& ids) const {
-    const int32_t whole = ignore_merges_ ? bpe_.find(piece) : -1;
+    int32_t whole = whole_.find(piece);
+    if (whole < 0 && ignore_merges_ && piece.size() > PieceKey::kLongest) whole = bpe_.find(piece);
     if (whole >= 0) {
       ids.push_back(whole);
     } else {
@@ -126,7 +136,21 @@ class BpeTokenizer final : public Tokenizer {
     }
   }
 
+  // Tokens that are what becomes of their own bytes.
+  void find_whole() {
+    std::vector<int32_t> ids;
+    whole_ = TokenTable(bpe_.tokens().size());
+    for (size_t id = 0; id < bpe_.tokens().size(); ++id) {
+      const std::string& token = bpe_.tokens()[id];
+      if (token.empty() || token.size() > PieceKey::kLongest) continue;
+      ids.clear();
+      if (!ignore_merges_) bpe_.encode(token, ids);
+      if (ignore_merges_ || ids.size() == 1) whole_.add(token, static_cast<int32_t>(id));
+    }
+  }
+
   Bpe bpe_;
+  TokenTable whole_;
   AddedTokens added_;
   SplitPattern pattern_;
   SpecialIds special_;

@@ -108,15 +108,18 @@ class SpmTokenizer final : public Tokenizer {
 
   std::vector<int32_t> encode(std::string_view text, bool special) const {
     std::vector<int32_t> ids;
+    ids.reserve(text.size() / 4);
+    IdSink sink(ids);
     // Unknown characters in a row may be one token, which pieces alone do not tell.
     PieceCache cache(has_bytes_ ? text.size() : 0);
     size_t begin = 0;
     while (const auto found = added_.next(text, begin, special)) {
-      encode_part(text.substr(begin, found->begin - begin), begin == 0, cache, ids);
-      ids.push_back(found->id);
+      encode_part(text.substr(begin, found->begin - begin), begin == 0, cache, sink);
+      sink.all().push_back(found->id);
       begin = found->end;
     }
-    encode_part(text.substr(begin), begin == 0, cache, ids);
+    encode_part(text.substr(begin), begin == 0, cache, sink);
+    sink.all();
     return ids;
   }
 
@@ -159,7 +162,7 @@ class SpmTokenizer final : public Tokenizer {
     return out;
   }
 
-  void encode_part(std::string_view text, bool begins, PieceCache& cache, std::vector<int32_t>& ids) const {
+  void encode_part(std::string_view text, bool begins, PieceCache& cache, IdSink& sink) const {
     using Prefix = SpmParts::Prefix;
     if (text.empty()) return;
     const bool prefix = parts_.prefix == Prefix::every_part || (parts_.prefix == Prefix::at_begin && begins);
@@ -167,22 +170,22 @@ class SpmTokenizer final : public Tokenizer {
     const std::string_view all = characters;
     size_t begin = 0;
     while (const auto found = user_.next(all, begin, true)) {
-      encode_words(all.substr(begin, found->begin - begin), cache, ids);
-      ids.push_back(found->id);
+      encode_words(all.substr(begin, found->begin - begin), cache, sink);
+      sink.all().push_back(found->id);
       begin = found->end;
     }
-    encode_words(all.substr(begin), cache, ids);
+    encode_words(all.substr(begin), cache, sink);
   }
 
   // Where nothing can be merged across the beginning of a word, words are encoded one by one.
-  void encode_words(std::string_view text, PieceCache& cache, std::vector<int32_t>& ids) const {
-    const size_t first_id = ids.size();
+  void encode_words(std::string_view text, PieceCache& cache, IdSink& sink) const {
+    const size_t first_id = sink.all().size();
     while (!text.empty()) {
       const size_t end = parts_.split_words ? text.find(kBlank, 1)
                          : words_divide_    ? word_end(text)
                                             : text.size();
       const std::string_view word = text.substr(0, end);
-      cache.append(word, ids,
+      cache.append(word, text.size(), sink,
                    [&](std::string_view w, std::vector<int32_t>& out) { encode_word(w, first_id, out); });
       text.remove_prefix(word.size());
     }
