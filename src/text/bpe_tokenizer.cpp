@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "text/bpe_json.h"
 #include "text/byte_level.h"
+#include "text/parallel_encode.h"
 #include "text/piece_cache.h"
 #include "text/split_scan.h"
 #include "text/tokenizer_kinds.h"
@@ -39,6 +40,15 @@ class BpeTokenizer final : public Tokenizer {
 
   std::vector<int32_t> encode(std::string_view text) const override { return encode(text, false); }
   std::vector<int32_t> encode_special(std::string_view text) const override { return encode(text, true); }
+
+  // A blank behind something else always begins a piece, and whatever stands before it is split as if the
+  // text ended there: no pattern looks further than over white space.
+  std::vector<int32_t> encode_parallel(std::string_view text, ThreadPool& pool) const override {
+    if (pool.size() == 1 || !added_.blanks_divide()) return encode(text, false);
+    const auto may_cut = [](char last) { return last > ' ' && last < 0x7F; };
+    return encode_parts(text, pool, may_cut,
+                        [&](std::string_view part, bool) { return encode(part, false); });
+  }
 
   std::string token_bytes(int32_t id) const override {
     if (id < 0 || id >= vocab_size() || bytes_[static_cast<size_t>(id)].empty())
