@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes one small tokenizer of each family and its ids into tests/data: spm.*, gpt1.*, ranks.*
+"""Writes one small tokenizer of each family and its ids into tests/data: spm.*, gpt1.*, ranks.*; and what
+pre-tokenizers of well-known models make of odd texts: pre_tokenizers.jsonl
 
     pip install sentencepiece==0.2.3 tokenizers==0.23.3 tiktoken==0.14.0
     scripts/golden/make_tokenizers.py TEXT        TEXT: a file to train them on
@@ -90,12 +91,61 @@ def ranks(corpus, all_texts):
         yield {"text": text, "ids": encoding.encode(text, disallowed_special=())}
 
 
+def byte_level(use_regex):
+    return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
+
+
+def split(pattern, behavior="Isolated", invert=False, kind="Regex"):
+    return {"type": "Split", "pattern": {kind: pattern}, "behavior": behavior, "invert": invert}
+
+
+def digits(individual):
+    return {"type": "Digits", "individual_digits": individual}
+
+
+def known_pre_tokenizers():
+    punctuation = {"type": "Punctuation", "behavior": "Contiguous"}
+    return {
+        "starcoder": [digits(True), byte_level(True)],
+        "falcon": [punctuation, byte_level(True), digits(False), split("[0-9][0-9][0-9]")],
+        "deepseek-coder": [split("[\r\n]"), split(r"\s?\p{L}+"), split(r"\s?\p{P}+"), split("[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"),
+                           digits(True), byte_level(False)],
+        "deepseek-v3": [split(r"\p{N}{1,3}"), split("[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"),
+                        split(r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
+                              r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"), byte_level(False)],
+        "tekken": [split(r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+                         r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}"
+                         r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"), byte_level(False)],
+        "bloom": [split(" ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"), byte_level(False)],
+        "removed": [split(r"\s+", "Removed"), byte_level(True)],
+        "inverted": [split(r"\p{L}+", "Removed", True), byte_level(False)],
+        "previous": [split(r"\p{P}", "MergedWithPrevious"), byte_level(False)],
+        "next": [split(" ", "MergedWithNext", kind="String"), byte_level(False)],
+        "contiguous": [split(r"[\p{P}\s]", "Contiguous"), byte_level(False)],
+        "lines": [split(r"^\s+|\S+$|(?<=[a-z])(?=[A-Z])\p{L}+|\p{Han}+|\P{L}"), byte_level(False)],
+    }
+
+
+def pre_tokenizer_rows(all_texts):
+    new_letters = "\u1c89\ua7cb a\U00010d50\U00010d70 \U00011bf0\u180e"  # of Unicode 16, and what is no blank any more
+    for name, steps in known_pre_tokenizers().items():
+        pre_tokenizer = {"type": "Sequence", "pretokenizers": steps}
+        tokenizer = Tokenizer(models.BPE())
+        config = json.loads(tokenizer.to_str())
+        config["pre_tokenizer"] = pre_tokenizer
+        tokenizer = Tokenizer.from_str(json.dumps(config))
+        cases = [[text, [piece for piece, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text)]]
+                 for text in [*all_texts[:len(FIXED)], *all_texts[len(FIXED)::4], new_letters]]
+        yield {"name": name, "pre_tokenizer": pre_tokenizer, "cases": cases}
+
+
 def main():
     corpus = pathlib.Path(sys.argv[1]).read_text()[:60000]
     all_texts = texts(corpus)
     write("spm.jsonl", spm(corpus, all_texts))
     write("gpt1.jsonl", gpt1(corpus, all_texts))
     write("ranks.jsonl", ranks(corpus, all_texts))
+    write("pre_tokenizers.jsonl", pre_tokenizer_rows(all_texts))
 
 
 main()

@@ -9,6 +9,7 @@
 #include "text/byte_level.h"
 #include "text/gpt1_tokenizer.h"
 #include "text/json_parts.h"
+#include "text/pre_tokenizer_json.h"
 #include "text/token_index.h"
 #include "text/tokenizer_kinds.h"
 #include "text/utf8.h"
@@ -36,7 +37,11 @@ class Reader {
         name_);
     if (!has_type(member(root_, "decoder"), "ByteLevel"))
       fail_kind(name_, "one whose decoder is not ByteLevel");
-    parts_.pattern = read_pattern(member(root_, "pre_tokenizer"));
+    parts_.steps = read_split_steps(member(root_, "pre_tokenizer"), name_);
+    if (parts_.steps.size() == 1 && parts_.steps[0].kind == SplitStep::Kind::pattern) {
+      parts_.pattern = parts_.steps[0].pattern;
+      parts_.steps.clear();
+    }
     parts_.ignore_merges = !unused(member(model_, "ignore_merges"));
     read_added();
     read_vocab();
@@ -45,30 +50,6 @@ class Reader {
   }
 
  private:
-  SplitPattern read_pattern(const Json& pre_tokenizer) const {
-    if (has_type(pre_tokenizer, "ByteLevel")) {
-      require_unused(pre_tokenizer, {"add_prefix_space"}, name_);
-      const Json& regex = member(pre_tokenizer, "use_regex");
-      if (!regex.is_null() && unused(regex)) fail_kind(name_, "one that does not split text into pieces");
-      return SplitPattern::gpt2;
-    }
-    const Json& list = member(pre_tokenizer, "pretokenizers");
-    const bool pair = has_type(pre_tokenizer, "Sequence") && list.is_array() && list.size() == 2 &&
-                      has_type(list[0], "Split") && has_type(list[1], "ByteLevel");
-    if (!pair) fail_kind(name_, "a pre_tokenizer that is neither ByteLevel nor Split and ByteLevel");
-    require_unused(list[0], {"invert"}, name_);
-    require_unused(list[1], {"add_prefix_space", "use_regex"}, name_);
-    const Json& pattern = member(list[0], "pattern");
-    const Json& regex = pattern.is_object() ? member(pattern, "Regex") : pattern;
-    const Json& behavior = member(list[0], "behavior");
-    if (behavior != "Isolated" || !regex.is_string())
-      fail_kind(name_, "a Split that is not by an isolated Regex");
-    const auto found = find_split_pattern(regex.get_ref<const std::string&>());
-    if (!found)
-      fail_kind(name_, "the split pattern " + printable_text(regex.get_ref<const std::string&>(), 200));
-    return *found;
-  }
-
   void read_added() {
     parts_.added = read_added_tokens(root_, name_);
     for (const AddedToken& token : parts_.added)

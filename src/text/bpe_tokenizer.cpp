@@ -5,7 +5,10 @@
 #include "base/error.h"
 #include "text/bpe_json.h"
 #include "text/byte_level.h"
+#include "text/parallel_encode.h"
 #include "text/piece_cache.h"
+#include "text/pre_tokenizer_json.h"
+#include "text/split_scan.h"
 #include "text/tokenizer_kinds.h"
 #include "text/vocab_data.h"
 
@@ -21,6 +24,7 @@ class BpeTokenizer final : public Tokenizer {
                          : Bpe(std::move(parts.tokens), std::move(parts.merges))),
         added_(std::move(parts.added)),
         pattern_(parts.pattern),
+        steps_(parts.steps.empty() ? nullptr : std::make_unique<PreTokenizer>(std::move(parts.steps))),
         special_(parts.special),
         ignore_merges_(parts.ignore_merges),
         bytes_(bpe_.tokens()) {
@@ -30,6 +34,7 @@ class BpeTokenizer final : public Tokenizer {
       if (!bytes_[id].empty()) fail("the id {} is given to two tokens", token.id);
       bytes_[id] = token.text;
     }
+    find_whole();
   }
 
   std::string_view kind() const override { return "bpe"; }
@@ -37,6 +42,15 @@ class BpeTokenizer final : public Tokenizer {
 
   std::vector<int32_t> encode(std::string_view text) const override { return encode(text, false); }
   std::vector<int32_t> encode_special(std::string_view text) const override { return encode(text, true); }
+
+  // A blank behind something else always begins a piece, and whatever stands before it is split as if the
+  // text ended there: no pattern looks further than over white space.
+  std::vector<int32_t> encode_parallel(std::string_view text, ThreadPool& pool) const override {
+    if (pool.size() == 1 || steps_ || !added_.blanks_divide()) return encode(text, false);
+    const auto may_cut = [](char last) { return last > ' ' && last < 0x7F; };
+    return encode_parts(text, pool, may_cut,
+                        [&](std::string_view part, bool) { return encode(part, false); });
+  }
 
   std::string token_bytes(int32_t id) const override {
     if (id < 0 || id >= vocab_size() || bytes_[static_cast<size_t>(id)].empty())
@@ -48,7 +62,9 @@ class BpeTokenizer final : public Tokenizer {
 
   VocabData vocab_data() const override {
     using enum VocabData::TokenType;
-    VocabData data{.model = "gpt2", .pre = std::string(gguf_name(pattern_)), .special = special_};
+    VocabData data{.model = "gpt2", .special = special_};
+    data.pre = steps_ ? gguf_name_of_steps(steps_->steps()) : gguf_name(pattern_);
+    if (data.pre.empty()) fail("a GGUF file has no name for the way in which this tokenizer splits text");
     for (size_t id = 0; id < bytes_.size(); ++id) {
       const bool plain = id < bpe_.tokens().size() && !bpe_.tokens()[id].empty();
       data.tokens.push_back(plain ? in_alphabet(bytes_[id]) : fmt::format("[PAD{}]", id));
@@ -78,7 +94,10 @@ class BpeTokenizer final : public Tokenizer {
       if (token.unused) continue;
       added.push_back(added_token_json(token));
     }
-    Json root = json_without_merges(std::move(vocab), pre_tokenizer_json(), byte_level_json(true));
+    Json root = json_without_merges(
+        std::move(vocab),
+        split_steps_json(steps_ ? steps_->steps() : std::vector{SplitStep{.pattern = pattern_}}),
+        byte_level_json(true));
     root["added_tokens"] = std::move(added);
     root["model"]["merges"] = std::move(merges);
     root["model"]["ignore_merges"] = ignore_merges_;
@@ -86,39 +105,48 @@ class BpeTokenizer final : public Tokenizer {
   }
 
  private:
-  Json pre_tokenizer_json() const {
-    if (pattern_ == SplitPattern::gpt2) return byte_level_json(true);
-    const Json split = {{"type", "Split"},
-                        {"pattern", {{"Regex", split_regex(pattern_)}}},
-                        {"behavior", "Isolated"},
-                        {"invert", false}};
-    return {{"type", "Sequence"}, {"pretokenizers", {split, byte_level_json(false)}}};
-  }
-
   std::vector<int32_t> encode(std::string_view text, bool special) const {
     std::vector<int32_t> ids;
-    PieceCache cache(text.size());
-    size_t begin = 0;
-    while (const auto found = added_.next(text, begin, special)) {
-      encode_plain(text.substr(begin, found->begin - begin), cache, ids);
-      ids.push_back(found->id);
-      begin = found->end;
+    ids.reserve(text.size() / 4);
+    {
+      IdSink sink(ids);
+      PieceCache cache(text.size());
+      size_t begin = 0;
+      while (const auto found = added_.next(text, begin, special)) {
+        encode_plain(text.substr(begin, found->begin - begin), cache, sink);
+        sink.all().push_back(found->id);
+        begin = found->end;
+      }
+      encode_plain(text.substr(begin), cache, sink);
     }
-    encode_plain(text.substr(begin), cache, ids);
     return ids;
   }
 
-  void encode_plain(std::string_view text, PieceCache& cache, std::vector<int32_t>& ids) const {
-    for (size_t at = 0; at < text.size();) {
-      const size_t end = split_end(pattern_, text, at);
-      cache.append(text.substr(at, end - at), ids,
-                   [this](std::string_view piece, std::vector<int32_t>& out) { encode_piece(piece, out); });
-      at = end;
-    }
+  void encode_plain(std::string_view text, PieceCache& cache, IdSink& sink) const {
+    if (text.empty()) return;
+    if (steps_) return encode_in_steps(text, cache, sink);
+    with_split(pattern_, [&](auto split) {
+      const SplitText t(text);
+      for (size_t at = 0; at < text.size();) {
+        const size_t end = split(t, at);
+        cache.append(text.substr(at, end - at), text.size() - at, sink,
+                     [this](std::string_view piece, std::vector<int32_t>& ids) { encode_piece(piece, ids); });
+        at = end;
+      }
+    });
+  }
+
+  void encode_in_steps(std::string_view text, PieceCache& cache, IdSink& sink) const {
+    PreTokenizer::Run run(*steps_);
+    run.split(text, [&](std::string_view piece) {
+      cache.append(piece, piece.size(), sink,
+                   [this](std::string_view p, std::vector<int32_t>& ids) { encode_piece(p, ids); });
+    });
   }
 
   void encode_piece(std::string_view piece, std::vector<int32_t>& ids) const {
-    const int32_t whole = ignore_merges_ ? bpe_.find(piece) : -1;
+    int32_t whole = whole_.find(piece);
+    if (whole < 0 && ignore_merges_ && piece.size() > PieceKey::kLongest) whole = bpe_.find(piece);
     if (whole >= 0) {
       ids.push_back(whole);
     } else {
@@ -126,9 +154,24 @@ class BpeTokenizer final : public Tokenizer {
     }
   }
 
+  // Tokens that are what becomes of their own bytes.
+  void find_whole() {
+    std::vector<int32_t> ids;
+    whole_ = TokenTable(bpe_.tokens().size());
+    for (size_t id = 0; id < bpe_.tokens().size(); ++id) {
+      const std::string& token = bpe_.tokens()[id];
+      if (token.empty() || token.size() > PieceKey::kLongest) continue;
+      ids.clear();
+      if (!ignore_merges_) bpe_.encode(token, ids);
+      if (ignore_merges_ || ids.size() == 1) whole_.add(token, static_cast<int32_t>(id));
+    }
+  }
+
   Bpe bpe_;
+  TokenTable whole_;
   AddedTokens added_;
   SplitPattern pattern_;
+  std::unique_ptr<PreTokenizer> steps_;  // instead of the pattern, if there are any
   SpecialIds special_;
   bool ignore_merges_;
   std::vector<std::string> bytes_;  // of all tokens, by id

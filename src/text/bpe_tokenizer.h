@@ -2,6 +2,7 @@
 
 #include "text/added_tokens.h"
 #include "text/bpe.h"
+#include "text/pre_tokenizer.h"
 #include "text/split.h"
 #include "text/tokenizer.h"
 
@@ -13,6 +14,7 @@ struct BpeParts {
   bool ranks = false;  // no merges are given: ids are ranks, as tiktoken has them
   std::vector<AddedToken> added;
   SplitPattern pattern = SplitPattern::gpt2;
+  std::vector<SplitStep> steps;  // if there are any, text is split by them instead
   SpecialIds special;
   bool ignore_merges = false;  // a piece that is a token is that token, whatever merges would make of it
 };

@@ -87,6 +87,10 @@ class Words {
 
 }  // namespace
 
+bool is_gpt1_punctuation(char32_t code) {
+  return entry_before(kPunctuation, code) != nullptr;
+}
+
 std::vector<std::u32string> gpt1_words(std::string_view text) {
   Words words;
   std::u32string image;

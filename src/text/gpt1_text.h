@@ -12,4 +12,8 @@ namespace gpt::detail {
 // tokenizers.
 std::vector<std::u32string> gpt1_words(std::string_view text);
 
+// What the pre-tokenizers of Hugging Face call punctuation: all of ASCII's, and categories P* of an old
+// Unicode.
+bool is_gpt1_punctuation(char32_t code);
+
 }  // namespace gpt::detail

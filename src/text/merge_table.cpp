@@ -11,6 +11,89 @@ namespace {
 
 // Symbols; beyond that looking at every pair for each merge costs more than a heap.
 constexpr size_t kShort = 48;
+// Symbols; from here on a list per rank costs less than one heap.
+constexpr size_t kHuge = 4096;
+
+// A pair that may be merged, by the place of its left symbol. It is out of date when the pair that stands
+// there now has another rank.
+struct Candidate {
+  int32_t rank = 0;
+  uint32_t at = 0;
+};
+
+// Gives candidates in order of rank, then of place.
+class HeapQueue {
+ public:
+  void push(Candidate c) { heap_.push(uint64_t{static_cast<uint32_t>(c.rank)} << 32 | c.at); }
+  bool pop(Candidate& c) {
+    if (heap_.empty()) return false;
+    c = {static_cast<int32_t>(heap_.top() >> 32), static_cast<uint32_t>(heap_.top())};
+    heap_.pop();
+    return true;
+  }
+
+ private:
+  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> heap_;
+};
+
+// The same for many candidates of few ranks, which mostly come in order of place: a list per rank, and a heap
+// of the ranks that have one.
+class RankQueue {
+ public:
+  explicit RankQueue(int32_t last_rank) : of_rank_(static_cast<size_t>(last_rank) + 1, -1) {}
+
+  void push(Candidate c) {
+    int32_t& index = of_rank_[static_cast<size_t>(c.rank)];
+    if (index < 0) {
+      index = static_cast<int32_t>(buckets_.size());
+      buckets_.emplace_back();
+    }
+    Bucket& bucket = buckets_[static_cast<size_t>(index)];
+    if (!bucket.waits) ranks_.push(c.rank);
+    bucket.waits = true;
+    if (bucket.started) {
+      bucket.late.push(c.at);
+    } else {
+      bucket.places.push_back(c.at);
+    }
+  }
+
+  bool pop(Candidate& c) {
+    while (!ranks_.empty()) {
+      c.rank = ranks_.top();
+      Bucket& bucket = buckets_[static_cast<size_t>(of_rank_[static_cast<size_t>(c.rank)])];
+      if (bucket.pop(c.at)) return true;
+      bucket = {};
+      ranks_.pop();
+    }
+    return false;
+  }
+
+ private:
+  using Places = std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>>;
+  struct Bucket {
+    bool pop(uint32_t& at) {
+      if (!started && !std::is_sorted(places.begin(), places.end())) std::sort(places.begin(), places.end());
+      started = true;
+      const bool in_places = next < places.size();
+      if (!late.empty() && (!in_places || late.top() < places[next])) {
+        at = late.top();
+        late.pop();
+        return true;
+      }
+      if (in_places) at = places[next++];
+      return in_places;
+    }
+    std::vector<uint32_t> places;  // sorted once the first one is taken
+    size_t next = 0;
+    Places late;  // that came after that
+    bool started = false, waits = false;
+  };
+
+  std::vector<int32_t> of_rank_;  // -1: no bucket
+  std::vector<Bucket> buckets_;
+  std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> ranks_;
+};
 
 }  // namespace
 
@@ -23,6 +106,7 @@ void MergeTable::add(int32_t left, int32_t right, Entry entry) {
     at = (at + 1) & mask_;
   if (slots_[at].pair == pair) return;
   slots_[at] = {pair, entry};
+  last_rank_ = std::max(last_rank_, entry.rank);
   if (2 * ++count_ > slots_.size()) grow();
 }
 
@@ -69,6 +153,17 @@ size_t MergeTable::merge_short(int32_t* symbols, size_t n) const {
 }
 
 size_t MergeTable::merge_long(int32_t* symbols, size_t n) const {
+  if (n >= UINT32_MAX) fail("a piece of text of {} symbols is too long", n);
+  if (n < kHuge) {
+    HeapQueue queue;
+    return merge_with(queue, symbols, n);
+  }
+  RankQueue queue(last_rank_);
+  return merge_with(queue, symbols, n);
+}
+
+template <class Queue>
+size_t MergeTable::merge_with(Queue& queue, int32_t* symbols, size_t n) const {
   // Symbols are a list; what has been merged into the symbol before it has no rank any more.
   struct Symbol {
     int32_t id;
@@ -76,35 +171,26 @@ size_t MergeTable::merge_long(int32_t* symbols, size_t n) const {
     Entry entry;  // of this and the next one
   };
   constexpr uint32_t kNone = UINT32_MAX;
-  if (n >= kNone) fail("a piece of text of {} symbols is too long", n);
   std::vector<Symbol> list(n);
-  // A candidate is its rank and, below, the place of its left symbol: it is out of date when the pair that
-  // stands there now has another rank.
-  std::vector<uint64_t> first;
-  const auto look = [&](uint32_t at, auto&& add) {
+  const auto look = [&](uint32_t at) {
     Symbol& s = list[at];
     s.entry = s.next == kNone ? Entry{} : find(s.id, list[s.next].id);
-    if (s.entry.rank != kNoRank) add(uint64_t{static_cast<uint32_t>(s.entry.rank)} << 32 | at);
+    if (s.entry.rank != kNoRank) queue.push({s.entry.rank, at});
   };
   for (uint32_t i = 0; i < n; ++i)
     list[i] = {symbols[i], i == 0 ? kNone : i - 1, i + 1 == n ? kNone : i + 1, {}};
   for (uint32_t i = 0; i < n; ++i)
-    look(i, [&](uint64_t c) { first.push_back(c); });
-  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> queue({}, std::move(first));
-  const auto push = [&](uint64_t c) { queue.push(c); };
-  while (!queue.empty()) {
-    const uint64_t top = queue.top();
-    queue.pop();
-    const auto at = static_cast<uint32_t>(top);
-    Symbol& left = list[at];
-    if (left.entry.rank != static_cast<int32_t>(top >> 32)) continue;
+    look(i);
+  for (Candidate top; queue.pop(top);) {
+    Symbol& left = list[top.at];
+    if (left.entry.rank != top.rank) continue;
     Symbol& right = list[left.next];
     left.id = left.entry.result;
     left.next = right.next;
     right.entry = {};
-    if (left.next != kNone) list[left.next].previous = at;
-    look(at, push);
-    if (left.previous != kNone) look(left.previous, push);
+    if (left.next != kNone) list[left.next].previous = top.at;
+    look(top.at);
+    if (left.previous != kNone) look(left.previous);
   }
   size_t count = 0;
   for (uint32_t i = 0; i != kNone; i = list[i].next)

@@ -52,10 +52,13 @@ class MergeTable {
   void grow();
   size_t merge_short(int32_t* symbols, size_t n) const;
   size_t merge_long(int32_t* symbols, size_t n) const;
+  template <class Queue>
+  size_t merge_with(Queue& queue, int32_t* symbols, size_t n) const;
 
   std::vector<Slot> slots_;
   size_t mask_;
   size_t count_ = 0;
+  int32_t last_rank_ = 0;
 };
 
 }  // namespace gpt

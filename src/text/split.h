@@ -13,6 +13,7 @@ enum class SplitPattern : uint8_t {
   cl100k,    // GPT-4, as tiktoken has it: white space at the end of a text stays whole
   llama3,    // the same, but white space is cut after its last newline there too
   nanochat,  // that with numbers of up to two digits
+  qwen2,     // that with single digits
   o200k,     // GPT-4o: words are cut where case says so
 };
 

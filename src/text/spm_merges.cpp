@@ -29,14 +29,6 @@ std::vector<size_t> character_bounds(const std::string& text) {
   return bounds;
 }
 
-// Whether a blank stands behind something else.
-bool has_inner_blank(std::string_view text) {
-  for (size_t at = text.find(kBlank, 1); at != std::string_view::npos; at = text.find(kBlank, at + 1)) {
-    if (!text.substr(0, at).ends_with(kBlank)) return true;
-  }
-  return false;
-}
-
 std::unordered_map<std::string_view, int32_t> index_of(const Pieces& pieces) {
   std::unordered_map<std::string_view, int32_t> index;
   for (size_t id = 0; id < pieces.size(); ++id) {
@@ -62,8 +54,37 @@ SpmMerges::SpmMerges(const Pieces& pieces, bool by_score, const std::vector<Bpe:
   } else {
     merge_by_list(pieces, list);
   }
+  find_adjacent(pieces);
+}
+
+size_t SpmMerges::class_of(std::string_view text, size_t at) {
+  const auto byte = static_cast<unsigned char>(text[at]);
+  if (byte < 0x80) return byte;
+  return text.substr(at).starts_with(kBlank) ? kBlankClass : kBlankClass + 1;
+}
+
+void SpmMerges::find_adjacent(const Pieces& pieces) {
+  adjacent_.assign(kClasses * kClasses, 0);
   for (const Bpe::Merge& m : list_) {
-    if (has_inner_blank(pieces[static_cast<size_t>(m.result)].text)) words_divide_ = false;
+    const std::string& text = pieces[static_cast<size_t>(m.result)].text;
+    size_t last = class_of(text, 0);
+    for (size_t at = static_cast<size_t>(decode_utf8(text, 0).length); at < text.size();) {
+      const size_t next = class_of(text, at);
+      adjacent_[last * kClasses + next] = 1;
+      last = next;
+      at += static_cast<size_t>(decode_utf8(text, at).length);
+    }
+  }
+}
+
+size_t SpmMerges::chunk_end(std::string_view text, size_t at) const {
+  size_t last = class_of(text, at);
+  for (;;) {
+    at += last < 128 ? 1 : static_cast<size_t>(decode_utf8(text, at).length);
+    if (at >= text.size()) return text.size();
+    const size_t next = class_of(text, at);
+    if (adjacent_[last * kClasses + next] == 0) return at;
+    last = next;
   }
 }
 

@@ -29,8 +29,15 @@ class SpmMerges {
   // The halves of a piece that takes part in merges, but must not be in a result; false if there are none.
   bool divide(int32_t symbol, std::vector<int32_t>& halves) const;
 
-  // Whether all merges leave the beginning of a run of blanks alone.
-  bool words_divide() const { return words_divide_; }
+  // The end of what begins at byte `at` < text.size() and is merged on its own: no piece has the two
+  // characters on both sides of it next to each other. A blank after something else is such a place in any
+  // usual vocabulary.
+  size_t chunk_end(std::string_view text, size_t at) const;
+
+  // Whether a blank behind this ASCII character is such a place.
+  bool blank_divides(char last) const {
+    return adjacent_[static_cast<unsigned char>(last) * kClasses + kBlankClass] == 0;
+  }
 
   // All merges, in order of rank.
   const std::vector<Bpe::Merge>& list() const { return list_; }
@@ -41,6 +48,7 @@ class SpmMerges {
   using Index = std::unordered_map<std::string_view, int32_t>;
   void add_characters(const std::vector<SpmParts::Piece>& pieces, bool parts_too);
   void merge_by_score(const std::vector<SpmParts::Piece>& pieces, const Index& index);
+  void find_adjacent(const std::vector<SpmParts::Piece>& pieces);
   void merge_by_list(const std::vector<SpmParts::Piece>& pieces, const std::vector<Bpe::Merge>& list);
 
   MergeTable table_;
@@ -50,7 +58,10 @@ class SpmMerges {
   std::vector<bool> used_;       // by id: may be in a result
   std::unordered_map<int32_t, Bpe::Merge> unused_;
   bool by_score_ = true;
-  bool words_divide_ = true;
+  // Whether a piece has characters of two classes next to each other: ASCII, U+2581, and all others.
+  static constexpr size_t kClasses = 130, kBlankClass = 128;
+  static size_t class_of(std::string_view text, size_t at);
+  std::vector<uint8_t> adjacent_;  // [kClasses, kClasses]
 };
 
 }  // namespace gpt::detail

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "text/parallel_encode.h"
 #include "text/piece_cache.h"
 #include "text/spm_merges.h"
 #include "text/tokenizer_kinds.h"
@@ -38,14 +39,17 @@ class SpmTokenizer final : public Tokenizer {
       if (piece.type == Type::user_defined)
         user.push_back({.id = static_cast<int32_t>(id), .text = piece.text, .special = false});
     }
+    for (const AddedToken& token : user) {
+      // Only runs of blanks may have blanks behind something.
+      const std::string bytes = with_blanks(token.text);
+      if (bytes.find(' ', 1) != std::string::npos && bytes.find_first_not_of(' ') != std::string::npos)
+        blanks_divide_ = false;
+    }
     user_ = AddedTokens(std::move(user));
     const bool bytes = bytes_found_ > 0;
     if (bytes && bytes_found_ != 256)
       fail("expected a piece for each of 256 bytes or none, found {}", bytes_found_);
     has_bytes_ = bytes;
-    words_divide_ = merges_.words_divide() && std::ranges::none_of(user_.tokens(), [](const AddedToken& t) {
-                      return t.text.find(kBlank, 1) != std::string::npos;
-                    });
   }
 
   std::string_view kind() const override { return "sentencepiece"; }
@@ -54,6 +58,15 @@ class SpmTokenizer final : public Tokenizer {
 
   std::vector<int32_t> encode(std::string_view text) const override { return encode(text, false); }
   std::vector<int32_t> encode_special(std::string_view text) const override { return encode(text, true); }
+
+  std::vector<int32_t> encode_parallel(std::string_view text, ThreadPool& pool) const override {
+    const bool serial =
+        pool.size() == 1 || parts_.collapse_blanks || !added_.blanks_divide() || !blanks_divide_;
+    if (serial) return encode(text, false);
+    const auto may_cut = [&](char last) { return last > ' ' && last < 0x7F && merges_.blank_divides(last); };
+    return encode_parts(text, pool, may_cut,
+                        [&](std::string_view part, bool begins) { return encode(part, false, begins); });
+  }
 
   std::string token_bytes(int32_t id) const override {
     const SpmParts::Piece& piece = piece_of(id);
@@ -106,17 +119,21 @@ class SpmTokenizer final : public Tokenizer {
     ++bytes_found_;  // pieces are distinct
   }
 
-  std::vector<int32_t> encode(std::string_view text, bool special) const {
+  // `begins`: the text is one, and not what follows a blank of one.
+  std::vector<int32_t> encode(std::string_view text, bool special, bool begins = true) const {
     std::vector<int32_t> ids;
+    ids.reserve(text.size() / 4);
+    IdSink sink(ids);
     // Unknown characters in a row may be one token, which pieces alone do not tell.
     PieceCache cache(has_bytes_ ? text.size() : 0);
     size_t begin = 0;
     while (const auto found = added_.next(text, begin, special)) {
-      encode_part(text.substr(begin, found->begin - begin), begin == 0, cache, ids);
-      ids.push_back(found->id);
+      encode_part(text.substr(begin, found->begin - begin), begin > 0 || begins, begin == 0, cache, sink);
+      sink.all().push_back(found->id);
       begin = found->end;
     }
-    encode_part(text.substr(begin), begin == 0, cache, ids);
+    encode_part(text.substr(begin), begin > 0 || begins, begin == 0, cache, sink);
+    sink.all();
     return ids;
   }
 
@@ -159,41 +176,32 @@ class SpmTokenizer final : public Tokenizer {
     return out;
   }
 
-  void encode_part(std::string_view text, bool begins, PieceCache& cache, std::vector<int32_t>& ids) const {
+  void encode_part(std::string_view text, bool whole, bool first, PieceCache& cache, IdSink& sink) const {
     using Prefix = SpmParts::Prefix;
     if (text.empty()) return;
-    const bool prefix = parts_.prefix == Prefix::every_part || (parts_.prefix == Prefix::at_begin && begins);
+    const bool prefix =
+        whole && (parts_.prefix == Prefix::every_part || (parts_.prefix == Prefix::at_begin && first));
     const std::string characters = normalize(text, prefix);
     const std::string_view all = characters;
     size_t begin = 0;
     while (const auto found = user_.next(all, begin, true)) {
-      encode_words(all.substr(begin, found->begin - begin), cache, ids);
-      ids.push_back(found->id);
+      encode_words(all.substr(begin, found->begin - begin), cache, sink);
+      sink.all().push_back(found->id);
       begin = found->end;
     }
-    encode_words(all.substr(begin), cache, ids);
+    encode_words(all.substr(begin), cache, sink);
   }
 
-  // Where nothing can be merged across the beginning of a word, words are encoded one by one.
-  void encode_words(std::string_view text, PieceCache& cache, std::vector<int32_t>& ids) const {
-    const size_t first_id = ids.size();
-    while (!text.empty()) {
-      const size_t end = parts_.split_words ? text.find(kBlank, 1)
-                         : words_divide_    ? word_end(text)
-                                            : text.size();
-      const std::string_view word = text.substr(0, end);
-      cache.append(word, ids,
-                   [&](std::string_view w, std::vector<int32_t>& out) { encode_word(w, first_id, out); });
-      text.remove_prefix(word.size());
+  // What can be merged with nothing around it is encoded on its own.
+  void encode_words(std::string_view text, PieceCache& cache, IdSink& sink) const {
+    const size_t first_id = sink.all().size();
+    const auto encode = [&](std::string_view w, std::vector<int32_t>& ids) { encode_word(w, first_id, ids); };
+    for (size_t at = 0; at < text.size();) {
+      size_t end = merges_.chunk_end(text, at);
+      if (parts_.split_words) end = std::min(end, text.find(kBlank, at + 1));
+      cache.append(text.substr(at, end - at), text.size() - at, sink, encode);
+      at = end;
     }
-  }
-
-  // Blanks, and what follows them up to the next blank.
-  static size_t word_end(std::string_view text) {
-    size_t at = 0;
-    while (text.substr(at).starts_with(kBlank))
-      at += kBlank.size();
-    return std::min(text.find(kBlank, at), text.size());
   }
 
   void encode_word(std::string_view word, size_t first_id, std::vector<int32_t>& ids) const {
@@ -244,7 +252,7 @@ class SpmTokenizer final : public Tokenizer {
   int32_t byte_ids_[256] = {};
   int bytes_found_ = 0;
   bool has_bytes_ = false;
-  bool words_divide_ = false;
+  bool blanks_divide_ = true;  // as far as user-defined pieces are concerned
 };
 
 }  // namespace

@@ -112,7 +112,7 @@ std::optional<SplitPattern> pattern_in_name(const std::string& name) {
   constexpr std::pair<const char*, SplitPattern> kNames[] = {
       {"gpt2", SplitPattern::gpt2},         {"r50k", SplitPattern::gpt2},     {"p50k", SplitPattern::gpt2},
       {"cl100k", SplitPattern::cl100k},     {"llama3", SplitPattern::llama3}, {"o200k", SplitPattern::o200k},
-      {"nanochat", SplitPattern::nanochat},
+      {"nanochat", SplitPattern::nanochat}, {"qwen2", SplitPattern::qwen2},
   };
   const std::string file = std::filesystem::path(name).filename().string();
   for (const auto& [part, pattern] : kNames) {
@@ -138,7 +138,7 @@ void choose_split(BpeParts& parts, size_t ranks, const std::string& name) {
     fail(
         "cannot read {}: {} ranks are no vocabulary that is known, and the file does not say how text is "
         "split; give it "
-        "a name with gpt2, cl100k, llama3, nanochat or o200k in it",
+        "a name with gpt2, cl100k, llama3, nanochat, qwen2 or o200k in it",
         name, ranks);
   }
   parts.pattern = *pattern;

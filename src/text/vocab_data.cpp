@@ -55,11 +55,12 @@ bool is_special_id(const VocabData& data, size_t id) {
 BpeParts bpe_parts(const VocabData& data, const std::string& name) {
   BpeParts parts;
   const auto pattern = pattern_of_gguf_name(data.pre);
-  if (!pattern)
+  parts.steps = detail::steps_of_gguf_name(data.pre);
+  if (!pattern && parts.steps.empty())
     fail("cannot read {}: text is split as \"{}\" says, which is not supported", name,
          printable_text(data.pre, 40));
-  parts.pattern = *pattern;
-  parts.ignore_merges = *pattern == SplitPattern::llama3;
+  parts.pattern = pattern.value_or(SplitPattern::gpt2);
+  parts.ignore_merges = pattern == SplitPattern::llama3;
   parts.special = data.special;
   parts.tokens.resize(data.tokens.size());
   const detail::AlphabetReader alphabet;

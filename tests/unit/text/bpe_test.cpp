@@ -203,9 +203,9 @@ TEST(BpeTokenizer, RefusesWhatItCannotRead) {
   expect([](Json& j) { j["model"]["vocab"].erase("\xC4\x80"); }, "0x00");
   expect([](Json& j) { j["model"]["dropout"] = 0.1; }, "dropout");
   expect([](Json& j) { j["normalizer"] = {{"type", "NFC"}}; }, "normalizer");
-  expect([](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(a+)+"; },
-         "split pattern");
-  expect([](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Removed"; }, "Split");
+  expect([](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(?R)"; },
+         "split pattern has \"(?R\" at byte 0");
+  expect([](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Odd"; }, "behavior \"Odd\"");
   expect([](Json& j) { j["pre_tokenizer"] = nullptr; }, "pre_tokenizer");
   expect([](Json& j) { j["added_tokens"][1]["id"] = 0; }, "id 0 is given to two tokens");
   expect([](Json& j) { j["added_tokens"][1]["content"] = ""; }, "two tokens");

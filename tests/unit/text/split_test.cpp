@@ -16,8 +16,8 @@ namespace {
 
 using Pieces = std::vector<std::string>;
 
-constexpr SplitPattern kPatterns[] = {SplitPattern::gpt2, SplitPattern::cl100k, SplitPattern::llama3,
-                                      SplitPattern::nanochat, SplitPattern::o200k};
+constexpr SplitPattern kPatterns[] = {SplitPattern::gpt2,     SplitPattern::cl100k, SplitPattern::llama3,
+                                      SplitPattern::nanochat, SplitPattern::qwen2,  SplitPattern::o200k};
 
 Pieces split(SplitPattern pattern, const std::string& text) {
   Pieces pieces;
@@ -35,11 +35,10 @@ Pieces split(SplitPattern pattern, const std::string& text) {
 
 // What the regular expressions' own engines found: scripts/golden/make_text.py.
 TEST(Split, AgreesWithTheRegularExpressions) {
-  const std::map<std::string, SplitPattern> names = {{"gpt2", SplitPattern::gpt2},
-                                                     {"cl100k", SplitPattern::cl100k},
-                                                     {"llama3", SplitPattern::llama3},
-                                                     {"nanochat", SplitPattern::nanochat},
-                                                     {"o200k", SplitPattern::o200k}};
+  const std::map<std::string, SplitPattern> names = {
+      {"gpt2", SplitPattern::gpt2},     {"cl100k", SplitPattern::cl100k},
+      {"llama3", SplitPattern::llama3}, {"nanochat", SplitPattern::nanochat},
+      {"qwen2", SplitPattern::qwen2},   {"o200k", SplitPattern::o200k}};
   std::ifstream file(GPT_SOURCE_DIR "/tests/data/split.jsonl");
   int compared = 0;
   for (std::string line; std::getline(file, line); ++compared) {
@@ -50,7 +49,7 @@ TEST(Split, AgreesWithTheRegularExpressions) {
       text += piece;
     EXPECT_EQ(split(names.at(row["pattern"]), text), pieces) << line;
   }
-  EXPECT_EQ(compared, 300);
+  EXPECT_EQ(compared, 360);
 }
 
 TEST(Split, KnowsItsOwnRegularExpressions) {

@@ -1,0 +1,70 @@
+#include "text/pre_tokenizer.h"
+
+namespace gpt::detail {
+namespace {
+
+using Kind = SplitStep::Kind;
+
+SplitStep regex(const char* pattern) {
+  return {.kind = Kind::regex, .regex = pattern};
+}
+
+struct Named {
+  std::vector<std::string_view> names;  // the one that we write first
+  std::vector<SplitStep> steps;
+};
+
+// Source: llama.cpp, src/llama-vocab.cpp.
+const std::vector<Named>& all_named() {
+  static const SplitStep kGpt2{.pattern = SplitPattern::gpt2};
+  static const SplitStep kPunctuation = regex(R"([\p{P}\$\+<=>\^~\|`]+)"), kThree = regex("[0-9][0-9][0-9]");
+  static const std::vector<Named> all = {
+      {{"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b"},
+       {regex(R"(\p{N})"), kGpt2}},
+      {{"falcon"}, {kPunctuation, kGpt2, kThree}},
+      {{"default"}, {regex(R"([\p{P}\$\+<=>\^\~\|]+)"), kGpt2, regex(R"(\p{N}+)"), kThree}},
+      {{"deepseek-coder"},
+       {regex(R"([\r\n])"), regex(R"(\s?\p{L}+)"), regex(R"(\s?\p{P}+)"),
+        regex("[\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+"), regex(R"(\p{N})")}},
+      {{"deepseek-v3", "hunyuan-dense"},
+       {regex(R"(\p{N}{1,3})"), regex("[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+"),
+        regex(
+            R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)")}},
+  };
+  return all;
+}
+
+bool same(const SplitStep& a, const SplitStep& b) {
+  return a.kind == b.kind && a.pattern == b.pattern && a.regex == b.regex && a.literal == b.literal &&
+         a.behavior == b.behavior && a.invert == b.invert && a.each_digit == b.each_digit &&
+         a.in_alphabet == b.in_alphabet;
+}
+
+// Hugging Face's own words for what llama.cpp says with a regular expression.
+SplitStep plain(SplitStep step) {
+  if (step.kind == Kind::digits && step.each_digit && !step.in_alphabet) return regex(R"(\p{N})");
+  return step;
+}
+
+}  // namespace
+
+std::vector<SplitStep> steps_of_gguf_name(std::string_view name) {
+  for (const Named& named : all_named()) {
+    for (const std::string_view n : named.names) {
+      if (n == name) return named.steps;
+    }
+  }
+  return {};
+}
+
+std::string_view gguf_name_of_steps(const std::vector<SplitStep>& steps) {
+  for (const Named& named : all_named()) {
+    bool equal = named.steps.size() == steps.size();
+    for (size_t i = 0; equal && i < steps.size(); ++i)
+      equal = same(plain(steps[i]), named.steps[i]);
+    if (equal) return named.names[0];
+  }
+  return {};
+}
+
+}  // namespace gpt::detail

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "text/tokenizer.h"
+
+namespace gpt {
+
+// The ids of many texts, as encode gives them, computed by many threads. Throws what the first of them
+// throws.
+std::vector<std::vector<int32_t>> encode_all(const Tokenizer& tokenizer,
+                                             std::span<const std::string_view> texts, ThreadPool& pool);
+
+namespace detail {
+
+// Runs work(i) for i in [0, n) on all threads; throws what the lowest i throws.
+template <class Work>
+void parallel_try(int64_t n, ThreadPool& pool, Work&& work) {
+  std::vector<std::exception_ptr> errors(static_cast<size_t>(n));
+  pool.parallel_for(n, [&](int64_t i, int) {
+    try {
+      work(static_cast<size_t>(i));
+    } catch (...) {
+      errors[static_cast<size_t>(i)] = std::current_exception();
+    }
+  });
+  for (const std::exception_ptr& error : errors) {
+    if (error != nullptr) std::rethrow_exception(error);
+  }
+}
+
+// The ids of a text cut before blanks behind something else, where may_cut(last byte) agrees. encode(part,
+// begins) are the ids of a part, which may be the one with which the text begins.
+template <class MayCut, class Encode>
+std::vector<int32_t> encode_parts(std::string_view text, ThreadPool& pool, MayCut&& may_cut,
+                                  Encode&& encode) {
+  constexpr size_t kPart = size_t{1} << 18;  // bytes; depends on nothing, but no result depends on it either
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = begin + kPart;
+    do {
+      end = text.find(' ', end);
+    } while (end != std::string_view::npos && !may_cut(text[end - 1]) && ++end > 0);
+    parts.push_back(text.substr(begin, end - begin));
+    begin += parts.back().size();
+  }
+  std::vector<std::vector<int32_t>> ids(parts.size());
+  parallel_try(std::ssize(parts), pool, [&](size_t i) { ids[i] = encode(parts[i], i == 0); });
+  size_t count = 0;
+  for (const auto& part : ids)
+    count += part.size();
+  std::vector<int32_t> all;
+  all.reserve(count);
+  for (const auto& part : ids)
+    all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+}  // namespace detail
+}  // namespace gpt

@@ -1,0 +1,61 @@
+#include "text/parallel_encode.h"
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "unit/text/golden_rows.h"
+
+namespace gpt {
+namespace {
+
+using test::kTextData;
+
+// Words, white space and odd characters, with blanks in all places where a cut could go wrong.
+std::string long_text() {
+  constexpr const char* kUnits[] = {" ",    "  ", "the",          "king",   "'s",   " 's",          ".",
+                                    "(",    "\n", "12",           "\t ",    "\r\n", "\xC2\xA0",     "?",
+                                    "A",    "é",  "\xE4\xB8\xAD", "<tool>", "-- ",  "\xE2\x96\x81", "x",
+                                    "\xFF", "/"};
+  RandomStream random(11, RandomSite::test);
+  std::string text;
+  while (text.size() < 1500000)
+    text += kUnits[random.below(std::size(kUnits))];
+  return text;
+}
+
+TEST(ParallelEncode, AnyNumberOfThreadsGivesTheSameIds) {
+  const std::string text = long_text();
+  for (const char* file :
+       {"bpe.tokenizer.json", "spm.model", "ranks.nanochat.tiktoken", "gpt1.tokenizer.json"}) {
+    const auto tokenizer = load_tokenizer(kTextData + file);
+    const std::vector<int32_t> ids = tokenizer->encode(text);
+    for (const int threads : {1, 3}) {
+      ThreadPool pool(threads);
+      EXPECT_EQ(tokenizer->encode_parallel(text, pool), ids) << file;
+      EXPECT_TRUE(tokenizer->encode_parallel("", pool).empty());
+    }
+  }
+}
+
+TEST(ParallelEncode, ManyTexts) {
+  const auto tokenizer = load_tokenizer(kTextData + "spm.model");
+  const std::string text = long_text();
+  std::vector<std::string_view> texts;
+  for (size_t at = 0; at < 200000; at += 1 + at % 911)
+    texts.push_back(std::string_view(text).substr(at, at % 2003));
+  ThreadPool pool(2);
+  const auto all = encode_all(*tokenizer, texts, pool);
+  ASSERT_EQ(all.size(), texts.size());
+  for (size_t i = 0; i < texts.size(); ++i)
+    EXPECT_EQ(all[i], tokenizer->encode(texts[i]));
+}
+
+TEST(ParallelEncode, TheFirstErrorCounts) {
+  const auto tokenizer = make_char_tokenizer("ab");
+  const std::string_view texts[] = {"a", "ax", "ay", "b"};
+  ThreadPool pool(2);
+  test::expect_message([&] { encode_all(*tokenizer, texts, pool); }, "'x'", "byte 1");
+}
+
+}  // namespace
+}  // namespace gpt

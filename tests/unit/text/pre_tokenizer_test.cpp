@@ -1,0 +1,147 @@
+#include "text/pre_tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "text/byte_level.h"
+#include "text/pre_tokenizer_json.h"
+#include "text/vocab_data.h"
+#include "unit/text/golden_rows.h"
+
+namespace gpt::detail {
+namespace {
+
+using Json = nlohmann::json;
+using Pieces = std::vector<std::string>;
+using test::expect_message;
+
+Pieces split(const PreTokenizer& pre_tokenizer, std::string_view text) {
+  Pieces pieces;
+  PreTokenizer::Run run(pre_tokenizer);
+  if (!text.empty()) run.split(text, [&](std::string_view piece) { pieces.emplace_back(piece); });
+  return pieces;
+}
+
+// What Hugging Face makes of odd texts: scripts/golden/make_tokenizers.py.
+TEST(PreTokenizer, GivesThePiecesOfTokenizers) {
+  std::ifstream file(test::kTextData + "pre_tokenizers.jsonl");
+  int compared = 0;
+  for (std::string line; std::getline(file, line);) {
+    const Json row = Json::parse(line);
+    const auto steps = read_split_steps(row["pre_tokenizer"], "golden");
+    const PreTokenizer one(steps), again(read_split_steps(split_steps_json(steps), "written again"));
+    for (const Json& sample : row["cases"]) {
+      const std::string text = sample[0];
+      Pieces pieces = split(one, text);
+      EXPECT_EQ(split(again, text), pieces) << row["name"];
+      for (std::string& piece : pieces)
+        piece = in_alphabet(piece);
+      EXPECT_EQ(pieces, sample[1].get<Pieces>()) << row["name"] << " " << sample[0];
+      ++compared;
+    }
+  }
+  EXPECT_EQ(compared, 12 * 36);
+}
+
+TEST(PreTokenizer, PatternsAgreeWithTheirRegularExpressions) {
+  RandomStream random(12, RandomSite::test);
+  constexpr const char* kUnits[] = {
+      " ",   "  ", "a", "B", "\n", "\r",       "\t",       "1",        "23",           "'s",
+      "'LL", ".",  "/", "é", "中", "\xC2\xA0", "\xCC\x81", "\xC7\x85", "\xE2\x85\xA7", "\xF0\x9F\x98\x80",
+      "\xFF"};
+  for (const SplitPattern pattern : {SplitPattern::gpt2, SplitPattern::qwen2, SplitPattern::o200k}) {
+    const PreTokenizer by_hand({{.pattern = pattern}});
+    const PreTokenizer by_regex(
+        {{.kind = SplitStep::Kind::regex, .regex = std::string(split_regex(pattern))}});
+    for (int round = 0; round < 400; ++round) {
+      std::string text;
+      for (uint64_t i = 1 + random.below(12); i > 0; --i)
+        text += kUnits[random.below(std::size(kUnits))];
+      EXPECT_EQ(split(by_hand, text), split(by_regex, text)) << text;
+    }
+  }
+}
+
+TEST(PreTokenizer, AnyBytesAreCovered) {
+  RandomStream random(13, RandomSite::test);
+  const PreTokenizer all({{.kind = SplitStep::Kind::regex, .regex = R"(\s?\p{L}+|\p{^N})"},
+                          {.kind = SplitStep::Kind::punctuation},
+                          {.pattern = SplitPattern::gpt2},
+                          {.kind = SplitStep::Kind::digits, .each_digit = true, .in_alphabet = true}});
+  for (int round = 0; round < 300; ++round) {
+    std::string bytes(1 + random.below(40), '\0'), joined;
+    for (char& c : bytes)
+      c = static_cast<char>(random.below(3) == 0 ? random.below(256) : "' \nsA1\xC3\xA9"[random.below(8)]);
+    for (const std::string& piece : split(all, bytes))
+      joined += piece;
+    EXPECT_EQ(joined, bytes);
+  }
+}
+
+TEST(PreTokenizer, NamesInGgufFiles) {
+  for (const char* name : {"starcoder", "falcon", "default", "deepseek-coder", "deepseek-v3"}) {
+    const auto steps = steps_of_gguf_name(name);
+    EXPECT_EQ(gguf_name_of_steps(PreTokenizer(steps).steps()), name);
+  }
+  EXPECT_EQ(split(PreTokenizer(steps_of_gguf_name("falcon")), "ab 12345--x"),
+            (Pieces{"ab", " ", "123", "45", "--", "x"}));
+  EXPECT_TRUE(steps_of_gguf_name("no-such").empty());
+  VocabData data = load_tokenizer(test::kTextData + "bpe.tokenizer.json")->vocab_data();
+  data.pre = "smollm";
+  EXPECT_EQ(tokenizer_of(data, "m.gguf")->vocab_data().pre, "starcoder");  // the same under another name
+}
+
+TEST(Regex, SaysWhatItDoesNotKnow) {
+  for (const char* pattern : {"\\w+",       "\\h",     "\\X",     "\\K",    "\\b",
+                              "\\1",        "(?R)",    "(?<n>a)", "(?m:a)", "(*LIMIT_MATCH=1)a",
+                              "a{1,2}+",    "a{2}?",   "a{,3}",   "a{x}",   "[[:alpha:]]",
+                              "[a&&b]",     "[a[^b]]", "[]a]",    "[a",     "\\",
+                              "\\p{Alpha}", "\\pL",    "\\u12",   "\\xE9",  "\\C",
+                              "[[[[[a]]]]]"}) {
+    EXPECT_NE(test::message_of([&] { Regex regex{pattern}; }).find("not supported"), std::string::npos)
+        << pattern;
+  }
+  for (const char* pattern : {"(", "a)", "*", "(?<=a+)b", "[b-a]"})
+    EXPECT_NE(test::message_of([&] { Regex regex{pattern}; }).find("not valid"), std::string::npos)
+        << pattern;
+  expect_message([] { Regex regex{std::string(200, '(') + std::string(200, ')')}; }, "split pattern",
+                 "nested");
+  expect_message([] { Regex regex{std::string(20000, 'a')}; }, "split pattern", "20000 bytes");
+  expect_message([] { Regex regex{"\xFF"}; }, "split pattern", "UTF-8");
+}
+
+TEST(Regex, HasAnEnd) {
+  const Regex regex("(?:a|a)*b|(?:a+)+c");
+  Regex::Search search(regex);
+  const std::string text(1 << 18, 'a');
+  search.begin(text);
+  expect_message([&] { search.next(); }, "split pattern", "takes too long");
+}
+
+TEST(PreTokenizer, SaysWhatItCannotRead) {
+  const auto expect = [](const Json& json, const std::string& part) {
+    expect_message([&] { PreTokenizer{read_split_steps(json, "t.json")}; }, part, part);
+  };
+  const Json bytes = {{"type", "ByteLevel"}, {"use_regex", false}};
+  const auto sequence = [&](const Json& first) {
+    return Json{{"type", "Sequence"}, {"pretokenizers", {first, bytes}}};
+  };
+  expect(nullptr, "the pre_tokenizer");
+  expect({{"type", "Whitespace"}}, "Whitespace");
+  expect(bytes, "does not split");
+  expect({{"type", "Digits"}}, "without ByteLevel");
+  expect({{"type", "Sequence"}}, "without a list");
+  expect(sequence(bytes), "ByteLevel twice");
+  expect(sequence({{"type", "Split"}, {"pattern", 3}, {"behavior", "Isolated"}}), "without a Regex");
+  expect(sequence({{"type", "Split"}, {"pattern", {{"Regex", "a"}}}, {"behavior", "Odd"}}), "Odd");
+  expect(sequence({{"type", "UnicodeScripts"}}), "UnicodeScripts");
+  expect({{"type", "ByteLevel"}, {"add_prefix_space", true}}, "add_prefix_space");
+  Json many = {{"type", "Sequence"}, {"pretokenizers", Json::array()}};
+  for (int i = 0; i < 17; ++i)
+    many["pretokenizers"].push_back({{"type", "Digits"}});
+  many["pretokenizers"].push_back(bytes);
+  expect(many, "at most 16");
+}
+
+}  // namespace
+}  // namespace gpt::detail
