@@ -70,7 +70,7 @@ struct Sample {
 class Generation {
  public:
   explicit Generation(const GenerateArguments& arguments)
-      : a_(arguments), machine_(arguments.machine), loaded_(arguments.model) {
+      : a_(arguments), machine_(arguments.machine), loaded_(arguments.model, std::nullopt) {
     open_tokenizer();
     const ModelConfig& config = loaded_.model().config;
     prompts_ = read_prompts(a_, tokenizer_.get(), static_cast<int32_t>(config.bos_token_id));
@@ -142,6 +142,7 @@ class Generation {
     options.weights = parse_dtype("--dtype", a_.dtype);
     options.dtype = inference_types(*options.weights).activations;
     options.kv_dtype = parse_kv_dtype(a_.kv_dtype, *options.weights);
+    options.in_place = a_.in_place;
     if (a_.beams == 0) {  // beams keep what they hold; samples can wait
       const int64_t one = KvCache::blocks_of_sequence(capacity) * KvCache::kBlock;
       const int64_t token_bytes =
@@ -347,6 +348,8 @@ Command add_generate_command(CLI::App& root) {
   app->add_option("--dtype", a->dtype, "type of the products with weights")
       ->type_name("fp32|bf16|fp16|q8_0|q4_0")
       ->capture_default_str();
+  app->add_flag("--in-place", a->in_place,
+                "read weights stored in --dtype where the file has them: shared with other processes, but slower");
   app->add_option("--kv-dtype", a->kv_dtype, "type of cached keys and values (what suits --dtype)")
       ->type_name("fp32|bf16|fp16|int8");
   add_machine_options(*app, a->machine);

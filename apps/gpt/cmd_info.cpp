@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "command.h"
 #include "config_flags.h"
+#include "model/model_source.h"
 #include "model/model_counts.h"
 #include "model/gguf_config.h"
 #include "model/model_files.h"
@@ -65,10 +66,9 @@ ModelConfig config_on_disk(const std::string& name) {
   }
   const fs::path path = resolve_model_path(name);
   if (path.extension() == ".json") return read_model_config(path.string());
-  if (path.extension() == ".gguf") return gguf_config(GgufFile(path.string()));
-  if (path.extension() == ".bin") return LoadedModel(path.string()).model().config;
   const fs::path config = (fs::is_directory(path, ignored) ? path : path.parent_path()) / "config.json";
-  if (!fs::exists(config, ignored)) fail("cannot read the model {}: expected a config.json in it", name);
+  const bool own_config = path.extension() == ".bin" || path.extension() == ".pt" || path.extension() == ".pth";
+  if (own_config || !fs::exists(config, ignored)) return open_model_source(path.string()).config;
   return read_model_config(config.string());
 }
 

@@ -67,10 +67,14 @@ std::string read_file(const std::string& path, uint64_t max_bytes) {
 }
 
 void write_file_atomic(const std::string& path, std::string_view content) {
+  write_file_atomic(path, [&](FileWriter& writer) { writer.write(content); });
+}
+
+void write_file_atomic(const std::string& path, const std::function<void(FileWriter&)>& write) {
   const std::string temporary = path + ".tmp";
   try {
     FileWriter writer(temporary);
-    writer.write(content);
+    write(writer);
     writer.finish();
   } catch (...) {
     unlink(temporary.c_str());

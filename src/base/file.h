@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,9 @@ class FileWriter {
   std::string buffer_;
   int fd_ = -1;
 };
+
+// As above, with content that `write` hands to the writer piece by piece; what it throws leaves the old file.
+void write_file_atomic(const std::string& path, const std::function<void(FileWriter&)>& write);
 
 void sync_directory(const std::string& path);
 void make_directories(const std::string& path);  // throws Error naming the path

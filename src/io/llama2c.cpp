@@ -5,62 +5,50 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "io/byte_reader.h"
+#include "io/tensor_layout.h"
 
 namespace gpt {
 namespace {
 
-constexpr size_t kHeaderBytes = 7 * sizeof(int32_t);
-constexpr int32_t kNewMagic = 0x616b3432;  // "ak42": versions 1 and 2
-constexpr int64_t kMaxLayers = 4096;       // bounds the tensor list; the largest models have some 130
+constexpr int64_t kLegacyHeaderBytes = 7 * sizeof(int32_t);
+constexpr int64_t kHeaderBytes = 256;  // of versions 1 and 2
+constexpr int64_t kMaxLayers = 4096;   // bounds the tensor list; the largest models have some 130
 
-// A tensor of the file, or one per layer.
-struct Group {
-  const char* name;
-  bool per_layer;
-  Shape shape;
-};
+std::vector<TensorGroup> norm_groups(const Llama2cHeader& h) {
+  return {{"rms_att", true, {h.dim}}, {"rms_ffn", true, {h.dim}}, {"rms_final", false, {h.dim}}};
+}
 
-std::vector<Group> groups(const Llama2cHeader& h) {
-  const int64_t head_dim = h.dim / h.n_heads;
-  const int64_t kv_dim = head_dim * h.n_kv_heads;
-  std::vector<Group> all = {
-      {"tok_emb", false, {h.vocab_size, h.dim}},
-      {"rms_att", true, {h.dim}},
-      {"wq", true, {h.dim, h.dim}},
-      {"wk", true, {kv_dim, h.dim}},
-      {"wv", true, {kv_dim, h.dim}},
-      {"wo", true, {h.dim, h.dim}},
-      {"rms_ffn", true, {h.dim}},
-      {"w1", true, {h.hidden_dim, h.dim}},
-      {"w2", true, {h.dim, h.hidden_dim}},
-      {"w3", true, {h.hidden_dim, h.dim}},
-      {"rms_final", false, {h.dim}},
-      {"freq_cis_real", false, {h.seq_len, head_dim / 2}},
-      {"freq_cis_imag", false, {h.seq_len, head_dim / 2}},
-  };
+// The matrices of versions 1 and 2.
+std::vector<TensorGroup> matrix_groups(const Llama2cHeader& h) {
+  const int64_t kv_dim = h.dim / h.n_heads * h.n_kv_heads;
+  std::vector<TensorGroup> all = {{"tok_emb", false, {h.vocab_size, h.dim}}, {"wq", true, {h.dim, h.dim}},
+                                  {"wk", true, {kv_dim, h.dim}},             {"wv", true, {kv_dim, h.dim}},
+                                  {"wo", true, {h.dim, h.dim}},              {"w1", true, {h.hidden_dim, h.dim}},
+                                  {"w2", true, {h.dim, h.hidden_dim}},       {"w3", true, {h.hidden_dim, h.dim}}};
   if (!h.tied) all.push_back({"wcls", false, {h.vocab_size, h.dim}});
   return all;
 }
 
-Llama2cHeader read_header(std::span<const std::byte> bytes, const std::string& what) {
-  if (bytes.size() < kHeaderBytes) {
-    fail("{} is not a llama2.c checkpoint: expected at least {} bytes, found {}", what, kHeaderBytes,
-         bytes.size());
-  }
-  std::array<int32_t, 7> raw;
-  std::memcpy(raw.data(), bytes.data(), kHeaderBytes);
-  if (raw[0] == kNewMagic) {
-    fail("{} is a llama2.c checkpoint of version 1 or 2; export it again with --version 0", what);
-  }
-  Llama2cHeader h{.dim = raw[0],
-                  .hidden_dim = raw[1],
-                  .n_layers = raw[2],
-                  .n_heads = raw[3],
-                  .n_kv_heads = raw[4],
-                  .vocab_size = raw[5],
-                  .seq_len = raw[6],
-                  .tied = raw[5] > 0};
-  if (!h.tied) h.vocab_size = -h.vocab_size;
+std::vector<TensorGroup> legacy_groups(const Llama2cHeader& h) {
+  std::vector<TensorGroup> all;
+  const auto add = [&](const char* name) {
+    for (const auto& groups : {norm_groups(h), matrix_groups(h)}) {
+      for (const TensorGroup& group : groups) {
+        if (std::string_view(group.name) == name) all.push_back(group);
+      }
+    }
+  };
+  for (const char* name :
+       {"tok_emb", "rms_att", "wq", "wk", "wv", "wo", "rms_ffn", "w1", "w2", "w3", "rms_final"})
+    add(name);
+  all.push_back({"freq_cis_real", false, {h.seq_len, h.dim / h.n_heads / 2}});
+  all.push_back({"freq_cis_imag", false, {h.seq_len, h.dim / h.n_heads / 2}});
+  add("wcls");
+  return all;
+}
+
+void check_header(const Llama2cHeader& h, const std::string& what) {
   const std::array<std::pair<const char*, int64_t>, 7> fields = {{{"dim", h.dim},
                                                                   {"hidden_dim", h.hidden_dim},
                                                                   {"n_layers", h.n_layers},
@@ -82,22 +70,71 @@ Llama2cHeader read_header(std::span<const std::byte> bytes, const std::string& w
         "divide n_heads, found dim {}, n_heads {}, n_kv_heads {}",
         what, h.dim, h.n_heads, h.n_kv_heads);
   }
+}
+
+// Versions 1 and 2 say which they are; version 0 begins with its numbers, and a negative vocabulary means an
+// untied head.
+Llama2cHeader read_header(std::span<const std::byte> bytes, const std::string& what) {
+  if (bytes.size() < static_cast<size_t>(kLegacyHeaderBytes)) {
+    fail("{} is not a llama2.c checkpoint: expected at least {} bytes, found {}", what, kLegacyHeaderBytes,
+         bytes.size());
+  }
+  Llama2cHeader h;
+  ByteReader in(bytes, what);
+  uint32_t magic = 0;
+  std::memcpy(&magic, bytes.data(), sizeof magic);
+  if (magic == kLlama2cMagic) {
+    in.take(sizeof magic);
+    h.version = in.number<int32_t>();
+    if (h.version != 1 && h.version != 2) {
+      fail("{}: expected a llama2.c checkpoint of version 0, 1 or 2, found {}", what, h.version);
+    }
+  }
+  for (int64_t* field : {&h.dim, &h.hidden_dim, &h.n_layers, &h.n_heads, &h.n_kv_heads, &h.vocab_size, &h.seq_len})
+    *field = in.number<int32_t>();
+  if (h.version == 0) {
+    h.tied = h.vocab_size > 0;
+    if (!h.tied) h.vocab_size = -h.vocab_size;
+  } else {
+    h.tied = in.number<uint8_t>() != 0;
+  }
+  check_header(h, what);
+  if (h.version != 2) return h;
+  h.group_size = in.number<int32_t>();
+  if (h.group_size < 1 || h.dim % h.group_size != 0) {
+    fail("{} is not a llama2.c checkpoint: expected a group size that divides {}, found {}", what, h.dim, h.group_size);
+  }
   return h;
 }
 
-// What the header says the file must have, in bytes.
-uint64_t expected_bytes(const Llama2cHeader& h, const std::vector<Group>& all, const std::string& what) {
-  const std::string name = fmt::format("{} is not a llama2.c checkpoint", what);
-  int64_t total = kHeaderBytes;
-  for (const Group& group : all) {
-    Shape shape = group.shape;
-    shape.push_back(group.per_layer ? h.n_layers : 1);
-    shape.push_back(sizeof(float));
-    if (__builtin_add_overflow(total, checked_size(shape, name), &total)) {
-      fail("{}: its header asks for more bytes than any file can have", name);
-    }
+void check_size(const Llama2cHeader& h, uint64_t expected, size_t found, const std::string& what) {
+  if (found == expected) return;
+  fail(
+      "{} is not a llama2.c checkpoint, or incomplete: its header (dim {}, {} layers, vocabulary {}) means "
+      "{} bytes, found {}",
+      what, h.dim, h.n_layers, h.vocab_size, expected, found);
+}
+
+// An int8 matrix and, behind it, its scales.
+void widen(std::span<const std::byte> bytes, int64_t n, int64_t group_size, float* to) {
+  const auto* values = reinterpret_cast<const int8_t*>(bytes.data());
+  const std::byte* scales = bytes.data() + n;
+  for (int64_t g = 0; g < n / group_size; ++g) {
+    float scale = 0;
+    std::memcpy(&scale, scales + g * static_cast<int64_t>(sizeof scale), sizeof scale);
+    for (int64_t i = g * group_size; i < (g + 1) * group_size; ++i)
+      to[i] = static_cast<float>(values[i]) * scale;
   }
-  return static_cast<uint64_t>(total);
+}
+
+// The matrices of version 2 as a sequence of bytes: int8 values and fp32 scales.
+std::vector<TensorGroup> quantized_groups(const Llama2cHeader& h) {
+  std::vector<TensorGroup> all = matrix_groups(h);
+  for (TensorGroup& group : all) {
+    const int64_t n = checked_size(group.shape, group.name);
+    group.padding = n / h.group_size * static_cast<int64_t>(sizeof(float));
+  }
+  return all;
 }
 
 }  // namespace
@@ -112,22 +149,30 @@ Llama2cFile::Llama2cFile(std::span<const std::byte> bytes, const std::string& wh
 
 void Llama2cFile::parse(std::span<const std::byte> bytes) {
   header_ = read_header(bytes, path_);
-  const std::vector<Group> all = groups(header_);
-  const uint64_t expected = expected_bytes(header_, all, path_);
-  if (bytes.size() != expected) {
-    fail(
-        "{} is not a llama2.c checkpoint, or incomplete: its header (dim {}, {} layers, vocabulary {}) means "
-        "{} bytes, found {}",
-        path_, header_.dim, header_.n_layers, header_.vocab_size, expected, bytes.size());
-  }
-  size_t offset = kHeaderBytes;
-  for (const Group& group : all) {
-    const auto size = static_cast<size_t>(checked_size(group.shape, path_)) * sizeof(float);
-    for (int64_t i = 0; i < (group.per_layer ? header_.n_layers : 1); ++i) {
-      std::string name = group.per_layer ? fmt::format("{}.{}", group.name, i) : group.name;
-      tensors_.push_back({std::move(name), DType::f32, group.shape, bytes.subspan(offset, size)});
-      offset += size;
+  const Llama2cHeader& h = header_;
+  const std::string name = fmt::format("{} is not a llama2.c checkpoint", path_);
+  if (h.version < 2) {
+    std::vector<TensorGroup> all = h.version == 0 ? legacy_groups(h) : norm_groups(h);
+    if (h.version == 1) {
+      const auto matrices = matrix_groups(h);
+      all.insert(all.end(), matrices.begin(), matrices.end());
     }
+    const int64_t begin = h.version == 0 ? kLegacyHeaderBytes : kHeaderBytes;
+    check_size(h, layout_bytes(all, h.n_layers, DType::f32, begin, name), bytes.size(), path_);
+    tensors_ = layout_tensors(all, h.n_layers, DType::f32, bytes, begin);
+    return;
+  }
+  const std::vector<TensorGroup> norms = norm_groups(h), matrices = quantized_groups(h);
+  const auto begin = static_cast<int64_t>(layout_bytes(norms, h.n_layers, DType::f32, kHeaderBytes, name));
+  check_size(h, layout_bytes(matrices, h.n_layers, DType::u8, begin, name), bytes.size(), path_);
+  tensors_ = layout_tensors(norms, h.n_layers, DType::f32, bytes, kHeaderBytes);
+  for (TensorInfo& t : layout_tensors(matrices, h.n_layers, DType::u8, bytes, begin)) {
+    const auto n = checked_size(t.shape, t.name);
+    const size_t stored = static_cast<size_t>(n + n / h.group_size * int64_t{sizeof(float)});
+    widened_.emplace_back(static_cast<size_t>(n) * sizeof(float), "a widened matrix");
+    widen({t.bytes.data(), stored}, n, h.group_size, widened_.back().as<float>());
+    tensors_.push_back({std::move(t.name), DType::f32, std::move(t.shape),
+                        {widened_.back().data(), widened_.back().size()}});
   }
 }
 
@@ -135,6 +180,23 @@ const TensorInfo* Llama2cFile::find(std::string_view name) const {
   const auto at =
       std::find_if(tensors_.begin(), tensors_.end(), [&](const TensorInfo& t) { return t.name == name; });
   return at == tensors_.end() ? nullptr : &*at;
+}
+
+void write_llama2c(const std::string& path, const Llama2cHeader& h, std::span<const NamedTensor> tensors) {
+  GPT_ASSERT(h.version == 0);
+  std::array<int32_t, 7> raw;
+  const std::array<int64_t, 7> numbers = {h.dim,        h.hidden_dim, h.n_layers, h.n_heads,
+                                          h.n_kv_heads, h.tied ? h.vocab_size : -h.vocab_size, h.seq_len};
+  std::transform(numbers.begin(), numbers.end(), raw.begin(), [](int64_t n) { return static_cast<int32_t>(n); });
+  std::vector<NamedTensor> all(tensors.begin(), tensors.end());
+  const Shape table = {h.seq_len, h.dim / h.n_heads / 2};
+  for (const char* name : {"freq_cis_real", "freq_cis_imag"}) {
+    all.push_back({name, DType::f32, table, [n = checked_size(table, name)](const EmitBytes& emit) {
+                     const std::vector<float> zeros(static_cast<size_t>(n));
+                     emit(std::as_bytes(std::span(zeros)));
+                   }});
+  }
+  write_layout(path, std::as_bytes(std::span(raw)), legacy_groups(h), h.n_layers, DType::f32, all);
 }
 
 }  // namespace gpt

@@ -13,13 +13,6 @@
 
 namespace gpt {
 
-// A tensor of a type that safetensors knows and this program does not compute with.
-struct UnsupportedTensor {
-  std::string name;
-  std::string dtype;  // as in the file: "BOOL", "F8_E4M3", ...
-  Shape shape;
-};
-
 // A safetensors file, mapped and lazy: opening reads the header only. The whole structure is checked
 // then: header length, strict JSON, no duplicate names, known types, sizes that match the shapes,
 // and a body that the tensors cover without holes or overlap. Anything else throws Error naming the

@@ -1,11 +1,6 @@
 #include "io/safetensors_writer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -87,22 +82,6 @@ std::string make_header(std::span<const NamedTensor* const> tensors,
   return length + text;
 }
 
-void write_to(const std::string& path, std::span<const NamedTensor* const> tensors,
-              const std::string& header) {
-  FileWriter writer(path);
-  writer.write(header);
-  for (const NamedTensor* tensor : tensors) {
-    uint64_t left = byte_size(*tensor);
-    tensor->write([&](std::span<const std::byte> bytes) {
-      GPT_ASSERT(bytes.size() <= left);
-      left -= bytes.size();
-      writer.write(bytes);
-    });
-    GPT_ASSERT(left == 0);
-  }
-  writer.finish();
-}
-
 }  // namespace
 
 NamedTensor named_tensor(std::string name, const TensorView& view) {
@@ -129,6 +108,16 @@ NamedTensor named_tensor(std::string name, const TensorView& view, Shape shape) 
   return tensor;
 }
 
+void write_tensor(const NamedTensor& tensor, FileWriter& writer) {
+  uint64_t left = byte_size(tensor);
+  tensor.write([&](std::span<const std::byte> bytes) {
+    GPT_ASSERT(bytes.size() <= left);
+    left -= bytes.size();
+    writer.write(bytes);
+  });
+  GPT_ASSERT(left == 0);
+}
+
 void write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                        const std::map<std::string, std::string>& metadata) {
   check_tensors(tensors, path);
@@ -139,16 +128,11 @@ void write_safetensors(const std::string& path, std::span<const NamedTensor> ten
     return dtype_size(a->dtype) > dtype_size(b->dtype);
   });
   const std::string header = make_header(order, metadata, path);
-  const std::string temporary = path + ".tmp";
-  try {
-    write_to(temporary, order, header);
-    if (rename(temporary.c_str(), path.c_str()) != 0) fail("cannot write {}: {}", path, std::strerror(errno));
-  } catch (...) {
-    unlink(temporary.c_str());
-    throw;
-  }
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  sync_directory(folder.empty() ? "." : folder);
+  write_file_atomic(path, [&](FileWriter& writer) {
+    writer.write(header);
+    for (const NamedTensor* tensor : order)
+      write_tensor(*tensor, writer);
+  });
 }
 
 }  // namespace gpt

@@ -10,6 +10,8 @@
 
 namespace gpt {
 
+class FileWriter;
+
 // Takes the next bytes of a tensor, any number at a time; they may be reused when it returns.
 using EmitBytes = std::function<void(std::span<const std::byte>)>;
 
@@ -26,6 +28,9 @@ struct NamedTensor {
 NamedTensor named_tensor(std::string name, const TensorView& view);
 // The same with a shape of its own: any rank, equal in size to the dense `view`.
 NamedTensor named_tensor(std::string name, const TensorView& view, Shape shape);
+
+// Hands all bytes of a tensor to a writer; they must be as many as shape and type say.
+void write_tensor(const NamedTensor& tensor, FileWriter& writer);
 
 // Writes a safetensors file. The body starts at a multiple of 64 bytes; wider types come first and else
 // the given order holds, so that every tensor is aligned to its type. The data is streamed into

@@ -1,11 +1,19 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "io/tensor_info.h"
 
 namespace gpt {
+
+// A tensor of a type that its format knows and this program does not compute with.
+struct UnsupportedTensor {
+  std::string name;
+  std::string dtype;  // as in the file: "BOOL", "F8_E4M3", ...
+  Shape shape;
+};
 
 // An open file of named tensors, whatever its format.
 class TensorFile {

@@ -11,6 +11,7 @@
 #include "io/json.h"
 #include "io/printable.h"
 #include "io/safetensors.h"
+#include "io/torch_file.h"
 
 namespace gpt {
 namespace {
@@ -21,6 +22,9 @@ constexpr size_t kMaxShards = 4096;  // each is a mapping, and the system has a 
 constexpr uint64_t kMaxIndexBytes = uint64_t{32} << 20;
 constexpr std::string_view kIndexSuffix = ".index.json";
 constexpr std::string_view kSafetensors = ".safetensors";
+constexpr std::string_view kTorch = ".bin";
+// What a folder is searched for; each may be in shards.
+constexpr const char* kNames[] = {"model.safetensors", "pytorch_model.bin"};
 
 bool exists(const std::string& path) {
   std::error_code error;
@@ -45,13 +49,16 @@ bool holds(const TensorFile& file, const std::string& name) {
 }
 
 std::unique_ptr<TensorFile> open_file(const std::string& path) {
-  return std::make_unique<SafetensorsFile>(path);
+  if (path.ends_with(kSafetensors)) return std::make_unique<SafetensorsFile>(path);
+  return std::make_unique<TorchFile>(path);
 }
 
 TensorFiles open_shards(const std::string& index) {
   const fs::path folder = fs::path(index).parent_path();
+  const bool torch = index.ends_with(std::string(kTorch) + std::string(kIndexSuffix));
   std::vector<std::unique_ptr<TensorFile>> files;
-  for (const auto& [shard, names] : parse_shard_index(read_file(index, kMaxIndexBytes), kSafetensors, index)) {
+  for (const auto& [shard, names] : 
+       parse_shard_index(read_file(index, kMaxIndexBytes), torch ? kTorch : kSafetensors, index)) {
     const std::string path = (folder / shard).string();
     if (!exists(path)) fail("{} is missing: {} says that {} tensors are in it", path, index, names.size());
     files.push_back(open_file(path));
@@ -126,10 +133,12 @@ TensorFiles open_tensors(const std::string& path) {
   if (path.ends_with(kIndexSuffix)) return open_shards(path);
   std::error_code error;
   if (!fs::is_directory(path, error)) return open_single(path);
-  const std::string single = (fs::path(path) / "model.safetensors").string();
-  if (exists(single)) return open_single(single);
-  const std::string index = single + std::string(kIndexSuffix);
-  if (exists(index)) return open_shards(index);
+  for (const char* name : kNames) {
+    const std::string single = (fs::path(path) / name).string();
+    if (exists(single)) return open_single(single);
+    const std::string index = single + std::string(kIndexSuffix);
+    if (exists(index)) return open_shards(index);
+  }
   fail("the folder {} has no model: expected model.safetensors or model.safetensors.index.json in it", path);
 }
 

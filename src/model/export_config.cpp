@@ -208,7 +208,10 @@ json export_config(const ModelConfig& c, DType dtype) {
 }
 
 ModelConfig read_model_config(const std::string& path) {
-  const json object = read_json_file(path);
+  return model_config_from_json(read_json_file(path), path);
+}
+
+ModelConfig model_config_from_json(const json& object, const std::string& path) {
   json keys = translate_model_config(object, path);
   const json token_ids = {{"bos_token_id", keys.value("bos_token_id", json())},
                           {"eos_token_id", keys.value("eos_token_id", json())}};

@@ -165,6 +165,7 @@ Pass Inference::make_pass(const ExecContext& ctx, int64_t rows) const {
   pass.batch = {.rows = rows, .positions = positions_.data(), .seqs = seqs_};
   pass.compute = options_.weights.value_or(options_.dtype);
   pass.packed = model_.packed.get();
+  pass.in_place = options_.in_place;
   pass.rope_cos = rope_.cos;
   pass.rope_sin = rope_.sin;
   pass.row_invariant = true;

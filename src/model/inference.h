@@ -32,6 +32,7 @@ class Inference {
     bool slide = false;                 // past the capacity keep the last keys (rotary positions only)
     DType dtype = DType::f32;           // of activations: any but the quantised ones
     std::optional<DType> weights = {};  // what products with weights are computed in (dtype)
+    bool in_place = false;  // matrices stored in that type are read where they are: no copy, but slower
     // Of cached keys and values: fp32, bf16, fp16 or int8 (dtype).
     std::optional<DType> kv_dtype = {};
   };

@@ -42,7 +42,7 @@ std::string resolve_model_path(const std::string& path) {
 
 LoadedModel::~LoadedModel() = default;
 
-LoadedModel::LoadedModel(const std::string& path, DType dtype)
+LoadedModel::LoadedModel(const std::string& path, std::optional<DType> dtype)
     : source_(std::make_unique<ModelSource>(open_model_source(resolve_model_path(path)))) {
   const ModelSource& s = *source_;
   // Before anything grows with the number of layers: every layer has at least six tensors in the file.
@@ -86,7 +86,7 @@ void LoadedModel::find_naming() {
   naming_ = *naming;
 }
 
-void LoadedModel::map_weight(int id, DType dtype) {
+void LoadedModel::map_weight(int id, std::optional<DType> wanted) {
   const ParamSpec& spec = model_->table[id];
   const FilePlace place = file_place(naming_, model_->config, spec);
   const TensorInfo* tensor = place.tensor.empty() ? nullptr : find(place.tensor);
@@ -104,6 +104,8 @@ void LoadedModel::map_weight(int id, DType dtype) {
          dtype_name(tensor->dtype));
   }
   origins_.push_back({tensor, place});
+  const bool as_stored = spec.shape.size() == 2 && tensor->dtype != DType::f64 && !blocks;
+  const DType dtype = wanted.value_or(as_stored ? tensor->dtype : DType::f32);
   const bool usable = tensor->dtype == dtype || (blocks && dtype == DType::f32 && is_product_weight(spec));
   if (!usable || !is_aligned(*tensor) || place.transposed) return convert_weight(*tensor, place, spec, dtype);
   const int64_t row = spec.shape.size() == 2 ? spec.shape[1] : 1;

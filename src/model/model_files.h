@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "model/model.h"
@@ -15,15 +16,16 @@ struct ModelSource;
 struct NamedTensor;
 struct TensorInfo;
 
-// A model read from disk. Weights are used in place where the file has them as this program computes with
-// them (fp32, or matrices in blocks; [out,in], aligned), and copied where not.
+// A model read from disk. Weights are used in place where the file has them in the type that is wanted, or in
+// blocks ([out,in], aligned), and copied where not.
 class LoadedModel {
  public:
   // path: a model folder (config.json beside safetensors), a run folder of `gpt train` (its last/), a
-  // .safetensors file with a config.json beside it, a .gguf, or a llama2.c .bin. dtype: fp32 or fp64, in which
-  // all weights then are, except that matrices of a block format stay what they are beside fp32. Throws Error for anything wrong:
-  // missing or unknown tensors, wrong shapes or types.
-  explicit LoadedModel(const std::string& path, DType dtype = DType::f32);
+  // .safetensors file with a config.json beside it, a .gguf, or any file that
+  // open_model_source reads. dtype: of all weights, widened if need be, except that matrices of a block format stay
+  // what they are beside fp32; or nothing: matrices stay in the type they are stored in, vectors are fp32. Throws
+  // Error for anything wrong: missing or unknown tensors, wrong shapes or types.
+  explicit LoadedModel(const std::string& path, std::optional<DType> dtype = DType::f32);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
@@ -51,7 +53,7 @@ class LoadedModel {
  private:
   const TensorInfo* find(std::string name) const;
   void find_naming();
-  void map_weight(int id, DType dtype);
+  void map_weight(int id, std::optional<DType> wanted);
   void convert_weight(const TensorInfo& tensor, const FilePlace& place, const ParamSpec& spec, DType dtype);
   void check_unused();
 
@@ -92,5 +94,7 @@ void write_model(const std::string& folder, const Model& model, std::span<const 
 nlohmann::json export_config(const ModelConfig& config, DType dtype = DType::f32);
 // Reads a config.json of any supported family; eos ids of generation_config.json take part when given.
 ModelConfig read_model_config(const std::string& path);
+// The same from its content; `what` names it in errors.
+ModelConfig model_config_from_json(const nlohmann::json& object, const std::string& what);
 
 }  // namespace gpt

@@ -1,9 +1,16 @@
 #include "model/model_source.h"
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 
+#include "base/mapped_file.h"
 #include "io/gguf.h"
+#include "io/json.h"
 #include "io/llama2c.h"
+#include "io/llmc.h"
+#include "io/printable.h"
+#include "io/torch_file.h"
 #include "model/gguf_config.h"
 #include "model/json_value.h"
 #include "model/model_files.h"
@@ -12,6 +19,10 @@ namespace gpt {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int64_t kGpt2Vocab = 50257;
+constexpr uint32_t kZipMagic = 0x04034b50;
 
 std::string folder_of(const std::string& path) {
   const std::string folder = fs::is_directory(path) ? path : fs::path(path).parent_path().string();
@@ -47,9 +58,101 @@ ModelConfig llama2c_config(const Llama2cHeader& h) {
 void open_llama2c(ModelSource& source) {
   auto file = std::make_unique<Llama2cFile>(source.path);
   source.config = llama2c_config(file->header());
-  source.config_path = source.path;
   source.naming = Naming::llama2c;
   source.tensors = one_file(std::move(file));
+}
+
+void open_llmc(ModelSource& source) {
+  auto file = std::make_unique<LlmcFile>(source.path);
+  const LlmcHeader& h = file->header();
+  source.config.n_embd = h.channels;
+  source.config.n_layer = h.num_layers;
+  source.config.n_head = h.num_heads;
+  source.config.vocab_size = h.vocab_size;
+  source.config.n_ctx = h.max_seq_len;
+  if (h.vocab_size == kGpt2Vocab) source.config.bos_token_id = kGpt2Vocab - 1;
+  if (h.vocab_size == kGpt2Vocab) source.config.eos_token_ids = {kGpt2Vocab - 1};
+  source.naming = Naming::llmc;
+  source.tensors = one_file(std::move(file));
+}
+
+// nanoGPT's model_args; its GELU is the exact one, and one switch takes all biases away.
+ModelConfig nanogpt_config(const json& args, const std::string& what) {
+  ModelConfig c;
+  try {
+    for (const auto& [key, value] : args.items()) {
+      constexpr std::string_view kKnown[] = {"n_layer", "n_head", "n_embd", "block_size", "bias", "vocab_size", "dropout"};
+      if (std::find(std::begin(kKnown), std::end(kKnown), key) == std::end(kKnown)) {
+        fail("unknown key {}", printable(key));
+      }
+    }
+    json keys = args;
+    const json bias = args.value("bias", json(true));
+    keys.erase("bias");
+    keys.update({{"act", "gelu"}, {"qkv_bias", bias}, {"out_bias", bias}, {"mlp_bias", bias}, {"norm_bias", bias}});
+    if (keys.value("vocab_size", json()).is_null()) keys["vocab_size"] = 0;
+    read_model_keys(keys, c);
+  } catch (const Error& error) {
+    fail("{}: its \"model_args\": {}", what, error.what());
+  }
+  return c;
+}
+
+// What nanochat's newer models have and this architecture does not.
+void refuse_newer_nanochat(const ModelSource& source) {
+  for (const TensorInfo* tensor : source.tensors->tensors()) {
+    for (const char* part : {"value_embed", "ve_gate", "resid_lambdas", "x0_lambdas", "smear", "backout"}) {
+      if (tensor->name.find(part) != std::string::npos) {
+        fail("{}: the tensor {} belongs to a newer nanochat, whose architecture is not supported", source.path,
+             printable(tensor->name));
+      }
+    }
+  }
+}
+
+// model_000650.pt has its config in meta_000650.json. The norms of that time used fp32's machine epsilon.
+ModelConfig nanochat_config(const std::string& meta) {
+  const json root = read_json_file(meta);
+  if (!root.is_object() || !root.contains("model_config") || !root["model_config"].is_object()) {
+    fail("{}: expected an object \"model_config\", found none", meta);
+  }
+  json keys = {{"model_type", "nanochat"}, {"rms_norm_eps", 0x1p-23}};
+  for (const auto& [key, value] : root["model_config"].items()) {
+    constexpr std::string_view kKnown[] = {"sequence_len", "vocab_size", "n_layer", "n_head", "n_kv_head", "n_embd"};
+    if (std::find(std::begin(kKnown), std::end(kKnown), key) == std::end(kKnown)) {
+      fail("{}: \"model_config\" has the key {} of a newer nanochat, whose architecture is not supported", meta,
+           printable(key));
+    }
+    keys[key] = value;
+  }
+  return model_config_from_json(keys, meta);
+}
+
+std::string meta_path(const ModelSource& source) {
+  const std::string stem = fs::path(source.path).stem().string();
+  return stem.starts_with("model_") ? source.folder + "/meta_" + stem.substr(6) + ".json" : "";
+}
+
+void open_torch(ModelSource& source) {
+  auto file = std::make_unique<TorchFile>(source.path);
+  const json args = file->settings().value("model_args", json());
+  source.tensors = one_file(std::move(file));
+  source.config_path = source.folder + "/config.json";
+  const std::string meta = meta_path(source);
+  if (args.is_object()) {
+    source.config_path = source.path;
+    source.config = nanogpt_config(args, source.path);
+    source.naming = Naming::nanogpt;
+  } else if (!meta.empty() && fs::exists(meta)) {
+    refuse_newer_nanochat(source);
+    source.config_path = meta;
+    source.config = nanochat_config(meta);
+  } else if (fs::exists(source.config_path)) {
+    source.config = read_model_config(source.config_path);
+  } else {
+    fail("cannot read the model {}: it does not say its shape, so expected a config.json in {}", source.path,
+         source.folder);
+  }
 }
 
 void open_gguf(ModelSource& source) {
@@ -70,18 +173,36 @@ void open_with_config(ModelSource& source) {
   source.tensors = std::make_unique<TensorFiles>(open_tensors(source.path));
 }
 
+uint32_t first_number(const std::string& path) {
+  const MappedFile file(path);
+  uint32_t number = 0;
+  if (file.bytes().size() >= sizeof number) std::memcpy(&number, file.bytes().data(), sizeof number);
+  return number;
+}
+
 }  // namespace
 
 ModelSource open_model_source(const std::string& path) {
   ModelSource source;
   source.path = path;
+  if (fs::is_directory(path) && !fs::exists(path + "/config.json") && fs::exists(path + "/ckpt.pt")) {
+    source.path = path + "/ckpt.pt";  // what nanoGPT's training leaves
+  }
   source.folder = folder_of(path);
-  if (path.ends_with(".bin")) {
+  source.config_path = source.path;
+  const std::string& file = source.path;
+  if (fs::is_directory(file) || file.ends_with(".safetensors") || file.ends_with(".json")) {
+    open_with_config(source);
+  } else if (file.ends_with(".pt") || file.ends_with(".pth") || first_number(file) == kZipMagic) {
+    open_torch(source);
+  } else if (first_number(file) == kLlmcMagic) {
+    open_llmc(source);
+  } else if (file.ends_with(".bin")) {
     open_llama2c(source);
   } else if (path.ends_with(".gguf")) {
     open_gguf(source);
   } else {
-    open_with_config(source);
+    fail("cannot tell what kind of model {} is: expected a folder, .safetensors, .index.json, .gguf, .pt or .bin", path);
   }
   return source;
 }

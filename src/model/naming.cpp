@@ -42,9 +42,9 @@ Scheme make_own() {
   return s;
 }
 
-Scheme make_hf_gpt(const char* wte, const char* wpe) {
+Scheme make_hf_gpt(const char* wte, const char* wpe, bool transposed_blocks) {
   Scheme s;
-  s.transposed_blocks = true;
+  s.transposed_blocks = transposed_blocks;
   s.names = {{Role::wte, wte}, {Role::wpe, wpe}};
   linear(s, Role::norm1_gain, Role::norm1_bias, "transformer.h.{}.ln_1.weight", "transformer.h.{}.ln_1.bias");
   for (const auto& [weight, bias] : {std::pair{Role::q_weight, Role::q_bias},
@@ -188,6 +188,23 @@ Scheme make_llama2c() {
   return s;
 }
 
+Scheme make_llmc() {
+  Scheme s;
+  s.names = {{Role::wte, "wte"}, {Role::wpe, "wpe"}};
+  linear(s, Role::norm1_gain, Role::norm1_bias, "ln1w.{}", "ln1b.{}");
+  for (const auto& [weight, bias] : {std::pair{Role::q_weight, Role::q_bias},
+                                     {Role::k_weight, Role::k_bias},
+                                     {Role::v_weight, Role::v_bias}}) {
+    linear(s, weight, bias, "qkvw.{}", "qkvb.{}");
+  }
+  linear(s, Role::out_weight, Role::out_bias, "attprojw.{}", "attprojb.{}");
+  linear(s, Role::norm2_gain, Role::norm2_bias, "ln2w.{}", "ln2b.{}");
+  linear(s, Role::fc_weight, Role::fc_bias, "fcw.{}", "fcb.{}");
+  linear(s, Role::proj_weight, Role::proj_bias, "fcprojw.{}", "fcprojb.{}");
+  linear(s, Role::final_gain, Role::final_bias, "lnfw", "lnfb");
+  return s;
+}
+
 Scheme make_gguf(bool fused_qkv) {
   Scheme s;
   s.names = {{Role::wte, "token_embd.weight"}, {Role::wpe, "position_embd.weight"}};
@@ -211,8 +228,8 @@ Scheme make_gguf(bool fused_qkv) {
 const Scheme& scheme(Naming naming) {
   static const Scheme schemes[] = {
       make_own(),
-      make_hf_gpt("transformer.wte.weight", "transformer.wpe.weight"),
-      make_hf_gpt("transformer.tokens_embed.weight", "transformer.positions_embed.weight"),
+      make_hf_gpt("transformer.wte.weight", "transformer.wpe.weight", true),
+      make_hf_gpt("transformer.tokens_embed.weight", "transformer.positions_embed.weight", true),
       make_hf_llama(true),
       make_hf_llama(false),
       make_nanochat_notebook(),
@@ -221,6 +238,8 @@ const Scheme& scheme(Naming naming) {
       make_gpt1_preln(),
       make_mini_gpt(),
       make_llama2c(),
+      make_llmc(),
+      make_hf_gpt("transformer.wte.weight", "transformer.wpe.weight", false),
       make_gguf(false),
       make_gguf(true),
   };

@@ -22,6 +22,8 @@ enum class Naming : uint8_t {
   gpt1_preln,
   mini_gpt,
   llama2c,     // the tensors of a llama2.c .bin
+  llmc,        // the tensors of an llm.c .bin
+  nanogpt,     // names of transformers gpt2, but matrices [out,in]
   gguf_llama,  // GGUF files of the architectures llama and qwen2
   gguf_gpt2    // and gpt2
 };

@@ -7,12 +7,10 @@
 
 namespace gpt {
 
-Bpe::Bpe(std::vector<std::string> tokens, std::vector<Merge> merges)
-    : tokens_(std::move(tokens)), merges_(std::move(merges)), table_(merges_.size()) {
+Bpe::Bpe(std::vector<std::string> tokens) : tokens_(std::move(tokens)) {
   for (size_t id = 0; id < tokens_.size(); ++id) {
     if (!tokens_[id].empty()) by_bytes_.push_back(static_cast<int32_t>(id));
   }
-  const auto bytes = [&](int32_t id) -> const std::string& { return tokens_[static_cast<size_t>(id)]; };
   std::sort(by_bytes_.begin(), by_bytes_.end(), [&](int32_t a, int32_t b) { return bytes(a) < bytes(b); });
   for (size_t i = 1; i < by_bytes_.size(); ++i) {
     if (bytes(by_bytes_[i - 1]) != bytes(by_bytes_[i])) continue;
@@ -23,6 +21,11 @@ Bpe::Bpe(std::vector<std::string> tokens, std::vector<Merge> merges)
     byte_ids_[b] = find({&byte, 1});
     if (byte_ids_[b] < 0) fail("the vocabulary has no token for the byte {:#04x}", b);
   }
+}
+
+Bpe::Bpe(std::vector<std::string> tokens, std::vector<Merge> merges) : Bpe(std::move(tokens)) {
+  merges_ = std::move(merges);
+  table_ = MergeTable(merges_.size());
   for (size_t i = 0; i < merges_.size(); ++i) {
     const Merge& m = merges_[i];
     for (const int32_t id : {m.left, m.right, m.result}) {
@@ -35,6 +38,39 @@ Bpe::Bpe(std::vector<std::string> tokens, std::vector<Merge> merges)
     }
     table_.add(m.left, m.right, {static_cast<int32_t>(i), m.result});
   }
+}
+
+// A pair is merged when nothing within its bytes can be merged any more with a lower rank. What the bytes of
+// a token become with all lower ranks is therefore the only pair that can become that token, if it is a pair.
+// Otherwise the token has parts of higher ranks, and any two tokens that give it count.
+Bpe Bpe::of_ranks(std::vector<std::string> tokens) {
+  Bpe bpe(std::move(tokens));
+  bpe.table_ = MergeTable(bpe.tokens_.size());
+  size_t budget = size_t{1} << 20;  // of ways to cut such tokens: no published vocabulary has one
+  std::vector<int32_t> symbols;
+  for (size_t id = 0; id < bpe.tokens_.size(); ++id) {
+    const std::string_view token = bpe.tokens_[id];
+    const auto result = static_cast<int32_t>(id);
+    if (token.size() < 2) continue;
+    const auto add = [&](int32_t left, int32_t right) {
+      bpe.table_.add(left, right, {result, result});
+      bpe.merges_.push_back({left, right, result});
+    };
+    symbols.clear();
+    bpe.encode(token, symbols);
+    if (symbols.size() == 2) {
+      add(symbols[0], symbols[1]);
+      continue;
+    }
+    if (token.size() > budget)
+      fail("token {} and others before it are not made of tokens of lower ranks", id);
+    budget -= token.size();
+    for (size_t cut = 1; cut < token.size(); ++cut) {
+      const int32_t left = bpe.find(token.substr(0, cut)), right = bpe.find(token.substr(cut));
+      if (left >= 0 && right >= 0) add(left, right);
+    }
+  }
+  return bpe;
 }
 
 int32_t Bpe::find(std::string_view bytes) const {

@@ -22,6 +22,10 @@ class Bpe {
   // same bytes.
   Bpe(std::vector<std::string> tokens, std::vector<Merge> merges);
 
+  // What tiktoken makes of tokens whose ids are their ranks: any two that give a token are merged, those of
+  // the lowest rank first. Throws Error for tokens that most likely are no ranks.
+  static Bpe of_ranks(std::vector<std::string> tokens);
+
   // Appends the ids of one piece of text: its bytes, of which the pair with the lowest rank is merged, the
   // first one where it occurs several times, until none is left. O(n log n).
   void encode(std::string_view piece, std::vector<int32_t>& ids) const;
@@ -32,6 +36,9 @@ class Bpe {
   int32_t find(std::string_view bytes) const;
 
  private:
+  explicit Bpe(std::vector<std::string> tokens);
+  const std::string& bytes(int32_t id) const { return tokens_[static_cast<size_t>(id)]; }
+
   std::vector<std::string> tokens_;
   std::vector<Merge> merges_;
   std::vector<int32_t> by_bytes_;  // ids in order of their bytes

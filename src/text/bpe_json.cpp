@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "text/byte_level.h"
+#include "text/gpt1_tokenizer.h"
 #include "text/json_parts.h"
 #include "text/token_index.h"
 #include "text/tokenizer_kinds.h"
@@ -162,18 +163,22 @@ BpeParts read_bpe_json(const Json& root, const std::string& name) {
 }
 
 Json json_of_vocab_and_merges(std::string_view vocab, std::string_view merges, const std::string& name) {
-  Json root = json_without_merges(parse_limited_json(vocab, name + "/vocab.json"), byte_level_json(true),
-                                  byte_level_json(true));
-  Json& lines = root["model"]["merges"];
+  Json tokens = parse_limited_json(vocab, name + "/vocab.json");
+  if (!tokens.is_object()) fail("cannot read {}/vocab.json: expected an object of tokens and ids", name);
+  Json lines = Json::array();
+  bool words_end = false;
   for (bool first = true; !merges.empty(); first = false) {
     const size_t end = std::min(merges.find('\n'), merges.size());
     std::string line(merges.substr(0, end));
     merges.remove_prefix(std::min(end + 1, merges.size()));
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty() || (first && line.starts_with("#version"))) continue;
-    if (line.ends_with("</w>")) fail_kind(name, "GPT-1's, whose words end in </w>");
+    words_end |= line.ends_with("</w>");
     lines.push_back(std::move(line));
   }
+  if (words_end) return gpt1_json_of_vocab_and_merges(std::move(tokens), std::move(lines));
+  Json root = json_without_merges(std::move(tokens), byte_level_json(true), byte_level_json(true));
+  root["model"]["merges"] = std::move(lines);
   // The files do not say so, but this one stands between GPT-2's documents.
   const std::string end_of_text = "<|endoftext|>";
   const Json& id = member(root["model"]["vocab"], end_of_text.c_str());

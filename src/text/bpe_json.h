@@ -21,7 +21,8 @@ nlohmann::json added_token_json(const AddedToken& token);
 Bpe::Merge read_merge_json(const nlohmann::json& merge, size_t at, const TokenIndex& index,
                            const std::string& name);
 
-// GPT-2's own two files as one tokenizer.json: an object of tokens and ids, and a merge on each line.
+// The two files of GPT-2 or GPT-1, an object of tokens and ids and a merge on each line, as one
+// tokenizer.json.
 nlohmann::json json_of_vocab_and_merges(std::string_view vocab, std::string_view merges,
                                         const std::string& name);
 

@@ -17,7 +17,8 @@ using Json = nlohmann::json;
 class BpeTokenizer final : public Tokenizer {
  public:
   explicit BpeTokenizer(BpeParts parts)
-      : bpe_(std::move(parts.tokens), std::move(parts.merges)),
+      : bpe_(parts.ranks ? Bpe::of_ranks(std::move(parts.tokens))
+                         : Bpe(std::move(parts.tokens), std::move(parts.merges))),
         added_(std::move(parts.added)),
         pattern_(parts.pattern),
         special_(parts.special),

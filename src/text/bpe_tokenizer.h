@@ -10,6 +10,7 @@ namespace gpt::detail {
 struct BpeParts {
   std::vector<std::string> tokens;  // bytes by id, without the added ones; empty: none
   std::vector<Bpe::Merge> merges;
+  bool ranks = false;  // no merges are given: ids are ranks, as tiktoken has them
   std::vector<AddedToken> added;
   SplitPattern pattern = SplitPattern::gpt2;
   SpecialIds special;

@@ -21,7 +21,19 @@ void MergeTable::add(int32_t left, int32_t right, Entry entry) {
   size_t at = hash_of(pair) & mask_;
   while (slots_[at].pair != kEmpty && slots_[at].pair != pair)
     at = (at + 1) & mask_;
-  if (slots_[at].pair == kEmpty) slots_[at] = {pair, entry};
+  if (slots_[at].pair == pair) return;
+  slots_[at] = {pair, entry};
+  if (2 * ++count_ > slots_.size()) grow();
+}
+
+void MergeTable::grow() {
+  MergeTable larger(2 * count_);
+  for (const Slot& slot : slots_) {
+    if (slot.pair == kEmpty) continue;
+    larger.add(static_cast<int32_t>(slot.pair >> 32), static_cast<int32_t>(slot.pair & UINT32_MAX),
+               slot.entry);
+  }
+  *this = std::move(larger);
 }
 
 void MergeTable::merge(std::vector<int32_t>& symbols, size_t from) const {

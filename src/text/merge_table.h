@@ -18,7 +18,7 @@ class MergeTable {
     int32_t result = -1;
   };
 
-  // A table for at most so many pairs.
+  // Room for so many pairs; the table grows where there are more.
   explicit MergeTable(size_t pairs = 0);
 
   // Symbols may be any numbers but -1. Of two merges of a pair the one added first counts. Rank >= 0.
@@ -49,11 +49,13 @@ class MergeTable {
   }
   static size_t hash_of(uint64_t pair) { return static_cast<size_t>((pair * 0x9E3779B97F4A7C15u) >> 20); }
 
+  void grow();
   size_t merge_short(int32_t* symbols, size_t n) const;
   size_t merge_long(int32_t* symbols, size_t n) const;
 
   std::vector<Slot> slots_;
   size_t mask_;
+  size_t count_ = 0;
 };
 
 }  // namespace gpt

@@ -1,5 +1,7 @@
 #include "model/layers/linear.h"
 
+#include <algorithm>
+
 #include "model/params.h"
 #include "model/weight_cache.h"
 
@@ -26,6 +28,10 @@ bool Linear::in_blocks(const Pass& pass, int first, int last) const {
 const PackedMatrix* Linear::packed(const Pass& pass, int first, int last, bool transposed) const {
   if (pass.packed == nullptr || pass.compute == DType::f64 || in_blocks(pass, first, last)) return nullptr;
   const int from = parts_[static_cast<size_t>(first)].weight, to = parts_[static_cast<size_t>(last)].weight;
+  const auto is_plain = [&](const Part& part) {
+    return pass.weights[static_cast<size_t>(part.weight)].dtype == pass.compute;
+  };
+  if (pass.in_place && std::all_of(parts_.begin() + first, parts_.begin() + last + 1, is_plain)) return nullptr;
   const auto get = [&](DType dtype) {
     return pass.packed->get(pass.ctx, pass.weights, from, to, dtype, transposed);
   };

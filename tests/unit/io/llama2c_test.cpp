@@ -80,7 +80,7 @@ TEST(Llama2c, RejectsEveryHostileHeader) {
   const auto rejected = [](const Ints& header, int64_t n_floats) {
     const std::string bytes = checkpoint(header, n_floats);
     const std::string message = error_of([&] { Llama2cFile(as_bytes(bytes), "m.bin"); });
-    EXPECT_HAS(message, "m.bin is ");
+    EXPECT_HAS(message, "m.bin");
     return message;
   };
   const auto with = [](size_t field, int32_t value) {
@@ -103,9 +103,59 @@ TEST(Llama2c, RejectsEveryHostileHeader) {
   EXPECT_HAS(rejected(with(3, 8), kFloats), "even parts");
   EXPECT_HAS(rejected(with(4, 3), kFloats), "n_kv_heads to divide");
   EXPECT_HAS(rejected({1 << 30, INT_MAX, 4096, 2, 1, INT_MIN, INT_MAX}, 0), "not possible");
-  EXPECT_HAS(rejected(with(0, 0x616b3432), kFloats), "version 1 or 2");
+  EXPECT_HAS(rejected({0x616b3432, 3, 1, 1, 1, 1, 1}, kFloats), "version 0, 1 or 2, found 3");
   EXPECT_HAS(rejected(kHeader, kFloats - 1), "means");
   EXPECT_HAS(rejected(kHeader, kFloats + 1), "means");
+}
+
+// Versions 1 and 2: 256 bytes of header, norms first.
+std::string new_checkpoint(int32_t version, Ints header, bool tied, int32_t group_size, int64_t bytes) {
+  header.insert(header.begin(), {0x616b3432, version});
+  std::string file(256 + static_cast<size_t>(bytes), '\0');
+  std::memcpy(file.data(), header.data(), header.size() * 4);
+  file[header.size() * 4] = tied ? 1 : 0;
+  if (version == 2) std::memcpy(file.data() + header.size() * 4 + 1, &group_size, 4);
+  return file;
+}
+constexpr int64_t kNorms = 5 * 8;
+constexpr int64_t kMatrices = 5 * 8 + 2 * (2 * 64 + 2 * 32 + 3 * 24);
+
+TEST(Llama2c, ReadsVersion1) {
+  std::string bytes = new_checkpoint(1, kHeader, true, 0, (kNorms + kMatrices) * 4);
+  const float one = 1, two = 2;
+  std::memcpy(bytes.data() + 256 + kNorms * 4, &one, 4);
+  std::memcpy(bytes.data() + 256 + (kNorms + 40) * 4, &two, 4);
+  const Llama2cFile f(as_bytes(bytes), "t");
+  EXPECT_TRUE(f.header().tied);
+  EXPECT_EQ(first(f.find("tok_emb")), 1);
+  EXPECT_EQ(first(f.find("wq.0")), 2);
+  EXPECT_EQ(f.find("freq_cis_real"), nullptr);
+  EXPECT_HAS(error_of([&] { Llama2cFile(as_bytes(bytes).first(bytes.size() - 1), "t"); }), "means");
+  const std::string untied = new_checkpoint(1, kHeader, false, 0, (kNorms + kMatrices + 40) * 4);
+  EXPECT_EQ(Llama2cFile(as_bytes(untied), "t").find("wcls")->shape, (Shape{5, 8}));
+}
+
+TEST(Llama2c, WidensVersion2) {
+  const int64_t bytes = kNorms * 4 + kMatrices + kMatrices / 4 * 4;
+  std::string file = new_checkpoint(2, kHeader, true, 4, bytes);
+  char* tok = file.data() + 256 + kNorms * 4;  // [5,8] int8, then 10 scales
+  tok[0] = 3;
+  tok[4] = -2;
+  const float scales[] = {0.5f, 4.0f};
+  std::memcpy(tok + 40, scales, sizeof scales);
+  const Llama2cFile f(as_bytes(file), "t");
+  float found[8];
+  std::memcpy(found, f.find("tok_emb")->bytes.data(), sizeof found);
+  EXPECT_EQ(found[0], 1.5f);
+  EXPECT_EQ(found[4], -8.0f);
+  EXPECT_EQ(f.tensors().size(), 5u + 1 + 7 * 2);
+  const auto with_group = [&](int32_t size) {
+    const std::string bad = new_checkpoint(2, kHeader, true, size, bytes);
+    return error_of([&] { Llama2cFile(as_bytes(bad), "t"); });
+  };
+  for (const int32_t size : {0, -1, 3, 16, INT_MAX})
+    EXPECT_HAS(with_group(size), "a group size that divides");
+  EXPECT_HAS(with_group(8), "means");
 }
 
 }  // namespace

@@ -92,6 +92,15 @@ TEST(Mutation, Json) {
 TEST(Mutation, Llama2c) {
   run("llama2c", fuzz_llama2c, 2000);
 }
+TEST(Mutation, Llmc) {
+  run("llmc", fuzz_llmc, 2000);
+}
+TEST(Mutation, Torch) {
+  run("torch", fuzz_torch, 2000);
+}
+TEST(Mutation, ShardIndex) {
+  run("index", fuzz_index, 2000);
+}
 TEST(Mutation, Gguf) {
   run("gguf", fuzz_gguf, 4000);
 }

@@ -1,6 +1,7 @@
 #include "io/tensor_files.h"
 
 #include "unit/io/io_test_util.h"
+#include "unit/io/torch_test_util.h"
 
 namespace gpt {
 namespace {
@@ -91,6 +92,21 @@ TEST_F(TensorFilesTest, RejectsIndexesThatLie) {
     many += fmt::format("{}\"{}\":\"{}.safetensors\"", i ? "," : "", i, i);
   index(many + "}");
   EXPECT_HAS(rejected(), "at most 4096 files");
+}
+
+TEST_F(TensorFilesTest, OpensPyTorchFilesAndTheirShards) {
+  const std::string x = torch_archive(torch_dict("x", pickle_tensor("0", 6, 0, {6}, {1})));
+  write_text(dir_ / "pytorch_model.bin", x);
+  EXPECT_EQ(open_tensors(dir_.path()).find("x")->shape, (Shape{6}));
+  write_text(dir_ / "model.safetensors", file_with({"y"}));
+  EXPECT_NE(open_tensors(dir_.path()).find("y"), nullptr) << "safetensors go first";
+  const TempDir other;
+  write_text(other / "p-1.bin", x);
+  write_text(other / "p-2.bin", torch_archive(torch_dict("y", pickle_tensor("0", 6, 0, {2, 3}, {1, 2}))));
+  write_text(other / "pytorch_model.bin.index.json", R"({"weight_map":{"x":"p-1.bin","y":"p-2.bin"}})");
+  EXPECT_EQ(open_tensors(other.path()).tensors().size(), 2u);
+  write_text(other / "pytorch_model.bin.index.json", R"({"weight_map":{"x":"../p-1.bin"}})");
+  EXPECT_HAS(error_of([&] { open_tensors(other.path()); }), "of a .bin file in the same folder");
 }
 
 TEST_F(TensorFilesTest, SaysWhatAFolderLacks) {

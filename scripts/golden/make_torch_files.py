@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Writes the small files of torch.save in tests/data/torch, and the same tensors as safetensors.
+
+    make_torch_files.py [--out tests/data/torch]
+
+Pinned: torch 2.15.0, safetensors 0.8.0.
+  nanogpt.pt       what nanoGPT's training saves, compiled: model_args, tied head, masks, optimizer
+  model_000010.pt  a nanochat model of the time of transformers' NanoChat, with its meta_000010.json
+  views.pt         views of storages of every type; views.safetensors has them dense
+  *.bad.pt         what must be refused
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import zipfile
+
+import torch
+from safetensors.torch import save_file
+
+
+def nanogpt(out, g):
+    args = dict(n_layer=2, n_head=2, n_embd=8, block_size=6, bias=False, vocab_size=11, dropout=0.1)
+    c, v, t = args["n_embd"], args["vocab_size"], args["block_size"]
+    noise = lambda *shape: torch.randn(shape, generator=g) * 0.5
+    state = {"transformer.wte.weight": noise(v, c), "transformer.wpe.weight": noise(t, c)}
+    for i in range(args["n_layer"]):
+        p = f"transformer.h.{i}."
+        state[p + "ln_1.weight"] = 1 + noise(c)
+        state[p + "attn.bias"] = torch.tril(torch.ones(t, t))[None, None]
+        state[p + "attn.c_attn.weight"] = noise(3 * c, c)
+        state[p + "attn.c_proj.weight"] = noise(c, c)
+        state[p + "ln_2.weight"] = 1 + noise(c)
+        state[p + "mlp.c_fc.weight"] = noise(4 * c, c)
+        state[p + "mlp.c_proj.weight"] = noise(c, 4 * c)
+    state["transformer.ln_f.weight"] = 1 + noise(c)
+    state["lm_head.weight"] = state["transformer.wte.weight"]
+    moments = {0: {"step": torch.tensor(5.0), "exp_avg": noise(v, c)}}
+    torch.save({"model": collections.OrderedDict((f"_orig_mod.{k}", w) for k, w in state.items()),
+                "optimizer": {"state": moments, "param_groups": [{"lr": 1e-3, "betas": (0.9, 0.95), "params": [0]}]},
+                "model_args": args, "iter_num": 5, "best_val_loss": torch.tensor(3.25),
+                "config": {"dataset": "openwebtext", "device": "cuda", "compile": True}}, out / "nanogpt.pt")
+    save_file({k: w.clone() for k, w in state.items() if not k.endswith("attn.bias")}, out / "nanogpt.safetensors")
+
+
+def nanochat(out, g):
+    c, v = 8, 16
+    noise = lambda *shape: torch.randn(shape, generator=g) * 0.5
+    state = {"transformer.wte.weight": noise(v, c).bfloat16()}
+    for i in range(2):
+        p = f"transformer.h.{i}."
+        for name in ("attn.c_q", "attn.c_k", "attn.c_v", "attn.c_proj"):
+            state[f"{p}{name}.weight"] = noise(c, c)
+        state[p + "mlp.c_fc.weight"], state[p + "mlp.c_proj.weight"] = noise(4 * c, c), noise(c, 4 * c)
+    state["lm_head.weight"] = noise(v, c)
+    torch.save({f"_orig_mod.{k}": w for k, w in state.items()}, out / "model_000010.pt")
+    meta = {"step": 10, "val_bpb": 1.5, "user_config": {"depth": 2},
+            "model_config": dict(sequence_len=8, vocab_size=v, n_layer=2, n_head=2, n_kv_head=2, n_embd=c)}
+    (out / "meta_000010.json").write_text(json.dumps(meta))
+
+
+def views(out, g):
+    base = torch.arange(24, dtype=torch.float32).reshape(4, 6)
+    tensors = {"whole": base, "transposed": base.T, "rows": base[1:3], "strided": base[::2, 1::2], "column": base[:, 2],
+               "scalar": torch.tensor(2.5), "empty": torch.zeros(0, 3), "permuted": base.reshape(2, 3, 4).permute(2, 0, 1),
+               "parameter": torch.nn.Parameter(base[:2]), "f64": base.double()[:1], "f16": base.half()[:, :1],
+               "bf16": base.bfloat16()[3], "i64": torch.arange(5), "i32": torch.arange(5, dtype=torch.int32)[2:],
+               "u8": torch.arange(5, dtype=torch.uint8)}
+    torch.save({"state_dict": {**tensors, "mask": torch.ones(2, dtype=torch.bool)}, "note": "plain"}, out / "views.pt")
+    save_file({k: t.detach().contiguous().clone() for k, t in tensors.items()}, out / "views.safetensors")
+
+
+class Call:
+    def __reduce__(self):
+        return os.system, ("echo called",)
+
+
+def refused(out, g):
+    x = {"x": torch.ones(3)}
+    torch.save({**x, "y": Call()}, out / "call.bad.pt")
+    torch.save(torch.nn.Linear(2, 2), out / "module.bad.pt")
+    torch.save(x, out / "legacy.bad.pt", _use_new_zipfile_serialization=False)
+    torch.save({"x": torch.ones(1).expand(1000)}, out / "expanded.bad.pt")
+    torch.save({"_orig_mod.x": torch.ones(1), "x": torch.ones(1)}, out / "twice.bad.pt")
+    torch.save([1, 2, 3], out / "list.bad.pt")
+    torch.save(x, out / "plain.pt")
+    with zipfile.ZipFile(out / "plain.pt") as plain, zipfile.ZipFile(out / "compressed.bad.pt", "w",
+                                                                     zipfile.ZIP_DEFLATED) as packed:
+        for name in plain.namelist():
+            packed.writestr(zipfile.ZipInfo(name), plain.read(name), zipfile.ZIP_DEFLATED)
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, default=root / "tests/data/torch")
+    out = parser.parse_args().out
+    out.mkdir(parents=True, exist_ok=True)
+    g = torch.Generator().manual_seed(1)
+    for make in (nanogpt, nanochat, views, refused):
+        make(out, g)
+
+
+if __name__ == "__main__":
+    main()

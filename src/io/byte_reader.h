@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace gpt {
+
+// Takes little-endian numbers and pieces off a span, front to back; every step is checked.
+class ByteReader {
+ public:
+  // `what` names the file in errors and must outlive the reader.
+  ByteReader(std::span<const std::byte> bytes, const std::string& what) : bytes_(bytes), what_(what) {}
+
+  size_t left() const { return bytes_.size() - at_; }
+  size_t position() const { return at_; }
+
+  std::span<const std::byte> take(uint64_t n) {
+    if (n > left()) fail("{} is damaged or incomplete: expected {} more bytes, found {}", what_, n, left());
+    at_ += static_cast<size_t>(n);
+    return bytes_.subspan(at_ - static_cast<size_t>(n), static_cast<size_t>(n));
+  }
+  std::string_view text(uint64_t n) {
+    const auto piece = take(n);
+    return {reinterpret_cast<const char*>(piece.data()), piece.size()};
+  }
+  template <class T>
+  T number() {
+    T value;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+  const std::string& what_;
+  size_t at_ = 0;
+};
+
+}  // namespace gpt

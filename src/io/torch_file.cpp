@@ -1,0 +1,329 @@
+#include "io/torch_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "io/pickle.h"
+#include "io/printable.h"
+#include "io/zip.h"
+
+namespace gpt {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+constexpr size_t kMaxTensors = size_t{1} << 18;
+constexpr size_t kMaxNameBytes = 1024;
+constexpr size_t kMaxRank = 8;
+constexpr int kMaxDepth = 8;              // of settings
+constexpr size_t kMaxSettings = 1 << 14;  // values of settings
+
+struct Storage {
+  std::string_view global;
+  const char* name;  // in messages
+  size_t size;       // bytes of an element
+  std::optional<DType> dtype;
+};
+constexpr std::array<Storage, 10> kStorages = {{
+    {"torch.FloatStorage", "float32", 4, DType::f32},
+    {"torch.DoubleStorage", "float64", 8, DType::f64},
+    {"torch.HalfStorage", "float16", 2, DType::f16},
+    {"torch.BFloat16Storage", "bfloat16", 2, DType::bf16},
+    {"torch.LongStorage", "int64", 8, DType::i64},
+    {"torch.IntStorage", "int32", 4, DType::i32},
+    {"torch.ByteStorage", "uint8", 1, DType::u8},
+    {"torch.ShortStorage", "int16", 2, std::nullopt},
+    {"torch.CharStorage", "int8", 1, std::nullopt},
+    {"torch.BoolStorage", "bool", 1, std::nullopt},
+}};
+constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
+constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
+
+constexpr std::array<std::string_view, 14> kGlobals = {
+    "collections.OrderedDict", kRebuildTensor,         kRebuildParameter,      "torch.Size",
+    kStorages[0].global,       kStorages[1].global,    kStorages[2].global,    kStorages[3].global,
+    kStorages[4].global,       kStorages[5].global,    kStorages[6].global,    kStorages[7].global,
+    kStorages[8].global,       kStorages[9].global};
+
+bool is_call(const PickleValue& v, std::string_view global) {
+  return v.kind == Kind::call && v.items[0]->text == global;
+}
+
+// A parameter is a tensor in a wrapper.
+const PickleValue& unwrapped(const PickleValue& v) {
+  return is_call(v, kRebuildParameter) && !v.items[1]->items.empty() ? *v.items[1]->items[0] : v;
+}
+
+bool is_tensor(const PickleValue& v) {
+  return is_call(unwrapped(v), kRebuildTensor);
+}
+
+bool has_tensors(const PickleValue& v) {
+  if (v.kind != Kind::dict) return false;
+  for (size_t i = 1; i < v.items.size(); i += 2) {
+    if (is_tensor(*v.items[i])) return true;
+  }
+  return false;
+}
+
+std::string plain_name(std::string_view name) {
+  for (bool found = true; found;) {
+    found = false;
+    for (const std::string_view prefix : {"_orig_mod.", "module."}) {
+      if (!name.starts_with(prefix)) continue;
+      name.remove_prefix(prefix.size());
+      found = true;
+    }
+  }
+  return std::string(name);
+}
+
+// A part of a storage, seen through sizes and strides (in elements).
+struct StridedView {
+  const Storage* type = nullptr;
+  std::span<const std::byte> storage;
+  int64_t offset = 0;
+  Shape shape, strides;
+};
+
+// Turns the tensors of a pickle into pieces of the archive.
+class TensorReader {
+ public:
+  TensorReader(const ZipFile& zip, const std::string& what, uint64_t file_bytes, std::vector<Buffer>& copies)
+      : zip_(zip), what_(what), copies_left_(file_bytes), copies_(copies) {}
+
+  StridedView view(const PickleValue& value, const std::string& name) const {
+    const auto& arguments = unwrapped(value).items[1]->items;
+    if (arguments.size() < 6 || arguments[0]->kind != Kind::persistent) bad(name, "its parts are not those of a tensor");
+    StridedView v;
+    read_storage(*arguments[0]->items[0], name, v);
+    v.offset = number(*arguments[1], name);
+    v.shape = numbers(*arguments[2], name);
+    v.strides = numbers(*arguments[3], name);
+    check(v, name);
+    return v;
+  }
+
+  // The elements row by row: in place where they lie so, else in a copy.
+  std::span<const std::byte> dense(const StridedView& v, const std::string& name) {
+    const auto n = static_cast<size_t>(checked_size(v.shape, name));
+    const size_t size = v.type->size;
+    if (n == 0) return {};
+    if (is_dense(v)) return v.storage.subspan(static_cast<size_t>(v.offset) * size, n * size);
+    if (n * size > copies_left_) bad(name, "the views in this file are larger than the file");
+    copies_left_ -= n * size;
+    copies_.emplace_back(n * size, "a tensor that does not lie row by row");
+    gather(v, copies_.back().data());
+    return {copies_.back().data(), n * size};
+  }
+
+ private:
+  [[noreturn]] void bad(const std::string& name, const char* why) const {
+    fail("{}: tensor {}: {}", what_, printable(name), why);
+  }
+
+  int64_t number(const PickleValue& v, const std::string& name) const {
+    if (v.kind != Kind::integer || v.number < 0) bad(name, "expected sizes and strides of 0 or more");
+    return v.number;
+  }
+  Shape numbers(const PickleValue& v, const std::string& name) const {
+    const PickleValue& tuple = is_call(v, "torch.Size") && !v.items[1]->items.empty() ? *v.items[1]->items[0] : v;
+    if (tuple.kind != Kind::tuple || tuple.items.size() > kMaxRank) bad(name, "expected a shape of up to 8 dimensions");
+    Shape all;
+    for (const PickleValue* item : tuple.items)
+      all.push_back(number(*item, name));
+    return all;
+  }
+
+  // ("storage", type, key, device, number of elements)
+  void read_storage(const PickleValue& id, const std::string& name, StridedView& v) const {
+    const auto& parts = id.items;
+    if (id.kind != Kind::tuple || parts.size() != 5 || parts[0]->text != "storage" ||
+        parts[1]->kind != Kind::global || parts[2]->kind != Kind::text || parts[4]->kind != Kind::integer) {
+      bad(name, "its storage is described in an unknown way");
+    }
+    for (const Storage& type : kStorages) {
+      if (type.global == parts[1]->text) v.type = &type;
+    }
+    if (v.type == nullptr) bad(name, "its storage is of no known type");
+    v.storage = zip_.read(zip_.prefix() + "/data/" + std::string(parts[2]->text));
+    const auto elements = static_cast<uint64_t>(std::max<int64_t>(parts[4]->number, 0));
+    if (v.storage.size() / v.type->size < elements) bad(name, "its storage is shorter than it should be");
+    v.storage = v.storage.first(static_cast<size_t>(elements) * v.type->size);
+  }
+
+  void check(const StridedView& v, const std::string& name) const {
+    if (v.strides.size() != v.shape.size()) bad(name, "it has not as many strides as dimensions");
+    Shape positive = v.shape;
+    for (int64_t& d : positive)
+      d = std::max<int64_t>(d, 1);
+    checked_size(positive, what_ + ": tensor " + printable(name));
+    const int64_t n = checked_size(v.shape, name);
+    const auto elements = static_cast<int64_t>(v.storage.size() / v.type->size);
+    if (n == 0) return;
+    int64_t last = v.offset;
+    for (size_t i = 0; i < v.shape.size(); ++i) {
+      int64_t step = 0;
+      if (__builtin_mul_overflow(v.shape[i] - 1, v.strides[i], &step) || __builtin_add_overflow(last, step, &last)) {
+        bad(name, "it reaches beyond its storage");
+      }
+    }
+    if (last >= elements) bad(name, "it reaches beyond its storage");
+    if (n > elements) bad(name, "it repeats elements of its storage");
+  }
+
+  static bool is_dense(const StridedView& v) {
+    int64_t step = 1;
+    for (size_t i = v.shape.size(); i-- > 0;) {
+      if (v.shape[i] != 1 && v.strides[i] != step) return false;
+      step *= v.shape[i];
+    }
+    return true;
+  }
+
+  static void gather(const StridedView& v, std::byte* to) {
+    const size_t size = v.type->size, rank = v.shape.size();
+    Shape index(rank, 0);
+    int64_t from = v.offset;
+    const int64_t n = checked_size(v.shape, "");
+    for (int64_t i = 0; i < n; ++i, to += size) {
+      std::memcpy(to, v.storage.data() + static_cast<size_t>(from) * size, size);
+      for (size_t d = rank; d-- > 0;) {
+        from += v.strides[d];
+        if (++index[d] < v.shape[d]) break;
+        from -= v.strides[d] * v.shape[d];
+        index[d] = 0;
+      }
+    }
+  }
+
+  const ZipFile& zip_;
+  const std::string& what_;
+  uint64_t copies_left_;
+  std::vector<Buffer>& copies_;
+};
+
+// Plain values as JSON; anything else (tensors, deep nests) becomes null. left: how many values more.
+nlohmann::json plain_json(const PickleValue& v, int depth, size_t& left) {
+  if (depth > kMaxDepth || left == 0) return nullptr;
+  --left;
+  nlohmann::json out;
+  switch (v.kind) {
+    case Kind::boolean:
+      return v.number != 0;
+    case Kind::integer:
+      return v.number;
+    case Kind::real:
+      return v.real;
+    case Kind::text:
+      return std::string(v.text.substr(0, kMaxNameBytes));
+    case Kind::list:
+    case Kind::tuple:
+      out = nlohmann::json::array();
+      for (const PickleValue* item : v.items) {
+        if (left == 0) break;
+        out.push_back(plain_json(*item, depth + 1, left));
+      }
+      return out;
+    case Kind::dict:
+      out = nlohmann::json::object();
+      for (size_t i = 0; i + 1 < v.items.size() && left > 0; i += 2) {
+        if (v.items[i]->kind != Kind::text || is_tensor(*v.items[i + 1])) continue;
+        out[std::string(v.items[i]->text.substr(0, kMaxNameBytes))] = plain_json(*v.items[i + 1], depth + 1, left);
+      }
+      return out;
+    default:
+      return nullptr;
+  }
+}
+
+// torch.save of before 1.6 wrote several pickles, the first of which is this number.
+bool is_legacy(std::span<const std::byte> bytes) {
+  constexpr std::array<uint8_t, 14> kMagic = {0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9,
+                                              0x20, 0x6a, 0xa8, 0x50, 0x19, 0x2e, 0x80};
+  return bytes.size() > kMagic.size() + 2 && std::memcmp(bytes.data() + 2, kMagic.data(), kMagic.size()) == 0;
+}
+
+const PickleValue& state_dict(const PickleValue& root, const std::string& what) {
+  for (const std::string_view key : {"model", "state_dict", "model_state_dict"}) {
+    const PickleValue* inner = root.find(key);
+    if (inner != nullptr && has_tensors(*inner)) return *inner;
+  }
+  if (has_tensors(root)) return root;
+  fail("{}: expected a dict of tensors, at the top or as \"model\" or \"state_dict\", found none", what);
+}
+
+}  // namespace
+
+bool is_zip(std::span<const std::byte> bytes) {
+  return bytes.size() >= 4 && std::memcmp(bytes.data(), "PK\3\4", 4) == 0;
+}
+
+TorchFile::TorchFile(const std::string& path) : file_(path), path_(path) {
+  parse(file_.bytes());
+}
+
+TorchFile::TorchFile(std::span<const std::byte> bytes, const std::string& what) : path_(what) {
+  parse(bytes);
+}
+
+TorchFile::~TorchFile() = default;
+
+void TorchFile::parse(std::span<const std::byte> bytes) {
+  if (is_legacy(bytes)) {
+    fail("{} was saved in the format of PyTorch before 1.6; load it there and save it again with torch.save", path_);
+  }
+  if (!is_zip(bytes)) fail("{} is not a file of torch.save: expected a zip archive", path_);
+  const ZipFile zip(bytes, path_);
+  const std::string byteorder = zip.prefix() + "/byteorder";
+  if (zip.contains(byteorder)) {
+    const auto order = zip.read(byteorder);
+    if (std::string_view(reinterpret_cast<const char*>(order.data()), order.size()) != "little") {
+      fail("{}: expected little-endian numbers, found {}", path_,
+           printable({reinterpret_cast<const char*>(order.data()), order.size()}));
+    }
+  }
+  const Pickle pickle(zip.read(zip.prefix() + "/data.pkl"), path_, kGlobals);
+  size_t left = kMaxSettings;
+  settings_ = std::make_unique<nlohmann::json>(plain_json(pickle.root(), 0, left));
+  if (!settings_->is_object()) *settings_ = nlohmann::json::object();
+  const PickleValue& dict = state_dict(pickle.root(), path_);
+  if (dict.items.size() / 2 > kMaxTensors) fail("{}: expected at most {} tensors, found more", path_, kMaxTensors);
+  TensorReader reader(zip, path_, bytes.size(), copies_);
+  for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+    if (dict.items[i]->kind != Kind::text || dict.items[i]->text.size() > kMaxNameBytes) {
+      fail("{}: expected names of up to {} bytes in the dict of tensors", path_, kMaxNameBytes);
+    }
+    std::string name = plain_name(dict.items[i]->text);
+    if (!is_tensor(*dict.items[i + 1])) continue;
+    const StridedView view = reader.view(*dict.items[i + 1], name);
+    if (view.type->dtype) {
+      const auto elements = reader.dense(view, name);
+      tensors_.push_back({std::move(name), *view.type->dtype, view.shape, elements});
+    } else {
+      unsupported_.push_back({std::move(name), view.type->name, view.shape});
+    }
+  }
+  const auto by_name = [](const auto& a, const auto& b) { return a.name < b.name; };
+  std::sort(tensors_.begin(), tensors_.end(), by_name);
+  std::sort(unsupported_.begin(), unsupported_.end(), by_name);
+  for (size_t i = 1; i < tensors_.size(); ++i) {
+    if (tensors_[i - 1].name == tensors_[i].name) fail("{}: the tensor {} occurs twice", path_, printable(tensors_[i].name));
+  }
+}
+
+const TensorInfo* TorchFile::find(std::string_view name) const {
+  const auto before = [](const auto& t, std::string_view n) { return t.name < n; };
+  const auto at = std::lower_bound(tensors_.begin(), tensors_.end(), name, before);
+  if (at != tensors_.end() && at->name == name) return &*at;
+  const auto odd = std::lower_bound(unsupported_.begin(), unsupported_.end(), name, before);
+  if (odd != unsupported_.end() && odd->name == name) {
+    fail("{}: tensor {} has the type {}, expected a floating-point type", path_, printable(name), odd->dtype);
+  }
+  return nullptr;
+}
+
+}  // namespace gpt

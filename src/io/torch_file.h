@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "io/tensor_file.h"
+#include "tensor/buffer.h"
+
+namespace gpt {
+
+// Whether a file begins like a zip archive, as those of torch.save do since PyTorch 1.6.
+bool is_zip(std::span<const std::byte> bytes);
+
+// A state dict saved by torch.save, mapped; its pickle is read without ever calling anything. Tensors are those
+// of the outermost dict's "model", "state_dict" or "model_state_dict", or else its own; prefixes "_orig_mod." (of
+// torch.compile) and "module." (of data parallelism) are taken off their names. Views of storages are allowed as
+// long as they stay inside; those that are not dense rows are copied. Throws Error for everything else: other
+// globals (by name), other archives, the format of before 1.6, sizes that do not fit, duplicate names.
+// Source: torch/serialization.py and torch/_utils.py of PyTorch 2.
+class TorchFile : public TensorFile {
+ public:
+  explicit TorchFile(const std::string& path);
+  // The same for bytes in memory, which must outlive the object; `what` names them in errors.
+  TorchFile(std::span<const std::byte> bytes, const std::string& what);
+  ~TorchFile() override;
+
+  const std::string& path() const override { return path_; }
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }  // by name
+  const TensorInfo* find(std::string_view name) const override;
+
+  // What else of plain values the outermost dict has, nested to a bounded depth: a training script's
+  // "model_args", say. An object.
+  const nlohmann::json& settings() const { return *settings_; }
+
+ private:
+  void parse(std::span<const std::byte> bytes);
+
+  MappedFile file_;
+  std::string path_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<UnsupportedTensor> unsupported_;  // by name
+  std::vector<Buffer> copies_;
+  std::unique_ptr<nlohmann::json> settings_;
+};
+
+}  // namespace gpt

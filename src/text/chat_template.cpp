@@ -1,0 +1,301 @@
+#include "text/chat_template.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "text/jinja_shape.h"
+#include "text/tokenizer_kinds.h"
+#include "text/utf8.h"
+
+namespace gpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxFileBytes = uint64_t{16} << 20;
+constexpr size_t kMaxTemplateBytes = size_t{1} << 20;
+
+struct FormatName {
+  ChatFormat format;
+  const char* name;
+  const char* end;  // what ends the assistant's message
+};
+constexpr std::array<FormatName, 5> kFormats = {{{ChatFormat::nanochat, "nanochat", "<|assistant_end|>"},
+                                                 {ChatFormat::chatml, "chatml", "<|im_end|>"},
+                                                 {ChatFormat::chatml_qwen2, "chatml-qwen2", "<|im_end|>"},
+                                                 {ChatFormat::llama3, "llama3", "<|eot_id|>"},
+                                                 {ChatFormat::llama2, "llama2", "</s>"}}};
+
+struct Published {
+  ChatFormat format;
+  const char* jinja;
+};
+// The templates as their formats' own documentation or models have them, and their usual variants.
+const Published kPublished[] = {
+    {ChatFormat::chatml,
+     R"({% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})"},
+    {ChatFormat::chatml,
+     R"({% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})"},
+    {ChatFormat::chatml,
+     R"({% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})"},
+    {ChatFormat::chatml_qwen2,
+     R"({% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})"},
+    {ChatFormat::llama3,
+     R"({% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %})"},
+    {ChatFormat::llama2,
+     R"({% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}{% for message in loop_messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\n' + system_message + '\n<</SYS>>\n\n' + message['content'] %}{% else %}{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ ' '  + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %})"},
+    {ChatFormat::nanochat,
+     R"({% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] + '\n\n' %}{% else %}{% set loop_messages = messages %}{% set system_message = '' %}{% endif %}{{ '<|bos|>' }}{% for message in loop_messages %}{% if message['role'] == 'user' %}{{ '<|user_start|>' + (system_message if loop.first else '') + message['content'] + '<|user_end|>' }}{% elif message['role'] == 'assistant' %}{{ '<|assistant_start|>' + message['content'] + '<|assistant_end|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant_start|>' }}{% endif %})"},
+};
+
+// What Python's str.strip takes away.
+bool is_python_space(char32_t c) {
+  return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+std::string_view stripped(std::string_view text) {
+  while (!text.empty()) {
+    const Utf8Char c = decode_utf8(text, 0);
+    if (!is_python_space(c.code)) break;
+    text.remove_prefix(static_cast<size_t>(c.length));
+  }
+  size_t end = 0;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Char c = decode_utf8(text, at);
+    at += static_cast<size_t>(c.length);
+    if (!is_python_space(c.code)) end = at;
+  }
+  return text.substr(0, end);
+}
+
+// The ids of a conversation as it grows. Text between two markers is encoded as one piece.
+class Writer {
+ public:
+  explicit Writer(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  void text(std::string_view more) { pending_ += more; }
+  void marker(const char* name) {
+    flush();
+    const std::vector<int32_t> ids = tokenizer_.encode_special(name);
+    GPT_ASSERT(ids.size() == 1);  // the constructor of ChatTemplate has looked
+    ids_.push_back(ids[0]);
+  }
+  std::vector<int32_t> finish() {
+    flush();
+    return std::move(ids_);
+  }
+
+ private:
+  void flush() {
+    if (pending_.empty()) return;
+    const std::vector<int32_t> ids = tokenizer_.encode(pending_);
+    ids_.insert(ids_.end(), ids.begin(), ids.end());
+    pending_.clear();
+  }
+  const Tokenizer& tokenizer_;
+  std::string pending_;
+  std::vector<int32_t> ids_;
+};
+
+std::vector<const char*> markers(ChatFormat format) {
+  switch (format) {
+    case ChatFormat::nanochat:
+      return {"<|bos|>", "<|user_start|>", "<|user_end|>", "<|assistant_start|>", "<|assistant_end|>"};
+    case ChatFormat::chatml:
+    case ChatFormat::chatml_qwen2:
+      return {"<|im_start|>", "<|im_end|>"};
+    case ChatFormat::llama3:
+      return {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"};
+    case ChatFormat::llama2:
+      return {"<s>", "</s>"};
+  }
+  return {};
+}
+
+// User and assistant in turns, a system message before them; the messages without the latter.
+std::span<const ChatMessage> turns(std::span<const ChatMessage> messages) {
+  const std::span<const ChatMessage> rest =
+      !messages.empty() && messages[0].role == "system" ? messages.subspan(1) : messages;
+  for (size_t i = 0; i < rest.size(); ++i) {
+    const char* expected = i % 2 == 0 ? "user" : "assistant";
+    if (rest[i].role != expected) {
+      fail("message {}: expected the role {}, for user and assistant take turns in this model's chat format, found \"{}\"",
+           i + 1 + messages.size() - rest.size(), expected, printable_text(rest[i].role, 32));
+    }
+  }
+  return rest;
+}
+
+void write_nanochat(Writer& out, std::span<const ChatMessage> messages, bool generate) {
+  const std::span<const ChatMessage> rest = turns(messages);
+  out.marker("<|bos|>");
+  for (size_t i = 0; i < rest.size(); ++i) {
+    const bool user = i % 2 == 0;
+    out.marker(user ? "<|user_start|>" : "<|assistant_start|>");
+    if (i == 0 && rest.size() < messages.size()) out.text(messages[0].content + "\n\n");
+    out.text(rest[i].content);
+    out.marker(user ? "<|user_end|>" : "<|assistant_end|>");
+  }
+  if (generate) out.marker("<|assistant_start|>");
+}
+
+void write_chatml(Writer& out, std::span<const ChatMessage> messages, bool generate, bool default_system) {
+  const auto write = [&](std::string_view role, std::string_view content) {
+    out.marker("<|im_start|>");
+    out.text(role);
+    out.text("\n");
+    out.text(content);
+    out.marker("<|im_end|>");
+    out.text("\n");
+  };
+  if (default_system && !messages.empty() && messages[0].role != "system") write("system", "You are a helpful assistant.");
+  for (const ChatMessage& message : messages)
+    write(message.role, message.content);
+  if (!generate) return;
+  out.marker("<|im_start|>");
+  out.text("assistant\n");
+}
+
+void write_llama3(Writer& out, std::span<const ChatMessage> messages, bool generate) {
+  const auto begin = [&](std::string_view role) {
+    out.marker("<|start_header_id|>");
+    out.text(role);
+    out.marker("<|end_header_id|>");
+    out.text("\n\n");
+  };
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (i == 0) out.marker("<|begin_of_text|>");
+    begin(messages[i].role);
+    out.text(stripped(messages[i].content));
+    out.marker("<|eot_id|>");
+  }
+  if (generate) begin("assistant");
+}
+
+void write_llama2(Writer& out, std::span<const ChatMessage> messages) {
+  const std::span<const ChatMessage> rest = turns(messages);
+  for (size_t i = 0; i < rest.size(); ++i) {
+    std::string content = rest[i].content;
+    if (i == 0 && rest.size() < messages.size())
+      content = "<<SYS>>\n" + messages[0].content + "\n<</SYS>>\n\n" + content;
+    if (i % 2 == 0) {
+      out.marker("<s>");
+      out.text("[INST] " + std::string(stripped(content)) + " [/INST]");
+    } else {
+      out.text(" " + std::string(stripped(content)) + " ");
+      out.marker("</s>");
+    }
+  }
+}
+
+void check_roles(std::span<const ChatMessage> messages) {
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const std::string& role = messages[i].role;
+    if (role != "system" && role != "user" && role != "assistant") {
+      fail("message {}: expected the role system, user or assistant, found \"{}\"", i + 1, printable_text(role, 32));
+    }
+  }
+}
+
+// The template of a tokenizer_config.json: a string, or the one named "default" of several. Empty when it has none.
+std::string template_of_config(const std::string& path) {
+  const nlohmann::json config = detail::parse_limited_json(read_file(path, kMaxFileBytes), path);
+  const nlohmann::json found = config.is_object() ? config.value("chat_template", nlohmann::json()) : nlohmann::json();
+  if (found.is_string()) return found;
+  if (found.is_null()) return "";
+  if (!found.is_array()) fail("{}: expected \"chat_template\" to be a string or a list", path);
+  for (const nlohmann::json& entry : found) {
+    if (entry.is_object() && entry.value("name", nlohmann::json()) == "default" &&
+        entry.value("template", nlohmann::json()).is_string()) {
+      return entry["template"];
+    }
+  }
+  fail("{}: expected a template named \"default\" in \"chat_template\", found none", path);
+}
+
+}  // namespace
+
+std::string_view chat_format_name(ChatFormat format) {
+  return kFormats[static_cast<size_t>(format)].name;
+}
+
+std::vector<std::string> chat_format_names() {
+  std::vector<std::string> names;
+  for (const FormatName& f : kFormats)
+    names.emplace_back(f.name);
+  return names;
+}
+
+std::optional<ChatFormat> parse_chat_format(std::string_view name) {
+  for (const FormatName& f : kFormats) {
+    if (name == f.name) return f.format;
+  }
+  return std::nullopt;
+}
+
+std::optional<ChatFormat> recognise_chat_template(std::string_view jinja) {
+  if (jinja.size() > kMaxTemplateBytes) return std::nullopt;
+  const std::string shape = detail::jinja_shape(jinja);
+  for (const Published& p : kPublished) {
+    if (detail::jinja_shape(p.jinja) == shape) return p.format;
+  }
+  return std::nullopt;
+}
+
+std::optional<ChatFormat> find_chat_format(const std::string& folder) {
+  const std::string file = folder + "/chat_template.jinja", config = folder + "/tokenizer_config.json";
+  std::string jinja, path = file;
+  std::error_code ignored;
+  if (fs::exists(file, ignored)) {
+    jinja = read_file(file, kMaxTemplateBytes);
+  } else if (fs::exists(config, ignored)) {
+    path = config;
+    jinja = template_of_config(config);
+  }
+  if (jinja.empty()) return std::nullopt;
+  const auto format = recognise_chat_template(jinja);
+  if (!format) {
+    fail("{}: its chat template is none of the built-in ones (nanochat, ChatML, Qwen2, Llama 3, Llama 2), and "
+         "templates are never run; name the format that the model was trained with",
+         path);
+  }
+  return format;
+}
+
+ChatTemplate::ChatTemplate(ChatFormat format, const Tokenizer& tokenizer) : format_(format), tokenizer_(tokenizer) {
+  for (const char* name : markers(format)) {
+    const std::vector<int32_t> ids = tokenizer.encode_special(name);
+    if (ids.size() != 1) {
+      fail("the chat format {} needs the special token {}, which this tokenizer lacks", chat_format_name(format), name);
+    }
+    if (std::string_view(name) == kFormats[static_cast<size_t>(format)].end) end_id_ = ids[0];
+  }
+}
+
+std::vector<int32_t> ChatTemplate::encode(std::span<const ChatMessage> messages, bool generate) const {
+  check_roles(messages);
+  Writer out(tokenizer_);
+  switch (format_) {
+    case ChatFormat::nanochat:
+      write_nanochat(out, messages, generate);
+      break;
+    case ChatFormat::chatml:
+    case ChatFormat::chatml_qwen2:
+      write_chatml(out, messages, generate, format_ == ChatFormat::chatml_qwen2);
+      break;
+    case ChatFormat::llama3:
+      write_llama3(out, messages, generate);
+      break;
+    case ChatFormat::llama2:
+      write_llama2(out, messages);
+      break;
+  }
+  return out.finish();
+}
+
+}  // namespace gpt

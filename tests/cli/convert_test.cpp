@@ -1,0 +1,81 @@
+// gpt convert as users run it.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "run_gpt.h"
+#include "support/temp_dir.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using gpt::read_file;
+using gpt::test::TempDir;
+
+const std::string kModels = GPT_SOURCE_DIR "/tests/golden/data/";
+const std::string kTorch = GPT_SOURCE_DIR "/tests/data/torch/";
+
+void expect_error(const GptRun& run, int status, const std::string& part) {
+  EXPECT_EQ(run.status, status) << run.err;
+  EXPECT_EQ(run.out, "");
+  EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
+}
+
+TEST(Convert, ADryRunShowsEveryTensorAndWritesNothing) {
+  const TempDir dir;
+  const GptRun run = run_gpt({"convert", kModels + "gpt2", dir.file("out.bin"), "--to", "hf", "--dry-run"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  for (const char* part : {"transformer.h.0.attn.c_attn.weight", "blocks.1.attn.k.weight", "rows"})
+    EXPECT_NE(run.out.find(part), std::string::npos) << part;
+  EXPECT_TRUE(fs::is_empty(dir.path()));
+}
+
+TEST(Convert, WritesWithItsTokenizerAndNeverOverModels) {
+  const TempDir dir;
+  fs::copy(kModels + "llama", dir.file("in"));
+  gpt::test::write_plain_file(dir.file("in/tokenizer_config.json"), "{}");
+  const std::string out = dir.file("out");
+  const GptRun run = run_gpt({"convert", dir.file("in"), out, "--max-shard-size", "5KB"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(fs::exists(out + "/model.safetensors.index.json"));
+  EXPECT_TRUE(fs::exists(out + "/tokenizer_config.json"));
+  EXPECT_EQ(run_gpt({"verify", out, "--golden", kModels + "llama/golden.safetensors"}).status, 0);
+
+  expect_error(run_gpt({"convert", dir.file("in"), out}), 1, "exists already; choose another output or add --force");
+  EXPECT_EQ(run_gpt({"convert", dir.file("in"), out, "--force", "--dtype", "bf16"}).status, 0);
+  EXPECT_TRUE(fs::exists(out + "/model.safetensors"));
+  EXPECT_FALSE(fs::exists(out + "/model.safetensors.index.json")) << "the old folder is gone as a whole";
+  expect_error(run_gpt({"convert", out, out, "--force"}), 1, "is the model that is to be converted");
+  expect_error(run_gpt({"convert", out, dir.file("in"), "--force"}), 1, "files that this program did not write");
+}
+
+TEST(Convert, TellsAsJson) {
+  const TempDir dir;
+  const GptRun run = run_gpt({"convert", kTorch + "nanogpt.pt", dir.file("hf"), "--json"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  const nlohmann::json result = nlohmann::json::parse(run.out);
+  EXPECT_EQ(result["format"], "gpt2");
+  EXPECT_EQ(result["written"], true);
+  EXPECT_EQ(result["ignored"].size(), 3u);
+  EXPECT_EQ(result["tensors"][0]["source"], "transformer.wte.weight");
+}
+
+TEST(Convert, SaysWhatIsWrong) {
+  const TempDir dir;
+  const std::string out = dir.file("out");
+  expect_error(run_gpt({"convert"}), 2, "IN is missing");
+  expect_error(run_gpt({"convert", kModels + "gpt2"}), 2, "OUT is missing");
+  expect_error(run_gpt({"convert", kModels + "gpt2", out, "--to", "llama2"}), 2, "did you mean");
+  expect_error(run_gpt({"convert", kModels + "gpt2", out, "--to", "llama2c"}), 1, "cannot be written for llama2.c");
+  expect_error(run_gpt({"convert", kModels + "gpt2", out, "--quant", "q8_0"}), 2, "--quant");
+  for (const char* size : {"0", "5XB", "-1GB", "GB", "99999999999999999GB"})
+    expect_error(run_gpt({"convert", kModels + "gpt2", out, "--max-shard-size", size}), 2, "expected a size such as");
+  expect_error(run_gpt({"convert", kTorch + "call.bad.pt", out}), 1, "posix.system");
+  expect_error(run_gpt({"convert", dir.file("none"), out}), 1, "cannot find the model");
+  EXPECT_FALSE(fs::exists(out));
+}
+
+}  // namespace
