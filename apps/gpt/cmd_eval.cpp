@@ -164,7 +164,7 @@ Command add_eval_command(CLI::App& root) {
   CLI::App* app = root.add_subcommand("eval", "loss, perplexity and bits per byte of a text");
   app->allow_extras();
   app->footer(kFooter);
-  app->add_option("MODEL", a->model, "model folder, run folder, .safetensors or llama2.c .bin");
+  app->add_option("MODEL", a->model, "model folder, run folder, .safetensors, .gguf, .pt or .bin");
   app->add_option("--data", a->data, "text files or folders, or tales, tales:BYTES")->type_name("PATH ...");
   app->add_option("--split", a->split, "which part of the text")
       ->type_name("all|train|val")

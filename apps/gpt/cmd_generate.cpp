@@ -276,7 +276,7 @@ class Generation {
 };
 
 void add_prompt_options(CLI::App& app, GenerateArguments& a) {
-  app.add_option("MODEL", a.model, "model folder, run folder, .safetensors or llama2.c .bin");
+  app.add_option("MODEL", a.model, "model folder, run folder, .safetensors, .gguf, .pt or .bin");
   const std::string group = "prompt";
   add_repeated(app, "--prompt", a.prompts, "text to continue; may be given several times")
       ->type_name("TEXT")

@@ -13,6 +13,8 @@
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "convert/gguf_export.h"
+#include "convert/gguf_vocab.h"
 #include "io/safetensors.h"
 #include "model/inference.h"
 #include "model/model_files.h"
@@ -42,6 +44,7 @@ const std::string kFamilies[] = {"gpt1",         "gpt1-preln", "gpt2",         "
                                  "nanochat-doc", "llama",      "llama3-rope"};
 constexpr int kPerFamily = 174;  // 11 of these and kBinCases make 2,000 and some
 constexpr int kBinCases = 100;
+constexpr int kGgufCases = 150;   // of each kind of file
 constexpr int kHangSeconds = 60;  // a case takes milliseconds; this much on the busiest machine is a hang
 constexpr int64_t kMaxMemoryKb = 300 << 10;
 
@@ -74,6 +77,10 @@ class Watch {
 // Loads a model and generates a few tokens.
 void use(const std::string& path) {
   const LoadedModel loaded(path);
+  if (loaded.gguf() != nullptr) {
+    if (const auto vocab = gguf_vocab(*loaded.gguf()))
+      tokenizer_of(*vocab, path)->encode("a <|word|> or two");
+  }
   const ModelConfig& c = loaded.model().config;
   ThreadPool pool(1);
   Inference inference(loaded.model(), pool, kernel_table(best_isa()), {.slots = 1, .max_rows = 8});
@@ -390,6 +397,46 @@ TEST(HostileLlama2c, IsRefusedOrRuns) {
   if (!kSanitized) {
     EXPECT_LT(status_kb("VmHWM") - before, kMaxMemoryKb);
   }
+}
+
+// GGUF files of both architectures, of numbers and of blocks, with a tokenizer: damage to header and
+// metadata, numbers made extreme among it.
+TEST(HostileGguf, IsRefusedOrRuns) {
+  const auto tokenizer = load_tokenizer(GPT_SOURCE_DIR "/tests/data/bpe.tokenizer.json");
+  TempDir dir;
+  const std::string path = dir.file("model.gguf");
+  int errors = 0;
+  for (const auto& [family, dtype] :
+       {std::pair{"llama", DType::f32}, {"gpt2", DType::q4_k}, {"llama", DType::q6_k}}) {
+    const RandomModel random(
+        make_config({family, family,
+                     fmt::format(R"({{"vocab_size": {}, "n_embd": 256, "n_layer": 1, "d_ff": 32}})",
+                                 tokenizer->vocab_size())}),
+        DType::f32);
+    write_gguf(path, random.model, random.model.weights, tokenizer.get(), {.dtype = dtype});
+    const std::string original = read_file(path);
+    const size_t header = parse_gguf_header(std::as_bytes(std::span(original)), path).data_begin;
+    EXPECT_FALSE(refused(path, "the unchanged .gguf"));
+    for (int i = 0; i < kGgufCases; ++i) {
+      Mutator m(static_cast<uint64_t>(i) + 177);
+      std::string bytes = original;
+      if (i % 2 == 0) {
+        const uint64_t values[] = {0,   1,     ~uint64_t{0}, uint64_t{1} << 32, uint64_t{1} << 63,
+                                   255, 65536, 1 << 24};
+        const size_t size = i % 4 == 0 ? 8 : 4;
+        // Most of the header is the vocabulary; what is around it gets its share.
+        const size_t at = i % 3 == 0   ? m.below(header - 8)
+                          : i % 3 == 1 ? m.below(600)
+                                       : header - 8 - m.below(600);
+        std::memcpy(bytes.data() + at, &m.pick(values), size);
+      } else {
+        bytes = m.bytes(bytes, i % 4 == 1 ? 600 : header);
+      }
+      write_plain_file(path, bytes);
+      errors += refused(path, fmt::format("{} {} case {}", family, dtype_name(dtype), i));
+    }
+  }
+  EXPECT_GT(errors, kGgufCases);
 }
 
 // Cases that random changes are unlikely to hit.

@@ -1,0 +1,109 @@
+#include "model/gguf_config.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "unit/io/gguf_bytes.h"
+#include "unit/io/io_test_util.h"
+
+namespace gpt {
+namespace {
+
+using B = GgufBytes;
+using T = GgufType;
+
+// A llama of one layer as metadata have it, but for some keys; an embedding of 8 rows.
+B llama(const std::vector<std::string>& without = {}) {
+  B b;
+  const auto add = [&](const std::string& key, uint32_t value) {
+    if (std::find(without.begin(), without.end(), key) == without.end()) b.add("llama." + key, value);
+  };
+  b.add("general.architecture", "llama");
+  add("context_length", 32);
+  add("embedding_length", 16);
+  add("block_count", 1);
+  add("feed_forward_length", 24);
+  add("attention.head_count", 4);
+  add("attention.head_count_kv", 2);
+  b.add("llama.attention.layer_norm_rms_epsilon", T::f32, B::raw(1e-5f));
+  b.tensor("token_embd.weight", {16, 8}, 0, 0);
+  return b;
+}
+
+const std::string kData(512, '\0');
+
+ModelConfig config_of(const B& b, const std::string& data = kData) {
+  const std::string file = b.file(data);
+  return gguf_config(GgufFile(as_bytes(file), "t"));
+}
+std::string message(const B& b, const std::string& data = kData) {
+  return error_of([&] { config_of(b, data); });
+}
+
+TEST(GgufConfig, ReadsALlama) {
+  const ModelConfig c = config_of(llama()
+                                      .add("llama.rope.freq_base", T::f32, B::raw(500000.0f))
+                                      .add("llama.rope.scaling.type", "linear")
+                                      .add("llama.rope.scaling.factor", T::f32, B::raw(4.0f))
+                                      .add("tokenizer.ggml.bos_token_id", 1)
+                                      .add("tokenizer.ggml.eos_token_id", 2)
+                                      .add("tokenizer.ggml.eot_token_id", 3));
+  EXPECT_EQ(c.n_ctx, 32);
+  EXPECT_EQ(c.n_embd, 16);
+  EXPECT_EQ(c.n_layer, 1);
+  EXPECT_EQ(c.d_ff, 24);
+  EXPECT_EQ(c.n_head, 4);
+  EXPECT_EQ(c.n_kv_head, 2);
+  EXPECT_EQ(c.head_dim, 4);
+  EXPECT_EQ(c.vocab_size, 8);
+  EXPECT_EQ(c.rope_layout, RopeLayout::interleaved);
+  EXPECT_EQ(c.rope_theta, 500000);
+  EXPECT_EQ(c.rope_scaling.type, RopeScaling::Type::linear);
+  EXPECT_EQ(c.rope_scaling.factor, 4);
+  EXPECT_TRUE(c.tie_embeddings);
+  EXPECT_EQ(c.bos_token_id, 1);
+  EXPECT_EQ(c.eos_token_ids, (std::vector<int64_t>{2, 3}));
+}
+
+TEST(GgufConfig, RefusesWhatItCannotCompute) {
+  EXPECT_HAS(message(B()), "general.architecture");
+  EXPECT_HAS(message(B().add("general.architecture", "mamba")),
+             "the architecture \"mamba\" is not supported");
+  EXPECT_HAS(message(llama().add("llama.expert_count", 8)), "experts");
+  EXPECT_HAS(message(llama().add("llama.attention.clamp_kqv", 8)),
+             "\"llama.attention.clamp_kqv\" is not supported");
+  EXPECT_HAS(message(llama().add("llama.rope.scaling.type", "yarn")), "\"yarn\"");
+  EXPECT_HAS(message(llama().add("llama.rope.dimension_count", 2)), "whole heads of 4");
+  EXPECT_HAS(message(llama().add("llama.attention.value_length", 2)), "equal length");
+  for (const char* key :
+       {"context_length", "embedding_length", "block_count", "feed_forward_length", "attention.head_count"}) {
+    EXPECT_HAS(message(llama({key})), std::string("llama.") + key);
+  }
+}
+
+TEST(GgufConfig, RefusesImpossibleHeads) {
+  EXPECT_HAS(message(llama({"attention.head_count"}).add("llama.attention.head_count", 0)),
+             "at least one head");
+  EXPECT_HAS(message(llama({"attention.head_count_kv"}).add("llama.attention.head_count_kv", 0)),
+             "at least one head");
+  EXPECT_HAS(message(llama({"attention.head_count"})
+                         .add("llama.attention.head_count", T::array, B::numbers<int32_t>(T::i32, {4, 2}))),
+             "the same number for all layers");
+  EXPECT_HAS(message(llama({"attention.head_count"})
+                         .add("llama.attention.head_count", T::array, B::numbers<int32_t>(T::i32, {}))),
+             "the same number for all layers");
+  EXPECT_HAS(message(llama({"attention.head_count"}).add("llama.attention.head_count", "4")), "an integer");
+}
+
+TEST(GgufConfig, ReadsLlama3sFrequencyFactors) {
+  B b = llama().tensor(kRopeFactors, {2}, 0, 512);
+  const auto with = [&](float a, float c) { return kData + B::raw(a) + B::raw(c); };
+  EXPECT_EQ(config_of(b, with(1, 8)).rope_scaling.factor, 8);
+  EXPECT_HAS(message(b, with(3, 8)), "other than those of Llama 3");
+  EXPECT_HAS(message(b, with(0, -1)), "other than those of Llama 3");
+  EXPECT_HAS(message(b, with(NAN, NAN)), "other than those of Llama 3");
+}
+
+}  // namespace
+}  // namespace gpt
