@@ -29,9 +29,9 @@ constexpr const char* kFooter = R"(Examples:
 IN: a model folder or run, .safetensors, .index.json, a .pt or .bin of PyTorch, a .bin of llama2.c or llm.c.)";
 
 // What a tokenizer consists of, in the layouts of transformers.
-constexpr const char* kTokenizerFiles[] = {"tokenizer.json",          "tokenizer_config.json", "vocab.json",
-                                           "merges.txt",              "tokenizer.model",       "added_tokens.json",
-                                           "special_tokens_map.json", "chat_template.jinja"};
+constexpr const char* kTokenizerFiles[] = {
+    "tokenizer.json",    "tokenizer_config.json",   "vocab.json",         "merges.txt", "tokenizer.model",
+    "added_tokens.json", "special_tokens_map.json", "chat_template.jinja"};
 
 struct ConvertArguments {
   std::string in, out, to = "hf", dtype, quant, max_shard_size;
@@ -44,9 +44,14 @@ uint64_t parse_size(const std::string& text) {
   size_t digits = 0;
   while (digits < text.size() && digits < 15 && text[digits] >= '0' && text[digits] <= '9')
     ++digits;
-  const std::vector<std::pair<std::string, uint64_t>> units = {
-      {"", 1},          {"B", 1},         {"KB", 1000},          {"MB", 1000'000},       {"GB", 1000'000'000},
-      {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", uint64_t{1} << 30}};
+  const std::vector<std::pair<std::string, uint64_t>> units = {{"", 1},
+                                                               {"B", 1},
+                                                               {"KB", 1000},
+                                                               {"MB", 1000'000},
+                                                               {"GB", 1000'000'000},
+                                                               {"KiB", 1 << 10},
+                                                               {"MiB", 1 << 20},
+                                                               {"GiB", uint64_t{1} << 30}};
   for (const auto& [unit, factor] : units) {
     uint64_t bytes = 0;
     if (digits > 0 && text.substr(digits) == unit &&
@@ -63,7 +68,8 @@ ConversionOptions conversion_options(const ConvertArguments& a) {
   if (!a.quant.empty()) fail_usage("--quant: only GGUF files are quantised; use it with --to gguf");
   ConversionOptions options;
   options.to = a.to == "hf" ? ModelFormat::hf : (a.to == "llmc" ? ModelFormat::llmc : ModelFormat::llama2c);
-  if (!a.dtype.empty()) options.dtype = parse_dtype("--dtype", a.dtype, {DType::f32, DType::f16, DType::bf16});
+  if (!a.dtype.empty())
+    options.dtype = parse_dtype("--dtype", a.dtype, {DType::f32, DType::f16, DType::bf16});
   if (!a.max_shard_size.empty() && a.to != "hf") fail_usage("--max-shard-size: only with --to hf");
   options.shard_bytes = parse_size(a.max_shard_size);
   return options;
@@ -91,7 +97,8 @@ void check_output(const ConvertArguments& a) {
     fail("{} is the model that is to be converted; choose another output", a.out);
   }
   if (!a.force) fail("{} exists already; choose another output or add --force", a.out);
-  if (a.to != "hf" && fs::is_directory(a.out, error)) fail("{} is a folder; --to {} writes a file", a.out, a.to);
+  if (a.to != "hf" && fs::is_directory(a.out, error))
+    fail("{} is a folder; --to {} writes a file", a.out, a.to);
 }
 
 // Returns the tokenizer files that were taken along.
@@ -117,14 +124,16 @@ std::vector<std::string> write_output_model(const ConvertArguments& a, const Loa
 }
 
 std::string moves_table(const Conversion& conversion, const LoadedModel& loaded) {
-  TextTable table{.columns = {"source", "type", "parameter", "shape", "target", "type", "shape", ""}, .rows = {}};
+  TextTable table{.columns = {"source", "type", "parameter", "shape", "target", "type", "shape", ""},
+                  .rows = {}};
   for (const TensorMove& m : conversion.moves()) {
-    table.rows.push_back({m.source, std::string(dtype_name(m.source_dtype)), m.parameter, shape_string(m.shape),
-                          m.target, std::string(dtype_name(m.target_dtype)), shape_string(m.target_shape), m.note});
+    table.rows.push_back({m.source, std::string(dtype_name(m.source_dtype)), m.parameter,
+                          shape_string(m.shape), m.target, std::string(dtype_name(m.target_dtype)),
+                          shape_string(m.target_shape), m.note});
   }
   for (const LoadedModel::Ignored& i : loaded.ignored()) {
-    table.rows.push_back({i.tensor->name, std::string(dtype_name(i.tensor->dtype)), "-", shape_string(i.tensor->shape),
-                          "-", "", "", std::string("left out: ") + i.why});
+    table.rows.push_back({i.tensor->name, std::string(dtype_name(i.tensor->dtype)), "-",
+                          shape_string(i.tensor->shape), "-", "", "", std::string("left out: ") + i.why});
   }
   return format_table(table);
 }
@@ -145,17 +154,25 @@ json result_json(const ConvertArguments& a, const Conversion& conversion, const 
   }
   for (const LoadedModel::Ignored& i : loaded.ignored())
     ignored.push_back({{"source", i.tensor->name}, {"why", i.why}});
-  return {{"in", a.in},           {"out", a.out},         {"format", conversion.target()},
-          {"tensors", tensors},   {"ignored", ignored},   {"dtype", dtype_name(conversion.dtype())},
-          {"bytes", conversion.bytes()}, {"tokenizer", tokenizer}, {"written", !a.dry_run}};
+  return {{"in", a.in},
+          {"out", a.out},
+          {"format", conversion.target()},
+          {"tensors", tensors},
+          {"ignored", ignored},
+          {"dtype", dtype_name(conversion.dtype())},
+          {"bytes", conversion.bytes()},
+          {"tokenizer", tokenizer},
+          {"written", !a.dry_run}};
 }
 
 std::string summary(const ConvertArguments& a, const Conversion& conversion, const LoadedModel& loaded,
                     const std::vector<std::string>& tokenizer) {
-  std::string text = fmt::format("{} {}: {}, {} parameters in {}, {}", a.dry_run ? "would write" : "wrote", a.out,
-                                 conversion.target(), conversion.moves().size(), dtype_name(conversion.dtype()),
-                                 format_bytes(static_cast<double>(conversion.bytes())));
-  if (!loaded.ignored().empty()) text += fmt::format("; {} buffers and copies left out", loaded.ignored().size());
+  std::string text =
+      fmt::format("{} {}: {}, {} parameters in {}, {}", a.dry_run ? "would write" : "wrote", a.out,
+                  conversion.target(), conversion.moves().size(), dtype_name(conversion.dtype()),
+                  format_bytes(static_cast<double>(conversion.bytes())));
+  if (!loaded.ignored().empty())
+    text += fmt::format("; {} buffers and copies left out", loaded.ignored().size());
   if (!tokenizer.empty()) text += fmt::format("; with {} tokenizer files", tokenizer.size());
   if (conversion.target() == "gpt.cpp")
     text += "; transformers knows no such architecture, so config.json has keys of our own";
@@ -174,8 +191,9 @@ int run(const ConvertArguments& a) {
     tokenizer = write_output_model(a, loaded, conversion);
   }
   if (a.json) {
-    write_output(result_json(a, conversion, loaded, tokenizer).dump(2, ' ', false, json::error_handler_t::replace) +
-                 "\n");
+    write_output(
+        result_json(a, conversion, loaded, tokenizer).dump(2, ' ', false, json::error_handler_t::replace) +
+        "\n");
   } else {
     if (a.dry_run) write_output(moves_table(conversion, loaded));
     write_note(summary(a, conversion, loaded, tokenizer));

@@ -88,8 +88,8 @@ void Conversion::choose_hf() {
 void Conversion::choose_llmc() {
   add_biases();
   const ModelConfig& c = model_->config;
-  require(export_family(c) == "gpt2" && c.tie_embeddings && c.act == Act::gelu_tanh && c.d_ff == 4 * c.n_embd &&
-              c.norm_eps == 1e-5,
+  require(export_family(c) == "gpt2" && c.tie_embeddings && c.act == Act::gelu_tanh &&
+              c.d_ff == 4 * c.n_embd && c.norm_eps == 1e-5,
           "llm.c", "GPT-2 with the tanh GELU, an MLP of 4 x n_embd, tied embeddings and norm_eps 1e-5");
   if (options_.dtype == DType::f16) fail_usage("--dtype: llm.c has fp32 and bf16, found fp16");
   target_ = "llm.c";
@@ -104,9 +104,10 @@ void Conversion::choose_llama2c() {
   }
   ModelConfig c = model_->config;
   c.rope_layout = RopeLayout::halves;
-  require(export_family(c) == "llama" && !c.qkv_bias && !c.mlp_bias && c.q_dim() == c.n_embd && c.norm_eps == 1e-5 &&
-              c.rope_theta == 10000 && c.rope_scaling.type == RopeScaling::Type::none,
-          "llama2.c", "a Llama without biases, head_dim = n_embd / n_head, norm_eps 1e-5, rope_theta 10000 unscaled");
+  require(export_family(c) == "llama" && !c.qkv_bias && !c.mlp_bias && c.q_dim() == c.n_embd &&
+              c.norm_eps == 1e-5 && c.rope_theta == 10000 && c.rope_scaling.type == RopeScaling::Type::none,
+          "llama2.c",
+          "a Llama without biases, head_dim = n_embd / n_head, norm_eps 1e-5, rope_theta 10000 unscaled");
   options_.dtype = DType::f32;
   target_ = "llama2.c";
   naming_ = Naming::llama2c;
@@ -144,7 +145,8 @@ void Conversion::change_rope_layout(RopeLayout layout) {
   change_model(config);
   for (int id = 0; id < model_->table.count(); ++id) {
     const Role role = model_->table[id].role;
-    if (role != Role::q_weight && role != Role::k_weight && role != Role::q_bias && role != Role::k_bias) continue;
+    if (role != Role::q_weight && role != Role::k_weight && role != Role::q_bias && role != Role::k_bias)
+      continue;
     TensorView& view = weights_[static_cast<size_t>(id)];
     made_.emplace_back(static_cast<size_t>(view.size()) * dtype_size(view.dtype), "reordered rows");
     const TensorView to = make_view(made_.back().data(), view.dtype, view.dims());
@@ -161,7 +163,8 @@ void Conversion::list_moves() {
     GPT_ASSERT(!to.tensor.empty());
     const int origin_id = origin_ids_[static_cast<size_t>(id)];
     if (origin_id < 0) {
-      moves_.push_back({"-", DType::f32, spec.shape, spec.name, spec.shape, to.tensor, dtype(), to.file_shape, "zeros"});
+      moves_.push_back(
+          {"-", DType::f32, spec.shape, spec.name, spec.shape, to.tensor, dtype(), to.file_shape, "zeros"});
       continue;
     }
     const LoadedModel::Origin& origin = loaded_.origins()[static_cast<size_t>(origin_id)];
@@ -169,8 +172,8 @@ void Conversion::list_moves() {
     const bool query_or_key = spec.role == Role::q_weight || spec.role == Role::k_weight ||
                               spec.role == Role::q_bias || spec.role == Role::k_bias;
     if (reordered && query_or_key) note += std::string(note.empty() ? "" : ", ") + "rows reordered for rope";
-    moves_.push_back({origin.tensor->name, origin.tensor->dtype, origin.tensor->shape, spec.name, spec.shape, to.tensor,
-                      dtype(), to.file_shape, std::move(note)});
+    moves_.push_back({origin.tensor->name, origin.tensor->dtype, origin.tensor->shape, spec.name, spec.shape,
+                      to.tensor, dtype(), to.file_shape, std::move(note)});
   }
 }
 

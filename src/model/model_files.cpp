@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 
 bool same_bytes(const TensorInfo& a, const TensorInfo& b) {
   return a.dtype == b.dtype && a.bytes.size() == b.bytes.size() &&
-         (a.bytes.data() == b.bytes.data() || std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0);
+         (a.bytes.data() == b.bytes.data() ||
+          std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0);
 }
 
 }  // namespace
@@ -35,7 +36,8 @@ LoadedModel::LoadedModel(const std::string& path, std::optional<DType> dtype)
   // Before anything grows with the number of layers: every layer has at least six tensors in the file.
   const auto n_tensors = static_cast<int64_t>(s.tensors->tensors().size());
   if (s.config.n_layer > n_tensors) {
-    fail("{}: n_layer = {} does not fit the {} tensors of the file", s.config_path, s.config.n_layer, n_tensors);
+    fail("{}: n_layer = {} does not fit the {} tensors of the file", s.config_path, s.config.n_layer,
+         n_tensors);
   }
   try {
     model_ = std::make_unique<Model>(s.config);
@@ -59,8 +61,8 @@ const TensorInfo* LoadedModel::find(std::string name) const {
 
 void LoadedModel::find_naming() {
   const auto has = [&](const std::string& name) { return source_->tensors->find(name) != nullptr; };
-  const auto naming = source_->naming ? source_->naming
-                                      : detect_naming(model_->config, model_->table, has, prefix_missing_);
+  const auto naming =
+      source_->naming ? source_->naming : detect_naming(model_->config, model_->table, has, prefix_missing_);
   if (!naming) {
     fail("{}: the tensor names belong to no known family; expected e.g. \"{}\" for this config.json",
          source_->path, file_place(export_naming(model_->config), model_->config, model_->table[0]).tensor);

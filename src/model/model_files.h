@@ -15,15 +15,15 @@ struct ModelSource;
 struct NamedTensor;
 struct TensorInfo;
 
-// A model read from disk. Weights are used in place where the file has them in the type that is wanted ([out,in],
-// aligned), and copied where not.
+// A model read from disk. Weights are used in place where the file has them in the type that is wanted
+// ([out,in], aligned), and copied where not.
 class LoadedModel {
  public:
   // path: a model folder (config.json beside safetensors), a run folder of `gpt train` (its last/), a
   // .safetensors file with a config.json beside it, or a llama2.c .bin. Throws Error for anything wrong:
   // missing or unknown tensors, wrong shapes or types.
-  // dtype: of all weights, widened if need be; or nothing: matrices stay in the type they are stored in, vectors
-  // are fp32.
+  // dtype: of all weights, widened if need be; or nothing: matrices stay in the type they are stored in,
+  // vectors are fp32.
   explicit LoadedModel(const std::string& path, std::optional<DType> dtype = DType::f32);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
@@ -83,8 +83,9 @@ struct WriteOptions {
   uint64_t shard_bytes = UINT64_MAX;  // tensors of one file, a larger tensor alone in its file
 };
 
-// Writes config.json, generation_config.json and model.safetensors into an existing folder; with several shards
-// model-00001-of-0000N.safetensors, ... and model.safetensors.index.json instead. Weights: of any floating type.
+// Writes config.json, generation_config.json and model.safetensors into an existing folder; with several
+// shards model-00001-of-0000N.safetensors, ... and model.safetensors.index.json instead. Weights: of any
+// floating type.
 void write_model(const std::string& folder, const Model& model, std::span<const TensorView> weights,
                  const WriteOptions& options = {});
 

@@ -44,12 +44,14 @@ TEST(Convert, WritesWithItsTokenizerAndNeverOverModels) {
   EXPECT_TRUE(fs::exists(out + "/tokenizer_config.json"));
   EXPECT_EQ(run_gpt({"verify", out, "--golden", kModels + "llama/golden.safetensors"}).status, 0);
 
-  expect_error(run_gpt({"convert", dir.file("in"), out}), 1, "exists already; choose another output or add --force");
+  expect_error(run_gpt({"convert", dir.file("in"), out}), 1,
+               "exists already; choose another output or add --force");
   EXPECT_EQ(run_gpt({"convert", dir.file("in"), out, "--force", "--dtype", "bf16"}).status, 0);
   EXPECT_TRUE(fs::exists(out + "/model.safetensors"));
   EXPECT_FALSE(fs::exists(out + "/model.safetensors.index.json")) << "the old folder is gone as a whole";
   expect_error(run_gpt({"convert", out, out, "--force"}), 1, "is the model that is to be converted");
-  expect_error(run_gpt({"convert", out, dir.file("in"), "--force"}), 1, "files that this program did not write");
+  expect_error(run_gpt({"convert", out, dir.file("in"), "--force"}), 1,
+               "files that this program did not write");
 }
 
 TEST(Convert, TellsAsJson) {
@@ -69,10 +71,12 @@ TEST(Convert, SaysWhatIsWrong) {
   expect_error(run_gpt({"convert"}), 2, "IN is missing");
   expect_error(run_gpt({"convert", kModels + "gpt2"}), 2, "OUT is missing");
   expect_error(run_gpt({"convert", kModels + "gpt2", out, "--to", "llama2"}), 2, "did you mean");
-  expect_error(run_gpt({"convert", kModels + "gpt2", out, "--to", "llama2c"}), 1, "cannot be written for llama2.c");
+  expect_error(run_gpt({"convert", kModels + "gpt2", out, "--to", "llama2c"}), 1,
+               "cannot be written for llama2.c");
   expect_error(run_gpt({"convert", kModels + "gpt2", out, "--quant", "q8_0"}), 2, "--quant");
   for (const char* size : {"0", "5XB", "-1GB", "GB", "99999999999999999GB"})
-    expect_error(run_gpt({"convert", kModels + "gpt2", out, "--max-shard-size", size}), 2, "expected a size such as");
+    expect_error(run_gpt({"convert", kModels + "gpt2", out, "--max-shard-size", size}), 2,
+                 "expected a size such as");
   expect_error(run_gpt({"convert", kTorch + "call.bad.pt", out}), 1, "posix.system");
   expect_error(run_gpt({"convert", dir.file("none"), out}), 1, "cannot find the model");
   EXPECT_FALSE(fs::exists(out));
