@@ -1,13 +1,21 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "command.h"
 #include "data/loader.h"
+#include "data/pack.h"
 #include "data/preview.h"
 #include "data/tales.h"
+#include "data/text_blocks.h"
 #include "options.h"
 #include "output.h"
+#include "pack_report.h"
+#include "progress_note.h"
+#include "report/format.h"
 #include "train/run_data.h"
 
 #include <numbers>
@@ -18,7 +26,37 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   gpt data tales --bytes 1000000 --seed 1 --out tales.txt
   gpt data tales --bytes 500
-  gpt data preview --data input.txt --tokenizer char --n-ctx 64)";
+  gpt data preview --data input.txt --tokenizer char --n-ctx 64
+  gpt data pack --data docs/ 'crawl/*.jsonl.zst' --tokenizer tok --out shards
+  gpt data info shards)";
+
+constexpr const char* kPackFooter = R"(Examples:
+  gpt data pack --data input.txt --tokenizer tok --out input.bin
+  gpt data pack --data docs/ 'crawl/*.jsonl.zst' --tokenizer tok --out shards --shard-tokens 50000000
+  gpt data pack --data stories.jsonl.gz --field story --tokenizer gpt2/ --out shards --format llmc
+  gpt train --data shards --tokenizer shards --out run
+
+A .txt or .md file is one document, in .jsonl every line is one. Documents follow each other without gaps, the
+document token in front of each. The same command again goes on where a kill interrupted it.)";
+
+constexpr const char* kInfoFooter = R"(Examples:
+  gpt data info shards
+  gpt data info a.bin b.bin --check
+  gpt data info shards --tokenizer shards --json)";
+
+struct PackArguments {
+  std::vector<std::string> data;
+  std::string tokenizer, out, field = "text", document_token = "auto", format = "gpt";
+  int64_t shard_tokens = 100'000'000;
+  bool restart = false, json = false;
+  MachineOptions machine;
+};
+
+struct InfoArguments {
+  std::vector<std::string> paths;
+  std::string tokenizer;
+  bool check = false, json = false;
+};
 
 struct TalesArguments {
   int64_t bytes = 0, seed = 1, first_story = 0;
@@ -62,11 +100,73 @@ int run_preview(const PreviewArguments& a) {
     fail_usage("--batch-size: expected 1 to 64, found {}", a.batch_size);
   const RunData data = load_run_data(config, a.n_ctx, "");
   std::vector<int32_t> ids(static_cast<size_t>(a.batch_size * a.n_ctx)), targets(ids.size());
-  const BatchLoader loader(data.train, a.n_ctx, static_cast<uint64_t>(a.seed), Sampling::random);
+  const BatchLoader loader(data.sources, a.n_ctx, static_cast<uint64_t>(a.seed), Sampling::random);
   loader.fill(0, 0, a.batch_size, a.batch_size, ids.data(), targets.data());
   write_output(data.preview +
                preview_batch(*data.tokenizer, ids.data(), targets.data(), a.batch_size, a.n_ctx));
   if (data.floor) write_output(fmt::format("entropy: {:.4f} nats per token\n", *data.floor));
+  return 0;
+}
+
+PackStats pack(const Tokenizer& tokenizer, const PackOptions& options, ThreadPool& pool) {
+  ProgressNote note("packing");
+  return pack_tokens(tokenizer, options, pool, [&](const PackProgress& p) {
+    note.update(p.done, p.total,
+                fmt::format("{} tokens, {} shards, {:.1f} MB/s of text",
+                            format_count(static_cast<double>(p.stats.tokens)), p.stats.shards,
+                            static_cast<double>(p.stats.text_bytes) / 1e6 / p.stats.seconds));
+  });
+}
+
+int run_pack(const PackArguments& a) {
+  if (a.data.empty()) fail_usage("--data is missing: name text files, folders or patterns");
+  if (a.out.empty()) fail_usage("--out is missing: name a folder for the shards, or one file *.bin");
+  if (a.tokenizer.empty())
+    fail_usage("--tokenizer is missing: name a tokenizer.json, a model folder, or byte");
+  if (a.tokenizer == "char")
+    fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
+  check_choice("--format", a.format, {"gpt", "llmc"});
+  const auto tokenizer = open_tokenizer(a.tokenizer, {});
+  ThreadPool pool(chosen_threads(a.machine));
+  PackOptions options{.files = find_text_files(a.data),
+                      .field = a.field,
+                      .out = a.out,
+                      .format = a.format == "gpt" ? ShardFormat::gpt : ShardFormat::llmc,
+                      .shard_tokens = a.shard_tokens,
+                      .restart = a.restart};
+  if (a.document_token == "auto") {
+    options.document_token = usual_document_token(*tokenizer);
+  } else if (a.document_token != "none") {
+    options.document_token = special_token_id(*tokenizer, a.document_token);
+  }
+  const PackStats stats = pack(*tokenizer, options, pool);
+  if (stats.shards_before > 0) write_note(fmt::format("{} shards were there already\n", stats.shards_before));
+  const std::string text =
+      a.json ? pack_json(a.out, options, stats).dump(2) + "\n" : pack_text(a.out, *tokenizer, options, stats);
+  write_output(text);
+  return 0;
+}
+
+int run_info(const InfoArguments& a) {
+  if (a.paths.empty())
+    fail_usage("PATH is missing: name token shards or folders of them; see gpt data info --help");
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (!a.tokenizer.empty()) tokenizer = open_tokenizer(a.tokenizer, {});
+  std::vector<TokenShard> shards;
+  for (const std::string& path : a.paths) {
+    const std::vector<std::string> found = find_token_shards(path);
+    if (found.empty()) {
+      fail("{} holds no token shards; gpt data pack makes them, and gpt data preview --data shows text",
+           path);
+    }
+    for (const std::string& shard : found)
+      shards.emplace_back(shard);
+  }
+  for (const TokenShard& shard : shards) {
+    if (a.check) shard.verify();
+    if (tokenizer) shard.require_vocabulary(vocabulary_hash(*tokenizer), tokenizer->vocab_size());
+  }
+  write_output(a.json ? shards_json(shards).dump(2) + "\n" : shards_text(shards, tokenizer.get()));
   return 0;
 }
 
@@ -99,6 +199,42 @@ CLI::App* add_preview(CLI::App& parent, PreviewArguments& a) {
   return app;
 }
 
+CLI::App* add_pack(CLI::App& parent, PackArguments& a) {
+  CLI::App* app = parent.add_subcommand("pack", "encode text files to token shards");
+  app->allow_extras();
+  app->footer(kPackFooter);
+  app->add_option("--data", a.data, "text: files, folders or patterns; .txt, .jsonl, also .gz and .zst")
+      ->type_name("PATH ...");
+  app->add_option("--tokenizer", a.tokenizer, "tokenizer.json, model folder, or byte")->type_name("FILE|DIR");
+  app->add_option("--out", a.out, "folder for the shards, or one file *.bin")->type_name("DIR|FILE");
+  app->add_option("--field", a.field, "field of the text in .jsonl files")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app->add_option("--document-token", a.document_token, "special token in front of every document")
+      ->type_name("auto|none|NAME")
+      ->capture_default_str();
+  app->add_option("--shard-tokens", a.shard_tokens, "tokens in a shard")
+      ->type_name("N")
+      ->capture_default_str();
+  app->add_option("--format", a.format, "our own, or llm.c's")->type_name("gpt|llmc")->capture_default_str();
+  app->add_flag("--restart", a.restart, "write shards anew instead of going on");
+  add_json_option(*app, a.json);
+  add_machine_options(*app, a.machine);
+  return app;
+}
+
+CLI::App* add_info(CLI::App& parent, InfoArguments& a) {
+  CLI::App* app = parent.add_subcommand("info", "what token shards hold");
+  app->allow_extras();
+  app->footer(kInfoFooter);
+  app->add_option("PATH", a.paths, "shards, or folders of them");
+  app->add_option("--tokenizer", a.tokenizer, "must be the one they were made with; shows how they begin")
+      ->type_name("FILE|DIR");
+  app->add_flag("--check", a.check, "read everything and compare checksums");
+  add_json_option(*app, a.json);
+  return app;
+}
+
 }  // namespace
 
 std::vector<Command> add_data_commands(CLI::App& root) {
@@ -108,10 +244,16 @@ std::vector<Command> add_data_commands(CLI::App& root) {
   data->footer(kFooter);
   auto tales = std::make_shared<TalesArguments>();
   auto preview = std::make_shared<PreviewArguments>();
+  auto pack = std::make_shared<PackArguments>();
+  auto info = std::make_shared<InfoArguments>();
   CLI::App* tales_app = add_tales(*data, *tales);
   CLI::App* preview_app = add_preview(*data, *preview);
+  CLI::App* pack_app = add_pack(*data, *pack);
+  CLI::App* info_app = add_info(*data, *info);
   return {{tales_app, [tales] { return run_tales(*tales); }},
-          {preview_app, [preview] { return run_preview(*preview); }}};
+          {preview_app, [preview] { return run_preview(*preview); }},
+          {pack_app, [pack] { return run_pack(*pack); }},
+          {info_app, [info] { return run_info(*info); }}};
 }
 
 }  // namespace gpt

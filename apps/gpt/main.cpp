@@ -23,7 +23,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt info gpt2
 
 Every flag has an environment variable (--max-tokens: GPT_MAX_TOKENS) that serves as its default.
-GPT_ISA=ref|avx2|avx512|avx512bf16 forces the instruction set. Exit status: 0 ok, 1 failure, 2 usage, 130 interrupted.
+GPT_ISA=ref|avx2|avx512|avx512bf16|amx forces the instruction set. Exit status: 0 ok, 1 failure, 2 usage, 130 interrupted.
 'gpt COMMAND --help' describes a command.)";
 
 std::vector<std::string> long_names(const CLI::App& app) {
@@ -105,8 +105,8 @@ std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>
                                    add_info_command(root),
                                    add_bench_command(root),
                                    add_convert_command(root)};
-  for (const Command& command : add_data_commands(root))
-    commands.push_back(command);
+  for (const auto& group : {add_tokenizer_commands(root), add_data_commands(root)})
+    commands.insert(commands.end(), group.begin(), group.end());
   return commands;
 }
 

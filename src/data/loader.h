@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "data/token_data.h"
 
@@ -13,23 +14,43 @@ enum class Sampling { random, epoch };
 //   random: starts uniformly in [0, n - n_ctx), keyed by (seed, k);
 //   epoch:  windows [w * n_ctx, (w + 1) * n_ctx), each once per epoch in an order keyed by (seed, epoch);
 //           the last incomplete window is dropped, and a batch may span two epochs.
-// Holds no position, so resuming, micro-batches and ranks read the same samples as one run.
+// With several sources, each 65536 samples in a row have of every source the share that its weight asks for,
+// in an order keyed by (seed, k / 65536); sample numbers above then count the samples of the source. Holds no
+// position, so resuming, micro-batches and ranks read the same samples as one run.
+struct WeightedTokens {
+  TokenSpan tokens;
+  double weight = 1;  // relative to the sum of all
+};
+
 class BatchLoader {
  public:
   // Throws Error when the data has fewer than n_ctx + 1 tokens. The data must outlive the loader.
   BatchLoader(TokenSpan data, int64_t n_ctx, uint64_t seed, Sampling sampling);
+  // Throws UsageError too when a weight is not positive or below 1/65536 of all.
+  BatchLoader(std::vector<WeightedTokens> sources, int64_t n_ctx, uint64_t seed, Sampling sampling);
 
   // Writes samples first_sample .. first_sample + count - 1 of the batch of `step` (0-based) to ids and
   // targets, both [count, n_ctx] row-major.
   void fill(int64_t step, int64_t first_sample, int64_t count, int64_t batch_size, int32_t* ids,
             int32_t* targets) const;
 
-  int64_t start(int64_t sample) const;  // the first token of a sample, sample >= 0
-  int64_t windows_per_epoch() const { return (data_.size() - 1) / n_ctx_; }
+  struct Place {
+    int64_t source, start;  // the first token in that source
+  };
+  Place place(int64_t sample) const;  // sample >= 0
+  int64_t start(int64_t sample) const { return place(sample).start; }
+  int64_t windows_per_epoch(int64_t source = 0) const { return (tokens(source).size() - 1) / n_ctx_; }
   int64_t n_ctx() const { return n_ctx_; }
 
  private:
-  TokenSpan data_;
+  struct Share {
+    int64_t source, number;  // which of its samples
+  };
+  Share share(int64_t sample) const;
+  const TokenSpan& tokens(int64_t source) const { return sources_[static_cast<size_t>(source)].tokens; }
+
+  std::vector<WeightedTokens> sources_;
+  std::vector<int64_t> ends_;  // of the sources in a round of samples
   int64_t n_ctx_;
   uint64_t seed_;
   Sampling sampling_;

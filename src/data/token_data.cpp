@@ -1,5 +1,6 @@
 #include "data/token_data.h"
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 
@@ -13,11 +14,20 @@ constexpr int64_t kNarrowVocab = 65536;
 
 }  // namespace
 
-TokenData::TokenData(const Tokenizer& tokenizer) : wide_(tokenizer.vocab_size() > kNarrowVocab) {
+TokenData::TokenData(const Tokenizer& tokenizer)
+    : wide_(tokenizer.vocab_size() > kNarrowVocab), vocab_hash_(vocabulary_hash(tokenizer)) {
   token_lengths_.reserve(static_cast<size_t>(tokenizer.vocab_size()));
   for (int64_t id = 0; id < tokenizer.vocab_size(); ++id) {
     token_lengths_.push_back(static_cast<int32_t>(tokenizer.token_bytes(static_cast<int32_t>(id)).size()));
   }
+}
+
+void TokenData::add_segment(const Segment& ids, int64_t count) {
+  if (count == 0) return;
+  Segment segment = ids;
+  segment.begin = size();
+  segment.end = segment.begin + count;
+  segments_.push_back(segment);
 }
 
 void TokenData::append(std::span<const int32_t> ids) {
@@ -26,13 +36,78 @@ void TokenData::append(std::span<const int32_t> ids) {
       fail("token id {} is not in the vocabulary: expected 0 to {}", id, vocab_size() - 1);
     }
   }
-  if (wide_) {
-    ids32_.insert(ids32_.end(), ids.begin(), ids.end());
+  if (ids.empty()) return;
+  if (!growing_) {
+    add_segment({}, std::ssize(ids));
+    wide_ ? ids32_.push_back(std::make_unique<std::vector<uint32_t>>())
+          : ids16_.push_back(std::make_unique<std::vector<uint16_t>>());
+    growing_ = true;
   } else {
-    ids16_.reserve(ids16_.size() + ids.size());
-    for (const int32_t id : ids)
-      ids16_.push_back(static_cast<uint16_t>(id));
+    segments_.back().end += std::ssize(ids);
   }
+  if (wide_) {
+    ids32_.back()->insert(ids32_.back()->end(), ids.begin(), ids.end());
+    segments_.back().wide = ids32_.back()->data();
+  } else {
+    for (const int32_t id : ids)
+      ids16_.back()->push_back(static_cast<uint16_t>(id));
+    segments_.back().narrow = ids16_.back()->data();
+  }
+}
+
+void TokenData::append(const TokenShard& shard) {
+  shard.require_vocabulary(vocab_hash_, vocab_size());
+  growing_ = false;
+  shards_.push_back(std::make_unique<TokenShard>(shard));
+  const bool narrow = shard.info().bytes_per_id == 2;
+  add_segment({.narrow = narrow ? shard.ids16() : nullptr,
+               .wide = narrow ? nullptr : shard.ids32(),
+               .shard = shards_.back().get()},
+              shard.info().count);
+  if (shard.info().document_token >= 0) token_lengths_[static_cast<size_t>(shard.info().document_token)] = 0;
+}
+
+void TokenData::append(const TokenSpan& span) {
+  growing_ = false;
+  if (span.size() == 0) return;
+  GPT_ASSERT(span.vocab_size() == vocab_size());
+  token_lengths_ = span.data_->token_lengths_;
+  for (const Segment& segment : span.data_->segments_) {
+    const int64_t begin = std::max(segment.begin, span.begin_), end = std::min(segment.end, span.end_);
+    if (begin >= end) continue;
+    Segment part = segment;
+    const int64_t skipped = begin - segment.begin;
+    if (part.narrow != nullptr) part.narrow += skipped;
+    if (part.wide != nullptr) part.wide += skipped;
+    add_segment(part, end - begin);
+  }
+}
+
+void TokenData::copy(int64_t first, int64_t count, int32_t* out) const {
+  GPT_ASSERT(first >= 0 && count >= 0 && first + count <= size());
+  auto segment = std::ranges::upper_bound(segments_, first, {}, &Segment::end);
+  while (count > 0) {
+    const int64_t n = std::min(count, segment->end - first);
+    copy_segment(*segment, first - segment->begin, n, out);
+    first += n;
+    count -= n;
+    out += n;
+    ++segment;
+  }
+}
+
+void TokenData::copy_segment(const Segment& segment, int64_t first, int64_t count, int32_t* out) const {
+  if (segment.narrow != nullptr) {
+    std::copy_n(segment.narrow + first, count, out);
+  } else {
+    std::transform(segment.wide + first, segment.wide + first + count, out,
+                   [](uint32_t id) { return static_cast<int32_t>(std::min<uint32_t>(id, INT32_MAX)); });
+  }
+  if (segment.shard == nullptr) return;
+  const auto bad = std::find_if(out, out + count, [this](int32_t id) { return id >= vocab_size(); });
+  if (bad == out + count) return;
+  fail("{} has the token id {}, which is not in the vocabulary: expected 0 to {}; is it the right tokenizer?",
+       segment.shard->name(), *bad, vocab_size() - 1);
 }
 
 TokenSpan::TokenSpan(const TokenData& data, int64_t begin, int64_t end)
@@ -40,18 +115,35 @@ TokenSpan::TokenSpan(const TokenData& data, int64_t begin, int64_t end)
   GPT_ASSERT(0 <= begin && begin <= end && end <= data.size());
 }
 
+TokenSpan TokenSpan::part(int64_t begin, int64_t end) const {
+  GPT_ASSERT(0 <= begin && begin <= end && end <= size());
+  return {*data_, begin_ + begin, begin_ + end};
+}
+
 void TokenSpan::copy(int64_t first, int64_t count, int32_t* out) const {
   GPT_ASSERT(first >= 0 && count >= 0 && first + count <= size());
-  for (int64_t i = 0; i < count; ++i)
-    out[i] = (*this)[first + i];
+  if (count > 0) data_->copy(begin_ + first, count, out);
 }
 
 int64_t TokenSpan::text_bytes(int64_t first, int64_t count) const {
   GPT_ASSERT(first >= 0 && count >= 0 && first + count <= size());
   int64_t bytes = 0;
-  for (int64_t i = 0; i < count; ++i)
-    bytes += data_->token_length((*this)[first + i]);
+  int32_t ids[1024];
+  for (const int64_t end = first + count; first < end;) {
+    const int64_t n = std::min<int64_t>(std::ssize(ids), end - first);
+    copy(first, n, ids);
+    for (int64_t i = 0; i < n; ++i)
+      bytes += data_->token_length(ids[i]);
+    first += n;
+  }
   return bytes;
+}
+
+TokenData map_shards(std::span<const std::string> paths, const Tokenizer& tokenizer) {
+  TokenData data(tokenizer);
+  for (const std::string& path : paths)
+    data.append(TokenShard(path));
+  return data;
 }
 
 TokenData encode_corpus(const Corpus& corpus, const Tokenizer& tokenizer) {

@@ -6,30 +6,59 @@
 #include <vector>
 
 #include "data/corpus.h"
+#include "data/token_shard.h"
 #include "text/tokenizer.h"
 
 namespace gpt {
 
-// The ids of a text, two bytes each while the vocabulary allows. Remembers how many bytes of text each
-// token stands for, so that bits per byte are exact over any range.
+class TokenSpan;
+
+// The ids of a text, two bytes each while the vocabulary allows: kept here, mapped from shards, or parts of
+// other data, one after the other. Remembers how many bytes of text each token stands for, so that bits per
+// byte are exact over any range. Move-only.
 class TokenData {
  public:
   explicit TokenData(const Tokenizer& tokenizer);
+  TokenData(TokenData&&) = default;
+  TokenData& operator=(TokenData&&) = default;
 
   // Throws Error when an id is not in the vocabulary.
   void append(std::span<const int32_t> ids);
+  // Throws Error when the shard was made with another vocabulary. Its ids are checked as they are read. The
+  // token in front of documents stands for no text from now on.
+  void append(const TokenShard& shard);
+  // Data of the same vocabulary, which must outlive this and not grow any more.
+  void append(const TokenSpan& span);
 
-  int64_t size() const { return wide_ ? std::ssize(ids32_) : std::ssize(ids16_); }
+  int64_t size() const { return segments_.empty() ? 0 : segments_.back().end; }
   int64_t vocab_size() const { return std::ssize(token_lengths_); }
   int32_t id(int64_t at) const {
-    return wide_ ? ids32_[static_cast<size_t>(at)] : ids16_[static_cast<size_t>(at)];
+    int32_t id;
+    copy(at, 1, &id);
+    return id;
   }
+  // Copies `count` ids from `first` on to out[count]. Throws Error naming the shard where one is not in the
+  // vocabulary.
+  void copy(int64_t first, int64_t count, int32_t* out) const;
   int32_t token_length(int32_t id) const { return token_lengths_[static_cast<size_t>(id)]; }
 
  private:
+  struct Segment {
+    int64_t begin, end;  // in this data
+    const uint16_t* narrow;
+    const uint32_t* wide;     // one of the two
+    const TokenShard* shard;  // null: the ids are known to be good
+  };
+  void add_segment(const Segment& ids, int64_t count);
+  void copy_segment(const Segment& segment, int64_t first, int64_t count, int32_t* out) const;
+
   bool wide_;
-  std::vector<uint16_t> ids16_;
-  std::vector<int32_t> ids32_;
+  uint64_t vocab_hash_;
+  bool growing_ = false;  // the last segment is the end of ids16_ or ids32_
+  std::vector<std::unique_ptr<std::vector<uint16_t>>> ids16_;
+  std::vector<std::unique_ptr<std::vector<uint32_t>>> ids32_;
+  std::vector<std::unique_ptr<TokenShard>> shards_;
+  std::vector<Segment> segments_;
   std::vector<int32_t> token_lengths_;
 };
 
@@ -43,6 +72,7 @@ class TokenSpan {
   int64_t size() const { return end_ - begin_; }
   int64_t vocab_size() const { return data_ == nullptr ? 0 : data_->vocab_size(); }
   int32_t operator[](int64_t at) const { return data_->id(begin_ + at); }
+  TokenSpan part(int64_t begin, int64_t end) const;  // ids [begin, end) of this
 
   // Copies `count` ids from `first` on to out[count].
   void copy(int64_t first, int64_t count, int32_t* out) const;
@@ -51,6 +81,7 @@ class TokenSpan {
   int64_t text_bytes() const { return text_bytes(0, size()); }
 
  private:
+  friend class TokenData;
   const TokenData* data_ = nullptr;
   int64_t begin_ = 0;
   int64_t end_ = 0;
@@ -66,6 +97,9 @@ struct TokenSplit {
 
 // Cuts at floor((1 - val_fraction) * n) tokens. Throws UsageError unless 0 <= val_fraction < 1.
 TokenSplit split_tokens(const TokenData& data, double val_fraction);
+
+// The ids of shards, mapped, one shard after the other. Throws Error as TokenData::append does.
+TokenData map_shards(std::span<const std::string> paths, const Tokenizer& tokenizer);
 
 // Throws Error unless a span can give windows of n_ctx tokens and the next one: at least n_ctx + 1
 // tokens. `what` names the span, for example "the training text".

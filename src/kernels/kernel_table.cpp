@@ -5,12 +5,36 @@
 
 #include "base/error.h"
 
+#ifdef GPT_HAVE_SIMD
+#include <cpuid.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#endif
+
 namespace gpt {
 namespace {
 
 int64_t round_up(int64_t n) {
   return (n + 63) / 64 * 64;
 }
+
+#ifdef GPT_HAVE_SIMD
+// Whether there are tiles for bf16 and int8, and the kernel lets this process use them: their 8 KiB of state
+// must be asked for once (Linux, Documentation/arch/x86/xstate.rst).
+bool has_amx() {
+#ifdef __linux__
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25, kAll = kBf16 | kTile | kInt8;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kAll) != kAll) return false;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+#endif
 
 KernelTable build_table(Isa isa) {
   KernelTable table = ref::table();
@@ -19,6 +43,7 @@ KernelTable build_table(Isa isa) {
   if (isa >= Isa::avx2) overlay_avx2(table);
   if (isa >= Isa::avx512) overlay_avx512(table);
   if (isa >= Isa::avx512bf16) overlay_avx512bf16(table);
+  if (isa >= Isa::amx) overlay_amx(table);
 #endif
   if (isa != Isa::ref) overlay_gemm(table, isa);
   return table;
@@ -50,6 +75,8 @@ std::string_view isa_name(Isa isa) {
       return "avx512";
     case Isa::avx512bf16:
       return "avx512bf16";
+    case Isa::amx:
+      return "amx";
   }
   return "?";
 }
@@ -61,7 +88,8 @@ Isa best_isa() {
   if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
     const bool bf16 = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
-    return bf16 ? Isa::avx512bf16 : Isa::avx512;
+    if (!bf16) return Isa::avx512;
+    return has_amx() ? Isa::amx : Isa::avx512bf16;
   }
   if (avx2) return Isa::avx2;
 #endif
@@ -75,13 +103,13 @@ Isa parse_isa(std::string_view name) {
       fail_usage("GPT_ISA={}: this machine has no more than {}", name, isa_name(best_isa()));
     return isa;
   }
-  fail_usage("GPT_ISA={}: expected ref, avx2, avx512 or avx512bf16", name);
+  fail_usage("GPT_ISA={}: expected ref, avx2, avx512, avx512bf16 or amx", name);
 }
 
 const KernelTable& kernel_table(Isa isa) {
   const auto build = [](Isa wanted) { return build_table(std::min(wanted, best_isa())); };
   static const KernelTable tables[] = {build(Isa::ref), build(Isa::avx2), build(Isa::avx512),
-                                       build(Isa::avx512bf16)};
+                                       build(Isa::avx512bf16), build(Isa::amx)};
   return tables[static_cast<size_t>(isa)];
 }
 

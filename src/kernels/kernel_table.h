@@ -9,9 +9,9 @@
 namespace gpt {
 
 // Instruction sets, each a superset of the one before: `ref` is the scalar reference (portable C++),
-// `avx512bf16` has AVX512_BF16 and AVX512_VNNI too.
-enum class Isa : uint8_t { ref, avx2, avx512, avx512bf16 };
-inline constexpr Isa kIsas[] = {Isa::ref, Isa::avx2, Isa::avx512, Isa::avx512bf16};
+// `avx512bf16` has AVX512_BF16 and AVX512_VNNI too, `amx` tiles for bf16 and int8.
+enum class Isa : uint8_t { ref, avx2, avx512, avx512bf16, amx };
+inline constexpr Isa kIsas[] = {Isa::ref, Isa::avx2, Isa::avx512, Isa::avx512bf16, Isa::amx};
 
 // One function per op; which set is used is decided once, when an ExecContext is made.
 struct KernelTable {
@@ -72,6 +72,7 @@ KernelTable table();  // complete, for fp32 and fp64
 void overlay_avx2(KernelTable& table);
 void overlay_avx512(KernelTable& table);
 void overlay_avx512bf16(KernelTable& table);
+void overlay_amx(KernelTable& table);
 void overlay_gemm(KernelTable& table, Isa isa);
 
 }  // namespace gpt

@@ -46,6 +46,7 @@ RateKernels rate_kernels(Isa isa) noexcept {
   if (isa >= Isa::avx2) set_rates_avx2(k);
   if (isa >= Isa::avx512) set_rates_avx512(k);
   if (isa >= Isa::avx512bf16) set_rates_avx512bf16(k);
+  if (isa >= Isa::amx) set_rates_amx(k);
 #else
   (void)isa;
 #endif

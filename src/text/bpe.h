@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/merge_table.h"
+
 namespace gpt {
 
 // Byte-pair encoding over bytes (Sennrich et al. 2016; Radford et al. 2019): a vocabulary of byte strings and
@@ -20,6 +22,10 @@ class Bpe {
   // same bytes.
   Bpe(std::vector<std::string> tokens, std::vector<Merge> merges);
 
+  // What tiktoken makes of tokens whose ids are their ranks: any two that give a token are merged, those of
+  // the lowest rank first. Throws Error for tokens that most likely are no ranks.
+  static Bpe of_ranks(std::vector<std::string> tokens);
+
   // Appends the ids of one piece of text: its bytes, of which the pair with the lowest rank is merged, the
   // first one where it occurs several times, until none is left. O(n log n).
   void encode(std::string_view piece, std::vector<int32_t>& ids) const;
@@ -30,20 +36,13 @@ class Bpe {
   int32_t find(std::string_view bytes) const;
 
  private:
-  // A hash table with open addresses; the pair 0xffff... is no pair.
-  struct Slot {
-    uint64_t pair = ~uint64_t{0};
-    int32_t rank = 0;
-  };
-
-  int32_t rank(int32_t left, int32_t right) const;
-  void encode_short(std::string_view piece, std::vector<int32_t>& ids) const;
-  void encode_long(std::string_view piece, std::vector<int32_t>& ids) const;
+  explicit Bpe(std::vector<std::string> tokens);
+  const std::string& bytes(int32_t id) const { return tokens_[static_cast<size_t>(id)]; }
 
   std::vector<std::string> tokens_;
   std::vector<Merge> merges_;
   std::vector<int32_t> by_bytes_;  // ids in order of their bytes
-  std::vector<Slot> slots_;
+  MergeTable table_;
   int32_t byte_ids_[256];
 };
 

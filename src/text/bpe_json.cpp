@@ -1,12 +1,15 @@
 #include "text/bpe_json.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/error.h"
+#include "text/byte_level.h"
+#include "text/gpt1_tokenizer.h"
 #include "text/json_parts.h"
+#include "text/token_index.h"
 #include "text/tokenizer_kinds.h"
 #include "text/utf8.h"
 
@@ -15,40 +18,16 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Vocabularies have holes where ids are reserved, but a few ids must not ask for memory for billions.
-constexpr int64_t kMaxVocab = 4 << 20;
-
-// The bytes that a token's characters stand for.
-class Alphabet {
- public:
-  Alphabet() {
-    for (size_t byte = 0; byte < 256; ++byte)
-      bytes_[byte_level_alphabet()[byte]] = static_cast<char>(byte);
-  }
-  std::string bytes_of(const std::string& token, const std::string& name) const {
-    std::string out;
-    for (size_t at = 0; at < token.size();) {
-      const Utf8Char c = decode_utf8(token, at);
-      const auto found = c.status == Utf8Status::valid ? bytes_.find(c.code) : bytes_.end();
-      if (found == bytes_.end()) {
-        fail(
-            "cannot read {}: the token {} has characters that stand for no byte; expected a byte-level "
-            "vocabulary",
-            name, Json(token).dump());
-      }
-      out += found->second;
-      at += static_cast<size_t>(c.length);
-    }
-    return out;
-  }
-
- private:
-  std::unordered_map<char32_t, char> bytes_;
-};
+std::string bytes_of(const AlphabetReader& alphabet, const std::string& token, const std::string& name) {
+  if (auto bytes = alphabet.bytes_of(token)) return *std::move(bytes);
+  fail("cannot read {}: the token {} has characters that stand for no byte; expected a byte-level vocabulary",
+       name, Json(token).dump());
+}
 
 class Reader {
  public:
-  Reader(const Json& root, const std::string& name) : root_(root), model_(root["model"]), name_(name) {}
+  Reader(const Json& root, const std::string& name)
+      : root_(root), model_(root["model"]), name_(name), index_(name) {}
 
   BpeParts read() {
     require_unused(root_, {"normalizer"}, name_);
@@ -66,14 +45,6 @@ class Reader {
   }
 
  private:
-  int64_t read_id(const Json& value, const std::string& token) const {
-    if (!value.is_number_unsigned() || value.get<uint64_t>() >= kMaxVocab) {
-      fail("cannot read {}: token {}: expected an id from 0 to {}, found {}", name_,
-           printable_text(token, 40), kMaxVocab - 1, printable_text(value.dump(), 40));
-    }
-    return value.get<int64_t>();
-  }
-
   SplitPattern read_pattern(const Json& pre_tokenizer) const {
     if (has_type(pre_tokenizer, "ByteLevel")) {
       require_unused(pre_tokenizer, {"add_prefix_space"}, name_);
@@ -99,33 +70,21 @@ class Reader {
   }
 
   void read_added() {
-    const Json& added = member(root_, "added_tokens");
-    if (!added.is_null() && !added.is_array())
-      fail("cannot read {}: expected added_tokens to be a list", name_);
-    for (const Json& entry : added) {
-      if (!entry.is_object() || !member(entry, "content").is_string()) {
-        fail("cannot read {}: expected an added token with a content, found {}", name_,
-             printable_text(entry.dump(), 80));
-      }
-      const std::string& text = entry["content"].get_ref<const std::string&>();
-      require_unused(entry, {"single_word", "lstrip", "rstrip"}, name_);
-      const int64_t id = read_id(member(entry, "id"), text);
-      parts_.added.push_back({static_cast<int32_t>(id), text, !unused(member(entry, "special"))});
-      if (!added_ids_.emplace(id, text).second)
-        fail("cannot read {}: the id {} is given to two tokens", name_, id);
-    }
+    parts_.added = read_added_tokens(root_, name_);
+    for (const AddedToken& token : parts_.added)
+      added_ids_.emplace(token.id, token.text);
   }
 
   void read_vocab() {
     const Json& vocab = member(model_, "vocab");
     if (!vocab.is_object() || vocab.empty())
       fail("cannot read {}: expected model.vocab to be an object of tokens and ids", name_);
-    const Alphabet alphabet;
+    const AlphabetReader alphabet;
     for (const auto& [token, value] : vocab.items()) {
-      const int64_t id = read_id(value, token);
+      const int64_t id = read_token_id(value, token, name_);
       if (const auto found = added_ids_.find(id); found != added_ids_.end()) {
         // An added token may be listed here too.
-        if (found->second == token || found->second == alphabet.bytes_of(token, name_)) continue;
+        if (found->second == token || found->second == bytes_of(alphabet, token, name_)) continue;
         fail("cannot read {}: the id {} is given to two tokens", name_, id);
       }
       if (token.empty()) fail("cannot read {}: the token {} is empty", name_, id);
@@ -133,70 +92,93 @@ class Reader {
       if (id >= std::ssize(tokens)) tokens.resize(static_cast<size_t>(id) + 1);
       std::string& bytes = tokens[static_cast<size_t>(id)];
       if (!bytes.empty()) fail("cannot read {}: the id {} is given to two tokens", name_, id);
-      bytes = alphabet.bytes_of(token, name_);
-      ids_.emplace(token, static_cast<int32_t>(id));
+      bytes = bytes_of(alphabet, token, name_);
+      index_.add(token, static_cast<int32_t>(id));
     }
-  }
-
-  int32_t id_of(const std::string& token, size_t merge) const {
-    const auto found = ids_.find(token);
-    if (found == ids_.end()) {
-      fail("cannot read {}: merge {} names the token {}, which is not in the vocabulary", name_, merge,
-           Json(printable_text(token, 40)).dump());
-    }
-    return found->second;
-  }
-
-  // ["a", "b"] or, in older files, "a b".
-  std::array<std::string, 2> sides_of(const Json& merge, size_t at) const {
-    if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
-      return {merge[0].get<std::string>(), merge[1].get<std::string>()};
-    if (merge.is_string()) {
-      const auto& text = merge.get_ref<const std::string&>();
-      const size_t blank = text.find(' ');
-      if (blank != std::string::npos && text.find(' ', blank + 1) == std::string::npos)
-        return {text.substr(0, blank), text.substr(blank + 1)};
-    }
-    fail("cannot read {}: merge {}: expected two tokens, found {}", name_, at,
-         printable_text(merge.dump(), 80));
   }
 
   void read_merges() {
     const Json& merges = member(model_, "merges");
     if (!merges.is_array()) fail("cannot read {}: expected model.merges to be a list", name_);
-    for (size_t i = 0; i < merges.size(); ++i) {
-      const auto [left, right] = sides_of(merges[i], i);
-      parts_.merges.push_back({id_of(left, i), id_of(right, i), id_of(left + right, i)});
-    }
+    for (size_t i = 0; i < merges.size(); ++i)
+      parts_.merges.push_back(read_merge_json(merges[i], i, index_, name_));
   }
 
   const Json& root_;
   const Json& model_;
   const std::string& name_;
   BpeParts parts_;
-  std::unordered_map<std::string, int32_t> ids_;
+  TokenIndex index_;
   std::unordered_map<int64_t, std::string> added_ids_;
 };
 
 }  // namespace
+
+int64_t read_token_id(const Json& value, const std::string& token, const std::string& name) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() >= kMaxVocab) {
+    fail("cannot read {}: token {}: expected an id from 0 to {}, found {}", name, printable_text(token, 40),
+         kMaxVocab - 1, printable_text(value.dump(), 40));
+  }
+  return value.get<int64_t>();
+}
+
+std::vector<AddedToken> read_added_tokens(const Json& root, const std::string& name) {
+  const Json& added = member(root, "added_tokens");
+  if (!added.is_null() && !added.is_array()) fail("cannot read {}: expected added_tokens to be a list", name);
+  std::vector<AddedToken> tokens;
+  std::unordered_set<int64_t> ids;
+  for (const Json& entry : added) {
+    if (!entry.is_object() || !member(entry, "content").is_string()) {
+      fail("cannot read {}: expected an added token with a content, found {}", name,
+           printable_text(entry.dump(), 80));
+    }
+    const std::string& text = entry["content"].get_ref<const std::string&>();
+    const int64_t id = read_token_id(member(entry, "id"), text, name);
+    if (!ids.insert(id).second) fail("cannot read {}: the id {} is given to two tokens", name, id);
+    tokens.push_back({.id = static_cast<int32_t>(id),
+                      .text = text,
+                      .special = !unused(member(entry, "special")),
+                      .single_word = !unused(member(entry, "single_word")),
+                      .lstrip = !unused(member(entry, "lstrip")),
+                      .rstrip = !unused(member(entry, "rstrip"))});
+  }
+  return tokens;
+}
+
+Json added_token_json(const AddedToken& token) {
+  return {{"id", token.id},          {"content", token.text},  {"single_word", token.single_word},
+          {"lstrip", token.lstrip},  {"rstrip", token.rstrip}, {"normalized", false},
+          {"special", token.special}};
+}
+
+Bpe::Merge read_merge_json(const Json& merge, size_t at, const TokenIndex& index, const std::string& name) {
+  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
+    return index.merge(merge[0].get<std::string>(), merge[1].get<std::string>(), at);
+  if (merge.is_string()) return index.merge(merge.get_ref<const std::string&>(), at);
+  fail("cannot read {}: merge {}: expected two tokens, found {}", name, at, printable_text(merge.dump(), 80));
+}
 
 BpeParts read_bpe_json(const Json& root, const std::string& name) {
   return Reader(root, name).read();
 }
 
 Json json_of_vocab_and_merges(std::string_view vocab, std::string_view merges, const std::string& name) {
-  Json root = json_without_merges(parse_limited_json(vocab, name + "/vocab.json"), byte_level_json(true),
-                                  byte_level_json(true));
-  Json& lines = root["model"]["merges"];
+  Json tokens = parse_limited_json(vocab, name + "/vocab.json");
+  if (!tokens.is_object()) fail("cannot read {}/vocab.json: expected an object of tokens and ids", name);
+  Json lines = Json::array();
+  bool words_end = false;
   for (bool first = true; !merges.empty(); first = false) {
     const size_t end = std::min(merges.find('\n'), merges.size());
     std::string line(merges.substr(0, end));
     merges.remove_prefix(std::min(end + 1, merges.size()));
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty() || (first && line.starts_with("#version"))) continue;
-    if (line.ends_with("</w>")) fail_kind(name, "GPT-1's, whose words end in </w>");
+    words_end |= line.ends_with("</w>");
     lines.push_back(std::move(line));
   }
+  if (words_end) return gpt1_json_of_vocab_and_merges(std::move(tokens), std::move(lines));
+  Json root = json_without_merges(std::move(tokens), byte_level_json(true), byte_level_json(true));
+  root["model"]["merges"] = std::move(lines);
   // The files do not say so, but this one stands between GPT-2's documents.
   const std::string end_of_text = "<|endoftext|>";
   const Json& id = member(root["model"]["vocab"], end_of_text.c_str());

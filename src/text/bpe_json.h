@@ -4,6 +4,7 @@
 #include <string>
 
 #include "text/bpe_tokenizer.h"
+#include "text/token_index.h"
 
 namespace gpt::detail {
 
@@ -11,7 +12,17 @@ namespace gpt::detail {
 // Throws Error, naming what it is, for anything that would change ids and is not supported.
 BpeParts read_bpe_json(const nlohmann::json& root, const std::string& name);
 
-// GPT-2's own two files as one tokenizer.json: an object of tokens and ids, and a merge on each line.
+// Parts that all kinds of BPE have in common.
+
+int64_t read_token_id(const nlohmann::json& value, const std::string& token, const std::string& name);
+std::vector<AddedToken> read_added_tokens(const nlohmann::json& root, const std::string& name);
+nlohmann::json added_token_json(const AddedToken& token);
+// ["a", "b"] or, in older files, "a b".
+Bpe::Merge read_merge_json(const nlohmann::json& merge, size_t at, const TokenIndex& index,
+                           const std::string& name);
+
+// The two files of GPT-2 or GPT-1, an object of tokens and ids and a merge on each line, as one
+// tokenizer.json.
 nlohmann::json json_of_vocab_and_merges(std::string_view vocab, std::string_view merges,
                                         const std::string& name);
 

@@ -1,85 +1,35 @@
 #include "text/bpe_tokenizer.h"
 
-#include <algorithm>
-#include <bit>
-#include <bitset>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "text/bpe_json.h"
+#include "text/byte_level.h"
+#include "text/piece_cache.h"
 #include "text/tokenizer_kinds.h"
-#include "text/utf8.h"
+#include "text/vocab_data.h"
 
 namespace gpt::detail {
 namespace {
 
 using Json = nlohmann::json;
 
-std::string in_alphabet(std::string_view bytes) {
-  std::string out;
-  for (const char c : bytes)
-    append_utf8(out, byte_level_alphabet()[static_cast<unsigned char>(c)]);
-  return out;
-}
-
-// The ids of pieces that were met before: most of a text is a few thousand words. One place per piece, so
-// that a new one drives out an old one.
-class PieceCache {
- public:
-  static constexpr size_t kLongest = 15;
-  static constexpr size_t kMostIds = 4;
-
-  struct Entry {
-    uint64_t bytes[2] = {0, 0};  // of the piece, its length in the last one
-    int32_t ids[kMostIds];
-    uint32_t count = 0;
-  };
-
-  explicit PieceCache(size_t text_bytes) : entries_(text_bytes < kWorthIt ? 0 : kEntries) {}
-
-  // Where the ids of a piece are, or, with a count of 0, may be put; null for long pieces and short texts.
-  Entry* find(std::string_view piece) {
-    if (entries_.empty() || piece.size() > kLongest) return nullptr;
-    uint64_t bytes[2] = {0, 0};
-    std::memcpy(bytes, piece.data(), piece.size());
-    bytes[1] |= uint64_t{piece.size()} << 56;
-    const uint64_t hash = (bytes[0] ^ std::rotl(bytes[1], 29)) * 0x9E3779B97F4A7C15u;
-    Entry& entry = entries_[static_cast<size_t>(hash >> (64 - kBits))];
-    if (entry.bytes[0] != bytes[0] || entry.bytes[1] != bytes[1]) {
-      entry.bytes[0] = bytes[0];
-      entry.bytes[1] = bytes[1];
-      entry.count = 0;
-    }
-    return &entry;
-  }
-
- private:
-  static constexpr int kBits = 14;
-  static constexpr size_t kEntries = size_t{1} << kBits;
-  static constexpr size_t kWorthIt =
-      16384;  // bytes of text; making the cache takes longer than encoding less
-  std::vector<Entry> entries_;
-};
-
 class BpeTokenizer final : public Tokenizer {
  public:
   explicit BpeTokenizer(BpeParts parts)
-      : bpe_(std::move(parts.tokens), std::move(parts.merges)),
+      : bpe_(parts.ranks ? Bpe::of_ranks(std::move(parts.tokens))
+                         : Bpe(std::move(parts.tokens), std::move(parts.merges))),
         added_(std::move(parts.added)),
         pattern_(parts.pattern),
+        special_(parts.special),
         ignore_merges_(parts.ignore_merges),
         bytes_(bpe_.tokens()) {
-    for (const AddedToken& token : added_) {
+    for (const AddedToken& token : added_.tokens()) {
       const auto id = static_cast<size_t>(token.id);
       if (id >= bytes_.size()) bytes_.resize(id + 1);
-      if (token.text.empty()) fail("the added token {} has no text", token.id);
       if (!bytes_[id].empty()) fail("the id {} is given to two tokens", token.id);
       bytes_[id] = token.text;
-      first_bytes_.set(static_cast<unsigned char>(token.text[0]));
     }
-    // Where several begin at the same place the longest one counts.
-    std::stable_sort(added_.begin(), added_.end(),
-                     [](const AddedToken& a, const AddedToken& b) { return a.text.size() > b.text.size(); });
   }
 
   std::string_view kind() const override { return "bpe"; }
@@ -94,6 +44,27 @@ class BpeTokenizer final : public Tokenizer {
     return bytes_[static_cast<size_t>(id)];
   }
 
+  SpecialIds special_ids() const override { return special_; }
+
+  VocabData vocab_data() const override {
+    using enum VocabData::TokenType;
+    VocabData data{.model = "gpt2", .pre = std::string(gguf_name(pattern_)), .special = special_};
+    for (size_t id = 0; id < bytes_.size(); ++id) {
+      const bool plain = id < bpe_.tokens().size() && !bpe_.tokens()[id].empty();
+      data.tokens.push_back(plain ? in_alphabet(bytes_[id]) : fmt::format("[PAD{}]", id));
+      data.types.push_back(static_cast<int32_t>(plain ? normal : unused));
+    }
+    for (const AddedToken& token : added_.tokens()) {
+      const auto id = static_cast<size_t>(token.id);
+      data.tokens[id] = token.text;
+      data.types[id] = static_cast<int32_t>(token.unused ? unused : token.special ? control : user_defined);
+    }
+    for (const Bpe::Merge& m : bpe_.merges())
+      data.merges.push_back(data.tokens[static_cast<size_t>(m.left)] + " " +
+                            data.tokens[static_cast<size_t>(m.right)]);
+    return data;
+  }
+
   std::string to_json() const override {
     Json vocab = Json::object(), merges = Json::array(), added = Json::array();
     for (size_t id = 0; id < bpe_.tokens().size(); ++id) {
@@ -103,16 +74,9 @@ class BpeTokenizer final : public Tokenizer {
       const auto text = [&](int32_t id) { return in_alphabet(bpe_.tokens()[static_cast<size_t>(id)]); };
       merges.push_back({text(m.left), text(m.right)});
     }
-    std::vector<AddedToken> by_id = added_;
-    std::ranges::sort(by_id, {}, &AddedToken::id);
-    for (const AddedToken& token : by_id) {
-      added.push_back({{"id", token.id},
-                       {"content", token.text},
-                       {"single_word", false},
-                       {"lstrip", false},
-                       {"rstrip", false},
-                       {"normalized", false},
-                       {"special", token.special}});
+    for (const AddedToken& token : added_.tokens()) {
+      if (token.unused) continue;
+      added.push_back(added_token_json(token));
     }
     Json root = json_without_merges(std::move(vocab), pre_tokenizer_json(), byte_level_json(true));
     root["added_tokens"] = std::move(added);
@@ -131,28 +95,14 @@ class BpeTokenizer final : public Tokenizer {
     return {{"type", "Sequence"}, {"pretokenizers", {split, byte_level_json(false)}}};
   }
 
-  // The added token that begins at `at`, or null.
-  const AddedToken* added_at(std::string_view text, size_t at, bool special) const {
-    if (!first_bytes_[static_cast<unsigned char>(text[at])]) return nullptr;
-    for (const AddedToken& token : added_) {
-      if ((special || !token.special) && text.substr(at).starts_with(token.text)) return &token;
-    }
-    return nullptr;
-  }
-
   std::vector<int32_t> encode(std::string_view text, bool special) const {
     std::vector<int32_t> ids;
     PieceCache cache(text.size());
     size_t begin = 0;
-    for (size_t at = 0; at < text.size();) {
-      const AddedToken* token = added_at(text, at, special);
-      if (token == nullptr) {
-        ++at;
-        continue;
-      }
-      encode_plain(text.substr(begin, at - begin), cache, ids);
-      ids.push_back(token->id);
-      begin = at += token->text.size();
+    while (const auto found = added_.next(text, begin, special)) {
+      encode_plain(text.substr(begin, found->begin - begin), cache, ids);
+      ids.push_back(found->id);
+      begin = found->end;
     }
     encode_plain(text.substr(begin), cache, ids);
     return ids;
@@ -161,35 +111,27 @@ class BpeTokenizer final : public Tokenizer {
   void encode_plain(std::string_view text, PieceCache& cache, std::vector<int32_t>& ids) const {
     for (size_t at = 0; at < text.size();) {
       const size_t end = split_end(pattern_, text, at);
-      encode_piece(text.substr(at, end - at), cache, ids);
+      cache.append(text.substr(at, end - at), ids,
+                   [this](std::string_view piece, std::vector<int32_t>& out) { encode_piece(piece, out); });
       at = end;
     }
   }
 
-  void encode_piece(std::string_view piece, PieceCache& cache, std::vector<int32_t>& ids) const {
-    PieceCache::Entry* entry = cache.find(piece);
-    if (entry != nullptr && entry->count > 0) {
-      ids.insert(ids.end(), entry->ids, entry->ids + entry->count);
-      return;
-    }
-    const size_t before = ids.size();
+  void encode_piece(std::string_view piece, std::vector<int32_t>& ids) const {
     const int32_t whole = ignore_merges_ ? bpe_.find(piece) : -1;
     if (whole >= 0) {
       ids.push_back(whole);
     } else {
       bpe_.encode(piece, ids);
     }
-    if (entry == nullptr || ids.size() - before > PieceCache::kMostIds) return;
-    entry->count = static_cast<uint32_t>(ids.size() - before);
-    std::copy(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(), entry->ids);
   }
 
   Bpe bpe_;
-  std::vector<AddedToken> added_;
+  AddedTokens added_;
   SplitPattern pattern_;
+  SpecialIds special_;
   bool ignore_merges_;
   std::vector<std::string> bytes_;  // of all tokens, by id
-  std::bitset<256> first_bytes_;    // of added tokens
 };
 
 }  // namespace

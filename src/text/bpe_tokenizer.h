@@ -1,23 +1,19 @@
 #pragma once
 
+#include "text/added_tokens.h"
 #include "text/bpe.h"
 #include "text/split.h"
 #include "text/tokenizer.h"
 
 namespace gpt::detail {
 
-// A token that is found in a text as it stands, before anything is split or merged.
-struct AddedToken {
-  int32_t id;
-  std::string text;
-  bool special;  // found only where the caller asks for special tokens
-};
-
 struct BpeParts {
   std::vector<std::string> tokens;  // bytes by id, without the added ones; empty: none
   std::vector<Bpe::Merge> merges;
+  bool ranks = false;  // no merges are given: ids are ranks, as tiktoken has them
   std::vector<AddedToken> added;
   SplitPattern pattern = SplitPattern::gpt2;
+  SpecialIds special;
   bool ignore_merges = false;  // a piece that is a token is that token, whatever merges would make of it
 };
 

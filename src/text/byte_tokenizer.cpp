@@ -1,26 +1,9 @@
 #include <nlohmann/json.hpp>
 
+#include "text/byte_level.h"
 #include "text/tokenizer_kinds.h"
-#include "text/utf8.h"
 
 namespace gpt {
-namespace detail {
-
-const std::array<char32_t, 256>& byte_level_alphabet() {
-  static const std::array<char32_t, 256> alphabet = [] {
-    std::array<char32_t, 256> table{};
-    char32_t next = 0x100;
-    for (char32_t b = 0; b < 256; ++b) {
-      const bool printable = (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
-      table[b] = printable ? b : next++;
-    }
-    return table;
-  }();
-  return alphabet;
-}
-
-}  // namespace detail
-
 namespace {
 
 class ByteTokenizer final : public Tokenizer {
@@ -42,10 +25,9 @@ class ByteTokenizer final : public Tokenizer {
 
   std::string to_json() const override {
     auto vocab = nlohmann::json::object();
-    for (size_t b = 0; b < 256; ++b) {
-      std::string symbol;
-      append_utf8(symbol, detail::byte_level_alphabet()[b]);
-      vocab[symbol] = b;
+    for (int b = 0; b < 256; ++b) {
+      const char byte = static_cast<char>(b);
+      vocab[detail::in_alphabet({&byte, 1})] = b;
     }
     return detail::json_without_merges(std::move(vocab), detail::byte_level_json(false),
                                        detail::byte_level_json(false))

@@ -174,6 +174,22 @@ size_t o200k_end(const Text& t, size_t at) {
   return t.white_space(at, true, false);
 }
 
+struct GgufName {
+  SplitPattern pattern;
+  std::string_view name;
+};
+
+// The name that we write first.
+constexpr GgufName kGgufNames[] = {
+    {SplitPattern::gpt2, "gpt-2"},        {SplitPattern::gpt2, ""},
+    {SplitPattern::gpt2, "phi-2"},        {SplitPattern::gpt2, "mpt"},
+    {SplitPattern::gpt2, "olmo"},         {SplitPattern::llama3, "llama-bpe"},
+    {SplitPattern::llama3, "llama3"},     {SplitPattern::llama3, "llama-v3"},
+    {SplitPattern::llama3, "dbrx"},       {SplitPattern::llama3, "smaug-bpe"},
+    {SplitPattern::o200k, "gpt-4o"},      {SplitPattern::cl100k, "cl100k"},
+    {SplitPattern::nanochat, "nanochat"},
+};
+
 struct Spelling {
   SplitPattern pattern;
   std::string_view regex;
@@ -210,6 +226,20 @@ std::string_view split_regex(SplitPattern pattern) {
 std::optional<SplitPattern> find_split_pattern(std::string_view regex) {
   for (const Spelling& s : kSpellings) {
     if (s.regex == regex) return s.pattern;
+  }
+  return std::nullopt;
+}
+
+std::string_view gguf_name(SplitPattern pattern) {
+  for (const GgufName& n : kGgufNames) {
+    if (n.pattern == pattern) return n.name;
+  }
+  return {};
+}
+
+std::optional<SplitPattern> pattern_of_gguf_name(std::string_view name) {
+  for (const GgufName& n : kGgufNames) {
+    if (n.name == name) return n.pattern;
   }
   return std::nullopt;
 }

@@ -21,6 +21,11 @@ std::string_view split_regex(SplitPattern pattern);
 // The pattern that a regular expression stands for, in any spelling that is known; nothing for all others.
 std::optional<SplitPattern> find_split_pattern(std::string_view regex);
 
+// The name of a pattern in GGUF files (tokenizer.ggml.pre), and the pattern of a name; nothing for unknown
+// ones. Source: llama.cpp, where cl100k and nanochat have no name of their own.
+std::string_view gguf_name(SplitPattern pattern);
+std::optional<SplitPattern> pattern_of_gguf_name(std::string_view name);
+
 // The end of the piece that begins at byte `at` < text.size(). Pieces cover the text; what is left of a text
 // cut at the end of a piece is split in the same way. Works through the text once, without recursion. A byte
 // that belongs to no valid character counts as a character that is no letter, number or white space.

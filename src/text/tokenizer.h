@@ -2,12 +2,23 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace gpt {
+
+class ThreadPool;
+struct VocabData;
+
+// The tokens with a task of their own, as far as a tokenizer's file names them; -1: none.
+struct SpecialIds {
+  int64_t bos = -1, eos = -1, unk = -1, pad = -1;
+  std::optional<bool> add_bos,
+      add_eos;  // whether texts are meant to begin or end with these; `encode` adds none
+};
 
 // Turns text into token ids and back. Immutable: safe to share between threads.
 class Tokenizer {
@@ -25,6 +36,12 @@ class Tokenizer {
   // templates, never for a user's. The same as `encode` where there are no special tokens.
   virtual std::vector<int32_t> encode_special(std::string_view text) const { return encode(text); }
 
+  // The ids of `encode`, computed by many threads where the kind of tokenizer has places at which a long text
+  // can be cut without changing them.
+  virtual std::vector<int32_t> encode_parallel(std::string_view text, ThreadPool&) const {
+    return encode(text);
+  }
+
   // The bytes that a token stands for; they need not be whole characters. Throws Error when the id is
   // not in the vocabulary.
   virtual std::string token_bytes(int32_t id) const = 0;
@@ -36,6 +53,12 @@ class Tokenizer {
   // The tokenizer as a Hugging Face tokenizer.json, from which `tokenizers` gives the same ids and
   // load_tokenizer an equal tokenizer.
   virtual std::string to_json() const = 0;
+
+  // The tokenizer as metadata of a GGUF file: text/vocab_data.h. Throws Error where the format has no such
+  // kind.
+  virtual VocabData vocab_data() const;
+
+  virtual SpecialIds special_ids() const { return {}; }
 };
 
 // Every byte is a token and its value the id.

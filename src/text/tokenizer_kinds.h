@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -9,10 +8,6 @@
 
 // Shared by the files of this folder only.
 namespace gpt::detail {
-
-// The character that stands for each byte in byte-level vocabularies: printable Latin-1 is itself, the
-// other 68 bytes are U+0100 onwards in order. Source: GPT-2's encoder.py, bytes_to_unicode.
-const std::array<char32_t, 256>& byte_level_alphabet();
 
 // The characters in order of their ids, distinct.
 std::unique_ptr<Tokenizer> make_char_tokenizer_from_codes(std::vector<char32_t> codes);

@@ -6,7 +6,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "text/bpe_json.h"
+#include "text/byte_level.h"
+#include "text/gpt1_tokenizer.h"
 #include "text/json_parts.h"
+#include "text/spm_json.h"
+#include "text/spm_model.h"
+#include "text/tiktoken.h"
 #include "text/tokenizer_kinds.h"
 #include "text/utf8.h"
 
@@ -91,22 +96,43 @@ std::string Tokenizer::decode(std::span<const int32_t> ids) const {
 
 namespace {
 
-std::unique_ptr<Tokenizer> make_bpe(const Json& root, const std::string& name) {
-  BpeParts parts = read_bpe_json(root, name);
+// The parts of a tokenizer may contradict each other: the message then names the file.
+template <class Parts, class Make>
+std::unique_ptr<Tokenizer> make_from(Parts parts, Make&& make, const std::string& name) {
   try {
-    return make_bpe_tokenizer(std::move(parts));
+    return make(std::move(parts));
   } catch (const Error& error) {
     fail("cannot read {}: {}", name, error.what());
   }
 }
 
-}  // namespace
+std::unique_ptr<Tokenizer> make_bpe(const Json& root, const std::string& name) {
+  return make_from(read_bpe_json(root, name), make_bpe_tokenizer, name);
+}
 
-std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& name) {
-  if (json.size() > kMaxTokenizerBytes) {
-    fail("cannot read {}: expected at most {} bytes, found {}", name, kMaxTokenizerBytes, json.size());
-  }
-  const Json root = detail::parse_limited_json(json, name);
+std::unique_ptr<Tokenizer> make_spm(const Json& root, const std::string& name) {
+  return make_from(read_spm_json(root, name), make_spm_tokenizer, name);
+}
+
+std::unique_ptr<Tokenizer> make_gpt1(const Json& root, const std::string& name) {
+  return make_from(read_gpt1_json(root, name), make_gpt1_tokenizer, name);
+}
+
+// A tokenizer.model is a SentencePiece model, which begins with the field 1, or tiktoken's ranks.
+std::unique_ptr<Tokenizer> parse_model(std::string_view bytes, const std::string& name) {
+  if (is_rank_file(bytes)) return make_from(read_rank_file(bytes, name), make_bpe_tokenizer, name);
+  return tokenizer_of(parse_spm_model(bytes, name), name);
+}
+
+[[noreturn]] void fail_pickle(const std::string& path) {
+  fail(
+      "cannot read {}: a Python pickle can run any program; save the tokenizer as tokenizer.json or as a "
+      "tiktoken file "
+      "(a line of base64 and rank for each token)",
+      path);
+}
+
+std::unique_ptr<Tokenizer> make_any(const Json& root, const std::string& name) {
   if (!root.is_object() || !member(root, "model").is_object()) {
     fail("cannot read {}: expected a tokenizer.json with an object \"model\"", name);
   }
@@ -115,6 +141,8 @@ std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::str
     const Json& type = member(model, "type");
     fail_kind(name, "model type " + (type.is_null() ? "(none)" : printable_text(type.dump(), 40)));
   }
+  if (is_gpt1_json(root)) return make_gpt1(root, name);
+  if (is_spm_json(root)) return make_spm(root, name);
   if (!unused(member(model, "merges"))) return make_bpe(root, name);
   require_unused(root, {"added_tokens", "normalizer"}, name);
   require_unused(model,
@@ -134,10 +162,20 @@ std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::str
   return detail::make_char_tokenizer_from_codes(codes);
 }
 
+}  // namespace
+
+std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& name) {
+  if (json.size() > kMaxTokenizerBytes) {
+    fail("cannot read {}: expected at most {} bytes, found {}", name, kMaxTokenizerBytes, json.size());
+  }
+  return make_any(detail::parse_limited_json(json, name), name);
+}
+
 bool has_tokenizer(const std::string& folder) {
   std::error_code ignored;
   const std::filesystem::path at(folder);
   return std::filesystem::exists(at / "tokenizer.json", ignored) ||
+         std::filesystem::exists(at / "tokenizer.model", ignored) ||
          (std::filesystem::exists(at / "vocab.json", ignored) &&
           std::filesystem::exists(at / "merges.txt", ignored));
 }
@@ -145,15 +183,21 @@ bool has_tokenizer(const std::string& folder) {
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) return parse_tokenizer(read_file(path, kMaxTokenizerBytes), path);
+  if (!fs::is_directory(path, ignored)) {
+    if (path.ends_with(".pkl")) fail_pickle(path);
+    const std::string content = read_file(path, kMaxTokenizerBytes);
+    const bool is_model = path.ends_with(".model") || is_rank_file(content);
+    return is_model ? parse_model(content, path) : parse_tokenizer(content, path);
+  }
   const auto file = [&](const char* name) { return (fs::path(path) / name).string(); };
   const auto exists = [&](const char* name) { return fs::exists(file(name), ignored); };
   const auto read = [&](const char* name) { return read_file(file(name), kMaxTokenizerBytes); };
   if (exists("tokenizer.json")) return parse_tokenizer(read("tokenizer.json"), file("tokenizer.json"));
   if (exists("vocab.json") && exists("merges.txt"))
-    return make_bpe(json_of_vocab_and_merges(read("vocab.json"), read("merges.txt"), path), path);
-  if (exists("tokenizer.model")) fail_kind(path, "tokenizer.model");
-  fail("no tokenizer in {}: expected tokenizer.json, or vocab.json and merges.txt", path);
+    return make_any(json_of_vocab_and_merges(read("vocab.json"), read("merges.txt"), path), path);
+  if (exists("tokenizer.model")) return parse_model(read("tokenizer.model"), file("tokenizer.model"));
+  if (exists("tokenizer.pkl")) fail_pickle(file("tokenizer.pkl"));
+  fail("no tokenizer in {}: expected tokenizer.json, vocab.json and merges.txt, or tokenizer.model", path);
 }
 
 }  // namespace gpt

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "data/corpus.h"
+#include "data/loader.h"
 #include "data/token_data.h"
 #include "train/train_config.h"
 
@@ -13,16 +14,20 @@ namespace gpt {
 // The texts of a run, encoded and split.
 struct RunData {
   std::unique_ptr<Tokenizer> tokenizer;
-  std::unique_ptr<TokenData> train_tokens, val_tokens;  // val_tokens only with val_data
-  TokenSpan train, val;                                 // val may be empty
-  std::optional<double> floor;  // entropy of the text in nats per token, where it is known
-  std::string preview;          // for people
+  std::vector<std::unique_ptr<TokenData>> tokens;  // all that the spans below are made of
+  std::vector<WeightedTokens> sources;  // what training draws from; one, unless the config has weights
+  TokenSpan train, val;                 // of all sources; val may be empty
+  std::optional<double> floor;          // entropy of the text in nats per token, where it is known
+  std::string preview;                  // for people
 
   bool has_val() const { return val.size() > 1; }
 };
 
-// Loads what the config names. tokenizer_folder: a model whose tokenizer is to be used, or "".
-// Throws Error when the text is empty or shorter than a context.
+// Loads what the config names: text files and folders, "tales", and token shards, which are mapped;
+// NAME=WEIGHT gives a source its share of the samples, and then all need one. Of every source the end is held
+// out, unless the config names other text for that. tokenizer_folder: a model whose tokenizer is to be used,
+// or "". Throws Error when the text is empty or shorter than a context, or when shards are of another
+// vocabulary.
 RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::string& tokenizer_folder);
 
 // A corpus from paths, or the built-in one ("tales", "tales:BYTES"). `floor` receives its entropy in nats

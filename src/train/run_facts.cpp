@@ -81,7 +81,9 @@ RunFacts collect_facts(const RunConfig& config, const Model& model, const RunDat
   facts.vocab_size = model.config.vocab_size;
   facts.floor = data.floor;
   facts.command_line = command_line;
-  const TokenSpan& text = data.has_val() ? data.val : data.train;
+  constexpr int64_t kSample = int64_t{16} << 20;  // tokens: shards need not be read completely
+  const TokenSpan& all = data.has_val() ? data.val : data.train;
+  const TokenSpan text = all.part(0, std::min(all.size(), kSample));
   facts.bytes_per_token = static_cast<double>(text.text_bytes()) / static_cast<double>(text.size());
   facts.title = "Training run";
   facts.subtitle = fmt::format("{} parameters, {} layers of width {}, context {}, {} training tokens",

@@ -19,7 +19,7 @@ enum class DeviceKind : uint8_t { cpu };
 
 // Every setting of a training run besides the model's. Field names are the config keys.
 struct TrainConfig {
-  std::vector<std::string> data;      // files and folders, or "tales" / "tales:BYTES"
+  std::vector<std::string> data;      // files, folders, token shards, "tales" / "tales:BYTES"; or NAME=WEIGHT
   std::vector<std::string> val_data;  // empty: split off data
   double val_fraction = 0.1;
   std::string tokenizer = "byte";
@@ -51,7 +51,10 @@ struct TrainConfig {
 
 template <class Config, class Visit>
 void visit_train_keys(Config& c, Visit&& visit) {
-  visit("data", c.data, "data", "text files or folders, or \"tales\" (\"tales:BYTES\"), the built-in corpus");
+  visit("data", c.data, "data",
+        "text files, folders, token shards, or \"tales\" (\"tales:BYTES\"), the built-in corpus; a.bin=0.7 "
+        "b.txt=0.3 "
+        "mixes by weight");
   visit("val_data", c.val_data, "data", "validation text; without it the end of the data is held out");
   visit("val_fraction", c.val_fraction, "data", "part of the data that is held out");
   visit("tokenizer", c.tokenizer, "data", "byte, char, or a tokenizer.json or model folder");

@@ -136,7 +136,7 @@ Trainer::Trainer(const TrainRequest& request)
       dtype_(tensor_dtype(config().dtype)),
       graph_(model_, config().micro_batch, model_.config.n_ctx,
              {.recompute = config().recompute, .dtype = dtype_}, pool_.size()),
-      loader_(data_.train, model_.config.n_ctx, static_cast<uint64_t>(config().seed),
+      loader_(data_.sources, model_.config.n_ctx, static_cast<uint64_t>(config().seed),
               config().sampling == SamplingKind::epoch ? Sampling::epoch : Sampling::random) {
   if (config().batch_size % config().micro_batch != 0) {
     fail_usage("config key \"micro_batch\": expected a divisor of batch_size = {}, found {}",

@@ -205,6 +205,9 @@ GPT_OP_CASES(attention_forward) {
   forward_case(list, {4, 2, 16, {{70, 70}, {9, 75}}, 20, 16, 0, true});
   forward_case(list, {3, 3, 16, {{70, 70}, {9, 75}}, 0, 0, 0.5, true});
   forward_case(list, {2, 1, 16, {}});
+  // whole tile registers
+  forward_case(list, {6, 3, 32, {{1, 1}, {2, 65}, {33, 64}, {140, 140}, {66, 131}}});
+  forward_case(list, {4, 2, 64, {{100, 200}, {9, 190}, {70, 70}}, 40, 16, 0.3});
   for (DType cache : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
     const auto cached = [&](Case c) {
       c.cache = cache;
@@ -275,6 +278,9 @@ GPT_OP_CASES(attention_backward) {
   backward_case(list, {4, 2, 16, {{70, 70}, {9, 9}}, 0, 0, 0.3});
   backward_case(list, {4, 2, 16, {{150, 150}}, 30, 0, 0.3});
   backward_case(list, {2, 1, 16, {}});
+  // whole tile registers
+  backward_case(list, {6, 3, 32, {{1, 1}, {64, 64}, {33, 33}, {17, 17}, {146, 146}}});
+  backward_case(list, {4, 2, 64, {{150, 150}, {40, 40}}, 40, 0, 0.3});
 }
 
 }  // namespace

@@ -207,7 +207,6 @@ TEST(BpeTokenizer, RefusesWhatItCannotRead) {
          "split pattern");
   expect([](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Removed"; }, "Split");
   expect([](Json& j) { j["pre_tokenizer"] = nullptr; }, "pre_tokenizer");
-  expect([](Json& j) { j["added_tokens"][0]["lstrip"] = true; }, "lstrip");
   expect([](Json& j) { j["added_tokens"][1]["id"] = 0; }, "id 0 is given to two tokens");
   expect([](Json& j) { j["added_tokens"][1]["content"] = ""; }, "two tokens");
 }

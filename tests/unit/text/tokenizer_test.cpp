@@ -128,7 +128,7 @@ TEST(TokenizerJson, RejectsOtherKindsByName) {
   };
   expect_error(changed("/model/type", "WordPiece"), "WordPiece");
   expect_error(changed("/model/merges", Json::array({Json::array({"a", "b"})})), "decoder");
-  expect_error(changed("/model/byte_fallback", true), "byte_fallback");
+  expect_error(changed("/model/byte_fallback", true), "blanks");
   expect_error(changed("/model/unk_token", "a"), "unk_token");
   expect_error(changed("/normalizer", {{"type", "NFC"}}), "normalizer");
   expect_error(changed("/added_tokens", Json::array({{{"id", 3}}})), "added_tokens");

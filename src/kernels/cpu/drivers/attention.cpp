@@ -58,7 +58,9 @@ class ForwardTask {
   int64_t query_head(int64_t h) const { return (part_.first_head + h) * group(); }
 
   // A single query that too few heads share for packed keys to pay.
-  bool in_place() const { return part_.queries == 1 && group() <= kInPlaceRows; }
+  bool in_place() const {
+    return tiles_.decode_tile != nullptr && part_.queries == 1 && group() <= kInPlaceRows;
+  }
 
   float* q(int64_t h) const { return m_.q + h * rows() * padded(); }
   float* max(int64_t h) const { return m_.max + h * rows(); }
@@ -192,13 +194,24 @@ struct ForwardCut {
 
 }  // namespace
 
+AttentionTiles attention_tiles(Isa isa, bool bf16, bool training, int64_t head_dim) {
+  if (isa < Isa::avx512bf16 || !bf16) return isa == Isa::avx2 ? kAttentionAvx2.fp32 : kAttentionAvx512.fp32;
+  AttentionTiles tiles = kAttentionTilesBf16;
+  if (isa >= Isa::amx && training && head_dim % kAmxWidth == 0) {
+    tiles.forward_tile = kAttentionAmx.forward_tile;
+    tiles.decode_tile = nullptr;
+    tiles.backward_tile = kAttentionAmx.backward_tile;
+  }
+  return tiles;
+}
+
 template <Isa isa>
 void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept {
   if (a.q.dtype == DType::f64) return ref::attention_forward(ctx, a);
   if (a.weights) ref::attention_forward(ctx, a);
   const AttentionKernels& kernels = isa == Isa::avx2 ? kAttentionAvx2 : kAttentionAvx512;
-  const bool pairs = isa == Isa::avx512bf16 && a.q.dtype == DType::bf16 && a.k.dtype == DType::bf16;
-  const AttentionTiles& tiles = pairs ? kAttentionTilesBf16 : kernels.fp32;
+  const bool bf16 = a.q.dtype == DType::bf16 && a.k.dtype == DType::bf16;
+  const AttentionTiles tiles = attention_tiles(isa, bf16, bool(a.lse), a.shape.head_dim);
   const ForwardCut cut(a, ctx.pool.size());
   const int64_t columns = static_cast<int64_t>(a.seqs.size()) * cut.head_parts;
   ctx.pool.parallel_for(columns * cut.query_parts, [&](int64_t task, int thread) {
@@ -216,6 +229,7 @@ void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept 
 template void attention_forward<Isa::avx2>(const ExecContext& ctx, const AttentionArgs& a) noexcept;
 template void attention_forward<Isa::avx512>(const ExecContext& ctx, const AttentionArgs& a) noexcept;
 template void attention_forward<Isa::avx512bf16>(const ExecContext& ctx, const AttentionArgs& a) noexcept;
+template void attention_forward<Isa::amx>(const ExecContext& ctx, const AttentionArgs& a) noexcept;
 
 }  // namespace gpt
 #endif

@@ -46,7 +46,7 @@ class BackwardTask {
   int64_t group() const { return group_size(s_); }
   int64_t padded() const { return (s_.head_dim + kernels_.lanes - 1) / kernels_.lanes * kernels_.lanes; }
   int64_t query_head(int64_t g) const { return kv_head_ * group() + g; }
-  int64_t packed_row(int64_t g, int64_t i) const { return g * round_to_16(seq_.q_len) + i; }
+  int64_t packed_row(int64_t g, int64_t i) const { return g * round_to_32(seq_.q_len) + i; }
 
   // Queries packed as rows and, unless that is the same, as rows to be summed behind all of those.
   std::byte* rows_at(float* packed, int64_t g, int64_t i) const {
@@ -65,9 +65,16 @@ class BackwardTask {
     };
     for (const auto& [view, packed] : {std::pair(&a_.q, m_.q), std::pair(&a_.dout, m_.dout)}) {
       tiles_.pack_rows(rows(*view), rows_at(packed, g, 0), padded());
-      if (summed_apart()) tiles_.pack_summed(rows(*view), summed_at(packed, g, 0), padded());
+      if (summed_apart()) pack_summed(rows(*view), summed_at(packed, g, 0));
     }
     kernels_.dots(rows(a_.dout), rows(a_.out), m_.delta + packed_row(g, 0));
+  }
+
+  // Pairs of rows, with zeros behind the last.
+  void pack_summed(const PackRows& rows, std::byte* to) const {
+    tiles_.pack_summed(rows, to, padded());
+    const int64_t bytes = 2 * padded() * tiles_.element;
+    std::fill(to + (rows.n + 1) / 2 * bytes, to + round_to_32(rows.n) / 2 * bytes, std::byte{0});
   }
 
   PackRows keys(const TensorView& v) const {
@@ -150,8 +157,7 @@ template <Isa isa>
 void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept {
   if (a.q.dtype == DType::f64) return ref::attention_backward(ctx, a);
   const AttentionKernels& kernels = isa == Isa::avx2 ? kAttentionAvx2 : kAttentionAvx512;
-  const bool pairs = isa == Isa::avx512bf16 && a.q.dtype == DType::bf16;
-  const AttentionTiles& tiles = pairs ? kAttentionTilesBf16 : kernels.fp32;
+  const AttentionTiles tiles = attention_tiles(isa, a.q.dtype == DType::bf16, true, a.shape.head_dim);
   const int64_t heads = a.shape.n_kv_head;
   ctx.pool.parallel_for(static_cast<int64_t>(a.seqs.size()) * heads, [&](int64_t task, int thread) {
     BackwardTask(kernels, tiles, a, a.seqs[static_cast<size_t>(task / heads)],
@@ -165,6 +171,7 @@ template void attention_backward<Isa::avx512>(const ExecContext& ctx,
                                               const AttentionBackwardArgs& a) noexcept;
 template void attention_backward<Isa::avx512bf16>(const ExecContext& ctx,
                                                   const AttentionBackwardArgs& a) noexcept;
+template void attention_backward<Isa::amx>(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept;
 
 }  // namespace gpt
 #endif

@@ -19,6 +19,10 @@ inline int64_t round_to_16(int64_t n) {
   return (n + 15) / 16 * 16;
 }
 
+inline int64_t round_to_32(int64_t n) {
+  return (n + 31) / 32 * 32;
+}
+
 inline int64_t group_size(const AttentionShape& s) {
   return s.n_head / s.n_kv_head;
 }
@@ -100,7 +104,7 @@ struct BackwardScratch {
 
   BackwardScratch(const AttentionShape& s, int64_t q_len, ScratchPieces& pieces) {
     const int64_t dp = round_to_16(s.head_dim);
-    const int64_t queries = group_size(s) * round_to_16(q_len);
+    const int64_t queries = group_size(s) * round_to_32(q_len);
     for (float** tile : {&k, &dk, &dv, &kt, &vt})
       *tile = pieces.take(kKeyTile * dp);
     for (float** tile : {&p, &ds})

@@ -38,5 +38,10 @@ void overlay_avx512bf16(KernelTable& table) {
   table.attention_backward = &attention_backward<Isa::avx512bf16>;
 }
 
+void overlay_amx(KernelTable& table) {
+  table.attention_forward = &attention_forward<Isa::amx>;
+  table.attention_backward = &attention_backward<Isa::amx>;
+}
+
 }  // namespace gpt
 #endif

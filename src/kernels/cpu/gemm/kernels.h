@@ -86,10 +86,17 @@ struct Kernels {
   void (*unit_rows)(Form form, const UnitRowsArgs&);
   void (*tile)(const TileArgs&);
   void (*convert)(const ConvertArgs&);
+  // Units of k whose products are summed before they are added to C. Sums of such sums round less than one
+  // long chain; shorter blocks would pass over C more often.
+  int64_t max_block = 512;
+  // Where a tile wants every row of A contiguous (a_unit 1): packs columns of the source as such rows, unit l of
+  // column i to dst[i * width + l]. Null: any a_unit will do.
+  void (*pack_columns_as_rows)(const PackArgs&) = nullptr;
 };
 
 Kernels fp32_kernels_avx2();
 Kernels fp32_kernels_avx512();
 Kernels bf16_kernels_avx512();  // units are bf16_pairs; rounds like the processor
+Kernels bf16_kernels_amx();     // the same units; a tile's rows of A must have theirs one behind the other
 
 }  // namespace gpt::gemm

@@ -18,11 +18,9 @@ inline int64_t round_up(int64_t a, int64_t b) {
 }
 
 inline constexpr int64_t kUnitBytes = sizeof(uint32_t);
-inline constexpr int64_t kMaxRows = 12;   // of a tile, in any kernel
+inline constexpr int64_t kMaxRows = 32;   // of a tile, in any kernel
 inline constexpr int64_t kMaxWidth = 32;  // of a strip
-// Units of k whose products are summed before they are added to C. Sums of such sums round less than one
-// long chain; shorter blocks would pass over C more often.
-inline constexpr int64_t kMaxBlock = 512;
+inline constexpr int64_t kMaxBlock = 512;  // units of k, in any kernel
 
 // A packed matrix is strips of nr columns, each [k][nr]: units where `stored` is f32, else 16-bit elements,
 // which become units where they are used.
@@ -35,7 +33,7 @@ struct Layout {
   int64_t strips(int64_t n) const { return ceil_div(n, kernels.nr); }
   // Equal blocks, of the length alone, because the sum's order is part of the result.
   int64_t block(int64_t units) const {
-    const int64_t blocks = std::max<int64_t>(1, ceil_div(units, kMaxBlock));
+    const int64_t blocks = std::max<int64_t>(1, ceil_div(units, kernels.max_block));
     return std::max<int64_t>(16, round_up(ceil_div(units, blocks), 16));
   }
 };

@@ -82,6 +82,7 @@ void overlay_gemm(KernelTable& table, Isa isa) {
   if (isa == Isa::avx2) overlay<Isa::avx2>(table);
   if (isa == Isa::avx512) overlay<Isa::avx512>(table);
   if (isa == Isa::avx512bf16) overlay<Isa::avx512bf16>(table);
+  if (isa == Isa::amx) overlay<Isa::amx>(table);
 }
 
 int64_t packed_bytes(Isa isa, DType dtype, int64_t out, int64_t in, bool transposed) {

@@ -11,6 +11,8 @@ namespace {
 constexpr int64_t kPanelUnits = 2 << 20;  // of x packed at a time: 8 MiB, for the third-level cache
 constexpr int64_t kTileRows = 96;         // by a block of k: 192 KiB of dy in the second-level cache
 constexpr int64_t kTileCols = 384;
+constexpr int64_t kWideTileCols = 1536;  // where the products take less time than packing dy again
+constexpr int64_t kPadding = 16;          // units, keeps rows out of each other's cache lines
 constexpr int64_t kMinTasks = 8;
 constexpr int64_t kPackRows = 64;   // packed at a time, strip after strip, while the next ones are fetched
 constexpr int64_t kPackTask = 128;  // rows of x
@@ -46,7 +48,7 @@ class ColumnMultiplier {
         block_(layout_.block(units_)),
         strips_(layout_.strips(args.dw.cols())) {
     const int64_t m = args.dw.rows();
-    const int64_t across = ceil_div(strips_ * kernels_.nr, kTileCols);
+    const int64_t across = ceil_div(strips_ * kernels_.nr, rows_of_a() ? kWideTileCols : kTileCols);
     tile_strips_ = ceil_div(strips_, across);
     n_strips_ = ceil_div(strips_, tile_strips_);
     const int64_t down = std::max(ceil_div(m, kTileRows), ceil_div(kMinTasks, n_strips_));
@@ -63,6 +65,10 @@ class ColumnMultiplier {
   }
 
  private:
+  // Whether tiles want dy as rows along k, not as strips.
+  bool rows_of_a() const { return kernels_.pack_columns_as_rows != nullptr; }
+  int64_t row_of_a() const { return block_ + kPadding; }
+
   struct Block {
     int64_t from, units;  // of k
     int64_t row, rows;    // of x and dy
@@ -140,9 +146,9 @@ class ColumnMultiplier {
       kernels_.tile({.rows = n,
                      .cols = std::min(kernels_.nr, args_.dw.cols() - col),
                      .k = b.units,
-                     .a = a + i * b.units,
-                     .a_row = 1,
-                     .a_unit = round_up(n, 4),
+                     .a = a + i * (rows_of_a() ? row_of_a() : b.units),
+                     .a_row = rows_of_a() ? row_of_a() : 1,
+                     .a_unit = rows_of_a() ? 1 : round_up(n, 4),
                      .next = x + b.units * (kernels_.nr + half),
                      .next_row = 0,
                      .next_rows = 1,
@@ -160,17 +166,23 @@ class ColumnMultiplier {
     float sums[kTileRows] = {};
     for (int64_t l = 0; l < b.rows; l += kPackRows) {
       for (int64_t i = 0; i < rows; i += kernels_.mr) {
-        const int64_t n = std::min(kernels_.mr, rows - i);
-        const int64_t width = round_up(n, 4);
-        kernels_.pack(layout_.form, {.src = element(args_.dy, b.row + l, row + i),
-                                     .type = args_.dy.dtype,
-                                     .ld = args_.dy.ld,
-                                     .k_contiguous = false,
-                                     .count = n,
-                                     .k = std::min(kPackRows, b.rows - l),
-                                     .width = width,
-                                     .dst = dst + i * b.units + l / kernels_.per_unit * width,
-                                     .sums = bias ? sums + i : nullptr});
+        const int64_t n = std::min(kernels_.mr, rows - i), unit = l / kernels_.per_unit;
+        PackArgs p{.src = element(args_.dy, b.row + l, row + i),
+                   .type = args_.dy.dtype,
+                   .ld = args_.dy.ld,
+                   .k_contiguous = false,
+                   .count = n,
+                   .k = std::min(kPackRows, b.rows - l),
+                   .sums = bias ? sums + i : nullptr};
+        if (rows_of_a()) {
+          p.width = row_of_a();
+          p.dst = dst + i * p.width + unit;
+          kernels_.pack_columns_as_rows(p);
+        } else {
+          p.width = round_up(n, 4);
+          p.dst = dst + i * b.units + unit * p.width;
+          kernels_.pack(layout_.form, p);
+        }
       }
     }
     if (!bias) return;
@@ -201,7 +213,7 @@ ScratchNeed column_scratch(int64_t rows, int64_t out, int64_t in) {
   const int64_t block = std::min(k, kMaxBlock);
   const int64_t panel = std::min(k * width, std::max(kPanelUnits, block * width));
   return {.shared = (16 + panel) * kUnitBytes,
-          .per_thread = std::min(kTileRows, round_up(out, kMaxRows)) * block * kUnitBytes};
+          .per_thread = std::min(kTileRows, round_up(out, kMaxRows)) * (block + kPadding) * kUnitBytes};
 }
 
 }  // namespace gpt::gemm

@@ -5,6 +5,7 @@
 #include "kernels/cpu/simd/attention_pairs.inc"
 #include "kernels/cpu/simd/attention_product.inc"
 #include "kernels/cpu/simd/attention_softmax.inc"
+#include "kernels/cpu/simd/attention_weights.inc"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
@@ -75,19 +76,6 @@ template <class X>
 using WeightedSumFn = void (*)(const WeightedSum<X>&, int64_t, int64_t);
 template <class X>
 static constexpr WeightedSumFn<X> kWeightedSums[kBlockRows][kBlockVecs] = GPT_BLOCKS(weighted_sum);
-
-// Scores of a row as bf16 weights in columns [from, to), whole vectors; returns their sum, lane by lane.
-GPT_INLINE Vec row_weights(const AttentionForwardTile& t, int64_t i, const float* s, int64_t from, int64_t to,
-                           uint16_t* p) {
-  const Vec scale = set1(t.scale), top = set1(t.max[i]);
-  Vec total = zero();
-  for (int64_t at = from; at < to; at += kLanes) {
-    const Vec w = weights_of(load(s + at), scale, top, t.begin[i], t.end[i], at / kLanes);
-    total = total + w;
-    store_bf16(p + at, t.keep == nullptr ? w : w * load(t.keep + i * kKeyTile + at));
-  }
-  return total;
-}
 
 template <class Values>
 GPT_INLINE void forward_block(const AttentionForwardTile& t, int64_t first, int64_t rows,

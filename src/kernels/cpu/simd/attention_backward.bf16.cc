@@ -4,22 +4,9 @@
 #include "kernels/cpu/simd/attention_pairs.inc"
 #include "kernels/cpu/simd/attention_product.inc"
 #include "kernels/cpu/simd/attention_softmax.inc"
+#include "kernels/cpu/simd/attention_weights.inc"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
-
-struct WeightAndGradient {
-  Vec weight;    // after dropout
-  Vec gradient;  // of the score
-};
-
-// Vector `at` of row i of the tile, from its scores and the gradients of its weights.
-GPT_INLINE WeightAndGradient weight_and_gradient(const AttentionBackwardTile& t, int64_t i, int64_t at,
-                                                 const float* s, const float* dw) {
-  const Vec p = weights_of(load(s + at), set1(t.scale), set1(t.lse[i]), t.begin[i], t.end[i], at / kLanes);
-  if (t.keep == nullptr) return {p, p * (load(dw + at) - set1(t.delta[i]))};
-  const Vec keep = load(t.keep + i * kKeyTile + at);
-  return {p * keep, p * (load(dw + at) * keep - set1(t.delta[i]))};
-}
 
 // Weights and gradients of a whole tile, [kKeyTile/2,kKeyTile] words: pairs of queries.
 struct QueryPairs {

@@ -110,7 +110,7 @@ struct AttentionTiles {
   void (*pack_summed)(const PackRows& src, void* dst, int64_t dp);
   void (*forward_tile)(const AttentionForwardTile& tile);
   // The same, and the same bits, for few rows that all see the same keys; k and v instead of packed ones.
-  // keys: scratch for one tile, which kt points to.
+  // keys: scratch for one tile, which kt points to. Null: there is no such way.
   void (*decode_tile)(const AttentionForwardTile& tile, const PackRows& k, const PackRows& v, float* keys);
   void (*backward_tile)(const AttentionBackwardTile& tile);
 };
@@ -131,5 +131,14 @@ struct AttentionKernels {
 extern const AttentionKernels kAttentionAvx2;
 extern const AttentionKernels kAttentionAvx512;
 extern const AttentionTiles kAttentionTilesBf16;
+
+// The tiles of kAttentionTilesBf16 in tile registers, for widths of a head that are multiples of kAmxWidth. Sums
+// run in another order. Behind the last query, up to a multiple of kAmxWidth, packed queries must be zeros.
+inline constexpr int64_t kAmxWidth = 32;
+struct AttentionTileKernels {
+  void (*forward_tile)(const AttentionForwardTile& tile);
+  void (*backward_tile)(const AttentionBackwardTile& tile);
+};
+extern const AttentionTileKernels kAttentionAmx;
 
 }  // namespace gpt

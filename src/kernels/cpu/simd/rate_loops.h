@@ -8,5 +8,6 @@ namespace gpt {
 void set_rates_avx2(RateKernels& k) noexcept;
 void set_rates_avx512(RateKernels& k) noexcept;
 void set_rates_avx512bf16(RateKernels& k) noexcept;
+void set_rates_amx(RateKernels& k) noexcept;
 
 }  // namespace gpt

@@ -20,7 +20,9 @@
 // Everything here is internal to the translation unit and always inlined, and nothing of the standard
 // library's templates is used: a weak symbol compiled for AVX-512 could otherwise be the copy that the
 // linker keeps for every caller, and crash older CPUs.
-#if defined(GPT_SIMD_BF16)
+#if defined(GPT_SIMD_AMX)
+#define GPT_SIMD_NAMESPACE simd_amx
+#elif defined(GPT_SIMD_BF16)
 #define GPT_SIMD_NAMESPACE simd_avx512bf16
 #elif defined(GPT_SIMD_AVX512)
 #define GPT_SIMD_NAMESPACE simd_avx512

@@ -1,0 +1,357 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "command.h"
+#include "data/corpus.h"
+#include "data/json_line.h"
+#include "input.h"
+#include "options.h"
+#include "output.h"
+#include "report/format.h"
+#include "report/table.h"
+#include "text/tokenizer_facts.h"
+#include "text/utf8.h"
+#include "tokenizer_show.h"
+#include "tokenizer_training.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFooter = R"(Examples:
+  gpt tokenizer train --data input.txt --vocab-size 4096 --out tok
+  gpt tokenizer train --data docs/ more.jsonl.zst --pattern nanochat --special-tokens nanochat --out tok
+  gpt tokenizer encode --tokenizer tok < input.txt > ids.txt
+  gpt tokenizer decode --tokenizer tok < ids.txt
+  echo '{"text":"Every effort"}' | gpt tokenizer encode --tokenizer tok --jsonl
+  echo -n "Every effort moves you" | gpt tokenizer encode --tokenizer tok --explain
+  gpt tokenizer info --tokenizer tok)";
+
+constexpr const char* kTrainFooter = R"(Examples:
+  gpt tokenizer train --data input.txt --vocab-size 4096 --out tok
+  gpt tokenizer train --data docs/ 'crawl/*.jsonl.gz' --pattern gpt4 --vocab-size 65536 --out tok
+  gpt tokenizer train --data chat.jsonl --field content --special-tokens nanochat --out tok
+  gpt tokenizer train --data input.txt --special-tokens '<|endoftext|>' '<|pad|>' --out tok --against gpt2/
+
+--vocab-size counts bytes and merges; special tokens get the ids behind these. Sets of special tokens: gpt2
+(<|endoftext|>), nanochat, chatml, llama3. Patterns: gpt2, gpt4 (= llama3), nanochat, o200k. The result is a
+tokenizer.json that other programs read too, the same for any number of threads.)";
+
+constexpr const char* kEncodeFooter = R"(Examples:
+  gpt tokenizer encode --tokenizer tok < input.txt
+  gpt tokenizer encode --tokenizer tok --jsonl < texts.jsonl > ids.jsonl
+  gpt tokenizer encode --tokenizer tok --text "Every effort moves you" --explain
+
+The text comes from standard input as it is, line ends included. With --jsonl every line has an object
+{"text":...} and gives a line {"ids":[...]}. Names of special tokens are ordinary text without --special.)";
+
+constexpr const char* kDecodeFooter = R"(Examples:
+  gpt tokenizer decode --tokenizer tok --ids 1,2,3
+  gpt tokenizer decode --tokenizer tok < ids.txt > text.txt
+  gpt tokenizer decode --tokenizer tok --jsonl < ids.jsonl
+
+Ids come from standard input, separated by blanks, commas or line ends. The bytes are written as they are. With
+--jsonl every line has an object {"ids":[...]} and gives a line {"text":...}, invalid bytes as U+FFFD.)";
+
+struct TokenizerArguments {
+  std::string tokenizer, text, ids, field = "text";
+  bool has_text = false, has_ids = false;
+  bool special = false, jsonl = false, explain = false, json = false;
+  MachineOptions machine;
+};
+
+std::unique_ptr<Tokenizer> chosen_tokenizer(const TokenizerArguments& a) {
+  if (a.tokenizer.empty())
+    fail_usage("--tokenizer is missing: name a tokenizer.json, a model folder, or byte");
+  if (a.tokenizer == "char")
+    fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
+  return open_tokenizer(a.tokenizer, {});
+}
+
+int64_t line_of(std::string_view text, size_t at) {
+  return 1 + std::ranges::count(text.substr(0, at), '\n');
+}
+
+void require_text(std::string_view text, const Tokenizer& tokenizer) {
+  if (tokenizer.kind() == "byte") return;
+  const auto at = first_invalid_utf8(text);
+  if (!at) return;
+  fail("standard input:{}: not valid UTF-8 at byte {} of the text (0x{:02x}); convert it to UTF-8",
+       line_of(text, static_cast<size_t>(*at)), *at,
+       static_cast<unsigned>(static_cast<unsigned char>(text[static_cast<size_t>(*at)])));
+}
+
+std::vector<int32_t> encode(const Tokenizer& tokenizer, std::string_view text, bool special) {
+  return special ? tokenizer.encode_special(text) : tokenizer.encode(text);
+}
+
+void append_number(std::string& out, int32_t number) {
+  char digits[12];
+  out.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+}
+
+std::string joined(std::span<const int32_t> ids, char separator) {
+  std::string out;
+  for (const int32_t id : ids) {
+    if (!out.empty()) out += separator;
+    append_number(out, id);
+  }
+  return out;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
+// Gives every line of standard input that is not blank to `f`, in parallel, and writes the results in order.
+// An error comes after the results of the lines before it.
+void for_each_line(const TokenizerArguments& a,
+                   const std::function<std::string(std::string_view line, const std::string& place)>& f) {
+  ThreadPool pool(chosen_threads(a.machine));
+  for_each_input_lines([&](std::string_view text, int64_t first) {
+    const std::vector<std::string_view> lines = lines_of(text);
+    std::vector<std::string> results(lines.size());
+    std::vector<std::exception_ptr> errors(lines.size());
+    pool.parallel_for(std::ssize(lines), [&](int64_t i, int) {
+      const auto at = static_cast<size_t>(i);
+      if (is_blank(lines[at])) return;
+      try {
+        results[at] = f(lines[at], fmt::format("standard input:{}", first + i));
+      } catch (...) {
+        errors[at] = std::current_exception();
+      }
+    });
+    std::string out;
+    for (size_t i = 0; i < lines.size() && !errors[i]; ++i)
+      out += results[i];
+    write_output(out);
+    for (const std::exception_ptr& error : errors) {
+      if (error) std::rethrow_exception(error);
+    }
+  });
+}
+
+std::string encode_line(const Tokenizer& tokenizer, const TokenizerArguments& a, std::string_view line,
+                        const std::string& place) {
+  const std::string text = json_line_text(line, a.field, place);
+  try {
+    return "{\"ids\":[" + joined(encode(tokenizer, text, a.special), ',') + "]}\n";
+  } catch (const Error& error) {
+    fail("{}: {}", place, error.what());
+  }
+}
+
+int run_encode(const TokenizerArguments& a) {
+  if (a.jsonl && (a.has_text || a.explain || a.json))
+    fail_usage("--jsonl reads standard input and writes JSON lines; leave out --text, --explain and --json");
+  const auto tokenizer = chosen_tokenizer(a);
+  if (a.jsonl) {
+    for_each_line(a, [&](std::string_view line, const std::string& place) {
+      return encode_line(*tokenizer, a, line, place);
+    });
+    return 0;
+  }
+  const std::string text = a.has_text ? a.text : read_input();
+  require_text(text, *tokenizer);
+  if (a.explain) {
+    write_output(explanation(*tokenizer, text, a.json));
+    return 0;
+  }
+  const std::vector<int32_t> ids = encode(*tokenizer, text, a.special);
+  if (a.json) {
+    const json out = {{"ids", ids}, {"tokens", ids.size()}, {"text_bytes", text.size()}};
+    write_output(out.dump() + "\n");
+  } else {
+    write_output(joined(ids, ' ') + "\n");
+  }
+  return 0;
+}
+
+// A number that ends at a blank, comma or the end of the text.
+int32_t parse_id(std::string_view word, int64_t line, const std::string& source) {
+  int32_t id = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+  if (error == std::errc() && end == word.data() + word.size() && id >= 0) return id;
+  fail("{}:{}: expected ids separated by blanks or commas, found \"{}\"", source, line,
+       printable_text(word, 40));
+}
+
+std::vector<int32_t> parse_ids(std::string_view text, int64_t line, const std::string& source) {
+  std::vector<int32_t> ids;
+  for (size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '\n') ++line;
+    if (c == ' ' || c == ',' || c == '\n' || c == '\r' || c == '\t') {
+      ++at;
+      continue;
+    }
+    const size_t end = std::min(text.find_first_of(" ,\n\r\t", at), text.size());
+    ids.push_back(parse_id(text.substr(at, end - at), line, source));
+    at = end;
+  }
+  return ids;
+}
+
+std::string decode_line(const Tokenizer& tokenizer, std::string_view line, const std::string& place) {
+  const json object = json::parse(line, nullptr, false);
+  const bool good = object.is_object() && object.contains("ids") && object["ids"].is_array();
+  if (!good) fail("{}: expected an object {{\"ids\":[...]}} on a line of its own", place);
+  std::vector<int32_t> ids;
+  for (const json& id : object["ids"]) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX)
+      fail("{}: expected ids from 0 to {}, found {}", place, tokenizer.vocab_size() - 1,
+           printable_text(id.dump(), 40));
+    ids.push_back(id.get<int32_t>());
+  }
+  try {
+    return json{{"text", replace_invalid_utf8(tokenizer.decode(ids))}}.dump() + "\n";
+  } catch (const Error& error) {
+    fail("{}: {}", place, error.what());
+  }
+}
+
+int run_decode(const TokenizerArguments& a) {
+  if (a.jsonl && (a.has_ids || a.json))
+    fail_usage("--jsonl reads standard input and writes JSON lines; leave out --ids and --json");
+  const auto tokenizer = chosen_tokenizer(a);
+  if (a.jsonl) {
+    for_each_line(a, [&](std::string_view line, const std::string& place) {
+      return decode_line(*tokenizer, line, place);
+    });
+    return 0;
+  }
+  const auto write = [&](std::span<const int32_t> ids) { write_output(tokenizer->decode(ids)); };
+  if (a.json) {
+    const auto ids = a.has_ids ? parse_ids(a.ids, 1, "--ids") : parse_ids(read_input(), 1, "standard input");
+    write_output(json{{"text", replace_invalid_utf8(tokenizer->decode(ids))}, {"tokens", ids.size()}}.dump() +
+                 "\n");
+  } else if (a.has_ids) {
+    write(parse_ids(a.ids, 1, "--ids"));
+  } else {
+    for_each_input_lines(
+        [&](std::string_view lines, int64_t line) { write(parse_ids(lines, line, "standard input")); });
+  }
+  return 0;
+}
+
+int run_info(const TokenizerArguments& a) {
+  const auto tokenizer = chosen_tokenizer(a);
+  write_output(describe_tokenizer(*tokenizer, a.json));
+  return 0;
+}
+
+CLI::App* add_part(CLI::App& parent, const char* name, const char* help, const char* footer) {
+  CLI::App* app = parent.add_subcommand(name, help);
+  app->allow_extras();
+  app->footer(footer);
+  return app;
+}
+
+void add_tokenizer_option(CLI::App& app, TokenizerArguments& a) {
+  app.add_option("--tokenizer", a.tokenizer, "tokenizer.json, model folder, or byte")->type_name("FILE|DIR");
+}
+
+CLI::App* add_train(CLI::App& parent, TokenizerTrainArguments& a) {
+  CLI::App* app = add_part(parent, "train", "learn a byte-level BPE from text", kTrainFooter);
+  app->add_option("--data", a.data, "text: files, folders or patterns; .txt, .jsonl, also .gz and .zst")
+      ->type_name("PATH ...");
+  app->add_option("--vocab-size", a.vocab_size, "bytes and merges")->type_name("N")->capture_default_str();
+  app->add_option("--pattern", a.pattern, "how text is cut into pieces")
+      ->type_name("gpt2|gpt4|nanochat|o200k")
+      ->capture_default_str();
+  app->add_option("--special-tokens", a.special_tokens, "names of special tokens, or of sets (none)")
+      ->type_name("NAME ...");
+  app->add_option("--field", a.field, "field of the text in .jsonl files")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app->add_option("--out", a.out, "folder or .json file for the tokenizer")->type_name("DIR|FILE");
+  app->add_option("--against", a.against, "compare with this tokenizer")->type_name("FILE|DIR");
+  app->add_option("--max-words", a.max_words, "different words to remember; bounds memory")
+      ->type_name("N")
+      ->capture_default_str();
+  add_json_option(*app, a.json);
+  add_machine_options(*app, a.machine);
+  return app;
+}
+
+CLI::App* add_encode(CLI::App& parent, TokenizerArguments& a) {
+  CLI::App* app = add_part(parent, "encode", "text to ids", kEncodeFooter);
+  add_tokenizer_option(*app, a);
+  app->add_option_function<std::string>(
+         "--text",
+         [&a](const std::string& text) {
+           a.text = text;
+           a.has_text = true;
+         },
+         "the text, instead of standard input")
+      ->type_name("TEXT");
+  app->add_flag("--special", a.special, "names of special tokens in the text are these tokens");
+  app->add_flag("--jsonl", a.jsonl, "one JSON object a line");
+  app->add_option("--field", a.field, "field of the text with --jsonl")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app->add_flag("--explain", a.explain, "show pieces and merges step by step");
+  add_json_option(*app, a.json);
+  add_machine_options(*app, a.machine);
+  return app;
+}
+
+CLI::App* add_decode(CLI::App& parent, TokenizerArguments& a) {
+  CLI::App* app = add_part(parent, "decode", "ids to text", kDecodeFooter);
+  add_tokenizer_option(*app, a);
+  app->add_option_function<std::string>(
+         "--ids",
+         [&a](const std::string& ids) {
+           a.ids = ids;
+           a.has_ids = true;
+         },
+         "the ids, instead of standard input")
+      ->type_name("1,2,...");
+  app->add_flag("--jsonl", a.jsonl, "one JSON object a line");
+  add_json_option(*app, a.json);
+  add_machine_options(*app, a.machine);
+  return app;
+}
+
+}  // namespace
+
+std::vector<Command> add_tokenizer_commands(CLI::App& root) {
+  CLI::App* tokenizer = root.add_subcommand("tokenizer", "train and use tokenizers");
+  tokenizer->allow_extras();
+  tokenizer->require_subcommand(0, 1);
+  tokenizer->footer(kFooter);
+  auto train = std::make_shared<TokenizerTrainArguments>();
+  auto encode = std::make_shared<TokenizerArguments>();
+  auto decode = std::make_shared<TokenizerArguments>();
+  auto info = std::make_shared<TokenizerArguments>();
+  CLI::App* train_app = add_train(*tokenizer, *train);
+  CLI::App* encode_app = add_encode(*tokenizer, *encode);
+  CLI::App* decode_app = add_decode(*tokenizer, *decode);
+  CLI::App* info_app = add_part(*tokenizer, "info", "what a tokenizer is made of",
+                                "Examples:\n  gpt tokenizer info --tokenizer tok\n"
+                                "  gpt tokenizer info --tokenizer tok --json");
+  add_tokenizer_option(*info_app, *info);
+  add_json_option(*info_app, info->json);
+  return {{train_app, [train] { return run_tokenizer_training(*train); }},
+          {encode_app, [encode] { return run_encode(*encode); }},
+          {decode_app, [decode] { return run_decode(*decode); }},
+          {info_app, [info] { return run_info(*info); }}};
+}
+
+}  // namespace gpt

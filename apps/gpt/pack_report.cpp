@@ -1,0 +1,126 @@
+#include "pack_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "report/format.h"
+#include "report/table.h"
+#include "text/utf8.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kShownTokens = 64, kShownChars = 200;
+
+double megabytes_per_second(const PackStats& s) {
+  return s.seconds > 0 ? static_cast<double>(s.text_bytes) / 1e6 / s.seconds : 0;
+}
+
+const char* format_name(ShardFormat format) {
+  return format == ShardFormat::gpt ? "gpt" : "llmc";
+}
+
+int32_t id_at(const TokenShard& shard, int64_t i) {
+  return static_cast<int32_t>(shard.info().bytes_per_id == 2 ? shard.ids16()[i] : shard.ids32()[i]);
+}
+
+// The text of the first tokens, as far as the tokenizer knows them.
+std::string beginning(const TokenShard& shard, const Tokenizer& tokenizer) {
+  std::string text;
+  for (int64_t i = 0; i < std::min(shard.info().count, kShownTokens); ++i) {
+    const int32_t id = id_at(shard, i);
+    if (id < 0 || id >= tokenizer.vocab_size()) return "";
+    text += tokenizer.token_bytes(id);
+  }
+  return printable_text(text, kShownChars);
+}
+
+}  // namespace
+
+json pack_json(const std::string& out, const PackOptions& options, const PackStats& s) {
+  return {{"out", out},
+          {"format", format_name(options.format)},
+          {"documents", s.documents},
+          {"text_bytes", s.text_bytes},
+          {"tokens", s.tokens},
+          {"bytes_per_token", s.bytes_per_token()},
+          {"shards", s.shards},
+          {"shards_before", s.shards_before},
+          {"document_token", options.document_token},
+          {"seconds", s.seconds}};
+}
+
+std::string pack_text(const std::string& out, const Tokenizer& tokenizer, const PackOptions& options,
+                      const PackStats& s) {
+  TextTable table{.columns = {}, .rows = {}};
+  const auto row = [&](const char* name, std::string value, std::string note = "") {
+    table.rows.push_back({name, std::move(value), std::move(note)});
+  };
+  const bool marked = options.document_token >= 0;
+  row("documents", format_thousands(s.documents),
+      marked ? "each behind " + printable_text(tokenizer.token_bytes(options.document_token), 40)
+             : "nothing stands between them");
+  row("text bytes", format_thousands(s.text_bytes));
+  row("tokens", format_thousands(s.tokens));
+  row("bytes per token", fmt::format("{:.3f}", s.bytes_per_token()));
+  row("shards", format_thousands(s.shards), out);
+  if (s.shards_before == 0) row("speed", fmt::format("{:.1f} MB/s", megabytes_per_second(s)), "of text");
+  return format_table(table);
+}
+
+json shards_json(const std::vector<TokenShard>& shards) {
+  json list = json::array();
+  int64_t tokens = 0;
+  for (const TokenShard& shard : shards) {
+    const ShardInfo& i = shard.info();
+    tokens += i.count;
+    json entry = {{"path", shard.name()},
+                  {"format", format_name(i.format)},
+                  {"tokens", i.count},
+                  {"bytes_per_id", i.bytes_per_id}};
+    if (i.format == ShardFormat::gpt) {
+      entry.update({{"vocab_size", i.vocab_size},
+                    {"vocab_hash", fmt::format("{:016x}", i.vocab_hash)},
+                    {"checksum", fmt::format("{:016x}", i.checksum)},
+                    {"text_bytes", i.text_bytes},
+                    {"documents", i.documents},
+                    {"document_token", i.document_token}});
+    }
+    list.push_back(entry);
+  }
+  return {{"shards", list}, {"tokens", tokens}};
+}
+
+std::string shards_text(const std::vector<TokenShard>& shards, const Tokenizer* tokenizer) {
+  TextTable table{.columns = {"shard", "format", "tokens", "documents", "text bytes", "vocabulary", "hash"},
+                  .rows = {}};
+  int64_t tokens = 0, bytes = 0, documents = 0;
+  for (const TokenShard& shard : shards) {
+    const ShardInfo& i = shard.info();
+    const std::string format = fmt::format("{} u{}", format_name(i.format), 8 * i.bytes_per_id);
+    if (i.format == ShardFormat::llmc) {
+      table.rows.push_back({shard.name(), format, format_thousands(i.count)});
+    } else {
+      table.rows.push_back({shard.name(), format, format_thousands(i.count), format_thousands(i.documents),
+                            format_thousands(i.text_bytes), format_thousands(i.vocab_size),
+                            fmt::format("{:016x}", i.vocab_hash)});
+    }
+    tokens += i.count;
+    bytes += i.text_bytes;
+    documents += i.documents;
+  }
+  std::string text = format_table(table);
+  text += fmt::format("\n{} tokens in {} shards", format_thousands(tokens), shards.size());
+  if (bytes > 0 && tokens > 0)
+    text += fmt::format(", {} documents, {:.3f} bytes per token", format_thousands(documents),
+                        static_cast<double>(bytes) / static_cast<double>(tokens));
+  text += "\n";
+  if (tokenizer != nullptr) text += "begins: \"" + beginning(shards.front(), *tokenizer) + "\"\n";
+  return text;
+}
+
+}  // namespace gpt

@@ -1,0 +1,178 @@
+#include "tokenizer_show.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "output.h"
+#include "report/format.h"
+#include "report/progress.h"
+#include "report/table.h"
+#include "text/tokenizer_facts.h"
+#include "text/utf8.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kSample = "Every effort moves you. It's 2026, naïve café!";
+constexpr size_t kMaxExplained = 4096;  // bytes; more is no use to a reader
+constexpr int64_t kMaxShown = 60;       // characters of a token
+
+std::string shown(std::string_view bytes) {
+  return printable_text(bytes, kMaxShown);
+}
+
+// Neighbouring symbols in turn, the new one of a step more than the others.
+class Painter {
+ public:
+  explicit Painter(const TerminalStyle& style) : colour_(style.colour), blank_(style.unicode ? "␣" : "_") {}
+
+  std::string symbols(const std::vector<std::string>& symbols, size_t merged) const {
+    std::string out;
+    for (size_t i = 0; i < symbols.size(); ++i) {
+      if (i > 0) out += ' ';
+      out += paint(visible(symbols[i]), i == merged ? kNew : i % 2 == 0 ? kEven : kOdd);
+    }
+    return out;
+  }
+  std::string paint(const std::string& text, const char* colour) const {
+    return colour_ ? colour + text + "\x1b[0m" : text;
+  }
+
+  static constexpr const char* kNew = "\x1b[1;32m";
+  static constexpr const char* kEven = "\x1b[36m";
+  static constexpr const char* kOdd = "\x1b[33m";
+  static constexpr const char* kDim = "\x1b[2m";
+  static constexpr const char* kBold = "\x1b[1m";
+
+ private:
+  // Blanks would be lost between the symbols.
+  std::string visible(const std::string& symbol) const {
+    std::string out;
+    for (const char c : shown(symbol)) {
+      if (c == ' ') {
+        out += blank_;
+      } else {
+        out += c;
+      }
+    }
+    return out;
+  }
+
+  bool colour_;
+  std::string blank_;
+};
+
+std::string sample_text(const Tokenizer& tokenizer) {
+  try {
+    std::string out;
+    for (const int32_t id : tokenizer.encode(kSample))
+      out += (out.empty() ? "" : "|") + shown(tokenizer.token_bytes(id));
+    return out;
+  } catch (const Error&) {
+    return "";  // a vocabulary of characters need not have these
+  }
+}
+
+json facts_json(const Tokenizer& tokenizer, const TokenizerFacts& facts) {
+  json out = {{"kind", facts.kind},
+              {"vocab_size", facts.vocab_size},
+              {"merges", facts.merges},
+              {"pattern", facts.pattern},
+              {"special_tokens", json::array()},
+              {"longest_tokens", json::array()},
+              {"mean_token_bytes", facts.mean_token_bytes}};
+  for (const auto& token : facts.added)
+    out["special_tokens"].push_back({{"id", token.id}, {"text", token.text}, {"special", token.special}});
+  for (const int32_t id : facts.longest) {
+    const std::string bytes = tokenizer.token_bytes(id);
+    out["longest_tokens"].push_back(
+        {{"id", id}, {"text", replace_invalid_utf8(bytes)}, {"bytes", bytes.size()}});
+  }
+  return out;
+}
+
+json piece_json(const Explainer::Piece& piece) {
+  json out = {{"text", replace_invalid_utf8(piece.text)}, {"ids", piece.ids}, {"steps", json::array()}};
+  for (const auto& step : piece.steps) {
+    json symbols = json::array();
+    for (const std::string& symbol : step.symbols)
+      symbols.push_back(replace_invalid_utf8(symbol));
+    out["steps"].push_back({{"rank", step.rank}, {"at", step.at}, {"symbols", symbols}});
+  }
+  return out;
+}
+
+std::string piece_text(const Explainer::Piece& piece, const Tokenizer& tokenizer, const Painter& painter) {
+  std::string out = "\n" + painter.paint("\"" + shown(piece.text) + "\"", Painter::kBold) + "\n";
+  constexpr size_t kNone = ~size_t{0};
+  const auto line = [&](const std::string& label, const std::string& text) {
+    out += fmt::format("  {:<14}{}\n", label, text);
+  };
+  if (!piece.symbols.empty()) line("bytes", painter.symbols(piece.symbols, kNone));
+  for (const auto& step : piece.steps)
+    line(fmt::format("merge {}", step.rank), painter.symbols(step.symbols, step.at));
+  std::string ids;
+  for (const int32_t id : piece.ids)
+    ids += fmt::format("{}{} \"{}\"", ids.empty() ? "" : ", ", id, shown(tokenizer.token_bytes(id)));
+  line("ids", ids);
+  return out;
+}
+
+}  // namespace
+
+std::string describe_tokenizer(const Tokenizer& tokenizer, bool as_json) {
+  const TokenizerFacts facts = tokenizer_facts(tokenizer);
+  if (as_json) return facts_json(tokenizer, facts).dump(2) + "\n";
+  std::string text;
+  const auto line = [&](const char* name, const std::string& value) {
+    if (!value.empty()) text += fmt::format("{:<16}{}\n", name, value);
+  };
+  line("kind", facts.kind);
+  line("vocabulary", format_thousands(facts.vocab_size));
+  if (facts.merges > 0) line("merges", format_thousands(facts.merges));
+  line("pattern",
+       shown(facts.pattern) == facts.pattern ? facts.pattern : printable_text(facts.pattern, 1000));
+  for (const auto& token : facts.added)
+    line(token.special ? "special" : "added", fmt::format("{} {}", token.id, shown(token.text)));
+  line("bytes per token", fmt::format("{:.2f} in the vocabulary", facts.mean_token_bytes));
+  for (const int32_t id : facts.longest) {
+    const std::string bytes = tokenizer.token_bytes(id);
+    line("longest", fmt::format("{} \"{}\" ({} bytes)", id, shown(bytes), bytes.size()));
+  }
+  line("sample", sample_text(tokenizer));
+  return text;
+}
+
+std::string explanation(const Tokenizer& tokenizer, std::string_view text, bool as_json) {
+  if (text.size() > kMaxExplained)
+    fail("--explain: expected a text of at most {} bytes, found {}", kMaxExplained, text.size());
+  const std::vector<Explainer::Piece> pieces = Explainer(tokenizer).explain(text);
+  if (as_json) {
+    json out = {{"pieces", json::array()}};
+    for (const auto& piece : pieces)
+      out["pieces"].push_back(piece_json(piece));
+    return out.dump(2) + "\n";
+  }
+  const auto variable = [](const char* name) { return std::getenv(name); };
+  const Painter painter(terminal_style(output_is_terminal(), variable));
+  std::string out = fmt::format("{} bytes, {} pieces:", text.size(), pieces.size()), ids;
+  size_t tokens = 0;
+  for (size_t i = 0; i < pieces.size(); ++i)
+    out +=
+        " " + painter.paint("\"" + shown(pieces[i].text) + "\"", i % 2 == 0 ? Painter::kEven : Painter::kOdd);
+  out += "\n";
+  for (const auto& piece : pieces) {
+    out += piece_text(piece, tokenizer, painter);
+    tokens += piece.ids.size();
+    for (const int32_t id : piece.ids)
+      ids += (ids.empty() ? "" : " ") + std::to_string(id);
+  }
+  return out + fmt::format("\n{} tokens: {}\n", tokens, ids);
+}
+
+}  // namespace gpt

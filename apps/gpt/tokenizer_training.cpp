@@ -1,0 +1,245 @@
+#include "tokenizer_training.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "data/corpus.h"
+#include "data/text_blocks.h"
+#include "output.h"
+#include "progress_note.h"
+#include "report/format.h"
+#include "report/table.h"
+#include "text/tokenizer_facts.h"
+#include "text/tokenizer_trainer.h"
+#include "text/utf8.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kSampleBytes = size_t{16} << 20;  // for comparing with another tokenizer
+constexpr size_t kShownTokens = 10;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+const TrainPattern& find_pattern(const std::string& name) {
+  std::vector<std::string> names;
+  for (const TrainPattern& pattern : train_patterns()) {
+    if (pattern.name == name) return pattern;
+    names.emplace_back(pattern.name);
+  }
+  check_choice("--pattern", name, names);
+  fail_usage("--pattern: unknown {}", name);
+}
+
+// Names of sets stand for their tokens.
+std::vector<std::string> chosen_special_tokens(const std::vector<std::string>& given) {
+  std::vector<std::string> tokens;
+  for (const std::string& name : given) {
+    if (name == "none") continue;
+    const std::vector<std::string>* set = special_token_set(name);
+    const std::vector<std::string> alone = {name};
+    for (const std::string& token : set != nullptr ? *set : alone)
+      tokens.push_back(token);
+  }
+  return tokens;
+}
+
+// Where the tokenizer goes: FILE.json, or tokenizer.json in a folder.
+std::string output_path(const std::string& out) {
+  if (out.ends_with(".json")) return out;
+  make_directories(out);
+  return (std::filesystem::path(out) / "tokenizer.json").string();
+}
+
+// Texts of the data in order, with the beginning of them kept as a sample.
+class TextReader {
+ public:
+  TextReader(const TokenizerTrainArguments& a, WordCounter& counter)
+      : field_(a.field), sample_bytes_(a.against.empty() ? 0 : kSampleBytes), counter_(counter) {}
+
+  void read(TextBlocks& blocks) {
+    ProgressNote note("counting");
+    const auto total = static_cast<double>(blocks.bytes_total());
+    for (TextBlock block; blocks.next(block);) {
+      const std::string& path = blocks.files()[static_cast<size_t>(block.begin.file)];
+      if (block.json) {
+        for_each_json_text(block, path, field_, [&](std::string_view text) { add(text, true); });
+      } else {
+        require_utf8(block, path);
+        add(block.text, block.ends_document);
+      }
+      note.update(static_cast<double>(blocks.bytes_done()), total,
+                  format_bytes(static_cast<double>(counter_.bytes())) + " of text");
+    }
+    counter_.finish();
+  }
+  const std::string& sample() const { return sample_; }
+
+ private:
+  void add(std::string_view text, bool ends) {
+    counter_.add(text);
+    if (ends) counter_.end_document();
+    if (sample_.size() < sample_bytes_) sample_ += text;
+  }
+
+  const std::string& field_;
+  size_t sample_bytes_;
+  WordCounter& counter_;
+  std::string sample_;
+};
+
+// One tokenizer beside another on the same text.
+struct Comparison {
+  std::string name;
+  int64_t bytes = 0, own_tokens = 0, other_tokens = 0;
+};
+
+Comparison compare(const std::string& name, const std::string& sample, const Tokenizer& own) {
+  const auto other = open_tokenizer(name, {});
+  return {name, std::ssize(sample), std::ssize(own.encode(sample)), std::ssize(other->encode(sample))};
+}
+
+double ratio(int64_t a, int64_t b) {
+  return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
+}
+
+struct Report {
+  std::string path;
+  TrainedTokenizer trained;
+  TokenizerFacts facts;
+  std::vector<std::string> longest;  // for people
+  int64_t files, bytes, words, distinct_words;
+  uint64_t dropped_below;
+  std::optional<Comparison> comparison;
+  double count_seconds, merge_seconds;
+};
+
+json report_json(const TokenizerTrainArguments& a, const Report& r) {
+  json out = {{"tokenizer", r.path},
+              {"pattern", a.pattern},
+              {"vocab_size", r.trained.vocab_size},
+              {"merges", r.facts.merges},
+              {"special_tokens", json::array()},
+              {"files", r.files},
+              {"text_bytes", r.bytes},
+              {"text_tokens", r.trained.text_tokens},
+              {"bytes_per_token", ratio(r.bytes, r.trained.text_tokens)},
+              {"words", r.words},
+              {"distinct_words", r.distinct_words},
+              {"longest_tokens", r.longest},
+              {"count_seconds", r.count_seconds},
+              {"merge_seconds", r.merge_seconds}};
+  for (const auto& token : r.facts.added)
+    out["special_tokens"].push_back({{"id", token.id}, {"text", token.text}});
+  if (r.dropped_below > 0) out["dropped_words_below"] = r.dropped_below;
+  if (r.comparison) {
+    const Comparison& c = *r.comparison;
+    out["against"] = {{"tokenizer", c.name},
+                      {"sample_bytes", c.bytes},
+                      {"tokens", c.own_tokens},
+                      {"other_tokens", c.other_tokens},
+                      {"ratio", ratio(c.own_tokens, c.other_tokens)}};
+  }
+  return out;
+}
+
+std::string report_text(const Report& r) {
+  TextTable table{.columns = {}, .rows = {}};
+  const auto row = [&](const char* name, std::string value, std::string note = "") {
+    table.rows.push_back({name, std::move(value), std::move(note)});
+  };
+  row("vocabulary", format_thousands(r.trained.vocab_size),
+      fmt::format("256 bytes, {} merges, {} special", format_thousands(r.facts.merges),
+                  r.facts.added.size()));
+  row("text bytes", format_thousands(r.bytes), fmt::format("{} files", r.files));
+  row("tokens", format_thousands(r.trained.text_tokens), "of this text");
+  row("bytes per token", fmt::format("{:.3f}", ratio(r.bytes, r.trained.text_tokens)));
+  row("words", format_thousands(r.words), format_thousands(r.distinct_words) + " different");
+  row("counting", fmt::format("{:.2f} s", r.count_seconds),
+      fmt::format("{:.0f} MB/s", static_cast<double>(r.bytes) / 1e6 / r.count_seconds));
+  row("merging", fmt::format("{:.2f} s", r.merge_seconds));
+  if (r.comparison) {
+    const Comparison& c = *r.comparison;
+    row("against other", fmt::format("{:.3f}", ratio(c.own_tokens, c.other_tokens)),
+        fmt::format("times the tokens of {}, {:.3f} against {:.3f} bytes per token", c.name,
+                    ratio(c.bytes, c.own_tokens), ratio(c.bytes, c.other_tokens)));
+  }
+  std::string text = format_table(table) + "\nlongest tokens: ";
+  for (size_t i = 0; i < r.longest.size(); ++i)
+    text += (i == 0 ? "\"" : ", \"") + r.longest[i] + "\"";
+  return text + "\n" + r.path + " written\n";
+}
+
+TrainedTokenizer merge(const WordCounter& counter, const TokenizerTrainArguments& a, SplitPattern pattern) {
+  ProgressNote note("merging");
+  return train_byte_level_bpe(counter,
+                              {.pattern = pattern,
+                               .vocab_size = a.vocab_size,
+                               .special_tokens = chosen_special_tokens(a.special_tokens)},
+                              [&](int64_t done, int64_t total) {
+                                note.update(static_cast<double>(done), static_cast<double>(total),
+                                            fmt::format("{} of {} tokens", done, total));
+                              });
+}
+
+void check(const TokenizerTrainArguments& a) {
+  if (a.out.empty()) fail_usage("--out is missing: name a folder or a .json file for the tokenizer");
+  if (a.data.empty()) fail_usage("--data is missing: name text to learn from, for example --data input.txt");
+  if (a.vocab_size < 256)
+    fail_usage("--vocab-size: expected at least 256, one token for every byte, found {}", a.vocab_size);
+}
+
+}  // namespace
+
+int run_tokenizer_training(const TokenizerTrainArguments& a) {
+  check(a);
+  const TrainPattern& pattern = find_pattern(a.pattern);
+  ThreadPool pool(chosen_threads(a.machine));
+  const auto start = Clock::now();
+  TextBlocks blocks(find_text_files(a.data));
+  WordCounter counter(piece_splitter(pattern.split), pool, {.max_words = a.max_words});
+  TextReader reader(a, counter);
+  reader.read(blocks);
+  if (counter.bytes() == 0) fail("the text of {} is empty; give some text", a.data[0]);
+  Report r{.path = output_path(a.out)};
+  r.count_seconds = seconds_since(start);
+  const auto merging = Clock::now();
+  r.trained = merge(counter, a, pattern.split);
+  r.merge_seconds = seconds_since(merging);
+  const auto tokenizer = parse_tokenizer(r.trained.json, r.path);
+  write_file_atomic(r.path, r.trained.json);
+  r.facts = tokenizer_facts(*tokenizer, kShownTokens);
+  for (const int32_t id : r.facts.longest)
+    r.longest.push_back(printable_text(tokenizer->token_bytes(id), 60));
+  r.files = std::ssize(blocks.files());
+  r.bytes = counter.bytes();
+  r.words = counter.total();
+  r.distinct_words = std::ssize(counter.words());
+  r.dropped_below = counter.dropped_below();
+  if (!a.against.empty()) r.comparison = compare(a.against, reader.sample(), *tokenizer);
+  if (r.dropped_below > 0) {
+    write_note(
+        fmt::format("note: more than {} different words; words seen fewer than {} times were forgotten "
+                    "on the way (--max-words)\n",
+                    a.max_words, r.dropped_below));
+  }
+  const int64_t wanted = a.vocab_size + std::ssize(r.facts.added);
+  if (r.trained.vocab_size < wanted) {
+    write_note(fmt::format("note: the text has no more pairs to merge after {} tokens; {} were asked for\n",
+                           r.trained.vocab_size, wanted));
+  }
+  write_output(a.json ? report_json(a, r).dump(2) + "\n" : report_text(r));
+  return 0;
+}
+
+}  // namespace gpt

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "options.h"
+
+namespace gpt {
+
+// Flags of `gpt tokenizer train`.
+struct TokenizerTrainArguments {
+  std::vector<std::string> data, special_tokens;
+  std::string pattern = "gpt2", field = "text", out, against;
+  int64_t vocab_size = 32768, max_words = 16000000;
+  bool json = false;
+  MachineOptions machine;
+};
+
+// Trains a tokenizer, writes it and reports on it; returns the exit status.
+int run_tokenizer_training(const TokenizerTrainArguments& arguments);
+
+}  // namespace gpt

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/byte_stream.h"
+
+namespace gpt {
+
+// The files that names stand for, each once, in order: a file is itself; a folder all text below it by path
+// (*.txt, *.md, *.jsonl, *.ndjson, and these with .gz or .zst); anything else a pattern with * ? [...].
+// Throws Error for a name that stands for nothing.
+std::vector<std::string> find_text_files(const std::vector<std::string>& names);
+
+// Whether a file has a JSON object in every line, by its name.
+bool is_json_lines(const std::string& path);
+
+// A place in a list of files: bytes (decompressed) and lines before it.
+struct TextPosition {
+  int64_t file = 0;
+  uint64_t offset = 0;
+  int64_t line = 1;
+  bool operator==(const TextPosition&) const = default;
+};
+
+// Some text from one file.
+struct TextBlock {
+  std::string text;
+  TextPosition begin;
+  bool json = false;                                  // whole lines, each a JSON object
+  bool begins_document = true, ends_document = true;  // not json: a file is one document
+};
+
+struct TextBlockOptions {
+  size_t block_bytes = size_t{1} << 20;     // about so many
+  size_t max_document = size_t{256} << 20;  // of a line, or of a file that must not be cut
+  bool cut_documents = true;                // files are cut where text_cut.h says, else read as a whole
+};
+
+// Reads files one after the other in blocks. Where a block ends depends on the file alone. Throws Error
+// naming the file, and the line where that is too long.
+class TextBlocks {
+ public:
+  explicit TextBlocks(std::vector<std::string> files, const TextBlockOptions& options = {});
+
+  bool next(TextBlock& block);  // false at the end of the last file
+  // Goes on at a place where a block began.
+  void skip_to(const TextPosition& position);
+
+  const std::vector<std::string>& files() const { return files_; }
+  // Bytes of the files as they are on disk, for showing how far reading has come.
+  uint64_t bytes_done() const { return closed_bytes_ + (stream_ ? stream_->consumed() : 0); }
+  uint64_t bytes_total() const;
+
+ private:
+  bool open_next();
+  bool fill(size_t size);
+  size_t block_end(bool& last);
+  size_t json_end(bool& last);
+  [[noreturn]] void fail_long(const char* what) const;
+
+  std::vector<std::string> files_;
+  TextBlockOptions options_;
+  std::unique_ptr<ByteStream> stream_;
+  std::string ahead_;  // read but not handed out
+  bool at_end_ = true;
+  uint64_t closed_bytes_ = 0;
+  TextPosition at_;
+};
+
+// Throws Error naming file, line and byte unless the block is valid UTF-8.
+void require_utf8(const TextBlock& block, const std::string& path);
+
+// Calls f with the text of every JSON line: the value of the field, which must be a string. Empty lines are
+// passed over. Throws Error naming file and line for what is no JSON object, is nested deeper than 32, lacks
+// the field or has it twice.
+void for_each_json_text(const TextBlock& block, const std::string& path, const std::string& field,
+                        const std::function<void(std::string_view text)>& f);
+
+}  // namespace gpt

@@ -1,0 +1,115 @@
+// Fused attention of training on bf16 operands in tile registers, backward: the tile of
+// attention_backward.bf16.cc, in blocks of 32 queries and 32 keys.
+#include "kernels/cpu/simd/amx_tiles.h"
+#include "kernels/cpu/simd/attention_internal.h"
+#include "kernels/cpu/simd/attention_pairs.inc"
+#include "kernels/cpu/simd/attention_product.inc"
+#include "kernels/cpu/simd/attention_softmax.inc"
+#include "kernels/cpu/simd/attention_tiles.inc"
+#include "kernels/cpu/simd/attention_transpose.inc"
+#include "kernels/cpu/simd/attention_weights.inc"
+
+namespace gpt::GPT_SIMD_NAMESPACE {
+
+static constexpr int64_t kBlock = amx::kBlockRows;
+static constexpr int64_t kPairs = kKeyTile / 2;  // of queries in a tile
+
+// Weights and gradients of the whole tile, [kKeyTile,kPairs] words: a row for every key, of pairs of queries.
+struct KeyRows {
+  uint32_t* p;
+  uint32_t* ds;
+};
+
+// Sixteen pairs of queries by sixteen keys, the other way round.
+GPT_INLINE void store_key_rows(Vec (&pairs)[kLanes], uint32_t* to) {
+  transpose(pairs);
+  for (int64_t i = 0; i < kLanes; ++i)
+    _mm512_store_ps(to + i * kPairs, pairs[i]);
+}
+
+// Keys [at, at + 16) of a block of queries, of which there are up to 32: pairs of the tile from `pair` on, zeros
+// where there are no queries; ds [kBlock,kKeyTile] gets the gradients too.
+GPT_INLINE void weigh_keys(const AttentionBackwardTile& t, int64_t first, int64_t rows, int64_t at, const float* s,
+                           const float* dw, uint16_t* ds, const KeyRows& to) {
+  Vec p_pairs[kLanes], ds_pairs[kLanes];
+  for (int64_t i = 0; i < kLanes; ++i) {
+    WeightAndGradient even = {zero(), zero()}, odd = {zero(), zero()};
+    const int64_t r = 2 * i, row = r * kKeyTile;
+    if (r < rows) even = weight_and_gradient(t, first + r, at, s + row, dw + row);
+    if (r + 1 < rows) odd = weight_and_gradient(t, first + r + 1, at, s + row + kKeyTile, dw + row + kKeyTile);
+    store_bf16(ds + row + at, even.gradient);
+    store_bf16(ds + row + kKeyTile + at, odd.gradient);
+    p_pairs[i] = _mm512_castsi512_ps(interleave(even.weight, odd.weight));
+    ds_pairs[i] = _mm512_castsi512_ps(interleave(even.gradient, odd.gradient));
+  }
+  store_key_rows(p_pairs, to.p + at * kPairs + first / 2);
+  store_key_rows(ds_pairs, to.ds + at * kPairs + first / 2);
+}
+
+// p, ds and dq of a block of queries.
+GPT_INLINE void query_rows(const AttentionBackwardTile& t, const KeyRows& w, int64_t first, int64_t rows) {
+  alignas(64) float s[kBlock * kKeyTile];
+  alignas(64) float dw[kBlock * kKeyTile];
+  alignas(64) uint16_t ds[kBlock * kKeyTile];
+  const int64_t steps = whole_steps(t.end[first + rows - 1]);
+  TileProduct x = {.rows = rows,
+                   .cols = steps * kStepElements,
+                   .steps = t.d / kStepElements,
+                   .a = words(t.q) + first * t.dp / 2,
+                   .lda = t.dp / 2,
+                   .b = words(t.kt),
+                   .ldb = kKeyTile,
+                   .c = s,
+                   .ldc = kKeyTile,
+                   .add = false};
+  multiply_tiles(x);
+  x.a = words(t.dout) + first * t.dp / 2;
+  x.b = words(t.vt);
+  x.c = dw;
+  multiply_tiles(x);
+  for (int64_t at = 0; at < x.cols; at += kLanes)
+    weigh_keys(t, first, rows, at, s, dw, ds, w);
+  multiply_tiles({.rows = rows,
+                  .cols = t.dp,
+                  .steps = steps,
+                  .a = words(ds),
+                  .lda = kPairs,
+                  .b = words(t.k),
+                  .ldb = t.dp,
+                  .c = t.dq + first * t.dp,
+                  .ldc = t.dp,
+                  .add = !t.first});
+}
+
+// dk and dv of a block of keys, from the queries that see any of them.
+GPT_INLINE void key_rows(const AttentionBackwardTile& t, const KeyRows& w, int64_t key) {
+  int64_t from = 0;
+  while (from < t.rows && t.end[least(from + kBlock, t.rows) - 1] <= key)
+    from += kBlock;
+  if (from >= t.rows) return;
+  TileProduct x = {.rows = kBlock,
+                   .cols = t.dp,
+                   .steps = whole_steps(t.rows - from),
+                   .a = w.p + key * kPairs + from / 2,
+                   .lda = kPairs,
+                   .b = words(t.dout_summed) + from / 2 * t.dp,
+                   .ldb = t.dp,
+                   .c = t.dv + key * t.dp,
+                   .ldc = t.dp,
+                   .add = true};
+  multiply_tiles(x);
+  x.a = w.ds + key * kPairs + from / 2;
+  x.b = words(t.q_summed) + from / 2 * t.dp;
+  x.c = t.dk + key * t.dp;
+  multiply_tiles(x);
+}
+
+void backward_tile(const AttentionBackwardTile& t) {
+  const KeyRows w = {reinterpret_cast<uint32_t*>(t.p), reinterpret_cast<uint32_t*>(t.ds)};
+  for (int64_t r = 0; r < t.rows; r += kBlock)
+    query_rows(t, w, r, least(kBlock, t.rows - r));
+  for (int64_t key = 0; key < kKeyTile; key += kBlock)
+    key_rows(t, w, key);
+}
+
+}  // namespace gpt::GPT_SIMD_NAMESPACE

@@ -1,0 +1,116 @@
+#include "text/added_tokens.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "text/unicode.h"
+#include "text/utf8.h"
+
+namespace gpt::detail {
+namespace {
+
+constexpr size_t kLongest =
+    4096;  // bytes; so that no file makes every byte of a text be looked at a million times
+
+bool is_continuation(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
+}
+
+// The character that ends at byte `end` > 0.
+Utf8Char last_char(std::string_view text, size_t end) {
+  size_t at = end - 1;
+  while (at > 0 && end - at < 4 && is_continuation(text[at]))
+    --at;
+  return decode_utf8(text.substr(0, end), at);
+}
+
+bool is_space(const Utf8Char& c) {
+  return c.status == Utf8Status::valid && is_white_space(c.code);
+}
+
+// \w of regular expressions.
+bool is_word(const Utf8Char& c) {
+  const Category k = c.status == Utf8Status::valid ? category(c.code) : Category::Cn;
+  return is_letter(k) || is_mark(k) || k == Category::Nd || k == Category::Pc;
+}
+
+}  // namespace
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+  std::stable_sort(tokens_.begin(), tokens_.end(),
+                   [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+  for (const AddedToken& token : tokens_) {
+    if (token.text.empty()) fail("the added token {} has no text", token.id);
+    if (token.text.size() > kLongest && !token.unused) {
+      fail("the added token {} has {} bytes; expected at most {}", token.id, token.text.size(), kLongest);
+    }
+    if (token.unused) continue;
+    if (token.lstrip || token.rstrip || token.single_word || token.text.find(' ') != std::string::npos)
+      blanks_divide_ = false;
+  }
+  all_ = index_of(tokens_, true);
+  plain_ = index_of(tokens_, false);
+}
+
+AddedTokens::Index AddedTokens::index_of(const std::vector<AddedToken>& tokens, bool special) {
+  Index index;
+  for (const AddedToken& token : tokens) {
+    if (token.unused || (token.special && !special)) continue;
+    index.sorted.push_back(&token);
+    const auto first = static_cast<unsigned char>(token.text[0]);
+    index.only_first_byte = index.first_bytes.none() || index.only_first_byte == first ? first : -1;
+    index.first_bytes.set(first);
+  }
+  std::stable_sort(index.sorted.begin(), index.sorted.end(),
+                   [](const AddedToken* a, const AddedToken* b) { return a->text < b->text; });
+  return index;
+}
+
+// Tokens that begin with the same bytes stand together: each byte of the text narrows the range of those that
+// are still possible, of which the one that ends there is the first.
+const AddedToken* AddedTokens::longest(const Index& index, std::string_view text) {
+  const AddedToken* found = nullptr;
+  auto begin = index.sorted.begin(), end = index.sorted.end();
+  for (size_t depth = 0; depth < text.size(); ++depth) {
+    const auto byte = static_cast<unsigned char>(text[depth]);
+    const auto at_depth = [&](const AddedToken* token) {
+      return depth < token->text.size() ? static_cast<unsigned char>(token->text[depth]) : -1;
+    };
+    begin = std::partition_point(begin, end, [&](const AddedToken* t) { return at_depth(t) < byte; });
+    end = std::partition_point(begin, end, [&](const AddedToken* t) { return at_depth(t) <= byte; });
+    if (begin == end) break;
+    if ((*begin)->text.size() == depth + 1) found = *begin;
+  }
+  return found;
+}
+
+std::optional<AddedTokens::Match> AddedTokens::next(std::string_view text, size_t from, bool special) const {
+  const Index& index = special ? all_ : plain_;
+  if (index.sorted.empty()) return std::nullopt;
+  for (size_t at = from; at < text.size(); ++at) {
+    if (index.only_first_byte >= 0) {
+      const void* byte = std::memchr(text.data() + at, index.only_first_byte, text.size() - at);
+      if (byte == nullptr) return std::nullopt;
+      at = static_cast<size_t>(static_cast<const char*>(byte) - text.data());
+    } else if (!index.first_bytes[static_cast<unsigned char>(text[at])]) {
+      continue;
+    }
+    const AddedToken* token = longest(index, text.substr(at));
+    if (token == nullptr) continue;
+    Match match{at, at + token->text.size(), token->id};
+    if (token->single_word && ((at > 0 && is_word(last_char(text, at))) ||
+                               (match.end < text.size() && is_word(decode_utf8(text, match.end))))) {
+      at = match.end - 1;
+      continue;
+    }
+    for (; token->lstrip && match.begin > from && is_space(last_char(text, match.begin));)
+      match.begin -= static_cast<size_t>(last_char(text, match.begin).length);
+    for (; token->rstrip && match.end < text.size() && is_space(decode_utf8(text, match.end));)
+      match.end += static_cast<size_t>(decode_utf8(text, match.end).length);
+    return match;
+  }
+  return std::nullopt;
+}
+
+}  // namespace gpt::detail

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpt::detail {
+
+// A token that is found in a text as it stands, before anything is split or merged.
+struct AddedToken {
+  int32_t id;
+  std::string text;
+  bool special;                         // found only where the caller asks for special tokens
+  bool unused = false;                  // never found: its id has a name and nothing else
+  bool single_word = false;             // not inside of a word
+  bool lstrip = false, rstrip = false;  // takes the white space around it
+};
+
+// Finds added tokens in texts. The longest one counts where several begin at the same place.
+class AddedTokens {
+ public:
+  AddedTokens() = default;
+  AddedTokens(AddedTokens&&) = default;
+  AddedTokens& operator=(AddedTokens&&) = default;
+  // Throws Error for a token without text or with more than 4 KiB of it.
+  explicit AddedTokens(std::vector<AddedToken> tokens);
+
+  struct Match {
+    size_t begin, end;
+    int32_t id;
+  };
+  // The first token at or behind byte `from`, among all or among those that are not special.
+  std::optional<Match> next(std::string_view text, size_t from, bool special) const;
+
+  const std::vector<AddedToken>& tokens() const { return tokens_; }  // in order of their ids
+
+  // Whether a text may be cut before a blank behind something else: no token would notice.
+  bool blanks_divide() const { return blanks_divide_; }
+
+ private:
+  struct Index {
+    std::vector<const AddedToken*> sorted;  // by text
+    std::bitset<256> first_bytes;
+    int only_first_byte = -1;  // if there is but one
+  };
+  static Index index_of(const std::vector<AddedToken>& tokens, bool special);
+  static const AddedToken* longest(const Index& index, std::string_view text);
+
+  std::vector<AddedToken> tokens_;
+  Index all_, plain_;
+  bool blanks_divide_ = true;
+};
+
+}  // namespace gpt::detail

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace gpt {
+
+// Which neighbouring symbols are merged into which, and in what order: the heart of every byte-pair encoding,
+// whether its symbols are bytes or characters.
+class MergeTable {
+ public:
+  static constexpr int32_t kNoRank = std::numeric_limits<int32_t>::max();
+
+  struct Entry {
+    int32_t rank = kNoRank;
+    int32_t result = -1;
+  };
+
+  // Room for so many pairs; the table grows where there are more.
+  explicit MergeTable(size_t pairs = 0);
+
+  // Symbols may be any numbers but -1. Of two merges of a pair the one added first counts. Rank >= 0.
+  void add(int32_t left, int32_t right, Entry entry);
+
+  // What becomes of a pair; kNoRank if nothing.
+  Entry find(int32_t left, int32_t right) const {
+    const uint64_t pair = pair_of(left, right);
+    for (size_t at = hash_of(pair) & mask_;; at = (at + 1) & mask_) {
+      if (slots_[at].pair == pair) return slots_[at].entry;
+      if (slots_[at].pair == kEmpty) return {};
+    }
+  }
+
+  // Of the symbols from `from` on, merges the pair with the lowest rank, the first one where there are
+  // several, until no pair can be merged. O(n log n).
+  void merge(std::vector<int32_t>& symbols, size_t from) const;
+
+ private:
+  static constexpr uint64_t kEmpty = ~uint64_t{0};
+  // Open addresses; one cache line holds four.
+  struct Slot {
+    uint64_t pair = kEmpty;
+    Entry entry;
+  };
+  static uint64_t pair_of(int32_t left, int32_t right) {
+    return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
+  }
+  static size_t hash_of(uint64_t pair) { return static_cast<size_t>((pair * 0x9E3779B97F4A7C15u) >> 20); }
+
+  void grow();
+  size_t merge_short(int32_t* symbols, size_t n) const;
+  size_t merge_long(int32_t* symbols, size_t n) const;
+
+  std::vector<Slot> slots_;
+  size_t mask_;
+  size_t count_ = 0;
+};
+
+}  // namespace gpt

@@ -1,0 +1,255 @@
+#include "text/spm_json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "text/bpe_json.h"
+#include "text/json_parts.h"
+#include "text/spm_merges.h"
+#include "text/token_index.h"
+#include "text/tokenizer_kinds.h"
+#include "text/utf8.h"
+
+namespace gpt::detail {
+namespace {
+
+using Json = nlohmann::json;
+using Prefix = SpmParts::Prefix;
+
+const std::string kBlankText(kBlank);
+
+Json replace_json(const std::string& from, const std::string& to) {
+  return {{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
+}
+
+// The steps of a normalizer, pre_tokenizer or decoder: those of a Sequence, or itself.
+std::vector<Json> steps_of(const Json& value, const char* list) {
+  if (value.is_null()) return {};
+  if (!has_type(value, "Sequence")) return {value};
+  const Json& steps = member(value, list);
+  return steps.is_array() ? steps.get<std::vector<Json>>() : std::vector<Json>{value};
+}
+
+bool is_replace(const Json& step, const std::string& from, const std::string& to) {
+  const Json& pattern = member(step, "pattern");
+  return has_type(step, "Replace") && pattern.is_object() && member(pattern, "String") == from &&
+         member(step, "content") == to;
+}
+
+std::string type_of(const Json& step) {
+  const Json& type = step.is_object() ? member(step, "type") : step;
+  return type.is_string() ? printable_text(type.get_ref<const std::string&>(), 40) : "(none)";
+}
+
+class Reader {
+ public:
+  Reader(const Json& root, const std::string& name)
+      : root_(root), model_(root["model"]), name_(name), index_(name) {}
+
+  SpmParts read() {
+    require_unused(model_, {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges"},
+                   name_);
+    parts_.by_score = false;
+    parts_.prefix = Prefix::never;
+    parts_.fuse_unknown = !unused(member(model_, "fuse_unk"));
+    read_normalizer();
+    read_pre_tokenizer();
+    if (!has_blanks_) fail_kind(name_, "one that does not write U+2581 for blanks");
+    read_decoder();
+    read_vocab();
+    read_added();
+    read_unknown();
+    const Json& merges = member(model_, "merges");
+    if (!merges.is_array()) fail("cannot read {}: expected model.merges to be a list", name_);
+    for (size_t i = 0; i < merges.size(); ++i)
+      parts_.merges.push_back(read_merge_json(merges[i], i, index_, name_));
+    return std::move(parts_);
+  }
+
+ private:
+  void read_normalizer() {
+    for (const Json& step : steps_of(member(root_, "normalizer"), "normalizers")) {
+      const bool prepends = has_type(step, "Prepend") && (member(step, "prepend") == kBlankText);
+      // A blank in front is one whether it is written before or after blanks become U+2581.
+      if (prepends && !has_blanks_) {
+        parts_.prefix = Prefix::every_part;
+      } else if (is_replace(step, " ", kBlankText)) {
+        has_blanks_ = true;
+      } else {
+        fail_kind(name_, "the normalizer " + type_of(step));
+      }
+    }
+  }
+
+  void read_pre_tokenizer() {
+    for (const Json& step : steps_of(member(root_, "pre_tokenizer"), "pretokenizers")) {
+      const Json& pattern = member(step, "pattern");
+      // Gemma's: blanks have become U+2581 by then, so that there is nothing to split at.
+      if (has_blanks_ && has_type(step, "Split") && pattern.is_object() && member(pattern, "String") == " ")
+        continue;
+      if (!has_type(step, "Metaspace")) fail_kind(name_, "the pre_tokenizer " + type_of(step));
+      if (member(step, "replacement") != kBlankText)
+        fail_kind(name_, "a Metaspace that does not write U+2581");
+      has_blanks_ = true;
+      parts_.prefix = read_scheme(step);
+      parts_.prefix_once = true;
+      const Json& split = member(step, "split");
+      parts_.split_words = split.is_null() || !unused(split);
+    }
+  }
+
+  Prefix read_scheme(const Json& metaspace) const {
+    const Json& scheme = member(metaspace, "prepend_scheme");
+    if (scheme == "always") return Prefix::every_part;
+    if (scheme == "first") return Prefix::at_begin;
+    if (scheme == "never") return Prefix::never;
+    if (!scheme.is_null()) fail_kind(name_, "the prepend_scheme " + printable_text(scheme.dump(), 40));
+    const Json& old = member(metaspace, "add_prefix_space");  // files before 2024
+    return old.is_null() || !unused(old) ? Prefix::every_part : Prefix::never;
+  }
+
+  void read_decoder() {
+    parts_.strip_decoded = false;
+    for (const Json& step : steps_of(member(root_, "decoder"), "decoders")) {
+      if (has_type(step, "Strip") && member(step, "content") == " " && member(step, "start") == 1 &&
+          member(step, "stop") == 0) {
+        parts_.strip_decoded = true;
+      } else if (has_type(step, "Metaspace")) {
+        parts_.strip_decoded = read_scheme(step) != Prefix::never;
+      } else if (!is_replace(step, kBlankText, " ") && !has_type(step, "ByteFallback") &&
+                 !has_type(step, "Fuse")) {
+        fail_kind(name_, "the decoder " + type_of(step));
+      }
+    }
+  }
+
+  SpmParts::Piece& piece_at(int64_t id) {
+    if (id >= std::ssize(parts_.pieces)) parts_.pieces.resize(static_cast<size_t>(id) + 1);
+    return parts_.pieces[static_cast<size_t>(id)];
+  }
+
+  void read_vocab() {
+    const Json& vocab = member(model_, "vocab");
+    if (!vocab.is_object() || vocab.empty())
+      fail("cannot read {}: expected model.vocab to be an object of tokens and ids", name_);
+    const bool bytes = !unused(member(model_, "byte_fallback"));
+    for (const auto& [token, value] : vocab.items()) {
+      const int64_t id = read_token_id(value, token, name_);
+      if (token.empty()) fail("cannot read {}: the token {} is empty", name_, id);
+      SpmParts::Piece& piece = piece_at(id);
+      if (!piece.text.empty()) fail("cannot read {}: the id {} is given to two tokens", name_, id);
+      const bool is_byte = bytes && byte_of_piece(token) >= 0;
+      piece = {token, 0, is_byte ? SpmParts::Type::byte : SpmParts::Type::normal};
+      index_.add(token, static_cast<int32_t>(id));
+    }
+  }
+
+  void read_added() {
+    parts_.added = read_added_tokens(root_, name_);
+    for (const AddedToken& token : parts_.added) {
+      SpmParts::Piece& piece = piece_at(token.id);
+      if (!piece.text.empty() && piece.text != token.text)
+        fail("cannot read {}: the id {} is given to two tokens", name_, token.id);
+      // Added tokens are found before blanks are written; what the vocabulary calls them plays no part.
+      piece = {token.text, 0, token.special ? SpmParts::Type::control : piece.type};
+    }
+  }
+
+  void read_unknown() {
+    const Json& unk = member(model_, "unk_token");
+    if (unk.is_null()) return;
+    parts_.special.unk = unk.is_string() ? index_.find(unk.get<std::string>()) : -1;
+    if (parts_.special.unk < 0)
+      fail("cannot read {}: the unk_token {} is not in the vocabulary", name_,
+           printable_text(unk.dump(), 40));
+    parts_.pieces[static_cast<size_t>(parts_.special.unk)].type = SpmParts::Type::unknown;
+  }
+
+  const Json& root_;
+  const Json& model_;
+  const std::string& name_;
+  SpmParts parts_;
+  TokenIndex index_;
+  bool has_blanks_ = false;
+};
+
+Json added_json(const SpmParts& parts) {
+  Json added = Json::array();
+  std::vector<AddedToken> tokens = parts.added;
+  for (size_t id = 0; id < parts.pieces.size(); ++id) {
+    const SpmParts::Piece& piece = parts.pieces[id];
+    if (piece.type == SpmParts::Type::user_defined)
+      tokens.push_back({.id = static_cast<int32_t>(id), .text = piece.text, .special = false});
+  }
+  std::ranges::stable_sort(tokens, {}, &AddedToken::id);
+  for (const AddedToken& token : tokens)
+    added.push_back(added_token_json(token));
+  return added;
+}
+
+}  // namespace
+
+bool is_spm_json(const Json& root) {
+  if (!unused(member(member(root, "model"), "byte_fallback"))) return true;
+  for (const auto& [part, list] :
+       {std::pair("normalizer", "normalizers"), {"pre_tokenizer", "pretokenizers"}}) {
+    for (const Json& step : steps_of(member(root, part), list)) {
+      if (step.is_object() && (has_type(step, "Metaspace") || is_replace(step, " ", kBlankText))) return true;
+    }
+  }
+  return false;
+}
+
+SpmParts read_spm_json(const Json& root, const std::string& name) {
+  return Reader(root, name).read();
+}
+
+std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merges) {
+  if (parts.collapse_blanks) fail("tokenizer.json cannot say that repeated blanks are taken away");
+  Json vocab = Json::object(), pairs = Json::array(), normalizers = Json::array();
+  bool has_bytes = false;
+  for (size_t id = 0; id < parts.pieces.size(); ++id) {
+    const SpmParts::Piece& piece = parts.pieces[id];
+    if (!piece.text.empty()) vocab[piece.text] = id;
+    has_bytes |= piece.type == SpmParts::Type::byte;
+  }
+  for (const Bpe::Merge& m : merges) {
+    if (std::max(m.left, m.right) >= std::ssize(parts.pieces))
+      fail("tokenizer.json cannot merge characters that are not in the vocabulary, as piece {} needs",
+           m.result);
+    const auto text = [&](int32_t id) { return parts.pieces[static_cast<size_t>(id)].text; };
+    pairs.push_back({text(m.left), text(m.right)});
+  }
+  Json decoders = {replace_json(kBlankText, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
+  if (parts.strip_decoded)
+    decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  Json pre_tokenizer = nullptr;
+  Json normalizer = nullptr;
+  if (parts.prefix_once || parts.prefix == Prefix::at_begin || parts.split_words) {
+    const char* scheme = parts.prefix == Prefix::never      ? "never"
+                         : parts.prefix == Prefix::at_begin ? "first"
+                                                            : "always";
+    pre_tokenizer = {{"type", "Metaspace"},
+                     {"replacement", kBlankText},
+                     {"prepend_scheme", scheme},
+                     {"split", parts.split_words}};
+  } else {
+    if (parts.prefix == Prefix::every_part)
+      normalizers.push_back({{"type", "Prepend"}, {"prepend", kBlankText}});
+    normalizers.push_back(replace_json(" ", kBlankText));
+    normalizer = {{"type", "Sequence"}, {"normalizers", std::move(normalizers)}};
+  }
+  Json root = json_without_merges(std::move(vocab), std::move(pre_tokenizer),
+                                  {{"type", "Sequence"}, {"decoders", std::move(decoders)}});
+  root["normalizer"] = std::move(normalizer);
+  root["added_tokens"] = added_json(parts);
+  root["model"]["merges"] = std::move(pairs);
+  root["model"]["byte_fallback"] = has_bytes;
+  root["model"]["fuse_unk"] = parts.fuse_unknown;
+  if (parts.special.unk >= 0)
+    root["model"]["unk_token"] = parts.pieces[static_cast<size_t>(parts.special.unk)].text;
+  return root.dump();
+}
+
+}  // namespace gpt::detail

@@ -1,0 +1,182 @@
+#include "text/spm_merges.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "text/utf8.h"
+
+namespace gpt::detail {
+namespace {
+
+using Pieces = std::vector<SpmParts::Piece>;
+using Type = SpmParts::Type;
+
+// Finding the halves of a piece takes time that grows with the square of its length; real ones have 16
+// characters, or as many blanks.
+constexpr size_t kLongestPiece = 256;
+
+bool merges_into(const SpmParts::Piece& piece) {
+  return !piece.text.empty() && (piece.type == Type::normal || piece.type == Type::unused);
+}
+
+// Where characters begin, and the end.
+std::vector<size_t> character_bounds(const std::string& text) {
+  std::vector<size_t> bounds;
+  for (size_t at = 0; at < text.size(); at += static_cast<size_t>(decode_utf8(text, at).length))
+    bounds.push_back(at);
+  bounds.push_back(text.size());
+  return bounds;
+}
+
+// Whether a blank stands behind something else.
+bool has_inner_blank(std::string_view text) {
+  for (size_t at = text.find(kBlank, 1); at != std::string_view::npos; at = text.find(kBlank, at + 1)) {
+    if (!text.substr(0, at).ends_with(kBlank)) return true;
+  }
+  return false;
+}
+
+std::unordered_map<std::string_view, int32_t> index_of(const Pieces& pieces) {
+  std::unordered_map<std::string_view, int32_t> index;
+  for (size_t id = 0; id < pieces.size(); ++id) {
+    const std::string& text = pieces[id].text;
+    if (text.empty()) continue;
+    if (first_invalid_utf8(text)) fail("piece {}, \"{}\", is not valid UTF-8", id, printable_text(text, 40));
+    if (!index.emplace(text, static_cast<int32_t>(id)).second)
+      fail("\"{}\" is piece {} and piece {}", printable_text(text, 40), index.at(text), id);
+  }
+  return index;
+}
+
+}  // namespace
+
+SpmMerges::SpmMerges(const Pieces& pieces, bool by_score, const std::vector<Bpe::Merge>& list)
+    : by_code_(0x110000), by_score_(by_score) {
+  const Index index = index_of(pieces);
+  for (const SpmParts::Piece& piece : pieces)
+    used_.push_back(piece.type != Type::unused);
+  add_characters(pieces, by_score);
+  if (by_score) {
+    merge_by_score(pieces, index);
+  } else {
+    merge_by_list(pieces, list);
+  }
+  for (const Bpe::Merge& m : list_) {
+    if (has_inner_blank(pieces[static_cast<size_t>(m.result)].text)) words_divide_ = false;
+  }
+}
+
+void SpmMerges::add_characters(const Pieces& pieces, bool parts_too) {
+  for (size_t code = 0; code < by_code_.size(); ++code)
+    by_code_[code] = -2 - static_cast<int32_t>(code);
+  for (size_t id = 0; id < pieces.size(); ++id) {
+    if (!merges_into(pieces[id])) continue;
+    const Utf8Char c = decode_utf8(pieces[id].text, 0);
+    if (static_cast<size_t>(c.length) == pieces[id].text.size()) by_code_[c.code] = static_cast<int32_t>(id);
+  }
+  for (const SpmParts::Piece& piece : pieces) {
+    if (!parts_too || !merges_into(piece)) continue;
+    for (size_t at = 0; at < piece.text.size();) {
+      const Utf8Char c = decode_utf8(piece.text, at);
+      at += static_cast<size_t>(c.length);
+      if (by_code_[c.code] >= 0) continue;
+      by_code_[c.code] = static_cast<int32_t>(pieces.size() + parts_.size());
+      parts_.push_back(c.code);
+    }
+  }
+}
+
+void SpmMerges::merge_by_score(const Pieces& pieces, const Index& index) {
+  std::vector<float> ranks;  // distinct scores, the highest first
+  const auto symbol = [&](std::string_view text) {
+    const Utf8Char c = decode_utf8(text, 0);
+    if (static_cast<size_t>(c.length) == text.size()) return by_code_[c.code];
+    const auto found = index.find(text);
+    return found != index.end() && merges_into(pieces[static_cast<size_t>(found->second)]) ? found->second
+                                                                                           : -1;
+  };
+  const auto score = [&](const Bpe::Merge& m) { return pieces[static_cast<size_t>(m.result)].score; };
+  for (size_t id = 0; id < pieces.size(); ++id) {
+    const SpmParts::Piece& piece = pieces[id];
+    if (!merges_into(piece)) continue;
+    if (!std::isfinite(piece.score)) fail("the score of piece {} is not finite", id);
+    if (piece.text.size() > kLongestPiece)
+      fail("piece {} has {} bytes; expected at most {}", id, piece.text.size(), kLongestPiece);
+    const std::vector<size_t> bounds = character_bounds(piece.text);
+    const std::string_view text = piece.text;
+    for (size_t i = 1; i + 1 < bounds.size(); ++i) {
+      const int32_t left = symbol(text.substr(0, bounds[i])), right = symbol(text.substr(bounds[i]));
+      if (left < 0 || right < 0) continue;
+      list_.push_back({left, right, static_cast<int32_t>(id)});
+      if (piece.type == Type::unused) unused_.emplace(static_cast<int32_t>(id), list_.back());
+    }
+    ranks.push_back(piece.score);
+  }
+  std::stable_sort(list_.begin(), list_.end(),
+                   [&](const Bpe::Merge& a, const Bpe::Merge& b) { return score(a) > score(b); });
+  std::sort(ranks.begin(), ranks.end(), std::greater<>());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  table_ = MergeTable(list_.size());
+  for (const Bpe::Merge& m : list_) {
+    const auto at = std::lower_bound(ranks.begin(), ranks.end(), score(m), std::greater<>());
+    table_.add(m.left, m.right, {static_cast<int32_t>(at - ranks.begin()), m.result});
+  }
+}
+
+void SpmMerges::merge_by_list(const Pieces& pieces, const std::vector<Bpe::Merge>& list) {
+  list_ = list;
+  table_ = MergeTable(list.size());
+  const auto text = [&](int32_t id) -> const std::string& { return pieces[static_cast<size_t>(id)].text; };
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Bpe::Merge& m = list[i];
+    for (const int32_t id : {m.left, m.right, m.result}) {
+      if (id < 0 || id >= std::ssize(pieces))
+        fail("merge {} names the token {}, which does not exist", i, id);
+    }
+    if (text(m.left) + text(m.right) != text(m.result)) {
+      fail("merge {} of \"{}\" and \"{}\" gives \"{}\"", i, printable_text(text(m.left), 40),
+           printable_text(text(m.right), 40), printable_text(text(m.result), 40));
+    }
+    table_.add(m.left, m.right, {static_cast<int32_t>(i), m.result});
+  }
+}
+
+char32_t SpmMerges::code_of(int32_t symbol) const {
+  if (symbol < 0) return static_cast<char32_t>(-2 - symbol);
+  const auto part = static_cast<size_t>(symbol) - used_.size();
+  return parts_[part];
+}
+
+bool SpmMerges::divide(int32_t symbol, std::vector<int32_t>& halves) const {
+  const auto found = unused_.find(symbol);
+  if (found == unused_.end()) return false;
+  halves = {found->second.left, found->second.right};
+  return true;
+}
+
+std::vector<float> SpmMerges::scores(const Pieces& pieces) const {
+  std::vector<float> scores;
+  for (const SpmParts::Piece& piece : pieces)
+    scores.push_back(piece.score);
+  if (by_score_) return scores;
+  std::fill(scores.begin(), scores.end(), 0.0f);
+  float next = -1;
+  for (size_t i = 0; i < list_.size(); ++i) {
+    float& score = scores[static_cast<size_t>(list_[i].result)];
+    if (i > 0 && list_[i].result == list_[i - 1].result) continue;
+    if (score != 0) fail("merge {} gives a token that other merges give too, which scores cannot say", i);
+    score = next--;
+  }
+  Pieces scored = pieces;
+  for (size_t id = 0; id < pieces.size(); ++id)
+    scored[id].score = scores[id] == 0 ? next : scores[id];
+  const SpmMerges by_score(scored, true, {});
+  if (by_score.list_.size() != list_.size())
+    fail("scores would merge {} pairs, but the list has {}", by_score.list_.size(), list_.size());
+  for (size_t id = 0; id < pieces.size(); ++id)
+    scores[id] = pieces[id].type == Type::normal ? scored[id].score : 0;
+  return scores;
+}
+
+}  // namespace gpt::detail

@@ -1,0 +1,265 @@
+#include "text/spm_tokenizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "text/piece_cache.h"
+#include "text/spm_merges.h"
+#include "text/tokenizer_kinds.h"
+#include "text/utf8.h"
+
+namespace gpt::detail {
+namespace {
+
+using Type = SpmParts::Type;
+
+std::string with_blanks(std::string_view piece) {
+  std::string out;
+  for (size_t at = 0; at < piece.size();) {
+    const bool blank = piece.substr(at).starts_with(kBlank);
+    out += blank ? ' ' : piece[at];
+    at += blank ? kBlank.size() : 1;
+  }
+  return out;
+}
+
+class SpmTokenizer final : public Tokenizer {
+ public:
+  explicit SpmTokenizer(SpmParts parts)
+      : parts_(std::move(parts)),
+        added_(parts_.added),
+        merges_(parts_.pieces, parts_.by_score, parts_.merges) {
+    std::vector<AddedToken> user;
+    for (size_t id = 0; id < parts_.pieces.size(); ++id) {
+      const SpmParts::Piece& piece = parts_.pieces[id];
+      if (piece.type == Type::byte) add_byte(piece.text, id);
+      if (piece.type == Type::user_defined)
+        user.push_back({.id = static_cast<int32_t>(id), .text = piece.text, .special = false});
+    }
+    user_ = AddedTokens(std::move(user));
+    const bool bytes = bytes_found_ > 0;
+    if (bytes && bytes_found_ != 256)
+      fail("expected a piece for each of 256 bytes or none, found {}", bytes_found_);
+    has_bytes_ = bytes;
+    words_divide_ = merges_.words_divide() && std::ranges::none_of(user_.tokens(), [](const AddedToken& t) {
+                      return t.text.find(kBlank, 1) != std::string::npos;
+                    });
+  }
+
+  std::string_view kind() const override { return "sentencepiece"; }
+  int64_t vocab_size() const override { return std::ssize(parts_.pieces); }
+  SpecialIds special_ids() const override { return parts_.special; }
+
+  std::vector<int32_t> encode(std::string_view text) const override { return encode(text, false); }
+  std::vector<int32_t> encode_special(std::string_view text) const override { return encode(text, true); }
+
+  std::string token_bytes(int32_t id) const override {
+    const SpmParts::Piece& piece = piece_of(id);
+    if (piece.type == Type::byte) return std::string(1, static_cast<char>(byte_of_piece(piece.text)));
+    if (piece.type == Type::unknown) return " \xE2\x81\x87 ";
+    return piece.type == Type::control ? piece.text : with_blanks(piece.text);
+  }
+
+  std::string decode(std::span<const int32_t> ids) const override {
+    std::string out;
+    bool first = parts_.strip_decoded;
+    for (const int32_t id : ids) {
+      const std::string bytes = token_bytes(id);
+      const Type type = piece_of(id).type;
+      const bool strip = first && type != Type::unknown && type != Type::byte && bytes.starts_with(' ');
+      out += strip ? bytes.substr(1) : bytes;
+      if (type != Type::control) first = false;
+    }
+    return out;
+  }
+
+  std::string to_json() const override { return spm_json(parts_, merges_.list()); }
+
+  VocabData vocab_data() const override {
+    VocabData data{.model = "llama", .special = parts_.special};
+    data.add_space_prefix = parts_.prefix != SpmParts::Prefix::never;
+    data.remove_extra_whitespaces = parts_.collapse_blanks;
+    data.scores = merges_.scores(parts_.pieces);
+    for (size_t id = 0; id < parts_.pieces.size(); ++id) {
+      const SpmParts::Piece& piece = parts_.pieces[id];
+      const bool hole = piece.text.empty();
+      data.tokens.push_back(hole ? fmt::format("[PAD{}]", id) : piece.text);
+      data.types.push_back(static_cast<int32_t>(hole ? Type::unused : piece.type));
+    }
+    return data;
+  }
+
+ private:
+  const SpmParts::Piece& piece_of(int32_t id) const {
+    if (id < 0 || id >= vocab_size() || parts_.pieces[static_cast<size_t>(id)].text.empty())
+      fail_token_id(id, vocab_size());
+    return parts_.pieces[static_cast<size_t>(id)];
+  }
+
+  void add_byte(const std::string& text, size_t id) {
+    const int byte = byte_of_piece(text);
+    if (byte < 0)
+      fail("piece {} is of type byte: expected <0x00> to <0xFF>, found \"{}\"", id, printable_text(text, 40));
+    byte_ids_[byte] = static_cast<int32_t>(id);
+    ++bytes_found_;  // pieces are distinct
+  }
+
+  std::vector<int32_t> encode(std::string_view text, bool special) const {
+    std::vector<int32_t> ids;
+    // Unknown characters in a row may be one token, which pieces alone do not tell.
+    PieceCache cache(has_bytes_ ? text.size() : 0);
+    size_t begin = 0;
+    while (const auto found = added_.next(text, begin, special)) {
+      encode_part(text.substr(begin, found->begin - begin), begin == 0, cache, ids);
+      ids.push_back(found->id);
+      begin = found->end;
+    }
+    encode_part(text.substr(begin), begin == 0, cache, ids);
+    return ids;
+  }
+
+  // The characters that are merged: with U+2581 for blanks, and U+FFFD for each byte that belongs to none.
+  std::string normalize(std::string_view text, bool prefix) const {
+    if (parts_.collapse_blanks) {
+      text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+      text = text.substr(0, text.find_last_not_of(' ') + 1);
+    }
+    std::string out;
+    if (text.empty()) return out;
+    out.reserve(text.size() + text.size() / 2);
+    const bool has_one = text[0] == ' ' || text.starts_with(kBlank);
+    if (prefix && !(parts_.prefix_once && has_one)) out += kBlank;
+    bool after_blank = false;
+    for (size_t at = 0; at < text.size();) {
+      if (text[at] == ' ') {
+        if (!after_blank || !parts_.collapse_blanks) out += kBlank;
+        after_blank = true;
+        ++at;
+        continue;
+      }
+      after_blank = false;
+      if (static_cast<unsigned char>(text[at]) < 0x80) {
+        out += text[at++];
+        continue;
+      }
+      const Utf8Char c = decode_utf8(text, at);
+      const bool valid = c.status == Utf8Status::valid;
+      const auto length = static_cast<size_t>(valid ? c.length : 1);
+      if (valid) {
+        out.append(text.substr(at, length));
+      } else {
+        append_utf8(out, kReplacementChar);
+      }
+      at += length;
+    }
+    while (parts_.collapse_blanks && out.ends_with(kBlank))
+      out.resize(out.size() - kBlank.size());
+    return out;
+  }
+
+  void encode_part(std::string_view text, bool begins, PieceCache& cache, std::vector<int32_t>& ids) const {
+    using Prefix = SpmParts::Prefix;
+    if (text.empty()) return;
+    const bool prefix = parts_.prefix == Prefix::every_part || (parts_.prefix == Prefix::at_begin && begins);
+    const std::string characters = normalize(text, prefix);
+    const std::string_view all = characters;
+    size_t begin = 0;
+    while (const auto found = user_.next(all, begin, true)) {
+      encode_words(all.substr(begin, found->begin - begin), cache, ids);
+      ids.push_back(found->id);
+      begin = found->end;
+    }
+    encode_words(all.substr(begin), cache, ids);
+  }
+
+  // Where nothing can be merged across the beginning of a word, words are encoded one by one.
+  void encode_words(std::string_view text, PieceCache& cache, std::vector<int32_t>& ids) const {
+    const size_t first_id = ids.size();
+    while (!text.empty()) {
+      const size_t end = parts_.split_words ? text.find(kBlank, 1)
+                         : words_divide_    ? word_end(text)
+                                            : text.size();
+      const std::string_view word = text.substr(0, end);
+      cache.append(word, ids,
+                   [&](std::string_view w, std::vector<int32_t>& out) { encode_word(w, first_id, out); });
+      text.remove_prefix(word.size());
+    }
+  }
+
+  // Blanks, and what follows them up to the next blank.
+  static size_t word_end(std::string_view text) {
+    size_t at = 0;
+    while (text.substr(at).starts_with(kBlank))
+      at += kBlank.size();
+    return std::min(text.find(kBlank, at), text.size());
+  }
+
+  void encode_word(std::string_view word, size_t first_id, std::vector<int32_t>& ids) const {
+    const size_t before = ids.size();
+    for (size_t at = 0; at < word.size();) {
+      const Utf8Char c = decode_utf8(word, at);
+      ids.push_back(merges_.symbol_of(c.code));
+      at += static_cast<size_t>(c.length);
+    }
+    merges_.table().merge(ids, before);
+    const bool all_known = std::all_of(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(),
+                                       [&](int32_t s) { return merges_.is_token(s); });
+    if (all_known) return;
+    const std::vector<int32_t> symbols(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end());
+    ids.resize(before);
+    for (const int32_t symbol : symbols)
+      append_symbol(symbol, first_id, ids);
+  }
+
+  void append_symbol(int32_t symbol, size_t first_id, std::vector<int32_t>& ids) const {
+    if (merges_.is_token(symbol)) return ids.push_back(symbol);
+    std::vector<int32_t> halves;
+    if (merges_.divide(symbol, halves)) {  // of a piece that may be merged, but not used
+      for (const int32_t half : halves)
+        append_symbol(half, first_id, ids);
+      return;
+    }
+    const char32_t code = merges_.code_of(symbol);
+    std::string bytes;
+    append_utf8(bytes, code);
+    if (has_bytes_) {
+      for (const char byte : bytes)
+        ids.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
+      return;
+    }
+    const auto unk = static_cast<int32_t>(parts_.special.unk);
+    if (unk < 0) {
+      fail("the character '{}' (U+{:04X}) is not in the vocabulary, which has no token for unknown ones",
+           printable_text(bytes, 1), static_cast<uint32_t>(code));
+    }
+    if (parts_.fuse_unknown && ids.size() > first_id && ids.back() == unk) return;
+    ids.push_back(unk);
+  }
+
+  SpmParts parts_;
+  AddedTokens added_, user_;
+  SpmMerges merges_;
+  int32_t byte_ids_[256] = {};
+  int bytes_found_ = 0;
+  bool has_bytes_ = false;
+  bool words_divide_ = false;
+};
+
+}  // namespace
+
+int byte_of_piece(std::string_view piece) {
+  const auto digit = [&](size_t i) {
+    const char c = piece[i];
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+  };
+  if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return -1;
+  return digit(3) < 0 || digit(4) < 0 ? -1 : 16 * digit(3) + digit(4);
+}
+
+std::unique_ptr<Tokenizer> make_spm_tokenizer(SpmParts parts) {
+  return std::make_unique<SpmTokenizer>(std::move(parts));
+}
+
+}  // namespace gpt::detail

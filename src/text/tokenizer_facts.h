@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "text/split.h"
+#include "text/tokenizer.h"
+
+namespace gpt {
+
+// What a tokenizer is made of, for people.
+struct TokenizerFacts {
+  struct Added {
+    int32_t id;
+    std::string text;
+    bool special;
+  };
+  std::string kind;
+  int64_t vocab_size = 0;
+  int64_t merges = 0;
+  std::string pattern;           // the regular expression that cuts texts into pieces; "" if there is none
+  std::vector<Added> added;      // special and other added tokens, by id
+  std::vector<int32_t> longest;  // the ids of the longest other tokens, longest first
+  double mean_token_bytes = 0;   // of all tokens that have bytes, without the added ones
+};
+TokenizerFacts tokenizer_facts(const Tokenizer& tokenizer, size_t longest = 10);
+
+// How a text becomes tokens, step by step: for those who want to see it, not for speed.
+class Explainer {
+ public:
+  struct Step {
+    int64_t rank;                      // of the merge, from 0
+    size_t at;                         // the symbol that is new
+    std::vector<std::string> symbols;  // bytes of each, after the step
+  };
+  struct Piece {
+    std::string text;
+    std::vector<std::string> symbols;  // what merging starts with: bytes
+    std::vector<Step> steps;           // empty where the tokenizer does not merge
+    std::vector<int32_t> ids;
+  };
+
+  // The tokenizer must outlive the explainer.
+  explicit Explainer(const Tokenizer& tokenizer);
+
+  // Special tokens in the text are text. Without a known pattern and merges of bytes there is one piece, the
+  // text. Throws Error where encoding does.
+  std::vector<Piece> explain(std::string_view text) const;
+
+ private:
+  Piece explain_piece(std::string_view text) const;
+
+  const Tokenizer& tokenizer_;
+  std::optional<SplitPattern> pattern_;
+  std::map<std::pair<std::string, std::string>, int64_t> ranks_;  // by the bytes of both sides
+};
+
+}  // namespace gpt

@@ -1,0 +1,115 @@
+#include "text/vocab_data.h"
+
+#include "base/error.h"
+#include "text/bpe_tokenizer.h"
+#include "text/byte_level.h"
+#include "text/spm_tokenizer.h"
+#include "text/token_index.h"
+#include "text/utf8.h"
+
+namespace gpt {
+namespace {
+
+using detail::BpeParts;
+using detail::kMaxVocab;
+using TokenType = VocabData::TokenType;
+
+TokenType type_of(const VocabData& data, size_t id) {
+  return data.types.empty() ? TokenType::normal : static_cast<TokenType>(data.types[id]);
+}
+
+void check_special(const VocabData& data, const std::string& name) {
+  const auto check = [&](const char* what, int64_t id) {
+    if (id >= -1 && id < std::ssize(data.tokens)) return;
+    fail("cannot read {}: the {} token has the id {}; expected 0 to {}", name, what, id,
+         data.tokens.size() - 1);
+  };
+  check("BOS", data.special.bos);
+  check("EOS", data.special.eos);
+  check("unknown", data.special.unk);
+  check("padding", data.special.pad);
+}
+
+void check(const VocabData& data, const std::string& name) {
+  const size_t count = data.tokens.size();
+  if (count == 0 || count > kMaxVocab)
+    fail("cannot read {}: expected a vocabulary of 1 to {} tokens, found {}", name, kMaxVocab, count);
+  if (!data.scores.empty() && data.scores.size() != count)
+    fail("cannot read {}: expected one score for each of {} tokens, found {}", name, count,
+         data.scores.size());
+  if (!data.types.empty() && data.types.size() != count)
+    fail("cannot read {}: expected one type for each of {} tokens, found {}", name, count, data.types.size());
+  for (size_t id = 0; id < data.types.size(); ++id) {
+    if (data.types[id] >= 1 && data.types[id] <= 6) continue;
+    fail("cannot read {}: token {} has the type {}; expected 1 to 6", name, id, data.types[id]);
+  }
+  check_special(data, name);
+}
+
+bool is_special_id(const VocabData& data, size_t id) {
+  const auto n = static_cast<int64_t>(id);
+  const SpecialIds& s = data.special;
+  return n == s.bos || n == s.eos || n == s.unk || n == s.pad;
+}
+
+BpeParts bpe_parts(const VocabData& data, const std::string& name) {
+  BpeParts parts;
+  const auto pattern = pattern_of_gguf_name(data.pre);
+  if (!pattern)
+    fail("cannot read {}: text is split as \"{}\" says, which is not supported", name,
+         printable_text(data.pre, 40));
+  parts.pattern = *pattern;
+  parts.ignore_merges = *pattern == SplitPattern::llama3;
+  parts.special = data.special;
+  parts.tokens.resize(data.tokens.size());
+  const detail::AlphabetReader alphabet;
+  detail::TokenIndex index(name);
+  for (size_t id = 0; id < data.tokens.size(); ++id) {
+    const std::string& token = data.tokens[id];
+    const TokenType type = type_of(data, id);
+    // Without types a token that no merge makes and that has a task of its own is a special one.
+    if (type == TokenType::normal && !(data.types.empty() && is_special_id(data, id))) {
+      auto bytes = alphabet.bytes_of(token);
+      if (!bytes || bytes->empty()) {
+        fail("cannot read {}: token {}, \"{}\", has characters that stand for no byte", name, id,
+             printable_text(token, 40));
+      }
+      parts.tokens[id] = *std::move(bytes);
+      index.add(token, static_cast<int32_t>(id));
+    } else {
+      parts.added.push_back({.id = static_cast<int32_t>(id),
+                             .text = token,
+                             .special = type != TokenType::user_defined,
+                             .unused = type == TokenType::unused || type == TokenType::byte});
+    }
+  }
+  for (size_t i = 0; i < data.merges.size(); ++i)
+    parts.merges.push_back(index.merge(data.merges[i], i));
+  return parts;
+}
+
+}  // namespace
+
+VocabData Tokenizer::vocab_data() const {
+  fail(
+      "a tokenizer of kind {} cannot be written into a GGUF file: expected a byte-level or SentencePiece BPE",
+      kind());
+}
+
+std::unique_ptr<Tokenizer> tokenizer_of(const VocabData& data, const std::string& name) {
+  check(data, name);
+  if (data.model != "gpt2" && data.model != "llama") {
+    fail("cannot read {}: expected a tokenizer model gpt2 or llama, found \"{}\"", name,
+         printable_text(data.model, 40));
+  }
+  const bool bytes = data.model == "gpt2";
+  detail::SpmParts spm = bytes ? detail::SpmParts{} : detail::spm_parts(data, name);
+  BpeParts bpe = bytes ? bpe_parts(data, name) : BpeParts{};
+  try {
+    return bytes ? detail::make_bpe_tokenizer(std::move(bpe)) : detail::make_spm_tokenizer(std::move(spm));
+  } catch (const Error& error) {
+    fail("cannot read {}: {}", name, error.what());
+  }
+}
+
+}  // namespace gpt

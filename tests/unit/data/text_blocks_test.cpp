@@ -1,0 +1,250 @@
+#include "data/text_blocks.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "data/json_line.h"
+#include "support/compress.h"
+#include "support/temp_dir.h"
+
+namespace gpt {
+namespace {
+
+using test::gzip;
+using test::TempDir;
+using test::write_plain_file;
+using test::zstd;
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "(no error)";
+}
+
+void expect_error(const std::function<void()>& action, const std::string& part) {
+  const std::string message = error_of(action);
+  EXPECT_NE(message.find(part), std::string::npos) << message << "\nexpected: " << part;
+}
+
+std::string read_all(ByteStream& stream, size_t step) {
+  std::string out, part(step, '\0');
+  for (size_t n = step; n == step;) {
+    n = stream.read(part);
+    out.append(part, 0, n);
+  }
+  return out;
+}
+
+std::string unpack(const std::string& bytes, size_t step = 1000, const ByteStreamLimits& limits = {}) {
+  return read_all(*byte_stream_of(std::as_bytes(std::span(bytes)), "mem", limits), step);
+}
+
+std::string random_text(size_t size) {
+  RandomStream random(3, RandomSite::test);
+  std::string text;
+  while (text.size() < size)
+    text += random.below(9) == 0 ? '\n' : static_cast<char>('a' + random.below(7));
+  return text;
+}
+
+TEST(ByteStream, ReadsPlainGzipAndZstd) {
+  const std::string text = random_text(700000);
+  for (const size_t step : {size_t{1} << 20, size_t{4096}, size_t{333}}) {
+    EXPECT_EQ(unpack(text, step), text);
+    EXPECT_EQ(unpack(gzip(text), step), text);
+    EXPECT_EQ(unpack(zstd(text), step), text);
+  }
+  EXPECT_EQ(unpack(gzip("a") + gzip("") + gzip("bc")), "abc");
+  EXPECT_EQ(unpack(gzip("a") + std::string(100, '\0')), "a");
+  EXPECT_EQ(unpack(zstd("a") + zstd("") + zstd("bc")), "abc");
+  EXPECT_EQ(unpack(gzip("")), "");
+  EXPECT_EQ(unpack(""), "");
+}
+
+TEST(ByteStream, EveryCutAndEveryFlippedByteIsAnErrorOrHarmless) {
+  const std::string text = random_text(2000);
+  for (const std::string& good : {gzip(text), zstd(text)}) {
+    for (size_t n = 4; n < good.size(); ++n)
+      expect_error([&] { unpack(good.substr(0, n)); }, "mem");
+    for (size_t at = 4; at < good.size(); ++at) {
+      std::string bad = good;
+      bad[at] = static_cast<char>(bad[at] ^ 0x55);
+      try {
+        unpack(bad, 1 << 20);  // a flag or time stamp of the header changes nothing
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("mem"), std::string::npos);
+      }
+    }
+  }
+  expect_error([&] { unpack(gzip(text) + "junk"); }, "cannot decompress mem");
+  expect_error([&] { unpack(zstd(text) + "junk"); }, "cannot decompress mem");
+  expect_error([&] { unpack(gzip(text) + std::string(3, '\0') + "x"); }, "unknown bytes");
+}
+
+TEST(ByteStream, RefusesBombs) {
+  const std::string zeros(8 << 20, '\0');
+  const ByteStreamLimits tight{.max_ratio = 100, .free_bytes = 1 << 20};
+  for (const std::string& bomb : {gzip(zeros), zstd(zeros)}) {
+    expect_error([&] { unpack(bomb, 1 << 16, tight); }, "100 times");
+    EXPECT_EQ(unpack(bomb, 1 << 16), zeros);  // below the free bytes
+  }
+}
+
+// A frame that asks for a window of 2 GiB: the decoder must refuse it before it allocates.
+TEST(ByteStream, RefusesHugeWindows) {
+  std::string frame("\x28\xb5\x2f\xfd", 4);
+  frame += '\0';                               // no checksum, no size
+  frame += static_cast<char>((31 - 10) << 3);  // 2^31
+  frame += std::string("\x01\x00\x00", 3);     // an empty last block
+  expect_error([&] { unpack(frame); }, "mem");
+}
+
+TEST(ByteStream, FilesMustBeThereAndRegular) {
+  expect_error([] { open_byte_stream("/nonexistent/file"); }, "/nonexistent/file");
+  expect_error([] { open_byte_stream("/dev/zero"); }, "regular file");
+}
+
+struct Read {
+  std::string text;
+  std::vector<TextBlock> blocks;
+};
+
+Read read_blocks(const std::vector<std::string>& files, const TextBlockOptions& options,
+                 const TextPosition* from = nullptr) {
+  Read out;
+  TextBlocks blocks(files, options);
+  if (from != nullptr) blocks.skip_to(*from);
+  for (TextBlock block; blocks.next(block);) {
+    out.text += block.text;
+    out.blocks.push_back(block);
+  }
+  return out;
+}
+
+TEST(TextBlocks, CoverEveryFileAndGoOnAnywhere) {
+  const TempDir folder;
+  const std::string text = random_text(30000);
+  std::string lines;
+  for (int i = 0; i < 400; ++i)
+    lines += "{\"text\":\"" + std::string(static_cast<size_t>(i % 150), 'x') + "\"}\n";
+  write_plain_file(folder.file("a.txt"), text);
+  write_plain_file(folder.file("b.jsonl"), lines.substr(0, lines.size() - 1));
+  write_plain_file(folder.file("c.txt.gz"), gzip(text));
+  write_plain_file(folder.file("d.jsonl.zst"), zstd(lines));
+  write_plain_file(folder.file("e.txt"), "");
+  const auto files = find_text_files({folder.path()});
+  ASSERT_EQ(files.size(), 5u);
+  const TextBlockOptions options{.block_bytes = 2000};
+  const Read all = read_blocks(files, options);
+  EXPECT_EQ(all.text, text + lines.substr(0, lines.size() - 1) + text + lines);
+  EXPECT_GT(all.blocks.size(), 20u);
+  for (size_t i = 0; i < all.blocks.size(); i += 3) {
+    const Read rest = read_blocks(files, options, &all.blocks[i].begin);
+    ASSERT_EQ(rest.blocks.size(), all.blocks.size() - i);
+    for (size_t k = 0; k < rest.blocks.size(); ++k) {
+      EXPECT_EQ(rest.blocks[k].text, all.blocks[i + k].text);
+      EXPECT_EQ(rest.blocks[k].begin, all.blocks[i + k].begin);
+      EXPECT_EQ(rest.blocks[k].ends_document, all.blocks[i + k].ends_document);
+    }
+  }
+  for (const TextBlock& block : all.blocks) {
+    if (block.json) continue;
+    EXPECT_EQ(block.begins_document, block.begin.offset == 0);
+  }
+}
+
+TEST(TextBlocks, WholeDocumentsOnRequest) {
+  const TempDir folder;
+  const std::string text = random_text(30000);
+  write_plain_file(folder.file("a.txt"), text);
+  const TextBlockOptions whole{.block_bytes = 1000, .cut_documents = false};
+  const Read read = read_blocks({folder.file("a.txt")}, whole);
+  ASSERT_EQ(read.blocks.size(), 1u);
+  EXPECT_EQ(read.text, text);
+  const TextBlockOptions small{.block_bytes = 1000, .max_document = 4000, .cut_documents = false};
+  expect_error([&] { read_blocks({folder.file("a.txt")}, small); }, "a.txt:1");
+}
+
+TEST(TextBlocks, LongLinesAreNamed) {
+  const TempDir folder;
+  write_plain_file(folder.file("a.jsonl"), "{}\n" + std::string(5000, ' '));
+  const TextBlockOptions small{.block_bytes = 100, .max_document = 1000};
+  expect_error([&] { read_blocks({folder.file("a.jsonl")}, small); }, "a.jsonl:2: a line is longer");
+}
+
+TEST(TextBlocks, FindsFilesByFolderAndPattern) {
+  const TempDir folder;
+  std::filesystem::create_directories(folder.file("deep"));
+  for (const char* name : {"b.txt", "a.jsonl.gz", "deep/c.md", "d.bin"})
+    write_plain_file(folder.file(name), "x");
+  const auto names = [&](const std::vector<std::string>& given) {
+    std::vector<std::string> out;
+    for (const std::string& path : find_text_files(given))
+      out.push_back(path.substr(folder.path().size() + 1));
+    return out;
+  };
+  EXPECT_EQ(names({folder.path()}), (std::vector<std::string>{"a.jsonl.gz", "b.txt", "deep/c.md"}));
+  EXPECT_EQ(names({folder.file("*.bin"), folder.file("b.txt"), folder.file("?.txt")}),
+            (std::vector<std::string>{"d.bin", "b.txt"}));
+  expect_error([&] { names({folder.file("*.none")}); }, "*.none");
+  expect_error([&] { names({folder.file("missing.txt")}); }, "missing.txt");
+  expect_error([&] { find_text_files({}); }, "--data");
+  EXPECT_TRUE(is_json_lines("x.jsonl.zst"));
+  EXPECT_FALSE(is_json_lines("x.json.gz"));
+}
+
+TEST(TextBlocks, BadUtf8IsFound) {
+  const TempDir folder;
+  write_plain_file(folder.file("a.txt"), "one\ntwo\nthr\xff\x65");
+  TextBlocks blocks({folder.file("a.txt")});
+  TextBlock block;
+  ASSERT_TRUE(blocks.next(block));
+  expect_error([&] { require_utf8(block, "a.txt"); }, "a.txt:3: not valid UTF-8 at byte 11");
+}
+
+std::string text_of(const std::string& line) {
+  return json_line_text(line, "text", "f:7");
+}
+
+TEST(JsonLine, TakesOneField) {
+  EXPECT_EQ(text_of(R"({"text":"a\u00e9\n"})"), "a\u00e9\n");
+  EXPECT_EQ(text_of(R"({"id":3,"meta":{"text":"no","x":[1,2,{"y":null}]},"text":"yes","f":1.5,"b":true})"),
+            "yes");
+  EXPECT_EQ(text_of(R"( {"text":""} )"), "");
+  EXPECT_EQ(text_of(R"({"text":"\ud83d\ude42"})"), "\U0001F642");
+}
+
+TEST(JsonLine, NamesThePlaceOfEveryMistake) {
+  for (const std::string bad :
+       {"", "x", "3", "\"text\"", "[]", "[{\"text\":\"a\"}]", "null", "{}", R"({"txt":"a"})", R"({"text":3})",
+        R"({"text":null})", R"({"text":["a"]})", R"({"text":{"text":"a"}})", R"({"text":"a")",
+        R"({"text":"a"}})", R"({"text":"a","text":"b"})", R"({"text":"\ud800"})", "{\"text\":\"\xff\"}",
+        R"({"text":"a"}{"text":"b"})"}) {
+    expect_error([&] { text_of(bad); }, "f:7: ");
+  }
+  expect_error([] { text_of(R"({"Text":"a"})"); }, "--field");
+  expect_error([] { text_of("{\"text\":\"a\",\"x\":" + std::string(1000000, '[')); }, "deeper than 32");
+  expect_error([] { text_of("{\"text\":" + std::string(40, '[')); }, "found a list");
+}
+
+TEST(JsonLine, LinesAreCounted) {
+  const TextBlock block{.text = "{\"text\":\"a\"}\n\n  \r\n{\"text\":\"b\"}\n{\"text\":1}\n",
+                        .begin = {.line = 10},
+                        .json = true};
+  std::string seen;
+  expect_error([&] { for_each_json_text(block, "p", "text", [&](std::string_view text) { seen += text; }); },
+               "p:14: expected");
+  EXPECT_EQ(seen, "ab");
+}
+
+}  // namespace
+}  // namespace gpt

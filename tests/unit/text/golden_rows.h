@@ -1,0 +1,65 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
+#include "text/tokenizer.h"
+
+namespace gpt::test {
+
+inline const std::string kTextData = GPT_SOURCE_DIR "/tests/data/";
+
+// A file of the larger reference data, or "" with a note where it is not here.
+inline std::string reference_file(const std::string& name) {
+  const char* given = std::getenv("GPT_REFERENCE");
+  const std::string file = (given != nullptr ? given : GPT_SOURCE_DIR "/../shared/reference") + ("/" + name);
+  if (std::filesystem::exists(file)) return file;
+  std::cout << "not compared: " << file << " is not here (GPT_REFERENCE names its place)\n";
+  return "";
+}
+
+// Every row: text, ids and, where they are given, whether names of special tokens count and what ids decode
+// to.
+inline void expect_rows(const Tokenizer& tokenizer, const std::string& rows, int count) {
+  std::ifstream file(rows);
+  int compared = 0;
+  for (std::string line; std::getline(file, line); ++compared) {
+    const auto row = nlohmann::json::parse(line);
+    const std::string text = row["text"];
+    const std::vector<int32_t> expected = row["ids"];
+    EXPECT_EQ(row.value("special", false) ? tokenizer.encode_special(text) : tokenizer.encode(text), expected)
+        << line;
+    const std::string decoded = row.value("decoded", "");
+    EXPECT_TRUE(!row.contains("decoded") || tokenizer.decode(expected) == decoded) << line;
+  }
+  EXPECT_EQ(compared, count);
+}
+
+// The message of the Error that an action throws.
+inline std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "(no error)";
+}
+
+// One line that names the object and what is wrong with it.
+inline void expect_message(const std::function<void()>& action, const std::string& object,
+                           const std::string& part) {
+  const std::string message = message_of(action);
+  EXPECT_NE(message.find(object), std::string::npos) << message;
+  EXPECT_NE(message.find(part), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
+}  // namespace gpt::test

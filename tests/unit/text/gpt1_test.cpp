@@ -1,0 +1,92 @@
+#include <gtest/gtest.h>
+
+#include "support/temp_dir.h"
+#include "unit/text/golden_rows.h"
+
+namespace gpt {
+namespace {
+
+using Ids = std::vector<int32_t>;
+using Json = nlohmann::json;
+using test::expect_message;
+using test::expect_rows;
+using test::kTextData;
+
+const std::string kFile = kTextData + "gpt1.tokenizer.json";
+
+Json read_json(const std::string& path) {
+  std::ifstream file(path);
+  return Json::parse(file);
+}
+
+// Ids of tokenizers: scripts/golden/make_tokenizers.py.
+TEST(Gpt1, GivesTheIdsOfTokenizers) {
+  const auto tokenizer = load_tokenizer(kFile);
+  EXPECT_EQ(tokenizer->kind(), "gpt1");
+  expect_rows(*tokenizer, kTextData + "gpt1.jsonl", 81);
+  expect_rows(*parse_tokenizer(tokenizer->to_json(), "again"), kTextData + "gpt1.jsonl", 81);
+}
+
+// The files that were published: no more than tokens and merges, told from GPT-2's by </w>.
+TEST(Gpt1, VocabAndMerges) {
+  const Json json = read_json(kFile);
+  const test::TempDir folder;
+  test::write_plain_file(folder.file("vocab.json"), json["model"]["vocab"].dump());
+  std::string merges = "#version: 0.2\n";
+  for (const Json& merge : json["model"]["merges"])
+    merges += merge[0].get<std::string>() + " " + merge[1].get<std::string>() + "\n";
+  test::write_plain_file(folder.file("merges.txt"), merges);
+  const auto tokenizer = load_tokenizer(folder.path());
+  EXPECT_EQ(tokenizer->kind(), "gpt1");
+  expect_rows(*tokenizer, kTextData + "gpt1.jsonl", 81);
+}
+
+TEST(Gpt1, Goldens) {
+  const std::string rows = test::reference_file("tokenizers/gpt1.jsonl");
+  if (rows.empty()) return;
+  const auto tokenizer = load_tokenizer(test::reference_file("../data/tokenizers/gpt1"));
+  EXPECT_EQ(tokenizer->vocab_size(), 40478);
+  expect_rows(*tokenizer, rows, 246);
+}
+
+TEST(Gpt1, WordsAreCleanedAndSmall) {
+  const auto tokenizer = load_tokenizer(kFile);
+  const auto round_trip = [&](const char* text) { return tokenizer->decode(tokenizer->encode(text)); };
+  EXPECT_EQ(round_trip("  The\n KING\t's "), "the king ' s");
+  EXPECT_EQ(round_trip("a\xC3\x89\xCC\x81\xC2\xADs"), "aes");  // capital E with acute, acute, soft hyphen
+  EXPECT_EQ(round_trip("\xFF"
+                       "a"),
+            "a");  // no character
+  EXPECT_EQ(tokenizer->encode("\xE4\xB8\xAD\xE6\x96\x87"), (Ids{0, 0}));
+  EXPECT_EQ(tokenizer->encode_special("<unk>"), Ids{0});
+  EXPECT_GT(tokenizer->encode("<unk>").size(), 1u);
+  EXPECT_EQ(tokenizer->encode(" \n "), Ids{});
+}
+
+TEST(Gpt1, SaysWhatItCannotRead) {
+  const Json good = read_json(kFile);
+  const auto expect = [&](const std::function<void(Json&)>& change, const std::string& part) {
+    Json bad = good;
+    change(bad);
+    expect_message([&] { parse_tokenizer(bad.dump(), "t.json"); }, "t.json", part);
+  };
+  expect([](Json& j) { j["normalizer"] = nullptr; }, "BertNormalizer");
+  expect([](Json& j) { j["normalizer"]["lowercase"] = false; }, "BertNormalizer");
+  expect([](Json& j) { j["normalizer"]["strip_accents"] = false; }, "BertNormalizer");
+  expect([](Json& j) { j["pre_tokenizer"] = {{"type", "Whitespace"}}; }, "BertPreTokenizer");
+  expect([](Json& j) { j["decoder"] = nullptr; }, "BPEDecoder");
+  expect([](Json& j) { j["model"]["fuse_unk"] = true; }, "fuse_unk");
+  expect([](Json& j) { j["model"]["unk_token"] = "nosuch"; }, "nosuch");
+  expect([](Json& j) { j["model"]["vocab"]["x"] = 5; }, "id 5 is given to two tokens");
+  expect([](Json& j) { j["model"]["vocab"][""] = 500; }, "empty");
+  expect([](Json& j) { j["model"]["vocab"]["far"] = -1; }, "expected an id");
+  expect([](Json& j) { j["model"]["merges"].push_back({"nosuch", "x"}); }, "nosuch");
+  expect([](Json& j) { j["added_tokens"][0]["id"] = 7; }, "id 7 is given to two tokens");
+  Json silent = good;
+  silent["model"]["unk_token"] = nullptr;
+  const auto tokenizer = parse_tokenizer(silent.dump(), "t.json");
+  expect_message([&] { tokenizer->encode("\xE4\xB8\xAD"); }, "U+4E2D", "not in the vocabulary");
+}
+
+}  // namespace
+}  // namespace gpt

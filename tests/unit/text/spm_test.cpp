@@ -1,0 +1,281 @@
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "base/file.h"
+#include "base/rng.h"
+#include "support/temp_dir.h"
+#include "text/spm_model.h"
+#include "text/spm_tokenizer.h"
+#include "text/utf8.h"
+#include "text/vocab_data.h"
+#include "unit/text/golden_rows.h"
+
+namespace gpt {
+namespace {
+
+using Ids = std::vector<int32_t>;
+using Json = nlohmann::json;
+using test::expect_message;
+using test::expect_rows;
+using test::kTextData;
+using Type = VocabData::TokenType;
+
+std::unique_ptr<Tokenizer> small() {
+  return load_tokenizer(kTextData + "spm.model");
+}
+
+// Ids of sentencepiece: scripts/golden/make_tokenizers.py.
+TEST(Spm, GivesTheIdsOfSentencePiece) {
+  const auto tokenizer = small();
+  EXPECT_EQ(tokenizer->kind(), "sentencepiece");
+  EXPECT_EQ(tokenizer->vocab_size(), 600);
+  expect_rows(*tokenizer, kTextData + "spm.jsonl", 81);
+  expect_rows(*tokenizer_of(tokenizer->vocab_data(), "again"), kTextData + "spm.jsonl", 81);
+  EXPECT_EQ(tokenizer->special_ids().bos, 1);
+  EXPECT_EQ(tokenizer->special_ids().eos, 2);
+  EXPECT_EQ(tokenizer->special_ids().unk, 0);
+}
+
+TEST(Spm, TokenizerJsonGivesTheSameIds) {
+  VocabData data = small()->vocab_data();
+  data.types[3] = static_cast<int32_t>(Type::control);  // user-defined tokens are found elsewhere there
+  const auto one = tokenizer_of(data, "one"), two = parse_tokenizer(one->to_json(), "two");
+  const VocabData again = two->vocab_data();
+  EXPECT_EQ(again.tokens, data.tokens);
+  EXPECT_EQ(again.types, data.types);
+  const auto three = tokenizer_of(again, "three");
+  std::ifstream file(kTextData + "spm.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    const std::string text = Json::parse(line)["text"];
+    EXPECT_EQ(two->encode(text), one->encode(text)) << line;
+    EXPECT_EQ(two->encode_special(text), one->encode_special(text)) << line;
+    EXPECT_EQ(three->encode(text), one->encode(text)) << line;
+    EXPECT_EQ(two->decode(one->encode(text)), one->decode(one->encode(text))) << line;
+  }
+}
+
+TEST(Spm, LlamaGoldens) {
+  const std::string rows = test::reference_file("tokenizers/llama-spm.jsonl");
+  if (rows.empty()) return;
+  const auto tokenizer = load_tokenizer(test::reference_file("../data/tokenizers/llama-spm"));
+  EXPECT_EQ(tokenizer->vocab_size(), 32000);
+  expect_rows(*tokenizer, rows, 253);
+  expect_rows(*parse_tokenizer(tokenizer->to_json(), "json"), rows, 253);
+  expect_rows(*tokenizer_of(tokenizer->vocab_data(), "gguf"), rows, 253);
+}
+
+// The conformance texts that come with llama.cpp's vocabularies.
+TEST(Spm, LlamaConformance) {
+  for (const std::string name : {"llama-spm", "phi-3"}) {
+    const std::string file = test::reference_file("../data/tokenizers/gguf/ggml-vocab-" + name + ".gguf.inp");
+    if (file.empty()) return;
+    const auto tokenizer = load_tokenizer(test::reference_file("../data/tokenizers/llama-spm"));
+    std::string texts = read_file(file);
+    std::ifstream ids(file.substr(0, file.size() - 4) + ".out");
+    const std::string separator = "\n__ggml_vocab_test__\n";
+    int compared = 0;
+    for (std::string line; std::getline(ids, line) && !texts.empty(); ++compared) {
+      const size_t end = std::min(texts.find(separator), texts.size());
+      std::istringstream numbers(line);
+      EXPECT_EQ(tokenizer->encode(texts.substr(0, end)), Ids(std::istream_iterator<int32_t>(numbers), {}))
+          << line;
+      texts.erase(0, std::min(end + separator.size(), texts.size()));
+    }
+    EXPECT_GT(compared, 40) << name;
+  }
+}
+
+TEST(Spm, SpecialTokensAreTextUnlessAskedFor) {
+  const auto tokenizer = small();
+  EXPECT_EQ(tokenizer->encode_special("<s></s>"), (Ids{1, 2}));
+  EXPECT_GT(tokenizer->encode("<s>").size(), 1u);
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode("a<s>b")), "a<s>b");
+  EXPECT_EQ(tokenizer->token_bytes(1), "<s>");
+}
+
+// One byte at a time: characters come out whole, and only the first blank is one that was put in front.
+TEST(Spm, DecodesAsAStream) {
+  const auto tokenizer = small();
+  const std::string text = " a \xF0\x9F\x98\x80\xE4\xB8\xAD z";
+  const Ids ids = tokenizer->encode(text);
+  EXPECT_EQ(tokenizer->decode(ids), text);
+  Utf8Stream stream;
+  std::string all;
+  for (const int32_t id : ids) {
+    const std::string part = stream.push(tokenizer->token_bytes(id));
+    EXPECT_FALSE(first_invalid_utf8(part).has_value());
+    all += part;
+  }
+  EXPECT_EQ(all + stream.flush(), " " + text);
+}
+
+TEST(Spm, AnyBytesAreEncoded) {
+  const auto tokenizer = small();
+  RandomStream random(8, RandomSite::test);
+  for (int round = 0; round < 300; ++round) {
+    std::string bytes(random.below(40), '\0');
+    for (char& c : bytes)
+      c = static_cast<char>(random.below(2) == 0 ? random.below(256) : " ae\xE2\x96\x81"[random.below(6)]);
+    for (const int32_t id : tokenizer->encode(bytes))
+      EXPECT_TRUE(id >= 0 && id < 600);
+  }
+}
+
+// A heap for every symbol of a text of one piece, words one by one elsewhere: neither takes a second look.
+TEST(Spm, LongTextsOfOneKind) {
+  const auto tokenizer = small();
+  for (const char* unit : {"a", " ", "\xE4\xB8\xAD", "the ", "\xE2\x96\x81"}) {
+    std::string text;
+    while (text.size() < 1 << 18)
+      text += unit;
+    EXPECT_GT(tokenizer->encode(text).size(), 100u);
+  }
+}
+
+VocabData letters() {
+  VocabData data{.model = "llama"};
+  const auto add = [&](const char* text, float score, Type type) {
+    data.tokens.emplace_back(text);
+    data.scores.push_back(score);
+    data.types.push_back(static_cast<int32_t>(type));
+  };
+  add("<unk>", 0, Type::unknown);
+  add("<s>", 0, Type::control);
+  add("\xE2\x96\x81", -9, Type::normal);
+  add("a", -9, Type::normal);
+  add("ab", -1, Type::normal);
+  add("aba", -2, Type::normal);
+  return data;
+}
+
+TEST(Spm, WithoutBytesUnknownCharactersAreOneToken) {
+  const auto tokenizer = tokenizer_of(letters(), "t");
+  EXPECT_EQ(tokenizer->encode("xyz a"), (Ids{2, 0, 2, 3}));
+  EXPECT_EQ(tokenizer->special_ids().unk, 0);
+  // b is no piece, but a part of some.
+  EXPECT_EQ(tokenizer->encode("ab"), (Ids{2, 4}));
+  EXPECT_EQ(tokenizer->encode("aba"), (Ids{2, 5}));
+  EXPECT_EQ(tokenizer->encode("b"), (Ids{2, 0}));
+}
+
+TEST(Spm, EqualScoresMergeFromTheLeft) {
+  VocabData data = letters();
+  data.tokens.emplace_back("ba");
+  data.scores.push_back(-1);
+  data.types.push_back(1);
+  EXPECT_EQ(tokenizer_of(data, "t")->encode("bab"), (Ids{2, 6, 0}));
+  EXPECT_EQ(tokenizer_of(data, "t")->encode("ab"), (Ids{2, 4}));
+}
+
+TEST(Spm, UnusedPiecesAreTakenApart) {
+  VocabData data = letters();
+  data.types[5] = static_cast<int32_t>(Type::unused);
+  EXPECT_EQ(tokenizer_of(data, "t")->encode("aba"), (Ids{2, 4, 3}));
+}
+
+void expect_vocab_error(const std::function<void(VocabData&)>& change, const std::string& part) {
+  VocabData data = small()->vocab_data();
+  change(data);
+  expect_message([&] { tokenizer_of(data, "m.gguf"); }, "m.gguf", part);
+}
+
+TEST(Spm, RefusesVocabulariesThatContradictThemselves) {
+  expect_vocab_error([](VocabData& d) { d.scores.clear(); }, "needs scores");
+  expect_vocab_error([](VocabData& d) { d.scores[300] = std::numeric_limits<float>::quiet_NaN(); },
+                     "not finite");
+  expect_vocab_error([](VocabData& d) { d.tokens[300] = d.tokens[299]; }, "piece 299 and piece 300");
+  expect_vocab_error([](VocabData& d) { d.tokens[300] = ""; }, "token 300 is empty");
+  expect_vocab_error([](VocabData& d) { d.tokens[300] = "\xFF"; }, "not valid UTF-8");
+  expect_vocab_error([](VocabData& d) { d.tokens[300] = std::string(300, 'a'); }, "300 bytes");
+  expect_vocab_error([](VocabData& d) { d.tokens[3] = std::string(5000, 'a'); }, "5000 bytes");
+  for (const char* byte : {"<0x-1>", "<0x1>", "<0xGG>", "<0x0a>", "<0x100>", "0x00", "<0x 1>", "<0x0A"})
+    expect_vocab_error([&](VocabData& d) { d.tokens[10] = byte; }, "expected <0x00> to <0xFF>");
+  expect_vocab_error([](VocabData& d) { d.types[10] = 1; }, "256 bytes or none, found 255");
+}
+
+TEST(Spm, ManyPiecesTakeNoQuadraticScan) {
+  VocabData data = letters();
+  for (int i = 0; i < 100000; ++i) {
+    data.tokens.push_back("a" + std::to_string(i));
+    data.scores.push_back(static_cast<float>(-i));
+    data.types.push_back(i % 2 == 0 ? 1 : 4);
+  }
+  EXPECT_EQ(tokenizer_of(data, "t")->vocab_size(), 100006);
+}
+
+// A protocol buffer with one byte changed, removed or added is read or refused.
+TEST(SpmModel, SurvivesMutation) {
+  const std::string good = read_file(kTextData + "spm.model");
+  RandomStream random(9, RandomSite::test);
+  int refused = 0;
+  for (int round = 0; round < 400; ++round) {
+    std::string bad = good;
+    const size_t at = random.below(random.below(2) == 0 ? 64 : bad.size());
+    if (round % 3 == 0) bad.resize(at);
+    if (round % 3 == 1) bad[at] = static_cast<char>(random.below(256));
+    if (round % 3 == 2) bad.insert(at, 1, static_cast<char>(random.below(256)));
+    try {
+      tokenizer_of(detail::parse_spm_model(bad, "m.model"), "m.model")->encode("the <tool> \xC3\xA9");
+    } catch (const Error& error) {
+      ++refused;
+      EXPECT_NE(std::string(error.what()).find("m.model"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_GT(refused, 100);
+}
+
+std::string field(int number, const std::string& bytes) {
+  return std::string(1, static_cast<char>(number << 3 | 2)) + static_cast<char>(bytes.size()) + bytes;
+}
+std::string number(int field, int value) {
+  return {static_cast<char>(field << 3), static_cast<char>(value)};
+}
+
+TEST(SpmModel, SaysWhatItCannotRead) {
+  const std::string piece = field(1, field(1, "a"));
+  const auto expect = [](const std::string& bytes, const std::string& part) {
+    expect_message([&] { tokenizer_of(detail::parse_spm_model(bytes, "m.model"), "m.model"); }, "m.model",
+                   part);
+  };
+  expect("", "no pieces");
+  expect(piece, "unigram");
+  expect(piece + field(2, number(3, 4)), "char");
+  expect(piece + field(2, number(3, 9)), "unknown kind");
+  expect(piece + field(2, number(3, 2)) + field(3, field(1, "nmt_nfkc") + field(2, "x")), "nmt_nfkc");
+  expect(piece + field(2, number(3, 2)) + field(3, number(5, 0)), "escape_whitespaces");
+  expect(piece + field(2, number(3, 2) + "\x98\x02\x01"), "byte_fallback is true, but there are no");
+  expect(piece + field(2, number(3, 2) + "\xC0\x01\x01"), "treat_whitespace_as_suffix");
+  expect(field(1, field(1, "a") + number(3, 7)) + field(2, number(3, 2)), "type 0");
+  expect(field(1, number(3, 2)) + field(2, number(3, 2)), "token 0 is empty");
+  expect("\x0A\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F", "length");
+  expect("\x0A\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01", "number");
+  expect("\x0B", "wire type");
+  expect(std::string("\x02\x00", 2), "field number");
+  expect(field(1, number(1, 5)), "type");
+}
+
+TEST(SpmJson, SaysWhatItCannotRead) {
+  VocabData data = small()->vocab_data();
+  data.types[3] = static_cast<int32_t>(Type::control);
+  const Json good = Json::parse(tokenizer_of(data, "m")->to_json());
+  const auto expect = [&](const std::function<void(Json&)>& change, const std::string& part) {
+    Json bad = good;
+    change(bad);
+    expect_message([&] { parse_tokenizer(bad.dump(), "t.json"); }, "t.json", part);
+  };
+  expect([](Json& j) { j["normalizer"]["normalizers"].push_back({{"type", "NFKC"}}); }, "normalizer NFKC");
+  expect([](Json& j) { j["pre_tokenizer"] = {{"type", "Whitespace"}}; }, "pre_tokenizer Whitespace");
+  expect([](Json& j) { j["decoder"]["decoders"].push_back({{"type", "CTC"}}); }, "decoder CTC");
+  expect([](Json& j) { j["model"]["unk_token"] = "nosuch"; }, "nosuch");
+  expect([](Json& j) { j["model"]["dropout"] = 0.5; }, "dropout");
+  expect([](Json& j) { j["model"]["merges"].push_back({"nosuch", "x"}); }, "nosuch");
+  expect([](Json& j) { j["model"]["merges"] = "x"; }, "to be a list");
+  expect([](Json& j) { j["model"]["vocab"]["twice"] = 300; }, "id 300 is given to two tokens");
+  expect([](Json& j) { j["model"]["vocab"]["far"] = uint64_t{1} << 40; }, "expected an id");
+  expect([](Json& j) { j["model"]["vocab"].erase("<0x41>"); }, "found 255");
+  expect([](Json& j) { j["added_tokens"][0]["id"] = 300; }, "id 300 is given to two tokens");
+}
+
+}  // namespace
+}  // namespace gpt
