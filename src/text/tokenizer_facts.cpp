@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "text/byte_level.h"
 #include "text/json_parts.h"
 #include "text/tokenizer_kinds.h"
 #include "text/utf8.h"

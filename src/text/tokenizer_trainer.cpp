@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "text/byte_level.h"
 #include "text/tokenizer_kinds.h"
 #include "text/utf8.h"
 
