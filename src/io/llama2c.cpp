@@ -134,10 +134,13 @@ void widen(std::span<const std::byte> bytes, int64_t n, int64_t group_size, floa
 }
 
 // The matrices of version 2 as a sequence of bytes: int8 values and fp32 scales.
-std::vector<TensorGroup> quantized_groups(const Llama2cHeader& h) {
+std::vector<TensorGroup> quantized_groups(const Llama2cHeader& h, size_t file_bytes,
+                                          const std::string& what) {
   std::vector<TensorGroup> all = matrix_groups(h);
   for (TensorGroup& group : all) {
-    const int64_t n = checked_size(group.shape, group.name);
+    const int64_t n = checked_size(group.shape, what);
+    if (static_cast<uint64_t>(n) > file_bytes)
+      fail("{}: {} needs {} bytes, found {}", what, group.name, n, file_bytes);
     group.padding = n / h.group_size * static_cast<int64_t>(sizeof(float));
   }
   return all;
@@ -168,7 +171,7 @@ void Llama2cFile::parse(std::span<const std::byte> bytes) {
     tensors_ = layout_tensors(all, h.n_layers, DType::f32, bytes, begin);
     return;
   }
-  const std::vector<TensorGroup> norms = norm_groups(h), matrices = quantized_groups(h);
+  const std::vector<TensorGroup> norms = norm_groups(h), matrices = quantized_groups(h, bytes.size(), name);
   const auto begin = static_cast<int64_t>(layout_bytes(norms, h.n_layers, DType::f32, kHeaderBytes, name));
   check_size(h, layout_bytes(matrices, h.n_layers, DType::u8, begin, name), bytes.size(), path_);
   tensors_ = layout_tensors(norms, h.n_layers, DType::f32, bytes, kHeaderBytes);
