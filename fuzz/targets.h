@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "io/gguf.h"
 #include "io/json.h"
 #include "io/llama2c.h"
 #include "io/llmc.h"
@@ -21,7 +22,7 @@ namespace gpt {
 
 // Shape and size of a tensor agree; reads each byte once, so that a sanitizer sees a bad range.
 inline void check_tensor(const TensorInfo& tensor) {
-  const auto size = static_cast<uint64_t>(checked_size(tensor.shape, tensor.name)) * dtype_size(tensor.dtype);
+  const auto size = static_cast<uint64_t>(row_bytes(tensor.dtype, checked_size(tensor.shape, tensor.name)));
   GPT_ASSERT(size == tensor.bytes.size());
   unsigned sum = 0;
   for (const std::byte b : tensor.bytes)
@@ -111,6 +112,43 @@ inline int fuzz_index(const uint8_t* data, size_t size) {
     for (const auto& [file, tensors] : parse_shard_index(text, ".safetensors", "fuzz")) {
       GPT_ASSERT(file.find('/') == std::string::npos && file.front() != '.' && !tensors.empty());
     }
+    return 1;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+// The value of a key by every getter, one of which fits.
+inline void read_value(const GgufFile& file, std::string_view key) {
+  int fitting = 0;
+  const auto attempt = [&](auto&& get) {
+    try {
+      fitting += get().has_value() ? 1 : 0;
+    } catch (const Error&) {
+    }
+  };
+  attempt([&] { return file.string(key); });
+  attempt([&] { return file.integer(key); });
+  attempt([&] { return file.number(key); });
+  attempt([&] { return file.boolean(key); });
+  attempt([&] { return file.strings(key); });
+  attempt([&] { return file.integers(key); });
+  attempt([&] { return file.numbers(key); });
+  const GgufEntry& e = *file.entry(key);
+  GPT_ASSERT(fitting > 0 || (e.is_array && e.type == GgufType::boolean) || e.type == GgufType::u64);
+}
+
+inline int fuzz_gguf(const uint8_t* data, size_t size) {
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));
+  try {
+    const GgufFile file(bytes, "fuzz");
+    for (const TensorInfo& tensor : file.tensors()) {
+      check_tensor(tensor, bytes);
+      GPT_ASSERT(file.find(tensor.name) == &tensor);
+    }
+    for (const GgufEntry& e : file.metadata())
+      read_value(file, e.key);
+    GPT_ASSERT(file.find("") == nullptr && !file.has(""));
     return 1;
   } catch (const Error&) {
     return 0;

@@ -159,6 +159,13 @@ bool reads_weights(const Workload& w) {
   return w.mode == BenchMode::decode || w.mode == BenchMode::batch;
 }
 
+// Inference reads the weights of a GGUF file where they are, as `gpt generate` does.
+bool used_in_place(const BenchSubject& subject, const std::vector<Workload>& workloads) {
+  const auto trains = [](const Workload& w) { return w.mode == BenchMode::train; };
+  return subject.loaded && subject.loaded->gguf() != nullptr &&
+         std::none_of(workloads.begin(), workloads.end(), trains);
+}
+
 // Runs the workloads with the limits measured between them, so that each has one before and one after it.
 std::vector<BenchRecord> run_workloads(const BenchArguments& a, BenchSubject& subject, Machine& machine,
                                        std::vector<MachineLimits>& limits, Notes& notes) {
@@ -168,10 +175,13 @@ std::vector<BenchRecord> run_workloads(const BenchArguments& a, BenchSubject& su
     memory.emplace(machine.pool, machine.kernels.isa, a.bytes);
   const int64_t resident = resident_bytes();
   Model model(subject.config.model);
-  const ParamBuffer weights(model.table, DType::f32, "weights");
+  const bool in_place = used_in_place(subject, workloads);
+  const ParamBuffer weights = in_place ? ParamBuffer() : ParamBuffer(model.table, DType::f32, "weights");
   model.weights.assign(weights.views().begin(), weights.views().end());
   notes.begin(subject.loaded ? "reading " + subject.name : "making random weights");
-  if (subject.loaded) {
+  if (in_place) {
+    model.weights = subject.loaded->model().weights;
+  } else if (subject.loaded) {
     subject.loaded->copy_to(weights);
     subject.loaded.reset();  // its pages would count as memory
   } else {

@@ -6,6 +6,7 @@
 #include "command.h"
 #include "config_flags.h"
 #include "model/model_counts.h"
+#include "model/gguf_config.h"
 #include "model/model_files.h"
 #include "model/model_source.h"
 #include "model/presets.h"

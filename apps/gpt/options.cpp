@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "convert/gguf_vocab.h"
 #include "data/corpus.h"
 #include "model/inference.h"
 
@@ -90,6 +91,10 @@ std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std:
     fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
   if (!spec.empty()) {
     tokenizer = open_tokenizer(spec, {});
+  } else if (loaded.gguf() != nullptr) {
+    const auto vocab = gguf_vocab(*loaded.gguf());
+    if (!vocab) return nullptr;
+    tokenizer = tokenizer_of(*vocab, loaded.gguf()->path());
   } else if (has_tokenizer(folder)) {
     tokenizer = load_tokenizer(folder);
   } else {

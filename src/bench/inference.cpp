@@ -64,8 +64,10 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
     result.bytes_read =
         static_cast<double>(tokens * weight_bytes(model, kernels.isa, w.dtype) + cached * token_bytes);
   }
-  result.memory_predicted = static_cast<int64_t>(sizeof(float)) * param_buffer_elements(model.table) +
-                            inference.bytes() + static_cast<int64_t>(feed.memory.size());
+  const bool in_place = context.weights.views().empty();  // in a file
+  result.memory_predicted =
+      (in_place ? 0 : static_cast<int64_t>(sizeof(float)) * param_buffer_elements(model.table)) +
+      inference.bytes() + static_cast<int64_t>(feed.memory.size());
   const auto run = [&] {
     for (int64_t first = 0; first < tokens; first += step)
       feed.append(inference, first, step);

@@ -69,6 +69,11 @@ int64_t weight_bytes(const Model& model, Isa isa, DType dtype) {
   for (const ParamSpec& spec : model.table.specs()) {
     const bool looked_up = spec.role == Role::wpe || (spec.role == Role::wte && !model.config.tie_embeddings);
     if (looked_up) continue;
+    const auto id = static_cast<size_t>(&spec - model.table.specs().data());
+    if (id < model.weights.size() && is_quantized(model.weights[id].dtype)) {
+      bytes += row_bytes(model.weights[id].dtype, spec.size());
+      continue;
+    }
     const bool matrix = spec.shape.size() == 2 && dtype != DType::f32;
     const int64_t packed = matrix ? packed_bytes(isa, dtype, spec.shape[0], spec.shape[1], false) : 0;
     bytes += packed > 0 ? packed : spec.size() * static_cast<int64_t>(sizeof(float));

@@ -10,8 +10,9 @@
 namespace gpt {
 
 // A tensor in a file that somebody else keeps open. `bytes` is row-major and little-endian and exactly
-// as long as shape and dtype say. It may start at any address: files made elsewhere need not align
-// their tensors. Use it in place only if is_aligned; else copy it first.
+// as long as shape and dtype say; rows of a block format are rows of whole blocks. It may start at any
+// address: files made elsewhere need not align their tensors. Use it in place only if is_aligned; else copy
+// it first.
 struct TensorInfo {
   std::string name;
   DType dtype = DType::f32;
@@ -20,7 +21,8 @@ struct TensorInfo {
 };
 
 inline bool is_aligned(const TensorInfo& tensor) {
-  return reinterpret_cast<uintptr_t>(tensor.bytes.data()) % dtype_size(tensor.dtype) == 0;
+  const size_t alignment = is_quantized(tensor.dtype) ? 2 : dtype_size(tensor.dtype);  // blocks: their scales
+  return reinterpret_cast<uintptr_t>(tensor.bytes.data()) % alignment == 0;
 }
 
 }  // namespace gpt

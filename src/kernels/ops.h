@@ -30,8 +30,8 @@ struct EmbeddingArgs {
   TensorView out;            // [N,C] act
   const int32_t* ids;        // [N], each in [0,V)
   const int32_t* positions;  // [N], each in [0,n_ctx); read only with wpe
-  TensorView wte;            // [V,C]; these two may be fp32, bf16 or fp16, as a file has them
-  TensorView wpe = {};       // [n_ctx,C] or absent
+  TensorView wte;            // [V,C]; may be fp32, bf16, fp16 or rows of blocks, as a file has them
+  TensorView wpe = {};       // [n_ctx,C] fp32, bf16 or fp16, or absent
 };
 
 // dwte[ids[n]] += dout[n], dwpe[positions[n]] += dout[n], rows in order.
@@ -100,8 +100,8 @@ struct ActBackwardArgs {
 };
 
 // ---------------------------------------------------------------------------------------------------
-// Linear: y = x w^T + bias. Weights are [out,in] as in PyTorch: either `w`, fp32 or fp64, or `packed`, in
-// whose type the product is then computed (see PackedMatrix).
+// Linear: y = x w^T + bias. Weights are [out,in] as in PyTorch: either `w`, fp32 or fp64 or rows of a block
+// format (kernels/quant.h), or `packed`, in whose type the product is then computed (see PackedMatrix).
 struct LinearArgs {
   TensorView y;          // [N,out] act; ld may exceed out
   TensorView x;          // [N,in] act

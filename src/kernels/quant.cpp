@@ -4,9 +4,11 @@
 #include <bit>
 #include <cfloat>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "base/error.h"
+#include "kernels/quant_fit.h"
 
 namespace gpt {
 namespace {
@@ -64,32 +66,197 @@ void quantize_block(const float* x, BlockQ4& block) {
     block.q[j] = static_cast<uint8_t>(quantized(x[j]) | quantized(x[j + kQuantBlock / 2]) << 4);
 }
 
+namespace {
+
+// The five bits of 32 numbers, as Q5_0 and Q5_1 store them.
+template <class Block>
+void store_five_bits(const int (&q)[kQuantBlock], Block& block) {
+  uint32_t high = 0;
+  for (int64_t j = 0; j < kQuantBlock; ++j)
+    high |= static_cast<uint32_t>(q[j] >> 4) << j;
+  std::memcpy(block.high, &high, sizeof high);
+  for (int64_t j = 0; j < kQuantBlock / 2; ++j)
+    block.q[j] = static_cast<uint8_t>((q[j] & 15) | (q[j + kQuantBlock / 2] & 15) << 4);
+}
+
+void quantize_block(const float* x, BlockQ5_0& block) {
+  const int32_t largest = largest_magnitude(x);
+  const float* first = x;
+  while (magnitude_bits(*first) != largest)
+    ++first;
+  const Scale scale = scale_of(*first / -16);
+  block.d = scale.d;
+  int q[kQuantBlock];
+  for (int64_t j = 0; j < kQuantBlock; ++j)
+    q[j] = scale.inverse == 0 ? 16 : std::min(31, static_cast<int>(x[j] * scale.inverse + 16.5f));
+  store_five_bits(q, block);
+}
+
+// d and m of a type of `steps` steps between the least and the largest; what is not finite makes d NaN.
+template <class Block>
+void quantize_between(const float* x, int steps, Block& block, int (&q)[kQuantBlock]) {
+  const auto [least, most] = std::minmax_element(x, x + kQuantBlock);
+  const bool finite = std::isfinite(std::bit_cast<float>(largest_magnitude(x)));
+  const Scale scale = scale_of(finite ? (*most - *least) / static_cast<float>(steps) : INFINITY);
+  block.d = scale.d;
+  block.m = to_f16(finite ? *least : 0);
+  for (int64_t j = 0; j < kQuantBlock; ++j)
+    q[j] = scale.inverse == 0 ? 0 : std::min(steps, static_cast<int>((x[j] - *least) * scale.inverse + 0.5f));
+}
+void quantize_block(const float* x, BlockQ4_1& block) {
+  int q[kQuantBlock];
+  quantize_between(x, 15, block, q);
+  for (int64_t j = 0; j < kQuantBlock / 2; ++j)
+    block.q[j] = static_cast<uint8_t>(q[j] | q[j + kQuantBlock / 2] << 4);
+}
+void quantize_block(const float* x, BlockQ5_1& block) {
+  int q[kQuantBlock];
+  quantize_between(x, 31, block, q);
+  store_five_bits(q, block);
+}
+
+template <class Block>
+void quantize_blocks(const float* x, int64_t n, void* row) {
+  constexpr int64_t kSize = sizeof(Block) >= sizeof(BlockQ4K) ? kSuperBlock : kQuantBlock;
+  for (int64_t b = 0; b < n / kSize; ++b)
+    quantize_block(x + b * kSize, static_cast<Block*>(row)[b]);
+}
+
+constexpr float kNoMinimum = -0.0f;  // which changes no number that it is added to, zero included
+
+void unpack(const BlockQ8& w, UnpackedBlock& u) {
+  u = {.d = to_float(w.d), .m = kNoMinimum, .sub = {1, 1}, .q = {}};
+  std::copy_n(w.q, kQuantBlock, u.q);
+}
+// 16 bytes of two halves each, from which `zero` is subtracted.
+void unpack_halves(const uint8_t* bytes, int zero, UnpackedBlock& u) {
+  for (int64_t j = 0; j < kQuantBlock / 2; ++j) {
+    u.q[j] = static_cast<int8_t>((bytes[j] & 15) - zero);
+    u.q[j + kQuantBlock / 2] = static_cast<int8_t>((bytes[j] >> 4) - zero);
+  }
+}
+void add_fifth_bits(const uint8_t (&bytes)[4], UnpackedBlock& u) {
+  uint32_t high = 0;
+  std::memcpy(&high, bytes, sizeof high);
+  for (int64_t j = 0; j < kQuantBlock; ++j)
+    u.q[j] = static_cast<int8_t>(u.q[j] + (high >> j & 1) * 16);
+}
+void unpack(const BlockQ4& w, UnpackedBlock& u) {
+  u = {.d = to_float(w.d), .m = kNoMinimum, .sub = {1, 1}, .q = {}};
+  unpack_halves(w.q, 8, u);
+}
+void unpack(const BlockQ4_1& w, UnpackedBlock& u) {
+  u = {.d = to_float(w.d), .m = to_float(w.m), .sub = {1, 1}, .q = {}};
+  unpack_halves(w.q, 0, u);
+}
+void unpack(const BlockQ5_0& w, UnpackedBlock& u) {
+  u = {.d = to_float(w.d), .m = kNoMinimum, .sub = {1, 1}, .q = {}};
+  unpack_halves(w.q, 16, u);
+  add_fifth_bits(w.high, u);
+}
+void unpack(const BlockQ5_1& w, UnpackedBlock& u) {
+  u = {.d = to_float(w.d), .m = to_float(w.m), .sub = {1, 1}, .q = {}};
+  unpack_halves(w.q, 0, u);
+  add_fifth_bits(w.high, u);
+}
+
+// Block b of a super-block, without the fifth bits.
+template <class Block>
+void unpack_k(const Block& w, int64_t b, UnpackedBlock& u) {
+  const uint8_t* s = w.scales;
+  const int scale = b < 4 ? s[b] & 63 : (s[b + 4] & 15) | (s[b - 4] >> 6) << 4;
+  const int min = b < 4 ? s[b + 4] & 63 : s[b + 4] >> 4 | (s[b] >> 6) << 4;
+  u = {.d = to_float(w.d) * static_cast<float>(scale),
+       .m = -(to_float(w.min) * static_cast<float>(min)),
+       .sub = {1, 1},
+       .q = {}};
+  for (int64_t j = 0; j < kQuantBlock; ++j)
+    u.q[j] = static_cast<int8_t>(w.q[b / 2 * kQuantBlock + j] >> (b % 2 * 4) & 15);
+}
+void unpack(const BlockQ4K& w, int64_t b, UnpackedBlock& u) {
+  unpack_k(w, b, u);
+}
+void unpack(const BlockQ5K& w, int64_t b, UnpackedBlock& u) {
+  unpack_k(w, b, u);
+  for (int64_t j = 0; j < kQuantBlock; ++j)
+    u.q[j] = static_cast<int8_t>(u.q[j] + (w.high[j] >> b & 1) * 16);
+}
+void unpack(const BlockQ6K& w, int64_t b, UnpackedBlock& u) {
+  u = {.d = to_float(w.d), .m = kNoMinimum, .sub = {w.scales[2 * b], w.scales[2 * b + 1]}, .q = {}};
+  const uint8_t* low = w.low + b / 4 * 64 + b % 2 * 32;
+  const uint8_t* high = w.high + b / 4 * 32;
+  for (int64_t j = 0; j < kQuantBlock; ++j) {
+    const int four = low[j] >> (b % 4 / 2 * 4) & 15, two = high[j] >> (b % 4 * 2) & 3;
+    u.q[j] = static_cast<int8_t>((four | two << 4) - 32);
+  }
+}
+
+template <class Block>
+const Block& block_at(const void* row, int64_t b) {
+  return static_cast<const Block*>(row)[b];
+}
+
+}  // namespace
+
+void unpack_block(DType dtype, const void* row, int64_t b, UnpackedBlock& u) {
+  constexpr int64_t kInside = kSuperBlock / kQuantBlock;
+  switch (dtype) {
+    case DType::q8_0:
+      return unpack(block_at<BlockQ8>(row, b), u);
+    case DType::q4_0:
+      return unpack(block_at<BlockQ4>(row, b), u);
+    case DType::q4_1:
+      return unpack(block_at<BlockQ4_1>(row, b), u);
+    case DType::q5_0:
+      return unpack(block_at<BlockQ5_0>(row, b), u);
+    case DType::q5_1:
+      return unpack(block_at<BlockQ5_1>(row, b), u);
+    case DType::q4_k:
+      return unpack(block_at<BlockQ4K>(row, b / kInside), b % kInside, u);
+    case DType::q5_k:
+      return unpack(block_at<BlockQ5K>(row, b / kInside), b % kInside, u);
+    case DType::q6_k:
+      return unpack(block_at<BlockQ6K>(row, b / kInside), b % kInside, u);
+    default:
+      GPT_ASSERT(false);
+  }
+}
+
 void quantize_row(DType dtype, const float* x, int64_t n, void* row) {
-  GPT_ASSERT(is_quantized(dtype) && n % kQuantBlock == 0);
-  for (int64_t b = 0; b < n / kQuantBlock; ++b) {
-    if (dtype == DType::q8_0) {
-      quantize_block(x + b * kQuantBlock, static_cast<BlockQ8*>(row)[b]);
-    } else {
-      quantize_block(x + b * kQuantBlock, static_cast<BlockQ4*>(row)[b]);
-    }
+  GPT_ASSERT(is_quantized(dtype) && n % block_size(dtype).elements == 0);
+  switch (dtype) {
+    case DType::q8_0:
+      return quantize_blocks<BlockQ8>(x, n, row);
+    case DType::q4_0:
+      return quantize_blocks<BlockQ4>(x, n, row);
+    case DType::q4_1:
+      return quantize_blocks<BlockQ4_1>(x, n, row);
+    case DType::q5_0:
+      return quantize_blocks<BlockQ5_0>(x, n, row);
+    case DType::q5_1:
+      return quantize_blocks<BlockQ5_1>(x, n, row);
+    case DType::q4_k:
+      return quantize_blocks<BlockQ4K>(x, n, row);
+    case DType::q5_k:
+      return quantize_blocks<BlockQ5K>(x, n, row);
+    default:
+      return quantize_blocks<BlockQ6K>(x, n, row);
+  }
+}
+
+void dequantize_block(DType dtype, const void* row, int64_t b, float* x) {
+  UnpackedBlock u;
+  unpack_block(dtype, row, b, u);
+  for (int64_t j = 0; j < kQuantBlock; ++j) {
+    const float scale = u.d * static_cast<float>(u.sub[j / 16]);
+    x[j] = scale * static_cast<float>(u.q[j]) + u.m;
   }
 }
 
 void dequantize_row(DType dtype, const void* row, int64_t n, float* x) {
-  GPT_ASSERT(is_quantized(dtype) && n % kQuantBlock == 0);
-  for (int64_t b = 0; b < n / kQuantBlock; ++b, x += kQuantBlock) {
-    if (dtype == DType::q8_0) {
-      const BlockQ8& block = static_cast<const BlockQ8*>(row)[b];
-      for (int64_t j = 0; j < kQuantBlock; ++j)
-        x[j] = to_float(block.d) * static_cast<float>(block.q[j]);
-    } else {
-      const BlockQ4& block = static_cast<const BlockQ4*>(row)[b];
-      for (int64_t j = 0; j < kQuantBlock / 2; ++j) {
-        x[j] = to_float(block.d) * static_cast<float>((block.q[j] & 15) - 8);
-        x[j + kQuantBlock / 2] = to_float(block.d) * static_cast<float>((block.q[j] >> 4) - 8);
-      }
-    }
-  }
+  GPT_ASSERT(is_quantized(dtype) && n % block_size(dtype).elements == 0);
+  for (int64_t b = 0; b < n / kQuantBlock; ++b)
+    dequantize_block(dtype, row, b, x + b * kQuantBlock);
 }
 
 }  // namespace gpt

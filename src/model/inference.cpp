@@ -57,8 +57,8 @@ void Inference::plan() {
   ScratchNeed need = attention_scratch(shape, rows, std::max(cache_.capacity(), rows) + KvCache::kBlock,
                                        false, options_.dtype);
   const int64_t widest = std::max({c.qkv_dim(), 2 * c.d_ff, c.n_embd, c.vocab_size});
-  // Where a matrix has no packed form, its product is computed in another type.
-  for (DType t : {options_.weights.value_or(options_.dtype), options_.dtype, DType::f16})
+  // Where a matrix has no packed form, its product is computed in another type; files may have blocks.
+  for (DType t : {options_.weights.value_or(options_.dtype), options_.dtype, DType::f16, DType::q8_0})
     need = max_need(need, linear_scratch(rows, widest, std::max({c.n_embd, c.d_ff, c.q_dim()}), t));
   workspace_ = Workspace(need, pool_.size());
   const auto most = static_cast<size_t>(rows);

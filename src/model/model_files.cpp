@@ -5,6 +5,7 @@
 #include <set>
 
 #include "io/printable.h"
+#include "kernels/quant.h"
 #include "model/model_source.h"
 #include "tensor/convert.h"
 
@@ -17,6 +18,17 @@ bool same_bytes(const TensorInfo& a, const TensorInfo& b) {
   return a.dtype == b.dtype && a.bytes.size() == b.bytes.size() &&
          (a.bytes.data() == b.bytes.data() ||
           std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0);
+}
+
+// Whether products read the parameter, or the embedding: what may be in blocks.
+bool is_product_weight(const ParamSpec& spec) {
+  return spec.shape.size() == 2 && spec.role != Role::wpe;
+}
+
+std::vector<float> dequantized(DType dtype, const std::byte* bytes, int64_t n) {
+  std::vector<float> numbers(static_cast<size_t>(n));
+  dequantize_row(dtype, bytes, n, numbers.data());
+  return numbers;
 }
 
 }  // namespace
@@ -54,6 +66,10 @@ const std::string& LoadedModel::folder() const {
   return source_->folder;
 }
 
+const GgufFile* LoadedModel::gguf() const {
+  return source_->gguf;
+}
+
 const TensorInfo* LoadedModel::find(std::string name) const {
   if (prefix_missing_ && name.rfind("transformer.", 0) == 0) name = name.substr(12);
   return source_->tensors->find(name);
@@ -82,30 +98,40 @@ void LoadedModel::map_weight(int id, std::optional<DType> wanted) {
     fail("{}: tensor \"{}\": expected shape {} from config.json, found {}", source_->path, place.tensor,
          shape_string(place.file_shape), shape_string(tensor->shape));
   }
-  if (!is_float(tensor->dtype)) {
+  const bool blocks = is_quantized(tensor->dtype);
+  if (!is_float(tensor->dtype) && !blocks) {
     fail("{}: tensor \"{}\": expected floating-point numbers, found {}", source_->path, place.tensor,
          dtype_name(tensor->dtype));
   }
   origins_.push_back({tensor, place});
-  const bool as_stored = spec.shape.size() == 2 && tensor->dtype != DType::f64;
+  const bool as_stored = spec.shape.size() == 2 && tensor->dtype != DType::f64 && !blocks;
   const DType dtype = wanted.value_or(as_stored ? tensor->dtype : DType::f32);
+  const bool usable = tensor->dtype == dtype || (blocks && dtype == DType::f32 && is_product_weight(spec));
+  if (!usable || !is_aligned(*tensor) || place.transposed) return convert_weight(*tensor, place, spec, dtype);
   const int64_t row = spec.shape.size() == 2 ? spec.shape[1] : 1;
-  if (tensor->dtype == dtype && is_aligned(*tensor) && !place.transposed) {
-    const auto offset = static_cast<size_t>(place.first_row * row) * dtype_size(dtype);
-    model_->weights.push_back(
-        make_view(const_cast<std::byte*>(tensor->bytes.data()) + offset, dtype, spec.shape));
-    return;
-  }
+  model_->weights.push_back(make_view(
+      const_cast<std::byte*>(tensor->bytes.data()) + row_bytes(tensor->dtype, place.first_row * row),
+      tensor->dtype, spec.shape));
+}
+
+void LoadedModel::convert_weight(const TensorInfo& tensor, const FilePlace& place, const ParamSpec& spec,
+                                 DType dtype) {
   copies_.emplace_back(static_cast<size_t>(spec.size()) * dtype_size(dtype), "a converted weight");
   model_->weights.push_back(make_view(copies_.back().data(), dtype, spec.shape));
   copied_bytes_ += static_cast<int64_t>(copies_.back().size());
-  convert_matrix({.bytes = tensor->bytes,
-                  .dtype = tensor->dtype,
-                  .rows = place.file_shape[0],
-                  .cols = place.file_shape.size() == 2 ? place.file_shape[1] : 1,
-                  .transposed = place.transposed,
-                  .first_row = place.first_row},
-                 model_->weights.back());
+  RawMatrix from{.bytes = tensor.bytes,
+                 .dtype = tensor.dtype,
+                 .rows = place.file_shape[0],
+                 .cols = place.file_shape.size() == 2 ? place.file_shape[1] : 1,
+                 .transposed = place.transposed,
+                 .first_row = place.first_row};
+  std::vector<float> numbers;
+  if (is_quantized(tensor.dtype)) {
+    numbers = dequantized(tensor.dtype, tensor.bytes.data(), checked_size(tensor.shape, tensor.name));
+    from.bytes = std::as_bytes(std::span(numbers));
+    from.dtype = DType::f32;
+  }
+  convert_matrix(from, model_->weights.back());
 }
 
 void LoadedModel::check_unused() {
@@ -131,6 +157,11 @@ void LoadedModel::copy_to(const ParamBuffer& weights) const {
   for (int id = 0; id < model_->table.count(); ++id) {
     const TensorView from = model_->weights[static_cast<size_t>(id)];
     const TensorView to = weights[id];
+    if (is_quantized(from.dtype)) {
+      for (int64_t r = 0; r < from.rows(); ++r)
+        dequantize_row(from.dtype, from.row_range(r, 1).data, from.cols(), to.row<float>(r));
+      continue;
+    }
     convert_matrix({.bytes = {static_cast<const std::byte*>(from.data),
                               static_cast<size_t>(from.size()) * dtype_size(from.dtype)},
                     .dtype = from.dtype,

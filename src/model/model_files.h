@@ -11,19 +11,20 @@
 
 namespace gpt {
 
+class GgufFile;
 struct ModelSource;
 struct NamedTensor;
 struct TensorInfo;
 
-// A model read from disk. Weights are used in place where the file has them in the type that is wanted
-// ([out,in], aligned), and copied where not.
+// A model read from disk. Weights are used in place where the file has them in the type that is wanted, or in
+// blocks ([out,in], aligned), and copied where not.
 class LoadedModel {
  public:
   // path: a model folder (config.json beside safetensors), a run folder of `gpt train` (its last/), a
-  // .safetensors file with a config.json beside it, or a llama2.c .bin. Throws Error for anything wrong:
-  // missing or unknown tensors, wrong shapes or types.
-  // dtype: of all weights, widened if need be; or nothing: matrices stay in the type they are stored in,
-  // vectors are fp32.
+  // .safetensors file with a config.json beside it, a .gguf, or any file that
+  // open_model_source reads. dtype: of all weights, widened if need be, except that matrices of a block format stay
+  // what they are beside fp32; or nothing: matrices stay in the type they are stored in, vectors are fp32. Throws
+  // Error for anything wrong: missing or unknown tensors, wrong shapes or types.
   explicit LoadedModel(const std::string& path, std::optional<DType> dtype = DType::f32);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
@@ -31,9 +32,10 @@ class LoadedModel {
 
   const Model& model() const { return *model_; }
   const std::string& folder() const;  // where tokenizer.json would be
+  const GgufFile* gguf() const;       // the file, when it is one; its metadata has a tokenizer
   Naming naming() const { return naming_; }
   int64_t copied_bytes() const { return copied_bytes_; }
-  // Copies all weights into a buffer of the same table, for training.
+  // Copies all weights into a buffer of the same table, for training; blocks become numbers.
   void copy_to(const ParamBuffer& weights) const;
 
   // Where each parameter comes from, by id; and the tensors of the files that none comes from.
@@ -52,6 +54,7 @@ class LoadedModel {
   const TensorInfo* find(std::string name) const;
   void find_naming();
   void map_weight(int id, std::optional<DType> wanted);
+  void convert_weight(const TensorInfo& tensor, const FilePlace& place, const ParamSpec& spec, DType dtype);
   void check_unused();
 
   std::unique_ptr<ModelSource> source_;
@@ -73,7 +76,7 @@ std::string export_family(const ModelConfig& config);
 Naming export_naming(const ModelConfig& config);
 
 // All tensors of a model as a naming has them, ready to be written in a type. The weights, of any floating
-// type, must live until then.
+// type or in blocks, must live until then.
 std::vector<NamedTensor> named_weights(const Model& model, std::span<const TensorView> weights, Naming naming,
                                        DType dtype);
 

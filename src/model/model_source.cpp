@@ -5,11 +5,13 @@
 #include <filesystem>
 
 #include "base/mapped_file.h"
+#include "io/gguf.h"
 #include "io/json.h"
 #include "io/llama2c.h"
 #include "io/llmc.h"
 #include "io/printable.h"
 #include "io/torch_file.h"
+#include "model/gguf_config.h"
 #include "model/json_value.h"
 #include "model/model_files.h"
 
@@ -156,6 +158,15 @@ void open_torch(ModelSource& source) {
   }
 }
 
+void open_gguf(ModelSource& source) {
+  auto file = std::make_unique<GgufFile>(source.path);
+  source.config = gguf_config(*file);
+  source.config_path = source.path;
+  source.naming = gguf_naming(*file);
+  source.gguf = file.get();
+  source.tensors = one_file(std::move(file));
+}
+
 void open_with_config(ModelSource& source) {
   source.config_path = source.folder + "/config.json";
   if (!fs::exists(source.config_path)) {
@@ -191,9 +202,12 @@ ModelSource open_model_source(const std::string& path) {
     open_llmc(source);
   } else if (file.ends_with(".bin")) {
     open_llama2c(source);
+  } else if (path.ends_with(".gguf")) {
+    open_gguf(source);
   } else {
-    fail("cannot tell what kind of model {} is: expected a folder, .safetensors, .index.json, .pt or .bin",
-         path);
+    fail(
+        "cannot tell what kind of model {} is: expected a folder, .safetensors, .index.json, .gguf, .pt or .bin",
+        path);
   }
   return source;
 }

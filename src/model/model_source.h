@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "io/gguf.h"
 #include "io/tensor_files.h"
 #include "model/config.h"
 #include "model/naming.h"
@@ -17,7 +18,8 @@ struct ModelSource {
   std::string config_path;
   std::unique_ptr<TensorFiles> tensors;
   ModelConfig config;
-  std::optional<Naming> naming;  // where the kind of file leaves no choice
+  std::optional<Naming> naming;    // where the kind of file leaves no choice
+  const GgufFile* gguf = nullptr;  // the only file, when it is one
 };
 
 // Opens what LoadedModel takes and reads its config: config.json, or what the file itself says. Throws Error.

@@ -205,6 +205,26 @@ Scheme make_llmc() {
   return s;
 }
 
+Scheme make_gguf(bool fused_qkv) {
+  Scheme s;
+  s.names = {{Role::wte, "token_embd.weight"}, {Role::wpe, "position_embd.weight"}};
+  linear(s, Role::norm1_gain, Role::norm1_bias, "blk.{}.attn_norm.weight", "blk.{}.attn_norm.bias");
+  linear(s, Role::q_weight, Role::q_bias, fused_qkv ? "blk.{}.attn_qkv.weight" : "blk.{}.attn_q.weight",
+         fused_qkv ? "blk.{}.attn_qkv.bias" : "blk.{}.attn_q.bias");
+  linear(s, Role::k_weight, Role::k_bias, fused_qkv ? "blk.{}.attn_qkv.weight" : "blk.{}.attn_k.weight",
+         fused_qkv ? "blk.{}.attn_qkv.bias" : "blk.{}.attn_k.bias");
+  linear(s, Role::v_weight, Role::v_bias, fused_qkv ? "blk.{}.attn_qkv.weight" : "blk.{}.attn_v.weight",
+         fused_qkv ? "blk.{}.attn_qkv.bias" : "blk.{}.attn_v.bias");
+  linear(s, Role::out_weight, Role::out_bias, "blk.{}.attn_output.weight", "blk.{}.attn_output.bias");
+  linear(s, Role::norm2_gain, Role::norm2_bias, "blk.{}.ffn_norm.weight", "blk.{}.ffn_norm.bias");
+  linear(s, Role::gate_weight, Role::gate_bias, "blk.{}.ffn_gate.weight", "blk.{}.ffn_gate.bias");
+  linear(s, Role::fc_weight, Role::fc_bias, "blk.{}.ffn_up.weight", "blk.{}.ffn_up.bias");
+  linear(s, Role::proj_weight, Role::proj_bias, "blk.{}.ffn_down.weight", "blk.{}.ffn_down.bias");
+  linear(s, Role::final_gain, Role::final_bias, "output_norm.weight", "output_norm.bias");
+  linear(s, Role::head_weight, Role::head_bias, "output.weight", "output.bias");
+  return s;
+}
+
 const Scheme& scheme(Naming naming) {
   static const Scheme schemes[] = {
       make_own(),
@@ -220,6 +240,8 @@ const Scheme& scheme(Naming naming) {
       make_llama2c(),
       make_llmc(),
       make_hf_gpt("transformer.wte.weight", "transformer.wpe.weight", false),
+      make_gguf(false),
+      make_gguf(true),
   };
   return schemes[static_cast<size_t>(naming)];
 }
@@ -300,7 +322,7 @@ bool is_buffer_name(std::string_view name) {
   };
   return name == "cos" || name == "sin" || ends_with(".cos") || ends_with(".sin") || ends_with("attn.mask") ||
          ends_with("att.mask") || ends_with("attn.bias") || ends_with("attn.masked_bias") ||
-         ends_with("rotary_emb.inv_freq") || ends_with("position_ids") || name.rfind("freq_cis_", 0) == 0;
+         ends_with("rotary_emb.inv_freq") || ends_with("position_ids") || name.rfind("freq_cis_", 0) == 0 || name == "rope_freqs.weight";
 }
 
 std::string head_name(Naming naming) {

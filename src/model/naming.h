@@ -21,9 +21,11 @@ enum class Naming : uint8_t {
   gpt2_scratch,
   gpt1_preln,
   mini_gpt,
-  llama2c,  // the tensors of a llama2.c .bin
-  llmc,     // the tensors of an llm.c .bin
-  nanogpt   // names of transformers gpt2, but matrices [out,in]
+  llama2c,     // the tensors of a llama2.c .bin
+  llmc,        // the tensors of an llm.c .bin
+  nanogpt,     // names of transformers gpt2, but matrices [out,in]
+  gguf_llama,  // GGUF files of the architectures llama and qwen2
+  gguf_gpt2    // and gpt2
 };
 
 // Where a parameter is in a file: rows [first_row, first_row + out) of a tensor, which is stored [in,out]

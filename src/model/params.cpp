@@ -80,7 +80,7 @@ TensorView glued_view(std::span<const TensorView> views, int first, int last) {
   const bool matrix = merged.rank == 2;
   for (int id = first + 1; id <= last; ++id) {
     const TensorView& next = views[static_cast<size_t>(id)];
-    const auto bytes = static_cast<int64_t>(dtype_size(merged.dtype)) * merged.size();
+    const int64_t bytes = row_bytes(merged.dtype, merged.size());
     if (!next || next.dtype != merged.dtype || static_cast<char*>(merged.data) + bytes != next.data)
       return {};
     merged.shape[0] += next.shape[0];

@@ -70,8 +70,8 @@ ScratchNeed TrainingGraph::scratch_need() const {
   need = max_need(need, norm_backward_scratch(rows_, c.n_embd, wide));
   const int64_t gate = c.act == Act::swiglu ? 2 : 1;
   const auto add_linear = [&](int64_t rows, int64_t out, int64_t in) {
-    // Where a matrix has no packed form, its product is computed in another type.
-    for (DType t : {compute(), wide, DType::f16})
+    // Where a matrix has no packed form, its product is computed in another type; files may have blocks.
+    for (DType t : {compute(), wide, DType::f16, DType::q8_0})
       need = max_need(need, linear_scratch(rows, out, in, t));
   };
   for (const auto& [out, in] : {std::pair{c.qkv_dim(), c.n_embd},

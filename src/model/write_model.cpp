@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "io/safetensors_writer.h"
+#include "kernels/quant.h"
 #include "model/model_files.h"
 #include "tensor/convert.h"
 
@@ -52,6 +53,18 @@ void write_tensors(const std::string& folder, std::vector<NamedTensor> tensors, 
   write_file_atomic(folder + "/model.safetensors.index.json", index.dump(2) + "\n");
 }
 
+// Rows of the parts, as numbers where they are blocks.
+void emit_parts(std::vector<TensorView> parts, bool transposed, DType dtype, const EmitBytes& emit) {
+  std::vector<std::vector<float>> numbers;
+  for (TensorView& part : parts) {
+    if (!is_quantized(part.dtype)) continue;
+    numbers.emplace_back(static_cast<size_t>(part.size()));
+    dequantize_row(part.dtype, part.data, part.size(), numbers.back().data());
+    part = make_view(numbers.back().data(), DType::f32, part.dims());
+  }
+  emit_matrix(parts, transposed, dtype, emit);
+}
+
 }  // namespace
 
 std::vector<NamedTensor> named_weights(const Model& model, std::span<const TensorView> weights, Naming naming,
@@ -71,7 +84,7 @@ std::vector<NamedTensor> named_weights(const Model& model, std::span<const Tenso
     }
     tensors.push_back({place.tensor, dtype, place.file_shape,
                        [parts, dtype, transposed = place.transposed](const EmitBytes& emit) {
-                         emit_matrix(parts, transposed, dtype, emit);
+                         emit_parts(parts, transposed, dtype, emit);
                        }});
   }
   return tensors;

@@ -30,7 +30,7 @@ TensorView TensorView::columns(int64_t from, int64_t n) const {
 
 TensorView TensorView::row_range(int64_t from, int64_t n) const {
   TensorView v = *this;
-  v.data = static_cast<char*>(data) + from * ld * static_cast<int64_t>(dtype_size(dtype));
+  v.data = static_cast<char*>(data) + from * row_bytes(dtype, ld);
   v.rank = 2;
   v.shape[0] = n;
   v.shape[1] = cols();

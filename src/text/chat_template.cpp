@@ -254,23 +254,27 @@ std::optional<ChatFormat> recognise_chat_template(std::string_view jinja) {
   return std::nullopt;
 }
 
-std::optional<ChatFormat> find_chat_format(const std::string& folder) {
+std::optional<std::string> read_chat_template(const std::string& folder) {
   const std::string file = folder + "/chat_template.jinja", config = folder + "/tokenizer_config.json";
-  std::string jinja, path = file;
   std::error_code ignored;
+  std::string jinja;
   if (fs::exists(file, ignored)) {
     jinja = read_file(file, kMaxTemplateBytes);
   } else if (fs::exists(config, ignored)) {
-    path = config;
     jinja = template_of_config(config);
   }
-  if (jinja.empty()) return std::nullopt;
-  const auto format = recognise_chat_template(jinja);
+  return jinja.empty() ? std::nullopt : std::optional(jinja);
+}
+
+std::optional<ChatFormat> find_chat_format(const std::string& folder) {
+  const std::optional<std::string> jinja = read_chat_template(folder);
+  if (!jinja) return std::nullopt;
+  const auto format = recognise_chat_template(*jinja);
   if (!format) {
     fail(
         "{}: its chat template is none of the built-in ones (nanochat, ChatML, Qwen2, Llama 3, Llama 2), and "
         "templates are never run; name the format that the model was trained with",
-        path);
+        folder);
   }
   return format;
 }

@@ -32,6 +32,10 @@ std::optional<ChatFormat> parse_chat_format(std::string_view name);
 // in any style of blanks and quotes. Templates are compared, never run.
 std::optional<ChatFormat> recognise_chat_template(std::string_view jinja);
 
+// The template of a model in Jinja's language: its chat_template.jinja, or "chat_template" of its
+// tokenizer_config.json; nothing where it has neither. Throws Error for damaged files.
+std::optional<std::string> read_chat_template(const std::string& folder);
+
 // The format of a model: of its chat_template.jinja, or of "chat_template" in its tokenizer_config.json;
 // nothing where it has neither. Throws Error when there is a template that is not recognised, or a damaged
 // file.

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "text/byte_level.h"
 #include "text/json_parts.h"
+#include "text/byte_level.h"
 #include "text/tokenizer_kinds.h"
 #include "text/utf8.h"
 

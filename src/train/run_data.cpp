@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "convert/gguf_vocab.h"
 #include "data/preview.h"
 #include "data/tales.h"
 
@@ -77,6 +78,9 @@ std::vector<Source> find_sources(const std::vector<std::string>& entries, uint64
 std::unique_ptr<Tokenizer> choose_tokenizer(const TrainConfig& config, const std::string& folder,
                                             const std::vector<Source>& train,
                                             const std::vector<Source>& val) {
+  if (folder.ends_with(".gguf")) {
+    if (const auto vocab = gguf_vocab(GgufFile(folder))) return tokenizer_of(*vocab, folder);
+  }
   if (!folder.empty() && has_tokenizer(folder)) return load_tokenizer(folder);
   std::vector<const Corpus*> corpora;
   for (const auto* sources : {&train, &val}) {

@@ -12,6 +12,7 @@
 #include "data/loader.h"
 #include "data/preview.h"
 #include "io/checkpoint_dir.h"
+#include "io/gguf.h"
 #include "model/model_files.h"
 #include "model/training_graph.h"
 #include "report/format.h"
@@ -117,7 +118,8 @@ AdamWSettings adamw_settings(const TrainConfig& c) {
 
 std::string tokenizer_folder(const TrainRequest& request, const LoadedModel* init) {
   if (request.resume) return request.out + "/last";
-  return init != nullptr ? init->folder() : "";
+  if (init == nullptr) return "";
+  return init->gguf() != nullptr ? init->gguf()->path() : init->folder();
 }
 
 Trainer::Trainer(const TrainRequest& request)

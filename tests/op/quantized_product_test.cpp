@@ -8,58 +8,13 @@
 #include "base/rng.h"
 #include "kernels/kernel_table.h"
 #include "kernels/quant.h"
+#include "op/quantized.h"
 
 // Quantised products have the bits of the reference on every instruction set, whatever the number of rows,
 // the types of the activations and the number of threads.
 
 namespace gpt {
 namespace {
-
-struct Shape {
-  int64_t rows, out, in;
-};
-
-std::vector<float> random_values(int64_t n, uint64_t seed) {
-  RandomStream random(seed, RandomSite::test);
-  std::vector<float> values(static_cast<size_t>(n));
-  for (float& v : values)
-    v = static_cast<float>(random.normal());
-  return values;
-}
-
-// Memory of a floating type with `values` rounded to it.
-struct Stored {
-  std::vector<std::byte> bytes;
-  TensorView view;
-
-  Stored(DType dtype, int64_t rows, int64_t cols, const std::vector<float>& values)
-      : bytes(static_cast<size_t>(rows * cols) * dtype_size(dtype)),
-        view(make_view(bytes.data(), dtype, {rows, cols})) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (dtype == DType::f32) view.as<float>()[i] = values[i];
-      if (dtype == DType::bf16) view.as<bf16>()[i] = to_bf16(values[i]);
-      if (dtype == DType::f16) view.as<f16>()[i] = to_f16(values[i]);
-    }
-  }
-};
-
-// The same number, or NaN both.
-bool same(const TensorView& a, const TensorView& b) {
-  for (int64_t i = 0; i < a.size(); ++i) {
-    uint32_t x = 0, y = 0;
-    float fx = 0, fy = 0;
-    if (a.dtype == DType::f32) {
-      fx = a.as<float>()[i], fy = b.as<float>()[i];
-      std::memcpy(&x, &fx, 4), std::memcpy(&y, &fy, 4);
-    } else {
-      x = a.as<uint16_t>()[i], y = b.as<uint16_t>()[i];
-      fx = a.dtype == DType::bf16 ? to_float(bf16{a.as<uint16_t>()[i]}) : to_float(f16{a.as<uint16_t>()[i]});
-      fy = b.dtype == DType::bf16 ? to_float(bf16{b.as<uint16_t>()[i]}) : to_float(f16{b.as<uint16_t>()[i]});
-    }
-    if (x != y && !(std::isnan(fx) && std::isnan(fy))) return false;
-  }
-  return true;
-}
 
 struct Weights {
   Weights(const KernelTable& kernels, DType dtype, std::vector<TensorView> parts) {
@@ -99,8 +54,9 @@ constexpr DType kTypes[] = {DType::q8_0, DType::q4_0};
 
 TEST_P(QuantizedProduct, HasTheBitsOfTheReference) {
   for (const DType dtype : kTypes) {
-    for (const Shape& s : {Shape{1, 40, 64}, Shape{7, 33, 96}, Shape{13, 100, 320}, Shape{101, 64, 128},
-                           Shape{1, 700, 2048}}) {
+    for (const ProductShape& s :
+         {ProductShape{1, 40, 64}, ProductShape{7, 33, 96}, ProductShape{13, 100, 320},
+          ProductShape{101, 64, 128}, ProductShape{1, 700, 2048}}) {
       const std::vector<float> w = random_values(s.out * s.in, 1), x = random_values(s.rows * s.in, 2);
       const std::vector<float> bias = random_values(s.out, 3);
       const TensorView part = make_view(w.data(), {s.out, s.in});
@@ -223,14 +179,6 @@ TEST(QuantizedMatrix, HasNoPackedFormForOtherSizesOrDirections) {
     EXPECT_EQ(packed_bytes(isa, DType::q4_0, 64, 64, true), 0);
     EXPECT_GT(packed_bytes(isa, DType::q4_0, 64, 64, false), 0);
   }
-}
-
-std::vector<Isa> available_isas() {
-  std::vector<Isa> isas;
-  for (const Isa isa : kIsas) {
-    if (isa <= best_isa()) isas.push_back(isa);
-  }
-  return isas;
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, QuantizedProduct, ::testing::ValuesIn(available_isas()),

@@ -1,6 +1,6 @@
 // Conversions: what one format says, another says too.
 
-#include "model/conversion.h"
+#include "convert/conversion.h"
 
 #include <gtest/gtest.h>
 

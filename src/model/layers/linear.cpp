@@ -16,8 +16,17 @@ Linear::Linear(const ParamTable& table, std::vector<Part> parts) : parts_(std::m
   }
 }
 
+// Weights in blocks are multiplied as they are, where they are.
+bool Linear::in_blocks(const Pass& pass, int first, int last) const {
+  for (int part = first; part <= last; ++part) {
+    if (is_quantized(pass.weights[static_cast<size_t>(parts_[static_cast<size_t>(part)].weight)].dtype))
+      return true;
+  }
+  return false;
+}
+
 const PackedMatrix* Linear::packed(const Pass& pass, int first, int last, bool transposed) const {
-  if (pass.packed == nullptr || pass.compute == DType::f64) return nullptr;
+  if (pass.packed == nullptr || pass.compute == DType::f64 || in_blocks(pass, first, last)) return nullptr;
   const int from = parts_[static_cast<size_t>(first)].weight, to = parts_[static_cast<size_t>(last)].weight;
   const auto is_plain = [&](const Part& part) {
     return pass.weights[static_cast<size_t>(part.weight)].dtype == pass.compute;

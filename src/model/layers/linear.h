@@ -46,6 +46,7 @@ class Linear {
   };
   int last() const { return static_cast<int>(parts_.size()) - 1; }
   Columns all() const { return {0, last(), 0, out_}; }
+  bool in_blocks(const Pass& pass, int first, int last) const;
   // The packed form of some parts, or null where there is none.
   const PackedMatrix* packed(const Pass& pass, int first, int last, bool transposed) const;
   // The matrix or the vector that some parts form in memory; absent where they do not.

@@ -101,6 +101,9 @@ TEST(Mutation, Torch) {
 TEST(Mutation, ShardIndex) {
   run("index", fuzz_index, 2000);
 }
+TEST(Mutation, Gguf) {
+  run("gguf", fuzz_gguf, 4000);
+}
 
 }  // namespace
 }  // namespace gpt

@@ -102,17 +102,65 @@ TEST(Quant, BlocksThatAreNoNumbers) {
   }
 }
 
+constexpr DType kTypes[] = {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0,
+                            DType::q5_1, DType::q4_k, DType::q5_k, DType::q6_k};
+
 TEST(Quant, RowsAreBlocksOneAfterAnother) {
-  for (const DType dtype : {DType::q8_0, DType::q4_0}) {
-    std::vector<float> x(96), y(96), block(32);
+  for (const DType dtype : kTypes) {
+    const int64_t n = block_size(dtype).elements;
+    const auto size = static_cast<size_t>(n);
+    std::vector<float> x(3 * size), y(3 * size), block(size);
     RandomStream random(5, RandomSite::test);
     for (float& v : x)
       v = static_cast<float>(random.normal());
-    std::vector<std::byte> row(static_cast<size_t>(row_bytes(dtype, 96)));
-    quantize_row(dtype, x.data(), 96, row.data());
-    dequantize_row(dtype, row.data(), 96, y.data());
-    dequantize_row(dtype, row.data() + row_bytes(dtype, 64), 32, block.data());
-    EXPECT_TRUE(std::equal(block.begin(), block.end(), y.begin() + 64));
+    std::vector<std::byte> row(static_cast<size_t>(row_bytes(dtype, 3 * n)));
+    quantize_row(dtype, x.data(), 3 * n, row.data());
+    dequantize_row(dtype, row.data(), 3 * n, y.data());
+    dequantize_row(dtype, row.data() + row_bytes(dtype, 2 * n), n, block.data());
+    EXPECT_TRUE(std::equal(block.begin(), block.end(), y.end() - n)) << dtype_name(dtype);
+  }
+}
+
+// The mean squared error of normally distributed numbers, of variance 1. The bounds are those of uniform
+// steps over the range that 32 such numbers have, about 4.1: (range / steps)^2 / 12, and a tenth more; the
+// types of super-blocks search for better scales but round them to 6 bits.
+TEST(Quant, ErrorIsThatOfTheBitsOfTheType) {
+  constexpr int64_t kN = 256 * 64;
+  RandomStream random(7, RandomSite::test);
+  std::vector<float> x(kN), y(kN);
+  for (float& v : x)
+    v = static_cast<float>(random.normal());
+  struct Case {
+    DType dtype;
+    double steps;
+  };
+  for (const Case& c :
+       {Case{DType::q8_0, 254}, Case{DType::q4_0, 15}, Case{DType::q4_1, 15}, Case{DType::q5_0, 31},
+        Case{DType::q5_1, 31}, Case{DType::q4_k, 15}, Case{DType::q5_k, 31}, Case{DType::q6_k, 63}}) {
+    std::vector<std::byte> row(static_cast<size_t>(row_bytes(c.dtype, kN)));
+    quantize_row(c.dtype, x.data(), kN, row.data());
+    dequantize_row(c.dtype, row.data(), kN, y.data());
+    double error = 0;
+    for (size_t i = 0; i < x.size(); ++i)
+      error += (x[i] - y[i]) * (x[i] - y[i]);
+    EXPECT_LT(error / kN, 1.1 * std::pow(4.6 / c.steps, 2) / 12) << dtype_name(c.dtype);
+  }
+}
+
+TEST(Quant, ZerosStayAndWhatIsNoNumberMakesItsBlockNone) {
+  for (const DType dtype : kTypes) {
+    std::vector<float> x(256), y(256);
+    std::vector<std::byte> row(static_cast<size_t>(row_bytes(dtype, 256)));
+    quantize_row(dtype, x.data(), 256, row.data());
+    dequantize_row(dtype, row.data(), 256, y.data());
+    EXPECT_EQ(x, y) << dtype_name(dtype);
+    for (const float bad :
+         {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      x[5] = bad;
+      quantize_row(dtype, x.data(), 256, row.data());
+      dequantize_row(dtype, row.data(), 256, y.data());
+      EXPECT_TRUE(std::isnan(y[4])) << dtype_name(dtype);
+    }
   }
 }
 

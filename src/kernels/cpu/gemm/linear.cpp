@@ -25,6 +25,7 @@ DType compute_type(const TensorView& w, const PackedMatrix* packed) {
 template <Isa isa>
 void linear_forward(const ExecContext& ctx, const LinearArgs& args) noexcept {
   if (args.packed && is_quantized(args.packed->dtype)) return quant::linear_forward(ctx, args);
+  if (is_quantized(args.w.dtype)) return quant::linear_forward_rows(ctx, args);
   const DType compute = compute_type(args.w, args.packed);
   if (!gemm::has_layout(isa, compute)) return reference().linear_forward(ctx, args);
   gemm::multiply_rows(ctx, isa,

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "kernels/cpu/drivers/drivers.h"
+#include "kernels/cpu/quant/kernels_of.h"
 #include "kernels/cpu/quant/quant.h"
-#include "kernels/cpu/quant/quant_kernel.h"
 #include "kernels/quant.h"
 
 // Cuts a product into tasks and runs the kernels; the definition is in kernels/quant.h.
@@ -21,25 +21,6 @@ constexpr int64_t kQuantizeElements = 8192;
 
 int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
-}
-
-struct Kernels {
-  QuantKernel product;
-  const RowKernels* rows;
-};
-
-Kernels kernels_of([[maybe_unused]] Isa isa) {
-#ifdef GPT_HAVE_SIMD
-  if (isa == Isa::avx2) return {quant_kernel_avx2(), &avx2_row_kernels()};
-  if (isa == Isa::avx512) return {quant_kernel_avx512(), &avx512_row_kernels()};
-  return {quant_kernel_avx512bf16(), &avx512_row_kernels()};
-#else
-  return {};  // never called: without SIMD the table holds the reference
-#endif
-}
-
-uint8_t* element(const TensorView& v, int64_t row, int64_t col) {
-  return static_cast<uint8_t*>(v.data) + (row * v.ld + col) * static_cast<int64_t>(dtype_size(v.dtype));
 }
 
 class Product {
@@ -129,8 +110,10 @@ void linear_forward(const ExecContext& ctx, const LinearArgs& args) {
 }
 
 ScratchNeed scratch_need(int64_t rows, int64_t in) {
-  return {.shared = rows * (in / kQuantBlock) * kMaxActBlockBytes,
-          .per_thread = std::min(rows, kRowsPerTask) * kStrip * static_cast<int64_t>(sizeof(float))};
+  const int64_t blocks = in / kQuantBlock;
+  return {.shared = rows * std::max(blocks * kMaxActBlockBytes, row_act_bytes(blocks)),
+          .per_thread = std::clamp<int64_t>(rows, kRowsAtOnce, kRowsPerTask) * kStrip *
+                        static_cast<int64_t>(sizeof(float))};
 }
 
 }  // namespace gpt::quant

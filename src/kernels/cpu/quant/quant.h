@@ -10,6 +10,9 @@ namespace gpt::quant {
 // LinearArgs with a quantised `packed`; scratch as scratch_need() says.
 void linear_forward(const ExecContext& ctx, const LinearArgs& args);
 
+// LinearArgs whose `w` is rows of blocks, read where they are.
+void linear_forward_rows(const ExecContext& ctx, const LinearArgs& args);
+
 // The parts are fp32, bf16 or fp16 and become blocks here, or are rows of blocks of the type wanted.
 void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& args);
 

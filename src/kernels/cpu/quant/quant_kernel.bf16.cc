@@ -2,13 +2,15 @@
 
 #include "kernels/cpu/quant/quant_kernel.h"
 #include "kernels/cpu/quant/quant_vec.h"
+#include "kernels/cpu/quant/row_vec.h"
 // The vectors come first.
 #include "kernels/cpu/quant/quant_tile.inc"
+#include "kernels/cpu/quant/row_product.inc"
 
 namespace gpt::quant {
 
 QuantKernel quant_kernel_avx512bf16() {
-  return {kActBlock, quantize, strip, store_row};
+  return {kActBlock, quantize, strip, store_row, quantize_rows, multiply_rows};
 }
 
 }  // namespace gpt::quant

@@ -48,11 +48,36 @@ struct StripArgs {
   int64_t y_stride;  // bytes from row to row
 };
 
+// Rows of blocks as files have them. Activations of such a product: groups of 16 blocks, the last one filled
+// up with zeros.
+inline constexpr int64_t kRowActGroupBytes = 16 * 52;
+constexpr int64_t row_act_bytes(int64_t blocks) {
+  return (blocks + 15) / 16 * kRowActGroupBytes;
+}
+inline constexpr int kRowsAtOnce = 4;
+
+// y[rows, outputs] = x w^T (+ bias).
+struct RowArgs {
+  DType dtype;   // of w
+  int64_t rows;  // at most kRowsAtOnce
+  int64_t outputs;
+  int64_t blocks;  // of 32 inputs
+  const uint8_t* x;
+  int64_t x_stride;  // bytes from row to row
+  const uint8_t* w;
+  int64_t w_stride;   // bytes from row to row
+  const float* bias;  // or null
+  float* y;
+  int64_t y_stride;  // elements from row to row
+};
+
 struct QuantKernel {
   int64_t act_block_bytes;  // of 32 quantised activations
   void (*quantize)(const QuantizeArgs&);
   void (*strip)(const StripArgs&);
   void (*store)(const float* x, int64_t n, uint8_t* y, DType dtype);  // converts; n <= 32
+  void (*quantize_rows)(const QuantizeArgs&);                         // for multiply_rows; no zero_point
+  void (*multiply_rows)(const RowArgs&);
 };
 inline constexpr int64_t kMaxActBlockBytes = 72;
 

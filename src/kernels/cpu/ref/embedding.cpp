@@ -1,8 +1,28 @@
 #include "kernels/cpu/ref/ref.h"
+#include "kernels/quant.h"
 
 namespace gpt::ref {
+namespace {
+
+// Rows of blocks, 32 elements at a time.
+void embed_blocks(const ExecContext& ctx, const EmbeddingArgs& a) {
+  for_rows(ctx, a.out.rows(), [&](int64_t n) {
+    const void* row = a.wte.row_range(a.ids[n], 1).data;
+    for (int64_t b = 0; b < a.out.cols() / kQuantBlock; ++b) {
+      float values[kQuantBlock];
+      dequantize_block(a.wte.dtype, row, b, values);
+      for (int64_t j = 0; j < kQuantBlock; ++j) {
+        const int64_t c = b * kQuantBlock + j;
+        set(a.out, n, c, a.wpe ? values[j] + get(a.wpe, a.positions[n], c) : double{values[j]});
+      }
+    }
+  });
+}
+
+}  // namespace
 
 void embedding_forward(const ExecContext& ctx, const EmbeddingArgs& a) noexcept {
+  if (is_quantized(a.wte.dtype)) return embed_blocks(ctx, a);
   for_rows(ctx, a.out.rows(), [&](int64_t n) {
     for (int64_t c = 0; c < a.out.cols(); ++c) {
       const double token = get(a.wte, a.ids[n], c);

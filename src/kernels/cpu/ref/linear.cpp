@@ -70,6 +70,7 @@ double add_dot(double sum, const Line<T>& a, const Line<T>& b, int64_t n) {
 
 void linear_forward(const ExecContext& ctx, const LinearArgs& a) noexcept {
   if (a.packed && is_quantized(a.packed->dtype)) return quantized_linear_forward(ctx, a);
+  if (is_quantized(a.w.dtype)) return quantized_rows_forward(ctx, a);
   const Weights m = weights_of(a.w, a.packed);
   dispatch(a.x.dtype, [&]<class T>(T) {
     for_rows(ctx, a.x.rows(), [&](int64_t n) {

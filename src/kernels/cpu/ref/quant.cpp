@@ -37,6 +37,17 @@ QuantizedBlock quantize_activations(const float* x) {
   return block;
 }
 
+// Row n of the activations.
+template <class T>
+void quantize_activations(const TensorView& from, int64_t n, int64_t blocks, QuantizedBlock* x) {
+  for (int64_t b = 0; b < blocks; ++b) {
+    float values[kQuantBlock];
+    for (int64_t j = 0; j < kQuantBlock; ++j)
+      values[j] = static_cast<float>(get<T>(from, n, b * kQuantBlock + j));
+    x[b] = quantize_activations(values);
+  }
+}
+
 // The scale of a block of weights, and its exact product with a block of activations.
 struct BlockProduct {
   float d;
@@ -70,14 +81,56 @@ void forward(const ExecContext& ctx, const LinearArgs& a) {
   const int64_t blocks = a.packed->in / kQuantBlock;
   for_rows(ctx, a.x.rows(), [&](int64_t n) {
     QuantizedBlock* x = ctx.scratch.all<QuantizedBlock>() + n * blocks;
-    for (int64_t b = 0; b < blocks; ++b) {
-      float values[kQuantBlock];
-      for (int64_t j = 0; j < kQuantBlock; ++j)
-        values[j] = static_cast<float>(get<T>(a.x, n, b * kQuantBlock + j));
-      x[b] = quantize_activations(values);
-    }
+    quantize_activations<T>(a.x, n, blocks, x);
     for (int64_t o = 0; o < a.packed->out; ++o) {
       T sum = dot<T>(static_cast<const Block*>(a.packed->data) + o * blocks, x, blocks);
+      if (a.bias) sum += a.bias.as<T>()[o];
+      if (a.act && a.pre) set(a.pre, n, o, sum);
+      set(a.y, n, o, a.act ? act_value(*a.act, sum) : sum);
+    }
+  });
+}
+
+// f[b] of kernels/quant.h, and the sum of the activations.
+struct ExactSums {
+  int32_t product = 0, x = 0;
+};
+ExactSums multiply(const UnpackedBlock& w, const QuantizedBlock& x) {
+  ExactSums sums;
+  for (int64_t j = 0; j < kQuantBlock; ++j) {
+    sums.product += w.sub[j / 16] * w.q[j] * x.q[j];
+    sums.x += x.q[j];
+  }
+  return sums;
+}
+
+// The chains of one output.
+template <class T>
+T dot_rows(DType dtype, const void* row, const QuantizedBlock* x, int64_t blocks) {
+  constexpr int64_t kChains = 16;
+  T chains[kChains] = {};
+  for (int64_t b = 0; b < blocks; ++b) {
+    UnpackedBlock w;
+    unpack_block(dtype, row, b, w);
+    const ExactSums sums = multiply(w, x[b]);
+    T& chain = chains[b % kChains];
+    chain = std::fma(T{w.d} * T{x[b].d}, static_cast<T>(sums.product), chain);
+    if (has_minimum(dtype)) chain = std::fma(T{w.m}, T{x[b].d} * static_cast<T>(sums.x), chain);
+  }
+  T sum = chains[0];
+  for (int64_t c = 1; c < kChains; ++c)
+    sum += chains[c];
+  return sum;
+}
+
+template <class T>
+void forward_rows(const ExecContext& ctx, const LinearArgs& a) {
+  const int64_t blocks = a.w.cols() / kQuantBlock;
+  for_rows(ctx, a.x.rows(), [&](int64_t n) {
+    QuantizedBlock* x = ctx.scratch.all<QuantizedBlock>() + n * blocks;
+    quantize_activations<T>(a.x, n, blocks, x);
+    for (int64_t o = 0; o < a.w.rows(); ++o) {
+      T sum = dot_rows<T>(a.w.dtype, a.w.row_range(o, 1).data, x, blocks);
       if (a.bias) sum += a.bias.as<T>()[o];
       if (a.act && a.pre) set(a.pre, n, o, sum);
       set(a.y, n, o, a.act ? act_value(*a.act, sum) : sum);
@@ -101,6 +154,10 @@ void quantized_linear_forward(const ExecContext& ctx, const LinearArgs& a) {
   dispatch(a.x.dtype, [&]<class T>(T) {
     a.packed->dtype == DType::q8_0 ? forward<T, BlockQ8>(ctx, a) : forward<T, BlockQ4>(ctx, a);
   });
+}
+
+void quantized_rows_forward(const ExecContext& ctx, const LinearArgs& a) {
+  dispatch(a.x.dtype, [&]<class T>(T) { forward_rows<T>(ctx, a); });
 }
 
 void quantized_pack_matrix(const ExecContext& ctx, const PackMatrixArgs& a) {

@@ -1,0 +1,313 @@
+#include "convert/gguf_export.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "convert/gguf_vocab.h"
+#include "io/gguf_writer.h"
+#include "kernels/quant.h"
+#include "model/gguf_config.h"
+#include "model/naming.h"
+#include "model/rope_table.h"
+#include "tensor/convert.h"
+
+namespace gpt {
+namespace {
+
+// What general.file_type says for the type of most matrices.
+uint32_t file_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return 0;
+    case DType::f16:
+      return 1;
+    case DType::bf16:
+      return 32;
+    case DType::q4_0:
+      return 2;
+    case DType::q4_1:
+      return 3;
+    case DType::q8_0:
+      return 7;
+    case DType::q5_0:
+      return 8;
+    case DType::q5_1:
+      return 9;
+    case DType::q4_k:
+      return 14;
+    case DType::q5_k:
+      return 16;
+    case DType::q6_k:
+      return 18;
+    default:
+      GPT_ASSERT(false);
+      return 0;
+  }
+}
+
+// The next type whose blocks may fit rows of n elements: llama.cpp's choices.
+DType fitting(DType dtype, int64_t n) {
+  if (n % block_size(dtype).elements == 0) return dtype;
+  if (n % kQuantBlock != 0) return DType::f16;
+  switch (dtype) {
+    case DType::q4_k:
+      return DType::q5_0;
+    case DType::q5_k:
+      return DType::q5_1;
+    default:
+      return DType::q8_0;
+  }
+}
+
+// Row r of a head of D rows stored in halves (i, i + D/2) is where in neighbouring pairs: the source of row
+// r.
+int64_t source_of_pair(int64_t r, int64_t head_dim) {
+  const int64_t head = r / head_dim * head_dim, i = r % head_dim;
+  return head + i / 2 + i % 2 * (head_dim / 2);
+}
+
+bool is_rotated(Role role) {
+  return role == Role::q_weight || role == Role::k_weight || role == Role::q_bias || role == Role::k_bias;
+}
+
+// Some rows of a tensor, in order; a vector is a matrix of one column.
+struct Part {
+  TensorView view;
+  int64_t pair_rows = 0;  // the rows of a head, where halves become neighbours; 0: rows stay
+};
+
+// A row as numbers.
+void read_row(const TensorView& view, int64_t r, int64_t cols, float* x) {
+  const bool vector = view.rank == 1;
+  if (is_quantized(view.dtype)) return dequantize_row(view.dtype, view.row_range(r, 1).data, cols, x);
+  const auto size = static_cast<int64_t>(dtype_size(view.dtype));
+  const auto* row = static_cast<const std::byte*>(view.data) + (vector ? r : r * view.ld) * size;
+  convert_matrix(
+      {.bytes = {row, static_cast<size_t>(cols * size)}, .dtype = view.dtype, .rows = 1, .cols = cols},
+      make_view(x, {1, cols}));
+}
+
+void emit_row(DType dtype, const TensorView& view, int64_t r, int64_t cols, const EmitBytes& emit) {
+  std::vector<float> x(static_cast<size_t>(cols));
+  std::vector<std::byte> row(static_cast<size_t>(row_bytes(dtype, cols)));
+  if (is_quantized(dtype) && view.dtype == dtype)
+    return emit({static_cast<const std::byte*>(view.row_range(r, 1).data), row.size()});
+  read_row(view, r, cols, x.data());
+  if (is_quantized(dtype)) {
+    quantize_row(dtype, x.data(), cols, row.data());
+  } else {
+    convert_matrix({.bytes = std::as_bytes(std::span(x)), .dtype = DType::f32, .rows = 1, .cols = cols},
+                   make_view(row.data(), dtype, {1, cols}));
+  }
+  emit(row);
+}
+
+void emit_parts(DType dtype, const std::vector<Part>& parts, const EmitBytes& emit) {
+  for (const Part& part : parts) {
+    const bool vector = part.view.rank == 1;
+    const int64_t rows = vector ? part.view.size() : part.view.rows(), cols = vector ? 1 : part.view.cols();
+    for (int64_t r = 0; r < rows; ++r)
+      emit_row(dtype, part.view, part.pair_rows > 0 ? source_of_pair(r, part.pair_rows) : r, cols, emit);
+  }
+}
+
+class Export {
+ public:
+  Export(const Model& model, std::span<const TensorView> weights, const GgufExportOptions& options)
+      : model_(model),
+        c_(model.config),
+        weights_(weights),
+        options_(options),
+        architecture_(gguf_architecture(c_)),
+        naming_(architecture_ == "gpt2" ? Naming::gguf_gpt2 : Naming::gguf_llama) {}
+
+  GgufMetadata metadata(const Tokenizer* tokenizer) const {
+    GgufMetadata m;
+    m.add("general.architecture", architecture_);
+    if (!options_.name.empty()) m.add("general.name", options_.name);
+    m.add("general.file_type", file_type(options_.dtype));
+    if (is_quantized(options_.dtype)) m.add("general.quantization_version", uint32_t{2});
+    add_shape(m);
+    if (c_.position == Position::rope) add_rope(m);
+    if (tokenizer != nullptr) {
+      VocabData data = tokenizer->vocab_data();
+      add_model_ids(data.special);
+      add_vocab(m, std::move(data), c_.vocab_size);
+    } else {
+      m.add("tokenizer.ggml.model", "no_vocab");
+    }
+    if (options_.chat_template) m.add(kChatTemplateKey, *options_.chat_template);
+    return m;
+  }
+
+  std::vector<NamedTensor> tensors() {
+    std::vector<NamedTensor> list;
+    if (c_.rope_scaling.type == RopeScaling::Type::llama3) list.push_back(rope_factors());
+    for (int id = 0; id < model_.table.count(); ++id) {
+      const ParamSpec& spec = model_.table[id];
+      const FilePlace place = file_place(naming_, c_, spec);
+      if (place.first_row > 0) continue;  // a later part of a tensor that is in the list already
+      const DType dtype = type_of(spec, place);
+      list.push_back(
+          {place.tensor, dtype, place.file_shape,
+           [dtype, parts = parts_of(id)](const EmitBytes& emit) { emit_parts(dtype, parts, emit); }});
+    }
+    return list;
+  }
+
+  std::vector<DType> types() {
+    std::vector<DType> all;
+    for (const ParamSpec& spec : model_.table.specs())
+      all.push_back(type_of(spec, file_place(naming_, c_, spec)));
+    return all;
+  }
+
+  const std::vector<GgufFallback>& fallbacks() const { return fallbacks_; }
+
+ private:
+  std::string key(const char* what) const { return architecture_ + "." + what; }
+  void add(GgufMetadata& m, const char* what, int64_t value) const {
+    m.add(key(what), static_cast<uint32_t>(value));
+  }
+
+  void add_shape(GgufMetadata& m) const {
+    add(m, "context_length", c_.n_ctx);
+    add(m, "embedding_length", c_.n_embd);
+    add(m, "block_count", c_.n_layer);
+    add(m, "feed_forward_length", c_.d_ff);
+    add(m, "attention.head_count", c_.n_head);
+    add(m, "attention.head_count_kv", c_.n_kv_head);
+    const bool rms = c_.norm == NormKind::rms;
+    m.add(key(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"),
+          static_cast<float>(c_.norm_eps));
+    add(m, "vocab_size", c_.vocab_size);
+  }
+
+  void add_rope(GgufMetadata& m) const {
+    add(m, "rope.dimension_count", c_.head_dim);
+    m.add(key("rope.freq_base"), static_cast<float>(c_.rope_theta));
+    if (c_.head_dim * c_.n_head != c_.n_embd) {
+      add(m, "attention.key_length", c_.head_dim);
+      add(m, "attention.value_length", c_.head_dim);
+    }
+    const RopeScaling& scaling = c_.rope_scaling;
+    if (scaling.type == RopeScaling::Type::llama3) {
+      add(m, "rope.scaling.original_context_length", scaling.original_n_ctx);
+      m.add(kRopeLowKey, static_cast<float>(scaling.low_freq_factor));
+      m.add(kRopeHighKey, static_cast<float>(scaling.high_freq_factor));
+    }
+    if (scaling.type != RopeScaling::Type::linear) return;
+    m.add(key("rope.scaling.type"), "linear");
+    m.add(key("rope.scaling.factor"), static_cast<float>(scaling.factor));
+  }
+
+  // The model's config may know ids that the tokenizer's files do not name.
+  void add_model_ids(SpecialIds& ids) const {
+    if (ids.bos < 0) ids.bos = c_.bos_token_id;
+    if (ids.eos < 0 && !c_.eos_token_ids.empty()) ids.eos = c_.eos_token_ids.front();
+  }
+
+  // What frequencies are divided by.
+  NamedTensor rope_factors() const {
+    ModelConfig plain = c_;
+    plain.rope_scaling = {};
+    const std::vector<double> before = rope_frequencies(plain), after = rope_frequencies(c_);
+    std::vector<float> factors;
+    for (size_t i = 0; i < before.size(); ++i)
+      factors.push_back(static_cast<float>(before[i] / after[i]));
+    return {kRopeFactors, DType::f32, {std::ssize(factors)}, [factors](const EmitBytes& emit) {
+              emit(std::as_bytes(std::span(factors)));
+            }};
+  }
+
+  DType type_of(const ParamSpec& spec, const FilePlace& place) {
+    if (spec.shape.size() < 2 || spec.role == Role::wpe) return DType::f32;
+    DType wanted = options_.dtype;
+    const bool head = spec.role == Role::head_weight || (spec.role == Role::wte && c_.tie_embeddings);
+    if (head && is_quantized(wanted) && wanted != DType::q8_0) wanted = DType::q6_k;
+    const DType used = is_quantized(wanted) ? fitting(wanted, spec.shape[1]) : wanted;
+    if (used != wanted) fallbacks_.push_back({place.tensor, wanted, used});
+    return used;
+  }
+
+  // The parameters that lie in the tensor of `id`, from `id` on.
+  std::vector<Part> parts_of(int id) const {
+    std::vector<Part> parts;
+    const std::string tensor = file_place(naming_, c_, model_.table[id]).tensor;
+    for (int other = id; other < model_.table.count() && model_.table[other].layer == model_.table[id].layer;
+         ++other) {
+      const ParamSpec& spec = model_.table[other];
+      if (file_place(naming_, c_, spec).tensor != tensor) continue;
+      const bool pairs =
+          c_.position == Position::rope && c_.rope_layout == RopeLayout::halves && is_rotated(spec.role);
+      parts.push_back({weights_[static_cast<size_t>(other)], pairs ? c_.head_dim : 0});
+    }
+    return parts;
+  }
+
+  const Model& model_;
+  const ModelConfig& c_;
+  std::span<const TensorView> weights_;
+  const GgufExportOptions& options_;
+  std::string architecture_;
+  Naming naming_;
+  std::vector<GgufFallback> fallbacks_;
+};
+
+// The first switch of a model that an architecture does not have; empty: it has them all.
+std::string what_llama_lacks(const ModelConfig& c) {
+  if (c.norm != NormKind::rms || !c.norm_affine) return "norm";
+  if (c.position != Position::rope) return "position";
+  if (c.act != Act::swiglu) return "act";
+  if (c.rope_sign != 1) return "rope_sign";
+  return "";
+}
+std::string what_gpt2_lacks(const ModelConfig& c) {
+  if (!c.has_norm_bias()) return "norm";
+  if (c.position != Position::learned) return "position";
+  if (c.act != Act::gelu_tanh) return "act";
+  if (!c.qkv_bias) return "qkv_bias";
+  if (!c.out_bias) return "out_bias";
+  if (!c.mlp_bias) return "mlp_bias";
+  if (c.n_kv_head != c.n_head) return "n_kv_head";
+  if (c.q_dim() != c.n_embd) return "head_dim";
+  return "";
+}
+std::string what_both_lack(const ModelConfig& c) {
+  if (c.norm_position != NormPosition::pre) return "norm_position";
+  if (!c.final_norm) return "final_norm";
+  if (c.embd_norm) return "embd_norm";
+  if (c.qk_norm) return "qk_norm";
+  if (c.logit_softcap != 0) return "logit_softcap";
+  if (c.head_bias) return "head_bias";
+  if (c.sliding_window != 0 && c.sliding_window < c.n_ctx) return "sliding_window";
+  return "";
+}
+
+}  // namespace
+
+std::string gguf_architecture(const ModelConfig& c) {
+  const bool rotary = c.position == Position::rope;
+  std::string lacking = what_both_lack(c);
+  if (lacking.empty()) lacking = rotary ? what_llama_lacks(c) : what_gpt2_lacks(c);
+  if (lacking.empty()) return rotary ? "llama" : "gpt2";
+  fail(
+      "cannot write this model as GGUF: its {} is not that of GGUF's architecture {}; convert it to another "
+      "format",
+      lacking, rotary ? "llama" : "gpt2");
+}
+
+std::vector<DType> gguf_types(const Model& model, const GgufExportOptions& options) {
+  return Export(model, {}, options).types();
+}
+
+std::vector<GgufFallback> write_gguf(const std::string& path, const Model& model,
+                                     std::span<const TensorView> weights, const Tokenizer* tokenizer,
+                                     const GgufExportOptions& options) {
+  Export file(model, weights, options);
+  const std::vector<NamedTensor> tensors = file.tensors();
+  write_gguf_file(path, file.metadata(tokenizer), tensors);
+  return file.fallbacks();
+}
+
+}  // namespace gpt

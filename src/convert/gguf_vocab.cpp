@@ -1,0 +1,82 @@
+#include "convert/gguf_vocab.h"
+
+#include <fmt/core.h>
+
+namespace gpt {
+namespace {
+
+constexpr const char *kModel = "tokenizer.ggml.model", *kPre = "tokenizer.ggml.pre";
+constexpr const char *kTokens = "tokenizer.ggml.tokens", *kScores = "tokenizer.ggml.scores";
+constexpr const char *kTypes = "tokenizer.ggml.token_type", *kMerges = "tokenizer.ggml.merges";
+constexpr const char* kSpacePrefix = "tokenizer.ggml.add_space_prefix";
+constexpr const char *kAddBos = "tokenizer.ggml.add_bos_token", *kAddEos = "tokenizer.ggml.add_eos_token";
+
+struct SpecialKey {
+  const char* key;
+  int64_t SpecialIds::*id;
+};
+constexpr SpecialKey kSpecial[] = {{"tokenizer.ggml.bos_token_id", &SpecialIds::bos},
+                                   {"tokenizer.ggml.eos_token_id", &SpecialIds::eos},
+                                   {"tokenizer.ggml.unknown_token_id", &SpecialIds::unk},
+                                   {"tokenizer.ggml.padding_token_id", &SpecialIds::pad}};
+
+std::vector<std::string> copies(const std::vector<std::string_view>& views) {
+  return {views.begin(), views.end()};
+}
+
+}  // namespace
+
+std::optional<VocabData> gguf_vocab(const GgufFile& file) {
+  const auto model = file.string(kModel);
+  const auto tokens = file.strings(kTokens);
+  if (!model || *model == "no_vocab" || !tokens) return {};
+  VocabData data;
+  data.model = *model;
+  data.pre = file.string(kPre).value_or("");
+  data.tokens = copies(*tokens);
+  data.scores = file.numbers(kScores).value_or(std::vector<float>{});
+  for (const int64_t type : file.integers(kTypes).value_or(std::vector<int64_t>{}))
+    data.types.push_back(static_cast<int32_t>(std::clamp<int64_t>(type, -1, INT32_MAX)));
+  data.merges = copies(file.strings(kMerges).value_or(std::vector<std::string_view>{}));
+  for (const SpecialKey& special : kSpecial) {
+    const int64_t id = file.integer(special.key).value_or(-1);
+    data.special.*special.id = id == int64_t{UINT32_MAX} ? -1 : id;  // "none", as some converters write it
+  }
+  data.special.add_bos = file.boolean(kAddBos);
+  data.special.add_eos = file.boolean(kAddEos);
+  data.add_space_prefix = file.boolean(kSpacePrefix);
+  return data;
+}
+
+void add_vocab(GgufMetadata& metadata, VocabData data, int64_t vocab_size) {
+  const auto wanted = static_cast<size_t>(vocab_size);
+  const auto filler = static_cast<int32_t>(VocabData::TokenType::unused);
+  if (data.types.empty()) {
+    data.types.assign(data.tokens.size(), static_cast<int32_t>(VocabData::TokenType::normal));
+  }
+  for (size_t id = data.tokens.size(); id < wanted; ++id) {
+    data.tokens.push_back(fmt::format("[PAD{}]", id));
+    data.types.push_back(filler);
+    if (!data.scores.empty()) data.scores.push_back(0);
+  }
+  metadata.add(kModel, data.model);
+  if (!data.pre.empty()) metadata.add(kPre, data.pre);
+  metadata.add(kTokens, data.tokens);
+  if (!data.scores.empty()) metadata.add(kScores, data.scores);
+  metadata.add(kTypes, data.types);
+  if (!data.merges.empty()) metadata.add(kMerges, data.merges);
+  for (const SpecialKey& special : kSpecial) {
+    const int64_t id = data.special.*special.id;
+    if (id >= 0) metadata.add(special.key, static_cast<uint32_t>(id));
+  }
+  if (data.special.add_bos) metadata.add(kAddBos, *data.special.add_bos);
+  if (data.special.add_eos) metadata.add(kAddEos, *data.special.add_eos);
+  if (data.add_space_prefix) metadata.add(kSpacePrefix, *data.add_space_prefix);
+}
+
+std::optional<std::string> gguf_chat_template(const GgufFile& file) {
+  const auto text = file.string(kChatTemplateKey);
+  return text ? std::optional<std::string>(*text) : std::nullopt;
+}
+
+}  // namespace gpt

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "io/gguf.h"
+#include "io/gguf_writer.h"
+#include "text/vocab_data.h"
+
+namespace gpt {
+
+// The tokenizer that a GGUF file describes; nothing when it has none. Throws Error when keys are of a wrong
+// kind; the rest is tokenizer_of's to check.
+std::optional<VocabData> gguf_vocab(const GgufFile& file);
+
+// The reverse. A vocabulary smaller than the model's is filled up to vocab_size with unused tokens, because
+// llama.cpp wants one for each row of the embedding.
+void add_vocab(GgufMetadata& metadata, VocabData data, int64_t vocab_size);
+
+// The chat template in the file, in Jinja's language.
+std::optional<std::string> gguf_chat_template(const GgufFile& file);
+inline constexpr const char* kChatTemplateKey = "tokenizer.chat_template";
+
+}  // namespace gpt

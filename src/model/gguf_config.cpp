@@ -1,0 +1,244 @@
+#include "model/gguf_config.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "io/printable.h"
+#include "model/json_value.h"
+#include "model/presets.h"
+#include "model/rope_table.h"
+
+namespace gpt {
+namespace {
+
+enum class Architecture : uint8_t { llama, qwen2, gpt2 };
+constexpr std::array<std::string_view, 3> kArchitectures = {"llama", "qwen2", "gpt2"};
+
+constexpr const char* kArchitectureKey = "general.architecture";
+
+Architecture architecture_of(const GgufFile& file) {
+  const std::string_view name = file.need_string(kArchitectureKey);
+  const auto at = std::find(kArchitectures.begin(), kArchitectures.end(), name);
+  if (at == kArchitectures.end()) {
+    fail("{}: the architecture {} is not supported; expected llama, qwen2 or gpt2", file.path(),
+         printable(name));
+  }
+  return static_cast<Architecture>(at - kArchitectures.begin());
+}
+
+// Keys behind the name of the architecture. Those that are read, and those that change nothing here.
+constexpr std::array kRead = {"context_length",
+                              "embedding_length",
+                              "block_count",
+                              "feed_forward_length",
+                              "vocab_size",
+                              "attention.head_count",
+                              "attention.head_count_kv",
+                              "attention.key_length",
+                              "attention.value_length",
+                              "attention.layer_norm_epsilon",
+                              "attention.layer_norm_rms_epsilon",
+                              "attention.sliding_window",
+                              "rope.dimension_count",
+                              "rope.freq_base",
+                              "rope.scaling.type",
+                              "rope.scaling.factor",
+                              "rope.scaling.original_context_length",
+                              "rope.scale_linear",
+                              "expert_count",
+                              "expert_used_count"};
+constexpr std::array kHarmless = {"rope.scaling.finetuned", "tensor_data_layout", "use_parallel_residual"};
+
+class ConfigReader {
+ public:
+  explicit ConfigReader(const GgufFile& file)
+      : file_(file), architecture_(architecture_of(file)), prefix_(name() + ".") {}
+
+  ModelConfig read() {
+    check_keys();
+    start();
+    read_shape();
+    read_heads();
+    read_norm();
+    if (c_.position == Position::rope) read_rope();
+    read_switches();
+    read_special_ids();
+    return c_;
+  }
+
+ private:
+  std::string name() const { return std::string(kArchitectures[static_cast<size_t>(architecture_)]); }
+  std::string key(const char* what) const { return prefix_ + what; }
+  std::optional<int64_t> integer(const char* what) const { return file_.integer(key(what)); }
+  std::optional<double> number(const char* what) const { return file_.number(key(what)); }
+  bool has_tensor(const std::string& tensor) const { return file_.find(tensor) != nullptr; }
+
+  void check_keys() const {
+    for (const GgufEntry& e : file_.metadata()) {
+      if (!e.key.starts_with(prefix_)) continue;
+      const std::string_view rest = e.key.substr(prefix_.size());
+      const auto is = [&](const char* known) { return rest == known; };
+      if (std::any_of(kRead.begin(), kRead.end(), is) || std::any_of(kHarmless.begin(), kHarmless.end(), is))
+        continue;
+      fail("{}: the setting {} is not supported", file_.path(), printable(e.key));
+    }
+    if (file_.boolean(key("use_parallel_residual")).value_or(false)) {
+      fail("{}: {} is not supported", file_.path(), key("use_parallel_residual"));
+    }
+    if (integer("expert_count").value_or(0) != 0) {
+      fail("{}: models of several experts are not supported, found {} = {}", file_.path(),
+           key("expert_count"), *integer("expert_count"));
+    }
+  }
+
+  void start() {
+    const char* family = architecture_ == Architecture::gpt2 ? "gpt2" : "llama";
+    read_model_keys(nlohmann::json::parse(*family_keys(family)), c_);
+    // llama's queries and keys are stored so that neighbours are rotated together.
+    if (architecture_ == Architecture::llama) c_.rope_layout = RopeLayout::interleaved;
+  }
+
+  void read_shape() {
+    c_.n_ctx = file_.need_integer(key("context_length"));
+    c_.n_embd = file_.need_integer(key("embedding_length"));
+    c_.n_layer = file_.need_integer(key("block_count"));
+    c_.d_ff = file_.need_integer(key("feed_forward_length"));
+    const TensorInfo* embedding = file_.find("token_embd.weight");
+    if (embedding == nullptr || embedding->shape.size() != 2) {
+      fail("{}: expected a matrix \"token_embd.weight\"", file_.path());
+    }
+    c_.vocab_size = embedding->shape[0];
+  }
+
+  // A number, or one for each layer that is the same for all.
+  int64_t same_in_all_layers(const char* what) const {
+    const GgufEntry* e = file_.entry(key(what));
+    if (e == nullptr || !e->is_array) return file_.need_integer(key(what));
+    const std::vector<int64_t> all = *file_.integers(key(what));
+    if (all.empty() || std::any_of(all.begin(), all.end(), [&](int64_t n) { return n != all[0]; })) {
+      fail("{}: {}: expected the same number for all layers", file_.path(), key(what));
+    }
+    return all[0];
+  }
+
+  void read_heads() {
+    c_.n_head = same_in_all_layers("attention.head_count");
+    c_.n_kv_head =
+        file_.has(key("attention.head_count_kv")) ? same_in_all_layers("attention.head_count_kv") : c_.n_head;
+    // 0 elsewhere means "not given"; here it would be a model without attention.
+    if (c_.n_head < 1 || c_.n_kv_head < 1) {
+      fail("{}: expected at least one head, found {} and {} for keys and values", file_.path(), c_.n_head,
+           c_.n_kv_head);
+    }
+    c_.head_dim = integer("attention.key_length").value_or(c_.n_embd / c_.n_head);
+    const int64_t value = integer("attention.value_length").value_or(c_.head_dim);
+    if (value != c_.head_dim) {
+      fail("{}: expected keys and values of equal length, found {} and {}", file_.path(), c_.head_dim, value);
+    }
+  }
+
+  void read_norm() {
+    const bool rms = c_.norm == NormKind::rms;
+    c_.norm_eps =
+        file_.need_number(key(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"));
+  }
+
+  void read_rope() {
+    c_.rope_theta = number("rope.freq_base").value_or(10000);
+    const int64_t rotated = integer("rope.dimension_count").value_or(c_.head_dim);
+    if (rotated != c_.head_dim) {
+      fail("{}: expected rotary positions in whole heads of {}, found {} = {}", file_.path(), c_.head_dim,
+           key("rope.dimension_count"), rotated);
+    }
+    const double linear = number("rope.scale_linear").value_or(1);
+    const std::string_view type =
+        file_.string(key("rope.scaling.type")).value_or(linear == 1 ? "none" : "linear");
+    const double factor = number("rope.scaling.factor").value_or(linear);
+    if (type == "linear" && factor != 1) {
+      c_.rope_scaling = {.type = RopeScaling::Type::linear, .factor = factor};
+    } else if (type != "none" && type != "linear") {
+      fail("{}: {} = {} is not supported; expected none or linear", file_.path(), key("rope.scaling.type"),
+           printable(type));
+    }
+    if (const TensorInfo* factors = file_.find(kRopeFactors)) read_rope_factors(*factors);
+  }
+
+  // The file has the factors themselves; they are those of Llama 3's rule for some length of its original
+  // context.
+  void read_rope_factors(const TensorInfo& tensor) {
+    if (tensor.dtype != DType::f32 || tensor.shape != Shape{c_.head_dim / 2} || c_.head_dim % 2 != 0) {
+      fail("{}: expected {} to be {} fp32 numbers", file_.path(), kRopeFactors, c_.head_dim / 2);
+    }
+    std::vector<float> factors(tensor.bytes.size() / sizeof(float));
+    std::memcpy(factors.data(), tensor.bytes.data(), tensor.bytes.size());
+    const float factor = *std::max_element(factors.begin(), factors.end());
+    RopeScaling scaling{.type = RopeScaling::Type::llama3, .factor = factor};
+    scaling.low_freq_factor = file_.number(kRopeLowKey).value_or(scaling.low_freq_factor);
+    scaling.high_freq_factor = file_.number(kRopeHighKey).value_or(scaling.high_freq_factor);
+    std::vector<int64_t> lengths = {integer("rope.scaling.original_context_length").value_or(1)};
+    for (int64_t length = 1; length <= (int64_t{1} << 20); length *= 2)
+      lengths.push_back(length);
+    for (const int64_t length : lengths) {
+      scaling.original_n_ctx = length;
+      c_.rope_scaling = scaling;
+      if (factor > 0 && has_factors(factors)) return;
+    }
+    fail("{}: {} has rotary frequencies other than those of Llama 3, which is not supported", file_.path(),
+         kRopeFactors);
+  }
+
+  bool has_factors(const std::vector<float>& factors) const {
+    ModelConfig plain = c_;
+    plain.rope_scaling = {};
+    const std::vector<double> before = rope_frequencies(plain), after = rope_frequencies(c_);
+    for (size_t i = 0; i < factors.size(); ++i) {
+      if (!(std::abs(before[i] / after[i] - factors[i]) <= 1e-4 * factors[i])) return false;
+    }
+    return true;
+  }
+
+  void read_switches() {
+    c_.tie_embeddings = !has_tensor("output.weight");
+    if (architecture_ == Architecture::gpt2) return;
+    c_.qkv_bias = has_tensor("blk.0.attn_q.bias");
+    c_.out_bias = has_tensor("blk.0.attn_output.bias");
+    c_.mlp_bias = has_tensor("blk.0.ffn_down.bias");
+    const int64_t window = integer("attention.sliding_window").value_or(0);
+    if (window > 0 && window < c_.n_ctx) c_.sliding_window = window;
+  }
+
+  void read_special_ids() {
+    // A value beyond the vocabulary is common for "none".
+    const auto id = [&](const char* what) {
+      const int64_t value = file_.integer(what).value_or(-1);
+      return value < c_.vocab_size ? value : -1;
+    };
+    c_.bos_token_id = id("tokenizer.ggml.bos_token_id");
+    for (const char* what : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
+      const int64_t end = id(what);
+      if (end >= 0 && std::count(c_.eos_token_ids.begin(), c_.eos_token_ids.end(), end) == 0) {
+        c_.eos_token_ids.push_back(end);
+      }
+    }
+  }
+
+  const GgufFile& file_;
+  Architecture architecture_;
+  std::string prefix_;
+  ModelConfig c_;
+};
+
+}  // namespace
+
+ModelConfig gguf_config(const GgufFile& file) {
+  return ConfigReader(file).read();
+}
+
+Naming gguf_naming(const GgufFile& file) {
+  return architecture_of(file) == Architecture::gpt2 ? Naming::gguf_gpt2 : Naming::gguf_llama;
+}
+
+}  // namespace gpt

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "io/gguf.h"
+#include "model/config.h"
+#include "model/naming.h"
+
+namespace gpt {
+
+// What the metadata of a GGUF file say about its model. Architectures: llama (Mistral's models too), qwen2
+// and gpt2. Throws Error for another one, naming it, and for a setting of the architecture that would change
+// results and that no switch here stands for.
+ModelConfig gguf_config(const GgufFile& file);
+Naming gguf_naming(const GgufFile& file);
+
+// Llama 3's stretched rotary frequencies are a tensor of factors by which frequencies are divided. The parameters
+// that they come from stand in keys of our own, where they are not 1 and 4.
+inline constexpr const char* kRopeFactors = "rope_freqs.weight";
+inline constexpr const char* kRopeLowKey = "gpt.rope_scaling.low_freq_factor";
+inline constexpr const char* kRopeHighKey = "gpt.rope_scaling.high_freq_factor";
+
+}  // namespace gpt

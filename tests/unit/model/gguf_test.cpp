@@ -1,0 +1,32 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "io/gguf.h"
+#include "kernels/quant.h"
+
+namespace gpt {
+namespace {
+
+// Every block of every type as the reference package dequantises it, to the bit. GPT_QUANTS may name a larger
+// file.
+TEST(Gguf, BlocksHaveTheValuesOfTheReference) {
+  const char* larger = std::getenv("GPT_QUANTS");
+  const GgufFile file(larger != nullptr ? larger : GPT_SOURCE_DIR "/tests/data/quants.gguf");
+  int types = 0;
+  for (const TensorInfo& tensor : file.tensors()) {
+    if (!tensor.name.ends_with(".blocks")) continue;
+    ++types;
+    const TensorInfo* values = file.find(tensor.name.substr(0, tensor.name.size() - 6) + "values");
+    ASSERT_NE(values, nullptr);
+    const int64_t n = checked_size(tensor.shape, tensor.name);
+    std::vector<float> mine(static_cast<size_t>(n));
+    dequantize_row(tensor.dtype, tensor.bytes.data(), n, mine.data());
+    EXPECT_EQ(std::memcmp(mine.data(), values->bytes.data(), values->bytes.size()), 0) << tensor.name;
+  }
+  EXPECT_EQ(types, 8);
+}
+
+}  // namespace
+}  // namespace gpt
