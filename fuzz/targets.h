@@ -34,8 +34,9 @@ inline void check_tensor(const TensorInfo& tensor) {
 // The same for one that lies in the file itself.
 inline void check_tensor(const TensorInfo& tensor, std::span<const std::byte> file) {
   check_tensor(tensor);
-  GPT_ASSERT(tensor.bytes.empty() || (tensor.bytes.data() >= file.data() &&
-                                      tensor.bytes.data() + tensor.bytes.size() <= file.data() + file.size()));
+  GPT_ASSERT(tensor.bytes.empty() ||
+             (tensor.bytes.data() >= file.data() &&
+              tensor.bytes.data() + tensor.bytes.size() <= file.data() + file.size()));
 }
 
 inline int fuzz_safetensors(const uint8_t* data, size_t size) {

@@ -5,13 +5,15 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "command.h"
+#include "convert/conversion.h"
+#include "convert/gguf_vocab.h"
 #include "io/checkpoint_dir.h"
 #include "io/tensor_info.h"
-#include "model/conversion.h"
 #include "options.h"
 #include "output.h"
 #include "report/format.h"
 #include "report/table.h"
+#include "text/chat_template.h"
 
 namespace gpt {
 namespace {
@@ -22,16 +24,17 @@ using nlohmann::json;
 constexpr const char* kFooter = R"(Examples:
   gpt convert run hf-model                             what transformers loads, with tokenizer
   gpt convert ckpt.pt hf-model --dtype bf16            a nanoGPT checkpoint; no Python runs, nothing in it is called
+  gpt convert hf-model model.gguf --to gguf --quant q4_k
   gpt convert hf-model model.bin --to llama2c          for llama2.c; --to llmc for llm.c
   gpt convert big-model shards --max-shard-size 2GB
   gpt convert hf-model out --dry-run                   which tensor becomes which; nothing is written
 
-IN: a model folder or run, .safetensors, .index.json, a .pt or .bin of PyTorch, a .bin of llama2.c or llm.c.)";
+IN: a model folder or run, .safetensors, .index.json, .gguf, a .pt or .bin of PyTorch, a .bin of llama2.c or llm.c.)";
 
 // What a tokenizer consists of, in the layouts of transformers.
-constexpr const char* kTokenizerFiles[] = {"tokenizer.json",          "tokenizer_config.json", "vocab.json",
-                                           "merges.txt",              "tokenizer.model",       "added_tokens.json",
-                                           "special_tokens_map.json", "chat_template.jinja"};
+constexpr const char* kTokenizerFiles[] = {
+    "tokenizer.json",    "tokenizer_config.json",   "vocab.json",         "merges.txt", "tokenizer.model",
+    "added_tokens.json", "special_tokens_map.json", "chat_template.jinja"};
 
 struct ConvertArguments {
   std::string in, out, to = "hf", dtype, quant, max_shard_size;
@@ -44,9 +47,14 @@ uint64_t parse_size(const std::string& text) {
   size_t digits = 0;
   while (digits < text.size() && digits < 15 && text[digits] >= '0' && text[digits] <= '9')
     ++digits;
-  const std::vector<std::pair<std::string, uint64_t>> units = {
-      {"", 1},          {"B", 1},         {"KB", 1000},          {"MB", 1000'000},       {"GB", 1000'000'000},
-      {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", uint64_t{1} << 30}};
+  const std::vector<std::pair<std::string, uint64_t>> units = {{"", 1},
+                                                               {"B", 1},
+                                                               {"KB", 1000},
+                                                               {"MB", 1000'000},
+                                                               {"GB", 1000'000'000},
+                                                               {"KiB", 1 << 10},
+                                                               {"MiB", 1 << 20},
+                                                               {"GiB", uint64_t{1} << 30}};
   for (const auto& [unit, factor] : units) {
     uint64_t bytes = 0;
     if (digits > 0 && text.substr(digits) == unit &&
@@ -57,15 +65,31 @@ uint64_t parse_size(const std::string& text) {
   fail_usage("--max-shard-size: expected a size such as 500MB or 2GB, found \"{}\"", text.substr(0, 64));
 }
 
+ModelFormat parse_format(const std::string& name) {
+  check_choice("--to", name, {"hf", "gguf", "llmc", "llama2c"});
+  if (name == "hf") return ModelFormat::hf;
+  if (name == "gguf") return ModelFormat::gguf;
+  return name == "llmc" ? ModelFormat::llmc : ModelFormat::llama2c;
+}
+
 ConversionOptions conversion_options(const ConvertArguments& a) {
-  check_choice("--to", a.to, {"hf", "gguf", "llmc", "llama2c"});
-  if (a.to == "gguf") fail_usage("--to gguf: this build does not write GGUF; choose hf, llmc or llama2c");
-  if (!a.quant.empty()) fail_usage("--quant: only GGUF files are quantised; use it with --to gguf");
   ConversionOptions options;
-  options.to = a.to == "hf" ? ModelFormat::hf : (a.to == "llmc" ? ModelFormat::llmc : ModelFormat::llama2c);
-  if (!a.dtype.empty()) options.dtype = parse_dtype("--dtype", a.dtype, {DType::f32, DType::f16, DType::bf16});
+  options.to = parse_format(a.to);
+  if (!a.dtype.empty() && !a.quant.empty()) fail_usage("--dtype and --quant both name a type; keep one");
+  if (!a.quant.empty() && a.to != "gguf")
+    fail_usage("--quant: only GGUF files are quantised; use it with --to gguf");
+  if (!a.dtype.empty())
+    options.dtype = parse_dtype("--dtype", a.dtype, {DType::f32, DType::f16, DType::bf16});
+  if (!a.quant.empty()) {
+    options.dtype = parse_dtype("--quant", a.quant,
+                                {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q4_k,
+                                 DType::q5_k, DType::q6_k});
+  }
   if (!a.max_shard_size.empty() && a.to != "hf") fail_usage("--max-shard-size: only with --to hf");
   options.shard_bytes = parse_size(a.max_shard_size);
+  const std::string extension = a.to == "gguf" ? ".gguf" : ".bin";
+  if (a.to != "hf" && !a.out.ends_with(extension))
+    fail_usage("--to {} writes a file: expected OUT to end in {}, found {}", a.to, extension, a.out);
   return options;
 }
 
@@ -91,17 +115,34 @@ void check_output(const ConvertArguments& a) {
     fail("{} is the model that is to be converted; choose another output", a.out);
   }
   if (!a.force) fail("{} exists already; choose another output or add --force", a.out);
-  if (a.to != "hf" && fs::is_directory(a.out, error)) fail("{} is a folder; --to {} writes a file", a.out, a.to);
+  if (a.to != "hf" && fs::is_directory(a.out, error))
+    fail("{} is a folder; --to {} writes a file", a.out, a.to);
+}
+
+// A GGUF file's tokenizer in the layout of transformers. Returns the files.
+std::vector<std::string> unpack_tokenizer(const LoadedModel& loaded, const std::string& folder) {
+  std::vector<std::string> names;
+  if (const auto tokenizer = model_tokenizer(loaded, "")) {
+    write_file_atomic((fs::path(folder) / "tokenizer.json").string(), tokenizer->to_json());
+    names.emplace_back("tokenizer.json");
+  }
+  if (const auto jinja = gguf_chat_template(*loaded.gguf())) {
+    write_file_atomic((fs::path(folder) / "chat_template.jinja").string(), *jinja);
+    names.emplace_back("chat_template.jinja");
+  }
+  return names;
 }
 
 // Returns the tokenizer files that were taken along.
 std::vector<std::string> write_output_model(const ConvertArguments& a, const LoadedModel& loaded,
                                             const Conversion& conversion) {
-  std::vector<std::string> names = tokenizer_files(loaded.folder());
+  const bool packed = loaded.gguf() != nullptr;
+  std::vector<std::string> names = packed ? std::vector<std::string>() : tokenizer_files(loaded.folder());
   if (a.to == "hf") {
     DirectoryWriter writer(a.out);
     conversion.write(writer.path());
-    copy_tokenizer(loaded.folder(), writer.path(), names);
+    if (packed) names = unpack_tokenizer(loaded, writer.path());
+    if (!packed) copy_tokenizer(loaded.folder(), writer.path(), names);
     writer.commit();
     return names;
   }
@@ -110,21 +151,23 @@ std::vector<std::string> write_output_model(const ConvertArguments& a, const Loa
   const std::string folder = parent.empty() ? "." : parent;
   make_directories(folder);
   conversion.write(a.out);
-  const std::vector<std::string> there = tokenizer_files(folder);
-  if (!there.empty()) return {};
+  if (a.to == "gguf" || !tokenizer_files(folder).empty()) return {};
+  if (packed) return unpack_tokenizer(loaded, folder);
   copy_tokenizer(loaded.folder(), folder, names);
   return names;
 }
 
 std::string moves_table(const Conversion& conversion, const LoadedModel& loaded) {
-  TextTable table{.columns = {"source", "type", "parameter", "shape", "target", "type", "shape", ""}, .rows = {}};
+  TextTable table{.columns = {"source", "type", "parameter", "shape", "target", "type", "shape", ""},
+                  .rows = {}};
   for (const TensorMove& m : conversion.moves()) {
-    table.rows.push_back({m.source, std::string(dtype_name(m.source_dtype)), m.parameter, shape_string(m.shape),
-                          m.target, std::string(dtype_name(m.target_dtype)), shape_string(m.target_shape), m.note});
+    table.rows.push_back({m.source, std::string(dtype_name(m.source_dtype)), m.parameter,
+                          shape_string(m.shape), m.target, std::string(dtype_name(m.target_dtype)),
+                          shape_string(m.target_shape), m.note});
   }
   for (const LoadedModel::Ignored& i : loaded.ignored()) {
-    table.rows.push_back({i.tensor->name, std::string(dtype_name(i.tensor->dtype)), "-", shape_string(i.tensor->shape),
-                          "-", "", "", std::string("left out: ") + i.why});
+    table.rows.push_back({i.tensor->name, std::string(dtype_name(i.tensor->dtype)), "-",
+                          shape_string(i.tensor->shape), "-", "", "", std::string("left out: ") + i.why});
   }
   return format_table(table);
 }
@@ -145,17 +188,25 @@ json result_json(const ConvertArguments& a, const Conversion& conversion, const 
   }
   for (const LoadedModel::Ignored& i : loaded.ignored())
     ignored.push_back({{"source", i.tensor->name}, {"why", i.why}});
-  return {{"in", a.in},           {"out", a.out},         {"format", conversion.target()},
-          {"tensors", tensors},   {"ignored", ignored},   {"dtype", dtype_name(conversion.dtype())},
-          {"bytes", conversion.bytes()}, {"tokenizer", tokenizer}, {"written", !a.dry_run}};
+  return {{"in", a.in},
+          {"out", a.out},
+          {"format", conversion.target()},
+          {"tensors", tensors},
+          {"ignored", ignored},
+          {"dtype", dtype_name(conversion.dtype())},
+          {"bytes", conversion.bytes()},
+          {"tokenizer", tokenizer},
+          {"written", !a.dry_run}};
 }
 
 std::string summary(const ConvertArguments& a, const Conversion& conversion, const LoadedModel& loaded,
                     const std::vector<std::string>& tokenizer) {
-  std::string text = fmt::format("{} {}: {}, {} parameters in {}, {}", a.dry_run ? "would write" : "wrote", a.out,
-                                 conversion.target(), conversion.moves().size(), dtype_name(conversion.dtype()),
-                                 format_bytes(static_cast<double>(conversion.bytes())));
-  if (!loaded.ignored().empty()) text += fmt::format("; {} buffers and copies left out", loaded.ignored().size());
+  std::string text =
+      fmt::format("{} {}: {}, {} parameters in {}, {}", a.dry_run ? "would write" : "wrote", a.out,
+                  conversion.target(), conversion.moves().size(), dtype_name(conversion.dtype()),
+                  format_bytes(static_cast<double>(conversion.bytes())));
+  if (!loaded.ignored().empty())
+    text += fmt::format("; {} buffers and copies left out", loaded.ignored().size());
   if (!tokenizer.empty()) text += fmt::format("; with {} tokenizer files", tokenizer.size());
   if (conversion.target() == "gpt.cpp")
     text += "; transformers knows no such architecture, so config.json has keys of our own";
@@ -165,17 +216,28 @@ std::string summary(const ConvertArguments& a, const Conversion& conversion, con
 int run(const ConvertArguments& a) {
   require_argument(a.in, "IN", "convert");
   require_argument(a.out, "OUT", "convert IN");
-  const ConversionOptions options = conversion_options(a);
+  ConversionOptions options = conversion_options(a);
   const LoadedModel loaded(a.in, std::nullopt);
+  std::unique_ptr<Tokenizer> packed;
+  if (a.to == "gguf") {
+    packed = model_tokenizer(loaded, "");
+    options.tokenizer = packed.get();
+    options.name = fs::path(a.out).stem().string();
+    options.chat_template =
+        loaded.gguf() ? gguf_chat_template(*loaded.gguf()) : read_chat_template(loaded.folder());
+    if (!packed) write_note(fmt::format("note: {} has no tokenizer, so {} will have none\n", a.in, a.out));
+  }
   const Conversion conversion(loaded, options);
-  std::vector<std::string> tokenizer = tokenizer_files(loaded.folder());
+  std::vector<std::string> tokenizer;
+  if (loaded.gguf() == nullptr && a.to != "gguf") tokenizer = tokenizer_files(loaded.folder());
   if (!a.dry_run) {
     check_output(a);
     tokenizer = write_output_model(a, loaded, conversion);
   }
   if (a.json) {
-    write_output(result_json(a, conversion, loaded, tokenizer).dump(2, ' ', false, json::error_handler_t::replace) +
-                 "\n");
+    write_output(
+        result_json(a, conversion, loaded, tokenizer).dump(2, ' ', false, json::error_handler_t::replace) +
+        "\n");
   } else {
     if (a.dry_run) write_output(moves_table(conversion, loaded));
     write_note(summary(a, conversion, loaded, tokenizer));
@@ -191,12 +253,13 @@ Command add_convert_command(CLI::App& root) {
   app->allow_extras();
   app->footer(kFooter);
   app->add_option("IN", a->in, "model folder or file");
-  app->add_option("OUT", a->out, "folder (hf) or file (llmc, llama2c) to write");
+  app->add_option("OUT", a->out, "folder (hf) or file (gguf, llmc, llama2c) to write");
   app->add_option("--to", a->to, "format: hf (transformers), gguf, llmc, llama2c")
       ->type_name("FORMAT")
       ->capture_default_str();
   app->add_option("--dtype", a->dtype, "type of the numbers: fp32, fp16, bf16 (as in IN)")->type_name("T");
-  app->add_option("--quant", a->quant, "quantise: q8_0, q4_0, q4_k, ... (GGUF only)")->type_name("T");
+  app->add_option("--quant", a->quant, "quantise: q8_0, q6_k, q5_k, q4_k, q5_1, ... (GGUF only)")
+      ->type_name("T");
   app->add_option("--max-shard-size", a->max_shard_size, "split into files of at most this size, e.g. 2GB")
       ->type_name("SIZE");
   app->add_flag("--dry-run", a->dry_run, "show which tensor becomes which and write nothing");

@@ -348,8 +348,9 @@ Command add_generate_command(CLI::App& root) {
   app->add_option("--dtype", a->dtype, "type of the products with weights")
       ->type_name("fp32|bf16|fp16|q8_0|q4_0")
       ->capture_default_str();
-  app->add_flag("--in-place", a->in_place,
-                "read weights stored in --dtype where the file has them: shared with other processes, but slower");
+  app->add_flag(
+      "--in-place", a->in_place,
+      "read weights stored in --dtype where the file has them: shared with other processes, but slower");
   app->add_option("--kv-dtype", a->kv_dtype, "type of cached keys and values (what suits --dtype)")
       ->type_name("fp32|bf16|fp16|int8");
   add_machine_options(*app, a->machine);

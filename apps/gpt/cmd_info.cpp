@@ -5,10 +5,10 @@
 #include "base/error.h"
 #include "command.h"
 #include "config_flags.h"
-#include "model/model_source.h"
 #include "model/model_counts.h"
 #include "model/gguf_config.h"
 #include "model/model_files.h"
+#include "model/model_source.h"
 #include "model/presets.h"
 #include "options.h"
 #include "output.h"
@@ -67,7 +67,8 @@ ModelConfig config_on_disk(const std::string& name) {
   const fs::path path = resolve_model_path(name);
   if (path.extension() == ".json") return read_model_config(path.string());
   const fs::path config = (fs::is_directory(path, ignored) ? path : path.parent_path()) / "config.json";
-  const bool own_config = path.extension() == ".bin" || path.extension() == ".pt" || path.extension() == ".pth";
+  const bool own_config =
+      path.extension() == ".bin" || path.extension() == ".pt" || path.extension() == ".pth";
   if (own_config || !fs::exists(config, ignored)) return open_model_source(path.string()).config;
   return read_model_config(config.string());
 }

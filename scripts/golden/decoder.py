@@ -36,6 +36,10 @@ class Spec:
     rope_sign: int = 1
     rope_scaling: dict | None = None
     qkv_bias: bool = False
+    window: int = 0  # keys that a token sees, its own included; 0: all
+
+
+LLAMA_LIKE = ("llama", "qwen2", "mistral")
 
 
 def read_spec(config):
@@ -45,7 +49,7 @@ def read_spec(config):
         return _spec_gpt(family, config)
     if family in ("gpt2-scratch", "mini-gpt"):
         return _spec_course(family, config)
-    if family in ("llama", "nanochat"):
+    if family in LLAMA_LIKE or family == "nanochat":
         return _spec_hugging_face(family, config)
     return _spec_nanochat_seed(family, config)
 
@@ -78,7 +82,9 @@ def _spec_hugging_face(family, c):
                 c["rms_norm_eps"], "relu2" if nano else "swiglu", c["tie_word_embeddings"], embd_norm=nano,
                 qk_norm=nano, softcap=c.get("final_logit_softcapping") or 0.0, rope_theta=rope["rope_theta"],
                 rope_sign=-1 if nano else 1,
-                rope_scaling=rope if rope.get("rope_type", "default") == "llama3" else None)
+                rope_scaling=rope if rope.get("rope_type", "default") == "llama3" else None,
+                qkv_bias=family == "qwen2",
+                window=(c.get("sliding_window") or 0) if c.get("use_sliding_window", family == "mistral") else 0)
 
 
 def _spec_nanochat_seed(family, c):
@@ -103,6 +109,8 @@ MATRICES = {
     "nanochat": dict(_HF, up="mlp.fc1", down="mlp.fc2"),
     "llama": dict(_HF, up="mlp.up_proj", down="mlp.down_proj", gate="mlp.gate_proj"),
 }
+for _family in LLAMA_LIKE[1:]:
+    PREFIX[_family], MATRICES[_family] = PREFIX["llama"], MATRICES["llama"]
 # Names of the two norms of a block, of the last norm, and of their gain and shift.
 NORMS = {
     "openai-gpt": ("ln_1", "ln_2", None, "weight", "bias"),
@@ -124,6 +132,8 @@ OUTER = {
     "nanochat-doc": ("transformer.wte", None, "lm_head"),
     "llama": ("model.embed_tokens", None, "lm_head"),
 }
+for _family in LLAMA_LIKE[1:]:
+    NORMS[_family], OUTER[_family] = NORMS["llama"], OUTER["llama"]
 INPUT_MAJOR = ("openai-gpt", "gpt2")  # these store their block matrices [in, out]
 
 
@@ -214,8 +224,11 @@ def _attention(spec, w, x, start, cache):
     share = spec.heads // spec.kv_heads
     k, v = k.repeat_interleave(share, 1), v.repeat_interleave(share, 1)
     scores = q @ k.transpose(2, 3) / math.sqrt(spec.head_dim)
-    future = torch.arange(k.shape[2])[None, :] > torch.arange(start, start + t)[:, None]
-    probabilities = scores.masked_fill(future, -math.inf).softmax(-1)
+    key, query = torch.arange(k.shape[2])[None, :], torch.arange(start, start + t)[:, None]
+    hidden = key > query
+    if spec.window:
+        hidden |= key <= query - spec.window
+    probabilities = scores.masked_fill(hidden, -math.inf).softmax(-1)
     mixed = (probabilities @ v).transpose(1, 2).reshape(b, t, spec.heads * spec.head_dim)
     return F.linear(mixed, *w["out"]), probabilities
 

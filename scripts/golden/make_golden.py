@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 import decoder
 
 STEPS, GREEDY, PROMPT = 4, 20, 4
-TRANSFORMERS_FAMILIES = ("gpt2", "openai-gpt", "llama", "nanochat")
+TRANSFORMERS_FAMILIES = ("gpt2", "openai-gpt", "llama", "nanochat", "qwen2", "mistral")
 BUFFERS = (".mask", "cos", "sin")
 
 GPT1_OLD_STYLE = {  # the keys of the published file, n_ctx and n_special included
@@ -62,6 +62,14 @@ LLAMA3_OLD_STYLE = {  # rope_theta and rope_scaling at the top level, torch_dtyp
                      "original_max_position_embeddings": 48, "rope_type": "llama3"},
     "tie_word_embeddings": True, "torch_dtype": "float32", "transformers_version": "4.46.0", "vocab_size": 57}
 
+_NO_LLAMA_KEYS = ("attention_bias", "mlp_bias", "pretraining_tp", "head_dim")
+QWEN2 = {**{k: v for k, v in LLAMA.items() if k not in _NO_LLAMA_KEYS}, "architectures": ["Qwen2ForCausalLM"],
+         "hidden_size": 20, "intermediate_size": 26, "max_window_layers": 0, "model_type": "qwen2",
+         "rms_norm_eps": 1e-06, "rope_parameters": {"rope_theta": 1000.0, "rope_type": "default"},
+         "sliding_window": None, "tie_word_embeddings": True, "use_sliding_window": False, "vocab_size": 47}
+MISTRAL = {**{k: v for k, v in LLAMA.items() if k not in _NO_LLAMA_KEYS[:3]}, "architectures": ["MistralForCausalLM"],
+           "head_dim": 10, "model_type": "mistral", "sliding_window": 5, "vocab_size": 45}
+
 # Family -> (config, T). Sizes differ from family to family on purpose: heads of 4, 5, 6, 7, 8, 10 and 14, odd
 # vocabularies, feed-forward widths that are no multiple of the model's, T equal to the context in one.
 FAMILIES = {
@@ -93,6 +101,8 @@ FAMILIES = {
                       "tie_word_embeddings": False}, 13),
     "llama": (LLAMA, 18),
     "llama3-rope": (LLAMA3_OLD_STYLE, 20),
+    "qwen2": (QWEN2, 17),
+    "mistral": (MISTRAL, 18),
 }
 
 
@@ -245,6 +255,8 @@ def check_sensitivity(spec, weights, ids, logits):
         wrong["rope theta"] = {"rope_theta": spec.rope_theta * 2}
     if spec.rope_scaling:
         wrong["rope scaling"] = {"rope_scaling": None}
+    if spec.window:
+        wrong["window"] = {"window": spec.window + 1}
     if spec.softcap:
         wrong["soft cap"] = {"softcap": 0.0}
     shown = {}

@@ -155,6 +155,13 @@ class Export {
     return list;
   }
 
+  std::vector<DType> types() {
+    std::vector<DType> all;
+    for (const ParamSpec& spec : model_.table.specs())
+      all.push_back(type_of(spec, file_place(naming_, c_, spec)));
+    return all;
+  }
+
   const std::vector<GgufFallback>& fallbacks() const { return fallbacks_; }
 
  private:
@@ -288,6 +295,10 @@ std::string gguf_architecture(const ModelConfig& c) {
       "cannot write this model as GGUF: its {} is not that of GGUF's architecture {}; convert it to another "
       "format",
       lacking, rotary ? "llama" : "gpt2");
+}
+
+std::vector<DType> gguf_types(const Model& model, const GgufExportOptions& options) {
+  return Export(model, {}, options).types();
 }
 
 std::vector<GgufFallback> write_gguf(const std::string& path, const Model& model,

@@ -22,10 +22,14 @@ std::vector<TensorGroup> norm_groups(const Llama2cHeader& h) {
 // The matrices of versions 1 and 2.
 std::vector<TensorGroup> matrix_groups(const Llama2cHeader& h) {
   const int64_t kv_dim = h.dim / h.n_heads * h.n_kv_heads;
-  std::vector<TensorGroup> all = {{"tok_emb", false, {h.vocab_size, h.dim}}, {"wq", true, {h.dim, h.dim}},
-                                  {"wk", true, {kv_dim, h.dim}},             {"wv", true, {kv_dim, h.dim}},
-                                  {"wo", true, {h.dim, h.dim}},              {"w1", true, {h.hidden_dim, h.dim}},
-                                  {"w2", true, {h.dim, h.hidden_dim}},       {"w3", true, {h.hidden_dim, h.dim}}};
+  std::vector<TensorGroup> all = {{"tok_emb", false, {h.vocab_size, h.dim}},
+                                  {"wq", true, {h.dim, h.dim}},
+                                  {"wk", true, {kv_dim, h.dim}},
+                                  {"wv", true, {kv_dim, h.dim}},
+                                  {"wo", true, {h.dim, h.dim}},
+                                  {"w1", true, {h.hidden_dim, h.dim}},
+                                  {"w2", true, {h.dim, h.hidden_dim}},
+                                  {"w3", true, {h.hidden_dim, h.dim}}};
   if (!h.tied) all.push_back({"wcls", false, {h.vocab_size, h.dim}});
   return all;
 }
@@ -90,7 +94,8 @@ Llama2cHeader read_header(std::span<const std::byte> bytes, const std::string& w
       fail("{}: expected a llama2.c checkpoint of version 0, 1 or 2, found {}", what, h.version);
     }
   }
-  for (int64_t* field : {&h.dim, &h.hidden_dim, &h.n_layers, &h.n_heads, &h.n_kv_heads, &h.vocab_size, &h.seq_len})
+  for (int64_t* field :
+       {&h.dim, &h.hidden_dim, &h.n_layers, &h.n_heads, &h.n_kv_heads, &h.vocab_size, &h.seq_len})
     *field = in.number<int32_t>();
   if (h.version == 0) {
     h.tied = h.vocab_size > 0;
@@ -102,7 +107,8 @@ Llama2cHeader read_header(std::span<const std::byte> bytes, const std::string& w
   if (h.version != 2) return h;
   h.group_size = in.number<int32_t>();
   if (h.group_size < 1 || h.dim % h.group_size != 0) {
-    fail("{} is not a llama2.c checkpoint: expected a group size that divides {}, found {}", what, h.dim, h.group_size);
+    fail("{} is not a llama2.c checkpoint: expected a group size that divides {}, found {}", what, h.dim,
+         h.group_size);
   }
   return h;
 }
@@ -128,10 +134,13 @@ void widen(std::span<const std::byte> bytes, int64_t n, int64_t group_size, floa
 }
 
 // The matrices of version 2 as a sequence of bytes: int8 values and fp32 scales.
-std::vector<TensorGroup> quantized_groups(const Llama2cHeader& h) {
+std::vector<TensorGroup> quantized_groups(const Llama2cHeader& h, size_t file_bytes,
+                                          const std::string& what) {
   std::vector<TensorGroup> all = matrix_groups(h);
   for (TensorGroup& group : all) {
-    const int64_t n = checked_size(group.shape, group.name);
+    const int64_t n = checked_size(group.shape, what);
+    if (static_cast<uint64_t>(n) > file_bytes)
+      fail("{}: {} needs {} bytes, found {}", what, group.name, n, file_bytes);
     group.padding = n / h.group_size * static_cast<int64_t>(sizeof(float));
   }
   return all;
@@ -162,7 +171,7 @@ void Llama2cFile::parse(std::span<const std::byte> bytes) {
     tensors_ = layout_tensors(all, h.n_layers, DType::f32, bytes, begin);
     return;
   }
-  const std::vector<TensorGroup> norms = norm_groups(h), matrices = quantized_groups(h);
+  const std::vector<TensorGroup> norms = norm_groups(h), matrices = quantized_groups(h, bytes.size(), name);
   const auto begin = static_cast<int64_t>(layout_bytes(norms, h.n_layers, DType::f32, kHeaderBytes, name));
   check_size(h, layout_bytes(matrices, h.n_layers, DType::u8, begin, name), bytes.size(), path_);
   tensors_ = layout_tensors(norms, h.n_layers, DType::f32, bytes, kHeaderBytes);
@@ -171,7 +180,9 @@ void Llama2cFile::parse(std::span<const std::byte> bytes) {
     const size_t stored = static_cast<size_t>(n + n / h.group_size * int64_t{sizeof(float)});
     widened_.emplace_back(static_cast<size_t>(n) * sizeof(float), "a widened matrix");
     widen({t.bytes.data(), stored}, n, h.group_size, widened_.back().as<float>());
-    tensors_.push_back({std::move(t.name), DType::f32, std::move(t.shape),
+    tensors_.push_back({std::move(t.name),
+                        DType::f32,
+                        std::move(t.shape),
                         {widened_.back().data(), widened_.back().size()}});
   }
 }
@@ -185,9 +196,11 @@ const TensorInfo* Llama2cFile::find(std::string_view name) const {
 void write_llama2c(const std::string& path, const Llama2cHeader& h, std::span<const NamedTensor> tensors) {
   GPT_ASSERT(h.version == 0);
   std::array<int32_t, 7> raw;
-  const std::array<int64_t, 7> numbers = {h.dim,        h.hidden_dim, h.n_layers, h.n_heads,
-                                          h.n_kv_heads, h.tied ? h.vocab_size : -h.vocab_size, h.seq_len};
-  std::transform(numbers.begin(), numbers.end(), raw.begin(), [](int64_t n) { return static_cast<int32_t>(n); });
+  const std::array<int64_t, 7> numbers = {h.dim,     h.hidden_dim, h.n_layers,
+                                          h.n_heads, h.n_kv_heads, h.tied ? h.vocab_size : -h.vocab_size,
+                                          h.seq_len};
+  std::transform(numbers.begin(), numbers.end(), raw.begin(),
+                 [](int64_t n) { return static_cast<int32_t>(n); });
   std::vector<NamedTensor> all(tensors.begin(), tensors.end());
   const Shape table = {h.seq_len, h.dim / h.n_heads / 2};
   for (const char* name : {"freq_cis_real", "freq_cis_imag"}) {

@@ -36,15 +36,18 @@ std::vector<TensorGroup> groups(const LlmcHeader& h) {
 
 LlmcHeader read_header(std::span<const std::byte> bytes, const std::string& what) {
   if (bytes.size() < static_cast<size_t>(kHeaderBytes)) {
-    fail("{} is not an llm.c checkpoint: expected at least {} bytes, found {}", what, kHeaderBytes, bytes.size());
+    fail("{} is not an llm.c checkpoint: expected at least {} bytes, found {}", what, kHeaderBytes,
+         bytes.size());
   }
   std::array<int32_t, 8> raw;
   std::memcpy(raw.data(), bytes.data(), sizeof raw);
   if (static_cast<uint32_t>(raw[0]) != kLlmcMagic) {
-    fail("{} is not an llm.c checkpoint: expected the number {} at its start, found {}", what, kLlmcMagic, raw[0]);
+    fail("{} is not an llm.c checkpoint: expected the number {} at its start, found {}", what, kLlmcMagic,
+         raw[0]);
   }
   if (raw[1] != kVersionFp32 && raw[1] != kVersionBf16) {
-    fail("{}: expected an llm.c checkpoint of version 3 (fp32) or 5 (bf16), found {}; export it again", what, raw[1]);
+    fail("{}: expected an llm.c checkpoint of version 3 (fp32) or 5 (bf16), found {}; export it again", what,
+         raw[1]);
   }
   const LlmcHeader h{.dtype = raw[1] == kVersionFp32 ? DType::f32 : DType::bf16,
                      .max_seq_len = raw[2],
@@ -61,11 +64,13 @@ LlmcHeader read_header(std::span<const std::byte> bytes, const std::string& what
     }
   }
   if (h.num_layers > kMaxLayers) {
-    fail("{} is not an llm.c checkpoint: expected at most {} layers, found {}", what, kMaxLayers, h.num_layers);
+    fail("{} is not an llm.c checkpoint: expected at most {} layers, found {}", what, kMaxLayers,
+         h.num_layers);
   }
   if (h.padded_vocab_size < h.vocab_size || h.channels % h.num_heads != 0) {
     fail(
-        "{} is not an llm.c checkpoint: expected a padded vocabulary of at least {} and heads that divide {} channels, "
+        "{} is not an llm.c checkpoint: expected a padded vocabulary of at least {} and heads that divide {} "
+        "channels, "
         "found {} and {}",
         what, h.vocab_size, h.channels, h.padded_vocab_size, h.num_heads);
   }
@@ -88,8 +93,10 @@ void LlmcFile::parse(std::span<const std::byte> bytes) {
   const uint64_t expected = layout_bytes(all, header_.num_layers, header_.dtype, kHeaderBytes,
                                          fmt::format("{} is not an llm.c checkpoint", path_));
   if (bytes.size() != expected) {
-    fail("{} is damaged or incomplete: its header ({} channels, {} layers, vocabulary {}) means {} bytes, found {}",
-         path_, header_.channels, header_.num_layers, header_.padded_vocab_size, expected, bytes.size());
+    fail(
+        "{} is damaged or incomplete: its header ({} channels, {} layers, vocabulary {}) means {} bytes, "
+        "found {}",
+        path_, header_.channels, header_.num_layers, header_.padded_vocab_size, expected, bytes.size());
   }
   tensors_ = layout_tensors(all, header_.num_layers, header_.dtype, bytes, kHeaderBytes);
 }
@@ -102,7 +109,7 @@ const TensorInfo* LlmcFile::find(std::string_view name) const {
 
 void write_llmc(const std::string& path, const LlmcHeader& h, std::span<const NamedTensor> tensors) {
   std::array<int32_t, kHeaderNumbers> raw{};
-  const std::array<int64_t, 8> start = {kLlmcMagic,   h.dtype == DType::f32 ? kVersionFp32 : kVersionBf16,
+  const std::array<int64_t, 8> start = {kLlmcMagic,    h.dtype == DType::f32 ? kVersionFp32 : kVersionBf16,
                                         h.max_seq_len, h.vocab_size,
                                         h.num_layers,  h.num_heads,
                                         h.channels,    h.padded_vocab_size};

@@ -23,8 +23,8 @@ class PickleMachine {
       const auto op = in_.number<uint8_t>();
       if (op == '.') break;
       if (!constant(op) && !container(op) && !memo(op) && !object(op)) {
-        fail("{}: the pickle in it has the operation {:#04x} at byte {}; only plain tensors are read", what_, op,
-             in_.position() - 1);
+        fail("{}: the pickle in it has the operation {:#04x} at byte {}; only plain tensors are read", what_,
+             op, in_.position() - 1);
       }
     }
     PickleValue* root = pop();
@@ -56,7 +56,8 @@ class PickleMachine {
     return value;
   }
   PickleValue* top(Kind kind) {
-    if (stack_.empty() || stack_.back() == nullptr || stack_.back()->kind != kind) bad("expected a list or a dict");
+    if (stack_.empty() || stack_.back() == nullptr || stack_.back()->kind != kind)
+      bad("expected a list or a dict");
     return stack_.back();
   }
   // The values above the last mark.
@@ -109,7 +110,8 @@ class PickleMachine {
   bool constant(uint8_t op) {
     switch (op) {
       case 0x80:  // PROTO
-        if (const auto version = in_.number<uint8_t>(); version < 2 || version > 5) bad("expected protocol 2 to 5");
+        if (const auto version = in_.number<uint8_t>(); version < 2 || version > 5)
+          bad("expected protocol 2 to 5");
         return true;
       case 0x95:  // FRAME
         in_.number<uint64_t>();
@@ -313,7 +315,8 @@ const PickleValue* PickleValue::find(std::string_view key) const {
 
 Pickle::Pickle(std::span<const std::byte> bytes, const std::string& what,
                std::span<const std::string_view> globals) {
-  if (bytes.size() > kMaxBytes) fail("{}: expected a pickle of at most {} bytes, found {}", what, kMaxBytes, bytes.size());
+  if (bytes.size() > kMaxBytes)
+    fail("{}: expected a pickle of at most {} bytes, found {}", what, kMaxBytes, bytes.size());
   root_ = PickleMachine(*this, bytes, what, globals).run();
 }
 

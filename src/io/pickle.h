@@ -35,14 +35,16 @@ struct PickleValue {
   const PickleValue* find(std::string_view key) const;
 };
 
-// What a pickle says, as a graph of values: opcodes of protocols 2 to 5 as far as dicts, lists, tuples, numbers,
-// strings, references to globals and calls of them need, with bounds on memory. Values may be shared and may
-// contain themselves, so whoever walks them bounds depth and number.
+// What a pickle says, as a graph of values: opcodes of protocols 2 to 5 as far as dicts, lists, tuples,
+// numbers, strings, references to globals and calls of them need, with bounds on memory. Values may be shared
+// and may contain themselves, so whoever walks them bounds depth and number.
 class Pickle {
  public:
-  // globals: the only ones that may be named. "collections.OrderedDict" called without arguments is a dict. Any
-  // other one, any other opcode and any damage throws Error naming `what`. The bytes must outlive the object.
-  Pickle(std::span<const std::byte> bytes, const std::string& what, std::span<const std::string_view> globals);
+  // globals: the only ones that may be named. "collections.OrderedDict" called without arguments is a dict.
+  // Any other one, any other opcode and any damage throws Error naming `what`. The bytes must outlive the
+  // object.
+  Pickle(std::span<const std::byte> bytes, const std::string& what,
+         std::span<const std::string_view> globals);
 
   const PickleValue& root() const { return *root_; }
 

@@ -57,7 +57,7 @@ TensorFiles open_shards(const std::string& index) {
   const fs::path folder = fs::path(index).parent_path();
   const bool torch = index.ends_with(std::string(kTorch) + std::string(kIndexSuffix));
   std::vector<std::unique_ptr<TensorFile>> files;
-  for (const auto& [shard, names] : 
+  for (const auto& [shard, names] :
        parse_shard_index(read_file(index, kMaxIndexBytes), torch ? kTorch : kSafetensors, index)) {
     const std::string path = (folder / shard).string();
     if (!exists(path)) fail("{} is missing: {} says that {} tensors are in it", path, index, names.size());
@@ -78,7 +78,8 @@ TensorFiles open_single(const std::string& path) {
 
 }  // namespace
 
-std::map<std::string, std::vector<std::string>> parse_shard_index(std::string_view text, std::string_view kind,
+std::map<std::string, std::vector<std::string>> parse_shard_index(std::string_view text,
+                                                                  std::string_view kind,
                                                                   const std::string& what) {
   const nlohmann::json root = parse_json(text, what);
   if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object()) {

@@ -44,7 +44,9 @@ uint64_t layout_bytes(std::span<const TensorGroup> groups, int64_t layers, DType
     int64_t elements = 0;
     if (__builtin_add_overflow(checked_size(group.shape, name), group.padding, &elements) ||
         __builtin_add_overflow(
-            total, checked_size(Shape{elements, count_of(group, layers), static_cast<int64_t>(dtype_size(dtype))}, name),
+            total,
+            checked_size(Shape{elements, count_of(group, layers), static_cast<int64_t>(dtype_size(dtype))},
+                         name),
             &total)) {
       fail("{}: its header asks for more bytes than any file can have", name);
     }
@@ -66,8 +68,9 @@ std::vector<TensorInfo> layout_tensors(std::span<const TensorGroup> groups, int6
   return tensors;
 }
 
-void write_layout(const std::string& path, std::span<const std::byte> header, std::span<const TensorGroup> groups,
-                  int64_t layers, DType dtype, std::span<const NamedTensor> tensors) {
+void write_layout(const std::string& path, std::span<const std::byte> header,
+                  std::span<const TensorGroup> groups, int64_t layers, DType dtype,
+                  std::span<const NamedTensor> tensors) {
   const std::vector<const NamedTensor*> order = in_order(groups, layers, dtype, tensors);
   write_file_atomic(path, [&](FileWriter& writer) {
     writer.write(header);

@@ -29,7 +29,8 @@ std::vector<TensorInfo> layout_tensors(std::span<const TensorGroup> groups, int6
                                        std::span<const std::byte> bytes, int64_t header_bytes);
 
 // Writes header and tensors, found by name, to a temporary file that takes the place of `path` when complete.
-void write_layout(const std::string& path, std::span<const std::byte> header, std::span<const TensorGroup> groups,
-                  int64_t layers, DType dtype, std::span<const NamedTensor> tensors);
+void write_layout(const std::string& path, std::span<const std::byte> header,
+                  std::span<const TensorGroup> groups, int64_t layers, DType dtype,
+                  std::span<const NamedTensor> tensors);
 
 }  // namespace gpt

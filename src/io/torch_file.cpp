@@ -43,9 +43,9 @@ constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
 
 constexpr std::array<std::string_view, 14> kGlobals = {
-    "collections.OrderedDict", kRebuildTensor,         kRebuildParameter,      "torch.Size",
-    kStorages[0].global,       kStorages[1].global,    kStorages[2].global,    kStorages[3].global,
-    kStorages[4].global,       kStorages[5].global,    kStorages[6].global,    kStorages[7].global,
+    "collections.OrderedDict", kRebuildTensor,      kRebuildParameter,   "torch.Size",
+    kStorages[0].global,       kStorages[1].global, kStorages[2].global, kStorages[3].global,
+    kStorages[4].global,       kStorages[5].global, kStorages[6].global, kStorages[7].global,
     kStorages[8].global,       kStorages[9].global};
 
 bool is_call(const PickleValue& v, std::string_view global) {
@@ -97,7 +97,8 @@ class TensorReader {
 
   StridedView view(const PickleValue& value, const std::string& name) const {
     const auto& arguments = unwrapped(value).items[1]->items;
-    if (arguments.size() < 6 || arguments[0]->kind != Kind::persistent) bad(name, "its parts are not those of a tensor");
+    if (arguments.size() < 6 || arguments[0]->kind != Kind::persistent)
+      bad(name, "its parts are not those of a tensor");
     StridedView v;
     read_storage(*arguments[0]->items[0], name, v);
     v.offset = number(*arguments[1], name);
@@ -130,8 +131,10 @@ class TensorReader {
     return v.number;
   }
   Shape numbers(const PickleValue& v, const std::string& name) const {
-    const PickleValue& tuple = is_call(v, "torch.Size") && !v.items[1]->items.empty() ? *v.items[1]->items[0] : v;
-    if (tuple.kind != Kind::tuple || tuple.items.size() > kMaxRank) bad(name, "expected a shape of up to 8 dimensions");
+    const PickleValue& tuple =
+        is_call(v, "torch.Size") && !v.items[1]->items.empty() ? *v.items[1]->items[0] : v;
+    if (tuple.kind != Kind::tuple || tuple.items.size() > kMaxRank)
+      bad(name, "expected a shape of up to 8 dimensions");
     Shape all;
     for (const PickleValue* item : tuple.items)
       all.push_back(number(*item, name));
@@ -167,7 +170,8 @@ class TensorReader {
     int64_t last = v.offset;
     for (size_t i = 0; i < v.shape.size(); ++i) {
       int64_t step = 0;
-      if (__builtin_mul_overflow(v.shape[i] - 1, v.strides[i], &step) || __builtin_add_overflow(last, step, &last)) {
+      if (__builtin_mul_overflow(v.shape[i] - 1, v.strides[i], &step) ||
+          __builtin_add_overflow(last, step, &last)) {
         bad(name, "it reaches beyond its storage");
       }
     }
@@ -232,7 +236,8 @@ nlohmann::json plain_json(const PickleValue& v, int depth, size_t& left) {
       out = nlohmann::json::object();
       for (size_t i = 0; i + 1 < v.items.size() && left > 0; i += 2) {
         if (v.items[i]->kind != Kind::text || is_tensor(*v.items[i + 1])) continue;
-        out[std::string(v.items[i]->text.substr(0, kMaxNameBytes))] = plain_json(*v.items[i + 1], depth + 1, left);
+        out[std::string(v.items[i]->text.substr(0, kMaxNameBytes))] =
+            plain_json(*v.items[i + 1], depth + 1, left);
       }
       return out;
     default:
@@ -274,7 +279,8 @@ TorchFile::~TorchFile() = default;
 
 void TorchFile::parse(std::span<const std::byte> bytes) {
   if (is_legacy(bytes)) {
-    fail("{} was saved in the format of PyTorch before 1.6; load it there and save it again with torch.save", path_);
+    fail("{} was saved in the format of PyTorch before 1.6; load it there and save it again with torch.save",
+         path_);
   }
   if (!is_zip(bytes)) fail("{} is not a file of torch.save: expected a zip archive", path_);
   const ZipFile zip(bytes, path_);
@@ -291,7 +297,8 @@ void TorchFile::parse(std::span<const std::byte> bytes) {
   settings_ = std::make_unique<nlohmann::json>(plain_json(pickle.root(), 0, left));
   if (!settings_->is_object()) *settings_ = nlohmann::json::object();
   const PickleValue& dict = state_dict(pickle.root(), path_);
-  if (dict.items.size() / 2 > kMaxTensors) fail("{}: expected at most {} tensors, found more", path_, kMaxTensors);
+  if (dict.items.size() / 2 > kMaxTensors)
+    fail("{}: expected at most {} tensors, found more", path_, kMaxTensors);
   TensorReader reader(zip, path_, bytes.size(), copies_);
   for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
     if (dict.items[i]->kind != Kind::text || dict.items[i]->text.size() > kMaxNameBytes) {
@@ -311,7 +318,8 @@ void TorchFile::parse(std::span<const std::byte> bytes) {
   std::sort(tensors_.begin(), tensors_.end(), by_name);
   std::sort(unsupported_.begin(), unsupported_.end(), by_name);
   for (size_t i = 1; i < tensors_.size(); ++i) {
-    if (tensors_[i - 1].name == tensors_[i].name) fail("{}: the tensor {} occurs twice", path_, printable(tensors_[i].name));
+    if (tensors_[i - 1].name == tensors_[i].name)
+      fail("{}: the tensor {} occurs twice", path_, printable(tensors_[i].name));
   }
 }
 

@@ -14,12 +14,12 @@ namespace gpt {
 // Whether a file begins like a zip archive, as those of torch.save do since PyTorch 1.6.
 bool is_zip(std::span<const std::byte> bytes);
 
-// A state dict saved by torch.save, mapped; its pickle is read without ever calling anything. Tensors are those
-// of the outermost dict's "model", "state_dict" or "model_state_dict", or else its own; prefixes "_orig_mod." (of
-// torch.compile) and "module." (of data parallelism) are taken off their names. Views of storages are allowed as
-// long as they stay inside; those that are not dense rows are copied. Throws Error for everything else: other
-// globals (by name), other archives, the format of before 1.6, sizes that do not fit, duplicate names.
-// Source: torch/serialization.py and torch/_utils.py of PyTorch 2.
+// A state dict saved by torch.save, mapped; its pickle is read without ever calling anything. Tensors are
+// those of the outermost dict's "model", "state_dict" or "model_state_dict", or else its own; prefixes
+// "_orig_mod." (of torch.compile) and "module." (of data parallelism) are taken off their names. Views of
+// storages are allowed as long as they stay inside; those that are not dense rows are copied. Throws Error
+// for everything else: other globals (by name), other archives, the format of before 1.6, sizes that do not
+// fit, duplicate names. Source: torch/serialization.py and torch/_utils.py of PyTorch 2.
 class TorchFile : public TensorFile {
  public:
   explicit TorchFile(const std::string& path);

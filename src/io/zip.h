@@ -8,9 +8,9 @@
 
 namespace gpt {
 
-// The entries of a zip archive that are stored as they are, which is all that PyTorch writes. Opening reads the
-// central directory alone (zip64 included) and checks it: sizes, offsets, duplicate names. Throws Error naming
-// `what`. `bytes` must outlive the object. Source: PKWARE's APPNOTE, 4.3.
+// The entries of a zip archive that are stored as they are, which is all that PyTorch writes. Opening reads
+// the central directory alone (zip64 included) and checks it: sizes, offsets, duplicate names. Throws Error
+// naming `what`. `bytes` must outlive the object. Source: PKWARE's APPNOTE, 4.3.
 class ZipFile {
  public:
   ZipFile(std::span<const std::byte> bytes, const std::string& what);
@@ -18,8 +18,8 @@ class ZipFile {
   // The first path component that all names of the archive begin with, as PyTorch has it: "archive".
   const std::string& prefix() const { return prefix_; }
   bool contains(std::string_view name) const { return entries_.find(name) != entries_.end(); }
-  // The bytes of an entry. Throws Error when there is none, when it is compressed or encrypted, or lies outside
-  // of the file.
+  // The bytes of an entry. Throws Error when there is none, when it is compressed or encrypted, or lies
+  // outside of the file.
   std::span<const std::byte> read(std::string_view name) const;
 
  private:

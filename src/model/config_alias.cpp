@@ -92,7 +92,8 @@ json translate_value(const std::string& key, const json& value) {
     }
   }
   if (value.is_null() && key == "logit_softcap") return 0;
-  if (value.is_null() && (key == "d_ff" || key == "n_kv_head" || key == "head_dim" || key == "sliding_window")) {
+  if (value.is_null() &&
+      (key == "d_ff" || key == "n_kv_head" || key == "head_dim" || key == "sliding_window")) {
     return 0;
   }
   return value;
@@ -157,19 +158,23 @@ void check_semantics(const json& object, const std::string& what) {
   }
 }
 
-// transformers tells which layers look through a window by a list, and Qwen2 also by a switch and the number of
-// layers before the first one that does. Here all layers do or none does.
+// transformers tells which layers look through a window by a list, and Qwen2 also by a switch and the number
+// of layers before the first one that does. Here all layers do or none does.
 void put_sliding_window(json& out, const json& object, const std::string& what) {
-  if (object.contains("use_sliding_window") && object["use_sliding_window"] != true) out["sliding_window"] = 0;
-  if (object.value("model_type", "") == "qwen2" && !object.contains("use_sliding_window")) out["sliding_window"] = 0;
+  if (object.contains("use_sliding_window") && object["use_sliding_window"] != true)
+    out["sliding_window"] = 0;
+  if (object.value("model_type", "") == "qwen2" && !object.contains("use_sliding_window"))
+    out["sliding_window"] = 0;
   const bool slides = out.contains("sliding_window") && out["sliding_window"] != 0;
   const json layers = object.value("layer_types", json());
   if (layers.is_array() && !layers.empty()) {
     const bool full = layers.front() == "full_attention";
     for (const json& layer : layers) {
       if (layer != layers.front() || !(full || (slides && layer == "sliding_attention"))) {
-        fail("{}: \"layer_types\": expected one kind for all layers, full_attention or sliding_attention, found {}",
-             what, printable(layer.dump()));
+        fail(
+            "{}: \"layer_types\": expected one kind for all layers, full_attention or sliding_attention, "
+            "found {}",
+            what, printable(layer.dump()));
       }
     }
     if (full) out["sliding_window"] = 0;

@@ -57,8 +57,9 @@ bool is_mistral(const ModelConfig& c) {
 }
 
 bool is_nanochat(const ModelConfig& c) {
-  return is_rotary(c) && c.qkv_bias == c.out_bias && c.sliding_window == 0 && !c.norm_affine && c.embd_norm && c.qk_norm && c.rope_sign == -1 &&
-         c.act != Act::swiglu && !c.mlp_bias && c.rope_scaling.type == RopeScaling::Type::none;
+  return is_rotary(c) && c.qkv_bias == c.out_bias && c.sliding_window == 0 && !c.norm_affine && c.embd_norm &&
+         c.qk_norm && c.rope_sign == -1 && c.act != Act::swiglu && !c.mlp_bias &&
+         c.rope_scaling.type == RopeScaling::Type::none;
 }
 
 // transformers' names: gelu_new is the tanh form, gelu the exact one (but see GPT-1).
@@ -117,7 +118,8 @@ json rotary_config(const ModelConfig& c, const std::string& family) {
   const json window = c.sliding_window > 0 ? json(c.sliding_window) : json(nullptr);
   if (family == "qwen2") {
     out["architectures"] = {"Qwen2ForCausalLM"};
-    out.update({{"use_sliding_window", c.sliding_window > 0}, {"sliding_window", window}, {"max_window_layers", 0}});
+    out.update(
+        {{"use_sliding_window", c.sliding_window > 0}, {"sliding_window", window}, {"max_window_layers", 0}});
   } else if (family == "mistral") {
     out["architectures"] = {"MistralForCausalLM"};
     out["sliding_window"] = window;

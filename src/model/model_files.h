@@ -76,7 +76,7 @@ std::string export_family(const ModelConfig& config);
 Naming export_naming(const ModelConfig& config);
 
 // All tensors of a model as a naming has them, ready to be written in a type. The weights, of any floating
-// type, must live until then.
+// type or in blocks, must live until then.
 std::vector<NamedTensor> named_weights(const Model& model, std::span<const TensorView> weights, Naming naming,
                                        DType dtype);
 
@@ -86,8 +86,9 @@ struct WriteOptions {
   uint64_t shard_bytes = UINT64_MAX;  // tensors of one file, a larger tensor alone in its file
 };
 
-// Writes config.json, generation_config.json and model.safetensors into an existing folder; with several shards
-// model-00001-of-0000N.safetensors, ... and model.safetensors.index.json instead. Weights: of any floating type.
+// Writes config.json, generation_config.json and model.safetensors into an existing folder; with several
+// shards model-00001-of-0000N.safetensors, ... and model.safetensors.index.json instead. Weights: of any
+// floating type.
 void write_model(const std::string& folder, const Model& model, std::span<const TensorView> weights,
                  const WriteOptions& options = {});
 

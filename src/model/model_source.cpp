@@ -81,7 +81,8 @@ ModelConfig nanogpt_config(const json& args, const std::string& what) {
   ModelConfig c;
   try {
     for (const auto& [key, value] : args.items()) {
-      constexpr std::string_view kKnown[] = {"n_layer", "n_head", "n_embd", "block_size", "bias", "vocab_size", "dropout"};
+      constexpr std::string_view kKnown[] = {"n_layer", "n_head",     "n_embd", "block_size",
+                                             "bias",    "vocab_size", "dropout"};
       if (std::find(std::begin(kKnown), std::end(kKnown), key) == std::end(kKnown)) {
         fail("unknown key {}", printable(key));
       }
@@ -89,7 +90,8 @@ ModelConfig nanogpt_config(const json& args, const std::string& what) {
     json keys = args;
     const json bias = args.value("bias", json(true));
     keys.erase("bias");
-    keys.update({{"act", "gelu"}, {"qkv_bias", bias}, {"out_bias", bias}, {"mlp_bias", bias}, {"norm_bias", bias}});
+    keys.update(
+        {{"act", "gelu"}, {"qkv_bias", bias}, {"out_bias", bias}, {"mlp_bias", bias}, {"norm_bias", bias}});
     if (keys.value("vocab_size", json()).is_null()) keys["vocab_size"] = 0;
     read_model_keys(keys, c);
   } catch (const Error& error) {
@@ -103,8 +105,8 @@ void refuse_newer_nanochat(const ModelSource& source) {
   for (const TensorInfo* tensor : source.tensors->tensors()) {
     for (const char* part : {"value_embed", "ve_gate", "resid_lambdas", "x0_lambdas", "smear", "backout"}) {
       if (tensor->name.find(part) != std::string::npos) {
-        fail("{}: the tensor {} belongs to a newer nanochat, whose architecture is not supported", source.path,
-             printable(tensor->name));
+        fail("{}: the tensor {} belongs to a newer nanochat, whose architecture is not supported",
+             source.path, printable(tensor->name));
       }
     }
   }
@@ -118,10 +120,11 @@ ModelConfig nanochat_config(const std::string& meta) {
   }
   json keys = {{"model_type", "nanochat"}, {"rms_norm_eps", 0x1p-23}};
   for (const auto& [key, value] : root["model_config"].items()) {
-    constexpr std::string_view kKnown[] = {"sequence_len", "vocab_size", "n_layer", "n_head", "n_kv_head", "n_embd"};
+    constexpr std::string_view kKnown[] = {"sequence_len", "vocab_size", "n_layer",
+                                           "n_head",       "n_kv_head",  "n_embd"};
     if (std::find(std::begin(kKnown), std::end(kKnown), key) == std::end(kKnown)) {
-      fail("{}: \"model_config\" has the key {} of a newer nanochat, whose architecture is not supported", meta,
-           printable(key));
+      fail("{}: \"model_config\" has the key {} of a newer nanochat, whose architecture is not supported",
+           meta, printable(key));
     }
     keys[key] = value;
   }
@@ -202,7 +205,9 @@ ModelSource open_model_source(const std::string& path) {
   } else if (path.ends_with(".gguf")) {
     open_gguf(source);
   } else {
-    fail("cannot tell what kind of model {} is: expected a folder, .safetensors, .index.json, .gguf, .pt or .bin", path);
+    fail(
+        "cannot tell what kind of model {} is: expected a folder, .safetensors, .index.json, .gguf, .pt or .bin",
+        path);
   }
   return source;
 }

@@ -33,7 +33,8 @@ const std::vector<Entry>& families() {
       // Yang et al. 2024; Jiang et al. 2023
       {"qwen2", R"({"norm": "rms", "position": "rope", "act": "swiglu", "qkv_bias": true, "out_bias": false,
                     "mlp_bias": false, "tie_embeddings": false, "norm_eps": 1e-6})"},
-      {"mistral", R"({"norm": "rms", "position": "rope", "act": "swiglu", "qkv_bias": false, "out_bias": false,
+      {"mistral",
+       R"({"norm": "rms", "position": "rope", "act": "swiglu", "qkv_bias": false, "out_bias": false,
                       "mlp_bias": false, "tie_embeddings": false, "norm_eps": 1e-6, "sliding_window": 4096})"},
       {"nanochat",
        R"({"norm": "rms", "norm_affine": false, "norm_eps": 1e-6, "embd_norm": true, "qk_norm": true,

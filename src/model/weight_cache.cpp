@@ -27,9 +27,9 @@ const PackedMatrix* WeightCache::get(const ExecContext& ctx, std::span<const Ten
       out += part.rows();
     int64_t bytes = packed_bytes(isa, dtype, out, parts[0].cols(), transposed);
     // The reference reads plain rows, but in the type of the product.
-    const bool other_type = !is_quantized(dtype) && std::any_of(parts.begin(), parts.end(), [&](const TensorView& part) {
-      return part.dtype != dtype;
-    });
+    const bool other_type =
+        !is_quantized(dtype) &&
+        std::any_of(parts.begin(), parts.end(), [&](const TensorView& part) { return part.dtype != dtype; });
     if (bytes == 0 && other_type) bytes = out * parts[0].cols() * static_cast<int64_t>(dtype_size(dtype));
     if (bytes > 0) {
       entry.matrix = {allocate(bytes), dtype, out, parts[0].cols(), transposed};

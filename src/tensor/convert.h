@@ -20,11 +20,12 @@ struct RawMatrix {
 
 bool is_float(DType dtype);
 
-// Copies the logical rows [first_row, first_row + to.rows()) to a dense view of any floating type, converting.
+// Copies the logical rows [first_row, first_row + to.rows()) to a dense view of any floating type,
+// converting.
 void convert_matrix(const RawMatrix& from, const TensorView& to);
 
-// Emits the rows of the parts, one below the other, or the transpose of that, chunk by chunk, as another floating
-// type. Parts: vectors or matrices of floating types.
+// Emits the rows of the parts, one below the other, or the transpose of that, chunk by chunk, as another
+// floating type. Parts: vectors or matrices of floating types.
 void emit_matrix(const std::vector<TensorView>& parts, bool transposed, DType as,
                  const std::function<void(std::span<const std::byte>)>& emit);
 

@@ -35,27 +35,28 @@ struct Published {
   const char* jinja;
 };
 // The templates as their formats' own documentation or models have them, and their usual variants.
-const Published kPublished[] = {
-    {ChatFormat::chatml,
-     R"({% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})"},
-    {ChatFormat::chatml,
-     R"({% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})"},
-    {ChatFormat::chatml,
-     R"({% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})"},
-    {ChatFormat::chatml_qwen2,
-     R"({% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})"},
-    {ChatFormat::llama3,
-     R"({% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %})"},
-    {ChatFormat::llama2,
-     R"({% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}{% for message in loop_messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\n' + system_message + '\n<</SYS>>\n\n' + message['content'] %}{% else %}{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ ' '  + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %})"},
-    {ChatFormat::nanochat,
-     R"({% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] + '\n\n' %}{% else %}{% set loop_messages = messages %}{% set system_message = '' %}{% endif %}{{ '<|bos|>' }}{% for message in loop_messages %}{% if message['role'] == 'user' %}{{ '<|user_start|>' + (system_message if loop.first else '') + message['content'] + '<|user_end|>' }}{% elif message['role'] == 'assistant' %}{{ '<|assistant_start|>' + message['content'] + '<|assistant_end|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant_start|>' }}{% endif %})"},
+const Published kPublished[] =
+    {
+        {ChatFormat::chatml,
+         R"({% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})"},
+        {ChatFormat::chatml,
+         R"({% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})"},
+        {ChatFormat::chatml,
+         R"({% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})"},
+        {ChatFormat::chatml_qwen2,
+         R"({% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})"},
+        {ChatFormat::llama3,
+         R"({% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %})"},
+        {ChatFormat::llama2, R"({% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}{% for message in loop_messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\n' + system_message + '\n<</SYS>>\n\n' + message['content'] %}{% else %}{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ ' '  + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %})"},
+        {ChatFormat::nanochat,
+         R"({% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] + '\n\n' %}{% else %}{% set loop_messages = messages %}{% set system_message = '' %}{% endif %}{{ '<|bos|>' }}{% for message in loop_messages %}{% if message['role'] == 'user' %}{{ '<|user_start|>' + (system_message if loop.first else '') + message['content'] + '<|user_end|>' }}{% elif message['role'] == 'assistant' %}{{ '<|assistant_start|>' + message['content'] + '<|assistant_end|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant_start|>' }}{% endif %})"},
 };
 
 // What Python's str.strip takes away.
 bool is_python_space(char32_t c) {
   return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+         c == 0x3000;
 }
 
 std::string_view stripped(std::string_view text) {
@@ -124,8 +125,10 @@ std::span<const ChatMessage> turns(std::span<const ChatMessage> messages) {
   for (size_t i = 0; i < rest.size(); ++i) {
     const char* expected = i % 2 == 0 ? "user" : "assistant";
     if (rest[i].role != expected) {
-      fail("message {}: expected the role {}, for user and assistant take turns in this model's chat format, found \"{}\"",
-           i + 1 + messages.size() - rest.size(), expected, printable_text(rest[i].role, 32));
+      fail(
+          "message {}: expected the role {}, for user and assistant take turns in this model's chat format, "
+          "found \"{}\"",
+          i + 1 + messages.size() - rest.size(), expected, printable_text(rest[i].role, 32));
     }
   }
   return rest;
@@ -153,7 +156,8 @@ void write_chatml(Writer& out, std::span<const ChatMessage> messages, bool gener
     out.marker("<|im_end|>");
     out.text("\n");
   };
-  if (default_system && !messages.empty() && messages[0].role != "system") write("system", "You are a helpful assistant.");
+  if (default_system && !messages.empty() && messages[0].role != "system")
+    write("system", "You are a helpful assistant.");
   for (const ChatMessage& message : messages)
     write(message.role, message.content);
   if (!generate) return;
@@ -197,15 +201,18 @@ void check_roles(std::span<const ChatMessage> messages) {
   for (size_t i = 0; i < messages.size(); ++i) {
     const std::string& role = messages[i].role;
     if (role != "system" && role != "user" && role != "assistant") {
-      fail("message {}: expected the role system, user or assistant, found \"{}\"", i + 1, printable_text(role, 32));
+      fail("message {}: expected the role system, user or assistant, found \"{}\"", i + 1,
+           printable_text(role, 32));
     }
   }
 }
 
-// The template of a tokenizer_config.json: a string, or the one named "default" of several. Empty when it has none.
+// The template of a tokenizer_config.json: a string, or the one named "default" of several. Empty when it has
+// none.
 std::string template_of_config(const std::string& path) {
   const nlohmann::json config = detail::parse_limited_json(read_file(path, kMaxFileBytes), path);
-  const nlohmann::json found = config.is_object() ? config.value("chat_template", nlohmann::json()) : nlohmann::json();
+  const nlohmann::json found =
+      config.is_object() ? config.value("chat_template", nlohmann::json()) : nlohmann::json();
   if (found.is_string()) return found;
   if (found.is_null()) return "";
   if (!found.is_array()) fail("{}: expected \"chat_template\" to be a string or a list", path);
@@ -247,31 +254,38 @@ std::optional<ChatFormat> recognise_chat_template(std::string_view jinja) {
   return std::nullopt;
 }
 
-std::optional<ChatFormat> find_chat_format(const std::string& folder) {
+std::optional<std::string> read_chat_template(const std::string& folder) {
   const std::string file = folder + "/chat_template.jinja", config = folder + "/tokenizer_config.json";
-  std::string jinja, path = file;
   std::error_code ignored;
+  std::string jinja;
   if (fs::exists(file, ignored)) {
     jinja = read_file(file, kMaxTemplateBytes);
   } else if (fs::exists(config, ignored)) {
-    path = config;
     jinja = template_of_config(config);
   }
-  if (jinja.empty()) return std::nullopt;
-  const auto format = recognise_chat_template(jinja);
+  return jinja.empty() ? std::nullopt : std::optional(jinja);
+}
+
+std::optional<ChatFormat> find_chat_format(const std::string& folder) {
+  const std::optional<std::string> jinja = read_chat_template(folder);
+  if (!jinja) return std::nullopt;
+  const auto format = recognise_chat_template(*jinja);
   if (!format) {
-    fail("{}: its chat template is none of the built-in ones (nanochat, ChatML, Qwen2, Llama 3, Llama 2), and "
-         "templates are never run; name the format that the model was trained with",
-         path);
+    fail(
+        "{}: its chat template is none of the built-in ones (nanochat, ChatML, Qwen2, Llama 3, Llama 2), and "
+        "templates are never run; name the format that the model was trained with",
+        folder);
   }
   return format;
 }
 
-ChatTemplate::ChatTemplate(ChatFormat format, const Tokenizer& tokenizer) : format_(format), tokenizer_(tokenizer) {
+ChatTemplate::ChatTemplate(ChatFormat format, const Tokenizer& tokenizer)
+    : format_(format), tokenizer_(tokenizer) {
   for (const char* name : markers(format)) {
     const std::vector<int32_t> ids = tokenizer.encode_special(name);
     if (ids.size() != 1) {
-      fail("the chat format {} needs the special token {}, which this tokenizer lacks", chat_format_name(format), name);
+      fail("the chat format {} needs the special token {}, which this tokenizer lacks",
+           chat_format_name(format), name);
     }
     if (std::string_view(name) == kFormats[static_cast<size_t>(format)].end) end_id_ = ids[0];
   }

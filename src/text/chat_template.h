@@ -28,24 +28,29 @@ std::string_view chat_format_name(ChatFormat format);
 std::vector<std::string> chat_format_names();
 std::optional<ChatFormat> parse_chat_format(std::string_view name);
 
-// The format that a Jinja template writes, if it is one of the published templates of these formats, written in
-// any style of blanks and quotes. Templates are compared, never run.
+// The format that a Jinja template writes, if it is one of the published templates of these formats, written
+// in any style of blanks and quotes. Templates are compared, never run.
 std::optional<ChatFormat> recognise_chat_template(std::string_view jinja);
 
-// The format of a model: of its chat_template.jinja, or of "chat_template" in its tokenizer_config.json; nothing
-// where it has neither. Throws Error when there is a template that is not recognised, or a damaged file.
+// The template of a model in Jinja's language: its chat_template.jinja, or "chat_template" of its
+// tokenizer_config.json; nothing where it has neither. Throws Error for damaged files.
+std::optional<std::string> read_chat_template(const std::string& folder);
+
+// The format of a model: of its chat_template.jinja, or of "chat_template" in its tokenizer_config.json;
+// nothing where it has neither. Throws Error when there is a template that is not recognised, or a damaged
+// file.
 std::optional<ChatFormat> find_chat_format(const std::string& folder);
 
-// Conversations as token ids. Markers of a format are single special tokens; everything else, contents and roles,
-// is text and never becomes a special token, whatever it says.
+// Conversations as token ids. Markers of a format are single special tokens; everything else, contents and
+// roles, is text and never becomes a special token, whatever it says.
 class ChatTemplate {
  public:
   // The tokenizer must outlive the object. Throws Error when it lacks one of the format's tokens.
   ChatTemplate(ChatFormat format, const Tokenizer& tokenizer);
 
   // The ids of a conversation; with `generate`, up to where the assistant's next message begins. The same as
-  // transformers' apply_chat_template gives for contents that name no special token. Throws Error for roles that
-  // the format does not have or not in that order, and where the tokenizer does.
+  // transformers' apply_chat_template gives for contents that name no special token. Throws Error for roles
+  // that the format does not have or not in that order, and where the tokenizer does.
   std::vector<int32_t> encode(std::span<const ChatMessage> messages, bool generate) const;
 
   // The token that ends the assistant's message.

@@ -36,8 +36,8 @@ std::string tag_shape(std::string_view code) {
       while (i < code.size() && is_blank(code[i]))
         ++i;
       if (i < code.size() && !out.empty() && is_word(out.back()) && is_word(code[i])) out += ' ';
-    } else if (c == '.' && !out.empty() && (is_word(out.back()) || out.back() == ']') && i + 1 < code.size() &&
-               std::isalpha(static_cast<unsigned char>(code[i + 1])) != 0) {
+    } else if (c == '.' && !out.empty() && (is_word(out.back()) || out.back() == ']') &&
+               i + 1 < code.size() && std::isalpha(static_cast<unsigned char>(code[i + 1])) != 0) {
       size_t end = i + 1;
       while (end < code.size() && is_word(code[end]))
         ++end;

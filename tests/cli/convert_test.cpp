@@ -26,7 +26,7 @@ void expect_error(const GptRun& run, int status, const std::string& part) {
 
 TEST(Convert, ADryRunShowsEveryTensorAndWritesNothing) {
   const TempDir dir;
-  const GptRun run = run_gpt({"convert", kModels + "gpt2", dir.file("out.bin"), "--to", "hf", "--dry-run"});
+  const GptRun run = run_gpt({"convert", kModels + "gpt2", dir.file("out"), "--to", "hf", "--dry-run"});
   EXPECT_EQ(run.status, 0) << run.err;
   for (const char* part : {"transformer.h.0.attn.c_attn.weight", "blocks.1.attn.k.weight", "rows"})
     EXPECT_NE(run.out.find(part), std::string::npos) << part;
@@ -71,15 +71,37 @@ TEST(Convert, SaysWhatIsWrong) {
   expect_error(run_gpt({"convert"}), 2, "IN is missing");
   expect_error(run_gpt({"convert", kModels + "gpt2"}), 2, "OUT is missing");
   expect_error(run_gpt({"convert", kModels + "gpt2", out, "--to", "llama2"}), 2, "did you mean");
-  expect_error(run_gpt({"convert", kModels + "gpt2", out, "--to", "llama2c"}), 1,
+  expect_error(run_gpt({"convert", kModels + "gpt2", out + ".bin", "--to", "llama2c"}), 1,
                "cannot be written for llama2.c");
   expect_error(run_gpt({"convert", kModels + "gpt2", out, "--quant", "q8_0"}), 2, "--quant");
   for (const char* size : {"0", "5XB", "-1GB", "GB", "99999999999999999GB"})
     expect_error(run_gpt({"convert", kModels + "gpt2", out, "--max-shard-size", size}), 2,
                  "expected a size such as");
+  expect_error(run_gpt({"convert", kModels + "gpt2", out, "--to", "gguf"}), 2, "to end in .gguf");
+  expect_error(run_gpt({"convert", kModels + "gpt2", out + ".gguf", "--to", "gguf", "--quant", "q3_k"}), 2,
+               "did you mean");
   expect_error(run_gpt({"convert", kTorch + "call.bad.pt", out}), 1, "posix.system");
   expect_error(run_gpt({"convert", dir.file("none"), out}), 1, "cannot find the model");
   EXPECT_FALSE(fs::exists(out));
+}
+
+TEST(Convert, GgufBothWays) {
+  const TempDir dir;
+  for (const char* family : {"llama", "gpt2"}) {
+    const std::string file = dir.file(std::string(family) + ".gguf"),
+                      back = dir.file(std::string(family) + "-hf");
+    GptRun run = run_gpt({"convert", kModels + family, file, "--to", "gguf", "--json"});
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(nlohmann::json::parse(run.out)["format"], std::string("GGUF ") + family);
+    run = run_gpt({"convert", file, back});
+    EXPECT_EQ(run.status, 0) << run.err;
+    const GptRun verified = run_gpt({"verify", back, "--golden", kModels + family + "/golden.safetensors"});
+    EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
+  }
+  const GptRun blocks = run_gpt(
+      {"convert", kModels + "llama", dir.file("q.gguf"), "--to", "gguf", "--quant", "q4_k", "--dry-run"});
+  EXPECT_EQ(blocks.status, 0) << blocks.err;
+  EXPECT_NE(blocks.out.find("blk.0.attn_q.weight"), std::string::npos) << blocks.out;
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ constexpr bool kSanitized = false;
 
 const std::string kFamilies[] = {"gpt1",         "gpt1-preln", "gpt2",         "gpt2-scratch",
                                  "mini-gpt",     "nanochat",   "nanochat-mqa", "nanochat-notebook",
-                                 "nanochat-doc", "llama",      "llama3-rope"};
-constexpr int kPerFamily = 174;  // 11 of these and kBinCases make 2,000 and some
+                                 "nanochat-doc", "llama",      "llama3-rope",  "mistral"};
+constexpr int kPerFamily = 160;  // 12 of these and two times kBinCases make 2,000 and some
 constexpr int kBinCases = 100;
 constexpr int kGgufCases = 150;   // of each kind of file
 constexpr int kHangSeconds = 60;  // a case takes milliseconds; this much on the busiest machine is a hang
@@ -437,6 +437,32 @@ TEST(HostileGguf, IsRefusedOrRuns) {
     }
   }
   EXPECT_GT(errors, kGgufCases);
+}
+
+// Damage to a checkpoint of torch.save, mostly to its pickle and its directory.
+TEST(HostileTorch, IsRefusedOrRuns) {
+  const std::string original = read_file(GPT_SOURCE_DIR "/tests/data/torch/nanogpt.pt");
+  const size_t pickle = original.find("data.pkl"), tensors = original.find("/data/0"),
+               directory = original.find("PK\1\2");
+  TempDir dir;
+  const std::string path = dir.file("ckpt.pt");
+  write_plain_file(path, original);
+  EXPECT_FALSE(refused(path, "the unchanged .pt"));
+  EXPECT_FALSE(refused(dir.path(), "the folder of the unchanged .pt"));
+  std::ofstream("/proc/self/clear_refs") << "5";
+  const int64_t before = status_kb("VmRSS");
+  int errors = 0;
+  for (int i = 0; i < kBinCases; ++i) {
+    Mutator m(static_cast<uint64_t>(i) + 99);
+    const size_t begin = i % 2 == 0 ? pickle : directory, end = i % 2 == 0 ? tensors : original.size();
+    const std::string part = m.bytes(original.substr(begin, end - begin), end - begin);
+    write_plain_file(path, original.substr(0, begin) + part + original.substr(end));
+    errors += refused(path, fmt::format(".pt case {}", i));
+  }
+  EXPECT_GT(errors, kBinCases / 3);
+  if (!kSanitized) {
+    EXPECT_LT(status_kb("VmHWM") - before, kMaxMemoryKb);
+  }
 }
 
 // Cases that random changes are unlikely to hit.

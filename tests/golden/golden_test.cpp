@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 const std::string kFamilies[] = {"gpt1",         "gpt1-preln", "gpt2",         "gpt2-scratch",
                                  "mini-gpt",     "nanochat",   "nanochat-mqa", "nanochat-notebook",
                                  "nanochat-doc", "llama",      "llama3-rope"};
+const std::string kSmallOnly[] = {"qwen2", "mistral"};  // without larger reference models
 
 std::string committed(const std::string& family) {
   return GPT_SOURCE_DIR "/tests/golden/data/" + family;
@@ -100,6 +101,8 @@ TEST_P(CommittedGolden, HasEveryKindOfTensor) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, CommittedGolden, testing::ValuesIn(kFamilies),
+                         [](const auto& param) { return test_name(param.param); });
+INSTANTIATE_TEST_SUITE_P(SmallOnly, CommittedGolden, testing::ValuesIn(kSmallOnly),
                          [](const auto& param) { return test_name(param.param); });
 
 // The larger reference models, where they are at hand.

@@ -1,6 +1,6 @@
 // Conversions: what one format says, another says too.
 
-#include "model/conversion.h"
+#include "convert/conversion.h"
 
 #include <gtest/gtest.h>
 
@@ -93,7 +93,8 @@ TEST(Conversion, SixteenBitTypesRoundOnce) {
 }
 
 TEST(Conversion, LlmcBothWays) {
-  for (const char* keys : {R"({"d_ff": 64})", R"({"d_ff": 64, "norm_bias": false, "qkv_bias": false, "mlp_bias": false})"}) {
+  for (const char* keys :
+       {R"({"d_ff": 64})", R"({"d_ff": 64, "norm_bias": false, "qkv_bias": false, "mlp_bias": false})"}) {
     const RandomModel random(make_config({"gpt2", "gpt2", keys}), DType::f32);
     TempDir dir, back;
     write_model(dir.path(), random.model, random.model.weights);
@@ -102,13 +103,15 @@ TEST(Conversion, LlmcBothWays) {
     convert(file, back.path(), {});
     expect_close(logits_of(dir.path()), logits_of(back.path()));
     EXPECT_EQ(LoadedModel(back.path()).model().config.act, Act::gelu_tanh);
-    const std::string bf16 = convert(file, dir.file("half.bin"), {.to = ModelFormat::llmc, .dtype = DType::bf16});
+    const std::string bf16 =
+        convert(file, dir.file("half.bin"), {.to = ModelFormat::llmc, .dtype = DType::bf16});
     EXPECT_EQ(LoadedModel(bf16).origins()[0].tensor->dtype, DType::bf16);
   }
 }
 
 TEST(Conversion, Llama2cBothWays) {
-  for (const char* keys : {R"({"norm_eps": 1e-5})", R"({"norm_eps": 1e-5, "n_kv_head": 2, "tie_embeddings": true})"}) {
+  for (const char* keys :
+       {R"({"norm_eps": 1e-5})", R"({"norm_eps": 1e-5, "n_kv_head": 2, "tie_embeddings": true})"}) {
     const RandomModel random(make_config({"llama", "llama", keys}), DType::f32);
     TempDir dir, back;
     write_model(dir.path(), random.model, random.model.weights);
@@ -150,7 +153,8 @@ TEST(Conversion, NanoGptCheckpoint) {
   EXPECT_EQ(c.act, Act::gelu);
   EXPECT_FALSE(c.qkv_bias || c.out_bias || c.mlp_bias || c.norm_bias);
   const SafetensorsFile expected(data + "nanogpt.safetensors");
-  const TensorView k = loaded.model().weights[static_cast<size_t>(loaded.model().table.find(Role::k_weight, 1))];
+  const TensorView k =
+      loaded.model().weights[static_cast<size_t>(loaded.model().table.find(Role::k_weight, 1))];
   const TensorInfo* fused = expected.find("transformer.h.1.attn.c_attn.weight");
   EXPECT_EQ(std::memcmp(k.data, fused->bytes.data() + 8 * 8 * 4, 8 * 8 * 4), 0);
   EXPECT_EQ(loaded.ignored().size(), 3u) << "two masks and the tied head";

@@ -31,7 +31,8 @@ const PackedMatrix* Linear::packed(const Pass& pass, int first, int last, bool t
   const auto is_plain = [&](const Part& part) {
     return pass.weights[static_cast<size_t>(part.weight)].dtype == pass.compute;
   };
-  if (pass.in_place && std::all_of(parts_.begin() + first, parts_.begin() + last + 1, is_plain)) return nullptr;
+  if (pass.in_place && std::all_of(parts_.begin() + first, parts_.begin() + last + 1, is_plain))
+    return nullptr;
   const auto get = [&](DType dtype) {
     return pass.packed->get(pass.ctx, pass.weights, from, to, dtype, transposed);
   };

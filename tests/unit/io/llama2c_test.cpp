@@ -156,6 +156,8 @@ TEST(Llama2c, WidensVersion2) {
   for (const int32_t size : {0, -1, 3, 16, INT_MAX})
     EXPECT_HAS(with_group(size), "a group size that divides");
   EXPECT_HAS(with_group(8), "means");
+  const std::string huge = new_checkpoint(2, {1 << 30, INT_MAX, 4, 1, 1, 1 << 30, 2}, true, 1, 0);
+  EXPECT_HAS(error_of([&] { Llama2cFile(as_bytes(huge), "t"); }), "needs 1152921504606846976 bytes");
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ using Ints = std::vector<int32_t>;
 
 // 2 layers, 2 heads, 4 channels, vocabulary 5 in 6 rows, context 3.
 const Ints kHeader = {20240326, 3, 3, 5, 2, 2, 4, 6};
-constexpr int64_t kC = 4, kLayer = 4 * kC + 3 * kC * kC + 3 * kC + kC * kC + kC + 4 * kC * kC + 4 * kC + 4 * kC * kC + kC;
+constexpr int64_t kC = 4, kLayer = 4 * kC + 3 * kC * kC + 3 * kC + kC * kC + kC + 4 * kC * kC + 4 * kC +
+                                   4 * kC * kC + kC;
 constexpr int64_t kElements = 6 * kC + 3 * kC + 2 * kLayer + 2 * kC;
 
 std::string checkpoint(const Ints& header, int64_t bytes) {

@@ -41,11 +41,13 @@ TEST(TorchFile, StripsPrefixesAndKeepsSettings) {
 }
 
 TEST(TorchFile, RefusesWhatIsNotPlainTensors) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"call", "names \"posix.system\""},      {"module", "names \"torch.nn.modules.linear.Linear\""},
-      {"legacy", "before 1.6"},                {"expanded", "repeats elements"},
-      {"twice", "\"x\" occurs twice"},         {"list", "expected a dict of tensors"},
-      {"compressed", "compressed or encrypted"}};
+  const std::pair<const char*, const char*> cases[] = {{"call", "names \"posix.system\""},
+                                                       {"module", "names \"torch.nn.modules.linear.Linear\""},
+                                                       {"legacy", "before 1.6"},
+                                                       {"expanded", "repeats elements"},
+                                                       {"twice", "\"x\" occurs twice"},
+                                                       {"list", "expected a dict of tensors"},
+                                                       {"compressed", "compressed or encrypted"}};
   for (const auto& [name, message] : cases)
     EXPECT_HAS(error_of([&] { TorchFile(kData + name + ".bad.pt"); }), message);
   EXPECT_HAS(rejected("hello"), "expected a zip archive");
@@ -153,7 +155,7 @@ TEST(ZipFile, ChecksItsDirectory) {
     std::string s = good;
     return s.replace(at, bytes.size(), bytes);
   };
-  EXPECT_HAS(error(with(end + 10, little(65534, 2))), "does not fit");      // entries
+  EXPECT_HAS(error(with(end + 10, little(65534, 2))), "does not fit");       // entries
   EXPECT_HAS(error(with(end + 12, little(0xfffffff0, 4))), "does not fit");  // bytes of the directory
   EXPECT_HAS(error(with(end + 16, little(0xfffffff0, 4))), "does not fit");  // where it begins
   EXPECT_HAS(error(with(end + 16, little(3, 4))), "not one");

@@ -17,8 +17,10 @@ inline std::string little(uint64_t value, size_t bytes) {
 inline std::string zip_archive(const std::vector<std::pair<std::string, std::string>>& entries) {
   std::string file, directory;
   for (const auto& [name, content] : entries) {
-    const std::string sizes = little(content.size(), 4) + little(content.size(), 4) + little(name.size(), 2) + little(0, 2);
-    directory += "PK\1\2" + little(0, 16 - 4) + little(0, 4) + sizes + little(0, 10) + little(file.size(), 4) + name;
+    const std::string sizes =
+        little(content.size(), 4) + little(content.size(), 4) + little(name.size(), 2) + little(0, 2);
+    directory +=
+        "PK\1\2" + little(0, 16 - 4) + little(0, 4) + sizes + little(0, 10) + little(file.size(), 4) + name;
     file += "PK\3\4" + little(0, 10) + little(0, 4) + sizes + name + content;
   }
   return file + directory + "PK\5\6" + little(0, 4) + little(entries.size(), 2) + little(entries.size(), 2) +

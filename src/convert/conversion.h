@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "convert/gguf_export.h"
 #include "model/model_files.h"
 #include "tensor/buffer.h"
 
@@ -12,14 +13,20 @@ namespace gpt {
 // The formats that a model can be written in.
 enum class ModelFormat : uint8_t {
   hf,      // a folder in the layout of transformers
+  gguf,    // a GGUF file, with its tokenizer in it: architectures llama and gpt2
   llmc,    // a .bin of llm.c: GPT-2 only
   llama2c  // a .bin of llama2.c, version 0: Llama only
 };
 
 struct ConversionOptions {
   ModelFormat to = ModelFormat::hf;
-  std::optional<DType> dtype = {};    // fp32, bf16 or fp16; else that of the embedding in the source
+  // fp32, bf16 or fp16, or for GGUF a block format; else that of the embedding in the source.
+  std::optional<DType> dtype = {};
   uint64_t shard_bytes = UINT64_MAX;  // of hf, as in WriteOptions
+  // What a GGUF file holds besides; the tokenizer must live until it is written.
+  const Tokenizer* tokenizer = nullptr;
+  std::string name = {};
+  std::optional<std::string> chat_template = {};
 };
 
 // Where one parameter comes from and goes to.
@@ -43,9 +50,10 @@ class Conversion {
   Conversion(const LoadedModel& loaded, const ConversionOptions& options);
 
   const std::vector<TensorMove>& moves() const { return moves_; }
-  // What the result is: an architecture of transformers, "gpt.cpp", "llm.c" or "llama2.c".
+  // What the result is: an architecture of transformers, "gpt.cpp", "llm.c", "llama2.c", "GGUF llama", "GGUF
+  // gpt2".
   const std::string& target() const { return target_; }
-  DType dtype() const { return options_.dtype.value(); }
+  DType dtype() const { return options_.dtype.value(); }  // of the matrices
   // The bytes of all tensors in the target.
   int64_t bytes() const;
 
@@ -54,12 +62,15 @@ class Conversion {
 
  private:
   void choose_hf();
+  void choose_gguf();
   void choose_llmc();
   void choose_llama2c();
   void add_biases();
   void change_rope_layout(RopeLayout layout);
   void change_model(const ModelConfig& config);
   void list_moves();
+  TensorMove move_of(int id, DType target) const;
+  GgufExportOptions gguf_options() const;
 
   const LoadedModel& loaded_;
   ConversionOptions options_;

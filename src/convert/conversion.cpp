@@ -1,4 +1,4 @@
-#include "model/conversion.h"
+#include "convert/conversion.h"
 
 #include <fmt/core.h>
 
@@ -19,7 +19,7 @@ constexpr int64_t kLlmcPadding = 128;  // llm.c's vocabularies are multiples of 
 void reorder_rows(const TensorView& from, const TensorView& to, int64_t head_dim, RopeLayout layout) {
   const bool matrix = from.rank == 2;
   const int64_t rows = matrix ? from.rows() : from.size();
-  const size_t bytes = static_cast<size_t>(matrix ? from.cols() : 1) * dtype_size(from.dtype);
+  const auto bytes = static_cast<size_t>(row_bytes(from.dtype, matrix ? from.cols() : 1));
   const auto* in = from.as<const std::byte>();
   auto* out = to.as<std::byte>();
   for (int64_t r = 0; r < rows; ++r) {
@@ -27,6 +27,10 @@ void reorder_rows(const TensorView& from, const TensorView& to, int64_t head_dim
     const int64_t pair = layout == RopeLayout::interleaved ? i % half * 2 + i / half : i / 2 + i % 2 * half;
     std::memcpy(out + static_cast<size_t>(r - i + pair) * bytes, in + static_cast<size_t>(r) * bytes, bytes);
   }
+}
+
+bool is_rotated(Role role) {
+  return role == Role::q_weight || role == Role::k_weight || role == Role::q_bias || role == Role::k_bias;
 }
 
 void require(bool holds, const char* format, const char* what) {
@@ -64,6 +68,9 @@ Conversion::Conversion(const LoadedModel& loaded, const ConversionOptions& optio
     case ModelFormat::hf:
       choose_hf();
       break;
+    case ModelFormat::gguf:
+      choose_gguf();
+      break;
     case ModelFormat::llmc:
       choose_llmc();
       break;
@@ -85,11 +92,18 @@ void Conversion::choose_hf() {
   naming_ = export_naming(model_->config);
 }
 
+void Conversion::choose_gguf() {
+  add_biases();
+  const std::string architecture = gguf_architecture(model_->config);
+  target_ = "GGUF " + architecture;
+  naming_ = architecture == "gpt2" ? Naming::gguf_gpt2 : Naming::gguf_llama;
+}
+
 void Conversion::choose_llmc() {
   add_biases();
   const ModelConfig& c = model_->config;
-  require(export_family(c) == "gpt2" && c.tie_embeddings && c.act == Act::gelu_tanh && c.d_ff == 4 * c.n_embd &&
-              c.norm_eps == 1e-5,
+  require(export_family(c) == "gpt2" && c.tie_embeddings && c.act == Act::gelu_tanh &&
+              c.d_ff == 4 * c.n_embd && c.norm_eps == 1e-5,
           "llm.c", "GPT-2 with the tanh GELU, an MLP of 4 x n_embd, tied embeddings and norm_eps 1e-5");
   if (options_.dtype == DType::f16) fail_usage("--dtype: llm.c has fp32 and bf16, found fp16");
   target_ = "llm.c";
@@ -104,9 +118,10 @@ void Conversion::choose_llama2c() {
   }
   ModelConfig c = model_->config;
   c.rope_layout = RopeLayout::halves;
-  require(export_family(c) == "llama" && !c.qkv_bias && !c.mlp_bias && c.q_dim() == c.n_embd && c.norm_eps == 1e-5 &&
-              c.rope_theta == 10000 && c.rope_scaling.type == RopeScaling::Type::none,
-          "llama2.c", "a Llama without biases, head_dim = n_embd / n_head, norm_eps 1e-5, rope_theta 10000 unscaled");
+  require(export_family(c) == "llama" && !c.qkv_bias && !c.mlp_bias && c.q_dim() == c.n_embd &&
+              c.norm_eps == 1e-5 && c.rope_theta == 10000 && c.rope_scaling.type == RopeScaling::Type::none,
+          "llama2.c",
+          "a Llama without biases, head_dim = n_embd / n_head, norm_eps 1e-5, rope_theta 10000 unscaled");
   options_.dtype = DType::f32;
   target_ = "llama2.c";
   naming_ = Naming::llama2c;
@@ -143,10 +158,11 @@ void Conversion::change_rope_layout(RopeLayout layout) {
   config.rope_layout = layout;
   change_model(config);
   for (int id = 0; id < model_->table.count(); ++id) {
-    const Role role = model_->table[id].role;
-    if (role != Role::q_weight && role != Role::k_weight && role != Role::q_bias && role != Role::k_bias) continue;
+    if (!is_rotated(model_->table[id].role)) continue;
     TensorView& view = weights_[static_cast<size_t>(id)];
-    made_.emplace_back(static_cast<size_t>(view.size()) * dtype_size(view.dtype), "reordered rows");
+    const int64_t cols = view.rank == 2 ? view.cols() : 1;
+    made_.emplace_back(static_cast<size_t>(view.size() / cols * row_bytes(view.dtype, cols)),
+                       "reordered rows");
     const TensorView to = make_view(made_.back().data(), view.dtype, view.dims());
     reorder_rows(view, to, config.head_dim, layout);
     view = to;
@@ -154,34 +170,64 @@ void Conversion::change_rope_layout(RopeLayout layout) {
 }
 
 void Conversion::list_moves() {
-  const bool reordered = model_->config.rope_layout != loaded_.model().config.rope_layout;
-  for (int id = 0; id < model_->table.count(); ++id) {
-    const ParamSpec& spec = model_->table[id];
-    const FilePlace to = file_place(naming_, model_->config, spec);
-    GPT_ASSERT(!to.tensor.empty());
-    const int origin_id = origin_ids_[static_cast<size_t>(id)];
-    if (origin_id < 0) {
-      moves_.push_back({"-", DType::f32, spec.shape, spec.name, spec.shape, to.tensor, dtype(), to.file_shape, "zeros"});
-      continue;
-    }
-    const LoadedModel::Origin& origin = loaded_.origins()[static_cast<size_t>(origin_id)];
-    std::string note = note_of(origin.place, to, spec);
-    const bool query_or_key = spec.role == Role::q_weight || spec.role == Role::k_weight ||
-                              spec.role == Role::q_bias || spec.role == Role::k_bias;
-    if (reordered && query_or_key) note += std::string(note.empty() ? "" : ", ") + "rows reordered for rope";
-    moves_.push_back({origin.tensor->name, origin.tensor->dtype, origin.tensor->shape, spec.name, spec.shape, to.tensor,
-                      dtype(), to.file_shape, std::move(note)});
+  std::vector<DType> types(static_cast<size_t>(model_->table.count()), dtype());
+  if (options_.to == ModelFormat::gguf) types = gguf_types(*model_, gguf_options());
+  for (int id = 0; id < model_->table.count(); ++id)
+    moves_.push_back(move_of(id, types[static_cast<size_t>(id)]));
+}
+
+TensorMove Conversion::move_of(int id, DType target) const {
+  const ParamSpec& spec = model_->table[id];
+  const FilePlace to = file_place(naming_, model_->config, spec);
+  GPT_ASSERT(!to.tensor.empty());
+  const int origin_id = origin_ids_[static_cast<size_t>(id)];
+  if (origin_id < 0) {
+    return {"-", DType::f32, spec.shape, spec.name, spec.shape, to.tensor, target, to.file_shape, "zeros"};
   }
+  const LoadedModel::Origin& origin = loaded_.origins()[static_cast<size_t>(origin_id)];
+  std::string note = note_of(origin.place, to, spec);
+  const auto add = [&](const std::string& text) { note += (note.empty() ? "" : ", ") + text; };
+  const RopeLayout before = loaded_.model().config.rope_layout;
+  const RopeLayout after =
+      options_.to == ModelFormat::gguf ? RopeLayout::interleaved : model_->config.rope_layout;
+  if (is_rotated(spec.role) && model_->config.position == Position::rope && before != after) {
+    add("rows reordered for rope");
+  }
+  if (is_quantized(dtype()) && is_quantized(target) && target != dtype()) {
+    add(fmt::format("not {}", dtype_name(dtype())));
+  }
+  return {origin.tensor->name,
+          origin.tensor->dtype,
+          origin.tensor->shape,
+          spec.name,
+          spec.shape,
+          to.tensor,
+          target,
+          to.file_shape,
+          std::move(note)};
+}
+
+GgufExportOptions Conversion::gguf_options() const {
+  return {.dtype = dtype(), .name = options_.name, .chat_template = options_.chat_template};
 }
 
 int64_t Conversion::bytes() const {
-  return model_->table.total() * static_cast<int64_t>(dtype_size(dtype()));
+  int64_t total = 0;
+  for (const TensorMove& move : moves_) {
+    const int64_t cols = move.shape.size() == 2 ? move.shape[1] : 1;
+    total += checked_size(move.shape, move.target) / cols * row_bytes(move.target_dtype, cols);
+  }
+  return total;
 }
 
 void Conversion::write(const std::string& path) const {
   const ModelConfig& c = model_->config;
   if (options_.to == ModelFormat::hf) {
     return write_model(path, *model_, weights_, {.dtype = dtype(), .shard_bytes = options_.shard_bytes});
+  }
+  if (options_.to == ModelFormat::gguf) {
+    write_gguf(path, *model_, weights_, options_.tokenizer, gguf_options());
+    return;
   }
   const std::vector<NamedTensor> tensors = named_weights(*model_, weights_, naming_, dtype());
   if (options_.to == ModelFormat::llmc) {
