@@ -190,7 +190,8 @@ inline IVec spread_bytes(int low, int high = 0x80) {
     return static_cast<int32_t>(0x80800000u | static_cast<uint32_t>(above) << 8 |
                                 static_cast<uint32_t>(low + i));
   };
-  return _mm512_broadcast_i32x4(_mm_setr_epi32(lane(0), lane(1), lane(2), lane(3)));
+  // Not a broadcast of four lanes: GCC 12 crashes on that with little optimisation.
+  return _mm512_set4_epi32(lane(3), lane(2), lane(1), lane(0));
 }
 // The first four bytes of each block of a span.
 template <DType dtype>
