@@ -7,10 +7,10 @@
 namespace gpt {
 
 inline std::string little(uint64_t value, size_t bytes) {
-  std::string s;
+  std::string out;
   for (size_t i = 0; i < bytes; ++i)
-    s += static_cast<char>(value >> 8 * i & 0xff);
-  return s;
+    out += static_cast<char>(i < 8 ? value >> (8 * i) & 255 : 0);
+  return out;
 }
 
 // A zip archive of stored entries, without checksums.
