@@ -16,7 +16,7 @@ struct Moved {
   char32_t first, last, step, image;
 };
 struct Longer {
-  char32_t code, image[3];  // ends with 0 where it is shorter
+  char32_t code, first, second, third;  // third: 0 where there are two
 };
 
 #include "text/gpt1_table.inc"
@@ -58,9 +58,8 @@ void append_normalized(std::u32string& out, char32_t code) {
     out += code;
     return;
   }
-  for (const char32_t c : longer->image) {
-    if (c != 0) out += c;
-  }
+  out += {longer->first, longer->second};
+  if (longer->third != 0) out += longer->third;
 }
 
 class Words {

@@ -25,7 +25,7 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  virtual std::string_view kind() const = 0;  // "byte", "char", "bpe"
+  virtual std::string_view kind() const = 0;  // "byte", "char", "bpe", "sentencepiece", "gpt1"
   virtual int64_t vocab_size() const = 0;     // ids are 0 .. vocab_size() - 1
 
   // The ids of a text. Throws Error when the text cannot be represented (a character outside the
@@ -72,8 +72,9 @@ std::unique_ptr<Tokenizer> make_char_tokenizer(std::string_view text);
 // Whether a model directory has files that load_tokenizer would try to read.
 bool has_tokenizer(const std::string& folder);
 
-// Reads a tokenizer.json, or the one in a model directory, or vocab.json and merges.txt there. Throws Error
-// when it is missing, malformed or of a kind that cannot be read.
+// Reads a tokenizer.json, a SentencePiece model (*.model) or tiktoken's ranks; or what a model directory has of
+// tokenizer.json, vocab.json and merges.txt, tokenizer.model, in this order. Throws Error when it is missing, malformed
+// or of a kind that cannot be read.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
 // The same for content already in memory; `name` stands for it in messages.

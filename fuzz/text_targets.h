@@ -1,0 +1,117 @@
+#pragma once
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "text/bpe_tokenizer.h"
+#include "text/spm_model.h"
+#include "text/tiktoken.h"
+#include "text/tokenizer.h"
+#include "text/vocab_data.h"
+
+// The entry points of the fuzzers of tokenizers, as those of targets.h.
+namespace gpt {
+
+// What every tokenizer promises: ids of any text are in the vocabulary and stand for bytes.
+inline void check_tokenizer(const Tokenizer& tokenizer) {
+  constexpr std::string_view kText =
+      " The  <s> caf\xC3\xA9's 123\n\t\xE4\xB8\xAD\xFF\xE2\x96\x81 aaaaaaaaaaaaaaaaaaaa";
+  try {
+    for (const bool special : {false, true}) {
+      for (const int32_t id : special ? tokenizer.encode_special(kText) : tokenizer.encode(kText)) {
+        GPT_ASSERT(id >= 0 && id < tokenizer.vocab_size());
+        static_cast<void>(tokenizer.token_bytes(id));
+      }
+    }
+    static_cast<void>(parse_tokenizer(tokenizer.to_json(), "again"));
+    static_cast<void>(tokenizer_of(tokenizer.vocab_data(), "again"));
+  } catch (const Error&) {
+    // Characters that are not in a vocabulary, or a kind that a format cannot express.
+  }
+}
+
+template <class Read>
+int fuzz_tokenizer(Read&& read) {
+  try {
+    check_tokenizer(*read());
+    return 1;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+inline int fuzz_tokenizer_json(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  return fuzz_tokenizer([&] { return parse_tokenizer(text, "fuzz"); });
+}
+
+inline int fuzz_spm_model(const uint8_t* data, size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  return fuzz_tokenizer([&] { return tokenizer_of(detail::parse_spm_model(bytes, "fuzz"), "fuzz"); });
+}
+
+inline int fuzz_tiktoken(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  return fuzz_tokenizer(
+      [&] { return detail::make_bpe_tokenizer(detail::read_rank_file(text, "fuzz.cl100k")); });
+}
+
+// A line per value: its first character says of what. "t" is followed by a token's type, its score, a blank,
+// and the token.
+inline VocabData vocab_data_of_lines(std::string_view text) {
+  VocabData data;
+  const auto number = [](std::string_view digits) {
+    int64_t value = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return value;
+  };
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end), rest = line.substr(std::min<size_t>(1, line.size()));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    switch (line.empty() ? '\0' : line[0]) {
+      case 'M':
+        data.model = rest;
+        break;
+      case 'P':
+        data.pre = rest;
+        break;
+      case 't': {
+        const size_t blank = std::min(rest.find(' '), rest.size());
+        data.types.push_back(rest.empty() ? 1 : rest[0] - '0');
+        data.scores.push_back(static_cast<float>(number(rest.substr(std::min<size_t>(1, blank), blank))));
+        data.tokens.emplace_back(rest.substr(std::min(blank + 1, rest.size())));
+        break;
+      }
+      case 'm':
+        data.merges.emplace_back(rest);
+        break;
+      case 'b':
+        data.special.bos = number(rest);
+        break;
+      case 'u':
+        data.special.unk = number(rest);
+        break;
+      case 's':
+        data.add_space_prefix = rest == "1";
+        break;
+      case 'x':
+        data.remove_extra_whitespaces = rest == "1";
+        break;
+      default:
+        data.types.clear();
+    }
+  }
+  return data;
+}
+
+inline int fuzz_vocab_data(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  return fuzz_tokenizer([&] { return tokenizer_of(vocab_data_of_lines(text), "fuzz"); });
+}
+
+}  // namespace gpt
