@@ -74,12 +74,6 @@ State read_state(const std::string& path) {
   return s;
 }
 
-// A file is cut where that changes no id; SentencePiece has no such places.
-bool can_cut(const Tokenizer& tokenizer) {
-  return tokenizer.kind() == "byte" || tokenizer.kind() == "char" || tokenizer.kind() == "bpe" ||
-         tokenizer.kind() == "gpt1";
-}
-
 class Packer {
  public:
   Packer(const Tokenizer& tokenizer, const PackOptions& options, ThreadPool& pool)
@@ -87,7 +81,8 @@ class Packer {
         options_(options),
         pool_(pool),
         single_(options.out.ends_with(".bin")),
-        blocks_(options.files, {.block_bytes = options.block_bytes, .cut_documents = can_cut(tokenizer)}) {
+        blocks_(options.files, {.block_bytes = options.block_bytes,
+                                .cut_documents = tokenizer_facts(tokenizer, 0).can_cut}) {
     for (int64_t id = 0; id < tokenizer.vocab_size(); ++id)
       lengths_.push_back(length_of(static_cast<int32_t>(id)));
     if (options.document_token >= 0) lengths_[static_cast<size_t>(options.document_token)] = 0;

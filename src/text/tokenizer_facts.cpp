@@ -22,11 +22,20 @@ std::string pattern_of(const Json& root) {
       detail::member(pre, "use_regex") != Json(false))
     return std::string(split_regex(SplitPattern::gpt2));
   const Json& list = detail::member(pre, "pretokenizers");
-  if (!list.is_array() || list.empty()) return "";
+  if (!list.is_array() || list.size() != 2 || !detail::has_type(list[1], "ByteLevel")) return "";
   const Json& pattern = detail::member(list[0], "pattern");
   if (!pattern.is_object()) return "";
   const Json& regex = detail::member(pattern, "Regex");
   return regex.is_string() ? regex.get<std::string>() : "";
+}
+
+// Whether `encode` finds a token across a cut, or looks at what surrounds it.
+bool sees_cuts(const Json& token) {
+  const auto used = [&](const char* key) { return !detail::unused(detail::member(token, key)); };
+  if (used("special")) return false;
+  const auto& text = token.at("content").get_ref<const std::string&>();
+  return used("lstrip") || used("rstrip") || used("single_word") ||
+         text.find_first_of(" \n") != std::string::npos;
 }
 
 void add_tokens(TokenizerFacts& facts, const Json& added) {
@@ -44,8 +53,12 @@ TokenizerFacts tokenizer_facts(const Tokenizer& tokenizer, size_t longest) {
   const Json root = Json::parse(tokenizer.to_json());
   const Json& merges = detail::member(detail::member(root, "model"), "merges");
   facts.merges = merges.is_array() ? std::ssize(merges) : 0;
-  if (facts.merges > 0) facts.pattern = pattern_of(root);
+  facts.pattern = facts.kind == "bpe" ? pattern_of(root) : "";
   add_tokens(facts, detail::member(root, "added_tokens"));
+
+  const bool by_letters = facts.kind == "byte" || facts.kind == "char" || facts.kind == "gpt1";
+  facts.can_cut = (by_letters || (facts.kind == "bpe" && find_split_pattern(facts.pattern))) &&
+                  std::ranges::none_of(detail::member(root, "added_tokens"), sees_cuts);
 
   std::vector<std::pair<size_t, int32_t>> sizes;
   double bytes = 0;

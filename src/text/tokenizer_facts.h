@@ -26,6 +26,7 @@ struct TokenizerFacts {
   std::string pattern;           // the regular expression that cuts texts into pieces; "" if there is none
   std::vector<Added> added;      // special and other added tokens, by id
   std::vector<int32_t> longest;  // the ids of the longest other tokens, longest first
+  bool can_cut = false;          // texts cut at the places of text_cut.h have the ids of the whole
   double mean_token_bytes = 0;   // of all tokens that have bytes, without the added ones
 };
 TokenizerFacts tokenizer_facts(const Tokenizer& tokenizer, size_t longest = 10);

@@ -366,5 +366,21 @@ TEST(TokenizerFacts, SayWhatThereIs) {
   EXPECT_EQ(tokenizer_facts(*make_byte_tokenizer()).pattern, "");
 }
 
+TEST(TokenizerFacts, SayWhetherTextsMayBeCut) {
+  EXPECT_TRUE(tokenizer_facts(*make_byte_tokenizer()).can_cut);
+  json root = json::parse(train("low low lower lowest", SplitPattern::gpt2, 262).json);
+  const auto can_cut = [&] { return tokenizer_facts(*parse_tokenizer(root.dump(), "t")).can_cut; };
+  EXPECT_TRUE(can_cut());
+  const auto added = [&](const char* text, bool special) {
+    root["added_tokens"] = json::array({{{"id", 262}, {"content", text}, {"special", special}}});
+  };
+  added("low er", true);
+  EXPECT_TRUE(can_cut());  // found by encode_special alone
+  added("low er", false);
+  EXPECT_FALSE(can_cut());
+  added("low", false);
+  EXPECT_TRUE(can_cut());
+}
+
 }  // namespace
 }  // namespace gpt
