@@ -1,13 +1,16 @@
 #include "io/gguf.h"
 
-#include <algorithm>
 #include <cstring>
-#include <numeric>
+#include <utility>
 
 #include "io/printable.h"
+#include "io/sorted_index.h"
 
 namespace gpt {
 namespace {
+
+constexpr std::string_view kExpected =
+    "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or Q6_K; quantise the model to one of these";
 
 bool is_integer(GgufType t) {
   return t <= GgufType::i32 || t == GgufType::u64 || t == GgufType::i64;
@@ -64,30 +67,8 @@ std::string_view load_string(const std::byte*& p) {
   return text;
 }
 
-// Indices of `items` in the order of name(item).
-template <class T, class Name>
-std::vector<uint32_t> sorted_by(const std::vector<T>& items, Name name) {
-  std::vector<uint32_t> order(items.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::sort(order.begin(), order.end(),
-            [&](uint32_t a, uint32_t b) { return name(items[a]) < name(items[b]); });
-  return order;
-}
-
-// The item of that name, or nullptr.
-template <class T, class Name>
-const T* find_sorted(const std::vector<T>& items, const std::vector<uint32_t>& order, std::string_view wanted,
-                     Name name) {
-  const auto at = std::lower_bound(order.begin(), order.end(), wanted,
-                                   [&](uint32_t i, std::string_view n) { return name(items[i]) < n; });
-  return at != order.end() && name(items[*at]) == wanted ? &items[*at] : nullptr;
-}
-
 std::string_view key_of(const GgufEntry& e) {
   return e.key;
-}
-std::string_view name_of(const TensorInfo& t) {
-  return t.name;
 }
 
 int64_t as_int64(uint64_t value, const std::string& path, std::string_view key) {
@@ -102,63 +83,32 @@ int64_t load_integer(GgufType type, const std::byte*& p, const std::string& path
 
 }  // namespace
 
-GgufFile::GgufFile(const std::string& path) : file_(path), path_(path) {
+GgufFile::GgufFile(const std::string& path) : TensorFile(path, kExpected), file_(path) {
   parse(file_.bytes());
 }
 
-GgufFile::GgufFile(std::span<const std::byte> bytes, const std::string& what) : path_(what) {
+GgufFile::GgufFile(std::span<const std::byte> bytes, const std::string& what) : TensorFile(what, kExpected) {
   parse(bytes);
 }
 
 void GgufFile::parse(std::span<const std::byte> bytes) {
-  GgufHeader header = parse_gguf_header(bytes, path_);
+  GgufHeader header = parse_gguf_header(bytes, path());
   version_ = header.version;
   metadata_ = std::move(header.metadata);
+  by_key_ = sorted_index(metadata_, key_of);
+  if (const GgufEntry* e = find_duplicate(metadata_, by_key_, key_of))
+    fail("{}: the key {} occurs twice", path(), printable(e->key));
+  std::vector<TensorInfo> tensors;
+  std::vector<UnsupportedTensor> unsupported;
   for (GgufTensorEntry& t : header.tensors) {
     if (t.type->dtype) {
-      tensors_.push_back({std::move(t.name), *t.type->dtype, std::move(t.shape),
-                          bytes.subspan(header.data_begin + t.begin, t.size)});
+      tensors.push_back({std::move(t.name), *t.type->dtype, std::move(t.shape),
+                         bytes.subspan(header.data_begin + t.begin, t.size)});
     } else {
-      unsupported_.push_back({std::move(t.name), std::string(t.type->name), std::move(t.shape)});
+      unsupported.push_back({std::move(t.name), std::string(t.type->name), std::move(t.shape)});
     }
   }
-  index_names();
-}
-
-void GgufFile::index_names() {
-  by_key_ = sorted_by(metadata_, key_of);
-  by_name_ = sorted_by(tensors_, name_of);
-  std::sort(unsupported_.begin(), unsupported_.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
-  for (size_t i = 1; i < by_key_.size(); ++i) {
-    const std::string_view key = metadata_[by_key_[i]].key;
-    if (metadata_[by_key_[i - 1]].key == key) fail("{}: the key {} occurs twice", path_, printable(key));
-  }
-  const auto duplicate = [&](const std::string& name) {
-    fail("{}: the tensor {} occurs twice", path_, printable(name));
-  };
-  for (size_t i = 1; i < by_name_.size(); ++i) {
-    if (tensors_[by_name_[i - 1]].name == tensors_[by_name_[i]].name) duplicate(tensors_[by_name_[i]].name);
-  }
-  for (size_t i = 0; i < unsupported_.size(); ++i) {
-    const std::string& name = unsupported_[i].name;
-    if (i > 0 && unsupported_[i - 1].name == name) duplicate(name);
-    if (find_sorted(tensors_, by_name_, name, name_of) != nullptr) duplicate(name);
-  }
-}
-
-const TensorInfo* GgufFile::find(std::string_view name) const {
-  if (const TensorInfo* tensor = find_sorted(tensors_, by_name_, name, name_of)) return tensor;
-  const auto odd =
-      std::lower_bound(unsupported_.begin(), unsupported_.end(), name,
-                       [](const UnsupportedTensor& t, std::string_view n) { return t.name < n; });
-  if (odd != unsupported_.end() && odd->name == name) {
-    fail(
-        "{}: tensor {} has the type {}, expected F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or "
-        "Q6_K; quantise the model to one of these",
-        path_, printable(name), odd->dtype);
-  }
-  return nullptr;
+  set_tensors(std::move(tensors), std::move(unsupported));
 }
 
 const GgufEntry* GgufFile::entry(std::string_view key) const {
@@ -170,7 +120,7 @@ const GgufEntry* GgufFile::typed(std::string_view key, bool array, bool (*fits)(
                                  const char* kind) const {
   const GgufEntry* e = entry(key);
   if (e != nullptr && (e->is_array != array || !fits(e->type))) {
-    fail("{}: expected {} to be {}, found {}type {}", path_, printable(key), kind,
+    fail("{}: expected {} to be {}, found {}type {}", path(), printable(key), kind,
          e->is_array ? "an array of " : "", static_cast<uint32_t>(e->type));
   }
   return e;
@@ -187,7 +137,7 @@ std::optional<int64_t> GgufFile::integer(std::string_view key) const {
   const GgufEntry* e = typed(key, false, is_integer, "an integer");
   if (e == nullptr) return {};
   const std::byte* p = e->bytes.data();
-  return load_integer(e->type, p, path_, key);
+  return load_integer(e->type, p, path(), key);
 }
 
 std::optional<double> GgufFile::number(std::string_view key) const {
@@ -219,7 +169,7 @@ std::optional<std::vector<int64_t>> GgufFile::integers(std::string_view key) con
   std::vector<int64_t> all(e->count);
   const std::byte* p = e->bytes.data();
   for (int64_t& x : all)
-    x = load_integer(e->type, p, path_, key);
+    x = load_integer(e->type, p, path(), key);
   return all;
 }
 
@@ -235,7 +185,7 @@ std::optional<std::vector<float>> GgufFile::numbers(std::string_view key) const 
 
 template <class T>
 T GgufFile::needed(std::optional<T> value, std::string_view key) const {
-  if (!value) fail("{}: expected the metadata to have {}, found no such key", path_, printable(key));
+  if (!value) fail("{}: expected the metadata to have {}, found no such key", path(), printable(key));
   return *value;
 }
 

@@ -25,14 +25,7 @@ class GgufFile : public TensorFile {
   // The same for bytes in memory, which must outlive the object; `what` names them in errors.
   GgufFile(std::span<const std::byte> bytes, const std::string& what);
 
-  const std::string& path() const override { return path_; }
   uint32_t version() const { return version_; }
-
-  // In the order of the file; tensors of types that this program does not compute with are left out.
-  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
-  const std::vector<UnsupportedTensor>& unsupported() const { return unsupported_; }  // by name
-  // nullptr when there is no such tensor; throws Error when it has an unsupported type.
-  const TensorInfo* find(std::string_view name) const override;
 
   const std::vector<GgufEntry>& metadata() const { return metadata_; }  // in the order of the file
   const GgufEntry* entry(std::string_view key) const;                   // nullptr when there is none
@@ -55,19 +48,14 @@ class GgufFile : public TensorFile {
 
  private:
   void parse(std::span<const std::byte> bytes);
-  void index_names();
   const GgufEntry* typed(std::string_view key, bool array, bool (*fits)(GgufType), const char* kind) const;
   template <class T>
   T needed(std::optional<T> value, std::string_view key) const;
 
   MappedFile file_;
-  std::string path_;
   uint32_t version_ = 0;
   std::vector<GgufEntry> metadata_;
   std::vector<uint32_t> by_key_;  // indices into metadata_
-  std::vector<TensorInfo> tensors_;
-  std::vector<uint32_t> by_name_;  // indices into tensors_
-  std::vector<UnsupportedTensor> unsupported_;
 };
 
 }  // namespace gpt

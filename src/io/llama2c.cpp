@@ -148,18 +148,18 @@ std::vector<TensorGroup> quantized_groups(const Llama2cHeader& h, size_t file_by
 
 }  // namespace
 
-Llama2cFile::Llama2cFile(const std::string& path) : file_(path), path_(path) {
+Llama2cFile::Llama2cFile(const std::string& path) : TensorFile(path), file_(path) {
   parse(file_.bytes());
 }
 
-Llama2cFile::Llama2cFile(std::span<const std::byte> bytes, const std::string& what) : path_(what) {
+Llama2cFile::Llama2cFile(std::span<const std::byte> bytes, const std::string& what) : TensorFile(what) {
   parse(bytes);
 }
 
 void Llama2cFile::parse(std::span<const std::byte> bytes) {
-  header_ = read_header(bytes, path_);
+  header_ = read_header(bytes, path());
   const Llama2cHeader& h = header_;
-  const std::string name = fmt::format("{} is not a llama2.c checkpoint", path_);
+  const std::string name = fmt::format("{} is not a llama2.c checkpoint", path());
   if (h.version < 2) {
     std::vector<TensorGroup> all = h.version == 0 ? legacy_groups(h) : norm_groups(h);
     if (h.version == 1) {
@@ -167,30 +167,24 @@ void Llama2cFile::parse(std::span<const std::byte> bytes) {
       all.insert(all.end(), matrices.begin(), matrices.end());
     }
     const int64_t begin = h.version == 0 ? kLegacyHeaderBytes : kHeaderBytes;
-    check_size(h, layout_bytes(all, h.n_layers, DType::f32, begin, name), bytes.size(), path_);
-    tensors_ = layout_tensors(all, h.n_layers, DType::f32, bytes, begin);
-    return;
+    check_size(h, layout_bytes(all, h.n_layers, DType::f32, begin, name), bytes.size(), path());
+    return set_tensors(layout_tensors(all, h.n_layers, DType::f32, bytes, begin));
   }
   const std::vector<TensorGroup> norms = norm_groups(h), matrices = quantized_groups(h, bytes.size(), name);
   const auto begin = static_cast<int64_t>(layout_bytes(norms, h.n_layers, DType::f32, kHeaderBytes, name));
-  check_size(h, layout_bytes(matrices, h.n_layers, DType::u8, begin, name), bytes.size(), path_);
-  tensors_ = layout_tensors(norms, h.n_layers, DType::f32, bytes, kHeaderBytes);
+  check_size(h, layout_bytes(matrices, h.n_layers, DType::u8, begin, name), bytes.size(), path());
+  std::vector<TensorInfo> tensors = layout_tensors(norms, h.n_layers, DType::f32, bytes, kHeaderBytes);
   for (TensorInfo& t : layout_tensors(matrices, h.n_layers, DType::u8, bytes, begin)) {
     const auto n = checked_size(t.shape, t.name);
     const size_t stored = static_cast<size_t>(n + n / h.group_size * int64_t{sizeof(float)});
     widened_.emplace_back(static_cast<size_t>(n) * sizeof(float), "a widened matrix");
     widen({t.bytes.data(), stored}, n, h.group_size, widened_.back().as<float>());
-    tensors_.push_back({std::move(t.name),
-                        DType::f32,
-                        std::move(t.shape),
-                        {widened_.back().data(), widened_.back().size()}});
+    tensors.push_back({std::move(t.name),
+                       DType::f32,
+                       std::move(t.shape),
+                       {widened_.back().data(), widened_.back().size()}});
   }
-}
-
-const TensorInfo* Llama2cFile::find(std::string_view name) const {
-  const auto at =
-      std::find_if(tensors_.begin(), tensors_.end(), [&](const TensorInfo& t) { return t.name == name; });
-  return at == tensors_.end() ? nullptr : &*at;
+  set_tensors(std::move(tensors));
 }
 
 void write_llama2c(const std::string& path, const Llama2cHeader& h, std::span<const NamedTensor> tensors) {

@@ -44,18 +44,13 @@ class Llama2cFile : public TensorFile {
   // The same for bytes in memory, which must outlive the object; `what` names them in errors.
   Llama2cFile(std::span<const std::byte> bytes, const std::string& what);
 
-  const std::string& path() const override { return path_; }
   const Llama2cHeader& header() const { return header_; }
-  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
-  const TensorInfo* find(std::string_view name) const override;
 
  private:
   void parse(std::span<const std::byte> bytes);
 
   MappedFile file_;
-  std::string path_;
   Llama2cHeader header_;
-  std::vector<TensorInfo> tensors_;
   std::vector<Buffer> widened_;  // of version 2
 };
 

@@ -79,32 +79,26 @@ LlmcHeader read_header(std::span<const std::byte> bytes, const std::string& what
 
 }  // namespace
 
-LlmcFile::LlmcFile(const std::string& path) : file_(path), path_(path) {
+LlmcFile::LlmcFile(const std::string& path) : TensorFile(path), file_(path) {
   parse(file_.bytes());
 }
 
-LlmcFile::LlmcFile(std::span<const std::byte> bytes, const std::string& what) : path_(what) {
+LlmcFile::LlmcFile(std::span<const std::byte> bytes, const std::string& what) : TensorFile(what) {
   parse(bytes);
 }
 
 void LlmcFile::parse(std::span<const std::byte> bytes) {
-  header_ = read_header(bytes, path_);
+  header_ = read_header(bytes, path());
   const std::vector<TensorGroup> all = groups(header_);
   const uint64_t expected = layout_bytes(all, header_.num_layers, header_.dtype, kHeaderBytes,
-                                         fmt::format("{} is not an llm.c checkpoint", path_));
+                                         fmt::format("{} is not an llm.c checkpoint", path()));
   if (bytes.size() != expected) {
     fail(
         "{} is damaged or incomplete: its header ({} channels, {} layers, vocabulary {}) means {} bytes, "
         "found {}",
-        path_, header_.channels, header_.num_layers, header_.padded_vocab_size, expected, bytes.size());
+        path(), header_.channels, header_.num_layers, header_.padded_vocab_size, expected, bytes.size());
   }
-  tensors_ = layout_tensors(all, header_.num_layers, header_.dtype, bytes, kHeaderBytes);
-}
-
-const TensorInfo* LlmcFile::find(std::string_view name) const {
-  const auto at =
-      std::find_if(tensors_.begin(), tensors_.end(), [&](const TensorInfo& t) { return t.name == name; });
-  return at == tensors_.end() ? nullptr : &*at;
+  set_tensors(layout_tensors(all, header_.num_layers, header_.dtype, bytes, kHeaderBytes));
 }
 
 void write_llmc(const std::string& path, const LlmcHeader& h, std::span<const NamedTensor> tensors) {

@@ -37,18 +37,13 @@ class LlmcFile : public TensorFile {
   // The same for bytes in memory, which must outlive the object; `what` names them in errors.
   LlmcFile(std::span<const std::byte> bytes, const std::string& what);
 
-  const std::string& path() const override { return path_; }
   const LlmcHeader& header() const { return header_; }
-  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
-  const TensorInfo* find(std::string_view name) const override;
 
  private:
   void parse(std::span<const std::byte> bytes);
 
   MappedFile file_;
-  std::string path_;
   LlmcHeader header_;
-  std::vector<TensorInfo> tensors_;
 };
 
 struct NamedTensor;

@@ -25,24 +25,13 @@ class SafetensorsFile : public TensorFile {
   // The same for bytes in memory, which must outlive the object; `what` names them in errors.
   SafetensorsFile(std::span<const std::byte> bytes, const std::string& what);
 
-  const std::string& path() const override { return path_; }
-
   // In the order of their data; tensors of unsupported types are left out.
-  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
-  const std::vector<UnsupportedTensor>& unsupported() const { return unsupported_; }  // by name
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-
-  const TensorInfo* find(std::string_view name) const override;
 
  private:
   void parse(std::span<const std::byte> bytes);
-  void index_names();
 
   MappedFile file_;
-  std::string path_;
-  std::vector<TensorInfo> tensors_;
-  std::vector<uint32_t> by_name_;  // indices into tensors_
-  std::vector<UnsupportedTensor> unsupported_;
   std::map<std::string, std::string> metadata_;
 };
 

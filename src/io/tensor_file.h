@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,11 +20,29 @@ struct UnsupportedTensor {
 class TensorFile {
  public:
   virtual ~TensorFile() = default;
-  virtual const std::string& path() const = 0;
+  TensorFile(TensorFile&&) = default;
+  TensorFile& operator=(TensorFile&&) = default;
+
+  const std::string& path() const { return path_; }
   // No name occurs twice. Tensors of a type that this program does not have are left out.
-  virtual const std::vector<TensorInfo>& tensors() const = 0;
+  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  const std::vector<UnsupportedTensor>& unsupported() const { return unsupported_; }  // by name
   // nullptr when there is no such tensor; throws Error when it was left out.
-  virtual const TensorInfo* find(std::string_view name) const = 0;
+  const TensorInfo* find(std::string_view name) const;
+
+ protected:
+  // expected: ends the message about a tensor that was left out.
+  explicit TensorFile(std::string path, std::string_view expected = "")
+      : path_(std::move(path)), expected_(expected) {}
+  // To be called once with all tensors, in the order of the format. Throws Error if a name occurs twice.
+  void set_tensors(std::vector<TensorInfo> tensors, std::vector<UnsupportedTensor> unsupported = {});
+
+ private:
+  std::string path_;
+  std::string_view expected_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<uint32_t> by_name_;  // indices into tensors_
+  std::vector<UnsupportedTensor> unsupported_;
 };
 
 }  // namespace gpt

@@ -1,16 +1,15 @@
 #include "io/tensor_files.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <utility>
 
 #include "base/file.h"
 #include "io/json.h"
 #include "io/printable.h"
 #include "io/safetensors.h"
+#include "io/sorted_index.h"
 #include "io/torch_file.h"
 
 namespace gpt {
@@ -25,6 +24,10 @@ constexpr std::string_view kSafetensors = ".safetensors";
 constexpr std::string_view kTorch = ".bin";
 // What a folder is searched for; each may be in shards.
 constexpr const char* kNames[] = {"model.safetensors", "pytorch_model.bin"};
+
+std::string_view name_of(const TensorInfo* tensor) {
+  return tensor->name;
+}
 
 bool exists(const std::string& path) {
   std::error_code error;
@@ -107,10 +110,7 @@ TensorFiles::TensorFiles(std::vector<std::unique_ptr<TensorFile>> files) : files
       home.push_back(file.get());
     }
   }
-  by_name_.resize(tensors_.size());
-  std::iota(by_name_.begin(), by_name_.end(), 0u);
-  std::sort(by_name_.begin(), by_name_.end(),
-            [&](uint32_t a, uint32_t b) { return tensors_[a]->name < tensors_[b]->name; });
+  by_name_ = sorted_index(tensors_, name_of);
   for (size_t i = 1; i < by_name_.size(); ++i) {
     const uint32_t a = by_name_[i - 1];
     const uint32_t b = by_name_[i];
@@ -122,9 +122,7 @@ TensorFiles::TensorFiles(std::vector<std::unique_ptr<TensorFile>> files) : files
 }
 
 const TensorInfo* TensorFiles::find(std::string_view name) const {
-  const auto at = std::lower_bound(by_name_.begin(), by_name_.end(), name,
-                                   [&](uint32_t t, std::string_view n) { return tensors_[t]->name < n; });
-  if (at != by_name_.end() && tensors_[*at]->name == name) return tensors_[*at];
+  if (const auto* tensor = find_sorted(tensors_, by_name_, name, name_of)) return *tensor;
   for (const std::unique_ptr<TensorFile>& file : files_)
     file->find(name);  // throws if it is of an unsupported type
   return nullptr;

@@ -15,6 +15,7 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
+constexpr std::string_view kExpected = "a floating-point type";
 constexpr size_t kMaxTensors = size_t{1} << 18;
 constexpr size_t kMaxNameBytes = 1024;
 constexpr size_t kMaxRank = 8;
@@ -267,11 +268,12 @@ bool is_zip(std::span<const std::byte> bytes) {
   return bytes.size() >= 4 && std::memcmp(bytes.data(), "PK\3\4", 4) == 0;
 }
 
-TorchFile::TorchFile(const std::string& path) : file_(path), path_(path) {
+TorchFile::TorchFile(const std::string& path) : TensorFile(path, kExpected), file_(path) {
   parse(file_.bytes());
 }
 
-TorchFile::TorchFile(std::span<const std::byte> bytes, const std::string& what) : path_(what) {
+TorchFile::TorchFile(std::span<const std::byte> bytes, const std::string& what)
+    : TensorFile(what, kExpected) {
   parse(bytes);
 }
 
@@ -280,58 +282,44 @@ TorchFile::~TorchFile() = default;
 void TorchFile::parse(std::span<const std::byte> bytes) {
   if (is_legacy(bytes)) {
     fail("{} was saved in the format of PyTorch before 1.6; load it there and save it again with torch.save",
-         path_);
+         path());
   }
-  if (!is_zip(bytes)) fail("{} is not a file of torch.save: expected a zip archive", path_);
-  const ZipFile zip(bytes, path_);
+  if (!is_zip(bytes)) fail("{} is not a file of torch.save: expected a zip archive", path());
+  const ZipFile zip(bytes, path());
   const std::string byteorder = zip.prefix() + "/byteorder";
   if (zip.contains(byteorder)) {
     const auto order = zip.read(byteorder);
     if (std::string_view(reinterpret_cast<const char*>(order.data()), order.size()) != "little") {
-      fail("{}: expected little-endian numbers, found {}", path_,
+      fail("{}: expected little-endian numbers, found {}", path(),
            printable({reinterpret_cast<const char*>(order.data()), order.size()}));
     }
   }
-  const Pickle pickle(zip.read(zip.prefix() + "/data.pkl"), path_, kGlobals);
+  const Pickle pickle(zip.read(zip.prefix() + "/data.pkl"), path(), kGlobals);
   size_t left = kMaxSettings;
   settings_ = std::make_unique<nlohmann::json>(plain_json(pickle.root(), 0, left));
   if (!settings_->is_object()) *settings_ = nlohmann::json::object();
-  const PickleValue& dict = state_dict(pickle.root(), path_);
+  const PickleValue& dict = state_dict(pickle.root(), path());
   if (dict.items.size() / 2 > kMaxTensors)
-    fail("{}: expected at most {} tensors, found more", path_, kMaxTensors);
-  TensorReader reader(zip, path_, bytes.size(), copies_);
+    fail("{}: expected at most {} tensors, found more", path(), kMaxTensors);
+  TensorReader reader(zip, path(), bytes.size(), copies_);
+  std::vector<TensorInfo> tensors;  // by name
+  std::vector<UnsupportedTensor> unsupported;
   for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
     if (dict.items[i]->kind != Kind::text || dict.items[i]->text.size() > kMaxNameBytes) {
-      fail("{}: expected names of up to {} bytes in the dict of tensors", path_, kMaxNameBytes);
+      fail("{}: expected names of up to {} bytes in the dict of tensors", path(), kMaxNameBytes);
     }
     std::string name = plain_name(dict.items[i]->text);
     if (!is_tensor(*dict.items[i + 1])) continue;
     const StridedView view = reader.view(*dict.items[i + 1], name);
     if (view.type->dtype) {
       const auto elements = reader.dense(view, name);
-      tensors_.push_back({std::move(name), *view.type->dtype, view.shape, elements});
+      tensors.push_back({std::move(name), *view.type->dtype, view.shape, elements});
     } else {
-      unsupported_.push_back({std::move(name), view.type->name, view.shape});
+      unsupported.push_back({std::move(name), view.type->name, view.shape});
     }
   }
-  const auto by_name = [](const auto& a, const auto& b) { return a.name < b.name; };
-  std::sort(tensors_.begin(), tensors_.end(), by_name);
-  std::sort(unsupported_.begin(), unsupported_.end(), by_name);
-  for (size_t i = 1; i < tensors_.size(); ++i) {
-    if (tensors_[i - 1].name == tensors_[i].name)
-      fail("{}: the tensor {} occurs twice", path_, printable(tensors_[i].name));
-  }
-}
-
-const TensorInfo* TorchFile::find(std::string_view name) const {
-  const auto before = [](const auto& t, std::string_view n) { return t.name < n; };
-  const auto at = std::lower_bound(tensors_.begin(), tensors_.end(), name, before);
-  if (at != tensors_.end() && at->name == name) return &*at;
-  const auto odd = std::lower_bound(unsupported_.begin(), unsupported_.end(), name, before);
-  if (odd != unsupported_.end() && odd->name == name) {
-    fail("{}: tensor {} has the type {}, expected a floating-point type", path_, printable(name), odd->dtype);
-  }
-  return nullptr;
+  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  set_tensors(std::move(tensors), std::move(unsupported));
 }
 
 }  // namespace gpt

@@ -27,10 +27,6 @@ class TorchFile : public TensorFile {
   TorchFile(std::span<const std::byte> bytes, const std::string& what);
   ~TorchFile() override;
 
-  const std::string& path() const override { return path_; }
-  const std::vector<TensorInfo>& tensors() const override { return tensors_; }  // by name
-  const TensorInfo* find(std::string_view name) const override;
-
   // What else of plain values the outermost dict has, nested to a bounded depth: a training script's
   // "model_args", say. An object.
   const nlohmann::json& settings() const { return *settings_; }
@@ -39,9 +35,6 @@ class TorchFile : public TensorFile {
   void parse(std::span<const std::byte> bytes);
 
   MappedFile file_;
-  std::string path_;
-  std::vector<TensorInfo> tensors_;
-  std::vector<UnsupportedTensor> unsupported_;  // by name
   std::vector<Buffer> copies_;
   std::unique_ptr<nlohmann::json> settings_;
 };
