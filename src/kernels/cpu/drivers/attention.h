@@ -17,8 +17,9 @@ void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept;
 template <Isa isa>
 void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept;
 
-// The tiles for queries and keys of a call. In training, which needs more of them than memory can keep waiting, bf16
-// operands go through tile registers where there are any.
+// The tiles for queries and keys of a call. In training bf16 operands go through tile registers where there
+// are any; their sums have another order than the tile that reads single queries in place, which inference
+// needs the bits of.
 AttentionTiles attention_tiles(Isa isa, bool bf16, bool training, int64_t head_dim);
 
 }  // namespace gpt

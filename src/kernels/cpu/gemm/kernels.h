@@ -89,8 +89,8 @@ struct Kernels {
   // Units of k whose products are summed before they are added to C. Sums of such sums round less than one
   // long chain; shorter blocks would pass over C more often.
   int64_t max_block = 512;
-  // Where a tile wants every row of A contiguous (a_unit 1): packs columns of the source as such rows, unit l of
-  // column i to dst[i * width + l]. Null: any a_unit will do.
+  // Where a tile wants every row of A contiguous (a_unit 1): packs columns of the source as such rows, unit l
+  // of column i to dst[i * width + l]. Null: any a_unit will do.
   void (*pack_columns_as_rows)(const PackArgs&) = nullptr;
 };
 

@@ -18,9 +18,11 @@ inline int64_t round_up(int64_t a, int64_t b) {
 }
 
 inline constexpr int64_t kUnitBytes = sizeof(uint32_t);
-inline constexpr int64_t kMaxRows = 32;   // of a tile, in any kernel
-inline constexpr int64_t kMaxWidth = 32;  // of a strip
+inline constexpr int64_t kMaxRows = 32;    // of a tile, in any kernel
+inline constexpr int64_t kMaxWidth = 32;   // of a strip
 inline constexpr int64_t kMaxBlock = 512;  // units of k, in any kernel
+inline constexpr int64_t kPadding =
+    16;  // units between rows of A that were made: keeps their cache lines apart
 
 // A packed matrix is strips of nr columns, each [k][nr]: units where `stored` is f32, else 16-bit elements,
 // which become units where they are used.

@@ -11,7 +11,6 @@ constexpr int64_t kFewestRows = 48;    // fewer would read B more often than it 
 constexpr int64_t kTileCols = 384;     // where sums of several blocks of k must be kept
 constexpr int64_t kMinTasks = 16;      // so that 2 threads end together, and 7 nearly so
 constexpr int64_t kPartOfB = 2 << 20;  // bytes that stay in the third-level cache while the rows pass
-constexpr int64_t kPadding = 16;       // units
 constexpr int64_t kStreamingTiles = 4;
 constexpr int64_t kLine = 64 / kUnitBytes;
 constexpr int64_t kTaskCycles = 8192;  // at least, about: handing out a task costs some 200
@@ -134,7 +133,7 @@ class RowMultiplier {
     return std::min(block.units * kernels_.per_unit, k_ - block.from * kernels_.per_unit);
   }
 
-  // From row to row of units that were made; the padding keeps rows out of each other's cache lines.
+  // From row to row of units that were made.
   int64_t unit_row() const {
     return block_ + kPadding;
   }

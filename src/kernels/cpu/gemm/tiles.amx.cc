@@ -3,8 +3,8 @@
 
 #include "kernels/cpu/gemm/kernels.h"
 #include "kernels/cpu/gemm/strips.h"
-#include "kernels/cpu/gemm/tile.h"
-#include "kernels/cpu/simd/amx_tiles.h"
+#include "kernels/cpu/simd/amx_block.h"
+#include "kernels/cpu/simd/attention_pairs.inc"
 #include "kernels/cpu/simd/attention_transpose.inc"
 
 namespace gpt::gemm {
@@ -17,24 +17,6 @@ constexpr int64_t kStep = 16;  // units of k in a tile
 constexpr int64_t kTileRows = amx::kTileRows, kBlockRows = amx::kBlockRows, kBlockCols = amx::kBlockCols;
 constexpr int64_t kUnit = sizeof(uint32_t);
 
-// The compiler does not know that tiles are loaded from memory.
-GPT_INLINE void finish_stores() {
-  __asm__ volatile("" ::: "memory");
-}
-
-// Adds 16 units of k. Strides are in bytes.
-template <bool kLower>
-GPT_INLINE void add_products(const uint32_t* a, int64_t a_row, const uint32_t* b, int64_t b_row) {
-  _tile_loadd(6, b, b_row);
-  _tile_loadd(4, a, a_row);
-  _tile_loadd(7, b + kTileRows, b_row);
-  _tile_dpbf16ps(0, 4, 6);
-  if (kLower) _tile_loadd(5, reinterpret_cast<const char*>(a) + kTileRows * a_row, a_row);
-  _tile_dpbf16ps(1, 4, 7);
-  if (kLower) _tile_dpbf16ps(2, 5, 6);
-  if (kLower) _tile_dpbf16ps(3, 5, 7);
-}
-
 // The last units, of which there are less than a tile holds: with zeros behind them.
 template <bool kLower>
 void add_last_products(const TileArgs& t, const uint32_t* a, const uint32_t* b, int64_t units) {
@@ -45,21 +27,13 @@ void add_last_products(const TileArgs& t, const uint32_t* a, const uint32_t* b, 
     _mm512_store_si512(last_a + r * kStep, _mm512_maskz_loadu_epi32(some, a + r * t.a_row));
   for (int64_t l = 0; l < kStep; ++l) {
     for (int64_t c = 0; c < kBlockCols; c += kLanes) {
-      const __m512i units_of_b = l < units ? _mm512_loadu_si512(b + l * kBlockCols + c) : _mm512_setzero_si512();
+      const __m512i units_of_b =
+          l < units ? _mm512_loadu_si512(b + l * kBlockCols + c) : _mm512_setzero_si512();
       _mm512_store_si512(last_b + l * kBlockCols + c, units_of_b);
     }
   }
-  finish_stores();
+  see_stores();
   add_products<kLower>(last_a, kStep * kUnit, last_b, kBlockCols * kUnit);
-}
-
-template <bool kLower>
-GPT_INLINE void store_sums(float* c, int64_t c_row) {
-  char* lower = reinterpret_cast<char*>(c) + kTileRows * c_row;
-  _tile_stored(0, c, c_row);
-  _tile_stored(1, c + kTileRows, c_row);
-  if (kLower) _tile_stored(2, lower, c_row);
-  if (kLower) _tile_stored(3, lower + amx::kTileBytes, c_row);
 }
 
 // Sums [rows,kBlockCols] to C.
@@ -84,11 +58,8 @@ void block(const TileArgs& t) {
     __builtin_prefetch(t.c + r * t.ldc, 1);
     __builtin_prefetch(t.c + r * t.ldc + kLanes, 1);
   }
-  _tile_zero(0);
-  _tile_zero(1);
-  if (kLower) _tile_zero(2);
-  if (kLower) _tile_zero(3);
-  finish_stores();
+  zero_sums<kLower>();
+  see_stores();
   const auto* a = static_cast<const uint32_t*>(t.a);
   const auto* b = static_cast<const uint32_t*>(t.b);
   int64_t l = 0;
@@ -116,13 +87,10 @@ void pack_as_rows(const PackArgs& p, int64_t first) {
     Vec pairs[kStep];
     for (int64_t i = 0; i < kStep; ++i, src += 2 * p.ld) {
       const int64_t left = p.k - l - 2 * i;
-      const Vec even = left > 0 ? load_n(src, count) : zero(), odd = left > 1 ? load_n(src + p.ld, count) : zero();
+      const Vec even = left > 0 ? load_n(src, count) : zero(),
+                odd = left > 1 ? load_n(src + p.ld, count) : zero();
       sum = sum + even + odd;
-      const __m512i halves = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(odd, even));
-      pairs[i] = _mm512_castsi512_ps(_mm512_permutexvar_epi16(
-          _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4,
-                           19, 3, 18, 2, 17, 1, 16, 0),
-          halves));
+      pairs[i] = _mm512_castsi512_ps(interleave(even, odd));
     }
     transpose(pairs);
     const int64_t units = (p.k - l + 1) / 2;

@@ -12,7 +12,6 @@ constexpr int64_t kPanelUnits = 2 << 20;  // of x packed at a time: 8 MiB, for t
 constexpr int64_t kTileRows = 96;         // by a block of k: 192 KiB of dy in the second-level cache
 constexpr int64_t kTileCols = 384;
 constexpr int64_t kWideTileCols = 1536;  // where the products take less time than packing dy again
-constexpr int64_t kPadding = 16;          // units, keeps rows out of each other's cache lines
 constexpr int64_t kMinTasks = 8;
 constexpr int64_t kPackRows = 64;   // packed at a time, strip after strip, while the next ones are fetched
 constexpr int64_t kPackTask = 128;  // rows of x

@@ -1,6 +1,6 @@
-// Fused attention of training on bf16 operands in tile registers: the tile of attention.bf16.cc, in blocks of 32
-// queries. Widths of a head are multiples of 32.
-#include "kernels/cpu/simd/amx_tiles.h"
+// Fused attention of training on bf16 operands in tile registers: the tile of attention.bf16.cc, in blocks of
+// 32 queries. Widths of a head are multiples of 32.
+#include "kernels/cpu/simd/amx_block.h"
 #include "kernels/cpu/simd/attention_elements.h"
 #include "kernels/cpu/simd/attention_internal.h"
 #include "kernels/cpu/simd/attention_pairs.inc"
@@ -12,8 +12,8 @@
 namespace gpt::GPT_SIMD_NAMESPACE {
 
 // Weights of a block of rows from their scores, and what was summed before brought to the new maxima.
-GPT_INLINE void weigh_rows(const AttentionForwardTile& t, int64_t first, int64_t rows, int64_t begin, int64_t to,
-                           const float* s, uint16_t* p) {
+GPT_INLINE void weigh_rows(const AttentionForwardTile& t, int64_t first, int64_t rows, int64_t begin,
+                           int64_t to, const float* s, uint16_t* p) {
   alignas(64) float alpha[kLanes];
   raise_maxima(t, first, rows, s, alpha);
   for (int64_t r = 0; r < rows; ++r) {

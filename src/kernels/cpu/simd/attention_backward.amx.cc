@@ -1,6 +1,6 @@
 // Fused attention of training on bf16 operands in tile registers, backward: the tile of
 // attention_backward.bf16.cc, in blocks of 32 queries and 32 keys.
-#include "kernels/cpu/simd/amx_tiles.h"
+#include "kernels/cpu/simd/amx_block.h"
 #include "kernels/cpu/simd/attention_internal.h"
 #include "kernels/cpu/simd/attention_pairs.inc"
 #include "kernels/cpu/simd/attention_product.inc"
@@ -27,16 +27,17 @@ GPT_INLINE void store_key_rows(Vec (&pairs)[kLanes], uint32_t* to) {
     _mm512_store_ps(to + i * kPairs, pairs[i]);
 }
 
-// Keys [at, at + 16) of a block of queries, of which there are up to 32: pairs of the tile from `pair` on, zeros
-// where there are no queries; ds [kBlock,kKeyTile] gets the gradients too.
-GPT_INLINE void weigh_keys(const AttentionBackwardTile& t, int64_t first, int64_t rows, int64_t at, const float* s,
-                           const float* dw, uint16_t* ds, const KeyRows& to) {
+// Keys [at, at + 16) of a block of queries, of which there are up to 32: pairs of the tile from `pair` on,
+// zeros where there are no queries; ds [kBlock,kKeyTile] gets the gradients too.
+GPT_INLINE void weigh_keys(const AttentionBackwardTile& t, int64_t first, int64_t rows, int64_t at,
+                           const float* s, const float* dw, uint16_t* ds, const KeyRows& to) {
   Vec p_pairs[kLanes], ds_pairs[kLanes];
   for (int64_t i = 0; i < kLanes; ++i) {
     WeightAndGradient even = {zero(), zero()}, odd = {zero(), zero()};
     const int64_t r = 2 * i, row = r * kKeyTile;
     if (r < rows) even = weight_and_gradient(t, first + r, at, s + row, dw + row);
-    if (r + 1 < rows) odd = weight_and_gradient(t, first + r + 1, at, s + row + kKeyTile, dw + row + kKeyTile);
+    if (r + 1 < rows)
+      odd = weight_and_gradient(t, first + r + 1, at, s + row + kKeyTile, dw + row + kKeyTile);
     store_bf16(ds + row + at, even.gradient);
     store_bf16(ds + row + kKeyTile + at, odd.gradient);
     p_pairs[i] = _mm512_castsi512_ps(interleave(even.weight, odd.weight));
