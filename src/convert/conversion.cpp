@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "convert/rope_rows.h"
 #include "io/llama2c.h"
 #include "io/llmc.h"
 #include "io/safetensors_writer.h"
@@ -23,14 +24,10 @@ void reorder_rows(const TensorView& from, const TensorView& to, int64_t head_dim
   const auto* in = from.as<const std::byte>();
   auto* out = to.as<std::byte>();
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t i = r % head_dim, half = head_dim / 2;
-    const int64_t pair = layout == RopeLayout::interleaved ? i % half * 2 + i / half : i / 2 + i % 2 * half;
-    std::memcpy(out + static_cast<size_t>(r - i + pair) * bytes, in + static_cast<size_t>(r) * bytes, bytes);
+    const int64_t half = half_of_pair(r, head_dim);
+    const auto [source, target] = layout == RopeLayout::interleaved ? std::pair(half, r) : std::pair(r, half);
+    std::memcpy(out + static_cast<size_t>(target) * bytes, in + static_cast<size_t>(source) * bytes, bytes);
   }
-}
-
-bool is_rotated(Role role) {
-  return role == Role::q_weight || role == Role::k_weight || role == Role::q_bias || role == Role::k_bias;
 }
 
 void require(bool holds, const char* format, const char* what) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "convert/gguf_vocab.h"
+#include "convert/rope_rows.h"
 #include "io/gguf_writer.h"
 #include "kernels/quant.h"
 #include "model/gguf_config.h"
@@ -59,17 +60,6 @@ DType fitting(DType dtype, int64_t n) {
   }
 }
 
-// Row r of a head of D rows stored in halves (i, i + D/2) is where in neighbouring pairs: the source of row
-// r.
-int64_t source_of_pair(int64_t r, int64_t head_dim) {
-  const int64_t head = r / head_dim * head_dim, i = r % head_dim;
-  return head + i / 2 + i % 2 * (head_dim / 2);
-}
-
-bool is_rotated(Role role) {
-  return role == Role::q_weight || role == Role::k_weight || role == Role::q_bias || role == Role::k_bias;
-}
-
 // Some rows of a tensor, in order; a vector is a matrix of one column.
 struct Part {
   TensorView view;
@@ -107,7 +97,7 @@ void emit_parts(DType dtype, const std::vector<Part>& parts, const EmitBytes& em
     const bool vector = part.view.rank == 1;
     const int64_t rows = vector ? part.view.size() : part.view.rows(), cols = vector ? 1 : part.view.cols();
     for (int64_t r = 0; r < rows; ++r)
-      emit_row(dtype, part.view, part.pair_rows > 0 ? source_of_pair(r, part.pair_rows) : r, cols, emit);
+      emit_row(dtype, part.view, part.pair_rows > 0 ? half_of_pair(r, part.pair_rows) : r, cols, emit);
   }
 }
 

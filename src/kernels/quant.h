@@ -104,10 +104,6 @@ struct UnpackedBlock {
   int32_t sub[2];
   int8_t q[kQuantBlock];
 };
-// Whether m is a part of the type, and of the definition of its products.
-constexpr bool has_minimum(DType dtype) {
-  return dtype == DType::q4_1 || dtype == DType::q5_1 || dtype == DType::q4_k || dtype == DType::q5_k;
-}
 void unpack_block(DType dtype, const void* row, int64_t b, UnpackedBlock& block);
 
 void dequantize_block(DType dtype, const void* row, int64_t b, float* x);  // 32 elements

@@ -25,6 +25,13 @@ void linear(Scheme& s, Role weight, Role bias, const char* w, const char* b) {
   s.names.push_back({bias, b});
 }
 
+// Queries, keys and values one below the other in one matrix.
+void fused_qkv(Scheme& s, const char* w, const char* b) {
+  linear(s, Role::q_weight, Role::q_bias, w, b);
+  linear(s, Role::k_weight, Role::k_bias, w, b);
+  linear(s, Role::v_weight, Role::v_bias, w, b);
+}
+
 Scheme make_own() {
   Scheme s;
   s.names = {{Role::wte, "wte.weight"}, {Role::wpe, "wpe.weight"}};
@@ -47,11 +54,7 @@ Scheme make_hf_gpt(const char* wte, const char* wpe, bool transposed_blocks) {
   s.transposed_blocks = transposed_blocks;
   s.names = {{Role::wte, wte}, {Role::wpe, wpe}};
   linear(s, Role::norm1_gain, Role::norm1_bias, "transformer.h.{}.ln_1.weight", "transformer.h.{}.ln_1.bias");
-  for (const auto& [weight, bias] : {std::pair{Role::q_weight, Role::q_bias},
-                                     {Role::k_weight, Role::k_bias},
-                                     {Role::v_weight, Role::v_bias}}) {
-    linear(s, weight, bias, "transformer.h.{}.attn.c_attn.weight", "transformer.h.{}.attn.c_attn.bias");
-  }
+  fused_qkv(s, "transformer.h.{}.attn.c_attn.weight", "transformer.h.{}.attn.c_attn.bias");
   linear(s, Role::out_weight, Role::out_bias, "transformer.h.{}.attn.c_proj.weight",
          "transformer.h.{}.attn.c_proj.bias");
   linear(s, Role::norm2_gain, Role::norm2_bias, "transformer.h.{}.ln_2.weight", "transformer.h.{}.ln_2.bias");
@@ -146,11 +149,7 @@ Scheme make_gpt1_preln() {
   Scheme s;
   s.names = {{Role::wte, "embeddings.wte.weight"}, {Role::wpe, "embeddings.wpe.weight"}};
   linear(s, Role::norm1_gain, Role::norm1_bias, "blocks.{}.ln_1.gamma", "blocks.{}.ln_1.beta");
-  for (const auto& [weight, bias] : {std::pair{Role::q_weight, Role::q_bias},
-                                     {Role::k_weight, Role::k_bias},
-                                     {Role::v_weight, Role::v_bias}}) {
-    linear(s, weight, bias, "blocks.{}.attn.c_attn.weight", "blocks.{}.attn.c_attn.bias");
-  }
+  fused_qkv(s, "blocks.{}.attn.c_attn.weight", "blocks.{}.attn.c_attn.bias");
   linear(s, Role::out_weight, Role::out_bias, "blocks.{}.attn.c_proj.weight", "blocks.{}.attn.c_proj.bias");
   linear(s, Role::norm2_gain, Role::norm2_bias, "blocks.{}.ln_2.gamma", "blocks.{}.ln_2.beta");
   linear(s, Role::fc_weight, Role::fc_bias, "blocks.{}.mlp.c_fc.weight", "blocks.{}.mlp.c_fc.bias");
@@ -164,11 +163,7 @@ Scheme make_mini_gpt() {
   Scheme s;
   s.names = {{Role::wte, "token_embedding.weight"}, {Role::wpe, "position_embedding.weight"}};
   linear(s, Role::norm1_gain, Role::norm1_bias, "blocks.{}.ln1.weight", "blocks.{}.ln1.bias");
-  for (const auto& [weight, bias] : {std::pair{Role::q_weight, Role::q_bias},
-                                     {Role::k_weight, Role::k_bias},
-                                     {Role::v_weight, Role::v_bias}}) {
-    linear(s, weight, bias, "blocks.{}.attn.qkv_proj.weight", "blocks.{}.attn.qkv_proj.bias");
-  }
+  fused_qkv(s, "blocks.{}.attn.qkv_proj.weight", "blocks.{}.attn.qkv_proj.bias");
   linear(s, Role::out_weight, Role::out_bias, "blocks.{}.attn.out_proj.weight",
          "blocks.{}.attn.out_proj.bias");
   linear(s, Role::norm2_gain, Role::norm2_bias, "blocks.{}.ln2.weight", "blocks.{}.ln2.bias");
@@ -192,11 +187,7 @@ Scheme make_llmc() {
   Scheme s;
   s.names = {{Role::wte, "wte"}, {Role::wpe, "wpe"}};
   linear(s, Role::norm1_gain, Role::norm1_bias, "ln1w.{}", "ln1b.{}");
-  for (const auto& [weight, bias] : {std::pair{Role::q_weight, Role::q_bias},
-                                     {Role::k_weight, Role::k_bias},
-                                     {Role::v_weight, Role::v_bias}}) {
-    linear(s, weight, bias, "qkvw.{}", "qkvb.{}");
-  }
+  fused_qkv(s, "qkvw.{}", "qkvb.{}");
   linear(s, Role::out_weight, Role::out_bias, "attprojw.{}", "attprojb.{}");
   linear(s, Role::norm2_gain, Role::norm2_bias, "ln2w.{}", "ln2b.{}");
   linear(s, Role::fc_weight, Role::fc_bias, "fcw.{}", "fcb.{}");
@@ -205,16 +196,17 @@ Scheme make_llmc() {
   return s;
 }
 
-Scheme make_gguf(bool fused_qkv) {
+Scheme make_gguf(bool fused) {
   Scheme s;
   s.names = {{Role::wte, "token_embd.weight"}, {Role::wpe, "position_embd.weight"}};
   linear(s, Role::norm1_gain, Role::norm1_bias, "blk.{}.attn_norm.weight", "blk.{}.attn_norm.bias");
-  linear(s, Role::q_weight, Role::q_bias, fused_qkv ? "blk.{}.attn_qkv.weight" : "blk.{}.attn_q.weight",
-         fused_qkv ? "blk.{}.attn_qkv.bias" : "blk.{}.attn_q.bias");
-  linear(s, Role::k_weight, Role::k_bias, fused_qkv ? "blk.{}.attn_qkv.weight" : "blk.{}.attn_k.weight",
-         fused_qkv ? "blk.{}.attn_qkv.bias" : "blk.{}.attn_k.bias");
-  linear(s, Role::v_weight, Role::v_bias, fused_qkv ? "blk.{}.attn_qkv.weight" : "blk.{}.attn_v.weight",
-         fused_qkv ? "blk.{}.attn_qkv.bias" : "blk.{}.attn_v.bias");
+  if (fused) {
+    fused_qkv(s, "blk.{}.attn_qkv.weight", "blk.{}.attn_qkv.bias");
+  } else {
+    linear(s, Role::q_weight, Role::q_bias, "blk.{}.attn_q.weight", "blk.{}.attn_q.bias");
+    linear(s, Role::k_weight, Role::k_bias, "blk.{}.attn_k.weight", "blk.{}.attn_k.bias");
+    linear(s, Role::v_weight, Role::v_bias, "blk.{}.attn_v.weight", "blk.{}.attn_v.bias");
+  }
   linear(s, Role::out_weight, Role::out_bias, "blk.{}.attn_output.weight", "blk.{}.attn_output.bias");
   linear(s, Role::norm2_gain, Role::norm2_bias, "blk.{}.ffn_norm.weight", "blk.{}.ffn_norm.bias");
   linear(s, Role::gate_weight, Role::gate_bias, "blk.{}.ffn_gate.weight", "blk.{}.ffn_gate.bias");
@@ -322,7 +314,8 @@ bool is_buffer_name(std::string_view name) {
   };
   return name == "cos" || name == "sin" || ends_with(".cos") || ends_with(".sin") || ends_with("attn.mask") ||
          ends_with("att.mask") || ends_with("attn.bias") || ends_with("attn.masked_bias") ||
-         ends_with("rotary_emb.inv_freq") || ends_with("position_ids") || name.rfind("freq_cis_", 0) == 0 || name == "rope_freqs.weight";
+         ends_with("rotary_emb.inv_freq") || ends_with("position_ids") || name.rfind("freq_cis_", 0) == 0 ||
+         name == "rope_freqs.weight";
 }
 
 std::string head_name(Naming naming) {

@@ -51,6 +51,11 @@ constexpr bool is_quantized(DType t) {
   return t >= DType::q8_0;
 }
 
+// Whether elements are d q + m, not d q alone, with an m for each block.
+constexpr bool has_minimum(DType t) {
+  return t == DType::q4_1 || t == DType::q5_1 || t == DType::q4_k || t == DType::q5_k;
+}
+
 // What a type is stored in: blocks of so many elements of a row, and so many bytes. One element of a plain
 // type is a block.
 struct BlockSize {

@@ -42,10 +42,9 @@ std::vector<int32_t> encode_parts(std::string_view text, ThreadPool& pool, MayCu
   constexpr size_t kPart = size_t{1} << 18;  // bytes; depends on nothing, but no result depends on it either
   std::vector<std::string_view> parts;
   for (size_t begin = 0; begin < text.size();) {
-    size_t end = begin + kPart;
-    do {
-      end = text.find(' ', end);
-    } while (end != std::string_view::npos && !may_cut(text[end - 1]) && ++end > 0);
+    size_t end = text.find(' ', begin + kPart);
+    while (end != std::string_view::npos && !may_cut(text[end - 1]))
+      end = text.find(' ', end + 1);
     parts.push_back(text.substr(begin, end - begin));
     begin += parts.back().size();
   }

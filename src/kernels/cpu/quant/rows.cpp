@@ -1,7 +1,6 @@
 #include <algorithm>
 
-#include "kernels/cpu/drivers/drivers.h"
-#include "kernels/cpu/quant/kernels_of.h"
+#include "kernels/cpu/quant/driver_parts.h"
 #include "kernels/cpu/quant/quant.h"
 #include "kernels/quant.h"
 
@@ -9,16 +8,6 @@
 
 namespace gpt::quant {
 namespace {
-
-// Weights of a task: enough that a new place in memory costs little, few enough that they stay in the
-// second-level cache while the rows of x pass, and that threads end together.
-constexpr int64_t kTaskBytes = 128 << 10;
-constexpr int64_t kMinTasks = 16;
-constexpr int64_t kQuantizeElements = 8192;  // by one task; that few are not worth waking a thread for
-
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 class RowProduct {
  public:
@@ -31,10 +20,9 @@ class RowProduct {
         w_stride_(row_bytes(a.w.dtype, a.w.ld)) {}
 
   void run() const {
-    quantize();
+    quantize(ctx_, a_.x, a_.w.cols(), kernels_.product.quantize_rows, 0, quantized(), x_stride_);
     const int64_t pieces = ceil_div(a_.w.rows(), kStrip);
-    const int64_t most = std::max<int64_t>(1, kTaskBytes / std::max<int64_t>(1, kStrip * w_stride_));
-    const int64_t per_task = std::clamp<int64_t>(pieces / kMinTasks, 1, most);
+    const int64_t per_task = strips_per_task(pieces, kStrip * w_stride_);
     ctx_.pool.parallel_streams(ceil_div(pieces, per_task), [&](int64_t task, int thread) {
       const int64_t first = task * per_task, end = std::min(pieces, first + per_task);
       for (int64_t row = 0; row < a_.y.rows(); row += kRowsAtOnce) {
@@ -47,20 +35,6 @@ class RowProduct {
 
  private:
   uint8_t* quantized() const { return ctx_.scratch.all<uint8_t>(); }
-
-  void quantize() const {
-    const int64_t rows = a_.x.rows(), n = a_.w.cols();
-    const int64_t per_task = std::max<int64_t>(1, kQuantizeElements / std::max<int64_t>(1, n));
-    ctx_.pool.parallel_for(ceil_div(rows, per_task), [&](int64_t task, int) {
-      for (int64_t r = task * per_task; r < std::min(rows, (task + 1) * per_task); ++r) {
-        kernels_.product.quantize_rows({.x = element(a_.x, r, 0),
-                                        .dtype = a_.x.dtype,
-                                        .n = n,
-                                        .zero_point = 0,
-                                        .dst = quantized() + r * x_stride_});
-      }
-    });
-  }
 
   // Up to kStrip columns from `col`.
   void multiply(int64_t row, int64_t rows, int64_t col, float* sums) const {
@@ -76,13 +50,7 @@ class RowProduct {
                                     .bias = a_.bias ? a_.bias.as<float>() + col : nullptr,
                                     .y = sums,
                                     .y_stride = kStrip});
-    for (int64_t r = 0; r < rows; ++r, sums += kStrip) {
-      if (a_.act) {
-        if (a_.pre) kernels_.product.store(sums, cols, element(a_.pre, row + r, col), a_.pre.dtype);
-        drivers::act_kernels(kernels_.rows->f32, *a_.act).forward(sums, sums, nullptr, cols);
-      }
-      kernels_.product.store(sums, cols, element(a_.y, row + r, col), a_.y.dtype);
-    }
+    finish(kernels_, a_, row, rows, col, cols, sums);
   }
 
   const ExecContext& ctx_;
