@@ -31,7 +31,9 @@ class Reader {
       : root_(root), model_(root["model"]), name_(name), index_(name) {}
 
   BpeParts read() {
-    require_unused(root_, {"normalizer"}, name_);
+    const Json& normalizer = member(root_, "normalizer");
+    parts_.nfc = has_type(normalizer, "NFC");
+    if (!parts_.nfc) require_unused(root_, {"normalizer"}, name_);
     require_unused(
         model_, {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "fuse_unk"},
         name_);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "text/bpe_json.h"
 #include "text/byte_level.h"
+#include "text/nfc.h"
 #include "text/parallel_encode.h"
 #include "text/piece_cache.h"
 #include "text/pre_tokenizer_json.h"
@@ -27,6 +28,7 @@ class BpeTokenizer final : public Tokenizer {
         steps_(parts.steps.empty() ? nullptr : std::make_unique<PreTokenizer>(std::move(parts.steps))),
         special_(parts.special),
         ignore_merges_(parts.ignore_merges),
+        nfc_(parts.nfc),
         bytes_(bpe_.tokens()) {
     for (const AddedToken& token : added_.tokens()) {
       const auto id = static_cast<size_t>(token.id);
@@ -64,7 +66,10 @@ class BpeTokenizer final : public Tokenizer {
     using enum VocabData::TokenType;
     VocabData data{.model = "gpt2", .special = special_};
     data.pre = steps_ ? gguf_name_of_steps(steps_->steps()) : gguf_name(pattern_);
-    if (data.pre.empty()) fail("a GGUF file has no name for the way in which this tokenizer splits text");
+    // Of two names for one pattern one means form C too.
+    if (!nfc_ && data.pre == "qwen2") data.pre = "stablelm2";
+    if (data.pre.empty() || (nfc_ && data.pre != "qwen2"))
+      fail("a GGUF file has no name for the way in which this tokenizer splits text");
     for (size_t id = 0; id < bytes_.size(); ++id) {
       const bool plain = id < bpe_.tokens().size() && !bpe_.tokens()[id].empty();
       data.tokens.push_back(plain ? in_alphabet(bytes_[id]) : fmt::format("[PAD{}]", id));
@@ -98,6 +103,7 @@ class BpeTokenizer final : public Tokenizer {
         std::move(vocab),
         split_steps_json(steps_ ? steps_->steps() : std::vector{SplitStep{.pattern = pattern_}}),
         byte_level_json(true));
+    if (nfc_) root["normalizer"] = {{"type", "NFC"}};
     root["added_tokens"] = std::move(added);
     root["model"]["merges"] = std::move(merges);
     root["model"]["ignore_merges"] = ignore_merges_;
@@ -124,6 +130,14 @@ class BpeTokenizer final : public Tokenizer {
 
   void encode_plain(std::string_view text, PieceCache& cache, IdSink& sink) const {
     if (text.empty()) return;
+    if (nfc_) {
+      std::string copy;
+      return encode_composed(nfc(text, copy), cache, sink);
+    }
+    encode_composed(text, cache, sink);
+  }
+
+  void encode_composed(std::string_view text, PieceCache& cache, IdSink& sink) const {
     if (steps_) return encode_in_steps(text, cache, sink);
     with_split(pattern_, [&](auto split) {
       const SplitText t(text);
@@ -174,6 +188,7 @@ class BpeTokenizer final : public Tokenizer {
   std::unique_ptr<PreTokenizer> steps_;  // instead of the pattern, if there are any
   SpecialIds special_;
   bool ignore_merges_;
+  bool nfc_;
   std::vector<std::string> bytes_;  // of all tokens, by id
 };
 

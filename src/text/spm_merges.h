@@ -24,8 +24,9 @@ class SpmMerges {
   bool is_token(int32_t symbol) const {
     return symbol >= 0 && symbol < std::ssize(used_) && used_[static_cast<size_t>(symbol)];
   }
-  // The character of a symbol that is no token.
+  // The character of a symbol that is no piece.
   char32_t code_of(int32_t symbol) const;
+  bool is_piece(int32_t symbol) const { return symbol >= 0 && symbol < std::ssize(used_); }
   // The halves of a piece that takes part in merges, but must not be in a result; false if there are none.
   bool divide(int32_t symbol, std::vector<int32_t>& halves) const;
 

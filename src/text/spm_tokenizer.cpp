@@ -229,6 +229,7 @@ class SpmTokenizer final : public Tokenizer {
         append_symbol(half, first_id, ids);
       return;
     }
+    if (merges_.is_piece(symbol)) return ids.push_back(symbol);  // an unused one that has no halves
     const char32_t code = merges_.code_of(symbol);
     std::string bytes;
     append_utf8(bytes, code);

@@ -62,6 +62,7 @@ BpeParts bpe_parts(const VocabData& data, const std::string& name) {
   parts.pattern = pattern.value_or(SplitPattern::gpt2);
   parts.ignore_merges = pattern == SplitPattern::llama3;
   parts.special = data.special;
+  parts.nfc = data.pre == "qwen2";  // as in its tokenizer.json
   parts.tokens.resize(data.tokens.size());
   const detail::AlphabetReader alphabet;
   detail::TokenIndex index(name);

@@ -172,6 +172,9 @@ TEST(Spm, UnusedPiecesAreTakenApart) {
   VocabData data = letters();
   data.types[5] = static_cast<int32_t>(Type::unused);
   EXPECT_EQ(tokenizer_of(data, "t")->encode("aba"), (Ids{2, 4, 3}));
+  // A single character has no parts: sentencepiece takes it then.
+  data.types[3] = static_cast<int32_t>(Type::unused);
+  EXPECT_EQ(tokenizer_of(data, "t")->encode("a"), (Ids{2, 3}));
 }
 
 void expect_vocab_error(const std::function<void(VocabData&)>& change, const std::string& part) {
