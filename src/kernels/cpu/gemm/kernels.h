@@ -49,6 +49,7 @@ struct UnitRowsArgs {
 };
 
 inline constexpr int64_t kFewRows = 4;
+inline constexpr int64_t kFetchUnits = 8;
 
 // C[rows, cols] = A B (+ C) (+ bias) for rows <= mr, cols <= nr.
 struct TileArgs {
@@ -60,6 +61,9 @@ struct TileArgs {
   // that are `next_row` units apart.
   const void* next;
   int64_t next_row, next_rows;
+  // Not null: for every kFetchUnits units of k a line of `next`, to be written, and one from here on, to be
+  // read. Tiles of all rows and columns only.
+  const void* next_b = nullptr;
   const void* b;  // a strip's units
   DType b_type;   // f32; or bf16 or f16: elements that become units, of up to kFewRows rows with fp32 units
   float* c;
@@ -89,6 +93,10 @@ struct Kernels {
   // Units of k whose products are summed before they are added to C. Sums of such sums round less than one
   // long chain; shorter blocks would pass over C more often.
   int64_t max_block = 512;
+  // Whether tiles of rows fetch C of the next tile and B of the next strip (next_b): right where the
+  // third-level cache is far away and two multiply-adds start in a cycle, so that a fetch in every step would
+  // not be free.
+  bool fetch_ahead = false;
   // Where a tile wants every row of A contiguous (a_unit 1): packs columns of the source as such rows, unit l
   // of column i to dst[i * width + l]. Null: any a_unit will do.
   void (*pack_columns_as_rows)(const PackArgs&) = nullptr;

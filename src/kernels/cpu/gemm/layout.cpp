@@ -15,7 +15,10 @@ Layout layout_of([[maybe_unused]] Isa isa, [[maybe_unused]] DType compute) {
   if (isa == Isa::amx && compute == DType::bf16) return {bf16_kernels_amx(), Form::bf16_pairs};
   if (isa == Isa::avx512bf16 && compute == DType::bf16) return {bf16_kernels_avx512(), Form::bf16_pairs};
   Kernels kernels = isa >= Isa::avx512 ? fp32_kernels_avx512() : fp32_kernels_avx2();
-  if (isa == Isa::amx) kernels.max_block = 256;  // a strip's block then stays in 48 KiB of first-level cache
+  if (isa == Isa::amx) {
+    kernels.max_block = 256;  // a strip's block then stays in 48 KiB of first-level cache
+    kernels.fetch_ahead = true;
+  }
   if (compute == DType::bf16) return {kernels, Form::f32_of_bf16, DType::bf16};
   if (compute == DType::f16) return {kernels, Form::f32_of_f16, DType::f16};
   return {kernels, Form::f32};

@@ -18,9 +18,10 @@ inline int64_t round_up(int64_t a, int64_t b) {
 }
 
 inline constexpr int64_t kUnitBytes = sizeof(uint32_t);
-inline constexpr int64_t kMaxRows = 32;    // of a tile, in any kernel
-inline constexpr int64_t kMaxWidth = 32;   // of a strip
-inline constexpr int64_t kMaxBlock = 512;  // units of k, in any kernel
+inline constexpr int64_t kLine = 64 / kUnitBytes;  // units of a cache line
+inline constexpr int64_t kMaxRows = 32;            // of a tile, in any kernel
+inline constexpr int64_t kMaxWidth = 32;           // of a strip
+inline constexpr int64_t kMaxBlock = 512;          // units of k, in any kernel
 inline constexpr int64_t kPadding =
     16;  // units between rows of A that were made: keeps their cache lines apart
 

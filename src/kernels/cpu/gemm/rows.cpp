@@ -12,7 +12,6 @@ constexpr int64_t kTileCols = 384;     // where sums of several blocks of k must
 constexpr int64_t kMinTasks = 16;      // so that 2 threads end together, and 7 nearly so
 constexpr int64_t kPartOfB = 2 << 20;  // bytes that stay in the third-level cache while the rows pass
 constexpr int64_t kStreamingTiles = 4;
-constexpr int64_t kLine = 64 / kUnitBytes;
 constexpr int64_t kTaskCycles = 8192;  // at least, about: handing out a task costs some 200
 
 // How the rows and the strips of columns are cut into tasks; of the shape alone.
@@ -233,8 +232,19 @@ class RowMultiplier {
       t.ldc = kernels_.nr;
       t.add = !block.first;
     }
+    if (kernels_.fetch_ahead && (s > 0 || !block.in_place) && strip != memory.b && !streams_b(part))
+      fetch_ahead(part, block, rows, strip, t);
     kernels_.tile(t);
     if (!direct_ && block.last) finish(t, row, col, memory.slopes);
+  }
+
+  // The tile's share of the next strip, and the sums of the tile below.
+  void fetch_ahead(const Part& part, const Block& block, Rows rows, const void* strip, TileArgs& t) const {
+    const int64_t tiles = ceil_div(part.rows, kernels_.mr), lines = block.units * kernels_.nr / kLine;
+    t.next = t.c + kernels_.mr * t.ldc;
+    t.next_row = t.ldc;
+    t.next_b = static_cast<const uint32_t*>(strip) + units_ * kernels_.nr +
+               rows.first / kernels_.mr * lines / tiles * kLine;
   }
 
   // Between a tile of sums and a view.

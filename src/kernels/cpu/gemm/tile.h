@@ -64,14 +64,37 @@ GPT_INLINE void finish_row(const TileArgs& t, const Vec* sum, float* c) {
   }
 }
 
+// Fetches memory that a product will need soon, line after line, of some rows in turn.
+struct Walk {
+  static constexpr int64_t kLine = 64 / sizeof(uint32_t);
+  const uint32_t* at;
+  int64_t row, rows, rows_left;
+
+  explicit Walk(const TileArgs& t)
+      : at(static_cast<const uint32_t*>(t.next)),
+        row(t.next_row),
+        rows(t.next_rows),
+        rows_left(t.next_rows) {}
+  template <bool kToWrite>
+  GPT_ALWAYS_INLINE void fetch() {
+    __builtin_prefetch(at, kToWrite, 2);
+    at += row;
+    if (--rows_left == 0) {
+      at += kLine - rows * row;
+      rows_left = rows;
+    }
+  }
+};
+
 // R rows, V vectors of columns; the strip holds T. Arithmetic::add_product(sum, x, w) multiplies units.
-template <class Arithmetic, class T, int R, int V>
+// With kAhead see TileArgs::next_b.
+template <class Arithmetic, class T, int R, int V, bool kAhead = false>
 void tile_of(const TileArgs& t) {
   Vec sum[R][V];
   GPT_UNROLL
   for (int r = 0; r < R; ++r) {
-    __builtin_prefetch(t.c + r * t.ldc, 1);
-    if (V > 1) __builtin_prefetch(t.c + r * t.ldc + kLanes, 1);
+    if (!kAhead) __builtin_prefetch(t.c + r * t.ldc, 1);
+    if (!kAhead && V > 1) __builtin_prefetch(t.c + r * t.ldc + kLanes, 1);
     GPT_UNROLL
     for (int v = 0; v < V; ++v)
       sum[r][v] = zero();
@@ -83,16 +106,9 @@ void tile_of(const TileArgs& t) {
   for (int i = 0; i < kPointers; ++i)
     a[i] = static_cast<const uint32_t*>(t.a) + 3 * i * t.a_row;
   const T* b = static_cast<const T*>(t.b);
-  constexpr int64_t kLine = 64 / sizeof(uint32_t);
-  const uint32_t* next = static_cast<const uint32_t*>(t.next);
-  int64_t rows_left = t.next_rows;
-  for (int64_t l = 0; l < t.k; ++l, b += kWidth) {
-    __builtin_prefetch(next, 0, 2);
-    next += t.next_row;
-    if (--rows_left == 0) {
-      next += kLine - t.next_rows * t.next_row;
-      rows_left = t.next_rows;
-    }
+  Walk walk(t);
+  [[maybe_unused]] const auto* next_b = static_cast<const uint32_t*>(t.next_b);
+  const auto step = [&]() GPT_ALWAYS_INLINE {
     IVec w[V];
     GPT_UNROLL
     for (int v = 0; v < V; ++v)
@@ -107,6 +123,20 @@ void tile_of(const TileArgs& t) {
     GPT_UNROLL
     for (int i = 0; i < kPointers; ++i)
       a[i] += t.a_unit;
+    b += kWidth;
+  };
+  if constexpr (kAhead) {
+    for (int64_t l = 0; l < t.k; next_b += Walk::kLine) {
+      walk.fetch<true>();
+      __builtin_prefetch(next_b, 0, 2);
+      for (const int64_t end = l + gemm::kFetchUnits < t.k ? l + gemm::kFetchUnits : t.k; l < end; ++l)
+        step();
+    }
+  } else {
+    for (int64_t l = 0; l < t.k; ++l) {
+      walk.fetch<false>();
+      step();
+    }
   }
   GPT_UNROLL
   for (int r = 0; r < R; ++r)
@@ -176,6 +206,8 @@ GPT_INLINE TileFunction pick_thin_tile(int64_t rows, int64_t vecs) {
 
 template <class Arithmetic>
 GPT_INLINE void compute_tile(const TileArgs& t) {
+  if (t.next_b && t.rows == kRows && t.cols == kWidth)
+    return tile_of<Arithmetic, uint32_t, kRows, kWidth / kLanes, true>(t);
   pick_tile<Arithmetic>(t.rows, (t.cols + kLanes - 1) / kLanes)(t);
 }
 

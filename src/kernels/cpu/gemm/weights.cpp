@@ -47,7 +47,8 @@ class ColumnMultiplier {
         block_(layout_.block(units_)),
         strips_(layout_.strips(args.dw.cols())) {
     const int64_t m = args.dw.rows();
-    const int64_t across = ceil_div(strips_ * kernels_.nr, rows_of_a() ? kWideTileCols : kTileCols);
+    const int64_t widest = rows_of_a() ? kWideTileCols : kernels_.fetch_ahead ? 2 * kTileCols : kTileCols;
+    const int64_t across = ceil_div(strips_ * kernels_.nr, widest);
     tile_strips_ = ceil_div(strips_, across);
     n_strips_ = ceil_div(strips_, tile_strips_);
     const int64_t down = std::max(ceil_div(m, kTileRows), ceil_div(kMinTasks, n_strips_));
