@@ -55,7 +55,7 @@ function(gpt_configure_kernels)
     endforeach()
     target_compile_options(gpt_simd_avx2 PRIVATE -mavx2 -mfma -mf16c -DGPT_SIMD_AVX2)
     set(avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
-      -DGPT_SIMD_AVX512)
+      -falign-loops=64 -DGPT_SIMD_AVX512)
     target_compile_options(gpt_simd_avx512 PRIVATE ${avx512})
     target_compile_options(gpt_simd_avx512bf16 PRIVATE ${avx512} -mavx512bf16 -mavx512vnni -DGPT_SIMD_BF16)
     target_compile_options(gpt_simd_amx PRIVATE ${avx512} -mavx512bf16 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8

@@ -12,7 +12,8 @@ constexpr int64_t kTileCols = 384;     // where sums of several blocks of k must
 constexpr int64_t kMinTasks = 16;      // so that 2 threads end together, and 7 nearly so
 constexpr int64_t kPartOfB = 2 << 20;  // bytes that stay in the third-level cache while the rows pass
 constexpr int64_t kStreamingTiles = 4;
-constexpr int64_t kTaskCycles = 8192;  // at least, about: handing out a task costs some 200
+constexpr int64_t kNearUnits = 1 << 20;  // of A, B and C together: what second-level caches hold anyway
+constexpr int64_t kTaskCycles = 8192;    // at least, about: handing out a task costs some 200
 
 // How the rows and the strips of columns are cut into tasks; of the shape alone.
 struct Grid {
@@ -55,6 +56,7 @@ class RowMultiplier {
         n_blocks_(std::max<int64_t>(1, ceil_div(units_, block_))),
         rows_are_units_(rows_are_units()),
         direct_(p.y.dtype == DType::f32 && !p.act),
+        fetches_ahead_(kernels_.fetch_ahead && p.y.size() + (p.y.rows() + p.y.cols()) * units_ > kNearUnits),
         grid_(layout_, p.y.rows(), p.y.cols(), units_) {
 #ifdef GPT_HAVE_SIMD
     if (p.act) act_ = &drivers::act_kernels(row_kernels(isa).f32, *p.act);
@@ -232,7 +234,7 @@ class RowMultiplier {
       t.ldc = kernels_.nr;
       t.add = !block.first;
     }
-    if (kernels_.fetch_ahead && (s > 0 || !block.in_place) && strip != memory.b && !streams_b(part))
+    if (fetches_ahead_ && (s > 0 || !block.in_place) && strip != memory.b && !streams_b(part))
       fetch_ahead(part, block, rows, strip, t);
     kernels_.tile(t);
     if (!direct_ && block.last) finish(t, row, col, memory.slopes);
@@ -296,6 +298,7 @@ class RowMultiplier {
   int64_t k_, units_, block_, n_blocks_;
   bool rows_are_units_;
   bool direct_;  // sums grow in Y itself
+  bool fetches_ahead_;
   Grid grid_;
   const ActKernels* act_ = nullptr;
 };

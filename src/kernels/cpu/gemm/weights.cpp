@@ -46,12 +46,12 @@ class ColumnMultiplier {
         units_(layout_.units(k_)),
         block_(layout_.block(units_)),
         strips_(layout_.strips(args.dw.cols())) {
-    const int64_t m = args.dw.rows();
-    const int64_t widest = rows_of_a() ? kWideTileCols : kernels_.fetch_ahead ? 2 * kTileCols : kTileCols;
-    const int64_t across = ceil_div(strips_ * kernels_.nr, widest);
-    tile_strips_ = ceil_div(strips_, across);
+    const int64_t m = args.dw.rows(), width = strips_ * kernels_.nr, rows_down = ceil_div(m, kTileRows);
+    const bool wider = kernels_.fetch_ahead && rows_down * ceil_div(width, 2 * kTileCols) >= kMinTasks;
+    const int64_t widest = rows_of_a() ? kWideTileCols : wider ? 2 * kTileCols : kTileCols;
+    tile_strips_ = ceil_div(strips_, ceil_div(width, widest));
     n_strips_ = ceil_div(strips_, tile_strips_);
-    const int64_t down = std::max(ceil_div(m, kTileRows), ceil_div(kMinTasks, n_strips_));
+    const int64_t down = std::max(rows_down, ceil_div(kMinTasks, n_strips_));
     tile_rows_ = round_up(ceil_div(m, down), kernels_.mr);
     n_rows_ = ceil_div(m, tile_rows_);
   }
