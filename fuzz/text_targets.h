@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "text/bpe_tokenizer.h"
+#include "text/c_vocab.h"
 #include "text/spm_model.h"
 #include "text/tiktoken.h"
 #include "text/tokenizer.h"
@@ -52,6 +53,14 @@ inline int fuzz_tokenizer_json(const uint8_t* data, size_t size) {
 inline int fuzz_spm_model(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   return fuzz_tokenizer([&] { return tokenizer_of(detail::parse_spm_model(bytes, "fuzz"), "fuzz"); });
+}
+
+inline int fuzz_c_vocab(const uint8_t* data, size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  return fuzz_tokenizer([&] {
+    return detail::is_llmc_tokenizer(bytes) ? detail::read_llmc_tokenizer(bytes, "fuzz")
+                                            : detail::read_llama2c_tokenizer(bytes, "fuzz");
+  });
 }
 
 inline int fuzz_tiktoken(const uint8_t* data, size_t size) {

@@ -13,6 +13,7 @@
 #include "output.h"
 #include "report/format.h"
 #include "report/table.h"
+#include "text/c_vocab.h"
 #include "text/chat_template.h"
 
 namespace gpt {
@@ -119,25 +120,48 @@ void check_output(const ConvertArguments& a) {
     fail("{} is a folder; --to {} writes a file", a.out, a.to);
 }
 
-// A GGUF file's tokenizer in the layout of transformers. Returns the files.
+// The tokenizer of a GGUF file or a .bin in the layout of transformers. Returns the files.
 std::vector<std::string> unpack_tokenizer(const LoadedModel& loaded, const std::string& folder) {
   std::vector<std::string> names;
   if (const auto tokenizer = model_tokenizer(loaded, "")) {
     write_file_atomic((fs::path(folder) / "tokenizer.json").string(), tokenizer->to_json());
     names.emplace_back("tokenizer.json");
   }
-  if (const auto jinja = gguf_chat_template(*loaded.gguf())) {
+  if (const auto jinja = loaded.gguf() != nullptr ? gguf_chat_template(*loaded.gguf()) : std::nullopt) {
     write_file_atomic((fs::path(folder) / "chat_template.jinja").string(), *jinja);
     names.emplace_back("chat_template.jinja");
   }
   return names;
 }
 
+// The tokenizer as llm.c and llama2.c read it, beside the model. Returns the files, none where there is one
+// already or the format has no place for it.
+std::vector<std::string> write_bin_tokenizer(const ConvertArguments& a, const LoadedModel& loaded,
+                                             const std::string& folder) {
+  const bool llmc = a.to == "llmc";
+  const std::string name = llmc ? kLlmcTokenizerFile : kLlama2cTokenizerFile;
+  const std::string file = (fs::path(folder) / name).string();
+  std::error_code ignored;
+  if (!a.force && fs::exists(file, ignored)) return {};
+  try {
+    const auto tokenizer = model_tokenizer(loaded, "");
+    if (tokenizer == nullptr) return {};
+    const int64_t vocab_size = loaded.model().config.vocab_size;
+    write_file_atomic(
+        file, llmc ? llmc_tokenizer(*tokenizer, vocab_size) : llama2c_tokenizer(*tokenizer, vocab_size));
+  } catch (const Error& error) {
+    write_note(fmt::format("note: no {}: {}\n", name, error.what()));
+    return {};
+  }
+  return {name};
+}
+
 // Returns the tokenizer files that were taken along.
 std::vector<std::string> write_output_model(const ConvertArguments& a, const LoadedModel& loaded,
                                             const Conversion& conversion) {
-  const bool packed = loaded.gguf() != nullptr;
-  std::vector<std::string> names = packed ? std::vector<std::string>() : tokenizer_files(loaded.folder());
+  std::vector<std::string> names;
+  if (loaded.gguf() == nullptr) names = tokenizer_files(loaded.folder());
+  const bool packed = names.empty();  // in a GGUF file or a .bin, if anywhere
   if (a.to == "hf") {
     DirectoryWriter writer(a.out);
     conversion.write(writer.path());
@@ -151,9 +175,15 @@ std::vector<std::string> write_output_model(const ConvertArguments& a, const Loa
   const std::string folder = parent.empty() ? "." : parent;
   make_directories(folder);
   conversion.write(a.out);
-  if (a.to == "gguf" || !tokenizer_files(folder).empty()) return {};
-  if (packed) return unpack_tokenizer(loaded, folder);
-  copy_tokenizer(loaded.folder(), folder, names);
+  if (a.to == "gguf") return {};
+  const std::vector<std::string> bin = write_bin_tokenizer(a, loaded, folder);
+  if (!tokenizer_files(folder).empty()) return bin;
+  if (packed) {
+    names = unpack_tokenizer(loaded, folder);
+  } else {
+    copy_tokenizer(loaded.folder(), folder, names);
+  }
+  names.insert(names.end(), bin.begin(), bin.end());
   return names;
 }
 

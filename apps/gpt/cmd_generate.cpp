@@ -11,7 +11,6 @@
 #include "infer/cached_model.h"
 #include "options.h"
 #include "output.h"
-#include "report/utf8_text.h"
 
 namespace gpt {
 namespace {
@@ -37,11 +36,6 @@ constexpr int64_t kCacheBytes = int64_t{1} << 30;  // of cache for sequences tha
 constexpr int64_t kMaxSlots = 64;                  // more gain nothing on a CPU
 constexpr int64_t kMaxSamples = 1 << 20;
 constexpr int64_t kMaxTokens = int64_t{1} << 40;
-
-// Controls in generated text must not steer a terminal; a file or pipe gets the text as it is.
-void show(const std::string& text) {
-  write_output(output_is_terminal() ? visible_text(text, true) : text);
-}
 
 json logprob_json(const TokenLogprob& entry, const Tokenizer* tokenizer) {
   json out = {{"id", entry.id}, {"logprob", entry.logprob}};
@@ -74,7 +68,7 @@ class Generation {
     open_tokenizer();
     const ModelConfig& config = loaded_.model().config;
     prompts_ = read_prompts(a_, tokenizer_.get(), static_cast<int32_t>(config.bos_token_id));
-    options_ = generate_options(a_, eos_ids(), config.vocab_size);
+    options_ = generate_options(a_, eos_ids(config), config.vocab_size);
     check();
   }
 
@@ -105,14 +99,6 @@ class Generation {
     if (tokenizer_ == nullptr && !a_.stops.empty()) {
       fail("--stop: this model has no tokenizer.json, so its output is no text; give one with --tokenizer");
     }
-  }
-
-  std::vector<int32_t> eos_ids() const {
-    std::vector<int32_t> ids;
-    for (const int64_t id : loaded_.model().config.eos_token_ids) {
-      if (id >= 0 && id < loaded_.model().config.vocab_size) ids.push_back(static_cast<int32_t>(id));
-    }
-    return ids;
   }
 
   void check() const {
@@ -161,7 +147,7 @@ class Generation {
     for (int64_t i = 0; tokenizer_ != nullptr && i < total; ++i)
       texts.emplace_back(*tokenizer_, a_.stops);
     bool first = true;
-    if (streams_ && tokenizer_ != nullptr) show(prompts_[0].text);
+    if (streams_ && tokenizer_ != nullptr) show_text(prompts_[0].text);
     const std::vector<std::vector<int32_t>> ids = prompt_ids();
     std::vector<Completion> completions =
         generate(decoder, machine_.pool, ids, options_, [&](const TokenEvent& event) {
@@ -173,11 +159,11 @@ class Generation {
           }
           SampleText& text = texts[static_cast<size_t>(event.prompt * a_.n + event.sample)];
           const std::string piece = eos ? "" : text.push(event.id);
-          if (streams_) show(piece);
+          if (streams_) show_text(piece);
           return !text.stopped();
         });
     if (streams_) {
-      if (tokenizer_ != nullptr) show(texts[0].finish());
+      if (tokenizer_ != nullptr) show_text(texts[0].finish());
       write_output("\n");
     }
     std::vector<Sample> samples;
@@ -233,8 +219,8 @@ class Generation {
     }
     bool stopped = false;
     if (!first) write_output(kSeparator);
-    show(prompts_[static_cast<size_t>(sample.completion.prompt)].text + text_of(sample.completion, stopped) +
-         "\n");
+    show_text(prompts_[static_cast<size_t>(sample.completion.prompt)].text +
+              text_of(sample.completion, stopped) + "\n");
   }
 
   json samples_json(const std::vector<Sample>& samples) const {
@@ -290,28 +276,16 @@ void add_prompt_options(CLI::App& app, GenerateArguments& a) {
       ->group(group);
 }
 
-void add_sampling_options(CLI::App& app, GenerateArguments& a) {
+void add_beam_options(CLI::App& app, GenerateArguments& a) {
   const std::string group = "sampling";
-  const auto number = [&](const char* name, auto& value, const char* help) {
-    app.add_option(name, value, help)->type_name("X")->capture_default_str()->group(group);
-  };
-  number("--temperature", a.temperature, "0 is greedy");
-  number("--top-k", a.top_k, "draw from the k likeliest tokens; 0: off");
-  number("--top-p", a.top_p, "draw from the likeliest tokens that sum to p; 1: off");
-  app.add_option("--top-p-rule", a.top_p_rule, "which token is the last of --top-p")
-      ->type_name("crossing|reaching")
+  app.add_option("--beams", a.beams, "beam search of this width; --n texts are shown")
+      ->type_name("X")
+      ->capture_default_str()
       ->group(group);
-  number("--min-p", a.min_p, "keep tokens at least this likely relative to the likeliest; 0: off");
-  number("--repetition-penalty", a.repetition_penalty, "of tokens in prompt or output; 1: off");
-  number("--presence-penalty", a.presence_penalty, "subtracted once from tokens of the output");
-  number("--frequency-penalty", a.frequency_penalty, "subtracted per occurrence in the output");
-  add_repeated(app, "--logit-bias", a.logit_bias, "added to logits; -inf forbids")
-      ->type_name("ID=V,...")
+  app.add_option("--length-penalty", a.length_penalty, "beams are ranked by log-probability / length^X")
+      ->type_name("X")
+      ->capture_default_str()
       ->group(group);
-  app.add_flag("--greedy", a.greedy, "always the likeliest token")->group(group);
-  number("--beams", a.beams, "beam search of this width; --n texts are shown");
-  number("--length-penalty", a.length_penalty, "beams are ranked by log-probability / length^X");
-  number("--seed", a.seed, "equal seeds give equal texts");
 }
 
 void add_end_options(CLI::App& app, GenerateArguments& a) {
@@ -343,16 +317,10 @@ Command add_generate_command(CLI::App& root) {
   app->footer(kFooter);
   add_prompt_options(*app, *a);
   add_sampling_options(*app, *a);
+  add_beam_options(*app, *a);
   add_end_options(*app, *a);
   add_json_option(*app, a->json);
-  app->add_option("--dtype", a->dtype, "type of the products with weights")
-      ->type_name("fp32|bf16|fp16|q8_0|q4_0")
-      ->capture_default_str();
-  app->add_flag(
-      "--in-place", a->in_place,
-      "read weights stored in --dtype where the file has them: shared with other processes, but slower");
-  app->add_option("--kv-dtype", a->kv_dtype, "type of cached keys and values (what suits --dtype)")
-      ->type_name("fp32|bf16|fp16|int8");
+  add_weight_options(*app, *a);
   add_machine_options(*app, a->machine);
   return {app, [a] {
             require_argument(a->model, "MODEL", "generate");

@@ -145,6 +145,7 @@ void for_each_line(const TokenizerArguments& a,
     for (const std::exception_ptr& error : errors) {
       if (error) std::rethrow_exception(error);
     }
+    return true;
   });
 }
 
@@ -245,8 +246,10 @@ int run_decode(const TokenizerArguments& a) {
   } else if (a.has_ids) {
     write(parse_ids(a.ids, 1, "--ids"));
   } else {
-    for_each_input_lines(
-        [&](std::string_view lines, int64_t line) { write(parse_ids(lines, line, "standard input")); });
+    for_each_input_lines([&](std::string_view lines, int64_t line) {
+      write(parse_ids(lines, line, "standard input"));
+      return true;
+    });
   }
   return 0;
 }

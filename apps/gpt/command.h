@@ -20,6 +20,7 @@ struct Command {
 // command_line: as typed, for the run's report.
 Command add_train_command(CLI::App& root, const std::string& command_line);
 Command add_generate_command(CLI::App& root);
+Command add_chat_command(CLI::App& root);
 Command add_eval_command(CLI::App& root);
 Command add_verify_command(CLI::App& root);
 Command add_info_command(CLI::App& root);

@@ -1,5 +1,6 @@
 #include "generation.h"
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
 #include <iostream>
@@ -7,6 +8,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "output.h"
+#include "report/utf8_text.h"
 
 namespace gpt {
 namespace {
@@ -123,6 +126,51 @@ GenerateOptions generate_options(const GenerateArguments& a, const std::vector<i
   options.context = parse_context_policy(a.context);
   options.logprobs = a.logprobs;
   return options;
+}
+
+void add_sampling_options(CLI::App& app, GenerateArguments& a) {
+  const std::string group = "sampling";
+  const auto number = [&](const char* name, auto& value, const char* help) {
+    app.add_option(name, value, help)->type_name("X")->capture_default_str()->group(group);
+  };
+  number("--temperature", a.temperature, "0 is greedy");
+  number("--top-k", a.top_k, "draw from the k likeliest tokens; 0: off");
+  number("--top-p", a.top_p, "draw from the likeliest tokens that sum to p; 1: off");
+  app.add_option("--top-p-rule", a.top_p_rule, "which token is the last of --top-p")
+      ->type_name("crossing|reaching")
+      ->group(group);
+  number("--min-p", a.min_p, "keep tokens at least this likely relative to the likeliest; 0: off");
+  number("--repetition-penalty", a.repetition_penalty, "of tokens in prompt or output; 1: off");
+  number("--presence-penalty", a.presence_penalty, "subtracted once from tokens of the output");
+  number("--frequency-penalty", a.frequency_penalty, "subtracted per occurrence in the output");
+  add_repeated(app, "--logit-bias", a.logit_bias, "added to logits; -inf forbids")
+      ->type_name("ID=V,...")
+      ->group(group);
+  app.add_flag("--greedy", a.greedy, "always the likeliest token")->group(group);
+  number("--seed", a.seed, "equal seeds give equal texts");
+}
+
+void add_weight_options(CLI::App& app, GenerateArguments& a) {
+  app.add_option("--dtype", a.dtype, "type of the products with weights")
+      ->type_name("fp32|bf16|fp16|q8_0|q4_0")
+      ->capture_default_str();
+  app.add_flag(
+      "--in-place", a.in_place,
+      "read weights stored in --dtype where the file has them: shared with other processes, but slower");
+  app.add_option("--kv-dtype", a.kv_dtype, "type of cached keys and values (what suits --dtype)")
+      ->type_name("fp32|bf16|fp16|int8");
+}
+
+std::vector<int32_t> eos_ids(const ModelConfig& config) {
+  std::vector<int32_t> ids;
+  for (const int64_t id : config.eos_token_ids) {
+    if (id >= 0 && id < config.vocab_size) ids.push_back(static_cast<int32_t>(id));
+  }
+  return ids;
+}
+
+void show_text(const std::string& text) {
+  write_output(output_is_terminal() ? visible_text(text, true) : text);
 }
 
 std::string bytes_of(const Tokenizer& tokenizer, int32_t id) {

@@ -12,7 +12,7 @@
 
 namespace gpt {
 
-// What the flags of `gpt generate` say.
+// What the flags of `gpt generate` say, and those of them that `gpt chat` has too.
 struct GenerateArguments {
   std::string model, tokenizer;
   std::vector<std::string> prompts, prompt_files, ids, stops, logit_bias;
@@ -26,6 +26,10 @@ struct GenerateArguments {
   double length_penalty = 0;
   MachineOptions machine;
 };
+
+// The flags that say how tokens are drawn, and in which types a model computes.
+void add_sampling_options(CLI::App& app, GenerateArguments& arguments);
+void add_weight_options(CLI::App& app, GenerateArguments& arguments);
 
 // A prompt as given and as ids. `text` is what is shown of it.
 struct Prompt {
@@ -44,6 +48,13 @@ std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text)
 
 GenerateOptions generate_options(const GenerateArguments& arguments, const std::vector<int32_t>& eos_ids,
                                  int64_t vocab_size);
+
+// The tokens that end a text, as far as the vocabulary has them.
+std::vector<int32_t> eos_ids(const ModelConfig& config);
+
+// Writes text to standard output. Controls in it must not steer a terminal; a file or pipe gets them as they
+// are.
+void show_text(const std::string& text);
 
 // The bytes of a token; U+FFFD for ids that the vocabulary of the model has and the tokenizer lacks.
 std::string bytes_of(const Tokenizer& tokenizer, int32_t id);

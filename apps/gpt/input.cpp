@@ -39,7 +39,7 @@ std::string read_input() {
   return text;
 }
 
-void for_each_input_lines(const std::function<void(std::string_view lines, int64_t line)>& f) {
+void for_each_input_lines(const std::function<bool(std::string_view lines, int64_t line)>& f) {
   std::string text;
   int64_t line = 1;
   while (read_more(text, kBlock)) {
@@ -48,7 +48,7 @@ void for_each_input_lines(const std::function<void(std::string_view lines, int64
       fail("standard input:{}: expected a line of at most {} bytes, found a longer one", line, kMaxLine);
     if (end == 0) continue;
     const std::string_view lines = std::string_view(text).substr(0, end);
-    f(lines, line);
+    if (!f(lines, line)) return;
     line += std::ranges::count(lines, '\n');
     text.erase(0, end);
   }

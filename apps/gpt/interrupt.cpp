@@ -22,6 +22,11 @@ void count_interrupt(int) {
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, note, sizeof note - 1);
 }
 
+void count_quietly(int) {
+  if (interrupt_count > 0) ::_exit(kInterruptedStatus);
+  interrupt_count = 1;
+}
+
 void install(int signal, void (*handler)(int)) {
   struct sigaction action = {};
   action.sa_handler = handler;
@@ -40,6 +45,15 @@ void install_signal_defaults() {
 void install_graceful_interrupt() {
   install(SIGINT, count_interrupt);
   install(SIGTERM, count_interrupt);
+}
+
+QuietInterrupt::QuietInterrupt() {
+  install(SIGINT, count_quietly);
+}
+
+QuietInterrupt::~QuietInterrupt() {
+  install(SIGINT, end_program);
+  interrupt_count = 0;
 }
 
 bool interrupted() {

@@ -10,6 +10,16 @@ void install_signal_defaults();
 void install_graceful_interrupt();
 bool interrupted();
 
+// While this lives the first Ctrl-C only makes `interrupted` true, without a word; the second ends the
+// program.
+class QuietInterrupt {
+ public:
+  QuietInterrupt();
+  ~QuietInterrupt();  // as install_signal_defaults, and nothing has been interrupted
+  QuietInterrupt(const QuietInterrupt&) = delete;
+  QuietInterrupt& operator=(const QuietInterrupt&) = delete;
+};
+
 inline constexpr int kInterruptedStatus = 130;
 
 }  // namespace gpt

@@ -1,4 +1,4 @@
-"""The Python environments of the rivals: PyTorch's and llama-cpp-python's."""
+"""The Python environments of the rivals: PyTorch's, llama-cpp-python's, and that of tiktoken and rustbpe."""
 
 import os
 import pathlib
@@ -11,9 +11,9 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".ca
 NEEDS = {
     "PYTHON_TORCH": {"torch": "torch", "numpy": "numpy"},
     "PYTHON_LLAMA": {"llama-cpp-python": "llama_cpp", "gguf": "gguf", "numpy": "numpy"},
+    "PYTHON_TEXT": {"tiktoken": "tiktoken", "rustbpe": "rustbpe"},
 }
-ALL = {"tiktoken": "tiktoken", "tokenizers": "tokenizers",
-       **{package: module for need in NEEDS.values() for package, module in need.items()}}
+ALL = {package: module for need in NEEDS.values() for package, module in need.items()}
 
 
 def note(text):
@@ -44,7 +44,7 @@ def own_python(need):
 
 
 def python_for(variable):
-    """The interpreter that PYTHON_TORCH or PYTHON_LLAMA names, else our own."""
+    """The interpreter that PYTHON_TORCH, PYTHON_LLAMA or PYTHON_TEXT names, else our own."""
     named = os.environ.get(variable)
     if not named:
         return own_python(NEEDS[variable])

@@ -26,6 +26,16 @@ class Inference:
     repeat: int = 3
 
 
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """Work on the documents of `text_corpus`: encoding them with GPT-2's vocabulary, or learning `vocab_size` tokens."""
+    name: str
+    rival: str
+    vocab_size: int = 0
+    threads: int = 0  # of both sides; 0: as given
+    dtypes: tuple = ("",)
+
+
 TRAININGS = (
     Training("train-mini-gpt", ("mini-gpt", "--batch-size", "16"),
              dict(vocab=256, ctx=256, width=384, layers=6, heads=6, batch=16, attention_bias=False, mlp_bias=True,
@@ -43,7 +53,17 @@ INFERENCES = (
     Inference("batch", "batch", "llama-small", ("q8_0", "q4_0", "bf16")),
     Inference("decode-1b", "decode", "llama-1b", ("q8_0", "q4_0"), rival=False),
 )
-WORKS = {work.name: work for work in TRAININGS + INFERENCES}
+TEXTS = (
+    Text("encode", "tiktoken", threads=1),
+    Text("encode-threads", "tiktoken"),
+    Text("train-bpe-32k", "rustbpe", vocab_size=32768),
+    Text("train-bpe-64k", "rustbpe", vocab_size=65536),
+)
+WORKS = {work.name: work for work in TRAININGS + INFERENCES + TEXTS}
+
+# GPT-4's pattern as rustbpe's regular expressions spell it; ours is --pattern gpt4.
+GPT4_PATTERN = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]"
+                r"|\s+(?!\S)|\s+")
 
 LLAMA_SMALL = dict(vocab=50257, ctx=1024, width=768, layers=12, heads=12, kv_heads=12, d_ff=2048)
 ROWS, SEQUENCES, TOKENS = 512, 16, 64

@@ -19,7 +19,7 @@ Bpe::Bpe(std::vector<std::string> tokens) : tokens_(std::move(tokens)) {
   for (int b = 0; b < 256; ++b) {
     const char byte = static_cast<char>(b);
     byte_ids_[b] = find({&byte, 1});
-    if (byte_ids_[b] < 0) fail("the vocabulary has no token for the byte {:#04x}", b);
+    if (byte_ids_[b] < 0) has_all_bytes_ = false;
   }
 }
 
@@ -45,6 +45,9 @@ Bpe::Bpe(std::vector<std::string> tokens, std::vector<Merge> merges) : Bpe(std::
 // Otherwise the token has parts of higher ranks, and any two tokens that give it count.
 Bpe Bpe::of_ranks(std::vector<std::string> tokens) {
   Bpe bpe(std::move(tokens));
+  for (int b = 0; b < 256; ++b) {
+    if (bpe.byte_ids_[b] < 0) fail("the vocabulary has no token for the byte {:#04x}", b);
+  }
   bpe.table_ = MergeTable(bpe.tokens_.size());
   size_t budget = size_t{1} << 20;  // of ways to cut such tokens: no published vocabulary has one
   std::vector<int32_t> symbols;
@@ -85,6 +88,8 @@ void Bpe::encode(std::string_view piece, std::vector<int32_t>& ids) const {
   ids.resize(before + piece.size());
   for (size_t i = 0; i < piece.size(); ++i)
     ids[before + i] = byte_ids_[static_cast<unsigned char>(piece[i])];
+  if (!has_all_bytes_)
+    ids.erase(std::remove(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(), -1), ids.end());
   table_.merge(ids, before);
 }
 

@@ -18,12 +18,13 @@ class Bpe {
   };
 
   // tokens[id]: the bytes of a token, empty where the vocabulary has no such id. Merges in order of rank.
-  // Every byte must be a token. Throws Error for ids outside of the vocabulary and for two tokens with the
-  // same bytes.
+  // A byte without a token of its own is left out of texts, as Hugging Face's tokenizers and llama.cpp do:
+  // Falcon lacks 28 of them. Throws Error for ids outside of the vocabulary and for two tokens with the same
+  // bytes.
   Bpe(std::vector<std::string> tokens, std::vector<Merge> merges);
 
   // What tiktoken makes of tokens whose ids are their ranks: any two that give a token are merged, those of
-  // the lowest rank first. Throws Error for tokens that most likely are no ranks.
+  // the lowest rank first. Every byte must be a token. Throws Error for tokens that most likely are no ranks.
   static Bpe of_ranks(std::vector<std::string> tokens);
 
   // Appends the ids of one piece of text: its bytes, of which the pair with the lowest rank is merged, the
@@ -43,7 +44,8 @@ class Bpe {
   std::vector<Merge> merges_;
   std::vector<int32_t> by_bytes_;  // ids in order of their bytes
   MergeTable table_;
-  int32_t byte_ids_[256];
+  int32_t byte_ids_[256];  // -1: none
+  bool has_all_bytes_ = true;
 };
 
 }  // namespace gpt

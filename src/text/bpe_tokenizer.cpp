@@ -116,7 +116,7 @@ class BpeTokenizer final : public Tokenizer {
     ids.reserve(text.size() / 4);
     {
       IdSink sink(ids);
-      PieceCache cache(text.size());
+      PieceCaches::Lease cache(caches_, text.size());
       size_t begin = 0;
       while (const auto found = added_.next(text, begin, special)) {
         encode_plain(text.substr(begin, found->begin - begin), cache, sink);
@@ -128,7 +128,7 @@ class BpeTokenizer final : public Tokenizer {
     return ids;
   }
 
-  void encode_plain(std::string_view text, PieceCache& cache, IdSink& sink) const {
+  void encode_plain(std::string_view text, PieceCaches::Lease& cache, IdSink& sink) const {
     if (text.empty()) return;
     if (nfc_) {
       std::string copy;
@@ -137,7 +137,7 @@ class BpeTokenizer final : public Tokenizer {
     encode_composed(text, cache, sink);
   }
 
-  void encode_composed(std::string_view text, PieceCache& cache, IdSink& sink) const {
+  void encode_composed(std::string_view text, PieceCaches::Lease& cache, IdSink& sink) const {
     if (steps_) return encode_in_steps(text, cache, sink);
     with_split(pattern_, [&](auto split) {
       const SplitText t(text);
@@ -150,7 +150,7 @@ class BpeTokenizer final : public Tokenizer {
     });
   }
 
-  void encode_in_steps(std::string_view text, PieceCache& cache, IdSink& sink) const {
+  void encode_in_steps(std::string_view text, PieceCaches::Lease& cache, IdSink& sink) const {
     PreTokenizer::Run run(*steps_);
     run.split(text, [&](std::string_view piece) {
       cache.append(piece, piece.size(), sink,
@@ -190,6 +190,7 @@ class BpeTokenizer final : public Tokenizer {
   bool ignore_merges_;
   bool nfc_;
   std::vector<std::string> bytes_;  // of all tokens, by id
+  mutable PieceCaches caches_;
 };
 
 }  // namespace

@@ -312,4 +312,13 @@ std::vector<int32_t> ChatTemplate::encode(std::span<const ChatMessage> messages,
   return out.finish();
 }
 
+// Text is encoded between markers, so what is behind one does not depend on what was before it.
+std::vector<int32_t> ChatTemplate::encode_turn(const std::string& user) const {
+  const ChatMessage messages[] = {{"user", ""}, {"assistant", ""}, {"user", user}};
+  const std::vector<int32_t> before = encode(std::span(messages).first(2), false);
+  const std::vector<int32_t> all = encode(messages, true);
+  const auto end = std::find(before.rbegin(), before.rend(), end_id_);
+  return {all.begin() + (before.rend() - end), all.end()};
+}
+
 }  // namespace gpt

@@ -53,6 +53,10 @@ class ChatTemplate {
   // that the format does not have or not in that order, and where the tokenizer does.
   std::vector<int32_t> encode(std::span<const ChatMessage> messages, bool generate) const;
 
+  // What comes behind the token that ends an assistant's message: the user's next one, up to where the
+  // assistant's next message begins. Throws Error where the tokenizer does.
+  std::vector<int32_t> encode_turn(const std::string& user) const;
+
   // The token that ends the assistant's message.
   int32_t end_id() const { return end_id_; }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
@@ -53,6 +54,13 @@ class IdSink {
     std::memcpy(buffer_ + filled_, few, kFew * sizeof *few);
     filled_ += count;
   }
+  // count <= kMost ids.
+  static constexpr size_t kMost = 64;
+  void append(const int32_t* ids, size_t count) {
+    if (filled_ + kMost > kSize) flush();
+    std::memcpy(buffer_ + filled_, ids, count * sizeof *ids);
+    filled_ += count;
+  }
   // The vector, for appending more.
   std::vector<int32_t>& all() { return flush(), ids_; }
 
@@ -69,47 +77,135 @@ class IdSink {
 };
 
 // The ids of pieces that were met before: most of a text is a few thousand words. One place per piece, so
-// that a new one drives out an old one.
+// that a new one drives out an old one. Pieces of up to 15 bytes and 4 ids have a table of small entries; a
+// second one is for what is longer and still comes again and again, like rules and indentation.
 class PieceCache {
  public:
-  // For a text of so many bytes; for a short one making the cache takes longer than encoding.
-  explicit PieceCache(size_t text_bytes) {
-    if (text_bytes < kWorthIt) return;
-    const size_t entries = std::min(std::bit_ceil(text_bytes / 16), kMostEntries);
-    entries_ = std::make_unique<Entry[]>(entries);
-    shift_ = 64 - std::countr_zero(entries);
-  }
+  PieceCache()
+      : few_(std::make_unique<Few[]>(size_t{1} << kFewBits)),
+        many_(std::make_unique<Many[]>(size_t{1} << kManyBits)) {}
 
   // Appends the ids of a piece: what `encode(piece, ids)` appends, from the cache where it is known.
   // `readable` as for PieceKey.
   template <class Encode>
   void append(std::string_view piece, size_t readable, IdSink& sink, Encode&& encode) {
-    if (entries_ == nullptr || piece.size() > PieceKey::kLongest) return encode(piece, sink.all());
+    if (piece.size() > PieceKey::kLongest) return append_many(piece, sink, encode);
     const PieceKey key = PieceKey::of(piece, readable);
-    Entry& entry = entries_[key.hash() >> shift_];
-    if (entry.key != key) {
-      std::vector<int32_t>& ids = sink.all();
-      const size_t before = ids.size();
-      encode(piece, ids);
-      const size_t count = ids.size() - before;
-      if (count > IdSink::kFew) return;
-      entry = {.key = key, .ids = {}, .count = static_cast<uint32_t>(count)};
-      std::copy_n(ids.begin() + static_cast<std::ptrdiff_t>(before), count, entry.ids);
-      return;
+    Few& entry = few_[key.hash() >> (64 - kFewBits)];
+    if (entry.key == key) {
+      if (entry.count > IdSink::kFew) return append_many(piece, sink, encode);
+      return sink.append_few(entry.ids, entry.count);
     }
-    sink.append_few(entry.ids, entry.count);
+    std::vector<int32_t>& ids = sink.all();
+    const size_t before = ids.size();
+    encode(piece, ids);
+    const size_t count = ids.size() - before;
+    entry = {.key = key, .ids = {}, .count = static_cast<uint32_t>(count)};
+    if (count > IdSink::kFew) return;
+    std::copy_n(ids.begin() + static_cast<std::ptrdiff_t>(before), count, entry.ids);
   }
 
  private:
-  static constexpr size_t kMostEntries = 65536;  // 2 MB: what is near to a core
-  static constexpr size_t kWorthIt = 16384;
-  struct Entry {
+  static constexpr int kFewBits = 16;   // 2.5 MB: what is near to a core
+  static constexpr int kManyBits = 12;  // 0.6 MB
+  struct Few {
     PieceKey key;  // that of no piece has the length 0
     int32_t ids[IdSink::kFew];
-    uint32_t count = 0;
+    uint32_t count = 0;  // above kFew: the ids are in the other table, if anywhere
   };
-  std::unique_ptr<Entry[]> entries_;
-  int shift_ = 0;
+  struct Many {
+    static constexpr size_t kBytes = 50, kIds = 27;
+    uint8_t size = 0, count = 0;
+    char bytes[kBytes];
+    int32_t ids[kIds];
+  };
+  static_assert(Many::kIds <= IdSink::kMost);
+
+  template <class Encode>
+  void append_many(std::string_view piece, IdSink& sink, Encode&& encode) {
+    if (piece.size() > Many::kBytes) return encode(piece, sink.all());
+    Many& entry = many_[hash_of(piece) >> (64 - kManyBits)];
+    if (entry.size == piece.size() && std::memcmp(entry.bytes, piece.data(), piece.size()) == 0)
+      return sink.append(entry.ids, entry.count);
+    std::vector<int32_t>& ids = sink.all();
+    const size_t before = ids.size();
+    encode(piece, ids);
+    const size_t count = ids.size() - before;
+    if (count > Many::kIds) return;
+    entry.size = static_cast<uint8_t>(piece.size());
+    entry.count = static_cast<uint8_t>(count);
+    std::memcpy(entry.bytes, piece.data(), piece.size());
+    std::copy_n(ids.begin() + static_cast<std::ptrdiff_t>(before), count, entry.ids);
+  }
+
+  static uint64_t hash_of(std::string_view piece) {
+    uint64_t hash = piece.size();
+    for (size_t i = 0; i < piece.size(); i += 8) {
+      uint64_t word = 0;
+      std::memcpy(&word, piece.data() + i, std::min<size_t>(piece.size() - i, 8));
+      hash = (std::rotl(hash, 29) ^ word) * 0x9E3779B97F4A7C15u;
+    }
+    return hash;
+  }
+
+  std::unique_ptr<Few[]> few_;
+  std::unique_ptr<Many[]> many_;
+
+  friend class PieceCaches;
+  std::unique_ptr<PieceCache> next_;  // in a list of idle ones
+};
+
+// The caches of a tokenizer: as many as threads have encoded at once, each used by one of them at a time.
+// What they hold changes no result, only how soon it is there.
+class PieceCaches {
+ public:
+  // A cache for one text.
+  class Lease {
+   public:
+    Lease(PieceCaches& caches, size_t text_bytes) : caches_(caches), cache_(caches.take(text_bytes)) {}
+    ~Lease() {
+      if (cache_ != nullptr) caches_.give_back(std::move(cache_));
+    }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+
+    // As PieceCache; without one as long as little text has come.
+    template <class Encode>
+    void append(std::string_view piece, size_t readable, IdSink& sink, Encode&& encode) {
+      if (cache_ == nullptr) return encode(piece, sink.all());
+      cache_->append(piece, readable, sink, encode);
+    }
+
+   private:
+    PieceCaches& caches_;
+    std::unique_ptr<PieceCache> cache_;
+  };
+
+ private:
+  static constexpr size_t kWorthIt = 16384;  // bytes of text: making a cache takes as long as encoding them
+
+  std::unique_ptr<PieceCache> take(size_t text_bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (idle_ != nullptr) {
+        std::unique_ptr<PieceCache> cache = std::move(idle_);
+        idle_ = std::move(cache->next_);
+        return cache;
+      }
+      without_ += text_bytes;
+      if (without_ < kWorthIt) return nullptr;
+    }
+    return std::make_unique<PieceCache>();
+  }
+  void give_back(std::unique_ptr<PieceCache> cache) {
+    const std::lock_guard lock(mutex_);
+    cache->next_ = std::move(idle_);
+    idle_ = std::move(cache);
+  }
+
+  std::mutex mutex_;
+  std::unique_ptr<PieceCache> idle_;  // a list
+  size_t without_ = 0;                // bytes of text that found none
 };
 
 // Pieces of up to 15 bytes that are one token.

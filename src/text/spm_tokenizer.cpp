@@ -125,7 +125,7 @@ class SpmTokenizer final : public Tokenizer {
     ids.reserve(text.size() / 4);
     IdSink sink(ids);
     // Unknown characters in a row may be one token, which pieces alone do not tell.
-    PieceCache cache(has_bytes_ ? text.size() : 0);
+    PieceCaches::Lease cache(caches_, has_bytes_ ? text.size() : 0);
     size_t begin = 0;
     while (const auto found = added_.next(text, begin, special)) {
       encode_part(text.substr(begin, found->begin - begin), begin > 0 || begins, begin == 0, cache, sink);
@@ -176,7 +176,8 @@ class SpmTokenizer final : public Tokenizer {
     return out;
   }
 
-  void encode_part(std::string_view text, bool whole, bool first, PieceCache& cache, IdSink& sink) const {
+  void encode_part(std::string_view text, bool whole, bool first, PieceCaches::Lease& cache,
+                   IdSink& sink) const {
     using Prefix = SpmParts::Prefix;
     if (text.empty()) return;
     const bool prefix =
@@ -193,7 +194,7 @@ class SpmTokenizer final : public Tokenizer {
   }
 
   // What can be merged with nothing around it is encoded on its own.
-  void encode_words(std::string_view text, PieceCache& cache, IdSink& sink) const {
+  void encode_words(std::string_view text, PieceCaches::Lease& cache, IdSink& sink) const {
     const size_t first_id = sink.all().size();
     const auto encode = [&](std::string_view w, std::vector<int32_t>& ids) { encode_word(w, first_id, ids); };
     for (size_t at = 0; at < text.size();) {
@@ -254,6 +255,7 @@ class SpmTokenizer final : public Tokenizer {
   int bytes_found_ = 0;
   bool has_bytes_ = false;
   bool blanks_divide_ = true;  // as far as user-defined pieces are concerned
+  mutable PieceCaches caches_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "text/bpe_json.h"
 #include "text/byte_level.h"
+#include "text/c_vocab.h"
 #include "text/gpt1_tokenizer.h"
 #include "text/json_parts.h"
 #include "text/spm_json.h"
@@ -124,6 +125,10 @@ std::unique_ptr<Tokenizer> parse_model(std::string_view bytes, const std::string
   return tokenizer_of(parse_spm_model(bytes, name), name);
 }
 
+std::unique_ptr<Tokenizer> parse_bin(std::string_view bytes, const std::string& name) {
+  return is_llmc_tokenizer(bytes) ? read_llmc_tokenizer(bytes, name) : read_llama2c_tokenizer(bytes, name);
+}
+
 [[noreturn]] void fail_pickle(const std::string& path) {
   fail(
       "cannot read {}: a Python pickle can run any program; save the tokenizer as tokenizer.json or as a "
@@ -176,6 +181,8 @@ bool has_tokenizer(const std::string& folder) {
   const std::filesystem::path at(folder);
   return std::filesystem::exists(at / "tokenizer.json", ignored) ||
          std::filesystem::exists(at / "tokenizer.model", ignored) ||
+         std::filesystem::exists(at / kLlama2cTokenizerFile, ignored) ||
+         std::filesystem::exists(at / kLlmcTokenizerFile, ignored) ||
          (std::filesystem::exists(at / "vocab.json", ignored) &&
           std::filesystem::exists(at / "merges.txt", ignored));
 }
@@ -186,6 +193,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   if (!fs::is_directory(path, ignored)) {
     if (path.ends_with(".pkl")) fail_pickle(path);
     const std::string content = read_file(path, kMaxTokenizerBytes);
+    if (path.ends_with(".bin")) return parse_bin(content, path);
     const bool is_model = path.ends_with(".model") || is_rank_file(content);
     return is_model ? parse_model(content, path) : parse_tokenizer(content, path);
   }
@@ -196,6 +204,9 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   if (exists("vocab.json") && exists("merges.txt"))
     return make_any(json_of_vocab_and_merges(read("vocab.json"), read("merges.txt"), path), path);
   if (exists("tokenizer.model")) return parse_model(read("tokenizer.model"), file("tokenizer.model"));
+  for (const char* name : {kLlama2cTokenizerFile, kLlmcTokenizerFile}) {
+    if (exists(name)) return parse_bin(read(name), file(name));
+  }
   if (exists("tokenizer.pkl")) fail_pickle(file("tokenizer.pkl"));
   fail("no tokenizer in {}: expected tokenizer.json, vocab.json and merges.txt, or tokenizer.model", path);
 }

@@ -54,6 +54,48 @@ TEST(Convert, WritesWithItsTokenizerAndNeverOverModels) {
                "files that this program did not write");
 }
 
+// What llama2.c and llm.c need beside a model, and what is read from there.
+TEST(Convert, WritesTheTokenizersOfCPrograms) {
+  const TempDir dir;
+  const GptRun learned =
+      run_gpt({"tokenizer", "train", "--data", std::string(GPT_SOURCE_DIR) + "/README.md", "--vocab-size",
+               "300", "--special-tokens", "gpt2", "--out", dir.file("tok")});
+  ASSERT_EQ(learned.status, 0) << learned.err;
+  fs::copy(std::string(GPT_SOURCE_DIR) + "/fuzz/corpus/c_vocab/llama2c", dir.file("small.bin"));
+  const struct {
+    const char *preset, *format, *file;
+    std::string tokenizer;
+  } cases[] = {{"llama-small", "llama2c", "tokenizer.bin", dir.file("small.bin")},
+               {"gpt2", "llmc", "gpt2_tokenizer.bin", dir.file("tok")}};
+  for (const auto& c : cases) {
+    const std::string in = dir.file(std::string("in-") + c.format), out = dir.file(c.format),
+                      alone = out + "-alone";
+    const GptRun trained = run_gpt(
+        {"train",     "--preset", c.preset,       "--data",     "tales:20000",  "--tokenizer", c.tokenizer,
+         "--n-layer", "1",        "--n-head",     "2",          "--n-embd",     "16",          "--d-ff",
+         "64",        "--n-ctx",  "32",           "--norm-eps", "1e-5",         "--steps",     "2",
+         "--warmup",  "0",        "--eval-every", "0",          "--batch-size", "2",           "--out",
+         in});
+    ASSERT_EQ(trained.status, 0) << trained.err;
+    const GptRun run = run_gpt({"convert", in, out + "/model.bin", "--to", c.format, "--json"});
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_NE(run.out.find(c.file), std::string::npos) << run.out;
+    fs::create_directory(alone);
+    for (const char* name : {"model.bin", c.file})
+      fs::copy(out + "/" + name, alone + "/" + name);
+    const auto generate = [](const std::string& model) {
+      return run_gpt(
+          {"generate", model, "--prompt", "The king", "--greedy", "--max-tokens", "9", "--ignore-eos"});
+    };
+    const GptRun expected = generate(in), found = generate(alone + "/model.bin");
+    EXPECT_EQ(found.status, 0) << found.err;
+    EXPECT_EQ(found.out, expected.out);
+    // And into the layout of transformers.
+    EXPECT_EQ(run_gpt({"convert", alone + "/model.bin", out + "-hf"}).status, 0);
+    EXPECT_EQ(generate(out + "-hf").out, expected.out);
+  }
+}
+
 TEST(Convert, TellsAsJson) {
   const TempDir dir;
   const GptRun run = run_gpt({"convert", kTorch + "nanogpt.pt", dir.file("hf"), "--json"});

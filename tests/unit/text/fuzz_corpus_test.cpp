@@ -42,6 +42,9 @@ TEST(FuzzCorpus, SpmModel) {
 TEST(FuzzCorpus, Tiktoken) {
   try_corpus("tiktoken", fuzz_tiktoken);
 }
+TEST(FuzzCorpus, CVocab) {
+  try_corpus("c_vocab", fuzz_c_vocab);
+}
 TEST(FuzzCorpus, VocabData) {
   try_corpus("vocab_data", fuzz_vocab_data);
 }

@@ -50,6 +50,29 @@ TEST(ParallelEncode, ManyTexts) {
     EXPECT_EQ(all[i], tokenizer->encode(texts[i]));
 }
 
+// What a tokenizer remembers of other texts changes nothing.
+TEST(ParallelEncode, TheTextsBeforeDoNotMatter) {
+  RandomStream random(12, RandomSite::test);
+  std::vector<std::string> texts;
+  for (int i = 0; i < 300; ++i) {  // pieces of all lengths, from few letters, again and again
+    std::string text;
+    while (text.size() < 600) {
+      text.append(1 + random.below(i % 3 == 0 ? 70 : 9), "ab-=0 "[random.below(6)]);
+      text += random.below(3) == 0 ? "the king's \xE4\xB8\xAD\n" : " ";
+    }
+    texts.push_back(text);
+  }
+  for (const char* file : {"bpe.tokenizer.json", "spm.model", "ranks.nanochat.tiktoken"}) {
+    const auto knows = load_tokenizer(kTextData + file);
+    ThreadPool pool(3);
+    for (int round = 0; round < 2; ++round) {
+      const auto all = encode_all(*knows, std::vector<std::string_view>(texts.begin(), texts.end()), pool);
+      for (size_t i = 0; i < texts.size(); i += 7)
+        EXPECT_EQ(all[i], load_tokenizer(kTextData + file)->encode(texts[i])) << file;
+    }
+  }
+}
+
 TEST(ParallelEncode, TheFirstErrorCounts) {
   const auto tokenizer = make_char_tokenizer("ab");
   const std::string_view texts[] = {"a", "ax", "ay", "b"};

@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <sstream>
-
 #include "base/file.h"
 #include "base/rng.h"
 #include "support/temp_dir.h"
@@ -63,27 +61,6 @@ TEST(Spm, LlamaGoldens) {
   expect_rows(*tokenizer, rows, 253);
   expect_rows(*parse_tokenizer(tokenizer->to_json(), "json"), rows, 253);
   expect_rows(*tokenizer_of(tokenizer->vocab_data(), "gguf"), rows, 253);
-}
-
-// The conformance texts that come with llama.cpp's vocabularies.
-TEST(Spm, LlamaConformance) {
-  for (const std::string name : {"llama-spm", "phi-3"}) {
-    const std::string file = test::reference_file("../data/tokenizers/gguf/ggml-vocab-" + name + ".gguf.inp");
-    if (file.empty()) return;
-    const auto tokenizer = load_tokenizer(test::reference_file("../data/tokenizers/llama-spm"));
-    std::string texts = read_file(file);
-    std::ifstream ids(file.substr(0, file.size() - 4) + ".out");
-    const std::string separator = "\n__ggml_vocab_test__\n";
-    int compared = 0;
-    for (std::string line; std::getline(ids, line) && !texts.empty(); ++compared) {
-      const size_t end = std::min(texts.find(separator), texts.size());
-      std::istringstream numbers(line);
-      EXPECT_EQ(tokenizer->encode(texts.substr(0, end)), Ids(std::istream_iterator<int32_t>(numbers), {}))
-          << line;
-      texts.erase(0, std::min(end + separator.size(), texts.size()));
-    }
-    EXPECT_GT(compared, 40) << name;
-  }
 }
 
 TEST(Spm, SpecialTokensAreTextUnlessAskedFor) {

@@ -1,0 +1,299 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "command.h"
+#include "conversation.h"
+#include "convert/gguf_vocab.h"
+#include "generation.h"
+#include "infer/cached_model.h"
+#include "infer/engine.h"
+#include "input.h"
+#include "interrupt.h"
+#include "options.h"
+#include "output.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFooter = R"(Examples:
+  gpt chat model
+  gpt chat model.gguf --system "Answer in one sentence." --temperature 0.6 --dtype q8_0
+  gpt chat model --template chatml --greedy
+  printf 'What is a GPT?\nAnd how is it trained?\n' | gpt chat model --json
+
+The model's own chat template says how messages become tokens; --template names the format of a model that has
+none. One line is one message, whatever special tokens it names. Commands, alone on a line:
+  /reset   forget the conversation      /exit   end, like Ctrl-D      /help   say this
+Ctrl-C ends an answer. When the context is full the oldest turns are forgotten, the system message never.
+From a pipe every line is a message and every answer ends in a newline; with --json it is an object a line.)";
+
+constexpr int64_t kUsualContext = 8192;  // a cache for more is made only where somebody asks for it
+
+struct ChatArguments {
+  GenerateArguments generate;
+  std::string system, format;
+  int64_t n_ctx = 0;  // 0: the model's, at most kUsualContext
+};
+
+ChatFormat format_of(const LoadedModel& loaded, const ChatArguments& a) {
+  const std::vector<std::string> names = chat_format_names();
+  if (!a.format.empty()) {
+    check_choice("--template", a.format, names);
+    return *parse_chat_format(a.format);
+  }
+  const auto jinja =
+      loaded.gguf() != nullptr ? gguf_chat_template(*loaded.gguf()) : read_chat_template(loaded.folder());
+  if (!jinja) {
+    fail(
+        "{} has no chat template; name the format it was trained with: --template {} (a model that was never "
+        "trained to chat is for gpt generate)",
+        a.generate.model, fmt::join(names, "|"));
+  }
+  const auto format = recognise_chat_template(*jinja);
+  if (!format) {
+    fail(
+        "the chat template of {} is none of the built-in ones, and templates are never run; name the format "
+        "it "
+        "was trained with: --template {}",
+        a.generate.model, fmt::join(names, "|"));
+  }
+  return *format;
+}
+
+std::unique_ptr<Tokenizer> tokenizer_for(const LoadedModel& loaded, const ChatArguments& a) {
+  auto tokenizer = model_tokenizer(loaded, a.generate.tokenizer);
+  if (tokenizer == nullptr) fail("{} has no tokenizer; name one with --tokenizer", a.generate.model);
+  return tokenizer;
+}
+
+int64_t context_of(const ModelConfig& config, const ChatArguments& a) {
+  if (a.n_ctx < 0 || a.n_ctx > config.n_ctx)
+    fail_usage("--n-ctx: expected 1 to {}, which is what the model has, found {}", config.n_ctx, a.n_ctx);
+  return a.n_ctx > 0 ? a.n_ctx : std::min(config.n_ctx, kUsualContext);
+}
+
+Inference::Options inference_options(const GenerateArguments& a, int64_t n_ctx) {
+  Inference::Options options;
+  options.capacity = n_ctx;
+  options.slots = 1;
+  options.weights = parse_dtype("--dtype", a.dtype);
+  options.dtype = inference_types(*options.weights).activations;
+  options.kv_dtype = parse_kv_dtype(a.kv_dtype, *options.weights);
+  options.in_place = a.in_place;
+  options.max_rows = std::min(options.max_rows, n_ctx);
+  return options;
+}
+
+class Chat {
+ public:
+  explicit Chat(const ChatArguments& a)
+      : a_(a),
+        machine_(a.generate.machine),
+        loaded_(a.generate.model, std::nullopt),
+        format_(format_of(loaded_, a)),
+        tokenizer_(tokenizer_for(loaded_, a)),
+        template_(format_, *tokenizer_),
+        n_ctx_(context_of(loaded_.model().config, a)),
+        options_(
+            generate_options(a.generate, eos_ids(loaded_.model().config), loaded_.model().config.vocab_size)),
+        inference_(loaded_.model(), machine_.pool, machine_.kernels, inference_options(a.generate, n_ctx_)),
+        model_(inference_, false),
+        engine_(model_, machine_.pool, {}),
+        conversation_(template_, a.system, n_ctx_, options_.max_tokens),
+        talks_(::isatty(STDIN_FILENO) != 0 && notes_are_on_terminal() && !a.generate.json) {
+    if (options_.max_tokens < 1)
+      fail_usage("--max-tokens: expected 1 or more, found {}", options_.max_tokens);
+    if (template_.end_id() >= loaded_.model().config.vocab_size)
+      fail("the tokenizer's end of a message is token {}, which the model does not have", template_.end_id());
+    StopStrings checked(a.generate.stops);
+  }
+
+  void run() {
+    if (talks_)
+      write_note(fmt::format("{} format, {} tokens of context; /help shows what else there is\n",
+                             chat_format_name(format_), n_ctx_));
+    prompt();
+    for_each_input_lines([&](std::string_view lines, int64_t first) {
+      for (int64_t number = first; !lines.empty() && !ended_; ++number) {
+        const size_t end = std::min(lines.find('\n'), lines.size());
+        take_line(lines.substr(0, end), number);
+        lines.remove_prefix(std::min(end + 1, lines.size()));
+        if (!ended_) prompt();
+      }
+      return !ended_;
+    });
+    if (talks_ && !ended_) write_note("\n");  // Ctrl-D leaves the prompt on its line
+  }
+
+ private:
+  void prompt() const {
+    if (talks_) write_note("> ");
+  }
+
+  void take_line(std::string_view line, int64_t number) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.find_first_not_of(" \t") == std::string_view::npos || is_command(line)) return;
+    try {
+      answer(std::string(line));
+    } catch (const Error& error) {
+      if (!talks_) fail("standard input:{}: {}", number, error.what());
+      write_note(fmt::format("{}\n", error.what()));
+    }
+  }
+
+  bool is_command(std::string_view line) {
+    if (line == "/exit" || line == "/quit") {
+      ended_ = true;
+    } else if (line == "/reset") {
+      conversation_.reset();
+      if (talks_) write_note("the conversation is forgotten\n");
+    } else if (line == "/help") {
+      write_note("/reset forgets the conversation, /exit ends; Ctrl-C ends an answer\n");
+    } else if (talks_ && line.starts_with('/') && line.find_first_of(" /", 1) == std::string_view::npos) {
+      write_note(
+          fmt::format("{} is no command; there are /reset, /exit and /help\n", printable_text(line, 40)));
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  // The answer so far, as its tokens arrive.
+  struct Answer {
+    SampleText text;
+    std::string shown;
+    std::vector<int32_t> ids;  // without the one that ended it
+    FinishReason finish = FinishReason::length;
+    bool interrupted = false;
+  };
+
+  void answer(const std::string& message) {
+    if (const auto bad = first_invalid_utf8(message)) fail("the message is not valid UTF-8 at byte {}", *bad);
+    const auto begin = std::chrono::steady_clock::now();
+    const std::vector<int32_t> prompt = conversation_.ask(message);
+    if (conversation_.forgotten() > 0) {
+      write_note(fmt::format("note: the context of {} tokens is full; the oldest turns ({}) are forgotten\n",
+                             n_ctx_, conversation_.forgotten()));
+    }
+    const Engine::Counts before = engine_.counts();
+    Answer answer{.text = {*tokenizer_, a_.generate.stops}};
+    {
+      std::optional<QuietInterrupt> interrupt;
+      if (talks_) interrupt.emplace();
+      generate(prompt, answer);
+      answer.interrupted = interrupted();
+    }
+    ++number_;
+    add_text(answer, answer.text.finish());
+    const bool full = std::ssize(prompt) + std::ssize(answer.ids) >= n_ctx_;
+    const Engine::Counts now = engine_.counts();
+    conversation_.answer(answer.ids);
+    if (a_.generate.json) {
+      write_output(json{{"text", answer.shown},
+                        {"ids", answer.ids},
+                        {"prompt_ids", prompt},
+                        {"computed_tokens", now.computed - before.computed},
+                        {"reused_tokens", now.reused - before.reused},
+                        {"forgotten_turns", conversation_.forgotten()},
+                        {"finish_reason", finish_reason_name(answer.finish)}}
+                       .dump(-1, ' ', false, json::error_handler_t::replace) +
+                   "\n");
+      return;
+    }
+    write_output("\n");
+    if (full) write_note("note: the context is full, the answer was cut\n");
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    if (talks_)
+      write_note(fmt::format("({} tokens, {:.1f} tokens/s)\n", answer.ids.size(),
+                             static_cast<double>(answer.ids.size()) / std::max(seconds.count(), 1e-9)));
+  }
+
+  void generate(const std::vector<int32_t>& prompt, Answer& answer) {
+    const int64_t request = engine_.submit({.prompt = prompt,
+                                            .max_tokens = options_.max_tokens,
+                                            .sampling = options_.sampling,
+                                            .seed = options_.seed,
+                                            .number = number_,
+                                            .eos_ids = options_.eos_ids,
+                                            .stop_ids = {template_.end_id()},
+                                            .context = ContextPolicy::stop});
+    while (!engine_.idle()) {
+      for (const Event& event : engine_.step()) {
+        if (event.finish == FinishReason::error) throw Error(std::string(event.error));
+        const bool end = event.finish == FinishReason::eos || event.finish == FinishReason::stop;
+        if (event.finish) answer.finish = *event.finish;
+        if (end) continue;
+        answer.ids.push_back(event.id);
+        add_text(answer, answer.text.push(event.id));
+      }
+      if (!interrupted() && !answer.text.stopped()) continue;
+      answer.finish = FinishReason::stop;
+      engine_.cancel(request);
+    }
+  }
+
+  void add_text(Answer& answer, std::string piece) {
+    // Llama 2's template has a blank in front of answers, which is no part of them.
+    if (format_ == ChatFormat::llama2 && answer.shown.empty() && piece.starts_with(' ')) piece.erase(0, 1);
+    if (!a_.generate.json) show_text(piece);
+    answer.shown += piece;
+  }
+
+  const ChatArguments& a_;
+  Machine machine_;
+  LoadedModel loaded_;
+  ChatFormat format_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  ChatTemplate template_;
+  int64_t n_ctx_;
+  GenerateOptions options_;
+  Inference inference_;
+  CachedModel model_;
+  Engine engine_;
+  Conversation conversation_;
+  bool talks_;  // with somebody at a terminal
+  bool ended_ = false;
+  uint64_t number_ = 0;  // of answers
+};
+
+}  // namespace
+
+Command add_chat_command(CLI::App& root) {
+  auto a = std::make_shared<ChatArguments>();
+  a->generate.max_tokens = 512;
+  CLI::App* app = root.add_subcommand("chat", "talk with a model, one line a message");
+  app->allow_extras();
+  app->footer(kFooter);
+  app->add_option("MODEL", a->generate.model, "model folder, run folder or .gguf");
+  app->add_option("--system", a->system, "system message")->type_name("TEXT");
+  app->add_option("--template", a->format, "format of the conversation (the model's)")
+      ->type_name("nanochat|chatml|chatml-qwen2|llama3|llama2");
+  app->add_option("--tokenizer", a->generate.tokenizer, "instead of the model's")->type_name("FILE");
+  app->add_option("--n-ctx", a->n_ctx,
+                  fmt::format("tokens of context (the model's, at most {})", kUsualContext))
+      ->type_name("N");
+  app->add_option("--max-tokens", a->generate.max_tokens, "most tokens of an answer")
+      ->type_name("N")
+      ->capture_default_str();
+  add_repeated(*app, "--stop", a->generate.stops,
+               "end an answer before this text; may be given several times")
+      ->type_name("TEXT");
+  add_sampling_options(*app, a->generate);
+  add_weight_options(*app, a->generate);
+  add_json_option(*app, a->generate.json);
+  add_machine_options(*app, a->generate.machine);
+  return {app, [a] {
+            require_argument(a->generate.model, "MODEL", "chat");
+            Chat(*a).run();
+            return 0;
+          }};
+}
+
+}  // namespace gpt

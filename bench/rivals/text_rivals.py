@@ -1,0 +1,81 @@
+"""Tokenizers against tiktoken and rustbpe, as `compare` does them."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import environment
+import text_corpus
+import works
+from environment import note
+
+
+def corpus(args):
+    """The file of documents: the one given, else one gathered once."""
+    if args.documents:
+        return pathlib.Path(args.documents).resolve()
+    path = environment.CACHE / "documents"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        note(f"gathering text: {text_corpus.write_corpus(path)}")
+    return path
+
+
+def vocab(args):
+    path = pathlib.Path(args.vocab).resolve()
+    if not (path / "vocab.json").exists() or not (path / "merges.txt").exists():
+        sys.exit(f"compare: --vocab {path} has no vocab.json and merges.txt of GPT-2; scripts/get-data fetches them")
+    return str(path)
+
+
+def our_trainer(args, work, documents):
+    """Learns merges with `gpt tokenizer train`: the whole program, from starting it to the written file."""
+    data = pathlib.Path(documents).read_bytes()
+    folder = tempfile.TemporaryDirectory()
+    lines = pathlib.Path(folder.name) / "documents.jsonl"
+    with open(lines, "w") as out:
+        out.writelines(json.dumps({"text": text.decode()}, ensure_ascii=False) + "\n"
+                       for text in data.split(b"\0")[:-1])
+    megabytes = (len(data) - data.count(b"\0")) / 1e6
+    command = [args.gpt, "tokenizer", "train", "--data", lines, "--vocab-size", work.vocab_size, "--pattern", "gpt4",
+               "--threads", args.threads, "--out", folder.name + "/out"]
+
+    def measure():
+        start = time.perf_counter()
+        run = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        seconds = time.perf_counter() - start
+        if run.returncode != 0:
+            sys.exit(f"compare: {' '.join(map(str, command))}:\n{run.stderr}")
+        size = len(json.loads(pathlib.Path(folder.name + "/out/tokenizer.json").read_text())["model"]["vocab"])
+        return {"megabytes_per_second": megabytes / seconds, "seconds": seconds, "vocab_size": size}
+
+    measure.folder = folder  # stays as long as this
+    return measure
+
+
+def sides(args, work, worker):
+    """What measures ours, and the rival; both give the same facts about their results."""
+    documents, threads = str(corpus(args)), work.threads or args.threads
+    config = {"rival": work.rival, "documents": documents, "threads": threads}
+    if work.rival == "tiktoken":
+        config["vocab"] = vocab(args)
+        program = args.gpt.resolve().parent / "bench/text/encode_worker"
+        if not program.exists():
+            sys.exit(f"compare: {program} is missing; build it")
+        ours = worker([program, config["vocab"], documents, str(threads)]).measure
+    else:
+        config.update(vocab_size=work.vocab_size, pattern=works.GPT4_PATTERN)
+        ours = our_trainer(args, work, documents)
+    python = environment.python_for("PYTHON_TEXT")
+    return ours, worker([python, "text_worker.py", json.dumps(config)])
+
+
+def check(work, pair):
+    """Both sides must have done the same."""
+    for fact in ("ids", "sum", "vocab_size"):
+        if fact in pair["theirs"] and pair["ours"][fact] != pair["theirs"][fact]:
+            sys.exit(f"compare: {work.name}: {fact} is {pair['ours'][fact]} here and {pair['theirs'][fact]} there")
