@@ -128,6 +128,13 @@ class Generation {
     StopStrings checked(a_.stops);
   }
 
+  // Weights in blocks are multiplied where they are, whatever this says.
+  DType product_dtype() const {
+    if (!a_.dtype.empty()) return parse_dtype("--dtype", a_.dtype);
+    const DType stored = loaded_.model().weights[0].dtype;
+    return a_.in_place && !is_quantized(stored) ? stored : DType::f32;
+  }
+
   Inference::Options inference_options() const {
     const ModelConfig& config = loaded_.model().config;
     int64_t longest = 0;
@@ -139,7 +146,7 @@ class Generation {
     options.capacity = capacity;
     options.slots = static_cast<int>(
         a_.beams > 0 ? a_.beams : std::clamp<int64_t>(std::ssize(prompts_) * a_.n, 1, kMaxSlots));
-    options.weights = parse_dtype("--dtype", a_.dtype);
+    options.weights = product_dtype();
     options.dtype = inference_types(*options.weights).activations;
     options.kv_dtype = parse_kv_dtype(a_.kv_dtype, *options.weights);
     options.in_place = a_.in_place;
@@ -345,12 +352,12 @@ Command add_generate_command(CLI::App& root) {
   add_sampling_options(*app, *a);
   add_end_options(*app, *a);
   add_json_option(*app, a->json);
-  app->add_option("--dtype", a->dtype, "type of the products with weights")
-      ->type_name("fp32|bf16|fp16|q8_0|q4_0")
-      ->capture_default_str();
-  app->add_flag(
-      "--in-place", a->in_place,
-      "read weights stored in --dtype where the file has them: shared with other processes, but slower");
+  app->add_option("--dtype", a->dtype,
+                  "type of the products with weights (fp32; with --in-place that of the file)")
+      ->type_name("fp32|bf16|fp16|q8_0|q4_0");
+  app->add_flag("--in-place", a->in_place,
+                "read weights of that type where the file has them: no copy, shared with other processes, but "
+                "slower");
   app->add_option("--kv-dtype", a->kv_dtype, "type of cached keys and values (what suits --dtype)")
       ->type_name("fp32|bf16|fp16|int8");
   add_machine_options(*app, a->machine);

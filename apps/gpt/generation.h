@@ -20,7 +20,7 @@ struct GenerateArguments {
   double temperature = 0.8;
   int64_t top_k = 40;
   double top_p = 1, min_p = 0, repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
-  std::string top_p_rule = "crossing", context = "crop", dtype = "fp32", kv_dtype;
+  std::string top_p_rule = "crossing", context = "crop", dtype, kv_dtype;
   bool greedy = false, ignore_eos = false, json = false, in_place = false;
   int64_t beams = 0, n = 1, seed = 1, logprobs = -1;
   double length_penalty = 0;
