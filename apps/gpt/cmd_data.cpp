@@ -126,7 +126,7 @@ int run_pack(const PackArguments& a) {
   if (a.tokenizer == "char")
     fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
   check_choice("--format", a.format, {"gpt", "llmc"});
-  const auto tokenizer = open_tokenizer(a.tokenizer, {});
+  const auto tokenizer = named_tokenizer(a.tokenizer);
   ThreadPool pool(chosen_threads(a.machine));
   PackOptions options{.files = find_text_files(a.data),
                       .field = a.field,
@@ -151,7 +151,7 @@ int run_info(const InfoArguments& a) {
   if (a.paths.empty())
     fail_usage("PATH is missing: name token shards or folders of them; see gpt data info --help");
   std::unique_ptr<Tokenizer> tokenizer;
-  if (!a.tokenizer.empty()) tokenizer = open_tokenizer(a.tokenizer, {});
+  if (!a.tokenizer.empty()) tokenizer = named_tokenizer(a.tokenizer);
   std::vector<TokenShard> shards;
   for (const std::string& path : a.paths) {
     const std::vector<std::string> found = find_token_shards(path);

@@ -125,10 +125,7 @@ class Generation {
     options.capacity = capacity;
     options.slots = static_cast<int>(
         a_.beams > 0 ? a_.beams : std::clamp<int64_t>(std::ssize(prompts_) * a_.n, 1, kMaxSlots));
-    options.weights = parse_dtype("--dtype", a_.dtype);
-    options.dtype = inference_types(*options.weights).activations;
-    options.kv_dtype = parse_kv_dtype(a_.kv_dtype, *options.weights);
-    options.in_place = a_.in_place;
+    set_types(options, a_, loaded_.model().weights[0].dtype);
     if (a_.beams == 0) {  // beams keep what they hold; samples can wait
       const int64_t one = KvCache::blocks_of_sequence(capacity) * KvCache::kBlock;
       const int64_t token_bytes =

@@ -72,7 +72,7 @@ std::unique_ptr<Tokenizer> chosen_tokenizer(const TokenizerArguments& a) {
     fail_usage("--tokenizer is missing: name a tokenizer.json, a model folder, or byte");
   if (a.tokenizer == "char")
     fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
-  return open_tokenizer(a.tokenizer, {});
+  return named_tokenizer(a.tokenizer);
 }
 
 int64_t line_of(std::string_view text, size_t at) {

@@ -6,6 +6,7 @@
 
 #include "infer/generate.h"
 #include "infer/stop_strings.h"
+#include "model/inference.h"
 #include "options.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
@@ -20,7 +21,7 @@ struct GenerateArguments {
   double temperature = 0.8;
   int64_t top_k = 40;
   double top_p = 1, min_p = 0, repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
-  std::string top_p_rule = "crossing", context = "crop", dtype = "fp32", kv_dtype;
+  std::string top_p_rule = "crossing", context = "crop", dtype, kv_dtype;
   bool greedy = false, ignore_eos = false, json = false, in_place = false;
   int64_t beams = 0, n = 1, seed = 1, logprobs = -1;
   double length_penalty = 0;
@@ -30,6 +31,9 @@ struct GenerateArguments {
 // The flags that say how tokens are drawn, and in which types a model computes.
 void add_sampling_options(CLI::App& app, GenerateArguments& arguments);
 void add_weight_options(CLI::App& app, GenerateArguments& arguments);
+// The types and the place of weights, activations and cache, for a model whose file has weights of type
+// `stored`: weights in blocks are multiplied where they are, whatever --dtype says. Throws UsageError.
+void set_types(Inference::Options& options, const GenerateArguments& arguments, DType stored);
 
 // A prompt as given and as ids. `text` is what is shown of it.
 struct Prompt {

@@ -84,13 +84,20 @@ void require_argument(const std::string& value, const std::string& what, const s
     fail_usage("{} is missing: gpt {} {} ...; see gpt {} --help", what, command, what, command);
 }
 
+std::unique_ptr<Tokenizer> named_tokenizer(const std::string& spec) {
+  if (!spec.ends_with(".gguf")) return open_tokenizer(spec, {});
+  const auto vocab = gguf_vocab(GgufFile(spec));
+  if (!vocab) fail("{} has no tokenizer", spec);
+  return tokenizer_of(*vocab, spec);
+}
+
 std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std::string& spec) {
   std::unique_ptr<Tokenizer> tokenizer;
   const std::string folder = loaded.folder().empty() ? "." : loaded.folder();
   if (spec == "char")
     fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
   if (!spec.empty()) {
-    tokenizer = open_tokenizer(spec, {});
+    tokenizer = named_tokenizer(spec);
   } else if (loaded.gguf() != nullptr) {
     const auto vocab = gguf_vocab(*loaded.gguf());
     if (!vocab) return nullptr;

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "data/corpus.h"
 #include "data/text_blocks.h"
+#include "options.h"
 #include "output.h"
 #include "progress_note.h"
 #include "report/format.h"
@@ -105,7 +106,7 @@ struct Comparison {
 };
 
 Comparison compare(const std::string& name, const std::string& sample, const Tokenizer& own) {
-  const auto other = open_tokenizer(name, {});
+  const auto other = named_tokenizer(name);
   return {name, std::ssize(sample), std::ssize(own.encode(sample)), std::ssize(other->encode(sample))};
 }
 

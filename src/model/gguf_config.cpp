@@ -50,7 +50,24 @@ constexpr std::array kRead = {"context_length",
                               "rope.scale_linear",
                               "expert_count",
                               "expert_used_count"};
-constexpr std::array kHarmless = {"rope.scaling.finetuned", "tensor_data_layout", "use_parallel_residual"};
+constexpr std::array kHarmless = {"rope.scaling.finetuned", "tensor_data_layout"};
+
+// Those that some other model of the architecture needs, and the value with which they change nothing.
+struct Neutral {
+  std::string_view key;
+  double value;
+};
+constexpr std::array kNeutral = {Neutral{"use_parallel_residual", 0},
+                                 Neutral{"attention.causal", 1},
+                                 Neutral{"attention.max_alibi_bias", 0},
+                                 Neutral{"attention.clamp_kqv", 0},
+                                 Neutral{"rope.scaling.attn_factor", 1},
+                                 Neutral{"logit_scale", 1},
+                                 Neutral{"embedding_scale", 1},
+                                 Neutral{"residual_scale", 1},
+                                 Neutral{"leading_dense_block_count", 0},
+                                 Neutral{"nextn_predict_layers", 0},
+                                 Neutral{"pooling_type", 0}};
 
 class ConfigReader {
  public:
@@ -78,20 +95,34 @@ class ConfigReader {
 
   void check_keys() const {
     for (const GgufEntry& e : file_.metadata()) {
-      if (!e.key.starts_with(prefix_)) continue;
-      const std::string_view rest = e.key.substr(prefix_.size());
-      const auto is = [&](const char* known) { return rest == known; };
-      if (std::any_of(kRead.begin(), kRead.end(), is) || std::any_of(kHarmless.begin(), kHarmless.end(), is))
-        continue;
-      fail("{}: the setting {} is not supported", file_.path(), printable(e.key));
-    }
-    if (file_.boolean(key("use_parallel_residual")).value_or(false)) {
-      fail("{}: {} is not supported", file_.path(), key("use_parallel_residual"));
+      if (e.key.starts_with(prefix_)) check_key(e, e.key.substr(prefix_.size()));
     }
     if (integer("expert_count").value_or(0) != 0) {
       fail("{}: models of several experts are not supported, found {} = {}", file_.path(),
            key("expert_count"), *integer("expert_count"));
     }
+    const std::string_view kind = file_.string("general.type").value_or("model");
+    if (kind != "model") fail("{}: expected a model, found general.type = {}", file_.path(), printable(kind));
+    const int64_t parts = file_.integer("split.count").value_or(1);
+    if (parts > 1) {
+      fail("{} is one of the {} parts of a model; merge them first, with llama-gguf-split --merge",
+           file_.path(), parts);
+    }
+  }
+
+  void check_key(const GgufEntry& e, std::string_view rest) const {
+    const auto is = [&](std::string_view known) { return rest == known; };
+    if (std::any_of(kRead.begin(), kRead.end(), is) || std::any_of(kHarmless.begin(), kHarmless.end(), is))
+      return;
+    if (rest.starts_with("expert_")) return;  // of how many experts, and these are none
+    const auto neutral =
+        std::find_if(kNeutral.begin(), kNeutral.end(), [&](const Neutral& n) { return n.key == rest; });
+    if (neutral == kNeutral.end()) fail("{}: the setting {} is not supported", file_.path(), printable(e.key));
+    const double value = e.type == GgufType::boolean ? static_cast<double>(*file_.boolean(e.key))
+                                                     : *file_.number(e.key);
+    if (value == neutral->value) return;
+    fail("{}: the setting {} = {} is not supported; expected {}", file_.path(), printable(e.key), value,
+         neutral->value);
   }
 
   void start() {

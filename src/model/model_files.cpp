@@ -151,6 +151,13 @@ void LoadedModel::check_unused() {
            tied_head ? "; it differs from the embedding, so set tie_word_embeddings to false" : "");
     }
   }
+  for (const auto& file : source_->tensors->files()) {
+    for (const UnsupportedTensor& tensor : file->unsupported()) {
+      if (is_buffer_name(tensor.name)) continue;
+      fail("{}: the tensor {} of type {} has no place in this architecture", file->path(),
+           printable(tensor.name), tensor.dtype);
+    }
+  }
 }
 
 void LoadedModel::copy_to(const ParamBuffer& weights) const {

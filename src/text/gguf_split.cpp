@@ -23,6 +23,9 @@ const std::vector<Named>& all_named() {
        {regex(R"(\p{N})"), kGpt2}},
       {{"falcon"}, {kPunctuation, kGpt2, kThree}},
       {{"default"}, {regex(R"([\p{P}\$\+<=>\^\~\|]+)"), kGpt2, regex(R"(\p{N}+)"), kThree}},
+      {{"tekken"},
+       {regex(
+           R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)")}},
       {{"deepseek-coder"},
        {regex(R"([\r\n])"), regex(R"(\s?\p{L}+)"), regex(R"(\s?\p{P}+)"),
         regex("[\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+"), regex(R"(\p{N})")}},

@@ -60,7 +60,7 @@ BpeParts bpe_parts(const VocabData& data, const std::string& name) {
     fail("cannot read {}: text is split as \"{}\" says, which is not supported", name,
          printable_text(data.pre, 40));
   parts.pattern = pattern.value_or(SplitPattern::gpt2);
-  parts.ignore_merges = pattern == SplitPattern::llama3;
+  parts.ignore_merges = pattern == SplitPattern::llama3 || data.pre == "tekken";
   parts.special = data.special;
   parts.nfc = data.pre == "qwen2";  // as in its tokenizer.json
   parts.tokens.resize(data.tokens.size());

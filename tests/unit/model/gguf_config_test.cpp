@@ -72,7 +72,7 @@ TEST(GgufConfig, RefusesWhatItCannotCompute) {
              "the architecture \"mamba\" is not supported");
   EXPECT_HAS(message(llama().add("llama.expert_count", 8)), "experts");
   EXPECT_HAS(message(llama().add("llama.attention.clamp_kqv", 8)),
-             "\"llama.attention.clamp_kqv\" is not supported");
+             "\"llama.attention.clamp_kqv\" = 8 is not supported");
   EXPECT_HAS(message(llama().add("llama.rope.scaling.type", "yarn")), "\"yarn\"");
   EXPECT_HAS(message(llama().add("llama.rope.dimension_count", 2)), "whole heads of 4");
   EXPECT_HAS(message(llama().add("llama.attention.value_length", 2)), "equal length");
@@ -80,6 +80,33 @@ TEST(GgufConfig, RefusesWhatItCannotCompute) {
        {"context_length", "embedding_length", "block_count", "feed_forward_length", "attention.head_count"}) {
     EXPECT_HAS(message(llama({key})), std::string("llama.") + key);
   }
+}
+
+TEST(GgufConfig, OtherModelsSettingsAreReadAsFarAsTheyChangeNothing) {
+  EXPECT_EQ(config_of(llama()
+                        .add("llama.expert_count", 0)
+                        .add("llama.expert_used_count", 0)
+                        .add("llama.expert_shared_count", 0)
+                        .add("llama.rope.scaling.attn_factor", T::f32, B::raw(1.0f))
+                        .add("llama.logit_scale", T::f32, B::raw(1.0f))
+                        .add("llama.attention.causal", T::boolean, "\1")
+                        .add("llama.attention.max_alibi_bias", T::f32, B::raw(0.0f))
+                        .add("llama.nextn_predict_layers", 0)
+                        .add("general.type", "model")
+                        .add("general.some_new_key", 7)
+                        .add("quantize.imatrix.entries_count", 7)
+                        .add("tokenizer.ggml.fim_pre_token_id", 1)
+                        .add("split.count", 1))
+                .n_layer,
+            1);
+  EXPECT_HAS(message(llama().add("llama.logit_scale", T::f32, B::raw(0.5f))),
+             "\"llama.logit_scale\" = 0.5 is not supported; expected 1");
+  EXPECT_HAS(message(llama().add("llama.attention.causal", T::boolean, std::string(1, '\0'))),
+             "\"llama.attention.causal\" = 0 is not supported");
+  EXPECT_HAS(message(llama().add("llama.logit_scale", "2")), "llama.logit_scale");
+  EXPECT_HAS(message(llama().add("llama.brand_new", 1)), "\"llama.brand_new\" is not supported");
+  EXPECT_HAS(message(llama().add("general.type", "adapter")), "general.type = \"adapter\"");
+  EXPECT_HAS(message(llama().add("split.count", 3)), "one of the 3 parts");
 }
 
 TEST(GgufConfig, RefusesImpossibleHeads) {

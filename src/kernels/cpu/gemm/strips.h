@@ -85,12 +85,15 @@ GPT_INLINE void store_groups(uint32_t* p, int64_t step, IVec v, int64_t n) {
 // Four rows by kLanes units at a time, transposed in groups of four.
 template <class Units, class T>
 void pack_four_rows(const PackArgs& p, int64_t row) {
+  constexpr int64_t kAhead = 8;  // rows: the processor's own prefetching ends with a row
   const auto* src = static_cast<const T*>(p.src) + row * p.ld;
   uint32_t* dst = p.dst + row;
   const int64_t rows = p.count - row;
   constexpr int64_t kStep = kLanes * Units::kPerUnit;
   int64_t l = 0;
   for (; l + kStep <= p.k; l += kStep, src += kStep, dst += kLanes * p.width) {
+    for (int64_t r = 0; r < 4; ++r)
+      __builtin_prefetch(src + (kAhead + r) * p.ld, 0, 2);
     IVec v[4] = {Units::along(src), rows > 1 ? Units::along(src + p.ld) : no_units(),
                  rows > 2 ? Units::along(src + 2 * p.ld) : no_units(),
                  rows > 3 ? Units::along(src + 3 * p.ld) : no_units()};
