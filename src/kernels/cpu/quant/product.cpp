@@ -74,7 +74,7 @@ void linear_forward(const ExecContext& ctx, const LinearArgs& args) {
 ScratchNeed scratch_need(int64_t rows, int64_t in) {
   const int64_t blocks = in / kQuantBlock;
   return {.shared = rows * std::max(blocks * kMaxActBlockBytes, row_act_bytes(blocks)),
-          .per_thread = kRowsPerTask * kStrip * static_cast<int64_t>(sizeof(float)) +
+          .per_thread = kRowsPerExpansion * kStrip * static_cast<int64_t>(sizeof(float)) +
                         kExpandedOutputs * expanded_bytes(blocks)};
 }
 

@@ -208,7 +208,7 @@ inline IVec half_scales(const uint8_t* p, int k) {
 
 // Turns 8 registers of two blocks each, so that register g has group g of 4 bytes of every block: of block b in
 // the lane turned_place(b).
-inline void turn(IVec (&v)[kRegisters]) {
+__attribute__((always_inline)) inline void turn(IVec (&v)[kRegisters]) {
   IVec t[kRegisters];
   GPT_UNROLL
   for (int i = 0; i < kRegisters; i += 4) {
@@ -234,7 +234,7 @@ inline int turned_place(int i) {
   return i / 4 * 8 + i % 4;
 }
 // Adds up the chains of 8 sums, each from the first to the last.
-inline Vec sum_turned(const Vec (&chains)[1][kRegisters]) {
+__attribute__((always_inline)) inline Vec sum_turned(const Vec (&chains)[1][kRegisters]) {
   IVec t[kRegisters];
   GPT_UNROLL
   for (int i = 0; i < kRegisters; ++i)
@@ -407,7 +407,7 @@ inline IVec half_scales(const uint8_t* p, int k) {
   return _mm256_cvtepi8_epi32(k == 0 ? scales : _mm_srli_si128(scales, 8));
 }
 
-inline void turn(IVec (&v)[kRegisters]) {
+__attribute__((always_inline)) inline void turn(IVec (&v)[kRegisters]) {
   IVec t[kRegisters];
   GPT_UNROLL
   for (int i = 0; i < kRegisters; i += 4) {
@@ -430,7 +430,7 @@ inline IVec in_order(IVec v) {
 inline int turned_place(int i) {
   return i;
 }
-inline Vec sum_turned(const Vec (&chains)[2][kRegisters]) {
+__attribute__((always_inline)) inline Vec sum_turned(const Vec (&chains)[2][kRegisters]) {
   Vec sum = zero();
   for (int part = 0; part < 2; ++part) {
     IVec t[kRegisters];

@@ -42,10 +42,10 @@ class RowProduct {
   static constexpr int64_t kManyRows = 8;
 
   void multiply_many(int64_t first, int64_t end, int thread) const {
-    constexpr int64_t kBytes = 384 << 10;  // of activations, in the second-level cache
+    constexpr int64_t kBytes = 512 << 10;  // of activations, in the second-level cache
     auto* sums = ctx_.scratch.thread<float>(thread);
-    auto* expanded = reinterpret_cast<uint8_t*>(sums + kRowsPerTask * kStrip);
-    const int64_t at_once = std::clamp<int64_t>(kBytes / x_stride_ / 2 * 2, 16, kRowsPerTask);
+    auto* expanded = reinterpret_cast<uint8_t*>(sums + kRowsPerExpansion * kStrip);
+    const int64_t at_once = std::clamp<int64_t>(kBytes / x_stride_ / 2 * 2, 16, kRowsPerExpansion);
     for (int64_t row = 0; row < a_.y.rows(); row += at_once) {
       const int64_t rows = std::min(at_once, a_.y.rows() - row);
       for (int64_t piece = first; piece < end; ++piece)
