@@ -32,6 +32,12 @@ inline uint8_t* element(const TensorView& v, int64_t row, int64_t col) {
   return static_cast<uint8_t*>(v.data) + (row * v.ld + col) * static_cast<int64_t>(dtype_size(v.dtype));
 }
 
+// Rows of a task: their activations, 40 bytes for every 32 inputs, stay in the second-level cache while the
+// strips of the weights pass by. A multiple of the rows of any kernel's tile.
+inline constexpr int64_t kRowsPerTask = 96;
+// The same for rows of blocks, at most: they are expanded again for so many rows of activations.
+inline constexpr int64_t kRowsPerExpansion = 192;
+
 // Strips of 32 outputs that a task takes, of `strips` with `strip_bytes` each: enough that a new place in
 // memory costs little, few enough that they stay in the second-level cache and that threads end together.
 inline int64_t strips_per_task(int64_t strips, int64_t strip_bytes) {

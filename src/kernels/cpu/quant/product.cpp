@@ -9,9 +9,6 @@
 namespace gpt::quant {
 namespace {
 
-// Rows of a task: their activations, 40 bytes for every 32 inputs, stay in the second-level cache while the
-// strips of the weights pass by. A multiple of the rows of any kernel's tile.
-constexpr int64_t kRowsPerTask = 96;
 class Product {
  public:
   Product(const ExecContext& ctx, const LinearArgs& a)
@@ -77,8 +74,8 @@ void linear_forward(const ExecContext& ctx, const LinearArgs& args) {
 ScratchNeed scratch_need(int64_t rows, int64_t in) {
   const int64_t blocks = in / kQuantBlock;
   return {.shared = rows * std::max(blocks * kMaxActBlockBytes, row_act_bytes(blocks)),
-          .per_thread = std::clamp<int64_t>(rows, kRowsAtOnce, kRowsPerTask) * kStrip *
-                        static_cast<int64_t>(sizeof(float))};
+          .per_thread = kRowsPerExpansion * kStrip * static_cast<int64_t>(sizeof(float)) +
+                        kExpandedOutputs * expanded_bytes(blocks)};
 }
 
 }  // namespace gpt::quant

@@ -6,11 +6,14 @@
 // The vectors come first.
 #include "kernels/cpu/quant/quant_tile.inc"
 #include "kernels/cpu/quant/row_product.inc"
+#include "kernels/cpu/quant/row_tile.inc"
 
 namespace gpt::quant {
 
 QuantKernel quant_kernel_avx512bf16() {
-  return {kActBlock, quantize, strip, store_row, quantize_rows, multiply_rows};
+  return {kActBlock,     quantize,      strip,
+          store_row,     quantize_rows, multiply_rows,
+          quantize_turned_rows, multiply_row_tiles};
 }
 
 }  // namespace gpt::quant

@@ -71,6 +71,29 @@ struct RowArgs {
   int64_t y_stride;  // elements from row to row
 };
 
+// Many rows of x: some rows of w are first expanded to bytes and scales in memory of the caller, `w_stride`
+// bytes for each, groups of 16 blocks like the activations.
+inline constexpr int64_t kExpandedGroupBytes = 16 * 48;
+constexpr int64_t expanded_bytes(int64_t blocks) {
+  return (blocks + 15) / 16 * kExpandedGroupBytes;
+}
+inline constexpr int64_t kExpandedOutputs = 4;
+struct RowTileArgs {
+  DType dtype;  // of the source
+  int64_t rows;
+  int64_t outputs;  // at most kExpandedOutputs
+  int64_t blocks;   // of 32 inputs
+  const uint8_t* x;
+  int64_t x_stride;  // bytes from row to row
+  const uint8_t* source;
+  int64_t source_stride;  // bytes from row to row
+  uint8_t* w;
+  int64_t w_stride;
+  const float* bias;  // or null
+  float* y;
+  int64_t y_stride;  // elements from row to row
+};
+
 struct QuantKernel {
   int64_t act_block_bytes;  // of 32 quantised activations
   void (*quantize)(const QuantizeArgs&);
@@ -78,6 +101,8 @@ struct QuantKernel {
   void (*store)(const float* x, int64_t n, uint8_t* y, DType dtype);  // converts; n <= 32
   void (*quantize_rows)(const QuantizeArgs&);                         // for multiply_rows; no zero_point
   void (*multiply_rows)(const RowArgs&);
+  void (*quantize_turned_rows)(const QuantizeArgs&);  // for multiply_row_tiles; no zero_point
+  void (*multiply_row_tiles)(const RowTileArgs&);
 };
 inline constexpr int64_t kMaxActBlockBytes = 72;
 

@@ -206,6 +206,62 @@ inline IVec half_scales(const uint8_t* p, int k) {
   return _mm512_cvtepi8_epi32(_mm_shuffle_epi8(load128(p + k * block_size(DType::q6_k).bytes + 192), order));
 }
 
+// Turns 8 registers of two blocks each, so that register g has group g of 4 bytes of every block: of block b in
+// the lane turned_place(b).
+__attribute__((always_inline)) inline void turn(IVec (&v)[kRegisters]) {
+  IVec t[kRegisters];
+  GPT_UNROLL
+  for (int i = 0; i < kRegisters; i += 4) {
+    const IVec a = _mm512_unpacklo_epi32(v[i], v[i + 1]), b = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+    const IVec c = _mm512_unpacklo_epi32(v[i + 2], v[i + 3]), d = _mm512_unpackhi_epi32(v[i + 2], v[i + 3]);
+    t[i] = _mm512_unpacklo_epi64(a, c);
+    t[i + 1] = _mm512_unpackhi_epi64(a, c);
+    t[i + 2] = _mm512_unpacklo_epi64(b, d);
+    t[i + 3] = _mm512_unpackhi_epi64(b, d);
+  }
+  GPT_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    v[i] = _mm512_shuffle_i32x4(t[i], t[i + 4], 0x88);
+    v[i + 4] = _mm512_shuffle_i32x4(t[i], t[i + 4], 0xdd);
+  }
+}
+// Blocks in their order.
+inline IVec in_order(IVec v) {
+  return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15), v);
+}
+// The lane in which sum_turned() has sum i.
+inline int turned_place(int i) {
+  return i / 4 * 8 + i % 4;
+}
+// Adds up the chains of 8 sums, each from the first to the last.
+__attribute__((always_inline)) inline Vec sum_turned(const Vec (&chains)[1][kRegisters]) {
+  IVec t[kRegisters];
+  GPT_UNROLL
+  for (int i = 0; i < kRegisters; ++i)
+    t[i] = _mm512_castps_si512(chains[0][i]);
+  turn(t);  // chains 0 to 7 in the lanes 0 to 3 and 8 to 11, the others in those behind them
+  Vec sum = _mm512_castsi512_ps(t[0]);
+  GPT_UNROLL
+  for (int i = 1; i < kRegisters; ++i)
+    sum = add(sum, _mm512_castsi512_ps(t[i]));
+  GPT_UNROLL
+  for (int i = 0; i < kRegisters; ++i)
+    sum = add(sum, _mm512_castsi512_ps(_mm512_shuffle_i32x4(t[i], t[i], 0xf5)));
+  return sum;
+}
+// sum + 4 products side by side, in every lane.
+template <bool is_signed>
+inline IVec add_dot(IVec sum, IVec w, const uint8_t* x) {
+#if defined(GPT_SIMD_BF16)
+  return _mm512_dpbusd_epi32(sum, w, load_bytes(x));
+#else
+  return _mm512_add_epi32(sum, dot<is_signed>(w, x));
+#endif
+}
+inline void store_ints(uint8_t* p, IVec v) {
+  _mm512_storeu_si512(p, v);
+}
+
 #else
 
 inline IVec load256(const uint8_t* p) {
@@ -349,6 +405,51 @@ inline IVec half_scales(const uint8_t* p, int k) {
   const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
   const __m128i scales = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 192)), order);
   return _mm256_cvtepi8_epi32(k == 0 ? scales : _mm_srli_si128(scales, 8));
+}
+
+__attribute__((always_inline)) inline void turn(IVec (&v)[kRegisters]) {
+  IVec t[kRegisters];
+  GPT_UNROLL
+  for (int i = 0; i < kRegisters; i += 4) {
+    const IVec a = _mm256_unpacklo_epi32(v[i], v[i + 1]), b = _mm256_unpackhi_epi32(v[i], v[i + 1]);
+    const IVec c = _mm256_unpacklo_epi32(v[i + 2], v[i + 3]), d = _mm256_unpackhi_epi32(v[i + 2], v[i + 3]);
+    t[i] = _mm256_unpacklo_epi64(a, c);
+    t[i + 1] = _mm256_unpackhi_epi64(a, c);
+    t[i + 2] = _mm256_unpacklo_epi64(b, d);
+    t[i + 3] = _mm256_unpackhi_epi64(b, d);
+  }
+  GPT_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    v[i] = _mm256_permute2x128_si256(t[i], t[i + 4], 0x20);
+    v[i + 4] = _mm256_permute2x128_si256(t[i], t[i + 4], 0x31);
+  }
+}
+inline IVec in_order(IVec v) {
+  return v;
+}
+inline int turned_place(int i) {
+  return i;
+}
+__attribute__((always_inline)) inline Vec sum_turned(const Vec (&chains)[2][kRegisters]) {
+  Vec sum = zero();
+  for (int part = 0; part < 2; ++part) {
+    IVec t[kRegisters];
+    for (int i = 0; i < kRegisters; ++i)
+      t[i] = _mm256_castps_si256(chains[part][i]);
+    turn(t);
+    for (int i = 0; i < kRegisters; ++i) {
+      const Vec chain = _mm256_castsi256_ps(t[i]);
+      sum = part == 0 && i == 0 ? chain : add(sum, chain);
+    }
+  }
+  return sum;
+}
+template <bool is_signed>
+inline IVec add_dot(IVec sum, IVec w, const uint8_t* x) {
+  return _mm256_add_epi32(sum, dot<is_signed>(w, x));
+}
+inline void store_ints(uint8_t* p, IVec v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v);
 }
 
 #endif

@@ -20,11 +20,15 @@ class RowProduct {
         w_stride_(row_bytes(a.w.dtype, a.w.ld)) {}
 
   void run() const {
-    quantize(ctx_, a_.x, a_.w.cols(), kernels_.product.quantize_rows, 0, quantized(), x_stride_);
+    const bool many = a_.y.rows() >= kManyRows;
+    quantize(ctx_, a_.x, a_.w.cols(),
+             many ? kernels_.product.quantize_turned_rows : kernels_.product.quantize_rows, 0, quantized(),
+             x_stride_);
     const int64_t pieces = ceil_div(a_.w.rows(), kStrip);
     const int64_t per_task = strips_per_task(pieces, kStrip * w_stride_);
     ctx_.pool.parallel_streams(ceil_div(pieces, per_task), [&](int64_t task, int thread) {
       const int64_t first = task * per_task, end = std::min(pieces, first + per_task);
+      if (many) return multiply_many(first, end, thread);
       for (int64_t row = 0; row < a_.y.rows(); row += kRowsAtOnce) {
         const int64_t rows = std::min<int64_t>(kRowsAtOnce, a_.y.rows() - row);
         for (int64_t piece = first; piece < end; ++piece)
@@ -34,6 +38,43 @@ class RowProduct {
   }
 
  private:
+  // So many rows pay for expanding blocks in memory.
+  static constexpr int64_t kManyRows = 8;
+
+  void multiply_many(int64_t first, int64_t end, int thread) const {
+    constexpr int64_t kBytes = 512 << 10;  // of activations, in the second-level cache
+    auto* sums = ctx_.scratch.thread<float>(thread);
+    auto* expanded = reinterpret_cast<uint8_t*>(sums + kRowsPerExpansion * kStrip);
+    const int64_t at_once = std::clamp<int64_t>(kBytes / x_stride_ / 2 * 2, 16, kRowsPerExpansion);
+    for (int64_t row = 0; row < a_.y.rows(); row += at_once) {
+      const int64_t rows = std::min(at_once, a_.y.rows() - row);
+      for (int64_t piece = first; piece < end; ++piece)
+        multiply_piece(row, rows, piece * kStrip, sums, expanded);
+    }
+  }
+
+  // Up to kStrip columns from `col`.
+  void multiply_piece(int64_t row, int64_t rows, int64_t col, float* sums, uint8_t* expanded) const {
+    const int64_t cols = std::min(kStrip, a_.w.rows() - col);
+    for (int64_t c = 0; c < cols; c += kExpandedOutputs) {
+      kernels_.product.multiply_row_tiles(
+          {.dtype = a_.w.dtype,
+           .rows = rows,
+           .outputs = std::min(kExpandedOutputs, cols - c),
+           .blocks = blocks_,
+           .x = quantized() + row * x_stride_,
+           .x_stride = x_stride_,
+           .source = static_cast<const uint8_t*>(a_.w.data) + (col + c) * w_stride_,
+           .source_stride = w_stride_,
+           .w = expanded,
+           .w_stride = expanded_bytes(blocks_),
+           .bias = a_.bias ? a_.bias.as<float>() + col + c : nullptr,
+           .y = sums + c,
+           .y_stride = kStrip});
+    }
+    finish(kernels_, a_, row, rows, col, cols, sums);
+  }
+
   uint8_t* quantized() const { return ctx_.scratch.all<uint8_t>(); }
 
   // Up to kStrip columns from `col`.
