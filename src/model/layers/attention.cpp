@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace gpt {
 namespace {
@@ -23,6 +24,13 @@ int64_t window(const Pass& pass) {
   const int64_t capacity = pass.cache ? pass.cache->capacity() : 0;
   const int64_t sliding = pass.config.sliding_window;
   return capacity > 0 && sliding > 0 ? std::min(capacity, sliding) : std::max(capacity, sliding);
+}
+
+void keep(const TensorView& copy, const TensorView& x) {
+  for (int64_t r = 0; copy && r < x.rows(); ++r) {
+    std::memcpy(copy.row_range(r, 1).data, x.row_range(r, 1).data,
+                static_cast<size_t>(x.cols()) * dtype_size(x.dtype));
+  }
 }
 
 }  // namespace
@@ -77,7 +85,9 @@ void SelfAttention::project(const Pass& pass, AttentionActs& acts, const TensorV
   const ModelConfig& c = pass.config;
   qkv_.forward(pass, in, acts.qkv);
   const Qkv parts = split(c, acts.qkv);
+  keep(acts.projected, acts.qkv);
   if (c.position == Position::rope) rotate(pass, parts.qk, static_cast<int>(c.rope_sign));
+  keep(acts.rotated, parts.qk);
   if (c.qk_norm) {
     const KernelTable& k = pass.ctx.kernels;
     k.head_norm_forward(pass.ctx, {c.norm_eps, parts.q, c.n_head, c.head_dim, acts.q_rstd});

@@ -1,0 +1,224 @@
+#include "trace/views.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tensor/element.h"
+
+namespace gpt {
+
+double row_norm(const TensorView& x, int64_t r) {
+  double sum = 0;
+  for (int64_t c = 0; c < x.cols(); ++c) {
+    const double v = element(x, r, c);
+    sum += v * v;
+  }
+  return std::sqrt(sum);
+}
+
+double frobenius(const TensorView& x) {
+  double sum = 0;
+  for (int64_t r = 0; r < x.rows(); ++r) {
+    const double n = row_norm(x, r);
+    sum += n * n;
+  }
+  return std::sqrt(sum);
+}
+
+double mean_row_norm(const TensorView& x) {
+  double sum = 0;
+  for (int64_t r = 0; r < x.rows(); ++r)
+    sum += row_norm(x, r);
+  return sum / static_cast<double>(x.rows());
+}
+
+Change change(const TensorView& before, const TensorView& branch, const TensorView& after) {
+  Change out;
+  double squares = 0, dot = 0;
+  for (int64_t r = 0; r < before.rows(); ++r) {
+    for (int64_t c = 0; c < before.cols(); ++c) {
+      const double a = element(before, r, c), b = element(after, r, c);
+      squares += (b - a) * (b - a);
+      dot += a * b;
+    }
+  }
+  const double start = frobenius(before);
+  out.added = branch ? frobenius(branch) : 0;
+  out.absolute = std::sqrt(squares);
+  out.norm = frobenius(after);
+  out.relative = start > 0 ? out.absolute / start : 0;
+  out.cosine = start > 0 && out.norm > 0 ? dot / (start * out.norm) : 0;
+  return out;
+}
+
+BlockChange block_change(const Capture& capture, int64_t layer) {
+  const BlockActs& a = capture.block(layer);
+  const bool post = capture.config().norm_position == NormPosition::post;
+  const TensorView& mid = post ? a.norm1_out : a.x_mid;
+  return {.attention = change(a.x_in, a.attention_out, mid),
+          .mlp = change(mid, a.mlp_out, a.x_out),
+          .block = change(a.x_in, {}, a.x_out)};
+}
+
+std::vector<Score> score_row(const Capture& capture, int64_t layer, int64_t head, int64_t query) {
+  const ModelConfig& c = capture.config();
+  const TensorView& qkv = capture.block(layer).attention.qkv;
+  const int64_t D = c.head_dim, T = capture.n_tokens();
+  const int64_t q0 = head * D, k0 = c.q_dim() + head / (c.n_head / c.n_kv_head) * D;
+  std::vector<Score> row(static_cast<size_t>(T));
+  double largest = -INFINITY;
+  for (int64_t t = 0; t < T; ++t) {
+    Score& s = row[static_cast<size_t>(t)];
+    for (int64_t d = 0; d < D; ++d)
+      s.dot += element(qkv, query, q0 + d) * element(qkv, t, k0 + d);
+    s.scaled = s.dot / std::sqrt(static_cast<double>(D));
+    s.masked = t > query || (c.sliding_window > 0 && t <= query - c.sliding_window);
+    if (!s.masked) largest = std::max(largest, s.scaled);
+  }
+  double sum = 0;
+  for (Score& s : row) {
+    if (s.masked) continue;
+    s.weight = std::exp(s.scaled - largest);
+    sum += s.weight;
+  }
+  for (Score& s : row)
+    s.weight /= sum;
+  return row;
+}
+
+HeadSummary head_summary(const Capture& capture, int64_t layer, int64_t head) {
+  const TensorView weights = capture.attention(layer);
+  const int64_t T = capture.n_tokens();
+  HeadSummary out;
+  for (int64_t i = 0; i < T; ++i) {
+    for (int64_t j = 0; j <= i; ++j) {
+      const double w = element(weights, head * T + i, j);
+      if (w > 0) out.entropy -= w * std::log2(w);
+      out.distance += w * static_cast<double>(i - j);
+      if (j == i) out.self += w;
+      if (j == i - 1) out.previous += w;
+      if (j == 0) out.first += w;
+    }
+  }
+  const auto n = static_cast<double>(T);
+  return {.entropy = out.entropy / n,
+          .self = out.self / n,
+          .previous = T > 1 ? out.previous / (n - 1) : 0,
+          .first = out.first / n,
+          .distance = out.distance / n};
+}
+
+const char* head_habit(const HeadSummary& s) {
+  const double most = std::max({s.self, s.previous, s.first});
+  if (!(most > 0.5)) return "spread";
+  if (most == s.previous) return "previous token";
+  return most == s.first ? "first token" : "itself";
+}
+
+namespace {
+
+// What decides whether a neuron fires.
+TensorView activation_argument(const Capture& capture, int64_t layer) {
+  const TensorView& fc = capture.block(layer).mlp.fc;
+  return capture.config().act == Act::swiglu ? fc.columns(0, capture.config().d_ff) : fc;
+}
+
+}  // namespace
+
+MlpSummary mlp_summary(const Capture& capture, int64_t layer) {
+  const TensorView x = activation_argument(capture, layer);
+  std::vector<bool> ever(static_cast<size_t>(x.cols()));
+  int64_t active = 0;
+  for (int64_t r = 0; r < x.rows(); ++r) {
+    for (int64_t f = 0; f < x.cols(); ++f) {
+      if (!(element(x, r, f) > 0)) continue;
+      ++active;
+      ever[static_cast<size_t>(f)] = true;
+    }
+  }
+  const auto never = std::count(ever.begin(), ever.end(), false);
+  return {.active = static_cast<double>(active) / static_cast<double>(x.size()),
+          .never = static_cast<double>(never) / static_cast<double>(x.cols())};
+}
+
+std::vector<Neuron> top_neurons(const Capture& capture, int64_t layer, int64_t token, int64_t n) {
+  const TensorView& hidden = capture.block(layer).mlp.hidden;
+  std::vector<Neuron> all;
+  for (int64_t f = 0; f < hidden.cols(); ++f)
+    all.push_back({f, element(hidden, token, f)});
+  const auto kept = static_cast<size_t>(std::min<int64_t>(n, hidden.cols()));
+  std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(kept), all.end(),
+                    [](const Neuron& a, const Neuron& b) {
+                      const double x = std::abs(a.value), y = std::abs(b.value);
+                      return x != y ? x > y : a.index < b.index;
+                    });
+  all.resize(kept);
+  return all;
+}
+
+Prediction predict(const TensorView& logits, int64_t row, int32_t next, int64_t top_k) {
+  const int64_t V = logits.cols();
+  std::vector<Candidate> all(static_cast<size_t>(V));
+  double largest = -INFINITY, sum = 0, weighted = 0;
+  for (int64_t v = 0; v < V; ++v) {
+    const double z = element(logits, row, v);
+    all[static_cast<size_t>(v)] = {static_cast<int32_t>(v), z, 0};
+    largest = std::max(largest, z);
+  }
+  for (const Candidate& c : all) {
+    const double e = std::exp(c.logit - largest);
+    sum += e;
+    weighted += e * c.logit;
+  }
+  Prediction out;
+  out.log_sum = largest + std::log(sum);
+  out.entropy = (out.log_sum - weighted / sum) / std::log(2.0);
+  const auto before = [](const Candidate& a, const Candidate& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+  };
+  if (next >= 0) {
+    const Candidate& came = all[static_cast<size_t>(next)];
+    out.next = next;
+    out.next_probability = std::exp(came.logit - out.log_sum);
+    out.next_rank = 1 + std::count_if(all.begin(), all.end(),
+                                      [&](const Candidate& c) { return before(c, came); });
+  }
+  const auto kept = std::min<std::ptrdiff_t>(std::max<int64_t>(top_k, 0), V);
+  std::partial_sort(all.begin(), all.begin() + kept, all.end(), before);
+  all.resize(static_cast<size_t>(kept));
+  for (Candidate& c : all)
+    c.probability = std::exp(c.logit - out.log_sum);
+  out.top = std::move(all);
+  return out;
+}
+
+namespace {
+
+std::vector<Prediction> predict_rows(const TensorView& logits, std::span<const int32_t> ids, int64_t top_k) {
+  std::vector<Prediction> out;
+  for (size_t t = 0; t < ids.size(); ++t) {
+    const int32_t next = t + 1 < ids.size() ? ids[t + 1] : -1;
+    out.push_back(predict(logits, static_cast<int64_t>(t), next, top_k));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Prediction> predictions(const Capture& capture, int64_t top_k) {
+  return predict_rows(capture.logits(), capture.ids(), top_k);
+}
+
+LogitLens logit_lens(Capture& capture, int64_t top_k) {
+  const TensorView wide = capture.logits();
+  Buffer memory(static_cast<size_t>(wide.size()) * dtype_size(wide.dtype), "logits of the lens");
+  const TensorView logits = make_view(memory.data(), wide.dtype, {wide.rows(), wide.cols()});
+  LogitLens lens;
+  for (int64_t i = 0; i <= capture.n_layer(); ++i) {
+    capture.read_out(capture.residual(i), logits);
+    lens.push_back(predict_rows(logits, capture.ids(), top_k));
+  }
+  return lens;
+}
+
+}  // namespace gpt
