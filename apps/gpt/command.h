@@ -23,6 +23,7 @@ Command add_generate_command(CLI::App& root);
 Command add_chat_command(CLI::App& root);
 Command add_eval_command(CLI::App& root);
 Command add_verify_command(CLI::App& root);
+Command add_trace_command(CLI::App& root);
 Command add_info_command(CLI::App& root);
 Command add_bench_command(CLI::App& root);
 Command add_convert_command(CLI::App& root);

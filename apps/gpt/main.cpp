@@ -103,6 +103,7 @@ std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>
                                    add_chat_command(root),
                                    add_eval_command(root),
                                    add_verify_command(root),
+                                   add_trace_command(root),
                                    add_info_command(root),
                                    add_bench_command(root),
                                    add_convert_command(root)};

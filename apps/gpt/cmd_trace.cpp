@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "command.h"
+#include "generation.h"
+#include "options.h"
+#include "output.h"
+#include "report/progress.h"
+#include "trace/text.h"
+
+namespace gpt {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  gpt trace run --prompt "The cat sat on the mat"
+  gpt trace run --prompt "The cat" --block 2 --head 1      one head's attention, and one query's scores
+  gpt trace run --prompt "The cat" --block all --json
+  gpt trace model.gguf --prompt "Once upon a time"         matrices in blocks are multiplied as they are)";
+
+struct TraceArguments {
+  std::string model, tokenizer, prompt, prompt_file, ids, block = "0", dtype = "fp32";
+  int64_t head = -1, query = -1, top_k = 5;
+  bool has_prompt = false, json = false;
+  MachineOptions machine;
+};
+
+constexpr int64_t kMaxTopK = 1000;
+
+TraceRequest make_request(const TraceArguments& a) {
+  TraceRequest r;
+  r.model = a.model;
+  if (a.block != "all") {
+    try {
+      r.block = parse_ids("--block", a.block).front();
+    } catch (const UsageError&) {
+      fail_usage("--block: expected a number or \"all\", found \"{}\"", a.block.substr(0, 64));
+    }
+  } else {
+    r.block = -1;
+  }
+  if (a.top_k < 1 || a.top_k > kMaxTopK)
+    fail_usage("--top-k: expected 1 to {}, found {}", kMaxTopK, a.top_k);
+  r.head = a.head;
+  r.query = a.query;
+  r.top_k = a.top_k;
+  const TerminalStyle style =
+      terminal_style(output_is_terminal(), [](const char* name) -> const char* { return std::getenv(name); });
+  r.colour = style.colour;
+  r.unicode = style.unicode;
+  return r;
+}
+
+std::vector<int32_t> prompt_ids(const TraceArguments& a, const Tokenizer* tokenizer, const ModelConfig& config) {
+  if (a.has_prompt + !a.prompt_file.empty() + !a.ids.empty() != 1)
+    fail_usage("trace: expected one of --prompt, --prompt-file and --ids; see gpt trace --help");
+  GenerateArguments g;
+  if (a.has_prompt) g.prompts = {a.prompt};
+  if (!a.prompt_file.empty()) g.prompt_files = {a.prompt_file};
+  if (!a.ids.empty()) g.ids = {a.ids};
+  return read_prompts(g, tokenizer, static_cast<int32_t>(config.bos_token_id)).front().ids;
+}
+
+int run(const TraceArguments& a) {
+  require_argument(a.model, "MODEL", "trace");
+  TraceRequest request = make_request(a);
+  const DType dtype = parse_dtype("--dtype", a.dtype, {DType::f32, DType::f64});
+  const LoadedModel loaded(a.model, dtype == DType::f64 ? std::optional(DType::f64) : std::nullopt);
+  const std::unique_ptr<Tokenizer> tokenizer = model_tokenizer(loaded, a.tokenizer);
+  const std::vector<int32_t> ids = prompt_ids(a, tokenizer.get(), loaded.model().config);
+  TokenNames names;
+  if (tokenizer) names = TokenNames([&](int32_t id) { return bytes_of(*tokenizer, id); });
+  const Isa isa = dtype == DType::f64 ? Isa::ref : chosen_isa();
+  ThreadPool pool(chosen_threads(a.machine));
+  Capture capture(loaded.model(), pool, kernel_table(isa), ids, {.dtype = dtype});
+  request.computed = fmt::format("{}, {}", a.dtype, isa_name(isa));
+  write_output(a.json ? trace_json(capture, names, request) : trace_text(capture, names, request));
+  return 0;
+}
+
+}  // namespace
+
+Command add_trace_command(CLI::App& root) {
+  auto a = std::make_shared<TraceArguments>();
+  CLI::App* app = root.add_subcommand("trace", "a forward pass step by step, in numbers and pictures");
+  app->allow_extras();
+  app->footer(kFooter);
+  app->add_option("MODEL", a->model, "model folder or file");
+  CLI::Option* prompt = app->add_option("--prompt", a->prompt, "text to trace")->type_name("TEXT");
+  app->add_option("--prompt-file", a->prompt_file, "the same from a file; -: standard input")->type_name("FILE");
+  app->add_option("--ids", a->ids, "token ids instead of text")->type_name("1,2,3");
+  app->add_option("--tokenizer", a->tokenizer, "another tokenizer than the model's")->type_name("byte|PATH");
+  app->add_option("--block", a->block, "the block shown in detail")->type_name("N|all");
+  app->add_option("--head", a->head, "its head whose attention is shown (a summary of all)")->type_name("N");
+  app->add_option("--query", a->query, "the token whose scores and neurons are shown (the last)")
+      ->type_name("N");
+  app->add_option("--top-k", a->top_k, "how many next tokens and neurons")->type_name("N");
+  app->add_option("--dtype", a->dtype, "precision of the computation")->type_name("fp32|fp64");
+  add_json_option(*app, a->json);
+  add_machine_options(*app, a->machine);
+  return {app, [a, prompt] {
+            a->has_prompt = prompt->count() > 0;
+            return run(*a);
+          }};
+}
+
+}  // namespace gpt
