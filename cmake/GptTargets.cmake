@@ -34,6 +34,16 @@ function(gpt_library name)
   target_link_libraries(gpt_${name} PUBLIC ${ARG_DEPS} PRIVATE gpt_options)
 endfunction()
 
+# gpt_embed_page(NAME DIR): the files of a page become strings of the library gpt_NAME.
+function(gpt_embed_page name dir)
+  set(out ${CMAKE_BINARY_DIR}/generated/${name}_page_files.cpp)
+  set(script ${CMAKE_SOURCE_DIR}/cmake/EmbedFiles.cmake)
+  file(GLOB files CONFIGURE_DEPENDS ${dir}/*.html ${dir}/*.css ${dir}/*.js)
+  add_custom_command(OUTPUT ${out} COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DDIR=${dir} -P ${script}
+    DEPENDS ${files} ${script} VERBATIM)
+  target_sources(gpt_${name} PRIVATE ${out})
+endfunction()
+
 # The SIMD sources are compiled once per instruction set; which one runs is decided at start-up.
 function(gpt_configure_kernels)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")

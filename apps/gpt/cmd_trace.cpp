@@ -2,13 +2,16 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "command.h"
 #include "generation.h"
 #include "options.h"
 #include "output.h"
 #include "report/progress.h"
+#include "trace/page.h"
 #include "trace/text.h"
 
 namespace gpt {
@@ -18,10 +21,11 @@ constexpr const char* kFooter = R"(Examples:
   gpt trace run --prompt "The cat sat on the mat"
   gpt trace run --prompt "The cat" --block 2 --head 1      one head's attention, and one query's scores
   gpt trace run --prompt "The cat" --block all --json
+  gpt trace run --prompt-file chapter.txt --html trace.html   one page, to be opened in any browser
   gpt trace model.gguf --prompt "Once upon a time"         matrices in blocks are multiplied as they are)";
 
 struct TraceArguments {
-  std::string model, tokenizer, prompt, prompt_file, ids, block = "0", dtype = "fp32";
+  std::string model, tokenizer, prompt, prompt_file, ids, html, block = "0", dtype = "fp32";
   int64_t head = -1, query = -1, top_k = 5;
   bool has_prompt = false, json = false;
   MachineOptions machine;
@@ -63,6 +67,12 @@ std::vector<int32_t> prompt_ids(const TraceArguments& a, const Tokenizer* tokeni
   return read_prompts(g, tokenizer, static_cast<int32_t>(config.bos_token_id)).front().ids;
 }
 
+// The last part of a path: pages are passed on, and say nothing of the machine they were made on.
+std::string shown_name(const std::string& model) {
+  const std::filesystem::path path = std::filesystem::path(model).lexically_normal();
+  return path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
+}
+
 int run(const TraceArguments& a) {
   require_argument(a.model, "MODEL", "trace");
   TraceRequest request = make_request(a);
@@ -76,6 +86,11 @@ int run(const TraceArguments& a) {
   ThreadPool pool(chosen_threads(a.machine));
   Capture capture(loaded.model(), pool, kernel_table(isa), ids, {.dtype = dtype});
   request.computed = fmt::format("{}, {}", a.dtype, isa_name(isa));
+  if (!a.html.empty()) {
+    write_file_atomic(a.html, trace_page(capture, names, {.model = shown_name(a.model), .computed = request.computed}));
+    write_note(fmt::format("wrote {}\n", a.html));
+    if (!a.json) return 0;
+  }
   write_output(a.json ? trace_json(capture, names, request) : trace_text(capture, names, request));
   return 0;
 }
@@ -97,6 +112,7 @@ Command add_trace_command(CLI::App& root) {
   app->add_option("--query", a->query, "the token whose scores and neurons are shown (the last)")
       ->type_name("N");
   app->add_option("--top-k", a->top_k, "how many next tokens and neurons")->type_name("N");
+  app->add_option("--html", a->html, "write a page with everything instead of text")->type_name("FILE");
   app->add_option("--dtype", a->dtype, "precision of the computation")->type_name("fp32|fp64");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);

@@ -6,6 +6,7 @@
 #include "report/format.h"
 #include "report/table.h"
 #include "tensor/element.h"
+#include "trace/steps.h"
 #include "trace/text.h"
 
 namespace gpt {
@@ -13,49 +14,13 @@ namespace {
 
 constexpr int64_t kMaxHeat = 40;  // tokens of a heat map: 80 columns
 
-// What a step is, in a few words; by the end of its name.
-const char* remark(const std::string& step, const ModelConfig& c) {
-  const bool post = c.norm_position == NormPosition::post;
-  if (step == "in") return "the stream";
-  if (step == "norm1.out") return post ? "norm of the sum" : "norm";
-  if (step == "q.projected") return "queries of all heads";
-  if (step == "k.projected") return "keys";
-  if (step == "q.rotated") return "turned by position";
-  if (step == "k.rotated") return "turned by position";
-  if (step == "q") return c.qk_norm ? "normed per head" : c.position == Position::rope ? "turned by position" : "";
-  if (step == "k") return c.qk_norm ? "normed per head" : c.position == Position::rope ? "turned by position" : "";
-  if (step == "v") return "values";
-  if (step == "attention") return "weights, each row sums to 1";
-  if (step == "heads") return "weighted values of all heads";
-  if (step == "attention.out") return "projected back to the stream's width";
-  if (step == "mid") return "stream + attention";
-  if (step == "norm2.out") return "norm";
-  if (step == "mlp.gate") return "argument of the gate";
-  if (step == "mlp.fc") return c.act == Act::swiglu ? "what is gated" : "argument of the activation";
-  if (step == "mlp.hidden") return "neurons";
-  if (step == "mlp.out") return "projected back";
-  if (step == "sum") return "stream + mlp";
-  return step == "out" ? (post ? "norm of the sum: the stream" : "stream + mlp") : "";
-}
-
 std::string steps_table(const Capture& capture, int64_t layer) {
-  const std::string prefix = fmt::format("blocks.{}.", layer);
   TextTable table{.columns = {"step", "shape", "|x| per token", "rms", "min", "max", ""}, .rows = {}};
-  for (const NamedActivation& a : capture.activations()) {
-    if (a.name.rfind(prefix, 0) != 0) continue;
-    const std::string step = a.name.substr(prefix.size());
-    double low = INFINITY, high = -INFINITY;
-    for (int64_t row = 0; row < a.view.rows(); ++row) {
-      for (int64_t col = 0; col < a.view.cols(); ++col) {
-        low = std::min(low, element(a.view, row, col));
-        high = std::max(high, element(a.view, row, col));
-      }
-    }
-    const double rms = frobenius(a.view) / std::sqrt(static_cast<double>(a.view.size()));
-    const bool weights = step == "attention";
-    table.rows.push_back({step, shape_string(a.shape), weights ? "" : fmt::format("{:.4f}", mean_row_norm(a.view)),
-                          fmt::format("{:.4f}", rms), fmt::format("{:.3f}", low), fmt::format("{:.3f}", high),
-                          remark(step, capture.config())});
+  for (const BlockStep& s : block_steps(capture, layer)) {
+    const bool weights = s.name == "attention";
+    table.rows.push_back({s.name, shape_string(s.shape), weights ? "" : fmt::format("{:.4f}", mean_row_norm(s.view)),
+                          fmt::format("{:.4f}", s.rms), fmt::format("{:.3f}", s.low), fmt::format("{:.3f}", s.high),
+                          s.about});
   }
   return format_table(table);
 }

@@ -1,0 +1,187 @@
+'use strict';
+// What all views share: the data of the page, the choice of token, block and head, and small helpers.
+
+const meta = JSON.parse(document.getElementById('meta').textContent);
+const C = meta.config, T = meta.tokens.length, L = C.n_layer, H = C.n_head, D = C.head_dim;
+
+// The choices that all views follow. `key` is the key looked at in the attention view.
+const state = {token: T - 1, layer: 0, head: 0, key: Math.max(0, T - 2)};
+const watchers = [];
+const watch = f => { watchers.push(f); f(Object.keys(state)); };
+function select(changes) {
+  const changed = Object.keys(changes).filter(k => state[k] !== changes[k]);
+  if (!changed.length) return;
+  Object.assign(state, changes);
+  for (const f of watchers) f(changed);
+}
+
+// Elements are made here and nowhere else: text is always text, never markup.
+function make(tag, attributes, ...children) {
+  const svg = ['svg', 'g', 'rect', 'path', 'line', 'text', 'circle', 'polyline', 'title'].includes(tag);
+  const node = svg ? document.createElementNS('http://www.w3.org/2000/svg', tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
+    else if (name === 'text') node.textContent = value;
+    else node.setAttribute(name, value === true ? '' : value);
+  }
+  node.append(...children.filter(c => c !== null && c !== undefined));
+  return node;
+}
+const clear = (node, ...children) => { node.replaceChildren(...children); return node; };
+
+// A view: a section with its title, the sentence that says what one sees, and its content.
+function view(id, title, about, ...children) {
+  const section = make('section', {id, 'aria-labelledby': id + '-title'},
+    make('h2', {id: id + '-title', text: title}), make('p', {class: 'about', text: about}), ...children);
+  document.getElementById('main').append(section);
+  document.getElementById('nav').append(make('a', {href: '#' + id, text: title}));
+  return section;
+}
+
+// Numbers: three or four significant digits, fixed where they stand in columns.
+const fix = (x, digits = 3) => Number.isFinite(x) ? x.toFixed(digits) : x < 0 ? '−∞' : String(x);
+const percent = (p, digits = 1) => (100 * p).toFixed(digits) + ' %';
+const thousands = n => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
+const shape = dims => '[' + dims.join(', ') + ']';
+function bytes(n) {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let u = 0;
+  while (n >= 1024 && u < 4) { n /= 1024; ++u; }
+  return (u ? n.toPrecision(3) : n) + ' ' + units[u];
+}
+
+const nameOf = id => meta.texts[id] === undefined ? '#' + id : meta.texts[id];
+const token = t => nameOf(meta.tokens[t].id);
+const shown = text => text.replace(/ /g, '·');
+
+// Tensors lie in the page as base64 and are unpacked when somebody looks at them.
+const unpacked = new Map();
+let halfTable = null;
+function halfValue(h) {
+  if (!halfTable) {
+    halfTable = new Float32Array(65536);
+    for (let i = 0; i < 65536; ++i) {
+      const sign = i & 0x8000 ? -1 : 1, e = i >> 10 & 31, m = i & 1023;
+      halfTable[i] = sign * (e === 0 ? m * 2 ** -24 : e === 31 ? (m ? NaN : Infinity) : (1 + m / 1024) * 2 ** (e - 15));
+    }
+  }
+  return halfTable[h];
+}
+function tensor(name) {
+  if (unpacked.has(name)) return unpacked.get(name);
+  const entry = meta.tensors.find(t => t.name === name);
+  if (!entry) return null;
+  const text = atob(document.getElementById('t-' + name).textContent);
+  const raw = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; ++i) raw[i] = text.charCodeAt(i);
+  let data;
+  if (entry.type === 'f32') data = new Float32Array(raw.buffer);
+  else {
+    const half = new Uint16Array(raw.buffer);
+    data = new Float32Array(half.length);
+    for (let i = 0; i < half.length; ++i) data[i] = halfValue(half[i]);
+  }
+  const out = {name, shape: entry.shape, data, cols: entry.cols};
+  unpacked.set(name, out);
+  return out;
+}
+
+// Colours of the current theme.
+const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const dark = () => document.documentElement.dataset.theme === 'dark';
+const themed = [];  // redraws of canvases
+function mix(a, b, x) { return [0, 1, 2].map(i => Math.round(a[i] + (b[i] - a[i]) * x)); }
+// From the card's colour to full: what is zero is empty. The square root lets small weights be seen.
+function weightColour(w) {
+  const x = Math.sqrt(Math.min(Math.max(w, 0), 1));
+  return dark() ? mix([30, 36, 46], [190, 220, 255], x) : mix([240, 243, 248], [10, 60, 150], x);
+}
+// Negative, zero, positive: blue, empty, orange (told apart by all kinds of colour vision).
+function signedColour(x) {
+  const zero = dark() ? [28, 33, 41] : [246, 247, 249];
+  const end = x < 0 ? (dark() ? [90, 165, 255] : [25, 90, 190]) : (dark() ? [255, 160, 80] : [190, 80, 10]);
+  return mix(zero, end, Math.sqrt(Math.min(Math.abs(x), 1)));
+}
+const rgb = c => 'rgb(' + c.join(',') + ')';
+
+// One pixel per cell; the style sheet scales it.
+function paint(canvas, rows, cols, colour) {
+  canvas.width = Math.max(cols, 1);
+  canvas.height = Math.max(rows, 1);
+  const context = canvas.getContext('2d');
+  const image = context.createImageData(canvas.width, canvas.height);
+  for (let r = 0, at = 0; r < rows; ++r) {
+    for (let c = 0; c < cols; ++c, at += 4) {
+      const [red, green, blue] = colour(r, c);
+      image.data[at] = red; image.data[at + 1] = green; image.data[at + 2] = blue; image.data[at + 3] = 255;
+    }
+  }
+  context.putImageData(image, 0, 0);
+}
+
+// The note that follows the pointer.
+const tip = document.getElementById('tip');
+function showTip(event, text) {
+  tip.textContent = text;
+  tip.hidden = false;
+  const x = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
+  const y = event.clientY + 18 + tip.offsetHeight > innerHeight ? event.clientY - tip.offsetHeight - 10 : event.clientY + 18;
+  tip.style.left = Math.max(4, x) + 'px';
+  tip.style.top = Math.max(4, y) + 'px';
+}
+const hideTip = () => { tip.hidden = true; };
+const say = text => { document.getElementById('live').textContent = text; };
+
+// Draws when the node comes into sight, and again when the theme changes.
+const waiting = new Map();
+const seen = 'IntersectionObserver' in window ? new IntersectionObserver(entries => {
+  for (const entry of entries) {
+    if (!entry.isIntersecting || !waiting.has(entry.target)) continue;
+    const draw = waiting.get(entry.target);
+    waiting.delete(entry.target);
+    seen.unobserve(entry.target);
+    later(draw);
+  }
+}, {rootMargin: '300px'}) : null;
+function whenSeen(node, draw) {
+  let drawn = false;
+  const run = () => { drawn = true; draw(); };
+  themed.push(() => { if (drawn) later(draw); });
+  if (!seen) { later(run); return; }
+  waiting.set(node, run);
+  seen.observe(node);
+}
+// One piece of work between two frames, so that scrolling stays smooth.
+const queue = [];
+let busy = false;
+function later(work) {
+  queue.push(work);
+  if (busy) return;
+  busy = true;
+  const next = () => {
+    const until = performance.now() + 12;
+    while (queue.length && performance.now() < until) queue.shift()();
+    if (queue.length) setTimeout(next, 0); else busy = false;
+  };
+  setTimeout(next, 0);
+}
+
+// Arrow keys on a grid: calls move(rows, columns).
+function arrows(node, move) {
+  const steps = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
+  node.addEventListener('keydown', event => {
+    const step = steps[event.key];
+    if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    move(step[0], step[1]);
+  });
+}
+const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
+
+function choice(label, count, key, prefix) {
+  const list = make('select', {'aria-label': label, onchange: () => select({[key]: Number(list.value)})});
+  for (let i = 0; i < count; ++i) list.append(make('option', {value: i, text: prefix + ' ' + i}));
+  watch(changed => { if (changed.includes(key)) list.value = state[key]; });
+  return make('label', null, label, list);
+}

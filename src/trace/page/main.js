@@ -1,0 +1,18 @@
+// Puts the views together.
+
+function start() {
+  drawOverview();
+  drawStrip();
+  diagramView();
+  streamView();
+  attentionView();
+  flowView();
+  lensView();
+  nextView();
+  treemapView();
+  matrixView();
+  startTheme();
+  followNav();
+  if (location.hash === '#selftest') selfTest();
+}
+start();

@@ -1,0 +1,73 @@
+// The header: what the model is, the tokens of the prompt, light and dark.
+
+function facts(list) {
+  return make('dl', {class: 'facts'}, ...list.map(([name, value]) =>
+    make('div', null, make('dt', {text: name}), make('dd', {text: value}))));
+}
+
+function drawOverview() {
+  document.title = 'gpt trace · ' + meta.model;
+  const heads = C.n_kv_head === H ? `${H} × ${D}` : `${H} × ${D}, ${C.n_kv_head} for k, v`;
+  clear(document.getElementById('overview'),
+    make('h1', {text: 'Inside ' + meta.model}),
+    make('p', {class: 'about', text:
+      `One forward pass over ${T} token${T === 1 ? '' : 's'}, with every intermediate result. Choose a token above (or with the arrow keys) and all views follow it.`}),
+    facts([['parameters', thousands(meta.parameters)], ['blocks', L], ['width', C.n_embd], ['heads', heads],
+      ['MLP', thousands(C.d_ff)], ['vocabulary', thousands(C.vocab_size)], ['context', thousands(C.n_ctx)],
+      ['computed in', meta.computed]]));
+}
+
+function drawStrip() {
+  const strip = document.getElementById('strip');
+  meta.tokens.forEach((entry, t) => strip.append(make('div', {
+    class: 'token', role: 'option', id: 'token-' + t, text: shown(token(t)),
+    title: `token ${t}, id ${entry.id}${entry.hex ? ', bytes ' + entry.hex : ''}`,
+    onclick: () => select({token: t})})));
+  arrows(strip, (rows, cols) => select({token: clamp(state.token + rows + cols, 0, T - 1)}));
+  strip.addEventListener('keydown', event => {
+    if (event.key !== 'Home' && event.key !== 'End') return;
+    event.preventDefault();
+    select({token: event.key === 'Home' ? 0 : T - 1});
+  });
+  let before = null;
+  watch(changed => {
+    if (!changed.includes('token')) return;
+    if (before) before.setAttribute('aria-selected', 'false');
+    before = strip.children[state.token];
+    before.setAttribute('aria-selected', 'true');
+    strip.setAttribute('aria-activedescendant', before.id);
+    strip.scrollLeft = before.offsetLeft - strip.clientWidth / 2;
+    say(`token ${state.token}: ${token(state.token)}`);
+  });
+}
+
+function setTheme(name, keep) {
+  document.documentElement.dataset.theme = name;
+  document.getElementById('theme').textContent = name === 'dark' ? '☀ light' : '☾ dark';
+  if (keep) { try { localStorage.setItem('gpt-trace-theme', name); } catch (e) { /* a file may have no storage */ } }
+  for (const redraw of themed) redraw();
+}
+
+function startTheme() {
+  const media = matchMedia('(prefers-color-scheme: dark)');
+  let kept = null;
+  try { kept = localStorage.getItem('gpt-trace-theme'); } catch (e) { /* see above */ }
+  setTheme(kept || (media.matches ? 'dark' : 'light'));
+  media.addEventListener('change', () => setTheme(media.matches ? 'dark' : 'light'));
+  document.getElementById('theme').addEventListener('click', () => setTheme(dark() ? 'light' : 'dark', true));
+  let screen = null;  // paper is light
+  addEventListener('beforeprint', () => { screen = document.documentElement.dataset.theme; setTheme('light'); });
+  addEventListener('afterprint', () => { if (screen) setTheme(screen); });
+}
+
+function followNav() {
+  if (!('IntersectionObserver' in window)) return;
+  const links = [...document.querySelectorAll('#nav a')];
+  const observer = new IntersectionObserver(entries => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      for (const link of links) link.setAttribute('aria-current', link.hash === '#' + entry.target.id ? 'true' : 'false');
+    }
+  }, {rootMargin: '-25% 0px -65% 0px'});
+  for (const section of document.querySelectorAll('main section[id]')) observer.observe(section);
+}

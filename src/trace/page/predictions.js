@@ -1,0 +1,72 @@
+// What the model would say after every block, and what it says in the end.
+
+const LENS_MODES = {
+  top: 'likeliest token', p: 'probability of the token that came', rank: 'rank of the token that came',
+};
+
+function lensCell(cell, mode) {
+  const [id, p, nextP, rank] = cell;
+  if (mode === 'top') return {text: shown(nameOf(id)).slice(0, 10), weight: p};
+  if (rank === 0) return {text: '', weight: 0};
+  return mode === 'p' ? {text: percent(nextP, nextP < .1 ? 1 : 0), weight: nextP} : {text: String(rank), weight: 1 / rank};
+}
+
+function lensTable(mode) {
+  const window = 64, first = T <= window ? 0 : clamp(state.token - window / 2, 0, T - window), last = Math.min(T, first + window);
+  const columns = Array.from({length: last - first}, (_, i) => first + i);
+  const head = make('tr', null, make('th', {text: 'after'}), ...columns.map(t => make('th', {class: 'mono', text: shown(token(t)).slice(0, 9), title: 'token ' + t})));
+  const rows = meta.lens.map((stage, s) => make('tr', null, make('td', {text: s ? 'block ' + (s - 1) : 'embedding'}), ...columns.map(t => {
+    const cell = stage[t], {text, weight} = lensCell(cell, mode), c = weightColour(weight), light = (c[0] * .3 + c[1] * .59 + c[2] * .11) > 140;
+    const next = cell[3] ? `\ncame next: ${shown(nameOf(meta.tokens[t + 1].id))}, ${percent(cell[2], 2)}, rank ${cell[3]}` : '';
+    return make('td', {class: 'mono' + (t === state.token ? ' now' : ''), text, style: `background:${rgb(c)};color:${light ? '#14181f' : '#fff'}`,
+      onclick: () => select({token: t}), onmouseleave: hideTip,
+      onmousemove: e => showTip(e, `${s ? 'after block ' + (s - 1) : 'embedding alone'}, at token ${t}\nsays ${shown(nameOf(cell[0]))} (${percent(cell[1], 1)})${next}`)});
+  })));
+  return make('table', {class: 'lens'}, make('thead', null, head), make('tbody', null, ...rows));
+}
+
+function lensView() {
+  let mode = 'top';
+  const holder = make('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Logit lens table'});
+  const draw = () => { const at = holder.scrollLeft; clear(holder, lensTable(mode)); holder.scrollLeft = at; };
+  const buttons = Object.entries(LENS_MODES).map(([key, label]) => make('button', {type: 'button', text: label, 'aria-pressed': key === mode ? 'true' : 'false', onclick: event => {
+    mode = key;
+    for (const b of buttons) b.setAttribute('aria-pressed', b === event.currentTarget ? 'true' : 'false');
+    draw();
+  }}));
+  view('lens', 'Logit lens', 'If the model stopped early: the final norm and the head applied to the stream after every block, one column per token of the prompt; dark is sure.',
+    make('div', {class: 'card'}, make('div', {class: 'row'}, ...buttons), holder));
+  let started = false;
+  whenSeen(holder, () => { started = true; draw(); });
+  watch(changed => { if (started && changed.includes('token')) draw(); });
+}
+
+// Probabilities at a temperature: the logits of the likeliest tokens are here, and for all others the log of
+// the sum of exp(logit / temperature) at every position of the slider, so no approximation is made.
+function probabilities(t, step) {
+  const p = meta.predictions[t], tau = meta.temperatures[step];
+  const scaled = p.top.map(([, z]) => z / tau), most = Math.max(...scaled, p.rest[step]);
+  const sum = scaled.reduce((s, z) => s + Math.exp(z - most), 0) + Math.exp(p.rest[step] - most);
+  return {top: p.top.map(([id, z], i) => ({id, logit: z, p: Math.exp(scaled[i] - most) / sum})), rest: Math.exp(p.rest[step] - most) / sum};
+}
+
+function nextView() {
+  const normal = meta.temperatures.indexOf(1);
+  const bars = make('div', {class: 'bars'}), title = make('h3'), note = make('p', {class: 'soft'}), value = make('span', {class: 'big'});
+  const slider = make('input', {type: 'range', min: 0, max: meta.temperatures.length - 1, step: 1, value: normal, 'aria-label': 'Temperature', oninput: () => draw()});
+  const draw = () => {
+    const step = Number(slider.value), t = state.token, {top, rest} = probabilities(t, step), p = meta.predictions[t];
+    value.textContent = fix(meta.temperatures[step], 2);
+    slider.setAttribute('aria-valuetext', value.textContent);
+    title.textContent = `After token ${t}: ${shown(token(t))}`;
+    const most = Math.max(...top.map(c => c.p), rest, 1e-9);
+    clear(bars, ...top.flatMap(c => [make('span', {class: 'mono', text: shown(nameOf(c.id)).slice(0, 18), title: 'id ' + c.id + ', logit ' + fix(c.logit, 4)}),
+      make('i', {style: `width:${100 * c.p / most}%`, class: c.id === p.next ? 'came' : null}), make('span', {text: percent(c.p, 2)})]),
+    make('span', {class: 'soft', text: 'all others'}), make('i', {style: `width:${100 * rest / most}%;opacity:.35`}), make('span', {text: percent(rest, 2)}));
+    note.textContent = `Entropy at temperature 1: ${fix(p.entropy, 2)} bits. ` + (p.rank ? `The token that came, ${shown(nameOf(p.next))}, was rank ${p.rank} with ${percent(p.nextP, 2)}.` : 'What comes next is not in the prompt.');
+  };
+  view('next', 'Next token', 'What the model expects after the chosen token; low temperatures sharpen the distribution, high ones flatten it.',
+    make('div', {class: 'card'}, make('div', {class: 'row'}, make('label', null, 'Temperature', slider), value,
+      make('button', {type: 'button', text: 'back to 1', onclick: () => { slider.value = normal; draw(); }})), title, bars, note));
+  watch(changed => { if (changed.includes('token')) draw(); });
+}

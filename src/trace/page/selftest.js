@@ -1,0 +1,93 @@
+// Opened as page.html#selftest the page goes through all of its views and writes what it found into
+// <pre id="selftest">: "PASS n checks", or FAIL and the reasons. No part of a visitor's way through the page.
+
+const problems = [];
+addEventListener('error', event => problems.push('error: ' + event.message));
+addEventListener('unhandledrejection', event => problems.push('rejected: ' + event.reason));
+addEventListener('securitypolicyviolation', event => problems.push('policy: ' + event.violatedDirective));
+
+function drain() {
+  for (const [node, run] of [...waiting]) { waiting.delete(node); run(); }
+  while (queue.length) queue.shift()();
+}
+
+function selfTest() {
+  let checks = 0;
+  const check = (ok, what) => { ++checks; if (!ok) problems.push(what); };
+  const near = (a, b, tolerance, what) => check(Math.abs(a - b) <= tolerance, `${what}: ${a}, expected ${b}`);
+  try {
+    drain();
+    testHeads(check, near);
+    testClicks(check);
+    testPredictions(near);
+    for (const name of ['dark', 'light']) { setTheme(name); drain(); }
+    check(document.documentElement.scrollWidth <= innerWidth + 1, `the page is wider than the window: ${document.documentElement.scrollWidth} > ${innerWidth}`);
+    check(!document.querySelector('main').textContent.match(/NaN|undefined/), 'a view shows NaN or undefined');
+  } catch (error) {
+    problems.push(String(error.stack || error));
+  }
+  const text = problems.length ? 'FAIL\n' + problems.slice(0, 20).join('\n') : `PASS ${checks} checks`;
+  document.body.append(make('pre', {id: 'selftest', text}));
+}
+
+// What the page computes from queries and keys is what the program computed.
+function testHeads(check, near) {
+  const tolerance = meta.half ? 2e-2 : 1e-4;
+  for (let l = 0; l < L; ++l) {
+    for (let h = 0; h < H; ++h) {
+      const w = headWeights(l, h);
+      let entropy = 0, self = 0;
+      for (let i = 0; i < T; ++i) {
+        let sum = 0;
+        for (let j = 0; j < T; ++j) {
+          const p = w[i * T + j];
+          sum += p;
+          if (p > 0) entropy -= p * Math.log2(p) / T;
+          if (masked(i, j)) check(p === 0, `a masked weight at ${l} ${h} ${i} ${j}`);
+        }
+        near(sum, 1, 1e-4, `row ${i} of block ${l}, head ${h}`);
+        self += w[i * T + i] / T;
+      }
+      near(entropy, meta.heads[l][h].entropy, tolerance, `entropy of block ${l}, head ${h}`);
+      near(self, meta.heads[l][h].self, tolerance, `share on itself of block ${l}, head ${h}`);
+    }
+  }
+}
+
+function testClicks(check) {
+  for (const link of document.querySelectorAll('#nav a')) check(document.querySelector(link.hash) !== null, 'no view ' + link.hash);
+  const press = (node, key) => node.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
+  const strip = document.getElementById('strip');
+  for (const key of ['Home', 'ArrowRight', 'End', 'ArrowLeft']) press(strip, key);
+  for (let t = 0; t < Math.min(T, 8); ++t) { strip.children[t].click(); check(state.token === t, 'token ' + t + ' was not chosen'); }
+  for (const node of document.querySelectorAll('canvas[tabindex]')) for (const key of ['ArrowDown', 'ArrowRight', 'ArrowUp', 'ArrowLeft']) press(node, key);
+  const heads = [...document.querySelectorAll('.heads button')];
+  check(heads.length === L * H, 'heads: ' + heads.length);
+  for (const button of heads.slice(0, 24)) { button.click(); check(button.getAttribute('aria-pressed') === 'true', 'a head did not open'); }
+  press(document.querySelector('.heads'), 'ArrowRight');
+  for (const list of document.querySelectorAll('select')) {
+    for (const option of [...list.options].slice(0, 60)) {
+      list.value = option.value;
+      list.dispatchEvent(new Event('change'));
+      drain();
+    }
+  }
+  for (const button of [...document.querySelectorAll('main button:not(.heads button)')].slice(0, 80)) { button.click(); drain(); }
+  for (const rect of [...document.querySelectorAll('#parameters svg g')].slice(0, 20)) { rect.dispatchEvent(new MouseEvent('mousemove', {clientX: 5, clientY: 5})); rect.dispatchEvent(new MouseEvent('click')); drain(); }
+  for (const node of document.querySelectorAll('canvas, .lens td')) node.dispatchEvent(new MouseEvent('mousemove', {clientX: 50, clientY: 50, bubbles: true}));
+  check([...document.querySelectorAll('main section')].every(s => s.id === 'overview' || s.querySelector('.about').textContent.length > 40), 'a view lacks its sentence');
+  check([...document.querySelectorAll('button, select, input, canvas[tabindex], [role=listbox]')].every(n => n.textContent.trim() || n.getAttribute('aria-label')), 'a control lacks a name');
+}
+
+function testPredictions(near) {
+  const slider = document.querySelector('input[type=range]');
+  for (let t = 0; t < T; ++t) {
+    for (let step = 0; step < meta.temperatures.length; step += 5) {
+      const {top, rest} = probabilities(t, step);
+      near(top.reduce((s, c) => s + c.p, rest), 1, 1e-9, `probabilities at token ${t}`);
+    }
+    const now = probabilities(t, meta.temperatures.indexOf(1));
+    near(now.top[0].p, meta.predictions[t].first, 1e-5, `likeliest token at ${t}`);
+  }
+  for (const value of [0, slider.max, meta.temperatures.indexOf(1)]) { slider.value = value; slider.dispatchEvent(new Event('input')); }
+}
