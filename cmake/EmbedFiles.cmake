@@ -1,6 +1,6 @@
 # Writes a C++ source with the page of `gpt trace` as string literals.   cmake -DOUT=... -DDIR=... -P EmbedFiles.cmake
 # The scripts are one after another in the order given here; they share one scope.
-set(scripts core overview diagram stream attention flow predictions parameters selftest main)
+set(scripts core overview diagram positions stream attention flow predictions parameters selftest main)
 
 function(literal name files)
   set(content "")

@@ -53,6 +53,11 @@ class PageMeta {
     add_stream(out);
     add_predictions(out);
     out["lens"] = lens();
+    out["rope"] = json::array();
+    if (c.position == Position::rope) {
+      for (const double f : rope_frequencies(c))
+        out["rope"].push_back(f);
+    }
     out["texts"] = json::object();
     for (const int32_t id : shown_) {
       if (names_.known()) out["texts"][std::to_string(id)] = visible_text(names_.raw(id));

@@ -69,7 +69,7 @@ function drawThumb(canvas, layer, head) {
 }
 
 function headGrid() {
-  const size = clamp(Math.floor(1000 / (H + 1)), 44, 88);
+  const size = clamp(Math.floor(1000 / (H + 1)), 44, 132);
   const grid = make('div', {class: 'heads', role: 'group', 'aria-label': 'All heads; arrow keys move between them', style: `grid-template-columns:auto repeat(${H},${size}px)`});
   grid.append(make('span', {text: ''}));
   for (let h = 0; h < H; ++h) grid.append(make('span', {text: 'head ' + h}));

@@ -53,7 +53,8 @@ function bytes(n) {
 
 const nameOf = id => meta.texts[id] === undefined ? '#' + id : meta.texts[id];
 const token = t => nameOf(meta.tokens[t].id);
-const shown = text => text.replace(/ /g, '·');
+// Spaces and line ends that can be seen.
+const shown = text => text.replace(/ /g, '·').replace(/\u240a/g, '↵').replace(/\u2409/g, '⇥');
 
 // Tensors lie in the page as base64 and are unpacked when somebody looks at them.
 const unpacked = new Map();

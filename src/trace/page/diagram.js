@@ -95,9 +95,22 @@ function drawChain(title, chain) {
   return make('div', {class: 'card'}, make('h3', {text: title}), svg);
 }
 
+// The same in words, for those who read rather than look.
+function inWords() {
+  const pre = C.norm_position === 'pre', list = [
+    `Every id looks up its row of ${C.n_embd} numbers${C.position === 'learned' ? ', and a learned row for its position is added' : ''}${C.embd_norm ? '; a norm follows' : ''}.`,
+    `${L} blocks follow. Each ${pre ? 'norms a copy of' : 'takes'} the stream, lets every token look at ${C.sliding_window ? `the last ${C.sliding_window} tokens` : 'itself and earlier tokens'} with ${H} heads, and adds what it found${pre ? '' : '; the sum is normed'}.`,
+    C.position === 'rope' ? 'Where a token stands is told to attention alone: queries and keys are rotated by position.' : 'Where a token stands is part of its vector from the start.',
+    `Then an MLP of ${thousands(C.d_ff)} neurons (${ACTS[C.act]}) works on each token by itself and adds its part${pre ? '' : '; the sum is normed again'}.`,
+    `${C.final_norm ? 'After a last norm the' : 'The'} head compares the stream with a row per token of the vocabulary: ${thousands(C.vocab_size)} logits${C.logit_softcap > 0 ? `, held within ±${C.logit_softcap}` : ''}; softmax makes them probabilities.`];
+  return make('ol', {class: 'soft', style: 'margin:14px 0 0;padding-left:20px'}, ...list.map(text => make('li', {text})));
+}
+
 function diagramView() {
+  const model = drawChain('The model', modelChain());
+  model.append(inWords());
   view('architecture', 'Architecture', 'The whole model and one of its blocks as this config builds them; beside the wires stand the shapes of what flows there, for this prompt.',
-    make('div', {class: 'cards two'}, drawChain('The model', modelChain()), drawChain('One block', blockChain())),
+    make('div', {class: 'cards two'}, model, drawChain('One block', blockChain())),
     make('p', {class: 'legend'}, ...[['embed', 'embedding and residual stream'], ['norm', 'norm'], ['attention', 'attention'], ['mlp', 'MLP']]
       .map(([kind, text]) => make('span', null, make('i', {style: `background:var(${KIND_COLOUR[kind]})`}), text))));
 }

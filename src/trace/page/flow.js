@@ -6,15 +6,26 @@ function stepKind(name) {
   return ['in', 'mid', 'out', 'sum'].includes(name) ? 'stream' : 'attention';
 }
 
+// Strips are made anew with every choice; those that are still there follow the theme.
+let strips = [];
+themed.push(() => {
+  strips = strips.filter(([canvas]) => canvas.isConnected);
+  for (const [, draw] of strips) draw();
+});
+
 // The chosen token's vector as a strip of cells.
 function vectorStrip(name) {
   const t = tensor(name);
-  if (!t) return null;
+  return t ? rowStrip(t) : null;
+}
+function rowStrip(t) {
   const canvas = make('canvas', {role: 'img', 'aria-label': 'the vector of token ' + state.token});
   const row = t.data.subarray(state.token * t.cols, (state.token + 1) * t.cols);
   let most = 1e-12;
   for (const v of row) most = Math.max(most, Math.abs(v));
-  paint(canvas, 1, t.cols, (_, c) => signedColour(row[c] / most));
+  const draw = () => paint(canvas, 1, t.cols, (_, c) => signedColour(row[c] / most));
+  draw();
+  strips.push([canvas, draw]);
   canvas.addEventListener('mousemove', e => {
     const box = canvas.getBoundingClientRect(), c = clamp(Math.floor((e.clientX - box.left) / box.width * t.cols), 0, t.cols - 1);
     showTip(e, `channel ${c}: ${row[c].toPrecision(4)}`);
@@ -37,7 +48,7 @@ function stepCard(step) {
 function changeLine(layer) {
   const parts = [['attention', 'attention'], ['MLP', 'mlp'], ['the whole block', 'block']].map(([name, key]) => {
     const c = meta.changes[layer][key];
-    return make('tr', null, make('td', {text: name}), make('td', {text: fix(c.added)}), make('td', {text: fix(c.absolute)}), make('td', {text: percent(c.relative)}), make('td', {text: fix(c.cosine)}));
+    return make('tr', null, make('td', {text: name}), make('td', {text: key === 'block' ? '' : fix(c.added)}), make('td', {text: fix(c.absolute)}), make('td', {text: percent(c.relative)}), make('td', {text: fix(c.cosine)}));
   });
   return make('div', {class: 'scroll'}, make('table', null,
     make('thead', null, make('tr', null, ...['all tokens together', '|added|', '|after − before|', 'of the stream', 'cosine'].map(t => make('th', {text: t})))),

@@ -4,6 +4,7 @@ function start() {
   drawOverview();
   drawStrip();
   diagramView();
+  positionView();
   streamView();
   attentionView();
   flowView();

@@ -29,29 +29,37 @@ function treemap(items, x, y, width, height) {
   return out;
 }
 
+// The parameters of one block or of none, in boxes of what they are for.
+function itemsOf(layer) {
+  return meta.params.filter(p => p.layer === layer && p.size > 0).map(p => ({...p, label: p.name.replace(/^blocks\.\d+\./, '')}));
+}
+const sizeOf = items => items.reduce((s, i) => s + i.size, 0);
+
+function treeBox(r, total, open) {
+  const colour = COMPONENT_COLOUR[r.component] || '--soft';
+  const text = `${r.name}${r.shape ? ' ' + shape(r.shape) : ''}\n${thousands(r.size)} parameters, ${percent(r.size / total)}`;
+  const wide = r.w > 58;
+  return make('g', {onclick: open, style: 'cursor:pointer', onmousemove: e => showTip(e, text), onmouseleave: hideTip},
+    make('rect', {x: r.x + 1, y: r.y + 1, width: Math.max(0, r.w - 2), height: Math.max(0, r.h - 2), rx: 3, fill: `var(${colour})`, 'fill-opacity': r.children ? .08 : .3, stroke: `var(${colour})`}),
+    wide && r.h > 20 ? make('text', {x: r.x + 7, y: r.y + 16, text: r.label.slice(0, Math.floor((r.w - 8) / 7))}) : null,
+    wide && r.h > 38 && !r.children ? make('text', {x: r.x + 7, y: r.y + 32, class: 'soft', text: percent(r.size / total)}) : null);
+}
+
 function drawTreemap(layer) {
-  const narrow = innerWidth < 600, width = narrow ? 360 : 1100, height = narrow ? 420 : 430;
-  // Blocks are alike: each is one rectangle, unless one is opened.
-  const groups = new Map();
-  for (const p of meta.params) {
-    if (layer >= 0 && p.layer !== layer) continue;
-    const name = p.layer >= 0 && layer < 0 && L > 1 ? 'block ' + p.layer : p.name;
-    const entry = groups.get(name) || {name, size: 0, component: p.component, layer: p.layer, shape: p.shape, one: p.name};
-    entry.size += p.size;
-    if (entry.one !== p.name) { entry.one = null; entry.component = 'block'; }
-    groups.set(name, entry);
+  const narrow = innerWidth < 600, width = narrow ? 360 : 1100, height = narrow ? 460 : 440;
+  const items = itemsOf(layer);
+  if (layer < 0) {
+    for (let l = 0; l < L; ++l) items.push({name: 'block ' + l, label: 'block ' + l, layer: l, size: sizeOf(itemsOf(l)), children: itemsOf(l)});
   }
-  const items = [...groups.values()].filter(i => i.size > 0).sort((a, b) => b.size - a.size);
-  const total = items.reduce((s, i) => s + i.size, 0);
+  items.sort((a, b) => b.size - a.size);
+  const total = sizeOf(items);
   const svg = make('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Parameters by size, ${thousands(total)} in all`, style: 'width:100%'});
+  const open = r => () => { if (r.children) openTreemap(r.layer); else if (meta.tensors.some(t => t.name === r.name)) openMatrix(r.name); };
   for (const r of treemap(items, 0, 0, width, height)) {
-    const colour = COMPONENT_COLOUR[r.component] || '--soft', label = r.name.replace(/^blocks\.\d+\./, '');
-    const open = () => { if (!r.one) openTreemap(r.layer); else if (meta.tensors.some(t => t.name === r.one)) openMatrix(r.one); };
-    const text = `${r.name}${r.one ? ' ' + shape(r.shape) : ''}\n${thousands(r.size)} parameters, ${percent(r.size / total)}`;
-    svg.append(make('g', {onclick: open, style: 'cursor:pointer', onmousemove: e => showTip(e, text), onmouseleave: hideTip},
-      make('rect', {x: r.x + 1, y: r.y + 1, width: Math.max(0, r.w - 2), height: Math.max(0, r.h - 2), rx: 3, fill: `var(${colour})`, 'fill-opacity': .28, stroke: `var(${colour})`}),
-      r.w > 60 && r.h > 20 ? make('text', {x: r.x + 8, y: r.y + 18, text: label.slice(0, Math.floor(r.w / 7.2))}) : null,
-      r.w > 60 && r.h > 38 ? make('text', {x: r.x + 8, y: r.y + 34, class: 'soft', text: percent(r.size / total)}) : null));
+    svg.append(treeBox(r, total, open(r)));
+    if (!r.children || r.w < 12 || r.h < 30) continue;
+    const inner = r.children.sort((a, b) => b.size - a.size);
+    for (const c of treemap(inner, r.x + 4, r.y + 22, r.w - 8, r.h - 26)) svg.append(treeBox(c, total, open(r)));
   }
   return svg;
 }
@@ -94,7 +102,7 @@ function matrixView() {
   const canvas = make('canvas', {tabindex: 0, role: 'img', style: 'cursor:crosshair'}), read = make('p', {class: 'read soft'}), note = make('p', {class: 'soft'});
   let t = null, rows = 0, at = [0, 0];
   const value = (r, c) => t.data[r * t.cols + c];
-  const tell = (r, c) => { read.textContent = `row ${r}${t.name.startsWith('blocks.') || rows !== T ? '' : ''}, column ${c}: ${value(r, c).toPrecision(5)}`; };
+  const tell = (r, c) => { read.textContent = `row ${r}, column ${c}: ${value(r, c).toPrecision(5)}`; };
   const place = e => {
     const box = canvas.getBoundingClientRect();
     return [clamp(Math.floor((e.clientY - box.top) / box.height * rows), 0, rows - 1), clamp(Math.floor((e.clientX - box.left) / box.width * t.cols), 0, t.cols - 1)];

@@ -28,7 +28,11 @@ function lensTable(mode) {
 function lensView() {
   let mode = 'top';
   const holder = make('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Logit lens table'});
-  const draw = () => { const at = holder.scrollLeft; clear(holder, lensTable(mode)); holder.scrollLeft = at; };
+  const draw = () => {
+    clear(holder, lensTable(mode));
+    const now = holder.querySelector('td.now');
+    if (now) holder.scrollLeft = now.offsetLeft - holder.clientWidth / 2;
+  };
   const buttons = Object.entries(LENS_MODES).map(([key, label]) => make('button', {type: 'button', text: label, 'aria-pressed': key === mode ? 'true' : 'false', onclick: event => {
     mode = key;
     for (const b of buttons) b.setAttribute('aria-pressed', b === event.currentTarget ? 'true' : 'false');
