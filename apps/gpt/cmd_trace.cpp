@@ -11,6 +11,7 @@
 #include "options.h"
 #include "output.h"
 #include "report/progress.h"
+#include "trace/demos.h"
 #include "trace/page.h"
 #include "trace/text.h"
 
@@ -25,7 +26,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt trace model.gguf --prompt "Once upon a time"         matrices in blocks are multiplied as they are)";
 
 struct TraceArguments {
-  std::string model, tokenizer, prompt, prompt_file, ids, html, block = "0", dtype = "fp32";
+  std::string model, tokenizer, prompt, prompt_file, ids, html, demo, block = "0", dtype = "fp32";
   int64_t head = -1, query = -1, top_k = 5;
   bool has_prompt = false, json = false;
   MachineOptions machine;
@@ -73,7 +74,50 @@ std::string shown_name(const std::string& model) {
   return path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
 }
 
+std::string demo_list() {
+  std::string out;
+  for (const Demo& demo : demos())
+    out += fmt::format("  {:<12} {}{}\n", demo.name, demo.title, demo.needs_model ? " (needs MODEL and a prompt)" : "");
+  return out;
+}
+
+// One demonstration, or all that can run without what is not there.
+void show_demos(const TraceArguments& a, const DemoContext& context) {
+  std::vector<std::string> allowed = {"all"};
+  for (const Demo& demo : demos())
+    allowed.push_back(demo.name);
+  check_choice("--demo", a.demo, allowed);
+  for (const Demo& demo : demos()) {
+    if (a.demo != "all" && a.demo != demo.name) continue;
+    if (demo.needs_model && context.model == nullptr) {
+      if (a.demo == "all") continue;
+      fail_usage("--demo {}: expected a MODEL and a --prompt to show it with", demo.name);
+    }
+    const std::string title = fmt::format("{}: {}", demo.name, demo.title);
+    write_output(fmt::format("{}\n{}\n{}\n", title, std::string(title.size(), '='), demo.run(context)));
+  }
+}
+
+int run_demos(const TraceArguments& a) {
+  Machine machine(a.machine);
+  DemoContext context{.pool = machine.pool, .kernels = machine.kernels, .unicode = make_request(a).unicode};
+  if (a.model.empty()) {
+    show_demos(a, context);
+    return 0;
+  }
+  const LoadedModel loaded(a.model, std::nullopt);
+  const std::unique_ptr<Tokenizer> tokenizer = model_tokenizer(loaded, a.tokenizer);
+  const std::vector<int32_t> ids = prompt_ids(a, tokenizer.get(), loaded.model().config);
+  TokenNames names;
+  if (tokenizer) names = TokenNames([&](int32_t id) { return bytes_of(*tokenizer, id); });
+  const DemoModel model{loaded.model(), ids, names};
+  context.model = &model;
+  show_demos(a, context);
+  return 0;
+}
+
 int run(const TraceArguments& a) {
+  if (!a.demo.empty()) return run_demos(a);
   require_argument(a.model, "MODEL", "trace");
   TraceRequest request = make_request(a);
   const DType dtype = parse_dtype("--dtype", a.dtype, {DType::f32, DType::f64});
@@ -101,7 +145,7 @@ Command add_trace_command(CLI::App& root) {
   auto a = std::make_shared<TraceArguments>();
   CLI::App* app = root.add_subcommand("trace", "a forward pass step by step, in numbers and pictures");
   app->allow_extras();
-  app->footer(kFooter);
+  app->footer(kFooter + std::string("\n\nDemonstrations:\n") + demo_list());
   app->add_option("MODEL", a->model, "model folder or file");
   CLI::Option* prompt = app->add_option("--prompt", a->prompt, "text to trace")->type_name("TEXT");
   app->add_option("--prompt-file", a->prompt_file, "the same from a file; -: standard input")->type_name("FILE");
@@ -113,6 +157,7 @@ Command add_trace_command(CLI::App& root) {
       ->type_name("N");
   app->add_option("--top-k", a->top_k, "how many next tokens and neurons")->type_name("N");
   app->add_option("--html", a->html, "write a page with everything instead of text")->type_name("FILE");
+  app->add_option("--demo", a->demo, "a demonstration instead; most need no MODEL")->type_name("NAME|all");
   app->add_option("--dtype", a->dtype, "precision of the computation")->type_name("fp32|fp64");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);

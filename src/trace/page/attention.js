@@ -69,7 +69,7 @@ function drawThumb(canvas, layer, head) {
 }
 
 function headGrid() {
-  const size = clamp(Math.floor(1000 / (H + 1)), 44, 132);
+  const size = clamp(Math.floor((Math.min(innerWidth, 1240) - 140) / H), 36, 132);
   const grid = make('div', {class: 'heads', role: 'group', 'aria-label': 'All heads; arrow keys move between them', style: `grid-template-columns:auto repeat(${H},${size}px)`});
   grid.append(make('span', {text: ''}));
   for (let h = 0; h < H; ++h) grid.append(make('span', {text: 'head ' + h}));
@@ -217,7 +217,7 @@ function rowTable(row, i, chosen) {
 // The prompt coloured by how much the chosen query looks at each token.
 function lookText() {
   const weights = scoreRow(state.layer, state.head, state.token).weights;
-  return make('p', {class: 'mono', style: 'white-space:pre-wrap;line-height:1.9;margin:10px 0 0', 'aria-label': 'The prompt, darker where the query looks'},
+  return make('p', {class: 'mono', style: 'white-space:pre-wrap;line-height:1.9;margin:10px 0 0', 'aria-label': 'The prompt, coloured where the query looks'},
     ...meta.tokens.map((_, t) => {
       const c = weightColour(weights[t]), light = (c[0] * .3 + c[1] * .59 + c[2] * .11) > 140;
       return make('span', {text: token(t), title: fix(weights[t], 4), style: `border-radius:3px;padding:1px 0;${t === state.token ? 'outline:2px solid var(--focus);' : ''}` + (t > state.token ? 'color:var(--soft)' : `background:${rgb(c)};color:${light ? '#14181f' : '#fff'}`)});
@@ -226,7 +226,7 @@ function lookText() {
 
 function attentionView() {
   const map = new HeadMap(), path = make('div'), text = make('div'), title = make('h3');
-  view('attention', 'Attention', 'Every picture is a head: a row per query, a column per key, dark where the query looks; open one to follow any score from dot product to weight.',
+  view('attention', 'Attention', 'Every picture is a head: a row per query, a column per key, strong in colour where the query looks; open one to follow any score from dot product to weight.',
     make('div', {class: 'card'}, headGrid()),
     make('div', {class: 'card', style: 'margin-top:14px'},
       make('div', {class: 'row'}, choice('Block', L, 'layer', 'block'), choice('Head', H, 'head', 'head'), meta.half ? make('span', {class: 'soft', text: 'queries and keys are kept in half precision on this page; weights are exact to about 3 digits'}) : null),

@@ -10,7 +10,7 @@ function streamChart() {
   const norms = one(state.token), changes = [0, ...meta.moves.map(row => row[state.token])];
   const most = Math.max(...norms, 1e-9), n = STAGES.length;
   const x = i => left + (width - left - 16) * (i + 0.5) / n, y = v => top + (height - top - bottom) * (1 - v / most);
-  const svg = make('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Length of the residual stream of token ${state.token} after every sub-layer`});
+  const svg = make('svg', {viewBox: `0 0 ${width} ${height}`, style: 'min-width:620px', role: 'img', 'aria-label': `Length of the residual stream of token ${state.token} after every sub-layer`});
   for (let k = 0; k <= 4; ++k) {
     const v = most * k / 4;
     svg.append(make('line', {x1: left, x2: width - 16, y1: y(v), y2: y(v), stroke: 'var(--line)'}),

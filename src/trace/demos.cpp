@@ -1,0 +1,206 @@
+#include "trace/demos.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/rng.h"
+#include "report/table.h"
+#include "trace/text.h"
+
+namespace gpt {
+
+std::span<const Demo> demos() {
+  static constexpr Demo kDemos[] = {
+      {"identity", "A block whose weights are all zero passes the stream through", false, detail::demo_identity},
+      {"mask", "The causal mask: who may look at whom", false, detail::demo_mask},
+      {"attention", "Attention in five steps", false, detail::demo_attention},
+      {"scale", "Why scores are divided by the square root of the head's width", false, detail::demo_scale},
+      {"activations", "GELU, ReLU, ReLU^2 and SiLU", false, detail::demo_activations},
+      {"rope", "Rotary positions: a score knows distances only", false, detail::demo_rope},
+      {"norms", "LayerNorm with n and n-1, RMSNorm", false, detail::demo_norms},
+      {"cache", "How the cache of keys and values grows", false, detail::demo_cache},
+      {"forcing", "Teacher-forced and free-running predictions", true, detail::demo_forcing},
+  };
+  return kDemos;
+}
+
+namespace detail {
+
+std::string number_row(std::span<const double> values, int width, int digits) {
+  std::string out;
+  for (const double v : values)
+    out += std::isinf(v) ? fmt::format("{:>{}}", v < 0 ? "-inf" : "inf", width) : fmt::format("{:{}.{}f}", v, width, digits);
+  return out;
+}
+
+std::string demo_mask(const DemoContext&) {
+  static constexpr const char* kWords[] = {"The", "cat", "sat", "on", "the", "mat"};
+  constexpr size_t n = std::size(kWords);
+  std::string out = "      ";
+  for (const char* word : kWords)
+    out += fmt::format("{:>5}", word);
+  out += "\n";
+  for (size_t i = 0; i < n; ++i) {
+    out += fmt::format("{:>5} ", kWords[i]);
+    for (size_t j = 0; j < n; ++j)
+      out += fmt::format("{:>5}", j <= i ? "1" : ".");
+    out += fmt::format("   sees {} of {}\n", i + 1, n);
+  }
+  return out +
+         "A row per query, a column per key: 1 may be seen, a dot becomes -inf before softmax, so its weight is\n"
+         "exactly 0. Six tokens give five targets in one pass, because no token sees its own answer.\n";
+}
+
+namespace {
+
+using Matrix = std::vector<std::vector<double>>;
+
+Matrix rows_of(std::span<const double> values, size_t rows) {
+  const size_t cols = values.size() / rows;
+  Matrix out;
+  for (size_t r = 0; r < rows; ++r)
+    out.emplace_back(values.begin() + static_cast<std::ptrdiff_t>(r * cols),
+                     values.begin() + static_cast<std::ptrdiff_t>((r + 1) * cols));
+  return out;
+}
+
+Matrix random_matrix(RandomStream& random, size_t rows, size_t cols) {
+  Matrix out(rows, std::vector<double>(cols));
+  for (auto& row : out) {
+    for (double& x : row)
+      x = random.normal();
+  }
+  return out;
+}
+
+std::string show(const Matrix& m, int digits) {
+  std::string out;
+  for (const auto& row : m)
+    out += number_row(row, 9, digits) + "\n";
+  return out;
+}
+
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    sum += a[i] * b[i];
+  return sum;
+}
+
+Matrix scores(const Matrix& q, const Matrix& k, double factor) {
+  Matrix out;
+  for (const auto& a : q) {
+    out.emplace_back();
+    for (const auto& b : k)
+      out.back().push_back(dot(a, b) * factor);
+  }
+  return out;
+}
+
+Matrix mask(Matrix s) {
+  for (size_t i = 0; i < s.size(); ++i) {
+    for (size_t j = i + 1; j < s.size(); ++j)
+      s[i][j] = -INFINITY;
+  }
+  return s;
+}
+
+void softmax(std::vector<double>& row) {
+  const double most = *std::max_element(row.begin(), row.end());
+  double sum = 0;
+  for (double& x : row)
+    sum += x = std::exp(x - most);
+  for (double& x : row)
+    x /= sum;
+}
+
+Matrix weights(Matrix s) {
+  for (auto& row : s)
+    softmax(row);
+  return s;
+}
+
+Matrix product(const Matrix& w, const Matrix& v) {
+  Matrix out(w.size(), std::vector<double>(v.front().size()));
+  for (size_t i = 0; i < w.size(); ++i) {
+    for (size_t j = 0; j < v.size(); ++j) {
+      for (size_t d = 0; d < v[j].size(); ++d)
+        out[i][d] += w[i][j] * v[j][d];
+    }
+  }
+  return out;
+}
+
+// torch.manual_seed(42), then Q and K as randn(1,1,5,4).
+constexpr double kMiniQ[] = {1.926915, 1.487284, 0.9007172, -2.105521, -0.7581311, 1.078318, 0.8008006, 1.680621, 0.3558599, -0.686623, -0.4933563, 0.2414878, -0.2316243, 0.04175949, -0.2515753, 0.8598585, -0.3097268, -0.3957105, 0.8034093, -0.6215954};
+constexpr double kMiniK[] = {0.3188803, -0.424519, 0.3057209, -0.7745925, -0.8371246, -0.92239, 1.811318, 0.1605649, 0.3672487, 0.1754108, 1.385161, -0.445852, -1.202446, 0.7078122, -1.075886, 0.5356547, 1.175368, 0.5611739, -0.452748, -0.7717779};
+// numpy.random.seed(42), then 0.5 * randn(5, 5): scores as they are.
+constexpr double kScores[] = {0.2483571, -0.06913215, 0.3238443, 0.7615149, -0.1170767, -0.1170685, 0.7896064, 0.3837174, -0.2347372, 0.27128, -0.2317088, -0.2328649, 0.1209811, -0.9566401, -0.8624589, -0.2811438, -0.5064156, 0.1571237, -0.454012, -0.7061519, 0.7328244, -0.1128882, 0.0337641, -0.7123741, -0.2721914};
+
+std::string heat(const Matrix& w, bool unicode) {
+  Matrix shown = w;
+  for (size_t i = 0; i < w.size(); ++i) {
+    for (size_t j = i + 1; j < w.size(); ++j)
+      shown[i][j] = NAN;
+  }
+  return heat_rows(shown, {}, unicode);
+}
+
+}  // namespace
+
+std::string demo_attention(const DemoContext& context) {
+  RandomStream random(42, RandomSite::sample);
+  const Matrix q = random_matrix(random, 4, 8), k = random_matrix(random, 4, 8), v = random_matrix(random, 4, 8);
+  std::string out = "One head, 4 tokens, 8 channels.\n\n1. Q K^T: a dot product for every query and key\n";
+  out += show(scores(q, k, 1), 3);
+  const double factor = 1 / std::sqrt(8.0);
+  out += fmt::format("2. times 1/sqrt(8) = {:.3f}\n", factor) + show(scores(q, k, factor), 3);
+  const Matrix hidden = mask(scores(q, k, factor));
+  out += "3. mask: later keys become -inf\n" + show(hidden, 3);
+  const Matrix w = weights(hidden);
+  out += "4. softmax of every row: the first is 1 0 0 0, every row sums to 1\n" + show(w, 3);
+  out += "5. times V: every token's weighted mean of values\n" + show(product(w, v), 3);
+  const Matrix mini = weights(mask(scores(rows_of(kMiniQ, 5), rows_of(kMiniK, 5), 0.5)));
+  out += "\n5 tokens, 4 channels, PyTorch's seed 42: the weights\n" + show(mini, 3) + heat(mini, context.unicode);
+  const Matrix figure = weights(mask(rows_of(kScores, 5)));
+  out += "\nScores 0.5 randn(5,5), NumPy's seed 42: raw, masked, softmax\n" + show(rows_of(kScores, 5), 2) + "\n" +
+         show(mask(rows_of(kScores, 5)), 2) + "\n" + show(figure, 2);
+  return out + heat(figure, context.unicode);
+}
+
+std::string demo_scale(const DemoContext&) {
+  constexpr int kPairs = 4000, kKeys = 16, kQueries = kPairs / kKeys;
+  TextTable table{.columns = {"d", "variance of q.k", "of q.k / sqrt(d)", "largest weight", "scaled", "entropy",
+                              "scaled"},
+                  .rows = {}};
+  for (const size_t d : {1, 4, 16, 64, 256, 1024}) {
+    RandomStream random(7, RandomSite::sample, 0, d);
+    double squares = 0, peak[2] = {0, 0}, entropy[2] = {0, 0};
+    for (int i = 0; i < kQueries; ++i) {
+      const Matrix q = random_matrix(random, 1, d), k = random_matrix(random, kKeys, d);
+      for (int scaled = 0; scaled < 2; ++scaled) {
+        std::vector<double> row = scores(q, k, scaled ? 1 / std::sqrt(static_cast<double>(d)) : 1).front();
+        for (const double s : row)
+          squares += scaled ? 0 : s * s;
+        softmax(row);
+        peak[scaled] += *std::max_element(row.begin(), row.end()) / kQueries;
+        for (const double w : row)
+          entropy[scaled] -= w > 0 ? w * std::log2(w) / kQueries : 0;
+      }
+    }
+    const double variance = squares / kPairs;
+    table.rows.push_back({std::to_string(d), fmt::format("{:.2f}", variance),
+                          fmt::format("{:.3f}", variance / static_cast<double>(d)), fmt::format("{:.3f}", peak[0]),
+                          fmt::format("{:.3f}", peak[1]), fmt::format("{:.2f}", entropy[0]),
+                          fmt::format("{:.2f}", entropy[1])});
+  }
+  return format_table(table) +
+         "Entries of q and k have mean 0 and variance 1, so q.k, a sum of d products, has variance d. Softmax over\n"
+         "16 keys then gives one key nearly all weight (entropy in bits, 4 = all alike) and hardly any gradient;\n"
+         "divided by sqrt(d) the scores keep variance 1 and softmax its softness, whatever d is.\n";
+}
+
+}  // namespace detail
+}  // namespace gpt

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel_table.h"
+#include "model/model.h"
+#include "trace/token_names.h"
+
+namespace gpt {
+
+// A model and a prompt, for the demonstrations that need one.
+struct DemoModel {
+  const Model& model;
+  std::span<const int32_t> ids;
+  const TokenNames& names;
+};
+
+struct DemoContext {
+  ThreadPool& pool;
+  const KernelTable& kernels;  // for passes through models; single ops run as the fp64 reference
+  const DemoModel* model = nullptr;
+  bool unicode = false;
+};
+
+// The demonstrations: small experiments whose every number is computed here, by the ops that models run on.
+struct Demo {
+  const char* name;
+  const char* title;
+  bool needs_model;
+  std::string (*run)(const DemoContext& context);
+};
+std::span<const Demo> demos();
+
+// Parts of the list, by file.
+namespace detail {
+std::string demo_identity(const DemoContext& context);
+std::string demo_mask(const DemoContext& context);
+std::string demo_attention(const DemoContext& context);
+std::string demo_scale(const DemoContext& context);
+std::string demo_activations(const DemoContext& context);
+std::string demo_rope(const DemoContext& context);
+std::string demo_norms(const DemoContext& context);
+std::string demo_cache(const DemoContext& context);
+std::string demo_forcing(const DemoContext& context);
+
+// "0.3607  -0.2859", each `width` wide.
+std::string number_row(std::span<const double> values, int width, int digits);
+}  // namespace detail
+
+}  // namespace gpt

@@ -1,0 +1,226 @@
+// Demonstrations of single ops: activations, rotary positions, norms.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/rng.h"
+#include "model/rope_table.h"
+#include "report/table.h"
+#include "trace/demos.h"
+
+namespace gpt::detail {
+namespace {
+
+const KernelTable& reference() {
+  return kernel_table(Isa::ref);
+}
+
+double activation(const DemoContext& context, Act act, double x) {
+  double in = x, gate = x, one = 1, out = 0;
+  const ExecContext ctx{context.pool, reference(), {}};
+  const bool gated = act == Act::swiglu;  // silu(gate) * 1
+  reference().act_forward(ctx, {.act = act,
+                                .out = make_view(&out, {1, 1}),
+                                .x = make_view(gated ? &one : &in, {1, 1}),
+                                .gate = gated ? make_view(&gate, {1, 1}) : TensorView{}});
+  return out;
+}
+
+constexpr Act kActs[] = {Act::gelu, Act::gelu_tanh, Act::relu, Act::relu2, Act::swiglu};
+
+// Columns from -4 to 4; a mark per activation.
+std::string plot(const DemoContext& context) {
+  constexpr int kWidth = 81, kHeight = 17;
+  constexpr double kLow = -0.5, kHigh = 3.5;
+  std::vector<std::string> picture(kHeight, std::string(kWidth, ' '));
+  const auto set = [&](int column, double y, char mark) {
+    const auto row = static_cast<int>(std::lround((kHigh - y) / (kHigh - kLow) * (kHeight - 1)));
+    if (row >= 0 && row < kHeight) picture[static_cast<size_t>(row)][static_cast<size_t>(column)] = mark;
+  };
+  for (int c = 0; c < kWidth; ++c) {
+    const double x = -4 + 8.0 * c / (kWidth - 1);
+    set(c, 0, '.');
+    set(c, activation(context, Act::relu2, x), '2');
+    set(c, activation(context, Act::swiglu, x), 's');
+    set(c, activation(context, Act::relu, x), 'r');
+    set(c, activation(context, Act::gelu, x), 'g');
+  }
+  std::string out;
+  for (const std::string& line : picture)
+    out += "  |" + line + "\n";
+  return out + "   -4                                       0                                       4\n"
+               "   g GELU   r ReLU   2 ReLU^2   s SiLU\n";
+}
+
+}  // namespace
+
+std::string demo_activations(const DemoContext& context) {
+  TextTable table{.columns = {"x", "GELU (erf)", "GELU (tanh)", "ReLU", "ReLU^2", "SiLU"}, .rows = {}};
+  for (const double x : {-3.0, -2.0, -1.0, -0.7525, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0}) {
+    std::vector<std::string> row = {fmt::format("{:g}", x)};
+    for (const Act act : kActs)
+      row.push_back(fmt::format("{:.4f}", activation(context, act, x)));
+    table.rows.push_back(row);
+  }
+  double gap = 0, gap_at = 0, least[2] = {0, 0}, least_at[2] = {0, 0};
+  for (int step = -40000; step <= 40000; ++step) {
+    const double x = step * 1e-4, y[2] = {activation(context, Act::gelu, x), activation(context, Act::gelu_tanh, x)};
+    if (std::abs(y[0] - y[1]) > gap) gap = std::abs(y[0] - y[1]), gap_at = std::abs(x);
+    for (int i = 0; i < 2; ++i) {
+      if (y[i] < least[i]) least[i] = y[i], least_at[i] = x;
+    }
+  }
+  return format_table(table) + "\n" + plot(context) +
+         fmt::format("GELU is x times the chance that a normal number is below x. Its least value is {:.4f} at\n"
+                     "x = {:.4f}, that of the tanh form {:.4f} at {:.4f}; the two differ by at most {:.1e}, near\n"
+                     "|x| = {:.2f}. Of ReLU^2 the first derivative is continuous, that of ReLU jumps at 0.\n",
+                     least[0], least_at[0], least[1], least_at[1], gap, gap_at);
+}
+
+namespace {
+
+// A head of width D at a position: rotated by the op that models use.
+std::vector<double> rotated(const DemoContext& context, const RopeTable& table, std::vector<double> x,
+                            int32_t position, int sign) {
+  const auto D = static_cast<int64_t>(x.size());
+  const ExecContext ctx{context.pool, reference(), {}};
+  reference().rope(ctx, {.x = make_view(x.data(), {1, D}),
+                         .n_head = 1,
+                         .head_dim = D,
+                         .positions = &position,
+                         .cos = table.cos,
+                         .sin = table.sin,
+                         .sign = sign});
+  return x;
+}
+
+double inner(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    sum += a[i] * b[i];
+  return sum;
+}
+
+ModelConfig rope_config(int64_t D) {
+  ModelConfig config;
+  config.vocab_size = 2;
+  config.n_layer = config.n_head = 1;
+  config.n_embd = D;
+  config.n_ctx = 128;
+  config.position = Position::rope;
+  complete(config);
+  return config;
+}
+
+}  // namespace
+
+std::string demo_rope(const DemoContext& context) {
+  constexpr int64_t D = 64;
+  const ModelConfig config = rope_config(D);
+  const std::vector<double> frequencies = rope_frequencies(config);
+  const RopeTable table(config, config.n_ctx, DType::f64);
+  std::string out = fmt::format("Head width {}, base {:g}: {} pairs of channels; tables cos, sin [1, {}, 1, {}].\n", D,
+                                config.rope_theta, frequencies.size(), config.n_ctx, frequencies.size());
+  TextTable pairs{.columns = {"pair", "channels", "frequency", "angle at 0", "angle at 10", "cos at 10", "sin at 10"},
+                  .rows = {}};
+  for (const size_t i : {0, 1, 2, 3, 31}) {
+    pairs.rows.push_back({std::to_string(i), fmt::format("{}, {}", i, i + D / 2), fmt::format("{:.6f}", frequencies[i]),
+                          "0", fmt::format("{:.5f}", 10 * frequencies[i]), fmt::format("{:.5f}", table.cos.row<double>(10)[i]),
+                          fmt::format("{:.5f}", table.sin.row<double>(10)[i])});
+  }
+  out += format_table(pairs) + "\nA query at m and a key at n: their score after rotation\n";
+  RandomStream random(11, RandomSite::sample);
+  std::vector<double> q(D), k(D);
+  for (std::vector<double>* x : {&q, &k}) {
+    for (double& v : *x)
+      v = random.normal();
+  }
+  TextTable scores{.columns = {"m", "n", "m - n", "score, direction +1", "score, direction -1", "|q| before", "after"},
+                   .rows = {}};
+  for (const auto& [m, n] : {std::pair{5, 3}, {12, 10}, {102, 100}, {5, 5}, {77, 77}, {3, 5}, {100, 102}, {60, 10}}) {
+    std::vector<std::string> row = {std::to_string(m), std::to_string(n), std::to_string(m - n)};
+    for (const int sign : {1, -1})
+      row.push_back(fmt::format("{:.9f}", inner(rotated(context, table, q, m, sign), rotated(context, table, k, n, sign))));
+    const std::vector<double> turned = rotated(context, table, q, m, 1);
+    row.push_back(fmt::format("{:.6f}", std::sqrt(inner(q, q))));
+    row.push_back(fmt::format("{:.6f}", std::sqrt(inner(turned, turned))));
+    scores.rows.push_back(row);
+  }
+  return out + format_table(scores) +
+         "Equal distances give equal scores wherever they are, and a rotation changes no length. The other\n"
+         "direction (nanochat's) gives the score of the opposite distance.\n";
+}
+
+namespace {
+
+// torch.manual_seed(100), then randn(2, 5).
+constexpr double kExample[2][5] = {{0.3606559, -0.2859212, -0.3938181, 0.2429379, -1.383323}, {-2.313436, -0.3171952, -0.8660465, 1.74819, -0.2758625}};
+
+std::vector<double> normed(const DemoContext& context, NormKind kind, double eps, std::vector<double> x) {
+  const auto n = static_cast<int64_t>(x.size());
+  std::vector<double> out(x.size());
+  const ExecContext ctx{context.pool, reference(), {}};
+  reference().norm_forward(
+      ctx, {.kind = kind, .eps = eps, .out = make_view(out.data(), {1, n}), .x = make_view(x.data(), {1, n})});
+  return out;
+}
+
+struct Moments {
+  double mean = 0, variance = 0;  // over n
+};
+Moments moments(std::span<const double> x) {
+  Moments m;
+  const auto n = static_cast<double>(x.size());
+  for (const double v : x)
+    m.mean += v / n;
+  for (const double v : x)
+    m.variance += (v - m.mean) * (v - m.mean) / n;
+  return m;
+}
+
+std::string norm_example(const DemoContext& context, std::span<const double> x) {
+  const std::vector<double> in(x.begin(), x.end());
+  const Moments m = moments(in);
+  const auto n = static_cast<double>(in.size());
+  const double unbiased = m.variance * n / (n - 1);
+  std::vector<double> by_hand;
+  for (const double v : in)
+    by_hand.push_back((v - m.mean) / std::sqrt(unbiased));
+  const auto line = [](const char* name, const std::vector<double>& values) {
+    return fmt::format("{:<34}", name) + number_row(values, 9, 4) + "\n";
+  };
+  return line("x", in) +
+         fmt::format("  mean {:.4f}, variance {:.4f} with n-1, {:.4f} with n\n", m.mean, unbiased, m.variance) +
+         line("(x - mean) / sqrt(variance, n-1)", by_hand) +
+         line("LayerNorm (n, eps 1e-5)", normed(context, NormKind::layer, 1e-5, in)) +
+         line("RMSNorm (no mean taken off)", normed(context, NormKind::rms, 1e-5, in));
+}
+
+}  // namespace
+
+std::string demo_norms(const DemoContext& context) {
+  std::string out;
+  for (const auto& x : kExample)
+    out += norm_example(context, x) + "\n";
+  RandomStream random(3, RandomSite::sample);
+  std::vector<double> wide(768), plain(256);
+  for (double& v : wide)
+    v = 5 + 10 * random.normal();
+  for (double& v : plain)
+    v = random.normal();
+  const Moments after = moments(normed(context, NormKind::layer, 1e-5, wide));
+  out += fmt::format("768 numbers 10 randn + 5 after LayerNorm: mean {:.4f}, standard deviation {:.4f} with n, {:.4f} "
+                     "with n-1\n(what a library prints by default: sqrt(768/767)).\n",
+                     std::abs(after.mean), std::sqrt(after.variance), std::sqrt(after.variance * 768 / 767));
+  const std::vector<double> rms = normed(context, NormKind::rms, 1.1920929e-7, plain);
+  const Moments before = moments(plain), behind = moments(rms);
+  const auto root = [](const Moments& m) { return std::sqrt(m.variance + m.mean * m.mean); };
+  return out + fmt::format("256 numbers randn: mean {:.4f}, std {:.4f}, RMS {:.4f}; after RMSNorm mean {:.4f}, std {:.4f},\n"
+                           "RMS {:.6f}: it only scales, so directions stay and the mean is not taken off.\n",
+                           before.mean, std::sqrt(before.variance), root(before), behind.mean,
+                           std::sqrt(behind.variance), root(behind));
+}
+
+}  // namespace gpt::detail

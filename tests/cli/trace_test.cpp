@@ -1,0 +1,96 @@
+// gpt trace as users run it.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "run_gpt.h"
+#include "support/temp_dir.h"
+
+namespace {
+
+using nlohmann::json;
+
+const std::string kModel = GPT_SOURCE_DIR "/tests/golden/data/llama";
+
+GptRun trace(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "trace");
+  return run_gpt(arguments);
+}
+
+TEST(Trace, ShowsEveryPartOfThePass) {
+  const GptRun run = trace({kModel, "--ids", "1,2,3,4"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  for (const char* part : {"Tokens and embedding", "Rotary positions", "The residual stream", "Block 0", "Attention of each head",
+                           "Logit lens", "Next tokens at every position", "Top 5 next tokens", "Keys and values to keep"})
+    EXPECT_NE(run.out.find(part), std::string::npos) << part;
+  EXPECT_EQ(run.out.find('\x1b'), std::string::npos);
+  const GptRun head = trace({kModel, "--ids", "1,2,3,4", "--block", "1", "--head", "1", "--query", "2"});
+  EXPECT_NE(head.out.find("Head 1, query 2: from dot products to weights"), std::string::npos) << head.err;
+}
+
+TEST(Trace, JsonHasTheSameNumbersForAnyThreads) {
+  const GptRun one = trace({kModel, "--ids", "1,2,3,4", "--json", "--threads", "1"});
+  const GptRun two = trace({kModel, "--ids", "1,2,3,4", "--json", "--threads", "3"});
+  ASSERT_EQ(one.status, 0) << one.err;
+  EXPECT_EQ(one.out, two.out);
+  const json out = json::parse(one.out);
+  EXPECT_EQ(out.at("tokens").size(), 4u);
+  EXPECT_EQ(out.at("predictions").size(), 4u);
+  EXPECT_EQ(out.at("predictions")[0].at("next").at("id"), 2);
+  EXPECT_EQ(out.at("blocks").size(), out.at("config").at("n_layer").get<size_t>());
+}
+
+TEST(Trace, WritesOnePage) {
+  const gpt::test::TempDir dir;
+  const std::string path = dir.file("trace.html");
+  const GptRun run = trace({kModel, "--ids", "1,2,3,4", "--html", path});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, "");
+  const std::string page = gpt::read_file(path);
+  EXPECT_EQ(page.rfind("<!DOCTYPE html>", 0), 0u);
+  EXPECT_EQ(page.find(std::filesystem::path(kModel).parent_path().string()), std::string::npos) << "tells where it was made";
+}
+
+TEST(Trace, QuantisedWeights) {
+  const gpt::test::TempDir dir;
+  const std::string path = dir.file("model.gguf");
+  ASSERT_EQ(run_gpt({"convert", kModel, path, "--to", "gguf", "--quant", "q8_0"}).status, 0);
+  const GptRun run = trace({path, "--ids", "1,2,3,4", "--json"});
+  EXPECT_EQ(run.status, 0) << run.err;
+}
+
+TEST(Trace, Demonstrations) {
+  const GptRun all = trace({"--demo", "all"});
+  EXPECT_EQ(all.status, 0) << all.err;
+  for (const char* name : {"identity: ", "mask: ", "attention: ", "scale: ", "activations: ", "rope: ", "norms: ", "cache: "})
+    EXPECT_NE(all.out.find(name), std::string::npos) << name;
+  const GptRun forcing = trace({kModel, "--demo", "forcing", "--ids", "1,2,3,4"});
+  EXPECT_NE(forcing.out.find("Teacher-forced"), std::string::npos) << forcing.err;
+}
+
+TEST(Trace, RefusesInOneLine) {
+  struct Case {
+    std::vector<std::string> arguments;
+    int status;
+    const char* part;
+  };
+  for (const Case& c : {Case{{}, 2, "MODEL"}, Case{{kModel}, 2, "--prompt"}, Case{{kModel, "--ids", "1", "--prompt", "x"}, 2, "one of"},
+                        Case{{kModel, "--ids", "1,999"}, 1, "out of range"}, Case{{kModel, "--ids", "x"}, 2, "token ids"},
+                        Case{{kModel, "--ids", "1", "--block", "99"}, 2, "no such block"}, Case{{kModel, "--ids", "1", "--block", "al"}, 2, "\"all\""},
+                        Case{{kModel, "--ids", "1", "--head", "99"}, 2, "no such head"}, Case{{kModel, "--ids", "1", "--query", "1"}, 2, "no such token"},
+                        Case{{kModel, "--ids", "1", "--top-k", "0"}, 2, "--top-k"}, Case{{kModel, "--ids", "1", "--dtype", "bf16"}, 2, "--dtype"},
+                        Case{{"--demo", "rop"}, 2, "rope"}, Case{{"--demo", "forcing"}, 2, "MODEL"},
+                        Case{{kModel, "--prompt", "text"}, 1, "tokenizer"}, Case{{kModel, "--ids", "1", "--html", "/nowhere/x.html"}, 1, "/nowhere"}}) {
+    const GptRun run = trace(c.arguments);
+    EXPECT_EQ(run.status, c.status) << run.err;
+    EXPECT_EQ(run.out, "");
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+    EXPECT_NE(run.err.find(c.part), std::string::npos) << run.err;
+  }
+}
+
+}  // namespace

@@ -1,0 +1,85 @@
+#include "trace/demos.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "report/utf8_text.h"
+#include "support/small_models.h"
+
+namespace gpt::test {
+namespace {
+
+std::string run(const std::string& name, const DemoModel* model = nullptr) {
+  ThreadPool pool(1);
+  for (const Demo& demo : demos()) {
+    if (demo.name == name) return demo.run({.pool = pool, .kernels = kernel_table(best_isa()), .model = model});
+  }
+  throw std::logic_error("no demonstration " + name);
+}
+
+void expect_lines(const std::string& text, const std::vector<std::string>& lines) {
+  for (const std::string& line : lines)
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\nin\n" << text;
+}
+
+// The worked numbers of the systems that the project teaches.
+TEST(Demos, NormsAsInTheBook) {
+  expect_lines(run("norms"), {"0.4784 with n-1, 0.3827 with n", "2.1288 with n-1, 1.7031 with n",
+                              "0.9435   0.0086  -0.1474   0.7733  -1.5780",
+                              "-1.3081   0.0601  -0.3161   1.4757   0.0884",
+                              "1.0548   0.0097  -0.1648   0.8645  -1.7642",
+                              "-1.4625   0.0672  -0.3534   1.6498   0.0989", "1.0007 with n-1", "RMS 1.000000"});
+}
+
+TEST(Demos, AttentionOfTheSeeds) {
+  expect_lines(run("attention"),
+               {"    0.174    0.826", "    0.417    0.311    0.273", "    0.168    0.235    0.170    0.428",
+                "    0.202    0.365    0.248    0.078    0.107", "1/sqrt(8) = 0.354",
+                "     0.24     0.19     0.37     0.20", "     0.40     0.17     0.20     0.09     0.14"});
+}
+
+TEST(Demos, MaskOfSixWords) {
+  expect_lines(run("mask"), {"   on     1    1    1    1    .    .", "  mat     1    1    1    1    1    1"});
+}
+
+TEST(Demos, Activations) {
+  expect_lines(run("activations"), {"0.5000  0.2500", "1.5000  2.2500", "2.0000  4.0000", "-0.1700 at -0.7525",
+                                    "4.7e-04, near\n|x| = 2.70"});
+}
+
+TEST(Demos, RotaryNumbers) {
+  expect_lines(run("rope"), {"0.749894", "0.562341", "0.421697", "7.49894", "5.62341", "4.21697", "[1, 128, 1, 32]"});
+}
+
+TEST(Demos, ZeroedBlockIsTheIdentity) {
+  expect_lines(run("identity"), {"equals, bit for bit,", "block 2, all weights 0"});
+}
+
+TEST(Demos, CacheOfOneHeadIsASixth) {
+  expect_lines(run("cache"), {"1 (MQA)         6.00 KiB                           6 x"});
+}
+
+TEST(Demos, ForcingCountsWhatIsRight) {
+  const RandomModel random(make_config(small_config("gpt2")), DType::f32);
+  const std::vector<int32_t> ids = random_ids(10, 23, 4);
+  const TokenNames names;
+  const DemoModel model{random.model, ids, names};
+  expect_lines(run("forcing", &model), {"The first 5 tokens are given", " of 5 right"});
+  const DemoModel short_model{random.model, std::span(ids).first(1), names};
+  expect_lines(run("forcing", &short_model), {"needs a prompt"});
+}
+
+TEST(Demos, FitATerminal) {
+  for (const Demo& demo : demos()) {
+    if (demo.needs_model) continue;
+    const std::string text = run(demo.name);
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = std::min(text.find('\n', at), text.size());
+      EXPECT_LE(display_width(text.substr(at, end - at)), 106) << demo.name << ": " << text.substr(at, end - at);
+      at = end + 1;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpt::test
