@@ -46,8 +46,7 @@ TraceRequest make_request(const TraceArguments& a) {
   } else {
     r.block = -1;
   }
-  if (a.top_k < 1 || a.top_k > kMaxTopK)
-    fail_usage("--top-k: expected 1 to {}, found {}", kMaxTopK, a.top_k);
+  if (a.top_k < 1 || a.top_k > kMaxTopK) fail_usage("--top-k: expected 1 to {}, found {}", kMaxTopK, a.top_k);
   r.head = a.head;
   r.query = a.query;
   r.top_k = a.top_k;
@@ -58,7 +57,8 @@ TraceRequest make_request(const TraceArguments& a) {
   return r;
 }
 
-std::vector<int32_t> prompt_ids(const TraceArguments& a, const Tokenizer* tokenizer, const ModelConfig& config) {
+std::vector<int32_t> prompt_ids(const TraceArguments& a, const Tokenizer* tokenizer,
+                                const ModelConfig& config) {
   if (a.has_prompt + !a.prompt_file.empty() + !a.ids.empty() != 1)
     fail_usage("trace: expected one of --prompt, --prompt-file and --ids; see gpt trace --help");
   GenerateArguments g;
@@ -77,7 +77,8 @@ std::string shown_name(const std::string& model) {
 std::string demo_list() {
   std::string out;
   for (const Demo& demo : demos())
-    out += fmt::format("  {:<12} {}{}\n", demo.name, demo.title, demo.needs_model ? " (needs MODEL and a prompt)" : "");
+    out += fmt::format("  {:<12} {}{}\n", demo.name, demo.title,
+                       demo.needs_model ? " (needs MODEL and a prompt)" : "");
   return out;
 }
 
@@ -131,7 +132,8 @@ int run(const TraceArguments& a) {
   Capture capture(loaded.model(), pool, kernel_table(isa), ids, {.dtype = dtype});
   request.computed = fmt::format("{}, {}", a.dtype, isa_name(isa));
   if (!a.html.empty()) {
-    write_file_atomic(a.html, trace_page(capture, names, {.model = shown_name(a.model), .computed = request.computed}));
+    write_file_atomic(
+        a.html, trace_page(capture, names, {.model = shown_name(a.model), .computed = request.computed}));
     write_note(fmt::format("wrote {}\n", a.html));
     if (!a.json) return 0;
   }
@@ -148,7 +150,8 @@ Command add_trace_command(CLI::App& root) {
   app->footer(kFooter + std::string("\n\nDemonstrations:\n") + demo_list());
   app->add_option("MODEL", a->model, "model folder or file");
   CLI::Option* prompt = app->add_option("--prompt", a->prompt, "text to trace")->type_name("TEXT");
-  app->add_option("--prompt-file", a->prompt_file, "the same from a file; -: standard input")->type_name("FILE");
+  app->add_option("--prompt-file", a->prompt_file, "the same from a file; -: standard input")
+      ->type_name("FILE");
   app->add_option("--ids", a->ids, "token ids instead of text")->type_name("1,2,3");
   app->add_option("--tokenizer", a->tokenizer, "another tokenizer than the model's")->type_name("byte|PATH");
   app->add_option("--block", a->block, "the block shown in detail")->type_name("N|all");

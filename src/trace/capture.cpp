@@ -61,9 +61,10 @@ void Capture::plan() {
   planner_.reserve(lens_normed_, "normed, for the logit lens", {T, config_.n_embd});
   planner_.reserve(logits_, "logits", {T, config_.vocab_size}, planner_.wide());
   if (planner_.bytes() > kMaxBytes) {
-    fail("all that the model computes for {} tokens needs {} MiB, more than the {} MiB that a trace may take; "
-         "give a shorter prompt",
-         T, planner_.bytes() >> 20, kMaxBytes >> 20);
+    fail(
+        "all that the model computes for {} tokens needs {} MiB, more than the {} MiB that a trace may take; "
+        "give a shorter prompt",
+        T, planner_.bytes() >> 20, kMaxBytes >> 20);
   }
   arena_ = planner_.commit("trace");
   head_.x = residual_.back();
@@ -71,8 +72,7 @@ void Capture::plan() {
   const AttentionShape shape{
       .n_head = config_.n_head, .n_kv_head = config_.n_kv_head, .head_dim = config_.head_dim, .scale = 1};
   ScratchNeed need = attention_scratch(shape, T, T, false, options_.dtype);
-  const int64_t widest =
-      std::max({config_.qkv_dim(), 2 * config_.d_ff, config_.n_embd, config_.vocab_size});
+  const int64_t widest = std::max({config_.qkv_dim(), 2 * config_.d_ff, config_.n_embd, config_.vocab_size});
   const int64_t deepest = std::max({config_.n_embd, config_.d_ff, config_.q_dim()});
   // Where a matrix has no packed form, its product is computed in another type; files may have blocks.
   for (DType t : {options_.weights.value_or(options_.dtype), options_.dtype, DType::f16, DType::q8_0})
@@ -169,8 +169,7 @@ std::vector<NamedActivation> Capture::activations() const {
   const Shape stream{T, config_.n_embd};
   std::vector<NamedActivation> out;
   out.push_back({"embedding.token", token_rows_, stream});
-  if (const TensorView positions = position_rows())
-    out.push_back({"embedding.position", positions, stream});
+  if (const TensorView positions = position_rows()) out.push_back({"embedding.position", positions, stream});
   if (embedding_.raw) out.push_back({"embedding.sum", embedding_.raw, stream});
   for (int64_t layer = 0; layer < n_layer(); ++layer)
     add_block(out, layer);

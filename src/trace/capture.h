@@ -18,16 +18,16 @@ struct NamedActivation {
   Shape shape;      // with heads apart: queries are [T,H,D]
 };
 
-// One forward pass over a prompt with every intermediate result kept: the layers of the model itself run, with
-// the operations of inference, so the logits and attention weights have the bits that inference gives.
+// One forward pass over a prompt with every intermediate result kept: the layers of the model itself run,
+// with the operations of inference, so the logits and attention weights have the bits that inference gives.
 class Capture {
  public:
   struct Options {
     DType dtype = DType::f32;           // of activations: fp32, or fp64 with reference kernels
     std::optional<DType> weights = {};  // what products with weights are computed in (dtype)
   };
-  // Runs the pass. Throws Error for no ids, ids out of range, more than n_ctx of them, or a prompt whose results
-  // need more memory than kMaxBytes. `model` and the pool must outlive it.
+  // Runs the pass. Throws Error for no ids, ids out of range, more than n_ctx of them, or a prompt whose
+  // results need more memory than kMaxBytes. `model` and the pool must outlive it.
   Capture(const Model& model, ThreadPool& pool, const KernelTable& kernels, std::span<const int32_t> ids,
           Options options);
   Capture(const Capture&) = delete;
@@ -51,8 +51,8 @@ class Capture {
   // x_out = x_mid + mlp_out. See BlockActs for post-norm.
   const BlockActs& block(int64_t layer) const { return acts_[static_cast<size_t>(layer)]; }
   TensorView attention(int64_t layer) const { return attention_[static_cast<size_t>(layer)]; }  // [1,H,T,T]
-  TensorView normed() const { return head_.normed; }                                           // [T,C]
-  TensorView logits() const { return logits_; }                                                // [T,V] softcapped
+  TensorView normed() const { return head_.normed; }                                            // [T,C]
+  TensorView logits() const { return logits_; }  // [T,V] softcapped
 
   // Everything above by name, in the order of the pass; attention weights too, as [H,T,T].
   std::vector<NamedActivation> activations() const;

@@ -13,7 +13,8 @@ namespace gpt {
 
 std::span<const Demo> demos() {
   static constexpr Demo kDemos[] = {
-      {"identity", "A block whose weights are all zero passes the stream through", false, detail::demo_identity},
+      {"identity", "A block whose weights are all zero passes the stream through", false,
+       detail::demo_identity},
       {"mask", "The causal mask: who may look at whom", false, detail::demo_mask},
       {"attention", "Attention in five steps", false, detail::demo_attention},
       {"scale", "Why scores are divided by the square root of the head's width", false, detail::demo_scale},
@@ -31,7 +32,8 @@ namespace detail {
 std::string number_row(std::span<const double> values, int width, int digits) {
   std::string out;
   for (const double v : values)
-    out += std::isinf(v) ? fmt::format("{:>{}}", v < 0 ? "-inf" : "inf", width) : fmt::format("{:{}.{}f}", v, width, digits);
+    out += std::isinf(v) ? fmt::format("{:>{}}", v < 0 ? "-inf" : "inf", width)
+                         : fmt::format("{:{}.{}f}", v, width, digits);
   return out;
 }
 
@@ -49,7 +51,8 @@ std::string demo_mask(const DemoContext&) {
     out += fmt::format("   sees {} of {}\n", i + 1, n);
   }
   return out +
-         "A row per query, a column per key: 1 may be seen, a dot becomes -inf before softmax, so its weight is\n"
+         "A row per query, a column per key: 1 may be seen, a dot becomes -inf before softmax, so its weight "
+         "is\n"
          "exactly 0. Six tokens give five targets in one pass, because no token sees its own answer.\n";
 }
 
@@ -134,10 +137,19 @@ Matrix product(const Matrix& w, const Matrix& v) {
 }
 
 // torch.manual_seed(42), then Q and K as randn(1,1,5,4).
-constexpr double kMiniQ[] = {1.926915, 1.487284, 0.9007172, -2.105521, -0.7581311, 1.078318, 0.8008006, 1.680621, 0.3558599, -0.686623, -0.4933563, 0.2414878, -0.2316243, 0.04175949, -0.2515753, 0.8598585, -0.3097268, -0.3957105, 0.8034093, -0.6215954};
-constexpr double kMiniK[] = {0.3188803, -0.424519, 0.3057209, -0.7745925, -0.8371246, -0.92239, 1.811318, 0.1605649, 0.3672487, 0.1754108, 1.385161, -0.445852, -1.202446, 0.7078122, -1.075886, 0.5356547, 1.175368, 0.5611739, -0.452748, -0.7717779};
+constexpr double kMiniQ[] = {1.926915,   1.487284,   0.9007172,  -2.105521,  -0.7581311,
+                             1.078318,   0.8008006,  1.680621,   0.3558599,  -0.686623,
+                             -0.4933563, 0.2414878,  -0.2316243, 0.04175949, -0.2515753,
+                             0.8598585,  -0.3097268, -0.3957105, 0.8034093,  -0.6215954};
+constexpr double kMiniK[] = {0.3188803, -0.424519, 0.3057209, -0.7745925, -0.8371246, -0.92239,  1.811318,
+                             0.1605649, 0.3672487, 0.1754108, 1.385161,   -0.445852,  -1.202446, 0.7078122,
+                             -1.075886, 0.5356547, 1.175368,  0.5611739,  -0.452748,  -0.7717779};
 // numpy.random.seed(42), then 0.5 * randn(5, 5): scores as they are.
-constexpr double kScores[] = {0.2483571, -0.06913215, 0.3238443, 0.7615149, -0.1170767, -0.1170685, 0.7896064, 0.3837174, -0.2347372, 0.27128, -0.2317088, -0.2328649, 0.1209811, -0.9566401, -0.8624589, -0.2811438, -0.5064156, 0.1571237, -0.454012, -0.7061519, 0.7328244, -0.1128882, 0.0337641, -0.7123741, -0.2721914};
+constexpr double kScores[] = {0.2483571,  -0.06913215, 0.3238443, 0.7615149,  -0.1170767,
+                              -0.1170685, 0.7896064,   0.3837174, -0.2347372, 0.27128,
+                              -0.2317088, -0.2328649,  0.1209811, -0.9566401, -0.8624589,
+                              -0.2811438, -0.5064156,  0.1571237, -0.454012,  -0.7061519,
+                              0.7328244,  -0.1128882,  0.0337641, -0.7123741, -0.2721914};
 
 std::string heat(const Matrix& w, bool unicode) {
   Matrix shown = w;
@@ -152,7 +164,8 @@ std::string heat(const Matrix& w, bool unicode) {
 
 std::string demo_attention(const DemoContext& context) {
   RandomStream random(42, RandomSite::sample);
-  const Matrix q = random_matrix(random, 4, 8), k = random_matrix(random, 4, 8), v = random_matrix(random, 4, 8);
+  const Matrix q = random_matrix(random, 4, 8), k = random_matrix(random, 4, 8),
+               v = random_matrix(random, 4, 8);
   std::string out = "One head, 4 tokens, 8 channels.\n\n1. Q K^T: a dot product for every query and key\n";
   out += show(scores(q, k, 1), 3);
   const double factor = 1 / std::sqrt(8.0);
@@ -163,17 +176,18 @@ std::string demo_attention(const DemoContext& context) {
   out += "4. softmax of every row: the first is 1 0 0 0, every row sums to 1\n" + show(w, 3);
   out += "5. times V: every token's weighted mean of values\n" + show(product(w, v), 3);
   const Matrix mini = weights(mask(scores(rows_of(kMiniQ, 5), rows_of(kMiniK, 5), 0.5)));
-  out += "\n5 tokens, 4 channels, PyTorch's seed 42: the weights\n" + show(mini, 3) + heat(mini, context.unicode);
+  out += "\n5 tokens, 4 channels, PyTorch's seed 42: the weights\n" + show(mini, 3) +
+         heat(mini, context.unicode);
   const Matrix figure = weights(mask(rows_of(kScores, 5)));
-  out += "\nScores 0.5 randn(5,5), NumPy's seed 42: raw, masked, softmax\n" + show(rows_of(kScores, 5), 2) + "\n" +
-         show(mask(rows_of(kScores, 5)), 2) + "\n" + show(figure, 2);
+  out += "\nScores 0.5 randn(5,5), NumPy's seed 42: raw, masked, softmax\n" + show(rows_of(kScores, 5), 2) +
+         "\n" + show(mask(rows_of(kScores, 5)), 2) + "\n" + show(figure, 2);
   return out + heat(figure, context.unicode);
 }
 
 std::string demo_scale(const DemoContext&) {
   constexpr int kPairs = 4000, kKeys = 16, kQueries = kPairs / kKeys;
-  TextTable table{.columns = {"d", "variance of q.k", "of q.k / sqrt(d)", "largest weight", "scaled", "entropy",
-                              "scaled"},
+  TextTable table{.columns = {"d", "variance of q.k", "of q.k / sqrt(d)", "largest weight", "scaled",
+                              "entropy", "scaled"},
                   .rows = {}};
   for (const size_t d : {1, 4, 16, 64, 256, 1024}) {
     RandomStream random(7, RandomSite::sample, 0, d);
@@ -192,13 +206,15 @@ std::string demo_scale(const DemoContext&) {
     }
     const double variance = squares / kPairs;
     table.rows.push_back({std::to_string(d), fmt::format("{:.2f}", variance),
-                          fmt::format("{:.3f}", variance / static_cast<double>(d)), fmt::format("{:.3f}", peak[0]),
-                          fmt::format("{:.3f}", peak[1]), fmt::format("{:.2f}", entropy[0]),
-                          fmt::format("{:.2f}", entropy[1])});
+                          fmt::format("{:.3f}", variance / static_cast<double>(d)),
+                          fmt::format("{:.3f}", peak[0]), fmt::format("{:.3f}", peak[1]),
+                          fmt::format("{:.2f}", entropy[0]), fmt::format("{:.2f}", entropy[1])});
   }
   return format_table(table) +
-         "Entries of q and k have mean 0 and variance 1, so q.k, a sum of d products, has variance d. Softmax over\n"
-         "16 keys then gives one key nearly all weight (entropy in bits, 4 = all alike) and hardly any gradient;\n"
+         "Entries of q and k have mean 0 and variance 1, so q.k, a sum of d products, has variance d. "
+         "Softmax over\n"
+         "16 keys then gives one key nearly all weight (entropy in bits, 4 = all alike) and hardly any "
+         "gradient;\n"
          "divided by sqrt(d) the scores keep variance 1 and softmax its softness, whatever d is.\n";
 }
 

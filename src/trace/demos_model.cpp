@@ -44,11 +44,12 @@ std::string demo_identity(const DemoContext& context) {
   const Capture capture(model, context.pool, context.kernels, ids, {});
   TextTable table{.columns = {"step", "shape", "|x|", "|after - before|"}, .rows = {}};
   const std::string shape = fmt::format("[1,{},{}]", ids.size(), model.config.n_embd);
-  table.rows.push_back({"embedding and norm", shape, fmt::format("{:.4f}", frobenius(capture.residual(0))), ""});
+  table.rows.push_back(
+      {"embedding and norm", shape, fmt::format("{:.4f}", frobenius(capture.residual(0))), ""});
   for (int64_t layer = 0; layer < capture.n_layer(); ++layer) {
     const Change c = block_change(capture, layer).block;
-    table.rows.push_back({fmt::format("block {}{}", layer + 1, layer == kZeroed ? ", all weights 0" : ""), shape,
-                          fmt::format("{:.4f}", c.norm), fmt::format("{:.4f}", c.absolute)});
+    table.rows.push_back({fmt::format("block {}{}", layer + 1, layer == kZeroed ? ", all weights 0" : ""),
+                          shape, fmt::format("{:.4f}", c.norm), fmt::format("{:.4f}", c.absolute)});
   }
   const TensorView before = capture.residual(kZeroed), after = capture.residual(kZeroed + 1);
   bool equal = true;
@@ -56,13 +57,15 @@ std::string demo_identity(const DemoContext& context) {
     for (int64_t c = 0; c < before.cols(); ++c)
       equal = equal && element(before, r, c) == element(after, r, c);
   }
-  std::string out = fmt::format("nanochat-demo, untrained (seed 42), ids 42 100 256 89; every weight of block {} is set to 0.\n",
-                                kZeroed + 1);
+  std::string out = fmt::format(
+      "nanochat-demo, untrained (seed 42), ids 42 100 256 89; every weight of block {} is set to 0.\n",
+      kZeroed + 1);
   out += format_table(table);
-  out += fmt::format("The output of block {} {} its input: with every weight 0 both sub-layers add\n"
-                     "exactly 0, and what remains is the residual connection. A model of such blocks alone is a\n"
-                     "placeholder: head(norm(embedding)).\n",
-                     kZeroed + 1, equal ? "equals, bit for bit," : "DIFFERS from");
+  out += fmt::format(
+      "The output of block {} {} its input: with every weight 0 both sub-layers add\n"
+      "exactly 0, and what remains is the residual connection. A model of such blocks alone is a\n"
+      "placeholder: head(norm(embedding)).\n",
+      kZeroed + 1, equal ? "equals, bit for bit," : "DIFFERS from");
   const Prediction last = predictions(capture, 5).back();
   out += "\nThe top 5 next tokens of this untrained model:\n";
   for (size_t i = 0; i < last.top.size(); ++i)
@@ -75,13 +78,14 @@ namespace {
 std::string cache_rows(const std::string& name, const ModelConfig& config) {
   const ModelCounts counts(config);
   const int64_t per_token = counts.cache_bytes_per_token(2);
-  std::string out = fmt::format("{}: 2 x {} blocks x {} heads x {} channels x 2 bytes (bf16) = {} per token\n", name,
-                                config.n_layer, config.n_kv_head, config.head_dim,
-                                format_bytes(static_cast<double>(per_token)));
+  std::string out = fmt::format(
+      "{}: 2 x {} blocks x {} heads x {} channels x 2 bytes (bf16) = {} per token\n", name, config.n_layer,
+      config.n_kv_head, config.head_dim, format_bytes(static_cast<double>(per_token)));
   for (int64_t part = 1; part <= 4; ++part) {
     const int64_t tokens = config.n_ctx * part / 4;
     out += fmt::format("{:>9} tokens {:>9}  {}\n", format_thousands(tokens),
-                       format_bytes(static_cast<double>(per_token * tokens)), std::string(static_cast<size_t>(10 * part), '='));
+                       format_bytes(static_cast<double>(per_token * tokens)),
+                       std::string(static_cast<size_t>(10 * part), '='));
   }
   return out;
 }
@@ -89,20 +93,28 @@ std::string cache_rows(const std::string& name, const ModelConfig& config) {
 }  // namespace
 
 std::string demo_cache(const DemoContext& context) {
-  std::string out = context.model != nullptr ? cache_rows("this model", context.model->model.config) + "\n" : "";
-  out += cache_rows("gpt2", preset_config("gpt2")) + "\n" + cache_rows("llama3-8b", preset_config("llama3-8b"));
+  std::string out =
+      context.model != nullptr ? cache_rows("this model", context.model->model.config) + "\n" : "";
+  out +=
+      cache_rows("gpt2", preset_config("gpt2")) + "\n" + cache_rows("llama3-8b", preset_config("llama3-8b"));
   ModelConfig heads = preset_config("nanochat");
-  TextTable table{.columns = {"key/value heads", "per token, bf16", "less than one per query head"}, .rows = {}};
+  TextTable table{.columns = {"key/value heads", "per token, bf16", "less than one per query head"},
+                  .rows = {}};
   const int64_t all = heads.n_head * heads.head_dim;
   for (const int64_t n : {heads.n_head, heads.n_head / 2, int64_t{1}}) {
     heads.n_kv_head = n;
     const ModelCounts counts(heads);
-    table.rows.push_back({fmt::format("{}{}", n, n == 1 ? " (MQA)" : n == heads.n_head ? " (MHA)" : " (GQA)"),
+    table.rows.push_back({fmt::format("{}{}", n,
+                                      n == 1              ? " (MQA)"
+                                      : n == heads.n_head ? " (MHA)"
+                                                          : " (GQA)"),
                           format_bytes(static_cast<double>(counts.cache_bytes_per_token(2))),
                           fmt::format("{} x", all / (n * heads.head_dim))});
   }
-  return out + fmt::format("\nnanochat's {} query heads with fewer key/value heads\n", heads.n_head) + format_table(table) +
-         "Without a cache every new token would need all earlier ones to be computed again: n^2 work instead of n.\n";
+  return out + fmt::format("\nnanochat's {} query heads with fewer key/value heads\n", heads.n_head) +
+         format_table(table) +
+         "Without a cache every new token would need all earlier ones to be computed again: n^2 work instead "
+         "of n.\n";
 }
 
 namespace {
@@ -143,13 +155,16 @@ std::string demo_forcing(const DemoContext& context) {
                           taught == truth ? "=" : "", m.names.quoted(alone, 16), alone == truth ? "=" : ""});
   }
   const size_t n = m.ids.size() - given;
-  return fmt::format("The first {} tokens are given. Teacher-forced, every prediction reads the true text before it, as in\n"
-                     "training; free-running, it reads the model's own earlier predictions, as in generation.\n",
-                     given) +
+  return fmt::format(
+             "The first {} tokens are given. Teacher-forced, every prediction reads the true text before it, "
+             "as in\n"
+             "training; free-running, it reads the model's own earlier predictions, as in generation.\n",
+             given) +
          format_table(table) +
-         fmt::format("{} of {} right with the true text before it, {} of {} left to itself: errors feed on errors\n"
-                     "(exposure bias).\n",
-                     forced_right, n, free_right, n);
+         fmt::format(
+             "{} of {} right with the true text before it, {} of {} left to itself: errors feed on errors\n"
+             "(exposure bias).\n",
+             forced_right, n, free_right, n);
 }
 
 }  // namespace gpt::detail

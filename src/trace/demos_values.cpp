@@ -50,8 +50,9 @@ std::string plot(const DemoContext& context) {
   std::string out;
   for (const std::string& line : picture)
     out += "  |" + line + "\n";
-  return out + "   -4                                       0                                       4\n"
-               "   g GELU   r ReLU   2 ReLU^2   s SiLU\n";
+  return out +
+         "   -4                                       0                                       4\n"
+         "   g GELU   r ReLU   2 ReLU^2   s SiLU\n";
 }
 
 }  // namespace
@@ -66,17 +67,19 @@ std::string demo_activations(const DemoContext& context) {
   }
   double gap = 0, gap_at = 0, least[2] = {0, 0}, least_at[2] = {0, 0};
   for (int step = -40000; step <= 40000; ++step) {
-    const double x = step * 1e-4, y[2] = {activation(context, Act::gelu, x), activation(context, Act::gelu_tanh, x)};
+    const double x = step * 1e-4,
+                 y[2] = {activation(context, Act::gelu, x), activation(context, Act::gelu_tanh, x)};
     if (std::abs(y[0] - y[1]) > gap) gap = std::abs(y[0] - y[1]), gap_at = std::abs(x);
     for (int i = 0; i < 2; ++i) {
       if (y[i] < least[i]) least[i] = y[i], least_at[i] = x;
     }
   }
   return format_table(table) + "\n" + plot(context) +
-         fmt::format("GELU is x times the chance that a normal number is below x. Its least value is {:.4f} at\n"
-                     "x = {:.4f}, that of the tanh form {:.4f} at {:.4f}; the two differ by at most {:.1e}, near\n"
-                     "|x| = {:.2f}. Of ReLU^2 the first derivative is continuous, that of ReLU jumps at 0.\n",
-                     least[0], least_at[0], least[1], least_at[1], gap, gap_at);
+         fmt::format(
+             "GELU is x times the chance that a normal number is below x. Its least value is {:.4f} at\n"
+             "x = {:.4f}, that of the tanh form {:.4f} at {:.4f}; the two differ by at most {:.1e}, near\n"
+             "|x| = {:.2f}. Of ReLU^2 the first derivative is continuous, that of ReLU jumps at 0.\n",
+             least[0], least_at[0], least[1], least_at[1], gap, gap_at);
 }
 
 namespace {
@@ -121,14 +124,17 @@ std::string demo_rope(const DemoContext& context) {
   const ModelConfig config = rope_config(D);
   const std::vector<double> frequencies = rope_frequencies(config);
   const RopeTable table(config, config.n_ctx, DType::f64);
-  std::string out = fmt::format("Head width {}, base {:g}: {} pairs of channels; tables cos, sin [1, {}, 1, {}].\n", D,
-                                config.rope_theta, frequencies.size(), config.n_ctx, frequencies.size());
-  TextTable pairs{.columns = {"pair", "channels", "frequency", "angle at 0", "angle at 10", "cos at 10", "sin at 10"},
-                  .rows = {}};
+  std::string out =
+      fmt::format("Head width {}, base {:g}: {} pairs of channels; tables cos, sin [1, {}, 1, {}].\n", D,
+                  config.rope_theta, frequencies.size(), config.n_ctx, frequencies.size());
+  TextTable pairs{
+      .columns = {"pair", "channels", "frequency", "angle at 0", "angle at 10", "cos at 10", "sin at 10"},
+      .rows = {}};
   for (const size_t i : {0, 1, 2, 3, 31}) {
-    pairs.rows.push_back({std::to_string(i), fmt::format("{}, {}", i, i + D / 2), fmt::format("{:.6f}", frequencies[i]),
-                          "0", fmt::format("{:.5f}", 10 * frequencies[i]), fmt::format("{:.5f}", table.cos.row<double>(10)[i]),
-                          fmt::format("{:.5f}", table.sin.row<double>(10)[i])});
+    pairs.rows.push_back(
+        {std::to_string(i), fmt::format("{}, {}", i, i + D / 2), fmt::format("{:.6f}", frequencies[i]), "0",
+         fmt::format("{:.5f}", 10 * frequencies[i]), fmt::format("{:.5f}", table.cos.row<double>(10)[i]),
+         fmt::format("{:.5f}", table.sin.row<double>(10)[i])});
   }
   out += format_table(pairs) + "\nA query at m and a key at n: their score after rotation\n";
   RandomStream random(11, RandomSite::sample);
@@ -137,12 +143,15 @@ std::string demo_rope(const DemoContext& context) {
     for (double& v : *x)
       v = random.normal();
   }
-  TextTable scores{.columns = {"m", "n", "m - n", "score, direction +1", "score, direction -1", "|q| before", "after"},
-                   .rows = {}};
-  for (const auto& [m, n] : {std::pair{5, 3}, {12, 10}, {102, 100}, {5, 5}, {77, 77}, {3, 5}, {100, 102}, {60, 10}}) {
+  TextTable scores{
+      .columns = {"m", "n", "m - n", "score, direction +1", "score, direction -1", "|q| before", "after"},
+      .rows = {}};
+  for (const auto& [m, n] :
+       {std::pair{5, 3}, {12, 10}, {102, 100}, {5, 5}, {77, 77}, {3, 5}, {100, 102}, {60, 10}}) {
     std::vector<std::string> row = {std::to_string(m), std::to_string(n), std::to_string(m - n)};
     for (const int sign : {1, -1})
-      row.push_back(fmt::format("{:.9f}", inner(rotated(context, table, q, m, sign), rotated(context, table, k, n, sign))));
+      row.push_back(fmt::format(
+          "{:.9f}", inner(rotated(context, table, q, m, sign), rotated(context, table, k, n, sign))));
     const std::vector<double> turned = rotated(context, table, q, m, 1);
     row.push_back(fmt::format("{:.6f}", std::sqrt(inner(q, q))));
     row.push_back(fmt::format("{:.6f}", std::sqrt(inner(turned, turned))));
@@ -156,14 +165,16 @@ std::string demo_rope(const DemoContext& context) {
 namespace {
 
 // torch.manual_seed(100), then randn(2, 5).
-constexpr double kExample[2][5] = {{0.3606559, -0.2859212, -0.3938181, 0.2429379, -1.383323}, {-2.313436, -0.3171952, -0.8660465, 1.74819, -0.2758625}};
+constexpr double kExample[2][5] = {{0.3606559, -0.2859212, -0.3938181, 0.2429379, -1.383323},
+                                   {-2.313436, -0.3171952, -0.8660465, 1.74819, -0.2758625}};
 
 std::vector<double> normed(const DemoContext& context, NormKind kind, double eps, std::vector<double> x) {
   const auto n = static_cast<int64_t>(x.size());
   std::vector<double> out(x.size());
   const ExecContext ctx{context.pool, reference(), {}};
   reference().norm_forward(
-      ctx, {.kind = kind, .eps = eps, .out = make_view(out.data(), {1, n}), .x = make_view(x.data(), {1, n})});
+      ctx,
+      {.kind = kind, .eps = eps, .out = make_view(out.data(), {1, n}), .x = make_view(x.data(), {1, n})});
   return out;
 }
 
@@ -192,7 +203,8 @@ std::string norm_example(const DemoContext& context, std::span<const double> x) 
     return fmt::format("{:<34}", name) + number_row(values, 9, 4) + "\n";
   };
   return line("x", in) +
-         fmt::format("  mean {:.4f}, variance {:.4f} with n-1, {:.4f} with n\n", m.mean, unbiased, m.variance) +
+         fmt::format("  mean {:.4f}, variance {:.4f} with n-1, {:.4f} with n\n", m.mean, unbiased,
+                     m.variance) +
          line("(x - mean) / sqrt(variance, n-1)", by_hand) +
          line("LayerNorm (n, eps 1e-5)", normed(context, NormKind::layer, 1e-5, in)) +
          line("RMSNorm (no mean taken off)", normed(context, NormKind::rms, 1e-5, in));
@@ -211,16 +223,19 @@ std::string demo_norms(const DemoContext& context) {
   for (double& v : plain)
     v = random.normal();
   const Moments after = moments(normed(context, NormKind::layer, 1e-5, wide));
-  out += fmt::format("768 numbers 10 randn + 5 after LayerNorm: mean {:.4f}, standard deviation {:.4f} with n, {:.4f} "
-                     "with n-1\n(what a library prints by default: sqrt(768/767)).\n",
-                     std::abs(after.mean), std::sqrt(after.variance), std::sqrt(after.variance * 768 / 767));
+  out += fmt::format(
+      "768 numbers 10 randn + 5 after LayerNorm: mean {:.4f}, standard deviation {:.4f} with n, {:.4f} "
+      "with n-1\n(what a library prints by default: sqrt(768/767)).\n",
+      std::abs(after.mean), std::sqrt(after.variance), std::sqrt(after.variance * 768 / 767));
   const std::vector<double> rms = normed(context, NormKind::rms, 1.1920929e-7, plain);
   const Moments before = moments(plain), behind = moments(rms);
   const auto root = [](const Moments& m) { return std::sqrt(m.variance + m.mean * m.mean); };
-  return out + fmt::format("256 numbers randn: mean {:.4f}, std {:.4f}, RMS {:.4f}; after RMSNorm mean {:.4f}, std {:.4f},\n"
-                           "RMS {:.6f}: it only scales, so directions stay and the mean is not taken off.\n",
-                           before.mean, std::sqrt(before.variance), root(before), behind.mean,
-                           std::sqrt(behind.variance), root(behind));
+  return out + fmt::format(
+                   "256 numbers randn: mean {:.4f}, std {:.4f}, RMS {:.4f}; after RMSNorm mean {:.4f}, std "
+                   "{:.4f},\n"
+                   "RMS {:.6f}: it only scales, so directions stay and the mean is not taken off.\n",
+                   before.mean, std::sqrt(before.variance), root(before), behind.mean,
+                   std::sqrt(behind.variance), root(behind));
 }
 
 }  // namespace gpt::detail

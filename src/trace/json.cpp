@@ -10,7 +10,10 @@ namespace {
 using nlohmann::json;
 
 json change_json(const Change& c) {
-  return {{"added", c.added}, {"absolute", c.absolute}, {"relative", c.relative}, {"cosine", c.cosine},
+  return {{"added", c.added},
+          {"absolute", c.absolute},
+          {"relative", c.relative},
+          {"cosine", c.cosine},
           {"norm", c.norm}};
 }
 
@@ -68,8 +71,10 @@ std::string trace_json(Capture& capture, const TokenNames& names, const TraceReq
   const ModelCounts counts(capture.config());
   json activations = json::array();
   for (const NamedActivation& a : capture.activations()) {
-    activations.push_back(
-        {{"name", a.name}, {"shape", a.shape}, {"norm", frobenius(a.view)}, {"mean_row_norm", mean_row_norm(a.view)}});
+    activations.push_back({{"name", a.name},
+                           {"shape", a.shape},
+                           {"norm", frobenius(a.view)},
+                           {"mean_row_norm", mean_row_norm(a.view)}});
   }
   json blocks = json::array(), positions = json::array(), lens = json::array();
   for (int64_t layer = 0; layer < capture.n_layer(); ++layer)

@@ -14,9 +14,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kExactQk = int64_t{12} << 20;      // bytes of queries and keys that go in as fp32
-constexpr int64_t kResults = int64_t{8} << 20;       // bytes of all other results
-constexpr int64_t kParameters = int64_t{1} << 20;    // parameters of a model small enough to show them
+constexpr int64_t kExactQk = int64_t{12} << 20;    // bytes of queries and keys that go in as fp32
+constexpr int64_t kResults = int64_t{8} << 20;     // bytes of all other results
+constexpr int64_t kParameters = int64_t{1} << 20;  // parameters of a model small enough to show them
 
 void append_base64(std::string& out, std::string_view bytes) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -48,7 +48,8 @@ std::vector<float> numbers(const TensorView& v) {
 // The tensors that the page carries: a list of them, and a script element with the numbers of each.
 class PageTensors {
  public:
-  void add(const std::string& name, const TensorView& view, const Shape& shape, const char* group, bool half) {
+  void add(const std::string& name, const TensorView& view, const Shape& shape, const char* group,
+           bool half) {
     const std::vector<float> values = numbers(view);
     std::string bytes;
     if (half) {
@@ -59,7 +60,10 @@ class PageTensors {
     } else {
       bytes.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
     }
-    list_.push_back({{"name", name}, {"shape", shape}, {"cols", view.cols()}, {"type", half ? "f16" : "f32"},
+    list_.push_back({{"name", name},
+                     {"shape", shape},
+                     {"cols", view.cols()},
+                     {"type", half ? "f16" : "f32"},
                      {"group", group}});
     elements_ += "<script type=\"text/plain\" id=\"t-" + name + "\">";
     append_base64(elements_, bytes);

@@ -23,7 +23,7 @@ using nlohmann::json;
 
 constexpr int64_t kTopTokens = 12, kTopNeurons = 6;
 constexpr double kNegligible = -40;  // exp of it, times any vocabulary, changes no digit
-constexpr int kTemperatures = 20;  // 0.1, 0.2, ... 2.0
+constexpr int kTemperatures = 20;    // 0.1, 0.2, ... 2.0
 
 // Six significant digits are more than the page shows.
 double brief(double x) {
@@ -37,11 +37,14 @@ class PageMeta {
   json all() {
     const ModelConfig& c = capture_.config();
     const ModelCounts counts(c);
-    json out = {{"config", model_keys_json(c)}, {"parameters", counts.total},
-                {"cache_elements", counts.cache_bytes_per_token(1)}, {"tokens", tokens()}};
+    json out = {{"config", model_keys_json(c)},
+                {"parameters", counts.total},
+                {"cache_elements", counts.cache_bytes_per_token(1)},
+                {"tokens", tokens()}};
     out["components"] = json::array();
     for (const ComponentCount& part : counts.components)
-      out["components"].push_back({{"label", part.label}, {"total", part.total}, {"per_layer", part.per_layer}});
+      out["components"].push_back(
+          {{"label", part.label}, {"total", part.total}, {"per_layer", part.per_layer}});
     out["params"] = params();
     out["steps"] = out["changes"] = out["heads"] = out["mlp"] = json::array();
     for (int64_t layer = 0; layer < c.n_layer; ++layer) {
@@ -76,11 +79,14 @@ class PageMeta {
   }
 
   json params() const {
-    static constexpr const char* kComponents[] = {"token_embedding", "position_embedding", "attention", "mlp",
-                                                  "norm", "final_norm", "head"};
+    static constexpr const char* kComponents[] = {
+        "token_embedding", "position_embedding", "attention", "mlp", "norm", "final_norm", "head"};
     json list = json::array();
     for (const ParamSpec& spec : capture_.model().table.specs()) {
-      list.push_back({{"name", spec.name}, {"shape", spec.shape}, {"size", spec.size()}, {"layer", spec.layer},
+      list.push_back({{"name", spec.name},
+                      {"shape", spec.shape},
+                      {"size", spec.size()},
+                      {"layer", spec.layer},
                       {"component", kComponents[static_cast<size_t>(spec.component)]}});
     }
     return list;
@@ -94,8 +100,13 @@ class PageMeta {
         for (int64_t t = 0; t < capture_.n_tokens(); ++t)
           norms.push_back(brief(row_norm(s.view, t)));
       }
-      list.push_back({{"name", s.name}, {"shape", s.shape}, {"about", s.about}, {"rms", brief(s.rms)},
-                      {"low", brief(s.low)}, {"high", brief(s.high)}, {"norms", norms}});
+      list.push_back({{"name", s.name},
+                      {"shape", s.shape},
+                      {"about", s.about},
+                      {"rms", brief(s.rms)},
+                      {"low", brief(s.low)},
+                      {"high", brief(s.high)},
+                      {"norms", norms}});
     }
     return list;
   }
@@ -103,7 +114,9 @@ class PageMeta {
   json changes(int64_t layer) const {
     const BlockChange b = block_change(capture_, layer);
     const auto one = [](const Change& c) {
-      return json{{"added", brief(c.added)}, {"absolute", brief(c.absolute)}, {"relative", brief(c.relative)},
+      return json{{"added", brief(c.added)},
+                  {"absolute", brief(c.absolute)},
+                  {"relative", brief(c.relative)},
                   {"cosine", brief(c.cosine)}};
     };
     return {{"attention", one(b.attention)}, {"mlp", one(b.mlp)}, {"block", one(b.block)}};
@@ -113,8 +126,12 @@ class PageMeta {
     json list = json::array();
     for (int64_t head = 0; head < capture_.config().n_head; ++head) {
       const HeadSummary s = head_summary(capture_, layer, head);
-      list.push_back({{"entropy", brief(s.entropy)}, {"self", brief(s.self)}, {"previous", brief(s.previous)},
-                      {"first", brief(s.first)}, {"distance", brief(s.distance)}, {"habit", head_habit(s)}});
+      list.push_back({{"entropy", brief(s.entropy)},
+                      {"self", brief(s.self)},
+                      {"previous", brief(s.previous)},
+                      {"first", brief(s.first)},
+                      {"distance", brief(s.distance)},
+                      {"habit", head_habit(s)}});
     }
     return list;
   }
@@ -145,7 +162,9 @@ class PageMeta {
       json norms = json::array(), moves = json::array();
       for (int64_t t = 0; t < capture_.n_tokens(); ++t) {
         norms.push_back(brief(row_norm(stages[i], t)));
-        if (i > 0) moves.push_back(brief(change(stages[i - 1].row_range(t, 1), {}, stages[i].row_range(t, 1)).absolute));
+        if (i > 0)
+          moves.push_back(
+              brief(change(stages[i - 1].row_range(t, 1), {}, stages[i].row_range(t, 1)).absolute));
       }
       out["stream"].push_back(norms);
       if (i > 0) out["moves"].push_back(moves);
@@ -182,8 +201,12 @@ class PageMeta {
       }
       for (int i = 1; i <= kTemperatures; ++i)
         rest.push_back(rest_log_sum(static_cast<int64_t>(t), p, i / 10.0));
-      out["predictions"].push_back({{"top", top}, {"rest", rest}, {"entropy", brief(p.entropy)}, {"next", p.next},
-                                    {"nextP", brief(p.next_probability)}, {"rank", p.next_rank},
+      out["predictions"].push_back({{"top", top},
+                                    {"rest", rest},
+                                    {"entropy", brief(p.entropy)},
+                                    {"next", p.next},
+                                    {"nextP", brief(p.next_probability)},
+                                    {"rank", p.next_rank},
                                     {"first", p.top.front().probability}});
     }
   }
@@ -194,7 +217,8 @@ class PageMeta {
       json row = json::array();
       for (const Prediction& p : stage) {
         shown_.insert(p.top.front().id);
-        row.push_back({p.top.front().id, brief(p.top.front().probability), brief(p.next_probability), p.next_rank});
+        row.push_back(
+            {p.top.front().id, brief(p.top.front().probability), brief(p.next_probability), p.next_rank});
       }
       stages.push_back(row);
     }

@@ -13,7 +13,8 @@ const char* about_attention(const std::string& step, const ModelConfig& c) {
   if (step == "q.projected") return "queries of all heads";
   if (step == "k.projected") return "keys";
   if (step == "q.rotated" || step == "k.rotated") return rotated ? "turned by position" : "";
-  if (step == "q" || step == "k") return c.qk_norm ? "normed per head" : rotated ? "turned by position" : "as projected";
+  if (step == "q" || step == "k")
+    return c.qk_norm ? "normed per head" : rotated ? "turned by position" : "as projected";
   if (step == "v") return "values";
   if (step == "attention") return "weights, each row sums to 1";
   if (step == "heads") return "weighted values of all heads";

@@ -9,7 +9,7 @@ namespace gpt {
 
 // One step of a block as readers see it.
 struct BlockStep {
-  std::string name;   // "norm1.out"; the activation's name is "blocks.N." + this
+  std::string name;  // "norm1.out"; the activation's name is "blocks.N." + this
   TensorView view;
   Shape shape;
   const char* about;  // in a few words

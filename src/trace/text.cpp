@@ -76,8 +76,9 @@ std::string tokens_text(const Capture& capture, const TokenNames& names, const T
   std::string how = fmt::format("Each id looks up a row of the {} x {} embedding", c.vocab_size, c.n_embd);
   if (positions) how += ", its position adds a learned row";
   if (c.embd_norm) how += ", and a norm follows";
-  return heading("Tokens and embedding", r) + how + fmt::format(": [{},{}].\n", capture.n_tokens(), c.n_embd) +
-         format_table(table) + more_rows(capture.n_tokens());
+  return heading("Tokens and embedding", r) + how +
+         fmt::format(": [{},{}].\n", capture.n_tokens(), c.n_embd) + format_table(table) +
+         more_rows(capture.n_tokens());
 }
 
 std::string rope_text(const Capture& capture, const TraceRequest& r) {
@@ -100,9 +101,10 @@ std::string rope_text(const Capture& capture, const TraceRequest& r) {
                           fmt::format("{:.5f}", f * static_cast<double>(last))});
   }
   return heading("Rotary positions", r) +
-         fmt::format("Every head's queries and keys turn by position x frequency, {} pairs of channels, "
-                     "direction {:+}.\n",
-                     n, c.rope_sign) +
+         fmt::format(
+             "Every head's queries and keys turn by position x frequency, {} pairs of channels, "
+             "direction {:+}.\n",
+             n, c.rope_sign) +
          format_table(table);
 }
 

@@ -33,8 +33,9 @@ std::string block_text(const Capture& capture, const TokenNames& names, const Tr
 std::string predictions_text(Capture& capture, const TokenNames& names, const TraceRequest& request);
 }  // namespace detail
 
-// A matrix of values from 0 to 1 as cells of growing darkness, two columns each: " .:-=+*#%@", or with unicode
-// the four shades. `shown(r, c)` says whether a cell is part of the picture; others are a dot or blank.
+// A matrix of values from 0 to 1 as cells of growing darkness, two columns each: " .:-=+*#%@", or with
+// unicode the four shades. `shown(r, c)` says whether a cell is part of the picture; others are a dot or
+// blank.
 std::string heat_rows(const std::vector<std::vector<double>>& values, const std::vector<std::string>& labels,
                       bool unicode);
 

@@ -18,9 +18,9 @@ std::string steps_table(const Capture& capture, int64_t layer) {
   TextTable table{.columns = {"step", "shape", "|x| per token", "rms", "min", "max", ""}, .rows = {}};
   for (const BlockStep& s : block_steps(capture, layer)) {
     const bool weights = s.name == "attention";
-    table.rows.push_back({s.name, shape_string(s.shape), weights ? "" : fmt::format("{:.4f}", mean_row_norm(s.view)),
-                          fmt::format("{:.4f}", s.rms), fmt::format("{:.3f}", s.low), fmt::format("{:.3f}", s.high),
-                          s.about});
+    table.rows.push_back(
+        {s.name, shape_string(s.shape), weights ? "" : fmt::format("{:.4f}", mean_row_norm(s.view)),
+         fmt::format("{:.4f}", s.rms), fmt::format("{:.3f}", s.low), fmt::format("{:.3f}", s.high), s.about});
   }
   return format_table(table);
 }
@@ -54,12 +54,13 @@ std::string heads_table(const Capture& capture, const TokenNames& names, const T
                   .rows = {}};
   for (int64_t head = 0; head < capture.config().n_head; ++head) {
     const HeadSummary s = head_summary(capture, layer, head);
-    table.rows.push_back({std::to_string(head), fmt::format("{:.2f}", s.entropy), fmt::format("{:.2f}", s.self),
-                          fmt::format("{:.2f}", s.previous), fmt::format("{:.2f}", s.first),
-                          fmt::format("{:.1f}", s.distance), head_habit(s),
+    table.rows.push_back({std::to_string(head), fmt::format("{:.2f}", s.entropy),
+                          fmt::format("{:.2f}", s.self), fmt::format("{:.2f}", s.previous),
+                          fmt::format("{:.2f}", s.first), fmt::format("{:.1f}", s.distance), head_habit(s),
                           looks_at(capture, names, layer, head, query)});
   }
-  return "Attention of each head: entropy in bits and weight on the token itself, the previous and the first\n"
+  return "Attention of each head: entropy in bits and weight on the token itself, the previous and the "
+         "first\n"
          "one, as means over tokens; how many tokens back it looks.\n" +
          format_table(table);
 }
@@ -76,11 +77,12 @@ std::string head_map(const Capture& capture, const TokenNames& names, const Trac
   std::vector<std::vector<double>> values(static_cast<size_t>(shown));
   for (int64_t i = 0; i < shown; ++i) {
     for (int64_t j = 0; j < shown; ++j)
-      values[static_cast<size_t>(i)].push_back(
-          j > i ? NAN : element(capture.attention(layer), r.head * T + i, j));
+      values[static_cast<size_t>(i)].push_back(j > i ? NAN
+                                                     : element(capture.attention(layer), r.head * T + i, j));
   }
   std::string out = fmt::format(
-      "Head {}: a row per query, a column per key, in the order of the tokens; later keys are masked.\n", r.head);
+      "Head {}: a row per query, a column per key, in the order of the tokens; later keys are masked.\n",
+      r.head);
   out += heat_rows(values, token_labels(capture, names, shown), r.unicode);
   return T > shown ? out + fmt::format("the first {} of {} tokens\n", shown, T) : out;
 }
@@ -98,12 +100,14 @@ std::string score_table(const Capture& capture, const TokenNames& names, const T
     const Score& s = row[static_cast<size_t>(t)];
     table.rows.push_back({std::to_string(t), names.quoted(capture.ids()[static_cast<size_t>(t)], 16),
                           fmt::format("{:.4f}", s.dot), fmt::format("{:.4f}", s.scaled),
-                          s.masked ? "-inf" : fmt::format("{:.4f}", s.scaled), fmt::format("{:.4f}", s.weight),
+                          s.masked ? "-inf" : fmt::format("{:.4f}", s.scaled),
+                          fmt::format("{:.4f}", s.weight),
                           std::string(static_cast<size_t>(std::lround(20 * s.weight)), '=')});
   }
-  return fmt::format("Head {}, query {}: from dot products to weights. The head's output is the sum of\n"
-                     "weight x value over all keys.\n",
-                     r.head, query) +
+  return fmt::format(
+             "Head {}, query {}: from dot products to weights. The head's output is the sum of\n"
+             "weight x value over all keys.\n",
+             r.head, query) +
          format_table(table);
 }
 
@@ -113,9 +117,10 @@ std::string mlp_text(const Capture& capture, const TraceRequest& r, int64_t laye
   std::string top;
   for (const Neuron& n : top_neurons(capture, layer, query, r.top_k))
     top += fmt::format("  {} ({:+.3f})", n.index, n.value);
-  return fmt::format("MLP: {} of all (token, neuron) pairs are active, {} of the {} neurons for no token.\n"
-                     "Strongest neurons of token {}:{}\n",
-                     format_percent(s.active), format_percent(s.never), capture.config().d_ff, query, top);
+  return fmt::format(
+      "MLP: {} of all (token, neuron) pairs are active, {} of the {} neurons for no token.\n"
+      "Strongest neurons of token {}:{}\n",
+      format_percent(s.active), format_percent(s.never), capture.config().d_ff, query, top);
 }
 
 }  // namespace

@@ -33,8 +33,9 @@ std::string positions_table(const std::vector<Prediction>& all, const Capture& c
                           known ? std::to_string(p.next_rank) : "", top});
   }
   std::string out = detail::heading("Next tokens at every position", r);
-  out += fmt::format("Final norm and head give [{},{}] logits; softmax makes them probabilities. Entropy in bits.\n",
-                     capture.n_tokens(), capture.config().vocab_size);
+  out += fmt::format(
+      "Final norm and head give [{},{}] logits; softmax makes them probabilities. Entropy in bits.\n",
+      capture.n_tokens(), capture.config().vocab_size);
   if (first > 0) out += fmt::format("the last {} of {} positions\n", kMaxPositions, all.size());
   return out + format_table(table);
 }

@@ -7,7 +7,8 @@
 
 namespace gpt {
 
-// Token ids as a reader sees them. Bytes come from outside and may be anything; what this gives is safe to show.
+// Token ids as a reader sees them. Bytes come from outside and may be anything; what this gives is safe to
+// show.
 class TokenNames {
  public:
   // `bytes` gives the bytes of an id; empty function: there is no tokenizer.

@@ -180,8 +180,8 @@ Prediction predict(const TensorView& logits, int64_t row, int32_t next, int64_t 
     const Candidate& came = all[static_cast<size_t>(next)];
     out.next = next;
     out.next_probability = std::exp(came.logit - out.log_sum);
-    out.next_rank = 1 + std::count_if(all.begin(), all.end(),
-                                      [&](const Candidate& c) { return before(c, came); });
+    out.next_rank =
+        1 + std::count_if(all.begin(), all.end(), [&](const Candidate& c) { return before(c, came); });
   }
   const auto kept = std::min<std::ptrdiff_t>(std::max<int64_t>(top_k, 0), V);
   std::partial_sort(all.begin(), all.begin() + kept, all.end(), before);

@@ -9,9 +9,9 @@ namespace gpt {
 
 // What is read off a Capture: plain numbers, computed in double.
 
-double frobenius(const TensorView& x);         // root of the sum of squares
+double frobenius(const TensorView& x);  // root of the sum of squares
 double row_norm(const TensorView& x, int64_t r);
-double mean_row_norm(const TensorView& x);     // mean over tokens of the Euclidean norm
+double mean_row_norm(const TensorView& x);  // mean over tokens of the Euclidean norm
 
 // What a sub-layer does to the residual stream.
 struct Change {
@@ -29,10 +29,10 @@ BlockChange block_change(const Capture& capture, int64_t layer);
 
 // One query's way to its attention weights, recomputed in double from the captured queries and keys.
 struct Score {
-  double dot = 0;      // q . k
-  double scaled = 0;   // q . k / sqrt(D)
-  bool masked = false; // a later key, or one outside the sliding window: -inf
-  double weight = 0;   // softmax over the keys that are not masked
+  double dot = 0;       // q . k
+  double scaled = 0;    // q . k / sqrt(D)
+  bool masked = false;  // a later key, or one outside the sliding window: -inf
+  double weight = 0;    // softmax over the keys that are not masked
 };
 std::vector<Score> score_row(const Capture& capture, int64_t layer, int64_t head, int64_t query);
 
@@ -51,8 +51,9 @@ struct Neuron {
   double value;  // after the activation
 };
 struct MlpSummary {
-  double active = 0;  // share of (token, neuron) with a positive argument of the activation (the gate's, if gated)
-  double never = 0;   // share of neurons that are active for no token of the prompt
+  double active =
+      0;  // share of (token, neuron) with a positive argument of the activation (the gate's, if gated)
+  double never = 0;  // share of neurons that are active for no token of the prompt
 };
 MlpSummary mlp_summary(const Capture& capture, int64_t layer);
 // The neurons of largest |value| for a token, largest first.

@@ -24,8 +24,9 @@ GptRun trace(std::vector<std::string> arguments) {
 TEST(Trace, ShowsEveryPartOfThePass) {
   const GptRun run = trace({kModel, "--ids", "1,2,3,4"});
   EXPECT_EQ(run.status, 0) << run.err;
-  for (const char* part : {"Tokens and embedding", "Rotary positions", "The residual stream", "Block 0", "Attention of each head",
-                           "Logit lens", "Next tokens at every position", "Top 5 next tokens", "Keys and values to keep"})
+  for (const char* part : {"Tokens and embedding", "Rotary positions", "The residual stream", "Block 0",
+                           "Attention of each head", "Logit lens", "Next tokens at every position",
+                           "Top 5 next tokens", "Keys and values to keep"})
     EXPECT_NE(run.out.find(part), std::string::npos) << part;
   EXPECT_EQ(run.out.find('\x1b'), std::string::npos);
   const GptRun head = trace({kModel, "--ids", "1,2,3,4", "--block", "1", "--head", "1", "--query", "2"});
@@ -52,7 +53,8 @@ TEST(Trace, WritesOnePage) {
   EXPECT_EQ(run.out, "");
   const std::string page = gpt::read_file(path);
   EXPECT_EQ(page.rfind("<!DOCTYPE html>", 0), 0u);
-  EXPECT_EQ(page.find(std::filesystem::path(kModel).parent_path().string()), std::string::npos) << "tells where it was made";
+  EXPECT_EQ(page.find(std::filesystem::path(kModel).parent_path().string()), std::string::npos)
+      << "tells where it was made";
 }
 
 TEST(Trace, QuantisedWeights) {
@@ -66,7 +68,8 @@ TEST(Trace, QuantisedWeights) {
 TEST(Trace, Demonstrations) {
   const GptRun all = trace({"--demo", "all"});
   EXPECT_EQ(all.status, 0) << all.err;
-  for (const char* name : {"identity: ", "mask: ", "attention: ", "scale: ", "activations: ", "rope: ", "norms: ", "cache: "})
+  for (const char* name :
+       {"identity: ", "mask: ", "attention: ", "scale: ", "activations: ", "rope: ", "norms: ", "cache: "})
     EXPECT_NE(all.out.find(name), std::string::npos) << name;
   const GptRun forcing = trace({kModel, "--demo", "forcing", "--ids", "1,2,3,4"});
   EXPECT_NE(forcing.out.find("Teacher-forced"), std::string::npos) << forcing.err;
@@ -78,13 +81,18 @@ TEST(Trace, RefusesInOneLine) {
     int status;
     const char* part;
   };
-  for (const Case& c : {Case{{}, 2, "MODEL"}, Case{{kModel}, 2, "--prompt"}, Case{{kModel, "--ids", "1", "--prompt", "x"}, 2, "one of"},
-                        Case{{kModel, "--ids", "1,999"}, 1, "out of range"}, Case{{kModel, "--ids", "x"}, 2, "token ids"},
-                        Case{{kModel, "--ids", "1", "--block", "99"}, 2, "no such block"}, Case{{kModel, "--ids", "1", "--block", "al"}, 2, "\"all\""},
-                        Case{{kModel, "--ids", "1", "--head", "99"}, 2, "no such head"}, Case{{kModel, "--ids", "1", "--query", "1"}, 2, "no such token"},
-                        Case{{kModel, "--ids", "1", "--top-k", "0"}, 2, "--top-k"}, Case{{kModel, "--ids", "1", "--dtype", "bf16"}, 2, "--dtype"},
-                        Case{{"--demo", "rop"}, 2, "rope"}, Case{{"--demo", "forcing"}, 2, "MODEL"},
-                        Case{{kModel, "--prompt", "text"}, 1, "tokenizer"}, Case{{kModel, "--ids", "1", "--html", "/nowhere/x.html"}, 1, "/nowhere"}}) {
+  for (const Case& c :
+       {Case{{}, 2, "MODEL"}, Case{{kModel}, 2, "--prompt"},
+        Case{{kModel, "--ids", "1", "--prompt", "x"}, 2, "one of"},
+        Case{{kModel, "--ids", "1,999"}, 1, "out of range"}, Case{{kModel, "--ids", "x"}, 2, "token ids"},
+        Case{{kModel, "--ids", "1", "--block", "99"}, 2, "no such block"},
+        Case{{kModel, "--ids", "1", "--block", "al"}, 2, "\"all\""},
+        Case{{kModel, "--ids", "1", "--head", "99"}, 2, "no such head"},
+        Case{{kModel, "--ids", "1", "--query", "1"}, 2, "no such token"},
+        Case{{kModel, "--ids", "1", "--top-k", "0"}, 2, "--top-k"},
+        Case{{kModel, "--ids", "1", "--dtype", "bf16"}, 2, "--dtype"}, Case{{"--demo", "rop"}, 2, "rope"},
+        Case{{"--demo", "forcing"}, 2, "MODEL"}, Case{{kModel, "--prompt", "text"}, 1, "tokenizer"},
+        Case{{kModel, "--ids", "1", "--html", "/nowhere/x.html"}, 1, "/nowhere"}}) {
     const GptRun run = trace(c.arguments);
     EXPECT_EQ(run.status, c.status) << run.err;
     EXPECT_EQ(run.out, "");

@@ -1,5 +1,5 @@
-// What `gpt trace` shows is what `gpt verify` compares: logits and attention of every family against its golden
-// vectors, and each score's way to its weight against the attention.
+// What `gpt trace` shows is what `gpt verify` compares: logits and attention of every family against its
+// golden vectors, and each score's way to its weight against the attention.
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,10 @@
 namespace gpt::test {
 namespace {
 
-const std::string kFamilies[] = {"gpt1", "gpt1-preln", "gpt2", "gpt2-scratch", "mini-gpt", "nanochat", "nanochat-mqa",
-                                 "nanochat-notebook", "nanochat-doc", "llama", "llama3-rope", "qwen2", "mistral"};
+const std::string kFamilies[] = {"gpt1",         "gpt1-preln", "gpt2",         "gpt2-scratch",
+                                 "mini-gpt",     "nanochat",   "nanochat-mqa", "nanochat-notebook",
+                                 "nanochat-doc", "llama",      "llama3-rope",  "qwen2",
+                                 "mistral"};
 
 class TraceGolden : public testing::TestWithParam<std::string> {
  protected:
@@ -41,23 +43,27 @@ class TraceGolden : public testing::TestWithParam<std::string> {
     const int64_t B = shape[0], T = shape[1], V = loaded.model().config.vocab_size;
     for (int64_t b = 0; b < B; ++b) {
       const Capture capture(loaded.model(), pool, kernel_table(isa),
-                            std::span(ids).subspan(static_cast<size_t>(b * T), static_cast<size_t>(T)), {.dtype = dtype});
+                            std::span(ids).subspan(static_cast<size_t>(b * T), static_cast<size_t>(T)),
+                            {.dtype = dtype});
       for (int64_t i = 0; i < T * V; ++i)
-        ASSERT_NEAR(element(capture.logits(), i / V, i % V), logits[static_cast<size_t>(b * T * V + i)], logit_tolerance);
+        ASSERT_NEAR(element(capture.logits(), i / V, i % V), logits[static_cast<size_t>(b * T * V + i)],
+                    logit_tolerance);
       for (int64_t layer = 0; layer < capture.n_layer(); ++layer)
-        compare_attention(capture, layer, b, values<float>(golden, "attention." + std::to_string(layer)), weight_tolerance);
+        compare_attention(capture, layer, b, values<float>(golden, "attention." + std::to_string(layer)),
+                          weight_tolerance);
     }
   }
 
-  static void compare_attention(const Capture& capture, int64_t layer, int64_t b, const std::vector<float>& golden,
-                                double tolerance) {
+  static void compare_attention(const Capture& capture, int64_t layer, int64_t b,
+                                const std::vector<float>& golden, double tolerance) {
     const int64_t T = capture.n_tokens(), H = capture.config().n_head;
     for (int64_t h = 0; h < H; ++h) {
       for (int64_t i = 0; i < T; ++i) {
         const std::vector<Score> row = score_row(capture, layer, h, i);
         for (int64_t j = 0; j < T; ++j) {
           const double expected = golden[static_cast<size_t>(((b * H + h) * T + i) * T + j)];
-          ASSERT_NEAR(element(capture.attention(layer), h * T + i, j), expected, tolerance) << layer << " " << h;
+          ASSERT_NEAR(element(capture.attention(layer), h * T + i, j), expected, tolerance)
+              << layer << " " << h;
           ASSERT_NEAR(row[static_cast<size_t>(j)].weight, expected, tolerance) << layer << " " << h;
         }
       }

@@ -139,8 +139,7 @@ class HeadMap {
     canvas.style.height = this.top + size + 'px';
     const context = canvas.getContext('2d');
     context.scale(dpr, dpr);
-    const cells = document.createElement('canvas');
-    paint(cells, T, T, (i, j) => masked(i, j) ? (dark() ? [20, 23, 29] : [250, 250, 251]) : weightColour(w[i * T + j]));
+    const cells = this.cells(w);
     context.imageSmoothingEnabled = false;
     context.drawImage(cells, this.left, this.top, size, size);
     if (labels) this.drawLabels(context);
@@ -152,6 +151,17 @@ class HeadMap {
     this.read.textContent = `query ${state.token} ${shown(token(state.token))} → key ${state.key} ${shown(token(state.key))}: ` +
       (masked(state.token, state.key) ? 'masked, weight 0' : 'weight ' + fix(weight, 4));
     canvas.setAttribute('aria-label', `Attention of block ${state.layer}, head ${state.head}, queries down, keys across; arrow keys move. ${this.read.textContent}`);
+  }
+  // The picture itself stays while only the marks move.
+  cells(w) {
+    const name = [state.layer, state.head, dark()].join();
+    if (this.drawn !== name) {
+      this.drawn = name;
+      this.picture = document.createElement('canvas');
+      const hidden = dark() ? [20, 23, 29] : [250, 250, 251];
+      paint(this.picture, T, T, (i, j) => masked(i, j) ? hidden : weightColour(w[i * T + j]));
+    }
+    return this.picture;
   }
   drawLabels(context) {
     context.fillStyle = css('--soft');
@@ -217,7 +227,7 @@ function rowTable(row, i, chosen) {
 // The prompt coloured by how much the chosen query looks at each token.
 function lookText() {
   const weights = scoreRow(state.layer, state.head, state.token).weights;
-  return make('p', {class: 'mono', style: 'white-space:pre-wrap;line-height:1.9;margin:10px 0 0', 'aria-label': 'The prompt, coloured where the query looks'},
+  return make('p', {class: 'mono', style: 'white-space:pre-wrap;overflow-wrap:anywhere;line-height:1.9;margin:10px 0 0', 'aria-label': 'The prompt, coloured where the query looks'},
     ...meta.tokens.map((_, t) => {
       const c = weightColour(weights[t]), light = (c[0] * .3 + c[1] * .59 + c[2] * .11) > 140;
       return make('span', {text: token(t), title: fix(weights[t], 4), style: `border-radius:3px;padding:1px 0;${t === state.token ? 'outline:2px solid var(--focus);' : ''}` + (t > state.token ? 'color:var(--soft)' : `background:${rgb(c)};color:${light ? '#14181f' : '#fff'}`)});

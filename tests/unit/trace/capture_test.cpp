@@ -41,7 +41,8 @@ TEST_P(EveryConfig, ScoresLeadToTheAttentionWeights) {
       for (int64_t query = 0; query < kTokens; ++query) {
         const std::vector<Score> row = score_row(capture_, layer, head, query);
         for (int64_t key = 0; key < kTokens; ++key)
-          ASSERT_NEAR(row[static_cast<size_t>(key)].weight, element(weights, head * kTokens + query, key), 2e-6);
+          ASSERT_NEAR(row[static_cast<size_t>(key)].weight, element(weights, head * kTokens + query, key),
+                      2e-6);
       }
     }
   }
@@ -121,8 +122,8 @@ TEST(Capture, WhatIsProjectedIsRotatedAndNormalised) {
     double squares = 0;
     for (int64_t d = 0; d < half; ++d) {
       const double x = element(a.projected, t, d), y = element(a.projected, t, d + half);
-      const double angle = static_cast<double>(c.rope_sign) * static_cast<double>(t) *
-                           frequency[static_cast<size_t>(d)];
+      const double angle =
+          static_cast<double>(c.rope_sign) * static_cast<double>(t) * frequency[static_cast<size_t>(d)];
       EXPECT_NEAR(element(a.rotated, t, d), x * std::cos(angle) - y * std::sin(angle), 1e-12);
       EXPECT_NEAR(element(a.rotated, t, d + half), y * std::cos(angle) + x * std::sin(angle), 1e-12);
       squares += x * x + y * y;

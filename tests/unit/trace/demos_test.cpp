@@ -12,7 +12,8 @@ namespace {
 std::string run(const std::string& name, const DemoModel* model = nullptr) {
   ThreadPool pool(1);
   for (const Demo& demo : demos()) {
-    if (demo.name == name) return demo.run({.pool = pool, .kernels = kernel_table(best_isa()), .model = model});
+    if (demo.name == name)
+      return demo.run({.pool = pool, .kernels = kernel_table(best_isa()), .model = model});
   }
   throw std::logic_error("no demonstration " + name);
 }
@@ -24,11 +25,11 @@ void expect_lines(const std::string& text, const std::vector<std::string>& lines
 
 // The worked numbers of the systems that the project teaches.
 TEST(Demos, NormsAsInTheBook) {
-  expect_lines(run("norms"), {"0.4784 with n-1, 0.3827 with n", "2.1288 with n-1, 1.7031 with n",
-                              "0.9435   0.0086  -0.1474   0.7733  -1.5780",
-                              "-1.3081   0.0601  -0.3161   1.4757   0.0884",
-                              "1.0548   0.0097  -0.1648   0.8645  -1.7642",
-                              "-1.4625   0.0672  -0.3534   1.6498   0.0989", "1.0007 with n-1", "RMS 1.000000"});
+  expect_lines(run("norms"),
+               {"0.4784 with n-1, 0.3827 with n", "2.1288 with n-1, 1.7031 with n",
+                "0.9435   0.0086  -0.1474   0.7733  -1.5780", "-1.3081   0.0601  -0.3161   1.4757   0.0884",
+                "1.0548   0.0097  -0.1648   0.8645  -1.7642", "-1.4625   0.0672  -0.3534   1.6498   0.0989",
+                "1.0007 with n-1", "RMS 1.000000"});
 }
 
 TEST(Demos, AttentionOfTheSeeds) {
@@ -43,12 +44,13 @@ TEST(Demos, MaskOfSixWords) {
 }
 
 TEST(Demos, Activations) {
-  expect_lines(run("activations"), {"0.5000  0.2500", "1.5000  2.2500", "2.0000  4.0000", "-0.1700 at -0.7525",
-                                    "4.7e-04, near\n|x| = 2.70"});
+  expect_lines(run("activations"), {"0.5000  0.2500", "1.5000  2.2500", "2.0000  4.0000",
+                                    "-0.1700 at -0.7525", "4.7e-04, near\n|x| = 2.70"});
 }
 
 TEST(Demos, RotaryNumbers) {
-  expect_lines(run("rope"), {"0.749894", "0.562341", "0.421697", "7.49894", "5.62341", "4.21697", "[1, 128, 1, 32]"});
+  expect_lines(run("rope"),
+               {"0.749894", "0.562341", "0.421697", "7.49894", "5.62341", "4.21697", "[1, 128, 1, 32]"});
 }
 
 TEST(Demos, ZeroedBlockIsTheIdentity) {
@@ -75,7 +77,8 @@ TEST(Demos, FitATerminal) {
     const std::string text = run(demo.name);
     for (size_t at = 0; at < text.size();) {
       const size_t end = std::min(text.find('\n', at), text.size());
-      EXPECT_LE(display_width(text.substr(at, end - at)), 106) << demo.name << ": " << text.substr(at, end - at);
+      EXPECT_LE(display_width(text.substr(at, end - at)), 106)
+          << demo.name << ": " << text.substr(at, end - at);
       at = end + 1;
     }
   }

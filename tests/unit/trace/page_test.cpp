@@ -107,20 +107,22 @@ TEST(Page, HostileTokensStayText) {
 TEST(Page, IsSelfContained) {
   Traced t("llama");
   const std::string page = trace_page(t.capture, TokenNames(), {.model = "m", .computed = "fp32"});
-  for (const char* word : {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch(",
-                           "XMLHttpRequest", "import(", "src=\"", "@import", "url("})
+  for (const char* word : {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
+                           "fetch(", "XMLHttpRequest", "import(", "src=\"", "@import", "url("})
     EXPECT_EQ(page.find(word), std::string::npos) << word;
   EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
   for (size_t at = page.find("http"); at != std::string::npos; at = page.find("http", at + 1)) {
     const std::string place = page.substr(at, 26);
-    EXPECT_TRUE(place.rfind("http://www.w3.org/2000/svg", 0) == 0 || place.rfind("http-equiv", 0) == 0) << place;
+    EXPECT_TRUE(place.rfind("http://www.w3.org/2000/svg", 0) == 0 || place.rfind("http-equiv", 0) == 0)
+        << place;
   }
 }
 
 TEST(Text, OneTokenAndEveryRequest) {
   Traced t("nanochat_gqa", 1);
   for (int64_t head = -1; head < 4; ++head) {
-    TraceRequest request{.model = "m", .computed = "fp32", .block = -1, .head = head, .unicode = head % 2 == 0};
+    TraceRequest request{
+        .model = "m", .computed = "fp32", .block = -1, .head = head, .unicode = head % 2 == 0};
     EXPECT_NE(trace_text(t.capture, TokenNames(), request).find("Top 5 next tokens"), std::string::npos);
   }
   EXPECT_NO_THROW(trace_page(t.capture, TokenNames(), {.model = "m", .computed = "fp32"}));
