@@ -3,6 +3,7 @@
 #include <set>
 
 #include "op/op_case.h"
+#include "support/isas.h"
 
 namespace gpt::testing {
 namespace {
@@ -20,9 +21,9 @@ void PrintTo(const OpOnIsa& p, std::ostream* out) {
 std::vector<OpOnIsa> ops_on_isas() {
   std::vector<OpOnIsa> all;
   for (const RegisteredOp& op : registered_ops()) {
-    for (Isa isa : kIsas) {
+    for (const Isa isa : available_isas()) {
       for (DType act : {DType::f32, DType::bf16, DType::f16}) {
-        if (isa <= best_isa()) all.push_back({op, isa, act});
+        all.push_back({op, isa, act});
       }
     }
   }

@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "kernels/kernel_table.h"
+#include "support/isas.h"
 
 // What the tests of quantised products share.
 
@@ -55,14 +56,6 @@ inline bool same(const TensorView& a, const TensorView& b) {
     if (x != y && !(std::isnan(fx) && std::isnan(fy))) return false;
   }
   return true;
-}
-
-inline std::vector<Isa> available_isas() {
-  std::vector<Isa> isas;
-  for (const Isa isa : kIsas) {
-    if (isa <= best_isa()) isas.push_back(isa);
-  }
-  return isas;
 }
 
 }  // namespace gpt

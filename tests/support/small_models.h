@@ -16,6 +16,7 @@
 #include "model/model.h"
 #include "model/params.h"
 #include "model/presets.h"
+#include "support/isas.h"
 
 namespace gpt::test {
 
@@ -154,15 +155,6 @@ inline std::vector<int32_t> random_targets(int64_t n, int64_t vocab, uint64_t se
   for (size_t i = 3; i < ids.size(); i += 8)
     ids[i] = -1;
   return ids;
-}
-
-// The instruction sets of this machine and build.
-inline std::vector<Isa> available_isas() {
-  std::vector<Isa> isas;
-  for (Isa isa : kIsas) {
-    if (isa <= best_isa()) isas.push_back(isa);
-  }
-  return isas;
 }
 
 inline bool same_bytes(const TensorView& a, const TensorView& b) {

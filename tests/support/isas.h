@@ -1,0 +1,24 @@
+#pragma once
+
+#include <vector>
+
+#include "kernels/kernel_table.h"
+
+namespace gpt {
+
+// The instruction sets of this machine and build that a test goes through. With sanitizers, where a test
+// takes ten times as long, the reference, the narrowest and the widest: those between run the same sources.
+inline std::vector<Isa> available_isas() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr bool kAll = false;
+#else
+  constexpr bool kAll = true;
+#endif
+  std::vector<Isa> isas;
+  for (const Isa isa : kIsas) {
+    if (isa <= best_isa() && (kAll || isa <= Isa::avx2 || isa == best_isa())) isas.push_back(isa);
+  }
+  return isas;
+}
+
+}  // namespace gpt
