@@ -58,8 +58,9 @@ void require_argument(const std::string& value, const std::string& what, const s
 // The tokenizer that `spec` names: "byte", the path of one, or a .gguf file that has one.
 std::unique_ptr<Tokenizer> named_tokenizer(const std::string& spec);
 
-// The tokenizer that a model is used with: the one `spec` names, or without spec the model's tokenizer.json or
-// what its GGUF file describes; null when there is none. Throws Error when its vocabulary exceeds the model's.
+// The tokenizer that a model is used with: the one `spec` names, or without spec the model's tokenizer.json
+// or what its GGUF file describes; null when there is none. Throws Error when its vocabulary exceeds the
+// model's.
 std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std::string& spec);
 
 }  // namespace gpt

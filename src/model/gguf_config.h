@@ -12,8 +12,8 @@ namespace gpt {
 ModelConfig gguf_config(const GgufFile& file);
 Naming gguf_naming(const GgufFile& file);
 
-// Llama 3's stretched rotary frequencies are a tensor of factors by which frequencies are divided. The parameters
-// that they come from stand in keys of our own, where they are not 1 and 4.
+// Llama 3's stretched rotary frequencies are a tensor of factors by which frequencies are divided. The
+// parameters that they come from stand in keys of our own, where they are not 1 and 4.
 inline constexpr const char* kRopeFactors = "rope_freqs.weight";
 inline constexpr const char* kRopeLowKey = "gpt.rope_scaling.low_freq_factor";
 inline constexpr const char* kRopeHighKey = "gpt.rope_scaling.high_freq_factor";

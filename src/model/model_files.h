@@ -22,9 +22,9 @@ class LoadedModel {
  public:
   // path: a model folder (config.json beside safetensors), a run folder of `gpt train` (its last/), a
   // .safetensors file with a config.json beside it, a .gguf, or any file that
-  // open_model_source reads. dtype: of all weights, widened if need be, except that matrices of a block format stay
-  // what they are beside fp32; or nothing: matrices stay in the type they are stored in, vectors are fp32. Throws
-  // Error for anything wrong: missing or unknown tensors, wrong shapes or types.
+  // open_model_source reads. dtype: of all weights, widened if need be, except that matrices of a block
+  // format stay what they are beside fp32; or nothing: matrices stay in the type they are stored in, vectors
+  // are fp32. Throws Error for anything wrong: missing or unknown tensors, wrong shapes or types.
   explicit LoadedModel(const std::string& path, std::optional<DType> dtype = DType::f32);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;

@@ -206,7 +206,8 @@ ModelSource open_model_source(const std::string& path) {
     open_gguf(source);
   } else {
     fail(
-        "cannot tell what kind of model {} is: expected a folder, .safetensors, .index.json, .gguf, .pt or .bin",
+        "cannot tell what kind of model {} is: expected a folder, .safetensors, .index.json, .gguf, .pt or "
+        ".bin",
         path);
   }
   return source;

@@ -132,8 +132,9 @@ extern const AttentionKernels kAttentionAvx2;
 extern const AttentionKernels kAttentionAvx512;
 extern const AttentionTiles kAttentionTilesBf16;
 
-// The tiles of kAttentionTilesBf16 in tile registers, for widths of a head that are multiples of kAmxWidth. Sums
-// run in another order. Behind the last query, up to a multiple of kAmxWidth, packed queries must be zeros.
+// The tiles of kAttentionTilesBf16 in tile registers, for widths of a head that are multiples of kAmxWidth.
+// Sums run in another order. Behind the last query, up to a multiple of kAmxWidth, packed queries must be
+// zeros.
 inline constexpr int64_t kAmxWidth = 32;
 struct AttentionTileKernels {
   void (*forward_tile)(const AttentionForwardTile& tile);
