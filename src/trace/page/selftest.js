@@ -48,6 +48,11 @@ function testHeads(check, near) {
         near(sum, 1, 1e-4, `row ${i} of block ${l}, head ${h}`);
         self += w[i * T + i] / T;
       }
+      // The way of a single score ends at the same weight.
+      for (const i of [0, T >> 1, T - 1]) {
+        const row = scoreRow(l, h, i).weights;
+        for (let j = 0; j < T; ++j) near(row[j], w[i * T + j], 1e-5, `score ${i}, ${j} of block ${l}, head ${h}`);
+      }
       near(entropy, meta.heads[l][h].entropy, tolerance, `entropy of block ${l}, head ${h}`);
       near(self, meta.heads[l][h].self, tolerance, `share on itself of block ${l}, head ${h}`);
     }
