@@ -117,9 +117,10 @@ class ConfigReader {
     if (rest.starts_with("expert_")) return;  // of how many experts, and these are none
     const auto neutral =
         std::find_if(kNeutral.begin(), kNeutral.end(), [&](const Neutral& n) { return n.key == rest; });
-    if (neutral == kNeutral.end()) fail("{}: the setting {} is not supported", file_.path(), printable(e.key));
-    const double value = e.type == GgufType::boolean ? static_cast<double>(*file_.boolean(e.key))
-                                                     : *file_.number(e.key);
+    if (neutral == kNeutral.end())
+      fail("{}: the setting {} is not supported", file_.path(), printable(e.key));
+    const double value =
+        e.type == GgufType::boolean ? static_cast<double>(*file_.boolean(e.key)) : *file_.number(e.key);
     if (value == neutral->value) return;
     fail("{}: the setting {} = {} is not supported; expected {}", file_.path(), printable(e.key), value,
          neutral->value);

@@ -312,10 +312,10 @@ bool is_buffer_name(std::string_view name) {
   const auto ends_with = [&](std::string_view end) {
     return name.size() >= end.size() && name.substr(name.size() - end.size()) == end;
   };
-  return name == "cos" || name == "sin" || ends_with(".cos") || ends_with(".sin") || ends_with(".attn.mask") ||
-         ends_with(".att.mask") || ends_with(".attn.bias") || ends_with(".attn.masked_bias") ||
-         ends_with("rotary_emb.inv_freq") || ends_with("position_ids") || name.rfind("freq_cis_", 0) == 0 ||
-         name == "rope_freqs.weight";
+  return name == "cos" || name == "sin" || ends_with(".cos") || ends_with(".sin") ||
+         ends_with(".attn.mask") || ends_with(".att.mask") || ends_with(".attn.bias") ||
+         ends_with(".attn.masked_bias") || ends_with("rotary_emb.inv_freq") || ends_with("position_ids") ||
+         name.rfind("freq_cis_", 0) == 0 || name == "rope_freqs.weight";
 }
 
 std::string head_name(Naming naming) {

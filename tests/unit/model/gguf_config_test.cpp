@@ -84,19 +84,19 @@ TEST(GgufConfig, RefusesWhatItCannotCompute) {
 
 TEST(GgufConfig, OtherModelsSettingsAreReadAsFarAsTheyChangeNothing) {
   EXPECT_EQ(config_of(llama()
-                        .add("llama.expert_count", 0)
-                        .add("llama.expert_used_count", 0)
-                        .add("llama.expert_shared_count", 0)
-                        .add("llama.rope.scaling.attn_factor", T::f32, B::raw(1.0f))
-                        .add("llama.logit_scale", T::f32, B::raw(1.0f))
-                        .add("llama.attention.causal", T::boolean, "\1")
-                        .add("llama.attention.max_alibi_bias", T::f32, B::raw(0.0f))
-                        .add("llama.nextn_predict_layers", 0)
-                        .add("general.type", "model")
-                        .add("general.some_new_key", 7)
-                        .add("quantize.imatrix.entries_count", 7)
-                        .add("tokenizer.ggml.fim_pre_token_id", 1)
-                        .add("split.count", 1))
+                          .add("llama.expert_count", 0)
+                          .add("llama.expert_used_count", 0)
+                          .add("llama.expert_shared_count", 0)
+                          .add("llama.rope.scaling.attn_factor", T::f32, B::raw(1.0f))
+                          .add("llama.logit_scale", T::f32, B::raw(1.0f))
+                          .add("llama.attention.causal", T::boolean, "\1")
+                          .add("llama.attention.max_alibi_bias", T::f32, B::raw(0.0f))
+                          .add("llama.nextn_predict_layers", 0)
+                          .add("general.type", "model")
+                          .add("general.some_new_key", 7)
+                          .add("quantize.imatrix.entries_count", 7)
+                          .add("tokenizer.ggml.fim_pre_token_id", 1)
+                          .add("split.count", 1))
                 .n_layer,
             1);
   EXPECT_HAS(message(llama().add("llama.logit_scale", T::f32, B::raw(0.5f))),

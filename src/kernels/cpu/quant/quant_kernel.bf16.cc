@@ -11,9 +11,8 @@
 namespace gpt::quant {
 
 QuantKernel quant_kernel_avx512bf16() {
-  return {kActBlock,     quantize,      strip,
-          store_row,     quantize_rows, multiply_rows,
-          quantize_turned_rows, multiply_row_tiles};
+  return {kActBlock,         quantize, strip, store_row, quantize_rows, multiply_rows, quantize_turned_rows,
+          multiply_row_tiles};
 }
 
 }  // namespace gpt::quant

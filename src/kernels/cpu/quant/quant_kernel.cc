@@ -12,15 +12,13 @@ namespace gpt::quant {
 
 #if defined(GPT_SIMD_AVX512)
 QuantKernel quant_kernel_avx512() {
-  return {kActBlock,     quantize,      strip,
-          store_row,     quantize_rows, multiply_rows,
-          quantize_turned_rows, multiply_row_tiles};
+  return {kActBlock,         quantize, strip, store_row, quantize_rows, multiply_rows, quantize_turned_rows,
+          multiply_row_tiles};
 }
 #else
 QuantKernel quant_kernel_avx2() {
-  return {kActBlock,     quantize,      strip,
-          store_row,     quantize_rows, multiply_rows,
-          quantize_turned_rows, multiply_row_tiles};
+  return {kActBlock,         quantize, strip, store_row, quantize_rows, multiply_rows, quantize_turned_rows,
+          multiply_row_tiles};
 }
 #endif
 

@@ -206,8 +206,8 @@ inline IVec half_scales(const uint8_t* p, int k) {
   return _mm512_cvtepi8_epi32(_mm_shuffle_epi8(load128(p + k * block_size(DType::q6_k).bytes + 192), order));
 }
 
-// Turns 8 registers of two blocks each, so that register g has group g of 4 bytes of every block: of block b in
-// the lane turned_place(b).
+// Turns 8 registers of two blocks each, so that register g has group g of 4 bytes of every block: of block b
+// in the lane turned_place(b).
 __attribute__((always_inline)) inline void turn(IVec (&v)[kRegisters]) {
   IVec t[kRegisters];
   GPT_UNROLL
