@@ -102,6 +102,12 @@ TEST(WrittenFamilies, AreThoseOfTransformersWhereTheyCanBe) {
 // ---------------------------------------------------------------------------------------------------
 // The five systems' own modules.
 
+TEST(ModelFiles, OnlyMasksAreBuffers) {
+  EXPECT_TRUE(is_buffer_name("transformer.h.0.attn.bias"));
+  EXPECT_TRUE(is_buffer_name("h.0.attn.masked_bias"));
+  EXPECT_FALSE(is_buffer_name("transformer.h.0.attn.c_attn.bias"));
+}
+
 struct Foreign {
   const char* model_type;
   Naming naming;
