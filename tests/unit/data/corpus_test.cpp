@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "data/preview.h"
 #include "data/token_data.h"
+#include "support/temp_dir.h"
 
 namespace gpt {
 namespace {
@@ -34,12 +35,6 @@ std::string message_of(const std::function<void()>& action) {
 
 class CorpusFiles : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "corpus_XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   std::string write(const std::string& name, const std::string& content) {
     const fs::path path = fs::path(folder_) / name;
     fs::create_directories(path.parent_path());
@@ -47,7 +42,8 @@ class CorpusFiles : public testing::Test {
     return path.string();
   }
   Corpus load(std::vector<std::string> paths) { return load_corpus(paths); }
-  std::string folder_;
+  test::TempDir temporary_;
+  std::string folder_ = temporary_.path();
 };
 
 TEST_F(CorpusFiles, JoinsFilesAndFoldersInOrder) {

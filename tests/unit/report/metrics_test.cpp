@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "unit/report/temporary_folder.h"
+#include "support/temp_dir.h"
 
 namespace gpt {
 namespace {
@@ -27,7 +27,7 @@ TEST(Metrics, LinesKeepTheOrderOfKeysAndAreValidJson) {
 }
 
 TEST(Metrics, ReadsBackWhatWasWritten) {
-  TemporaryFolder folder;
+  test::TempDir folder;
   const double third = 1.0 / 3;
   {
     MetricsLog log(folder.path());
@@ -47,21 +47,21 @@ TEST(Metrics, ReadsBackWhatWasWritten) {
 }
 
 TEST(Metrics, EachLineIsOnDiskAtOnce) {
-  TemporaryFolder folder;
+  test::TempDir folder;
   MetricsLog log(folder.path());
   log.append(step_record(1));
   EXPECT_EQ(read_metrics(folder.file("metrics.jsonl")).size(), 1u);
 }
 
 TEST(Metrics, ANewRunStartsAnEmptyFile) {
-  TemporaryFolder folder;
+  test::TempDir folder;
   { MetricsLog(folder.path()).append(step_record(1)); }
   { MetricsLog log(folder.path()); }
   EXPECT_EQ(read_file(folder.file("metrics.jsonl")), "");
 }
 
 TEST(Metrics, ResumedFileEqualsTheUninterruptedOne) {
-  TemporaryFolder whole, interrupted;
+  test::TempDir whole, interrupted;
   {
     MetricsLog log(whole.path());
     for (int64_t s = 1; s <= 10; ++s)
@@ -83,7 +83,7 @@ TEST(Metrics, ResumedFileEqualsTheUninterruptedOne) {
 }
 
 TEST(Metrics, ResumeKeepsEarlyLinesByteForByteAndDropsDamage) {
-  TemporaryFolder folder;
+  test::TempDir folder;
   const std::string path = folder.file("metrics.jsonl");
   write_file_atomic(path,
                     "{ \"step\": 1,  \"x\": 1e0 }\n{\"note\":\"of step 1\"}\nnot json\n[1]\n{\"step\":9}\n"
@@ -93,7 +93,7 @@ TEST(Metrics, ResumeKeepsEarlyLinesByteForByteAndDropsDamage) {
 }
 
 TEST(Metrics, ResumeAtZeroKeepsTheEvaluationBeforeTheFirstStep) {
-  TemporaryFolder folder;
+  test::TempDir folder;
   {
     MetricsLog log(folder.path());
     log.append(step_record(0));
@@ -104,13 +104,13 @@ TEST(Metrics, ResumeAtZeroKeepsTheEvaluationBeforeTheFirstStep) {
 }
 
 TEST(Metrics, ResumeWithoutAFileStartsOne) {
-  TemporaryFolder folder;
+  test::TempDir folder;
   MetricsLog(folder.path(), 5).append(step_record(6));
   EXPECT_EQ(read_metrics(folder.file("metrics.jsonl")).size(), 1u);
 }
 
 TEST(Metrics, TornLastLineIsIgnoredOtherDamageIsNamed) {
-  TemporaryFolder folder;
+  test::TempDir folder;
   const std::string path = folder.file("metrics.jsonl");
   write_file_atomic(path, "{\"step\":1}\n{\"ste");
   EXPECT_EQ(read_metrics(path).size(), 1u);
@@ -124,7 +124,7 @@ TEST(Metrics, TornLastLineIsIgnoredOtherDamageIsNamed) {
 }
 
 TEST(Metrics, ForeignValuesAreRead) {
-  TemporaryFolder folder;
+  test::TempDir folder;
   const std::string path = folder.file("metrics.jsonl");
   write_file_atomic(path, R"({"a":null,"b":true,"c":18446744073709551615,"d":[1],"e":{"f":1},"g":-3})");
   const auto records = read_metrics(path);
@@ -137,7 +137,7 @@ TEST(Metrics, ForeignValuesAreRead) {
 }
 
 TEST(Metrics, DeepNestingIsNoDanger) {
-  TemporaryFolder folder;
+  test::TempDir folder;
   const std::string path = folder.file("metrics.jsonl");
   write_file_atomic(path, "{\"a\":" + std::string(200000, '[') + std::string(200000, ']') + ",\"step\":1}\n");
   EXPECT_EQ(metric_number(read_metrics(path).at(0), "step"), 1.0);

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "unit/report/temporary_folder.h"
+#include "support/temp_dir.h"
 
 namespace gpt {
 namespace {
@@ -63,7 +63,7 @@ TEST(TfEvents, ExactBytesOfARestart) {
 }
 
 TEST(TfEvents, FileIsNamedAndWrittenAtOnce) {
-  TemporaryFolder folder;
+  test::TempDir folder;
   TensorBoardWriter writer(folder.path());
   const std::string header = read_file(writer.path());
   EXPECT_EQ(header.size(), 12u + 24u + 4u);
@@ -75,7 +75,7 @@ TEST(TfEvents, FileIsNamedAndWrittenAtOnce) {
 }
 
 TEST(TfEvents, ALaterFileSortsAfterAnEarlierOne) {
-  TemporaryFolder folder;
+  test::TempDir folder;
   write_file_atomic(folder.file("events.out.tfevents.8000000000.host.1"), "");
   const std::string first = TensorBoardWriter(folder.path()).path();
   const std::string second = TensorBoardWriter(folder.path(), 3).path();

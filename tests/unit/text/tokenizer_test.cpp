@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "support/temp_dir.h"
 #include "text/utf8.h"
 
 namespace gpt {
@@ -183,16 +184,11 @@ TEST(TokenizerJson, SurvivesMutation) {
 
 class TokenizerFiles : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "tokenizer_XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   void write(const std::string& name, const std::string& content) {
     std::ofstream(folder_ + "/" + name) << content;
   }
-  std::string folder_;
+  test::TempDir temporary_;
+  std::string folder_ = temporary_.path();
 };
 
 TEST_F(TokenizerFiles, LoadsFileOrFolder) {
