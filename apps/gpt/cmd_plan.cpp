@@ -100,8 +100,7 @@ Command add_plan_command(CLI::App& root) {
       ->type_name("FILE");
   app->add_option("--init-from", a->sources.init_from, "start from the weights of a model")
       ->type_name("MODEL");
-  app->add_option("--memory", a->memory_gib, "memory to plan for (what is available here)")
-      ->type_name("GIB");
+  app->add_option("--memory", a->memory_gib, "memory to plan for (what is available here)")->type_name("GIB");
   app->add_option("--measure", a->seconds, "seconds to measure steps for; 0: no times (5)")
       ->type_name("SECONDS");
   add_json_option(*app, a->json);

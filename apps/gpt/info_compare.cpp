@@ -95,9 +95,9 @@ std::string components_text(const ModelConfig& c) {
   text += fmt::format("  blocks     {}, {} {} each part\n", c.n_layer, norm,
                       c.norm_position == NormPosition::pre ? "before" : "after");
   text += fmt::format("  attention  {}{}\n", heads, c.qk_norm ? ", norm of queries and keys" : "");
-  text += fmt::format("  MLP        {} -> {} -> {}, {}{}\n", format_thousands(c.n_embd),
-                      format_thousands(c.d_ff), format_thousands(c.n_embd), name_of(c, "act"),
-                      gated ? " (gated)" : "");
+  text +=
+      fmt::format("  MLP        {} -> {} -> {}, {}{}\n", format_thousands(c.n_embd), format_thousands(c.d_ff),
+                  format_thousands(c.n_embd), name_of(c, "act"), gated ? " (gated)" : "");
   return text + fmt::format("  head       {}, {}{}\n", dims({c.n_embd, c.vocab_size}),
                             c.tie_embeddings ? "the embedding again" : "a matrix of its own",
                             c.logit_softcap > 0 ? fmt::format(", soft cap {:g}", c.logit_softcap) : "");
@@ -105,11 +105,10 @@ std::string components_text(const ModelConfig& c) {
 
 std::string flow_text(const ModelConfig& c) {
   const bool pre = c.norm_position == NormPosition::pre;
-  return fmt::format("data flow\n  ids [B,T] -> x [B,T,{0}] -> {1} times: {2} -> {3}logits [B,T,{4}]\n", c.n_embd,
-                     c.n_layer,
-                     pre ? "x + attention(norm(x)), x + MLP(norm(x))"
-                         : "norm(x + attention(x)), norm(x + MLP(x))",
-                     c.final_norm ? "norm -> " : "", c.vocab_size);
+  return fmt::format(
+      "data flow\n  ids [B,T] -> x [B,T,{0}] -> {1} times: {2} -> {3}logits [B,T,{4}]\n", c.n_embd, c.n_layer,
+      pre ? "x + attention(norm(x)), x + MLP(norm(x))" : "norm(x + attention(x)), norm(x + MLP(x))",
+      c.final_norm ? "norm -> " : "", c.vocab_size);
 }
 
 std::string formulas_text(const ModelCounts& m) {
@@ -129,7 +128,8 @@ std::string formulas_text(const ModelCounts& m) {
   line("positions", "T C", count(Component::position_embedding).total);
   line("attention", fmt::format("L ((2 H + 2 Hkv) D C{})", c.qkv_bias || c.out_bias ? " + biases" : ""),
        count(Component::attention).total);
-  line("MLP", fmt::format("L ({} C F{})", gated ? 3 : 2, c.mlp_bias ? " + biases" : ""), count(Component::mlp).total);
+  line("MLP", fmt::format("L ({} C F{})", gated ? 3 : 2, c.mlp_bias ? " + biases" : ""),
+       count(Component::mlp).total);
   line("norms", "gains and biases", count(Component::norm).total + count(Component::final_norm).total);
   line("head", c.head_bias ? "V C + bias" : "V C", count(Component::head).total);
   line("total", "", m.total);
@@ -143,18 +143,15 @@ std::string compare_subjects(const std::vector<InfoSubject>& subjects) {
   Comparison table(subjects);
   add_differences(table, subjects);
   for (size_t i = 0; i < subjects.front().counts.components.size(); ++i) {
-    table.row(subjects.front().counts.components[i].label, [i](const InfoSubject& s) {
-      return with_share(s.counts.components[i].total, s.counts.total);
-    });
+    table.row(subjects.front().counts.components[i].label,
+              [i](const InfoSubject& s) { return with_share(s.counts.components[i].total, s.counts.total); });
   }
   table.row("total", [](const InfoSubject& s) { return with_share(s.counts.total, s.counts.total); });
   table.row("12 L C^2",
             [](const InfoSubject& s) { return with_share(s.counts.rule_of_thumb, s.counts.total); });
-  table.row("per layer",
-            [](const InfoSubject& s) { return with_share(s.counts.per_layer, s.counts.total); });
-  table.row("FLOPs per token, forward", [](const InfoSubject& s) {
-    return format_count(s.counts.forward_flops(s.counts.config.n_ctx));
-  });
+  table.row("per layer", [](const InfoSubject& s) { return with_share(s.counts.per_layer, s.counts.total); });
+  table.row("FLOPs per token, forward",
+            [](const InfoSubject& s) { return format_count(s.counts.forward_flops(s.counts.config.n_ctx)); });
   table.row("FLOPs per token, training", [](const InfoSubject& s) {
     return format_count(s.counts.training_flops(s.counts.config.n_ctx));
   });

@@ -44,8 +44,8 @@ std::string flops_table(const ModelCounts& m) {
   const FlopCounts parts = m.flop_parts(n_ctx);
   TextTable table{.columns = {"FLOPs per token", "forward", "share", "training"}, .rows = {}};
   const auto row = [&](const std::string& label, double flops) {
-    table.rows.push_back({label, format_count(flops), format_percent(flops / parts.total()),
-                          format_count(3 * flops)});
+    table.rows.push_back(
+        {label, format_count(flops), format_percent(flops / parts.total()), format_count(3 * flops)});
   };
   row("attention, projections", parts.attention);
   row(fmt::format("attention, {} tokens", format_thousands(n_ctx)), parts.scores);
@@ -62,43 +62,41 @@ std::string formats_table(const InfoSubject& s) {
   const InfoMemory m(s);
   TextTable table{
       .columns = {"inference", "sign/exponent/fraction", "largest", "weights", "KV cache per token",
-                  fmt::format("KV cache, {} x {} tokens", s.sequences, format_thousands(s.counts.config.n_ctx)),
+                  fmt::format("KV cache, {} x {} tokens", s.sequences,
+                              format_thousands(s.counts.config.n_ctx)),
                   ""},
       .rows = {}};
   for (const NumberFormat& f : number_formats()) {
     const int64_t token = f.bytes * m.cache_values_per_token;
-    table.rows.push_back({std::string(f.name), fmt::format("{}/{}/{}", f.sign, f.exponent, f.mantissa),
-                          f.largest > 1e6 ? fmt::format("{:.1e}", f.largest) : fmt::format("{:.0f}", f.largest),
-                          bytes(m.weights(f.bytes)), bytes(token), bytes(token * m.cache_tokens),
-                          std::string(f.note)});
+    table.rows.push_back(
+        {std::string(f.name), fmt::format("{}/{}/{}", f.sign, f.exponent, f.mantissa),
+         f.largest > 1e6 ? fmt::format("{:.1e}", f.largest) : fmt::format("{:.0f}", f.largest),
+         bytes(m.weights(f.bytes)), bytes(token), bytes(token * m.cache_tokens), std::string(f.note)});
   }
   return format_table(table);
 }
 
 std::string training_table(const InfoSubject& s) {
   const InfoMemory m(s);
-  TextTable table{.columns = {"training, Adam"},
-                  .rows = {{"weights"},
-                           {"gradients"},
-                           {"fp32 master weights"},
-                           {"moments"},
-                           {fmt::format("activations, {} x {}", s.batch, format_thousands(s.counts.config.n_ctx))},
-                           {"total"},
-                           {"activations with --recompute"},
-                           {"total with --recompute"}}};
+  TextTable table{
+      .columns = {"training, Adam"},
+      .rows = {{"weights"},
+               {"gradients"},
+               {"fp32 master weights"},
+               {"moments"},
+               {fmt::format("activations, {} x {}", s.batch, format_thousands(s.counts.config.n_ctx))},
+               {"total"},
+               {"activations with --recompute"},
+               {"total with --recompute"}}};
   for (const TrainingFormat& f : training_formats()) {
     const TrainingState state = training_state(m.parameters, f);
     const int64_t activations = f.activation == 4 ? m.activations_fp32 : m.activations_16;
     const int64_t recomputed = f.activation == 4 ? m.recomputed_fp32 : m.recomputed_16;
     table.columns.emplace_back(f.name);
-    const int64_t values[] = {state.weights,
-                              state.gradients,
-                              state.master,
-                              state.moments,
-                              activations,
-                              state.total() + activations,
-                              recomputed,
-                              state.total() + recomputed};
+    const int64_t values[] = {state.weights, state.gradients,
+                              state.master,  state.moments,
+                              activations,   state.total() + activations,
+                              recomputed,    state.total() + recomputed};
     for (size_t i = 0; i < std::size(values); ++i)
       table.rows[i].push_back(bytes(values[i]));
   }
@@ -170,9 +168,9 @@ std::string schedule_table(const TrainConfig& c, const std::vector<int64_t>& ste
     table.rows.push_back({format_thousands(step), fmt::format("{:.6f}", rate),
                           format_percent(c.lr > 0 ? rate / c.lr : 0), schedule_bar(c, step, kWidth)});
   }
-  return format_table(table) +
-         fmt::format("{} steps, {} of them warm-up; peak {:g}, at the end {:g}\n", format_thousands(c.steps),
-                     format_thousands(c.warmup), c.lr, c.min_lr);
+  return format_table(table) + fmt::format("{} steps, {} of them warm-up; peak {:g}, at the end {:g}\n",
+                                           format_thousands(c.steps), format_thousands(c.warmup), c.lr,
+                                           c.min_lr);
 }
 
 }  // namespace gpt

@@ -21,7 +21,7 @@ struct InfoMemory {
 };
 
 std::string describe_subject(const InfoSubject& subject);
-std::string zero_table(const InfoSubject& subject);     // what each of subject.devices holds
+std::string zero_table(const InfoSubject& subject);       // what each of subject.devices holds
 std::string quick_reference(const InfoSubject& subject);  // components, data flow, formulas, memory
 std::string compare_subjects(const std::vector<InfoSubject>& subjects);
 // The learning rate with bars, at `steps`, or at those of schedule_steps.

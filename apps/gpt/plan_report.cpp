@@ -24,10 +24,14 @@ int64_t steps_of(const TrainConfig& c) {
 
 using Part = std::pair<const char*, int64_t>;
 std::vector<Part> memory_parts(const RunMemory& m) {
-  return {{"program, text, tokens", m.base},  {"weights", m.weights},
-          {"gradients", m.gradients},         {"moments", m.moments},
-          {"weights as products read", m.packed}, {"activations", m.activations},
-          {"evaluation", m.evaluation},       {"sampling", m.sampling}};
+  return {{"program, text, tokens", m.base},
+          {"weights", m.weights},
+          {"gradients", m.gradients},
+          {"moments", m.moments},
+          {"weights as products read", m.packed},
+          {"activations", m.activations},
+          {"evaluation", m.evaluation},
+          {"sampling", m.sampling}};
 }
 
 std::string amount_text(const PlanReport& r) {
@@ -63,10 +67,11 @@ std::string memory_text(const PlanReport& r) {
     const std::vector<Part> parts = memory_parts(r.memory);
     const auto largest = std::max_element(parts.begin(), parts.end(),
                                           [](const Part& a, const Part& b) { return a.second < b.second; });
-    return text + fmt::format(
-                      "no micro-batch fits, not with --recompute and --dtype bf16 either; most goes to {} ({}): "
-                      "take a smaller model or context\n",
-                      largest->first, bytes(largest->second));
+    return text +
+           fmt::format(
+               "no micro-batch fits, not with --recompute and --dtype bf16 either; most goes to {} ({}): "
+               "take a smaller model or context\n",
+               largest->first, bytes(largest->second));
   }
   TextTable fits{.columns = {"it fits with", "peak memory"}, .rows = {}};
   for (const RunFit& fit : r.fits_with)
@@ -97,10 +102,17 @@ std::string time_text(const PlanReport& r) {
 
 json memory_json(const PlanReport& r) {
   const RunMemory& m = r.memory;
-  return {{"base", m.base},           {"weights", m.weights},         {"gradients", m.gradients},
-          {"moments", m.moments},     {"packed", m.packed},           {"activations", m.activations},
-          {"evaluation", m.evaluation}, {"sampling", m.sampling},     {"total", m.total()},
-          {"available", r.available}, {"fits", r.fits()}};
+  return {{"base", m.base},
+          {"weights", m.weights},
+          {"gradients", m.gradients},
+          {"moments", m.moments},
+          {"packed", m.packed},
+          {"activations", m.activations},
+          {"evaluation", m.evaluation},
+          {"sampling", m.sampling},
+          {"total", m.total()},
+          {"available", r.available},
+          {"fits", r.fits()}};
 }
 
 }  // namespace

@@ -58,8 +58,7 @@ FlopCounts ModelCounts::flop_parts(int64_t n_tokens) const {
         break;
     }
   }
-  parts.scores =
-      4.0 * static_cast<double>(config.n_layer * config.q_dim()) * static_cast<double>(n_tokens);
+  parts.scores = 4.0 * static_cast<double>(config.n_layer * config.q_dim()) * static_cast<double>(n_tokens);
   return parts;
 }
 
@@ -68,7 +67,8 @@ int64_t ModelCounts::cache_bytes_per_token(int64_t element_bytes) const {
 }
 
 int64_t ModelCounts::activation_bytes(int64_t batch, int64_t n_tokens, bool recompute, DType dtype) const {
-  return TrainingGraph::planned_activations(config, batch, n_tokens, {.recompute = recompute, .dtype = dtype});
+  return TrainingGraph::planned_activations(config, batch, n_tokens,
+                                            {.recompute = recompute, .dtype = dtype});
 }
 
 }  // namespace gpt

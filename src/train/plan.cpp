@@ -56,8 +56,7 @@ RunMemory plan_memory(const PlanSubject& s) {
     m.evaluation = TrainingGraph::planned_bytes(c, train.micro_batch, c.n_ctx,
                                                 {.gradients = false, .dtype = dtype}, s.threads);
   }
-  if (train.sample_every > 0)
-    m.sampling = KvCache::bytes(c, std::min(c.n_ctx, kSampleTokens), DType::f32);
+  if (train.sample_every > 0) m.sampling = KvCache::bytes(c, std::min(c.n_ctx, kSampleTokens), DType::f32);
   return m;
 }
 

@@ -44,8 +44,8 @@ struct RunFit {
   int64_t bytes;      // at the peak
   std::string flags;  // what to add to the command
 };
-// For each type (the run's, and bf16) with and without recomputation the largest micro-batch, a divisor of the
-// batch, whose peak is at most `available` bytes; without those that change nothing for less.
+// For each type (the run's, and bf16) with and without recomputation the largest micro-batch, a divisor of
+// the batch, whose peak is at most `available` bytes; without those that change nothing for less.
 std::vector<RunFit> find_fits(const PlanSubject& subject, int64_t available);
 
 // Seconds of the parts of a run.

@@ -95,9 +95,7 @@ class Probe {
     return typical(times);
   }
   double sample() {
-    return timed([&] {
-      sample_text(model_, *data_.tokenizer, pool_, kernels_, dtype_, params_.seed, 0);
-    });
+    return timed([&] { sample_text(model_, *data_.tokenizer, pool_, kernels_, dtype_, params_.seed, 0); });
   }
   int64_t checkpoint_bytes() const { return 12 * model_.table.total(); }
 
@@ -135,7 +133,8 @@ void measure_saving(const Probe& probe, const std::string& folder, RunRates& rat
   constexpr int64_t kMost = int64_t{256} << 20;
   rates.file = write_probe(folder, 1);
   const int64_t bytes = std::min(kMost, probe.checkpoint_bytes());
-  rates.bytes_per_second = static_cast<double>(bytes) / std::max(1e-6, write_probe(folder, bytes) - rates.file);
+  rates.bytes_per_second =
+      static_cast<double>(bytes) / std::max(1e-6, write_probe(folder, bytes) - rates.file);
 }
 
 }  // namespace

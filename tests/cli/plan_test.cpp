@@ -10,9 +10,9 @@ namespace {
 
 using nlohmann::json;
 
-const std::vector<std::string> kRun = {"plan",   "--data",  "tales:20000", "--n-layer", "2",   "--n-head",
-                                       "2",      "--n-embd", "32",          "--n-ctx",   "32",  "--steps",
-                                       "100",    "--batch-size", "8",       "--json"};
+const std::vector<std::string> kRun = {"plan", "--data",       "tales:20000", "--n-layer", "2",  "--n-head",
+                                       "2",    "--n-embd",     "32",          "--n-ctx",   "32", "--steps",
+                                       "100",  "--batch-size", "8",           "--json"};
 
 GptRun plan(const std::vector<std::string>& more) {
   std::vector<std::string> arguments = kRun;

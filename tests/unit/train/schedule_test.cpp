@@ -30,8 +30,9 @@ TEST(Schedule, ExactRatesOfTheTrainingRun) {
   c.warmup = 100;
   c.lr = 3e-4;
   complete(c);
-  const std::pair<int64_t, double> rows[] = {{0, 0},          {100, .000300},  {500, .000296}, {1000, .000278},
-                                             {2000, .000212}, {3000, .000127}, {4000, .000057}, {4999, .000030}};
+  const std::pair<int64_t, double> rows[] = {{0, 0},          {100, .000300},  {500, .000296},
+                                             {1000, .000278}, {2000, .000212}, {3000, .000127},
+                                             {4000, .000057}, {4999, .000030}};
   for (const auto& [step, rate] : rows)
     EXPECT_NEAR(learning_rate(c, step), rate, 5e-7) << step;
 }
