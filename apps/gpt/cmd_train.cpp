@@ -9,6 +9,7 @@
 #include "options.h"
 #include "output.h"
 #include "train/trainer.h"
+#include "train_settings.h"
 
 namespace gpt {
 namespace {
@@ -64,24 +65,10 @@ RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
   return settings.resolve();
 }
 
-RunConfig new_config(const TrainArguments& a, const ConfigFlags& flags) {
-  Settings settings;
-  if (!a.preset.empty()) settings.add_preset(a.preset);
-  if (!a.init_from.empty()) {
-    settings.add_json(model_keys_json(LoadedModel(a.init_from).model().config), a.init_from);
-  }
-  if (!a.config.empty()) settings.add_file(a.config);
-  flags.apply_environment(settings);
-  flags.apply_flags(settings);
-  if (!a.preset.empty() && a.init_from.empty())
-    settings.forget_preset("vocab_size");  // the tokenizer decides
-  return settings.resolve();
-}
-
 int run(const TrainArguments& a, const ConfigFlags& flags) {
   if (a.resume && a.out.empty()) fail_usage("--resume needs --out DIR, the folder of the run to go on with");
   TrainRequest request;
-  request.config = a.resume ? resumed_config(a, flags) : new_config(a, flags);
+  request.config = a.resume ? resumed_config(a, flags) : new_run_config({a.preset, a.config, a.init_from}, flags);
   if (a.print_config) {
     write_output(run_config_json(request.config).dump(2) + "\n");
     return 0;

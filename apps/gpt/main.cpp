@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "cmd_plan.h"
 #include "command.h"
 #include "interrupt.h"
 #include "output.h"
@@ -106,6 +107,7 @@ std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>
                                    add_trace_command(root),
                                    add_info_command(root),
                                    add_bench_command(root),
+                                   add_plan_command(root),
                                    add_convert_command(root)};
   for (const auto& group : {add_tokenizer_commands(root), add_data_commands(root)})
     commands.insert(commands.end(), group.begin(), group.end());

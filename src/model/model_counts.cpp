@@ -1,9 +1,6 @@
 #include "model/model_counts.h"
 
-#include "model/layers/block.h"
-#include "model/layers/embedding.h"
-#include "model/layers/head.h"
-#include "model/planner.h"
+#include "model/training_graph.h"
 
 namespace gpt {
 
@@ -36,28 +33,42 @@ double ModelCounts::forward_flops(int64_t n_tokens) const {
          4.0 * static_cast<double>(config.n_layer * config.q_dim()) * static_cast<double>(n_tokens);
 }
 
+FlopCounts ModelCounts::flop_parts(int64_t n_tokens) const {
+  FlopCounts parts;
+  for (const ComponentCount& c : components) {
+    const double flops = 2.0 * static_cast<double>(c.total);
+    switch (c.component) {
+      case Component::token_embedding:
+        if (config.tie_embeddings) parts.head += flops;
+        break;
+      case Component::position_embedding:
+        break;
+      case Component::attention:
+        parts.attention += flops;
+        break;
+      case Component::mlp:
+        parts.mlp += flops;
+        break;
+      case Component::norm:
+      case Component::final_norm:
+        parts.norms += flops;
+        break;
+      case Component::head:
+        parts.head += flops;
+        break;
+    }
+  }
+  parts.scores = 4.0 * static_cast<double>(config.n_layer * config.q_dim()) * static_cast<double>(n_tokens);
+  return parts;
+}
+
 int64_t ModelCounts::cache_bytes_per_token(int64_t element_bytes) const {
   return 2 * config.n_layer * config.kv_dim() * element_bytes;
 }
 
-int64_t ModelCounts::activation_bytes(int64_t batch, int64_t n_tokens, bool recompute) const {
-  const int64_t rows = batch * n_tokens;
-  Planner planner(DType::f32);
-  EmbeddingActs embedding;
-  embedding.plan(planner, config, rows, true);
-  TensorView residual;
-  for (int64_t i = 0; i <= config.n_layer; ++i)
-    planner.reserve(residual, "residual stream", {rows, config.n_embd});
-  BlockActs acts;
-  for (int64_t i = 0; i < (recompute ? 1 : config.n_layer); ++i)
-    plan_block_saved(planner, acts, config, rows, true);
-  plan_block_scratch(planner, acts, config, rows);
-  HeadActs head;
-  plan_head(planner, head, config, rows, true);
-  planner.reserve(residual, "d residual", {rows, config.n_embd});
-  BlockGrads grads;
-  plan_block_grads(planner, grads, config, rows);
-  return planner.bytes();
+int64_t ModelCounts::activation_bytes(int64_t batch, int64_t n_tokens, bool recompute, DType dtype) const {
+  return TrainingGraph::planned_activations(config, batch, n_tokens,
+                                            {.recompute = recompute, .dtype = dtype});
 }
 
 }  // namespace gpt

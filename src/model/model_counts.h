@@ -18,6 +18,16 @@ struct ComponentCount {
   int64_t per_layer = 0;
 };
 
+// Floating-point operations of a forward pass per token, by what they are spent on.
+struct FlopCounts {
+  double attention = 0;  // projections
+  double scores = 0;     // products of queries with keys, and of weights with values
+  double mlp = 0;
+  double norms = 0;
+  double head = 0;
+  double total() const { return attention + scores + mlp + norms + head; }
+};
+
 // What can be said about a model from its config alone; nothing of the model's size is allocated.
 struct ModelCounts {
   explicit ModelCounts(const ModelConfig& config);  // a completed config
@@ -35,12 +45,16 @@ struct ModelCounts {
   // for training (Kaplan et al. 2020, with attention as nanochat counts it).
   double forward_flops(int64_t n_tokens) const;
   double training_flops(int64_t n_tokens) const { return 3 * forward_flops(n_tokens); }
+  // Of one token that is decoded after `cached` others: it attends to those and itself.
+  double decode_flops(int64_t cached) const { return forward_flops(cached + 1); }
+  // The parts of forward_flops.
+  FlopCounts flop_parts(int64_t n_tokens) const;
 
   // Bytes of keys and values that a cache holds per token.
   int64_t cache_bytes_per_token(int64_t element_bytes) const;
-  // Bytes of activations of a training step in fp32 (the planner's figure); recompute: keep block inputs
+  // Bytes of activations of a training step in a type (the planner's figure); recompute: keep block inputs
   // only.
-  int64_t activation_bytes(int64_t batch, int64_t n_tokens, bool recompute) const;
+  int64_t activation_bytes(int64_t batch, int64_t n_tokens, bool recompute, DType dtype = DType::f32) const;
 };
 
 }  // namespace gpt

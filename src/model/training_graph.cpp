@@ -8,6 +8,44 @@
 
 namespace gpt {
 
+namespace {
+
+// Scratch memory of a graph with `rows` tokens per pass whose products are in `compute`.
+ScratchNeed scratch_need(const ModelConfig& c, int64_t rows, int64_t n_ctx, bool gradients, DType compute,
+                         DType wide) {
+  const AttentionShape shape{.n_head = c.n_head,
+                             .n_kv_head = c.n_kv_head,
+                             .head_dim = c.head_dim,
+                             .scale = 1,
+                             .dropout = {.p = c.attn_dropout}};
+  ScratchNeed need = attention_scratch(shape, n_ctx, n_ctx, gradients, wide);
+  need = max_need(need, norm_backward_scratch(rows, c.n_embd, wide));
+  const int64_t gate = c.act == Act::swiglu ? 2 : 1;
+  const auto add_linear = [&](int64_t n, int64_t out, int64_t in) {
+    // Where a matrix has no packed form, its product is computed in another type; files may have blocks.
+    for (DType t : {compute, wide, DType::f16, DType::q8_0})
+      need = max_need(need, linear_scratch(n, out, in, t));
+  };
+  for (const auto& [out, in] : {std::pair{c.qkv_dim(), c.n_embd},
+                                {c.q_dim(), c.n_embd},
+                                {c.kv_dim(), c.n_embd},
+                                {c.n_embd, c.q_dim()},
+                                {gate * c.d_ff, c.n_embd},
+                                {c.d_ff, c.n_embd},
+                                {c.n_embd, c.d_ff}}) {
+    add_linear(rows, out, in);
+  }
+  add_linear(Head::chunk_rows(c, rows), c.vocab_size, c.n_embd);
+  return need;
+}
+
+int64_t scratch_bytes(const ScratchNeed& need, int threads) {
+  const auto aligned = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
+  return aligned(need.shared) + aligned(need.per_thread) * threads;
+}
+
+}  // namespace
+
 TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, int threads)
     : model_(model),
       batch_(batch),
@@ -23,7 +61,8 @@ TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, O
   losses_.resize(static_cast<size_t>(rows_));
   if (model.config.position == Position::rope) rope_ = RopeTable(model.config, n_ctx, planner_.wide());
   plan();
-  workspace_ = Workspace(scratch_need(), threads);
+  workspace_ = Workspace(
+      scratch_need(model.config, rows_, n_ctx, options.gradients, compute(), planner_.wide()), threads);
 }
 
 void TrainingGraph::plan() {
@@ -58,33 +97,35 @@ void TrainingGraph::plan_blocks() {
   plan_block_scratch(planner_, acts_[0], c, rows_);
 }
 
-ScratchNeed TrainingGraph::scratch_need() const {
-  const ModelConfig& c = model_.config;
-  const DType wide = planner_.wide();
-  const AttentionShape shape{.n_head = c.n_head,
-                             .n_kv_head = c.n_kv_head,
-                             .head_dim = c.head_dim,
-                             .scale = 1,
-                             .dropout = {.p = c.attn_dropout}};
-  ScratchNeed need = attention_scratch(shape, n_ctx_, n_ctx_, options_.gradients, wide);
-  need = max_need(need, norm_backward_scratch(rows_, c.n_embd, wide));
-  const int64_t gate = c.act == Act::swiglu ? 2 : 1;
-  const auto add_linear = [&](int64_t rows, int64_t out, int64_t in) {
-    // Where a matrix has no packed form, its product is computed in another type; files may have blocks.
-    for (DType t : {compute(), wide, DType::f16, DType::q8_0})
-      need = max_need(need, linear_scratch(rows, out, in, t));
-  };
-  for (const auto& [out, in] : {std::pair{c.qkv_dim(), c.n_embd},
-                                {c.q_dim(), c.n_embd},
-                                {c.kv_dim(), c.n_embd},
-                                {c.n_embd, c.q_dim()},
-                                {gate * c.d_ff, c.n_embd},
-                                {c.d_ff, c.n_embd},
-                                {c.n_embd, c.d_ff}}) {
-    add_linear(rows_, out, in);
+int64_t TrainingGraph::planned_activations(const ModelConfig& c, int64_t batch, int64_t n_ctx,
+                                           Options options) {
+  const int64_t rows = batch * n_ctx;
+  Planner planner(options.dtype);
+  EmbeddingActs embedding;
+  embedding.plan(planner, c, rows, options.gradients);
+  TensorView view;
+  for (int64_t i = 0; i < (options.gradients ? c.n_layer + 1 : 1); ++i)
+    planner.reserve(view, "residual stream", {rows, c.n_embd}, planner.wide());
+  BlockActs acts;
+  for (int64_t i = 0; i < (options.gradients && !options.recompute ? c.n_layer : 1); ++i)
+    plan_block_saved(planner, acts, c, rows, options.gradients);
+  plan_block_scratch(planner, acts, c, rows);
+  HeadActs head;
+  plan_head(planner, head, c, rows, true);
+  if (options.gradients) {
+    planner.reserve(view, "d residual", {rows, c.n_embd}, planner.wide());
+    BlockGrads grads;
+    plan_block_grads(planner, grads, c, rows);
   }
-  add_linear(Head::chunk_rows(c, rows_), c.vocab_size, c.n_embd);
-  return need;
+  return planner.bytes();
+}
+
+int64_t TrainingGraph::planned_bytes(const ModelConfig& config, int64_t batch, int64_t n_ctx, Options options,
+                                     int threads) {
+  const DType wide = Planner(options.dtype).wide();
+  const ScratchNeed need = scratch_need(config, batch * n_ctx, n_ctx, options.gradients,
+                                        options.weights.value_or(options.dtype), wide);
+  return planned_activations(config, batch, n_ctx, options) + scratch_bytes(need, threads);
 }
 
 Pass TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) const {

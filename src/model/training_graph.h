@@ -47,10 +47,16 @@ class TrainingGraph {
   int64_t bytes() const { return planner_.bytes() + workspace_.bytes(); }
   const Planner& planner() const { return planner_; }
 
+  // What `bytes` of such a graph would be, and its part without scratch memory; nothing of that size is
+  // allocated.
+  static int64_t planned_bytes(const ModelConfig& config, int64_t batch, int64_t n_ctx, Options options,
+                               int threads);
+  static int64_t planned_activations(const ModelConfig& config, int64_t batch, int64_t n_ctx,
+                                     Options options);
+
  private:
   void plan();
   void plan_blocks();
-  ScratchNeed scratch_need() const;
   DType compute() const { return options_.weights.value_or(options_.dtype); }
   Pass make_pass(const ExecContext& ctx, const TrainBatch& batch) const;
   void forward(const Pass& pass);

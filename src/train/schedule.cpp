@@ -31,4 +31,24 @@ double learning_rate(const TrainConfig& c, int64_t step) {
   return c.lr;
 }
 
+std::vector<int64_t> schedule_steps(const TrainConfig& c) {
+  std::vector<int64_t> steps;
+  for (int64_t quarter = 0; quarter <= 4; ++quarter)
+    steps.push_back(c.warmup / 4 * quarter + c.warmup % 4 * quarter / 4);
+  for (const int64_t percent : {5, 10, 30, 50, 80, 100})
+    steps.push_back(c.steps / 100 * percent + c.steps % 100 * percent / 100);
+  steps.erase(std::remove_if(steps.begin(), steps.end(), [&](int64_t step) { return step > c.steps; }),
+              steps.end());
+  std::sort(steps.begin(), steps.end());
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  return steps;
+}
+
+std::string schedule_bar(const TrainConfig& c, int64_t step, int width) {
+  if (c.lr <= 0) return "";
+  constexpr double kRounding = 1e-9;  // the peak itself is a full bar
+  const double parts = std::floor(width * learning_rate(c, step) / c.lr + kRounding);
+  return std::string(static_cast<size_t>(std::clamp(parts, 0.0, static_cast<double>(width))), '=');
+}
+
 }  // namespace gpt

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "train/train_config.h"
 
 namespace gpt {
@@ -10,5 +13,11 @@ namespace gpt {
 //   constant: lr
 //   wsd:      lr, then a straight line to min over the last fifth of all steps
 double learning_rate(const TrainConfig& config, int64_t step);
+
+// Steps that show a schedule's shape, ascending: the quarters of the warm-up, then 5, 10, 30, 50, 80 and
+// 100 % of all steps.
+std::vector<int64_t> schedule_steps(const TrainConfig& config);
+// "=" for every whole part of the peak rate that a step has, `width` parts being the peak.
+std::string schedule_bar(const TrainConfig& config, int64_t step, int width);
 
 }  // namespace gpt

@@ -148,4 +148,51 @@ TEST(Info, ComparesAndLists) {
   EXPECT_NE(run_gpt({"info"}).out.find("nanochat-demo"), std::string::npos);
 }
 
+TEST(Info, ComparesVariations) {
+  const json models = info({"mini-gpt", "--compare", ":n_layer=2,n_embd=512,n_head=8",
+                            "mini-gpt:n-layer=8,n-embd=256,n-head=4", "nanochat-demo:n_kv_head=1"})["models"];
+  ASSERT_EQ(models.size(), 4u);
+  EXPECT_EQ(models[0]["parameters"]["total"], 10834944);
+  EXPECT_EQ(models[1]["parameters"]["total"], 6563840);
+  EXPECT_EQ(models[2]["parameters"]["total"], 6441472);
+  EXPECT_EQ(models[3]["parameters"]["total"], 3014656);
+  const GptRun table = run_gpt({"info", "nanochat-d20", "--compare", ":n_kv_head=2", ":n_kv_head=1"});
+  EXPECT_EQ(table.status, 0) << table.err;
+  EXPECT_NE(table.out.find("n_kv_head"), std::string::npos);
+  EXPECT_EQ(table.out.find("n_layer"), std::string::npos) << "only keys that differ";
+  EXPECT_EQ(run_gpt({"info", "--compare", ":n_layer=2"}).status, 2);
+  EXPECT_EQ(run_gpt({"info", "gpt2", "--compare", ":n_layer=2,x"}).status, 2);
+  EXPECT_NE(run_gpt({"info", "gpt2", "--compare", ":n_layr=2"}).err.find("did you mean"), std::string::npos);
+}
+
+TEST(Info, MemoryByFormatBatchAndZeroStage) {
+  const json memory = info({"gpt2", "--batch-size", "4", "--devices", "8"})["memory_bytes"];
+  EXPECT_EQ(memory["inference"]["weights"]["fp8"], 124439808);
+  // two of 768 values in 12 layers, 1024 tokens, 4 sequences
+  EXPECT_EQ(memory["inference"]["kv_cache_full_context"]["fp16"], int64_t{2} * 2 * 768 * 12 * 1024 * 4);
+  const json& zero = memory["training"]["formats"]["mixed"]["zero"];
+  EXPECT_EQ(zero[0]["total"], int64_t{16} * 124439808);
+  EXPECT_EQ(zero[1]["total"], int64_t{4} * 124439808 + 12 * 15554976);
+  EXPECT_EQ(zero[2]["total"], int64_t{2} * 124439808 + 14 * 15554976);
+  EXPECT_EQ(zero[3]["total"], int64_t{16} * 15554976);
+  EXPECT_LT(memory["training"]["formats"]["autocast"]["activations"],
+            memory["training"]["formats"]["fp32"]["activations"]);
+  EXPECT_EQ(run_gpt({"info", "gpt2", "--devices", "0"}).status, 2);
+}
+
+TEST(Info, ScheduleSummaryAndInitialLoss) {
+  const GptRun schedule = run_gpt({"info", "mini-gpt", "--schedule", "--steps", "10000", "--warmup", "200"});
+  EXPECT_EQ(schedule.status, 0) << schedule.err;
+  EXPECT_NE(schedule.out.find("0.000249"), std::string::npos) << schedule.out;
+  EXPECT_NE(schedule.out.find(std::string(40, '=')), std::string::npos);
+  const GptRun at = run_gpt({"info", "mini-gpt", "--schedule", "linear", "--at", "0,100,5000"});
+  EXPECT_NE(at.out.find("0.000030"), std::string::npos) << at.out;
+  EXPECT_NEAR(info({"mini-gpt"})["initial_loss"].get<double>(), 5.5452, 5e-5);
+  EXPECT_NEAR(info({"gpt1"})["initial_loss"].get<double>(), 10.6085, 5e-5);
+  const GptRun summary = run_gpt({"info", "nanochat-demo", "--summary"});
+  EXPECT_EQ(summary.status, 0) << summary.err;
+  for (const char* part : {"components", "data flow", "parameters", "memory", "3,407,872", "ln 512 = 6.2383"})
+    EXPECT_NE(summary.out.find(part), std::string::npos) << part;
+}
+
 }  // namespace

@@ -1,0 +1,111 @@
+#include "cmd_plan.h"
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "bench/memory.h"
+#include "model/model_files.h"
+#include "options.h"
+#include "output.h"
+#include "plan_report.h"
+#include "report/format.h"
+#include "train/run_facts.h"
+#include "train_settings.h"
+
+namespace gpt {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  gpt plan --preset mini-gpt --data input.txt --steps 5000
+  gpt plan --preset tiny --data tales --json
+  gpt plan --preset gpt2 --data tales --batch-size 32 --memory 8    what fits into 8 GiB, and what does
+
+Takes what gpt train takes and trains nothing: parameters, tokens, operations, the peak of memory, and the
+time on this machine, from parts of the run that are measured for a few seconds.)";
+
+struct PlanArguments {
+  TrainSources sources;
+  double memory_gib = 0, seconds = 5;
+  bool json = false;
+};
+
+// MemAvailable of /proc/meminfo in bytes; 0 where the system does not say.
+int64_t available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  int64_t kib = 0;
+  while (file >> word) {
+    if (word == "MemAvailable:" && file >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+void check(const PlanArguments& a) {
+  if (!(a.memory_gib >= 0 && a.memory_gib <= 1 << 20))
+    fail_usage("--memory: expected GiB up to {}, found {}", 1 << 20, a.memory_gib);
+  if (!(a.seconds >= 0 && a.seconds <= 3600))
+    fail_usage("--measure: expected 0 to 3600 seconds, found {}", a.seconds);
+}
+
+int run(const PlanArguments& a, const ConfigFlags& flags) {
+  check(a);
+  const auto start = std::chrono::steady_clock::now();
+  PlanSubject subject;
+  subject.config = new_run_config(a.sources, flags);
+  RunConfig& config = subject.config;
+  if (config.train.batch_size % config.train.micro_batch != 0) {
+    fail_usage("config key \"micro_batch\": expected a divisor of batch_size = {}, found {}",
+               config.train.batch_size, config.train.micro_batch);
+  }
+  const RunData data = load_run_data(config.train, config.model.n_ctx, a.sources.init_from);
+  if (config.model.vocab_size == 0) config.model.vocab_size = data.tokenizer->vocab_size();
+  complete(config.model);
+  const double loading = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  MachineOptions machine_options{.threads = config.train.threads};
+  Machine machine(machine_options);
+  subject.evaluates = data.has_val() && config.train.eval_every > 0;
+  subject.isa = machine.kernels.isa;
+  subject.threads = machine.pool.size();
+  const int64_t free = available_bytes(), resident = resident_bytes();
+  subject.base_bytes = resident;
+
+  PlanReport report(subject, data.train.size());
+  report.available = a.memory_gib > 0 ? static_cast<int64_t>(a.memory_gib * 0x1p30) : free + resident;
+  report.peak_flops = measure_peak_flops(machine.pool, machine.kernels, tensor_dtype(config.train.dtype));
+  if (!report.fits()) {
+    report.fits_with = find_fits(subject, report.available);
+  } else if (a.seconds > 0) {
+    write_note("measuring parts of the run\n");
+    RunRates rates = measure_rates(subject, data, machine.pool, a.seconds, ".");
+    rates.setup += loading;
+    report.time = plan_time(subject, rates, report.counts.total);
+  }
+  write_output(a.json ? plan_json(report).dump(2) + "\n" : plan_text(report));
+  return 0;
+}
+
+}  // namespace
+
+Command add_plan_command(CLI::App& root) {
+  auto a = std::make_shared<PlanArguments>();
+  CLI::App* app = root.add_subcommand("plan", "before training: tokens, FLOPs, memory and time here");
+  app->allow_extras();
+  app->footer(kFooter);
+  app->add_option("--preset", a->sources.preset, "a named model; gpt info lists them")->type_name("NAME");
+  app->add_option("--config", a->sources.config, "settings from a JSON file of config keys")
+      ->type_name("FILE");
+  app->add_option("--init-from", a->sources.init_from, "start from the weights of a model")
+      ->type_name("MODEL");
+  app->add_option("--memory", a->memory_gib, "memory to plan for (what is available here)")->type_name("GIB");
+  app->add_option("--measure", a->seconds, "seconds to measure steps for; 0: no times (5)")
+      ->type_name("SECONDS");
+  add_json_option(*app, a->json);
+  const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });
+  return {app, [a, flags] { return run(*a, *flags); }};
+}
+
+}  // namespace gpt

@@ -1,0 +1,102 @@
+#include "info_subject.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "model/gguf_config.h"
+#include "model/model_files.h"
+#include "model/model_source.h"
+#include "model/presets.h"
+
+namespace gpt {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int64_t kByteVocab = 256;
+
+// Values that follow from others must not survive a change of those: they are left out when they are what
+// would be derived anyway.
+json keys_of_model(const ModelConfig& c) {
+  json keys = model_keys_json(c);
+  if (c.d_ff == 4 * c.n_embd) keys.erase("d_ff");
+  if (c.n_kv_head == c.n_head) keys.erase("n_kv_head");
+  if (c.head_dim * c.n_head == c.n_embd) keys.erase("head_dim");
+  return keys;
+}
+
+// The config of a model on disk, without reading weights where a config.json has it all.
+ModelConfig config_on_disk(const std::string& name) {
+  std::error_code ignored;
+  if (!fs::exists(name, ignored)) {
+    preset(name);  // throws with a suggestion
+  }
+  const fs::path path = resolve_model_path(name);
+  if (path.extension() == ".json") return read_model_config(path.string());
+  const fs::path config = (fs::is_directory(path, ignored) ? path : path.parent_path()) / "config.json";
+  const bool own_config =
+      path.extension() == ".bin" || path.extension() == ".pt" || path.extension() == ".pth";
+  if (own_config || !fs::exists(config, ignored)) return open_model_source(path.string()).config;
+  return read_model_config(config.string());
+}
+
+struct Spec {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> keys;
+};
+
+// NAME:key=value,key=value, unless there is a file of that very name.
+Spec parse_spec(const std::string& text) {
+  const size_t equals = text.find('=');
+  const size_t colon = equals == std::string::npos ? equals : text.rfind(':', equals);
+  std::error_code ignored;
+  if (colon == std::string::npos || fs::exists(text, ignored)) return {text, {}};
+  Spec spec{text.substr(0, colon), {}};
+  for (size_t at = colon + 1; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string pair = text.substr(at, end - at);
+    const size_t split = pair.find('=');
+    if (split == 0 || split == std::string::npos)
+      fail_usage("\"{}\": expected NAME:key=value,key=value, found \"{}\"", text.substr(0, 128),
+                 pair.substr(0, 64));
+    std::string key = pair.substr(0, split);
+    std::replace(key.begin(), key.end(), '-', '_');
+    spec.keys.emplace_back(key, pair.substr(split + 1));
+    at = end + 1;
+  }
+  return spec;
+}
+
+}  // namespace
+
+InfoSubject find_info_subject(const InfoRequest& request, const ConfigFlags& flags) {
+  Spec spec = parse_spec(request.spec);
+  if (spec.name.empty()) spec.name = request.model;
+  if (spec.name.empty())
+    fail_usage("\"{}\" varies MODEL, but none is given; name one before the colon", request.spec);
+  Settings settings;
+  if (is_preset(spec.name)) {
+    settings.add_preset(spec.name);
+  } else {
+    settings.add_json(keys_of_model(config_on_disk(spec.name)), spec.name);
+  }
+  flags.apply_flags(settings);
+  if (!request.schedule.empty()) settings.add_text("schedule", request.schedule, "--schedule");
+  for (const auto& [key, value] : spec.keys)
+    settings.add_text(key, value, request.spec);
+  RunConfig config = settings.resolve();
+  const bool assumed = config.model.vocab_size == 0;
+  if (assumed) config.model.vocab_size = kByteVocab;
+  complete(config.model);
+  return {.name = request.spec,
+          .counts = ModelCounts(config.model),
+          .train = config.train,
+          .batch = request.batch_size > 0 ? request.batch_size : config.train.batch_size,
+          .sequences = std::max<int64_t>(1, request.batch_size),
+          .devices = request.devices,
+          .assumed_vocab = assumed};
+}
+
+}  // namespace gpt

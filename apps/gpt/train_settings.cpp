@@ -1,0 +1,23 @@
+#include "train_settings.h"
+
+#include <nlohmann/json.hpp>
+
+#include "model/model_files.h"
+
+namespace gpt {
+
+RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags) {
+  Settings settings;
+  if (!sources.preset.empty()) settings.add_preset(sources.preset);
+  if (!sources.init_from.empty()) {
+    settings.add_json(model_keys_json(LoadedModel(sources.init_from).model().config), sources.init_from);
+  }
+  if (!sources.config.empty()) settings.add_file(sources.config);
+  flags.apply_environment(settings);
+  flags.apply_flags(settings);
+  if (!sources.preset.empty() && sources.init_from.empty())
+    settings.forget_preset("vocab_size");  // the tokenizer decides
+  return settings.resolve();
+}
+
+}  // namespace gpt

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "kernels/kernel_table.h"
+#include "train/run_data.h"
+#include "train/train_config.h"
+
+namespace gpt {
+
+// The tokens per parameter at which a given number of operations buys the lowest loss (Hoffmann et al. 2022).
+inline constexpr int64_t kOptimalTokensPerParameter = 20;
+
+// What a run on a machine is planned for.
+struct PlanSubject {
+  RunConfig config;  // complete, the vocabulary known
+  bool evaluates = false;
+  Isa isa = Isa::ref;
+  int threads = 1;
+  int64_t base_bytes = 0;  // that the process holds already: program, text, tokens
+};
+
+// Bytes of a run at its peak, known before its first step.
+struct RunMemory {
+  int64_t base = 0;
+  int64_t weights = 0, gradients = 0, moments = 0;
+  int64_t packed = 0;       // weight matrices once more, as the products read them
+  int64_t activations = 0;  // of one micro-batch, scratch memory included
+  int64_t evaluation = 0, sampling = 0;
+  int64_t total() const {
+    return base + weights + gradients + moments + packed + activations + evaluation + sampling;
+  }
+};
+RunMemory plan_memory(const PlanSubject& subject);
+
+// A way to make a run smaller.
+struct RunFit {
+  TrainDType dtype;
+  int64_t micro_batch;
+  bool recompute;
+  int64_t bytes;      // at the peak
+  std::string flags;  // what to add to the command
+};
+// For each type (the run's, and bf16) with and without recomputation the largest micro-batch, a divisor of
+// the batch, whose peak is at most `available` bytes; without those that change nothing for less.
+std::vector<RunFit> find_fits(const PlanSubject& subject, int64_t available);
+
+// Seconds of the parts of a run.
+struct RunRates {
+  double micro_batch = 0;  // the first of a step, which packs the weights
+  double accumulated = 0;  // each further one
+  double update = 0;       // norms, clipping, AdamW
+  double evaluation = 0;   // one micro-batch of it
+  double sample = 0;
+  double bytes_per_second = 0;  // of saving
+  double file = 0;              // of every file that is saved, however small
+  double setup = 0;             // reading the text, making the weights
+};
+// Runs parts of the run for about `seconds`; files are written to `folder` and removed.
+RunRates measure_rates(const PlanSubject& subject, const RunData& data, ThreadPool& pool, double seconds,
+                       const std::string& folder);
+
+struct RunTime {
+  double step = 0;  // one
+  double steps = 0, evaluation = 0, sampling = 0, saving = 0, setup = 0;
+  double total() const { return steps + evaluation + sampling + saving + setup; }
+};
+RunTime plan_time(const PlanSubject& subject, const RunRates& rates, int64_t parameters);
+
+// How often something that is due every so many steps, and after the last one, happens; 0: never.
+int64_t times_due(int64_t steps, int64_t every);
+
+}  // namespace gpt

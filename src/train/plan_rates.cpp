@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "base/file.h"
+#include "data/eval_windows.h"
+#include "model/params.h"
+#include "model/training_graph.h"
+#include "train/loss_scale.h"
+#include "train/optimizer.h"
+#include "train/plan.h"
+#include "train/sample.h"
+
+namespace gpt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+template <class F>
+double timed(F&& work) {
+  const auto start = Clock::now();
+  work();
+  return seconds_since(start);
+}
+
+// The mean of what repeats give, its slowest one left out when there are several.
+double typical(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  if (seconds.size() > 3) seconds.pop_back();
+  double sum = 0;
+  for (const double s : seconds)
+    sum += s;
+  return seconds.empty() ? 0 : sum / static_cast<double>(seconds.size());
+}
+
+// The parts of a run, each made as the trainer makes it.
+class Probe {
+ public:
+  Probe(const PlanSubject& subject, const RunData& data, ThreadPool& pool)
+      : config_(subject.config.train),
+        data_(data),
+        pool_(pool),
+        kernels_(kernel_table(subject.isa)),
+        dtype_(tensor_dtype(config_.dtype)),
+        model_(subject.config.model),
+        weights_(model_.table, DType::f32, "weights"),
+        grads_(model_.table, DType::f32, "gradients"),
+        optimizer_(model_.table, {.beta1 = config_.beta1, .beta2 = config_.beta2}, DType::f32),
+        graph_(model_, config_.micro_batch, model_.config.n_ctx,
+               {.recompute = config_.recompute, .dtype = dtype_}, pool.size()),
+        loader_(data.sources, model_.config.n_ctx, static_cast<uint64_t>(config_.seed),
+                config_.sampling == SamplingKind::epoch ? Sampling::epoch : Sampling::random),
+        ids_(static_cast<size_t>(config_.micro_batch * model_.config.n_ctx)),
+        targets_(ids_.size()) {
+    model_.weights.assign(weights_.views().begin(), weights_.views().end());
+    init_params(model_.table, weights_, static_cast<uint64_t>(config_.seed));
+    params_.seed = static_cast<uint64_t>(config_.seed);
+    params_.lr = config_.lr / 10;
+    params_.loss_scale = dtype_ == DType::f16 ? LossScale::for_fp16().scale : 1;
+  }
+
+  double micro_batch(bool accumulate) {
+    return timed([&] {
+      loader_.fill(params_.step, 0, config_.micro_batch, config_.batch_size, ids_.data(), targets_.data());
+      const double tokens = static_cast<double>(config_.batch_size * model_.config.n_ctx);
+      const TrainBatch batch{
+          .ids = ids_.data(), .targets = targets_.data(), .loss_scale = params_.loss_scale / tokens};
+      graph_.forward_backward(pool_, kernels_, batch, grads_, accumulate, params_);
+    });
+  }
+  double update() {
+    return timed([&] {
+      const ExecContext ctx{pool_, kernels_, {}};
+      const GradientNorms norms = optimizer_.norms(ctx, grads_);
+      params_.grad_scale = clip_factor(norms.total / params_.loss_scale, 1.0) / params_.loss_scale;
+      optimizer_.update(ctx, weights_, grads_, params_, ++params_.step);
+      model_.packed->weights_changed();
+    });
+  }
+  double evaluation(double seconds) {
+    TrainingGraph graph(model_, config_.micro_batch, model_.config.n_ctx,
+                        {.gradients = false, .dtype = dtype_}, pool_.size());
+    const EvalBatches batches(data_.val, model_.config.n_ctx, params_.seed, 1, config_.batch_size);
+    batches.fill(0, 0, config_.micro_batch, ids_.data(), targets_.data());
+    const TrainBatch batch{.ids = ids_.data(), .targets = targets_.data()};
+    graph.loss(pool_, kernels_, batch);
+    std::vector<double> times;
+    const auto start = Clock::now();
+    while (times.size() < 2 || (times.size() < 50 && seconds_since(start) < seconds))
+      times.push_back(timed([&] { graph.loss(pool_, kernels_, batch); }));
+    return typical(times);
+  }
+  double sample() {
+    return timed([&] { sample_text(model_, *data_.tokenizer, pool_, kernels_, dtype_, params_.seed, 0); });
+  }
+  int64_t checkpoint_bytes() const { return 12 * model_.table.total(); }
+
+ private:
+  const TrainConfig& config_;
+  const RunData& data_;
+  ThreadPool& pool_;
+  const KernelTable& kernels_;
+  DType dtype_;
+  Model model_;
+  ParamBuffer weights_, grads_;
+  Optimizer optimizer_;
+  TrainingGraph graph_;
+  BatchLoader loader_;
+  std::vector<int32_t> ids_, targets_;
+  StepParams params_{};
+};
+
+// Writes and removes a file; returns the seconds.
+double write_probe(const std::string& folder, int64_t bytes) {
+  const std::string path = folder + "/.plan-" + std::to_string(Clock::now().time_since_epoch().count());
+  const std::string block(static_cast<size_t>(std::min<int64_t>(bytes, 1 << 20)), 'x');
+  const double seconds = timed([&] {
+    write_file_atomic(path, [&](FileWriter& file) {
+      for (int64_t left = bytes; left > 0; left -= static_cast<int64_t>(block.size()))
+        file.write(block);
+    });
+  });
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
+  return seconds;
+}
+
+void measure_saving(const Probe& probe, const std::string& folder, RunRates& rates) {
+  constexpr int64_t kMost = int64_t{256} << 20;
+  rates.file = write_probe(folder, 1);
+  const int64_t bytes = std::min(kMost, probe.checkpoint_bytes());
+  rates.bytes_per_second =
+      static_cast<double>(bytes) / std::max(1e-6, write_probe(folder, bytes) - rates.file);
+}
+
+}  // namespace
+
+RunRates measure_rates(const PlanSubject& subject, const RunData& data, ThreadPool& pool, double seconds,
+                       const std::string& folder) {
+  RunRates rates;
+  const auto start = Clock::now();
+  Probe probe(subject, data, pool);
+  rates.setup = seconds_since(start);
+  const TrainConfig& c = subject.config.train;
+  const bool accumulates = c.micro_batch < c.batch_size;
+  probe.micro_batch(false);  // touches all memory
+  probe.update();
+  std::vector<double> first, further, update;
+  const auto begin = Clock::now();
+  while (first.size() < 2 || (first.size() < 1000 && seconds_since(begin) < seconds)) {
+    first.push_back(probe.micro_batch(false));
+    if (accumulates) further.push_back(probe.micro_batch(true));
+    update.push_back(probe.update());
+  }
+  rates.micro_batch = typical(first);
+  rates.accumulated = typical(further);
+  rates.update = typical(update);
+  if (subject.evaluates) rates.evaluation = probe.evaluation(seconds / 4);
+  if (c.sample_every > 0) rates.sample = probe.sample();
+  measure_saving(probe, folder, rates);
+  return rates;
+}
+
+}  // namespace gpt

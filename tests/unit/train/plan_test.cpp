@@ -1,0 +1,94 @@
+#include "train/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "model/params.h"
+#include "model/training_graph.h"
+#include "support/small_models.h"
+#include "support/temp_dir.h"
+
+namespace gpt {
+namespace {
+
+PlanSubject small_subject() {
+  PlanSubject s;
+  s.config.model = test::make_config({"gpt2", "gpt2", R"({"n_embd": 64, "d_ff": 256, "n_ctx": 64})"});
+  s.config.train.batch_size = 12;
+  s.config.train.dtype = TrainDType::fp32;
+  complete(s.config.train);
+  s.threads = 2;
+  s.base_bytes = 1000;
+  return s;
+}
+
+TEST(Plan, TimesDue) {
+  EXPECT_EQ(times_due(100, 0), 0);
+  EXPECT_EQ(times_due(100, 25), 4);
+  EXPECT_EQ(times_due(101, 25), 5) << "and after the last step";
+  EXPECT_EQ(times_due(10, 25), 1);
+}
+
+TEST(Plan, MemoryIsThatOfItsParts) {
+  PlanSubject s = small_subject();
+  const RunMemory m = plan_memory(s);
+  const Model model(s.config.model);
+  EXPECT_EQ(m.base, 1000);
+  EXPECT_EQ(m.weights, 4 * param_buffer_elements(model.table));
+  EXPECT_EQ(m.moments, 2 * m.weights);
+  const TrainingGraph graph(model, 12, 64, {}, 2);
+  EXPECT_EQ(m.activations, graph.bytes());
+  EXPECT_EQ(m.evaluation, 0);
+  s.evaluates = true;
+  EXPECT_GT(plan_memory(s).evaluation, 0);
+  EXPECT_GT(plan_memory(s).total(), m.total());
+}
+
+TEST(Plan, FitsAreComputed) {
+  const PlanSubject s = small_subject();
+  const int64_t all = plan_memory(s).total();
+  for (const int64_t available : {all - 1, all / 2, all / 3}) {
+    for (const RunFit& fit : find_fits(s, available)) {
+      EXPECT_LE(fit.bytes, available);
+      EXPECT_EQ(12 % fit.micro_batch, 0);
+      EXPECT_FALSE(fit.flags.empty());
+      PlanSubject changed = s;
+      changed.config.train.dtype = fit.dtype;
+      changed.config.train.micro_batch = fit.micro_batch;
+      changed.config.train.recompute = fit.recompute;
+      EXPECT_EQ(plan_memory(changed).total(), fit.bytes) << fit.flags;
+    }
+  }
+  EXPECT_FALSE(find_fits(s, all - 1).empty());
+  EXPECT_EQ(find_fits(s, all - 1).front().flags, "--micro-batch 6");
+  EXPECT_TRUE(find_fits(s, 10).empty());
+}
+
+TEST(Plan, TimeAddsUp) {
+  PlanSubject s = small_subject();
+  s.evaluates = true;
+  TrainConfig& c = s.config.train;
+  c.steps = 100;
+  c.micro_batch = 4;
+  c.eval_every = 50;
+  c.eval_batches = 5;
+  c.sample_every = 30;
+  c.save_every = 0;
+  const RunRates rates{.micro_batch = 3,
+                       .accumulated = 2,
+                       .update = 1,
+                       .evaluation = 0.5,
+                       .sample = 7,
+                       .bytes_per_second = 4000,
+                       .file = 0,
+                       .setup = 11};
+  const RunTime t = plan_time(s, rates, 1000);
+  EXPECT_DOUBLE_EQ(t.step, 3 + 2 * 2 + 1);
+  EXPECT_DOUBLE_EQ(t.steps, 800);
+  EXPECT_DOUBLE_EQ(t.evaluation, 2 * 5 * 3 * 0.5);
+  EXPECT_DOUBLE_EQ(t.sampling, 4 * 7);
+  EXPECT_DOUBLE_EQ(t.saving, 2 * 1 + 1 * 3);
+  EXPECT_DOUBLE_EQ(t.total(), 800 + 15 + 28 + 5 + 11);
+}
+
+}  // namespace
+}  // namespace gpt
