@@ -14,6 +14,7 @@
 #include "report/utf8_text.h"
 
 namespace gpt {
+Command add_report_command(CLI::App& root);
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
@@ -106,7 +107,8 @@ std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>
                                    add_trace_command(root),
                                    add_info_command(root),
                                    add_bench_command(root),
-                                   add_convert_command(root)};
+                                   add_convert_command(root),
+                                   add_report_command(root)};
   for (const auto& group : {add_tokenizer_commands(root), add_data_commands(root)})
     commands.insert(commands.end(), group.begin(), group.end());
   return commands;
