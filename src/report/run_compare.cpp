@@ -55,6 +55,10 @@ std::optional<double> median(std::vector<double> values) {
   return *middle;
 }
 
+std::string whole(double value) {
+  return std::abs(value) < 1e15 ? format_thousands(static_cast<int64_t>(value)) : "?";
+}
+
 std::string cell(const std::optional<double>& value, int digits) {
   return value ? fmt::format("{:.{}f}", *value, digits) : "";
 }
@@ -115,10 +119,10 @@ TextTable summary_table(const std::vector<FinishedRun>& runs) {
                   {}};
   for (const FinishedRun& run : runs) {
     const RunSummary s = summarize(run);
-    table.rows.push_back({run.name, format_thousands(static_cast<int64_t>(s.steps)), format_count(s.tokens),
+    table.rows.push_back({run.name, whole(s.steps), format_count(s.tokens),
                           cell(s.loss, 4), cell(s.val_loss, 4), cell(s.best_val_loss, 4),
-                          s.best_step ? format_thousands(static_cast<int64_t>(*s.best_step)) : "",
-                          s.tokens_per_s ? format_thousands(static_cast<int64_t>(*s.tokens_per_s)) : "",
+                          s.best_step ? whole(*s.best_step) : "",
+                          s.tokens_per_s ? whole(*s.tokens_per_s) : "",
                           format_duration(s.seconds)});
   }
   return table;
