@@ -25,6 +25,7 @@ class LineChart {
       keepView();
     }});
     this.node = make('section', {class: 'card curve'}, make('header', null, make('h3', {text: options.title + (options.unit ? ` (${options.unit})` : '')}), this.log), this.svg, this.read, this.legend);
+    this.makeLegend();
     this.listen();
     charts.push(this);
     themed.push(() => this.draw());
@@ -141,20 +142,23 @@ class LineChart {
     return g;
   }
 
-  drawLegend() {
-    const colours = palette();
-    clear(this.legend);
+  makeLegend() {
     if (this.o.series.length < 2) return;
     for (const s of this.o.series) {
-      const mark = make('i', {});
-      mark.style.background = colours[s.colour % colours.length];
-      this.legend.append(make('button', {type: 'button', 'aria-pressed': !shared.hidden.includes(s.name), title: 'show or hide', onclick: event => {
+      this.legend.append(make('button', {type: 'button', title: 'show or hide', onclick: () => {
         shared.hidden = shared.hidden.includes(s.name) ? shared.hidden.filter(n => n !== s.name) : [...shared.hidden, s.name];
-        const place = [...this.legend.children].indexOf(event.currentTarget);
         redrawAll();
-        this.legend.children[place].focus();
-      }}, mark, s.name));
+      }}, make('i', {}), s.name));
     }
+  }
+
+  drawLegend() {
+    const colours = palette();
+    [...this.legend.children].forEach((button, i) => {
+      const s = this.o.series[i];
+      button.setAttribute('aria-pressed', !shared.hidden.includes(s.name));
+      button.firstChild.style.background = colours[s.colour % colours.length];
+    });
   }
 
   // Shows the values at the step nearest to `step`, in all charts that have it.
