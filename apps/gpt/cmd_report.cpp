@@ -28,7 +28,8 @@ struct ReportArguments {
 
 int run(const ReportArguments& a) {
   if (a.runs.empty()) fail_usage("report: RUN is missing; see gpt report --help");
-  if (a.runs.size() > kMostRuns) fail_usage("report: expected at most {} runs, found {}", kMostRuns, a.runs.size());
+  if (a.runs.size() > kMostRuns)
+    fail_usage("report: expected at most {} runs, found {}", kMostRuns, a.runs.size());
   const std::vector<FinishedRun> runs = read_runs(a.runs);
   if (!a.out.empty()) {
     write_file_atomic(a.out, report_html(compare_report(runs)));

@@ -81,7 +81,8 @@ std::vector<FinishedRun> read_runs(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const std::string metrics = path + "/metrics.jsonl";
     if (!fs::exists(metrics))
-      fail("{}: expected a run folder with metrics.jsonl, found none; name the --out folder of gpt train", path);
+      fail("{}: expected a run folder with metrics.jsonl, found none; name the --out folder of gpt train",
+           path);
     runs.push_back({path, last_part(path), read_metrics(metrics), read_config(path + "/config.json")});
     ++names[runs.back().name];
   }
@@ -115,15 +116,15 @@ RunSummary summarize(const FinishedRun& run) {
 }
 
 TextTable summary_table(const std::vector<FinishedRun>& runs) {
-  TextTable table{{"run", "steps", "tokens", "training loss", "validation loss", "best", "at step", "tokens/s", "time"},
-                  {}};
+  TextTable table{
+      {"run", "steps", "tokens", "training loss", "validation loss", "best", "at step", "tokens/s", "time"},
+      {}};
   for (const FinishedRun& run : runs) {
     const RunSummary s = summarize(run);
-    table.rows.push_back({run.name, whole(s.steps), format_count(s.tokens),
-                          cell(s.loss, 4), cell(s.val_loss, 4), cell(s.best_val_loss, 4),
+    table.rows.push_back({run.name, whole(s.steps), format_count(s.tokens), cell(s.loss, 4),
+                          cell(s.val_loss, 4), cell(s.best_val_loss, 4),
                           s.best_step ? whole(*s.best_step) : "",
-                          s.tokens_per_s ? whole(*s.tokens_per_s) : "",
-                          format_duration(s.seconds)});
+                          s.tokens_per_s ? whole(*s.tokens_per_s) : "", format_duration(s.seconds)});
   }
   return table;
 }
@@ -169,7 +170,8 @@ std::string compare_json(const std::vector<FinishedRun>& runs) {
 
 RunReport compare_report(const std::vector<FinishedRun>& runs) {
   RunReport report;
-  report.title = runs.size() == 1 ? "Training run " + runs[0].name : fmt::format("{} training runs", runs.size());
+  report.title =
+      runs.size() == 1 ? "Training run " + runs[0].name : fmt::format("{} training runs", runs.size());
   CurvePage page;
   Chart chart{.title = "Loss", .x_label = "step", .y_label = "nats per token"};
   for (const FinishedRun& run : runs) {
@@ -183,7 +185,8 @@ RunReport compare_report(const std::vector<FinishedRun>& runs) {
   report.sections.push_back({.title = "Results", .tables = {{"", summary_table(runs)}}});
   if (runs.size() > 1) {
     const TextTable differences = difference_table(runs);
-    ReportSection section{.title = "What differs", .text = "Config keys whose value is not the same in all runs."};
+    ReportSection section{.title = "What differs",
+                          .text = "Config keys whose value is not the same in all runs."};
     if (differences.rows.empty()) section.text = "No config key: the runs differ in nothing that was set.";
     if (!differences.rows.empty()) section.tables.push_back({"", differences});
     report.sections.push_back(std::move(section));

@@ -24,7 +24,7 @@ std::vector<FinishedRun> read_runs(const std::vector<std::string>& paths);
 // The figures of a run; what it did not measure is empty.
 struct RunSummary {
   double steps = 0, tokens = 0, seconds = 0;
-  std::optional<double> loss;      // the last one, and of validation the last and the best with its step
+  std::optional<double> loss;  // the last one, and of validation the last and the best with its step
   std::optional<double> val_loss, best_val_loss, best_step;
   std::optional<double> tokens_per_s;  // the median
 };

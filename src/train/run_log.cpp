@@ -16,7 +16,7 @@ namespace gpt {
 namespace {
 
 constexpr std::string_view kSampleKey = "sample";
-constexpr double kReportPause = 10;     // seconds between two reports of a running run, at least ...
+constexpr double kReportPause = 10;   // seconds between two reports of a running run, at least ...
 constexpr double kReportShare = 250;  // ... and so many times what writing one takes
 
 std::vector<MetricRecord> earlier_records(const std::string& folder, std::optional<int64_t> resume_step) {

@@ -15,10 +15,11 @@ namespace {
 using nlohmann::json;
 
 std::string small_run(const gpt::test::TempDir& dir, const std::string& name, const std::string& lr) {
-  const GptRun run = run_gpt({"train",  "--data",     "tales:20000", "--n-layer", "2",       "--n-head",      "2",
-                              "--n-embd", "16",       "--n-ctx",     "16",        "--batch-size", "2",        "--steps",
-                              "6",      "--eval-every", "3",         "--eval-batches", "1",  "--log-every",   "1",
-                              "--threads", "1",       "--lr",        lr,          "--out",   dir.file(name)});
+  const GptRun run = run_gpt({"train", "--data",      "tales:20000", "--n-layer",    "2",  "--n-head",
+                              "2",     "--n-embd",    "16",          "--n-ctx",      "16", "--batch-size",
+                              "2",     "--steps",     "6",           "--eval-every", "3",  "--eval-batches",
+                              "1",     "--log-every", "1",           "--threads",    "1",  "--lr",
+                              lr,      "--out",       dir.file(name)});
   EXPECT_EQ(run.status, 0) << run.err;
   return dir.file(name);
 }

@@ -65,8 +65,10 @@ TEST(Curves, JsonHasAllNumbersOfAllRuns) {
       {{"step", int64_t{2}}, {"loss", NAN}, {"grad_norm/block 0", 1e-30}},
       {{"loss", 1.0}},
       {{"step", INFINITY}, {"loss", 1.0}}};
-  const json out = json::parse(
-      curves_json({.runs = {{"a\xff", records}, {"b", {}}}, .loss_lines = {{1.5, "floor"}}, .running = true, .written = 7}));
+  const json out = json::parse(curves_json({.runs = {{"a\xff", records}, {"b", {}}},
+                                            .loss_lines = {{1.5, "floor"}},
+                                            .running = true,
+                                            .written = 7}));
   EXPECT_EQ(out.at("running"), true);
   EXPECT_EQ(out.at("written"), 7);
   EXPECT_EQ(out.at("lines")[0].at("y"), 1.5);

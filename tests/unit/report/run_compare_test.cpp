@@ -32,7 +32,8 @@ constexpr const char* kMetrics =
 
 TEST_F(RunCompare, FiguresAndDifferences) {
   const std::string a = add_run("a", kMetrics, R"({"lr":0.1,"data":["tales"],"seed":1})");
-  const std::string b = add_run("b", "{\"step\":5,\"loss\":\"NaN\"}\n", R"({"lr":0.2,"data":["tales"],"new":true})");
+  const std::string b =
+      add_run("b", "{\"step\":5,\"loss\":\"NaN\"}\n", R"({"lr":0.2,"data":["tales"],"new":true})");
   const std::vector<FinishedRun> runs = read_runs({a + "/", b});
   EXPECT_EQ(runs[0].name, "a");
   const RunSummary s = summarize(runs[0]);
@@ -75,11 +76,13 @@ TEST_F(RunCompare, DamagedFoldersAreRefused) {
   EXPECT_THROW(read_runs({add_run("list", kMetrics, "[1]")}), Error);
   EXPECT_THROW(read_runs({add_run("cut", kMetrics, "{\"lr\":")}), Error);
   EXPECT_THROW(read_runs({add_run("text", "not json\n", "")}), Error);
-  EXPECT_NO_THROW(read_runs({add_run("deep", kMetrics, "{\"lr\":" + std::string(100000, '[') + std::string(100000, ']') + "}")}));
+  EXPECT_NO_THROW(read_runs(
+      {add_run("deep", kMetrics, "{\"lr\":" + std::string(100000, '[') + std::string(100000, ']') + "}")}));
 }
 
 TEST_F(RunCompare, OddNumbersDoNotStopIt) {
-  const std::string path = add_run("odd", "{\"step\":1e300,\"loss\":1,\"tok_per_s\":1e300}\n{\"step\":\"NaN\",\"val_loss\":1}\n{}\n", "");
+  const std::string path = add_run(
+      "odd", "{\"step\":1e300,\"loss\":1,\"tok_per_s\":1e300}\n{\"step\":\"NaN\",\"val_loss\":1}\n{}\n", "");
   const std::vector<FinishedRun> runs = read_runs({path});
   EXPECT_EQ(summary_table(runs).rows[0][1], "?");
   EXPECT_NO_THROW(compare_json(runs));
