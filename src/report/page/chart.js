@@ -113,14 +113,19 @@ class LineChart {
     return g;
   }
 
+  // Lines that leave the part shown end at its edges.
   path(c, xs) {
     const b = this.box, out = [];
     let open = false;
-    for (let i = 0; i < c.x.length; ++i) {
-      if ((c.x[i + 1] !== undefined && c.x[i + 1] < xs[0]) || (i > 0 && c.x[i - 1] > xs[1])) { open = false; continue; }
-      if (!this.x.fits(c.x[i]) || !this.y.fits(c.y[i])) { open = false; continue; }
-      out.push((open ? 'L' : 'M') + this.x.at(c.x[i]).toFixed(1) + ' ' + clamp(this.y.at(c.y[i]), b.top, b.bottom).toFixed(1));
+    const add = (x, y) => {
+      if (!this.x.fits(x) || !this.y.fits(y)) { open = false; return; }
+      out.push((open ? 'L' : 'M') + this.x.at(x).toFixed(1) + ' ' + clamp(this.y.at(y), b.top, b.bottom).toFixed(1));
       open = true;
+    };
+    const between = (i, x) => { if (c.y[i] !== null && c.y[i + 1] !== null) add(x, c.y[i] + (c.y[i + 1] - c.y[i]) * (x - c.x[i]) / (c.x[i + 1] - c.x[i])); };
+    for (let i = 0; i < c.x.length; ++i) {
+      if (c.x[i] >= xs[0] && c.x[i] <= xs[1]) add(c.x[i], c.y[i]);
+      for (const edge of xs) if (c.x[i] < edge && c.x[i + 1] > edge) between(i, edge);
     }
     return out.join('');
   }
@@ -137,8 +142,6 @@ class LineChart {
         if (v >= xs[0] && v <= xs[1] && this.x.fits(v) && this.y.fits(full.y[i])) g.append(make('circle', {cx: this.x.at(v), cy: clamp(this.y.at(full.y[i]), b.top, b.bottom), r: 3, fill: stroke}));
       });
     }
-    // What reaches out of the plot is covered by nothing: cut it at the frame.
-    g.setAttribute('style', `clip-path: polygon(${b.left}px 0, ${b.right + 4}px 0, ${b.right + 4}px ${b.bottom + 4}px, ${b.left}px ${b.bottom + 4}px)`);
     return g;
   }
 
