@@ -14,7 +14,6 @@
 #include "report/utf8_text.h"
 
 namespace gpt {
-Command add_report_command(CLI::App& root);
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
