@@ -1,22 +1,22 @@
-# Writes a C++ source with the page of `gpt trace` as string literals.   cmake -DOUT=... -DDIR=... -P EmbedFiles.cmake
-# The scripts are one after another in the order given here; they share one scope.
-set(scripts core overview diagram positions stream attention flow predictions parameters selftest main)
-
-function(literal name files)
-  set(content "")
-  foreach(file ${files})
-    file(READ ${DIR}/${file} text)
-    string(APPEND content "${text}")
-  endforeach()
-  set(source "${source}const char* ${name}() {\n  return R\"~page~(${content})~page~\";\n}\n" PARENT_SCOPE)
-endfunction()
-
-set(js "")
-foreach(name ${scripts})
-  list(APPEND js ${name}.js)
+# Writes a C++ source whose functions gpt::detail::NAME_page_{html,style,script} return the files of a page.
+#   cmake -DOUT=... -DNAME=... -DFILES=a.html,b.css,c.js,... -P EmbedFiles.cmake
+# Files of a kind are one after another in the order given; scripts share one scope.
+string(REPLACE "," ";" files "${FILES}")
+set(html "")
+set(style "")
+set(script "")
+foreach(file ${files})
+  file(READ ${file} text)
+  if(file MATCHES "\\.html$")
+    string(APPEND html "${text}")
+  elseif(file MATCHES "\\.css$")
+    string(APPEND style "${text}")
+  else()
+    string(APPEND script "${text}")
+  endif()
 endforeach()
-set(source "")
-literal(page_html page.html)
-literal(page_style page.css)
-literal(page_script "${js}")
-file(WRITE ${OUT} "// Made by cmake/EmbedFiles.cmake from src/trace/page.\n#include \"trace/page.h\"\n\nnamespace gpt::detail {\n${source}}  // namespace gpt::detail\n")
+set(source "// Made by cmake/EmbedFiles.cmake.\nnamespace gpt::detail {\n")
+foreach(part html style script)
+  string(APPEND source "const char* ${NAME}_page_${part}() {\n  return R\"~page~(${${part}})~page~\";\n}\n")
+endforeach()
+file(WRITE ${OUT} "${source}}  // namespace gpt::detail\n")

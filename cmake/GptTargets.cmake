@@ -34,13 +34,15 @@ function(gpt_library name)
   target_link_libraries(gpt_${name} PUBLIC ${ARG_DEPS} PRIVATE gpt_options)
 endfunction()
 
-# gpt_embed_page(NAME DIR): the files of a page become strings of the library gpt_NAME.
-function(gpt_embed_page name dir)
+# gpt_embed_page(NAME FILES...): .html, .css and .js files, named from src/, become the functions
+# gpt::detail::NAME_page_{html,style,script} of the library gpt_NAME.
+function(gpt_embed_page name)
   set(out ${CMAKE_BINARY_DIR}/generated/${name}_page_files.cpp)
   set(script ${CMAKE_SOURCE_DIR}/cmake/EmbedFiles.cmake)
-  file(GLOB files CONFIGURE_DEPENDS ${dir}/*.html ${dir}/*.css ${dir}/*.js)
-  add_custom_command(OUTPUT ${out} COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DDIR=${dir} -P ${script}
-    DEPENDS ${files} ${script} VERBATIM)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_SOURCE_DIR}/src/)
+  list(JOIN ARGN "," files)
+  add_custom_command(OUTPUT ${out} COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DNAME=${name} -DFILES=${files} -P ${script}
+    DEPENDS ${ARGN} ${script} VERBATIM)
   target_sources(gpt_${name} PRIVATE ${out})
 endfunction()
 

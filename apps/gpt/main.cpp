@@ -108,6 +108,7 @@ std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>
                                    add_info_command(root),
                                    add_bench_command(root),
                                    add_plan_command(root),
+                                   add_report_command(root),
                                    add_convert_command(root)};
   for (const auto& group : {add_tokenizer_commands(root), add_data_commands(root)})
     commands.insert(commands.end(), group.begin(), group.end());

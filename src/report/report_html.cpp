@@ -7,43 +7,12 @@
 #include "report/utf8_text.h"
 
 namespace gpt {
-namespace {
+namespace detail {  // from src/report/page
+const char* report_page_style();
+const char* report_page_script();
+}  // namespace detail
 
-constexpr const char* kPageStyle = R"css(
-:root{color-scheme:light dark;--page:#f4f3f0;--card:#fcfcfb;--ink:#0b0b0b;--soft:#52514e;--line:#e3e2dd;--code:#f0efeb;--accent:#2a78d6}
-@media (prefers-color-scheme:dark){:root{--page:#111110;--card:#1a1a19;--ink:#f7f7f5;--soft:#c3c2b7;--line:#30302d;--code:#242422;--accent:#5b9fec}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--page);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;-webkit-text-size-adjust:100%}
-main{max-width:920px;margin:0 auto;padding:40px 20px 56px}
-h1{font-size:30px;line-height:1.2;letter-spacing:-.015em;margin:0 0 6px;overflow-wrap:anywhere}
-h2{font-size:19px;letter-spacing:-.005em;margin:44px 0 12px}
-p{margin:0 0 12px}.soft,footer{color:var(--soft)}
-.card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:18px 20px}
-.heads{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:12px;margin:26px 0 12px}
-.heads .label{font-size:13px;color:var(--soft)}.heads .value{font-size:28px;font-weight:650;line-height:1.25;letter-spacing:-.01em;overflow-wrap:anywhere}
-.heads .note{font-size:13px;color:var(--soft)}
-.small{display:grid;grid-template-columns:repeat(auto-fit,minmax(250px,1fr));gap:12px;margin-top:12px}
-svg{display:block;width:100%;height:auto}.narrow{display:none}.small svg{max-width:330px}
-.scroll{overflow-x:auto}
-table{border-collapse:collapse;width:100%;font-size:14.5px}
-caption{text-align:left;color:var(--soft);font-size:13px;padding-bottom:6px}
-th{font-weight:600;text-align:left;color:var(--soft);font-size:13px}
-th,td{padding:6px 14px 6px 0;border-bottom:1px solid var(--line);vertical-align:top}
-th:last-child,td:last-child{padding-right:0}tr:last-child td{border-bottom:0}
-.num{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-.part+.part{margin-top:18px}
-dl{margin:0;columns:2 320px;column-gap:40px}
-dl div{display:flex;gap:16px;justify-content:space-between;border-bottom:1px solid var(--line);padding:5px 0;break-inside:avoid;font-size:14.5px}
-dt{color:var(--soft);flex:none;max-width:60%;overflow-wrap:anywhere}dd{margin:0;text-align:right;overflow-wrap:anywhere;min-width:0;font-variant-numeric:tabular-nums}
-pre{margin:0;font:13.5px/1.55 ui-monospace,"SF Mono","Cascadia Mono",Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:plaintext;tab-size:4}
-.command{background:var(--code);border-radius:8px;padding:10px 12px;margin:4px 0 14px;white-space:pre;overflow-x:auto}.command:last-child{margin-bottom:0}
-.sample+.sample{border-top:1px solid var(--line);margin-top:16px;padding-top:14px}
-.step{font-size:13px;color:var(--soft);margin-bottom:4px}.prompt{color:var(--accent);font-weight:600}
-footer{font-size:13px;margin-top:44px}
-@media (max-width:600px){main{padding:24px 14px 40px}h1{font-size:25px}h2{margin-top:34px}.card{padding:14px}.wide{display:none}.narrow{display:block}.heads{grid-template-columns:1fr 1fr}.heads .value{font-size:23px}dl{columns:1}}
-@media (max-width:340px){.heads{grid-template-columns:1fr}}
-@media print{body{background:#fff}main{max-width:none;padding:0}.card{break-inside:avoid}}
-)css";
+namespace {
 
 constexpr ChartSize kWide{860, 400, true}, kNarrow{360, 300, true}, kSmall{260, 190, true};
 
@@ -55,11 +24,25 @@ std::string head(const RunReport& report) {
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-      "base-uri 'none'; form-action 'none'\">\n"
+      "{}base-uri 'none'; form-action 'none'\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n"
-      "<title>{}</title>\n<style>{}{}</style>\n</head>\n",
-      escape_markup(report.title), kPageStyle, chart_css());
+      "<title>{}</title>\n<style>\n{}{}</style>\n</head>\n",
+      report.curves.empty() ? "" : "script-src 'unsafe-inline'; ", escape_markup(report.title),
+      detail::report_page_style(), chart_css());
+}
+
+// The data of the curves as JSON inside a script element, where "<" would be the only way out, and what
+// draws them.
+std::string scripts(const RunReport& report) {
+  if (report.curves.empty()) return "";
+  std::string data;
+  for (const char c : report.curves)
+    c == '<' ? data += "\\u003c" : data += c;
+  return "<div id=\"live\" class=\"visually-hidden\" aria-live=\"polite\"></div>\n"
+         "<div id=\"tip\" class=\"tip\" role=\"tooltip\" hidden></div>\n"
+         "<script type=\"application/json\" id=\"data\">" +
+         data + "</script>\n<script>\n" + detail::report_page_script() + "</script>\n";
 }
 
 std::string headlines(const RunReport& report) {
@@ -75,17 +58,18 @@ std::string headlines(const RunReport& report) {
 
 // The main chart is drawn for two widths, so that its text keeps its size on a phone.
 std::string charts(const RunReport& report) {
-  std::string out;
+  std::string out = report.curves.empty() ? "" : "<div id=\"curves\"></div>\n<div id=\"plain-charts\">\n";
   if (report.chart) {
     out += "<div class=\"card\"><div class=\"wide\">" + line_chart_svg(*report.chart, kWide) +
            "</div><div class=\"narrow\">" + line_chart_svg(*report.chart, kNarrow) + "</div></div>\n";
   }
-  if (report.small_charts.empty()) return out;
-  out += "<div class=\"small\">\n";
-  for (const Chart& chart : report.small_charts) {
-    out += "<div class=\"card\">" + line_chart_svg(chart, kSmall) + "</div>\n";
+  if (!report.small_charts.empty()) {
+    out += "<div class=\"small\">\n";
+    for (const Chart& chart : report.small_charts)
+      out += "<div class=\"card\">" + line_chart_svg(chart, kSmall) + "</div>\n";
+    out += "</div>\n";
   }
-  return out + "</div>\n";
+  return report.curves.empty() ? out : out + "</div>\n";
 }
 
 std::string samples(const RunReport& report) {
@@ -163,13 +147,14 @@ std::string section(const ReportSection& item) {
 }  // namespace
 
 std::string report_html(const RunReport& report) {
-  std::string out = head(report) + "<body>\n<main>\n<h1>" + escape_markup(report.title) + "</h1>\n";
+  std::string out = head(report) + "<body>\n<main id=\"main\">\n<header class=\"title\"><h1>" +
+                    escape_markup(report.title) + "</h1><div id=\"bar\"></div></header>\n";
   if (!report.subtitle.empty()) out += element("p", "soft", report.subtitle);
   out += headlines(report) + charts(report) + samples(report) + commands(report);
   for (const ReportSection& item : report.sections)
     out += section(item);
   if (!report.footer.empty()) out += "<footer>" + escape_markup(report.footer) + "</footer>\n";
-  return out + "</main>\n</body>\n</html>\n";
+  return out + "</main>\n" + scripts(report) + "</body>\n</html>\n";
 }
 
 }  // namespace gpt

@@ -54,10 +54,12 @@ struct RunReport {
   std::vector<ReportCommand> commands;
   std::vector<ReportSection> sections;
   std::string footer;
+  std::string curves;  // from curves_json: the page draws them in place of the charts above; may be empty
 };
 
-// One self-contained HTML page without scripts or outside resources (and a policy that forbids them),
-// readable on a phone, on paper and in the dark.
+// One self-contained HTML page without outside resources (and a policy that forbids them), readable on a
+// phone, on paper and in the dark. Without `curves` it has no scripts either; with them its own scripts
+// replace the charts by ones to look into, which are still there for readers without scripts.
 std::string report_html(const RunReport& report);
 
 }  // namespace gpt

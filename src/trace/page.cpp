@@ -141,9 +141,9 @@ std::string trace_page(Capture& capture, const TokenNames& names, const PageRequ
   PageTensors tensors;
   add_parameters(tensors, capture.model());
   add_results(tensors, capture, half);
-  std::string page = detail::page_html();
-  fill_in(page, "STYLE", detail::page_style());
-  fill_in(page, "SCRIPT", detail::page_script());
+  std::string page = detail::trace_page_html();
+  fill_in(page, "STYLE", detail::trace_page_style());
+  fill_in(page, "SCRIPT", detail::trace_page_script());
   fill_in(page, "TENSORS", tensors.elements());
   fill_in(page, "META", without_markup(detail::page_meta(capture, names, request, tensors.list(), half)));
   return page;

@@ -25,9 +25,9 @@ inline constexpr int64_t kMaxPageBytes = int64_t{256} << 20;
 namespace detail {
 std::string page_meta(Capture& capture, const TokenNames& names, const PageRequest& request,
                       const std::string& tensors_json, bool half);
-const char* page_html();
-const char* page_style();
-const char* page_script();
+const char* trace_page_html();
+const char* trace_page_style();
+const char* trace_page_script();
 }  // namespace detail
 
 }  // namespace gpt

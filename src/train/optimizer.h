@@ -30,6 +30,7 @@ class Optimizer {
   void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
               const StepParams& step, int64_t t) const;
 
+  const AdamWSettings& settings() const { return settings_; }
   const ParamBuffer& m() const { return m_; }
   const ParamBuffer& v() const { return v_; }
   // "decay 0.1: 26 tensors, 10,813,440 parameters; no decay: 51 tensors, 21,504 parameters"

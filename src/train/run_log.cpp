@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 
 #include "base/file.h"
+#include "report/curves.h"
 #include "report/format.h"
 #include "report/run_charts.h"
 #include "report/svg.h"
@@ -14,6 +16,8 @@ namespace gpt {
 namespace {
 
 constexpr std::string_view kSampleKey = "sample";
+constexpr double kReportPause = 10;   // seconds between two reports of a running run, at least ...
+constexpr double kReportShare = 250;  // ... and so many times what writing one takes
 
 std::vector<MetricRecord> earlier_records(const std::string& folder, std::optional<int64_t> resume_step) {
   const std::string path = folder + "/metrics.jsonl";
@@ -64,6 +68,13 @@ void RunLog::step(const StepMetrics& m) {
   }
   append(std::move(record));
   tensorboard_.add(m.step, scalars);
+  if (m.seconds >= next_report_s_ && m.step < steps_) write_report(m.seconds, true);
+}
+
+void RunLog::parts(int64_t step, const MetricRecord& norms) {
+  MetricRecord record = {{"step", step}};
+  record.insert(record.end(), norms.begin(), norms.end());
+  append(std::move(record));
 }
 
 void RunLog::evaluation(int64_t step, double val_loss) {
@@ -112,7 +123,9 @@ std::vector<ReportHeadline> RunLog::headlines(double seconds) const {
   return out;
 }
 
-void RunLog::write_report(double seconds) {
+void RunLog::write_report(double seconds, bool running) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
   std::vector<ReferenceLine> lines = {
       {std::log(static_cast<double>(facts_.vocab_size)), fmt::format("ln {} (guessing)", facts_.vocab_size)}};
   if (facts_.floor) lines.push_back({*facts_.floor, fmt::format("entropy floor {:.3f}", *facts_.floor)});
@@ -125,6 +138,11 @@ void RunLog::write_report(double seconds) {
   report.headlines = headlines(seconds);
   report.chart = chart;
   report.small_charts = rate_charts(records_);
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  report.curves = curves_json({.runs = {{"run", records_}},
+                               .loss_lines = lines,
+                               .running = running,
+                               .written = std::chrono::duration_cast<std::chrono::seconds>(now).count()});
   for (const MetricRecord& record : records_) {
     if (const std::string* text = text_of(record, kSampleKey)) {
       report.samples.push_back(
@@ -138,6 +156,8 @@ void RunLog::write_report(double seconds) {
   report.sections = facts_.sections;
   report.footer = "Made by gpt.cpp.";
   write_file_atomic(folder_ + "/report.html", report_html(report));
+  const double took = std::chrono::duration<double>(Clock::now() - start).count();
+  next_report_s_ = seconds + std::max(kReportPause, kReportShare * took);
 }
 
 }  // namespace gpt

@@ -44,10 +44,13 @@ class RunLog {
   void finish() { line_.finish(); }
   void step(const StepMetrics& m);
   void evaluation(int64_t step, double val_loss);
+  // Norms by part of the model, keys such as "grad_norm/block.0" (run_charts.h).
+  void parts(int64_t step, const MetricRecord& norms);
   void sample(int64_t step, const std::string& text);
   void sync() { metrics_.sync(); }
-  // Rewrites loss.svg and report.html.
-  void write_report(double seconds);
+  // Rewrites loss.svg and report.html; the page of a running run refreshes itself. step() does the same from
+  // time to time, so rarely that it takes less than 1/250 of the time.
+  void write_report(double seconds, bool running = false);
 
  private:
   void append(MetricRecord record);
@@ -60,6 +63,7 @@ class RunLog {
   MetricsLog metrics_;
   TensorBoardWriter tensorboard_;
   ProgressLine line_;
+  double next_report_s_ = 10;  // seconds of training
 };
 
 }  // namespace gpt

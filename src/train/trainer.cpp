@@ -18,6 +18,7 @@
 #include "report/format.h"
 #include "train/checkpoint.h"
 #include "train/outliers.h"
+#include "train/part_norms.h"
 #include "train/run_data.h"
 #include "train/run_facts.h"
 #include "train/run_log.h"
@@ -110,6 +111,7 @@ class Trainer {
   double recent_step_seconds_ = 0;
   std::optional<double> val_loss_;
   int64_t saved_step_ = -1;
+  std::optional<StepParams> last_update_;  // of the newest step, if it changed the weights
 };
 
 AdamWSettings adamw_settings(const TrainConfig& c) {
@@ -255,6 +257,7 @@ void Trainer::step() {
                     .seed = static_cast<uint64_t>(config().seed),
                     .lr = learning_rate(config(), state_.step),
                     .loss_scale = state_.loss_scale.scale};
+  last_update_.reset();
   const double loss = forward_backward(params);
   const ExecContext ctx = context();
   if (config().clip_value > 0)
@@ -276,6 +279,7 @@ void Trainer::step() {
   } else {
     params.grad_scale = clip_factor(norms.total, config().clip_norm) / params.loss_scale;
     optimizer_.update(ctx, weights_, grads_, params, ++state_.updates);
+    last_update_ = params;
     model_.packed->weights_changed();
   }
   ++state_.step;
@@ -333,6 +337,10 @@ void Trainer::evaluate() {
       sum / static_cast<double>(batches.batches() * batches.batch_size() * model_.config.n_ctx);
   val_loss_ = loss;
   log_->evaluation(state_.step, loss);
+  if (last_update_) {
+    log_->parts(state_.step, part_norms(model_.table, weights_, grads_, optimizer_, last_update_->lr,
+                                        last_update_->loss_scale, state_.updates));
+  }
   std::string text =
       fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}", state_.step, loss, std::exp(loss));
   if (data_.floor) text += fmt::format(", {:.4f} above the floor", loss - *data_.floor);
@@ -367,7 +375,7 @@ void Trainer::after_step() {
   if (evaluated) evaluate();
   if (due(config().sample_every)) sample();
   if (due(config().save_every)) save();
-  if (evaluated) log_->write_report(state_.train_seconds);
+  if (evaluated && !end) log_->write_report(state_.train_seconds, true);
 }
 
 TrainOutcome Trainer::run(const std::function<bool()>& interrupted) {

@@ -1,4 +1,3 @@
-'use strict';
 // What all views share: the data of the page, the choice of token, block and head, and small helpers.
 
 const meta = JSON.parse(document.getElementById('meta').textContent);
@@ -15,21 +14,6 @@ function select(changes) {
   for (const f of watchers) f(changed);
 }
 
-// Elements are made here and nowhere else: text is always text, never markup.
-function make(tag, attributes, ...children) {
-  const svg = ['svg', 'g', 'rect', 'path', 'line', 'text', 'circle', 'polyline', 'title'].includes(tag);
-  const node = svg ? document.createElementNS('http://www.w3.org/2000/svg', tag) : document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes || {})) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
-    else if (name === 'text') node.textContent = value;
-    else node.setAttribute(name, value === true ? '' : value);
-  }
-  node.append(...children.filter(c => c !== null && c !== undefined));
-  return node;
-}
-const clear = (node, ...children) => { node.replaceChildren(...children); return node; };
-
 // A view: a section with its title, the sentence that says what one sees, and its content.
 function view(id, title, about, ...children) {
   const section = make('section', {id, 'aria-labelledby': id + '-title'},
@@ -39,10 +23,6 @@ function view(id, title, about, ...children) {
   return section;
 }
 
-// Numbers: three or four significant digits, fixed where they stand in columns.
-const fix = (x, digits = 3) => Number.isFinite(x) ? x.toFixed(digits) : x < 0 ? '−∞' : String(x);
-const percent = (p, digits = 1) => (100 * p).toFixed(digits) + ' %';
-const thousands = n => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 const shape = dims => '[' + dims.join(', ') + ']';
 function bytes(n) {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
@@ -88,10 +68,6 @@ function tensor(name) {
   return out;
 }
 
-// Colours of the current theme.
-const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const dark = () => document.documentElement.dataset.theme === 'dark';
-const themed = [];  // redraws of canvases
 function mix(a, b, x) { return [0, 1, 2].map(i => Math.round(a[i] + (b[i] - a[i]) * x)); }
 // From the card's colour to full: what is zero is empty. The square root lets small weights be seen.
 function weightColour(w) {
@@ -120,19 +96,6 @@ function paint(canvas, rows, cols, colour) {
   }
   context.putImageData(image, 0, 0);
 }
-
-// The note that follows the pointer.
-const tip = document.getElementById('tip');
-function showTip(event, text) {
-  tip.textContent = text;
-  tip.hidden = false;
-  const x = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
-  const y = event.clientY + 18 + tip.offsetHeight > innerHeight ? event.clientY - tip.offsetHeight - 10 : event.clientY + 18;
-  tip.style.left = Math.max(4, x) + 'px';
-  tip.style.top = Math.max(4, y) + 'px';
-}
-const hideTip = () => { tip.hidden = true; };
-const say = text => { document.getElementById('live').textContent = text; };
 
 // Draws when the node comes into sight, and again when the theme changes.
 const waiting = new Map();
@@ -178,7 +141,6 @@ function arrows(node, move) {
     move(step[0], step[1]);
   });
 }
-const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 
 function choice(label, count, key, prefix) {
   const list = make('select', {'aria-label': label, onchange: () => select({[key]: Number(list.value)})});

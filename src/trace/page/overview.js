@@ -41,25 +41,6 @@ function drawStrip() {
   });
 }
 
-function setTheme(name, keep) {
-  document.documentElement.dataset.theme = name;
-  document.getElementById('theme').textContent = name === 'dark' ? '☀ light' : '☾ dark';
-  if (keep) { try { localStorage.setItem('gpt-trace-theme', name); } catch (e) { /* a file may have no storage */ } }
-  for (const redraw of themed) redraw();
-}
-
-function startTheme() {
-  const media = matchMedia('(prefers-color-scheme: dark)');
-  let kept = null;
-  try { kept = localStorage.getItem('gpt-trace-theme'); } catch (e) { /* see above */ }
-  setTheme(kept || (media.matches ? 'dark' : 'light'));
-  media.addEventListener('change', () => setTheme(media.matches ? 'dark' : 'light'));
-  document.getElementById('theme').addEventListener('click', () => setTheme(dark() ? 'light' : 'dark', true));
-  let screen = null;  // paper is light
-  addEventListener('beforeprint', () => { screen = document.documentElement.dataset.theme; setTheme('light'); });
-  addEventListener('afterprint', () => { if (screen) setTheme(screen); });
-}
-
 function followNav() {
   if (!('IntersectionObserver' in window)) return;
   const links = [...document.querySelectorAll('#nav a')];

@@ -1,0 +1,62 @@
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "command.h"
+#include "options.h"
+#include "output.h"
+#include "report/run_compare.h"
+
+namespace gpt {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  gpt report run                          the figures of a run
+  gpt report run-a run-b                  side by side, with the settings that differ
+  gpt report run-a run-b --out page.html  the same as a page, with the curves of all runs
+  gpt report run-a run-b --json
+
+The page needs no network. gpt train writes a page of its own into its folder: report.html.)";
+
+constexpr size_t kMostRuns = 64;
+
+struct ReportArguments {
+  std::vector<std::string> runs;
+  std::string out;
+  bool json = false;
+};
+
+int run(const ReportArguments& a) {
+  if (a.runs.empty()) fail_usage("report: RUN is missing; see gpt report --help");
+  if (a.runs.size() > kMostRuns)
+    fail_usage("report: expected at most {} runs, found {}", kMostRuns, a.runs.size());
+  const std::vector<FinishedRun> runs = read_runs(a.runs);
+  if (!a.out.empty()) {
+    write_file_atomic(a.out, report_html(compare_report(runs)));
+    write_note("wrote " + a.out + "\n");
+  }
+  if (a.json) {
+    write_output(compare_json(runs));
+    return 0;
+  }
+  std::string text = format_table(summary_table(runs));
+  if (const TextTable table = difference_table(runs); !table.rows.empty())
+    text += "\nSettings that differ:\n" + format_table(table);
+  write_output(text);
+  return 0;
+}
+
+}  // namespace
+
+Command add_report_command(CLI::App& root) {
+  auto a = std::make_shared<ReportArguments>();
+  CLI::App* app = root.add_subcommand("report", "compare training runs: figures, settings, curves");
+  app->allow_extras();
+  app->footer(kFooter);
+  app->add_option("RUN", a->runs, "folders of training runs");
+  app->add_option("--out", a->out, "write a page as well")->type_name("FILE");
+  add_json_option(*app, a->json);
+  return {app, [a] { return run(*a); }};
+}
+
+}  // namespace gpt

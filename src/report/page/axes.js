@@ -1,0 +1,70 @@
+// Axes: from values to pixels, round positions, short numbers, smoothing.
+
+// Three to five significant digits, without zeros that say nothing.
+function short(v) {
+  if (!Number.isFinite(v)) return '–';
+  const size = Math.abs(v);
+  if (size !== 0 && (size < 1e-3 || size >= 1e7)) return v.toExponential(2).replace(/\.?0+e/, 'e').replace('e+', 'e');
+  if (size >= 10000 || Number.isInteger(v)) return thousands(Math.round(v));
+  return String(Number(v.toPrecision(5)));
+}
+
+function linearTicks(low, high, target) {
+  const rough = (high - low) / Math.max(target, 1), power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map(m => m * power).find(s => s >= rough * 0.999) || rough;
+  const out = [];
+  for (let i = Math.ceil(low / step); i * step <= high + step * 1e-9 && out.length < 50; ++i) out.push(Number((i * step).toPrecision(12)));
+  return out;
+}
+
+function logTicks(low, high, target) {
+  const decades = Math.log10(high / low), out = [];
+  if (decades < 0.7) return linearTicks(low, high, target);
+  const factors = decades > target ? [1] : decades > target / 3 ? [1, 3] : [1, 2, 5];
+  const every = Math.max(1, Math.ceil(decades / target));
+  for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); e += 1) {
+    if (e % every) continue;
+    for (const f of factors) if (f * 10 ** e >= low * 0.999 && f * 10 ** e <= high * 1.001) out.push(Number((f * 10 ** e).toPrecision(6)));
+  }
+  return out;
+}
+
+// A scale from [low, high] to pixels and back.
+function axis(low, high, from, to, log) {
+  const f = log ? Math.log : x => x, g = log ? Math.exp : x => x;
+  const a = f(low), b = f(high);
+  return {
+    at: v => from + (f(v) - a) / (b - a) * (to - from),
+    value: p => g(a + (p - from) / (to - from) * (b - a)),
+    ticks: n => log ? logTicks(low, high, n) : linearTicks(low, high, n),
+    fits: v => v !== null && Number.isFinite(v) && (!log || v > 0),
+  };
+}
+
+// A moving average that looks back and ahead alike: neighbours at distance k weigh (1 - 1/window)^k.
+function smooth(y, window) {
+  if (window <= 1) return y;
+  const keep = 1 - 1 / window;
+  const pass = order => {
+    const sums = new Float64Array(y.length), weights = new Float64Array(y.length);
+    let s = 0, w = 0;
+    for (const i of order) {
+      s *= keep; w *= keep;
+      if (y[i] !== null) { s += y[i]; w += 1; }
+      sums[i] = s; weights[i] = w;
+    }
+    return {sums, weights};
+  };
+  const indices = y.map((_, i) => i), ahead = pass(indices), back = pass(indices.slice().reverse());
+  return y.map((v, i) => v === null ? null : (ahead.sums[i] + back.sums[i] - v) / (ahead.weights[i] + back.weights[i] - 1));
+}
+
+// The index of the point nearest to x; the x ascend.
+function nearest(xs, x) {
+  let low = 0, high = xs.length - 1;
+  while (low < high) {
+    const middle = low + high >> 1;
+    if (xs[middle] < x) low = middle + 1; else high = middle;
+  }
+  return low > 0 && x - xs[low - 1] < xs[low] - x ? low - 1 : low;
+}

@@ -1,0 +1,61 @@
+'use strict';
+// What all pages share: elements, numbers, the note at the pointer, light and dark.
+
+// Elements are made here and nowhere else: text is always text, never markup.
+function make(tag, attributes, ...children) {
+  const svg = ['svg', 'g', 'rect', 'path', 'line', 'text', 'circle', 'polyline', 'title'].includes(tag);
+  const node = svg ? document.createElementNS('http://www.w3.org/2000/svg', tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
+    else if (name === 'text') node.textContent = value;
+    else node.setAttribute(name, value === true ? '' : value);
+  }
+  node.append(...children.filter(c => c !== null && c !== undefined));
+  return node;
+}
+const clear = (node, ...children) => { node.replaceChildren(...children); return node; };
+
+// Numbers: three or four significant digits, fixed where they stand in columns.
+const fix = (x, digits = 3) => Number.isFinite(x) ? x.toFixed(digits) : x < 0 ? '−∞' : String(x);
+const percent = (p, digits = 1) => (100 * p).toFixed(digits) + ' %';
+const thousands = n => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
+
+// Colours of the current theme.
+const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const dark = () => document.documentElement.dataset.theme === 'dark';
+const themed = [];  // redraws of canvases
+
+// The note that follows the pointer.
+const tip = document.getElementById('tip');
+function showTip(event, text) {
+  tip.textContent = text;
+  tip.hidden = false;
+  const x = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
+  const y = event.clientY + 18 + tip.offsetHeight > innerHeight ? event.clientY - tip.offsetHeight - 10 : event.clientY + 18;
+  tip.style.left = Math.max(4, x) + 'px';
+  tip.style.top = Math.max(4, y) + 'px';
+}
+const hideTip = () => { tip.hidden = true; };
+const say = text => { document.getElementById('live').textContent = text; };
+
+const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
+
+function setTheme(name, keep) {
+  document.documentElement.dataset.theme = name;
+  document.getElementById('theme').textContent = name === 'dark' ? '☀ light' : '☾ dark';
+  if (keep) { try { localStorage.setItem('gpt-theme', name); } catch (e) { /* a file may have no storage */ } }
+  for (const redraw of themed) redraw();
+}
+
+function startTheme() {
+  const media = matchMedia('(prefers-color-scheme: dark)');
+  let kept = null;
+  try { kept = localStorage.getItem('gpt-theme'); } catch (e) { /* see above */ }
+  setTheme(kept || (media.matches ? 'dark' : 'light'));
+  media.addEventListener('change', () => setTheme(media.matches ? 'dark' : 'light'));
+  document.getElementById('theme').addEventListener('click', () => setTheme(dark() ? 'light' : 'dark', true));
+  let screen = null;  // paper is light
+  addEventListener('beforeprint', () => { screen = document.documentElement.dataset.theme; setTheme('light'); });
+  addEventListener('afterprint', () => { if (screen) setTheme(screen); });
+}

@@ -1,0 +1,59 @@
+// Which charts there are: of one run its training and validation loss together, of several runs one line each.
+
+const data = JSON.parse(document.getElementById('data').textContent);
+const many = data.runs.length > 1;
+const known = [
+  ['lr', 'Learning rate', '', false, 0], ['grad_norm', 'Gradient norm', '', true, 1],
+  ['tok_per_s', 'Tokens per second', '', false, 1], ['loss_scale', 'Loss scale', '', true, 0]];
+
+const curveOf = (run, key) => run.curves[key] && run.curves[key].x.length ? run.curves[key] : null;
+
+// One line of `key` for each run that has it.
+function perRun(key, strength, marks) {
+  return data.runs.map((run, i) => ({name: run.name, colour: i, curve: curveOf(run, key), strength, marks})).filter(s => s.curve);
+}
+
+function lossCharts() {
+  if (many) {
+    return [['loss', 'Training loss', 1, false], ['val_loss', 'Validation loss', 0, true]].map(([key, title, strength, marks]) => ({title, unit: 'nats per token', tall: true, lines: data.lines, series: perRun(key, strength, marks)}));
+  }
+  const series = [['loss', 'training', 1, false], ['val_loss', 'validation', 0, true]].map(([key, name, strength, marks], colour) => ({name, colour, curve: curveOf(data.runs[0], key), strength, marks}));
+  return [{title: 'Loss', unit: 'nats per token', tall: true, lines: data.lines, series: series.filter(s => s.curve)}];
+}
+
+// "grad_norm/blocks.0" and its like: one chart of each kind, one line for each part of the model. With several
+// runs only the parts of the first are drawn: lines of many runs and parts could not be told apart.
+function layerCharts() {
+  if (many) return [];
+  return [['grad_norm/', 'Gradient norm by part'], ['update_ratio/', 'Update to weight ratio by part']].map(([prefix, title]) => {
+    const keys = Object.keys(data.runs[0].curves).filter(k => k.startsWith(prefix));
+    return {title, logY: true, series: keys.map((key, colour) => ({name: key.slice(prefix.length), colour, curve: curveOf(data.runs[0], key)})).filter(s => s.curve)};
+  });
+}
+
+function controls() {
+  const smoothing = make('input', {type: 'range', min: 0, max: 100, value: Math.round(shared.smoothing * 100), 'aria-label': 'smoothing', oninput: () => { touched(); shared.smoothing = Number(smoothing.value) / 100; redrawAll(); }});
+  const logX = make('button', {type: 'button', text: 'log x', 'aria-label': 'logarithmic x axis', 'aria-pressed': shared.logX, onclick: () => {
+    shared.logX = !shared.logX;
+    logX.setAttribute('aria-pressed', shared.logX);
+    redrawAll();
+  }});
+  const all = make('button', {type: 'button', text: 'show all', onclick: () => { shared.zoom = null; redrawAll(); }});
+  return make('div', {class: 'controls', role: 'group', 'aria-label': 'All charts'}, make('label', null, 'smoothing', smoothing), logX, all,
+    make('span', {class: 'soft', text: 'Drag in a chart to zoom, double-click to see all.'}));
+}
+
+function drawCurves() {
+  const place = document.getElementById('curves');
+  const main = lossCharts().filter(c => c.series.length);
+  const small = [...known.map(([key, title, unit, logY, strength]) => ({title, unit, logY, series: many ? perRun(key, strength) : perRun(key, strength).map((s, i) => ({...s, name: title, colour: 2 + i}))})), ...layerCharts()].filter(c => c.series.length);
+  if (!main.length && !small.length) return;
+  place.append(controls());
+  const list = [...main, ...small].map(options => new LineChart(options));
+  place.append(...list.slice(0, main.length).map(c => c.node));
+  if (small.length) place.append(make('div', {class: 'pair'}, ...list.slice(main.length).map(c => c.node)));
+  document.documentElement.classList.add('drawn');
+  for (const chart of list) chart.draw();
+  let waiting = 0;
+  addEventListener('resize', () => { clearTimeout(waiting); waiting = setTimeout(() => charts.forEach(c => c.draw()), 100); });
+}

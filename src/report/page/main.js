@@ -1,0 +1,7 @@
+// Puts the page together.
+
+document.getElementById('bar').append(make('button', {id: 'theme', type: 'button', 'aria-label': 'Switch between light and dark'}));
+if (location.hash !== '#selftest') takeView();
+startTheme();
+drawCurves();
+if (location.hash === '#selftest') selfTest(); else startRefresh();

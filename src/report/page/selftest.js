@@ -1,0 +1,61 @@
+// Opened as report.html#selftest the page goes through all of its charts and writes what it found into
+// <pre id="selftest">: "PASS n checks", or FAIL and the reasons. No part of a visitor's way through the page.
+
+const problems = [];
+addEventListener('error', event => problems.push('error: ' + event.message));
+addEventListener('unhandledrejection', event => problems.push('rejected: ' + event.reason));
+addEventListener('securitypolicyviolation', event => problems.push('policy: ' + event.violatedDirective));
+
+function selfTest() {
+  let checks = 0;
+  const check = (ok, what) => { ++checks; if (!ok) problems.push(what); };
+  try {
+    check(charts.length > 0, 'no chart');
+    testAxes(check);
+    for (const chart of charts) testChart(chart, check);
+    for (const button of document.querySelectorAll('#curves button')) for (let twice = 0; twice < 2; ++twice) button.click();
+    const slider = document.querySelector('#curves input');
+    for (const value of [0, 100, 25]) { slider.value = value; slider.dispatchEvent(new Event('input')); }
+    for (const name of ['dark', 'light']) setTheme(name);
+    check(document.documentElement.scrollWidth <= innerWidth + 1, `the page is wider than the window: ${document.documentElement.scrollWidth} > ${innerWidth}`);
+    check(!document.querySelector('#curves').innerHTML.match(/NaN|undefined|Infinity/), 'a chart shows NaN, undefined or Infinity');
+    check([...document.querySelectorAll('button, input, svg[tabindex]')].every(n => n.textContent.trim() || n.getAttribute('aria-label')), 'a control lacks a name');
+    check(document.querySelectorAll('script').length === 2 && !document.querySelector('img, iframe, object, link'), 'an element that no report has');
+  } catch (error) {
+    problems.push(String(error.stack || error));
+  }
+  const text = problems.length ? 'FAIL\n' + problems.slice(0, 20).join('\n') : `PASS ${checks} checks`;
+  document.body.append(make('pre', {id: 'selftest', text}));
+}
+
+function testAxes(check) {
+  check(linearTicks(0, 10, 5).join() === '0,2,4,6,8,10', 'linear ticks: ' + linearTicks(0, 10, 5));
+  check(logTicks(1, 1000, 4).includes(10), 'log ticks: ' + logTicks(1, 1000, 4));
+  check(smooth([1, 1, null, 1], 3).join() === '1,1,,1', 'a constant stays when smoothed');
+  check(nearest([0, 10, 20], 14) === 1 && nearest([0, 10, 20], 16) === 2, 'nearest');
+}
+
+function testChart(chart, check) {
+  const name = chart.o.title, press = (key, shiftKey) => chart.svg.dispatchEvent(new KeyboardEvent('keydown', {key, shiftKey, bubbles: true}));
+  press('ArrowRight');
+  press('ArrowRight');
+  check(/^step [\d,]+: .*\d/.test(chart.read.textContent), `${name}: read-out "${chart.read.textContent}"`);
+  const before = chart.svg.innerHTML;
+  chart.log.click();
+  chart.log.click();
+  const box = chart.svg.getBoundingClientRect();
+  const pointer = (type, share) => chart.svg.dispatchEvent(new PointerEvent(type, {clientX: box.left + box.width * share, clientY: box.top + 20, button: 0, bubbles: true}));
+  const wide = chart.all[1] > chart.all[0];
+  pointer('pointerdown', 0.4); pointer('pointermove', 0.6); pointer('pointerup', 0.6);
+  check(!wide || (shared.zoom && shared.zoom[1] > shared.zoom[0]), `${name}: dragging does not zoom`);
+  press('ArrowRight', true);
+  press('+'); press('-');
+  chart.svg.dispatchEvent(new MouseEvent('dblclick', {bubbles: true}));
+  check(shared.zoom === null, `${name}: a double click does not reset`);
+  press('+');
+  check(!wide || shared.zoom !== null, `${name}: + does not zoom`);
+  press('0');
+  check(shared.zoom === null, `${name}: 0 does not reset`);
+  clear(chart.cursor);
+  check(chart.svg.innerHTML.length > 100 && before.length > 100, `${name}: nothing drawn`);
+}

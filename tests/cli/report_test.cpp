@@ -1,0 +1,57 @@
+// gpt report as users run it.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "run_gpt.h"
+#include "support/temp_dir.h"
+
+namespace {
+
+using nlohmann::json;
+
+std::string small_run(const gpt::test::TempDir& dir, const std::string& name, const std::string& lr) {
+  const GptRun run = run_gpt({"train", "--data",      "tales:20000", "--n-layer",    "2",  "--n-head",
+                              "2",     "--n-embd",    "16",          "--n-ctx",      "16", "--batch-size",
+                              "2",     "--steps",     "6",           "--eval-every", "3",  "--eval-batches",
+                              "1",     "--log-every", "1",           "--threads",    "1",  "--lr",
+                              lr,      "--out",       dir.file(name)});
+  EXPECT_EQ(run.status, 0) << run.err;
+  return dir.file(name);
+}
+
+TEST(Report, ComparesRuns) {
+  const gpt::test::TempDir dir;
+  const std::string a = small_run(dir, "a", "0.001"), b = small_run(dir, "b", "0.002");
+  const GptRun text = run_gpt({"report", a, b});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_NE(text.out.find("Settings that differ"), std::string::npos) << text.out;
+  EXPECT_EQ(text.out.find('\x1b'), std::string::npos);
+  const std::string page = dir.file("page.html");
+  const GptRun both = run_gpt({"report", a, b, "--json", "--out", page});
+  EXPECT_EQ(both.status, 0) << both.err;
+  const json out = json::parse(both.out);
+  EXPECT_EQ(out.at("runs")[1].at("steps"), 6);
+  EXPECT_EQ(out.at("differences").at("lr"), json({"0.001", "0.002"}));
+  EXPECT_TRUE(gpt::read_file(page).starts_with("<!DOCTYPE html>"));
+  // The run's own page: norms of every part of the model, and no refreshing after the end.
+  const std::string own = gpt::read_file(a + "/report.html");
+  for (const char* part : {"\"grad_norm/block 1\"", "\"update_ratio/token embedding\"", "\"running\":false"})
+    EXPECT_NE(own.find(part), std::string::npos) << part;
+}
+
+TEST(Report, RefusesInOneLine) {
+  const gpt::test::TempDir dir;
+  EXPECT_EQ(run_gpt({"report"}).status, 2);
+  EXPECT_EQ(run_gpt({"report", dir.path(), "--jsn"}).status, 2);
+  const GptRun none = run_gpt({"report", dir.path()});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_NE(none.err.find("metrics.jsonl"), std::string::npos);
+  EXPECT_EQ(std::count(none.err.begin(), none.err.end(), '\n'), 1);
+}
+
+}  // namespace
