@@ -22,6 +22,7 @@ p{margin:0 0 12px}.soft,footer{color:var(--soft)}
 .heads{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:12px;margin:26px 0 12px}
 .heads .label{font-size:13px;color:var(--soft)}.heads .value{font-size:28px;font-weight:650;line-height:1.25;letter-spacing:-.01em;overflow-wrap:anywhere}
 .heads .note{font-size:13px;color:var(--soft)}
+.more{margin-top:12px}
 .small{display:grid;grid-template-columns:repeat(auto-fit,minmax(250px,1fr));gap:12px;margin-top:12px}
 svg{display:block;width:100%;height:auto}.narrow{display:none}.small svg{max-width:330px}
 .scroll{overflow-x:auto}
@@ -73,13 +74,16 @@ std::string headlines(const RunReport& report) {
   return out + "</div>\n";
 }
 
-// The main chart is drawn for two widths, so that its text keeps its size on a phone.
+// Large charts are drawn for two widths, so that their text keeps its size on a phone.
 std::string charts(const RunReport& report) {
   std::string out;
-  if (report.chart) {
-    out += "<div class=\"card\"><div class=\"wide\">" + line_chart_svg(*report.chart, kWide) +
-           "</div><div class=\"narrow\">" + line_chart_svg(*report.chart, kNarrow) + "</div></div>\n";
-  }
+  const auto add = [&](const Chart& chart, const char* classes) {
+    out += fmt::format("<div class=\"{}\"><div class=\"wide\">{}</div><div class=\"narrow\">{}</div></div>\n",
+                       classes, line_chart_svg(chart, kWide), line_chart_svg(chart, kNarrow));
+  };
+  if (report.chart) add(*report.chart, "card");
+  for (const Chart& chart : report.more_charts)
+    add(chart, "card more");
   if (report.small_charts.empty()) return out;
   out += "<div class=\"small\">\n";
   for (const Chart& chart : report.small_charts) {
