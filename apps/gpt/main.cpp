@@ -99,6 +99,7 @@ std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>
   for (const std::string& word : words)
     command_line += (command_line.empty() ? "" : " ") + word;
   std::vector<Command> commands = {add_train_command(root, command_line),
+                                   add_sweep_command(root, command_line),
                                    add_generate_command(root),
                                    add_chat_command(root),
                                    add_eval_command(root),
