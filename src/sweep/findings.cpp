@@ -50,7 +50,8 @@ std::optional<double> noise_of(const std::map<Key, Group>& groups) {
 }
 
 // Losses by everything but `key`, then by its value. Learning rates are chosen: the best one counts.
-std::map<Key, std::map<std::string, double>> by_value(const std::map<Key, Group>& groups, const std::string& key) {
+std::map<Key, std::map<std::string, double>> by_value(const std::map<Key, Group>& groups,
+                                                      const std::string& key) {
   std::map<Key, std::map<std::string, double>> out;
   for (const auto& [place, group] : groups) {
     Key rest = place;
@@ -124,7 +125,8 @@ std::vector<LossPoint> fit_points(const Sweep& sweep, const std::vector<SweepMea
 
 std::string describe_fit(const LossFit& fit) {
   return fmt::format(
-      "loss = {:.4f}{} + {:.4g} / parameters^{:.3f} + {:.4g} / tokens^{:.3f}; {} points, residuals of {:.2f} % "
+      "loss = {:.4f}{} + {:.4g} / parameters^{:.3f} + {:.4g} / tokens^{:.3f}; {} points, residuals of {:.2f} "
+      "% "
       "(rms) and {:.2f} % at most; leaving out one point the exponents range from {:.3f} to {:.3f} and from "
       "{:.3f} to {:.3f}. {}",
       fit.law.floor, fit.floor_known ? " (known entropy)" : "", fit.law.A, fit.law.a, fit.law.B, fit.law.b,
@@ -185,9 +187,10 @@ Findings find_out(const Sweep& sweep) {
   findings.fit = fit_loss_law(points, sweep.floor);
   findings.fit_note =
       findings.fit ? describe_fit(*findings.fit)
-                   : fmt::format("No law was fitted: {} different (parameters, tokens) points; it takes {}, all "
-                                 "above the floor.",
-                                 points.size(), kFewestFitPoints);
+                   : fmt::format(
+                         "No law was fitted: {} different (parameters, tokens) points; it takes {}, all "
+                         "above the floor.",
+                         points.size(), kFewestFitPoints);
   recommend(sweep, findings);
   return findings;
 }

@@ -31,13 +31,13 @@ struct Interval {
 // A law with what is known about how good it is.
 struct LossFit {
   LossLaw law;
-  bool floor_known = false;   // given, not fitted
+  bool floor_known = false;  // given, not fitted
   std::vector<LossPoint> points;
-  double rms_residual = 0;    // of log loss: 0.01 is one percent
+  double rms_residual = 0;  // of log loss: 0.01 is one percent
   double worst_residual = 0;
-  Interval a, b;              // the exponents when any one point is left out
+  Interval a, b;                       // the exponents when any one point is left out
   Interval parameters, tokens, flops;  // what was measured; flops is 6 N D
-  std::string doubts;         // why the law should not be used beyond the measured points, or empty
+  std::string doubts;                  // why the law should not be used beyond the measured points, or empty
 };
 
 inline constexpr size_t kFewestFitPoints = 5;

@@ -30,7 +30,8 @@ class Simplex {
     for (int i = 0; i < kSteps; ++i) {
       std::sort(vertices_.begin(), vertices_.end(),
                 [](const Vertex& a, const Vertex& b) { return a.value < b.value; });
-      if (vertices_.back().value - vertices_.front().value <= kTolerance * (1e-9 + vertices_.front().value)) break;
+      if (vertices_.back().value - vertices_.front().value <= kTolerance * (1e-9 + vertices_.front().value))
+        break;
       step();
     }
     return *std::min_element(vertices_.begin(), vertices_.end(),

@@ -56,7 +56,8 @@ Chart size_chart(const Sweep& sweep, const Findings& findings) {
   std::map<std::pair<double, std::string>, std::map<double, double>> lines;
   for (const SweepMean& mean : findings.means) {
     const SweepRun& run = sweep.runs[mean.run];
-    lines[{run.budget, series_name(run, budgets.size())}].emplace(run.parameters, mean.loss);  // best comes first
+    lines[{run.budget, series_name(run, budgets.size())}].emplace(run.parameters,
+                                                                  mean.loss);  // best comes first
   }
   int colour = 0;
   for (const auto& [key, points] : lines) {
@@ -88,7 +89,8 @@ Chart flops_chart(const Sweep& sweep) {
     }
     if (!series.x.empty()) chart.series.push_back(std::move(series));
   }
-  std::sort(all.begin(), all.end(), [](const CurvePoint& a, const CurvePoint& b) { return a.flops < b.flops; });
+  std::sort(all.begin(), all.end(),
+            [](const CurvePoint& a, const CurvePoint& b) { return a.flops < b.flops; });
   ChartSeries lowest{"lowest so far", {}, {}, SeriesStyle::line, 1};
   for (const CurvePoint& point : all) {
     if (!lowest.y.empty() && point.loss >= lowest.y.back()) continue;
@@ -105,8 +107,8 @@ TextTable result_table(const Sweep& sweep, const Findings& findings) {
   for (const SweepMean& mean : findings.means) {
     const SweepRun& run = sweep.runs[mean.run];
     table.rows.push_back({fmt::format("{:.4f}", mean.loss), run_name(run.point, run.budget, 0, many, false),
-                          format_count(run.parameters), format_count(run.tokens), fmt::format("{:.3g}", run.flops),
-                          std::to_string(mean.seeds)});
+                          format_count(run.parameters), format_count(run.tokens),
+                          fmt::format("{:.3g}", run.flops), std::to_string(mean.seeds)});
   }
   for (size_t i = 0; i < sweep.runs.size(); ++i) {
     const SweepRun& run = sweep.runs[i];
@@ -126,18 +128,20 @@ std::string sweep_page(const Sweep& sweep, const Findings& findings) {
   double seconds = 0;
   for (const SweepResult& result : sweep.results)
     seconds += result.seconds;
-  report.subtitle = fmt::format("{} of {} runs done, {} of training", done, sweep.runs.size(),
-                                format_duration(seconds));
+  report.subtitle =
+      fmt::format("{} of {} runs done, {} of training", done, sweep.runs.size(), format_duration(seconds));
   if (!findings.means.empty()) {
     const SweepMean& best = findings.means.front();
     const SweepRun& run = sweep.runs[best.run];
-    report.headlines.push_back({"lowest loss", fmt::format("{:.4f}", best.loss),
-                                run_name(run.point, 0, 0, false, false)});
+    report.headlines.push_back(
+        {"lowest loss", fmt::format("{:.4f}", best.loss), run_name(run.point, 0, 0, false, false)});
     report.headlines.push_back({"its parameters", format_count(run.parameters), "embeddings included"});
-    report.headlines.push_back({"its tokens", format_count(run.tokens), fmt::format("{:.3g} FLOPs", run.flops)});
+    report.headlines.push_back(
+        {"its tokens", format_count(run.tokens), fmt::format("{:.3g} FLOPs", run.flops)});
   }
   if (findings.noise)
-    report.headlines.push_back({"noise", fmt::format("{:.4f}", *findings.noise), "standard deviation of seeds"});
+    report.headlines.push_back(
+        {"noise", fmt::format("{:.4f}", *findings.noise), "standard deviation of seeds"});
   report.chart = size_chart(sweep, findings);
   report.more_charts = {flops_chart(sweep)};
   report.commands = {{"This sweep", sweep.command_line}};

@@ -17,7 +17,8 @@ namespace {
 constexpr size_t kMostRuns = 1000;
 
 bool is_safe(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.' || c == '+' || c == '=';
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.' || c == '+' ||
+         c == '=';
 }
 
 double parameters_of(ModelConfig config, int64_t width) {
@@ -42,7 +43,8 @@ SweepAxis parse_axis(const std::string& text) {
     names.push_back(key.name);
   if (std::find(names.begin(), names.end(), axis.key) == names.end())
     fail_usage("--over: unknown config key \"{}\"{}", axis.key.substr(0, 64), did_you_mean(axis.key, names));
-  for (const char* fixed : {"steps", "seed", "stop_after", "threads", "device", "eval_batches", "vocab_size"}) {
+  for (const char* fixed :
+       {"steps", "seed", "stop_after", "threads", "device", "eval_batches", "vocab_size"}) {
     if (axis.key == fixed) {
       fail_usage("--over: {} cannot be swept; budgets have --flops, --minutes or --steps, noise has --seeds",
                  axis.key);
@@ -79,7 +81,8 @@ std::vector<SweepPoint> grid_of(const std::vector<SweepAxis>& axes) {
   return points;
 }
 
-std::string run_name(const SweepPoint& point, double budget, int64_t seed, bool many_budgets, bool many_seeds) {
+std::string run_name(const SweepPoint& point, double budget, int64_t seed, bool many_budgets,
+                     bool many_seeds) {
   std::string name;
   for (const auto& [key, value] : point)
     name += fmt::format("{}{}={}", name.empty() ? "" : "-", key, value);
@@ -108,7 +111,8 @@ void set_steps(SweepRun& run, int64_t steps) {
 
 int64_t scaled_d_ff(int64_t d_ff, int64_t n_embd, int64_t new_n_embd) {
   if (d_ff == 0) return 0;
-  const double exact = static_cast<double>(d_ff) * static_cast<double>(new_n_embd) / static_cast<double>(n_embd);
+  const double exact =
+      static_cast<double>(d_ff) * static_cast<double>(new_n_embd) / static_cast<double>(n_embd);
   return std::max<int64_t>(8, 8 * static_cast<int64_t>(std::round(exact / 8)));
 }
 

@@ -15,8 +15,8 @@ struct SweepAxis {
   std::vector<std::string> values;
 };
 
-// "n_layer=2,4,8", or "--n-layer"-like names with dashes. Throws UsageError for an unknown key, one that cannot
-// be swept (steps, seed: they have flags of their own), no or equal values.
+// "n_layer=2,4,8", or "--n-layer"-like names with dashes. Throws UsageError for an unknown key, one that
+// cannot be swept (steps, seed: they have flags of their own), no or equal values.
 SweepAxis parse_axis(const std::string& text);
 
 using SweepPoint = std::map<std::string, std::string>;  // key -> value
@@ -36,13 +36,14 @@ struct SweepRun {
 };
 
 // Names a run; the budget and the seed are named where there are several.
-std::string run_name(const SweepPoint& point, double budget, int64_t seed, bool many_budgets, bool many_seeds);
+std::string run_name(const SweepPoint& point, double budget, int64_t seed, bool many_budgets,
+                     bool many_seeds);
 
 // Steps whose FLOPs come nearest to a budget, at least one.
 int64_t steps_for(double budget, double flops_per_token, double tokens_per_step);
 
-// Gives the run a number of steps: counts follow, warm-up becomes at most a tenth, and evaluations an eighth of
-// them apart when eval_every is 0.
+// Gives the run a number of steps: counts follow, warm-up becomes at most a tenth, and evaluations an eighth
+// of them apart when eval_every is 0.
 void set_steps(SweepRun& run, int64_t steps);
 
 // The multiple of `unit` for which a model has nearest to `parameters`; config.d_ff scales with the width.

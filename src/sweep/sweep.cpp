@@ -93,7 +93,8 @@ double measure_step_seconds(const SweepRun& run, Isa isa) {
                           .recompute = train.recompute,
                           .repeat = 2};
   const WorkloadResult result = run_workload({model, weights, pool, kernel_table(isa), {}}, workload);
-  return result.median_seconds() * static_cast<double>(train.batch_size) / static_cast<double>(train.micro_batch);
+  return result.median_seconds() * static_cast<double>(train.batch_size) /
+         static_cast<double>(train.micro_batch);
 }
 
 Sweep read_sweep(const std::string& folder) {

@@ -23,10 +23,10 @@ class SweepCommand : public testing::Test {
 
   std::string out() const { return folder_.string(); }
   static std::vector<std::string> base(const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"sweep",         "--data",     "tales:20000", "--n-head",    "2",
-                                          "--n-ctx",       "16",         "--n-layer",   "1",           "--n-embd",
-                                          "16",            "--batch-size", "2",         "--eval-batches", "1",
-                                          "--threads",     "1"};
+    std::vector<std::string> arguments = {
+        "sweep", "--data",         "tales:20000", "--n-head",  "2",  "--n-ctx",
+        "16",    "--n-layer",      "1",           "--n-embd",  "16", "--batch-size",
+        "2",     "--eval-batches", "1",           "--threads", "1"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
@@ -36,15 +36,16 @@ class SweepCommand : public testing::Test {
 };
 
 TEST_F(SweepCommand, DryRunPlansEqualFlops) {
-  const GptRun run = run_gpt(
-      base({"--over", "n_layer=1,2", "--over", "n_embd=16,32", "--flops", "1e9,2e9", "--seeds", "2", "--dry-run"}));
+  const GptRun run = run_gpt(base({"--over", "n_layer=1,2", "--over", "n_embd=16,32", "--flops", "1e9,2e9",
+                                   "--seeds", "2", "--dry-run"}));
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_NE(run.out.find("16 runs"), std::string::npos) << run.out;
   EXPECT_NE(run.out.find("n_embd=16-n_layer=2-flops=1e+09-seed=2"), std::string::npos) << run.out;
 }
 
 TEST_F(SweepCommand, RunsAndGoesOn) {
-  const GptRun run = run_gpt(base({"--over", "n_layer=1,2", "--over", "lr=1e-3,1e-2", "--steps", "8", "--out", out()}));
+  const GptRun run =
+      run_gpt(base({"--over", "n_layer=1,2", "--over", "lr=1e-3,1e-2", "--steps", "8", "--out", out()}));
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_NE(run.out.find("n_layer = "), std::string::npos) << run.out;
   EXPECT_NE(run.out.find("Recommended"), std::string::npos) << run.out;
@@ -86,7 +87,8 @@ TEST_F(SweepCommand, MistakesAreNamed) {
   EXPECT_EQ(run_gpt({"sweep", "--out", out(), "--resume", "--over", "lr=1"}).status, 2);
   EXPECT_EQ(run_gpt({"sweep", "--out", out(), "--resume"}).status, 1);
   fs::create_directories(folder_);
-  for (const char* text : {"", "[]", "{\"runs\": []}", "{\"runs\": [1]}", "{\"runs\": [{\"name\": \"../x\"}]}"}) {
+  for (const char* text :
+       {"", "[]", "{\"runs\": []}", "{\"runs\": [1]}", "{\"runs\": [{\"name\": \"../x\"}]}"}) {
     std::ofstream(folder_ / "sweep.json") << text;
     EXPECT_EQ(run_gpt({"sweep", "--out", out(), "--resume"}).status, 1) << text;
   }

@@ -18,15 +18,14 @@ TEST(SweepPlan, ParsesAxes) {
   EXPECT_EQ(axis.values, (std::vector<std::string>{"2", "4", "8"}));
   EXPECT_EQ(parse_axis("--n-embd=64").key, "n_embd");
   EXPECT_EQ(parse_axis("norm=layer,rms").values.size(), 2u);
-  for (const char* bad : {"", "=1", "n_layer", "n_layer=", "n_layer=1,,2", "n_layer=1,", "n_layer=2,2", "n_layers=2",
-                          "steps=1,2", "seed=1,2"}) {
+  for (const char* bad : {"", "=1", "n_layer", "n_layer=", "n_layer=1,,2", "n_layer=1,", "n_layer=2,2",
+                          "n_layers=2", "steps=1,2", "seed=1,2"}) {
     EXPECT_THROW(parse_axis(bad), UsageError) << bad;
   }
 }
 
 TEST(SweepPlan, GridHasEveryCombination) {
-  const std::vector<SweepPoint> points =
-      grid_of({{"n_layer", {"1", "2"}}, {"lr", {"1e-3", "2e-3", "3e-3"}}});
+  const std::vector<SweepPoint> points = grid_of({{"n_layer", {"1", "2"}}, {"lr", {"1e-3", "2e-3", "3e-3"}}});
   ASSERT_EQ(points.size(), 6u);
   EXPECT_EQ(points[0], (SweepPoint{{"n_layer", "1"}, {"lr", "1e-3"}}));
   EXPECT_EQ(points[1], (SweepPoint{{"n_layer", "1"}, {"lr", "2e-3"}}));
