@@ -91,7 +91,8 @@ class DataFacts {
   std::map<std::string, Facts> facts_;
 };
 
-SweepRun shape_of(const SweepArguments& a, const ConfigFlags& flags, const SweepPoint& point, DataFacts& data) {
+SweepRun shape_of(const SweepArguments& a, const ConfigFlags& flags, const SweepPoint& point,
+                  DataFacts& data) {
   SweepRun run{.point = point, .config = resolve(a, flags, point)};
   ModelConfig& model = run.config.model;
   if (model.vocab_size == 0) model.vocab_size = data.of(run.config).vocab_size;
@@ -105,7 +106,6 @@ SweepRun shape_of(const SweepArguments& a, const ConfigFlags& flags, const Sweep
   if (wanted != model.n_embd) {
     model.n_embd = wanted;
     model.head_dim = 0;
-    run.point["n_embd"] = std::to_string(wanted);
   }
   complete(model);
   const ModelCounts counts(model);
@@ -149,8 +149,8 @@ std::vector<double> budgets_of(const SweepArguments& a, const std::vector<SweepR
     const auto seeds = static_cast<double>(a.seeds);
     const double left = a.minutes * 60 / seeds - evaluations;
     if (left <= 0)
-      fail_usage("--minutes {}: evaluations alone take {}; use fewer --eval-batches, values or --seeds", a.minutes,
-                 format_duration(evaluations * seeds));
+      fail_usage("--minutes {}: evaluations alone take {}; use fewer --eval-batches, values or --seeds",
+                 a.minutes, format_duration(evaluations * seeds));
     for (int64_t level = 0; level < a.levels; ++level)
       budgets.push_back(left / per_flop * std::pow(0.5, static_cast<double>(level)));
   }
@@ -215,12 +215,13 @@ Plan plan_sweep(const SweepArguments& a, const ConfigFlags& flags) {
 }
 
 std::string describe(const Plan& plan) {
-  TextTable table{{"run", "parameters", "steps", "tokens", "tokens/param", "FLOPs", "expected"}, {}};
+  TextTable table{{"run", "shape", "parameters", "steps", "tokens", "tokens/param", "FLOPs", "expected"}, {}};
   double total = 0;
   for (size_t i = 0; i < plan.sweep.runs.size(); ++i) {
     const SweepRun& run = plan.sweep.runs[i];
-    table.rows.push_back({run.name, format_count(run.parameters), format_thousands(run.config.train.steps),
-                          format_count(run.tokens), fmt::format("{:.1f}", run.tokens / run.parameters),
+    table.rows.push_back({run.name, shape_name(run), format_count(run.parameters),
+                          format_thousands(run.config.train.steps), format_count(run.tokens),
+                          fmt::format("{:.1f}", run.tokens / run.parameters),
                           fmt::format("{:.3g}", run.flops), format_duration(plan.seconds[i])});
     total += plan.seconds[i];
   }
@@ -228,22 +229,27 @@ std::string describe(const Plan& plan) {
                                                        format_duration(total));
   for (const SweepRun& run : plan.sweep.runs) {
     if (run.config.train.steps >= 50) continue;
-    return text + fmt::format("{} has only {} steps: too few to say much\n", run.name, run.config.train.steps);
+    return text +
+           fmt::format("{} has only {} steps: too few to say much\n", run.name, run.config.train.steps);
   }
   return text;
 }
 
 void check(const SweepArguments& a, const ConfigFlags& flags) {
-  if (a.out.empty() && !a.dry_run) fail_usage("--out is missing: name the folder of the sweep, for example --out sweep");
+  if (a.out.empty() && !a.dry_run)
+    fail_usage("--out is missing: name the folder of the sweep, for example --out sweep");
   if (a.resume) {
-    if (!flags.given().empty() || !a.over.empty() || !a.preset.empty() || !a.config.empty() || !a.flops.empty())
+    if (!flags.given().empty() || !a.over.empty() || !a.preset.empty() || !a.config.empty() ||
+        !a.flops.empty())
       fail_usage("--resume goes on with the plan in --out; give nothing else");
     return;
   }
   if (a.over.empty()) fail_usage("--over is missing: name what to sweep, for example --over n_layer=2,4,8");
   const int ways = (a.flops.empty() ? 0 : 1) + (a.minutes > 0 ? 1 : 0) + (is_given(flags, "steps") ? 1 : 0);
-  if (ways > 1) fail_usage("--flops, --minutes and --steps are three ways to say how long a run is; give one");
-  if (a.levels > 1 && !(a.minutes > 0)) fail_usage("--levels divides --minutes; with --flops list the budgets");
+  if (ways > 1)
+    fail_usage("--flops, --minutes and --steps are three ways to say how long a run is; give one");
+  if (a.levels > 1 && !(a.minutes > 0))
+    fail_usage("--levels divides --minutes; with --flops list the budgets");
   if (is_given(flags, "eval_every")) fail_usage("--eval-every: a sweep validates eight times in every run");
   if (!a.dry_run && std::filesystem::exists(a.out + "/sweep.json"))
     fail("{} holds a sweep already; continue it with --resume, or choose another --out", a.out);
@@ -289,9 +295,12 @@ Command add_sweep_command(CLI::App& root, const std::string& command_line) {
   CLI::App* app = root.add_subcommand("sweep", "train a family of small models and compare them");
   app->allow_extras();
   app->footer(kFooter);
-  add_repeated(*app, "--over", a->over, "a config key and its values: n_layer=2,4,8")->type_name("KEY=A,B,...");
-  add_repeated(*app, "--flops", a->flops, "training FLOPs of each run; several: 1e12,4e12")->type_name("F,...");
-  app->add_option("--minutes", a->minutes, "of all runs together, at equal FLOPs")->check(CLI::Range(0.0, 1e6));
+  add_repeated(*app, "--over", a->over, "a config key and its values: n_layer=2,4,8")
+      ->type_name("KEY=A,B,...");
+  add_repeated(*app, "--flops", a->flops, "training FLOPs of each run; several: 1e12,4e12")
+      ->type_name("F,...");
+  app->add_option("--minutes", a->minutes, "of all runs together, at equal FLOPs")
+      ->check(CLI::Range(0.0, 1e6));
   app->add_option("--levels", a->levels, "with --minutes: so many budgets, each half of the one before")
       ->check(CLI::Range(1, 8));
   app->add_option("--seeds", a->seeds, "runs of each kind, to know the noise")->check(CLI::Range(1, 100));

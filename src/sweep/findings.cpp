@@ -144,9 +144,10 @@ void recommend(const Sweep& sweep, Findings& findings) {
   for (const SweepMean& mean : findings.means) {
     const SweepRun& run = sweep.runs[mean.run];
     if (run.flops < 0.9 * budget) continue;
-    std::string text = fmt::format("Recommended for {:.3g} FLOPs: {} ({} parameters, {} tokens, loss {:.4f})",
-                                   run.flops, run_name(run.point, 0, 0, false, false),
-                                   format_count(run.parameters), format_count(run.tokens), mean.loss);
+    std::string text =
+        fmt::format("Recommended for {:.3g} FLOPs: {} ({}, {} parameters, {} tokens, loss {:.4f})", run.flops,
+                    run_name(run.point, 0, 0, false, false), shape_name(run), format_count(run.parameters),
+                    format_count(run.tokens), mean.loss);
     if (findings.fit) {
       const double per_parameter = run.flops_per_token / run.parameters;
       const double best = findings.fit->law.best_parameters(run.flops, per_parameter);

@@ -102,19 +102,19 @@ Chart flops_chart(const Sweep& sweep) {
 }
 
 TextTable result_table(const Sweep& sweep, const Findings& findings) {
-  TextTable table{{"loss", "run", "parameters", "tokens", "FLOPs", "seeds"}, {}};
+  TextTable table{{"loss", "run", "shape", "parameters", "tokens", "FLOPs", "seeds"}, {}};
   const bool many = budgets_of(sweep).size() > 1;
   for (const SweepMean& mean : findings.means) {
     const SweepRun& run = sweep.runs[mean.run];
     table.rows.push_back({fmt::format("{:.4f}", mean.loss), run_name(run.point, run.budget, 0, many, false),
-                          format_count(run.parameters), format_count(run.tokens),
+                          shape_name(run), format_count(run.parameters), format_count(run.tokens),
                           fmt::format("{:.3g}", run.flops), std::to_string(mean.seeds)});
   }
   for (size_t i = 0; i < sweep.runs.size(); ++i) {
     const SweepRun& run = sweep.runs[i];
     if (sweep.results[i].state != SweepResult::State::failed) continue;
-    table.rows.push_back({"failed", run.name, format_count(run.parameters), format_count(run.tokens),
-                          fmt::format("{:.3g}", run.flops), ""});
+    table.rows.push_back({"failed", run.name, shape_name(run), format_count(run.parameters),
+                          format_count(run.tokens), fmt::format("{:.3g}", run.flops), ""});
   }
   return table;
 }

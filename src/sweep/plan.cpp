@@ -95,6 +95,11 @@ std::string run_name(const SweepPoint& point, double budget, int64_t seed, bool 
   return name.substr(0, 200);
 }
 
+std::string shape_name(const SweepRun& run) {
+  const ModelConfig& model = run.config.model;
+  return fmt::format("{} layer{} of {}", model.n_layer, model.n_layer == 1 ? "" : "s", model.n_embd);
+}
+
 int64_t steps_for(double budget, double flops_per_token, double tokens_per_step) {
   const double steps = std::round(budget / (flops_per_token * tokens_per_step));
   return static_cast<int64_t>(std::clamp(steps, 1.0, 1e12));

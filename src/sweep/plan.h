@@ -39,6 +39,8 @@ struct SweepRun {
 std::string run_name(const SweepPoint& point, double budget, int64_t seed, bool many_budgets,
                      bool many_seeds);
 
+std::string shape_name(const SweepRun& run);  // "4 layers of 128"
+
 // Steps whose FLOPs come nearest to a budget, at least one.
 int64_t steps_for(double budget, double flops_per_token, double tokens_per_step);
 
