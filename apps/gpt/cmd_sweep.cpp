@@ -99,9 +99,7 @@ SweepRun shape_of(const SweepArguments& a, const ConfigFlags& flags, const Sweep
   data.of(run.config);
   const ModelConfig base = resolve(a, flags, {}).model;
   const bool follows = !is_given(flags, "d_ff") && point.count("d_ff") == 0 && model.d_ff == base.d_ff;
-  const int64_t wanted = a.iso_params > 0
-                             ? width_for(model, a.iso_params, std::max<int64_t>(8, 2 * model.n_head))
-                             : model.n_embd;
+  const int64_t wanted = a.iso_params > 0 ? width_for(model, a.iso_params, 2 * model.n_head) : model.n_embd;
   if (follows) model.d_ff = scaled_d_ff(base.d_ff, base.n_embd, wanted);
   if (wanted != model.n_embd) {
     model.n_embd = wanted;
