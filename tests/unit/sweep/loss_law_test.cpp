@@ -65,7 +65,7 @@ TEST(LossLaw, RefusesWhatCannotBeFitted) {
   // five runs of the same size and tokens are one point
   EXPECT_FALSE(fit_loss_law(std::vector<LossPoint>(5, points[0]), 0.6));
   EXPECT_FALSE(fit_loss_law(points, 5.0));  // above some losses
-  for (const double bad : {0.0, -1.0, std::nan(""), INFINITY}) {
+  for (const double bad : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
     std::vector<LossPoint> wrong = points;
     wrong[2].loss = bad;
     EXPECT_FALSE(fit_loss_law(wrong, 0.1)) << bad;
