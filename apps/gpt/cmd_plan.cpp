@@ -1,4 +1,4 @@
-#include "cmd_plan.h"
+#include "command.h"
 
 #include <CLI/CLI.hpp>
 #include <chrono>

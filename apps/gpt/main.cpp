@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
-#include "cmd_plan.h"
 #include "command.h"
 #include "interrupt.h"
 #include "output.h"
@@ -100,6 +99,7 @@ std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>
   for (const std::string& word : words)
     command_line += (command_line.empty() ? "" : " ") + word;
   std::vector<Command> commands = {add_train_command(root, command_line),
+                                   add_sweep_command(root, command_line),
                                    add_generate_command(root),
                                    add_chat_command(root),
                                    add_eval_command(root),

@@ -14,7 +14,7 @@ enum class SeriesStyle {
 
 // Points with a non-finite x or y make a gap. x ascending; x and y of equal length.
 struct ChartSeries {
-  std::string name;
+  std::string name;  // empty: not in the legend
   std::vector<double> x, y;
   SeriesStyle style = SeriesStyle::line;
   int colour = 0;  // which of the palette's six colours; series that belong together share one
@@ -30,6 +30,7 @@ struct Chart {
   std::vector<ChartSeries> series;
   std::vector<ReferenceLine> reference_lines;
   bool log_y = false;  // values that are not positive make gaps then
+  bool log_x = false;
 };
 
 // A moving average that looks back and ahead alike, so that the line does not lag behind: value i +- k weighs

@@ -56,13 +56,16 @@ std::string headlines(const RunReport& report) {
   return out + "</div>\n";
 }
 
-// The main chart is drawn for two widths, so that its text keeps its size on a phone.
+// Large charts are drawn for two widths, so that their text keeps its size on a phone.
 std::string charts(const RunReport& report) {
   std::string out = report.curves.empty() ? "" : "<div id=\"curves\"></div>\n<div id=\"plain-charts\">\n";
-  if (report.chart) {
-    out += "<div class=\"card\"><div class=\"wide\">" + line_chart_svg(*report.chart, kWide) +
-           "</div><div class=\"narrow\">" + line_chart_svg(*report.chart, kNarrow) + "</div></div>\n";
-  }
+  const auto add = [&](const Chart& chart, const char* classes) {
+    out += fmt::format("<div class=\"{}\"><div class=\"wide\">{}</div><div class=\"narrow\">{}</div></div>\n",
+                       classes, line_chart_svg(chart, kWide), line_chart_svg(chart, kNarrow));
+  };
+  if (report.chart) add(*report.chart, "card");
+  for (const Chart& chart : report.more_charts)
+    add(chart, "card more");
   if (!report.small_charts.empty()) {
     out += "<div class=\"small\">\n";
     for (const Chart& chart : report.small_charts)

@@ -49,6 +49,7 @@ struct RunReport {
   std::string subtitle;  // one line: model, data, when
   std::vector<ReportHeadline> headlines;
   std::optional<Chart> chart;
+  std::vector<Chart> more_charts;  // below it, as large
   std::vector<Chart> small_charts;
   std::vector<ReportSample> samples;  // in order of steps
   std::vector<ReportCommand> commands;

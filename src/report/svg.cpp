@@ -59,15 +59,21 @@ struct Point {
   double x, y;  // values, not pixels
 };
 
-bool usable(double x, double y, bool log_y) {
-  return std::abs(x) <= kLargest && std::abs(y) <= kLargest && (!log_y || y >= kSmallest);  // false for NaN
+// False for NaN.
+bool usable(double x, double y, const Chart& chart) {
+  return std::abs(x) <= kLargest && std::abs(y) <= kLargest && (!chart.log_y || y >= kSmallest) &&
+         (!chart.log_x || x >= kSmallest);
+}
+
+bool usable_line(double y, const Chart& chart) {
+  return usable(1, y, chart);
 }
 
 // The points of a series in pieces; a missing value ends a piece.
-std::vector<std::vector<Point>> pieces_of(const ChartSeries& series, bool log_y) {
+std::vector<std::vector<Point>> pieces_of(const ChartSeries& series, const Chart& chart) {
   std::vector<std::vector<Point>> pieces(1);
   for (size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
-    if (usable(series.x[i], series.y[i], log_y)) {
+    if (usable(series.x[i], series.y[i], chart)) {
       pieces.back().push_back({series.x[i], series.y[i]});
     } else if (!pieces.back().empty()) {
       pieces.emplace_back();
@@ -77,9 +83,9 @@ std::vector<std::vector<Point>> pieces_of(const ChartSeries& series, bool log_y)
   return pieces;
 }
 
-void add_y_values(Range& range, const ChartSeries& series, bool log_y) {
+void add_y_values(Range& range, const ChartSeries& series, const Chart& chart) {
   std::vector<double> values;
-  for (const auto& piece : pieces_of(series, log_y)) {
+  for (const auto& piece : pieces_of(series, chart)) {
     for (const Point& point : piece)
       values.push_back(point.y);
   }
@@ -112,10 +118,14 @@ Range padded(const Range& range, double below, double above, bool log) {
 Range x_range(const Chart& chart) {
   Range range;
   for (const ChartSeries& series : chart.series) {
-    for (const auto& piece : pieces_of(series, chart.log_y)) {
+    for (const auto& piece : pieces_of(series, chart)) {
       for (const Point& point : piece)
         range.add(point.x);
     }
+  }
+  if (chart.log_x) {
+    const Range wide = widened(range, 1, 10, true);
+    return padded(wide, 0.02, 0.02, true);
   }
   // Steps counted from 1, or from the first logging interval: the axis shows where counting began.
   if (range.low > 0 && range.low < range.high / 20) range.low = 0;
@@ -124,17 +134,17 @@ Range x_range(const Chart& chart) {
 
 bool has_points(const Chart& chart) {
   return std::any_of(chart.series.begin(), chart.series.end(),
-                     [&](const ChartSeries& series) { return !pieces_of(series, chart.log_y).empty(); });
+                     [&](const ChartSeries& series) { return !pieces_of(series, chart).empty(); });
 }
 
 // Room is left at the ends for the label of a reference line that stands there.
 Range y_range(const Chart& chart, double plot_height) {
   Range data;
   for (const ChartSeries& series : chart.series)
-    add_y_values(data, series, chart.log_y);
+    add_y_values(data, series, chart);
   Range all = data;
   for (const ReferenceLine& line : chart.reference_lines) {
-    if (usable(0, line.y, chart.log_y)) all.add(line.y);
+    if (usable_line(line.y, chart)) all.add(line.y);
   }
   const double label = kLineHeight / plot_height, margin = 0.03;
   const bool line_below = all.low < data.low;
@@ -241,7 +251,7 @@ class PathBuilder {
 };
 
 std::string draw_dots(const Chart& chart, const ChartSeries& series, const Axis& x, const Axis& y) {
-  const auto pieces = pieces_of(series, chart.log_y);
+  const auto pieces = pieces_of(series, chart);
   size_t count = 0;
   for (const auto& piece : pieces)
     count += piece.size();
@@ -262,7 +272,7 @@ std::string draw_dots(const Chart& chart, const ChartSeries& series, const Axis&
 
 std::string draw_series(const Chart& chart, const ChartSeries& series, const Axis& x, const Axis& y) {
   PathBuilder builder(x, y);
-  for (const auto& piece : pieces_of(series, chart.log_y))
+  for (const auto& piece : pieces_of(series, chart))
     builder.add_piece(piece);
   if (builder.path().empty()) return "";
   std::string out = fmt::format("<path d=\"{}\" class=\"{}\"/>\n", builder.path(), series_classes(series));
@@ -279,7 +289,7 @@ struct EndLabel {
 std::vector<EndLabel> end_labels(const Chart& chart) {
   std::vector<EndLabel> labels;
   for (const ChartSeries& series : chart.series) {
-    const auto pieces = pieces_of(series, chart.log_y);
+    const auto pieces = pieces_of(series, chart);
     if (series.style != SeriesStyle::marked || pieces.empty()) continue;
     const double last = pieces.back().back().y;
     labels.push_back({last, value_label(last)});
@@ -306,7 +316,7 @@ std::string draw_end_labels(const Chart& chart, const Plot& plot, const Axis& y)
 std::string draw_reference_lines(const Chart& chart, const Plot& plot, const Axis& y) {
   std::string lines, labels;
   for (const ReferenceLine& line : chart.reference_lines) {
-    if (!usable(0, line.y, chart.log_y)) continue;
+    if (!usable_line(line.y, chart)) continue;
     const double at = y.pixel(line.y);
     lines += line_element(plot.left, at, plot.right, at, "gc-ref");
     // Outside of the data: under a line in the lower half, above one in the upper half.
@@ -329,6 +339,7 @@ std::vector<LegendItem> place_legend(const Chart& chart, double top, double widt
   if (chart.series.size() < 2) return items;
   double x = left, y = top;
   for (const ChartSeries& series : chart.series) {
+    if (series.name.empty()) continue;
     const double needed = kLegendSwatch + 6 + text_width(series.name, kTextHeight);
     if (x > left && x + needed > width - 8) {
       x = left;
@@ -364,7 +375,9 @@ std::string draw_axes(const Chart& chart, const Plot& plot, const Axis& x, const
   }
   out += line_element(plot.left, plot.bottom, plot.right, plot.bottom, "gc-axis");
   const int target = std::clamp(static_cast<int>(plot.width() / 80), 2, 10);
-  for (const Tick& tick : linear_ticks(x.low, x.high, target, all_integers(chart))) {
+  const auto ticks = chart.log_x ? log_ticks(x.low, x.high, target)
+                                 : linear_ticks(x.low, x.high, target, all_integers(chart));
+  for (const Tick& tick : ticks) {
     const double at = x.pixel(tick.value);
     out += line_element(at, plot.bottom, at, plot.bottom + 4, "gc-axis");
     out += text_element(at, plot.bottom + 19, "gc-tick gc-middle", tick.label);
@@ -446,7 +459,7 @@ std::string line_chart_svg(const Chart& chart, const ChartSize& size) {
   const Range x_values = x_range(chart), y_values = y_range(chart, plot.height());
   const auto y_ticks = y_ticks_of(y_values, plot.height(), chart.log_y);
   plot.left += widest(y_ticks) + 10;
-  const Axis x{x_values.low, x_values.high, plot.left, plot.right, false};
+  const Axis x{x_values.low, x_values.high, plot.left, plot.right, chart.log_x};
   const Axis y{y_values.low, y_values.high, plot.bottom, plot.top, chart.log_y};
 
   const double height = std::max<double>(size.height, plot.bottom + 46);

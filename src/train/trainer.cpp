@@ -191,6 +191,7 @@ void Trainer::start() {
 }
 
 void Trainer::announce() {
+  if (request_.brief) return;
   const int64_t moments = 4 * param_buffer_elements(model_.table);
   std::string text = data_.preview + "\n" + describe_config(config_);
   text += fmt::format("{} parameters; {}\n", format_thousands(model_.table.total()), optimizer_.describe());
@@ -316,7 +317,7 @@ void Trainer::report_step(double loss, double norm, double lr, double step_secon
                   .tokens_per_s = tokens_per_s,
                   .limit_share = tokens_per_s * flops_per_token_ / peak_flops_,
                   .eta_s = recent_step_seconds_ * static_cast<double>(config().steps - state_.step)});
-  if (state_.step == 1 && logged) {
+  if (state_.step == 1 && logged && !request_.brief) {
     log_->message(fmt::format("first loss {:.4f}; guessing gives ln {} = {:.4f}\n", loss,
                               model_.config.vocab_size,
                               std::log(static_cast<double>(model_.config.vocab_size))));
@@ -350,7 +351,7 @@ void Trainer::evaluate() {
     save_model_folder(request_.out + "/best", model_, weights_, data_.tokenizer->to_json());
     text += ", best so far";
   }
-  log_->message(text + "\n");
+  if (!request_.brief) log_->message(text + "\n");
 }
 
 void Trainer::sample() {
@@ -393,6 +394,7 @@ TrainOutcome Trainer::run(const std::function<bool()>& interrupted) {
   outcome.steps_done = state_.step;
   outcome.finished = state_.step >= config().steps;
   outcome.best_val_loss = state_.best_val_loss;
+  if (request_.brief) return outcome;
   if (!outcome.finished) {
     log_->message(fmt::format("{} at step {} of {}; continue with: gpt train --resume --out {}\n",
                               outcome.interrupted ? "interrupted" : "stopped", state_.step, config().steps,

@@ -16,6 +16,7 @@ struct TrainRequest {
   bool resume = false;    // continue the run in `out`, whose config this is
   Isa isa = Isa::ref;
   std::string command_line;  // for the report
+  bool brief = false;        // says only how far it is: for one of many runs
 };
 
 struct TrainOutcome {

@@ -1,0 +1,317 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "command.h"
+#include "config_flags.h"
+#include "interrupt.h"
+#include "model/model_counts.h"
+#include "options.h"
+#include "output.h"
+#include "report/format.h"
+#include "report/table.h"
+#include "sweep/page.h"
+#include "sweep/sweep.h"
+#include "train/run_data.h"
+
+namespace gpt {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  gpt sweep --preset tiny --data tales --over n_layer=2,4,8 --over n_embd=64,128 --minutes 10 --out shapes
+  gpt sweep --preset tiny --data tales --over lr=1e-3,3e-3,1e-2 --flops 1e12 --dry-run
+  gpt sweep --preset tiny --data tales --over n_layer=1,2,4,8 --iso-params 800000 --over lr=2e-3,4e-3
+            --minutes 10 --seeds 2 --out depth-or-width
+  gpt sweep --preset mini-gpt --data input.txt --over norm=layer,rms --over act=gelu,swiglu --steps 500 --out ablation
+  gpt sweep --out shapes --resume                       go on after Ctrl-C or a kill
+
+Every run gets the same FLOPs (--flops, --minutes) or the same steps (--steps). It leaves DIR/sweep.html, sweep.svg,
+sweep.json, fit.json, and a complete run folder DIR/runs/NAME for each run.)";
+
+struct SweepArguments {
+  std::string preset, config, out, command_line;
+  std::vector<std::string> over, flops;
+  double minutes = 0;
+  int64_t levels = 1, seeds = 1, iso_params = 0;
+  bool resume = false, dry_run = false, json = false;
+};
+
+bool is_given(const ConfigFlags& flags, const std::string& key) {
+  const std::vector<std::string> given = flags.given();
+  return std::find(given.begin(), given.end(), key) != given.end();
+}
+
+RunConfig resolve(const SweepArguments& a, const ConfigFlags& flags, const SweepPoint& point) {
+  Settings settings;
+  // What a preset says of the rhythm of one long run is not meant for a sweep.
+  if (!a.preset.empty()) settings.add_preset(a.preset);
+  settings.forget_preset("vocab_size");
+  settings.add_json({{"eval_every", 0}, {"sample_every", 0}}, "gpt sweep");
+  if (!a.config.empty()) settings.add_file(a.config);
+  flags.apply_environment(settings);
+  flags.apply_flags(settings);
+  for (const auto& [key, value] : point)
+    settings.add_text(key, value, "--over " + key);
+  return settings.resolve();
+}
+
+// The tokenizer's vocabulary and the floor, loaded once per text.
+class DataFacts {
+ public:
+  struct Facts {
+    int64_t vocab_size = 0;
+    std::optional<double> floor;
+  };
+  const Facts& of(const RunConfig& config) {
+    const TrainConfig& t = config.train;
+    std::string key = t.tokenizer + "\n" + std::to_string(t.val_fraction);
+    for (const auto* names : {&t.data, &t.val_data}) {
+      key += "\n";
+      for (const std::string& name : *names)
+        key += name + "\t";
+    }
+    const auto found = facts_.find(key);
+    if (found != facts_.end()) return found->second;
+    const RunData data = load_run_data(t, config.model.n_ctx, "");
+    if (!data.has_val())
+      fail_usage("gpt sweep compares validation losses: give --val-data, or a --val-fraction above 0");
+    return facts_[key] = {data.tokenizer->vocab_size(), data.floor};
+  }
+  // Of all texts together: one floor, or none.
+  std::optional<double> floor() const {
+    return facts_.size() == 1 ? facts_.begin()->second.floor : std::nullopt;
+  }
+
+ private:
+  std::map<std::string, Facts> facts_;
+};
+
+SweepRun shape_of(const SweepArguments& a, const ConfigFlags& flags, const SweepPoint& point,
+                  DataFacts& data) {
+  SweepRun run{.point = point, .config = resolve(a, flags, point)};
+  ModelConfig& model = run.config.model;
+  if (model.vocab_size == 0) model.vocab_size = data.of(run.config).vocab_size;
+  data.of(run.config);
+  const ModelConfig base = resolve(a, flags, {}).model;
+  const bool follows = !is_given(flags, "d_ff") && point.count("d_ff") == 0 && model.d_ff == base.d_ff;
+  const int64_t wanted = a.iso_params > 0 ? width_for(model, a.iso_params, 2 * model.n_head) : model.n_embd;
+  if (follows) model.d_ff = scaled_d_ff(base.d_ff, base.n_embd, wanted);
+  if (wanted != model.n_embd) {
+    model.n_embd = wanted;
+    model.head_dim = 0;
+  }
+  complete(model);
+  const ModelCounts counts(model);
+  run.parameters = static_cast<double>(counts.total);
+  run.flops_per_token = counts.training_flops(model.n_ctx);
+  return run;
+}
+
+double step_tokens(const SweepRun& run) {
+  return static_cast<double>(run.config.train.batch_size * run.config.model.n_ctx);
+}
+
+constexpr double kEvaluations = 8;
+
+// The budgets of one run: as given; or what makes all runs together take so many minutes.
+std::vector<double> budgets_of(const SweepArguments& a, const std::vector<SweepRun>& shapes,
+                               const std::vector<double>& step_seconds) {
+  std::vector<double> budgets;
+  for (const std::string& text : a.flops) {
+    size_t begin = 0;
+    while (begin <= text.size()) {
+      const size_t comma = std::min(text.find(',', begin), text.size());
+      const std::string part = text.substr(begin, comma - begin);
+      char* end = nullptr;
+      const double value = std::strtod(part.c_str(), &end);
+      if (part.empty() || *end != '\0' || !(value > 0 && value < 1e30))
+        fail_usage("--flops: expected positive numbers such as 1e13,3e13, found \"{}\"", part.substr(0, 64));
+      budgets.push_back(value);
+      begin = comma + 1;
+    }
+  }
+  if (a.minutes > 0) {
+    double per_flop = 0, evaluations = 0, share = 0;
+    for (int64_t level = 0; level < a.levels; ++level)
+      share += std::pow(0.5, static_cast<double>(level));
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      per_flop += share * step_seconds[i] / (shapes[i].flops_per_token * step_tokens(shapes[i]));
+      evaluations += static_cast<double>(a.levels) * kEvaluations / 3 * step_seconds[i] *
+                     static_cast<double>(shapes[i].config.train.eval_batches);
+    }
+    const auto seeds = static_cast<double>(a.seeds);
+    const double left = a.minutes * 60 / seeds - evaluations;
+    if (left <= 0)
+      fail_usage("--minutes {}: evaluations alone take {}; use fewer --eval-batches, values or --seeds",
+                 a.minutes, format_duration(evaluations * seeds));
+    for (int64_t level = 0; level < a.levels; ++level)
+      budgets.push_back(left / per_flop * std::pow(0.5, static_cast<double>(level)));
+  }
+  if (budgets.empty()) budgets.push_back(0);
+  return budgets;
+}
+
+double expected_seconds(const SweepRun& run, double step_seconds) {
+  const TrainConfig& t = run.config.train;
+  const auto evaluations = static_cast<double>(t.steps / std::max<int64_t>(1, t.eval_every));
+  return step_seconds *
+         (static_cast<double>(t.steps) + evaluations / 3 * static_cast<double>(t.eval_batches));
+}
+
+struct Plan {
+  Sweep sweep;
+  std::vector<double> seconds;  // expected, of each run
+};
+
+Plan plan_sweep(const SweepArguments& a, const ConfigFlags& flags) {
+  std::vector<SweepAxis> axes;
+  for (const std::string& text : a.over)
+    axes.push_back(parse_axis(text));
+  for (const SweepAxis& axis : axes) {
+    if (a.iso_params > 0 && (axis.key == "n_embd" || axis.key == "d_ff"))
+      fail_usage("--iso-params chooses {}: leave out --over {}", axis.key, axis.key);
+  }
+  DataFacts data;
+  std::vector<SweepRun> shapes;
+  std::vector<double> step_seconds;
+  std::map<std::string, double> measured;  // runs of one shape take one time
+  for (const SweepPoint& point : grid_of(axes)) {
+    shapes.push_back(shape_of(a, flags, point, data));
+    const SweepRun& run = shapes.back();
+    const std::string key = fmt::format("{} {} {}", model_keys_json(run.config.model).dump(),
+                                        run.config.train.batch_size, run.config.train.micro_batch);
+    if (measured.count(key) == 0) measured[key] = measure_step_seconds(run, chosen_isa());
+    step_seconds.push_back(measured[key]);
+  }
+  const std::vector<double> budgets = budgets_of(a, shapes, step_seconds);
+  Plan plan;
+  plan.sweep.floor = data.floor();
+  plan.sweep.command_line = a.command_line;
+  std::set<std::string> names;
+  for (const double budget : budgets) {
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      for (int64_t seed = 0; seed < a.seeds; ++seed) {
+        SweepRun run = shapes[i];
+        run.budget = budget;
+        run.seed = run.config.train.seed += seed;
+        set_steps(run, budget > 0 ? steps_for(budget, run.flops_per_token, step_tokens(run))
+                                  : run.config.train.steps);
+        run.name = run_name(run.point, budget, run.seed, budgets.size() > 1, a.seeds > 1);
+        if (!names.insert(run.name).second) fail_usage("two runs have the name {}", run.name);
+        plan.seconds.push_back(expected_seconds(run, step_seconds[i]));
+        plan.sweep.runs.push_back(std::move(run));
+      }
+    }
+  }
+  plan.sweep.results.resize(plan.sweep.runs.size());
+  return plan;
+}
+
+std::string describe(const Plan& plan) {
+  TextTable table{{"run", "shape", "parameters", "steps", "tokens", "tokens/param", "FLOPs", "expected"}, {}};
+  double total = 0;
+  for (size_t i = 0; i < plan.sweep.runs.size(); ++i) {
+    const SweepRun& run = plan.sweep.runs[i];
+    table.rows.push_back({run.name, shape_name(run), format_count(run.parameters),
+                          format_thousands(run.config.train.steps), format_count(run.tokens),
+                          fmt::format("{:.1f}", run.tokens / run.parameters),
+                          fmt::format("{:.3g}", run.flops), format_duration(plan.seconds[i])});
+    total += plan.seconds[i];
+  }
+  std::string text = format_table(table) + fmt::format("{} runs, about {} in all\n", plan.sweep.runs.size(),
+                                                       format_duration(total));
+  for (const SweepRun& run : plan.sweep.runs) {
+    if (run.config.train.steps >= 50) continue;
+    return text +
+           fmt::format("{} has only {} steps: too few to say much\n", run.name, run.config.train.steps);
+  }
+  return text;
+}
+
+void check(const SweepArguments& a, const ConfigFlags& flags) {
+  if (a.out.empty() && !a.dry_run)
+    fail_usage("--out is missing: name the folder of the sweep, for example --out sweep");
+  if (a.resume) {
+    if (!flags.given().empty() || !a.over.empty() || !a.preset.empty() || !a.config.empty() ||
+        !a.flops.empty())
+      fail_usage("--resume goes on with the plan in --out; give nothing else");
+    return;
+  }
+  if (a.over.empty()) fail_usage("--over is missing: name what to sweep, for example --over n_layer=2,4,8");
+  const int ways = (a.flops.empty() ? 0 : 1) + (a.minutes > 0 ? 1 : 0) + (is_given(flags, "steps") ? 1 : 0);
+  if (ways > 1)
+    fail_usage("--flops, --minutes and --steps are three ways to say how long a run is; give one");
+  if (a.levels > 1 && !(a.minutes > 0))
+    fail_usage("--levels divides --minutes; with --flops list the budgets");
+  if (is_given(flags, "eval_every")) fail_usage("--eval-every: a sweep validates eight times in every run");
+  if (!a.dry_run && std::filesystem::exists(a.out + "/sweep.json"))
+    fail("{} holds a sweep already; continue it with --resume, or choose another --out", a.out);
+}
+
+int run(const SweepArguments& a, const ConfigFlags& flags) {
+  check(a, flags);
+  Sweep sweep;
+  if (a.resume) {
+    sweep = read_sweep(a.out);
+  } else {
+    Plan plan = plan_sweep(a, flags);
+    if (a.dry_run) {
+      write_output(describe(plan));
+      return 0;
+    }
+    write_note(describe(plan));
+    sweep = std::move(plan.sweep);
+    write_sweep(a.out, sweep);
+  }
+  install_graceful_interrupt();
+  const bool finished = run_sweep(
+      sweep, {.folder = a.out, .isa = chosen_isa(), .interrupted = interrupted, .note = write_note});
+  const Findings findings = find_out(sweep);
+  if (a.json) {
+    write_output(findings_json(sweep, findings).dump(2) + "\n");
+  } else {
+    std::string text = format_table(result_table(sweep, findings)) + "\n";
+    for (const std::string& sentence : findings.sentences)
+      text += sentence + ".\n";
+    write_output(text + findings.fit_note + "\n");
+  }
+  write_note(finished ? fmt::format("page: {}/sweep.html\n", a.out)
+                      : fmt::format("interrupted; go on with: gpt sweep --out {} --resume\n", a.out));
+  return finished ? 0 : kInterruptedStatus;
+}
+
+}  // namespace
+
+Command add_sweep_command(CLI::App& root, const std::string& command_line) {
+  auto a = std::make_shared<SweepArguments>();
+  a->command_line = command_line;
+  CLI::App* app = root.add_subcommand("sweep", "train a family of small models and compare them");
+  app->allow_extras();
+  app->footer(kFooter);
+  add_repeated(*app, "--over", a->over, "a config key and its values: n_layer=2,4,8")
+      ->type_name("KEY=A,B,...");
+  add_repeated(*app, "--flops", a->flops, "training FLOPs of each run; several: 1e12,4e12")
+      ->type_name("F,...");
+  app->add_option("--minutes", a->minutes, "of all runs together, at equal FLOPs")
+      ->check(CLI::Range(0.0, 1e6));
+  app->add_option("--levels", a->levels, "with --minutes: so many budgets, each half of the one before")
+      ->check(CLI::Range(1, 8));
+  app->add_option("--seeds", a->seeds, "runs of each kind, to know the noise")->check(CLI::Range(1, 100));
+  app->add_option("--iso-params", a->iso_params, "choose n_embd so that models have about so many parameters")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  app->add_option("--preset", a->preset, "a named model; gpt info lists them")->type_name("NAME");
+  app->add_option("--config", a->config, "settings from a JSON file of config keys")->type_name("FILE");
+  app->add_option("--out", a->out, "folder of the sweep")->type_name("DIR");
+  app->add_flag("--resume", a->resume, "go on with the sweep in --out");
+  app->add_flag("--dry-run", a->dry_run, "print the list of runs and end");
+  add_json_option(*app, a->json);
+  const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });
+  return {app, [a, flags] { return run(*a, *flags); }};
+}
+
+}  // namespace gpt

@@ -1,0 +1,224 @@
+#include "sweep/findings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "report/format.h"
+
+namespace gpt {
+namespace {
+
+using Key = std::pair<double, SweepPoint>;  // budget and values
+
+struct Group {
+  size_t run = 0;
+  std::vector<double> losses;
+  double mean() const {
+    double sum = 0;
+    for (const double loss : losses)
+      sum += loss;
+    return sum / static_cast<double>(losses.size());
+  }
+};
+
+std::map<Key, Group> groups_of(const Sweep& sweep) {
+  std::map<Key, Group> groups;
+  for (size_t i = 0; i < sweep.runs.size(); ++i) {
+    if (sweep.results[i].state != SweepResult::State::done) continue;
+    Group& group = groups[{sweep.runs[i].budget, sweep.runs[i].point}];
+    group.run = i;
+    group.losses.push_back(sweep.results[i].loss);
+  }
+  return groups;
+}
+
+std::optional<double> noise_of(const std::map<Key, Group>& groups) {
+  double squares = 0;
+  size_t freedom = 0;
+  for (const auto& [key, group] : groups) {
+    const double mean = group.mean();
+    for (const double loss : group.losses)
+      squares += (loss - mean) * (loss - mean);
+    freedom += group.losses.size() - 1;
+  }
+  if (freedom == 0) return {};
+  return std::sqrt(squares / static_cast<double>(freedom));
+}
+
+// Losses by everything but `key`, then by its value. Learning rates are chosen: the best one counts.
+std::map<Key, std::map<std::string, double>> by_value(const std::map<Key, Group>& groups,
+                                                      const std::string& key) {
+  std::map<Key, std::map<std::string, double>> out;
+  for (const auto& [place, group] : groups) {
+    Key rest = place;
+    const auto found = rest.second.find(key);
+    if (found == rest.second.end()) continue;
+    const std::string value = found->second;
+    rest.second.erase(key);
+    if (key != "lr") rest.second.erase("lr");
+    const auto [entry, is_new] = out[rest].emplace(value, group.mean());
+    if (!is_new) entry->second = std::min(entry->second, group.mean());
+  }
+  return out;
+}
+
+struct Comparison {
+  double sum = 0, low = 1e300, high = -1e300;
+  int pairs = 0;
+};
+
+std::string sentence(const std::string& key, const std::string& a, const std::string& b, const Comparison& c,
+                     const Sweep& sweep, const std::optional<double>& noise, bool many_lr) {
+  const double mean = c.sum / c.pairs;
+  const bool a_wins = mean < 0;
+  std::string text =
+      fmt::format("{} = {} beats {} by {:.4f} nats", key, a_wins ? a : b, a_wins ? b : a, std::abs(mean));
+  text += sweep.runs.front().budget > 0 ? " at equal FLOPs" : " after equal steps";
+  if (many_lr && key != "lr") text += ", each at its best lr";
+  if (c.pairs > 1) {
+    const double low = a_wins ? -c.high : c.low, high = a_wins ? -c.low : c.high;
+    text += fmt::format(" (mean of {} pairs, from {:+.4f} to {:+.4f})", c.pairs, low, high);
+  }
+  if (!noise) return text + "; one seed only, so the noise is unknown";
+  text += fmt::format("; seeds differ by {:.4f}", *noise);
+  if (std::abs(mean) < 2 * *noise) text += ", so this is no clear difference";
+  return text;
+}
+
+void compare_key(const std::string& key, const std::map<Key, Group>& groups, const Sweep& sweep, bool many_lr,
+                 Findings& findings) {
+  std::map<std::pair<std::string, std::string>, Comparison> pairs;
+  for (const auto& [rest, losses] : by_value(groups, key)) {
+    for (auto a = losses.begin(); a != losses.end(); ++a) {
+      for (auto b = std::next(a); b != losses.end(); ++b) {
+        Comparison& c = pairs[{a->first, b->first}];
+        const double difference = a->second - b->second;
+        c.sum += difference;
+        c.low = std::min(c.low, difference);
+        c.high = std::max(c.high, difference);
+        ++c.pairs;
+      }
+    }
+  }
+  for (const auto& [values, c] : pairs)
+    findings.sentences.push_back(
+        sentence(key, values.first, values.second, c, sweep, findings.noise, many_lr));
+}
+
+// The best run of every size and number of tokens.
+std::vector<LossPoint> fit_points(const Sweep& sweep, const std::vector<SweepMean>& means) {
+  std::map<std::pair<double, double>, double> best;
+  for (const SweepMean& mean : means) {
+    const SweepRun& run = sweep.runs[mean.run];
+    const auto [entry, is_new] = best.emplace(std::pair{run.parameters, run.tokens}, mean.loss);
+    if (!is_new) entry->second = std::min(entry->second, mean.loss);
+  }
+  std::vector<LossPoint> points;
+  for (const auto& [place, loss] : best)
+    points.push_back({place.first, place.second, loss});
+  return points;
+}
+
+std::string describe_fit(const LossFit& fit) {
+  return fmt::format(
+      "loss = {:.4f}{} + {:.4g} / parameters^{:.3f} + {:.4g} / tokens^{:.3f}; {} points, residuals of {:.2f} "
+      "% "
+      "(rms) and {:.2f} % at most; leaving out one point the exponents range from {:.3f} to {:.3f} and from "
+      "{:.3f} to {:.3f}. {}",
+      fit.law.floor, fit.floor_known ? " (known entropy)" : "", fit.law.A, fit.law.a, fit.law.B, fit.law.b,
+      fit.points.size(), 100 * fit.rms_residual, 100 * fit.worst_residual, fit.a.low, fit.a.high, fit.b.low,
+      fit.b.high,
+      fit.doubts.empty() ? "Good for budgets near the measured ones."
+                         : "Not to be used beyond the measured points: " + fit.doubts + ".");
+}
+
+void recommend(const Sweep& sweep, Findings& findings) {
+  if (findings.means.empty()) return;
+  double budget = 0;
+  for (const SweepMean& mean : findings.means)
+    budget = std::max(budget, sweep.runs[mean.run].flops);
+  for (const SweepMean& mean : findings.means) {
+    const SweepRun& run = sweep.runs[mean.run];
+    if (run.flops < 0.9 * budget) continue;
+    std::string text =
+        fmt::format("Recommended for {:.3g} FLOPs: {} ({}, {} parameters, {} tokens, loss {:.4f})", run.flops,
+                    run_name(run.point, 0, 0, false, false), shape_name(run), format_count(run.parameters),
+                    format_count(run.tokens), mean.loss);
+    if (findings.fit) {
+      const double per_parameter = run.flops_per_token / run.parameters;
+      const double best = findings.fit->law.best_parameters(run.flops, per_parameter);
+      const Interval& seen = findings.fit->parameters;
+      if (!findings.fit->doubts.empty()) {
+        text += "; the fitted law is too uncertain to name a best size";
+      } else if (best < seen.low || best > seen.high) {
+        text += fmt::format("; the fitted law puts the best size {} the measured range: sweep further there",
+                            best < seen.low ? "below" : "above");
+      } else {
+        text += fmt::format("; the fitted law puts the best size at {} parameters", format_count(best));
+      }
+    }
+    findings.sentences.push_back(text);
+    return;
+  }
+}
+
+}  // namespace
+
+Findings find_out(const Sweep& sweep) {
+  Findings findings;
+  const std::map<Key, Group> groups = groups_of(sweep);
+  for (const auto& [key, group] : groups)
+    findings.means.push_back({group.run, group.mean(), static_cast<int>(group.losses.size())});
+  std::stable_sort(findings.means.begin(), findings.means.end(),
+                   [](const SweepMean& a, const SweepMean& b) { return a.loss < b.loss; });
+  findings.noise = noise_of(groups);
+  std::map<std::string, std::set<std::string>> keys;
+  for (const SweepRun& run : sweep.runs) {
+    for (const auto& [key, value] : run.point)
+      keys[key].insert(value);
+  }
+  const bool many_lr = keys.count("lr") > 0 && keys["lr"].size() > 1;
+  for (const auto& [key, values] : keys)
+    compare_key(key, groups, sweep, many_lr, findings);
+  const std::vector<LossPoint> points = fit_points(sweep, findings.means);
+  findings.fit = fit_loss_law(points, sweep.floor);
+  findings.fit_note =
+      findings.fit ? describe_fit(*findings.fit)
+                   : fmt::format(
+                         "No law was fitted: {} different (parameters, tokens) points; it takes {}, all "
+                         "above the floor.",
+                         points.size(), kFewestFitPoints);
+  recommend(sweep, findings);
+  return findings;
+}
+
+nlohmann::json findings_json(const Sweep& sweep, const Findings& findings) {
+  nlohmann::json runs = nlohmann::json::array();
+  for (size_t i = 0; i < sweep.runs.size(); ++i) {
+    const SweepResult& result = sweep.results[i];
+    nlohmann::json entry = run_json(sweep.runs[i]);
+    entry["state"] = result.state == SweepResult::State::done     ? "done"
+                     : result.state == SweepResult::State::failed ? "failed"
+                                                                  : "waiting";
+    if (result.state == SweepResult::State::done) {
+      entry["val_loss"] = result.loss;
+      entry["seconds"] = result.seconds;
+    }
+    if (!result.error.empty()) entry["error"] = result.error;
+    runs.push_back(std::move(entry));
+  }
+  nlohmann::json out = {{"version", 1},
+                        {"command_line", sweep.command_line},
+                        {"runs", std::move(runs)},
+                        {"findings", findings.sentences},
+                        {"fit_note", findings.fit_note}};
+  if (sweep.floor) out["floor"] = *sweep.floor;
+  if (findings.noise) out["seed_noise"] = *findings.noise;
+  return out;
+}
+
+}  // namespace gpt

@@ -1,0 +1,212 @@
+#include "sweep/loss_law.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "sweep/minimise.h"
+
+namespace gpt {
+namespace {
+
+constexpr double kHuberDelta = 1e-3;
+
+double huber(double r) {
+  const double size = std::abs(r);
+  return size <= kHuberDelta ? 0.5 * r * r : kHuberDelta * (size - 0.5 * kHuberDelta);
+}
+
+// The variables of the search. With N0 and D0 in the middle of the points, A / N^a = e^p0 (N / N0)^-p1, so
+// that size and slope of a term hardly depend on each other.
+class Search {
+ public:
+  Search(const std::vector<LossPoint>& points, std::optional<double> floor) : points_(points), floor_(floor) {
+    double n = 0, d = 0;
+    lowest_ = std::numeric_limits<double>::max();
+    for (const LossPoint& p : points) {
+      n += std::log(p.parameters);
+      d += std::log(p.tokens);
+      lowest_ = std::min(lowest_, p.loss);
+    }
+    log_n0_ = n / static_cast<double>(points.size());
+    log_d0_ = d / static_cast<double>(points.size());
+  }
+
+  LossLaw law(const std::vector<double>& x) const {
+    return {.floor = floor_ ? *floor_ : std::exp(x[4]),
+            .A = std::exp(x[0] + x[1] * log_n0_),
+            .a = x[1],
+            .B = std::exp(x[2] + x[3] * log_d0_),
+            .b = x[3]};
+  }
+
+  double operator()(const std::vector<double>& x) const {
+    const double base = floor_ ? *floor_ : std::exp(x[4]);
+    double sum = 0;
+    for (const LossPoint& p : points_) {
+      const double loss = base + std::exp(x[0] - x[1] * (std::log(p.parameters) - log_n0_)) +
+                          std::exp(x[2] - x[3] * (std::log(p.tokens) - log_d0_));
+      sum += huber(std::log(loss) - std::log(p.loss));
+    }
+    for (const size_t slope : {size_t{1}, size_t{3}}) {  // losses do not rise with size or tokens
+      sum += std::max(0.0, -x[slope]) + std::max(0.0, x[slope] - 3);
+    }
+    return sum;
+  }
+
+  std::vector<double> best() const {
+    std::vector<double> winner;
+    double value = std::numeric_limits<double>::max();
+    const std::vector<double> floors = floor_ ? std::vector{0.0} : std::vector{0.3, 0.7, 0.95};
+    for (const double part : floors) {
+      const double base = floor_ ? *floor_ : part * lowest_;
+      for (const double share : {0.1, 0.5, 0.9}) {
+        for (const double a : {0.2, 0.7}) {
+          for (const double b : {0.2, 0.7}) {
+            const double rest = std::max(lowest_ - base, 1e-6);
+            std::vector<double> start = {std::log(share * rest), a, std::log((1 - share) * rest), b};
+            if (!floor_) start.push_back(std::log(base));
+            std::vector<double> found = minimise(*this, std::move(start), 0.3);
+            if (const double v = (*this)(found); v < value) {
+              value = v;
+              winner = std::move(found);
+            }
+          }
+        }
+      }
+    }
+    return winner;
+  }
+
+ private:
+  const std::vector<LossPoint>& points_;
+  std::optional<double> floor_;
+  double log_n0_ = 0, log_d0_ = 0, lowest_ = 0;
+};
+
+void widen(Interval& interval, double value) {
+  interval.low = std::min(interval.low, value);
+  interval.high = std::max(interval.high, value);
+}
+
+// The exponents without each point in turn, searched from the solution.
+void leave_one_out(LossFit& fit, const std::vector<LossPoint>& points, std::optional<double> floor,
+                   const std::vector<double>& solution) {
+  fit.a = {fit.law.a, fit.law.a};
+  fit.b = {fit.law.b, fit.law.b};
+  for (size_t i = 0; i < points.size(); ++i) {
+    std::vector<LossPoint> rest = points;
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));
+    // The search is about the middle of all points: shift the solution to that of the rest.
+    const Search search(rest, floor), all(points, floor);
+    std::vector<double> start = solution;
+    const LossLaw law = all.law(solution);
+    const LossLaw unit = search.law({0, law.a, 0, law.b, 0});
+    start[0] = std::log(law.A / unit.A);
+    start[2] = std::log(law.B / unit.B);
+    const LossLaw other = search.law(minimise(search, start, 0.1));
+    widen(fit.a, other.a);
+    widen(fit.b, other.b);
+  }
+}
+
+size_t distinct(const std::vector<LossPoint>& points, double LossPoint::*field) {
+  std::set<double> values;
+  for (const LossPoint& p : points)
+    values.insert(std::round(std::log(p.*field) * 50));  // the same within two percent
+  return values.size();
+}
+
+std::string doubts_about(const LossFit& fit) {
+  std::vector<std::string> doubts;
+  const auto is_wide = [](const Interval& i, double value) { return i.high - i.low > 0.5 * std::abs(value); };
+  const size_t variables = fit.floor_known ? 4 : 5;
+  if (fit.points.size() <= variables)
+    doubts.push_back(fmt::format("{} points for {} unknowns leave nothing to check the law with",
+                                 fit.points.size(), variables));
+  if (distinct(fit.points, &LossPoint::parameters) < 3) doubts.push_back("fewer than three model sizes");
+  if (fit.flops.high < 1.5 * fit.flops.low)
+    doubts.push_back("a single budget: size and tokens change only together, which ties the exponents up");
+  if (is_wide(fit.a, fit.law.a) || is_wide(fit.b, fit.law.b))
+    doubts.push_back("leaving out one point moves an exponent by more than half of itself");
+  if (fit.law.a < 1e-3 || fit.law.b < 1e-3 || fit.law.a > 2.99 || fit.law.b > 2.99)
+    doubts.push_back("an exponent ended at the edge of what is searched");
+  if (fit.rms_residual > 0.03) doubts.push_back("the points lie more than 3 % off the law");
+  return fmt::format("{}", fmt::join(doubts, "; "));
+}
+
+nlohmann::json interval_json(const Interval& i) {
+  return {i.low, i.high};
+}
+
+}  // namespace
+
+double LossLaw::loss(double parameters, double tokens) const {
+  return floor + A * std::pow(parameters, -a) + B * std::pow(tokens, -b);
+}
+
+double LossLaw::best_parameters(double flops, double flops_per_parameter) const {
+  const double product = flops / flops_per_parameter;  // N D
+  // d/dN of A N^-a + B (N / product)^b vanishes
+  return std::pow(a * A / (b * B), 1 / (a + b)) * std::pow(product, b / (a + b));
+}
+
+std::optional<LossFit> fit_loss_law(const std::vector<LossPoint>& points, std::optional<double> floor) {
+  std::set<std::pair<double, double>> places;
+  for (const LossPoint& p : points) {
+    if (!(p.parameters > 0) || !(p.tokens > 0) || !(p.loss > 0) || !std::isfinite(p.loss)) return {};
+    if (floor && p.loss <= *floor) return {};
+    places.insert({p.parameters, p.tokens});
+  }
+  if (places.size() < kFewestFitPoints) return {};
+  const Search search(points, floor);
+  const std::vector<double> solution = search.best();
+  LossFit fit{.law = search.law(solution), .floor_known = floor.has_value(), .points = points};
+  constexpr double kMost = std::numeric_limits<double>::max();
+  fit.parameters = fit.tokens = fit.flops = {kMost, 0};
+  for (const LossPoint& p : points) {
+    const double residual = std::log(p.loss) - std::log(fit.law.loss(p.parameters, p.tokens));
+    fit.rms_residual += residual * residual / static_cast<double>(points.size());
+    fit.worst_residual = std::max(fit.worst_residual, std::abs(residual));
+    widen(fit.parameters, p.parameters);
+    widen(fit.tokens, p.tokens);
+    widen(fit.flops, 6 * p.parameters * p.tokens);
+  }
+  fit.rms_residual = std::sqrt(fit.rms_residual);
+  leave_one_out(fit, points, floor, solution);
+  fit.doubts = doubts_about(fit);
+  return fit;
+}
+
+nlohmann::json loss_fit_json(const LossFit& fit) {
+  nlohmann::json points = nlohmann::json::array();
+  for (const LossPoint& p : fit.points) {
+    points.push_back({{"parameters", p.parameters},
+                      {"tokens", p.tokens},
+                      {"loss", p.loss},
+                      {"fitted", fit.law.loss(p.parameters, p.tokens)}});
+  }
+  return {{"law", "loss = floor + A / parameters^a + B / tokens^b"},
+          {"floor", fit.law.floor},
+          {"floor_known", fit.floor_known},
+          {"A", fit.law.A},
+          {"a", fit.law.a},
+          {"B", fit.law.B},
+          {"b", fit.law.b},
+          {"a_leaving_one_out", interval_json(fit.a)},
+          {"b_leaving_one_out", interval_json(fit.b)},
+          {"rms_residual_of_log_loss", fit.rms_residual},
+          {"worst_residual_of_log_loss", fit.worst_residual},
+          {"measured_parameters", interval_json(fit.parameters)},
+          {"measured_tokens", interval_json(fit.tokens)},
+          {"measured_6ND", interval_json(fit.flops)},
+          {"trusted", fit.doubts.empty()},
+          {"doubts", fit.doubts},
+          {"points", points}};
+}
+
+}  // namespace gpt

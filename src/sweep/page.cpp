@@ -1,0 +1,162 @@
+#include "sweep/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "report/format.h"
+#include "report/report_html.h"
+
+namespace gpt {
+namespace {
+
+std::vector<ReferenceLine> floor_line(const Sweep& sweep) {
+  if (!sweep.floor) return {};
+  return {{*sweep.floor, fmt::format("entropy floor {:.3f}", *sweep.floor)}};
+}
+
+std::set<double> budgets_of(const Sweep& sweep) {
+  std::set<double> budgets;
+  for (const SweepRun& run : sweep.runs)
+    budgets.insert(run.budget);
+  return budgets;
+}
+
+// The law along one budget, over the measured sizes.
+ChartSeries law_series(const Sweep& sweep, const LossFit& fit, double budget, int colour) {
+  ChartSeries series{budgets_of(sweep).size() == 1 ? "fitted law" : "", {}, {}, SeriesStyle::raw, colour};
+  std::vector<std::pair<double, double>> places;
+  for (const SweepRun& run : sweep.runs) {
+    if (run.budget == budget) places.push_back({run.parameters, run.tokens});
+  }
+  std::sort(places.begin(), places.end());
+  for (const auto& [parameters, tokens] : places) {
+    series.x.push_back(parameters);
+    series.y.push_back(fit.law.loss(parameters, tokens));
+  }
+  return series;
+}
+
+std::string series_name(const SweepRun& run, size_t budgets) {
+  if (budgets > 1) return fmt::format("{:.3g} FLOPs", run.budget);
+  const auto depth = run.point.find("n_layer");
+  if (depth != run.point.end()) return depth->second + (depth->second == "1" ? " layer" : " layers");
+  return run.budget > 0 ? fmt::format("{:.3g} FLOPs", run.budget) : "equal steps";
+}
+
+}  // namespace
+
+Chart size_chart(const Sweep& sweep, const Findings& findings) {
+  Chart chart{.title = "Loss against parameters", .x_label = "parameters", .y_label = "nats per token"};
+  chart.log_x = true;
+  chart.reference_lines = floor_line(sweep);
+  const std::set<double> budgets = budgets_of(sweep);
+  std::map<std::pair<double, std::string>, std::map<double, double>> lines;
+  for (const SweepMean& mean : findings.means) {
+    const SweepRun& run = sweep.runs[mean.run];
+    lines[{run.budget, series_name(run, budgets.size())}].emplace(run.parameters,
+                                                                  mean.loss);  // best comes first
+  }
+  int colour = 0;
+  for (const auto& [key, points] : lines) {
+    ChartSeries series{key.second, {}, {}, SeriesStyle::marked, colour++};
+    for (const auto& [parameters, loss] : points) {
+      series.x.push_back(parameters);
+      series.y.push_back(loss);
+    }
+    chart.series.push_back(std::move(series));
+  }
+  if (!findings.fit) return chart;
+  colour = 0;
+  for (const double budget : budgets)
+    chart.series.push_back(law_series(sweep, *findings.fit, budget, budgets.size() > 1 ? colour++ : 5));
+  return chart;
+}
+
+Chart flops_chart(const Sweep& sweep) {
+  Chart chart{.title = "Loss against training FLOPs", .x_label = "FLOPs", .y_label = "nats per token"};
+  chart.log_x = true;
+  chart.reference_lines = floor_line(sweep);
+  std::vector<CurvePoint> all;
+  for (size_t i = 0; i < sweep.runs.size(); ++i) {
+    ChartSeries series{chart.series.empty() ? "each run" : "", {}, {}, SeriesStyle::raw, 0};
+    for (const CurvePoint& point : sweep.results[i].curve) {
+      series.x.push_back(point.flops);
+      series.y.push_back(point.loss);
+      all.push_back(point);
+    }
+    if (!series.x.empty()) chart.series.push_back(std::move(series));
+  }
+  std::sort(all.begin(), all.end(),
+            [](const CurvePoint& a, const CurvePoint& b) { return a.flops < b.flops; });
+  ChartSeries lowest{"lowest so far", {}, {}, SeriesStyle::line, 1};
+  for (const CurvePoint& point : all) {
+    if (!lowest.y.empty() && point.loss >= lowest.y.back()) continue;
+    lowest.x.push_back(point.flops);
+    lowest.y.push_back(point.loss);
+  }
+  if (lowest.x.size() > 1) chart.series.push_back(std::move(lowest));
+  return chart;
+}
+
+TextTable result_table(const Sweep& sweep, const Findings& findings) {
+  TextTable table{{"loss", "run", "shape", "parameters", "tokens", "FLOPs", "seeds"}, {}};
+  const bool many = budgets_of(sweep).size() > 1;
+  for (const SweepMean& mean : findings.means) {
+    const SweepRun& run = sweep.runs[mean.run];
+    table.rows.push_back({fmt::format("{:.4f}", mean.loss), run_name(run.point, run.budget, 0, many, false),
+                          shape_name(run), format_count(run.parameters), format_count(run.tokens),
+                          fmt::format("{:.3g}", run.flops), std::to_string(mean.seeds)});
+  }
+  for (size_t i = 0; i < sweep.runs.size(); ++i) {
+    const SweepRun& run = sweep.runs[i];
+    if (sweep.results[i].state != SweepResult::State::failed) continue;
+    table.rows.push_back({"failed", run.name, shape_name(run), format_count(run.parameters),
+                          format_count(run.tokens), fmt::format("{:.3g}", run.flops), ""});
+  }
+  return table;
+}
+
+std::string sweep_page(const Sweep& sweep, const Findings& findings) {
+  RunReport report;
+  report.title = "Sweep";
+  const auto done = std::count_if(sweep.results.begin(), sweep.results.end(), [](const SweepResult& result) {
+    return result.state == SweepResult::State::done;
+  });
+  double seconds = 0;
+  for (const SweepResult& result : sweep.results)
+    seconds += result.seconds;
+  report.subtitle =
+      fmt::format("{} of {} runs done, {} of training", done, sweep.runs.size(), format_duration(seconds));
+  if (!findings.means.empty()) {
+    const SweepMean& best = findings.means.front();
+    const SweepRun& run = sweep.runs[best.run];
+    report.headlines.push_back(
+        {"lowest loss", fmt::format("{:.4f}", best.loss), run_name(run.point, 0, 0, false, false)});
+    report.headlines.push_back({"its parameters", format_count(run.parameters), "embeddings included"});
+    report.headlines.push_back(
+        {"its tokens", format_count(run.tokens), fmt::format("{:.3g} FLOPs", run.flops)});
+  }
+  if (findings.noise)
+    report.headlines.push_back(
+        {"noise", fmt::format("{:.4f}", *findings.noise), "standard deviation of seeds"});
+  report.chart = size_chart(sweep, findings);
+  report.more_charts = {flops_chart(sweep)};
+  report.commands = {{"This sweep", sweep.command_line}};
+  ReportSection words{.title = "Findings"};
+  TextTable list{{"what the runs say"}, {}};
+  for (const std::string& sentence : findings.sentences)
+    list.rows.push_back({sentence});
+  words.tables.push_back({"", list});
+  report.sections.push_back(words);
+  report.sections.push_back({.title = "Fitted law", .text = findings.fit_note});
+  ReportSection results{.title = "Runs"};
+  results.tables.push_back({"", result_table(sweep, findings)});
+  report.sections.push_back(results);
+  report.footer = "Made by gpt.cpp.";
+  return report_html(report);
+}
+
+}  // namespace gpt

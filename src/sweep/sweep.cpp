@@ -1,0 +1,148 @@
+#include "sweep/sweep.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "bench/workload.h"
+#include "io/checkpoint_dir.h"
+#include "io/json.h"
+#include "report/format.h"
+#include "report/metrics.h"
+#include "report/run_charts.h"
+#include "report/svg.h"
+#include "sweep/page.h"
+#include "train/trainer.h"
+
+namespace gpt {
+namespace {
+
+std::string run_folder(const std::string& folder, const SweepRun& run) {
+  return folder + "/runs/" + run.name;
+}
+
+// Steps of the run's last checkpoint; -1 without one.
+int64_t checkpoint_step(const std::string& folder) {
+  const std::string last = folder + "/last";
+  if (!std::filesystem::exists(folder)) return -1;
+  recover_directory(last);
+  const std::string path = last + "/train_state.json";
+  if (!std::filesystem::exists(path)) return -1;
+  const nlohmann::json state = read_json_file(path);
+  if (!state.is_object() || !state.contains("step") || !state["step"].is_number_integer())
+    fail("{}: \"step\" is missing; delete {} to make this run again", path, folder);
+  return state["step"].get<int64_t>();
+}
+
+// What a run's metrics say; waiting unless it made all its steps and was validated after the last.
+SweepResult result_of(const std::string& folder, const SweepRun& run) {
+  SweepResult result;
+  const int64_t steps = run.config.train.steps;
+  if (checkpoint_step(folder) < steps) return result;
+  const double per_step = run.flops / static_cast<double>(steps);
+  for (const MetricRecord& record : read_metrics(folder + "/metrics.jsonl")) {
+    const double step = metric_number(record, kStepKey).value_or(0);
+    result.seconds = metric_number(record, "seconds").value_or(result.seconds);
+    const auto loss = metric_number(record, kValLossKey);
+    if (!loss) continue;
+    result.curve.push_back({step * per_step, *loss});
+    if (static_cast<int64_t>(step) != steps) continue;
+    result.loss = *loss;
+    result.state = SweepResult::State::done;
+  }
+  return result;
+}
+
+void make_run(const SweepRun& run, SweepResult& result, const SweepWay& way, bool& interrupted) {
+  const std::string folder = run_folder(way.folder, run);
+  TrainRequest request{.config = run.config, .out = folder, .isa = way.isa, .brief = true};
+  request.resume = checkpoint_step(folder) >= 0;
+  if (!request.resume) std::filesystem::remove_all(folder);  // begun, but nothing saved
+  if (request.resume) request.config = read_run_config(folder + "/config.json");
+  try {
+    interrupted = run_training(request, way.interrupted).interrupted;
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    if (!what.starts_with("training stopped at step")) throw;
+    result.state = SweepResult::State::failed;
+    result.error = what;
+    return;
+  }
+  result = result_of(folder, run);
+}
+
+}  // namespace
+
+double measure_step_seconds(const SweepRun& run, Isa isa) {
+  const TrainConfig& train = run.config.train;
+  ThreadPool pool(train.threads > 0 ? static_cast<int>(train.threads) : available_cpus());
+  Model model(run.config.model);
+  ParamBuffer weights(model.table, DType::f32, "weights");
+  model.weights.assign(weights.views().begin(), weights.views().end());
+  fill_random_weights(pool, model.table, weights);
+  const Workload workload{.mode = BenchMode::train,
+                          .dtype = tensor_dtype(train.dtype),
+                          .batch_size = train.micro_batch,
+                          .n_ctx = run.config.model.n_ctx,
+                          .recompute = train.recompute,
+                          .repeat = 2};
+  const WorkloadResult result = run_workload({model, weights, pool, kernel_table(isa), {}}, workload);
+  return result.median_seconds() * static_cast<double>(train.batch_size) /
+         static_cast<double>(train.micro_batch);
+}
+
+Sweep read_sweep(const std::string& folder) {
+  const std::string path = folder + "/sweep.json";
+  const nlohmann::json object = read_json_file(path);
+  if (!object.is_object() || !object.contains("runs") || !object["runs"].is_array() || object["runs"].empty())
+    fail("{}: expected an object with \"runs\"; --out must be the folder of a sweep", path);
+  Sweep sweep;
+  if (object.contains("floor") && object["floor"].is_number()) sweep.floor = object["floor"].get<double>();
+  if (object.contains("command_line") && object["command_line"].is_string())
+    sweep.command_line = object["command_line"].get<std::string>();
+  for (const nlohmann::json& entry : object["runs"]) {
+    sweep.runs.push_back(read_run(entry, path));
+    SweepResult result = result_of(run_folder(folder, sweep.runs.back()), sweep.runs.back());
+    if (entry.value("state", "") == "failed") {
+      result.state = SweepResult::State::failed;
+      result.error = entry.value("error", "");
+    }
+    sweep.results.push_back(std::move(result));
+  }
+  return sweep;
+}
+
+void write_sweep(const std::string& folder, const Sweep& sweep) {
+  make_directories(folder);
+  const Findings findings = find_out(sweep);
+  write_file_atomic(folder + "/sweep.json", findings_json(sweep, findings).dump(1) + "\n");
+  if (findings.fit) write_file_atomic(folder + "/fit.json", loss_fit_json(*findings.fit).dump(1) + "\n");
+  write_file_atomic(folder + "/sweep.svg", line_chart_svg(size_chart(sweep, findings)));
+  write_file_atomic(folder + "/sweep.html", sweep_page(sweep, findings));
+}
+
+bool run_sweep(Sweep& sweep, const SweepWay& way) {
+  for (size_t i = 0; i < sweep.runs.size(); ++i) {
+    if (sweep.results[i].state != SweepResult::State::waiting) continue;
+    const SweepRun& run = sweep.runs[i];
+    way.note(fmt::format("run {} of {}: {}, {} parameters, {} steps\n", i + 1, sweep.runs.size(), run.name,
+                         format_count(run.parameters), run.config.train.steps));
+    bool interrupted = way.interrupted();
+    if (!interrupted) make_run(run, sweep.results[i], way, interrupted);
+    const SweepResult& result = sweep.results[i];
+    if (result.state == SweepResult::State::done)
+      way.note(fmt::format("  validation loss {:.4f} in {}\n", result.loss, format_duration(result.seconds)));
+    if (result.state == SweepResult::State::failed) way.note("  failed: " + result.error + "\n");
+    write_sweep(way.folder, sweep);
+    if (interrupted && result.state == SweepResult::State::waiting) return false;
+  }
+  return true;
+}
+
+}  // namespace gpt

@@ -1,0 +1,97 @@
+// gpt sweep: plans, runs, going on, mistakes.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "run_gpt.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class SweepCommand : public testing::Test {
+ protected:
+  SweepCommand() : folder_(fs::path(testing::TempDir()) / ("sweep" + std::to_string(::getpid()))) {
+    fs::remove_all(folder_);
+  }
+  ~SweepCommand() override { fs::remove_all(folder_); }
+
+  std::string out() const { return folder_.string(); }
+  static std::vector<std::string> base(const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {
+        "sweep", "--data",         "tales:20000", "--n-head",  "2",  "--n-ctx",
+        "16",    "--n-layer",      "1",           "--n-embd",  "16", "--batch-size",
+        "2",     "--eval-batches", "1",           "--threads", "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+  json sweep_json() const { return json::parse(std::ifstream(folder_ / "sweep.json")); }
+
+  fs::path folder_;
+};
+
+TEST_F(SweepCommand, DryRunPlansEqualFlops) {
+  const GptRun run = run_gpt(base({"--over", "n_layer=1,2", "--over", "n_embd=16,32", "--flops", "1e9,2e9",
+                                   "--seeds", "2", "--dry-run"}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("16 runs"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("n_embd=16-n_layer=2-flops=1e+09-seed=2"), std::string::npos) << run.out;
+}
+
+TEST_F(SweepCommand, RunsAndGoesOn) {
+  const GptRun run =
+      run_gpt(base({"--over", "n_layer=1,2", "--over", "lr=1e-3,1e-2", "--steps", "8", "--out", out()}));
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("n_layer = "), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("Recommended"), std::string::npos) << run.out;
+  for (const char* name : {"sweep.json", "sweep.html", "sweep.svg", "runs/lr=1e-3-n_layer=2/report.html",
+                           "runs/lr=1e-3-n_layer=2/last/model.safetensors"}) {
+    EXPECT_TRUE(fs::exists(folder_ / name)) << name;
+  }
+  const json before = sweep_json();
+  ASSERT_EQ(before["runs"].size(), 4u);
+  for (const json& entry : before["runs"])
+    EXPECT_EQ(entry["state"], "done");
+  // A run that is gone is made again, to the same loss; the others are not touched.
+  const auto kept = fs::last_write_time(folder_ / "runs/lr=1e-3-n_layer=1/config.json");
+  fs::remove_all(folder_ / "runs/lr=1e-3-n_layer=2");
+  const GptRun again = run_gpt({"sweep", "--out", out(), "--resume"});
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(fs::last_write_time(folder_ / "runs/lr=1e-3-n_layer=1/config.json"), kept);
+  const json after = sweep_json();
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(after["runs"][i]["val_loss"], before["runs"][i]["val_loss"]);
+}
+
+TEST_F(SweepCommand, MistakesAreNamed) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--out", "x"}, "--over is missing"},
+      {{"--over", "n_layer=1,2"}, "--out is missing"},
+      {{"--over", "n_layers=1,2", "--dry-run"}, "n_layer"},
+      {{"--over", "steps=1,2", "--dry-run"}, "steps cannot be swept"},
+      {{"--over", "n_layer=one", "--dry-run"}, "n_layer"},
+      {{"--over", "n_layer=1", "--flops", "x", "--dry-run"}, "--flops"},
+      {{"--over", "n_layer=1", "--flops", "1e9", "--minutes", "1", "--dry-run"}, "give one"},
+      {{"--over", "n_layer=1", "--levels", "2", "--dry-run"}, "--levels"},
+      {{"--over", "n_layer=1", "--val-fraction", "0", "--dry-run"}, "validation"}};
+  for (const auto& [more, part] : cases) {
+    const GptRun run = run_gpt(base(more));
+    EXPECT_EQ(run.status, 2) << part << run.out;
+    EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
+  }
+  EXPECT_EQ(run_gpt({"sweep", "--out", out(), "--resume", "--over", "lr=1"}).status, 2);
+  EXPECT_EQ(run_gpt({"sweep", "--out", out(), "--resume"}).status, 1);
+  fs::create_directories(folder_);
+  for (const char* text :
+       {"", "[]", "{\"runs\": []}", "{\"runs\": [1]}", "{\"runs\": [{\"name\": \"../x\"}]}"}) {
+    std::ofstream(folder_ / "sweep.json") << text;
+    EXPECT_EQ(run_gpt({"sweep", "--out", out(), "--resume"}).status, 1) << text;
+  }
+}
+
+}  // namespace
