@@ -58,7 +58,7 @@ TEST(Plan, SaysWhatWouldFit) {
     EXPECT_LE(fit["bytes"].get<double>(), 0.05 * 0x1p30);
     EXPECT_EQ(4096 % fit["micro_batch"].get<int64_t>(), 0);
   }
-  const GptRun huge = run_gpt({"plan", "--preset", "gpt3-175b", "--data", "tales:20000"});
+  const GptRun huge = run_gpt({"plan", "--preset", "gpt3-175b", "--n-ctx", "512", "--data", "tales:20000"});
   EXPECT_EQ(huge.status, 0) << huge.err;
   EXPECT_NE(huge.out.find("no micro-batch fits"), std::string::npos);
 }
