@@ -139,7 +139,7 @@ void add_fifth_bits(const uint8_t (&bytes)[4], UnpackedBlock& u) {
   uint32_t high = 0;
   std::memcpy(&high, bytes, sizeof high);
   for (int64_t j = 0; j < kQuantBlock; ++j)
-    u.q[j] = static_cast<int8_t>(u.q[j] + (high >> j & 1) * 16);
+    u.q[j] = static_cast<int8_t>(u.q[j] + static_cast<int>(high >> j & 1) * 16);
 }
 void unpack(const BlockQ4& w, UnpackedBlock& u) {
   u = {.d = to_float(w.d), .m = kNoMinimum, .sub = {1, 1}, .q = {}};
