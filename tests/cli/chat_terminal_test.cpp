@@ -1,0 +1,105 @@
+// gpt chat with somebody at a terminal.
+
+#include <gtest/gtest.h>
+#include "run_gpt.h"
+#include "support/temp_dir.h"
+#include "terminal.h"
+
+namespace {
+
+const std::string kTokenizer = std::string(GPT_SOURCE_DIR) + "/tests/data/chat.tokenizer.json";
+
+class ChatTerminal : public testing::Test {
+ protected:
+  // An untrained model, large enough that answers of the scalar reference take seconds: Ctrl-C always comes
+  // first.
+  static void SetUpTestSuite() {
+    folder() = new gpt::test::TempDir;
+    const GptRun run = run_gpt({"train",
+                                "--data",
+                                "tales:20000",
+                                "--tokenizer",
+                                kTokenizer,
+                                "--n-layer",
+                                "4",
+                                "--n-head",
+                                "4",
+                                "--n-embd",
+                                "256",
+                                "--n-ctx",
+                                "2048",
+                                "--steps",
+                                "1",
+                                "--warmup",
+                                "0",
+                                "--eval-every",
+                                "0",
+                                "--batch-size",
+                                "1",
+                                "--out",
+                                folder()->file("run")});
+    ASSERT_EQ(run.status, 0) << run.err;
+  }
+  static void TearDownTestSuite() { delete folder(); }
+  static gpt::test::TempDir*& folder() {
+    static gpt::test::TempDir* dir = nullptr;
+    return dir;
+  }
+  static std::vector<std::string> chat(const std::string& max_tokens) {
+    return {"chat", folder()->file("run"), "--template", "nanochat", "--greedy", "--max-tokens", max_tokens};
+  }
+};
+
+TEST_F(ChatTerminal, PromptsAnswersAndCounts) {
+  Terminal terminal(chat("4"), {});
+  EXPECT_NE(terminal.wait_for("> ").find("nanochat format, 2048 tokens of context; /help"),
+            std::string::npos);
+  terminal.type("Once\n");
+  terminal.wait_for("(4 tokens, ");
+  terminal.wait_for(" tokens/s)");
+  terminal.wait_for("> ");
+  terminal.type("/help\n");
+  terminal.wait_for("/reset forgets the conversation, /exit ends");
+  terminal.type("/hlep\n");
+  terminal.wait_for("/hlep is no command; there are /reset, /exit and /help");
+  terminal.type("/reset\n");
+  terminal.wait_for("the conversation is forgotten");
+  terminal.wait_for("> ");
+  terminal.type("/exit\n");
+  EXPECT_EQ(terminal.end(), 0);
+}
+
+TEST_F(ChatTerminal, CtrlCEndsTheAnswerAndNotTheProgram) {
+  Terminal terminal(chat("2000"), {"GPT_ISA=ref"});
+  terminal.wait_for("> ");
+  terminal.type("Once\n");
+  terminal.wait_for("Once\r\n");  // the terminal's own echo
+  terminal.wait_for_output();
+  terminal.type("\x03");
+  const std::string rest = terminal.wait_for(" tokens/s)");
+  EXPECT_EQ(rest.find("(2000 tokens"), std::string::npos) << "the answer had ended before";
+  terminal.wait_for("> ");
+  terminal.type("\x04");
+  EXPECT_EQ(terminal.end(), 0);
+}
+
+TEST_F(ChatTerminal, CtrlCAtThePromptEndsTheProgram) {
+  Terminal terminal(chat("4"), {});
+  terminal.wait_for("> ");
+  terminal.type("\x03");
+  EXPECT_EQ(terminal.end(), 130);
+}
+
+TEST_F(ChatTerminal, AMistakeDoesNotEndTheConversation) {
+  Terminal terminal(chat("4"), {});
+  terminal.wait_for("> ");
+  terminal.type("a\xFF\n");
+  terminal.wait_for("the message is not valid UTF-8 at byte 1");
+  terminal.wait_for("> ");
+  terminal.type("Once\n");
+  terminal.wait_for("(4 tokens, ");
+  terminal.type("/quit\n");
+  EXPECT_EQ(terminal.end(), 0);
+}
+
+}  // namespace
