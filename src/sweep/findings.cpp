@@ -89,6 +89,7 @@ std::string sentence(const std::string& key, const std::string& a, const std::st
   return text;
 }
 
+// Every value against the one of the best run.
 void compare_key(const std::string& key, const std::map<Key, Group>& groups, const Sweep& sweep, bool many_lr,
                  Findings& findings) {
   std::map<std::pair<std::string, std::string>, Comparison> pairs;
@@ -104,9 +105,13 @@ void compare_key(const std::string& key, const std::map<Key, Group>& groups, con
       }
     }
   }
-  for (const auto& [values, c] : pairs)
+  if (findings.means.empty()) return;
+  const std::string& best = sweep.runs[findings.means.front().run].point.at(key);
+  for (const auto& [values, c] : pairs) {
+    if (values.first != best && values.second != best) continue;
     findings.sentences.push_back(
         sentence(key, values.first, values.second, c, sweep, findings.noise, many_lr));
+  }
 }
 
 // The best run of every size and number of tokens.

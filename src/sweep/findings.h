@@ -39,9 +39,10 @@ struct SweepMean {
 };
 
 struct Findings {
-  std::vector<SweepMean> means;        // of finished points, best first
-  std::optional<double> noise;         // standard deviation between seeds, pooled over points
-  std::vector<std::string> sentences;  // one per pair of values of a swept key, then the recommendation
+  std::vector<SweepMean> means;  // of finished points, best first
+  std::optional<double> noise;   // standard deviation between seeds, pooled over points
+  std::vector<std::string>
+      sentences;  // each value of a swept key against the best run's, then the recommendation
   std::optional<LossFit> fit;
   std::string fit_note;  // what the fit says, or why there is none
 };

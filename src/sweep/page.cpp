@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "report/format.h"
@@ -46,29 +49,61 @@ std::string series_name(const SweepRun& run, size_t budgets) {
   return run.budget > 0 ? fmt::format("{:.3g} FLOPs", run.budget) : "equal steps";
 }
 
+// A positive number that the whole text is.
+std::optional<double> number_of(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value > 0)) return {};
+  return value;
+}
+
+// The swept key to draw losses against where models of about one size differ in one number; nothing: their
+// parameters.
+std::optional<std::string> key_at_equal_size(const Sweep& sweep) {
+  double low = sweep.runs.front().parameters, high = low;
+  std::map<std::string, std::set<std::string>> keys;
+  for (const SweepRun& run : sweep.runs) {
+    low = std::min(low, run.parameters);
+    high = std::max(high, run.parameters);
+    for (const auto& [key, value] : run.point)
+      keys[key].insert(value);
+  }
+  keys.erase("lr");
+  const bool equal = high < 1.5 * low;
+  if (!equal || keys.size() != 1 || keys.begin()->second.size() < 2) return {};
+  const auto& [key, values] = *keys.begin();
+  for (const std::string& value : values) {
+    if (!number_of(value)) return {};
+  }
+  return key;
+}
+
 }  // namespace
 
 Chart size_chart(const Sweep& sweep, const Findings& findings) {
-  Chart chart{.title = "Loss against parameters", .x_label = "parameters", .y_label = "nats per token"};
+  const std::optional<std::string> key = key_at_equal_size(sweep);
+  const std::string x_label = key.value_or("parameters");
+  Chart chart{.title = "Loss against " + x_label, .x_label = x_label, .y_label = "nats per token"};
   chart.log_x = true;
   chart.reference_lines = floor_line(sweep);
   const std::set<double> budgets = budgets_of(sweep);
   std::map<std::pair<double, std::string>, std::map<double, double>> lines;
   for (const SweepMean& mean : findings.means) {
     const SweepRun& run = sweep.runs[mean.run];
-    lines[{run.budget, series_name(run, budgets.size())}].emplace(run.parameters,
-                                                                  mean.loss);  // best comes first
+    const std::string name = key && budgets.size() == 1 ? "" : series_name(run, budgets.size());
+    const double x = key ? *number_of(run.point.at(*key)) : run.parameters;
+    lines[{run.budget, name}].emplace(x, mean.loss);  // best comes first
   }
   int colour = 0;
-  for (const auto& [key, points] : lines) {
-    ChartSeries series{key.second, {}, {}, SeriesStyle::marked, colour++};
-    for (const auto& [parameters, loss] : points) {
-      series.x.push_back(parameters);
+  for (const auto& [place, points] : lines) {
+    ChartSeries series{place.second, {}, {}, SeriesStyle::marked, colour++};
+    for (const auto& [x, loss] : points) {
+      series.x.push_back(x);
       series.y.push_back(loss);
     }
     chart.series.push_back(std::move(series));
   }
-  if (!findings.fit) return chart;
+  if (!findings.fit || key) return chart;
   colour = 0;
   for (const double budget : budgets)
     chart.series.push_back(law_series(sweep, *findings.fit, budget, budgets.size() > 1 ? colour++ : 5));

@@ -9,6 +9,7 @@
 namespace gpt {
 
 // Best loss of every size, one line per budget (of one budget: per depth, where depths differ), with the law.
+// Where models of about one size differ in one number (--iso-params), of every value of that.
 Chart size_chart(const Sweep& sweep, const Findings& findings);
 // Every run's validations against the FLOPs spent, and the lowest loss reached for so many.
 Chart flops_chart(const Sweep& sweep);
