@@ -266,7 +266,6 @@ int run(const SweepArguments& a, const ConfigFlags& flags) {
     }
     write_note(describe(plan));
     sweep = std::move(plan.sweep);
-    write_sweep(a.out, sweep);
   }
   install_graceful_interrupt();
   const bool finished = run_sweep(

@@ -77,6 +77,16 @@ void make_run(const SweepRun& run, SweepResult& result, const SweepWay& way, boo
   result = result_of(folder, run);
 }
 
+// sweep.json, fit.json, sweep.svg and sweep.html.
+void write_sweep(const std::string& folder, const Sweep& sweep) {
+  make_directories(folder);
+  const Findings findings = find_out(sweep);
+  write_file_atomic(folder + "/sweep.json", findings_json(sweep, findings).dump(1) + "\n");
+  if (findings.fit) write_file_atomic(folder + "/fit.json", loss_fit_json(*findings.fit).dump(1) + "\n");
+  write_file_atomic(folder + "/sweep.svg", line_chart_svg(size_chart(sweep, findings)));
+  write_file_atomic(folder + "/sweep.html", sweep_page(sweep, findings));
+}
+
 }  // namespace
 
 double measure_step_seconds(const SweepRun& run, Isa isa) {
@@ -118,16 +128,8 @@ Sweep read_sweep(const std::string& folder) {
   return sweep;
 }
 
-void write_sweep(const std::string& folder, const Sweep& sweep) {
-  make_directories(folder);
-  const Findings findings = find_out(sweep);
-  write_file_atomic(folder + "/sweep.json", findings_json(sweep, findings).dump(1) + "\n");
-  if (findings.fit) write_file_atomic(folder + "/fit.json", loss_fit_json(*findings.fit).dump(1) + "\n");
-  write_file_atomic(folder + "/sweep.svg", line_chart_svg(size_chart(sweep, findings)));
-  write_file_atomic(folder + "/sweep.html", sweep_page(sweep, findings));
-}
-
 bool run_sweep(Sweep& sweep, const SweepWay& way) {
+  write_sweep(way.folder, sweep);
   for (size_t i = 0; i < sweep.runs.size(); ++i) {
     if (sweep.results[i].state != SweepResult::State::waiting) continue;
     const SweepRun& run = sweep.runs[i];

@@ -14,12 +14,10 @@ double measure_step_seconds(const SweepRun& run, Isa isa);
 // Reads FOLDER/sweep.json, with results of the runs that are finished. Throws Error.
 Sweep read_sweep(const std::string& folder);
 
-// Writes sweep.json, fit.json, sweep.svg and sweep.html.
-void write_sweep(const std::string& folder, const Sweep& sweep);
-
 // Makes every run that waits, each in FOLDER/runs/NAME; a begun one goes on from its checkpoint. A run whose
-// loss becomes NaN is marked as failed and the others go on. After each run the files are written anew.
-// `note` gets a line before and after each run. Returns false when `interrupted` said so.
+// loss becomes NaN is marked as failed and the others go on. Before the first and after each run sweep.json,
+// fit.json, sweep.svg and sweep.html are written. `note` gets a line before and after each run. Returns false
+// when `interrupted` said so.
 struct SweepWay {
   std::string folder;
   Isa isa = Isa::ref;
