@@ -76,7 +76,8 @@ function(gpt_configure_kernels)
   endif()
 endfunction()
 
-# gpt_test(NAME SOURCES... DEPS ... [LABEL label]): a GoogleTest binary, every case a CTest test.
+# gpt_test(NAME SOURCES... DEPS ... LABEL label): a GoogleTest binary, every case a CTest test. The target
+# LABEL_binaries builds all binaries of a label.
 function(gpt_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -84,4 +85,8 @@ function(gpt_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} gpt_options GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE GPT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 900)
+  if(NOT TARGET ${ARG_LABEL}_binaries)
+    add_custom_target(${ARG_LABEL}_binaries)
+  endif()
+  add_dependencies(${ARG_LABEL}_binaries ${name})
 endfunction()
