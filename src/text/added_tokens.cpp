@@ -42,6 +42,10 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
                    [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
   for (const AddedToken& token : tokens_) {
     if (token.text.empty()) fail("the added token {} has no text", token.id);
+    if (const auto bad = first_invalid_utf8(token.text)) {
+      fail("the added token {}, \"{}\", is not valid UTF-8 at byte {}", token.id,
+           printable_text(token.text, 40), *bad);
+    }
     if (token.text.size() > kLongest && !token.unused) {
       fail("the added token {} has {} bytes; expected at most {}", token.id, token.text.size(), kLongest);
     }

@@ -124,6 +124,7 @@ TEST(CVocab, LlmcSaysWhatItCannotRead) {
   expect(header(2, 2, 1) + "\x01z\x01y", "no token for the byte");
   expect(small_llmc() + "x", "1 bytes follow");
   expect(header(2, 258, 257) + small_llmc().substr(1024, 512) + "\x01z\x0D<|endoftext|>", "same bytes");
+  expect(header(2, 257, 256) + small_llmc().substr(1024, 512) + "\x02\xC3(", "not valid UTF-8 at byte 0");
 }
 
 TEST(CVocab, Llama2cSaysWhatItCannotRead) {
