@@ -25,6 +25,7 @@ const thousands = n => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const dark = () => document.documentElement.dataset.theme === 'dark';
 const themed = [];  // redraws of canvases
+const printed = [];  // what must be done before the page goes to paper
 
 // The note that follows the pointer.
 const tip = document.getElementById('tip');
@@ -56,6 +57,10 @@ function startTheme() {
   media.addEventListener('change', () => setTheme(media.matches ? 'dark' : 'light'));
   document.getElementById('theme').addEventListener('click', () => setTheme(dark() ? 'light' : 'dark', true));
   let screen = null;  // paper is light
-  addEventListener('beforeprint', () => { screen = document.documentElement.dataset.theme; setTheme('light'); });
+  addEventListener('beforeprint', () => {
+    screen = document.documentElement.dataset.theme;
+    setTheme('light');
+    for (const finish of printed) finish();
+  });
   addEventListener('afterprint', () => { if (screen) setTheme(screen); });
 }

@@ -131,6 +131,16 @@ function later(work) {
   setTimeout(next, 0);
 }
 
+// Paper shows what has not been in sight yet, too.
+printed.push(() => {
+  for (const [node, draw] of waiting) {
+    seen.unobserve(node);
+    draw();
+  }
+  waiting.clear();
+  while (queue.length) queue.shift()();
+});
+
 // Arrow keys on a grid: calls move(rows, columns).
 function arrows(node, move) {
   const steps = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
