@@ -25,7 +25,7 @@ using nlohmann::json;
 constexpr const char* kFooter = R"(Examples:
   gpt convert run hf-model                             what transformers loads, with tokenizer
   gpt convert ckpt.pt hf-model --dtype bf16            a nanoGPT checkpoint; no Python runs, nothing in it is called
-  gpt convert hf-model model.gguf --to gguf --quant q4_k
+  gpt convert hf-model model.gguf --quant q4_k
   gpt convert hf-model model.bin --to llama2c          for llama2.c; --to llmc for llm.c
   gpt convert big-model shards --max-shard-size 2GB
   gpt convert hf-model out --dry-run                   which tensor becomes which; nothing is written
@@ -38,7 +38,7 @@ constexpr const char* kTokenizerFiles[] = {
     "added_tokens.json", "special_tokens_map.json", "chat_template.jinja"};
 
 struct ConvertArguments {
-  std::string in, out, to = "hf", dtype, quant, max_shard_size;
+  std::string in, out, to, dtype, quant, max_shard_size;
   bool dry_run = false, force = false, json = false;
 };
 
@@ -243,9 +243,16 @@ std::string summary(const ConvertArguments& a, const Conversion& conversion, con
   return text + "\n";
 }
 
-int run(const ConvertArguments& a) {
+// The format that OUT's name means.
+std::string format_of_name(const std::string& out) {
+  if (out.ends_with(".bin")) fail_usage("{}: a file of which format? Give --to llama2c or --to llmc", out);
+  return out.ends_with(".gguf") ? "gguf" : "hf";
+}
+
+int run(ConvertArguments a) {
   require_argument(a.in, "IN", "convert");
   require_argument(a.out, "OUT", "convert IN");
+  if (a.to.empty()) a.to = format_of_name(a.out);
   ConversionOptions options = conversion_options(a);
   const LoadedModel loaded(a.in, std::nullopt);
   std::unique_ptr<Tokenizer> packed;
@@ -284,9 +291,8 @@ Command add_convert_command(CLI::App& root) {
   app->footer(kFooter);
   app->add_option("IN", a->in, "model folder or file");
   app->add_option("OUT", a->out, "folder (hf) or file (gguf, llmc, llama2c) to write");
-  app->add_option("--to", a->to, "format: hf (transformers), gguf, llmc, llama2c")
-      ->type_name("FORMAT")
-      ->capture_default_str();
+  app->add_option("--to", a->to, "hf (transformers), gguf, llmc, llama2c (gguf for OUT.gguf, else hf)")
+      ->type_name("FORMAT");
   app->add_option("--dtype", a->dtype, "type of the numbers: fp32, fp16, bf16 (as in IN)")->type_name("T");
   app->add_option("--quant", a->quant, "quantise: q8_0, q6_k, q5_k, q4_k, q5_1, ... (GGUF only)")
       ->type_name("T");

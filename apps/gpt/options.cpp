@@ -85,10 +85,7 @@ void require_argument(const std::string& value, const std::string& what, const s
 }
 
 std::unique_ptr<Tokenizer> named_tokenizer(const std::string& spec) {
-  if (!spec.ends_with(".gguf")) return open_tokenizer(spec, {});
-  const auto vocab = gguf_vocab(GgufFile(spec));
-  if (!vocab) fail("{} has no tokenizer", spec);
-  return tokenizer_of(*vocab, spec);
+  return spec.ends_with(".gguf") ? gguf_tokenizer(spec) : open_tokenizer(spec, {});
 }
 
 std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std::string& spec) {

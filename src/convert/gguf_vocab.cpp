@@ -48,6 +48,12 @@ std::optional<VocabData> gguf_vocab(const GgufFile& file) {
   return data;
 }
 
+std::unique_ptr<Tokenizer> gguf_tokenizer(const std::string& path) {
+  const auto vocab = gguf_vocab(GgufFile(path));
+  if (!vocab) fail("{} has no tokenizer", path);
+  return tokenizer_of(*vocab, path);
+}
+
 void add_vocab(GgufMetadata& metadata, VocabData data, int64_t vocab_size) {
   const auto wanted = static_cast<size_t>(vocab_size);
   const auto filler = static_cast<int32_t>(VocabData::TokenType::unused);

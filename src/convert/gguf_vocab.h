@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,9 @@ namespace gpt {
 // The tokenizer that a GGUF file describes; nothing when it has none. Throws Error when keys are of a wrong
 // kind; the rest is tokenizer_of's to check.
 std::optional<VocabData> gguf_vocab(const GgufFile& file);
+
+// The tokenizer of the GGUF file at `path`. Throws Error, also when there is none.
+std::unique_ptr<Tokenizer> gguf_tokenizer(const std::string& path);
 
 // The reverse. A vocabulary smaller than the model's is filled up to vocab_size with unused tokens, because
 // llama.cpp wants one for each row of the embedding.

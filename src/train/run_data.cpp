@@ -82,6 +82,7 @@ std::unique_ptr<Tokenizer> choose_tokenizer(const TrainConfig& config, const std
     if (const auto vocab = gguf_vocab(GgufFile(folder))) return tokenizer_of(*vocab, folder);
   }
   if (!folder.empty() && has_tokenizer(folder)) return load_tokenizer(folder);
+  if (config.tokenizer.ends_with(".gguf")) return gguf_tokenizer(config.tokenizer);
   std::vector<const Corpus*> corpora;
   for (const auto* sources : {&train, &val}) {
     for (const Source& source : *sources) {

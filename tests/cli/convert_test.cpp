@@ -120,6 +120,7 @@ TEST(Convert, SaysWhatIsWrong) {
     expect_error(run_gpt({"convert", kModels + "gpt2", out, "--max-shard-size", size}), 2,
                  "expected a size such as");
   expect_error(run_gpt({"convert", kModels + "gpt2", out, "--to", "gguf"}), 2, "to end in .gguf");
+  expect_error(run_gpt({"convert", kModels + "gpt2", out + ".bin"}), 2, "--to llama2c or --to llmc");
   expect_error(run_gpt({"convert", kModels + "gpt2", out + ".gguf", "--to", "gguf", "--quant", "q3_k"}), 2,
                "did you mean");
   expect_error(run_gpt({"convert", kTorch + "call.bad.pt", out}), 1, "posix.system");
@@ -132,7 +133,7 @@ TEST(Convert, GgufBothWays) {
   for (const char* family : {"llama", "gpt2"}) {
     const std::string file = dir.file(std::string(family) + ".gguf"),
                       back = dir.file(std::string(family) + "-hf");
-    GptRun run = run_gpt({"convert", kModels + family, file, "--to", "gguf", "--json"});
+    GptRun run = run_gpt({"convert", kModels + family, file, "--json"});  // the name says which format
     EXPECT_EQ(run.status, 0) << run.err;
     EXPECT_EQ(nlohmann::json::parse(run.out)["format"], std::string("GGUF ") + family);
     run = run_gpt({"convert", file, back});

@@ -90,6 +90,23 @@ TEST_F(TrainCommand, ShapesOfFlags) {
   EXPECT_EQ(c["norm"], "rms");
 }
 
+TEST_F(TrainCommand, TakesTheTokenizerOfAGgufFile) {
+  const auto train = [&](const std::string& tokenizer) {
+    std::vector<std::string> arguments = small(1);
+    arguments.insert(arguments.end(), {"--preset", "llama-small", "--n-kv-head", "1", "--warmup", "0",
+                                       "--tokenizer", tokenizer});
+    const GptRun run = run_gpt(arguments);
+    EXPECT_EQ(run.status, 0) << run.err;
+    return json::parse(bytes_of(folder_ / "run/last/tokenizer.json"))["model"]["vocab"];
+  };
+  const json first = train(std::string(GPT_SOURCE_DIR) + "/tests/data/bpe.tokenizer.json");
+  const std::string gguf = (folder_ / "model.gguf").string();
+  const GptRun convert = run_gpt({"convert", run_folder(), gguf});
+  ASSERT_EQ(convert.status, 0) << convert.err;
+  fs::remove_all(run_folder());
+  EXPECT_EQ(train(gguf), first);
+}
+
 TEST_F(TrainCommand, StopsAndResumesToTheSameWeights) {
   std::vector<std::string> stopped = small(8);
   stopped.insert(stopped.end(), {"--stop-after", "3"});
