@@ -24,11 +24,14 @@ std::string take(const std::string& path) {
   return text.str();
 }
 
-[[noreturn]] void become_gpt(const std::vector<std::string>& arguments,
-                             const std::vector<std::string>& environment, const std::string& in,
-                             const std::string& out, const std::string& err) {
+void redirect(const std::string& in, const std::string& out, const std::string& err) {
   if (!std::freopen(in.c_str(), "r", stdin)) ::_exit(127);
   if (!std::freopen(out.c_str(), "w", stdout) || !std::freopen(err.c_str(), "w", stderr)) ::_exit(127);
+}
+
+}  // namespace
+
+void become_gpt(const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
   for (const std::string& setting : environment)
     ::putenv(const_cast<char*>(setting.c_str()));
   std::vector<char*> argv = {const_cast<char*>(GPT_BINARY)};
@@ -39,15 +42,16 @@ std::string take(const std::string& path) {
   ::_exit(127);
 }
 
-}  // namespace
-
 GptRun run_gpt(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
                const std::string& input) {
   const std::string in = capture_path("in");
   std::ofstream(in, std::ios::binary) << input;
   const std::string out = capture_path("out"), err = capture_path("err");
   const pid_t child = ::fork();
-  if (child == 0) become_gpt(arguments, environment, in, out, err);
+  if (child == 0) {
+    redirect(in, out, err);
+    become_gpt(arguments, environment);
+  }
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   GptRun run;

@@ -13,3 +13,7 @@ struct GptRun {
 // input. No shell is involved. Fails the test when the program cannot be started.
 GptRun run_gpt(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {},
                const std::string& input = "");
+
+// What this process, a forked one, does with its life: the built program with arguments and settings.
+[[noreturn]] void become_gpt(const std::vector<std::string>& arguments,
+                             const std::vector<std::string>& environment);

@@ -8,8 +8,9 @@
 
 #include <array>
 #include <csignal>
-#include <cstdlib>
 #include <utility>
+
+#include "run_gpt.h"
 
 namespace {
 
@@ -19,15 +20,7 @@ constexpr int kPatience = 60'000;  // ms; only a program that hangs is waited fo
 
 Terminal::Terminal(const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
   child_ = ::forkpty(&terminal_, nullptr, nullptr, nullptr);
-  if (child_ != 0) return;
-  for (const std::string& setting : environment)
-    ::putenv(const_cast<char*>(setting.c_str()));
-  std::vector<char*> argv = {const_cast<char*>(GPT_BINARY)};
-  for (const std::string& argument : arguments)
-    argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  ::execv(GPT_BINARY, argv.data());
-  ::_exit(127);
+  if (child_ == 0) become_gpt(arguments, environment);
 }
 
 Terminal::~Terminal() {

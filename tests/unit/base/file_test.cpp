@@ -8,22 +8,14 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "support/error_of.h"
 #include "support/temp_dir.h"
 
 namespace gpt {
 namespace {
 
+using test::error_of;
 using test::TempDir;
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // One line that names the object.
 void expect_error(const std::string& error, const std::string& object) {

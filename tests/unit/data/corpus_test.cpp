@@ -11,25 +11,18 @@
 #include "base/error.h"
 #include "data/preview.h"
 #include "data/token_data.h"
+#include "support/error_of.h"
 #include "support/temp_dir.h"
 
 namespace gpt {
 namespace {
 
+using test::error_of;
 namespace fs = std::filesystem;
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "(no error)";
-}
 
 #define EXPECT_MESSAGE(action, part)                             \
   {                                                              \
-    const std::string message = message_of([&] { action; });     \
+    const std::string message = error_of([&] { action; });       \
     EXPECT_NE(message.find(part), std::string::npos) << message; \
   }
 

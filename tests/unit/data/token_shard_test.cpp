@@ -14,23 +14,16 @@
 #include "data/text_blocks.h"
 #include "data/token_data.h"
 #include "support/compress.h"
+#include "support/error_of.h"
 #include "support/temp_dir.h"
 
 namespace gpt {
 namespace {
 
+using test::error_of;
 using test::TempDir;
 using test::write_plain_file;
 using Ids = std::vector<int32_t>;
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "(no error)";
-}
 
 void expect_error(const std::function<void()>& action, const std::string& part) {
   const std::string message = error_of(action);

@@ -47,7 +47,7 @@ size_t entries(const std::string& path) {
 class CheckpointDir : public testing::TestWithParam<ReplaceMode> {
  protected:
   TempDir dir_;
-  std::string last_ = dir_ / "run/last";
+  std::string last_ = dir_.file("run/last");
 };
 
 TEST_P(CheckpointDir, CreatesThenReplaces) {
@@ -55,7 +55,7 @@ TEST_P(CheckpointDir, CreatesThenReplaces) {
   EXPECT_EQ(load(last_), "one");
   save(last_ + "/", "two", GetParam());
   EXPECT_EQ(load(last_), "two");
-  EXPECT_EQ(entries(dir_ / "run"), 1u);
+  EXPECT_EQ(entries(dir_.file("run")), 1u);
 }
 
 TEST_P(CheckpointDir, WithoutCommitNothingChanges) {
@@ -65,7 +65,7 @@ TEST_P(CheckpointDir, WithoutCommitNothingChanges) {
     fill(writer.path(), "two");
   }
   EXPECT_EQ(load(last_), "one");
-  EXPECT_EQ(entries(dir_ / "run"), 1u);
+  EXPECT_EQ(entries(dir_.file("run")), 1u);
 }
 
 TEST_P(CheckpointDir, TwoWritersDoNotDisturbEachOther) {
@@ -79,7 +79,7 @@ TEST_P(CheckpointDir, TwoWritersDoNotDisturbEachOther) {
   EXPECT_EQ(load(last_), "one");
   second.commit();
   EXPECT_EQ(load(last_), "two");
-  EXPECT_EQ(entries(dir_ / "run"), 1u);
+  EXPECT_EQ(entries(dir_.file("run")), 1u);
 }
 
 // A child saves over and over and tells after each; killed at a random moment after a random number.
@@ -137,7 +137,7 @@ TEST_P(CheckpointDir, SurvivesKillsAtRandomMoments) {
   EXPECT_GT(next, 30u);
   save(last_, "end", GetParam());
   EXPECT_EQ(load(last_), "end");
-  EXPECT_EQ(entries(dir_ / "run"), 1u) << "something stale was left behind";
+  EXPECT_EQ(entries(dir_.file("run")), 1u) << "something stale was left behind";
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, CheckpointDir,
@@ -148,10 +148,10 @@ INSTANTIATE_TEST_SUITE_P(Modes, CheckpointDir,
 
 TEST(CheckpointDirRepair, RestoresAnOldFolderThatWasMovedAway) {
   const TempDir dir;
-  const std::string last = dir / "last";
+  const std::string last = dir.file("last");
   save(last, "one");
-  fs::rename(last, dir / ".last.old");
-  fs::create_directory(dir / ".last.tmp-1-0");
+  fs::rename(last, dir.file(".last.old"));
+  fs::create_directory(dir.file(".last.tmp-1-0"));
   recover_directory(last);
   EXPECT_EQ(load(last), "one");
   EXPECT_EQ(entries(dir.path()), 1u);
@@ -159,65 +159,65 @@ TEST(CheckpointDirRepair, RestoresAnOldFolderThatWasMovedAway) {
 
 TEST(CheckpointDirRepair, TheNextWriterRepairsToo) {
   const TempDir dir;
-  const std::string last = dir / "last";
+  const std::string last = dir.file("last");
   save(last, "one");
-  fs::rename(last, dir / ".last.old");
+  fs::rename(last, dir.file(".last.old"));
   {
     DirectoryWriter writer(last);
     EXPECT_EQ(load(last), "one");
   }
-  fs::copy(last, dir / ".last.old", fs::copy_options::recursive);
+  fs::copy(last, dir.file(".last.old"), fs::copy_options::recursive);
   recover_directory(last);
   EXPECT_EQ(load(last), "one");
   EXPECT_EQ(entries(dir.path()), 1u);
-  recover_directory(dir / "never-written");
+  recover_directory(dir.file("never-written"));
 }
 
 TEST(CheckpointDirErrors, NeverDeletesWhatItDidNotWrite) {
   const TempDir dir;
-  fs::create_directory(dir / "mine");
-  write_text(dir / "mine/thesis.txt", "x");
-  EXPECT_HAS(error_of([&] { DirectoryWriter writer(dir / "mine"); }), "did not write");
-  EXPECT_EQ(read_text(dir / "mine/thesis.txt"), "x");
-  EXPECT_HAS(error_of([&] { DirectoryWriter writer(dir / "mine/thesis.txt"); }), "in the way");
-  EXPECT_HAS(error_of([&] { DirectoryWriter writer(dir / "mine/thesis.txt/last"); }), "thesis.txt");
+  fs::create_directory(dir.file("mine"));
+  write_text(dir.file("mine/thesis.txt"), "x");
+  EXPECT_HAS(error_of([&] { DirectoryWriter writer(dir.file("mine")); }), "did not write");
+  EXPECT_EQ(read_text(dir.file("mine/thesis.txt")), "x");
+  EXPECT_HAS(error_of([&] { DirectoryWriter writer(dir.file("mine/thesis.txt")); }), "in the way");
+  EXPECT_HAS(error_of([&] { DirectoryWriter writer(dir.file("mine/thesis.txt/last")); }), "thesis.txt");
   for (const char* name : {"", ".", "..", "/"}) {
     EXPECT_HAS(error_of([&] { DirectoryWriter writer{std::string(name)}; }), "name of a folder") << name;
   }
-  fs::create_directory(dir / "empty");
-  save(dir / "empty", "one");
-  EXPECT_EQ(load(dir / "empty"), "one");
+  fs::create_directory(dir.file("empty"));
+  save(dir.file("empty"), "one");
+  EXPECT_EQ(load(dir.file("empty")), "one");
 }
 
 TEST(CheckpointDirErrors, FollowsALinkToTheRealFolder) {
   const TempDir dir;
-  save(dir / "disk/run", "one");
-  fs::create_directory_symlink(dir / "disk/run", dir / "last");
-  save(dir / "last", "two");
-  EXPECT_TRUE(fs::is_symlink(dir / "last"));
-  EXPECT_EQ(load(dir / "disk/run"), "two");
-  fs::create_directory_symlink(dir / "gone", dir / "dangling");
-  EXPECT_HAS(error_of([&] { DirectoryWriter writer(dir / "dangling"); }), "cannot follow the link");
+  save(dir.file("disk/run"), "one");
+  fs::create_directory_symlink(dir.file("disk/run"), dir.file("last"));
+  save(dir.file("last"), "two");
+  EXPECT_TRUE(fs::is_symlink(dir.file("last")));
+  EXPECT_EQ(load(dir.file("disk/run")), "two");
+  fs::create_directory_symlink(dir.file("gone"), dir.file("dangling"));
+  EXPECT_HAS(error_of([&] { DirectoryWriter writer(dir.file("dangling")); }), "cannot follow the link");
 }
 
 TEST(CheckpointDirErrors, RefusesToSaveLinksAndPipes) {
   const TempDir dir;
-  save(dir / "last", "one");
-  DirectoryWriter writer(dir / "last");
+  save(dir.file("last"), "one");
+  DirectoryWriter writer(dir.file("last"));
   fs::create_symlink("/etc/passwd", writer.path() + "/link");
   EXPECT_HAS(error_of([&] { writer.commit(); }), "link");
-  EXPECT_EQ(load(dir / "last"), "one");
+  EXPECT_EQ(load(dir.file("last")), "one");
 }
 
 TEST(CheckpointDirErrors, AFullDiskLeavesTheOldFolder) {
   const TempDir dir;
-  save(dir / "last", "one");
+  save(dir.file("last"), "one");
   const pid_t child = fork();
   if (child == 0) {
     signal(SIGXFSZ, SIG_IGN);
     int code = 1;
     try {
-      DirectoryWriter writer(dir / "last");
+      DirectoryWriter writer(dir.file("last"));
       fill(writer.path(), "two");
       const rlimit limit{16, 16};  // too little for the manifest
       setrlimit(RLIMIT_FSIZE, &limit);
@@ -230,13 +230,13 @@ TEST(CheckpointDirErrors, AFullDiskLeavesTheOldFolder) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(WEXITSTATUS(status), 42);
-  EXPECT_EQ(load(dir / "last"), "one");
+  EXPECT_EQ(load(dir.file("last")), "one");
   EXPECT_EQ(entries(dir.path()), 1u);
 }
 
 TEST(Manifest, NamesTheDamagedFile) {
   const TempDir dir;
-  const std::string last = dir / "last";
+  const std::string last = dir.file("last");
   save(last, "one");
   write_text(last + "/sub/c.bin", "onE");
   EXPECT_NO_THROW(verify_manifest(last, false));
@@ -253,9 +253,9 @@ TEST(Manifest, NamesTheDamagedFile) {
 
 TEST(Manifest, RejectsHostileManifests) {
   const TempDir dir;
-  write_text(dir / "f", "x");
+  write_text(dir.file("f"), "x");
   const auto rejected = [&](const std::string& text) {
-    write_text(dir / "manifest.json", text);
+    write_text(dir.file("manifest.json"), text);
     return error_of([&] { verify_manifest(dir.path(), true); });
   };
   for (const std::string name : {"/etc/passwd", "../f", "a/../../f", "", ".", "a//", "f\\u0000"}) {

@@ -71,10 +71,10 @@ TEST(Json, MessagesStayShortAndPrintable) {
 
 TEST(Json, ReadsAFile) {
   const TempDir dir;
-  write_text(dir / "c.json", "{\"n\": 3}");
-  EXPECT_EQ(read_json_file(dir / "c.json")["n"], 3);
-  EXPECT_HAS(error_of([&] { read_json_file(dir / "none.json"); }), "none.json");
-  EXPECT_HAS(error_of([&] { read_json_file(dir / "c.json", {.max_bytes = 7}); }), "at most 7");
+  write_text(dir.file("c.json"), "{\"n\": 3}");
+  EXPECT_EQ(read_json_file(dir.file("c.json"))["n"], 3);
+  EXPECT_HAS(error_of([&] { read_json_file(dir.file("none.json")); }), "none.json");
+  EXPECT_HAS(error_of([&] { read_json_file(dir.file("c.json"), {.max_bytes = 7}); }), "at most 7");
   EXPECT_HAS(error_of([&] { read_json_file(dir.path()); }), "regular file");
 }
 

@@ -68,12 +68,12 @@ TEST(Llama2c, ANegativeVocabularyMeansUntied) {
 
 TEST(Llama2c, ReadsFromAFile) {
   const TempDir dir;
-  write_text(dir / "m.bin", checkpoint(kHeader, kFloats));
-  const Llama2cFile f(dir / "m.bin");
-  EXPECT_EQ(f.path(), dir / "m.bin");
+  write_text(dir.file("m.bin"), checkpoint(kHeader, kFloats));
+  const Llama2cFile f(dir.file("m.bin"));
+  EXPECT_EQ(f.path(), dir.file("m.bin"));
   EXPECT_EQ(first(f.find("rms_att.1")), 48);
   EXPECT_TRUE(is_aligned(*f.find("wq.0")));
-  EXPECT_HAS(error_of([&] { Llama2cFile(dir / "none.bin"); }), "none.bin");
+  EXPECT_HAS(error_of([&] { Llama2cFile(dir.file("none.bin")); }), "none.bin");
 }
 
 TEST(Llama2c, RejectsEveryHostileHeader) {

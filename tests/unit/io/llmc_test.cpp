@@ -83,8 +83,8 @@ TEST(Llmc, WritesWhatItReads) {
   std::vector<NamedTensor> tensors;
   for (const TensorInfo& t : f.tensors())
     tensors.push_back({t.name, t.dtype, t.shape, [bytes = t.bytes](const EmitBytes& emit) { emit(bytes); }});
-  write_llmc(dir / "m.bin", f.header(), tensors);
-  EXPECT_EQ(read_text(dir / "m.bin"), bytes);
+  write_llmc(dir.file("m.bin"), f.header(), tensors);
+  EXPECT_EQ(read_text(dir.file("m.bin")), bytes);
 }
 
 }  // namespace

@@ -227,17 +227,17 @@ TEST(Safetensors, RejectsEveryHostileFileWithAUsefulMessage) {
 
 TEST(Safetensors, RejectsWhatIsNotAFile) {
   const TempDir dir;
-  EXPECT_HAS(error_of([&] { SafetensorsFile(dir / "none"); }), "none");
+  EXPECT_HAS(error_of([&] { SafetensorsFile(dir.file("none")); }), "none");
   EXPECT_HAS(error_of([&] { SafetensorsFile(dir.path()); }), "regular file");
   EXPECT_HAS(error_of([&] { SafetensorsFile("/dev/null"); }), "regular file");
-  write_text(dir / "empty", "");
-  EXPECT_HAS(error_of([&] { SafetensorsFile(dir / "empty"); }), "at least 8 bytes");
+  write_text(dir.file("empty"), "");
+  EXPECT_HAS(error_of([&] { SafetensorsFile(dir.file("empty")); }), "at least 8 bytes");
 }
 
 TEST(Safetensors, StaysValidWhenMoved) {
   const TempDir dir;
-  write_text(dir / "m", safetensors("{" + entry("a", "U8", "[4]", 0, 4) + "}", 4));
-  SafetensorsFile first(dir / "m");
+  write_text(dir.file("m"), safetensors("{" + entry("a", "U8", "[4]", 0, 4) + "}", 4));
+  SafetensorsFile first(dir.file("m"));
   const SafetensorsFile second(std::move(first));
   EXPECT_EQ(second.find("a")->bytes[3], std::byte{1});
 }

@@ -41,8 +41,8 @@ TEST(SafetensorsWriter, WritesWhatTheReaderReads) {
       named_tensor("none", make_view(matrix.data(), DType::bf16, {0, 5})),
       named_tensor("five", make_view(matrix.data(), {6}), {1, 2, 1, 3, 1}),
   };
-  write_safetensors(dir / "m", tensors, {{"format", "pt"}, {"note", "\"q\""}});
-  const SafetensorsFile f(dir / "m");
+  write_safetensors(dir.file("m"), tensors, {{"format", "pt"}, {"note", "\"q\""}});
+  const SafetensorsFile f(dir.file("m"));
   EXPECT_EQ(f.tensors().size(), 6u);
   EXPECT_EQ(floats_of(*f.find(odd_name)), matrix);
   EXPECT_EQ(f.find(odd_name)->shape, (Shape{2, 3}));
@@ -52,7 +52,7 @@ TEST(SafetensorsWriter, WritesWhatTheReaderReads) {
   EXPECT_EQ(floats_of(*f.find("scalar")), numbers(1));
   EXPECT_EQ(f.find("none")->shape, (Shape{0, 5}));
   EXPECT_EQ(f.metadata().at("note"), "\"q\"");
-  EXPECT_FALSE(std::filesystem::exists(dir / "m.tmp"));
+  EXPECT_FALSE(std::filesystem::exists(dir.file("m.tmp")));
 }
 
 TEST(SafetensorsWriter, AlignsEveryTensorAndTheBody) {
@@ -64,8 +64,8 @@ TEST(SafetensorsWriter, AlignsEveryTensorAndTheBody) {
                                               named_tensor(name, make_view(buffer.data(), DType::f32, {1})),
                                               named_tensor("h", make_view(buffer.data(), DType::f16, {5})),
                                               named_tensor("l", make_view(buffer.data(), DType::i64, {1}))};
-    write_safetensors(dir / "m", pad == 1 ? std::span(tensors).subspan(1) : std::span(tensors));
-    const SafetensorsFile f(dir / "m");
+    write_safetensors(dir.file("m"), pad == 1 ? std::span(tensors).subspan(1) : std::span(tensors));
+    const SafetensorsFile f(dir.file("m"));
     for (const TensorInfo& t : f.tensors())
       EXPECT_TRUE(is_aligned(t)) << t.name;
     EXPECT_EQ(f.tensors().front().name, "l");
@@ -75,10 +75,10 @@ TEST(SafetensorsWriter, AlignsEveryTensorAndTheBody) {
 
 TEST(SafetensorsWriter, WritesNoTensorsAtAll) {
   const TempDir dir;
-  write_safetensors(dir / "m", {}, {});
-  EXPECT_TRUE(SafetensorsFile(dir / "m").tensors().empty());
-  write_safetensors(dir / "m", {}, {{"only", "metadata"}});
-  EXPECT_EQ(SafetensorsFile(dir / "m").metadata().size(), 1u);
+  write_safetensors(dir.file("m"), {}, {});
+  EXPECT_TRUE(SafetensorsFile(dir.file("m")).tensors().empty());
+  write_safetensors(dir.file("m"), {}, {{"only", "metadata"}});
+  EXPECT_EQ(SafetensorsFile(dir.file("m")).metadata().size(), 1u);
 }
 
 TEST(SafetensorsWriter, StreamsTransposedDataAndColumnSlices) {
@@ -92,8 +92,8 @@ TEST(SafetensorsWriter, StreamsTransposedDataAndColumnSlices) {
                          }};
   const TensorView slice = make_view(x.data(), {2, 3}).columns(1, 2);
   const std::vector<NamedTensor> tensors = {transposed, named_tensor("s", slice)};
-  write_safetensors(dir / "m", tensors);
-  const SafetensorsFile f(dir / "m");
+  write_safetensors(dir.file("m"), tensors);
+  const SafetensorsFile f(dir.file("m"));
   EXPECT_EQ(floats_of(*f.find("t")), (std::vector<float>{1, 4, 2, 5, 3, 6}));
   EXPECT_EQ(floats_of(*f.find("s")), (std::vector<float>{2, 3, 5, 6}));
 }
@@ -105,8 +105,8 @@ TEST(SafetensorsWriter, RejectsNamesThatNoReaderTakes) {
     std::vector<NamedTensor> tensors;
     for (const std::string& name : names)
       tensors.push_back(named_tensor(name, make_view(&x, {1})));
-    const std::string message = error_of([&] { write_safetensors(dir / "m", tensors); });
-    EXPECT_FALSE(std::filesystem::exists(dir / "m"));
+    const std::string message = error_of([&] { write_safetensors(dir.file("m"), tensors); });
+    EXPECT_FALSE(std::filesystem::exists(dir.file("m")));
     return message;
   };
   EXPECT_HAS(rejected({"a", "a"}), "two tensors");
@@ -122,21 +122,21 @@ TEST(SafetensorsWriter, ATensorThatEmitsTooMuchOrTooLittleIsABugNotAFile) {
   for (const size_t n : {size_t{1}, size_t{3}}) {
     const std::vector<NamedTensor> tensors = {
         {"t", DType::f32, {2}, [&](const EmitBytes& emit) { emit(std::as_bytes(std::span(x).first(n))); }}};
-    EXPECT_THROW(write_safetensors(dir / "m", tensors), std::logic_error);
+    EXPECT_THROW(write_safetensors(dir.file("m"), tensors), std::logic_error);
     EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
   }
 }
 
 TEST(SafetensorsWriter, AFullDiskLeavesTheOldFile) {
   const TempDir dir;
-  write_text(dir / "m", "old");
-  std::filesystem::create_symlink("/dev/full", dir / "m.tmp");
+  write_text(dir.file("m"), "old");
+  std::filesystem::create_symlink("/dev/full", dir.file("m.tmp"));
   std::vector<float> big = numbers(1 << 20);
   const std::vector<NamedTensor> tensors = {named_tensor("t", make_view(big.data(), {1 << 20}))};
-  const std::string message = error_of([&] { write_safetensors(dir / "m", tensors); });
+  const std::string message = error_of([&] { write_safetensors(dir.file("m"), tensors); });
   EXPECT_HAS(message, "No space left");
-  EXPECT_EQ(read_text(dir / "m"), "old");
-  EXPECT_FALSE(std::filesystem::is_symlink(dir / "m.tmp"));
+  EXPECT_EQ(read_text(dir.file("m")), "old");
+  EXPECT_FALSE(std::filesystem::is_symlink(dir.file("m.tmp")));
 }
 
 TEST(SafetensorsWriter, AFileSizeLimitIsAnErrorToo) {
@@ -150,7 +150,7 @@ TEST(SafetensorsWriter, AFileSizeLimitIsAnErrorToo) {
     const std::vector<NamedTensor> tensors = {named_tensor("t", make_view(big.data(), {1 << 20}))};
     int code = 1;
     try {
-      write_safetensors(dir / "m", tensors);
+      write_safetensors(dir.file("m"), tensors);
     } catch (const Error&) {
       code = 42;
     }
@@ -164,8 +164,8 @@ TEST(SafetensorsWriter, AFileSizeLimitIsAnErrorToo) {
 
 TEST(SafetensorsWriter, AnUnwritablePlaceIsAnError) {
   const TempDir dir;
-  write_text(dir / "file", "");
-  for (const std::string& path : {dir / "no/such/folder/m", dir / "file/m", dir.path()}) {
+  write_text(dir.file("file"), "");
+  for (const std::string& path : {dir.file("no/such/folder/m"), dir.file("file/m"), dir.path()}) {
     EXPECT_HAS(error_of([&] { write_safetensors(path, {}); }), path);
   }
 }

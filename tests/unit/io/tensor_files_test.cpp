@@ -19,7 +19,7 @@ std::string file_with(const std::vector<std::string>& names, const std::string& 
 class TensorFilesTest : public testing::Test {
  protected:
   void index(const std::string& map) {
-    write_text(dir_ / "model.safetensors.index.json", "{\"metadata\":{},\"weight_map\":" + map + "}");
+    write_text(dir_.file("model.safetensors.index.json"), "{\"metadata\":{},\"weight_map\":" + map + "}");
   }
   std::string rejected() {
     return error_of([&] { open_tensors(dir_.path()); });
@@ -28,8 +28,8 @@ class TensorFilesTest : public testing::Test {
 };
 
 TEST_F(TensorFilesTest, OpensAFileOrItsFolder) {
-  write_text(dir_ / "model.safetensors", file_with({"x", "y"}));
-  for (const std::string& path : {dir_.path(), dir_ / "model.safetensors", dir_.path() + "/"}) {
+  write_text(dir_.file("model.safetensors"), file_with({"x", "y"}));
+  for (const std::string& path : {dir_.path(), dir_.file("model.safetensors"), dir_.path() + "/"}) {
     const TensorFiles files = open_tensors(path);
     EXPECT_EQ(files.tensors().size(), 2u);
     EXPECT_EQ(files.find("y")->name, "y");
@@ -38,8 +38,8 @@ TEST_F(TensorFilesTest, OpensAFileOrItsFolder) {
 }
 
 TEST_F(TensorFilesTest, OpensShards) {
-  write_text(dir_ / "m-1.safetensors", file_with({"b", "a"}));
-  write_text(dir_ / "m-2.safetensors", file_with({"c", "unlisted"}));
+  write_text(dir_.file("m-1.safetensors"), file_with({"b", "a"}));
+  write_text(dir_.file("m-2.safetensors"), file_with({"c", "unlisted"}));
   index(R"({"a":"m-1.safetensors","c":"m-2.safetensors","b":"m-1.safetensors"})");
   TensorFiles opened = open_tensors(dir_.path());
   const TensorFiles files = std::move(opened);
@@ -48,11 +48,11 @@ TEST_F(TensorFilesTest, OpensShards) {
   EXPECT_EQ(files.tensors()[0]->name, "b");
   for (const char* name : {"a", "b", "c", "unlisted"})
     EXPECT_EQ(files.find(name)->name, name);
-  EXPECT_EQ(open_tensors(dir_ / "model.safetensors.index.json").tensors().size(), 4u);
+  EXPECT_EQ(open_tensors(dir_.file("model.safetensors.index.json")).tensors().size(), 4u);
 }
 
 TEST_F(TensorFilesTest, UnsupportedTypesInShardsFailOnlyWhenAskedFor) {
-  write_text(dir_ / "m.safetensors", file_with({"mask"}, "BOOL"));
+  write_text(dir_.file("m.safetensors"), file_with({"mask"}, "BOOL"));
   index(R"({"mask":"m.safetensors"})");
   EXPECT_HAS(
       error_of([&] { open_tensors(dir_.path()).find("other"), open_tensors(dir_.path()).find("mask"); }),
@@ -60,7 +60,7 @@ TEST_F(TensorFilesTest, UnsupportedTypesInShardsFailOnlyWhenAskedFor) {
 }
 
 TEST_F(TensorFilesTest, RejectsNamesThatLeaveTheFolder) {
-  write_text(dir_ / "a.safetensors", file_with({"t"}));
+  write_text(dir_.file("a.safetensors"), file_with({"t"}));
   for (const std::string name :
        {"/etc/passwd", "../a.safetensors", "..", "", "sub/a.safetensors", "a.safetensors/", ".safetensors",
         "a\\\\b.safetensors", "a\\u0000.safetensors", "a.bin"}) {
@@ -72,13 +72,13 @@ TEST_F(TensorFilesTest, RejectsNamesThatLeaveTheFolder) {
 }
 
 TEST_F(TensorFilesTest, RejectsIndexesThatLie) {
-  write_text(dir_ / "a.safetensors", file_with({"t"}));
-  write_text(dir_ / "b.safetensors", file_with({"u"}));
+  write_text(dir_.file("a.safetensors"), file_with({"t"}));
+  write_text(dir_.file("b.safetensors"), file_with({"u"}));
   index(R"({"t":"gone.safetensors"})");
   EXPECT_HAS(rejected(), "gone.safetensors is missing");
   index(R"({"t":"b.safetensors","u":"b.safetensors"})");
   EXPECT_HAS(rejected(), "expected the tensor \"t\" in");
-  write_text(dir_ / "b.safetensors", file_with({"u", "t"}));
+  write_text(dir_.file("b.safetensors"), file_with({"u", "t"}));
   index(R"({"t":"a.safetensors","u":"b.safetensors"})");
   EXPECT_HAS(rejected(), "\"t\" occurs twice");
   index(R"({"t":"a.safetensors","t":"b.safetensors"})");
@@ -96,16 +96,16 @@ TEST_F(TensorFilesTest, RejectsIndexesThatLie) {
 
 TEST_F(TensorFilesTest, OpensPyTorchFilesAndTheirShards) {
   const std::string x = torch_archive(torch_dict("x", pickle_tensor("0", 6, 0, {6}, {1})));
-  write_text(dir_ / "pytorch_model.bin", x);
+  write_text(dir_.file("pytorch_model.bin"), x);
   EXPECT_EQ(open_tensors(dir_.path()).find("x")->shape, (Shape{6}));
-  write_text(dir_ / "model.safetensors", file_with({"y"}));
+  write_text(dir_.file("model.safetensors"), file_with({"y"}));
   EXPECT_NE(open_tensors(dir_.path()).find("y"), nullptr) << "safetensors go first";
   const TempDir other;
-  write_text(other / "p-1.bin", x);
-  write_text(other / "p-2.bin", torch_archive(torch_dict("y", pickle_tensor("0", 6, 0, {2, 3}, {1, 2}))));
-  write_text(other / "pytorch_model.bin.index.json", R"({"weight_map":{"x":"p-1.bin","y":"p-2.bin"}})");
+  write_text(other.file("p-1.bin"), x);
+  write_text(other.file("p-2.bin"), torch_archive(torch_dict("y", pickle_tensor("0", 6, 0, {2, 3}, {1, 2}))));
+  write_text(other.file("pytorch_model.bin.index.json"), R"({"weight_map":{"x":"p-1.bin","y":"p-2.bin"}})");
   EXPECT_EQ(open_tensors(other.path()).tensors().size(), 2u);
-  write_text(other / "pytorch_model.bin.index.json", R"({"weight_map":{"x":"../p-1.bin"}})");
+  write_text(other.file("pytorch_model.bin.index.json"), R"({"weight_map":{"x":"../p-1.bin"}})");
   EXPECT_HAS(error_of([&] { open_tensors(other.path()); }), "of a .bin file in the same folder");
 }
 

@@ -1,4 +1,5 @@
 #include "text/chat_template.h"
+#include "support/error_of.h"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +15,7 @@ namespace gpt {
 namespace {
 
 using nlohmann::json;
+using test::error_of;
 const std::string kData = GPT_SOURCE_DIR "/tests/data/";
 
 const Tokenizer& tokenizer() {
@@ -24,15 +26,6 @@ const Tokenizer& tokenizer() {
 ChatFormat format_of(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
   return parse_chat_format(name).value();
-}
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(ChatTemplate, GivesTheIdsOfTransformers) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "support/error_of.h"
 #include "text/tokenizer.h"
 
 namespace gpt::test {
@@ -43,20 +44,10 @@ inline void expect_rows(const Tokenizer& tokenizer, const std::string& rows, int
   EXPECT_EQ(compared, count);
 }
 
-// The message of the Error that an action throws.
-inline std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "(no error)";
-}
-
 // One line that names the object and what is wrong with it.
 inline void expect_message(const std::function<void()>& action, const std::string& object,
                            const std::string& part) {
-  const std::string message = message_of(action);
+  const std::string message = error_of(action);
   EXPECT_NE(message.find(object), std::string::npos) << message;
   EXPECT_NE(message.find(part), std::string::npos) << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;

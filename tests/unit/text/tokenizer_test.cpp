@@ -10,25 +10,18 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "support/error_of.h"
 #include "support/temp_dir.h"
 #include "text/utf8.h"
 
 namespace gpt {
 namespace {
 
+using test::error_of;
 using Json = nlohmann::json;
 
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "(no error)";
-}
-
 std::string parse_error(const std::string& json) {
-  return message_of([&] { parse_tokenizer(json, "t.json"); });
+  return error_of([&] { parse_tokenizer(json, "t.json"); });
 }
 
 void expect_error(const std::string& json, const std::string& part) {
@@ -79,9 +72,9 @@ TEST(CharTokenizer, JoinsSeveralTexts) {
 
 TEST(CharTokenizer, ErrorsNameCharacterAndPlace) {
   const auto tokenizer = make_char_tokenizer("abc");
-  const std::string unknown = message_of([&] { tokenizer->encode("ab\xC3\xA4"); });
+  const std::string unknown = error_of([&] { tokenizer->encode("ab\xC3\xA4"); });
   EXPECT_NE(unknown.find("'\xC3\xA4' (U+00E4) at byte 2"), std::string::npos) << unknown;
-  const std::string invalid = message_of([&] { tokenizer->encode("ab\xFF"); });
+  const std::string invalid = error_of([&] { tokenizer->encode("ab\xFF"); });
   EXPECT_NE(invalid.find("at byte 2 (0xff)"), std::string::npos) << invalid;
   EXPECT_NE(invalid.find("--tokenizer byte"), std::string::npos) << invalid;
   EXPECT_THROW(make_char_tokenizer("a\xFF"), Error);
@@ -198,10 +191,10 @@ TEST_F(TokenizerFiles, LoadsFileOrFolder) {
 }
 
 TEST_F(TokenizerFiles, SaysWhatIsMissing) {
-  EXPECT_NE(message_of([&] { load_tokenizer(folder_); }).find("expected tokenizer.json"), std::string::npos);
-  EXPECT_NE(message_of([&] { load_tokenizer(folder_ + "/none"); }).find("/none"), std::string::npos);
+  EXPECT_NE(error_of([&] { load_tokenizer(folder_); }).find("expected tokenizer.json"), std::string::npos);
+  EXPECT_NE(error_of([&] { load_tokenizer(folder_ + "/none"); }).find("/none"), std::string::npos);
   write("vocab.json", "{}");
-  EXPECT_NE(message_of([&] { load_tokenizer(folder_); }).find("vocab.json"), std::string::npos);
+  EXPECT_NE(error_of([&] { load_tokenizer(folder_); }).find("vocab.json"), std::string::npos);
 }
 
 }  // namespace
