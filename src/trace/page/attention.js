@@ -185,13 +185,7 @@ class HeadMap {
 function productBars(layer, head, i, j) {
   const {q, k, qAt, kAt} = queryKey(layer, head);
   const products = Array.from({length: D}, (_, d) => q[qAt(i) + d] * k[kAt(j) + d]);
-  const most = Math.max(...products.map(Math.abs), 1e-9), width = 320, height = 56, bar = width / D;
-  const svg = make('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': 'Product of query and key for every channel', style: 'width:100%;max-width:420px;height:56px', preserveAspectRatio: 'none'});
-  products.forEach((p, d) => svg.append(make('rect', {x: d * bar + bar * .1, width: bar * .8, y: p > 0 ? height / 2 - p / most * height / 2 : height / 2, height: Math.max(.5, Math.abs(p) / most * height / 2),
-    fill: p > 0 ? 'var(--second)' : 'var(--accent)',
-    onmousemove: e => showTip(e, `channel ${d}\nq ${fix(q[qAt(i) + d])} × k ${fix(k[kAt(j) + d])} = ${fix(p)}`), onmouseleave: hideTip})));
-  svg.append(make('line', {x1: 0, x2: width, y1: height / 2, y2: height / 2, stroke: 'var(--soft)', 'stroke-width': .6}));
-  return svg;
+  return termBars(products, 'Product of query and key for every channel', d => `channel ${d}\nq ${fix(q[qAt(i) + d])} × k ${fix(k[kAt(j) + d])} = ${fix(products[d])}`);
 }
 
 function scorePath() {

@@ -99,21 +99,22 @@ function matrixView() {
     for (const t of entries) options.append(make('option', {value: t.name, text: `${t.name} ${shape(t.shape)}`}));
     list.append(options);
   }
-  const canvas = make('canvas', {tabindex: 0, role: 'img', style: 'cursor:crosshair'}), read = make('p', {class: 'read soft'}), note = make('p', {class: 'soft'});
+  const canvas = make('canvas', {tabindex: 0, role: 'img', style: 'cursor:crosshair'}), read = make('p', {class: 'read soft'}), note = make('p', {class: 'soft'}), origin = make('div', {class: 'origin'});
   let t = null, rows = 0, at = [0, 0];
   const value = (r, c) => t.data[r * t.cols + c];
   const tell = (r, c) => { read.textContent = `row ${r}, column ${c}: ${value(r, c).toPrecision(5)}`; };
+  const open = (r, c) => { at = [r, c]; tell(r, c); clear(origin, ...originSteps(t.name, r, c, value(r, c))); };
   const place = e => {
     const box = canvas.getBoundingClientRect();
     return [clamp(Math.floor((e.clientY - box.top) / box.height * rows), 0, rows - 1), clamp(Math.floor((e.clientX - box.left) / box.width * t.cols), 0, t.cols - 1)];
   };
   canvas.addEventListener('mousemove', e => { const [r, c] = place(e); tell(r, c); showTip(e, `[${r}, ${c}] = ${value(r, c).toPrecision(5)}`); });
   canvas.addEventListener('mouseleave', hideTip);
-  arrows(canvas, (dr, dc) => { at = [clamp(at[0] + dr, 0, rows - 1), clamp(at[1] + dc, 0, t.cols - 1)]; tell(...at); say(read.textContent); });
+  canvas.addEventListener('click', e => open(...place(e)));
+  arrows(canvas, (dr, dc) => { open(clamp(at[0] + dr, 0, rows - 1), clamp(at[1] + dc, 0, t.cols - 1)); say(read.textContent); });
   const draw = () => {
     t = tensor(list.value);
     rows = t.data.length / t.cols;
-    at = [0, 0];
     let sum = 0, most = 0;
     for (const v of t.data) { sum += v * v; most = Math.max(most, Math.abs(v)); }
     const rms = Math.sqrt(sum / t.data.length);
@@ -123,10 +124,10 @@ function matrixView() {
     canvas.style.height = clamp(cell * rows, 14, 4000) + 'px';
     canvas.setAttribute('aria-label', `Heat map of ${t.name}, ${rows} rows, ${t.cols} columns; arrow keys move`);
     note.textContent = `${t.name} ${shape(t.shape)} · rms ${rms.toPrecision(4)} · largest ${most.toPrecision(4)} · full colour at 3 rms`;
-    tell(0, 0);
+    open(0, 0);
   };
-  const section = view('matrices', 'Matrices', 'Any matrix of the pass (and, for small models, of the parameters) number by number: orange is positive, blue negative.',
-    make('div', {class: 'card'}, make('div', {class: 'row'}, make('label', null, 'Matrix', list)), note, make('div', {class: 'scroll', style: 'max-height:620px'}, canvas), read));
+  const section = view('matrices', 'Matrices', 'Any matrix of the pass (and, for small models, of the parameters) number by number: orange is positive, blue negative. A click shows what a number was made of.',
+    make('div', {class: 'card'}, make('div', {class: 'row'}, make('label', null, 'Matrix', list)), note, make('div', {class: 'scroll', style: 'max-height:620px'}, canvas), read, origin));
   openMatrix = name => { list.value = name; draw(); section.scrollIntoView(); };
   whenSeen(canvas, draw);
 }

@@ -20,6 +20,7 @@ function selfTest() {
     testHeads(check, near);
     testClicks(check);
     testPredictions(near);
+    testOrigins(near);
     for (const name of ['dark', 'light']) { setTheme(name); drain(); }
     check(document.documentElement.scrollWidth <= innerWidth + 1, `the page is wider than the window: ${document.documentElement.scrollWidth} > ${innerWidth}`);
     check(!document.querySelector('main').textContent.match(/NaN|undefined/), 'a view shows NaN or undefined');
@@ -55,6 +56,19 @@ function testHeads(check, near) {
       }
       near(entropy, meta.heads[l][h].entropy, tolerance, `entropy of block ${l}, head ${h}`);
       near(self, meta.heads[l][h].self, tolerance, `share on itself of block ${l}, head ${h}`);
+    }
+  }
+}
+
+// Rows and columns of every matrix that has an origin give its numbers (weights are in half precision here).
+function testOrigins(near) {
+  for (const entry of meta.tensors) {
+    const origin = originOf(entry.name);
+    if (!origin) continue;
+    const t = tensor(entry.name), rows = t.data.length / t.cols;
+    for (const [r, c] of [[0, 0], [rows - 1, t.cols - 1], [rows >> 1, t.cols >> 1]]) {
+      const {terms, bias} = termsOf(origin, r, c), size = terms.reduce((s, x) => s + Math.abs(x), Math.abs(bias));
+      near(terms.reduce((s, x) => s + x, bias), t.data[r * t.cols + c], 1e-5 + 1e-3 * size, `${entry.name}[${r}, ${c}]`);
     }
   }
 }
