@@ -90,6 +90,7 @@ std::string commands(const RunReport& report) {
   if (report.commands.empty()) return "";
   std::string out = "<h2>How to use it</h2>\n<div class=\"card\">\n";
   for (const ReportCommand& item : report.commands) {
+    if (item.command.empty()) continue;  // of a run of a sweep, which nobody typed
     out += element("div", "soft", item.purpose);
     out += "<pre class=\"command\">" + escape_markup(item.command, true) + "</pre>\n";
   }
