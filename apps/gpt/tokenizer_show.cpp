@@ -46,7 +46,6 @@ class Painter {
   static constexpr const char* kNew = "\x1b[1;32m";
   static constexpr const char* kEven = "\x1b[36m";
   static constexpr const char* kOdd = "\x1b[33m";
-  static constexpr const char* kDim = "\x1b[2m";
   static constexpr const char* kBold = "\x1b[1m";
 
  private:

@@ -140,7 +140,7 @@ bool ignorable(const std::string& key) {
                                              "num_labels",
                                              "max_length",
                                              "do_sample"};
-  return keys.count(key) > 0 || key.rfind("_", 0) == 0;
+  return keys.count(key) > 0 || key.starts_with('_');
 }
 
 // Settings that do change the result; only the value we compute with is accepted.

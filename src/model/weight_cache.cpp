@@ -18,7 +18,8 @@ std::byte* WeightCache::allocate(int64_t bytes) {
 const PackedMatrix* WeightCache::get(const ExecContext& ctx, std::span<const TensorView> weights, int first,
                                      int last, DType dtype, bool transposed) {
   const Isa isa = ctx.kernels.isa;
-  const auto parts = weights.subspan(static_cast<size_t>(first), static_cast<size_t>(last - first + 1));
+  const auto parts =
+      weights.subspan(static_cast<size_t>(first), static_cast<size_t>(last) - static_cast<size_t>(first) + 1);
   auto [at, is_new] = entries_.try_emplace(Key{first, last, dtype, transposed, isa});
   Entry& entry = at->second;
   if (is_new) {

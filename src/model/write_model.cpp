@@ -43,7 +43,7 @@ void write_tensors(const std::string& folder, std::vector<NamedTensor> tensors, 
   json map = json::object();
   for (size_t i = 0; i < shards.size(); ++i) {
     const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
-    write_safetensors(folder + "/" + name, shards[i], metadata);
+    write_safetensors(fmt::format("{}/{}", folder, name), shards[i], metadata);
     for (const NamedTensor& tensor : shards[i]) {
       map[tensor.name] = name;
       total += bytes_of(tensor);

@@ -54,6 +54,7 @@ class PageTensors {
     std::string bytes;
     if (half) {
       std::vector<f16> small;
+      small.reserve(values.size());
       for (const float x : values)
         small.push_back(to_f16(x));
       bytes.assign(reinterpret_cast<const char*>(small.data()), small.size() * sizeof(f16));

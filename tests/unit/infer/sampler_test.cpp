@@ -285,7 +285,7 @@ TEST(Sampler, InvalidParametersNameTheFlag) {
 
 TEST(Select, AgreesWithSortingForAnySizeAndK) {
   RandomStream random(9, RandomSite::test);
-  for (const size_t size : {1, 5, 63, 64, 65, 4000}) {
+  for (const size_t size : {1u, 5u, 63u, 64u, 65u, 4000u}) {
     std::vector<float> values(size), maxima, scratch;
     for (float& x : values)
       x = static_cast<float>(random.below(900)) - 400;

@@ -36,7 +36,7 @@ TEST(Llmc, FindsEveryTensor) {
     EXPECT_EQ(f.find("qkvw.1")->shape, (Shape{12, 4}));
     EXPECT_EQ(f.find("fcprojw.0")->shape, (Shape{4, 16}));
     EXPECT_EQ(f.find("nothing"), nullptr);
-    const auto at = [&](const char* name) {
+    const auto at = [&, dtype = dtype](const char* name) {
       return (reinterpret_cast<const char*>(f.find(name)->bytes.data()) - bytes.data() - 1024) /
              static_cast<int64_t>(dtype_size(dtype));
     };

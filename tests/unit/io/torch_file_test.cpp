@@ -49,7 +49,7 @@ TEST(TorchFile, RefusesWhatIsNotPlainTensors) {
                                                        {"list", "expected a dict of tensors"},
                                                        {"compressed", "compressed or encrypted"}};
   for (const auto& [name, message] : cases)
-    EXPECT_HAS(error_of([&] { TorchFile(kData + name + ".bad.pt"); }), message);
+    EXPECT_HAS(error_of([&, name = name] { TorchFile(kData + name + ".bad.pt"); }), message);
   EXPECT_HAS(rejected("hello"), "expected a zip archive");
   EXPECT_HAS(rejected(""), "expected a zip archive");
 }

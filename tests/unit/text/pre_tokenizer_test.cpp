@@ -71,7 +71,7 @@ TEST(PreTokenizer, AnyBytesAreCovered) {
   for (int round = 0; round < 300; ++round) {
     std::string bytes(1 + random.below(40), '\0'), joined;
     for (char& c : bytes)
-      c = static_cast<char>(random.below(3) == 0 ? random.below(256) : "' \nsA1\xC3\xA9"[random.below(8)]);
+      c = random.below(3) == 0 ? static_cast<char>(random.below(256)) : "' \nsA1\xC3\xA9"[random.below(8)];
     for (const std::string& piece : split(all, bytes))
       joined += piece;
     EXPECT_EQ(joined, bytes);

@@ -63,7 +63,7 @@ TEST(Split, AnyBytesAreCovered) {
   for (int round = 0; round < 300; ++round) {
     std::string bytes(1 + random.below(60), '\0');
     for (char& c : bytes)
-      c = static_cast<char>(random.below(4) == 0 ? random.below(256) : "' \nsA1\xC3\xA9"[random.below(8)]);
+      c = random.below(4) == 0 ? static_cast<char>(random.below(256)) : "' \nsA1\xC3\xA9"[random.below(8)];
     for (const SplitPattern pattern : kPatterns) {
       std::string joined;
       for (const std::string& piece : split(pattern, bytes))

@@ -93,7 +93,7 @@ TEST(Spm, AnyBytesAreEncoded) {
   for (int round = 0; round < 300; ++round) {
     std::string bytes(random.below(40), '\0');
     for (char& c : bytes)
-      c = static_cast<char>(random.below(2) == 0 ? random.below(256) : " ae\xE2\x96\x81"[random.below(6)]);
+      c = random.below(2) == 0 ? static_cast<char>(random.below(256)) : " ae\xE2\x96\x81"[random.below(6)];
     for (const int32_t id : tokenizer->encode(bytes))
       EXPECT_TRUE(id >= 0 && id < 600);
   }

@@ -100,7 +100,7 @@ TEST(Page, HostileTokensStayText) {
   const std::string text = trace_text(t.capture, names, request);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   EXPECT_EQ(text.find('\xff'), std::string::npos);
-  EXPECT_NO_THROW(json::parse(trace_json(t.capture, names, request)));
+  EXPECT_TRUE(json::accept(trace_json(t.capture, names, request)));
 }
 
 // Nothing on the page comes from elsewhere, and no text becomes markup.
