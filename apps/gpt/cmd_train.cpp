@@ -68,7 +68,8 @@ RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
 int run(const TrainArguments& a, const ConfigFlags& flags) {
   if (a.resume && a.out.empty()) fail_usage("--resume needs --out DIR, the folder of the run to go on with");
   TrainRequest request;
-  request.config = a.resume ? resumed_config(a, flags) : new_run_config({a.preset, a.config, a.init_from}, flags);
+  request.config =
+      a.resume ? resumed_config(a, flags) : new_run_config({a.preset, a.config, a.init_from}, flags);
   if (a.print_config) {
     write_output(run_config_json(request.config).dump(2) + "\n");
     return 0;
