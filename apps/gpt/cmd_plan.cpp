@@ -3,11 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "bench/memory.h"
+#include "base/process_memory.h"
 #include "model/model_files.h"
 #include "options.h"
 #include "output.h"
@@ -32,17 +31,6 @@ struct PlanArguments {
   double memory_gib = 0, seconds = 5;
   bool json = false;
 };
-
-// MemAvailable of /proc/meminfo in bytes; 0 where the system does not say.
-int64_t available_bytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string word;
-  int64_t kib = 0;
-  while (file >> word) {
-    if (word == "MemAvailable:" && file >> kib) return kib * 1024;
-  }
-  return 0;
-}
 
 void check(const PlanArguments& a) {
   if (!(a.memory_gib >= 0 && a.memory_gib <= 1 << 20))
@@ -70,7 +58,7 @@ int run(const PlanArguments& a, const ConfigFlags& flags) {
   subject.evaluates = data.has_val() && config.train.eval_every > 0;
   subject.isa = machine.kernels.isa;
   subject.threads = machine.pool.size();
-  const int64_t free = available_bytes(), resident = resident_bytes();
+  const int64_t free = available_memory(), resident = resident_bytes();
   subject.base_bytes = resident;
 
   PlanReport report(subject, data.train.size());

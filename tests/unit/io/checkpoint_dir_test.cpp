@@ -13,6 +13,11 @@
 #include "unit/io/io_test_util.h"
 
 namespace gpt {
+
+static void PrintTo(ReplaceMode mode, std::ostream* out) {
+  *out << (mode == ReplaceMode::exchange ? "exchange" : "rename_pair");
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -142,9 +147,7 @@ TEST_P(CheckpointDir, SurvivesKillsAtRandomMoments) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, CheckpointDir,
                          testing::Values(ReplaceMode::exchange, ReplaceMode::rename_pair),
-                         [](const auto& mode) {
-                           return mode.param == ReplaceMode::exchange ? "exchange" : "rename_pair";
-                         });
+                         [](const auto& mode) { return testing::PrintToString(mode.param); });
 
 TEST(CheckpointDirRepair, RestoresAnOldFolderThatWasMovedAway) {
   const TempDir dir;
