@@ -26,10 +26,6 @@ int64_t packed_weight_bytes(const ParamTable& table, const ModelConfig& c, Isa i
   return bytes;
 }
 
-int64_t planned_steps(const TrainConfig& c) {
-  return c.stop_after > 0 ? std::min(c.stop_after, c.steps) : c.steps;
-}
-
 std::string fit_flags(const TrainConfig& from, const RunFit& fit) {
   std::string flags;
   if (fit.dtype != from.dtype) flags += " --dtype bf16";
@@ -92,6 +88,10 @@ std::vector<RunFit> find_fits(const PlanSubject& subject, int64_t available) {
   std::copy_if(fits.begin(), fits.end(), std::back_inserter(kept),
                [&](const RunFit& fit) { return !needless(fit); });
   return kept;
+}
+
+int64_t planned_steps(const TrainConfig& c) {
+  return c.stop_after > 0 ? std::min(c.stop_after, c.steps) : c.steps;
 }
 
 int64_t times_due(int64_t steps, int64_t every) {

@@ -58,6 +58,7 @@ struct RunRates {
   double bytes_per_second = 0;  // of saving
   double file = 0;              // of every file that is saved, however small
   double setup = 0;             // reading the text, making the weights
+  std::string source;           // what was measured, in words
 };
 // Runs parts of the run for about `seconds`; files are written to `folder` and removed.
 RunRates measure_rates(const PlanSubject& subject, const RunData& data, ThreadPool& pool, double seconds,
@@ -69,6 +70,9 @@ struct RunTime {
   double total() const { return steps + evaluation + sampling + saving + setup; }
 };
 RunTime plan_time(const PlanSubject& subject, const RunRates& rates, int64_t parameters);
+
+// Steps until the run ends or stops.
+int64_t planned_steps(const TrainConfig& config);
 
 // How often something that is due every so many steps, and after the last one, happens; 0: never.
 int64_t times_due(int64_t steps, int64_t every);

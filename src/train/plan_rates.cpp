@@ -142,6 +142,7 @@ void measure_saving(const Probe& probe, const std::string& folder, RunRates& rat
 RunRates measure_rates(const PlanSubject& subject, const RunData& data, ThreadPool& pool, double seconds,
                        const std::string& folder) {
   RunRates rates;
+  rates.source = "parts of the run, measured before it";
   const auto start = Clock::now();
   Probe probe(subject, data, pool);
   rates.setup = seconds_since(start);
