@@ -75,7 +75,8 @@ int run(const PlanArguments& a, const ConfigFlags& flags) {
     report.fits_with = find_fits(subject, report.available);
   } else if (a.seconds > 0) {
     write_note("measuring parts of the run\n");
-    report.rates = measure_rates(subject, data, machine.pool, a.seconds, ".");
+    if (!a.out.empty()) make_directories(a.out);
+    report.rates = measure_rates(subject, data, machine.pool, a.seconds, a.out.empty() ? "." : a.out);
     report.rates->setup += loading;
   }
   if (fit) report.forecast = forecast_loss(*fit, report);

@@ -94,6 +94,13 @@ int64_t planned_steps(const TrainConfig& c) {
   return c.stop_after > 0 ? std::min(c.stop_after, c.steps) : c.steps;
 }
 
+double typical_seconds(std::vector<double> seconds) {
+  if (seconds.empty()) return 0;
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
+}
+
 int64_t times_due(int64_t steps, int64_t every) {
   return every > 0 ? steps / every + (steps % every != 0 ? 1 : 0) : 0;
 }
@@ -105,7 +112,7 @@ RunTime plan_time(const PlanSubject& s, const RunRates& r, int64_t parameters) {
   const auto micro_batches = static_cast<double>(c.batch_size / c.micro_batch);
   RunTime t;
   t.step = r.micro_batch + (micro_batches - 1) * r.accumulated + r.update;
-  t.steps = steps * t.step;
+  t.steps = steps * t.step + r.first;
   const auto due = [&](int64_t every) { return static_cast<double>(times_due(planned_steps(c), every)); };
   const auto weights = 4 * static_cast<double>(parameters);
   const auto save = [&](double bytes, double files) {

@@ -20,12 +20,13 @@ constexpr double kSeconds = 2;  // of first steps that are enough
 // Rates from whole steps. A forward pass, all that an evaluation needs, has a third of a step's operations.
 // Samples and checkpoints come later: nothing is known of their time yet.
 RunRates rates_of(const std::vector<double>& steps, const TrainConfig& c, double setup) {
-  double sum = 0;
-  for (size_t i = 1; i < steps.size(); ++i)
-    sum += steps[i];
-  const auto micro_batches = static_cast<double>(c.batch_size / c.micro_batch);
-  const double micro = sum / static_cast<double>(steps.size() - 1) / micro_batches;
-  RunRates rates{.micro_batch = micro, .accumulated = micro, .evaluation = micro / 3, .setup = setup};
+  const double step = typical_seconds({steps.begin() + 1, steps.end()});
+  const double micro = step * static_cast<double>(c.micro_batch) / static_cast<double>(c.batch_size);
+  RunRates rates{.micro_batch = micro,
+                 .accumulated = micro,
+                 .first = std::max(0.0, steps[0] - step),
+                 .evaluation = micro / 3,
+                 .setup = setup};
   rates.source = fmt::format("steps 2 to {} of the run", steps.size());
   return rates;
 }

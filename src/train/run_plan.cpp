@@ -31,6 +31,7 @@ void visit_rates(Rates& r, F&& visit) {
   visit("micro_batch", r.micro_batch);
   visit("accumulated", r.accumulated);
   visit("update", r.update);
+  visit("first", r.first);
   visit("evaluation", r.evaluation);
   visit("sample", r.sample);
   visit("bytes_per_second_saved", r.bytes_per_second);
