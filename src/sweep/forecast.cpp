@@ -69,7 +69,7 @@ class FitReader {
 
 // "10.8 M parameters are 12 times the largest of the sweep"; "" inside the range.
 std::string outside(double value, const Interval& seen, const char* what) {
-  constexpr double kSlack = 1.01;
+  constexpr double kSlack = 1.1;
   if (value > kSlack * seen.high)
     return fmt::format("{} {} are {:.3g} times the most of the sweep", format_count(value), what,
                        value / seen.high);

@@ -64,12 +64,12 @@ void add_amounts(Rows& rows, const RunPlan& plan, const RunFact& fact) {
 
 void add_times(Rows& rows, const RunPlan& plan, const RunFact& fact) {
   const RunTime t = plan.time().value_or(RunTime{});
-  rows.time("time of steps", t.steps, fact.time.steps);
-  rows.time("of evaluations", t.evaluation, fact.time.evaluation);
-  rows.time("of samples", t.sampling, fact.time.sampling);
-  rows.time("of checkpoints", t.saving, fact.time.saving);
-  rows.time("of setting up", t.setup, fact.time.setup);
-  rows.time("time in all", t.total(), fact.time.total());
+  rows.time("time: steps", t.steps, fact.time.steps);
+  rows.time("time: evaluations", t.evaluation, fact.time.evaluation);
+  rows.time("time: samples", t.sampling, fact.time.sampling);
+  rows.time("time: checkpoints", t.saving, fact.time.saving);
+  rows.time("time: setting up", t.setup, fact.time.setup);
+  rows.time("time: all", t.total(), fact.time.total());
 }
 
 void add_losses(Rows& rows, const RunPlan& plan, const RunFact& fact) {

@@ -143,9 +143,9 @@ TEST(PlanSection, DifferencesAtTheEnd) {
                                                     .val_loss = 2.0});
   EXPECT_EQ(section.tables[0].table.columns, (Cells{"", "plan", "fact", "difference"}));
   EXPECT_EQ(row_of(section, "tokens"), (Cells{"76,800", "76,800", "+0.0 %"}));
-  EXPECT_EQ(row_of(section, "time of steps"), (Cells{"5 min 00 s", "5 min 30 s", "+10.0 %"}));
-  EXPECT_EQ(row_of(section, "of checkpoints"), (Cells{"", "2.0 s", ""}));
-  EXPECT_EQ(row_of(section, "of samples"), Cells{}) << "neither planned nor made";
+  EXPECT_EQ(row_of(section, "time: steps"), (Cells{"5 min 00 s", "5 min 30 s", "+10.0 %"}));
+  EXPECT_EQ(row_of(section, "time: checkpoints"), (Cells{"", "2.0 s", ""}));
+  EXPECT_EQ(row_of(section, "time: samples"), Cells{}) << "neither planned nor made";
   EXPECT_EQ(row_of(section, "peak memory").at(2), "-50.0 %");
   EXPECT_EQ(row_of(section, "validation loss"), (Cells{"2.5000", "2.0000", "-20.0 %"}));
   EXPECT_EQ(row_of(section, "first training loss").at(1), "5.0000");
@@ -158,7 +158,7 @@ TEST(PlanSection, SharesWhileItRuns) {
       plan_section(plan, {.steps = 25, .tokens = plan.tokens / 4, .time = {.steps = 90, .setup = 4}});
   EXPECT_EQ(section.tables[0].table.columns, (Cells{"", "plan", "so far", "of the plan"}));
   EXPECT_EQ(row_of(section, "tokens"), (Cells{"76,800", "19,200", "25.0 %"}));
-  EXPECT_EQ(row_of(section, "time of steps"), (Cells{"5 min 00 s", "1 min 30 s", "30.0 %"}));
+  EXPECT_EQ(row_of(section, "time: steps"), (Cells{"5 min 00 s", "1 min 30 s", "30.0 %"}));
   EXPECT_EQ(row_of(section, "validation loss"), (Cells{"2.5000", "", ""}));
 }
 
