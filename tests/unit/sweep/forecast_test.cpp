@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "support/error_of.h"
 #include "support/small_models.h"
 #include "support/temp_dir.h"
 
@@ -106,12 +106,8 @@ TEST(Forecast, MalformedFitsAreNamed) {
   }
   for (const std::string& text : texts) {
     test::write_plain_file(dir.file("fit.json"), text);
-    try {
-      read_loss_fit(dir.path());
-      ADD_FAILURE() << text;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("fit.json"), std::string::npos) << error.what();
-    }
+    const std::string error = test::error_of([&] { read_loss_fit(dir.path()); });
+    EXPECT_NE(error.find("fit.json"), std::string::npos) << error << text;
   }
   EXPECT_THROW(read_loss_fit(dir.file("none")), Error);
   std::filesystem::remove(dir.file("fit.json"));

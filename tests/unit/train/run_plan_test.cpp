@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "support/error_of.h"
 #include "support/small_models.h"
 #include "support/temp_dir.h"
 #include "train/plan_keeper.h"
@@ -91,12 +91,8 @@ TEST(RunPlan, MalformedPlansAreNamed) {
   }
   for (const json& written : bad) {
     RunPlan plan(small_subject(), 10000);
-    try {
-      take_plan(plan, written, "run/plan.json");
-      ADD_FAILURE() << written.dump();
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("run/plan.json: expected"), std::string::npos) << error.what();
-    }
+    const std::string error = test::error_of([&] { take_plan(plan, written, "run/plan.json"); });
+    EXPECT_NE(error.find("run/plan.json: expected"), std::string::npos) << error << written.dump();
   }
 }
 
