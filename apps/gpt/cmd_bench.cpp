@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/process_memory.h"
 #include "bench/limits.h"
-#include "bench/memory.h"
 #include "bench/workload.h"
 #include "bench_report.h"
 #include "command.h"

@@ -103,7 +103,8 @@ int run_preview(const PreviewArguments& a) {
   const BatchLoader loader(data.sources, a.n_ctx, static_cast<uint64_t>(a.seed), Sampling::random);
   loader.fill(0, 0, a.batch_size, a.batch_size, ids.data(), targets.data());
   write_output(data.preview +
-               preview_batch(*data.tokenizer, ids.data(), targets.data(), a.batch_size, a.n_ctx));
+               preview_batch(*data.tokenizer, ids.data(), targets.data(), a.batch_size, a.n_ctx) +
+               preview_pairs(*data.tokenizer, ids.data(), targets.data(), a.n_ctx));
   if (data.floor) write_output(fmt::format("entropy: {:.4f} nats per token\n", *data.floor));
   return 0;
 }
@@ -186,7 +187,8 @@ CLI::App* add_tales(CLI::App& parent, TalesArguments& a) {
 CLI::App* add_preview(CLI::App& parent, PreviewArguments& a) {
   CLI::App* app = parent.add_subcommand("preview", "show a corpus, its split and a training batch");
   app->allow_extras();
-  app->add_option("--data", a.data, "text files or folders, or tales, tales:BYTES")->type_name("PATH ...");
+  app->add_option("--data,PATH", a.data, "text files or folders, or tales, tales:BYTES")
+      ->type_name("PATH ...");
   app->add_option("--tokenizer", a.tokenizer, "byte, char, or a tokenizer.json")
       ->type_name("NAME")
       ->capture_default_str();

@@ -3,16 +3,17 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "bench/memory.h"
+#include "base/file.h"
+#include "base/process_memory.h"
 #include "model/model_files.h"
 #include "options.h"
 #include "output.h"
 #include "plan_report.h"
 #include "report/format.h"
+#include "sweep/forecast.h"
 #include "train/run_facts.h"
 #include "train_settings.h"
 
@@ -23,26 +24,18 @@ constexpr const char* kFooter = R"(Examples:
   gpt plan --preset mini-gpt --data input.txt --steps 5000
   gpt plan --preset tiny --data tales --json
   gpt plan --preset gpt2 --data tales --batch-size 32 --memory 8    what fits into 8 GiB, and what does
+  gpt plan --preset tiny --data tales --fit shapes     the loss that the law of a sweep foretells
+  gpt plan --preset tiny --data tales --out run        for the report of gpt train --out run
 
 Takes what gpt train takes and trains nothing: parameters, tokens, operations, the peak of memory, and the
 time on this machine, from parts of the run that are measured for a few seconds.)";
 
 struct PlanArguments {
   TrainSources sources;
+  std::string fit, out;
   double memory_gib = 0, seconds = 5;
   bool json = false;
 };
-
-// MemAvailable of /proc/meminfo in bytes; 0 where the system does not say.
-int64_t available_bytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string word;
-  int64_t kib = 0;
-  while (file >> word) {
-    if (word == "MemAvailable:" && file >> kib) return kib * 1024;
-  }
-  return 0;
-}
 
 void check(const PlanArguments& a) {
   if (!(a.memory_gib >= 0 && a.memory_gib <= 1 << 20))
@@ -53,6 +46,8 @@ void check(const PlanArguments& a) {
 
 int run(const PlanArguments& a, const ConfigFlags& flags) {
   check(a);
+  std::optional<LossFit> fit;
+  if (!a.fit.empty()) fit = read_loss_fit(a.fit);
   const auto start = std::chrono::steady_clock::now();
   PlanSubject subject;
   subject.config = new_run_config(a.sources, flags);
@@ -70,21 +65,26 @@ int run(const PlanArguments& a, const ConfigFlags& flags) {
   subject.evaluates = data.has_val() && config.train.eval_every > 0;
   subject.isa = machine.kernels.isa;
   subject.threads = machine.pool.size();
-  const int64_t free = available_bytes(), resident = resident_bytes();
+  const int64_t free = available_memory(), resident = resident_bytes();
   subject.base_bytes = resident;
 
-  PlanReport report(subject, data.train.size());
+  RunPlan report(subject, data.train.size());
   report.available = a.memory_gib > 0 ? static_cast<int64_t>(a.memory_gib * 0x1p30) : free + resident;
   report.peak_flops = measure_peak_flops(machine.pool, machine.kernels, tensor_dtype(config.train.dtype));
   if (!report.fits()) {
     report.fits_with = find_fits(subject, report.available);
   } else if (a.seconds > 0) {
     write_note("measuring parts of the run\n");
-    RunRates rates = measure_rates(subject, data, machine.pool, a.seconds, ".");
-    rates.setup += loading;
-    report.time = plan_time(subject, rates, report.counts.total);
+    if (!a.out.empty()) make_directories(a.out);
+    report.rates = measure_rates(subject, data, machine.pool, a.seconds, a.out.empty() ? "." : a.out);
+    report.rates->setup += loading;
   }
-  write_output(a.json ? plan_json(report).dump(2) + "\n" : plan_text(report));
+  if (fit) report.forecast = forecast_loss(*fit, report);
+  if (!a.out.empty()) {
+    make_directories(a.out);
+    write_file_atomic(a.out + "/plan.json", run_plan_json(report).dump(2) + "\n");
+  }
+  write_output(a.json ? run_plan_json(report).dump(2) + "\n" : plan_text(report));
   return 0;
 }
 
@@ -101,6 +101,10 @@ Command add_plan_command(CLI::App& root) {
   app->add_option("--init-from", a->sources.init_from, "start from the weights of a model")
       ->type_name("MODEL");
   app->add_option("--memory", a->memory_gib, "memory to plan for (what is available here)")->type_name("GIB");
+  app->add_option("--fit", a->fit, "foretell the loss by what gpt sweep fitted: its folder or fit.json")
+      ->type_name("SWEEP");
+  app->add_option("--out", a->out, "run folder that gets plan.json, for a run that is made next")
+      ->type_name("DIR");
   app->add_option("--measure", a->seconds, "seconds to measure steps for; 0: no times (5)")
       ->type_name("SECONDS");
   add_json_option(*app, a->json);

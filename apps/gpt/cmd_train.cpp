@@ -8,6 +8,7 @@
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
+#include "sweep/forecast.h"
 #include "train/trainer.h"
 #include "train_settings.h"
 
@@ -26,7 +27,7 @@ Settings come from, later ones winning: preset, --config FILE, environment (GPT_
 Ctrl-C finishes the step, saves and ends with status 130; a second Ctrl-C quits at once.)";
 
 struct TrainArguments {
-  std::string preset, config, out, init_from;
+  std::string preset, config, out, init_from, fit;
   bool resume = false, print_config = false;
   std::string command_line;
 };
@@ -81,6 +82,8 @@ int run(const TrainArguments& a, const ConfigFlags& flags) {
   request.resume = a.resume;
   request.isa = chosen_isa();
   request.command_line = a.command_line;
+  if (!a.fit.empty())
+    request.forecast = [fit = read_loss_fit(a.fit)](const RunPlan& plan) { return forecast_loss(fit, plan); };
   install_graceful_interrupt();
   const TrainOutcome outcome = run_training(request, interrupted);
   return outcome.interrupted ? kInterruptedStatus : 0;
@@ -99,6 +102,8 @@ Command add_train_command(CLI::App& root, const std::string& command_line) {
   app->add_option("--out", a->out, "folder for checkpoints, metrics and reports")->type_name("DIR");
   app->add_flag("--resume", a->resume, "go on with the run in --out");
   app->add_option("--init-from", a->init_from, "start from the weights of a model")->type_name("MODEL");
+  app->add_option("--fit", a->fit, "for the report: foretell the loss by what gpt sweep fitted")
+      ->type_name("SWEEP");
   app->add_flag("--print-config", a->print_config, "print the complete configuration as JSON and end");
   const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });
   return {app, [a, flags] { return run(*a, *flags); }};

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "report/format.h"
 #include "report/table.h"
@@ -12,14 +11,8 @@
 namespace gpt {
 namespace {
 
-using nlohmann::json;
-
 std::string bytes(int64_t n) {
   return format_bytes(static_cast<double>(n));
-}
-
-int64_t steps_of(const TrainConfig& c) {
-  return c.stop_after > 0 ? std::min(c.stop_after, c.steps) : c.steps;
 }
 
 using Part = std::pair<const char*, int64_t>;
@@ -34,13 +27,13 @@ std::vector<Part> memory_parts(const RunMemory& m) {
           {"sampling", m.sampling}};
 }
 
-std::string amount_text(const PlanReport& r) {
+std::string amount_text(const RunPlan& r) {
   const TrainConfig& c = r.subject.config.train;
   TextTable table{.columns = {}, .rows = {}};
   table.rows = {
       {"parameters", format_thousands(r.counts.total)},
       {"tokens", format_thousands(r.tokens),
-       fmt::format("{} steps of {} x {}", format_thousands(steps_of(c)), c.batch_size,
+       fmt::format("{} steps of {} x {}", format_thousands(planned_steps(c)), c.batch_size,
                    r.subject.config.model.n_ctx)},
       {"tokens per parameter", fmt::format("{:.3g}", r.tokens_per_parameter()),
        fmt::format("compute-optimal: {}, here {} steps", kOptimalTokensPerParameter,
@@ -53,7 +46,7 @@ std::string amount_text(const PlanReport& r) {
   return format_table(table);
 }
 
-std::string memory_text(const PlanReport& r) {
+std::string memory_text(const RunPlan& r) {
   TextTable table{.columns = {"peak memory", "bytes"}, .rows = {}};
   for (const auto& [name, n] : memory_parts(r.memory)) {
     if (n > 0) table.rows.push_back({name, bytes(n)});
@@ -79,12 +72,13 @@ std::string memory_text(const PlanReport& r) {
   return text + "\n" + format_table(fits);
 }
 
-std::string time_text(const PlanReport& r) {
-  if (!r.time) {
+std::string time_text(const RunPlan& r) {
+  const std::optional<RunTime> time = r.time();
+  if (!time) {
     return fmt::format("time: not measured; at the {:.0f} GFLOP/s of products no less than {}\n",
                        r.peak_flops / 1e9, format_duration(r.flops() / r.peak_flops));
   }
-  const RunTime& t = *r.time;
+  const RunTime& t = *time;
   TextTable table{.columns = {"time", "", ""}, .rows = {}};
   table.rows.push_back({"steps", format_duration(t.steps),
                         fmt::format("{:.4g} s each, {:.0f} tokens/s, {} of the rate of products", t.step,
@@ -100,75 +94,27 @@ std::string time_text(const PlanReport& r) {
   return format_table(table);
 }
 
-json memory_json(const PlanReport& r) {
-  const RunMemory& m = r.memory;
-  return {{"base", m.base},
-          {"weights", m.weights},
-          {"gradients", m.gradients},
-          {"moments", m.moments},
-          {"packed", m.packed},
-          {"activations", m.activations},
-          {"evaluation", m.evaluation},
-          {"sampling", m.sampling},
-          {"total", m.total()},
-          {"available", r.available},
-          {"fits", r.fits()}};
+std::string loss_text(const RunPlan& r) {
+  if (!r.forecast) return "";
+  const LossForecast& f = *r.forecast;
+  TextTable table{.columns = {"validation loss by the fit", "", ""}, .rows = {}};
+  table.rows.push_back({"this run", fmt::format("{:.4f}", f.loss), "nats per token"});
+  if (f.best_parameters > 0) {
+    table.rows.push_back(
+        {"best for as many FLOPs", fmt::format("{:.4f}", f.best_loss),
+         fmt::format("{} parameters, {} tokens; nearest: {}", format_count(f.best_parameters),
+                     format_count(f.best_tokens), f.best_flags)});
+  }
+  std::string text = format_table(table) + "for the text and the tokenizer of the sweep\n";
+  if (!f.warning.empty()) text += "warning: do not rely on these losses: " + f.warning + "\n";
+  return text + "\n";
 }
 
 }  // namespace
 
-PlanReport::PlanReport(const PlanSubject& s, int64_t train_tokens)
-    : subject(s),
-      counts(s.config.model),
-      step_tokens(s.config.train.batch_size * s.config.model.n_ctx),
-      train_tokens(train_tokens),
-      memory(plan_memory(s)) {
-  tokens = steps_of(s.config.train) * step_tokens;
-}
-
-double PlanReport::tokens_per_parameter() const {
-  return static_cast<double>(tokens) / static_cast<double>(counts.total);
-}
-
-double PlanReport::flops() const {
-  return static_cast<double>(tokens) * counts.training_flops(subject.config.model.n_ctx);
-}
-
-std::string plan_text(const PlanReport& r) {
-  return amount_text(r) + "\n" + memory_text(r) + "\n" + time_text(r) +
+std::string plan_text(const RunPlan& r) {
+  return amount_text(r) + "\n" + memory_text(r) + "\n" + time_text(r) + "\n" + loss_text(r) +
          machine_description(r.subject.threads, isa_name(r.subject.isa)) + "\n";
-}
-
-json plan_json(const PlanReport& r) {
-  json out = {{"parameters", r.counts.total},
-              {"tokens", r.tokens},
-              {"tokens_per_parameter", r.tokens_per_parameter()},
-              {"compute_optimal",
-               {{"tokens_per_parameter", kOptimalTokensPerParameter},
-                {"tokens", r.optimal_tokens()},
-                {"steps", r.optimal_steps()}}},
-              {"train_tokens", r.train_tokens},
-              {"epochs", static_cast<double>(r.tokens) / static_cast<double>(r.train_tokens)},
-              {"flops", r.flops()},
-              {"memory_bytes", memory_json(r)},
-              {"fits_with", json::array()},
-              {"peak_flops_per_second", r.peak_flops},
-              {"machine", machine_description(r.subject.threads, isa_name(r.subject.isa))},
-              {"config", run_config_json(r.subject.config)}};
-  for (const RunFit& fit : r.fits_with) {
-    out["fits_with"].push_back({{"flags", fit.flags},
-                                {"dtype", dtype_name(tensor_dtype(fit.dtype))},
-                                {"micro_batch", fit.micro_batch},
-                                {"recompute", fit.recompute},
-                                {"bytes", fit.bytes}});
-  }
-  if (r.time) {
-    const RunTime& t = *r.time;
-    out["time_seconds"] = {{"step", t.step},         {"steps", t.steps},   {"evaluation", t.evaluation},
-                           {"sampling", t.sampling}, {"saving", t.saving}, {"setup", t.setup},
-                           {"total", t.total()}};
-  }
-  return out;
 }
 
 }  // namespace gpt

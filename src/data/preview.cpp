@@ -13,6 +13,7 @@ constexpr int64_t kCorpusChars = 200;
 constexpr int64_t kBatchRows = 2;
 constexpr int64_t kBatchChars = 50;
 constexpr int64_t kBatchIds = 12;
+constexpr int64_t kTokenChars = 12;
 
 // The first characters line by line, each made safe for a terminal.
 std::string printable_lines(std::string_view text, int64_t max_chars) {
@@ -44,6 +45,19 @@ std::string preview_row(const Tokenizer& tokenizer, const int32_t* row, int64_t 
                      n_ctx > kBatchIds ? " ..." : "");
 }
 
+// A token as it looks in a line, in quotes; "-" for none.
+std::string quoted_token(const Tokenizer& tokenizer, int32_t id) {
+  if (id < 0) return "-";
+  return '"' + printable_text(tokenizer.token_bytes(id), kTokenChars) + '"';
+}
+
+int64_t characters(std::string_view text) {
+  int64_t n = 0;
+  for (size_t at = 0; at < text.size(); ++n)
+    at += static_cast<size_t>(decode_utf8(text, at).length);
+  return n;
+}
+
 }  // namespace
 
 std::string preview_corpus(const Corpus& corpus) {
@@ -72,6 +86,28 @@ std::string preview_batch(const Tokenizer& tokenizer, const int32_t* ids, const 
     out += fmt::format("  x[{}] {}\n", row, preview_row(tokenizer, ids + row * n_ctx, n_ctx));
     out += fmt::format("  y[{}] {}\n", row, preview_row(tokenizer, targets + row * n_ctx, n_ctx));
   }
+  return out;
+}
+
+std::string preview_pairs(const Tokenizer& tokenizer, const int32_t* ids, const int32_t* targets,
+                          int64_t n_ctx) {
+  constexpr int64_t kLineChars = 80;
+  std::string lines[] = {"  position", "  x       ", "  id      ", "  y       ", "  id      "};
+  int64_t t = 0;
+  for (; t < std::min(n_ctx, kBatchIds); ++t) {
+    const std::string cells[] = {fmt::format("{}", t), quoted_token(tokenizer, ids[t]),
+                                 fmt::format("{}", ids[t]), quoted_token(tokenizer, targets[t]),
+                                 fmt::format("{}", targets[t])};
+    int64_t width = 0;
+    for (const std::string& cell : cells)
+      width = std::max(width, characters(cell));
+    if (t > 0 && characters(lines[0]) + 2 + width > kLineChars) break;
+    for (size_t i = 0; i < std::size(cells); ++i)
+      lines[i] += std::string(static_cast<size_t>(2 + width - characters(cells[i])), ' ') + cells[i];
+  }
+  std::string out = fmt::format("the first {} tokens of x[0], below each what is to be predicted there\n", t);
+  for (const std::string& line : lines)
+    out += line + '\n';
   return out;
 }
 

@@ -19,4 +19,9 @@ std::string preview_split(const TokenSplit& split, const Tokenizer& tokenizer);
 std::string preview_batch(const Tokenizer& tokenizer, const int32_t* ids, const int32_t* targets,
                           int64_t rows, int64_t n_ctx);
 
+// The first tokens of a row [n_ctx] in columns: text and id, and below each the target that the model must
+// predict from it and all before.
+std::string preview_pairs(const Tokenizer& tokenizer, const int32_t* ids, const int32_t* targets,
+                          int64_t n_ctx);
+
 }  // namespace gpt

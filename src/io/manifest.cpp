@@ -9,11 +9,13 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/mapped_file.h"
 #include "io/checkpoint_dir.h"
 #include "io/json.h"
 #include "io/printable.h"
@@ -23,8 +25,34 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string checksum(const MappedFile& file) {
-  return fmt::format("{:016x}", uint64_t{XXH3_64bits(file.bytes().data(), file.bytes().size())});
+struct FileRecord {
+  uint64_t size = 0;
+  std::string xxh3;
+};
+
+// Read piece by piece: the pages of a mapped file would count as memory of the process, and a checkpoint is
+// larger than the weights.
+FileRecord record_of(const std::string& path) {
+  constexpr size_t kPiece = size_t{1} << 20;
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
+  if (state == nullptr) throw std::bad_alloc();
+  XXH3_64bits_reset(state.get());
+  const auto closed = [](const int* fd) { close(*fd); };
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) fail("cannot open {}: {}", path, std::strerror(errno));
+  const std::unique_ptr<const int, decltype(closed)> guard(&fd, closed);
+  std::vector<char> piece(kPiece);
+  FileRecord record;
+  while (true) {
+    const ssize_t n = read(fd, piece.data(), piece.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("cannot read {}: {}", path, std::strerror(errno));
+    if (n == 0) break;
+    XXH3_64bits_update(state.get(), piece.data(), static_cast<size_t>(n));
+    record.size += static_cast<uint64_t>(n);
+  }
+  record.xxh3 = fmt::format("{:016x}", uint64_t{XXH3_64bits_digest(state.get())});
+  return record;
 }
 
 void sync_file(const std::string& path) {
@@ -43,11 +71,6 @@ void check_name(const std::string& name, const std::string& manifest) {
     inside = inside && part != ".." && part != "." && !part.empty();
   if (!inside) fail("{}: expected paths inside the folder, found {}", manifest, printable(name));
 }
-
-struct FileRecord {
-  uint64_t size = 0;
-  std::string xxh3;
-};
 
 std::map<std::string, FileRecord> read_manifest(const std::string& manifest) {
   const nlohmann::json root = read_json_file(manifest);
@@ -86,8 +109,8 @@ void seal_directory(const std::string& folder) {
     sync_file(path);
     const std::string name = it->path().lexically_relative(folder).generic_string();
     if (name == kManifestName) continue;
-    const MappedFile file(path);
-    files[name] = {{"size", file.bytes().size()}, {"xxh3", checksum(file)}};
+    const FileRecord record = record_of(path);
+    files[name] = {{"size", record.size}, {"xxh3", record.xxh3}};
   }
   if (error) fail("cannot list {}: {}", folder, error.message());
   const nlohmann::json root = {{"format", "gpt.cpp manifest"}, {"version", 1}, {"files", files}};
@@ -103,12 +126,11 @@ void verify_manifest(const std::string& folder, bool checksums) {
     const std::string path = (fs::path(folder) / name).string();
     std::error_code error;
     if (!fs::is_regular_file(path, error)) fail("{} is missing: {} lists it", path, manifest);
-    const MappedFile file(path);
-    if (file.bytes().size() != expected.size) {
-      fail("{} is damaged: expected {} bytes, found {}", path, expected.size, file.bytes().size());
-    }
+    const uint64_t size = fs::file_size(path, error);
+    if (error) fail("cannot read {}: {}", path, error.message());
+    if (size != expected.size) fail("{} is damaged: expected {} bytes, found {}", path, expected.size, size);
     if (!checksums) continue;
-    const std::string found = checksum(file);
+    const std::string found = record_of(path).xxh3;
     if (found != expected.xxh3) {
       fail("{} is damaged: expected the checksum {}, found {}", path, printable(expected.xxh3), found);
     }

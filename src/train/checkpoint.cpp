@@ -31,6 +31,11 @@ json state_json(const RunState& s) {
           {"best_val_loss", s.best_val_loss},
           {"best_step", s.best_step},
           {"train_seconds", s.train_seconds},
+          {"eval_seconds", s.eval_seconds},
+          {"sample_seconds", s.sample_seconds},
+          {"save_seconds", s.save_seconds},
+          {"setup_seconds", s.setup_seconds},
+          {"peak_bytes", s.peak_bytes},
           {"loss_scale", s.loss_scale.scale},
           {"good_steps", s.loss_scale.good_steps},
           {"overflows", s.loss_scale.overflows},
@@ -49,6 +54,11 @@ RunState state_from_json(const json& object, const std::string& path) {
     s.best_val_loss = object.at("best_val_loss");
     s.best_step = object.at("best_step");
     s.train_seconds = object.at("train_seconds");
+    s.eval_seconds = object.value("eval_seconds", 0.0);
+    s.sample_seconds = object.value("sample_seconds", 0.0);
+    s.save_seconds = object.value("save_seconds", 0.0);
+    s.setup_seconds = object.value("setup_seconds", 0.0);
+    s.peak_bytes = object.value("peak_bytes", int64_t{0});
     s.loss_scale = {.scale = object.value("loss_scale", 1.0),
                     .good_steps = object.value("good_steps", int64_t{0}),
                     .overflows = object.value("overflows", int64_t{0})};

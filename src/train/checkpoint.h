@@ -19,6 +19,8 @@ struct RunState {
   double best_val_loss = 0;  // meaningful when best_step >= 0
   int64_t best_step = -1;
   double train_seconds = 0;
+  double eval_seconds = 0, sample_seconds = 0, save_seconds = 0, setup_seconds = 0;
+  int64_t peak_bytes = 0;             // of memory, the largest of all processes that made the run
   LossScale loss_scale;               // fp16
   std::vector<double> losses, norms;  // history of the outlier detectors
 };

@@ -53,11 +53,13 @@ struct RunRates {
   double micro_batch = 0;  // the first of a step, which packs the weights
   double accumulated = 0;  // each further one
   double update = 0;       // norms, clipping, AdamW
+  double first = 0;        // that the first step takes longer: it is the first to touch most of the memory
   double evaluation = 0;   // one micro-batch of it
   double sample = 0;
   double bytes_per_second = 0;  // of saving
   double file = 0;              // of every file that is saved, however small
   double setup = 0;             // reading the text, making the weights
+  std::string source;           // what was measured, in words
 };
 // Runs parts of the run for about `seconds`; files are written to `folder` and removed.
 RunRates measure_rates(const PlanSubject& subject, const RunData& data, ThreadPool& pool, double seconds,
@@ -69,6 +71,12 @@ struct RunTime {
   double total() const { return steps + evaluation + sampling + saving + setup; }
 };
 RunTime plan_time(const PlanSubject& subject, const RunRates& rates, int64_t parameters);
+
+// Steps until the run ends or stops.
+int64_t planned_steps(const TrainConfig& config);
+
+// The median, so that what other programs do now and then does not count; 0 of none.
+double typical_seconds(std::vector<double> seconds);
 
 // How often something that is due every so many steps, and after the last one, happens; 0: never.
 int64_t times_due(int64_t steps, int64_t every);

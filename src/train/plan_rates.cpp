@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "data/eval_windows.h"
+#include "io/checkpoint_dir.h"
 #include "model/params.h"
 #include "model/training_graph.h"
 #include "train/loss_scale.h"
@@ -25,16 +26,6 @@ double timed(F&& work) {
   const auto start = Clock::now();
   work();
   return seconds_since(start);
-}
-
-// The mean of what repeats give, its slowest one left out when there are several.
-double typical(std::vector<double> seconds) {
-  std::sort(seconds.begin(), seconds.end());
-  if (seconds.size() > 3) seconds.pop_back();
-  double sum = 0;
-  for (const double s : seconds)
-    sum += s;
-  return seconds.empty() ? 0 : sum / static_cast<double>(seconds.size());
 }
 
 // The parts of a run, each made as the trainer makes it.
@@ -92,7 +83,7 @@ class Probe {
     const auto start = Clock::now();
     while (times.size() < 2 || (times.size() < 50 && seconds_since(start) < seconds))
       times.push_back(timed([&] { graph.loss(pool_, kernels_, batch); }));
-    return typical(times);
+    return typical_seconds(times);
   }
   double sample() {
     return timed([&] { sample_text(model_, *data_.tokenizer, pool_, kernels_, dtype_, params_.seed, 0); });
@@ -114,27 +105,30 @@ class Probe {
   StepParams params_{};
 };
 
-// Writes and removes a file; returns the seconds.
-double write_probe(const std::string& folder, int64_t bytes) {
+// Saves a folder with one file as checkpoints are, and removes it; returns the seconds.
+double save_probe(const std::string& folder, int64_t bytes) {
   const std::string path = folder + "/.plan-" + std::to_string(Clock::now().time_since_epoch().count());
   const std::string block(static_cast<size_t>(std::min<int64_t>(bytes, 1 << 20)), 'x');
   const double seconds = timed([&] {
-    write_file_atomic(path, [&](FileWriter& file) {
+    DirectoryWriter writer(path);
+    write_file_atomic(writer.path() + "/data", [&](FileWriter& file) {
       for (int64_t left = bytes; left > 0; left -= static_cast<int64_t>(block.size()))
         file.write(block);
     });
+    writer.commit();
   });
   std::error_code ignored;
-  std::filesystem::remove(path, ignored);
+  std::filesystem::remove_all(path, ignored);
   return seconds;
 }
 
 void measure_saving(const Probe& probe, const std::string& folder, RunRates& rates) {
   constexpr int64_t kMost = int64_t{256} << 20;
-  rates.file = write_probe(folder, 1);
+  constexpr double kFiles = 2;  // the manifest is one too
+  rates.file = save_probe(folder, 1) / kFiles;
   const int64_t bytes = std::min(kMost, probe.checkpoint_bytes());
   rates.bytes_per_second =
-      static_cast<double>(bytes) / std::max(1e-6, write_probe(folder, bytes) - rates.file);
+      static_cast<double>(bytes) / std::max(1e-6, save_probe(folder, bytes) - kFiles * rates.file);
 }
 
 }  // namespace
@@ -142,13 +136,13 @@ void measure_saving(const Probe& probe, const std::string& folder, RunRates& rat
 RunRates measure_rates(const PlanSubject& subject, const RunData& data, ThreadPool& pool, double seconds,
                        const std::string& folder) {
   RunRates rates;
+  rates.source = "parts of the run, measured before it";
   const auto start = Clock::now();
   Probe probe(subject, data, pool);
   rates.setup = seconds_since(start);
   const TrainConfig& c = subject.config.train;
   const bool accumulates = c.micro_batch < c.batch_size;
-  probe.micro_batch(false);  // touches all memory
-  probe.update();
+  const double first_step = probe.micro_batch(false) + probe.update();
   std::vector<double> first, further, update;
   const auto begin = Clock::now();
   while (first.size() < 2 || (first.size() < 1000 && seconds_since(begin) < seconds)) {
@@ -156,9 +150,10 @@ RunRates measure_rates(const PlanSubject& subject, const RunData& data, ThreadPo
     if (accumulates) further.push_back(probe.micro_batch(true));
     update.push_back(probe.update());
   }
-  rates.micro_batch = typical(first);
-  rates.accumulated = typical(further);
-  rates.update = typical(update);
+  rates.micro_batch = typical_seconds(first);
+  rates.accumulated = typical_seconds(further);
+  rates.update = typical_seconds(update);
+  rates.first = std::max(0.0, first_step - rates.micro_batch - rates.update);
   if (subject.evaluates) rates.evaluation = probe.evaluation(seconds / 4);
   if (c.sample_every > 0) rates.sample = probe.sample();
   measure_saving(probe, folder, rates);

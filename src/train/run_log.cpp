@@ -90,6 +90,21 @@ void RunLog::sample(int64_t step, const std::string& text) {
   append({{"step", step}, {std::string(kSampleKey), text}});
 }
 
+std::optional<double> RunLog::first_loss() const {
+  for (const MetricRecord& record : records_) {
+    if (metric_number(record, kStepKey) == 1 && metric_number(record, kLossKey))
+      return metric_number(record, kLossKey);
+  }
+  return std::nullopt;
+}
+
+std::optional<double> RunLog::val_loss() const {
+  for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
+    if (const auto loss = metric_number(*record, kValLossKey)) return loss;
+  }
+  return std::nullopt;
+}
+
 std::vector<ReportHeadline> RunLog::headlines(double seconds) const {
   std::vector<ReportHeadline> out;
   double best = INFINITY, best_step = 0, last_loss = NAN, last_step = 0, tokens = 0;
@@ -153,7 +168,8 @@ void RunLog::write_report(double seconds, bool running) {
                      {"Evaluate", "gpt eval " + folder_ + " --data FILE"},
                      {"Continue training", "gpt train --resume --out " + folder_},
                      {"This run", facts_.command_line}};
-  report.sections = facts_.sections;
+  if (facts_.plan) report.sections.push_back(facts_.plan());
+  report.sections.insert(report.sections.end(), facts_.sections.begin(), facts_.sections.end());
   report.footer = "Made by gpt.cpp.";
   write_file_atomic(folder_ + "/report.html", report_html(report));
   const double took = std::chrono::duration<double>(Clock::now() - start).count();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ struct RunFacts {
   std::optional<double> floor;  // nats per token
   double bytes_per_token = 1;
   std::vector<ReportSection> sections;  // config, parameters, data, machine
+  std::function<ReportSection()> plan;  // beside what became of it so far; or none
 };
 
 // Everything that a run tells: the progress line, metrics.jsonl, TensorBoard events, loss.svg, report.html.
@@ -47,6 +49,8 @@ class RunLog {
   // Norms by part of the model, keys such as "grad_norm/block.0" (run_charts.h).
   void parts(int64_t step, const MetricRecord& norms);
   void sample(int64_t step, const std::string& text);
+  std::optional<double> first_loss() const;  // of step 1, where it was logged
+  std::optional<double> val_loss() const;    // the newest
   void sync() { metrics_.sync(); }
   // Rewrites loss.svg and report.html; the page of a running run refreshes itself. step() does the same from
   // time to time, so rarely that it takes less than 1/250 of the time.

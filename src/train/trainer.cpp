@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/process_memory.h"
 #include "data/eval_windows.h"
 #include "data/loader.h"
 #include "data/preview.h"
@@ -19,6 +20,7 @@
 #include "train/checkpoint.h"
 #include "train/outliers.h"
 #include "train/part_norms.h"
+#include "train/plan_keeper.h"
 #include "train/run_data.h"
 #include "train/run_facts.h"
 #include "train/run_log.h"
@@ -32,6 +34,14 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Runs `work` and adds its time.
+template <class F>
+void timed(double& seconds, F&& work) {
+  const auto start = Clock::now();
+  work();
+  seconds += seconds_since(start);
 }
 
 int thread_count(const TrainConfig& config) {
@@ -74,11 +84,14 @@ class Trainer {
   TrainOutcome run(const std::function<bool()>& interrupted);
 
  private:
+  const Clock::time_point started_ = Clock::now();
   const TrainConfig& config() const { return config_.train; }
   std::string last() const { return request_.out + "/last"; }
   ExecContext context() { return {pool_, kernels_, {}}; }
 
   void start();
+  void start_plan(int64_t base_bytes);
+  RunFact fact();
   void announce();
   void step();
   double forward_backward(const StepParams& params);
@@ -106,6 +119,7 @@ class Trainer {
   RunState state_;
   OutlierDetector loss_outliers_, norm_outliers_;
   std::unique_ptr<RunLog> log_;
+  std::unique_ptr<PlanKeeper> plan_;
   std::vector<int32_t> ids_, targets_;
   double peak_flops_ = 0, flops_per_token_ = 0;
   double recent_step_seconds_ = 0;
@@ -159,7 +173,41 @@ Trainer::Trainer(const TrainRequest& request)
   start();
 }
 
+// What `gpt plan` would say, without measuring: the run's own first steps tell how long they take.
+void Trainer::start_plan(int64_t base_bytes) {
+  RunConfig whole = config_;
+  whole.train.stop_after = 0;  // a pause
+  RunPlan plan({.config = whole,
+                .evaluates = eval_graph_ != nullptr,
+                .isa = request_.isa,
+                .threads = pool_.size(),
+                .base_bytes = base_bytes},
+               data_.train.size());
+  plan.available = base_bytes + available_memory();
+  plan.peak_flops = peak_flops_;
+  if (request_.forecast) plan.forecast = request_.forecast(plan);
+  std::string note;
+  plan_ = std::make_unique<PlanKeeper>(request_.out, std::move(plan), note);
+  if (!note.empty()) log_->message(note + "\n");
+  plan_->write();
+}
+
+RunFact Trainer::fact() {
+  state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
+  return {.steps = state_.step,
+          .tokens = state_.tokens,
+          .time = {.steps = state_.train_seconds,
+                   .evaluation = state_.eval_seconds,
+                   .sampling = state_.sample_seconds,
+                   .saving = state_.save_seconds,
+                   .setup = state_.setup_seconds},
+          .peak_bytes = state_.peak_bytes,
+          .first_loss = log_->first_loss(),
+          .val_loss = log_->val_loss()};
+}
+
 void Trainer::start() {
+  const int64_t base_bytes = resident_bytes();
   if (request_.resume) {
     state_ = load_checkpoint(last(), model_, weights_, optimizer_);
     loss_outliers_.restore(state_.losses);
@@ -183,11 +231,14 @@ void Trainer::start() {
   peak_flops_ = measure_peak_flops(pool_, kernels_, dtype_);
   const std::string machine = machine_description(pool_.size(), isa_name(request_.isa));
   const std::optional<int64_t> resume_step = request_.resume ? std::optional(state_.step) : std::nullopt;
-  log_ = std::make_unique<RunLog>(
-      request_.out, resume_step, config(),
-      collect_facts(config_, model_, data_, optimizer_.describe(), machine, request_.command_line));
+  RunFacts facts =
+      collect_facts(config_, model_, data_, optimizer_.describe(), machine, request_.command_line);
+  facts.plan = [this] { return plan_section(plan_->plan(), fact()); };
+  log_ = std::make_unique<RunLog>(request_.out, resume_step, config(), std::move(facts));
+  start_plan(base_bytes);
   saved_step_ = request_.resume ? state_.step : -1;
   announce();
+  state_.setup_seconds += seconds_since(started_);
 }
 
 void Trainer::announce() {
@@ -290,6 +341,7 @@ void Trainer::step() {
 
 void Trainer::report_step(double loss, double norm, double lr, double step_seconds) {
   state_.train_seconds += step_seconds;
+  plan_->step(step_seconds, state_.setup_seconds);
   recent_step_seconds_ =
       recent_step_seconds_ == 0 ? step_seconds : 0.95 * recent_step_seconds_ + 0.05 * step_seconds;
   const auto step_tokens = static_cast<double>(config().batch_size * model_.config.n_ctx);
@@ -348,7 +400,11 @@ void Trainer::evaluate() {
   if (state_.best_step < 0 || loss < state_.best_val_loss) {
     state_.best_val_loss = loss;
     state_.best_step = state_.step;
-    save_model_folder(request_.out + "/best", model_, weights_, data_.tokenizer->to_json());
+    double seconds = 0;
+    timed(seconds,
+          [&] { save_model_folder(request_.out + "/best", model_, weights_, data_.tokenizer->to_json()); });
+    state_.save_seconds += seconds;
+    state_.eval_seconds -= seconds;  // which counts all that happens here
     text += ", best so far";
   }
   if (!request_.brief) log_->message(text + "\n");
@@ -363,6 +419,7 @@ void Trainer::sample() {
 
 void Trainer::save() {
   log_->sync();
+  state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
   state_.losses = loss_outliers_.history();
   state_.norms = norm_outliers_.history();
   save_checkpoint(last(), model_, weights_, optimizer_, state_, data_.tokenizer->to_json());
@@ -373,9 +430,9 @@ void Trainer::after_step() {
   const bool end = state_.step >= config().steps;
   const auto due = [&](int64_t every) { return every > 0 && (state_.step % every == 0 || end); };
   const bool evaluated = eval_graph_ && due(config().eval_every);
-  if (evaluated) evaluate();
-  if (due(config().sample_every)) sample();
-  if (due(config().save_every)) save();
+  if (evaluated) timed(state_.eval_seconds, [&] { evaluate(); });
+  if (due(config().sample_every)) timed(state_.sample_seconds, [&] { sample(); });
+  if (due(config().save_every)) timed(state_.save_seconds, [&] { save(); });
   if (evaluated && !end) log_->write_report(state_.train_seconds, true);
 }
 
@@ -388,7 +445,7 @@ TrainOutcome Trainer::run(const std::function<bool()>& interrupted) {
     after_step();
     outcome.interrupted = interrupted && interrupted();
   }
-  if (saved_step_ != state_.step) save();
+  if (saved_step_ != state_.step) timed(state_.save_seconds, [&] { save(); });
   log_->write_report(state_.train_seconds);
   log_->finish();
   outcome.steps_done = state_.step;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/kernel_table.h"
+#include "train/run_plan.h"
 #include "train/train_config.h"
 
 namespace gpt {
@@ -15,8 +16,9 @@ struct TrainRequest {
   std::string init_from;  // a model to start from, or ""
   bool resume = false;    // continue the run in `out`, whose config this is
   Isa isa = Isa::ref;
-  std::string command_line;  // for the report
-  bool brief = false;        // says only how far it is: for one of many runs
+  std::string command_line;                                   // for the report
+  bool brief = false;                                         // says only how far it is: for one of many runs
+  std::function<LossForecast(const RunPlan&)> forecast = {};  // of the final loss, or none
 };
 
 struct TrainOutcome {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "run_gpt.h"
@@ -23,6 +25,18 @@ struct Row {
   int64_t token, position, attention, mlp, norm, layers, final_norm, head,
       total;  // attention, mlp, norm: per layer
 };
+std::ostream& operator<<(std::ostream& out, const Row& row) {
+  for (size_t i = 0; i < row.arguments.size(); ++i)
+    out << (i > 0 ? " " : "") << row.arguments[i];
+  return out;
+}
+// Letters and digits of it.
+std::string row_name(const testing::TestParamInfo<Row>& row) {
+  std::string name = testing::PrintToString(row.param);
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
 
 class InfoTotals : public testing::TestWithParam<Row> {};
 
@@ -110,7 +124,8 @@ INSTANTIATE_TEST_SUITE_P(
             53739520,
             0,
             33554432,
-            120848384}));
+            120848384}),
+    row_name);
 
 TEST(Info, DepthAgainstWidthDerivesTheMlp) {
   EXPECT_EQ(info({"mini-gpt", "--n-layer", "2", "--n-embd", "512", "--n-head", "8"})["parameters"]["total"],

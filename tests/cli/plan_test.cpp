@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "run_gpt.h"
+#include "support/temp_dir.h"
 
 namespace {
 
@@ -61,6 +65,69 @@ TEST(Plan, SaysWhatWouldFit) {
   const GptRun huge = run_gpt({"plan", "--preset", "gpt3-175b", "--n-ctx", "512", "--data", "tales:20000"});
   EXPECT_EQ(huge.status, 0) << huge.err;
   EXPECT_NE(huge.out.find("no micro-batch fits"), std::string::npos);
+}
+
+const char* const kFit =
+    R"({"floor": 0.5, "floor_known": true, "A": 30, "a": 0.4, "B": 90, "b": 0.3, "doubts": "",
+        "rms_residual_of_log_loss": 0.001, "measured_parameters": [1e4, 1e5], "measured_tokens": [1e4, 1e5],
+        "measured_6ND": [1e8, 1e10]})";
+
+class PlanFiles : public testing::Test {
+ protected:
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(dir_.file(name)) << text;
+    return dir_.file(name);
+  }
+  gpt::test::TempDir dir_;
+};
+
+TEST_F(PlanFiles, ForetellsTheLossByAFit) {
+  const std::string fit = write("fit.json", kFit);
+  const GptRun inside = plan({"--measure", "0", "--fit", dir_.path()});
+  ASSERT_EQ(inside.status, 0) << inside.err;
+  const json loss = json::parse(inside.out)["loss"];
+  const double n = loss["parameters"].get<double>(), d = loss["tokens"].get<double>();
+  EXPECT_NEAR(loss["predicted"].get<double>(), 0.5 + 30 / std::pow(n, 0.4) + 90 / std::pow(d, 0.3), 1e-9);
+  EXPECT_LE(loss["best_loss"], loss["predicted"]);
+  EXPECT_EQ(loss["warning"], "");
+  const GptRun outside = plan({"--measure", "0", "--fit", fit, "--steps", "100000"});
+  ASSERT_EQ(outside.status, 0) << outside.err;
+  EXPECT_NE(json::parse(outside.out)["loss"]["warning"].get<std::string>().find("extrapolates"),
+            std::string::npos);
+}
+
+TEST_F(PlanFiles, FitsThatAreNone) {
+  for (const char* text : {"", "{}", "[]", R"({"floor": "x"})"}) {
+    const GptRun run = plan({"--measure", "0", "--fit", write("fit.json", text)});
+    EXPECT_EQ(run.status, 1) << text;
+    EXPECT_NE(run.err.find("fit.json"), std::string::npos) << run.err;
+  }
+  EXPECT_EQ(plan({"--fit", dir_.file("none")}).status, 1);
+}
+
+// The plan that was written beforehand is the one in the run's report.
+TEST_F(PlanFiles, TrainKeepsThePlan) {
+  const std::string out = dir_.file("run");
+  const std::vector<std::string> run = {
+      "--data",  "tales:20000", "--n-layer",    "1", "--n-head",     "2", "--n-embd",  "16", "--n-ctx", "16",
+      "--steps", "8",           "--batch-size", "2", "--eval-every", "0", "--threads", "1",  "--out",   out};
+  std::vector<std::string> before = {"plan", "--measure", "0.01", "--fit", write("fit.json", kFit)};
+  before.insert(before.end(), run.begin(), run.end());
+  ASSERT_EQ(run_gpt(before).status, 0);
+  const json planned = json::parse(std::ifstream(out + "/plan.json"));
+  std::vector<std::string> train = {"train", "--stop-after", "4"};
+  train.insert(train.end(), run.begin(), run.end());
+  const GptRun first = run_gpt(train);
+  ASSERT_EQ(first.status, 0) << first.err;
+  const GptRun rest = run_gpt({"train", "--resume", "--out", out});
+  ASSERT_EQ(rest.status, 0) << rest.err;
+  const json kept = json::parse(std::ifstream(out + "/plan.json"));
+  EXPECT_EQ(kept["rates"], planned["rates"]);
+  EXPECT_EQ(kept["loss"], planned["loss"]);
+  std::stringstream page;
+  page << std::ifstream(out + "/report.html").rdbuf();
+  for (const char* part : {"Plan against fact", "peak memory", "validation loss", "measured before it"})
+    EXPECT_NE(page.str().find(part), std::string::npos) << part;
 }
 
 TEST(Plan, RefusesWhatTrainRefuses) {

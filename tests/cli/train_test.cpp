@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
@@ -121,6 +123,36 @@ TEST_F(TrainCommand, StopsAndResumesToTheSameWeights) {
   EXPECT_EQ(run_gpt(small(8)).status, 0);
   EXPECT_EQ(bytes_of(folder_ / "run/last/model.safetensors"), weights);
   EXPECT_FALSE(weights.empty());
+}
+
+// Norms by part are those of the gradients themselves: together they are the norm of the step, which has the
+// loss scale of fp16 taken out. Sums over 1024 squares in fp32 are good to 1024 roundings of 2^-24.
+TEST_F(TrainCommand, NormsByPartMakeUpTheNormOfTheStep) {
+  for (const std::string dtype : {"fp32", "fp16"}) {
+    fs::remove_all(folder_);
+    std::vector<std::string> arguments = small(4);
+    for (const char* more : {"--eval-every", "2", "--eval-batches", "1", "--log-every", "1", "--warmup", "0"})
+      arguments.emplace_back(more);
+    arguments.insert(arguments.end(), {"--dtype", dtype});
+    const GptRun run = run_gpt(arguments);
+    ASSERT_EQ(run.status, 0) << run.err;
+    std::map<int, double> whole, parts;
+    std::ifstream metrics(run_folder() + "/metrics.jsonl");
+    for (std::string line; std::getline(metrics, line);) {
+      const json record = json::parse(line);
+      const int step = record["step"].get<int>();
+      for (const auto& [key, value] : record.items()) {
+        if (key == "grad_norm") whole[step] = value.get<double>();
+        if (key.starts_with("grad_norm/")) parts[step] += std::pow(value.get<double>(), 2);
+        if (key == "loss_scale") {
+          EXPECT_GT(value.get<double>(), 1000) << "nothing to take out";
+        }
+      }
+    }
+    EXPECT_EQ(parts.size(), 2u) << dtype;
+    for (const auto& [step, squares] : parts)
+      EXPECT_NEAR(std::sqrt(squares) / whole[step], 1, 1024 * 0x1p-24) << dtype << " step " << step;
+  }
 }
 
 TEST_F(TrainCommand, InterruptSavesAndGives130) {

@@ -276,6 +276,9 @@ struct LayerCase {
   const char* header;  // of src/model/layers
   void (*check)(const ModelConfig&);
 };
+std::ostream& operator<<(std::ostream& out, const LayerCase& c) {
+  return out << c.header;
+}
 
 const std::vector<LayerCase>& layer_cases() {
   static const std::vector<LayerCase> cases = {

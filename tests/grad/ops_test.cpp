@@ -335,6 +335,9 @@ struct OpCase {
   std::vector<std::string> ops;
   void (*check)();
 };
+std::ostream& operator<<(std::ostream& out, const OpCase& c) {
+  return out << c.name;
+}
 
 const std::vector<OpCase>& op_cases() {
   static const std::vector<OpCase> cases = {

@@ -40,6 +40,10 @@ struct Setting {
   int64_t window;
   DType cache;  // the type of keys and values
 };
+std::ostream& operator<<(std::ostream& out, const Setting& s) {
+  return out << isa_name(s.isa) << "_kv_heads_" << s.n_kv_head << "_window_" << s.window << "_"
+             << dtype_name(s.cache);
+}
 
 // Keys or values as a cache of some type holds them; int8 with a scale for every row and head.
 struct Stored {
@@ -239,10 +243,8 @@ std::vector<Setting> settings() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Attention, AttentionBits, ::testing::ValuesIn(settings()), [](const auto& p) {
-  return std::string(isa_name(p.param.isa)) + "_kv_heads_" + std::to_string(p.param.n_kv_head) + "_window_" +
-         std::to_string(p.param.window) + "_" + std::string(dtype_name(p.param.cache));
-});
+INSTANTIATE_TEST_SUITE_P(Attention, AttentionBits, ::testing::ValuesIn(settings()),
+                         [](const auto& p) { return testing::PrintToString(p.param); });
 
 }  // namespace
 }  // namespace gpt

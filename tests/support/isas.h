@@ -1,10 +1,20 @@
 #pragma once
 
+#include <ostream>
 #include <vector>
 
 #include "kernels/kernel_table.h"
 
 namespace gpt {
+
+// What parameters of tests are called in their names. Without them GoogleTest prints bytes, which differ from
+// build to build where they are pointers.
+inline void PrintTo(Isa isa, std::ostream* out) {
+  *out << isa_name(isa);
+}
+inline void PrintTo(DType dtype, std::ostream* out) {
+  *out << dtype_name(dtype);
+}
 
 // The instruction sets of this machine and build that a test goes through. With sanitizers, where a test
 // takes ten times as long, the reference, the narrowest and the widest: those between run the same sources.

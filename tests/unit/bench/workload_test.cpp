@@ -4,10 +4,15 @@
 
 #include <cmath>
 
-#include "bench/memory.h"
+#include "base/process_memory.h"
 #include "support/small_models.h"
 
 namespace gpt {
+
+static void PrintTo(BenchMode mode, std::ostream* out) {
+  *out << mode_name(mode);
+}
+
 namespace {
 
 class WorkloadTest : public testing::TestWithParam<BenchMode> {
@@ -56,7 +61,7 @@ TEST_P(WorkloadTest, TimesEveryRepeatAndItsOps) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, WorkloadTest, testing::ValuesIn(kBenchModes),
-                         [](const auto& p) { return std::string(mode_name(p.param)); });
+                         [](const auto& p) { return testing::PrintToString(p.param); });
 
 TEST_F(WorkloadTest, CountsTokens) {
   EXPECT_EQ(run({.mode = BenchMode::train, .batch_size = 2, .n_ctx = 12, .repeat = 1}).tokens, 24);

@@ -179,6 +179,13 @@ TEST(Preview, ShowsCorpusSplitAndBatch) {
             "batch: x [1, 4], y [1, 4], int32\n"
             "  x[0] \"ab\\nd\"  ids 97 98 10 100\n"
             "  y[0] \"\\nde\"  ids -1 10 100 101\n");
+  EXPECT_EQ(preview_pairs(*tokenizer, ids, targets, 4),
+            "the first 4 tokens of x[0], below each what is to be predicted there\n"
+            "  position    0     1     2    3\n"
+            "  x         \"a\"   \"b\"  \"\\n\"  \"d\"\n"
+            "  id         97    98    10  100\n"
+            "  y           -  \"\\n\"   \"d\"  \"e\"\n"
+            "  id         -1    10   100  101\n");
 }
 
 }  // namespace

@@ -99,6 +99,10 @@ struct Setting {
   int64_t step_rows, memory;
   int threads;
 };
+std::ostream& operator<<(std::ostream& out, const Setting& s) {
+  return out << s.slots << "_slots_" << s.step_rows << "_rows_" << s.memory << "_tokens_" << s.threads
+             << "_threads";
+}
 
 class EngineSettings : public testing::TestWithParam<Setting> {};
 
@@ -152,7 +156,8 @@ INSTANTIATE_TEST_SUITE_P(Settings, EngineSettings,
                          testing::Values(Setting{1, 512, 1000, 1}, Setting{2, 3, 1000, 1},
                                          Setting{4, 512, 20, 1}, Setting{8, 16, 20, 3},
                                          Setting{8, 512, 30, 1}, Setting{16, 64, 1000, 2},
-                                         Setting{16, 5, 40, 1}, Setting{64, 512, 25, 1}));
+                                         Setting{16, 5, 40, 1}, Setting{64, 512, 25, 1}),
+                         [](const auto& p) { return testing::PrintToString(p.param); });
 
 TEST(Engine, EveryStepDecodesAllAndFillsUpWithPrompts) {
   ThreadPool pool(1);

@@ -60,6 +60,9 @@ struct Shape {
   int slots;
   int64_t chunk;
 };
+std::ostream& operator<<(std::ostream& out, const Shape& s) {
+  return out << s.slots << "_slots_" << s.chunk << "_tokens";
+}
 
 class GenerateShapes : public testing::TestWithParam<Shape> {};
 
@@ -87,7 +90,8 @@ TEST_P(GenerateShapes, EverySampleIsTheNaiveOneUnderEveryPolicy) {
 
 INSTANTIATE_TEST_SUITE_P(Slots, GenerateShapes,
                          testing::Values(Shape{1, 512}, Shape{2, 512}, Shape{3, 5}, Shape{4, 3}, Shape{7, 1},
-                                         Shape{16, 512}, Shape{64, 4}));
+                                         Shape{16, 512}, Shape{64, 4}),
+                         [](const auto& p) { return testing::PrintToString(p.param); });
 
 TEST(Generate, PromptsLongerThanTheContextCropOrSlide) {
   Ids prompt;

@@ -9,10 +9,16 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/process_memory.h"
 #include "base/rng.h"
 #include "unit/io/io_test_util.h"
 
 namespace gpt {
+
+static void PrintTo(ReplaceMode mode, std::ostream* out) {
+  *out << (mode == ReplaceMode::exchange ? "exchange" : "rename_pair");
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -142,9 +148,24 @@ TEST_P(CheckpointDir, SurvivesKillsAtRandomMoments) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, CheckpointDir,
                          testing::Values(ReplaceMode::exchange, ReplaceMode::rename_pair),
-                         [](const auto& mode) {
-                           return mode.param == ReplaceMode::exchange ? "exchange" : "rename_pair";
-                         });
+                         [](const auto& mode) { return testing::PrintToString(mode.param); });
+
+// Checksums are taken piece by piece: a checkpoint is larger than its weights.
+TEST(CheckpointDirMemory, SealingDoesNotHoldTheFiles) {
+  TempDir dir;
+  DirectoryWriter writer(dir.file("last"));
+  constexpr int64_t kBytes = int64_t{32} << 20;
+  const std::string block(1 << 20, 'x');
+  write_file_atomic(writer.path() + "/large", [&](FileWriter& file) {
+    for (int64_t left = kBytes; left > 0; left -= std::ssize(block))
+      file.write(block);
+  });
+  reset_peak_resident();
+  const int64_t before = peak_resident_bytes();
+  writer.commit();
+  verify_manifest(dir.file("last"), true);
+  EXPECT_LT(peak_resident_bytes() - before, kBytes / 2);
+}
 
 TEST(CheckpointDirRepair, RestoresAnOldFolderThatWasMovedAway) {
   const TempDir dir;

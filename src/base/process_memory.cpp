@@ -1,4 +1,4 @@
-#include "bench/memory.h"
+#include "base/process_memory.h"
 
 #include <fstream>
 #include <string>
@@ -6,9 +6,9 @@
 namespace gpt {
 namespace {
 
-// A line such as "VmHWM:     1234 kB".
-int64_t status_bytes(const std::string& key) {
-  std::ifstream file("/proc/self/status");
+// Of a line such as "VmHWM:     1234 kB".
+int64_t bytes_of(const std::string& path, const std::string& key) {
+  std::ifstream file(path);
   std::string word;
   int64_t kib = 0;
   while (file >> word) {
@@ -20,10 +20,15 @@ int64_t status_bytes(const std::string& key) {
 }  // namespace
 
 int64_t resident_bytes() {
-  return status_bytes("VmRSS:");
+  return bytes_of("/proc/self/status", "VmRSS:");
 }
+
 int64_t peak_resident_bytes() {
-  return status_bytes("VmHWM:");
+  return bytes_of("/proc/self/status", "VmHWM:");
+}
+
+int64_t available_memory() {
+  return bytes_of("/proc/meminfo", "MemAvailable:");
 }
 
 void reset_peak_resident() {
