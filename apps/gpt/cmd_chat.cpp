@@ -2,9 +2,9 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "command.h"
 #include "conversation.h"
@@ -174,7 +174,7 @@ class Chat {
 
   void answer(const std::string& message) {
     if (const auto bad = first_invalid_utf8(message)) fail("the message is not valid UTF-8 at byte {}", *bad);
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = Clock::now();
     const std::vector<int32_t> prompt = conversation_.ask(message);
     if (conversation_.forgotten() > 0) {
       write_note(fmt::format("note: the context of {} tokens is full; the oldest turns ({}) are forgotten\n",
@@ -207,10 +207,10 @@ class Chat {
     }
     write_output("\n");
     if (full) write_note("note: the context is full, the answer was cut\n");
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    const double seconds = seconds_since(begin);
     if (talks_)
       write_note(fmt::format("({} tokens, {:.1f} tokens/s)\n", answer.ids.size(),
-                             static_cast<double>(answer.ids.size()) / std::max(seconds.count(), 1e-9)));
+                             static_cast<double>(answer.ids.size()) / std::max(seconds, 1e-9)));
   }
 
   void generate(const std::vector<int32_t>& prompt, Answer& answer) {

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "command.h"
 #include "generation.h"
@@ -73,7 +73,7 @@ class Generation {
   }
 
   void run() {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = Clock::now();
     Inference inference(loaded_.model(), machine_.pool, machine_.kernels, inference_options());
     CachedModel decoder(inference, options_.context == ContextPolicy::slide);
     const std::vector<Sample> samples = a_.beams > 0 ? search(decoder) : sample(decoder);
@@ -83,8 +83,8 @@ class Generation {
       for (size_t i = 0; i < samples.size(); ++i)
         print(samples[i], i == 0);
     }
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    if (notes_are_on_terminal()) report_speed(samples, seconds.count());
+    const double seconds = seconds_since(begin);
+    if (notes_are_on_terminal()) report_speed(samples, seconds);
   }
 
  private:

@@ -1,7 +1,7 @@
+#include "base/clock.h"
 #include "command.h"
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -48,7 +48,7 @@ int run(const PlanArguments& a, const ConfigFlags& flags) {
   check(a);
   std::optional<LossFit> fit;
   if (!a.fit.empty()) fit = read_loss_fit(a.fit);
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   PlanSubject subject;
   subject.config = new_run_config(a.sources, flags);
   RunConfig& config = subject.config;
@@ -59,7 +59,7 @@ int run(const PlanArguments& a, const ConfigFlags& flags) {
   const RunData data = load_run_data(config.train, config.model.n_ctx, a.sources.init_from);
   if (config.model.vocab_size == 0) config.model.vocab_size = data.tokenizer->vocab_size();
   complete(config.model);
-  const double loading = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double loading = seconds_since(start);
   MachineOptions machine_options{.threads = config.train.threads};
   Machine machine(machine_options);
   subject.evaluates = data.has_val() && config.train.eval_every > 0;

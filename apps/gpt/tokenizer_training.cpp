@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "data/corpus.h"
@@ -23,14 +23,8 @@ namespace gpt {
 namespace {
 
 using nlohmann::json;
-using Clock = std::chrono::steady_clock;
-
 constexpr size_t kSampleBytes = size_t{16} << 20;  // for comparing with another tokenizer
 constexpr size_t kShownTokens = 10;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 const TrainPattern& find_pattern(const std::string& name) {
   std::vector<std::string> names;

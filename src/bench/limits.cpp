@@ -1,23 +1,14 @@
 #include "bench/limits.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "base/clock.h"
 #include "kernels/rates.h"
 
 namespace gpt {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int kTries = 8;
-
-template <class F>
-double seconds_of(F&& run) {
-  const auto start = Clock::now();
-  run();
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // What a loop returns must go somewhere, or it would not be computed.
 struct alignas(64) Sink {
@@ -28,7 +19,7 @@ double operations_per_second(ThreadPool& pool, const RateLoop& loop) {
   if (loop.run == nullptr) return 0;
   std::vector<Sink> sinks(static_cast<size_t>(pool.size()));
   const auto run = [&](int64_t rounds) {
-    return seconds_of([&] {
+    return timed([&] {
       pool.parallel_for(
           pool.size(), [&](int64_t task, int) { sinks[static_cast<size_t>(task)].value = loop.run(rounds); });
     });
@@ -74,7 +65,7 @@ double MemoryRate::measure(int tries) const {
   std::vector<Sink> sinks(static_cast<size_t>(pool_.size()));
   double best = 0;
   for (int i = 0; i < tries; ++i) {
-    const double seconds = seconds_of([&] {
+    const double seconds = timed([&] {
       for_pieces([&](const float* p, int64_t count, int thread) {
         sinks[static_cast<size_t>(thread)].value = kernels.sum(p, count);
       });

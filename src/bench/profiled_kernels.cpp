@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include "base/clock.h"
 
 namespace gpt {
 namespace {
@@ -53,7 +54,6 @@ double flops_of(const AttentionBackwardArgs& a) {
 
 template <size_t index, auto op, class Args>
 void timed(const ExecContext& ctx, const Args& a) noexcept {
-  using Clock = std::chrono::steady_clock;
   const auto& profiled = static_cast<const ProfiledKernels&>(ctx.kernels);
   // An op made of other ops calls them in the inner table: no time counts twice.
   const ExecContext inner{ctx.pool, profiled.inner, ctx.scratch};

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <chrono>
-
+#include "base/clock.h"
 #include "bench/workload.h"
 
 namespace gpt {
@@ -16,7 +15,6 @@ std::vector<int32_t> random_ids(int64_t n, int64_t vocab_size);
 template <class Prepare, class Run>
 void repeat_timed(const WorkloadContext& context, const Workload& workload, ProfiledKernels& profile,
                   WorkloadResult& result, Prepare&& prepare, Run&& run) {
-  using Clock = std::chrono::steady_clock;
   for (int i = 0; i <= workload.repeat; ++i) {
     if (context.progress) context.progress(i);
     const auto before = profile.counters;
@@ -24,7 +22,7 @@ void repeat_timed(const WorkloadContext& context, const Workload& workload, Prof
     profile.counters = before;
     const auto start = Clock::now();
     run();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = seconds_since(start);
     if (i == 0) {
       profile.clear();
     } else {

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/suggest.h"
@@ -20,8 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using Clock = std::chrono::steady_clock;
-
 constexpr int64_t kMinShardTokens = 1000;
 constexpr uint64_t kMaxStateBytes = uint64_t{64} << 20;
 constexpr int kBlocksPerThread = 4;
@@ -97,12 +95,12 @@ class Packer {
       encode_blocks();
       for (size_t i = 0; i < texts_.size(); ++i)
         write(texts_[i], encoded_[i]);
-      state_.stats.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      state_.stats.seconds = seconds_since(start);
       if (progress) progress({static_cast<double>(blocks_.bytes_done()), total, state_.stats});
     }
     if (!state_.done) finish();
     if (!single_) fs::remove(in_folder(kUnfinished));
-    state_.stats.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    state_.stats.seconds = seconds_since(start);
     return state_.stats;
   }
 

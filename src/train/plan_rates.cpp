@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "data/eval_windows.h"
 #include "io/checkpoint_dir.h"
@@ -14,19 +14,6 @@
 
 namespace gpt {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-template <class F>
-double timed(F&& work) {
-  const auto start = Clock::now();
-  work();
-  return seconds_since(start);
-}
 
 // The parts of a run, each made as the trainer makes it.
 class Probe {

@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "report/format.h"
 
 namespace gpt {
@@ -103,7 +104,6 @@ RunFacts collect_facts(const RunConfig& config, const Model& model, const RunDat
 }
 
 double measure_peak_flops(ThreadPool& pool, const KernelTable& kernels, DType dtype) {
-  using Clock = std::chrono::steady_clock;
   constexpr int64_t kSize = 512;
   const int64_t rows = kSize * pool.size();
   Buffer memory(static_cast<size_t>((2 * rows + kSize) * kSize) * sizeof(float), "a speed measurement");
@@ -122,7 +122,7 @@ double measure_peak_flops(ThreadPool& pool, const KernelTable& kernels, DType dt
   for (int i = 0; i < 100 && Clock::now() - start < std::chrono::milliseconds(60); ++i) {
     const auto begin = Clock::now();
     kernels.linear_forward(ctx, {.y = y, .x = x, .w = packed ? TensorView{} : w, .packed = packed});
-    best = std::max(best, flops / std::chrono::duration<double>(Clock::now() - begin).count());
+    best = std::max(best, flops / seconds_since(begin));
   }
   return best;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "report/curves.h"
 #include "report/format.h"
@@ -139,7 +140,6 @@ std::vector<ReportHeadline> RunLog::headlines(double seconds) const {
 }
 
 void RunLog::write_report(double seconds, bool running) {
-  using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   std::vector<ReferenceLine> lines = {
       {std::log(static_cast<double>(facts_.vocab_size)), fmt::format("ln {} (guessing)", facts_.vocab_size)}};
@@ -172,7 +172,7 @@ void RunLog::write_report(double seconds, bool running) {
   report.sections.insert(report.sections.end(), facts_.sections.begin(), facts_.sections.end());
   report.footer = "Made by gpt.cpp.";
   write_file_atomic(folder_ + "/report.html", report_html(report));
-  const double took = std::chrono::duration<double>(Clock::now() - start).count();
+  const double took = seconds_since(start);
   next_report_s_ = seconds + std::max(kReportPause, kReportShare * took);
 }
 

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/process_memory.h"
 #include "data/eval_windows.h"
@@ -29,20 +29,6 @@
 
 namespace gpt {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// Runs `work` and adds its time.
-template <class F>
-void timed(double& seconds, F&& work) {
-  const auto start = Clock::now();
-  work();
-  seconds += seconds_since(start);
-}
 
 int thread_count(const TrainConfig& config) {
   return config.threads > 0 ? static_cast<int>(config.threads) : available_cpus();
@@ -400,9 +386,8 @@ void Trainer::evaluate() {
   if (state_.best_step < 0 || loss < state_.best_val_loss) {
     state_.best_val_loss = loss;
     state_.best_step = state_.step;
-    double seconds = 0;
-    timed(seconds,
-          [&] { save_model_folder(request_.out + "/best", model_, weights_, data_.tokenizer->to_json()); });
+    const double seconds = timed(
+        [&] { save_model_folder(request_.out + "/best", model_, weights_, data_.tokenizer->to_json()); });
     state_.save_seconds += seconds;
     state_.eval_seconds -= seconds;  // which counts all that happens here
     text += ", best so far";
@@ -430,9 +415,9 @@ void Trainer::after_step() {
   const bool end = state_.step >= config().steps;
   const auto due = [&](int64_t every) { return every > 0 && (state_.step % every == 0 || end); };
   const bool evaluated = eval_graph_ && due(config().eval_every);
-  if (evaluated) timed(state_.eval_seconds, [&] { evaluate(); });
-  if (due(config().sample_every)) timed(state_.sample_seconds, [&] { sample(); });
-  if (due(config().save_every)) timed(state_.save_seconds, [&] { save(); });
+  if (evaluated) state_.eval_seconds += timed([&] { evaluate(); });
+  if (due(config().sample_every)) state_.sample_seconds += timed([&] { sample(); });
+  if (due(config().save_every)) state_.save_seconds += timed([&] { save(); });
   if (evaluated && !end) log_->write_report(state_.train_seconds, true);
 }
 
@@ -445,7 +430,7 @@ TrainOutcome Trainer::run(const std::function<bool()>& interrupted) {
     after_step();
     outcome.interrupted = interrupted && interrupted();
   }
-  if (saved_step_ != state_.step) timed(state_.save_seconds, [&] { save(); });
+  if (saved_step_ != state_.step) state_.save_seconds += timed([&] { save(); });
   log_->write_report(state_.train_seconds);
   log_->finish();
   outcome.steps_done = state_.step;
