@@ -82,6 +82,26 @@ std::string demo_activations(const DemoContext& context) {
              least[0], least_at[0], least[1], least_at[1], gap, gap_at);
 }
 
+std::string picture_activations(const DemoContext& context) {
+  Chart chart{.title = "Activations", .x_label = "x", .y_label = "f(x)"};
+  const auto add = [&](const char* name, Act act, int colour) {
+    ChartSeries series{name, {}, {}, SeriesStyle::line, colour};
+    for (int i = 0; i < 300; ++i) {
+      const double x = -4 + 8.0 * i / 299, y = activation(context, act, x);
+      if (y > 4) break;  // ReLU^2 leaves the picture at x = 2
+      series.x.push_back(x);
+      series.y.push_back(y);
+    }
+    chart.series.push_back(series);
+  };
+  add("ReLU", Act::relu, 3);
+  add("ReLU²", Act::relu2, 1);
+  add("SiLU", Act::swiglu, 2);
+  add("GELU", Act::gelu, 0);
+  chart.reference_lines = {{0, ""}};
+  return line_chart_svg(chart, kDemoChart);
+}
+
 namespace {
 
 // A head of width D at a position: rotated by the op that models use.
@@ -160,6 +180,22 @@ std::string demo_rope(const DemoContext& context) {
   return out + format_table(scores) +
          "Equal distances give equal scores wherever they are, and a rotation changes no length. The other\n"
          "direction (nanochat's) gives the score of the opposite distance.\n";
+}
+
+std::string picture_rope(const DemoContext& context) {
+  constexpr int64_t D = 64;
+  const RopeTable table(rope_config(D), 128, DType::f64);
+  Chart chart{.title = "One query and one key: the score at every distance",
+              .x_label = "tokens between them, m - n",
+              .y_label = "q.k after rotation, q and k all ones"};
+  const std::vector<double> ones(D, 1.0);
+  ChartSeries series{"", {}, {}, SeriesStyle::line, 0};
+  for (int32_t m = 0; m < 128; ++m) {
+    series.x.push_back(m);
+    series.y.push_back(inner(rotated(context, table, ones, m, 1), rotated(context, table, ones, 0, 1)));
+  }
+  chart.series = {series};
+  return line_chart_svg(chart, kDemoChart);
 }
 
 namespace {
