@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/rng.h"
@@ -252,6 +253,7 @@ std::string demo_norms(const DemoContext& context) {
   std::string out;
   for (const auto& x : kExample)
     out += norm_example(context, x) + "\n";
+  out += norm_example(context, std::array{100.0, 200.0, 150.0, 175.0}) + "\n";
   RandomStream random(3, RandomSite::sample);
   std::vector<double> wide(768), plain(256);
   for (double& v : wide)
