@@ -5,6 +5,7 @@
 #include "command.h"
 #include "options.h"
 #include "output.h"
+#include "report/run_charts.h"
 #include "report/run_compare.h"
 #include "report/svg.h"
 
@@ -39,7 +40,9 @@ int run(const ReportArguments& a) {
     write_note("wrote " + a.out + "\n");
   }
   if (!a.svg.empty()) {
-    write_file_atomic(a.svg, line_chart_svg(compare_report(runs).chart.value_or(Chart{}), kPicture));
+    const Chart chart =
+        runs.size() == 1 ? loss_chart(runs.front().records, {}) : compare_report(runs).chart.value_or(Chart{});
+    write_file_atomic(a.svg, line_chart_svg(chart, kPicture));
     write_note("wrote " + a.svg + "\n");
   }
   if (a.json) {
