@@ -40,8 +40,8 @@ int run(const ReportArguments& a) {
     write_note("wrote " + a.out + "\n");
   }
   if (!a.svg.empty()) {
-    const Chart chart =
-        runs.size() == 1 ? loss_chart(runs.front().records, {}) : compare_report(runs).chart.value_or(Chart{});
+    const Chart chart = runs.size() == 1 ? loss_chart(runs.front().records, {})
+                                         : compare_report(runs).chart.value_or(Chart{});
     write_file_atomic(a.svg, line_chart_svg(chart, kPicture));
     write_note("wrote " + a.svg + "\n");
   }
