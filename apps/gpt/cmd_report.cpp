@@ -5,7 +5,9 @@
 #include "command.h"
 #include "options.h"
 #include "output.h"
+#include "report/run_charts.h"
 #include "report/run_compare.h"
+#include "report/svg.h"
 
 namespace gpt {
 namespace {
@@ -14,15 +16,17 @@ constexpr const char* kFooter = R"(Examples:
   gpt report run                          the figures of a run
   gpt report run-a run-b                  side by side, with the settings that differ
   gpt report run-a run-b --out page.html  the same as a page, with the curves of all runs
+  gpt report run-a run-b --svg loss.svg   only their loss curves, as a picture
   gpt report run-a run-b --json
 
 The page needs no network. gpt train writes a page of its own into its folder: report.html.)";
 
 constexpr size_t kMostRuns = 64;
+constexpr ChartSize kPicture = {.width = 640, .height = 380};
 
 struct ReportArguments {
   std::vector<std::string> runs;
-  std::string out;
+  std::string out, svg;
   bool json = false;
 };
 
@@ -34,6 +38,12 @@ int run(const ReportArguments& a) {
   if (!a.out.empty()) {
     write_file_atomic(a.out, report_html(compare_report(runs)));
     write_note("wrote " + a.out + "\n");
+  }
+  if (!a.svg.empty()) {
+    const Chart chart = runs.size() == 1 ? loss_chart(runs.front().records, {})
+                                         : compare_report(runs).chart.value_or(Chart{});
+    write_file_atomic(a.svg, line_chart_svg(chart, kPicture));
+    write_note("wrote " + a.svg + "\n");
   }
   if (a.json) {
     write_output(compare_json(runs));
@@ -55,6 +65,7 @@ Command add_report_command(CLI::App& root) {
   app->footer(kFooter);
   app->add_option("RUN", a->runs, "folders of training runs");
   app->add_option("--out", a->out, "write a page as well")->type_name("FILE");
+  app->add_option("--svg", a->svg, "write the loss curves as a picture as well")->type_name("FILE");
   add_json_option(*app, a->json);
   return {app, [a] { return run(*a); }};
 }

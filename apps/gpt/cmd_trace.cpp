@@ -8,10 +8,12 @@
 #include "base/file.h"
 #include "command.h"
 #include "generation.h"
+#include "info_subject.h"
 #include "options.h"
 #include "output.h"
 #include "report/progress.h"
 #include "trace/demos.h"
+#include "trace/figures.h"
 #include "trace/page.h"
 #include "trace/text.h"
 
@@ -23,12 +25,16 @@ constexpr const char* kFooter = R"(Examples:
   gpt trace run --prompt "The cat" --block 2 --head 1      one head's attention, and one query's scores
   gpt trace run --prompt "The cat" --block all --json
   gpt trace run --prompt-file chapter.txt --html trace.html   one page, to be opened in any browser
+  gpt trace run --prompt "The cat" --figure residual --svg stream.svg   one picture of it
+  gpt trace gpt2 --figure architecture --svg gpt2.svg      of a model or a preset; needs no prompt
+  gpt trace --demo activations --svg activations.svg
   gpt trace model.gguf --prompt "Once upon a time"         matrices in blocks are multiplied as they are)";
 
 struct TraceArguments {
-  std::string model, tokenizer, prompt, prompt_file, ids, html, demo, block = "0", dtype = "fp32";
+  std::string model, tokenizer, prompt, prompt_file, ids, html, svg, figure = "attention", demo, block = "0",
+                                                                     dtype = "fp32";
   int64_t head = -1, query = -1, top_k = 5;
-  bool has_prompt = false, json = false;
+  bool has_prompt = false, figure_given = false, json = false;
   MachineOptions machine;
 };
 
@@ -82,18 +88,36 @@ std::string demo_list() {
   return out;
 }
 
+void write_picture(const std::string& file, const std::string& svg) {
+  write_file_atomic(file, svg);
+  write_note(fmt::format("wrote {}\n", file));
+}
+
+// The picture of a demonstration.
+void draw_demo(const TraceArguments& a, const Demo& demo, const DemoContext& context) {
+  if (demo.picture == nullptr) {
+    std::string drawn;
+    for (const Demo& d : demos())
+      drawn += d.picture != nullptr ? fmt::format(" {}", d.name) : "";
+    fail_usage("--demo {}: it has no picture; --svg draws{}", demo.name, drawn);
+  }
+  write_picture(a.svg, demo.picture(context));
+}
+
 // One demonstration, or all that can run without what is not there.
 void show_demos(const TraceArguments& a, const DemoContext& context) {
   std::vector<std::string> allowed = {"all"};
   for (const Demo& demo : demos())
     allowed.push_back(demo.name);
   check_choice("--demo", a.demo, allowed);
+  if (a.demo == "all" && !a.svg.empty()) fail_usage("--svg: expected one demonstration, found --demo all");
   for (const Demo& demo : demos()) {
     if (a.demo != "all" && a.demo != demo.name) continue;
     if (demo.needs_model && context.model == nullptr) {
       if (a.demo == "all") continue;
       fail_usage("--demo {}: expected a MODEL and a --prompt to show it with", demo.name);
     }
+    if (!a.svg.empty()) return draw_demo(a, demo, context);
     const std::string title = fmt::format("{}: {}", demo.name, demo.title);
     write_output(fmt::format("{}\n{}\n{}\n", title, std::string(title.size(), '='), demo.run(context)));
   }
@@ -117,8 +141,27 @@ int run_demos(const TraceArguments& a) {
   return 0;
 }
 
+std::string figure_of(const TraceArguments& a, const TraceRequest& request, const Capture& capture,
+                      const TokenNames& names) {
+  if (a.figure == "residual") return residual_svg(capture);
+  if (request.head >= capture.config().n_head || request.block >= capture.n_layer())
+    fail_usage("--figure attention: the model has {} blocks of {} heads", capture.n_layer(),
+               capture.config().n_head);
+  return attention_svg(capture, names, request.block, request.head);
+}
+
 int run(const TraceArguments& a) {
   if (!a.demo.empty()) return run_demos(a);
+  check_choice("--figure", a.figure, {"attention", "residual", "architecture"});
+  if (a.svg.empty() && a.figure_given) fail_usage("--figure: expected --svg FILE with it");
+  if (!a.svg.empty() && a.figure == "architecture") {
+    require_argument(a.model, "MODEL", "trace");
+    CLI::App none;
+    const ConfigFlags no_flags(none, [](const KeyInfo&) { return false; });
+    const InfoSubject subject = find_info_subject({.spec = a.model}, no_flags);
+    write_picture(a.svg, architecture_svg(subject.counts.config, shown_name(a.model)));
+    return 0;
+  }
   require_argument(a.model, "MODEL", "trace");
   TraceRequest request = make_request(a);
   const DType dtype = parse_dtype("--dtype", a.dtype, {DType::f32, DType::f64});
@@ -131,6 +174,10 @@ int run(const TraceArguments& a) {
   ThreadPool pool(chosen_threads(a.machine));
   Capture capture(loaded.model(), pool, kernel_table(isa), ids, {.dtype = dtype});
   request.computed = fmt::format("{}, {}", a.dtype, isa_name(isa));
+  if (!a.svg.empty()) {
+    write_picture(a.svg, figure_of(a, request, capture, names));
+    if (a.html.empty() && !a.json) return 0;
+  }
   if (!a.html.empty()) {
     write_file_atomic(
         a.html, trace_page(capture, names, {.model = shown_name(a.model), .computed = request.computed}));
@@ -160,12 +207,16 @@ Command add_trace_command(CLI::App& root) {
       ->type_name("N");
   app->add_option("--top-k", a->top_k, "how many next tokens and neurons")->type_name("N");
   app->add_option("--html", a->html, "write a page with everything instead of text")->type_name("FILE");
+  app->add_option("--svg", a->svg, "write one picture instead of text")->type_name("FILE");
+  CLI::Option* figure = app->add_option("--figure", a->figure, "which picture (attention)")
+                            ->type_name("attention|residual|architecture");
   app->add_option("--demo", a->demo, "a demonstration instead; most need no MODEL")->type_name("NAME|all");
   app->add_option("--dtype", a->dtype, "precision of the computation")->type_name("fp32|fp64");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
-  return {app, [a, prompt] {
+  return {app, [a, prompt, figure] {
             a->has_prompt = prompt->count() > 0;
+            a->figure_given = figure->count() > 0;
             return run(*a);
           }};
 }

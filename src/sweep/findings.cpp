@@ -148,11 +148,13 @@ void recommend(const Sweep& sweep, Findings& findings) {
     budget = std::max(budget, sweep.runs[mean.run].flops);
   for (const SweepMean& mean : findings.means) {
     const SweepRun& run = sweep.runs[mean.run];
-    if (run.flops < 0.9 * budget) continue;
-    std::string text =
-        fmt::format("Recommended for {:.3g} FLOPs: {} ({}, {} parameters, {} tokens, loss {:.4f})", run.flops,
-                    run_name(run.point, 0, 0, false, false), shape_name(run), format_count(run.parameters),
-                    format_count(run.tokens), mean.loss);
+    // Of several budgets, what is best for the largest; runs of equal steps have none, and differ in FLOPs.
+    if (run.budget > 0 && run.flops < 0.9 * budget) continue;
+    const std::string spent =
+        run.budget > 0 ? fmt::format("for {:.3g} FLOPs", run.flops) : std::string("after equal steps");
+    std::string text = fmt::format("Recommended {}: {} ({}, {} parameters, {} tokens, loss {:.4f})", spent,
+                                   run_name(run.point, 0, 0, false, false), shape_name(run),
+                                   format_count(run.parameters), format_count(run.tokens), mean.loss);
     if (findings.fit) {
       const double per_parameter = run.flops_per_token / run.parameters;
       const double best = findings.fit->law.best_parameters(run.flops, per_parameter);

@@ -6,7 +6,9 @@
 #include <cmath>
 
 #include "base/rng.h"
+#include "report/svg.h"
 #include "report/table.h"
+#include "trace/figures.h"
 #include "trace/text.h"
 
 namespace gpt {
@@ -16,10 +18,13 @@ std::span<const Demo> demos() {
       {"identity", "A block whose weights are all zero passes the stream through", false,
        detail::demo_identity},
       {"mask", "The causal mask: who may look at whom", false, detail::demo_mask},
-      {"attention", "Attention in five steps", false, detail::demo_attention},
-      {"scale", "Why scores are divided by the square root of the head's width", false, detail::demo_scale},
-      {"activations", "GELU, ReLU, ReLU^2 and SiLU", false, detail::demo_activations},
-      {"rope", "Rotary positions: a score knows distances only", false, detail::demo_rope},
+      {"attention", "Attention in five steps", false, detail::demo_attention, detail::picture_attention},
+      {"scale", "Why scores are divided by the square root of the head's width", false, detail::demo_scale,
+       detail::picture_scale},
+      {"activations", "GELU, ReLU, ReLU^2 and SiLU", false, detail::demo_activations,
+       detail::picture_activations},
+      {"rope", "Rotary positions: a score knows distances only", false, detail::demo_rope,
+       detail::picture_rope},
       {"norms", "LayerNorm with n and n-1, RMSNorm", false, detail::demo_norms},
       {"cache", "How the cache of keys and values grows", false, detail::demo_cache},
       {"forcing", "Teacher-forced and free-running predictions", true, detail::demo_forcing},
@@ -184,31 +189,62 @@ std::string demo_attention(const DemoContext& context) {
   return out + heat(figure, context.unicode);
 }
 
-std::string demo_scale(const DemoContext&) {
+std::string picture_attention(const DemoContext&) {
+  const Matrix raw = rows_of(kScores, 5);
+  Matrix hidden = raw, softened = weights(mask(raw));
+  for (Matrix* m : {&hidden, &softened}) {
+    for (size_t i = 0; i < m->size(); ++i) {
+      for (size_t j = i + 1; j < (*m)[i].size(); ++j)
+        (*m)[i][j] = NAN;
+    }
+  }
+  return heat_maps_svg(
+      "From scores to weights: five tokens",
+      {{"1. scores", raw, true}, {"2. masked", hidden, true}, {"3. softmax of every row", softened, false}});
+}
+
+namespace {
+
+// What random queries make of random keys of width d, without (0) and with (1) the division by sqrt(d).
+struct ScaleRow {
+  size_t d = 0;
+  double variance = 0;  // of q.k
+  double peak[2] = {0, 0}, entropy[2] = {0, 0};
+};
+
+ScaleRow scale_row(size_t d) {
   constexpr int kPairs = 4000, kKeys = 16, kQueries = kPairs / kKeys;
+  ScaleRow out{.d = d};
+  RandomStream random(7, RandomSite::sample, 0, d);
+  for (int i = 0; i < kQueries; ++i) {
+    const Matrix q = random_matrix(random, 1, d), k = random_matrix(random, kKeys, d);
+    for (int scaled = 0; scaled < 2; ++scaled) {
+      std::vector<double> row = scores(q, k, scaled ? 1 / std::sqrt(static_cast<double>(d)) : 1).front();
+      for (const double s : row)
+        out.variance += scaled ? 0 : s * s / kPairs;
+      softmax(row);
+      out.peak[scaled] += *std::max_element(row.begin(), row.end()) / kQueries;
+      for (const double w : row)
+        out.entropy[scaled] -= w > 0 ? w * std::log2(w) / kQueries : 0;
+    }
+  }
+  return out;
+}
+
+constexpr size_t kWidths[] = {1, 4, 16, 64, 256, 1024};
+
+}  // namespace
+
+std::string demo_scale(const DemoContext&) {
   TextTable table{.columns = {"d", "variance of q.k", "of q.k / sqrt(d)", "largest weight", "scaled",
                               "entropy", "scaled"},
                   .rows = {}};
-  for (const size_t d : {1, 4, 16, 64, 256, 1024}) {
-    RandomStream random(7, RandomSite::sample, 0, d);
-    double squares = 0, peak[2] = {0, 0}, entropy[2] = {0, 0};
-    for (int i = 0; i < kQueries; ++i) {
-      const Matrix q = random_matrix(random, 1, d), k = random_matrix(random, kKeys, d);
-      for (int scaled = 0; scaled < 2; ++scaled) {
-        std::vector<double> row = scores(q, k, scaled ? 1 / std::sqrt(static_cast<double>(d)) : 1).front();
-        for (const double s : row)
-          squares += scaled ? 0 : s * s;
-        softmax(row);
-        peak[scaled] += *std::max_element(row.begin(), row.end()) / kQueries;
-        for (const double w : row)
-          entropy[scaled] -= w > 0 ? w * std::log2(w) / kQueries : 0;
-      }
-    }
-    const double variance = squares / kPairs;
-    table.rows.push_back({std::to_string(d), fmt::format("{:.2f}", variance),
-                          fmt::format("{:.3f}", variance / static_cast<double>(d)),
-                          fmt::format("{:.3f}", peak[0]), fmt::format("{:.3f}", peak[1]),
-                          fmt::format("{:.2f}", entropy[0]), fmt::format("{:.2f}", entropy[1])});
+  for (const size_t d : kWidths) {
+    const ScaleRow r = scale_row(d);
+    table.rows.push_back({std::to_string(d), fmt::format("{:.2f}", r.variance),
+                          fmt::format("{:.3f}", r.variance / static_cast<double>(d)),
+                          fmt::format("{:.3f}", r.peak[0]), fmt::format("{:.3f}", r.peak[1]),
+                          fmt::format("{:.2f}", r.entropy[0]), fmt::format("{:.2f}", r.entropy[1])});
   }
   return format_table(table) +
          "Entries of q and k have mean 0 and variance 1, so q.k, a sum of d products, has variance d. "
@@ -216,6 +252,24 @@ std::string demo_scale(const DemoContext&) {
          "16 keys then gives one key nearly all weight (entropy in bits, 4 = all alike) and hardly any "
          "gradient;\n"
          "divided by sqrt(d) the scores keep variance 1 and softmax its softness, whatever d is.\n";
+}
+
+std::string picture_scale(const DemoContext&) {
+  Chart chart{.title = "Largest of 16 attention weights, for heads of different width",
+              .x_label = "width d of a head",
+              .y_label = "largest weight, mean over 250 queries"};
+  chart.log_x = true;
+  chart.reference_lines = {{1.0 / 16, "all sixteen alike: 1/16"}};
+  chart.series = {{"softmax(q.k)", {}, {}, SeriesStyle::marked, 1},
+                  {"softmax(q.k / sqrt(d))", {}, {}, SeriesStyle::marked, 0}};
+  for (const size_t d : kWidths) {
+    const ScaleRow r = scale_row(d);
+    for (size_t i = 0; i < 2; ++i) {
+      chart.series[i].x.push_back(static_cast<double>(d));
+      chart.series[i].y.push_back(r.peak[i]);
+    }
+  }
+  return line_chart_svg(chart, kDemoChart);
 }
 
 }  // namespace detail

@@ -7,6 +7,7 @@
 
 #include "kernels/kernel_table.h"
 #include "model/model.h"
+#include "report/svg.h"
 #include "trace/token_names.h"
 
 namespace gpt {
@@ -31,6 +32,7 @@ struct Demo {
   const char* title;
   bool needs_model;
   std::string (*run)(const DemoContext& context);
+  std::string (*picture)(const DemoContext& context) = nullptr;  // an SVG document, where there is one
 };
 std::span<const Demo> demos();
 
@@ -45,6 +47,13 @@ std::string demo_rope(const DemoContext& context);
 std::string demo_norms(const DemoContext& context);
 std::string demo_cache(const DemoContext& context);
 std::string demo_forcing(const DemoContext& context);
+
+std::string picture_attention(const DemoContext& context);
+std::string picture_scale(const DemoContext& context);
+std::string picture_activations(const DemoContext& context);
+std::string picture_rope(const DemoContext& context);
+
+inline constexpr ChartSize kDemoChart = {.width = 640, .height = 360};
 
 // "0.3607  -0.2859", each `width` wide.
 std::string number_row(std::span<const double> values, int width, int digits);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/rng.h"
@@ -80,6 +81,26 @@ std::string demo_activations(const DemoContext& context) {
              "x = {:.4f}, that of the tanh form {:.4f} at {:.4f}; the two differ by at most {:.1e}, near\n"
              "|x| = {:.2f}. Of ReLU^2 the first derivative is continuous, that of ReLU jumps at 0.\n",
              least[0], least_at[0], least[1], least_at[1], gap, gap_at);
+}
+
+std::string picture_activations(const DemoContext& context) {
+  Chart chart{.title = "Activations", .x_label = "x", .y_label = "f(x)"};
+  const auto add = [&](const char* name, Act act, int colour) {
+    ChartSeries series{name, {}, {}, SeriesStyle::line, colour};
+    for (int i = 0; i < 300; ++i) {
+      const double x = -4 + 8.0 * i / 299, y = activation(context, act, x);
+      if (y > 4) break;  // ReLU^2 leaves the picture at x = 2
+      series.x.push_back(x);
+      series.y.push_back(y);
+    }
+    chart.series.push_back(series);
+  };
+  add("ReLU", Act::relu, 3);
+  add("ReLU²", Act::relu2, 1);
+  add("SiLU", Act::swiglu, 2);
+  add("GELU", Act::gelu, 0);
+  chart.reference_lines = {{0, ""}};
+  return line_chart_svg(chart, kDemoChart);
 }
 
 namespace {
@@ -162,6 +183,22 @@ std::string demo_rope(const DemoContext& context) {
          "direction (nanochat's) gives the score of the opposite distance.\n";
 }
 
+std::string picture_rope(const DemoContext& context) {
+  constexpr int64_t D = 64;
+  const RopeTable table(rope_config(D), 128, DType::f64);
+  Chart chart{.title = "One query and one key: the score at every distance",
+              .x_label = "tokens between them, m - n",
+              .y_label = "q.k after rotation, q and k all ones"};
+  const std::vector<double> ones(D, 1.0);
+  ChartSeries series{"", {}, {}, SeriesStyle::line, 0};
+  for (int32_t m = 0; m < 128; ++m) {
+    series.x.push_back(m);
+    series.y.push_back(inner(rotated(context, table, ones, m, 1), rotated(context, table, ones, 0, 1)));
+  }
+  chart.series = {series};
+  return line_chart_svg(chart, kDemoChart);
+}
+
 namespace {
 
 // torch.manual_seed(100), then randn(2, 5).
@@ -216,6 +253,7 @@ std::string demo_norms(const DemoContext& context) {
   std::string out;
   for (const auto& x : kExample)
     out += norm_example(context, x) + "\n";
+  out += norm_example(context, std::array{100.0, 200.0, 150.0, 175.0}) + "\n";
   RandomStream random(3, RandomSite::sample);
   std::vector<double> wide(768), plain(256);
   for (double& v : wide)

@@ -38,6 +38,11 @@ TEST(Report, ComparesRuns) {
   EXPECT_EQ(out.at("runs")[1].at("steps"), 6);
   EXPECT_EQ(out.at("differences").at("lr"), json({"0.001", "0.002"}));
   EXPECT_TRUE(gpt::read_file(page).starts_with("<!DOCTYPE html>"));
+  const std::string picture = dir.file("loss.svg");
+  EXPECT_EQ(run_gpt({"report", a, b, "--svg", picture}).status, 0);
+  EXPECT_EQ(gpt::read_file(picture).find("validation"), std::string::npos) << "one curve for each run";
+  EXPECT_EQ(run_gpt({"report", a, "--svg", picture}).status, 0);
+  EXPECT_NE(gpt::read_file(picture).find("validation"), std::string::npos);
   // The run's own page: norms of every part of the model, and no refreshing after the end.
   const std::string own = gpt::read_file(a + "/report.html");
   for (const char* part : {"\"grad_norm/block 1\"", "\"update_ratio/token embedding\"", "\"running\":false"})

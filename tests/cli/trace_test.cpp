@@ -57,6 +57,41 @@ TEST(Trace, WritesOnePage) {
       << "tells where it was made";
 }
 
+TEST(Trace, WritesPictures) {
+  const gpt::test::TempDir dir;
+  const std::string path = dir.file("picture.svg");
+  const auto draws = [&](std::vector<std::string> arguments, const std::string& title) {
+    arguments.insert(arguments.end(), {"--svg", path});
+    const GptRun run = trace(arguments);
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(run.out, "");
+    EXPECT_NE(gpt::read_file(path).find("<title>" + title), std::string::npos) << title;
+  };
+  draws({kModel, "--ids", "1,2,3,4"}, "Attention of every head");
+  draws({kModel, "--ids", "1,2,3,4", "--head", "1"}, "Attention of block 0, head 1");
+  draws({kModel, "--ids", "1,2,3,4", "--figure", "residual"}, "The residual stream");
+  draws({kModel, "--figure", "architecture"}, "Architecture of llama");
+  draws({"gpt2:n_kv_head=2", "--figure", "architecture"}, "Architecture of gpt2");
+  draws({"--demo", "rope"}, "One query and one key");
+}
+
+TEST(Trace, PicturesThatCannotBe) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {kModel, "--ids", "1,2", "--figure", "residual"},
+      {kModel, "--ids", "1,2", "--figure", "treemap", "--svg", "x.svg"},
+      {kModel, "--ids", "1,2", "--head", "99", "--svg", "x.svg"},
+      {kModel, "--ids", "1,2", "--block", "99", "--head", "0", "--svg", "x.svg"},
+      {"--demo", "mask", "--svg", "x.svg"},
+      {"--demo", "all", "--svg", "x.svg"},
+      {"--figure", "architecture", "--svg", "x.svg"},
+      {"no-such-preset", "--figure", "architecture", "--svg", "x.svg"}};
+  for (const auto& arguments : wrong) {
+    const GptRun run = trace(arguments);
+    EXPECT_NE(run.status, 0) << arguments.back();
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  }
+}
+
 TEST(Trace, QuantisedWeights) {
   const gpt::test::TempDir dir;
   const std::string path = dir.file("model.gguf");

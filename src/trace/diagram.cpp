@@ -1,0 +1,223 @@
+// The architecture as boxes and wires: what `page/diagram.js` draws on the page, here as a picture.
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "report/format.h"
+#include "trace/figures.h"
+#include "trace/picture.h"
+
+namespace gpt {
+namespace {
+
+// One link of a vertical chain: a box, a sum with the wire that left at `mark`, or only a wire.
+struct Link {
+  enum class Kind { wire, box, sum };
+  Kind kind = Kind::box;
+  Ink ink = Ink::plain;
+  std::string label, note;
+  std::string wire;       // the shape of what leaves it
+  bool branches = false;  // the residual wire of the next sum starts behind it
+};
+using Chain = std::vector<Link>;
+
+const char* norm_name(const ModelConfig& c) {
+  return c.norm == NormKind::rms ? "RMSNorm" : "LayerNorm";
+}
+
+const char* act_name(Act act) {
+  switch (act) {
+    case Act::gelu_tanh:
+      return "GELU (tanh form)";
+    case Act::gelu:
+      return "GELU";
+    case Act::relu:
+      return "ReLU";
+    case Act::relu2:
+      return "ReLU²";
+    case Act::swiglu:
+      break;
+  }
+  return "SiLU(gate) × fc";
+}
+
+std::string stream(const ModelConfig& c) {
+  return fmt::format("[T, {}]", c.n_embd);
+}
+
+Link norm_link(const ModelConfig& c, const char* where) {
+  const char* parameters = !c.norm_affine ? "no parameters" : c.has_norm_bias() ? "gain and bias" : "gain";
+  return {.ink = Ink::norm,
+          .label = norm_name(c),
+          .note = fmt::format("{}, {}", where, parameters),
+          .wire = stream(c)};
+}
+
+std::string matrix(int64_t in, int64_t out, bool bias) {
+  return fmt::format("{} → {}{}", in, out, bias ? " + bias" : "");
+}
+
+Chain model_chain(const ModelConfig& c) {
+  const bool pre = c.norm_position == NormPosition::pre;
+  Chain chain = {{.kind = Link::Kind::wire, .wire = "T ids"},
+                 {.ink = Ink::embedding,
+                  .label = "Token embedding",
+                  .note = fmt::format("[{}, {}]", c.vocab_size, c.n_embd),
+                  .wire = stream(c)}};
+  if (c.position == Position::learned)
+    chain.push_back({.ink = Ink::embedding,
+                     .label = "+ position embedding",
+                     .note = fmt::format("[{}, {}]", c.n_ctx, c.n_embd),
+                     .wire = stream(c)});
+  if (c.embd_norm) chain.push_back(norm_link(c, "embedding norm"));
+  chain.push_back({.ink = Ink::plain,
+                   .label = fmt::format("{} block{}", c.n_layer, c.n_layer == 1 ? "" : "s"),
+                   .note = pre ? "norm before each sub-layer" : "norm after each sub-layer",
+                   .wire = stream(c)});
+  if (c.final_norm) chain.push_back(norm_link(c, "final norm"));
+  const std::string logits = fmt::format("[T, {}] logits", c.vocab_size);
+  chain.push_back({.ink = Ink::embedding,
+                   .label = "Output head",
+                   .note = c.tie_embeddings ? "the token embedding again"
+                                            : fmt::format("[{}, {}]", c.vocab_size, c.n_embd),
+                   .wire = logits});
+  if (c.logit_softcap > 0)
+    chain.push_back({.ink = Ink::norm,
+                     .label = "Softcap",
+                     .note = fmt::format("{0:g} tanh(z / {0:g})", c.logit_softcap),
+                     .wire = logits});
+  chain.push_back({.ink = Ink::plain,
+                   .label = "Softmax",
+                   .note = "probabilities of the next token",
+                   .wire = fmt::format("[T, {}]", c.vocab_size)});
+  return chain;
+}
+
+void add_attention(Chain& chain, const ModelConfig& c) {
+  const std::string q = fmt::format("[T, {}, {}]", c.n_head, c.head_dim);
+  const std::string qk = c.n_kv_head == c.n_head
+                             ? "q, k, v: " + q
+                             : fmt::format("q: {}; k, v: [T, {}, {}]", q, c.n_kv_head, c.head_dim);
+  chain.push_back({.ink = Ink::attention,
+                   .label = "Query, key, value",
+                   .note = matrix(c.n_embd, c.qkv_dim(), c.qkv_bias),
+                   .wire = qk});
+  if (c.position == Position::rope)
+    chain.push_back({.ink = Ink::attention,
+                     .label = "Rotate q and k",
+                     .note = fmt::format("by position, base {:g}", c.rope_theta),
+                     .wire = qk});
+  if (c.qk_norm)
+    chain.push_back(
+        {.ink = Ink::norm, .label = "RMSNorm of q and k", .note = "per head, no parameters", .wire = qk});
+  chain.push_back({.ink = Ink::attention,
+                   .label = fmt::format("q·k / √{}", c.head_dim),
+                   .note = c.sliding_window > 0 ? fmt::format("mask: the last {} keys", c.sliding_window)
+                                                : "mask: no later key",
+                   .wire = fmt::format("[{}, T, T]", c.n_head)});
+  const int64_t shared = c.n_head / c.n_kv_head;
+  chain.push_back(
+      {.ink = Ink::attention,
+       .label = "Softmax, then × v",
+       .note = shared == 1 ? "every head its own v" : fmt::format("{} heads share a k and v", shared),
+       .wire = q});
+  chain.push_back({.ink = Ink::attention,
+                   .label = "Projection",
+                   .note = matrix(c.q_dim(), c.n_embd, c.out_bias),
+                   .wire = stream(c)});
+}
+
+void add_mlp(Chain& chain, const ModelConfig& c) {
+  const bool gated = c.act == Act::swiglu;
+  const std::string wide = fmt::format("[T, {}]", c.d_ff);
+  chain.push_back(
+      {.ink = Ink::mlp,
+       .label = gated ? "fc and gate" : "fc",
+       .note = fmt::format("{} → {}{}{}", c.n_embd, gated ? "2 × " : "", c.d_ff, c.mlp_bias ? " + bias" : ""),
+       .wire = gated ? fmt::format("[T, 2 × {}]", c.d_ff) : wide});
+  chain.push_back({.ink = Ink::mlp, .label = act_name(c.act), .note = "each neuron by itself", .wire = wide});
+  chain.push_back({.ink = Ink::mlp,
+                   .label = "Projection",
+                   .note = matrix(c.d_ff, c.n_embd, c.mlp_bias),
+                   .wire = stream(c)});
+}
+
+Chain block_chain(const ModelConfig& c) {
+  const bool pre = c.norm_position == NormPosition::pre;
+  const Link sum = {.kind = Link::Kind::sum, .wire = stream(c)};
+  Chain chain = {{.kind = Link::Kind::wire, .wire = stream(c), .branches = true}};
+  if (pre) chain.push_back(norm_link(c, "norm 1"));
+  add_attention(chain, c);
+  chain.push_back(sum);
+  if (!pre) chain.push_back(norm_link(c, "norm 1"));
+  chain.back().branches = true;
+  if (pre) chain.push_back(norm_link(c, "norm 2"));
+  add_mlp(chain, c);
+  chain.push_back(sum);
+  if (!pre) chain.push_back(norm_link(c, "norm 2"));
+  return chain;
+}
+
+constexpr double kBoxWidth = 250, kBoxHeight = 48, kGap = 30, kRadius = 12, kTop = 72, kDetour = 22;
+
+double height_of(const Link& link) {
+  return link.kind == Link::Kind::box ? kBoxHeight : link.kind == Link::Kind::sum ? 2 * kRadius : 0;
+}
+
+double height_of(const Chain& chain) {
+  double height = 0;
+  for (const Link& link : chain)
+    height += height_of(link) + kGap;
+  return height;
+}
+
+void draw_box(Picture& picture, const Link& link, double x, double y) {
+  picture.box(x, y, kBoxWidth, kBoxHeight, link.ink);
+  picture.area(x, y + 8, 5, kBoxHeight - 16, link.ink, 1);
+  picture.text(x + 16, y + 21, "gc-end", link.label);
+  picture.text(x + 16, y + 38, "gc-text", link.note);
+}
+
+void draw_chain(Picture& picture, const Chain& chain, double x) {
+  const double middle = x + kBoxWidth / 2;
+  double y = kTop, branch = kTop;
+  for (const Link& link : chain) {
+    if (link.kind == Link::Kind::box) {
+      draw_box(picture, link, x, y);
+    } else if (link.kind == Link::Kind::sum) {
+      // The residual connection: around everything since the branch.
+      const double at = y + kRadius;
+      picture.path(fmt::format("M{0:.1f} {1:.1f}H{2:.1f}V{3:.1f}H{4:.1f}", middle, branch, x - kDetour, at,
+                               middle - kRadius),
+                   Ink::embedding);
+      picture.circle(middle, at, kRadius, Ink::embedding);
+      picture.text(middle, at + 5, "gc-end gc-middle", "+");
+    }
+    y += height_of(link);
+    if (link.branches) branch = y + 8;
+    picture.line(middle, y, middle, y + kGap);
+    picture.text(middle + 9, y + kGap / 2 + 5, "gc-tick", link.wire);
+    y += kGap;
+  }
+  picture.path(fmt::format("M{0:.1f} {1:.1f}L{2:.1f} {3:.1f}L{4:.1f} {1:.1f}", middle - 5, y - 7, middle, y,
+                           middle + 5),
+               Ink::plain);
+}
+
+}  // namespace
+
+std::string architecture_svg(const ModelConfig& config, const std::string& name) {
+  const Chain model = model_chain(config), block = block_chain(config);
+  constexpr double kLeft = 16, kRight = kLeft + kBoxWidth + 60;
+  Picture picture(kRight + kBoxWidth + 76, kTop + std::max(height_of(model), height_of(block)) + 16,
+                  "Architecture of " + name);
+  picture.text(kLeft, 28, "gc-title", name);
+  picture.text(kLeft, 54, "gc-text", "the model, T tokens");
+  picture.text(kRight, 54, "gc-text", fmt::format("one of its {} blocks", config.n_layer));
+  draw_chain(picture, model, kLeft);
+  draw_chain(picture, block, kRight);
+  return picture.document();
+}
+
+}  // namespace gpt

@@ -1,0 +1,120 @@
+#include "trace/figures.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/small_models.h"
+#include "trace/demos.h"
+
+namespace gpt::test {
+namespace {
+
+struct Traced {
+  explicit Traced(const std::string& config, int64_t n = 5)
+      : random(make_config(small_config(config)), DType::f32),
+        ids(random_ids(n, random.model.config.vocab_size, 5)),
+        capture(random.model, pool, kernel_table(best_isa()), ids, {}) {}
+  ThreadPool pool{1};
+  RandomModel random;
+  std::vector<int32_t> ids;
+  Capture capture;
+};
+
+// Elements open and close in order, and nothing is left open: what an XML parser would say.
+void expect_well_formed(const std::string& svg) {
+  std::vector<std::string> open;
+  for (size_t at = svg.find('<'); at != std::string::npos; at = svg.find('<', at + 1)) {
+    const size_t end = svg.find('>', at);
+    ASSERT_NE(end, std::string::npos);
+    const std::string tag = svg.substr(at + 1, end - at - 1);
+    const std::string name = tag.substr(0, tag.find_first_of(" >"));
+    if (name.front() == '/') {
+      ASSERT_FALSE(open.empty()) << tag;
+      ASSERT_EQ(open.back(), name.substr(1));
+      open.pop_back();
+    } else if (tag.back() != '/') {
+      open.push_back(name);
+    }
+  }
+  EXPECT_TRUE(open.empty());
+  for (const char* bad : {"\"nan", "\"inf", "\"-inf", ">nan", ">inf"})
+    EXPECT_EQ(svg.find(bad), std::string::npos) << bad;
+}
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++n;
+  return n;
+}
+
+class EveryFigure : public testing::TestWithParam<SmallConfig> {};
+
+TEST_P(EveryFigure, IsWellFormed) {
+  Traced t(GetParam().name);
+  const TokenNames names;
+  for (const std::string& svg : {attention_svg(t.capture, names), attention_svg(t.capture, names, 1, 2),
+                                 residual_svg(t.capture), architecture_svg(t.capture.config(), "the model")})
+    expect_well_formed(svg);
+}
+INSTANTIATE_TEST_SUITE_P(Zoo, EveryFigure, testing::ValuesIn(small_configs()),
+                         [](const auto& info) { return test_name(info.param.name); });
+
+TEST(Figures, ArchitectureFollowsTheConfig) {
+  const std::string post = architecture_svg(make_config(small_config("openai-gpt")), "x");
+  EXPECT_NE(post.find("norm after each sub-layer"), std::string::npos);
+  EXPECT_NE(post.find("+ position embedding"), std::string::npos);
+  EXPECT_EQ(post.find("Rotate"), std::string::npos);
+  EXPECT_EQ(post.find("final norm"), std::string::npos);
+  const std::string llama = architecture_svg(make_config(small_config("llama_tied_gqa")), "x");
+  EXPECT_NE(llama.find("Rotate q and k"), std::string::npos);
+  EXPECT_NE(llama.find("2 heads share a k and v"), std::string::npos);
+  EXPECT_NE(llama.find("the token embedding again"), std::string::npos);
+  const std::string capped = architecture_svg(make_config(small_config("nanochat_gqa")), "x");
+  EXPECT_NE(capped.find("3 tanh(z / 3)"), std::string::npos);
+  EXPECT_NE(capped.find("RMSNorm of q and k"), std::string::npos);
+  EXPECT_NE(capped.find("ReLU²"), std::string::npos);
+}
+
+TEST(Figures, HeadMapShowsTheWeightsOfThePass) {
+  Traced t("gpt2");
+  const std::string svg = attention_svg(t.capture, TokenNames(), 1, 3);
+  EXPECT_EQ(count(svg, "</title></rect>") - 8, 15u);  // 5 x 5 on and below the diagonal; 8 of the scale
+  EXPECT_NE(svg.find(": 1.000</title>"), std::string::npos) << "the first token sees itself alone";
+}
+
+TEST(Figures, TokenTextsAreEscaped) {
+  Traced t("gpt2");
+  const TokenNames names([](int32_t) { return std::string("<b>&\x01\xff"); });
+  const std::string svg = attention_svg(t.capture, names, 0, 0);
+  EXPECT_EQ(svg.find("<b>"), std::string::npos);
+  expect_well_formed(svg);
+  expect_well_formed(architecture_svg(t.capture.config(), "<script>"));
+}
+
+TEST(Figures, LongPromptsAreCut) {
+  Traced t("gpt2", 12);
+  EXPECT_NE(attention_svg(t.capture, TokenNames()).find("12 tokens"), std::string::npos);
+  EXPECT_LT(attention_svg(t.capture, TokenNames()).size(), 200000u);
+}
+
+TEST(Figures, OfDemonstrations) {
+  ThreadPool pool(1);
+  size_t drawn = 0;
+  for (const Demo& demo : demos()) {
+    if (demo.picture == nullptr) continue;
+    expect_well_formed(demo.picture({.pool = pool, .kernels = kernel_table(best_isa())}));
+    ++drawn;
+  }
+  EXPECT_EQ(drawn, 4u);
+}
+
+TEST(Figures, HeatMapMarksWhatIsMasked) {
+  const std::string svg = heat_maps_svg("t", {{"m", {{1, NAN}, {0.25, 0.75}}, false}});
+  EXPECT_EQ(count(svg, ">×<"), 1u);
+  EXPECT_EQ(count(svg, ">0.75<"), 1u);
+}
+
+}  // namespace
+}  // namespace gpt::test
