@@ -151,7 +151,7 @@ std::string demo_rope(const DemoContext& context) {
   TextTable pairs{
       .columns = {"pair", "channels", "frequency", "angle at 0", "angle at 10", "cos at 10", "sin at 10"},
       .rows = {}};
-  for (const size_t i : {0, 1, 2, 3, 31}) {
+  for (const size_t i : {0u, 1u, 2u, 3u, 31u}) {
     pairs.rows.push_back(
         {std::to_string(i), fmt::format("{}, {}", i, i + D / 2), fmt::format("{:.6f}", frequencies[i]), "0",
          fmt::format("{:.5f}", 10 * frequencies[i]), fmt::format("{:.5f}", table.cos.row<double>(10)[i]),
