@@ -60,26 +60,25 @@ std::string log_tick_label(double value) {
 
 std::vector<double> smoothed(std::span<const double> values, double window) {
   const double decay = 1 - 1 / std::max(window, 1.0);
-  std::vector<double> sums(values.size(), 0), weights(values.size(), 0);
-  double sum = 0, weight = 0;
-  const auto visit = [&](size_t i) {
+  // Decaying sums of the values, and of their weights, from the end to each place.
+  std::vector<double> sums(values.size() + 1, 0), weights(values.size() + 1, 0), out(values.size());
+  for (size_t i = values.size(); i-- > 0;) {
     const bool present = std::isfinite(values[i]);
-    // What came before value i on this side; the value itself is added once, below.
-    sums[i] += sum * decay;
-    weights[i] += weight * decay;
+    sums[i] = decay * sums[i + 1] + (present ? values[i] : 0);
+    weights[i] = decay * weights[i + 1] + (present ? 1 : 0);
+  }
+  double sum = 0, weight = 0;  // of what lies before
+  for (size_t i = 0; i < values.size(); ++i) {
+    const bool present = std::isfinite(values[i]);
+    const size_t beyond = std::min(2 * i + 1, values.size());  // as far ahead as the beginning is behind
+    const double rest = std::pow(decay, static_cast<double>(beyond - i));
+    const double ahead = sums[i] - rest * sums[beyond], weight_ahead = weights[i] - rest * weights[beyond];
+    out[i] = present ? (decay * sum + ahead) / (decay * weight + weight_ahead)
+                     : std::numeric_limits<double>::quiet_NaN();
     sum = decay * sum + (present ? values[i] : 0);
     weight = decay * weight + (present ? 1 : 0);
-  };
-  for (size_t i = 0; i < values.size(); ++i)
-    visit(i);
-  sum = weight = 0;
-  for (size_t i = values.size(); i-- > 0;)
-    visit(i);
-  for (size_t i = 0; i < values.size(); ++i) {
-    sums[i] = std::isfinite(values[i]) ? (sums[i] + values[i]) / (weights[i] + 1)
-                                       : std::numeric_limits<double>::quiet_NaN();
   }
-  return sums;
+  return out;
 }
 
 std::vector<Tick> linear_ticks(double low, double high, int target, bool integers) {

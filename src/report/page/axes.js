@@ -41,22 +41,23 @@ function axis(low, high, from, to, log) {
   };
 }
 
-// A moving average that looks back and ahead alike: neighbours at distance k weigh (1 - 1/window)^k.
+// A moving average: neighbours at distance k weigh (1 - 1/window)^k, and it looks ahead no further than back, so that
+// the line starts where the values do.
 function smooth(y, window) {
   if (window <= 1) return y;
-  const keep = 1 - 1 / window;
-  const pass = order => {
-    const sums = new Float64Array(y.length), weights = new Float64Array(y.length);
-    let s = 0, w = 0;
-    for (const i of order) {
-      s *= keep; w *= keep;
-      if (y[i] !== null) { s += y[i]; w += 1; }
-      sums[i] = s; weights[i] = w;
-    }
-    return {sums, weights};
-  };
-  const indices = y.map((_, i) => i), ahead = pass(indices), back = pass(indices.slice().reverse());
-  return y.map((v, i) => v === null ? null : (ahead.sums[i] + back.sums[i] - v) / (ahead.weights[i] + back.weights[i] - 1));
+  const keep = 1 - 1 / window, n = y.length, sums = new Float64Array(n + 1), weights = new Float64Array(n + 1);
+  for (let i = n - 1; i >= 0; --i) {
+    sums[i] = keep * sums[i + 1] + (y[i] === null ? 0 : y[i]);
+    weights[i] = keep * weights[i + 1] + (y[i] === null ? 0 : 1);
+  }
+  let sum = 0, weight = 0;
+  return y.map((v, i) => {
+    const beyond = Math.min(2 * i + 1, n), rest = keep ** (beyond - i);
+    const out = v === null ? null : (keep * sum + sums[i] - rest * sums[beyond]) / (keep * weight + weights[i] - rest * weights[beyond]);
+    sum = keep * sum + (v === null ? 0 : v);
+    weight = keep * weight + (v === null ? 0 : 1);
+    return out;
+  });
 }
 
 // The index of the point nearest to x; the x ascend.

@@ -56,9 +56,19 @@ TEST(Chart, SmoothingKeepsConstantsAndDoesNotLag) {
 TEST(Chart, SmoothingWeighsByDistance) {
   const std::vector<double> values = {1, 0, 0};
   const std::vector<double> result = smoothed(values, 2);  // weights 1, 1/2, 1/4
-  EXPECT_DOUBLE_EQ(result[0], 1 / 1.75);
+  EXPECT_DOUBLE_EQ(result[0], 1);  // nothing lies before it, so it does not look ahead
   EXPECT_DOUBLE_EQ(result[1], 0.5 / 2);
   EXPECT_DOUBLE_EQ(result[2], 0.25 / 1.75);
+}
+
+TEST(Chart, SmoothingStartsWhereTheValuesDo) {
+  std::vector<double> steep;
+  for (int i = 0; i < 100; ++i)
+    steep.push_back(2 + 5 * std::exp(-i / 5.0));
+  const std::vector<double> result = smoothed(steep, 20);
+  EXPECT_DOUBLE_EQ(result[0], steep[0]);
+  for (size_t i = 0; i < steep.size(); ++i)
+    EXPECT_NEAR(result[i], steep[i], 0.8) << i;
 }
 
 TEST(Chart, SmoothingSkipsWhatIsNotFinite) {
