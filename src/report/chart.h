@@ -34,9 +34,9 @@ struct Chart {
 };
 
 // A moving average that looks back and ahead alike, so that the line does not lag behind: value i +- k weighs
-// (1 - 1/window)^k, divided by the sum of the weights. It looks ahead no further than back: the first values of a
-// training loss fall steeply, and the line starts where they do. Non-finite values are skipped; the result has
-// NaN there.
+// (1 - 1/window)^k, divided by the sum of the weights. It looks ahead no further than back: the first values
+// of a training loss fall steeply, and the line starts where they do. Non-finite values are skipped; the
+// result has NaN there.
 std::vector<double> smoothed(std::span<const double> values, double window);
 
 // Axis positions and their labels.
