@@ -69,10 +69,12 @@ void check(const InfoArguments& a) {
 std::vector<InfoSubject> find_subjects(const InfoArguments& a, const ConfigFlags& flags) {
   std::vector<std::string> specs = a.compare;
   if (!a.model.empty()) specs.insert(specs.begin(), a.model);
+  // The first is what others vary, also when it is given behind --compare.
+  const std::string model = specs.empty() ? "" : specs.front().substr(0, specs.front().find(':'));
   std::vector<InfoSubject> subjects;
   for (const std::string& spec : specs) {
     subjects.push_back(find_info_subject({.spec = spec,
-                                          .model = a.model,
+                                          .model = model,
                                           .schedule = a.schedule_kind,
                                           .batch_size = a.batch_size,
                                           .devices = a.devices},

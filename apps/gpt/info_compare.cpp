@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "info_report.h"
 #include "model/training_memory.h"
@@ -46,12 +47,17 @@ class Comparison {
 // The keys in which the models differ.
 void add_differences(Comparison& table, const std::vector<InfoSubject>& subjects) {
   for (const std::string& key : model_key_names()) {
-    const auto value = [&](const InfoSubject& s) {
-      const json all = model_keys_json(s.counts.config);
+    const auto value = [&](const InfoSubject& s) -> std::string {
+      const ModelConfig& c = s.counts.config;
+      if (key.starts_with("rope_") && c.position != Position::rope) return "-";
+      const json all = model_keys_json(c);
       return all[key].is_string() ? all[key].get<std::string>() : all[key].dump();
     };
-    const auto differs = [&](const InfoSubject& s) { return value(s) != value(subjects.front()); };
-    if (std::any_of(subjects.begin(), subjects.end(), differs)) table.row(key, value);
+    std::set<std::string> values;
+    for (const InfoSubject& s : subjects)
+      values.insert(value(s));
+    values.erase("-");  // a key without meaning for a model is no difference
+    if (values.size() > 1) table.row(key, value);
   }
 }
 

@@ -127,6 +127,21 @@ INSTANTIATE_TEST_SUITE_P(
             120848384}),
     row_name);
 
+TEST(Info, TheFirstModelIsWhatOthersVary) {
+  const GptRun behind = run_gpt({"info", "--compare", "gpt2", ":n_layer=2"});
+  EXPECT_EQ(behind.status, 0) << behind.err;
+  EXPECT_EQ(behind.out, run_gpt({"info", "gpt2", "--compare", ":n_layer=2"}).out);
+  EXPECT_EQ(run_gpt({"info", "--compare", ":n_layer=2"}).status, 2);
+}
+
+// A key of rotary positions is no difference to a model without them.
+TEST(Info, ComparesWhatHasAMeaning) {
+  const std::string mixed = run_gpt({"info", "gpt2", "--compare", "nanochat"}).out;
+  EXPECT_EQ(mixed.find("rope_"), std::string::npos) << mixed;
+  const std::string turned = run_gpt({"info", "nanochat", "--compare", ":rope_sign=1", "gpt2"}).out;
+  EXPECT_NE(turned.find("rope_sign"), std::string::npos) << turned;
+}
+
 TEST(Info, DepthAgainstWidthDerivesTheMlp) {
   EXPECT_EQ(info({"mini-gpt", "--n-layer", "2", "--n-embd", "512", "--n-head", "8"})["parameters"]["total"],
             6563840);
