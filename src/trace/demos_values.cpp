@@ -234,6 +234,7 @@ std::string norm_example(const DemoContext& context, std::span<const double> x) 
   const auto n = static_cast<double>(in.size());
   const double unbiased = m.variance * n / (n - 1);
   std::vector<double> by_hand;
+  by_hand.reserve(in.size());
   for (const double v : in)
     by_hand.push_back((v - m.mean) / std::sqrt(unbiased));
   const auto line = [](const char* name, const std::vector<double>& values) {
