@@ -1,5 +1,7 @@
 #include "text/chat_template.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -186,7 +188,7 @@ void write_llama2(Writer& out, std::span<const ChatMessage> messages) {
   for (size_t i = 0; i < rest.size(); ++i) {
     std::string content = rest[i].content;
     if (i == 0 && rest.size() < messages.size())
-      content = "<<SYS>>\n" + messages[0].content + "\n<</SYS>>\n\n" + content;
+      content = fmt::format("<<SYS>>\n{}\n<</SYS>>\n\n{}", messages[0].content, content);
     if (i % 2 == 0) {
       out.marker("<s>");
       out.text("[INST] " + std::string(stripped(content)) + " [/INST]");
@@ -233,6 +235,7 @@ std::string_view chat_format_name(ChatFormat format) {
 
 std::vector<std::string> chat_format_names() {
   std::vector<std::string> names;
+  names.reserve(std::size(kFormats));
   for (const FormatName& f : kFormats)
     names.emplace_back(f.name);
   return names;

@@ -46,6 +46,7 @@ std::vector<char32_t> read_vocab(const Json& vocab, const std::string& name) {
     code = c.code;
   }
   std::vector<char32_t> out;
+  out.reserve(codes.size());
   for (const auto& code : codes)
     out.push_back(*code);  // n distinct ids below n: none is missing
   return out;
