@@ -40,9 +40,9 @@ const Entry* entry_before(const Entry (&table)[N], char32_t code) {
 
 void append_hangul(std::u32string& out, char32_t syllable) {
   const char32_t index = syllable - kHangul;
-  out += kLeading + index / (kVowels * kTrailings);
-  out += kVowel + index / kTrailings % kVowels;
-  if (index % kTrailings != 0) out += kTrailing + index % kTrailings;
+  out += static_cast<char32_t>(kLeading + index / (kVowels * kTrailings));
+  out += static_cast<char32_t>(kVowel + index / kTrailings % kVowels);
+  if (index % kTrailings != 0) out += static_cast<char32_t>(kTrailing + index % kTrailings);
 }
 
 void append_normalized(std::u32string& out, char32_t code) {
@@ -50,7 +50,7 @@ void append_normalized(std::u32string& out, char32_t code) {
   if (entry_before(kDropped, code) != nullptr) return;
   const Moved* moved = entry_before(kMoved, code);
   if (moved != nullptr && (code - moved->first) % moved->step == 0) {
-    out += moved->image + (code - moved->first);
+    out += static_cast<char32_t>(moved->image + (code - moved->first));
     return;
   }
   const auto longer = std::ranges::lower_bound(kLonger, code, {}, &Longer::code);

@@ -56,6 +56,7 @@ void check_special_tokens(const std::vector<std::string>& names, const std::vect
 
 std::vector<detail::AddedToken> added_tokens(const std::vector<std::string>& names, int64_t first_id) {
   std::vector<detail::AddedToken> added;
+  added.reserve(names.size());
   for (const std::string& name : names)
     added.push_back({.id = static_cast<int32_t>(first_id++), .text = name, .special = true});
   return added;
