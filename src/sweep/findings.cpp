@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "report/format.h"
 
@@ -175,6 +174,15 @@ void recommend(const Sweep& sweep, Findings& findings) {
 
 }  // namespace
 
+std::map<std::string, std::set<std::string>> swept_keys(const Sweep& sweep) {
+  std::map<std::string, std::set<std::string>> keys;
+  for (const SweepRun& run : sweep.runs) {
+    for (const auto& [key, value] : run.point)
+      keys[key].insert(value);
+  }
+  return keys;
+}
+
 Findings find_out(const Sweep& sweep) {
   Findings findings;
   const std::map<Key, Group> groups = groups_of(sweep);
@@ -183,12 +191,8 @@ Findings find_out(const Sweep& sweep) {
   std::stable_sort(findings.means.begin(), findings.means.end(),
                    [](const SweepMean& a, const SweepMean& b) { return a.loss < b.loss; });
   findings.noise = noise_of(groups);
-  std::map<std::string, std::set<std::string>> keys;
-  for (const SweepRun& run : sweep.runs) {
-    for (const auto& [key, value] : run.point)
-      keys[key].insert(value);
-  }
-  const bool many_lr = keys.count("lr") > 0 && keys["lr"].size() > 1;
+  const std::map<std::string, std::set<std::string>> keys = swept_keys(sweep);
+  const bool many_lr = keys.count("lr") > 0 && keys.at("lr").size() > 1;
   for (const auto& [key, values] : keys)
     compare_key(key, groups, sweep, many_lr, findings);
   const std::vector<LossPoint> points = fit_points(sweep, findings.means);

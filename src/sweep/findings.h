@@ -1,7 +1,9 @@
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,6 +48,9 @@ struct Findings {
   std::optional<LossFit> fit;
   std::string fit_note;  // what the fit says, or why there is none
 };
+
+// The swept keys, each with its values.
+std::map<std::string, std::set<std::string>> swept_keys(const Sweep& sweep);
 
 Findings find_out(const Sweep& sweep);
 

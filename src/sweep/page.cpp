@@ -61,13 +61,11 @@ std::optional<double> number_of(const std::string& text) {
 // parameters.
 std::optional<std::string> key_at_equal_size(const Sweep& sweep) {
   double low = sweep.runs.front().parameters, high = low;
-  std::map<std::string, std::set<std::string>> keys;
   for (const SweepRun& run : sweep.runs) {
     low = std::min(low, run.parameters);
     high = std::max(high, run.parameters);
-    for (const auto& [key, value] : run.point)
-      keys[key].insert(value);
   }
+  std::map<std::string, std::set<std::string>> keys = swept_keys(sweep);
   keys.erase("lr");
   const bool equal = high < 1.5 * low;
   if (!equal || keys.size() != 1 || keys.begin()->second.size() < 2) return {};

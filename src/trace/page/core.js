@@ -131,15 +131,16 @@ function later(work) {
   setTimeout(next, 0);
 }
 
-// Paper shows what has not been in sight yet, too.
-printed.push(() => {
-  for (const [node, draw] of waiting) {
+// Everything at once, also what has not been in sight yet: for paper, and for the page's own test.
+function drawAll() {
+  for (const [node, draw] of [...waiting]) {
+    waiting.delete(node);
     seen.unobserve(node);
     draw();
   }
-  waiting.clear();
   while (queue.length) queue.shift()();
-});
+}
+printed.push(drawAll);
 
 // Arrow keys on a grid: calls move(rows, columns).
 function arrows(node, move) {

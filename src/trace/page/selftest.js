@@ -6,22 +6,17 @@ addEventListener('error', event => problems.push('error: ' + event.message));
 addEventListener('unhandledrejection', event => problems.push('rejected: ' + event.reason));
 addEventListener('securitypolicyviolation', event => problems.push('policy: ' + event.violatedDirective));
 
-function drain() {
-  for (const [node, run] of [...waiting]) { waiting.delete(node); run(); }
-  while (queue.length) queue.shift()();
-}
-
 function selfTest() {
   let checks = 0;
   const check = (ok, what) => { ++checks; if (!ok) problems.push(what); };
   const near = (a, b, tolerance, what) => check(Math.abs(a - b) <= tolerance, `${what}: ${a}, expected ${b}`);
   try {
-    drain();
+    drawAll();
     testHeads(check, near);
     testClicks(check);
     testPredictions(near);
     testOrigins(near);
-    for (const name of ['dark', 'light']) { setTheme(name); drain(); }
+    for (const name of ['dark', 'light']) { setTheme(name); drawAll(); }
     check(document.documentElement.scrollWidth <= innerWidth + 1, `the page is wider than the window: ${document.documentElement.scrollWidth} > ${innerWidth}`);
     check(!document.querySelector('main').textContent.match(/NaN|undefined/), 'a view shows NaN or undefined');
   } catch (error) {
@@ -88,11 +83,11 @@ function testClicks(check) {
     for (const option of [...list.options].slice(0, 60)) {
       list.value = option.value;
       list.dispatchEvent(new Event('change'));
-      drain();
+      drawAll();
     }
   }
-  for (const button of [...document.querySelectorAll('main button:not(.heads button)')].slice(0, 80)) { button.click(); drain(); }
-  for (const rect of [...document.querySelectorAll('#parameters svg g')].slice(0, 20)) { rect.dispatchEvent(new MouseEvent('mousemove', {clientX: 5, clientY: 5})); rect.dispatchEvent(new MouseEvent('click')); drain(); }
+  for (const button of [...document.querySelectorAll('main button:not(.heads button)')].slice(0, 80)) { button.click(); drawAll(); }
+  for (const rect of [...document.querySelectorAll('#parameters svg g')].slice(0, 20)) { rect.dispatchEvent(new MouseEvent('mousemove', {clientX: 5, clientY: 5})); rect.dispatchEvent(new MouseEvent('click')); drawAll(); }
   for (const node of document.querySelectorAll('canvas, .lens td')) node.dispatchEvent(new MouseEvent('mousemove', {clientX: 50, clientY: 50, bubbles: true}));
   check([...document.querySelectorAll('main section')].every(s => s.id === 'overview' || s.querySelector('.about').textContent.length > 40), 'a view lacks its sentence');
   check([...document.querySelectorAll('button, select, input, canvas[tabindex], [role=listbox]')].every(n => n.textContent.trim() || n.getAttribute('aria-label')), 'a control lacks a name');

@@ -4,22 +4,11 @@
 
 #include <cmath>
 
-#include "support/small_models.h"
 #include "trace/demos.h"
+#include "unit/trace/traced.h"
 
 namespace gpt::test {
 namespace {
-
-struct Traced {
-  explicit Traced(const std::string& config, int64_t n = 5)
-      : random(make_config(small_config(config)), DType::f32),
-        ids(random_ids(n, random.model.config.vocab_size, 5)),
-        capture(random.model, pool, kernel_table(best_isa()), ids, {}) {}
-  ThreadPool pool{1};
-  RandomModel random;
-  std::vector<int32_t> ids;
-  Capture capture;
-};
 
 // Elements open and close in order, and nothing is left open: what an XML parser would say.
 void expect_well_formed(const std::string& svg) {
@@ -52,7 +41,7 @@ size_t count(const std::string& text, const std::string& part) {
 class EveryFigure : public testing::TestWithParam<SmallConfig> {};
 
 TEST_P(EveryFigure, IsWellFormed) {
-  Traced t(GetParam().name);
+  Traced t(GetParam().name, 5);
   const TokenNames names;
   for (const std::string& svg : {attention_svg(t.capture, names), attention_svg(t.capture, names, 1, 2),
                                  residual_svg(t.capture), architecture_svg(t.capture.config(), "the model")})
@@ -78,14 +67,14 @@ TEST(Figures, ArchitectureFollowsTheConfig) {
 }
 
 TEST(Figures, HeadMapShowsTheWeightsOfThePass) {
-  Traced t("gpt2");
+  Traced t("gpt2", 5);
   const std::string svg = attention_svg(t.capture, TokenNames(), 1, 3);
   EXPECT_EQ(count(svg, "</title></rect>") - 8, 15u);  // 5 x 5 on and below the diagonal; 8 of the scale
   EXPECT_NE(svg.find(": 1.000</title>"), std::string::npos) << "the first token sees itself alone";
 }
 
 TEST(Figures, TokenTextsAreEscaped) {
-  Traced t("gpt2");
+  Traced t("gpt2", 5);
   const TokenNames names([](int32_t) { return std::string("<b>&\x01\xff"); });
   const std::string svg = attention_svg(t.capture, names, 0, 0);
   EXPECT_EQ(svg.find("<b>"), std::string::npos);

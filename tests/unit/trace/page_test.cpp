@@ -4,26 +4,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "support/small_models.h"
 #include "tensor/element.h"
 #include "trace/text.h"
 #include "trace/views.h"
+#include "unit/trace/traced.h"
 
 namespace gpt::test {
 namespace {
 
 using nlohmann::json;
-
-struct Traced {
-  explicit Traced(const std::string& config, int64_t n = 7)
-      : random(make_config(small_config(config)), DType::f32),
-        ids(random_ids(n, random.model.config.vocab_size, 5)),
-        capture(random.model, pool, kernel_table(best_isa()), ids, {}) {}
-  ThreadPool pool{1};
-  RandomModel random;
-  std::vector<int32_t> ids;
-  Capture capture;
-};
 
 std::string between(const std::string& text, const std::string& begin, const std::string& end) {
   const size_t from = text.find(begin);
@@ -57,7 +46,7 @@ std::vector<float> numbers_of(const std::string& page, const std::string& name) 
 class EveryPage : public testing::TestWithParam<SmallConfig> {};
 
 TEST_P(EveryPage, CarriesTheNumbersOfThePass) {
-  Traced t(GetParam().name);
+  Traced t(GetParam().name, 7);
   const std::string page = trace_page(t.capture, TokenNames(), {.model = "m", .computed = "fp32"});
   EXPECT_EQ(page.find("@@"), std::string::npos);
   const json meta = meta_of(page);
@@ -86,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(Small, EveryPage, testing::ValuesIn(small_configs()),
 // Tokens are any bytes; none of them may become markup or steer a terminal.
 TEST(Page, HostileTokensStayText) {
   const std::string hostile = "</script><img src=x onerror=alert(1)>\x1b[31m\xff\xc0\"'&<!--";
-  Traced t("gpt2");
+  Traced t("gpt2", 7);
   const TokenNames names([&](int32_t) { return hostile; });
   const std::string page = trace_page(t.capture, names, {.model = "<b>" + hostile, .computed = "fp32"});
   EXPECT_EQ(page.find("<img"), std::string::npos);
@@ -105,7 +94,7 @@ TEST(Page, HostileTokensStayText) {
 
 // Nothing on the page comes from elsewhere, and no text becomes markup.
 TEST(Page, IsSelfContained) {
-  Traced t("llama");
+  Traced t("llama", 7);
   const std::string page = trace_page(t.capture, TokenNames(), {.model = "m", .computed = "fp32"});
   for (const char* word : {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
                            "fetch(", "XMLHttpRequest", "import(", "src=\"", "@import", "url("})

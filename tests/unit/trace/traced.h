@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "support/small_models.h"
+#include "trace/capture.h"
+
+namespace gpt::test {
+
+// A small model with random weights, and its pass over n random tokens.
+struct Traced {
+  Traced(const std::string& config, int64_t n)
+      : random(make_config(small_config(config)), DType::f32),
+        ids(random_ids(n, random.model.config.vocab_size, 5)),
+        capture(random.model, pool, kernel_table(best_isa()), ids, {}) {}
+
+  ThreadPool pool{1};
+  RandomModel random;
+  std::vector<int32_t> ids;
+  Capture capture;
+};
+
+}  // namespace gpt::test
