@@ -79,11 +79,11 @@ int64_t context_of(const ModelConfig& config, const ChatArguments& a) {
   return a.n_ctx > 0 ? a.n_ctx : std::min(config.n_ctx, kUsualContext);
 }
 
-Inference::Options inference_options(const GenerateArguments& a, const Model& model, int64_t n_ctx) {
+Inference::Options inference_options(const GenerateArguments& a, int64_t n_ctx) {
   Inference::Options options;
   options.capacity = n_ctx;
   options.slots = 1;
-  set_types(options, a, model.weights[0].dtype);
+  set_types(options, a);
   options.max_rows = std::min(options.max_rows, n_ctx);
   return options;
 }
@@ -93,15 +93,14 @@ class Chat {
   explicit Chat(const ChatArguments& a)
       : a_(a),
         machine_(a.generate.machine),
-        loaded_(a.generate.model, std::nullopt),
+        loaded_(a.generate.model, std::nullopt, MatrixOrder::as_stored),
         format_(format_of(loaded_, a)),
         tokenizer_(tokenizer_for(loaded_, a)),
         template_(format_, *tokenizer_),
         n_ctx_(context_of(loaded_.model().config, a)),
         options_(
             generate_options(a.generate, eos_ids(loaded_.model().config), loaded_.model().config.vocab_size)),
-        inference_(loaded_.model(), machine_.pool, machine_.kernels,
-                   inference_options(a.generate, loaded_.model(), n_ctx_)),
+        inference_(loaded_.model(), machine_.pool, machine_.kernels, inference_options(a.generate, n_ctx_)),
         model_(inference_, false),
         engine_(model_, machine_.pool, {}),
         conversation_(template_, a.system, n_ctx_, options_.max_tokens),

@@ -135,7 +135,7 @@ int run(const EvalArguments& a) {
   const DType dtype = parse_dtype("--dtype", a.dtype);
   const DType against = a.against.empty() ? dtype : parse_dtype("--against", a.against);
   Machine machine(a.machine);
-  const LoadedModel loaded(a.model);
+  const LoadedModel loaded(a.model, std::nullopt, MatrixOrder::as_stored);
   const std::unique_ptr<Tokenizer> tokenizer = model_tokenizer(loaded, a.tokenizer);
   if (tokenizer == nullptr)
     fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", a.model);

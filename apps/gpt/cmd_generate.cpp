@@ -64,7 +64,9 @@ struct Sample {
 class Generation {
  public:
   explicit Generation(const GenerateArguments& arguments)
-      : a_(arguments), machine_(arguments.machine), loaded_(arguments.model, std::nullopt) {
+      : a_(arguments),
+        machine_(arguments.machine),
+        loaded_(arguments.model, std::nullopt, MatrixOrder::as_stored) {
     open_tokenizer();
     const ModelConfig& config = loaded_.model().config;
     prompts_ = read_prompts(a_, tokenizer_.get(), static_cast<int32_t>(config.bos_token_id));
@@ -125,7 +127,7 @@ class Generation {
     options.capacity = capacity;
     options.slots = static_cast<int>(
         a_.beams > 0 ? a_.beams : std::clamp<int64_t>(std::ssize(prompts_) * a_.n, 1, kMaxSlots));
-    set_types(options, a_, loaded_.model().weights[0].dtype);
+    set_types(options, a_);
     if (a_.beams == 0) {  // beams keep what they hold; samples can wait
       const int64_t one = KvCache::blocks_of_sequence(capacity) * KvCache::kBlock;
       const int64_t token_bytes =

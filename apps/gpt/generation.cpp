@@ -152,21 +152,22 @@ void add_sampling_options(CLI::App& app, GenerateArguments& a) {
 
 void add_weight_options(CLI::App& app, GenerateArguments& a) {
   app.add_option("--dtype", a.dtype,
-                 "type of the products with weights (fp32; with --in-place that of the file)")
+                 "type of the products with weights (fp32, which reads fp32 and 16-bit weights where the "
+                 "file has them)")
       ->type_name("fp32|bf16|fp16|q8_0|q4_0");
-  app.add_flag("--in-place", a.in_place,
-               "read weights of that type where the file has them: no copy, shared with other processes, but "
-               "slower");
+  app.add_flag(
+      "--in-place", a.in_place,
+      "with --dtype bf16: bf16 weights too are read where the file has them, which is slower than a copy in "
+      "another layout but takes no memory");
   app.add_option("--kv-dtype", a.kv_dtype, "type of cached keys and values (what suits --dtype)")
       ->type_name("fp32|bf16|fp16|int8");
 }
 
-void set_types(Inference::Options& options, const GenerateArguments& a, DType stored) {
-  const DType usual = a.in_place && !is_quantized(stored) ? stored : DType::f32;
-  options.weights = a.dtype.empty() ? usual : parse_dtype("--dtype", a.dtype);
+void set_types(Inference::Options& options, const GenerateArguments& a) {
+  options.weights = a.dtype.empty() ? DType::f32 : parse_dtype("--dtype", a.dtype);
   options.dtype = inference_types(*options.weights).activations;
   options.kv_dtype = parse_kv_dtype(a.kv_dtype, *options.weights);
-  options.in_place = a.in_place;
+  options.in_place = a.in_place || *options.weights != DType::bf16;
 }
 
 std::vector<int32_t> eos_ids(const ModelConfig& config) {

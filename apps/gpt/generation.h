@@ -31,9 +31,9 @@ struct GenerateArguments {
 // The flags that say how tokens are drawn, and in which types a model computes.
 void add_sampling_options(CLI::App& app, GenerateArguments& arguments);
 void add_weight_options(CLI::App& app, GenerateArguments& arguments);
-// The types and the place of weights, activations and cache, for a model whose file has weights of type
-// `stored`: weights in blocks are multiplied where they are, whatever --dtype says. Throws UsageError.
-void set_types(Inference::Options& options, const GenerateArguments& arguments, DType stored);
+// The types and the place of weights, activations and cache; weights in blocks are multiplied where they are,
+// whatever --dtype says. Throws UsageError.
+void set_types(Inference::Options& options, const GenerateArguments& arguments);
 
 // A prompt as given and as ids. `text` is what is shown of it.
 struct Prompt {

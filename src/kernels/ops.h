@@ -100,8 +100,9 @@ struct ActBackwardArgs {
 };
 
 // ---------------------------------------------------------------------------------------------------
-// Linear: y = x w^T + bias. Weights are [out,in] as in PyTorch: either `w`, fp32 or fp64 or rows of a block
-// format (kernels/quant.h), or `packed`, in whose type the product is then computed (see PackedMatrix).
+// Linear: y = x w^T + bias. Weights are [out,in] as in PyTorch: either `w`, of any floating type and perhaps
+// stored transposed, or rows of a block format (kernels/quant.h); or `packed`, in whose type the product is
+// then computed (see PackedMatrix).
 struct LinearArgs {
   TensorView y;          // [N,out] act; ld may exceed out
   TensorView x;          // [N,in] act
@@ -110,6 +111,8 @@ struct LinearArgs {
   // The bits of a row of y depend on that row of x alone, never on N: what inference promises.
   bool row_invariant = false;
   const PackedMatrix* packed = nullptr;  // of x w^T; instead of w
+  // The type that a product with `w` is computed in, as if packed in it: that of w, or fp32 for 16-bit w.
+  std::optional<DType> compute = {};
   // With `act` (not swiglu): y = act(x w^T + bias), and `pre` gets the argument of act.
   std::optional<Act> act = {};
   TensorView pre = {};  // [N,out] act, or absent

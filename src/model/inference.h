@@ -32,7 +32,9 @@ class Inference {
     bool slide = false;                 // past the capacity keep the last keys (rotary positions only)
     DType dtype = DType::f32;           // of activations: any but the quantised ones
     std::optional<DType> weights = {};  // what products with weights are computed in (dtype)
-    bool in_place = false;  // matrices stored in that type are read where they are: no copy, but slower
+    // Matrices stored in that type are read where they are, without a copy; those stored in 16 bits are in
+    // any case, for products in fp32. In bf16 it is slower.
+    bool in_place = false;
     // Of cached keys and values: fp32, bf16, fp16 or int8 (dtype).
     std::optional<DType> kv_dtype = {};
   };

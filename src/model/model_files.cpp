@@ -42,7 +42,7 @@ std::string resolve_model_path(const std::string& path) {
 
 LoadedModel::~LoadedModel() = default;
 
-LoadedModel::LoadedModel(const std::string& path, std::optional<DType> dtype)
+LoadedModel::LoadedModel(const std::string& path, std::optional<DType> dtype, MatrixOrder order)
     : source_(std::make_unique<ModelSource>(open_model_source(resolve_model_path(path)))) {
   const ModelSource& s = *source_;
   // Before anything grows with the number of layers: every layer has at least six tensors in the file.
@@ -58,7 +58,7 @@ LoadedModel::LoadedModel(const std::string& path, std::optional<DType> dtype)
   }
   find_naming();
   for (int id = 0; id < model_->table.count(); ++id)
-    map_weight(id, dtype);
+    map_weight(id, dtype, order);
   check_unused();
 }
 
@@ -86,7 +86,7 @@ void LoadedModel::find_naming() {
   naming_ = *naming;
 }
 
-void LoadedModel::map_weight(int id, std::optional<DType> wanted) {
+void LoadedModel::map_weight(int id, std::optional<DType> wanted, MatrixOrder order) {
   const ParamSpec& spec = model_->table[id];
   const FilePlace place = file_place(naming_, model_->config, spec);
   const TensorInfo* tensor = place.tensor.empty() ? nullptr : find(place.tensor);
@@ -107,11 +107,16 @@ void LoadedModel::map_weight(int id, std::optional<DType> wanted) {
   const bool as_stored = spec.shape.size() == 2 && tensor->dtype != DType::f64 && !blocks;
   const DType dtype = wanted.value_or(as_stored ? tensor->dtype : DType::f32);
   const bool usable = tensor->dtype == dtype || (blocks && dtype == DType::f32 && is_product_weight(spec));
-  if (!usable || !is_aligned(*tensor) || place.transposed) return convert_weight(*tensor, place, spec, dtype);
-  const int64_t row = spec.shape.size() == 2 ? spec.shape[1] : 1;
-  model_->weights.push_back(make_view(
-      const_cast<std::byte*>(tensor->bytes.data()) + row_bytes(tensor->dtype, place.first_row * row),
-      tensor->dtype, spec.shape));
+  const bool turned = place.transposed && order == MatrixOrder::rows;
+  if (!usable || !is_aligned(*tensor) || turned) return convert_weight(*tensor, place, spec, dtype);
+  TensorView view = make_view(const_cast<std::byte*>(tensor->bytes.data()), tensor->dtype, spec.shape);
+  if (place.transposed) {
+    view.transposed = true;
+    view.ld = place.file_shape[1];
+  }
+  const int64_t begin = view.rank == 2 ? view.offset(place.first_row, 0) : place.first_row;
+  view.data = view.as<std::byte>() + row_bytes(tensor->dtype, begin);
+  model_->weights.push_back(view);
 }
 
 void LoadedModel::convert_weight(const TensorInfo& tensor, const FilePlace& place, const ParamSpec& spec,

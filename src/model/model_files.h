@@ -16,8 +16,14 @@ struct ModelSource;
 struct NamedTensor;
 struct TensorInfo;
 
+// What becomes of the matrices that a file stores as [in,out], as GPT-2's do.
+enum class MatrixOrder : uint8_t {
+  rows,       // copied, as [out,in] like all others
+  as_stored,  // used in place (TensorView::transposed): for products alone, that is for Inference
+};
+
 // A model read from disk. Weights are used in place where the file has them in the type that is wanted, or in
-// blocks ([out,in], aligned), and copied where not.
+// blocks (aligned, and [out,in] unless told otherwise), and copied where not.
 class LoadedModel {
  public:
   // path: a model folder (config.json beside safetensors), a run folder of `gpt train` (its last/), a
@@ -25,7 +31,8 @@ class LoadedModel {
   // open_model_source reads. dtype: of all weights, widened if need be, except that matrices of a block
   // format stay what they are beside fp32; or nothing: matrices stay in the type they are stored in, vectors
   // are fp32. Throws Error for anything wrong: missing or unknown tensors, wrong shapes or types.
-  explicit LoadedModel(const std::string& path, std::optional<DType> dtype = DType::f32);
+  explicit LoadedModel(const std::string& path, std::optional<DType> dtype = DType::f32,
+                       MatrixOrder order = MatrixOrder::rows);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
@@ -53,7 +60,7 @@ class LoadedModel {
  private:
   const TensorInfo* find(std::string name) const;
   void find_naming();
-  void map_weight(int id, std::optional<DType> wanted);
+  void map_weight(int id, std::optional<DType> wanted, MatrixOrder order);
   void convert_weight(const TensorInfo& tensor, const FilePlace& place, const ParamSpec& spec, DType dtype);
   void check_unused();
 

@@ -80,8 +80,9 @@ TensorView glued_view(std::span<const TensorView> views, int first, int last) {
   const bool matrix = merged.rank == 2;
   for (int id = first + 1; id <= last; ++id) {
     const TensorView& next = views[static_cast<size_t>(id)];
-    const int64_t bytes = row_bytes(merged.dtype, merged.size());
-    if (!next || next.dtype != merged.dtype || static_cast<char*>(merged.data) + bytes != next.data)
+    const int64_t bytes = row_bytes(merged.dtype, merged.transposed ? merged.rows() : merged.size());
+    if (!next || next.dtype != merged.dtype || next.transposed != merged.transposed ||
+        static_cast<char*>(merged.data) + bytes != next.data)
       return {};
     merged.shape[0] += next.shape[0];
     if (!matrix) merged.ld = merged.shape[0];

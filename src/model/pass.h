@@ -28,7 +28,7 @@ struct Pass {
   // What products with weight matrices are computed in, and where their packed forms are.
   DType compute = DType::f32;
   WeightCache* packed = nullptr;
-  bool in_place = false;  // weights of that type are read where they are, never packed
+  bool in_place = false;  // weights of that type are not packed
   TensorView rope_cos = {}, rope_sin = {};
 
   // Inference with a cache: keys and values of the batch go to these rows of each layer's cache.

@@ -30,7 +30,7 @@ TensorView TensorView::columns(int64_t from, int64_t n) const {
 
 TensorView TensorView::row_range(int64_t from, int64_t n) const {
   TensorView v = *this;
-  v.data = static_cast<char*>(data) + from * row_bytes(dtype, ld);
+  v.data = static_cast<char*>(data) + row_bytes(dtype, transposed ? from : from * ld);
   v.rank = 2;
   v.shape[0] = n;
   v.shape[1] = cols();

@@ -28,6 +28,9 @@ struct TensorView {
   int rank = 0;
   int64_t shape[4] = {0, 0, 0, 0};
   int64_t ld = 0;
+  // Matrices of weights as a file may have them: rows() x cols() all the same, but stored column after
+  // column, `ld` elements apart. Only products and packing read them (kernels/ops.h); row() is not for them.
+  bool transposed = false;
 
   explicit operator bool() const { return data != nullptr; }
 
@@ -51,6 +54,9 @@ struct TensorView {
   T* row(int64_t r) const {
     return static_cast<T*>(data) + r * ld;
   }
+
+  // Element (r,c) of a matrix, counted from data.
+  int64_t offset(int64_t r, int64_t c) const { return transposed ? c * ld + r : r * ld + c; }
 
   // Columns [from, from + n) of every row, as a matrix [rows, n].
   TensorView columns(int64_t from, int64_t n) const;

@@ -67,10 +67,27 @@ void forward(OpFrame& f, const LinearShape& s, bool bias, bool row_invariant) {
         scratch(f, s));
 }
 
+// A matrix [out,in] that is stored as [in,out], a column slice of a wider one.
+TensorView transposed_input(OpFrame& f, const LinearShape& s) {
+  TensorView w = f.input({s.in, s.out}, normal_values(), 3);
+  w.transposed = true;
+  std::swap(w.shape[0], w.shape[1]);
+  return w;
+}
+
+void forward_transposed(OpFrame& f, const LinearShape& s) {
+  const TensorView x = f.act_input({s.rows, s.in}, normal_values());
+  const TensorView w = transposed_input(f, s);
+  const TensorView b = f.input({s.out}, normal_values());
+  f.run(&KernelTable::linear_forward,
+        {.y = f.act_output({s.rows, s.out}, sum_of(s.in)), .x = x, .w = w, .bias = b}, scratch(f, s));
+}
+
 // What a packed matrix holds shows in its products alone.
-void packed(OpFrame& f, const LinearShape& s, DType dtype) {
+void packed(OpFrame& f, const LinearShape& s, DType dtype, bool stored_transposed) {
   const TensorView x = f.act_input({s.rows, s.in}, normal_values(), 4);
-  const TensorView w = f.input({s.out, s.in}, normal_values(), 2);
+  const TensorView w =
+      stored_transposed ? transposed_input(f, s) : f.input({s.out, s.in}, normal_values(), 2);
   const TensorView y = f.act_output({s.rows, s.out}, sum_of(s.in), 5);
   const Weights weights = pack(f, s, dtype, false, w);
   if (is_quantized(dtype) && !weights.matrix()) return;
@@ -160,6 +177,7 @@ GPT_OP_CASES(linear_forward) {
   for (const LinearShape& s : kShapes) {
     list.add(name(s, ""), [=](OpFrame& f) { forward(f, s, false, false); });
     list.add(name(s, ", bias"), [=](OpFrame& f) { forward(f, s, true, true); });
+    list.add(name(s, ", stored transposed"), [=](OpFrame& f) { forward_transposed(f, s); });
   }
   for (const LinearShape& s : kLargeShapes) {
     list.add(name(s, ", large"), [=](OpFrame& f) { forward(f, s, true, true); });
@@ -176,12 +194,14 @@ GPT_OP_CASES(linear_forward) {
 GPT_OP_CASES(pack_matrix) {
   for (DType dtype : kComputes) {
     for (const LinearShape& s : kShapes) {
-      list.add(name(s, dtype), [=](OpFrame& f) { packed(f, s, dtype); });
+      list.add(name(s, dtype), [=](OpFrame& f) { packed(f, s, dtype, false); });
+      list.add(name(s, dtype, ", transposed"), [=](OpFrame& f) { packed(f, s, dtype, true); });
     }
   }
   for (DType dtype : {DType::q8_0, DType::q4_0}) {
     for (const LinearShape& s : kBlockShapes) {
-      list.add(name(s, dtype), [=](OpFrame& f) { packed(f, s, dtype); });
+      list.add(name(s, dtype), [=](OpFrame& f) { packed(f, s, dtype, false); });
+      list.add(name(s, dtype, ", transposed"), [=](OpFrame& f) { packed(f, s, dtype, true); });
     }
   }
 }

@@ -198,12 +198,15 @@ TEST(StoredTypes, GiveTheSameBitsAsWidenedWeightsPackedOrNot) {
       write_model(half.path(), random.model, random.model.weights, {.dtype = dtype});
       const LoadedModel wide(half.path());
       const LoadedModel stored(half.path(), std::nullopt);
+      const LoadedModel as_is(half.path(), std::nullopt, MatrixOrder::as_stored);
       EXPECT_EQ(stored.model().weights[0].dtype, dtype);
       for (const Isa isa : available_isas()) {
-        for (const DType compute : {DType::f32, dtype}) {
+        for (const DType compute : {DType::f32, dtype, DType::q8_0}) {
           const std::vector<float> expected = stored_logits(wide, isa, compute, false);
           EXPECT_EQ(stored_logits(stored, isa, compute, false), expected) << family << isa_name(isa);
           EXPECT_EQ(stored_logits(stored, isa, compute, true), expected) << family << isa_name(isa);
+          EXPECT_EQ(stored_logits(as_is, isa, compute, false), expected) << family << isa_name(isa);
+          EXPECT_EQ(stored_logits(as_is, isa, compute, true), expected) << family << isa_name(isa);
         }
       }
     }

@@ -15,14 +15,16 @@ namespace gpt::test {
 namespace {
 
 // What inference copies of the weights: on loading, and packed.
-int64_t bytes_copied(const LoadedModel& loaded, DType weights, Isa isa) {
+int64_t bytes_copied(const LoadedModel& loaded, DType weights, Isa isa, bool in_place = true) {
   ThreadPool pool(1);
-  Inference inference(loaded.model(), pool, kernel_table(isa),
-                      {.dtype = inference_types(weights).activations, .weights = weights, .in_place = true});
+  const int64_t before = loaded.model().packed->bytes();
+  Inference inference(
+      loaded.model(), pool, kernel_table(isa),
+      {.dtype = inference_types(weights).activations, .weights = weights, .in_place = in_place});
   std::vector<float> logits(static_cast<size_t>(5 * loaded.model().config.vocab_size));
   inference.append_all(0, std::vector<int32_t>{3, 1, 4, 1, 5},
                        make_view(logits.data(), {5, loaded.model().config.vocab_size}));
-  return loaded.copied_bytes() + loaded.model().packed->bytes();
+  return loaded.copied_bytes() + loaded.model().packed->bytes() - before;
 }
 
 SmallConfig with_whole_blocks(const std::string& family) {
@@ -48,15 +50,20 @@ TEST(InPlace, GgufFilesOfAllTypesAreNotCopied) {
 }
 
 TEST(InPlace, MatricesOfSafetensorsAreNotCopied) {
-  const RandomModel random(make_config(with_whole_blocks("llama")), DType::f32);
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-    TempDir dir;
-    write_model(dir.path(), random.model, random.model.weights, {.dtype = dtype});
-    const LoadedModel loaded(dir.path(), std::nullopt);
-    int64_t vectors = 0;  // they are fp32 in memory
-    for (const ParamSpec& spec : loaded.model().table.specs())
-      vectors += spec.shape.size() == 1 ? spec.size() * int64_t{sizeof(float)} : 0;
-    EXPECT_EQ(bytes_copied(loaded, dtype, best_isa()), dtype == DType::f32 ? 0 : vectors);
+  for (const char* family : {"llama", "gpt2", "openai-gpt"}) {  // the last two have them as [in,out]
+    const RandomModel random(make_config(with_whole_blocks(family)), DType::f32);
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      TempDir dir;
+      write_model(dir.path(), random.model, random.model.weights, {.dtype = dtype});
+      const LoadedModel loaded(dir.path(), std::nullopt, MatrixOrder::as_stored);
+      int64_t vectors = 0;  // they are fp32 in memory
+      for (const ParamSpec& spec : loaded.model().table.specs())
+        vectors += spec.shape.size() == 1 ? spec.size() * int64_t{sizeof(float)} : 0;
+      const int64_t expected = dtype == DType::f32 ? 0 : vectors;
+      EXPECT_EQ(bytes_copied(loaded, dtype, best_isa()), expected) << family;
+      if (dtype == DType::f32) continue;  // without in_place it is packed
+      EXPECT_EQ(bytes_copied(loaded, DType::f32, best_isa(), false), expected) << family;
+    }
   }
 }
 

@@ -25,14 +25,19 @@ bool Linear::in_blocks(const Pass& pass, int first, int last) const {
   return false;
 }
 
+// A packed copy would be twice as long as what is stored, and is no faster to read.
+bool widens(DType stored, DType compute) {
+  return compute == DType::f32 && (stored == DType::bf16 || stored == DType::f16);
+}
+
 const PackedMatrix* Linear::packed(const Pass& pass, int first, int last, bool transposed) const {
   if (pass.packed == nullptr || pass.compute == DType::f64 || in_blocks(pass, first, last)) return nullptr;
   const int from = parts_[static_cast<size_t>(first)].weight, to = parts_[static_cast<size_t>(last)].weight;
-  const auto is_plain = [&](const Part& part) {
-    return pass.weights[static_cast<size_t>(part.weight)].dtype == pass.compute;
+  const auto is_read_in_place = [&](const Part& part) {
+    const DType stored = pass.weights[static_cast<size_t>(part.weight)].dtype;
+    return (pass.in_place && stored == pass.compute) || widens(stored, pass.compute);
   };
-  if (pass.in_place && std::all_of(parts_.begin() + first, parts_.begin() + last + 1, is_plain))
-    return nullptr;
+  if (std::all_of(parts_.begin() + first, parts_.begin() + last + 1, is_read_in_place)) return nullptr;
   const auto get = [&](DType dtype) {
     return pass.packed->get(pass.ctx, pass.weights, from, to, dtype, transposed);
   };
@@ -75,6 +80,7 @@ void Linear::forward(const Pass& pass, const TensorView& x, const TensorView& y,
                                                .bias = biases(pass.weights, c),
                                                .row_invariant = pass.row_invariant,
                                                .packed = part,
+                                               .compute = pass.compute,
                                                .act = act.act,
                                                .pre = act.pre});
   });

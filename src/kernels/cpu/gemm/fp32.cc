@@ -1,6 +1,7 @@
 // Compiled once per instruction set, with GPT_SIMD_AVX2 or GPT_SIMD_AVX512 (see simd/README.md).
 
 #include "kernels/cpu/gemm/kernels.h"
+#include "kernels/cpu/gemm/plain_tile.h"
 #include "kernels/cpu/gemm/strips.h"
 #include "kernels/cpu/gemm/tile.h"
 
@@ -46,11 +47,24 @@ void tile(const TileArgs& t) {
   }
 }
 
+void plain_tile(const TileArgs& t) {
+  for_type(t.b_type, [&]<class T>(T*) {
+    t.b_k_contiguous ? multiply_rows_of_b<MultiplyAdd, T>(t) : multiply_columns_of_b<MultiplyAdd, T>(t);
+  });
+}
+
 void convert(const ConvertArgs& p) {
   convert_any(p);
 }
 
-constexpr Kernels kKernels = {kRows, kWidth, 1, pack, unit_rows, tile, convert};
+constexpr Kernels kKernels = {.mr = kRows,
+                              .nr = kWidth,
+                              .per_unit = 1,
+                              .pack = pack,
+                              .unit_rows = unit_rows,
+                              .tile = tile,
+                              .convert = convert,
+                              .plain_tile = plain_tile};
 
 }  // namespace
 

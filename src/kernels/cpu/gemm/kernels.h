@@ -66,6 +66,10 @@ struct TileArgs {
   const void* next_b = nullptr;
   const void* b;  // a strip's units
   DType b_type;   // f32; or bf16 or f16: elements that become units, of up to kFewRows rows with fp32 units
+  // Of a plain tile: B as PackArgs has it.
+  int64_t b_ld;
+  bool b_k_contiguous;
+  int64_t ahead;  // bytes: B so far ahead is fetched, by tiles of up to kFewRows rows; 0: nothing
   float* c;
   int64_t ldc;
   const float* bias;  // null: none
@@ -100,7 +104,12 @@ struct Kernels {
   // Where a tile wants every row of A contiguous (a_unit 1): packs columns of the source as such rows, unit l
   // of column i to dst[i * width + l]. Null: any a_unit will do.
   void (*pack_columns_as_rows)(const PackArgs&) = nullptr;
+  // A tile of fp32 units with a B that is not packed and whose elements (b_type) need no rounding: they are
+  // read where they are. Right for up to kPlainRows rows. Null: none.
+  void (*plain_tile)(const TileArgs&) = nullptr;
 };
+inline constexpr int64_t kPlainRows = 16;
+inline constexpr int64_t kPlainColumns = 128;  // of a tile, where they lie side by side
 
 Kernels fp32_kernels_avx2();
 Kernels fp32_kernels_avx512();

@@ -46,7 +46,7 @@ bool has_layout(Isa isa, DType compute);
 Layout layout_of(Isa isa, DType compute);
 
 inline const std::byte* element(const TensorView& t, int64_t r, int64_t c) {
-  return static_cast<const std::byte*>(t.data) + (r * t.ld + c) * static_cast<int64_t>(dtype_size(t.dtype));
+  return static_cast<const std::byte*>(t.data) + t.offset(r, c) * static_cast<int64_t>(dtype_size(t.dtype));
 }
 
 }  // namespace gpt::gemm

@@ -17,8 +17,8 @@ const KernelTable& reference() {
 }
 
 // The type that a product is computed in.
-DType compute_type(const TensorView& w, const PackedMatrix* packed) {
-  return packed ? packed->dtype : w.dtype;
+DType compute_type(const TensorView& w, const PackedMatrix* packed, std::optional<DType> wanted = {}) {
+  return packed ? packed->dtype : wanted.value_or(w.dtype);
 }
 
 // This kernel keeps row_invariant without being asked.
@@ -26,7 +26,7 @@ template <Isa isa>
 void linear_forward(const ExecContext& ctx, const LinearArgs& args) noexcept {
   if (args.packed && is_quantized(args.packed->dtype)) return quant::linear_forward(ctx, args);
   if (is_quantized(args.w.dtype)) return quant::linear_forward_rows(ctx, args);
-  const DType compute = compute_type(args.w, args.packed);
+  const DType compute = compute_type(args.w, args.packed, args.compute);
   if (!gemm::has_layout(isa, compute)) return reference().linear_forward(ctx, args);
   gemm::multiply_rows(ctx, isa,
                       {.compute = compute,

@@ -35,16 +35,18 @@ class Packer {
     const int64_t row = m_.transposed ? l : col, rows = m_.transposed ? k : count;
     const int64_t first = m_.transposed ? col : l, cols = m_.transposed ? count : k;
     float gathered[kDepth * kDepth];
-    PackArgs p{.k_contiguous = !m_.transposed, .count = count, .k = k, .width = nr_};
+    PackArgs p{.count = count, .k = k, .width = nr_};
     if (const TensorView part = part_with(row, rows)) {
       p.src = element(part, 0, first);
       p.type = part.dtype;
       p.ld = part.ld;
+      p.k_contiguous = m_.transposed == part.transposed;
     } else {
       gather(row, rows, first, cols, gathered);
       p.src = gathered;
       p.type = DType::f32;
       p.ld = kDepth;
+      p.k_contiguous = !m_.transposed;
     }
     write(p, (strip * layout_.units(k_) + l / layout_.kernels.per_unit) * nr_);
   }
@@ -62,17 +64,28 @@ class Packer {
     int64_t begin = 0;
     for (const TensorView& part : args_.parts) {
       const int64_t from = std::max(row, begin), end = std::min(row + rows, begin + part.rows());
-      if (from < end) {
-        layout_.kernels.convert({.rows = end - from,
-                                 .cols = cols,
-                                 .src = element(part, from - begin, first),
-                                 .src_type = part.dtype,
-                                 .src_ld = part.ld,
-                                 .dst = dst + (from - row) * kDepth,
-                                 .dst_type = DType::f32,
-                                 .dst_ld = kDepth});
-      }
+      if (from < end) gather_part(part, {from - begin, end - from, first, cols}, dst + (from - row) * kDepth);
       begin += part.rows();
+    }
+  }
+
+  struct Rectangle {
+    int64_t row, rows, col, cols;
+  };
+  void gather_part(const TensorView& part, const Rectangle& r, float* dst) const {
+    float columns[kDepth * kDepth];
+    layout_.kernels.convert({.rows = part.transposed ? r.cols : r.rows,
+                             .cols = part.transposed ? r.rows : r.cols,
+                             .src = element(part, r.row, r.col),
+                             .src_type = part.dtype,
+                             .src_ld = part.ld,
+                             .dst = part.transposed ? columns : dst,
+                             .dst_type = DType::f32,
+                             .dst_ld = kDepth});
+    if (!part.transposed) return;
+    for (int64_t i = 0; i < r.rows; ++i) {
+      for (int64_t c = 0; c < r.cols; ++c)
+        dst[i * kDepth + c] = columns[c * kDepth + i];
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/drivers/drivers.h"
 #include "kernels/cpu/gemm/layout.h"
+#include "kernels/cpu/streaming.h"
 
 namespace gpt::gemm {
 namespace {
@@ -13,7 +14,8 @@ constexpr int64_t kMinTasks = 16;      // so that 2 threads end together, and 7 
 constexpr int64_t kPartOfB = 2 << 20;  // bytes that stay in the third-level cache while the rows pass
 constexpr int64_t kStreamingTiles = 4;
 constexpr int64_t kNearUnits = 1 << 20;  // of A, B and C together: what second-level caches hold anyway
-constexpr int64_t kTaskCycles = 8192;    // at least, about: handing out a task costs some 200
+constexpr int64_t kMadeUnits = kMaxRows * (kMaxBlock + kPadding);  // in the scratch of a thread
+constexpr int64_t kTaskCycles = 8192;  // at least, about: handing out a task costs some 200
 
 // How the rows and the strips of columns are cut into tasks; of the shape alone.
 struct Grid {
@@ -48,15 +50,21 @@ class RowMultiplier {
   RowMultiplier(const ExecContext& ctx, Isa isa, const RowProduct& p)
       : ctx_(ctx),
         p_(p),
-        layout_(layout_of(isa, p.compute)),
+        plain_(reads_plain_b(isa, p)),
+        layout_(layout_for(isa, p, plain_)),
         kernels_(layout_.kernels),
         k_(p.a.cols()),
         units_(layout_.units(k_)),
         block_(layout_.block(units_)),
         n_blocks_(std::max<int64_t>(1, ceil_div(units_, block_))),
+        streams_(((p.packed && p.y.rows() <= kFewRows) || (plain_ && k_contiguous(p))) &&
+                 p.y.rows() * (units_ + kPadding) <= kMadeUnits),
+        row_units_((streams_ ? units_ : block_) + kPadding),
         rows_are_units_(rows_are_units()),
         direct_(p.y.dtype == DType::f32 && !p.act),
-        fetches_ahead_(kernels_.fetch_ahead && p.y.size() + (p.y.rows() + p.y.cols()) * units_ > kNearUnits),
+        fetches_ahead_(!plain_ && !streams_ && kernels_.fetch_ahead &&
+                       p.y.size() + (p.y.rows() + p.y.cols()) * units_ > kNearUnits),
+        ahead_(streams_ && p.packed ? streaming_distance(isa) : 0),
         grid_(layout_, p.y.rows(), p.y.cols(), units_) {
 #ifdef GPT_HAVE_SIMD
     if (p.act) act_ = &drivers::act_kernels(row_kernels(isa).f32, *p.act);
@@ -87,10 +95,11 @@ class RowMultiplier {
     int64_t from, units;  // of k
     bool first, last;
     bool in_place;  // A is read as it is
+    int64_t made;   // where else its units are in a row of those that were made
   };
   struct Memory {
     uint32_t* a;    // a block of the rows, where they must be made units
-    uint32_t* b;    // a block of one strip, where it must be made
+    uint32_t* b;    // a block of one strip, where it may have to be made
     float* slopes;  // a tile
     float* c;       // sums: of one tile, or of all where there are several blocks
   };
@@ -98,16 +107,21 @@ class RowMultiplier {
   Memory memory(int thread) const {
     auto* a = ctx_.scratch.thread<uint32_t>(thread);
     uint32_t* b = a + grid_.tile_rows * unit_row();
-    auto* slopes = reinterpret_cast<float*>(b + kernels_.nr * block_);
+    auto* slopes = reinterpret_cast<float*>(b + (plain_ ? 0 : kernels_.nr * block_));
     return {a, b, slopes, slopes + kernels_.mr * kernels_.nr};
   }
 
+  // Block b of k; where units must be made, at the beginning of their memory.
+  Block block_at(int64_t b) const {
+    const int64_t from = b * block_, units = std::min(block_, units_ - from);
+    const bool whole = (from + units) * kernels_.per_unit <= k_;
+    return {from, units, b == 0, b + 1 == n_blocks_, rows_are_units_ && whole, 0};
+  }
+
   void part(const Part& part, const Memory& memory) const {
+    if (streams_) return stream(part, memory);
     for (int64_t b = 0; b < n_blocks_; ++b) {
-      const int64_t from = b * block_;
-      const int64_t units = std::min(block_, units_ - from);
-      const bool whole = (from + units) * kernels_.per_unit <= k_;
-      const Block block{from, units, b == 0, b + 1 == n_blocks_, rows_are_units_ && whole};
+      const Block block = block_at(b);
       if (!block.in_place) make_units(part, block, memory.a);
       const int64_t step = tile_rows(part);
       for (int64_t s = 0; s < part.strips; ++s) {
@@ -118,8 +132,24 @@ class RowMultiplier {
     }
   }
 
-  // Few rows are cut evenly, for a tile of two or three rows is slow; many into whole tiles.
+  // Few rows pass B once: strip by strip, as it lies in memory.
+  void stream(const Part& part, const Memory& memory) const {
+    const bool in_place = block_at(n_blocks_ - 1).in_place;
+    if (!in_place) make_units(part, {0, units_, true, true, false, 0}, memory.a);
+    for (int64_t s = 0; s < part.strips; ++s) {
+      for (int64_t b = 0; b < n_blocks_; ++b) {
+        Block block = block_at(b);
+        block.in_place = in_place;
+        block.made = block.from;
+        tile(part, block, s, {0, part.rows}, strip_of_b(part, part.strip + s, block, memory.b), memory);
+      }
+    }
+  }
+
+  // Few rows are cut evenly where B is packed, for a tile of two or three rows is slow; many into whole
+  // tiles.
   int64_t tile_rows(const Part& part) const {
+    if (plain_) return part.rows;
     const int64_t tiles = ceil_div(part.rows, kernels_.mr);
     return streams_b(part) ? ceil_div(part.rows, tiles) : kernels_.mr;
   }
@@ -136,7 +166,7 @@ class RowMultiplier {
 
   // From row to row of units that were made.
   int64_t unit_row() const {
-    return block_ + kPadding;
+    return row_units_;
   }
 
   bool rows_are_units() const {
@@ -162,7 +192,12 @@ class RowMultiplier {
   }
 
   // What a tile takes a strip of B as: elements that it makes units itself, or units.
+  static bool k_contiguous(const RowProduct& p) {
+    return p.b_transposed == p.b.transposed;
+  }
+
   DType strip_type(const Part& part) const {
+    if (plain_) return p_.b.dtype;
     return p_.packed && part.rows <= kFewRows ? layout_.stored : DType::f32;
   }
 
@@ -170,15 +205,16 @@ class RowMultiplier {
     const int64_t nr = kernels_.nr;
     const int64_t k = block.from * kernels_.per_unit;
     if (p_.packed == nullptr) {
-      kernels_.pack(layout_.form,
-                    {.src = p_.b_transposed ? element(p_.b, k, strip * nr) : element(p_.b, strip * nr, k),
-                     .type = p_.b.dtype,
-                     .ld = p_.b.ld,
-                     .k_contiguous = !p_.b_transposed,
-                     .count = std::min(nr, p_.y.cols() - strip * nr),
-                     .k = elements(block),
-                     .width = nr,
-                     .dst = made});
+      const std::byte* src = p_.b_transposed ? element(p_.b, k, strip * nr) : element(p_.b, strip * nr, k);
+      if (plain_) return src;
+      kernels_.pack(layout_.form, {.src = src,
+                                   .type = p_.b.dtype,
+                                   .ld = p_.b.ld,
+                                   .k_contiguous = k_contiguous(p_),
+                                   .count = std::min(nr, p_.y.cols() - strip * nr),
+                                   .k = elements(block),
+                                   .width = nr,
+                                   .dst = made});
       return made;
     }
     const int64_t at = (strip * units_ + block.from) * nr;
@@ -209,6 +245,9 @@ class RowMultiplier {
                .a_unit = 1,
                .b = strip,
                .b_type = strip_type(part),
+               .b_ld = p_.b.ld,
+               .b_k_contiguous = k_contiguous(p_),
+               .ahead = ahead_,
                .bias = p_.bias && block.last ? p_.bias + col : nullptr};
     if (block.in_place) {
       t.a = row_of_a(row, block);
@@ -216,7 +255,7 @@ class RowMultiplier {
       t.next = s == 0 ? row_of_a(row + kernels_.mr, block) : t.a;
       t.next_row = t.a_row;
     } else {
-      t.a = t.next = memory.a + i * unit_row();
+      t.a = t.next = memory.a + i * unit_row() + block.made;
       t.a_row = unit_row();
     }
     t.next_rows = kernels_.mr;
@@ -236,7 +275,7 @@ class RowMultiplier {
     }
     if (fetches_ahead_ && (s > 0 || !block.in_place) && strip != memory.b && !streams_b(part))
       fetch_ahead(part, block, rows, strip, t);
-    kernels_.tile(t);
+    plain_ ? kernels_.plain_tile(t) : kernels_.tile(t);
     if (!direct_ && block.last) finish(t, row, col, memory.slopes);
   }
 
@@ -291,14 +330,33 @@ class RowMultiplier {
       fn(i * t.ldc, t.cols);
   }
 
+  // Few rows with a B that is not packed.
+  static bool reads_plain_b(Isa isa, const RowProduct& p) {
+    return p.packed == nullptr && p.y.rows() <= kPlainRows &&
+           (p.compute == DType::f32 || p.compute == p.b.dtype) &&
+           layout_of(isa, p.compute).kernels.plain_tile != nullptr;
+  }
+  static Layout layout_for(Isa isa, const RowProduct& p, bool plain) {
+    Layout layout = layout_of(isa, p.compute);
+    if (plain && !k_contiguous(p)) {
+      layout.kernels.mr = kMaxRows * kMaxWidth / kPlainColumns;
+      layout.kernels.nr = kPlainColumns;
+    }
+    return layout;
+  }
+
   const ExecContext& ctx_;
   const RowProduct& p_;
+  bool plain_;  // a strip is kPlainColumns of B where they are
   Layout layout_;
   const Kernels& kernels_;
   int64_t k_, units_, block_, n_blocks_;
+  bool streams_;
+  int64_t row_units_;
   bool rows_are_units_;
   bool direct_;  // sums grow in Y itself
   bool fetches_ahead_;
+  int64_t ahead_;
   Grid grid_;
   const ActKernels* act_ = nullptr;
 };

@@ -9,7 +9,8 @@ namespace gpt::gemm {
 // Y[m,n] = A[m,k] B[k,n], then in this order: (+ Y with accumulate) (+ bias), and either
 //   pre = Y, Y = act(Y)     of the forward pass, or
 //   Y = Y * act'(pre)       of the backward pass.
-// Activations are fp32, bf16 or fp16. B is packed, or a plain matrix [n,k], or [k,n] with `b_transposed`.
+// Activations are fp32, bf16 or fp16. B is packed, or a plain matrix [n,k], or [k,n] with `b_transposed`;
+// a plain one may be stored transposed.
 struct RowProduct {
   DType compute;
   TensorView y, a;

@@ -132,6 +132,13 @@ void tile_of(const TileArgs& t) {
       for (const int64_t end = l + gemm::kFetchUnits < t.k ? l + gemm::kFetchUnits : t.k; l < end; ++l)
         step();
     }
+  } else if (R <= gemm::kFewRows && t.ahead != 0) {
+    for (int64_t l = 0; l < t.k; ++l) {
+      GPT_UNROLL
+      for (int64_t line = 0; line < kWidth * static_cast<int64_t>(sizeof(T)); line += 64)
+        __builtin_prefetch(reinterpret_cast<const char*>(b) + t.ahead + line, 0, 2);
+      step();
+    }
   } else {
     for (int64_t l = 0; l < t.k; ++l) {
       walk.fetch<false>();

@@ -51,6 +51,13 @@ void finish(const TileArgs& t, const float* sums) {
   }
 }
 
+// What lies `ahead` bytes behind the units of B that a step takes.
+void fetch(const uint32_t* b, int64_t ahead) {
+  const char* p = reinterpret_cast<const char*>(b) + ahead;
+  for (int64_t line = 0; line < kStep * kBlockCols * kUnit; line += 64)
+    __builtin_prefetch(p + line, 0, 3);
+}
+
 template <bool kLower>
 void block(const TileArgs& t) {
   alignas(64) float sums[kBlockRows * kBlockCols];
@@ -63,8 +70,10 @@ void block(const TileArgs& t) {
   const auto* a = static_cast<const uint32_t*>(t.a);
   const auto* b = static_cast<const uint32_t*>(t.b);
   int64_t l = 0;
-  for (; l + kStep <= t.k; l += kStep)
+  for (; l + kStep <= t.k; l += kStep) {
+    if (!kLower && t.ahead != 0) fetch(b + l * kBlockCols, t.ahead);
     add_products<kLower>(a + l, t.a_row * kUnit, b + l * kBlockCols, kBlockCols * kUnit);
+  }
   if (l < t.k) add_last_products<kLower>(t, a + l, b + l * kBlockCols, t.k - l);
   if (t.cols == kBlockCols && !t.add && !t.bias) return store_sums<kLower>(t.c, t.ldc * kUnit);
   store_sums<kLower>(sums, kBlockCols * kUnit);

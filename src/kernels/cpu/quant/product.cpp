@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/quant/driver_parts.h"
 #include "kernels/cpu/quant/quant.h"
+#include "kernels/cpu/streaming.h"
 #include "kernels/quant.h"
 
 // Cuts a product into tasks and runs the kernels; the definition is in kernels/quant.h.
@@ -49,7 +50,8 @@ class Product {
                 .bias = a_.bias ? a_.bias.as<float>() + col : nullptr,
                 .y = element(a_.y, row, col),
                 .y_dtype = a_.y.dtype,
-                .y_stride = a_.y.ld * static_cast<int64_t>(dtype_size(a_.y.dtype))};
+                .y_stride = a_.y.ld * static_cast<int64_t>(dtype_size(a_.y.dtype)),
+                .ahead = streaming_distance(ctx_.kernels.isa)};
     if (!a_.act) return kernels_.product.strip(s);
     auto* sums = ctx_.scratch.thread<float>(thread);
     s.y = reinterpret_cast<uint8_t*>(sums);

@@ -46,6 +46,9 @@ struct StripArgs {
   uint8_t* y;
   DType y_dtype;     // fp32, bf16 or fp16
   int64_t y_stride;  // bytes from row to row
+  // Few rows of x pass a strip once, at the speed of memory: what lies so many bytes ahead of where they are
+  // is then fetched, the next strips; 0: the processor alone does that better.
+  int64_t ahead = 0;
 };
 
 // Rows of blocks as files have them. Activations of such a product: groups of 16 blocks, the last one filled

@@ -13,7 +13,8 @@ namespace gpt::quant {
 // A row of one of the parts that a matrix is packed from.
 struct SourceRow {
   const std::byte* data;
-  DType dtype;  // a floating type, or that of the blocks wanted
+  DType dtype;       // a floating type, or that of the blocks wanted
+  int64_t step = 1;  // elements from one number to the next
 
   // Block b of the row, quantised here unless it is already.
   template <class Block>
@@ -37,7 +38,7 @@ struct SourceRow {
   void load(int64_t b, float* x) const {
     for (int64_t j = 0; j < kQuantBlock; ++j) {
       T value;
-      std::memcpy(&value, data + (b * kQuantBlock + j) * static_cast<int64_t>(sizeof(T)), sizeof(T));
+      std::memcpy(&value, data + (b * kQuantBlock + j) * step * static_cast<int64_t>(sizeof(T)), sizeof(T));
       if constexpr (std::is_same_v<T, double>) {
         x[j] = static_cast<float>(value);
       } else {
@@ -54,9 +55,10 @@ inline SourceRow source_row(std::span<const TensorView> parts, int64_t r) {
       r -= part.rows();
       continue;
     }
-    const int64_t stride = is_quantized(part.dtype) ? row_bytes(part.dtype, part.ld)
-                                                    : part.ld * static_cast<int64_t>(dtype_size(part.dtype));
-    return {static_cast<const std::byte*>(part.data) + r * stride, part.dtype};
+    const auto* data = static_cast<const std::byte*>(part.data);
+    if (is_quantized(part.dtype)) return {data + r * row_bytes(part.dtype, part.ld), part.dtype};
+    return {data + part.offset(r, 0) * static_cast<int64_t>(dtype_size(part.dtype)), part.dtype,
+            part.offset(0, 1)};
   }
   GPT_ASSERT(false);
   return {};

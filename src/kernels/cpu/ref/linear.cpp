@@ -12,8 +12,8 @@ struct Weights {
   DType compute;  // what operands are rounded to
 };
 
-Weights weights_of(const TensorView& w, const PackedMatrix* packed) {
-  if (packed == nullptr) return {w, w.dtype};
+Weights weights_of(const TensorView& w, const PackedMatrix* packed, std::optional<DType> compute = {}) {
+  if (packed == nullptr) return {w, compute.value_or(w.dtype)};
   return {make_view(packed->data, packed->dtype, {packed->out, packed->in}), packed->dtype};
 }
 
@@ -39,8 +39,8 @@ struct Line {
  private:
   template <class Stored>
   void copy(int64_t from, int64_t n, T* to) const {
-    const Stored* p = is_row ? m.row<Stored>(at) + from : m.row<Stored>(from) + at;
-    const int64_t step = is_row ? 1 : m.ld;
+    const Stored* p = m.as<const Stored>() + (is_row ? m.offset(at, from) : m.offset(from, at));
+    const int64_t step = is_row != m.transposed ? 1 : m.ld;
     for (int64_t i = 0; i < n; ++i) {
       if constexpr (std::is_same_v<Stored, double>) {
         to[i] = static_cast<T>(p[i * step]);
@@ -71,7 +71,7 @@ double add_dot(double sum, const Line<T>& a, const Line<T>& b, int64_t n) {
 void linear_forward(const ExecContext& ctx, const LinearArgs& a) noexcept {
   if (a.packed && is_quantized(a.packed->dtype)) return quantized_linear_forward(ctx, a);
   if (is_quantized(a.w.dtype)) return quantized_rows_forward(ctx, a);
-  const Weights m = weights_of(a.w, a.packed);
+  const Weights m = weights_of(a.w, a.packed, a.compute);
   dispatch(a.x.dtype, [&]<class T>(T) {
     for_rows(ctx, a.x.rows(), [&](int64_t n) {
       for (int64_t o = 0; o < m.w.rows(); ++o) {
@@ -125,7 +125,7 @@ void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& a) noexcept {
   for (const TensorView& part : a.parts) {
     for_rows(ctx, part.rows(), [&](int64_t r) {
       for (int64_t c = 0; c < part.cols(); ++c)
-        set(dst, first + r, c, get<float>(part, r, c));
+        set(dst, first + r, c, part.transposed ? get<float>(part, c, r) : get<float>(part, r, c));
     });
     first += part.rows();
   }
