@@ -176,7 +176,7 @@ std::vector<std::string> write_output_model(const ConvertArguments& a, const Loa
   make_directories(folder);
   conversion.write(a.out);
   if (a.to == "gguf") return {};
-  const std::vector<std::string> bin = write_bin_tokenizer(a, loaded, folder);
+  std::vector<std::string> bin = write_bin_tokenizer(a, loaded, folder);
   if (!tokenizer_files(folder).empty()) return bin;
   if (packed) {
     names = unpack_tokenizer(loaded, folder);

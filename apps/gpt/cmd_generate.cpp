@@ -166,6 +166,7 @@ class Generation {
       write_output("\n");
     }
     std::vector<Sample> samples;
+    samples.reserve(completions.size());
     for (Completion& completion : completions)
       samples.push_back({std::move(completion), {}});
     return samples;

@@ -160,7 +160,7 @@ class Packer {
   }
 
   bool next_blocks() {
-    texts_.resize(static_cast<size_t>(pool_.size() * kBlocksPerThread));
+    texts_.resize(static_cast<size_t>(pool_.size()) * kBlocksPerThread);
     size_t n = 0;
     while (n < texts_.size() && blocks_.next(texts_[n]))
       ++n;

@@ -128,7 +128,7 @@ void TokenSpan::copy(int64_t first, int64_t count, int32_t* out) const {
 int64_t TokenSpan::text_bytes(int64_t first, int64_t count) const {
   GPT_ASSERT(first >= 0 && count >= 0 && first + count <= size());
   int64_t bytes = 0;
-  int32_t ids[1024];
+  int32_t ids[1024] = {};
   for (const int64_t end = first + count; first < end;) {
     const int64_t n = std::min<int64_t>(std::ssize(ids), end - first);
     copy(first, n, ids);
