@@ -1,11 +1,14 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "base/rng.h"
 #include "kernels/kernel_table.h"
 #include "support/isas.h"
+#include "tensor/half.h"
 
 // A row of a row-invariant linear layer has the same bits alone and among any others, for any number of
 // threads and wherever it lies in memory.
@@ -76,6 +79,72 @@ TEST_P(RowInvariance, BitsOfARowDoNotDependOnTheOthers) {
         const std::vector<float> part = run(first, rows, threads);
         EXPECT_EQ(std::memcmp(part.data(), all.data() + first * layer.out, part.size() * sizeof(float)), 0)
             << layer.in << " to " << layer.out << ", " << rows << " rows, " << threads << " threads";
+      }
+    }
+  }
+}
+
+// A matrix of numbers that fp32, bf16 and fp16 all have, row by row and column by column.
+struct Forms {
+  std::vector<float> rows, columns;
+  std::vector<bf16> bf16_rows, bf16_columns;
+  std::vector<f16> f16_rows, f16_columns;
+  Layer layer;
+
+  explicit Forms(const Layer& l) : rows(random_values(l.out * l.in, 2)), layer(l) {
+    for (float& x : rows)
+      x = std::clamp(std::round(x * 32) / 32, -4.0f, 4.0f);
+    for (int64_t i = 0; i < l.out * l.in; ++i)
+      columns.push_back(rows[static_cast<size_t>(i % l.out * l.in + i / l.out)]);
+    std::transform(rows.begin(), rows.end(), std::back_inserter(bf16_rows), to_bf16);
+    std::transform(columns.begin(), columns.end(), std::back_inserter(bf16_columns), to_bf16);
+    std::transform(rows.begin(), rows.end(), std::back_inserter(f16_rows), to_f16);
+    std::transform(columns.begin(), columns.end(), std::back_inserter(f16_columns), to_f16);
+  }
+  template <class T>
+  TensorView view(const std::vector<T>& numbers, bool transposed) const {
+    TensorView v = make_view(numbers.data(), {layer.out, layer.in});
+    v.transposed = transposed;
+    if (transposed) v.ld = layer.out;
+    return v;
+  }
+  std::vector<TensorView> all() const {
+    return {view(rows, false),   view(bf16_rows, false),   view(f16_rows, false),
+            view(columns, true), view(bf16_columns, true), view(f16_columns, true)};
+  }
+};
+
+TEST_P(RowInvariance, AllFormsOfAMatrixGiveTheSameBits) {
+  const Kind kind = GetParam();
+  const KernelTable& kernels = kernel_table(kind.isa);
+  ThreadPool pool(2);
+  for (const Layer layer : {Layer{768, 100}, Layer{384, 33}, Layer{31, 257}, Layer{1100, 300}}) {
+    const Forms forms(layer);
+    const int64_t bytes = packed_bytes(kind.isa, kind.compute, layer.out, layer.in, false);
+    const Buffer memory(static_cast<size_t>(bytes), "a packed matrix");
+    PackedMatrix packed{memory.data(), kind.compute, layer.out, layer.in};
+    for (const int64_t rows : {1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 40}) {
+      const std::vector<float> x = random_values(rows * layer.in, 1);
+      const Workspace workspace(linear_scratch(rows, layer.out, layer.in, kind.compute), 2);
+      const ExecContext ctx{pool, kernels, workspace.scratch()};
+      std::vector<float> expected;
+      const auto compare = [&](const TensorView& w, const PackedMatrix* matrix) {
+        std::vector<float> y(static_cast<size_t>(rows * layer.out));
+        kernels.linear_forward(ctx, {.y = make_view(y.data(), {rows, layer.out}),
+                                     .x = make_view(x.data(), {rows, layer.in}),
+                                     .w = w,
+                                     .packed = matrix,
+                                     .compute = kind.compute});
+        if (expected.empty()) expected = y;
+        EXPECT_EQ(y, expected) << layer.in << " to " << layer.out << ", " << rows << " rows, "
+                               << (matrix ? "packed" : dtype_name(w.dtype))
+                               << (w.transposed ? " transposed" : "");
+      };
+      for (const TensorView& w : forms.all()) {
+        compare(w, nullptr);
+        if (bytes == 0) continue;  // the reference has no packed form of its own type
+        kernels.pack_matrix(ctx, {.dst = &packed, .parts = {&w, 1}});
+        compare(TensorView{}, &packed);
       }
     }
   }
