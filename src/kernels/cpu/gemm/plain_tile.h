@@ -115,17 +115,19 @@ constexpr int kRowsWithLanes = 8, kVecsOfTwo = 8;  // rows beside a block of B; 
 constexpr int kRowsWithLanes = 4, kVecsOfTwo = 4;
 #endif
 
+// From the columns of t to those behind them.
+template <class T>
+GPT_INLINE void advance(TileArgs& t) {
+  t.b = static_cast<const T*>(t.b) + t.cols * (t.b_k_contiguous ? t.b_ld : 1);
+  t.c += t.cols;
+  if (t.bias) t.bias += t.cols;
+}
+
 template <class Arithmetic, class T>
 void multiply_rows_of_b(TileArgs t) {
   const int64_t cols = t.cols;
   int64_t at = 0;
-  const auto next = [&] {
-    at += t.cols;
-    t.b = static_cast<const T*>(t.b) + t.cols * t.b_ld;
-    t.c += t.cols;
-    if (t.bias) t.bias += t.cols;
-  };
-  for (t.cols = kLanes; at + kLanes <= cols; next()) {
+  for (t.cols = kLanes; at + kLanes <= cols; at += t.cols, advance<T>(t)) {
     for_row_groups<kRowsWithLanes>(
         t, [](const TileArgs& rows, auto count) { rows_of_b<Arithmetic, T, count.value, true>(rows); });
   }
@@ -139,15 +141,9 @@ template <class Arithmetic, class T>
 void multiply_columns_of_b(TileArgs t) {
   const int64_t cols = t.cols;
   int64_t at = 0;
-  const auto next = [&] {
-    at += t.cols;
-    t.b = static_cast<const T*>(t.b) + t.cols;
-    t.c += t.cols;
-    if (t.bias) t.bias += t.cols;
-  };
   // Columns of V vectors; all groups of rows have registers for them.
   const auto wide = [&]<int V>(std::integral_constant<int, V>) {
-    for (t.cols = V * kLanes; at + t.cols <= cols; next()) {
+    for (t.cols = V * kLanes; at + t.cols <= cols; at += t.cols, advance<T>(t)) {
       for_row_groups<4>(t, [](const TileArgs& rows, auto count) {
         if constexpr (count.value * V <= 2 * kVecsOfTwo)
           columns_of_b<Arithmetic, T, count.value, V, true>(rows);
