@@ -48,6 +48,7 @@ class Reader {
     read_added();
     read_vocab();
     read_merges();
+    read_unknown();
     return std::move(parts_);
   }
 
@@ -85,6 +86,24 @@ class Reader {
     if (!merges.is_array()) fail("cannot read {}: expected model.merges to be a list", name_);
     for (size_t i = 0; i < merges.size(); ++i)
       parts_.merges.push_back(read_merge_json(merges[i], i, index_, name_));
+  }
+
+  // Only a vocabulary that lacks bytes needs it.
+  void read_unknown() {
+    const Json& unk = member(model_, "unk_token");
+    if (!unk.is_string()) return;
+    const Json& id = member(member(model_, "vocab"), unk.get_ref<const std::string&>().c_str());
+    if (!id.is_null()) parts_.unknown = static_cast<int32_t>(id.get<int64_t>());
+    const auto& bytes = byte_level_alphabet();
+    const auto is_token = [&](char32_t c) {
+      std::string text;
+      append_utf8(text, c);
+      return index_.find(text) >= 0;
+    };
+    if (id.is_null() && !std::ranges::all_of(bytes, is_token)) {
+      fail("cannot read {}: the unk_token {} is not in the vocabulary", name_,
+           printable_text(unk.get_ref<const std::string&>(), 40));
+    }
   }
 
   const Json& root_;

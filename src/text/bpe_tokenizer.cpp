@@ -22,7 +22,7 @@ class BpeTokenizer final : public Tokenizer {
  public:
   explicit BpeTokenizer(BpeParts parts)
       : bpe_(parts.ranks ? Bpe::of_ranks(std::move(parts.tokens))
-                         : Bpe(std::move(parts.tokens), std::move(parts.merges))),
+                         : Bpe(std::move(parts.tokens), std::move(parts.merges), parts.unknown)),
         added_(std::move(parts.added)),
         pattern_(parts.pattern),
         steps_(parts.steps.empty() ? nullptr : std::make_unique<PreTokenizer>(std::move(parts.steps))),
@@ -36,6 +36,7 @@ class BpeTokenizer final : public Tokenizer {
       if (!bytes_[id].empty()) fail("the id {} is given to two tokens", token.id);
       bytes_[id] = token.text;
     }
+    if (bpe_.unknown() >= vocab_size()) fail("the id {} of unknown bytes is not in the vocabulary", bpe_.unknown());
     find_whole();
   }
 
@@ -68,6 +69,7 @@ class BpeTokenizer final : public Tokenizer {
     data.pre = steps_ ? gguf_name_of_steps(steps_->steps()) : gguf_name(pattern_);
     // Of two names for one pattern one means form C too.
     if (!nfc_ && data.pre == "qwen2") data.pre = "stablelm2";
+    if (bpe_.unknown() >= 0) fail("a GGUF file cannot say which token stands for bytes without one");
     if (data.pre.empty() || (nfc_ && data.pre != "qwen2"))
       fail("a GGUF file has no name for the way in which this tokenizer splits text");
     for (size_t id = 0; id < bytes_.size(); ++id) {
@@ -107,10 +109,18 @@ class BpeTokenizer final : public Tokenizer {
     root["added_tokens"] = std::move(added);
     root["model"]["merges"] = std::move(merges);
     root["model"]["ignore_merges"] = ignore_merges_;
+    if (bpe_.unknown() >= 0) root["model"]["unk_token"] = name_of(bpe_.unknown());
     return root.dump();
   }
 
  private:
+  // How tokenizer.json spells a token.
+  std::string name_of(int32_t id) const {
+    const auto at = static_cast<size_t>(id);
+    const bool plain = at < bpe_.tokens().size() && !bpe_.tokens()[at].empty();
+    return plain ? in_alphabet(bytes_[at]) : bytes_[at];
+  }
+
   std::vector<int32_t> encode(std::string_view text, bool special) const {
     std::vector<int32_t> ids;
     ids.reserve(text.size() / 4);
@@ -177,7 +187,8 @@ class BpeTokenizer final : public Tokenizer {
       if (token.empty() || token.size() > PieceKey::kLongest) continue;
       ids.clear();
       if (!ignore_merges_) bpe_.encode(token, ids);
-      if (ignore_merges_ || ids.size() == 1) whole_.add(token, static_cast<int32_t>(id));
+      if (ignore_merges_ || (ids.size() == 1 && ids[0] == static_cast<int32_t>(id)))
+        whole_.add(token, static_cast<int32_t>(id));
     }
   }
 

@@ -16,6 +16,7 @@ struct BpeParts {
   SplitPattern pattern = SplitPattern::gpt2;
   std::vector<SplitStep> steps;  // if there are any, text is split by them instead
   SpecialIds special;
+  int32_t unknown = -1;        // of bytes that are no tokens; -1: they are left out
   bool nfc = false;            // text is brought into normalization form C first
   bool ignore_merges = false;  // a piece that is a token is that token, whatever merges would make of it
 };

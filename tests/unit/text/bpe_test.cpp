@@ -203,6 +203,22 @@ TEST(BpeTokenizer, NormalizationFormC) {
   EXPECT_EQ(parse_tokenizer(composing->to_json(), "again")->encode("e\xCC\x81"), plain->encode("\xC3\xA9"));
 }
 
+// Hugging Face's trainer makes no tokens of bytes that it has not seen, unless it is asked to.
+TEST(BpeTokenizer, BytesWithoutATokenAreTheUnknownOne) {
+  auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
+  json["added_tokens"] = nlohmann::json::array();
+  json["model"]["merges"] = {"a b", "z ab"};
+  json["model"]["vocab"] = {{"[UNK]", 0}, {"a", 1}, {"b", 2}, {"ab", 3}, {"z", 4}, {"zab", 5}, {"cab", 6}};
+  json["added_tokens"].push_back({{"id", 0}, {"content", "[UNK]"}, {"special", true}});
+  EXPECT_EQ(parse_tokenizer(json.dump(), "silent")->encode("cab"), (Ids{3}));
+  json["model"]["unk_token"] = "[UNK]";
+  const auto tokenizer = parse_tokenizer(json.dump(), "unk");
+  for (const auto& t : {parse_tokenizer(json.dump(), "unk"), parse_tokenizer(tokenizer->to_json(), "again")})
+    EXPECT_EQ(t->encode("zab\xC3\xA9" "cab"), (Ids{5, 0, 0, 0, 3}));
+  json["model"]["unk_token"] = "<unk>";
+  EXPECT_THROW(parse_tokenizer(json.dump(), "t.json"), Error);
+}
+
 // Every mistake is named.
 TEST(BpeTokenizer, RefusesWhatItCannotRead) {
   const auto good = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
