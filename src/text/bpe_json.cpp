@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -67,9 +68,11 @@ class Reader {
     for (const auto& [token, value] : vocab.items()) {
       const int64_t id = read_token_id(value, token, name_);
       if (const auto found = added_ids_.find(id); found != added_ids_.end()) {
-        // An added token may be listed here too.
-        if (found->second == token || found->second == bytes_of(alphabet, token, name_)) continue;
-        fail("cannot read {}: the id {} is given to two tokens", name_, id);
+        // An added token may be listed here too, and even be what merges make.
+        const auto bytes = alphabet.bytes_of(token);
+        if (found->second != token && found->second != bytes)
+          fail("cannot read {}: the id {} is given to two tokens", name_, id);
+        if (!bytes) continue;
       }
       if (token.empty()) fail("cannot read {}: the token {} is empty", name_, id);
       auto& tokens = parts_.tokens;
@@ -86,6 +89,24 @@ class Reader {
     if (!merges.is_array()) fail("cannot read {}: expected model.merges to be a list", name_);
     for (size_t i = 0; i < merges.size(); ++i)
       parts_.merges.push_back(read_merge_json(merges[i], i, index_, name_));
+    keep_last_of_equal_merges();
+  }
+
+  // As tokenizers does. Merges that give different tokens are different, so that there is little to compare.
+  void keep_last_of_equal_merges() {
+    std::vector<bool> given(parts_.tokens.size());
+    bool twice = false;
+    for (const Bpe::Merge& m : parts_.merges) {
+      twice |= given[static_cast<size_t>(m.result)];
+      given[static_cast<size_t>(m.result)] = true;
+    }
+    if (!twice) return;
+    std::set<std::pair<int32_t, int32_t>> seen;
+    std::vector<Bpe::Merge> kept;
+    for (auto m = parts_.merges.rbegin(); m != parts_.merges.rend(); ++m) {
+      if (seen.emplace(m->left, m->right).second) kept.push_back(*m);
+    }
+    parts_.merges.assign(kept.rbegin(), kept.rend());
   }
 
   // Only a vocabulary that lacks bytes needs it.

@@ -18,6 +18,23 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Takes away added tokens that no bytes and no merges give.
+BpeParts without_unreachable(BpeParts parts) {
+  std::vector<bool> merged(parts.tokens.size());
+  for (const Bpe::Merge& merge : parts.merges) {
+    for (const int32_t id : {merge.left, merge.right, merge.result}) {
+      if (id >= 0 && id < std::ssize(merged)) merged[static_cast<size_t>(id)] = true;
+    }
+  }
+  for (const AddedToken& token : parts.added) {
+    const auto id = static_cast<size_t>(token.id);
+    if (id >= parts.tokens.size() || merged[id] || parts.tokens[id].size() < 2) continue;
+    if (parts.tokens[id] == token.text || in_alphabet(parts.tokens[id]) == token.text)
+      parts.tokens[id].clear();
+  }
+  return parts;
+}
+
 class BpeTokenizer final : public Tokenizer {
  public:
   explicit BpeTokenizer(BpeParts parts)
@@ -33,8 +50,9 @@ class BpeTokenizer final : public Tokenizer {
     for (const AddedToken& token : added_.tokens()) {
       const auto id = static_cast<size_t>(token.id);
       if (id >= bytes_.size()) bytes_.resize(id + 1);
-      if (!bytes_[id].empty()) fail("the id {} is given to two tokens", token.id);
-      bytes_[id] = token.text;
+      if (bytes_[id].empty()) bytes_[id] = token.text;
+      if (bytes_[id] != token.text && in_alphabet(bytes_[id]) != token.text)
+        fail("the id {} is given to two tokens", token.id);
     }
     if (bpe_.unknown() >= vocab_size()) fail("the id {} of unknown bytes is not in the vocabulary", bpe_.unknown());
     find_whole();
@@ -93,6 +111,7 @@ class BpeTokenizer final : public Tokenizer {
     for (size_t id = 0; id < bpe_.tokens().size(); ++id) {
       if (!bpe_.tokens()[id].empty()) vocab[in_alphabet(bpe_.tokens()[id])] = id;
     }
+    if (bpe_.unknown() >= 0) vocab[name_of(bpe_.unknown())] = bpe_.unknown();
     for (const Bpe::Merge& m : bpe_.merges()) {
       const auto text = [&](int32_t id) { return in_alphabet(bpe_.tokens()[static_cast<size_t>(id)]); };
       merges.push_back({text(m.left), text(m.right)});
@@ -207,7 +226,7 @@ class BpeTokenizer final : public Tokenizer {
 }  // namespace
 
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(BpeParts parts) {
-  return std::make_unique<BpeTokenizer>(std::move(parts));
+  return std::make_unique<BpeTokenizer>(without_unreachable(std::move(parts)));
 }
 
 }  // namespace gpt::detail

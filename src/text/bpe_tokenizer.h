@@ -9,7 +9,7 @@
 namespace gpt::detail {
 
 struct BpeParts {
-  std::vector<std::string> tokens;  // bytes by id, without the added ones; empty: none
+  std::vector<std::string> tokens;  // bytes by id; empty: none. Added ones count if bytes or merges give them
   std::vector<Bpe::Merge> merges;
   bool ranks = false;  // no merges are given: ids are ranks, as tiktoken has them
   std::vector<AddedToken> added;

@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "support/temp_dir.h"
 #include "text/tokenizer.h"
+#include "text/vocab_data.h"
 
 namespace gpt {
 namespace {
@@ -217,6 +218,34 @@ TEST(BpeTokenizer, BytesWithoutATokenAreTheUnknownOne) {
     EXPECT_EQ(t->encode("zab\xC3\xA9" "cab"), (Ids{5, 0, 0, 0, 3}));
   json["model"]["unk_token"] = "<unk>";
   EXPECT_THROW(parse_tokenizer(json.dump(), "t.json"), Error);
+}
+
+// Words may be added that the vocabulary has already.
+TEST(BpeTokenizer, MergesMayMakeAddedTokens) {
+  auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
+  const auto plain = parse_tokenizer(json.dump(), "plain");
+  const int32_t id = plain->encode("s").at(0);
+  json["added_tokens"].push_back({{"id", id}, {"content", "s"}, {"single_word", true}});
+  const auto tokenizer = parse_tokenizer(json.dump(), "t");
+  const auto again = parse_tokenizer(tokenizer->to_json(), "again");
+  for (const std::string text : {"this is a test of classes", "s", "xs s sx"}) {
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
+    EXPECT_EQ(again->encode(text), tokenizer->encode(text)) << text;
+  }
+  EXPECT_EQ(tokenizer->encode("this classes"), plain->encode("this classes"));
+  json["added_tokens"].back()["single_word"] = false;  // which a GGUF file cannot say
+  const auto anywhere = parse_tokenizer(json.dump(), "t");
+  const auto from_gguf = tokenizer_of(anywhere->vocab_data(), "gguf");
+  EXPECT_EQ(from_gguf->encode("this classes"), anywhere->encode("this classes"));
+}
+
+// As in tokenizers.
+TEST(BpeTokenizer, TheLastOfEqualMergesCounts) {
+  auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
+  json["added_tokens"] = nlohmann::json::array();
+  json["model"]["vocab"] = {{"a", 0}, {"b", 1}, {"c", 2}, {"ab", 3}, {"bc", 4}};
+  json["model"]["merges"] = {"a b", "b c", "a b"};
+  EXPECT_EQ(parse_tokenizer(json.dump(), "t")->encode("abc"), (Ids{0, 4}));
 }
 
 // Every mistake is named.
