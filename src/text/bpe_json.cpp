@@ -163,14 +163,15 @@ std::vector<AddedToken> read_added_tokens(const Json& root, const std::string& n
                       .special = !unused(member(entry, "special")),
                       .single_word = !unused(member(entry, "single_word")),
                       .lstrip = !unused(member(entry, "lstrip")),
-                      .rstrip = !unused(member(entry, "rstrip"))});
+                      .rstrip = !unused(member(entry, "rstrip")),
+                      .normalized = !unused(member(entry, "normalized"))});
   }
   return tokens;
 }
 
 Json added_token_json(const AddedToken& token) {
   return {{"id", token.id},          {"content", token.text},  {"single_word", token.single_word},
-          {"lstrip", token.lstrip},  {"rstrip", token.rstrip}, {"normalized", false},
+          {"lstrip", token.lstrip},  {"rstrip", token.rstrip}, {"normalized", token.normalized},
           {"special", token.special}};
 }
 

@@ -47,6 +47,10 @@ class BpeTokenizer final : public Tokenizer {
         ignore_merges_(parts.ignore_merges),
         nfc_(parts.nfc),
         bytes_(bpe_.tokens()) {
+    normalized_ = added_.normalized([&](const std::string& text) {
+      std::string copy;
+      return nfc_ ? std::string(nfc(text, copy)) : text;
+    });
     for (const AddedToken& token : added_.tokens()) {
       const auto id = static_cast<size_t>(token.id);
       if (id >= bytes_.size()) bytes_.resize(id + 1);
@@ -148,25 +152,29 @@ class BpeTokenizer final : public Tokenizer {
       PieceCaches::Lease cache(caches_, text.size());
       size_t begin = 0;
       while (const auto found = added_.next(text, begin, special)) {
-        encode_plain(text.substr(begin, found->begin - begin), cache, sink);
+        encode_plain(text.substr(begin, found->begin - begin), special, cache, sink);
         sink.all().push_back(found->id);
         begin = found->end;
       }
-      encode_plain(text.substr(begin), cache, sink);
+      encode_plain(text.substr(begin), special, cache, sink);
     }
     return ids;
   }
 
-  void encode_plain(std::string_view text, PieceCaches::Lease& cache, IdSink& sink) const {
-    if (text.empty()) return;
-    if (nfc_) {
-      std::string copy;
-      return encode_composed(nfc(text, copy), cache, sink);
+  void encode_plain(std::string_view text, bool special, PieceCaches::Lease& cache, IdSink& sink) const {
+    std::string copy;
+    if (nfc_) text = nfc(text, copy);
+    size_t begin = 0;
+    while (const auto found = normalized_.next(text, begin, special)) {
+      encode_composed(text.substr(begin, found->begin - begin), cache, sink);
+      sink.all().push_back(found->id);
+      begin = found->end;
     }
-    encode_composed(text, cache, sink);
+    encode_composed(text.substr(begin), cache, sink);
   }
 
   void encode_composed(std::string_view text, PieceCaches::Lease& cache, IdSink& sink) const {
+    if (text.empty()) return;
     if (steps_) return encode_in_steps(text, cache, sink);
     with_split(pattern_, [&](auto split) {
       const SplitText t(text);
@@ -213,7 +221,7 @@ class BpeTokenizer final : public Tokenizer {
 
   Bpe bpe_;
   TokenTable whole_;
-  AddedTokens added_;
+  AddedTokens added_, normalized_;
   SplitPattern pattern_;
   std::unique_ptr<PreTokenizer> steps_;  // instead of the pattern, if there are any
   SpecialIds special_;

@@ -239,6 +239,22 @@ TEST(BpeTokenizer, MergesMayMakeAddedTokens) {
   EXPECT_EQ(from_gguf->encode("this classes"), anywhere->encode("this classes"));
 }
 
+// Found after the others, and composed where the text is.
+TEST(BpeTokenizer, NormalizedAddedTokens) {
+  auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
+  const auto size = static_cast<int32_t>(parse_tokenizer(json.dump(), "t")->vocab_size());
+  json["added_tokens"].push_back({{"id", size}, {"content", "quick"}, {"normalized", true}});
+  json["added_tokens"].push_back({{"id", size + 1}, {"content", "ick b"}});
+  json["added_tokens"].push_back({{"id", size + 2}, {"content", "e\xCC\x81"}, {"normalized", true}});
+  json["normalizer"] = {{"type", "NFC"}};
+  const auto tokenizer = parse_tokenizer(json.dump(), "t");
+  for (const auto& t : {parse_tokenizer(json.dump(), "t"), parse_tokenizer(tokenizer->to_json(), "again")}) {
+    EXPECT_EQ(t->encode("quick"), (Ids{size}));
+    EXPECT_EQ(t->encode("quick b").back(), size + 1);
+    EXPECT_EQ(t->encode("\xC3\xA9" "e\xCC\x81"), (Ids{size + 2, size + 2}));
+  }
+}
+
 // As in tokenizers.
 TEST(BpeTokenizer, TheLastOfEqualMergesCounts) {
   auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
