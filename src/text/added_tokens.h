@@ -20,8 +20,8 @@ struct AddedToken {
   bool normalized = false;              // found after all others, and in what a normalizer makes of the text
 };
 
-// Finds added tokens in texts, but for normalized ones. The longest one counts where several begin at the same
-// place.
+// Finds added tokens in texts, but for normalized ones. The longest one counts where several begin at the
+// same place.
 class AddedTokens {
  public:
   AddedTokens() = default;

@@ -58,7 +58,8 @@ class BpeTokenizer final : public Tokenizer {
       if (bytes_[id] != token.text && in_alphabet(bytes_[id]) != token.text)
         fail("the id {} is given to two tokens", token.id);
     }
-    if (bpe_.unknown() >= vocab_size()) fail("the id {} of unknown bytes is not in the vocabulary", bpe_.unknown());
+    if (bpe_.unknown() >= vocab_size())
+      fail("the id {} of unknown bytes is not in the vocabulary", bpe_.unknown());
     find_whole();
   }
 

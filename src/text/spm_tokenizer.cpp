@@ -132,7 +132,8 @@ class SpmTokenizer final : public Tokenizer {
     PieceCaches::Lease cache(caches_, has_bytes_ ? text.size() : 0);
     size_t begin = 0;
     while (const auto found = added_.next(text, begin, special)) {
-      encode_part(text.substr(begin, found->begin - begin), special, begin > 0 || begins, begin == 0, cache, sink);
+      encode_part(text.substr(begin, found->begin - begin), special, begin > 0 || begins, begin == 0, cache,
+                  sink);
       sink.all().push_back(found->id);
       begin = found->end;
     }

@@ -138,7 +138,8 @@ std::unique_ptr<Tokenizer> parse_bin(std::string_view bytes, const std::string& 
       path);
 }
 
-// Byte-level BPE that has not merged anything yet. It splits text all the same, which a byte tokenizer does not.
+// Byte-level BPE that has not merged anything yet. It splits text all the same, which a byte tokenizer does
+// not.
 bool is_bpe_without_merges(const Json& root) {
   const Json& pre_tokenizer = member(root, "pre_tokenizer");
   if (!has_type(member(root, "decoder"), "ByteLevel") || !pre_tokenizer.is_object()) return false;

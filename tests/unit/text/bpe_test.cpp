@@ -215,7 +215,9 @@ TEST(BpeTokenizer, BytesWithoutATokenAreTheUnknownOne) {
   json["model"]["unk_token"] = "[UNK]";
   const auto tokenizer = parse_tokenizer(json.dump(), "unk");
   for (const auto& t : {parse_tokenizer(json.dump(), "unk"), parse_tokenizer(tokenizer->to_json(), "again")})
-    EXPECT_EQ(t->encode("zab\xC3\xA9" "cab"), (Ids{5, 0, 0, 0, 3}));
+    EXPECT_EQ(t->encode("zab\xC3\xA9"
+                        "cab"),
+              (Ids{5, 0, 0, 0, 3}));
   json["model"]["unk_token"] = "<unk>";
   EXPECT_THROW(parse_tokenizer(json.dump(), "t.json"), Error);
 }
@@ -251,7 +253,9 @@ TEST(BpeTokenizer, NormalizedAddedTokens) {
   for (const auto& t : {parse_tokenizer(json.dump(), "t"), parse_tokenizer(tokenizer->to_json(), "again")}) {
     EXPECT_EQ(t->encode("quick"), (Ids{size}));
     EXPECT_EQ(t->encode("quick b").back(), size + 1);
-    EXPECT_EQ(t->encode("\xC3\xA9" "e\xCC\x81"), (Ids{size + 2, size + 2}));
+    EXPECT_EQ(t->encode("\xC3\xA9"
+                        "e\xCC\x81"),
+              (Ids{size + 2, size + 2}));
   }
 }
 

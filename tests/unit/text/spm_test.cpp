@@ -72,7 +72,8 @@ TEST(Spm, SpecialTokensAreTextUnlessAskedFor) {
 }
 
 // One byte at a time: characters come out whole, and only the first blank is one that was put in front.
-// transformers adds words in this way: they are found in the text with U+2581 for blanks, and with one in front.
+// transformers adds words in this way: they are found in the text with U+2581 for blanks, and with one in
+// front.
 TEST(Spm, NormalizedAddedTokensAreWholeWords) {
   VocabData data = small()->vocab_data();
   data.types[3] = static_cast<int32_t>(Type::control);
