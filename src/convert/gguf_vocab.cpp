@@ -9,6 +9,7 @@ constexpr const char *kModel = "tokenizer.ggml.model", *kPre = "tokenizer.ggml.p
 constexpr const char *kTokens = "tokenizer.ggml.tokens", *kScores = "tokenizer.ggml.scores";
 constexpr const char *kTypes = "tokenizer.ggml.token_type", *kMerges = "tokenizer.ggml.merges";
 constexpr const char* kSpacePrefix = "tokenizer.ggml.add_space_prefix";
+constexpr const char* kCollapse = "tokenizer.ggml.remove_extra_whitespaces";
 constexpr const char *kAddBos = "tokenizer.ggml.add_bos_token", *kAddEos = "tokenizer.ggml.add_eos_token";
 
 struct SpecialKey {
@@ -45,6 +46,7 @@ std::optional<VocabData> gguf_vocab(const GgufFile& file) {
   data.special.add_bos = file.boolean(kAddBos);
   data.special.add_eos = file.boolean(kAddEos);
   data.add_space_prefix = file.boolean(kSpacePrefix);
+  data.remove_extra_whitespaces = file.boolean(kCollapse);
   return data;
 }
 
@@ -78,6 +80,7 @@ void add_vocab(GgufMetadata& metadata, VocabData data, int64_t vocab_size) {
   if (data.special.add_bos) metadata.add(kAddBos, *data.special.add_bos);
   if (data.special.add_eos) metadata.add(kAddEos, *data.special.add_eos);
   if (data.add_space_prefix) metadata.add(kSpacePrefix, *data.add_space_prefix);
+  if (data.remove_extra_whitespaces) metadata.add(kCollapse, *data.remove_extra_whitespaces);
 }
 
 std::optional<std::string> gguf_chat_template(const GgufFile& file) {

@@ -213,7 +213,9 @@ ModelConfig read_model_config(const std::string& path) {
   return model_config_from_json(read_json_file(path), path);
 }
 
-ModelConfig model_config_from_json(const json& object, const std::string& path) {
+namespace {
+
+ModelConfig config_of(const json& object, const std::string& path) {
   json keys = translate_model_config(object, path);
   const json token_ids = {{"bos_token_id", keys.value("bos_token_id", json())},
                           {"eos_token_id", keys.value("eos_token_id", json())}};
@@ -230,6 +232,17 @@ ModelConfig model_config_from_json(const json& object, const std::string& path) 
   }
   read_token_ids(token_ids, path, config);
   return config;
+}
+
+}  // namespace
+
+// Keys of a file are no flags of the user: the message names the file.
+ModelConfig model_config_from_json(const json& object, const std::string& path) {
+  try {
+    return config_of(object, path);
+  } catch (const UsageError& error) {
+    fail("{}: {}", path, error.what());
+  }
 }
 
 }  // namespace gpt

@@ -60,7 +60,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
 AddedTokens::Index AddedTokens::index_of(const std::vector<AddedToken>& tokens, bool special) {
   Index index;
   for (const AddedToken& token : tokens) {
-    if (token.unused || (token.special && !special)) continue;
+    if (token.unused || token.normalized || (token.special && !special)) continue;
     index.sorted.push_back(&token);
     const auto first = static_cast<unsigned char>(token.text[0]);
     index.only_first_byte = index.first_bytes.none() || index.only_first_byte == first ? first : -1;

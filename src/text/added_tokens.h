@@ -17,9 +17,11 @@ struct AddedToken {
   bool unused = false;                  // never found: its id has a name and nothing else
   bool single_word = false;             // not inside of a word
   bool lstrip = false, rstrip = false;  // takes the white space around it
+  bool normalized = false;              // found after all others, and in what a normalizer makes of the text
 };
 
-// Finds added tokens in texts. The longest one counts where several begin at the same place.
+// Finds added tokens in texts, but for normalized ones. The longest one counts where several begin at the
+// same place.
 class AddedTokens {
  public:
   AddedTokens() = default;
@@ -36,6 +38,18 @@ class AddedTokens {
   std::optional<Match> next(std::string_view text, size_t from, bool special) const;
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }  // in order of their ids
+  // The normalized ones alone, to be found too; `write` says what becomes of their texts.
+  template <class Write>
+  AddedTokens normalized(Write&& write) const {
+    std::vector<AddedToken> found;
+    for (AddedToken token : tokens_) {
+      if (!token.normalized) continue;
+      token.normalized = false;
+      token.text = write(token.text);
+      found.push_back(std::move(token));
+    }
+    return AddedTokens(std::move(found));
+  }
 
   // Whether a text may be cut before a blank behind something else: no token would notice.
   bool blanks_divide() const { return blanks_divide_; }

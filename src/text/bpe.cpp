@@ -23,7 +23,13 @@ Bpe::Bpe(std::vector<std::string> tokens) : tokens_(std::move(tokens)) {
   }
 }
 
-Bpe::Bpe(std::vector<std::string> tokens, std::vector<Merge> merges) : Bpe(std::move(tokens)) {
+Bpe::Bpe(std::vector<std::string> tokens, std::vector<Merge> merges, int32_t unknown)
+    : Bpe(std::move(tokens)) {
+  if (!has_all_bytes_ && unknown >= 0) {
+    unknown_ = unknown;
+    std::replace(std::begin(byte_ids_), std::end(byte_ids_), -1, unknown);
+    has_all_bytes_ = true;
+  }
   merges_ = std::move(merges);
   table_ = MergeTable(merges_.size());
   for (size_t i = 0; i < merges_.size(); ++i) {

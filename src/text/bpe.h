@@ -18,10 +18,10 @@ class Bpe {
   };
 
   // tokens[id]: the bytes of a token, empty where the vocabulary has no such id. Merges in order of rank.
-  // A byte without a token of its own is left out of texts, as Hugging Face's tokenizers and llama.cpp do:
-  // Falcon lacks 28 of them. Throws Error for ids outside of the vocabulary and for two tokens with the same
-  // bytes.
-  Bpe(std::vector<std::string> tokens, std::vector<Merge> merges);
+  // A byte without a token of its own becomes the id `unknown`, or is left out of texts if that is -1, as
+  // Hugging Face's tokenizers and llama.cpp do: Falcon lacks 28 of them. Throws Error for ids outside of the
+  // vocabulary and for two tokens with the same bytes.
+  Bpe(std::vector<std::string> tokens, std::vector<Merge> merges, int32_t unknown = -1);
 
   // What tiktoken makes of tokens whose ids are their ranks: any two that give a token are merged, those of
   // the lowest rank first. Every byte must be a token. Throws Error for tokens that most likely are no ranks.
@@ -33,6 +33,8 @@ class Bpe {
 
   const std::vector<std::string>& tokens() const { return tokens_; }
   const std::vector<Merge>& merges() const { return merges_; }
+  // The id of bytes without a token, or -1 if there are none.
+  int32_t unknown() const { return unknown_; }
   // The token with these bytes, or -1.
   int32_t find(std::string_view bytes) const;
 
@@ -46,6 +48,7 @@ class Bpe {
   MergeTable table_;
   int32_t byte_ids_[256];  // -1: none
   bool has_all_bytes_ = true;
+  int32_t unknown_ = -1;
 };
 
 }  // namespace gpt

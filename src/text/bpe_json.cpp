@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -48,6 +49,7 @@ class Reader {
     read_added();
     read_vocab();
     read_merges();
+    read_unknown();
     return std::move(parts_);
   }
 
@@ -66,9 +68,11 @@ class Reader {
     for (const auto& [token, value] : vocab.items()) {
       const int64_t id = read_token_id(value, token, name_);
       if (const auto found = added_ids_.find(id); found != added_ids_.end()) {
-        // An added token may be listed here too.
-        if (found->second == token || found->second == bytes_of(alphabet, token, name_)) continue;
-        fail("cannot read {}: the id {} is given to two tokens", name_, id);
+        // An added token may be listed here too, and even be what merges make.
+        const auto bytes = alphabet.bytes_of(token);
+        if (found->second != token && found->second != bytes)
+          fail("cannot read {}: the id {} is given to two tokens", name_, id);
+        if (!bytes) continue;
       }
       if (token.empty()) fail("cannot read {}: the token {} is empty", name_, id);
       auto& tokens = parts_.tokens;
@@ -85,6 +89,42 @@ class Reader {
     if (!merges.is_array()) fail("cannot read {}: expected model.merges to be a list", name_);
     for (size_t i = 0; i < merges.size(); ++i)
       parts_.merges.push_back(read_merge_json(merges[i], i, index_, name_));
+    keep_last_of_equal_merges();
+  }
+
+  // As tokenizers does. Merges that give different tokens are different, so that there is little to compare.
+  void keep_last_of_equal_merges() {
+    std::vector<bool> given(parts_.tokens.size());
+    bool twice = false;
+    for (const Bpe::Merge& m : parts_.merges) {
+      twice |= given[static_cast<size_t>(m.result)];
+      given[static_cast<size_t>(m.result)] = true;
+    }
+    if (!twice) return;
+    std::set<std::pair<int32_t, int32_t>> seen;
+    std::vector<Bpe::Merge> kept;
+    for (auto m = parts_.merges.rbegin(); m != parts_.merges.rend(); ++m) {
+      if (seen.emplace(m->left, m->right).second) kept.push_back(*m);
+    }
+    parts_.merges.assign(kept.rbegin(), kept.rend());
+  }
+
+  // Only a vocabulary that lacks bytes needs it.
+  void read_unknown() {
+    const Json& unk = member(model_, "unk_token");
+    if (!unk.is_string()) return;
+    const Json& id = member(member(model_, "vocab"), unk.get_ref<const std::string&>().c_str());
+    if (!id.is_null()) parts_.unknown = static_cast<int32_t>(id.get<int64_t>());
+    const auto& bytes = byte_level_alphabet();
+    const auto is_token = [&](char32_t c) {
+      std::string text;
+      append_utf8(text, c);
+      return index_.find(text) >= 0;
+    };
+    if (id.is_null() && !std::ranges::all_of(bytes, is_token)) {
+      fail("cannot read {}: the unk_token {} is not in the vocabulary", name_,
+           printable_text(unk.get_ref<const std::string&>(), 40));
+    }
   }
 
   const Json& root_;
@@ -123,14 +163,15 @@ std::vector<AddedToken> read_added_tokens(const Json& root, const std::string& n
                       .special = !unused(member(entry, "special")),
                       .single_word = !unused(member(entry, "single_word")),
                       .lstrip = !unused(member(entry, "lstrip")),
-                      .rstrip = !unused(member(entry, "rstrip"))});
+                      .rstrip = !unused(member(entry, "rstrip")),
+                      .normalized = !unused(member(entry, "normalized"))});
   }
   return tokens;
 }
 
 Json added_token_json(const AddedToken& token) {
   return {{"id", token.id},          {"content", token.text},  {"single_word", token.single_word},
-          {"lstrip", token.lstrip},  {"rstrip", token.rstrip}, {"normalized", false},
+          {"lstrip", token.lstrip},  {"rstrip", token.rstrip}, {"normalized", token.normalized},
           {"special", token.special}};
 }
 

@@ -18,11 +18,28 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Takes away added tokens that no bytes and no merges give.
+BpeParts without_unreachable(BpeParts parts) {
+  std::vector<bool> merged(parts.tokens.size());
+  for (const Bpe::Merge& merge : parts.merges) {
+    for (const int32_t id : {merge.left, merge.right, merge.result}) {
+      if (id >= 0 && id < std::ssize(merged)) merged[static_cast<size_t>(id)] = true;
+    }
+  }
+  for (const AddedToken& token : parts.added) {
+    const auto id = static_cast<size_t>(token.id);
+    if (id >= parts.tokens.size() || merged[id] || parts.tokens[id].size() < 2) continue;
+    if (parts.tokens[id] == token.text || in_alphabet(parts.tokens[id]) == token.text)
+      parts.tokens[id].clear();
+  }
+  return parts;
+}
+
 class BpeTokenizer final : public Tokenizer {
  public:
   explicit BpeTokenizer(BpeParts parts)
       : bpe_(parts.ranks ? Bpe::of_ranks(std::move(parts.tokens))
-                         : Bpe(std::move(parts.tokens), std::move(parts.merges))),
+                         : Bpe(std::move(parts.tokens), std::move(parts.merges), parts.unknown)),
         added_(std::move(parts.added)),
         pattern_(parts.pattern),
         steps_(parts.steps.empty() ? nullptr : std::make_unique<PreTokenizer>(std::move(parts.steps))),
@@ -30,12 +47,19 @@ class BpeTokenizer final : public Tokenizer {
         ignore_merges_(parts.ignore_merges),
         nfc_(parts.nfc),
         bytes_(bpe_.tokens()) {
+    normalized_ = added_.normalized([&](const std::string& text) {
+      std::string copy;
+      return nfc_ ? std::string(nfc(text, copy)) : text;
+    });
     for (const AddedToken& token : added_.tokens()) {
       const auto id = static_cast<size_t>(token.id);
       if (id >= bytes_.size()) bytes_.resize(id + 1);
-      if (!bytes_[id].empty()) fail("the id {} is given to two tokens", token.id);
-      bytes_[id] = token.text;
+      if (bytes_[id].empty()) bytes_[id] = token.text;
+      if (bytes_[id] != token.text && in_alphabet(bytes_[id]) != token.text)
+        fail("the id {} is given to two tokens", token.id);
     }
+    if (bpe_.unknown() >= vocab_size())
+      fail("the id {} of unknown bytes is not in the vocabulary", bpe_.unknown());
     find_whole();
   }
 
@@ -68,6 +92,7 @@ class BpeTokenizer final : public Tokenizer {
     data.pre = steps_ ? gguf_name_of_steps(steps_->steps()) : gguf_name(pattern_);
     // Of two names for one pattern one means form C too.
     if (!nfc_ && data.pre == "qwen2") data.pre = "stablelm2";
+    if (bpe_.unknown() >= 0) fail("a GGUF file cannot say which token stands for bytes without one");
     if (data.pre.empty() || (nfc_ && data.pre != "qwen2"))
       fail("a GGUF file has no name for the way in which this tokenizer splits text");
     for (size_t id = 0; id < bytes_.size(); ++id) {
@@ -91,6 +116,7 @@ class BpeTokenizer final : public Tokenizer {
     for (size_t id = 0; id < bpe_.tokens().size(); ++id) {
       if (!bpe_.tokens()[id].empty()) vocab[in_alphabet(bpe_.tokens()[id])] = id;
     }
+    if (bpe_.unknown() >= 0) vocab[name_of(bpe_.unknown())] = bpe_.unknown();
     for (const Bpe::Merge& m : bpe_.merges()) {
       const auto text = [&](int32_t id) { return in_alphabet(bpe_.tokens()[static_cast<size_t>(id)]); };
       merges.push_back({text(m.left), text(m.right)});
@@ -107,10 +133,18 @@ class BpeTokenizer final : public Tokenizer {
     root["added_tokens"] = std::move(added);
     root["model"]["merges"] = std::move(merges);
     root["model"]["ignore_merges"] = ignore_merges_;
+    if (bpe_.unknown() >= 0) root["model"]["unk_token"] = name_of(bpe_.unknown());
     return root.dump();
   }
 
  private:
+  // How tokenizer.json spells a token.
+  std::string name_of(int32_t id) const {
+    const auto at = static_cast<size_t>(id);
+    const bool plain = at < bpe_.tokens().size() && !bpe_.tokens()[at].empty();
+    return plain ? in_alphabet(bytes_[at]) : bytes_[at];
+  }
+
   std::vector<int32_t> encode(std::string_view text, bool special) const {
     std::vector<int32_t> ids;
     ids.reserve(text.size() / 4);
@@ -119,25 +153,29 @@ class BpeTokenizer final : public Tokenizer {
       PieceCaches::Lease cache(caches_, text.size());
       size_t begin = 0;
       while (const auto found = added_.next(text, begin, special)) {
-        encode_plain(text.substr(begin, found->begin - begin), cache, sink);
+        encode_plain(text.substr(begin, found->begin - begin), special, cache, sink);
         sink.all().push_back(found->id);
         begin = found->end;
       }
-      encode_plain(text.substr(begin), cache, sink);
+      encode_plain(text.substr(begin), special, cache, sink);
     }
     return ids;
   }
 
-  void encode_plain(std::string_view text, PieceCaches::Lease& cache, IdSink& sink) const {
-    if (text.empty()) return;
-    if (nfc_) {
-      std::string copy;
-      return encode_composed(nfc(text, copy), cache, sink);
+  void encode_plain(std::string_view text, bool special, PieceCaches::Lease& cache, IdSink& sink) const {
+    std::string copy;
+    if (nfc_) text = nfc(text, copy);
+    size_t begin = 0;
+    while (const auto found = normalized_.next(text, begin, special)) {
+      encode_composed(text.substr(begin, found->begin - begin), cache, sink);
+      sink.all().push_back(found->id);
+      begin = found->end;
     }
-    encode_composed(text, cache, sink);
+    encode_composed(text.substr(begin), cache, sink);
   }
 
   void encode_composed(std::string_view text, PieceCaches::Lease& cache, IdSink& sink) const {
+    if (text.empty()) return;
     if (steps_) return encode_in_steps(text, cache, sink);
     with_split(pattern_, [&](auto split) {
       const SplitText t(text);
@@ -177,13 +215,14 @@ class BpeTokenizer final : public Tokenizer {
       if (token.empty() || token.size() > PieceKey::kLongest) continue;
       ids.clear();
       if (!ignore_merges_) bpe_.encode(token, ids);
-      if (ignore_merges_ || ids.size() == 1) whole_.add(token, static_cast<int32_t>(id));
+      if (ignore_merges_ || (ids.size() == 1 && ids[0] == static_cast<int32_t>(id)))
+        whole_.add(token, static_cast<int32_t>(id));
     }
   }
 
   Bpe bpe_;
   TokenTable whole_;
-  AddedTokens added_;
+  AddedTokens added_, normalized_;
   SplitPattern pattern_;
   std::unique_ptr<PreTokenizer> steps_;  // instead of the pattern, if there are any
   SpecialIds special_;
@@ -196,7 +235,7 @@ class BpeTokenizer final : public Tokenizer {
 }  // namespace
 
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(BpeParts parts) {
-  return std::make_unique<BpeTokenizer>(std::move(parts));
+  return std::make_unique<BpeTokenizer>(without_unreachable(std::move(parts)));
 }
 
 }  // namespace gpt::detail

@@ -9,13 +9,14 @@
 namespace gpt::detail {
 
 struct BpeParts {
-  std::vector<std::string> tokens;  // bytes by id, without the added ones; empty: none
+  std::vector<std::string> tokens;  // bytes by id; empty: none. Added ones count if bytes or merges give them
   std::vector<Bpe::Merge> merges;
   bool ranks = false;  // no merges are given: ids are ranks, as tiktoken has them
   std::vector<AddedToken> added;
   SplitPattern pattern = SplitPattern::gpt2;
   std::vector<SplitStep> steps;  // if there are any, text is split by them instead
   SpecialIds special;
+  int32_t unknown = -1;        // of bytes that are no tokens; -1: they are left out
   bool nfc = false;            // text is brought into normalization form C first
   bool ignore_merges = false;  // a piece that is a token is that token, whatever merges would make of it
 };

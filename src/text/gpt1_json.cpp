@@ -61,6 +61,8 @@ Gpt1Parts read_gpt1_json(const Json& root, const std::string& name) {
     index.add(token, static_cast<int32_t>(id));
   }
   parts.added = read_added_tokens(root, name);
+  for (AddedToken& token : parts.added)
+    token.normalized = false;  // found before the text is cleaned
   const Json& unk = member(model, "unk_token");
   if (unk.is_string()) parts.unk = index.find(unk.get<std::string>());
   if (!unused(unk) && parts.unk < 0)

@@ -147,7 +147,8 @@ class Reader {
 
   void read_added() {
     parts_.added = read_added_tokens(root_, name_);
-    for (const AddedToken& token : parts_.added) {
+    for (AddedToken& token : parts_.added) {
+      if (parts_.prefix_once) token.normalized = false;  // a Metaspace is no normalizer
       SpmParts::Piece& piece = piece_at(token.id);
       if (!piece.text.empty() && piece.text != token.text)
         fail("cannot read {}: the id {} is given to two tokens", name_, token.id);

@@ -39,6 +39,10 @@ class SpmTokenizer final : public Tokenizer {
       if (piece.type == Type::user_defined)
         user.push_back({.id = static_cast<int32_t>(id), .text = piece.text, .special = false});
     }
+    const AddedTokens normalized = added_.normalized([&](const std::string& text) {
+      return normalize(text, parts_.prefix == SpmParts::Prefix::every_part);
+    });
+    user.insert(user.end(), normalized.tokens().begin(), normalized.tokens().end());
     for (const AddedToken& token : user) {
       // Only runs of blanks may have blanks behind something.
       const std::string bytes = with_blanks(token.text);
@@ -128,11 +132,12 @@ class SpmTokenizer final : public Tokenizer {
     PieceCaches::Lease cache(caches_, has_bytes_ ? text.size() : 0);
     size_t begin = 0;
     while (const auto found = added_.next(text, begin, special)) {
-      encode_part(text.substr(begin, found->begin - begin), begin > 0 || begins, begin == 0, cache, sink);
+      encode_part(text.substr(begin, found->begin - begin), special, begin > 0 || begins, begin == 0, cache,
+                  sink);
       sink.all().push_back(found->id);
       begin = found->end;
     }
-    encode_part(text.substr(begin), begin > 0 || begins, begin == 0, cache, sink);
+    encode_part(text.substr(begin), special, begin > 0 || begins, begin == 0, cache, sink);
     sink.all();
     return ids;
   }
@@ -176,7 +181,7 @@ class SpmTokenizer final : public Tokenizer {
     return out;
   }
 
-  void encode_part(std::string_view text, bool whole, bool first, PieceCaches::Lease& cache,
+  void encode_part(std::string_view text, bool special, bool whole, bool first, PieceCaches::Lease& cache,
                    IdSink& sink) const {
     using Prefix = SpmParts::Prefix;
     if (text.empty()) return;
@@ -185,7 +190,7 @@ class SpmTokenizer final : public Tokenizer {
     const std::string characters = normalize(text, prefix);
     const std::string_view all = characters;
     size_t begin = 0;
-    while (const auto found = user_.next(all, begin, true)) {
+    while (const auto found = user_.next(all, begin, special)) {
       encode_words(all.substr(begin, found->begin - begin), cache, sink);
       sink.all().push_back(found->id);
       begin = found->end;

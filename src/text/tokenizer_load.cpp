@@ -138,6 +138,15 @@ std::unique_ptr<Tokenizer> parse_bin(std::string_view bytes, const std::string& 
       path);
 }
 
+// Byte-level BPE that has not merged anything yet. It splits text all the same, which a byte tokenizer does
+// not.
+bool is_bpe_without_merges(const Json& root) {
+  const Json& pre_tokenizer = member(root, "pre_tokenizer");
+  if (!has_type(member(root, "decoder"), "ByteLevel") || !pre_tokenizer.is_object()) return false;
+  const Json& regex = member(pre_tokenizer, "use_regex");
+  return !has_type(pre_tokenizer, "ByteLevel") || regex.is_null() || !unused(regex);
+}
+
 std::unique_ptr<Tokenizer> make_any(const Json& root, const std::string& name) {
   if (!root.is_object() || !member(root, "model").is_object()) {
     fail("cannot read {}: expected a tokenizer.json with an object \"model\"", name);
@@ -149,7 +158,7 @@ std::unique_ptr<Tokenizer> make_any(const Json& root, const std::string& name) {
   }
   if (is_gpt1_json(root)) return make_gpt1(root, name);
   if (is_spm_json(root)) return make_spm(root, name);
-  if (!unused(member(model, "merges"))) return make_bpe(root, name);
+  if (!unused(member(model, "merges")) || is_bpe_without_merges(root)) return make_bpe(root, name);
   require_unused(root, {"added_tokens", "normalizer"}, name);
   require_unused(model,
                  {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"},

@@ -79,6 +79,11 @@ BpeParts bpe_parts(const VocabData& data, const std::string& name) {
       parts.tokens[id] = *std::move(bytes);
       index.add(token, static_cast<int32_t>(id));
     } else {
+      // Merges may make a token that is found in the text as it stands, too.
+      if (auto bytes = alphabet.bytes_of(token); bytes && type == TokenType::user_defined) {
+        parts.tokens[id] = *std::move(bytes);
+        index.add(token, static_cast<int32_t>(id));
+      }
       parts.added.push_back({.id = static_cast<int32_t>(id),
                              .text = token,
                              .special = type != TokenType::user_defined,

@@ -153,5 +153,23 @@ TEST(GgufExport, TheTokenizerTravelsInTheFile) {
     EXPECT_EQ(again->encode(text), tokenizer->encode(text));
 }
 
+TEST(GgufExport, SoDoesWhatSentencePieceDoesWithBlanks) {
+  const std::string source = GPT_SOURCE_DIR "/tests/data/spm.model";
+  for (const bool collapse : {false, true}) {
+    VocabData data = load_tokenizer(source)->vocab_data();
+    data.remove_extra_whitespaces = collapse;
+    const auto tokenizer = tokenizer_of(data, source);
+    const RandomModel random(
+        make_config({"t", "llama", fmt::format(R"({{"vocab_size": {}}})", tokenizer->vocab_size())}),
+        DType::f32);
+    TempDir dir;
+    write_gguf(dir.file("m.gguf"), random.model, random.model.weights, tokenizer.get(), {});
+    const auto again = gguf_tokenizer(dir.file("m.gguf"));
+    for (const char* text : {"two  blanks", " in front", "   "})
+      EXPECT_EQ(again->encode(text), tokenizer->encode(text)) << text;
+    EXPECT_EQ(tokenizer->encode("a  b") == tokenizer->encode("a b"), collapse);
+  }
+}
+
 }  // namespace
 }  // namespace gpt::test

@@ -222,10 +222,15 @@ TEST(ModelConfigFile, FamiliesDefaultsAndErrors) {
         R"({"model_type": "gpt2", "vocab_size": 20, "scale_attn_by_inverse_layer_idx": true})",
         R"({"model_type": "gpt.cpp", "vocab_size": 20, "n_layr": 3})",
         R"({"model_type": "gpt2", "vocab_size": 20, "eos_token_id": 20})",
-        R"({"model_type": "gpt2", "vocab_size": 20, "bos_token_id": -4})", R"([])", "{", ""}) {
+        R"({"model_type": "gpt2", "vocab_size": 20, "bos_token_id": -4})", R"([])", "{", "",
+        R"({"model_type": "gpt2", "vocab_size": 20, "bos_token_id": 1.5})",
+        R"({"model_type": "llama", "vocab_size": 20, "rope_parameters": {"rope_type": "yarn"}})",
+        R"({"model_type": "llama", "vocab_size": 20, "n_ctx": 3, "max_seq_len": 4})"}) {
     try {
       read(text);
       ADD_FAILURE() << text << " is accepted";
+    } catch (const UsageError& error) {
+      ADD_FAILURE() << error.what() << " speaks of a flag";
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("config.json"), std::string::npos) << error.what();
       EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();

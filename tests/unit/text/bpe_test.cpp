@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "support/temp_dir.h"
 #include "text/tokenizer.h"
+#include "text/vocab_data.h"
 
 namespace gpt {
 namespace {
@@ -201,6 +202,70 @@ TEST(BpeTokenizer, NormalizationFormC) {
     EXPECT_EQ(composing->encode(composed), plain->encode(composed)) << composed;
   }
   EXPECT_EQ(parse_tokenizer(composing->to_json(), "again")->encode("e\xCC\x81"), plain->encode("\xC3\xA9"));
+}
+
+// Hugging Face's trainer makes no tokens of bytes that it has not seen, unless it is asked to.
+TEST(BpeTokenizer, BytesWithoutATokenAreTheUnknownOne) {
+  auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
+  json["added_tokens"] = nlohmann::json::array();
+  json["model"]["merges"] = {"a b", "z ab"};
+  json["model"]["vocab"] = {{"[UNK]", 0}, {"a", 1}, {"b", 2}, {"ab", 3}, {"z", 4}, {"zab", 5}, {"cab", 6}};
+  json["added_tokens"].push_back({{"id", 0}, {"content", "[UNK]"}, {"special", true}});
+  EXPECT_EQ(parse_tokenizer(json.dump(), "silent")->encode("cab"), (Ids{3}));
+  json["model"]["unk_token"] = "[UNK]";
+  const auto tokenizer = parse_tokenizer(json.dump(), "unk");
+  for (const auto& t : {parse_tokenizer(json.dump(), "unk"), parse_tokenizer(tokenizer->to_json(), "again")})
+    EXPECT_EQ(t->encode("zab\xC3\xA9"
+                        "cab"),
+              (Ids{5, 0, 0, 0, 3}));
+  json["model"]["unk_token"] = "<unk>";
+  EXPECT_THROW(parse_tokenizer(json.dump(), "t.json"), Error);
+}
+
+// Words may be added that the vocabulary has already.
+TEST(BpeTokenizer, MergesMayMakeAddedTokens) {
+  auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
+  const auto plain = parse_tokenizer(json.dump(), "plain");
+  const int32_t id = plain->encode("s").at(0);
+  json["added_tokens"].push_back({{"id", id}, {"content", "s"}, {"single_word", true}});
+  const auto tokenizer = parse_tokenizer(json.dump(), "t");
+  const auto again = parse_tokenizer(tokenizer->to_json(), "again");
+  for (const std::string text : {"this is a test of classes", "s", "xs s sx"}) {
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
+    EXPECT_EQ(again->encode(text), tokenizer->encode(text)) << text;
+  }
+  EXPECT_EQ(tokenizer->encode("this classes"), plain->encode("this classes"));
+  json["added_tokens"].back()["single_word"] = false;  // which a GGUF file cannot say
+  const auto anywhere = parse_tokenizer(json.dump(), "t");
+  const auto from_gguf = tokenizer_of(anywhere->vocab_data(), "gguf");
+  EXPECT_EQ(from_gguf->encode("this classes"), anywhere->encode("this classes"));
+}
+
+// Found after the others, and composed where the text is.
+TEST(BpeTokenizer, NormalizedAddedTokens) {
+  auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
+  const auto size = static_cast<int32_t>(parse_tokenizer(json.dump(), "t")->vocab_size());
+  json["added_tokens"].push_back({{"id", size}, {"content", "quick"}, {"normalized", true}});
+  json["added_tokens"].push_back({{"id", size + 1}, {"content", "ick b"}});
+  json["added_tokens"].push_back({{"id", size + 2}, {"content", "e\xCC\x81"}, {"normalized", true}});
+  json["normalizer"] = {{"type", "NFC"}};
+  const auto tokenizer = parse_tokenizer(json.dump(), "t");
+  for (const auto& t : {parse_tokenizer(json.dump(), "t"), parse_tokenizer(tokenizer->to_json(), "again")}) {
+    EXPECT_EQ(t->encode("quick"), (Ids{size}));
+    EXPECT_EQ(t->encode("quick b").back(), size + 1);
+    EXPECT_EQ(t->encode("\xC3\xA9"
+                        "e\xCC\x81"),
+              (Ids{size + 2, size + 2}));
+  }
+}
+
+// As in tokenizers.
+TEST(BpeTokenizer, TheLastOfEqualMergesCounts) {
+  auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
+  json["added_tokens"] = nlohmann::json::array();
+  json["model"]["vocab"] = {{"a", 0}, {"b", 1}, {"c", 2}, {"ab", 3}, {"bc", 4}};
+  json["model"]["merges"] = {"a b", "b c", "a b"};
+  EXPECT_EQ(parse_tokenizer(json.dump(), "t")->encode("abc"), (Ids{0, 4}));
 }
 
 // Every mistake is named.

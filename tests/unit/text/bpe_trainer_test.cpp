@@ -152,6 +152,16 @@ TEST(BpeTrainer, EndsWhenNoPairIsLeft) {
   EXPECT_THROW(train("abc", SplitPattern::gpt2, int64_t{1} << 40), UsageError);
 }
 
+TEST(BpeTrainer, ATokenizerWithoutMergesIsOne) {
+  for (const SplitPattern pattern : {SplitPattern::gpt2, SplitPattern::nanochat}) {
+    const auto trained = train("abc abc", pattern, 256);
+    const auto tokenizer = parse_tokenizer(trained.json, "t");
+    EXPECT_EQ(tokenizer->vocab_size(), 256);
+    EXPECT_EQ(tokenizer->encode("a!"), (std::vector<int32_t>{'a' - '!', 0}));
+    EXPECT_EQ(json::parse(tokenizer->to_json()), json::parse(trained.json));
+  }
+}
+
 TrainedTokenizer train_gpt1(std::string_view text, int64_t vocab_size,
                             std::vector<std::string> special = {}) {
   ThreadPool pool(2);

@@ -56,6 +56,9 @@ TEST(Split, KnowsItsOwnRegularExpressions) {
   for (const SplitPattern pattern : kPatterns)
     EXPECT_EQ(find_split_pattern(split_regex(pattern)), pattern);
   EXPECT_EQ(find_split_pattern(R"(\S+)"), std::nullopt);
+  // In a tokenizer.json {1,3}+ is no possessive repetition, which it is for tiktoken.
+  for (const SplitPattern pattern : kPatterns)
+    EXPECT_EQ(split_regex(pattern).find("3}+"), std::string_view::npos);
 }
 
 TEST(Split, AnyBytesAreCovered) {

@@ -72,6 +72,23 @@ TEST(Spm, SpecialTokensAreTextUnlessAskedFor) {
 }
 
 // One byte at a time: characters come out whole, and only the first blank is one that was put in front.
+// transformers adds words in this way: they are found in the text with U+2581 for blanks, and with one in
+// front.
+TEST(Spm, NormalizedAddedTokensAreWholeWords) {
+  VocabData data = small()->vocab_data();
+  data.types[3] = static_cast<int32_t>(Type::control);
+  Json json = Json::parse(tokenizer_of(data, "m")->to_json());
+  const auto plain = parse_tokenizer(json.dump(), "t");
+  const auto id = static_cast<int32_t>(plain->vocab_size());
+  json["added_tokens"].push_back({{"id", id}, {"content", "xyz"}, {"normalized", true}, {"special", false}});
+  const auto tokenizer = parse_tokenizer(json.dump(), "t");
+  for (const auto& t : {parse_tokenizer(json.dump(), "t"), parse_tokenizer(tokenizer->to_json(), "again")}) {
+    EXPECT_EQ(t->encode("xyz"), (Ids{id}));
+    EXPECT_EQ(t->encode("xyz xyz"), (Ids{id, id}));
+    EXPECT_EQ(t->encode("axyz"), plain->encode("axyz"));
+  }
+}
+
 TEST(Spm, DecodesAsAStream) {
   const auto tokenizer = small();
   const std::string text = " a \xF0\x9F\x98\x80\xE4\xB8\xAD z";
