@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "trace/demos.h"
+#include "trace/text.h"
 #include "unit/trace/traced.h"
 
 namespace gpt::test {
@@ -94,6 +95,20 @@ TEST(Figures, OfDemonstrations) {
   for (const Demo& demo : demos()) {
     if (demo.picture == nullptr) continue;
     expect_well_formed(demo.picture({.pool = pool, .kernels = kernel_table(best_isa())}));
+// Of 9 x 9 weights the last three keys of every query: 24; all else is grey.
+TEST(Figures, KeysOutsideTheWindowAreGrey) {
+  Traced t("gpt2_window", 9);
+  const std::string one = attention_svg(t.capture, TokenNames(), 0, 0);
+  EXPECT_EQ(count(one, "</title></rect>") - 8, 24u);  // 8 of the scale
+  EXPECT_EQ(count(one, "gt-plain\" fill-opacity"), 81u - 24u);
+  const std::string all = attention_svg(t.capture, TokenNames());
+  const size_t grey = all.find("gt-plain\" fill-opacity");
+  ASSERT_NE(grey, std::string::npos);
+  const size_t start = all.rfind("<path", grey);
+  EXPECT_EQ(count(all.substr(start, grey - start), "M"), 81u - 24u);
+  EXPECT_NE(trace_text(t.capture, TokenNames(), {.head = 0}).find("outside the window"), std::string::npos);
+}
+
     ++drawn;
   }
   EXPECT_EQ(drawn, 4u);
@@ -107,3 +122,8 @@ TEST(Figures, HeatMapMarksWhatIsMasked) {
 
 }  // namespace
 }  // namespace gpt::test
+  const SmallConfig longer{"longer", "gpt2", R"({"n_ctx": 64})"};
+  Traced many(longer, 50);
+  EXPECT_NE(attention_svg(many.capture, TokenNames()).find("the first 32 of 50 tokens"), std::string::npos);
+  EXPECT_NE(attention_svg(many.capture, TokenNames(), 0, 0).find("the first 40 of 50 tokens"),
+            std::string::npos);
