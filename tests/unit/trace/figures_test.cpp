@@ -67,6 +67,27 @@ TEST(Figures, ArchitectureFollowsTheConfig) {
   EXPECT_NE(capped.find("ReLU²"), std::string::npos);
 }
 
+// Where heads are many and wide, the shapes on the wires are long.
+TEST(Figures, ArchitectureIsAsWideAsItsShapes) {
+  const auto width = [](const std::string& svg) { return std::stod(svg.substr(svg.find(" width=\"") + 8)); };
+  const std::string small = architecture_svg(make_config(small_config("llama_tied_gqa")), "x");
+  const SmallConfig many{"many", "llama",
+                         R"({"n_head": 128, "n_kv_head": 16, "head_dim": 1024, "n_embd": 16384})"};
+  const std::string large = architecture_svg(make_config(many), "x");
+  const std::string wire = "q: [T, 128, 1024]; k, v: [T, 16, 1024]";
+  EXPECT_NE(large.find(wire), std::string::npos);
+  EXPECT_GT(width(large), 326 + 134 + 6.5 * static_cast<double>(wire.size()));
+  EXPECT_LT(width(small), width(large));
+  EXPECT_NE(small.find("embedding and residual stream"), std::string::npos);
+}
+
+// The embedding's norm has no parameters whatever the others have.
+TEST(Figures, EmbeddingNormHasNoParameters) {
+  const SmallConfig config{"normed", "gpt2", R"({"embd_norm": true})"};
+  EXPECT_NE(architecture_svg(make_config(config), "x").find("embedding norm, no parameters"),
+            std::string::npos);
+}
+
 TEST(Figures, HeadMapShowsTheWeightsOfThePass) {
   Traced t("gpt2", 5);
   const std::string svg = attention_svg(t.capture, TokenNames(), 1, 3);
