@@ -95,27 +95,6 @@ TEST(Figures, HeadMapShowsTheWeightsOfThePass) {
   EXPECT_NE(svg.find(": 1.000</title>"), std::string::npos) << "the first token sees itself alone";
 }
 
-TEST(Figures, TokenTextsAreEscaped) {
-  Traced t("gpt2", 5);
-  const TokenNames names([](int32_t) { return std::string("<b>&\x01\xff"); });
-  const std::string svg = attention_svg(t.capture, names, 0, 0);
-  EXPECT_EQ(svg.find("<b>"), std::string::npos);
-  expect_well_formed(svg);
-  expect_well_formed(architecture_svg(t.capture.config(), "<script>"));
-}
-
-TEST(Figures, LongPromptsAreCut) {
-  Traced t("gpt2", 12);
-  EXPECT_NE(attention_svg(t.capture, TokenNames()).find("12 tokens"), std::string::npos);
-  EXPECT_LT(attention_svg(t.capture, TokenNames()).size(), 200000u);
-}
-
-TEST(Figures, OfDemonstrations) {
-  ThreadPool pool(1);
-  size_t drawn = 0;
-  for (const Demo& demo : demos()) {
-    if (demo.picture == nullptr) continue;
-    expect_well_formed(demo.picture({.pool = pool, .kernels = kernel_table(best_isa())}));
 // Of 9 x 9 weights the last three keys of every query: 24; all else is grey.
 TEST(Figures, KeysOutsideTheWindowAreGrey) {
   Traced t("gpt2_window", 9);
@@ -130,9 +109,43 @@ TEST(Figures, KeysOutsideTheWindowAreGrey) {
   EXPECT_NE(trace_text(t.capture, TokenNames(), {.head = 0}).find("outside the window"), std::string::npos);
 }
 
+TEST(Figures, TokenTextsAreEscaped) {
+  Traced t("gpt2", 5);
+  const TokenNames names([](int32_t) { return std::string("<b>&\x01\xff"); });
+  const std::string svg = attention_svg(t.capture, names, 0, 0);
+  EXPECT_EQ(svg.find("<b>"), std::string::npos);
+  expect_well_formed(svg);
+  expect_well_formed(architecture_svg(t.capture.config(), "<script>"));
+}
+
+TEST(Figures, LongPromptsAreCut) {
+  Traced t("gpt2", 12);
+  EXPECT_NE(attention_svg(t.capture, TokenNames()).find("12 tokens"), std::string::npos);
+  EXPECT_LT(attention_svg(t.capture, TokenNames()).size(), 200000u);
+  const SmallConfig longer{"longer", "gpt2", R"({"n_ctx": 64})"};
+  Traced many(longer, 50);
+  EXPECT_NE(attention_svg(many.capture, TokenNames()).find("the first 32 of 50 tokens"), std::string::npos);
+  EXPECT_NE(attention_svg(many.capture, TokenNames(), 0, 0).find("the first 40 of 50 tokens"),
+            std::string::npos);
+}
+
+TEST(Figures, OfDemonstrations) {
+  ThreadPool pool(1);
+  size_t drawn = 0;
+  for (const Demo& demo : demos()) {
+    if (demo.picture == nullptr) continue;
+    expect_well_formed(demo.picture({.pool = pool, .kernels = kernel_table(best_isa())}));
     ++drawn;
   }
   EXPECT_EQ(drawn, 4u);
+}
+
+TEST(Figures, ActivationsHaveTheirGates) {
+  ThreadPool pool(1);
+  const std::string svg = detail::picture_activations({.pool = pool, .kernels = kernel_table(best_isa())});
+  EXPECT_NE(svg.find("Gates: the part of x that passes"), std::string::npos);
+  EXPECT_NE(svg.find("SiLU: the sigmoid"), std::string::npos);
+  EXPECT_NE(svg.find("half passes"), std::string::npos);
 }
 
 TEST(Figures, HeatMapMarksWhatIsMasked) {
@@ -143,8 +156,3 @@ TEST(Figures, HeatMapMarksWhatIsMasked) {
 
 }  // namespace
 }  // namespace gpt::test
-  const SmallConfig longer{"longer", "gpt2", R"({"n_ctx": 64})"};
-  Traced many(longer, 50);
-  EXPECT_NE(attention_svg(many.capture, TokenNames()).find("the first 32 of 50 tokens"), std::string::npos);
-  EXPECT_NE(attention_svg(many.capture, TokenNames(), 0, 0).find("the first 40 of 50 tokens"),
-            std::string::npos);
