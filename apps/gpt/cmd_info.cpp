@@ -63,7 +63,11 @@ void check(const InfoArguments& a) {
   for (const int64_t step : a.at) {
     if (step < 0) fail_usage("--at: expected steps of 0 and more, found {}", step);
   }
-  if (a.schedule && !a.compare.empty()) fail_usage("--schedule is for one model; leave out --compare");
+  const bool schedule = a.schedule || !a.at.empty();
+  if (schedule && !a.compare.empty()) fail_usage("--schedule is for one model; leave out --compare");
+  if ((schedule || a.summary) && a.model.empty() && a.compare.empty())
+    fail_usage("{}: expected a MODEL to show it of, for example gpt info gpt2",
+               a.summary ? "--summary" : "--schedule");
 }
 
 std::vector<InfoSubject> find_subjects(const InfoArguments& a, const ConfigFlags& flags) {

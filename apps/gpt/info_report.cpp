@@ -48,7 +48,7 @@ std::string flops_table(const ModelCounts& m) {
         {label, format_count(flops), format_percent(flops / parts.total()), format_count(3 * flops)});
   };
   row("attention, projections", parts.attention);
-  row(fmt::format("attention, {} tokens", format_thousands(n_ctx)), parts.scores);
+  row(fmt::format("attention, {} tokens", format_thousands(m.visible_keys(n_ctx))), parts.scores);
   row("MLP", parts.mlp);
   row("norms", parts.norms);
   row("head", parts.head);

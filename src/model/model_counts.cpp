@@ -1,5 +1,7 @@
 #include "model/model_counts.h"
 
+#include <algorithm>
+
 #include "model/training_graph.h"
 
 namespace gpt {
@@ -28,9 +30,14 @@ ModelCounts::ModelCounts(const ModelConfig& c) : config(c) {
   lookup_only = components[1].total + (c.tie_embeddings ? 0 : components[0].total);
 }
 
+int64_t ModelCounts::visible_keys(int64_t n_tokens) const {
+  return config.sliding_window > 0 ? std::min(n_tokens, config.sliding_window) : n_tokens;
+}
+
 double ModelCounts::forward_flops(int64_t n_tokens) const {
   return 2.0 * static_cast<double>(total - lookup_only) +
-         4.0 * static_cast<double>(config.n_layer * config.q_dim()) * static_cast<double>(n_tokens);
+         4.0 * static_cast<double>(config.n_layer * config.q_dim()) *
+             static_cast<double>(visible_keys(n_tokens));
 }
 
 FlopCounts ModelCounts::flop_parts(int64_t n_tokens) const {
@@ -58,7 +65,8 @@ FlopCounts ModelCounts::flop_parts(int64_t n_tokens) const {
         break;
     }
   }
-  parts.scores = 4.0 * static_cast<double>(config.n_layer * config.q_dim()) * static_cast<double>(n_tokens);
+  parts.scores = 4.0 * static_cast<double>(config.n_layer * config.q_dim()) *
+                 static_cast<double>(visible_keys(n_tokens));
   return parts;
 }
 

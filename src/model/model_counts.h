@@ -42,11 +42,14 @@ struct ModelCounts {
       0;  // tables that are read, not multiplied: positions, and an embedding that is not the head
 
   // Floating-point operations per token at context T: 2 (N - N_lookup) + 4 L H D T forward, three times that
-  // for training (Kaplan et al. 2020, with attention as nanochat counts it).
+  // for training (Kaplan et al. 2020, with attention as nanochat counts it); T no more than the sliding
+  // window.
   double forward_flops(int64_t n_tokens) const;
   double training_flops(int64_t n_tokens) const { return 3 * forward_flops(n_tokens); }
   // Of one token that is decoded after `cached` others: it attends to those and itself.
   double decode_flops(int64_t cached) const { return forward_flops(cached + 1); }
+  // Keys that a token sees at context T.
+  int64_t visible_keys(int64_t n_tokens) const;
   // The parts of forward_flops.
   FlopCounts flop_parts(int64_t n_tokens) const;
 

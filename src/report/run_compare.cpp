@@ -34,8 +34,10 @@ std::map<std::string, std::string> read_config(const std::string& path) {
   if (!object.is_object()) fail("{}: expected a JSON object of config keys; is it a run folder?", path);
   std::map<std::string, std::string> config;
   for (const auto& [key, value] : object.items()) {
-    config[key] = value.is_string() ? value.get<std::string>()
-                                    : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    // Twelve digits: 3e-05, not 2.9999999999999997e-05.
+    config[key] = value.is_string()         ? value.get<std::string>()
+                  : value.is_number_float() ? fmt::format("{:.12g}", value.get<double>())
+                                            : value.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
   return config;
 }

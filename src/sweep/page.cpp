@@ -27,9 +27,10 @@ std::set<double> budgets_of(const Sweep& sweep) {
   return budgets;
 }
 
-// The law along one budget, over the measured sizes.
+// The law along one budget, over the measured sizes; the legend names the first.
 ChartSeries law_series(const Sweep& sweep, const LossFit& fit, double budget, int colour) {
-  ChartSeries series{budgets_of(sweep).size() == 1 ? "fitted law" : "", {}, {}, SeriesStyle::raw, colour};
+  ChartSeries series{
+      budget == *budgets_of(sweep).begin() ? "fitted law" : "", {}, {}, SeriesStyle::raw, colour};
   std::vector<std::pair<double, double>> places;
   for (const SweepRun& run : sweep.runs) {
     if (run.budget == budget) places.push_back({run.parameters, run.tokens});

@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "model/rope_table.h"
+#include "report/svg_sheet.h"
 #include "report/table.h"
 #include "trace/demos.h"
 
@@ -83,24 +84,35 @@ std::string demo_activations(const DemoContext& context) {
              least[0], least_at[0], least[1], least_at[1], gap, gap_at);
 }
 
+namespace {
+
+// 300 points between -4 and 4; none of them is 0.
+ChartSeries activation_curve(const DemoContext& context, const char* name, Act act, int colour, bool gate) {
+  ChartSeries series{name, {}, {}, SeriesStyle::line, colour};
+  for (int i = 0; i < 300; ++i) {
+    const double x = -4 + 8.0 * i / 299, y = activation(context, act, x);
+    if (y > 4) break;  // ReLU^2 leaves the picture at x = 2
+    series.x.push_back(x);
+    series.y.push_back(gate ? y / x : y);
+  }
+  return series;
+}
+
+}  // namespace
+
 std::string picture_activations(const DemoContext& context) {
-  Chart chart{.title = "Activations", .x_label = "x", .y_label = "f(x)"};
-  const auto add = [&](const char* name, Act act, int colour) {
-    ChartSeries series{name, {}, {}, SeriesStyle::line, colour};
-    for (int i = 0; i < 300; ++i) {
-      const double x = -4 + 8.0 * i / 299, y = activation(context, act, x);
-      if (y > 4) break;  // ReLU^2 leaves the picture at x = 2
-      series.x.push_back(x);
-      series.y.push_back(y);
-    }
-    chart.series.push_back(series);
-  };
-  add("ReLU", Act::relu, 3);
-  add("ReLU²", Act::relu2, 1);
-  add("SiLU", Act::swiglu, 2);
-  add("GELU", Act::gelu, 0);
-  chart.reference_lines = {{0, ""}};
-  return line_chart_svg(chart, kDemoChart);
+  Chart values{.title = "Activations", .x_label = "x", .y_label = "f(x)"};
+  values.series = {activation_curve(context, "ReLU", Act::relu, 3, false),
+                   activation_curve(context, "ReLU²", Act::relu2, 1, false),
+                   activation_curve(context, "SiLU", Act::swiglu, 2, false),
+                   activation_curve(context, "GELU", Act::gelu, 0, false)};
+  values.reference_lines = {{0, ""}};
+  Chart gates{.title = "Gates: the part of x that passes", .x_label = "x", .y_label = "f(x) / x"};
+  gates.series = {activation_curve(context, "ReLU: a step", Act::relu, 3, true),
+                  activation_curve(context, "SiLU: the sigmoid", Act::swiglu, 2, true),
+                  activation_curve(context, "GELU: ½(1 + tanh …)", Act::gelu_tanh, 0, true)};
+  gates.reference_lines = {{0.5, "half passes"}};
+  return stacked_charts_svg("Activations and their gates", {values, gates}, kDemoChart);
 }
 
 namespace {

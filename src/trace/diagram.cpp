@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <utility>
 #include <vector>
 
 #include "report/format.h"
+#include "report/utf8_text.h"
 #include "trace/figures.h"
 #include "trace/picture.h"
 
@@ -70,7 +72,11 @@ Chain model_chain(const ModelConfig& c) {
                      .label = "+ position embedding",
                      .note = fmt::format("[{}, {}]", c.n_ctx, c.n_embd),
                      .wire = stream(c)});
-  if (c.embd_norm) chain.push_back(norm_link(c, "embedding norm"));
+  if (c.embd_norm)
+    chain.push_back({.ink = Ink::norm,
+                     .label = norm_name(c),
+                     .note = "embedding norm, no parameters",
+                     .wire = stream(c)});
   chain.push_back({.ink = Ink::plain,
                    .label = fmt::format("{} block{}", c.n_layer, c.n_layer == 1 ? "" : "s"),
                    .note = pre ? "norm before each sub-layer" : "norm after each sub-layer",
@@ -205,18 +211,42 @@ void draw_chain(Picture& picture, const Chain& chain, double x) {
                Ink::plain);
 }
 
+// How far a chain and the shapes on its wires go to the right.
+double reach_of(const Chain& chain) {
+  constexpr double kLetter = 7.2;  // widest mean of the fonts that may be used
+  double reach = kBoxWidth;
+  for (const Link& link : chain)
+    reach = std::max(reach, kBoxWidth / 2 + 9 + kLetter * display_width(link.wire));
+  return reach;
+}
+
+void draw_legend(Picture& picture, double x, double y) {
+  constexpr std::pair<Ink, const char*> kInks[] = {{Ink::embedding, "embedding and residual stream"},
+                                                   {Ink::norm, "norm"},
+                                                   {Ink::attention, "attention"},
+                                                   {Ink::mlp, "MLP"}};
+  for (const auto& [ink, name] : kInks) {
+    picture.area(x, y, 12, 12, ink, 1);
+    picture.text(x + 18, y + 11, "gc-text", name);
+    x += 46 + 7 * display_width(name);
+  }
+}
+
 }  // namespace
 
 std::string architecture_svg(const ModelConfig& config, const std::string& name) {
   const Chain model = model_chain(config), block = block_chain(config);
   constexpr double kLeft = 16, kRight = kLeft + kBoxWidth + 60;
-  Picture picture(kRight + kBoxWidth + 76, kTop + std::max(height_of(model), height_of(block)) + 16,
+  const double bottom = kTop + std::max(height_of(model), height_of(block));
+  Picture picture(kRight + std::max(kBoxWidth + 76, reach_of(block) + 16), bottom + 44,
                   "Architecture of " + name);
   picture.text(kLeft, 28, "gc-title", name);
   picture.text(kLeft, 54, "gc-text", "the model, T tokens");
-  picture.text(kRight, 54, "gc-text", fmt::format("one of its {} blocks", config.n_layer));
+  picture.text(kRight, 54, "gc-text",
+               config.n_layer == 1 ? "its block" : fmt::format("one of its {} blocks", config.n_layer));
   draw_chain(picture, model, kLeft);
   draw_chain(picture, block, kRight);
+  draw_legend(picture, kLeft, bottom + 18);
   return picture.document();
 }
 

@@ -26,8 +26,18 @@ double weight(const Capture& capture, int64_t layer, int64_t head, int64_t query
   return element(capture.attention(layer), head * capture.n_tokens() + query, key);
 }
 
+bool masked(const Capture& capture, int64_t query, int64_t key) {
+  return is_masked(capture.config(), query, key);
+}
+
 std::string token(const Capture& capture, const TokenNames& names, int64_t t) {
   return names.short_name(capture.ids()[static_cast<size_t>(t)], 10);
+}
+
+// How much of the prompt a picture shows.
+std::string extent(const Capture& capture, int64_t tokens) {
+  return tokens < capture.n_tokens() ? fmt::format("the first {} of {} tokens", tokens, capture.n_tokens())
+                                     : fmt::format("{} tokens", tokens);
 }
 
 // A scale of the shades from 0 to 1, at most 250 wide.
@@ -45,20 +55,20 @@ void draw_scale(Picture& picture, double x, double y) {
 void draw_small(Picture& picture, const Capture& capture, int64_t layer, int64_t head, double x, double y,
                 int64_t tokens, double cell) {
   std::array<std::vector<std::pair<double, double>>, kLevels + 1> places;
-  std::vector<std::pair<double, double>> masked;
+  std::vector<std::pair<double, double>> hidden;
   for (int64_t i = 0; i < tokens; ++i) {
     for (int64_t j = 0; j < tokens; ++j) {
       const std::pair<double, double> place{x + static_cast<double>(j) * cell,
                                             y + static_cast<double>(i) * cell};
-      if (j > i) {
-        masked.push_back(place);
+      if (masked(capture, i, j)) {
+        hidden.push_back(place);
         continue;
       }
       const double s = shade(weight(capture, layer, head, i, j)) * kLevels;
       places[static_cast<size_t>(std::lround(s))].push_back(place);
     }
   }
-  picture.squares(masked, cell, Ink::plain, 0.12);
+  picture.squares(hidden, cell, Ink::plain, 0.12);
   for (size_t level = 1; level <= kLevels; ++level)
     picture.squares(places[level], cell - 0.6, Ink::embedding, static_cast<double>(level) / kLevels);
 }
@@ -83,10 +93,7 @@ std::string all_heads(const Capture& capture) {
       draw_small(picture, capture, layer, head, left + static_cast<double>(head) * step, y, tokens, cell);
   }
   const double bottom = top + static_cast<double>(capture.n_layer()) * step + 12;
-  picture.text(kEdge, bottom, "gc-text",
-               tokens < capture.n_tokens()
-                   ? fmt::format("the first {} of {} tokens", tokens, capture.n_tokens())
-                   : fmt::format("{} tokens; grey: masked", tokens));
+  picture.text(kEdge, bottom, "gc-text", extent(capture, tokens) + "; grey: masked");
   return picture.document();
 }
 
@@ -94,7 +101,7 @@ std::string one_head(const Capture& capture, const TokenNames& names, int64_t la
   const int64_t tokens = std::min(capture.n_tokens(), kMaxLarge);
   const double cell = std::clamp(460.0 / static_cast<double>(tokens), 12.0, 46.0);
   const double left = kEdge + 84, top = kTitleRoom + 100, side = cell * static_cast<double>(tokens);
-  Picture picture(std::max(left + side + 44, 420.0), top + side + 40,
+  Picture picture(std::max(left + side + 44, 420.0), top + side + 58,
                   fmt::format("Attention of block {}, head {}", layer, head));
   picture.text(kEdge, 28, "gc-title", fmt::format("Block {}, head {}: who looks at whom", layer, head));
   draw_scale(picture, kEdge, 44);
@@ -106,7 +113,7 @@ std::string one_head(const Capture& capture, const TokenNames& names, int64_t la
   for (int64_t i = 0; i < tokens; ++i) {
     for (int64_t j = 0; j < tokens; ++j) {
       const double x = left + static_cast<double>(j) * cell, y = top + static_cast<double>(i) * cell;
-      if (j > i) {
+      if (masked(capture, i, j)) {
         picture.area(x, y, cell, cell, Ink::plain, 0.12);
         continue;
       }
@@ -120,6 +127,7 @@ std::string one_head(const Capture& capture, const TokenNames& names, int64_t la
     }
   }
   picture.text(kEdge, top + side + 24, "gc-text", "rows: the token that looks; columns: what it looks at");
+  picture.text(kEdge, top + side + 42, "gc-text", extent(capture, tokens) + "; grey: masked");
   return picture.document();
 }
 

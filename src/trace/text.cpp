@@ -46,8 +46,9 @@ std::string facts(const Capture& capture, const TraceRequest& r) {
   return fmt::format("{}: {} parameters, {} blocks, width {}, {}, vocabulary {}\n", visible_text(r.model),
                      format_thousands(counts.total), c.n_layer, c.n_embd, heads,
                      format_thousands(c.vocab_size)) +
-         fmt::format("{} tokens through the model in {}; {} of intermediate results\n", capture.n_tokens(),
-                     r.computed, format_bytes(static_cast<double>(capture.bytes())));
+         fmt::format("{} {} through the model in {}; {} of intermediate results\n", capture.n_tokens(),
+                     capture.n_tokens() == 1 ? "token" : "tokens", r.computed,
+                     format_bytes(static_cast<double>(capture.bytes())));
 }
 
 std::string more_rows(int64_t count) {
@@ -125,7 +126,8 @@ std::string changes_text(const Capture& capture, const TraceRequest& r) {
     add(fmt::format("block {} mlp", layer), b.mlp);
     add(fmt::format("block {} in all", layer), b.block);
   }
-  table.rows.push_back({"final norm", shape, fmt::format("{:.3f}", frobenius(capture.normed()))});
+  if (capture.config().final_norm)
+    table.rows.push_back({"final norm", shape, fmt::format("{:.3f}", frobenius(capture.normed()))});
   return heading("The residual stream", r) +
          "What every sub-layer makes of the stream: |after - before| over all tokens, and as a part of\n"
          "|before|; the cosine between both says how far it turned. A bar of 20 is twice the stream.\n" +

@@ -77,12 +77,12 @@ std::string head_map(const Capture& capture, const TokenNames& names, const Trac
   std::vector<std::vector<double>> values(static_cast<size_t>(shown));
   for (int64_t i = 0; i < shown; ++i) {
     for (int64_t j = 0; j < shown; ++j)
-      values[static_cast<size_t>(i)].push_back(j > i ? NAN
-                                                     : element(capture.attention(layer), r.head * T + i, j));
+      values[static_cast<size_t>(i)].push_back(
+          is_masked(capture.config(), i, j) ? NAN : element(capture.attention(layer), r.head * T + i, j));
   }
   std::string out = fmt::format(
-      "Head {}: a row per query, a column per key, in the order of the tokens; later keys are masked.\n",
-      r.head);
+      "Head {}: a row per query, a column per key, in the order of the tokens; later keys {}are masked.\n",
+      r.head, capture.config().sliding_window > 0 ? "and those outside the window " : "");
   out += heat_rows(values, token_labels(capture, names, shown), r.unicode);
   return T > shown ? out + fmt::format("the first {} of {} tokens\n", shown, T) : out;
 }

@@ -33,9 +33,9 @@ std::string positions_table(const std::vector<Prediction>& all, const Capture& c
                           known ? std::to_string(p.next_rank) : "", top});
   }
   std::string out = detail::heading("Next tokens at every position", r);
-  out += fmt::format(
-      "Final norm and head give [{},{}] logits; softmax makes them probabilities. Entropy in bits.\n",
-      capture.n_tokens(), capture.config().vocab_size);
+  out += fmt::format("{} [{},{}] logits; softmax makes them probabilities. Entropy in bits.\n",
+                     capture.config().final_norm ? "Final norm and head give" : "The head gives",
+                     capture.n_tokens(), capture.config().vocab_size);
   if (first > 0) out += fmt::format("the last {} of {} positions\n", kMaxPositions, all.size());
   return out + format_table(table);
 }
@@ -66,7 +66,8 @@ std::string lens_text(const LogitLens& lens, const Capture& capture, const Token
     table.rows.push_back(row);
   }
   return detail::heading("Logit lens", r) +
-         "What the model would predict if it stopped early: final norm and head on every block's output.\n" +
+         fmt::format("What the model would predict if it stopped early: {} on every block's output.\n",
+                     capture.config().final_norm ? "final norm and head" : "the head") +
          format_table(table);
 }
 

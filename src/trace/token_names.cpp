@@ -15,9 +15,11 @@ std::string TokenNames::quoted(int32_t id, int width) const {
 
 std::string TokenNames::short_name(int32_t id, int width) const {
   if (!known()) return fmt::format("#{}", id);
-  std::string text = visible_text(raw(id));
-  std::replace(text.begin(), text.end(), ' ', '_');
-  return cut_to_width(text, width);
+  const std::string text = visible_text(raw(id));
+  std::string shown;
+  for (const char c : text)
+    shown += c == ' ' ? "·" : std::string(1, c);
+  return cut_to_width(shown, width);
 }
 
 std::string TokenNames::hex(int32_t id, size_t count) const {

@@ -18,7 +18,7 @@ class TokenNames {
   std::string raw(int32_t id) const { return bytes_ ? bytes_(id) : std::string(); }
   // In quotes, so that spaces show, at most `width` columns; "#17" without a tokenizer.
   std::string quoted(int32_t id, int width) const;
-  // Without quotes, a leading space as "_" so that words are told from their continuations.
+  // Without quotes, spaces as "·" so that words are told from their continuations.
   std::string short_name(int32_t id, int width) const;
   // "e2 96 81 61", at most `count` bytes.
   std::string hex(int32_t id, size_t count) const;

@@ -60,6 +60,10 @@ BlockChange block_change(const Capture& capture, int64_t layer) {
           .block = change(a.x_in, {}, a.x_out)};
 }
 
+bool is_masked(const ModelConfig& c, int64_t query, int64_t key) {
+  return key > query || (c.sliding_window > 0 && key <= query - c.sliding_window);
+}
+
 std::vector<Score> score_row(const Capture& capture, int64_t layer, int64_t head, int64_t query) {
   const ModelConfig& c = capture.config();
   const TensorView& qkv = capture.block(layer).attention.qkv;
@@ -72,7 +76,7 @@ std::vector<Score> score_row(const Capture& capture, int64_t layer, int64_t head
     for (int64_t d = 0; d < D; ++d)
       s.dot += element(qkv, query, q0 + d) * element(qkv, t, k0 + d);
     s.scaled = s.dot / std::sqrt(static_cast<double>(D));
-    s.masked = t > query || (c.sliding_window > 0 && t <= query - c.sliding_window);
+    s.masked = is_masked(c, query, t);
     if (!s.masked) largest = std::max(largest, s.scaled);
   }
   double sum = 0;

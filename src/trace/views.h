@@ -34,6 +34,8 @@ struct Score {
   bool masked = false;  // a later key, or one outside the sliding window: -inf
   double weight = 0;    // softmax over the keys that are not masked
 };
+// A later key, or one outside the sliding window.
+bool is_masked(const ModelConfig& config, int64_t query, int64_t key);
 std::vector<Score> score_row(const Capture& capture, int64_t layer, int64_t head, int64_t query);
 
 // How a head spreads its attention, as means over queries. Shares are of attention weight.

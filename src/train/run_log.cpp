@@ -11,7 +11,7 @@
 #include "report/curves.h"
 #include "report/format.h"
 #include "report/run_charts.h"
-#include "report/svg.h"
+#include "report/svg_sheet.h"
 
 namespace gpt {
 namespace {
@@ -145,7 +145,7 @@ void RunLog::write_report(double seconds, bool running) {
       {std::log(static_cast<double>(facts_.vocab_size)), fmt::format("ln {} (guessing)", facts_.vocab_size)}};
   if (facts_.floor) lines.push_back({*facts_.floor, fmt::format("entropy floor {:.3f}", *facts_.floor)});
   const Chart chart = loss_chart(records_, lines);
-  write_file_atomic(folder_ + "/loss.svg", line_chart_svg(chart));
+  write_file_atomic(folder_ + "/loss.svg", chart_for_any_screen_svg(chart));
 
   RunReport report;
   report.title = facts_.title;

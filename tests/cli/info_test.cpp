@@ -195,6 +195,17 @@ TEST(Info, ComparesVariations) {
   EXPECT_NE(run_gpt({"info", "gpt2", "--compare", ":n_layr=2"}).err.find("did you mean"), std::string::npos);
 }
 
+// Without a model these would only list the presets.
+TEST(Info, ViewsOfAModelNeedOne) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"info", "--summary"}, {"info", "--schedule"}, {"info", "--at", "5"}}) {
+    const GptRun run = run_gpt(arguments);
+    EXPECT_EQ(run.status, 2) << arguments.back();
+    EXPECT_NE(run.err.find("expected a MODEL"), std::string::npos) << run.err;
+  }
+  EXPECT_EQ(run_gpt({"info", "gpt2", "--at", "5", "--compare", "gpt1"}).status, 2);
+}
+
 TEST(Info, MemoryByFormatBatchAndZeroStage) {
   const json memory = info({"gpt2", "--batch-size", "4", "--devices", "8"})["memory_bytes"];
   EXPECT_EQ(memory["inference"]["weights"]["fp8"], 124439808);

@@ -87,6 +87,13 @@ class LineChart {
     this.drawLegend();
   }
 
+  // A label every 85 px or so; where that leaves one or two, closer ones.
+  xTicks(x) {
+    const room = (this.box.right - this.box.left) / 85;
+    const ticks = n => this.x.ticks(n).filter(v => v >= x[0] && v <= x[1]);
+    return ticks(room).length < 3 ? ticks(1.6 * room) : ticks(room);
+  }
+
   grid(x, y) {
     const b = this.box, g = make('g', {});
     for (const v of this.y.ticks(this.o.tall ? 6 : 4)) {
@@ -94,9 +101,7 @@ class LineChart {
       const p = this.y.at(v);
       g.append(make('line', {class: 'grid', x1: b.left, x2: b.right, y1: p, y2: p}), make('text', {x: b.left - 7, y: p + 4, 'text-anchor': 'end', text: short(v)}));
     }
-    const room = (b.right - b.left) / 85;
-    for (const v of this.x.ticks(room)) {
-      if (v < x[0] || v > x[1]) continue;
+    for (const v of this.xTicks(x)) {
       const p = this.x.at(v);
       g.append(make('text', {x: p, y: b.bottom + 17, 'text-anchor': p > b.right - 22 ? 'end' : p < b.left + 12 ? 'start' : 'middle', text: short(v)}), make('line', {class: 'grid', x1: p, x2: p, y1: b.bottom, y2: b.bottom + 4}));
     }

@@ -40,6 +40,7 @@ function testChart(chart, check) {
   press('ArrowRight');
   press('ArrowRight');
   check(/^step [\d,]+: .*\d/.test(chart.read.textContent), `${name}: read-out "${chart.read.textContent}"`);
+  check(shared.zoom || chart.all[1] - chart.all[0] < 20 || chart.xTicks(chart.all).length > 2, `${name}: ${chart.xTicks(chart.all).length} positions named below it`);
   const before = chart.svg.innerHTML;
   chart.log.click();
   chart.log.click();

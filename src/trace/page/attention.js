@@ -213,9 +213,9 @@ function rowTable(row, i, chosen) {
   const body = make('tbody', null, ...list.map(j => make('tr', {class: j === chosen ? 'chosen' : null, onclick: () => select({key: j}), style: 'cursor:pointer'},
     make('td', {class: 'mono', text: j + ' ' + shown(token(j)).slice(0, 14)}), make('td', {text: fix(row.dots[j])}), make('td', {text: fix(row.dots[j] * scale)}),
     make('td', {text: masked(i, j) ? '−∞' : fix(row.dots[j] * scale)}), make('td', {text: fix(row.weights[j], 4)}))));
-  return make('div', {class: 'scroll tall'}, make('table', null,
-    make('thead', null, make('tr', null, ...['key', 'q·k', '× 1/√' + D, 'masked', 'weight'].map(t => make('th', {text: t})))), body),
-    T > 40 ? make('p', {class: 'soft', text: 'the 30 keys of largest weight'}) : null);
+  const note = list.length < T ? make('p', {class: 'soft', text: `The ${list.length} keys of largest weight, of ${keys.filter(j => !masked(i, j)).length} that are visible:`}) : null;
+  return make('div', null, note, make('div', {class: 'scroll tall'}, make('table', null,
+    make('thead', null, make('tr', null, ...['key', 'q·k', '× 1/√' + D, 'masked', 'weight'].map(t => make('th', {text: t})))), body)));
 }
 
 // The prompt coloured by how much the chosen query looks at each token.
@@ -224,7 +224,7 @@ function lookText() {
   return make('p', {class: 'mono', style: 'white-space:pre-wrap;overflow-wrap:anywhere;line-height:1.9;margin:10px 0 0', 'aria-label': 'The prompt, coloured where the query looks'},
     ...meta.tokens.map((_, t) => {
       const c = weightColour(weights[t]), light = (c[0] * .3 + c[1] * .59 + c[2] * .11) > 140;
-      return make('span', {text: token(t), title: fix(weights[t], 4), style: `border-radius:3px;padding:1px 0;${t === state.token ? 'outline:2px solid var(--focus);' : ''}` + (t > state.token ? 'color:var(--soft)' : `background:${rgb(c)};color:${light ? '#14181f' : '#fff'}`)});
+      return make('span', {text: lineEnds(token(t)), title: fix(weights[t], 4), style: `border-radius:3px;padding:1px 0;${t === state.token ? 'outline:2px solid var(--focus);' : ''}` + (masked(state.token, t) ? 'color:var(--soft)' : `background:${rgb(c)};color:${light ? '#14181f' : '#fff'}`)});
     }));
 }
 

@@ -34,7 +34,8 @@ function bytes(n) {
 const nameOf = id => meta.texts[id] === undefined ? '#' + id : meta.texts[id];
 const token = t => nameOf(meta.tokens[t].id);
 // Spaces and line ends that can be seen.
-const shown = text => text.replace(/ /g, '·').replace(/\u240a/g, '↵').replace(/\u2409/g, '⇥');
+const lineEnds = text => text.replace(/\u240a/g, '↵').replace(/\u2409/g, '⇥');
+const shown = text => lineEnds(text).replace(/ /g, '·');
 
 // Tensors lie in the page as base64 and are unpacked when somebody looks at them.
 const unpacked = new Map();

@@ -12,7 +12,7 @@ function modelChain() {
   const stream = shape([T, C.n_embd]);
   const chain = [{wire: `${T} ids`}, {kind: 'embed', label: 'Token embedding', note: shape([C.vocab_size, C.n_embd]), wire: stream}];
   if (C.position === 'learned') chain.push({kind: 'embed', label: '+ position embedding', note: shape([C.n_ctx, C.n_embd]), wire: stream});
-  if (C.embd_norm) chain.push({kind: 'norm', label: NORMS[C.norm], note: 'embedding norm', wire: stream});
+  if (C.embd_norm) chain.push({kind: 'norm', label: NORMS[C.norm], note: 'embedding norm, no parameters', wire: stream});
   chain.push({kind: 'stream', label: `${L} block${L === 1 ? '' : 's'}`, note: (C.norm_position === 'pre' ? 'norm before' : 'norm after') + ' each sub-layer', wire: stream, href: '#flow', tall: true});
   if (C.final_norm) chain.push({...normBox('final norm'), wire: stream});
   chain.push({kind: 'embed', label: 'Output head', note: C.tie_embeddings ? 'the token embedding again (tied)' : shape([C.vocab_size, C.n_embd]), wire: shape([T, C.vocab_size])});
@@ -66,7 +66,8 @@ function drawBox(item, x, y, width, height) {
 }
 
 function drawChain(title, chain) {
-  const width = 360, x = 60, boxWidth = 240, boxHeight = 42, gap = 26, middle = x + boxWidth / 2;
+  const x = 60, boxWidth = 240, boxHeight = 42, gap = 26, middle = x + boxWidth / 2;
+  const width = Math.max(360, ...chain.map(item => middle + 12 + 5.8 * (item.wire || '').length));
   const svg = make('svg', {role: 'img', 'aria-label': title});
   const marks = {};
   let y = 6;

@@ -12,7 +12,7 @@ function dial(angle, other, label, note) {
 function dials() {
   const pairs = meta.rope.length, step = Math.max(1, Math.ceil(pairs / 12));
   const list = meta.rope.map((f, i) => [f, i]).filter(([, i]) => i % step === 0);
-  return [make('p', {class: 'soft', text: `Each of the ${pairs} pairs of channels turns by position × its own frequency (direction ${C.rope_sign > 0 ? '+' : '−'}). Full line: token ${state.token}; dashed: key ${state.key}. Only the angle between them, ${state.token - state.key} steps, enters a score.`}),
+  return [make('p', {class: 'soft', text: `Each of the ${pairs} pairs of channels turns by position × its own frequency (direction ${C.rope_sign > 0 ? '+' : '−'}). Full line: token ${state.token}; dashed: key ${state.key}. Only the angle between them, ${state.token - state.key === 1 ? '1 step' : state.token - state.key + ' steps'}, enters a score.`}),
     make('div', {style: 'display:flex;flex-wrap:wrap;gap:8px'}, ...list.map(([f, i]) =>
       dial(C.rope_sign * f * state.token, C.rope_sign * f * state.key, 'pair ' + i, fix(f * state.token, 2) + ' rad')))];
 }

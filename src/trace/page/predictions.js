@@ -38,7 +38,7 @@ function lensView() {
     for (const b of buttons) b.setAttribute('aria-pressed', b === event.currentTarget ? 'true' : 'false');
     draw();
   }}));
-  view('lens', 'Logit lens', 'If the model stopped early: the final norm and the head applied to the stream after every block, one column per token of the prompt; the stronger the colour, the surer.',
+  view('lens', 'Logit lens', `If the model stopped early: ${C.final_norm ? 'the final norm and the head' : 'the head'} applied to the stream after every block, one column per token of the prompt; the stronger the colour, the surer.`,
     make('div', {class: 'card'}, make('div', {class: 'row'}, ...buttons), holder));
   let started = false;
   whenSeen(holder, () => { started = true; draw(); });

@@ -16,6 +16,10 @@ function selfTest() {
     testClicks(check);
     testPredictions(near);
     testOrigins(near);
+    for (const text of document.querySelectorAll('#architecture svg text')) {
+      const box = text.getBBox(), room = text.ownerSVGElement.viewBox.baseVal.width;
+      check(box.x + box.width <= room, `the diagram cuts off ${text.textContent}: ${box.x + box.width} > ${room}`);
+    }
     for (const name of ['dark', 'light']) { setTheme(name); drawAll(); }
     check(document.documentElement.scrollWidth <= innerWidth + 1, `the page is wider than the window: ${document.documentElement.scrollWidth} > ${innerWidth}`);
     check(!document.querySelector('main').textContent.match(/NaN|undefined/), 'a view shows NaN or undefined');

@@ -51,7 +51,7 @@ function moveMap() {
   arrows(canvas, (rows, cols) => { at = [clamp(at[0] + rows, 0, 2 * L - 1), clamp(at[1] + cols, 0, T - 1)]; note(...at); say(read.textContent); });
   whenSeen(canvas, draw);
   note(0, state.token);
-  return make('div', null, make('h3', {text: 'Every token (across) and sub-layer (down): relative change'}), canvas, read);
+  return make('div', null, make('h3', {text: 'Every token (across) and sub-layer (down): relative change, full colour from 150 %'}), canvas, read);
 }
 
 function streamView() {

@@ -34,6 +34,15 @@ TEST(ModelCounts, FlopPartsAddUp) {
   }
 }
 
+TEST(ModelCounts, AttentionCostsNoMoreThanTheSlidingWindow) {
+  const ModelCounts counts(
+      test::make_config(test::small_config("gpt2_window")));  // 3 keys, q_dim 16, 2 blocks
+  EXPECT_DOUBLE_EQ(counts.flop_parts(2).scores, 4.0 * 2 * 16 * 2);
+  EXPECT_DOUBLE_EQ(counts.flop_parts(9).scores, 4.0 * 2 * 16 * 3);
+  EXPECT_DOUBLE_EQ(counts.forward_flops(9), counts.forward_flops(3));
+  EXPECT_DOUBLE_EQ(counts.flop_parts(9).total(), counts.forward_flops(9));
+}
+
 TEST(TrainingState, SixteenBytesAParameter) {
   for (const TrainingFormat& format : training_formats())
     EXPECT_EQ(training_state(1000, format).total(), 16000) << format.name;

@@ -53,6 +53,14 @@ TEST_F(RunCompare, FiguresAndDifferences) {
   EXPECT_EQ(summary_table(runs).rows.size(), 2u);
 }
 
+// A tenth of 3e-4 is written as it is meant.
+TEST_F(RunCompare, SettingsAreShortNumbers) {
+  const std::string a = add_run("a", kMetrics, R"({"min_lr":2.9999999999999997e-05,"eps":1e-08})");
+  const std::string b = add_run("b", kMetrics, R"({"min_lr":0.00030000000000000003,"eps":1e-08})");
+  const json out = json::parse(compare_json(read_runs({a, b})));
+  EXPECT_EQ(out.at("differences"), json({{"min_lr", {"3e-05", "0.0003"}}}));
+}
+
 TEST_F(RunCompare, EqualNamesAreToldApart) {
   const std::string a = add_run("x/run", kMetrics, ""), b = add_run("y/run", kMetrics, "");
   const std::vector<FinishedRun> runs = read_runs({a, b});

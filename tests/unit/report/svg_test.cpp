@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "report/svg_sheet.h"
+
 namespace gpt {
 namespace {
 
@@ -159,6 +161,24 @@ TEST(Svg, DarkAndLightColoursAndNoOutsideResources) {
 
 TEST(Svg, TinySizesStillGiveAChart) {
   expect_sound(line_chart_svg(one_series({1, 2}, {1, 2}), {120, 10}));
+}
+
+TEST(SvgSheet, ChartsBelowEachOther) {
+  const Chart chart = one_series({1, 2}, {1, 2});
+  const std::string svg = stacked_charts_svg("<both>", {chart, chart}, {.width = 300, .height = 200});
+  expect_sound(svg);
+  EXPECT_EQ(count(svg, "<svg "), 3u);
+  EXPECT_EQ(count(svg, "<style>"), 1u);
+  EXPECT_NE(svg.find("viewBox=\"0 0 328 442\""), std::string::npos) << svg.substr(0, 200);
+  EXPECT_NE(svg.find("<title>&lt;both&gt;"), std::string::npos);
+}
+
+TEST(SvgSheet, LettersAreTwiceAsLargeOnAPhone) {
+  const std::string svg = chart_for_any_screen_svg(one_series({1, 2}, {1, 2}));
+  expect_sound(svg);
+  EXPECT_NE(svg.find("@media (max-width:560px)"), std::string::npos);
+  EXPECT_NE(svg.find("scale(2)\" class=\"gc-phone\""), std::string::npos);
+  EXPECT_NE(svg.find("scale(1)\" class=\"gc-desk\""), std::string::npos);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "trace/demos.h"
+#include "trace/text.h"
 #include "unit/trace/traced.h"
 
 namespace gpt::test {
@@ -66,11 +67,46 @@ TEST(Figures, ArchitectureFollowsTheConfig) {
   EXPECT_NE(capped.find("ReLU²"), std::string::npos);
 }
 
+// Where heads are many and wide, the shapes on the wires are long.
+TEST(Figures, ArchitectureIsAsWideAsItsShapes) {
+  const auto width = [](const std::string& svg) { return std::stod(svg.substr(svg.find(" width=\"") + 8)); };
+  const std::string small = architecture_svg(make_config(small_config("llama_tied_gqa")), "x");
+  const SmallConfig many{"many", "llama",
+                         R"({"n_head": 128, "n_kv_head": 16, "head_dim": 1024, "n_embd": 16384})"};
+  const std::string large = architecture_svg(make_config(many), "x");
+  const std::string wire = "q: [T, 128, 1024]; k, v: [T, 16, 1024]";
+  EXPECT_NE(large.find(wire), std::string::npos);
+  EXPECT_GT(width(large), 326 + 134 + 6.5 * static_cast<double>(wire.size()));
+  EXPECT_LT(width(small), width(large));
+  EXPECT_NE(small.find("embedding and residual stream"), std::string::npos);
+}
+
+// The embedding's norm has no parameters whatever the others have.
+TEST(Figures, EmbeddingNormHasNoParameters) {
+  const SmallConfig config{"normed", "gpt2", R"({"embd_norm": true})"};
+  EXPECT_NE(architecture_svg(make_config(config), "x").find("embedding norm, no parameters"),
+            std::string::npos);
+}
+
 TEST(Figures, HeadMapShowsTheWeightsOfThePass) {
   Traced t("gpt2", 5);
   const std::string svg = attention_svg(t.capture, TokenNames(), 1, 3);
   EXPECT_EQ(count(svg, "</title></rect>") - 8, 15u);  // 5 x 5 on and below the diagonal; 8 of the scale
   EXPECT_NE(svg.find(": 1.000</title>"), std::string::npos) << "the first token sees itself alone";
+}
+
+// Of 9 x 9 weights the last three keys of every query: 24; all else is grey.
+TEST(Figures, KeysOutsideTheWindowAreGrey) {
+  Traced t("gpt2_window", 9);
+  const std::string one = attention_svg(t.capture, TokenNames(), 0, 0);
+  EXPECT_EQ(count(one, "</title></rect>") - 8, 24u);  // 8 of the scale
+  EXPECT_EQ(count(one, "gt-plain\" fill-opacity"), 81u - 24u);
+  const std::string all = attention_svg(t.capture, TokenNames());
+  const size_t grey = all.find("gt-plain\" fill-opacity");
+  ASSERT_NE(grey, std::string::npos);
+  const size_t start = all.rfind("<path", grey);
+  EXPECT_EQ(count(all.substr(start, grey - start), "M"), 81u - 24u);
+  EXPECT_NE(trace_text(t.capture, TokenNames(), {.head = 0}).find("outside the window"), std::string::npos);
 }
 
 TEST(Figures, TokenTextsAreEscaped) {
@@ -86,6 +122,11 @@ TEST(Figures, LongPromptsAreCut) {
   Traced t("gpt2", 12);
   EXPECT_NE(attention_svg(t.capture, TokenNames()).find("12 tokens"), std::string::npos);
   EXPECT_LT(attention_svg(t.capture, TokenNames()).size(), 200000u);
+  const SmallConfig longer{"longer", "gpt2", R"({"n_ctx": 64})"};
+  Traced many(longer, 50);
+  EXPECT_NE(attention_svg(many.capture, TokenNames()).find("the first 32 of 50 tokens"), std::string::npos);
+  EXPECT_NE(attention_svg(many.capture, TokenNames(), 0, 0).find("the first 40 of 50 tokens"),
+            std::string::npos);
 }
 
 TEST(Figures, OfDemonstrations) {
@@ -97,6 +138,14 @@ TEST(Figures, OfDemonstrations) {
     ++drawn;
   }
   EXPECT_EQ(drawn, 4u);
+}
+
+TEST(Figures, ActivationsHaveTheirGates) {
+  ThreadPool pool(1);
+  const std::string svg = detail::picture_activations({.pool = pool, .kernels = kernel_table(best_isa())});
+  EXPECT_NE(svg.find("Gates: the part of x that passes"), std::string::npos);
+  EXPECT_NE(svg.find("SiLU: the sigmoid"), std::string::npos);
+  EXPECT_NE(svg.find("half passes"), std::string::npos);
 }
 
 TEST(Figures, HeatMapMarksWhatIsMasked) {

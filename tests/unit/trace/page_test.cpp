@@ -107,6 +107,22 @@ TEST(Page, IsSelfContained) {
   }
 }
 
+TEST(Text, NamesTheFinalNormOnlyWhereThereIsOne) {
+  for (const auto& [config, there] : {std::pair{"gpt2", true}, std::pair{"openai-gpt", false}}) {
+    Traced t(config, 3);
+    const std::string text = trace_text(t.capture, TokenNames(), {.model = "m", .computed = "fp32"});
+    for (const char* words : {"\nfinal norm ", "final norm and head on", "Final norm and head give"})
+      EXPECT_EQ(text.find(words) != std::string::npos, there) << config << ": " << words;
+  }
+}
+
+// An underscore is not a space.
+TEST(Text, SpacesAreDots) {
+  const TokenNames names([](int32_t id) { return std::string(id == 0 ? " a b" : "_a_b"); });
+  EXPECT_EQ(names.short_name(0, 10), "·a·b");
+  EXPECT_EQ(names.short_name(1, 10), "_a_b");
+}
+
 TEST(Text, OneTokenAndEveryRequest) {
   Traced t("nanochat_gqa", 1);
   for (int64_t head = -1; head < 4; ++head) {

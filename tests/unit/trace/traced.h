@@ -10,8 +10,9 @@ namespace gpt::test {
 
 // A small model with random weights, and its pass over n random tokens.
 struct Traced {
-  Traced(const std::string& config, int64_t n)
-      : random(make_config(small_config(config)), DType::f32),
+  Traced(const std::string& config, int64_t n) : Traced(small_config(config), n) {}
+  Traced(const SmallConfig& config, int64_t n)
+      : random(make_config(config), DType::f32),
         ids(random_ids(n, random.model.config.vocab_size, 5)),
         capture(random.model, pool, kernel_table(best_isa()), ids, {}) {}
 

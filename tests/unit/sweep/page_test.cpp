@@ -1,0 +1,33 @@
+#include "sweep/page.h"
+
+#include <gtest/gtest.h>
+
+namespace gpt {
+namespace {
+
+// Two budgets, two sizes, and a law: its lines are pale, so the legend says what they are.
+TEST(SweepPage, LegendNamesTheLawOnce) {
+  Sweep sweep;
+  Findings findings;
+  for (const double budget : {1e9, 2e9}) {
+    for (const double parameters : {1000.0, 4000.0}) {
+      SweepRun run;
+      run.parameters = parameters;
+      run.tokens = budget / (6 * parameters);
+      run.budget = budget;
+      findings.means.push_back({.run = sweep.runs.size(), .loss = 2, .seeds = 1});
+      sweep.runs.push_back(run);
+      sweep.results.push_back({.state = SweepResult::State::done, .loss = 2});
+    }
+  }
+  findings.fit = LossFit{};
+  size_t named = 0;
+  const Chart chart = size_chart(sweep, findings);
+  ASSERT_EQ(chart.series.size(), 4u);
+  for (const ChartSeries& series : chart.series)
+    named += series.name == "fitted law" ? 1 : 0;
+  EXPECT_EQ(named, 1u);
+}
+
+}  // namespace
+}  // namespace gpt
