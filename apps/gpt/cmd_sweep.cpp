@@ -159,8 +159,8 @@ std::vector<double> budgets_of(const SweepArguments& a, const std::vector<SweepR
 double expected_seconds(const SweepRun& run, double step_seconds) {
   const TrainConfig& t = run.config.train;
   const int64_t evaluations = t.steps / std::max<int64_t>(1, t.eval_every);
-  return step_seconds *
-         (static_cast<double>(t.steps) + static_cast<double>(evaluations) / 3 * static_cast<double>(t.eval_batches));
+  return step_seconds * (static_cast<double>(t.steps) +
+                         static_cast<double>(evaluations) / 3 * static_cast<double>(t.eval_batches));
 }
 
 struct Plan {

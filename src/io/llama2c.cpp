@@ -53,13 +53,10 @@ std::vector<TensorGroup> legacy_groups(const Llama2cHeader& h) {
 }
 
 void check_header(const Llama2cHeader& h, const std::string& what) {
-  const std::pair<const char*, int64_t> fields[] = {{"dim", h.dim},
-                                                    {"hidden_dim", h.hidden_dim},
-                                                    {"n_layers", h.n_layers},
-                                                    {"n_heads", h.n_heads},
-                                                    {"n_kv_heads", h.n_kv_heads},
-                                                    {"vocab_size", h.vocab_size},
-                                                    {"seq_len", h.seq_len}};
+  const std::pair<const char*, int64_t> fields[] = {
+      {"dim", h.dim},         {"hidden_dim", h.hidden_dim}, {"n_layers", h.n_layers},
+      {"n_heads", h.n_heads}, {"n_kv_heads", h.n_kv_heads}, {"vocab_size", h.vocab_size},
+      {"seq_len", h.seq_len}};
   for (const auto& [name, value] : fields) {
     if (value < 1)
       fail("{} is not a llama2.c checkpoint: expected a positive {}, found {}", what, name, value);
