@@ -223,8 +223,9 @@ std::string describe(const Plan& plan) {
                           fmt::format("{:.3g}", run.flops), format_duration(plan.seconds[i])});
     total += plan.seconds[i];
   }
-  std::string text = format_table(table) + fmt::format("{} runs, about {} in all\n", plan.sweep.runs.size(),
-                                                       format_duration(total));
+  std::string text =
+      format_table(table) + fmt::format("{} {}, about {} in all\n", plan.sweep.runs.size(),
+                                        plan.sweep.runs.size() == 1 ? "run" : "runs", format_duration(total));
   for (const SweepRun& run : plan.sweep.runs) {
     if (run.config.train.steps >= 50) continue;
     return text +

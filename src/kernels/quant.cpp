@@ -101,7 +101,9 @@ void quantize_between(const float* x, int steps, Block& block, int (&q)[kQuantBl
   block.d = scale.d;
   block.m = to_f16(finite ? *least : 0);
   for (int64_t j = 0; j < kQuantBlock; ++j)
-    q[j] = scale.inverse == 0 ? 0 : std::min(steps, static_cast<int>((x[j] - *least) * scale.inverse + 0.5f));
+    q[j] = scale.inverse == 0
+               ? 0
+               : std::min(steps, static_cast<int>(std::floor((x[j] - *least) * scale.inverse + 0.5f)));
 }
 void quantize_block(const float* x, BlockQ4_1& block) {
   int q[kQuantBlock];
@@ -248,7 +250,8 @@ void dequantize_block(DType dtype, const void* row, int64_t b, float* x) {
   UnpackedBlock u;
   unpack_block(dtype, row, b, u);
   for (int64_t j = 0; j < kQuantBlock; ++j) {
-    const float scale = u.d * static_cast<float>(u.sub[j / 16]);
+    const int64_t half = j / 16;
+    const float scale = u.d * static_cast<float>(u.sub[half]);
     x[j] = scale * static_cast<float>(u.q[j]) + u.m;
   }
 }

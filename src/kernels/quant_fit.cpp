@@ -13,8 +13,9 @@ namespace gpt {
 namespace {
 
 constexpr int kBlocks = kSuperBlock / kQuantBlock;
-constexpr int kHalf = 16;         // elements under one scale of Q6_K
-constexpr int kTries = 20;        // scales tried beside the one that covers the range exactly
+constexpr int kHalf = 16;   // elements under one scale of Q6_K
+constexpr int kTries = 20;  // scales tried beside the one that covers the range exactly
+constexpr int kMiddleTry = kTries / 2;
 constexpr float kTryStep = 0.1f;  // in steps of the grid
 
 bool all_finite(const float* x) {
@@ -80,7 +81,7 @@ ScaleMin fit_block(const float* x, int steps) {
   ScaleMin best{range / static_cast<float>(steps), min};
   float least = squared_error(x, weight, best, steps);
   for (int i = 0; i <= kTries; ++i) {
-    const float grid = static_cast<float>(steps) + kTryStep * static_cast<float>(i - kTries / 2);
+    const float grid = static_cast<float>(steps) + kTryStep * static_cast<float>(i - kMiddleTry);
     const ScaleMin s = refit(x, weight, {range / grid, min}, steps);
     if (!(s.scale > 0)) continue;
     const float error = squared_error(x, weight, s, steps);
@@ -153,7 +154,7 @@ float fit_half(const float* x) {
   float best = 0;
   double most = 0;  // of (sum w x q)^2 / sum w q^2, by which the fit makes the error less than that of zeros
   for (int i = 0; i <= kTries; ++i) {
-    const float inverse = -(32 + kTryStep * static_cast<float>(i - kTries / 2)) / *largest;
+    const float inverse = -(32 + kTryStep * static_cast<float>(i - kMiddleTry)) / *largest;
     double sxq = 0, sqq = 0;
     for (int j = 0; j < kHalf; ++j) {
       const double q = nearest(x[j] * inverse, -32, 31), w = double{x[j]} * x[j];
@@ -202,7 +203,8 @@ void quantize_block(const float* x, BlockQ6K& block) {
   for (int h = 0; h < kSuperBlock / kHalf; ++h)
     block.scales[h] = static_cast<int8_t>(nearest(fits[h] / d, -128, 127));
   for (int64_t i = 0; i < kSuperBlock; ++i) {
-    const float scale = d * static_cast<float>(block.scales[i / kHalf]);
+    const int64_t half = i / kHalf;
+    const float scale = d * static_cast<float>(block.scales[half]);
     const int q = scale == 0 ? 32 : nearest(x[i] / scale, -32, 31) + 32;
     const int64_t b = i / kQuantBlock, j = i % kQuantBlock;
     uint8_t& low = block.low[b / 4 * 64 + b % 2 * 32 + j];

@@ -7,6 +7,7 @@
 #include "io/printable.h"
 #include "kernels/quant.h"
 #include "model/model_source.h"
+#include "model/presets.h"
 #include "tensor/convert.h"
 
 namespace gpt {
@@ -35,7 +36,12 @@ std::vector<float> dequantized(DType dtype, const std::byte* bytes, int64_t n) {
 
 std::string resolve_model_path(const std::string& path) {
   std::error_code ignored;
-  if (!fs::exists(path, ignored)) fail("cannot find the model {}: no such file or folder", path);
+  if (!fs::exists(path, ignored)) {
+    fail("cannot find the model {}: no such file or folder{}", path,
+         is_preset(path)
+             ? "; the preset of this name is a shape without weights (gpt train --preset " + path + ")"
+             : "");
+  }
   const fs::path last = fs::path(path) / "last";
   return fs::is_directory(last, ignored) ? last.string() : path;
 }

@@ -82,7 +82,7 @@ std::string lines_up_to(std::string_view content, int64_t last_step) {
 
 // The path of the log in `dir`, after dropping what a resumed run will write again.
 std::string prepared_path(const std::string& dir, std::optional<int64_t> resume_step) {
-  const std::string path = (std::filesystem::path(dir) / "metrics.jsonl").string();
+  std::string path = (std::filesystem::path(dir) / "metrics.jsonl").string();
   if (!resume_step || !std::filesystem::exists(path)) return path;
   const std::string content = read_file(path, kMaxFileBytes);
   const std::string kept = lines_up_to(content, *resume_step);

@@ -119,6 +119,7 @@ TEST(Trace, RefusesInOneLine) {
   for (const Case& c :
        {Case{{}, 2, "MODEL"}, Case{{kModel}, 2, "--prompt"},
         Case{{kModel, "--ids", "1", "--prompt", "x"}, 2, "one of"},
+        Case{{"gpt2", "--ids", "1"}, 1, "gpt train --preset gpt2"},
         Case{{kModel, "--ids", "1,999"}, 1, "out of range"}, Case{{kModel, "--ids", "x"}, 2, "token ids"},
         Case{{kModel, "--ids", "1", "--block", "99"}, 2, "no such block"},
         Case{{kModel, "--ids", "1", "--block", "al"}, 2, "\"all\""},
