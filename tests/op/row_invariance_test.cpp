@@ -118,12 +118,12 @@ TEST_P(RowInvariance, AllFormsOfAMatrixGiveTheSameBits) {
   const Kind kind = GetParam();
   const KernelTable& kernels = kernel_table(kind.isa);
   ThreadPool pool(2);
-  for (const Layer layer : {Layer{768, 100}, Layer{384, 33}, Layer{31, 257}, Layer{1100, 300}}) {
+  for (const Layer layer : {Layer{768, 100}, Layer{384, 33}, Layer{31, 257}, Layer{1100, 140}}) {
     const Forms forms(layer);
     const int64_t bytes = packed_bytes(kind.isa, kind.compute, layer.out, layer.in, false);
     const Buffer memory(static_cast<size_t>(bytes), "a packed matrix");
     PackedMatrix packed{memory.data(), kind.compute, layer.out, layer.in};
-    for (const int64_t rows : {1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 40}) {
+    for (const int64_t rows : {1, 2, 3, 4, 7, 8, 13, 17}) {
       const std::vector<float> x = random_values(rows * layer.in, 1);
       const Workspace workspace(linear_scratch(rows, layer.out, layer.in, kind.compute), 2);
       const ExecContext ctx{pool, kernels, workspace.scratch()};
