@@ -122,6 +122,7 @@ std::vector<LossPoint> fit_points(const Sweep& sweep, const std::vector<SweepMea
     if (!is_new) entry->second = std::min(entry->second, mean.loss);
   }
   std::vector<LossPoint> points;
+  points.reserve(best.size());
   for (const auto& [place, loss] : best)
     points.push_back({place.first, place.second, loss});
   return points;
