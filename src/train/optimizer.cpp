@@ -12,7 +12,9 @@ namespace {
 // The place of a parameter in its buffer.
 int64_t offset_of(const ParamBuffer& buffer, int id) {
   const auto bytes = static_cast<char*>(buffer[id].data) - static_cast<char*>(buffer.all().data);
-  return bytes / static_cast<int64_t>(dtype_size(buffer[id].dtype));
+  const auto size = static_cast<int64_t>(dtype_size(buffer[id].dtype));
+  GPT_ASSERT(size > 0);
+  return bytes / size;
 }
 
 // Neighbours with the same decay form one range. Padding belongs to the range before it: it is zero, and

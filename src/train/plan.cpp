@@ -113,7 +113,8 @@ RunTime plan_time(const PlanSubject& s, const RunRates& r, int64_t parameters) {
   constexpr double kFilesOfModel = 4, kFilesOfState = 6;
   const TrainConfig& c = s.config.train;
   const auto steps = static_cast<double>(planned_steps(c));
-  const auto micro_batches = static_cast<double>(c.batch_size / c.micro_batch);
+  const int64_t parts = c.batch_size / c.micro_batch;
+  const auto micro_batches = static_cast<double>(parts);
   RunTime t;
   t.step = r.micro_batch + (micro_batches - 1) * r.accumulated + r.update;
   t.steps = steps * t.step + r.first;
