@@ -110,7 +110,6 @@ class Tolerance {
       case Kind::loss:
         return 1e-5;
       case Kind::grad:
-        return 5e-5 * floor_;
       case Kind::grad_norm:
         return 5e-5 * floor_;
       case Kind::adamw_param:  // where the true gradient is nearly zero, Adam moves by rounding noise
