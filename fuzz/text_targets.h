@@ -29,7 +29,9 @@ inline void check_tokenizer(const Tokenizer& tokenizer) {
       }
     }
     static_cast<void>(parse_tokenizer(tokenizer.to_json(), "again"));
-    static_cast<void>(tokenizer_of(tokenizer.vocab_data(), "again"));
+    // A million ids, nearly all of them holes that get names here, take ten seconds under the sanitizers.
+    constexpr int32_t kMostIds = 1 << 17;
+    if (tokenizer.vocab_size() <= kMostIds) static_cast<void>(tokenizer_of(tokenizer.vocab_data(), "again"));
   } catch (const Error&) {
     // Characters that are not in a vocabulary, or a kind that a format cannot express.
   }

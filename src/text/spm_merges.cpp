@@ -21,12 +21,11 @@ bool merges_into(const SpmParts::Piece& piece) {
 }
 
 // Where characters begin, and the end.
-std::vector<size_t> character_bounds(const std::string& text) {
-  std::vector<size_t> bounds;
+void find_character_bounds(const std::string& text, std::vector<size_t>& bounds) {
+  bounds.clear();
   for (size_t at = 0; at < text.size(); at += static_cast<size_t>(decode_utf8(text, at).length))
     bounds.push_back(at);
   bounds.push_back(text.size());
-  return bounds;
 }
 
 std::unordered_map<std::string_view, int32_t> index_of(const Pieces& pieces) {
@@ -110,6 +109,7 @@ void SpmMerges::add_characters(const Pieces& pieces, bool parts_too) {
 
 void SpmMerges::merge_by_score(const Pieces& pieces, const Index& index) {
   std::vector<float> ranks;  // distinct scores, the highest first
+  std::vector<size_t> bounds;
   const auto symbol = [&](std::string_view text) {
     const Utf8Char c = decode_utf8(text, 0);
     if (static_cast<size_t>(c.length) == text.size()) return by_code_[c.code];
@@ -124,11 +124,12 @@ void SpmMerges::merge_by_score(const Pieces& pieces, const Index& index) {
     if (!std::isfinite(piece.score)) fail("the score of piece {} is not finite", id);
     if (piece.text.size() > kLongestPiece)
       fail("piece {} has {} bytes; expected at most {}", id, piece.text.size(), kLongestPiece);
-    const std::vector<size_t> bounds = character_bounds(piece.text);
+    find_character_bounds(piece.text, bounds);
     const std::string_view text = piece.text;
     for (size_t i = 1; i + 1 < bounds.size(); ++i) {
-      const int32_t left = symbol(text.substr(0, bounds[i])), right = symbol(text.substr(bounds[i]));
-      if (left < 0 || right < 0) continue;
+      const int32_t left = symbol(text.substr(0, bounds[i]));
+      const int32_t right = left < 0 ? -1 : symbol(text.substr(bounds[i]));
+      if (right < 0) continue;
       list_.push_back({left, right, static_cast<int32_t>(id)});
       if (piece.type == Type::unused) unused_.emplace(static_cast<int32_t>(id), list_.back());
     }
