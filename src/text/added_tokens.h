@@ -37,6 +37,19 @@ class AddedTokens {
   // The first token at or behind byte `from`, among all or among those that are not special.
   std::optional<Match> next(std::string_view text, size_t from, bool special) const;
 
+  // plain(part, where it begins) for what lies before, between and behind the tokens of a text, which may be
+  // nothing; token(id) for each of them; in the order of the text.
+  template <class Plain, class Token>
+  void divide(std::string_view text, bool special, Plain&& plain, Token&& token) const {
+    size_t begin = 0;
+    while (const auto found = next(text, begin, special)) {
+      plain(text.substr(begin, found->begin - begin), begin);
+      token(found->id);
+      begin = found->end;
+    }
+    plain(text.substr(begin), begin);
+  }
+
   const std::vector<AddedToken>& tokens() const { return tokens_; }  // in order of their ids
   // The normalized ones alone, to be found too; `write` says what becomes of their texts.
   template <class Write>

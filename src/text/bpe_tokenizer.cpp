@@ -151,13 +151,9 @@ class BpeTokenizer final : public Tokenizer {
     {
       IdSink sink(ids);
       PieceCaches::Lease cache(caches_, text.size());
-      size_t begin = 0;
-      while (const auto found = added_.next(text, begin, special)) {
-        encode_plain(text.substr(begin, found->begin - begin), special, cache, sink);
-        sink.all().push_back(found->id);
-        begin = found->end;
-      }
-      encode_plain(text.substr(begin), special, cache, sink);
+      added_.divide(
+          text, special, [&](std::string_view part, size_t) { encode_plain(part, special, cache, sink); },
+          [&](int32_t id) { sink.all().push_back(id); });
     }
     return ids;
   }
@@ -165,13 +161,9 @@ class BpeTokenizer final : public Tokenizer {
   void encode_plain(std::string_view text, bool special, PieceCaches::Lease& cache, IdSink& sink) const {
     std::string copy;
     if (nfc_) text = nfc(text, copy);
-    size_t begin = 0;
-    while (const auto found = normalized_.next(text, begin, special)) {
-      encode_composed(text.substr(begin, found->begin - begin), cache, sink);
-      sink.all().push_back(found->id);
-      begin = found->end;
-    }
-    encode_composed(text.substr(begin), cache, sink);
+    normalized_.divide(
+        text, special, [&](std::string_view part, size_t) { encode_composed(part, cache, sink); },
+        [&](int32_t id) { sink.all().push_back(id); });
   }
 
   void encode_composed(std::string_view text, PieceCaches::Lease& cache, IdSink& sink) const {

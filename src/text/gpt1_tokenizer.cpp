@@ -79,13 +79,9 @@ class Gpt1Tokenizer final : public Tokenizer {
 
   std::vector<int32_t> encode(std::string_view text, bool special) const {
     std::vector<int32_t> ids;
-    size_t begin = 0;
-    while (const auto found = added_.next(text, begin, special)) {
-      encode_plain(text.substr(begin, found->begin - begin), ids);
-      ids.push_back(found->id);
-      begin = found->end;
-    }
-    encode_plain(text.substr(begin), ids);
+    added_.divide(
+        text, special, [&](std::string_view part, size_t) { encode_plain(part, ids); },
+        [&](int32_t id) { ids.push_back(id); });
     return ids;
   }
 

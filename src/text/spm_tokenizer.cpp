@@ -130,14 +130,12 @@ class SpmTokenizer final : public Tokenizer {
     IdSink sink(ids);
     // Unknown characters in a row may be one token, which pieces alone do not tell.
     PieceCaches::Lease cache(caches_, has_bytes_ ? text.size() : 0);
-    size_t begin = 0;
-    while (const auto found = added_.next(text, begin, special)) {
-      encode_part(text.substr(begin, found->begin - begin), special, begin > 0 || begins, begin == 0, cache,
-                  sink);
-      sink.all().push_back(found->id);
-      begin = found->end;
-    }
-    encode_part(text.substr(begin), special, begin > 0 || begins, begin == 0, cache, sink);
+    added_.divide(
+        text, special,
+        [&](std::string_view part, size_t begin) {
+          encode_part(part, special, begin > 0 || begins, begin == 0, cache, sink);
+        },
+        [&](int32_t id) { sink.all().push_back(id); });
     sink.all();
     return ids;
   }
@@ -188,14 +186,9 @@ class SpmTokenizer final : public Tokenizer {
     const bool prefix =
         whole && (parts_.prefix == Prefix::every_part || (parts_.prefix == Prefix::at_begin && first));
     const std::string characters = normalize(text, prefix);
-    const std::string_view all = characters;
-    size_t begin = 0;
-    while (const auto found = user_.next(all, begin, special)) {
-      encode_words(all.substr(begin, found->begin - begin), cache, sink);
-      sink.all().push_back(found->id);
-      begin = found->end;
-    }
-    encode_words(all.substr(begin), cache, sink);
+    user_.divide(
+        characters, special, [&](std::string_view part, size_t) { encode_words(part, cache, sink); },
+        [&](int32_t id) { sink.all().push_back(id); });
   }
 
   // What can be merged with nothing around it is encoded on its own.
