@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "report/next_step.h"
+#include "report/utf8_text.h"
 
 namespace gpt {
 
@@ -26,6 +28,10 @@ void write_note(std::string_view text) {
     if (n <= 0) return;
     text.remove_prefix(static_cast<size_t>(n));
   }
+}
+
+void write_next(const std::vector<std::string>& words) {
+  write_note(visible_text(next_line(words), true));
 }
 
 bool output_is_terminal() {

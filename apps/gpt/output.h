@@ -1,7 +1,9 @@
 #pragma once
 
 #include <stdexcept>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace gpt {
 
@@ -17,6 +19,10 @@ void write_output(std::string_view text);
 
 // Writes to standard error; failures are ignored.
 void write_note(std::string_view text);
+
+// Tells people what one does next, as the last line on standard error. Commands call it when they have made
+// or shown something, but not with --json; those whose output is a stream of text do so on a terminal only.
+void write_next(const std::vector<std::string>& words);
 
 bool output_is_terminal();
 bool notes_are_on_terminal();

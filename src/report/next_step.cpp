@@ -1,0 +1,41 @@
+#include "report/next_step.h"
+
+#include <algorithm>
+
+namespace gpt {
+namespace {
+
+// Of what no shell changes anywhere in a word.
+bool is_plain(char c) {
+  constexpr std::string_view kPlain = "@%+=:,./_-";
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         kPlain.find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string shell_quoted(std::string_view word) {
+  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return std::string(word);
+  std::string out = "'";
+  for (const char c : word) {
+    if (c == '\'') {
+      out += R"('\'')";
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+std::string shell_command(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words)
+    line += (line.empty() ? "" : " ") + shell_quoted(word);
+  return line;
+}
+
+std::string next_line(const std::vector<std::string>& words) {
+  return "next: " + shell_command(words) + "\n";
+}
+
+}  // namespace gpt
