@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder_lock.h"
 #include "command.h"
 #include "data/loader.h"
 #include "data/pack.h"
@@ -127,6 +128,8 @@ int run_pack(const PackArguments& a) {
   if (a.tokenizer == "char")
     fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
   check_choice("--format", a.format, {"gpt", "llmc"});
+  const FolderLock lock = a.out.ends_with(".bin") ? FolderLock::of_file(a.out, write_note)
+                                                  : FolderLock::of_folder(a.out, write_note);
   const auto tokenizer = named_tokenizer(a.tokenizer);
   ThreadPool pool(chosen_threads(a.machine));
   PackOptions options{.files = find_text_files(a.data),

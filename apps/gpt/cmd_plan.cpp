@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder_lock.h"
 #include "base/process_memory.h"
 #include "model/model_files.h"
 #include "options.h"
@@ -44,8 +45,7 @@ void check(const PlanArguments& a) {
     fail_usage("--measure: expected 0 to 3600 seconds, found {}", a.seconds);
 }
 
-int run(const PlanArguments& a, const ConfigFlags& flags) {
-  check(a);
+int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   std::optional<LossFit> fit;
   if (!a.fit.empty()) fit = read_loss_fit(a.fit);
   const auto start = Clock::now();
@@ -75,17 +75,20 @@ int run(const PlanArguments& a, const ConfigFlags& flags) {
     report.fits_with = find_fits(subject, report.available);
   } else if (a.seconds > 0) {
     write_note("measuring parts of the run\n");
-    if (!a.out.empty()) make_directories(a.out);
     report.rates = measure_rates(subject, data, machine.pool, a.seconds, a.out.empty() ? "." : a.out);
     report.rates->setup += loading;
   }
   if (fit) report.forecast = forecast_loss(*fit, report);
-  if (!a.out.empty()) {
-    make_directories(a.out);
-    write_file_atomic(a.out + "/plan.json", run_plan_json(report).dump(2) + "\n");
-  }
+  if (!a.out.empty()) write_file_atomic(a.out + "/plan.json", run_plan_json(report).dump(2) + "\n");
   write_output(a.json ? run_plan_json(report).dump(2) + "\n" : plan_text(report));
   return 0;
+}
+
+int run(const PlanArguments& a, const ConfigFlags& flags) {
+  check(a);
+  if (a.out.empty()) return make_plan(a, flags);
+  const FolderLock lock = FolderLock::of_folder(a.out, write_note);
+  return make_plan(a, flags);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/folder_lock.h"
 #include "command.h"
 #include "config_flags.h"
 #include "interrupt.h"
@@ -239,7 +240,7 @@ void check(const SweepArguments& a, const ConfigFlags& flags) {
     fail_usage("--out is missing: name the folder of the sweep, for example --out sweep");
   if (a.resume) {
     if (!flags.given().empty() || !a.over.empty() || !a.preset.empty() || !a.config.empty() ||
-        !a.flops.empty())
+        !a.flops.empty() || a.minutes > 0 || a.levels > 1 || a.seeds > 1 || a.iso_params > 0 || a.dry_run)
       fail_usage("--resume goes on with the plan in --out; give nothing else");
     return;
   }
@@ -250,24 +251,29 @@ void check(const SweepArguments& a, const ConfigFlags& flags) {
   if (a.levels > 1 && !(a.minutes > 0))
     fail_usage("--levels divides --minutes; with --flops list the budgets");
   if (is_given(flags, "eval_every")) fail_usage("--eval-every: a sweep validates eight times in every run");
-  if (!a.dry_run && std::filesystem::exists(a.out + "/sweep.json"))
+}
+
+void check_folder(const SweepArguments& a) {
+  if (!a.resume && std::filesystem::exists(a.out + "/sweep.json"))
     fail("{} holds a sweep already; continue it with --resume, or choose another --out", a.out);
+}
+
+Sweep chosen_sweep(const SweepArguments& a, const ConfigFlags& flags) {
+  if (a.resume) return read_sweep(a.out);
+  Plan plan = plan_sweep(a, flags);
+  write_note(describe(plan));
+  return std::move(plan.sweep);
 }
 
 int run(const SweepArguments& a, const ConfigFlags& flags) {
   check(a, flags);
-  Sweep sweep;
-  if (a.resume) {
-    sweep = read_sweep(a.out);
-  } else {
-    Plan plan = plan_sweep(a, flags);
-    if (a.dry_run) {
-      write_output(describe(plan));
-      return 0;
-    }
-    write_note(describe(plan));
-    sweep = std::move(plan.sweep);
+  if (a.dry_run && !a.resume) {
+    write_output(describe(plan_sweep(a, flags)));
+    return 0;
   }
+  const FolderLock lock = FolderLock::of_folder(a.out, write_note);
+  check_folder(a);
+  Sweep sweep = chosen_sweep(a, flags);
   install_graceful_interrupt();
   const bool finished = run_sweep(
       sweep, {.folder = a.out, .isa = chosen_isa(), .interrupted = interrupted, .note = write_note});

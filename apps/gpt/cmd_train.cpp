@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/folder_lock.h"
 #include "command.h"
 #include "config_flags.h"
 #include "interrupt.h"
@@ -66,17 +67,21 @@ RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
   return settings.resolve();
 }
 
+RunConfig chosen_config(const TrainArguments& a, const ConfigFlags& flags) {
+  return a.resume ? resumed_config(a, flags) : new_run_config({a.preset, a.config, a.init_from}, flags);
+}
+
 int run(const TrainArguments& a, const ConfigFlags& flags) {
   if (a.resume && a.out.empty()) fail_usage("--resume needs --out DIR, the folder of the run to go on with");
-  TrainRequest request;
-  request.config =
-      a.resume ? resumed_config(a, flags) : new_run_config({a.preset, a.config, a.init_from}, flags);
   if (a.print_config) {
-    write_output(run_config_json(request.config).dump(2) + "\n");
+    write_output(run_config_json(chosen_config(a, flags)).dump(2) + "\n");
     return 0;
   }
   if (a.out.empty())
     fail_usage("--out is missing: name the folder for checkpoints and reports, for example --out run");
+  const FolderLock lock = FolderLock::of_folder(a.out, write_note);
+  TrainRequest request;
+  request.config = chosen_config(a, flags);
   request.out = a.out;
   request.init_from = a.init_from;
   request.resume = a.resume;

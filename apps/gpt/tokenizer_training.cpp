@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder_lock.h"
 #include "data/corpus.h"
 #include "data/text_blocks.h"
 #include "options.h"
@@ -52,7 +53,6 @@ std::vector<std::string> chosen_special_tokens(const std::vector<std::string>& g
 // Where the tokenizer goes: FILE.json, or tokenizer.json in a folder.
 std::string output_path(const std::string& out) {
   if (out.ends_with(".json")) return out;
-  make_directories(out);
   return (std::filesystem::path(out) / "tokenizer.json").string();
 }
 
@@ -202,6 +202,8 @@ void check(const TokenizerTrainArguments& a) {
 int run_tokenizer_training(const TokenizerTrainArguments& a) {
   check(a);
   const TrainPattern& pattern = find_pattern(a.pattern);
+  const FolderLock lock = a.out.ends_with(".json") ? FolderLock::of_file(a.out, write_note)
+                                                   : FolderLock::of_folder(a.out, write_note);
   ThreadPool pool(chosen_threads(a.machine));
   const auto start = Clock::now();
   TextBlocks blocks(find_text_files(a.data));

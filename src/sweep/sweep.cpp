@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder_lock.h"
 #include "bench/workload.h"
 #include "io/checkpoint_dir.h"
 #include "io/json.h"
@@ -59,9 +60,9 @@ SweepResult result_of(const std::string& folder, const SweepRun& run) {
 
 void make_run(const SweepRun& run, SweepResult& result, const SweepWay& way, bool& interrupted) {
   const std::string folder = run_folder(way.folder, run);
+  const FolderLock lock = FolderLock::of_folder(folder, [](std::string_view) {});
   TrainRequest request{.config = run.config, .out = folder, .isa = way.isa, .brief = true};
   request.resume = checkpoint_step(folder) >= 0;
-  if (!request.resume) std::filesystem::remove_all(folder);  // begun, but nothing saved
   if (request.resume) request.config = read_run_config(folder + "/config.json");
   try {
     interrupted = run_training(request, way.interrupted).interrupted;

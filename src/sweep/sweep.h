@@ -14,10 +14,10 @@ double measure_step_seconds(const SweepRun& run, Isa isa);
 // Reads FOLDER/sweep.json, with results of the runs that are finished. Throws Error.
 Sweep read_sweep(const std::string& folder);
 
-// Makes every run that waits, each in FOLDER/runs/NAME; a begun one goes on from its checkpoint. A run whose
-// loss becomes NaN is marked as failed and the others go on. Before the first and after each run sweep.json,
-// fit.json, sweep.svg and sweep.html are written. `note` gets a line before and after each run. Returns false
-// when `interrupted` said so.
+// Makes every run that waits, in a folder whose FolderLock the caller holds: each in FOLDER/runs/NAME; a
+// begun one goes on from its checkpoint. A run whose loss becomes NaN is marked as failed and the others go
+// on. Before the first and after each run sweep.json, fit.json, sweep.svg and sweep.html are written. `note`
+// gets a line before and after each run. Returns false when `interrupted` said so.
 struct SweepWay {
   std::string folder;
   Isa isa = Isa::ref;

@@ -43,7 +43,6 @@ void prepare_folder(const TrainRequest& request) {
     fail("{} holds a model or a run already; continue it with --resume, or choose another --out",
          request.out);
   }
-  make_directories(request.out);
 }
 
 // The config of the model to train: the given one, or that of --init-from with the given dropout.
@@ -209,7 +208,6 @@ void Trainer::start() {
     } else {
       init_params(model_.table, weights_, static_cast<uint64_t>(config().seed));
     }
-    write_file_atomic(request_.out + "/config.json", run_config_json(config_).dump(2) + "\n");
   }
   init_.reset();
   state_.data_tokens = data_.train.size();
@@ -221,6 +219,9 @@ void Trainer::start() {
       collect_facts(config_, model_, data_, optimizer_.describe(), machine, request_.command_line);
   facts.plan = [this] { return plan_section(plan_->plan(), fact()); };
   log_ = std::make_unique<RunLog>(request_.out, resume_step, config(), std::move(facts));
+  // After the log: a config without metrics would be a model (prepare_folder), and no new run might begin.
+  if (!request_.resume)
+    write_file_atomic(request_.out + "/config.json", run_config_json(config_).dump(2) + "\n");
   start_plan(base_bytes);
   saved_step_ = request_.resume ? state_.step : -1;
   announce();
