@@ -12,6 +12,7 @@
 #include "data/preview.h"
 #include "data/tales.h"
 #include "data/text_blocks.h"
+#include "interrupt.h"
 #include "options.h"
 #include "output.h"
 #include "pack_report.h"
@@ -117,6 +118,7 @@ PackStats pack(const Tokenizer& tokenizer, const PackOptions& options, ThreadPoo
                 fmt::format("{} tokens, {} shards, {:.1f} MB/s of text",
                             format_count(static_cast<double>(p.stats.tokens)), p.stats.shards,
                             static_cast<double>(p.stats.text_bytes) / 1e6 / p.stats.seconds));
+    if (interrupted()) throw Interrupted("interrupted; the same command goes on after the last whole shard");
   });
 }
 
@@ -128,6 +130,7 @@ int run_pack(const PackArguments& a) {
   if (a.tokenizer == "char")
     fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
   check_choice("--format", a.format, {"gpt", "llmc"});
+  install_graceful_interrupt("ending after this piece of text");
   const FolderLock lock = a.out.ends_with(".bin") ? FolderLock::of_file(a.out, write_note)
                                                   : FolderLock::of_folder(a.out, write_note);
   const auto tokenizer = named_tokenizer(a.tokenizer);

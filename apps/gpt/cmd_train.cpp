@@ -10,6 +10,7 @@
 #include "options.h"
 #include "output.h"
 #include "sweep/forecast.h"
+#include "train/resume.h"
 #include "train/trainer.h"
 #include "train_settings.h"
 
@@ -21,24 +22,18 @@ constexpr const char* kFooter = R"(Examples:
   gpt train --preset nanogpt-cpu --data input.txt --out run --seed 2
   gpt train --data book.txt --tokenizer char --n-layer 4 --n-head 4 --n-embd 128 --n-ctx 64 --out run
   gpt train --out run --resume                          go on after Ctrl-C, a kill or --stop-after
+  gpt train --out run --resume --steps 5000             extend a run: from here on the schedule of 5,000 steps
   gpt train --init-from run --data more.txt --out run2  start from a trained model
   gpt train --preset mini-gpt --print-config            every setting with its final value
 
 Settings come from, later ones winning: preset, --config FILE, environment (GPT_LR=1e-3), flags.
-Ctrl-C finishes the step, saves and ends with status 130; a second Ctrl-C quits at once.)";
+Ctrl-C, SIGTERM and a closed terminal finish the step, save and end with status 130; a second Ctrl-C quits at once.)";
 
 struct TrainArguments {
   std::string preset, config, out, init_from, fit;
   bool resume = false, print_config = false;
   std::string command_line;
 };
-
-// What may differ when a run goes on: nothing of it changes the numbers.
-const std::vector<std::string>& resumable_keys() {
-  static const std::vector<std::string> keys = {"stop_after", "threads",    "log_every",
-                                                "eval_every", "save_every", "sample_every"};
-  return keys;
-}
 
 RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
   if (!a.preset.empty() || !a.config.empty() || !a.init_from.empty()) {
@@ -62,7 +57,10 @@ RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
   Settings settings;
   settings.add_json(run_config_json(before), path);
   settings.add_json({{"stop_after", 0}}, path);  // that stop has been made
-  flags.apply_environment(settings, resumable_keys());
+  // The environment is that of all runs: only a flag extends one.
+  std::vector<std::string> from_environment = resumable_keys();
+  std::erase(from_environment, "steps");
+  flags.apply_environment(settings, from_environment);
   flags.apply_flags(settings);
   return settings.resolve();
 }
@@ -79,6 +77,7 @@ int run(const TrainArguments& a, const ConfigFlags& flags) {
   }
   if (a.out.empty())
     fail_usage("--out is missing: name the folder for checkpoints and reports, for example --out run");
+  install_ending_signals();
   const FolderLock lock = FolderLock::of_folder(a.out, write_note);
   TrainRequest request;
   request.config = chosen_config(a, flags);
@@ -89,7 +88,7 @@ int run(const TrainArguments& a, const ConfigFlags& flags) {
   request.command_line = a.command_line;
   if (!a.fit.empty())
     request.forecast = [fit = read_loss_fit(a.fit)](const RunPlan& plan) { return forecast_loss(fit, plan); };
-  install_graceful_interrupt();
+  request.begins = [] { install_graceful_interrupt("finishing the step and saving"); };
   const TrainOutcome outcome = run_training(request, interrupted);
   return outcome.interrupted ? kInterruptedStatus : 0;
 }

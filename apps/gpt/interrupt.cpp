@@ -3,23 +3,48 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
+#include <ctime>
 
 namespace gpt {
 namespace {
 
 volatile std::sig_atomic_t interrupt_count = 0;
+const char* volatile graceful_work = "";
+volatile double interrupted_at = 0;
 
-// A handler may only do what is async-signal-safe: a flag, write, _exit.
+// A handler may only do what is async-signal-safe: a flag, write, clock_gettime, _exit.
 void end_program(int) {
   ::_exit(kInterruptedStatus);
 }
 
-void count_interrupt(int) {
-  if (interrupt_count > 0) ::_exit(kInterruptedStatus);
+double monotonic_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+void write_error(const char* text) {
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text, std::strlen(text));
+}
+
+// One request may come as two signals: `timeout` signals the process and its group, and a terminal that
+// closes sends SIGHUP from the kernel and from the shell.
+bool belongs_to_the_first(int signal) {
+  constexpr double kSameRequest = 0.3;  // seconds
+  return signal == SIGHUP || monotonic_seconds() - interrupted_at < kSameRequest;
+}
+
+void count_interrupt(int signal) {
+  if (interrupt_count > 0) {
+    if (!belongs_to_the_first(signal)) ::_exit(kInterruptedStatus);
+    return;
+  }
   interrupt_count = 1;
-  constexpr char note[] =
-      "\ninterrupted: finishing the step and saving; press Ctrl-C again to quit at once\n";
-  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, note, sizeof note - 1);
+  interrupted_at = monotonic_seconds();
+  write_error("\ninterrupted: ");
+  write_error(graceful_work);
+  write_error("; press Ctrl-C again to quit at once\n");
 }
 
 void count_quietly(int) {
@@ -35,6 +60,14 @@ void install(int signal, void (*handler)(int)) {
   ::sigaction(signal, &action, nullptr);
 }
 
+void install_for_all(void (*handler)(int)) {
+  install(SIGINT, handler);
+  install(SIGTERM, handler);
+  struct sigaction hangup = {};
+  ::sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) install(SIGHUP, handler);
+}
+
 }  // namespace
 
 void install_signal_defaults() {
@@ -42,9 +75,13 @@ void install_signal_defaults() {
   install(SIGINT, end_program);
 }
 
-void install_graceful_interrupt() {
-  install(SIGINT, count_interrupt);
-  install(SIGTERM, count_interrupt);
+void install_ending_signals() {
+  install_for_all(end_program);
+}
+
+void install_graceful_interrupt(const char* what) {
+  graceful_work = what;
+  install_for_all(count_interrupt);
 }
 
 QuietInterrupt::QuietInterrupt() {

@@ -1,14 +1,29 @@
 #pragma once
 
+#include <stdexcept>
+
 namespace gpt {
+
+inline constexpr int kInterruptedStatus = 130;
 
 // Without further ado Ctrl-C ends the program with status 130; a pipe that nobody reads gives an error
 // from write instead of a signal.
 void install_signal_defaults();
 
-// From now on the first Ctrl-C (or SIGTERM) only makes `interrupted` true; the second ends the program.
-void install_graceful_interrupt();
+// The same for SIGTERM and SIGHUP: for commands that are asked to end by these, and have nothing to save yet.
+void install_ending_signals();
+
+// From now on the first Ctrl-C, SIGTERM or SIGHUP (a terminal that was closed) makes `interrupted` true and
+// says what is done about it, such as "finishing the step and saving"; the second Ctrl-C or SIGTERM ends the
+// program. SIGHUP stays ignored where it was when the program began (nohup). what: a string literal.
+void install_graceful_interrupt(const char* what);
 bool interrupted();
+
+// How work ends that was interrupted. Caught in main: a line for the user, and status 130.
+class Interrupted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 // While this lives the first Ctrl-C only makes `interrupted` true, without a word; the second ends the
 // program.
@@ -19,7 +34,5 @@ class QuietInterrupt {
   QuietInterrupt(const QuietInterrupt&) = delete;
   QuietInterrupt& operator=(const QuietInterrupt&) = delete;
 };
-
-inline constexpr int kInterruptedStatus = 130;
 
 }  // namespace gpt

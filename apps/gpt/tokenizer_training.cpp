@@ -11,6 +11,7 @@
 #include "base/folder_lock.h"
 #include "data/corpus.h"
 #include "data/text_blocks.h"
+#include "interrupt.h"
 #include "options.h"
 #include "output.h"
 #include "progress_note.h"
@@ -56,6 +57,11 @@ std::string output_path(const std::string& out) {
   return (std::filesystem::path(out) / "tokenizer.json").string();
 }
 
+// Nothing is written before the tokenizer is complete.
+void stop_if_interrupted() {
+  if (interrupted()) throw Interrupted("interrupted; no tokenizer was written");
+}
+
 // Texts of the data in order, with the beginning of them kept as a sample.
 class TextReader {
  public:
@@ -75,6 +81,7 @@ class TextReader {
       }
       note.update(static_cast<double>(blocks.bytes_done()), total,
                   format_bytes(static_cast<double>(counter_.bytes())) + " of text");
+      stop_if_interrupted();
     }
     counter_.finish();
   }
@@ -182,6 +189,7 @@ TrainedTokenizer merge(const WordCounter& counter, const TokenizerTrainArguments
   const auto progress = [&](int64_t done, int64_t total) {
     note.update(static_cast<double>(done), static_cast<double>(total),
                 fmt::format("{} of {} tokens", done, total));
+    stop_if_interrupted();
   };
   TokenizerTrainOptions options{.vocab_size = a.vocab_size,
                                 .special_tokens = chosen_special_tokens(a.special_tokens)};
@@ -202,6 +210,7 @@ void check(const TokenizerTrainArguments& a) {
 int run_tokenizer_training(const TokenizerTrainArguments& a) {
   check(a);
   const TrainPattern& pattern = find_pattern(a.pattern);
+  install_graceful_interrupt("ending");
   const FolderLock lock = a.out.ends_with(".json") ? FolderLock::of_file(a.out, write_note)
                                                    : FolderLock::of_folder(a.out, write_note);
   ThreadPool pool(chosen_threads(a.machine));

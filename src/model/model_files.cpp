@@ -32,6 +32,25 @@ std::vector<float> dequantized(DType dtype, const std::byte* bytes, int64_t n) {
   return numbers;
 }
 
+// A folder of gpt train without a checkpoint, or of gpt sweep, has no model of its own: says where there is
+// one.
+void require_model_in(const fs::path& folder) {
+  std::error_code ignored;
+  const auto has = [&](const char* name) { return fs::exists(folder / name, ignored); };
+  if (has("model.safetensors") || has("model.safetensors.index.json") || has("pytorch_model.bin")) return;
+  if (has("sweep.json")) {
+    fail("{} is the folder of a sweep: name one of its runs, {}", folder.string(),
+         (folder / "runs" / "NAME").string());
+  }
+  if (has("metrics.jsonl")) {
+    fail(
+        "{} is a training run that has no checkpoint yet: it gets one every --save-every steps, when it "
+        "ends, "
+        "and when Ctrl-C ends it; a run that was killed before its first one is started anew with gpt train",
+        folder.string());
+  }
+}
+
 }  // namespace
 
 std::string resolve_model_path(const std::string& path) {
@@ -43,7 +62,9 @@ std::string resolve_model_path(const std::string& path) {
              : "");
   }
   const fs::path last = fs::path(path) / "last";
-  return fs::is_directory(last, ignored) ? last.string() : path;
+  if (fs::is_directory(last, ignored)) return last.string();
+  if (fs::is_directory(path, ignored)) require_model_in(path);
+  return path;
 }
 
 LoadedModel::~LoadedModel() = default;

@@ -1,12 +1,16 @@
 #include "train/checkpoint.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/disk_space.h"
 #include "base/file.h"
 #include "io/checkpoint_dir.h"
 #include "io/json.h"
+#include "io/printable.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "model/model_files.h"
@@ -22,12 +26,25 @@ void write_files(const std::string& folder, const Model& model, const ParamBuffe
   if (!tokenizer_json.empty()) write_file_atomic(folder + "/tokenizer.json", tokenizer_json);
 }
 
+constexpr std::array pending_names = {"nothing", "evaluation", "sample"};
+
+Pending pending_of(const std::string& name, const std::string& path) {
+  const auto found = std::find(pending_names.begin(), pending_names.end(), name);
+  if (found == pending_names.end()) fail("{}: \"pending\": unknown {}", path, printable(name));
+  return static_cast<Pending>(found - pending_names.begin());
+}
+
 json state_json(const RunState& s) {
   return {{"step", s.step},
           {"updates", s.updates},
           {"tokens", s.tokens},
           {"skipped", s.skipped},
-          {"data_tokens", s.data_tokens},
+          {"data_tokens", s.data.tokens},
+          {"data_hash", s.data.train},
+          {"val_data_hash", s.data.val},
+          {"tokenizer_hash", s.data.tokenizer},
+          {"config", json::parse(s.config)},
+          {"pending", pending_names.at(static_cast<size_t>(s.pending))},
           {"best_val_loss", s.best_val_loss},
           {"best_step", s.best_step},
           {"train_seconds", s.train_seconds},
@@ -50,7 +67,12 @@ RunState state_from_json(const json& object, const std::string& path) {
     s.updates = object.at("updates");
     s.tokens = object.at("tokens");
     s.skipped = object.at("skipped");
-    s.data_tokens = object.at("data_tokens");
+    s.data = {.tokens = object.at("data_tokens"),
+              .train = object.value("data_hash", ""),
+              .val = object.value("val_data_hash", ""),
+              .tokenizer = object.value("tokenizer_hash", "")};
+    s.config = object.value("config", json::object()).dump();
+    s.pending = pending_of(object.value("pending", "nothing"), path);
     s.best_val_loss = object.at("best_val_loss");
     s.best_step = object.at("best_step");
     s.train_seconds = object.at("train_seconds");
@@ -83,10 +105,30 @@ void copy_tensor(const SafetensorsFile& file, const std::string& name, const Ten
   std::memcpy(to.data, tensor->bytes.data(), tensor->bytes.size());
 }
 
+uint64_t bytes_of(const Model& model, int buffers) {
+  constexpr uint64_t kSmallFiles = uint64_t{1} << 16;
+  return static_cast<uint64_t>(buffers) * sizeof(float) * static_cast<uint64_t>(model.table.total()) +
+         kSmallFiles;
+}
+
+void require_space_beside(const std::string& folder, uint64_t bytes) {
+  const std::string parent = std::filesystem::path(folder).parent_path().string();
+  require_space(parent.empty() ? "." : parent, bytes, folder);
+}
+
 }  // namespace
+
+uint64_t model_folder_bytes(const Model& model) {
+  return bytes_of(model, 1);
+}
+
+uint64_t checkpoint_bytes(const Model& model) {
+  return bytes_of(model, 3);
+}
 
 void save_model_folder(const std::string& folder, const Model& model, const ParamBuffer& weights,
                        const std::string& tokenizer_json) {
+  require_space_beside(folder, model_folder_bytes(model) + tokenizer_json.size());
   DirectoryWriter writer(folder);
   write_files(writer.path(), model, weights, tokenizer_json);
   writer.commit();
@@ -94,6 +136,7 @@ void save_model_folder(const std::string& folder, const Model& model, const Para
 
 void save_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
                      const Optimizer& optimizer, const RunState& state, const std::string& tokenizer_json) {
+  require_space_beside(folder, checkpoint_bytes(model) + tokenizer_json.size());
   DirectoryWriter writer(folder);
   write_files(writer.path(), model, weights, tokenizer_json);
   std::vector<NamedTensor> moments;
@@ -106,13 +149,13 @@ void save_checkpoint(const std::string& folder, const Model& model, const ParamB
   writer.commit();
 }
 
-RunState load_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
-                         const Optimizer& optimizer) {
-  recover_directory(folder);
-  if (!std::filesystem::exists(folder + "/train_state.json")) {
-    fail("cannot resume: {} holds no checkpoint of a training run", folder);
-  }
-  verify_manifest(folder, true);
+RunState read_run_state(const std::string& folder) {
+  const std::string path = folder + "/train_state.json";
+  return state_from_json(read_json_file(path), path);
+}
+
+void load_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
+                     const Optimizer& optimizer) {
   const LoadedModel loaded(folder);
   if (!(export_config(loaded.model().config) == export_config(model.config))) {
     fail("cannot resume: the model in {} does not have the configuration of the run", folder);
@@ -123,8 +166,6 @@ RunState load_checkpoint(const std::string& folder, const Model& model, const Pa
     copy_tensor(moments, "m." + model.table[id].name, optimizer.m()[id]);
     copy_tensor(moments, "v." + model.table[id].name, optimizer.v()[id]);
   }
-  const std::string path = folder + "/train_state.json";
-  return state_from_json(read_json_file(path), path);
 }
 
 }  // namespace gpt

@@ -9,14 +9,26 @@
 
 namespace gpt {
 
+// What a run reads: the same on resume. Hashes are texts of 16 hexadecimal digits, "" where they are not
+// known.
+struct DataIdentity {
+  int64_t tokens = 0;  // of the training text
+  std::string train, val, tokenizer;
+};
+
+// What is due after a step and was cut short by an interrupt: it is made when the run goes on.
+enum class Pending : uint8_t { nothing, evaluation, sample };
+
 // What a run is besides its config, its weights and its moments. The data position is the step.
 struct RunState {
   int64_t step = 0;     // steps done
   int64_t updates = 0;  // optimizer updates done: steps that were not skipped
   int64_t tokens = 0;
   int64_t skipped = 0;
-  int64_t data_tokens = 0;   // of the training text: it must be the same on resume
-  double best_val_loss = 0;  // meaningful when best_step >= 0
+  DataIdentity data;
+  std::string config = "{}";           // the run's, as JSON; {} in checkpoints of older versions
+  Pending pending = Pending::nothing;  // after `step`
+  double best_val_loss = 0;            // meaningful when best_step >= 0
   int64_t best_step = -1;
   double train_seconds = 0;
   double eval_seconds = 0, sample_seconds = 0, save_seconds = 0, setup_seconds = 0;
@@ -25,7 +37,8 @@ struct RunState {
   std::vector<double> losses, norms;  // history of the outlier detectors
 };
 
-// Writes a complete model folder, with tokenizer.json when tokenizer_json is not empty; crash-safe.
+// Writes a complete model folder, with tokenizer.json when tokenizer_json is not empty; crash-safe. Throws
+// Error before anything is written when the disk has too little space.
 void save_model_folder(const std::string& folder, const Model& model, const ParamBuffer& weights,
                        const std::string& tokenizer_json);
 
@@ -33,8 +46,14 @@ void save_model_folder(const std::string& folder, const Model& model, const Para
 void save_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
                      const Optimizer& optimizer, const RunState& state, const std::string& tokenizer_json);
 
-// Verifies the folder's checksums and fills weights and moments. Throws Error naming what is wrong.
-RunState load_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
-                         const Optimizer& optimizer);
+// Bytes on the disk of a model's weights, and of a checkpoint with the moments, and a little more.
+uint64_t model_folder_bytes(const Model& model);
+uint64_t checkpoint_bytes(const Model& model);
+
+// The state of the checkpoint in a folder. Throws Error naming what is wrong.
+RunState read_run_state(const std::string& folder);
+// Fills weights and moments from it. Throws Error naming what is wrong.
+void load_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
+                     const Optimizer& optimizer);
 
 }  // namespace gpt

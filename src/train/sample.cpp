@@ -6,8 +6,9 @@
 
 namespace gpt {
 
-std::string sample_text(const Model& model, const Tokenizer& tokenizer, ThreadPool& pool,
-                        const KernelTable& kernels, DType weights, uint64_t seed, int64_t step) {
+std::optional<std::string> sample_text(const Model& model, const Tokenizer& tokenizer, ThreadPool& pool,
+                                       const KernelTable& kernels, DType weights, uint64_t seed, int64_t step,
+                                       const std::function<bool()>& interrupted) {
   std::vector<int32_t> prompt = {0};
   try {
     prompt = tokenizer.encode("\n");
@@ -19,8 +20,13 @@ std::string sample_text(const Model& model, const Tokenizer& tokenizer, ThreadPo
                                 .sampling = {.temperature = 0.8, .top_k = 40},
                                 .seed = seed + static_cast<uint64_t>(step),
                                 .context = ContextPolicy::crop};
+  bool stopped = false;
   const std::vector<Completion> out =
-      generate(sequences, pool, std::vector<std::vector<int32_t>>{prompt}, options);
+      generate(sequences, pool, std::vector<std::vector<int32_t>>{prompt}, options, [&](const TokenEvent&) {
+        stopped = stopped || interrupted();
+        return !stopped;
+      });
+  if (stopped) return {};
   std::string text;
   for (int32_t id : out.at(0).ids) {
     if (id < tokenizer.vocab_size()) text += tokenizer.token_bytes(id);

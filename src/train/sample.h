@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "model/model.h"
@@ -8,8 +10,10 @@
 namespace gpt {
 
 // A short text from a model in training: prompt newline (or the first token where there is none), 200
-// tokens, temperature 0.8, top-k 40. The same for equal weights, seed and step.
-std::string sample_text(const Model& model, const Tokenizer& tokenizer, ThreadPool& pool,
-                        const KernelTable& kernels, DType weights, uint64_t seed, int64_t step);
+// tokens, temperature 0.8, top-k 40. The same for equal weights, seed and step. Nothing when `interrupted`,
+// asked after every token, says so.
+std::optional<std::string> sample_text(const Model& model, const Tokenizer& tokenizer, ThreadPool& pool,
+                                       const KernelTable& kernels, DType weights, uint64_t seed, int64_t step,
+                                       const std::function<bool()>& interrupted);
 
 }  // namespace gpt

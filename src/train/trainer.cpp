@@ -7,12 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/disk_space.h"
 #include "base/file.h"
 #include "base/process_memory.h"
 #include "data/eval_windows.h"
 #include "data/loader.h"
 #include "data/preview.h"
-#include "io/checkpoint_dir.h"
+#include "data/token_hash.h"
 #include "io/gguf.h"
 #include "model/model_files.h"
 #include "model/training_graph.h"
@@ -21,6 +22,7 @@
 #include "train/outliers.h"
 #include "train/part_norms.h"
 #include "train/plan_keeper.h"
+#include "train/resume.h"
 #include "train/run_data.h"
 #include "train/run_facts.h"
 #include "train/run_log.h"
@@ -81,17 +83,27 @@ class Trainer {
   void step();
   double forward_backward(const StepParams& params);
   bool is_outlier(double loss, double norm);
+  double clip_gradients(double norm, double loss_scale);
   [[noreturn]] void stop_at_bad_numbers(double loss, const GradientNorms& norms);
   void report_step(double loss, double norm, double lr, double step_seconds);
-  void evaluate();
-  void sample();
+  bool is_due(int64_t every, int64_t step) const {
+    return every > 0 && (step % every == 0 || step >= config().steps);
+  }
+  bool evaluates(int64_t step) const { return eval_graph_ && is_due(config().eval_every, step); }
+  void require_space_for_checkpoints() const;
+  std::string kept() const;
+  void log_newest_step();
+  void make_steps();
+  bool evaluate();
+  bool sample();
   void save();
-  void after_step();
+  void after_step(Pending from);
 
   TrainRequest request_;
   RunConfig config_;
   ThreadPool pool_;
   const KernelTable& kernels_;
+  std::optional<ResumedRun> resumed_;
   std::unique_ptr<LoadedModel> init_;
   RunData data_;
   Model model_;
@@ -111,7 +123,25 @@ class Trainer {
   std::optional<double> val_loss_;
   int64_t saved_step_ = -1;
   std::optional<StepParams> last_update_;  // of the newest step, if it changed the weights
+  MetricRecord part_norms_;                // of its gradients, if it will be evaluated
+  std::optional<StepMetrics> unlogged_;    // of the newest step, if log_every leaves it out
+  std::function<bool()> interrupted_ = [] { return false; };
 };
+
+std::string hash_text(uint64_t hash) {
+  return fmt::format("{:016x}", hash);
+}
+
+DataIdentity identity_of(const RunData& data) {
+  uint64_t train = 0;
+  for (const WeightedTokens& source : data.sources) {
+    train = bytes_hash(fmt::format("{} {} {}", train, token_hash(source.tokens), source.weight));
+  }
+  return {.tokens = data.train.size(),
+          .train = hash_text(train),
+          .val = hash_text(token_hash(data.val)),
+          .tokenizer = hash_text(bytes_hash(data.tokenizer->to_json()))};
+}
 
 AdamWSettings adamw_settings(const TrainConfig& c) {
   return {.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay};
@@ -128,10 +158,10 @@ Trainer::Trainer(const TrainRequest& request)
       config_(request.config),
       pool_(thread_count(request.config.train)),
       kernels_(kernel_table(request.isa)),
+      resumed_(request.resume ? std::optional(check_resumable(request.out, request.config)) : std::nullopt),
       init_(request.init_from.empty() ? nullptr : std::make_unique<LoadedModel>(request.init_from)),
-      data_((request.resume ? recover_directory(last()) : void(),
-             load_run_data(config(), init_ ? init_->model().config.n_ctx : config_.model.n_ctx,
-                           tokenizer_folder(request, init_.get())))),
+      data_(load_run_data(config(), init_ ? init_->model().config.n_ctx : config_.model.n_ctx,
+                          tokenizer_folder(request, init_.get()))),
       model_(choose_model(request, init_.get(), data_.tokenizer->vocab_size())),
       weights_(model_.table, DType::f32, "weights"),
       grads_(model_.table, DType::f32, "gradients"),
@@ -193,14 +223,13 @@ RunFact Trainer::fact() {
 
 void Trainer::start() {
   const int64_t base_bytes = resident_bytes();
-  if (request_.resume) {
-    state_ = load_checkpoint(last(), model_, weights_, optimizer_);
+  const DataIdentity identity = identity_of(data_);
+  if (resumed_) {
+    state_ = resumed_->state;
+    check_same_data(state_.data, identity);
+    load_checkpoint(last(), model_, weights_, optimizer_);
     loss_outliers_.restore(state_.losses);
     norm_outliers_.restore(state_.norms);
-    if (state_.data_tokens != data_.train.size()) {
-      fail("cannot resume: the run was trained on {} tokens, the data now has {}", state_.data_tokens,
-           data_.train.size());
-    }
   } else {
     if (dtype_ == DType::f16) state_.loss_scale = LossScale::for_fp16();
     if (init_) {
@@ -210,7 +239,9 @@ void Trainer::start() {
     }
   }
   init_.reset();
-  state_.data_tokens = data_.train.size();
+  state_.data = identity;
+  state_.config = run_config_json(config_).dump();
+  require_space_for_checkpoints();
   flops_per_token_ = training_flops_per_token(model_, model_.config.n_ctx);
   peak_flops_ = measure_peak_flops(pool_, kernels_, dtype_);
   const std::string machine = machine_description(pool_.size(), isa_name(request_.isa));
@@ -220,11 +251,12 @@ void Trainer::start() {
   facts.plan = [this] { return plan_section(plan_->plan(), fact()); };
   log_ = std::make_unique<RunLog>(request_.out, resume_step, config(), std::move(facts));
   // After the log: a config without metrics would be a model (prepare_folder), and no new run might begin.
-  if (!request_.resume)
-    write_file_atomic(request_.out + "/config.json", run_config_json(config_).dump(2) + "\n");
+  if (!resumed_) write_file_atomic(request_.out + "/config.json", run_config_json(config_).dump(2) + "\n");
+  if (resumed_) keep_steps(request_.out, config().steps);
   start_plan(base_bytes);
-  saved_step_ = request_.resume ? state_.step : -1;
+  saved_step_ = resumed_ ? state_.step : -1;
   announce();
+  if (resumed_ && !request_.brief) log_->message(extension_note(*resumed_, config()));
   state_.setup_seconds += seconds_since(started_);
 }
 
@@ -280,14 +312,30 @@ void Trainer::stop_at_bad_numbers(double loss, const GradientNorms& norms) {
   if (tensor.empty() && norms.first_bad >= 0) {
     tensor = "the gradient of " + model_.table[norms.first_bad].name;
   }
-  const std::string kept = saved_step_ >= 0
-                               ? fmt::format("the last good checkpoint is {} at step {}", last(), saved_step_)
-                               : "no checkpoint had been saved yet";
   fail(
-      "training stopped at step {}: the loss is {}, the gradient norm {}; first offending tensor: {}; {}; "
-      "try a lower --lr or "
-      "a --clip-norm",
-      state_.step, loss, norms.total, tensor.empty() ? "the loss" : tensor, kept);
+      "training stopped at step {}: the loss is {}, the gradient norm {}; first offending tensor: {}; "
+      "try a lower --lr or a --clip-norm",
+      state_.step, loss, norms.total, tensor.empty() ? "the loss" : tensor);
+}
+
+std::string Trainer::kept() const {
+  if (saved_step_ < 0) return "no checkpoint had been saved yet";
+  return fmt::format("the last good checkpoint is {} at step {}", last(), saved_step_);
+}
+
+// What cannot be saved need not be trained. Old and new checkpoint exist at once, for a moment.
+void Trainer::require_space_for_checkpoints() const {
+  const uint64_t best = eval_graph_ && !resumed_ ? model_folder_bytes(model_) : 0;
+  require_space(request_.out, checkpoint_bytes(model_) + best, "checkpoints in " + request_.out);
+}
+
+// Cuts off single values, and gives the factor that brings what is left to the largest norm.
+double Trainer::clip_gradients(double norm, double loss_scale) {
+  if (config().clip_value > 0) {
+    kernels_.clamp(context(), {.x = grads_.all(), .limit = config().clip_value * loss_scale});
+    if (config().clip_norm > 0) norm = optimizer_.norms(context(), grads_).total / loss_scale;
+  }
+  return clip_factor(norm, config().clip_norm);
 }
 
 void Trainer::step() {
@@ -299,10 +347,11 @@ void Trainer::step() {
   last_update_.reset();
   const double loss = forward_backward(params);
   const ExecContext ctx = context();
-  if (config().clip_value > 0)
-    kernels_.clamp(ctx, {.x = grads_.all(), .limit = config().clip_value * params.loss_scale});
+  // What is reported, and looked at for overflow, is the gradient before anything is cut off.
   GradientNorms norms = optimizer_.norms(ctx, grads_);
   norms.total /= params.loss_scale;
+  part_norms_.clear();
+  if (evaluates(state_.step + 1)) part_norms_ = gradient_norms(model_.table, grads_, params.loss_scale);
   const bool overflow = dtype_ == DType::f16 && std::isfinite(loss) && !std::isfinite(norms.total);
   if (dtype_ == DType::f16) state_.loss_scale.after_step(!overflow);
   const bool bad = !std::isfinite(loss) || !std::isfinite(norms.total);
@@ -316,7 +365,7 @@ void Trainer::step() {
         fmt::format("step {}: skipped, loss {:.4f} and gradient norm {:.3f} are out of the ordinary\n",
                     state_.step, loss, norms.total));
   } else {
-    params.grad_scale = clip_factor(norms.total, config().clip_norm) / params.loss_scale;
+    params.grad_scale = clip_gradients(norms.total, params.loss_scale) / params.loss_scale;
     optimizer_.update(ctx, weights_, grads_, params, ++state_.updates);
     last_update_ = params;
     model_.packed->weights_changed();
@@ -335,17 +384,16 @@ void Trainer::report_step(double loss, double norm, double lr, double step_secon
   const double tokens_per_s = step_tokens / recent_step_seconds_;
   const bool logged = config().log_every > 0 && (state_.step % config().log_every == 0 || state_.step == 1 ||
                                                  state_.step == config().steps);
-  if (logged) {
-    log_->step({.step = state_.step,
-                .tokens = state_.tokens,
-                .loss = loss,
-                .lr = lr,
-                .grad_norm = norm,
-                .tokens_per_s = tokens_per_s,
-                .seconds = state_.train_seconds,
-                .loss_scale = dtype_ == DType::f16 ? std::optional(state_.loss_scale.scale) : std::nullopt,
-                .skipped = state_.skipped + state_.loss_scale.overflows});
-  }
+  unlogged_ = {.step = state_.step,
+               .tokens = state_.tokens,
+               .loss = loss,
+               .lr = lr,
+               .grad_norm = norm,
+               .tokens_per_s = tokens_per_s,
+               .seconds = state_.train_seconds,
+               .loss_scale = dtype_ == DType::f16 ? std::optional(state_.loss_scale.scale) : std::nullopt,
+               .skipped = state_.skipped + state_.loss_scale.overflows};
+  if (logged) log_newest_step();
   log_->progress({.step = state_.step,
                   .total = config().steps,
                   .loss = loss,
@@ -363,11 +411,26 @@ void Trainer::report_step(double loss, double norm, double lr, double step_secon
   }
 }
 
-void Trainer::evaluate() {
+// Also where a run stops between two lines of the log.
+void Trainer::log_newest_step() {
+  if (unlogged_ && config().log_every > 0) log_->step(*unlogged_);
+  unlogged_.reset();
+}
+
+// False when it was interrupted.
+bool Trainer::evaluate() {
+  if (last_update_) {
+    const MetricRecord ratios =
+        update_ratios(model_.table, weights_, optimizer_, last_update_->lr, state_.updates);
+    part_norms_.insert(part_norms_.end(), ratios.begin(), ratios.end());
+    log_->parts(state_.step, part_norms_);
+    last_update_.reset();
+  }
   const EvalBatches batches(data_.val, model_.config.n_ctx, static_cast<uint64_t>(config().seed),
                             config().eval_batches, config().batch_size);
   double sum = 0;
   for (int64_t b = 0; b < batches.batches(); ++b) {
+    if (interrupted_()) return false;
     for (int64_t first = 0; first < batches.batch_size(); first += config().micro_batch) {
       batches.fill(b, first, config().micro_batch, ids_.data(), targets_.data());
       sum += eval_graph_->loss(pool_, kernels_, {.ids = ids_.data(), .targets = targets_.data()});
@@ -377,10 +440,6 @@ void Trainer::evaluate() {
       sum / static_cast<double>(batches.batches() * batches.batch_size() * model_.config.n_ctx);
   val_loss_ = loss;
   log_->evaluation(state_.step, loss);
-  if (last_update_) {
-    log_->parts(state_.step, part_norms(model_.table, weights_, grads_, optimizer_, last_update_->lr,
-                                        last_update_->loss_scale, state_.updates));
-  }
   std::string text =
       fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}", state_.step, loss, std::exp(loss));
   if (data_.floor) text += fmt::format(", {:.4f} above the floor", loss - *data_.floor);
@@ -394,13 +453,17 @@ void Trainer::evaluate() {
     text += ", best so far";
   }
   if (!request_.brief) log_->message(text + "\n");
+  return true;
 }
 
-void Trainer::sample() {
-  const std::string text = sample_text(model_, *data_.tokenizer, pool_, kernels_, dtype_,
-                                       static_cast<uint64_t>(config().seed), state_.step);
-  log_->sample(state_.step, text);
-  log_->message(fmt::format("--- sample at step {} ---\n{}\n---\n", state_.step, text));
+// False when it was interrupted.
+bool Trainer::sample() {
+  const auto text = sample_text(model_, *data_.tokenizer, pool_, kernels_, dtype_,
+                                static_cast<uint64_t>(config().seed), state_.step, interrupted_);
+  if (!text) return false;
+  log_->sample(state_.step, *text);
+  log_->message(fmt::format("--- sample at step {} ---\n{}\n---\n", state_.step, *text));
+  return true;
 }
 
 void Trainer::save() {
@@ -412,30 +475,53 @@ void Trainer::save() {
   saved_step_ = state_.step;
 }
 
-void Trainer::after_step() {
-  const bool end = state_.step >= config().steps;
-  const auto due = [&](int64_t every) { return every > 0 && (state_.step % every == 0 || end); };
-  const bool evaluated = eval_graph_ && due(config().eval_every);
-  if (evaluated) state_.eval_seconds += timed([&] { evaluate(); });
-  if (due(config().sample_every)) state_.sample_seconds += timed([&] { sample(); });
-  if (due(config().save_every)) state_.save_seconds += timed([&] { save(); });
-  if (evaluated && !end) log_->write_report(state_.train_seconds, true);
+// What is due after a step, or what is left of it. Where an interrupt cuts it short, the state says so.
+void Trainer::after_step(Pending from) {
+  const bool evaluated = evaluates(state_.step) && from <= Pending::evaluation;
+  state_.pending = Pending::nothing;
+  const auto make = [&](bool due, Pending part, double& seconds, bool (Trainer::*work)()) {
+    if (!due || from > part || state_.pending != Pending::nothing) return;
+    bool done = true;
+    seconds += timed([&] { done = (this->*work)(); });
+    if (!done) state_.pending = part;
+  };
+  make(evaluated, Pending::evaluation, state_.eval_seconds, &Trainer::evaluate);
+  make(is_due(config().sample_every, state_.step), Pending::sample, state_.sample_seconds, &Trainer::sample);
+  if (is_due(config().save_every, state_.step)) state_.save_seconds += timed([&] { save(); });
+  if (evaluated && state_.step < config().steps) log_->write_report(state_.train_seconds, true);
+}
+
+void Trainer::make_steps() {
+  const int64_t stop =
+      config().stop_after > 0 ? std::min(config().stop_after, config().steps) : config().steps;
+  if (state_.pending != Pending::nothing) {
+    saved_step_ = -1;
+    after_step(state_.pending);
+  }
+  while (state_.step < stop && !interrupted_()) {
+    step();
+    after_step(Pending::nothing);
+  }
+  log_newest_step();
+  if (saved_step_ != state_.step) state_.save_seconds += timed([&] { save(); });
 }
 
 TrainOutcome Trainer::run(const std::function<bool()>& interrupted) {
-  TrainOutcome outcome;
-  const int64_t stop =
-      config().stop_after > 0 ? std::min(config().stop_after, config().steps) : config().steps;
-  while (state_.step < stop && !outcome.interrupted) {
-    step();
-    after_step();
-    outcome.interrupted = interrupted && interrupted();
+  if (interrupted) interrupted_ = interrupted;
+  if (request_.begins) request_.begins();
+  try {
+    make_steps();
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    fail("{}; {}", error.what(), kept());
   }
-  if (saved_step_ != state_.step) state_.save_seconds += timed([&] { save(); });
+  TrainOutcome outcome;
+  outcome.interrupted = interrupted_();
   log_->write_report(state_.train_seconds);
   log_->finish();
   outcome.steps_done = state_.step;
-  outcome.finished = state_.step >= config().steps;
+  outcome.finished = state_.step >= config().steps && state_.pending == Pending::nothing;
   outcome.best_val_loss = state_.best_val_loss;
   if (request_.brief) return outcome;
   if (!outcome.finished) {

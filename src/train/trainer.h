@@ -19,6 +19,7 @@ struct TrainRequest {
   std::string command_line;                                   // for the report
   bool brief = false;                                         // says only how far it is: for one of many runs
   std::function<LossForecast(const RunPlan&)> forecast = {};  // of the final loss, or none
+  std::function<void()> begins = {};  // called before the first step: from then on there is work to save
 };
 
 struct TrainOutcome {

@@ -16,9 +16,11 @@ class GptProcess {
   GptProcess& operator=(const GptProcess&) = delete;
 
   pid_t pid() const { return child_; }
-  // Waits until a file is there, or the program has ended: then false.
+  // Waits until something is so, or the program has ended: then false.
+  bool wait_until(const std::function<bool()>& ready);
+  // Waits until a file is there.
   bool wait_for_file(const std::string& path);
-  // The same for text on standard error.
+  // Waits for text on standard error.
   bool wait_for_note(const std::string& text);
   void send(int signal) const;
   // Waits for the end: the exit status, or minus the signal that ended the program.
@@ -26,7 +28,6 @@ class GptProcess {
   std::string notes() const;  // what it wrote to standard error so far
 
  private:
-  bool wait_until(const std::function<bool()>& ready);
   bool has_ended();
 
   std::string notes_path_;

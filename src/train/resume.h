@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/checkpoint.h"
+#include "train/train_config.h"
+
+namespace gpt {
+
+// Config keys that may differ when a run goes on. None of them changes the numbers but `steps`: with another
+// value the run is extended or shortened.
+const std::vector<std::string>& resumable_keys();
+
+// A run's earlier state, found fit to go on with a config.
+struct ResumedRun {
+  RunState state;
+  int64_t planned_steps = 0;  // of the run so far; the config's steps, unless these have been changed
+};
+
+// Reads the state of the run in `folder` (its last/ is repaired after a kill). Throws Error naming what
+// changed: a file of the checkpoint, a config key that changes the numbers, steps that are fewer than those
+// done. Checkpoints from before such things were recorded are taken as they are.
+ResumedRun check_resumable(const std::string& folder, const RunConfig& config);
+
+// Throws Error when the text or the tokenizer is not what the run was made with so far.
+void check_same_data(const DataIdentity& before, const DataIdentity& now);
+
+// Writes the number of steps into the run's config.json, if it has another one: later resumes go on with it.
+void keep_steps(const std::string& folder, int64_t steps);
+
+// What the new number of steps means, for people: a line, or "" when it is the old one. Says so when the
+// learning rate rises.
+std::string extension_note(const ResumedRun& run, const TrainConfig& config);
+
+}  // namespace gpt

@@ -1,0 +1,325 @@
+// Going on with a run: the same bits, changes that are noticed, more or fewer steps, signals, full disks.
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "gpt_process.h"
+#include "run_gpt.h"
+#include "support/temp_dir.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+class Resume : public testing::Test {
+ protected:
+  Resume() {
+    std::string text;
+    for (int i = 0; i < 400; ++i)
+      text += "line " + std::to_string(i * i) + " of some text to learn\n";
+    gpt::test::write_plain_file(text_, text);
+  }
+
+  Words train(const std::string& name, const Words& more) const {
+    Words words = {"train", "--data",         text_, "--tokenizer", "byte",    "--n-layer",
+                   "1",     "--n-head",       "2",   "--n-embd",    "16",      "--n-ctx",
+                   "16",    "--batch-size",   "2",   "--threads",   "1",       "--warmup",
+                   "5",     "--eval-batches", "2",   "--out",       path(name)};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  GptRun resume(const std::string& name, const Words& more = {}, const Words& environment = {}) const {
+    Words words = {"train", "--resume", "--out", path(name)};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_gpt(words, environment);
+  }
+  void make(const std::string& name, const Words& more) const {
+    const GptRun run = run_gpt(train(name, more));
+    ASSERT_EQ(run.status, 0) << run.err;
+  }
+  std::string path(const std::string& name) const { return dir_.file(name); }
+  std::string weights(const std::string& name) const {
+    return gpt::read_file(path(name) + "/last/model.safetensors");
+  }
+  json json_of(const std::string& file) const { return json::parse(gpt::read_file(path(file))); }
+  void write_json(const std::string& file, const json& value) const {
+    gpt::test::write_plain_file(path(file), value.dump(2));
+  }
+  // The values of a key in metrics.jsonl by step.
+  std::map<int, double> metric(const std::string& name, const std::string& key) const {
+    std::map<int, double> out;
+    std::ifstream file(path(name) + "/metrics.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      const json record = json::parse(line, nullptr, false);  // the last line may be half written
+      if (record.is_object() && record.contains(key))
+        out[record["step"].get<int>()] = record[key].get<double>();
+    }
+    return out;
+  }
+  // Changes a file of the checkpoint so that its checksums hold.
+  void forget_checksum(const std::string& name, const std::string& file) const {
+    json manifest = json_of(name + "/last/manifest.json");
+    manifest["files"].erase(file);
+    write_json(name + "/last/manifest.json", manifest);
+  }
+  void expect_refused(const GptRun& run, const std::string& what) const {
+    EXPECT_EQ(run.status, 1) << run.err;
+    EXPECT_NE(run.err.find(what), std::string::npos) << run.err;
+  }
+
+  gpt::test::TempDir dir_;
+  std::string text_ = dir_.file("text.txt");
+};
+
+TEST_F(Resume, NoticesDataOfEqualLength) {
+  make("run", {"--steps", "8", "--stop-after", "3"});
+  std::string text = gpt::read_file(text_);
+  std::swap(text[10], text[11]);
+  gpt::test::write_plain_file(text_, text);
+  expect_refused(resume("run"), "the training text is not what the run was made with");
+  std::swap(text[10], text[11]);
+  std::swap(text[text.size() - 4], text[text.size() - 5]);  // in the part that is held out
+  gpt::test::write_plain_file(text_, text);
+  expect_refused(resume("run"), "the validation text is not what the run was made with");
+  std::swap(text[text.size() - 4], text[text.size() - 5]);
+  // Where the text lies does not matter.
+  gpt::test::write_plain_file(path("moved.txt"), text);
+  fs::remove(text_);
+  json config = json_of("run/config.json");
+  config["data"] = {path("moved.txt")};
+  write_json("run/config.json", config);
+  const GptRun run = resume("run");
+  EXPECT_EQ(run.status, 0) << run.err;
+}
+
+TEST_F(Resume, NoticesOtherFilesOfTheCheckpointAndAnotherConfig) {
+  make("run", {"--steps", "8", "--stop-after", "3"});
+  const std::string tokenizer = path("run/last/tokenizer.json"), before = gpt::read_file(tokenizer);
+  gpt::test::write_plain_file(tokenizer, before + "\n");
+  expect_refused(resume("run"), "tokenizer.json is damaged");
+  gpt::test::write_plain_file(tokenizer, before);
+  const json config = json_of("run/config.json");
+  for (const auto& [key, value] : {std::pair<const char*, json>{"beta1", 0.8},
+                                   {"lr", 1e-2},
+                                   {"seed", 2},
+                                   {"n_embd", 32},
+                                   {"val_fraction", 0.2},
+                                   {"batch_size", 4}}) {
+    json changed = config;
+    changed[key] = value;
+    write_json("run/config.json", changed);
+    expect_refused(resume("run"),
+                   std::string("config.json was changed: the run was made with ") + key + " = ");
+  }
+  json quieter = config;
+  quieter["log_every"] = 1;
+  write_json("run/config.json", quieter);
+  EXPECT_EQ(resume("run").status, 0);
+}
+
+// Checkpoints from before hashes and config were part of the state.
+TEST_F(Resume, GoesOnWithRunsOfEarlierVersions) {
+  make("whole", {"--steps", "8"});
+  make("run", {"--steps", "8", "--stop-after", "3"});
+  json state = json_of("run/last/train_state.json");
+  for (const char* key : {"data_hash", "val_data_hash", "tokenizer_hash", "config", "pending"})
+    EXPECT_EQ(state.erase(key), 1u) << key;
+  write_json("run/last/train_state.json", state);
+  forget_checksum("run", "train_state.json");
+  const GptRun run = resume("run");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(weights("run"), weights("whole"));
+}
+
+TEST_F(Resume, WithMoreStepsHasTheirSchedule) {
+  make("long", {"--steps", "24", "--log-every", "1"});
+  make("run", {"--steps", "12", "--log-every", "1"});
+  EXPECT_EQ(resume("run", {}, {"GPT_STEPS=24"}).status, 0);
+  EXPECT_EQ(json_of("run/config.json")["steps"], 12) << "the environment extends no run";
+  expect_refused(resume("run", {"--steps", "11"}),
+                 "has made 12 steps already; --steps must be at least that");
+  const GptRun run = resume("run", {"--steps", "24", "--stop-after", "18"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.err.find("extended from 12 to 24 steps"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("the learning rate rises from 4.3"), std::string::npos) << run.err;
+  const GptRun rest = resume("run");  // 24 is what the run's config says now
+  EXPECT_EQ(rest.status, 0) << rest.err;
+  EXPECT_EQ(rest.err.find("extended"), std::string::npos) << rest.err;
+  const std::map<int, double> rates = metric("run", "lr"), planned = metric("long", "lr");
+  ASSERT_EQ(rates.size(), 24u);
+  for (int step = 13; step <= 24; ++step)
+    EXPECT_EQ(rates.at(step), planned.at(step)) << step;
+  EXPECT_EQ(json_of("run/plan.json")["steps"], json_of("long/plan.json")["steps"]);
+}
+
+// A kill between the new config.json and the next checkpoint loses nothing.
+TEST_F(Resume, ExtendedAndKilledAtOnce) {
+  make("run", {"--steps", "12"});
+  make("same", {"--steps", "12"});
+  EXPECT_EQ(resume("same", {"--steps", "24"}).status, 0);
+  json config = json_of("run/config.json");
+  config["steps"] = 24;
+  write_json("run/config.json", config);
+  const GptRun run = resume("run");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.err.find("extended from 12 to 24 steps"), std::string::npos) << run.err;
+  EXPECT_EQ(weights("run"), weights("same"));
+}
+
+TEST_F(Resume, WithFewerStepsEndsEarlier) {
+  make("run", {"--steps", "100", "--stop-after", "10"});
+  const GptRun run = resume("run", {"--steps", "20"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.err.find("shortened from 100 to 20 steps"), std::string::npos) << run.err;
+  EXPECT_EQ(json_of("run/last/train_state.json")["step"], 20);
+}
+
+TEST_F(Resume, TheLastStepIsInTheMetrics) {
+  make("run", {"--steps", "40", "--log-every", "7", "--stop-after", "17", "--eval-every", "0"});
+  std::map<int, double> losses = metric("run", "loss");
+  EXPECT_EQ(losses.rbegin()->first, 17);
+  EXPECT_EQ(resume("run").status, 0);
+  losses = metric("run", "loss");
+  EXPECT_EQ(losses.rbegin()->first, 40);
+}
+
+// What is reported is the gradient before --clip-value cuts its elements, as a whole and by parts.
+TEST_F(Resume, TheGradientNormIsThatBeforeClipping) {
+  const Words same = {"--steps", "1", "--warmup", "0", "--eval-every", "1", "--clip-norm", "0"};
+  make("free", same);
+  Words clipped = same;
+  clipped.insert(clipped.end(), {"--clip-value", "1e-6"});
+  make("clipped", clipped);
+  EXPECT_GT(metric("free", "grad_norm").at(1), 0.1);
+  for (const char* key : {"grad_norm", "grad_norm/block 0"})
+    EXPECT_EQ(metric("clipped", key), metric("free", key)) << key;
+}
+
+class ResumeAfterSignal : public Resume, public testing::WithParamInterface<int> {};
+
+TEST_P(ResumeAfterSignal, SavesAndGives130) {
+  GptProcess gpt(train("run", {"--steps", "100000000", "--eval-every", "0"}));
+  ASSERT_TRUE(gpt.wait_for_note("step ")) << gpt.notes();
+  gpt.send(GetParam());
+  gpt.send(GetParam());  // as `timeout` and a closing terminal do: one request, two signals
+  EXPECT_EQ(gpt.end(), 130) << gpt.notes();
+  EXPECT_TRUE(fs::exists(path("run/last/train_state.json"))) << gpt.notes();
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, ResumeAfterSignal, testing::Values(SIGINT, SIGTERM, SIGHUP));
+
+TEST_F(Resume, NohupStaysAsItIs) {
+  GptProcess gpt(train("run", {"--steps", "100000000", "--eval-every", "0", "--save-every", "0"}),
+                 [] { ::signal(SIGHUP, SIG_IGN); });
+  ASSERT_TRUE(gpt.wait_for_note("step ")) << gpt.notes();
+  gpt.send(SIGHUP);
+  gpt.send(SIGTERM);
+  EXPECT_EQ(gpt.end(), 130);
+  EXPECT_NE(gpt.notes().find("interrupted: "), std::string::npos) << "it was SIGTERM that ended it";
+}
+
+// An evaluation that is cut short is made when the run goes on: the run is as if it had never been
+// interrupted.
+TEST_F(Resume, InterruptsAnEvaluationAndMakesItLater) {
+  const Words steps = {"--steps", "3", "--eval-every", "2"};
+  Words slow = steps;  // so many batches that the signal comes while they are evaluated
+  slow.insert(slow.end(), {"--eval-batches", "20000", "--log-every", "1"});
+  GptProcess gpt(train("run", slow));
+  ASSERT_TRUE(gpt.wait_for_note("step 1/3")) << gpt.notes();
+  ASSERT_TRUE(gpt.wait_until([&] { return metric("run", "loss").count(2) > 0; })) << gpt.notes();
+  gpt.send(SIGTERM);
+  EXPECT_EQ(gpt.end(), 130) << gpt.notes();
+  const json state = json_of("run/last/train_state.json");
+  EXPECT_EQ(state["step"], 2);
+  EXPECT_EQ(state["pending"], "evaluation");
+  EXPECT_TRUE(metric("run", "val_loss").empty());
+  json config = json_of("run/config.json"), saved = state;
+  config["eval_batches"] = saved["config"]["eval_batches"] = 2;  // enough of waiting
+  write_json("run/config.json", config);
+  write_json("run/last/train_state.json", saved);
+  forget_checksum("run", "train_state.json");
+  const GptRun rest = resume("run");
+  EXPECT_EQ(rest.status, 0) << rest.err;
+  make("whole", steps);
+  EXPECT_EQ(metric("run", "val_loss"), metric("whole", "val_loss"));
+  EXPECT_EQ(weights("run"), weights("whole"));
+}
+
+// The program is not let write files as large as a checkpoint, which is as good as a full disk.
+TEST_F(Resume, AFullDiskLeavesTheOldCheckpoint) {
+  make("whole", {"--steps", "8", "--eval-every", "0"});
+  make("run", {"--steps", "8", "--stop-after", "3", "--eval-every", "0"});
+  const std::string before = weights("run");
+  GptProcess gpt({"train", "--resume", "--out", path("run")}, [] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{20000, 20000};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(127);
+  });
+  EXPECT_EQ(gpt.end(), 1);
+  EXPECT_NE(gpt.notes().find("cannot write "), std::string::npos) << gpt.notes();
+  EXPECT_NE(gpt.notes().find("the last good checkpoint is " + path("run") + "/last at step 3"),
+            std::string::npos)
+      << gpt.notes();
+  EXPECT_EQ(weights("run"), before);
+  for (const auto& entry : fs::directory_iterator(path("run")))
+    EXPECT_EQ(entry.path().filename().string().find(".tmp"), std::string::npos) << entry.path();
+  const GptRun rest = resume("run");
+  EXPECT_EQ(rest.status, 0) << rest.err;
+  EXPECT_EQ(weights("run"), weights("whole"));
+}
+
+// What is at work when the signal comes ends cleanly; where it was quicker than the signal, nothing is shown.
+TEST_F(Resume, PackAndTokenizerTrainingEndCleanly) {
+  std::string text;
+  while (text.size() < 48 << 20)
+    text += "some words " + std::to_string(text.size()) + " and more of them\n";
+  gpt::test::write_plain_file(path("big.txt"), text);
+  const Words pack = {"data",      "pack", "--data",         path("big.txt"), "--tokenizer", "byte",
+                      "--threads", "1",    "--shard-tokens", "1000000",       "--out",       path("shards")};
+  const Words learn = {"tokenizer", "train", "--data", path("big.txt"),
+                       "--threads", "1",     "--out",  path("tok")};
+  for (const auto& [words, out] : {std::pair{pack, "shards"}, {learn, "tok"}}) {
+    GptProcess gpt(words);
+    ASSERT_TRUE(gpt.wait_for_file(path(out) + "/.lock")) << gpt.notes();
+    gpt.send(SIGTERM);
+    const int status = gpt.end();
+    if (status == 0) GTEST_SKIP() << out << " was there before the signal";
+    EXPECT_EQ(status, 130) << gpt.notes();
+    EXPECT_NE(gpt.notes().find("interrupted; "), std::string::npos) << gpt.notes();
+    EXPECT_FALSE(fs::exists(path(out) + "/.lock"));
+  }
+  EXPECT_FALSE(fs::exists(path("tok")));
+  const GptRun rest = run_gpt(pack);
+  EXPECT_EQ(rest.status, 0) << rest.err;
+  Words whole = pack;
+  whole.back() = path("whole");
+  EXPECT_EQ(run_gpt(whole).status, 0);
+  for (const auto& entry : fs::directory_iterator(path("whole"))) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_EQ(gpt::read_file(path("shards/" + name)), gpt::read_file(path("whole/" + name))) << name;
+  }
+}
+
+TEST_F(Resume, ARunWithoutACheckpointSaysSo) {
+  GptProcess gpt(train("run", {"--steps", "100000000", "--save-every", "0", "--eval-every", "0"}));
+  ASSERT_TRUE(gpt.wait_for_note("step ")) << gpt.notes();
+  for (const Words& words : {Words{"generate", path("run"), "--prompt", "A"},
+                             {"eval", path("run"), "--data", text_},
+                             {"info", path("run")},
+                             {"trace", path("run"), "--prompt", "A"},
+                             {"convert", path("run"), path("out.gguf")}}) {
+    expect_refused(run_gpt(words), path("run") + " is a training run that has no checkpoint yet");
+  }
+}
+
+}  // namespace
