@@ -58,25 +58,39 @@ std::string log_tick_label(double value) {
 
 }  // namespace
 
-std::vector<double> smoothed(std::span<const double> values, double window) {
-  const double decay = 1 - 1 / std::max(window, 1.0);
+double smoothing_window(double span) {
+  constexpr double kSlider = 0.33;  // where the page's slider stands at first: src/report/page/chart.js
+  return 0.15 * kSlider * kSlider * span;
+}
+
+std::vector<double> smoothed(std::span<const double> x, std::span<const double> y, double window) {
+  if (!(window > 0)) return {y.begin(), y.end()};
+  const size_t n = y.size();
+  const auto decay = [&](size_t from, size_t to) {
+    return std::exp(std::min(0.0, x[from] - x[to]) / window);
+  };
   // Decaying sums of the values, and of their weights, from the end to each place.
-  std::vector<double> sums(values.size() + 1, 0), weights(values.size() + 1, 0), out(values.size());
-  for (size_t i = values.size(); i-- > 0;) {
-    const bool present = std::isfinite(values[i]);
-    sums[i] = decay * sums[i + 1] + (present ? values[i] : 0);
-    weights[i] = decay * weights[i + 1] + (present ? 1 : 0);
+  std::vector<double> sums(n + 1, 0), weights(n + 1, 0), out(n);
+  for (size_t i = n; i-- > 0;) {
+    const bool present = std::isfinite(y[i]);
+    const double keep = i + 1 < n ? decay(i, i + 1) : 0;
+    sums[i] = keep * sums[i + 1] + (present ? y[i] : 0);
+    weights[i] = keep * weights[i + 1] + (present ? 1 : 0);
   }
   double sum = 0, weight = 0;  // of what lies before
-  for (size_t i = 0; i < values.size(); ++i) {
-    const bool present = std::isfinite(values[i]);
-    const size_t beyond = std::min(2 * i + 1, values.size());  // as far ahead as the beginning is behind
-    const double rest = std::pow(decay, static_cast<double>(beyond - i));
+  size_t beyond = 0;           // the first place further ahead than the beginning is behind
+  for (size_t i = 0; i < n; ++i) {
+    const bool present = std::isfinite(y[i]);
+    const double keep = i > 0 ? decay(i - 1, i) : 0;
+    sum *= keep;
+    weight *= keep;
+    while (beyond < n && (beyond <= i || x[beyond] - x[i] <= x[i] - x[0]))
+      ++beyond;
+    const double rest = beyond < n ? decay(i, beyond) : 0;
     const double ahead = sums[i] - rest * sums[beyond], weight_ahead = weights[i] - rest * weights[beyond];
-    out[i] = present ? (decay * sum + ahead) / (decay * weight + weight_ahead)
-                     : std::numeric_limits<double>::quiet_NaN();
-    sum = decay * sum + (present ? values[i] : 0);
-    weight = decay * weight + (present ? 1 : 0);
+    out[i] = present ? (sum + ahead) / (weight + weight_ahead) : std::numeric_limits<double>::quiet_NaN();
+    sum += present ? y[i] : 0;
+    weight += present ? 1 : 0;
   }
   return out;
 }

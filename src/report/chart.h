@@ -33,11 +33,15 @@ struct Chart {
   bool log_x = false;
 };
 
-// A moving average that looks back and ahead alike, so that the line does not lag behind: value i +- k weighs
-// (1 - 1/window)^k, divided by the sum of the weights. It looks ahead no further than back: the first values
-// of a training loss fall steeply, and the line starts where they do. Non-finite values are skipped; the
-// result has NaN there.
-std::vector<double> smoothed(std::span<const double> values, double window);
+// A moving average that looks back and ahead alike, so that the line does not lag behind: a value at distance
+// d on the x axis weighs exp(-d / window), divided by the sum of the weights; so runs of any length, and
+// logged at any rhythm, are smoothed alike. It looks ahead no further than back: the first values of a
+// training loss fall steeply, and the line starts where they do. Non-finite values are skipped; the result
+// has NaN there. x ascends.
+std::vector<double> smoothed(std::span<const double> x, std::span<const double> y, double window);
+
+// The window for curves that span so much of the x axis; the longest one decides for all in a chart.
+double smoothing_window(double span);
 
 // Axis positions and their labels.
 struct Tick {

@@ -1,13 +1,15 @@
 #include "report/run_charts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace gpt {
 namespace {
 
-constexpr size_t kFewPoints = 30;       // up to here a smoothed line says nothing new
-constexpr double kWindowsPerRun = 120;  // the average reaches over 1/120 of the run to either side
+constexpr size_t kFewPoints = 30;  // up to here a smoothed line says nothing new
 
 // `raw` as one line when it is short, else pale with its average on top.
 std::vector<ChartSeries> with_average(ChartSeries raw, const std::string& average_name) {
@@ -16,9 +18,10 @@ std::vector<ChartSeries> with_average(ChartSeries raw, const std::string& averag
     return {std::move(raw)};
   }
   ChartSeries average = raw;
-  average.name = average_name;
+  const double window = smoothing_window(raw.x.back() - raw.x.front());
+  average.name = fmt::format("{} over {:.0f} steps", average_name, std::max(1.0, window));
   average.style = SeriesStyle::line;
-  average.y = smoothed(raw.y, std::max(5.0, static_cast<double>(raw.y.size()) / kWindowsPerRun));
+  average.y = smoothed(raw.x, raw.y, window);
   return {std::move(raw), std::move(average)};
 }
 
@@ -38,7 +41,7 @@ ChartSeries metric_series(std::span<const MetricRecord> records, std::string_vie
   ChartSeries series{std::move(name), {}, {}, style, colour};
   for (const MetricRecord& record : records) {
     const auto step = metric_number(record, kStepKey), value = metric_number(record, key);
-    if (!step || !value) continue;
+    if (!step || !std::isfinite(*step) || !value) continue;
     series.x.push_back(*step);
     series.y.push_back(*value);
   }

@@ -41,21 +41,27 @@ function axis(low, high, from, to, log) {
   };
 }
 
-// A moving average: neighbours at distance k weigh (1 - 1/window)^k, and it looks ahead no further than back, so that
-// the line starts where the values do.
-function smooth(y, window) {
-  if (window <= 1) return y;
-  const keep = 1 - 1 / window, n = y.length, sums = new Float64Array(n + 1), weights = new Float64Array(n + 1);
+// A moving average, the same as in src/report/chart.h: values at distance d weigh exp(-d / window), and it looks ahead
+// no further than back, so that the line starts where the values do. x ascends; the window is in units of x.
+function smooth(x, y, window) {
+  if (!(window > 0)) return y;
+  const n = y.length, sums = new Float64Array(n + 1), weights = new Float64Array(n + 1);
+  const decay = (from, to) => Math.exp(Math.min(0, x[from] - x[to]) / window);
   for (let i = n - 1; i >= 0; --i) {
+    const keep = i + 1 < n ? decay(i, i + 1) : 0;
     sums[i] = keep * sums[i + 1] + (y[i] === null ? 0 : y[i]);
     weights[i] = keep * weights[i + 1] + (y[i] === null ? 0 : 1);
   }
-  let sum = 0, weight = 0;
+  let sum = 0, weight = 0, beyond = 0;
   return y.map((v, i) => {
-    const beyond = Math.min(2 * i + 1, n), rest = keep ** (beyond - i);
-    const out = v === null ? null : (keep * sum + sums[i] - rest * sums[beyond]) / (keep * weight + weights[i] - rest * weights[beyond]);
-    sum = keep * sum + (v === null ? 0 : v);
-    weight = keep * weight + (v === null ? 0 : 1);
+    const keep = i > 0 ? decay(i - 1, i) : 0;
+    sum *= keep;
+    weight *= keep;
+    while (beyond < n && (beyond <= i || x[beyond] - x[i] <= x[i] - x[0])) ++beyond;
+    const rest = beyond < n ? decay(i, beyond) : 0;
+    const out = v === null ? null : (sum + sums[i] - rest * sums[beyond]) / (weight + weights[i] - rest * weights[beyond]);
+    sum += v === null ? 0 : v;
+    weight += v === null ? 0 : 1;
     return out;
   });
 }

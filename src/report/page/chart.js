@@ -1,7 +1,7 @@
 // One chart: lines over the step, a read-out under the pointer, zoom by dragging or by keys. All charts share
 // the part of the x axis that is shown, its scale, the smoothing and which lines are hidden.
 
-const shared = {zoom: null, logX: false, smoothing: 0.25, hidden: [], logY: {}, paused: false, scroll: 0};
+const shared = {zoom: null, logX: false, smoothing: 0.33, hidden: [], logY: {}, paused: false, scroll: 0};
 const charts = [];
 const redrawAll = () => { for (const c of charts) c.draw(); keepView(); };
 const palette = () => dark() ? ['#7fb2ff', '#f0a35c', '#86c97f', '#c3a1f2', '#ff8fa3', '#6fd3d3', '#d9c65d', '#b0b7c3']
@@ -39,8 +39,14 @@ class LineChart {
     if (!s.strength || shared.smoothing <= 0 || c.y.length < 8) return {full: c, smoothed: null};
     if (s.cache && s.cache.by === shared.smoothing) return {full: c, smoothed: s.cache};
     const x = c.mx || c.x, y = c.my || c.y;
-    s.cache = {by: shared.smoothing, x, y: smooth(y, 1 + y.length * 0.15 * shared.smoothing ** 2)};
+    s.cache = {by: shared.smoothing, x, y: smooth(x, y, this.window())};
     return {full: c, smoothed: s.cache};
+  }
+
+  // Steps that the smoothed lines of the chart reach over: one number for all of its runs, whatever their length.
+  window() {
+    const spans = this.o.series.map(s => s.curve.x[s.curve.x.length - 1] - s.curve.x[0]);
+    return Math.max(...spans) * 0.15 * shared.smoothing ** 2;
   }
 
   xRange() {
@@ -185,7 +191,8 @@ class LineChart {
     if (where === null) return;
     const p = clamp(this.x.at(where), b.left, b.right);
     this.cursor.append(make('line', {class: 'cursor', x1: p, x2: p, y1: b.top, y2: b.bottom}));
-    this.read.textContent = `step ${thousands(where)}: ${parts.join(' · ')}`;
+    const reach = parts.some(p => p.includes(', smoothed')) ? ` (smoothed over ${short(Math.round(this.window()))} steps)` : '';
+    this.read.textContent = `step ${thousands(where)}: ${parts.join(' · ')}${reach}`;
     if (spoken) say(this.read.textContent);
   }
 

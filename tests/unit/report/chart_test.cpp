@@ -43,43 +43,64 @@ TEST(Chart, LogTicks) {
   EXPECT_LE(log_ticks(1e-300, 1e300, 5).size(), 12u);
 }
 
+std::vector<double> places(size_t n, double distance = 1) {
+  std::vector<double> x;
+  for (size_t i = 0; i < n; ++i)
+    x.push_back(distance * static_cast<double>(i));
+  return x;
+}
+
 TEST(Chart, SmoothingKeepsConstantsAndDoesNotLag) {
-  const std::vector<double> constant(20, 3.0);
-  for (const double value : smoothed(constant, 10))
+  const std::vector<double> constant(20, 3.0), line = places(201);
+  for (const double value : smoothed(places(20), constant, 10))
     EXPECT_NEAR(value, 3.0, 1e-12);
-  std::vector<double> line;
-  for (int i = 0; i < 201; ++i)
-    line.push_back(i);
-  EXPECT_NEAR(smoothed(line, 5)[100], 100, 1e-9);
+  EXPECT_NEAR(smoothed(line, line, 5)[100], 100, 1e-9);
 }
 
 TEST(Chart, SmoothingWeighsByDistance) {
-  const std::vector<double> values = {1, 0, 0};
-  const std::vector<double> result = smoothed(values, 2);  // weights 1, 1/2, 1/4
+  const std::vector<double> x = {0, 1, 2}, y = {1, 0, 0};
+  const std::vector<double> result = smoothed(x, y, 1 / std::log(2.0));  // weights 1, 1/2, 1/4
   EXPECT_DOUBLE_EQ(result[0], 1);  // nothing lies before it, so it does not look ahead
-  EXPECT_DOUBLE_EQ(result[1], 0.5 / 2);
-  EXPECT_DOUBLE_EQ(result[2], 0.25 / 1.75);
+  EXPECT_NEAR(result[1], 0.5 / 2, 1e-15);
+  EXPECT_NEAR(result[2], 0.25 / 1.75, 1e-15);
 }
 
 TEST(Chart, SmoothingStartsWhereTheValuesDo) {
   std::vector<double> steep;
   for (int i = 0; i < 100; ++i)
     steep.push_back(2 + 5 * std::exp(-i / 5.0));
-  const std::vector<double> result = smoothed(steep, 20);
+  const std::vector<double> result = smoothed(places(100), steep, 20);
   EXPECT_DOUBLE_EQ(result[0], steep[0]);
   for (size_t i = 0; i < steep.size(); ++i)
     EXPECT_NEAR(result[i], steep[i], 0.8) << i;
 }
 
+// The window counts steps: neither the length of a run nor how often it was logged changes the line.
+TEST(Chart, SmoothingIsTheSameForRunsOfAnyLengthAndRhythm) {
+  const auto wave = [](double x) { return std::sin(x / 50); };
+  std::vector<double> y, long_y, rare_y;
+  for (const double x : places(601))
+    y.push_back(wave(x));
+  for (const double x : places(3001))
+    long_y.push_back(wave(x));
+  for (const double x : places(61, 10))
+    rare_y.push_back(wave(x));
+  const double at = smoothed(places(601), y, 20)[300];
+  EXPECT_NEAR(smoothed(places(3001), long_y, 20)[300], at, 1e-5);  // what lies beyond 300 steps weighs e^-15
+  // A sum over every tenth step for the same integral: the trapezoidal rule is off by about 10^2 / (12 ·
+  // 20^2).
+  EXPECT_NEAR(smoothed(places(61, 10), rare_y, 20)[30], at, 0.03);
+}
+
 TEST(Chart, SmoothingSkipsWhatIsNotFinite) {
   const double inf = std::numeric_limits<double>::infinity();
   const std::vector<double> values = {1, std::nan(""), inf, 1};
-  const std::vector<double> result = smoothed(values, 4);
+  const std::vector<double> result = smoothed(places(4), values, 4);
   EXPECT_DOUBLE_EQ(result[0], 1);
   EXPECT_TRUE(std::isnan(result[1]));
   EXPECT_TRUE(std::isnan(result[2]));
   EXPECT_DOUBLE_EQ(result[3], 1);
-  EXPECT_TRUE(smoothed({}, 4).empty());
+  EXPECT_TRUE(smoothed({}, {}, 4).empty());
 }
 
 }  // namespace
