@@ -227,6 +227,12 @@ std::string describe(const Plan& plan) {
   std::string text =
       format_table(table) + fmt::format("{} {}, about {} in all\n", plan.sweep.runs.size(),
                                         plan.sweep.runs.size() == 1 ? "run" : "runs", format_duration(total));
+  const double difference = flops_difference(plan.sweep.runs);
+  if (difference > 0.01)
+    text += fmt::format(
+        "the FLOPs of the runs differ by up to {}, since a run has whole steps: larger budgets or a smaller "
+        "--batch-size bring them together\n",
+        format_percent(difference));
   for (const SweepRun& run : plan.sweep.runs) {
     if (run.config.train.steps >= 50) continue;
     return text +
@@ -271,10 +277,11 @@ int run(const SweepArguments& a, const ConfigFlags& flags) {
     write_output(describe(plan_sweep(a, flags)));
     return 0;
   }
+  install_ending_signals();
   const FolderLock lock = FolderLock::of_folder(a.out, write_note);
   check_folder(a);
   Sweep sweep = chosen_sweep(a, flags);
-  install_graceful_interrupt();
+  install_graceful_interrupt("finishing the step and saving");
   const bool finished = run_sweep(
       sweep, {.folder = a.out, .isa = chosen_isa(), .interrupted = interrupted, .note = write_note});
   const Findings findings = find_out(sweep);

@@ -11,6 +11,8 @@
 namespace gpt {
 namespace {
 
+constexpr double kEqualFlops = 0.01;  // so far apart they count as equal
+
 using Key = std::pair<double, SweepPoint>;  // budget and values
 
 struct Group {
@@ -70,13 +72,20 @@ struct Comparison {
   int pairs = 0;
 };
 
+// What the compared runs have in common.
+std::string basis_of(const Sweep& sweep, double difference) {
+  if (!(sweep.runs.front().budget > 0)) return " after equal steps";
+  if (difference <= kEqualFlops) return " at equal FLOPs";
+  return fmt::format(" at FLOPs that differ by up to {}", format_percent(difference));
+}
+
 std::string sentence(const std::string& key, const std::string& a, const std::string& b, const Comparison& c,
-                     const Sweep& sweep, const std::optional<double>& noise, bool many_lr) {
+                     const std::string& basis, const std::optional<double>& noise, bool many_lr) {
   const double mean = c.sum / c.pairs;
   const bool a_wins = mean < 0;
   std::string text =
       fmt::format("{} = {} beats {} by {:.4f} nats", key, a_wins ? a : b, a_wins ? b : a, std::abs(mean));
-  text += sweep.runs.front().budget > 0 ? " at equal FLOPs" : " after equal steps";
+  text += basis;
   if (many_lr && key != "lr") text += ", each at its best lr";
   if (c.pairs > 1) {
     const double low = a_wins ? -c.high : c.low, high = a_wins ? -c.low : c.high;
@@ -106,10 +115,11 @@ void compare_key(const std::string& key, const std::map<Key, Group>& groups, con
   }
   if (findings.means.empty()) return;
   const std::string& best = sweep.runs[findings.means.front().run].point.at(key);
+  const std::string basis = basis_of(sweep, findings.flops_difference);
   for (const auto& [values, c] : pairs) {
     if (values.first != best && values.second != best) continue;
     findings.sentences.push_back(
-        sentence(key, values.first, values.second, c, sweep, findings.noise, many_lr));
+        sentence(key, values.first, values.second, c, basis, findings.noise, many_lr));
   }
 }
 
@@ -145,13 +155,15 @@ void recommend(const Sweep& sweep, Findings& findings) {
   if (findings.means.empty()) return;
   double budget = 0;
   for (const SweepMean& mean : findings.means)
-    budget = std::max(budget, sweep.runs[mean.run].flops);
+    budget = std::max(budget, sweep.runs[mean.run].budget);
   for (const SweepMean& mean : findings.means) {
     const SweepRun& run = sweep.runs[mean.run];
     // Of several budgets, what is best for the largest; runs of equal steps have none, and differ in FLOPs.
-    if (run.budget > 0 && run.flops < 0.9 * budget) continue;
+    if (run.budget < budget) continue;
     const std::string spent =
-        run.budget > 0 ? fmt::format("for {:.3g} FLOPs", run.flops) : std::string("after equal steps");
+        run.budget > 0 ? fmt::format("for{} {:.3g} FLOPs",
+                                     findings.flops_difference > kEqualFlops ? " about" : "", run.budget)
+                       : std::string("after equal steps");
     std::string text = fmt::format("Recommended {}: {} ({}, {} parameters, {} tokens, loss {:.4f})", spent,
                                    run_name(run.point, 0, 0, false, false), shape_name(run),
                                    format_count(run.parameters), format_count(run.tokens), mean.loss);
@@ -184,8 +196,23 @@ std::map<std::string, std::set<std::string>> swept_keys(const Sweep& sweep) {
   return keys;
 }
 
+double flops_difference(const std::vector<SweepRun>& runs) {
+  std::map<double, std::pair<double, double>> ranges;  // by budget
+  for (const SweepRun& run : runs) {
+    if (!(run.budget > 0)) continue;
+    auto& [low, high] = ranges.emplace(run.budget, std::pair{run.flops, run.flops}).first->second;
+    low = std::min(low, run.flops);
+    high = std::max(high, run.flops);
+  }
+  double difference = 0;
+  for (const auto& [budget, range] : ranges)
+    difference = std::max(difference, range.second / range.first - 1);
+  return difference;
+}
+
 Findings find_out(const Sweep& sweep) {
   Findings findings;
+  findings.flops_difference = flops_difference(sweep.runs);
   const std::map<Key, Group> groups = groups_of(sweep);
   for (const auto& [key, group] : groups)
     findings.means.push_back({group.run, group.mean(), static_cast<int>(group.losses.size())});
@@ -226,6 +253,7 @@ nlohmann::json findings_json(const Sweep& sweep, const Findings& findings) {
   nlohmann::json out = {{"version", 1},
                         {"command_line", sweep.command_line},
                         {"runs", std::move(runs)},
+                        {"flops_difference", findings.flops_difference},
                         {"findings", findings.sentences},
                         {"fit_note", findings.fit_note}};
   if (sweep.floor) out["floor"] = *sweep.floor;

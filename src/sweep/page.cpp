@@ -187,6 +187,9 @@ std::string sweep_page(const Sweep& sweep, const Findings& findings) {
   report.sections.push_back(words);
   report.sections.push_back({.title = "Fitted law", .text = findings.fit_note});
   ReportSection results{.title = "Runs"};
+  if (findings.flops_difference > 0)
+    results.text = fmt::format("The FLOPs of runs of one budget differ by up to {}: a run has whole steps.",
+                               format_percent(findings.flops_difference));
   results.tables.push_back({"", result_table(sweep, findings)});
   report.sections.push_back(results);
   report.footer = "Made by gpt.cpp.";

@@ -128,6 +128,22 @@ TEST(SweepFindings, SmallDifferencesAreCalledSo) {
   EXPECT_NE(find_out(sweep).sentences[0].find("no clear difference"), std::string::npos);
 }
 
+// Whole steps make no equal FLOPs where there are few of them, and then nothing says that they are equal.
+TEST(SweepFindings, UnequalFlopsAreCalledSo) {
+  Sweep sweep;
+  add(sweep, some_run({{"n_layer", "2"}}, 1e5, 1e12, 1), 1.0);
+  add(sweep, some_run({{"n_layer", "4"}}, 2e5, 1e12, 1), 1.2);
+  EXPECT_EQ(find_out(sweep).flops_difference, 0);
+  sweep.runs[0].flops = 0.8e12;  // the best one had less
+  const Findings found = find_out(sweep);
+  EXPECT_NEAR(found.flops_difference, 0.25, 1e-12);
+  EXPECT_NE(found.sentences[0].find("at FLOPs that differ by up to 25.0 %"), std::string::npos)
+      << found.sentences[0];
+  EXPECT_NE(found.sentences[1].find("Recommended for about 1e+12 FLOPs: n_layer=2"), std::string::npos)
+      << found.sentences[1];
+  EXPECT_NEAR(findings_json(sweep, found)["flops_difference"].get<double>(), 0.25, 1e-12);
+}
+
 TEST(SweepFindings, FailedAndWaitingRunsAreLeftOut) {
   Sweep sweep;
   add(sweep, some_run({{"lr", "1"}}, 1e5, 1e12, 1), 1.0);
