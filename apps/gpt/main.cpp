@@ -10,6 +10,7 @@
 #include "base/suggest.h"
 #include "command.h"
 #include "interrupt.h"
+#include "number_check.h"
 #include "output.h"
 #include "report/utf8_text.h"
 
@@ -123,6 +124,7 @@ int run(int argc, char** argv) {
   root.footer(kFooter);
   root.get_formatter()->column_width(34);
   const std::vector<Command> commands = add_commands(root, {argv, argv + argc});
+  check_numbers(root);
   try {
     root.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
@@ -165,6 +167,8 @@ int main(int argc, char** argv) {
     return gpt::run(argc, argv);
   } catch (const gpt::OutputClosed&) {
     return 0;
+  } catch (const gpt::Interrupted& error) {
+    return gpt::report_error(error.what(), gpt::kInterruptedStatus);
   } catch (const gpt::UsageError& error) {
     return gpt::report_error(error.what(), 2);
   } catch (const std::bad_alloc&) {

@@ -1,0 +1,58 @@
+// Numbers of flags mean what is written.
+
+#include <gtest/gtest.h>
+
+#include "run_gpt.h"
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+void expect_usage_error(const Words& words, const std::string& what, const Words& environment = {}) {
+  const GptRun run = run_gpt(words, environment);
+  EXPECT_EQ(run.status, 2) << words.back() << ": " << run.err;
+  EXPECT_NE(run.err.find(what), std::string::npos) << words.back() << ": " << run.err;
+}
+
+TEST(Numbers, TooLargeOnesAreRefused) {
+  const std::string flags[][2] = {
+      {"generate", "--seed"},        {"generate", "--max-tokens"}, {"generate", "--top-k"},
+      {"generate", "--temperature"}, {"generate", "--threads"},    {"chat", "--seed"},
+      {"eval", "--stride"},          {"sweep", "--minutes"},       {"sweep", "--seeds"},
+      {"plan", "--memory"},          {"bench", "--threads"}};
+  for (const auto& [command, flag] : flags) {
+    const std::string number = flag == "--temperature" || flag == "--minutes" || flag == "--memory"
+                                   ? "1e400"
+                                   : "18446744073709551616";
+    expect_usage_error({command, flag, number}, number);
+  }
+  expect_usage_error({"data", "tales", "--bytes", "10", "--seed", "9223372036854775808"},
+                     "9223372036854775807");
+  expect_usage_error({"data", "tales", "--bytes", "99999999999999999999"}, "99999999999999999999");
+  expect_usage_error({"data", "tales", "--bytes", "10"}, "GPT_SEED", {"GPT_SEED=9223372036854775808"});
+}
+
+TEST(Numbers, OnesThatMeanSomethingElseAreRefused) {
+  expect_usage_error({"data", "tales", "--bytes", "010"}, "without leading zeros");
+  expect_usage_error({"generate", "m", "--temperature", "nan"}, "finite");
+  expect_usage_error({"generate", "m", "--temperature", "inf"}, "finite");
+}
+
+TEST(Numbers, ConfigKeysAreCheckedToo) {
+  for (const auto& [flag, value] : {std::pair{"--seed", "9223372036854775808"},
+                                    {"--seed", "18446744073709551616"},
+                                    {"--seed", "-1"},
+                                    {"--steps", "99999999999999999999"},
+                                    {"--steps", "010"},
+                                    {"--lr", "1e400"},
+                                    {"--batch-size", "1e30"}}) {
+    expect_usage_error({"train", "--print-config", flag, value}, "config key");
+  }
+}
+
+TEST(Numbers, TheLargestAndNegativeOnesStay) {
+  EXPECT_EQ(run_gpt({"data", "tales", "--bytes", "10", "--seed", "9223372036854775807"}).status, 0);
+  expect_usage_error({"data", "tales", "--bytes", "10", "--seed", "-1"}, "at least 0, found -1");
+}
+
+}  // namespace
