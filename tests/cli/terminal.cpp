@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
+#include <stdexcept>
 #include <utility>
 
 #include "run_gpt.h"
@@ -21,6 +24,8 @@ constexpr int kPatience = 60'000;  // ms; only a program that hangs is waited fo
 Terminal::Terminal(const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
   child_ = ::forkpty(&terminal_, nullptr, nullptr, nullptr);
   if (child_ == 0) become_gpt(arguments, environment);
+  if (child_ < 0)
+    throw std::runtime_error(std::string("this test needs a pseudo-terminal: ") + std::strerror(errno));
 }
 
 Terminal::~Terminal() {

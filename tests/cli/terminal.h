@@ -6,6 +6,7 @@
 #include <vector>
 
 // The built program on a terminal of its own: standard input, output and error are one pseudo-terminal.
+// Throws, and so fails the test at once, where none can be had.
 class Terminal {
  public:
   Terminal(const std::vector<std::string>& arguments, const std::vector<std::string>& environment);
