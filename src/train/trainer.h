@@ -30,9 +30,10 @@ struct TrainOutcome {
 };
 
 // Trains, writing checkpoints, metrics and reports into the run folder and progress to stderr.
-// The caller holds the FolderLock of that folder. `interrupted` is asked after every step; true finishes the
-// step, saves and returns. Throws Error for bad data, an unusable folder, or a loss or gradient that is NaN
-// or infinite (the last good checkpoint stays).
+// The caller holds the FolderLock of that folder. `interrupted` is asked after every step, and while evaluating
+// and sampling; true finishes the step, saves and returns, and what was cut short is made when the run goes on.
+// Throws Error for bad data, an unusable folder, a full disk, or a loss or gradient that is NaN or infinite (the
+// last good checkpoint stays).
 TrainOutcome run_training(const TrainRequest& request, const std::function<bool()>& interrupted);
 
 }  // namespace gpt
