@@ -27,6 +27,11 @@ if(GPT_SANITIZE)
   target_link_options(gpt_options INTERFACE -fsanitize=${GPT_SANITIZE})
 endif()
 
+# For code that computes nothing itself, the command line and the tests: two thirds of the time to compile.
+add_library(gpt_glue_options INTERFACE)
+target_link_libraries(gpt_glue_options INTERFACE gpt_options)
+target_compile_options(gpt_glue_options INTERFACE $<$<CONFIG:Release>:-O1>)
+
 # gpt_library(NAME DEPS ...): the static library gpt_NAME from src/NAME/**.cpp.
 function(gpt_library name)
   cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
@@ -84,7 +89,7 @@ function(gpt_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE ${ARG_DEPS} gpt_options GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} gpt_glue_options GTest::gtest_main)
   target_compile_options(${name} PRIVATE -include ${CMAKE_BINARY_DIR}/generated/test_paths.h)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 900)
   if(NOT TARGET ${ARG_LABEL}_binaries)
