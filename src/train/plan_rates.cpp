@@ -73,7 +73,9 @@ class Probe {
     return typical_seconds(times);
   }
   double sample() {
-    return timed([&] { sample_text(model_, *data_.tokenizer, pool_, kernels_, dtype_, params_.seed, 0); });
+    const auto never = [] { return false; };
+    return timed(
+        [&] { sample_text(model_, *data_.tokenizer, pool_, kernels_, dtype_, params_.seed, 0, never); });
   }
   int64_t checkpoint_bytes() const { return 12 * model_.table.total(); }
 
