@@ -218,6 +218,48 @@ TEST_P(ResumeAfterSignal, SavesAndGives130) {
 
 INSTANTIATE_TEST_SUITE_P(Signals, ResumeAfterSignal, testing::Values(SIGINT, SIGTERM, SIGHUP));
 
+TEST_F(Resume, ASignalWhileSettingUpGives130) {
+  std::string text;
+  while (text.size() < 16 << 20)
+    text += "some text that takes a while to load\n";
+  gpt::test::write_plain_file(text_, text);
+  GptProcess gpt(train("run", {"--steps", "100000000", "--eval-every", "0"}));
+  ASSERT_TRUE(gpt.wait_for_file(path("run/.lock"))) << gpt.notes();
+  gpt.send(SIGTERM);
+  EXPECT_EQ(gpt.end(), 130) << gpt.notes();
+}
+
+TEST_F(Resume, ASweepSavesAndGives130) {
+  const Words sweep = {"sweep",
+                       "--data",
+                       text_,
+                       "--tokenizer",
+                       "byte",
+                       "--n-layer",
+                       "1",
+                       "--n-head",
+                       "2",
+                       "--n-embd",
+                       "16",
+                       "--n-ctx",
+                       "16",
+                       "--threads",
+                       "1",
+                       "--eval-batches",
+                       "2",
+                       "--over",
+                       "lr=1e-3,2e-3",
+                       "--steps",
+                       "100000000",
+                       "--out",
+                       path("sweep")};
+  GptProcess gpt(sweep);
+  ASSERT_TRUE(gpt.wait_for_note("step ")) << gpt.notes();
+  gpt.send(SIGHUP);
+  EXPECT_EQ(gpt.end(), 130) << gpt.notes();
+  EXPECT_TRUE(fs::exists(path("sweep/runs/lr=1e-3/last/train_state.json"))) << gpt.notes();
+}
+
 TEST_F(Resume, NohupStaysAsItIs) {
   GptProcess gpt(train("run", {"--steps", "100000000", "--eval-every", "0", "--save-every", "0"}),
                  [] { ::signal(SIGHUP, SIG_IGN); });
