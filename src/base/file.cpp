@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,6 +33,40 @@ void write_all(int fd, const char* data, size_t size, const std::string& path) {
     size -= static_cast<size_t>(n);
   }
 }
+
+// Two processes that write one file would write into one temporary file. The lock ends with the process; a
+// file that a killed one left is written over. Where there are no locks it goes on without.
+class TemporaryLock {
+ public:
+  TemporaryLock(const std::string& temporary, const std::string& path) {
+    while (fd_ < 0) {
+      const int fd = open(temporary.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
+      if (fd < 0) return;  // the writer says why
+      const bool taken = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+      if (!taken && is_at(fd, temporary)) {
+        fd_ = fd;
+        return;
+      }
+      close(fd);
+      if (taken) fail("cannot write {}: another process is writing it; wait for that", path);
+    }
+  }
+  ~TemporaryLock() {
+    if (fd_ >= 0) close(fd_);
+  }
+  TemporaryLock(const TemporaryLock&) = delete;
+  TemporaryLock& operator=(const TemporaryLock&) = delete;
+
+ private:
+  // Whether it was not renamed meanwhile, as its writer was done.
+  static bool is_at(int fd, const std::string& temporary) {
+    struct stat open_file {
+    }, named{};
+    return fstat(fd, &open_file) == 0 && stat(temporary.c_str(), &named) == 0 &&
+           open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
+  }
+  int fd_ = -1;
+};
 
 }  // namespace
 
@@ -72,6 +107,7 @@ void write_file_atomic(const std::string& path, std::string_view content) {
 
 void write_file_atomic(const std::string& path, const std::function<void(FileWriter&)>& write) {
   const std::string temporary = path + ".tmp";
+  const TemporaryLock lock(temporary, path);
   try {
     FileWriter writer(temporary);
     write(writer);

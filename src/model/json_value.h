@@ -2,7 +2,7 @@
 
 // Conversion between JSON values and config fields, with errors that name the key.
 
-#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -51,8 +51,9 @@ inline void from_json_value(const std::string& key, const nlohmann::json& v, int
   if (v.is_number_unsigned() && v.get<uint64_t>() > uint64_t{INT64_MAX}) wrong_value(key, "an integer", v);
   if (v.is_number_integer()) {
     out = v.get<int64_t>();
-  } else if (v.is_number_float() && v.get<double>() == static_cast<double>(static_cast<int64_t>(
-                                                           std::clamp(v.get<double>(), -0x1p62, 0x1p62)))) {
+  } else if (v.is_number_float() &&
+             std::abs(v.get<double>()) < 0x1p53 &&  // beyond, neighbours are one number
+             v.get<double>() == std::trunc(v.get<double>())) {
     out = static_cast<int64_t>(v.get<double>());
   } else {
     wrong_value(key, "an integer", v);

@@ -41,6 +41,8 @@ TEST(Numbers, OnesThatMeanSomethingElseAreRefused) {
 TEST(Numbers, ConfigKeysAreCheckedToo) {
   for (const auto& [flag, value] : {std::pair{"--seed", "9223372036854775808"},
                                     {"--seed", "18446744073709551616"},
+                                    {"--seed", "9007199254740993.0"},
+                                    {"--seed", "1.5"},
                                     {"--seed", "-1"},
                                     {"--steps", "99999999999999999999"},
                                     {"--steps", "010"},

@@ -1,6 +1,8 @@
 #include "base/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,6 +36,20 @@ TEST(WriteFileAtomic, ReplacesAndLeavesNothingElse) {
   EXPECT_EQ(read_file(path), "");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1)
       << "a temporary file is left";
+}
+
+TEST(WriteFileAtomic, OneProcessAtATime) {
+  TempDir dir;
+  const std::string path = dir.file("a.txt");
+  write_file_atomic(path, "old");
+  const int other = open((path + ".tmp").c_str(), O_RDWR | O_CREAT, 0644);
+  ASSERT_EQ(flock(other, LOCK_EX | LOCK_NB), 0);
+  expect_error(error_of([&] { write_file_atomic(path, "new"); }), path + ": another process is writing it");
+  EXPECT_EQ(read_file(path), "old");
+  close(other);  // as a kill does, which leaves the file
+  write_file_atomic(path, "new");
+  EXPECT_EQ(read_file(path), "new");
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
 }
 
 // The device that is always full.
