@@ -6,43 +6,36 @@
 #include "base/error.h"
 #include "command.h"
 #include "eval/compare.h"
+#include "eval_text.h"
 #include "options.h"
 #include "output.h"
 #include "report/format.h"
 #include "report/table.h"
-#include "train/run_data.h"
+#include "train/trained_text.h"
 
 namespace gpt {
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
-  gpt eval run --data test.txt
-  gpt eval run --data input.txt --split val --val-fraction 0.1   the part that training held out
+  gpt eval run                                    the part of its text that the run held out
+  gpt eval run --data test.txt                    another text, all of it
+  gpt eval run --data input.txt --split all       all of it even if the run was trained on it
   gpt eval run --data test.txt --stride 32 --json                more context for every token, slower
   gpt eval run --data tales:1000000 --seed 9
   gpt eval run --data test.txt --dtype q8_0 --against fp32       what quantised weights cost
 
-Every token but the first is predicted once, in windows of --n-ctx tokens that start --stride apart.
+Of the text that a run was trained on the part is taken that it held out, which makes the loss comparable with its
+validation loss; of any other text, all. Every token but the first is predicted once, in windows of --n-ctx tokens that start --stride apart.
 --dtype is the type of the products with weights. --against compares with a second one: perplexity of both,
 Kullback-Leibler divergence of the predictions in --dtype from those in --against, in nats.)";
 
 struct EvalArguments {
-  std::string model, tokenizer, split = "all", dtype = "fp32", against;
-  std::vector<std::string> data;
-  double val_fraction = 0.1;
-  int64_t seed = 1;
+  std::string model, dtype = "fp32", against;
+  EvalTextRequest text;
   EvalOptions options;
   bool json = false;
   MachineOptions machine;
 };
-
-// "all", or the parts as training splits a text.
-TokenSpan choose_part(const TokenData& tokens, const EvalArguments& a) {
-  check_choice("--split", a.split, {"all", "train", "val"});
-  if (a.split == "all") return TokenSpan(tokens);
-  const TokenSplit split = split_tokens(tokens, a.val_fraction);
-  return a.split == "val" ? split.val : split.train;
-}
 
 class EvalProgress {
  public:
@@ -62,20 +55,21 @@ nlohmann::json loss_json(const EvalResult& r) {
   return {{"loss", r.loss()}, {"perplexity", r.perplexity()}, {"bits_per_byte", r.bits_per_byte()}};
 }
 
-nlohmann::json result_json(const EvalArguments& a, const EvalResult& r, const std::optional<double>& floor) {
+nlohmann::json result_json(const EvalArguments& a, const EvalResult& r, const EvalText& text) {
   nlohmann::json out = loss_json(r);
   out.update({{"dtype", a.dtype},
               {"tokens", r.tokens},
               {"text_bytes", r.text_bytes},
               {"n_ctx", r.n_ctx},
-              {"stride", r.stride}});
-  if (floor) out["floor_bits_per_byte"] = *floor / std::numbers::ln2;
+              {"stride", r.stride},
+              {"split", text.split},
+              {"trained_on", text.trained}});
+  if (text.floor) out["floor_bits_per_byte"] = *text.floor / std::numbers::ln2;
   return out;
 }
 
-nlohmann::json comparison_json(const EvalArguments& a, const Comparison& c,
-                               const std::optional<double>& floor) {
-  nlohmann::json out = result_json(a, c.result, floor);
+nlohmann::json comparison_json(const EvalArguments& a, const Comparison& c, const EvalText& text) {
+  nlohmann::json out = result_json(a, c.result, text);
   out["against"] = loss_json(c.against);
   out["against"]["dtype"] = a.against;
   out["kl_divergence"] = {{"mean", c.kl_mean}, {"p99", c.kl_99}, {"max", c.kl_max}};
@@ -129,31 +123,27 @@ std::string comparison_table(const EvalArguments& a, const Comparison& c,
 
 int run(const EvalArguments& a) {
   require_argument(a.model, "MODEL", "eval");
-  if (a.data.empty())
-    fail_usage("--data is missing: name the text to evaluate on, for example --data test.txt");
-  if (a.seed < 0) fail_usage("--seed: expected a number of at least 0, found {}", a.seed);
   const DType dtype = parse_dtype("--dtype", a.dtype);
   const DType against = a.against.empty() ? dtype : parse_dtype("--against", a.against);
+  if (a.text.data.empty() && find_run(a.model).empty())
+    fail_usage("--data is missing: name the text to evaluate on, for example --data test.txt");
   Machine machine(a.machine);
   const LoadedModel loaded(a.model, std::nullopt, MatrixOrder::as_stored);
-  const std::unique_ptr<Tokenizer> tokenizer = model_tokenizer(loaded, a.tokenizer);
-  if (tokenizer == nullptr)
+  if (model_tokenizer(loaded, a.text.tokenizer) == nullptr)
     fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", a.model);
-  int64_t story = 0;
-  std::optional<double> floor;
-  const Corpus corpus = load_named_corpus(a.data, static_cast<uint64_t>(a.seed), story, floor);
-  const TokenData tokens = encode_corpus(corpus, *tokenizer);
+  const EvalText text = load_eval_text(a.text, a.model, loaded);
+  write_note(text.note);
   EvalOptions options = a.options;
   options.dtype = dtype;
   if (!a.against.empty()) {
-    const Comparison c = compare(loaded.model(), choose_part(tokens, a), options, against, machine.pool,
-                                 machine.kernels, EvalProgress());
-    write_output(a.json ? comparison_json(a, c, floor).dump(2) + "\n" : comparison_table(a, c, floor));
+    const Comparison c =
+        compare(loaded.model(), text.tokens, options, against, machine.pool, machine.kernels, EvalProgress());
+    write_output(a.json ? comparison_json(a, c, text).dump(2) + "\n" : comparison_table(a, c, text.floor));
     return 0;
   }
-  const EvalResult result = evaluate(loaded.model(), choose_part(tokens, a), options, machine.pool,
-                                     machine.kernels, EvalProgress());
-  write_output(a.json ? result_json(a, result, floor).dump(2) + "\n" : result_table(result, floor));
+  const EvalResult result =
+      evaluate(loaded.model(), text.tokens, options, machine.pool, machine.kernels, EvalProgress());
+  write_output(a.json ? result_json(a, result, text).dump(2) + "\n" : result_table(result, text.floor));
   return 0;
 }
 
@@ -165,14 +155,15 @@ Command add_eval_command(CLI::App& root) {
   app->allow_extras();
   app->footer(kFooter);
   app->add_option("MODEL", a->model, "model folder, run folder, .safetensors, .gguf, .pt or .bin");
-  app->add_option("--data", a->data, "text files or folders, or tales, tales:BYTES")->type_name("PATH ...");
-  app->add_option("--split", a->split, "which part of the text")
-      ->type_name("all|train|val")
-      ->capture_default_str();
-  app->add_option("--val-fraction", a->val_fraction, "size of --split val")
-      ->type_name("X")
-      ->capture_default_str();
-  app->add_option("--seed", a->seed, "of the tales")->type_name("N")->capture_default_str();
+  app->add_option("--data", a->text.data,
+                  "text files or folders, or tales, tales:BYTES (what the run was trained on)")
+      ->type_name("PATH ...");
+  app->add_option("--split", a->text.split,
+                  "which part of the text (val of what the run was trained on, else all)")
+      ->type_name("all|train|val");
+  app->add_option("--val-fraction", a->text.val_fraction, "size of --split val (the run's, else 0.1)")
+      ->type_name("X");
+  app->add_option("--seed", a->text.seed, "of the tales (1)")->type_name("N");
   app->add_option("--n-ctx", a->options.n_ctx, "window length (the model's context)")->type_name("N");
   app->add_option("--stride", a->options.stride, "tokens between windows (n_ctx)")->type_name("N");
   app->add_option("--batch-size", a->options.batch_size, "windows computed at once")->type_name("N");
@@ -180,7 +171,7 @@ Command add_eval_command(CLI::App& root) {
       ->type_name("fp32|bf16|fp16|q8_0|q4_0")
       ->capture_default_str();
   app->add_option("--against", a->against, "compare with this type")->type_name("TYPE");
-  app->add_option("--tokenizer", a->tokenizer, "instead of the model's: byte, or a tokenizer.json")
+  app->add_option("--tokenizer", a->text.tokenizer, "instead of the model's: byte, or a tokenizer.json")
       ->type_name("FILE");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);

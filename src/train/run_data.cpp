@@ -138,6 +138,18 @@ std::string preview_sources(const std::vector<Source>& sources, const RunData& d
 
 }  // namespace
 
+std::string source_name(const std::string& entry) {
+  return parse_source(entry).name;
+}
+
+std::string source_identity(const std::string& entry, int64_t seed) {
+  const std::string name = source_name(entry);
+  if (const int64_t bytes = tales_bytes(name); bytes > 0) return fmt::format("tales:{}:{}", bytes, seed);
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::weakly_canonical(name, error);
+  return error ? name : path.string();
+}
+
 Corpus load_named_corpus(const std::vector<std::string>& names, uint64_t seed, int64_t& first_story,
                          std::optional<double>& floor) {
   if (names.size() != 1 || tales_bytes(names[0]) == 0) return load_corpus(names);
@@ -160,6 +172,10 @@ RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::strin
   data.tokenizer = choose_tokenizer(config, tokenizer_folder, train, val);
   add_sources(train, val.empty() ? config.val_fraction : 0, data);
   data.preview = preview_sources(train, data);
+  if (std::all_of(train.begin(), train.end(), [](const Source& source) { return source.shards.empty(); })) {
+    for (const Source& source : train)
+      data.documents += std::ssize(source.text.documents);
+  }
   if (!val.empty()) {
     std::vector<TokenSpan> parts;
     for (const Source& source : val) {

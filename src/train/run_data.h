@@ -18,6 +18,7 @@ struct RunData {
   std::vector<WeightedTokens> sources;  // what training draws from; one, unless the config has weights
   TokenSpan train, val;                 // of all sources; val may be empty
   std::optional<double> floor;          // entropy of the text in nats per token, where it is known
+  int64_t documents = 0;                // of the training text; 0: not known
   std::string preview;                  // for people
 
   bool has_val() const { return val.size() > 1; }
@@ -29,6 +30,11 @@ struct RunData {
 // or "". Throws Error when the text is empty or shorter than a context, or when shards are of another
 // vocabulary.
 RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::string& tokenizer_folder);
+
+// An entry of the config key data without its weight.
+std::string source_name(const std::string& entry);
+// What tells one source from another: its path from the root, or "tales:BYTES:SEED".
+std::string source_identity(const std::string& entry, int64_t seed);
 
 // A corpus from paths, or the built-in one ("tales", "tales:BYTES"). `floor` receives its entropy in nats
 // per byte when it is known. first_story: see generate_tales; updated.

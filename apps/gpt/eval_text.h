@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/model_files.h"
+#include "train/run_data.h"
+
+namespace gpt {
+
+// What `gpt eval` was asked to evaluate on; nothing where a flag was not given.
+struct EvalTextRequest {
+  std::vector<std::string> data;  // empty: what the run was trained on
+  std::string split;              // all, train or val; "": what was held out of text that the run knows
+  std::optional<double> val_fraction;
+  std::optional<int64_t> seed;  // of tales
+  std::string tokenizer;        // instead of the model's
+};
+
+struct EvalText {
+  RunData data;                 // owns the tokens
+  TokenSpan tokens;             // the part that is evaluated
+  std::string split;            // which one: all, train or val
+  bool trained = false;         // it was chosen from what the run was trained on
+  std::optional<double> floor;  // nats per byte
+  std::string note;             // for people: what was chosen and why; "" when that needs no words
+};
+
+// Loads the text and chooses the part: of text that the model's run was trained on what it held out, of any
+// other all, unless a split was asked for. Throws UsageError when no text is known.
+EvalText load_eval_text(const EvalTextRequest& request, const std::string& model, const LoadedModel& loaded);
+
+}  // namespace gpt
