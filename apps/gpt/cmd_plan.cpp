@@ -12,9 +12,11 @@
 #include "model/model_files.h"
 #include "options.h"
 #include "output.h"
+#include "plan_proposal.h"
 #include "plan_report.h"
 #include "report/format.h"
 #include "sweep/forecast.h"
+#include "train/advice.h"
 #include "train/run_facts.h"
 #include "train_settings.h"
 
@@ -22,11 +24,15 @@ namespace gpt {
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
+  gpt plan --data input.txt                          which preset fits the text
   gpt plan --preset mini-gpt --data input.txt --steps 5000
   gpt plan --preset tiny --data tales --json
   gpt plan --preset gpt2 --data tales --batch-size 32 --memory 8    what fits into 8 GiB, and what does
   gpt plan --preset tiny --data tales --fit shapes     the loss that the law of a sweep foretells
   gpt plan --preset tiny --data tales --out run        for the report of gpt train --out run
+
+With neither a preset nor a shape it names the preset that fits the text: the largest with 20 tokens per parameter
+when the text is passed over 4 times.
 
 Takes what gpt train takes and trains nothing: parameters, tokens, operations, the peak of memory, and the
 time on this machine, from parts of the run that are measured for a few seconds.)";
@@ -45,6 +51,21 @@ void check(const PlanArguments& a) {
     fail_usage("--measure: expected 0 to 3600 seconds, found {}", a.seconds);
 }
 
+int propose(const PlanArguments& a, const ConfigFlags& flags) {
+  const Proposals proposals = propose_presets(flags);
+  write_output(a.json ? proposals_json(proposals).dump(2) + "\n" : proposals_text(proposals));
+  if (a.json) return 0;
+  const Proposal& best = proposals.all[proposals.chosen];
+  std::vector<std::string> next = {"gpt",       "plan",    "--preset",
+                                   best.preset, "--steps", std::to_string(best.steps)};
+  for (const auto& [key, values] : flags.values()) {
+    next.push_back(ConfigFlags::flag_name(key));
+    next.insert(next.end(), values.begin(), values.end());
+  }
+  write_next(next);
+  return 0;
+}
+
 int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   std::optional<LossFit> fit;
   if (!a.fit.empty()) fit = read_loss_fit(a.fit);
@@ -57,6 +78,7 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
                config.train.batch_size, config.train.micro_batch);
   }
   const RunData data = load_run_data(config.train, config.model.n_ctx, a.sources.init_from);
+  check_run(config.train, data.has_val());
   if (config.model.vocab_size == 0) config.model.vocab_size = data.tokenizer->vocab_size();
   complete(config.model);
   const double loading = seconds_since(start);
@@ -79,13 +101,22 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
     report.rates->setup += loading;
   }
   if (fit) report.forecast = forecast_loss(*fit, report);
-  if (!a.out.empty()) write_file_atomic(a.out + "/plan.json", run_plan_json(report).dump(2) + "\n");
-  write_output(a.json ? run_plan_json(report).dump(2) + "\n" : plan_text(report));
+  nlohmann::json json = run_plan_json(report);
+  if (!a.out.empty()) write_file_atomic(a.out + "/plan.json", json.dump(2) + "\n");
+  const std::vector<std::string> advice = run_advice({.config = config,
+                                                      .parameters = report.counts.total,
+                                                      .train_tokens = data.train.size(),
+                                                      .val_tokens = data.val.size(),
+                                                      .documents = data.documents,
+                                                      .chosen_tokenizer = a.sources.init_from.empty()});
+  json["advice"] = advice;
+  write_output(a.json ? json.dump(2) + "\n" : plan_text(report, advice));
   return 0;
 }
 
 int run(const PlanArguments& a, const ConfigFlags& flags) {
   check(a);
+  if (!names_model(a.sources, flags)) return propose(a, flags);
   if (a.out.empty()) return make_plan(a, flags);
   const FolderLock lock = FolderLock::of_folder(a.out, write_note);
   return make_plan(a, flags);

@@ -52,13 +52,16 @@ RunConfig resolve(const SweepArguments& a, const ConfigFlags& flags, const Sweep
   // What a preset says of the rhythm of one long run is not meant for a sweep.
   if (!a.preset.empty()) settings.add_preset(a.preset);
   settings.forget_preset("vocab_size");
-  settings.add_json({{"eval_every", 0}, {"sample_every", 0}}, "gpt sweep");
+  settings.add_json({{"eval_every", 0}, {"sample_every", 0}, {"eval_train", false}}, "gpt sweep");
   if (!a.config.empty()) settings.add_file(a.config);
   flags.apply_environment(settings);
   flags.apply_flags(settings);
   for (const auto& [key, value] : point)
     settings.add_text(key, value, "--over " + key);
-  return settings.resolve();
+  RunConfig config = settings.resolve();
+  if (config.train.patience > 0)
+    fail_usage("patience {}: a sweep compares runs of equal length; leave it out", config.train.patience);
+  return config;
 }
 
 // The tokenizer's vocabulary and the floor, loaded once per text.

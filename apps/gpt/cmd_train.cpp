@@ -31,7 +31,7 @@ Ctrl-C, SIGTERM and a closed terminal finish the step, save and end with status 
 
 struct TrainArguments {
   std::string preset, config, out, init_from, fit;
-  bool resume = false, print_config = false;
+  bool resume = false, print_config = false, verbose = false;
   std::string command_line;
 };
 
@@ -84,12 +84,17 @@ int run(const TrainArguments& a, const ConfigFlags& flags) {
   request.out = a.out;
   request.init_from = a.init_from;
   request.resume = a.resume;
+  request.verbose = a.verbose;
   request.isa = chosen_isa();
   request.command_line = a.command_line;
   if (!a.fit.empty())
     request.forecast = [fit = read_loss_fit(a.fit)](const RunPlan& plan) { return forecast_loss(fit, plan); };
+  if (!a.resume && !names_model({a.preset, a.config, a.init_from}, flags))
+    write_note(
+        "note: no --preset and no shape is given, so this is GPT-2's; gpt plan --data ... proposes one\n");
   request.begins = [] { install_graceful_interrupt("finishing the step and saving"); };
   const TrainOutcome outcome = run_training(request, interrupted);
+  if (outcome.finished) write_next({"gpt", "generate", a.out, "--prompt", "Once"});
   return outcome.interrupted ? kInterruptedStatus : 0;
 }
 
@@ -108,6 +113,7 @@ Command add_train_command(CLI::App& root, const std::string& command_line) {
   app->add_option("--init-from", a->init_from, "start from the weights of a model")->type_name("MODEL");
   app->add_option("--fit", a->fit, "for the report: foretell the loss by what gpt sweep fitted")
       ->type_name("SWEEP");
+  app->add_flag("--verbose", a->verbose, "say everything at the start: every setting, text, batch, machine");
   app->add_flag("--print-config", a->print_config, "print the complete configuration as JSON and end");
   const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });
   return {app, [a, flags] { return run(*a, *flags); }};

@@ -6,6 +6,7 @@
 
 #include "report/format.h"
 #include "report/table.h"
+#include "train/rhythm.h"
 #include "train/run_facts.h"
 
 namespace gpt {
@@ -43,6 +44,16 @@ std::string amount_text(const RunPlan& r) {
        fmt::format("of {} tokens", format_thousands(r.train_tokens))},
       {"FLOPs", format_count(r.flops()),
        fmt::format("{} a token", format_count(r.counts.training_flops(r.subject.config.model.n_ctx)))}};
+  if (r.subject.evaluates) {
+    table.rows.push_back(
+        {"evaluations", format_thousands(evaluations(c, planned_steps(c))),
+         fmt::format("every {} steps, {} batches{}: {} of the run", format_thousands(c.eval_every),
+                     c.eval_batches, c.eval_train ? " of both texts" : "",
+                     format_percent(evaluation_share(c)))});
+  }
+  if (c.patience > 0)
+    table.rows.push_back({"patience", format_thousands(c.patience),
+                          "evaluations without a better validation loss end the run early"});
   return format_table(table);
 }
 
@@ -80,6 +91,7 @@ std::string time_text(const RunPlan& r) {
   }
   const RunTime& t = *time;
   TextTable table{.columns = {"time", "", ""}, .rows = {}};
+  const auto share = [&](double seconds) { return format_percent(seconds / t.total()); };
   table.rows.push_back({"steps", format_duration(t.steps),
                         fmt::format("{:.4g} s each, {:.0f} tokens/s, {} of the rate of products", t.step,
                                     static_cast<double>(r.step_tokens) / t.step,
@@ -88,7 +100,7 @@ std::string time_text(const RunPlan& r) {
                                       {"sampling", t.sampling},
                                       {"saving", t.saving},
                                       {"setting up", t.setup}}) {
-    if (seconds > 0) table.rows.push_back({name, format_duration(seconds)});
+    if (seconds > 0) table.rows.push_back({name, format_duration(seconds), share(seconds)});
   }
   table.rows.push_back({"all", format_duration(t.total())});
   return format_table(table);
@@ -112,9 +124,12 @@ std::string loss_text(const RunPlan& r) {
 
 }  // namespace
 
-std::string plan_text(const RunPlan& r) {
-  return amount_text(r) + "\n" + memory_text(r) + "\n" + time_text(r) + "\n" + loss_text(r) +
-         machine_description(r.subject.threads, isa_name(r.subject.isa)) + "\n";
+std::string plan_text(const RunPlan& r, const std::vector<std::string>& advice) {
+  std::string text = amount_text(r) + "\n" + memory_text(r) + "\n" + time_text(r) + "\n" + loss_text(r) +
+                     machine_description(r.subject.threads, isa_name(r.subject.isa)) + "\n";
+  for (const std::string& line : advice)
+    text += (&line == &advice.front() ? "\n" : "") + ("note: " + line) + "\n";
+  return text;
 }
 
 }  // namespace gpt

@@ -1,5 +1,6 @@
 #include "train_settings.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "model/model_files.h"
@@ -18,6 +19,13 @@ RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags) 
   if (!sources.preset.empty() && sources.init_from.empty())
     settings.forget_preset("vocab_size");  // the tokenizer decides
   return settings.resolve();
+}
+
+bool names_model(const TrainSources& sources, const ConfigFlags& flags) {
+  if (!sources.preset.empty() || !sources.config.empty() || !sources.init_from.empty()) return true;
+  const std::vector<std::string> given = flags.given();
+  return std::any_of(given.begin(), given.end(),
+                     [](const std::string& key) { return key == "n_layer" || key == "n_embd"; });
 }
 
 }  // namespace gpt

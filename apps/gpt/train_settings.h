@@ -15,4 +15,7 @@ struct TrainSources {
 // flags. The vocabulary may be left to the tokenizer (0).
 RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags);
 
+// Whether anything says how large a model to make: a preset, a file, a model, or flags for layers or width.
+bool names_model(const TrainSources& sources, const ConfigFlags& flags);
+
 }  // namespace gpt

@@ -63,7 +63,7 @@ const std::vector<Preset>& presets() {
       {"mini-gpt", "mini-gpt",
        R"({"vocab_size": 256, "n_ctx": 256, "n_layer": 6, "n_head": 6, "n_embd": 384, "dropout": 0.1,
            "batch_size": 64, "lr": 3e-4, "steps": 5000, "warmup": 100, "weight_decay": 0.1, "clip_norm": 1.0,
-           "beta2": 0.95, "eval_every": 100, "sample_every": 500})"},
+           "beta2": 0.95, "eval_every": 100, "eval_batches": 50, "eval_train": true, "sample_every": 500})"},
       {"gpt1", "openai-gpt",
        R"({"vocab_size": 40478, "n_ctx": 512, "n_layer": 12, "n_head": 12, "n_embd": 768,
            "dropout": 0.1, "batch_size": 64, "lr": 2.5e-4, "min_lr": 0, "warmup": 2000, "weight_decay": 0.01,

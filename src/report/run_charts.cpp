@@ -59,6 +59,9 @@ Chart loss_chart(std::span<const MetricRecord> records, std::vector<ReferenceLin
   if (chart.series.front().x.empty()) chart.series.clear();
   ChartSeries validation = metric_series(records, kValLossKey, "validation", SeriesStyle::marked, 1);
   if (!validation.x.empty()) chart.series.push_back(std::move(validation));
+  ChartSeries evaluated =
+      metric_series(records, kTrainLossKey, "training, evaluated", SeriesStyle::marked, 2);
+  if (!evaluated.x.empty()) chart.series.push_back(std::move(evaluated));
   return chart;
 }
 

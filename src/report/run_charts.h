@@ -12,13 +12,15 @@ namespace gpt {
 
 // The keys of metrics.jsonl that charts are made of. A record has "step" and any of the others.
 inline constexpr std::string_view kStepKey = "step", kLossKey = "loss", kValLossKey = "val_loss",
-                                  kLrKey = "lr", kGradNormKey = "grad_norm", kSpeedKey = "tok_per_s";
+                                  kTrainLossKey = "train_loss", kLrKey = "lr", kGradNormKey = "grad_norm",
+                                  kSpeedKey = "tok_per_s";
 
 // All records with a number for `key`, over the step.
 ChartSeries metric_series(std::span<const MetricRecord> records, std::string_view key, std::string name,
                           SeriesStyle style, int colour);
 
-// Training loss, raw and smoothed, and validation loss, with lines such as the entropy floor.
+// Training loss, raw and smoothed, validation loss, and training loss on as many fixed batches where there is
+// one, with lines such as the entropy floor.
 Chart loss_chart(std::span<const MetricRecord> records, std::vector<ReferenceLine> reference_lines);
 
 // Learning rate, gradient norm (logarithmic) and tokens per second; a chart without any value is left out.

@@ -47,6 +47,7 @@ json state_json(const RunState& s) {
           {"pending", pending_names.at(static_cast<size_t>(s.pending))},
           {"best_val_loss", s.best_val_loss},
           {"best_step", s.best_step},
+          {"stale_evaluations", s.stale_evaluations},
           {"train_seconds", s.train_seconds},
           {"eval_seconds", s.eval_seconds},
           {"sample_seconds", s.sample_seconds},
@@ -75,6 +76,7 @@ RunState state_from_json(const json& object, const std::string& path) {
     s.pending = pending_of(object.value("pending", "nothing"), path);
     s.best_val_loss = object.at("best_val_loss");
     s.best_step = object.at("best_step");
+    s.stale_evaluations = object.value("stale_evaluations", int64_t{0});
     s.train_seconds = object.at("train_seconds");
     s.eval_seconds = object.value("eval_seconds", 0.0);
     s.sample_seconds = object.value("sample_seconds", 0.0);

@@ -30,6 +30,7 @@ struct RunState {
   Pending pending = Pending::nothing;  // after `step`
   double best_val_loss = 0;            // meaningful when best_step >= 0
   int64_t best_step = -1;
+  int64_t stale_evaluations = 0;  // without a better loss than that, one after the other
   double train_seconds = 0;
   double eval_seconds = 0, sample_seconds = 0, save_seconds = 0, setup_seconds = 0;
   int64_t peak_bytes = 0;             // of memory, the largest of all processes that made the run

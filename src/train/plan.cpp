@@ -5,6 +5,7 @@
 #include "model/kv_cache.h"
 #include "model/params.h"
 #include "model/training_graph.h"
+#include "train/rhythm.h"
 
 namespace gpt {
 namespace {
@@ -124,9 +125,10 @@ RunTime plan_time(const PlanSubject& s, const RunRates& r, int64_t parameters) {
     return (r.bytes_per_second > 0 ? bytes / r.bytes_per_second : 0) + files * r.file;
   };
   if (s.evaluates) {
-    const double evaluations = due(c.eval_every);
-    t.evaluation = evaluations * static_cast<double>(c.eval_batches) * micro_batches * r.evaluation;
-    t.saving = evaluations * save(weights, kFilesOfModel);  // each is the best so far, as a rule
+    const int64_t n = planned_steps(c);
+    t.evaluation = static_cast<double>(evaluated_batches(c, n)) * micro_batches * r.evaluation;
+    // Each is the best so far, as a rule.
+    t.saving = static_cast<double>(evaluations(c, n)) * save(weights, kFilesOfModel);
   }
   t.sampling = due(c.sample_every) * r.sample;
   t.saving += std::max(1.0, due(c.save_every)) * save(3 * weights, kFilesOfState);

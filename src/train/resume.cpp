@@ -38,8 +38,8 @@ void check_same_config(const std::string& folder, const json& before, const json
 }  // namespace
 
 const std::vector<std::string>& resumable_keys() {
-  static const std::vector<std::string> keys = {"steps",      "stop_after", "threads",     "log_every",
-                                                "eval_every", "save_every", "sample_every"};
+  static const std::vector<std::string> keys = {"steps",      "stop_after", "threads",      "log_every",
+                                                "eval_every", "save_every", "sample_every", "patience"};
   return keys;
 }
 

@@ -78,13 +78,18 @@ void RunLog::parts(int64_t step, const MetricRecord& norms) {
   append(std::move(record));
 }
 
-void RunLog::evaluation(int64_t step, double val_loss) {
-  append({{"step", step},
-          {"val_loss", val_loss},
-          {"val_perplexity", std::exp(val_loss)},
-          {"val_bits_per_byte", val_loss / std::log(2.0) / facts_.bytes_per_token}});
-  const Scalar scalar{"loss/val", val_loss};
-  tensorboard_.add(step, {&scalar, 1});
+void RunLog::evaluation(int64_t step, const EvalLosses& losses) {
+  MetricRecord record = {{"step", step},
+                         {"val_loss", losses.val},
+                         {"val_perplexity", std::exp(losses.val)},
+                         {"val_bits_per_byte", losses.val / std::log(2.0) / facts_.bytes_per_token}};
+  std::vector<Scalar> scalars = {{"loss/val", losses.val}};
+  if (losses.train) {
+    record.emplace_back(kTrainLossKey, *losses.train);
+    scalars.push_back({"loss/train_eval", *losses.train});
+  }
+  append(std::move(record));
+  tensorboard_.add(step, scalars);
 }
 
 void RunLog::sample(int64_t step, const std::string& text) {

@@ -10,6 +10,7 @@
 #include "report/progress.h"
 #include "report/report_html.h"
 #include "report/tfevents.h"
+#include "train/evaluation.h"
 #include "train/train_config.h"
 
 namespace gpt {
@@ -45,13 +46,15 @@ class RunLog {
   void message(const std::string& text) { line_.message(text); }
   void finish() { line_.finish(); }
   void step(const StepMetrics& m);
-  void evaluation(int64_t step, double val_loss);
+  void evaluation(int64_t step, const EvalLosses& losses);
   // Norms by part of the model, keys such as "grad_norm/block.0" (run_charts.h).
   void parts(int64_t step, const MetricRecord& norms);
   void sample(int64_t step, const std::string& text);
   std::optional<double> first_loss() const;  // of step 1, where it was logged
   std::optional<double> val_loss() const;    // the newest
   void sync() { metrics_.sync(); }
+  // For the top of the report: why the run ended before its last step.
+  void ended(const std::string& why) { facts_.subtitle += "; " + why; }
   // Rewrites loss.svg and report.html; the page of a running run refreshes itself. step() does the same from
   // time to time, so rarely that it takes less than 1/250 of the time.
   void write_report(double seconds, bool running = false);

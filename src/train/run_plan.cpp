@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "train/rhythm.h"
 #include "train/run_facts.h"
 
 namespace gpt {
@@ -24,6 +25,15 @@ json memory_json(const RunPlan& p) {
           {"total", m.total()},
           {"available", p.available},
           {"fits", p.fits()}};
+}
+
+json evaluation_json(const RunPlan& p) {
+  const TrainConfig& c = p.subject.config.train;
+  if (!p.subject.evaluates) return {{"times", 0}, {"share", 0.0}};
+  return {{"every", c.eval_every},
+          {"times", evaluations(c, planned_steps(c))},
+          {"batches", c.eval_batches},
+          {"share", evaluation_share(c)}};
 }
 
 template <class Rates, class F>
@@ -80,10 +90,14 @@ std::string text(const json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// stop_after says where to pause, not what the run is.
-json without_pause(json config) {
-  config.erase("stop_after");
-  return config;
+// Keys that an older version did not know keep their defaults. stop_after and patience say where to end, not
+// what the run is.
+json without_end(const json& config) {
+  json all = run_config_json(RunConfig{});
+  all.update(config);
+  all.erase("stop_after");
+  all.erase("patience");
+  return all;
 }
 
 }  // namespace
@@ -121,6 +135,7 @@ json run_plan_json(const RunPlan& p) {
               {"train_tokens", p.train_tokens},
               {"epochs", static_cast<double>(p.tokens) / static_cast<double>(p.train_tokens)},
               {"flops", p.flops()},
+              {"evaluation", evaluation_json(p)},
               {"memory_bytes", memory_json(p)},
               {"fits_with", json::array()},
               {"peak_flops_per_second", p.peak_flops},
@@ -141,7 +156,7 @@ json run_plan_json(const RunPlan& p) {
 bool take_plan(RunPlan& plan, const json& written, const std::string& source) {
   if (!written.is_object() || !written.contains("config") || !written["config"].is_object())
     fail("{}: expected a plan with an object \"config\"; delete the file to have it made anew", source);
-  if (without_pause(written["config"]) != without_pause(run_config_json(plan.subject.config))) return false;
+  if (without_end(written["config"]) != without_end(run_config_json(plan.subject.config))) return false;
   if (!plan.rates && written.contains("rates")) {
     RunRates rates;
     visit_rates(rates,

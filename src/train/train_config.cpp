@@ -8,6 +8,7 @@
 #include "model/config_alias.h"
 #include "model/json_value.h"
 #include "model/presets.h"
+#include "train/rhythm.h"
 
 namespace gpt {
 
@@ -186,7 +187,9 @@ void complete(TrainConfig& c) {
   check("clip_norm", c.clip_norm, 0, 1e30);
   check("clip_value", c.clip_value, 0, 1e30);
   check("outlier_z", c.outlier_z, 0, 1e6);
+  complete_rhythm(c);
   for (const auto& [key, value] : {std::pair{"eval_every", c.eval_every},
+                                   {"patience", c.patience},
                                    {"sample_every", c.sample_every},
                                    {"save_every", c.save_every},
                                    {"log_every", c.log_every}}) {

@@ -42,7 +42,10 @@ struct TrainConfig {
   TrainDType dtype = TrainDType::fp32;
   bool recompute = false;
 
-  int64_t eval_every = 250, eval_batches = 50, sample_every = 0, save_every = 500, log_every = 10;
+  int64_t eval_every = -1, eval_batches = -1;  // as many as take 5 % of the run (rhythm.h)
+  bool eval_train = false;
+  int64_t patience = 0;  // 0: off
+  int64_t sample_every = 0, save_every = 500, log_every = 10;
   DeviceKind device = DeviceKind::cpu;
   int64_t threads = 0;  // 0: all CPUs
 
@@ -79,8 +82,13 @@ void visit_train_keys(Config& c, Visit&& visit) {
         "skip steps whose loss or gradient norm is so many deviations off; 0: off");
   visit("dtype", c.dtype, "training", "of activations and products: fp32, bf16, or fp16 with loss scaling");
   visit("recompute", c.recompute, "training", "recompute activations in the backward pass to save memory");
-  visit("eval_every", c.eval_every, "rhythm", "steps between evaluations; 0: never");
-  visit("eval_batches", c.eval_batches, "rhythm", "batches per evaluation, always the same ones");
+  visit("eval_every", c.eval_every, "rhythm",
+        "steps between evaluations; 0: never (evaluation takes 5 % of the run)");
+  visit("eval_batches", c.eval_batches, "rhythm", "batches per evaluation, always the same ones (likewise)");
+  visit("eval_train", c.eval_train, "rhythm",
+        "evaluate on as many batches of the training text too, and before the first step");
+  visit("patience", c.patience, "rhythm",
+        "end the run after so many evaluations without a better validation loss; 0: off");
   visit("sample_every", c.sample_every, "rhythm", "steps between samples; 0: never");
   visit("save_every", c.save_every, "rhythm", "steps between checkpoints; 0: only at the end");
   visit("log_every", c.log_every, "rhythm", "steps between log lines");

@@ -10,15 +10,16 @@
 #include "base/disk_space.h"
 #include "base/file.h"
 #include "base/process_memory.h"
-#include "data/eval_windows.h"
 #include "data/loader.h"
 #include "data/preview.h"
 #include "data/token_hash.h"
 #include "io/gguf.h"
 #include "model/model_files.h"
 #include "model/training_graph.h"
-#include "report/format.h"
+#include "train/advice.h"
+#include "train/announce.h"
 #include "train/checkpoint.h"
+#include "train/evaluation.h"
 #include "train/outliers.h"
 #include "train/part_norms.h"
 #include "train/plan_keeper.h"
@@ -80,6 +81,7 @@ class Trainer {
   void start_plan(int64_t base_bytes);
   RunFact fact();
   void announce();
+  TrainOutcome finish();
   void step();
   double forward_backward(const StepParams& params);
   bool is_outlier(double loss, double norm);
@@ -89,12 +91,16 @@ class Trainer {
   bool is_due(int64_t every, int64_t step) const {
     return every > 0 && (step % every == 0 || step >= config().steps);
   }
-  bool evaluates(int64_t step) const { return eval_graph_ && is_due(config().eval_every, step); }
+  bool evaluates(int64_t step) const { return evaluator_ && is_due(config().eval_every, step); }
   void require_space_for_checkpoints() const;
   std::string kept() const;
   void log_newest_step();
   void make_steps();
   bool evaluate();
+  double first_norm();
+  bool out_of_patience() const {
+    return config().patience > 0 && state_.stale_evaluations >= config().patience;
+  }
   bool sample();
   void save();
   void after_step(Pending from);
@@ -111,7 +117,7 @@ class Trainer {
   Optimizer optimizer_;
   DType dtype_;
   TrainingGraph graph_;
-  std::unique_ptr<TrainingGraph> eval_graph_;
+  std::unique_ptr<Evaluator> evaluator_;
   BatchLoader loader_;
   RunState state_;
   OutlierDetector loss_outliers_, norm_outliers_;
@@ -120,7 +126,7 @@ class Trainer {
   std::vector<int32_t> ids_, targets_;
   double peak_flops_ = 0, flops_per_token_ = 0;
   double recent_step_seconds_ = 0;
-  std::optional<double> val_loss_;
+  std::optional<double> val_loss_, norm_;
   int64_t saved_step_ = -1;
   std::optional<StepParams> last_update_;  // of the newest step, if it changed the weights
   MetricRecord part_norms_;                // of its gradients, if it will be evaluated
@@ -177,11 +183,9 @@ Trainer::Trainer(const TrainRequest& request)
   }
   config_.model = model_.config;
   model_.weights.assign(weights_.views().begin(), weights_.views().end());
-  if (data_.has_val() && config().eval_every > 0) {
-    eval_graph_ = std::make_unique<TrainingGraph>(model_, config().micro_batch, model_.config.n_ctx,
-                                                  TrainingGraph::Options{.gradients = false, .dtype = dtype_},
-                                                  pool_.size());
-  }
+  check_run(config(), data_.has_val());
+  if (data_.has_val() && config().eval_every > 0)
+    evaluator_ = std::make_unique<Evaluator>(model_, data_, config(), pool_.size());
   const auto tokens = static_cast<size_t>(config().micro_batch * model_.config.n_ctx);
   ids_.resize(tokens);
   targets_.resize(tokens);
@@ -193,7 +197,7 @@ void Trainer::start_plan(int64_t base_bytes) {
   RunConfig whole = config_;
   whole.train.stop_after = 0;  // a pause
   RunPlan plan({.config = whole,
-                .evaluates = eval_graph_ != nullptr,
+                .evaluates = evaluator_ != nullptr,
                 .isa = request_.isa,
                 .threads = pool_.size(),
                 .base_bytes = base_bytes},
@@ -262,25 +266,20 @@ void Trainer::start() {
 
 void Trainer::announce() {
   if (request_.brief) return;
-  const int64_t moments = 4 * param_buffer_elements(model_.table);
-  std::string text = data_.preview + "\n" + describe_config(config_);
-  text += fmt::format("{} parameters; {}\n", format_thousands(model_.table.total()), optimizer_.describe());
-  text += fmt::format("memory: {} for weights, gradients and moments, {} for activations{}\n",
-                      format_bytes(static_cast<double>(moments * 4)),
-                      format_bytes(static_cast<double>(graph_.bytes())),
-                      config().recompute ? " (recomputed)" : "");
-  text += fmt::format("machine: {}, {:.0f} GFLOP/s in {} products\n",
-                      machine_description(pool_.size(), isa_name(request_.isa)), peak_flops_ / 1e9,
-                      dtype_name(dtype_));
-  if (data_.floor)
-    text += fmt::format("the entropy of the text is {:.4f} nats per token: no model can do better\n",
-                        *data_.floor);
-  if (request_.resume) text += fmt::format("resuming at step {}\n", state_.step);
-  if (!request_.resume) {
+  const RunStart start{.config = config_,
+                       .data = data_,
+                       .plan = plan_->plan(),
+                       .out = request_.out,
+                       .resumed_at = request_.resume ? std::optional(state_.step) : std::nullopt};
+  std::string text;
+  if (request_.verbose) {
+    text = start_details(start, optimizer_.describe());
     const int64_t rows = std::min<int64_t>(2, config().micro_batch);
-    loader_.fill(0, 0, rows, config().batch_size, ids_.data(), targets_.data());
+    loader_.fill(state_.step, 0, rows, config().batch_size, ids_.data(), targets_.data());
     text += preview_batch(*data_.tokenizer, ids_.data(), targets_.data(), rows, model_.config.n_ctx);
   }
+  text += start_lines(start);
+  text += start_notes(start, request_.init_from.empty() && !request_.resume);
   log_->message(text);
 }
 
@@ -325,7 +324,7 @@ std::string Trainer::kept() const {
 
 // What cannot be saved need not be trained. Old and new checkpoint exist at once, for a moment.
 void Trainer::require_space_for_checkpoints() const {
-  const uint64_t best = eval_graph_ && !resumed_ ? model_folder_bytes(model_) : 0;
+  const uint64_t best = evaluator_ && !resumed_ ? model_folder_bytes(model_) : 0;
   require_space(request_.out, checkpoint_bytes(model_) + best, "checkpoints in " + request_.out);
 }
 
@@ -352,6 +351,7 @@ void Trainer::step() {
   norms.total /= params.loss_scale;
   part_norms_.clear();
   if (evaluates(state_.step + 1)) part_norms_ = gradient_norms(model_.table, grads_, params.loss_scale);
+  norm_ = norms.total;
   const bool overflow = dtype_ == DType::f16 && std::isfinite(loss) && !std::isfinite(norms.total);
   if (dtype_ == DType::f16) state_.loss_scale.after_step(!overflow);
   const bool bad = !std::isfinite(loss) || !std::isfinite(norms.total);
@@ -417,6 +417,13 @@ void Trainer::log_newest_step() {
   unlogged_.reset();
 }
 
+// Of the gradient that the first step will compute again.
+double Trainer::first_norm() {
+  const double scale = state_.loss_scale.scale;
+  forward_backward({.step = 0, .seed = static_cast<uint64_t>(config().seed), .loss_scale = scale});
+  return optimizer_.norms(context(), grads_).total / scale;
+}
+
 // False when it was interrupted.
 bool Trainer::evaluate() {
   if (last_update_) {
@@ -426,33 +433,27 @@ bool Trainer::evaluate() {
     log_->parts(state_.step, part_norms_);
     last_update_.reset();
   }
-  const EvalBatches batches(data_.val, model_.config.n_ctx, static_cast<uint64_t>(config().seed),
-                            config().eval_batches, config().batch_size);
-  double sum = 0;
-  for (int64_t b = 0; b < batches.batches(); ++b) {
-    if (interrupted_()) return false;
-    for (int64_t first = 0; first < batches.batch_size(); first += config().micro_batch) {
-      batches.fill(b, first, config().micro_batch, ids_.data(), targets_.data());
-      sum += eval_graph_->loss(pool_, kernels_, {.ids = ids_.data(), .targets = targets_.data()});
-    }
-  }
-  const double loss =
-      sum / static_cast<double>(batches.batches() * batches.batch_size() * model_.config.n_ctx);
-  val_loss_ = loss;
-  log_->evaluation(state_.step, loss);
-  std::string text =
-      fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}", state_.step, loss, std::exp(loss));
-  if (data_.floor) text += fmt::format(", {:.4f} above the floor", loss - *data_.floor);
-  if (state_.best_step < 0 || loss < state_.best_val_loss) {
-    state_.best_val_loss = loss;
+  const std::optional<EvalLosses> losses = evaluator_->losses(pool_, kernels_, interrupted_);
+  if (!losses) return false;
+  val_loss_ = losses->val;
+  log_->evaluation(state_.step, *losses);
+  const bool best = state_.best_step < 0 || losses->val < state_.best_val_loss;
+  state_.stale_evaluations = best ? 0 : state_.stale_evaluations + 1;
+  if (best) {
+    state_.best_val_loss = losses->val;
     state_.best_step = state_.step;
     const double seconds = timed(
         [&] { save_model_folder(request_.out + "/best", model_, weights_, data_.tokenizer->to_json()); });
     state_.save_seconds += seconds;
     state_.eval_seconds -= seconds;  // which counts all that happens here
-    text += ", best so far";
   }
-  if (!request_.brief) log_->message(text + "\n");
+  if (request_.brief) return true;
+  if (losses->train && state_.step == 0) norm_ = first_norm();
+  log_->message(evaluation_line(*losses, {.step = state_.step,
+                                          .lr = learning_rate(config(), state_.step),
+                                          .norm = norm_,
+                                          .floor = data_.floor,
+                                          .best = best}));
   return true;
 }
 
@@ -488,17 +489,22 @@ void Trainer::after_step(Pending from) {
   make(evaluated, Pending::evaluation, state_.eval_seconds, &Trainer::evaluate);
   make(is_due(config().sample_every, state_.step), Pending::sample, state_.sample_seconds, &Trainer::sample);
   if (is_due(config().save_every, state_.step)) state_.save_seconds += timed([&] { save(); });
-  if (evaluated && state_.step < config().steps) log_->write_report(state_.train_seconds, true);
+  if (evaluated && state_.step < config().steps && !out_of_patience())
+    log_->write_report(state_.train_seconds, true);
 }
 
 void Trainer::make_steps() {
   const int64_t stop =
       config().stop_after > 0 ? std::min(config().stop_after, config().steps) : config().steps;
-  if (state_.pending != Pending::nothing) {
+  if (state_.step == 0 && evaluator_ && config().eval_train) {
+    bool done = true;
+    state_.eval_seconds += timed([&] { done = evaluate(); });
+    state_.pending = done ? Pending::nothing : Pending::evaluation;
+  } else if (state_.pending != Pending::nothing) {
     saved_step_ = -1;
     after_step(state_.pending);
   }
-  while (state_.step < stop && !interrupted_()) {
+  while (state_.step < stop && !out_of_patience() && !interrupted_()) {
     step();
     after_step(Pending::nothing);
   }
@@ -516,22 +522,31 @@ TrainOutcome Trainer::run(const std::function<bool()>& interrupted) {
   } catch (const Error& error) {
     fail("{}; {}", error.what(), kept());
   }
-  TrainOutcome outcome;
-  outcome.interrupted = interrupted_();
+  if (out_of_patience())
+    log_->ended(fmt::format("ended at step {}: {} evaluations without a better validation loss", state_.step,
+                            state_.stale_evaluations));
   log_->write_report(state_.train_seconds);
   log_->finish();
-  outcome.steps_done = state_.step;
-  outcome.finished = state_.step >= config().steps && state_.pending == Pending::nothing;
-  outcome.best_val_loss = state_.best_val_loss;
-  if (request_.brief) return outcome;
-  if (!outcome.finished) {
-    log_->message(fmt::format("{} at step {} of {}; continue with: gpt train --resume --out {}\n",
-                              outcome.interrupted ? "interrupted" : "stopped", state_.step, config().steps,
-                              request_.out));
-  } else {
-    log_->message(fmt::format("done: {} steps in {}; model in {}, report in {}/report.html\n", state_.step,
-                              format_duration(state_.train_seconds), last(), request_.out));
-  }
+  return finish();
+}
+
+TrainOutcome Trainer::finish() {
+  const bool all = state_.step >= config().steps || out_of_patience();
+  const TrainOutcome outcome{.steps_done = state_.step,
+                             .finished = all && state_.pending == Pending::nothing,
+                             .interrupted = interrupted_(),
+                             .best_val_loss = state_.best_val_loss};
+  if (!request_.brief)
+    log_->message(end_lines({.step = state_.step,
+                             .steps = config().steps,
+                             .finished = outcome.finished,
+                             .interrupted = outcome.interrupted,
+                             .seconds = state_.train_seconds,
+                             .val_loss = log_->val_loss(),
+                             .best_val_loss = state_.best_val_loss,
+                             .best_step = state_.best_step,
+                             .patience = config().patience,
+                             .out = request_.out}));
   return outcome;
 }
 

@@ -18,22 +18,23 @@ struct TrainRequest {
   Isa isa = Isa::ref;
   std::string command_line;                                   // for the report
   bool brief = false;                                         // says only how far it is: for one of many runs
+  bool verbose = false;                                       // says everything at the start
   std::function<LossForecast(const RunPlan&)> forecast = {};  // of the final loss, or none
   std::function<void()> begins = {};  // called before the first step: from then on there is work to save
 };
 
 struct TrainOutcome {
   int64_t steps_done = 0;
-  bool finished = false;  // all steps done (and not stopped by stop_after)
+  bool finished = false;  // all steps done, or out of patience (and not stopped by stop_after)
   bool interrupted = false;
   double best_val_loss = 0;
 };
 
 // Trains, writing checkpoints, metrics and reports into the run folder and progress to stderr.
-// The caller holds the FolderLock of that folder. `interrupted` is asked after every step, and while evaluating
-// and sampling; true finishes the step, saves and returns, and what was cut short is made when the run goes on.
-// Throws Error for bad data, an unusable folder, a full disk, or a loss or gradient that is NaN or infinite (the
-// last good checkpoint stays).
+// The caller holds the FolderLock of that folder. `interrupted` is asked after every step, and while
+// evaluating and sampling; true finishes the step, saves and returns, and what was cut short is made when the
+// run goes on. Throws Error for bad data, an unusable folder, a full disk, or a loss or gradient that is NaN
+// or infinite (the last good checkpoint stays).
 TrainOutcome run_training(const TrainRequest& request, const std::function<bool()>& interrupted);
 
 }  // namespace gpt

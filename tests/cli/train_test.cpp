@@ -167,8 +167,8 @@ TEST_F(TrainCommand, InterruptSavesAndGives130) {
     ::execv(GPT_BINARY, argv.data());
     ::_exit(127);
   }
-  // The run folder's log shows that training has begun, and with it that the handler is there.
-  while (!fs::exists(folder_ / "run/metrics.jsonl") && ::waitpid(child, nullptr, WNOHANG) == 0) {
+  // A line in the run folder's log shows that training has begun, and with it that the handler is there.
+  while (bytes_of(folder_ / "run/metrics.jsonl").empty() && ::waitpid(child, nullptr, WNOHANG) == 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   ::kill(child, SIGINT);

@@ -17,7 +17,7 @@ function lossCharts() {
   if (many) {
     return [['loss', 'Training loss', 1, false], ['val_loss', 'Validation loss', 0, true]].map(([key, title, strength, marks]) => ({title, unit: 'nats per token', tall: true, lines: data.lines, series: perRun(key, strength, marks)}));
   }
-  const series = [['loss', 'training', 1, false], ['val_loss', 'validation', 0, true]].map(([key, name, strength, marks], colour) => ({name, colour, curve: curveOf(data.runs[0], key), strength, marks}));
+  const series = [['loss', 'training', 1, false], ['val_loss', 'validation', 0, true], ['train_loss', 'training, evaluated', 0, true]].map(([key, name, strength, marks], colour) => ({name, colour, curve: curveOf(data.runs[0], key), strength, marks}));
   return [{title: 'Loss', unit: 'nats per token', tall: true, lines: data.lines, series: series.filter(s => s.curve)}];
 }
 

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "train/train_config.h"
+
+namespace gpt {
+
+// What is known of a run before its first step.
+struct AdviceFacts {
+  const RunConfig& config;  // complete
+  int64_t parameters = 0;
+  int64_t train_tokens = 0, val_tokens = 0;
+  int64_t documents = 0;         // of the training text; 0: not known
+  bool chosen_tokenizer = true;  // false: it comes with the model that the run starts from
+};
+
+// What is likely to be a mistake, one line each, with the flag that mends it; nothing where all is well or
+// where it cannot be known. Shown by `gpt plan` and at the start of `gpt train`.
+std::vector<std::string> run_advice(const AdviceFacts& facts);
+
+// Throws UsageError for settings that the data rule out: patience without validation, say.
+void check_run(const TrainConfig& config, bool has_val);
+
+}  // namespace gpt

@@ -1,0 +1,153 @@
+#include "train/announce.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "report/format.h"
+#include "train/advice.h"
+#include "train/rhythm.h"
+#include "train/run_facts.h"
+
+namespace gpt {
+namespace {
+
+std::string bytes(int64_t n) {
+  return format_bytes(static_cast<double>(n));
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names)
+    text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::string data_line(const RunStart& s) {
+  const TrainConfig& c = s.config.train;
+  const double passes = static_cast<double>(s.plan.tokens) / static_cast<double>(s.plan.train_tokens);
+  return fmt::format(
+      "data: {}{}, {} tokens to train on, {} to validate; {} steps of {} x {} are {:.3g} passes\n",
+      joined(c.data), c.val_data.empty() ? "" : " (validation: " + joined(c.val_data) + ")",
+      format_thousands(s.data.train.size()), format_thousands(s.data.val.size()), format_thousands(c.steps),
+      c.batch_size, s.config.model.n_ctx, passes);
+}
+
+std::string model_line(const RunStart& s) {
+  const ModelConfig& c = s.config.model;
+  return fmt::format("model: {} parameters, {} layer{} of width {}, context {}, vocabulary {} ({})\n",
+                     format_thousands(s.plan.counts.total), c.n_layer, c.n_layer == 1 ? "" : "s", c.n_embd,
+                     c.n_ctx, format_thousands(c.vocab_size), s.data.tokenizer->kind());
+}
+
+std::string cost_line(const RunStart& s) {
+  const RunPlan& p = s.plan;
+  const auto time = p.time();
+  const std::string takes = time ? "about " + format_duration(time->total())
+                                 : "at least " + format_duration(p.flops() / p.peak_flops);
+  return fmt::format("cost: {} of memory, {} FLOPs, {} at {:.0f} GFLOP/s in {}\n", bytes(p.memory.total()),
+                     format_count(p.flops()), takes, p.peak_flops / 1e9,
+                     dtype_name(tensor_dtype(s.config.train.dtype)));
+}
+
+std::string rhythm_line(const RunStart& s) {
+  const TrainConfig& c = s.config.train;
+  const auto every = [](int64_t steps) {
+    return steps > 0 ? fmt::format("every {} steps", format_thousands(steps)) : std::string("at the end");
+  };
+  std::string text = "rhythm: ";
+  if (s.plan.subject.evaluates) {
+    text += fmt::format("evaluation {} ({} of the run), ", every(c.eval_every),
+                        format_percent(evaluation_share(c)));
+  } else {
+    text += "no evaluation, ";
+  }
+  if (c.sample_every > 0) text += fmt::format("sample {}, ", every(c.sample_every));
+  text += "checkpoint " + every(c.save_every);
+  if (c.patience > 0) text += fmt::format("; ends after {} evaluations without a better one", c.patience);
+  return text + "\n";
+}
+
+std::string folder_line(const RunStart& s) {
+  return fmt::format("{}; Ctrl-C saves and stops, gpt train --resume --out {} goes on; --verbose says more\n",
+                     s.resumed_at
+                         ? fmt::format("resuming {} at step {}", s.out, format_thousands(*s.resumed_at))
+                         : "out: " + s.out,
+                     s.out);
+}
+
+}  // namespace
+
+std::string start_lines(const RunStart& s) {
+  return data_line(s) + model_line(s) + cost_line(s) + rhythm_line(s) + folder_line(s);
+}
+
+std::string start_notes(const RunStart& s, bool chosen_tokenizer) {
+  std::string text;
+  for (const std::string& line : run_advice({.config = s.config,
+                                 .parameters = s.plan.counts.total,
+                                 .train_tokens = s.data.train.size(),
+                                 .val_tokens = s.data.val.size(),
+                                 .documents = s.data.documents,
+                                 .chosen_tokenizer = chosen_tokenizer}))
+    text += "note: " + line + "\n";
+  if (!s.plan.fits())
+    text += fmt::format("note: the run needs {} of memory, {} are available; gpt plan says what would fit\n",
+                        bytes(s.plan.memory.total()), bytes(s.plan.available));
+  return text;
+}
+
+std::string start_details(const RunStart& s, const std::string& optimizer) {
+  const RunMemory& m = s.plan.memory;
+  std::string text = s.data.preview + "\n" + describe_config(s.config);
+  text += fmt::format("{} parameters; {}\n", format_thousands(s.plan.counts.total), optimizer);
+  text += fmt::format("memory: {} for weights, gradients and moments, {} for activations{}\n",
+                      bytes(m.weights + m.gradients + m.moments), bytes(m.activations),
+                      s.config.train.recompute ? " (recomputed)" : "");
+  text +=
+      fmt::format("machine: {}\n", machine_description(s.plan.subject.threads, isa_name(s.plan.subject.isa)));
+  if (s.data.floor)
+    text += fmt::format("the entropy of the text is {:.4f} nats per token: no model can do better\n",
+                        *s.data.floor);
+  return text;
+}
+
+std::string evaluation_line(const EvalLosses& losses, const EvalState& s) {
+  std::string text;
+  if (losses.train) {
+    text = fmt::format("step {}: train {:.4f} | val {:.4f} | lr {:.6f}", s.step, *losses.train, losses.val,
+                       s.lr);
+    if (s.norm) text += fmt::format(" | norm {:.4f}", *s.norm);
+  } else {
+    text = fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}", s.step, losses.val,
+                       std::exp(losses.val));
+  }
+  if (s.floor) text += fmt::format(", {:.4f} above the floor", losses.val - *s.floor);
+  return text + (s.best ? ", best so far\n" : "\n");
+}
+
+std::string end_lines(const RunEnd& e) {
+  const std::string resume = "gpt train --resume --out " + e.out;
+  if (!e.finished) {
+    return fmt::format("{} at step {} of {}; continue with: {}\n", e.interrupted ? "interrupted" : "stopped",
+                       e.step, e.steps, resume);
+  }
+  std::string text =
+      fmt::format("done: {} steps in {}", format_thousands(e.step), format_duration(e.seconds));
+  if (e.best_step >= 0) {
+    if (e.val_loss) text += fmt::format("; validation loss {:.4f}", *e.val_loss);
+    text += fmt::format("; best {:.4f} at step {}", e.best_val_loss, format_thousands(e.best_step));
+  }
+  text += "\n";
+  if (e.step < e.steps)
+    text += fmt::format(
+        "ended before step {}: {} evaluations without a better validation loss; to go on all the same: {} "
+        "--patience "
+        "0\n",
+        format_thousands(e.steps), e.patience, resume);
+  text += fmt::format("model: {}/last{}; report: {}/report.html\n", e.out,
+                      e.best_step >= 0 ? fmt::format(" and {}/best", e.out) : "", e.out);
+  return text;
+}
+
+}  // namespace gpt

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "model/training_graph.h"
+#include "train/run_data.h"
+
+namespace gpt {
+
+struct EvalLosses {
+  double val = 0;               // nats per token
+  std::optional<double> train;  // of the training text, with eval_train
+};
+
+// Evaluates a run: the same batches of the validation text every time, and with eval_train as many of the
+// training text. Without dropout, and nothing of the training changes by it.
+class Evaluator {
+ public:
+  // The model and the data must outlive this.
+  Evaluator(const Model& model, const RunData& data, const TrainConfig& config, int threads);
+  // `interrupted` is asked before each batch; nothing comes back where it says true.
+  std::optional<EvalLosses> losses(ThreadPool& pool, const KernelTable& kernels,
+                                   const std::function<bool()>& interrupted);
+
+ private:
+  std::optional<double> loss_of(const TokenSpan& text, ThreadPool& pool, const KernelTable& kernels,
+                                const std::function<bool()>& interrupted);
+
+  const RunData& data_;
+  const TrainConfig& config_;
+  int64_t n_ctx_;
+  TrainingGraph graph_;
+  std::vector<int32_t> ids_, targets_;
+};
+
+}  // namespace gpt

@@ -1,0 +1,202 @@
+// gpt eval: which part of a text is evaluated, and what evaluation during training says.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "run_gpt.h"
+#include "support/temp_dir.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+class Evaluation : public testing::Test {
+ protected:
+  std::string file(const std::string& name) const { return dir_.file(name); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(file(name)) << text;
+    return file(name);
+  }
+  static std::string bytes_of(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    return text.str();
+  }
+  static std::string tales(int bytes, int seed) {
+    return run_gpt({"data", "tales", "--bytes", std::to_string(bytes), "--seed", std::to_string(seed)}).out;
+  }
+  GptRun train(const Words& data, const Words& more = {}) const {
+    Words words = {"train", "--n-layer",    "1",   "--n-head", "1", "--n-embd", "8", "--n-ctx",
+                   "16",    "--batch-size", "2",   "--steps",  "4", "--warmup", "0", "--threads",
+                   "1",     "--out",        run(), "--data"};
+    words.insert(words.end(), data.begin(), data.end());
+    words.insert(words.end(), more.begin(), more.end());
+    const GptRun done = run_gpt(words);
+    EXPECT_EQ(done.status, 0) << done.err;
+    return done;
+  }
+  std::string run() const { return file("run"); }
+  std::vector<json> metrics() const {
+    std::vector<json> records;
+    std::ifstream in(run() + "/metrics.jsonl");
+    for (std::string line; std::getline(in, line);)
+      records.push_back(json::parse(line));
+    return records;
+  }
+  json state() const { return json::parse(std::ifstream(run() + "/last/train_state.json")); }
+
+  gpt::test::TempDir dir_;
+};
+
+json eval(const std::string& model, const Words& more, std::string* note = nullptr) {
+  Words words = {"eval", model, "--json", "--threads", "1"};
+  words.insert(words.end(), more.begin(), more.end());
+  const GptRun run = run_gpt(words);
+  EXPECT_EQ(run.status, 0) << run.err;
+  if (note != nullptr) *note = run.err;
+  return run.status == 0 ? json::parse(run.out) : json::object();
+}
+
+// The split, and how many tokens are predicted: all of the part but the first.
+void expect_part(const json& result, const std::string& split, int64_t tokens, bool trained) {
+  EXPECT_EQ(result["split"], split);
+  EXPECT_EQ(result["tokens"], tokens - 1);
+  EXPECT_EQ(result["trained_on"], trained);
+}
+
+TEST_F(Evaluation, OfWhatARunWasTrainedOnIsOfItsHeldOutPart) {
+  const std::string text = tales(20000, 3), book = write("book.txt", text), copy = write("copy.txt", text);
+  train({book}, {"--val-fraction", "0.2", "--eval-every", "4", "--eval-batches", "1000"});
+  for (const std::string& model : {run(), run() + "/", run() + "/best", run() + "/last/model.safetensors"}) {
+    expect_part(eval(model, {}), "val", 4000, true);
+    std::string note;
+    expect_part(eval(model, {"--data", book}, &note), "val", 4000, true);
+    EXPECT_NE(note.find("the last 4,000 of 20,000 tokens; --split all"), std::string::npos) << note;
+  }
+  expect_part(eval(run(), {"--data", copy}), "val", 4000, true);
+  expect_part(eval(run(), {"--data", fs::path(book).parent_path().string() + "/./book.txt"}), "val", 4000,
+              true);
+  expect_part(eval(run(), {"--data", book, "--split", "all"}), "all", 20000, true);
+  expect_part(eval(run(), {"--split", "train"}), "train", 16000, true);
+  expect_part(eval(run(), {"--data", write("other.txt", tales(20000, 4))}), "all", 20000, false);
+  // Windows at random places, and all of them in order: the same text, so nearly the same loss.
+  const double held_out = eval(run(), {})["loss"];
+  for (const json& record : metrics()) {
+    if (!record.contains("val_loss")) continue;
+    EXPECT_NEAR(record["val_loss"].get<double>() / held_out, 1, 0.01);
+  }
+}
+
+TEST_F(Evaluation, KnowsTalesByBytesAndSeed) {
+  train({"tales:20000"}, {"--seed", "5"});
+  expect_part(eval(run(), {}), "val", 2000, true);
+  expect_part(eval(run(), {"--data", "tales:20000", "--seed", "5"}), "val", 2000, true);
+  expect_part(eval(run(), {"--data", "tales:20000", "--seed", "6"}), "all", 20000, false);
+  expect_part(eval(run(), {"--data", write("t.txt", tales(20000, 5))}), "val", 2000, true);
+  std::string note;
+  expect_part(eval(run(), {"--data", "tales:5000", "--seed", "5"}, &note), "all", 5000, false);
+  EXPECT_NE(note.find("text that the run was trained on"), std::string::npos) << "it begins with that";
+}
+
+TEST_F(Evaluation, KnowsValidationTextAndParts) {
+  const std::string a = write("a.txt", tales(10000, 1)), b = write("b.txt", tales(8000, 2));
+  train({a}, {"--val-data", b});
+  expect_part(eval(run(), {}), "val", 8000, true);
+  expect_part(eval(run(), {"--data", b}), "all", 8000, false);
+  fs::remove_all(run());
+  train({a, b});
+  expect_part(eval(run(), {"--data", b, a}), "val", 1800, true);
+  std::string note;
+  expect_part(eval(run(), {"--data", b}, &note), "all", 8000, false);
+  EXPECT_NE(note.find("text that the run was trained on"), std::string::npos) << note;
+  fs::remove_all(run());
+  train({a + "=0.5", b + "=0.5"});  // each is split by itself
+  expect_part(eval(run(), {"--data", b}), "val", 800, true);
+  expect_part(eval(run(), {}), "val", 1800, true);
+  fs::remove_all(run());
+  train({a}, {"--val-fraction", "0"});
+  expect_part(eval(run(), {}, &note), "all", 10000, true);
+  EXPECT_NE(note.find("held nothing out"), std::string::npos) << note;
+}
+
+TEST_F(Evaluation, OfBothTextsChangesNothingInTheTraining) {
+  const Words plain = {"--dropout", "0.1", "--eval-every", "2", "--eval-batches", "3"};
+  train({"tales:20000"}, plain);
+  const std::string weights = bytes_of(run() + "/last/model.safetensors");
+  fs::remove_all(run());
+  Words both = plain;
+  both.emplace_back("--eval-train");
+  const GptRun done = train({"tales:20000"}, both);
+  EXPECT_EQ(bytes_of(run() + "/last/model.safetensors"), weights);
+  EXPECT_NE(done.err.find("\nstep 0: train 5."), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find(" | lr 0.000300 | norm "), std::string::npos) << done.err;
+  std::vector<int64_t> steps;
+  for (const json& record : metrics()) {
+    if (!record.contains("train_loss")) continue;
+    steps.push_back(record["step"]);
+    EXPECT_TRUE(record.contains("val_loss"));
+    if (steps.back() > 0) continue;
+    EXPECT_NEAR(record["train_loss"].get<double>(), std::log(256), 0.3) << "nothing is learned yet";
+  }
+  EXPECT_EQ(steps, (std::vector<int64_t>{0, 2, 4}));
+  EXPECT_NE(bytes_of(run() + "/report.html").find("training, evaluated"), std::string::npos);
+}
+
+TEST_F(Evaluation, EndsTheRunWhenPatienceIsOver) {
+  // With a learning rate of 0 nothing gets better: best at step 2, and twice not.
+  const Words words = {"--steps",        "100", "--lr",       "0", "--eval-every", "2",
+                       "--eval-batches", "1",   "--patience", "2"};
+  const GptRun whole = train({"tales:20000"}, words);
+  EXPECT_NE(whole.err.find("ended before step 100: 2 evaluations without"), std::string::npos) << whole.err;
+  EXPECT_EQ(state()["step"], 6);
+  EXPECT_EQ(state()["best_step"], 2);
+  EXPECT_NE(bytes_of(run() + "/report.html").find("ended at step 6: 2 evaluations without"),
+            std::string::npos);
+  fs::remove_all(run());
+  Words stopped = words;
+  stopped.insert(stopped.end(), {"--stop-after", "5"});
+  train({"tales:20000"}, stopped);
+  EXPECT_EQ(state()["step"], 5);
+  const Words resume = {"train", "--resume", "--out", run()};
+  EXPECT_EQ(run_gpt(resume).status, 0);
+  EXPECT_EQ(state()["step"], 6);
+  EXPECT_EQ(state()["stale_evaluations"], 2);
+  EXPECT_EQ(run_gpt(resume).status, 0);
+  EXPECT_EQ(state()["step"], 6) << "it has ended";
+  Words further = resume;
+  further.insert(further.end(), {"--patience", "0", "--stop-after", "9"});
+  EXPECT_EQ(run_gpt(further).status, 0);
+  EXPECT_EQ(state()["step"], 9);
+  EXPECT_EQ(run_gpt({"train", "--data", "tales:20000", "--n-layer", "1", "--eval-every", "0", "--patience",
+                     "2", "--out", file("other")})
+                .status,
+            2);
+}
+
+TEST_F(Evaluation, StartIsFiveLinesAndNotes) {
+  const GptRun quiet = train({"tales:20000"}, {"--steps", "1", "--warmup", "1"});
+  const Words beginnings = {"data: ", "model: ", "cost: ", "rhythm: ", "out: "};
+  std::istringstream lines(quiet.err);
+  std::string line;
+  for (const std::string& beginning : beginnings) {
+    ASSERT_TRUE(std::getline(lines, line));
+    EXPECT_TRUE(line.starts_with(beginning)) << line;
+  }
+  while (std::getline(lines, line) && line.starts_with("note: ")) {
+  }
+  EXPECT_NE(line.find("step 1/1 "), std::string::npos) << line;
+  fs::remove_all(run());
+  const GptRun verbose = train({"tales:20000"}, {"--verbose"});
+  for (const char* part :
+       {"corpus: ", "batch: x [2, 16]", "weight_decay 0.1", "AdamW", "machine: ", "\ndata: "})
+    EXPECT_NE(verbose.err.find(part), std::string::npos) << part;
+}
+
+}  // namespace
