@@ -19,6 +19,7 @@ TEST(RunCharts, LossOfALongRunIsRawSmoothedAndValidation) {
   ASSERT_EQ(chart.series.size(), 3u);
   EXPECT_EQ(chart.series[0].style, SeriesStyle::raw);
   EXPECT_EQ(chart.series[1].style, SeriesStyle::line);
+  EXPECT_EQ(chart.series[1].name, "training, smoothed over 2 steps");  // 99 steps · 0.15 · 0.33^2
   EXPECT_EQ(chart.series[0].colour, chart.series[1].colour);
   EXPECT_EQ(chart.series[2].style, SeriesStyle::marked);
   EXPECT_EQ(chart.series[0].x.size(), 100u);
