@@ -130,6 +130,35 @@ TEST_F(PlanFiles, TrainKeepsThePlan) {
     EXPECT_NE(page.str().find(part), std::string::npos) << part;
 }
 
+// The largest preset with 20 tokens for each parameter in four passes; the smallest where none has.
+TEST(Plan, NamesThePresetThatFits) {
+  const auto proposed = [](const char* data) {
+    const GptRun run = run_gpt({"plan", "--data", data, "--json"});
+    EXPECT_EQ(run.status, 0) << run.err;
+    return json::parse(run.out);
+  };
+  EXPECT_EQ(proposed("tales:20000")["preset"], "tiny");
+  const json large = proposed("tales:18500000");  // 3.3 M parameters
+  EXPECT_EQ(large["train_tokens"], 16650000);
+  for (const json& preset : large["presets"]) {
+    if (preset["preset"] != "nanochat-demo") continue;
+    EXPECT_LE(20 * preset["parameters"].get<double>(), 4 * 16650000.0);
+    EXPECT_EQ(preset["steps"], 4 * 16650000 / (16 * 128));
+  }
+  const GptRun text = run_gpt({"plan", "--data", "tales:20000"});
+  EXPECT_NE(text.err.find("next: gpt plan --preset tiny --steps 23 --data tales:20000"), std::string::npos)
+      << text.err;
+}
+
+TEST(Plan, AdvisesAndSaysWhatEvaluationTakes) {
+  const json p = json::parse(plan({"--measure", "0", "--steps", "10000"}).out);
+  EXPECT_LE(p["evaluation"]["share"].get<double>(), 0.05);
+  EXPECT_EQ(p["evaluation"]["times"], 20);
+  ASSERT_EQ(p["advice"].size(), 1u) << p["advice"];
+  EXPECT_NE(p["advice"][0].get<std::string>().find("passes 142 times"), std::string::npos) << p["advice"];
+  EXPECT_EQ(plan({"--measure", "0", "--patience", "3", "--val-fraction", "0"}).status, 2);
+}
+
 TEST(Plan, RefusesWhatTrainRefuses) {
   EXPECT_EQ(run_gpt({"plan"}).status, 2);
   EXPECT_EQ(plan({"--n-layr", "2"}).status, 2);

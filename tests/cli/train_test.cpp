@@ -82,6 +82,16 @@ TEST_F(TrainCommand, FlagsWinOverEnvironmentOverFileOverPreset) {
   EXPECT_EQ(c["n_layer"], 6);
 }
 
+// The seed evaluates both texts with 50 batches each.
+TEST_F(TrainCommand, PresetsOfSeedsKeepTheirEvaluation) {
+  const json c = config({"--preset", "mini-gpt"});
+  EXPECT_EQ(c["eval_every"], 100);
+  EXPECT_EQ(c["eval_batches"], 50);
+  EXPECT_EQ(c["eval_train"], true);
+  EXPECT_EQ(config({"--steps", "5000"})["eval_train"], false);
+  EXPECT_EQ(config({"--steps", "5000"})["eval_every"], 250);
+}
+
 TEST_F(TrainCommand, ShapesOfFlags) {
   const json c =
       config({"--data", "a", "b", "--qk-norm", "--qkv-bias", "false", "--out-bias=false", "--norm", "rms"});
