@@ -8,6 +8,7 @@
 #include "text/nfc.h"
 #include "text/parallel_encode.h"
 #include "text/piece_cache.h"
+#include "text/post_processor.h"
 #include "text/pre_tokenizer_json.h"
 #include "text/split_scan.h"
 #include "text/tokenizer_kinds.h"
@@ -95,6 +96,10 @@ class BpeTokenizer final : public Tokenizer {
     if (bpe_.unknown() >= 0) fail("a GGUF file cannot say which token stands for bytes without one");
     if (data.pre.empty() || (nfc_ && data.pre != "qwen2"))
       fail("a GGUF file has no name for the way in which this tokenizer splits text");
+    const bool implied = data.pre == gguf_name(SplitPattern::llama3) || data.pre == "tekken";
+    if (ignore_merges_ != implied && merges_decide())
+      fail("a GGUF file whose texts are split as {} says cannot have \"ignore_merges\": {}", data.pre,
+           ignore_merges_);
     for (size_t id = 0; id < bytes_.size(); ++id) {
       const bool plain = id < bpe_.tokens().size() && !bpe_.tokens()[id].empty();
       data.tokens.push_back(plain ? in_alphabet(bytes_[id]) : fmt::format("[PAD{}]", id));
@@ -122,13 +127,15 @@ class BpeTokenizer final : public Tokenizer {
       merges.push_back({text(m.left), text(m.right)});
     }
     for (const AddedToken& token : added_.tokens()) {
-      if (token.unused) continue;
-      added.push_back(added_token_json(token));
+      if (!token.unused) added.push_back(added_token_json(token));
     }
+    name_ids_that_would_change(vocab);
     Json root = json_without_merges(
         std::move(vocab),
         split_steps_json(steps_ ? steps_->steps() : std::vector{SplitStep{.pattern = pattern_}}),
         byte_level_json(true));
+    root["post_processor"] =
+        post_processor_json(special_, [&](int64_t id) { return name_of(static_cast<int32_t>(id)); });
     if (nfc_) root["normalizer"] = {{"type", "NFC"}};
     root["added_tokens"] = std::move(added);
     root["model"]["merges"] = std::move(merges);
@@ -138,6 +145,33 @@ class BpeTokenizer final : public Tokenizer {
   }
 
  private:
+  // tokenizers numbers added tokens behind the vocabulary, unless they are in it too.
+  void name_ids_that_would_change(Json& vocab) const {
+    int64_t next = std::ssize(vocab);
+    bool changes = false;
+    for (const AddedToken& token : added_.tokens()) {
+      if (token.unused || vocab.contains(token.text)) continue;
+      changes = changes || token.id != next;
+      next = token.id + 1;
+    }
+    for (const AddedToken& token : added_.tokens()) {
+      if (changes && !token.unused) vocab[token.text] = token.id;
+    }
+  }
+
+  // Whether some token is not what merges make of its bytes.
+  bool merges_decide() const {
+    std::vector<int32_t> ids;
+    for (size_t id = 0; id < bpe_.tokens().size(); ++id) {
+      const std::string& token = bpe_.tokens()[id];
+      if (token.size() < 2) continue;
+      ids.clear();
+      bpe_.encode(token, ids);
+      if (ids.size() != 1 || ids[0] != static_cast<int32_t>(id)) return true;
+    }
+    return false;
+  }
+
   // How tokenizer.json spells a token.
   std::string name_of(int32_t id) const {
     const auto at = static_cast<size_t>(id);

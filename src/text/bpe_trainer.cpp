@@ -232,6 +232,7 @@ class BpeTrainer {
         queue_.push(top);
         continue;
       }
+      if (length_of(candidate) > kMaxTokenBytes) continue;
       merge(candidate);
       if (progress && tokens_.size() % kRoundsPerReport == 0)
         progress(std::ssize(tokens_), static_cast<int64_t>(vocab_size));
@@ -310,6 +311,11 @@ class BpeTrainer {
     }
     update_counts(left, right, joined);
     add_candidates(joined);
+  }
+
+  size_t length_of(const Candidate& c) const {
+    return tokens_[static_cast<size_t>(left_of(c.key))].size() +
+           tokens_[static_cast<size_t>(right_of(c.key))].size();
   }
 
   int32_t join(int32_t left, int32_t right) {

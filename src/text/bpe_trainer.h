@@ -28,6 +28,10 @@ class WordList {
   int64_t size_ = 0;
 };
 
+// Longer tokens are not made: a text of one endless word would give a file that nobody can read. Hugging
+// Face's max_token_length.
+inline constexpr size_t kMaxTokenBytes = 4096;
+
 struct BpeTrainInput {
   std::vector<std::string> tokens;  // the alphabet, by id; distinct
   WordList words;                   // over these ids
@@ -45,9 +49,9 @@ using BpeTrainProgress = std::function<void(int64_t done, int64_t total)>;
 // Learns merges until there are vocab_size tokens or no pair is left (Sennrich et al. 2016). Each round
 // merges the pair with the largest count; of equal counts, the one with the smallest left, then right id. A
 // pair counts once per adjacent position, overlaps included. Where two tokens join to one that exists
-// already, no token is new. Exactly what Hugging Face's BpeTrainer does with 64-bit counts, see
-// bpe_trainer.cpp. Time grows with the symbols of the words times the logarithm of their length. Throws Error
-// unless vocab_size is at least the size of the alphabet.
+// already, no token is new, and none becomes longer than kMaxTokenBytes. Exactly what Hugging Face's
+// BpeTrainer does with 64-bit counts, see bpe_trainer.cpp. Time grows with the symbols of the words times the
+// logarithm of their length. Throws Error unless vocab_size is at least the size of the alphabet.
 BpeTrainResult train_bpe(BpeTrainInput input, int64_t vocab_size, const BpeTrainProgress& progress = {});
 
 }  // namespace gpt

@@ -2,6 +2,7 @@
 
 #include "text/byte_level.h"
 #include "text/tokenizer_kinds.h"
+#include "text/vocab_data.h"
 
 namespace gpt {
 namespace {
@@ -21,6 +22,15 @@ class ByteTokenizer final : public Tokenizer {
   std::string token_bytes(int32_t id) const override {
     if (id < 0 || id > 255) detail::fail_token_id(id, 256);
     return std::string(1, static_cast<char>(id));
+  }
+
+  // As a byte-level BPE without merges, in which every byte is its own id.
+  VocabData vocab_data() const override {
+    VocabData data{.model = "gpt2", .pre = "gpt-2"};
+    for (int32_t id = 0; id < vocab_size(); ++id)
+      data.tokens.push_back(detail::in_alphabet(token_bytes(id)));
+    data.types.assign(data.tokens.size(), static_cast<int32_t>(VocabData::TokenType::normal));
+    return data;
   }
 
   std::string to_json() const override {

@@ -208,6 +208,8 @@ std::string llama2c_tokenizer(const Tokenizer& tokenizer, int64_t vocab_size) {
     std::string text = there ? replaced(data.tokens[i], detail::kBlank, " ") : fmt::format("[PAD{}]", id);
     if (id == 1 && id == data.special.bos) text = kBegin;
     if (id == 2 && id == data.special.eos) text = kEnd;
+    if (text.size() > kLongestPiece)
+      fail("llama2.c's pieces have at most {} bytes, token {} has {}", kLongestPiece, id, text.size());
     longest = std::max(longest, text.size());
     append_number(pieces, there ? data.scores[i] : 0.0f);
     append_number(pieces, static_cast<uint32_t>(text.size()));

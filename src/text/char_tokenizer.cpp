@@ -1,19 +1,67 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "text/tokenizer_kinds.h"
 #include "text/utf8.h"
+#include "text/vocab_data.h"
 
 namespace gpt {
 namespace {
 
 constexpr size_t kCodePoints = 0x110000;
+constexpr auto kUnused = static_cast<int32_t>(VocabData::TokenType::unused);
 
 [[noreturn]] void fail_invalid_utf8(std::string_view text, size_t at) {
   fail("the text is not valid UTF-8 at byte {} (0x{:02x}); convert it to UTF-8 or use --tokenizer byte", at,
        static_cast<unsigned>(static_cast<unsigned char>(text[at])));
+}
+
+// RWKV's spelling: backslashes and controls escaped.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\\') {
+      out += "\\\\";
+    } else if (byte < 0x20 || byte == 0x7F) {
+      out += fmt::format("\\x{:02x}", unsigned{byte});
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+// The reverse; nothing where an escape is not complete.
+std::optional<std::string> unescaped(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\') {
+      out += text[i];
+      continue;
+    }
+    if (++i == text.size()) return {};
+    constexpr std::string_view kNames = "tnr", kControls = "\t\n\r";
+    if (const size_t at = kNames.find(text[i]); at != std::string_view::npos) {
+      out += kControls[at];
+    } else if (text[i] == 'x') {
+      if (text.size() - i < 3 || hex_digit(text[i + 1]) < 0 || hex_digit(text[i + 2]) < 0) return {};
+      out += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
 }
 
 class CharTokenizer final : public Tokenizer {
@@ -59,6 +107,15 @@ class CharTokenizer final : public Tokenizer {
     return out;
   }
 
+  // As the kind of GGUF that takes the longest token at each place and has no special tokens of its own.
+  VocabData vocab_data() const override {
+    VocabData data{.model = "rwkv"};
+    for (int32_t id = 0; id < vocab_size(); ++id)
+      data.tokens.push_back(escaped(token_bytes(id)));
+    data.types.assign(data.tokens.size(), static_cast<int32_t>(VocabData::TokenType::normal));
+    return data;
+  }
+
   std::string to_json() const override {
     auto vocab = nlohmann::json::object();
     for (size_t id = 0; id < codes_.size(); ++id)
@@ -82,6 +139,27 @@ class CharTokenizer final : public Tokenizer {
 
 std::unique_ptr<Tokenizer> detail::make_char_tokenizer_from_codes(std::vector<char32_t> codes) {
   return std::make_unique<CharTokenizer>(std::move(codes));
+}
+
+std::unique_ptr<Tokenizer> detail::char_tokenizer_of(const VocabData& data, const std::string& name) {
+  std::vector<char32_t> codes;
+  std::unordered_set<char32_t> seen;
+  size_t count = data.tokens.size();  // without the fillers of a larger model
+  while (count > 0 && !data.types.empty() && data.types[count - 1] == kUnused)
+    --count;
+  for (const std::string& token : std::span(data.tokens).first(count)) {
+    const std::optional<std::string> text = unescaped(token);
+    const Utf8Char c = text && !text->empty() ? decode_utf8(*text, 0) : Utf8Char{};
+    const bool one = c.status == Utf8Status::valid && static_cast<size_t>(c.length) == text->size();
+    if (!one || !seen.insert(c.code).second) {
+      fail(
+          "cannot read {}: of the tokenizers of kind rwkv only those of single characters are supported; "
+          "found token {}, \"{}\"",
+          name, codes.size(), printable_text(token, 40));
+    }
+    codes.push_back(c.code);
+  }
+  return make_char_tokenizer_from_codes(std::move(codes));
 }
 
 std::unique_ptr<Tokenizer> make_char_tokenizer(std::span<const std::string_view> texts) {

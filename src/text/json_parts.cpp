@@ -16,6 +16,7 @@ const Json& member(const Json& object, const char* key) {
 
 bool unused(const Json& value) {
   if (value.is_boolean()) return !value.get<bool>();
+  if (value.is_number()) return value == 0;
   if (value.is_string()) return value.get_ref<const std::string&>().empty();
   return value.is_null() || (value.is_array() && value.empty());
 }

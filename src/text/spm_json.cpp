@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "text/bpe_json.h"
 #include "text/json_parts.h"
+#include "text/post_processor.h"
 #include "text/spm_merges.h"
 #include "text/token_index.h"
 #include "text/tokenizer_kinds.h"
@@ -58,6 +59,7 @@ class Reader {
     if (!has_blanks_) fail_kind(name_, "one that does not write U+2581 for blanks");
     read_decoder();
     read_vocab();
+    parts_.special = read_post_processor(root_, name_);
     read_added();
     read_unknown();
     const Json& merges = member(model_, "merges");
@@ -248,6 +250,8 @@ std::string spm_json(const SpmParts& parts, const std::vector<Bpe::Merge>& merge
   root["model"]["merges"] = std::move(pairs);
   root["model"]["byte_fallback"] = has_bytes;
   root["model"]["fuse_unk"] = parts.fuse_unknown;
+  root["post_processor"] = post_processor_json(
+      parts.special, [&](int64_t id) { return parts.pieces[static_cast<size_t>(id)].text; });
   if (parts.special.unk >= 0)
     root["model"]["unk_token"] = parts.pieces[static_cast<size_t>(parts.special.unk)].text;
   return root.dump();

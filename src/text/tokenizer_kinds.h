@@ -12,6 +12,9 @@ namespace gpt::detail {
 // The characters in order of their ids, distinct.
 std::unique_ptr<Tokenizer> make_char_tokenizer_from_codes(std::vector<char32_t> codes);
 
+// The same of a vocabulary of kind "rwkv" whose tokens are single characters; throws Error for any other.
+std::unique_ptr<Tokenizer> char_tokenizer_of(const VocabData& data, const std::string& name);
+
 // A tokenizer.json around a BPE model without merges, which splits text into single characters.
 nlohmann::json json_without_merges(nlohmann::json vocab, nlohmann::json pre_tokenizer,
                                    nlohmann::json decoder);

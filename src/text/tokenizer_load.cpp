@@ -10,6 +10,7 @@
 #include "text/c_vocab.h"
 #include "text/gpt1_tokenizer.h"
 #include "text/json_parts.h"
+#include "text/post_processor.h"
 #include "text/spm_json.h"
 #include "text/spm_model.h"
 #include "text/tiktoken.h"
@@ -147,19 +148,30 @@ bool is_bpe_without_merges(const Json& root) {
   return !has_type(pre_tokenizer, "ByteLevel") || regex.is_null() || !unused(regex);
 }
 
+// For kinds that know no special tokens.
+void require_no_ends(const Json& root, const std::string& name) {
+  const SpecialIds ends = read_post_processor(root, name);
+  if (ends.add_bos || ends.add_eos) fail_kind(name, "a post_processor that adds tokens");
+}
+
 std::unique_ptr<Tokenizer> make_any(const Json& root, const std::string& name) {
   if (!root.is_object() || !member(root, "model").is_object()) {
     fail("cannot read {}: expected a tokenizer.json with an object \"model\"", name);
   }
+  check_settings(root, name);
   const Json& model = root["model"];
   if (!has_type(model, "BPE")) {
     const Json& type = member(model, "type");
     fail_kind(name, "model type " + (type.is_null() ? "(none)" : printable_text(type.dump(), 40)));
   }
-  if (is_gpt1_json(root)) return make_gpt1(root, name);
+  if (is_gpt1_json(root)) {
+    require_no_ends(root, name);
+    return make_gpt1(root, name);
+  }
   if (is_spm_json(root)) return make_spm(root, name);
   if (!unused(member(model, "merges")) || is_bpe_without_merges(root)) return make_bpe(root, name);
   require_unused(root, {"added_tokens", "normalizer"}, name);
+  require_no_ends(root, name);
   require_unused(model,
                  {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"},
                  name);
@@ -172,7 +184,7 @@ std::unique_ptr<Tokenizer> make_any(const Json& root, const std::string& name) {
     }
     return make_byte_tokenizer();
   }
-  require_unused(root, {"pre_tokenizer", "post_processor"}, name);
+  require_unused(root, {"pre_tokenizer"}, name);
   if (!has_type(member(root, "decoder"), "Fuse")) fail_kind(name, "one whose decoder is not Fuse");
   return detail::make_char_tokenizer_from_codes(codes);
 }

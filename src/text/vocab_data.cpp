@@ -5,6 +5,7 @@
 #include "text/byte_level.h"
 #include "text/spm_tokenizer.h"
 #include "text/token_index.h"
+#include "text/tokenizer_kinds.h"
 #include "text/utf8.h"
 
 namespace gpt {
@@ -99,14 +100,17 @@ BpeParts bpe_parts(const VocabData& data, const std::string& name) {
 
 VocabData Tokenizer::vocab_data() const {
   fail(
-      "a tokenizer of kind {} cannot be written into a GGUF file: expected a byte-level or SentencePiece BPE",
+      "a tokenizer of kind {} cannot be written into a GGUF file: expected bytes, characters, or a "
+      "byte-level or "
+      "SentencePiece BPE",
       kind());
 }
 
 std::unique_ptr<Tokenizer> tokenizer_of(const VocabData& data, const std::string& name) {
   check(data, name);
+  if (data.model == "rwkv") return detail::char_tokenizer_of(data, name);
   if (data.model != "gpt2" && data.model != "llama") {
-    fail("cannot read {}: expected a tokenizer model gpt2 or llama, found \"{}\"", name,
+    fail("cannot read {}: expected a tokenizer model gpt2, llama or rwkv, found \"{}\"", name,
          printable_text(data.model, 40));
   }
   const bool bytes = data.model == "gpt2";

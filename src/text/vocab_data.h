@@ -15,7 +15,8 @@ namespace gpt {
 struct VocabData {
   enum class TokenType : int32_t { normal = 1, unknown, control, user_defined, unused, byte };
 
-  std::string model;  // "gpt2": byte-level BPE; "llama": SentencePiece BPE
+  std::string model;  // "gpt2": byte-level BPE; "llama": SentencePiece BPE; "rwkv": the longest
+                      // token wins, read for single characters alone
   std::string pre;    // how a byte-level BPE splits text: "gpt-2", "llama-bpe", ...; empty: default
   std::vector<std::string> tokens;  // by id, as the file spells them: byte-level alphabet, or with U+2581
   std::vector<float> scores;        // empty or one per token; SentencePiece needs them

@@ -81,7 +81,7 @@ TEST(Gpt1, SaysWhatItCannotRead) {
   expect([](Json& j) { j["model"]["vocab"][""] = 500; }, "empty");
   expect([](Json& j) { j["model"]["vocab"]["far"] = -1; }, "expected an id");
   expect([](Json& j) { j["model"]["merges"].push_back({"nosuch", "x"}); }, "nosuch");
-  expect([](Json& j) { j["added_tokens"][0]["id"] = 7; }, "id 7 is given to two tokens");
+  expect([](Json& j) { j["added_tokens"][0]["id"] = 7; }, "has the id 7, but in the vocabulary 0");
   Json silent = good;
   silent["model"]["unk_token"] = nullptr;
   const auto tokenizer = parse_tokenizer(silent.dump(), "t.json");

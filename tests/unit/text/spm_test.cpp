@@ -271,7 +271,7 @@ TEST(SpmJson, SaysWhatItCannotRead) {
   expect([](Json& j) { j["model"]["vocab"]["twice"] = 300; }, "id 300 is given to two tokens");
   expect([](Json& j) { j["model"]["vocab"]["far"] = uint64_t{1} << 40; }, "expected an id");
   expect([](Json& j) { j["model"]["vocab"].erase("<0x41>"); }, "found 255");
-  expect([](Json& j) { j["added_tokens"][0]["id"] = 300; }, "id 300 is given to two tokens");
+  expect([](Json& j) { j["added_tokens"][0]["id"] = 300; }, "has the id 300, but in the vocabulary");
 }
 
 }  // namespace

@@ -96,7 +96,8 @@ TEST(VocabData, RefusesWhatItCannotRead) {
   expect_error([](VocabData& d) { d.merges.emplace_back("q"); }, "two tokens");
   expect_error([](VocabData& d) { d.merges.emplace_back("q  q"); }, "two tokens");
   expect_error([](VocabData& d) { d.merges.emplace_back(" "); }, "\"\"");
-  EXPECT_THROW(make_char_tokenizer("abc")->vocab_data(), Error);
+  const auto gpt1 = load_tokenizer(GPT_SOURCE_DIR "/tests/data/gpt1.tokenizer.json");
+  EXPECT_THROW(gpt1->vocab_data(), Error);
 }
 
 }  // namespace

@@ -1,0 +1,149 @@
+// What a tokenizer.json says besides its vocabulary: it means what tokenizers makes of it, or is refused.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "base/thread_pool.h"
+#include "support/error_of.h"
+#include "text/bpe_trainer.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_trainer.h"
+#include "text/vocab_data.h"
+#include "text/word_counts.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+using test::error_of;
+
+json bpe_json() {
+  return json::parse(read_file(GPT_SOURCE_DIR "/tests/data/bpe.tokenizer.json", 1 << 20));
+}
+
+void expect_refused(const json& root, const std::string& part) {
+  const std::string error = error_of([&] { parse_tokenizer(root.dump(), "t.json"); });
+  EXPECT_NE(error.find(part), std::string::npos) << error;
+}
+
+json token(const std::string& text, int64_t id) {
+  return {{"id", id}, {"content", text}, {"special", false}};
+}
+
+TEST(TokenizerSettings, OfEveryKindThatChangeTextsAreRefused) {
+  const json kinds[] = {bpe_json(), json::parse(make_byte_tokenizer()->to_json()),
+                        json::parse(make_char_tokenizer("abc")->to_json())};
+  for (const json& good : kinds) {
+    const auto expect = [&](const char* key, const json& value, const std::string& part) {
+      json root = good;
+      root[key] = value;
+      expect_refused(root, part);
+    };
+    EXPECT_EQ(error_of([&] { parse_tokenizer(good.dump(), "t.json"); }), "no error");
+    expect("truncation", {{"max_length", 3}, {"strategy", "LongestFirst"}},
+           "\"truncation\" changes the length");
+    expect("padding", {{"strategy", "BatchLongest"}}, "\"padding\" changes the length");
+    expect("version", "2.0", "expected version \"1.0\"");
+    expect("extra", 1, "the key \"extra\"");
+    expect("post_processor", {{"type", "Nonsense"}}, "the post_processor");
+    expect("post_processor", "ByteLevel", "the post_processor");
+  }
+}
+
+TEST(TokenizerSettings, TokensAroundATextAreKept) {
+  json root = bpe_json();
+  const json around = {{"type", "TemplateProcessing"},
+                       {"single",
+                        {{{"SpecialToken", {{"id", "<|bos|>"}, {"type_id", 0}}}},
+                         {{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+                         {{"SpecialToken", {{"id", "<|end|>"}, {"type_id", 0}}}}}},
+                       {"pair", json::array()},
+                       {"special_tokens",
+                        {{"<|bos|>", {{"id", "<|bos|>"}, {"ids", {0}}, {"tokens", {"<|bos|>"}}}},
+                         {"<|end|>", {{"id", "<|end|>"}, {"ids", {1}}, {"tokens", {"<|end|>"}}}}}}};
+  const json offsets = {{"type", "ByteLevel"}, {"trim_offsets", false}};
+  const json processors[] = {
+      around,
+      {{"type", "Sequence"}, {"processors", {offsets, around}}},
+      {{"type", "RobertaProcessing"}, {"cls", {"<|bos|>", 0}}, {"sep", {"<|end|>", 1}}}};
+  for (const json& processor : processors) {
+    root["post_processor"] = processor;
+    auto tokenizer = parse_tokenizer(root.dump(), "t.json");
+    for (int round = 0; round < 2; ++round) {
+      const SpecialIds ids = tokenizer->special_ids();
+      EXPECT_EQ(ids.bos, 0);
+      EXPECT_EQ(ids.eos, 1);
+      EXPECT_EQ(ids.add_bos, true);
+      EXPECT_EQ(ids.add_eos, true);
+      EXPECT_NE(tokenizer->encode("a").front(), 0) << "encode adds none";
+      tokenizer = parse_tokenizer(tokenizer->to_json(), "again");
+    }
+    EXPECT_EQ(json::parse(tokenizer->to_json())["post_processor"]["type"], "TemplateProcessing");
+  }
+  root["post_processor"] = {{"type", "Sequence"}, {"processors", {around, around}}};
+  expect_refused(root, "more than one token at an end");
+  root["post_processor"] = offsets;
+  EXPECT_TRUE(json::parse(parse_tokenizer(root.dump(), "t")->to_json())["post_processor"].is_null());
+  json bytes = json::parse(make_byte_tokenizer()->to_json());
+  bytes["post_processor"] = around;
+  expect_refused(bytes, "a post_processor that adds tokens");
+}
+
+// tokenizers takes the id of the vocabulary, or the next one, whatever the file says.
+TEST(TokenizerSettings, AddedTokensHaveTheIdsThatTokenizersGives) {
+  const json good = bpe_json();
+  const auto size = static_cast<int64_t>(good["model"]["vocab"].size());
+  const int64_t known = good["model"]["vocab"]["hat"];
+  const auto with = [&](std::initializer_list<json> tokens) {
+    json root = good;
+    for (const json& t : tokens)
+      root["added_tokens"].push_back(t);
+    return root;
+  };
+  const auto encode = [](const json& root, const char* text) {
+    return parse_tokenizer(root.dump(), "t")->encode(text);
+  };
+  EXPECT_EQ(encode(with({token("<new>", size), token("<b>", size + 1)}), "<b><new>").size(), 2u);
+  EXPECT_EQ(encode(with({token("hat", known)}), "xhat").back(), known);
+  expect_refused(with({token("hat", size)}),
+                 "has the id 420, but in the vocabulary " + std::to_string(known));
+  expect_refused(with({token("<new>", size + 9)}), "tokenizers gives it the next one, 420");
+  expect_refused(with({token("<b>", size + 1), token("<new>", size)}), "the next one, 420");
+  expect_refused(with({token("<new>", size), token("<new>", size + 1)}), "listed twice");
+}
+
+// Ids without a token lie before an added one: the file must say its id.
+TEST(TokenizerSettings, HolesBeforeAddedTokensStay) {
+  VocabData data = make_byte_tokenizer()->vocab_data();
+  for (const auto& [text, type] : {std::pair{"[PAD256]", VocabData::TokenType::unused},
+                                   {"<|end|>", VocabData::TokenType::control},
+                                   {"\xE6\xBC\xA2", VocabData::TokenType::user_defined}}) {
+    data.tokens.emplace_back(text);
+    data.types.push_back(static_cast<int32_t>(type));
+  }
+  const auto tokenizer = tokenizer_of(data, "m.gguf");
+  const std::string text = "a<|end|>\xE6\xBC\xA2";
+  const std::vector<int32_t> ids = {'a', 257, 258};
+  EXPECT_EQ(tokenizer->encode_special(text), ids);
+  EXPECT_EQ(parse_tokenizer(tokenizer->to_json(), "again")->encode_special(text), ids);
+}
+
+TEST(TokenizerSettings, NoTokenIsLongerThanFilesMayHave) {
+  ThreadPool pool(1);
+  WordCounter counter(piece_splitter(SplitPattern::gpt2), pool, {});
+  counter.add(std::string(1 << 20, 'a'));
+  counter.end_document();
+  counter.finish();
+  const TrainedTokenizer trained = train_byte_level_bpe(counter, {.vocab_size = 300}, {});
+  const auto tokenizer = parse_tokenizer(trained.json, "t.json");
+  size_t longest = 0;
+  for (int32_t id = 0; id < tokenizer->vocab_size(); ++id)
+    longest = std::max(longest, tokenizer->token_bytes(id).size());
+  EXPECT_EQ(longest, kMaxTokenBytes);
+  EXPECT_LT(trained.json.size(), size_t{1} << 20);
+}
+
+}  // namespace
+}  // namespace gpt
