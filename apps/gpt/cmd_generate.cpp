@@ -111,8 +111,9 @@ class Generation {
     if (a_.beams < 0 || a_.beams > 1024) fail_usage("--beams: expected 1 to 1024, found {}", a_.beams);
     if (a_.beams > 0 && a_.n > a_.beams)
       fail_usage("--n {}: beam search gives at most --beams {} texts", a_.n, a_.beams);
-    if (a_.beams > 0 && a_.logprobs >= 0) fail_usage("--logprobs: not with --beams");
-    if (a_.logprobs >= 0 && !a_.json) fail_usage("--logprobs: needs --json, which has a place for them");
+    if (a_.beams > 0 && a_.logprobs.has_value()) fail_usage("--logprobs: not with --beams");
+    if (a_.logprobs.has_value() && !a_.json)
+      fail_usage("--logprobs: needs --json, which has a place for them");
     StopStrings checked(a_.stops);
   }
 
@@ -238,7 +239,7 @@ class Generation {
         if (stopped) entry["finish_reason"] = finish_reason_name(FinishReason::stop);
       }
       if (sample.score) entry["score"] = *sample.score;
-      if (a_.logprobs >= 0) entry["logprobs"] = logprobs_json(c.logprobs, tokenizer_.get());
+      if (a_.logprobs.has_value()) entry["logprobs"] = logprobs_json(c.logprobs, tokenizer_.get());
       list.push_back(entry);
     }
     return {{"completions", list}};

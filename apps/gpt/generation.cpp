@@ -67,22 +67,33 @@ std::map<int32_t, double> parse_logit_bias(const std::vector<std::string>& entri
 }  // namespace
 
 std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const auto is_blank = [&](size_t i) {
+    return i < text.size() && kBlanks.find(text[i]) != std::string_view::npos;
+  };
   std::vector<int32_t> ids;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at < end) {
-    if (*at == ',' || *at == ' ' || *at == '\n' || *at == '\t') {
+  const char* const end = text.data() + text.size();
+  size_t at = 0;
+  const auto skip_blanks = [&] {
+    while (is_blank(at))
       ++at;
-      continue;
-    }
+  };
+  skip_blanks();
+  while (at < text.size()) {
     int32_t id = 0;
-    const auto [stop, error] = std::from_chars(at, end, id);
-    if (error != std::errc() ||
-        (stop != end && *stop != ',' && *stop != ' ' && *stop != '\n' && *stop != '\t')) {
+    const auto [stop, error] = std::from_chars(text.data() + at, end, id);
+    at = static_cast<size_t>(stop - text.data());
+    const bool comma = at < text.size() && text[at] == ',';
+    if (error != std::errc() || (at < text.size() && !comma && !is_blank(at)))
       fail_usage("{}: expected token ids such as 1,2,3, found \"{}\"", flag, text.substr(0, 64));
-    }
     ids.push_back(id);
-    at = stop;
+    skip_blanks();
+    if (at == text.size()) break;
+    if (text[at] != ',') continue;
+    ++at;
+    skip_blanks();
+    if (at == text.size() || text[at] == ',')
+      fail_usage("{}: expected an id behind every comma, found \"{}\"", flag, text.substr(0, 64));
   }
   if (ids.empty()) fail_usage("{}: expected at least one token id, found none", flag);
   return ids;
@@ -124,7 +135,9 @@ GenerateOptions generate_options(const GenerateArguments& a, const std::vector<i
   options.n = a.n;
   if (!a.ignore_eos) options.eos_ids = eos_ids;
   options.context = parse_context_policy(a.context);
-  options.logprobs = a.logprobs;
+  if (a.logprobs && *a.logprobs < 0)
+    fail_usage("--logprobs: expected 0 or a positive number, found {}", *a.logprobs);
+  options.logprobs = a.logprobs.value_or(-1);
   return options;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct GenerateArguments {
   double top_p = 1, min_p = 0, repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
   std::string top_p_rule = "crossing", context = "crop", dtype, kv_dtype;
   bool greedy = false, ignore_eos = false, json = false, in_place = false;
-  int64_t beams = 0, n = 1, seed = 1, logprobs = -1;
+  int64_t beams = 0, n = 1, seed = 1;
+  std::optional<int64_t> logprobs;
   double length_penalty = 0;
   MachineOptions machine;
 };
@@ -47,7 +49,7 @@ struct Prompt {
 std::vector<Prompt> read_prompts(const GenerateArguments& arguments, const Tokenizer* tokenizer,
                                  int32_t bos_id);
 
-// "5,6" or "5 6" as ids; throws UsageError naming the flag.
+// "5,6" or "5 6" as ids, with nothing left out between commas; throws UsageError naming the flag.
 std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text);
 
 GenerateOptions generate_options(const GenerateArguments& arguments, const std::vector<int32_t>& eos_ids,

@@ -1,7 +1,9 @@
 #include "train/train_config.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <optional>
 
 #include "base/suggest.h"
 #include "io/json.h"
@@ -139,6 +141,25 @@ void Settings::add_json(const json& object, const std::string& source) {
   set(translate_aliases(keys));
 }
 
+namespace {
+
+// Numbers that JSON writes otherwise: .3, 3., +3. Finite ones only.
+std::optional<json> number_of(const std::string& text) {
+  const char* const end = text.data() + text.size();
+  const char* begin = text.data();
+  if (text.starts_with('+') && !text.starts_with("+-")) ++begin;
+  if (end - begin > 1 && begin[0] == '0' && begin[1] >= '0' && begin[1] <= '9') return {};
+  int64_t whole = 0;
+  if (const auto [stop, error] = std::from_chars(begin, end, whole); error == std::errc() && stop == end)
+    return whole;
+  double number = 0;
+  const auto [stop, error] = std::from_chars(begin, end, number);
+  if (error != std::errc() || stop != end || !std::isfinite(number)) return {};
+  return number;
+}
+
+}  // namespace
+
 void Settings::add_text(const std::string& key, const std::string& text, const std::string& source) {
   const json own = translate_aliases({{key, text}});
   const std::string name = own.begin().key();
@@ -157,7 +178,7 @@ void Settings::add_text(const std::string& key, const std::string& text, const s
   visit_all(probe, [&](const char* n, auto& field, const char*, const char*) {
     if (name == n) is_string = std::is_same_v<std::remove_cvref_t<decltype(field)>, std::string>;
   });
-  if (!is_string && !parsed.is_discarded()) value = parsed;
+  if (!is_string) value = !parsed.is_discarded() ? parsed : number_of(text).value_or(value);
   set({{name, value}});
 }
 
