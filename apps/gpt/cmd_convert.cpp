@@ -1,19 +1,18 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "command.h"
-#include "convert/conversion.h"
 #include "convert/gguf_vocab.h"
-#include "io/checkpoint_dir.h"
+#include "convert_output.h"
 #include "io/tensor_info.h"
 #include "options.h"
 #include "output.h"
 #include "report/format.h"
 #include "report/table.h"
-#include "text/c_vocab.h"
 #include "text/chat_template.h"
 
 namespace gpt {
@@ -25,22 +24,13 @@ using nlohmann::json;
 constexpr const char* kFooter = R"(Examples:
   gpt convert run hf-model                             what transformers loads, with tokenizer
   gpt convert ckpt.pt hf-model --dtype bf16            a nanoGPT checkpoint; no Python runs, nothing in it is called
+  gpt convert model.pt hf-model --n-head 6             a minGPT checkpoint, which does not say its heads
   gpt convert hf-model model.gguf --quant q4_k
   gpt convert hf-model model.bin --to llama2c          for llama2.c; --to llmc for llm.c
   gpt convert big-model shards --max-shard-size 2GB
   gpt convert hf-model out --dry-run                   which tensor becomes which; nothing is written
 
 IN: a model folder or run, .safetensors, .index.json, .gguf, a .pt or .bin of PyTorch, a .bin of llama2.c or llm.c.)";
-
-// What a tokenizer consists of, in the layouts of transformers.
-constexpr const char* kTokenizerFiles[] = {
-    "tokenizer.json",    "tokenizer_config.json",   "vocab.json",         "merges.txt", "tokenizer.model",
-    "added_tokens.json", "special_tokens_map.json", "chat_template.jinja"};
-
-struct ConvertArguments {
-  std::string in, out, to, dtype, quant, max_shard_size;
-  bool dry_run = false, force = false, json = false;
-};
 
 // "500MB", "2GB", "2GiB", "1000000": as transformers has them, powers of 1000 unless with an i.
 uint64_t parse_size(const std::string& text) {
@@ -73,6 +63,24 @@ ModelFormat parse_format(const std::string& name) {
   return name == "llmc" ? ModelFormat::llmc : ModelFormat::llama2c;
 }
 
+// llama.cpp's names of files (Q4_K_M) are mixtures of types; here the name is the type of the matrices.
+DType parse_quant(const std::string& given) {
+  std::string name = given;
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const char* mixture : {"_s", "_m", "_l"}) {
+    if (!name.ends_with(std::string("_k") + mixture)) continue;
+    const std::string type = name.substr(0, name.size() - 2);
+    fail_usage("--quant {}: this is a mixture that llama.cpp makes; use --quant {}", given.substr(0, 64),
+               type == "q2_k" || type == "q3_k" ? "q4_k" : type);
+  }
+  for (const char* plain : {"f32", "fp32", "f16", "fp16", "bf16"}) {
+    if (name == plain) fail_usage("--quant {}: these are numbers, not blocks; use --dtype", given);
+  }
+  return parse_dtype("--quant", name,
+                     {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q4_k,
+                      DType::q5_k, DType::q6_k});
+}
+
 ConversionOptions conversion_options(const ConvertArguments& a) {
   ConversionOptions options;
   options.to = parse_format(a.to);
@@ -81,110 +89,13 @@ ConversionOptions conversion_options(const ConvertArguments& a) {
     fail_usage("--quant: only GGUF files are quantised; use it with --to gguf");
   if (!a.dtype.empty())
     options.dtype = parse_dtype("--dtype", a.dtype, {DType::f32, DType::f16, DType::bf16});
-  if (!a.quant.empty()) {
-    options.dtype = parse_dtype("--quant", a.quant,
-                                {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q4_k,
-                                 DType::q5_k, DType::q6_k});
-  }
+  if (!a.quant.empty()) options.dtype = parse_quant(a.quant);
   if (!a.max_shard_size.empty() && a.to != "hf") fail_usage("--max-shard-size: only with --to hf");
   options.shard_bytes = parse_size(a.max_shard_size);
   const std::string extension = a.to == "gguf" ? ".gguf" : ".bin";
   if (a.to != "hf" && !a.out.ends_with(extension))
     fail_usage("--to {} writes a file: expected OUT to end in {}, found {}", a.to, extension, a.out);
   return options;
-}
-
-std::vector<std::string> tokenizer_files(const std::string& folder) {
-  std::vector<std::string> found;
-  for (const char* name : kTokenizerFiles) {
-    if (fs::is_regular_file(fs::path(folder) / name)) found.emplace_back(name);
-  }
-  return found;
-}
-
-void copy_tokenizer(const std::string& from, const std::string& to, const std::vector<std::string>& names) {
-  constexpr uint64_t kMaxBytes = uint64_t{1} << 28;
-  for (const std::string& name : names)
-    write_file_atomic((fs::path(to) / name).string(), read_file((fs::path(from) / name).string(), kMaxBytes));
-}
-
-// Nothing that exists is written over without --force, and never the model that is being read.
-void check_output(const ConvertArguments& a) {
-  std::error_code error;
-  if (!fs::exists(a.out, error)) return;
-  if (fs::equivalent(a.out, resolve_model_path(a.in), error)) {
-    fail("{} is the model that is to be converted; choose another output", a.out);
-  }
-  if (!a.force) fail("{} exists already; choose another output or add --force", a.out);
-  if (a.to != "hf" && fs::is_directory(a.out, error))
-    fail("{} is a folder; --to {} writes a file", a.out, a.to);
-}
-
-// The tokenizer of a GGUF file or a .bin in the layout of transformers. Returns the files.
-std::vector<std::string> unpack_tokenizer(const LoadedModel& loaded, const std::string& folder) {
-  std::vector<std::string> names;
-  if (const auto tokenizer = model_tokenizer(loaded, "")) {
-    write_file_atomic((fs::path(folder) / "tokenizer.json").string(), tokenizer->to_json());
-    names.emplace_back("tokenizer.json");
-  }
-  if (const auto jinja = loaded.gguf() != nullptr ? gguf_chat_template(*loaded.gguf()) : std::nullopt) {
-    write_file_atomic((fs::path(folder) / "chat_template.jinja").string(), *jinja);
-    names.emplace_back("chat_template.jinja");
-  }
-  return names;
-}
-
-// The tokenizer as llm.c and llama2.c read it, beside the model. Returns the files, none where there is one
-// already or the format has no place for it.
-std::vector<std::string> write_bin_tokenizer(const ConvertArguments& a, const LoadedModel& loaded,
-                                             const std::string& folder) {
-  const bool llmc = a.to == "llmc";
-  const std::string name = llmc ? kLlmcTokenizerFile : kLlama2cTokenizerFile;
-  const std::string file = (fs::path(folder) / name).string();
-  std::error_code ignored;
-  if (!a.force && fs::exists(file, ignored)) return {};
-  try {
-    const auto tokenizer = model_tokenizer(loaded, "");
-    if (tokenizer == nullptr) return {};
-    const int64_t vocab_size = loaded.model().config.vocab_size;
-    write_file_atomic(
-        file, llmc ? llmc_tokenizer(*tokenizer, vocab_size) : llama2c_tokenizer(*tokenizer, vocab_size));
-  } catch (const Error& error) {
-    write_note(fmt::format("note: no {}: {}\n", name, error.what()));
-    return {};
-  }
-  return {name};
-}
-
-// Returns the tokenizer files that were taken along.
-std::vector<std::string> write_output_model(const ConvertArguments& a, const LoadedModel& loaded,
-                                            const Conversion& conversion) {
-  std::vector<std::string> names;
-  if (loaded.gguf() == nullptr) names = tokenizer_files(loaded.folder());
-  const bool packed = names.empty();  // in a GGUF file or a .bin, if anywhere
-  if (a.to == "hf") {
-    DirectoryWriter writer(a.out);
-    conversion.write(writer.path());
-    if (packed) names = unpack_tokenizer(loaded, writer.path());
-    if (!packed) copy_tokenizer(loaded.folder(), writer.path(), names);
-    writer.commit();
-    return names;
-  }
-  // Beside the file; what is there already belongs to another model.
-  const std::string parent = fs::path(a.out).parent_path().string();
-  const std::string folder = parent.empty() ? "." : parent;
-  make_directories(folder);
-  conversion.write(a.out);
-  if (a.to == "gguf") return {};
-  std::vector<std::string> bin = write_bin_tokenizer(a, loaded, folder);
-  if (!tokenizer_files(folder).empty()) return bin;
-  if (packed) {
-    names = unpack_tokenizer(loaded, folder);
-  } else {
-    copy_tokenizer(loaded.folder(), folder, names);
-  }
-  names.insert(names.end(), bin.begin(), bin.end());
-  return names;
 }
 
 std::string moves_table(const Conversion& conversion, const LoadedModel& loaded) {
@@ -203,7 +114,7 @@ std::string moves_table(const Conversion& conversion, const LoadedModel& loaded)
 }
 
 json result_json(const ConvertArguments& a, const Conversion& conversion, const LoadedModel& loaded,
-                 const std::vector<std::string>& tokenizer) {
+                 const ConvertOutput& output) {
   json tensors = json::array(), ignored = json::array();
   for (const TensorMove& m : conversion.moves()) {
     tensors.push_back({{"source", m.source},
@@ -218,6 +129,7 @@ json result_json(const ConvertArguments& a, const Conversion& conversion, const 
   }
   for (const LoadedModel::Ignored& i : loaded.ignored())
     ignored.push_back({{"source", i.tensor->name}, {"why", i.why}});
+  const FolderChanges& changes = output.changes();
   return {{"in", a.in},
           {"out", a.out},
           {"format", conversion.target()},
@@ -225,19 +137,31 @@ json result_json(const ConvertArguments& a, const Conversion& conversion, const 
           {"ignored", ignored},
           {"dtype", dtype_name(conversion.dtype())},
           {"bytes", conversion.bytes()},
-          {"tokenizer", tokenizer},
+          {"parameters", conversion.parameters()},
+          {"tokenizer", output.tokenizer_names()},
+          {"files",
+           {{"write", changes.created},
+            {"replace", changes.replaced},
+            {"remove", changes.removed},
+            {"keep", changes.kept}}},
           {"written", !a.dry_run}};
 }
 
 std::string summary(const ConvertArguments& a, const Conversion& conversion, const LoadedModel& loaded,
-                    const std::vector<std::string>& tokenizer) {
+                    const ConvertOutput& output) {
+  const auto [parameters, tensors] = std::pair(conversion.parameters(), conversion.target_tensors());
   std::string text =
-      fmt::format("{} {}: {}, {} parameters in {}, {}", a.dry_run ? "would write" : "wrote", a.out,
-                  conversion.target(), conversion.moves().size(), dtype_name(conversion.dtype()),
-                  format_bytes(static_cast<double>(conversion.bytes())));
+      fmt::format("{} {}: {}, {} parameters in {} tensors of {}, {}", a.dry_run ? "would write" : "wrote",
+                  a.out, conversion.target(), format_thousands(parameters), tensors,
+                  dtype_name(conversion.dtype()), format_bytes(static_cast<double>(conversion.bytes())));
   if (!loaded.ignored().empty())
     text += fmt::format("; {} buffers and copies left out", loaded.ignored().size());
-  if (!tokenizer.empty()) text += fmt::format("; with {} tokenizer files", tokenizer.size());
+  if (const size_t n = output.tokenizer_names().size(); n > 0)
+    text += fmt::format("; with {} tokenizer {}", n, n == 1 ? "file" : "files");
+  if (const size_t n = output.changes().kept.size(); n > 0)
+    text += fmt::format("; {} {} left as found", n, n == 1 ? "file" : "files");
+  if (a.dry_run && !a.force && fs::exists(a.out))
+    text += fmt::format("; {} exists already, so that it takes --force", a.out);
   if (conversion.target() == "gpt.cpp")
     text += "; transformers knows no such architecture, so config.json has keys of our own";
   return text + "\n";
@@ -254,7 +178,7 @@ int run(ConvertArguments a) {
   require_argument(a.out, "OUT", "convert IN");
   if (a.to.empty()) a.to = format_of_name(a.out);
   ConversionOptions options = conversion_options(a);
-  const LoadedModel loaded(a.in, std::nullopt);
+  const LoadedModel loaded(a.in, std::nullopt, MatrixOrder::rows, a.hints);
   std::unique_ptr<Tokenizer> packed;
   if (a.to == "gguf") {
     packed = model_tokenizer(loaded, "");
@@ -265,19 +189,17 @@ int run(ConvertArguments a) {
     if (!packed) write_note(fmt::format("note: {} has no tokenizer, so {} will have none\n", a.in, a.out));
   }
   const Conversion conversion(loaded, options);
-  std::vector<std::string> tokenizer;
-  if (loaded.gguf() == nullptr && a.to != "gguf") tokenizer = tokenizer_files(loaded.folder());
-  if (!a.dry_run) {
-    check_output(a);
-    tokenizer = write_output_model(a, loaded, conversion);
-  }
+  for (const std::string& note : conversion.notes())
+    write_note("note: " + note + "\n");
+  const ConvertOutput output(a, loaded, conversion);
+  if (!a.dry_run) output.write();
   if (a.json) {
     write_output(
-        result_json(a, conversion, loaded, tokenizer).dump(2, ' ', false, json::error_handler_t::replace) +
+        result_json(a, conversion, loaded, output).dump(2, ' ', false, json::error_handler_t::replace) +
         "\n");
   } else {
-    if (a.dry_run) write_output(moves_table(conversion, loaded));
-    write_note(summary(a, conversion, loaded, tokenizer));
+    if (a.dry_run) write_output(moves_table(conversion, loaded) + output.describe());
+    write_note(summary(a, conversion, loaded, output));
   }
   return 0;
 }
@@ -298,8 +220,15 @@ Command add_convert_command(CLI::App& root) {
       ->type_name("T");
   app->add_option("--max-shard-size", a->max_shard_size, "split into files of at most this size, e.g. 2GB")
       ->type_name("SIZE");
-  app->add_flag("--dry-run", a->dry_run, "show which tensor becomes which and write nothing");
-  app->add_flag("--force", a->force, "replace an existing output");
+  app->add_option("--n-head", a->hints.n_head,
+                  "heads of a checkpoint that has nothing but tensors, as minGPT's")
+      ->type_name("N")
+      ->check(CLI::Range(1, 65536));
+  app->add_option("--act", a->hints.act, "its activation, where the tensors leave it open")
+      ->type_name("gelu|gelu_tanh");
+  app->add_flag("--dry-run", a->dry_run,
+                "show which tensor becomes which and what is written where; write nothing");
+  app->add_flag("--force", a->force, "replace an existing output: what this program wrote there");
   add_json_option(*app, a->json);
   return {app, [a] { return run(*a); }};
 }

@@ -15,6 +15,7 @@
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
+#include "output_file.h"
 #include "pack_report.h"
 #include "progress_note.h"
 #include "report/format.h"
@@ -63,6 +64,7 @@ struct InfoArguments {
 struct TalesArguments {
   int64_t bytes = 0, seed = 1, first_story = 0;
   std::string out;
+  bool force = false;
 };
 
 struct PreviewArguments {
@@ -75,6 +77,7 @@ struct PreviewArguments {
 int run_tales(const TalesArguments& a) {
   if (a.bytes == 0) fail_usage("--bytes is missing: say how much text to make, for example --bytes 1000000");
   if (a.seed < 0) fail_usage("--seed: expected a number of at least 0, found {}", a.seed);
+  if (!a.out.empty()) check_new_file("--out", a.out, a.force);
   const TalesText tales = generate_tales(a.bytes, static_cast<uint64_t>(a.seed), a.first_story);
   if (a.out.empty()) {
     write_output(tales.text);
@@ -187,6 +190,7 @@ CLI::App* add_tales(CLI::App& parent, TalesArguments& a) {
       ->type_name("N")
       ->capture_default_str();
   app->add_option("--out", a.out, "write to a file instead of standard output")->type_name("FILE");
+  app->add_flag("--force", a.force, "replace a file that is there already");
   return app;
 }
 

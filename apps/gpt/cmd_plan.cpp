@@ -12,6 +12,7 @@
 #include "model/model_files.h"
 #include "options.h"
 #include "output.h"
+#include "output_file.h"
 #include "plan_proposal.h"
 #include "plan_report.h"
 #include "report/format.h"
@@ -93,6 +94,7 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   RunPlan report(subject, data.train.size());
   report.available = a.memory_gib > 0 ? static_cast<int64_t>(a.memory_gib * 0x1p30) : free + resident;
   report.peak_flops = measure_peak_flops(machine.pool, machine.kernels, tensor_dtype(config.train.dtype));
+  if (!a.out.empty()) check_output_file("--out", a.out + "/plan.json", "\"compute_optimal\"");
   if (!report.fits()) {
     report.fits_with = find_fits(subject, report.available);
   } else if (a.seconds > 0) {

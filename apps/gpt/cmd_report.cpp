@@ -5,6 +5,7 @@
 #include "command.h"
 #include "options.h"
 #include "output.h"
+#include "output_file.h"
 #include "report/run_charts.h"
 #include "report/run_compare.h"
 #include "report/svg.h"
@@ -34,6 +35,8 @@ int run(const ReportArguments& a) {
   if (a.runs.empty()) fail_usage("report: RUN is missing; see gpt report --help");
   if (a.runs.size() > kMostRuns)
     fail_usage("report: expected at most {} runs, found {}", kMostRuns, a.runs.size());
+  check_output_file("--out", a.out, kPageMark);
+  check_output_file("--svg", a.svg, kPictureMark);
   const std::vector<FinishedRun> runs = read_runs(a.runs);
   if (!a.out.empty()) {
     write_file_atomic(a.out, report_html(compare_report(runs)));

@@ -254,6 +254,8 @@ void check(const SweepArguments& a, const ConfigFlags& flags) {
     return;
   }
   if (a.over.empty()) fail_usage("--over is missing: name what to sweep, for example --over n_layer=2,4,8");
+  if (!(a.minutes >= 0 && a.minutes <= 1e6))
+    fail_usage("--minutes: expected a number from 0 to 1e6, found {}", a.minutes);
   const int ways = (a.flops.empty() ? 0 : 1) + (a.minutes > 0 ? 1 : 0) + (is_given(flags, "steps") ? 1 : 0);
   if (ways > 1)
     fail_usage("--flops, --minutes and --steps are three ways to say how long a run is; give one");
@@ -265,6 +267,10 @@ void check(const SweepArguments& a, const ConfigFlags& flags) {
 void check_folder(const SweepArguments& a) {
   if (!a.resume && std::filesystem::exists(a.out + "/sweep.json"))
     fail("{} holds a sweep already; continue it with --resume, or choose another --out", a.out);
+  for (const char* name : {"runs", "fit.json", "sweep.svg", "sweep.html"}) {
+    if (!a.resume && std::filesystem::exists(a.out + "/" + name))
+      fail("{}/{} is in the way: no sweep of this program is there; choose another --out", a.out, name);
+  }
 }
 
 Sweep chosen_sweep(const SweepArguments& a, const ConfigFlags& flags) {
@@ -313,8 +319,7 @@ Command add_sweep_command(CLI::App& root, const std::string& command_line) {
       ->type_name("KEY=A,B,...");
   add_repeated(*app, "--flops", a->flops, "training FLOPs of each run; several: 1e12,4e12")
       ->type_name("F,...");
-  app->add_option("--minutes", a->minutes, "of all runs together, at equal FLOPs")
-      ->check(CLI::Range(0.0, 1e6));
+  app->add_option("--minutes", a->minutes, "of all runs together, at equal FLOPs");
   app->add_option("--levels", a->levels, "with --minutes: so many budgets, each half of the one before")
       ->check(CLI::Range(1, 8));
   app->add_option("--seeds", a->seeds, "runs of each kind, to know the noise")->check(CLI::Range(1, 100));

@@ -194,17 +194,26 @@ int32_t parse_id(std::string_view word, int64_t line, const std::string& source)
        printable_text(word, 40));
 }
 
+// Ids between blanks, or with one comma between two of them.
 std::vector<int32_t> parse_ids(std::string_view text, int64_t line, const std::string& source) {
   std::vector<int32_t> ids;
+  bool comma = false, on_line = false;  // since the last id; an id on this line
+  const auto refuse_comma = [&] {
+    fail("{}:{}: expected an id before and behind every comma, found none", source, line);
+  };
   for (size_t at = 0; at < text.size();) {
     const char c = text[at];
-    if (c == '\n') ++line;
+    if (c == ',' && (comma || !on_line)) refuse_comma();
+    if (c == '\n') ++line, on_line = false;
+    if (c == ',') comma = true;
     if (c == ' ' || c == ',' || c == '\n' || c == '\r' || c == '\t') {
       ++at;
       continue;
     }
     const size_t end = std::min(text.find_first_of(" ,\n\r\t", at), text.size());
     ids.push_back(parse_id(text.substr(at, end - at), line, source));
+    comma = false;
+    on_line = true;
     at = end;
   }
   return ids;
@@ -239,6 +248,7 @@ int run_decode(const TokenizerArguments& a) {
     return 0;
   }
   const auto write = [&](std::span<const int32_t> ids) { write_output(tokenizer->decode(ids)); };
+  if (a.has_ids && a.ids.ends_with(',')) fail_usage("--ids: expected an id behind every comma, found none");
   if (a.json) {
     const auto ids = a.has_ids ? parse_ids(a.ids, 1, "--ids") : parse_ids(read_input(), 1, "standard input");
     write_output(json{{"text", replace_invalid_utf8(tokenizer->decode(ids))}, {"tokens", ids.size()}}.dump() +
@@ -285,6 +295,7 @@ CLI::App* add_train(CLI::App& parent, TokenizerTrainArguments& a) {
       ->type_name("NAME")
       ->capture_default_str();
   app->add_option("--out", a.out, "folder or .json file for the tokenizer")->type_name("DIR|FILE");
+  app->add_flag("--force", a.force, "replace a tokenizer that is there already");
   app->add_option("--against", a.against, "compare with this tokenizer")->type_name("FILE|DIR");
   app->add_option("--max-words", a.max_words, "different words to remember; bounds memory")
       ->type_name("N")

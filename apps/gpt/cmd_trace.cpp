@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -11,6 +13,7 @@
 #include "info_subject.h"
 #include "options.h"
 #include "output.h"
+#include "output_file.h"
 #include "report/progress.h"
 #include "trace/demos.h"
 #include "trace/figures.h"
@@ -33,7 +36,8 @@ constexpr const char* kFooter = R"(Examples:
 struct TraceArguments {
   std::string model, tokenizer, prompt, prompt_file, ids, html, svg, figure = "attention", demo, block = "0",
                                                                      dtype = "fp32";
-  int64_t head = -1, query = -1, top_k = 5;
+  std::optional<int64_t> head, query;
+  int64_t top_k = 5;
   bool has_prompt = false, figure_given = false, json = false;
   MachineOptions machine;
 };
@@ -44,17 +48,18 @@ TraceRequest make_request(const TraceArguments& a) {
   TraceRequest r;
   r.model = a.model;
   if (a.block != "all") {
-    try {
-      r.block = parse_ids("--block", a.block).front();
-    } catch (const UsageError&) {
-      fail_usage("--block: expected a number or \"all\", found \"{}\"", a.block.substr(0, 64));
-    }
+    const char* const end = a.block.data() + a.block.size();
+    const auto [stop, error] = std::from_chars(a.block.data(), end, r.block);
+    if (error != std::errc() || stop != end || r.block < 0)
+      fail_usage("--block: expected a number from 0 or \"all\", found \"{}\"", a.block.substr(0, 64));
   } else {
     r.block = -1;
   }
   if (a.top_k < 1 || a.top_k > kMaxTopK) fail_usage("--top-k: expected 1 to {}, found {}", kMaxTopK, a.top_k);
-  r.head = a.head;
-  r.query = a.query;
+  if (a.head && *a.head < 0) fail_usage("--head: expected a number from 0, found {}", *a.head);
+  if (a.query && *a.query < 0) fail_usage("--query: expected a number from 0, found {}", *a.query);
+  r.head = a.head.value_or(-1);
+  r.query = a.query.value_or(-1);
   r.top_k = a.top_k;
   const TerminalStyle style =
       terminal_style(output_is_terminal(), [](const char* name) -> const char* { return std::getenv(name); });
@@ -151,6 +156,8 @@ std::string figure_of(const TraceArguments& a, const TraceRequest& request, cons
 }
 
 int run(const TraceArguments& a) {
+  check_output_file("--html", a.html, kPageMark);
+  check_output_file("--svg", a.svg, kPictureMark);
   if (!a.demo.empty()) return run_demos(a);
   check_choice("--figure", a.figure, {"attention", "residual", "architecture"});
   if (a.svg.empty() && a.figure_given) fail_usage("--figure: expected --svg FILE with it");

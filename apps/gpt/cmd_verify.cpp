@@ -6,6 +6,7 @@
 #include "command.h"
 #include "options.h"
 #include "output.h"
+#include "output_file.h"
 #include "report/table.h"
 #include "verify/verify.h"
 
@@ -93,6 +94,7 @@ int run(const VerifyArguments& a) {
     }
   }
   options.write = a.write;
+  check_output_file("--write", a.write, "\"written_by\":\"gpt verify\"");
   options.bf16_errors = a.bf16_errors;
   const std::filesystem::path beside =
       std::filesystem::path(options.golden).parent_path() / "golden_bf16.json";

@@ -38,7 +38,7 @@ ModelConfig config_on_disk(const std::string& name) {
   const fs::path config = (fs::is_directory(path, ignored) ? path : path.parent_path()) / "config.json";
   const bool own_config =
       path.extension() == ".bin" || path.extension() == ".pt" || path.extension() == ".pth";
-  if (own_config || !fs::exists(config, ignored)) return open_model_source(path.string()).config;
+  if (own_config || !fs::exists(config, ignored)) return open_model_source(path.string(), {}).config;
   return read_model_config(config.string());
 }
 

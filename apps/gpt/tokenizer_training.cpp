@@ -14,6 +14,7 @@
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
+#include "output_file.h"
 #include "progress_note.h"
 #include "report/format.h"
 #include "report/table.h"
@@ -198,6 +199,18 @@ TrainedTokenizer merge(const WordCounter& counter, const TokenizerTrainArguments
   return train_byte_level_bpe(counter, options, progress);
 }
 
+// What cannot be read is not written.
+std::unique_ptr<Tokenizer> read_back(const std::string& text, const std::string& path) {
+  try {
+    return parse_tokenizer(text, path);
+  } catch (const Error& error) {
+    fail(
+        "the tokenizer was not written, because it could not be read again (fewer tokens or shorter words "
+        "help): {}",
+        error.what());
+  }
+}
+
 void check(const TokenizerTrainArguments& a) {
   if (a.out.empty()) fail_usage("--out is missing: name a folder or a .json file for the tokenizer");
   if (a.data.empty()) fail_usage("--data is missing: name text to learn from, for example --data input.txt");
@@ -215,18 +228,22 @@ int run_tokenizer_training(const TokenizerTrainArguments& a) {
                                                    : FolderLock::of_folder(a.out, write_note);
   ThreadPool pool(chosen_threads(a.machine));
   const auto start = Clock::now();
-  TextBlocks blocks(find_text_files(a.data));
+  const std::vector<std::string> files = find_text_files(a.data);
+  const std::string path = output_path(a.out);
+  check_new_file("--out", path, a.force, files);
+  TextBlocks blocks(files);
   WordCounter counter(pattern.split ? piece_splitter(*pattern.split) : gpt1_splitter(), pool,
                       {.max_words = a.max_words});
   TextReader reader(a, counter);
   reader.read(blocks);
   if (counter.bytes() == 0) fail("the text of {} is empty; give some text", a.data[0]);
-  Report r{.path = output_path(a.out)};
+  Report r{.path = path};
   r.count_seconds = seconds_since(start);
   const auto merging = Clock::now();
   r.trained = merge(counter, a, pattern);
   r.merge_seconds = seconds_since(merging);
-  const auto tokenizer = parse_tokenizer(r.trained.json, r.path);
+  const auto tokenizer = read_back(r.trained.json, r.path);
+  if (!a.out.ends_with(".json")) make_directories(a.out);
   write_file_atomic(r.path, r.trained.json);
   r.facts = tokenizer_facts(*tokenizer, kShownTokens);
   for (const int32_t id : r.facts.longest)

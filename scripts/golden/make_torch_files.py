@@ -6,6 +6,7 @@
 Pinned: torch 2.15.0, safetensors 0.8.0.
   nanogpt.pt       what nanoGPT's training saves, compiled: model_args, tied head, masks, optimizer
   model_000010.pt  a nanochat model of the time of transformers' NanoChat, with its meta_000010.json
+  mingpt/          what minGPT's training saves: model.pt, config.json beside it; logits.safetensors of its arithmetic
   views.pt         views of storages of every type; views.safetensors has them dense
   *.bad.pt         what must be refused
 """
@@ -61,6 +62,48 @@ def nanochat(out, g):
     (out / "meta_000010.json").write_text(json.dumps(meta))
 
 
+def mingpt(out, g):
+    """torch.nn.Linear under GPT-2's names, masks, an untied head, the tanh GELU; the settings lie in another file."""
+    layers, heads, c, v, t = 2, 3, 12, 13, 7
+    noise = lambda *shape: torch.randn(shape, generator=g) * 0.5
+    state = {"transformer.wte.weight": noise(v, c), "transformer.wpe.weight": noise(t, c)}
+    for i in range(layers):
+        p = f"transformer.h.{i}."
+        state[p + "attn.bias"] = torch.tril(torch.ones(t, t))[None, None]
+        for name, rows, cols in (("attn.c_attn", 3 * c, c), ("attn.c_proj", c, c), ("mlp.c_fc", 4 * c, c), ("mlp.c_proj", c, 4 * c)):
+            state[f"{p}{name}.weight"], state[f"{p}{name}.bias"] = noise(rows, cols), noise(rows)
+        for name in ("ln_1", "ln_2"):
+            state[f"{p}{name}.weight"], state[f"{p}{name}.bias"] = 1 + noise(c), noise(c)
+    state["transformer.ln_f.weight"], state["transformer.ln_f.bias"] = 1 + noise(c), noise(c)
+    state["lm_head.weight"] = noise(v, c)
+    folder = out / "mingpt"
+    folder.mkdir(exist_ok=True)
+    torch.save(collections.OrderedDict(state), folder / "model.pt")
+    model = dict(model_type=None, n_layer=layers, n_head=heads, n_embd=c, vocab_size=None, block_size=t, embd_pdrop=0.1,
+                 resid_pdrop=0.1, attn_pdrop=0.1)
+    config = {"system": {"seed": 3407, "work_dir": "./out/adder"}, "data": {"ndigit": 2}, "model": model,
+              "trainer": {"device": "auto", "batch_size": 64, "learning_rate": 0.0005, "betas": [0.9, 0.95]}}
+    (folder / "config.json").write_text(json.dumps(config, indent=4))
+    ids = torch.tensor([3, 1, 4, 1, 5, 9, 2])
+    save_file({"ids": ids, "logits": mingpt_logits({k: w.double() for k, w in state.items()}, ids, layers, heads)},
+              folder / "logits.safetensors")
+
+
+def mingpt_logits(s, ids, layers, heads):
+    f = torch.nn.functional
+    linear = lambda x, name: f.linear(x, s[name + ".weight"], s[name + ".bias"])
+    norm = lambda x, name: f.layer_norm(x, x.shape[-1:], s[name + ".weight"], s[name + ".bias"])
+    x = s["transformer.wte.weight"][ids] + s["transformer.wpe.weight"][: len(ids)]
+    for i in range(layers):
+        p = f"transformer.h.{i}."
+        q, k, v = (m.view(len(ids), heads, -1).transpose(0, 1)
+                   for m in linear(norm(x, p + "ln_1"), p + "attn.c_attn").chunk(3, dim=-1))
+        y = f.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(0, 1).reshape(len(ids), -1)
+        x = x + linear(y, p + "attn.c_proj")
+        x = x + linear(f.gelu(linear(norm(x, p + "ln_2"), p + "mlp.c_fc"), approximate="tanh"), p + "mlp.c_proj")
+    return f.linear(norm(x, "transformer.ln_f"), s["lm_head.weight"])
+
+
 def views(out, g):
     base = torch.arange(24, dtype=torch.float32).reshape(4, 6)
     tensors = {"whole": base, "transposed": base.T, "rows": base[1:3], "strided": base[::2, 1::2], "column": base[:, 2],
@@ -99,7 +142,7 @@ def main():
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     g = torch.Generator().manual_seed(1)
-    for make in (nanogpt, nanochat, views, refused):
+    for make in (nanogpt, nanochat, views, refused, mingpt):
         make(out, g)
 
 

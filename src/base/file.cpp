@@ -8,18 +8,96 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "base/error.h"
 
 namespace gpt {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr size_t kBufferBytes = size_t{1} << 20;
 
 std::string folder_of(const std::string& path) {
-  const std::string parent = std::filesystem::path(path).parent_path().string();
+  const std::string parent = fs::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
 }
+
+// What a link points to, whether or not that is there; other paths as they are.
+std::string followed(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as the kernel follows
+  fs::path target = path;
+  std::error_code error;
+  for (int n = 0; fs::is_symlink(target, error); ++n) {
+    const fs::path next = fs::read_symlink(target, error);
+    if (error || n == kMostLinks) fail("cannot write {}: it is a link that leads nowhere", path);
+    target = target.parent_path() / next;
+  }
+  return target.string();
+}
+
+bool is_device(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+// A new file beside the one it is to replace, under a name that no other file has. It is locked while its
+// writer lives; those of killed writers are removed by the next one.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& final_path) : folder_(folder_of(final_path)) {
+    constexpr size_t kLongest = 200;  // of a name that gets a prefix and a number
+    prefix_ = "." + fs::path(final_path).filename().string().substr(0, kLongest) + ".tmp-";
+    remove_stale();
+    for (int n = 0; fd_ < 0; ++n) {
+      path_ = fmt::format("{}/{}{}-{}", folder_, prefix_, getpid(), n);
+      fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+      if (fd_ < 0 && errno != EEXIST) fail("cannot write {}: {}", final_path, std::strerror(errno));
+      if (fd_ >= 0 && !lock()) close(std::exchange(fd_, -1));
+    }
+  }
+  ~TemporaryFile() {
+    if (!path_.empty()) unlink(path_.c_str());
+    close(fd_);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+  void rename_to(const std::string& final_path) {
+    if (rename(path_.c_str(), final_path.c_str()) != 0)
+      fail("cannot write {}: {}", final_path, std::strerror(errno));
+    path_.clear();
+    sync_directory(folder_);
+  }
+
+ private:
+  // False when another writer took it for a killed one's before it was locked.
+  bool lock() const {
+    struct stat info {};
+    return (flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) && fstat(fd_, &info) == 0 &&
+           info.st_nlink > 0;
+  }
+
+  void remove_stale() const {
+    std::error_code error;
+    for (fs::directory_iterator it(folder_, error); !error && it != fs::directory_iterator();
+         it.increment(error)) {
+      if (!it->path().filename().string().starts_with(prefix_)) continue;
+      const int fd = open(it->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+      if (fd < 0) continue;
+      struct stat info {};
+      const bool dead = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0;
+      if (dead) unlink(it->path().c_str());
+      close(fd);
+    }
+  }
+
+  std::string folder_, prefix_, path_;
+  int fd_ = -1;
+};
 
 void write_all(int fd, const char* data, size_t size, const std::string& path) {
   while (size > 0) {
@@ -33,40 +111,6 @@ void write_all(int fd, const char* data, size_t size, const std::string& path) {
     size -= static_cast<size_t>(n);
   }
 }
-
-// Two processes that write one file would write into one temporary file. The lock ends with the process; a
-// file that a killed one left is written over. Where there are no locks it goes on without.
-class TemporaryLock {
- public:
-  TemporaryLock(const std::string& temporary, const std::string& path) {
-    while (fd_ < 0) {
-      const int fd = open(temporary.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
-      if (fd < 0) return;  // the writer says why
-      const bool taken = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-      if (!taken && is_at(fd, temporary)) {
-        fd_ = fd;
-        return;
-      }
-      close(fd);
-      if (taken) fail("cannot write {}: another process is writing it; wait for that", path);
-    }
-  }
-  ~TemporaryLock() {
-    if (fd_ >= 0) close(fd_);
-  }
-  TemporaryLock(const TemporaryLock&) = delete;
-  TemporaryLock& operator=(const TemporaryLock&) = delete;
-
- private:
-  // Whether it was not renamed meanwhile, as its writer was done.
-  static bool is_at(int fd, const std::string& temporary) {
-    struct stat open_file {
-    }, named{};
-    return fstat(fd, &open_file) == 0 && stat(temporary.c_str(), &named) == 0 &&
-           open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
-  }
-  int fd_ = -1;
-};
 
 }  // namespace
 
@@ -106,22 +150,17 @@ void write_file_atomic(const std::string& path, std::string_view content) {
 }
 
 void write_file_atomic(const std::string& path, const std::function<void(FileWriter&)>& write) {
-  const std::string temporary = path + ".tmp";
-  const TemporaryLock lock(temporary, path);
-  try {
-    FileWriter writer(temporary);
+  const std::string target = followed(path);
+  if (is_device(target)) {  // such as /dev/stdout or a pipe: nothing to replace
+    FileWriter writer(target);
     write(writer);
-    writer.finish();
-  } catch (...) {
-    unlink(temporary.c_str());
-    throw;
+    return writer.finish();
   }
-  if (rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    unlink(temporary.c_str());
-    fail("cannot write {}: {}", path, std::strerror(error));
-  }
-  sync_directory(folder_of(path));
+  TemporaryFile temporary(target);
+  FileWriter writer(temporary.path());
+  write(writer);
+  writer.finish();
+  temporary.rename_to(target);
 }
 
 FileWriter::FileWriter(const std::string& path) : path_(path) {
@@ -168,8 +207,8 @@ void sync_directory(const std::string& path) {
 
 void make_directories(const std::string& path) {
   std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error || !std::filesystem::is_directory(path)) {
+  fs::create_directories(path, error);
+  if (error || !fs::is_directory(path)) {
     fail("cannot create the folder {}: {}", path,
          error ? error.message() : "a file of that name is in the way");
   }

@@ -1,15 +1,24 @@
 #include "convert/conversion.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
 #include <utility>
 
+#include "convert/format_limits.h"
 #include "convert/rope_rows.h"
 #include "io/llama2c.h"
 #include "io/llmc.h"
+#include "io/printable.h"
 #include "io/safetensors_writer.h"
 #include "io/tensor_info.h"
+#include "kernels/quant.h"
+#include "tensor/convert.h"
+#include "text/vocab_data.h"
 
 namespace gpt {
 namespace {
@@ -30,8 +39,23 @@ void reorder_rows(const TensorView& from, const TensorView& to, int64_t head_dim
   }
 }
 
-void require(bool holds, const char* format, const char* what) {
-  if (!holds) fail("this model cannot be written for {}: it needs {}", format, what);
+// A GPT-2 that lacks biases is one whose biases are zero.
+ModelConfig with_biases(ModelConfig config) {
+  if (config.norm == NormKind::layer)
+    config.norm_bias = config.qkv_bias = config.out_bias = config.mlp_bias = true;
+  return config;
+}
+
+// A row of a matrix, or a vector, as numbers.
+void read_row(const TensorView& view, int64_t r, std::span<float> x) {
+  const auto cols = static_cast<int64_t>(x.size());
+  const TensorView row = view.rank == 2 ? view.row_range(r, 1) : view;
+  if (is_quantized(view.dtype)) return dequantize_row(view.dtype, row.data, cols, x.data());
+  convert_matrix({.bytes = {static_cast<const std::byte*>(row.data), x.size() * dtype_size(view.dtype)},
+                  .dtype = view.dtype,
+                  .rows = 1,
+                  .cols = cols},
+                 make_view(x.data(), {1, cols}));
 }
 
 std::string note_of(const FilePlace& from, const FilePlace& to, const ParamSpec& spec) {
@@ -59,7 +83,8 @@ Conversion::Conversion(const LoadedModel& loaded, const ConversionOptions& optio
     origin_ids_.push_back(id);
   if (!options_.dtype) {
     const DType stored = loaded.origins()[0].tensor->dtype;
-    options_.dtype = stored == DType::bf16 || stored == DType::f16 ? stored : DType::f32;
+    const bool kept = stored == DType::bf16 || (stored == DType::f16 && options_.to != ModelFormat::llmc);
+    options_.dtype = kept && options_.to != ModelFormat::llama2c ? stored : DType::f32;
   }
   switch (options_.to) {
     case ModelFormat::hf:
@@ -84,57 +109,39 @@ void Conversion::choose_hf() {
     halves.rope_layout = RopeLayout::halves;
     if (export_family(halves) != "gpt.cpp") change_rope_layout(RopeLayout::halves);
   }
-  add_biases();
+  ModelConfig biased = with_biases(model_->config);
+  if (export_family(biased) == "gpt2") change_model(biased);
   target_ = export_family(model_->config);
   naming_ = export_naming(model_->config);
 }
 
 void Conversion::choose_gguf() {
-  add_biases();
   const std::string architecture = gguf_architecture(model_->config);
+  if (architecture == "gpt2") change_model(with_biases(model_->config));
   target_ = "GGUF " + architecture;
   naming_ = architecture == "gpt2" ? Naming::gguf_gpt2 : Naming::gguf_llama;
 }
 
 void Conversion::choose_llmc() {
-  add_biases();
-  const ModelConfig& c = model_->config;
-  require(export_family(c) == "gpt2" && c.tie_embeddings && c.act == Act::gelu_tanh &&
-              c.d_ff == 4 * c.n_embd && c.norm_eps == 1e-5,
-          "llm.c", "GPT-2 with the tanh GELU, an MLP of 4 x n_embd, tied embeddings and norm_eps 1e-5");
+  require_llmc(model_->config);
+  change_model(with_biases(model_->config));
   if (options_.dtype == DType::f16) fail_usage("--dtype: llm.c has fp32 and bf16, found fp16");
   target_ = "llm.c";
   naming_ = Naming::llmc;
 }
 
 void Conversion::choose_llama2c() {
-  if (model_->config.rope_layout == RopeLayout::halves) {
-    ModelConfig c = model_->config;
-    require(export_family(c) == "llama", "llama2.c", "a Llama");
-    change_rope_layout(RopeLayout::interleaved);
-  }
-  ModelConfig c = model_->config;
-  c.rope_layout = RopeLayout::halves;
-  require(export_family(c) == "llama" && !c.qkv_bias && !c.mlp_bias && c.q_dim() == c.n_embd &&
-              c.norm_eps == 1e-5 && c.rope_theta == 10000 && c.rope_scaling.type == RopeScaling::Type::none,
-          "llama2.c",
-          "a Llama without biases, head_dim = n_embd / n_head, norm_eps 1e-5, rope_theta 10000 unscaled");
-  options_.dtype = DType::f32;
+  require_llama2c(model_->config);
+  if (model_->config.rope_layout == RopeLayout::halves) change_rope_layout(RopeLayout::interleaved);
+  if (options_.dtype != DType::f32)
+    fail_usage("--dtype: llama2.c has fp32 only, found {}", dtype_name(*options_.dtype));
   target_ = "llama2.c";
   naming_ = Naming::llama2c;
 }
 
-// A GPT-2 that lacks biases is one whose biases are zero.
-void Conversion::add_biases() {
-  ModelConfig biased = model_->config;
-  if (biased.norm != NormKind::layer) return;
-  biased.norm_bias = biased.qkv_bias = biased.out_bias = biased.mlp_bias = true;
-  if (biased == model_->config || export_family(biased) != "gpt2") return;
-  change_model(biased);
-}
-
 // Another config, with the weights that both have.
 void Conversion::change_model(const ModelConfig& config) {
+  if (config == model_->config) return;
   const std::unique_ptr<Model> old = std::exchange(model_, std::make_unique<Model>(config));
   const std::vector<TensorView> weights = std::exchange(weights_, {});
   const std::vector<int> ids = std::exchange(origin_ids_, {});
@@ -208,6 +215,20 @@ GgufExportOptions Conversion::gguf_options() const {
   return {.dtype = dtype(), .name = options_.name, .chat_template = options_.chat_template};
 }
 
+int64_t Conversion::parameters() const {
+  int64_t total = 0;
+  for (const ParamSpec& spec : model_->table.specs())
+    total += spec.size();
+  return total;
+}
+
+int64_t Conversion::target_tensors() const {
+  std::set<std::string_view> names;  // several parameters may lie in one
+  for (const TensorMove& move : moves_)
+    names.insert(move.target);
+  return std::ssize(names);
+}
+
 int64_t Conversion::bytes() const {
   int64_t total = 0;
   for (const TensorMove& move : moves_) {
@@ -217,7 +238,92 @@ int64_t Conversion::bytes() const {
   return total;
 }
 
+void Conversion::note_dropout(std::vector<std::string>& notes) const {
+  const ModelConfig& c = model_->config;
+  const bool hf = options_.to == ModelFormat::hf;
+  if (hf && (target_ == "gpt2" || target_ == "openai-gpt" || target_ == "gpt.cpp")) return;
+  std::string lost;
+  const auto add = [&](const char* name, double p) {
+    if (p > 0) lost += fmt::format("{}{} = {}", lost.empty() ? "" : ", ", name, p);
+  };
+  add("embd_dropout", c.embd_dropout);
+  if (!hf) add("attn_dropout", c.attn_dropout);  // the only one that Llama's relatives have
+  add("resid_dropout", c.resid_dropout);
+  if (!lost.empty())
+    notes.push_back(fmt::format("{} has no place for {}: name it when you train on", target_, lost));
+}
+
+// Which token ends a text is not said everywhere.
+void Conversion::note_ends(std::vector<std::string>& notes) const {
+  const ModelConfig& c = model_->config;
+  const std::vector<int64_t>& ends = c.eos_token_ids;
+  if (options_.to == ModelFormat::gguf) {
+    if (ends.size() > 2)
+      notes.push_back(fmt::format("GGUF names two tokens that end a text; left out: {}",
+                                  fmt::join(ends.begin() + 2, ends.end(), ", ")));
+    const bool bpe = options_.tokenizer != nullptr && options_.tokenizer->vocab_data().model == "gpt2";
+    if (bpe && ends.empty() && options_.tokenizer->special_ids().eos < 0)
+      notes.emplace_back("no token ends a text; llama.cpp takes token 11 for it then");
+    return;
+  }
+  std::vector<int64_t> assumed;
+  if (options_.to == ModelFormat::llmc && c.vocab_size == 50257) assumed = {50256};
+  if (options_.to == ModelFormat::llama2c && c.vocab_size > 2) assumed = {2};
+  if (options_.to == ModelFormat::hf || ends == assumed) return;
+  notes.push_back(fmt::format("{} does not say which token ends a text: here {}, its readers take {}",
+                              target_, ends.empty() ? "none" : fmt::format("{}", fmt::join(ends, ", ")),
+                              assumed.empty() ? "none" : fmt::format("{}", assumed.front())));
+}
+
+void Conversion::note_added_tokens(std::vector<std::string>& notes) const {
+  if (options_.to != ModelFormat::gguf || options_.tokenizer == nullptr) return;
+  const nlohmann::json root = nlohmann::json::parse(options_.tokenizer->to_json());
+  std::vector<std::string> texts;
+  for (const nlohmann::json& token : root["added_tokens"]) {
+    if (token["lstrip"] == true || token["rstrip"] == true || token["single_word"] == true)
+      texts.push_back(printable(token["content"].get<std::string>()));
+  }
+  if (texts.empty()) return;
+  notes.push_back(fmt::format(
+      "GGUF cannot say what some added tokens do with the text around them (lstrip, rstrip, single_word): {}",
+      fmt::join(texts, ", ")));
+}
+
+std::vector<std::string> Conversion::notes() const {
+  std::vector<std::string> notes;
+  note_added_tokens(notes);
+  note_dropout(notes);
+  note_ends(notes);
+  return notes;
+}
+
+std::vector<std::string> Conversion::file_names() const {
+  if (options_.to != ModelFormat::hf) return {};
+  return model_file_names(*model_, weights_, {.dtype = dtype(), .shard_bytes = options_.shard_bytes});
+}
+
+// fp16 ends at 65504; what is larger would become infinite.
+void Conversion::check_range() const {
+  constexpr float kLargest = 65504;
+  std::vector<float> x;
+  for (int id = 0; id < model_->table.count(); ++id) {
+    const TensorView& view = weights_[static_cast<size_t>(id)];
+    if (view.dtype == DType::f16) continue;
+    const int64_t rows = view.rank == 2 ? view.rows() : 1, cols = view.size() / rows;
+    x.resize(static_cast<size_t>(cols));
+    for (int64_t r = 0; r < rows; ++r) {
+      read_row(view, r, x);
+      for (const float value : x) {
+        if (!std::isfinite(value) || std::abs(value) <= kLargest) continue;
+        fail("{} has the value {}, which is too large for fp16; use --dtype bf16", model_->table[id].name,
+             value);
+      }
+    }
+  }
+}
+
 void Conversion::write(const std::string& path) const {
+  if (dtype() == DType::f16) check_range();
   const ModelConfig& c = model_->config;
   if (options_.to == ModelFormat::hf) {
     return write_model(path, *model_, weights_, {.dtype = dtype(), .shard_bytes = options_.shard_bytes});

@@ -54,8 +54,16 @@ class Conversion {
   // gpt2".
   const std::string& target() const { return target_; }
   DType dtype() const { return options_.dtype.value(); }  // of the matrices
+  int64_t parameters() const;      // numbers, those of zeros that the target needs included
+  int64_t target_tensors() const;  // of these numbers, in the target
   // The bytes of all tensors in the target.
   int64_t bytes() const;
+
+  // What the format has no place for and what its readers then take for granted, a sentence each.
+  std::vector<std::string> notes() const;
+
+  // Files of an hf folder, by name; empty for formats of one file.
+  std::vector<std::string> file_names() const;
 
   // Writes into an existing folder (hf) or to a file (else), which takes its place when complete.
   void write(const std::string& path) const;
@@ -65,10 +73,13 @@ class Conversion {
   void choose_gguf();
   void choose_llmc();
   void choose_llama2c();
-  void add_biases();
   void change_rope_layout(RopeLayout layout);
   void change_model(const ModelConfig& config);
   void list_moves();
+  void check_range() const;
+  void note_dropout(std::vector<std::string>& notes) const;
+  void note_added_tokens(std::vector<std::string>& notes) const;
+  void note_ends(std::vector<std::string>& notes) const;
   TensorMove move_of(int id, DType target) const;
   GgufExportOptions gguf_options() const;
 

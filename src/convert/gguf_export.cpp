@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "convert/format_limits.h"
 #include "convert/gguf_vocab.h"
 #include "convert/rope_rows.h"
 #include "io/gguf_writer.h"
@@ -125,7 +126,11 @@ class Export {
       add_vocab(m, std::move(data), c_.vocab_size);
     } else {
       m.add("tokenizer.ggml.model", "no_vocab");
+      SpecialIds ids;
+      add_model_ids(ids);
+      add_special_ids(m, ids);
     }
+    if (c_.eos_token_ids.size() > 1) add_second_end(m);
     if (options_.chat_template) m.add(kChatTemplateKey, *options_.chat_template);
     return m;
   }
@@ -191,10 +196,15 @@ class Export {
     m.add(key("rope.scaling.factor"), static_cast<float>(scaling.factor));
   }
 
-  // The model's config may know ids that the tokenizer's files do not name.
+  // Many models end a turn with another token than a text. llama.cpp stops at both.
+  void add_second_end(GgufMetadata& m) const {
+    m.add("tokenizer.ggml.eot_token_id", static_cast<uint32_t>(c_.eos_token_ids[1]));
+  }
+
+  // The model's config knows best: its ids are what generation stops at.
   void add_model_ids(SpecialIds& ids) const {
-    if (ids.bos < 0) ids.bos = c_.bos_token_id;
-    if (ids.eos < 0 && !c_.eos_token_ids.empty()) ids.eos = c_.eos_token_ids.front();
+    if (c_.bos_token_id >= 0) ids.bos = c_.bos_token_id;
+    if (!c_.eos_token_ids.empty()) ids.eos = c_.eos_token_ids.front();
   }
 
   // What frequencies are divided by.
@@ -244,48 +254,7 @@ class Export {
   std::vector<GgufFallback> fallbacks_;
 };
 
-// The first switch of a model that an architecture does not have; empty: it has them all.
-std::string what_llama_lacks(const ModelConfig& c) {
-  if (c.norm != NormKind::rms || !c.norm_affine) return "norm";
-  if (c.position != Position::rope) return "position";
-  if (c.act != Act::swiglu) return "act";
-  if (c.rope_sign != 1) return "rope_sign";
-  return "";
-}
-std::string what_gpt2_lacks(const ModelConfig& c) {
-  if (!c.has_norm_bias()) return "norm";
-  if (c.position != Position::learned) return "position";
-  if (c.act != Act::gelu_tanh) return "act";
-  if (!c.qkv_bias) return "qkv_bias";
-  if (!c.out_bias) return "out_bias";
-  if (!c.mlp_bias) return "mlp_bias";
-  if (c.n_kv_head != c.n_head) return "n_kv_head";
-  if (c.q_dim() != c.n_embd) return "head_dim";
-  return "";
-}
-std::string what_both_lack(const ModelConfig& c) {
-  if (c.norm_position != NormPosition::pre) return "norm_position";
-  if (!c.final_norm) return "final_norm";
-  if (c.embd_norm) return "embd_norm";
-  if (c.qk_norm) return "qk_norm";
-  if (c.logit_softcap != 0) return "logit_softcap";
-  if (c.head_bias) return "head_bias";
-  if (c.sliding_window != 0 && c.sliding_window < c.n_ctx) return "sliding_window";
-  return "";
-}
-
 }  // namespace
-
-std::string gguf_architecture(const ModelConfig& c) {
-  const bool rotary = c.position == Position::rope;
-  std::string lacking = what_both_lack(c);
-  if (lacking.empty()) lacking = rotary ? what_llama_lacks(c) : what_gpt2_lacks(c);
-  if (lacking.empty()) return rotary ? "llama" : "gpt2";
-  fail(
-      "cannot write this model as GGUF: its {} is not that of GGUF's architecture {}; convert it to another "
-      "format",
-      lacking, rotary ? "llama" : "gpt2");
-}
 
 std::vector<DType> gguf_types(const Model& model, const GgufExportOptions& options) {
   return Export(model, {}, options).types();
@@ -294,6 +263,11 @@ std::vector<DType> gguf_types(const Model& model, const GgufExportOptions& optio
 std::vector<GgufFallback> write_gguf(const std::string& path, const Model& model,
                                      std::span<const TensorView> weights, const Tokenizer* tokenizer,
                                      const GgufExportOptions& options) {
+  const ModelConfig& c = model.config;
+  if (c.norm == NormKind::layer && !(c.norm_bias && c.qkv_bias && c.out_bias && c.mlp_bias))
+    fail(
+        "cannot write this model as GGUF: its architecture gpt2 has all biases; write zeros where there are "
+        "none");
   Export file(model, weights, options);
   const std::vector<NamedTensor> tensors = file.tensors();
   write_gguf_file(path, file.metadata(tokenizer), tensors);

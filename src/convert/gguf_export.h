@@ -25,10 +25,6 @@ struct GgufFallback {
   DType wanted, used;
 };
 
-// "llama" (Mistral's, Qwen2's and llama2.c's models too) or "gpt2"; throws Error naming the switch that
-// neither has.
-std::string gguf_architecture(const ModelConfig& config);
-
 // The type that each parameter has in the file, by id.
 std::vector<DType> gguf_types(const Model& model, const GgufExportOptions& options);
 

@@ -56,6 +56,13 @@ std::unique_ptr<Tokenizer> gguf_tokenizer(const std::string& path) {
   return tokenizer_of(*vocab, path);
 }
 
+void add_special_ids(GgufMetadata& metadata, const SpecialIds& ids) {
+  for (const SpecialKey& special : kSpecial) {
+    const int64_t id = ids.*special.id;
+    if (id >= 0) metadata.add(special.key, static_cast<uint32_t>(id));
+  }
+}
+
 void add_vocab(GgufMetadata& metadata, VocabData data, int64_t vocab_size) {
   const auto wanted = static_cast<size_t>(vocab_size);
   const auto filler = static_cast<int32_t>(VocabData::TokenType::unused);
@@ -72,11 +79,9 @@ void add_vocab(GgufMetadata& metadata, VocabData data, int64_t vocab_size) {
   metadata.add(kTokens, data.tokens);
   if (!data.scores.empty()) metadata.add(kScores, data.scores);
   metadata.add(kTypes, data.types);
-  if (!data.merges.empty()) metadata.add(kMerges, data.merges);
-  for (const SpecialKey& special : kSpecial) {
-    const int64_t id = data.special.*special.id;
-    if (id >= 0) metadata.add(special.key, static_cast<uint32_t>(id));
-  }
+  // llama.cpp reads no byte-level BPE without the key, even where there is nothing to merge.
+  if (!data.merges.empty() || data.model == "gpt2") metadata.add(kMerges, data.merges);
+  add_special_ids(metadata, data.special);
   if (data.special.add_bos) metadata.add(kAddBos, *data.special.add_bos);
   if (data.special.add_eos) metadata.add(kAddEos, *data.special.add_eos);
   if (data.add_space_prefix) metadata.add(kSpacePrefix, *data.add_space_prefix);

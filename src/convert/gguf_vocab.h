@@ -21,6 +21,9 @@ std::unique_ptr<Tokenizer> gguf_tokenizer(const std::string& path);
 // llama.cpp wants one for each row of the embedding.
 void add_vocab(GgufMetadata& metadata, VocabData data, int64_t vocab_size);
 
+// The ids of BOS, EOS and the others that there are.
+void add_special_ids(GgufMetadata& metadata, const SpecialIds& ids);
+
 // The chat template in the file, in Jinja's language.
 std::optional<std::string> gguf_chat_template(const GgufFile& file);
 inline constexpr const char* kChatTemplateKey = "tokenizer.chat_template";

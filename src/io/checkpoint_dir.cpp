@@ -6,9 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <vector>
 
 #include "base/error.h"
@@ -52,6 +54,61 @@ void remove_tree(const std::string& path) {
   fs::remove_all(path, error);
 }
 
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::symlink_status(path, error).type() != fs::file_type::not_found;
+}
+
+using Records = std::map<std::string, FileRecord>;
+
+bool lists_below(const Records& ours, const fs::path& folder) {
+  const std::string prefix = folder.generic_string() + "/";
+  const auto next = ours.lower_bound(prefix);
+  return next != ours.end() && next->first.starts_with(prefix);
+}
+
+std::vector<fs::path> names_in(const fs::path& folder) {
+  std::vector<fs::path> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error))
+    names.push_back(it->path().filename());
+  return names;
+}
+
+// Moves to `to` what lies in `from` and its manifest does not have, or has otherwise, and deletes the rest:
+// names that `to` has too were replaced.
+void keep_foreign(const fs::path& from, const fs::path& to, const fs::path& below, const Records& ours) {
+  std::error_code error;
+  for (const fs::path& last : names_in(from / below)) {
+    const fs::path name = below / last;
+    if (name == kManifestName) continue;  // the last to go
+    const bool folder = fs::is_directory(fs::symlink_status(from / name, error));
+    const bool replaced = is_there(to / name);
+    const auto record = ours.find(name.generic_string());
+    if (folder && (replaced || lists_below(ours, name))) {
+      keep_foreign(from, to, name, ours);
+    } else if (replaced || (record != ours.end() && is_as_recorded((from / name).string(), record->second))) {
+      fs::remove(from / name, error);
+    } else {
+      fs::create_directories((to / name).parent_path(), error);
+      fs::rename(from / name, to / name, error);
+    }
+  }
+  if (below.empty()) fs::remove(from / kManifestName, error);
+  fs::remove(from / below, error);  // unless something could not be moved
+}
+
+// Removes a folder that was replaced by `final_path`, or that never took its place. Files that this program
+// did not write go to `final_path`. What cannot be read or moved stays for the next writer.
+void discard(const std::string& path, const std::string& final_path) {
+  if (!is_there(fs::path(path) / kManifestName)) return remove_tree(path);  // never complete
+  try {
+    keep_foreign(path, final_path, {}, read_manifest(path));
+  } catch (const Error&) {  // a damaged manifest: nothing is known of the files
+  }
+}
+
 // Locks an existing folder; the kernel releases the lock when the process ends, however it ends.
 // Returns -1 when somebody else has it or the folder is gone. Where locks are not supported it goes on
 // without: then two writers of one folder must not run at once.
@@ -80,7 +137,7 @@ bool remove_stale(const std::string& final_path) {
   for (const std::string& path : temporaries_of(final_path)) {
     const int lock = lock_directory(path);
     if (lock >= 0) {
-      remove_tree(path);
+      discard(path, final_path);
       close(lock);
     } else {
       std::error_code error;
@@ -95,10 +152,7 @@ void repair(const std::string& final_path) {
   const std::string old = old_name(final_path);
   std::error_code error;
   if (!fs::exists(fs::path(old) / kManifestName, error)) return;
-  if (fs::exists(final_path, error)) {
-    remove_tree(old);
-    return;
-  }
+  if (fs::exists(final_path, error)) return discard(old, final_path);
   if (rename(old.c_str(), final_path.c_str()) != 0) {
     fail("cannot restore {} from {}: {}; rename it by hand", final_path, old, std::strerror(errno));
   }
@@ -126,7 +180,7 @@ void rename_or_fail(const std::string& from, const std::string& to, const std::s
 
 void replace_by_renames(const std::string& temporary, const std::string& final_path) {
   const std::string old = old_name(final_path);
-  remove_tree(old);
+  discard(old, final_path);
   rename_or_fail(final_path, old, final_path);
   try {
     rename_or_fail(temporary, final_path, final_path);
@@ -135,7 +189,7 @@ void replace_by_renames(const std::string& temporary, const std::string& final_p
     throw;
   }
   sync_directory(parent_of(final_path));
-  remove_tree(old);
+  discard(old, final_path);
 }
 
 void replace(const std::string& temporary, const std::string& final_path, ReplaceMode mode) {
@@ -148,7 +202,7 @@ void replace(const std::string& temporary, const std::string& final_path, Replac
   if (mode == ReplaceMode::exchange) {
     if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_path.c_str(), RENAME_EXCHANGE) == 0) {
       sync_directory(parent_of(final_path));
-      remove_tree(temporary);  // the old folder's name now
+      discard(temporary, final_path);  // the old folder's name now
       return;
     }
     if (errno != EINVAL && errno != ENOSYS) {
@@ -188,6 +242,35 @@ void DirectoryWriter::commit() {
   temporary_.clear();
   close(lock_);
   lock_ = -1;
+}
+
+FolderChanges folder_changes(const std::string& final_path, const std::vector<std::string>& names) {
+  const fs::path folder = normalized(final_path);
+  check_replaceable(folder.string());
+  const Records ours = read_manifest(folder.string());
+  FolderChanges changes;
+  for (const std::string& name : names) {
+    const auto record = ours.find(name);
+    if (!is_there(folder / name)) {
+      changes.created.push_back(name);
+    } else if (record != ours.end() && is_as_recorded((folder / name).string(), record->second)) {
+      changes.replaced.push_back(name);
+    } else {
+      fail("{} was {}; move it away, or choose another output", (folder / name).string(),
+           record == ours.end() ? "not written by this program" : "changed since this program wrote it");
+    }
+  }
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error); !error && it != fs::recursive_directory_iterator();
+       it.increment(error)) {
+    const std::string name = it->path().lexically_relative(folder).generic_string();
+    const bool written = name == kManifestName || std::find(names.begin(), names.end(), name) != names.end();
+    if (written || (it->is_directory() && !it->is_symlink())) continue;
+    const auto record = ours.find(name);
+    const bool stale = record != ours.end() && is_as_recorded(it->path().string(), record->second);
+    (stale ? changes.removed : changes.kept).push_back(name);
+  }
+  return changes;
 }
 
 void recover_directory(const std::string& final_path) {

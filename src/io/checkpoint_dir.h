@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace gpt {
 
@@ -18,9 +19,10 @@ enum class ReplaceMode {
 //
 // The new folder is a sibling of the final one, named .NAME.tmp-PID-N and locked while its writer lives;
 // what killed writers left behind is removed by the next one. `commit` fsyncs every file, writes
-// manifest.json (sizes and XXH3-64 checksums), and swaps. The old folder is then deleted: it belongs to
-// the program. Therefore a final folder that has files but no manifest.json is refused. Errors (no
-// permission, disk full) throw Error and leave the old folder as it was.
+// manifest.json (sizes and XXH3-64 checksums), and swaps. Of the old folder's files those are deleted that
+// the new one has too, or that the old manifest names and that are as it says; all others are moved to the
+// new folder. A final folder that has files but no manifest.json is refused. Errors (no permission, disk
+// full) throw Error and leave the old folder as it was.
 class DirectoryWriter {
  public:
   explicit DirectoryWriter(const std::string& final_path, ReplaceMode mode = ReplaceMode::exchange);
@@ -37,6 +39,15 @@ class DirectoryWriter {
   ReplaceMode mode_;
   int lock_ = -1;  // of temporary_
 };
+
+// What a DirectoryWriter of `final_path` that writes files of these names will do to the files there now.
+struct FolderChanges {
+  std::vector<std::string> created, replaced, removed;
+  std::vector<std::string> kept;  // written by others, or changed since
+};
+// Throws Error when a file is in the way that this program did not write, or that was changed since: for
+// folders that a user named. Reads what it compares.
+FolderChanges folder_changes(const std::string& final_path, const std::vector<std::string>& names);
 
 // Puts back what a writer killed between the two renames of rename_pair moved away. Does nothing when
 // there is nothing to repair or when a writer is at work. Call it before reading a folder.

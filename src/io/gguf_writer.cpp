@@ -1,11 +1,7 @@
 #include "io/gguf_writer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <set>
 
 #include "base/error.h"
@@ -65,9 +61,7 @@ std::string make_header(const GgufMetadata& metadata, std::span<const NamedTenso
   return header;
 }
 
-void write_to(const std::string& path, const std::string& header, std::span<const NamedTensor> tensors) {
-  FileWriter writer(path);
-  writer.write(header);
+void write_tensors(FileWriter& writer, std::span<const NamedTensor> tensors) {
   for (const NamedTensor& tensor : tensors) {
     const uint64_t bytes = byte_size(tensor);
     uint64_t left = bytes;
@@ -79,7 +73,6 @@ void write_to(const std::string& path, const std::string& header, std::span<cons
     GPT_ASSERT(left == 0);
     writer.write(std::string(padding(bytes), '\0'));
   }
-  writer.finish();
 }
 
 }  // namespace
@@ -130,16 +123,10 @@ void GgufMetadata::add(std::string_view key, std::span<const float> values) {
 void write_gguf_file(const std::string& path, const GgufMetadata& metadata,
                      std::span<const NamedTensor> tensors) {
   const std::string header = make_header(metadata, tensors, path);
-  const std::string temporary = path + ".tmp";
-  try {
-    write_to(temporary, header, tensors);
-    if (rename(temporary.c_str(), path.c_str()) != 0) fail("cannot write {}: {}", path, std::strerror(errno));
-  } catch (...) {
-    unlink(temporary.c_str());
-    throw;
-  }
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  sync_directory(folder.empty() ? "." : folder);
+  write_file_atomic(path, [&](FileWriter& writer) {
+    writer.write(header);
+    write_tensors(writer, tensors);
+  });
 }
 
 }  // namespace gpt

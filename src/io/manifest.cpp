@@ -25,11 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct FileRecord {
-  uint64_t size = 0;
-  std::string xxh3;
-};
-
 // Read piece by piece: the pages of a mapped file would count as memory of the process, and a checkpoint is
 // larger than the weights.
 FileRecord record_of(const std::string& path) {
@@ -72,7 +67,12 @@ void check_name(const std::string& name, const std::string& manifest) {
   if (!inside) fail("{}: expected paths inside the folder, found {}", manifest, printable(name));
 }
 
-std::map<std::string, FileRecord> read_manifest(const std::string& manifest) {
+}  // namespace
+
+std::map<std::string, FileRecord> read_manifest(const std::string& folder) {
+  const std::string manifest = (fs::path(folder) / kManifestName).string();
+  std::error_code error;
+  if (!fs::exists(manifest, error)) return {};
   const nlohmann::json root = read_json_file(manifest);
   std::map<std::string, FileRecord> files;
   const auto bad = [&](const std::string& where) {
@@ -91,7 +91,11 @@ std::map<std::string, FileRecord> read_manifest(const std::string& manifest) {
   return files;
 }
 
-}  // namespace
+bool is_as_recorded(const std::string& path, const FileRecord& record) {
+  std::error_code error;
+  if (fs::symlink_status(path, error).type() != fs::file_type::regular) return false;
+  return fs::file_size(path, error) == record.size && !error && record_of(path).xxh3 == record.xxh3;
+}
 
 void seal_directory(const std::string& folder) {
   nlohmann::json files = nlohmann::json::object();
@@ -122,7 +126,9 @@ void seal_directory(const std::string& folder) {
 
 void verify_manifest(const std::string& folder, bool checksums) {
   const std::string manifest = (fs::path(folder) / kManifestName).string();
-  for (const auto& [name, expected] : read_manifest(manifest)) {
+  std::error_code gone;
+  if (!fs::exists(manifest, gone)) fail("{} is missing", manifest);
+  for (const auto& [name, expected] : read_manifest(folder)) {
     const std::string path = (fs::path(folder) / name).string();
     std::error_code error;
     if (!fs::is_regular_file(path, error)) fail("{} is missing: {} lists it", path, manifest);

@@ -34,7 +34,7 @@ void write_tensor(const NamedTensor& tensor, FileWriter& writer);
 
 // Writes a safetensors file. The body starts at a multiple of 64 bytes; wider types come first and else
 // the given order holds, so that every tensor is aligned to its type. The data is streamed into
-// `path`.tmp, which is fsynced and then renamed: a crash or error leaves what was there before. Throws
+// a temporary file, which is fsynced and then renamed: a crash or error leaves what was there before. Throws
 // Error when the disk is full or the place not writable, and when names are empty, duplicate or not
 // UTF-8.
 void write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,

@@ -69,8 +69,9 @@ std::string resolve_model_path(const std::string& path) {
 
 LoadedModel::~LoadedModel() = default;
 
-LoadedModel::LoadedModel(const std::string& path, std::optional<DType> dtype, MatrixOrder order)
-    : source_(std::make_unique<ModelSource>(open_model_source(resolve_model_path(path)))) {
+LoadedModel::LoadedModel(const std::string& path, std::optional<DType> dtype, MatrixOrder order,
+                         const ShapeHints& hints)
+    : source_(std::make_unique<ModelSource>(open_model_source(resolve_model_path(path), hints))) {
   const ModelSource& s = *source_;
   // Before anything grows with the number of layers: every layer has at least six tensors in the file.
   const auto n_tensors = static_cast<int64_t>(s.tensors->tensors().size());
@@ -93,6 +94,13 @@ const std::string& LoadedModel::folder() const {
   return source_->folder;
 }
 
+std::vector<std::string> LoadedModel::paths() const {
+  std::vector<std::string> paths = {source_->path, source_->config_path};
+  for (const auto& file : source_->tensors->files())
+    paths.push_back(file->path());
+  return paths;
+}
+
 const GgufFile* LoadedModel::gguf() const {
   return source_->gguf;
 }
@@ -111,6 +119,13 @@ void LoadedModel::find_naming() {
          source_->path, file_place(export_naming(model_->config), model_->config, model_->table[0]).tensor);
   }
   naming_ = *naming;
+  if (naming_ != Naming::hf_gpt2) return;
+  // Under GPT-2's names transformers has matrices [in,out], minGPT and nanoGPT have [out,in]. The one that is
+  // never square tells.
+  const ParamSpec& q = model_->table[model_->table.find(Role::q_weight, 0)];
+  const FilePlace turned = file_place(Naming::nanogpt, model_->config, q);
+  const TensorInfo* qkv = find(turned.tensor);
+  if (qkv != nullptr && qkv->shape == turned.file_shape) naming_ = Naming::nanogpt;
 }
 
 void LoadedModel::map_weight(int id, std::optional<DType> wanted, MatrixOrder order) {

@@ -22,6 +22,12 @@ enum class MatrixOrder : uint8_t {
   as_stored,  // used in place (TensorView::transposed): for products alone, that is for Inference
 };
 
+// What a file that has nothing but tensors does not say of its model; 0 and empty: not given.
+struct ShapeHints {
+  int64_t n_head = 0;
+  std::string act;
+};
+
 // A model read from disk. Weights are used in place where the file has them in the type that is wanted, or in
 // blocks (aligned, and [out,in] unless told otherwise), and copied where not.
 class LoadedModel {
@@ -30,16 +36,18 @@ class LoadedModel {
   // .safetensors file with a config.json beside it, a .gguf, or any file that
   // open_model_source reads. dtype: of all weights, widened if need be, except that matrices of a block
   // format stay what they are beside fp32; or nothing: matrices stay in the type they are stored in, vectors
-  // are fp32. Throws Error for anything wrong: missing or unknown tensors, wrong shapes or types.
+  // are fp32. hints: must agree with what the files say. Throws Error for anything wrong: missing or unknown
+  // tensors, wrong shapes or types.
   explicit LoadedModel(const std::string& path, std::optional<DType> dtype = DType::f32,
-                       MatrixOrder order = MatrixOrder::rows);
+                       MatrixOrder order = MatrixOrder::rows, const ShapeHints& hints = {});
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
 
   const Model& model() const { return *model_; }
-  const std::string& folder() const;  // where tokenizer.json would be
-  const GgufFile* gguf() const;       // the file, when it is one; its metadata has a tokenizer
+  std::vector<std::string> paths() const;  // what is read: the path itself, config and files of tensors
+  const std::string& folder() const;       // where tokenizer.json would be
+  const GgufFile* gguf() const;            // the file, when it is one; its metadata has a tokenizer
   Naming naming() const { return naming_; }
   int64_t copied_bytes() const { return copied_bytes_; }
   // Copies all weights into a buffer of the same table, for training; blocks become numbers.
@@ -98,6 +106,9 @@ struct WriteOptions {
 // floating type.
 void write_model(const std::string& folder, const Model& model, std::span<const TensorView> weights,
                  const WriteOptions& options = {});
+// The names of the files that write_model writes.
+std::vector<std::string> model_file_names(const Model& model, std::span<const TensorView> weights,
+                                          const WriteOptions& options);
 
 nlohmann::json export_config(const ModelConfig& config, DType dtype = DType::f32);
 // Reads a config.json of any supported family; eos ids of generation_config.json take part when given.

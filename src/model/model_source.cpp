@@ -12,6 +12,7 @@
 #include "io/printable.h"
 #include "io/torch_file.h"
 #include "model/gguf_config.h"
+#include "model/gpt2_shape.h"
 #include "model/json_value.h"
 #include "model/model_files.h"
 
@@ -136,7 +137,7 @@ std::string meta_path(const ModelSource& source) {
   return stem.starts_with("model_") ? source.folder + "/meta_" + stem.substr(6) + ".json" : "";
 }
 
-void open_torch(ModelSource& source) {
+void open_torch(ModelSource& source, const ShapeHints& hints) {
   auto file = std::make_unique<TorchFile>(source.path);
   const json args = file->settings().value("model_args", json());
   source.tensors = one_file(std::move(file));
@@ -150,12 +151,38 @@ void open_torch(ModelSource& source) {
     refuse_newer_nanochat(source);
     source.config_path = meta;
     source.config = nanochat_config(meta);
-  } else if (fs::exists(source.config_path)) {
-    source.config = read_model_config(source.config_path);
   } else {
-    fail("cannot read the model {}: it does not say its shape, so expected a config.json in {}", source.path,
-         source.folder);
+    json config;
+    if (fs::exists(source.config_path)) config = read_json_file(source.config_path);
+    if (is_mingpt_config(config) || (config.is_null() && has_gpt2_names(*source.tensors))) {
+      if (config.is_null()) source.config_path = source.path;
+      source.config = gpt2_shape(*source.tensors, config, hints, source.path);
+    } else if (!config.is_null()) {
+      source.config = model_config_from_json(config, source.config_path);
+    } else {
+      fail("cannot read the model {}: it does not say its shape, so expected a config.json in {}",
+           source.path, source.folder);
+    }
   }
+}
+
+// minGPT's and nanoGPT's training leave a folder with one file.
+std::string checkpoint_in(const std::string& folder) {
+  const auto has = [&](const char* name) { return fs::exists(fs::path(folder) / name); };
+  if (!has("config.json") && has("ckpt.pt")) return folder + "/ckpt.pt";
+  const bool others = has("model.safetensors") || has("model.safetensors.index.json") ||
+                      has("pytorch_model.bin") || has("pytorch_model.bin.index.json");
+  return !others && has("model.pt") ? folder + "/model.pt" : folder;
+}
+
+void check_hints(const ModelSource& source, const ShapeHints& hints) {
+  if (hints.n_head != 0 && hints.n_head != source.config.n_head) {
+    fail_usage("--n-head {}: {} says {}; leave the flag out", hints.n_head, source.config_path,
+               source.config.n_head);
+  }
+  const std::string act = to_json_value(source.config.act);
+  if (!hints.act.empty() && hints.act != act)
+    fail_usage("--act {}: {} says {}; leave the flag out", hints.act, source.config_path, act);
 }
 
 void open_gguf(ModelSource& source) {
@@ -185,19 +212,16 @@ uint32_t first_number(const std::string& path) {
 
 }  // namespace
 
-ModelSource open_model_source(const std::string& path) {
+ModelSource open_model_source(const std::string& path, const ShapeHints& hints) {
   ModelSource source;
-  source.path = path;
-  if (fs::is_directory(path) && !fs::exists(path + "/config.json") && fs::exists(path + "/ckpt.pt")) {
-    source.path = path + "/ckpt.pt";  // what nanoGPT's training leaves
-  }
+  source.path = fs::is_directory(path) ? checkpoint_in(path) : path;
   source.folder = folder_of(path);
   source.config_path = source.path;
   const std::string& file = source.path;
   if (fs::is_directory(file) || file.ends_with(".safetensors") || file.ends_with(".json")) {
     open_with_config(source);
   } else if (file.ends_with(".pt") || file.ends_with(".pth") || first_number(file) == kZipMagic) {
-    open_torch(source);
+    open_torch(source, hints);
   } else if (first_number(file) == kLlmcMagic) {
     open_llmc(source);
   } else if (file.ends_with(".bin")) {
@@ -210,6 +234,7 @@ ModelSource open_model_source(const std::string& path) {
         ".bin",
         path);
   }
+  check_hints(source, hints);
   return source;
 }
 

@@ -7,6 +7,7 @@
 #include "io/gguf.h"
 #include "io/tensor_files.h"
 #include "model/config.h"
+#include "model/model_files.h"
 #include "model/naming.h"
 
 namespace gpt {
@@ -22,7 +23,8 @@ struct ModelSource {
   const GgufFile* gguf = nullptr;  // the only file, when it is one
 };
 
-// Opens what LoadedModel takes and reads its config: config.json, or what the file itself says. Throws Error.
-ModelSource open_model_source(const std::string& path);
+// Opens what LoadedModel takes and reads its config: config.json, or what the file itself says, or where it
+// says nothing the shapes of its tensors and the hints. Throws Error, also when these disagree.
+ModelSource open_model_source(const std::string& path, const ShapeHints& hints);
 
 }  // namespace gpt

@@ -15,6 +15,9 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char *kOneFile = "model.safetensors", *kIndexFile = "model.safetensors.index.json";
+constexpr const char *kConfigFile = "config.json", *kGenerationFile = "generation_config.json";
+
 uint64_t bytes_of(const NamedTensor& tensor) {
   return static_cast<uint64_t>(checked_size(tensor.shape, tensor.name)) * dtype_size(tensor.dtype);
 }
@@ -35,14 +38,18 @@ std::vector<std::vector<NamedTensor>> cut_shards(std::vector<NamedTensor> tensor
   return shards;
 }
 
+std::string shard_name(size_t i, size_t n) {
+  return n == 1 ? kOneFile : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, n);
+}
+
 void write_tensors(const std::string& folder, std::vector<NamedTensor> tensors, uint64_t shard_bytes) {
   const std::map<std::string, std::string> metadata = {{"format", "pt"}};
   const auto shards = cut_shards(std::move(tensors), shard_bytes);
-  if (shards.size() == 1) return write_safetensors(folder + "/model.safetensors", shards[0], metadata);
+  if (shards.size() == 1) return write_safetensors(folder + "/" + kOneFile, shards[0], metadata);
   uint64_t total = 0;
   json map = json::object();
   for (size_t i = 0; i < shards.size(); ++i) {
-    const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+    const std::string name = shard_name(i, shards.size());
     write_safetensors(fmt::format("{}/{}", folder, name), shards[i], metadata);
     for (const NamedTensor& tensor : shards[i]) {
       map[tensor.name] = name;
@@ -50,7 +57,7 @@ void write_tensors(const std::string& folder, std::vector<NamedTensor> tensors, 
     }
   }
   const json index = {{"metadata", {{"total_size", total}}}, {"weight_map", map}};
-  write_file_atomic(folder + "/model.safetensors.index.json", index.dump(2) + "\n");
+  write_file_atomic(folder + "/" + kIndexFile, index.dump(2) + "\n");
 }
 
 // Rows of the parts, as numbers where they are blocks.
@@ -90,17 +97,28 @@ std::vector<NamedTensor> named_weights(const Model& model, std::span<const Tenso
   return tensors;
 }
 
+std::vector<std::string> model_file_names(const Model& model, std::span<const TensorView> weights,
+                                          const WriteOptions& options) {
+  const auto shards = cut_shards(named_weights(model, weights, export_naming(model.config), options.dtype),
+                                 options.shard_bytes);
+  std::vector<std::string> names = {kConfigFile, kGenerationFile};
+  for (size_t i = 0; i < shards.size(); ++i)
+    names.push_back(shard_name(i, shards.size()));
+  if (shards.size() > 1) names.emplace_back(kIndexFile);
+  return names;
+}
+
 void write_model(const std::string& folder, const Model& model, std::span<const TensorView> weights,
                  const WriteOptions& options) {
   const ModelConfig& c = model.config;
   write_tensors(folder, named_weights(model, weights, export_naming(c), options.dtype), options.shard_bytes);
   const json config = export_config(c, options.dtype);
-  write_file_atomic(folder + "/config.json", config.dump(2) + "\n");
+  write_file_atomic(folder + "/" + kConfigFile, config.dump(2) + "\n");
   json generation = {{"_from_model_config", true}};
   for (const char* key : {"bos_token_id", "eos_token_id"}) {
     if (!config[key].is_null()) generation[key] = config[key];
   }
-  write_file_atomic(folder + "/generation_config.json", generation.dump(2) + "\n");
+  write_file_atomic(folder + "/" + kGenerationFile, generation.dump(2) + "\n");
 }
 
 }  // namespace gpt

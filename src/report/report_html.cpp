@@ -25,6 +25,7 @@ std::string head(const RunReport& report) {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
       "{}base-uri 'none'; form-action 'none'\">\n"
+      "<meta name=\"generator\" content=\"gpt.cpp\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n"
       "<title>{}</title>\n<style>\n{}{}</style>\n</head>\n",

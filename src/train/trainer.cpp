@@ -10,6 +10,7 @@
 #include "base/disk_space.h"
 #include "base/file.h"
 #include "base/process_memory.h"
+#include "convert/format_limits.h"
 #include "data/loader.h"
 #include "data/preview.h"
 #include "data/token_hash.h"
@@ -280,6 +281,7 @@ void Trainer::announce() {
   }
   text += start_lines(start);
   text += start_notes(start, request_.init_from.empty() && !request_.resume);
+  text += export_limits(model_.config, data_.tokenizer.get());
   log_->message(text);
 }
 

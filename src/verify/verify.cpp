@@ -276,7 +276,7 @@ void write_computed(const std::string& path, const ComputedSet& computed) {
                          }
                        }});
   }
-  write_safetensors(path, tensors);
+  write_safetensors(path, tensors, {{"written_by", "gpt verify"}});
 }
 
 double cost(const LoadedModel& loaded, const GoldenInputs& inputs) {

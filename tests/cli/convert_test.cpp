@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -49,7 +50,7 @@ TEST(Convert, WritesWithItsTokenizerAndNeverOverModels) {
   EXPECT_EQ(run_gpt({"convert", dir.file("in"), out, "--force", "--dtype", "bf16"}).status, 0);
   EXPECT_TRUE(fs::exists(out + "/model.safetensors"));
   EXPECT_FALSE(fs::exists(out + "/model.safetensors.index.json")) << "the old folder is gone as a whole";
-  expect_error(run_gpt({"convert", out, out, "--force"}), 1, "is the model that is to be converted");
+  expect_error(run_gpt({"convert", out, out, "--force"}), 1, "is the same file as");
   expect_error(run_gpt({"convert", out, dir.file("in"), "--force"}), 1,
                "files that this program did not write");
 }
@@ -90,6 +91,19 @@ TEST(Convert, WritesTheTokenizersOfCPrograms) {
     const GptRun expected = generate(in), found = generate(alone + "/model.bin");
     EXPECT_EQ(found.status, 0) << found.err;
     EXPECT_EQ(found.out, expected.out);
+    // A tokenizer that is there already and not the same is in the way.
+    const auto again = [&] {
+      return run_gpt({"convert", in, out + "/model.bin", "--to", c.format, "--force"});
+    };
+    EXPECT_EQ(again().status, 0);
+    gpt::test::write_plain_file(out + "/merges.txt", "of another model");
+    expect_error(again(), 1, "merges.txt is another model's tokenizer");
+    fs::remove(out + "/merges.txt");
+    gpt::test::write_plain_file(out + "/" + c.file, "mine");
+    expect_error(again(), 1, "differs from the tokenizer of this model");
+    EXPECT_EQ(read_file(out + "/" + c.file), "mine");
+    expect_error(run_gpt({"convert", in, out + "/b.bin", "--to", c.format, "--dtype", "fp16"}), 2,
+                 "found fp16");
     // And into the layout of transformers.
     EXPECT_EQ(run_gpt({"convert", alone + "/model.bin", out + "-hf"}).status, 0);
     EXPECT_EQ(generate(out + "-hf").out, expected.out);
@@ -114,18 +128,81 @@ TEST(Convert, SaysWhatIsWrong) {
   expect_error(run_gpt({"convert", kModels + "gpt2"}), 2, "OUT is missing");
   expect_error(run_gpt({"convert", kModels + "gpt2", out, "--to", "llama2"}), 2, "did you mean");
   expect_error(run_gpt({"convert", kModels + "gpt2", out + ".bin", "--to", "llama2c"}), 1,
-               "cannot be written for llama2.c");
+               "position: it needs rope, found learned");
   expect_error(run_gpt({"convert", kModels + "gpt2", out, "--quant", "q8_0"}), 2, "--quant");
   for (const char* size : {"0", "5XB", "-1GB", "GB", "99999999999999999GB"})
     expect_error(run_gpt({"convert", kModels + "gpt2", out, "--max-shard-size", size}), 2,
                  "expected a size such as");
   expect_error(run_gpt({"convert", kModels + "gpt2", out, "--to", "gguf"}), 2, "to end in .gguf");
   expect_error(run_gpt({"convert", kModels + "gpt2", out + ".bin"}), 2, "--to llama2c or --to llmc");
-  expect_error(run_gpt({"convert", kModels + "gpt2", out + ".gguf", "--to", "gguf", "--quant", "q3_k"}), 2,
-               "did you mean");
+  const auto quant = [&](const char* name) {
+    return run_gpt({"convert", kModels + "gpt2", out + ".gguf", "--quant", name, "--dry-run"});
+  };
+  expect_error(quant("q3_k"), 2, "did you mean");
+  for (const char* name : {"Q4_K_M", "q4_K_m"})
+    expect_error(quant(name), 2, "a mixture that llama.cpp makes; use --quant q4_k");
+  expect_error(quant("Q3_K_L"), 2, "use --quant q4_k");
+  expect_error(quant("F16"), 2, "use --dtype");
+  EXPECT_EQ(quant("Q8_0").status, 0);
+  EXPECT_EQ(quant("q4_K").status, 0);
   expect_error(run_gpt({"convert", kTorch + "call.bad.pt", out}), 1, "posix.system");
   expect_error(run_gpt({"convert", dir.file("none"), out}), 1, "cannot find the model");
   EXPECT_FALSE(fs::exists(out));
+}
+
+// A file of tensors alone: what they do not say is asked for, and what contradicts them refused.
+TEST(Convert, MinGptCheckpoints) {
+  const TempDir dir;
+  const std::string alone = dir.file("model.pt");
+  const GptRun run =
+      run_gpt({"convert", kTorch + "mingpt", dir.file("hf"), "--json"});  // config.json beside it
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(nlohmann::json::parse(run.out)["format"], "gpt2");
+  EXPECT_EQ(nlohmann::json::parse(run.out)["ignored"].size(), 2u);  // masks
+  fs::copy(kTorch + "mingpt/model.pt", alone);
+  expect_error(run_gpt({"convert", alone, dir.file("out")}), 1,
+               "do not say n_head, which divides n_embd = 12 (1, 2, 3, 4, 6, 12)");
+  expect_error(run_gpt({"generate", alone, "--ids", "1"}), 1, "gpt convert --n-head");
+  expect_error(run_gpt({"convert", alone, dir.file("out"), "--n-head", "5"}), 1, "not divisible");
+  expect_error(run_gpt({"convert", kTorch + "mingpt", dir.file("out"), "--n-head", "4"}), 2,
+               "says 3; leave the flag out");
+  expect_error(run_gpt({"convert", kModels + "gpt2", dir.file("out"), "--act", "gelu"}), 2, "says gelu_tanh");
+  EXPECT_EQ(run_gpt({"convert", alone, dir.file("flags"), "--n-head", "3"}).status, 0);
+  EXPECT_EQ(read_file(dir.file("hf/model.safetensors")), read_file(dir.file("flags/model.safetensors")));
+  gpt::test::write_plain_file(dir.file("config.json"), R"({"model_type": "gpt-nano", "block_size": 7})");
+  expect_error(run_gpt({"convert", alone, dir.file("out")}), 1,
+               "config.json says n_layer = 3, its tensors say 2");
+  gpt::test::write_plain_file(dir.file("config.json"), R"({"n_head": 3, "block_size": 7, "rope": 1})");
+  expect_error(run_gpt({"convert", alone, dir.file("out")}), 1, "not one of minGPT's");
+}
+
+TEST(Convert, SaysWhatTheFormatHasNoPlaceFor) {
+  const TempDir dir;
+  fs::copy(kModels + "llama", dir.file("in"));
+  nlohmann::json config = nlohmann::json::parse(read_file(dir.file("in/config.json")));
+  config["attention_dropout"] = 0.25;
+  config["eos_token_id"] = {1, 2, 3};
+  gpt::test::write_plain_file(dir.file("in/config.json"), config.dump());
+  const GptRun gguf = run_gpt({"convert", dir.file("in"), dir.file("m.gguf"), "--dry-run"});
+  EXPECT_NE(gguf.err.find("GGUF llama has no place for attn_dropout = 0.25"), std::string::npos) << gguf.err;
+  EXPECT_NE(gguf.err.find("left out: 3"), std::string::npos) << gguf.err;
+  const GptRun hf = run_gpt({"convert", dir.file("in"), dir.file("hf"), "--dry-run"});
+  EXPECT_EQ(hf.err.find("note:"), std::string::npos) << hf.err;
+  EXPECT_NE(hf.err.find(" parameters in "), std::string::npos) << hf.err;
+}
+
+TEST(Convert, NothingBecomesInfiniteInFp16) {
+  const TempDir dir;
+  fs::copy(kModels + "gpt2", dir.file("in"));
+  const std::string weights = dir.file("in/model.safetensors");
+  std::string bytes = read_file(weights);
+  const float large = 1e6;
+  std::memcpy(bytes.data() + bytes.size() - sizeof large, &large, sizeof large);
+  gpt::test::write_plain_file(weights, bytes);
+  for (const char* out : {"hf", "m.gguf"})
+    expect_error(run_gpt({"convert", dir.file("in"), dir.file(out), "--dtype", "fp16"}), 1,
+                 "1000000, which is too large for fp16; use --dtype bf16");
+  EXPECT_EQ(run_gpt({"convert", dir.file("in"), dir.file("hf"), "--dtype", "bf16"}).status, 0);
 }
 
 TEST(Convert, GgufBothWays) {

@@ -8,6 +8,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+const std::string kModel = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
+
 void expect_usage_error(const Words& words, const std::string& what, const Words& environment = {}) {
   const GptRun run = run_gpt(words, environment);
   EXPECT_EQ(run.status, 2) << words.back() << ": " << run.err;
@@ -50,6 +52,36 @@ TEST(Numbers, ConfigKeysAreCheckedToo) {
                                     {"--batch-size", "1e30"}}) {
     expect_usage_error({"train", "--print-config", flag, value}, "config key");
   }
+}
+
+// Numbers as people write them.
+TEST(Numbers, MayLackAZero) {
+  for (const char* value : {".3", "3e-1", "0.3", "+.3", "+3e-1"}) {
+    const GptRun run = run_gpt({"train", "--print-config", "--data", "tales", "--lr", value});
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_NE(run.out.find("\"lr\": 0.3,"), std::string::npos) << value << run.out;
+    EXPECT_EQ(run_gpt({"generate", kModel, "--ids", "1", "--max-tokens", "1", "--temperature", value}).status,
+              0);
+  }
+}
+
+TEST(Numbers, ListsHaveNoEmptyEntries) {
+  for (const char* ids : {"1,,2", "1,2,", ",1", "1, ,2", ","}) {
+    expect_usage_error({"generate", kModel, "--ids", ids}, "--ids");
+    expect_usage_error({"trace", kModel, "--ids", ids}, "--ids");
+    EXPECT_NE(run_gpt({"tokenizer", "decode", "--tokenizer", "byte", "--ids", ids}).status, 0) << ids;
+  }
+  for (const char* ids : {"1,2", "1 2", " 1, 2 ", "1 ,2"})
+    EXPECT_EQ(run_gpt({"generate", kModel, "--max-tokens", "1", "--ids", ids}).status, 0) << ids;
+  expect_usage_error({"generate", kModel, "--ids", "1", "--logit-bias", "1=2,,3=4"}, "--logit-bias");
+}
+
+TEST(Numbers, NegativeOnesDoNotMeanUnset) {
+  expect_usage_error({"generate", kModel, "--ids", "1", "--json", "--logprobs", "-1"}, "--logprobs");
+  expect_usage_error({"trace", kModel, "--ids", "1", "--head", "-1"}, "--head");
+  expect_usage_error({"trace", kModel, "--ids", "1", "--query", "-1"}, "--query");
+  expect_usage_error({"trace", kModel, "--ids", "1", "--block", "-1"}, "--block");
+  expect_usage_error({"trace", kModel, "--ids", "1", "--block", "1,0"}, "--block");
 }
 
 TEST(Numbers, TheLargestAndNegativeOnesStay) {

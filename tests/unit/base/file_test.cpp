@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,29 +40,67 @@ TEST(WriteFileAtomic, ReplacesAndLeavesNothingElse) {
       << "a temporary file is left";
 }
 
-TEST(WriteFileAtomic, OneProcessAtATime) {
-  TempDir dir;
-  const std::string path = dir.file("a.txt");
-  write_file_atomic(path, "old");
-  const int other = open((path + ".tmp").c_str(), O_RDWR | O_CREAT, 0644);
-  ASSERT_EQ(flock(other, LOCK_EX | LOCK_NB), 0);
-  expect_error(error_of([&] { write_file_atomic(path, "new"); }), path + ": another process is writing it");
-  EXPECT_EQ(read_file(path), "old");
-  close(other);  // as a kill does, which leaves the file
-  write_file_atomic(path, "new");
-  EXPECT_EQ(read_file(path), "new");
-  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+size_t entries(const std::string& folder) {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
 
-// The device that is always full.
+// Each process has a temporary file of its own; only those of processes that are gone are removed.
+TEST(WriteFileAtomic, TwoProcessesAtOnce) {
+  TempDir dir;
+  const std::string path = dir.file("a.txt"), theirs = dir.file(".a.txt.tmp-1-0");
+  const int other = open(theirs.c_str(), O_RDWR | O_CREAT, 0644);
+  ASSERT_EQ(flock(other, LOCK_EX | LOCK_NB), 0);
+  write_file_atomic(path, "new");
+  EXPECT_EQ(read_file(path), "new");
+  EXPECT_TRUE(std::filesystem::exists(theirs));
+  close(other);  // as a kill does, which leaves the file
+  write_file_atomic(path, "newer");
+  EXPECT_FALSE(std::filesystem::exists(theirs));
+}
+
+// A limit on the size of files stands for a full disk.
 TEST(WriteFileAtomic, AFullDiskIsAnErrorAndTheOldFileStays) {
   TempDir dir;
   const std::string path = dir.file("a.txt");
   write_file_atomic(path, "old");
-  if (symlink("/dev/full", (path + ".tmp").c_str()) != 0) FAIL();
-  const std::string error = error_of([&] { write_file_atomic(path, "new"); });
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{.rlim_cur = 4096, .rlim_max = before.rlim_max};
+  signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string error = error_of([&] { write_file_atomic(path, std::string(9000, 'x')); });
+  setrlimit(RLIMIT_FSIZE, &before);
   expect_error(error, "a.txt");
   EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(entries(dir.path()), 1u);
+}
+
+TEST(WriteFileAtomic, TouchesNoFileBesideTheOneItWrites) {
+  TempDir dir;
+  const std::string path = dir.file("a.txt");
+  write_file_atomic(dir.file("a.txt.tmp"), "a user's");
+  write_file_atomic(dir.file(".a.txt.tmp-1-0"), "of a killed writer");
+  write_file_atomic(path, "new");
+  EXPECT_EQ(read_file(dir.file("a.txt.tmp")), "a user's");
+  EXPECT_EQ(entries(dir.path()), 2u);
+}
+
+TEST(WriteFileAtomic, FollowsLinksAndWritesToDevices) {
+  TempDir dir;
+  write_file_atomic(dir.file("real"), "old");
+  ASSERT_EQ(symlink("real", dir.file("link").c_str()), 0);
+  ASSERT_EQ(symlink("coming", dir.file("dangling").c_str()), 0);
+  write_file_atomic(dir.file("link"), "new");
+  write_file_atomic(dir.file("dangling"), "there");
+  EXPECT_EQ(read_file(dir.file("real")), "new");
+  EXPECT_EQ(read_file(dir.file("coming")), "there");
+  EXPECT_TRUE(std::filesystem::is_symlink(dir.file("link")));
+  ASSERT_EQ(symlink("loop", dir.file("loop").c_str()), 0);
+  expect_error(error_of([&] { write_file_atomic(dir.file("loop"), "x"); }), "loop");
+  ASSERT_EQ(symlink("/dev/null", dir.file("nothing").c_str()), 0);
+  write_file_atomic(dir.file("nothing"), "x");
+  EXPECT_TRUE(std::filesystem::is_symlink(dir.file("nothing")));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
 TEST(WriteFileAtomic, ErrorsNameThePath) {

@@ -1,5 +1,7 @@
 #include "convert/gguf_export.h"
 
+#include "convert/format_limits.h"
+
 #include <gtest/gtest.h>
 
 #include "base/file.h"
@@ -124,14 +126,70 @@ TEST(GgufExport, NamesTheSwitchThatTheFormatLacks) {
   const auto refusal = [](const char* family, const char* keys) {
     return error_of([&] { gguf_architecture(make_config({"x", family, keys})); });
   };
-  EXPECT_NE(refusal("nanochat", "{}").find("its embd_norm is not"), std::string::npos);
-  EXPECT_NE(refusal("openai-gpt", "{}").find("its norm_position is not"), std::string::npos);
-  EXPECT_NE(refusal("gpt2", R"({"act": "gelu"})").find("its act is not"), std::string::npos);
-  EXPECT_NE(refusal("gpt2", R"({"n_kv_head": 2})").find("its n_kv_head is not"), std::string::npos);
-  EXPECT_NE(refusal("llama", R"({"rope_sign": -1})").find("its rope_sign is not"), std::string::npos);
-  EXPECT_NE(refusal("llama", R"({"sliding_window": 4})").find("its sliding_window is not"),
-            std::string::npos);
+  const auto expect = [&](const char* family, const char* keys, const std::string& part) {
+    EXPECT_NE(refusal(family, keys).find(part), std::string::npos) << refusal(family, keys);
+  };
+  expect("nanochat", "{}", "act: its architecture llama needs swiglu, found relu2");
+  expect("openai-gpt", "{}", "norm_position: its architecture gpt2 needs pre, found post");
+  expect("gpt2", R"({"act": "gelu"})", "act: its architecture gpt2 needs gelu_tanh, found gelu");
+  expect("gpt2", R"({"act": "gelu"})", "trained with --act gelu_tanh can be written");
+  expect("gpt2", R"({"n_kv_head": 2})", "n_kv_head: its architecture gpt2 needs 4, found 2");
+  expect("llama", R"({"rope_sign": -1})", "rope_sign: its architecture llama needs 1, found -1");
+  expect("llama", R"({"sliding_window": 4})", "sliding_window: its architecture llama needs 0, found 4");
   EXPECT_EQ(refusal("llama", R"({"sliding_window": 12})"), "no error");
+}
+
+TEST(FormatLimits, AreSaidInOneLineBeforeTraining) {
+  const auto bytes = make_byte_tokenizer();
+  EXPECT_EQ(export_limits(make_config({"x", "gpt2", R"({"d_ff": 64})"}), bytes.get()), "");
+  EXPECT_EQ(export_limits(make_config({"x", "gpt2", R"({"act": "gelu", "d_ff": 64})"}), bytes.get()),
+            "note: the model will go into a folder of transformers; GGUF needs --act gelu_tanh; llm.c needs "
+            "--act gelu_tanh\n");
+  const auto words = make_char_tokenizer("some text");
+  EXPECT_EQ(export_limits(make_config({"x", "llama", R"({"norm_eps": 1e-6})"}), words.get()),
+            "note: the model will go into a folder of transformers; llama2.c needs --norm-eps 1e-05\n");
+}
+
+// Bytes as a byte-level BPE without merges, characters as tokens of which the longest wins.
+TEST(GgufExport, BytesAndCharactersTravelToo) {
+  std::string all;
+  for (int b = 0; b < 256; ++b)
+    all += static_cast<char>(b);
+  const std::string chars("a b\n\t\\\0x\x7f é漢😀", 22);
+  const std::pair<std::unique_ptr<Tokenizer>, std::string> cases[] = {
+      {make_byte_tokenizer(), all},
+      {make_byte_tokenizer(), "Hello, world\n"},
+      {make_char_tokenizer(chars), chars}};
+  for (const auto& [tokenizer, text] : cases) {
+    for (const int64_t more : {0, 3}) {
+      const int64_t vocab = tokenizer->vocab_size() + more;
+      const RandomModel random(make_config({"t", "gpt2", fmt::format(R"({{"vocab_size": {}}})", vocab)}),
+                               DType::f32);
+      TempDir dir;
+      write_gguf(dir.file("m.gguf"), random.model, random.model.weights, tokenizer.get(), {});
+      const auto again = gguf_tokenizer(dir.file("m.gguf"));
+      EXPECT_EQ(again->encode(text), tokenizer->encode(text));
+      EXPECT_EQ(again->decode(tokenizer->encode(text)), text);
+      EXPECT_TRUE(GgufFile(dir.file("m.gguf")).strings("tokenizer.ggml.merges") ||
+                  tokenizer->kind() == "char");
+    }
+  }
+  VocabData words{.model = "rwkv", .tokens = {"a", "ab"}, .types = {1, 1}};
+  EXPECT_NE(error_of([&] { tokenizer_of(words, "m.gguf"); }).find("single characters"), std::string::npos);
+}
+
+TEST(GgufExport, NamesBothTokensThatEndATextWithAndWithoutATokenizer) {
+  RandomModel random(make_config({"t", "gpt2", R"({"vocab_size": 259})"}), DType::f32);
+  random.model.config.eos_token_ids = {256, 258};
+  random.model.config.bos_token_id = 257;
+  const auto bytes = make_byte_tokenizer();
+  for (const Tokenizer* tokenizer : {bytes.get(), static_cast<Tokenizer*>(nullptr)}) {
+    TempDir dir;
+    write_gguf(dir.file("m.gguf"), random.model, random.model.weights, tokenizer, {});
+    const LoadedModel loaded(dir.file("m.gguf"));
+    EXPECT_EQ(loaded.model().config.eos_token_ids, (std::vector<int64_t>{256, 258}));
+    EXPECT_EQ(loaded.model().config.bos_token_id, 257);
+  }
 }
 
 TEST(GgufExport, TheTokenizerTravelsInTheFile) {

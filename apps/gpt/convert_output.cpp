@@ -1,0 +1,178 @@
+#include "convert_output.h"
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/paths.h"
+#include "convert/gguf_vocab.h"
+#include "io/gguf.h"
+#include "io/llama2c.h"
+#include "io/llmc.h"
+#include "options.h"
+#include "output.h"
+#include "text/c_vocab.h"
+
+namespace gpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxTokenizerBytes = uint64_t{1} << 28;
+
+// What a tokenizer consists of, in the layouts of transformers.
+constexpr const char* kTokenizerFiles[] = {
+    "tokenizer.json",    "tokenizer_config.json",   "vocab.json",         "merges.txt", "tokenizer.model",
+    "added_tokens.json", "special_tokens_map.json", "chat_template.jinja"};
+
+bool is_file(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::symlink_status(path, error).type() != fs::file_type::not_found;
+}
+
+std::string parent_of(const std::string& path) {
+  const std::string parent = fs::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+// Training state is worth more than any conversion.
+void refuse_run_folder(const std::string& out) {
+  const fs::path path = resolved_path(out);
+  const bool checkpoint = is_there(path / "train_state.json") || is_there(path / "train_state.safetensors");
+  const bool run = is_there(path / "last") || is_there(path / "metrics.jsonl");
+  const bool part = (path.filename() == "last" || path.filename() == "best") &&
+                    is_there(path.parent_path() / "metrics.jsonl");
+  if (checkpoint || run || part) fail("{} is a run of gpt train; choose another output", out);
+}
+
+bool is_of_format(const std::string& path, const std::string& format) {
+  try {
+    if (format == "gguf") return GgufFile(path).find("") == nullptr;
+    if (format == "llmc") return LlmcFile(path).header().num_layers > 0;
+    return Llama2cFile(path).header().n_layers > 0;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+ConvertOutput::ConvertOutput(const ConvertArguments& arguments, const LoadedModel& loaded,
+                             const Conversion& conversion)
+    : a_(arguments), loaded_(loaded), conversion_(conversion) {
+  std::vector<std::string> inputs = loaded.paths();
+  for (const char* name : kTokenizerFiles) {
+    const fs::path file = fs::path(loaded.folder()) / name;
+    if (is_file(file)) inputs.push_back(file.string());
+  }
+  refuse_overlap(a_.out, inputs);
+  refuse_run_folder(a_.out);
+  if (is_there(a_.out) && !a_.force && !a_.dry_run)
+    fail("{} exists already; choose another output or add --force", a_.out);
+  if (a_.to != "gguf") gather_tokenizer();
+  if (a_.to != "hf") {
+    check_file();
+    (is_there(a_.out) ? changes_.replaced : changes_.created).push_back(fs::path(a_.out).filename().string());
+    if (a_.to != "gguf") check_beside(parent_of(a_.out));
+    return;
+  }
+  std::vector<std::string> names = conversion.file_names();
+  names.insert(names.end(), tokenizer_names_.begin(), tokenizer_names_.end());
+  changes_ = folder_changes(a_.out, names);
+}
+
+// As files where the model has them so; else what its GGUF file or .bin says of it, as a tokenizer.json.
+void ConvertOutput::gather_tokenizer() {
+  const auto add = [&](const std::string& name, std::string content) {
+    files_[name] = std::move(content);
+    tokenizer_names_.push_back(name);
+  };
+  for (const char* name : kTokenizerFiles) {
+    const fs::path file = fs::path(loaded_.folder()) / name;
+    if (loaded_.gguf() == nullptr && is_file(file)) add(name, read_file(file.string(), kMaxTokenizerBytes));
+  }
+  if (files_.empty()) {
+    if (const auto tokenizer = model_tokenizer(loaded_, "")) add("tokenizer.json", tokenizer->to_json());
+    if (const auto jinja = loaded_.gguf() != nullptr ? gguf_chat_template(*loaded_.gguf()) : std::nullopt)
+      add("chat_template.jinja", *jinja);
+  }
+  if (a_.to != "hf") gather_bin_tokenizer();
+}
+
+// The tokenizer as llm.c and llama2.c read it, where it can be said so.
+void ConvertOutput::gather_bin_tokenizer() {
+  const bool llmc = a_.to == "llmc";
+  const std::string name = llmc ? kLlmcTokenizerFile : kLlama2cTokenizerFile;
+  try {
+    const auto tokenizer = model_tokenizer(loaded_, "");
+    if (tokenizer == nullptr) return;
+    const int64_t vocab_size = loaded_.model().config.vocab_size;
+    files_[name] = llmc ? llmc_tokenizer(*tokenizer, vocab_size) : llama2c_tokenizer(*tokenizer, vocab_size);
+    tokenizer_names_.push_back(name);
+  } catch (const Error& error) {
+    write_note(fmt::format("note: no {}: {}\n", name, error.what()));
+  }
+}
+
+void ConvertOutput::check_file() const {
+  if (!is_there(a_.out)) return;
+  std::error_code error;
+  if (fs::is_directory(a_.out, error)) fail("{} is a folder; --to {} writes a file", a_.out, a_.to);
+  if (!is_of_format(a_.out, a_.to))
+    fail("{} is no {} model, so it is not replaced; move it away, or choose another output", a_.out, a_.to);
+}
+
+// Tokenizers lie beside the file and would be taken for its own: equal ones stay, others are refused.
+void ConvertOutput::check_beside(const std::string& folder) {
+  for (const char* name : kTokenizerFiles) {
+    if (files_.count(name) == 0 && is_there(fs::path(folder) / name))
+      fail("{}/{} is another model's tokenizer and would be taken for this one's; choose another folder",
+           folder, name);
+  }
+  for (const auto& [name, content] : files_) {
+    const fs::path file = fs::path(folder) / name;
+    if (!is_there(file)) {
+      changes_.created.push_back(name);
+    } else if (is_file(file) && read_file(file.string(), kMaxTokenizerBytes) == content) {
+      changes_.kept.push_back(name);
+    } else {
+      fail("{} differs from the tokenizer of this model; move it away, or choose another folder",
+           file.string());
+    }
+  }
+}
+
+void ConvertOutput::write() const {
+  if (a_.to == "hf") {
+    DirectoryWriter writer(a_.out);
+    conversion_.write(writer.path());
+    for (const auto& [name, content] : files_)
+      write_file_atomic((fs::path(writer.path()) / name).string(), content);
+    return writer.commit();
+  }
+  const std::string folder = parent_of(a_.out);
+  make_directories(folder);
+  conversion_.write(a_.out);
+  for (const auto& [name, content] : files_)
+    write_file_atomic((fs::path(folder) / name).string(), content);
+}
+
+std::string ConvertOutput::describe() const {
+  std::string text;
+  const auto list = [&](const char* what, const std::vector<std::string>& names) {
+    for (const std::string& name : names)
+      text += fmt::format("{:<8} {}\n", what, name);
+  };
+  list("write", changes_.created);
+  list("replace", changes_.replaced);
+  list("remove", changes_.removed);
+  list("keep", changes_.kept);
+  return text;
+}
+
+}  // namespace gpt

@@ -1,0 +1,151 @@
+// What gpt convert and others replace, and what they leave alone.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "run_gpt.h"
+#include "support/temp_dir.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using gpt::read_file;
+using gpt::test::TempDir;
+using gpt::test::write_plain_file;
+
+const std::string kModels = GPT_SOURCE_DIR "/tests/golden/data/";
+
+void expect_error(const GptRun& run, int status, const std::string& part) {
+  EXPECT_EQ(run.status, status) << run.err;
+  EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
+}
+
+class ConvertOutput : public testing::Test {
+ protected:
+  void SetUp() override {
+    fs::copy(kModels + "llama", in_);
+    ASSERT_EQ(run_gpt({"convert", in_, out_, "--max-shard-size", "5KB"}).status, 0);
+  }
+  GptRun force(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {"convert", in_, out_, "--force"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_gpt(words);
+  }
+
+  TempDir dir_;
+  const std::string in_ = dir_.file("in"), out_ = dir_.file("out");
+};
+
+TEST_F(ConvertOutput, ForceReplacesWhatThisProgramWroteAndLeavesTheRest) {
+  write_plain_file(out_ + "/notes.txt", "mine");
+  fs::create_directories(out_ + "/logs/empty");
+  write_plain_file(out_ + "/logs/run.log", "mine too");
+  fs::create_symlink("notes.txt", out_ + "/link");
+  const GptRun dry = force({"--dry-run", "--json"});
+  ASSERT_EQ(dry.status, 0) << dry.err;
+  const nlohmann::json files = nlohmann::json::parse(dry.out)["files"];
+  EXPECT_EQ(files["write"], nlohmann::json({"model.safetensors"}));
+  EXPECT_EQ(files["replace"], nlohmann::json({"config.json", "generation_config.json"}));
+  EXPECT_EQ(files["keep"].size(), 3u) << files;
+  EXPECT_FALSE(fs::exists(out_ + "/model.safetensors"));
+
+  EXPECT_EQ(force().status, 0);
+  EXPECT_TRUE(fs::exists(out_ + "/model.safetensors"));
+  for (const auto& name : files["remove"])
+    EXPECT_FALSE(fs::exists(out_ + "/" + name.get<std::string>())) << name;
+  EXPECT_EQ(read_file(out_ + "/notes.txt"), "mine");
+  EXPECT_EQ(read_file(out_ + "/link"), "mine");
+  EXPECT_EQ(read_file(out_ + "/logs/run.log"), "mine too");
+  EXPECT_TRUE(fs::is_directory(out_ + "/logs/empty"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir_.path()), {}), 2) << "something was left behind";
+}
+
+TEST_F(ConvertOutput, AFileThatWasChangedIsInTheWay) {
+  write_plain_file(out_ + "/config.json", "{}");
+  expect_error(force(), 1, "config.json was changed since this program wrote it");
+  expect_error(force({"--dry-run"}), 1, "config.json was changed");
+  fs::remove(out_ + "/config.json");
+  for (const auto& entry : fs::directory_iterator(out_)) {
+    if (entry.path().filename().string().starts_with("model-00001"))
+      write_plain_file(entry.path().string(), "x");
+  }
+  EXPECT_EQ(force().status, 0);
+  size_t kept = 0;  // it was to be removed, but is no longer ours
+  for (const auto& entry : fs::directory_iterator(out_))
+    kept += entry.path().filename().string().starts_with("model-0") ? 1 : 0;
+  EXPECT_EQ(kept, 1u);
+}
+
+TEST_F(ConvertOutput, InputAndOutputMayNotOverlap) {
+  const std::string inner = out_ + "/inner";
+  fs::copy(kModels + "llama", inner);
+  const auto convert = [&](const std::string& from, const std::string& to) {
+    return run_gpt({"convert", from, to, "--force"});
+  };
+  expect_error(convert(inner, out_), 1, "contains");
+  expect_error(convert(inner, inner), 1, "is the same file as");
+  expect_error(convert(in_, in_ + "/hf"), 1, "lies inside");
+  expect_error(convert(in_, in_ + "/m.gguf"), 1, "lies inside");
+  expect_error(convert(in_ + "/model.safetensors", in_), 1, "contains");
+  fs::create_directory_symlink(in_, dir_.file("link"));
+  expect_error(convert(in_, dir_.file("link")), 1, "is the same file as");
+  expect_error(convert(dir_.file("link"), in_ + "/../in/sub/.."), 1, "is the same file as");
+  ASSERT_EQ(convert(in_, dir_.file("m.gguf")).status, 0);
+  fs::create_hard_link(dir_.file("m.gguf"), dir_.file("hard.gguf"));
+  expect_error(convert(dir_.file("m.gguf"), dir_.file("hard.gguf")), 1, "is the same file as");
+  EXPECT_EQ(run_gpt({"verify", inner, "--golden", kModels + "llama/golden.safetensors"}).status, 0);
+}
+
+TEST_F(ConvertOutput, TrainingStateIsNoOutput) {
+  const std::string run = dir_.file("run");
+  ASSERT_EQ(run_gpt({"train", "--preset", "tiny", "--data", "tales:20000", "--steps", "1", "--eval-every",
+                     "0", "--n-ctx", "16", "--batch-size", "2", "--out", run})
+                .status,
+            0);
+  for (const std::string& part : {run, run + "/last", run + "/best"}) {
+    fs::create_directories(part);
+    expect_error(run_gpt({"convert", in_, part, "--force"}), 1, "is a run of gpt train");
+  }
+  EXPECT_EQ(run_gpt({"convert", run, run + "-hf"}).status, 0);
+}
+
+TEST_F(ConvertOutput, AFileOfAnotherKindIsNotReplaced) {
+  const std::string file = dir_.file("m.gguf");
+  write_plain_file(file, "GGUF? no");
+  expect_error(run_gpt({"convert", in_, file, "--force"}), 1, "is no gguf model");
+  EXPECT_EQ(read_file(file), "GGUF? no");
+  fs::remove(file);
+  EXPECT_EQ(run_gpt({"convert", in_, file}).status, 0);
+  expect_error(run_gpt({"convert", in_, file}), 1, "exists already");
+  EXPECT_EQ(run_gpt({"convert", in_, file, "--force", "--dtype", "bf16"}).status, 0);
+}
+
+// A file of the user's own that other commands would write over.
+TEST(Outputs, ForeignFilesStay) {
+  TempDir dir;
+  const std::string file = dir.file("x"), model = kModels + "gpt2";
+  const std::vector<std::string> commands[] = {{"trace", model, "--ids", "1,2", "--html", file},
+                                               {"trace", model, "--ids", "1,2", "--svg", file},
+                                               {"verify", model, "--write", file},
+                                               {"data", "tales", "--bytes", "100", "--out", file},
+                                               {"tokenizer", "train", "--data", GPT_SOURCE_DIR "/README.md",
+                                                "--vocab-size", "260", "--out", file + ".json"}};
+  for (const std::vector<std::string>& words : commands) {
+    const std::string& path = words.back();
+    write_plain_file(path, "mine");
+    expect_error(run_gpt(words), 1, "exists already");
+    EXPECT_TRUE(read_file(path) == "mine") << words[0];
+    fs::remove(path);
+    EXPECT_EQ(run_gpt(words).status, 0);
+    const bool marked = words[0] == "trace" || words[0] == "verify";
+    std::vector<std::string> again = words;
+    if (!marked) again.emplace_back("--force");
+    EXPECT_EQ(run_gpt(again).status, 0) << words[0];
+    fs::remove(path);
+  }
+}
+
+}  // namespace

@@ -1,0 +1,62 @@
+// Checkpoints under GPT-2's names that have nothing but tensors.
+
+#include "model/gpt2_shape.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "io/safetensors.h"
+#include "model/inference.h"
+#include "model/model_files.h"
+#include "support/error_of.h"
+#include "support/temp_dir.h"
+
+namespace gpt::test {
+namespace {
+
+const std::string kMinGpt = GPT_SOURCE_DIR "/tests/data/torch/mingpt";
+
+// Against the logits of the generator, which were computed in float64.
+void expect_logits(const Model& model) {
+  const SafetensorsFile golden(kMinGpt + "/logits.safetensors");
+  const TensorInfo &ids = *golden.find("ids"), &expected = *golden.find("logits");
+  const auto* first = reinterpret_cast<const int64_t*>(ids.bytes.data());
+  const std::vector<int32_t> tokens(first, first + ids.shape[0]);
+  std::vector<float> logits(static_cast<size_t>(expected.shape[0] * expected.shape[1]));
+  ThreadPool pool(1);
+  Inference inference(model, pool, kernel_table(Isa::ref), {});
+  inference.append_all(0, tokens, make_view(logits.data(), {expected.shape[0], expected.shape[1]}));
+  const auto* values = reinterpret_cast<const double*>(expected.bytes.data());
+  for (size_t i = 0; i < logits.size(); ++i)
+    EXPECT_NEAR(logits[i], values[i], 1e-4) << i;
+}
+
+TEST(MinGpt, ComputesItsLogits) {
+  const LoadedModel beside(kMinGpt);
+  EXPECT_EQ(beside.naming(), Naming::nanogpt);
+  EXPECT_EQ(beside.model().config.n_head, 3);
+  EXPECT_FALSE(beside.model().config.tie_embeddings);
+  EXPECT_EQ(beside.model().config.resid_dropout, 0.1);
+  expect_logits(beside.model());
+  TempDir dir;
+  std::filesystem::copy(kMinGpt + "/model.pt", dir.file("m.pt"));
+  const LoadedModel alone(dir.file("m.pt"), DType::f32, MatrixOrder::rows, {.n_head = 3});
+  expect_logits(alone.model());
+  const std::string error = error_of([&] { LoadedModel(dir.file("m.pt")); });
+  EXPECT_NE(error.find("do not say n_head"), std::string::npos) << error;
+}
+
+// A config.json of transformers beside tensors [out,in].
+TEST(MinGpt, TheMatrixThatIsNeverSquareTellsTheOrder) {
+  TempDir dir;
+  std::filesystem::copy(kMinGpt + "/model.pt", dir.file("m.pt"));
+  write_plain_file(dir.file("config.json"),
+                   R"({"model_type": "gpt2", "n_layer": 2, "n_head": 3, "n_embd": 12, "n_positions": 7,
+                       "vocab_size": 13, "tie_word_embeddings": false})");
+  expect_logits(LoadedModel(dir.file("m.pt")).model());
+}
+
+}  // namespace
+}  // namespace gpt::test
