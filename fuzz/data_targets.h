@@ -48,7 +48,7 @@ inline int fuzz_shard(const uint8_t* data, size_t size) {
 inline int fuzz_jsonl(const uint8_t* data, size_t size) {
   const TextBlock block{.text = std::string(reinterpret_cast<const char*>(data), size), .json = true};
   try {
-    for_each_json_text(block, "fuzz", "text", [&](std::string_view text) {
+    for_each_json_text(block, "fuzz", "text", [&](std::string_view text, int64_t) {
       GPT_ASSERT(!first_invalid_utf8(text) && text.size() <= size);
     });
     return 1;

@@ -10,6 +10,7 @@
 #include "data/loader.h"
 #include "data/pack.h"
 #include "data/preview.h"
+#include "data/shard_set.h"
 #include "data/tales.h"
 #include "data/text_blocks.h"
 #include "interrupt.h"
@@ -31,16 +32,19 @@ constexpr const char* kFooter = R"(Examples:
   gpt data tales --bytes 500
   gpt data preview --data input.txt --tokenizer char --n-ctx 64
   gpt data pack --data docs/ 'crawl/*.jsonl.zst' --tokenizer tok --out shards
-  gpt data info shards)";
+  gpt data info shards
+  gpt data verify shards)";
 
 constexpr const char* kPackFooter = R"(Examples:
   gpt data pack --data input.txt --tokenizer tok --out input.bin
   gpt data pack --data docs/ 'crawl/*.jsonl.zst' --tokenizer tok --out shards --shard-tokens 50000000
   gpt data pack --data stories.jsonl.gz --field story --tokenizer gpt2/ --out shards --format llmc
+  gpt data pack --data docs/ --tokenizer tok --out shards --dry-run    what it would do
   gpt train --data shards --tokenizer shards --out run
 
 A .txt or .md file is one document, in .jsonl every line is one. Documents follow each other without gaps, the
-document token in front of each. The same command again goes on where a kill interrupted it.)";
+document token in front of each. The same command again goes on where a kill interrupted it, and
+writes shards again that are missing or damaged.)";
 
 constexpr const char* kInfoFooter = R"(Examples:
   gpt data info shards
@@ -51,7 +55,7 @@ struct PackArguments {
   std::vector<std::string> data;
   std::string tokenizer, out, field = "text", document_token = "auto", format = "gpt";
   int64_t shard_tokens = 100'000'000;
-  bool restart = false, json = false;
+  bool restart = false, dry_run = false, json = false;
   MachineOptions machine;
 };
 
@@ -59,6 +63,11 @@ struct InfoArguments {
   std::vector<std::string> paths;
   std::string tokenizer;
   bool check = false, json = false;
+};
+
+struct VerifyArguments {
+  std::vector<std::string> paths;
+  bool json = false;
 };
 
 struct TalesArguments {
@@ -104,6 +113,7 @@ int run_preview(const PreviewArguments& a) {
   if (a.batch_size < 1 || a.batch_size > 64)
     fail_usage("--batch-size: expected 1 to 64, found {}", a.batch_size);
   const RunData data = load_run_data(config, a.n_ctx, "");
+  write_note(data.notes);
   std::vector<int32_t> ids(static_cast<size_t>(a.batch_size * a.n_ctx)), targets(ids.size());
   const BatchLoader loader(data.sources, a.n_ctx, static_cast<uint64_t>(a.seed), Sampling::random);
   loader.fill(0, 0, a.batch_size, a.batch_size, ids.data(), targets.data());
@@ -125,7 +135,7 @@ PackStats pack(const Tokenizer& tokenizer, const PackOptions& options, ThreadPoo
   });
 }
 
-int run_pack(const PackArguments& a) {
+void check(const PackArguments& a) {
   if (a.data.empty()) fail_usage("--data is missing: name text files, folders or patterns");
   if (a.out.empty()) fail_usage("--out is missing: name a folder for the shards, or one file *.bin");
   if (a.tokenizer.empty())
@@ -133,45 +143,101 @@ int run_pack(const PackArguments& a) {
   if (a.tokenizer == "char")
     fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
   check_choice("--format", a.format, {"gpt", "llmc"});
-  install_graceful_interrupt("ending after this piece of text");
-  const FolderLock lock = a.out.ends_with(".bin") ? FolderLock::of_file(a.out, write_note)
-                                                  : FolderLock::of_folder(a.out, write_note);
-  const auto tokenizer = named_tokenizer(a.tokenizer);
-  ThreadPool pool(chosen_threads(a.machine));
-  PackOptions options{.files = find_text_files(a.data),
+}
+
+PackOptions pack_options(const PackArguments& a, const Tokenizer& tokenizer) {
+  TextFiles found = find_text_files(a.data);
+  write_note(found.notes);
+  PackOptions options{.files = std::move(found.files),
                       .field = a.field,
                       .out = a.out,
                       .format = a.format == "gpt" ? ShardFormat::gpt : ShardFormat::llmc,
                       .shard_tokens = a.shard_tokens,
                       .restart = a.restart};
   if (a.document_token == "auto") {
-    options.document_token = usual_document_token(*tokenizer);
+    options.document_token = usual_document_token(tokenizer);
   } else if (a.document_token != "none") {
-    options.document_token = special_token_id(*tokenizer, a.document_token);
+    options.document_token = special_token_id(tokenizer, a.document_token);
   }
+  return options;
+}
+
+int run_dry(const PackArguments& a) {
+  const auto tokenizer = named_tokenizer(a.tokenizer);
+  const PackOptions options = pack_options(a, *tokenizer);
+  const PackForecast forecast = forecast_pack(*tokenizer, options);
+  write_output(a.json ? forecast_json(a.out, options, forecast).dump(2) + "\n"
+                      : forecast_text(a.out, options, forecast));
+  return 0;
+}
+
+int run_pack(const PackArguments& a) {
+  check(a);
+  if (a.dry_run) return run_dry(a);
+  install_graceful_interrupt("ending after this piece of text");
+  const FolderLock lock = a.out.ends_with(".bin") ? FolderLock::of_file(a.out, write_note)
+                                                  : FolderLock::of_folder(a.out, write_note);
+  const auto tokenizer = named_tokenizer(a.tokenizer);
+  ThreadPool pool(chosen_threads(a.machine));
+  const PackOptions options = pack_options(a, *tokenizer);
   const PackStats stats = pack(*tokenizer, options, pool);
-  if (stats.shards_before > 0) write_note(fmt::format("{} shards were there already\n", stats.shards_before));
+  if (stats.shards_before > 0)
+    write_note(fmt::format("{} of {} shards were there already\n", stats.shards_before, stats.shards));
+  if (stats.empty > 0) write_note(fmt::format("{} empty rows left out\n", stats.empty));
+  for (const std::string& line : stats.mended)
+    write_note(line + "\n");
   const std::string text =
       a.json ? pack_json(a.out, options, stats).dump(2) + "\n" : pack_text(a.out, *tokenizer, options, stats);
   write_output(text);
   return 0;
 }
 
-int run_info(const InfoArguments& a) {
-  if (a.paths.empty())
-    fail_usage("PATH is missing: name token shards or folders of them; see gpt data info --help");
-  std::unique_ptr<Tokenizer> tokenizer;
-  if (!a.tokenizer.empty()) tokenizer = named_tokenizer(a.tokenizer);
-  std::vector<TokenShard> shards;
-  for (const std::string& path : a.paths) {
-    const std::vector<std::string> found = find_token_shards(path);
-    if (found.empty()) {
+// The shards of all paths; there must be some in each.
+ShardSet named_shards(const std::vector<std::string>& paths, const char* command) {
+  if (paths.empty())
+    fail_usage("PATH is missing: name token shards or folders of them; see gpt data {} --help", command);
+  ShardSet all;
+  for (const std::string& path : paths) {
+    const ShardSet set = open_shard_set(path);
+    if (set.shards.empty()) {
       fail("{} holds no token shards; gpt data pack makes them, and gpt data preview --data shows text",
            path);
     }
-    for (const std::string& shard : found)
-      shards.emplace_back(shard);
+    all.shards.insert(all.shards.end(), set.shards.begin(), set.shards.end());
+    all.checksums.insert(all.checksums.end(), set.checksums.begin(), set.checksums.end());
+    all.notes += set.notes;
   }
+  return all;
+}
+
+int run_verify(const VerifyArguments& a) {
+  const ShardSet set = named_shards(a.paths, "verify");
+  write_note(set.notes);
+  ProgressNote note("reading");
+  std::vector<std::string> damaged;
+  int64_t read = 0, without = 0;
+  for (size_t i = 0; i < set.shards.size(); ++i) {
+    const TokenShard& shard = set.shards[i];
+    const std::string what = damaged_ids(shard, set.checksums[i]);
+    if (!what.empty()) damaged.push_back(fmt::format("{}: {}", shard.name(), what));
+    without += set.checksums[i] ? 0 : 1;
+    read += shard.info().count;
+    note.update(static_cast<double>(read), static_cast<double>(set.tokens()),
+                fmt::format("{} of {} shards", i + 1, set.shards.size()));
+  }
+  write_output(a.json ? verify_json(set, damaged, without).dump(2) + "\n"
+                      : verify_text(set, damaged, without));
+  if (damaged.empty()) return 0;
+  fail("{} of {} shards are damaged; the same gpt data pack again repairs them", damaged.size(),
+       set.shards.size());
+}
+
+int run_info(const InfoArguments& a) {
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (!a.tokenizer.empty()) tokenizer = named_tokenizer(a.tokenizer);
+  const ShardSet set = named_shards(a.paths, "info");
+  const std::vector<TokenShard>& shards = set.shards;
+  write_note(set.notes);
   for (const TokenShard& shard : shards) {
     if (a.check) shard.verify();
     if (tokenizer) shard.require_vocabulary(vocabulary_hash(*tokenizer), tokenizer->vocab_size());
@@ -197,7 +263,7 @@ CLI::App* add_tales(CLI::App& parent, TalesArguments& a) {
 CLI::App* add_preview(CLI::App& parent, PreviewArguments& a) {
   CLI::App* app = parent.add_subcommand("preview", "show a corpus, its split and a training batch");
   app->allow_extras();
-  app->add_option("--data,PATH", a.data, "text files or folders, or tales, tales:BYTES")
+  app->add_option("--data,PATH", a.data, "text, .jsonl, .gz, .zst, folders, shards, or tales, tales:BYTES")
       ->type_name("PATH ...");
   app->add_option("--tokenizer", a.tokenizer, "byte, char, or a tokenizer.json")
       ->type_name("NAME")
@@ -215,7 +281,7 @@ CLI::App* add_pack(CLI::App& parent, PackArguments& a) {
   CLI::App* app = parent.add_subcommand("pack", "encode text files to token shards");
   app->allow_extras();
   app->footer(kPackFooter);
-  app->add_option("--data", a.data, "text: files, folders or patterns; .txt, .jsonl, also .gz and .zst")
+  app->add_option("--data", a.data, "text: files, folders or patterns; .txt, .md, .jsonl, also .gz and .zst")
       ->type_name("PATH ...");
   app->add_option("--tokenizer", a.tokenizer, "tokenizer.json, model folder, or byte")->type_name("FILE|DIR");
   app->add_option("--out", a.out, "folder for the shards, or one file *.bin")->type_name("DIR|FILE");
@@ -230,6 +296,7 @@ CLI::App* add_pack(CLI::App& parent, PackArguments& a) {
       ->capture_default_str();
   app->add_option("--format", a.format, "our own, or llm.c's")->type_name("gpt|llmc")->capture_default_str();
   app->add_flag("--restart", a.restart, "write shards anew instead of going on");
+  app->add_flag("--dry-run", a.dry_run, "say what would be read and written, and write nothing");
   add_json_option(*app, a.json);
   add_machine_options(*app, a.machine);
   return app;
@@ -243,6 +310,15 @@ CLI::App* add_info(CLI::App& parent, InfoArguments& a) {
   app->add_option("--tokenizer", a.tokenizer, "must be the one they were made with; shows how they begin")
       ->type_name("FILE|DIR");
   app->add_flag("--check", a.check, "read everything and compare checksums");
+  add_json_option(*app, a.json);
+  return app;
+}
+
+CLI::App* add_verify(CLI::App& parent, VerifyArguments& a) {
+  CLI::App* app = parent.add_subcommand("verify", "read token shards and compare their checksums");
+  app->allow_extras();
+  app->footer("Examples:\n  gpt data verify shards\n  gpt data verify shards --json");
+  app->add_option("PATH", a.paths, "shards, or folders of them");
   add_json_option(*app, a.json);
   return app;
 }
@@ -261,11 +337,14 @@ std::vector<Command> add_data_commands(CLI::App& root) {
   CLI::App* tales_app = add_tales(*data, *tales);
   CLI::App* preview_app = add_preview(*data, *preview);
   CLI::App* pack_app = add_pack(*data, *pack);
+  auto verify = std::make_shared<VerifyArguments>();
   CLI::App* info_app = add_info(*data, *info);
+  CLI::App* verify_app = add_verify(*data, *verify);
   return {{tales_app, [tales] { return run_tales(*tales); }},
           {preview_app, [preview] { return run_preview(*preview); }},
           {pack_app, [pack] { return run_pack(*pack); }},
-          {info_app, [info] { return run_info(*info); }}};
+          {info_app, [info] { return run_info(*info); }},
+          {verify_app, [verify] { return run_verify(*verify); }}};
 }
 
 }  // namespace gpt

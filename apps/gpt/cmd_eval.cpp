@@ -132,7 +132,7 @@ int run(const EvalArguments& a) {
   if (model_tokenizer(loaded, a.text.tokenizer) == nullptr)
     fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", a.model);
   const EvalText text = load_eval_text(a.text, a.model, loaded);
-  write_note(text.note);
+  write_note(text.data.notes + text.note);
   EvalOptions options = a.options;
   options.dtype = dtype;
   if (!a.against.empty()) {
@@ -156,7 +156,8 @@ Command add_eval_command(CLI::App& root) {
   app->footer(kFooter);
   app->add_option("MODEL", a->model, "model folder, run folder, .safetensors, .gguf, .pt or .bin");
   app->add_option("--data", a->text.data,
-                  "text files or folders, or tales, tales:BYTES (what the run was trained on)")
+                  "text, .jsonl, .gz, .zst, folders, token shards, or tales, tales:BYTES (what the run was "
+                  "trained on)")
       ->type_name("PATH ...");
   app->add_option("--split", a->text.split,
                   "which part of the text (val of what the run was trained on, else all)")

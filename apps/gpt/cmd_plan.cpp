@@ -80,6 +80,7 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   }
   const RunData data = load_run_data(config.train, config.model.n_ctx, a.sources.init_from);
   check_run(config.train, data.has_val());
+  write_note(data.notes);
   if (config.model.vocab_size == 0) config.model.vocab_size = data.tokenizer->vocab_size();
   complete(config.model);
   const double loading = seconds_since(start);

@@ -82,6 +82,7 @@ class DataFacts {
     const auto found = facts_.find(key);
     if (found != facts_.end()) return found->second;
     const RunData data = load_run_data(t, config.model.n_ctx, "");
+    write_note(data.notes);
     if (!data.has_val())
       fail_usage("gpt sweep compares validation losses: give --val-data, or a --val-fraction above 0");
     return facts_[key] = {data.tokenizer->vocab_size(), data.floor};

@@ -39,8 +39,9 @@ constexpr const char* kTrainFooter = R"(Examples:
   gpt tokenizer train --data chat.jsonl --field content --special-tokens nanochat --out tok
   gpt tokenizer train --data input.txt --special-tokens '<|endoftext|>' '<|pad|>' --out tok --against gpt2/
 
---vocab-size counts bytes and merges; special tokens get the ids behind these. Sets of special tokens: gpt2
-(<|endoftext|>), nanochat, chatml, llama3. Patterns: gpt2, gpt4 (= llama3), nanochat, o200k,
+--vocab-size counts bytes and merges; special tokens get the ids behind these: <|endoftext|>, which gpt data
+pack puts in front of documents, or what --special-tokens names. Sets of them: gpt2 (<|endoftext|>), nanochat,
+chatml, llama3. A text file is a document, in .jsonl every line is one; no token goes from one to the next. Patterns: gpt2, gpt4 (= llama3), nanochat, o200k,
 and gpt1 for words in lower case that end in </w>, made of characters instead of bytes. The result is a
 tokenizer.json that other programs read too, the same for any number of threads.)";
 
@@ -289,8 +290,9 @@ CLI::App* add_train(CLI::App& parent, TokenizerTrainArguments& a) {
   app->add_option("--pattern", a.pattern, "how text is cut into pieces")
       ->type_name("gpt2|gpt4|nanochat|o200k|gpt1")
       ->capture_default_str();
-  app->add_option("--special-tokens", a.special_tokens, "names of special tokens, or of sets (none)")
+  app->add_option("--special-tokens", a.special_tokens, "names of special tokens, or of sets (<|endoftext|>)")
       ->type_name("NAME ...");
+  app->add_flag("--no-special", a.no_special, "no special token, not even <|endoftext|>");
   app->add_option("--field", a.field, "field of the text in .jsonl files")
       ->type_name("NAME")
       ->capture_default_str();

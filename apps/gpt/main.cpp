@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <new>
 #include <sstream>
 
@@ -171,6 +172,9 @@ int main(int argc, char** argv) {
     return gpt::report_error(error.what(), gpt::kInterruptedStatus);
   } catch (const gpt::UsageError& error) {
     return gpt::report_error(error.what(), 2);
+  } catch (const std::filesystem::filesystem_error& error) {
+    const std::string what = "cannot read " + error.path1().string() + ": " + error.code().message();
+    return gpt::report_error(what.c_str(), 1);
   } catch (const std::bad_alloc&) {
     return gpt::report_error("out of memory; use a smaller model, batch or context", 1);
   } catch (const std::exception& error) {

@@ -50,6 +50,7 @@ json pack_json(const std::string& out, const PackOptions& options, const PackSta
           {"bytes_per_token", s.bytes_per_token()},
           {"shards", s.shards},
           {"shards_before", s.shards_before},
+          {"mended", s.mended},
           {"document_token", options.document_token},
           {"seconds", s.seconds}};
 }
@@ -70,6 +71,46 @@ std::string pack_text(const std::string& out, const Tokenizer& tokenizer, const 
   row("shards", format_thousands(s.shards), out);
   if (s.shards_before == 0) row("speed", fmt::format("{:.1f} MB/s", megabytes_per_second(s)), "of text");
   return format_table(table);
+}
+
+json forecast_json(const std::string& out, const PackOptions& options, const PackForecast& f) {
+  return {{"out", out},         {"files", options.files}, {"file_bytes", f.file_bytes}, {"tokens", f.tokens},
+          {"shards", f.shards}, {"estimated", f.sampled}, {"target", f.target}};
+}
+
+std::string forecast_text(const std::string& out, const PackOptions& options, const PackForecast& f) {
+  constexpr size_t kShownFiles = 10;
+  TextTable table{.columns = {}, .rows = {}};
+  const char* how = f.sampled ? "estimated from samples" : "";
+  for (size_t i = 0; i < std::min(kShownFiles, options.files.size()); ++i)
+    table.rows.push_back({i == 0 ? "would read" : "", options.files[i], ""});
+  if (options.files.size() > kShownFiles)
+    table.rows.push_back({"", fmt::format("and {} more", options.files.size() - kShownFiles), ""});
+  table.rows.push_back({"bytes of files", format_thousands(f.file_bytes), ""});
+  table.rows.push_back({"tokens", format_thousands(f.tokens), how});
+  table.rows.push_back({"shards", format_thousands(f.shards), how});
+  table.rows.push_back({"would write", out, f.target});
+  return format_table(table) + "nothing was written (--dry-run)\n";
+}
+
+json verify_json(const ShardSet& set, const std::vector<std::string>& damaged, int64_t without) {
+  return {{"shards", set.shards.size()},
+          {"tokens", set.tokens()},
+          {"without_checksum", without},
+          {"damaged", damaged}};
+}
+
+std::string verify_text(const ShardSet& set, const std::vector<std::string>& damaged, int64_t without) {
+  std::string text;
+  for (const std::string& line : damaged)
+    text += line + "\n";
+  const auto checked = static_cast<int64_t>(set.shards.size()) - without;
+  text += fmt::format("{} shards with {} tokens: headers, sizes and number are right; checksums of ",
+                      set.shards.size(), format_thousands(set.tokens()));
+  text += fmt::format("{} of {} are right", checked - std::ssize(damaged), checked);
+  if (without > 0)
+    text += fmt::format(", {} shards have none (llm.c's format has no place for them)", without);
+  return text + "\n";
 }
 
 json shards_json(const std::vector<TokenShard>& shards) {

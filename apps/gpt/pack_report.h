@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/pack.h"
+#include "data/shard_set.h"
 #include "data/token_shard.h"
 
 namespace gpt {
@@ -13,6 +14,15 @@ namespace gpt {
 nlohmann::json pack_json(const std::string& out, const PackOptions& options, const PackStats& stats);
 std::string pack_text(const std::string& out, const Tokenizer& tokenizer, const PackOptions& options,
                       const PackStats& stats);
+
+// What packing would give.
+nlohmann::json forecast_json(const std::string& out, const PackOptions& options,
+                             const PackForecast& forecast);
+std::string forecast_text(const std::string& out, const PackOptions& options, const PackForecast& forecast);
+
+// What reading shards gave: the damaged ones, a sentence each, and how many have no checksums.
+nlohmann::json verify_json(const ShardSet& set, const std::vector<std::string>& damaged, int64_t without);
+std::string verify_text(const ShardSet& set, const std::vector<std::string>& damaged, int64_t without);
 
 // What shards hold; with a tokenizer also how the first one begins.
 nlohmann::json shards_json(const std::vector<TokenShard>& shards);

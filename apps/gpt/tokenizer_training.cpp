@@ -39,10 +39,14 @@ const TrainPattern& find_pattern(const std::string& name) {
   fail_usage("--pattern: unknown {}", name);
 }
 
-// Names of sets stand for their tokens.
-std::vector<std::string> chosen_special_tokens(const std::vector<std::string>& given) {
+// Names of sets stand for their tokens. Without any the token between documents is made, so that what is
+// packed or generated has ends.
+std::vector<std::string> chosen_special_tokens(const TokenizerTrainArguments& a) {
+  if (a.no_special && !a.special_tokens.empty())
+    fail_usage("--no-special and --special-tokens contradict each other; leave one out");
+  if (a.special_tokens.empty() && !a.no_special) return *special_token_set("gpt2");
   std::vector<std::string> tokens;
-  for (const std::string& name : given) {
+  for (const std::string& name : a.special_tokens) {
     if (name == "none") continue;
     const std::vector<std::string>* set = special_token_set(name);
     const std::vector<std::string> alone = {name};
@@ -73,9 +77,9 @@ class TextReader {
     ProgressNote note("counting");
     const auto total = static_cast<double>(blocks.bytes_total());
     for (TextBlock block; blocks.next(block);) {
-      const std::string& path = blocks.files()[static_cast<size_t>(block.begin.file)];
+      const std::string& path = blocks.path(block);
       if (block.json) {
-        for_each_json_text(block, path, field_, [&](std::string_view text) { add(text, true); });
+        for_each_json_text(block, path, field_, [&](std::string_view text, int64_t) { add(text, true); });
       } else {
         require_utf8(block, path);
         add(block.text, block.ends_document);
@@ -192,8 +196,7 @@ TrainedTokenizer merge(const WordCounter& counter, const TokenizerTrainArguments
                 fmt::format("{} of {} tokens", done, total));
     stop_if_interrupted();
   };
-  TokenizerTrainOptions options{.vocab_size = a.vocab_size,
-                                .special_tokens = chosen_special_tokens(a.special_tokens)};
+  TokenizerTrainOptions options{.vocab_size = a.vocab_size, .special_tokens = chosen_special_tokens(a)};
   if (!pattern.split) return train_gpt1_bpe(counter, options, progress);
   options.pattern = *pattern.split;
   return train_byte_level_bpe(counter, options, progress);
@@ -216,6 +219,7 @@ void check(const TokenizerTrainArguments& a) {
   if (a.data.empty()) fail_usage("--data is missing: name text to learn from, for example --data input.txt");
   if (a.pattern != "gpt1" && a.vocab_size < 256)
     fail_usage("--vocab-size: expected at least 256, one token for every byte, found {}", a.vocab_size);
+  chosen_special_tokens(a);
 }
 
 }  // namespace
@@ -228,10 +232,11 @@ int run_tokenizer_training(const TokenizerTrainArguments& a) {
                                                    : FolderLock::of_folder(a.out, write_note);
   ThreadPool pool(chosen_threads(a.machine));
   const auto start = Clock::now();
-  const std::vector<std::string> files = find_text_files(a.data);
+  TextFiles found = find_text_files(a.data);
+  write_note(found.notes);
   const std::string path = output_path(a.out);
-  check_new_file("--out", path, a.force, files);
-  TextBlocks blocks(files);
+  check_new_file("--out", path, a.force, found.files);
+  TextBlocks blocks(std::move(found.files));
   WordCounter counter(pattern.split ? piece_splitter(*pattern.split) : gpt1_splitter(), pool,
                       {.max_words = a.max_words});
   TextReader reader(a, counter);

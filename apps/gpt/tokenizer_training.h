@@ -13,7 +13,7 @@ struct TokenizerTrainArguments {
   std::vector<std::string> data, special_tokens;
   std::string pattern = "gpt2", field = "text", out, against;
   int64_t vocab_size = 32768, max_words = 16000000;
-  bool json = false, force = false;
+  bool no_special = false, json = false, force = false;
   MachineOptions machine;
 };
 

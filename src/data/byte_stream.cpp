@@ -26,8 +26,7 @@ class FileStream final : public ByteStream {
   explicit FileStream(const std::string& path) : path_(path) {
     fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd_ < 0) fail("cannot open {}: {}", path, std::strerror(errno));
-    struct stat info {};
-    if (fstat(fd_, &info) == 0 && S_ISREG(info.st_mode)) return;
+    if (fstat(fd_, &info_) == 0 && S_ISREG(info_.st_mode)) return;
     close(fd_);
     fail("cannot read {}: expected a regular file", path);
   }
@@ -43,12 +42,23 @@ class FileStream final : public ByteStream {
       done += static_cast<size_t>(n);
     }
     consumed_ += done;
+    if (done < out.size()) require_unchanged();
     return done;
   }
   uint64_t consumed() const override { return consumed_; }
 
  private:
+  void require_unchanged() const {
+    struct stat now {};
+    if (fstat(fd_, &now) == 0 && now.st_size == info_.st_size && now.st_mtim.tv_sec == info_.st_mtim.tv_sec &&
+        now.st_mtim.tv_nsec == info_.st_mtim.tv_nsec)
+      return;
+    fail("{} was changed while it was read: it had {} bytes, now {}; try again when nothing writes to it",
+         path_, info_.st_size, now.st_size);
+  }
+
   std::string path_;
+  struct stat info_ {};
   int fd_ = -1;
   uint64_t consumed_ = 0;
 };
@@ -86,6 +96,7 @@ class Decompressor : public ByteStream {
     return done;
   }
   uint64_t consumed() const final { return read_; }
+  bool compressed() const final { return true; }
 
  protected:
   // Writes at least one byte; 0 at the end of the file.

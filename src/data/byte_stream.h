@@ -13,9 +13,10 @@ class ByteStream {
  public:
   virtual ~ByteStream() = default;
   // Fills as much of `out` as it can; less than all only at the end, 0 behind it. Throws Error when the file
-  // cannot be read or is damaged.
+  // cannot be read, is damaged, or was changed since it was opened.
   virtual size_t read(std::span<char> out) = 0;
   virtual uint64_t consumed() const = 0;  // bytes of the file that were read so far
+  virtual bool compressed() const { return false; }
 };
 
 struct ByteStreamLimits {

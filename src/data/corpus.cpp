@@ -2,42 +2,91 @@
 
 #include <algorithm>
 #include <bitset>
-#include <filesystem>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/path_kind.h"
+#include "base/process_memory.h"
+#include "data/text_blocks.h"
 #include "text/utf8.h"
 
 namespace gpt {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr const char* kField = "text";  // of the text in JSON lines
 
-std::vector<std::string> text_files_below(const std::string& folder) {
-  std::vector<std::string> files;
-  try {
-    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-      if (entry.path().extension() == ".txt" && entry.is_regular_file())
-        files.push_back(entry.path().string());
-    }
-  } catch (const fs::filesystem_error& error) {
-    fail("cannot read the folder {}: {}", folder, error.code().message());
-  }
-  if (files.empty()) {
-    fail("the folder {} has no text: expected at least one file *.txt in it; name the files one by one",
-         folder);
-  }
-  std::ranges::sort(files);
-  return files;
+// Texts are kept whole; beyond what memory holds is what packing is for.
+void require_memory(const std::string& path, int64_t bytes) {
+  const int64_t free = available_memory();
+  if (free == 0 || bytes < free) return;
+  fail(
+      "{} does not fit into memory: expected at most {} bytes more, found {}; encode it with gpt data pack, "
+      "whose "
+      "shards stay on disk",
+      path, free, bytes);
 }
 
-void append_document(Corpus& corpus, const std::string& path, std::string text) {
-  corpus.documents.push_back({path, corpus.bytes(), static_cast<int64_t>(text.size())});
-  if (corpus.text.empty()) {
-    corpus.text = std::move(text);
-  } else {
-    corpus.text += text;
+class CorpusReader {
+ public:
+  CorpusReader(std::vector<std::string> files, const CorpusOptions& options)
+      : options_(options), blocks_(std::move(files), {.any_bytes = options.any_bytes}) {}
+
+  Corpus read() {
+    corpus_.files = blocks_.files();
+    for (TextBlock block; blocks_.next(block);) {
+      reserve(block);
+      block.json ? add_rows(block) : add_text(block);
+    }
+    if (empty_rows_ > 0) corpus_.notes = fmt::format("{} empty rows left out\n", empty_rows_);
+    return std::move(corpus_);
   }
+
+ private:
+  void reserve(const TextBlock& block) {
+    const std::string& path = blocks_.path(block);
+    std::string& text = corpus_.text;
+    if (block.begin.offset == 0) {
+      const uint64_t size = file_bytes(path);
+      require_memory(path, static_cast<int64_t>(size));
+      text.reserve(text.size() + size);
+    }
+    const size_t needed = text.size() + block.text.size();
+    if (needed > text.capacity()) require_memory(path, static_cast<int64_t>(2 * needed));  // growing copies
+  }
+  void add_text(const TextBlock& block) {
+    if (block.begins_document) corpus_.documents.push_back({block.begin.file, 0, corpus_.bytes(), 0});
+    corpus_.text += block.text;
+    corpus_.documents.back().bytes += std::ssize(block.text);
+  }
+  void add_rows(const TextBlock& block) {
+    for_each_json_text(block, blocks_.path(block), kField, [&](std::string_view text, int64_t line) {
+      if (text.empty()) {
+        ++empty_rows_;
+        return;
+      }
+      corpus_.documents.push_back({block.begin.file, line, corpus_.bytes(), std::ssize(text)});
+      corpus_.text += text;
+    });
+  }
+
+  const CorpusOptions& options_;
+  TextBlocks blocks_;
+  Corpus corpus_;
+  int64_t empty_rows_ = 0;
+};
+
+// A file that is named must have text in it; of those in folders empty ones are told.
+void require_text(Corpus& corpus, std::span<const std::string> names) {
+  std::vector<bool> has_text(corpus.files.size());
+  for (const Document& document : corpus.documents)
+    has_text[static_cast<size_t>(document.file)] = true;
+  for (size_t i = 0; i < corpus.files.size(); ++i) {
+    if (has_text[i]) continue;
+    if (std::ranges::find(names, corpus.files[i]) != names.end())
+      fail("{} is empty; give a file with text", corpus.files[i]);
+    corpus.notes += corpus.files[i] + " is empty\n";
+  }
+  if (corpus.text.empty())
+    fail("the {} text files of {} are all empty; give files with text", corpus.files.size(), names[0]);
 }
 
 }  // namespace
@@ -47,35 +96,23 @@ std::string_view Corpus::content(const Document& document) const {
                                        static_cast<size_t>(document.bytes));
 }
 
-Corpus load_corpus(std::span<const std::string> paths) {
-  if (paths.empty()) fail_usage("no text given; name files or folders with --data");
-  Corpus corpus;
-  for (const std::string& path : paths) {
-    std::error_code error;
-    const fs::file_status status = fs::status(path, error);
-    if (!fs::exists(status)) {
-      fail("cannot read {}: {}; expected a text file or a folder of *.txt files", path,
-           error ? error.message() : "no such file or folder");
-    }
-    if (fs::is_directory(status)) {
-      for (const std::string& file : text_files_below(path))
-        append_document(corpus, file, read_file(file));
-    } else {
-      append_document(corpus, path, read_file(path));
-      if (corpus.documents.back().bytes == 0) fail("{} is empty; give a file with text", path);
-    }
-  }
-  if (corpus.text.empty()) {
-    fail("the {} text files of {} are all empty; give files with text", corpus.documents.size(), paths[0]);
-  }
+std::string Corpus::name(const Document& document) const {
+  const std::string& path = files[static_cast<size_t>(document.file)];
+  return document.line == 0 ? path : fmt::format("{}:{}", path, document.line);
+}
+
+Corpus load_corpus(std::span<const std::string> paths, const CorpusOptions& options) {
+  TextFiles found = find_text_files({paths.begin(), paths.end()}, /*once=*/false);
+  Corpus corpus = CorpusReader(std::move(found.files), options).read();
+  require_text(corpus, paths);
+  corpus.notes = found.notes + corpus.notes;
   return corpus;
 }
 
 Corpus corpus_from_text(std::string name, std::string text) {
   if (text.empty()) fail("{} is empty; give some text", name);
-  Corpus corpus;
-  append_document(corpus, name, std::move(text));
-  return corpus;
+  const auto bytes = std::ssize(text);
+  return {.text = std::move(text), .files = {std::move(name)}, .documents = {{0, 0, 0, bytes}}, .notes = {}};
 }
 
 CorpusStats corpus_stats(const Corpus& corpus) {
@@ -105,7 +142,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& spec, std::span<con
       const std::string_view text = corpus->content(document);
       if (const auto at = first_invalid_utf8(text)) {
         fail("{} is not valid UTF-8 at byte {} (0x{:02x}); convert it to UTF-8 or use --tokenizer byte",
-             document.path, *at,
+             corpus->name(document), *at,
              static_cast<unsigned>(static_cast<unsigned char>(text[static_cast<size_t>(*at)])));
       }
       texts.push_back(text);

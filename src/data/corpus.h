@@ -12,25 +12,34 @@
 
 namespace gpt {
 
-// One file of a corpus: its bytes are text[offset, offset + bytes).
+// A file of a corpus, or a row of a file of JSON lines: its bytes are text[offset, offset + bytes).
 struct Document {
-  std::string path;
+  int64_t file = 0;  // in Corpus::files
+  int64_t line = 0;  // of the row; 0: all of the file
   int64_t offset = 0;
   int64_t bytes = 0;
 };
 
-// Texts, one after the other without separator.
+// Texts, one after the other.
 struct Corpus {
   std::string text;
+  std::vector<std::string> files;
   std::vector<Document> documents;
+  std::string notes;  // for people: what folders give and what is passed over; lines
 
   int64_t bytes() const { return static_cast<int64_t>(text.size()); }
   std::string_view content(const Document& document) const;
+  std::string name(const Document& document) const;  // "file" or "file:line"
 };
 
-// Reads files and folders; a folder stands for all *.txt below it, in order of their paths. Throws Error
-// when a path is missing, a folder has no *.txt, or a file given by name or everything together is empty.
-Corpus load_corpus(std::span<const std::string> paths);
+struct CorpusOptions {
+  bool any_bytes = false;  // the tokenizer takes bytes that are no text: see require_text_file
+};
+
+// Reads what find_text_files finds, as `gpt data pack` does: text, JSON lines, either compressed. Empty rows
+// are left out. Throws Error when a path is missing or no text, a file given by name or everything together
+// is empty, or it does not fit into memory.
+Corpus load_corpus(std::span<const std::string> paths, const CorpusOptions& options = {});
 
 // A corpus from memory; `name` stands for it in messages. Throws Error when the text is empty.
 Corpus corpus_from_text(std::string name, std::string text);

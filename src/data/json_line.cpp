@@ -15,6 +15,7 @@ using nlohmann::json;
 
 constexpr int kMaxDepth = 32;
 constexpr size_t kMaxNames = 64;  // that are remembered for a suggestion
+constexpr const char* kOther = "gpt data pack and the tokenizer commands take another with --field";
 
 // Keeps one field and forgets the rest.
 class FieldReader final : public json::json_sax_t {
@@ -73,8 +74,8 @@ class FieldReader final : public json::json_sax_t {
   }
   std::string suggestion() const {
     std::string text = did_you_mean(field_, names_);
-    if (!text.empty() || names_.empty()) return text + "; choose another with --field";
-    return "; it has \"" + printable_text(names_[0], 40) + "\", for instance; choose with --field";
+    if (!text.empty() || names_.empty()) return text + "; " + kOther;
+    return "; it has \"" + printable_text(names_[0], 40) + "\", for instance; " + kOther;
   }
 
   const std::string& field_;

@@ -6,71 +6,70 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/path_kind.h"
 #include "base/suggest.h"
+#include "data/pack_before.h"
+#include "data/pack_state.h"
+#include "data/shard_set.h"
 #include "data/text_blocks.h"
 #include "text/tokenizer_facts.h"
 
 namespace gpt {
 namespace {
 
-namespace fs = std::filesystem;
-using nlohmann::json;
 constexpr int64_t kMinShardTokens = 1000;
-constexpr uint64_t kMaxStateBytes = uint64_t{64} << 20;
+constexpr int64_t kMaxShards = 100'000;  // the digits in their names
 constexpr int kBlocksPerThread = 4;
-constexpr const char* kState = "pack.json";
-constexpr const char* kUnfinished = "pack.unfinished";
 
 // The ids of a block of text.
 struct Encoded {
   std::vector<int32_t> ids;
   std::vector<size_t> documents;  // where documents begin
+  int64_t empty = 0;              // rows without text
 };
 
-// Where the next run goes on, and what there is so far.
-struct State {
-  json inputs;  // what the shards depend on
-  TextPosition next;
-  int64_t skip = 0;  // ids of the block at `next` that are in a shard already
-  PackStats stats;
-  bool done = false;
-};
-
-json state_json(const State& s) {
-  return {
-      {"inputs", s.inputs},
-      {"next", {{"file", s.next.file}, {"offset", s.next.offset}, {"line", s.next.line}, {"skip", s.skip}}},
-      {"documents", s.stats.documents},
-      {"text_bytes", s.stats.text_bytes},
-      {"tokens", s.stats.tokens},
-      {"shards", s.stats.shards},
-      {"done", s.done}};
+TextBlockOptions block_options(const Tokenizer& tokenizer, const PackOptions& options) {
+  return {.block_bytes = options.block_bytes,
+          .cut_documents = tokenizer_facts(tokenizer, 0).can_cut,
+          .any_bytes = tokenizer.kind() == "byte"};
 }
 
-State read_state(const std::string& path) {
-  State s;
-  try {
-    const json root = json::parse(read_file(path, kMaxStateBytes));
-    s.inputs = root.at("inputs");
-    const json& next = root.at("next");
-    s.next = {next.at("file"), next.at("offset"), next.at("line")};
-    s.skip = next.at("skip");
-    s.stats = {.documents = root.at("documents"),
-               .text_bytes = root.at("text_bytes"),
-               .tokens = root.at("tokens"),
-               .shards = root.at("shards")};
-    s.done = root.at("done");
-  } catch (const json::exception&) {
-    fail("cannot read {}: expected what an earlier run of gpt data pack wrote; start anew with --restart",
-         path);
+// The ids of text as shards hold them.
+class BlockEncoder {
+ public:
+  BlockEncoder(const Tokenizer& tokenizer, const PackOptions& options)
+      : tokenizer_(tokenizer), options_(options) {}
+
+  void encode(const TextBlock& block, const std::string& path, Encoded& out) const {
+    if (block.json) {
+      for_each_json_text(block, path, options_.field, [&](std::string_view text, int64_t) {
+        text.empty() ? void(++out.empty) : append(text, true, out);
+      });
+      return;
+    }
+    if (tokenizer_.kind() != "byte") require_utf8(block, path);
+    try {
+      append(block.text, block.begins_document, out);
+    } catch (const Error& error) {
+      fail("{}: from line {} on: {}", path, block.begin.line, error.what());
+    }
   }
-  return s;
-}
+
+ private:
+  void append(std::string_view text, bool begins, Encoded& out) const {
+    if (begins) out.documents.push_back(out.ids.size());
+    if (begins && options_.document_token >= 0) out.ids.push_back(options_.document_token);
+    const std::vector<int32_t> ids = tokenizer_.encode(text);
+    out.ids.insert(out.ids.end(), ids.begin(), ids.end());
+  }
+
+  const Tokenizer& tokenizer_;
+  const PackOptions& options_;
+};
 
 class Packer {
  public:
@@ -79,32 +78,51 @@ class Packer {
         options_(options),
         pool_(pool),
         single_(options.out.ends_with(".bin")),
-        blocks_(options.files, {.block_bytes = options.block_bytes,
-                                .cut_documents = tokenizer_facts(tokenizer, 0).can_cut}) {
+        encoder_(tokenizer, options),
+        blocks_(options.files, block_options(tokenizer, options)) {
     for (int64_t id = 0; id < tokenizer.vocab_size(); ++id)
       lengths_.push_back(length_of(static_cast<int32_t>(id)));
     if (options.document_token >= 0) lengths_[static_cast<size_t>(options.document_token)] = 0;
-    state_.inputs = inputs();
+    inputs_ = pack_inputs(tokenizer, options);
+    state_ = new_state();
   }
 
   PackStats run(const std::function<void(const PackProgress&)>& progress) {
     const auto start = Clock::now();
-    prepare();
+    single_ ? prepare_file() : prepare_folder();
     const auto total = static_cast<double>(blocks_.bytes_total());
     while (!state_.done && next_blocks()) {
       encode_blocks();
       for (size_t i = 0; i < texts_.size(); ++i)
         write(texts_[i], encoded_[i]);
-      state_.stats.seconds = seconds_since(start);
-      if (progress) progress({static_cast<double>(blocks_.bytes_done()), total, state_.stats});
+      if (progress) progress({static_cast<double>(blocks_.bytes_done()), total, stats(start)});
     }
     if (!state_.done) finish();
-    if (!single_) fs::remove(in_folder(kUnfinished));
-    state_.stats.seconds = seconds_since(start);
-    return state_.stats;
+    if (!single_) remove_file(in_folder(kPackUnfinishedFile));
+    return stats(start);
   }
 
  private:
+  PackState new_state() const {
+    return {.inputs = inputs_,
+            .format = options_.format,
+            .shard_tokens = options_.shard_tokens,
+            .next = {},
+            .list = {},
+            .modified = modified(options_.files)};
+  }
+  PackStats stats(Clock::time_point start) const {
+    const PackedShard open = shard_ ? packed_ : PackedShard{};
+    PackStats s = {.documents = state_.documents + open.documents,
+                   .text_bytes = state_.text_bytes + open.text_bytes,
+                   .tokens = state_.tokens + open.tokens,
+                   .shards = state_.shards,
+                   .empty = empty_,
+                   .shards_before = kept_,
+                   .mended = mended_};
+    s.seconds = seconds_since(start);
+    return s;
+  }
   int32_t length_of(int32_t id) const {
     try {
       return static_cast<int32_t>(tokenizer_.token_bytes(id).size());
@@ -112,51 +130,97 @@ class Packer {
       return 0;  // an id without a token
     }
   }
-  std::string in_folder(const char* name) const { return (fs::path(options_.out) / name).string(); }
-  std::string shard_path() const {
-    return single_ ? options_.out : in_folder(fmt::format("shard-{:05}.bin", state_.stats.shards).c_str());
+  std::string in_folder(const std::string& name) const { return pack_file(options_.out, name); }
+  std::string shard_path(int64_t shard) const {
+    return single_ ? options_.out : in_folder(shard_file_name(shard));
   }
 
-  json inputs() const {
-    json files = json::array();
-    for (const std::string& path : options_.files) {
-      std::error_code ignored;
-      files.push_back({{"path", path}, {"bytes", fs::file_size(path, ignored)}});
-    }
-    return {{"files", files},
-            {"field", options_.field},
-            {"format", options_.format == ShardFormat::gpt ? "gpt" : "llmc"},
-            {"shard_tokens", options_.shard_tokens},
-            {"document_token", options_.document_token},
-            {"vocabulary", fmt::format("{:016x}", vocabulary_hash(tokenizer_))}};
+  // One file: what lies there is only replaced by the same.
+  void prepare_file() {
+    if (!path_exists(options_.out) || options_.restart) return;
+    if (!is_token_shard(options_.out))
+      fail("{} is there already and is no token shard; choose another --out, or --restart to replace it",
+           options_.out);
+    compare_ = true;
   }
 
-  // A new folder, or one that this very pack was interrupted in.
-  void prepare() {
-    if (single_) return;
+  // A new folder, or one that this very pack was made or interrupted in.
+  void prepare_folder() {
+    bool begun = false;
     make_directories(options_.out);
-    if (!options_.restart && fs::exists(in_folder(kState))) {
-      State before = read_state(in_folder(kState));
-      if (before.inputs != state_.inputs)
-        fail(
-            "{} holds shards of other text or made with other options; choose another --out, or --restart to "
-            "write them anew",
-            options_.out);
-      state_ = std::move(before);
-      state_.stats.shards_before = state_.stats.shards;
-      if (!state_.done) blocks_.skip_to(state_.next);
-      return;
+    if (options_.restart) {
+      remove_shards();
+    } else {
+      PackBefore before = look_at_pack(options_, inputs_);
+      compare_ = before.compare;
+      begun = before.begun;
+      trusted_ = before.state.has_value();
+      if (!before.note.empty()) mended_.push_back(before.note);
+      mend_strangers(before.problems);
+      if (compare_) {
+        for (const ShardProblem& problem : before.problems)
+          if (problem.shard < 0 && problem.path.empty()) mended_.push_back(problem.what);
+        return;  // nothing is written before it is known to be the same pack
+      }
+      if (before.state) {
+        go_on(*before.state, before.problems);
+        return;
+      }
     }
-    for (const auto& entry : fs::directory_iterator(options_.out)) {
-      if (!is_token_shard(entry.path().string())) continue;
-      if (!options_.restart)
-        fail("{} holds token shards already; choose another --out, or --restart to write them anew",
-             options_.out);
-      fs::remove(entry.path());
-    }
-    write_file_atomic(in_folder(kUnfinished), "gpt data pack is at work, or was interrupted\n");
+    if (!begun) refuse_strangers();
+    begin_folder();
     write_file_atomic(in_folder("tokenizer.json"), tokenizer_.to_json());
-    write_file_atomic(in_folder(kState), state_json(state_).dump(1) + "\n");
+  }
+
+  void begin_folder() {
+    write_file_atomic(in_folder(kPackUnfinishedFile), "gpt data pack is at work, or was interrupted\n");
+    write_pack_state(options_.out, state_);
+  }
+
+  // Readers would take another *.bin for a shard of the set.
+  void refuse_strangers() const {
+    for (const FolderEntry& entry : list_folder(options_.out)) {
+      if (entry.name.ends_with(".bin"))
+        fail("{} holds {}, which is no token shard; choose a folder of its own for --out", options_.out,
+             entry.name);
+    }
+  }
+
+  void go_on(const PackState& before, const std::vector<ShardProblem>& problems) {
+    state_ = before;
+    kept_ = state_.shards;
+    for (const ShardProblem& problem : problems) {
+      if (problem.shard < 0) continue;
+      rewrite(state_.list[static_cast<size_t>(problem.shard)], problem.path);
+      mended_.push_back(problem.what + "; written again");
+      --kept_;
+    }
+    begin_ = state_.next;
+    if (state_.done) return;
+    begin_folder();
+    if (state_.next.block.file < std::ssize(options_.files)) blocks_.skip_to(state_.next.block);
+  }
+
+  void remove_shards() {
+    for (const FolderEntry& entry : list_folder(options_.out)) {
+      const std::string path = in_folder(entry.name);
+      const bool ours = entry.name.starts_with("shard-") && entry.name.ends_with(".bin");
+      if (ours || is_token_shard(path)) remove_file(path);
+    }
+  }
+
+  // Files that do not belong to the set: they get a name that no reader takes for a shard.
+  void mend_strangers(const std::vector<ShardProblem>& problems) {
+    for (const ShardProblem& problem : problems) {
+      if (problem.shard >= 0 || problem.path.empty()) continue;
+      std::string aside = problem.path + ".unknown";
+      while (path_kind(aside) != PathKind::nothing)
+        aside += "+";
+      std::error_code error;
+      std::filesystem::rename(problem.path, aside, error);
+      if (error) fail("cannot rename {} to {}: {}", problem.path, aside, error.message());
+      mended_.push_back(problem.what + "; renamed to " + aside);
+    }
   }
 
   bool next_blocks() {
@@ -174,7 +238,7 @@ class Packer {
     pool_.parallel_for(std::ssize(texts_), [&](int64_t i, int) {
       const auto at = static_cast<size_t>(i);
       try {
-        encode_block(texts_[at], encoded_[at]);
+        encoder_.encode(texts_[at], blocks_.path(texts_[at]), encoded_[at]);
       } catch (...) {
         errors[at] = std::current_exception();
       }
@@ -182,62 +246,66 @@ class Packer {
     for (const std::exception_ptr& error : errors) {
       if (error) std::rethrow_exception(error);
     }
+    for (const Encoded& block : encoded_)
+      empty_ += block.empty;
   }
 
-  void encode_block(const TextBlock& block, Encoded& out) const {
-    const std::string& path = blocks_.files()[static_cast<size_t>(block.begin.file)];
-    if (block.json) {
-      for_each_json_text(block, path, options_.field, [&](std::string_view text) {
-        if (!text.empty()) append(text, true, out);
-      });
-      return;
+  // Makes a shard of a finished or interrupted pack again.
+  void rewrite(const PackedShard& shard, const std::string& path) {
+    if (shard.begin.block.file >= std::ssize(options_.files))
+      fail("{} is damaged: a shard of it begins behind the last file; write all anew with --restart",
+           in_folder(kPackStateFile));
+    blocks_.skip_to(shard.begin.block);
+    ShardWriter writer(path, shard_info());
+    PackedShard made{.begin = shard.begin};
+    auto at = static_cast<size_t>(shard.begin.skip);
+    while (made.tokens < shard.tokens && next_blocks()) {
+      encode_blocks();
+      for (size_t i = 0; i < texts_.size() && made.tokens < shard.tokens; ++i) {
+        const size_t size = encoded_[i].ids.size(), begin = std::min(at, size);
+        const size_t n = std::min(size - begin, static_cast<size_t>(shard.tokens - made.tokens));
+        write_ids(writer, encoded_[i], begin, n, made);
+        at = 0;
+      }
     }
-    if (tokenizer_.kind() != "byte") require_utf8(block, path);
-    try {
-      append(block.text, block.begins_document, out);
-    } catch (const Error& error) {
-      fail("{}: from line {} on: {}", path, block.begin.line, error.what());
-    }
-  }
-
-  void append(std::string_view text, bool begins, Encoded& out) const {
-    if (begins) out.documents.push_back(out.ids.size());
-    if (begins && options_.document_token >= 0) out.ids.push_back(options_.document_token);
-    const std::vector<int32_t> ids = tokenizer_.encode(text);
-    out.ids.insert(out.ids.end(), ids.begin(), ids.end());
+    const ShardInfo info = writer.complete();
+    if (info.count != shard.tokens || info.checksum != shard.checksum)
+      fail(
+          "cannot write {} again: the text is no longer what it was packed from; choose another --out, or "
+          "--restart to write all shards anew",
+          path);
+    writer.publish();
   }
 
   // Writes the ids of a block, to several shards if it has to be.
   void write(const TextBlock& block, const Encoded& encoded) {
-    auto at = static_cast<size_t>(state_.skip);
-    state_.skip = 0;
+    auto at = static_cast<size_t>(state_.next.skip);
+    state_.next.skip = 0;
     while (at < encoded.ids.size()) {
-      if (!shard_) shard_ = std::make_unique<ShardWriter>(shard_path(), shard_info());
-      const auto room = static_cast<size_t>(single_ ? INT64_MAX : options_.shard_tokens - in_shard_);
+      if (!shard_) open_shard();
+      const auto room = static_cast<size_t>(single_ ? INT64_MAX : options_.shard_tokens - packed_.tokens);
       const size_t n = std::min(encoded.ids.size() - at, room);
-      write_ids(encoded, at, n);
+      write_ids(*shard_, encoded, at, n, packed_);
       at += n;
       if (n < room) continue;
-      state_.next = block.begin;
-      state_.skip = static_cast<int64_t>(at);
+      state_.next = {block.begin, static_cast<int64_t>(at)};
       close_shard();
-      state_.skip = 0;
+      state_.next.skip = 0;
     }
   }
 
-  void write_ids(const Encoded& encoded, size_t at, size_t n) {
+  void write_ids(ShardWriter& shard, const Encoded& encoded, size_t at, size_t n, PackedShard& sum) const {
     const std::span<const int32_t> ids = std::span(encoded.ids).subspan(at, n);
     int64_t bytes = 0;
     for (const int32_t id : ids)
       bytes += lengths_[static_cast<size_t>(id)];
     const auto begin = std::ranges::lower_bound(encoded.documents, at);
     const auto end = std::ranges::lower_bound(encoded.documents, at + n);
-    shard_->write(ids);
-    shard_->add_text(bytes, end - begin);
-    in_shard_ += std::ssize(ids);
-    state_.stats.tokens += std::ssize(ids);
-    state_.stats.text_bytes += bytes;
-    state_.stats.documents += end - begin;
+    shard.write(ids);
+    shard.add_text(bytes, end - begin);
+    sum.tokens += std::ssize(ids);
+    sum.text_bytes += bytes;
+    sum.documents += end - begin;
   }
 
   ShardInfo shard_info() const {
@@ -248,37 +316,120 @@ class Packer {
             .document_token = options_.document_token};
   }
 
+  void open_shard() {
+    if (state_.shards >= kMaxShards)
+      fail_usage("{}: the text makes more than {} shards; use a larger --shard-tokens", options_.out,
+                 kMaxShards);
+    shard_ = std::make_unique<ShardWriter>(shard_path(state_.shards), shard_info());
+    packed_ = {.begin = begin_};
+  }
+
   void close_shard() {
-    shard_->finish();
+    const ShardInfo info = shard_->complete();
+    packed_.checksum = info.checksum;
+    if (!compare_ || !is_there(info)) shard_->publish();
     shard_.reset();
-    in_shard_ = 0;
-    ++state_.stats.shards;
-    if (!single_) write_file_atomic(in_folder(kState), state_json(state_).dump(1) + "\n");
+    state_.tokens += packed_.tokens;
+    state_.text_bytes += packed_.text_bytes;
+    state_.documents += packed_.documents;
+    if (state_.has_list()) state_.list.push_back(packed_);
+    ++state_.shards;
+    begin_ = state_.next;
+    // More seldom where the list is long, as it is written whole.
+    if (!single_ && !compare_ && state_.shards % (1 + state_.shards / 1000) == 0)
+      write_pack_state(options_.out, state_);
+  }
+
+  // Whether this very shard lies there already; what is damaged counts as missing, what is whole but
+  // different belongs to something else.
+  bool is_there(const ShardInfo& info) {
+    const std::string path = shard_path(state_.shards);
+    if (path_kind(path) == PathKind::nothing) {
+      mended_.push_back(path + ": is missing; written again");
+      return false;
+    }
+    try {
+      const TokenShard shard(path);
+      const ShardInfo& found = shard.info();
+      if (damaged_ids(shard, info.checksum).empty() && found.format == info.format &&
+          found.count == info.count &&
+          found.vocab_hash == (info.format == ShardFormat::gpt ? info.vocab_hash : 0)) {
+        ++kept_;
+        return true;
+      }
+      shard.verify();
+    } catch (const Error& error) {
+      mended_.push_back(std::string(error.what()) + "; written again");
+      return false;
+    }
+    if (!trusted_) fail_other_pack(options_.out);
+    mended_.push_back(path + ": is not what the text gives; written again");
+    return false;
   }
 
   void finish() {
-    if (state_.stats.tokens == 0 && !shard_)
+    if (state_.tokens == 0 && !shard_)
       fail("the text of {} is empty; give some text", options_.files.front());
+    state_.next = {{.file = std::ssize(options_.files)}, 0};
+    if (shard_) close_shard();
     state_.done = true;
-    if (shard_) {
-      close_shard();
-    } else if (!single_) {
-      write_file_atomic(in_folder(kState), state_json(state_).dump(1) + "\n");
-    }
+    if (single_) return;
+    mend_strangers(shard_problems(options_.out, state_, false));
+    if (compare_) write_file_atomic(in_folder("tokenizer.json"), tokenizer_.to_json());
+    write_pack_state(options_.out, state_);
   }
 
   const Tokenizer& tokenizer_;
   const PackOptions& options_;
   ThreadPool& pool_;
   bool single_;
+  BlockEncoder encoder_;
   TextBlocks blocks_;
   std::vector<int32_t> lengths_;  // bytes of text by id
-  State state_;
+  std::string inputs_;
+  PackState state_;
+  PackPlace begin_;       // of the shard being written
+  bool compare_ = false;  // shards that are there already are kept where they are the same
+  bool trusted_ = false;  // they were made of the same inputs
+  int64_t kept_ = 0, empty_ = 0;
+  std::vector<std::string> mended_;
   std::vector<TextBlock> texts_;
   std::vector<Encoded> encoded_;
   std::unique_ptr<ShardWriter> shard_;
-  int64_t in_shard_ = 0;
+  PackedShard packed_;  // the shard being written
 };
+
+void check_options(const Tokenizer& tokenizer, const PackOptions& options) {
+  if (options.shard_tokens < kMinShardTokens)
+    fail_usage("shard_tokens: expected at least {}, found {}", kMinShardTokens, options.shard_tokens);
+  if (options.document_token >= tokenizer.vocab_size())
+    fail_usage("document_token: expected at most {}, found {}", tokenizer.vocab_size() - 1,
+               options.document_token);
+}
+
+// What there is at the target and what becomes of it.
+std::string describe_target(const Tokenizer& tokenizer, const PackOptions& options) {
+  const bool there = path_kind(options.out) != PathKind::nothing;
+  if (options.out.ends_with(".bin")) {
+    if (!there) return "a new file";
+    if (options.restart) return "is there and would be replaced";
+    if (!is_token_shard(options.out)) return "is there and is no token shard: refused without --restart";
+    return "is a shard: would stay if it is the same, else refused without --restart";
+  }
+  if (!there) return "a new folder";
+  if (options.restart && holds_token_shards(options.out))
+    return "its shards would be removed and written anew";
+  const PackBefore before = look_at_pack(options, pack_inputs(tokenizer, options));
+  if (before.compare)
+    return "pack.json does not tell: shards that are the same would stay, damaged ones be written again";
+  if (!before.state) return "a folder without shards";
+  std::string text = before.note + (before.note.empty() ? "" : "; ");
+  text += fmt::format("{} shards are there {}", before.state->shards,
+                      before.state->done ? "already" : "of an interrupted run, which would go on");
+  for (const ShardProblem& problem : before.problems)
+    text += fmt::format("; {}: would be {}", problem.what, problem.shard < 0 ? "renamed" : "written again");
+  return text;
+}
 
 }  // namespace
 
@@ -288,12 +439,44 @@ double PackStats::bytes_per_token() const {
 
 PackStats pack_tokens(const Tokenizer& tokenizer, const PackOptions& options, ThreadPool& pool,
                       const std::function<void(const PackProgress&)>& progress) {
-  if (options.shard_tokens < kMinShardTokens)
-    fail_usage("shard_tokens: expected at least {}, found {}", kMinShardTokens, options.shard_tokens);
-  if (options.document_token >= tokenizer.vocab_size())
-    fail_usage("document_token: expected at most {}, found {}", tokenizer.vocab_size() - 1,
-               options.document_token);
+  check_options(tokenizer, options);
   return Packer(tokenizer, options, pool).run(progress);
+}
+
+PackForecast forecast_pack(const Tokenizer& tokenizer, const PackOptions& options) {
+  check_options(tokenizer, options);
+  constexpr int64_t kSampleFiles = 16, kSampleBytes = int64_t{16} << 20;
+  PackForecast out;
+  const int64_t files = std::ssize(options.files);
+  const int64_t step = std::max<int64_t>(1, files / kSampleFiles);
+  double read = 0, text = 0, tokens = 0;  // of the samples: bytes on disk, of text, ids
+  const BlockEncoder encoder(tokenizer, options);
+  for (int64_t i = 0; i < files; ++i) {
+    const std::string& path = options.files[static_cast<size_t>(i)];
+    out.file_bytes += static_cast<int64_t>(file_bytes(path));
+    if (i % step != 0) {
+      out.sampled = true;
+      continue;
+    }
+    TextBlocks blocks({path}, block_options(tokenizer, options));
+    const double before = text;
+    for (TextBlock block; blocks.next(block);) {
+      Encoded encoded;
+      encoder.encode(block, path, encoded);
+      text += static_cast<double>(block.text.size());
+      tokens += static_cast<double>(encoded.ids.size());
+      if (text - before >= static_cast<double>(kSampleBytes / std::min(files, kSampleFiles))) break;
+    }
+    read += static_cast<double>(blocks.bytes_done());
+    out.sampled = out.sampled || blocks.bytes_done() < blocks.bytes_total();
+  }
+  const double scale = read > 0 ? static_cast<double>(out.file_bytes) / read : 0;
+  out.text_bytes = static_cast<int64_t>(text * scale);
+  out.tokens = static_cast<int64_t>(tokens * scale);
+  out.shards =
+      options.out.ends_with(".bin") ? 1 : (out.tokens + options.shard_tokens - 1) / options.shard_tokens;
+  out.target = describe_target(tokenizer, options);
+  return out;
 }
 
 int32_t special_token_id(const Tokenizer& tokenizer, const std::string& name) {
@@ -303,16 +486,6 @@ int32_t special_token_id(const Tokenizer& tokenizer, const std::string& name) {
     names.push_back(token.text);
   }
   fail_usage("the tokenizer has no special token \"{}\"{}", name.substr(0, 64), did_you_mean(name, names));
-}
-
-int32_t usual_document_token(const Tokenizer& tokenizer) {
-  const auto added = tokenizer_facts(tokenizer, 0).added;
-  for (const char* name : {"<|endoftext|>", "<|bos|>", "<|begin_of_text|>"}) {
-    for (const auto& token : added) {
-      if (token.text == name) return token.id;
-    }
-  }
-  return -1;
 }
 
 }  // namespace gpt

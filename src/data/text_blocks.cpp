@@ -7,6 +7,8 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/path_kind.h"
+#include "data/file_kind.h"
 #include "data/json_line.h"
 #include "text/text_cut.h"
 #include "text/utf8.h"
@@ -16,36 +18,69 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string without_compression(const std::string& path) {
-  for (const std::string_view ending : {".gz", ".zst"}) {
-    if (path.ends_with(ending)) return path.substr(0, path.size() - ending.size());
-  }
-  return path;
-}
+constexpr size_t kShownNames = 3;
 
-bool is_text(const fs::path& path) {
-  const std::string ending = fs::path(without_compression(path.string())).extension().string();
-  return ending == ".txt" || ending == ".md" || ending == ".jsonl" || ending == ".ndjson";
-}
+// What a folder gives.
+struct Walk {
+  std::vector<std::string> files, skipped;
+};
 
-std::vector<std::string> files_below(const std::string& folder) {
-  std::vector<std::string> files;
-  try {
-    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-      if (is_text(entry.path()) && entry.is_regular_file()) files.push_back(entry.path().string());
+void walk(const std::string& folder, Walk& out) {
+  for (const FolderEntry& entry : list_folder(folder)) {
+    const std::string path = (fs::path(folder) / entry.name).string();
+    if (entry.kind == PathKind::folder) {
+      entry.link ? out.skipped.push_back(path + " (a link to a folder)") : walk(path, out);
+    } else if (!is_text_name(entry.name)) {
+      if (!entry.name.starts_with('.')) out.skipped.push_back(path);
+    } else if (is_file(path)) {
+      out.files.push_back(path);
+    } else {
+      fail("cannot read {}: expected a regular file; remove it from the folder of text", path);
     }
-  } catch (const fs::filesystem_error& error) {
-    fail("cannot read the folder {}: {}", folder, error.code().message());
   }
-  if (files.empty()) {
+}
+
+std::string some_of(const std::vector<std::string>& paths, const std::string& folder) {
+  std::string text;
+  for (size_t i = 0; i < std::min(kShownNames, paths.size()); ++i) {
+    const std::string_view inside = std::string_view(paths[i]).substr(folder.size());
+    text += (i == 0 ? "" : ", ") +
+            printable_text(inside.substr(std::min(inside.find_first_not_of('/'), inside.size())), 60);
+  }
+  return paths.size() > kShownNames ? text + fmt::format(" and {} more", paths.size() - kShownNames) : text;
+}
+
+// config.json beside weights: its README.md or merges.txt is not what somebody wants to train on.
+void refuse_model_folder(const std::string& folder) {
+  bool config = false, weights = false;
+  for (const FolderEntry& entry : list_folder(folder)) {
+    config = config || entry.name == "config.json";
+    weights = weights || entry.name.ends_with(".safetensors") || entry.name == "pytorch_model.bin" ||
+              entry.name == "last";
+  }
+  if (config && weights)
+    fail("{} is a model or a run, no folder of text; to read texts in it, name the files one by one", folder);
+}
+
+std::vector<std::string> files_below(const std::string& folder, std::string& notes) {
+  refuse_model_folder(folder);
+  Walk found;
+  walk(folder, found);
+  std::ranges::sort(found.files);
+  if (found.files.empty()) {
     fail(
-        "the folder {} has no text: expected *.txt, *.md or *.jsonl, or these with .gz or .zst; name the "
+        "the folder {} has no text: expected *.txt, *.md or *.jsonl, or these with .gz or .zst{}; name the "
         "files "
         "one by one",
-        folder);
+        folder, found.skipped.empty() ? "" : ", found " + some_of(found.skipped, folder));
   }
-  std::ranges::sort(files);
-  return files;
+  notes += fmt::format("{}: {} file{} taken", folder, found.files.size(), found.files.size() == 1 ? "" : "s");
+  if (!found.skipped.empty()) {
+    notes += fmt::format(", {} skipped, neither .txt, .md nor .jsonl: {}", found.skipped.size(),
+                         some_of(found.skipped, folder));
+  }
+  notes += "\n";
+  return found.files;
 }
 
 std::vector<std::string> files_of_pattern(const std::string& pattern) {
@@ -54,7 +89,7 @@ std::vector<std::string> files_of_pattern(const std::string& pattern) {
   if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
     files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   globfree(&found);
-  std::erase_if(files, [](const std::string& path) { return !fs::is_regular_file(path); });
+  std::erase_if(files, [](const std::string& path) { return !is_file(path); });
   if (files.empty()) fail("cannot read {}: no such file, folder or pattern", pattern);
   std::ranges::sort(files);
   return files;
@@ -62,30 +97,28 @@ std::vector<std::string> files_of_pattern(const std::string& pattern) {
 
 }  // namespace
 
-std::vector<std::string> find_text_files(const std::vector<std::string>& names) {
+TextFiles find_text_files(const std::vector<std::string>& names, bool once) {
   if (names.empty()) fail_usage("no text given; name files, folders or patterns with --data");
-  std::vector<std::string> files;
+  TextFiles all;
   std::unordered_set<std::string> seen;
   for (const std::string& name : names) {
-    std::error_code ignored;
     std::vector<std::string> found;
-    if (fs::is_directory(name, ignored)) {
-      found = files_below(name);
-    } else if (fs::exists(name, ignored)) {
+    if (is_folder(name)) {
+      found = files_below(name, all.notes);
+    } else if (path_exists(name)) {
       found = {name};
     } else {
       found = files_of_pattern(name);
     }
     for (std::string& path : found) {
-      if (seen.insert(path).second) files.push_back(std::move(path));
+      if (seen.insert(path).second || !once) {
+        all.files.push_back(std::move(path));
+      } else {
+        all.notes += path + " is named twice and taken once\n";
+      }
     }
   }
-  return files;
-}
-
-bool is_json_lines(const std::string& path) {
-  const std::string plain = without_compression(path);
-  return plain.ends_with(".jsonl") || plain.ends_with(".ndjson");
+  return all;
 }
 
 TextBlocks::TextBlocks(std::vector<std::string> files, const TextBlockOptions& options)
@@ -97,9 +130,12 @@ bool TextBlocks::open_next() {
   if (at_.file + 1 >= std::ssize(files_)) return false;
   closed_bytes_ = bytes_done();
   at_ = {.file = at_.file + 1};
-  stream_ = open_byte_stream(files_[static_cast<size_t>(at_.file)]);
+  const std::string& path = files_[static_cast<size_t>(at_.file)];
+  stream_ = open_byte_stream(path);
   ahead_.clear();
   at_end_ = false;
+  fill(std::max(kLookBytes, options_.block_bytes));
+  require_text_file({.path = path, .first = ahead_, .compressed = stream_->compressed()}, options_.any_bytes);
   return true;
 }
 
@@ -175,7 +211,6 @@ size_t TextBlocks::block_end(bool& last) {
 bool TextBlocks::next(TextBlock& block) {
   while (stream_ == nullptr || (at_end_ && ahead_.empty())) {
     if (!open_next()) return false;
-    fill(options_.block_bytes);
   }
   block.begin = at_;
   block.json = is_json_lines(files_[static_cast<size_t>(at_.file)]);
@@ -198,14 +233,14 @@ void require_utf8(const TextBlock& block, const std::string& path) {
 }
 
 void for_each_json_text(const TextBlock& block, const std::string& path, const std::string& field,
-                        const std::function<void(std::string_view text)>& f) {
+                        const std::function<void(std::string_view text, int64_t line)>& f) {
   std::string_view rest = block.text;
   for (int64_t line = block.begin.line; !rest.empty(); ++line) {
     const size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view text = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    f(json_line_text(text, field, fmt::format("{}:{}", path, line)));
+    f(json_line_text(text, field, fmt::format("{}:{}", path, line)), line);
   }
 }
 

@@ -10,13 +10,16 @@
 
 namespace gpt {
 
-// The files that names stand for, each once, in order: a file is itself; a folder all text below it by path
-// (*.txt, *.md, *.jsonl, *.ndjson, and these with .gz or .zst); anything else a pattern with * ? [...].
-// Throws Error for a name that stands for nothing.
-std::vector<std::string> find_text_files(const std::vector<std::string>& names);
-
-// Whether a file has a JSON object in every line, by its name.
-bool is_json_lines(const std::string& path);
+// The files that names stand for, in order.
+struct TextFiles {
+  std::vector<std::string> files;
+  // What every folder gives and what is passed over, a line each; what is named twice.
+  std::string notes;
+};
+// A file is itself; a folder all text below it by path (is_text_name), links to folders left out; anything
+// else a pattern with * ? [...]. With `once` a file that is named twice is taken once. Throws Error for a
+// name that stands for nothing, for a folder that holds a model, and for links that lead nowhere.
+TextFiles find_text_files(const std::vector<std::string>& names, bool once = true);
 
 // A place in a list of files: bytes (decompressed) and lines before it.
 struct TextPosition {
@@ -38,10 +41,12 @@ struct TextBlockOptions {
   size_t block_bytes = size_t{1} << 20;     // about so many
   size_t max_document = size_t{256} << 20;  // of a line, or of a file that must not be cut
   bool cut_documents = true;                // files are cut where text_cut.h says, else read as a whole
+  bool any_bytes = false;                   // see require_text_file
 };
 
-// Reads files one after the other in blocks. Where a block ends depends on the file alone. Throws Error
-// naming the file, and the line where that is too long.
+// Reads files one after the other in blocks: the one way to text in files. Where a block ends depends on the
+// file alone. Throws Error naming the file when it is no text (file_kind.h), and the line where that is too
+// long.
 class TextBlocks {
  public:
   explicit TextBlocks(std::vector<std::string> files, const TextBlockOptions& options = {});
@@ -51,6 +56,9 @@ class TextBlocks {
   void skip_to(const TextPosition& position);
 
   const std::vector<std::string>& files() const { return files_; }
+  const std::string& path(const TextBlock& block) const {
+    return files_[static_cast<size_t>(block.begin.file)];
+  }
   // Bytes of the files as they are on disk, for showing how far reading has come.
   uint64_t bytes_done() const { return closed_bytes_ + (stream_ ? stream_->consumed() : 0); }
   uint64_t bytes_total() const;
@@ -74,10 +82,10 @@ class TextBlocks {
 // Throws Error naming file, line and byte unless the block is valid UTF-8.
 void require_utf8(const TextBlock& block, const std::string& path);
 
-// Calls f with the text of every JSON line: the value of the field, which must be a string. Empty lines are
-// passed over. Throws Error naming file and line for what is no JSON object, is nested deeper than 32, lacks
-// the field or has it twice.
+// Calls f with the text of every JSON line, the value of the field, which must be a string, and the number of
+// the line. Empty lines are passed over. Throws Error naming file and line for what is no JSON object, is
+// nested deeper than 32, lacks the field or has it twice.
 void for_each_json_text(const TextBlock& block, const std::string& path, const std::string& field,
-                        const std::function<void(std::string_view text)>& f);
+                        const std::function<void(std::string_view text, int64_t line)>& f);
 
 }  // namespace gpt

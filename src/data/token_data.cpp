@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "text/tokenizer_facts.h"
 
 namespace gpt {
 namespace {
@@ -53,6 +54,11 @@ void TokenData::append(std::span<const int32_t> ids) {
       ids16_.back()->push_back(static_cast<uint16_t>(id));
     segments_.back().narrow = ids16_.back()->data();
   }
+}
+
+void TokenData::append_document_token(int32_t id) {
+  append(std::span(&id, 1));
+  token_lengths_[static_cast<size_t>(id)] = 0;
 }
 
 void TokenData::append(const TokenShard& shard) {
@@ -139,23 +145,39 @@ int64_t TokenSpan::text_bytes(int64_t first, int64_t count) const {
   return bytes;
 }
 
-TokenData map_shards(std::span<const std::string> paths, const Tokenizer& tokenizer) {
+TokenData map_shards(std::span<const TokenShard> shards, const Tokenizer& tokenizer) {
   TokenData data(tokenizer);
-  for (const std::string& path : paths)
-    data.append(TokenShard(path));
+  for (const TokenShard& shard : shards)
+    data.append(shard);
   return data;
+}
+
+void append_corpus(TokenData& data, const Corpus& corpus, const Tokenizer& tokenizer) {
+  const int32_t between = usual_document_token(tokenizer);
+  for (const Document& document : corpus.documents) {
+    if (document.line > 0 && between >= 0) data.append_document_token(between);
+    try {
+      data.append(tokenizer.encode(corpus.content(document)));
+    } catch (const Error& error) {
+      fail("{}: {}", corpus.name(document), error.what());
+    }
+  }
 }
 
 TokenData encode_corpus(const Corpus& corpus, const Tokenizer& tokenizer) {
   TokenData data(tokenizer);
-  for (const Document& document : corpus.documents) {
-    try {
-      data.append(tokenizer.encode(corpus.content(document)));
-    } catch (const Error& error) {
-      fail("{}: {}", document.path, error.what());
+  append_corpus(data, corpus, tokenizer);
+  return data;
+}
+
+int32_t usual_document_token(const Tokenizer& tokenizer) {
+  const auto added = tokenizer_facts(tokenizer, 0).added;
+  for (const char* name : {"<|endoftext|>", "<|bos|>", "<|begin_of_text|>"}) {
+    for (const auto& token : added) {
+      if (token.text == name) return token.id;
     }
   }
-  return data;
+  return -1;
 }
 
 TokenSplit split_tokens(const TokenData& data, double val_fraction) {

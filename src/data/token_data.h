@@ -24,6 +24,8 @@ class TokenData {
 
   // Throws Error when an id is not in the vocabulary.
   void append(std::span<const int32_t> ids);
+  // The token in front of a document, which stands for no text from now on.
+  void append_document_token(int32_t id);
   // Throws Error when the shard was made with another vocabulary. Its ids are checked as they are read. The
   // token in front of documents stands for no text from now on.
   void append(const TokenShard& shard);
@@ -87,7 +89,10 @@ class TokenSpan {
   int64_t end_ = 0;
 };
 
-// The whole corpus encoded, its documents one after the other. Errors of the tokenizer name the document.
+// Appends a corpus encoded, its documents one after the other: rows of JSON lines behind the tokenizer's
+// usual document token, if it has one, as `gpt data pack` puts it; texts with nothing between them. Errors of
+// the tokenizer name the document.
+void append_corpus(TokenData& data, const Corpus& corpus, const Tokenizer& tokenizer);
 TokenData encode_corpus(const Corpus& corpus, const Tokenizer& tokenizer);
 
 struct TokenSplit {
@@ -95,11 +100,15 @@ struct TokenSplit {
   TokenSpan val;  // empty when val_fraction is 0
 };
 
+// The token that usually stands in front of documents: <|endoftext|>, <|bos|> or <|begin_of_text|>, whichever
+// the tokenizer has first; -1 if none.
+int32_t usual_document_token(const Tokenizer& tokenizer);
+
 // Cuts at floor((1 - val_fraction) * n) tokens. Throws UsageError unless 0 <= val_fraction < 1.
 TokenSplit split_tokens(const TokenData& data, double val_fraction);
 
 // The ids of shards, mapped, one shard after the other. Throws Error as TokenData::append does.
-TokenData map_shards(std::span<const std::string> paths, const Tokenizer& tokenizer);
+TokenData map_shards(std::span<const TokenShard> shards, const Tokenizer& tokenizer);
 
 // Throws Error unless a span can give windows of n_ctx tokens and the next one: at least n_ctx + 1
 // tokens. `what` names the span, for example "the training text".

@@ -157,6 +157,10 @@ void TokenShard::read_own_header(std::span<const std::byte> bytes) {
   if (!sane) fail("cannot read {}: its header contradicts itself; make it again with gpt data pack", name_);
 }
 
+uint64_t TokenShard::ids_offset() const {
+  return info_.format == ShardFormat::gpt ? kHeaderBytes : kLlmcHeaderInts * sizeof(int32_t);
+}
+
 const uint16_t* TokenShard::ids16() const {
   GPT_ASSERT(info_.bytes_per_id == 2);
   return reinterpret_cast<const uint16_t*>(ids_.data());
@@ -199,23 +203,6 @@ bool is_token_shard(const std::string& path) {
   std::memcpy(&magic, first, sizeof magic);
   return n == sizeof first &&
          (std::string_view(first, sizeof first) == kMagic || magic == kLlmcMagic16 || magic == kLlmcMagic32);
-}
-
-std::vector<std::string> find_token_shards(const std::string& path) {
-  std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) {
-    if (is_token_shard(path)) return {path};
-    return {};
-  }
-  std::vector<std::string> shards;
-  for (const auto& entry : fs::directory_iterator(path, ignored)) {
-    const std::string file = entry.path().string();
-    if (entry.path().extension() == ".bin" && is_token_shard(file)) shards.push_back(file);
-    if (entry.path().filename() == "pack.unfinished")
-      fail("{} is not complete: gpt data pack was interrupted; run it again, it goes on where it was", path);
-  }
-  std::ranges::sort(shards);
-  return shards;
 }
 
 struct ShardWriter::State {
@@ -280,17 +267,26 @@ void ShardWriter::add_text(int64_t bytes, int64_t documents) {
   state_->info.documents += documents;
 }
 
-ShardInfo ShardWriter::finish() {
+ShardInfo ShardWriter::complete() {
   State& s = *state_;
   s.info.checksum = XXH3_64bits_digest(s.hash);
   s.file.finish();
   s.write_header();
+  return s.info;
+}
+
+void ShardWriter::publish() {
+  State& s = *state_;
   if (rename(s.temporary.c_str(), s.path.c_str()) != 0)
     fail("cannot write {}: {}", s.path, std::strerror(errno));
   const std::string folder = fs::path(s.path).parent_path().string();
   sync_directory(folder.empty() ? "." : folder);
-  const ShardInfo info = s.info;
   state_.reset();
+}
+
+ShardInfo ShardWriter::finish() {
+  const ShardInfo info = complete();
+  publish();
   return info;
 }
 

@@ -43,6 +43,7 @@ class TokenShard {
   const ShardInfo& info() const { return info_; }
   const std::string& name() const { return name_; }
   std::span<const std::byte> ids() const { return ids_; }
+  uint64_t ids_offset() const;  // in the file
   // The ids, by their size.
   const uint16_t* ids16() const;
   const uint32_t* ids32() const;
@@ -64,12 +65,8 @@ class TokenShard {
 
 // Whether a file begins like a shard; false when it cannot be read.
 bool is_token_shard(const std::string& path);
-// The shards that a path stands for: a shard itself, or those in a folder (*.bin) in order of their names;
-// empty if it is something else. Throws Error for a folder that `gpt data pack` has not finished.
-std::vector<std::string> find_token_shards(const std::string& path);
-
-// Writes a shard under a temporary name; `finish` completes and renames it, so that a shard is whole or not
-// there.
+// Writes a shard under a temporary name, so that a shard is whole or not there: `complete` ends it, `publish`
+// gives it its name. What is not published is removed.
 class ShardWriter {
  public:
   // What is known beforehand: format, bytes per id, vocabulary, document token. Throws Error for ids that the
@@ -81,7 +78,9 @@ class ShardWriter {
 
   void write(std::span<const int32_t> ids);
   void add_text(int64_t bytes, int64_t documents);
-  ShardInfo finish();
+  ShardInfo complete();
+  void publish();
+  ShardInfo finish();  // both
 
  private:
   struct State;

@@ -1,12 +1,16 @@
 #include "train/run_data.h"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/path_kind.h"
 #include "convert/gguf_vocab.h"
 #include "data/preview.h"
+#include "data/shard_set.h"
 #include "data/tales.h"
+#include "text/utf8.h"
 
 namespace gpt {
 namespace {
@@ -30,15 +34,33 @@ int64_t tales_bytes(const std::string& name) {
 struct Source {
   std::string name;
   std::optional<double> weight;
-  std::vector<std::string> shards;  // if it is tokens already
-  Corpus text;                      // else
+  ShardSet shards;  // if it is tokens already
+  Corpus text;      // else
+
+  bool is_tokens() const { return !shards.shards.empty(); }
+  const std::string& notes() const { return is_tokens() ? shards.notes : text.notes; }
 };
+
+struct SourceOptions {
+  uint64_t seed = 1;
+  CorpusOptions corpus;
+};
+
+// A corpus from paths, or the built-in one ("tales", "tales:BYTES"). first_story: see generate_tales;
+// updated.
+Corpus load_named_corpus(const std::vector<std::string>& names, const SourceOptions& options,
+                         int64_t& first_story, std::optional<double>& floor) {
+  if (names.size() != 1 || tales_bytes(names[0]) == 0) return load_corpus(names, options.corpus);
+  TalesText tales = generate_tales(tales_bytes(names[0]), options.seed, first_story);
+  first_story = tales.next_story;
+  floor = tales_entropy_per_byte();
+  return corpus_from_text("tales", std::move(tales.text));
+}
 
 // "NAME=WEIGHT", unless there is a file of that very name.
 Source parse_source(const std::string& entry) {
   const size_t equals = entry.rfind('=');
-  if (equals == std::string::npos || equals == 0 || std::filesystem::exists(entry))
-    return {entry, {}, {}, {}};
+  if (equals == std::string::npos || equals == 0 || path_exists(entry)) return {entry, {}, {}, {}};
   const std::string number = entry.substr(equals + 1);
   double weight = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), weight);
@@ -48,56 +70,60 @@ Source parse_source(const std::string& entry) {
 }
 
 // The sources of a run: text without weights is one of them.
-std::vector<Source> find_sources(const std::vector<std::string>& entries, uint64_t seed, int64_t& story,
-                                 std::optional<double>& floor) {
+std::vector<Source> find_sources(const std::vector<std::string>& entries, const SourceOptions& options,
+                                 int64_t& story, std::optional<double>& floor) {
   std::vector<Source> sources;
   size_t weighted = 0, mapped = 0;
   for (const std::string& entry : entries) {
     Source source = parse_source(entry);
-    source.shards = find_token_shards(source.name);
+    source.shards = open_shard_set(source.name);
     weighted += source.weight ? 1 : 0;
-    mapped += source.shards.empty() ? 0 : 1;
+    mapped += source.is_tokens() ? 1 : 0;
     sources.push_back(std::move(source));
   }
   if (weighted > 0 && weighted < sources.size())
     fail_usage("data: {} of {} sources have a weight; give one to all (NAME=WEIGHT) or to none", weighted,
                sources.size());
   if (weighted == 0 && mapped == 0) {
-    Corpus text = load_named_corpus(entries, seed, story, floor);
+    Corpus text = load_named_corpus(entries, options, story, floor);
     sources.clear();
-    sources.push_back({entries.front(), {}, {}, std::move(text)});
+    sources.push_back({.name = entries.front(), .weight = {}, .shards = {}, .text = std::move(text)});
     return sources;
   }
   std::optional<double> ignored;  // a mixture has no known floor
   for (Source& source : sources) {
-    if (source.shards.empty()) source.text = load_named_corpus({source.name}, seed, story, ignored);
+    if (!source.is_tokens()) source.text = load_named_corpus({source.name}, options, story, ignored);
   }
   return sources;
 }
 
-std::unique_ptr<Tokenizer> choose_tokenizer(const TrainConfig& config, const std::string& folder,
-                                            const std::vector<Source>& train,
-                                            const std::vector<Source>& val) {
+// The tokenizer that is named; null for "char", which the text decides.
+std::unique_ptr<Tokenizer> find_tokenizer(const TrainConfig& config, const std::string& folder) {
   if (folder.ends_with(".gguf")) {
     if (const auto vocab = gguf_vocab(GgufFile(folder))) return tokenizer_of(*vocab, folder);
   }
   if (!folder.empty() && has_tokenizer(folder)) return load_tokenizer(folder);
   if (config.tokenizer.ends_with(".gguf")) return gguf_tokenizer(config.tokenizer);
+  if (config.tokenizer == "char") return nullptr;
+  return open_tokenizer(config.tokenizer, {});
+}
+
+std::unique_ptr<Tokenizer> char_tokenizer(const std::vector<Source>& train, const std::vector<Source>& val) {
   std::vector<const Corpus*> corpora;
   for (const auto* sources : {&train, &val}) {
     for (const Source& source : *sources) {
       if (!source.text.text.empty()) corpora.push_back(&source.text);
     }
   }
-  if (config.tokenizer == "char" && corpora.empty())
+  if (corpora.empty())
     fail_usage(
         "--tokenizer char: token shards have no characters; name the tokenizer that they were made with");
-  return open_tokenizer(config.tokenizer, corpora);
+  return open_tokenizer("char", corpora);
 }
 
 std::unique_ptr<TokenData> encode(const Source& source, const Tokenizer& tokenizer) {
-  return std::make_unique<TokenData>(source.shards.empty() ? encode_corpus(source.text, tokenizer)
-                                                           : map_shards(source.shards, tokenizer));
+  return std::make_unique<TokenData>(source.is_tokens() ? map_shards(source.shards.shards, tokenizer)
+                                                        : encode_corpus(source.text, tokenizer));
 }
 
 // All parts, one after the other; a single one as it is.
@@ -107,6 +133,31 @@ TokenSpan joined(std::span<const TokenSpan> parts, RunData& data) {
   for (const TokenSpan& part : parts)
     data.tokens.back()->append(part);
   return TokenSpan(*data.tokens.back());
+}
+
+// What there is to say of a source, and to check.
+void add_facts(const Source& source, const Tokenizer& tokenizer, RunData& data) {
+  data.notes += source.notes();
+  const ShardSet& set = source.shards;
+  const int64_t unknown =
+      std::ranges::count_if(set.checksums, [](const auto& checksum) { return !checksum; });
+  if (unknown > 0)
+    data.notes +=
+        fmt::format("{}: no checksums: numbers, sizes and headers are checked, ids are not\n", source.name);
+  for (size_t i = 0; i < set.shards.size(); ++i) {
+    const TokenShard& shard = set.shards[i];
+    if (set.checksums[i])
+      data.checksums.push_back({shard.name(), shard.ids_offset(), shard.ids().size(), *set.checksums[i]});
+  }
+  const int64_t rows =
+      std::ranges::count_if(source.text.documents, [](const Document& d) { return d.line > 0; });
+  const int32_t between = usual_document_token(tokenizer);
+  if (rows > 0) {
+    data.notes +=
+        fmt::format("{} rows of JSON lines, {}\n", rows,
+                    between < 0 ? "with nothing between them: the tokenizer has no <|endoftext|>"
+                                : "each behind " + printable_text(tokenizer.token_bytes(between), 40));
+  }
 }
 
 // Encodes and splits the sources.
@@ -125,13 +176,13 @@ void add_sources(const std::vector<Source>& sources, double val_fraction, RunDat
 }
 
 std::string preview_sources(const std::vector<Source>& sources, const RunData& data) {
-  if (sources.size() == 1 && sources[0].shards.empty()) return preview_corpus(sources[0].text);
+  if (sources.size() == 1 && !sources[0].is_tokens()) return preview_corpus(sources[0].text);
   std::string text;
   for (size_t i = 0; i < sources.size(); ++i) {
-    text +=
-        fmt::format("{}: {} tokens{}{}\n", sources[i].name, data.tokens[i]->size(),
-                    sources[i].shards.empty() ? "" : fmt::format(" in {} shards", sources[i].shards.size()),
-                    sources[i].weight ? fmt::format(", weight {}", *sources[i].weight) : "");
+    text += fmt::format(
+        "{}: {} tokens{}{}\n", sources[i].name, data.tokens[i]->size(),
+        sources[i].is_tokens() ? fmt::format(" in {} shards", sources[i].shards.shards.size()) : "",
+        sources[i].weight ? fmt::format(", weight {}", *sources[i].weight) : "");
   }
   return text;
 }
@@ -150,29 +201,26 @@ std::string source_identity(const std::string& entry, int64_t seed) {
   return error ? name : path.string();
 }
 
-Corpus load_named_corpus(const std::vector<std::string>& names, uint64_t seed, int64_t& first_story,
-                         std::optional<double>& floor) {
-  if (names.size() != 1 || tales_bytes(names[0]) == 0) return load_corpus(names);
-  TalesText tales = generate_tales(tales_bytes(names[0]), seed, first_story);
-  first_story = tales.next_story;
-  floor = tales_entropy_per_byte();
-  return corpus_from_text("tales", std::move(tales.text));
-}
-
 RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::string& tokenizer_folder) {
   if (config.data.empty())
     fail_usage("no data: give --data with text files, folders or token shards, or --data tales");
   RunData data;
   int64_t story = 0;
   std::optional<double> val_floor;
-  const auto seed = static_cast<uint64_t>(config.seed);
-  const std::vector<Source> train = find_sources(config.data, seed, story, data.floor);
+  data.tokenizer = find_tokenizer(config, tokenizer_folder);
+  const SourceOptions options{.seed = static_cast<uint64_t>(config.seed),
+                              .corpus = {.any_bytes = data.tokenizer && data.tokenizer->kind() == "byte"}};
+  std::vector<Source> train = find_sources(config.data, options, story, data.floor);
   std::vector<Source> val;
-  if (!config.val_data.empty()) val = find_sources(config.val_data, seed, story, val_floor);
-  data.tokenizer = choose_tokenizer(config, tokenizer_folder, train, val);
+  if (!config.val_data.empty()) val = find_sources(config.val_data, options, story, val_floor);
+  if (data.tokenizer == nullptr) data.tokenizer = char_tokenizer(train, val);
+  for (const auto* sources : {&train, &val}) {
+    for (const Source& source : *sources)
+      add_facts(source, *data.tokenizer, data);
+  }
   add_sources(train, val.empty() ? config.val_fraction : 0, data);
   data.preview = preview_sources(train, data);
-  if (std::all_of(train.begin(), train.end(), [](const Source& source) { return source.shards.empty(); })) {
+  if (std::all_of(train.begin(), train.end(), [](const Source& source) { return !source.is_tokens(); })) {
     for (const Source& source : train)
       data.documents += std::ssize(source.text.documents);
   }

@@ -6,6 +6,7 @@
 
 #include "data/corpus.h"
 #include "data/loader.h"
+#include "data/shard_check.h"
 #include "data/token_data.h"
 #include "train/train_config.h"
 
@@ -19,7 +20,9 @@ struct RunData {
   TokenSpan train, val;                 // of all sources; val may be empty
   std::optional<double> floor;          // entropy of the text in nats per token, where it is known
   int64_t documents = 0;                // of the training text; 0: not known
-  std::string preview;                  // for people
+  std::vector<CheckedBytes> checksums;  // of the shards' ids, where they are known
+  std::string notes;    // for people: what folders give and what is passed over; lines, mostly none
+  std::string preview;  // for people
 
   bool has_val() const { return val.size() > 1; }
 };
@@ -35,10 +38,5 @@ RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::strin
 std::string source_name(const std::string& entry);
 // What tells one source from another: its path from the root, or "tales:BYTES:SEED".
 std::string source_identity(const std::string& entry, int64_t seed);
-
-// A corpus from paths, or the built-in one ("tales", "tales:BYTES"). `floor` receives its entropy in nats
-// per byte when it is known. first_story: see generate_tales; updated.
-Corpus load_named_corpus(const std::vector<std::string>& names, uint64_t seed, int64_t& first_story,
-                         std::optional<double>& floor);
 
 }  // namespace gpt

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/path_kind.h"
+#include "data/shard_set.h"
 #include "io/json.h"
 #include "train/run_data.h"
 
@@ -26,8 +28,7 @@ Names identities(const std::vector<std::string>& entries, int64_t seed) {
 bool split_apart(const TrainConfig& run) {
   return std::any_of(run.data.begin(), run.data.end(), [](const std::string& entry) {
     const std::string name = source_name(entry);
-    std::error_code ignored;
-    return name != entry || !find_token_shards(name).empty();
+    return name != entry || holds_token_shards(name);
   });
 }
 
@@ -88,7 +89,7 @@ bool same_tokens(const TokenSpan& a, const TokenSpan& b) {
 // The same bytes under other names.
 bool same_text(const TrainConfig& run, const std::vector<std::string>& names, int64_t seed) {
   const auto readable = [](const std::string& entry) {
-    return source_identity(entry, 0).starts_with("tales:") || fs::exists(entry);
+    return source_identity(entry, 0).starts_with("tales:") || path_exists(entry);
   };
   if (!std::all_of(run.data.begin(), run.data.end(), readable) ||
       !std::all_of(names.begin(), names.end(), readable))

@@ -104,6 +104,7 @@ class Trainer {
   }
   bool sample();
   void save();
+  void check_data();
   void after_step(Pending from);
 
   TrainRequest request_;
@@ -113,6 +114,7 @@ class Trainer {
   std::optional<ResumedRun> resumed_;
   std::unique_ptr<LoadedModel> init_;
   RunData data_;
+  ShardCheck data_check_;
   Model model_;
   ParamBuffer weights_, grads_;
   Optimizer optimizer_;
@@ -169,6 +171,7 @@ Trainer::Trainer(const TrainRequest& request)
       init_(request.init_from.empty() ? nullptr : std::make_unique<LoadedModel>(request.init_from)),
       data_(load_run_data(config(), init_ ? init_->model().config.n_ctx : config_.model.n_ctx,
                           tokenizer_folder(request, init_.get()))),
+      data_check_(data_.checksums),
       model_(choose_model(request, init_.get(), data_.tokenizer->vocab_size())),
       weights_(model_.table, DType::f32, "weights"),
       grads_(model_.table, DType::f32, "gradients"),
@@ -272,9 +275,9 @@ void Trainer::announce() {
                        .plan = plan_->plan(),
                        .out = request_.out,
                        .resumed_at = request_.resume ? std::optional(state_.step) : std::nullopt};
-  std::string text;
+  std::string text = data_.notes;
   if (request_.verbose) {
-    text = start_details(start, optimizer_.describe());
+    text += start_details(start, optimizer_.describe());
     const int64_t rows = std::min<int64_t>(2, config().micro_batch);
     loader_.fill(state_.step, 0, rows, config().batch_size, ids_.data(), targets_.data());
     text += preview_batch(*data_.tokenizer, ids_.data(), targets_.data(), rows, model_.config.n_ctx);
@@ -469,6 +472,17 @@ bool Trainer::sample() {
   return true;
 }
 
+// Data that are not what they were end the run before anything is made of them that replaces a checkpoint.
+void Trainer::check_data() {
+  constexpr double kLastWait = 10;  // seconds, for a run so short that its data were not read yet
+  const bool last = state_.step >= config().steps || state_.step == config().stop_after;
+  try {
+    data_check_.finish(last ? kLastWait : 0);
+  } catch (const Error& error) {
+    fail("training stopped at step {}: {}", state_.step, error.what());
+  }
+}
+
 void Trainer::save() {
   log_->sync();
   state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
@@ -480,6 +494,7 @@ void Trainer::save() {
 
 // What is due after a step, or what is left of it. Where an interrupt cuts it short, the state says so.
 void Trainer::after_step(Pending from) {
+  check_data();
   const bool evaluated = evaluates(state_.step) && from <= Pending::evaluation;
   state_.pending = Pending::nothing;
   const auto make = [&](bool due, Pending part, double& seconds, bool (Trainer::*work)()) {

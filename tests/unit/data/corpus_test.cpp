@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "data/preview.h"
 #include "data/token_data.h"
+#include "support/compress.h"
 #include "support/error_of.h"
 #include "support/temp_dir.h"
 
@@ -51,11 +52,26 @@ TEST_F(CorpusFiles, JoinsFilesAndFoldersInOrder) {
   EXPECT_EQ(corpus.documents[2].offset, 13);
 }
 
+// One reader for all commands: what `gpt data pack` reads gives the same ids here.
+TEST_F(CorpusFiles, ReadsRowsAndCompressedFiles) {
+  const std::string rows = "{\"text\":\"one\"}\n\n{\"text\":\"\"}\n{\"id\":1,\"text\":\"two\"}\n";
+  const std::string plain = write("a.jsonl", rows), packed = write("b.jsonl.zst", test::zstd(rows));
+  const std::string text = write("c.txt.gz", test::gzip("three"));
+  const Corpus corpus = load({plain, packed, text});
+  EXPECT_EQ(corpus.text, "onetwoonetwothree");
+  ASSERT_EQ(corpus.documents.size(), 5u);
+  EXPECT_EQ(corpus.name(corpus.documents[1]), plain + ":4");
+  EXPECT_EQ(corpus.name(corpus.documents[4]), text);
+  EXPECT_EQ(corpus.notes, "2 empty rows left out\n");
+  EXPECT_MESSAGE(load({write("bad.jsonl", "{\"text\":\"a\"}\n{\"txt\":1}\n")}), "bad.jsonl:2");
+  EXPECT_MESSAGE(load({write("empty.jsonl", "{\"text\":\"\"}\n")}), "empty.jsonl is empty");
+}
+
 TEST_F(CorpusFiles, ErrorsSayWhatIsWrong) {
   EXPECT_MESSAGE(load({folder_ + "/none.txt"}), "none.txt");
   EXPECT_MESSAGE(load({write("empty.txt", "")}), "empty.txt is empty");
   fs::create_directories(folder_ + "/bare");
-  EXPECT_MESSAGE(load({folder_ + "/bare"}), "at least one file *.txt");
+  EXPECT_MESSAGE(load({folder_ + "/bare"}), "has no text");
   write("hollow/a.txt", "");
   EXPECT_MESSAGE(load({folder_ + "/hollow"}), "all empty");
   EXPECT_THROW(load({}), UsageError);

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "data/file_kind.h"
 #include "data/json_line.h"
 #include "support/compress.h"
 #include "support/error_of.h"
@@ -134,7 +135,7 @@ TEST(TextBlocks, CoverEveryFileAndGoOnAnywhere) {
   write_plain_file(folder.file("c.txt.gz"), gzip(text));
   write_plain_file(folder.file("d.jsonl.zst"), zstd(lines));
   write_plain_file(folder.file("e.txt"), "");
-  const auto files = find_text_files({folder.path()});
+  const auto files = find_text_files({folder.path()}).files;
   ASSERT_EQ(files.size(), 5u);
   const TextBlockOptions options{.block_bytes = 2000};
   const Read all = read_blocks(files, options);
@@ -181,18 +182,113 @@ TEST(TextBlocks, FindsFilesByFolderAndPattern) {
     write_plain_file(folder.file(name), "x");
   const auto names = [&](const std::vector<std::string>& given) {
     std::vector<std::string> out;
-    for (const std::string& path : find_text_files(given))
+    for (const std::string& path : find_text_files(given).files)
       out.push_back(path.substr(folder.path().size() + 1));
     return out;
   };
   EXPECT_EQ(names({folder.path()}), (std::vector<std::string>{"a.jsonl.gz", "b.txt", "deep/c.md"}));
   EXPECT_EQ(names({folder.file("*.bin"), folder.file("b.txt"), folder.file("?.txt")}),
             (std::vector<std::string>{"d.bin", "b.txt"}));
+  EXPECT_EQ(find_text_files({folder.path()}).notes,
+            folder.path() + ": 3 files taken, 1 skipped, neither .txt, .md nor .jsonl: d.bin\n");
   expect_error([&] { names({folder.file("*.none")}); }, "*.none");
   expect_error([&] { names({folder.file("missing.txt")}); }, "missing.txt");
   expect_error([&] { find_text_files({}); }, "--data");
   EXPECT_TRUE(is_json_lines("x.jsonl.zst"));
   EXPECT_FALSE(is_json_lines("x.json.gz"));
+}
+
+// What is no text is refused by what it is, whatever it is called.
+TEST(TextBlocks, OtherFilesAreNamed) {
+  using namespace std::string_literals;
+  const TempDir folder;
+  const auto refusal = [&](const std::string& name, const std::string& bytes, bool any_bytes = true) {
+    write_plain_file(folder.file(name), bytes);
+    TextBlocks blocks({folder.file(name)}, {.any_bytes = any_bytes});
+    TextBlock block;
+    const std::string message = error_of([&] { blocks.next(block); });
+    EXPECT_TRUE(message == "no error" || message.find(name) != std::string::npos) << message;
+    return message;
+  };
+  const std::string tail = "\0 and so on"s;
+  const std::pair<std::string, std::string> kinds[] = {
+      {"PAR1" + tail, "Parquet"},
+      {"PK\3\4" + tail, "zip"},
+      {"%PDF-1.7" + tail, "PDF"},
+      {"\x7f\x45LF" + tail, "program"},
+      {"SQLite format 3" + tail, "SQLite"},
+      {"BZh91AY&SY" + tail, "bzip2"},
+      {"\xfd\x37zXZ\0"s + tail, "xz"},
+      {"\x89PNG\r\n" + tail, "image"},
+      {"GPTTOKEN" + tail, "shard"},
+      {"GGUF" + tail, "GGUF"},
+      {"\x10\0\0\0\0\0\0\0{\"a\":1}"s, "safetensors"},
+      {"\xff\xfeh\0i\0"s, "UTF-16"},
+      {std::string(257, 'a') + "ustar" + tail, "tar"},
+      {gzip(gzip("text")), "inside compressed data"},
+  };
+  for (const auto& [bytes, kind] : kinds) {
+    for (const std::string name : {"a.txt", "a.jsonl", "a"}) {
+      EXPECT_NE(refusal(name, bytes).find(kind), std::string::npos) << kind;
+      EXPECT_NE(refusal(name, gzip(bytes)).find(kind == "inside compressed data" ? "gzip" : kind),
+                std::string::npos)
+          << kind;
+    }
+  }
+  for (const char* name :
+       {"a.csv", "a.tsv", "a.CSV", "a.json", "a.csv.gz", "a.parquet", "a.bin", "a.txt.gz"}) {
+    const bool packed = std::string_view(name) == "a.csv.gz";
+    EXPECT_NE(refusal(name, packed ? gzip("a,b\n") : "a,b\n").find("cannot read"), std::string::npos) << name;
+  }
+  // Bytes of no known kind: for those who read bytes.
+  EXPECT_NE(refusal("a.txt", "ab\0cd"s, false).find("byte 2 is zero"), std::string::npos);
+  EXPECT_EQ(refusal("a.txt", "ab\0cd"s, true), "no error");
+  for (const char* text :
+       {"PKzip was a program", "MZ", "BZh9 is a header", "RIFF raff", "GIF", "II", "a ftyp"})
+    EXPECT_EQ(refusal("a.txt", text, false), "no error") << text;
+}
+
+TEST(TextBlocks, MisnamedGzipIsRead) {
+  const TempDir folder;
+  write_plain_file(folder.file("a.txt"), gzip("some text"));
+  write_plain_file(folder.file("b.jsonl"), zstd("{\"text\":\"x\"}\n"));
+  EXPECT_EQ(read_blocks({folder.file("a.txt"), folder.file("b.jsonl")}, {}).text,
+            "some text{\"text\":\"x\"}\n");
+}
+
+// Links: a name of text that leads nowhere is an error, a folder behind a link is passed over with a word.
+TEST(TextBlocks, LinksInFolders) {
+  namespace fs = std::filesystem;
+  const TempDir folder;
+  write_plain_file(folder.file("a.txt"), "x");
+  fs::create_directory_symlink(folder.path(), folder.file("round"));
+  const TextFiles found = find_text_files({folder.path()});
+  EXPECT_EQ(found.files.size(), 1u);
+  EXPECT_NE(found.notes.find("round (a link to a folder)"), std::string::npos) << found.notes;
+  fs::create_symlink("loop.txt", folder.file("loop.txt"));
+  expect_error([&] { find_text_files({folder.path()}); }, "loop.txt: a loop of links");
+  expect_error([&] { find_text_files({folder.file("loop.txt")}); }, "loop.txt: a loop of links");
+  fs::remove(folder.file("loop.txt"));
+  fs::create_symlink("nothing", folder.file("gone.txt"));
+  expect_error([&] { find_text_files({folder.path()}); }, "gone.txt: a link that leads nowhere");
+}
+
+TEST(TextBlocks, ModelFoldersAreNoText) {
+  const TempDir folder;
+  for (const char* name : {"config.json", "model.safetensors", "merges.txt"})
+    write_plain_file(folder.file(name), "x");
+  expect_error([&] { find_text_files({folder.path()}); }, "is a model or a run");
+}
+
+TEST(ByteStream, FilesThatChangeWhileTheyAreReadAreNamed) {
+  const TempDir folder;
+  write_plain_file(folder.file("a.txt"), std::string(100, 'x'));
+  const auto stream = open_byte_stream(folder.file("a.txt"));
+  std::string part(50, '\0');
+  stream->read(part);
+  write_plain_file(folder.file("a.txt"), std::string(60, 'y'));
+  part.resize(100);
+  expect_error([&] { stream->read(part); }, "was changed while it was read");
 }
 
 TEST(TextBlocks, BadUtf8IsFound) {
@@ -234,8 +330,9 @@ TEST(JsonLine, LinesAreCounted) {
                         .begin = {.line = 10},
                         .json = true};
   std::string seen;
-  expect_error([&] { for_each_json_text(block, "p", "text", [&](std::string_view text) { seen += text; }); },
-               "p:14: expected");
+  expect_error(
+      [&] { for_each_json_text(block, "p", "text", [&](std::string_view text, int64_t) { seen += text; }); },
+      "p:14: expected");
   EXPECT_EQ(seen, "ab");
 }
 

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "data/pack.h"
+#include "data/shard_set.h"
 #include "data/text_blocks.h"
 #include "data/token_data.h"
 #include "support/compress.h"
@@ -179,8 +180,8 @@ TEST(TokenData, TheTokenBetweenDocumentsIsNoText) {
   ShardInfo info = byte_info();
   info.document_token = 0;
   write_shard(folder.file("a.bin"), {0, 65, 66, 0, 67}, info);
-  const std::string paths[] = {folder.file("a.bin")};
-  EXPECT_EQ(TokenSpan(map_shards(paths, *make_byte_tokenizer())).text_bytes(), 3);
+  const TokenShard shards[] = {TokenShard(folder.file("a.bin"))};
+  EXPECT_EQ(TokenSpan(map_shards(shards, *make_byte_tokenizer())).text_bytes(), 3);
 }
 
 // A folder of text in all the forms that packing reads.
@@ -212,7 +213,7 @@ class Pack : public testing::Test {
   PackStats pack(const std::string& out, int threads, bool restart = false, int64_t shard_tokens = 1000) {
     ThreadPool pool(threads);
     return pack_tokens(*make_byte_tokenizer(),
-                       {.files = find_text_files({folder_.path()}),
+                       {.files = find_text_files({folder_.path()}).files,
                         .out = out,
                         .shard_tokens = shard_tokens,
                         .document_token = 0,
@@ -221,7 +222,7 @@ class Pack : public testing::Test {
                        pool);
   }
   Ids packed(const std::string& out) {
-    return all_ids(map_shards(find_token_shards(out), *make_byte_tokenizer()));
+    return all_ids(map_shards(open_shard_set(out).shards, *make_byte_tokenizer()));
   }
 
   TempDir folder_, other_;
@@ -235,13 +236,12 @@ TEST_F(Pack, EncodesEveryDocumentInOrder) {
   EXPECT_EQ(stats.tokens, std::ssize(expected_));
   EXPECT_EQ(stats.documents, std::ranges::count(expected_, 0));
   EXPECT_EQ(stats.text_bytes, stats.tokens - stats.documents);
-  const auto shards = find_token_shards(out);
-  EXPECT_EQ(std::ssize(shards), stats.shards);
+  const ShardSet set = open_shard_set(out);
+  EXPECT_EQ(std::ssize(set.shards), stats.shards);
   int64_t documents = 0;
-  for (const std::string& path : shards) {
-    const TokenShard shard(path);
+  for (const TokenShard& shard : set.shards) {
     shard.verify();
-    EXPECT_TRUE(path == shards.back() || shard.info().count == 1000);
+    EXPECT_TRUE(shard.name() == set.shards.back().name() || shard.info().count == 1000);
     documents += shard.info().documents;
   }
   EXPECT_EQ(documents, stats.documents);
@@ -259,8 +259,8 @@ TEST_F(Pack, GoesOnAfterEveryShard) {
   const PackStats all = pack(whole, 1);
   const auto contents = [](const std::string& folder) {
     std::string text;
-    for (const std::string& shard : find_token_shards(folder))
-      text += read_file(shard);
+    for (const TokenShard& shard : open_shard_set(folder).shards)
+      text += read_file(shard.name());
     return text;
   };
   // What a kill leaves: the first shards, and the state when the last of them was complete. Made by packing
@@ -272,7 +272,7 @@ TEST_F(Pack, GoesOnAfterEveryShard) {
     struct Stop {};
     try {
       pack_tokens(*make_byte_tokenizer(),
-                  {.files = find_text_files({folder_.path()}),
+                  {.files = find_text_files({folder_.path()}).files,
                    .out = out,
                    .shard_tokens = 1000,
                    .document_token = 0,
@@ -282,7 +282,7 @@ TEST_F(Pack, GoesOnAfterEveryShard) {
                     if (done >= keep) throw Stop{};
                   });
     } catch (const Stop&) {
-      expect_error([&] { find_token_shards(out); }, "run it again");
+      expect_error([&] { open_shard_set(out); }, "run it again");
     }
     const PackStats rest = pack(out, 2);
     EXPECT_EQ(rest.shards, all.shards);
@@ -300,9 +300,9 @@ TEST_F(Pack, RefusesFoldersOfSomethingElse) {
   EXPECT_NO_THROW(pack(out, 1, true, 2000));
   EXPECT_EQ(packed(out), expected_);
   write_plain_file(out + "/pack.json", "{");
-  expect_error([&] { pack(out, 1); }, "pack.json");
+  expect_error([&] { pack(out, 1); }, "holds shards of other text");
   std::filesystem::remove(out + "/pack.json");
-  expect_error([&] { pack(out, 1); }, "holds token shards already");
+  expect_error([&] { pack(out, 1); }, "holds shards of other text");
   expect_error([&] { pack(out, 1, false, 10); }, "shard_tokens");
 }
 

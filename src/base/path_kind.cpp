@@ -1,0 +1,95 @@
+#include "base/path_kind.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base/error.h"
+
+namespace gpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+// 0, or what stat says is wrong.
+int kind_of(const std::string& path, PathKind& kind) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) == 0) {
+    kind = S_ISREG(info.st_mode)   ? PathKind::file
+           : S_ISDIR(info.st_mode) ? PathKind::folder
+                                   : PathKind::other;
+    return 0;
+  }
+  const int error = errno;
+  struct stat link {};
+  const bool absent = error == ENOTDIR || (error == ENOENT && lstat(path.c_str(), &link) != 0);
+  kind = absent ? PathKind::nothing : PathKind::broken;
+  return absent ? 0 : error;
+}
+
+PathKind known_kind(const std::string& path) {
+  PathKind kind{};
+  const int error = kind_of(path, kind);
+  if (error == ENOENT) fail("cannot read {}: a link that leads nowhere", path);
+  if (error == ELOOP) fail("cannot read {}: a loop of links", path);
+  if (error != 0) fail("cannot read {}: {}", path, std::strerror(error));
+  return kind;
+}
+
+}  // namespace
+
+PathKind path_kind(const std::string& path) {
+  PathKind kind{};
+  kind_of(path, kind);
+  return kind;
+}
+
+bool path_exists(const std::string& path) {
+  return known_kind(path) != PathKind::nothing;
+}
+
+bool is_folder(const std::string& path) {
+  return known_kind(path) == PathKind::folder;
+}
+
+bool is_file(const std::string& path) {
+  return known_kind(path) == PathKind::file;
+}
+
+std::vector<FolderEntry> list_folder(const std::string& path) {
+  std::vector<FolderEntry> entries;
+  std::error_code error;
+  fs::directory_iterator it(path, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    std::error_code ignored;
+    entries.push_back(
+        {it->path().filename().string(), path_kind(it->path().string()), it->is_symlink(ignored)});
+  }
+  if (error) fail("cannot read the folder {}: {}", path, error.message());
+  std::ranges::sort(entries, {}, &FolderEntry::name);
+  return entries;
+}
+
+uint64_t file_bytes(const std::string& path) {
+  std::error_code error;
+  const uint64_t size = fs::file_size(path, error);
+  if (error) fail("cannot read {}: {}", path, error.message());
+  return size;
+}
+
+int64_t file_modified(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) fail("cannot read {}: {}", path, std::strerror(errno));
+  return int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+}
+
+void remove_file(const std::string& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  if (error) fail("cannot remove {}: {}", path, error.message());
+}
+
+}  // namespace gpt

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gpt {
+
+// What a path leads to, links followed. `broken`: a link that leads nowhere or round in circles, or what may
+// not be looked at.
+enum class PathKind : uint8_t { nothing, file, folder, other, broken };
+
+// Never throws.
+PathKind path_kind(const std::string& path);
+
+// Whether something of that kind is there. Throw Error naming the path where it is broken, so that what
+// cannot be read is not taken for missing.
+bool path_exists(const std::string& path);
+bool is_folder(const std::string& path);
+bool is_file(const std::string& path);
+
+struct FolderEntry {
+  std::string name;  // without the folder
+  PathKind kind;
+  bool link;
+};
+// What a folder holds, sorted by name. Throws Error naming the folder when it cannot be read.
+std::vector<FolderEntry> list_folder(const std::string& path);
+
+// Bytes of a file, and when it was last written, in nanoseconds. Throw Error naming the path.
+uint64_t file_bytes(const std::string& path);
+int64_t file_modified(const std::string& path);
+// Throws Error naming the path where it cannot be removed; one that is not there is none.
+void remove_file(const std::string& path);
+
+}  // namespace gpt

@@ -1,0 +1,163 @@
+#include "data/file_kind.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+
+namespace gpt {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::string_view kUnpack = "unpack it first";
+constexpr std::string_view kRows = "write its texts as JSON lines first, one {\"text\": ...} a line";
+constexpr std::string_view kText = "extract its text first";
+constexpr std::string_view kModel = "this is no data to read text from";
+constexpr std::string_view kMedia = "only text can be read";
+
+// A kind of file by the bytes at its beginning.
+struct Magic {
+  std::string_view bytes;
+  std::string_view what, advice;
+  size_t at = 0;
+};
+constexpr Magic kMagics[] = {
+    {"\x1f\x8b"sv, "gzip data inside compressed data", kUnpack},
+    {"\x28\xb5\x2f\xfd"sv, "zstd data inside compressed data", kUnpack},
+    {"BZh"sv, "a bzip2 file", "decompress it first: bunzip2"},
+    {"\xfd\x37zXZ\0"sv, "an xz file", "decompress it first: unxz"},
+    {"\x04\x22\x4d\x18"sv, "an lz4 file", "decompress it first: unlz4"},
+    {"LZIP"sv, "an lzip file", kUnpack},
+    {"\x1f\x9d"sv, "a file of compress", kUnpack},
+    {"7z\xbc\xaf\x27\x1c"sv, "a 7z archive", kUnpack},
+    {"Rar!\x1a\x07"sv, "a rar archive", kUnpack},
+    {"PK\3\4"sv, "a zip archive (or a document or model made of one: .docx, .xlsx, .epub, .npz, .pt)",
+     kUnpack},
+    {"PK\5\6"sv, "an empty zip archive", kUnpack},
+    {"ustar"sv, "a tar archive", kUnpack, 257},
+    {"PAR1"sv, "a Parquet file", kRows},
+    {"ARROW1"sv, "an Arrow file", kRows},
+    {"FEA1"sv, "a Feather file", kRows},
+    {"Obj\x01"sv, "an Avro file", kRows},
+    {"SQLite format 3\0"sv, "an SQLite database", kRows},
+    {"\x89HDF\r\n\x1a\n"sv, "an HDF5 file", kRows},
+    {"%PDF-"sv, "a PDF document", kText},
+    {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"sv, "an Office document (.doc, .xls)", kText},
+    {"{\\rtf"sv, "an RTF document", kText},
+    {"\xff\xfe"sv, "UTF-16 text", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8"},
+    {"\xfe\xff"sv, "UTF-16 text", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8"},
+    {"GPTTOKEN"sv, "a shard of token ids", "train and evaluate on it by itself or with its folder"},
+    {"\x88\xd8\x34\x01"sv, "a shard of token ids of llm.c", "train and evaluate on it by itself"},
+    {"\xa1\xd9\x34\x01"sv, "a shard of token ids of llm.c", "train and evaluate on it by itself"},
+    {"GGUF"sv, "a GGUF model", kModel},
+    {"\x93NUMPY"sv, "a NumPy array", kModel},
+    {"{\""sv, "a safetensors model", kModel, 8},
+    {"\x7f"
+     "ELF"sv,
+     "a program", kMedia},
+    {"\x89PNG\r\n"sv, "an image", kMedia},
+    {"\xff\xd8\xff"sv, "an image", kMedia},
+    {"GIF8"sv, "an image", kMedia},
+    {"II*\0"sv, "an image", kMedia},
+    {"MM\0*"sv, "an image", kMedia},
+    {"RIFF"sv, "a picture, sound or film", kMedia},
+    {"OggS"sv, "a sound or film", kMedia},
+    {"fLaC"sv, "a sound", kMedia},
+    {"ID3\x03"sv, "a sound", kMedia},
+    {"ID3\x04"sv, "a sound", kMedia},
+    {"ftyp"sv, "a film", kMedia, 4},
+    {"\0asm"sv, "a program", kMedia},
+};
+
+// A kind of file that its bytes do not tell, by the end of its name.
+struct Ending {
+  std::string_view ending, what, advice;
+};
+constexpr std::string_view kTable =
+    "write its texts as JSON lines first, one {\"text\": ...} a line; or name it .txt to read it as it is";
+constexpr Ending kEndings[] = {
+    {".csv", "a table", kTable},
+    {".tsv", "a table", kTable},
+    {".json", "a JSON document",
+     "if it has an object in every line, name it .jsonl; if it is one list of objects: jq -c '.[]'; or name "
+     "it "
+     ".txt to read it as it is"},
+    {".parquet", "named like a Parquet file", kRows},
+    {".arrow", "named like an Arrow file", kRows},
+    {".bz2", "named like a bzip2 file, but is none", "name it for what it is"},
+    {".xz", "named like an xz file, but is none", "name it for what it is"},
+    {".br", "a Brotli file", "decompress it first: brotli -d"},
+    {".bin", "named like token shards or a model, but is none",
+     "if it was a shard it is damaged: gpt data pack makes it again; if you want to read its bytes, name it "
+     ".txt"},
+    {".pt", "named like a model, but is none", kModel},
+    {".safetensors", "named like a model, but is none", kModel},
+};
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return out;
+}
+
+bool is_compressed_name(std::string_view path) {
+  return path.ends_with(".gz") || path.ends_with(".zst");
+}
+
+std::string_view without_compression(std::string_view path) {
+  return is_compressed_name(path) ? path.substr(0, path.rfind('.')) : path;
+}
+
+bool matches(const Magic& magic, std::string_view first) {
+  if (magic.at >= first.size() || !first.substr(magic.at).starts_with(magic.bytes)) return false;
+  if (magic.bytes == "BZh")  // three letters that a text may begin with
+    return first.size() > 9 && (first.substr(4, 6) == "1AY&SY" || first.substr(4, 6) == "\x17rE8P\x90");
+  // Text has a blank or letters where these two have zeros: the upper bytes of a length.
+  if (magic.at == 8) return first.substr(5, 3) == "\0\0\0"sv;
+  if (magic.bytes == "ftyp") return first.substr(0, 2) == "\0\0"sv;
+  if (magic.bytes == "RIFF" || magic.bytes == "Rar!\x1a\x07" || magic.bytes == "LZIP")
+    return first.substr(0, kLookBytes).find('\0') != std::string_view::npos;
+  return true;
+}
+
+}  // namespace
+
+bool is_json_lines(std::string_view path) {
+  const std::string_view plain = without_compression(path);
+  return plain.ends_with(".jsonl") || plain.ends_with(".ndjson");
+}
+
+bool is_text_name(std::string_view path) {
+  const std::string_view plain = without_compression(path);
+  return plain.ends_with(".txt") || plain.ends_with(".md") || is_json_lines(path);
+}
+
+void require_text_file(const FileFacts& file, bool any_bytes) {
+  for (const Magic& magic : kMagics) {
+    if (matches(magic, file.first))
+      fail("cannot read {} as text: it is {}; {}", file.path, magic.what, magic.advice);
+  }
+  const std::string name = lower(file.path);
+  if (is_compressed_name(name) && !file.compressed) {
+    fail(
+        "cannot read {}: its name says that it is compressed, its bytes do not; it is damaged, or name it "
+        "for "
+        "what it is",
+        file.path);
+  }
+  for (const Ending& ending : kEndings) {
+    if (without_compression(name).ends_with(ending.ending))
+      fail("cannot read {} as text: it is {}; {}", file.path, ending.what, ending.advice);
+  }
+  const size_t zero = file.first.substr(0, kLookBytes).find('\0');
+  if (zero != std::string_view::npos && !any_bytes) {
+    fail(
+        "cannot read {} as text: its byte {} is zero, as in files of programs and pictures; give text in "
+        "UTF-8, or take --tokenizer byte, which reads any bytes",
+        file.path, zero);
+  }
+}
+
+}  // namespace gpt

@@ -1,0 +1,124 @@
+#include "data/pack_state.h"
+
+#define XXH_INLINE_ALL
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+constexpr uint64_t kMaxStateBytes = uint64_t{64} << 20;
+constexpr const char* kChecksum = "checksum";  // of all other keys
+
+std::string checksum_of(json state) {
+  state.erase(kChecksum);
+  const std::string text = state.dump();
+  return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
+}
+
+json place_json(const PackPlace& p) {
+  return {{"file", p.block.file}, {"offset", p.block.offset}, {"line", p.block.line}, {"skip", p.skip}};
+}
+
+PackPlace place_of(const json& j) {
+  return {{.file = j.at("file"), .offset = j.at("offset"), .line = j.at("line")}, j.at("skip")};
+}
+
+json shard_json(const PackedShard& s) {
+  return {{"tokens", s.tokens},
+          {"text_bytes", s.text_bytes},
+          {"documents", s.documents},
+          {"checksum", s.checksum},
+          {"begin", place_json(s.begin)}};
+}
+
+PackedShard shard_of(const json& j) {
+  return {.tokens = j.at("tokens"),
+          .text_bytes = j.at("text_bytes"),
+          .documents = j.at("documents"),
+          .checksum = j.at("checksum"),
+          .begin = place_of(j.at("begin"))};
+}
+
+PackState state_of(const json& root) {
+  const json& inputs = root.at("inputs");
+  PackState s{.inputs = inputs.dump(),
+              .format = inputs.at("format") == "llmc" ? ShardFormat::llmc : ShardFormat::gpt,
+              .shard_tokens = inputs.at("shard_tokens"),
+              .next = place_of(root.at("next")),
+              .documents = root.at("documents"),
+              .text_bytes = root.at("text_bytes"),
+              .tokens = root.at("tokens"),
+              .shards = root.at("shards"),
+              .list = {},
+              .modified = root.value("modified", std::vector<int64_t>()),
+              .done = root.at("done")};
+  if (!root.contains("list")) return s;
+  for (const json& shard : root.at("list"))
+    s.list.push_back(shard_of(shard));
+  return s;
+}
+
+// Numbers that no run of gpt data pack writes.
+bool is_sane(const PackState& s, const json& root) {
+  if (root.contains("list") != root.contains(kChecksum))
+    return false;  // what earlier versions wrote has neither
+  if (root.contains(kChecksum) && root.at(kChecksum) != checksum_of(root)) return false;
+  const bool good_list = std::ranges::all_of(s.list, [](const PackedShard& shard) {
+    return shard.tokens > 0 && shard.begin.skip >= 0 && shard.begin.block.file >= 0;
+  });
+  return good_list && s.shards >= 0 && s.tokens >= 0 && s.shard_tokens > 0 && s.next.block.file >= 0 &&
+         s.next.skip >= 0 && (s.list.empty() || s.has_list());
+}
+
+}  // namespace
+
+std::string pack_file(const std::string& folder, const std::string& name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
+std::string shard_file_name(int64_t shard) {
+  return fmt::format("shard-{:05}.bin", shard);
+}
+
+PackState read_pack_state(const std::string& folder) {
+  const std::string path = pack_file(folder, kPackStateFile);
+  const std::string text = read_file(path, kMaxStateBytes);
+  try {
+    const json root = json::parse(text);
+    const PackState state = state_of(root);
+    if (is_sane(state, root)) return state;
+  } catch (const json::exception&) {
+    // what is no JSON, or lacks something
+  }
+  fail("{} is damaged: expected what gpt data pack wrote; the same gpt data pack again repairs it", path);
+}
+
+void write_pack_state(const std::string& folder, const PackState& state) {
+  json list = json::array();
+  for (const PackedShard& shard : state.list)
+    list.push_back(shard_json(shard));
+  json root = {{"inputs", json::parse(state.inputs)},
+               {"next", place_json(state.next)},
+               {"documents", state.documents},
+               {"text_bytes", state.text_bytes},
+               {"tokens", state.tokens},
+               {"shards", state.shards},
+               {"modified", state.modified},
+               {"done", state.done}};
+  if (state.has_list()) {
+    root["list"] = std::move(list);
+    root[kChecksum] = checksum_of(root);
+  }
+  write_file_atomic(pack_file(folder, kPackStateFile), root.dump(1) + "\n");
+}
+
+}  // namespace gpt

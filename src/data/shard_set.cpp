@@ -1,0 +1,272 @@
+#include "data/shard_set.h"
+
+#define XXH_INLINE_ALL
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/path_kind.h"
+
+namespace gpt {
+namespace {
+
+constexpr const char* kRepair = "the same gpt data pack again repairs it";
+constexpr size_t kShownNames = 3;
+
+bool is_shard_name(const std::string& name) {
+  return name.ends_with(".bin");
+}
+
+// What the header of a shard contradicts; "" if nothing.
+std::string wrong_header(const ShardInfo& found, const PackedShard& expected) {
+  if (found.count != expected.tokens)
+    return fmt::format("expected {} ids as pack.json says, found {}", expected.tokens, found.count);
+  if (found.format == ShardFormat::llmc) return "";
+  if (found.checksum != expected.checksum || found.text_bytes != expected.text_bytes ||
+      found.documents != expected.documents) {
+    return fmt::format(
+        "expected the shard with the checksum {:016x} as pack.json says, found that with {:016x}",
+        expected.checksum, found.checksum);
+  }
+  return "";
+}
+
+// The same where pack.json lists no shards: all but the last are full.
+std::string wrong_count(const ShardInfo& found, const PackState& state, int64_t shard) {
+  if (shard + 1 >= state.shards || found.count == state.shard_tokens) return "";
+  return fmt::format("expected {} ids as pack.json says, found {}", state.shard_tokens, found.count);
+}
+
+class FolderCheck {
+ public:
+  FolderCheck(const std::string& folder, const PackState& state, bool read_ids)
+      : folder_(folder), state_(state), read_ids_(read_ids) {}
+
+  std::vector<ShardProblem> run() {
+    for (int64_t i = 0; i < state_.shards; ++i)
+      check_shard(i);
+    if (problems_.empty() && state_.done && tokens_ != state_.tokens) {
+      const int64_t last = std::max<int64_t>(0, state_.shards - 1);
+      add(last, fmt::format("all shards together have {} ids, expected {} as pack.json says", tokens_,
+                            state_.tokens));
+    }
+    if (state_.done) check_strangers();
+    return std::move(problems_);
+  }
+
+ private:
+  std::string path_of(int64_t shard) const { return pack_file(folder_, shard_file_name(shard)); }
+  void add(int64_t shard, const std::string& what) {
+    problems_.push_back({shard, path_of(shard), fmt::format("{}: {}", path_of(shard), what)});
+  }
+
+  void check_shard(int64_t i) {
+    if (path_kind(path_of(i)) != PathKind::file) {
+      add(i, fmt::format("is missing, pack.json lists {} shards", state_.shards));
+      return;
+    }
+    try {
+      const TokenShard shard(path_of(i));
+      tokens_ += shard.info().count;
+      std::string what;
+      if (shard.info().format != state_.format) {
+        what = "is of another format than pack.json says";
+      } else if (state_.has_list()) {
+        what = wrong_header(shard.info(), state_.list[static_cast<size_t>(i)]);
+      } else {
+        what = wrong_count(shard.info(), state_, i);
+      }
+      if (what.empty() && read_ids_) what = damaged_ids(shard, checksum_of(i));
+      if (!what.empty()) add(i, what);
+    } catch (const Error& error) {
+      problems_.push_back({i, path_of(i), error.what()});
+    }
+  }
+
+  std::optional<uint64_t> checksum_of(int64_t i) const {
+    if (!state_.has_list()) return std::nullopt;
+    return state_.list[static_cast<size_t>(i)].checksum;
+  }
+
+  void check_strangers() {
+    std::set<std::string> known;
+    for (int64_t i = 0; i < state_.shards; ++i)
+      known.insert(shard_file_name(i));
+    for (const FolderEntry& entry : list_folder(folder_)) {
+      if (!is_shard_name(entry.name) || known.contains(entry.name)) continue;
+      const std::string path = pack_file(folder_, entry.name);
+      problems_.push_back(
+          {-1, path, fmt::format("{}: is none of the {} shards that pack.json lists", path, state_.shards)});
+    }
+  }
+
+  const std::string& folder_;
+  const PackState& state_;
+  bool read_ids_;
+  int64_t tokens_ = 0;
+  std::vector<ShardProblem> problems_;
+};
+
+// A folder's other files, in a line.
+std::string note_others(const std::string& folder, const std::vector<std::string>& others) {
+  if (others.empty()) return "";
+  std::string names;
+  for (size_t i = 0; i < std::min(kShownNames, others.size()); ++i)
+    names += (i == 0 ? "" : ", ") + others[i];
+  if (others.size() > kShownNames) names += fmt::format(" and {} more", others.size() - kShownNames);
+  return fmt::format("{}: {} other file{} skipped: {}\n", folder, others.size(),
+                     others.size() == 1 ? "" : "s", names);
+}
+
+ShardSet open_packed(const std::string& folder) {
+  const PackState state = read_pack_state(folder);
+  if (!state.done)
+    fail("{} is not complete: gpt data pack was interrupted; run it again, it goes on where it was", folder);
+  const std::vector<ShardProblem> problems = shard_problems(folder, state, false);
+  if (!problems.empty()) {
+    fail("{}{}; {}", problems[0].what,
+         problems.size() == 1 ? "" : fmt::format(" (and {} more are wrong)", problems.size() - 1), kRepair);
+  }
+  ShardSet set;
+  for (int64_t i = 0; i < state.shards; ++i) {
+    const TokenShard& shard = set.shards.emplace_back(pack_file(folder, shard_file_name(i)));
+    const bool own = shard.info().format == ShardFormat::gpt;
+    set.checksums.push_back(state.has_list() ? std::optional(state.list[static_cast<size_t>(i)].checksum)
+                            : own            ? std::optional(shard.info().checksum)
+                                             : std::nullopt);
+  }
+  return set;
+}
+
+// The number at the end of a name without its ending: the beginning of the name, and the number.
+std::optional<std::pair<std::string, int64_t>> numbered(const std::string& name) {
+  const size_t end = name.size() - std::string_view(".bin").size();
+  const size_t begin = name.substr(0, end).find_last_not_of("0123456789") + 1;
+  int64_t number = 0;
+  if (begin == end || std::from_chars(name.data() + begin, name.data() + end, number).ec != std::errc())
+    return std::nullopt;
+  return std::pair(name.substr(0, begin), number);
+}
+
+void require_no_gaps(const std::string& folder, const std::vector<std::string>& names) {
+  std::map<std::string, std::set<int64_t>> series;
+  for (const std::string& name : names) {
+    if (const auto n = numbered(name)) series[n->first].insert(n->second);
+  }
+  for (const auto& [stem, numbers] : series) {
+    int64_t expected = std::min<int64_t>(*numbers.begin(), 1);  // counted from 0 or from 1
+    for (const int64_t number : numbers) {
+      if (number != expected)
+        fail(
+            "{} has a gap: expected {}…{}.bin, found {}…{}.bin next; get what is missing, or name the shards "
+            "one by "
+            "one",
+            folder, stem, expected, stem, number);
+      ++expected;
+    }
+  }
+}
+
+void require_equal_kinds(const std::vector<TokenShard>& shards) {
+  const ShardInfo& first = shards.front().info();
+  for (const TokenShard& shard : shards) {
+    const ShardInfo& i = shard.info();
+    if (i.format == first.format && i.bytes_per_id == first.bytes_per_id &&
+        i.vocab_hash == first.vocab_hash && i.document_token == first.document_token)
+      continue;
+    fail(
+        "{} does not go with {}: expected the same format, size of ids, vocabulary and document token; name "
+        "the "
+        "shards one by one",
+        shard.name(), shards.front().name());
+  }
+}
+
+// A folder of *.bin that gpt data pack did not write, or that lost its pack.json.
+ShardSet open_foreign(const std::string& folder, const std::vector<std::string>& names) {
+  ShardSet set;
+  const bool any = std::ranges::any_of(
+      names, [&](const std::string& name) { return is_token_shard(pack_file(folder, name)); });
+  if (!any) return set;
+  require_no_gaps(folder, names);
+  for (const std::string& name : names) {
+    const TokenShard& shard = set.shards.emplace_back(pack_file(folder, name));
+    const bool own = shard.info().format == ShardFormat::gpt;
+    set.checksums.push_back(own ? std::optional(shard.info().checksum) : std::nullopt);
+  }
+  require_equal_kinds(set.shards);
+  set.notes =
+      fmt::format("{}: {} shard{} and no pack.json, so that one missing at the end would not be noticed\n",
+                  folder, names.size(), names.size() == 1 ? "" : "s");
+  return set;
+}
+
+ShardSet open_file(const std::string& path) {
+  ShardSet set;
+  if (!is_token_shard(path)) return set;
+  const ShardInfo& info = set.shards.emplace_back(path).info();
+  set.checksums.push_back(info.format == ShardFormat::gpt ? std::optional(info.checksum) : std::nullopt);
+  return set;
+}
+
+}  // namespace
+
+int64_t ShardSet::tokens() const {
+  int64_t sum = 0;
+  for (const TokenShard& shard : shards)
+    sum += shard.info().count;
+  return sum;
+}
+
+bool holds_token_shards(const std::string& path) {
+  if (path_kind(path) != PathKind::folder) return is_token_shard(path);
+  return std::ranges::any_of(list_folder(path), [&](const FolderEntry& entry) {
+    return is_shard_name(entry.name) && is_token_shard(pack_file(path, entry.name));
+  });
+}
+
+std::vector<ShardProblem> shard_problems(const std::string& folder, const PackState& state, bool read_ids) {
+  return FolderCheck(folder, state, read_ids).run();
+}
+
+std::string damaged_ids(const TokenShard& shard, std::optional<uint64_t> checksum) {
+  if (checksum) {
+    const uint64_t found = XXH3_64bits(shard.ids().data(), shard.ids().size());
+    if (found != *checksum)
+      return fmt::format("its ids were changed: expected the checksum {:016x}, found {:016x}", *checksum,
+                         found);
+  }
+  try {
+    shard.verify();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+ShardSet open_shard_set(const std::string& path) {
+  if (path_kind(path) != PathKind::folder) return open_file(path);
+  std::vector<std::string> shards, others;
+  bool packed = false;
+  for (const FolderEntry& entry : list_folder(path)) {
+    if (entry.name == kPackUnfinishedFile)
+      fail("{} is not complete: gpt data pack was interrupted; run it again, it goes on where it was", path);
+    if (entry.name == kPackStateFile) {
+      packed = true;
+    } else if (is_shard_name(entry.name)) {
+      shards.push_back(entry.name);
+    } else if (entry.name != "tokenizer.json" && !entry.name.starts_with('.')) {
+      others.push_back(entry.name);
+    }
+  }
+  ShardSet set = packed ? open_packed(path) : open_foreign(path, shards);
+  if (!set.shards.empty()) set.notes += note_others(path, others);
+  return set;
+}
+
+}  // namespace gpt

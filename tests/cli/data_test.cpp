@@ -1,0 +1,268 @@
+// What commands read as data: one reader for all of them, shards that are checked, packing that repairs.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "run_gpt.h"
+#include "support/compress.h"
+#include "support/temp_dir.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using gpt::test::TempDir;
+using gpt::test::write_plain_file;
+using nlohmann::json;
+
+void expect_error(const GptRun& run, const std::string& part) {
+  EXPECT_EQ(run.status, 1) << run.err;
+  EXPECT_NE(run.err.find(part), std::string::npos) << run.err << "\nexpected: " << part;
+}
+
+class DataCommands : public testing::Test {
+ protected:
+  void SetUp() override {
+    text_ = run_gpt({"data", "tales", "--bytes", "20000"}).out;
+    write_plain_file(file("a.txt"), text_);
+  }
+  std::string file(const std::string& name) const { return folder_.file(name); }
+
+  GptRun train(const std::string& data, const std::string& out, std::vector<std::string> flags = {}) {
+    flags.insert(flags.begin(),
+                 {"train", "--data", data, "--n-layer", "1", "--n-head", "1", "--n-embd", "8", "--n-ctx",
+                  "16", "--batch-size", "4", "--steps", "4", "--eval-every", "0", "--out", file(out)});
+    return run_gpt(flags);
+  }
+  std::string weights(const std::string& run) {
+    return gpt::read_file(file(run) + "/last/model.safetensors");
+  }
+  GptRun pack(const std::string& data, const std::string& out, std::vector<std::string> flags = {},
+              const std::string& tokenizer = "byte") {
+    flags.insert(flags.begin(), {"data", "pack", "--data", data, "--tokenizer", tokenizer, "--shard-tokens",
+                                 "5000", "--out", file(out)});
+    return run_gpt(flags);
+  }
+  double loss(const std::string& data) {
+    const GptRun run = run_gpt({"eval", file("text"), "--data", data, "--split", "all", "--json"});
+    EXPECT_EQ(run.status, 0) << run.err;
+    return run.status == 0 ? json::parse(run.out)["loss"].get<double>() : -1;
+  }
+
+  TempDir folder_;
+  std::string text_;
+};
+
+// Text in any of the forms that `gpt data pack` reads, and packed, gives the same run and the same loss.
+TEST_F(DataCommands, AllFormsOfATextAreTheSame) {
+  ASSERT_EQ(train(file("a.txt"), "text").status, 0);
+  const double expected = loss(file("a.txt"));
+  write_plain_file(file("a.txt.gz"), gpt::test::gzip(text_));
+  write_plain_file(file("misnamed.txt"), gpt::test::zstd(text_));
+  write_plain_file(file("a.jsonl"), json{{"text", text_}}.dump() + "\n");
+  write_plain_file(file("a.jsonl.zst"), gpt::test::zstd(json{{"text", text_}}.dump()));
+  ASSERT_EQ(pack(file("a.txt"), "shards").status, 0);
+  for (const std::string name : {"a.txt.gz", "misnamed.txt", "a.jsonl", "a.jsonl.zst", "shards"}) {
+    const GptRun run = train(file(name), "run-" + name);
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_TRUE(weights("run-" + name) == weights("text")) << name;
+    EXPECT_EQ(loss(file(name)), expected) << name;
+  }
+}
+
+TEST_F(DataCommands, OtherFilesAreRefusedByEveryCommand) {
+  ASSERT_EQ(train(file("a.txt"), "text").status, 0);
+  write_plain_file(file("a.parquet"), std::string("PAR1\0\0", 6));
+  write_plain_file(file("a.csv"), "a,b\n");
+  write_plain_file(file("a.bin"), std::string(1000, '\1'));
+  fs::create_symlink("loop.txt", file("loop.txt"));
+  for (const auto& [name, what] : {std::pair{"a.parquet", "Parquet"},
+                                   {"a.csv", "a table"},
+                                   {"a.bin", "token shards"},
+                                   {"loop.txt", "a loop of links"}}) {
+    const std::string path = file(name);
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"train", "--preset", "tiny", "--out", file("no")},
+          {"eval", file("text")},
+          {"data", "preview"},
+          {"plan", "--preset", "tiny"},
+          {"data", "pack", "--tokenizer", "byte", "--out", file("no")},
+          {"tokenizer", "train", "--out", file("no")}}) {
+      std::vector<std::string> words = command;
+      words.insert(words.end(), {"--data", path});
+      const GptRun run = run_gpt(words);
+      expect_error(run, what);
+      EXPECT_NE(run.err.find(path), std::string::npos) << run.err;
+    }
+  }
+}
+
+// A loop of links is named wherever a path is given.
+TEST_F(DataCommands, LoopsOfLinksAreNamedByOtherCommands) {
+  fs::create_symlink("loop", file("loop"));
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"info"},
+                                                {"generate"},
+                                                {"report"},
+                                                {"trace"},
+                                                {"data", "info"},
+                                                {"data", "verify"}}) {
+    std::vector<std::string> command = words;
+    command.push_back(file("loop"));
+    const GptRun run = run_gpt(command);
+    EXPECT_NE(run.status, 0);
+    EXPECT_NE(run.err.find(file("loop")), std::string::npos) << run.err;
+    EXPECT_EQ(run.err.find("filesystem error"), std::string::npos) << run.err;
+  }
+}
+
+TEST_F(DataCommands, FoldersSayWhatTheySkip) {
+  fs::create_directories(file("texts"));
+  fs::copy(file("a.txt"), file("texts/a.txt"));
+  for (const char* name : {"b.pdf", "c.parquet", "d.csv", "e.docx"})
+    write_plain_file(file("texts/") + name, "x");
+  const std::string note =
+      "texts: 1 file taken, 4 skipped, neither .txt, .md nor .jsonl: b.pdf, c.parquet, d.csv and 1 more";
+  for (const GptRun& run :
+       {run_gpt({"data", "preview", "--data", file("texts")}), train(file("texts"), "run"),
+        run_gpt({"eval", file("run"), "--data", file("texts")}), pack(file("texts"), "s")}) {
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_NE(run.err.find(note), std::string::npos) << run.err;
+  }
+}
+
+// Rows stand behind the tokenizer's document token, as packing puts it.
+TEST_F(DataCommands, RowsAreSeparatedAsWhenPacked) {
+  std::string rows;
+  for (size_t at = 0; at + 200 <= text_.size(); at += 200)
+    rows += json{{"text", text_.substr(at, 200)}}.dump() + "\n";
+  write_plain_file(file("rows.jsonl"), rows);
+  const auto trained = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(),
+                 {"tokenizer", "train", "--data", file("rows.jsonl"), "--vocab-size", "300", "--json"});
+    const GptRun run = run_gpt(flags);
+    EXPECT_EQ(run.status, 0) << run.err;
+    return json::parse(run.out);
+  };
+  for (const char* pattern : {"gpt2", "gpt4", "nanochat", "o200k", "gpt1"}) {
+    const json report = trained({"--out", file(pattern), "--pattern", pattern});
+    EXPECT_EQ(report["special_tokens"].back()["text"], "<|endoftext|>") << pattern;
+    EXPECT_EQ(trained({"--out", file(std::string("none-") + pattern), "--pattern", pattern,
+                       "--no-special"})["vocab_size"],
+              report["vocab_size"].get<int>() - 1);
+    ASSERT_EQ(pack(file("rows.jsonl"), std::string("s-") + pattern, {}, file(pattern)).status, 0);
+    const std::string tokens = "--tokenizer";
+    ASSERT_EQ(train(file("rows.jsonl"), std::string("rows-") + pattern, {tokens, file(pattern)}).status, 0);
+    ASSERT_EQ(
+        train(file(std::string("s-") + pattern), std::string("packed-") + pattern, {tokens, file(pattern)})
+            .status,
+        0);
+    EXPECT_TRUE(weights(std::string("rows-") + pattern) == weights(std::string("packed-") + pattern))
+        << pattern;
+  }
+  const GptRun run = run_gpt({"data", "preview", "--data", file("rows.jsonl"), "--tokenizer", file("gpt2")});
+  EXPECT_NE(run.err.find("100 rows of JSON lines, each behind <|endoftext|>"), std::string::npos) << run.err;
+}
+
+// No token goes from one document to the next, be it a row or a file.
+TEST_F(DataCommands, TokenizersKeepDocumentsApart) {
+  std::string rows;
+  fs::create_directories(file("texts"));
+  for (int i = 0; i < 300; ++i)
+    rows += "{\"text\":\"foo\"}\n{\"text\":\"bar\"}\n";
+  write_plain_file(file("rows.jsonl"), rows);
+  for (int i = 0; i < 60; ++i)
+    write_plain_file(file("texts/") + std::to_string(100 + i) + ".txt", i % 2 == 0 ? "foo" : "bar");
+  for (const char* data : {"rows.jsonl", "texts"}) {
+    for (const char* pattern : {"gpt2", "gpt4", "nanochat", "o200k", "gpt1"}) {
+      const GptRun run = run_gpt({"tokenizer", "train", "--data", file(data), "--pattern", pattern, "--out",
+                                  file(std::string("tok-") + data + pattern), "--json"});
+      ASSERT_EQ(run.status, 0) << run.err;
+      const std::string longest = json::parse(run.out)["longest_tokens"].dump();
+      EXPECT_NE(longest.find("foo"), std::string::npos) << longest;
+      EXPECT_EQ(longest.find("foob"), std::string::npos) << longest;
+      EXPECT_EQ(longest.find("barf"), std::string::npos) << longest;
+    }
+  }
+}
+
+// Damage that headers do not tell stops a run before it saves; what headers tell stops it before it begins.
+TEST_F(DataCommands, DamagedShardsStopARun) {
+  ASSERT_EQ(pack(file("a.txt"), "shards").status, 0);
+  ASSERT_EQ(train(file("shards"), "good").status, 0);
+  const std::string shard = file("shards/shard-00002.bin"), bytes = gpt::read_file(shard);
+  std::string flipped = bytes;
+  flipped[3000] ^= 1;
+  write_plain_file(shard, flipped);
+  EXPECT_EQ(run_gpt({"data", "info", file("shards")}).status, 0);
+  expect_error(run_gpt({"data", "verify", file("shards")}), "1 of 4 shards are damaged");
+  expect_error(train(file("shards"), "bad"), "shard-00002.bin is damaged");
+  EXPECT_FALSE(fs::exists(file("bad/last")));
+  fs::remove(shard);
+  for (const GptRun& run : {run_gpt({"data", "info", file("shards")}), train(file("shards"), "bad2"),
+                            run_gpt({"eval", file("good"), "--data", file("shards")}),
+                            run_gpt({"data", "preview", "--data", file("shards")}),
+                            run_gpt({"plan", "--preset", "tiny", "--data", file("shards")})})
+    expect_error(
+        run,
+        "shard-00002.bin: is missing, pack.json lists 4 shards; the same gpt data pack again repairs it");
+  const GptRun again = pack(file("a.txt"), "shards");
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_NE(again.err.find("3 of 4 shards were there already\n"), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find("shard-00002.bin: is missing, pack.json lists 4 shards; written again"),
+            std::string::npos);
+  EXPECT_TRUE(gpt::read_file(shard) == bytes);
+  EXPECT_EQ(run_gpt({"data", "verify", file("shards")}).status, 0);
+}
+
+TEST_F(DataCommands, DryRunsWriteNothing) {
+  const auto dry = [&] { return pack(file("a.txt"), "shards", {"--dry-run"}); };
+  EXPECT_NE(dry().out.find("a new folder"), std::string::npos);
+  EXPECT_FALSE(fs::exists(file("shards")));
+  const GptRun numbers = pack(file("a.txt"), "shards", {"--dry-run", "--json"});
+  EXPECT_EQ(json::parse(numbers.out)["tokens"], text_.size());
+  EXPECT_EQ(json::parse(numbers.out)["shards"], 4);
+  ASSERT_EQ(pack(file("a.txt"), "shards").status, 0);
+  fs::remove(file("shards/shard-00001.bin"));
+  EXPECT_NE(dry().out.find("shard-00001.bin: is missing, pack.json lists 4 shards: would be written again"),
+            std::string::npos)
+      << dry().out;
+  EXPECT_FALSE(fs::exists(file("shards/shard-00001.bin")));
+}
+
+// A pack that failed is no obstacle for the same command once the cause is gone.
+TEST_F(DataCommands, AFailedPackCanBeRepeated) {
+  write_plain_file(file("bad.jsonl"), "{\"text\":\"good\"}\n{\"txt\":1}\n");
+  expect_error(pack(file("bad.jsonl"), "first"), "bad.jsonl:2");
+  write_plain_file(file("bad.jsonl"), "{\"text\":\"good\"}\n{\"text\":\"better\"}\n");
+  EXPECT_EQ(pack(file("bad.jsonl"), "first").status, 0);
+  // The same behind whole shards: those of text that did not change stay.
+  fs::create_directories(file("texts"));
+  fs::copy(file("a.txt"), file("texts/a.txt"));
+  write_plain_file(file("texts/b.jsonl"), "{\"text\":\"good\"}\n{\"txt\":1}\n");
+  const std::vector<std::string> threads = {"--threads", "1"};
+  expect_error(pack(file("texts"), "second", threads), "b.jsonl:2");
+  write_plain_file(file("texts/b.jsonl"), "{\"text\":\"good\"}\n{\"text\":\"better\"}\n");
+  const GptRun again = pack(file("texts"), "second", threads);
+  EXPECT_EQ(again.status, 0) << again.err;
+  ASSERT_EQ(pack(file("texts"), "whole").status, 0);
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = "/shard-0000" + std::to_string(i) + ".bin";
+    EXPECT_TRUE(gpt::read_file(file("second") + name) == gpt::read_file(file("whole") + name)) << name;
+  }
+}
+
+TEST_F(DataCommands, PackDoesNotReplaceOtherFiles) {
+  write_plain_file(file("model.bin"), "precious");
+  expect_error(pack(file("a.txt"), "model.bin"), "is no token shard");
+  EXPECT_EQ(gpt::read_file(file("model.bin")), "precious");
+  ASSERT_EQ(pack(file("a.txt"), "one.bin").status, 0);
+  EXPECT_NE(pack(file("a.txt"), "one.bin").err.find("1 of 1 shards were there already"), std::string::npos);
+  write_plain_file(file("b.txt"), text_ + "more");
+  expect_error(pack(file("b.txt"), "one.bin"), "--restart");
+  EXPECT_EQ(pack(file("b.txt"), "one.bin", {"--restart"}).status, 0);
+}
+
+}  // namespace

@@ -1,0 +1,240 @@
+// The shard trial: whatever happens to a packed folder, readers notice it and packing again repairs it.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/path_kind.h"
+#include "base/rng.h"
+#include "data/pack.h"
+#include "data/shard_check.h"
+#include "data/shard_set.h"
+#include "data/text_blocks.h"
+#include "data/token_data.h"
+#include "support/error_of.h"
+#include "support/temp_dir.h"
+
+namespace gpt {
+namespace {
+
+namespace fs = std::filesystem;
+using test::error_of;
+using test::TempDir;
+using test::write_plain_file;
+
+constexpr int kTrials = 200;
+constexpr int64_t kShardTokens = 1000;
+
+enum class Damage { remove, cut, empty, header, ids, swap, magic, gap, stranger, state, state_cut, count };
+
+class ShardTrial : public testing::TestWithParam<ShardFormat> {
+ protected:
+  void SetUp() override {
+    std::string text;
+    for (int i = 0; i < 9700; ++i)
+      text += static_cast<char>('a' + random_.below(26));
+    write_plain_file(folder_.file("a.txt"), text);
+    pack();
+    for (const FolderEntry& entry : list_folder(out_))
+      good_[entry.name] = read_file(file(entry.name));
+  }
+
+  PackStats pack() {
+    ThreadPool pool(1);
+    return pack_tokens(*make_byte_tokenizer(),
+                       {.files = find_text_files({folder_.file("a.txt")}).files,
+                        .out = out_,
+                        .format = GetParam(),
+                        .shard_tokens = kShardTokens,
+                        .block_bytes = 700},
+                       pool);
+  }
+  std::string file(const std::string& name) const { return out_ + "/" + name; }
+  std::string any_shard() { return shard_file_name(static_cast<int64_t>(random_.below(10))); }
+  size_t header() const { return GetParam() == ShardFormat::gpt ? 128 : 1024; }
+
+  void change_byte(const std::string& name, size_t begin, size_t end) {
+    std::string bytes = good_[name];
+    const size_t at = begin + random_.below(end - begin);
+    bytes[at] = static_cast<char>(bytes[at] ^ static_cast<char>(1 + random_.below(255)));
+    write_plain_file(file(name), bytes);
+  }
+
+  // Returns whether headers alone tell.
+  bool damage(Damage kind) {
+    const std::string name = any_shard();
+    const std::string& bytes = good_[name];
+    switch (kind) {
+      case Damage::remove:
+        fs::remove(file(name));
+        break;
+      case Damage::cut:
+        write_plain_file(file(name), bytes.substr(0, 1 + random_.below(bytes.size() - 1)));
+        break;
+      case Damage::empty:
+        write_plain_file(file(name), "");
+        break;
+      case Damage::header:  // llm.c's says nothing behind its third number
+        change_byte(name, 0, GetParam() == ShardFormat::gpt ? header() : 12);
+        break;
+      case Damage::ids:
+        change_byte(name, header(), bytes.size());
+        return false;
+      case Damage::swap: {
+        std::string other = any_shard();
+        while (other == name)
+          other = any_shard();
+        write_plain_file(file(name), good_[other]);
+        write_plain_file(file(other), bytes);
+        return GetParam() == ShardFormat::gpt || good_[other].size() != bytes.size();
+      }
+      case Damage::magic:
+        change_byte(name, 0, 4);
+        break;
+      case Damage::gap:
+        fs::rename(file(name), file("shard-00077.bin"));
+        break;
+      case Damage::stranger:
+        write_plain_file(file("more.bin"), random_.below(2) == 0 ? bytes : "something");
+        break;
+      case Damage::state:
+        change_byte(kPackStateFile, 0, good_[kPackStateFile].size());
+        break;
+      default:
+        write_plain_file(file(kPackStateFile),
+                         good_[kPackStateFile].substr(0, random_.below(good_[kPackStateFile].size() - 2)));
+    }
+    return true;
+  }
+
+  // What `gpt data verify` finds.
+  std::string verify() {
+    const ShardSet set = open_shard_set(out_);
+    for (size_t i = 0; i < set.shards.size(); ++i) {
+      if (const std::string what = damaged_ids(set.shards[i], set.checksums[i]); !what.empty()) return what;
+    }
+    return "";
+  }
+  // What a training run finds beside its steps.
+  std::string check_in_background() {
+    const ShardSet set = open_shard_set(out_);
+    std::vector<CheckedBytes> shards;
+    for (size_t i = 0; i < set.shards.size(); ++i)
+      shards.push_back({set.shards[i].name(), set.shards[i].ids_offset(), set.shards[i].ids().size(),
+                        set.checksums[i].value()});
+    ShardCheck check(shards);
+    return error_of([&] { check.finish(60); });
+  }
+
+  void expect_whole() {
+    EXPECT_EQ(error_of([&] { open_shard_set(out_); }), "no error");
+    for (const auto& [name, bytes] : good_) {
+      // Where the state was damaged its end may be told by other words; shards are what they were.
+      EXPECT_TRUE(name == kPackStateFile || read_file(file(name)) == bytes) << name;
+    }
+    EXPECT_EQ(verify(), "");
+    EXPECT_EQ(check_in_background(), "no error");
+  }
+
+  TempDir folder_;
+  std::string out_ = folder_.file("shards");
+  RandomStream random_{7, RandomSite::test};
+  std::map<std::string, std::string> good_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Formats, ShardTrial, testing::Values(ShardFormat::gpt, ShardFormat::llmc),
+                         [](const auto& info) { return info.param == ShardFormat::gpt ? "gpt" : "llmc"; });
+
+TEST_P(ShardTrial, EveryDamageIsFoundAndRepaired) {
+  expect_whole();
+  for (int i = 0; i < kTrials; ++i) {
+    const auto kind = static_cast<Damage>(i % static_cast<int>(Damage::count));
+    SCOPED_TRACE("trial " + std::to_string(i) + ", damage " + std::to_string(static_cast<int>(kind)));
+    const bool header_tells = damage(kind);
+    const std::string found = error_of([&] { open_shard_set(out_); });
+    EXPECT_EQ(found != "no error", header_tells) << found;
+    if (header_tells) {
+      EXPECT_NE(found.find(out_), std::string::npos) << found;
+      EXPECT_NE(found.find("gpt data pack again repairs"), std::string::npos) << found;
+    } else {
+      EXPECT_NE(verify().find("checksum"), std::string::npos);
+      EXPECT_NE(check_in_background().find("damaged"), std::string::npos);
+    }
+    PackStats stats;
+    ASSERT_EQ(error_of([&] { stats = pack(); }), "no error");
+    EXPECT_FALSE(stats.mended.empty());
+    EXPECT_GE(stats.shards_before, kind == Damage::swap ? 8 : 9);
+    expect_whole();
+    if (HasFailure()) return;
+    good_[kPackStateFile] = read_file(file(kPackStateFile));
+    for (const FolderEntry& entry : list_folder(out_)) {  // what was set aside
+      if (!good_.contains(entry.name)) {
+        EXPECT_NE(entry.name.find(".unknown"), std::string::npos) << entry.name;
+        fs::remove(file(entry.name));
+      }
+    }
+  }
+}
+
+// What earlier versions wrote has no list of shards: loads, and is repaired all the same.
+TEST_P(ShardTrial, PacksOfEarlierVersions) {
+  PackState state = read_pack_state(out_);
+  state.list.clear();
+  write_pack_state(out_, state);
+  const std::string old = read_file(file(kPackStateFile));
+  EXPECT_EQ(error_of([&] { open_shard_set(out_); }), "no error");
+  EXPECT_EQ(pack().shards_before, 10);
+  for (const Damage kind :
+       {Damage::remove, Damage::cut, Damage::empty, Damage::header, Damage::magic, Damage::gap}) {
+    write_plain_file(file(kPackStateFile), old);
+    damage(kind);
+    EXPECT_NE(error_of([&] { open_shard_set(out_); }), "no error");
+    EXPECT_FALSE(pack().mended.empty());
+    EXPECT_TRUE(read_pack_state(out_).has_list());
+    fs::remove(file("shard-00077.bin.unknown"));
+    expect_whole();
+  }
+}
+
+TEST_P(ShardTrial, TextThatIsWrittenAgainIsTold) {
+  EXPECT_TRUE(pack().mended.empty());
+  fs::last_write_time(folder_.file("a.txt"), fs::file_time_type::clock::now() + std::chrono::hours(1));
+  ASSERT_EQ(pack().mended.size(), 1u);
+  EXPECT_NE(pack().mended[0].find("was written since"), std::string::npos);
+}
+
+TEST_P(ShardTrial, TextThatChangedIsNotMixedIn) {
+  write_plain_file(folder_.file("a.txt"), std::string(9700, 'x'));
+  fs::remove(file("shard-00004.bin"));
+  EXPECT_NE(error_of([&] { pack(); }).find("no longer what it was packed from"), std::string::npos);
+  EXPECT_FALSE(fs::exists(file("shard-00004.bin")));
+}
+
+// Folders that others made: equal kinds, no gaps.
+TEST(ForeignShards, GapsAndMixturesAreRefused) {
+  const TempDir folder;
+  const ShardInfo info{.format = ShardFormat::llmc, .bytes_per_id = 2, .vocab_size = 256};
+  const auto write = [&](const std::string& name, const ShardInfo& kind) {
+    ShardWriter writer(folder.file(name), kind);
+    writer.write(std::vector<int32_t>(10, 7));
+    writer.finish();
+  };
+  for (const char* name : {"train_000001.bin", "train_000002.bin", "train_000003.bin", "val_000000.bin"})
+    write(name, info);
+  write_plain_file(folder.file("notes.txt"), "x");
+  const ShardSet set = open_shard_set(folder.path());
+  EXPECT_EQ(set.tokens(), 40);
+  EXPECT_NE(set.notes.find("1 other file skipped: notes.txt"), std::string::npos) << set.notes;
+  fs::remove(folder.file("train_000002.bin"));
+  EXPECT_NE(error_of([&] { open_shard_set(folder.path()); }).find("has a gap"), std::string::npos);
+  ShardInfo wide = info;
+  wide.bytes_per_id = 4;
+  write("train_000002.bin", wide);
+  EXPECT_NE(error_of([&] { open_shard_set(folder.path()); }).find("does not go with"), std::string::npos);
+  write_plain_file(folder.file("train_000002.bin"), "damaged");
+  EXPECT_NE(error_of([&] { open_shard_set(folder.path()); }).find("train_000002.bin"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gpt
