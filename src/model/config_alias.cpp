@@ -114,7 +114,9 @@ json translate_aliases(const json& object) {
     const auto& value = item.value();
     const auto alias = std::find_if(std::begin(kAliases), std::end(kAliases),
                                     [&](const Alias& a) { return key == a.theirs; });
-    if (alias != std::end(kAliases)) {
+    if (key == "afn" && value == "gelu") {
+      put(out, "act", "gelu_tanh", key);  // GPT-1's, whose "gelu" is the tanh form
+    } else if (alias != std::end(kAliases)) {
       put(out, alias->ours, translate_value(alias->ours, value), key);
     } else if (key == "rope_parameters") {
       put_rope_parameters(out, value);

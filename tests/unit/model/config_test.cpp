@@ -175,6 +175,7 @@ TEST(Aliases, OfSwitches) {
   EXPECT_FALSE(from_json(R"({"vocab_size": 9, "tie_word_embeddings": false})").tie_embeddings);
   EXPECT_EQ(from_json(R"({"vocab_size": 9, "hidden_act": "silu"})").act, Act::swiglu);
   EXPECT_EQ(from_json(R"({"vocab_size": 9, "activation_function": "gelu"})").act, Act::gelu);
+  EXPECT_EQ(from_json(R"({"vocab_size": 9, "afn": "gelu"})").act, Act::gelu_tanh);
   const ModelConfig bias = from_json(R"({"vocab_size": 9, "attention_bias": false})");
   EXPECT_FALSE(bias.qkv_bias || bias.out_bias);
   const char* const scalings[] = {
