@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Varies every key of every config.json that transformers and gpt.cpp both read, and compares the logits.
 
-    config_variants.py --gpt build/release/apps/gpt/gpt [--count 3000] [--table docs/config-variants.md]
+    config_variants.py --gpt build/release/gpt [--count 4200] [--table docs/config-variants.md]
                        [--cases tests/golden/config_variants.json] [--all FILE] [--type llama]
 
 Pinned: torch 2.15.0, transformers 5.23.0, safetensors 0.8.0. The models are those of tests/golden/data; where a
@@ -366,7 +366,7 @@ def cases(variants, per_type=30, seed=3):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gpt", required=True)
-    parser.add_argument("--count", type=int, default=3000)
+    parser.add_argument("--count", type=int, default=4200)
     parser.add_argument("--seed", type=int, default=16)
     parser.add_argument("--type", choices=FOLDERS, action="append")
     parser.add_argument("--table", type=pathlib.Path)
