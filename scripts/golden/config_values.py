@@ -5,10 +5,16 @@ here gets values of its type. Used with transformers 5.23.0.
 """
 
 import dataclasses
+import enum
 
 import transformers
 
-ABSENT = object()
+
+class Missing(enum.Enum):
+    ABSENT = 0
+
+
+ABSENT = Missing.ABSENT
 CONTEXT = {"gpt2": "n_positions", "openai-gpt": "n_positions", "llama": "max_position_embeddings",
            "qwen2": "max_position_embeddings", "mistral": "max_position_embeddings",
            "nanochat": "max_position_embeddings"}

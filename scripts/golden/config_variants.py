@@ -363,6 +363,22 @@ def cases(variants, per_type=30, seed=3):
     return "[\n" + ",\n".join(json.dumps(c) for c in out) + "\n]\n"
 
 
+def run_type(model_type, gpt, count, seed):
+    """The variants of a model_type with their outcomes: all single changes, and random sets up to `count`."""
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity(transformers.logging.CRITICAL)
+    transformers.logging.disable_progress_bar()
+    with tempfile.TemporaryDirectory() as scratch:
+        runner = Runner(str(pathlib.Path(gpt).resolve()), pathlib.Path(scratch), [model_type])
+        variants = list(singles(model_type))
+        runner.run(variants)
+        more = list(combinations(variants, count - len(variants), seed))
+        (pathlib.Path(scratch) / "more").mkdir()
+        runner.scratch = pathlib.Path(scratch) / "more"
+        runner.run(more)
+    return variants + more
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gpt", required=True)
@@ -373,17 +389,10 @@ def main():
     parser.add_argument("--cases", type=pathlib.Path)
     parser.add_argument("--all", type=pathlib.Path, help="write every variant with its outcome, a line each")
     args = parser.parse_args()
-    torch.set_num_threads(1)
-    transformers.logging.set_verbosity(transformers.logging.CRITICAL)
-    transformers.logging.disable_progress_bar()
     types = args.type or list(FOLDERS)
-    with tempfile.TemporaryDirectory() as scratch:
-        runner = Runner(str(pathlib.Path(args.gpt).resolve()), pathlib.Path(scratch), types)
-        variants = [v for t in types for v in singles(t)]
-        runner.run(variants)
-        more = list(combinations(variants, args.count - len(variants), args.seed))
-        runner.run(more)
-        variants += more
+    with concurrent.futures.ProcessPoolExecutor(2) as processes:
+        of_types = processes.map(run_type, types, *([x] * len(types) for x in (args.gpt, args.count // len(types), args.seed)))
+        variants = [v for of_type in of_types for v in of_type]
     print("\n".join(summary(variants)))
     bugs = [v for v in variants if v.outcome.startswith("BUG")]
     for v in bugs:
