@@ -15,15 +15,14 @@ class Missing(enum.Enum):
 
 
 ABSENT = Missing.ABSENT
-CONTEXT = {"gpt2": "n_positions", "openai-gpt": "n_positions", "llama": "max_position_embeddings",
-           "qwen2": "max_position_embeddings", "mistral": "max_position_embeddings",
-           "nanochat": "max_position_embeddings"}
 CLASSES = {"gpt2": transformers.GPT2Config, "openai-gpt": transformers.OpenAIGPTConfig, "llama": transformers.LlamaConfig,
            "qwen2": transformers.Qwen2Config, "mistral": transformers.MistralConfig,
            "nanochat": transformers.NanoChatConfig}
 ROTARY = ("llama", "qwen2", "mistral", "nanochat")
-# Their effect is in training, which is not compared: a value that cannot be trained with may be refused.
-TRAINING = {"attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "initializer_range"}
+# Their effect is in training, or in how long a text may be, which is not compared: a value that makes no sense there
+# may be refused.
+EFFECT_ELSEWHERE = {"attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "initializer_range",
+                    "max_position_embeddings"}
 ORDER = {"same": 0, "equal": 1, "stricter": 2, "refused both": 3, "refused": 4}
 
 ACTS = ["gelu", "gelu_new", "gelu_fast", "gelu_accurate", "gelu_python", "gelu_pytorch_tanh", "gelu_python_tanh",

@@ -214,8 +214,8 @@ def classify(base, variant, config, theirs, ours):
     fits = full.shape == base.logits.shape and not variant.own_weights
     no_effect = fits and consistent and not unexpected and float((full - base.logits).abs().max()) <= ROUNDING
     if ours is None:
-        in_training = any(key in values.TRAINING for key in variant.changes)
-        return "BUG refused without effect" if no_effect and not in_training else "refused"
+        elsewhere = any(key in values.EFFECT_ELSEWHERE for key in variant.changes)
+        return "BUG refused without effect" if no_effect and not elsewhere else "refused"
     if not consistent or not close(full, ours):
         return "BUG different"
     return "same" if no_effect else "equal"
@@ -237,8 +237,9 @@ class Runner:
         folder.mkdir()
         prepare(folder, base, variant)
         ids = base.ids
-        limit = config_of(base, variant).get(values.CONTEXT[variant.type])
-        vocab = config_of(base, variant).get("vocab_size")
+        config = config_of(base, variant)
+        limit = config.get("max_position_embeddings", config.get("n_positions"))
+        vocab = config.get("vocab_size")
         if type(limit) is int and 0 < limit < ids.shape[1]:
             ids = ids[:, :limit]
         if type(vocab) is int and vocab > 0:

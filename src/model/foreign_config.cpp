@@ -294,7 +294,10 @@ void read_qwen2_window(const json& object, ModelConfig& c) {
   const int64_t rest = use ? c.n_layer - std::clamp<int64_t>(first, 0, c.n_layer) : 0;
   const int64_t sliding = layers.is_null() ? rest : sliding_layers(layers, c);
   if (sliding > 0 && (!use || window < 1)) {
-    wrong_value("sliding_window", "a number above 0 and use_sliding_window = true, as layers slide", given);
+    wrong_value("sliding_window",
+                "a number above 0 and use_sliding_window = true, as max_window_layers or layer_types let "
+                "layers slide",
+                given);
   }
   set_window(layers.is_null() ? "max_window_layers" : "layer_types", sliding, window, c);
 }
