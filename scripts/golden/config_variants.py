@@ -176,7 +176,7 @@ def gpt_logits(gpt, folder):
     if not out.exists():
         if run.returncode not in (1, 2):
             return None, f"CRASH {run.returncode}"
-        return None, run.stderr.strip().replace(str(folder) + "/", "")
+        return None, run.stderr.strip().replace(f"{folder}/", "").replace(str(folder), "the model")
     tensors = load_file(out)
     return tensors["logits"], ""
 
@@ -330,7 +330,7 @@ def table(variants):
         key = next(iter(v.changes), "")
         if v.outcome == "refused" and len(v.changes) == 1 and not v.weights and (v.type, key) not in seen:
             seen.add((v.type, key))
-            lines.append(f"- {v.type}, `{v.label()}`: {v.message.removeprefix('error: ')}")
+            lines.append(f"- {v.type}, `{v.label()}`: {v.message.removeprefix('gpt: config.json: config key ')}")
     return "\n".join(lines) + "\n"
 
 
