@@ -23,14 +23,17 @@ void check_finite(const char* key, double value, double low, double high) {
 }
 
 void complete_dropout(ModelConfig& c) {
+  for (const auto& [key, p] : {std::pair{"dropout", c.dropout},
+                               {"embd_dropout", c.embd_dropout},
+                               {"attn_dropout", c.attn_dropout},
+                               {"resid_dropout", c.resid_dropout}}) {
+    if (!(p < 1)) fail("config key \"{}\": expected 0 up to, not including, 1, found {}", key, p);
+  }
   if (c.dropout < 0 && c.embd_dropout < 0 && c.attn_dropout < 0 && c.resid_dropout < 0) c.dropout = 0;
   for (double* p : {&c.embd_dropout, &c.attn_dropout, &c.resid_dropout}) {
     if (*p < 0) *p = std::max(c.dropout, 0.0);
   }
   if (c.dropout < 0) c.dropout = std::max({c.embd_dropout, c.attn_dropout, c.resid_dropout});
-  for (double p : {c.dropout, c.embd_dropout, c.attn_dropout, c.resid_dropout}) {
-    if (!(p >= 0 && p < 1)) fail("config key \"dropout\": expected 0 up to, not including, 1, found {}", p);
-  }
 }
 
 void complete_heads(ModelConfig& c) {

@@ -1,8 +1,6 @@
 #include "model/config_alias.h"
 
 #include <algorithm>
-#include <array>
-#include <set>
 
 #include "base/suggest.h"
 #include "io/printable.h"
@@ -99,95 +97,12 @@ json translate_value(const std::string& key, const json& value) {
   return value;
 }
 
-// Settings of transformers that do not change what a decoder computes in evaluation.
+// What export_config writes beside the switches, and notes.
 bool ignorable(const std::string& key) {
-  static const std::set<std::string> keys = {"architectures",
-                                             "dtype",
-                                             "torch_dtype",
-                                             "transformers_version",
-                                             "use_cache",
-                                             "_name_or_path",
-                                             "summary_type",
-                                             "summary_use_proj",
-                                             "summary_activation",
-                                             "summary_proj_to_labels",
-                                             "summary_first_dropout",
-                                             "pretraining_tp",
-                                             "pad_token_id",
-                                             "task_specific_params",
-                                             "n_ctx_hint",
-                                             "predict_special_tokens",
-                                             "gradient_checkpointing",
-                                             "output_past",
-                                             "is_decoder",
-                                             "output_attentions",
-                                             "output_hidden_states",
-                                             "return_dict",
-                                             "chunk_size_feed_forward",
-                                             "finetuning_task",
-                                             "id2label",
-                                             "label2id",
-                                             "problem_type",
-                                             "tokenizer_class",
-                                             "decoder_start_token_id",
-                                             "unk_token_id",
-                                             "sep_token_id",
-                                             "transformers.js_config",
-                                             "auto_map",
-                                             "cross_attention_hidden_size",
-                                             "add_cross_attention",
-                                             "n_special",
-                                             "num_labels",
-                                             "max_length",
-                                             "do_sample"};
-  return keys.count(key) > 0 || key.starts_with('_');
-}
-
-// Settings that do change the result; only the value we compute with is accepted.
-void check_semantics(const json& object, const std::string& what) {
-  struct Required {
-    const char* key;
-    json value;
-  };
-  const Required required[] = {{"scale_attn_weights", true}, {"scale_attn_by_inverse_layer_idx", false}};
-  for (const Required& r : required) {
-    if (object.contains(r.key) && object[r.key] != r.value) {
-      fail("{}: \"{}\": only {} is supported, found {}", what, r.key, r.value.dump(),
-           printable(object[r.key].dump()));
-    }
-  }
-}
-
-// transformers tells which layers look through a window by a list, and Qwen2 also by a switch and the number
-// of layers before the first one that does. Here all layers do or none does.
-void put_sliding_window(json& out, const json& object, const std::string& what) {
-  if (object.contains("use_sliding_window") && object["use_sliding_window"] != true)
-    out["sliding_window"] = 0;
-  if (object.value("model_type", "") == "qwen2" && !object.contains("use_sliding_window"))
-    out["sliding_window"] = 0;
-  const bool slides = out.contains("sliding_window") && out["sliding_window"] != 0;
-  const json layers = object.value("layer_types", json());
-  if (layers.is_array() && !layers.empty()) {
-    const bool full = layers.front() == "full_attention";
-    for (const json& layer : layers) {
-      if (layer != layers.front() || !(full || (slides && layer == "sliding_attention"))) {
-        fail(
-            "{}: \"layer_types\": expected one kind for all layers, full_attention or sliding_attention, "
-            "found {}",
-            what, printable(layer.dump()));
-      }
-    }
-    if (full) out["sliding_window"] = 0;
-  } else if (slides && object.value("max_window_layers", json(0)) != 0) {
-    fail("{}: \"max_window_layers\": a sliding window in some layers only is not supported, found {}", what,
-         printable(object["max_window_layers"].dump()));
-  }
-}
-
-void put_token_ids(json& out, const json& object) {
-  for (const char* key : {"bos_token_id", "eos_token_id"}) {
-    if (object.contains(key) && !object[key].is_null()) out[key] = object[key];
-  }
+  constexpr std::string_view kKeys[] = {"architectures",        "dtype",       "torch_dtype",
+                                        "transformers_version", "use_cache",   "pad_token_id",
+                                        "bos_token_id",         "eos_token_id"};
+  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys) || key.starts_with('_');
 }
 
 }  // namespace
@@ -199,7 +114,9 @@ json translate_aliases(const json& object) {
     const auto& value = item.value();
     const auto alias = std::find_if(std::begin(kAliases), std::end(kAliases),
                                     [&](const Alias& a) { return key == a.theirs; });
-    if (alias != std::end(kAliases)) {
+    if (key == "afn" && value == "gelu") {
+      put(out, "act", "gelu_tanh", key);  // GPT-1's, whose "gelu" is the tanh form
+    } else if (alias != std::end(kAliases)) {
       put(out, alias->ours, translate_value(alias->ours, value), key);
     } else if (key == "rope_parameters") {
       put_rope_parameters(out, value);
@@ -213,37 +130,26 @@ json translate_aliases(const json& object) {
   return out;
 }
 
-json translate_model_config(const json& object, const std::string& what) {
+std::string model_type_of(const json& object, const std::string& what) {
   if (!object.is_object()) fail("{}: expected a JSON object", what);
   if (!object.contains("model_type") || !object["model_type"].is_string()) {
     fail("{}: expected a string \"model_type\" (gpt2, openai-gpt, llama, nanochat, gpt.cpp, ...), found none",
          what);
   }
   const std::string type = object["model_type"];
-  const std::string* family = family_keys(type);
-  if (family == nullptr) {
+  if (family_keys(type) == nullptr) {
     fail("{}: model_type {} is not supported{}", what, printable(type), did_you_mean(type, family_names()));
   }
-  check_semantics(object, what);
+  return type;
+}
+
+json translate_model_config(const json& object, const std::string& what) {
+  json out = json::parse(*family_keys(model_type_of(object, what)));
   json mine = json::object();
   for (const auto& [key, value] : object.items()) {
-    if (key == "model_type" || key == "bos_token_id" || key == "eos_token_id" ||
-        key.rfind("scale_attn", 0) == 0 || key == "reorder_and_upcast_attn" || key == "use_sliding_window" ||
-        key == "max_window_layers" || key == "layer_types") {
-      continue;
-    }
-    if (!ignorable(key)) mine[key] = value;
+    if (key != "model_type" && !ignorable(key)) mine[key] = value;
   }
-  // GPT-1's "gelu" is the tanh form (its ACT_FNS table), GPT-2's is the exact one.
-  if (type == "openai-gpt" && mine.value("afn", json()) == json("gelu")) mine["afn"] = "gelu_tanh";
-  json out = json::parse(*family);
   out.update(translate_aliases(mine));
-  // What transformers takes for granted when a key is missing or null.
-  if (type == "gpt2" || type == "openai-gpt") {
-    if (!out.contains("n_kv_head")) out["n_kv_head"] = 0;
-  }
-  put_sliding_window(out, object, what);
-  put_token_ids(out, object);
   return out;
 }
 

@@ -10,9 +10,11 @@ namespace gpt {
 // UsageError when two names of one key disagree.
 nlohmann::json translate_aliases(const nlohmann::json& object);
 
-// Turns a model's config.json into our keys: family defaults of its "model_type", aliases, and an error
-// for settings that would change the result and that we do not have. `ignored` keys of transformers
-// (dtype, architectures, ...) are dropped. The result has "bos_token_id"/"eos_token_id" where given.
+// The "model_type" of a config.json; an error when there is none, or no such family.
+std::string model_type_of(const nlohmann::json& object, const std::string& what);
+
+// Turns a config.json of one of our families (not of transformers': foreign_config.h) into our keys: the
+// family's defaults, then what the file has, its notes and token ids left out.
 nlohmann::json translate_model_config(const nlohmann::json& object, const std::string& what);
 
 }  // namespace gpt

@@ -1,10 +1,9 @@
-// config.json, both directions.
+// config.json, as it is written.
 
 #include <cmath>
 
-#include "io/json.h"
-#include "io/printable.h"
-#include "model/config_alias.h"
+#include <nlohmann/json.hpp>
+
 #include "model/json_value.h"
 #include "model/model_files.h"
 
@@ -44,8 +43,13 @@ bool is_llama_like(const ModelConfig& c) {
          c.act == Act::swiglu && c.logit_softcap == 0;
 }
 
+// transformers' Llama, unlike its Mistral, wants a width that is a multiple of its heads.
+bool has_even_heads(const ModelConfig& c) {
+  return c.n_embd % c.n_head == 0;
+}
+
 bool is_llama(const ModelConfig& c) {
-  return is_llama_like(c) && c.qkv_bias == c.out_bias && c.sliding_window == 0;
+  return is_llama_like(c) && c.qkv_bias == c.out_bias && c.sliding_window == 0 && has_even_heads(c);
 }
 
 bool is_qwen2(const ModelConfig& c) {
@@ -53,7 +57,8 @@ bool is_qwen2(const ModelConfig& c) {
 }
 
 bool is_mistral(const ModelConfig& c) {
-  return is_llama_like(c) && !c.qkv_bias && !c.out_bias && !c.mlp_bias && c.sliding_window > 0;
+  return is_llama_like(c) && !c.qkv_bias && !c.out_bias && !c.mlp_bias &&
+         (c.sliding_window > 0 || !has_even_heads(c));
 }
 
 bool is_nanochat(const ModelConfig& c) {
@@ -141,31 +146,6 @@ std::string type_name(DType dtype) {
   return dtype == DType::bf16 ? "bfloat16" : "float32";
 }
 
-void read_token_ids(const json& object, const std::string& what, ModelConfig& c) {
-  const auto id = [&](const json& v, const char* key) {
-    int64_t value = -1;
-    from_json_value(key, v, value);
-    if (value < 0 || value >= c.vocab_size) {
-      fail("{}: \"{}\": expected an id below vocab_size = {}, found {}", what, key, c.vocab_size, value);
-    }
-    return value;
-  };
-  if (object.contains("bos_token_id") && !object["bos_token_id"].is_null()) {
-    c.bos_token_id = id(object["bos_token_id"], "bos_token_id");
-  }
-  if (!object.contains("eos_token_id") || object["eos_token_id"].is_null()) return;
-  c.eos_token_ids.clear();
-  const json& eos = object["eos_token_id"];
-  if (eos.is_array()) {
-    if (eos.size() > 1024)
-      fail("{}: \"eos_token_id\": expected at most 1024 ids, found {}", what, eos.size());
-    for (const json& v : eos)
-      c.eos_token_ids.push_back(id(v, "eos_token_id"));
-  } else {
-    c.eos_token_ids.push_back(id(eos, "eos_token_id"));
-  }
-}
-
 }  // namespace
 
 std::string export_family(const ModelConfig& c) {
@@ -207,42 +187,6 @@ json export_config(const ModelConfig& c, DType dtype) {
   if (c.eos_token_ids.size() == 1) out["eos_token_id"] = c.eos_token_ids[0];
   if (c.eos_token_ids.size() > 1) out["eos_token_id"] = c.eos_token_ids;
   return out;
-}
-
-ModelConfig read_model_config(const std::string& path) {
-  return model_config_from_json(read_json_file(path), path);
-}
-
-namespace {
-
-ModelConfig config_of(const json& object, const std::string& path) {
-  json keys = translate_model_config(object, path);
-  const json token_ids = {{"bos_token_id", keys.value("bos_token_id", json())},
-                          {"eos_token_id", keys.value("eos_token_id", json())}};
-  keys.erase("bos_token_id");
-  keys.erase("eos_token_id");
-  ModelConfig config;
-  try {
-    const std::vector<std::string> unknown = read_model_keys(keys, config);
-    if (!unknown.empty() && (object["model_type"] == "gpt.cpp"))
-      fail("unknown key {}", printable(unknown.front()));
-    complete(config);
-  } catch (const Error& error) {
-    fail("{}: {}", path, error.what());
-  }
-  read_token_ids(token_ids, path, config);
-  return config;
-}
-
-}  // namespace
-
-// Keys of a file are no flags of the user: the message names the file.
-ModelConfig model_config_from_json(const json& object, const std::string& path) {
-  try {
-    return config_of(object, path);
-  } catch (const UsageError& error) {
-    fail("{}: {}", path, error.what());
-  }
 }
 
 }  // namespace gpt

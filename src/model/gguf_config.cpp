@@ -41,7 +41,6 @@ constexpr std::array kRead = {"context_length",
                               "attention.value_length",
                               "attention.layer_norm_epsilon",
                               "attention.layer_norm_rms_epsilon",
-                              "attention.sliding_window",
                               "rope.dimension_count",
                               "rope.freq_base",
                               "rope.scaling.type",
@@ -50,7 +49,8 @@ constexpr std::array kRead = {"context_length",
                               "rope.scale_linear",
                               "expert_count",
                               "expert_used_count"};
-constexpr std::array kHarmless = {"rope.scaling.finetuned", "tensor_data_layout"};
+// llama.cpp knows no sliding window in these architectures.
+constexpr std::array kHarmless = {"rope.scaling.finetuned", "tensor_data_layout", "attention.sliding_window"};
 
 // Those that some other model of the architecture needs, and the value with which they change nothing.
 struct Neutral {
@@ -185,17 +185,24 @@ class ConfigReader {
       fail("{}: expected rotary positions in whole heads of {}, found {} = {}", file_.path(), c_.head_dim,
            key("rope.dimension_count"), rotated);
     }
-    const double linear = number("rope.scale_linear").value_or(1);
-    const std::string_view type =
-        file_.string(key("rope.scaling.type")).value_or(linear == 1 ? "none" : "linear");
-    const double factor = number("rope.scaling.factor").value_or(linear);
-    if (type == "linear" && factor != 1) {
-      c_.rope_scaling = {.type = RopeScaling::Type::linear, .factor = factor};
-    } else if (type != "none" && type != "linear") {
+    read_rope_scaling();
+    if (const TensorInfo* factors = file_.find(kRopeFactors)) read_rope_factors(*factors);
+  }
+
+  // As llama.cpp has it: a factor without a type is linear, one of 0 is none, and the new name goes first.
+  void read_rope_scaling() {
+    const std::string_view type = file_.string(key("rope.scaling.type")).value_or("linear");
+    if (type != "none" && type != "linear") {
       fail("{}: {} = {} is not supported; expected none or linear", file_.path(), key("rope.scaling.type"),
            printable(type));
     }
-    if (const TensorInfo* factors = file_.find(kRopeFactors)) read_rope_factors(*factors);
+    const double factor = number("rope.scaling.factor").value_or(number("rope.scale_linear").value_or(0));
+    if (type == "none" || factor == 0 || factor == 1) return;
+    if (file_.find(kRopeFactors) != nullptr) {
+      fail("{}: {} = {} beside {} is not supported; expected one of them", file_.path(),
+           key("rope.scaling.factor"), factor, kRopeFactors);
+    }
+    c_.rope_scaling = {.type = RopeScaling::Type::linear, .factor = factor};
   }
 
   // The file has the factors themselves; they are those of Llama 3's rule for some length of its original
@@ -238,8 +245,6 @@ class ConfigReader {
     c_.qkv_bias = has_tensor("blk.0.attn_q.bias");
     c_.out_bias = has_tensor("blk.0.attn_output.bias");
     c_.mlp_bias = has_tensor("blk.0.ffn_down.bias");
-    const int64_t window = integer("attention.sliding_window").value_or(0);
-    if (window > 0 && window < c_.n_ctx) c_.sliding_window = window;
   }
 
   void read_special_ids() {

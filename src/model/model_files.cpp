@@ -6,6 +6,7 @@
 
 #include "io/printable.h"
 #include "kernels/quant.h"
+#include "model/base_prefix.h"
 #include "model/model_source.h"
 #include "model/presets.h"
 #include "tensor/convert.h"
@@ -106,7 +107,7 @@ const GgufFile* LoadedModel::gguf() const {
 }
 
 const TensorInfo* LoadedModel::find(std::string name) const {
-  if (prefix_missing_ && name.rfind("transformer.", 0) == 0) name = name.substr(12);
+  if (prefix_missing_) name = without_base_prefix(name);
   return source_->tensors->find(name);
 }
 

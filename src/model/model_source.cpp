@@ -119,16 +119,29 @@ ModelConfig nanochat_config(const std::string& meta) {
   if (!root.is_object() || !root.contains("model_config") || !root["model_config"].is_object()) {
     fail("{}: expected an object \"model_config\", found none", meta);
   }
+  struct Key {
+    std::string_view checkpoint, transformers;
+  };
+  constexpr Key kKnown[] = {{"sequence_len", "max_position_embeddings"},
+                            {"vocab_size", "vocab_size"},
+                            {"n_layer", "num_hidden_layers"},
+                            {"n_head", "num_attention_heads"},
+                            {"n_kv_head", "num_key_value_heads"},
+                            {"n_embd", "hidden_size"}};
   json keys = {{"model_type", "nanochat"}, {"rms_norm_eps", 0x1p-23}};
-  for (const auto& [key, value] : root["model_config"].items()) {
-    constexpr std::string_view kKnown[] = {"sequence_len", "vocab_size", "n_layer",
-                                           "n_head",       "n_kv_head",  "n_embd"};
-    if (std::find(std::begin(kKnown), std::end(kKnown), key) == std::end(kKnown)) {
+  for (const auto& [name, value] : root["model_config"].items()) {
+    const std::string& key = name;
+    const auto known =
+        std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Key& k) { return k.checkpoint == key; });
+    if (known == std::end(kKnown)) {
       fail("{}: \"model_config\" has the key {} of a newer nanochat, whose architecture is not supported",
            meta, printable(key));
     }
-    keys[key] = value;
+    keys[known->transformers] = value;
   }
+  int64_t width = 768;
+  from_json_value("n_embd", keys.value("hidden_size", json(width)), width);
+  keys["intermediate_size"] = 4 * std::clamp<int64_t>(width, 0, 1 << 20);
   return model_config_from_json(keys, meta);
 }
 

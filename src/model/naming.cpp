@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "model/base_prefix.h"
+
 namespace gpt {
 namespace {
 
@@ -260,11 +262,6 @@ int64_t rows_of(const ModelConfig& c, Role role) {
   }
 }
 
-std::string without_transformer_prefix(const std::string& name) {
-  constexpr std::string_view kPrefix = "transformer.";
-  return name.rfind(kPrefix, 0) == 0 ? name.substr(kPrefix.size()) : name;
-}
-
 }  // namespace
 
 FilePlace file_place(Naming naming, const ModelConfig& c, const ParamSpec& spec) {
@@ -297,7 +294,7 @@ std::optional<Naming> detect_naming(const ModelConfig& c, const ParamTable& tabl
       const auto naming = static_cast<Naming>(i);
       const auto present = [&](const ParamSpec& spec) {
         const std::string name = file_place(naming, c, spec).tensor;
-        return has(strip ? without_transformer_prefix(name) : name);
+        return has(strip ? without_base_prefix(name) : name);
       };
       if (present(wte) && present(q) && present(fc)) {
         prefix_missing = strip;

@@ -510,6 +510,7 @@ TEST(HostileFolders, NamesCannotForgeLines) {
   changed["n_embd"] = forged;
   check(changed, weights, "n_embd");
   changed = config;
+  changed["model_type"] = "llama";
   changed["rope_parameters"] = {{"rope_type", forged}};
   check(changed, weights, "rope_type");
   check({{"model_type", "gpt.cpp"}, {"vocab_size", 3}, {forged, 1}}, weights, "an unknown key");

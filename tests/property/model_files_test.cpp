@@ -160,8 +160,9 @@ std::vector<NamedTensor> foreign_tensors(const Model& model, Naming naming, bool
 }
 
 void write_config(const TempDir& dir, const Foreign& f, const ModelConfig& c) {
-  nlohmann::json config = {{"model_type", f.model_type}, {"vocab_size", c.vocab_size}, {"n_ctx", c.n_ctx},
-                           {"n_layer", c.n_layer},       {"n_head", c.n_head},         {"n_embd", c.n_embd}};
+  nlohmann::json config = {{"model_type", f.model_type}, {"vocab_size", c.vocab_size},
+                           {"n_positions", c.n_ctx},     {"n_layer", c.n_layer},
+                           {"n_head", c.n_head},         {"n_embd", c.n_embd}};
   if (c.d_ff != 4 * c.n_embd) config["d_ff"] = c.d_ff;
   write_plain_file(dir.file("config.json"), config.dump());
 }

@@ -175,6 +175,7 @@ TEST(Aliases, OfSwitches) {
   EXPECT_FALSE(from_json(R"({"vocab_size": 9, "tie_word_embeddings": false})").tie_embeddings);
   EXPECT_EQ(from_json(R"({"vocab_size": 9, "hidden_act": "silu"})").act, Act::swiglu);
   EXPECT_EQ(from_json(R"({"vocab_size": 9, "activation_function": "gelu"})").act, Act::gelu);
+  EXPECT_EQ(from_json(R"({"vocab_size": 9, "afn": "gelu"})").act, Act::gelu_tanh);
   const ModelConfig bias = from_json(R"({"vocab_size": 9, "attention_bias": false})");
   EXPECT_FALSE(bias.qkv_bias || bias.out_bias);
   const char* const scalings[] = {
@@ -218,14 +219,16 @@ TEST(ModelConfigFile, FamiliesDefaultsAndErrors) {
   EXPECT_EQ(read(R"({"model_type": "gpt2", "vocab_size": 20, "activation_function": "gelu"})").act,
             Act::gelu);
   for (const char* text :
-       {R"({"vocab_size": 20})", R"({"model_type": "bert", "vocab_size": 20})", R"({"model_type": "gpt2"})",
+       {R"({"vocab_size": 20})", R"({"model_type": "bert", "vocab_size": 20})",
+        R"({"model_type": "gpt.cpp"})",
         R"({"model_type": "gpt2", "vocab_size": 20, "scale_attn_by_inverse_layer_idx": true})",
         R"({"model_type": "gpt.cpp", "vocab_size": 20, "n_layr": 3})",
-        R"({"model_type": "gpt2", "vocab_size": 20, "eos_token_id": 20})",
-        R"({"model_type": "gpt2", "vocab_size": 20, "bos_token_id": -4})", R"([])", "{", "",
+        R"({"model_type": "mini-gpt", "vocab_size": 20, "n_layr": 3})",
+        R"({"model_type": "gpt.cpp", "vocab_size": 20, "eos_token_id": 20})",
+        R"({"model_type": "gpt.cpp", "vocab_size": 20, "bos_token_id": -4})", R"([])", "{", "",
         R"({"model_type": "gpt2", "vocab_size": 20, "bos_token_id": 1.5})",
         R"({"model_type": "llama", "vocab_size": 20, "rope_parameters": {"rope_type": "yarn"}})",
-        R"({"model_type": "llama", "vocab_size": 20, "n_ctx": 3, "max_seq_len": 4})"}) {
+        R"({"model_type": "mini-gpt", "vocab_size": 20, "n_ctx": 3, "max_seq_len": 4})"}) {
     try {
       read(text);
       ADD_FAILURE() << text << " is accepted";
@@ -234,6 +237,147 @@ TEST(ModelConfigFile, FamiliesDefaultsAndErrors) {
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("config.json"), std::string::npos) << error.what();
       EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------
+// A config.json of transformers. docs/config-variants.md compares all keys; these are the rules.
+
+// A small model of a model_type with some keys, or the message.
+ModelConfig foreign(const std::string& type, const char* keys) {
+  json object = {{"model_type", type}, {"vocab_size", 20}};
+  if (type == "gpt2" || type == "openai-gpt") {
+    object.update({{"n_positions", 24}, {"n_embd", 16}, {"n_layer", 2}, {"n_head", 4}});
+  } else {
+    object.update({{"max_position_embeddings", 24},
+                   {"hidden_size", 16},
+                   {"intermediate_size", 20},
+                   {"num_hidden_layers", 2},
+                   {"num_attention_heads", 4},
+                   {"num_key_value_heads", 2}});
+  }
+  object.update(json::parse(keys));
+  return model_config_from_json(object, "config.json");
+}
+
+std::string refusal(const std::string& type, const char* keys) {
+  try {
+    foreign(type, keys);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(ForeignConfig, KeysOfNobodyOfOtherFamiliesAndOfOursHaveNoEffect) {
+  const ModelConfig llama = foreign("llama", "{}"), gpt2 = foreign("gpt2", "{}");
+  for (const char* keys :
+       {R"({"some_new_key": {"a": 1}})", R"({"qk_norm": true})", R"({"norm_position": "post"})",
+        R"({"n_ctx": 7})", R"({"n_embd": 3, "d_model": 4})", R"({"use_sliding_window": true})",
+        R"({"max_window_layers": 1})", R"({"partial_rotary_factor": 0.5})",
+        R"({"quantization_config": null})", R"({"activation_function": "relu"})",
+        R"({"sliding_window": null})", R"({"eos_token_id": 2, "pad_token_id": -1})",
+        R"({"logit_softcap": 3})"}) {
+    EXPECT_EQ(foreign("llama", keys), llama) << keys;
+  }
+  for (const char* keys :
+       {R"({"n_ctx": 7})", R"({"rms_norm_eps": 0.1})", R"({"rope_theta": 5})", R"({"position": "rope"})",
+        R"({"hidden_act": "relu"})", R"({"d_ff": 3})", R"({"tie_embeddings": false})"}) {
+    EXPECT_EQ(foreign("gpt2", keys), gpt2) << keys;
+  }
+  EXPECT_EQ(foreign("qwen2", R"({"attention_bias": false, "mlp_bias": true})"), foreign("qwen2", "{}"));
+}
+
+TEST(ForeignConfig, WhatTheDecoderLacksIsRefusedByName) {
+  const std::vector<std::tuple<std::string, const char*, std::string>> cases = {
+      {"llama", R"({"hidden_act": "gelu"})", "hidden_act"},
+      {"llama", R"({"hidden_act": "relu"})", "hidden_act"},
+      {"gpt2", R"({"activation_function": "silu"})", "activation_function"},
+      {"openai-gpt", R"({"afn": "silu"})", "afn"},
+      {"llama", R"({"head_dim": 0})", "head_dim"},
+      {"llama", R"({"num_key_value_heads": 0})", "num_key_value_heads"},
+      {"llama", R"({"num_key_value_heads": 3})", "num_key_value_heads"},
+      {"llama", R"({"quantization_config": {"quant_method": "gptq", "bits": 4}})", "quantization_config"},
+      {"llama", R"({"per_layer_config": {"0": {"intermediate_size": 8}}})", "per_layer_config"},
+      {"llama", R"({"is_causal": false})", "is_causal"},
+      {"llama", R"({"rope_parameters": {"rope_type": "linear"}})", "factor"},
+      {"llama", R"({"rope_parameters": {"rope_type": "llama3", "factor": 8}})", "low_freq_factor"},
+      {"llama", R"({"rope_parameters": {"rope_type": "yarn", "factor": 8}})", "rope_parameters.rope_type"},
+      {"llama", R"({"rope_scaling": {"type": "yarn", "factor": 8}})", "rope_scaling.type"},
+      {"llama", R"({"rope_scaling": {"type": "linear", "factor": 8}, "partial_rotary_factor": 0.5})",
+       "partial_rotary_factor"},
+      {"llama", R"({"rope_theta": null})", "rope_theta"},
+      {"gpt2", R"({"n_inner": 0})", "n_inner"},
+      {"gpt2", R"({"scale_attn_weights": false})", "scale_attn_weights"},
+      {"nanochat", R"({"final_logit_softcapping": 0})", "final_logit_softcapping"},
+      {"mistral", R"({"sliding_window": 0})", "sliding_window"},
+      {"mistral", R"({"sliding_window": 5, "layer_types": ["full_attention", "sliding_attention"]})",
+       "layer_types"},
+      {"llama", R"({"sliding_window": 5})", "sliding_window"},
+      {"gpt2", R"({"layer_types": ["sliding_attention", "sliding_attention"]})", "layer_types"},
+      {"qwen2", R"({"use_sliding_window": true, "sliding_window": 5, "max_window_layers": 1})",
+       "max_window_layers"},
+      {"qwen2", R"({"layer_types": ["sliding_attention", "sliding_attention"]})", "sliding_window"},
+      {"qwen2", R"({"layer_types": ["full_attention"]})", "layer_types"},
+      {"gpt2", R"({"attn_pdrop": 1.5})", "attn_pdrop"}};
+  for (const auto& [type, keys, name] : cases)
+    EXPECT_NE(refusal(type, keys).find('"' + name), std::string::npos) << keys << ": " << refusal(type, keys);
+}
+
+TEST(ForeignConfig, WindowsAreThoseOfTransformers) {
+  EXPECT_EQ(foreign("mistral", R"({"sliding_window": 5})").sliding_window, 5);
+  EXPECT_EQ(foreign("mistral", R"({"sliding_window": 5, "use_sliding_window": false})").sliding_window, 5);
+  EXPECT_EQ(foreign("mistral", R"({"sliding_window": null})").sliding_window, 0);
+  EXPECT_EQ(foreign("mistral", "{}").sliding_window, 4096);
+  const char* const full = R"({"sliding_window": 5, "layer_types": ["full_attention", "full_attention"]})";
+  EXPECT_EQ(foreign("mistral", full).sliding_window, 0) << "transformers reads it as a Ministral";
+  EXPECT_EQ(foreign("qwen2", R"({"sliding_window": 5})").sliding_window, 0);
+  EXPECT_EQ(foreign("qwen2", R"({"use_sliding_window": true, "sliding_window": 5})").sliding_window, 0)
+      << "28 layers come before the first that slides";
+  EXPECT_EQ(foreign("qwen2", R"({"use_sliding_window": true, "sliding_window": 5, "max_window_layers": 0})")
+                .sliding_window,
+            5);
+  EXPECT_EQ(foreign("qwen2", R"({"use_sliding_window": true, "sliding_window": 24, "max_window_layers": 1})")
+                .sliding_window,
+            0)
+      << "a window as long as the context";
+}
+
+TEST(ForeignConfig, MissingKeysAreThoseOfTheirClass) {
+  const ModelConfig c = model_config_from_json(json::parse(R"({"model_type": "mistral"})"), "config.json");
+  EXPECT_EQ(c.vocab_size, 32000);
+  EXPECT_EQ(c.n_kv_head, 8);
+  EXPECT_EQ(c.n_ctx, 131072);
+  EXPECT_EQ(c.eos_token_ids, (std::vector<int64_t>{2}));
+  EXPECT_EQ(foreign("gpt2", "{}").attn_dropout, 0.1);
+  EXPECT_TRUE(foreign("gpt2", "{}").eos_token_ids.empty()) << "50256, which 20 ids do not have";
+  EXPECT_EQ(foreign("llama", R"({"rope_scaling": {"type": "linear", "factor": 2}, "rope_theta": 7,
+      "rope_parameters": {"rope_theta": 9}})")
+                .rope_theta,
+            7);
+  EXPECT_EQ(foreign("llama", R"({"rope_theta": 7, "rope_parameters": {"rope_theta": 9}})").rope_theta, 9);
+  EXPECT_EQ(foreign("llama", R"({"rope_parameters": {"rope_type": "dynamic", "factor": 2}})"),
+            foreign("llama", "{}"))
+      << "it begins where the context ends";
+}
+
+TEST(ForeignConfig, GenerationConfigsIdsGoFirst) {
+  test::TempDir dir;
+  test::write_plain_file(dir.file("config.json"),
+                         R"({"model_type": "llama", "vocab_size": 20, "eos_token_id": 3})");
+  test::write_plain_file(dir.file("generation_config.json"),
+                         R"({"eos_token_id": [4, 5, 99], "bos_token_id": null})");
+  const ModelConfig c = read_model_config(dir.file("config.json"));
+  EXPECT_EQ(c.eos_token_ids, (std::vector<int64_t>{4, 5}));
+  EXPECT_EQ(c.bos_token_id, 1);
+  for (const char* text : {"[]", "{", R"({"eos_token_id": "2"})"}) {
+    test::write_plain_file(dir.file("generation_config.json"), text);
+    try {
+      read_model_config(dir.file("config.json"));
+      ADD_FAILURE() << text << " is accepted";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("generation_config.json"), std::string::npos) << error.what();
     }
   }
 }

@@ -132,5 +132,35 @@ TEST(GgufConfig, ReadsLlama3sFrequencyFactors) {
   EXPECT_HAS(message(b, with(NAN, NAN)), "other than those of Llama 3");
 }
 
+// As llama.cpp reads them.
+TEST(GgufConfig, RopeFactorsWithoutATypeAreLinear) {
+  const auto scaling = [](B& b) { return config_of(b).rope_scaling; };
+  EXPECT_EQ(scaling(llama().add("llama.rope.scaling.factor", T::f32, B::raw(4.0f))).factor, 4);
+  EXPECT_EQ(scaling(llama().add("llama.rope.scaling.factor", T::f32, B::raw(4.0f))).type,
+            RopeScaling::Type::linear);
+  EXPECT_EQ(scaling(llama().add("llama.rope.scale_linear", T::f32, B::raw(3.0f))).factor, 3);
+  EXPECT_EQ(scaling(llama()
+                        .add("llama.rope.scale_linear", T::f32, B::raw(3.0f))
+                        .add("llama.rope.scaling.factor", T::f32, B::raw(2.0f)))
+                .factor,
+            2);
+  EXPECT_EQ(scaling(llama().add("llama.rope.scaling.factor", T::f32, B::raw(0.0f))).type,
+            RopeScaling::Type::none);
+  EXPECT_EQ(scaling(llama()
+                        .add("llama.rope.scaling.type", "none")
+                        .add("llama.rope.scaling.factor", T::f32, B::raw(4.0f)))
+                .type,
+            RopeScaling::Type::none);
+  EXPECT_HAS(
+      message(
+          llama().add("llama.rope.scaling.factor", T::f32, B::raw(4.0f)).tensor(kRopeFactors, {2}, 0, 512),
+          kData + B::raw(1.0f) + B::raw(8.0f)),
+      "llama.rope.scaling.factor");
+}
+
+TEST(GgufConfig, WindowsHaveNoEffectInTheseArchitectures) {
+  EXPECT_EQ(config_of(llama().add("llama.attention.sliding_window", 4)).sliding_window, 0);
+}
+
 }  // namespace
 }  // namespace gpt
