@@ -211,8 +211,8 @@ Command add_convert_command(CLI::App& root) {
   CLI::App* app = root.add_subcommand("convert", "write a model in another format");
   app->allow_extras();
   app->footer(kFooter);
-  app->add_option("IN", a->in, "model folder or file");
-  app->add_option("OUT", a->out, "folder (hf) or file (gguf, llmc, llama2c) to write");
+  app->add_option("-m,--model,IN", a->in, "model folder or file");
+  app->add_option("-o,--out,OUT", a->out, "folder (hf) or file (gguf, llmc, llama2c) to write");
   app->add_option("--to", a->to, "hf (transformers), gguf, llmc, llama2c (gguf for OUT.gguf, else hf)")
       ->type_name("FORMAT");
   app->add_option("--dtype", a->dtype, "type of the numbers: fp32, fp16, bf16 (as in IN)")->type_name("T");

@@ -139,7 +139,7 @@ Command add_plan_command(CLI::App& root) {
   app->add_option("--memory", a->memory_gib, "memory to plan for (what is available here)")->type_name("GIB");
   app->add_option("--fit", a->fit, "foretell the loss by what gpt sweep fitted: its folder or fit.json")
       ->type_name("SWEEP");
-  app->add_option("--out", a->out, "run folder that gets plan.json, for a run that is made next")
+  app->add_option("-o,--out", a->out, "run folder that gets plan.json, for a run that is made next")
       ->type_name("DIR");
   app->add_option("--measure", a->seconds, "seconds to measure steps for; 0: no times (5)")
       ->type_name("SECONDS");

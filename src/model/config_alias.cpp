@@ -192,6 +192,13 @@ void put_token_ids(json& out, const json& object) {
 
 }  // namespace
 
+std::string config_key_of(const std::string& theirs) {
+  for (const Alias& a : kAliases) {
+    if (theirs == a.theirs) return a.ours;
+  }
+  return "";
+}
+
 json translate_aliases(const json& object) {
   json out = json::object();
   for (const auto& item : object.items()) {  // clang 14 lets no lambda capture structured bindings
