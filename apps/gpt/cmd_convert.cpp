@@ -173,6 +173,16 @@ std::string format_of_name(const std::string& out) {
   return out.ends_with(".gguf") ? "gguf" : "hf";
 }
 
+void say_next(const ConvertArguments& a) {
+  if (a.dry_run) {
+    write_next({"gpt", "convert", a.in, a.out, "--to", a.to});
+  } else if (a.to == "hf" || a.to == "gguf") {
+    write_next({"gpt", "generate", a.out, "Once upon a time"});
+  } else {
+    write_next({"gpt", "info", a.out});
+  }
+}
+
 int run(ConvertArguments a) {
   require_argument(a.in, "IN", "convert");
   require_argument(a.out, "OUT", "convert IN");
@@ -200,6 +210,7 @@ int run(ConvertArguments a) {
   } else {
     if (a.dry_run) write_output(moves_table(conversion, loaded) + output.describe());
     write_note(summary(a, conversion, loaded, output));
+    say_next(a);
   }
   return 0;
 }
