@@ -233,7 +233,10 @@ int run(BenchArguments a, const ConfigFlags& flags) {
   }
   notes.end();
   write_output(a.json ? report_json(report).dump(2) + "\n" : report_text(report));
-  if (limits_only) write_note("name a preset or a model to measure it: gpt bench mini-gpt\n");
+  if (a.json) return 0;
+  if (limits_only) write_next({"gpt", "bench", "tiny"});
+  if (is_preset(a.model)) write_next({"gpt", "plan", "--preset", a.model, "--data", "tales"});
+  if (subject && !is_preset(a.model)) write_next({"gpt", "plan", "--data", "tales"});
   return 0;
 }
 
@@ -253,7 +256,7 @@ Command add_bench_command(CLI::App& root) {
   CLI::App* app = root.add_subcommand("bench", "speed of training and inference beside the machine's limits");
   app->allow_extras();
   app->footer(kFooter);
-  app->add_option("MODEL", a->model, "preset, model folder or file; nothing: the machine alone");
+  app->add_option("-m,--model,MODEL", a->model, "preset, model folder or file; nothing: the machine alone");
   add_list(*app, "--mode", a->modes, "M,...", "any of train, prefill, decode, batch (all)");
   add_list(*app, "--dtype", a->dtypes, "T,...",
            "types of the products: fp32, bf16, fp16, and for inference q8_0, q4_0 (fp32)");

@@ -16,6 +16,7 @@
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
+#include "report/format.h"
 
 namespace gpt {
 namespace {
@@ -25,6 +26,7 @@ using nlohmann::json;
 constexpr const char* kFooter = R"(Examples:
   gpt chat model
   gpt chat model.gguf --system "Answer in one sentence." --temperature 0.6 --dtype q8_0
+  gpt chat model "What is a GPT?"
   gpt chat model --template chatml --greedy
   printf 'What is a GPT?\nAnd how is it trained?\n' | gpt chat model --json
 
@@ -32,13 +34,14 @@ The model's own chat template says how messages become tokens; --template names 
 none. One line is one message, whatever special tokens it names. Commands, alone on a line:
   /reset   forget the conversation      /exit   end, like Ctrl-D      /help   say this
 Ctrl-C ends an answer. When the context is full the oldest turns are forgotten, the system message never.
-From a pipe every line is a message and every answer ends in a newline; with --json it is an object a line.)";
+From a pipe every line is a message and every answer ends in a newline; with --json it is an object a line.
+MESSAGE is answered first; without a terminal nothing else is read then.)";
 
 constexpr int64_t kUsualContext = 8192;  // a cache for more is made only where somebody asks for it
 
 struct ChatArguments {
   GenerateArguments generate;
-  std::string system, format;
+  std::string system, format, message;
   int64_t n_ctx = 0;  // 0: the model's, at most kUsualContext
 };
 
@@ -116,6 +119,12 @@ class Chat {
     if (talks_)
       write_note(fmt::format("{} format, {} tokens of context; /help shows what else there is\n",
                              chat_format_name(format_), n_ctx_));
+    if (!a_.message.empty()) take_message(a_.message);
+    if (a_.message.empty() || talks_) talk();
+  }
+
+ private:
+  void talk() {
     prompt();
     for_each_input_lines([&](std::string_view lines, int64_t first) {
       for (int64_t number = first; !lines.empty() && !ended_; ++number) {
@@ -129,7 +138,6 @@ class Chat {
     if (talks_ && !ended_) write_note("\n");  // Ctrl-D leaves the prompt on its line
   }
 
- private:
   void prompt() const {
     if (talks_) write_note("> ");
   }
@@ -137,10 +145,14 @@ class Chat {
   void take_line(std::string_view line, int64_t number) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.find_first_not_of(" \t") == std::string_view::npos || is_command(line)) return;
+    take_message(std::string(line), fmt::format("standard input:{}: ", number));
+  }
+
+  void take_message(const std::string& message, const std::string& place = "") {
     try {
-      answer(std::string(line));
+      answer(message);
     } catch (const Error& error) {
-      if (!talks_) fail("standard input:{}: {}", number, error.what());
+      if (!talks_) fail("{}{}", place, error.what());
       write_note(fmt::format("{}\n", error.what()));
     }
   }
@@ -208,8 +220,8 @@ class Chat {
     if (full) write_note("note: the context is full, the answer was cut\n");
     const double seconds = seconds_since(begin);
     if (talks_)
-      write_note(fmt::format("({} tokens, {:.1f} tokens/s)\n", answer.ids.size(),
-                             static_cast<double>(answer.ids.size()) / std::max(seconds, 1e-9)));
+      write_note(fmt::format("({} tokens, {} tokens/s)\n", answer.ids.size(),
+                             format_rate(static_cast<double>(answer.ids.size()) / std::max(seconds, 1e-9))));
   }
 
   void generate(const std::vector<int32_t>& prompt, Answer& answer) {
@@ -268,7 +280,8 @@ Command add_chat_command(CLI::App& root) {
   CLI::App* app = root.add_subcommand("chat", "talk with a model, one line a message");
   app->allow_extras();
   app->footer(kFooter);
-  app->add_option("MODEL", a->generate.model, "model folder, run folder or .gguf");
+  app->add_option("-m,--model,MODEL", a->generate.model, "model folder, run folder or .gguf");
+  app->add_option("-p,--prompt,MESSAGE", a->message, "first message")->type_name("TEXT");
   app->add_option("--system", a->system, "system message")->type_name("TEXT");
   app->add_option("--template", a->format, "format of the conversation (the model's)")
       ->type_name("nanochat|chatml|chatml-qwen2|llama3|llama2");
@@ -276,7 +289,7 @@ Command add_chat_command(CLI::App& root) {
   app->add_option("--n-ctx", a->n_ctx,
                   fmt::format("tokens of context (the model's, at most {})", kUsualContext))
       ->type_name("N");
-  app->add_option("--max-tokens", a->generate.max_tokens, "most tokens of an answer")
+  app->add_option("-n,--max-tokens", a->generate.max_tokens, "most tokens of an answer")
       ->type_name("N")
       ->capture_default_str();
   add_repeated(*app, "--stop", a->generate.stops,

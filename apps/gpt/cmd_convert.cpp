@@ -173,6 +173,16 @@ std::string format_of_name(const std::string& out) {
   return out.ends_with(".gguf") ? "gguf" : "hf";
 }
 
+void say_next(const ConvertArguments& a) {
+  if (a.dry_run) {
+    write_next({"gpt", "convert", a.in, a.out, "--to", a.to});
+  } else if (a.to == "hf" || a.to == "gguf") {
+    write_next({"gpt", "generate", a.out, "Once upon a time"});
+  } else {
+    write_next({"gpt", "info", a.out});
+  }
+}
+
 int run(ConvertArguments a) {
   require_argument(a.in, "IN", "convert");
   require_argument(a.out, "OUT", "convert IN");
@@ -200,6 +210,7 @@ int run(ConvertArguments a) {
   } else {
     if (a.dry_run) write_output(moves_table(conversion, loaded) + output.describe());
     write_note(summary(a, conversion, loaded, output));
+    say_next(a);
   }
   return 0;
 }
@@ -211,8 +222,8 @@ Command add_convert_command(CLI::App& root) {
   CLI::App* app = root.add_subcommand("convert", "write a model in another format");
   app->allow_extras();
   app->footer(kFooter);
-  app->add_option("IN", a->in, "model folder or file");
-  app->add_option("OUT", a->out, "folder (hf) or file (gguf, llmc, llama2c) to write");
+  app->add_option("-m,--model,IN", a->in, "model folder or file");
+  app->add_option("-o,--out,OUT", a->out, "folder (hf) or file (gguf, llmc, llama2c) to write");
   app->add_option("--to", a->to, "hf (transformers), gguf, llmc, llama2c (gguf for OUT.gguf, else hf)")
       ->type_name("FORMAT");
   app->add_option("--dtype", a->dtype, "type of the numbers: fp32, fp16, bf16 (as in IN)")->type_name("T");

@@ -93,12 +93,14 @@ int run_tales(const TalesArguments& a) {
   } else {
     write_file_atomic(a.out, tales.text);
   }
-  write_note(
-      fmt::format("{} bytes of tales; entropy {:.4f} bits per byte (this text: {:.4f}): no model can do "
-                  "better on average; "
-                  "the next story is number {}\n",
-                  tales.text.size(), tales_entropy_per_byte() / std::numbers::ln2,
-                  tales.nats / std::numbers::ln2 / static_cast<double>(tales.text.size()), tales.next_story));
+  write_note(fmt::format(
+      "{} bytes of tales; entropy {} bits per byte (this text: {}): no model can do "
+      "better on average; "
+      "the next story is number {}\n",
+      format_thousands(std::ssize(tales.text)), format_loss(tales_entropy_per_byte() / std::numbers::ln2),
+      format_loss(tales.nats / std::numbers::ln2 / static_cast<double>(tales.text.size())),
+      format_thousands(tales.next_story)));
+  if (!a.out.empty()) write_next({"gpt", "train", a.out, "--preset", "tiny", "--out", "run"});
   return 0;
 }
 
@@ -120,17 +122,19 @@ int run_preview(const PreviewArguments& a) {
   write_output(data.preview +
                preview_batch(*data.tokenizer, ids.data(), targets.data(), a.batch_size, a.n_ctx) +
                preview_pairs(*data.tokenizer, ids.data(), targets.data(), a.n_ctx));
-  if (data.floor) write_output(fmt::format("entropy: {:.4f} nats per token\n", *data.floor));
+  if (data.floor) write_output(fmt::format("entropy: {} nats per token\n", format_loss(*data.floor)));
+  if (!a.data.empty())
+    write_next({"gpt", "train", a.data[0], "--tokenizer", a.tokenizer, "--preset", "tiny", "--out", "run"});
   return 0;
 }
 
 PackStats pack(const Tokenizer& tokenizer, const PackOptions& options, ThreadPool& pool) {
   ProgressNote note("packing");
   return pack_tokens(tokenizer, options, pool, [&](const PackProgress& p) {
-    note.update(p.done, p.total,
-                fmt::format("{} tokens, {} shards, {:.1f} MB/s of text",
-                            format_count(static_cast<double>(p.stats.tokens)), p.stats.shards,
-                            static_cast<double>(p.stats.text_bytes) / 1e6 / p.stats.seconds));
+    note.update(
+        p.done, p.total,
+        fmt::format("{} tokens, {} shards, {}/s of text", format_count(static_cast<double>(p.stats.tokens)),
+                    p.stats.shards, format_bytes(static_cast<double>(p.stats.text_bytes) / p.stats.seconds)));
     if (interrupted()) throw Interrupted("interrupted; the same command goes on after the last whole shard");
   });
 }
@@ -182,13 +186,18 @@ int run_pack(const PackArguments& a) {
   const PackOptions options = pack_options(a, *tokenizer);
   const PackStats stats = pack(*tokenizer, options, pool);
   if (stats.shards_before > 0)
-    write_note(fmt::format("{} of {} shards were there already\n", stats.shards_before, stats.shards));
-  if (stats.empty > 0) write_note(fmt::format("{} empty rows left out\n", stats.empty));
+    write_note(fmt::format("{} of {} shards were there already\n", format_thousands(stats.shards_before),
+                           format_thousands(stats.shards)));
+  if (stats.empty > 0) write_note(fmt::format("{} empty rows left out\n", format_thousands(stats.empty)));
   for (const std::string& line : stats.mended)
     write_note(line + "\n");
   const std::string text =
       a.json ? pack_json(a.out, options, stats).dump(2) + "\n" : pack_text(a.out, *tokenizer, options, stats);
   write_output(text);
+  if (!a.json) {
+    const std::string& tokenizer = a.out.ends_with(".bin") ? a.tokenizer : a.out;
+    write_next({"gpt", "train", a.out, "--tokenizer", tokenizer, "--preset", "tiny", "--out", "run"});
+  }
   return 0;
 }
 
@@ -243,6 +252,9 @@ int run_info(const InfoArguments& a) {
     if (tokenizer) shard.require_vocabulary(vocabulary_hash(*tokenizer), tokenizer->vocab_size());
   }
   write_output(a.json ? shards_json(shards).dump(2) + "\n" : shards_text(shards, tokenizer.get()));
+  if (!a.json)
+    write_next({"gpt", "data", "preview", a.paths[0], "--tokenizer",
+                a.tokenizer.empty() ? a.paths[0] : a.tokenizer});
   return 0;
 }
 
@@ -255,7 +267,7 @@ CLI::App* add_tales(CLI::App& parent, TalesArguments& a) {
   app->add_option("--first-story", a.first_story, "number of the first story")
       ->type_name("N")
       ->capture_default_str();
-  app->add_option("--out", a.out, "write to a file instead of standard output")->type_name("FILE");
+  app->add_option("-o,--out", a.out, "write to a file instead of standard output")->type_name("FILE");
   app->add_flag("--force", a.force, "replace a file that is there already");
   return app;
 }
@@ -281,10 +293,11 @@ CLI::App* add_pack(CLI::App& parent, PackArguments& a) {
   CLI::App* app = parent.add_subcommand("pack", "encode text files to token shards");
   app->allow_extras();
   app->footer(kPackFooter);
-  app->add_option("--data", a.data, "text: files, folders or patterns; .txt, .md, .jsonl, also .gz and .zst")
+  app->add_option("--data,DATA", a.data,
+                  "text: files, folders or patterns; .txt, .md, .jsonl, also .gz and .zst")
       ->type_name("PATH ...");
   app->add_option("--tokenizer", a.tokenizer, "tokenizer.json, model folder, or byte")->type_name("FILE|DIR");
-  app->add_option("--out", a.out, "folder for the shards, or one file *.bin")->type_name("DIR|FILE");
+  app->add_option("-o,--out", a.out, "folder for the shards, or one file *.bin")->type_name("DIR|FILE");
   app->add_option("--field", a.field, "field of the text in .jsonl files")
       ->type_name("NAME")
       ->capture_default_str();

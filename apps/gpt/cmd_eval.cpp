@@ -144,6 +144,7 @@ int run(const EvalArguments& a) {
   const EvalResult result =
       evaluate(loaded.model(), text.tokens, options, machine.pool, machine.kernels, EvalProgress());
   write_output(a.json ? result_json(a, result, text).dump(2) + "\n" : result_table(result, text.floor));
+  if (!a.json) write_next({"gpt", "generate", a.model, "Once upon a time"});
   return 0;
 }
 
@@ -154,8 +155,8 @@ Command add_eval_command(CLI::App& root) {
   CLI::App* app = root.add_subcommand("eval", "loss, perplexity and bits per byte of a text");
   app->allow_extras();
   app->footer(kFooter);
-  app->add_option("MODEL", a->model, "model folder, run folder, .safetensors, .gguf, .pt or .bin");
-  app->add_option("--data", a->text.data,
+  app->add_option("-m,--model,MODEL", a->model, "model folder, run folder, .safetensors, .gguf, .pt or .bin");
+  app->add_option("--data,TEXT", a->text.data,
                   "text, .jsonl, .gz, .zst, folders, token shards, or tales, tales:BYTES (what the run was "
                   "trained on)")
       ->type_name("PATH ...");

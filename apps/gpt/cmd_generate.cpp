@@ -11,6 +11,7 @@
 #include "infer/cached_model.h"
 #include "options.h"
 #include "output.h"
+#include "report/format.h"
 
 namespace gpt {
 namespace {
@@ -87,6 +88,8 @@ class Generation {
     }
     const double seconds = seconds_since(begin);
     if (notes_are_on_terminal()) report_speed(samples, seconds);
+    if (notes_are_on_terminal() && !a_.json && !a_.prompts.empty())
+      write_next({"gpt", "trace", a_.model, a_.prompts.front()});
   }
 
  private:
@@ -249,8 +252,9 @@ class Generation {
     int64_t tokens = 0;
     for (const Sample& sample : samples)
       tokens += std::ssize(sample.completion.ids);
-    write_note(fmt::format("{} tokens in {:.2f} s, {:.1f} tokens/s\n", tokens, seconds,
-                           static_cast<double>(tokens) / std::max(seconds, 1e-9)));
+    write_note(fmt::format("{} tokens in {}, {} tokens/s\n", format_thousands(tokens),
+                           format_duration(seconds),
+                           format_rate(static_cast<double>(tokens) / std::max(seconds, 1e-9))));
   }
 
   const GenerateArguments& a_;
@@ -263,9 +267,9 @@ class Generation {
 };
 
 void add_prompt_options(CLI::App& app, GenerateArguments& a) {
-  app.add_option("MODEL", a.model, "model folder, run folder, .safetensors, .gguf, .pt or .bin");
+  app.add_option("-m,--model,MODEL", a.model, "model folder, run folder, .safetensors, .gguf, .pt or .bin");
   const std::string group = "prompt";
-  add_repeated(app, "--prompt", a.prompts, "text to continue; may be given several times")
+  add_repeated(app, "-p,--prompt,PROMPT", a.prompts, "text to continue; may be given several times")
       ->type_name("TEXT")
       ->group(group);
   add_repeated(app, "--prompt-file", a.prompt_files, "file to continue; - is standard input")
@@ -291,7 +295,7 @@ void add_beam_options(CLI::App& app, GenerateArguments& a) {
 
 void add_end_options(CLI::App& app, GenerateArguments& a) {
   const std::string group = "output";
-  app.add_option("--max-tokens", a.max_tokens, "new tokens per sample")
+  app.add_option("-n,--max-tokens", a.max_tokens, "new tokens per sample")
       ->type_name("N")
       ->capture_default_str()
       ->group(group);

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -43,15 +44,33 @@ struct InfoArguments {
   bool summary = false, json = false;
 };
 
+// The presets by size; the family of nanochat-dN is one line.
 std::string preset_list(const ConfigFlags& flags) {
-  TextTable table{.columns = {"preset", "parameters", "layers", "width", "heads", "context"}, .rows = {}};
+  struct Row {
+    int64_t parameters;
+    std::vector<std::string> cells;
+  };
+  std::vector<Row> rows;
   for (const std::string& name : preset_names()) {
+    if (name.starts_with("nanochat-d") && name.find_first_not_of("0123456789", 10) == std::string::npos &&
+        name != "nanochat-d4")
+      continue;
     const InfoSubject s = find_info_subject({.spec = name}, flags);
-    const ModelConfig& c = s.counts.config;
-    table.rows.push_back({name, format_thousands(s.counts.total), std::to_string(c.n_layer),
-                          std::to_string(c.n_embd), std::to_string(c.n_head), std::to_string(c.n_ctx)});
+    std::string shown = name, size = format_count(static_cast<double>(s.counts.total)),
+                purpose = preset_purpose(name);
+    if (name == "nanochat-d4") {
+      shown = "nanochat-dN";
+      size = "from " + size;
+      purpose = "nanochat of depth N = 4, 6, ... 32";
+    }
+    rows.push_back({s.counts.total, {shown, size, purpose}});
   }
-  return format_table(table) + "gpt info NAME describes one, gpt train --preset NAME trains it\n";
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return a.parameters < b.parameters; });
+  TextTable table{.columns = {"preset", "parameters", "for"}, .rows = {}};
+  for (const Row& row : rows)
+    table.rows.push_back(row.cells);
+  return format_table(table);
 }
 
 void check(const InfoArguments& a) {
@@ -111,10 +130,17 @@ int run(const InfoArguments& a, const ConfigFlags& flags) {
   const std::vector<InfoSubject> subjects = find_subjects(a, flags);
   if (subjects.empty()) {
     write_output(a.json ? json(preset_names()).dump() + "\n" : preset_list(flags));
+    if (!a.json) write_next({"gpt", "info", "tiny"});
     return 0;
   }
   if (!a.json) {
     write_output(text_of(a, subjects));
+    const std::string& name = subjects.front().name;
+    if (is_preset(name)) {
+      write_next({"gpt", "plan", "--preset", name, "--data", "tales"});
+    } else if (std::filesystem::exists(name)) {
+      write_next({"gpt", "generate", name, "Once upon a time"});
+    }
     return 0;
   }
   json out = subject_json(subjects.front());
@@ -141,7 +167,7 @@ Command add_info_command(CLI::App& root) {
   CLI::App* app = root.add_subcommand("info", "parameters, FLOPs and memory of a model or preset");
   app->allow_extras();
   app->footer(kFooter);
-  app->add_option("MODEL", a->model, "preset, model folder or file; nothing: list the presets");
+  app->add_option("-m,--model,MODEL", a->model, "preset, model folder or file; nothing: list the presets");
   app->add_option("--compare", a->compare, "more models to put beside it")->type_name("MODEL ...");
   app->add_option("--batch-size", a->batch_size,
                   "sequences per training step (the preset's), and of inference (1)")

@@ -52,18 +52,34 @@ void check(const PlanArguments& a) {
     fail_usage("--measure: expected 0 to 3600 seconds, found {}", a.seconds);
 }
 
+// A command with the flags of config keys that were given.
+std::vector<std::string> with_flags(std::vector<std::string> command, const ConfigFlags& flags) {
+  for (const auto& [key, values] : flags.values()) {
+    command.push_back(ConfigFlags::flag_name(key));
+    command.insert(command.end(), values.begin(), values.end());
+  }
+  return command;
+}
+
+// The training that was planned.
+std::vector<std::string> planned_command(const PlanArguments& a, const ConfigFlags& flags) {
+  std::vector<std::string> command = {"gpt", "train"};
+  for (const auto& [flag, value] : {std::pair{"--preset", a.sources.preset},
+                                    {"--config", a.sources.config},
+                                    {"--init-from", a.sources.init_from}}) {
+    if (!value.empty()) command.insert(command.end(), {flag, value});
+  }
+  command.insert(command.end(), {"--out", a.out.empty() ? "run" : a.out});
+  return with_flags(command, flags);
+}
+
 int propose(const PlanArguments& a, const ConfigFlags& flags) {
   const Proposals proposals = propose_presets(flags);
   write_output(a.json ? proposals_json(proposals).dump(2) + "\n" : proposals_text(proposals));
   if (a.json) return 0;
   const Proposal& best = proposals.all[proposals.chosen];
-  std::vector<std::string> next = {"gpt",       "plan",    "--preset",
-                                   best.preset, "--steps", std::to_string(best.steps)};
-  for (const auto& [key, values] : flags.values()) {
-    next.push_back(ConfigFlags::flag_name(key));
-    next.insert(next.end(), values.begin(), values.end());
-  }
-  write_next(next);
+  write_next(
+      with_flags({"gpt", "plan", "--preset", best.preset, "--steps", std::to_string(best.steps)}, flags));
   return 0;
 }
 
@@ -114,6 +130,7 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
                                                       .chosen_tokenizer = a.sources.init_from.empty()});
   json["advice"] = advice;
   write_output(a.json ? json.dump(2) + "\n" : plan_text(report, advice));
+  if (!a.json) write_next(planned_command(a, flags));
   return 0;
 }
 
@@ -140,7 +157,7 @@ Command add_plan_command(CLI::App& root) {
   app->add_option("--memory", a->memory_gib, "memory to plan for (what is available here)")->type_name("GIB");
   app->add_option("--fit", a->fit, "foretell the loss by what gpt sweep fitted: its folder or fit.json")
       ->type_name("SWEEP");
-  app->add_option("--out", a->out, "run folder that gets plan.json, for a run that is made next")
+  app->add_option("-o,--out", a->out, "run folder that gets plan.json, for a run that is made next")
       ->type_name("DIR");
   app->add_option("--measure", a->seconds, "seconds to measure steps for; 0: no times (5)")
       ->type_name("SECONDS");

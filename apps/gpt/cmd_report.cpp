@@ -56,6 +56,7 @@ int run(const ReportArguments& a) {
   if (const TextTable table = difference_table(runs); !table.rows.empty())
     text += "\nSettings that differ:\n" + format_table(table);
   write_output(text);
+  write_next({"gpt", "generate", a.runs.front(), "Once upon a time"});
   return 0;
 }
 
@@ -67,7 +68,7 @@ Command add_report_command(CLI::App& root) {
   app->allow_extras();
   app->footer(kFooter);
   app->add_option("RUN", a->runs, "folders of training runs");
-  app->add_option("--out", a->out, "write a page as well")->type_name("FILE");
+  app->add_option("-o,--out", a->out, "write a page as well")->type_name("FILE");
   app->add_option("--svg", a->svg, "write the loss curves as a picture as well")->type_name("FILE");
   add_json_option(*app, a->json);
   return {app, [a] { return run(*a); }};

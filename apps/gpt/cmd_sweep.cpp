@@ -224,8 +224,8 @@ std::string describe(const Plan& plan) {
     const SweepRun& run = plan.sweep.runs[i];
     table.rows.push_back({run.name, shape_name(run), format_count(run.parameters),
                           format_thousands(run.config.train.steps), format_count(run.tokens),
-                          fmt::format("{:.1f}", run.tokens / run.parameters),
-                          fmt::format("{:.3g}", run.flops), format_duration(plan.seconds[i])});
+                          fmt::format("{:.1f}", run.tokens / run.parameters), format_count(run.flops),
+                          format_duration(plan.seconds[i])});
     total += plan.seconds[i];
   }
   std::string text =
@@ -285,6 +285,7 @@ int run(const SweepArguments& a, const ConfigFlags& flags) {
   check(a, flags);
   if (a.dry_run && !a.resume) {
     write_output(describe(plan_sweep(a, flags)));
+    write_note("next: the same without --dry-run\n");
     return 0;
   }
   install_ending_signals();
@@ -305,6 +306,9 @@ int run(const SweepArguments& a, const ConfigFlags& flags) {
   }
   write_note(finished ? fmt::format("page: {}/sweep.html\n", a.out)
                       : fmt::format("interrupted; go on with: gpt sweep --out {} --resume\n", a.out));
+  if (finished && !a.json && !findings.means.empty())
+    write_next(
+        {"gpt", "generate", a.out + "/runs/" + sweep.runs[findings.means[0].run].name, "Once upon a time"});
   return finished ? 0 : kInterruptedStatus;
 }
 
@@ -328,7 +332,7 @@ Command add_sweep_command(CLI::App& root, const std::string& command_line) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app->add_option("--preset", a->preset, "a named model; gpt info lists them")->type_name("NAME");
   app->add_option("--config", a->config, "settings from a JSON file of config keys")->type_name("FILE");
-  app->add_option("--out", a->out, "folder of the sweep")->type_name("DIR");
+  app->add_option("-o,--out", a->out, "folder of the sweep")->type_name("DIR");
   app->add_flag("--resume", a->resume, "go on with the sweep in --out");
   app->add_flag("--dry-run", a->dry_run, "print the list of runs and end");
   add_json_option(*app, a->json);

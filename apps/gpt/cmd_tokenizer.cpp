@@ -182,6 +182,8 @@ int run_encode(const TokenizerArguments& a) {
     write_output(out.dump() + "\n");
   } else {
     write_output(joined(ids, ' ') + "\n");
+    if (notes_are_on_terminal() && a.has_text)
+      write_next({"gpt", "tokenizer", "encode", a.tokenizer, a.text, "--explain"});
   }
   return 0;
 }
@@ -268,6 +270,7 @@ int run_decode(const TokenizerArguments& a) {
 int run_info(const TokenizerArguments& a) {
   const auto tokenizer = chosen_tokenizer(a);
   write_output(describe_tokenizer(*tokenizer, a.json));
+  if (!a.json) write_next({"gpt", "tokenizer", "encode", a.tokenizer, "Every effort moves you", "--explain"});
   return 0;
 }
 
@@ -279,12 +282,13 @@ CLI::App* add_part(CLI::App& parent, const char* name, const char* help, const c
 }
 
 void add_tokenizer_option(CLI::App& app, TokenizerArguments& a) {
-  app.add_option("--tokenizer", a.tokenizer, "tokenizer.json, model folder, or byte")->type_name("FILE|DIR");
+  app.add_option("--tokenizer,TOKENIZER", a.tokenizer, "tokenizer.json, model folder, or byte")
+      ->type_name("FILE|DIR");
 }
 
 CLI::App* add_train(CLI::App& parent, TokenizerTrainArguments& a) {
   CLI::App* app = add_part(parent, "train", "learn a BPE from text", kTrainFooter);
-  app->add_option("--data", a.data, "text: files, folders or patterns; .txt, .jsonl, also .gz and .zst")
+  app->add_option("--data,DATA", a.data, "text: files, folders or patterns; .txt, .jsonl, also .gz and .zst")
       ->type_name("PATH ...");
   app->add_option("--vocab-size", a.vocab_size, "bytes and merges")->type_name("N")->capture_default_str();
   app->add_option("--pattern", a.pattern, "how text is cut into pieces")
@@ -296,7 +300,7 @@ CLI::App* add_train(CLI::App& parent, TokenizerTrainArguments& a) {
   app->add_option("--field", a.field, "field of the text in .jsonl files")
       ->type_name("NAME")
       ->capture_default_str();
-  app->add_option("--out", a.out, "folder or .json file for the tokenizer")->type_name("DIR|FILE");
+  app->add_option("-o,--out", a.out, "folder or .json file for the tokenizer")->type_name("DIR|FILE");
   app->add_flag("--force", a.force, "replace a tokenizer that is there already");
   app->add_option("--against", a.against, "compare with this tokenizer")->type_name("FILE|DIR");
   app->add_option("--max-words", a.max_words, "different words to remember; bounds memory")
@@ -311,7 +315,7 @@ CLI::App* add_encode(CLI::App& parent, TokenizerArguments& a) {
   CLI::App* app = add_part(parent, "encode", "text to ids", kEncodeFooter);
   add_tokenizer_option(*app, a);
   app->add_option_function<std::string>(
-         "--text",
+         "--text,TEXT",
          [&a](const std::string& text) {
            a.text = text;
            a.has_text = true;
@@ -333,7 +337,7 @@ CLI::App* add_decode(CLI::App& parent, TokenizerArguments& a) {
   CLI::App* app = add_part(parent, "decode", "ids to text", kDecodeFooter);
   add_tokenizer_option(*app, a);
   app->add_option_function<std::string>(
-         "--ids",
+         "--ids,IDS",
          [&a](const std::string& ids) {
            a.ids = ids;
            a.has_ids = true;

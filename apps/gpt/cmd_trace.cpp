@@ -188,10 +188,11 @@ int run(const TraceArguments& a) {
   if (!a.html.empty()) {
     write_file_atomic(
         a.html, trace_page(capture, names, {.model = shown_name(a.model), .computed = request.computed}));
-    write_note(fmt::format("wrote {}\n", a.html));
+    write_note(fmt::format("wrote {}; open it in a browser\n", a.html));
     if (!a.json) return 0;
   }
   write_output(a.json ? trace_json(capture, names, request) : trace_text(capture, names, request));
+  if (!a.json && a.has_prompt) write_next({"gpt", "trace", a.model, a.prompt, "--html", "trace.html"});
   return 0;
 }
 
@@ -202,8 +203,8 @@ Command add_trace_command(CLI::App& root) {
   CLI::App* app = root.add_subcommand("trace", "a forward pass step by step, in numbers and pictures");
   app->allow_extras();
   app->footer(kFooter + std::string("\n\nDemonstrations:\n") + demo_list());
-  app->add_option("MODEL", a->model, "model folder or file");
-  CLI::Option* prompt = app->add_option("--prompt", a->prompt, "text to trace")->type_name("TEXT");
+  app->add_option("-m,--model,MODEL", a->model, "model folder or file");
+  CLI::Option* prompt = app->add_option("-p,--prompt,PROMPT", a->prompt, "text to trace")->type_name("TEXT");
   app->add_option("--prompt-file", a->prompt_file, "the same from a file; -: standard input")
       ->type_name("FILE");
   app->add_option("--ids", a->ids, "token ids instead of text")->type_name("1,2,3");

@@ -108,7 +108,7 @@ Command add_train_command(CLI::App& root, const std::string& command_line) {
   app->footer(kFooter);
   app->add_option("--preset", a->preset, "a named model; gpt info lists them")->type_name("NAME");
   app->add_option("--config", a->config, "settings from a JSON file of config keys")->type_name("FILE");
-  app->add_option("--out", a->out, "folder for checkpoints, metrics and reports")->type_name("DIR");
+  app->add_option("-o,--out", a->out, "folder for checkpoints, metrics and reports")->type_name("DIR");
   app->add_flag("--resume", a->resume, "go on with the run in --out");
   app->add_option("--init-from", a->init_from, "start from the weights of a model")->type_name("MODEL");
   app->add_option("--fit", a->fit, "for the report: foretell the loss by what gpt sweep fitted")

@@ -110,6 +110,11 @@ int run(const VerifyArguments& a) {
     write_output(fmt::format("{}: {} of {} checks passed ({}, {}); {}\n", result.passed() ? "PASS" : "FAIL",
                              std::ssize(result.checks) - failed, result.checks.size(), a.dtype,
                              isa_name(options.isa), result.exact_note));
+    if (result.passed()) {
+      write_next({"gpt", "trace", a.model, "Once upon a time"});
+    } else {
+      write_next({"gpt", "verify", a.model, "--all"});
+    }
   }
   return result.passed() ? 0 : 1;
 }
@@ -121,7 +126,7 @@ Command add_verify_command(CLI::App& root) {
   CLI::App* app = root.add_subcommand("verify", "compare what a model computes with golden vectors");
   app->allow_extras();
   app->footer(kFooter);
-  app->add_option("MODEL", a->model, "model folder or file");
+  app->add_option("-m,--model,MODEL", a->model, "model folder or file");
   app->add_option("--golden", a->golden, "expected values (golden.safetensors beside the model)")
       ->type_name("FILE");
   app->add_option("--write", a->write, "write all that was computed, under the same names")

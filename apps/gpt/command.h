@@ -30,6 +30,7 @@ Command add_plan_command(CLI::App& root);
 Command add_bench_command(CLI::App& root);
 Command add_convert_command(CLI::App& root);
 Command add_report_command(CLI::App& root);
+Command add_completion_command(CLI::App& root);
 std::vector<Command> add_data_commands(CLI::App& root);       // of `gpt data ...`
 std::vector<Command> add_tokenizer_commands(CLI::App& root);  // of `gpt tokenizer ...`
 

@@ -21,6 +21,33 @@ std::string variable_name(const std::string& key) {
   return name;
 }
 
+// The flag, with its short form, and for data its place among the arguments.
+std::string all_names(const std::string& key) {
+  const std::string flag = ConfigFlags::flag_name(key);
+  if (key == "threads") return "-t," + flag;
+  return key == "data" ? flag + ",DATA" : flag;
+}
+
+// What a key is when nobody sets it, as help shows it; "" where the help of a derived key says it already.
+std::string default_text(const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
+  if (value.is_number_integer()) return value.dump();
+  return value.is_number() ? fmt::format("{:g}", value.get<double>()) : "";
+}
+
+// "key/value heads (n_head)" as "key/value heads (= n_head)".
+std::string derived_help(std::string help) {
+  const size_t bracket = help.rfind('(');
+  return help.insert(bracket + 1, "= ");
+}
+
+std::string lower_case(std::string text) {
+  for (char& c : text)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
 }  // namespace
 
 std::string ConfigFlags::flag_name(const std::string& key) {
@@ -29,6 +56,11 @@ std::string ConfigFlags::flag_name(const std::string& key) {
 
 ConfigFlags::ConfigFlags(CLI::App& app, const Wanted& wanted)
     : values_(std::make_shared<std::map<std::string, std::vector<std::string>>>()) {
+  RunConfig unset;
+  const nlohmann::json given = run_config_json(unset);
+  complete(unset.model, false);
+  complete(unset.train);
+  const nlohmann::json defaults = run_config_json(unset);
   for (const KeyInfo& key : config_keys()) {
     if (!wanted(key)) continue;
     keys_.push_back(key);
@@ -36,7 +68,11 @@ ConfigFlags::ConfigFlags(CLI::App& app, const Wanted& wanted)
       (*values)[name] = results;
       return true;
     };
-    CLI::Option* option = app.add_option(flag_name(key.name), CLI::callback_t(store), key.help);
+    CLI::Option* option = app.add_option(all_names(key.name), CLI::callback_t(store), key.help);
+    const bool derived = given[key.name] != defaults[key.name] && key.help.ends_with(')');
+    if (derived) option->description(derived_help(key.help));
+    if (!key.help.ends_with(')') || key.name == "schedule")
+      option->default_str(default_text(defaults[key.name]));
     option->group("config: " + key.group);
     if (key.is_list) {
       option->type_name("X ...")->expected(1, 1 << 20)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -56,6 +92,7 @@ void ConfigFlags::apply(Settings& settings, const KeyInfo& key, const std::vecto
   }
   std::string value = values.empty() ? "" : values.back();
   if (key.is_bool) {
+    value = lower_case(value);  // Python writes True
     if (value.empty() || value == "1") value = "true";
     if (value == "0") value = "false";
     if (value != "true" && value != "false")

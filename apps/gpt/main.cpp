@@ -10,6 +10,9 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "command.h"
+#include "completion.h"
+#include "foreign_names.h"
+#include "help.h"
 #include "interrupt.h"
 #include "number_check.h"
 #include "output.h"
@@ -19,30 +22,30 @@ namespace gpt {
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
-  gpt train --preset tiny --data tales --out run
-  gpt generate run --prompt "Once upon a time"
-  gpt eval run --data tales
-  gpt info gpt2
+  gpt train tales --preset tiny --out run
+  gpt generate run "Once upon a time"
+  gpt eval run tales
 
-Every flag has an environment variable (--max-tokens: GPT_MAX_TOKENS) that serves as its default.
-GPT_ISA=ref|avx2|avx512|avx512bf16|amx forces the instruction set. Exit status: 0 ok, 1 failure, 2 usage, 130 interrupted.
-'gpt COMMAND --help' describes a command.)";
+'gpt help COMMAND' describes a command. Every flag has an environment variable (--max-tokens: GPT_MAX_TOKENS) that serves as its default; GPT_ISA=ref|avx2|avx512|avx512bf16|amx forces the instruction set. Exit status: 0 ok, 1 failure, 2 usage, 130 interrupted.)";
 
-std::vector<std::string> long_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames())
-      names.push_back("--" + name);
-  }
-  return names;
-}
-
-std::vector<std::string> command_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(sub->get_name());
-  return names;
-}
+// The commands of the overview, by what one wants to do.
+constexpr struct {
+  const char *group, *command;
+} kGroups[] = {{"prepare", "data"},
+               {"prepare", "tokenizer"},
+               {"prepare", "plan"},
+               {"train", "train"},
+               {"train", "sweep"},
+               {"train", "report"},
+               {"use", "generate"},
+               {"use", "chat"},
+               {"use", "convert"},
+               {"look inside and measure", "info"},
+               {"look inside and measure", "trace"},
+               {"look inside and measure", "eval"},
+               {"look inside and measure", "verify"},
+               {"look inside and measure", "bench"},
+               {"for your shell", "completion"}};
 
 // Arguments that the parser found no place for are mistakes; say which, and what was probably meant.
 void reject_remaining(const CLI::App& app, const std::string& command) {
@@ -54,28 +57,28 @@ void reject_remaining(const CLI::App& app, const std::string& command) {
   const std::string word = flag == remaining.end() ? remaining.front() : flag->substr(0, flag->find('='));
   if (flag != remaining.end()) {
     fail_usage("{}unknown flag {}{}; see {} --help", where, word.substr(0, 64),
-               did_you_mean(word, long_names(app)), command);
+               did_you_mean(word, flag_names(app)), command);
   }
-  const std::vector<std::string> commands = command_names(app);
-  if (!commands.empty()) {
-    fail_usage("{}unknown command \"{}\"{}; see {} --help", where, word.substr(0, 64),
-               did_you_mean(word, commands), command);
-  }
-  fail_usage("{}unexpected argument \"{}\"; see {} --help", where, word.substr(0, 64), command);
+  const bool takes_text = app.get_option_no_throw("PROMPT") != nullptr ||
+                          app.get_option_no_throw("TEXT") != nullptr ||
+                          app.get_option_no_throw("MESSAGE") != nullptr;
+  fail_usage("{}unexpected argument \"{}\"; {}see {} --help", where, word.substr(0, 64),
+             takes_text ? "a text of several words goes in quotes; " : "", command);
 }
 
 // Flags that were not given take their value from the environment. Flags of config keys have a place of
 // their own in the order of precedence and are left to the command (their group starts with "config").
 void apply_environment(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
-    if (option->count() > 0 || option->get_lnames().empty() || option->get_group().rfind("config", 0) == 0)
+    if (option->count() > 0 || option->get_lnames().empty() || option->get_group().rfind("config", 0) == 0 ||
+        option == app.get_help_ptr() || option == app.get_help_all_ptr())
       continue;
     std::string name = "GPT_";
     for (const char c : option->get_lnames().front()) {
       name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     }
     const char* value = std::getenv(name.c_str());
-    if (value == nullptr || *value == '\0' || name == "GPT_HELP") continue;
+    if (value == nullptr || *value == '\0') continue;
     try {
       option->add_result(value);
       option->run_callback();
@@ -100,34 +103,39 @@ std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>
   std::string command_line;
   for (const std::string& word : words)
     command_line += (command_line.empty() ? "" : " ") + word;
-  std::vector<Command> commands = {add_train_command(root, command_line),
-                                   add_sweep_command(root, command_line),
-                                   add_generate_command(root),
-                                   add_chat_command(root),
-                                   add_eval_command(root),
-                                   add_verify_command(root),
-                                   add_trace_command(root),
-                                   add_info_command(root),
-                                   add_bench_command(root),
-                                   add_plan_command(root),
-                                   add_report_command(root),
-                                   add_convert_command(root)};
-  for (const auto& group : {add_tokenizer_commands(root), add_data_commands(root)})
-    commands.insert(commands.end(), group.begin(), group.end());
+  std::vector<Command> commands = add_data_commands(root);
+  for (const Command& command : add_tokenizer_commands(root))
+    commands.push_back(command);
+  for (const Command& command :
+       {add_plan_command(root), add_train_command(root, command_line), add_sweep_command(root, command_line),
+        add_report_command(root), add_generate_command(root), add_chat_command(root),
+        add_convert_command(root), add_info_command(root), add_trace_command(root), add_eval_command(root),
+        add_verify_command(root), add_bench_command(root), add_completion_command(root)})
+    commands.push_back(command);
+  for (const auto& [group, command] : kGroups)
+    root.get_subcommand(command)->group(group);
   return commands;
 }
 
-int run(int argc, char** argv) {
-  CLI::App root("gpt: train and run GPT language models", "gpt");
-  root.set_version_flag("--version", "gpt.cpp " GPT_VERSION);
+int run(const std::vector<std::string>& typed) {
+  CLI::App root("gpt: train, run and look inside GPT language models", "gpt");
+  root.set_version_flag("-V,--version", "gpt.cpp " GPT_VERSION);
+  root.set_help_all_flag("--help-all", "help with every flag");
+  root.formatter(help_formatter());
   root.require_subcommand(0, 1);
   root.allow_extras();
   root.footer(kFooter);
-  root.get_formatter()->column_width(34);
-  const std::vector<Command> commands = add_commands(root, {argv, argv + argc});
+  const std::vector<Command> commands = add_commands(root, typed);
   check_numbers(root);
+  if (typed.size() > 2 && typed[1] == "completion" && typed[2] == "words") {  // anything may follow
+    write_output(complete_words(root, {typed.begin() + 3, typed.end()}));
+    return 0;
+  }
+  std::vector<std::string> words = translate_arguments(root, typed);
+  words.erase(words.begin());
+  std::reverse(words.begin(), words.end());  // as the parser takes them
   try {
-    root.parse(argc, argv);
+    root.parse(words);
   } catch (const CLI::Success& success) {  // --help, --version
     std::ostringstream text;
     root.exit(success, text, text);
@@ -165,7 +173,7 @@ int report_error(const char* message, int status) {
 int main(int argc, char** argv) {
   gpt::install_signal_defaults();
   try {
-    return gpt::run(argc, argv);
+    return gpt::run({argv, argv + argc});
   } catch (const gpt::OutputClosed&) {
     return 0;
   } catch (const gpt::Interrupted& error) {

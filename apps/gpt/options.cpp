@@ -20,7 +20,9 @@ constexpr int64_t kMaxThreads = 1024;
 }  // namespace
 
 void add_machine_options(CLI::App& app, MachineOptions& options) {
-  app.add_option("--threads", options.threads, "CPU threads; 0: all CPUs")->type_name("N")->group("machine");
+  app.add_option("-t,--threads", options.threads, "CPU threads; 0: all CPUs")
+      ->type_name("N")
+      ->group("machine");
   app.add_option("--device", options.device, "where to compute: cpu")
       ->type_name("cpu|cuda")
       ->group("machine");

@@ -16,10 +16,6 @@ using nlohmann::json;
 
 constexpr int64_t kShownTokens = 64, kShownChars = 200;
 
-double megabytes_per_second(const PackStats& s) {
-  return s.seconds > 0 ? static_cast<double>(s.text_bytes) / 1e6 / s.seconds : 0;
-}
-
 const char* format_name(ShardFormat format) {
   return format == ShardFormat::gpt ? "gpt" : "llmc";
 }
@@ -67,9 +63,10 @@ std::string pack_text(const std::string& out, const Tokenizer& tokenizer, const 
              : "nothing stands between them");
   row("text bytes", format_thousands(s.text_bytes));
   row("tokens", format_thousands(s.tokens));
-  row("bytes per token", fmt::format("{:.3f}", s.bytes_per_token()));
+  row("bytes per token", format_ratio(s.bytes_per_token()));
   row("shards", format_thousands(s.shards), out);
-  if (s.shards_before == 0) row("speed", fmt::format("{:.1f} MB/s", megabytes_per_second(s)), "of text");
+  if (s.shards_before == 0)
+    row("speed", format_bytes(static_cast<double>(s.text_bytes) / s.seconds) + "/s", "of text");
   return format_table(table);
 }
 
@@ -155,10 +152,11 @@ std::string shards_text(const std::vector<TokenShard>& shards, const Tokenizer* 
     documents += i.documents;
   }
   std::string text = format_table(table);
-  text += fmt::format("\n{} tokens in {} shards", format_thousands(tokens), shards.size());
+  text +=
+      fmt::format("\n{} tokens in {} shards", format_thousands(tokens), format_thousands(std::ssize(shards)));
   if (bytes > 0 && tokens > 0)
-    text += fmt::format(", {} documents, {:.3f} bytes per token", format_thousands(documents),
-                        static_cast<double>(bytes) / static_cast<double>(tokens));
+    text += fmt::format(", {} documents, {} bytes per token", format_thousands(documents),
+                        format_ratio(static_cast<double>(bytes) / static_cast<double>(tokens)));
   text += "\n";
   if (tokenizer != nullptr) text += "begins: \"" + beginning(shards.front(), *tokenizer) + "\"\n";
   return text;

@@ -138,7 +138,7 @@ std::string describe_tokenizer(const Tokenizer& tokenizer, bool as_json) {
        shown(facts.pattern) == facts.pattern ? facts.pattern : printable_text(facts.pattern, 1000));
   for (const auto& token : facts.added)
     line(token.special ? "special" : "added", fmt::format("{} {}", token.id, shown(token.text)));
-  line("bytes per token", fmt::format("{:.2f} in the vocabulary", facts.mean_token_bytes));
+  line("bytes per token", format_ratio(facts.mean_token_bytes) + " in the vocabulary");
   for (const int32_t id : facts.longest) {
     const std::string bytes = tokenizer.token_bytes(id);
     line("longest", fmt::format("{} \"{}\" ({} bytes)", id, shown(bytes), bytes.size()));

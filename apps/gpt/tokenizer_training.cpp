@@ -171,16 +171,17 @@ std::string report_text(const Report& r) {
                   format_thousands(r.facts.merges), r.facts.added.size()));
   row("text bytes", format_thousands(r.bytes), fmt::format("{} files", r.files));
   row("tokens", format_thousands(r.trained.text_tokens), "of this text");
-  row("bytes per token", fmt::format("{:.3f}", ratio(r.bytes, r.trained.text_tokens)));
+  row("bytes per token", format_ratio(ratio(r.bytes, r.trained.text_tokens)));
   row("words", format_thousands(r.words), format_thousands(r.distinct_words) + " different");
-  row("counting", fmt::format("{:.2f} s", r.count_seconds),
-      fmt::format("{:.0f} MB/s", static_cast<double>(r.bytes) / 1e6 / r.count_seconds));
-  row("merging", fmt::format("{:.2f} s", r.merge_seconds));
+  row("counting", format_duration(r.count_seconds),
+      format_bytes(static_cast<double>(r.bytes) / r.count_seconds) + "/s");
+  row("merging", format_duration(r.merge_seconds));
   if (r.comparison) {
     const Comparison& c = *r.comparison;
-    row("against other", fmt::format("{:.3f}", ratio(c.own_tokens, c.other_tokens)),
-        fmt::format("times the tokens of {}, {:.3f} against {:.3f} bytes per token", c.name,
-                    ratio(c.bytes, c.own_tokens), ratio(c.bytes, c.other_tokens)));
+    row("against other", format_ratio(ratio(c.own_tokens, c.other_tokens)),
+        fmt::format("times the tokens of {}, {} against {} bytes per token", c.name,
+                    format_ratio(ratio(c.bytes, c.own_tokens)),
+                    format_ratio(ratio(c.bytes, c.other_tokens))));
   }
   std::string text = format_table(table) + "\nlongest tokens: ";
   for (size_t i = 0; i < r.longest.size(); ++i)
@@ -193,7 +194,7 @@ TrainedTokenizer merge(const WordCounter& counter, const TokenizerTrainArguments
   ProgressNote note("merging");
   const auto progress = [&](int64_t done, int64_t total) {
     note.update(static_cast<double>(done), static_cast<double>(total),
-                fmt::format("{} of {} tokens", done, total));
+                fmt::format("{} of {} tokens", format_thousands(done), format_thousands(total)));
     stop_if_interrupted();
   };
   TokenizerTrainOptions options{.vocab_size = a.vocab_size, .special_tokens = chosen_special_tokens(a)};
@@ -271,6 +272,8 @@ int run_tokenizer_training(const TokenizerTrainArguments& a) {
                            r.trained.vocab_size, wanted));
   }
   write_output(a.json ? report_json(a, r).dump(2) + "\n" : report_text(r));
+  if (!a.json)
+    write_next({"gpt", "train", a.data[0], "--tokenizer", a.out, "--preset", "tiny", "--out", "run"});
   return 0;
 }
 

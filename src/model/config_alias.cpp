@@ -107,6 +107,13 @@ bool ignorable(const std::string& key) {
 
 }  // namespace
 
+std::string config_key_of(const std::string& theirs) {
+  for (const Alias& a : kAliases) {
+    if (theirs == a.theirs) return a.ours;
+  }
+  return "";
+}
+
 json translate_aliases(const json& object) {
   json out = json::object();
   for (const auto& item : object.items()) {  // clang 14 lets no lambda capture structured bindings

@@ -10,6 +10,10 @@ namespace gpt {
 // UsageError when two names of one key disagree.
 nlohmann::json translate_aliases(const nlohmann::json& object);
 
+// Our key for a name of other projects ("learning_rate": "lr"); "" for a name that translate_aliases leaves
+// alone.
+std::string config_key_of(const std::string& theirs);
+
 // The "model_type" of a config.json; an error when there is none, or no such family.
 std::string model_type_of(const nlohmann::json& object, const std::string& what);
 

@@ -114,6 +114,30 @@ const std::vector<Preset>& presets() {
   return list;
 }
 
+struct Purpose {
+  const char *name, *text;
+};
+
+constexpr Purpose kPurposes[] = {
+    {"tiny", "a first model: learns the tales in about a minute"},
+    {"nanogpt-cpu", "a small text in minutes, by characters (nanoGPT's)"},
+    {"nanochat-demo", "nanochat's layers at a size for any machine"},
+    {"mini-gpt", "a book in hours; the Mini-GPT write-up's model"},
+    {"gpt1", "GPT-1 of 2018: norms behind the layers"},
+    {"gpt1-preln", "GPT-1 with norms before the layers"},
+    {"gpt2", "GPT-2 of 2019, the smallest"},
+    {"gpt2-medium", "GPT-2, 24 blocks"},
+    {"gpt2-large", "GPT-2, 36 blocks"},
+    {"gpt2-xl", "GPT-2, 48 blocks"},
+    {"gpt2-scratch", "GPT-2 from scratch: untied head, no q, k, v biases"},
+    {"nanochat", "nanochat, the notebook's model"},
+    {"nanochat-doc", "nanochat, the document's model"},
+    {"llama-small", "for measuring: Llama's layers in GPT-2's size"},
+    {"llama-1b", "for measuring: the widths of Llama 3.2 1B"},
+    {"llama3-8b", "Llama 3.1 8B, to count and plan with"},
+    {"gpt3-175b", "GPT-3 of 2020, to count and plan with"},
+};
+
 // nanochat-dN: depth sets everything else (width 64 N, heads of 128).
 bool nanochat_depth(const std::string& name, int& depth) {
   const std::string prefix = "nanochat-d";
@@ -170,6 +194,17 @@ nlohmann::json preset(const std::string& name) {
   }
   fail_usage("unknown preset \"{}\"{} (known: {})", name, did_you_mean(name, preset_names()),
              fmt::join(preset_names(), ", "));
+}
+
+std::string preset_purpose(const std::string& name) {
+  for (const Purpose& p : kPurposes) {
+    if (name == p.name) return p.text;
+  }
+  int depth = 0;
+  if (nanochat_depth(name, depth))
+    return fmt::format("nanochat of depth {}, which sets width and heads", depth);
+  preset(name);  // throws for an unknown one
+  return "";
 }
 
 std::vector<std::string> preset_names() {

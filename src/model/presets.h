@@ -16,5 +16,7 @@ std::vector<std::string> family_names();
 nlohmann::json preset(const std::string& name);
 bool is_preset(const std::string& name);
 std::vector<std::string> preset_names();
+// What a preset is for, in a few words. Throws UsageError for an unknown name.
+std::string preset_purpose(const std::string& name);
 
 }  // namespace gpt

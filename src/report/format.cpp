@@ -49,6 +49,10 @@ std::string format_count(double count) {
   return with_unit(count, 1000, kUnits);
 }
 
+std::string format_rate(double per_second) {
+  return per_second >= 0 && per_second < 99.95 ? fmt::format("{:.1f}", per_second) : format_count(per_second);
+}
+
 std::string format_bytes(double bytes) {
   static constexpr std::array<const char*, 6> kUnits = {" B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   return with_unit(bytes, 1024, kUnits);
@@ -67,6 +71,18 @@ std::string format_thousands(int64_t count) {
 std::string format_percent(double share) {
   if (!std::isfinite(share)) return "?";
   return fmt::format("{:.1f} %", share * 100);
+}
+
+std::string format_loss(double value) {
+  return fmt::format("{:.4f}", value);
+}
+
+std::string format_perplexity(double value) {
+  return fmt::format("{:.2f}", value);
+}
+
+std::string format_ratio(double value) {
+  return fmt::format("{:.3f}", value);
 }
 
 }  // namespace gpt

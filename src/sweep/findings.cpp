@@ -161,9 +161,10 @@ void recommend(const Sweep& sweep, Findings& findings) {
     // Of several budgets, what is best for the largest; runs of equal steps have none, and differ in FLOPs.
     if (run.budget < budget) continue;
     const std::string spent =
-        run.budget > 0 ? fmt::format("for{} {:.3g} FLOPs",
-                                     findings.flops_difference > kEqualFlops ? " about" : "", run.budget)
-                       : std::string("after equal steps");
+        run.budget > 0
+            ? fmt::format("for{} {} FLOPs", findings.flops_difference > kEqualFlops ? " about" : "",
+                          format_count(run.budget))
+            : std::string("after equal steps");
     std::string text = fmt::format("Recommended {}: {} ({}, {} parameters, {} tokens, loss {:.4f})", spent,
                                    run_name(run.point, 0, 0, false, false), shape_name(run),
                                    format_count(run.parameters), format_count(run.tokens), mean.loss);

@@ -17,7 +17,7 @@ namespace {
 
 std::vector<ReferenceLine> floor_line(const Sweep& sweep) {
   if (!sweep.floor) return {};
-  return {{*sweep.floor, fmt::format("entropy floor {:.3f}", *sweep.floor)}};
+  return {{*sweep.floor, "entropy floor " + format_loss(*sweep.floor)}};
 }
 
 std::set<double> budgets_of(const Sweep& sweep) {
@@ -44,10 +44,10 @@ ChartSeries law_series(const Sweep& sweep, const LossFit& fit, double budget, in
 }
 
 std::string series_name(const SweepRun& run, size_t budgets) {
-  if (budgets > 1) return fmt::format("{:.3g} FLOPs", run.budget);
+  if (budgets > 1) return format_count(run.budget) + " FLOPs";
   const auto depth = run.point.find("n_layer");
   if (depth != run.point.end()) return depth->second + (depth->second == "1" ? " layer" : " layers");
-  return run.budget > 0 ? fmt::format("{:.3g} FLOPs", run.budget) : "equal steps";
+  return run.budget > 0 ? format_count(run.budget) + " FLOPs" : "equal steps";
 }
 
 // A positive number that the whole text is.
@@ -140,15 +140,15 @@ TextTable result_table(const Sweep& sweep, const Findings& findings) {
   const bool many = budgets_of(sweep).size() > 1;
   for (const SweepMean& mean : findings.means) {
     const SweepRun& run = sweep.runs[mean.run];
-    table.rows.push_back({fmt::format("{:.4f}", mean.loss), run_name(run.point, run.budget, 0, many, false),
+    table.rows.push_back({format_loss(mean.loss), run_name(run.point, run.budget, 0, many, false),
                           shape_name(run), format_count(run.parameters), format_count(run.tokens),
-                          fmt::format("{:.3g}", run.flops), std::to_string(mean.seeds)});
+                          format_count(run.flops), std::to_string(mean.seeds)});
   }
   for (size_t i = 0; i < sweep.runs.size(); ++i) {
     const SweepRun& run = sweep.runs[i];
     if (sweep.results[i].state != SweepResult::State::failed) continue;
     table.rows.push_back({"failed", run.name, shape_name(run), format_count(run.parameters),
-                          format_count(run.tokens), fmt::format("{:.3g}", run.flops), ""});
+                          format_count(run.tokens), format_count(run.flops), ""});
   }
   return table;
 }
@@ -168,10 +168,9 @@ std::string sweep_page(const Sweep& sweep, const Findings& findings) {
     const SweepMean& best = findings.means.front();
     const SweepRun& run = sweep.runs[best.run];
     report.headlines.push_back(
-        {"lowest loss", fmt::format("{:.4f}", best.loss), run_name(run.point, 0, 0, false, false)});
+        {"lowest loss", format_loss(best.loss), run_name(run.point, 0, 0, false, false)});
     report.headlines.push_back({"its parameters", format_count(run.parameters), "embeddings included"});
-    report.headlines.push_back(
-        {"its tokens", format_count(run.tokens), fmt::format("{:.3g} FLOPs", run.flops)});
+    report.headlines.push_back({"its tokens", format_count(run.tokens), format_count(run.flops) + " FLOPs"});
   }
   if (findings.noise)
     report.headlines.push_back(

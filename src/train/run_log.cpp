@@ -127,17 +127,17 @@ std::vector<ReportHeadline> RunLog::headlines(double seconds) const {
     tokens = metric_number(record, "tokens").value_or(tokens);
   }
   if (std::isfinite(best)) {
-    out.push_back({"validation loss", fmt::format("{:.4f}", best),
+    out.push_back({"validation loss", format_loss(best),
                    fmt::format("best, at step {}", format_thousands(static_cast<int64_t>(best_step)))});
-    out.push_back({"perplexity", fmt::format("{:.2f}", std::exp(best)), "e to the validation loss"});
-    out.push_back({"bits per byte", fmt::format("{:.3f}", best / std::log(2.0) / facts_.bytes_per_token),
-                   "of validation text"});
+    out.push_back({"perplexity", format_perplexity(std::exp(best)), "e to the validation loss"});
+    out.push_back(
+        {"bits per byte", format_loss(best / std::log(2.0) / facts_.bytes_per_token), "of validation text"});
     if (facts_.floor) {
       out.push_back({"above the floor", fmt::format("{:+.4f}", best - *facts_.floor),
                      fmt::format("the text's own entropy is {:.4f} nats per token", *facts_.floor)});
     }
   }
-  out.push_back({"training loss", fmt::format("{:.4f}", last_loss),
+  out.push_back({"training loss", format_loss(last_loss),
                  fmt::format("step {} of {}", format_thousands(static_cast<int64_t>(last_step)),
                              format_thousands(steps_))});
   out.push_back({"training time", format_duration(seconds), fmt::format("{} tokens", format_count(tokens))});
@@ -148,7 +148,7 @@ void RunLog::write_report(double seconds, bool running) {
   const auto start = Clock::now();
   std::vector<ReferenceLine> lines = {
       {std::log(static_cast<double>(facts_.vocab_size)), fmt::format("ln {} (guessing)", facts_.vocab_size)}};
-  if (facts_.floor) lines.push_back({*facts_.floor, fmt::format("entropy floor {:.3f}", *facts_.floor)});
+  if (facts_.floor) lines.push_back({*facts_.floor, "entropy floor " + format_loss(*facts_.floor)});
   const Chart chart = loss_chart(records_, lines);
   write_file_atomic(folder_ + "/loss.svg", chart_for_any_screen_svg(chart));
 

@@ -58,6 +58,7 @@ TEST(Config, FillsInWhatIsDerived) {
 
 TEST(Config, WrittenKeysComeBack) {
   for (const std::string& name : preset_names()) {
+    EXPECT_NE(preset_purpose(name), "") << name;
     ModelConfig c;
     read_model_keys(preset(name), c);
     complete(c, false);

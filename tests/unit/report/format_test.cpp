@@ -37,6 +37,16 @@ TEST(Format, CountsKeepThreeDigitsAcrossUnits) {
   EXPECT_EQ(format_count(-5), "?");
 }
 
+TEST(Format, RatesLossesAndRatios) {
+  EXPECT_EQ(format_rate(7.2), "7.2");
+  EXPECT_EQ(format_rate(812), "812");
+  EXPECT_EQ(format_rate(6051), "6.05 k");
+  EXPECT_EQ(format_rate(std::nan("")), "?");
+  EXPECT_EQ(format_loss(1.469), "1.4690");
+  EXPECT_EQ(format_perplexity(4.3456), "4.35");
+  EXPECT_EQ(format_ratio(3.41249), "3.412");
+}
+
 TEST(Format, Bytes) {
   EXPECT_EQ(format_bytes(812), "812 B");
   EXPECT_EQ(format_bytes(1023), "1023 B");

@@ -1,0 +1,353 @@
+#include "foreign_names.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/suggest.h"
+#include "model/config_alias.h"
+
+namespace gpt {
+namespace {
+
+struct Name {
+  const char* theirs;
+  const char* ours;
+};
+
+// Flags that mean the same under another name, in every command that has ours; of several the first one that
+// the command has. Names of config keys are in model/config_alias.cpp.
+constexpr Name kFlags[] = {
+    // nanoGPT, nanochat, minGPT
+    {"--out-dir", "--out"},
+    {"--dataset", "--data"},
+    {"--num-iterations", "--steps"},
+    {"--eval-interval", "--eval-every"},
+    {"--eval-iters", "--eval-batches"},
+    {"--log-interval", "--log-every"},
+    {"--device-batch-size", "--micro-batch"},
+    {"--start", "--prompt"},
+    {"--num-samples", "--n"},
+    {"--max-new-tokens", "--max-tokens"},
+    {"--max-iters", "--steps"},
+    {"--n-embed", "--n-embd"},
+    // transformers and its trainer
+    {"--output-dir", "--out"},
+    {"--train-file", "--data"},
+    {"--validation-file", "--val-data"},
+    {"--max-steps", "--steps"},
+    {"--warmup-steps", "--warmup"},
+    {"--per-device-train-batch-size", "--micro-batch"},
+    {"--eval-steps", "--eval-every"},
+    {"--logging-steps", "--log-every"},
+    {"--save-steps", "--save-every"},
+    {"--max-grad-norm", "--clip-norm"},
+    {"--lr-scheduler-type", "--schedule"},
+    {"--adam-beta1", "--beta1"},
+    {"--adam-beta2", "--beta2"},
+    {"--adam-epsilon", "--eps"},
+    {"--num-layers", "--n-layer"},
+    {"--num-heads", "--n-head"},
+    {"--gradient-checkpointing", "--recompute"},
+    {"--model-name-or-path", "--model"},
+    {"--num-beams", "--beams"},
+    {"--num-return-sequences", "--n"},
+    {"--tokenizer-name", "--tokenizer"},
+    // llama.cpp
+    {"--temp", "--temperature"},
+    {"--repeat-penalty", "--repetition-penalty"},
+    {"--n-predict", "--max-tokens"},
+    {"--predict", "--max-tokens"},
+    {"--ctx-size", "--n-ctx"},
+    {"--file", "--prompt-file"},
+    {"--reverse-prompt", "--stop"},
+    {"--system-prompt", "--system"},
+    {"--chat-template", "--template"},
+    {"-sys", "--system"},
+    {"-f", "--prompt-file"},
+    {"-c", "--n-ctx"},
+    {"-s", "--seed"},
+    {"-b", "--batch-size"},
+    {"-q", "--quant"},
+    {"-d", "--data"},
+    {"-p", "--text"},
+    {"-v", "--version"},
+    {"-v", "--verbose"},
+    {"--output", "--out"},
+    {"--outfile", "--out"},
+    // words for the same in several commands here
+    {"--prompt", "--text"},
+    {"--format", "--to"},
+    {"--n-threads", "--threads"},
+    {"--num-threads", "--threads"},
+    {"--text", "--prompt"},
+    {"--input", "--data"},
+    {"--files", "--data"},
+    {"--checkpoint", "--model"},
+    {"--num-tokens", "--max-tokens"},
+    {"--batch", "--batch-size"},
+    {"--seq-len", "--n-ctx"},
+    {"--iters", "--steps"},
+    {"--iterations", "--steps"},
+    {"--num-steps", "--steps"},
+    {"--train-steps", "--steps"},
+    {"--layers", "--n-layer"},
+    {"--heads", "--n-head"},
+    {"--overwrite", "--force"},
+};
+
+struct Answer {
+  const char* theirs;
+  const char* command;  // "" for every one
+  const char* answer;
+};
+
+// Flags that have no equal here: what to use instead, and how to convert.
+constexpr Answer kAnswers[] = {
+    {"--epochs", "",
+     "training is counted in steps: --steps = epochs x tokens / (batch_size x n_ctx), which gpt plan shows"},
+    {"--num-epochs", "",
+     "training is counted in steps: --steps = epochs x tokens / (batch_size x n_ctx), which gpt plan shows"},
+    {"--num-train-epochs", "",
+     "training is counted in steps: --steps = epochs x tokens / (batch_size x n_ctx), which gpt plan shows"},
+    {"--total-batch-size", "", "a batch is counted in sequences: --batch-size = tokens / n_ctx"},
+    {"--gradient-accumulation-steps", "",
+     "--batch-size is what a whole step sees, --micro-batch what is computed at once; give both, and one is "
+     "the "
+     "other times the accumulation"},
+    {"--grad-accum", "", "--batch-size is what a whole step sees, --micro-batch what is computed at once"},
+    {"--warmup-ratio", "", "warm-up is counted in steps: --warmup = ratio x steps"},
+    {"--decay-lr", "", "--schedule constant keeps the learning rate, --schedule cosine lets it decay"},
+    {"--lr-decay-iters", "", "the learning rate decays until --steps; --min-lr is where it ends"},
+    {"--depth", "",
+     "presets set depth and width together: --preset nanochat-dN; --n-layer sets the depth alone"},
+    {"--aspect-ratio", "",
+     "--n-embd sets the width; nanochat's presets have 64 per layer: --preset nanochat-dN"},
+    {"--model", "train",
+     "--preset NAME for a new model (gpt info lists them), --init-from MODEL to start from a trained one"},
+    {"--model", "plan",
+     "--preset NAME for a new model (gpt info lists them), --init-from MODEL to start from a trained one"},
+    {"--model-type", "train", "--preset NAME chooses the architecture; gpt info lists them"},
+    {"--bias", "",
+     "biases have a switch each: --qkv-bias false --out-bias false --mlp-bias false --norm-bias false"},
+    {"--attention-bias", "", "--qkv-bias and --out-bias switch the two apart"},
+    {"--compile", "", "there is nothing to compile; leave it out"},
+    {"--bf16", "", "--dtype bf16"},
+    {"--fp16", "", "--dtype fp16"},
+    {"--learning-rate-schedule", "", "--schedule cosine, linear, constant or wsd"},
+    {"--embedding-lr", "", "all parameters share --lr; there is one optimizer, AdamW"},
+    {"--matrix-lr", "", "all parameters share --lr; there is one optimizer, AdamW"},
+    {"--wandb-log", "", "the run folder has metrics.jsonl, TensorBoard events and report.html; leave it out"},
+    {"--wandb-project", "",
+     "the run folder has metrics.jsonl, TensorBoard events and report.html; leave it out"},
+    {"--run", "train", "--out DIR is the folder and the name of the run"},
+    {"--report-to", "", "the run folder has metrics.jsonl, TensorBoard events and report.html; leave it out"},
+    {"--eval-only", "", "gpt eval MODEL --data FILE"},
+    {"--always-save-checkpoint", "",
+     "last/ is saved every --save-every steps, best/ when the validation loss improves"},
+    {"--overwrite-output-dir", "", "no run is written over; choose another --out, or go on with --resume"},
+    {"--do-sample", "", "sampling is what happens anyway; --greedy takes the likeliest token"},
+    {"--n-ctx", "generate",
+     "the context is the model's own, and only as much memory is taken as is needed; leave it out"},
+    {"--batch-size", "generate",
+     "prompts are computed together as they are; --n N draws several texts, and --prompt may be repeated"},
+    {"--n-gpu-layers", "", "this build computes on the CPU; leave it out"},
+    {"--gpu-layers", "", "this build computes on the CPU; leave it out"},
+    {"-ngl", "", "this build computes on the CPU; leave it out"},
+    {"--flash-attn", "", "attention never stores its matrix; leave it out"},
+    {"-fa", "", "attention never stores its matrix; leave it out"},
+    {"--mlock", "", "weights are mapped from the file; leave it out"},
+    {"--no-mmap", "", "weights are mapped from the file; leave it out"},
+    {"--cache-type-k", "", "--kv-dtype fp32, bf16, fp16 or int8 is the type of keys and values"},
+    {"--cache-type-v", "", "--kv-dtype fp32, bf16, fp16 or int8 is the type of keys and values"},
+    {"--typical", "", "there are --top-k, --top-p and --min-p"},
+    {"--mirostat", "", "there are --top-k, --top-p and --min-p"},
+    {"--conversation", "", "gpt chat MODEL"},
+    {"-cnv", "", "gpt chat MODEL"},
+    {"--interactive", "", "gpt chat MODEL"},
+    {"--max-length", "", "--max-tokens counts new tokens only, without the prompt"},
+    {"--stream", "", "text is shown as it comes; leave it out"},
+    {"--hf-repo", "", "nothing is downloaded; name a folder or file of this machine as MODEL"},
+    {"-hf", "", "nothing is downloaded; name a folder or file of this machine as MODEL"},
+    {"--perplexity", "", "gpt eval MODEL --data FILE"},
+    {"--outtype", "", "--dtype fp32, fp16 or bf16 for plain numbers, --quant q8_0 and others for blocks"},
+    {"--load-in-8bit", "", "--dtype q8_0"},
+    {"--load-in-4bit", "", "--dtype q4_0"},
+    {"--tasks", "eval", "there are loss, perplexity and bits per byte of --data"},
+    {"--trust-remote-code", "", "no code of a model is ever run; leave it out"},
+    {"--no-cuda", "", "this build computes on the CPU; leave it out"},
+    {"--verbose", "", "commands say all they have to say; leave it out"},
+};
+
+constexpr Answer kCommands[] = {
+    {"sample", "", "generate"},
+    {"complete", "", "generate"},
+    {"run", "", "generate"},
+    {"inference", "", "generate"},
+    {"pretrain", "", "train"},
+    {"fit", "", "train"},
+    {"finetune", "", "train --init-from MODEL"},
+    {"fine-tune", "", "train --init-from MODEL"},
+    {"resume", "", "train --resume --out DIR"},
+    {"evaluate", "", "eval"},
+    {"perplexity", "", "eval"},
+    {"benchmark", "", "bench"},
+    {"export", "", "convert"},
+    {"quantize", "", "convert MODEL OUT.gguf --quant q8_0"},
+    {"quantise", "", "convert MODEL OUT.gguf --quant q8_0"},
+    {"tokenize", "", "tokenizer encode"},
+    {"detokenize", "", "tokenizer decode"},
+    {"encode", "", "tokenizer encode"},
+    {"decode", "", "tokenizer decode"},
+    {"presets", "", "info"},
+    {"list", "", "info"},
+    {"models", "", "info"},
+    {"show", "", "info MODEL"},
+    {"inspect", "", "trace"},
+    {"explain", "", "trace"},
+    {"tales", "", "data tales"},
+    {"pack", "", "data pack"},
+    {"prepare", "", "data pack"},
+    {"preview", "", "data preview"},
+    {"compare", "", "report RUN RUN"},
+    {"version", "", "--version"},
+};
+
+struct Value {
+  const char* theirs;
+  const char* ours;
+};
+
+// Types as PyTorch and ggml call them.
+constexpr Value kTypes[] = {{"float32", "fp32"}, {"f32", "fp32"},   {"float", "fp32"}, {"bfloat16", "bf16"},
+                            {"float16", "fp16"}, {"f16", "fp16"},   {"half", "fp16"},  {"float64", "fp64"},
+                            {"f64", "fp64"},     {"double", "fp64"}};
+
+const CLI::Option* find_flag(const CLI::App& app, const std::string& name) {
+  return app.get_option_no_throw(name);
+}
+
+std::string with_dashes(std::string name) {
+  if (name.starts_with("--")) std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+// The name that a flag has in this command; "" if it has none.
+std::string own_name(const CLI::App& app, const std::string& typed) {
+  const std::string name = with_dashes(typed);
+  if (find_flag(app, name) != nullptr) return name;
+  for (const Name& n : kFlags) {
+    if (name == n.theirs && find_flag(app, n.ours) != nullptr) return n.ours;
+  }
+  if (!name.starts_with("--")) return "";
+  std::string key = name.substr(2);
+  std::replace(key.begin(), key.end(), '-', '_');
+  const std::string flag = with_dashes("--" + config_key_of(key));
+  return find_flag(app, flag) != nullptr ? flag : "";
+}
+
+void answer_flag(const CLI::App& app, const std::string& typed) {
+  const std::string name = with_dashes(typed);
+  for (const Answer& a : kAnswers) {
+    if (name == a.theirs && (*a.command == '\0' || app.get_name() == a.command))
+      fail_usage("{}: there is no {} here: {}", app.get_name(), typed, a.answer);
+  }
+}
+
+const CLI::App* find_command(const CLI::App& app, const std::string& word) {
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (sub->get_name() == word) return sub;
+  }
+  return nullptr;
+}
+
+[[noreturn]] void unknown_command(const CLI::App& app, const std::string& word) {
+  const std::string where = app.get_parent() == nullptr ? "" : app.get_name() + ": ";
+  const std::string help = app.get_parent() == nullptr ? "gpt --help" : "gpt " + app.get_name() + " --help";
+  for (const Answer& c : kCommands) {
+    if (word == c.theirs && app.get_parent() == nullptr)
+      fail_usage("unknown command \"{}\"; that is gpt {} here", word, c.answer);
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(sub->get_name());
+  fail_usage("{}unknown command \"{}\"{}; see {}", where, word.substr(0, 64), did_you_mean(word, names),
+             help);
+}
+
+std::string own_value(const std::string& flag, const std::string& value) {
+  if (flag != "--dtype" && flag != "--against") return value;
+  for (const Value& v : kTypes) {
+    if (value == v.theirs) return v.ours;
+  }
+  return value;
+}
+
+// "help train --all" as "train --help-all", "help" as "--help".
+std::vector<std::string> without_help_command(std::vector<std::string> words) {
+  if (words.size() < 2 || words[1] != "help") return words;
+  words.erase(words.begin() + 1);
+  const bool all = std::erase(words, "--all") + std::erase(words, "--help-all") > 0;
+  words.emplace_back(all ? "--help-all" : "--help");
+  return words;
+}
+
+}  // namespace
+
+std::vector<std::string> translate_arguments(const CLI::App& root, const std::vector<std::string>& typed) {
+  const std::vector<std::string> words = without_help_command(typed);
+  const CLI::App* app = &root;
+  std::vector<std::string> out(words.begin(), words.begin() + std::min<std::ptrdiff_t>(1, std::ssize(words)));
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "--") {
+      out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+      break;
+    }
+    if (word.size() < 2 || word.front() != '-') {
+      if (const CLI::App* sub = find_command(*app, word)) {
+        app = sub;
+      } else if (!app->get_subcommands([](const CLI::App*) { return true; }).empty()) {
+        unknown_command(*app, word);
+      }
+      out.push_back(word);
+      continue;
+    }
+    const size_t equals = word.find('=');
+    const std::string flag = word.substr(0, equals), name = own_name(*app, flag);
+    if (name.empty()) {
+      answer_flag(*app, flag);
+      out.push_back(word);
+      continue;
+    }
+    if (equals != std::string::npos) {
+      out.push_back(name + "=" + own_value(name, word.substr(equals + 1)));
+      continue;
+    }
+    out.push_back(name);
+    // What an option takes in any case is a value, whatever it looks like.
+    for (int n = find_flag(*app, name)->get_items_expected_min(); n > 0 && i + 1 < words.size(); --n)
+      out.push_back(own_value(name, words[++i]));
+  }
+  return out;
+}
+
+std::vector<std::string> own_flag_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames())
+      names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::vector<std::string> flag_names(const CLI::App& app) {
+  std::vector<std::string> names = own_flag_names(app);
+  for (const Name& n : kFlags) {
+    if (find_flag(app, n.ours) != nullptr && find_flag(app, n.theirs) == nullptr)
+      names.emplace_back(n.theirs);
+  }
+  return names;
+}
+
+}  // namespace gpt

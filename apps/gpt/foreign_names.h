@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace gpt {
+
+// The command line with what users of other programs type turned into our names: "--learning_rate=1e-3" into
+// "--lr=1e-3", "--temp" into "--temperature", "--dtype bfloat16" into "--dtype bf16", "help train" into
+// "train --help". Values and what is unknown stay as they are. words[0] is the program. Throws UsageError for
+// a command that does not exist, and for flags of other programs that mean something else here: the message
+// says what to use instead.
+std::vector<std::string> translate_arguments(const CLI::App& root, const std::vector<std::string>& words);
+
+// The long names of a command's flags; and those with all foreign names that it understands.
+std::vector<std::string> own_flag_names(const CLI::App& app);
+std::vector<std::string> flag_names(const CLI::App& app);
+
+}  // namespace gpt

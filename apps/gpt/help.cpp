@@ -1,0 +1,280 @@
+#include "help.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <map>
+
+#include "report/utf8_text.h"
+
+namespace gpt {
+namespace {
+
+constexpr int kWidth = 80;
+constexpr int kMostLabel = 27;  // a longer one has a line of its own
+
+// Of commands with many flags.
+const std::map<std::string, std::vector<std::string>>& short_helps() {
+  static const std::map<std::string, std::vector<std::string>> list = {
+      {"train",
+       {"--preset", "--data", "--tokenizer", "--out", "--resume", "--init-from", "--steps", "--batch-size",
+        "--n-ctx", "--n-layer", "--n-head", "--n-embd", "--lr", "--dtype", "--patience", "--seed",
+        "--threads"}},
+      {"plan",
+       {"--preset", "--data", "--tokenizer", "--steps", "--batch-size", "--n-ctx", "--n-layer", "--n-head",
+        "--n-embd", "--dtype", "--memory", "--fit", "--json", "--threads"}},
+      {"sweep",
+       {"--preset", "--data", "--tokenizer", "--over", "--minutes", "--flops", "--steps", "--seeds",
+        "--iso-params", "--out", "--resume", "--dry-run", "--json", "--threads"}},
+      {"info",
+       {"--compare", "--summary", "--schedule", "--batch-size", "--devices", "--json", "--n-layer",
+        "--n-head", "--n-embd", "--n-ctx"}},
+      {"bench",
+       {"--mode", "--dtype", "--repeat", "--batch-size", "--n-ctx", "--n-layer", "--n-head", "--n-embd",
+        "--vocab-size", "--json", "--threads"}},
+      {"generate",
+       {"--prompt", "--prompt-file", "--max-tokens", "--temperature", "--top-k", "--top-p", "--greedy",
+        "--stop", "--n", "--seed", "--dtype", "--json", "--threads"}},
+      {"chat",
+       {"--system", "--template", "--max-tokens", "--temperature", "--top-k", "--top-p", "--greedy", "--seed",
+        "--dtype", "--json", "--threads"}},
+  };
+  return list;
+}
+
+// "tokenizer train" of gpt tokenizer train.
+std::string command_of(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  if (parent == nullptr) return "";
+  const std::string before = command_of(*parent);
+  return before.empty() ? app.get_name() : before + " " + app.get_name();
+}
+
+// The flags of a command's short help; none: it has all.
+std::vector<std::string> common_flags(const CLI::App& app) {
+  const auto found = short_helps().find(command_of(app));
+  return found == short_helps().end() ? std::vector<std::string>{} : found->second;
+}
+
+// Lines of at most `width` columns, cut at blanks; a word that is longer has a line of its own.
+std::vector<std::string> wrapped(const std::string& text, int width) {
+  std::vector<std::string> lines(1);
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    at = end + 1;
+    if (!lines.back().empty() && display_width(lines.back()) + 1 + display_width(word) > width)
+      lines.emplace_back();
+    lines.back() += (lines.back().empty() ? "" : " ") + word;
+  }
+  return lines;
+}
+
+// "  LABEL   text", the text in a column of its own.
+std::string entry(const std::string& label, const std::string& text, int label_width) {
+  std::string out = "  " + label;
+  const int column = 2 + label_width + 2;
+  const bool fits = display_width(label) <= label_width;
+  bool first = true;
+  for (const std::string& line : wrapped(text, kWidth - column)) {
+    if (first && fits) {
+      out += std::string(static_cast<size_t>(column - 2 - display_width(label)), ' ') + line + "\n";
+    } else {
+      out += (first ? "\n" : "") + std::string(static_cast<size_t>(column), ' ') + line + "\n";
+    }
+    first = false;
+  }
+  return out;
+}
+
+struct Entry {
+  std::string label, text;
+};
+
+std::string section(const std::string& title, const std::vector<Entry>& entries) {
+  int width = 0;
+  for (const Entry& e : entries) {
+    if (display_width(e.label) <= kMostLabel) width = std::max(width, display_width(e.label));
+  }
+  std::string out = "\n" + title + ":\n";
+  for (const Entry& e : entries)
+    out += entry(e.label, e.text, width);
+  return out;
+}
+
+std::string description(const CLI::Option& option) {
+  const std::string value = option.get_default_str();
+  return option.get_description() + (value.empty() ? "" : " (" + value + ")");
+}
+
+bool takes_many(const CLI::Option& option) {
+  const int most = option.get_items_expected_max();
+  return option.get_allow_extra_args() || (most > 2 && most < CLI::detail::expected_max_vector_size);
+}
+
+std::string positional_label(const CLI::Option& option) {
+  return option.get_name(true, false) + (takes_many(option) ? " ..." : "");
+}
+
+std::string usage(const CLI::App& app, const std::string& name) {
+  std::string line = "Usage: " + name;
+  for (const CLI::Option* option : app.get_options([](const CLI::Option* o) { return o->get_positional(); }))
+    line += " [" + positional_label(*option) + "]";
+  if (!app.get_subcommands([](const CLI::App*) { return true; }).empty()) line += " COMMAND";
+  return line + " [flags]\n";
+}
+
+std::string title_of(std::string group) {
+  constexpr std::string_view kConfig = "config: ";
+  if (group == "Options") return "flags";
+  return group.starts_with(kConfig) ? group.substr(kConfig.size()) : group;
+}
+
+bool is_help(const CLI::App& app, const CLI::Option* option) {
+  return option == app.get_help_ptr() || option == app.get_help_all_ptr();
+}
+
+// The flags by groups; in the short form those that the command's list has, in its order and one group.
+std::string flags(const CLI::App& app, bool all) {
+  const std::vector<std::string> common = common_flags(app);
+  if (!all && !common.empty()) {
+    std::vector<Entry> entries;
+    for (const std::string& name : common) {
+      const CLI::Option* o = app.get_option_no_throw(name);
+      if (o != nullptr && !o->get_positional()) entries.push_back({flag_label(*o), description(*o)});
+    }
+    return section("flags", entries);
+  }
+  std::string out;
+  for (const std::string& group : app.get_groups()) {
+    std::vector<Entry> entries;
+    for (const CLI::Option* o : app.get_options()) {
+      if (o->get_group() == group && o->nonpositional() && !o->get_positional() && !is_help(app, o))
+        entries.push_back({flag_label(*o), description(*o)});
+    }
+    if (!entries.empty()) out += section(title_of(group), entries);
+  }
+  return out;
+}
+
+std::string positionals(const CLI::App& app) {
+  std::vector<Entry> entries;
+  for (const CLI::Option* option :
+       app.get_options([](const CLI::Option* o) { return o->get_positional(); })) {
+    std::string label = positional_label(*option);
+    if (option->nonpositional()) label += ", " + flag_label(*option);
+    entries.push_back({label, description(*option)});
+  }
+  return entries.empty() ? "" : section("arguments", entries);
+}
+
+std::string subcommands(const CLI::App& app) {
+  std::string out;
+  std::vector<std::string> groups;
+  const auto subs = app.get_subcommands([](const CLI::App*) { return true; });
+  for (const CLI::App* sub : subs) {
+    if (std::find(groups.begin(), groups.end(), sub->get_group()) == groups.end())
+      groups.push_back(sub->get_group());
+  }
+  for (const std::string& group : groups) {
+    std::vector<Entry> entries;
+    for (const CLI::App* sub : subs) {
+      if (sub->get_group() == group) entries.push_back({sub->get_name(), sub->get_description()});
+    }
+    out += section(group == "Subcommands" ? "commands" : group, entries);
+  }
+  return out;
+}
+
+// A command line, continued on further lines in front of a flag where it is too long.
+std::string command_lines(std::string line) {
+  std::string out;
+  while (display_width(line) > kWidth) {
+    const size_t cut = line.rfind(" --", kWidth - 2);
+    const size_t begin = line.find_first_not_of(' ');
+    if (cut == std::string::npos || cut <= begin) break;
+    out += line.substr(0, cut) + " \\\n";
+    line = std::string(6, ' ') + line.substr(cut + 1);
+  }
+  return out + line + "\n";
+}
+
+// An example and what it is for; the latter on a line of its own where there is no room for both.
+std::string example(const std::string& line) {
+  if (display_width(line) <= kWidth) return line + "\n";
+  const size_t gap = line.rfind("  ");
+  const size_t begin = line.find_first_not_of(' ');
+  if (gap == std::string::npos || gap < begin) return command_lines(line);
+  const std::string command = line.substr(0, line.find_last_not_of(' ', gap) + 1);
+  const std::string note = line.substr(gap + 2);
+  if (display_width(command) + 3 + display_width(note) <= kWidth) return command + "   " + note + "\n";
+  std::string out = command_lines(command);
+  for (const std::string& part : wrapped(note, kWidth - 6))
+    out += std::string(6, ' ') + part + "\n";
+  return out;
+}
+
+// A footer: indented lines are examples and stay, the others are prose.
+std::string footer(const std::string& text) {
+  std::string out, prose;
+  const auto end_prose = [&] {
+    for (const std::string& line : wrapped(prose, kWidth)) {
+      if (!line.empty()) out += line + "\n";
+    }
+    prose.clear();
+  };
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    at = end + 1;
+    if (!line.empty() && line.front() != ' ') {
+      prose += (prose.empty() ? "" : " ") + line;
+      if (line.ends_with(':')) end_prose();
+      continue;
+    }
+    end_prose();
+    out += line.empty() ? "\n" : example(line);
+  }
+  end_prose();
+  return out;
+}
+
+class HelpFormatter : public CLI::FormatterBase {
+ public:
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    const bool all = mode == CLI::AppFormatMode::All;
+    std::string out = fmt::format("{}\n\n{}", app->get_description(), usage(*app, name));
+    out += positionals(*app) + subcommands(*app);
+    const bool root = app->get_parent() == nullptr;
+    if (!root) out += flags(*app, all);
+    if (!all && !common_flags(*app).empty())
+      out += fmt::format("\n'{} --help-all' shows all {} flags.\n", name, app->get_options().size());
+    if (!app->get_footer().empty()) out += "\n" + footer(app->get_footer());
+    return out;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<CLI::FormatterBase> help_formatter() {
+  return std::make_shared<HelpFormatter>();
+}
+
+std::string full_help(const CLI::App& app, const std::string& name) {
+  return HelpFormatter().make_help(&app, name, CLI::AppFormatMode::All);
+}
+
+std::string flag_label(const CLI::Option& option) {
+  std::string label;
+  for (const std::string& name : option.get_snames())
+    label += (label.empty() ? "-" : ", -") + name;
+  for (const std::string& name : option.get_lnames())
+    label += (label.empty() ? "--" : ", --") + name;
+  std::string type = option.get_items_expected_max() == 0 ? "" : option.get_type_name();
+  type = type.substr(0, type.find(':'));  // behind it: what the parser checks
+  if (type == "INT") type = "N";
+  if (type == "FLOAT") type = "X";
+  return label + (type.empty() ? "" : " " + type);
+}
+
+}  // namespace gpt

@@ -1,0 +1,282 @@
+// What users of other programs type, short flags, texts as arguments, and help of both lengths.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "run_gpt.h"
+
+namespace {
+
+using nlohmann::json;
+
+const std::string kModel = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
+
+// The configuration that a command line of gpt train means.
+json config_of(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"train", "--print-config"});
+  const GptRun run = run_gpt(arguments);
+  EXPECT_EQ(run.status, 0) << run.err;
+  return json::parse(run.out, nullptr, false);
+}
+
+void expect_usage(const std::vector<std::string>& arguments, const std::string& part) {
+  const GptRun run = run_gpt(arguments);
+  EXPECT_EQ(run.status, 2) << run.err;
+  EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
+}
+
+TEST(Names, OfOtherProgramsAreUnderstoodInTraining) {
+  const json c = config_of({"--learning-rate",
+                            "0.5",
+                            "--max_iters=7",
+                            "--block_size",
+                            "32",
+                            "--num-layers",
+                            "2",
+                            "--hidden-size=48",
+                            "--num-heads",
+                            "3",
+                            "--batch_size",
+                            "4",
+                            "--grad_clip",
+                            "0.5",
+                            "--weight_decay=0.25",
+                            "--eval_interval",
+                            "11",
+                            "--log-interval",
+                            "13",
+                            "--device-batch-size",
+                            "2",
+                            "--dtype",
+                            "bfloat16",
+                            "--dataset",
+                            "tales"});
+  EXPECT_EQ(c["lr"], 0.5);
+  EXPECT_EQ(c["steps"], 7);
+  EXPECT_EQ(c["n_ctx"], 32);
+  EXPECT_EQ(c["n_layer"], 2);
+  EXPECT_EQ(c["n_embd"], 48);
+  EXPECT_EQ(c["n_head"], 3);
+  EXPECT_EQ(c["batch_size"], 4);
+  EXPECT_EQ(c["micro_batch"], 2);
+  EXPECT_EQ(c["clip_norm"], 0.5);
+  EXPECT_EQ(c["weight_decay"], 0.25);
+  EXPECT_EQ(c["eval_every"], 11);
+  EXPECT_EQ(c["log_every"], 13);
+  EXPECT_EQ(c["dtype"], "bf16");
+  EXPECT_EQ(c["data"], json::array({"tales"}));
+  for (const char* steps : {"--max-steps", "--num-iterations", "--max_iters", "--iters"})
+    EXPECT_EQ(config_of({steps, "9"})["steps"], 9) << steps;
+  for (const char* width : {"--d-model", "--n_embed", "--emb-dim", "--hidden_size"})
+    EXPECT_EQ(config_of({width, "24"})["n_embd"], 24) << width;
+  for (const char* context : {"--n_ctx", "--ctx-size", "--block-size", "--sequence-len", "-c"})
+    EXPECT_EQ(config_of({context, "24"})["n_ctx"], 24) << context;
+  EXPECT_EQ(config_of({"--tie-word-embeddings", "False"})["tie_embeddings"], false);
+}
+
+TEST(Names, NearOnesAreAnsweredWithWhatToDo) {
+  expect_usage({"train", "--epochs", "3"}, "--steps = epochs x tokens");
+  expect_usage({"train", "--num_train_epochs=3"}, "--steps = epochs x tokens");
+  expect_usage({"train", "--depth", "12"}, "nanochat-dN");
+  expect_usage({"train", "--model", "gpt2"}, "--preset");
+  expect_usage({"train", "--gradient_accumulation_steps", "8"}, "--micro-batch");
+  expect_usage({"generate", "x", "-ngl", "99"}, "CPU");
+  expect_usage({"generate", "x", "--n-ctx", "99"}, "the context is the model's own");
+  expect_usage({"sample"}, "gpt generate");
+  expect_usage({"quantize", "x"}, "gpt convert");
+  expect_usage({"train", "--max-iter", "3"}, "did you mean --max-iters?");
+  expect_usage({"trian", "--help"}, "did you mean train?");
+}
+
+TEST(Names, OfGenerationAreUnderstood) {
+  const GptRun ours = run_gpt({"generate", kModel, "--ids", "1,2", "--max-tokens", "4", "--temperature",
+                               "0.5", "--repetition-penalty", "1.2", "--top-k", "5", "--threads", "1"});
+  ASSERT_EQ(ours.status, 0) << ours.err;
+  const GptRun theirs = run_gpt({"generate", "-m", kModel, "--ids", "1,2", "-n", "4", "--temp", "0.5",
+                                 "--repeat-penalty", "1.2", "--top_k", "5", "-t", "1"});
+  EXPECT_EQ(theirs.out, ours.out) << theirs.err;
+  for (const char* flag : {"--max_new_tokens", "--n-predict", "--predict"}) {
+    const GptRun other = run_gpt({"generate", kModel, "--ids", "1,2", flag, "4", "--temp=0.5",
+                                  "--repeat-penalty", "1.2", "--top_k", "5"});
+    EXPECT_EQ(other.out, ours.out) << flag << other.err;
+  }
+}
+
+TEST(Names, ValuesThatLookLikeFlagsStayAsTheyAre) {
+  const GptRun run = run_gpt({"tokenizer", "encode", "byte", "--text", "--learning_rate"});
+  const GptRun equal = run_gpt({"tokenizer", "encode", "--tokenizer", "byte", "--text=--learning_rate"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, equal.out);
+  EXPECT_NE(run.out.find(" 95 "), std::string::npos) << run.out;  // the underscore
+}
+
+TEST(Names, TextsAndDataMayBeArguments) {
+  EXPECT_EQ(run_gpt({"tokenizer", "encode", "byte", "ab"}).out, "97 98\n");
+  EXPECT_EQ(run_gpt({"tokenizer", "decode", "byte", "97,98"}).out, "ab");
+  const GptRun flag = run_gpt({"generate", kModel, "--tokenizer", "byte", "--prompt", "ab", "-n", "4"});
+  const GptRun word = run_gpt({"generate", kModel, "ab", "--tokenizer", "byte", "-n", "4"});
+  const GptRun shorts = run_gpt({"generate", "-m", kModel, "-p", "ab", "--tokenizer", "byte", "-n", "4"});
+  EXPECT_EQ(flag.status, word.status);
+  EXPECT_EQ(flag.out, word.out) << word.err;
+  EXPECT_EQ(flag.out, shorts.out) << shorts.err;
+  expect_usage({"generate", kModel, "once", "upon", "a", "time"}, "goes in quotes");
+  EXPECT_EQ(config_of({"book.txt"})["data"], json::array({"book.txt"}));
+  const std::string file = testing::TempDir() + "/names_test_tales.txt";
+  const GptRun made = run_gpt({"data", "tales", "--bytes", "100", "-o", file});
+  EXPECT_EQ(made.status, 0) << made.err;
+  EXPECT_EQ(std::filesystem::file_size(file), 100u);
+}
+
+// ------------------------------------------------------------------------------------------------ help
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);)
+    lines.push_back(line);
+  return lines;
+}
+
+const std::vector<std::vector<std::string>>& all_commands() {
+  static const std::vector<std::vector<std::string>> list = {{"train"},
+                                                             {"plan"},
+                                                             {"sweep"},
+                                                             {"report"},
+                                                             {"generate"},
+                                                             {"chat"},
+                                                             {"convert"},
+                                                             {"info"},
+                                                             {"trace"},
+                                                             {"eval"},
+                                                             {"verify"},
+                                                             {"bench"},
+                                                             {"data"},
+                                                             {"data", "tales"},
+                                                             {"data", "preview"},
+                                                             {"data", "pack"},
+                                                             {"data", "info"},
+                                                             {"tokenizer"},
+                                                             {"tokenizer", "train"},
+                                                             {"tokenizer", "encode"},
+                                                             {"tokenizer", "decode"},
+                                                             {"tokenizer", "info"}};
+  return list;
+}
+
+TEST(Help, FitsEightyColumns) {
+  std::vector<std::vector<std::string>> calls = {{"--help"}, {"--help-all"}};
+  for (const std::vector<std::string>& command : all_commands()) {
+    for (const char* flag : {"--help", "--help-all"}) {
+      calls.push_back(command);
+      calls.back().emplace_back(flag);
+    }
+  }
+  for (const std::vector<std::string>& call : calls) {
+    const GptRun run = run_gpt(call);
+    EXPECT_EQ(run.status, 0) << run.err;
+    for (const std::string& line : lines_of(run.out))
+      EXPECT_LE(line.size(), 80u) << call[0] << ": " << line;
+  }
+}
+
+TEST(Help, OverviewIsShort) {
+  const GptRun run = run_gpt({"--help"});
+  EXPECT_LE(lines_of(run.out).size(), 40u) << run.out;
+  for (const std::vector<std::string>& command : all_commands())
+    EXPECT_NE(run.out.find("\n  " + command.front() + " "), std::string::npos) << command.front();
+}
+
+TEST(Help, HasTwoLengthsAndShowsDefaults) {
+  const GptRun brief = run_gpt({"train", "-h"}), all = run_gpt({"help", "train", "--all"});
+  EXPECT_EQ(brief.out, run_gpt({"help", "train"}).out);
+  EXPECT_EQ(all.out, run_gpt({"train", "--help-all"}).out);
+  EXPECT_LE(lines_of(brief.out).size(), 50u) << brief.out;
+  EXPECT_EQ(brief.out.find("--beta2"), std::string::npos);
+  EXPECT_NE(brief.out.find("(1000)"), std::string::npos) << brief.out;
+  EXPECT_NE(all.out.find("--beta2"), std::string::npos);
+  EXPECT_NE(all.out.find("(= n_embd / n_head)"), std::string::npos) << all.out;
+  EXPECT_NE(run_gpt({"help", "generate"}).out.find("(0.8)"), std::string::npos);
+  EXPECT_EQ(run_gpt({"help", "data", "pack"}).out, run_gpt({"data", "pack", "--help"}).out);
+  EXPECT_EQ(run_gpt({"help"}).out, run_gpt({"--help"}).out);
+  expect_usage({"help", "trian"}, "did you mean train?");
+}
+
+TEST(Help, PresetsHaveAPurpose) {
+  const GptRun run = run_gpt({"info"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  for (const std::string& line : lines_of(run.out))
+    EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_NE(run.out.find("first model"), std::string::npos) << run.out;
+  EXPECT_LT(run.out.find("\ntiny"), run.out.find("\ngpt2 ")) << run.out;
+  EXPECT_LT(run.out.find("\ngpt2 "), run.out.find("\ngpt3-175b")) << run.out;
+  EXPECT_NE(run.err.find("next: gpt info"), std::string::npos) << run.err;
+}
+
+// ------------------------------------------------------------------------------- what one does next
+
+bool says_next(const GptRun& run) {
+  const size_t at = run.err.rfind("next: gpt ");
+  return at != std::string::npos && run.err.find('\n', at) == run.err.size() - 1;
+}
+
+TEST(Next, CommandsEndWithWhatOneDoesNext) {
+  const std::string folder = testing::TempDir() + "/names test";  // with a blank
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const std::string text = folder + "/tales.txt", tok = folder + "/tok", shards = folder + "/shards";
+  const std::vector<std::vector<std::string>> calls = {
+      {"data", "tales", "--bytes", "20000", "-o", text},
+      {"data", "preview", text},
+      {"tokenizer", "train", text, "--vocab-size", "300", "-o", tok},
+      {"tokenizer", "info", tok},
+      {"data", "pack", text, "--tokenizer", tok, "-o", shards},
+      {"data", "info", shards},
+      {"info"},
+      {"info", "gpt2"},
+      {"verify", kModel, "--threads", "1"},
+      {"eval", kModel, text, "--tokenizer", "byte", "--threads", "1"},
+      {"trace", kModel, "ab", "--tokenizer", "byte"}};
+  for (const std::vector<std::string>& call : calls) {
+    const GptRun run = run_gpt(call);
+    EXPECT_EQ(run.status, 0) << call[0] << ": " << run.err;
+    EXPECT_TRUE(says_next(run)) << call[0] << ": " << run.err;
+    const std::string next = run.err.substr(std::min(run.err.rfind("next: "), run.err.size()));
+    if (next.find(folder) != std::string::npos) EXPECT_NE(next.find("'" + folder), std::string::npos) << next;
+    EXPECT_EQ(run.out.find("next: "), std::string::npos) << call[0];
+  }
+  EXPECT_FALSE(says_next(run_gpt({"info", "gpt2", "--json"})));
+  EXPECT_FALSE(says_next(run_gpt({"tokenizer", "info", tok, "--json"})));
+}
+
+// --------------------------------------------------------------------------- completion and man pages
+
+TEST(Completion, KnowsCommandsFlagsAndValues) {
+  const auto words = [](std::vector<std::string> typed) {
+    typed.insert(typed.begin(), {"completion", "words"});
+    const GptRun run = run_gpt(typed);
+    EXPECT_EQ(run.status, 0) << run.err;
+    return run.out;
+  };
+  EXPECT_EQ(words({"gen"}), "generate\n");
+  EXPECT_EQ(words({"data", "pr"}), "preview\n");
+  EXPECT_EQ(words({"generate", "run", "--temp"}), "--temperature\n");
+  EXPECT_EQ(words({"train", "--preset", "gpt3"}), "gpt3-175b\n");
+  EXPECT_EQ(words({"generate", "--dtype", "q"}), "q8_0\nq4_0\n");
+  EXPECT_EQ(words({"train", "--data", "b"}), "");
+  for (const char* shell : {"bash", "zsh", "fish"})
+    EXPECT_NE(run_gpt({"completion", shell}).out.find("gpt completion words"), std::string::npos) << shell;
+  expect_usage({"completion", "tcsh"}, "bash or zsh or fish");
+}
+
+TEST(Completion, ManPagesHaveEveryFlag) {
+  const GptRun page = run_gpt({"completion", "man", "data", "pack"});
+  EXPECT_EQ(page.out.rfind(".TH gpt-data-pack 1\n", 0), 0u) << page.out;
+  EXPECT_NE(page.out.find("\\-\\-shard\\-tokens"), std::string::npos) << page.out;
+  expect_usage({"completion", "man", "packk"}, "unknown command");
+}
+
+}  // namespace
