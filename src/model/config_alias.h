@@ -10,6 +10,10 @@ namespace gpt {
 // UsageError when two names of one key disagree.
 nlohmann::json translate_aliases(const nlohmann::json& object);
 
+// Throws UsageError when a config without "model_type" names its shape in the words of another project, whose
+// norms, biases and other switches such a file leaves unsaid; the message names the presets that have them.
+void require_family(const nlohmann::json& object, const std::string& what);
+
 // Turns a model's config.json into our keys: family defaults of its "model_type", aliases, and an error
 // for settings that would change the result and that we do not have. `ignored` keys of transformers
 // (dtype, architectures, ...) are dropped. The result has "bos_token_id"/"eos_token_id" where given.
