@@ -81,7 +81,7 @@ BenchSubject find_subject(const BenchArguments& a, const ConfigFlags& flags) {
                  ConfigFlags::flag_name(key), a.model);
     }
     subject.loaded = std::make_unique<LoadedModel>(a.model);
-    settings.add_json(model_keys_json(subject.loaded->model().config), a.model);
+    settings.add_model(subject.loaded->model().config);
   }
   settings.add_json({{"dropout", 0}, {"embd_dropout", -1}, {"attn_dropout", -1}, {"resid_dropout", -1}},
                     "gpt bench");

@@ -112,15 +112,16 @@ int run_preview(const PreviewArguments& a) {
   config.seed = a.seed;
   complete(config);
   if (a.n_ctx < 1 || a.n_ctx > 1 << 24) fail_usage("--n-ctx: expected 1 to {}, found {}", 1 << 24, a.n_ctx);
-  if (a.batch_size < 1 || a.batch_size > 64)
-    fail_usage("--batch-size: expected 1 to 64, found {}", a.batch_size);
+  if (a.batch_size < 1 || a.batch_size > 1 << 20)
+    fail_usage("--batch-size: expected 1 to {}, found {}", 1 << 20, a.batch_size);
   const RunData data = load_run_data(config, a.n_ctx, "");
   write_note(data.notes);
-  std::vector<int32_t> ids(static_cast<size_t>(a.batch_size * a.n_ctx)), targets(ids.size());
+  const int64_t rows = std::min(kPreviewRows, a.batch_size);
+  std::vector<int32_t> ids(static_cast<size_t>(rows * a.n_ctx)), targets(ids.size());
   const BatchLoader loader(data.sources, a.n_ctx, static_cast<uint64_t>(a.seed), Sampling::random);
-  loader.fill(0, 0, a.batch_size, a.batch_size, ids.data(), targets.data());
+  loader.fill(0, 0, rows, a.batch_size, ids.data(), targets.data());
   write_output(data.preview +
-               preview_batch(*data.tokenizer, ids.data(), targets.data(), a.batch_size, a.n_ctx) +
+               preview_batch(*data.tokenizer, ids.data(), targets.data(), rows, a.batch_size, a.n_ctx) +
                preview_pairs(*data.tokenizer, ids.data(), targets.data(), a.n_ctx));
   if (data.floor) write_output(fmt::format("entropy: {} nats per token\n", format_loss(*data.floor)));
   if (!a.data.empty())

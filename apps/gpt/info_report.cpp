@@ -33,6 +33,7 @@ std::string parameters_table(const ModelCounts& m) {
   table.rows.push_back(
       {"all layers", format_thousands(m.layers), share(m.layers, m.total), format_thousands(m.per_layer)});
   table.rows.push_back({"total", format_thousands(m.total), share(m.total, m.total), ""});
+  if (m.layers == 0) return format_table(table);
   return format_table(table) +
          fmt::format("rule of thumb for the layers, 12 L C^2: {}, {} of them, {} of the total\n",
                      format_thousands(m.rule_of_thumb), share(m.rule_of_thumb, m.layers),

@@ -1,7 +1,6 @@
 #include "train_settings.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "model/model_files.h"
 
@@ -11,7 +10,7 @@ RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags) 
   Settings settings;
   if (!sources.preset.empty()) settings.add_preset(sources.preset);
   if (!sources.init_from.empty()) {
-    settings.add_json(model_keys_json(LoadedModel(sources.init_from).model().config), sources.init_from);
+    settings.add_model(LoadedModel(sources.init_from).model().config);
   }
   if (!sources.config.empty()) settings.add_file(sources.config);
   flags.apply_environment(settings);

@@ -38,6 +38,11 @@ class Needs {
   std::optional<Misfit> misfit_;
 };
 
+// Of a model without blocks other programs make nothing.
+void need_blocks(Needs& needs, const ModelConfig& c) {
+  if (c.n_layer == 0) needs.is("n_layer", 1);
+}
+
 void need_plain_decoder(Needs& needs, const ModelConfig& c) {
   needs.is("norm_position", "pre").is("final_norm", true).is("embd_norm", false).is("qk_norm", false);
   needs.is("norm_affine", true).is("logit_softcap", 0.0).is("head_bias", false);
@@ -45,11 +50,13 @@ void need_plain_decoder(Needs& needs, const ModelConfig& c) {
 }
 
 void need_llama(Needs& needs, const ModelConfig& c) {
+  need_blocks(needs, c);
   needs.is("position", "rope").is("norm", "rms").is("act", "swiglu").is("rope_sign", 1);
   need_plain_decoder(needs, c);
 }
 
 void need_gpt2(Needs& needs, const ModelConfig& c) {
+  need_blocks(needs, c);
   needs.is("position", "learned").is("norm", "layer").is("act", "gelu_tanh");
   needs.is("n_kv_head", c.n_head).is("head_dim", c.n_embd / c.n_head);
   need_plain_decoder(needs, c);

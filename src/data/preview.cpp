@@ -10,7 +10,6 @@ namespace gpt {
 namespace {
 
 constexpr int64_t kCorpusChars = 200;
-constexpr int64_t kBatchRows = 2;
 constexpr int64_t kBatchChars = 50;
 constexpr int64_t kBatchIds = 12;
 constexpr int64_t kTokenChars = 12;
@@ -80,9 +79,12 @@ std::string preview_split(const TokenSplit& split, const Tokenizer& tokenizer) {
 }
 
 std::string preview_batch(const Tokenizer& tokenizer, const int32_t* ids, const int32_t* targets,
-                          int64_t rows, int64_t n_ctx) {
-  std::string out = fmt::format("batch: x [{}, {}], y [{}, {}], int32\n", rows, n_ctx, rows, n_ctx);
-  for (int64_t row = 0; row < std::min(rows, kBatchRows); ++row) {
+                          int64_t rows, int64_t batch_size, int64_t n_ctx) {
+  const int64_t shown = std::min(rows, kPreviewRows);
+  std::string out = fmt::format("batch: x [{}, {}], y [{}, {}], int32", batch_size, n_ctx, batch_size, n_ctx);
+  if (shown < batch_size) out += shown == 1 ? "; its first row:" : fmt::format("; its first {} rows:", shown);
+  out += "\n";
+  for (int64_t row = 0; row < shown; ++row) {
     out += fmt::format("  x[{}] {}\n", row, preview_row(tokenizer, ids + row * n_ctx, n_ctx));
     out += fmt::format("  y[{}] {}\n", row, preview_row(tokenizer, targets + row * n_ctx, n_ctx));
   }

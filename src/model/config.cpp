@@ -80,7 +80,7 @@ void check_rope(const ModelConfig& c) {
 void complete(ModelConfig& c, bool vocab_known) {
   check_range("vocab_size", c.vocab_size, vocab_known ? 1 : 0, kMaxDimension);
   check_range("n_ctx", c.n_ctx, 1, kMaxDimension);
-  check_range("n_layer", c.n_layer, 1, kMaxLayers);
+  check_range("n_layer", c.n_layer, 0, kMaxLayers);
   check_range("n_embd", c.n_embd, 1, 1 << 20);
   if (c.d_ff == 0) c.d_ff = 4 * c.n_embd;
   check_range("d_ff", c.d_ff, 1, 1 << 22);

@@ -58,6 +58,39 @@ constexpr Alias kAliases[] = {
     {"grad_clip", "clip_norm"},
 };
 
+// Names of shape that tell whose config it is, the surest first, and what says the rest.
+struct Spelling {
+  const char* key;
+  const char* whose;
+  const char* family;
+};
+
+constexpr const char* kScratch = "the chapter \"GPT-2 from scratch\"";
+constexpr const char* kUnit = "the Mini-GPT course unit";
+constexpr const char* kSeveral = "--preset gpt2-scratch or --preset mini-gpt";
+constexpr const char* kModelType = "a \"model_type\" in the file";
+
+constexpr Spelling kSpellings[] = {
+    {"emb_dim", kScratch, "--preset gpt2-scratch"},
+    {"context_length", kScratch, "--preset gpt2-scratch"},
+    {"d_model", kUnit, "--preset mini-gpt"},
+    {"max_seq_len", kUnit, "--preset mini-gpt"},
+    {"sequence_len", "nanochat",
+     "--preset nanochat (the notebook), nanochat-doc (the document) or nanochat-d20 (as released)"},
+    {"n_positions", "GPT-1 and GPT-2", "--preset gpt1-preln (the notebook), gpt1 or gpt2"},
+    {"n_inner", "GPT-1 and GPT-2", "--preset gpt1-preln (the notebook), gpt1 or gpt2"},
+    {"block_size", "nanoGPT", "--preset nanogpt-cpu or gpt2"},
+    {"n_layers", "several projects", kSeveral},
+    {"n_heads", "several projects", kSeveral},
+    {"n_kv_heads", "several projects", kSeveral},
+    {"hidden_size", "transformers", kModelType},
+    {"num_hidden_layers", "transformers", kModelType},
+    {"num_attention_heads", "transformers", kModelType},
+    {"num_key_value_heads", "transformers", kModelType},
+    {"intermediate_size", "transformers", kModelType},
+    {"max_position_embeddings", "transformers", kModelType},
+};
+
 constexpr Alias kActNames[] = {
     {"gelu_new", "gelu_tanh"},  {"gelu_pytorch_tanh", "gelu_tanh"},
     {"gelu_fast", "gelu_tanh"}, {"gelu_accurate", "gelu_tanh"},
@@ -135,6 +168,17 @@ json translate_aliases(const json& object) {
     }
   }
   return out;
+}
+
+void require_family(const json& object, const std::string& what) {
+  if (object.contains("model_type")) return;
+  for (const Spelling& s : kSpellings) {
+    if (!object.contains(s.key)) continue;
+    fail_usage(
+        "{}: \"{}\" is a name of {}, and the file leaves open which norms, biases and other switches go with "
+        "it; give them with {}",
+        what, s.key, s.whose, s.family);
+  }
 }
 
 std::string model_type_of(const json& object, const std::string& what) {

@@ -14,6 +14,10 @@ nlohmann::json translate_aliases(const nlohmann::json& object);
 // alone.
 std::string config_key_of(const std::string& theirs);
 
+// Throws UsageError when a config without "model_type" names its shape in the words of another project, whose
+// norms, biases and other switches such a file leaves unsaid; the message names the presets that have them.
+void require_family(const nlohmann::json& object, const std::string& what);
+
 // The "model_type" of a config.json; an error when there is none, or no such family.
 std::string model_type_of(const nlohmann::json& object, const std::string& what);
 

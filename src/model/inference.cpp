@@ -195,6 +195,16 @@ void Inference::keep_wanted(std::span<const Append> parts, const BlockActs& acts
   seqs_.resize(n);
 }
 
+// Leaves the rows that are wanted to the rest of the pass; false: there are none.
+bool Inference::narrow(Pass& pass, std::span<const Append> parts, BlockActs& acts) {
+  keep_wanted(parts, acts);
+  if (seqs_.empty()) return false;
+  pass.batch.rows = static_cast<int64_t>(seqs_.size());
+  pass.batch.seqs = seqs_;
+  acts = first_rows(acts_, pass.batch.rows);
+  return true;
+}
+
 // Returns what the head reads: a row for every token, or for the wanted ones alone, and then the last block
 // is finished for those only.
 TensorView Inference::forward(Pass& pass, std::span<const Append> parts, bool every) {
@@ -204,15 +214,10 @@ TensorView Inference::forward(Pass& pass, std::span<const Append> parts, bool ev
   model_.layers.embedding.forward(pass, embedding, acts.x_in);
   const bool post = model_.config.norm_position == NormPosition::post;
   TensorView x, branch;
+  if (!every && model_.layers.blocks.empty() && !narrow(pass, parts, acts)) return {};
   for (const Block& block : model_.layers.blocks) {
     block.project(pass, acts, x, branch);
-    if (!every && &block == &model_.layers.blocks.back()) {
-      keep_wanted(parts, acts);
-      if (seqs_.empty()) return {};
-      pass.batch.rows = static_cast<int64_t>(seqs_.size());
-      pass.batch.seqs = seqs_;
-      acts = first_rows(acts_, pass.batch.rows);
-    }
+    if (!every && &block == &model_.layers.blocks.back() && !narrow(pass, parts, acts)) return {};
     block.finish(pass, acts);
     if (!post) {
       x = acts.x_mid;

@@ -87,6 +87,7 @@ class Inference {
   int64_t run(std::span<const Append> parts, bool every, const TensorView& logits, int64_t first_row);
   void prepare_rows(std::span<const Append> parts);
   void keep_wanted(std::span<const Append> parts, const BlockActs& acts);
+  bool narrow(Pass& pass, std::span<const Append> parts, BlockActs& acts);
   TensorView forward(Pass& pass, std::span<const Append> parts, bool every);
   Pass make_pass(const ExecContext& ctx, int64_t rows) const;
   void ensure_rope(int64_t positions);

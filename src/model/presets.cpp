@@ -83,6 +83,9 @@ const std::vector<Preset>& presets() {
        R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 12, "n_head": 12, "n_embd": 768, "dropout": 0.1})"},
       {"nanochat", "nanochat-notebook",
        R"({"vocab_size": 50304, "n_ctx": 1024, "n_layer": 12, "n_head": 6, "n_kv_head": 6, "n_embd": 768})"},
+      // the write-up's code; the shape that its text states, 20 blocks of 512 with 6 heads, does not exist
+      {"nanochat-doc", "nanochat-doc",
+       R"({"vocab_size": 50304, "n_ctx": 1024, "n_layer": 12, "n_head": 6, "n_kv_head": 6, "n_embd": 768})"},
       {"nanochat-demo", "nanochat-notebook",
        R"({"vocab_size": 512, "n_ctx": 128, "n_layer": 4, "n_head": 4, "n_kv_head": 4, "n_embd": 256})"},
       {"llama3-8b", "llama",

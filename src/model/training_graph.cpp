@@ -73,7 +73,7 @@ void TrainingGraph::plan() {
   plan_head(planner_, head_, c, rows_, true);
   if (options_.gradients) {
     planner_.reserve(dx_, "d residual", stream, planner_.wide());
-    plan_block_grads(planner_, block_grads_, c, rows_);
+    if (c.n_layer > 0) plan_block_grads(planner_, block_grads_, c, rows_);
   }
   arena_ = planner_.commit("activations");
   head_.x = residual_.back();
@@ -83,6 +83,15 @@ void TrainingGraph::plan() {
   }
 }
 
+namespace {
+
+// How many blocks have their activations in memory at a time.
+int64_t kept_blocks(const ModelConfig& c, const TrainingGraph::Options& options) {
+  return options.gradients && !options.recompute ? c.n_layer : std::min<int64_t>(c.n_layer, 1);
+}
+
+}  // namespace
+
 // With gradients every block's input has its own place; the rest of a block has, unless recomputed.
 void TrainingGraph::plan_blocks() {
   const ModelConfig& c = model_.config;
@@ -91,10 +100,10 @@ void TrainingGraph::plan_blocks() {
   const size_t streams = options_.gradients ? n_layer + 1 : 1;
   for (size_t i = 0; i < streams; ++i)
     planner_.reserve(residual_[i], "residual stream", {rows_, c.n_embd}, planner_.wide());
-  acts_.resize(options_.gradients && !options_.recompute ? n_layer : 1);
+  acts_.resize(static_cast<size_t>(kept_blocks(c, options_)));
   for (BlockActs& acts : acts_)
     plan_block_saved(planner_, acts, c, rows_, options_.gradients);
-  plan_block_scratch(planner_, acts_[0], c, rows_);
+  if (!acts_.empty()) plan_block_scratch(planner_, acts_[0], c, rows_);
 }
 
 int64_t TrainingGraph::planned_activations(const ModelConfig& c, int64_t batch, int64_t n_ctx,
@@ -107,15 +116,15 @@ int64_t TrainingGraph::planned_activations(const ModelConfig& c, int64_t batch, 
   for (int64_t i = 0; i < (options.gradients ? c.n_layer + 1 : 1); ++i)
     planner.reserve(view, "residual stream", {rows, c.n_embd}, planner.wide());
   BlockActs acts;
-  for (int64_t i = 0; i < (options.gradients && !options.recompute ? c.n_layer : 1); ++i)
+  for (int64_t i = 0; i < kept_blocks(c, options); ++i)
     plan_block_saved(planner, acts, c, rows, options.gradients);
-  plan_block_scratch(planner, acts, c, rows);
+  if (c.n_layer > 0) plan_block_scratch(planner, acts, c, rows);
   HeadActs head;
   plan_head(planner, head, c, rows, true);
   if (options.gradients) {
     planner.reserve(view, "d residual", {rows, c.n_embd}, planner.wide());
     BlockGrads grads;
-    plan_block_grads(planner, grads, c, rows);
+    if (c.n_layer > 0) plan_block_grads(planner, grads, c, rows);
   }
   return planner.bytes();
 }
@@ -142,11 +151,11 @@ Pass TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) c
 void TrainingGraph::forward(const Pass& pass) {
   const bool post = model_.config.norm_position == NormPosition::post;
   TensorView x, branch;
+  model_.layers.embedding.forward(pass, embedding_, residual_[0]);
   for (size_t layer = 0; layer < model_.layers.blocks.size(); ++layer) {
     BlockActs& acts = acts_[acts_.size() > 1 ? layer : 0];
     acts.x_in = residual_[layer].data ? residual_[layer] : residual_[0];
     acts.x_out = residual_[layer + 1].data ? residual_[layer + 1] : residual_[0];
-    if (layer == 0) model_.layers.embedding.forward(pass, embedding_, acts.x_in);
     model_.layers.blocks[layer].forward(pass, acts, x, branch);
     if (!post) {
       x = acts.x_mid;
@@ -194,7 +203,8 @@ std::string TrainingGraph::first_nonfinite() const {
       if (bad(*view)) return "the output of " + block + "." + name;
     }
   }
-  if (bad(residual_.back())) return "the output of the last block";
+  if (bad(residual_.back()))
+    return model_.config.n_layer > 0 ? "the output of the last block" : "the output of the embedding";
   return bad(head_.normed) ? "the output of the final norm" : "";
 }
 

@@ -101,11 +101,11 @@ void Capture::run() {
       ctx, {.out = token_rows_, .ids = ids_.data(), .positions = nullptr, .wte = pass.weight(wte)});
   const bool post = config_.norm_position == NormPosition::post;
   TensorView x, branch;
+  model_.layers.embedding.forward(pass, embedding_, residual_[0]);
   for (size_t layer = 0; layer < acts_.size(); ++layer) {
     BlockActs& acts = acts_[layer];
     acts.x_in = residual_[layer];
     acts.x_out = residual_[layer + 1];
-    if (layer == 0) model_.layers.embedding.forward(pass, embedding_, acts.x_in);
     model_.layers.blocks[layer].forward(pass, acts, x, branch);
     if (!post) {
       x = acts.x_mid;

@@ -10,6 +10,7 @@
 #include "report/table.h"
 #include "trace/figures.h"
 #include "trace/text.h"
+#include "trace/torch_random.h"
 
 namespace gpt {
 
@@ -17,6 +18,7 @@ std::span<const Demo> demos() {
   static constexpr Demo kDemos[] = {
       {"identity", "A block whose weights are all zero passes the stream through", false,
        detail::demo_identity},
+      {"skeleton", "A GPT-2 without blocks: the logits of PyTorch's seed 100", false, detail::demo_skeleton},
       {"mask", "The causal mask: who may look at whom", false, detail::demo_mask},
       {"attention", "Attention in five steps", false, detail::demo_attention, detail::picture_attention},
       {"scale", "Why scores are divided by the square root of the head's width", false, detail::demo_scale,
@@ -26,6 +28,7 @@ std::span<const Demo> demos() {
       {"rope", "Rotary positions: a score knows distances only", false, detail::demo_rope,
        detail::picture_rope},
       {"norms", "LayerNorm with n and n-1, RMSNorm", false, detail::demo_norms},
+      {"loss", "Cross-entropy and perplexity of two times five tokens", false, detail::demo_loss},
       {"cache", "How the cache of keys and values grows", false, detail::demo_cache},
       {"forcing", "Teacher-forced and free-running predictions", true, detail::demo_forcing},
   };
@@ -72,6 +75,13 @@ Matrix rows_of(std::span<const double> values, size_t rows) {
     out.emplace_back(values.begin() + static_cast<std::ptrdiff_t>(r * cols),
                      values.begin() + static_cast<std::ptrdiff_t>((r + 1) * cols));
   return out;
+}
+
+// torch.randn(rows, cols)
+Matrix torch_matrix(TorchRandom& random, size_t rows, size_t cols) {
+  std::vector<float> values(rows * cols);
+  random.normal(values);
+  return rows_of(std::vector<double>(values.begin(), values.end()), rows);
 }
 
 Matrix random_matrix(RandomStream& random, size_t rows, size_t cols) {
@@ -141,14 +151,6 @@ Matrix product(const Matrix& w, const Matrix& v) {
   return out;
 }
 
-// torch.manual_seed(42), then Q and K as randn(1,1,5,4).
-constexpr double kMiniQ[] = {1.926915,   1.487284,   0.9007172,  -2.105521,  -0.7581311,
-                             1.078318,   0.8008006,  1.680621,   0.3558599,  -0.686623,
-                             -0.4933563, 0.2414878,  -0.2316243, 0.04175949, -0.2515753,
-                             0.8598585,  -0.3097268, -0.3957105, 0.8034093,  -0.6215954};
-constexpr double kMiniK[] = {0.3188803, -0.424519, 0.3057209, -0.7745925, -0.8371246, -0.92239,  1.811318,
-                             0.1605649, 0.3672487, 0.1754108, 1.385161,   -0.445852,  -1.202446, 0.7078122,
-                             -1.075886, 0.5356547, 1.175368,  0.5611739,  -0.452748,  -0.7717779};
 // numpy.random.seed(42), then 0.5 * randn(5, 5): scores as they are.
 constexpr double kScores[] = {0.2483571,  -0.06913215, 0.3238443, 0.7615149,  -0.1170767,
                               -0.1170685, 0.7896064,   0.3837174, -0.2347372, 0.27128,
@@ -180,7 +182,9 @@ std::string demo_attention(const DemoContext& context) {
   const Matrix w = weights(hidden);
   out += "4. softmax of every row: the first is 1 0 0 0, every row sums to 1\n" + show(w, 3);
   out += "5. times V: every token's weighted mean of values\n" + show(product(w, v), 3);
-  const Matrix mini = weights(mask(scores(rows_of(kMiniQ, 5), rows_of(kMiniK, 5), 0.5)));
+  TorchRandom torch(42);
+  const Matrix mini_q = torch_matrix(torch, 5, 4), mini_k = torch_matrix(torch, 5, 4);
+  const Matrix mini = weights(mask(scores(mini_q, mini_k, 0.5)));
   out += "\n5 tokens, 4 channels, PyTorch's seed 42: the weights\n" + show(mini, 3) +
          heat(mini, context.unicode);
   const Matrix figure = weights(mask(rows_of(kScores, 5)));

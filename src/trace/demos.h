@@ -38,6 +38,7 @@ std::span<const Demo> demos();
 
 // Parts of the list, by file.
 namespace detail {
+std::string demo_skeleton(const DemoContext& context);
 std::string demo_identity(const DemoContext& context);
 std::string demo_mask(const DemoContext& context);
 std::string demo_attention(const DemoContext& context);
@@ -45,6 +46,7 @@ std::string demo_scale(const DemoContext& context);
 std::string demo_activations(const DemoContext& context);
 std::string demo_rope(const DemoContext& context);
 std::string demo_norms(const DemoContext& context);
+std::string demo_loss(const DemoContext& context);
 std::string demo_cache(const DemoContext& context);
 std::string demo_forcing(const DemoContext& context);
 
@@ -54,6 +56,9 @@ std::string picture_activations(const DemoContext& context);
 std::string picture_rope(const DemoContext& context);
 
 inline constexpr ChartSize kDemoChart = {.width = 640, .height = 360};
+
+// The completed config of a preset; keys of training are left alone.
+ModelConfig preset_config(const std::string& name);
 
 // "0.3607  -0.2859", each `width` wide.
 std::string number_row(std::span<const double> values, int width, int digits);

@@ -18,17 +18,14 @@
 #include "trace/views.h"
 
 namespace gpt::detail {
-namespace {
 
 ModelConfig preset_config(const std::string& name) {
   ModelConfig config;
-  read_model_keys(preset(name), config);  // keys of training are left alone
+  read_model_keys(preset(name), config);
   if (config.vocab_size == 0) config.vocab_size = 256;
   complete(config);
   return config;
 }
-
-}  // namespace
 
 std::string demo_identity(const DemoContext& context) {
   constexpr int64_t kZeroed = 1;

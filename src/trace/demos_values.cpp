@@ -11,6 +11,7 @@
 #include "report/svg_sheet.h"
 #include "report/table.h"
 #include "trace/demos.h"
+#include "trace/torch_random.h"
 
 namespace gpt::detail {
 namespace {
@@ -213,10 +214,6 @@ std::string picture_rope(const DemoContext& context) {
 
 namespace {
 
-// torch.manual_seed(100), then randn(2, 5).
-constexpr double kExample[2][5] = {{0.3606559, -0.2859212, -0.3938181, 0.2429379, -1.383323},
-                                   {-2.313436, -0.3171952, -0.8660465, 1.74819, -0.2758625}};
-
 std::vector<double> normed(const DemoContext& context, NormKind kind, double eps, std::vector<double> x) {
   const auto n = static_cast<int64_t>(x.size());
   std::vector<double> out(x.size());
@@ -264,8 +261,13 @@ std::string norm_example(const DemoContext& context, std::span<const double> x) 
 
 std::string demo_norms(const DemoContext& context) {
   std::string out;
-  for (const auto& x : kExample)
-    out += norm_example(context, x) + "\n";
+  TorchRandom torch(100);
+  std::vector<float> examples(10);
+  torch.normal(examples);  // randn(2, 5)
+  for (size_t row = 0; row < 2; ++row)
+    out += norm_example(context,
+                        std::vector<double>(examples.begin() + 5 * row, examples.begin() + 5 * row + 5)) +
+           "\n";
   out += norm_example(context, std::array{100.0, 200.0, 150.0, 175.0}) + "\n";
   RandomStream random(3, RandomSite::sample);
   std::vector<double> wide(768), plain(256);

@@ -30,7 +30,8 @@ constexpr int64_t kMaxRows = 64;  // of a table with a line per token
 
 void check(const Capture& capture, const TraceRequest& r) {
   const auto in_range = [](const char* flag, int64_t value, int64_t count, const char* what) {
-    if (value < -1 || value >= count)
+    if (count == 0 && value > 0) fail_usage("{}: the model has none, found {}", flag, value);
+    if (count > 0 && (value < -1 || value >= count))
       fail_usage("{}: expected 0 to {}, found {}: {}", flag, count - 1, value, what);
   };
   in_range("--block", r.block, capture.n_layer(), "the model has no such block");
@@ -63,7 +64,8 @@ std::string tokens_text(const Capture& capture, const TokenNames& names, const T
   if (names.known()) table.columns.insert(table.columns.end(), {"token", "bytes"});
   table.columns.push_back("|token row|");
   if (positions) table.columns.push_back("|position row|");
-  if (positions || capture.embedding().raw) table.columns.push_back("|into block 0|");
+  if (positions || capture.embedding().raw)
+    table.columns.push_back(capture.n_layer() > 0 ? "|into block 0|" : "|into the head|");
   for (int64_t t = 0; t < std::min(capture.n_tokens(), kMaxRows); ++t) {
     const int32_t id = capture.ids()[static_cast<size_t>(t)];
     std::vector<std::string> row = {std::to_string(t), std::to_string(id)};

@@ -103,6 +103,7 @@ Settings::~Settings() = default;
 
 void Settings::add_preset(const std::string& name) {
   const json keys = preset(name);
+  has_family_ = true;
   for (const auto& [key, value] : keys.items())
     from_preset_.insert(key);
   merged_->update(keys);
@@ -119,7 +120,9 @@ void Settings::set(const json& keys) {
 }
 
 void Settings::add_file(const std::string& path) {
-  add_json(read_json_file(path), path);
+  const json keys = read_json_file(path);
+  if (!has_family_ && keys.is_object()) require_family(keys, path);
+  add_json(keys, path);
 }
 
 void Settings::add_json(const json& object, const std::string& source) {
@@ -132,6 +135,7 @@ void Settings::add_json(const json& object, const std::string& source) {
       fail_usage("{}: model_type {} is not supported", source, keys["model_type"].dump().substr(0, 64));
     }
     set(json::parse(*family));
+    has_family_ = true;
     keys.erase("model_type");
     for (const char* ignored : {"architectures", "dtype", "torch_dtype", "transformers_version",
                                 "bos_token_id", "eos_token_id", "pad_token_id", "use_cache"}) {
@@ -139,6 +143,11 @@ void Settings::add_json(const json& object, const std::string& source) {
     }
   }
   set(translate_aliases(keys));
+}
+
+void Settings::add_model(const ModelConfig& config) {
+  has_family_ = true;
+  set(model_keys_json(config));
 }
 
 namespace {

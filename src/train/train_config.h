@@ -61,7 +61,8 @@ void visit_train_keys(Config& c, Visit&& visit) {
   visit("val_data", c.val_data, "data", "validation text; without it the end of the data is held out");
   visit("val_fraction", c.val_fraction, "data", "part of the data that is held out");
   visit("tokenizer", c.tokenizer, "data", "byte, char, or a tokenizer.json or model folder");
-  visit("sampling", c.sampling, "data", "random windows or sequential epochs");
+  visit("sampling", c.sampling, "data",
+        "random: windows from anywhere; epoch: all of them, once each, again and again");
   visit("seed", c.seed, "data", "of initialisation, data order, dropout");
   visit("steps", c.steps, "training", "optimizer steps");
   visit("stop_after", c.stop_after, "training", "stop after this many steps, resumable; 0: off");
@@ -114,8 +115,11 @@ class Settings {
   Settings& operator=(const Settings&) = delete;
 
   void add_preset(const std::string& name);
-  void add_file(const std::string& path);  // a JSON object of config keys
+  // A JSON object of config keys. Where no preset or model came before it, it must say what its family is if
+  // it names its shape in another project's words (require_family).
+  void add_file(const std::string& path);
   void add_json(const nlohmann::json& object, const std::string& source);
+  void add_model(const ModelConfig& config);  // all keys of a model
   // A value as written on a command line: text for strings and lists of strings, else JSON.
   void add_text(const std::string& key, const std::string& text, const std::string& source);
 
@@ -131,6 +135,7 @@ class Settings {
 
   std::unique_ptr<nlohmann::json> merged_;
   std::set<std::string> from_preset_;  // keys that only a preset has set
+  bool has_family_ = false;            // a preset or a model has set the switches of a family
 };
 
 // Name, group and help of every config key, model and training, in the order of the documentation.

@@ -278,9 +278,10 @@ void Trainer::announce() {
   std::string text = data_.notes;
   if (request_.verbose) {
     text += start_details(start, optimizer_.describe());
-    const int64_t rows = std::min<int64_t>(2, config().micro_batch);
+    const int64_t rows = std::min(kPreviewRows, config().micro_batch);
     loader_.fill(state_.step, 0, rows, config().batch_size, ids_.data(), targets_.data());
-    text += preview_batch(*data_.tokenizer, ids_.data(), targets_.data(), rows, model_.config.n_ctx);
+    text += preview_batch(*data_.tokenizer, ids_.data(), targets_.data(), rows, config().batch_size,
+                          model_.config.n_ctx);
   }
   text += start_lines(start);
   text += start_notes(start, request_.init_from.empty() && !request_.resume);

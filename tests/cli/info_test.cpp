@@ -112,9 +112,33 @@ INSTANTIATE_TEST_SUITE_P(
         Row{{"llama3-8b"}, 525336576, 0, 41943040, 176160768, 8192, 6979584000, 4096, 525336576, 8030261248},
         Row{{"nanochat-demo"}, 131072, 0, 262144, 524288, 0, 3145728, 0, 131072, 3407872},
         Row{{"nanochat"}, 38633472, 0, 2359296, 4718592, 0, 84934656, 0, 38633472, 162201600},
+        Row{{"nanochat-doc"}, 38633472, 0, 2359296, 4718592, 0, 84934656, 0, 38633472, 162201600},
+        // GPT-2 from scratch before it has blocks and norms: 2 x 50,257 x 768 + 1,024 x 768.
+        Row{{"gpt2-scratch", "--n-layer", "0", "--final-norm", "false"},
+            38597376,
+            786432,
+            0,
+            0,
+            0,
+            0,
+            0,
+            38597376,
+            77981184},
         Row{{"nanochat-d20"}, 83886080, 0, 6553600, 13107200, 0, 393216000, 0, 83886080, 560988160},
         Row{{"nanochat-d26"}, 109051904, 0, 11075584, 22151168, 0, 863895552, 0, 109051904, 1081999360},
         Row{{"nanochat-d32"}, 134217728, 0, 16777216, 33554432, 0, 1610612736, 0, 134217728, 1879048192},
+        // the shape that the nanochat document states, with a number of heads that divides its width
+        Row{{"nanochat-doc", "--vocab-size", "65536", "--n-layer", "20", "--n-embd", "512", "--n-head", "8",
+             "--n-kv-head", "1"},
+            33554432,
+            0,
+            589824,
+            2097152,
+            0,
+            53739520,
+            0,
+            33554432,
+            120848384},
         Row{{"nanochat-d20", "--n-embd", "512", "--n-head", "8", "--n-kv-head", "1"},
             33554432,
             0,
@@ -126,6 +150,20 @@ INSTANTIATE_TEST_SUITE_P(
             33554432,
             120848384}),
     row_name);
+
+// The same shape and size, and other numbers.
+TEST(Info, TheDocumentAndTheNotebookDiffer) {
+  const json document = info({"nanochat-doc"}).at("config"), notebook = info({"nanochat"}).at("config");
+  EXPECT_EQ(document.at("rope_sign"), 1);
+  EXPECT_EQ(document.at("logit_softcap"), 15);
+  EXPECT_EQ(document.at("n_ctx"), 1024);
+  EXPECT_EQ(notebook.at("rope_sign"), -1);
+  EXPECT_EQ(notebook.at("logit_softcap"), 0);
+  const GptRun stated = run_gpt({"info", "nanochat-doc", "--vocab-size", "65536", "--n-layer", "20",
+                                 "--n-embd", "512", "--n-kv-head", "1"});
+  EXPECT_NE(stated.status, 0);
+  EXPECT_NE(stated.err.find("n_embd = 512 is not divisible by n_head = 6"), std::string::npos) << stated.err;
+}
 
 TEST(Info, TheFirstModelIsWhatOthersVary) {
   const GptRun behind = run_gpt({"info", "--compare", "gpt2", ":n_layer=2"});

@@ -103,8 +103,8 @@ TEST(Trace, QuantisedWeights) {
 TEST(Trace, Demonstrations) {
   const GptRun all = trace({"--demo", "all"});
   EXPECT_EQ(all.status, 0) << all.err;
-  for (const char* name :
-       {"identity: ", "mask: ", "attention: ", "scale: ", "activations: ", "rope: ", "norms: ", "cache: "})
+  for (const char* name : {"identity: ", "skeleton: ", "mask: ", "attention: ", "scale: ", "activations: ",
+                           "rope: ", "norms: ", "cache: "})
     EXPECT_NE(all.out.find(name), std::string::npos) << name;
   const GptRun forcing = trace({kModel, "--demo", "forcing", "--ids", "1,2,3,4"});
   EXPECT_NE(forcing.out.find("Teacher-forced"), std::string::npos) << forcing.err;

@@ -5,9 +5,11 @@ function start() {
   drawStrip();
   diagramView();
   positionView();
-  streamView();
-  attentionView();
-  flowView();
+  if (L > 0) {  // of a model without blocks there is nothing that these could show
+    streamView();
+    attentionView();
+    flowView();
+  }
   lensView();
   nextView();
   treemapView();

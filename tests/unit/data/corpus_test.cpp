@@ -191,10 +191,15 @@ TEST(Preview, ShowsCorpusSplitAndBatch) {
             "tokens: 154 for training, 154 for validation; byte tokenizer, vocabulary 256\n");
   const int32_t ids[] = {'a', 'b', '\n', 'd'};
   const int32_t targets[] = {-1, '\n', 'd', 'e'};
-  EXPECT_EQ(preview_batch(*tokenizer, ids, targets, 1, 4),
+  EXPECT_EQ(preview_batch(*tokenizer, ids, targets, 1, 1, 4),
             "batch: x [1, 4], y [1, 4], int32\n"
             "  x[0] \"ab\\nd\"  ids 97 98 10 100\n"
             "  y[0] \"\\nde\"  ids -1 10 100 101\n");
+  // The batch's own shape, whatever part of it is at hand.
+  EXPECT_EQ(preview_batch(*tokenizer, ids, targets, 1, 64, 4).substr(0, 58),
+            "batch: x [64, 4], y [64, 4], int32; its first row:\n  x[0] ");
+  EXPECT_EQ(preview_batch(*tokenizer, ids, targets, 2, 64, 2).substr(0, 59),
+            "batch: x [64, 2], y [64, 2], int32; its first 2 rows:\n  x[");
   EXPECT_EQ(preview_pairs(*tokenizer, ids, targets, 4),
             "the first 4 tokens of x[0], below each what is to be predicted there\n"
             "  position    0     1     2    3\n"

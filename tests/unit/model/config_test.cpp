@@ -9,6 +9,7 @@
 #include "model/config_alias.h"
 #include "model/model_files.h"
 #include "model/presets.h"
+#include "support/error_of.h"
 #include "support/temp_dir.h"
 
 namespace gpt {
@@ -54,6 +55,35 @@ TEST(Config, FillsInWhatIsDerived) {
   ModelConfig open;
   EXPECT_NO_THROW(complete(open, false));
   EXPECT_THROW(complete(open, true), Error);
+}
+
+// A file that says a shape in another project's words, and nothing of the switches that go with it.
+TEST(Config, SeedsWithoutAFamilyAreRefused) {
+  struct Case {
+    const char* text;
+    const char* presets;
+  };
+  for (
+      const Case& c : std::initializer_list<Case>{
+          {R"({"sequence_len": 1024, "vocab_size": 50304, "n_layer": 12, "n_head": 6, "n_kv_head": 6, "n_embd": 768})",
+           "--preset nanochat (the notebook), nanochat-doc (the document)"},
+          {R"({"vocab_size": 50257, "context_length": 1024, "emb_dim": 768, "n_heads": 12, "n_layers": 12,
+                "dropout_rate": 0.1, "qkv_bias": false})",
+           "--preset gpt2-scratch"},
+          {R"({"vocab_size": 40478, "n_positions": 512, "n_embd": 768, "n_layer": 12, "n_head": 12,
+                "n_inner": 3072, "embd_pdrop": 0.1, "attn_pdrop": 0.1, "resid_pdrop": 0.1})",
+           "--preset gpt1-preln (the notebook)"},
+          {R"({"d_model": 384, "n_layers": 6, "max_seq_len": 256})", "--preset mini-gpt"},
+          {R"({"n_layers": 6})", "--preset gpt2-scratch or --preset mini-gpt"},
+          {R"({"hidden_size": 64, "num_hidden_layers": 2})", "\"model_type\""}}) {
+    const std::string message = test::error_of([&] { require_family(json::parse(c.text), "seed.json"); });
+    EXPECT_NE(message.find(c.presets), std::string::npos) << message;
+    EXPECT_EQ(message.find("seed.json: "), 0u) << message;
+    json known = json::parse(c.text);
+    known["model_type"] = "mini-gpt";
+    EXPECT_NO_THROW(require_family(known, "seed.json"));
+  }
+  EXPECT_NO_THROW(require_family(json::parse(R"({"n_embd": 64, "learning_rate": 1e-3})"), "own.json"));
 }
 
 TEST(Config, WrittenKeysComeBack) {

@@ -32,6 +32,29 @@ TEST(Demos, NormsAsInTheBook) {
                 "1.0007 with n-1", "RMS 1.000000"});
 }
 
+// PyTorch's seed 100: the logits that the chapter prints, dropout on.
+TEST(Demos, SkeletonHasTheLogitsOfTheChapter) {
+  const std::string text = run("skeleton");
+  expect_lines(text, {"77,981,184 parameters", "ids [2,4] -> logits [2,4,50257]"});
+  const auto row = [&](const std::string& place, size_t which) {
+    size_t at = 0;
+    for (size_t i = 0; i <= which; ++i)
+      at = text.find(place, at + 1);
+    std::string line = text.substr(at, text.find('\n', at) - at), out;
+    for (const char c : line)
+      if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
+    return out;
+  };
+  EXPECT_EQ(row("[0,0]", 0), "[0,0] 6109 -1.1073 -0.3112 0.4756 -0.0372 1.4159 0.0902");
+  EXPECT_EQ(row("[1,3]", 0), "[1,3] 257 -0.1209 0.4775 0.3865 0.4667 -1.6924 -0.4930");
+  EXPECT_EQ(row("[0,0]", 1).substr(0, 33), "[0,0] 6109 -0.7092 -0.3230 0.4402");
+}
+
+TEST(Demos, LossOfAGuessAndOfCertainty) {
+  expect_lines(run("loss"), {"2.3026       10.00", "0.0000        1.00", "10.8249    50257.00",
+                             "[2,5,10] and targets [2,5] are flattened to (10,10) and (10)"});
+}
+
 TEST(Demos, AttentionOfTheSeeds) {
   expect_lines(run("attention"),
                {"    0.174    0.826", "    0.417    0.311    0.273", "    0.168    0.235    0.170    0.428",

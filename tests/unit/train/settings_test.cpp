@@ -1,0 +1,66 @@
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "support/error_of.h"
+#include "support/temp_dir.h"
+#include "train/train_config.h"
+
+namespace gpt::test {
+namespace {
+
+// The values that the error for an impossible one lists: "expected one of random, epoch, found".
+std::vector<std::string> values_of(const std::string& key) {
+  const std::string message = error_of([&] {
+    Settings settings;
+    settings.add_text(key, "no-such-value", "test");
+    settings.resolve();
+  });
+  const std::string before = "expected one of ", after = ", found";
+  const size_t at = message.find(before);
+  if (at == std::string::npos) return {};
+  std::string list = message.substr(at + before.size());
+  list = list.substr(0, list.find(after));
+  std::vector<std::string> values;
+  for (size_t comma = list.find(", "); comma != std::string::npos; comma = list.find(", ")) {
+    values.push_back(list.substr(0, comma));
+    list.erase(0, comma + 2);
+  }
+  values.push_back(list);
+  return values;
+}
+
+// Nobody can type what help does not name.
+TEST(Settings, HelpNamesEveryValueOfAChoice) {
+  int choices = 0;
+  for (const KeyInfo& key : config_keys()) {
+    const std::vector<std::string> values = values_of(key.name);
+    choices += values.empty() ? 0 : 1;
+    for (const std::string& value : values)
+      EXPECT_NE(key.help.find(value), std::string::npos) << key.name << " = " << value << ": " << key.help;
+  }
+  EXPECT_GE(choices, 10);
+}
+
+// A preset, a model or a model_type must say which switches go with a foreign shape.
+TEST(Settings, ASeedsFileNeedsItsFamily) {
+  const TempDir dir;
+  const std::string file = dir.file("seed.json");
+  write_file_atomic(file, R"({"emb_dim": 64, "context_length": 32, "n_heads": 2, "n_layers": 1})");
+  const auto given = [&](auto&& before) {
+    return error_of([&] {
+      Settings settings;
+      before(settings);
+      settings.add_file(file);
+      settings.resolve();
+    });
+  };
+  EXPECT_NE(given([](Settings&) {}).find("--preset gpt2-scratch"), std::string::npos);
+  EXPECT_EQ(given([](Settings& s) { s.add_preset("gpt2-scratch"); }), "no error");
+  ModelConfig model;
+  model.vocab_size = 10;
+  complete(model);
+  EXPECT_EQ(given([&](Settings& s) { s.add_model(model); }), "no error");
+}
+
+}  // namespace
+}  // namespace gpt::test
