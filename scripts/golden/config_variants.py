@@ -345,7 +345,7 @@ def cases(variants, per_type=30, seed=3):
         chosen.sort(key=lambda v: not any(k in values.ALWAYS_TESTED for k in v.changes))
         for v in chosen:
             key = tuple(sorted(v.changes))
-            if v.outcome not in ("same", "equal", "refused", "refused both"):
+            if v.outcome not in ("same", "equal", "refused", "refused both") or "expected shape" in v.message:
                 continue
             if used[key, v.outcome] >= 1 or kinds[v.outcome] >= per_type // 3:
                 continue
