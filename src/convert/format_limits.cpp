@@ -52,6 +52,7 @@ void need_plain_decoder(Needs& needs, const ModelConfig& c) {
 void need_llama(Needs& needs, const ModelConfig& c) {
   need_blocks(needs, c);
   needs.is("position", "rope").is("norm", "rms").is("act", "swiglu").is("rope_sign", 1);
+  needs.is("rope_dtype", "fp32");
   need_plain_decoder(needs, c);
 }
 

@@ -12,6 +12,7 @@ namespace gpt {
 enum class NormPosition : uint8_t { pre, post };
 enum class Position : uint8_t { learned, rope };
 enum class RopeLayout : uint8_t { halves, interleaved };
+enum class RopeDType : uint8_t { fp32, bf16 };
 enum class Init : uint8_t { normal, torch, nanochat };
 
 // How rotary frequencies are stretched for long contexts.
@@ -51,6 +52,7 @@ struct ModelConfig {
   int64_t rope_sign = 1;
   RopeLayout rope_layout = RopeLayout::halves;
   RopeScaling rope_scaling;
+  RopeDType rope_dtype = RopeDType::fp32;
   int64_t sliding_window = 0;  // keys that a query sees, its own included; 0: all earlier ones
 
   Act act = Act::gelu_tanh;
@@ -92,7 +94,7 @@ template <class Config, class Visit>
 void visit_model_keys(Config& c, Visit&& visit) {
   visit("vocab_size", c.vocab_size, "shape", "number of token ids (from the tokenizer)");
   visit("n_ctx", c.n_ctx, "shape", "context length in tokens");
-  visit("n_layer", c.n_layer, "shape", "number of blocks");
+  visit("n_layer", c.n_layer, "shape", "number of blocks; 0: head on embedding");
   visit("n_head", c.n_head, "shape", "query heads");
   visit("n_kv_head", c.n_kv_head, "shape", "key/value heads (n_head)");
   visit("n_embd", c.n_embd, "shape", "width of the residual stream");
@@ -111,6 +113,7 @@ void visit_model_keys(Config& c, Visit&& visit) {
   visit("rope_sign", c.rope_sign, "position", "+1 Llama, -1 nanochat");
   visit("rope_layout", c.rope_layout, "position", "halves or interleaved");
   visit("rope_scaling", c.rope_scaling, "position", "stretching of rotary frequencies (JSON object)");
+  visit("rope_dtype", c.rope_dtype, "position", "cos and sin as fp32, or rounded to bf16 as in nanochat");
   visit("sliding_window", c.sliding_window, "position", "keys that a token sees, its own included; 0: all");
   visit("act", c.act, "layers", "gelu_tanh, gelu, relu, relu2 or swiglu");
   visit("qkv_bias", c.qkv_bias, "layers", "bias of the q, k, v projections");

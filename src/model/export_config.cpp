@@ -34,7 +34,7 @@ bool is_gpt1(const ModelConfig& c) {
 
 bool is_rotary(const ModelConfig& c) {
   return c.norm == NormKind::rms && common_hf(c) && c.position == Position::rope &&
-         c.rope_layout == RopeLayout::halves;
+         c.rope_layout == RopeLayout::halves && c.rope_dtype == RopeDType::fp32;
 }
 
 // Llama and those that differ from it in biases and window alone.

@@ -33,6 +33,10 @@ struct EnumNames<RopeLayout> {
   static constexpr const char* names[] = {"halves", "interleaved"};
 };
 template <>
+struct EnumNames<RopeDType> {
+  static constexpr const char* names[] = {"fp32", "bf16"};
+};
+template <>
 struct EnumNames<Act> {
   static constexpr const char* names[] = {"gelu_tanh", "gelu", "relu", "relu2", "swiglu"};
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "tensor/half.h"
 
 namespace gpt {
 
@@ -28,13 +29,21 @@ std::vector<double> rope_frequencies(const ModelConfig& c) {
 
 namespace {
 
+// As the table keeps it: T, or what bf16 has of it.
 template <class T>
-void fill(const TensorView& cos, const TensorView& sin, const std::vector<double>& frequencies) {
+T stored(double value, RopeDType dtype) {
+  return dtype == RopeDType::bf16 ? static_cast<T>(to_float(to_bf16(static_cast<float>(value))))
+                                  : static_cast<T>(value);
+}
+
+template <class T>
+void fill(const TensorView& cos, const TensorView& sin, const std::vector<double>& frequencies,
+          RopeDType dtype) {
   for (int64_t p = 0; p < cos.rows(); ++p) {
     for (int64_t i = 0; i < cos.cols(); ++i) {
       const double angle = static_cast<double>(p) * frequencies[static_cast<size_t>(i)];
-      cos.row<T>(p)[i] = static_cast<T>(std::cos(angle));
-      sin.row<T>(p)[i] = static_cast<T>(std::sin(angle));
+      cos.row<T>(p)[i] = stored<T>(std::cos(angle), dtype);
+      sin.row<T>(p)[i] = stored<T>(std::sin(angle), dtype);
     }
   }
 }
@@ -50,9 +59,9 @@ RopeTable::RopeTable(const ModelConfig& c, int64_t n_positions, DType dtype) {
   sin = make_view(buffer_.data() + static_cast<size_t>(size) * dtype_size(dtype), dtype, {n_positions, half});
   const std::vector<double> frequencies = rope_frequencies(c);
   if (dtype == DType::f64) {
-    fill<double>(cos, sin, frequencies);
+    fill<double>(cos, sin, frequencies, c.rope_dtype);
   } else {
-    fill<float>(cos, sin, frequencies);
+    fill<float>(cos, sin, frequencies, c.rope_dtype);
   }
 }
 

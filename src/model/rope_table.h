@@ -5,7 +5,8 @@
 
 namespace gpt {
 
-// cos and sin of position * frequency for positions [0, n_positions), computed in double.
+// cos and sin of position * frequency for positions [0, n_positions), computed in double and, with
+// rope_dtype = bf16, rounded to the nearest bf16 whatever type the table has.
 // Llama-3 scaling as in transformers' "llama3" rope type.
 class RopeTable {
  public:

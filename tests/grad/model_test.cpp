@@ -136,7 +136,7 @@ TEST(ModelGradientRegistry, EverySwitchTakesEveryValue) {
       // As many values as JSON can express: read them until one is refused.
       size_t count = 0;
       for (const char* value : {"layer", "rms", "pre", "post", "learned", "rope", "halves", "interleaved",
-                                "gelu_tanh", "gelu", "relu", "relu2", "swiglu"}) {
+                                "fp32", "bf16", "gelu_tanh", "gelu", "relu", "relu2", "swiglu"}) {
         ModelConfig other;
         try {
           read_model_keys({{name, value}}, other);

@@ -141,6 +141,8 @@ TEST(Conversion, SaysWhatAFormatCannotHold) {
   EXPECT_NE(refusal(llama(R"({"norm_eps": 1e-5, "head_dim": 6})"), llama2c), "no error");
   EXPECT_NE(refusal(llama(R"({"norm_eps": 1e-5, "qkv_bias": true})"), llama2c), "no error");
   EXPECT_NE(refusal(make_config(small_config("nanochat")), llama2c), "no error");
+  EXPECT_NE(refusal(llama(R"({"norm_eps": 1e-5, "rope_dtype": "bf16"})"), llama2c).find("rope_dtype"),
+            std::string::npos);
   EXPECT_NE(refusal(llama(R"({"norm_eps": 1e-5, "n_layer": 0})"), llama2c).find("n_layer"),
             std::string::npos);
   EXPECT_NE(refusal(gpt2(R"({"d_ff": 64, "n_layer": 0})"), llmc).find("n_layer"), std::string::npos);

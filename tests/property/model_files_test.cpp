@@ -97,6 +97,8 @@ TEST(WrittenFamilies, AreThoseOfTransformersWhereTheyCanBe) {
   }
   // GPT-1 has no width of its own for the MLP.
   EXPECT_EQ(export_family(make_config({"gpt1", "openai-gpt", R"({"d_ff": 64})"})), "openai-gpt");
+  // transformers has rotary tables in fp32.
+  EXPECT_EQ(export_family(make_config(small_config("nanochat_bf16_rope"))), "gpt.cpp");
 }
 
 // ---------------------------------------------------------------------------------------------------

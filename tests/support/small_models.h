@@ -70,6 +70,7 @@ inline const std::vector<SmallConfig>& small_configs() {
          R"({"head_dim": 8, "rope_scaling": {"rope_type": "llama3", "factor": 8,
             "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 16}})"},
         {"nanochat_gqa", "nanochat", R"({"n_kv_head": 2, "logit_softcap": 3})"},
+        {"nanochat_bf16_rope", "nanochat", R"({"rope_dtype": "bf16"})"},
         {"placeholder", "gpt2-scratch", R"({"n_layer": 0, "final_norm": false, "dropout": 0.1})"},
         {"placeholder_norms", "nanochat", R"({"n_layer": 0})"},
         {"placeholder_tied", "gpt2", R"({"n_layer": 0})"},

@@ -137,6 +137,7 @@ TEST(GgufExport, NamesTheSwitchThatTheFormatLacks) {
   expect("llama", R"({"rope_sign": -1})", "rope_sign: its architecture llama needs 1, found -1");
   expect("llama", R"({"sliding_window": 4})", "sliding_window: its architecture llama needs 0, found 4");
   EXPECT_EQ(refusal("llama", R"({"sliding_window": 12})"), "no error");
+  expect("llama", R"({"rope_dtype": "bf16"})", "rope_dtype: its architecture llama needs fp32, found bf16");
   expect("gpt2", R"({"n_layer": 0})", "n_layer: its architecture gpt2 needs 1, found 0");
 }
 

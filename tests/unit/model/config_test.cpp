@@ -9,6 +9,7 @@
 #include "model/config_alias.h"
 #include "model/model_files.h"
 #include "model/presets.h"
+#include "model/rope_table.h"
 #include "support/error_of.h"
 #include "support/temp_dir.h"
 
@@ -55,6 +56,44 @@ TEST(Config, FillsInWhatIsDerived) {
   ModelConfig open;
   EXPECT_NO_THROW(complete(open, false));
   EXPECT_THROW(complete(open, true), Error);
+}
+
+// What torch makes of nanochat's tables: inv_freq, angles, cos and sin in fp32, then .bfloat16().
+TEST(RopeTable, InBf16AsInNanochat) {
+  ModelConfig c;
+  c.vocab_size = 10;
+  c.n_head = 12;
+  c.position = Position::rope;
+  c.rope_dtype = RopeDType::bf16;
+  complete(c);
+  ASSERT_EQ(c.head_dim, 64);
+  struct Line {
+    int64_t position;
+    float cos[4], sin[4], last_sin;  // the first four pairs and the last
+  };
+  const Line lines[] = {{1,
+                         {0.5390625f, 0.73046875f, 0.84765625f, 0.9140625f},
+                         {0.83984375f, 0.6796875f, 0.53125f, 0.41015625f},
+                         0.000133514404296875f},
+                        {10,
+                         {-0.83984375f, 0.34765625f, 0.7890625f, -0.474609375f},
+                         {-0.54296875f, 0.9375f, -0.61328125f, -0.87890625f},
+                         0.00133514404296875f},
+                        {127,
+                         {0.232421875f, 0.55078125f, -0.66796875f, -0.98828125f},
+                         {0.97265625f, 0.8359375f, 0.74609375f, -0.147460938f},
+                         0.0169677734375f}};
+  const RopeTable narrow(c, 128, DType::f32), wide(c, 128, DType::f64);
+  for (const Line& line : lines) {
+    for (int64_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(narrow.cos.row<float>(line.position)[i], line.cos[i]) << line.position << " " << i;
+      EXPECT_EQ(narrow.sin.row<float>(line.position)[i], line.sin[i]) << line.position << " " << i;
+      EXPECT_EQ(wide.cos.row<double>(line.position)[i], line.cos[i]);
+    }
+    EXPECT_EQ(narrow.sin.row<float>(line.position)[31], line.last_sin) << line.position;
+  }
+  c.rope_dtype = RopeDType::fp32;
+  EXPECT_NEAR(RopeTable(c, 128, DType::f32).cos.row<float>(1)[0], 0.54030231, 1e-7);
 }
 
 // A file that says a shape in another project's words, and nothing of the switches that go with it.
