@@ -15,6 +15,19 @@ using nlohmann::json;
 
 const std::string kModel = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
 
+// A model that reads bytes, trained for a step.
+const std::string& byte_model() {
+  static const std::string folder = [] {
+    std::string path = testing::TempDir() + "/names_test_model";
+    std::filesystem::remove_all(path);
+    const GptRun run = run_gpt({"train", "tales:20000", "--n-layer", "1", "--n-embd", "16", "--n-head", "2",
+                                "--n-ctx", "16", "--steps", "1", "--eval-every", "0", "-o", path});
+    EXPECT_EQ(run.status, 0) << run.err;
+    return path;
+  }();
+  return folder;
+}
+
 // The configuration that a command line of gpt train means.
 json config_of(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"train", "--print-config"});
@@ -117,10 +130,10 @@ TEST(Names, ValuesThatLookLikeFlagsStayAsTheyAre) {
 TEST(Names, TextsAndDataMayBeArguments) {
   EXPECT_EQ(run_gpt({"tokenizer", "encode", "byte", "ab"}).out, "97 98\n");
   EXPECT_EQ(run_gpt({"tokenizer", "decode", "byte", "97,98"}).out, "ab");
-  const GptRun flag = run_gpt({"generate", kModel, "--tokenizer", "byte", "--prompt", "ab", "-n", "4"});
-  const GptRun word = run_gpt({"generate", kModel, "ab", "--tokenizer", "byte", "-n", "4"});
-  const GptRun shorts = run_gpt({"generate", "-m", kModel, "-p", "ab", "--tokenizer", "byte", "-n", "4"});
-  EXPECT_EQ(flag.status, word.status);
+  const GptRun flag = run_gpt({"generate", byte_model(), "--prompt", "ab", "-n", "4"});
+  const GptRun word = run_gpt({"generate", byte_model(), "ab", "-n", "4"});
+  const GptRun shorts = run_gpt({"generate", "-m", byte_model(), "-p", "ab", "-n", "4"});
+  EXPECT_EQ(flag.status, 0) << flag.err;
   EXPECT_EQ(flag.out, word.out) << word.err;
   EXPECT_EQ(flag.out, shorts.out) << shorts.err;
   expect_usage({"generate", kModel, "once", "upon", "a", "time"}, "goes in quotes");
@@ -238,8 +251,11 @@ TEST(Next, CommandsEndWithWhatOneDoesNext) {
       {"info"},
       {"info", "gpt2"},
       {"verify", kModel, "--threads", "1"},
-      {"eval", kModel, text, "--tokenizer", "byte", "--threads", "1"},
-      {"trace", kModel, "ab", "--tokenizer", "byte"}};
+      {"eval", byte_model(), text, "--threads", "1"},
+      {"trace", byte_model(), "ab"},
+      {"report", byte_model()},
+      {"convert", byte_model(), folder + "/hf"},
+      {"plan", text, "--preset", "tiny", "--measure", "0"}};
   for (const std::vector<std::string>& call : calls) {
     const GptRun run = run_gpt(call);
     EXPECT_EQ(run.status, 0) << call[0] << ": " << run.err;
