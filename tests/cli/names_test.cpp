@@ -1,6 +1,7 @@
 // What users of other programs type, short flags, texts as arguments, and help of both lengths.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -15,11 +16,17 @@ using nlohmann::json;
 
 const std::string kModel = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
 
+// A path of this process alone: tests run side by side.
+std::string own_path(const std::string& name) {
+  const std::string path = testing::TempDir() + "/names_test_" + std::to_string(::getpid()) + name;
+  std::filesystem::remove_all(path);
+  return path;
+}
+
 // A model that reads bytes, trained for a step.
 const std::string& byte_model() {
   static const std::string folder = [] {
-    std::string path = testing::TempDir() + "/names_test_model";
-    std::filesystem::remove_all(path);
+    std::string path = own_path("_model");
     const GptRun run = run_gpt({"train", "tales:20000", "--n-layer", "1", "--n-embd", "16", "--n-head", "2",
                                 "--n-ctx", "16", "--steps", "1", "--eval-every", "0", "-o", path});
     EXPECT_EQ(run.status, 0) << run.err;
@@ -138,7 +145,7 @@ TEST(Names, TextsAndDataMayBeArguments) {
   EXPECT_EQ(flag.out, shorts.out) << shorts.err;
   expect_usage({"generate", kModel, "once", "upon", "a", "time"}, "goes in quotes");
   EXPECT_EQ(config_of({"book.txt"})["data"], json::array({"book.txt"}));
-  const std::string file = testing::TempDir() + "/names_test_tales.txt";
+  const std::string file = own_path("_tales.txt");
   const GptRun made = run_gpt({"data", "tales", "--bytes", "100", "-o", file});
   EXPECT_EQ(made.status, 0) << made.err;
   EXPECT_EQ(std::filesystem::file_size(file), 100u);
@@ -237,8 +244,7 @@ bool says_next(const GptRun& run) {
 }
 
 TEST(Next, CommandsEndWithWhatOneDoesNext) {
-  const std::string folder = testing::TempDir() + "/names test";  // with a blank
-  std::filesystem::remove_all(folder);
+  const std::string folder = own_path(" with a blank");
   std::filesystem::create_directories(folder);
   const std::string text = folder + "/tales.txt", tok = folder + "/tok", shards = folder + "/shards";
   const std::vector<std::vector<std::string>> calls = {
@@ -261,7 +267,7 @@ TEST(Next, CommandsEndWithWhatOneDoesNext) {
     EXPECT_EQ(run.status, 0) << call[0] << ": " << run.err;
     EXPECT_TRUE(says_next(run)) << call[0] << ": " << run.err;
     const std::string next = run.err.substr(std::min(run.err.rfind("next: "), run.err.size()));
-    if (next.find(folder) != std::string::npos) EXPECT_NE(next.find("'" + folder), std::string::npos) << next;
+    EXPECT_EQ(next.find(" " + folder), std::string::npos) << next;  // not without quotes
     EXPECT_EQ(run.out.find("next: "), std::string::npos) << call[0];
   }
   EXPECT_FALSE(says_next(run_gpt({"info", "gpt2", "--json"})));
