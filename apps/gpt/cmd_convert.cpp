@@ -173,10 +173,10 @@ std::string format_of_name(const std::string& out) {
   return out.ends_with(".gguf") ? "gguf" : "hf";
 }
 
-void say_next(const ConvertArguments& a) {
+void say_next(const ConvertArguments& a, bool has_tokenizer) {
   if (a.dry_run) {
     write_next({"gpt", "convert", a.in, a.out, "--to", a.to});
-  } else if (a.to == "hf" || a.to == "gguf") {
+  } else if ((a.to == "hf" || a.to == "gguf") && has_tokenizer) {
     write_next({"gpt", "generate", a.out, "Once upon a time"});
   } else {
     write_next({"gpt", "info", a.out});
@@ -210,7 +210,7 @@ int run(ConvertArguments a) {
   } else {
     if (a.dry_run) write_output(moves_table(conversion, loaded) + output.describe());
     write_note(summary(a, conversion, loaded, output));
-    say_next(a);
+    say_next(a, packed != nullptr || !output.tokenizer_names().empty());
   }
   return 0;
 }

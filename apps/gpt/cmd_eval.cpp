@@ -94,9 +94,9 @@ void add_text_rows(TextTable& table, const EvalResult& r, const std::optional<do
 
 std::string result_table(const EvalResult& r, const std::optional<double>& floor) {
   TextTable table{.columns = {}, .rows = {}};
-  table.rows = {{"loss", fmt::format("{:.4f}", r.loss()), "nats per token"},
-                {"perplexity", fmt::format("{:.4f}", r.perplexity()), ""},
-                {"bits per byte", fmt::format("{:.4f}", r.bits_per_byte()), ""}};
+  table.rows = {{"loss", format_loss(r.loss()), "nats per token"},
+                {"perplexity", format_perplexity(r.perplexity()), ""},
+                {"bits per byte", format_loss(r.bits_per_byte()), ""}};
   add_text_rows(table, r, floor);
   return format_table(table);
 }

@@ -139,7 +139,7 @@ int run(const InfoArguments& a, const ConfigFlags& flags) {
     if (is_preset(name)) {
       write_next({"gpt", "plan", "--preset", name, "--data", "tales"});
     } else if (std::filesystem::exists(name)) {
-      write_next({"gpt", "generate", name, "Once upon a time"});
+      write_next({"gpt", "bench", name});
     }
     return 0;
   }

@@ -1,6 +1,7 @@
 // What users of other programs type, short flags, texts as arguments, and help of both lengths.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,25 @@ namespace {
 using nlohmann::json;
 
 const std::string kModel = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
+
+// A path of this process alone: tests run side by side.
+std::string own_path(const std::string& name) {
+  const std::string path = testing::TempDir() + "/names_test_" + std::to_string(::getpid()) + name;
+  std::filesystem::remove_all(path);
+  return path;
+}
+
+// A model that reads bytes, trained for a step.
+const std::string& byte_model() {
+  static const std::string folder = [] {
+    std::string path = own_path("_model");
+    const GptRun run = run_gpt({"train", "tales:20000", "--n-layer", "1", "--n-embd", "16", "--n-head", "2",
+                                "--n-ctx", "16", "--steps", "1", "--eval-every", "0", "-o", path});
+    EXPECT_EQ(run.status, 0) << run.err;
+    return path;
+  }();
+  return folder;
+}
 
 // The configuration that a command line of gpt train means.
 json config_of(std::vector<std::string> arguments) {
@@ -117,15 +137,15 @@ TEST(Names, ValuesThatLookLikeFlagsStayAsTheyAre) {
 TEST(Names, TextsAndDataMayBeArguments) {
   EXPECT_EQ(run_gpt({"tokenizer", "encode", "byte", "ab"}).out, "97 98\n");
   EXPECT_EQ(run_gpt({"tokenizer", "decode", "byte", "97,98"}).out, "ab");
-  const GptRun flag = run_gpt({"generate", kModel, "--tokenizer", "byte", "--prompt", "ab", "-n", "4"});
-  const GptRun word = run_gpt({"generate", kModel, "ab", "--tokenizer", "byte", "-n", "4"});
-  const GptRun shorts = run_gpt({"generate", "-m", kModel, "-p", "ab", "--tokenizer", "byte", "-n", "4"});
-  EXPECT_EQ(flag.status, word.status);
+  const GptRun flag = run_gpt({"generate", byte_model(), "--prompt", "ab", "-n", "4"});
+  const GptRun word = run_gpt({"generate", byte_model(), "ab", "-n", "4"});
+  const GptRun shorts = run_gpt({"generate", "-m", byte_model(), "-p", "ab", "-n", "4"});
+  EXPECT_EQ(flag.status, 0) << flag.err;
   EXPECT_EQ(flag.out, word.out) << word.err;
   EXPECT_EQ(flag.out, shorts.out) << shorts.err;
   expect_usage({"generate", kModel, "once", "upon", "a", "time"}, "goes in quotes");
   EXPECT_EQ(config_of({"book.txt"})["data"], json::array({"book.txt"}));
-  const std::string file = testing::TempDir() + "/names_test_tales.txt";
+  const std::string file = own_path("_tales.txt");
   const GptRun made = run_gpt({"data", "tales", "--bytes", "100", "-o", file});
   EXPECT_EQ(made.status, 0) << made.err;
   EXPECT_EQ(std::filesystem::file_size(file), 100u);
@@ -224,8 +244,7 @@ bool says_next(const GptRun& run) {
 }
 
 TEST(Next, CommandsEndWithWhatOneDoesNext) {
-  const std::string folder = testing::TempDir() + "/names test";  // with a blank
-  std::filesystem::remove_all(folder);
+  const std::string folder = own_path(" with a blank");
   std::filesystem::create_directories(folder);
   const std::string text = folder + "/tales.txt", tok = folder + "/tok", shards = folder + "/shards";
   const std::vector<std::vector<std::string>> calls = {
@@ -238,14 +257,17 @@ TEST(Next, CommandsEndWithWhatOneDoesNext) {
       {"info"},
       {"info", "gpt2"},
       {"verify", kModel, "--threads", "1"},
-      {"eval", kModel, text, "--tokenizer", "byte", "--threads", "1"},
-      {"trace", kModel, "ab", "--tokenizer", "byte"}};
+      {"eval", byte_model(), text, "--threads", "1"},
+      {"trace", byte_model(), "ab"},
+      {"report", byte_model()},
+      {"convert", byte_model(), folder + "/hf"},
+      {"plan", text, "--preset", "tiny", "--measure", "0"}};
   for (const std::vector<std::string>& call : calls) {
     const GptRun run = run_gpt(call);
     EXPECT_EQ(run.status, 0) << call[0] << ": " << run.err;
     EXPECT_TRUE(says_next(run)) << call[0] << ": " << run.err;
     const std::string next = run.err.substr(std::min(run.err.rfind("next: "), run.err.size()));
-    if (next.find(folder) != std::string::npos) EXPECT_NE(next.find("'" + folder), std::string::npos) << next;
+    EXPECT_EQ(next.find(" " + folder), std::string::npos) << next;  // not without quotes
     EXPECT_EQ(run.out.find("next: "), std::string::npos) << call[0];
   }
   EXPECT_FALSE(says_next(run_gpt({"info", "gpt2", "--json"})));
