@@ -198,7 +198,7 @@ TEST(Preview, ShowsCorpusSplitAndBatch) {
   // The batch's own shape, whatever part of it is at hand.
   EXPECT_EQ(preview_batch(*tokenizer, ids, targets, 1, 64, 4).substr(0, 58),
             "batch: x [64, 4], y [64, 4], int32; its first row:\n  x[0] ");
-  EXPECT_EQ(preview_batch(*tokenizer, ids, targets, 2, 64, 2).substr(0, 59),
+  EXPECT_EQ(preview_batch(*tokenizer, ids, targets, 2, 64, 2).substr(0, 58),
             "batch: x [64, 2], y [64, 2], int32; its first 2 rows:\n  x[");
   EXPECT_EQ(preview_pairs(*tokenizer, ids, targets, 4),
             "the first 4 tokens of x[0], below each what is to be predicted there\n"

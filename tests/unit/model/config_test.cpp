@@ -161,7 +161,7 @@ TEST(Config, ImpossibleShapesAreErrorsThatNameTheKey) {
       expect_error(object.dump().c_str(), key);
     }
   }
-  for (const char* key : {"vocab_size", "n_ctx", "n_layer", "n_head", "n_embd"}) {
+  for (const char* key : {"vocab_size", "n_ctx", "n_head", "n_embd"}) {
     json object = {{"vocab_size", 10}};
     object[key] = 0;
     expect_error(object.dump().c_str(), key);
