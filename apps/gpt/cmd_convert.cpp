@@ -173,9 +173,24 @@ std::string format_of_name(const std::string& out) {
   return out.ends_with(".gguf") ? "gguf" : "hf";
 }
 
+// What was given, without --dry-run.
+std::vector<std::string> same_command(const ConvertArguments& a) {
+  std::vector<std::string> words = {"gpt", "convert", a.in, a.out, "--to", a.to};
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {flag, value});
+  };
+  add("--dtype", a.dtype);
+  add("--quant", a.quant);
+  add("--max-shard-size", a.max_shard_size);
+  add("--n-head", a.hints.n_head == 0 ? "" : std::to_string(a.hints.n_head));
+  add("--act", a.hints.act);
+  if (a.force) words.emplace_back("--force");
+  return words;
+}
+
 void say_next(const ConvertArguments& a, bool has_tokenizer) {
   if (a.dry_run) {
-    write_next({"gpt", "convert", a.in, a.out, "--to", a.to});
+    write_next(same_command(a));
   } else if ((a.to == "hf" || a.to == "gguf") && has_tokenizer) {
     write_next({"gpt", "generate", a.out, "Once upon a time"});
   } else {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
@@ -275,6 +276,16 @@ void Conversion::note_ends(std::vector<std::string>& notes) const {
                               assumed.empty() ? "none" : fmt::format("{}", assumed.front())));
 }
 
+void Conversion::note_fallbacks(std::vector<std::string>& notes) const {
+  if (options_.to != ModelFormat::gguf) return;
+  std::map<std::pair<DType, DType>, int> counts;
+  for (const GgufFallback& f : gguf_fallbacks(*model_, gguf_options()))
+    ++counts[{f.wanted, f.used}];
+  for (const auto& [types, count] : counts)
+    notes.push_back(fmt::format("{} matrices are {}, because their rows are not whole blocks of {}", count,
+                                dtype_name(types.second), dtype_name(types.first)));
+}
+
 void Conversion::note_added_tokens(std::vector<std::string>& notes) const {
   if (options_.to != ModelFormat::gguf || options_.tokenizer == nullptr) return;
   const nlohmann::json root = nlohmann::json::parse(options_.tokenizer->to_json());
@@ -292,6 +303,7 @@ void Conversion::note_added_tokens(std::vector<std::string>& notes) const {
 std::vector<std::string> Conversion::notes() const {
   std::vector<std::string> notes;
   note_added_tokens(notes);
+  note_fallbacks(notes);
   note_dropout(notes);
   note_ends(notes);
   return notes;

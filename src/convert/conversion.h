@@ -79,6 +79,7 @@ class Conversion {
   void check_range() const;
   void note_dropout(std::vector<std::string>& notes) const;
   void note_added_tokens(std::vector<std::string>& notes) const;
+  void note_fallbacks(std::vector<std::string>& notes) const;
   void note_ends(std::vector<std::string>& notes) const;
   TensorMove move_of(int id, DType target) const;
   GgufExportOptions gguf_options() const;

@@ -260,6 +260,16 @@ std::vector<DType> gguf_types(const Model& model, const GgufExportOptions& optio
   return Export(model, {}, options).types();
 }
 
+std::vector<GgufFallback> gguf_fallbacks(const Model& model, const GgufExportOptions& options) {
+  Export file(model, {}, options);
+  file.types();
+  std::vector<GgufFallback> fallbacks;  // parts of one tensor count once
+  for (const GgufFallback& f : file.fallbacks()) {
+    if (fallbacks.empty() || fallbacks.back().tensor != f.tensor) fallbacks.push_back(f);
+  }
+  return fallbacks;
+}
+
 std::vector<GgufFallback> write_gguf(const std::string& path, const Model& model,
                                      std::span<const TensorView> weights, const Tokenizer* tokenizer,
                                      const GgufExportOptions& options) {

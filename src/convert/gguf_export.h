@@ -28,6 +28,9 @@ struct GgufFallback {
 // The type that each parameter has in the file, by id.
 std::vector<DType> gguf_types(const Model& model, const GgufExportOptions& options);
 
+// The tensors that will not have the type wanted, because their rows are not whole blocks of it.
+std::vector<GgufFallback> gguf_fallbacks(const Model& model, const GgufExportOptions& options);
+
 // Writes a model as a GGUF file of version 3 that llama.cpp loads; queries and keys are put into the order in
 // which it rotates them. weights: by parameter id, of any floating type or blocks. Without tokenizer the file
 // says that it has none. Streams; a crash or error leaves what was there before. Throws Error.

@@ -169,6 +169,9 @@ TEST(Convert, MinGptCheckpoints) {
   expect_error(run_gpt({"convert", kModels + "gpt2", dir.file("out"), "--act", "gelu"}), 2, "says gelu_tanh");
   EXPECT_EQ(run_gpt({"convert", alone, dir.file("flags"), "--n-head", "3"}).status, 0);
   EXPECT_EQ(read_file(dir.file("hf/model.safetensors")), read_file(dir.file("flags/model.safetensors")));
+  const GptRun dry =
+      run_gpt({"convert", alone, dir.file("out"), "--n-head", "3", "--dtype", "bf16", "--dry-run"});
+  EXPECT_NE(dry.err.find("--to hf --dtype bf16 --n-head 3"), std::string::npos) << dry.err;
   gpt::test::write_plain_file(dir.file("config.json"), R"({"model_type": "gpt-nano", "block_size": 7})");
   expect_error(run_gpt({"convert", alone, dir.file("out")}), 1,
                "config.json says n_layer = 3, its tensors say 2");
@@ -222,6 +225,9 @@ TEST(Convert, GgufBothWays) {
       {"convert", kModels + "llama", dir.file("q.gguf"), "--to", "gguf", "--quant", "q4_k", "--dry-run"});
   EXPECT_EQ(blocks.status, 0) << blocks.err;
   EXPECT_NE(blocks.out.find("blk.0.attn_q.weight"), std::string::npos) << blocks.out;
+  EXPECT_NE(blocks.err.find(" matrices are fp16, because their rows are not whole blocks of q4_k"),
+            std::string::npos)
+      << blocks.err;
 }
 
 }  // namespace
