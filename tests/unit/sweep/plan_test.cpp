@@ -139,7 +139,7 @@ TEST(SweepFindings, UnequalFlopsAreCalledSo) {
   EXPECT_NEAR(found.flops_difference, 0.25, 1e-12);
   EXPECT_NE(found.sentences[0].find("at FLOPs that differ by up to 25.0 %"), std::string::npos)
       << found.sentences[0];
-  EXPECT_NE(found.sentences[1].find("Recommended for about 1e+12 FLOPs: n_layer=2"), std::string::npos)
+  EXPECT_NE(found.sentences[1].find("Recommended for about 1.00 T FLOPs: n_layer=2"), std::string::npos)
       << found.sentences[1];
   EXPECT_NEAR(findings_json(sweep, found)["flops_difference"].get<double>(), 0.25, 1e-12);
 }

@@ -58,6 +58,8 @@ TEST(Settings, ASeedsFileNeedsItsFamily) {
   EXPECT_EQ(given([](Settings& s) { s.add_preset("gpt2-scratch"); }), "no error");
   ModelConfig model;
   model.vocab_size = 10;
+  model.n_embd = 64;
+  model.n_head = 2;
   complete(model);
   EXPECT_EQ(given([&](Settings& s) { s.add_model(model); }), "no error");
 }
