@@ -149,6 +149,7 @@ std::string type_name(DType dtype) {
 }  // namespace
 
 std::string export_family(const ModelConfig& c) {
+  if (c.n_layer == 0) return "gpt.cpp";  // transformers' families have blocks
   if (is_gpt2(c)) return "gpt2";
   if (is_gpt1(c)) return "openai-gpt";
   if (is_llama(c)) return "llama";

@@ -120,7 +120,7 @@ void LoadedModel::find_naming() {
          source_->path, file_place(export_naming(model_->config), model_->config, model_->table[0]).tensor);
   }
   naming_ = *naming;
-  if (naming_ != Naming::hf_gpt2) return;
+  if (naming_ != Naming::hf_gpt2 || model_->config.n_layer == 0) return;
   // Under GPT-2's names transformers has matrices [in,out], minGPT and nanoGPT have [out,in]. The one that is
   // never square tells.
   const ParamSpec& q = model_->table[model_->table.find(Role::q_weight, 0)];

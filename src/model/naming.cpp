@@ -286,17 +286,21 @@ FilePlace file_place(Naming naming, const ModelConfig& c, const ParamSpec& spec)
 std::optional<Naming> detect_naming(const ModelConfig& c, const ParamTable& table,
                                     const std::function<bool(const std::string&)>& has,
                                     bool& prefix_missing) {
-  const ParamSpec& wte = table[table.find(Role::wte)];
-  const ParamSpec& q = table[table.find(Role::q_weight, 0)];
-  const ParamSpec& fc = table[table.find(Role::fc_weight, 0)];
+  // One that all families have and two that tell them apart; without blocks all there is.
+  std::vector<const ParamSpec*> telling = {&table[table.find(Role::wte)]};
+  for (int id = 0; id < table.count(); ++id) {
+    const ParamSpec& spec = table[id];
+    const bool tells = spec.layer == 0 && (spec.role == Role::q_weight || spec.role == Role::fc_weight);
+    if (tells || c.n_layer == 0) telling.push_back(&spec);
+  }
   for (bool strip : {false, true}) {
     for (int i = 0; i <= static_cast<int>(Naming::llama2c); ++i) {
       const auto naming = static_cast<Naming>(i);
-      const auto present = [&](const ParamSpec& spec) {
-        const std::string name = file_place(naming, c, spec).tensor;
+      const auto present = [&](const ParamSpec* spec) {
+        const std::string name = file_place(naming, c, *spec).tensor;
         return has(strip ? without_base_prefix(name) : name);
       };
-      if (present(wte) && present(q) && present(fc)) {
+      if (std::all_of(telling.begin(), telling.end(), present)) {
         prefix_missing = strip;
         return naming;
       }
