@@ -134,8 +134,8 @@ class Generation {
     set_types(options, a_);
     if (a_.beams == 0) {  // beams keep what they hold; samples can wait
       const int64_t one = KvCache::blocks_of_sequence(capacity) * KvCache::kBlock;
-      const int64_t token_bytes =
-          KvCache::bytes(config, KvCache::kBlock, *options.kv_dtype) / KvCache::kBlock;
+      const int64_t block_bytes = KvCache::bytes(config, KvCache::kBlock, *options.kv_dtype);
+      const int64_t token_bytes = std::max<int64_t>(block_bytes / KvCache::kBlock, 1);  // none without blocks
       options.cache_tokens = std::max(one, std::min(kCacheBytes / token_bytes, options.slots * one));
     }
     options.max_rows = std::min(options.max_rows, std::max<int64_t>(capacity, options.slots));

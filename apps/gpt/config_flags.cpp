@@ -71,8 +71,13 @@ ConfigFlags::ConfigFlags(CLI::App& app, const Wanted& wanted)
     CLI::Option* option = app.add_option(all_names(key.name), CLI::callback_t(store), key.help);
     const bool derived = given[key.name] != defaults[key.name] && key.help.ends_with(')');
     if (derived) option->description(derived_help(key.help));
-    if (!key.help.ends_with(')') || key.name == "schedule")
-      option->default_str(default_text(defaults[key.name]));
+    const std::string fallback = default_text(defaults[key.name]);
+    if (key.is_bool) {
+      // Not default_str, which CLI11 takes for the value of a flag without one: --qk-norm means true.
+      if (!derived) option->description(key.help + " (" + fallback + ")");
+    } else if (!key.help.ends_with(')') || key.name == "schedule") {
+      option->default_str(fallback);
+    }
     option->group("config: " + key.group);
     if (key.is_list) {
       option->type_name("X ...")->expected(1, 1 << 20)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

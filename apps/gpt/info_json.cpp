@@ -17,7 +17,9 @@ json parameters_json(const ModelCounts& m) {
   for (const ComponentCount& c : m.components) {
     parameters[c.key] = c.total;
     shares[c.key] = static_cast<double>(c.total) / static_cast<double>(m.total);
-    if (c.per_layer > 0 || c.component == Component::norm) per_layer[c.key] = c.per_layer;
+    if (c.component == Component::attention || c.component == Component::mlp ||
+        c.component == Component::norm)
+      per_layer[c.key] = c.per_layer;
   }
   parameters["per_layer"] = per_layer;
   parameters["shares"] = shares;

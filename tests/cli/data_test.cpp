@@ -90,7 +90,7 @@ TEST_F(DataCommands, OtherFilesAreRefusedByEveryCommand) {
           {"data", "preview"},
           {"plan", "--preset", "tiny"},
           {"data", "pack", "--tokenizer", "byte", "--out", file("no")},
-          {"tokenizer", "train", "--out", file("no")}}) {
+          {"tokenizer", "train", "--out", file("tok")}}) {
       std::vector<std::string> words = command;
       words.insert(words.end(), {"--data", path});
       const GptRun run = run_gpt(words);

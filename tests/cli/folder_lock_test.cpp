@@ -99,10 +99,13 @@ TEST_F(TwoProcesses, EveryCommandThatFillsAFolder) {
 
 // A sweep's run can be gone on with by train: it has a lock of its own.
 TEST_F(TwoProcesses, ARunInsideASweep) {
+  const std::vector<std::string> sweep = {"sweep",        "--preset", "tiny",   "--n-layer",   "1",
+                                          "--n-embd",     "16",       "--data", "tales:20000", "--over",
+                                          "lr=1e-3,2e-3", "--steps",  "1",      "--out",       path("s")};
+  ASSERT_EQ(run_gpt(sweep).status, 0);
+  std::filesystem::remove_all(path("s/runs/lr=1e-3"));
   const auto lock = gpt::FolderLock::of_folder(path("s/runs/lr=1e-3"), [](std::string_view) {});
-  const GptRun run =
-      run_gpt({"sweep", "--data", "tales:20000", "--preset", "tiny", "--n-layer", "1", "--n-embd", "16",
-               "--over", "lr=1e-3,2e-3", "--steps", "1", "--out", path("s")});
+  const GptRun run = run_gpt({"sweep", "--resume", "--out", path("s")});
   EXPECT_EQ(run.status, 1);
   EXPECT_NE(run.err.find("s/runs/lr=1e-3 is in use by process"), std::string::npos) << run.err;
 }
