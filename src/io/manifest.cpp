@@ -118,9 +118,8 @@ void seal_directory(const std::string& folder) {
   }
   if (error) fail("cannot list {}: {}", folder, error.message());
   const nlohmann::json root = {{"format", "gpt.cpp manifest"}, {"version", 1}, {"files", files}};
-  FileWriter writer((fs::path(folder) / kManifestName).string());
-  writer.write(root.dump(1) + "\n");
-  writer.finish();
+  // At once: a folder that has a manifest is complete, whenever its writer was killed.
+  write_file_atomic((fs::path(folder) / kManifestName).string(), root.dump(1) + "\n");
   sync_directory(folder);
 }
 
