@@ -28,7 +28,7 @@ void require_memory(const std::string& path, int64_t bytes) {
 class CorpusReader {
  public:
   CorpusReader(std::vector<std::string> files, const CorpusOptions& options)
-      : options_(options), blocks_(std::move(files), {.any_bytes = options.any_bytes}) {}
+      : blocks_(std::move(files), {.any_bytes = options.any_bytes}) {}
 
   Corpus read() {
     corpus_.files = blocks_.files();
@@ -68,7 +68,6 @@ class CorpusReader {
     });
   }
 
-  const CorpusOptions& options_;
   TextBlocks blocks_;
   Corpus corpus_;
   int64_t empty_rows_ = 0;

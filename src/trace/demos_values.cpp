@@ -265,9 +265,7 @@ std::string demo_norms(const DemoContext& context) {
   std::vector<float> examples(10);
   torch.normal(examples);  // randn(2, 5)
   for (size_t row = 0; row < 2; ++row)
-    out += norm_example(context,
-                        std::vector<double>(examples.begin() + 5 * row, examples.begin() + 5 * row + 5)) +
-           "\n";
+    out += norm_example(context, std::vector<double>(&examples[5 * row], &examples[5 * row] + 5)) + "\n";
   out += norm_example(context, std::array{100.0, 200.0, 150.0, 175.0}) + "\n";
   RandomStream random(3, RandomSite::sample);
   std::vector<double> wide(768), plain(256);
