@@ -34,6 +34,8 @@ TEST(Bench, LimitsAlone) {
   EXPECT_GT(report["limits"][0]["fp32_flops"], 0.0);
   EXPECT_GT(report["limits"][0]["memory_bytes"], 0.0);
   EXPECT_FALSE(report.contains("workloads"));
+  EXPECT_EQ(run.err.find("next: "), std::string::npos) << "machines need no advice";
+  EXPECT_NE(run_gpt(bench({})).err.find("next: gpt bench tiny"), std::string::npos);
 }
 
 TEST(Bench, EveryModeAsJson) {
