@@ -32,7 +32,7 @@ Choice choose(const EvalTextRequest& request, const std::string& run) {
   if (request.data.empty()) {
     choice.role = TextRole::trained;
   } else {
-    const TrainedText text = run.empty() ? TrainedText{} : find_trained_text(c, request.data, seed);
+    const TrainedText text = run.empty() ? TrainedText{} : find_trained_text(run, c, request.data, seed);
     choice.role = text.role;
     if (text.role == TextRole::trained) c.data = text.data;
   }

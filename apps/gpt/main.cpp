@@ -14,6 +14,7 @@
 #include "foreign_names.h"
 #include "help.h"
 #include "interrupt.h"
+#include "lost_page.h"
 #include "number_check.h"
 #include "output.h"
 #include "report/utf8_text.h"
@@ -172,6 +173,7 @@ int report_error(const char* message, int status) {
 
 int main(int argc, char** argv) {
   gpt::install_signal_defaults();
+  gpt::install_lost_page_handler();
   try {
     return gpt::run({argv, argv + argc});
   } catch (const gpt::OutputClosed&) {

@@ -18,7 +18,7 @@ nlohmann::json post_processor_json(const SpecialIds& special,
                                    const std::function<std::string(int64_t)>& name_of);
 
 // Settings of a tokenizer.json that change what its texts become for everybody who reads it: throws Error
-// where it cuts or fills texts, is of another version, or has keys that tokenizers does not know.
+// where it is of another version or has keys that tokenizers does not know.
 void check_settings(const nlohmann::json& root, const std::string& name);
 
 }  // namespace gpt::detail

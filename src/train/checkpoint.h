@@ -4,17 +4,11 @@
 #include <vector>
 
 #include "model/model.h"
+#include "train/data_identity.h"
 #include "train/loss_scale.h"
 #include "train/optimizer.h"
 
 namespace gpt {
-
-// What a run reads: the same on resume. Hashes are texts of 16 hexadecimal digits, "" where they are not
-// known.
-struct DataIdentity {
-  int64_t tokens = 0;  // of the training text
-  std::string train, val, tokenizer;
-};
 
 // What is due after a step and was cut short by an interrupt: it is made when the run goes on.
 enum class Pending : uint8_t { nothing, evaluation, sample };

@@ -8,6 +8,7 @@
 #include "base/path_kind.h"
 #include "data/shard_set.h"
 #include "io/json.h"
+#include "train/checkpoint.h"
 #include "train/run_data.h"
 
 namespace gpt {
@@ -86,18 +87,35 @@ bool same_tokens(const TokenSpan& a, const TokenSpan& b) {
   return true;
 }
 
+bool all_readable(const std::vector<std::string>& entries) {
+  return std::all_of(entries.begin(), entries.end(), [](const std::string& entry) {
+    return source_identity(entry, 0).starts_with("tales:") || path_exists(source_name(entry));
+  });
+}
+
 // The same bytes under other names.
 bool same_text(const TrainConfig& run, const std::vector<std::string>& names, int64_t seed) {
-  const auto readable = [](const std::string& entry) {
-    return source_identity(entry, 0).starts_with("tales:") || path_exists(entry);
-  };
-  if (!std::all_of(run.data.begin(), run.data.end(), readable) ||
-      !std::all_of(names.begin(), names.end(), readable))
-    return false;
   const int64_t before = bytes_of(run.data), now = bytes_of(names);
   if (before >= 0 && now >= 0 && before != now) return false;
   const RunData trained = bytes_as_tokens(run.data, run.seed), asked = bytes_as_tokens(names, seed);
   return same_tokens(trained.train, asked.train);
+}
+
+// The run's text at another place: it encodes to what the run read.
+bool moved_text(const std::string& run_folder, const TrainConfig& run, const std::vector<std::string>& names) {
+  const std::string last = run_folder + "/last";
+  if (!path_exists(last + "/train_state.json")) return false;
+  const DataIdentity before = read_run_state(last).data;
+  if (before.train.empty()) return false;  // a run of an earlier version
+  TrainConfig config = run;
+  config.data = names;
+  config.eval_every = 0;  // any length will do
+  if (!run.val_data.empty()) {
+    config.val_data.clear();
+    config.val_fraction = 0;
+  }
+  const DataIdentity now = identity_of(load_run_data(config, 1, last));
+  return now.tokens == before.tokens && now.train == before.train && now.tokenizer == before.tokenizer;
 }
 
 }  // namespace
@@ -117,7 +135,8 @@ std::string find_run(const std::string& model) {
   return "";
 }
 
-TrainedText find_trained_text(const TrainConfig& run, const std::vector<std::string>& names, int64_t seed) {
+TrainedText find_trained_text(const std::string& run_folder, const TrainConfig& run,
+                              const std::vector<std::string>& names, int64_t seed) {
   const Names wanted = identities(names, seed), trained = identities(run.data, run.seed);
   if (wanted == trained) return {TextRole::trained, run.data};
   if (!run.val_data.empty() && wanted == identities(run.val_data, run.seed))
@@ -131,6 +150,12 @@ TrainedText find_trained_text(const TrainConfig& run, const std::vector<std::str
     return text;
   }
   if (overlaps(wanted, trained)) return {TextRole::part, {}};
+  if (!all_readable(names)) return {};
+  if (!all_readable(run.data)) {
+    if (!moved_text(run_folder, run, names)) return {};
+    if (!all_readable(run.val_data)) return {TextRole::part, {}};
+    return {TextRole::trained, names};
+  }
   if (!apart && same_text(run, names, seed)) return {TextRole::trained, run.data};
   return {};
 }

@@ -21,9 +21,11 @@ enum class TextRole : uint8_t {
 };
 struct TrainedText {
   TextRole role = TextRole::other;
-  std::vector<std::string> data;  // trained: the entries of the run's config that it is
+  std::vector<std::string> data;  // trained: the entries of the run's config that it is, or where they lie now
 };
-// names: as for --data; seed: of tales. Reads the files only where their sizes agree.
-TrainedText find_trained_text(const TrainConfig& run, const std::vector<std::string>& names, int64_t seed);
+// names: as for --data; seed: of tales. Reads the files only where their sizes agree, or where the run's own are no
+// longer there: then the hashes in its checkpoint tell.
+TrainedText find_trained_text(const std::string& run_folder, const TrainConfig& run,
+                              const std::vector<std::string>& names, int64_t seed);
 
 }  // namespace gpt

@@ -13,7 +13,6 @@
 #include "convert/format_limits.h"
 #include "data/loader.h"
 #include "data/preview.h"
-#include "data/token_hash.h"
 #include "io/gguf.h"
 #include "model/model_files.h"
 #include "model/training_graph.h"
@@ -136,21 +135,6 @@ class Trainer {
   std::optional<StepMetrics> unlogged_;    // of the newest step, if log_every leaves it out
   std::function<bool()> interrupted_ = [] { return false; };
 };
-
-std::string hash_text(uint64_t hash) {
-  return fmt::format("{:016x}", hash);
-}
-
-DataIdentity identity_of(const RunData& data) {
-  uint64_t train = 0;
-  for (const WeightedTokens& source : data.sources) {
-    train = bytes_hash(fmt::format("{} {} {}", train, token_hash(source.tokens), source.weight));
-  }
-  return {.tokens = data.train.size(),
-          .train = hash_text(train),
-          .val = hash_text(token_hash(data.val)),
-          .tokenizer = hash_text(bytes_hash(data.tokenizer->to_json()))};
-}
 
 AdamWSettings adamw_settings(const TrainConfig& c) {
   return {.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay};

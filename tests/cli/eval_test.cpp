@@ -94,6 +94,16 @@ TEST_F(Evaluation, OfWhatARunWasTrainedOnIsOfItsHeldOutPart) {
   }
 }
 
+TEST_F(Evaluation, KnowsTheTextOfARunAfterItWasMoved) {
+  const std::string book = write("book.txt", tales(20000, 3));
+  train({book}, {"--val-fraction", "0.2"});
+  fs::rename(book, file("moved.txt"));
+  std::string note;
+  expect_part(eval(run(), {"--data", file("moved.txt")}, &note), "val", 4000, true);
+  EXPECT_NE(note.find("moved.txt: the part that it held out"), std::string::npos) << note;
+  expect_part(eval(run(), {"--data", write("other.txt", tales(20000, 4))}), "all", 20000, false);
+}
+
 TEST_F(Evaluation, KnowsTalesByBytesAndSeed) {
   train({"tales:20000"}, {"--seed", "5"});
   expect_part(eval(run(), {}), "val", 2000, true);

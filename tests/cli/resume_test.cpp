@@ -218,6 +218,25 @@ TEST_P(ResumeAfterSignal, SavesAndGives130) {
 
 INSTANTIATE_TEST_SUITE_P(Signals, ResumeAfterSignal, testing::Values(SIGINT, SIGTERM, SIGHUP));
 
+// The page that is gone would be SIGBUS.
+TEST_F(Resume, AShardCutShortWhileTrainingIsNamed) {
+  std::string text = "no end of it\n";
+  while (text.size() < 1 << 20)
+    text += text;
+  gpt::test::write_plain_file(text_, text);
+  const GptRun pack = run_gpt({"data", "pack", text_, "--tokenizer", "byte", "--out", path("shards")});
+  ASSERT_EQ(pack.status, 0) << pack.err;
+  GptProcess gpt({"train", "--data", path("shards"), "--tokenizer", "byte", "--n-layer", "1", "--n-head", "2",
+                  "--n-embd", "16", "--n-ctx", "16", "--steps", "100000000", "--eval-every", "0",
+                  "--save-every", "50", "--out", path("run")});
+  ASSERT_TRUE(gpt.wait_for_file(path("run/last/manifest.json"))) << gpt.notes();
+  for (const auto& file : fs::directory_iterator(path("shards"))) {
+    if (file.path().extension() == ".bin") fs::resize_file(file.path(), 0);
+  }
+  EXPECT_EQ(gpt.end(), 1) << gpt.notes();
+  EXPECT_NE(gpt.notes().find("cannot read " + path("shards") + "/"), std::string::npos) << gpt.notes();
+}
+
 TEST_F(Resume, ASignalWhileSettingUpGives130) {
   std::string text;
   while (text.size() < 16 << 20)

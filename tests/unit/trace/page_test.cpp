@@ -39,7 +39,7 @@ std::vector<float> numbers_of(const std::string& page, const std::string& name) 
     bytes += static_cast<char>(bits >> have);
   }
   std::vector<float> out(bytes.size() / sizeof(float));
-  std::memcpy(out.data(), bytes.data(), out.size() * sizeof(float));
+  if (!out.empty()) std::memcpy(out.data(), bytes.data(), out.size() * sizeof(float));
   return out;
 }
 
