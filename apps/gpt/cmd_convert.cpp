@@ -169,6 +169,15 @@ std::string summary(const ConvertArguments& a, const Conversion& conversion, con
 
 // The format that OUT's name means.
 std::string format_of_name(const std::string& out) {
+  for (const char* file :
+       {".safetensors", ".pt", ".pth", ".ckpt", ".onnx", ".npz", ".ggml", ".h5", ".tflite", ".json"}) {
+    if (out.ends_with(file))
+      fail_usage(
+          "{}: what transformers loads is a folder with model.safetensors and config.json in it: give a "
+          "folder's "
+          "name, or OUT.gguf, or --to for another format",
+          out);
+  }
   if (out.ends_with(".bin")) fail_usage("{}: a file of which format? Give --to llama2c or --to llmc", out);
   return out.ends_with(".gguf") ? "gguf" : "hf";
 }

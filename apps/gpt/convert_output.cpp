@@ -131,8 +131,11 @@ void ConvertOutput::check_file() const {
 void ConvertOutput::check_beside(const std::string& folder) {
   for (const char* name : kTokenizerFiles) {
     if (files_.count(name) == 0 && is_there(fs::path(folder) / name))
-      fail("{}/{} is another model's tokenizer and would be taken for this one's; choose another folder",
-           folder, name);
+      fail(
+          "{}/{} is another model's tokenizer and would be taken for this one's; give the model a folder of "
+          "its own, "
+          "such as {}",
+          folder, name, (fs::path(folder) / fs::path(a_.out).stem() / fs::path(a_.out).filename()).string());
   }
   for (const auto& [name, content] : files_) {
     const fs::path file = fs::path(folder) / name;
@@ -141,8 +144,9 @@ void ConvertOutput::check_beside(const std::string& folder) {
     } else if (is_file(file) && read_file(file.string(), kMaxTokenizerBytes) == content) {
       changes_.kept.push_back(name);
     } else {
-      fail("{} differs from the tokenizer of this model; move it away, or choose another folder",
-           file.string());
+      fail("{} differs from the tokenizer of this model; give the model a folder of its own, such as {}",
+           file.string(),
+           (fs::path(folder) / fs::path(a_.out).stem() / fs::path(a_.out).filename()).string());
     }
   }
 }

@@ -22,14 +22,36 @@ constexpr size_t kShownNames = 3;
 
 // What a folder gives.
 struct Walk {
-  std::vector<std::string> files, skipped;
+  std::vector<std::string> files, skipped, folders;  // folders that are not entered, and why
 };
 
-void walk(const std::string& folder, Walk& out) {
-  for (const FolderEntry& entry : list_folder(folder)) {
+// config.json beside weights or the log of a run: a README.md, merges.txt or metrics.jsonl of theirs is not what
+// somebody wants to train on.
+bool is_model_or_run(const std::vector<FolderEntry>& entries) {
+  bool config = false, other = false;
+  for (const FolderEntry& entry : entries) {
+    config = config || entry.name == "config.json";
+    other = other || entry.name.ends_with(".safetensors") || entry.name == "pytorch_model.bin" ||
+            entry.name == "last" || entry.name == "metrics.jsonl";
+  }
+  return config && other;
+}
+
+void walk(const std::vector<FolderEntry>& entries, const std::string& folder, Walk& out);
+
+void walk_below(const FolderEntry& entry, const std::string& path, Walk& out) {
+  if (entry.link) return out.folders.push_back(path + " (a link to a folder)");
+  if (entry.name.starts_with('.')) return out.folders.push_back(path + " (hidden)");
+  const std::vector<FolderEntry> entries = list_folder(path);
+  if (is_model_or_run(entries)) return out.folders.push_back(path + " (a model or a run)");
+  walk(entries, path, out);
+}
+
+void walk(const std::vector<FolderEntry>& entries, const std::string& folder, Walk& out) {
+  for (const FolderEntry& entry : entries) {
     const std::string path = (fs::path(folder) / entry.name).string();
     if (entry.kind == PathKind::folder) {
-      entry.link ? out.skipped.push_back(path + " (a link to a folder)") : walk(path, out);
+      walk_below(entry, path, out);
     } else if (!is_text_name(entry.name)) {
       if (!entry.name.starts_with('.')) out.skipped.push_back(path);
     } else if (is_file(path)) {
@@ -50,22 +72,12 @@ std::string some_of(const std::vector<std::string>& paths, const std::string& fo
   return paths.size() > kShownNames ? text + fmt::format(" and {} more", paths.size() - kShownNames) : text;
 }
 
-// config.json beside weights: its README.md or merges.txt is not what somebody wants to train on.
-void refuse_model_folder(const std::string& folder) {
-  bool config = false, weights = false;
-  for (const FolderEntry& entry : list_folder(folder)) {
-    config = config || entry.name == "config.json";
-    weights = weights || entry.name.ends_with(".safetensors") || entry.name == "pytorch_model.bin" ||
-              entry.name == "last";
-  }
-  if (config && weights)
-    fail("{} is a model or a run, no folder of text; to read texts in it, name the files one by one", folder);
-}
-
 std::vector<std::string> files_below(const std::string& folder, std::string& notes) {
-  refuse_model_folder(folder);
+  const std::vector<FolderEntry> entries = list_folder(folder);
+  if (is_model_or_run(entries))
+    fail("{} is a model or a run, no folder of text; to read texts in it, name the files one by one", folder);
   Walk found;
-  walk(folder, found);
+  walk(entries, folder, found);
   std::ranges::sort(found.files);
   if (found.files.empty()) {
     fail(
@@ -79,6 +91,7 @@ std::vector<std::string> files_below(const std::string& folder, std::string& not
     notes += fmt::format(", {} skipped, neither .txt, .md nor .jsonl: {}", found.skipped.size(),
                          some_of(found.skipped, folder));
   }
+  if (!found.folders.empty()) notes += fmt::format(", not entered: {}", some_of(found.folders, folder));
   notes += "\n";
   return found.files;
 }

@@ -49,7 +49,17 @@ void prepare_folder(const TrainRequest& request) {
 }
 
 // The config of the model to train: the given one, or that of --init-from with the given dropout.
-ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, int64_t tokenizer_vocab) {
+// What stands in front of documents also ends the one before: there generation stops, unless the config says
+// where. A text begins with it where the run's texts do.
+void name_document_token(ModelConfig& config, const RunData& data) {
+  const int32_t token = usual_document_token(*data.tokenizer);
+  if (token < 0 || !config.eos_token_ids.empty()) return;
+  config.eos_token_ids = {token};
+  if (config.bos_token_id < 0 && data.train[0] == token) config.bos_token_id = token;
+}
+
+ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, const RunData& data) {
+  const int64_t tokenizer_vocab = data.tokenizer->vocab_size();
   ModelConfig config = request.config.model;
   if (init != nullptr) {
     config = init->model().config;
@@ -62,6 +72,13 @@ ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, i
   if (config.vocab_size < tokenizer_vocab) {
     fail("vocabulary mismatch: the tokenizer has {} tokens, the model only {}; set --vocab-size {} or more",
          tokenizer_vocab, config.vocab_size, tokenizer_vocab);
+  }
+  if (request.resume) {  // the run's config has no ids
+    const ModelConfig before = read_model_config(request.out + "/last/config.json");
+    config.bos_token_id = before.bos_token_id;
+    config.eos_token_ids = before.eos_token_ids;
+  } else {
+    name_document_token(config, data);
   }
   return config;
 }
@@ -156,7 +173,7 @@ Trainer::Trainer(const TrainRequest& request)
       data_(load_run_data(config(), init_ ? init_->model().config.n_ctx : config_.model.n_ctx,
                           tokenizer_folder(request, init_.get()))),
       data_check_(data_.checksums),
-      model_(choose_model(request, init_.get(), data_.tokenizer->vocab_size())),
+      model_(choose_model(request, init_.get(), data_)),
       weights_(model_.table, DType::f32, "weights"),
       grads_(model_.table, DType::f32, "gradients"),
       optimizer_(model_.table, adamw_settings(config()), DType::f32),

@@ -218,6 +218,35 @@ TEST_P(ResumeAfterSignal, SavesAndGives130) {
 
 INSTANTIATE_TEST_SUITE_P(Signals, ResumeAfterSignal, testing::Values(SIGINT, SIGTERM, SIGHUP));
 
+// What stands in front of documents ends a text, in the model's files and where it goes on.
+TEST_F(Resume, KnowsTheTokenThatEndsAText) {
+  const std::string rows = dir_.file("rows.jsonl");
+  std::string lines;
+  for (int i = 0; i < 50; ++i)
+    lines += json{{"text", "row " + std::to_string(i) + " of some documents"}}.dump() + "\n";
+  gpt::test::write_plain_file(rows, lines);
+  ASSERT_EQ(run_gpt({"tokenizer", "train", rows, "--vocab-size", "260", "--out", path("tok")}).status, 0);
+  const Words tokenizer = {"--steps", "4", "--tokenizer", path("tok"), "--eval-every", "0"};
+  for (const auto& [text, begins] : {std::pair(rows, true), {text_, false}}) {
+    fs::remove_all(path("run"));
+    Words words = train("run", tokenizer);
+    words[2] = text;
+    words.insert(words.end(), {"--stop-after", "2"});
+    ASSERT_EQ(run_gpt(words).status, 0);
+    const json stopped = json_of("run/last/config.json");
+    EXPECT_EQ(stopped["eos_token_id"], 260);
+    EXPECT_EQ(stopped["bos_token_id"], begins ? json(260) : json());
+    ASSERT_EQ(resume("run", {"--stop-after", "0"}).status, 0);
+    EXPECT_EQ(json_of("run/last/config.json"), stopped);
+    ASSERT_EQ(run_gpt({"train", "--init-from", path("run"), "--data", text, "--steps", "1", "--eval-every",
+                       "0", "--warmup", "0", "--out", path("more")})
+                  .status,
+              0);
+    EXPECT_EQ(json_of("more/last/config.json"), stopped);
+    fs::remove_all(path("more"));
+  }
+}
+
 // The page that is gone would be SIGBUS.
 TEST_F(Resume, AShardCutShortWhileTrainingIsNamed) {
   std::string text = "no end of it\n";

@@ -191,6 +191,14 @@ TEST(TextBlocks, FindsFilesByFolderAndPattern) {
             (std::vector<std::string>{"d.bin", "b.txt"}));
   EXPECT_EQ(find_text_files({folder.path()}).notes,
             folder.path() + ": 3 files taken, 1 skipped, neither .txt, .md nor .jsonl: d.bin\n");
+  // Runs made in the folder of their text, and what other programs hide.
+  for (const char* name : {"run/config.json", "run/metrics.jsonl", "run/last/README.md", ".cache/e.txt", "a/f.txt"}) {
+    std::filesystem::create_directories(std::filesystem::path(folder.file(name)).parent_path());
+    write_plain_file(folder.file(name), "{}");
+  }
+  EXPECT_EQ(names({folder.path()}), (std::vector<std::string>{"a/f.txt", "a.jsonl.gz", "b.txt", "deep/c.md"}));
+  EXPECT_NE(find_text_files({folder.path()}).notes.find(", not entered: .cache (hidden), run (a model or a run)\n"),
+            std::string::npos);
   expect_error([&] { names({folder.file("*.none")}); }, "*.none");
   expect_error([&] { names({folder.file("missing.txt")}); }, "missing.txt");
   expect_error([&] { find_text_files({}); }, "--data");
