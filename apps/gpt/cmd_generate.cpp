@@ -303,6 +303,7 @@ void add_end_options(CLI::App& app, GenerateArguments& a) {
       ->type_name("TEXT")
       ->group(group);
   app.add_flag("--ignore-eos,--no-eos", a.ignore_eos, "go on after the end-of-text token")->group(group);
+  app.add_flag("--no-bos", a.no_bos, "leave out the token that the tokenizer puts in front of texts")->group(group);
   app.add_option("--context", a.context, "when the context is full")
       ->type_name("stop|crop|slide")
       ->capture_default_str()

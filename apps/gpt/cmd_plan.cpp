@@ -83,6 +83,18 @@ int propose(const PlanArguments& a, const ConfigFlags& flags) {
   return 0;
 }
 
+// Large models on small machines take minutes for a micro-batch: then as many of its rows are measured as the time
+// allows.
+RunRates measure(const PlanArguments& a, const RunPlan& report, const RunData& data, Machine& machine) {
+  constexpr double kShareOfPeak = 0.5;  // that training reaches, about
+  const double token_seconds = report.flops() / static_cast<double>(report.tokens) / (kShareOfPeak * report.peak_flops);
+  const double row_seconds = token_seconds * static_cast<double>(report.subject.config.model.n_ctx);
+  const int64_t rows = measured_rows(report.subject, a.seconds, row_seconds);
+  const double passes = rows == 1 ? 4 * row_seconds : 0;
+  write_note(fmt::format("measuring parts of the run, about {}\n", format_duration(2 * a.seconds + passes)));
+  return measure_rates(report.subject, data, machine.pool, a.seconds, rows, a.out.empty() ? "." : a.out);
+}
+
 int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   std::optional<LossFit> fit;
   if (!a.fit.empty()) fit = read_loss_fit(a.fit);
@@ -115,8 +127,7 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   if (!report.fits()) {
     report.fits_with = find_fits(subject, report.available);
   } else if (a.seconds > 0) {
-    write_note("measuring parts of the run\n");
-    report.rates = measure_rates(subject, data, machine.pool, a.seconds, a.out.empty() ? "." : a.out);
+    report.rates = measure(a, report, data, machine);
     report.rates->setup += loading;
   }
   if (fit) report.forecast = forecast_loss(*fit, report);

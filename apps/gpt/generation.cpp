@@ -21,7 +21,15 @@ std::string read_prompt_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 
-Prompt text_prompt(const std::string& text, const Tokenizer* tokenizer, int32_t bos_id) {
+// The token that the tokenizer puts in front of every text, -1: none. SentencePiece does so unless its file says
+// otherwise, in transformers and llama.cpp.
+int32_t token_before_texts(const Tokenizer& tokenizer, int32_t model_bos) {
+  const SpecialIds special = tokenizer.special_ids();
+  if (!special.add_bos.value_or(tokenizer.kind() == "sentencepiece")) return -1;
+  return special.bos >= 0 ? static_cast<int32_t>(special.bos) : model_bos;
+}
+
+Prompt text_prompt(const std::string& text, const Tokenizer* tokenizer, int32_t bos_id, bool no_bos) {
   if (text.empty() && bos_id >= 0) return {"", {bos_id}};
   if (tokenizer == nullptr) {
     fail(
@@ -30,7 +38,12 @@ Prompt text_prompt(const std::string& text, const Tokenizer* tokenizer, int32_t 
         "--tokenizer",
         text.empty() ? "an empty prompt" : "text");
   }
-  if (!text.empty()) return {text, tokenizer->encode(text)};
+  if (!text.empty()) {
+    Prompt prompt{text, tokenizer->encode(text)};
+    const int32_t before = no_bos ? -1 : token_before_texts(*tokenizer, bos_id);
+    if (before >= 0) prompt.ids.insert(prompt.ids.begin(), before);
+    return prompt;
+  }
   try {
     return {"", tokenizer->encode("\n")};
   } catch (const Error&) {  // a vocabulary without newline
@@ -53,11 +66,13 @@ std::map<int32_t, double> parse_logit_bias(const std::vector<std::string>& entri
       const char* const number = middle + (middle < last && middle + 1 < last && middle[1] == '+' ? 2 : 1);
       const bool parsed =
           equals != std::string::npos && id_error == std::errc() && id_end == middle && number < last;
-      if (!parsed || std::from_chars(number, last, value).ptr != last || std::isnan(value)) {
+      const auto [value_end, value_error] = parsed ? std::from_chars(number, last, value) : std::from_chars_result{};
+      if (!parsed || value_end != last || value_error != std::errc() || std::isnan(value)) {
         fail_usage("--logit-bias: expected ID=VALUE,... (value: a number, inf or -inf), found \"{}\"",
                    item.substr(0, 64));
       }
-      bias[id] = value;
+      if (!bias.emplace(id, value).second)
+        fail_usage("--logit-bias: expected every ID once, found {} twice", id);
       at = end + 1;
     }
   }
@@ -102,9 +117,9 @@ std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text)
 std::vector<Prompt> read_prompts(const GenerateArguments& a, const Tokenizer* tokenizer, int32_t bos_id) {
   std::vector<Prompt> prompts;
   for (const std::string& text : a.prompts)
-    prompts.push_back(text_prompt(text, tokenizer, bos_id));
+    prompts.push_back(text_prompt(text, tokenizer, bos_id, a.no_bos));
   for (const std::string& path : a.prompt_files)
-    prompts.push_back(text_prompt(read_prompt_file(path), tokenizer, bos_id));
+    prompts.push_back(text_prompt(read_prompt_file(path), tokenizer, bos_id, a.no_bos));
   for (const std::string& list : a.ids) {
     Prompt prompt{"", parse_ids("--ids", list)};
     for (const int32_t id : prompt.ids) {
@@ -112,7 +127,7 @@ std::vector<Prompt> read_prompts(const GenerateArguments& a, const Tokenizer* to
     }
     prompts.push_back(prompt);
   }
-  if (prompts.empty()) prompts.push_back(text_prompt("", tokenizer, bos_id));
+  if (prompts.empty()) prompts.push_back(text_prompt("", tokenizer, bos_id, a.no_bos));
   return prompts;
 }
 

@@ -23,7 +23,7 @@ struct GenerateArguments {
   int64_t top_k = 40;
   double top_p = 1, min_p = 0, repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
   std::string top_p_rule = "crossing", context = "crop", dtype, kv_dtype;
-  bool greedy = false, ignore_eos = false, json = false, in_place = false;
+  bool greedy = false, ignore_eos = false, no_bos = false, json = false, in_place = false;
   int64_t beams = 0, n = 1, seed = 1;
   std::optional<int64_t> logprobs;
   double length_penalty = 0;
@@ -44,7 +44,8 @@ struct Prompt {
 };
 
 // The prompts of the arguments, in the order --prompt, --prompt-file, --ids; without any, one empty prompt.
-// An empty prompt becomes the model's BOS id where it has one, else a newline. `tokenizer` may be null,
+// The ids of a text begin with BOS where its tokenizer says that texts do (unless no_bos); an empty prompt becomes the
+// model's BOS id where it has one, else a newline. `tokenizer` may be null,
 // then only ids can be given. Throws Error or UsageError.
 std::vector<Prompt> read_prompts(const GenerateArguments& arguments, const Tokenizer* tokenizer,
                                  int32_t bos_id);

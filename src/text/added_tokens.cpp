@@ -29,10 +29,15 @@ bool is_space(const Utf8Char& c) {
   return c.status == Utf8Status::valid && is_white_space(c.code);
 }
 
-// \w of regular expressions.
+// \w of regular expressions: letters, marks, digits, connectors, what joins characters (UTS 18, annex C); circled and
+// squared letters are letters too.
 bool is_word(const Utf8Char& c) {
   const Category k = c.status == Utf8Status::valid ? category(c.code) : Category::Cn;
-  return is_letter(k) || is_mark(k) || k == Category::Nd || k == Category::Pc;
+  const auto within = [&](char32_t first, char32_t last) { return c.code >= first && c.code <= last; };
+  const bool enclosed = within(0x24b6, 0x24e9) || within(0x1f130, 0x1f149) || within(0x1f150, 0x1f169) ||
+                        within(0x1f170, 0x1f189);
+  return is_letter(k) || is_mark(k) || k == Category::Nd || k == Category::Nl || k == Category::Pc ||
+         (c.status == Utf8Status::valid && (enclosed || within(0x200c, 0x200d)));
 }
 
 }  // namespace

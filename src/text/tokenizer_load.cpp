@@ -219,6 +219,9 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
     const bool is_model = path.ends_with(".model") || is_rank_file(content);
     return is_model ? parse_model(content, path) : parse_tokenizer(content, path);
   }
+  // A run has its models, and the tokenizer with them, in folders of its own.
+  const std::string last = (fs::path(path) / "last").string();
+  if (!has_tokenizer(path) && has_tokenizer(last)) return load_tokenizer(last);
   const auto file = [&](const char* name) { return (fs::path(path) / name).string(); };
   const auto exists = [&](const char* name) { return fs::exists(file(name), ignored); };
   const auto read = [&](const char* name) { return read_file(file(name), kMaxTokenizerBytes); };

@@ -61,9 +61,12 @@ struct RunRates {
   double setup = 0;             // reading the text, making the weights
   std::string source;           // what was measured, in words
 };
-// Runs parts of the run for about `seconds`; files are written to `folder` and removed.
+// Rows of a micro-batch that can be measured in about `seconds`, at least one; row_seconds: what one probably takes,
+// forward and backward.
+int64_t measured_rows(const PlanSubject& subject, double seconds, double row_seconds);
+// Runs parts of the run for about `seconds`, on so many rows; files are written to `folder` and removed.
 RunRates measure_rates(const PlanSubject& subject, const RunData& data, ThreadPool& pool, double seconds,
-                       const std::string& folder);
+                       int64_t rows, const std::string& folder);
 
 struct RunTime {
   double step = 0;  // one

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -18,21 +20,23 @@ namespace {
 // The parts of a run, each made as the trainer makes it.
 class Probe {
  public:
-  Probe(const PlanSubject& subject, const RunData& data, ThreadPool& pool)
+  // rows: of a micro-batch, at most the run's.
+  Probe(const PlanSubject& subject, const RunData& data, ThreadPool& pool, int64_t rows)
       : config_(subject.config.train),
         data_(data),
         pool_(pool),
         kernels_(kernel_table(subject.isa)),
         dtype_(tensor_dtype(config_.dtype)),
         model_(subject.config.model),
+        rows_(rows),
         weights_(model_.table, DType::f32, "weights"),
         grads_(model_.table, DType::f32, "gradients"),
         optimizer_(model_.table, {.beta1 = config_.beta1, .beta2 = config_.beta2}, DType::f32),
-        graph_(model_, config_.micro_batch, model_.config.n_ctx,
+        graph_(model_, rows, model_.config.n_ctx,
                {.recompute = config_.recompute, .dtype = dtype_}, pool.size()),
         loader_(data.sources, model_.config.n_ctx, static_cast<uint64_t>(config_.seed),
                 config_.sampling == SamplingKind::epoch ? Sampling::epoch : Sampling::random),
-        ids_(static_cast<size_t>(config_.micro_batch * model_.config.n_ctx)),
+        ids_(static_cast<size_t>(rows * model_.config.n_ctx)),
         targets_(ids_.size()) {
     model_.weights.assign(weights_.views().begin(), weights_.views().end());
     init_params(model_.table, weights_, static_cast<uint64_t>(config_.seed));
@@ -43,7 +47,7 @@ class Probe {
 
   double micro_batch(bool accumulate) {
     return timed([&] {
-      loader_.fill(params_.step, 0, config_.micro_batch, config_.batch_size, ids_.data(), targets_.data());
+      loader_.fill(params_.step, 0, rows_, config_.batch_size, ids_.data(), targets_.data());
       const double tokens = static_cast<double>(config_.batch_size * model_.config.n_ctx);
       const TrainBatch batch{
           .ids = ids_.data(), .targets = targets_.data(), .loss_scale = params_.loss_scale / tokens};
@@ -60,22 +64,24 @@ class Probe {
     });
   }
   double evaluation(double seconds) {
-    TrainingGraph graph(model_, config_.micro_batch, model_.config.n_ctx,
+    TrainingGraph graph(model_, rows_, model_.config.n_ctx,
                         {.gradients = false, .dtype = dtype_}, pool_.size());
     const EvalBatches batches(data_.val, model_.config.n_ctx, params_.seed, 1, config_.batch_size);
-    batches.fill(0, 0, config_.micro_batch, ids_.data(), targets_.data());
+    batches.fill(0, 0, rows_, ids_.data(), targets_.data());
     const TrainBatch batch{.ids = ids_.data(), .targets = targets_.data()};
-    graph.loss(pool_, kernels_, batch);
-    std::vector<double> times;
     const auto start = Clock::now();
-    while (times.size() < 2 || (times.size() < 50 && seconds_since(start) < seconds))
+    std::vector<double> times = {timed([&] { graph.loss(pool_, kernels_, batch); })};
+    while (times.size() < 50 && seconds_since(start) < seconds)
       times.push_back(timed([&] { graph.loss(pool_, kernels_, batch); }));
     return typical_seconds(times);
   }
-  double sample() {
-    const auto never = [] { return false; };
-    return timed(
-        [&] { sample_text(model_, *data_.tokenizer, pool_, kernels_, dtype_, params_.seed, 0, never); });
+  // Of a whole sample, from as many of its tokens as `seconds` allow.
+  double sample(double seconds) {
+    int tokens = 0;
+    const auto start = Clock::now();
+    const auto enough = [&] { return ++tokens > 1 && seconds_since(start) > seconds; };
+    sample_text(model_, *data_.tokenizer, pool_, kernels_, dtype_, params_.seed, 0, enough);
+    return seconds_since(start) * kSampleTokens / std::max(1, tokens);
   }
   int64_t checkpoint_bytes() const { return 12 * model_.table.total(); }
 
@@ -86,6 +92,7 @@ class Probe {
   const KernelTable& kernels_;
   DType dtype_;
   Model model_;
+  int64_t rows_;
   ParamBuffer weights_, grads_;
   Optimizer optimizer_;
   TrainingGraph graph_;
@@ -122,29 +129,39 @@ void measure_saving(const Probe& probe, const std::string& folder, RunRates& rat
 
 }  // namespace
 
+int64_t measured_rows(const PlanSubject& subject, double seconds, double row_seconds) {
+  constexpr double kPasses = 6;  // over a micro-batch: a first one, two or more that count, evaluation
+  const double rows = seconds / (kPasses * std::max(row_seconds, 1e-9));
+  const int64_t all = subject.config.train.micro_batch;
+  return rows >= static_cast<double>(all) ? all : std::max<int64_t>(1, static_cast<int64_t>(rows));
+}
+
 RunRates measure_rates(const PlanSubject& subject, const RunData& data, ThreadPool& pool, double seconds,
-                       const std::string& folder) {
+                       int64_t rows, const std::string& folder) {
   RunRates rates;
-  rates.source = "parts of the run, measured before it";
-  const auto start = Clock::now();
-  Probe probe(subject, data, pool);
-  rates.setup = seconds_since(start);
   const TrainConfig& c = subject.config.train;
+  rates.source = rows == c.micro_batch
+                     ? "parts of the run, measured before it"
+                     : fmt::format("{} of the {} rows of a micro-batch, measured before it", rows, c.micro_batch);
+  const auto start = Clock::now();
+  Probe probe(subject, data, pool, rows);
+  rates.setup = seconds_since(start);
   const bool accumulates = c.micro_batch < c.batch_size;
   const double first_step = probe.micro_batch(false) + probe.update();
   std::vector<double> first, further, update;
   const auto begin = Clock::now();
-  while (first.size() < 2 || (first.size() < 1000 && seconds_since(begin) < seconds)) {
+  while (first.empty() || (first.size() < 1000 && seconds_since(begin) < seconds)) {
     first.push_back(probe.micro_batch(false));
     if (accumulates) further.push_back(probe.micro_batch(true));
     update.push_back(probe.update());
   }
-  rates.micro_batch = typical_seconds(first);
-  rates.accumulated = typical_seconds(further);
+  const double scale = static_cast<double>(c.micro_batch) / static_cast<double>(rows);
+  rates.micro_batch = typical_seconds(first) * scale;
+  rates.accumulated = typical_seconds(further) * scale;
   rates.update = typical_seconds(update);
-  rates.first = std::max(0.0, first_step - rates.micro_batch - rates.update);
-  if (subject.evaluates) rates.evaluation = probe.evaluation(seconds / 4);
-  if (c.sample_every > 0) rates.sample = probe.sample();
+  rates.first = std::max(0.0, first_step - typical_seconds(first) - rates.update);
+  if (subject.evaluates) rates.evaluation = probe.evaluation(seconds / 4) * scale;
+  if (c.sample_every > 0) rates.sample = probe.sample(seconds / 4);
   measure_saving(probe, folder, rates);
   return rates;
 }

@@ -13,6 +13,7 @@
 
 #include "io/safetensors.h"
 #include "run_gpt.h"
+#include "support/temp_dir.h"
 
 namespace {
 
@@ -74,6 +75,32 @@ class ByteModel {
  private:
   fs::path folder_;
 };
+
+// As encode of transformers and llama.cpp has it.
+TEST(Generate, TextsBeginWithTheTokenThatTheirTokenizerNames) {
+  const gpt::test::TempDir dir;
+  const std::string book = dir.file("book.txt"), tok = dir.file("tok"), run = dir.file("run");
+  ASSERT_EQ(run_gpt({"data", "tales", "--bytes", "20000", "--out", book}).status, 0);
+  ASSERT_EQ(run_gpt({"tokenizer", "train", book, "--vocab-size", "256", "--out", tok}).status, 0);
+  json tokenizer = json::parse(std::ifstream(tok + "/tokenizer.json"));
+  const json end = {{"SpecialToken", {{"id", "<|endoftext|>"}, {"type_id", 0}}}};
+  tokenizer["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", {end, {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
+      {"pair", json::array()},
+      {"special_tokens",
+       {{"<|endoftext|>", {{"id", "<|endoftext|>"}, {"ids", {256}}, {"tokens", {"<|endoftext|>"}}}}}}};
+  std::ofstream(tok + "/tokenizer.json") << tokenizer;
+  ASSERT_EQ(run_gpt({"train", book, "--tokenizer", tok, "--n-layer", "1", "--n-head", "2", "--n-embd", "16", "--n-ctx",
+                     "16", "--steps", "1", "--warmup", "0", "--eval-every", "0", "--out", run})
+                .status,
+            0);
+  const json with = generate_json({run, "--prompt", "ab", "--max-tokens", "1"})[0]["prompt_ids"];
+  const json without = generate_json({run, "--prompt", "ab", "--max-tokens", "1", "--no-bos"})[0]["prompt_ids"];
+  EXPECT_EQ(without, (json{64, 65}));
+  EXPECT_EQ(with, (json{256, 64, 65}));
+  EXPECT_EQ(generate_json({run, "--ids", "64,65", "--max-tokens", "1"})[0]["prompt_ids"], without);
+}
 
 TEST(Generate, GreedyIdsOfEveryFamily) {
   ASSERT_FALSE(families().empty());
@@ -155,7 +182,8 @@ TEST(Generate, BadIdsAndMissingTokenizer) {
   EXPECT_NE(text.err.find("--ids"), std::string::npos);
   EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "1", "--tokenizer", "byte"}).status,
             1);  // 256 > its vocabulary
-  EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "1", "--logit-bias", "3"}).status, 2);
+  for (const char* bias : {"3", "3=-1e400", "3=1,4=2,3=1"})
+    EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "1", "--logit-bias", bias}).status, 2) << bias;
 }
 
 TEST(Generate, TextInAndOut) {

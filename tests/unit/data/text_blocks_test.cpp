@@ -196,7 +196,7 @@ TEST(TextBlocks, FindsFilesByFolderAndPattern) {
     std::filesystem::create_directories(std::filesystem::path(folder.file(name)).parent_path());
     write_plain_file(folder.file(name), "{}");
   }
-  EXPECT_EQ(names({folder.path()}), (std::vector<std::string>{"a/f.txt", "a.jsonl.gz", "b.txt", "deep/c.md"}));
+  EXPECT_EQ(names({folder.path()}), (std::vector<std::string>{"a.jsonl.gz", "a/f.txt", "b.txt", "deep/c.md"}));
   EXPECT_NE(find_text_files({folder.path()}).notes.find(", not entered: .cache (hidden), run (a model or a run)\n"),
             std::string::npos);
   expect_error([&] { names({folder.file("*.none")}); }, "*.none");

@@ -241,6 +241,22 @@ TEST(BpeTokenizer, MergesMayMakeAddedTokens) {
   EXPECT_EQ(from_gguf->encode("this classes"), anywhere->encode("this classes"));
 }
 
+// What joins characters is part of a word, and circled letters are.
+TEST(BpeTokenizer, AddedTokensOfASingleWord) {
+  auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
+  const auto id = static_cast<int32_t>(parse_tokenizer(json.dump(), "plain")->vocab_size());
+  json["added_tokens"].push_back({{"id", id}, {"content", "zq"}, {"single_word", true}});
+  const auto tokenizer = parse_tokenizer(json.dump(), "t");
+  const auto finds = [&](const std::string& text) {
+    const std::vector<int32_t> ids = tokenizer->encode(text);
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
+  for (const std::string text : {"zq", "a zq.", "zq\u2460", "\u200bzq"})
+    EXPECT_TRUE(finds(text)) << text;
+  for (const std::string text : {"zqs", "zq\u200d", "\u200czq", "zq\u24d0", "\u2167zq", "_zq"})
+    EXPECT_FALSE(finds(text)) << text;
+}
+
 // Found after the others, and composed where the text is.
 TEST(BpeTokenizer, NormalizedAddedTokens) {
   auto json = nlohmann::json::parse(read_file(kData + "bpe.tokenizer.json", 1 << 20));
