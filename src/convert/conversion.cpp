@@ -19,6 +19,7 @@
 #include "io/tensor_info.h"
 #include "kernels/quant.h"
 #include "tensor/convert.h"
+#include "text/utf8.h"
 #include "text/vocab_data.h"
 
 namespace gpt {
@@ -264,7 +265,12 @@ void Conversion::note_ends(std::vector<std::string>& notes) const {
                                   fmt::join(ends.begin() + 2, ends.end(), ", ")));
     const bool bpe = options_.tokenizer != nullptr && options_.tokenizer->vocab_data().model == "gpt2";
     if (bpe && ends.empty() && options_.tokenizer->special_ids().eos < 0)
-      notes.emplace_back("no token ends a text; llama.cpp takes token 11 for it then");
+      notes.push_back(fmt::format(
+          "no token ends a text; llama.cpp takes token 11 for it then, here {}: texts will stop there. A tokenizer with "
+          "<|endoftext|> has one",
+          c.vocab_size > 11 && options_.tokenizer->vocab_size() > 11
+              ? printable_text(options_.tokenizer->token_bytes(11), 40)
+              : "none"));
     return;
   }
   std::vector<int64_t> assumed;
