@@ -74,7 +74,7 @@ BenchSubject find_subject(const BenchArguments& a, const ConfigFlags& flags) {
   if (is_preset(a.model)) {
     settings.add_preset(a.model);
   } else if (!a.model.empty()) {
-    if (!std::filesystem::exists(a.model)) preset(a.model);  // throws with a suggestion
+    require_model_or_preset(a.model);
     for (const std::string& key : flags.given()) {
       if (key == "batch_size" || key == "recompute") continue;
       fail_usage("{}: the shape of {} is that of its files; name a preset to change it",

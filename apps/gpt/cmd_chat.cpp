@@ -32,7 +32,9 @@ constexpr const char* kFooter = R"(Examples:
 
 The model's own chat template says how messages become tokens; --template names the format of a model that has
 none. One line is one message, whatever special tokens it names. Commands, alone on a line:
-  /reset   forget the conversation      /exit   end, like Ctrl-D      /help   say this
+  /reset   forget the conversation
+  /exit    end, like Ctrl-D
+  /help    say this
 Ctrl-C ends an answer. When the context is full the oldest turns are forgotten, the system message never.
 From a pipe every line is a message and every answer ends in a newline; with --json it is an object a line.
 MESSAGE is answered first; without a terminal nothing else is read then.)";
@@ -118,7 +120,7 @@ class Chat {
   void run() {
     if (talks_)
       write_note(fmt::format("{} format, {} tokens of context; /help shows what else there is\n",
-                             chat_format_name(format_), n_ctx_));
+                             chat_format_name(format_), format_thousands(n_ctx_)));
     if (!a_.message.empty()) take_message(a_.message);
     if (a_.message.empty() || talks_) talk();
   }
@@ -189,7 +191,7 @@ class Chat {
     const std::vector<int32_t> prompt = conversation_.ask(message);
     if (conversation_.forgotten() > 0) {
       write_note(fmt::format("note: the context of {} tokens is full; the oldest turns ({}) are forgotten\n",
-                             n_ctx_, conversation_.forgotten()));
+                             format_thousands(n_ctx_), conversation_.forgotten()));
     }
     const Engine::Counts before = engine_.counts();
     Answer answer{.text = {*tokenizer_, a_.generate.stops}};
@@ -220,7 +222,7 @@ class Chat {
     if (full) write_note("note: the context is full, the answer was cut\n");
     const double seconds = seconds_since(begin);
     if (talks_)
-      write_note(fmt::format("({} tokens, {} tokens/s)\n", answer.ids.size(),
+      write_note(fmt::format("({}, {} tokens/s)\n", format_amount(std::ssize(answer.ids), "token"),
                              format_rate(static_cast<double>(answer.ids.size()) / std::max(seconds, 1e-9))));
   }
 

@@ -67,12 +67,9 @@ ModelFormat parse_format(const std::string& name) {
 DType parse_quant(const std::string& given) {
   std::string name = given;
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const char* mixture : {"_s", "_m", "_l"}) {
-    if (!name.ends_with(std::string("_k") + mixture)) continue;
-    const std::string type = name.substr(0, name.size() - 2);
+  if (const std::string type = quant_type_of(given); !type.empty() && type != name)
     fail_usage("--quant {}: this is a mixture that llama.cpp makes; use --quant {}", given.substr(0, 64),
-               type == "q2_k" || type == "q3_k" ? "q4_k" : type);
-  }
+               type);
   for (const char* plain : {"f32", "fp32", "f16", "fp16", "bf16"}) {
     if (name == plain) fail_usage("--quant {}: these are numbers, not blocks; use --dtype", given);
   }
@@ -201,7 +198,7 @@ void say_next(const ConvertArguments& a, bool has_tokenizer) {
   if (a.dry_run) {
     write_next(same_command(a));
   } else if ((a.to == "hf" || a.to == "gguf") && has_tokenizer) {
-    write_next({"gpt", "generate", a.out, "Once upon a time"});
+    write_next(generate_command(a.out));
   } else {
     write_next({"gpt", "info", a.out});
   }

@@ -21,6 +21,7 @@
 #include "progress_note.h"
 #include "report/format.h"
 #include "train/run_data.h"
+#include "train_settings.h"
 
 #include <numbers>
 
@@ -114,6 +115,7 @@ int run_preview(const PreviewArguments& a) {
   if (a.n_ctx < 1 || a.n_ctx > 1 << 24) fail_usage("--n-ctx: expected 1 to {}, found {}", 1 << 24, a.n_ctx);
   if (a.batch_size < 1 || a.batch_size > 1 << 20)
     fail_usage("--batch-size: expected 1 to {}, found {}", 1 << 20, a.batch_size);
+  check_sources(config, "");
   const RunData data = load_run_data(config, a.n_ctx, "");
   write_note(data.notes);
   const int64_t rows = std::min(kPreviewRows, a.batch_size);
@@ -124,8 +126,7 @@ int run_preview(const PreviewArguments& a) {
                preview_batch(*data.tokenizer, ids.data(), targets.data(), rows, a.batch_size, a.n_ctx) +
                preview_pairs(*data.tokenizer, ids.data(), targets.data(), a.n_ctx));
   if (data.floor) write_output(fmt::format("entropy: {} nats per token\n", format_loss(*data.floor)));
-  if (!a.data.empty())
-    write_next({"gpt", "train", a.data[0], "--tokenizer", a.tokenizer, "--preset", "tiny", "--out", "run"});
+  write_next(train_command(a.data, a.tokenizer));
   return 0;
 }
 
@@ -187,9 +188,9 @@ int run_pack(const PackArguments& a) {
   const PackOptions options = pack_options(a, *tokenizer);
   const PackStats stats = pack(*tokenizer, options, pool);
   if (stats.shards_before > 0)
-    write_note(fmt::format("{} of {} shards were there already\n", format_thousands(stats.shards_before),
-                           format_thousands(stats.shards)));
-  if (stats.empty > 0) write_note(fmt::format("{} empty rows left out\n", format_thousands(stats.empty)));
+    write_note(fmt::format("{} of {} there already\n", format_thousands(stats.shards_before),
+                           format_amount(stats.shards, "shard was", "shards were")));
+  if (stats.empty > 0) write_note(fmt::format("{} left out\n", format_amount(stats.empty, "empty row")));
   for (const std::string& line : stats.mended)
     write_note(line + "\n");
   const std::string text =
@@ -238,8 +239,8 @@ int run_verify(const VerifyArguments& a) {
   write_output(a.json ? verify_json(set, damaged, without).dump(2) + "\n"
                       : verify_text(set, damaged, without));
   if (damaged.empty()) return 0;
-  fail("{} of {} shards are damaged; the same gpt data pack again repairs them", damaged.size(),
-       set.shards.size());
+  fail("{} of {} damaged; the same gpt data pack again repairs them", damaged.size(),
+       format_amount(std::ssize(set.shards), "shard is", "shards are"));
 }
 
 int run_info(const InfoArguments& a) {

@@ -43,8 +43,8 @@ class EvalProgress {
     const int64_t percent = 100 * done / total;
     if (!notes_are_on_terminal() || percent == shown_) return;
     shown_ = percent;
-    write_note(fmt::format("\revaluating: {} of {} windows ({} %){}", done, total, percent,
-                           done == total ? "\n" : ""));
+    write_note(fmt::format("\revaluating: {} of {} ({} %){}", format_thousands(done),
+                           format_amount(total, "window"), percent, done == total ? "\n" : ""));
   }
 
  private:
@@ -88,7 +88,8 @@ void add_text_rows(TextTable& table, const EvalResult& r, const std::optional<do
   };
   if (floor)
     add("floor", fmt::format("{:.4f}", *floor / std::numbers::ln2), "bits per byte, the entropy of the text");
-  add("tokens", format_thousands(r.tokens), fmt::format("windows of {}, stride {}", r.n_ctx, r.stride));
+  add("tokens", format_thousands(r.tokens),
+      fmt::format("windows of {}, stride {}", format_thousands(r.n_ctx), format_thousands(r.stride)));
   add("text bytes", format_thousands(r.text_bytes), "");
 }
 
@@ -144,7 +145,7 @@ int run(const EvalArguments& a) {
   const EvalResult result =
       evaluate(loaded.model(), text.tokens, options, machine.pool, machine.kernels, EvalProgress());
   write_output(a.json ? result_json(a, result, text).dump(2) + "\n" : result_table(result, text.floor));
-  if (!a.json) write_next({"gpt", "generate", a.model, "Once upon a time"});
+  if (!a.json) write_next(generate_command(a.model));
   return 0;
 }
 

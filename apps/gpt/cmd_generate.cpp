@@ -73,6 +73,7 @@ class Generation {
     prompts_ = read_prompts(a_, tokenizer_.get(), static_cast<int32_t>(config.bos_token_id));
     options_ = generate_options(a_, eos_ids(config), config.vocab_size);
     check();
+    note_cropped_prompts();
   }
 
   void run() {
@@ -114,10 +115,25 @@ class Generation {
     if (a_.beams < 0 || a_.beams > 1024) fail_usage("--beams: expected 1 to 1024, found {}", a_.beams);
     if (a_.beams > 0 && a_.n > a_.beams)
       fail_usage("--n {}: beam search gives at most --beams {} texts", a_.n, a_.beams);
+    if (a_.beams > 0 && !a_.drawing.empty())
+      fail_usage("{}: beam search draws nothing; leave it out, or --beams", fmt::join(a_.drawing, ", "));
     if (a_.beams > 0 && a_.logprobs.has_value()) fail_usage("--logprobs: not with --beams");
     if (a_.logprobs.has_value() && !a_.json)
       fail_usage("--logprobs: needs --json, which has a place for them");
     StopStrings checked(a_.stops);
+  }
+
+  // With --context stop such prompts are refused.
+  void note_cropped_prompts() const {
+    const int64_t n_ctx = loaded_.model().config.n_ctx;
+    if (options_.context != ContextPolicy::crop) return;
+    for (size_t i = 0; i < prompts_.size(); ++i) {
+      const int64_t size = std::ssize(prompts_[i].ids);
+      if (size <= n_ctx) continue;
+      write_note(fmt::format("note: {} has {}, the context {}: only the last {} are read\n",
+                             prompts_.size() == 1 ? "the prompt" : fmt::format("prompt {}", i + 1),
+                             format_amount(size, "token"), format_thousands(n_ctx), format_thousands(n_ctx)));
+    }
   }
 
   Inference::Options inference_options() const {
@@ -252,7 +268,7 @@ class Generation {
     int64_t tokens = 0;
     for (const Sample& sample : samples)
       tokens += std::ssize(sample.completion.ids);
-    write_note(fmt::format("{} tokens in {}, {} tokens/s\n", format_thousands(tokens),
+    write_note(fmt::format("{} in {}, {} tokens/s\n", format_amount(tokens, "token"),
                            format_duration(seconds),
                            format_rate(static_cast<double>(tokens) / std::max(seconds, 1e-9))));
   }
@@ -293,6 +309,17 @@ void add_beam_options(CLI::App& app, GenerateArguments& a) {
       ->group(group);
 }
 
+// The flags of drawing that were typed; none has a meaning with --beams.
+std::vector<std::string> drawing_flags(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const char* name :
+       {"--temperature", "--top-k", "--top-p", "--top-p-rule", "--min-p", "--greedy", "--repetition-penalty",
+        "--presence-penalty", "--frequency-penalty", "--logit-bias"}) {
+    if (app.get_option(name)->count() > 0) names.emplace_back(name);
+  }
+  return names;
+}
+
 void add_end_options(CLI::App& app, GenerateArguments& a) {
   const std::string group = "output";
   app.add_option("-n,--max-tokens", a.max_tokens, "new tokens per sample")
@@ -328,6 +355,7 @@ Command add_generate_command(CLI::App& root) {
   add_json_option(*app, a->json);
   add_weight_options(*app, *a);
   add_machine_options(*app, a->machine);
+  app->final_callback([a, app] { a->drawing = drawing_flags(*app); });  // before the environment is read
   return {app, [a] {
             require_argument(a->model, "MODEL", "generate");
             Generation(*a).run();

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -73,6 +74,24 @@ std::vector<std::string> planned_command(const PlanArguments& a, const ConfigFla
   return with_flags(command, flags);
 }
 
+// Where the run does not fit: the first of the ways that make it fit, else the plan of a smaller preset that
+// does, else the list of presets.
+std::vector<std::string> fitting_command(const PlanArguments& a, const ConfigFlags& flags,
+                                         const RunPlan& report) {
+  if (!report.fits_with.empty()) {
+    std::vector<std::string> command = planned_command(a, flags);
+    std::istringstream words(report.fits_with.front().flags);
+    for (std::string word; words >> word;)
+      command.push_back(word);
+    return command;
+  }
+  const std::string preset = largest_preset(flags, report);
+  if (preset.empty()) return {"gpt", "info"};
+  std::vector<std::string> command = {"gpt", "plan", "--preset", preset};
+  if (a.memory_gib > 0) command.insert(command.end(), {"--memory", fmt::format("{:g}", a.memory_gib)});
+  return with_flags(command, flags);
+}
+
 int propose(const PlanArguments& a, const ConfigFlags& flags) {
   const Proposals proposals = propose_presets(flags);
   write_output(a.json ? proposals_json(proposals).dump(2) + "\n" : proposals_text(proposals));
@@ -106,6 +125,7 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
     fail_usage("config key \"micro_batch\": expected a divisor of batch_size = {}, found {}",
                config.train.batch_size, config.train.micro_batch);
   }
+  check_sources(config.train, a.sources.init_from);
   const RunData data = load_run_data(config.train, config.model.n_ctx, a.sources.init_from);
   check_run(config.train, data.has_val());
   write_note(data.notes);
@@ -141,7 +161,7 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
                                                       .chosen_tokenizer = a.sources.init_from.empty()});
   json["advice"] = advice;
   write_output(a.json ? json.dump(2) + "\n" : plan_text(report, advice));
-  if (!a.json) write_next(planned_command(a, flags));
+  if (!a.json) write_next(report.fits() ? planned_command(a, flags) : fitting_command(a, flags, report));
   return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "base/folder_lock.h"
 #include "command.h"
 #include "config_flags.h"
+#include "foreign_names.h"
 #include "interrupt.h"
 #include "model/model_counts.h"
 #include "options.h"
@@ -19,6 +20,7 @@
 #include "sweep/page.h"
 #include "sweep/sweep.h"
 #include "train/run_data.h"
+#include "train_settings.h"
 
 namespace gpt {
 namespace {
@@ -26,8 +28,7 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   gpt sweep --preset tiny --data tales --over n_layer=2,4,8 --over n_embd=64,128 --minutes 10 --out shapes
   gpt sweep --preset tiny --data tales --over lr=1e-3,3e-3,1e-2 --flops 1e12 --dry-run
-  gpt sweep --preset tiny --data tales --over n_layer=1,2,4,8 --iso-params 800000 --over lr=2e-3,4e-3
-            --minutes 10 --seeds 2 --out depth-or-width
+  gpt sweep --preset tiny --data tales --over n_layer=1,2,4,8 --iso-params 800000 --over lr=2e-3,4e-3 --minutes 10 --seeds 2 --out depth-or-width
   gpt sweep --preset mini-gpt --data input.txt --over norm=layer,rms --over act=gelu,swiglu --steps 500 --out ablation
   gpt sweep --out shapes --resume                       go on after Ctrl-C or a kill
 
@@ -81,6 +82,7 @@ class DataFacts {
     }
     const auto found = facts_.find(key);
     if (found != facts_.end()) return found->second;
+    check_sources(t, "");
     const RunData data = load_run_data(t, config.model.n_ctx, "");
     write_note(data.notes);
     if (!data.has_val())
@@ -228,9 +230,9 @@ std::string describe(const Plan& plan) {
                           format_duration(plan.seconds[i])});
     total += plan.seconds[i];
   }
-  std::string text =
-      format_table(table) + fmt::format("{} {}, about {} in all\n", plan.sweep.runs.size(),
-                                        plan.sweep.runs.size() == 1 ? "run" : "runs", format_duration(total));
+  std::string text = format_table(table) + fmt::format("{}, about {} in all\n",
+                                                       format_amount(std::ssize(plan.sweep.runs), "run"),
+                                                       format_duration(total));
   const double difference = flops_difference(plan.sweep.runs);
   if (difference > 0.01)
     text += fmt::format(
@@ -239,8 +241,8 @@ std::string describe(const Plan& plan) {
         format_percent(difference));
   for (const SweepRun& run : plan.sweep.runs) {
     if (run.config.train.steps >= 50) continue;
-    return text +
-           fmt::format("{} has only {} steps: too few to say much\n", run.name, run.config.train.steps);
+    return text + fmt::format("{} has only {}: too few to say much\n", run.name,
+                              format_amount(run.config.train.steps, "step"));
   }
   return text;
 }
@@ -307,9 +309,14 @@ int run(const SweepArguments& a, const ConfigFlags& flags) {
   write_note(finished ? fmt::format("page: {}/sweep.html\n", a.out)
                       : fmt::format("interrupted; go on with: gpt sweep --out {} --resume\n", a.out));
   if (finished && !a.json && !findings.means.empty())
-    write_next(
-        {"gpt", "generate", a.out + "/runs/" + sweep.runs[findings.means[0].run].name, "Once upon a time"});
+    write_next(generate_command(a.out + "/runs/" + sweep.runs[findings.means[0].run].name));
   return finished ? 0 : kInterruptedStatus;
+}
+
+// "layers=1,2" as "n_layer=1,2".
+std::string with_own_key(const CLI::App& app, const std::string& axis) {
+  const size_t equals = std::min(axis.find('='), axis.size());
+  return config_key_named(app, axis.substr(0, equals)) + axis.substr(equals);
 }
 
 }  // namespace
@@ -337,7 +344,11 @@ Command add_sweep_command(CLI::App& root, const std::string& command_line) {
   app->add_flag("--dry-run", a->dry_run, "print the list of runs and end");
   add_json_option(*app, a->json);
   const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });
-  return {app, [a, flags] { return run(*a, *flags); }};
+  return {app, [a, flags, app] {
+            for (std::string& axis : a->over)
+              axis = with_own_key(*app, axis);
+            return run(*a, *flags);
+          }};
 }
 
 }  // namespace gpt

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/path_kind.h"
 #include "command.h"
 #include "data/corpus.h"
 #include "data/json_line.h"
@@ -13,6 +14,7 @@
 #include "options.h"
 #include "output.h"
 #include "report/format.h"
+#include "report/next_step.h"
 #include "report/table.h"
 #include "text/tokenizer_facts.h"
 #include "text/utf8.h"
@@ -54,7 +56,7 @@ The text comes from standard input as it is, line ends included. With --jsonl ev
 {"text":...} and gives a line {"ids":[...]}. Names of special tokens are ordinary text without --special.)";
 
 constexpr const char* kDecodeFooter = R"(Examples:
-  gpt tokenizer decode --tokenizer tok --ids 1,2,3
+  gpt tokenizer decode tok 1 2 3
   gpt tokenizer decode --tokenizer tok < ids.txt > text.txt
   gpt tokenizer decode --tokenizer tok --jsonl < ids.jsonl
 
@@ -171,6 +173,11 @@ int run_encode(const TokenizerArguments& a) {
     return 0;
   }
   const std::string text = a.has_text ? a.text : read_input();
+  if (a.has_text && path_kind(a.text) == PathKind::file)
+    write_note(
+        fmt::format("note: these are the ids of the text \"{0}\"; those of the file of this name: gpt "
+                    "tokenizer encode {1} < {0}\n",
+                    shell_quoted(a.text), shell_quoted(a.tokenizer)));
   require_text(text, *tokenizer);
   if (a.explain) {
     write_output(explanation(*tokenizer, text, a.json));
@@ -336,10 +343,11 @@ CLI::App* add_encode(CLI::App& parent, TokenizerArguments& a) {
 CLI::App* add_decode(CLI::App& parent, TokenizerArguments& a) {
   CLI::App* app = add_part(parent, "decode", "ids to text", kDecodeFooter);
   add_tokenizer_option(*app, a);
-  app->add_option_function<std::string>(
+  app->add_option_function<std::vector<std::string>>(
          "--ids,IDS",
-         [&a](const std::string& ids) {
-           a.ids = ids;
+         [&a](const std::vector<std::string>& words) {
+           for (const std::string& word : words)
+             a.ids += (a.ids.empty() ? "" : " ") + word;
            a.has_ids = true;
          },
          "the ids, instead of standard input")

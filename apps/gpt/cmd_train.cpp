@@ -20,6 +20,7 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   gpt train --preset tiny --data tales --out run
   gpt train --preset nanogpt-cpu --data input.txt --out run --seed 2
+  gpt train a.txt b.txt --preset tiny --out run         all of them; a.txt=0.7 b.txt=0.3 mixes by weight
   gpt train --data book.txt --tokenizer char --n-layer 4 --n-head 4 --n-embd 128 --n-ctx 64 --out run
   gpt train --out run --resume                          go on after Ctrl-C, a kill or --stop-after
   gpt train --out run --resume --steps 5000             extend a run: from here on the schedule of 5,000 steps
@@ -83,6 +84,7 @@ int run(const TrainArguments& a, const ConfigFlags& flags) {
   request.config = chosen_config(a, flags);
   request.out = a.out;
   request.init_from = a.init_from;
+  if (!a.resume) check_sources(request.config.train, a.init_from);
   request.resume = a.resume;
   request.verbose = a.verbose;
   request.isa = chosen_isa();
@@ -94,7 +96,7 @@ int run(const TrainArguments& a, const ConfigFlags& flags) {
         "note: no --preset and no shape is given, so this is GPT-2's; gpt plan --data ... proposes one\n");
   request.begins = [] { install_graceful_interrupt("finishing the step and saving"); };
   const TrainOutcome outcome = run_training(request, interrupted);
-  if (outcome.finished) write_next({"gpt", "generate", a.out, "--prompt", "Once"});
+  if (outcome.finished) write_next(generate_command(a.out));
   return outcome.interrupted ? kInterruptedStatus : 0;
 }
 

@@ -81,6 +81,7 @@ ConfigFlags::ConfigFlags(CLI::App& app, const Wanted& wanted)
     option->group("config: " + key.group);
     if (key.is_list) {
       option->type_name("X ...")->expected(1, 1 << 20)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      if (key.name == "data") option->allow_extra_args();  // also where it stands without its flag
     } else if (key.is_bool) {
       option->type_name("true|false")->expected(0, 1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     } else {
@@ -96,6 +97,7 @@ void ConfigFlags::apply(Settings& settings, const KeyInfo& key, const std::vecto
     return;
   }
   std::string value = values.empty() ? "" : values.back();
+  if (key.name == "device") require_device(source, value);
   if (key.is_bool) {
     value = lower_case(value);  // Python writes True
     if (value.empty() || value == "1") value = "true";

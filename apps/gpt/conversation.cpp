@@ -1,6 +1,7 @@
 #include "conversation.h"
 
 #include "base/error.h"
+#include "base/format.h"
 
 namespace gpt {
 
@@ -31,9 +32,9 @@ std::vector<int32_t> Conversation::ask(const std::string& user) {
     }
     if (std::ssize(ids) >= n_ctx_) {
       fail(
-          "the message is too long: with what comes before it there are {} tokens, the context has {}; "
+          "the message is too long: with what comes before it there are {}, the context has {}; "
           "shorten it, or raise --n-ctx if the model allows",
-          ids.size(), n_ctx_);
+          format_amount(std::ssize(ids), "token"), format_thousands(n_ctx_));
     }
   } catch (const Error&) {
     turns_.pop_back();

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "model/config_alias.h"
+#include "number_check.h"
 
 namespace gpt {
 namespace {
@@ -49,10 +50,12 @@ constexpr Name kFlags[] = {
     {"--adam-beta1", "--beta1"},
     {"--adam-beta2", "--beta2"},
     {"--adam-epsilon", "--eps"},
+    {"--early-stopping-patience", "--patience"},
     {"--num-layers", "--n-layer"},
     {"--num-heads", "--n-head"},
     {"--gradient-checkpointing", "--recompute"},
     {"--model-name-or-path", "--model"},
+    {"-m", "--model"},
     {"--num-beams", "--beams"},
     {"--num-return-sequences", "--n"},
     {"--tokenizer-name", "--tokenizer"},
@@ -101,7 +104,7 @@ constexpr Name kFlags[] = {
 
 struct Answer {
   const char* theirs;
-  const char* command;  // "" for every one
+  const char* command;  // as typed behind gpt: "tokenizer train"; "" for every one
   const char* answer;
 };
 
@@ -130,6 +133,8 @@ constexpr Answer kAnswers[] = {
      "--preset NAME for a new model (gpt info lists them), --init-from MODEL to start from a trained one"},
     {"--model", "plan",
      "--preset NAME for a new model (gpt info lists them), --init-from MODEL to start from a trained one"},
+    {"--model-type", "tokenizer train",
+     "BPE is what is trained; --pattern says how text is cut, and char and byte need no training"},
     {"--model-type", "train", "--preset NAME chooses the architecture; gpt info lists them"},
     {"--bias", "",
      "biases have a switch each: --qkv-bias false --out-bias false --mlp-bias false --norm-bias false"},
@@ -145,6 +150,21 @@ constexpr Answer kAnswers[] = {
      "the run folder has metrics.jsonl, TensorBoard events and report.html; leave it out"},
     {"--run", "train", "--out DIR is the folder and the name of the run"},
     {"--report-to", "", "the run folder has metrics.jsonl, TensorBoard events and report.html; leave it out"},
+    {"--dry-run", "train", "gpt plan takes the same flags, says what the run would take, and trains nothing"},
+    {"--optim", "", "there is one optimizer, AdamW; leave it out"},
+    {"--optimizer", "", "there is one optimizer, AdamW; leave it out"},
+    {"--resume-from", "", "--resume goes on with the run in --out DIR; --init-from MODEL begins another one"},
+    {"--resume-from-checkpoint", "",
+     "--resume goes on with the run in --out DIR; --init-from MODEL begins another one"},
+    {"--early-stopping", "",
+     "--patience N ends the run after N evaluations without a better validation loss"},
+    {"--shuffle", "",
+     "batches begin at random places anyway; --sampling epoch passes over the text once each time"},
+    {"--lora", "", "there are no adapters: --init-from MODEL goes on training all weights of a model"},
+    {"--lora-r", "", "there are no adapters: --init-from MODEL goes on training all weights of a model"},
+    {"--lora-rank", "", "there are no adapters: --init-from MODEL goes on training all weights of a model"},
+    {"--num-workers", "", "no processes read the text; --threads says how many threads compute"},
+    {"--dataloader-num-workers", "", "no processes read the text; --threads says how many threads compute"},
     {"--eval-only", "", "gpt eval MODEL --data FILE"},
     {"--always-save-checkpoint", "",
      "last/ is saved every --save-every steps, best/ when the validation loss improves"},
@@ -154,6 +174,13 @@ constexpr Answer kAnswers[] = {
      "the context is the model's own, and only as much memory is taken as is needed; leave it out"},
     {"--batch-size", "generate",
      "prompts are computed together as they are; --n N draws several texts, and --prompt may be repeated"},
+    {"--quant", "generate",
+     "--dtype q8_0 or q4_0 quantises while the model is loaded; gpt convert --quant writes a file"},
+    {"--quant", "chat",
+     "--dtype q8_0 or q4_0 quantises while the model is loaded; gpt convert --quant writes a file"},
+    {"--gpu", "", "this build computes on the CPU; leave it out"},
+    {"--gpus", "", "this build computes on the CPU; leave it out"},
+    {"--cuda", "", "this build computes on the CPU; leave it out"},
     {"--n-gpu-layers", "", "this build computes on the CPU; leave it out"},
     {"--gpu-layers", "", "this build computes on the CPU; leave it out"},
     {"-ngl", "", "this build computes on the CPU; leave it out"},
@@ -168,6 +195,10 @@ constexpr Answer kAnswers[] = {
     {"--conversation", "", "gpt chat MODEL"},
     {"-cnv", "", "gpt chat MODEL"},
     {"--interactive", "", "gpt chat MODEL"},
+    {"-no-cnv", "generate", "gpt generate never asks for messages; leave it out"},
+    {"--no-cnv", "generate", "gpt generate never asks for messages; leave it out"},
+    {"-no-cnv", "chat", "gpt generate MODEL continues a text"},
+    {"--no-cnv", "chat", "gpt generate MODEL continues a text"},
     {"--max-length", "", "--max-tokens counts new tokens only, without the prompt"},
     {"--stream", "", "text is shown as it comes; leave it out"},
     {"--hf-repo", "", "nothing is downloaded; name a folder or file of this machine as MODEL"},
@@ -216,15 +247,24 @@ constexpr Answer kCommands[] = {
     {"version", "", "--version"},
 };
 
+// Commands of other programs for which there is nothing here.
+constexpr Name kMissing[] = {
+    {"serve", "there is no server yet; gpt chat MODEL --json answers line by line, for other programs too"},
+    {"server", "there is no server yet; gpt chat MODEL --json answers line by line, for other programs too"},
+    {"download", "nothing is downloaded; gpt takes folders and files of models of this machine"},
+    {"pull", "nothing is downloaded; gpt takes folders and files of models of this machine"},
+    {"merge", "there are no adapters to merge; gpt convert writes a model in another format"},
+};
+
 struct Value {
   const char* theirs;
   const char* ours;
 };
 
 // Types as PyTorch and ggml call them.
-constexpr Value kTypes[] = {{"float32", "fp32"}, {"f32", "fp32"},   {"float", "fp32"}, {"bfloat16", "bf16"},
-                            {"float16", "fp16"}, {"f16", "fp16"},   {"half", "fp16"},  {"float64", "fp64"},
-                            {"f64", "fp64"},     {"double", "fp64"}};
+constexpr Value kTypes[] = {{"float32", "fp32"}, {"f32", "fp32"},    {"float", "fp32"}, {"bfloat16", "bf16"},
+                            {"float16", "fp16"}, {"f16", "fp16"},    {"half", "fp16"},  {"float64", "fp64"},
+                            {"f64", "fp64"},     {"double", "fp64"}, {"Q8_0", "q8_0"},  {"Q4_0", "q4_0"}};
 
 const CLI::Option* find_flag(const CLI::App& app, const std::string& name) {
   return app.get_option_no_throw(name);
@@ -249,12 +289,38 @@ std::string own_name(const CLI::App& app, const std::string& typed) {
   return find_flag(app, flag) != nullptr ? flag : "";
 }
 
+// "tokenizer train" of gpt tokenizer train.
+std::string command_of(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  if (parent == nullptr) return "";
+  const std::string before = command_of(*parent);
+  return before.empty() ? app.get_name() : before + " " + app.get_name();
+}
+
+// A flag has its own answer, or that of the name that other commands have for it.
 void answer_flag(const CLI::App& app, const std::string& typed) {
-  const std::string name = with_dashes(typed);
-  for (const Answer& a : kAnswers) {
-    if (name == a.theirs && (*a.command == '\0' || app.get_name() == a.command))
-      fail_usage("{}: there is no {} here: {}", app.get_name(), typed, a.answer);
+  const std::string command = command_of(app);
+  std::vector<std::string> names = {with_dashes(typed)};
+  for (const Name& n : kFlags) {
+    if (names[0] == n.theirs) names.emplace_back(n.ours);
   }
+  for (const std::string& name : names) {
+    for (const Answer& a : kAnswers) {
+      if (name == a.theirs && (*a.command == '\0' || command == a.command))
+        fail_usage("{}: there is no {} here: {}", command, typed, a.answer);
+    }
+  }
+}
+
+// "-no-cnv" would be -n with the value "o-cnv".
+void refuse_long_name(const CLI::App& app, const std::string& word) {
+  if (word.starts_with("--") || word.size() < 3) return;
+  const CLI::Option* option = find_flag(app, word.substr(0, 2));
+  if (option == nullptr || option->get_items_expected_max() == 0 || !takes_a_number(*option)) return;
+  if (word.find_first_not_of("0123456789.eE+-", word[2] == '=' ? 3 : 2) == std::string::npos) return;
+  const std::string flag = word.substr(0, word.find('='));
+  fail_usage("{}: unknown flag {}{}; see gpt {} --help", command_of(app), flag.substr(0, 64),
+             did_you_mean(flag, flag_names(app)), command_of(app));
 }
 
 const CLI::App* find_command(const CLI::App& app, const std::string& word) {
@@ -270,6 +336,10 @@ const CLI::App* find_command(const CLI::App& app, const std::string& word) {
   for (const Answer& c : kCommands) {
     if (word == c.theirs && app.get_parent() == nullptr)
       fail_usage("unknown command \"{}\"; that is gpt {} here", word, c.answer);
+  }
+  for (const Name& c : kMissing) {
+    if (word == c.theirs && app.get_parent() == nullptr)
+      fail_usage("unknown command \"{}\": {}", word, c.ours);
   }
   std::vector<std::string> names;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
@@ -320,6 +390,7 @@ std::vector<std::string> translate_arguments(const CLI::App& root, const std::ve
     const std::string flag = word.substr(0, equals), name = own_name(*app, flag);
     if (name.empty()) {
       answer_flag(*app, flag);
+      refuse_long_name(*app, word);
       out.push_back(word);
       continue;
     }
@@ -333,6 +404,15 @@ std::vector<std::string> translate_arguments(const CLI::App& root, const std::ve
       out.push_back(own_value(name, words[++i]));
   }
   return out;
+}
+
+std::string config_key_named(const CLI::App& app, std::string name) {
+  name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
+  std::string key = own_name(app, "--" + name);
+  if (key.empty()) return name;
+  key.erase(0, 2);
+  std::replace(key.begin(), key.end(), '-', '_');
+  return key;
 }
 
 std::vector<std::string> own_flag_names(const CLI::App& app) {

@@ -16,6 +16,10 @@ namespace gpt {
 // says what to use instead.
 std::vector<std::string> translate_arguments(const CLI::App& root, const std::vector<std::string>& words);
 
+// The config key that a command's flags mean by a name, ours or another program's: n_layer of "layers" and
+// "num-layers". What is unknown stays as it is.
+std::string config_key_named(const CLI::App& app, std::string name);
+
 // The long names of a command's flags; and those with all foreign names that it understands.
 std::vector<std::string> own_flag_names(const CLI::App& app);
 std::vector<std::string> flag_names(const CLI::App& app);

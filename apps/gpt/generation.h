@@ -26,6 +26,7 @@ struct GenerateArguments {
   bool greedy = false, ignore_eos = false, no_bos = false, json = false, in_place = false;
   int64_t beams = 0, n = 1, seed = 1;
   std::optional<int64_t> logprobs;
+  std::vector<std::string> drawing;  // flags for drawing tokens that were given, not set by the environment
   double length_penalty = 0;
   MachineOptions machine;
 };

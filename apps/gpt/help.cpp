@@ -34,7 +34,7 @@ const std::map<std::string, std::vector<std::string>>& short_helps() {
         "--vocab-size", "--json", "--threads"}},
       {"generate",
        {"--prompt", "--prompt-file", "--max-tokens", "--temperature", "--top-k", "--top-p", "--greedy",
-        "--stop", "--n", "--seed", "--dtype", "--json", "--threads"}},
+        "--stop", "--n", "--beams", "--seed", "--dtype", "--json", "--threads"}},
       {"chat",
        {"--system", "--template", "--max-tokens", "--temperature", "--top-k", "--top-p", "--greedy", "--seed",
         "--dtype", "--json", "--threads"}},
@@ -247,9 +247,9 @@ class HelpFormatter : public CLI::FormatterBase {
     out += positionals(*app) + subcommands(*app);
     const bool root = app->get_parent() == nullptr;
     if (!root) out += flags(*app, all);
+    if (!app->get_footer().empty()) out += "\n" + footer(app->get_footer());
     if (!all && !common_flags(*app).empty())
       out += fmt::format("\n'{} --help-all' shows all {} flags.\n", name, app->get_options().size());
-    if (!app->get_footer().empty()) out += "\n" + footer(app->get_footer());
     return out;
   }
 };

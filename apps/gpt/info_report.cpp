@@ -169,8 +169,8 @@ std::string schedule_table(const TrainConfig& c, const std::vector<int64_t>& ste
     table.rows.push_back({format_thousands(step), fmt::format("{:.6f}", rate),
                           format_percent(c.lr > 0 ? rate / c.lr : 0), schedule_bar(c, step, kWidth)});
   }
-  return format_table(table) + fmt::format("{} steps, {} of them warm-up; peak {:g}, at the end {:g}\n",
-                                           format_thousands(c.steps), format_thousands(c.warmup), c.lr,
+  return format_table(table) + fmt::format("{}, {} of them warm-up; peak {:g}, at the end {:g}\n",
+                                           format_amount(c.steps, "step"), format_thousands(c.warmup), c.lr,
                                            c.min_lr);
 }
 

@@ -8,6 +8,7 @@
 #include "model/model_files.h"
 #include "model/model_source.h"
 #include "model/presets.h"
+#include "options.h"
 
 namespace gpt {
 namespace {
@@ -30,10 +31,11 @@ json keys_of_model(const ModelConfig& c) {
 // The config of a model on disk, without reading weights where a config.json has it all.
 ModelConfig config_on_disk(const std::string& name) {
   std::error_code ignored;
-  if (!fs::exists(name, ignored)) {
-    preset(name);  // throws with a suggestion
-  }
-  const fs::path path = resolve_model_path(name);
+  require_model_or_preset(name);
+  const fs::path folder = fs::path(name).parent_path();
+  const bool of_run =
+      fs::path(name).filename() == "config.json" && fs::is_directory(folder / "last", ignored);
+  const fs::path path = resolve_model_path(of_run ? (folder.empty() ? "." : folder.string()) : name);
   if (path.extension() == ".json") return read_model_config(path.string());
   const fs::path config = (fs::is_directory(path, ignored) ? path : path.parent_path()) / "config.json";
   const bool own_config =

@@ -17,6 +17,7 @@
 #include "lost_page.h"
 #include "number_check.h"
 #include "output.h"
+#include "parse_problem.h"
 #include "report/utf8_text.h"
 
 namespace gpt {
@@ -144,8 +145,8 @@ int run(const std::vector<std::string>& typed) {
     return 0;
   } catch (const CLI::ParseError& error) {
     std::string name = "gpt";
-    selected(root, name);
-    fail_usage("{}; see {} --help", error.what(), name);
+    const CLI::App& app = selected(root, name);
+    fail_usage("{}; see {} --help", parse_problem(app, error), name);
   }
   std::string name = "gpt";
   CLI::App& app = selected(root, name);
@@ -155,7 +156,7 @@ int run(const std::vector<std::string>& typed) {
   for (const Command& command : commands) {
     if (command.app == &app) return command.run();
   }
-  write_note(app.help());
+  write_note(app.help(name.substr(0, name.size() - std::min(name.size(), app.get_name().size() + 1))));
   return 2;
 }
 

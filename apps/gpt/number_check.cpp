@@ -31,6 +31,8 @@ std::string problem_of(const std::string& text) {
   return "";
 }
 
+}  // namespace
+
 bool takes_a_number(const CLI::Option& option) {
   const std::string type = option.get_type_name().substr(0, option.get_type_name().find(':'));
   for (const char* name : {"N", "X", "T", "K", "INT", "UINT", "FLOAT", "GIB", "SECONDS"}) {
@@ -38,8 +40,6 @@ bool takes_a_number(const CLI::Option& option) {
   }
   return false;
 }
-
-}  // namespace
 
 void check_numbers(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {

@@ -7,25 +7,72 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/path_kind.h"
 #include "base/suggest.h"
 #include "convert/gguf_vocab.h"
 #include "data/corpus.h"
 #include "model/inference.h"
+#include "model/presets.h"
+#include "train/train_config.h"
 
 namespace gpt {
 namespace {
 
 constexpr int64_t kMaxThreads = 1024;
 
+// Types that only files have: as ggml writes them, or llama.cpp's names of its mixtures.
+void refuse_blocks(const std::string& flag, const std::string& given) {
+  const std::string type = quant_type_of(given);
+  if (type.empty()) return;
+  fail_usage(
+      "{} {}: weights become that in a file: gpt convert MODEL OUT.gguf --quant {}; while it is loaded, a "
+      "model "
+      "can become q8_0 or q4_0",
+      flag, given.substr(0, 64), type);
+}
+
+// The names in the folder that a path is in, as they would be typed; none where there is no such folder.
+std::vector<std::string> neighbours(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::vector<std::string> names;
+  if (path_kind(folder.empty() ? "." : folder.string()) != PathKind::folder) return names;
+  for (const FolderEntry& entry : list_folder(folder.empty() ? "." : folder.string()))
+    names.push_back((folder / entry.name).string());
+  return names;
+}
+
 }  // namespace
+
+void require_model_or_preset(const std::string& name) {
+  if (path_exists(name) || is_preset(name)) return;
+  std::vector<std::string> names = neighbours(name);
+  if (name.find('/') != std::string::npos)
+    fail("cannot find the model {}: no such file or folder{}", name, did_you_mean(name, names));
+  for (const std::string& known : preset_names())
+    names.push_back(known);
+  fail_usage(
+      "unknown preset \"{}\", and there is no file or folder of this name{}; gpt info lists the presets",
+      name.substr(0, 64), did_you_mean(name, names));
+}
+
+std::string quant_type_of(const std::string& given) {
+  std::string name = given;
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  constexpr std::string_view kTypes[] = {"q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k"};
+  if (std::find(std::begin(kTypes), std::end(kTypes), name) != std::end(kTypes)) return name;
+  for (const char* mixture : {"_k_s", "_k_m", "_k_l"}) {
+    if (!name.starts_with('q') || !name.ends_with(mixture)) continue;
+    const std::string type = name.substr(0, name.size() - 2);
+    return type == "q2_k" || type == "q3_k" ? "q4_k" : type;
+  }
+  return "";
+}
 
 void add_machine_options(CLI::App& app, MachineOptions& options) {
   app.add_option("-t,--threads", options.threads, "CPU threads; 0: all CPUs")
       ->type_name("N")
       ->group("machine");
-  app.add_option("--device", options.device, "where to compute: cpu")
-      ->type_name("cpu|cuda")
-      ->group("machine");
+  app.add_option("--device", options.device, "where to compute: cpu")->type_name("cpu")->group("machine");
 }
 
 void add_json_option(CLI::App& app, bool& json) {
@@ -43,9 +90,7 @@ Isa chosen_isa() {
 }
 
 int chosen_threads(const MachineOptions& options) {
-  check_choice("--device", options.device, {"cpu", "cuda"});
-  if (options.device == "cuda")
-    fail_usage("--device cuda: this build runs on the CPU only; leave the flag out");
+  require_device("--device", options.device);
   if (options.threads < 0 || options.threads > kMaxThreads) {
     fail_usage("--threads: expected 0 (all CPUs) to {}, found {}", kMaxThreads, options.threads);
   }
@@ -68,6 +113,7 @@ DType parse_dtype(const std::string& flag, const std::string& name, std::initial
     if (name == dtype_name(t)) return t;
     names.emplace_back(dtype_name(t));
   }
+  if (std::find(names.begin(), names.end(), "q8_0") != names.end()) refuse_blocks(flag, name);
   check_choice(flag, name, names);
   return DType::f32;
 }
@@ -83,10 +129,25 @@ DType parse_dtype(const std::string& flag, const std::string& name) {
 
 void require_argument(const std::string& value, const std::string& what, const std::string& command) {
   if (value.empty())
-    fail_usage("{} is missing: gpt {} {} ...; see gpt {} --help", what, command, what, command);
+    fail_usage("{} is missing: gpt {} {} ...; see gpt {} --help", what, command, what,
+               command.substr(0, command.find(' ')));
+  const std::filesystem::path path = value;
+  if (path.filename() != "config.json" || path_kind(value) != PathKind::file) return;
+  const std::string folder = path.parent_path().empty() ? "." : path.parent_path().string();
+  fail_usage("{} is the configuration of a model: give its folder, {}", value, folder);
+}
+
+void require_tokenizer(const std::string& spec) {
+  if (spec == "byte" || spec == "char" || path_exists(spec)) return;
+  fail(
+      "cannot open the tokenizer {}: no such file or folder; there are byte and char, and gpt tokenizer "
+      "train "
+      "FILE -o tok makes a BPE: --tokenizer tok",
+      spec.substr(0, 256));
 }
 
 std::unique_ptr<Tokenizer> named_tokenizer(const std::string& spec) {
+  require_tokenizer(spec);
   return spec.ends_with(".gguf") ? gguf_tokenizer(spec) : open_tokenizer(spec, {});
 }
 
@@ -112,6 +173,18 @@ std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std:
          tokenizer->vocab_size(), model_vocab);
   }
   return tokenizer;
+}
+
+std::vector<std::string> generate_command(const std::string& model) {
+  constexpr const char* kPrompt = "Once upon a time";
+  std::vector<std::string> words = {"gpt", "generate", model};
+  try {
+    const std::string last = model + "/last";
+    const std::string folder = is_folder(last) ? last : model;
+    if (!is_folder(folder) || load_tokenizer(folder)->encode(kPrompt).size() > 0) words.emplace_back(kPrompt);
+  } catch (const Error&) {  // without a prompt it begins by itself
+  }
+  return words;
 }
 
 }  // namespace gpt

@@ -45,6 +45,9 @@ struct Machine {
 // Throws UsageError with a suggestion unless `value` is one of `allowed`.
 void check_choice(const std::string& flag, const std::string& value, const std::vector<std::string>& allowed);
 
+// The type of blocks that a name means as ggml or llama.cpp writes it: q4_k of Q4_K_M; "" if it is none.
+std::string quant_type_of(const std::string& given);
+
 // The type that a flag names, one of those allowed; throws UsageError with a suggestion.
 DType parse_dtype(const std::string& flag, const std::string& name, std::initializer_list<DType> allowed);
 // The type of products with weights that a flag names: fp32, bf16, fp16, q8_0 or q4_0.
@@ -55,8 +58,18 @@ DType parse_kv_dtype(const std::string& name, DType weights);
 // A positional argument that must be there.
 void require_argument(const std::string& value, const std::string& what, const std::string& command);
 
+// Throws, with a suggestion, where `name` is neither a file or folder nor a preset.
+void require_model_or_preset(const std::string& name);
+
+// Throws Error where `spec` names no tokenizer that is there: byte and char are always.
+void require_tokenizer(const std::string& spec);
+
 // The tokenizer that `spec` names: "byte", the path of one, or a .gguf file that has one.
 std::unique_ptr<Tokenizer> named_tokenizer(const std::string& spec);
+
+// A command that lets a run or model folder go on with a text, for write_next: without a prompt where its
+// tokenizer, found in the folder, lacks a character of the usual one.
+std::vector<std::string> generate_command(const std::string& model);
 
 // The tokenizer that a model is used with: the one `spec` names, or without spec the model's tokenizer.json
 // or what its GGUF file describes; null when there is none. Throws Error when its vocabulary exceeds the

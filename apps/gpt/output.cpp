@@ -34,6 +34,13 @@ void write_next(const std::vector<std::string>& words) {
   write_note(visible_text(next_line(words), true));
 }
 
+std::vector<std::string> train_command(const std::vector<std::string>& data, const std::string& tokenizer) {
+  std::vector<std::string> words = {"gpt", "train"};
+  words.insert(words.end(), data.begin(), data.end());
+  words.insert(words.end(), {"--tokenizer", tokenizer, "--preset", "tiny", "--out", "run"});
+  return words;
+}
+
 bool output_is_terminal() {
   return ::isatty(STDOUT_FILENO) == 1;
 }

@@ -24,6 +24,9 @@ void write_note(std::string_view text);
 // or shown something, but not with --json; those whose output is a stream of text do so on a terminal only.
 void write_next(const std::vector<std::string>& words);
 
+// A first training on a text, for write_next.
+std::vector<std::string> train_command(const std::vector<std::string>& data, const std::string& tokenizer);
+
 bool output_is_terminal();
 bool notes_are_on_terminal();
 

@@ -102,11 +102,12 @@ std::string verify_text(const ShardSet& set, const std::vector<std::string>& dam
   for (const std::string& line : damaged)
     text += line + "\n";
   const auto checked = static_cast<int64_t>(set.shards.size()) - without;
-  text += fmt::format("{} shards with {} tokens: headers, sizes and number are right; checksums of ",
-                      set.shards.size(), format_thousands(set.tokens()));
+  text += fmt::format("{} with {}: headers, sizes and number are right; checksums of ",
+                      format_amount(std::ssize(set.shards), "shard"), format_amount(set.tokens(), "token"));
   text += fmt::format("{} of {} are right", checked - std::ssize(damaged), checked);
   if (without > 0)
-    text += fmt::format(", {} shards have none (llm.c's format has no place for them)", without);
+    text += fmt::format(", {} none (llm.c's format has no place for them)",
+                        format_amount(without, "shard has", "shards have"));
   return text + "\n";
 }
 
@@ -153,9 +154,9 @@ std::string shards_text(const std::vector<TokenShard>& shards, const Tokenizer* 
   }
   std::string text = format_table(table);
   text +=
-      fmt::format("\n{} tokens in {} shards", format_thousands(tokens), format_thousands(std::ssize(shards)));
+      fmt::format("\n{} in {}", format_amount(tokens, "token"), format_amount(std::ssize(shards), "shard"));
   if (bytes > 0 && tokens > 0)
-    text += fmt::format(", {} documents, {} bytes per token", format_thousands(documents),
+    text += fmt::format(", {}, {} bytes per token", format_amount(documents, "document"),
                         format_ratio(static_cast<double>(bytes) / static_cast<double>(tokens)));
   text += "\n";
   if (tokenizer != nullptr) text += "begins: \"" + beginning(shards.front(), *tokenizer) + "\"\n";

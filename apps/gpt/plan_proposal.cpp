@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "model/model_counts.h"
 #include "options.h"
 #include "report/format.h"
@@ -41,6 +42,7 @@ double tokens_per_parameter(const Proposals& p, const Proposal& one) {
 Proposals propose_presets(const ConfigFlags& flags) {
   RunConfig first = new_run_config({kPresets[0], "", ""}, flags);
   first.train.eval_every = 0;  // any length will do
+  check_sources(first.train, "");
   const RunData data = load_run_data(first.train, 1, "");
   Machine machine({.threads = first.train.threads});
   const double rate = measure_peak_flops(machine.pool, machine.kernels, tensor_dtype(first.train.dtype));
@@ -57,12 +59,31 @@ Proposals propose_presets(const ConfigFlags& flags) {
   return p;
 }
 
+std::string largest_preset(const ConfigFlags& flags, const RunPlan& plan) {
+  std::string largest;
+  int64_t parameters = 0;
+  for (const char* preset : kPresets) {
+    try {
+      PlanSubject subject = plan.subject;
+      subject.config = new_run_config({preset, "", ""}, flags);
+      subject.config.model.vocab_size = plan.subject.config.model.vocab_size;
+      complete(subject.config.model);
+      const int64_t size = ModelCounts(subject.config.model).total;
+      if (size < parameters || plan_memory(subject).total() > plan.available) continue;
+      largest = preset;
+      parameters = size;
+    } catch (const Error&) {  // heads that do not divide a width given by a flag, say
+    }
+  }
+  return largest;
+}
+
 std::string proposals_text(const Proposals& p) {
   TextTable table{{"preset", "parameters", "tokens/parameter", "steps", "at least", ""}, {}};
   for (size_t i = 0; i < p.all.size(); ++i) {
     const Proposal& one = p.all[i];
     table.rows.push_back({one.preset, format_thousands(one.parameters),
-                          fmt::format("{:.3g}", tokens_per_parameter(p, one)), format_thousands(one.steps),
+                          format_passes(tokens_per_parameter(p, one)), format_thousands(one.steps),
                           format_duration(one.seconds), i == p.chosen ? "fits best" : ""});
   }
   return fmt::format("no --preset is given; which one fits {} tokens, passed over {} times?\n\n",

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "train/run_plan.h"
 #include "train_settings.h"
 
 namespace gpt {
@@ -28,6 +29,10 @@ struct Proposals {
   size_t chosen = 0;          // index
 };
 Proposals propose_presets(const ConfigFlags& flags);
+
+// The largest of the proposed presets whose run fits into the memory of a plan that does not fit itself; ""
+// where none does, or where flags give it a shape that is none.
+std::string largest_preset(const ConfigFlags& flags, const RunPlan& plan);
 
 std::string proposals_text(const Proposals& proposals);
 nlohmann::json proposals_json(const Proposals& proposals);

@@ -34,21 +34,21 @@ std::string amount_text(const RunPlan& r) {
   table.rows = {
       {"parameters", format_thousands(r.counts.total)},
       {"tokens", format_thousands(r.tokens),
-       fmt::format("{} steps of {} x {}", format_thousands(planned_steps(c)), c.batch_size,
-                   r.subject.config.model.n_ctx)},
-      {"tokens per parameter", fmt::format("{:.3g}", r.tokens_per_parameter()),
-       fmt::format("compute-optimal: {}, here {} steps", kOptimalTokensPerParameter,
-                   format_thousands(r.optimal_steps()))},
+       fmt::format("{} of {} x {}", format_amount(planned_steps(c), "step"), format_thousands(c.batch_size),
+                   format_thousands(r.subject.config.model.n_ctx))},
+      {"tokens per parameter", format_passes(r.tokens_per_parameter()),
+       fmt::format("compute-optimal: {}, here {}", kOptimalTokensPerParameter,
+                   format_amount(r.optimal_steps(), "step"))},
       {"times through the text",
-       fmt::format("{:.3g}", static_cast<double>(r.tokens) / static_cast<double>(r.train_tokens)),
-       fmt::format("of {} tokens", format_thousands(r.train_tokens))},
+       format_passes(static_cast<double>(r.tokens) / static_cast<double>(r.train_tokens)),
+       fmt::format("of {}", format_amount(r.train_tokens, "token"))},
       {"FLOPs", format_count(r.flops()),
        fmt::format("{} a token", format_count(r.counts.training_flops(r.subject.config.model.n_ctx)))}};
   if (r.subject.evaluates) {
     table.rows.push_back(
         {"evaluations", format_thousands(evaluations(c, planned_steps(c))),
-         fmt::format("every {} steps, {} batches{}: {} of the run", format_thousands(c.eval_every),
-                     c.eval_batches, c.eval_train ? " of both texts" : "",
+         fmt::format("every {}, {}{}: {} of the run", format_amount(c.eval_every, "step"),
+                     format_amount(c.eval_batches, "batch", "batches"), c.eval_train ? " of both texts" : "",
                      format_percent(evaluation_share(c)))});
   }
   if (c.patience > 0)
@@ -93,8 +93,8 @@ std::string time_text(const RunPlan& r) {
   TextTable table{.columns = {"time", "", ""}, .rows = {}};
   const auto share = [&](double seconds) { return format_percent(seconds / t.total()); };
   table.rows.push_back({"steps", format_duration(t.steps),
-                        fmt::format("{:.4g} s each, {:.0f} tokens/s, {} of the rate of products", t.step,
-                                    static_cast<double>(r.step_tokens) / t.step,
+                        fmt::format("{:.4g} s each, {} tokens/s, {} of the rate of products", t.step,
+                                    format_rate(static_cast<double>(r.step_tokens) / t.step),
                                     format_percent(r.flops() / t.steps / r.peak_flops))});
   for (const auto& [name, seconds] : {std::pair{"evaluation", t.evaluation},
                                       {"sampling", t.sampling},

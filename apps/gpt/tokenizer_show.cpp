@@ -122,6 +122,18 @@ std::string piece_text(const Explainer::Piece& piece, const Tokenizer& tokenizer
   return out;
 }
 
+// As it is written: its backslashes are its own.
+std::string pattern_text(std::string_view pattern) {
+  std::string out;
+  while (!pattern.empty()) {
+    const size_t end = std::min(pattern.find('\\'), pattern.size());
+    out += printable_text(pattern.substr(0, end), 1000);
+    if (end < pattern.size()) out += '\\';
+    pattern.remove_prefix(std::min(end + 1, pattern.size()));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string describe_tokenizer(const Tokenizer& tokenizer, bool as_json) {
@@ -134,14 +146,14 @@ std::string describe_tokenizer(const Tokenizer& tokenizer, bool as_json) {
   line("kind", facts.kind);
   line("vocabulary", format_thousands(facts.vocab_size));
   if (facts.merges > 0) line("merges", format_thousands(facts.merges));
-  line("pattern",
-       shown(facts.pattern) == facts.pattern ? facts.pattern : printable_text(facts.pattern, 1000));
+  line("pattern", pattern_text(facts.pattern));
   for (const auto& token : facts.added)
     line(token.special ? "special" : "added", fmt::format("{} {}", token.id, shown(token.text)));
   line("bytes per token", format_ratio(facts.mean_token_bytes) + " in the vocabulary");
   for (const int32_t id : facts.longest) {
     const std::string bytes = tokenizer.token_bytes(id);
-    line("longest", fmt::format("{} \"{}\" ({} bytes)", id, shown(bytes), bytes.size()));
+    line("longest",
+         fmt::format("{} \"{}\" ({})", id, shown(bytes), format_amount(std::ssize(bytes), "byte")));
   }
   line("sample", sample_text(tokenizer));
   return text;
@@ -159,7 +171,9 @@ std::string explanation(const Tokenizer& tokenizer, std::string_view text, bool 
   }
   const auto variable = [](const char* name) { return std::getenv(name); };
   const Painter painter(terminal_style(output_is_terminal(), variable));
-  std::string out = fmt::format("{} bytes, {} pieces:", text.size(), pieces.size()), ids;
+  std::string out = fmt::format("{}, {}:", format_amount(std::ssize(text), "byte"),
+                                format_amount(std::ssize(pieces), "piece")),
+              ids;
   size_t tokens = 0;
   for (size_t i = 0; i < pieces.size(); ++i)
     out +=
@@ -171,7 +185,7 @@ std::string explanation(const Tokenizer& tokenizer, std::string_view text, bool 
     for (const int32_t id : piece.ids)
       ids += (ids.empty() ? "" : " ") + std::to_string(id);
   }
-  return out + fmt::format("\n{} tokens: {}\n", tokens, ids);
+  return out + fmt::format("\n{}: {}\n", format_amount(static_cast<int64_t>(tokens), "token"), ids);
 }
 
 }  // namespace gpt

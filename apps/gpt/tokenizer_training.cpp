@@ -166,10 +166,10 @@ std::string report_text(const Report& r) {
     table.rows.push_back({name, std::move(value), std::move(note)});
   };
   row("vocabulary", format_thousands(r.trained.vocab_size),
-      fmt::format("{} bytes or characters, {} merges, {} special",
-                  r.trained.vocab_size - r.facts.merges - std::ssize(r.facts.added),
-                  format_thousands(r.facts.merges), r.facts.added.size()));
-  row("text bytes", format_thousands(r.bytes), fmt::format("{} files", r.files));
+      fmt::format("{} bytes or characters, {}, {} special",
+                  format_thousands(r.trained.vocab_size - r.facts.merges - std::ssize(r.facts.added)),
+                  format_amount(r.facts.merges, "merge"), r.facts.added.size()));
+  row("text bytes", format_thousands(r.bytes), format_amount(r.files, "file"));
   row("tokens", format_thousands(r.trained.text_tokens), "of this text");
   row("bytes per token", format_ratio(ratio(r.bytes, r.trained.text_tokens)));
   row("words", format_thousands(r.words), format_thousands(r.distinct_words) + " different");
@@ -264,16 +264,15 @@ int run_tokenizer_training(const TokenizerTrainArguments& a) {
     write_note(
         fmt::format("note: more than {} different words; words seen fewer than {} times were forgotten "
                     "on the way (--max-words)\n",
-                    a.max_words, r.dropped_below));
+                    format_thousands(a.max_words), r.dropped_below));
   }
   const int64_t wanted = a.vocab_size + std::ssize(r.facts.added);
   if (r.trained.vocab_size < wanted) {
     write_note(fmt::format("note: the text has no more pairs to merge after {} tokens; {} were asked for\n",
-                           r.trained.vocab_size, wanted));
+                           format_thousands(r.trained.vocab_size), format_thousands(wanted)));
   }
   write_output(a.json ? report_json(a, r).dump(2) + "\n" : report_text(r));
-  if (!a.json)
-    write_next({"gpt", "train", a.data[0], "--tokenizer", a.out, "--preset", "tiny", "--out", "run"});
+  if (!a.json) write_next(train_command(a.data, a.out));
   return 0;
 }
 

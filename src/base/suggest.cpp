@@ -1,35 +1,54 @@
 #include "base/suggest.h"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace gpt {
 namespace {
 
-// Levenshtein distance, one row at a time.
+// Steps from one word to the other: letters put in, left out, replaced, and neighbours swapped.
 size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> row(b.size() + 1), above, second;  // and the two rows before it
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0]++;
+    second = std::exchange(above, row);
+    row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], second[j - 2] + 1);
     }
   }
   return row[b.size()];
 }
 
+// What is compared: the case of letters and the dashes of a flag are no difference.
+std::string plain(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
+  std::string out(word);
+  for (char& c : out)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+// Most steps to what is still close: of a short word little is left when two letters differ.
+size_t most_steps(std::string_view word) {
+  return word.size() < 5 ? 1 : std::max<size_t>(2, word.size() / 3);
+}
+
 }  // namespace
 
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {
-  word = word.substr(0, 64);
-  size_t best = std::max<size_t>(2, word.size() / 3) + 1;
+  const std::string typed = plain(word.substr(0, 64));
+  size_t best = most_steps(typed) + 1;
   std::string_view winner;
   for (const std::string& candidate : candidates) {
-    const size_t distance = edit_distance(word, candidate);
+    const std::string other = plain(candidate);
+    if (typed.size() < 3 && !other.starts_with(typed.substr(0, 1))) continue;
+    const size_t distance = edit_distance(typed, other);
     if (distance < best) {
       best = distance;
       winner = candidate;

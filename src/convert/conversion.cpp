@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/format.h"
 #include "convert/format_limits.h"
 #include "convert/rope_rows.h"
 #include "io/llama2c.h"
@@ -288,8 +289,9 @@ void Conversion::note_fallbacks(std::vector<std::string>& notes) const {
   for (const GgufFallback& f : gguf_fallbacks(*model_, gguf_options()))
     ++counts[{f.wanted, f.used}];
   for (const auto& [types, count] : counts)
-    notes.push_back(fmt::format("{} matrices are {}, because their rows are not whole blocks of {}", count,
-                                dtype_name(types.second), dtype_name(types.first)));
+    notes.push_back(fmt::format("{} {}, because {} rows are not whole blocks of {}",
+                                format_amount(count, "matrix is", "matrices are"), dtype_name(types.second),
+                                count == 1 ? "its" : "their", dtype_name(types.first)));
 }
 
 void Conversion::note_added_tokens(std::vector<std::string>& notes) const {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/format.h"
 #include "text/utf8.h"
 
 namespace gpt {
@@ -61,11 +62,12 @@ int64_t characters(std::string_view text) {
 
 std::string preview_corpus(const Corpus& corpus) {
   const CorpusStats stats = corpus_stats(corpus);
-  std::string out =
-      fmt::format("corpus: {} bytes in {} document{}, {} distinct bytes", stats.bytes,
-                  corpus.documents.size(), corpus.documents.size() == 1 ? "" : "s", stats.distinct_bytes);
+  std::string out = fmt::format("corpus: {} in {}, {}", format_amount(stats.bytes, "byte"),
+                                format_amount(std::ssize(corpus.documents), "document"),
+                                format_amount(stats.distinct_bytes, "distinct byte"));
   if (stats.chars) {
-    out += fmt::format("; {} characters, {} distinct\n", *stats.chars, *stats.distinct_chars);
+    out += fmt::format("; {}, {} distinct\n", format_amount(*stats.chars, "character"),
+                       format_thousands(*stats.distinct_chars));
   } else {
     out += "; not valid UTF-8\n";
   }
@@ -75,7 +77,8 @@ std::string preview_corpus(const Corpus& corpus) {
 
 std::string preview_split(const TokenSplit& split, const Tokenizer& tokenizer) {
   return fmt::format("tokens: {} for training, {} for validation; {} tokenizer, vocabulary {}\n",
-                     split.train.size(), split.val.size(), tokenizer.kind(), tokenizer.vocab_size());
+                     format_thousands(split.train.size()), format_thousands(split.val.size()),
+                     tokenizer.kind(), format_thousands(tokenizer.vocab_size()));
 }
 
 std::string preview_batch(const Tokenizer& tokenizer, const int32_t* ids, const int32_t* targets,

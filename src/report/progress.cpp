@@ -50,9 +50,9 @@ std::vector<Segment> make_segments(const Progress& p) {
   };
   if (p.total > 0) {
     add(6, nullptr, fmt::format("{:3.0f} %", std::floor(share_done(p) * 100)));
-    add(0, nullptr, fmt::format("step {}/{}", p.step, p.total));
+    add(0, nullptr, fmt::format("step {}/{}", format_thousands(p.step), format_thousands(p.total)));
   } else {
-    add(0, nullptr, fmt::format("step {}", p.step));
+    add(0, nullptr, fmt::format("step {}", format_thousands(p.step)));
   }
   add(1, std::isfinite(p.loss) ? kBold : kRed, "loss " + loss_text(p.loss));
   if (p.val_loss) add(3, std::isfinite(*p.val_loss) ? nullptr : kRed, "val " + loss_text(*p.val_loss));

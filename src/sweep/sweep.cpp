@@ -134,8 +134,8 @@ bool run_sweep(Sweep& sweep, const SweepWay& way) {
   for (size_t i = 0; i < sweep.runs.size(); ++i) {
     if (sweep.results[i].state != SweepResult::State::waiting) continue;
     const SweepRun& run = sweep.runs[i];
-    way.note(fmt::format("run {} of {}: {}, {} parameters, {} steps\n", i + 1, sweep.runs.size(), run.name,
-                         format_count(run.parameters), run.config.train.steps));
+    way.note(fmt::format("run {} of {}: {}, {} parameters, {}\n", i + 1, sweep.runs.size(), run.name,
+                         format_count(run.parameters), format_amount(run.config.train.steps, "step")));
     bool interrupted = way.interrupted();
     if (!interrupted) make_run(run, sweep.results[i], way, interrupted);
     const SweepResult& result = sweep.results[i];

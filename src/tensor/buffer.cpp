@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/format.h"
 
 namespace gpt {
 namespace {
@@ -24,8 +25,10 @@ Buffer::Buffer(size_t bytes, const char* what) : size_(bytes) {
                 ? MAP_FAILED
                 : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) {
-    fail("not enough memory for {}: {:.1f} MiB refused; use a smaller model, batch or context", what,
-         static_cast<double>(bytes) / 0x1p20);
+    fail(
+        "not enough memory for {}: {} refused; use a smaller model, batch or context (of a training gpt plan "
+        "says what fits)",
+        what, format_bytes(static_cast<double>(bytes)));
   }
   if (bytes >= 2 * kHugePage) madvise(p, bytes, MADV_HUGEPAGE);  // fewer TLB misses; a hint only
   data_ = static_cast<std::byte*>(p);

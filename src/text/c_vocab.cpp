@@ -175,8 +175,9 @@ std::unique_ptr<Tokenizer> read_llama2c_tokenizer(std::string_view bytes, const 
 }  // namespace detail
 
 std::string llmc_tokenizer(const Tokenizer& tokenizer, int64_t vocab_size) {
-  const std::vector<int32_t> end = tokenizer.encode_special("<|endoftext|>");
-  if (tokenizer.kind() != "bpe" || end.size() != 1)
+  std::vector<int32_t> end;  // a tokenizer of characters may not even have the letters
+  if (tokenizer.kind() == "bpe") end = tokenizer.encode_special("<|endoftext|>");
+  if (end.size() != 1)
     fail("llm.c's tokenizers are byte-level ones with <|endoftext|>, this one is of kind {}",
          tokenizer.kind());
   uint32_t header[256] = {kLlmcMagic, 2, static_cast<uint32_t>(vocab_size), static_cast<uint32_t>(end[0])};

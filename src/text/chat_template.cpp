@@ -227,6 +227,15 @@ std::string template_of_config(const std::string& path) {
   fail("{}: expected a template named \"default\" in \"chat_template\", found none", path);
 }
 
+// One id where the tokenizer has the marker; a tokenizer of characters may not even have its letters.
+std::vector<int32_t> marker_ids(const Tokenizer& tokenizer, const char* name) {
+  try {
+    return tokenizer.encode_special(name);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 std::string_view chat_format_name(ChatFormat format) {
@@ -285,10 +294,10 @@ std::optional<ChatFormat> find_chat_format(const std::string& folder) {
 ChatTemplate::ChatTemplate(ChatFormat format, const Tokenizer& tokenizer)
     : format_(format), tokenizer_(tokenizer) {
   for (const char* name : markers(format)) {
-    const std::vector<int32_t> ids = tokenizer.encode_special(name);
+    const std::vector<int32_t> ids = marker_ids(tokenizer, name);
     if (ids.size() != 1) {
-      fail("the chat format {} needs the special token {}, which this tokenizer lacks",
-           chat_format_name(format), name);
+      fail("the chat format {} needs the special token {}, which this tokenizer (of kind {}) lacks",
+           chat_format_name(format), name, tokenizer.kind());
     }
     if (std::string_view(name) == kFormats[static_cast<size_t>(format)].end) end_id_ = ids[0];
   }

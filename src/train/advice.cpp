@@ -37,10 +37,10 @@ Line passes(const AdviceFacts& f) {
   const auto steps =
       static_cast<int64_t>(*most * static_cast<double>(f.train_tokens) / static_cast<double>(step_tokens));
   return fmt::format(
-      "the run passes {:.3g} times over {} tokens with {} parameters and will overfit: --steps {}, more "
+      "the run passes {} times over {} tokens with {} parameters and will overfit: --steps {}, more "
       "data, a "
       "smaller model, or --patience 5",
-      passes, count(f.train_tokens), count(f.parameters), std::max<int64_t>(1, steps));
+      format_passes(passes), count(f.train_tokens), count(f.parameters), std::max<int64_t>(1, steps));
 }
 
 Line large_batch(const AdviceFacts& f) {
@@ -72,7 +72,7 @@ Line warmup(const AdviceFacts& f) {
   if (c.warmup >= c.steps && c.steps > 1)
     return fmt::format(
         "the learning rate still rises when the run ends, after {} of {} steps of warm-up: --warmup {}",
-        c.steps, c.warmup, tenth);
+        format_thousands(c.steps), format_thousands(c.warmup), tenth);
   if (c.warmup == 0 && c.lr >= kHighRate && c.steps > 1)
     return fmt::format("a learning rate of {} from the first step on may diverge: --warmup {}", c.lr, tenth);
   return std::nullopt;

@@ -26,18 +26,19 @@ std::string joined(const std::vector<std::string>& names) {
 std::string data_line(const RunStart& s) {
   const TrainConfig& c = s.config.train;
   const double passes = static_cast<double>(s.plan.tokens) / static_cast<double>(s.plan.train_tokens);
-  return fmt::format(
-      "data: {}{}, {} tokens to train on, {} to validate; {} steps of {} x {} are {:.3g} passes\n",
-      joined(c.data), c.val_data.empty() ? "" : " (validation: " + joined(c.val_data) + ")",
-      format_thousands(s.data.train.size()), format_thousands(s.data.val.size()), format_thousands(c.steps),
-      c.batch_size, s.config.model.n_ctx, passes);
+  return fmt::format("data: {}{}, {} tokens to train on, {} to validate; {} of {} x {} are {} pass{}\n",
+                     joined(c.data), c.val_data.empty() ? "" : " (validation: " + joined(c.val_data) + ")",
+                     format_thousands(s.data.train.size()), format_thousands(s.data.val.size()),
+                     format_amount(c.steps, "step"), c.batch_size, format_thousands(s.config.model.n_ctx),
+                     format_passes(passes), passes == 1 ? "" : "es");
 }
 
 std::string model_line(const RunStart& s) {
   const ModelConfig& c = s.config.model;
-  return fmt::format("model: {} parameters, {} layer{} of width {}, context {}, vocabulary {} ({})\n",
-                     format_thousands(s.plan.counts.total), c.n_layer, c.n_layer == 1 ? "" : "s", c.n_embd,
-                     c.n_ctx, format_thousands(c.vocab_size), s.data.tokenizer->kind());
+  return fmt::format("model: {} parameters, {} of width {}, context {}, vocabulary {} ({})\n",
+                     format_thousands(s.plan.counts.total), format_amount(c.n_layer, "layer"),
+                     format_thousands(c.n_embd), format_thousands(c.n_ctx), format_thousands(c.vocab_size),
+                     s.data.tokenizer->kind());
 }
 
 std::string cost_line(const RunStart& s) {
@@ -53,6 +54,7 @@ std::string cost_line(const RunStart& s) {
 std::string rhythm_line(const RunStart& s) {
   const TrainConfig& c = s.config.train;
   const auto every = [](int64_t steps) {
+    if (steps == 1) return std::string("every step");
     return steps > 0 ? fmt::format("every {} steps", format_thousands(steps)) : std::string("at the end");
   };
   std::string text = "rhythm: ";
@@ -64,7 +66,8 @@ std::string rhythm_line(const RunStart& s) {
   }
   if (c.sample_every > 0) text += fmt::format("sample {}, ", every(c.sample_every));
   text += "checkpoint " + every(c.save_every);
-  if (c.patience > 0) text += fmt::format("; ends after {} evaluations without a better one", c.patience);
+  if (c.patience > 0)
+    text += fmt::format("; ends after {} without a better one", format_amount(c.patience, "evaluation"));
   return text + "\n";
 }
 
@@ -76,13 +79,23 @@ std::string folder_line(const RunStart& s) {
                      s.out);
 }
 
+// A finished run that is resumed all the same.
+bool makes_no_step(const RunStart& s) {
+  return s.resumed_at && *s.resumed_at >= s.config.train.steps;
+}
+
 }  // namespace
 
 std::string start_lines(const RunStart& s) {
+  if (makes_no_step(s))
+    return fmt::format(
+        "{} is finished at step {}; gpt train --resume --out {} --steps M extends it to M steps\n", s.out,
+        format_thousands(*s.resumed_at), s.out);
   return data_line(s) + model_line(s) + cost_line(s) + rhythm_line(s) + folder_line(s);
 }
 
 std::string start_notes(const RunStart& s, bool chosen_tokenizer) {
+  if (makes_no_step(s)) return "";
   std::string text;
   for (const std::string& line : run_advice({.config = s.config,
                                  .parameters = s.plan.counts.total,
@@ -115,12 +128,12 @@ std::string start_details(const RunStart& s, const std::string& optimizer) {
 std::string evaluation_line(const EvalLosses& losses, const EvalState& s) {
   std::string text;
   if (losses.train) {
-    text = fmt::format("step {}: train {:.4f} | val {:.4f} | lr {:.6f}", s.step, *losses.train, losses.val,
-                       s.lr);
+    text = fmt::format("step {}: train {:.4f} | val {:.4f} | lr {:.6f}", format_thousands(s.step),
+                       *losses.train, losses.val, s.lr);
     if (s.norm) text += fmt::format(" | norm {:.4f}", *s.norm);
   } else {
-    text = fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}", s.step, losses.val,
-                       std::exp(losses.val));
+    text = fmt::format("step {}: validation loss {:.4f}, perplexity {}", format_thousands(s.step), losses.val,
+                       format_perplexity(std::exp(losses.val)));
   }
   if (s.floor) text += fmt::format(", {:.4f} above the floor", losses.val - *s.floor);
   return text + (s.best ? ", best so far\n" : "\n");
@@ -130,10 +143,9 @@ std::string end_lines(const RunEnd& e) {
   const std::string resume = "gpt train --resume --out " + e.out;
   if (!e.finished) {
     return fmt::format("{} at step {} of {}; continue with: {}\n", e.interrupted ? "interrupted" : "stopped",
-                       e.step, e.steps, resume);
+                       format_thousands(e.step), format_thousands(e.steps), resume);
   }
-  std::string text =
-      fmt::format("done: {} steps in {}", format_thousands(e.step), format_duration(e.seconds));
+  std::string text = fmt::format("done: {} in {}", format_amount(e.step, "step"), format_duration(e.seconds));
   if (e.best_step >= 0) {
     if (e.val_loss) text += fmt::format("; validation loss {:.4f}", *e.val_loss);
     text += fmt::format("; best {:.4f} at step {}", e.best_val_loss, format_thousands(e.best_step));
@@ -141,10 +153,8 @@ std::string end_lines(const RunEnd& e) {
   text += "\n";
   if (e.step < e.steps)
     text += fmt::format(
-        "ended before step {}: {} evaluations without a better validation loss; to go on all the same: {} "
-        "--patience "
-        "0\n",
-        format_thousands(e.steps), e.patience, resume);
+        "ended before step {}: {} without a better validation loss; to go on all the same: {} --patience 0\n",
+        format_thousands(e.steps), format_amount(e.patience, "evaluation"), resume);
   text += fmt::format("model: {}/last{}; report: {}/report.html\n", e.out,
                       e.best_step >= 0 ? fmt::format(" and {}/best", e.out) : "", e.out);
   return text;

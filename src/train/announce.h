@@ -18,7 +18,7 @@ struct RunStart {
   std::optional<int64_t> resumed_at;  // the step
 };
 
-// Five lines: data, model, cost, rhythm, folder.
+// Five lines: data, model, cost, rhythm, folder. One where no step is left to make.
 std::string start_lines(const RunStart& start);
 // A line for each thing that is likely to be a mistake (advice.h) or does not fit into memory.
 std::string start_notes(const RunStart& start, bool chosen_tokenizer);

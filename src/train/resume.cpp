@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "io/checkpoint_dir.h"
 #include "io/json.h"
+#include "report/format.h"
 #include "train/schedule.h"
 
 namespace gpt {
@@ -57,14 +58,15 @@ ResumedRun check_resumable(const std::string& folder, const RunConfig& config) {
   run.planned_steps = before.value("steps", config.train.steps);
   if (config.train.steps < run.state.step) {
     fail("cannot resume: {} has made {} steps already; --steps must be at least that, found {}", folder,
-         run.state.step, config.train.steps);
+         format_thousands(run.state.step), format_thousands(config.train.steps));
   }
   return run;
 }
 
 void check_same_data(const DataIdentity& before, const DataIdentity& now) {
   if (before.tokens != now.tokens) {
-    fail("cannot resume: the run was trained on {} tokens, the data now has {}", before.tokens, now.tokens);
+    fail("cannot resume: the run was trained on {} tokens, the data now has {}",
+         format_thousands(before.tokens), format_thousands(now.tokens));
   }
   const auto check = [](const std::string& a, const std::string& b, const char* what) {
     if (a.empty() || a == b) return;  // empty: a checkpoint from before this was recorded
@@ -95,7 +97,8 @@ std::string extension_note(const ResumedRun& run, const TrainConfig& config) {
                rate = learning_rate(config, step);
   std::string note = fmt::format("{} from {} to {} steps: from step {} on the schedule is that of {} steps",
                                  config.steps > run.planned_steps ? "extended" : "shortened",
-                                 run.planned_steps, config.steps, step, config.steps);
+                                 format_thousands(run.planned_steps), format_thousands(config.steps),
+                                 format_thousands(step), format_thousands(config.steps));
   if (step < config.steps && rate > old_rate)
     note += fmt::format("; the learning rate rises from {:.3g} to {:.3g}", old_rate, rate);
   return note + "\n";

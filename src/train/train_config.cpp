@@ -58,6 +58,7 @@ RunConfig parse_run_config(const json& object) {
     const std::string& key = item.key();
     const auto& value = item.value();
     bool found = false;
+    if (key == "device" && value.is_string()) require_device("config key \"device\":", value);
     visit_all(config, [&](const char* name, auto& field, const char*, const char*) {
       if (key != name) return;
       from_json_value(key, value, field);
@@ -98,10 +99,22 @@ std::vector<KeyInfo> config_keys() {
   return keys;
 }
 
+void require_preset(const std::string& name) {
+  if (is_preset(name)) return;
+  fail_usage("unknown preset \"{}\"{}; gpt info lists all", name.substr(0, 64),
+             did_you_mean(name, preset_names()));
+}
+
+void require_device(const std::string& where, const std::string& device) {
+  if (device == "cpu") return;
+  fail_usage("{} {}: this build runs on the CPU only; leave it out", where, device.substr(0, 64));
+}
+
 Settings::Settings() : merged_(std::make_unique<json>(json::object())) {}
 Settings::~Settings() = default;
 
 void Settings::add_preset(const std::string& name) {
+  require_preset(name);
   const json keys = preset(name);
   has_family_ = true;
   for (const auto& [key, value] : keys.items())

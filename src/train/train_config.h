@@ -105,6 +105,12 @@ struct RunConfig {
   TrainConfig train;
 };
 
+// Throws UsageError with a suggestion for a name that is no preset's.
+void require_preset(const std::string& name);
+
+// Throws UsageError naming where it was given (a flag, a config key) for a device that this build lacks.
+void require_device(const std::string& where, const std::string& device);
+
 // Config keys from several sources, later ones winning: preset, file, environment, flags. Values are JSON;
 // names of other projects are translated as they come in.
 class Settings {

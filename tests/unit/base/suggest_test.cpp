@@ -17,11 +17,15 @@ TEST(DidYouMean, FindsTheClosest) {
   EXPECT_EQ(did_you_mean("wramup", kWords), "; did you mean warmup?");
   EXPECT_EQ(did_you_mean("l", kWords), "; did you mean lr?");
   EXPECT_EQ(did_you_mean("lr", kWords), "; did you mean lr?");
+  EXPECT_EQ(did_you_mean("--N_Head", kWords), "; did you mean n_head?");
 }
 
 TEST(DidYouMean, SaysNothingWhenNothingIsClose) {
   EXPECT_EQ(did_you_mean("tokenizer", kWords), "");
   EXPECT_EQ(did_you_mean("n_layer", {}), "");
+  const std::vector<std::string> flags = {"-c", "--eps", "--norm", "--num-layers"};
+  for (const char* word : {"-m", "--gpu", "--lora", "--num-workers"})
+    EXPECT_EQ(did_you_mean(word, flags), "") << word;
   EXPECT_EQ(did_you_mean(std::string(100000, 'x'), kWords), "");
 }
 

@@ -44,6 +44,12 @@ TEST(Format, RatesLossesAndRatios) {
   EXPECT_EQ(format_rate(std::nan("")), "?");
   EXPECT_EQ(format_loss(1.469), "1.4690");
   EXPECT_EQ(format_perplexity(4.3456), "4.35");
+  EXPECT_EQ(format_perplexity(999.99), "999.99");
+  EXPECT_EQ(format_perplexity(999.996), "1,000.00");
+  EXPECT_EQ(format_perplexity(47885.927), "47,885.93");
+  EXPECT_EQ(format_passes(0.2537), "0.254");
+  EXPECT_EQ(format_passes(999.7), "1,000");
+  EXPECT_EQ(format_passes(237123), "237,000");
   EXPECT_EQ(format_ratio(3.41249), "3.412");
 }
 
@@ -58,6 +64,9 @@ TEST(Format, Bytes) {
 TEST(Format, ThousandsAndPercent) {
   EXPECT_EQ(format_thousands(0), "0");
   EXPECT_EQ(format_thousands(999), "999");
+  EXPECT_EQ(format_amount(1, "file"), "1 file");
+  EXPECT_EQ(format_amount(2048, "file"), "2,048 files");
+  EXPECT_EQ(format_amount(2, "matrix", "matrices"), "2 matrices");
   EXPECT_EQ(format_thousands(1000), "1,000");
   EXPECT_EQ(format_thousands(10770816), "10,770,816");
   EXPECT_EQ(format_thousands(-123456), "-123,456");

@@ -1,4 +1,4 @@
-#include "report/format.h"
+#include "base/format.h"
 
 #include <fmt/core.h>
 
@@ -78,11 +78,24 @@ std::string format_loss(double value) {
 }
 
 std::string format_perplexity(double value) {
-  return fmt::format("{:.2f}", value);
+  if (!(value >= 999.995 && value < 1e15)) return fmt::format("{:.2f}", value);
+  const auto hundredths = static_cast<int64_t>(std::llround(value * 100));
+  return fmt::format("{}.{:02}", format_thousands(hundredths / 100), hundredths % 100);
 }
 
 std::string format_ratio(double value) {
   return fmt::format("{:.3f}", value);
+}
+
+std::string format_passes(double passes) {
+  if (!(passes >= 999.5 && passes < 1e15)) return fmt::format("{:.3g}", passes);
+  const double unit = std::pow(10, std::floor(std::log10(passes)) - 2);  // of the third digit
+  return format_thousands(static_cast<int64_t>(std::round(passes / unit) * unit));
+}
+
+std::string format_amount(int64_t count, const char* singular, const char* plural) {
+  const std::string word = plural != nullptr ? plural : std::string(singular) + "s";
+  return format_thousands(count) + " " + (count == 1 ? singular : word);
 }
 
 }  // namespace gpt
