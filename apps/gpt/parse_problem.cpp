@@ -40,6 +40,9 @@ std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
   if (option == nullptr) return text;
   const std::string name = option->get_name();
   const std::vector<std::string>& found = option->results();
+  constexpr std::string_view kRange = " not in range ";
+  if (const size_t at = text.find(kRange); at != std::string::npos && !found.empty())
+    return fmt::format("{}: expected {}, found {}", name, text.substr(at + kRange.size()), found.back());
   if (text.ends_with(" missing"))
     return fmt::format("{}: expected {} behind it, found none", name, expected_value(*option));
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && found.size() > 1)

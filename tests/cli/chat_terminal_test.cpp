@@ -52,7 +52,7 @@ class ChatTerminal : public testing::Test {
 
 TEST_F(ChatTerminal, PromptsAnswersAndCounts) {
   Terminal terminal(chat("4"), {});
-  EXPECT_NE(terminal.wait_for("> ").find("nanochat format, 2048 tokens of context; /help"),
+  EXPECT_NE(terminal.wait_for("> ").find("nanochat format, 2,048 tokens of context; /help"),
             std::string::npos);
   terminal.type("Once\n");
   terminal.wait_for("(4 tokens, ");

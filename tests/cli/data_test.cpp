@@ -259,7 +259,7 @@ TEST_F(DataCommands, PackDoesNotReplaceOtherFiles) {
   expect_error(pack(file("a.txt"), "model.bin"), "is no token shard");
   EXPECT_EQ(gpt::read_file(file("model.bin")), "precious");
   ASSERT_EQ(pack(file("a.txt"), "one.bin").status, 0);
-  EXPECT_NE(pack(file("a.txt"), "one.bin").err.find("1 of 1 shards were there already"), std::string::npos);
+  EXPECT_NE(pack(file("a.txt"), "one.bin").err.find("1 of 1 shard was there already"), std::string::npos);
   write_plain_file(file("b.txt"), text_ + "more");
   expect_error(pack(file("b.txt"), "one.bin"), "--restart");
   EXPECT_EQ(pack(file("b.txt"), "one.bin", {"--restart"}).status, 0);

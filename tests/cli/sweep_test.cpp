@@ -72,7 +72,7 @@ TEST_F(SweepCommand, MistakesAreNamed) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--out", "x"}, "--over is missing"},
       {{"--over", "n_layer=1,2"}, "--out is missing"},
-      {{"--over", "n_layers=1,2", "--dry-run"}, "n_layer"},
+      {{"--over", "n_leyer=1,2", "--dry-run"}, "did you mean n_layer?"},
       {{"--over", "steps=1,2", "--dry-run"}, "steps cannot be swept"},
       {{"--over", "n_layer=one", "--dry-run"}, "n_layer"},
       {{"--over", "n_layer=1", "--flops", "x", "--dry-run"}, "--flops"},

@@ -62,7 +62,9 @@ TEST_F(WordsOfTheProgram, SeveralTextsNeedNoFlag) {
   expect_says(run_gpt({"tokenizer", "train", a_, b_, "--vocab-size", "260", "-o", file("tok")}), 0, next);
   expect_says(run_gpt({"data", "pack", a_, b_, "--tokenizer", "byte", "-o", file("shards")}), 0, "next: ");
   EXPECT_EQ(run_gpt({"eval", file("run"), a_, b_, "--json"}).status, 0);
-  expect_says(run_gpt(joined({"sweep", a_, b_, "--over", "layers=1", "--dry-run"}, kSmall)), 0, "next: ");
+  const GptRun sweep = run_gpt({"sweep", a_, b_, "--over", "layers=1,2", "--n-embd", "16", "--n-head", "2",
+                                "--n-ctx", "16", "--steps", "2", "--batch-size", "2", "--dry-run"});
+  EXPECT_NE(sweep.out.find("n_layer=2"), std::string::npos) << sweep.out << sweep.err;
 }
 
 TEST_F(WordsOfTheProgram, NamesThatAreNotThere) {
@@ -86,7 +88,7 @@ TEST(WordsOfPlan, RecommendsWhatFits) {
   const auto plan = [](const char* preset, const char* memory) {
     return run_gpt({"plan", "tales:20000", "--preset", preset, "--memory", memory, "--measure", "0"});
   };
-  expect_says(plan("gpt2-xl", "4"), 0, "next: gpt plan --preset gpt2 --memory 4");
+  expect_says(plan("gpt2-xl", "4"), 0, "next: gpt plan --preset mini-gpt --memory 4 --data tales:20000");
   const GptRun flags = plan("gpt2", "3");
   expect_says(flags, 0, "--micro-batch");
   expect_says(plan("gpt2", "0.001"), 0, "next: gpt info\n");
@@ -124,6 +126,7 @@ TEST(WordsOfErrors, AreThoseOfTheProgram) {
       {{"generate", "m", "--max-tokens", "abc"}, "--max-tokens: expected a number, found \"abc\""},
       {{"generate", "m", "--max-tokens", "1", "--max-tokens", "2"},
        "--max-tokens: expected one value, found 2"},
+      {{"sweep", "--levels", "9"}, "--levels: expected 1 to 8, found 9"},
       {{"trace", "--demo"}, "--demo: expected NAME|all behind it, found none"},
       {{"generate", "m", "-no-cnv"}, "there is no -no-cnv here"},
       {{"generate", "m", "-nope"}, "unknown flag -nope"},
@@ -131,7 +134,8 @@ TEST(WordsOfErrors, AreThoseOfTheProgram) {
       {{"tokenizer"}, "Usage: gpt tokenizer COMMAND"},
       {{"data"}, "Usage: gpt data COMMAND"},
       {{"convert", "m"}, "see gpt convert --help"},
-      {{"train", "--device", "cuda"}, "--device cuda: this build runs on the CPU only; leave it out"},
+      {{"train", "--print-config", "--device", "cuda"},
+       "--device cuda: this build runs on the CPU only; leave it out"},
       {{"generate", "m", "--device", "cuda"}, "--device cuda: this build runs on the CPU only; leave it out"},
       {{"train", "--dry-run"}, "gpt plan takes the same flags"},
       {{"train", "--resume-from", "x"}, "--resume goes on"},

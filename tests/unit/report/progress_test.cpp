@@ -48,7 +48,7 @@ TerminalStyle style_of(bool is_terminal, const std::map<std::string, std::string
 TEST(Progress, PlainLineHasEverything) {
   EXPECT_EQ(
       format_plain_line(full_progress()),
-      " 25 %  step 500/2000  loss 1.2346  val 1.3000  floor 0.4120  lr 9.50e-04  norm 0.53  12.3 k tok/s  "
+      " 25 %  step 500/2,000  loss 1.2346  val 1.3000  floor 0.4120  lr 9.50e-04  norm 0.53  12.3 k tok/s  "
       "87 % of limit  ETA 1 h 03 min");
 }
 
@@ -73,10 +73,10 @@ TEST(Progress, NeverWiderThanTheTerminal) {
 
 TEST(Progress, LeastImportantGoesFirst) {
   const std::string narrow = format_live_line(full_progress(), 50, {});
-  EXPECT_EQ(narrow, "step 500/2000  loss 1.2346  ETA 1 h 03 min");
-  EXPECT_EQ(format_live_line(full_progress(), 93, {}),
-            "##......  step 500/2000  loss 1.2346  val 1.3000  12.3 k tok/s  87 % of limit  ETA 1 h 03 min");
-  EXPECT_EQ(format_live_line(full_progress(), 30, {}), "step 500/2000  loss 1.2346");
+  EXPECT_EQ(narrow, "step 500/2,000  loss 1.2346  ETA 1 h 03 min");
+  EXPECT_EQ(format_live_line(full_progress(), 94, {}),
+            "##......  step 500/2,000  loss 1.2346  val 1.3000  12.3 k tok/s  87 % of limit  ETA 1 h 03 min");
+  EXPECT_EQ(format_live_line(full_progress(), 30, {}), "step 500/2,000  loss 1.2346");
   EXPECT_EQ(format_live_line(full_progress(), 5, {}), "step…");
 }
 

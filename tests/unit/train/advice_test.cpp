@@ -125,6 +125,8 @@ TEST(Announce, EvaluationLines) {
       "step 0: train 5.5432 | val 5.5398 | lr 0.000000 | norm 1.2500, best so far\n");
   EXPECT_EQ(evaluation_line({.val = 1, .train = {}}, {.step = 10, .lr = 1, .norm = 2.0, .floor = 0.75}),
             "step 10: validation loss 1.0000, perplexity 2.72, 0.2500 above the floor\n");
+  EXPECT_EQ(evaluation_line({.val = 10, .train = {}}, {.step = 1000, .lr = 1}),
+            "step 1,000: validation loss 10.0000, perplexity 22,026.47\n");
 }
 
 TEST(Announce, EndsSayWhatBecameOfIt) {
