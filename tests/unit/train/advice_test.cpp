@@ -80,7 +80,7 @@ TEST(Advice, DataTooSmall) {
 TEST(Advice, WarmUp) {
   Case c;
   c.config.train.warmup = 1000;
-  expect_line(c, {"1000 of 1000 steps of warm-up", "--warmup 100"});
+  expect_line(c, {"1,000 of 1,000 steps of warm-up", "--warmup 100"});
   c.config.train.warmup = 0;
   EXPECT_TRUE(c.advice().empty());
   c.config.train.lr = 3e-3;
