@@ -98,6 +98,15 @@ TEST(TokenShard, AnInterruptedWriteLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
+// A name that somebody may have given a file of theirs is not taken for the time of writing.
+TEST(TokenShard, WritingTouchesNoOtherFile) {
+  const TempDir folder;
+  write_plain_file(folder.file("a.bin.tmp"), "notes");
+  write_shard(folder.file("a.bin"), Ids{1, 2, 3}, byte_info());
+  EXPECT_EQ(read_file(folder.file("a.bin.tmp")), "notes");
+  EXPECT_EQ(std::ranges::distance(std::filesystem::directory_iterator(folder.path())), 2);
+}
+
 class DamagedShard : public testing::Test {
  protected:
   void SetUp() override {
