@@ -146,8 +146,8 @@ void add_facts(const Source& source, const Tokenizer& tokenizer, RunData& data) 
         fmt::format("{}: no checksums: numbers, sizes and headers are checked, ids are not\n", source.name);
   for (size_t i = 0; i < set.shards.size(); ++i) {
     const TokenShard& shard = set.shards[i];
-    if (set.checksums[i])
-      data.checksums.push_back({shard.name(), shard.ids_offset(), shard.ids().size(), *set.checksums[i]});
+    data.checksums.push_back(
+        {shard.name(), shard.ids_offset(), shard.ids().size(), set.checksums[i], shard.stamp()});
   }
   const int64_t rows =
       std::ranges::count_if(source.text.documents, [](const Document& d) { return d.line > 0; });
