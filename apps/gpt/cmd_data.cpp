@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "command.h"
+#include "data/file_kind.h"
 #include "data/loader.h"
 #include "data/pack.h"
 #include "data/preview.h"
@@ -45,7 +46,9 @@ constexpr const char* kPackFooter = R"(Examples:
 
 A .txt or .md file is one document, in .jsonl every line is one. Documents follow each other without gaps, the
 document token in front of each. The same command again goes on where a kill interrupted it, and
-writes shards again that are missing or damaged.)";
+writes shards again that are missing or damaged, or whose text has changed. Whether it has is told by the
+size and the time of the files: text that was changed with both kept needs --restart. That replaces the
+shards that pack.json lists, and never a file of somebody else.)";
 
 constexpr const char* kInfoFooter = R"(Examples:
   gpt data info shards
@@ -181,12 +184,13 @@ int run_pack(const PackArguments& a) {
   check(a);
   if (a.dry_run) return run_dry(a);
   install_graceful_interrupt("ending after this piece of text");
-  const FolderLock lock = a.out.ends_with(".bin") ? FolderLock::of_file(a.out, write_note)
-                                                  : FolderLock::of_folder(a.out, write_note);
+  const FolderLock lock = has_ending(a.out, ".bin") ? FolderLock::of_file(a.out, write_note)
+                                                    : FolderLock::of_folder(a.out, write_note);
   const auto tokenizer = named_tokenizer(a.tokenizer);
   ThreadPool pool(chosen_threads(a.machine));
   const PackOptions options = pack_options(a, *tokenizer);
   const PackStats stats = pack(*tokenizer, options, pool);
+  write_note(stats.notes);
   if (stats.shards_before > 0)
     write_note(fmt::format("{} of {} there already\n", format_thousands(stats.shards_before),
                            format_amount(stats.shards, "shard was", "shards were")));
@@ -197,7 +201,7 @@ int run_pack(const PackArguments& a) {
       a.json ? pack_json(a.out, options, stats).dump(2) + "\n" : pack_text(a.out, *tokenizer, options, stats);
   write_output(text);
   if (!a.json) {
-    const std::string& tokenizer = a.out.ends_with(".bin") ? a.tokenizer : a.out;
+    const std::string& tokenizer = has_ending(a.out, ".bin") ? a.tokenizer : a.out;
     write_next({"gpt", "train", a.out, "--tokenizer", tokenizer, "--preset", "tiny", "--out", "run"});
   }
   return 0;
@@ -332,7 +336,11 @@ CLI::App* add_info(CLI::App& parent, InfoArguments& a) {
 CLI::App* add_verify(CLI::App& parent, VerifyArguments& a) {
   CLI::App* app = parent.add_subcommand("verify", "read token shards and compare their checksums");
   app->allow_extras();
-  app->footer("Examples:\n  gpt data verify shards\n  gpt data verify shards --json");
+  app->footer(
+      "Examples:\n  gpt data verify shards\n  gpt data verify shards --json\n\n"
+      "Compares shards and their tokenizer.json with what was packed, not with the text: whether that has "
+      "changed\n"
+      "since, the same gpt data pack tells.");
   app->add_option("PATH", a.paths, "shards, or folders of them");
   add_json_option(*app, a.json);
   return app;

@@ -42,63 +42,6 @@ bool is_device(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
-// A new file beside the one it is to replace, under a name that no other file has. It is locked while its
-// writer lives; those of killed writers are removed by the next one.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& final_path) : folder_(folder_of(final_path)) {
-    constexpr size_t kLongest = 200;  // of a name that gets a prefix and a number
-    prefix_ = "." + fs::path(final_path).filename().string().substr(0, kLongest) + ".tmp-";
-    remove_stale();
-    for (int n = 0; fd_ < 0; ++n) {
-      path_ = fmt::format("{}/{}{}-{}", folder_, prefix_, getpid(), n);
-      fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-      if (fd_ < 0 && errno != EEXIST) fail("cannot write {}: {}", final_path, std::strerror(errno));
-      if (fd_ >= 0 && !lock()) close(std::exchange(fd_, -1));
-    }
-  }
-  ~TemporaryFile() {
-    if (!path_.empty()) unlink(path_.c_str());
-    close(fd_);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  const std::string& path() const { return path_; }
-
-  void rename_to(const std::string& final_path) {
-    if (rename(path_.c_str(), final_path.c_str()) != 0)
-      fail("cannot write {}: {}", final_path, std::strerror(errno));
-    path_.clear();
-    sync_directory(folder_);
-  }
-
- private:
-  // False when another writer took it for a killed one's before it was locked.
-  bool lock() const {
-    struct stat info {};
-    return (flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) && fstat(fd_, &info) == 0 &&
-           info.st_nlink > 0;
-  }
-
-  void remove_stale() const {
-    std::error_code error;
-    for (fs::directory_iterator it(folder_, error); !error && it != fs::directory_iterator();
-         it.increment(error)) {
-      if (!it->path().filename().string().starts_with(prefix_)) continue;
-      const int fd = open(it->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-      if (fd < 0) continue;
-      struct stat info {};
-      const bool dead = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0;
-      if (dead) unlink(it->path().c_str());
-      close(fd);
-    }
-  }
-
-  std::string folder_, prefix_, path_;
-  int fd_ = -1;
-};
-
 void write_all(int fd, const char* data, size_t size, const std::string& path) {
   while (size > 0) {
     const ssize_t n = ::write(fd, data, size);
@@ -113,6 +56,51 @@ void write_all(int fd, const char* data, size_t size, const std::string& path) {
 }
 
 }  // namespace
+
+TemporaryFile::TemporaryFile(const std::string& final_path) : folder_(folder_of(final_path)) {
+  constexpr size_t kLongest = 200;  // of a name that gets a prefix and a number
+  prefix_ = "." + fs::path(final_path).filename().string().substr(0, kLongest) + ".tmp-";
+  remove_stale();
+  for (int n = 0; fd_ < 0; ++n) {
+    path_ = fmt::format("{}/{}{}-{}", folder_, prefix_, getpid(), n);
+    fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd_ < 0 && errno != EEXIST) fail("cannot write {}: {}", final_path, std::strerror(errno));
+    if (fd_ >= 0 && !lock()) close(std::exchange(fd_, -1));
+  }
+}
+
+TemporaryFile::~TemporaryFile() {
+  if (!path_.empty()) unlink(path_.c_str());
+  close(fd_);
+}
+
+void TemporaryFile::rename_to(const std::string& final_path) {
+  if (rename(path_.c_str(), final_path.c_str()) != 0)
+    fail("cannot write {}: {}", final_path, std::strerror(errno));
+  path_.clear();
+  sync_directory(folder_);
+}
+
+// False when another writer took it for a killed one's before it was locked.
+bool TemporaryFile::lock() const {
+  struct stat info {};
+  return (flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) && fstat(fd_, &info) == 0 &&
+         info.st_nlink > 0;
+}
+
+void TemporaryFile::remove_stale() const {
+  std::error_code error;
+  for (fs::directory_iterator it(folder_, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    if (!it->path().filename().string().starts_with(prefix_)) continue;
+    const int fd = open(it->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) continue;
+    struct stat info {};
+    const bool dead = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (dead) unlink(it->path().c_str());
+    close(fd);
+  }
+}
 
 std::string read_file(const std::string& path, uint64_t max_bytes) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -36,6 +36,26 @@ class FileWriter {
   int fd_ = -1;
 };
 
+// A new file beside the one it is to replace, under a name that no other file has. It is locked while its
+// writer lives; those of killed writers are removed by the next one. Goes with the object unless renamed.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& final_path);
+  ~TemporaryFile();
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  void rename_to(const std::string& final_path);
+
+ private:
+  bool lock() const;
+  void remove_stale() const;
+
+  std::string folder_, prefix_, path_;
+  int fd_ = -1;
+};
+
 // As above, with content that `write` hands to the writer piece by piece; what it throws leaves the old file.
 void write_file_atomic(const std::string& path, const std::function<void(FileWriter&)>& write);
 

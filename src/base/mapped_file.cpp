@@ -22,6 +22,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
     fail("cannot read {}: expected a regular file", path);
   }
   size_ = static_cast<size_t>(info.st_size);
+  stamp_ = file_stamp(fd);
   if (size_ > 0) {
     void* p = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
     if (p == MAP_FAILED) {
@@ -46,6 +47,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(stamp_, other.stamp_);
   return *this;
 }
 

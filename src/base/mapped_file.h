@@ -4,6 +4,8 @@
 #include <span>
 #include <string>
 
+#include "base/path_kind.h"
+
 namespace gpt {
 
 // A file mapped read-only into memory. Move-only. Pages are read when touched. Throws Error when the
@@ -18,11 +20,13 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
+  const FileStamp& stamp() const { return stamp_; }  // when it was opened
 
  private:
   std::string path_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
+  FileStamp stamp_;
 };
 
 }  // namespace gpt

@@ -39,6 +39,13 @@ PathKind known_kind(const std::string& path) {
   return kind;
 }
 
+FileStamp stamp_of(const struct stat& info) {
+  return {.device = info.st_dev,
+          .inode = info.st_ino,
+          .bytes = static_cast<uint64_t>(info.st_size),
+          .modified = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
+}
+
 }  // namespace
 
 PathKind path_kind(const std::string& path) {
@@ -83,7 +90,18 @@ uint64_t file_bytes(const std::string& path) {
 int64_t file_modified(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) fail("cannot read {}: {}", path, std::strerror(errno));
-  return int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+  return stamp_of(info).modified;
+}
+
+std::optional<FileStamp> file_stamp(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return std::nullopt;
+  return stamp_of(info);
+}
+
+FileStamp file_stamp(int fd) {
+  struct stat info {};
+  return fstat(fd, &info) == 0 ? stamp_of(info) : FileStamp{};
 }
 
 void remove_file(const std::string& path) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,15 @@ std::vector<FolderEntry> list_folder(const std::string& path);
 // Bytes of a file, and when it was last written, in nanoseconds. Throw Error naming the path.
 uint64_t file_bytes(const std::string& path);
 int64_t file_modified(const std::string& path);
+// What tells, without reading it, that a file was written to or replaced by another.
+struct FileStamp {
+  uint64_t device = 0, inode = 0, bytes = 0;
+  int64_t modified = 0;  // in nanoseconds
+  bool operator==(const FileStamp&) const = default;
+};
+// Nothing where there is no such file.
+std::optional<FileStamp> file_stamp(const std::string& path);
+FileStamp file_stamp(int fd);  // of an open one
 // Throws Error naming the path where it cannot be removed; one that is not there is none.
 void remove_file(const std::string& path);
 

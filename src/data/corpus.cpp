@@ -7,6 +7,7 @@
 #include "base/path_kind.h"
 #include "base/process_memory.h"
 #include "data/text_blocks.h"
+#include "data/text_notes.h"
 #include "text/utf8.h"
 
 namespace gpt {
@@ -34,9 +35,11 @@ class CorpusReader {
     corpus_.files = blocks_.files();
     for (TextBlock block; blocks_.next(block);) {
       reserve(block);
+      notes_.add(blocks_.path(block), text_facts(block));
       block.json ? add_rows(block) : add_text(block);
     }
-    if (empty_rows_ > 0) corpus_.notes = fmt::format("{} empty rows left out\n", empty_rows_);
+    corpus_.notes = notes_.lines();
+    if (empty_rows_ > 0) corpus_.notes += fmt::format("{} empty rows left out\n", empty_rows_);
     return std::move(corpus_);
   }
 
@@ -70,6 +73,7 @@ class CorpusReader {
 
   TextBlocks blocks_;
   Corpus corpus_;
+  TextNotes notes_;
   int64_t empty_rows_ = 0;
 };
 
@@ -101,7 +105,8 @@ std::string Corpus::name(const Document& document) const {
 }
 
 Corpus load_corpus(std::span<const std::string> paths, const CorpusOptions& options) {
-  TextFiles found = find_text_files({paths.begin(), paths.end()}, /*once=*/false);
+  TextFiles found = find_text_files({paths.begin(), paths.end()}, options.named);
+  if (found.files.empty()) return {.text = {}, .files = {}, .documents = {}, .notes = std::move(found.notes)};
   Corpus corpus = CorpusReader(std::move(found.files), options).read();
   require_text(corpus, paths);
   corpus.notes = found.notes + corpus.notes;

@@ -32,13 +32,16 @@ struct Corpus {
   std::string name(const Document& document) const;  // "file" or "file:line"
 };
 
+class NamedFiles;
+
 struct CorpusOptions {
-  bool any_bytes = false;  // the tokenizer takes bytes that are no text: see require_text_file
+  bool any_bytes = false;       // the tokenizer takes bytes that are no text: see require_text_file
+  NamedFiles* named = nullptr;  // files of other corpora, which are left out, and then those of this one
 };
 
 // Reads what find_text_files finds, as `gpt data pack` does: text, JSON lines, either compressed. Empty rows
-// are left out. Throws Error when a path is missing or no text, a file given by name or everything together
-// is empty, or it does not fit into memory.
+// are left out; nothing is left where all was named before. Throws Error when a path is missing or no text, a
+// file given by name or everything together is empty, or it does not fit into memory.
 Corpus load_corpus(std::span<const std::string> paths, const CorpusOptions& options = {});
 
 // A corpus from memory; `name` stands for it in messages. Throws Error when the text is empty.

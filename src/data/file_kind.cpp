@@ -95,15 +95,12 @@ constexpr Ending kEndings[] = {
     {".safetensors", "named like a model, but is none", kModel},
 };
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return out;
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
 bool is_compressed_name(std::string_view path) {
-  return path.ends_with(".gz") || path.ends_with(".zst");
+  return has_ending(path, ".gz") || has_ending(path, ".zst");
 }
 
 std::string_view without_compression(std::string_view path) {
@@ -124,14 +121,19 @@ bool matches(const Magic& magic, std::string_view first) {
 
 }  // namespace
 
+bool has_ending(std::string_view path, std::string_view ending) {
+  if (path.size() < ending.size()) return false;
+  return std::ranges::equal(path.substr(path.size() - ending.size()), ending, {}, lower);
+}
+
 bool is_json_lines(std::string_view path) {
   const std::string_view plain = without_compression(path);
-  return plain.ends_with(".jsonl") || plain.ends_with(".ndjson");
+  return has_ending(plain, ".jsonl") || has_ending(plain, ".ndjson");
 }
 
 bool is_text_name(std::string_view path) {
   const std::string_view plain = without_compression(path);
-  return plain.ends_with(".txt") || plain.ends_with(".md") || is_json_lines(path);
+  return has_ending(plain, ".txt") || has_ending(plain, ".md") || is_json_lines(path);
 }
 
 void require_text_file(const FileFacts& file, bool any_bytes) {
@@ -139,8 +141,7 @@ void require_text_file(const FileFacts& file, bool any_bytes) {
     if (matches(magic, file.first))
       fail("cannot read {} as text: it is {}; {}", file.path, magic.what, magic.advice);
   }
-  const std::string name = lower(file.path);
-  if (is_compressed_name(name) && !file.compressed) {
+  if (is_compressed_name(file.path) && !file.compressed) {
     fail(
         "cannot read {}: its name says that it is compressed, its bytes do not; it is damaged, or name it "
         "for "
@@ -148,7 +149,7 @@ void require_text_file(const FileFacts& file, bool any_bytes) {
         file.path);
   }
   for (const Ending& ending : kEndings) {
-    if (without_compression(name).ends_with(ending.ending))
+    if (has_ending(without_compression(file.path), ending.ending))
       fail("cannot read {} as text: it is {}; {}", file.path, ending.what, ending.advice);
   }
   const size_t zero = file.first.substr(0, kLookBytes).find('\0');

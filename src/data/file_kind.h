@@ -18,6 +18,8 @@ inline constexpr size_t kLookBytes = size_t{64} << 10;
 // tokenizer has no token for every byte.
 void require_text_file(const FileFacts& file, bool any_bytes);
 
+// Whether a name ends so, in upper or lower case; the ending is in lower case.
+bool has_ending(std::string_view path, std::string_view ending);
 // Whether folders take the file for text, by its name: .txt, .md, .jsonl, .ndjson, and these with .gz or
 // .zst.
 bool is_text_name(std::string_view path);

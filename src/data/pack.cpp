@@ -12,10 +12,12 @@
 #include "base/file.h"
 #include "base/path_kind.h"
 #include "base/suggest.h"
+#include "data/file_kind.h"
 #include "data/pack_before.h"
 #include "data/pack_state.h"
 #include "data/shard_set.h"
 #include "data/text_blocks.h"
+#include "data/text_notes.h"
 #include "text/tokenizer_facts.h"
 
 namespace gpt {
@@ -30,6 +32,7 @@ struct Encoded {
   std::vector<int32_t> ids;
   std::vector<size_t> documents;  // where documents begin
   int64_t empty = 0;              // rows without text
+  TextFacts facts;
 };
 
 TextBlockOptions block_options(const Tokenizer& tokenizer, const PackOptions& options) {
@@ -45,6 +48,7 @@ class BlockEncoder {
       : tokenizer_(tokenizer), options_(options) {}
 
   void encode(const TextBlock& block, const std::string& path, Encoded& out) const {
+    out.facts = text_facts(block);
     if (block.json) {
       for_each_json_text(block, path, options_.field, [&](std::string_view text, int64_t) {
         text.empty() ? void(++out.empty) : append(text, true, out);
@@ -77,7 +81,7 @@ class Packer {
       : tokenizer_(tokenizer),
         options_(options),
         pool_(pool),
-        single_(options.out.ends_with(".bin")),
+        single_(has_ending(options.out, ".bin")),
         encoder_(tokenizer, options),
         blocks_(options.files, block_options(tokenizer, options)) {
     for (int64_t id = 0; id < tokenizer.vocab_size(); ++id)
@@ -93,8 +97,10 @@ class Packer {
     const auto total = static_cast<double>(blocks_.bytes_total());
     while (!state_.done && next_blocks()) {
       encode_blocks();
-      for (size_t i = 0; i < texts_.size(); ++i)
+      for (size_t i = 0; i < texts_.size(); ++i) {
+        notes_.add(blocks_.path(texts_[i]), encoded_[i].facts);
         write(texts_[i], encoded_[i]);
+      }
       if (progress) progress({static_cast<double>(blocks_.bytes_done()), total, stats(start)});
     }
     if (!state_.done) finish();
@@ -109,6 +115,7 @@ class Packer {
             .shard_tokens = options_.shard_tokens,
             .next = {},
             .list = {},
+            .tokenizer = {},
             .modified = modified(options_.files)};
   }
   PackStats stats(Clock::time_point start) const {
@@ -119,7 +126,8 @@ class Packer {
                    .shards = state_.shards,
                    .empty = empty_,
                    .shards_before = kept_,
-                   .mended = mended_};
+                   .mended = mended_,
+                   .notes = notes_.lines()};
     s.seconds = seconds_since(start);
     return s;
   }
@@ -135,55 +143,55 @@ class Packer {
     return single_ ? options_.out : in_folder(shard_file_name(shard));
   }
 
-  // One file: what lies there is only replaced by the same.
+  // One file: what lies there is only replaced by the same, or by another shard on request.
   void prepare_file() {
-    if (!path_exists(options_.out) || options_.restart) return;
+    if (!path_exists(options_.out)) return;
     if (!is_token_shard(options_.out))
-      fail("{} is there already and is no token shard; choose another --out, or --restart to replace it",
-           options_.out);
-    compare_ = true;
+      fail("{} is there already and is no token shard; choose another --out", options_.out);
+    compare_ = !options_.restart;
   }
 
   // A new folder, or one that this very pack was made or interrupted in.
   void prepare_folder() {
-    bool begun = false;
     make_directories(options_.out);
-    if (options_.restart) {
-      remove_shards();
-    } else {
-      PackBefore before = look_at_pack(options_, inputs_);
-      compare_ = before.compare;
-      begun = before.begun;
-      trusted_ = before.state.has_value();
-      if (!before.note.empty()) mended_.push_back(before.note);
-      mend_strangers(before.problems);
-      if (compare_) {
-        for (const ShardProblem& problem : before.problems)
-          if (problem.shard < 0 && problem.path.empty()) mended_.push_back(problem.what);
-        return;  // nothing is written before it is known to be the same pack
-      }
-      if (before.state) {
-        go_on(*before.state, before.problems);
-        return;
-      }
+    before_ = look_at_pack(tokenizer_, options_, inputs_);
+    compare_ = before_.compare;
+    state_.tokenizer = before_.tokenizer.hash;
+    if (!before_.note.empty()) mended_.push_back(before_.note);
+    mend_strangers(before_.problems);
+    if (compare_) {
+      for (const ShardProblem& problem : before_.problems)
+        if (problem.shard == kNoShard && problem.path.empty()) mended_.push_back(problem.what);
+    } else if (before_.state) {
+      go_on(*before_.state, before_.problems);
     }
-    if (!begun) refuse_strangers();
-    begin_folder();
-    write_file_atomic(in_folder("tokenizer.json"), tokenizer_.to_json());
   }
 
-  void begin_folder() {
-    write_file_atomic(in_folder(kPackUnfinishedFile), "gpt data pack is at work, or was interrupted\n");
+  // Only now that there is something to write: a text that cannot be encoded leaves all as it was.
+  void begin() {
+    if (begun_ || single_) return;
+    begun_ = true;
+    mark_unfinished();
+    if (compare_) return;
+    for (const std::string& path : before_.replaced)
+      remove_file(path);
     write_pack_state(options_.out, state_);
+    write_tokenizer();
   }
 
-  // Readers would take another *.bin for a shard of the set.
-  void refuse_strangers() const {
-    for (const FolderEntry& entry : list_folder(options_.out)) {
-      if (entry.name.ends_with(".bin"))
-        fail("{} holds {}, which is no token shard; choose a folder of its own for --out", options_.out,
-             entry.name);
-    }
+  void mark_unfinished() const {
+    write_file_atomic(in_folder(kPackUnfinishedFile), "gpt data pack is at work, or was interrupted\n");
+  }
+
+  void write_tokenizer() {
+    TokenizerBefore& t = before_.tokenizer;
+    if (!t.write) return;
+    t.write = false;
+    const std::string path = in_folder(kPackTokenizerFile);
+    const std::string aside = t.aside ? set_aside(path) : "";
+    write_file_atomic(path, tokenizer_.to_json());
+    if (t.problem.empty()) return;
+    mended_.push_back(t.problem + (t.aside ? "; renamed to " + aside + " and" : ";") + " written again");
   }
 
   void go_on(const PackState& before, const std::vector<ShardProblem>& problems) {
@@ -196,30 +204,35 @@ class Packer {
       --kept_;
     }
     begin_ = state_.next;
-    if (state_.done) return;
-    begin_folder();
+    write_tokenizer();
+    if (state_.done) {
+      if (state_.tokenizer != before_.tokenizer.hash) {
+        state_.tokenizer = before_.tokenizer.hash;
+        write_pack_state(options_.out, state_);
+      }
+      return;
+    }
+    state_.tokenizer = before_.tokenizer.hash;
+    begin();
     if (state_.next.block.file < std::ssize(options_.files)) blocks_.skip_to(state_.next.block);
   }
 
-  void remove_shards() {
-    for (const FolderEntry& entry : list_folder(options_.out)) {
-      const std::string path = in_folder(entry.name);
-      const bool ours = entry.name.starts_with("shard-") && entry.name.ends_with(".bin");
-      if (ours || is_token_shard(path)) remove_file(path);
-    }
+  // Gives a file a name that no reader takes for a part of the set; returns it.
+  static std::string set_aside(const std::string& path) {
+    std::string aside = path + ".unknown";
+    while (path_kind(aside) != PathKind::nothing)
+      aside += "+";
+    std::error_code error;
+    std::filesystem::rename(path, aside, error);
+    if (error) fail("cannot rename {} to {}: {}", path, aside, error.message());
+    return aside;
   }
 
-  // Files that do not belong to the set: they get a name that no reader takes for a shard.
+  // Files that do not belong to the set.
   void mend_strangers(const std::vector<ShardProblem>& problems) {
     for (const ShardProblem& problem : problems) {
-      if (problem.shard >= 0 || problem.path.empty()) continue;
-      std::string aside = problem.path + ".unknown";
-      while (path_kind(aside) != PathKind::nothing)
-        aside += "+";
-      std::error_code error;
-      std::filesystem::rename(problem.path, aside, error);
-      if (error) fail("cannot rename {} to {}: {}", problem.path, aside, error.message());
-      mended_.push_back(problem.what + "; renamed to " + aside);
+      if (problem.shard == kNoShard && !problem.path.empty())
+        mended_.push_back(problem.what + "; renamed to " + set_aside(problem.path));
     }
   }
 
@@ -320,6 +333,7 @@ class Packer {
     if (state_.shards >= kMaxShards)
       fail_usage("{}: the text makes more than {} shards; use a larger --shard-tokens", options_.out,
                  kMaxShards);
+    if (!compare_) begin();
     shard_ = std::make_unique<ShardWriter>(shard_path(state_.shards), shard_info());
     packed_ = {.begin = begin_};
   }
@@ -327,7 +341,10 @@ class Packer {
   void close_shard() {
     const ShardInfo info = shard_->complete();
     packed_.checksum = info.checksum;
-    if (!compare_ || !is_there(info)) shard_->publish();
+    if (!compare_ || !is_there(info)) {
+      begin();
+      shard_->publish();
+    }
     shard_.reset();
     state_.tokens += packed_.tokens;
     state_.text_bytes += packed_.text_bytes;
@@ -344,8 +361,9 @@ class Packer {
   // different belongs to something else.
   bool is_there(const ShardInfo& info) {
     const std::string path = shard_path(state_.shards);
-    if (path_kind(path) == PathKind::nothing) {
-      mended_.push_back(path + ": is missing; written again");
+    const bool is_new = before_.state && state_.shards >= before_.state->shards;
+    if (is_new || path_kind(path) == PathKind::nothing) {
+      is_new ? void(++changed_) : mended_.push_back(path + ": is missing; written again");
       return false;
     }
     try {
@@ -362,8 +380,12 @@ class Packer {
       mended_.push_back(std::string(error.what()) + "; written again");
       return false;
     }
-    if (!trusted_) fail_other_pack(options_.out);
-    mended_.push_back(path + ": is not what the text gives; written again");
+    if (!before_.state) fail_other_pack(options_.out);
+    if (before_.written.empty()) {
+      mended_.push_back(path + ": is not what the text gives; written again");
+    } else {
+      ++changed_;
+    }
     return false;
   }
 
@@ -374,9 +396,24 @@ class Packer {
     if (shard_) close_shard();
     state_.done = true;
     if (single_) return;
+    if (compare_) end_comparison();
     mend_strangers(shard_problems(options_.out, state_, false));
-    if (compare_) write_file_atomic(in_folder("tokenizer.json"), tokenizer_.to_json());
     write_pack_state(options_.out, state_);
+  }
+
+  void end_comparison() {
+    const int64_t listed = before_.state ? before_.state->shards : 0;
+    for (int64_t shard = state_.shards; shard < listed; ++shard) {  // the text gives fewer
+      begin();
+      remove_file(shard_path(shard));
+      ++changed_;
+    }
+    write_tokenizer();
+    if (before_.written.empty()) return;
+    mended_.push_back(before_.written + " was written since it was packed: " +
+                      (changed_ == 0 ? "its text is the same"
+                                     : fmt::format("{} of {} shards had other text and are packed again",
+                                                   changed_, std::max(listed, state_.shards))));
   }
 
   const Tokenizer& tokenizer_;
@@ -390,8 +427,10 @@ class Packer {
   PackState state_;
   PackPlace begin_;       // of the shard being written
   bool compare_ = false;  // shards that are there already are kept where they are the same
-  bool trusted_ = false;  // they were made of the same inputs
-  int64_t kept_ = 0, empty_ = 0;
+  PackBefore before_;     // of a folder
+  bool begun_ = false;    // something was written there
+  int64_t kept_ = 0, empty_ = 0, changed_ = 0;
+  TextNotes notes_;
   std::vector<std::string> mended_;
   std::vector<TextBlock> texts_;
   std::vector<Encoded> encoded_;
@@ -410,24 +449,30 @@ void check_options(const Tokenizer& tokenizer, const PackOptions& options) {
 // What there is at the target and what becomes of it.
 std::string describe_target(const Tokenizer& tokenizer, const PackOptions& options) {
   const bool there = path_kind(options.out) != PathKind::nothing;
-  if (options.out.ends_with(".bin")) {
+  if (has_ending(options.out, ".bin")) {
     if (!there) return "a new file";
+    if (!is_token_shard(options.out)) return "is there and is no token shard: refused";
     if (options.restart) return "is there and would be replaced";
-    if (!is_token_shard(options.out)) return "is there and is no token shard: refused without --restart";
     return "is a shard: would stay if it is the same, else refused without --restart";
   }
   if (!there) return "a new folder";
-  if (options.restart && holds_token_shards(options.out))
-    return "its shards would be removed and written anew";
-  const PackBefore before = look_at_pack(options, pack_inputs(tokenizer, options));
+  const PackBefore before = look_at_pack(tokenizer, options, pack_inputs(tokenizer, options));
+  if (options.restart && !before.replaced.empty()) return "its shards would be removed and written anew";
+  if (!before.written.empty())
+    return before.written +
+           " was written since it was packed: shards whose text differs would be written again";
   if (before.compare)
     return "pack.json does not tell: shards that are the same would stay, damaged ones be written again";
   if (!before.state) return "a folder without shards";
   std::string text = before.note + (before.note.empty() ? "" : "; ");
   text += fmt::format("{} shards are there {}", before.state->shards,
                       before.state->done ? "already" : "of an interrupted run, which would go on");
-  for (const ShardProblem& problem : before.problems)
+  for (const ShardProblem& problem : before.problems) {
+    if (problem.shard == kTokenizerFile) continue;  // as below
     text += fmt::format("; {}: would be {}", problem.what, problem.shard < 0 ? "renamed" : "written again");
+  }
+  if (!before.tokenizer.problem.empty())
+    text += fmt::format("; {}: would be written again", before.tokenizer.problem);
   return text;
 }
 
@@ -474,7 +519,7 @@ PackForecast forecast_pack(const Tokenizer& tokenizer, const PackOptions& option
   out.text_bytes = static_cast<int64_t>(text * scale);
   out.tokens = static_cast<int64_t>(tokens * scale);
   out.shards =
-      options.out.ends_with(".bin") ? 1 : (out.tokens + options.shard_tokens - 1) / options.shard_tokens;
+      has_ending(options.out, ".bin") ? 1 : (out.tokens + options.shard_tokens - 1) / options.shard_tokens;
   out.target = describe_target(tokenizer, options);
   return out;
 }

@@ -27,6 +27,7 @@ struct PackStats {
   int64_t empty = 0;                // documents without text, left out by this run
   int64_t shards_before = 0;        // of these, written by an earlier run and found good
   std::vector<std::string> mended;  // what was wrong and is no more, a sentence each
+  std::string notes;                // of the text that was read, for people; lines, mostly none
   double seconds = 0;               // of this run
 
   double bytes_per_token() const;
@@ -40,10 +41,11 @@ struct PackProgress {
 // Encodes text files to token shards, in order, with all threads; memory does not depend on the files. The
 // shards are the same for any number of threads. A folder gets tokenizer.json and pack.json too, and can be
 // gone on with after a kill at any moment: a shard is whole or not there. Shards that are there already are
-// read: what is missing or damaged is written again, a file that does not belong to them gets another name.
-// After an error in the text the same call goes on with the shards whose text has not changed. Empty
-// documents are left out. Throws Error for text that cannot be encoded (naming file and line), for a folder
-// that holds a pack of something else, and UsageError for bad options.
+// read: what is missing or damaged is written again, as is what was made of text that changed since (told by
+// sizes and times of the files); a file that does not belong to them gets another name, and what no pack
+// wrote is never removed or replaced. After an error in the text the same call goes on with the shards whose
+// text has not changed. Empty documents are left out. Throws Error for text that cannot be encoded (naming
+// file and line), for a folder that holds a pack of something else, and UsageError for bad options.
 PackStats pack_tokens(const Tokenizer& tokenizer, const PackOptions& options, ThreadPool& pool,
                       const std::function<void(const PackProgress&)>& progress = {});
 

@@ -6,21 +6,21 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/path_kind.h"
+#include "data/file_kind.h"
+#include "data/text_blocks.h"
 
 namespace gpt {
 namespace {
 
 using nlohmann::json;
 
-// The first file that was written since, although its size is the same: whether its text is, nobody knows.
+// The first file that was written since, although its size is the same; "" if none was.
 std::string written_since(const PackState& state, const PackOptions& options) {
   const std::vector<int64_t> now = modified(options.files);
   for (size_t i = 0; i < std::min(now.size(), state.modified.size()); ++i) {
-    if (now[i] != state.modified[i])
-      return options.files[i] +
-             " was written since it was packed and has the same size; if its text is another, "
-             "pack it anew with --restart";
+    if (now[i] != state.modified[i]) return options.files[i];
   }
   return "";
 }
@@ -49,6 +49,144 @@ void keep_unchanged(PackState& state, int64_t same) {
     --state.shards;
     state.list.pop_back();
   }
+}
+
+std::vector<std::string> shard_names(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const FolderEntry& entry : list_folder(folder)) {
+    if (has_ending(entry.name, ".bin")) names.push_back(entry.name);
+  }
+  return names;
+}
+
+void refuse_foreign(const std::string& out, const std::vector<std::string>& names) {
+  constexpr size_t kShown = 3;
+  if (names.empty()) return;
+  std::string text = names[0];
+  for (size_t i = 1; i < std::min(kShown, names.size()); ++i)
+    text += ", " + names[i];
+  if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
+  fail("{} holds {}, which gpt data pack did not write there; choose a folder of its own for --out", out,
+       text);
+}
+
+// How many shards a run may have written: pack.json is a little behind them (Packer::close_shard).
+int64_t shards_written(const PackState& state) {
+  return state.shards + (state.done ? 0 : 1 + state.shards / 1000);
+}
+
+// The shards that a new pack replaces. Others are strangers where pack.json tells, else they are refused.
+std::vector<std::string> replaceable(const PackOptions& options, const std::optional<PackState>& state,
+                                     std::vector<ShardProblem>& strangers) {
+  std::vector<std::string> ours, foreign;
+  for (const std::string& name : shard_names(options.out)) {
+    const std::string path = pack_file(options.out, name);
+    const std::optional<int64_t> number = own_shard_number(name);
+    const bool listed = state && number && *number < state->shards;
+    const bool written = number && (!state || *number < shards_written(*state)) && is_token_shard(path);
+    if (listed || written) {
+      ours.push_back(path);
+      continue;
+    }
+    foreign.push_back(name);
+    if (state) strangers.push_back({kNoShard, path, path + ": is no shard that pack.json lists"});
+  }
+  if (!state) refuse_foreign(options.out, foreign);
+  return ours;
+}
+
+// Shards whose pack.json is lost: whether there are some. What has the name of one and is none is a stranger.
+bool look_at_unlisted(const std::string& out, std::vector<ShardProblem>& strangers) {
+  std::vector<std::string> foreign, broken;
+  bool any = false;
+  for (const std::string& name : shard_names(out)) {
+    const std::string path = pack_file(out, name);
+    const bool own = own_shard_number(name).has_value(), shard = is_token_shard(path);
+    any = any || (own && shard);
+    if (!own) foreign.push_back(name);
+    if (own && !shard) broken.push_back(name);
+  }
+  if (!any) foreign.insert(foreign.end(), broken.begin(), broken.end());
+  refuse_foreign(out, foreign);
+  for (const std::string& name : broken)
+    strangers.push_back({kNoShard, pack_file(out, name), pack_file(out, name) + ": is no token shard"});
+  return any;
+}
+
+// Whether a tokenizer.json means the same as the tokenizer, however it is written.
+bool is_equal(const std::string& text, const Tokenizer& tokenizer, const std::string& path) {
+  if (text == tokenizer.to_json()) return true;
+  try {
+    return parse_tokenizer(text, path)->to_json() == tokenizer.to_json();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Whether it is the one that the pack was made with.
+bool is_of_pack(const std::string& text, const PackState& state, const std::string& path) {
+  if (!state.tokenizer.empty()) return tokenizer_hash(text) == state.tokenizer;
+  try {  // what earlier versions wrote
+    const auto tokenizer = parse_tokenizer(text, path);
+    return json::parse(state.inputs).at("vocabulary") == fmt::format("{:016x}", vocabulary_hash(*tokenizer));
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+TokenizerBefore look_at_tokenizer(const Tokenizer& tokenizer, const PackOptions& options,
+                                  const std::optional<PackState>& state, bool begun) {
+  const std::string path = pack_file(options.out, kPackTokenizerFile);
+  const bool replace = options.restart || begun;
+  TokenizerBefore before{.hash = tokenizer_hash(tokenizer.to_json())};
+  if (path_kind(path) == PathKind::nothing) {
+    if (state && !replace) before.problem = path + ": is missing";
+    return before;
+  }
+  const std::string found = read_file(path);
+  if (is_equal(found, tokenizer, path)) {
+    before.write = false;
+    before.hash = tokenizer_hash(found);
+    return before;
+  }
+  if (!state) fail("{} is another tokenizer than --tokenizer; choose a folder of its own for --out", path);
+  const bool ours = is_of_pack(found, *state, path);
+  if (ours && !replace) fail_other_pack(options.out);
+  before.aside = !ours;
+  if (!ours) before.problem = path + ": is not the tokenizer of the shards";
+  return before;
+}
+
+// What a readable pack.json says of the shards.
+void look_at_state(PackState state, const PackOptions& options, const std::string& inputs,
+                   PackBefore& before) {
+  const std::string& out = options.out;
+  json wanted = json::parse(inputs), found = json::parse(state.inputs);
+  const json files = wanted["files"], files_before = found["files"];
+  wanted.erase("files");
+  found.erase("files");
+  const bool goes_on = !state.done && state.has_list();
+  if (wanted != found || (files != files_before && !goes_on)) fail_other_pack(out);
+  std::vector<ShardProblem> strangers;
+  if (!state.done) replaceable(options, state, strangers);
+  if (goes_on) {
+    const int64_t shards = state.shards;
+    const std::vector<int64_t> times = modified(options.files);
+    keep_unchanged(state, unchanged_files(files_before, state, files, times));
+    state.inputs = inputs;
+    state.modified = times;
+    if (state.shards < shards)
+      before.note = fmt::format("{}: the text of {} of {} shards has changed since; they are written anew",
+                                out, shards - state.shards, shards);
+  }
+  before.written = written_since(state, options);
+  before.problems = shard_problems(out, state, /*read_ids=*/true);
+  before.problems.insert(before.problems.end(), strangers.begin(), strangers.end());
+  const bool by_place = state.has_list() || std::ranges::all_of(before.problems, [](const ShardProblem& p) {
+                          return p.shard < 0;
+                        });
+  before.compare = !by_place || !before.written.empty();
+  before.state = std::move(state);
 }
 
 }  // namespace
@@ -81,48 +219,28 @@ void fail_other_pack(const std::string& out) {
       out);
 }
 
-PackBefore look_at_pack(const PackOptions& options, const std::string& inputs) {
+PackBefore look_at_pack(const Tokenizer& tokenizer, const PackOptions& options, const std::string& inputs) {
   const std::string& out = options.out;
+  if (is_model_or_run(out)) fail("{} is a model or a run; choose a folder of its own for --out", out);
   PackBefore before;
-  if (path_kind(pack_file(out, kPackStateFile)) == PathKind::nothing) {
-    before.compare = holds_token_shards(out);
-    return before;
+  std::optional<PackState> state;
+  if (path_kind(pack_file(out, kPackStateFile)) != PathKind::nothing) {
+    try {
+      state = read_pack_state(out);
+    } catch (const Error& error) {
+      before.problems.push_back({kNoShard, "", error.what()});
+    }
   }
-  PackState state;
-  try {
-    state = read_pack_state(out);
-  } catch (const Error& error) {
-    before.compare = true;
-    before.problems.push_back({-1, "", error.what()});
-    return before;
+  const bool begun = state && !state->done && state->shards == 0;  // nothing to lose
+  before.tokenizer = look_at_tokenizer(tokenizer, options, state, begun);
+  if (options.restart || begun) {
+    before.problems.clear();
+    before.replaced = replaceable(options, state, before.problems);
+  } else if (!state) {
+    before.compare = look_at_unlisted(out, before.problems);
+  } else {
+    look_at_state(std::move(*state), options, inputs, before);
   }
-  if (!state.done && state.shards == 0) {  // nothing to lose
-    before.begun = true;
-    return before;
-  }
-  json wanted = json::parse(inputs), found = json::parse(state.inputs);
-  const json files = wanted["files"], files_before = found["files"];
-  wanted.erase("files");
-  found.erase("files");
-  const bool goes_on = !state.done && state.has_list();
-  if (wanted != found || (files != files_before && !goes_on)) fail_other_pack(out);
-  if (goes_on) {
-    const int64_t shards = state.shards;
-    const std::vector<int64_t> times = modified(options.files);
-    keep_unchanged(state, unchanged_files(files_before, state, files, times));
-    state.inputs = inputs;
-    state.modified = times;
-    if (state.shards < shards)
-      before.note = fmt::format("{}: the text of {} of {} shards has changed since; they are written anew",
-                                out, shards - state.shards, shards);
-  }
-  if (before.note.empty()) before.note = written_since(state, options);
-  before.problems = shard_problems(out, state, /*read_ids=*/true);
-  const bool by_place = state.has_list() || std::ranges::all_of(before.problems, [](const ShardProblem& p) {
-                          return p.shard < 0;
-                        });
-  before.compare = !by_place;
-  before.state = std::move(state);
   return before;
 }
 

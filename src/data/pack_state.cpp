@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -59,6 +60,7 @@ PackState state_of(const json& root) {
               .tokens = root.at("tokens"),
               .shards = root.at("shards"),
               .list = {},
+              .tokenizer = root.value("tokenizer", ""),
               .modified = root.value("modified", std::vector<int64_t>()),
               .done = root.at("done")};
   if (!root.contains("list")) return s;
@@ -89,6 +91,17 @@ std::string shard_file_name(int64_t shard) {
   return fmt::format("shard-{:05}.bin", shard);
 }
 
+std::optional<int64_t> own_shard_number(const std::string& name) {
+  constexpr size_t kBegin = std::string_view("shard-").size();
+  int64_t number = -1;
+  if (name.size() > kBegin) std::from_chars(name.data() + kBegin, name.data() + name.size(), number);
+  return number >= 0 && name == shard_file_name(number) ? std::optional(number) : std::nullopt;
+}
+
+std::string tokenizer_hash(std::string_view json) {
+  return fmt::format("{:016x}", XXH3_64bits(json.data(), json.size()));
+}
+
 PackState read_pack_state(const std::string& folder) {
   const std::string path = pack_file(folder, kPackStateFile);
   const std::string text = read_file(path, kMaxStateBytes);
@@ -114,6 +127,7 @@ void write_pack_state(const std::string& folder, const PackState& state) {
                {"shards", state.shards},
                {"modified", state.modified},
                {"done", state.done}};
+  if (!state.tokenizer.empty()) root["tokenizer"] = state.tokenizer;
   if (state.has_list()) {
     root["list"] = std::move(list);
     root[kChecksum] = checksum_of(root);

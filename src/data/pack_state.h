@@ -1,6 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/text_blocks.h"
@@ -10,6 +12,7 @@ namespace gpt {
 
 inline constexpr const char* kPackStateFile = "pack.json";
 inline constexpr const char* kPackUnfinishedFile = "pack.unfinished";
+inline constexpr const char* kPackTokenizerFile = "tokenizer.json";
 
 // Where the text of a shard begins: ids of the block at `block` come before it.
 struct PackPlace {
@@ -32,6 +35,7 @@ struct PackState {
   PackPlace next;  // where the next shard begins
   int64_t documents = 0, text_bytes = 0, tokens = 0, shards = 0;
   std::vector<PackedShard> list;  // by shard; empty in what earlier versions wrote
+  std::string tokenizer;          // the hash of tokenizer.json; "" in what earlier versions wrote
   std::vector<int64_t> modified;  // when each file was last written, in nanoseconds; may be empty
   bool done = false;
 
@@ -39,7 +43,9 @@ struct PackState {
 };
 
 std::string pack_file(const std::string& folder, const std::string& name);
-std::string shard_file_name(int64_t shard);  // "shard-00000.bin"
+std::string shard_file_name(int64_t shard);                        // "shard-00000.bin"
+std::optional<int64_t> own_shard_number(const std::string& name);  // of a name like this; else nothing
+std::string tokenizer_hash(std::string_view json);                 // as PackState has it
 
 // Throws Error when the file is damaged or missing.
 PackState read_pack_state(const std::string& folder);

@@ -34,8 +34,8 @@ void lower_priority() {
 
 ShardCheck::ShardCheck(std::vector<CheckedBytes> shards) : shards_(std::move(shards)) {
   for (const CheckedBytes& shard : shards_)
-    total_ += shard.bytes;
-  ended_ = shards_.empty();
+    total_ += shard.checksum ? shard.bytes : 0;
+  ended_ = total_ == 0;
   if (!ended_) thread_ = std::thread([this] { run(); });
 }
 
@@ -59,6 +59,7 @@ void ShardCheck::run() {
 }
 
 std::string ShardCheck::check(const CheckedBytes& shard) {
+  if (!shard.checksum) return "";
   const int fd = open(shard.path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return fmt::format("cannot open {}: {}", shard.path, std::strerror(errno));
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), &XXH3_freeState);
@@ -83,9 +84,9 @@ std::string ShardCheck::check(const CheckedBytes& shard) {
   close(fd);
   const uint64_t found = XXH3_64bits_digest(hash.get());
   const std::lock_guard lock(mutex_);
-  if (error.empty() && !stop_ && found != shard.checksum) {
+  if (error.empty() && !stop_ && found != *shard.checksum) {
     error = fmt::format("{} is damaged: its ids have the checksum {:016x}, expected {:016x}", shard.path,
-                        found, shard.checksum);
+                        found, *shard.checksum);
   }
   return error;
 }
@@ -93,6 +94,15 @@ std::string ShardCheck::check(const CheckedBytes& shard) {
 void ShardCheck::require_good() {
   const std::lock_guard lock(mutex_);
   if (!error_.empty()) fail("{}; the same gpt data pack again repairs it", error_);
+}
+
+// A shard that was removed is still mapped as it was, and whoever needs it again misses it.
+void ShardCheck::require_unchanged() const {
+  for (const CheckedBytes& shard : shards_) {
+    const std::optional<FileStamp> now = file_stamp(shard.path);
+    if (now && *now != shard.stamp)
+      fail("{} was changed while it was read; the same gpt data pack again repairs it", shard.path);
+  }
 }
 
 double ShardCheck::finish(double seconds) {

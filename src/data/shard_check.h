@@ -3,20 +3,25 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/path_kind.h"
+
 namespace gpt {
 
-// Bytes of a file and their XXH3.
+// Bytes of a file, their XXH3 where it is known, and the file as it was when it was mapped.
 struct CheckedBytes {
   std::string path;
   uint64_t offset = 0, bytes = 0;
-  uint64_t checksum = 0;
+  std::optional<uint64_t> checksum;
+  FileStamp stamp;
 };
 
-// Reads shards once beside other work, in a thread of lowest priority, and compares their checksums.
+// Reads shards once beside other work, in a thread of lowest priority, and compares their checksums. That no
+// shard is written to afterwards is told by the files' times and sizes, on request.
 class ShardCheck {
  public:
   explicit ShardCheck(std::vector<CheckedBytes> shards);
@@ -28,6 +33,8 @@ class ShardCheck {
   void require_good();
   // The same after waiting for the end, at most so long. Returns the share of bytes that were read.
   double finish(double seconds);
+  // Throws Error naming a shard that was written to or replaced since it was mapped. Reads no ids.
+  void require_unchanged() const;
 
  private:
   void run();

@@ -10,16 +10,19 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/path_kind.h"
+#include "data/file_kind.h"
 
 namespace gpt {
 namespace {
 
 constexpr const char* kRepair = "the same gpt data pack again repairs it";
+constexpr const char* kOwnStem = "shard-";
 constexpr size_t kShownNames = 3;
 
 bool is_shard_name(const std::string& name) {
-  return name.ends_with(".bin");
+  return has_ending(name, ".bin");
 }
 
 // What the header of a shard contradicts; "" if nothing.
@@ -56,6 +59,7 @@ class FolderCheck {
                             state_.tokens));
     }
     if (state_.done) check_strangers();
+    if (state_.done && !state_.tokenizer.empty()) check_tokenizer();
     return std::move(problems_);
   }
 
@@ -93,6 +97,18 @@ class FolderCheck {
     return state_.list[static_cast<size_t>(i)].checksum;
   }
 
+  void check_tokenizer() {
+    const std::string path = pack_file(folder_, kPackTokenizerFile);
+    const auto add = [&](const std::string& what) {
+      problems_.push_back({kTokenizerFile, path, fmt::format("{}: {}", path, what)});
+    };
+    if (path_kind(path) != PathKind::file) return add("is missing");
+    const std::string found = tokenizer_hash(read_file(path));
+    if (found != state_.tokenizer)
+      add(fmt::format("is not the tokenizer of the shards: expected the hash {} as pack.json says, found {}",
+                      state_.tokenizer, found));
+  }
+
   void check_strangers() {
     std::set<std::string> known;
     for (int64_t i = 0; i < state_.shards; ++i)
@@ -101,7 +117,8 @@ class FolderCheck {
       if (!is_shard_name(entry.name) || known.contains(entry.name)) continue;
       const std::string path = pack_file(folder_, entry.name);
       problems_.push_back(
-          {-1, path, fmt::format("{}: is none of the {} shards that pack.json lists", path, state_.shards)});
+          {kNoShard, path,
+           fmt::format("{}: is none of the {} shards that pack.json lists", path, state_.shards)});
     }
   }
 
@@ -159,7 +176,8 @@ void require_no_gaps(const std::string& folder, const std::vector<std::string>& 
     if (const auto n = numbered(name)) series[n->first].insert(n->second);
   }
   for (const auto& [stem, numbers] : series) {
-    int64_t expected = std::min<int64_t>(*numbers.begin(), 1);  // counted from 0 or from 1
+    // Ours are counted from 0, others from 0 or from 1.
+    int64_t expected = stem == kOwnStem ? 0 : std::min<int64_t>(*numbers.begin(), 1);
     for (const int64_t number : numbers) {
       if (number != expected)
         fail(
@@ -260,7 +278,7 @@ ShardSet open_shard_set(const std::string& path) {
       packed = true;
     } else if (is_shard_name(entry.name)) {
       shards.push_back(entry.name);
-    } else if (entry.name != "tokenizer.json" && !entry.name.starts_with('.')) {
+    } else if (entry.name != kPackTokenizerFile && !entry.name.starts_with('.')) {
       others.push_back(entry.name);
     }
   }

@@ -28,12 +28,15 @@ ShardSet open_shard_set(const std::string& path);
 bool holds_token_shards(const std::string& path);
 
 // Something wrong with a packed folder.
+inline constexpr int64_t kNoShard = -1;        // a file that does not belong to it; without a path: pack.json
+inline constexpr int64_t kTokenizerFile = -2;  // its tokenizer.json
 struct ShardProblem {
-  int64_t shard;  // -1: a file that does not belong to it
+  int64_t shard;  // or one of these
   std::string path;
   std::string what;  // a sentence that begins with the path
 };
-// All that is wrong with a folder's shards, beside what its pack.json says. `read_ids`: their checksums too.
+// All that is wrong with a folder's shards and tokenizer, beside what its pack.json says. `read_ids`: their
+// checksums too.
 std::vector<ShardProblem> shard_problems(const std::string& folder, const PackState& state, bool read_ids);
 
 // What is wrong with the ids of a shard; "" if nothing is. Reads all of them.

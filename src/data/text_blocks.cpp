@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <unordered_set>
 
 #include "base/error.h"
 #include "base/path_kind.h"
+#include "base/paths.h"
 #include "data/file_kind.h"
 #include "data/json_line.h"
 #include "text/text_cut.h"
@@ -19,14 +19,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kShownNames = 3;
+constexpr std::string_view kMark = "\xef\xbb\xbf";  // U+FEFF, which says that a file is UTF-8
 
 // What a folder gives.
 struct Walk {
   std::vector<std::string> files, skipped, folders;  // folders that are not entered, and why
 };
 
-// config.json beside weights or the log of a run: a README.md, merges.txt or metrics.jsonl of theirs is not what
-// somebody wants to train on.
+// config.json beside weights or the log of a run: a README.md, merges.txt or metrics.jsonl of theirs is not
+// what somebody wants to train on.
 bool is_model_or_run(const std::vector<FolderEntry>& entries) {
   bool config = false, other = false;
   for (const FolderEntry& entry : entries) {
@@ -110,10 +111,43 @@ std::vector<std::string> files_of_pattern(const std::string& pattern) {
 
 }  // namespace
 
-TextFiles find_text_files(const std::vector<std::string>& names, bool once) {
+// Folders are resolved once each, as there may be many files in one.
+std::string NamedFiles::place(const std::string& path) {
+  const fs::path p = path;
+  std::error_code error;
+  if (fs::is_symlink(p, error) || !p.has_filename()) return resolved_path(path);
+  const auto [folder, is_new] = folders_.try_emplace(p.parent_path().string());
+  if (is_new) folder->second = resolved_path(folder->first.empty() ? "." : folder->first);
+  return (fs::path(folder->second) / p.filename()).string();
+}
+
+bool NamedFiles::add(const std::string& path) {
+  if (known_.insert(place(path)).second) return true;
+  again_.push_back(path);
+  return false;
+}
+
+std::string NamedFiles::notes() {
+  std::string text;
+  if (again_.size() > kShownNames) {
+    text = fmt::format("{} files are named twice and taken once, {} for one\n", again_.size(), again_[0]);
+  } else {
+    for (const std::string& path : again_)
+      text += path + " is named twice and taken once\n";
+  }
+  again_.clear();
+  return text;
+}
+
+bool is_model_or_run(const std::string& folder) {
+  return is_model_or_run(list_folder(folder));
+}
+
+TextFiles find_text_files(const std::vector<std::string>& names, NamedFiles* named) {
   if (names.empty()) fail_usage("no text given; name files, folders or patterns with --data");
   TextFiles all;
-  std::unordered_set<std::string> seen;
+  NamedFiles own;
+  if (named == nullptr) named = &own;
   for (const std::string& name : names) {
     std::vector<std::string> found;
     if (is_folder(name)) {
@@ -124,13 +158,10 @@ TextFiles find_text_files(const std::vector<std::string>& names, bool once) {
       found = files_of_pattern(name);
     }
     for (std::string& path : found) {
-      if (seen.insert(path).second || !once) {
-        all.files.push_back(std::move(path));
-      } else {
-        all.notes += path + " is named twice and taken once\n";
-      }
+      if (named->add(path)) all.files.push_back(std::move(path));
     }
   }
+  all.notes += named->notes();
   return all;
 }
 
@@ -148,6 +179,7 @@ bool TextBlocks::open_next() {
   ahead_.clear();
   at_end_ = false;
   fill(std::max(kLookBytes, options_.block_bytes));
+  if (at_end_ && ahead_ == kMark) ahead_.clear();  // an empty file, as some editors write it
   require_text_file({.path = path, .first = ahead_, .compressed = stream_->compressed()}, options_.any_bytes);
   return true;
 }
@@ -229,7 +261,8 @@ bool TextBlocks::next(TextBlock& block) {
   block.json = is_json_lines(files_[static_cast<size_t>(at_.file)]);
   block.begins_document = at_.offset == 0;
   const size_t end = block.json ? json_end(block.ends_document) : block_end(block.ends_document);
-  block.text.assign(ahead_, 0, end);
+  block.mark_bytes = at_.offset == 0 && ahead_.starts_with(kMark) ? std::min(end, kMark.size()) : 0;
+  block.text.assign(ahead_, block.mark_bytes, end - block.mark_bytes);
   ahead_.erase(0, end);
   at_.offset += end;
   at_.line += std::ranges::count(block.text, '\n');
@@ -241,7 +274,8 @@ void require_utf8(const TextBlock& block, const std::string& path) {
   if (!at) return;
   const auto before = std::string_view(block.text).substr(0, static_cast<size_t>(*at));
   fail("{}:{}: not valid UTF-8 at byte {} of the file (0x{:02x}); convert it to UTF-8", path,
-       block.begin.line + std::ranges::count(before, '\n'), block.begin.offset + static_cast<uint64_t>(*at),
+       block.begin.line + std::ranges::count(before, '\n'),
+       block.begin.offset + block.mark_bytes + static_cast<uint64_t>(*at),
        static_cast<unsigned>(static_cast<unsigned char>(block.text[static_cast<size_t>(*at)])));
 }
 

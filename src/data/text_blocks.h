@@ -4,6 +4,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "data/byte_stream.h"
@@ -16,10 +18,28 @@ struct TextFiles {
   // What every folder gives and what is passed over, a line each; what is named twice.
   std::string notes;
 };
+// Files by where they are, links followed, so that none is taken twice, whatever it is called.
+class NamedFiles {
+ public:
+  bool add(const std::string& path);  // false when it was named before
+  std::string notes();                // what was named again since the last call; lines
+
+ private:
+  std::string place(const std::string& path);
+
+  std::unordered_map<std::string, std::string> folders_;  // where they are
+  std::unordered_set<std::string> known_;
+  std::vector<std::string> again_;
+};
+
 // A file is itself; a folder all text below it by path (is_text_name), links to folders left out; anything
-// else a pattern with * ? [...]. With `once` a file that is named twice is taken once. Throws Error for a
-// name that stands for nothing, for a folder that holds a model, and for links that lead nowhere.
-TextFiles find_text_files(const std::vector<std::string>& names, bool once = true);
+// else a pattern with * ? [...]. A file that is named twice is taken once; one that is in `named` was named
+// before. Throws Error for a name that stands for nothing, for a folder that holds a model, and for links
+// that lead nowhere.
+TextFiles find_text_files(const std::vector<std::string>& names, NamedFiles* named = nullptr);
+
+// Whether a folder holds config.json beside weights, or the log of a run.
+bool is_model_or_run(const std::string& folder);
 
 // A place in a list of files: bytes (decompressed) and lines before it.
 struct TextPosition {
@@ -33,7 +53,8 @@ struct TextPosition {
 struct TextBlock {
   std::string text;
   TextPosition begin;
-  bool json = false;                                  // whole lines, each a JSON object
+  bool json = false;      // whole lines, each a JSON object
+  size_t mark_bytes = 0;  // of a UTF-8 byte order mark, left out in front of the text
   bool begins_document = true, ends_document = true;  // not json: a file is one document
 };
 

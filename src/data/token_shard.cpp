@@ -8,15 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/file.h"
 
 namespace gpt {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "GPTTOKEN";
 constexpr uint32_t kVersion = 1;
@@ -206,14 +203,15 @@ bool is_token_shard(const std::string& path) {
 }
 
 struct ShardWriter::State {
-  std::string path, temporary;
+  std::string path;
+  TemporaryFile temporary;
   ShardInfo info;
   FileWriter file;
   XXH3_state_t* hash;
   std::vector<uint16_t> narrow;
 
   State(const std::string& p, const ShardInfo& i)
-      : path(p), temporary(p + ".tmp"), info(i), file(temporary), hash(XXH3_createState()) {
+      : path(p), temporary(p), info(i), file(temporary.path()), hash(XXH3_createState()) {
     XXH3_64bits_reset(hash);
     file.write(header());
   }
@@ -229,12 +227,12 @@ struct ShardWriter::State {
   // The header again, now that its numbers are known.
   void write_header() {
     const std::vector<std::byte> bytes = header();
-    const int fd = open(temporary.c_str(), O_WRONLY | O_CLOEXEC);
+    const int fd = open(temporary.path().c_str(), O_WRONLY | O_CLOEXEC);
     const bool good =
         fd >= 0 && pwrite(fd, bytes.data(), bytes.size(), 0) == std::ssize(bytes) && fsync(fd) == 0;
     const int error = errno;
     if (fd >= 0) close(fd);
-    if (!good) fail("cannot write {}: {}", temporary, std::strerror(error));
+    if (!good) fail("cannot write {}: {}", path, std::strerror(error));
   }
 };
 
@@ -244,9 +242,7 @@ ShardWriter::ShardWriter(const std::string& path, const ShardInfo& info) {
   state_->info.count = state_->info.text_bytes = state_->info.documents = 0;
 }
 
-ShardWriter::~ShardWriter() {
-  if (state_) unlink(state_->temporary.c_str());
-}
+ShardWriter::~ShardWriter() = default;
 
 void ShardWriter::write(std::span<const int32_t> ids) {
   State& s = *state_;
@@ -276,11 +272,7 @@ ShardInfo ShardWriter::complete() {
 }
 
 void ShardWriter::publish() {
-  State& s = *state_;
-  if (rename(s.temporary.c_str(), s.path.c_str()) != 0)
-    fail("cannot write {}: {}", s.path, std::strerror(errno));
-  const std::string folder = fs::path(s.path).parent_path().string();
-  sync_directory(folder.empty() ? "." : folder);
+  state_->temporary.rename_to(state_->path);
   state_.reset();
 }
 

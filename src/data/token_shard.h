@@ -43,7 +43,8 @@ class TokenShard {
   const ShardInfo& info() const { return info_; }
   const std::string& name() const { return name_; }
   std::span<const std::byte> ids() const { return ids_; }
-  uint64_t ids_offset() const;  // in the file
+  FileStamp stamp() const { return file_ ? file_->stamp() : FileStamp{}; }  // of the file that is mapped
+  uint64_t ids_offset() const;                                              // in the file
   // The ids, by their size.
   const uint16_t* ids16() const;
   const uint32_t* ids32() const;

@@ -10,6 +10,7 @@
 #include "data/preview.h"
 #include "data/shard_set.h"
 #include "data/tales.h"
+#include "data/text_blocks.h"
 #include "text/utf8.h"
 
 namespace gpt {
@@ -69,17 +70,42 @@ Source parse_source(const std::string& entry) {
   return {entry.substr(0, equals), weight, {}, {}};
 }
 
-// The sources of a run: text without weights is one of them.
-std::vector<Source> find_sources(const std::vector<std::string>& entries, const SourceOptions& options,
-                                 int64_t& story, std::optional<double>& floor) {
+// Leaves out the shards that were named before.
+void take_once(ShardSet& set, NamedFiles& named) {
+  ShardSet kept{.shards = {}, .checksums = {}, .notes = std::move(set.notes)};
+  for (size_t i = 0; i < set.shards.size(); ++i) {
+    if (!named.add(set.shards[i].name())) continue;
+    kept.shards.push_back(set.shards[i]);
+    kept.checksums.push_back(set.checksums[i]);
+  }
+  kept.notes += named.notes();
+  set = std::move(kept);
+}
+
+// Whether nothing is left of a source, as all of it was named before.
+bool is_repeated(const Source& source, std::string& notes) {
+  if (source.is_tokens() || !source.text.text.empty()) return false;
+  if (source.weight) fail_usage("data: {} is named twice; name it once, with one weight", source.name);
+  notes += source.shards.notes + source.text.notes;
+  return true;
+}
+
+// The sources of a run: text without weights is one of them. What is named twice is taken once; `notes` says
+// what is left out because of that.
+std::vector<Source> find_sources(const std::vector<std::string>& entries, SourceOptions options,
+                                 int64_t& story, std::optional<double>& floor, std::string& notes) {
   std::vector<Source> sources;
+  NamedFiles named;
+  options.corpus.named = &named;
   size_t weighted = 0, mapped = 0;
   for (const std::string& entry : entries) {
     Source source = parse_source(entry);
     source.shards = open_shard_set(source.name);
     weighted += source.weight ? 1 : 0;
-    mapped += source.is_tokens() ? 1 : 0;
-    sources.push_back(std::move(source));
+    const bool is_tokens = source.is_tokens();
+    mapped += is_tokens ? 1 : 0;
+    if (is_tokens) take_once(source.shards, named);
+    if (!is_tokens || !is_repeated(source, notes)) sources.push_back(std::move(source));
   }
   if (weighted > 0 && weighted < sources.size())
     fail_usage("data: {} of {} sources have a weight; give one to all (NAME=WEIGHT) or to none", weighted,
@@ -94,7 +120,35 @@ std::vector<Source> find_sources(const std::vector<std::string>& entries, const 
   for (Source& source : sources) {
     if (!source.is_tokens()) source.text = load_named_corpus({source.name}, options, story, ignored);
   }
+  std::erase_if(sources, [&](const Source& source) { return is_repeated(source, notes); });
   return sources;
+}
+
+// The files of sources, those of the built-in corpus excepted.
+std::vector<std::string> files_of(const std::vector<Source>& sources) {
+  std::vector<std::string> files;
+  for (const Source& source : sources) {
+    for (const TokenShard& shard : source.shards.shards)
+      files.push_back(shard.name());
+    if (tales_bytes(source.name) == 0)
+      files.insert(files.end(), source.text.files.begin(), source.text.files.end());
+  }
+  return files;
+}
+
+// What training and validation have in common, in a line.
+std::string note_common(const std::vector<Source>& train, const std::vector<Source>& val) {
+  NamedFiles named;
+  for (const std::string& file : files_of(train))
+    named.add(file);
+  std::vector<std::string> common = files_of(val);
+  std::erase_if(common, [&](const std::string& file) { return named.add(file); });
+  if (common.empty()) return "";
+  const std::string more = common.size() == 1 ? "" : fmt::format(" and {} more", common.size() - 1);
+  return fmt::format(
+      "note: {}{} is validation text and training text at once, so the validation loss says little of new "
+      "text\n",
+      common[0], more);
 }
 
 // The tokenizer that is named; null for "char", which the text decides.
@@ -146,8 +200,8 @@ void add_facts(const Source& source, const Tokenizer& tokenizer, RunData& data) 
         fmt::format("{}: no checksums: numbers, sizes and headers are checked, ids are not\n", source.name);
   for (size_t i = 0; i < set.shards.size(); ++i) {
     const TokenShard& shard = set.shards[i];
-    if (set.checksums[i])
-      data.checksums.push_back({shard.name(), shard.ids_offset(), shard.ids().size(), *set.checksums[i]});
+    data.checksums.push_back(
+        {shard.name(), shard.ids_offset(), shard.ids().size(), set.checksums[i], shard.stamp()});
   }
   const int64_t rows =
       std::ranges::count_if(source.text.documents, [](const Document& d) { return d.line > 0; });
@@ -210,9 +264,10 @@ RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::strin
   data.tokenizer = find_tokenizer(config, tokenizer_folder);
   const SourceOptions options{.seed = static_cast<uint64_t>(config.seed),
                               .corpus = {.any_bytes = data.tokenizer && data.tokenizer->kind() == "byte"}};
-  std::vector<Source> train = find_sources(config.data, options, story, data.floor);
+  std::vector<Source> train = find_sources(config.data, options, story, data.floor, data.notes);
   std::vector<Source> val;
-  if (!config.val_data.empty()) val = find_sources(config.val_data, options, story, val_floor);
+  if (!config.val_data.empty()) val = find_sources(config.val_data, options, story, val_floor, data.notes);
+  data.notes += note_common(train, val);
   if (data.tokenizer == nullptr) data.tokenizer = char_tokenizer(train, val);
   for (const auto* sources : {&train, &val}) {
     for (const Source& source : *sources)

@@ -20,7 +20,7 @@ struct RunData {
   TokenSpan train, val;                 // of all sources; val may be empty
   std::optional<double> floor;          // entropy of the text in nats per token, where it is known
   int64_t documents = 0;                // of the training text; 0: not known
-  std::vector<CheckedBytes> checksums;  // of the shards' ids, where they are known
+  std::vector<CheckedBytes> checksums;  // of the shards, ids where they are known
   std::string notes;    // for people: what folders give and what is passed over; lines, mostly none
   std::string preview;  // for people
 

@@ -120,7 +120,7 @@ class Trainer {
   }
   bool sample();
   void save();
-  void check_data();
+  void check_data(bool saves);
   void after_step(Pending from);
 
   TrainRequest request_;
@@ -475,11 +475,12 @@ bool Trainer::sample() {
 }
 
 // Data that are not what they were end the run before anything is made of them that replaces a checkpoint.
-void Trainer::check_data() {
+void Trainer::check_data(bool saves) {
   constexpr double kLastWait = 10;  // seconds, for a run so short that its data were not read yet
   const bool last = state_.step >= config().steps || state_.step == config().stop_after;
   try {
     data_check_.finish(last ? kLastWait : 0);
+    if (saves) data_check_.require_unchanged();
   } catch (const Error& error) {
     fail("training stopped at step {}: {}", state_.step, error.what());
   }
@@ -496,7 +497,7 @@ void Trainer::save() {
 
 // What is due after a step, or what is left of it. Where an interrupt cuts it short, the state says so.
 void Trainer::after_step(Pending from) {
-  check_data();
+  check_data(evaluates(state_.step) || is_due(config().save_every, state_.step));
   const bool evaluated = evaluates(state_.step) && from <= Pending::evaluation;
   state_.pending = Pending::nothing;
   const auto make = [&](bool due, Pending part, double& seconds, bool (Trainer::*work)()) {
@@ -528,7 +529,9 @@ void Trainer::make_steps() {
     after_step(Pending::nothing);
   }
   log_newest_step();
-  if (saved_step_ != state_.step) state_.save_seconds += timed([&] { save(); });
+  if (saved_step_ == state_.step) return;
+  check_data(/*saves=*/true);
+  state_.save_seconds += timed([&] { save(); });
 }
 
 TrainOutcome Trainer::run(const std::function<bool()>& interrupted) {

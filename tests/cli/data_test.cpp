@@ -254,9 +254,46 @@ TEST_F(DataCommands, AFailedPackCanBeRepeated) {
   }
 }
 
+// What is named twice, by whatever name, is taken once, so that held-out text is not trained on.
+TEST_F(DataCommands, DataNamedTwiceAreTakenOnce) {
+  fs::create_directories(file("texts"));
+  fs::copy(file("a.txt"), file("texts/a.txt"));
+  ASSERT_EQ(pack(file("a.txt"), "shards").status, 0);
+  const std::string text = file("texts/a.txt"), shard = file("shards/shard-00000.bin");
+  ASSERT_EQ(train(text, "once").status, 0);
+  const auto twice = [&](const std::string& first, const std::string& second, const std::string& out) {
+    const GptRun run = train(first, out, {"--data", second});
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_NE(run.err.find("named twice and taken once"), std::string::npos) << run.err;
+    EXPECT_TRUE(weights(out) == weights("once")) << out;
+  };
+  twice(text, text, "1");
+  twice(file("texts"), file("texts/../texts/a.txt"), "2");
+  twice(file("shards"), shard, "3");
+  const GptRun weighted = train(text + "=1", "no", {"--data", text + "=2"});
+  EXPECT_EQ(weighted.status, 2);
+  EXPECT_NE(weighted.err.find("is named twice"), std::string::npos) << weighted.err;
+  for (const std::string& val : {file("shards"), shard})
+    EXPECT_NE(train(file("shards"), "val-" + std::to_string(val.size()), {"--val-data", val})
+                  .err.find("is validation text and training text at once"),
+              std::string::npos);
+}
+
+TEST_F(DataCommands, UnusualTextIsTold) {
+  write_plain_file(file("odd.txt"), "\xef\xbb\xbf" + text_ + "a\r\nb\xe4");
+  const std::string at = std::to_string(text_.size() + 7);
+  for (const GptRun& run : {train(file("odd.txt"), "odd"), pack(file("odd.txt"), "shards")}) {
+    EXPECT_EQ(run.status, 0) << run.err;
+    for (const std::string& part : {std::string("byte order mark"), std::string("1 line ends with CRLF"),
+                                    "odd.txt: not UTF-8 at byte " + at + "; taken as bytes"})
+      EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
+  }
+}
+
 TEST_F(DataCommands, PackDoesNotReplaceOtherFiles) {
   write_plain_file(file("model.bin"), "precious");
   expect_error(pack(file("a.txt"), "model.bin"), "is no token shard");
+  expect_error(pack(file("a.txt"), "model.bin", {"--restart"}), "is no token shard");
   EXPECT_EQ(gpt::read_file(file("model.bin")), "precious");
   ASSERT_EQ(pack(file("a.txt"), "one.bin").status, 0);
   EXPECT_NE(pack(file("a.txt"), "one.bin").err.find("1 of 1 shard was there already"), std::string::npos);

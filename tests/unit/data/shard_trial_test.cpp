@@ -122,7 +122,7 @@ class ShardTrial : public testing::TestWithParam<ShardFormat> {
     std::vector<CheckedBytes> shards;
     for (size_t i = 0; i < set.shards.size(); ++i)
       shards.push_back({set.shards[i].name(), set.shards[i].ids_offset(), set.shards[i].ids().size(),
-                        set.checksums[i].value()});
+                        set.checksums[i], set.shards[i].stamp()});
     ShardCheck check(shards);
     return error_of([&] { check.finish(60); });
   }
@@ -197,18 +197,96 @@ TEST_P(ShardTrial, PacksOfEarlierVersions) {
   }
 }
 
+// A shard that is written to or replaced after it was read is told by its stamp, one that is gone is not.
+TEST_P(ShardTrial, ShardsThatChangeAfterTheirCheckAreNamed) {
+  const ShardSet set = open_shard_set(out_);
+  ShardCheck check({{set.shards[3].name(), 0, 0, std::nullopt, set.shards[3].stamp()}});
+  const auto found = [&] { return error_of([&] { check.require_unchanged(); }); };
+  EXPECT_EQ(found(), "no error");
+  fs::copy(file("shard-00003.bin"), file("copy"));
+  fs::remove(file("shard-00003.bin"));
+  EXPECT_EQ(found(), "no error");
+  fs::rename(file("copy"), file("shard-00003.bin"));
+  EXPECT_NE(found().find("shard-00003.bin was changed"), std::string::npos);
+}
+
 TEST_P(ShardTrial, TextThatIsWrittenAgainIsTold) {
   EXPECT_TRUE(pack().mended.empty());
   fs::last_write_time(folder_.file("a.txt"), fs::file_time_type::clock::now() + std::chrono::hours(1));
-  ASSERT_EQ(pack().mended.size(), 1u);
-  EXPECT_NE(pack().mended[0].find("was written since"), std::string::npos);
+  const PackStats stats = pack();
+  EXPECT_EQ(stats.shards_before, 10);
+  ASSERT_EQ(stats.mended.size(), 1u);
+  EXPECT_NE(stats.mended[0].find("was written since it was packed: its text is the same"), std::string::npos);
+  EXPECT_TRUE(pack().mended.empty());
+  expect_whole();
 }
 
-TEST_P(ShardTrial, TextThatChangedIsNotMixedIn) {
+// Of the same size: the time tells, and then the text.
+TEST_P(ShardTrial, TextThatChangedIsPackedAgain) {
+  std::string text = read_file(folder_.file("a.txt"));
+  text[4100] = '!';
+  write_plain_file(folder_.file("a.txt"), text);
+  fs::last_write_time(folder_.file("a.txt"), fs::file_time_type::clock::now() + std::chrono::hours(1));
+  const PackStats stats = pack();
+  EXPECT_EQ(stats.shards_before, 9);
+  ASSERT_EQ(stats.mended.size(), 1u);
+  EXPECT_NE(stats.mended[0].find("1 of 10 shards had other text and are packed again"), std::string::npos);
+  EXPECT_EQ(open_shard_set(out_).shards[4].ids16()[100], '!');
+  EXPECT_EQ(verify(), "");
+  EXPECT_TRUE(pack().mended.empty());
+}
+
+TEST_P(ShardTrial, TextThatChangedUnseenIsNotMixedIn) {
+  const fs::file_time_type time = fs::last_write_time(folder_.file("a.txt"));
   write_plain_file(folder_.file("a.txt"), std::string(9700, 'x'));
+  fs::last_write_time(folder_.file("a.txt"), time);
   fs::remove(file("shard-00004.bin"));
   EXPECT_NE(error_of([&] { pack(); }).find("no longer what it was packed from"), std::string::npos);
   EXPECT_FALSE(fs::exists(file("shard-00004.bin")));
+}
+
+// tokenizer.json is a part of the set: missing, damaged or swapped, it is told and written again.
+TEST_P(ShardTrial, TokenizersAreCheckedAndRepaired) {
+  const std::string path = file(kPackTokenizerFile);
+  for (const std::string& wrong : {std::string(), std::string("{"), make_char_tokenizer("ab")->to_json()}) {
+    wrong.empty() ? void(fs::remove(path)) : write_plain_file(path, wrong);
+    const std::string found = error_of([&] { open_shard_set(out_); });
+    EXPECT_NE(found.find(path), std::string::npos) << found;
+    EXPECT_NE(found.find("gpt data pack again repairs"), std::string::npos) << found;
+    const PackStats stats = pack();
+    EXPECT_EQ(stats.shards_before, 10);
+    ASSERT_EQ(stats.mended.size(), 1u);
+    EXPECT_NE(stats.mended[0].find("tokenizer.json"), std::string::npos);
+    EXPECT_EQ(fs::exists(path + ".unknown") ? read_file(path + ".unknown") : "", wrong);
+    fs::remove(path + ".unknown");
+    expect_whole();
+  }
+  // An earlier version noted no hash: one is added.
+  PackState state = read_pack_state(out_);
+  state.tokenizer.clear();
+  write_pack_state(out_, state);
+  EXPECT_TRUE(pack().mended.empty());
+  EXPECT_FALSE(read_pack_state(out_).tokenizer.empty());
+}
+
+// --restart replaces what pack.json lists; what else is there gets another name.
+TEST_P(ShardTrial, RestartingKeepsStrangers) {
+  write_plain_file(file("shard-weights.bin"), "weights");
+  write_plain_file(file("shard-00010.bin"), good_["shard-00003.bin"]);
+  fs::remove(file("shard-00004.bin"));
+  ThreadPool pool(1);
+  const PackStats stats = pack_tokens(*make_byte_tokenizer(),
+                                      {.files = {folder_.file("a.txt")},
+                                       .out = out_,
+                                       .format = GetParam(),
+                                       .shard_tokens = 2 * kShardTokens,
+                                       .restart = true},
+                                      pool);
+  EXPECT_EQ(stats.shards, 5);
+  EXPECT_EQ(read_file(file("shard-weights.bin.unknown")), "weights");
+  EXPECT_EQ(read_file(file("shard-00010.bin.unknown")), good_["shard-00003.bin"]);
+  EXPECT_EQ(open_shard_set(out_).shards.size(), 5u);
+  EXPECT_FALSE(fs::exists(file("shard-00007.bin")));
 }
 
 // Folders that others made: equal kinds, no gaps.
@@ -226,6 +304,10 @@ TEST(ForeignShards, GapsAndMixturesAreRefused) {
   const ShardSet set = open_shard_set(folder.path());
   EXPECT_EQ(set.tokens(), 40);
   EXPECT_NE(set.notes.find("1 other file skipped: notes.txt"), std::string::npos) << set.notes;
+  write("shard-00001.bin", info);  // ours begin with 0
+  EXPECT_NE(error_of([&] { open_shard_set(folder.path()); }).find("expected shard-…0.bin"),
+            std::string::npos);
+  fs::remove(folder.file("shard-00001.bin"));
   fs::remove(folder.file("train_000002.bin"));
   EXPECT_NE(error_of([&] { open_shard_set(folder.path()); }).find("has a gap"), std::string::npos);
   ShardInfo wide = info;

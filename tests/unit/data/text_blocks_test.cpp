@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "data/file_kind.h"
 #include "data/json_line.h"
+#include "data/text_notes.h"
 #include "support/compress.h"
 #include "support/error_of.h"
 #include "support/temp_dir.h"
@@ -203,7 +204,49 @@ TEST(TextBlocks, FindsFilesByFolderAndPattern) {
   expect_error([&] { names({folder.file("missing.txt")}); }, "missing.txt");
   expect_error([&] { find_text_files({}); }, "--data");
   EXPECT_TRUE(is_json_lines("x.jsonl.zst"));
+  EXPECT_TRUE(is_json_lines("X.JSONL.GZ"));
+  EXPECT_TRUE(is_text_name("B.TXT"));
   EXPECT_FALSE(is_json_lines("x.json.gz"));
+}
+
+// By where a file is, not by what it is called.
+TEST(TextBlocks, FilesNamedTwiceAreTakenOnce) {
+  namespace fs = std::filesystem;
+  const TempDir folder;
+  for (const char* name : {"a.txt", "b.txt"})
+    write_plain_file(folder.file(name), "x");
+  fs::create_symlink("a.txt", folder.file("c.txt"));
+  const std::string again = folder.path() + "/./b.txt";
+  NamedFiles named;
+  const TextFiles found = find_text_files({folder.path(), again}, &named);
+  EXPECT_EQ(found.files, (std::vector<std::string>{folder.file("a.txt"), folder.file("b.txt")}));
+  for (const std::string& name : {folder.file("c.txt"), again})
+    EXPECT_NE(found.notes.find(name + " is named twice and taken once\n"), std::string::npos) << found.notes;
+  EXPECT_TRUE(find_text_files({folder.file("b.txt")}, &named).files.empty());
+}
+
+// Byte order marks are left out, in whatever the file is packed; what else is unusual is told.
+TEST(TextBlocks, MarksAndUnusualTextAreTold) {
+  const TempDir folder;
+  const std::string mark = "\xef\xbb\xbf";
+  write_plain_file(folder.file("a.txt"), mark + "one\r\ntwo\r\n\r");
+  write_plain_file(folder.file("b.txt.gz"), gzip(mark + "three"));
+  write_plain_file(folder.file("c.jsonl.zst"), zstd(mark + "{\"text\":\"four\"}\r\n"));
+  write_plain_file(folder.file("d.txt"), mark);
+  write_plain_file(folder.file("e.txt"), mark + "ab\xff");
+  write_plain_file(folder.file("f.txt"), "a" + mark);
+  const auto files = find_text_files({folder.path()}).files;
+  const Read read = read_blocks(files, {});
+  EXPECT_EQ(read.text, "one\r\ntwo\r\n\rthree{\"text\":\"four\"}\r\nab\xff" "a" + mark);
+  EXPECT_EQ(read.blocks[1].begin, (TextPosition{.file = 1}));
+  EXPECT_EQ(read_blocks(files, {}, &read.blocks[1].begin).text, read.text.substr(read.text.find("three")));
+  TextNotes notes;
+  for (const TextBlock& block : read.blocks)
+    notes.add(files[static_cast<size_t>(block.begin.file)], text_facts(block));
+  EXPECT_EQ(notes.lines(), folder.file("a.txt") + " and 3 more files: the byte order mark in front is left out\n" +
+                               folder.file("a.txt") + ": 2 lines end with CRLF, and the CR is part of the text\n" +
+                               folder.file("e.txt") + ": not UTF-8 at byte 5; taken as bytes\n");
+  expect_error([&] { require_utf8(read.blocks[3], "e.txt"); }, "byte 5 of the file (0xff)");
 }
 
 // What is no text is refused by what it is, whatever it is called.

@@ -98,6 +98,15 @@ TEST(TokenShard, AnInterruptedWriteLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
+// A name that somebody may have given a file of theirs is not taken for the time of writing.
+TEST(TokenShard, WritingTouchesNoOtherFile) {
+  const TempDir folder;
+  write_plain_file(folder.file("a.bin.tmp"), "notes");
+  write_shard(folder.file("a.bin"), Ids{1, 2, 3}, byte_info());
+  EXPECT_EQ(read_file(folder.file("a.bin.tmp")), "notes");
+  EXPECT_EQ(std::ranges::distance(std::filesystem::directory_iterator(folder.path())), 2);
+}
+
 class DamagedShard : public testing::Test {
  protected:
   void SetUp() override {
@@ -304,6 +313,56 @@ TEST_F(Pack, RefusesFoldersOfSomethingElse) {
   std::filesystem::remove(out + "/pack.json");
   expect_error([&] { pack(out, 1); }, "holds shards of other text");
   expect_error([&] { pack(out, 1, false, 10); }, "shard_tokens");
+}
+
+// What no pack wrote stays, with and without --restart; nothing is left behind where packing is refused.
+TEST_F(Pack, KeepsFilesOfOthers) {
+  namespace fs = std::filesystem;
+  const auto refused = [&](const std::string& out, const std::string& file, const std::string& part) {
+    const std::string bytes = read_file(out + "/" + file);
+    for (const bool restart : {false, true})
+      expect_error([&] { pack(out, 1, restart); }, part);
+    EXPECT_EQ(read_file(out + "/" + file), bytes);
+  };
+  const std::string llmc = other_.file("llmc"), model = other_.file("model"), text = other_.file("text");
+  for (const std::string& folder : {llmc, model, text})
+    fs::create_directories(folder);
+  ShardInfo info = byte_info();
+  info.format = ShardFormat::llmc;
+  write_shard(llmc + "/fineweb_train_000000.bin", Ids(10, 65), info);
+  refused(llmc, "fineweb_train_000000.bin", "holds fineweb_train_000000.bin");
+  EXPECT_FALSE(fs::exists(llmc + "/tokenizer.json"));
+  write_plain_file(model + "/config.json", "{}");
+  write_plain_file(model + "/model.safetensors", "weights");
+  refused(model, "model.safetensors", "is a model or a run");
+  write_plain_file(text + "/shard-weights.bin", "weights");
+  refused(text, "shard-weights.bin", "holds shard-weights.bin");
+  fs::rename(text + "/shard-weights.bin", text + "/shard-00000.bin");
+  refused(text, "shard-00000.bin", "holds shard-00000.bin");
+  fs::remove(text + "/shard-00000.bin");
+  write_plain_file(text + "/tokenizer.json", make_char_tokenizer("ab")->to_json());
+  refused(text, "tokenizer.json", "tokenizer.json is another tokenizer");
+  EXPECT_FALSE(fs::exists(text + "/pack.json"));
+  // An equal one stays as it is written.
+  const std::string equal = make_byte_tokenizer()->to_json() + "\n \n";
+  write_plain_file(text + "/tokenizer.json", equal);
+  pack(text, 1);
+  EXPECT_EQ(read_file(text + "/tokenizer.json"), equal);
+  EXPECT_EQ(packed(text), expected_);
+  write_plain_file(other_.file("model.bin"), "weights");
+  for (const bool restart : {false, true})
+    expect_error([&] { pack(other_.file("model.bin"), 1, restart); }, "is no token shard");
+}
+
+// A text that cannot be encoded leaves a new folder empty, and the shards of another pack where they are.
+TEST_F(Pack, ARefusedPackWritesNothing) {
+  const std::string out = other_.file("shards"), old = other_.file("old");
+  pack(old, 1);
+  write_plain_file(folder_.file("0.jsonl"), "{\"txt\":1}\n");
+  expect_error([&] { pack(out, 1); }, "0.jsonl:1");
+  EXPECT_TRUE(std::filesystem::is_empty(out));
+  expect_error([&] { pack(old, 1, true, 2000); }, "0.jsonl:1");
+  EXPECT_EQ(packed(old), expected_);
 }
 
 TEST_F(Pack, BadTextIsNamedAndWholeShardsStay) {
