@@ -63,6 +63,7 @@ void make_run(const SweepRun& run, SweepResult& result, const SweepWay& way, boo
   const FolderLock lock = FolderLock::of_folder(folder, [](std::string_view) {});
   TrainRequest request{.config = run.config, .out = folder, .isa = way.isa, .brief = true};
   request.resume = checkpoint_step(folder) >= 0;
+  request.repeats = !request.resume;
   if (request.resume) request.config = read_run_config(folder + "/config.json");
   try {
     interrupted = run_training(request, way.interrupted).interrupted;

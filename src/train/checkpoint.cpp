@@ -26,6 +26,7 @@ void write_files(const std::string& folder, const Model& model, const ParamBuffe
   if (!tokenizer_json.empty()) write_file_atomic(folder + "/tokenizer.json", tokenizer_json);
 }
 
+constexpr const char* kBestFile = "/train_best.json";
 constexpr std::array pending_names = {"nothing", "evaluation", "sample"};
 
 Pending pending_of(const std::string& name, const std::string& path) {
@@ -128,12 +129,26 @@ uint64_t checkpoint_bytes(const Model& model) {
   return bytes_of(model, 3);
 }
 
-void save_model_folder(const std::string& folder, const Model& model, const ParamBuffer& weights,
-                       const std::string& tokenizer_json) {
+void save_best(const std::string& folder, const Model& model, const ParamBuffer& weights,
+               const std::string& tokenizer_json, const BestModel& best) {
   require_space_beside(folder, model_folder_bytes(model) + tokenizer_json.size());
   DirectoryWriter writer(folder);
   write_files(writer.path(), model, weights, tokenizer_json);
+  const json record = {{"step", best.step}, {"val_loss", best.val_loss}};
+  write_file_atomic(writer.path() + kBestFile, record.dump() + "\n");
   writer.commit();
+}
+
+std::optional<BestModel> read_best(const std::string& folder) {
+  recover_directory(folder);
+  const std::string path = folder + kBestFile;
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  try {
+    const json record = read_json_file(path);
+    return BestModel{record.at("step"), record.at("val_loss")};
+  } catch (const json::exception&) {
+    fail("{}: expected the step and the val_loss of the best model; delete the file to go on without", path);
+  }
 }
 
 void save_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,

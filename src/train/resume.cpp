@@ -101,4 +101,12 @@ std::string extension_note(const ResumedRun& run, const TrainConfig& config) {
   return note + "\n";
 }
 
+std::string lost_best_note(const std::optional<BestModel>& best, int64_t step) {
+  if (!best || best->step <= step) return "";
+  return fmt::format(
+      "best/ is of step {}, of the part that was lost behind the checkpoint of step {}: it stays until the "
+      "validation loss is below its {:.4f}\n",
+      best->step, step, best->val_loss);
+}
+
 }  // namespace gpt
