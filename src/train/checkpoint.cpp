@@ -44,6 +44,9 @@ json state_json(const RunState& s) {
           {"data_hash", s.data.train},
           {"val_data_hash", s.data.val},
           {"tokenizer_hash", s.data.tokenizer},
+          {"data_sizes_hash", s.data.sizes},
+          {"data_ids_hash", s.data.ids},
+          {"data_folder", s.data_folder},
           {"config", json::parse(s.config)},
           {"pending", pending_names.at(static_cast<size_t>(s.pending))},
           {"best_val_loss", s.best_val_loss},
@@ -72,7 +75,10 @@ RunState state_from_json(const json& object, const std::string& path) {
     s.data = {.tokens = object.at("data_tokens"),
               .train = object.value("data_hash", ""),
               .val = object.value("val_data_hash", ""),
-              .tokenizer = object.value("tokenizer_hash", "")};
+              .tokenizer = object.value("tokenizer_hash", ""),
+              .sizes = object.value("data_sizes_hash", ""),
+              .ids = object.value("data_ids_hash", "")};
+    s.data_folder = object.value("data_folder", "");
     s.config = object.value("config", json::object()).dump();
     s.pending = pending_of(object.value("pending", "nothing"), path);
     s.best_val_loss = object.at("best_val_loss");

@@ -63,19 +63,9 @@ ResumedRun check_resumable(const std::string& folder, const RunConfig& config) {
 }
 
 void check_same_data(const DataIdentity& before, const DataIdentity& now) {
-  if (before.tokens != now.tokens) {
-    fail("cannot resume: the run was trained on {} tokens, the data now has {}", before.tokens, now.tokens);
-  }
-  const auto check = [](const std::string& a, const std::string& b, const char* what) {
-    if (a.empty() || a == b) return;  // empty: a checkpoint from before this was recorded
-    fail(
-        "cannot resume: {} is not what the run was made with, though it has the same length: put it back, or "
-        "start another run from this one with --init-from",
-        what);
-  };
-  check(before.tokenizer, now.tokenizer, "the tokenizer");
-  check(before.train, now.train, "the training text");
-  check(before.val, now.val, "the validation text");
+  const std::string difference = data_difference(before, now);
+  if (difference.empty()) return;
+  fail("cannot resume: {}: put it back, or start another run from this one with --init-from", difference);
 }
 
 void keep_steps(const std::string& folder, int64_t steps) {

@@ -253,6 +253,8 @@ void Trainer::start() {
   }
   init_.reset();
   state_.data = identity;
+  std::error_code unknown;
+  state_.data_folder = std::filesystem::current_path(unknown).string();
   state_.config = run_config_json(config_).dump();
   require_space_for_checkpoints();
   flops_per_token_ = training_flops_per_token(model_, model_.config.n_ctx);

@@ -127,12 +127,32 @@ TEST_F(Resume, NoticesOtherFilesOfTheCheckpointAndAnotherConfig) {
   EXPECT_EQ(resume("run").status, 0);
 }
 
+// Also between the pieces of a long text that data_hash is made of; that hash alone is what older runs have.
+TEST_F(Resume, NoticesASmallChangeOfALongText) {
+  std::string text;
+  while (text.size() < 36 << 20)
+    text += "line " + std::to_string(text.size()) + " of a long text\n";
+  gpt::test::write_plain_file(text_, text);
+  make("run", {"--steps", "8", "--stop-after", "6", "--eval-every", "0"});
+  text[100000] ^= 1;  // pieces of 2^16 begin every 33 M / 255 tokens
+  gpt::test::write_plain_file(text_, text);
+  expect_refused(resume("run"), "the text is not what the run was made with");
+  json state = json_of("run/last/train_state.json");
+  for (const char* key : {"data_sizes_hash", "data_ids_hash", "data_folder"})
+    EXPECT_EQ(state.erase(key), 1u) << key;
+  write_json("run/last/train_state.json", state);
+  forget_checksum("run", "train_state.json");
+  const GptRun run = resume("run");
+  EXPECT_EQ(run.status, 0) << run.err;
+}
+
 // Checkpoints from before hashes and config were part of the state.
 TEST_F(Resume, GoesOnWithRunsOfEarlierVersions) {
   make("whole", {"--steps", "8"});
   make("run", {"--steps", "8", "--stop-after", "3"});
   json state = json_of("run/last/train_state.json");
-  for (const char* key : {"data_hash", "val_data_hash", "tokenizer_hash", "config", "pending"})
+  for (const char* key : {"data_hash", "val_data_hash", "tokenizer_hash", "data_sizes_hash", "data_ids_hash",
+                          "data_folder", "config", "pending"})
     EXPECT_EQ(state.erase(key), 1u) << key;
   write_json("run/last/train_state.json", state);
   forget_checksum("run", "train_state.json");
