@@ -20,6 +20,7 @@
 #include "train/announce.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
+#include "train/init_model.h"
 #include "train/outliers.h"
 #include "train/part_norms.h"
 #include "train/plan_keeper.h"
@@ -58,6 +59,8 @@ ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, c
   ModelConfig config = request.config.model;
   if (init != nullptr) {
     config = init->model().config;
+    require_shape(request.config.model, config);
+    if (request.tokenizer_given) require_tokenizer(request.config.train.tokenizer, *data.tokenizer);
     config.dropout = request.config.model.dropout;
     config.embd_dropout = request.config.model.embd_dropout;
     config.attn_dropout = request.config.model.attn_dropout;
