@@ -122,6 +122,12 @@ std::string comparison_table(const EvalArguments& a, const Comparison& c,
   return format_table(table);
 }
 
+// A loss of damaged text is none: the check ends before anything is printed.
+void finish_check(ShardCheck& check) {
+  constexpr double kForever = 1e6;  // seconds
+  check.finish(kForever);
+}
+
 int run(const EvalArguments& a) {
   require_argument(a.model, "MODEL", "eval");
   const DType dtype = parse_dtype("--dtype", a.dtype);
@@ -134,16 +140,19 @@ int run(const EvalArguments& a) {
     fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", a.model);
   const EvalText text = load_eval_text(a.text, a.model, loaded);
   write_note(text.data.notes + text.note);
+  ShardCheck check(text.split == "val" ? text.data.val_checksums : text.data.checksums);
   EvalOptions options = a.options;
   options.dtype = dtype;
   if (!a.against.empty()) {
     const Comparison c =
         compare(loaded.model(), text.tokens, options, against, machine.pool, machine.kernels, EvalProgress());
+    finish_check(check);
     write_output(a.json ? comparison_json(a, c, text).dump(2) + "\n" : comparison_table(a, c, text.floor));
     return 0;
   }
   const EvalResult result =
       evaluate(loaded.model(), text.tokens, options, machine.pool, machine.kernels, EvalProgress());
+  finish_check(check);
   write_output(a.json ? result_json(a, result, text).dump(2) + "\n" : result_table(result, text.floor));
   if (!a.json) write_next(generate_command(a.model));
   return 0;

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -7,9 +8,12 @@
 #include "command.h"
 #include "config_flags.h"
 #include "interrupt.h"
+#include "io/json.h"
+#include "model/model_files.h"
 #include "options.h"
 #include "output.h"
 #include "sweep/forecast.h"
+#include "train/init_model.h"
 #include "train/resume.h"
 #include "train/trainer.h"
 #include "train_settings.h"
@@ -70,10 +74,19 @@ RunConfig chosen_config(const TrainArguments& a, const ConfigFlags& flags) {
   return a.resume ? resumed_config(a, flags) : new_run_config({a.preset, a.config, a.init_from}, flags);
 }
 
+// By a flag, the environment or a file: what a preset says comes before the model of --init-from.
+bool gives_tokenizer(const TrainArguments& a, const ConfigFlags& flags) {
+  const char* const variable = std::getenv("GPT_TOKENIZER");
+  return flags.values().count("tokenizer") > 0 || (variable != nullptr && *variable != '\0') ||
+         (!a.config.empty() && read_json_file(a.config).contains("tokenizer"));
+}
+
 int run(const TrainArguments& a, const ConfigFlags& flags) {
   if (a.resume && a.out.empty()) fail_usage("--resume needs --out DIR, the folder of the run to go on with");
   if (a.print_config) {
-    write_output(run_config_json(chosen_config(a, flags)).dump(2) + "\n");
+    const RunConfig config = chosen_config(a, flags);
+    if (!a.init_from.empty()) require_shape(config.model, LoadedModel(a.init_from).model().config);
+    write_output(run_config_json(config).dump(2) + "\n");
     return 0;
   }
   if (a.out.empty())
@@ -85,6 +98,7 @@ int run(const TrainArguments& a, const ConfigFlags& flags) {
   request.out = a.out;
   request.init_from = a.init_from;
   if (!a.resume) check_sources(request.config.train, a.init_from);
+  request.tokenizer_given = !a.init_from.empty() && gives_tokenizer(a, flags);
   request.resume = a.resume;
   request.verbose = a.verbose;
   request.isa = chosen_isa();

@@ -20,27 +20,40 @@ std::string named(const std::vector<std::string>& names) {
 // What is to be loaded, and what is known of it.
 struct Choice {
   TrainConfig config;
-  TextRole role = TextRole::other;
+  TrainConfig run;    // of the model's run, if it has one
+  TrainedText text;   // what the text is to that
   std::string split;  // "" while it is to be chosen
 };
 
-Choice choose(const EvalTextRequest& request, const std::string& run) {
-  Choice choice{.config = {}, .split = request.split};
+void choose_run_text(const EvalTextRequest& request, Choice& choice) {
   TrainConfig& c = choice.config;
-  if (!run.empty()) c = read_run_config(run + "/config.json").train;
-  const int64_t seed = request.seed.value_or(1);
-  if (request.data.empty()) {
-    choice.role = TextRole::trained;
-  } else {
-    const TrainedText text = run.empty() ? TrainedText{} : find_trained_text(run, c, request.data, seed);
-    choice.role = text.role;
-    if (text.role == TextRole::trained) c.data = text.data;
+  c.data = choice.text.data;
+  if (!c.val_data.empty()) {
+    if (request.val_fraction)
+      fail_usage("--val-fraction: the run held nothing out, its validation text is {}", named(c.val_data));
+    c.val_fraction = 0;
   }
-  if (choice.role != TextRole::trained) {
-    c.data = request.data;
+  if (request.val_fraction || !request.tokenizer.empty() || choice.split == "all") choice.text.loaded.reset();
+}
+
+Choice choose(const EvalTextRequest& request, const std::string& run) {
+  Choice choice{.config = {}, .run = {}, .text = {}, .split = request.split};
+  TrainConfig& c = choice.config;
+  const int64_t seed = request.seed.value_or(1);
+  if (!run.empty()) {
+    c = choice.run = settings_of_run(run);
+    choice.text = find_trained_text(run, c, request.data, seed);
+  } else {
+    c.val_fraction = kValFraction;
+  }
+  if (choice.text.role == TextRole::trained) {
+    choose_run_text(request, choice);
+  } else {
+    if (!request.data.empty()) {
+      c.data = request.data;
+      c.seed = seed;
+    }
     c.val_data.clear();
-    c.seed = seed;
-    if (run.empty()) c.val_fraction = kValFraction;
     if (choice.split.empty()) choice.split = "all";
   }
   if (request.val_fraction) c.val_fraction = *request.val_fraction;
@@ -50,31 +63,87 @@ Choice choose(const EvalTextRequest& request, const std::string& run) {
   return choice;
 }
 
-std::string note_of(const EvalText& text, const Choice& choice, const EvalTextRequest& request) {
+std::string part_of(const EvalText& text) {
+  return fmt::format("the last {} of {} tokens", format_thousands(text.tokens.size()),
+                     format_thousands(text.data.train.size() + text.data.val.size()));
+}
+
+// Another part than the run held out.
+std::string fraction_note(const EvalText& text, const Choice& choice, double fraction) {
+  const double held_out = choice.run.val_fraction;
+  const std::string before =
+      held_out > 0 ? fmt::format("held out {} of it", held_out) : std::string("held nothing out");
   const std::string name = named(choice.config.data);
-  if (choice.role == TextRole::validation) return fmt::format("{} is the run's validation text\n", name);
-  if (choice.role == TextRole::part)
-    return fmt::format(
-        "note: {} has text that the run was trained on, so its loss says little of new text; without --data "
-        "the "
-        "part that the run held out is taken\n",
-        name);
-  if (choice.role != TextRole::trained) return "";
+  if (text.split == "all")
+    return fmt::format("note: the run was trained on {} and {}; --val-fraction 0 takes everything\n", name,
+                       before);
+  if (fraction < held_out)
+    return fmt::format("the run was trained on {} and {}: {} are taken, with --val-fraction {}\n", name,
+                       before, part_of(text), fraction);
+  return fmt::format(
+      "note: the run was trained on {} and {}: {} are taken, with --val-fraction {}, and among them is text "
+      "that "
+      "it was trained on\n",
+      name, before, part_of(text), fraction);
+}
+
+std::string own_text_note(const EvalText& text, const Choice& choice, const EvalTextRequest& request) {
+  const std::string name = named(choice.config.data);
+  if (text.split == "val" || request.split.empty()) {
+    if (request.val_fraction && *request.val_fraction != choice.run.val_fraction)
+      return fraction_note(text, choice, *request.val_fraction);
+  }
   if (request.split.empty() && text.split == "all")
     return fmt::format(
         "note: the run was trained on {} and held nothing out: the loss is that of known text\n", name);
-  if (!request.split.empty() || text.split != "val") return "";
-  if (!choice.config.val_data.empty())
+  if (text.split != "val") return "";
+  const std::vector<std::string>& val = choice.config.val_data;
+  if (choice.text.val_changed)
+    return fmt::format("note: {} is not what it was when the run held it out\n",
+                       val.empty() ? "the end of " + name : named(val));
+  if (!request.split.empty()) return "";
+  if (!val.empty())
     return fmt::format(
         "the run's validation text is taken, {}: {} tokens; --split train takes what it was "
         "trained on\n",
-        named(choice.config.val_data), format_thousands(text.tokens.size()));
+        named(val), format_thousands(text.tokens.size()));
   return fmt::format(
-      "the run was trained on {}: the part that it held out is taken, the last {} of {} tokens; --split all "
-      "takes "
-      "everything\n",
-      name, format_thousands(text.tokens.size()),
-      format_thousands(text.data.train.size() + text.data.val.size()));
+      "the run was trained on {}: the part that it held out is taken, {}; --split all takes everything\n",
+      name, part_of(text));
+}
+
+// Text with the name of the run's validation text.
+std::string validation_note(const EvalText& text, const Choice& choice, const EvalTextRequest& request,
+                            const std::string& run) {
+  const std::string name = named(choice.config.data);
+  const std::optional<DataIdentity> known = known_data(run);
+  if (request.tokenizer.empty() && text.split == "all" && known && !known->val.empty() &&
+      known->val != identity_of(text.tokens))
+    return fmt::format("note: {} is not what it was when the run was validated on it\n", name);
+  return fmt::format("{} is the run's validation text\n", name);
+}
+
+std::string note_of(const EvalText& text, const Choice& choice, const EvalTextRequest& request,
+                    const std::string& run) {
+  const std::string name = named(choice.config.data);
+  if (choice.text.changed)
+    return fmt::format("note: {} is not what the run was trained on, though it has that name: {}\n", name,
+                       text.split == "all" ? "all of it is taken" : "it is taken as any other text");
+  switch (choice.text.role) {
+    case TextRole::trained:
+      return own_text_note(text, choice, request);
+    case TextRole::validation:
+      return validation_note(text, choice, request, run);
+    case TextRole::part:
+      return fmt::format(
+          "note: {} has text that the run was trained on, so its loss says little of new text; without "
+          "--data "
+          "the part that the run held out is taken\n",
+          name);
+    case TextRole::other:
+      break;
+  }
+  return "";
 }
 
 }  // namespace
@@ -90,13 +159,14 @@ EvalText load_eval_text(const EvalTextRequest& request, const std::string& model
     choice.config.tokenizer = request.tokenizer;
     tokenizer.clear();
   }
-  EvalText text{.data = load_run_data(choice.config, 1, tokenizer),
+  EvalText text{.data = choice.text.loaded ? std::move(*choice.text.loaded)
+                                           : load_run_data(choice.config, 1, tokenizer),
                 .tokens = {},
                 .split = choice.split,
                 .floor = {},
                 .note = ""};
   RunData& data = text.data;
-  text.trained = choice.role == TextRole::trained;
+  text.trained = choice.text.role == TextRole::trained;
   if (text.split.empty()) text.split = data.has_val() ? "val" : "all";
   if (text.split == "val" && !data.has_val())
     fail("{} has no validation part: --val-fraction is {}; name a --val-fraction above 0, or --split all",
@@ -105,7 +175,7 @@ EvalText load_eval_text(const EvalTextRequest& request, const std::string& model
   if (data.floor && data.train.text_bytes() > 0)
     text.floor =
         *data.floor * static_cast<double>(data.train.size()) / static_cast<double>(data.train.text_bytes());
-  text.note = note_of(text, choice, request);
+  text.note = note_of(text, choice, request, run);
   return text;
 }
 

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -17,6 +19,9 @@
 #include "report/run_charts.h"
 #include "report/svg.h"
 #include "sweep/page.h"
+#include "train/checkpoint.h"
+#include "train/data_identity.h"
+#include "train/run_data.h"
 #include "train/trainer.h"
 
 namespace gpt {
@@ -63,6 +68,7 @@ void make_run(const SweepRun& run, SweepResult& result, const SweepWay& way, boo
   const FolderLock lock = FolderLock::of_folder(folder, [](std::string_view) {});
   TrainRequest request{.config = run.config, .out = folder, .isa = way.isa, .brief = true};
   request.resume = checkpoint_step(folder) >= 0;
+  request.repeats = !request.resume;
   if (request.resume) request.config = read_run_config(folder + "/config.json");
   try {
     interrupted = run_training(request, way.interrupted).interrupted;
@@ -76,6 +82,38 @@ void make_run(const SweepRun& run, SweepResult& result, const SweepWay& way, boo
     return;
   }
   result = result_of(folder, run);
+}
+
+// What a run reads: runs of several seeds read one text, but not the same tales.
+std::string data_key(const SweepRun& run) {
+  const TrainConfig& t = run.config.train;
+  nlohmann::json key = {t.data, t.val_data, t.val_fraction, t.tokenizer};
+  for (const auto* entries : {&t.data, &t.val_data}) {
+    for (const std::string& entry : *entries)
+      key.push_back(source_identity(entry, t.seed));
+  }
+  return key.dump();
+}
+
+// Runs on other data than those that are made now would not be comparable with them. Where all are made,
+// nothing is read.
+void check_same_data(const Sweep& sweep, const std::string& folder) {
+  const auto state_is = [&](SweepResult::State state) {
+    return std::ranges::any_of(sweep.results, [&](const SweepResult& r) { return r.state == state; });
+  };
+  if (!state_is(SweepResult::State::waiting) || !state_is(SweepResult::State::done)) return;
+  std::map<std::string, DataIdentity> identities;
+  for (size_t i = 0; i < sweep.runs.size(); ++i) {
+    if (sweep.results[i].state != SweepResult::State::done) continue;
+    const SweepRun& run = sweep.runs[i];
+    const auto [now, is_new] = identities.try_emplace(data_key(run));
+    if (is_new) now->second = identity_of(load_run_data(run.config.train, run.config.model.n_ctx, ""));
+    const DataIdentity before = read_run_state(run_folder(folder, run) + "/last").data;
+    const std::string difference = data_difference(before, now->second);
+    if (difference.empty()) continue;
+    fail("cannot go on: {}: {}; put it back, or make another sweep with another --out",
+         run_folder(folder, run), difference);
+  }
 }
 
 // sweep.json, fit.json, sweep.svg and sweep.html.
@@ -130,6 +168,7 @@ Sweep read_sweep(const std::string& folder) {
 }
 
 bool run_sweep(Sweep& sweep, const SweepWay& way) {
+  check_same_data(sweep, way.folder);
   write_sweep(way.folder, sweep);
   for (size_t i = 0; i < sweep.runs.size(); ++i) {
     if (sweep.results[i].state != SweepResult::State::waiting) continue;

@@ -43,6 +43,7 @@ struct RunEnd {
   bool interrupted = false;
   double seconds = 0;
   std::optional<double> val_loss;  // the newest one
+  int64_t val_step = -1;           // of it
   double best_val_loss = 0;
   int64_t best_step = -1;  // -1: never evaluated
   int64_t patience = 0;

@@ -26,6 +26,7 @@ void write_files(const std::string& folder, const Model& model, const ParamBuffe
   if (!tokenizer_json.empty()) write_file_atomic(folder + "/tokenizer.json", tokenizer_json);
 }
 
+constexpr const char* kBestFile = "/train_best.json";
 constexpr std::array pending_names = {"nothing", "evaluation", "sample"};
 
 Pending pending_of(const std::string& name, const std::string& path) {
@@ -43,6 +44,9 @@ json state_json(const RunState& s) {
           {"data_hash", s.data.train},
           {"val_data_hash", s.data.val},
           {"tokenizer_hash", s.data.tokenizer},
+          {"data_sizes_hash", s.data.sizes},
+          {"data_ids_hash", s.data.ids},
+          {"data_folder", s.data_folder},
           {"config", json::parse(s.config)},
           {"pending", pending_names.at(static_cast<size_t>(s.pending))},
           {"best_val_loss", s.best_val_loss},
@@ -71,7 +75,10 @@ RunState state_from_json(const json& object, const std::string& path) {
     s.data = {.tokens = object.at("data_tokens"),
               .train = object.value("data_hash", ""),
               .val = object.value("val_data_hash", ""),
-              .tokenizer = object.value("tokenizer_hash", "")};
+              .tokenizer = object.value("tokenizer_hash", ""),
+              .sizes = object.value("data_sizes_hash", ""),
+              .ids = object.value("data_ids_hash", "")};
+    s.data_folder = object.value("data_folder", "");
     s.config = object.value("config", json::object()).dump();
     s.pending = pending_of(object.value("pending", "nothing"), path);
     s.best_val_loss = object.at("best_val_loss");
@@ -128,12 +135,26 @@ uint64_t checkpoint_bytes(const Model& model) {
   return bytes_of(model, 3);
 }
 
-void save_model_folder(const std::string& folder, const Model& model, const ParamBuffer& weights,
-                       const std::string& tokenizer_json) {
+void save_best(const std::string& folder, const Model& model, const ParamBuffer& weights,
+               const std::string& tokenizer_json, const BestModel& best) {
   require_space_beside(folder, model_folder_bytes(model) + tokenizer_json.size());
   DirectoryWriter writer(folder);
   write_files(writer.path(), model, weights, tokenizer_json);
+  const json record = {{"step", best.step}, {"val_loss", best.val_loss}};
+  write_file_atomic(writer.path() + kBestFile, record.dump() + "\n");
   writer.commit();
+}
+
+std::optional<BestModel> read_best(const std::string& folder) {
+  recover_directory(folder);
+  const std::string path = folder + kBestFile;
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  try {
+    const json record = read_json_file(path);
+    return BestModel{record.at("step"), record.at("val_loss")};
+  } catch (const json::exception&) {
+    fail("{}: expected the step and the val_loss of the best model; delete the file to go on without", path);
+  }
 }
 
 void save_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,

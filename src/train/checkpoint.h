@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct RunState {
   int64_t tokens = 0;
   int64_t skipped = 0;
   DataIdentity data;
+  std::string data_folder;             // where the names of the data are relative to; "" in older versions
   std::string config = "{}";           // the run's, as JSON; {} in checkpoints of older versions
   Pending pending = Pending::nothing;  // after `step`
   double best_val_loss = 0;            // meaningful when best_step >= 0
@@ -32,12 +34,21 @@ struct RunState {
   std::vector<double> losses, norms;  // history of the outlier detectors
 };
 
+// Which of a run's models is in its best/: train_best.json there says so. It may be of a later step than the
+// last checkpoint.
+struct BestModel {
+  int64_t step = 0;
+  double val_loss = 0;
+};
+
 // Writes a complete model folder, with tokenizer.json when tokenizer_json is not empty; crash-safe. Throws
 // Error before anything is written when the disk has too little space.
-void save_model_folder(const std::string& folder, const Model& model, const ParamBuffer& weights,
-                       const std::string& tokenizer_json);
+void save_best(const std::string& folder, const Model& model, const ParamBuffer& weights,
+               const std::string& tokenizer_json, const BestModel& best);
+// Nothing where there is none, or one of an earlier version.
+std::optional<BestModel> read_best(const std::string& folder);
 
-// The same with train_state.safetensors and train_state.json, from which the run can go on bit for bit.
+// A model folder with train_state.safetensors and train_state.json, from which the run can go on bit for bit.
 void save_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
                      const Optimizer& optimizer, const RunState& state, const std::string& tokenizer_json);
 

@@ -64,20 +64,9 @@ ResumedRun check_resumable(const std::string& folder, const RunConfig& config) {
 }
 
 void check_same_data(const DataIdentity& before, const DataIdentity& now) {
-  if (before.tokens != now.tokens) {
-    fail("cannot resume: the run was trained on {} tokens, the data now has {}",
-         format_thousands(before.tokens), format_thousands(now.tokens));
-  }
-  const auto check = [](const std::string& a, const std::string& b, const char* what) {
-    if (a.empty() || a == b) return;  // empty: a checkpoint from before this was recorded
-    fail(
-        "cannot resume: {} is not what the run was made with, though it has the same length: put it back, or "
-        "start another run from this one with --init-from",
-        what);
-  };
-  check(before.tokenizer, now.tokenizer, "the tokenizer");
-  check(before.train, now.train, "the training text");
-  check(before.val, now.val, "the validation text");
+  const std::string difference = data_difference(before, now);
+  if (difference.empty()) return;
+  fail("cannot resume: {}: put it back, or start another run from this one with --init-from", difference);
 }
 
 void keep_steps(const std::string& folder, int64_t steps) {
@@ -102,6 +91,14 @@ std::string extension_note(const ResumedRun& run, const TrainConfig& config) {
   if (step < config.steps && rate > old_rate)
     note += fmt::format("; the learning rate rises from {:.3g} to {:.3g}", old_rate, rate);
   return note + "\n";
+}
+
+std::string lost_best_note(const std::optional<BestModel>& best, int64_t step) {
+  if (!best || best->step <= step) return "";
+  return fmt::format(
+      "best/ is of step {}, of the part that was lost behind the checkpoint of step {}: it stays until the "
+      "validation loss is below its {:.4f}\n",
+      best->step, step, best->val_loss);
 }
 
 }  // namespace gpt

@@ -33,4 +33,7 @@ void keep_steps(const std::string& folder, int64_t steps);
 // learning rate rises.
 std::string extension_note(const ResumedRun& run, const TrainConfig& config);
 
+// That best/ is of a step that a kill has lost: a line, or "".
+std::string lost_best_note(const std::optional<BestModel>& best, int64_t step);
+
 }  // namespace gpt

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/path_kind.h"
 #include "convert/gguf_vocab.h"
 #include "data/preview.h"
@@ -175,9 +176,26 @@ std::unique_ptr<Tokenizer> char_tokenizer(const std::vector<Source>& train, cons
   return open_tokenizer("char", corpora);
 }
 
-std::unique_ptr<TokenData> encode(const Source& source, const Tokenizer& tokenizer) {
-  return std::make_unique<TokenData>(source.is_tokens() ? map_shards(source.shards.shards, tokenizer)
-                                                        : encode_corpus(source.text, tokenizer));
+const TokenData& add_tokens(const Source& source, RunData& data) {
+  data.tokens.push_back(std::make_unique<TokenData>(source.is_tokens()
+                                                        ? map_shards(source.shards.shards, *data.tokenizer)
+                                                        : encode_corpus(source.text, *data.tokenizer)));
+  if (!source.is_tokens()) data.texts.push_back(data.tokens.back().get());
+  return *data.tokens.back();
+}
+
+CheckedBytes check_of(const ShardSet& set, size_t i) {
+  const TokenShard& shard = set.shards[i];
+  return {shard.name(), shard.ids_offset(), shard.ids().size(), set.checksums[i], shard.stamp()};
+}
+
+// Of the shards that have ids behind the first `held_in`.
+void add_val_checks(const ShardSet& set, int64_t held_in, RunData& data) {
+  int64_t end = 0;
+  for (size_t i = 0; i < set.shards.size(); ++i) {
+    end += set.shards[i].info().count;
+    if (end > held_in) data.val_checksums.push_back(check_of(set, i));
+  }
 }
 
 // All parts, one after the other; a single one as it is.
@@ -198,17 +216,14 @@ void add_facts(const Source& source, const Tokenizer& tokenizer, RunData& data) 
   if (unknown > 0)
     data.notes +=
         fmt::format("{}: no checksums: numbers, sizes and headers are checked, ids are not\n", source.name);
-  for (size_t i = 0; i < set.shards.size(); ++i) {
-    const TokenShard& shard = set.shards[i];
-    data.checksums.push_back(
-        {shard.name(), shard.ids_offset(), shard.ids().size(), set.checksums[i], shard.stamp()});
-  }
+  for (size_t i = 0; i < set.shards.size(); ++i)
+    data.checksums.push_back(check_of(set, i));
   const int64_t rows =
       std::ranges::count_if(source.text.documents, [](const Document& d) { return d.line > 0; });
   const int32_t between = usual_document_token(tokenizer);
   if (rows > 0) {
     data.notes +=
-        fmt::format("{} rows of JSON lines, {}\n", rows,
+        fmt::format("{} of JSON lines, {}\n", format_amount(rows, "row"),
                     between < 0 ? "with nothing between them: the tokenizer has no <|endoftext|>"
                                 : "each behind " + printable_text(tokenizer.token_bytes(between), 40));
   }
@@ -218,8 +233,8 @@ void add_facts(const Source& source, const Tokenizer& tokenizer, RunData& data) 
 void add_sources(const std::vector<Source>& sources, double val_fraction, RunData& data) {
   std::vector<TokenSpan> train, val;
   for (const Source& source : sources) {
-    data.tokens.push_back(encode(source, *data.tokenizer));
-    const TokenSplit split = split_tokens(*data.tokens.back(), val_fraction);
+    const TokenSplit split = split_tokens(add_tokens(source, data), val_fraction);
+    add_val_checks(source.shards, split.train.size(), data);
     train.push_back(split.train);
     val.push_back(split.val);
     if (source.weight) data.sources.push_back({split.train, *source.weight});
@@ -282,8 +297,8 @@ RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::strin
   if (!val.empty()) {
     std::vector<TokenSpan> parts;
     for (const Source& source : val) {
-      data.tokens.push_back(encode(source, *data.tokenizer));
-      parts.emplace_back(*data.tokens.back());
+      parts.emplace_back(add_tokens(source, data));
+      add_val_checks(source.shards, 0, data);
     }
     data.val = joined(parts, data);
     data.floor = val_floor;

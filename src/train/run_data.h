@@ -16,11 +16,13 @@ namespace gpt {
 struct RunData {
   std::unique_ptr<Tokenizer> tokenizer;
   std::vector<std::unique_ptr<TokenData>> tokens;  // all that the spans below are made of
-  std::vector<WeightedTokens> sources;  // what training draws from; one, unless the config has weights
-  TokenSpan train, val;                 // of all sources; val may be empty
-  std::optional<double> floor;          // entropy of the text in nats per token, where it is known
-  int64_t documents = 0;                // of the training text; 0: not known
-  std::vector<CheckedBytes> checksums;  // of the shards, ids where they are known
+  std::vector<WeightedTokens> sources;      // what training draws from; one, unless the config has weights
+  TokenSpan train, val;                     // of all sources; val may be empty
+  std::optional<double> floor;              // entropy of the text in nats per token, where it is known
+  int64_t documents = 0;                    // of the training text; 0: not known
+  std::vector<const TokenData*> texts;      // those of `tokens` that were encoded here
+  std::vector<CheckedBytes> checksums;      // of the shards, ids where they are known
+  std::vector<CheckedBytes> val_checksums;  // of those that `val` reaches into
   std::string notes;    // for people: what folders give and what is passed over; lines, mostly none
   std::string preview;  // for people
 

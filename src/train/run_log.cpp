@@ -104,11 +104,22 @@ std::optional<double> RunLog::first_loss() const {
   return std::nullopt;
 }
 
-std::optional<double> RunLog::val_loss() const {
+const MetricRecord* RunLog::newest_evaluation() const {
   for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
-    if (const auto loss = metric_number(*record, kValLossKey)) return loss;
+    if (metric_number(*record, kValLossKey)) return &*record;
   }
-  return std::nullopt;
+  return nullptr;
+}
+
+std::optional<double> RunLog::val_loss() const {
+  const MetricRecord* record = newest_evaluation();
+  return record == nullptr ? std::nullopt : metric_number(*record, kValLossKey);
+}
+
+std::optional<int64_t> RunLog::val_step() const {
+  const MetricRecord* record = newest_evaluation();
+  if (record == nullptr) return std::nullopt;
+  return static_cast<int64_t>(metric_number(*record, kStepKey).value_or(-1));
 }
 
 std::vector<ReportHeadline> RunLog::headlines(double seconds) const {

@@ -52,6 +52,7 @@ class RunLog {
   void sample(int64_t step, const std::string& text);
   std::optional<double> first_loss() const;  // of step 1, where it was logged
   std::optional<double> val_loss() const;    // the newest
+  std::optional<int64_t> val_step() const;   // of it
   void sync() { metrics_.sync(); }
   // For the top of the report: why the run ended before its last step.
   void ended(const std::string& why) { facts_.subtitle += "; " + why; }
@@ -61,6 +62,7 @@ class RunLog {
 
  private:
   void append(MetricRecord record);
+  const MetricRecord* newest_evaluation() const;
   std::vector<ReportHeadline> headlines(double seconds) const;
 
   std::string folder_;

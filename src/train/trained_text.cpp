@@ -5,11 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/error.h"
 #include "base/path_kind.h"
+#include "data/file_kind.h"
 #include "data/shard_set.h"
 #include "io/json.h"
 #include "train/checkpoint.h"
-#include "train/run_data.h"
 
 namespace gpt {
 namespace {
@@ -51,17 +52,25 @@ bool overlaps(const Names& a, const Names& b) {
   });
 }
 
-// The bytes of all files together; -1 where that is not known without reading them.
+// The bytes of all texts together; -1 where that is not known without reading them.
 int64_t bytes_of(const std::vector<std::string>& names) {
   int64_t sum = 0;
   for (const std::string& name : names) {
     std::error_code error;
+    if (name.ends_with(".gz") || name.ends_with(".zst") || is_json_lines(name) || holds_token_shards(name))
+      return -1;
     if (!fs::is_regular_file(name, error)) return -1;
     const auto size = fs::file_size(name, error);
     if (error) return -1;
     sum += static_cast<int64_t>(size);
   }
   return sum;
+}
+
+// So that a large text need not be encoded only to find out that it is another one.
+bool differ_in_size(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  const int64_t x = bytes_of(a), y = bytes_of(b);
+  return x >= 0 && y >= 0 && x != y;
 }
 
 RunData bytes_as_tokens(const std::vector<std::string>& names, int64_t seed) {
@@ -95,27 +104,79 @@ bool all_readable(const std::vector<std::string>& entries) {
 
 // The same bytes under other names.
 bool same_text(const TrainConfig& run, const std::vector<std::string>& names, int64_t seed) {
-  const int64_t before = bytes_of(run.data), now = bytes_of(names);
-  if (before >= 0 && now >= 0 && before != now) return false;
   const RunData trained = bytes_as_tokens(run.data, run.seed), asked = bytes_as_tokens(names, seed);
   return same_tokens(trained.train, asked.train);
 }
 
-// The run's text at another place: it encodes to what the run read.
-bool moved_text(const std::string& run_folder, const TrainConfig& run, const std::vector<std::string>& names) {
-  const std::string last = run_folder + "/last";
-  if (!path_exists(last + "/train_state.json")) return false;
-  const DataIdentity before = read_run_state(last).data;
-  if (before.train.empty()) return false;  // a run of an earlier version
+bool is_known(const std::string& hash) {
+  return !hash.empty();
+}
+
+// Whether what was loaded with the run's settings is what the run read. `has_val`: its held-out text, too.
+void compare(const DataIdentity& before, bool has_val, TrainedText& text) {
+  const DataIdentity now = identity_of(*text.loaded);
+  const bool val_differs = has_val && is_known(before.val) && before.val != now.val;
+  const bool gaps_differ = is_known(before.ids) && before.sizes == now.sizes && before.ids != now.ids;
+  text.changed = before.tokens != now.tokens || (is_known(before.train) && before.train != now.train) ||
+                 (gaps_differ && !val_differs);
+  text.val_changed = val_differs;
+}
+
+// Texts read as the run read its own, and whether they are that.
+TrainedText compared_text(const std::string& run_folder, const TrainConfig& run,
+                          const std::vector<std::string>& data) {
+  TrainedText text{.role = TextRole::trained, .data = data};
+  const std::optional<DataIdentity> before = known_data(run_folder);
+  if (!before) return text;
   TrainConfig config = run;
-  config.data = names;
+  config.data = data;
   config.eval_every = 0;  // any length will do
-  if (!run.val_data.empty()) {
-    config.val_data.clear();
-    config.val_fraction = 0;
+  const bool has_val = all_readable(run.val_data);
+  if (!run.val_data.empty()) config.val_fraction = 0;
+  if (!has_val) config.val_data.clear();
+  text.loaded = load_run_data(config, 1, run_folder + "/last");
+  compare(*before, has_val, text);
+  return text;
+}
+
+TrainedText own_text(const std::string& run_folder, const TrainConfig& run) {
+  TrainedText text = compared_text(run_folder, run, run.data);
+  if (text.changed) return {.changed = true};
+  if (!run.val_data.empty() && text.loaded && !text.loaded->has_val()) text.loaded.reset();
+  return text;
+}
+
+// Some of the sources that were split one by one: they are known by name, unless the text has changed.
+TrainedText some_sources(const std::string& run_folder, const TrainConfig& run, const Names& wanted) {
+  TrainedText text{.role = TextRole::trained};
+  std::copy_if(run.data.begin(), run.data.end(), std::back_inserter(text.data),
+               [&](const std::string& entry) { return wanted.count(source_identity(entry, run.seed)) > 0; });
+  if (all_readable(run.data) && compared_text(run_folder, run, run.data).changed) return {.changed = true};
+  return text;
+}
+
+// The run's text under another name: it encodes to what the run read.
+TrainedText renamed_text(const std::string& run_folder, const TrainConfig& run,
+                         const std::vector<std::string>& names, int64_t seed) {
+  try {
+    TrainConfig config = run;
+    config.seed = seed;  // of tales
+    TrainedText text = compared_text(run_folder, config, names);
+    if (text.changed || text.val_changed) return {};
+    if (!all_readable(run.val_data)) return {.role = TextRole::part};
+    return text;
+  } catch (const Error&) {  // the tokenizer has no tokens for it, say: the run cannot have read it
+    return {};
   }
-  const DataIdentity now = identity_of(load_run_data(config, 1, last));
-  return now.tokens == before.tokens && now.train == before.train && now.tokenizer == before.tokenizer;
+}
+
+std::string located(const std::string& entry, const fs::path& folder) {
+  const std::string name = source_name(entry);
+  if (source_identity(entry, 0).starts_with("tales:") || fs::path(name).is_absolute()) return entry;
+  std::error_code error;
+  const fs::path there = folder / name;
+  if (!path_exists(there.string()) || fs::equivalent(there, name, error)) return entry;
+  return there.string() + entry.substr(name.size());
 }
 
 }  // namespace
@@ -135,28 +196,40 @@ std::string find_run(const std::string& model) {
   return "";
 }
 
+std::optional<DataIdentity> known_data(const std::string& run_folder) {
+  const std::string last = run_folder + "/last";
+  if (!path_exists(last + "/train_state.json")) return std::nullopt;
+  return read_run_state(last).data;
+}
+
+TrainConfig settings_of_run(const std::string& run_folder) {
+  TrainConfig run = read_run_config(run_folder + "/config.json").train;
+  const std::string last = run_folder + "/last";
+  if (!path_exists(last + "/train_state.json")) return run;
+  const std::string folder = read_run_state(last).data_folder;
+  if (folder.empty()) return run;
+  for (auto* entries : {&run.data, &run.val_data}) {
+    for (std::string& entry : *entries)
+      entry = located(entry, folder);
+  }
+  return run;
+}
+
 TrainedText find_trained_text(const std::string& run_folder, const TrainConfig& run,
                               const std::vector<std::string>& names, int64_t seed) {
   const Names wanted = identities(names, seed), trained = identities(run.data, run.seed);
-  if (wanted == trained) return {TextRole::trained, run.data};
+  if (names.empty() || wanted == trained) return own_text(run_folder, run);
   if (!run.val_data.empty() && wanted == identities(run.val_data, run.seed))
-    return {TextRole::validation, {}};
+    return {.role = TextRole::validation};
   const bool apart = split_apart(run);
-  if (apart && std::includes(trained.begin(), trained.end(), wanted.begin(), wanted.end())) {
-    TrainedText text{TextRole::trained, {}};
-    std::copy_if(
-        run.data.begin(), run.data.end(), std::back_inserter(text.data),
-        [&](const std::string& entry) { return wanted.count(source_identity(entry, run.seed)) > 0; });
-    return text;
-  }
-  if (overlaps(wanted, trained)) return {TextRole::part, {}};
-  if (!all_readable(names)) return {};
-  if (!all_readable(run.data)) {
-    if (!moved_text(run_folder, run, names)) return {};
-    if (!all_readable(run.val_data)) return {TextRole::part, {}};
-    return {TextRole::trained, names};
-  }
-  if (!apart && same_text(run, names, seed)) return {TextRole::trained, run.data};
+  if (apart && std::includes(trained.begin(), trained.end(), wanted.begin(), wanted.end()))
+    return some_sources(run_folder, run, wanted);
+  if (overlaps(wanted, trained)) return {.role = TextRole::part};
+  if (!all_readable(names) || differ_in_size(run.data, names)) return {};
+  const std::optional<DataIdentity> before = known_data(run_folder);
+  if (before && is_known(before->train)) return renamed_text(run_folder, run, names, seed);
+  if (all_readable(run.data) && !apart && same_text(run, names, seed))
+    return {.role = TextRole::trained, .data = run.data};
   return {};
 }
 

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "train/data_identity.h"
+#include "train/run_data.h"
 #include "train/train_config.h"
 
 namespace gpt {
@@ -21,11 +24,23 @@ enum class TextRole : uint8_t {
 };
 struct TrainedText {
   TextRole role = TextRole::other;
-  std::vector<std::string> data;  // trained: the entries of the run's config that it is, or where they lie now
+  std::vector<std::string> data =
+      {};                    // trained: the entries of the run's config that it is, or where it lies now
+  bool changed = false;      // other: it has the name of what the run was trained on, and is something else
+  bool val_changed = false;  // trained: only what was held out, or val_data, is something else
+  std::optional<RunData> loaded = {};  // trained, all of it: as the run read it
 };
-// names: as for --data; seed: of tales. Reads the files only where their sizes agree, or where the run's own are no
-// longer there: then the hashes in its checkpoint tell.
+// names: as for --data, or none for what the run was trained on; seed: of tales. What a name says the hashes
+// in the run's last checkpoint must confirm, and they know a text under another name; without them, in runs
+// of earlier versions, contents are compared. Throws Error when the run's own text cannot be read.
 TrainedText find_trained_text(const std::string& run_folder, const TrainConfig& run,
                               const std::vector<std::string>& names, int64_t seed);
+
+// What the run's last checkpoint says of its data; nothing without one.
+std::optional<DataIdentity> known_data(const std::string& run_folder);
+
+// The settings of a run, with its texts as they are found from here: relative names where the run was made,
+// if they are there.
+TrainConfig settings_of_run(const std::string& run_folder);
 
 }  // namespace gpt

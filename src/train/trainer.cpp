@@ -20,12 +20,14 @@
 #include "train/announce.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
+#include "train/init_model.h"
 #include "train/outliers.h"
 #include "train/part_norms.h"
 #include "train/plan_keeper.h"
 #include "train/resume.h"
 #include "train/run_data.h"
 #include "train/run_facts.h"
+#include "train/run_folder.h"
 #include "train/run_log.h"
 #include "train/sample.h"
 #include "train/schedule.h"
@@ -39,13 +41,7 @@ int thread_count(const TrainConfig& config) {
 
 // The run folder must be new, or one to be resumed.
 void prepare_folder(const TrainRequest& request) {
-  const auto has = [&](const char* name) { return std::filesystem::exists(request.out + name); };
-  // A run that ended before its first checkpoint left only its config and metrics: nothing to lose.
-  const bool has_run = has("/last") || (has("/config.json") && !has("/metrics.jsonl"));
-  if (has_run && !request.resume) {
-    fail("{} holds a model or a run already; continue it with --resume, or choose another --out",
-         request.out);
-  }
+  if (!request.resume) require_free_folder(request.out, request.repeats);
 }
 
 // The config of the model to train: the given one, or that of --init-from with the given dropout.
@@ -63,6 +59,8 @@ ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, c
   ModelConfig config = request.config.model;
   if (init != nullptr) {
     config = init->model().config;
+    require_shape(request.config.model, config);
+    if (request.tokenizer_given) require_tokenizer(request.config.train.tokenizer, *data.tokenizer);
     config.dropout = request.config.model.dropout;
     config.embd_dropout = request.config.model.embd_dropout;
     config.attn_dropout = request.config.model.attn_dropout;
@@ -92,6 +90,7 @@ class Trainer {
   const Clock::time_point started_ = Clock::now();
   const TrainConfig& config() const { return config_.train; }
   std::string last() const { return request_.out + "/last"; }
+  std::string best() const { return request_.out + "/best"; }
   ExecContext context() { return {pool_, kernels_, {}}; }
 
   void start();
@@ -109,11 +108,17 @@ class Trainer {
     return every > 0 && (step % every == 0 || step >= config().steps);
   }
   bool evaluates(int64_t step) const { return evaluator_ && is_due(config().eval_every, step); }
+  // A run that was shortened to the steps it has made.
+  bool ends_unevaluated() const {
+    return resumed_ && state_.step >= config().steps && evaluates(state_.step) &&
+           state_.pending == Pending::nothing && log_->val_step() != state_.step;
+  }
   void require_space_for_checkpoints() const;
   std::string kept() const;
   void log_newest_step();
   void make_steps();
   bool evaluate();
+  void save_best_model();
   double first_norm();
   bool out_of_patience() const {
     return config().patience > 0 && state_.stale_evaluations >= config().patience;
@@ -139,6 +144,7 @@ class Trainer {
   std::unique_ptr<Evaluator> evaluator_;
   BatchLoader loader_;
   RunState state_;
+  std::optional<BestModel> best_;  // in the folder: of a step beyond state_ where a kill lost that part
   OutlierDetector loss_outliers_, norm_outliers_;
   std::unique_ptr<RunLog> log_;
   std::unique_ptr<PlanKeeper> plan_;
@@ -239,6 +245,7 @@ void Trainer::start() {
     load_checkpoint(last(), model_, weights_, optimizer_);
     loss_outliers_.restore(state_.losses);
     norm_outliers_.restore(state_.norms);
+    best_ = read_best(best());
   } else {
     if (dtype_ == DType::f16) state_.loss_scale = LossScale::for_fp16();
     if (init_) {
@@ -249,6 +256,8 @@ void Trainer::start() {
   }
   init_.reset();
   state_.data = identity;
+  std::error_code unknown;
+  state_.data_folder = std::filesystem::current_path(unknown).string();
   state_.config = run_config_json(config_).dump();
   require_space_for_checkpoints();
   flops_per_token_ = training_flops_per_token(model_, model_.config.n_ctx);
@@ -259,13 +268,14 @@ void Trainer::start() {
       collect_facts(config_, model_, data_, optimizer_.describe(), machine, request_.command_line);
   facts.plan = [this] { return plan_section(plan_->plan(), fact()); };
   log_ = std::make_unique<RunLog>(request_.out, resume_step, config(), std::move(facts));
-  // After the log: a config without metrics would be a model (prepare_folder), and no new run might begin.
+  // After the log: a config without metrics would be a model (run_folder.h), and no new run might begin.
   if (!resumed_) write_file_atomic(request_.out + "/config.json", run_config_json(config_).dump(2) + "\n");
   if (resumed_) keep_steps(request_.out, config().steps);
   start_plan(base_bytes);
   saved_step_ = resumed_ ? state_.step : -1;
   announce();
-  if (resumed_ && !request_.brief) log_->message(extension_note(*resumed_, config()));
+  if (resumed_ && !request_.brief)
+    log_->message(extension_note(*resumed_, config()) + lost_best_note(best_, state_.step));
   state_.setup_seconds += seconds_since(started_);
 }
 
@@ -444,16 +454,14 @@ bool Trainer::evaluate() {
   if (!losses) return false;
   val_loss_ = losses->val;
   log_->evaluation(state_.step, *losses);
-  const bool best = state_.best_step < 0 || losses->val < state_.best_val_loss;
-  state_.stale_evaluations = best ? 0 : state_.stale_evaluations + 1;
-  if (best) {
+  const bool better = state_.best_step < 0 || losses->val < state_.best_val_loss;
+  state_.stale_evaluations = better ? 0 : state_.stale_evaluations + 1;
+  if (better) {
     state_.best_val_loss = losses->val;
     state_.best_step = state_.step;
-    const double seconds = timed(
-        [&] { save_model_folder(request_.out + "/best", model_, weights_, data_.tokenizer->to_json()); });
-    state_.save_seconds += seconds;
-    state_.eval_seconds -= seconds;  // which counts all that happens here
   }
+  const bool best = better && !(best_ && best_->val_loss <= losses->val);
+  if (best) save_best_model();
   if (request_.brief) return true;
   if (losses->train && state_.step == 0) norm_ = first_norm();
   log_->message(evaluation_line(*losses, {.step = state_.step,
@@ -462,6 +470,14 @@ bool Trainer::evaluate() {
                                           .floor = data_.floor,
                                           .best = best}));
   return true;
+}
+
+void Trainer::save_best_model() {
+  best_ = BestModel{state_.best_step, state_.best_val_loss};
+  const double seconds =
+      timed([&] { save_best(best(), model_, weights_, data_.tokenizer->to_json(), *best_); });
+  state_.save_seconds += seconds;
+  state_.eval_seconds -= seconds;  // which counts all that happens in evaluate()
 }
 
 // False when it was interrupted.
@@ -524,6 +540,12 @@ void Trainer::make_steps() {
     saved_step_ = -1;
     after_step(state_.pending);
   }
+  if (ends_unevaluated()) {
+    saved_step_ = -1;
+    bool done = true;
+    state_.eval_seconds += timed([&] { done = evaluate(); });
+    state_.pending = done ? Pending::nothing : Pending::evaluation;
+  }
   while (state_.step < stop && !out_of_patience() && !interrupted_()) {
     step();
     after_step(Pending::nothing);
@@ -554,6 +576,8 @@ TrainOutcome Trainer::run(const std::function<bool()>& interrupted) {
 
 TrainOutcome Trainer::finish() {
   const bool all = state_.step >= config().steps || out_of_patience();
+  // What is in best/, which may be better than all that this run knows of (save_best_model).
+  const bool lost = best_ && (state_.best_step < 0 || best_->val_loss < state_.best_val_loss);
   const TrainOutcome outcome{.steps_done = state_.step,
                              .finished = all && state_.pending == Pending::nothing,
                              .interrupted = interrupted_(),
@@ -565,8 +589,9 @@ TrainOutcome Trainer::finish() {
                              .interrupted = outcome.interrupted,
                              .seconds = state_.train_seconds,
                              .val_loss = log_->val_loss(),
-                             .best_val_loss = state_.best_val_loss,
-                             .best_step = state_.best_step,
+                             .val_step = log_->val_step().value_or(-1),
+                             .best_val_loss = lost ? best_->val_loss : state_.best_val_loss,
+                             .best_step = lost ? best_->step : state_.best_step,
                              .patience = config().patience,
                              .out = request_.out}));
   return outcome;

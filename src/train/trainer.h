@@ -11,10 +11,12 @@
 namespace gpt {
 
 struct TrainRequest {
-  RunConfig config;       // vocab_size 0: the tokenizer's
-  std::string out;        // the run folder
-  std::string init_from;  // a model to start from, or ""
-  bool resume = false;    // continue the run in `out`, whose config this is
+  RunConfig config;              // vocab_size 0: the tokenizer's
+  std::string out;               // the run folder
+  std::string init_from;         // a model to start from, or ""
+  bool tokenizer_given = false;  // with init_from: the config's tokenizer was asked for
+  bool resume = false;           // continue the run in `out`, whose config this is
+  bool repeats = false;  // what an earlier run of this config left in `out` before its first checkpoint
   Isa isa = Isa::ref;
   std::string command_line;                                   // for the report
   bool brief = false;                                         // says only how far it is: for one of many runs

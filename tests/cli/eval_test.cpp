@@ -104,6 +104,71 @@ TEST_F(Evaluation, KnowsTheTextOfARunAfterItWasMoved) {
   expect_part(eval(run(), {"--data", write("other.txt", tales(20000, 4))}), "all", 20000, false);
 }
 
+// A name is not enough: the checkpoint knows what the text was.
+TEST_F(Evaluation, NoticesThatTheTextIsAnother) {
+  const std::string book = write("book.txt", tales(20000, 3));
+  train({book}, {"--val-fraction", "0.2"});
+  write("book.txt", tales(20000, 4));
+  std::string note;
+  for (const Words& data : {Words{}, Words{"--data", book}}) {
+    expect_part(eval(run(), data, &note), "all", 20000, false);
+    EXPECT_NE(note.find("book.txt is not what the run was trained on"), std::string::npos) << note;
+  }
+  expect_part(eval(run(), {"--data", write("copy.txt", tales(20000, 3))}), "val", 4000, true);
+  write("book.txt", tales(20000, 3).replace(19990, 3, "XYZ"));
+  expect_part(eval(run(), {}, &note), "val", 4000, true);
+  EXPECT_NE(note.find("is not what it was when the run held it out"), std::string::npos) << note;
+}
+
+TEST_F(Evaluation, SaysWhatAnotherFractionIs) {
+  const std::string book = write("book.txt", tales(20000, 3));
+  train({book}, {"--val-fraction", "0.2"});
+  std::string note;
+  expect_part(eval(run(), {"--val-fraction", "0.5"}, &note), "val", 10000, true);
+  EXPECT_NE(note.find("among them is text that it was trained on"), std::string::npos) << note;
+  expect_part(eval(run(), {"--val-fraction", "0.1"}, &note), "val", 2000, true);
+  EXPECT_EQ(note.find("among them"), std::string::npos) << note;
+  expect_part(eval(run(), {"--val-fraction", "0"}, &note), "all", 20000, true);
+  EXPECT_NE(note.find("held out 0.2 of it"), std::string::npos) << note;
+}
+
+// Compressed, as a row, as shards, and from another folder.
+TEST_F(Evaluation, KnowsTheTextInOtherForms) {
+  const std::string text = tales(20000, 3), here = fs::current_path().string();
+  fs::current_path(fs::path(write("book.txt", text)).parent_path());
+  train({"book.txt"}, {"--val-fraction", "0.2"});
+  fs::current_path(here);
+  expect_part(eval(run(), {}), "val", 4000, true);
+  expect_part(eval(run(), {"--data", file("book.txt")}), "val", 4000, true);
+  const std::string row = write("row.jsonl", json{{"text", text}}.dump() + "\n");
+  expect_part(eval(run(), {"--data", row}), "val", 4000, true);
+  ASSERT_EQ(std::system(("gzip -kc " + file("book.txt") + " > " + file("book.txt.gz")).c_str()), 0);
+  expect_part(eval(run(), {"--data", file("book.txt.gz")}), "val", 4000, true);
+}
+
+TEST_F(Evaluation, OfDamagedShardsIsNone) {
+  train({"tales:20000"});
+  const std::string book = write("book.txt", tales(20000, 3)), shards = file("shards");
+  ASSERT_EQ(run_gpt({"data", "pack", book, "--tokenizer", "byte", "--shard-tokens", "5000", "--out", shards})
+                .status,
+            0);
+  expect_part(eval(run(), {"--data", shards}), "all", 20000, false);
+  const auto flip = [&](const std::string& name) {
+    std::string bytes = bytes_of(shards + name);
+    bytes[bytes.size() - 2] ^= 1;  // the low byte of an id
+    std::ofstream(shards + name, std::ios::binary) << bytes;
+  };
+  flip("/shard-00001.bin");
+  const GptRun damaged = run_gpt({"eval", run(), "--data", shards, "--threads", "1"});
+  EXPECT_EQ(damaged.status, 1);
+  EXPECT_EQ(damaged.out, "");
+  EXPECT_NE(damaged.err.find("shard-00001.bin is damaged"), std::string::npos) << damaged.err;
+  expect_part(eval(run(), {"--data", shards, "--split", "val"}), "val", 2000,
+              false);  // it does not reach there
+  flip("/shard-00003.bin");
+  EXPECT_EQ(run_gpt({"eval", run(), "--data", shards, "--split", "val", "--threads", "1"}).status, 1);
+}
+
 TEST_F(Evaluation, KnowsTalesByBytesAndSeed) {
   train({"tales:20000"}, {"--seed", "5"});
   expect_part(eval(run(), {}), "val", 2000, true);

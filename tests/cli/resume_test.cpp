@@ -127,12 +127,32 @@ TEST_F(Resume, NoticesOtherFilesOfTheCheckpointAndAnotherConfig) {
   EXPECT_EQ(resume("run").status, 0);
 }
 
+// Also between the pieces of a long text that data_hash is made of; that hash alone is what older runs have.
+TEST_F(Resume, NoticesASmallChangeOfALongText) {
+  std::string text;
+  while (text.size() < 36 << 20)
+    text += "line " + std::to_string(text.size()) + " of a long text\n";
+  gpt::test::write_plain_file(text_, text);
+  make("run", {"--steps", "8", "--stop-after", "6", "--eval-every", "0"});
+  text[100000] ^= 1;  // pieces of 2^16 begin every 33 M / 255 tokens
+  gpt::test::write_plain_file(text_, text);
+  expect_refused(resume("run"), "the text is not what the run was made with");
+  json state = json_of("run/last/train_state.json");
+  for (const char* key : {"data_sizes_hash", "data_ids_hash", "data_folder"})
+    EXPECT_EQ(state.erase(key), 1u) << key;
+  write_json("run/last/train_state.json", state);
+  forget_checksum("run", "train_state.json");
+  const GptRun run = resume("run");
+  EXPECT_EQ(run.status, 0) << run.err;
+}
+
 // Checkpoints from before hashes and config were part of the state.
 TEST_F(Resume, GoesOnWithRunsOfEarlierVersions) {
   make("whole", {"--steps", "8"});
   make("run", {"--steps", "8", "--stop-after", "3"});
   json state = json_of("run/last/train_state.json");
-  for (const char* key : {"data_hash", "val_data_hash", "tokenizer_hash", "config", "pending"})
+  for (const char* key : {"data_hash", "val_data_hash", "tokenizer_hash", "data_sizes_hash", "data_ids_hash",
+                          "data_folder", "config", "pending"})
     EXPECT_EQ(state.erase(key), 1u) << key;
   write_json("run/last/train_state.json", state);
   forget_checksum("run", "train_state.json");
@@ -255,9 +275,11 @@ TEST_F(Resume, AShardCutShortWhileTrainingIsNamed) {
   gpt::test::write_plain_file(text_, text);
   const GptRun pack = run_gpt({"data", "pack", text_, "--tokenizer", "byte", "--out", path("shards")});
   ASSERT_EQ(pack.status, 0) << pack.err;
-  GptProcess gpt({"train", "--data", path("shards"), "--tokenizer", "byte", "--n-layer", "1", "--n-head", "2",
-                  "--n-embd", "16", "--n-ctx", "16", "--steps", "100000000", "--eval-every", "0",
-                  "--save-every", "50", "--out", path("run")});
+  GptProcess gpt({"train",        "--data",  path("shards"), "--tokenizer", "byte",
+                  "--n-layer",    "1",       "--n-head",     "2",           "--n-embd",
+                  "16",           "--n-ctx", "16",           "--steps",     "100000000",
+                  "--eval-every", "0",       "--save-every", "50",          "--out",
+                  path("run")});
   ASSERT_TRUE(gpt.wait_for_file(path("run/last/manifest.json"))) << gpt.notes();
   for (const auto& file : fs::directory_iterator(path("shards"))) {
     if (file.path().extension() == ".bin") fs::resize_file(file.path(), 0);
@@ -397,6 +419,76 @@ TEST_F(Resume, PackAndTokenizerTrainingEndCleanly) {
   for (const auto& entry : fs::directory_iterator(path("whole"))) {
     const std::string name = entry.path().filename().string();
     EXPECT_EQ(gpt::read_file(path("shards/" + name)), gpt::read_file(path("whole/" + name))) << name;
+  }
+}
+
+// A run that is killed before its first checkpoint leaves nothing to lose, unless it has a best model.
+TEST_F(Resume, ANewRunReplacesNoBestModelAndNoFileOfOthers) {
+  const Words endless = {"--steps", "100000000", "--save-every", "0", "--log-every", "1"};
+  for (const char* every : {"2", "0"}) {
+    Words words = endless;
+    words.insert(words.end(), {"--eval-every", every});
+    GptProcess gpt(train("run", words));
+    const std::string file = path(*every == '2' ? "run/best/manifest.json" : "run/plan.json");
+    ASSERT_TRUE(gpt.wait_for_file(file)) << gpt.notes();
+    gpt.send(SIGKILL);
+    gpt.end();
+    const std::string log = gpt::read_file(path("run/metrics.jsonl"));
+    const GptRun again = run_gpt(train("run", {"--steps", "6"}));
+    EXPECT_EQ(again.status, *every == '2' ? 1 : 0) << again.err;
+    if (*every == '2') {
+      EXPECT_NE(again.err.find("--init-from " + path("run") + "/best"), std::string::npos) << again.err;
+      EXPECT_EQ(gpt::read_file(path("run/metrics.jsonl")), log);
+    }
+    fs::remove_all(path("run"));
+  }
+  for (const std::string name :
+       {"report.html", "metrics.jsonl", "loss.svg", "plan.json", "best/a", "config.json"}) {
+    fs::create_directories(path("mine/best"));
+    if (name != "best/a") fs::remove(path("mine/best"));
+    gpt::test::write_plain_file(path("mine/" + name), "{}\n");
+    const std::string what =
+        name == "config.json" ? "holds a model" : path("mine/" + name.substr(0, name.find('/')));
+    expect_refused(run_gpt(train("mine", {"--steps", "6"})), what);
+    EXPECT_EQ(gpt::read_file(path("mine/" + name)), "{}\n");
+    fs::remove_all(path("mine"));
+  }
+}
+
+// best/ may be of a step that a kill has lost: it stays, and the run is as if there had been no kill.
+TEST_F(Resume, KeepsABetterBestModelThanTheCheckpointKnows) {
+  const Words same = {"--steps", "40", "--eval-every", "4", "--lr", "3e-3"};
+  Words stopped = same;
+  stopped.insert(stopped.end(), {"--stop-after", "8"});
+  make("run", stopped);
+  make("later", same);
+  fs::remove_all(path("run/best"));
+  fs::copy(path("later/best"), path("run/best"));  // what a kill at step 40 leaves
+  const json best = json_of("run/best/train_best.json");
+  ASSERT_GT(best["step"], 12);
+  const GptRun run = resume("run", {"--steps", "12"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.err.find("of the part that was lost behind the checkpoint of step 8"), std::string::npos)
+      << run.err;
+  EXPECT_EQ(run.err.find("best so far"), std::string::npos) << run.err;
+  EXPECT_EQ(json_of("run/best/train_best.json"), best);
+  EXPECT_EQ(gpt::read_file(path("run/best/model.safetensors")),
+            gpt::read_file(path("later/best/model.safetensors")));
+  EXPECT_EQ(json_of("run/last/train_state.json")["best_step"], 12) << "what it knows itself";
+  EXPECT_EQ(metric("run", "val_loss").size(), 3u);
+}
+
+// A loss at the end is that of the end, or says of which step it is.
+TEST_F(Resume, ShortenedToTheStepsDoneIsEvaluated) {
+  const Words stopped = {"--steps", "100", "--eval-every", "8", "--stop-after", "12"};
+  for (const char* every : {"8", "0"}) {
+    make("run", stopped);
+    ASSERT_EQ(metric("run", "val_loss").count(12), 0u);
+    const GptRun run = resume("run", {"--steps", "12", "--eval-every", every});
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(metric("run", "val_loss").count(12), *every == '8' ? 1u : 0u);
+    EXPECT_EQ(run.err.find(" at step 8; best") == std::string::npos, *every == '8') << run.err;
+    fs::remove_all(path("run"));
   }
 }
 

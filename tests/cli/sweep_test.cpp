@@ -68,6 +68,45 @@ TEST_F(SweepCommand, RunsAndGoesOn) {
     EXPECT_EQ(after["runs"][i]["val_loss"], before["runs"][i]["val_loss"]);
 }
 
+TEST_F(SweepCommand, MixesNoTexts) {
+  fs::create_directories(folder_);
+  const std::string text = (folder_ / "text.txt").string();
+  const auto write = [&](const char* word) {
+    std::ofstream file(text);
+    for (int i = 0; i < 2000; ++i)
+      file << word << " " << i << "\n";
+  };
+  write("one");
+  std::vector<std::string> words = base({"--over", "lr=1e-3,1e-2", "--steps", "8", "--out", out() + "/s"});
+  words[2] = text;
+  ASSERT_EQ(run_gpt(words).status, 0);
+  fs::remove_all(folder_ / "s/runs/lr=1e-2");
+  write("two");
+  const std::vector<std::string> resume = {"sweep", "--out", out() + "/s", "--resume"};
+  const GptRun other = run_gpt(resume);
+  EXPECT_EQ(other.status, 1);
+  EXPECT_NE(other.err.find("s/runs/lr=1e-3: the training text is not what the run was made with"),
+            std::string::npos)
+      << other.err;
+  EXPECT_FALSE(fs::exists(folder_ / "s/runs/lr=1e-2"));
+  write("one");
+  EXPECT_EQ(run_gpt(resume).status, 0);
+  write("two");
+  EXPECT_EQ(run_gpt(resume).status, 0) << "nothing is left to train";
+}
+
+// What a killed run of a sweep left before its first checkpoint is made again.
+TEST_F(SweepCommand, RepeatsARunThatHasOnlyABestModel) {
+  const auto words = base({"--over", "lr=1e-3,1e-2", "--steps", "8", "--out", out()});
+  ASSERT_EQ(run_gpt(words).status, 0);
+  const json before = sweep_json();
+  fs::remove_all(folder_ / "runs/lr=1e-2/last");
+  ASSERT_TRUE(fs::exists(folder_ / "runs/lr=1e-2/best"));
+  const GptRun again = run_gpt({"sweep", "--out", out(), "--resume"});
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(sweep_json()["runs"][1]["val_loss"], before["runs"][1]["val_loss"]);
+}
+
 TEST_F(SweepCommand, MistakesAreNamed) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--out", "x"}, "--over is missing"},

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
+#include <tuple>
 
 #include "run_gpt.h"
 
@@ -117,6 +118,40 @@ TEST_F(TrainCommand, TakesTheTokenizerOfAGgufFile) {
   ASSERT_EQ(convert.status, 0) << convert.err;
   fs::remove_all(run_folder());
   EXPECT_EQ(train(gguf), first);
+}
+
+// What is asked for is made, or refused by name.
+TEST_F(TrainCommand, StartsFromAModelOfTheShapeAskedFor) {
+  std::vector<std::string> made = small(1);
+  made.insert(made.end(), {"--warmup", "0"});
+  ASSERT_EQ(run_gpt(made).status, 0);
+  const std::string out = (folder_ / "more").string(), file = (folder_ / "keys.json").string();
+  std::ofstream(file) << R"({"n_ctx": 8})";
+  const auto from = [&](std::vector<std::string> more, const std::vector<std::string>& environment = {}) {
+    std::vector<std::string> words = {"train",   "--init-from", run_folder(), "--data", "tales:20000",
+                                      "--steps", "1",           "--warmup",   "0",      "--eval-every",
+                                      "0",       "--out",       out};
+    words.insert(words.end(), more.begin(), more.end());
+    fs::remove_all(out);
+    return run_gpt(words, environment);
+  };
+  const std::string tokenizer = std::string(GPT_SOURCE_DIR) + "/tests/data/bpe.tokenizer.json";
+  const std::vector<std::tuple<std::vector<std::string>, std::vector<std::string>, std::string>> refused = {
+      {{"--n-layer", "9"}, {}, "\"n_layer\": the model of --init-from has 1, found 9"},
+      {{"--n-layer", "9", "--print-config"}, {}, "\"n_layer\": the model of --init-from has 1, found 9"},
+      {{}, {"GPT_N_HEAD=4"}, "\"n_head\": the model of --init-from has 2, found 4"},
+      {{"--config", file}, {}, "\"n_ctx\": the model of --init-from has 16, found 8"},
+      {{"--tokenizer", tokenizer}, {}, "the model of --init-from has another one (byte, 256 tokens)"},
+      {{}, {"GPT_TOKENIZER=char"}, "--tokenizer char: the model of --init-from has another one"}};
+  for (const auto& [more, environment, what] : refused) {
+    const GptRun run = from(more, environment);
+    EXPECT_EQ(run.status, 2) << what << run.err;
+    EXPECT_NE(run.err.find(what), std::string::npos) << run.err;
+  }
+  // What the model has already, dropout, and what only a preset says, which comes before the model.
+  const GptRun run =
+      from({"--n-layer", "1", "--tokenizer", "byte", "--dropout", "0.1", "--preset", "mini-gpt"});
+  EXPECT_EQ(run.status, 0) << run.err;
 }
 
 TEST_F(TrainCommand, StopsAndResumesToTheSameWeights) {
