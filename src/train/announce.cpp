@@ -148,7 +148,8 @@ std::string end_lines(const RunEnd& e) {
   std::string text = fmt::format("done: {} in {}", format_amount(e.step, "step"), format_duration(e.seconds));
   if (e.best_step >= 0) {
     if (e.val_loss) text += fmt::format("; validation loss {:.4f}", *e.val_loss);
-    if (e.val_loss && e.val_step != e.step) text += fmt::format(" at step {}", format_thousands(e.val_step));
+    if (e.val_loss && e.val_step >= 0 && e.val_step != e.step)
+      text += fmt::format(" at step {}", format_thousands(e.val_step));
     text += fmt::format("; best {:.4f} at step {}", e.best_val_loss, format_thousands(e.best_step));
     if (e.best_step > e.step) text += ", of the part that was lost";
   }

@@ -145,6 +145,11 @@ TEST(Announce, EndsSayWhatBecameOfIt) {
   for (const char* part : {"done: 50 steps", "validation loss 2.0000; best 1.5000 at step 20",
                            "3 evaluations without", "--patience 0", "run/last and run/best"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
+  end.val_step = 40;
+  end.best_step = 70;
+  EXPECT_NE(
+      end_lines(end).find("validation loss 2.0000 at step 40; best 1.5000 at step 70, of the part that was"),
+      std::string::npos);
 }
 
 }  // namespace
