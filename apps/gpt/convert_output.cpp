@@ -40,6 +40,12 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
+// Where a file would lie alone: x.bin in x/x.bin.
+std::string own_place(const std::string& file) {
+  const fs::path path = file;
+  return (fs::path(parent_of(file)) / path.stem() / path.filename()).string();
+}
+
 // Training state is worth more than any conversion.
 void refuse_run_folder(const std::string& out) {
   const fs::path path = resolved_path(out);
@@ -135,7 +141,7 @@ void ConvertOutput::check_beside(const std::string& folder) {
           "{}/{} is another model's tokenizer and would be taken for this one's; give the model a folder of "
           "its own, "
           "such as {}",
-          folder, name, (fs::path(folder) / fs::path(a_.out).stem() / fs::path(a_.out).filename()).string());
+          folder, name, own_place(a_.out));
   }
   for (const auto& [name, content] : files_) {
     const fs::path file = fs::path(folder) / name;
@@ -146,7 +152,7 @@ void ConvertOutput::check_beside(const std::string& folder) {
     } else {
       fail("{} differs from the tokenizer of this model; give the model a folder of its own, such as {}",
            file.string(),
-           (fs::path(folder) / fs::path(a_.out).stem() / fs::path(a_.out).filename()).string());
+           own_place(a_.out));
     }
   }
 }

@@ -24,10 +24,6 @@ double monotonic_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-void write_error(const char* text) {
-  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text, std::strlen(text));
-}
-
 // One request may come as two signals: `timeout` signals the process and its group, and a terminal that
 // closes sends SIGHUP from the kernel and from the shell.
 bool belongs_to_the_first(int signal) {
@@ -42,9 +38,9 @@ void count_interrupt(int signal) {
   }
   interrupt_count = 1;
   interrupted_at = monotonic_seconds();
-  write_error("\ninterrupted: ");
-  write_error(graceful_work);
-  write_error("; press Ctrl-C again to quit at once\n");
+  write_in_handler("\ninterrupted: ");
+  write_in_handler(graceful_work);
+  write_in_handler("; press Ctrl-C again to quit at once\n");
 }
 
 void count_quietly(int) {
@@ -69,6 +65,10 @@ void install_for_all(void (*handler)(int)) {
 }
 
 }  // namespace
+
+void write_in_handler(const char* text) {
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text, std::strlen(text));
+}
 
 void install_signal_defaults() {
   install(SIGPIPE, SIG_IGN);

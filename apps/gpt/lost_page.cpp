@@ -8,18 +8,12 @@
 #include <cstdint>
 #include <cstring>
 
+#include "interrupt.h"
+
 namespace gpt {
 namespace {
 
 // All of this runs inside a signal handler: nothing but open, read, write and _exit, no memory from the heap.
-
-void write_error(const char* text, size_t size) {
-  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text, size);
-}
-
-void write_error(const char* text) {
-  write_error(text, std::strlen(text));
-}
 
 // The hexadecimal number at `at`, which moves behind it.
 uintptr_t hexadecimal(const char*& at) {
@@ -55,10 +49,10 @@ void write_path(uintptr_t address) {
     }
     line[size] = '\0';
     const char* path = std::strchr(line, '/');
-    if (path != nullptr && covers(line, address)) return write_error(path);
+    if (path != nullptr && covers(line, address)) return write_in_handler(path);
     size = 0;
   }
-  write_error("a mapped file");
+  write_in_handler("a mapped file");
 }
 
 std::atomic_flag reporting;
@@ -66,9 +60,9 @@ std::atomic_flag reporting;
 void report(int, siginfo_t* info, void*) {
   while (reporting.test_and_set())  // another thread touched the same file
     ::pause();
-  write_error("\ngpt: cannot read ");
+  write_in_handler("\ngpt: cannot read ");
   write_path(reinterpret_cast<uintptr_t>(info->si_addr));
-  write_error(": it became shorter while it was in use, or its disk failed; run the command again once it is whole\n");
+  write_in_handler(": it became shorter while it was in use, or its disk failed; run the command again once it is whole\n");
   ::_exit(1);
 }
 

@@ -17,8 +17,6 @@ struct DataIdentity {
   // Of all ids: of texts those in memory, of shards their checksums as recorded. Comparable where texts and
   // shards have equal sizes: shards may have been packed anew.
   std::string sizes, ids;
-
-  bool operator==(const DataIdentity&) const = default;
 };
 
 DataIdentity identity_of(const RunData& data);
