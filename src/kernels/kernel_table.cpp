@@ -52,10 +52,13 @@ KernelTable build_table(Isa isa) {
 }  // namespace
 
 Workspace::Workspace(ScratchNeed need, int threads)
-    : buffer_(static_cast<size_t>(round_up(need.shared) + round_up(need.per_thread) * threads),
-              "scratch memory"),
+    : buffer_(static_cast<size_t>(bytes(need, threads)), "scratch memory"),
       shared_(round_up(need.shared)),
       per_thread_(round_up(need.per_thread)) {}
+
+int64_t Workspace::bytes(ScratchNeed need, int threads) {
+  return round_up(need.shared) + round_up(need.per_thread) * threads;
+}
 
 Scratch Workspace::scratch() const {
   return {.shared = buffer_.data(), .threads = buffer_.data() + shared_, .per_thread_bytes = per_thread_};

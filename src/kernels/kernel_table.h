@@ -51,6 +51,7 @@ class Workspace {
   Workspace(ScratchNeed need, int threads);
   Scratch scratch() const;
   int64_t bytes() const { return static_cast<int64_t>(buffer_.size()); }
+  static int64_t bytes(ScratchNeed need, int threads);
 
  private:
   Buffer buffer_;

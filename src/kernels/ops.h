@@ -34,13 +34,16 @@ struct EmbeddingArgs {
   TensorView wpe = {};       // [n_ctx,C] fp32, bf16 or fp16, or absent
 };
 
-// dwte[ids[n]] += dout[n], dwpe[positions[n]] += dout[n], rows in order.
+// dwte[ids[n]] += dout[n], dwpe[positions[n]] += dout[n], rows in order; what was there before is replaced,
+// unless it is accumulated to.
 struct EmbeddingBackwardArgs {
   TensorView dout;  // [N,C] act
   const int32_t* ids;
   const int32_t* positions;
   TensorView dwte = {};  // [V,C] or absent (frozen)
   TensorView dwpe = {};
+  bool accumulate_wte = true;
+  bool accumulate_wpe = true;
 };
 
 // ---------------------------------------------------------------------------------------------------
@@ -62,7 +65,7 @@ struct NormArgs {
   TensorView rstd = {};  // [N]; saved for backward or absent
 };
 
-// dx = d(norm) (+ dresidual); dgain and dbias accumulate. dx may be dout (of the same type) or dresidual.
+// dx = d(norm) (+ dresidual); dgain, dbias = their sums over the rows (+= with accumulate). dx may be dout (of the same type) or dresidual.
 // Shared scratch: norm_backward_scratch().
 struct NormBackwardArgs {
   NormKind kind;
@@ -75,6 +78,7 @@ struct NormBackwardArgs {
   TensorView dresidual = {};  // [N,C] of the type of dx: gradient that reaches x by another way; or absent
   TensorView dgain = {};      // [C] or absent
   TensorView dbias = {};      // [C] or absent
+  bool accumulate = true;
 };
 
 // ---------------------------------------------------------------------------------------------------
@@ -251,6 +255,13 @@ struct StoreRowsArgs {
   TensorView scale = {};  // [R,G] fp32, with int8
 };
 
+// Moves row rows[i] of x to row i, in place; rows ascend.
+struct KeepRowsArgs {
+  TensorView x;         // [N,C] act
+  const int64_t* rows;  // [count], each in [0,N)
+  int64_t count;
+};
+
 // ---------------------------------------------------------------------------------------------------
 // z = cap tanh(x / cap), in place.
 struct SoftcapArgs {
@@ -336,6 +347,7 @@ struct AdamWArgs {
   X(attention_forward, AttentionArgs)                 \
   X(attention_backward, AttentionBackwardArgs)        \
   X(store_rows, StoreRowsArgs)                        \
+  X(keep_rows, KeepRowsArgs)                          \
   X(softcap, SoftcapArgs)                             \
   X(cross_entropy, CrossEntropyArgs)                  \
   X(add, AddArgs)                                     \

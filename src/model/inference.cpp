@@ -1,22 +1,8 @@
 #include "model/inference.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace gpt {
-namespace {
-
-// The first `rows` rows of every activation of a block.
-BlockActs first_rows(const BlockActs& a, int64_t rows) {
-  BlockActs b = a;
-  for (TensorView* v : {&b.x_in, &b.x_out, &b.norm1_out, &b.norm2_out, &b.x_mid, &b.x_sum, &b.attention_out,
-                        &b.mlp_out, &b.attention.qkv, &b.attention.mixed, &b.mlp.fc, &b.mlp.hidden}) {
-    if (*v) *v = v->row_range(0, rows);
-  }
-  return b;
-}
-
-}  // namespace
 
 InferenceTypes inference_types(DType weights) {
   if (weights == DType::f32 || weights == DType::f64) return {weights, weights};
@@ -25,7 +11,7 @@ InferenceTypes inference_types(DType weights) {
 }
 
 Inference::Inference(const Model& model, ThreadPool& pool, const KernelTable& kernels, Options options)
-    : model_(model), pool_(pool), kernels_(kernels), options_(options), planner_(options.dtype) {
+    : model_(model), pool_(pool), kernels_(kernels), options_(options), planner_({}) {
   const ModelConfig& c = model.config;
   if (options.slide && c.position != Position::rope) {
     fail_usage(
@@ -42,31 +28,30 @@ Inference::Inference(const Model& model, ThreadPool& pool, const KernelTable& ke
   plan();
 }
 
+PassShape Inference::shape() const {
+  return {.mode = PassMode::inference,
+          .rows = options_.max_rows,
+          .max_q = options_.max_rows,
+          .max_kv = std::max(cache_.capacity(), options_.max_rows) + KvCache::kBlock,
+          .dtype = options_.dtype,
+          .compute = options_.weights.value_or(options_.dtype)};
+}
+
 void Inference::plan() {
-  const ModelConfig& c = model_.config;
-  const int64_t rows = options_.max_rows;
-  planner_.reserve(residual_, "residual stream", {rows, c.n_embd}, planner_.wide());
-  embedding_.plan(planner_, c, rows, false);
-  plan_block_saved(planner_, acts_, c, rows, false);
-  plan_block_scratch(planner_, acts_, c, rows);
-  plan_head(planner_, head_, c, rows, false);
+  planner_ = Planner(shape());
+  acts_.plan(planner_, model_.config, false);
   arena_ = planner_.commit("inference");
-  acts_.x_in = acts_.x_out = head_.x = residual_;
-  const AttentionShape shape{
-      .n_head = c.n_head, .n_kv_head = c.n_kv_head, .head_dim = c.head_dim, .scale = 1};
-  ScratchNeed need = attention_scratch(shape, rows, std::max(cache_.capacity(), rows) + KvCache::kBlock,
-                                       false, options_.dtype);
-  const int64_t widest = std::max({c.qkv_dim(), 2 * c.d_ff, c.n_embd, c.vocab_size});
-  // Where a matrix has no packed form, its product is computed in another type; files may have blocks.
-  for (DType t : {options_.weights.value_or(options_.dtype), options_.dtype, DType::f16, DType::q8_0})
-    need = max_need(need, linear_scratch(rows, widest, std::max({c.n_embd, c.d_ff, c.q_dim()}), t));
-  workspace_ = Workspace(need, pool_.size());
-  const auto most = static_cast<size_t>(rows);
+  acts_.set_shared_views();
+  workspace_ = Workspace(planner_.scratch(), pool_.size());
+  const auto most = static_cast<size_t>(options_.max_rows);
   ids_.reserve(most);
   positions_.reserve(most);
   cache_rows_.reserve(most);
-  seqs_.reserve(static_cast<size_t>(cache_.slots()));
-  parts_.reserve(static_cast<size_t>(cache_.slots()));
+  const auto slots = static_cast<size_t>(cache_.slots());
+  seqs_.reserve(slots);
+  kept_seqs_.reserve(slots);
+  kept_rows_.reserve(slots);
+  parts_.reserve(slots);
 }
 
 int64_t Inference::bytes() const {
@@ -163,7 +148,7 @@ void Inference::prepare_rows(std::span<const Append> parts) {
 Pass Inference::make_pass(const ExecContext& ctx, int64_t rows) const {
   Pass pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
   pass.batch = {.rows = rows, .positions = positions_.data(), .seqs = seqs_};
-  pass.compute = options_.weights.value_or(options_.dtype);
+  pass.compute = planner_.shape().compute;
   pass.packed = model_.packed.get();
   pass.in_place = options_.in_place;
   pass.rope_cos = rope_.cos;
@@ -172,63 +157,18 @@ Pass Inference::make_pass(const ExecContext& ctx, int64_t rows) const {
   return pass;
 }
 
-// The rows that are wanted move to the front, in place: none of them moves back. Only queries and the
-// residual stream are still read.
-void Inference::keep_wanted(std::span<const Append> parts, const BlockActs& acts) {
-  const ModelConfig& c = model_.config;
-  const auto move = [](const TensorView& v, int64_t to, int64_t from) {
-    const size_t row_bytes = static_cast<size_t>(v.cols()) * dtype_size(v.dtype);
-    if (to != from) std::memcpy(v.row_range(to, 1).data, v.row_range(from, 1).data, row_bytes);
-  };
-  const TensorView queries = acts.attention.qkv.columns(0, c.q_dim());
-  size_t n = 0;
+// The last token of each sequence of which logits are wanted.
+void Inference::choose_kept(std::span<const Append> parts) {
+  kept_rows_.clear();
+  kept_seqs_.clear();
   for (size_t i = 0; i < seqs_.size(); ++i) {
     if (!parts[i].wanted) continue;
-    const auto to = static_cast<int64_t>(n);
-    const int64_t last = seqs_[i].q_start + seqs_[i].q_len - 1;
-    move(queries, to, last);
-    move(acts.x_in, to, last);
-    seqs_[n] = seqs_[i];
-    seqs_[n].q_start = to;
-    seqs_[n++].q_len = 1;
+    AttentionSeq seq = seqs_[i];
+    kept_rows_.push_back(seq.q_start + seq.q_len - 1);
+    seq.q_start = std::ssize(kept_seqs_);
+    seq.q_len = 1;
+    kept_seqs_.push_back(seq);
   }
-  seqs_.resize(n);
-}
-
-// Leaves the rows that are wanted to the rest of the pass; false: there are none.
-bool Inference::narrow(Pass& pass, std::span<const Append> parts, BlockActs& acts) {
-  keep_wanted(parts, acts);
-  if (seqs_.empty()) return false;
-  pass.batch.rows = static_cast<int64_t>(seqs_.size());
-  pass.batch.seqs = seqs_;
-  acts = first_rows(acts_, pass.batch.rows);
-  return true;
-}
-
-// Returns what the head reads: a row for every token, or for the wanted ones alone, and then the last block
-// is finished for those only.
-TensorView Inference::forward(Pass& pass, std::span<const Append> parts, bool every) {
-  BlockActs acts = first_rows(acts_, pass.batch.rows);
-  EmbeddingActs embedding = embedding_;
-  if (embedding.raw) embedding.raw = embedding.raw.row_range(0, pass.batch.rows);
-  model_.layers.embedding.forward(pass, embedding, acts.x_in);
-  const bool post = model_.config.norm_position == NormPosition::post;
-  TensorView x, branch;
-  if (!every && model_.layers.blocks.empty() && !narrow(pass, parts, acts)) return {};
-  for (const Block& block : model_.layers.blocks) {
-    block.project(pass, acts, x, branch);
-    if (!every && &block == &model_.layers.blocks.back() && !narrow(pass, parts, acts)) return {};
-    block.finish(pass, acts);
-    if (!post) {
-      x = acts.x_mid;
-      branch = acts.mlp_out;
-    }
-  }
-  HeadActs head = head_;
-  head.x = acts.x_out;
-  if (head.normed) head.normed = head.normed.row_range(0, pass.batch.rows);
-  model_.layers.head.forward_norm(pass, head, x, branch);
-  return model_.config.final_norm ? head.normed : head.x;
 }
 
 // One step. Writes logits, of every token or of the last ones that are wanted, from `first_row` on, and
@@ -241,26 +181,19 @@ int64_t Inference::run(std::span<const Append> parts, bool every, const TensorVi
   pass.batch.ids = ids_.data();
   pass.cache = &cache_;
   pass.cache_rows = cache_rows_.data();
-  const TensorView normed = forward(pass, parts, every);
+  choose_kept(parts);
+  const KeptRows kept{kept_rows_, kept_seqs_};
+  if (!every) pass.batch.kept = &kept;
+  const TensorView normed = run_layers(pass, model_.layers, acts_);
   if (!normed) return 0;
   model_.layers.head.logits(pass, normed, logits.row_range(first_row, normed.rows()));
   return normed.rows();
 }
 
-Inference::Trace Inference::trace(std::span<const int32_t> ids, int64_t batch, int64_t n_tokens) {
-  const ModelConfig& c = model_.config;
-  const int64_t rows = batch * n_tokens;
-  GPT_ASSERT(rows == static_cast<int64_t>(ids.size()) && rows <= options_.max_rows && n_tokens <= c.n_ctx);
-  Trace trace;
-  const auto allocate = [&](Shape shape, const char* what) {
-    trace.memory.emplace_back(static_cast<size_t>(checked_size(shape, what)) * dtype_size(options_.dtype),
-                              what);
-    return make_view(trace.memory.back().data(), options_.dtype, shape);
-  };
-  for (int64_t layer = 0; layer < c.n_layer; ++layer) {
-    trace.attention.push_back(allocate({batch, c.n_head, n_tokens, n_tokens}, "attention weights"));
-  }
-  trace.logits = allocate({rows, c.vocab_size}, "logits");
+void Inference::observe(std::span<const int32_t> ids, int64_t batch, Observer& observer,
+                        const TensorView& logits) {
+  const int64_t rows = std::ssize(ids), n_tokens = rows / batch;
+  GPT_ASSERT(rows == batch * n_tokens && rows <= options_.max_rows && n_tokens <= config().n_ctx);
   seqs_.clear();
   positions_.clear();
   for (int64_t b = 0; b < batch; ++b) {
@@ -273,9 +206,16 @@ Inference::Trace Inference::trace(std::span<const int32_t> ids, int64_t batch, i
   const ExecContext ctx{pool_, kernels_, workspace_.scratch()};
   Pass pass = make_pass(ctx, rows);
   pass.batch.ids = ids.data();
-  pass.attention_weights = trace.attention;
-  model_.layers.head.logits(pass, forward(pass, {}, true), trace.logits);
-  return trace;
+  pass.observer = &observer;
+  model_.layers.head.logits(pass, run_layers(pass, model_.layers, acts_), logits);
+}
+
+void Inference::read_out(const TensorView& stream, const TensorView& logits) {
+  const ExecContext ctx{pool_, kernels_, workspace_.scratch()};
+  const Pass pass = make_pass(ctx, stream.rows());
+  HeadActs head = acts_.head;
+  head.x = stream;
+  model_.layers.head.logits(pass, model_.layers.head.forward_norm(pass, head, {stream}), logits);
 }
 
 }  // namespace gpt

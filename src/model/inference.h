@@ -7,7 +7,6 @@
 
 #include "model/kv_cache.h"
 #include "model/model.h"
-#include "model/planner.h"
 #include "model/rope_table.h"
 
 namespace gpt {
@@ -72,23 +71,20 @@ class Inference {
   int64_t bytes() const;
   const ModelConfig& config() const { return model_.config; }
 
-  // Runs sequences of equal length without a cache and hands out the attention weights of each layer,
-  // [B,H,T,T], and the logits, [B*T,V].
-  struct Trace {
-    std::vector<Buffer> memory;
-    std::vector<TensorView> attention;
-    TensorView logits;
-  };
-  Trace trace(std::span<const int32_t> ids, int64_t batch, int64_t n_tokens);
+  // Runs `batch` sequences of equal length without the cache, at most max_rows tokens in all; shows every
+  // result to the observer and writes the logits of all tokens, [ids,V].
+  void observe(std::span<const int32_t> ids, int64_t batch, Observer& observer, const TensorView& logits);
+  // The logit lens (nostalgebraist 2020): the final norm and the head on a residual stream [N,C], N <= max_rows.
+  // Writes logits [N,V].
+  void read_out(const TensorView& stream, const TensorView& logits);
 
  private:
   void plan();
   void check_ids(std::span<const int32_t> ids) const;
   int64_t run(std::span<const Append> parts, bool every, const TensorView& logits, int64_t first_row);
   void prepare_rows(std::span<const Append> parts);
-  void keep_wanted(std::span<const Append> parts, const BlockActs& acts);
-  bool narrow(Pass& pass, std::span<const Append> parts, BlockActs& acts);
-  TensorView forward(Pass& pass, std::span<const Append> parts, bool every);
+  void choose_kept(std::span<const Append> parts);
+  PassShape shape() const;
   Pass make_pass(const ExecContext& ctx, int64_t rows) const;
   void ensure_rope(int64_t positions);
 
@@ -101,13 +97,12 @@ class Inference {
   Buffer arena_;
   Workspace workspace_;
   RopeTable rope_;
-  TensorView residual_;
-  BlockActs acts_;
-  EmbeddingActs embedding_;
-  HeadActs head_;
+  Activations acts_;
   std::vector<int32_t> ids_, positions_;
   std::vector<int64_t> cache_rows_;
   std::vector<AttentionSeq> seqs_;
+  std::vector<int64_t> kept_rows_;  // whose logits are wanted
+  std::vector<AttentionSeq> kept_seqs_;
   std::vector<Append> parts_;  // of one step
 };
 

@@ -3,22 +3,10 @@
 #include <memory>
 #include <vector>
 
-#include "model/layers/block.h"
-#include "model/layers/embedding.h"
-#include "model/layers/head.h"
+#include "model/forward.h"
 #include "model/weight_cache.h"
 
 namespace gpt {
-
-// The layers of one decoder: embedding, blocks, head. Holds no numbers; weights come with the Pass.
-class Layers {
- public:
-  Layers(const ModelConfig& config, const ParamTable& table);
-
-  Embedding embedding;
-  std::vector<Block> blocks;
-  Head head;
-};
 
 // Everything a model is: its config, its parameter table, its layers, and views of its weights.
 struct Model {

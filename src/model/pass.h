@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "base/rng.h"
 #include "kernels/kernel_table.h"
@@ -11,12 +12,30 @@ namespace gpt {
 
 class WeightCache;
 
+// The rows of a batch whose results are wanted, in ascending order, and the sequences that they form. The last
+// block is finished for these alone.
+struct KeptRows {
+  std::span<const int64_t> rows;
+  std::span<const AttentionSeq> seqs;
+};
+
 // The tokens of one call: sequences one after another in `rows` rows.
 struct TokenBatch {
   int64_t rows = 0;
   const int32_t* ids = nullptr;        // [rows]
   const int32_t* positions = nullptr;  // [rows]
   std::span<const AttentionSeq> seqs;
+  const KeptRows* kept = nullptr;  // null: all rows
+};
+
+// Is shown every intermediate result of a forward pass in the order in which they are made.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  // A result of a layer, -1 outside of the blocks. The view's memory is used again: copy what is to be kept.
+  virtual void see(int64_t layer, std::string_view name, const TensorView& view) = 0;
+  // Where the attention weights of a layer go, [seqs,H,T,T]; absent: they are not made.
+  virtual TensorView attention_weights(int64_t) { return {}; }
 };
 
 // What the layers share during one forward or backward call.
@@ -35,8 +54,7 @@ struct Pass {
   const KvCache* cache = nullptr;
   const int64_t* cache_rows = nullptr;
   bool row_invariant = false;  // bits of a row do not depend on the rows beside it
-  // [n_layer] views of attention weights [seqs,H,T,T] to fill, or empty.
-  std::span<const TensorView> attention_weights = {};
+  Observer* observer = nullptr;
 
   // Training.
   bool training = false;  // dropout is on, statistics are saved
@@ -53,11 +71,20 @@ struct Pass {
   TensorView grad(int id) const {
     return id < 0 || grads.empty() ? TensorView{} : grads[static_cast<size_t>(id)];
   }
+  void show(int64_t layer, std::string_view name, const TensorView& view) const {
+    if (observer != nullptr) observer->see(layer, name, view);
+  }
 
   DropoutKey dropout(double p, RandomSite site, int64_t layer) const {
     if (!training || p <= 0) return {};
     return {p, dropout_key(seed, step, static_cast<uint32_t>(site), static_cast<uint32_t>(layer)), first_row};
   }
+};
+
+// The residual stream on its way through the layers: x + branch, a sum that is left to the norm that reads it
+// next; or x alone, without a branch.
+struct Stream {
+  TensorView x, branch = {};
 };
 
 }  // namespace gpt

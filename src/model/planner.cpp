@@ -5,7 +5,7 @@
 namespace gpt {
 
 void Planner::reserve(TensorView& view, const char* name, Shape shape) {
-  reserve(view, name, std::move(shape), dtype_);
+  reserve(view, name, std::move(shape), shape_.dtype);
 }
 
 void Planner::reserve(TensorView& view, const char* name, Shape shape, DType dtype) {
@@ -19,6 +19,12 @@ void Planner::reserve(TensorView& view, const char* name, Shape shape, DType dty
   if (__builtin_add_overflow(top_, (bytes + 63) / 64 * 64, &top_))
     fail("{}: too large for this machine", name);
   peak_ = std::max(peak_, top_);
+}
+
+// Where a matrix has no packed form, its product is computed in another type; files may have blocks.
+void Planner::add_linear_scratch(int64_t rows, int64_t out, int64_t in) {
+  for (const DType type : {shape_.compute, wide(), DType::f16, DType::q8_0})
+    add_scratch(linear_scratch(rows, out, in, type));
 }
 
 Buffer Planner::commit(const char* what) {

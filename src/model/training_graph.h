@@ -6,7 +6,6 @@
 
 #include "model/model.h"
 #include "model/params.h"
-#include "model/planner.h"
 #include "model/rope_table.h"
 
 namespace gpt {
@@ -38,9 +37,10 @@ class TrainingGraph {
   // The summed loss, without dropout and gradients. Works in either mode.
   double loss(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch);
 
-  // The first activation of the last forward pass that holds a NaN or an infinity, in forward order; "" when
-  // all are finite.
-  std::string first_nonfinite() const;
+  // The first weight or activation that holds a NaN or an infinity, in the order of the forward pass of a
+  // training step, which is run once more; "" when all are finite.
+  std::string first_nonfinite(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch,
+                              const StepParams& step);
 
   int64_t batch_size() const { return batch_; }
   int64_t n_ctx() const { return n_ctx_; }
@@ -55,11 +55,16 @@ class TrainingGraph {
                                      Options options);
 
  private:
-  void plan();
-  void plan_blocks();
-  DType compute() const { return options_.weights.value_or(options_.dtype); }
+  // All memory of a graph but the rotary table.
+  struct Memory {
+    Activations acts;
+    TensorView dx;
+    BlockGrads block_grads;
+    void plan(Planner& planner, const ModelConfig& config, bool recompute);
+  };
+  static PassShape shape(int64_t batch, int64_t n_ctx, const Options& options);
   Pass make_pass(const ExecContext& ctx, const TrainBatch& batch) const;
-  void forward(const Pass& pass);
+  Pass make_training_pass(const ExecContext& ctx, const TrainBatch& batch, const StepParams& step) const;
   double sum_losses(const int32_t* targets) const;
 
   const Model& model_;
@@ -72,12 +77,7 @@ class TrainingGraph {
   std::vector<int32_t> positions_;
   std::vector<AttentionSeq> seqs_;
   std::vector<double> losses_;
-  std::vector<TensorView> residual_;  // [n_layer + 1] block inputs and the final stream
-  std::vector<BlockActs> acts_;       // one per block, or a single one that all share
-  EmbeddingActs embedding_;
-  HeadActs head_;
-  TensorView dx_;
-  BlockGrads block_grads_;
+  Memory memory_;
 };
 
 }  // namespace gpt

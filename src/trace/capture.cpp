@@ -1,65 +1,92 @@
 #include "trace/capture.h"
 
-#include <algorithm>
+#include <cstring>
 
 namespace gpt {
+
+namespace {
+
+constexpr std::pair<std::string_view, TensorView BlockTrace::*> kBlockViews[] = {
+    {"norm1.out", &BlockTrace::norm1_out},   {"qkv.projected", &BlockTrace::qkv_projected},
+    {"qk.rotated", &BlockTrace::qk_rotated}, {"qkv", &BlockTrace::qkv},
+    {"heads", &BlockTrace::heads},           {"attention.out", &BlockTrace::attention_out},
+    {"mid", &BlockTrace::mid},               {"norm2.out", &BlockTrace::norm2_out},
+    {"mlp.fc", &BlockTrace::mlp_fc},         {"mlp.hidden", &BlockTrace::mlp_hidden},
+    {"mlp.out", &BlockTrace::mlp_out},       {"sum", &BlockTrace::sum}};
+
+void copy_rows(const TensorView& from, const TensorView& to) {
+  GPT_ASSERT(from.dtype == to.dtype && from.rows() == to.rows() && from.cols() == to.cols());
+  const auto size = static_cast<int64_t>(dtype_size(from.dtype));
+  for (int64_t r = 0; r < from.rows(); ++r) {
+    std::memcpy(static_cast<std::byte*>(to.data) + r * to.ld * size,
+                static_cast<const std::byte*>(from.data) + r * from.ld * size,
+                static_cast<size_t>(from.cols() * size));
+  }
+}
+
+}  // namespace
 
 Capture::Capture(const Model& model, ThreadPool& pool, const KernelTable& kernels,
                  std::span<const int32_t> ids, Options options)
     : model_(model),
-      config_(model.config),
       pool_(pool),
       kernels_(kernels),
-      options_(options),
       ids_(ids.begin(), ids.end()),
-      planner_(options.dtype) {
-  config_.dropout = config_.embd_dropout = config_.attn_dropout = config_.resid_dropout = 0;
-  check(config_.n_ctx);
-  const int64_t T = n_tokens();
-  for (int64_t t = 0; t < T; ++t)
-    positions_.push_back(static_cast<int32_t>(t));
-  seqs_.push_back({.q_start = 0, .q_len = T, .kv_len = T});
-  if (config_.position == Position::rope) rope_ = RopeTable(config_, T, planner_.wide());
+      planner_({.rows = std::ssize(ids), .dtype = options.dtype}) {
+  check();
   plan();
+  inference_.emplace(model, pool, kernels,
+                     Inference::Options{
+                         .slots = 0, .max_rows = n_tokens(), .dtype = options.dtype, .weights = options.weights});
   run();
 }
 
-void Capture::check(int64_t n_ctx) const {
+void Capture::check() const {
   if (ids_.empty()) fail("the prompt has no tokens; there is nothing to trace");
-  if (n_tokens() > n_ctx)
-    fail("the prompt has {} tokens, the model's context {}; give a shorter one", n_tokens(), n_ctx);
+  if (n_tokens() > config().n_ctx) {
+    fail("the prompt has {} tokens, the model's context {}; give a shorter one", n_tokens(), config().n_ctx);
+  }
   for (const int32_t id : ids_) {
-    if (id < 0 || id >= config_.vocab_size)
-      fail("token id {} is out of range: the model knows 0 to {}", id, config_.vocab_size - 1);
+    if (id < 0 || id >= config().vocab_size)
+      fail("token id {} is out of range: the model knows 0 to {}", id, config().vocab_size - 1);
   }
 }
 
-void Capture::plan_block(int64_t layer) {
+void Capture::plan_block(BlockTrace& block) {
+  const ModelConfig& c = config();
   const int64_t T = n_tokens();
-  BlockActs& acts = acts_[static_cast<size_t>(layer)];
-  plan_block_saved(planner_, acts, config_, T, true);
-  plan_block_scratch(planner_, acts, config_, T);
-  planner_.reserve(acts.attention.projected, "qkv as projected", {T, config_.qkv_dim()});
-  if (config_.qk_norm)
-    planner_.reserve(acts.attention.rotated, "qk as rotated", {T, config_.q_dim() + config_.kv_dim()});
-  planner_.reserve(attention_[static_cast<size_t>(layer)], "attention weights", {1, config_.n_head, T, T});
+  const Shape stream{T, c.n_embd};
+  const bool post = c.norm_position == NormPosition::post;
+  planner_.reserve(block.norm1_out, "norm1 output", stream, post ? planner_.wide() : planner_.shape().dtype);
+  if (post) planner_.reserve(block.sum, "residual after mlp", stream, planner_.wide());
+  if (!post) planner_.reserve(block.norm2_out, "norm2 output", stream);
+  planner_.reserve(block.mid, "residual after attention", stream, planner_.wide());
+  planner_.reserve(block.qkv, "qkv", {T, c.qkv_dim()});
+  planner_.reserve(block.qkv_projected, "qkv as projected", {T, c.qkv_dim()});
+  if (c.qk_norm) planner_.reserve(block.qk_rotated, "qk as rotated", {T, c.q_dim() + c.kv_dim()});
+  planner_.reserve(block.weights, "attention weights", {1, c.n_head, T, T});
+  planner_.reserve(block.heads, "attention heads", {T, c.q_dim()});
+  planner_.reserve(block.attention_out, "attention output", stream);
+  planner_.reserve(block.mlp_fc, "mlp fc", {T, c.act == Act::swiglu ? 2 * c.d_ff : c.d_ff});
+  planner_.reserve(block.mlp_hidden, "mlp hidden", {T, c.d_ff});
+  planner_.reserve(block.mlp_out, "mlp output", stream);
 }
 
 void Capture::plan() {
   const int64_t T = n_tokens();
-  const auto n_layer = static_cast<size_t>(config_.n_layer);
+  const Shape stream{T, config().n_embd};
+  const auto n_layer = static_cast<size_t>(config().n_layer);
   residual_.resize(n_layer + 1);
-  acts_.resize(n_layer);
-  attention_.resize(n_layer);
-  planner_.reserve(token_rows_, "token rows", {T, config_.n_embd}, planner_.wide());
-  for (TensorView& stream : residual_)
-    planner_.reserve(stream, "residual stream", {T, config_.n_embd}, planner_.wide());
-  embedding_.plan(planner_, config_, T, true);
-  for (int64_t layer = 0; layer < config_.n_layer; ++layer)
-    plan_block(layer);
-  plan_head(planner_, head_, config_, T, false);
-  planner_.reserve(lens_normed_, "normed, for the logit lens", {T, config_.n_embd});
-  planner_.reserve(logits_, "logits", {T, config_.vocab_size}, planner_.wide());
+  blocks_.resize(n_layer);
+  planner_.reserve(token_rows_, "token rows", stream, planner_.wide());
+  if (config().embd_norm)
+    planner_.reserve(embedding_sum_, "embedding before its norm", stream, planner_.wide());
+  for (TensorView& x : residual_)
+    planner_.reserve(x, "residual stream", stream, planner_.wide());
+  for (BlockTrace& block : blocks_)
+    plan_block(block);
+  if (config().final_norm) planner_.reserve(normed_, "final norm output", stream);
+  planner_.reserve(logits_, "logits", {T, config().vocab_size}, planner_.wide());
   if (planner_.bytes() > kMaxBytes) {
     fail(
         "all that the model computes for {} tokens needs {} MiB, more than the {} MiB that a trace may take; "
@@ -67,61 +94,39 @@ void Capture::plan() {
         T, planner_.bytes() >> 20, kMaxBytes >> 20);
   }
   arena_ = planner_.commit("trace");
-  head_.x = residual_.back();
-
-  const AttentionShape shape{
-      .n_head = config_.n_head, .n_kv_head = config_.n_kv_head, .head_dim = config_.head_dim, .scale = 1};
-  ScratchNeed need = attention_scratch(shape, T, T, false, options_.dtype);
-  const int64_t widest = std::max({config_.qkv_dim(), 2 * config_.d_ff, config_.n_embd, config_.vocab_size});
-  const int64_t deepest = std::max({config_.n_embd, config_.d_ff, config_.q_dim()});
-  // Where a matrix has no packed form, its product is computed in another type; files may have blocks.
-  for (DType t : {options_.weights.value_or(options_.dtype), options_.dtype, DType::f16, DType::q8_0})
-    need = max_need(need, linear_scratch(T, widest, deepest, t));
-  workspace_ = Workspace(need, pool_.size());
+  for (size_t layer = 0; layer < n_layer; ++layer) {
+    blocks_[layer].in = residual_[layer];
+    blocks_[layer].out = residual_[layer + 1];
+  }
 }
 
-Pass Capture::make_pass(const ExecContext& ctx) const {
-  Pass pass{.ctx = ctx, .config = config_, .weights = model_.weights};
-  pass.batch = {.rows = n_tokens(), .ids = ids_.data(), .positions = positions_.data(), .seqs = seqs_};
-  pass.compute = options_.weights.value_or(options_.dtype);
-  pass.packed = model_.packed.get();
-  pass.rope_cos = rope_.cos;
-  pass.rope_sin = rope_.sin;
-  pass.row_invariant = true;  // as in inference
-  pass.attention_weights = attention_;
-  pass.training = true;  // keeps what the activation function reads; there is no dropout
-  return pass;
+// Where a result of the pass is kept; absent if it is not.
+TensorView Capture::place(int64_t layer, std::string_view name) const {
+  if (name == "in") return residual(layer);
+  if (name == "final_norm.in") return residual_.back();
+  if (name == "final_norm.out") return normed_;
+  if (name == "embedding.sum") return embedding_sum_;
+  for (const auto& [part, view] : kBlockViews) {
+    if (name == part) return block(layer).*view;
+  }
+  return {};
+}
+
+void Capture::see(int64_t layer, std::string_view name, const TensorView& view) {
+  if (const TensorView kept = place(layer, name)) copy_rows(view, kept);
 }
 
 void Capture::run() {
-  const ExecContext ctx{pool_, kernels_, workspace_.scratch()};
-  const Pass pass = make_pass(ctx);
-  const int wte = model_.table.find(Role::wte);
-  kernels_.embedding_forward(
-      ctx, {.out = token_rows_, .ids = ids_.data(), .positions = nullptr, .wte = pass.weight(wte)});
-  const bool post = config_.norm_position == NormPosition::post;
-  TensorView x, branch;
-  model_.layers.embedding.forward(pass, embedding_, residual_[0]);
-  for (size_t layer = 0; layer < acts_.size(); ++layer) {
-    BlockActs& acts = acts_[layer];
-    acts.x_in = residual_[layer];
-    acts.x_out = residual_[layer + 1];
-    model_.layers.blocks[layer].forward(pass, acts, x, branch);
-    if (!post) {
-      x = acts.x_mid;
-      branch = acts.mlp_out;
-    }
-  }
-  model_.layers.head.forward_norm(pass, head_, x, branch);
-  model_.layers.head.logits(pass, head_.normed, logits_);
+  kernels_.embedding_forward({pool_, kernels_, {}},
+                             {.out = token_rows_,
+                              .ids = ids_.data(),
+                              .positions = nullptr,
+                              .wte = model_.weights[static_cast<size_t>(model_.table.find(Role::wte))]});
+  inference_->observe(ids_, 1, *this, logits_);
 }
 
 void Capture::read_out(const TensorView& stream, const TensorView& logits) {
-  const ExecContext ctx{pool_, kernels_, workspace_.scratch()};
-  const Pass pass = make_pass(ctx);
-  HeadActs head{.x = stream, .normed = lens_normed_};
-  model_.layers.head.forward_norm(pass, head, {}, {});
-  model_.layers.head.logits(pass, head.normed, logits);
+  inference_->read_out(stream, logits);
 }
 
 TensorView Capture::position_rows() const {
@@ -130,8 +135,8 @@ TensorView Capture::position_rows() const {
 }
 
 void Capture::add_block(std::vector<NamedActivation>& out, int64_t layer) const {
-  const ModelConfig& c = config_;
-  const BlockActs& a = block(layer);
+  const ModelConfig& c = config();
+  const BlockTrace& a = block(layer);
   const int64_t T = n_tokens(), q = c.q_dim(), kv = c.kv_dim();
   const bool post = c.norm_position == NormPosition::post, gated = c.act == Act::swiglu;
   const std::string name = "blocks." + std::to_string(layer) + ".";
@@ -145,36 +150,36 @@ void Capture::add_block(std::vector<NamedActivation>& out, int64_t layer) const 
     if (values) add("v", v.columns(q + kv, kv), {T, c.n_kv_head, c.head_dim});
   };
   const Shape stream{T, c.n_embd};
-  add("in", a.x_in, stream);
+  add("in", a.in, stream);
   if (!post) add("norm1.out", a.norm1_out, stream);
-  add_qkv(".projected", a.attention.projected, false);
-  add_qkv(".rotated", a.attention.rotated, false);
-  add_qkv("", a.attention.qkv, true);
-  add("attention", attention(layer), {c.n_head, T, T});
-  add("heads", a.attention.mixed, {T, c.n_head, c.head_dim});
+  add_qkv(".projected", a.qkv_projected, false);
+  add_qkv(".rotated", a.qk_rotated, false);
+  add_qkv("", a.qkv, true);
+  add("attention", a.weights, {c.n_head, T, T});
+  add("heads", a.heads, {T, c.n_head, c.head_dim});
   add("attention.out", a.attention_out, stream);
-  add("mid", a.x_mid, stream);
+  add("mid", a.mid, stream);
   if (post) add("norm1.out", a.norm1_out, stream);
-  if (!post) add("norm2.out", a.norm2_out, stream);
-  if (gated) add("mlp.gate", a.mlp.fc.columns(0, c.d_ff), {T, c.d_ff});
-  add("mlp.fc", gated ? a.mlp.fc.columns(c.d_ff, c.d_ff) : a.mlp.fc, {T, c.d_ff});
-  add("mlp.hidden", a.mlp.hidden, {T, c.d_ff});
+  add("norm2.out", a.norm2_out, stream);
+  if (gated) add("mlp.gate", a.mlp_fc.columns(0, c.d_ff), {T, c.d_ff});
+  add("mlp.fc", gated ? a.mlp_fc.columns(c.d_ff, c.d_ff) : a.mlp_fc, {T, c.d_ff});
+  add("mlp.hidden", a.mlp_hidden, {T, c.d_ff});
   add("mlp.out", a.mlp_out, stream);
-  if (post) add("sum", a.x_sum, stream);
-  add("out", a.x_out, stream);
+  add("sum", a.sum, stream);
+  add("out", a.out, stream);
 }
 
 std::vector<NamedActivation> Capture::activations() const {
   const int64_t T = n_tokens();
-  const Shape stream{T, config_.n_embd};
+  const Shape stream{T, config().n_embd};
   std::vector<NamedActivation> out;
   out.push_back({"embedding.token", token_rows_, stream});
   if (const TensorView positions = position_rows()) out.push_back({"embedding.position", positions, stream});
-  if (embedding_.raw) out.push_back({"embedding.sum", embedding_.raw, stream});
+  if (embedding_sum_) out.push_back({"embedding.sum", embedding_sum_, stream});
   for (int64_t layer = 0; layer < n_layer(); ++layer)
     add_block(out, layer);
-  if (config_.final_norm) out.push_back({"final_norm.out", head_.normed, stream});
-  out.push_back({"logits", logits_, {T, config_.vocab_size}});
+  if (normed_) out.push_back({"final_norm.out", normed_, stream});
+  out.push_back({"logits", logits_, {T, config().vocab_size}});
   return out;
 }
 

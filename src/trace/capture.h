@@ -5,9 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/model.h"
-#include "model/planner.h"
-#include "model/rope_table.h"
+#include "model/inference.h"
 
 namespace gpt {
 
@@ -18,9 +16,22 @@ struct NamedActivation {
   Shape shape;      // with heads apart: queries are [T,H,D]
 };
 
-// One forward pass over a prompt with every intermediate result kept: the layers of the model itself run,
-// with the operations of inference, so the logits and attention weights have the bits that inference gives.
-class Capture {
+// What one block computes. With pre-norm: in, norm1_out, qkv, heads, mid = in + attention_out, norm2_out, mlp,
+// out = mid + mlp_out. With post-norm: in, qkv, heads, mid, norm1_out, mlp, sum = norm1_out + mlp_out, out.
+struct BlockTrace {
+  TensorView in, out, mid;                  // [T,C] the residual stream
+  TensorView norm1_out, norm2_out;          // [T,C] the latter with pre-norm only
+  TensorView qkv_projected, qk_rotated;     // [T,(H+2Hkv)D]; [T,(H+Hkv)D] before QK norm, only with it
+  TensorView qkv;                           // [T,(H+2Hkv)D] what attention reads
+  TensorView weights;                       // [1,H,T,T] attention weights
+  TensorView heads, attention_out;          // [T,H*D], [T,C]
+  TensorView mlp_fc, mlp_hidden, mlp_out;   // [T,F] or [T,2F], the gate first; [T,F]; [T,C]
+  TensorView sum;                           // [T,C] post-norm only
+};
+
+// One forward pass over a prompt with every intermediate result kept: an observer of inference, so the logits and
+// attention weights have the bits that inference gives.
+class Capture : private Observer {
  public:
   struct Options {
     DType dtype = DType::f32;           // of activations: fp32, or fp64 with reference kernels
@@ -35,23 +46,20 @@ class Capture {
 
   static constexpr int64_t kMaxBytes = int64_t{6} << 30;
 
-  const ModelConfig& config() const { return config_; }
+  const ModelConfig& config() const { return model_.config; }
   const Model& model() const { return model_; }
   std::span<const int32_t> ids() const { return ids_; }
   int64_t n_tokens() const { return static_cast<int64_t>(ids_.size()); }
-  int64_t n_layer() const { return config_.n_layer; }
+  int64_t n_layer() const { return model_.config.n_layer; }
   int64_t bytes() const { return planner_.bytes(); }
 
   TensorView token_rows() const { return token_rows_; }  // [T,C] what the ids alone look up
   TensorView position_rows() const;                      // [T,C] learned positions, or absent
   // What goes into the first block is residual(0), what leaves block i is residual(i + 1).
   TensorView residual(int64_t i) const { return residual_[static_cast<size_t>(i)]; }  // [T,C]
-  const EmbeddingActs& embedding() const { return embedding_; }
-  // All of a block. With pre-norm: x_in, norm1_out, attention, x_mid = x_in + attention_out, norm2_out, mlp,
-  // x_out = x_mid + mlp_out. See BlockActs for post-norm.
-  const BlockActs& block(int64_t layer) const { return acts_[static_cast<size_t>(layer)]; }
-  TensorView attention(int64_t layer) const { return attention_[static_cast<size_t>(layer)]; }  // [1,H,T,T]
-  TensorView normed() const { return head_.normed; }                                            // [T,C]
+  TensorView embedding_sum() const { return embedding_sum_; }  // [T,C] before the embedding norm, or absent
+  const BlockTrace& block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
+  TensorView normed() const { return normed_; }  // [T,C] absent without a final norm
   TensorView logits() const { return logits_; }  // [T,V] softcapped
 
   // Everything above by name, in the order of the pass; attention weights too, as [H,T,T].
@@ -62,30 +70,26 @@ class Capture {
   void read_out(const TensorView& stream, const TensorView& logits);
 
  private:
-  void check(int64_t n_ctx) const;
+  void see(int64_t layer, std::string_view name, const TensorView& view) override;
+  TensorView attention_weights(int64_t layer) override { return block(layer).weights; }
+  TensorView place(int64_t layer, std::string_view name) const;
+
+  void check() const;
   void plan();
-  void plan_block(int64_t layer);
+  void plan_block(BlockTrace& block);
   void run();
-  Pass make_pass(const ExecContext& ctx) const;
   void add_block(std::vector<NamedActivation>& out, int64_t layer) const;
 
   const Model& model_;
-  ModelConfig config_;  // of the model, without dropout
   ThreadPool& pool_;
   const KernelTable& kernels_;
-  Options options_;
-  std::vector<int32_t> ids_, positions_;
-  std::vector<AttentionSeq> seqs_;
+  std::vector<int32_t> ids_;
   Planner planner_;
   Buffer arena_;
-  Workspace workspace_;
-  RopeTable rope_;
+  std::optional<Inference> inference_;
   std::vector<TensorView> residual_;  // [n_layer + 1]
-  std::vector<BlockActs> acts_;
-  std::vector<TensorView> attention_;
-  EmbeddingActs embedding_;
-  HeadActs head_;
-  TensorView token_rows_, lens_normed_, logits_;
+  std::vector<BlockTrace> blocks_;
+  TensorView token_rows_, embedding_sum_, normed_, logits_;
 };
 
 }  // namespace gpt

@@ -23,7 +23,7 @@ double shade(double weight) {
 }
 
 double weight(const Capture& capture, int64_t layer, int64_t head, int64_t query, int64_t key) {
-  return element(capture.attention(layer), head * capture.n_tokens() + query, key);
+  return element(capture.block(layer).weights, head * capture.n_tokens() + query, key);
 }
 
 bool masked(const Capture& capture, int64_t query, int64_t key) {

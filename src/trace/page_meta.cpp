@@ -153,9 +153,9 @@ class PageMeta {
     const bool post = capture_.config().norm_position == NormPosition::post;
     std::vector<TensorView> stages = {capture_.residual(0)};
     for (int64_t layer = 0; layer < capture_.n_layer(); ++layer) {
-      const BlockActs& a = capture_.block(layer);
-      stages.push_back(post ? a.norm1_out : a.x_mid);
-      stages.push_back(a.x_out);
+      const BlockTrace& a = capture_.block(layer);
+      stages.push_back(post ? a.norm1_out : a.mid);
+      stages.push_back(a.out);
     }
     out["stream"] = out["moves"] = json::array();
     for (size_t i = 0; i < stages.size(); ++i) {

@@ -64,7 +64,7 @@ std::string tokens_text(const Capture& capture, const TokenNames& names, const T
   if (names.known()) table.columns.insert(table.columns.end(), {"token", "bytes"});
   table.columns.push_back("|token row|");
   if (positions) table.columns.push_back("|position row|");
-  if (positions || capture.embedding().raw)
+  if (positions || capture.embedding_sum())
     table.columns.push_back(capture.n_layer() > 0 ? "|into block 0|" : "|into the head|");
   for (int64_t t = 0; t < std::min(capture.n_tokens(), kMaxRows); ++t) {
     const int32_t id = capture.ids()[static_cast<size_t>(t)];

@@ -28,7 +28,7 @@ std::string steps_table(const Capture& capture, int64_t layer) {
 // The keys that a query gives most weight.
 std::string looks_at(const Capture& capture, const TokenNames& names, int64_t layer, int64_t head,
                      int64_t query) {
-  const TensorView weights = capture.attention(layer);
+  const TensorView weights = capture.block(layer).weights;
   std::vector<std::pair<double, int64_t>> keys;
   for (int64_t t = 0; t <= query; ++t)
     keys.push_back({-element(weights, head * capture.n_tokens() + query, t), t});
@@ -78,7 +78,7 @@ std::string head_map(const Capture& capture, const TokenNames& names, const Trac
   for (int64_t i = 0; i < shown; ++i) {
     for (int64_t j = 0; j < shown; ++j)
       values[static_cast<size_t>(i)].push_back(
-          is_masked(capture.config(), i, j) ? NAN : element(capture.attention(layer), r.head * T + i, j));
+          is_masked(capture.config(), i, j) ? NAN : element(capture.block(layer).weights, r.head * T + i, j));
   }
   std::string out = fmt::format(
       "Head {}: a row per query, a column per key, in the order of the tokens; later keys {}are masked.\n",

@@ -52,12 +52,12 @@ Change change(const TensorView& before, const TensorView& branch, const TensorVi
 }
 
 BlockChange block_change(const Capture& capture, int64_t layer) {
-  const BlockActs& a = capture.block(layer);
+  const BlockTrace& a = capture.block(layer);
   const bool post = capture.config().norm_position == NormPosition::post;
-  const TensorView& mid = post ? a.norm1_out : a.x_mid;
-  return {.attention = change(a.x_in, a.attention_out, mid),
-          .mlp = change(mid, a.mlp_out, a.x_out),
-          .block = change(a.x_in, {}, a.x_out)};
+  const TensorView& mid = post ? a.norm1_out : a.mid;
+  return {.attention = change(a.in, a.attention_out, mid),
+          .mlp = change(mid, a.mlp_out, a.out),
+          .block = change(a.in, {}, a.out)};
 }
 
 bool is_masked(const ModelConfig& c, int64_t query, int64_t key) {
@@ -66,7 +66,7 @@ bool is_masked(const ModelConfig& c, int64_t query, int64_t key) {
 
 std::vector<Score> score_row(const Capture& capture, int64_t layer, int64_t head, int64_t query) {
   const ModelConfig& c = capture.config();
-  const TensorView& qkv = capture.block(layer).attention.qkv;
+  const TensorView& qkv = capture.block(layer).qkv;
   const int64_t D = c.head_dim, T = capture.n_tokens();
   const int64_t q0 = head * D, k0 = c.q_dim() + head / (c.n_head / c.n_kv_head) * D;
   std::vector<Score> row(static_cast<size_t>(T));
@@ -91,7 +91,7 @@ std::vector<Score> score_row(const Capture& capture, int64_t layer, int64_t head
 }
 
 HeadSummary head_summary(const Capture& capture, int64_t layer, int64_t head) {
-  const TensorView weights = capture.attention(layer);
+  const TensorView weights = capture.block(layer).weights;
   const int64_t T = capture.n_tokens();
   HeadSummary out;
   for (int64_t i = 0; i < T; ++i) {
@@ -123,7 +123,7 @@ namespace {
 
 // What decides whether a neuron fires.
 TensorView activation_argument(const Capture& capture, int64_t layer) {
-  const TensorView& fc = capture.block(layer).mlp.fc;
+  const TensorView& fc = capture.block(layer).mlp_fc;
   return capture.config().act == Act::swiglu ? fc.columns(0, capture.config().d_ff) : fc;
 }
 
@@ -146,7 +146,7 @@ MlpSummary mlp_summary(const Capture& capture, int64_t layer) {
 }
 
 std::vector<Neuron> top_neurons(const Capture& capture, int64_t layer, int64_t token, int64_t n) {
-  const TensorView& hidden = capture.block(layer).mlp.hidden;
+  const TensorView& hidden = capture.block(layer).mlp_hidden;
   std::vector<Neuron> all;
   for (int64_t f = 0; f < hidden.cols(); ++f)
     all.push_back({f, element(hidden, token, f)});

@@ -99,10 +99,12 @@ class Trainer {
   void announce();
   TrainOutcome finish();
   void step();
+  double target_weight() const { return 1 / static_cast<double>(config().batch_size * model_.config.n_ctx); }
+  TrainBatch micro_batch(const StepParams& params, int64_t first);
   double forward_backward(const StepParams& params);
   bool is_outlier(double loss, double norm);
   double clip_gradients(double norm, double loss_scale);
-  [[noreturn]] void stop_at_bad_numbers(double loss, const GradientNorms& norms);
+  [[noreturn]] void stop_at_bad_numbers(const StepParams& params, double loss, const GradientNorms& norms);
   void report_step(double loss, double norm, double lr, double step_seconds);
   bool is_due(int64_t every, int64_t step) const {
     return every > 0 && (step % every == 0 || step >= config().steps);
@@ -300,18 +302,20 @@ void Trainer::announce() {
   log_->message(text);
 }
 
+// The part of a step's batch that begins with sample `first`; valid until the next call.
+TrainBatch Trainer::micro_batch(const StepParams& params, int64_t first) {
+  loader_.fill(params.step, first, config().micro_batch, config().batch_size, ids_.data(), targets_.data());
+  return {.ids = ids_.data(),
+          .targets = targets_.data(),
+          .first_sample = first,
+          .loss_scale = target_weight() * params.loss_scale};
+}
+
 double Trainer::forward_backward(const StepParams& params) {
-  const double scale = 1 / static_cast<double>(config().batch_size * model_.config.n_ctx);
   double loss = 0;
-  for (int64_t first = 0; first < config().batch_size; first += config().micro_batch) {
-    loader_.fill(params.step, first, config().micro_batch, config().batch_size, ids_.data(), targets_.data());
-    const TrainBatch batch{.ids = ids_.data(),
-                           .targets = targets_.data(),
-                           .first_sample = first,
-                           .loss_scale = scale * params.loss_scale};
-    loss += graph_.forward_backward(pool_, kernels_, batch, grads_, first > 0, params);
-  }
-  return loss * scale;
+  for (int64_t first = 0; first < config().batch_size; first += config().micro_batch)
+    loss += graph_.forward_backward(pool_, kernels_, micro_batch(params, first), grads_, first > 0, params);
+  return loss * target_weight();
 }
 
 bool Trainer::is_outlier(double loss, double norm) {
@@ -323,8 +327,10 @@ bool Trainer::is_outlier(double loss, double norm) {
   return false;
 }
 
-void Trainer::stop_at_bad_numbers(double loss, const GradientNorms& norms) {
-  std::string tensor = graph_.first_nonfinite();
+void Trainer::stop_at_bad_numbers(const StepParams& params, double loss, const GradientNorms& norms) {
+  std::string tensor;
+  for (int64_t first = 0; tensor.empty() && first < config().batch_size; first += config().micro_batch)
+    tensor = graph_.first_nonfinite(pool_, kernels_, micro_batch(params, first), params);
   if (tensor.empty() && norms.first_bad >= 0) {
     tensor = "the gradient of " + model_.table[norms.first_bad].name;
   }
@@ -372,7 +378,7 @@ void Trainer::step() {
   const bool overflow = dtype_ == DType::f16 && std::isfinite(loss) && !std::isfinite(norms.total);
   if (dtype_ == DType::f16) state_.loss_scale.after_step(!overflow);
   const bool bad = !std::isfinite(loss) || !std::isfinite(norms.total);
-  if (bad && (!overflow || state_.loss_scale.exhausted())) stop_at_bad_numbers(loss, norms);
+  if (bad && (!overflow || state_.loss_scale.exhausted())) stop_at_bad_numbers(params, loss, norms);
   if (overflow) {
     log_->message(fmt::format("step {}: skipped, gradients overflow fp16; loss scale now {:g} ({} skipped)\n",
                               state_.step, state_.loss_scale.scale, state_.loss_scale.overflows));

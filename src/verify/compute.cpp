@@ -54,6 +54,27 @@ void add_params(ComputedSet& out, const std::string& prefix, const LoadedModel& 
   }
 }
 
+// Keeps the attention weights of every layer, each [B,H,T,T].
+class AttentionWeights : public Observer {
+ public:
+  AttentionWeights(const ModelConfig& c, int64_t batch, int64_t n_tokens, DType dtype)
+      : size_(batch * c.n_head * n_tokens * n_tokens * static_cast<int64_t>(dtype_size(dtype))),
+        memory_(static_cast<size_t>(c.n_layer * size_), "attention weights"),
+        first_(make_view(memory_.data(), dtype, {batch, c.n_head, n_tokens, n_tokens})) {}
+
+  void see(int64_t, std::string_view, const TensorView&) override {}
+  TensorView attention_weights(int64_t layer) override {
+    TensorView view = first_;
+    view.data = memory_.data() + layer * size_;
+    return view;
+  }
+
+ private:
+  int64_t size_;
+  Buffer memory_;
+  TensorView first_;
+};
+
 class Run {
  public:
   Run(const std::string& path, const GoldenInputs& inputs, DType dtype, Isa isa, int threads)
@@ -94,15 +115,16 @@ class Run {
     const int64_t T = inputs_.n_tokens, B = inputs_.batch, V = config().vocab_size;
     Inference inference(loaded_.model(), pool_, kernels_,
                         {.slots = 2, .max_rows = B * T, .dtype = dtype_, .weights = compute_});
-    const Inference::Trace trace = inference.trace(inputs_.ids, B, T);
-    for (size_t layer = 0; layer < trace.attention.size(); ++layer) {
-      out_["attention." + std::to_string(layer)] =
-          to_computed(trace.attention[layer], {B, config().n_head, T, T});
-    }
     Buffer full(static_cast<size_t>(B * T * V) * dtype_size(dtype_), "logits");
     Buffer last(static_cast<size_t>(B * V) * dtype_size(dtype_), "logits");
     const TensorView logits = make_view(full.data(), dtype_, {B * T, V});
     const TensorView incremental = make_view(last.data(), dtype_, {B, V});
+    AttentionWeights attention(config(), B, T, dtype_);
+    inference.observe(inputs_.ids, B, attention, logits);
+    for (int64_t layer = 0; layer < config().n_layer; ++layer) {
+      out_["attention." + std::to_string(layer)] =
+          to_computed(attention.attention_weights(layer), {B, config().n_head, T, T});
+    }
     incremental_equal = true;
     for (int64_t b = 0; b < B; ++b) {
       const auto ids = std::span(inputs_.ids).subspan(static_cast<size_t>(b * T), static_cast<size_t>(T));

@@ -62,7 +62,7 @@ class TraceGolden : public testing::TestWithParam<std::string> {
         const std::vector<Score> row = score_row(capture, layer, h, i);
         for (int64_t j = 0; j < T; ++j) {
           const double expected = golden[static_cast<size_t>(((b * H + h) * T + i) * T + j)];
-          ASSERT_NEAR(element(capture.attention(layer), h * T + i, j), expected, tolerance)
+          ASSERT_NEAR(element(capture.block(layer).weights, h * T + i, j), expected, tolerance)
               << layer << " " << h;
           ASSERT_NEAR(row[static_cast<size_t>(j)].weight, expected, tolerance) << layer << " " << h;
         }

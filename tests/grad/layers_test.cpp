@@ -31,7 +31,12 @@ class LayerBench : public OpBench {
   static constexpr int64_t kTokens = 7, kRows = 2 * kTokens;
   RandomModel random;
   ParamBuffer grads;
-  Planner planner{DType::f64};
+  Planner planner{{.mode = PassMode::training,
+                   .rows = kRows,
+                   .max_q = kTokens,
+                   .max_kv = kTokens,
+                   .dtype = DType::f64,
+                   .compute = DType::f64}};
 
   const ModelConfig& config() const { return random.model.config; }
   const ParamTable& table() const { return random.model.table; }
@@ -134,13 +139,13 @@ void check_norm(const ModelConfig& c) {
   LayerBench b(c);
   const Norm norm(b.table(), Role::norm1_gain, Role::norm1_bias, 0);
   NormStats stats;
-  stats.plan(b.planner, c, LayerBench::kRows);
+  stats.plan(b.planner, c);
   b.commit();
   const TensorView x = b.random_rows(), add = b.random_rows(), sum = b.rows(), out = b.rows(),
                    dout = b.random_rows();
   const TensorView dsum = b.random_rows(), dx = b.rows();
   const auto loss = [&] {
-    norm.forward(b.pass(false), stats, x, out, add, sum);
+    norm.forward(b.pass(false), stats, {x, add}, out, sum);
     return dot(out, dout) + dot(sum, dsum);
   };
   loss();
@@ -163,14 +168,14 @@ void forward(const SelfAttention& layer, const Pass& pass, AttentionActs& acts, 
 }
 
 // A layer with acts, grads, and forward and backward.
-template <class Layer, class Acts, class Grads, class Wanted, class... TrainingFlag>
-void check_branch(const ModelConfig& c, Wanted wanted, TrainingFlag... training) {
+template <class Layer, class Acts, class Grads, class Wanted>
+void check_branch(const ModelConfig& c, Wanted wanted) {
   LayerBench b(c);
   const Layer layer(c, b.table(), 0);
   Acts acts;
   Grads grads;
-  acts.plan(b.planner, c, LayerBench::kRows, training...);
-  grads.plan(b.planner, c, LayerBench::kRows);
+  acts.plan(b.planner, c);
+  grads.plan(b.planner, c);
   b.commit();
   const TensorView x = b.random_rows(), out = b.rows(), dout = b.random_rows(), dx = b.random_rows();
   const std::vector<double> dx_before = copy_values(dx);
@@ -187,7 +192,7 @@ void check_branch(const ModelConfig& c, Wanted wanted, TrainingFlag... training)
 }
 
 void check_attention(const ModelConfig& c) {
-  check_branch<SelfAttention, AttentionActs, AttentionGrads>(c, is_attention, true);
+  check_branch<SelfAttention, AttentionActs, AttentionGrads>(c, is_attention);
 }
 void check_mlp(const ModelConfig& c) {
   check_branch<Mlp, MlpActs, MlpGrads>(c, is_mlp);
@@ -199,17 +204,18 @@ void check_block(const ModelConfig& c) {
   const Block block(c, b.table(), 0);
   BlockActs acts;
   BlockGrads grads;
-  plan_block_saved(b.planner, acts, c, LayerBench::kRows, true);
-  plan_block_scratch(b.planner, acts, c, LayerBench::kRows);
-  plan_block_grads(b.planner, grads, c, LayerBench::kRows);
+  acts.plan(b.planner, c);
+  grads.plan(b.planner, c);
   b.commit();
+  acts.attention_out = b.rows();
+  acts.mlp_out = b.rows();
   const TensorView x = b.random_rows(), branch = pre ? b.random_rows() : TensorView{}, dout = b.random_rows();
   acts.x_in = b.rows();
   acts.x_out = b.rows();
   const auto loss = [&] {
     if (!pre) OpBench::assign(acts.x_in, x);
-    block.forward(b.pass(false), acts, x, branch);
-    return pre ? dot(acts.x_mid, dout) + dot(acts.mlp_out, dout) : dot(acts.x_out, dout);
+    const Stream out = block.forward(b.pass(false), acts, {x, branch});
+    return dot(out.x, dout) + (out.branch ? dot(out.branch, dout) : 0);
   };
   loss();
   const TensorView dx = b.copy(dout);
@@ -224,7 +230,7 @@ void check_embedding(const ModelConfig& c) {
   LayerBench b(c);
   const Embedding embedding(c, b.table());
   EmbeddingActs acts;
-  acts.plan(b.planner, c, LayerBench::kRows, true);
+  acts.plan(b.planner, c);
   b.commit();
   const TensorView out = b.rows(), dout = b.random_rows();
   const auto loss = [&] {
@@ -241,7 +247,7 @@ void check_head(const ModelConfig& c) {
   LayerBench b(c);
   const Head head(c, b.table());
   HeadActs acts;
-  plan_head(b.planner, acts, c, LayerBench::kRows, true);
+  acts.plan(b.planner, c);
   b.commit();
   const TensorView x = b.random_rows(), branch = b.random_rows();
   acts.x = b.rows();
@@ -249,10 +255,11 @@ void check_head(const ModelConfig& c) {
   const std::vector<int32_t> targets = random_targets(LayerBench::kRows, c.vocab_size, 4);
   const double scale = 0.25;
   double losses[LayerBench::kRows];
+  TensorView normed;
   const auto loss = [&] {
     const Pass pass = b.pass(false);
-    head.forward_norm(pass, acts, x, branch);
-    head.loss(pass, acts, targets.data(), 0, losses, {});
+    normed = head.forward_norm(pass, acts, {x, branch});
+    head.loss(pass, acts, normed, targets.data(), 0, losses, {});
     double sum = 0;
     for (double l : losses)
       sum += l;
@@ -261,7 +268,7 @@ void check_head(const ModelConfig& c) {
   loss();
   const Pass pass = b.pass(true);
   const TensorView dx = b.rows();
-  head.loss(pass, acts, targets.data(), scale, losses, dx);
+  head.loss(pass, acts, normed, targets.data(), scale, losses, dx);
   head.backward_norm(pass, acts, dx);
   std::vector<Variable> variables = b.params([&](const ParamSpec& s) {
     return in(s.role, {Role::final_gain, Role::final_bias, Role::head_weight, Role::head_bias}) ||

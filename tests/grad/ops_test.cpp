@@ -360,6 +360,7 @@ const std::map<std::string, std::string>& ops_without_gradient() {
   static const std::map<std::string, std::string> list = {
       {"pack_matrix", "copies weights; products with packed ones have their own op tests"},
       {"store_rows", "copies into the key/value cache, which training does not have"},
+      {"keep_rows", "moves the rows whose logits are wanted, in inference"},
       {"softcap", "for logits that are shown or sampled; in the loss it is part of cross_entropy"},
       {"pack_matrix", "rearranges weights"},
       {"sum_squares", "measures gradients"},

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <numeric>
@@ -136,6 +136,21 @@ GPT_OP_CASES(store_rows) {
                                          .src = f.act_input({rows, 3 * width}, fill, 2),
                                          .rows = f.longs(where),
                                          .scale = f.output({rows, 3}, {}, 1)});
+      });
+    }
+  }
+}
+
+// Rows that are not kept, behind those that are, stay as they were.
+GPT_OP_CASES(keep_rows) {
+  using Rows = std::vector<int64_t>;
+  for (const Rows& kept :
+       {Rows{}, Rows{0}, Rows{6}, Rows{0, 1, 5}, Rows{2, 3, 4, 8}, Rows{0, 1, 2, 3, 4, 5, 6, 7, 8}}) {
+    for (int64_t cols : {1, 33, 700}) {
+      list.add(fmt::format("{} of 9, {} wide", fmt::join(kept, " "), cols), [=](OpFrame& f) {
+        f.run(&KernelTable::keep_rows, {.x = f.act_inout({9, cols}, with_specials(normal_values()), {}, 2),
+                                        .rows = f.longs(kept),
+                                        .count = std::ssize(kept)});
       });
     }
   }

@@ -47,16 +47,22 @@ GPT_OP_CASES(embedding_forward) {
 GPT_OP_CASES(embedding_backward) {
   for (int64_t cols : {1, 16, 63, 64, 65, 300}) {
     for (int64_t rows : {0, 1, 90}) {
-      for (int which : {1, 2, 3}) {
+      for (int which = 1; which < 12; ++which) {
+        const bool wte = which & 1, wpe = which & 2, add_wte = !(which & 4), add_wpe = !(which & 8);
+        if ((!wte && !add_wte) || (!wpe && !add_wpe)) continue;
         list.add(fmt::format("{}x{} {}", rows, cols, which), [=](OpFrame& f) {
           const TensorView dout = f.act_input({rows, cols}, normal_values(), 2);
-          const TensorView none;
-          f.run(&KernelTable::embedding_backward,
-                {.dout = dout,
-                 .ids = f.ints(rows, 0, 6),
-                 .positions = f.ints(rows, 0, 4),
-                 .dwte = which & 1 ? f.inout({7, cols}, normal_values(), sum_of(rows)) : none,
-                 .dwpe = which & 2 ? f.inout({5, cols}, normal_values(), sum_of(rows)) : none});
+          const auto table = [&](bool is_there, int64_t n, bool add) {
+            if (!is_there) return TensorView{};
+            return add ? f.inout({n, cols}, normal_values(), sum_of(rows)) : f.output({n, cols}, sum_of(rows));
+          };
+          f.run(&KernelTable::embedding_backward, {.dout = dout,
+                                                   .ids = f.ints(rows, 0, 6),
+                                                   .positions = f.ints(rows, 0, 4),
+                                                   .dwte = table(wte, 7, add_wte),
+                                                   .dwpe = table(wpe, 5, add_wpe),
+                                                   .accumulate_wte = add_wte,
+                                                   .accumulate_wpe = add_wpe});
         });
       }
     }

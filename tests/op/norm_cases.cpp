@@ -145,7 +145,10 @@ GPT_OP_CASES(norm_backward) {
                  a.gain = f.input({300}, normal_values());
                  a.mean = f.input({70}, normal_values(0.1));
                  a.rstd = f.input({70}, uniform_values(0.5, 2));
-                 a.dgain = f.inout({300}, normal_values(), sum_of(70, 2));
+                 a.accumulate = over_dout;
+                 a.dgain = over_dout ? f.inout({300}, normal_values(), sum_of(70, 2))
+                                     : f.output({300}, sum_of(70, 2));
+                 if (kind == NormKind::layer && !over_dout) a.dbias = f.output({300}, sum_of(70));
                  f.run(&KernelTable::norm_backward, a, norm_backward_scratch(70, 300, f.dtype()));
                });
     }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace gpt {
 namespace {
@@ -26,28 +25,34 @@ int64_t window(const Pass& pass) {
   return capacity > 0 && sliding > 0 ? std::min(capacity, sliding) : std::max(capacity, sliding);
 }
 
-void keep(const TensorView& copy, const TensorView& x) {
-  for (int64_t r = 0; copy && r < x.rows(); ++r) {
-    std::memcpy(copy.row_range(r, 1).data, x.row_range(r, 1).data,
-                static_cast<size_t>(x.cols()) * dtype_size(x.dtype));
-  }
-}
-
 }  // namespace
 
-void AttentionActs::plan(Planner& planner, const ModelConfig& c, int64_t rows, bool training) {
+void AttentionActs::plan(Planner& planner, const ModelConfig& c) {
+  const int64_t rows = planner.rows();
+  const AttentionShape shape{.n_head = c.n_head,
+                             .n_kv_head = c.n_kv_head,
+                             .head_dim = c.head_dim,
+                             .scale = 1,
+                             .dropout = {.p = planner.is_training() ? c.attn_dropout : 0}};
+  const auto [max_q, max_kv] = std::pair{planner.shape().max_q, planner.shape().max_kv};
+  planner.add_scratch(attention_scratch(shape, max_q, max_kv, false, planner.wide()));
+  if (planner.is_training())
+    planner.add_scratch(attention_scratch(shape, max_q, max_kv, true, planner.wide()));
+  for (const int64_t out : {c.qkv_dim(), c.q_dim(), c.kv_dim()})  // together, or one by one
+    planner.add_linear_scratch(rows, out, c.n_embd);
+  planner.add_linear_scratch(rows, c.n_embd, c.q_dim());
   planner.reserve(qkv, "qkv", {rows, c.qkv_dim()});
   planner.reserve(mixed, "attention output", {rows, c.q_dim()});
-  if (!training) return;
+  if (!planner.is_training()) return;
   planner.reserve(lse, "attention log-sum", {rows, c.n_head}, planner.wide());
   if (!c.qk_norm) return;
   planner.reserve(q_rstd, "q rstd", {rows, c.n_head}, planner.wide());
   planner.reserve(k_rstd, "k rstd", {rows, c.n_kv_head}, planner.wide());
 }
 
-void AttentionGrads::plan(Planner& planner, const ModelConfig& c, int64_t rows) {
-  planner.reserve(dmixed, "d attention output", {rows, c.q_dim()});
-  planner.reserve(dqkv, "d qkv", {rows, c.qkv_dim()});
+void AttentionGrads::plan(Planner& planner, const ModelConfig& c) {
+  planner.reserve(dmixed, "d attention output", {planner.rows(), c.q_dim()});
+  planner.reserve(dqkv, "d qkv", {planner.rows(), c.qkv_dim()});
 }
 
 SelfAttention::SelfAttention(const ModelConfig&, const ParamTable& table, int64_t layer)
@@ -85,14 +90,15 @@ void SelfAttention::project(const Pass& pass, AttentionActs& acts, const TensorV
   const ModelConfig& c = pass.config;
   qkv_.forward(pass, in, acts.qkv);
   const Qkv parts = split(c, acts.qkv);
-  keep(acts.projected, acts.qkv);
+  pass.show(layer_, "qkv.projected", acts.qkv);
   if (c.position == Position::rope) rotate(pass, parts.qk, static_cast<int>(c.rope_sign));
-  keep(acts.rotated, parts.qk);
   if (c.qk_norm) {
+    pass.show(layer_, "qk.rotated", parts.qk);
     const KernelTable& k = pass.ctx.kernels;
     k.head_norm_forward(pass.ctx, {c.norm_eps, parts.q, c.n_head, c.head_dim, acts.q_rstd});
     k.head_norm_forward(pass.ctx, {c.norm_eps, parts.k, c.n_kv_head, c.head_dim, acts.k_rstd});
   }
+  pass.show(layer_, "qkv", acts.qkv);
   if (pass.cache) store(pass, acts);
 }
 
@@ -129,8 +135,8 @@ void SelfAttention::attend(const Pass& pass, AttentionActs& acts, const TensorVi
        .k_scale = k_scale,
        .v_scale = v_scale,
        .lse = acts.lse,
-       .weights = pass.attention_weights.empty() ? TensorView{}
-                                                 : pass.attention_weights[static_cast<size_t>(layer_)]});
+       .weights = pass.observer ? pass.observer->attention_weights(layer_) : TensorView{}});
+  pass.show(layer_, "heads", acts.mixed);
   out_.forward(pass, acts.mixed, out);
 }
 

@@ -11,17 +11,14 @@ struct AttentionActs {
   TensorView q_rstd, k_rstd;  // [N,H], [N,Hkv] with qk_norm
   TensorView mixed;           // [N,H*D], what goes into the output projection
   TensorView lse;             // [N,H]
-  // For looking at, where somebody reserved them: [N,(H+2Hkv)D] before rotation, and [N,(H+Hkv)D] before QK
-  // norm.
-  TensorView projected, rotated;
-  void plan(Planner& planner, const ModelConfig& config, int64_t rows, bool training);
+  void plan(Planner& planner, const ModelConfig& config);
 };
 
 // Gradients inside the layer; one set serves all layers.
 struct AttentionGrads {
   TensorView dmixed;  // [N,H*D]
   TensorView dqkv;    // [N,(H+2Hkv)D]
-  void plan(Planner& planner, const ModelConfig& config, int64_t rows);
+  void plan(Planner& planner, const ModelConfig& config);
 };
 
 // Causal self-attention: project, rotate, normalise, attend, project.

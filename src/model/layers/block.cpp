@@ -2,37 +2,41 @@
 
 namespace gpt {
 
-void plan_block_saved(Planner& planner, BlockActs& a, const ModelConfig& c, int64_t rows, bool training) {
+void BlockActs::plan(Planner& planner, const ModelConfig& c) {
+  const Shape stream{planner.rows(), c.n_embd};
   // With post-norm the norm's output is the residual stream.
   const bool post = c.norm_position == NormPosition::post;
   if (post) {
-    planner.reserve(a.norm1_out, "norm1 output", {rows, c.n_embd}, planner.wide());
-    planner.reserve(a.x_sum, "residual after mlp", {rows, c.n_embd}, planner.wide());
+    planner.reserve(norm1_out, "norm1 output", stream, planner.wide());
+    planner.reserve(x_sum, "residual after mlp", stream, planner.wide());
   } else {
-    planner.reserve(a.norm1_out, "norm1 output", {rows, c.n_embd});
-    planner.reserve(a.norm2_out, "norm2 output", {rows, c.n_embd});
+    planner.reserve(norm1_out, "norm1 output", stream);
+    planner.reserve(norm2_out, "norm2 output", stream);
   }
-  planner.reserve(a.x_mid, "residual after attention", {rows, c.n_embd}, planner.wide());
-  if (training) {
-    a.norm1.plan(planner, c, rows);
-    a.norm2.plan(planner, c, rows);
-  }
-  a.attention.plan(planner, c, rows, training);
-  a.mlp.plan(planner, c, rows);
+  planner.reserve(x_mid, "residual after attention", stream, planner.wide());
+  norm1.plan(planner, c);
+  norm2.plan(planner, c);
+  attention.plan(planner, c);
+  mlp.plan(planner, c);
 }
 
-void plan_block_scratch(Planner& planner, BlockActs& a, const ModelConfig& c, int64_t rows) {
-  planner.reserve(a.attention_out, "attention branch", {rows, c.n_embd});
-  planner.reserve(a.mlp_out, "mlp branch", {rows, c.n_embd});
+BlockActs BlockActs::first_rows(int64_t rows) const {
+  BlockActs a = *this;
+  for (TensorView* v : {&a.x_in, &a.x_out, &a.norm1_out, &a.norm2_out, &a.x_mid, &a.x_sum, &a.attention_out,
+                        &a.mlp_out, &a.attention.qkv, &a.attention.mixed, &a.mlp.fc, &a.mlp.hidden}) {
+    if (*v) *v = v->row_range(0, rows);
+  }
+  return a;
 }
 
-void plan_block_grads(Planner& planner, BlockGrads& g, const ModelConfig& c, int64_t rows) {
-  planner.reserve(g.dnorm, "d norm output", {rows, c.n_embd});
-  if (c.resid_dropout > 0) planner.reserve(g.dbranch, "d branch", {rows, c.n_embd}, planner.wide());
+void BlockGrads::plan(Planner& planner, const ModelConfig& c) {
+  const Shape stream{planner.rows(), c.n_embd};
+  planner.reserve(dnorm, "d norm output", stream);
+  if (c.resid_dropout > 0) planner.reserve(dbranch, "d branch", stream, planner.wide());
   const int64_t mark = planner.mark();  // the two sub-layers take turns
-  g.attention.plan(planner, c, rows);
+  attention.plan(planner, c);
   planner.rewind(mark);
-  g.mlp.plan(planner, c, rows);
+  mlp.plan(planner, c);
 }
 
 Block::Block(const ModelConfig& c, const ParamTable& table, int64_t layer)
@@ -55,36 +59,43 @@ TensorView Block::drop_gradient(const Pass& pass, RandomSite site, const TensorV
   return grads.dbranch;
 }
 
-void Block::project(const Pass& pass, BlockActs& a, const TensorView& x, const TensorView& branch) const {
+void Block::project(const Pass& pass, BlockActs& a, const Stream& in) const {
   const bool pre = pass.config.norm_position == NormPosition::pre;
-  if (pre)
-    norm1_.forward(pass, a.norm1, branch ? x : a.x_in, a.norm1_out, branch, branch ? a.x_in : TensorView{});
+  if (pre) norm1_.forward(pass, a.norm1, in, a.norm1_out, a.x_in);
+  pass.show(layer_, "in", a.x_in);
+  if (pre) pass.show(layer_, "norm1.out", a.norm1_out);
   attention_.project(pass, a.attention, pre ? a.norm1_out : a.x_in);
 }
 
-void Block::finish(const Pass& pass, BlockActs& a) const {
+void Block::attend(const Pass& pass, BlockActs& a) const {
+  attention_.attend(pass, a.attention, a.attention_out);
+  drop(pass, RandomSite::dropout_attention_out, a.attention_out);
+  pass.show(layer_, "attention.out", a.attention_out);
+}
+
+void Block::feed_forward(const Pass& pass, BlockActs& a, const TensorView& in) const {
+  mlp_.forward(pass, a.mlp, in, a.mlp_out);
+  drop(pass, RandomSite::dropout_mlp_out, a.mlp_out);
+  pass.show(layer_, "mlp.out", a.mlp_out);
+}
+
+Stream Block::finish(const Pass& pass, BlockActs& a) const {
+  attend(pass, a);
+  const Stream middle{a.x_in, a.attention_out};
   if (pass.config.norm_position == NormPosition::pre) {
-    finish_pre(pass, a);
-  } else {
-    finish_post(pass, a);
+    norm2_.forward(pass, a.norm2, middle, a.norm2_out, a.x_mid);
+    pass.show(layer_, "mid", a.x_mid);
+    pass.show(layer_, "norm2.out", a.norm2_out);
+    feed_forward(pass, a, a.norm2_out);
+    return {a.x_mid, a.mlp_out};
   }
-}
-
-void Block::finish_pre(const Pass& pass, BlockActs& a) const {
-  attention_.attend(pass, a.attention, a.attention_out);
-  drop(pass, RandomSite::dropout_attention_out, a.attention_out);
-  norm2_.forward(pass, a.norm2, a.x_in, a.norm2_out, a.attention_out, a.x_mid);
-  mlp_.forward(pass, a.mlp, a.norm2_out, a.mlp_out);
-  drop(pass, RandomSite::dropout_mlp_out, a.mlp_out);
-}
-
-void Block::finish_post(const Pass& pass, BlockActs& a) const {
-  attention_.attend(pass, a.attention, a.attention_out);
-  drop(pass, RandomSite::dropout_attention_out, a.attention_out);
-  norm1_.forward(pass, a.norm1, a.x_in, a.norm1_out, a.attention_out, a.x_mid);
-  mlp_.forward(pass, a.mlp, a.norm1_out, a.mlp_out);
-  drop(pass, RandomSite::dropout_mlp_out, a.mlp_out);
-  norm2_.forward(pass, a.norm2, a.norm1_out, a.x_out, a.mlp_out, a.x_sum);
+  norm1_.forward(pass, a.norm1, middle, a.norm1_out, a.x_mid);
+  pass.show(layer_, "mid", a.x_mid);
+  pass.show(layer_, "norm1.out", a.norm1_out);
+  feed_forward(pass, a, a.norm1_out);
+  norm2_.forward(pass, a.norm2, {a.norm1_out, a.mlp_out}, a.x_out, a.x_sum);
+  pass.show(layer_, "sum", a.x_sum);
+  return {a.x_out};
 }
 
 void Block::backward(const Pass& pass, const BlockActs& a, BlockGrads& g, const TensorView& dx) const {

@@ -17,6 +17,11 @@ struct BlockActs {
   NormStats norm1, norm2;
   AttentionActs attention;
   MlpActs mlp;
+
+  // All but x_in, x_out and what layers share.
+  void plan(Planner& planner, const ModelConfig& config);
+  // Of the first `rows` rows.
+  BlockActs first_rows(int64_t rows) const;
 };
 
 // Gradients inside a block; one set serves all blocks.
@@ -25,29 +30,30 @@ struct BlockGrads {
   TensorView dbranch;  // [N,C] gradient of a sub-layer's output, where dropout makes it differ
   AttentionGrads attention;
   MlpGrads mlp;
+  void plan(Planner& planner, const ModelConfig& config);
 };
 
-// One decoder block. With pre-norm its result is x_mid + mlp_out, a sum that is left to the norm that reads
-// it next; with post-norm it is x_out.
+// One decoder block.
 class Block {
  public:
   Block(const ModelConfig& config, const ParamTable& table, int64_t layer);
 
-  // acts.x_in holds the input; or, where `branch` is present, the input is x + branch and is stored there.
-  void forward(const Pass& pass, BlockActs& acts, const TensorView& x, const TensorView& branch) const {
-    project(pass, acts, x, branch);
-    finish(pass, acts);
+  // Stores the stream that comes in in acts.x_in and returns the one that goes out: x_mid + mlp_out with
+  // pre-norm, x_out with post-norm.
+  Stream forward(const Pass& pass, BlockActs& acts, const Stream& in) const {
+    project(pass, acts, in);
+    return finish(pass, acts);
   }
   // The two halves of `forward`. The first ends with queries, keys and values; of what it leaves in acts the
   // second reads the queries and x_in, and treats each row by itself.
-  void project(const Pass& pass, BlockActs& acts, const TensorView& x, const TensorView& branch) const;
-  void finish(const Pass& pass, BlockActs& acts) const;
+  void project(const Pass& pass, BlockActs& acts, const Stream& in) const;
+  Stream finish(const Pass& pass, BlockActs& acts) const;
   // dx [N,C]: gradient of the output on entry, of the input on return.
   void backward(const Pass& pass, const BlockActs& acts, BlockGrads& grads, const TensorView& dx) const;
 
  private:
-  void finish_pre(const Pass& pass, BlockActs& acts) const;
-  void finish_post(const Pass& pass, BlockActs& acts) const;
+  void attend(const Pass& pass, BlockActs& acts) const;
+  void feed_forward(const Pass& pass, BlockActs& acts, const TensorView& in) const;
   void backward_pre(const Pass& pass, const BlockActs& acts, BlockGrads& grads, const TensorView& dx) const;
   void backward_post(const Pass& pass, const BlockActs& acts, BlockGrads& grads, const TensorView& dx) const;
   void drop(const Pass& pass, RandomSite site, const TensorView& x) const;
@@ -58,11 +64,5 @@ class Block {
   SelfAttention attention_;
   Mlp mlp_;
 };
-
-// Reserves one block's activations. What backward reads goes first; `scratch` is what it does not.
-void plan_block_saved(Planner& planner, BlockActs& acts, const ModelConfig& config, int64_t rows,
-                      bool training);
-void plan_block_scratch(Planner& planner, BlockActs& acts, const ModelConfig& config, int64_t rows);
-void plan_block_grads(Planner& planner, BlockGrads& grads, const ModelConfig& config, int64_t rows);
 
 }  // namespace gpt

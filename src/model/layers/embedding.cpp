@@ -2,18 +2,18 @@
 
 namespace gpt {
 
-void EmbeddingActs::plan(Planner& planner, const ModelConfig& c, int64_t rows, bool training) {
+void EmbeddingActs::plan(Planner& planner, const ModelConfig& c) {
   if (!c.embd_norm) return;
-  planner.reserve(raw, "embedding before its norm", {rows, c.n_embd}, planner.wide());
-  if (training) norm.plan(planner, c, rows);
+  planner.reserve(raw, "embedding before its norm", {planner.rows(), c.n_embd}, planner.wide());
+  norm.plan(planner, c);
 }
 
-Embedding::Embedding(const ModelConfig&, const ParamTable& table)
-    : wte_(table.find(Role::wte)), wpe_(table.find(Role::wpe)) {}
+Embedding::Embedding(const ModelConfig& config, const ParamTable& table)
+    : wte_(table.find(Role::wte)), wpe_(table.find(Role::wpe)), tied_(config.tie_embeddings) {}
 
-void Embedding::forward(const Pass& pass, EmbeddingActs& acts, const TensorView& out) const {
+Stream Embedding::forward(const Pass& pass, EmbeddingActs& acts, const TensorView& out) const {
   const KernelTable& k = pass.ctx.kernels;
-  const TensorView& raw = pass.config.embd_norm ? acts.raw : out;
+  const TensorView raw = pass.config.embd_norm ? acts.raw.row_range(0, out.rows()) : out;
   k.embedding_forward(pass.ctx, {.out = raw,
                                  .ids = pass.batch.ids,
                                  .positions = pass.batch.positions,
@@ -21,7 +21,11 @@ void Embedding::forward(const Pass& pass, EmbeddingActs& acts, const TensorView&
                                  .wpe = pass.optional_weight(wpe_)});
   const DropoutKey dropout = pass.dropout(pass.config.embd_dropout, RandomSite::dropout_embedding, 0);
   if (dropout.p > 0) k.dropout(pass.ctx, {.out = raw, .x = raw, .dropout = dropout});
-  if (pass.config.embd_norm) Norm().forward(pass, acts.norm, raw, out);  // it has no parameters
+  if (pass.config.embd_norm) {
+    pass.show(-1, "embedding.sum", raw);
+    Norm().forward(pass, acts.norm, {raw}, out, {});  // it has no parameters
+  }
+  return {out};
 }
 
 void Embedding::backward(const Pass& pass, const EmbeddingActs& acts, const TensorView& dx) const {
@@ -33,7 +37,10 @@ void Embedding::backward(const Pass& pass, const EmbeddingActs& acts, const Tens
                                   .ids = pass.batch.ids,
                                   .positions = pass.batch.positions,
                                   .dwte = pass.grad(wte_),
-                                  .dwpe = pass.grad(wpe_)});
+                                  .dwpe = pass.grad(wpe_),
+                                  // The head's part of a shared matrix came first.
+                                  .accumulate_wte = tied_ || pass.accumulate_grads,
+                                  .accumulate_wpe = pass.accumulate_grads});
 }
 
 }  // namespace gpt

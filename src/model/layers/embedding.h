@@ -7,7 +7,7 @@ namespace gpt {
 struct EmbeddingActs {
   TensorView raw;  // [N,C] before the embedding norm; only with embd_norm
   NormStats norm;
-  void plan(Planner& planner, const ModelConfig& config, int64_t rows, bool training);
+  void plan(Planner& planner, const ModelConfig& config);
 };
 
 // Token (+ learned position) embedding, dropout, optional norm.
@@ -15,12 +15,14 @@ class Embedding {
  public:
   Embedding(const ModelConfig& config, const ParamTable& table);
 
-  void forward(const Pass& pass, EmbeddingActs& acts, const TensorView& out) const;  // [N,C]
+  // Writes out [N,C].
+  Stream forward(const Pass& pass, EmbeddingActs& acts, const TensorView& out) const;
   // dx [N,C] is the gradient of the output; overwritten.
   void backward(const Pass& pass, const EmbeddingActs& acts, const TensorView& dx) const;
 
  private:
   int wte_, wpe_;
+  bool tied_;
 };
 
 }  // namespace gpt

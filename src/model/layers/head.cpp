@@ -10,12 +10,16 @@ int64_t Head::chunk_rows(const ModelConfig& c, int64_t rows) {
   return std::min(rows, fitting);
 }
 
-void plan_head(Planner& planner, HeadActs& acts, const ModelConfig& c, int64_t rows, bool training) {
-  if (c.final_norm) planner.reserve(acts.normed, "final norm output", {rows, c.n_embd});
-  if (training && c.final_norm) acts.norm.plan(planner, c, rows);
-  if (training)
-    planner.reserve(acts.logits, "logits of one chunk", {Head::chunk_rows(c, rows), c.vocab_size},
-                    planner.wide());
+void HeadActs::plan(Planner& planner, const ModelConfig& c) {
+  const int64_t rows = planner.rows();
+  if (c.final_norm) {
+    planner.reserve(normed, "final norm output", {rows, c.n_embd});
+    norm.plan(planner, c);
+  }
+  const bool is_inference = planner.shape().mode == PassMode::inference;
+  const int64_t chunk = is_inference ? rows : Head::chunk_rows(c, rows);
+  planner.add_linear_scratch(chunk, c.vocab_size, c.n_embd);
+  if (!is_inference) planner.reserve(logits, "logits of one chunk", {chunk, c.vocab_size}, planner.wide());
 }
 
 Head::Head(const ModelConfig& c, const ParamTable& table)
@@ -25,14 +29,18 @@ Head::Head(const ModelConfig& c, const ParamTable& table)
               {{table.find(c.tie_embeddings ? Role::wte : Role::head_weight), table.find(Role::head_bias)}}) {
 }
 
-void Head::forward_norm(const Pass& pass, HeadActs& acts, const TensorView& x,
-                        const TensorView& branch) const {
+TensorView Head::forward_norm(const Pass& pass, HeadActs& acts, const Stream& in) const {
+  const TensorView x = acts.x.row_range(0, in.x.rows());
   if (has_norm_) {
-    norm_.forward(pass, acts.norm, branch ? x : acts.x, acts.normed, branch, branch ? acts.x : TensorView{});
-  } else {
-    if (branch) pass.ctx.kernels.add(pass.ctx, {.out = acts.x, .a = x, .b = branch});
-    acts.normed = acts.x;
+    const TensorView normed = acts.normed.row_range(0, in.x.rows());
+    norm_.forward(pass, acts.norm, in, normed, x);
+    pass.show(-1, "final_norm.in", x);
+    pass.show(-1, "final_norm.out", normed);
+    return normed;
   }
+  if (in.branch) pass.ctx.kernels.add(pass.ctx, {.out = x, .a = in.x, .b = in.branch});
+  pass.show(-1, "final_norm.in", x);
+  return x;
 }
 
 void Head::logits(const Pass& pass, const TensorView& normed, const TensorView& logits) const {
@@ -54,15 +62,15 @@ TensorView in_place_of(const TensorView& wide, DType dtype) {
 
 }  // namespace
 
-void Head::loss(const Pass& pass, HeadActs& acts, const int32_t* targets, double scale, double* losses,
-                const TensorView& dx) const {
+void Head::loss(const Pass& pass, HeadActs& acts, const TensorView& normed, const int32_t* targets,
+                double scale, double* losses, const TensorView& dx) const {
   const bool backward = !pass.grads.empty();
-  const int64_t rows = acts.normed.rows();
+  const int64_t rows = normed.rows();
   const int64_t chunk = acts.logits.rows();
   Pass part = pass;  // later chunks add to what the first one wrote
   for (int64_t at = 0; at < rows; at += chunk) {
     const int64_t n = std::min(chunk, rows - at);
-    const TensorView x = acts.normed.row_range(at, n);
+    const TensorView x = normed.row_range(at, n);
     const TensorView logits = acts.logits.row_range(0, n);
     const TensorView dlogits = in_place_of(logits, x.dtype);
     linear_.forward(part, x, logits);

@@ -6,10 +6,11 @@
 namespace gpt {
 
 struct HeadActs {
-  TensorView x;       // [N,C] the residual stream at its end
-  TensorView normed;  // [N,C] after the final norm (or x itself without one)
+  TensorView x;       // [N,C] the residual stream at its end: where the last block leaves it
+  TensorView normed;  // [N,C] after the final norm
   NormStats norm;
   TensorView logits;  // [chunk,V]: the only logits that exist during training
+  void plan(Planner& planner, const ModelConfig& config);  // all but x
 };
 
 // Final norm and output matrix, with the loss in row chunks.
@@ -20,16 +21,16 @@ class Head {
   // Rows per chunk: bounded memory, large enough that the matrix is not read too often.
   static int64_t chunk_rows(const ModelConfig& config, int64_t rows);
 
-  // acts.x = x + branch (or acts.x as it is, without a branch); acts.normed = norm(acts.x).
-  void forward_norm(const Pass& pass, HeadActs& acts, const TensorView& x, const TensorView& branch) const;
+  // Stores the stream in acts.x and returns what the matrix reads [N,C]: acts.normed, or acts.x without a norm.
+  TensorView forward_norm(const Pass& pass, HeadActs& acts, const Stream& in) const;
 
   // Softcapped logits of the given rows of normed [n,C] into logits [n,V].
   void logits(const Pass& pass, const TensorView& normed, const TensorView& logits) const;
 
-  // Losses [N] of all rows. With pass.grads: also, scaled by `scale`, the gradients of the head's
+  // Losses [N] of all rows, from what forward_norm returned. With pass.grads: also, scaled by `scale`, the gradients of the head's
   // parameters and of normed in dx [N,C].
-  void loss(const Pass& pass, HeadActs& acts, const int32_t* targets, double scale, double* losses,
-            const TensorView& dx) const;
+  void loss(const Pass& pass, HeadActs& acts, const TensorView& normed, const int32_t* targets, double scale,
+            double* losses, const TensorView& dx) const;
   // Through the final norm: dx [N,C] in place.
   void backward_norm(const Pass& pass, const HeadActs& acts, const TensorView& dx) const;
 
@@ -38,7 +39,5 @@ class Head {
   Norm norm_;
   Linear linear_;
 };
-
-void plan_head(Planner& planner, HeadActs& acts, const ModelConfig& config, int64_t rows, bool training);
 
 }  // namespace gpt

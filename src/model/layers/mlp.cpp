@@ -26,18 +26,24 @@ std::vector<Linear::Part> fc_parts(const ModelConfig& c, const ParamTable& table
 
 }  // namespace
 
-void MlpActs::plan(Planner& planner, const ModelConfig& c, int64_t rows) {
+void MlpActs::plan(Planner& planner, const ModelConfig& c) {
+  const int64_t rows = planner.rows();
+  planner.add_linear_scratch(rows, gated(c) ? 2 * c.d_ff : c.d_ff, c.n_embd);
+  planner.add_linear_scratch(rows, c.d_ff, c.n_embd);
+  planner.add_linear_scratch(rows, c.n_embd, c.d_ff);
   planner.reserve(fc, "mlp fc", {rows, gated(c) ? 2 * c.d_ff : c.d_ff});
   planner.reserve(hidden, "mlp hidden", {rows, c.d_ff});
 }
 
-void MlpGrads::plan(Planner& planner, const ModelConfig& c, int64_t rows) {
+void MlpGrads::plan(Planner& planner, const ModelConfig& c) {
+  const int64_t rows = planner.rows();
   if (gated(c)) planner.reserve(dhidden, "d mlp hidden", {rows, c.d_ff});
   planner.reserve(dfc, "d mlp fc", {rows, gated(c) ? 2 * c.d_ff : c.d_ff});
 }
 
 Mlp::Mlp(const ModelConfig& c, const ParamTable& table, int64_t layer)
-    : fc_(table, fc_parts(c, table, layer)),
+    : layer_(layer),
+      fc_(table, fc_parts(c, table, layer)),
       proj_(table, {{table.find(Role::proj_weight, layer), table.find(Role::proj_bias, layer)}}) {}
 
 void Mlp::forward(const Pass& pass, MlpActs& acts, const TensorView& in, const TensorView& out) const {
@@ -47,8 +53,11 @@ void Mlp::forward(const Pass& pass, MlpActs& acts, const TensorView& in, const T
     const Halves x = split(pass.config, acts.fc);
     pass.ctx.kernels.act_forward(pass.ctx, {.act = act, .out = acts.hidden, .x = x.fc, .gate = x.gate});
   } else {
-    fc_.forward(pass, in, acts.hidden, {act, pass.training ? acts.fc : TensorView{}});
+    const bool is_read = pass.training || pass.observer != nullptr;
+    fc_.forward(pass, in, acts.hidden, {act, is_read ? acts.fc : TensorView{}});
   }
+  pass.show(layer_, "mlp.fc", acts.fc);
+  pass.show(layer_, "mlp.hidden", acts.hidden);
   proj_.forward(pass, acts.hidden, out);
 }
 

@@ -6,15 +6,15 @@
 namespace gpt {
 
 struct MlpActs {
-  TensorView fc;      // [N,F], or gate and fc side by side [N,2F] with swiglu
+  TensorView fc;      // [N,F], or gate and fc side by side [N,2F] with swiglu; before the activation
   TensorView hidden;  // [N,F] after the activation
-  void plan(Planner& planner, const ModelConfig& config, int64_t rows);
+  void plan(Planner& planner, const ModelConfig& config);
 };
 
 struct MlpGrads {
   TensorView dhidden;  // [N,F], only with swiglu
   TensorView dfc;      // [N,F] or [N,2F]
-  void plan(Planner& planner, const ModelConfig& config, int64_t rows);
+  void plan(Planner& planner, const ModelConfig& config);
 };
 
 // proj(act(fc(x))), or proj(silu(gate(x)) * fc(x)).
@@ -28,6 +28,7 @@ class Mlp {
                 const TensorView& dout, const TensorView& din, bool accumulate_din) const;
 
  private:
+  int64_t layer_;
   Linear fc_, proj_;
 };
 

@@ -2,24 +2,26 @@
 
 namespace gpt {
 
-void NormStats::plan(Planner& planner, const ModelConfig& config, int64_t rows) {
-  if (config.norm == NormKind::layer) planner.reserve(mean, "norm mean", {rows}, planner.wide());
-  planner.reserve(rstd, "norm rstd", {rows}, planner.wide());
+void NormStats::plan(Planner& planner, const ModelConfig& config) {
+  if (!planner.is_training()) return;
+  if (config.norm == NormKind::layer) planner.reserve(mean, "norm mean", {planner.rows()}, planner.wide());
+  planner.reserve(rstd, "norm rstd", {planner.rows()}, planner.wide());
+  planner.add_scratch(norm_backward_scratch(planner.rows(), config.n_embd, planner.wide()));
 }
 
 Norm::Norm(const ParamTable& table, Role gain, Role bias, int64_t layer)
     : gain_(table.find(gain, layer)), bias_(table.find(bias, layer)) {}
 
-void Norm::forward(const Pass& pass, NormStats& stats, const TensorView& x, const TensorView& out,
-                   const TensorView& add, const TensorView& sum) const {
+void Norm::forward(const Pass& pass, NormStats& stats, const Stream& in, const TensorView& out,
+                   const TensorView& sum) const {
   pass.ctx.kernels.norm_forward(pass.ctx, {.kind = pass.config.norm,
                                            .eps = pass.config.norm_eps,
                                            .out = out,
-                                           .x = x,
+                                           .x = in.x,
                                            .gain = pass.optional_weight(gain_),
                                            .bias = pass.optional_weight(bias_),
-                                           .add = add,
-                                           .sum = sum,
+                                           .add = in.branch,
+                                           .sum = in.branch ? sum : TensorView{},
                                            .mean = stats.mean,
                                            .rstd = stats.rstd});
 }
@@ -35,7 +37,8 @@ void Norm::backward(const Pass& pass, const NormStats& stats, const TensorView& 
                                             .rstd = stats.rstd,
                                             .dresidual = dresidual,
                                             .dgain = pass.grad(gain_),
-                                            .dbias = pass.grad(bias_)});
+                                            .dbias = pass.grad(bias_),
+                                            .accumulate = pass.accumulate_grads});
 }
 
 }  // namespace gpt

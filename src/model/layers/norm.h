@@ -8,8 +8,8 @@ namespace gpt {
 
 // What a norm's backward pass needs: its statistics.
 struct NormStats {
-  TensorView mean, rstd;  // [N]
-  void plan(Planner& planner, const ModelConfig& config, int64_t rows);
+  TensorView mean, rstd;  // [N]; only in training
+  void plan(Planner& planner, const ModelConfig& config);
 };
 
 class Norm {
@@ -17,9 +17,9 @@ class Norm {
   Norm() = default;
   Norm(const ParamTable& table, Role gain, Role bias, int64_t layer);
 
-  // out = norm(x); or with `add`: sum = x + add, out = norm(sum).
-  void forward(const Pass& pass, NormStats& stats, const TensorView& x, const TensorView& out,
-               const TensorView& add = {}, const TensorView& sum = {}) const;
+  // out = norm(in.x); with a branch: sum = in.x + in.branch, out = norm(sum).
+  void forward(const Pass& pass, NormStats& stats, const Stream& in, const TensorView& out,
+               const TensorView& sum) const;
   // dx = d(norm)/dx dout (+ dresidual); x is what was normalised.
   void backward(const Pass& pass, const NormStats& stats, const TensorView& x, const TensorView& dout,
                 const TensorView& dx, const TensorView& dresidual = {}) const;

@@ -28,15 +28,15 @@ class EveryConfig : public testing::TestWithParam<SmallConfig> {
 
 TEST_P(EveryConfig, HasTheBitsOfInference) {
   Inference inference(random_.model, pool_, kernel_table(best_isa()), {.slots = 1, .max_rows = kTokens});
-  const Inference::Trace trace = inference.trace(ids_, 1, kTokens);
-  EXPECT_TRUE(same_bytes(trace.logits, capture_.logits()));
-  for (int64_t layer = 0; layer < capture_.n_layer(); ++layer)
-    EXPECT_TRUE(same_bytes(trace.attention[static_cast<size_t>(layer)], capture_.attention(layer))) << layer;
+  std::vector<float> values(static_cast<size_t>(capture_.logits().size()));
+  const TensorView logits = make_view(values.data(), {kTokens, capture_.config().vocab_size});
+  inference.append_all(0, ids_, logits);
+  EXPECT_TRUE(same_bytes(logits, capture_.logits()));
 }
 
 TEST_P(EveryConfig, ScoresLeadToTheAttentionWeights) {
   for (int64_t layer = 0; layer < capture_.n_layer(); ++layer) {
-    const TensorView weights = capture_.attention(layer);
+    const TensorView weights = capture_.block(layer).weights;
     for (int64_t head = 0; head < capture_.config().n_head; ++head) {
       for (int64_t query = 0; query < kTokens; ++query) {
         const std::vector<Score> row = score_row(capture_, layer, head, query);
@@ -51,13 +51,13 @@ TEST_P(EveryConfig, ScoresLeadToTheAttentionWeights) {
 // Every residual stream is the sum (or the norm of the sum) of what is said to make it.
 TEST_P(EveryConfig, StreamsAddUp) {
   for (int64_t layer = 0; layer < capture_.n_layer(); ++layer) {
-    const BlockActs& a = capture_.block(layer);
+    const BlockTrace& a = capture_.block(layer);
     const bool post = capture_.config().norm_position == NormPosition::post;
     for (int64_t t = 0; t < kTokens; ++t) {
       for (int64_t c = 0; c < capture_.config().n_embd; ++c) {
-        ASSERT_NEAR(element(a.x_mid, t, c), element(a.x_in, t, c) + element(a.attention_out, t, c), 1e-5);
-        const double sum = element(post ? a.norm1_out : a.x_mid, t, c) + element(a.mlp_out, t, c);
-        ASSERT_NEAR(element(post ? a.x_sum : a.x_out, t, c), sum, 1e-5);
+        ASSERT_NEAR(element(a.mid, t, c), element(a.in, t, c) + element(a.attention_out, t, c), 1e-5);
+        const double sum = element(post ? a.norm1_out : a.mid, t, c) + element(a.mlp_out, t, c);
+        ASSERT_NEAR(element(post ? a.sum : a.out, t, c), sum, 1e-5);
       }
     }
   }
@@ -115,21 +115,21 @@ TEST(Capture, WhatIsProjectedIsRotatedAndNormalised) {
   const ModelConfig& c = random.model.config;
   const Capture capture(random.model, pool, kernel_table(Isa::ref), random_ids(kTokens, c.vocab_size, 3),
                         {.dtype = DType::f64});
-  const AttentionActs& a = capture.block(1).attention;
+  const BlockTrace& a = capture.block(1);
   const std::vector<double> frequency = rope_frequencies(c);
   const int64_t half = c.head_dim / 2;
   for (int64_t t = 0; t < kTokens; ++t) {
     double squares = 0;
     for (int64_t d = 0; d < half; ++d) {
-      const double x = element(a.projected, t, d), y = element(a.projected, t, d + half);
+      const double x = element(a.qkv_projected, t, d), y = element(a.qkv_projected, t, d + half);
       const double angle =
           static_cast<double>(c.rope_sign) * static_cast<double>(t) * frequency[static_cast<size_t>(d)];
-      EXPECT_NEAR(element(a.rotated, t, d), x * std::cos(angle) - y * std::sin(angle), 1e-12);
-      EXPECT_NEAR(element(a.rotated, t, d + half), y * std::cos(angle) + x * std::sin(angle), 1e-12);
+      EXPECT_NEAR(element(a.qk_rotated, t, d), x * std::cos(angle) - y * std::sin(angle), 1e-12);
+      EXPECT_NEAR(element(a.qk_rotated, t, d + half), y * std::cos(angle) + x * std::sin(angle), 1e-12);
       squares += x * x + y * y;
     }
     const double rms = std::sqrt(squares / static_cast<double>(c.head_dim) + c.norm_eps);
-    EXPECT_NEAR(element(a.qkv, t, 0), element(a.rotated, t, 0) / rms, 1e-12);
+    EXPECT_NEAR(element(a.qkv, t, 0), element(a.qk_rotated, t, 0) / rms, 1e-12);
   }
 }
 

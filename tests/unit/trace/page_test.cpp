@@ -56,7 +56,7 @@ TEST_P(EveryPage, CarriesTheNumbersOfThePass) {
   const int64_t width = t.capture.n_layer() > 1 ? t.capture.config().q_dim() : 0;
   ASSERT_EQ(q.size(), t.ids.size() * static_cast<size_t>(width));
   for (size_t i = 0; i < q.size(); ++i) {
-    const TensorView& qkv = t.capture.block(1).attention.qkv;
+    const TensorView& qkv = t.capture.block(1).qkv;
     EXPECT_EQ(q[i], element(qkv, static_cast<int64_t>(i) / width, static_cast<int64_t>(i) % width));
   }
   // At every temperature, probabilities of the listed tokens and of the rest sum to 1: check at 1.

@@ -17,6 +17,15 @@ void embedding_forward(const RowKernels& kernels, const ExecContext& ctx, const 
   });
 }
 
+namespace {
+
+void clear_columns(const TensorView& d, int64_t begin, int64_t width) {
+  for (int64_t r = 0; d && r < d.rows(); ++r)
+    std::fill_n(d.row<float>(r) + begin, width, 0.0f);
+}
+
+}  // namespace
+
 // One task per slice of channels: every table entry is summed by one task, in the order of the rows.
 void embedding_backward(const RowKernels& kernels, const ExecContext& ctx,
                         const EmbeddingBackwardArgs& a) noexcept {
@@ -31,6 +40,8 @@ void embedding_backward(const RowKernels& kernels, const ExecContext& ctx,
     const auto accumulate = [&](float* d, int64_t n) {
       kernels.add(d, d, Stored::f32, row_at(slice, n), stored_type(t), width);
     };
+    if (!a.accumulate_wte) clear_columns(a.dwte, begin, width);
+    if (!a.accumulate_wpe) clear_columns(a.dwpe, begin, width);
     for (int64_t n = 0; n < a.dout.rows(); ++n) {
       if (a.dwte) accumulate(a.dwte.row<float>(a.ids[n]) + begin, n);
       if (a.dwpe) accumulate(a.dwpe.row<float>(a.positions[n]) + begin, n);

@@ -30,7 +30,7 @@ void backward_block(const RowKernels& kernels, const NormBackwardArgs& a, int64_
   }
 }
 
-// dgain and dbias += the blocks' partial sums, in the order of the blocks; slices of both in one region.
+// dgain and dbias (+)= the blocks' partial sums, in the order of the blocks; slices of both in one region.
 void add_blocks(const RowKernels& kernels, const ExecContext& ctx, const NormBackwardArgs& a,
                 const float* partials, int64_t blocks) {
   constexpr int64_t kSlice = 64;
@@ -39,9 +39,10 @@ void add_blocks(const RowKernels& kernels, const ExecContext& ctx, const NormBac
     const bool bias = task >= slices;
     const TensorView& d = bias ? a.dbias : a.dgain;
     if (!d) return;
-    const int64_t begin = task % slices * kSlice;
-    kernels.add_partials(d.as<float>() + begin, partials + (bias ? cols : 0) + begin, blocks, 2 * cols,
-                         std::min(kSlice, cols - begin));
+    const int64_t begin = task % slices * kSlice, n = std::min(kSlice, cols - begin);
+    float* sums = d.as<float>() + begin;
+    if (!a.accumulate) std::fill_n(sums, n, 0.0f);
+    kernels.add_partials(sums, partials + (bias ? cols : 0) + begin, blocks, 2 * cols, n);
   });
 }
 

@@ -19,6 +19,13 @@ void embed_blocks(const ExecContext& ctx, const EmbeddingArgs& a) {
   });
 }
 
+void clear_columns(const TensorView& d, int64_t begin, int64_t end) {
+  for (int64_t r = 0; d && r < d.rows(); ++r) {
+    for (int64_t c = begin; c < end; ++c)
+      set(d, r, c, 0);
+  }
+}
+
 }  // namespace
 
 void embedding_forward(const ExecContext& ctx, const EmbeddingArgs& a) noexcept {
@@ -41,6 +48,8 @@ void embedding_backward(const ExecContext& ctx, const EmbeddingBackwardArgs& a) 
   ctx.pool.parallel_for((cols + kSlice - 1) / kSlice, [&](int64_t task, int) {
     const int64_t begin = task * kSlice;
     const int64_t end = std::min(cols, begin + kSlice);
+    if (!a.accumulate_wte) clear_columns(a.dwte, begin, end);
+    if (!a.accumulate_wpe) clear_columns(a.dwpe, begin, end);
     for (int64_t n = 0; n < a.dout.rows(); ++n) {
       for (int64_t c = begin; c < end; ++c) {
         if (a.dwte) accumulate(a.dwte, a.ids[n], c, get(a.dout, n, c));

@@ -61,8 +61,11 @@ void norm_backward_column(const NormBackwardArgs& a, int64_t c) {
     dgain += d * (get(a.x, n, c) - mean) * get(a.rstd, 0, n);
     dbias += d;
   }
-  if (a.dgain) set(a.dgain, 0, c, get(a.dgain, 0, c) + dgain);
-  if (a.dbias) set(a.dbias, 0, c, get(a.dbias, 0, c) + dbias);
+  const auto put = [&](const TensorView& d, double sum) {
+    if (d) set(d, 0, c, (a.accumulate ? get(d, 0, c) : 0) + sum);
+  };
+  put(a.dgain, dgain);
+  put(a.dbias, dbias);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstring>
 #include <cstdint>
 
 #include "kernels/cpu/ref/ref.h"
@@ -38,6 +39,13 @@ void store_rows(const ExecContext& ctx, const StoreRowsArgs& a) noexcept {
         set(a.dst, a.rows[n], c, get(a.src, n, c));
     }
   });
+}
+
+void keep_rows(const ExecContext&, const KeepRowsArgs& a) noexcept {
+  const size_t bytes = static_cast<size_t>(a.x.cols()) * dtype_size(a.x.dtype);
+  for (int64_t i = 0; i < a.count; ++i) {
+    if (a.rows[i] != i) std::memcpy(a.x.row_range(i, 1).data, a.x.row_range(a.rows[i], 1).data, bytes);
+  }
 }
 
 }  // namespace gpt::ref

@@ -1,0 +1,84 @@
+#include "model/forward.h"
+
+#include <algorithm>
+
+namespace gpt {
+
+Layers::Layers(const ModelConfig& c, const ParamTable& table) : embedding(c, table), head(c, table) {
+  for (int64_t layer = 0; layer < c.n_layer; ++layer)
+    blocks.emplace_back(c, table, layer);
+}
+
+void Activations::plan(Planner& planner, const ModelConfig& c, bool recompute) {
+  const bool training = planner.is_training();
+  const auto n_layer = static_cast<size_t>(c.n_layer);
+  const Shape stream{planner.rows(), c.n_embd};
+  embedding.plan(planner, c);
+  residual_.resize(training ? n_layer + 1 : 1);
+  for (TensorView& view : residual_)
+    planner.reserve(view, "residual stream", stream, planner.wide());
+  blocks_.resize(training && !recompute ? n_layer : std::min<size_t>(n_layer, 1));
+  for (BlockActs& block : blocks_)
+    block.plan(planner, c);
+  if (n_layer > 0) {
+    planner.reserve(attention_out_, "attention branch", stream);
+    planner.reserve(mlp_out_, "mlp branch", stream);
+  }
+  head.plan(planner, c);
+}
+
+void Activations::set_shared_views() {
+  head.x = residual_.back();
+  for (BlockActs& block : blocks_) {
+    block.attention_out = attention_out_;
+    block.mlp_out = mlp_out_;
+  }
+}
+
+BlockActs Activations::block(size_t layer, int64_t rows) const {
+  BlockActs acts = blocks_[blocks_.size() > 1 ? layer : 0];
+  acts.x_in = residual_[residual_.size() > 1 ? layer : 0];
+  acts.x_out = residual_[residual_.size() > 1 ? layer + 1 : 0];
+  return acts.first_rows(rows);
+}
+
+namespace {
+
+// Moves what the rest of the pass reads of the rows that are kept to the front: queries and the residual stream.
+void keep_rows(const Pass& pass, const TensorView& x) {
+  const std::span<const int64_t> rows = pass.batch.kept->rows;
+  pass.ctx.kernels.keep_rows(pass.ctx, {.x = x, .rows = rows.data(), .count = std::ssize(rows)});
+}
+
+}  // namespace
+
+TensorView run_layers(const Pass& pass, const Layers& layers, Activations& acts) {
+  const KeptRows* kept = pass.batch.kept;
+  Pass rest = pass;  // what is left to do once only the kept rows go on
+  if (kept != nullptr) {
+    rest.batch.rows = std::ssize(kept->rows);
+    rest.batch.seqs = kept->seqs;
+  }
+  Stream stream = layers.embedding.forward(pass, acts.embedding, acts.input(pass.batch.rows));
+  const size_t n_layer = layers.blocks.size();
+  for (size_t layer = 0; layer < n_layer; ++layer) {
+    const bool narrows = kept != nullptr && layer + 1 == n_layer;
+    BlockActs a = acts.block(layer, pass.batch.rows);
+    layers.blocks[layer].project(pass, a, stream);
+    if (narrows) {
+      if (kept->rows.empty()) return {};
+      keep_rows(pass, a.attention.qkv.columns(0, pass.config.q_dim()));
+      keep_rows(pass, a.x_in);
+      a = acts.block(layer, rest.batch.rows);
+    }
+    stream = layers.blocks[layer].finish(narrows ? rest : pass, a);
+  }
+  if (kept != nullptr && n_layer == 0) {
+    if (kept->rows.empty()) return {};
+    keep_rows(pass, stream.x);
+    stream.x = stream.x.row_range(0, rest.batch.rows);
+  }
+  return layers.head.forward_norm(rest, acts.head, stream);
+}
+
+}  // namespace gpt

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <vector>
+
+#include "model/layers/block.h"
+#include "model/layers/embedding.h"
+#include "model/layers/head.h"
+
+namespace gpt {
+
+// The layers of one decoder: embedding, blocks, head. Holds no numbers; weights come with the Pass.
+struct Layers {
+  Layers(const ModelConfig& config, const ParamTable& table);
+
+  Embedding embedding;
+  std::vector<Block> blocks;
+  Head head;
+};
+
+// The memory that a pass through the layers works in.
+class Activations {
+ public:
+  // With `recompute` the backward pass finds each block's input, and computes the rest again.
+  void plan(Planner& planner, const ModelConfig& config, bool recompute);
+  // After the planner's commit.
+  void set_shared_views();
+
+  // What belongs to a block, the first `rows` rows of it. Where blocks take turns in the same memory, it is
+  // the newest one's.
+  BlockActs block(size_t layer, int64_t rows) const;
+  TensorView input(int64_t rows) const { return residual_.front().row_range(0, rows); }
+
+  EmbeddingActs embedding;
+  HeadActs head;
+
+ private:
+  std::vector<TensorView> residual_;  // [n_layer + 1] what goes into each block, and out of the last; or one for all
+  std::vector<BlockActs> blocks_;     // one per block, or one for all
+  TensorView attention_out_, mlp_out_;
+};
+
+// Runs the layers: the one forward pass of training, inference and trace. Returns what the head's matrix reads,
+// [rows,C], or of the kept rows alone; absent when none is kept.
+TensorView run_layers(const Pass& pass, const Layers& layers, Activations& acts);
+
+}  // namespace gpt
