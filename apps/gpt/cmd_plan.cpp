@@ -121,10 +121,6 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   PlanSubject subject;
   subject.config = new_run_config(a.sources, flags);
   RunConfig& config = subject.config;
-  if (config.train.batch_size % config.train.micro_batch != 0) {
-    fail_usage("config key \"micro_batch\": expected a divisor of batch_size = {}, found {}",
-               config.train.batch_size, config.train.micro_batch);
-  }
   check_sources(config.train, a.sources.init_from);
   const RunData data = load_run_data(config.train, config.model.n_ctx, a.sources.init_from);
   check_run(config.train, data.has_val());

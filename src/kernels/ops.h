@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -65,7 +66,8 @@ struct NormArgs {
   TensorView rstd = {};  // [N]; saved for backward or absent
 };
 
-// dx = d(norm) (+ dresidual); dgain, dbias = their sums over the rows (+= with accumulate). dx may be dout (of the same type) or dresidual.
+// dx = d(norm) (+ dresidual); dgain, dbias = their sums over the rows (+= with accumulate). dx may be
+// dout (of the same type) or dresidual.
 // Shared scratch: norm_backward_scratch().
 struct NormBackwardArgs {
   NormKind kind;
@@ -263,6 +265,25 @@ struct KeepRowsArgs {
 };
 
 // ---------------------------------------------------------------------------------------------------
+// The numbers of a training step. They lie where ops reach them: the host sets the first ones before the step,
+// ops write the others and read both, so that the host need not wait for any of them.
+struct StepState {
+  int64_t step = 0;        // counts from 0; selects dropout masks, with the seed
+  uint64_t seed = 0;
+  double lr = 0;
+  double loss_scale = 1;   // what the loss is multiplied with before the backward pass
+  double loss_weight = 0;  // 1 / (targets that count in the whole step)
+  double clip_norm = 0;    // 0: off
+  double max_loss = std::numeric_limits<double>::infinity();  // a step beyond is skipped
+  double max_norm = std::numeric_limits<double>::infinity();
+  int64_t updates = 0;     // that were made; one more after finish_norm, unless the step is skipped
+
+  double loss = 0;         // the sum over targets; after finish_norm their mean
+  double norm = 0;         // of the gradients, without loss_scale, before clipping
+  double grad_scale = 0;   // what the update multiplies gradients with: clip factor / loss_scale; 0: it is skipped
+};
+
+// ---------------------------------------------------------------------------------------------------
 // z = cap tanh(x / cap), in place.
 struct SoftcapArgs {
   TensorView x;
@@ -278,23 +299,21 @@ struct CrossEntropyArgs {
   // [N,V] act: scale * d loss / d logits; absent: no gradient. Its row n may begin where row n of logits
   // begins, whatever its type.
   TensorView dlogits = {};
-  double scale = 1;
-  double softcap = 0;  // 0: none
+  double softcap = 0;               // 0: none
+  const StepState* step = nullptr;  // scale = loss_scale * loss_weight; none: 1
+};
+
+// *sum += the losses of rows that count, added up in order.
+struct SumLossesArgs {
+  const double* losses;    // [rows]
+  const int32_t* targets;  // [rows]
+  int64_t rows;
+  double* sum;
 };
 
 // out = a + b. out may be either, when their types are equal.
 struct AddArgs {
   TensorView out, a, b;  // act
-};
-
-// ---------------------------------------------------------------------------------------------------
-// Optimizer. What changes from step to step sits in one place that kernels read.
-struct StepParams {
-  int64_t step = 0;  // counts from 0
-  uint64_t seed = 0;
-  double lr = 0;
-  double loss_scale = 1;  // what the loss is multiplied with before the backward pass
-  double grad_scale = 1;  // the clip factor; 0 makes the step a no-op (a skipped step)
 };
 
 // block_sums[i] = sum of x^2 over elements [i*kSumBlock, (i+1)*kSumBlock), in double, in order.
@@ -304,10 +323,21 @@ struct SumSquaresArgs {
   double* block_sums;  // [ceil(size / kSumBlock)]
 };
 
-// x = min(max(x, -limit), limit), in place.
+// The norm of gradients from their sums of squares, and what follows for the update: it is skipped if the mean
+// loss or the norm are not finite or beyond their limits, else gradients longer than clip_norm are shortened to it
+// (torch.nn.utils.clip_grad_norm_: by min(1, clip_norm / (norm + 1e-6))).
+struct FinishNormArgs {
+  const double* block_sums;  // of sum_squares
+  int64_t blocks;
+  StepState* step;
+  bool clamped = false;  // the second time in a step, after clamp: only the clip factor is computed anew
+};
+
+// x = min(max(x, -limit), limit), in place; with a step the limit is multiplied with its loss_scale.
 struct ClampArgs {
   TensorView x;
   double limit;
+  const StepState* step = nullptr;
 };
 
 // Elements [begin, end) of parameter buffers that are treated alike.
@@ -316,16 +346,16 @@ struct AdamWRange {
   double weight_decay;
 };
 
-// AdamW (Loshchilov & Hutter 2019, Algorithm 2, with PyTorch's placement of eps), t = updates + 1:
+// AdamW (Loshchilov & Hutter 2019, Algorithm 2, with PyTorch's placement of eps), with the step's lr, grad_scale and
+// t = updates, 1 for the first:
 //   g = grad_scale * grad; p -= lr wd p; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
 //   p -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps)
 // With grad_scale = 0 nothing changes.
 struct AdamWArgs {
   TensorView param, grad, m, v;        // [elements], whole buffers
   std::span<const AdamWRange> ranges;  // in ascending order, apart; nothing outside them changes
-  double lr, beta1, beta2, eps;
-  int64_t t;  // 1 for the first update
-  double grad_scale;
+  double beta1, beta2, eps;
+  const StepState* step;
 };
 
 // X(name, ArgsType): every op, in table order.
@@ -351,7 +381,9 @@ struct AdamWArgs {
   X(softcap, SoftcapArgs)                             \
   X(cross_entropy, CrossEntropyArgs)                  \
   X(add, AddArgs)                                     \
+  X(sum_losses, SumLossesArgs)                        \
   X(sum_squares, SumSquaresArgs)                      \
+  X(finish_norm, FinishNormArgs)                      \
   X(clamp, ClampArgs)                                 \
   X(adamw, AdamWArgs)
 

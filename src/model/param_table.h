@@ -67,6 +67,7 @@ struct ParamSpec {
   bool decay;  // weight decay applies: 2 or more dimensions
   bool glued;  // lies directly behind the previous one in memory, so that q, k, v are one matrix
   Component component;
+  bool trainable = true;  // has a gradient and what an optimizer keeps
 
   int64_t size() const;
 };
@@ -77,6 +78,8 @@ class ParamTable {
 
   const std::vector<ParamSpec>& specs() const { return specs_; }
   const ParamSpec& operator[](int id) const { return specs_[static_cast<size_t>(id)]; }
+  // To be said before memory for gradients is made.
+  void set_trainable(int id, bool trainable) { specs_[static_cast<size_t>(id)].trainable = trainable; }
   int count() const { return static_cast<int>(specs_.size()); }
   // The id of a parameter, or -1 when this config has none.
   int find(Role role, int64_t layer = -1) const;

@@ -9,18 +9,6 @@ namespace {
 
 constexpr int64_t kAlign = 16;  // elements: a cache line of floats
 
-std::vector<int64_t> offsets(const ParamTable& table, int64_t& end) {
-  std::vector<int64_t> at;
-  end = 0;
-  for (const ParamSpec& spec : table.specs()) {
-    if (!spec.glued) end = (end + kAlign - 1) / kAlign * kAlign;
-    at.push_back(end);
-    if (__builtin_add_overflow(end, spec.size(), &end))
-      fail("the model's parameters cannot be counted in 64 bits");
-  }
-  return at;
-}
-
 template <class T>
 void fill(const TensorView& view, const InitRule& rule, uint64_t seed, int id) {
   RandomStream random(seed, RandomSite::init, 0, static_cast<uint64_t>(id));
@@ -45,18 +33,30 @@ void fill(const TensorView& view, const InitRule& rule, uint64_t seed, int id) {
 
 }  // namespace
 
-int64_t param_buffer_elements(const ParamTable& table) {
-  int64_t end = 0;
-  offsets(table, end);
-  return end;
+ParamLayout::ParamLayout(const ParamTable& table) {
+  bool follows = false;  // directly behind the parameter before
+  for (const ParamSpec& spec : table.specs()) {
+    offset.push_back(-1);
+    if (!spec.trainable) {
+      follows = false;
+      continue;
+    }
+    if (!spec.glued || !follows) elements = (elements + kAlign - 1) / kAlign * kAlign;
+    offset.back() = elements;
+    follows = true;
+    if (__builtin_add_overflow(elements, spec.size(), &elements))
+      fail("the model's parameters cannot be counted in 64 bits");
+  }
 }
 
 ParamBuffer::ParamBuffer(const ParamTable& table, DType dtype, const char* what) : dtype_(dtype) {
-  const std::vector<int64_t> at = offsets(table, elements_);
+  const ParamLayout layout(table);
+  elements_ = layout.elements;
   const auto size = static_cast<int64_t>(dtype_size(dtype));
   buffer_ = Buffer(static_cast<size_t>(elements_) * dtype_size(dtype), what);
   for (int id = 0; id < table.count(); ++id) {
-    views_.push_back(make_view(buffer_.data() + at[static_cast<size_t>(id)] * size, dtype, table[id].shape));
+    const int64_t at = layout.offset[static_cast<size_t>(id)];
+    views_.push_back(at < 0 ? TensorView{} : make_view(buffer_.data() + at * size, dtype, table[id].shape));
   }
 }
 
@@ -66,6 +66,7 @@ TensorView ParamBuffer::all() const {
 
 void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed) {
   for (int id = 0; id < table.count(); ++id) {
+    if (!table[id].trainable) continue;
     if (weights[id].dtype == DType::f64) {
       fill<double>(weights[id], table[id].init, seed, id);
     } else {

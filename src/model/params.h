@@ -8,8 +8,15 @@
 
 namespace gpt {
 
-// One aligned buffer with a place for every parameter, in table order: weights, gradients and moments
-// are each one of these. A range of parameters is a range of the buffer.
+// Where the parameters that are trained lie in a buffer, in elements; -1: not there.
+struct ParamLayout {
+  explicit ParamLayout(const ParamTable& table);
+  std::vector<int64_t> offset;  // by parameter id
+  int64_t elements = 0;         // padding included
+};
+
+// One aligned buffer with a place for every parameter that is trained, in table order: weights, gradients and
+// moments are each one of these. A range of parameters is a range of the buffer.
 class ParamBuffer {
  public:
   ParamBuffer() = default;
@@ -17,6 +24,7 @@ class ParamBuffer {
 
   TensorView operator[](int id) const { return views_[static_cast<size_t>(id)]; }
   std::span<const TensorView> views() const { return views_; }
+  DType dtype() const { return dtype_; }
   TensorView all() const;  // the whole buffer as [elements]; padding between parameters is zero
 
  private:
@@ -27,9 +35,9 @@ class ParamBuffer {
 };
 
 // The number of elements of such a buffer, padding included.
-int64_t param_buffer_elements(const ParamTable& table);
+inline int64_t param_buffer_elements(const ParamTable& table) { return ParamLayout(table).elements; }
 
-// Fills weights with their starting values; element i of a parameter depends on (seed, id, i) alone.
+// Fills those weights with their starting values; element i of a parameter depends on (seed, id, i) alone.
 void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed);
 
 // The matrix that several glued parameters form: rows of `first` to rows of `last`, when they lie directly

@@ -1,5 +1,6 @@
 #include "model/training_graph.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tensor/element.h"
@@ -59,6 +60,10 @@ int64_t TrainingGraph::planned_bytes(const ModelConfig& c, int64_t batch, int64_
 Pass TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) const {
   Pass pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
   pass.batch = {.rows = rows_, .ids = batch.ids, .positions = positions_.data(), .seqs = seqs_};
+  if (batch.positions != nullptr) {
+    pass.batch.positions = batch.positions;
+    pass.batch.seqs = batch.seqs;
+  }
   pass.compute = planner_.shape().compute;
   pass.packed = model_.packed.get();
   pass.rope_cos = rope_.cos;
@@ -67,7 +72,7 @@ Pass TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) c
 }
 
 Pass TrainingGraph::make_training_pass(const ExecContext& ctx, const TrainBatch& batch,
-                                       const StepParams& step) const {
+                                       const StepState& step) const {
   Pass pass = make_pass(ctx, batch);
   pass.training = true;
   pass.seed = step.seed;
@@ -76,23 +81,36 @@ Pass TrainingGraph::make_training_pass(const ExecContext& ctx, const TrainBatch&
   return pass;
 }
 
-double TrainingGraph::sum_losses(const int32_t* targets) const {
-  double sum = 0;
-  for (size_t n = 0; n < losses_.size(); ++n)
-    sum += targets[n] >= 0 ? losses_[n] : 0;
-  return sum;
+void TrainingGraph::sum_losses(const ExecContext& ctx, const int32_t* targets, double& sum) const {
+  ctx.kernels.sum_losses(ctx, {.losses = losses_.data(), .targets = targets, .rows = rows_, .sum = &sum});
 }
 
 double TrainingGraph::loss(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch) {
   const ExecContext ctx{pool, kernels, workspace_.scratch()};
   const Pass pass = make_pass(ctx, batch);
   const TensorView normed = run_layers(pass, model_.layers, memory_.acts);
-  model_.layers.head.loss(pass, memory_.acts.head, normed, batch.targets, 0, losses_.data(), {});
-  return sum_losses(batch.targets);
+  model_.layers.head.loss(pass, memory_.acts.head, normed, batch.targets, {}, losses_.data(), {});
+  double sum = 0;
+  sum_losses(ctx, batch.targets, sum);
+  return sum;
 }
 
-double TrainingGraph::forward_backward(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch,
-                                       const ParamBuffer& grads, bool accumulate, const StepParams& step) {
+// -1: the embeddings, n_layer: all that comes behind the blocks. These are ranges of the table.
+void TrainingGraph::announce_layer(const Announce& announce, int64_t layer) const {
+  if (!announce) return;
+  const auto layer_of = [&](const ParamSpec& spec) {
+    if (spec.layer >= 0) return spec.layer;
+    return spec.role == Role::wte || spec.role == Role::wpe ? int64_t{-1} : model_.config.n_layer;
+  };
+  const std::vector<ParamSpec>& specs = model_.table.specs();
+  const auto first = std::ranges::find(specs, layer, layer_of);
+  const auto end = std::find_if(first, specs.end(), [&](const ParamSpec& s) { return layer_of(s) != layer; });
+  if (first != end) announce(static_cast<int>(first - specs.begin()), static_cast<int>(end - specs.begin()) - 1);
+}
+
+void TrainingGraph::forward_backward(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch,
+                                     const ParamBuffer& grads, bool accumulate, StepState& step,
+                                     const Announce& announce) {
   GPT_ASSERT(options_.gradients);
   const ExecContext ctx{pool, kernels, workspace_.scratch()};
   Pass pass = make_training_pass(ctx, batch, step);
@@ -103,27 +121,21 @@ double TrainingGraph::forward_backward(ThreadPool& pool, const KernelTable& kern
 
   pass.grads = grads.views();
   pass.accumulate_grads = accumulate;
-  head.loss(pass, acts.head, normed, batch.targets, batch.loss_scale, losses_.data(), dx);
+  head.loss(pass, acts.head, normed, batch.targets, step, losses_.data(), dx);
+  sum_losses(ctx, batch.targets, step.loss);
   head.backward_norm(pass, acts.head, dx);
+  announce_layer(announce, model_.config.n_layer);
   for (size_t layer = blocks.size(); layer-- > 0;) {
     BlockActs a = acts.block(layer, rows_);
     if (options_.recompute) blocks[layer].forward(pass, a, {a.x_in});
     blocks[layer].backward(pass, a, memory_.block_grads, dx);
+    announce_layer(announce, static_cast<int64_t>(layer));
   }
   embedding.backward(pass, acts.embedding, dx);
-  return sum_losses(batch.targets);
+  announce_layer(announce, -1);
 }
 
 namespace {
-
-bool all_finite(const TensorView& v) {
-  for (int64_t r = 0; r < v.rows(); ++r) {
-    for (int64_t c = 0; c < v.cols(); ++c) {
-      if (!std::isfinite(element(v, r, c))) return false;
-    }
-  }
-  return true;
-}
 
 // Names the first result of a pass that is not finite.
 class FirstNonfinite : public Observer {
@@ -159,7 +171,7 @@ class FirstNonfinite : public Observer {
 }  // namespace
 
 std::string TrainingGraph::first_nonfinite(ThreadPool& pool, const KernelTable& kernels,
-                                           const TrainBatch& batch, const StepParams& step) {
+                                           const TrainBatch& batch, const StepState& step) {
   for (int id = 0; id < model_.table.count(); ++id) {
     if (!all_finite(model_.weights[static_cast<size_t>(id)])) return model_.table[id].name;
   }

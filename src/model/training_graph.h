@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -10,12 +11,15 @@
 
 namespace gpt {
 
-// A batch of equal sequences: rows = B*T.
+// A batch of rows = B*T tokens.
 struct TrainBatch {
   const int32_t* ids;        // [B,T]
   const int32_t* targets;    // [B,T], -1: does not count
   int64_t first_sample = 0;  // samples of this step before the batch, for dropout
-  double loss_scale = 1;     // 1 / (targets that count in the whole step)
+  // Where rows hold several sequences, none longer than T: positions [B,T] and all of them in order. Else each row
+  // is one.
+  const int32_t* positions = nullptr;
+  std::span<const AttentionSeq> seqs = {};
 };
 
 // Forward and backward passes of a model for a fixed batch shape [B,T], in memory planned beforehand.
@@ -30,17 +34,21 @@ class TrainingGraph {
   };
   TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, int threads);
 
-  // Adds the batch's gradients to `grads` (or sets them, when `accumulate` is false). Returns the summed
-  // loss in nats over the targets that count. step and seed select dropout masks.
-  double forward_backward(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch,
-                          const ParamBuffer& grads, bool accumulate, const StepParams& step);
+  // Adds the batch's gradients to `grads` (or sets them, when `accumulate` is false), times loss_scale and
+  // loss_weight of the step; and the summed loss in nats over the targets that count to step.loss.
+  // Says by `announce` which gradients are done as soon as they are, each parameter once: those of the head and the
+  // final norm, of every block from the last one on, of the embeddings (and of a head that shares their matrix).
+  using Announce = std::function<void(int first_id, int last_id)>;
+  void forward_backward(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch,
+                        const ParamBuffer& grads, bool accumulate, StepState& step,
+                        const Announce& announce = {});
   // The summed loss, without dropout and gradients. Works in either mode.
   double loss(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch);
 
   // The first weight or activation that holds a NaN or an infinity, in the order of the forward pass of a
   // training step, which is run once more; "" when all are finite.
   std::string first_nonfinite(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch,
-                              const StepParams& step);
+                              const StepState& step);
 
   int64_t batch_size() const { return batch_; }
   int64_t n_ctx() const { return n_ctx_; }
@@ -55,6 +63,7 @@ class TrainingGraph {
                                      Options options);
 
  private:
+  void announce_layer(const Announce& announce, int64_t layer) const;
   // All memory of a graph but the rotary table.
   struct Memory {
     Activations acts;
@@ -64,8 +73,8 @@ class TrainingGraph {
   };
   static PassShape shape(int64_t batch, int64_t n_ctx, const Options& options);
   Pass make_pass(const ExecContext& ctx, const TrainBatch& batch) const;
-  Pass make_training_pass(const ExecContext& ctx, const TrainBatch& batch, const StepParams& step) const;
-  double sum_losses(const int32_t* targets) const;
+  Pass make_training_pass(const ExecContext& ctx, const TrainBatch& batch, const StepState& step) const;
+  void sum_losses(const ExecContext& ctx, const int32_t* targets, double& sum) const;
 
   const Model& model_;
   int64_t batch_, n_ctx_, rows_;

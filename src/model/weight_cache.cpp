@@ -15,8 +15,15 @@ std::byte* WeightCache::allocate(int64_t bytes) {
   return pieces_.back().data() + used_ - rounded;
 }
 
+void WeightCache::weights_changed(int id) {
+  const auto at = static_cast<size_t>(id);
+  if (at >= versions_.size()) versions_.resize(at + 1);
+  ++versions_[at];
+}
+
 const PackedMatrix* WeightCache::get(const ExecContext& ctx, std::span<const TensorView> weights, int first,
                                      int last, DType dtype, bool transposed) {
+  const std::lock_guard lock(mutex_);
   const Isa isa = ctx.kernels.isa;
   const auto parts =
       weights.subspan(static_cast<size_t>(first), static_cast<size_t>(last) - static_cast<size_t>(first) + 1);
@@ -38,9 +45,12 @@ const PackedMatrix* WeightCache::get(const ExecContext& ctx, std::span<const Ten
     }
   }
   if (entry.matrix.data == nullptr) return nullptr;
-  if (entry.version != version_) {
+  int64_t version = 0;
+  for (int id = first; id <= last && id < static_cast<int>(versions_.size()); ++id)
+    version += versions_[static_cast<size_t>(id)];
+  if (entry.version != version) {
     ctx.kernels.pack_matrix(ctx, {.dst = &entry.matrix, .parts = parts});
-    entry.version = version_;
+    entry.version = version;
   }
   return &entry.matrix;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cmath>
+
 #include "tensor/half.h"
 #include "tensor/tensor.h"
 
@@ -17,6 +19,15 @@ inline double element(const TensorView& v, int64_t r, int64_t c) {
     default:
       return v.row<float>(r)[c];
   }
+}
+
+inline bool all_finite(const TensorView& v) {
+  for (int64_t r = 0; r < v.rows(); ++r) {
+    for (int64_t c = 0; c < v.cols(); ++c) {
+      if (!std::isfinite(element(v, r, c))) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace gpt

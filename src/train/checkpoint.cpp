@@ -114,12 +114,6 @@ void copy_tensor(const SafetensorsFile& file, const std::string& name, const Ten
   std::memcpy(to.data, tensor->bytes.data(), tensor->bytes.size());
 }
 
-uint64_t bytes_of(const Model& model, int buffers) {
-  constexpr uint64_t kSmallFiles = uint64_t{1} << 16;
-  return static_cast<uint64_t>(buffers) * sizeof(float) * static_cast<uint64_t>(model.table.total()) +
-         kSmallFiles;
-}
-
 void require_space_beside(const std::string& folder, uint64_t bytes) {
   const std::string parent = std::filesystem::path(folder).parent_path().string();
   require_space(parent.empty() ? "." : parent, bytes, folder);
@@ -128,11 +122,15 @@ void require_space_beside(const std::string& folder, uint64_t bytes) {
 }  // namespace
 
 uint64_t model_folder_bytes(const Model& model) {
-  return bytes_of(model, 1);
+  constexpr uint64_t kSmallFiles = uint64_t{1} << 16;
+  return sizeof(float) * static_cast<uint64_t>(model.table.total()) + kSmallFiles;
 }
 
-uint64_t checkpoint_bytes(const Model& model) {
-  return bytes_of(model, 3);
+uint64_t checkpoint_bytes(const Model& model, const OptimizerState& optimizer) {
+  uint64_t bytes = model_folder_bytes(model);
+  for (const OptimizerState::Named& part : optimizer.named())
+    bytes += static_cast<uint64_t>(part.view.size()) * dtype_size(part.view.dtype);
+  return bytes;
 }
 
 void save_best(const std::string& folder, const Model& model, const ParamBuffer& weights,
@@ -158,16 +156,15 @@ std::optional<BestModel> read_best(const std::string& folder) {
 }
 
 void save_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
-                     const Optimizer& optimizer, const RunState& state, const std::string& tokenizer_json) {
-  require_space_beside(folder, checkpoint_bytes(model) + tokenizer_json.size());
+                     const OptimizerState& optimizer, const RunState& state,
+                     const std::string& tokenizer_json) {
+  require_space_beside(folder, checkpoint_bytes(model, optimizer) + tokenizer_json.size());
   DirectoryWriter writer(folder);
   write_files(writer.path(), model, weights, tokenizer_json);
-  std::vector<NamedTensor> moments;
-  for (int id = 0; id < model.table.count(); ++id) {
-    moments.push_back(named_tensor("m." + model.table[id].name, optimizer.m()[id]));
-    moments.push_back(named_tensor("v." + model.table[id].name, optimizer.v()[id]));
-  }
-  write_safetensors(writer.path() + "/train_state.safetensors", moments);
+  std::vector<NamedTensor> tensors;
+  for (const OptimizerState::Named& part : optimizer.named())
+    tensors.push_back(named_tensor(part.name, part.view));
+  write_safetensors(writer.path() + "/train_state.safetensors", tensors);
   write_file_atomic(writer.path() + "/train_state.json", state_json(state).dump(1) + "\n");
   writer.commit();
 }
@@ -178,17 +175,15 @@ RunState read_run_state(const std::string& folder) {
 }
 
 void load_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
-                     const Optimizer& optimizer) {
+                     const OptimizerState& optimizer) {
   const LoadedModel loaded(folder);
   if (!(export_config(loaded.model().config) == export_config(model.config))) {
     fail("cannot resume: the model in {} does not have the configuration of the run", folder);
   }
   loaded.copy_to(weights);
-  const SafetensorsFile moments(folder + "/train_state.safetensors");
-  for (int id = 0; id < model.table.count(); ++id) {
-    copy_tensor(moments, "m." + model.table[id].name, optimizer.m()[id]);
-    copy_tensor(moments, "v." + model.table[id].name, optimizer.v()[id]);
-  }
+  const SafetensorsFile file(folder + "/train_state.safetensors");
+  for (const OptimizerState::Named& part : optimizer.named())
+    copy_tensor(file, part.name, part.view);
 }
 
 }  // namespace gpt

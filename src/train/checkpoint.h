@@ -50,16 +50,17 @@ std::optional<BestModel> read_best(const std::string& folder);
 
 // A model folder with train_state.safetensors and train_state.json, from which the run can go on bit for bit.
 void save_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
-                     const Optimizer& optimizer, const RunState& state, const std::string& tokenizer_json);
+                     const OptimizerState& optimizer, const RunState& state,
+                     const std::string& tokenizer_json);
 
-// Bytes on the disk of a model's weights, and of a checkpoint with the moments, and a little more.
+// Bytes on the disk of a model's weights, and of a checkpoint with the optimizer's state, and a little more.
 uint64_t model_folder_bytes(const Model& model);
-uint64_t checkpoint_bytes(const Model& model);
+uint64_t checkpoint_bytes(const Model& model, const OptimizerState& optimizer);
 
 // The state of the checkpoint in a folder. Throws Error naming what is wrong.
 RunState read_run_state(const std::string& folder);
-// Fills weights and moments from it. Throws Error naming what is wrong.
+// Fills weights and the optimizer's state from it. Throws Error naming what is wrong.
 void load_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
-                     const Optimizer& optimizer);
+                     const OptimizerState& optimizer);
 
 }  // namespace gpt

@@ -1,5 +1,7 @@
 #include "train/evaluation.h"
 
+#include <algorithm>
+
 #include "data/eval_windows.h"
 
 namespace gpt {
@@ -29,14 +31,21 @@ std::optional<double> Evaluator::loss_of(const TokenSpan& text, ThreadPool& pool
   const EvalBatches batches(text, n_ctx_, static_cast<uint64_t>(config_.seed), config_.eval_batches,
                             config_.batch_size);
   double sum = 0;
+  int64_t counted = 0;
   for (int64_t b = 0; b < batches.batches(); ++b) {
     if (interrupted()) return std::nullopt;
     for (int64_t first = 0; first < batches.batch_size(); first += config_.micro_batch) {
       batches.fill(b, first, config_.micro_batch, ids_.data(), targets_.data());
-      sum += graph_.loss(pool, kernels, {.ids = ids_.data(), .targets = targets_.data()});
+      TrainBatch batch{.ids = ids_.data(), .targets = targets_.data()};
+      if (data_.document_end >= 0) {
+        PackedDocuments::mask_targets(data_.document_end, ids_, targets_);
+        documents_.split(n_ctx_, data_.document_end, ids_, batch);
+      }
+      counted += std::count_if(targets_.begin(), targets_.end(), [](int32_t t) { return t >= 0; });
+      sum += graph_.loss(pool, kernels, batch);
     }
   }
-  return sum / static_cast<double>(batches.batches() * batches.batch_size() * n_ctx_);
+  return sum / static_cast<double>(std::max<int64_t>(counted, 1));
 }
 
 }  // namespace gpt

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/training_graph.h"
+#include "train/documents.h"
 #include "train/run_data.h"
 
 namespace gpt {
@@ -33,6 +34,7 @@ class Evaluator {
   int64_t n_ctx_;
   TrainingGraph graph_;
   std::vector<int32_t> ids_, targets_;
+  PackedDocuments documents_;
 };
 
 }  // namespace gpt

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -8,43 +10,80 @@
 
 namespace gpt {
 
-struct AdamWSettings {
+// Something that an optimizer keeps from step to step.
+struct OptimizerBuffer {
+  std::string name;  // in checkpoints: "m" is saved as "m.blocks.0.norm1.weight", ...
+  Shape shape = {};  // none: a number for every number of the parameters that are trained
+};
+
+// The memory of what an optimizer keeps, all zero at first.
+class OptimizerState {
+ public:
+  OptimizerState() = default;
+  OptimizerState(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table, DType dtype);
+
+  // Buffer i as a whole: laid out like the parameters, [elements], or in its own shape.
+  TensorView operator[](size_t i) const { return buffers_[i].all; }
+  // Its part that belongs to a parameter.
+  TensorView of(size_t i, int id) const { return buffers_[i].params[id]; }
+
+  struct Named {
+    std::string name;
+    TensorView view;
+  };
+  const std::vector<Named>& named() const { return named_; }  // for files, parameter by parameter
+
+  // Bytes of such memory.
+  static int64_t bytes(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table, DType dtype);
+
+ private:
+  struct Entry {
+    ParamBuffer params;
+    Buffer own;
+    TensorView all;
+  };
+  std::vector<Entry> buffers_;
+  std::vector<Named> named_;
+};
+
+// Sums of squares, of the last update and of the weights that it changed.
+struct UpdateSquares {
+  double update = 0, weight = 0;
+};
+
+// A rule that turns gradients into new weights. Holds no numbers that change: those are in OptimizerState.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  virtual std::vector<OptimizerBuffer> buffers() const = 0;
+  // One update of all parameters that are trained, from step.lr and step.updates; gradients are multiplied with
+  // step.grad_scale first. Where that is 0 nothing changes. Runs as ops only: `step` is theirs to read.
+  virtual void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
+                      const OptimizerState& state, const StepState& step) const = 0;
+  // Of one parameter, as it is after the update.
+  virtual UpdateSquares last_update(int id, const TensorView& weight, const OptimizerState& state,
+                                    const StepState& step) const = 0;
+  // "AdamW: decay 0.1 on 26 tensors with 10,813,440 parameters, none on 51 tensors with 21,504"
+  virtual std::string describe() const = 0;
+};
+
+struct OptimizerSettings {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
 };
 
-// Norms of all gradients.
-struct GradientNorms {
-  double total = 0;    // the global norm
-  int first_bad = -1;  // the first parameter with a NaN or infinite gradient, or -1
+// An optimizer that a config can name.
+struct OptimizerType {
+  std::string name;
+  // The table must outlive the optimizer.
+  std::unique_ptr<Optimizer> (*make)(const ParamTable& table, const OptimizerSettings& settings);
 };
+// "adamw" first. Whoever has one of its own adds it before it is asked for; not from several threads.
+std::vector<OptimizerType>& optimizer_types();
+// Throws UsageError for an unknown name.
+const OptimizerType& require_optimizer(const std::string& name);
 
-// AdamW over a parameter buffer: decay on tensors of two or more dimensions only.
-class Optimizer {
- public:
-  Optimizer(const ParamTable& table, AdamWSettings settings, DType dtype);
-
-  // Over the whole buffer in blocks of fixed size: the same bits for any number of threads.
-  GradientNorms norms(const ExecContext& ctx, const ParamBuffer& grads);
-
-  // One update with step.lr and step.grad_scale; t counts updates from 1.
-  void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
-              const StepParams& step, int64_t t) const;
-
-  const AdamWSettings& settings() const { return settings_; }
-  const ParamBuffer& m() const { return m_; }
-  const ParamBuffer& v() const { return v_; }
-  // "decay 0.1: 26 tensors, 10,813,440 parameters; no decay: 51 tensors, 21,504 parameters"
-  std::string describe() const;
-
- private:
-  const ParamTable& table_;
-  AdamWSettings settings_;
-  ParamBuffer m_, v_;
-  std::vector<AdamWRange> ranges_;
-  std::vector<double> block_sums_;
-};
-
-// torch.nn.utils.clip_grad_norm_: the factor min(1, limit / (norm + 1e-6)); 1 when limit is 0 (off).
-double clip_factor(double norm, double limit);
+// AdamW (Loshchilov & Hutter 2019): decay on tensors of two or more dimensions only.
+std::unique_ptr<Optimizer> make_adamw(const ParamTable& table, const OptimizerSettings& settings);
 
 }  // namespace gpt

@@ -1,11 +1,13 @@
 #include "train/outliers.h"
 
 #include <cmath>
+#include <limits>
 
 namespace gpt {
 
-double OutlierDetector::z_score(double x) const {
-  if (history_.size() < kWindow) return 0;
+double OutlierDetector::limit(double z) const {
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  if (history_.size() < kWindow) return kNone;
   double mean = 0, variance = 0;
   for (double h : history_)
     mean += h;
@@ -13,7 +15,7 @@ double OutlierDetector::z_score(double x) const {
   for (double h : history_)
     variance += (h - mean) * (h - mean);
   const double deviation = std::sqrt(variance / static_cast<double>(history_.size()));
-  return deviation > 0 ? (x - mean) / deviation : 0;
+  return deviation > 0 ? mean + z * deviation : kNone;
 }
 
 void OutlierDetector::add(double x) {

@@ -5,13 +5,13 @@
 
 namespace gpt {
 
-// How unusual a number is among the last kWindow ones: (x - mean) / standard deviation, and 0 until
-// there are enough to tell.
+// Tells what is unusual after the last kWindow numbers.
 class OutlierDetector {
  public:
   static constexpr size_t kWindow = 128;
 
-  double z_score(double x) const;
+  // The mean and z standard deviations; infinity until there are enough numbers to tell, or if they are all equal.
+  double limit(double z) const;
   void add(double x);  // call for values that were not skipped
 
   const std::vector<double>& history() const { return history_; }

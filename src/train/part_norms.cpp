@@ -8,11 +8,6 @@
 namespace gpt {
 namespace {
 
-struct Sums {
-  std::string part;
-  double update = 0, weight = 0;  // of squares
-};
-
 std::string part_name(const ParamSpec& spec) {
   if (spec.layer >= 0) return fmt::format("block {}", spec.layer);
   switch (spec.component) {
@@ -49,52 +44,41 @@ double sum_of_squares(const TensorView& g) {
   return sum;
 }
 
-// What AdamW does to a parameter at step t, from its moments after that step.
-void add_tensor(Sums& sums, const TensorView& w, const TensorView& m, const TensorView& v,
-                const AdamWSettings& s, double lr, double decay, int64_t t) {
-  const auto correct1 = static_cast<float>(1 / (1 - std::pow(s.beta1, t)));
-  const auto correct2 = static_cast<float>(1 / (1 - std::pow(s.beta2, t)));
-  const auto eps = static_cast<float>(s.eps), rate = static_cast<float>(lr), pull = static_cast<float>(decay);
-  const float *pw = w.as<float>(), *pm = m.as<float>(), *pv = v.as<float>();
-  for (int64_t begin = 0; begin < w.size(); begin += kRun) {
-    float update = 0, weight = 0;
-    for (int64_t i = begin; i < std::min(begin + kRun, w.size()); ++i) {
-      const float step = rate * (pm[i] * correct1 / (std::sqrt(pv[i] * correct2) + eps) + pull * pw[i]);
-      update += step * step;
-      weight += pw[i] * pw[i];
-    }
-    sums.update += double{update};
-    sums.weight += double{weight};
-  }
-}
-
 }  // namespace
 
-MetricRecord gradient_norms(const ParamTable& table, const ParamBuffer& grads, double loss_scale) {
+MetricRecord gradient_norms(const TrainStep& step) {
   struct Part {
     std::string part;
     double squares = 0;
   };
+  const ParamTable& table = step.model().table;
   std::vector<Part> all;
   for (int id = 0; id < table.count(); ++id)
-    entry_of(all, table[id]).squares += sum_of_squares(grads[id]);
+    entry_of(all, table[id]).squares += sum_of_squares(step.grads()[id]);
   MetricRecord record;
   for (const Part& p : all)
-    record.emplace_back("grad_norm/" + p.part, std::sqrt(p.squares) / loss_scale);
+    record.emplace_back("grad_norm/" + p.part, std::sqrt(p.squares) / step.state().loss_scale);
   return record;
 }
 
-MetricRecord update_ratios(const ParamTable& table, const ParamBuffer& weights, const Optimizer& optimizer,
-                           double lr, int64_t t) {
-  std::vector<Sums> all;
-  const AdamWSettings& settings = optimizer.settings();
+MetricRecord update_ratios(const TrainStep& step) {
+  struct Part {
+    std::string part;
+    UpdateSquares sums;
+  };
+  const ParamTable& table = step.model().table;
+  std::vector<Part> all;
   for (int id = 0; id < table.count(); ++id) {
-    add_tensor(entry_of(all, table[id]), weights[id], optimizer.m()[id], optimizer.v()[id], settings, lr,
-               table[id].decay ? settings.weight_decay : 0, t);
+    if (!table[id].trainable) continue;
+    const UpdateSquares own =
+        step.optimizer().last_update(id, step.weights()[id], step.optimizer_state(), step.state());
+    UpdateSquares& sums = entry_of(all, table[id]).sums;
+    sums.update += own.update;
+    sums.weight += own.weight;
   }
   MetricRecord record;
-  for (const Sums& s : all) {
-    if (s.weight > 0) record.emplace_back("update_ratio/" + s.part, std::sqrt(s.update / s.weight));
+  for (const auto& [part, sums] : all) {
+    if (sums.weight > 0) record.emplace_back("update_ratio/" + part, std::sqrt(sums.update / sums.weight));
   }
   return record;
 }

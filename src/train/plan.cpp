@@ -6,6 +6,7 @@
 #include "model/params.h"
 #include "model/training_graph.h"
 #include "train/rhythm.h"
+#include "train/train_step.h"
 
 namespace gpt {
 namespace {
@@ -49,7 +50,7 @@ RunMemory plan_memory(const PlanSubject& s) {
   RunMemory m;
   m.base = s.base_bytes + kLater;
   m.weights = m.gradients = 4 * param_buffer_elements(table);
-  m.moments = 2 * m.weights;
+  m.moments = OptimizerState::bytes(make_optimizer(train, table)->buffers(), table, DType::f32);
   m.packed = packed_weight_bytes(table, c, s.isa, dtype);
   m.activations = TrainingGraph::planned_bytes(c, train.micro_batch, c.n_ctx,
                                                {.recompute = train.recompute, .dtype = dtype}, s.threads);

@@ -10,9 +10,9 @@
 #include "model/params.h"
 #include "model/training_graph.h"
 #include "train/loss_scale.h"
-#include "train/optimizer.h"
 #include "train/plan.h"
 #include "train/sample.h"
+#include "train/train_step.h"
 
 namespace gpt {
 namespace {
@@ -30,43 +30,38 @@ class Probe {
         model_(subject.config.model),
         rows_(rows),
         weights_(model_.table, DType::f32, "weights"),
-        grads_(model_.table, DType::f32, "gradients"),
-        optimizer_(model_.table, {.beta1 = config_.beta1, .beta2 = config_.beta2}, DType::f32),
-        graph_(model_, rows, model_.config.n_ctx,
-               {.recompute = config_.recompute, .dtype = dtype_}, pool.size()),
+        step_(model_, weights_, make_optimizer(config_, model_.table), pool, kernels_, options(rows)),
         loader_(data.sources, model_.config.n_ctx, static_cast<uint64_t>(config_.seed),
                 config_.sampling == SamplingKind::epoch ? Sampling::epoch : Sampling::random),
         ids_(static_cast<size_t>(rows * model_.config.n_ctx)),
         targets_(ids_.size()) {
     model_.weights.assign(weights_.views().begin(), weights_.views().end());
     init_params(model_.table, weights_, static_cast<uint64_t>(config_.seed));
-    params_.seed = static_cast<uint64_t>(config_.seed);
-    params_.lr = config_.lr / 10;
-    params_.loss_scale = dtype_ == DType::f16 ? LossScale::for_fp16().scale : 1;
+    start_.seed = static_cast<uint64_t>(config_.seed);
+    start_.lr = config_.lr / 10;
+    start_.loss_scale = dtype_ == DType::f16 ? LossScale::for_fp16().scale : 1;
   }
 
   double micro_batch(bool accumulate) {
     return timed([&] {
-      loader_.fill(params_.step, 0, rows_, config_.batch_size, ids_.data(), targets_.data());
-      const double tokens = static_cast<double>(config_.batch_size * model_.config.n_ctx);
-      const TrainBatch batch{
-          .ids = ids_.data(), .targets = targets_.data(), .loss_scale = params_.loss_scale / tokens};
-      graph_.forward_backward(pool_, kernels_, batch, grads_, accumulate, params_);
+      step_.begin(start_, [&](int64_t first, int64_t rows, int32_t* ids, int32_t* targets) {
+        loader_.fill(start_.step, first, rows, config_.batch_size, ids, targets);
+      });
+      step_.micro_batch(0, accumulate, true);
     });
   }
   double update() {
     return timed([&] {
-      const ExecContext ctx{pool_, kernels_, {}};
-      const GradientNorms norms = optimizer_.norms(ctx, grads_);
-      params_.grad_scale = clip_factor(norms.total / params_.loss_scale, 1.0) / params_.loss_scale;
-      optimizer_.update(ctx, weights_, grads_, params_, ++params_.step);
-      model_.packed->weights_changed();
+      step_.finish_gradients();
+      step_.update();
+      start_.updates = step_.state().updates;
+      ++start_.step;
     });
   }
   double evaluation(double seconds) {
     TrainingGraph graph(model_, rows_, model_.config.n_ctx,
                         {.gradients = false, .dtype = dtype_}, pool_.size());
-    const EvalBatches batches(data_.val, model_.config.n_ctx, params_.seed, 1, config_.batch_size);
+    const EvalBatches batches(data_.val, model_.config.n_ctx, start_.seed, 1, config_.batch_size);
     batches.fill(0, 0, rows_, ids_.data(), targets_.data());
     const TrainBatch batch{.ids = ids_.data(), .targets = targets_.data()};
     const auto start = Clock::now();
@@ -80,12 +75,18 @@ class Probe {
     int tokens = 0;
     const auto start = Clock::now();
     const auto enough = [&] { return ++tokens > 1 && seconds_since(start) > seconds; };
-    sample_text(model_, *data_.tokenizer, pool_, kernels_, dtype_, params_.seed, 0, enough);
+    sample_text(model_, *data_.tokenizer, pool_, kernels_, dtype_, start_.seed, 0, enough);
     return seconds_since(start) * kSampleTokens / std::max(1, tokens);
   }
   int64_t checkpoint_bytes() const { return 12 * model_.table.total(); }
 
  private:
+  TrainStep::Options options(int64_t rows) const {
+    TrainStep::Options options = step_options(config_, model_.config.n_ctx, data_.document_end);
+    options.batch_size = options.micro_batch = rows;
+    return options;
+  }
+
   const TrainConfig& config_;
   const RunData& data_;
   ThreadPool& pool_;
@@ -93,12 +94,11 @@ class Probe {
   DType dtype_;
   Model model_;
   int64_t rows_;
-  ParamBuffer weights_, grads_;
-  Optimizer optimizer_;
-  TrainingGraph graph_;
+  ParamBuffer weights_;
+  TrainStep step_;
   BatchLoader loader_;
-  std::vector<int32_t> ids_, targets_;
-  StepParams params_{};
+  std::vector<int32_t> ids_, targets_;  // of an evaluation
+  StepState start_;
 };
 
 // Saves a folder with one file as checkpoints are, and removes it; returns the seconds.

@@ -256,6 +256,27 @@ std::string preview_sources(const std::vector<Source>& sources, const RunData& d
   return text;
 }
 
+// The token that ends a document. The text must have one early on: without any, each window would silently be one
+// document.
+int32_t document_end(const Tokenizer& tokenizer, const TokenSpan& text) {
+  constexpr int64_t kLookedAt = int64_t{1} << 24;
+  const int32_t end = usual_document_token(tokenizer);
+  if (end < 0) {
+    fail_usage(
+        "config key \"pack_documents\": the tokenizer has no token that ends a document (<|endoftext|>, <|bos|> or "
+        "<|begin_of_text|>)");
+  }
+  std::vector<int32_t> ids(static_cast<size_t>(std::min(kLookedAt, text.size())));
+  text.copy(0, std::ssize(ids), ids.data());
+  if (std::ranges::find(ids, end) == ids.end()) {
+    fail_usage(
+        "config key \"pack_documents\": none of the first {} tokens is {}, which ends a document; gpt data pack puts "
+        "it between documents, and so are rows of JSON lines read",
+        ids.size(), printable_text(tokenizer.token_bytes(end), 40));
+  }
+  return end;
+}
+
 }  // namespace
 
 std::string source_name(const std::string& entry) {
@@ -304,6 +325,7 @@ RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::strin
     data.floor = val_floor;
   }
   require_context(data.train, n_ctx, "the training text");
+  if (config.pack_documents) data.document_end = document_end(*data.tokenizer, data.train);
   if (config.eval_every > 0 && data.val.size() > 0) require_context(data.val, n_ctx, "the validation text");
   // The floor counts bytes; a token of another size has another one.
   if (data.floor && data.tokenizer->vocab_size() > 0 && data.train.text_bytes() != data.train.size()) {

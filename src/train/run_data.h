@@ -19,6 +19,7 @@ struct RunData {
   std::vector<WeightedTokens> sources;      // what training draws from; one, unless the config has weights
   TokenSpan train, val;                     // of all sources; val may be empty
   std::optional<double> floor;              // entropy of the text in nats per token, where it is known
+  int32_t document_end = -1;                // with pack_documents: the token that ends a document
   int64_t documents = 0;                    // of the training text; 0: not known
   std::vector<const TokenData*> texts;      // those of `tokens` that were encoded here
   std::vector<CheckedBytes> checksums;      // of the shards, ids where they are known

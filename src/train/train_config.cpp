@@ -10,14 +10,11 @@
 #include "model/config_alias.h"
 #include "model/json_value.h"
 #include "model/presets.h"
+#include "train/optimizer.h"
 #include "train/rhythm.h"
 
 namespace gpt {
 
-template <>
-struct EnumNames<OptimizerKind> {
-  static constexpr const char* names[] = {"adamw"};
-};
 template <>
 struct EnumNames<ScheduleKind> {
   static constexpr const char* names[] = {"cosine", "linear", "constant", "wsd"};
@@ -219,6 +216,11 @@ void complete(TrainConfig& c) {
   check("batch_size", static_cast<double>(c.batch_size), 1, 1e6);
   if (c.micro_batch == 0) c.micro_batch = c.batch_size;
   check("micro_batch", static_cast<double>(c.micro_batch), 1, static_cast<double>(c.batch_size));
+  require_optimizer(c.optimizer);
+  if (c.batch_size % c.micro_batch != 0) {
+    fail_usage("config key \"micro_batch\": expected a divisor of batch_size = {}, found {}", c.batch_size,
+               c.micro_batch);
+  }
   check("lr", c.lr, 0, 1e3);
   if (c.min_lr < 0) c.min_lr = c.lr / 10;
   check("min_lr", c.min_lr, 0, c.lr);

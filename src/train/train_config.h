@@ -11,7 +11,6 @@
 
 namespace gpt {
 
-enum class OptimizerKind : uint8_t { adamw };
 enum class ScheduleKind : uint8_t { cosine, linear, constant, wsd };
 enum class SamplingKind : uint8_t { random, epoch };
 enum class TrainDType : uint8_t { fp32, bf16, fp16 };
@@ -24,13 +23,14 @@ struct TrainConfig {
   double val_fraction = 0.1;
   std::string tokenizer = "byte";
   SamplingKind sampling = SamplingKind::random;
+  bool pack_documents = false;
   int64_t seed = 1;
 
   int64_t steps = 1000;
   int64_t stop_after = 0;  // 0: run to the end
   int64_t batch_size = 16;
   int64_t micro_batch = 0;  // batch_size
-  OptimizerKind optimizer = OptimizerKind::adamw;
+  std::string optimizer = "adamw";
   double lr = 3e-4;
   double min_lr = -1;  // lr / 10
   int64_t warmup = 100;
@@ -63,6 +63,8 @@ void visit_train_keys(Config& c, Visit&& visit) {
   visit("tokenizer", c.tokenizer, "data", "byte, char, or a tokenizer.json or model folder");
   visit("sampling", c.sampling, "data",
         "random: windows from anywhere; epoch: all of them, once each, again and again");
+  visit("pack_documents", c.pack_documents, "data",
+        "documents in a window do not see each other: each ends with the tokenizer's end token, positions restart");
   visit("seed", c.seed, "data", "of initialisation, data order, dropout");
   visit("steps", c.steps, "training", "optimizer steps");
   visit("stop_after", c.stop_after, "training", "stop after this many steps, resumable; 0: off");

@@ -39,21 +39,17 @@ int thread_count(const TrainConfig& config) {
   return config.threads > 0 ? static_cast<int>(config.threads) : available_cpus();
 }
 
-// The run folder must be new, or one to be resumed.
-void prepare_folder(const TrainRequest& request) {
-  if (!request.resume) require_free_folder(request.out, request.repeats);
-}
-
-// The config of the model to train: the given one, or that of --init-from with the given dropout.
 // What stands in front of documents also ends the one before: there generation stops, unless the config says
 // where. A text begins with it where the run's texts do.
 void name_document_token(ModelConfig& config, const RunData& data) {
   const int32_t token = usual_document_token(*data.tokenizer);
   if (token < 0 || !config.eos_token_ids.empty()) return;
   config.eos_token_ids = {token};
-  if (config.bos_token_id < 0 && data.train[0] == token) config.bos_token_id = token;
+  const bool in_front = data.document_end < 0 && data.train[0] == token;
+  if (config.bos_token_id < 0 && in_front) config.bos_token_id = token;
 }
 
+// The config of the model to train: the given one, or that of --init-from with the given dropout.
 ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, const RunData& data) {
   const int64_t tokenizer_vocab = data.tokenizer->vocab_size();
   ModelConfig config = request.config.model;
@@ -91,7 +87,6 @@ class Trainer {
   const TrainConfig& config() const { return config_.train; }
   std::string last() const { return request_.out + "/last"; }
   std::string best() const { return request_.out + "/best"; }
-  ExecContext context() { return {pool_, kernels_, {}}; }
 
   void start();
   void start_plan(int64_t base_bytes);
@@ -99,13 +94,10 @@ class Trainer {
   void announce();
   TrainOutcome finish();
   void step();
-  double target_weight() const { return 1 / static_cast<double>(config().batch_size * model_.config.n_ctx); }
-  TrainBatch micro_batch(const StepParams& params, int64_t first);
-  double forward_backward(const StepParams& params);
-  bool is_outlier(double loss, double norm);
-  double clip_gradients(double norm, double loss_scale);
-  [[noreturn]] void stop_at_bad_numbers(const StepParams& params, double loss, const GradientNorms& norms);
-  void report_step(double loss, double norm, double lr, double step_seconds);
+  StepState next_step() const;
+  TrainStep::FillBatch fill();
+  void check_finite();
+  void report_step(double step_seconds);
   bool is_due(int64_t every, int64_t step) const {
     return every > 0 && (step % every == 0 || step >= config().steps);
   }
@@ -139,10 +131,9 @@ class Trainer {
   RunData data_;
   ShardCheck data_check_;
   Model model_;
-  ParamBuffer weights_, grads_;
-  Optimizer optimizer_;
+  ParamBuffer weights_;
   DType dtype_;
-  TrainingGraph graph_;
+  TrainStep step_;
   std::unique_ptr<Evaluator> evaluator_;
   BatchLoader loader_;
   RunState state_;
@@ -150,20 +141,15 @@ class Trainer {
   OutlierDetector loss_outliers_, norm_outliers_;
   std::unique_ptr<RunLog> log_;
   std::unique_ptr<PlanKeeper> plan_;
-  std::vector<int32_t> ids_, targets_;
   double peak_flops_ = 0, flops_per_token_ = 0;
   double recent_step_seconds_ = 0;
   std::optional<double> val_loss_, norm_;
   int64_t saved_step_ = -1;
-  std::optional<StepParams> last_update_;  // of the newest step, if it changed the weights
-  MetricRecord part_norms_;                // of its gradients, if it will be evaluated
-  std::optional<StepMetrics> unlogged_;    // of the newest step, if log_every leaves it out
+  bool updated_ = false;                 // whether the newest step changed the weights
+  MetricRecord part_norms_;              // of its gradients, if it will be evaluated
+  std::optional<StepMetrics> unlogged_;  // of the newest step, if log_every leaves it out
   std::function<bool()> interrupted_ = [] { return false; };
 };
-
-AdamWSettings adamw_settings(const TrainConfig& c) {
-  return {.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay};
-}
 
 std::string tokenizer_folder(const TrainRequest& request, const LoadedModel* init) {
   if (request.resume) return request.out + "/last";
@@ -172,7 +158,7 @@ std::string tokenizer_folder(const TrainRequest& request, const LoadedModel* ini
 }
 
 Trainer::Trainer(const TrainRequest& request)
-    : request_((prepare_folder(request), request)),
+    : request_(request),
       config_(request.config),
       pool_(thread_count(request.config.train)),
       kernels_(kernel_table(request.isa)),
@@ -183,25 +169,16 @@ Trainer::Trainer(const TrainRequest& request)
       data_check_(data_.checksums),
       model_(choose_model(request, init_.get(), data_)),
       weights_(model_.table, DType::f32, "weights"),
-      grads_(model_.table, DType::f32, "gradients"),
-      optimizer_(model_.table, adamw_settings(config()), DType::f32),
       dtype_(tensor_dtype(config().dtype)),
-      graph_(model_, config().micro_batch, model_.config.n_ctx,
-             {.recompute = config().recompute, .dtype = dtype_}, pool_.size()),
+      step_(model_, weights_, make_optimizer(config(), model_.table), pool_, kernels_,
+            step_options(config(), model_.config.n_ctx, data_.document_end)),
       loader_(data_.sources, model_.config.n_ctx, static_cast<uint64_t>(config().seed),
               config().sampling == SamplingKind::epoch ? Sampling::epoch : Sampling::random) {
-  if (config().batch_size % config().micro_batch != 0) {
-    fail_usage("config key \"micro_batch\": expected a divisor of batch_size = {}, found {}",
-               config().batch_size, config().micro_batch);
-  }
   config_.model = model_.config;
   model_.weights.assign(weights_.views().begin(), weights_.views().end());
   check_run(config(), data_.has_val());
   if (data_.has_val() && config().eval_every > 0)
     evaluator_ = std::make_unique<Evaluator>(model_, data_, config(), pool_.size());
-  const auto tokens = static_cast<size_t>(config().micro_batch * model_.config.n_ctx);
-  ids_.resize(tokens);
-  targets_.resize(tokens);
   start();
 }
 
@@ -244,7 +221,7 @@ void Trainer::start() {
   if (resumed_) {
     state_ = resumed_->state;
     check_same_data(state_.data, identity);
-    load_checkpoint(last(), model_, weights_, optimizer_);
+    load_checkpoint(last(), model_, weights_, step_.optimizer_state());
     loss_outliers_.restore(state_.losses);
     norm_outliers_.restore(state_.norms);
     best_ = read_best(best());
@@ -267,7 +244,7 @@ void Trainer::start() {
   const std::string machine = machine_description(pool_.size(), isa_name(request_.isa));
   const std::optional<int64_t> resume_step = request_.resume ? std::optional(state_.step) : std::nullopt;
   RunFacts facts =
-      collect_facts(config_, model_, data_, optimizer_.describe(), machine, request_.command_line);
+      collect_facts(config_, model_, data_, step_.optimizer().describe(), machine, request_.command_line);
   facts.plan = [this] { return plan_section(plan_->plan(), fact()); };
   log_ = std::make_unique<RunLog>(request_.out, resume_step, config(), std::move(facts));
   // After the log: a config without metrics would be a model (run_folder.h), and no new run might begin.
@@ -290,10 +267,11 @@ void Trainer::announce() {
                        .resumed_at = request_.resume ? std::optional(state_.step) : std::nullopt};
   std::string text = data_.notes;
   if (request_.verbose) {
-    text += start_details(start, optimizer_.describe());
+    text += start_details(start, step_.optimizer().describe());
     const int64_t rows = std::min(kPreviewRows, config().micro_batch);
-    loader_.fill(state_.step, 0, rows, config().batch_size, ids_.data(), targets_.data());
-    text += preview_batch(*data_.tokenizer, ids_.data(), targets_.data(), rows, config().batch_size,
+    std::vector<int32_t> ids(static_cast<size_t>(rows * model_.config.n_ctx)), targets(ids.size());
+    fill()(0, rows, ids.data(), targets.data());
+    text += preview_batch(*data_.tokenizer, ids.data(), targets.data(), rows, config().batch_size,
                           model_.config.n_ctx);
   }
   text += start_lines(start);
@@ -302,42 +280,42 @@ void Trainer::announce() {
   log_->message(text);
 }
 
-// The part of a step's batch that begins with sample `first`; valid until the next call.
-TrainBatch Trainer::micro_batch(const StepParams& params, int64_t first) {
-  loader_.fill(params.step, first, config().micro_batch, config().batch_size, ids_.data(), targets_.data());
-  return {.ids = ids_.data(),
-          .targets = targets_.data(),
-          .first_sample = first,
-          .loss_scale = target_weight() * params.loss_scale};
-}
-
-double Trainer::forward_backward(const StepParams& params) {
-  double loss = 0;
-  for (int64_t first = 0; first < config().batch_size; first += config().micro_batch)
-    loss += graph_.forward_backward(pool_, kernels_, micro_batch(params, first), grads_, first > 0, params);
-  return loss * target_weight();
-}
-
-bool Trainer::is_outlier(double loss, double norm) {
-  if (config().outlier_z <= 0) return false;
-  if (loss_outliers_.z_score(loss) > config().outlier_z || norm_outliers_.z_score(norm) > config().outlier_z)
-    return true;
-  loss_outliers_.add(loss);
-  norm_outliers_.add(norm);
-  return false;
-}
-
-void Trainer::stop_at_bad_numbers(const StepParams& params, double loss, const GradientNorms& norms) {
-  std::string tensor;
-  for (int64_t first = 0; tensor.empty() && first < config().batch_size; first += config().micro_batch)
-    tensor = graph_.first_nonfinite(pool_, kernels_, micro_batch(params, first), params);
-  if (tensor.empty() && norms.first_bad >= 0) {
-    tensor = "the gradient of " + model_.table[norms.first_bad].name;
+// What is known of the next step before it is made.
+StepState Trainer::next_step() const {
+  StepState next{.step = state_.step,
+                 .seed = static_cast<uint64_t>(config().seed),
+                 .lr = learning_rate(config(), state_.step),
+                 .loss_scale = state_.loss_scale.scale,
+                 .updates = state_.updates};
+  if (config().outlier_z > 0) {
+    next.max_loss = loss_outliers_.limit(config().outlier_z);
+    next.max_norm = norm_outliers_.limit(config().outlier_z);
   }
-  fail(
-      "training stopped at step {}: the loss is {}, the gradient norm {}; first offending tensor: {}; "
-      "try a lower --lr or a --clip-norm",
-      state_.step, loss, norms.total, tensor.empty() ? "the loss" : tensor);
+  return next;
+}
+
+// Its batch.
+TrainStep::FillBatch Trainer::fill() {
+  return [this](int64_t first, int64_t rows, int32_t* ids, int32_t* targets) {
+    loader_.fill(state_.step, first, rows, config().batch_size, ids, targets);
+  };
+}
+
+// Ends the run at a loss or gradients that are not finite, unless it is the loss scale that made them so.
+void Trainer::check_finite() {
+  const StepState& s = step_.state();
+  const bool overflow = dtype_ == DType::f16 && std::isfinite(s.loss) && !std::isfinite(s.norm);
+  if (dtype_ == DType::f16) state_.loss_scale.after_step(!overflow);
+  if (std::isfinite(s.loss) && std::isfinite(s.norm)) return;
+  if (!overflow || state_.loss_scale.exhausted()) {
+    const std::string tensor = step_.first_nonfinite();
+    fail(
+        "training stopped at step {}: the loss is {}, the gradient norm {}; first offending tensor: {}; "
+        "try a lower --lr or a --clip-norm",
+        s.step, s.loss, s.norm, tensor.empty() ? "the loss" : tensor);
+  }
+  log_->message(fmt::format("step {}: skipped, gradients overflow fp16; loss scale now {:g} ({} skipped)\n", s.step,
+                            state_.loss_scale.scale, state_.loss_scale.overflows));
 }
 
 std::string Trainer::kept() const {
@@ -348,57 +326,36 @@ std::string Trainer::kept() const {
 // What cannot be saved need not be trained. Old and new checkpoint exist at once, for a moment.
 void Trainer::require_space_for_checkpoints() const {
   const uint64_t best = evaluator_ && !resumed_ ? model_folder_bytes(model_) : 0;
-  require_space(request_.out, checkpoint_bytes(model_) + best, "checkpoints in " + request_.out);
-}
-
-// Cuts off single values, and gives the factor that brings what is left to the largest norm.
-double Trainer::clip_gradients(double norm, double loss_scale) {
-  if (config().clip_value > 0) {
-    kernels_.clamp(context(), {.x = grads_.all(), .limit = config().clip_value * loss_scale});
-    if (config().clip_norm > 0) norm = optimizer_.norms(context(), grads_).total / loss_scale;
-  }
-  return clip_factor(norm, config().clip_norm);
+  require_space(request_.out, checkpoint_bytes(model_, step_.optimizer_state()) + best, "checkpoints in " + request_.out);
 }
 
 void Trainer::step() {
   const auto start = Clock::now();
-  StepParams params{.step = state_.step,
-                    .seed = static_cast<uint64_t>(config().seed),
-                    .lr = learning_rate(config(), state_.step),
-                    .loss_scale = state_.loss_scale.scale};
-  last_update_.reset();
-  const double loss = forward_backward(params);
-  const ExecContext ctx = context();
-  // What is reported, and looked at for overflow, is the gradient before anything is cut off.
-  GradientNorms norms = optimizer_.norms(ctx, grads_);
-  norms.total /= params.loss_scale;
+  step_.compute_gradients(next_step(), fill());
+  check_finite();
   part_norms_.clear();
-  if (evaluates(state_.step + 1)) part_norms_ = gradient_norms(model_.table, grads_, params.loss_scale);
-  norm_ = norms.total;
-  const bool overflow = dtype_ == DType::f16 && std::isfinite(loss) && !std::isfinite(norms.total);
-  if (dtype_ == DType::f16) state_.loss_scale.after_step(!overflow);
-  const bool bad = !std::isfinite(loss) || !std::isfinite(norms.total);
-  if (bad && (!overflow || state_.loss_scale.exhausted())) stop_at_bad_numbers(params, loss, norms);
-  if (overflow) {
-    log_->message(fmt::format("step {}: skipped, gradients overflow fp16; loss scale now {:g} ({} skipped)\n",
-                              state_.step, state_.loss_scale.scale, state_.loss_scale.overflows));
-  } else if (is_outlier(loss, norms.total)) {
+  if (evaluates(state_.step + 1)) part_norms_ = gradient_norms(step_);
+  step_.update();
+  const StepState& s = step_.state();
+  state_.updates = s.updates;
+  updated_ = !step_.is_skipped();
+  norm_ = s.norm;
+  if (updated_ && config().outlier_z > 0) {
+    loss_outliers_.add(s.loss);
+    norm_outliers_.add(s.norm);
+  } else if (!updated_ && std::isfinite(s.norm)) {
     ++state_.skipped;
     log_->message(
-        fmt::format("step {}: skipped, loss {:.4f} and gradient norm {:.3f} are out of the ordinary\n",
-                    state_.step, loss, norms.total));
-  } else {
-    params.grad_scale = clip_gradients(norms.total, params.loss_scale) / params.loss_scale;
-    optimizer_.update(ctx, weights_, grads_, params, ++state_.updates);
-    last_update_ = params;
-    model_.packed->weights_changed();
+        fmt::format("step {}: skipped, loss {:.4f} and gradient norm {:.3f} are out of the ordinary\n", s.step,
+                    s.loss, s.norm));
   }
   ++state_.step;
   state_.tokens += config().batch_size * model_.config.n_ctx;
-  report_step(loss, norms.total, params.lr, seconds_since(start));
+  report_step(seconds_since(start));
 }
 
-void Trainer::report_step(double loss, double norm, double lr, double step_seconds) {
+void Trainer::report_step(double step_seconds) {
+  const double loss = step_.state().loss, norm = step_.state().norm, lr = step_.state().lr;
   state_.train_seconds += step_seconds;
   plan_->step(step_seconds, state_.setup_seconds);
   recent_step_seconds_ =
@@ -442,19 +399,17 @@ void Trainer::log_newest_step() {
 
 // Of the gradient that the first step will compute again.
 double Trainer::first_norm() {
-  const double scale = state_.loss_scale.scale;
-  forward_backward({.step = 0, .seed = static_cast<uint64_t>(config().seed), .loss_scale = scale});
-  return optimizer_.norms(context(), grads_).total / scale;
+  step_.compute_gradients(next_step(), fill());
+  return step_.state().norm;
 }
 
 // False when it was interrupted.
 bool Trainer::evaluate() {
-  if (last_update_) {
-    const MetricRecord ratios =
-        update_ratios(model_.table, weights_, optimizer_, last_update_->lr, state_.updates);
+  if (updated_) {
+    const MetricRecord ratios = update_ratios(step_);
     part_norms_.insert(part_norms_.end(), ratios.begin(), ratios.end());
     log_->parts(state_.step, part_norms_);
-    last_update_.reset();
+    updated_ = false;
   }
   const std::optional<EvalLosses> losses = evaluator_->losses(pool_, kernels_, interrupted_);
   if (!losses) return false;
@@ -513,7 +468,7 @@ void Trainer::save() {
   state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
   state_.losses = loss_outliers_.history();
   state_.norms = norm_outliers_.history();
-  save_checkpoint(last(), model_, weights_, optimizer_, state_, data_.tokenizer->to_json());
+  save_checkpoint(last(), model_, weights_, step_.optimizer_state(), state_, data_.tokenizer->to_json());
   saved_step_ = state_.step;
 }
 
@@ -606,6 +561,7 @@ TrainOutcome Trainer::finish() {
 }  // namespace
 
 TrainOutcome run_training(const TrainRequest& request, const std::function<bool()>& interrupted) {
+  if (!request.resume) require_free_folder(request.out, request.repeats);
   return Trainer(request).run(interrupted);
 }
 

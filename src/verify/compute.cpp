@@ -4,15 +4,14 @@
 #include <cstring>
 
 #include "model/inference.h"
-#include "model/training_graph.h"
 #include "tensor/element.h"
-#include "train/optimizer.h"
+#include "train/train_step.h"
 
 namespace gpt {
 namespace {
 
 // The optimizer settings that golden files are made with.
-constexpr AdamWSettings kAdamW = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
+constexpr OptimizerSettings kAdamW = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
 constexpr double kLearningRate = 1e-3;
 constexpr double kClip = 1.0;
 constexpr int kSteps = 4;
@@ -175,32 +174,34 @@ class Run {
 
   void train() {
     const Model& model = loaded_.model();
-    ParamBuffer weights(model.table, dtype_, "weights"), grads(model.table, dtype_, "gradients");
+    ParamBuffer weights(model.table, dtype_, "weights");
     loaded_.copy_to(weights);
     ModelConfig config = model.config;
     config.dropout = config.embd_dropout = config.attn_dropout = config.resid_dropout = 0;
     Model trained(config);
     trained.weights.assign(weights.views().begin(), weights.views().end());
-    TrainingGraph graph(trained, inputs_.batch, inputs_.n_tokens, {.dtype = compute_}, pool_.size());
-    Optimizer optimizer(model.table, kAdamW, dtype_);
-    const auto counted =
-        std::count_if(inputs_.targets.begin(), inputs_.targets.end(), [](int32_t t) { return t >= 0; });
-    const double scale = counted > 0 ? 1 / static_cast<double>(counted) : 0;
-    const ExecContext ctx{pool_, kernels_, {}};
+    TrainStep step(trained, weights, make_adamw(trained.table, kAdamW), pool_, kernels_,
+                   {.batch_size = inputs_.batch,
+                    .micro_batch = inputs_.batch,
+                    .n_ctx = inputs_.n_tokens,
+                    .graph = {.dtype = compute_},
+                    .clip_norm = kClip});
+    const auto fill = [&](int64_t, int64_t, int32_t* ids, int32_t* targets) {
+      std::copy(inputs_.ids.begin(), inputs_.ids.end(), ids);
+      std::copy(inputs_.targets.begin(), inputs_.targets.end(), targets);
+    };
+    StepState start{.lr = kLearningRate};
     std::vector<double> losses, norms;
-    for (int step = 0; step < kSteps; ++step) {
-      const TrainBatch batch{
-          .ids = inputs_.ids.data(), .targets = inputs_.targets.data(), .loss_scale = scale};
-      losses.push_back(graph.forward_backward(pool_, kernels_, batch, grads, false, {.step = step}) * scale);
-      if (step == 0) {
+    for (; start.step < kSteps; ++start.step) {
+      step.compute_gradients(start, fill);
+      losses.push_back(step.state().loss);
+      norms.push_back(step.state().norm);
+      if (start.step == 0) {
         out_["loss"] = scalars({losses[0]});
-        add_params(out_, "grad.", loaded_, grads.views());
+        add_params(out_, "grad.", loaded_, step.grads().views());
       }
-      norms.push_back(optimizer.norms(ctx, grads).total);
-      optimizer.update(ctx, weights, grads,
-                       {.step = step, .lr = kLearningRate, .grad_scale = clip_factor(norms.back(), kClip)},
-                       step + 1);
-      trained.packed->weights_changed();
+      step.update();
+      start.updates = step.state().updates;
     }
     out_["adamw.loss"] = scalars(losses);
     out_["adamw.grad_norm"] = scalars(norms);

@@ -13,7 +13,8 @@ namespace gpt::test {
 namespace {
 
 constexpr int64_t kTokens = 9;
-constexpr StepParams kStepParams = {.step = 5, .seed = 7};
+constexpr double kScale = 0.1;
+constexpr StepState kStep = {.step = 5, .seed = 7, .loss_weight = kScale};
 
 // A model, a batch, and the gradients that a graph computes from it.
 class Trainee {
@@ -37,15 +38,14 @@ class Trainee {
     return run(graph);
   }
   double run(TrainingGraph& graph) {
-    double loss = 0;
+    StepState step = kStep;
     for (int64_t sample = 0; sample < batch_; sample += graph.batch_size()) {
       const TrainBatch part{.ids = ids_.data() + sample * kTokens,
                             .targets = targets_.data() + sample * kTokens,
-                            .first_sample = sample,
-                            .loss_scale = kScale};
-      loss += graph.forward_backward(pool_, kernels_, part, grads, sample > 0, kStepParams);
+                            .first_sample = sample};
+      graph.forward_backward(pool_, kernels_, part, grads, sample > 0, step);
     }
-    return loss * kScale;
+    return step.loss * kScale;
   }
   double loss_only() {
     TrainingGraph graph(random.model, batch_, kTokens, {.gradients = false, .dtype = dtype_}, pool_.size());
@@ -60,7 +60,6 @@ class Trainee {
   }
 
  private:
-  static constexpr double kScale = 0.1;
   int64_t batch_;
   DType dtype_;
   const KernelTable& kernels_;

@@ -300,12 +300,13 @@ void check_cross_entropy() {
           sum += l;
         return scale * sum;
       };
+      const StepState step{.loss_weight = scale};
       CrossEntropyArgs args{.logits = logits,
                             .targets = targets,
                             .losses = losses,
                             .dlogits = dlogits,
-                            .scale = scale,
-                            .softcap = softcap};
+                            .softcap = softcap,
+                            .step = &step};
       b.ops().cross_entropy(b.ctx(), args);
       for (int64_t v = 0; v < V; ++v)
         EXPECT_EQ(dlogits.row<double>(1)[v], 0) << "a target that does not count";
@@ -363,7 +364,9 @@ const std::map<std::string, std::string>& ops_without_gradient() {
       {"keep_rows", "moves the rows whose logits are wanted, in inference"},
       {"softcap", "for logits that are shown or sampled; in the loss it is part of cross_entropy"},
       {"pack_matrix", "rearranges weights"},
+      {"sum_losses", "for what is shown; gradients begin with cross_entropy"},
       {"sum_squares", "measures gradients"},
+      {"finish_norm", "measures gradients"},
       {"clamp", "clips gradients"},
       {"adamw", "the update itself"},
   };

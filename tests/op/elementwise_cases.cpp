@@ -47,6 +47,46 @@ GPT_OP_CASES(clamp) {
   });
 }
 
+GPT_OP_CASES(sum_losses) {
+  for (int64_t rows : {0, 1, 50}) {
+    list.add(fmt::format("{}", rows), [=](OpFrame& f) {
+      std::vector<double> losses(static_cast<size_t>(rows));
+      std::iota(losses.begin(), losses.end(), 0.1);
+      double sum = 3;
+      f.run(&KernelTable::sum_losses,
+            {.losses = losses.data(), .targets = f.ints(rows, -1, 2), .rows = rows, .sum = &sum});
+      f.output_doubles(1, {})[0] = sum;
+    });
+  }
+}
+
+// Applied, clipped, beyond its limits and after clamp. The sums are the same doubles in every run.
+GPT_OP_CASES(finish_norm) {
+  constexpr double kBad = HUGE_VAL;
+  for (const StepState& start :
+       {StepState{}, StepState{.loss_scale = 4, .loss_weight = 0.5, .clip_norm = 1, .updates = 7, .loss = 3},
+        StepState{.max_loss = 2, .loss = 3}, StepState{.loss_weight = 1, .max_loss = 2, .loss = 3},
+        StepState{.max_norm = 1}, StepState{.loss_weight = 1, .loss = kBad}}) {
+    for (int64_t blocks : {0, 1, 9}) {
+      for (const bool bad : {false, true}) {
+        list.add(fmt::format("{} blocks{}, clip {}, limits {} {}, loss {} scaled {}", blocks, bad ? ", infinite" : "",
+                             start.clip_norm, start.max_loss, start.max_norm, start.loss, start.loss_weight),
+                 [=](OpFrame& f) {
+                   std::vector<double> sums(static_cast<size_t>(blocks), bad ? kBad : 2);
+                   StepState step = start;
+                   double* out = f.output_doubles(5, {});
+                   f.run(&KernelTable::finish_norm, {.block_sums = sums.data(), .blocks = blocks, .step = &step});
+                   std::copy_n(std::data({step.loss, step.norm, step.grad_scale, static_cast<double>(step.updates)}),
+                               4, out);
+                   f.run(&KernelTable::finish_norm,
+                         {.block_sums = sums.data(), .blocks = blocks, .step = &step, .clamped = true});
+                   out[4] = step.grad_scale;
+                 });
+      }
+    }
+  }
+}
+
 // Squares are exact in double and all positive: only the roundings of the double sum remain.
 GPT_OP_CASES(sum_squares) {
   for (int64_t n : {int64_t{0}, int64_t{1}, int64_t{31}, kSumBlock - 1, kSumBlock, 3 * kSumBlock + 5}) {
@@ -166,17 +206,16 @@ GPT_OP_CASES(adamw) {
       const TensorView m = f.inout({n}, normal_values(0.1), {4 * kEpsilon, 4 * kEpsilon});
       const TensorView v = f.inout({n}, uniform_values(0.1, 1), {4 * kEpsilon, 4 * kEpsilon});
       const AdamWRange whole[] = {{0, n, decay}};
+      const StepState step{.lr = 0.01, .grad_scale = scale, .updates = t};
       f.run(&KernelTable::adamw, {.param = param,
                                   .grad = grad,
                                   .m = m,
                                   .v = v,
                                   .ranges = whole,
-                                  .lr = 0.01,
                                   .beta1 = 0.9,
                                   .beta2 = 0.95,
                                   .eps = 1e-8,
-                                  .t = t,
-                                  .grad_scale = scale});
+                                  .step = &step});
     });
   };
   for (int64_t n : kLengths)
@@ -194,17 +233,16 @@ GPT_OP_CASES(adamw) {
     const TensorView v = f.inout({n}, uniform_values(0.1, 1), {4 * kEpsilon, 4 * kEpsilon});
     const AdamWRange ranges[] = {{0, 16, 0},          {16, 768, 0.1},      {800, 16384, 0},
                                  {16384, 16400, 0.3}, {16403, 50001, 0.1}, {50001, 50002, 0}};
+    const StepState step{.lr = 0.01, .grad_scale = 0.5, .updates = 4};
     f.run(&KernelTable::adamw, {.param = param,
                                 .grad = grad,
                                 .m = m,
                                 .v = v,
                                 .ranges = ranges,
-                                .lr = 0.01,
                                 .beta1 = 0.9,
                                 .beta2 = 0.95,
                                 .eps = 1e-8,
-                                .t = 4,
-                                .grad_scale = 0.5});
+                                .step = &step});
   });
   list.add("first step from zero", [](OpFrame& f) {
     const TensorView param = f.inout({99}, normal_values(), {16 * 1e-3 * kEpsilon, 3 * kEpsilon});
@@ -212,17 +250,16 @@ GPT_OP_CASES(adamw) {
     const TensorView m = f.inout({99}, constant_values(0), relative(4));
     const TensorView v = f.inout({99}, constant_values(0), relative(6));
     const AdamWRange whole[] = {{0, 99, 0.1}};
+    const StepState step{.lr = 1e-3, .grad_scale = 1, .updates = 1};
     f.run(&KernelTable::adamw, {.param = param,
                                 .grad = grad,
                                 .m = m,
                                 .v = v,
                                 .ranges = whole,
-                                .lr = 1e-3,
                                 .beta1 = 0.9,
                                 .beta2 = 0.999,
                                 .eps = 1e-8,
-                                .t = 1,
-                                .grad_scale = 1});
+                                .step = &step});
   });
 }
 

@@ -63,7 +63,7 @@ TensorView in_place_of(const TensorView& wide, DType dtype) {
 }  // namespace
 
 void Head::loss(const Pass& pass, HeadActs& acts, const TensorView& normed, const int32_t* targets,
-                double scale, double* losses, const TensorView& dx) const {
+                const StepState& step, double* losses, const TensorView& dx) const {
   const bool backward = !pass.grads.empty();
   const int64_t rows = normed.rows();
   const int64_t chunk = acts.logits.rows();
@@ -78,8 +78,8 @@ void Head::loss(const Pass& pass, HeadActs& acts, const TensorView& normed, cons
                                               .targets = targets + at,
                                               .losses = losses + at,
                                               .dlogits = backward ? dlogits : TensorView{},
-                                              .scale = scale,
-                                              .softcap = pass.config.logit_softcap});
+                                              .softcap = pass.config.logit_softcap,
+                                              .step = &step});
     if (backward) linear_.backward(part, x, dlogits, dx.row_range(at, n), false);
     part.accumulate_grads = true;
   }

@@ -27,10 +27,10 @@ class Head {
   // Softcapped logits of the given rows of normed [n,C] into logits [n,V].
   void logits(const Pass& pass, const TensorView& normed, const TensorView& logits) const;
 
-  // Losses [N] of all rows, from what forward_norm returned. With pass.grads: also, scaled by `scale`, the gradients of the head's
-  // parameters and of normed in dx [N,C].
-  void loss(const Pass& pass, HeadActs& acts, const TensorView& normed, const int32_t* targets, double scale,
-            double* losses, const TensorView& dx) const;
+  // Losses [N] of all rows, from what forward_norm returned. With pass.grads: also, scaled as the step says, the
+  // gradients of the head's parameters and of normed in dx [N,C].
+  void loss(const Pass& pass, HeadActs& acts, const TensorView& normed, const int32_t* targets,
+            const StepState& step, double* losses, const TensorView& dx) const;
   // Through the final norm: dx [N,C] in place.
   void backward_norm(const Pass& pass, const HeadActs& acts, const TensorView& dx) const;
 

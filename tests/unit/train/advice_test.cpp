@@ -44,7 +44,7 @@ TEST(Advice, NothingWhereAllIsWell) {
 
 TEST(Advice, PassesOverTheText) {
   Case c;
-  c.config.train.batch_size = 1000;  // 64 M tokens in all
+  c.config.train.batch_size = c.config.train.micro_batch = 1000;  // 64 M tokens in all
   c.parameters = 11000000;
   expect_line(c,
               {"passes 6.4 times over 10.0 M tokens with 11.0 M parameters", "--steps 625", "--patience 5"});
@@ -52,7 +52,7 @@ TEST(Advice, PassesOverTheText) {
 
 TEST(Advice, PassesThatAModelStands) {
   Case c;
-  c.config.train.batch_size = 1000;
+  c.config.train.batch_size = c.config.train.micro_batch = 1000;
   c.parameters = 9000000;  // between a token and twenty for each: up to ten passes
   EXPECT_TRUE(c.advice().empty());
   c.config.train.steps = 2000;

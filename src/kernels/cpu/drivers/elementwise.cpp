@@ -14,7 +14,7 @@ void add(const RowKernels& kernels, const ExecContext& ctx, const AddArgs& a) no
 
 void clamp(const RowKernels& kernels, const ExecContext& ctx, const ClampArgs& a) noexcept {
   if (a.x.dtype != DType::f32) return ref::clamp(ctx, a);
-  const auto limit = static_cast<float>(a.limit);
+  const auto limit = static_cast<float>(a.step ? a.limit * a.step->loss_scale : a.limit);
   if (a.x.dense()) {  // a whole gradient buffer may come as one long row
     float* x = a.x.as<float>();
     for_pieces(ctx, a.x.size(), [&](int64_t begin, int64_t n) { kernels.clamp(x + begin, n, limit); });

@@ -25,7 +25,7 @@ void cross_entropy(const RowKernels& kernels, const ExecContext& ctx, const Cros
                                            .logits = a.logits.row<float>(n),
                                            .target = a.targets[n],
                                            .dlogits = dlogits,
-                                           .scale = a.scale,
+                                           .scale = a.step ? a.step->loss_scale * a.step->loss_weight : 1,
                                            .softcap = a.softcap});
     }
   });

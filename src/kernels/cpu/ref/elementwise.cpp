@@ -21,7 +21,7 @@ void dropout(const ExecContext& ctx, const DropoutArgs& a) noexcept {
 
 void clamp(const ExecContext& ctx, const ClampArgs& a) noexcept {
   dispatch(a.x.dtype, [&]<class T>(T) {
-    const T limit = static_cast<T>(a.limit);
+    const T limit = static_cast<T>(a.step ? a.limit * a.step->loss_scale : a.limit);
     for_rows(ctx, a.x.rows(), [&](int64_t n) {
       T* x = a.x.row<T>(n);
       for (int64_t c = 0; c < a.x.cols(); ++c)

@@ -28,11 +28,12 @@ void cross_entropy_row(const CrossEntropyArgs& a, int64_t n) {
   const double lse = top + std::log(sum);
   a.losses[n] = lse - capped(target);
   if (!a.dlogits) return;
+  const double scale = a.step ? a.step->loss_scale * a.step->loss_weight : 1;
   // In this order a narrower gradient never overwrites a logit that is still to be read.
   for (int64_t v = 0; v < vocab; ++v) {
     const double z = capped(v);
     const double slope = a.softcap > 0 ? 1 - (z / a.softcap) * (z / a.softcap) : 1;
-    set(a.dlogits, n, v, a.scale * (std::exp(z - lse) - (v == target ? 1 : 0)) * slope);
+    set(a.dlogits, n, v, scale * (std::exp(z - lse) - (v == target ? 1 : 0)) * slope);
   }
 }
 

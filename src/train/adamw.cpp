@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "train/optimizer.h"
+
+namespace gpt {
+namespace {
+
+// Neighbours with the same decay form one range. Padding belongs to the range before it: it is zero, and
+// stays zero.
+std::vector<AdamWRange> decay_ranges(const ParamTable& table, double decay) {
+  const ParamLayout layout(table);
+  std::vector<AdamWRange> ranges;
+  for (int id = 0; id < table.count(); ++id) {
+    if (!table[id].trainable) continue;
+    const double own = table[id].decay ? decay : 0;
+    const int64_t begin = layout.offset[static_cast<size_t>(id)];
+    if (!ranges.empty()) ranges.back().end = begin;
+    if (ranges.empty() || ranges.back().weight_decay != own) ranges.push_back({begin, begin, own});
+  }
+  if (!ranges.empty()) ranges.back().end = layout.elements;
+  return ranges;
+}
+
+class AdamW : public Optimizer {
+ public:
+  AdamW(const ParamTable& table, const OptimizerSettings& settings)
+      : table_(table), settings_(settings), ranges_(decay_ranges(table, settings.weight_decay)) {}
+
+  std::vector<OptimizerBuffer> buffers() const override { return {{"m"}, {"v"}}; }
+
+  void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
+              const OptimizerState& state, const StepState& step) const override {
+    ctx.kernels.adamw(ctx, {.param = weights.all(),
+                            .grad = grads.all(),
+                            .m = state[0],
+                            .v = state[1],
+                            .ranges = ranges_,
+                            .beta1 = settings_.beta1,
+                            .beta2 = settings_.beta2,
+                            .eps = settings_.eps,
+                            .step = &step});
+  }
+
+  UpdateSquares last_update(int id, const TensorView& weight, const OptimizerState& state,
+                            const StepState& step) const override {
+    constexpr int64_t kRun = 1024;  // summed in fp32, the runs in fp64
+    const auto correct1 = static_cast<float>(1 / (1 - std::pow(settings_.beta1, step.updates)));
+    const auto correct2 = static_cast<float>(1 / (1 - std::pow(settings_.beta2, step.updates)));
+    const auto eps = static_cast<float>(settings_.eps), rate = static_cast<float>(step.lr);
+    const auto pull = static_cast<float>(table_[id].decay ? settings_.weight_decay : 0);
+    const float *w = weight.as<float>(), *m = state.of(0, id).as<float>(), *v = state.of(1, id).as<float>();
+    UpdateSquares sums;
+    for (int64_t begin = 0; begin < weight.size(); begin += kRun) {
+      float updates = 0, weights = 0;
+      for (int64_t i = begin; i < std::min(begin + kRun, weight.size()); ++i) {
+        const float change = rate * (m[i] * correct1 / (std::sqrt(v[i] * correct2) + eps) + pull * w[i]);
+        updates += change * change;
+        weights += w[i] * w[i];
+      }
+      sums.update += double{updates};
+      sums.weight += double{weights};
+    }
+    return sums;
+  }
+
+  std::string describe() const override {
+    int64_t tensors[2] = {0, 0}, parameters[2] = {0, 0};
+    for (const ParamSpec& spec : table_.specs()) {
+      if (!spec.trainable) continue;
+      ++tensors[spec.decay];
+      parameters[spec.decay] += spec.size();
+    }
+    return fmt::format("AdamW: decay {} on {} tensors with {} parameters, none on {} tensors with {}",
+                       settings_.weight_decay, tensors[1], parameters[1], tensors[0], parameters[0]);
+  }
+
+ private:
+  const ParamTable& table_;
+  OptimizerSettings settings_;
+  std::vector<AdamWRange> ranges_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_adamw(const ParamTable& table, const OptimizerSettings& settings) {
+  return std::make_unique<AdamW>(table, settings);
+}
+
+}  // namespace gpt

@@ -1,0 +1,147 @@
+#include "train/train_step.h"
+
+#include <algorithm>
+
+#include "tensor/element.h"
+
+namespace gpt {
+
+TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique_ptr<Optimizer> optimizer,
+                     ThreadPool& pool, const KernelTable& kernels, const Options& options)
+    : model_(model),
+      weights_(weights),
+      pool_(pool),
+      kernels_(kernels),
+      options_(options),
+      optimizer_(std::move(optimizer)),
+      grads_(model.table, weights.dtype(), "gradients"),
+      optimizer_state_(optimizer_->buffers(), model.table, weights.dtype()),
+      graph_(model, options.micro_batch, options.n_ctx, options.graph, pool.size()),
+      block_sums_(static_cast<size_t>((grads_.all().size() + kSumBlock - 1) / kSumBlock)),
+      samples_(options.batch_size / options.communicator->size()),
+      ids_(static_cast<size_t>(samples_ * options.n_ctx)),
+      targets_(ids_.size()),
+      layout_(model.table) {
+  GPT_ASSERT(options.micro_batch > 0 && samples_ % options.micro_batch == 0);
+  GPT_ASSERT(samples_ * options.communicator->size() == options.batch_size);
+}
+
+void TrainStep::begin(const StepState& start, const FillBatch& fill) {
+  fill(options_.communicator->rank() * samples_, samples_, ids_.data(), targets_.data());
+  if (options_.document_end >= 0) PackedDocuments::mask_targets(options_.document_end, ids_, targets_);
+  auto counted =
+      static_cast<double>(std::count_if(targets_.begin(), targets_.end(), [](int32_t t) { return t >= 0; }));
+  finish(options_.communicator->reduce(make_view(&counted, {1})));
+  state_ = start;
+  state_.clip_norm = options_.clip_norm;
+  state_.loss_weight = 1 / std::max(counted, 1.0);
+}
+
+// The part of this process's samples that begins with `first`, valid until the next call.
+TrainBatch TrainStep::batch(int64_t first) {
+  const int64_t at = first * options_.n_ctx, rows = options_.micro_batch * options_.n_ctx;
+  TrainBatch batch{.ids = ids_.data() + at, .targets = targets_.data() + at,
+                   .first_sample = options_.communicator->rank() * samples_ + first};
+  if (options_.document_end >= 0) {
+    documents_.split(options_.n_ctx, options_.document_end,
+                     std::span(ids_).subspan(static_cast<size_t>(at), static_cast<size_t>(rows)), batch);
+  }
+  return batch;
+}
+
+TrainingGraph::Announce TrainStep::reduce_when_done() {
+  if (options_.communicator->size() == 1) return {};
+  return [this](int first_id, int last_id) {
+    int64_t begin = -1, end = -1;
+    for (int id = first_id; id <= last_id; ++id) {
+      const int64_t at = layout_.offset[static_cast<size_t>(id)];
+      if (at < 0) continue;
+      if (begin < 0) begin = at;
+      end = at + model_.table[id].size();
+    }
+    if (begin < 0) return;
+    const TensorView range = grads_.all().columns(begin, end - begin);
+    reductions_.push_back(options_.communicator->reduce(make_view(range.data, range.dtype, {end - begin})));
+  };
+}
+
+void TrainStep::wait_for_gradients() {
+  finish(options_.communicator->reduce(make_view(&state_.loss, {1})));
+  for (const Communicator::Handle& handle : reductions_)
+    finish(handle);
+  reductions_.clear();
+}
+
+void TrainStep::micro_batch(int64_t first, bool accumulate, bool is_last) {
+  graph_.forward_backward(pool_, kernels_, batch(first), grads_, accumulate, state_,
+                          is_last ? reduce_when_done() : TrainingGraph::Announce());
+}
+
+void TrainStep::sum_squares() {
+  kernels_.sum_squares(context(), {.x = grads_.all(), .block_sums = block_sums_.data()});
+}
+
+void TrainStep::finish_gradients() {
+  wait_for_gradients();
+  sum_squares();
+  kernels_.finish_norm(context(), {.block_sums = block_sums_.data(),
+                                   .blocks = std::ssize(block_sums_),
+                                   .step = &state_});
+}
+
+void TrainStep::compute_gradients(const StepState& start, const FillBatch& fill) {
+  begin(start, fill);
+  for (int64_t first = 0; first < samples_; first += options_.micro_batch)
+    micro_batch(first, first > 0, first + options_.micro_batch == samples_);
+  finish_gradients();
+}
+
+// The norm that counts for clipping is that of what is left once single values were cut off.
+void TrainStep::update() {
+  if (options_.clip_value > 0) {
+    kernels_.clamp(context(), {.x = grads_.all(), .limit = options_.clip_value, .step = &state_});
+    sum_squares();
+    kernels_.finish_norm(context(), {.block_sums = block_sums_.data(),
+                                     .blocks = std::ssize(block_sums_),
+                                     .step = &state_,
+                                     .clamped = true});
+  }
+  optimizer_->update(context(), weights_, grads_, optimizer_state_, state_);
+  for (int id = 0; id < model_.table.count(); ++id) {
+    if (model_.table[id].trainable) model_.packed->weights_changed(id);
+  }
+}
+
+std::string TrainStep::first_nonfinite() {
+  for (int64_t first = 0; first < samples_; first += options_.micro_batch) {
+    const std::string found = graph_.first_nonfinite(pool_, kernels_, batch(first), state_);
+    if (!found.empty()) return found;
+  }
+  for (int id = 0; id < model_.table.count(); ++id) {
+    if (!all_finite(grads_[id])) return "the gradient of " + model_.table[id].name;
+  }
+  return "";
+}
+
+TrainStep::Options step_options(const TrainConfig& c, int64_t n_ctx, int32_t document_end) {
+  return {.batch_size = c.batch_size,
+          .micro_batch = c.micro_batch,
+          .n_ctx = n_ctx,
+          .document_end = document_end,
+          .graph = {.recompute = c.recompute, .dtype = tensor_dtype(c.dtype)},
+          .clip_norm = c.clip_norm,
+          .clip_value = c.clip_value};
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const ParamTable& table) {
+  return require_optimizer(c.optimizer)
+      .make(table, {.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay});
+}
+
+int64_t TrainStep::bytes() const {
+  const auto size = static_cast<int64_t>(dtype_size(weights_.dtype()));
+  return param_buffer_elements(model_.table) * size +
+         OptimizerState::bytes(optimizer_->buffers(), model_.table, weights_.dtype()) + graph_.bytes();
+}
+
+}  // namespace gpt

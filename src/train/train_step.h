@@ -1,0 +1,92 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/training_graph.h"
+#include "train/communicator.h"
+#include "train/documents.h"
+#include "train/optimizer.h"
+#include "train/train_config.h"
+
+namespace gpt {
+
+// One training step: forward and backward passes over the micro-batches of a batch, the norm of the gradients,
+// clipping, the optimizer's update. Used by `gpt train`, and by all that measures or checks what
+// it does. Where several processes train together, each computes its part of the samples, gradients are summed while
+// the backward pass still runs, and all make the same update.
+class TrainStep {
+ public:
+  struct Options {
+    // Samples, of all processes together. Each has as many, a multiple of micro_batch.
+    int64_t batch_size = 1, micro_batch = 1;
+    int64_t n_ctx = 0;                        // tokens of a sample
+    int32_t document_end = -1;                // the token that ends a document, or -1: a sample is one
+    TrainingGraph::Options graph = {};
+    double clip_norm = 0, clip_value = 0;  // 0: off
+    Communicator* communicator = &single_process();
+  };
+  // The model's weights that are trained lie in `weights`; both, the pool and the kernels must outlive it.
+  TrainStep(const Model& model, const ParamBuffer& weights, std::unique_ptr<Optimizer> optimizer, ThreadPool& pool,
+            const KernelTable& kernels, const Options& options);
+
+  // Writes ids and targets [rows,n_ctx] of samples [first, first + rows) of the step's batch.
+  using FillBatch = std::function<void(int64_t first, int64_t rows, int32_t* ids, int32_t* targets)>;
+
+  // Gradients of the mean loss over the targets of the batch (those that are not -1), times loss_scale. `start` holds
+  // what is known of the step; loss_weight and clip_norm are not the caller's. After the call state() has the loss,
+  // the norm, and whether the step will be skipped.
+  void compute_gradients(const StepState& start, const FillBatch& fill);
+  // Clips, and changes the weights unless the step is skipped.
+  void update();
+
+  // The parts of compute_gradients, for measurements.
+  void begin(const StepState& start, const FillBatch& fill);
+  void micro_batch(int64_t first, bool accumulate, bool is_last);
+  void finish_gradients();
+
+  const StepState& state() const { return state_; }
+  bool is_skipped() const { return state_.grad_scale == 0; }
+  // The first weight, activation or gradient of the step that is NaN or infinite, for a message; "" if none is.
+  std::string first_nonfinite();
+
+  const Model& model() const { return model_; }
+  const ParamBuffer& weights() const { return weights_; }
+  const ParamBuffer& grads() const { return grads_; }
+  const Optimizer& optimizer() const { return *optimizer_; }
+  const OptimizerState& optimizer_state() const { return optimizer_state_; }
+  // Of gradients, optimizer and activations.
+  int64_t bytes() const;
+
+ private:
+  ExecContext context() const { return {pool_, kernels_, {}}; }
+  void sum_squares();
+  TrainBatch batch(int64_t first);
+  TrainingGraph::Announce reduce_when_done();
+  void wait_for_gradients();
+
+  const Model& model_;
+  const ParamBuffer& weights_;
+  ThreadPool& pool_;
+  const KernelTable& kernels_;
+  Options options_;
+  std::unique_ptr<Optimizer> optimizer_;
+  ParamBuffer grads_;
+  OptimizerState optimizer_state_;
+  TrainingGraph graph_;
+  StepState state_;
+  std::vector<double> block_sums_;
+  int64_t samples_;                     // of this process
+  std::vector<int32_t> ids_, targets_;  // [samples,n_ctx]
+  PackedDocuments documents_;           // of a micro-batch
+  ParamLayout layout_;
+  std::vector<Communicator::Handle> reductions_;  // of gradients, under way
+};
+
+// What a run's config says of its steps. document_end: -1 where documents are not told apart.
+TrainStep::Options step_options(const TrainConfig& config, int64_t n_ctx, int32_t document_end);
+std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const ParamTable& table);
+
+}  // namespace gpt

@@ -1,0 +1,199 @@
+#include "train/train_step.h"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <cmath>
+#include <thread>
+
+#include "support/small_models.h"
+#include "tensor/element.h"
+
+namespace gpt::test {
+namespace {
+
+constexpr int64_t kBatch = 4, kTokens = 8;
+
+class TrainStepTest : public ::testing::Test {
+ protected:
+  TrainStepTest() : random_(make_config({.name = "small", .family = "gpt2", .keys = R"({"n_layer": 2})"}), DType::f32) {}
+
+  const Model& model() const { return random_.model; }
+  TrainStep make(int64_t micro_batch, TrainStep::Options options = {}) {
+    options.batch_size = kBatch;
+    options.micro_batch = micro_batch;
+    options.n_ctx = kTokens;
+    return TrainStep(model(), random_.weights, make_adamw(model().table, {}), pool_, kernel_table(best_isa()),
+                     options);
+  }
+  TrainStep::FillBatch fill() {
+    return [this](int64_t first, int64_t rows, int32_t* ids, int32_t* targets) {
+      const std::vector<int32_t> all = random_ids(kBatch * kTokens + 1, model().config.vocab_size, 3);
+      std::copy_n(all.begin() + first * kTokens, rows * kTokens, ids);
+      std::copy_n(all.begin() + first * kTokens + 1, rows * kTokens, targets);
+    };
+  }
+
+  ThreadPool pool_{2};
+  RandomModel random_;
+};
+
+TEST_F(TrainStepTest, LossFallsAndUpdatesAreCounted) {
+  TrainStep step = make(kBatch, {.clip_norm = 1});
+  StepState start{.lr = 1e-2};
+  double first = 0;
+  for (; start.step < 20; ++start.step) {
+    step.compute_gradients(start, fill());
+    if (start.step == 0) first = step.state().loss;
+    step.update();
+    start.updates = step.state().updates;
+  }
+  EXPECT_EQ(start.updates, 20);
+  EXPECT_LT(step.state().loss, 0.8 * first);
+}
+
+TEST_F(TrainStepTest, MicroBatchesAddUp) {
+  TrainStep whole = make(kBatch), parts = make(1);
+  whole.compute_gradients({}, fill());
+  parts.compute_gradients({}, fill());
+  EXPECT_NEAR(parts.state().loss, whole.state().loss, 1e-6 * whole.state().loss);
+  EXPECT_NEAR(parts.state().norm, whole.state().norm, 1e-5 * whole.state().norm);
+}
+
+TEST_F(TrainStepTest, LimitsSkipTheStep) {
+  TrainStep step = make(kBatch);
+  step.compute_gradients({.lr = 1, .max_norm = 1e-9, .updates = 5}, fill());
+  const std::vector<float> before(random_.weights.all().as<float>(),
+                                  random_.weights.all().as<float>() + random_.weights.all().size());
+  step.update();
+  EXPECT_TRUE(step.is_skipped());
+  EXPECT_EQ(step.state().updates, 5);
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), random_.weights.all().as<float>()));
+}
+
+// The factor is that of the gradients whose single values are cut off already.
+TEST_F(TrainStepTest, ClipsValuesBeforeTheNorm) {
+  constexpr double kLimit = 1e-4;
+  TrainStep step = make(kBatch, {.clip_norm = 1e-3, .clip_value = kLimit});
+  step.compute_gradients({.lr = 1e-3, .loss_scale = 4}, fill());
+  step.update();
+  double squares = 0;
+  for (int64_t i = 0; i < step.grads().all().size(); ++i) {
+    const double g = step.grads().all().as<float>()[i] / 4.0;
+    EXPECT_LE(std::abs(g), kLimit * (1 + 1e-6));
+    squares += g * g;
+  }
+  EXPECT_NEAR(step.state().grad_scale, 1e-3 / (std::sqrt(squares) + 1e-6) / 4, 1e-8);
+}
+
+TEST_F(TrainStepTest, NamesTheFirstThatIsNotFinite) {
+  TrainStep step = make(kBatch);
+  step.compute_gradients({}, fill());
+  EXPECT_EQ(step.first_nonfinite(), "");
+  const int id = model().table.find(Role::proj_weight, 1);
+  step.grads()[id].as<float>()[7] = NAN;
+  EXPECT_EQ(step.first_nonfinite(), "the gradient of " + model().table[id].name);
+  const int gain = model().table.find(Role::norm2_gain, 0);
+  random_.weights[gain].as<float>()[0] = INFINITY;
+  EXPECT_EQ(step.first_nonfinite(), model().table[gain].name);
+}
+
+// A frozen parameter has no gradient and no state, and what is trained gets the gradients that it has without that.
+TEST_F(TrainStepTest, TrainsWhatIsTrainable) {
+  TrainStep all = make(2);
+  const int64_t all_bytes = all.bytes();
+  all.compute_gradients({}, fill());
+  ParamTable& table = random_.model.table;
+  for (int id = 0; id < table.count(); ++id)
+    table.set_trainable(id, table[id].role == Role::q_weight || table[id].role == Role::norm2_gain);
+  const ParamBuffer trained(table, DType::f32, "trained weights");
+  for (int id = 0; id < table.count(); ++id) {
+    if (!trained[id]) continue;
+    std::copy_n(random_.weights[id].as<float>(), trained[id].size(), trained[id].as<float>());
+    random_.model.weights[static_cast<size_t>(id)] = trained[id];
+  }
+  TrainStep some(random_.model, trained, make_adamw(table, {}), pool_, kernel_table(best_isa()),
+                 {.batch_size = kBatch, .micro_batch = 2, .n_ctx = kTokens});
+  some.compute_gradients({.lr = 1e-2}, fill());
+  for (int id = 0; id < table.count(); ++id) {
+    ASSERT_EQ(bool(some.grads()[id]), table[id].trainable) << table[id].name;
+    for (int64_t i = 0; some.grads()[id] && i < some.grads()[id].size(); ++i)
+      ASSERT_EQ(some.grads()[id].as<float>()[i], all.grads()[id].as<float>()[i]) << table[id].name;
+  }
+  some.update();
+  EXPECT_NE(trained[table.find(Role::q_weight, 1)].as<float>()[0],
+            random_.weights[table.find(Role::q_weight, 1)].as<float>()[0]);
+  EXPECT_LT(some.bytes(), all_bytes);
+}
+
+// Threads that play processes: every operation waits for all of them.
+class Team {
+ public:
+  explicit Team(int size) : size_(size), arrived_(size), views_(static_cast<size_t>(size)) {}
+
+  class Member : public Communicator {
+   public:
+    Member(Team& team, int rank) : team_(team), rank_(rank) {}
+    int rank() const override { return rank_; }
+    int size() const override { return team_.size_; }
+    Handle reduce(const TensorView& x) override {
+      ++reductions;
+      std::vector<double> sum(static_cast<size_t>(x.size()));
+      team_.meet(rank_, x, [&] {
+        for (const TensorView& part : team_.views_) {
+          for (int64_t i = 0; i < x.size(); ++i)
+            sum[static_cast<size_t>(i)] += element(part, 0, i);
+        }
+      });
+      for (int64_t i = 0; i < x.size(); ++i) {
+        if (x.dtype == DType::f64) x.as<double>()[i] = sum[static_cast<size_t>(i)];
+        if (x.dtype == DType::f32) x.as<float>()[i] = static_cast<float>(sum[static_cast<size_t>(i)]);
+      }
+      return nullptr;
+    }
+    Handle gather(const TensorView&, const TensorView&) override { throw std::logic_error("not used"); }
+    Handle broadcast(const TensorView&, int) override { throw std::logic_error("not used"); }
+    Handle barrier() override { return nullptr; }
+    int reductions = 0;
+
+   private:
+    Team& team_;
+    int rank_;
+  };
+
+ private:
+  template <class Read>
+  void meet(int rank, const TensorView& x, Read read) {
+    views_[static_cast<size_t>(rank)] = x;
+    arrived_.arrive_and_wait();
+    read();
+    arrived_.arrive_and_wait();  // nobody writes before all have read
+  }
+
+  int size_;
+  std::barrier<> arrived_;
+  std::vector<TensorView> views_;
+};
+
+TEST_F(TrainStepTest, TwoProcessesMakeTheStepOfOne) {
+  TrainStep whole = make(2);
+  whole.compute_gradients({.lr = 1e-3}, fill());
+  Team team(2);
+  const auto train = [&](int rank) {
+    ThreadPool pool(1);
+    Team::Member member(team, rank);
+    TrainStep step(model(), random_.weights, make_adamw(model().table, {}), pool, kernel_table(best_isa()),
+                   {.batch_size = kBatch, .micro_batch = 1, .n_ctx = kTokens, .communicator = &member});
+    step.compute_gradients({.lr = 1e-3}, fill());
+    EXPECT_NEAR(step.state().loss, whole.state().loss, 1e-9);
+    EXPECT_NEAR(step.state().norm, whole.state().norm, 1e-6 * whole.state().norm);
+    for (int64_t i = 0; i < whole.grads().all().size(); ++i)
+      ASSERT_NEAR(step.grads().all().as<float>()[i], whole.grads().all().as<float>()[i], 1e-6) << i;
+    EXPECT_EQ(member.reductions, 2 + 4) << "targets and loss; head, two blocks, embeddings";
+  };
+  std::jthread other(train, 1);
+  train(0);
+}
+
+}  // namespace
+}  // namespace gpt::test
