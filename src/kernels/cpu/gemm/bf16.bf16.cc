@@ -1,9 +1,9 @@
-// Products of bf16 numbers by the processor's own instruction, which multiplies two pairs and adds both
-// products to an fp32 sum.
+// The kernels of products in bf16 (k_pack 2) with AVX512_BF16: vdpbf16ps multiplies the k-packs of two words
+// and adds both products to an fp32 accumulator.
 
 #include "kernels/cpu/gemm/kernels.h"
-#include "kernels/cpu/gemm/strips.h"
-#include "kernels/cpu/gemm/tile.h"
+#include "kernels/cpu/gemm/micro_kernel.h"
+#include "kernels/cpu/gemm/pack_panels.h"
 
 namespace gpt::gemm {
 namespace {
@@ -15,35 +15,35 @@ GPT_INLINE IVec narrow_two(Vec low, Vec high) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
 
-struct Pairs {
-  static constexpr int64_t kPerUnit = 2;
-  GPT_INLINE IVec along(const Bf16* p) { return _mm512_loadu_si512(p); }
-  GPT_INLINE IVec along(const Bf16* p, int64_t n) {
+struct Bf16Pairs {
+  static constexpr int64_t kPack = 2;
+  GPT_INLINE IVec from_row(const Bf16* p) { return _mm512_loadu_si512(p); }
+  GPT_INLINE IVec from_row(const Bf16* p, int64_t n) {
     const uint32_t lanes = n >= 32 ? ~uint32_t{0} : (uint32_t{1} << static_cast<uint32_t>(n)) - 1;
     return _mm512_maskz_loadu_epi16(lanes, p);
   }
   template <class T>
-  GPT_INLINE IVec along(const T* p) {
+  GPT_INLINE IVec from_row(const T* p) {
     return narrow_two(load(p), load(p + kLanes));
   }
   template <class T>
-  GPT_INLINE IVec along(const T* p, int64_t n) {
+  GPT_INLINE IVec from_row(const T* p, int64_t n) {
     return n <= kLanes ? narrow_two(load_n(p, n), zero())
                        : narrow_two(load(p), load_n(p + kLanes, n - kLanes));
   }
-  GPT_INLINE IVec across(const Bf16* low, const Bf16* high) {
+  GPT_INLINE IVec from_columns(const Bf16* low, const Bf16* high) {
     return interleave(load_halves(low), high ? load_halves(high) : _mm256_setzero_si256());
   }
-  GPT_INLINE IVec across(const Bf16* low, const Bf16* high, int64_t n) {
+  GPT_INLINE IVec from_columns(const Bf16* low, const Bf16* high, int64_t n) {
     return interleave(load_halves(low, first_lanes(n)),
                       high ? load_halves(high, first_lanes(n)) : _mm256_setzero_si256());
   }
   template <class T>
-  GPT_INLINE IVec across(const T* low, const T* high) {
+  GPT_INLINE IVec from_columns(const T* low, const T* high) {
     return _mm512_permutexvar_epi16(interleaved(), narrow_two(load(low), high ? load(high) : zero()));
   }
   template <class T>
-  GPT_INLINE IVec across(const T* low, const T* high, int64_t n) {
+  GPT_INLINE IVec from_columns(const T* low, const T* high, int64_t n) {
     return _mm512_permutexvar_epi16(interleaved(),
                                     narrow_two(load_n(low, n), high ? load_n(high, n) : zero()));
   }
@@ -59,22 +59,22 @@ struct Pairs {
   }
 };
 
-struct DotPairs {
-  GPT_INLINE Vec add_product(Vec sum, IVec x, IVec w) {
-    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(w), reinterpret_cast<__m512bh>(x));
+struct Bf16Dot {
+  GPT_INLINE Vec multiply_add(Vec acc, IVec x, IVec w) {
+    return _mm512_dpbf16_ps(acc, reinterpret_cast<__m512bh>(w), reinterpret_cast<__m512bh>(x));
   }
 };
 
-void pack(Form, const PackArgs& p) {
-  pack_units<Pairs>(p);
+void pack_panel(PackFormat, const PackPanelArgs& p) {
+  pack_panel_as<Bf16Pairs>(p);
 }
 
-void unit_rows(Form, const UnitRowsArgs& p) {
-  make_unit_rows<Pairs>(p);
+void pack_rows(PackFormat, const PackRowsArgs& p) {
+  pack_rows_as<Bf16Pairs>(p);
 }
 
-void tile(const TileArgs& t) {
-  compute_tile<DotPairs>(t);
+void micro_kernel(const MicroKernelArgs& t) {
+  run_micro_kernel<Bf16Dot>(t);
 }
 
 void convert(const ConvertArgs& p) {
@@ -84,7 +84,7 @@ void convert(const ConvertArgs& p) {
 }  // namespace
 
 Kernels bf16_kernels_avx512() {
-  return {kRows, kWidth, 2, pack, unit_rows, tile, convert};
+  return {kMr, kNr, 2, pack_panel, pack_rows, micro_kernel, convert};
 }
 
 }  // namespace gpt::gemm
