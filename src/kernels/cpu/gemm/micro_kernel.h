@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/cpu/gemm/kernels.h"
-#include "kernels/cpu/gemm/vec_half.h"
+#include "kernels/cpu/simd/vec.h"
 
 // The micro-kernel: C[mr,nr] += A[mr,kc] B[kc,nr], the whole of C[mr,nr] in accumulator registers.
 //
@@ -12,12 +12,6 @@
 //       acc[r][0..V) += x * w[0..V)
 //
 // Internal to the units compiled once per instruction set.
-
-#ifdef __clang__
-#define GPT_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define GPT_UNROLL _Pragma("GCC unroll 16")
-#endif
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/cpu/gemm/kernels.h"
-#include "kernels/cpu/gemm/vec_half.h"
+#include "kernels/cpu/simd/vec.h"
 
 // Packs micro-panels of words (the layout is drawn in kernels.h), and converts rows. Internal to the units
 // compiled once per instruction set.

@@ -7,7 +7,7 @@
 
 // dw[m,n] = A B with A = dy^T [m,k] and B = x [k,n]; k counts the rows of both, n the inputs.
 //
-//   for as many blocks of k as fit into kPackedXWords
+//   for chunks of k, as many blocks as fit into kPackedXWords
 //     for blocks of kc words along k         in parallel: tasks of the first kind
 //       pack x [kc,n] into micro-panels
 //     for tasks of mc rows and nc columns    in parallel: tasks of the second kind, which wait for the first
@@ -17,8 +17,8 @@
 //           for mr rows
 //             micro-kernel: dw[mr,nr] += dy^T[mr,kc] x[kc,nr]
 //
-//   packed x: [k_block of k][multiply_blocks][kc words][nr]         packed dy^T: [micro-multiply_blocks][kc
-//   words][mr], of a task
+//   packed x       blocks of k | panels | [kc words][nr]        shared, in chunks of kPackedXWords
+//   packed dy^T    micro-panels | [kc words][mr]                of a task, in the scratch of its thread
 
 namespace gpt::gemm {
 namespace {

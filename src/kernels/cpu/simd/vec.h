@@ -33,6 +33,12 @@
 #endif
 #define GPT_INLINE static inline __attribute__((always_inline))
 #define GPT_ALWAYS_INLINE __attribute__((always_inline))  // for lambdas
+// Before a loop over registers.
+#ifdef __clang__
+#define GPT_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define GPT_UNROLL _Pragma("GCC unroll 16")
+#endif
 
 #if defined(GPT_SIMD_AVX512)
 #include "kernels/cpu/simd/vec_avx512.h"

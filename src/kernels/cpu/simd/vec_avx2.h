@@ -102,17 +102,103 @@ GPT_INLINE Vec load_twice(const float* p, int64_t n) {
   return _mm256_permutevar8x32_ps(load(p, first_lanes(n)), _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
 }
 
+GPT_INLINE IVec bits_of(Vec v) {
+  return _mm256_castps_si256(v);
+}
+GPT_INLINE Vec as_floats(IVec v) {
+  return _mm256_castsi256_ps(v);
+}
+GPT_INLINE Vec to_float(IVec v) {
+  return _mm256_cvtepi32_ps(v);
+}
+// To nearest, ties to even.
+GPT_INLINE IVec to_int(Vec v) {
+  return _mm256_cvtps_epi32(v);
+}
 GPT_INLINE IVec set1_i(uint32_t x) {
   return _mm256_set1_epi32(static_cast<int>(x));
 }
-GPT_INLINE IVec load_i(const uint32_t* p) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+GPT_INLINE IVec set1_i16(int16_t x) {
+  return _mm256_set1_epi16(x);
+}
+GPT_INLINE IVec set1_i8(int x) {
+  return _mm256_set1_epi8(static_cast<char>(x));
+}
+GPT_INLINE IVec load_i(const void* p) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(p));
+}
+GPT_INLINE void store_i(void* p, IVec v) {
+  _mm256_storeu_si256(static_cast<__m256i*>(p), v);
 }
 GPT_INLINE IVec add_i(IVec a, IVec b) {
   return _mm256_add_epi32(a, b);
 }
+GPT_INLINE IVec sub_i(IVec a, IVec b) {
+  return _mm256_sub_epi32(a, b);
+}
+GPT_INLINE IVec mul_i(IVec a, IVec b) {
+  return _mm256_mullo_epi32(a, b);
+}
+GPT_INLINE IVec max_i(IVec a, IVec b) {
+  return _mm256_max_epi32(a, b);
+}
+GPT_INLINE IVec and_i(IVec a, IVec b) {
+  return _mm256_and_si256(a, b);
+}
+GPT_INLINE IVec or_i(IVec a, IVec b) {
+  return _mm256_or_si256(a, b);
+}
 GPT_INLINE IVec xor_i(IVec a, IVec b) {
   return _mm256_xor_si256(a, b);
+}
+template <int n>
+GPT_INLINE IVec shift_left_i(IVec v) {
+  return _mm256_slli_epi32(v, n);
+}
+template <int n>
+GPT_INLINE IVec shift_right_i(IVec v) {
+  return _mm256_srli_epi32(v, n);
+}
+// Of 16-bit lanes.
+template <int n>
+GPT_INLINE IVec shift_right_i16(IVec v) {
+  return _mm256_srli_epi16(v, n);
+}
+// Products of neighbouring 16-bit lanes, added in pairs.
+GPT_INLINE IVec madd_i16(IVec a, IVec b) {
+  return _mm256_madd_epi16(a, b);
+}
+// Lanes (a0, b0, a1, b1) and (a2, b2, a3, b3) of every group of four; and the same of 64-bit lanes.
+GPT_INLINE IVec unpack_low32(IVec a, IVec b) {
+  return _mm256_unpacklo_epi32(a, b);
+}
+GPT_INLINE IVec unpack_low64(IVec a, IVec b) {
+  return _mm256_unpacklo_epi64(a, b);
+}
+GPT_INLINE IVec unpack_high32(IVec a, IVec b) {
+  return _mm256_unpackhi_epi32(a, b);
+}
+GPT_INLINE IVec unpack_high64(IVec a, IVec b) {
+  return _mm256_unpackhi_epi64(a, b);
+}
+// The 16 bytes of every group of four lanes, shuffled by those of `order`; 0x80 gives zero.
+GPT_INLINE IVec shuffle_bytes(IVec v, IVec order) {
+  return _mm256_shuffle_epi8(v, order);
+}
+GPT_INLINE int32_t reduce_add(IVec v) {
+  __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
+}
+GPT_INLINE int32_t reduce_max(IVec v) {
+  __m128i m = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+  return _mm_cvtsi128_si32(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1)));
+}
+// Every lane as a byte; -128 to 127.
+GPT_INLINE void store_i8(void* p, IVec v) {
+  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  _mm_storel_epi64(static_cast<__m128i*>(p), _mm_packs_epi16(words, words));
 }
 GPT_INLINE Mask less_equal_u(IVec a, IVec b) {
   return {_mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_min_epu32(a, b), a))};

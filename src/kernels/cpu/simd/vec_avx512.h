@@ -96,17 +96,98 @@ GPT_INLINE Vec load_twice(const float* p, int64_t n) {
   return _mm512_permutexvar_ps(twice, _mm512_maskz_loadu_ps(static_cast<Mask>(first_lanes(n) & 0xFF), p));
 }
 
+GPT_INLINE IVec bits_of(Vec v) {
+  return _mm512_castps_si512(v);
+}
+GPT_INLINE Vec as_floats(IVec v) {
+  return _mm512_castsi512_ps(v);
+}
+GPT_INLINE Vec to_float(IVec v) {
+  return _mm512_cvtepi32_ps(v);
+}
+// To nearest, ties to even.
+GPT_INLINE IVec to_int(Vec v) {
+  return _mm512_cvtps_epi32(v);
+}
 GPT_INLINE IVec set1_i(uint32_t x) {
   return _mm512_set1_epi32(static_cast<int>(x));
 }
-GPT_INLINE IVec load_i(const uint32_t* p) {
+GPT_INLINE IVec set1_i16(int16_t x) {
+  return _mm512_set1_epi16(x);
+}
+GPT_INLINE IVec set1_i8(int x) {
+  return _mm512_set1_epi8(static_cast<char>(x));
+}
+GPT_INLINE IVec load_i(const void* p) {
   return _mm512_loadu_si512(p);
+}
+GPT_INLINE void store_i(void* p, IVec v) {
+  _mm512_storeu_si512(p, v);
 }
 GPT_INLINE IVec add_i(IVec a, IVec b) {
   return _mm512_add_epi32(a, b);
 }
+GPT_INLINE IVec sub_i(IVec a, IVec b) {
+  return _mm512_sub_epi32(a, b);
+}
+GPT_INLINE IVec mul_i(IVec a, IVec b) {
+  return _mm512_mullo_epi32(a, b);
+}
+GPT_INLINE IVec max_i(IVec a, IVec b) {
+  return _mm512_max_epi32(a, b);
+}
+GPT_INLINE IVec and_i(IVec a, IVec b) {
+  return _mm512_and_si512(a, b);
+}
+GPT_INLINE IVec or_i(IVec a, IVec b) {
+  return _mm512_or_si512(a, b);
+}
 GPT_INLINE IVec xor_i(IVec a, IVec b) {
   return _mm512_xor_si512(a, b);
+}
+template <int n>
+GPT_INLINE IVec shift_left_i(IVec v) {
+  return _mm512_slli_epi32(v, n);
+}
+template <int n>
+GPT_INLINE IVec shift_right_i(IVec v) {
+  return _mm512_srli_epi32(v, n);
+}
+// Of 16-bit lanes.
+template <int n>
+GPT_INLINE IVec shift_right_i16(IVec v) {
+  return _mm512_srli_epi16(v, n);
+}
+// Products of neighbouring 16-bit lanes, added in pairs.
+GPT_INLINE IVec madd_i16(IVec a, IVec b) {
+  return _mm512_madd_epi16(a, b);
+}
+// Lanes (a0, b0, a1, b1) and (a2, b2, a3, b3) of every group of four; and the same of 64-bit lanes.
+GPT_INLINE IVec unpack_low32(IVec a, IVec b) {
+  return _mm512_unpacklo_epi32(a, b);
+}
+GPT_INLINE IVec unpack_low64(IVec a, IVec b) {
+  return _mm512_unpacklo_epi64(a, b);
+}
+GPT_INLINE IVec unpack_high32(IVec a, IVec b) {
+  return _mm512_unpackhi_epi32(a, b);
+}
+GPT_INLINE IVec unpack_high64(IVec a, IVec b) {
+  return _mm512_unpackhi_epi64(a, b);
+}
+// The 16 bytes of every group of four lanes, shuffled by those of `order`; 0x80 gives zero.
+GPT_INLINE IVec shuffle_bytes(IVec v, IVec order) {
+  return _mm512_shuffle_epi8(v, order);
+}
+GPT_INLINE int32_t reduce_add(IVec v) {
+  return _mm512_reduce_add_epi32(v);
+}
+GPT_INLINE int32_t reduce_max(IVec v) {
+  return _mm512_reduce_max_epi32(v);
+}
+// Every lane as a byte; -128 to 127.
+GPT_INLINE void store_i8(void* p, IVec v) {
+  _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v));
 }
 GPT_INLINE Mask less_equal_u(IVec a, IVec b) {
   return _mm512_cmple_epu32_mask(a, b);
