@@ -251,6 +251,8 @@ GPT_OP_CASES(cross_entropy) {
     for (int64_t vocab : {1, 2, 17, 2049, 5003})
       loss_over_logits_case(list, vocab, softcap);
   }
+  loss_case(list, {.rows = 6, .vocab = 9, .spread = 2, .softcap = 3});
+  loss_over_logits_case(list, 9, 3);
   // Vectors, chunks and whole rows of -inf, NaN, +inf.
   for (int64_t bad_from : {0, 2048, 5000}) {
     for (double bad : {-HUGE_VAL, HUGE_VAL, std::nan("")}) {
