@@ -35,18 +35,14 @@ struct Case {
     if (cache) s += fmt::format(" cache in {}", dtype_name(*cache));
     return s;
   }
-  int64_t max_q() const {
+  int64_t longest(int64_t Lengths::*which) const {
     int64_t n = 0;
     for (const Lengths& l : lengths)
-      n = std::max(n, l.q);
+      n = std::max(n, l.*which);
     return n;
   }
-  int64_t max_kv() const {
-    int64_t n = 0;
-    for (const Lengths& l : lengths)
-      n = std::max(n, l.kv);
-    return n;
-  }
+  int64_t max_q() const { return longest(&Lengths::q); }
+  int64_t max_kv() const { return longest(&Lengths::kv); }
   int64_t queries() const {
     int64_t n = 0;
     for (const Lengths& l : lengths)

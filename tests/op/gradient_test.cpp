@@ -46,12 +46,12 @@ class Gradient {
 // One call of an op: its memory, the loss, and the variables with their gradients.
 class Check : public OpBench {
  public:
-  explicit Check(const char* op) : op_(op) {}
+  Check() = default;
+  Check(const Check&) = delete;
   ~Check() {
-    ++checked()[op_];
+    ++count();
     test::GradientCheck(loss, 1).run(variables_);
   }
-  Check(const Check&) = delete;
 
   std::function<double()> loss;
 
@@ -70,20 +70,19 @@ class Check : public OpBench {
     }
     return to;
   }
-  // Cases of each op that were checked since the start of the process.
-  static std::map<std::string, int>& checked() {
-    static std::map<std::string, int> counts;
-    return counts;
+  // Of checks so far.
+  static int& count() {
+    static int n = 0;
+    return n;
   }
 
  private:
-  const char* op_;
   std::vector<test::Variable> variables_;
 };
 
 void embedding_backward(const ExecContext&, const EmbeddingBackwardArgs& a) noexcept {
   if (!checkable(a.dout, a.dwte, a.dwpe)) return;
-  Check c("embedding_backward");
+  Check c;
   const int64_t n = a.dout.rows(), entries = n > 0 ? *std::max_element(a.ids, a.ids + n) + 1 : 1;
   const TensorView wte = a.dwte ? c.normal_like(a.dwte) : c.normal({entries, a.dout.cols()});
   const TensorView wpe = c.normal_like(a.dwpe), out = c.copy(a.dout);
@@ -101,7 +100,7 @@ void embedding_backward(const ExecContext&, const EmbeddingBackwardArgs& a) noex
 // x of the case is the sum of x and add, where there is a residual.
 void norm_backward(const ExecContext&, const NormBackwardArgs& a) noexcept {
   if (!checkable(a.dx)) return;
-  Check c("norm_backward");
+  Check c;
   const TensorView add = c.normal_like(a.dresidual), x = c.copy(a.x);
   for (int64_t i = 0; add && i < x.size(); ++i)
     x.as<double>()[i] -= add.as<double>()[i];
@@ -134,7 +133,7 @@ void norm_backward(const ExecContext&, const NormBackwardArgs& a) noexcept {
 // With an activation the input of the product is act(pre), and dx the gradient of pre.
 void linear_backward_input(const ExecContext&, const LinearBackwardInputArgs& a) noexcept {
   if (a.packed || !checkable(a.dx, a.dy, a.w)) return;
-  Check c("linear_backward_input");
+  Check c;
   const TensorView x = a.act ? c.smooth_copy(a.pre) : c.normal({a.dx.rows(), a.dx.cols()});
   const TensorView h = a.act ? c.copy(x) : x, y = c.copy(a.dy);
   c.loss = [=, &c] {
@@ -151,7 +150,7 @@ void linear_backward_input(const ExecContext&, const LinearBackwardInputArgs& a)
 
 void linear_backward_weight(const ExecContext&, const LinearBackwardWeightArgs& a) noexcept {
   if (a.compute != DType::f32 || !checkable(a.dw, a.dy, a.x)) return;  // narrow types round the operands
-  Check c("linear_backward_weight");
+  Check c;
   const TensorView w = c.normal_like(a.dw), bias = c.normal_like(a.dbias), y = c.copy(a.dy);
   c.loss = [=, &c] {
     c.ops().linear_forward(c.ctx(), {.y = y, .x = a.x, .w = w, .bias = bias});
@@ -165,7 +164,7 @@ void linear_backward_weight(const ExecContext&, const LinearBackwardWeightArgs& 
 
 void act_backward(const ExecContext&, const ActBackwardArgs& a) noexcept {
   if (!checkable(a.x)) return;
-  Check c("act_backward");
+  Check c;
   const TensorView x = c.smooth_copy(a.x), gate = a.gate ? c.smooth_copy(a.gate) : TensorView{};
   OpBench::assign(a.dout, c.smooth_copy(a.dout));
   const TensorView out = c.copy(x), dout = c.copy(a.dout);
@@ -184,8 +183,8 @@ void act_backward(const ExecContext&, const ActBackwardArgs& a) noexcept {
 
 // An op in place whose backward pass is the same op: `forward` runs it on a view, `backward` on a gradient.
 template <class F, class B>
-void check_in_place(const char* op, const TensorView& values, F forward, B backward) {
-  Check c(op);
+void check_in_place(const TensorView& values, F forward, B backward) {
+  Check c;
   const TensorView x = c.smooth_copy(values), y = c.copy(x), dy = c.normal_like(x), dx = c.copy(dy);
   c.loss = [=, &c] {
     OpBench::assign(y, x);
@@ -207,14 +206,14 @@ void rope(const ExecContext&, const RopeArgs& a) noexcept {
     c.ops().rope(c.ctx(), args);
   };
   check_in_place(
-      "rope", a.x, [&](Check& c, const TensorView& y) { run(c, y, a.sign); },
+      a.x, [&](Check& c, const TensorView& y) { run(c, y, a.sign); },
       [&](Check& c, const TensorView& dx, const TensorView&) { run(c, dx, -a.sign); });
 }
 
 void head_norm_backward(const ExecContext&, const HeadNormBackwardArgs& a) noexcept {
   if (!checkable(a.dx)) return;
   check_in_place(
-      "head_norm_backward", a.y,
+      a.y,
       [&](Check& c, const TensorView& y) {
         c.ops().head_norm_forward(
             c.ctx(), {.eps = 1e-2, .x = y, .n_head = a.n_head, .head_dim = a.head_dim, .rstd = a.rstd});
@@ -232,12 +231,12 @@ void dropout(const ExecContext&, const DropoutArgs& a) noexcept {
   const auto run = [&](Check& c, const TensorView& x) {
     c.ops().dropout(c.ctx(), {.out = x, .x = x, .dropout = a.dropout});
   };
-  check_in_place("dropout", a.x, run, [&](Check& c, const TensorView& dx, const TensorView&) { run(c, dx); });
+  check_in_place(a.x, run, [&](Check& c, const TensorView& dx, const TensorView&) { run(c, dx); });
 }
 
 void attention_backward(const ExecContext&, const AttentionBackwardArgs& a) noexcept {
   if (!checkable(a.q, a.k, a.v)) return;
-  Check c("attention_backward");
+  Check c;
   const TensorView out = c.copy(a.out), lse = c.copy(a.lse);
   c.loss = [=, &c] {
     c.ops().attention_forward(
@@ -253,7 +252,7 @@ void attention_backward(const ExecContext&, const AttentionBackwardArgs& a) noex
 
 void cross_entropy(const ExecContext&, const CrossEntropyArgs& a) noexcept {
   if (!a.dlogits || !checkable(a.logits)) return;
-  Check c("cross_entropy");
+  Check c;
   const int64_t n = a.logits.rows();
   const TensorView logits = c.copy(a.logits), losses = c.zeros({n});
   c.loss = [=, &c] {
@@ -278,7 +277,7 @@ void cross_entropy(const ExecContext&, const CrossEntropyArgs& a) noexcept {
 
 void add(const ExecContext&, const AddArgs& a) noexcept {
   if (!checkable(a.a)) return;
-  Check c("add");
+  Check c;
   const TensorView x = c.smooth_copy(a.a), y = c.smooth_copy(a.b), out = c.copy(x), dout = c.normal_like(x);
   c.loss = [=, &c] {
     c.ops().add(c.ctx(), {.out = out, .a = x, .b = y});
@@ -290,45 +289,39 @@ void add(const ExecContext&, const AddArgs& a) noexcept {
   c.variable("b", y, both);
 }
 
-// An op with a check, and the other ops that the check calls.
+// X(op with a check, the op whose gradient it computes)
+#define GPT_FOR_EACH_CHECK(X)               \
+  X(embedding_backward, embedding_forward)  \
+  X(norm_backward, norm_forward)            \
+  X(linear_backward_input, linear_forward)  \
+  X(linear_backward_weight, linear_forward) \
+  X(act_backward, act_forward)              \
+  X(rope, rope)                             \
+  X(head_norm_backward, head_norm_forward)  \
+  X(dropout, dropout)                       \
+  X(attention_backward, attention_forward)  \
+  X(cross_entropy, cross_entropy)           \
+  X(add, add)
+
 struct CheckedOp {
-  const char* op;
-  std::vector<std::string> calls = {};
+  std::string op, forward;
 };
 void PrintTo(const CheckedOp& c, std::ostream* out) {
   *out << c.op;
 }
 const std::vector<CheckedOp>& checked_ops() {
-  static const std::vector<CheckedOp> ops = {{"embedding_backward", {"embedding_forward"}},
-                                             {"norm_backward", {"norm_forward"}},
-                                             {"linear_backward_input", {"linear_forward"}},
-                                             {"linear_backward_weight", {"linear_forward"}},
-                                             {"act_backward", {"act_forward"}},
-                                             {"rope"},
-                                             {"head_norm_backward", {"head_norm_forward"}},
-                                             {"dropout"},
-                                             {"attention_backward", {"attention_forward"}},
-                                             {"cross_entropy"},
-                                             {"add"}};
+#define GPT_CHECKED_OP(op, forward) {#op, #forward},
+  static const std::vector<CheckedOp> ops = {GPT_FOR_EACH_CHECK(GPT_CHECKED_OP)};
+#undef GPT_CHECKED_OP
   return ops;
 }
+
 // The reference, with the checks in place of the ops that have one.
-const KernelTable& checking_table() {
-  static const KernelTable table = [] {
-    KernelTable t = test::plain_table();
-    t.embedding_backward = embedding_backward;
-    t.norm_backward = norm_backward;
-    t.linear_backward_input = linear_backward_input;
-    t.linear_backward_weight = linear_backward_weight;
-    t.act_backward = act_backward;
-    t.rope = rope;
-    t.head_norm_backward = head_norm_backward;
-    t.dropout = dropout;
-    t.attention_backward = attention_backward;
-    t.cross_entropy = cross_entropy;
-    t.add = add;
-    return t;
-  }();
+KernelTable checking_table() {
+  KernelTable table = test::plain_table();
+#define GPT_ENTER_CHECK(op, forward) table.op = op;
+  GPT_FOR_EACH_CHECK(GPT_ENTER_CHECK)
+#undef GPT_ENTER_CHECK
   return table;
 }
 
@@ -348,48 +341,41 @@ const std::map<std::string, std::string>& ops_without_gradient() {
 class OpGradient : public ::testing::TestWithParam<CheckedOp> {};
 
 TEST_P(OpGradient, AgreesWithFiniteDifferences) {
-  const std::string name = GetParam().op;
+  const auto& [name, forward] = GetParam();
+  const KernelTable table = checking_table();
   std::map<std::string, int> before = test::op_calls();
-  const int checked = Check::checked()[name];
+  Check::count() = 0;
   for (const RegisteredOp& op : registered_ops()) {
     if (op.op != name) continue;
     OpCaseList list;
     op.cases(list);
     for (const OpCase& c : list.cases) {
       SCOPED_TRACE(name + " " + c.name);
-      OpFrame frame({.kernels = checking_table(), .dtype = DType::f64}, name + " " + c.name);
+      OpFrame frame({.kernels = table, .dtype = DType::f64}, name + " " + c.name);
       c.body(frame);
     }
   }
-  RecordProperty("checked", Check::checked()[name] - checked);
-  EXPECT_GE(Check::checked()[name] - checked, 5) << "too few cases of up to " << kMostElements << " elements";
-  EXPECT_GT(test::op_calls()[name], before[name]) << name << " was not called";
-  for (const std::string& op : GetParam().calls)
+  RecordProperty("checked", Check::count());
+  EXPECT_GE(Check::count(), 5) << "too few cases of up to " << kMostElements << " elements";
+  for (const std::string& op : {name, forward})
     EXPECT_GT(test::op_calls()[op], before[op]) << op << " was not called";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OpGradient, ::testing::ValuesIn(checked_ops()),
-                         [](const auto& param) { return std::string(param.param.op); });
+                         [](const auto& param) { return param.param.op; });
 
 TEST(OpGradientRegistry, EveryOpHasACheckOrAReason) {
-  std::set<std::string> all, checked;
-#define GPT_TEST_NAME(name, Args) all.insert(#name);
-  GPT_FOR_EACH_OP(GPT_TEST_NAME)
-#undef GPT_TEST_NAME
-  for (const CheckedOp& c : checked_ops()) {
-    checked.insert(c.op);
-    checked.insert(c.calls.begin(), c.calls.end());
-  }
-  for (const std::string& op : all) {
-    EXPECT_NE(checked.count(op) > 0, ops_without_gradient().count(op) > 0)
-        << op << ": add a check of its gradient, or say why there is none (not both)";
-  }
-  for (const std::string& op : checked)
-    EXPECT_TRUE(all.count(op)) << op << " is no op";
-  for (const auto& [op, reason] : ops_without_gradient()) {
-    EXPECT_TRUE(all.count(op)) << op << " is no op";
-    EXPECT_FALSE(reason.empty()) << op;
-  }
+  std::set<std::string> checked;
+  for (const CheckedOp& c : checked_ops())
+    checked.insert({c.op, c.forward});
+  size_t without = 0;
+#define GPT_CHECK_OP(name, Args)                                       \
+  without += ops_without_gradient().count(#name);                      \
+  EXPECT_NE(checked.count(#name), ops_without_gradient().count(#name)) \
+      << #name ": add a check of its gradient, or say why there is none (not both)";
+  GPT_FOR_EACH_OP(GPT_CHECK_OP)
+#undef GPT_CHECK_OP
+  EXPECT_EQ(without, ops_without_gradient().size()) << "a reason for what is no op";
 }
 
 }  // namespace
