@@ -72,7 +72,7 @@ class ForwardTask {
       const void* from = element(a_.q, first_row(), (query_head(h) + g) * s_.head_dim);
       const PackRows rows = {stored(a_.q), from, a_.q.ld, nullptr, part_.queries, s_.head_dim};
       std::byte* to = reinterpret_cast<std::byte*>(q(h)) + g * padded() * tiles_.element;
-      tiles_.pack_rows(rows, to, group() * padded());
+      tiles_.pack_a(rows, to, group() * padded());
     }
     std::fill_n(max(h), rows(), std::numeric_limits<float>::lowest());
     std::fill_n(sum(h), rows() * kernels_.lanes, 0.0f);
@@ -131,8 +131,8 @@ class ForwardTask {
     if (in_place()) {
       tiles_.decode_tile(t, slice(a_.k, h), slice(a_.v, h), m_.kt);
     } else {
-      tiles_.pack_transposed(slice(a_.k, h), m_.kt);
-      tiles_.pack_summed(slice(a_.v, h), m_.v, padded());
+      tiles_.pack_b_transposed(slice(a_.k, h), m_.kt);
+      tiles_.pack_b(slice(a_.v, h), m_.v, padded());
       tiles_.forward_tile(t);
     }
   }

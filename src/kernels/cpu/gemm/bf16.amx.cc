@@ -1,6 +1,6 @@
 // The kernels of products in bf16 with AMX: tdpbf16ps multiplies a tile of A, 16 rows of 16 words, with a
 // tile of B, 16 words of k by 16 columns. Panels are those of bf16.bf16.cc; only the micro-kernel differs,
-// and with it A, whose rows must be contiguous. A block of C is 2 x 2 tiles (amx_tiles.h):
+// and with it A, whose rows must be contiguous. A block of C is 2 x 2 tiles (amx.h):
 //
 //                      B[16 words, 16]   B[16 words, 16]
 //     A[16, 16 words]      C tile 0          C tile 1
@@ -8,9 +8,8 @@
 
 #include "kernels/cpu/gemm/kernels.h"
 #include "kernels/cpu/gemm/pack_panels.h"
-#include "kernels/cpu/simd/amx_block.h"
-#include "kernels/cpu/simd/attention_pairs.inc"
-#include "kernels/cpu/simd/attention_transpose.inc"
+#include "kernels/cpu/simd/amx.h"
+#include "kernels/cpu/simd/bf16_pairs.h"
 
 namespace gpt::gemm {
 namespace {

@@ -4,16 +4,13 @@
 #include "kernels/cpu/gemm/kernels.h"
 #include "kernels/cpu/gemm/micro_kernel.h"
 #include "kernels/cpu/gemm/pack_panels.h"
+#include "kernels/cpu/simd/bf16_pairs.h"
 
 namespace gpt::gemm {
 namespace {
 
 using namespace GPT_SIMD_NAMESPACE;  // NOLINT(google-build-using-namespace): the layer this unit is written
                                      // on
-
-GPT_INLINE IVec narrow_two(Vec low, Vec high) {
-  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
-}
 
 struct Bf16Pairs {
   static constexpr int64_t kPack = 2;
@@ -32,37 +29,29 @@ struct Bf16Pairs {
                        : narrow_two(load(p), load_n(p + kLanes, n - kLanes));
   }
   GPT_INLINE IVec from_columns(const Bf16* low, const Bf16* high) {
-    return interleave(load_halves(low), high ? load_halves(high) : _mm256_setzero_si256());
+    return interleave_bf16(load_halves(low), high ? load_halves(high) : _mm256_setzero_si256());
   }
   GPT_INLINE IVec from_columns(const Bf16* low, const Bf16* high, int64_t n) {
-    return interleave(load_halves(low, first_lanes(n)),
-                      high ? load_halves(high, first_lanes(n)) : _mm256_setzero_si256());
+    return interleave_bf16(load_halves(low, first_lanes(n)),
+                           high ? load_halves(high, first_lanes(n)) : _mm256_setzero_si256());
   }
   template <class T>
   GPT_INLINE IVec from_columns(const T* low, const T* high) {
-    return _mm512_permutexvar_epi16(interleaved(), narrow_two(load(low), high ? load(high) : zero()));
+    return interleave(load(low), high ? load(high) : zero());
   }
   template <class T>
   GPT_INLINE IVec from_columns(const T* low, const T* high, int64_t n) {
-    return _mm512_permutexvar_epi16(interleaved(),
-                                    narrow_two(load_n(low, n), high ? load_n(high, n) : zero()));
+    return interleave(load_n(low, n), high ? load_n(high, n) : zero());
   }
 
  private:
-  // low_0 high_0 low_1 high_1 ... of 16 numbers each
-  GPT_INLINE __m512i interleaved() {
-    return _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5,
-                            20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  }
-  GPT_INLINE IVec interleave(Halves low, Halves high) {
-    return _mm512_permutexvar_epi16(interleaved(), _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
+  GPT_INLINE IVec interleave_bf16(Halves low, Halves high) {
+    return interleave_halves(_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
   }
 };
 
 struct Bf16Dot {
-  GPT_INLINE Vec multiply_add(Vec acc, IVec x, IVec w) {
-    return _mm512_dpbf16_ps(acc, reinterpret_cast<__m512bh>(w), reinterpret_cast<__m512bh>(x));
-  }
+  GPT_INLINE Vec multiply_add(Vec acc, IVec x, IVec w) { return dot_pairs(w, x, acc); }
 };
 
 void pack_panel(PackFormat, const PackPanelArgs& p) {

@@ -4,7 +4,6 @@
 
 #include "kernels/cpu/gemm/micro_kernel.h"
 #include "kernels/cpu/gemm/pack_panels.h"
-#include "kernels/cpu/simd/attention_transpose.inc"
 
 // Micro-kernels for few rows of A and a B that is not packed: it is read once, where it is, because packing
 // would take longer than the products. Sums run in the order of the packed micro-kernel.

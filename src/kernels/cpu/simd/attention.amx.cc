@@ -1,13 +1,7 @@
 // Fused attention of training on bf16 operands in tile registers: the tile of attention.bf16.cc, in blocks of
 // 32 queries. Widths of a head are multiples of 32.
-#include "kernels/cpu/simd/amx_block.h"
-#include "kernels/cpu/simd/attention_elements.h"
-#include "kernels/cpu/simd/attention_internal.h"
-#include "kernels/cpu/simd/attention_pairs.inc"
-#include "kernels/cpu/simd/attention_product.inc"
-#include "kernels/cpu/simd/attention_softmax.inc"
-#include "kernels/cpu/simd/attention_tiles.inc"
-#include "kernels/cpu/simd/attention_weights.inc"
+#include "kernels/cpu/simd/amx.h"
+#include "kernels/cpu/simd/attention_bf16.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 

@@ -1,8 +1,6 @@
 // Fused attention, forward: one tile of keys at a time (see attention_kernels.h).
-#include "kernels/cpu/simd/attention_elements.h"
-#include "kernels/cpu/simd/attention_internal.h"
-#include "kernels/cpu/simd/attention_product.inc"
-#include "kernels/cpu/simd/attention_softmax.inc"
+#include "kernels/cpu/simd/attention_micro_kernel.h"
+#include "kernels/cpu/simd/attention_softmax.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
@@ -53,7 +51,7 @@ static void weighted_sum(const WeightedSum& sum) {
     multiply_edge<R, NV>(c, w, w.begin[0], w.end[R - 1]);
   } else {
     multiply_edge<R, NV>(c, w, w.begin[0], from);
-    multiply(c, w.x, from, to);
+    accumulate(c, w.x, from, to);
     multiply_edge<R, NV>(c, w, to, w.end[R - 1]);
   }
 #pragma GCC unroll 8
@@ -65,10 +63,10 @@ static void weighted_sum(const WeightedSum& sum) {
 }
 
 using WeightedSumFn = void (*)(const WeightedSum&);
-static constexpr WeightedSumFn kWeightedSums[kBlockRows][kBlockVecs] = GPT_BLOCKS(weighted_sum);
+static constexpr WeightedSumFn kWeightedSums[kMr][kNrVecs] = GPT_MICRO_KERNELS(weighted_sum);
 
 GPT_INLINE void forward_block(const AttentionForwardTile& t, int64_t first, int64_t rows) {
-  alignas(64) float s[kBlockRows * kKeyTile];
+  alignas(64) float s[kMr * kKeyTile];
   alignas(64) float alpha[kLanes];
   const int64_t begin = t.begin[first] / kLanes * kLanes;
   const int64_t end = t.end[first + rows - 1];
@@ -76,10 +74,10 @@ GPT_INLINE void forward_block(const AttentionForwardTile& t, int64_t first, int6
   const int64_t cols = (end - begin + kLanes - 1) / kLanes * kLanes;
   const auto* q = static_cast<const float*>(t.q) + first * t.dp;
   const auto* kt = static_cast<const float*>(t.kt) + begin;
-  product_rows(s + begin, kKeyTile, false, rows, cols, Operands{q, t.dp, 1, kt, kKeyTile}, 0, t.d);
+  multiply_rows(s + begin, kKeyTile, false, rows, cols, Operands{q, t.dp, 1, kt, kKeyTile}, 0, t.d);
   softmax_block(t, first, rows, s, alpha);
   const int64_t vecs = t.dp / kLanes;
-  const int64_t step = even_step(vecs);
+  const int64_t step = vecs_per_pass(vecs);
   for (int64_t v = 0; v < vecs; v += step) {
     const int64_t at = v * kLanes;
     const float* values = static_cast<const float*>(t.v) + at;
@@ -90,8 +88,8 @@ GPT_INLINE void forward_block(const AttentionForwardTile& t, int64_t first, int6
 }
 
 static void forward_tile(const AttentionForwardTile& t) {
-  for (int64_t r = 0; r < t.rows; r += kBlockRows)
-    forward_block(t, r, least(kBlockRows, t.rows - r));
+  for (int64_t r = 0; r < t.rows; r += kMr)
+    forward_block(t, r, least(kMr, t.rows - r));
 }
 
 static void finish(const AttentionFinish& f) {
@@ -116,9 +114,9 @@ const AttentionKernels kAttentionAvx2
     = {
         .lanes = GPT_SIMD_NAMESPACE::kLanes,
         .fp32 = {.element = sizeof(float),
-                 .pack_rows = GPT_SIMD_NAMESPACE::pack_rows,
-                 .pack_transposed = GPT_SIMD_NAMESPACE::pack_transposed,
-                 .pack_summed = GPT_SIMD_NAMESPACE::pack_rows,
+                 .pack_a = GPT_SIMD_NAMESPACE::pack_a,
+                 .pack_b_transposed = GPT_SIMD_NAMESPACE::pack_b_transposed,
+                 .pack_b = GPT_SIMD_NAMESPACE::pack_a,
                  .forward_tile = GPT_SIMD_NAMESPACE::forward_tile,
                  .decode_tile = GPT_SIMD_NAMESPACE::decode_tile,
                  .backward_tile = GPT_SIMD_NAMESPACE::backward_tile},

@@ -1,13 +1,7 @@
 // Fused attention of training on bf16 operands in tile registers, backward: the tile of
 // attention_backward.bf16.cc, in blocks of 32 queries and 32 keys.
-#include "kernels/cpu/simd/amx_block.h"
-#include "kernels/cpu/simd/attention_internal.h"
-#include "kernels/cpu/simd/attention_pairs.inc"
-#include "kernels/cpu/simd/attention_product.inc"
-#include "kernels/cpu/simd/attention_softmax.inc"
-#include "kernels/cpu/simd/attention_tiles.inc"
-#include "kernels/cpu/simd/attention_transpose.inc"
-#include "kernels/cpu/simd/attention_weights.inc"
+#include "kernels/cpu/simd/amx.h"
+#include "kernels/cpu/simd/attention_bf16.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
@@ -93,14 +87,14 @@ GPT_INLINE void key_rows(const AttentionBackwardTile& t, const KeyRows& w, int64
                    .steps = whole_steps(t.rows - from),
                    .a = w.p + key * kPairs + from / 2,
                    .lda = kPairs,
-                   .b = words(t.dout_summed) + from / 2 * t.dp,
+                   .b = words(t.dout_b) + from / 2 * t.dp,
                    .ldb = t.dp,
                    .c = t.dv + key * t.dp,
                    .ldc = t.dp,
                    .add = true};
   multiply_tiles(x);
   x.a = w.ds + key * kPairs + from / 2;
-  x.b = words(t.q_summed) + from / 2 * t.dp;
+  x.b = words(t.q_b) + from / 2 * t.dp;
   x.c = t.dk + key * t.dp;
   multiply_tiles(x);
 }

@@ -1,11 +1,8 @@
 // Fused attention of few queries (see attention_kernels.h): packing a tile in fp32 would cost as much as a
 // dozen queries do with it. Keys are transposed as they are, values read where they are. Every sum runs in
 // the order of forward_tile.
-#include "kernels/cpu/simd/attention_elements.h"
-#include "kernels/cpu/simd/attention_internal.h"
-#include "kernels/cpu/simd/attention_product.inc"
-#include "kernels/cpu/simd/attention_softmax.inc"
-#include "kernels/cpu/simd/attention_transpose.inc"
+#include "kernels/cpu/simd/attention_micro_kernel.h"
+#include "kernels/cpu/simd/attention_softmax.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
@@ -15,17 +12,17 @@ static constexpr int kDecodeRows = 4;
 template <int n>
 struct Count {};
 template <class F>
-GPT_INLINE void with_count(int64_t n, F f) {  // n <= kBlockVecs
+GPT_INLINE void with_count(int64_t n, F f) {  // n <= kNrVecs
   if (n == 1) return f(Count<1>{});
   if (n == 2) return f(Count<2>{});
-  if constexpr (kBlockVecs > 2) return n == 3 ? f(Count<3>{}) : f(Count<4>{});
+  if constexpr (kNrVecs > 2) return n == 3 ? f(Count<3>{}) : f(Count<4>{});
 }
 
-// One vector of a row holds kLanes words of kPerWord elements each, which are transposed as words and become
+// One vector of a row holds kLanes words of kPack elements each, which are transposed as words and become
 // floats afterwards: fewer shuffles for narrow types.
 #if defined(GPT_SIMD_AVX512)
 template <class E>
-static constexpr int kPerWord = 4 / sizeof(E);
+static constexpr int kPack = 4 / sizeof(E);
 
 GPT_INLINE Vec load_words(const float* p, int64_t n) {
   return n < 16 ? load(p, first_lanes(n)) : load(p);
@@ -66,11 +63,11 @@ GPT_INLINE Vec widen_word(const int8_t*, Vec word) {
 }
 #else
 template <class E>
-static constexpr int kPerWord = 1;
+static constexpr int kPack = 1;
 
 template <class E>
 GPT_INLINE Vec load_words(const E* p, int64_t n) {
-  return n < kLanes ? load_as_float(p, n) : load_as_float(p);
+  return n < kLanes ? load_n(p, n) : load(p);
 }
 template <int j, class E>
 GPT_INLINE Vec widen_word(const E*, Vec word) {
@@ -87,7 +84,7 @@ GPT_INLINE const E* visible_row(const PackRows& src, int64_t i) {
 // [words,kKeyTile]. Keys outside of [begin,end) are filled with another key.
 template <class E>
 GPT_INLINE void transpose_words(const PackRows& k, int64_t begin, int64_t end, float* to) {
-  constexpr int64_t kWidth = kLanes * kPerWord<E>;
+  constexpr int64_t kWidth = kLanes * kPack<E>;
   for (int64_t first = begin / kLanes * kLanes; first < end; first += kLanes) {
     const E* rows[kLanes];
 #pragma GCC unroll 16
@@ -101,7 +98,7 @@ GPT_INLINE void transpose_words(const PackRows& k, int64_t begin, int64_t end, f
       for (int i = 0; i < kLanes; ++i)
         t[i] = load_words(rows[i] + c, k.cols - c);
       transpose(t);
-      const int64_t n = least(kLanes, (k.cols - c + kPerWord<E> - 1) / kPerWord<E>);
+      const int64_t n = least(kLanes, (k.cols - c + kPack<E> - 1) / kPack<E>);
       for (int64_t i = 0; i < n; ++i)
         store(to + (w + i) * kKeyTile + first, t[i]);
     }
@@ -111,7 +108,7 @@ GPT_INLINE void transpose_words(const PackRows& k, int64_t begin, int64_t end, f
 // s[r][v] += q[r][j] * element j of every word, for all elements from j on.
 template <int j, class E, int R, int NV>
 GPT_INLINE void add_words(Vec (&s)[R][NV], const float* q, int64_t dp, const Vec (&words)[NV]) {
-  if constexpr (j < kPerWord<E>) {
+  if constexpr (j < kPack<E>) {
     Vec k[NV];
 #pragma GCC unroll 8
     for (int v = 0; v < NV; ++v)
@@ -137,7 +134,7 @@ GPT_INLINE void score_words(const float* keys, const float* q, int64_t dp, int64
     for (int v = 0; v < NV; ++v)
       s[r][v] = zero();
   }
-  for (int64_t c = 0; c < d; c += kPerWord<E>, keys += kKeyTile) {
+  for (int64_t c = 0; c < d; c += kPack<E>, keys += kKeyTile) {
     Vec words[NV];
 #pragma GCC unroll 8
     for (int v = 0; v < NV; ++v)
@@ -175,9 +172,9 @@ GPT_INLINE void decode_sum(const DecodeSum& sum) {
     Vec row[NV];
 #pragma GCC unroll 8
     for (int v = 0; v + 1 < NV; ++v)
-      row[v] = load_as_float(from + v * kLanes);
+      row[v] = load(from + v * kLanes);
     const E* last = from + (NV - 1) * kLanes;
-    row[NV - 1] = whole ? load_as_float(last) : load_as_float(last, w.v->cols - w.column - (NV - 1) * kLanes);
+    row[NV - 1] = whole ? load(last) : load_n(last, w.v->cols - w.column - (NV - 1) * kLanes);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       const Vec factor = set1(w.weights[r * kKeyTile + k]);
@@ -197,14 +194,14 @@ static void decode_block(const AttentionForwardTile& t, const PackRows& v, int64
   const float* q = static_cast<const float*>(t.q) + first * t.dp;
   const float* keys = static_cast<const float*>(t.kt);
   const int64_t to = (end + kLanes - 1) / kLanes;
-  for (int64_t at = begin / kLanes; at < to; at += kBlockVecs) {
-    with_count(least(kBlockVecs, to - at), [&]<int NV>(Count<NV>) GPT_ALWAYS_INLINE {
+  for (int64_t at = begin / kLanes; at < to; at += kNrVecs) {
+    with_count(least(kNrVecs, to - at), [&]<int NV>(Count<NV>) GPT_ALWAYS_INLINE {
       score_words<E, R, NV>(keys + at * kLanes, q, t.dp, t.d, s + at * kLanes);
     });
   }
   softmax_block(t, first, R, s, alpha);
   const int64_t vecs = t.dp / kLanes;
-  const int64_t step = even_step(vecs);
+  const int64_t step = vecs_per_pass(vecs);
   for (int64_t at = 0; at < vecs; at += step) {
     const int64_t column = at * kLanes, n = least(step, vecs - at);
     const DecodeSum w = {t.out + first * t.dp + column, t.dp, alpha, s, &v, column, begin, end};

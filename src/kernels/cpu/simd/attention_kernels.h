@@ -52,9 +52,9 @@ struct UnpackRows {
 struct AttentionForwardTile {
   int64_t rows, d, dp;  // dp: d rounded up to whole vectors
   float scale;
-  const void* q;         // [rows,dp], packed by pack_rows
-  const void* kt;        // packed by pack_transposed
-  const void* v;         // packed by pack_summed
+  const void* q;         // [rows,dp], packed by pack_a
+  const void* kt;        // packed by pack_b_transposed
+  const void* v;         // packed by pack_b
   const float* k_scale;  // [kKeyTile], what scores are multiplied with, or null
   const float* v_scale;  // [kKeyTile], what weights are multiplied with, or null
   const int32_t* begin;  // [rows]
@@ -82,11 +82,11 @@ struct AttentionFinish {
 struct AttentionBackwardTile {
   int64_t rows, d, dp;
   float scale;
-  const void *q, *dout;                // packed by pack_rows
-  const void *q_summed, *dout_summed;  // the same, packed by pack_summed
-  const void *kt, *vt;                 // packed by pack_transposed
-  const void* k;                       // packed by pack_summed
-  const int32_t* begin;                // [rows]
+  const void *q, *dout;      // packed by pack_a
+  const void *q_b, *dout_b;  // the same, packed by pack_b
+  const void *kt, *vt;       // packed by pack_b_transposed
+  const void* k;             // packed by pack_b
+  const int32_t* begin;      // [rows]
   const int32_t* end;
   const float* lse;    // [rows]
   const float* delta;  // [rows], dout . out
@@ -103,11 +103,11 @@ struct AttentionBackwardTile {
 struct AttentionTiles {
   int64_t element;  // bytes of one in packed rows
   // Rows that are multiplied with a transposed tile: [n,ld] elements, zeros up to whole vectors.
-  void (*pack_rows)(const PackRows& src, void* dst, int64_t ld);
+  void (*pack_a)(const PackRows& src, void* dst, int64_t ld);
   // kKeyTile rows as columns.
-  void (*pack_transposed)(const PackRows& src, void* dst);
+  void (*pack_b_transposed)(const PackRows& src, void* dst);
   // Rows that are summed up with weights, dp wide.
-  void (*pack_summed)(const PackRows& src, void* dst, int64_t dp);
+  void (*pack_b)(const PackRows& src, void* dst, int64_t dp);
   void (*forward_tile)(const AttentionForwardTile& tile);
   // The same, and the same bits, for few rows that all see the same keys; k and v instead of packed ones.
   // keys: scratch for one tile, which kt points to. Null: there is no such way.

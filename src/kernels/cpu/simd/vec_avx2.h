@@ -224,6 +224,25 @@ GPT_INLINE void transpose4(IVec (&v)[4]) {
   v[3] = _mm256_unpackhi_epi64(b, d);
 }
 
+// Transposes kLanes rows of one vector each.
+GPT_INLINE void transpose(Vec (&r)[8]) {
+  Vec t[8];
+  for (int g = 0; g < 8; g += 4) {
+    const Vec a = _mm256_unpacklo_ps(r[g], r[g + 1]);
+    const Vec b = _mm256_unpackhi_ps(r[g], r[g + 1]);
+    const Vec c = _mm256_unpacklo_ps(r[g + 2], r[g + 3]);
+    const Vec d = _mm256_unpackhi_ps(r[g + 2], r[g + 3]);
+    t[g] = _mm256_shuffle_ps(a, c, 0x44);
+    t[g + 1] = _mm256_shuffle_ps(a, c, 0xee);
+    t[g + 2] = _mm256_shuffle_ps(b, d, 0x44);
+    t[g + 3] = _mm256_shuffle_ps(b, d, 0xee);
+  }
+  for (int j = 0; j < 4; ++j) {
+    r[j] = _mm256_permute2f128_ps(t[j], t[j + 4], 0x20);
+    r[j + 4] = _mm256_permute2f128_ps(t[j], t[j + 4], 0x31);
+  }
+}
+
 GPT_INLINE VecD zero_d() {
   return _mm256_setzero_pd();
 }

@@ -213,6 +213,41 @@ GPT_INLINE void transpose4(IVec (&v)[4]) {
   v[3] = _mm512_unpackhi_epi64(b, d);
 }
 
+// Transposes kLanes rows of one vector each.
+GPT_INLINE void transpose(Vec (&r)[16]) {
+  Vec t[16];
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+  }
+  const auto low = [](Vec a, Vec b) {
+    return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+  };
+  const auto high = [](Vec a, Vec b) {
+    return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+  };
+  // r[4g + j]: column j of every 4-lane group, of rows 4g .. 4g+3.
+  for (int g = 0; g < 16; g += 4) {
+    r[g] = low(t[g], t[g + 2]);
+    r[g + 1] = high(t[g], t[g + 2]);
+    r[g + 2] = low(t[g + 1], t[g + 3]);
+    r[g + 3] = high(t[g + 1], t[g + 3]);
+  }
+  // Transpose the 4 x 4 matrix of 4-lane groups.
+  for (int j = 0; j < 4; ++j) {
+    const Vec a = _mm512_shuffle_f32x4(r[j], r[j + 4], 0x44);
+    const Vec b = _mm512_shuffle_f32x4(r[j + 8], r[j + 12], 0x44);
+    const Vec c = _mm512_shuffle_f32x4(r[j], r[j + 4], 0xee);
+    const Vec d = _mm512_shuffle_f32x4(r[j + 8], r[j + 12], 0xee);
+    t[j] = _mm512_shuffle_f32x4(a, b, 0x88);
+    t[j + 4] = _mm512_shuffle_f32x4(a, b, 0xdd);
+    t[j + 8] = _mm512_shuffle_f32x4(c, d, 0x88);
+    t[j + 12] = _mm512_shuffle_f32x4(c, d, 0xdd);
+  }
+  for (int i = 0; i < 16; ++i)
+    r[i] = t[i];
+}
+
 GPT_INLINE VecD zero_d() {
   return _mm512_setzero_pd();
 }

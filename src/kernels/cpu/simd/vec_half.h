@@ -145,7 +145,29 @@ GPT_INLINE void store(F16* p, Vec v, Mask m) {
   store_halves(p, narrow_f16(v), m);
 }
 
-// The first n elements from p, and zeros.
+// int8 numbers as they are.
+#if defined(GPT_SIMD_AVX512)
+GPT_INLINE Vec widen_i8(__m128i x) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x));
+}
+GPT_INLINE Vec load(const int8_t* p) {
+  return widen_i8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+GPT_INLINE Vec load_n(const int8_t* p, int64_t n) {
+  return widen_i8(_mm_maskz_loadu_epi8(first_lanes(n), p));
+}
+#else
+GPT_INLINE Vec load(const int8_t* p) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+GPT_INLINE Vec load_n(const int8_t* p, int64_t n) {
+  int8_t all[kLanes] = {};
+  __builtin_memcpy(all, p, static_cast<size_t>(n));
+  return load(all);
+}
+#endif
+
+// The first n elements from p, and zeros; no other memory is touched.
 template <class E>
 GPT_INLINE Vec load_n(const E* p, int64_t n) {
   return load(p, first_lanes(n));
