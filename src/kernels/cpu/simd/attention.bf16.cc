@@ -1,10 +1,10 @@
-// Fused attention on bf16 queries, keys and values, forward: one tile of keys at a time, weights rounded to
-// bf16, everything else in fp32 (see attention_kernels.h).
+// Fused attention on bf16 queries, keys and values, forward: one tile of keys at a time, P rounded to bf16,
+// everything else in fp32 (see attention_kernels.h).
 #include "kernels/cpu/simd/attention_bf16.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// Weights, and values where they are: rows that are paired when they are read.
+// P, and V as it is: k-packs are made when rows are read.
 struct ValueRows {
   const uint32_t* a;
   PackRows v;
@@ -35,7 +35,7 @@ GPT_INLINE void accumulate(Vec (&c)[R][NV], ValueRows x, int64_t from, int64_t t
   }
 }
 
-// Where a block of rows finds weights and values from a column on.
+// The operands P and V, from a column of V on.
 GPT_INLINE Bf16Operands operands(const void* v, int64_t dp, const uint16_t* p, int64_t column) {
   return {words(p), kKeyTile / 2, 1, words(v) + column, dp};
 }
@@ -43,13 +43,13 @@ GPT_INLINE ValueRows operands(const PackRows& v, int64_t, const uint16_t* p, int
   return {words(p), v, column};
 }
 
-// What the weighted sum of the values needs for a block of rows.
+// O = alpha O + P V of a block of rows.
 template <class X>
 struct WeightedSum {
   float* out;
   int64_t dp;
   const float* alpha;  // [R], what the running numerators are multiplied with first
-  X x;                 // weights and values
+  X x;                 // P and V
 };
 
 template <int R, int NV, class X>
@@ -105,8 +105,8 @@ static void forward_tile(const AttentionForwardTile& t) {
     forward_block(t, r, least(kMr, t.rows - r), t.v);
 }
 
-// Only the keys up to the last visible one are transposed, and values are read where they are.
-static void decode_pairs(const AttentionForwardTile& t, const PackRows& k, const PackRows& v, float* keys) {
+// Only the keys up to the last visible one are packed, and values are read as they are.
+void decode_tile(const AttentionForwardTile& t, const PackRows& k, const PackRows& v, float* keys) {
   PackRows visible = k;
   visible.n = t.end[0];
   pack_b_transposed(visible, keys);
@@ -124,7 +124,7 @@ const AttentionTiles kAttentionTilesBf16 = {
     .pack_b_transposed = GPT_SIMD_NAMESPACE::pack_b_transposed,
     .pack_b = GPT_SIMD_NAMESPACE::pack_b,
     .forward_tile = GPT_SIMD_NAMESPACE::forward_tile,
-    .decode_tile = GPT_SIMD_NAMESPACE::decode_pairs,
+    .decode_tile = GPT_SIMD_NAMESPACE::decode_tile,
     .backward_tile = GPT_SIMD_NAMESPACE::backward_tile,
 };
 

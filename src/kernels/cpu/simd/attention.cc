@@ -4,14 +4,14 @@
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// What the weighted sum of the values needs for a block of rows.
+// O = alpha O + P V of a block of rows.
 struct WeightedSum {
   float* out;
   int64_t dp;
   const float* alpha;    // [R], what the running numerators are multiplied with first
   const int32_t* begin;  // [R]
   const int32_t* end;
-  Operands x;  // weights and values
+  Operands x;  // P and V
 };
 
 // Keys that only some of the rows see: rows outside their range are not touched, so that not even a NaN

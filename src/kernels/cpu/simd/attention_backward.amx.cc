@@ -1,5 +1,5 @@
-// Fused attention of training on bf16 operands in tile registers, backward: the tile of
-// attention_backward.bf16.cc, in blocks of 32 queries and 32 keys.
+// Fused attention on bf16 operands with AMX, backward: what attention_backward.bf16.cc computes, in blocks of
+// 32 queries and 32 keys.
 #include "kernels/cpu/simd/amx.h"
 #include "kernels/cpu/simd/attention_bf16.h"
 
@@ -8,23 +8,24 @@ namespace gpt::GPT_SIMD_NAMESPACE {
 static constexpr int64_t kBlock = amx::kBlockRows;
 static constexpr int64_t kPairs = kKeyTile / 2;  // of queries in a tile
 
-// Weights and gradients of the whole tile, [kKeyTile,kPairs] words: a row for every key, of pairs of queries.
+// P^T and dS^T of the whole tile as operands A: [kKeyTile,kPairs] words, a row for every key, of k-packs of
+// two queries.
 struct KeyRows {
   uint32_t* p;
   uint32_t* ds;
 };
 
-// Sixteen pairs of queries by sixteen keys, the other way round.
+// Sixteen pairs of queries by sixteen keys, transposed.
 GPT_INLINE void store_key_rows(Vec (&pairs)[kLanes], uint32_t* to) {
   transpose(pairs);
   for (int64_t i = 0; i < kLanes; ++i)
     _mm512_store_ps(to + i * kPairs, pairs[i]);
 }
 
-// Keys [at, at + 16) of a block of queries, of which there are up to 32: pairs of the tile from `pair` on,
-// zeros where there are no queries; ds [kBlock,kKeyTile] gets the gradients too.
-GPT_INLINE void weigh_keys(const AttentionBackwardTile& t, int64_t first, int64_t rows, int64_t at,
-                           const float* s, const float* dw, uint16_t* ds, const KeyRows& to) {
+// P and dS of keys [at, at + 16) and up to 32 queries, zeros where there are no queries; ds [kBlock,kKeyTile]
+// gets dS too, as an operand A of dS K.
+GPT_INLINE void softmax_keys(const AttentionBackwardTile& t, int64_t first, int64_t rows, int64_t at,
+                             const float* s, const float* dw, uint16_t* ds, const KeyRows& to) {
   Vec p_pairs[kLanes], ds_pairs[kLanes];
   for (int64_t i = 0; i < kLanes; ++i) {
     WeightAndGradient even = {zero(), zero()}, odd = {zero(), zero()};
@@ -63,7 +64,7 @@ GPT_INLINE void query_rows(const AttentionBackwardTile& t, const KeyRows& w, int
   x.c = dw;
   multiply_tiles(x);
   for (int64_t at = 0; at < x.cols; at += kLanes)
-    weigh_keys(t, first, rows, at, s, dw, ds, w);
+    softmax_keys(t, first, rows, at, s, dw, ds, w);
   multiply_tiles({.rows = rows,
                   .cols = t.dp,
                   .steps = steps,

@@ -1,10 +1,11 @@
-// Fused attention on bf16 operands, backward: one tile of keys against one tile of queries, weights and their
-// gradients rounded to bf16, everything else in fp32 (see attention_kernels.h).
+// Fused attention on bf16 operands, backward: one tile of keys against one tile of queries, P and dS rounded
+// to bf16, everything else in fp32 (see attention_kernels.h).
 #include "kernels/cpu/simd/attention_bf16.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// Weights and gradients of a whole tile, [kKeyTile/2,kKeyTile] words: pairs of queries.
+// P and dS of a whole tile as operands A of P^T dO and dS^T Q: [kKeyTile/2,kKeyTile] words of k-packs of two
+// queries.
 struct QueryPairs {
   uint32_t* p;
   uint32_t* ds;

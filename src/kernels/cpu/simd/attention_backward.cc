@@ -4,9 +4,9 @@
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// Row i of p (scores on entry, weights after dropout on return) and of ds (d weights on entry, d scores
-// on return), zeros where the row does not see the key.
-GPT_INLINE void weights_and_gradient(const AttentionBackwardTile& t, int64_t i, int64_t computed) {
+// Row i of p (S on entry, P after dropout on return) and of ds (dP on entry, dS on return), zeros where the
+// row does not see the key.
+GPT_INLINE void softmax_row(const AttentionBackwardTile& t, int64_t i, int64_t computed) {
   float* p_row = t.p + i * kKeyTile;
   float* ds_row = t.ds + i * kKeyTile;
   const Vec scale = set1(t.scale);
@@ -44,7 +44,7 @@ GPT_INLINE void query_block(const AttentionBackwardTile& t, int64_t first, int64
                   t.d);
   }
   for (int64_t r = 0; r < rows; ++r)
-    weights_and_gradient(t, first + r, cols);
+    softmax_row(t, first + r, cols);
   multiply_rows(t.dq + first * t.dp, t.dp, !t.first, rows, t.dp,
                 Operands{ds, kKeyTile, 1, static_cast<const float*>(t.k), t.dp}, 0, end);
 }

@@ -1,6 +1,6 @@
 // Fused attention of few queries (see attention_kernels.h): packing a tile in fp32 would cost as much as a
-// dozen queries do with it. Keys are transposed as they are, values read where they are. Every sum runs in
-// the order of forward_tile.
+// dozen queries do with it. Keys are transposed in the type that they have, as words of k-packs that are
+// widened in registers, and values are read as they are. Every sum runs in the order of forward_tile.
 #include "kernels/cpu/simd/attention_micro_kernel.h"
 #include "kernels/cpu/simd/attention_softmax.h"
 
@@ -18,8 +18,8 @@ GPT_INLINE void with_count(int64_t n, F f) {  // n <= kNrVecs
   if constexpr (kNrVecs > 2) return n == 3 ? f(Count<3>{}) : f(Count<4>{});
 }
 
-// One vector of a row holds kLanes words of kPack elements each, which are transposed as words and become
-// floats afterwards: fewer shuffles for narrow types.
+// One vector of a row holds kLanes words of kPack elements each. Transposing words and widening them
+// afterwards takes fewer shuffles than transposing floats.
 #if defined(GPT_SIMD_AVX512)
 template <class E>
 static constexpr int kPack = 4 / sizeof(E);
@@ -80,8 +80,8 @@ GPT_INLINE const E* visible_row(const PackRows& src, int64_t i) {
   return static_cast<const E*>(src.base) + src.rows[i] * src.ld;
 }
 
-// The keys of the vectors that begin at `first`, `first` + kLanes, ... below `end`, as columns of words:
-// [words,kKeyTile]. Keys outside of [begin,end) are filled with another key.
+// Packs the keys of all vectors that have one in [begin,end) as columns of words, [words,kKeyTile]. Keys
+// outside of [begin,end) are copies of another key.
 template <class E>
 GPT_INLINE void transpose_words(const PackRows& k, int64_t begin, int64_t end, float* to) {
   constexpr int64_t kWidth = kLanes * kPack<E>;
@@ -144,7 +144,7 @@ GPT_INLINE void score_words(const float* keys, const float* q, int64_t dp, int64
   store_block<true>(s, scores, kKeyTile, first_lanes(kLanes));
 }
 
-// What the weighted sum of the values needs for a block of rows and some vectors of the width.
+// O = alpha O + P V of a block of rows and some vectors of the width.
 struct DecodeSum {
   float* out;
   int64_t dp;

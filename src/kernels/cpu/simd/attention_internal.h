@@ -57,8 +57,8 @@ GPT_INLINE const E* source_row(const PackRows& src, int64_t i) {
 template <class E>
 inline constexpr int64_t kLine = 64 / sizeof(E);
 
-// Rows of a head are short pieces far apart, which the hardware does not see coming: fetches columns
-// [from, to) of what will be wanted when row i has been dealt with.
+// Rows of a head are short and far apart, which the hardware prefetcher does not handle: prefetches columns
+// [from, to) of what is needed some rows after row i.
 template <class E>
 GPT_INLINE void prefetch(const PackRows& src, int64_t i, int64_t from, int64_t to) {
   constexpr int64_t kAhead = 16;

@@ -1,4 +1,4 @@
-// Packing of bf16 rows into pairs of elements (see attention_kernels.h).
+// Packing of operands in bf16: words of k-packs of 2 (see attention_kernels.h).
 #include "kernels/cpu/simd/attention_internal.h"
 #include "kernels/cpu/simd/bf16_pairs.h"
 

@@ -1,4 +1,4 @@
-// Packing of rows into tiles, and the dropout mask of attention weights.
+// Packing of operands in fp32 (see attention_kernels.h), and the dropout mask of attention weights.
 #include "kernels/cpu/simd/attention_internal.h"
 #include "kernels/cpu/simd/philox.h"
 
