@@ -37,12 +37,17 @@ void pack_rows(PackFormat format, const PackRowsArgs& p) {
   for_format(format, [&]<class Words>(Words) { pack_rows_as<Words>(p); });
 }
 
+// For few rows and a panel of 16-bit elements: widening in registers is faster than through memory.
+template <class Half>
+void widening_kernel(const MicroKernelArgs& t) {
+  pick_micro_kernel<Fma, Half, kFewRows>(t.rows, (t.cols + kLanes - 1) / kLanes)(t);
+}
+
 void micro_kernel(const MicroKernelArgs& t) {
-  const int64_t vecs = (t.cols + kLanes - 1) / kLanes;
   if (t.b_type == DType::bf16) {
-    pick_widening_kernel<Fma, Bf16>(t.rows, vecs)(t);
+    widening_kernel<Bf16>(t);
   } else if (t.b_type == DType::f16) {
-    pick_widening_kernel<Fma, F16>(t.rows, vecs)(t);
+    widening_kernel<F16>(t);
   } else {
     run_micro_kernel<Fma>(t);
   }

@@ -166,59 +166,20 @@ GPT_INLINE MicroKernel pick_vecs(int64_t vecs) {
 #endif
 }
 
-template <class Product>
+// The micro-kernel for 1 to R rows.
+template <class Product, class T, int R>
 GPT_INLINE MicroKernel pick_micro_kernel(int64_t rows, int64_t vecs) {
-  switch (rows) {
-    case 1:
-      return pick_vecs<Product, uint32_t, 1>(vecs);
-    case 2:
-      return pick_vecs<Product, uint32_t, 2>(vecs);
-    case 3:
-      return pick_vecs<Product, uint32_t, 3>(vecs);
-#if defined(GPT_SIMD_AVX512)
-    case 4:
-      return pick_vecs<Product, uint32_t, 4>(vecs);
-    case 5:
-      return pick_vecs<Product, uint32_t, 5>(vecs);
-    case 6:
-      return pick_vecs<Product, uint32_t, 6>(vecs);
-    case 7:
-      return pick_vecs<Product, uint32_t, 7>(vecs);
-    case 8:
-      return pick_vecs<Product, uint32_t, 8>(vecs);
-    case 9:
-      return pick_vecs<Product, uint32_t, 9>(vecs);
-    case 10:
-      return pick_vecs<Product, uint32_t, 10>(vecs);
-    case 11:
-      return pick_vecs<Product, uint32_t, 11>(vecs);
-#endif
-    default:
-      return pick_vecs<Product, uint32_t, kMr>(vecs);
+  if constexpr (R > 1) {
+    if (rows < R) return pick_micro_kernel<Product, T, R - 1>(rows, vecs);
   }
-}
-
-// For few rows and a panel of 16-bit elements: widening in registers is faster than through memory.
-template <class Product, class Half>
-GPT_INLINE MicroKernel pick_widening_kernel(int64_t rows, int64_t vecs) {
-  static_assert(gemm::kFewRows == 4);
-  switch (rows) {
-    case 1:
-      return pick_vecs<Product, Half, 1>(vecs);
-    case 2:
-      return pick_vecs<Product, Half, 2>(vecs);
-    case 3:
-      return pick_vecs<Product, Half, 3>(vecs);
-    default:
-      return pick_vecs<Product, Half, 4>(vecs);
-  }
+  return pick_vecs<Product, T, R>(vecs);
 }
 
 template <class Product>
 GPT_INLINE void run_micro_kernel(const MicroKernelArgs& t) {
   if (t.prefetch_b && t.rows == kMr && t.cols == kNr)
     return micro_kernel<Product, uint32_t, kMr, kNr / kLanes, true>(t);
-  pick_micro_kernel<Product>(t.rows, (t.cols + kLanes - 1) / kLanes)(t);
+  pick_micro_kernel<Product, uint32_t, kMr>(t.rows, (t.cols + kLanes - 1) / kLanes)(t);
 }
 
 }  // namespace

@@ -27,12 +27,7 @@ void kernel_n_contiguous(const MicroKernelArgs& t) {
   constexpr int64_t kAhead =
       32;  // rows of B to prefetch: the hardware prefetcher stops at the end of the columns
   Vec acc[R][V];
-  GPT_UNROLL
-  for (int r = 0; r < R; ++r) {
-    GPT_UNROLL
-    for (int v = 0; v < V; ++v)
-      acc[r][v] = zero();
-  }
+  clear(acc);
   const auto* a = static_cast<const uint32_t*>(t.a);
   const T* b = static_cast<const T*>(t.b);
   for (int64_t l = 0; l < t.k; ++l, a += t.a_k, b += t.b_ld) {
@@ -62,9 +57,7 @@ void kernel_k_contiguous(const MicroKernelArgs& t) {
   const T* b = static_cast<const T*>(t.b);
   const auto* a = static_cast<const uint32_t*>(t.a);
   Vec acc[R][1];
-  GPT_UNROLL
-  for (int r = 0; r < R; ++r)
-    acc[r][0] = zero();
+  clear(acc);
   for (int64_t l = 0; l < t.k; l += kLanes, b += kLanes) {
     const int64_t n = t.k - l;
     Vec w[kLanes];

@@ -194,12 +194,7 @@ inline void multiply_row(const BlockRowsArgs& a, const uint8_t* w, float* y, flo
   constexpr int64_t kBytes = kSpan * 32 / kBlock.elements * kBlock.bytes;
   const int64_t spans = a.blocks / kSpan, rest = a.blocks % kSpan;
   Vec acc[kParts][R];
-  GPT_UNROLL
-  for (int part = 0; part < kParts; ++part) {
-    GPT_UNROLL
-    for (int r = 0; r < R; ++r)
-      acc[part][r] = zero();
-  }
+  clear(acc);
   const uint8_t* x = a.x;
   int64_t s = 0;
   for (; s + kParts <= spans; s += kParts) {
@@ -237,39 +232,39 @@ void multiply_rows(const BlockRowsArgs& a) {
     multiply_row<dtype, R>(a, w, a.y + o, a.bias ? a.bias[o] : 0.0f);
 }
 
-template <DType dtype>
-void multiply_rows_of(const BlockRowsArgs& a) {
-  switch (a.rows) {
-    case 1:
-      return multiply_rows<dtype, 1>(a);
-    case 2:
-      return multiply_rows<dtype, 2>(a);
-    case 3:
-      return multiply_rows<dtype, 3>(a);
+template <DType dtype, int R = kRowsAtOnce>
+void multiply_up_to(const BlockRowsArgs& a) {
+  if constexpr (R > 1) {
+    if (a.rows < R) return multiply_up_to<dtype, R - 1>(a);
+  }
+  multiply_rows<dtype, R>(a);
+}
+
+// fn.operator()<dtype>() with a type of blocks as a constant.
+template <class F>
+inline void with_block_type(DType dtype, F fn) {
+  switch (dtype) {
+    case DType::q8_0:
+      return fn.template operator()<DType::q8_0>();
+    case DType::q4_0:
+      return fn.template operator()<DType::q4_0>();
+    case DType::q4_1:
+      return fn.template operator()<DType::q4_1>();
+    case DType::q5_0:
+      return fn.template operator()<DType::q5_0>();
+    case DType::q5_1:
+      return fn.template operator()<DType::q5_1>();
+    case DType::q4_k:
+      return fn.template operator()<DType::q4_k>();
+    case DType::q5_k:
+      return fn.template operator()<DType::q5_k>();
     default:
-      return multiply_rows<dtype, kRowsAtOnce>(a);
+      return fn.template operator()<DType::q6_k>();
   }
 }
 
 void multiply_rows(const BlockRowsArgs& a) {
-  switch (a.dtype) {
-    case DType::q8_0:
-      return multiply_rows_of<DType::q8_0>(a);
-    case DType::q4_0:
-      return multiply_rows_of<DType::q4_0>(a);
-    case DType::q4_1:
-      return multiply_rows_of<DType::q4_1>(a);
-    case DType::q5_0:
-      return multiply_rows_of<DType::q5_0>(a);
-    case DType::q5_1:
-      return multiply_rows_of<DType::q5_1>(a);
-    case DType::q4_k:
-      return multiply_rows_of<DType::q4_k>(a);
-    case DType::q5_k:
-      return multiply_rows_of<DType::q5_k>(a);
-    default:
-      return multiply_rows_of<DType::q6_k>(a);
-  }
+  with_block_type(a.dtype, [&]<DType dtype>() { multiply_up_to<dtype>(a); });
 }
 
 }  // namespace

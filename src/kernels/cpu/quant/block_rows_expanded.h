@@ -170,12 +170,7 @@ inline void multiply_tile(const ExpandedRowsArgs& a, int64_t row) {
     w[o] = a.w + (o < a.outputs ? o : 0) * a.w_stride;
   const uint8_t* x[kTileRows] = {a.x + row * a.x_stride, a.x + (two ? row + 1 : row) * a.x_stride};
   Vec acc[kParts][kTileElements];
-  GPT_UNROLL
-  for (int part = 0; part < kParts; ++part) {
-    GPT_UNROLL
-    for (int i = 0; i < kTileElements; ++i)
-      acc[part][i] = zero();
-  }
+  clear(acc);
   const auto next = [&] {
     GPT_UNROLL
     for (int o = 0; o < kTileColumns; ++o)
@@ -202,33 +197,13 @@ inline void multiply_tile(const ExpandedRowsArgs& a, int64_t row) {
   }
 }
 
-template <DType dtype>
 void multiply_expanded(const ExpandedRowsArgs& a) {
-  for (int64_t o = 0; o < a.outputs; ++o)
-    expand_row<dtype>(a.source + o * a.source_stride, a.blocks, a.w + o * a.w_stride);
-  for (int64_t row = 0; row < a.rows; row += kTileRows)
-    multiply_tile<dtype>(a, row);
-}
-
-void multiply_expanded(const ExpandedRowsArgs& a) {
-  switch (a.dtype) {
-    case DType::q8_0:
-      return multiply_expanded<DType::q8_0>(a);
-    case DType::q4_0:
-      return multiply_expanded<DType::q4_0>(a);
-    case DType::q4_1:
-      return multiply_expanded<DType::q4_1>(a);
-    case DType::q5_0:
-      return multiply_expanded<DType::q5_0>(a);
-    case DType::q5_1:
-      return multiply_expanded<DType::q5_1>(a);
-    case DType::q4_k:
-      return multiply_expanded<DType::q4_k>(a);
-    case DType::q5_k:
-      return multiply_expanded<DType::q5_k>(a);
-    default:
-      return multiply_expanded<DType::q6_k>(a);
-  }
+  with_block_type(a.dtype, [&]<DType dtype>() {
+    for (int64_t o = 0; o < a.outputs; ++o)
+      expand_row<dtype>(a.source + o * a.source_stride, a.blocks, a.w + o * a.w_stride);
+    for (int64_t row = 0; row < a.rows; row += kTileRows)
+      multiply_tile<dtype>(a, row);
+  });
 }
 
 }  // namespace

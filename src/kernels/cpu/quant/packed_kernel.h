@@ -220,12 +220,7 @@ template <DType dtype, int R, int V>
 void micro_kernel(const PanelArgs& a, const uint8_t* x, uint8_t* y, int first, Prefetch prefetch) {
   constexpr int64_t kBlockBytes = panel_block_bytes(dtype);
   Vec acc[R][V];
-  GPT_UNROLL
-  for (int r = 0; r < R; ++r) {
-    GPT_UNROLL
-    for (int v = 0; v < V; ++v)
-      acc[r][v] = zero();
-  }
+  clear(acc);
   const uint8_t* w = a.w;
   for (int64_t b = 0; b < a.blocks; ++b, w += kBlockBytes, x += kActBlock) {
     if (prefetch.distance != 0) {
@@ -259,24 +254,13 @@ void micro_kernel(const PanelArgs& a, const uint8_t* x, uint8_t* y, int first, P
 
 using MicroKernel = void (*)(const PanelArgs&, const uint8_t* x, uint8_t* y, int first, Prefetch);
 
-template <DType dtype>
+// The micro-kernel for 1 to R rows.
+template <DType dtype, int R>
 MicroKernel pick_micro_kernel(int64_t rows) {
-  switch (rows) {
-    case 1:
-      return micro_kernel<dtype, 1, kVecs>;
-#if defined(GPT_SIMD_BF16)
-    case 2:
-      return micro_kernel<dtype, 2, kVecs>;
-    case 3:
-      return micro_kernel<dtype, 3, kVecs>;
-    case 4:
-      return micro_kernel<dtype, 4, kVecs>;
-    case 5:
-      return micro_kernel<dtype, 5, kVecs>;
-#endif
-    default:
-      return micro_kernel<dtype, kMr, kVecs>;
+  if constexpr (R > 1) {
+    if (rows < R) return pick_micro_kernel<dtype, R - 1>(rows);
   }
+  return micro_kernel<dtype, R, kVecs>;
 }
 
 // While several micro-tiles share a panel, memory has time to deliver the next one, of which each prefetches
@@ -289,8 +273,8 @@ void multiply_panel(const PanelArgs& a) {
                        one_tile ? kLine : tiles * kLine};
   for (int64_t r = 0; r < a.rows; r += kMr) {
     const int64_t rows = a.rows - r < kMr ? a.rows - r : kMr;
-    const MicroKernel f =
-        a.dtype == DType::q8_0 ? pick_micro_kernel<DType::q8_0>(rows) : pick_micro_kernel<DType::q4_0>(rows);
+    const MicroKernel f = a.dtype == DType::q8_0 ? pick_micro_kernel<DType::q8_0, kMr>(rows)
+                                                 : pick_micro_kernel<DType::q4_0, kMr>(rows);
     for (int first = 0; first < kPanelVecs; first += kVecs) {
       f(a, a.x + r * a.x_stride, a.y + r * a.y_stride, first, prefetch);
       prefetch.first += kLine;

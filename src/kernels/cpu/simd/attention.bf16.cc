@@ -18,17 +18,17 @@ GPT_INLINE void accumulate(Vec (&c)[R][NV], ValueRows x, int64_t from, int64_t t
     prefetch<Bf16>(x.v, 2 * k + 1, x.column, x.column + NV * kLanes);
     const Bf16 *even = source_row<Bf16>(x.v, 2 * k), *odd = source_row<Bf16>(x.v, 2 * k + 1);
     __m512i row[NV];
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v < NV; v += 2) {
       const __m512i a = load_row(even, x.column + v * kLanes, x.v.cols);
       const __m512i b = load_row(odd, x.column + v * kLanes, x.v.cols);
       row[v] = interleave_low(a, b);
       if (v + 1 < NV) row[v + 1] = interleave_high(a, b);
     }
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int r = 0; r < R; ++r) {
       const __m512i factor = _mm512_set1_epi32(static_cast<int>(x.a[r * kKeyTile / 2 + k]));
-#pragma GCC unroll 8
+      GPT_UNROLL
       for (int v = 0; v < NV; ++v)
         c[r][v] = dot_pairs(factor, row[v], c[r][v]);
     }
@@ -56,13 +56,7 @@ template <int R, int NV, class X>
 static void weighted_sum(const WeightedSum<X>& sum, int64_t from, int64_t to) {
   const WeightedSum<X> w = sum;  // a copy: stores to out could alias the original
   Vec c[R][NV];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-    const Vec alpha = set1(w.alpha[r]);
-#pragma GCC unroll 8
-    for (int v = 0; v < NV; ++v)
-      c[r][v] = load(w.out + r * w.dp + v * kLanes) * alpha;
-  }
+  load_scaled(c, w.out, w.dp, w.alpha);
   accumulate(c, w.x, from, to);
   store_block<true>(c, w.out, w.dp, first_lanes(kLanes));
 }

@@ -20,14 +20,14 @@ template <int R, int NV>
 GPT_INLINE void multiply_edge(Vec (&c)[R][NV], const WeightedSum& w, int64_t from, int64_t to) {
   for (int64_t k = from; k < to; ++k) {
     Vec row[NV];
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v < NV; ++v)
       row[v] = load(w.x.b + k * w.x.ldb + v * kLanes);
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int r = 0; r < R; ++r) {
       if (k < w.begin[r] || k >= w.end[r]) continue;
       const Vec factor = set1(w.x.a[r * w.x.a_row + k]);
-#pragma GCC unroll 8
+      GPT_UNROLL
       for (int v = 0; v < NV; ++v)
         c[r][v] = fma(factor, row[v], c[r][v]);
     }
@@ -38,13 +38,7 @@ template <int R, int NV>
 static void weighted_sum(const WeightedSum& sum) {
   const WeightedSum w = sum;  // a copy: stores to out could alias the original
   Vec c[R][NV];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-    const Vec alpha = set1(w.alpha[r]);
-#pragma GCC unroll 8
-    for (int v = 0; v < NV; ++v)
-      c[r][v] = load(w.out + r * w.dp + v * kLanes) * alpha;
-  }
+  load_scaled(c, w.out, w.dp, w.alpha);
   const int64_t from = w.begin[R - 1];  // [from, to): seen by every row
   const int64_t to = w.end[0];
   if (from >= to) {
@@ -54,12 +48,7 @@ static void weighted_sum(const WeightedSum& sum) {
     accumulate(c, w.x, from, to);
     multiply_edge<R, NV>(c, w, to, w.end[R - 1]);
   }
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 8
-    for (int v = 0; v < NV; ++v)
-      store(w.out + r * w.dp + v * kLanes, c[r][v]);
-  }
+  store_block<true>(c, w.out, w.dp, first_lanes(kLanes));
 }
 
 using WeightedSumFn = void (*)(const WeightedSum&);

@@ -23,13 +23,13 @@ GPT_INLINE void accumulate(Vec (&c)[R][NV], Bf16Operands x, int64_t from, int64_
   const uint32_t* a = x.a + from * x.a_k;
   for (int64_t k = from; k < to; ++k, a += x.a_k, b += x.ldb) {
     __m512i row[NV];
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v < NV; ++v)
       row[v] = _mm512_loadu_si512(b + v * kLanes);
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int r = 0; r < R; ++r) {
       const __m512i factor = _mm512_set1_epi32(static_cast<int>(a[r * x.a_row]));
-#pragma GCC unroll 8
+      GPT_UNROLL
       for (int v = 0; v < NV; ++v)
         c[r][v] = dot_pairs(factor, row[v], c[r][v]);
     }

@@ -87,14 +87,14 @@ GPT_INLINE void transpose_words(const PackRows& k, int64_t begin, int64_t end, f
   constexpr int64_t kWidth = kLanes * kPack<E>;
   for (int64_t first = begin / kLanes * kLanes; first < end; first += kLanes) {
     const E* rows[kLanes];
-#pragma GCC unroll 16
+    GPT_UNROLL
     for (int64_t i = 0; i < kLanes; ++i) {
       prefetch<E>(k, first + i, 0, k.cols);
       rows[i] = visible_row<E>(k, most(begin, least(first + i, end - 1)));
     }
     for (int64_t c = 0, w = 0; c < k.cols; c += kWidth, w += kLanes) {
       Vec t[kLanes];
-#pragma GCC unroll 16
+      GPT_UNROLL
       for (int i = 0; i < kLanes; ++i)
         t[i] = load_words(rows[i] + c, k.cols - c);
       transpose(t);
@@ -110,13 +110,13 @@ template <int j, class E, int R, int NV>
 GPT_INLINE void add_words(Vec (&s)[R][NV], const float* q, int64_t dp, const Vec (&words)[NV]) {
   if constexpr (j < kPack<E>) {
     Vec k[NV];
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v < NV; ++v)
       k[v] = widen_word<j>(static_cast<const E*>(nullptr), words[v]);
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int r = 0; r < R; ++r) {
       const Vec factor = set1(q[r * dp + j]);
-#pragma GCC unroll 8
+      GPT_UNROLL
       for (int v = 0; v < NV; ++v)
         s[r][v] = fma(factor, k[v], s[r][v]);
     }
@@ -128,15 +128,10 @@ GPT_INLINE void add_words(Vec (&s)[R][NV], const float* q, int64_t dp, const Vec
 template <class E, int R, int NV>
 GPT_INLINE void score_words(const float* keys, const float* q, int64_t dp, int64_t d, float* scores) {
   Vec s[R][NV];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 8
-    for (int v = 0; v < NV; ++v)
-      s[r][v] = zero();
-  }
+  clear(s);
   for (int64_t c = 0; c < d; c += kPack<E>, keys += kKeyTile) {
     Vec words[NV];
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v < NV; ++v)
       words[v] = load(keys + v * kLanes);
     add_words<0, E>(s, q + c, dp, words);
@@ -159,26 +154,20 @@ template <bool whole, class E, int R, int NV>
 GPT_INLINE void decode_sum(const DecodeSum& sum) {
   const DecodeSum w = sum;  // a copy: stores to out could alias the original
   Vec c[R][NV];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-    const Vec alpha = set1(w.alpha[r]);
-#pragma GCC unroll 8
-    for (int v = 0; v < NV; ++v)
-      c[r][v] = load(w.out + r * w.dp + v * kLanes) * alpha;
-  }
+  load_scaled(c, w.out, w.dp, w.alpha);
   for (int64_t k = w.begin; k < w.end; ++k) {
     prefetch<E>(*w.v, k, w.column, w.column + NV * kLanes);
     const E* from = visible_row<E>(*w.v, k) + w.column;
     Vec row[NV];
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v + 1 < NV; ++v)
       row[v] = load(from + v * kLanes);
     const E* last = from + (NV - 1) * kLanes;
     row[NV - 1] = whole ? load(last) : load_n(last, w.v->cols - w.column - (NV - 1) * kLanes);
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int r = 0; r < R; ++r) {
       const Vec factor = set1(w.weights[r * kKeyTile + k]);
-#pragma GCC unroll 8
+      GPT_UNROLL
       for (int v = 0; v < NV; ++v)
         c[r][v] = fma(factor, row[v], c[r][v]);
     }

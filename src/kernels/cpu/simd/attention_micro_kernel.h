@@ -41,13 +41,13 @@ GPT_INLINE void accumulate(Vec (&c)[R][NV], Operands x, int64_t from, int64_t to
   const float* a = x.a + from * x.a_k;
   for (int64_t k = from; k < to; ++k, a += x.a_k, b += x.ldb) {
     Vec row[NV];
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v < NV; ++v)
       row[v] = load(b + v * kLanes);
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int r = 0; r < R; ++r) {
       const Vec factor = set1(a[r * x.a_row]);
-#pragma GCC unroll 8
+      GPT_UNROLL
       for (int v = 0; v < NV; ++v)
         c[r][v] = fma(factor, row[v], c[r][v]);
     }
@@ -65,10 +65,10 @@ struct Output {
 // C between memory and registers, its last vector under a mask unless `whole`.
 template <bool whole, int R, int NV>
 GPT_INLINE void load_block(Vec (&c)[R][NV], const float* from, int64_t ld, Mask last) {
-#pragma GCC unroll 8
+  GPT_UNROLL
   for (int r = 0; r < R; ++r) {
     const float* row = from + r * ld;
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v + 1 < NV; ++v)
       c[r][v] = load(row + v * kLanes);
     c[r][NV - 1] = whole ? load(row + (NV - 1) * kLanes) : load(row + (NV - 1) * kLanes, last);
@@ -76,10 +76,10 @@ GPT_INLINE void load_block(Vec (&c)[R][NV], const float* from, int64_t ld, Mask 
 }
 template <bool whole, int R, int NV>
 GPT_INLINE void store_block(const Vec (&c)[R][NV], float* to, int64_t ld, Mask last) {
-#pragma GCC unroll 8
+  GPT_UNROLL
   for (int r = 0; r < R; ++r) {
     float* row = to + r * ld;
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v + 1 < NV; ++v)
       store(row + v * kLanes, c[r][v]);
     if (whole) {
@@ -90,6 +90,18 @@ GPT_INLINE void store_block(const Vec (&c)[R][NV], float* to, int64_t ld, Mask l
   }
 }
 
+// alpha C: rows of `ld` floats, each times its factor.
+template <int R, int NV>
+GPT_INLINE void load_scaled(Vec (&c)[R][NV], const float* from, int64_t ld, const float* alpha) {
+  GPT_UNROLL
+  for (int r = 0; r < R; ++r) {
+    const Vec factor = set1(alpha[r]);
+    GPT_UNROLL
+    for (int v = 0; v < NV; ++v)
+      c[r][v] = load(from + r * ld + v * kLanes) * factor;
+  }
+}
+
 template <bool whole, int R, int NV, class X>
 GPT_INLINE void micro_kernel_of(Output t, X x, int64_t from, int64_t to) {
   Vec c[R][NV];
@@ -97,12 +109,7 @@ GPT_INLINE void micro_kernel_of(Output t, X x, int64_t from, int64_t to) {
   if (t.accumulate) {
     load_block<whole>(c, t.c, t.ldc, last);
   } else {
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 8
-      for (int v = 0; v < NV; ++v)
-        c[r][v] = zero();
-    }
+    clear(c);
   }
   accumulate(c, x, from, to);
   store_block<whole>(c, t.c, t.ldc, last);
