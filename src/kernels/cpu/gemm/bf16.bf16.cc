@@ -66,10 +66,6 @@ void micro_kernel(const MicroKernelArgs& t) {
   run_micro_kernel<Bf16Dot>(t);
 }
 
-void convert(const ConvertArgs& p) {
-  convert_any(p);
-}
-
 }  // namespace
 
 Kernels bf16_kernels_avx512() {

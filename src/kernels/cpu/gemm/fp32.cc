@@ -59,10 +59,6 @@ void unpacked_kernel(const MicroKernelArgs& t) {
   });
 }
 
-void convert(const ConvertArgs& p) {
-  convert_any(p);
-}
-
 constexpr Kernels kKernels = {.mr = kMr,
                               .nr = kNr,
                               .k_pack = 1,

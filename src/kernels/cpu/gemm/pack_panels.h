@@ -214,7 +214,7 @@ void convert_rows(const ConvertArgs& p) {
   }
 }
 
-GPT_INLINE void convert_any(const ConvertArgs& p) {
+GPT_INLINE void convert(const ConvertArgs& p) {
   for_type(p.dst_type, [&]<class To>(To*) {
     for_type(p.src_type, [&]<class From>(From*) { convert_rows<To, From>(p); });
   });

@@ -95,15 +95,10 @@ void unpack(const UnpackRows& r) {
 
 void dropout_factors(uint64_t key, uint64_t first, int64_t n, uint32_t threshold, float scale, float* dst) {
   constexpr int64_t kGroup = 4 * kLanes;
-  const IVec last_dropped = set1_i(threshold - 1);
   float factors[kGroup];
   auto skip = static_cast<int64_t>(first % 4);  // words of the first counter that belong to earlier elements
   for (uint64_t counter = first / 4; n > 0; counter += kLanes, skip = 0) {
-    IVec words[4];
-    philox_words(counter, key, words);
-    for (int j = 0; j < 4; ++j) {
-      store(factors + j * kLanes, select(less_equal_u(words[j], last_dropped), zero(), set1(scale)));
-    }
+    philox_factors(counter, key, threshold - 1, scale, factors);
     const int64_t take = n < kGroup - skip ? n : kGroup - skip;
     for (int64_t i = 0; i < take; ++i)
       dst[i] = factors[skip + i];

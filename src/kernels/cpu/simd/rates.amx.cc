@@ -1,5 +1,5 @@
+#include "kernels/rates.h"
 #include "kernels/cpu/simd/amx.h"
-#include "kernels/cpu/simd/rate_loops.h"
 #include "kernels/cpu/simd/vec.h"
 
 namespace gpt {
