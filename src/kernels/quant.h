@@ -14,10 +14,11 @@ namespace gpt {
 //     to nearest, ties to even. A block whose d_x would be subnormal counts as zero, one with a NaN or an
 //     infinity as NaN.
 //   - f[b] = sum of q_w q_x over block b, an exact integer (Q6_K: each half times its scale).
-//   - Rows of blocks as they are: 16 chains, t[c] = for b = c, c + 16, ... : fma(d_w[b] d_x[b], f[b], t[c]),
+//   - Rows of blocks as they are: 16 partial sums, t[c] = for b = c, c + 16, ... : fma(d_w[b] d_x[b], f[b],
+//   t[c]),
 //     then, where the type has a minimum, fma(m_w[b], d_x[b] * (sum of q_x in block b), t[c]); and
 //     y = ((t[0] + t[1]) + t[2]) ... + t[15].
-//   - A PackedMatrix: one chain, y = for b in order: fma(d_w[b] d_x[b], f[b], y).
+//   - A PackedMatrix: one sum, y = for b in order: fma(d_w[b] d_x[b], f[b], y).
 //   - All of this in fp32. The bias is added last.
 // Each element of y is made by operations that no instruction set may reorder, so its bits depend neither on
 // the other rows nor on the kernel that computes it.

@@ -1,6 +1,5 @@
 #include "kernels/rates.h"
 
-#include "kernels/cpu/simd/rate_loops.h"
 #include "kernels/kernel_table.h"
 
 namespace gpt {

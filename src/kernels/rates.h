@@ -20,4 +20,10 @@ struct RateKernels {
 };
 RateKernels rate_kernels(Isa isa) noexcept;
 
+// Every instruction set enters the loops that it has; those of the set below stay.
+void set_rates_avx2(RateKernels& k) noexcept;
+void set_rates_avx512(RateKernels& k) noexcept;
+void set_rates_avx512bf16(RateKernels& k) noexcept;
+void set_rates_amx(RateKernels& k) noexcept;
+
 }  // namespace gpt

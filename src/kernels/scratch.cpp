@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/rng.h"
-#include "kernels/cpu/drivers/attention_tiles.h"
+#include "kernels/cpu/drivers/attention.h"
 #include "kernels/ops.h"
 
 namespace gpt {

@@ -35,18 +35,14 @@ struct Case {
     if (cache) s += fmt::format(" cache in {}", dtype_name(*cache));
     return s;
   }
-  int64_t max_q() const {
+  int64_t longest(int64_t Lengths::*which) const {
     int64_t n = 0;
     for (const Lengths& l : lengths)
-      n = std::max(n, l.q);
+      n = std::max(n, l.*which);
     return n;
   }
-  int64_t max_kv() const {
-    int64_t n = 0;
-    for (const Lengths& l : lengths)
-      n = std::max(n, l.kv);
-    return n;
-  }
+  int64_t max_q() const { return longest(&Lengths::q); }
+  int64_t max_kv() const { return longest(&Lengths::kv); }
   int64_t queries() const {
     int64_t n = 0;
     for (const Lengths& l : lengths)
@@ -278,6 +274,12 @@ GPT_OP_CASES(attention_backward) {
   backward_case(list, {4, 2, 16, {{70, 70}, {9, 9}}, 0, 0, 0.3});
   backward_case(list, {4, 2, 16, {{150, 150}}, 30, 0, 0.3});
   backward_case(list, {2, 1, 16, {}});
+  for (const auto& [heads, kv_heads] : {std::pair<int64_t, int64_t>{2, 2}, {4, 2}, {3, 1}}) {
+    for (int64_t window : {0, 3}) {
+      for (double dropout : {0.0, 0.25})
+        backward_case(list, {heads, kv_heads, 4, {{4, 4}, {7, 7}}, window, 0, dropout});
+    }
+  }
   // whole tile registers
   backward_case(list, {6, 3, 32, {{1, 1}, {64, 64}, {33, 33}, {17, 17}, {146, 146}}});
   backward_case(list, {4, 2, 64, {{150, 150}, {40, 40}}, 40, 0, 0.3});

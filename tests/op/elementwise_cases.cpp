@@ -198,69 +198,54 @@ GPT_OP_CASES(keep_rows) {
 
 // m and v: the difference, its product and the sum (relative to terms of size 1). The update divides by
 // sqrt(v), some ten roundings; lr bounds its absolute size as far as |m| / sqrt(v) is of order one.
+struct Update {
+  int64_t n, t;
+  double scale = 1, lr = 0.01, beta2 = 0.95;
+  std::vector<AdamWRange> ranges;
+  bool from_zero = false;  // m and v
+};
+void adamw_case(OpCaseList& list, const char* name, const Update& u) {
+  list.add(fmt::format("{} n {}", name, u.n), [u](OpFrame& f) {
+    const Tolerance moment = {4 * kEpsilon, 4 * kEpsilon};
+    const TensorView param = f.inout({u.n}, normal_values(), {16 * u.lr * kEpsilon, 3 * kEpsilon});
+    const TensorView grad = f.input({u.n}, normal_values(u.from_zero ? 1e-3 : 1));
+    const TensorView m = u.from_zero ? f.inout({u.n}, constant_values(0), relative(4))
+                                     : f.inout({u.n}, normal_values(0.1), moment);
+    const TensorView v = u.from_zero ? f.inout({u.n}, constant_values(0), relative(6))
+                                     : f.inout({u.n}, uniform_values(0.1, 1), moment);
+    const StepState step{.lr = u.lr, .updates = u.t, .grad_scale = u.scale};
+    f.run(&KernelTable::adamw, {.param = param,
+                                .grad = grad,
+                                .m = m,
+                                .v = v,
+                                .ranges = u.ranges,
+                                .beta1 = 0.9,
+                                .beta2 = u.beta2,
+                                .eps = 1e-8,
+                                .step = &step});
+  });
+}
+
 GPT_OP_CASES(adamw) {
-  const auto add = [&list](const char* name, int64_t n, int64_t t, double scale, double decay) {
-    list.add(fmt::format("{} n {}", name, n), [=](OpFrame& f) {
-      const TensorView param = f.inout({n}, normal_values(), {16 * 0.01 * kEpsilon, 3 * kEpsilon});
-      const TensorView grad = f.input({n}, normal_values());
-      const TensorView m = f.inout({n}, normal_values(0.1), {4 * kEpsilon, 4 * kEpsilon});
-      const TensorView v = f.inout({n}, uniform_values(0.1, 1), {4 * kEpsilon, 4 * kEpsilon});
-      const AdamWRange whole[] = {{0, n, decay}};
-      const StepState step{.lr = 0.01, .grad_scale = scale, .updates = t};
-      f.run(&KernelTable::adamw, {.param = param,
-                                  .grad = grad,
-                                  .m = m,
-                                  .v = v,
-                                  .ranges = whole,
-                                  .beta1 = 0.9,
-                                  .beta2 = 0.95,
-                                  .eps = 1e-8,
-                                  .step = &step});
-    });
-  };
   for (int64_t n : kLengths)
-    add("plain", n, 3, 1, 0.1);
-  add("clipped", 50001, 1000, 0.25, 0.1);
-  add("no decay", 40000, 10, 1, 0);
-  add("skipped step", 100, 10, 0, 0.1);
-  add("empty", 0, 1, 1, 0.1);
+    adamw_case(list, "plain", {.n = n, .t = 3, .ranges = {{0, n, 0.1}}});
+  adamw_case(list, "clipped", {.n = 50001, .t = 1000, .scale = 0.25, .ranges = {{0, 50001, 0.1}}});
+  adamw_case(list, "no decay", {.n = 40000, .t = 10, .ranges = {{0, 40000, 0}}});
+  adamw_case(list, "skipped step", {.n = 100, .t = 10, .scale = 0, .ranges = {{0, 100, 0.1}}});
+  adamw_case(list, "empty", {.n = 0, .t = 1, .ranges = {{0, 0, 0.1}}});
   // Ranges within a piece, across pieces and with gaps between them, where nothing may change.
-  list.add("ranges", [](OpFrame& f) {
-    const int64_t n = 60000;
-    const TensorView param = f.inout({n}, normal_values(), {16 * 0.01 * kEpsilon, 3 * kEpsilon});
-    const TensorView grad = f.input({n}, normal_values());
-    const TensorView m = f.inout({n}, normal_values(0.1), {4 * kEpsilon, 4 * kEpsilon});
-    const TensorView v = f.inout({n}, uniform_values(0.1, 1), {4 * kEpsilon, 4 * kEpsilon});
-    const AdamWRange ranges[] = {{0, 16, 0},          {16, 768, 0.1},      {800, 16384, 0},
-                                 {16384, 16400, 0.3}, {16403, 50001, 0.1}, {50001, 50002, 0}};
-    const StepState step{.lr = 0.01, .grad_scale = 0.5, .updates = 4};
-    f.run(&KernelTable::adamw, {.param = param,
-                                .grad = grad,
-                                .m = m,
-                                .v = v,
-                                .ranges = ranges,
-                                .beta1 = 0.9,
-                                .beta2 = 0.95,
-                                .eps = 1e-8,
-                                .step = &step});
-  });
-  list.add("first step from zero", [](OpFrame& f) {
-    const TensorView param = f.inout({99}, normal_values(), {16 * 1e-3 * kEpsilon, 3 * kEpsilon});
-    const TensorView grad = f.input({99}, normal_values(1e-3));
-    const TensorView m = f.inout({99}, constant_values(0), relative(4));
-    const TensorView v = f.inout({99}, constant_values(0), relative(6));
-    const AdamWRange whole[] = {{0, 99, 0.1}};
-    const StepState step{.lr = 1e-3, .grad_scale = 1, .updates = 1};
-    f.run(&KernelTable::adamw, {.param = param,
-                                .grad = grad,
-                                .m = m,
-                                .v = v,
-                                .ranges = whole,
-                                .beta1 = 0.9,
-                                .beta2 = 0.999,
-                                .eps = 1e-8,
-                                .step = &step});
-  });
+  adamw_case(list, "ranges",
+             {.n = 60000,
+              .t = 4,
+              .scale = 0.5,
+              .ranges = {{0, 16, 0},
+                         {16, 768, 0.1},
+                         {800, 16384, 0},
+                         {16384, 16400, 0.3},
+                         {16403, 50001, 0.1},
+                         {50001, 50002, 0}}});
+  adamw_case(list, "first step",
+             {.n = 99, .t = 1, .lr = 1e-3, .beta2 = 0.999, .ranges = {{0, 99, 0.1}}, .from_zero = true});
 }
 
 }  // namespace

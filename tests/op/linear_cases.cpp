@@ -12,9 +12,10 @@ struct LinearShape {
 };
 
 // Tails of every tile (12 and 4 rows, 32 and 24 columns, blocks of k), both ways of packing, and nothing.
-constexpr LinearShape kShapes[] = {{0, 5, 7},     {1, 1, 1},    {1, 70, 33},   {3, 17, 50},   {5, 65, 128},
-                                   {13, 31, 321}, {48, 64, 40}, {49, 100, 67}, {64, 96, 16},  {200, 3, 130},
-                                   {97, 7, 1},    {70, 4, 650}, {30, 650, 20}, {2050, 8, 11}, {120, 130, 97}};
+constexpr LinearShape kShapes[] = {{0, 5, 7},     {1, 1, 1},     {11, 7, 5},    {1, 70, 33},
+                                   {3, 17, 50},   {5, 65, 128},  {13, 31, 321}, {48, 64, 40},
+                                   {49, 100, 67}, {64, 96, 16},  {200, 3, 130}, {97, 7, 1},
+                                   {70, 4, 650},  {30, 650, 20}, {2050, 8, 11}, {120, 130, 97}};
 // More than one panel of packed weights, along k and along the outputs; more than one block of few rows.
 constexpr LinearShape kLargeShapes[] = {{49, 580, 2100}, {2, 50, 2600}, {2100, 60, 580}};
 

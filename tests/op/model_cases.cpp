@@ -47,7 +47,7 @@ GPT_OP_CASES(embedding_forward) {
 GPT_OP_CASES(embedding_backward) {
   for (int64_t cols : {1, 16, 63, 64, 65, 300}) {
     for (int64_t rows : {0, 1, 90}) {
-      for (int which = 1; which < 12; ++which) {
+      for (int which = 1; which < 16; ++which) {
         const bool wte = which & 1, wpe = which & 2, add_wte = !(which & 4), add_wpe = !(which & 8);
         if ((!wte && !add_wte) || (!wpe && !add_wpe)) continue;
         list.add(fmt::format("{}x{} {}", rows, cols, which), [=](OpFrame& f) {
@@ -202,12 +202,13 @@ void loss_case(OpCaseList& list, const LossShape& s) {
   list.add(fmt::format("{}x{} spread {} softcap {} gradient {}{}", s.rows, s.vocab, s.spread, s.softcap,
                        s.gradient, s.in_place ? " in place" : ""),
            [=](OpFrame& f) {
-             const double scale = 0.125;
+             static constexpr StepState kStep = {.loss_scale = 0.5, .loss_weight = 0.25};
+             const double scale = kStep.loss_scale * kStep.loss_weight;
              const double z_error = (8 + 8 * s.softcap) * kEpsilon;
              const Tolerance gradient = {scale * (z_error + 16 * kEpsilon), z_error + 40 * kEpsilon};
              const Fill fill = normal_values(s.spread);
              CrossEntropyArgs a{};
-             a.scale = scale;
+             a.step = &kStep;
              a.softcap = s.softcap;
              a.logits = s.in_place ? f.inout({s.rows, s.vocab}, fill, gradient, 3)
                                    : f.input({s.rows, s.vocab}, fill, 1);
@@ -257,6 +258,8 @@ GPT_OP_CASES(cross_entropy) {
     for (int64_t vocab : {1, 2, 17, 2049, 5003})
       loss_over_logits_case(list, vocab, softcap);
   }
+  loss_case(list, {.rows = 6, .vocab = 9, .spread = 2, .softcap = 3});
+  loss_over_logits_case(list, 9, 3);
   // Vectors, chunks and whole rows of -inf, NaN, +inf.
   for (int64_t bad_from : {0, 2048, 5000}) {
     for (double bad : {-HUGE_VAL, HUGE_VAL, std::nan("")}) {

@@ -90,12 +90,19 @@ GPT_OP_CASES(norm_forward) {
   }
 }
 
+// Which optional arguments a case has.
+struct Optional {
+  bool gain, bias, residual;
+};
+constexpr Optional kBare = {false, false, false}, kAll = {true, true, true};
+
 // stream: x, dx and dresidual belong to the residual stream in fp32, only dout is an activation.
-void backward_case(OpCaseList& list, NormKind kind, int64_t rows, int64_t cols, bool all,
+void backward_case(OpCaseList& list, NormKind kind, int64_t rows, int64_t cols, Optional has,
                    bool stream = false) {
-  list.add(fmt::format("{} {}x{} {}{}", static_cast<int>(kind), rows, cols, all ? "all" : "bare",
-                       stream ? " stream" : ""),
+  list.add(fmt::format("{} {}x{} gain {} bias {} residual {}{}", static_cast<int>(kind), rows, cols, has.gain,
+                       has.bias, has.residual, stream ? " stream" : ""),
            [=](OpFrame& f) {
+             const bool all = has.residual;
              const auto input = [&](int64_t ld_extra) {
                return stream ? f.input({rows, cols}, normal_values(), ld_extra)
                              : f.act_input({rows, cols}, normal_values(), ld_extra);
@@ -111,12 +118,10 @@ void backward_case(OpCaseList& list, NormKind kind, int64_t rows, int64_t cols, 
              a.x = input(all ? 3 : 0);
              if (layer) a.mean = f.input({rows}, normal_values(0.1));
              a.rstd = f.input({rows}, uniform_values(0.5, 2));
-             if (all) {
-               a.gain = f.input({cols}, normal_values(0.2, 1));
-               a.dresidual = input(5);
-               a.dgain = f.inout({cols}, normal_values(), sum_of(rows, 2));
-               if (layer) a.dbias = f.inout({cols}, normal_values(), sum_of(rows));
-             }
+             if (has.gain) a.gain = f.input({cols}, normal_values(0.2, 1));
+             if (has.residual) a.dresidual = input(5);
+             if (has.gain) a.dgain = f.inout({cols}, normal_values(), sum_of(rows, 2));
+             if (has.bias && layer) a.dbias = f.inout({cols}, normal_values(), sum_of(rows));
              f.run(&KernelTable::norm_backward, a, norm_backward_scratch(rows, cols, f.dtype()));
            });
 }
@@ -124,12 +129,18 @@ void backward_case(OpCaseList& list, NormKind kind, int64_t rows, int64_t cols, 
 GPT_OP_CASES(norm_backward) {
   for (NormKind kind : kKinds) {
     for (int64_t cols : kColumns) {
-      backward_case(list, kind, 5, cols, true);
-      backward_case(list, kind, 1, cols, false);
+      backward_case(list, kind, 5, cols, kAll);
+      backward_case(list, kind, 1, cols, kBare);
     }
     for (int64_t rows : {0, 32, 33, 257}) {
-      backward_case(list, kind, rows, 129, true);
-      backward_case(list, kind, rows, 100, true, true);
+      backward_case(list, kind, rows, 129, kAll);
+      backward_case(list, kind, rows, 100, kAll, true);
+    }
+    // More rows than one partial sum has.
+    for (const bool residual : {false, true}) {
+      for (const Optional has :
+           {Optional{false, false, residual}, {true, false, residual}, {true, true, residual}})
+        backward_case(list, kind, 37, 6, has);
     }
     for (bool over_dout : {false, true}) {
       list.add(fmt::format("{} dx over {}", static_cast<int>(kind), over_dout ? "dout" : "dresidual"),
@@ -176,7 +187,7 @@ GPT_OP_CASES(head_norm_forward) {
 }
 
 GPT_OP_CASES(head_norm_backward) {
-  for (int64_t dim : {2, 8, 15, 16, 20, 64, 128}) {
+  for (int64_t dim : {2, 6, 8, 15, 16, 20, 64, 128}) {
     for (int64_t rows : {0, 1, 60}) {
       list.add(fmt::format("{} rows, dim {}", rows, dim), [=](OpFrame& f) {
         const TensorView dx = f.act_inout({rows, 3 * dim}, normal_values(), {32 * kEpsilon, 8 * kEpsilon}, 1);

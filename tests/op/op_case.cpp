@@ -117,16 +117,15 @@ const std::byte* OpFrame::Tensor::address(int64_t r, int64_t c) const {
   return memory.data() + first + static_cast<size_t>(r * ld + c) * dtype_size(dtype);
 }
 
-OpFrame::Tensor& OpFrame::make(Role role, DType dtype, std::span<const int64_t> shape, Tolerance tolerance,
-                               int64_t ld_extra, const Fill& fill, DType precision) {
+TensorView OpFrame::make(Role role, DType dtype, std::initializer_list<int64_t> shape, Tolerance tolerance,
+                         int64_t ld_extra, const Fill& fill, DType precision) {
+  const TensorView like = make_view(nullptr, dtype, shape);
   Tensor& t = tensors_.emplace_back();
   t.role = role;
   t.dtype = dtype;
   t.tolerance = tolerance;
-  t.cols = shape.empty() ? 1 : shape.back();
-  t.rows = 1;
-  for (size_t i = 0; i + 1 < shape.size(); ++i)
-    t.rows *= shape[i];
+  t.rows = like.rows();
+  t.cols = like.cols();
   t.ld = t.cols + ld_extra;
   const int64_t guard = setup_.guards ? kGuard : 0;
   const int64_t payload = t.rows > 0 ? (t.rows - 1) * t.ld + t.cols : 0;
@@ -141,58 +140,46 @@ OpFrame::Tensor& OpFrame::make(Role role, DType dtype, std::span<const int64_t> 
     }
   }
   t.original = t.memory;
-  return t;
-}
-
-TensorView OpFrame::view(Tensor& tensor, std::span<const int64_t> shape) {
   // An empty tensor is there all the same: its address must not be null.
   static double nowhere;
-  void* data = tensor.memory.empty() ? static_cast<void*>(&nowhere) : tensor.memory.data() + tensor.first;
-  TensorView v = make_view(data, tensor.dtype, shape);
-  v.ld = tensor.ld;
+  void* data = t.memory.empty() ? static_cast<void*>(&nowhere) : t.memory.data() + t.first;
+  TensorView v = make_view(data, dtype, shape);
+  v.ld = t.ld;
   return v;
 }
 
 TensorView OpFrame::input(std::initializer_list<int64_t> shape, const Fill& fill, int64_t ld_extra) {
-  const std::span dims(shape.begin(), shape.size());
-  return view(make(Role::input, setup_.dtype, dims, {}, ld_extra, fill), dims);
+  return make(Role::input, setup_.dtype, shape, {}, ld_extra, fill);
 }
 
 TensorView OpFrame::output(std::initializer_list<int64_t> shape, Tolerance tolerance, int64_t ld_extra) {
-  const std::span dims(shape.begin(), shape.size());
-  return view(make(Role::output, setup_.dtype, dims, tolerance, ld_extra, nullptr), dims);
+  return output_of(setup_.dtype, shape, tolerance, ld_extra);
 }
 
 TensorView OpFrame::inout(std::initializer_list<int64_t> shape, const Fill& fill, Tolerance tolerance,
                           int64_t ld_extra) {
-  const std::span dims(shape.begin(), shape.size());
-  return view(make(Role::inout, setup_.dtype, dims, tolerance, ld_extra, fill), dims);
+  return make(Role::inout, setup_.dtype, shape, tolerance, ld_extra, fill);
 }
 
 TensorView OpFrame::act_input(std::initializer_list<int64_t> shape, const Fill& fill, int64_t ld_extra) {
-  const std::span dims(shape.begin(), shape.size());
   has_activations_ = true;
-  return view(make(Role::input, act(), dims, {}, ld_extra, fill, setup_.act), dims);
+  return make(Role::input, act(), shape, {}, ld_extra, fill, setup_.act);
 }
 
 TensorView OpFrame::act_output(std::initializer_list<int64_t> shape, Tolerance tolerance, int64_t ld_extra) {
-  const std::span dims(shape.begin(), shape.size());
   has_activations_ = true;
-  return view(make(Role::output, act(), dims, stored_as(setup_.act, tolerance), ld_extra, nullptr), dims);
+  return output_of(act(), shape, stored_as(setup_.act, tolerance), ld_extra);
 }
 
 TensorView OpFrame::act_inout(std::initializer_list<int64_t> shape, const Fill& fill, Tolerance tolerance,
                               int64_t ld_extra) {
-  const std::span dims(shape.begin(), shape.size());
   has_activations_ = true;
-  return view(make(Role::inout, act(), dims, stored_as(setup_.act, tolerance), ld_extra, fill, setup_.act),
-              dims);
+  return make(Role::inout, act(), shape, stored_as(setup_.act, tolerance), ld_extra, fill, setup_.act);
 }
 
 TensorView OpFrame::output_of(DType dtype, std::initializer_list<int64_t> shape, Tolerance tolerance,
                               int64_t ld_extra) {
-  const std::span dims(shape.begin(), shape.size());
-  return view(make(Role::output, dtype, dims, tolerance, ld_extra, nullptr), dims);
+  return make(Role::output, dtype, shape, tolerance, ld_extra, nullptr);
 }
 
 double* OpFrame::output_doubles(int64_t n, Tolerance tolerance) {

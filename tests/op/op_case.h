@@ -115,9 +115,8 @@ class OpFrame {
     double at(int64_t r, int64_t c) const;
     const std::byte* address(int64_t r, int64_t c) const;
   };
-  Tensor& make(Role role, DType dtype, std::span<const int64_t> shape, Tolerance tolerance, int64_t ld_extra,
-               const Fill& fill, DType precision = DType::f32);
-  TensorView view(Tensor& tensor, std::span<const int64_t> shape);
+  TensorView make(Role role, DType dtype, std::initializer_list<int64_t> shape, Tolerance tolerance,
+                  int64_t ld_extra, const Fill& fill, DType precision = DType::f32);
   void poison(const Workspace& workspace) const;
 
   Setup setup_;

@@ -5,7 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/cpu/drivers/attention_tiles.h"
 #include "kernels/cpu/ref/ref.h"
 
 namespace gpt {
@@ -57,7 +56,7 @@ class ForwardTask {
   int64_t first_row() const { return seq_.q_start + part_.first_query; }
   int64_t query_head(int64_t h) const { return (part_.first_head + h) * group(); }
 
-  // A single query that too few heads share for packed keys to pay.
+  // A single query, shared by too few heads for packing keys to pay.
   bool in_place() const {
     return tiles_.decode_tile != nullptr && part_.queries == 1 && group() <= kInPlaceRows;
   }
@@ -72,7 +71,7 @@ class ForwardTask {
       const void* from = element(a_.q, first_row(), (query_head(h) + g) * s_.head_dim);
       const PackRows rows = {stored(a_.q), from, a_.q.ld, nullptr, part_.queries, s_.head_dim};
       std::byte* to = reinterpret_cast<std::byte*>(q(h)) + g * padded() * tiles_.element;
-      tiles_.pack_rows(rows, to, group() * padded());
+      tiles_.pack_a(rows, to, group() * padded());
     }
     std::fill_n(max(h), rows(), std::numeric_limits<float>::lowest());
     std::fill_n(sum(h), rows() * kernels_.lanes, 0.0f);
@@ -131,8 +130,8 @@ class ForwardTask {
     if (in_place()) {
       tiles_.decode_tile(t, slice(a_.k, h), slice(a_.v, h), m_.kt);
     } else {
-      tiles_.pack_transposed(slice(a_.k, h), m_.kt);
-      tiles_.pack_summed(slice(a_.v, h), m_.v, padded());
+      tiles_.pack_b_transposed(slice(a_.k, h), m_.kt);
+      tiles_.pack_b(slice(a_.v, h), m_.v, padded());
       tiles_.forward_tile(t);
     }
   }
@@ -163,12 +162,12 @@ int64_t parts(int64_t n, int64_t size) {
   return (n + size - 1) / size;
 }
 
-// How a call is cut into tasks; no bit of the result depends on it.
-struct ForwardCut {
+// The tasks of a call; no bit of the result depends on them.
+struct ForwardGrid {
   int64_t queries, heads;  // per task
   int64_t query_parts, head_parts;
 
-  ForwardCut(const AttentionArgs& a, int threads) {
+  ForwardGrid(const AttentionArgs& a, int threads) {
     int64_t longest = 0;
     for (const AttentionSeq& seq : a.seqs)
       longest = std::max(longest, seq.q_len);
@@ -181,8 +180,8 @@ struct ForwardCut {
       queries = (queries + 1) / 2;
     }
     query_parts = parts(longest, queries);
-    // Few rows per head: neighbouring heads go together, because reading longer pieces of every cache row
-    // is what makes decoding run at the speed of memory.
+    // Few rows per head: a task takes several neighbouring heads, because decoding reaches the bandwidth of
+    // memory only with longer reads from every cache row.
     heads = std::clamp<int64_t>(kDecodeRows / (queries * group), 1, a.shape.n_kv_head);
     while (heads > 1 && n_seq * query_parts * parts(a.shape.n_kv_head, heads) < 2 * threads)
       --heads;
@@ -212,16 +211,16 @@ void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept 
   const AttentionKernels& kernels = isa == Isa::avx2 ? kAttentionAvx2 : kAttentionAvx512;
   const bool bf16 = a.q.dtype == DType::bf16 && a.k.dtype == DType::bf16;
   const AttentionTiles tiles = attention_tiles(isa, bf16, bool(a.lse), a.shape.head_dim);
-  const ForwardCut cut(a, ctx.pool.size());
-  const int64_t columns = static_cast<int64_t>(a.seqs.size()) * cut.head_parts;
-  ctx.pool.parallel_for(columns * cut.query_parts, [&](int64_t task, int thread) {
+  const ForwardGrid grid(a, ctx.pool.size());
+  const int64_t columns = static_cast<int64_t>(a.seqs.size()) * grid.head_parts;
+  ctx.pool.parallel_for(columns * grid.query_parts, [&](int64_t task, int thread) {
     // The last queries see the most keys: they go first, so that the threads end together.
-    const AttentionSeq& seq = a.seqs[static_cast<size_t>(task % columns / cut.head_parts)];
-    const int64_t query = (cut.query_parts - 1 - task / columns) * cut.queries;
-    const int64_t head = task % cut.head_parts * cut.heads;
+    const AttentionSeq& seq = a.seqs[static_cast<size_t>(task % columns / grid.head_parts)];
+    const int64_t query = (grid.query_parts - 1 - task / columns) * grid.queries;
+    const int64_t head = task % grid.head_parts * grid.heads;
     if (query >= seq.q_len) return;
-    const ForwardPart part = {query, std::min(cut.queries, seq.q_len - query), head,
-                              std::min(cut.heads, a.shape.n_kv_head - head)};
+    const ForwardPart part = {query, std::min(grid.queries, seq.q_len - query), head,
+                              std::min(grid.heads, a.shape.n_kv_head - head)};
     ForwardTask(kernels, tiles, a, seq, part, ctx.scratch.thread<std::byte>(thread)).run();
   });
 }

@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "kernels/cpu/drivers/attention_tiles.h"
 #include "kernels/cpu/ref/ref.h"
 
 namespace gpt {
@@ -48,14 +47,14 @@ class BackwardTask {
   int64_t query_head(int64_t g) const { return kv_head_ * group() + g; }
   int64_t packed_row(int64_t g, int64_t i) const { return g * round_to_32(seq_.q_len) + i; }
 
-  // Queries packed as rows and, unless that is the same, as rows to be summed behind all of those.
+  // Queries packed as operands A and, unless that is the same, as operands B after all of those.
   std::byte* rows_at(float* packed, int64_t g, int64_t i) const {
     return reinterpret_cast<std::byte*>(packed) + packed_row(g, i) * padded() * tiles_.element;
   }
-  std::byte* summed_at(float* packed, int64_t g, int64_t i) const {
-    return rows_at(packed, summed_apart() ? group() + g : g, i);
+  std::byte* b_at(float* packed, int64_t g, int64_t i) const {
+    return rows_at(packed, packs_b() ? group() + g : g, i);
   }
-  bool summed_apart() const { return tiles_.pack_rows != tiles_.pack_summed; }
+  bool packs_b() const { return tiles_.pack_a != tiles_.pack_b; }
 
   void pack_queries(int64_t g) {
     const auto rows = [&](const TensorView& v) {
@@ -64,15 +63,15 @@ class BackwardTask {
                       seq_.q_len, s_.head_dim};
     };
     for (const auto& [view, packed] : {std::pair(&a_.q, m_.q), std::pair(&a_.dout, m_.dout)}) {
-      tiles_.pack_rows(rows(*view), rows_at(packed, g, 0), padded());
-      if (summed_apart()) pack_summed(rows(*view), summed_at(packed, g, 0));
+      tiles_.pack_a(rows(*view), rows_at(packed, g, 0), padded());
+      if (packs_b()) pack_b(rows(*view), b_at(packed, g, 0));
     }
     kernels_.dots(rows(a_.dout), rows(a_.out), m_.delta + packed_row(g, 0));
   }
 
-  // Pairs of rows, with zeros behind the last.
-  void pack_summed(const PackRows& rows, std::byte* to) const {
-    tiles_.pack_summed(rows, to, padded());
+  // k-packs of two rows, zeros after the last.
+  void pack_b(const PackRows& rows, std::byte* to) const {
+    tiles_.pack_b(rows, to, padded());
     const int64_t bytes = 2 * padded() * tiles_.element;
     std::fill(to + (rows.n + 1) / 2 * bytes, to + round_to_32(rows.n) / 2 * bytes, std::byte{0});
   }
@@ -83,9 +82,9 @@ class BackwardTask {
   }
 
   void key_tile(int64_t tile) {
-    tiles_.pack_transposed(keys(a_.k), m_.kt);
-    tiles_.pack_transposed(keys(a_.v), m_.vt);
-    tiles_.pack_summed(keys(a_.k), m_.k, padded());
+    tiles_.pack_b_transposed(keys(a_.k), m_.kt);
+    tiles_.pack_b_transposed(keys(a_.v), m_.vt);
+    tiles_.pack_b(keys(a_.k), m_.k, padded());
     std::fill_n(m_.dk, kKeyTile * padded(), 0.0f);
     std::fill_n(m_.dv, kKeyTile * padded(), 0.0f);
     for (int64_t g = 0; g < group(); ++g) {
@@ -123,8 +122,8 @@ class BackwardTask {
                           .scale = static_cast<float>(s_.scale * kLog2E),
                           .q = rows_at(m_.q, g, first),
                           .dout = rows_at(m_.dout, g, first),
-                          .q_summed = summed_at(m_.q, g, first),
-                          .dout_summed = summed_at(m_.dout, g, first),
+                          .q_b = b_at(m_.q, g, first),
+                          .dout_b = b_at(m_.dout, g, first),
                           .kt = m_.kt,
                           .vt = m_.vt,
                           .k = m_.k,

@@ -1,9 +1,10 @@
+// The kernels of products in fp32 (k_pack 1): operands are fp32, or bf16 and fp16 numbers kept as fp32 words.
 // Compiled once per instruction set, with GPT_SIMD_AVX2 or GPT_SIMD_AVX512 (see simd/README.md).
 
 #include "kernels/cpu/gemm/kernels.h"
-#include "kernels/cpu/gemm/plain_tile.h"
-#include "kernels/cpu/gemm/strips.h"
-#include "kernels/cpu/gemm/tile.h"
+#include "kernels/cpu/gemm/micro_kernel.h"
+#include "kernels/cpu/gemm/pack_panels.h"
+#include "kernels/cpu/gemm/unpacked_kernel.h"
 
 namespace gpt::gemm {
 namespace {
@@ -11,60 +12,61 @@ namespace {
 using namespace GPT_SIMD_NAMESPACE;  // NOLINT(google-build-using-namespace): the layer this unit is written
                                      // on
 
-struct MultiplyAdd {
-  GPT_INLINE Vec add_product(Vec sum, IVec x, IVec w) { return fma(as_floats(x), as_floats(w), sum); }
+struct Fma {
+  GPT_INLINE Vec multiply_add(Vec acc, IVec x, IVec w) { return fma(as_floats(x), as_floats(w), acc); }
 };
 
-// fn(units) with the units of a form.
+// fn(words) with the word type of a format.
 template <class F>
-GPT_INLINE void for_form(Form form, F fn) {
-  switch (form) {
-    case Form::f32_of_bf16:
-      return fn(Fp32Units<ToBf16>{});
-    case Form::f32_of_f16:
-      return fn(Fp32Units<ToF16>{});
+GPT_INLINE void for_format(PackFormat format, F fn) {
+  switch (format) {
+    case PackFormat::f32_of_bf16:
+      return fn(Fp32Words<ToBf16>{});
+    case PackFormat::f32_of_f16:
+      return fn(Fp32Words<ToF16>{});
     default:
-      return fn(Fp32Units<Exact>{});
+      return fn(Fp32Words<Exact>{});
   }
 }
 
-void pack(Form form, const PackArgs& p) {
-  for_form(form, [&]<class Units>(Units) { pack_units<Units>(p); });
+void pack_panel(PackFormat format, const PackPanelArgs& p) {
+  for_format(format, [&]<class Words>(Words) { pack_panel_as<Words>(p); });
 }
 
-void unit_rows(Form form, const UnitRowsArgs& p) {
-  for_form(form, [&]<class Units>(Units) { make_unit_rows<Units>(p); });
+void pack_rows(PackFormat format, const PackRowsArgs& p) {
+  for_format(format, [&]<class Words>(Words) { pack_rows_as<Words>(p); });
 }
 
-void tile(const TileArgs& t) {
-  const int64_t vecs = (t.cols + kLanes - 1) / kLanes;
+// For few rows and a panel of 16-bit elements: widening in registers is faster than through memory.
+template <class Half>
+void widening_kernel(const MicroKernelArgs& t) {
+  pick_micro_kernel<Fma, Half, kFewRows>(t.rows, (t.cols + kLanes - 1) / kLanes)(t);
+}
+
+void micro_kernel(const MicroKernelArgs& t) {
   if (t.b_type == DType::bf16) {
-    pick_thin_tile<MultiplyAdd, Bf16>(t.rows, vecs)(t);
+    widening_kernel<Bf16>(t);
   } else if (t.b_type == DType::f16) {
-    pick_thin_tile<MultiplyAdd, F16>(t.rows, vecs)(t);
+    widening_kernel<F16>(t);
   } else {
-    compute_tile<MultiplyAdd>(t);
+    run_micro_kernel<Fma>(t);
   }
 }
 
-void plain_tile(const TileArgs& t) {
+void unpacked_kernel(const MicroKernelArgs& t) {
   for_type(t.b_type, [&]<class T>(T*) {
-    t.b_k_contiguous ? multiply_rows_of_b<MultiplyAdd, T>(t) : multiply_columns_of_b<MultiplyAdd, T>(t);
+    t.b_k_contiguous ? unpacked_k_contiguous<Fma, T>(t) : unpacked_n_contiguous<Fma, T>(t);
   });
 }
 
-void convert(const ConvertArgs& p) {
-  convert_any(p);
-}
-
-constexpr Kernels kKernels = {.mr = kRows,
-                              .nr = kWidth,
-                              .per_unit = 1,
-                              .pack = pack,
-                              .unit_rows = unit_rows,
-                              .tile = tile,
+constexpr Kernels kKernels = {.mr = kMr,
+                              .nr = kNr,
+                              .k_pack = 1,
+                              .pack_panel = pack_panel,
+                              .pack_rows = pack_rows,
+                              .micro_kernel = micro_kernel,
                               .convert = convert,
-                              .plain_tile = plain_tile};
+                              .unpacked_kernel = unpacked_kernel};
 
 }  // namespace
 

@@ -6,26 +6,40 @@
 
 namespace gpt::gemm {
 
-// The inner loops of matrix products. Operands are made of units of four bytes, which hold `per_unit`
-// elements that are neighbours along k: one fp32 number, or two bf16 numbers. A k that is no multiple is
-// filled up with zeros. B is first brought into strips of `nr` columns, unit after unit, so that the loop
-// reads it in order; A is read in place where its rows are units already.
+// The micro-kernels and packing kernels of C[m,n] = A[m,k] B[k,n], in the terms of BLIS and oneDNN. The loops
+// around a micro-kernel are in gemm.cpp and weight_gradient.cpp:
 //
-// Every element of C is a sum over k in order, in blocks that depend on k alone (k_block), whose sums are
-// added in order, whatever the size and position of the tile it is computed in. So the bits of a row of C
-// depend on that row of A, on B and on k alone.
+//   for tasks of mc rows and nc columns of C        in parallel
+//     for blocks of kc words along k                packs A: [mc,kc]
+//       for panels of nr columns                    packs B: [kc,nr], unless it is packed already
+//         for mr rows                               micro-kernel: C[mr,nr] += A[mr,kc] B[kc,nr]
+//
+// Packed operands consist of 32-bit words. A word holds a k-pack: `k_pack` elements that follow each other
+// along k, one fp32 number or two bf16 numbers (oneDNN's VNNI layout). Past the end of k there are zeros.
+//
+//   a micro-panel of B, nr columns wide, with k_pack = 2:
+//
+//     word 0      | B[0][0] B[1][0] | B[0][1] B[1][1] | ... | B[0][nr-1] B[1][nr-1] |
+//     word 1      | B[2][0] B[3][0] | B[2][1] B[3][1] | ... | B[2][nr-1] B[3][nr-1] |
+//     ...                                                    words of k, one row each
+//
+//   A, by rows: word l of row r is a[r * a_row + l]; or in micro-panels like B, then it is a[l * a_k + r]
+//
+// Every element of C is a sum over k in order, in blocks of kc words that depend on k alone, whose sums are
+// added in order, whatever the size and position of the micro-tile that it is computed in. So the bits of a
+// row of C depend on that row of A, on B and on k alone.
 
-// What a strip's units are made of.
-enum class Form : uint8_t {
+// What the words of a packed operand hold.
+enum class PackFormat : uint8_t {
   f32,
   f32_of_bf16,  // rounded to bf16, kept as fp32
   f32_of_f16,
   bf16_pairs,
 };
 
-// Packs one strip: unit l of column i becomes dst[l * width + i]; from count to width, which is a multiple of
-// four, there are zeros.
-struct PackArgs {
+// Packs one micro-panel: word l of column i becomes dst[l * width + i]; columns from count to width, which is
+// a multiple of four, are zeros.
+struct PackPanelArgs {
   const void* src;
   DType type;  // f32, bf16 or f16
   int64_t ld;
@@ -37,43 +51,43 @@ struct PackArgs {
   float* sums = nullptr;  // [count]: adds the elements, not rounded, over k; not if k_contiguous
 };
 
-// Turns rows of k elements into rows of units.
-struct UnitRowsArgs {
+// Packs A by rows: rows of k elements become rows of words.
+struct PackRowsArgs {
   const void* src;
   DType type;
   int64_t ld;
   int64_t rows;
   int64_t k;  // elements
   uint32_t* dst;
-  int64_t dst_ld;  // units
+  int64_t dst_ld;  // words
 };
 
 inline constexpr int64_t kFewRows = 4;
-inline constexpr int64_t kFetchUnits = 8;
+inline constexpr int64_t kPrefetchWords = 8;
 
-// C[rows, cols] = A B (+ C) (+ bias) for rows <= mr, cols <= nr.
-struct TileArgs {
+// A micro-kernel: C[rows, cols] = A B (+ C) (+ bias) for rows <= mr, cols <= nr.
+struct MicroKernelArgs {
   int64_t rows, cols;
-  int64_t k;  // units
+  int64_t k;  // words
   const void* a;
-  int64_t a_row, a_unit;  // units from row to row, and along k
-  // Memory that will be needed soon, fetched on the way: a line per unit of k, of `next_rows` rows in turn
-  // that are `next_row` units apart.
-  const void* next;
-  int64_t next_row, next_rows;
-  // Not null: for every kFetchUnits units of k a line of `next`, to be written, and one from here on, to be
-  // read. Tiles of all rows and columns only.
-  const void* next_b = nullptr;
-  const void* b;  // a strip's units
-  DType b_type;   // f32; or bf16 or f16: elements that become units, of up to kFewRows rows with fp32 units
-  // Of a plain tile: B as PackArgs has it.
+  int64_t a_row, a_k;  // words from row to row, and along k
+  // Memory to prefetch, which is needed soon: a cache line per word of k, of `prefetch_rows` rows in turn
+  // that are `prefetch_stride` words apart.
+  const void* prefetch;
+  int64_t prefetch_stride, prefetch_rows;
+  // Not null: every kPrefetchWords words of k a line of `prefetch` is prefetched for writing, and a line from
+  // here on for reading. Only with mr rows and nr columns.
+  const void* prefetch_b = nullptr;
+  const void* b;  // a micro-panel
+  DType b_type;   // f32: words; bf16 or f16: elements that the kernel widens to fp32, for up to kFewRows rows
+  // For the unpacked kernel: B as PackPanelArgs has it.
   int64_t b_ld;
   bool b_k_contiguous;
-  int64_t ahead;  // bytes: B so far ahead is fetched, by tiles of up to kFewRows rows; 0: nothing
+  int64_t prefetch_distance;  // bytes ahead in B to prefetch, for up to kFewRows rows; 0: nothing
   float* c;
   int64_t ldc;
   const float* bias;  // null: none
-  bool add;           // to what C holds
+  bool accumulate;    // to what C holds
 };
 
 // dst[rows, cols] = src (+ dst), converting.
@@ -85,35 +99,35 @@ struct ConvertArgs {
   void* dst;
   DType dst_type;
   int64_t dst_ld;
-  bool add;
+  bool accumulate;
 };
 
 struct Kernels {
-  int64_t mr, nr, per_unit;
-  void (*pack)(Form form, const PackArgs&);
-  void (*unit_rows)(Form form, const UnitRowsArgs&);
-  void (*tile)(const TileArgs&);
+  int64_t mr, nr, k_pack;
+  void (*pack_panel)(PackFormat format, const PackPanelArgs&);
+  void (*pack_rows)(PackFormat format, const PackRowsArgs&);
+  void (*micro_kernel)(const MicroKernelArgs&);
   void (*convert)(const ConvertArgs&);
-  // Units of k whose products are summed before they are added to C. Sums of such sums round less than one
-  // long chain; shorter blocks would pass over C more often.
-  int64_t max_block = 512;
-  // Whether tiles of rows fetch C of the next tile and B of the next strip (next_b): right where the
-  // third-level cache is far away and two multiply-adds start in a cycle, so that a fetch in every step would
-  // not be free.
-  bool fetch_ahead = false;
-  // Where a tile wants every row of A contiguous (a_unit 1): packs columns of the source as such rows, unit l
-  // of column i to dst[i * width + l]. Null: any a_unit will do.
-  void (*pack_columns_as_rows)(const PackArgs&) = nullptr;
-  // A tile of fp32 units with a B that is not packed and whose elements (b_type) need no rounding: they are
-  // read where they are. Right for up to kPlainRows rows. Null: none.
-  void (*plain_tile)(const TileArgs&) = nullptr;
+  // Most words of a block of k, whose products are summed before they are added to C. Sums of such sums round
+  // less than one long sum; shorter blocks would pass over C more often.
+  int64_t max_kc = 512;
+  // Whether micro-kernels prefetch C of the next micro-tile and B of the next panel (prefetch_b): right where
+  // the third-level cache is far away and two multiply-adds start in a cycle, so that a prefetch in every
+  // iteration would not be free.
+  bool prefetch_next = false;
+  // Where a micro-kernel wants every row of A contiguous (a_k 1): packs columns of the source as such rows,
+  // word l of column i to dst[i * width + l]. Null: any a_k will do.
+  void (*pack_rows_transposed)(const PackPanelArgs&) = nullptr;
+  // A kernel for fp32 words and a B that is not packed, whose elements (b_type) need no rounding: they are
+  // read where they are (BLIS: gemmsup). Right for up to kUnpackedRows rows. Null: none.
+  void (*unpacked_kernel)(const MicroKernelArgs&) = nullptr;
 };
-inline constexpr int64_t kPlainRows = 16;
-inline constexpr int64_t kPlainColumns = 128;  // of a tile, where they lie side by side
+inline constexpr int64_t kUnpackedRows = 16;
+inline constexpr int64_t kUnpackedColumns = 128;  // of C in a call, where B is [k,n]
 
 Kernels fp32_kernels_avx2();
 Kernels fp32_kernels_avx512();
-Kernels bf16_kernels_avx512();  // units are bf16_pairs; rounds like the processor
-Kernels bf16_kernels_amx();     // the same units; a tile's rows of A must have theirs one behind the other
+Kernels bf16_kernels_avx512();  // words are bf16_pairs; rounds like the processor
+Kernels bf16_kernels_amx();     // the same words; rows of A must be contiguous (a_k 1)
 
 }  // namespace gpt::gemm

@@ -6,7 +6,12 @@
 #include "kernels/cpu/gemm/kernels.h"
 #include "kernels/kernel_table.h"
 
-// How matrices are laid out for the products of one instruction set and type.
+// Which kernels and which packed layout serve the products of one instruction set and type.
+//
+//   packed B [k,n]: micro-panels of nr columns, one behind the other, the last filled up with zeros
+//
+//     columns 0 .. nr-1   columns nr .. 2nr-1
+//   | [k_words][nr]     | [k_words][nr]       | ... |
 
 namespace gpt::gemm {
 
@@ -17,27 +22,27 @@ inline int64_t round_up(int64_t a, int64_t b) {
   return ceil_div(a, b) * b;
 }
 
-inline constexpr int64_t kUnitBytes = sizeof(uint32_t);
-inline constexpr int64_t kLine = 64 / kUnitBytes;  // units of a cache line
-inline constexpr int64_t kMaxRows = 32;            // of a tile, in any kernel
-inline constexpr int64_t kMaxWidth = 32;           // of a strip
-inline constexpr int64_t kMaxBlock = 512;          // units of k, in any kernel
-inline constexpr int64_t kPadding =
-    16;  // units between rows of A that were made: keeps their cache lines apart
+inline constexpr int64_t kWordBytes = sizeof(uint32_t);
+inline constexpr int64_t kLineWords = 64 / kWordBytes;  // of a cache line
+inline constexpr int64_t kMaxMr = 32;                   // of any micro-kernel
+inline constexpr int64_t kMaxNr = 32;
+inline constexpr int64_t kMaxKc = 512;      // words
+inline constexpr int64_t kRowPadding = 16;  // words between packed rows of A: keeps their cache lines apart
 
-// A packed matrix is strips of nr columns, each [k][nr]: units where `stored` is f32, else 16-bit elements,
-// which become units where they are used.
 struct Layout {
   Kernels kernels;
-  Form form;
+  PackFormat format;
+  // What packed weights are stored as: f32 for words, else 16-bit elements that are widened where they are
+  // used.
   DType stored = DType::f32;
 
-  int64_t units(int64_t k) const { return ceil_div(k, kernels.per_unit); }
-  int64_t strips(int64_t n) const { return ceil_div(n, kernels.nr); }
-  // Equal blocks, of the length alone, because the sum's order is part of the result.
-  int64_t block(int64_t units) const {
-    const int64_t blocks = std::max<int64_t>(1, ceil_div(units, kernels.max_block));
-    return std::max<int64_t>(16, round_up(ceil_div(units, blocks), 16));
+  int64_t k_words(int64_t k) const { return ceil_div(k, kernels.k_pack); }
+  int64_t panels(int64_t n) const { return ceil_div(n, kernels.nr); }
+  // Words of a block of k. Equal blocks, of the length alone, because the order of a sum is part of the
+  // result.
+  int64_t kc(int64_t words) const {
+    const int64_t blocks = std::max<int64_t>(1, ceil_div(words, kernels.max_kc));
+    return std::max<int64_t>(16, round_up(ceil_div(words, blocks), 16));
   }
 };
 

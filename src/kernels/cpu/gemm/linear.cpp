@@ -1,9 +1,7 @@
 #include "kernels/cpu/ref/ref.h"
 
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/layout.h"
-#include "kernels/cpu/gemm/pack.h"
-#include "kernels/cpu/gemm/rows.h"
-#include "kernels/cpu/gemm/weights.h"
 #include "kernels/cpu/quant/quant.h"
 
 // The linear ops of the kernel table; fp64 goes to the reference.
@@ -28,39 +26,39 @@ void linear_forward(const ExecContext& ctx, const LinearArgs& args) noexcept {
   if (is_quantized(args.w.dtype)) return quant::linear_forward_rows(ctx, args);
   const DType compute = compute_type(args.w, args.packed, args.compute);
   if (!gemm::has_layout(isa, compute)) return reference().linear_forward(ctx, args);
-  gemm::multiply_rows(ctx, isa,
-                      {.compute = compute,
-                       .y = args.y,
-                       .a = args.x,
-                       .packed = args.packed,
-                       .b = args.w,
-                       .bias = args.bias.as<float>(),
-                       .act = args.act,
-                       .pre = args.pre});
+  gemm::gemm(ctx, isa,
+             {.compute = compute,
+              .y = args.y,
+              .a = args.x,
+              .packed = args.packed,
+              .b = args.w,
+              .bias = args.bias.as<float>(),
+              .act = args.act,
+              .pre = args.pre});
 }
 
 template <Isa isa>
 void linear_backward_input(const ExecContext& ctx, const LinearBackwardInputArgs& args) noexcept {
   const DType compute = compute_type(args.w, args.packed);
   if (!gemm::has_layout(isa, compute)) return reference().linear_backward_input(ctx, args);
-  gemm::multiply_rows(ctx, isa,
-                      {.compute = compute,
-                       .y = args.dx,
-                       .a = args.dy,
-                       .packed = args.packed,
-                       .b = args.w,
-                       .b_transposed = true,
-                       .accumulate = args.accumulate,
-                       .act = args.act,
-                       .backward = true,
-                       .pre = args.pre});
+  gemm::gemm(ctx, isa,
+             {.compute = compute,
+              .y = args.dx,
+              .a = args.dy,
+              .packed = args.packed,
+              .b = args.w,
+              .b_transposed = true,
+              .accumulate = args.accumulate,
+              .act = args.act,
+              .backward = true,
+              .pre = args.pre});
 }
 
 template <Isa isa>
 void linear_backward_weight(const ExecContext& ctx, const LinearBackwardWeightArgs& args) noexcept {
   if (args.dw.dtype == DType::f64 || !gemm::has_layout(isa, args.compute))
     return reference().linear_backward_weight(ctx, args);
-  gemm::multiply_columns(ctx, isa, args);
+  gemm::weight_gradient(ctx, isa, args);
 }
 
 template <Isa isa>
@@ -95,8 +93,8 @@ int64_t packed_bytes(Isa isa, DType dtype, int64_t out, int64_t in, bool transpo
 ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype) {
   if (is_quantized(dtype)) return quant::scratch_need(rows, in);
   if (dtype == DType::f64) return {};
-  return max_need(gemm::column_scratch(rows, out, in),
-                  max_need(gemm::row_scratch(rows, out, in), gemm::row_scratch(rows, in, out)));
+  return max_need(gemm::weight_gradient_scratch(rows, out, in),
+                  max_need(gemm::gemm_scratch(rows, out, in), gemm::gemm_scratch(rows, in, out)));
 }
 
 }  // namespace gpt

@@ -1,14 +1,13 @@
-#include "kernels/cpu/gemm/pack.h"
-
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/layout.h"
 
 namespace gpt::gemm {
 namespace {
 
-constexpr int64_t kDepth = 64;  // rows of a strip at a time
+constexpr int64_t kPackRows = 64;  // elements of k at a time
 
-// Packs in pieces of one strip by kDepth elements of k. Where a piece lies in several parts, their elements
-// are first brought together.
+// Packs a weight matrix into micro-panels (layout.h), kPackRows elements of k of one panel at a time. Where
+// such a piece lies in several parts, their elements are first gathered.
 class Packer {
  public:
   Packer(const ExecContext& ctx, Isa isa, const PackMatrixArgs& args)
@@ -21,21 +20,21 @@ class Packer {
         k_(m_.transposed ? m_.out : m_.in) {}
 
   void run() const {
-    ctx_.pool.parallel_for(layout_.strips(n_), [this](int64_t strip, int) {
-      for (int64_t l = 0; l < k_; l += kDepth)
-        piece(strip, l, std::min(kDepth, k_ - l));
+    ctx_.pool.parallel_for(layout_.panels(n_), [this](int64_t panel, int) {
+      for (int64_t l = 0; l < k_; l += kPackRows)
+        piece(panel, l, std::min(kPackRows, k_ - l));
     });
   }
 
  private:
-  void piece(int64_t strip, int64_t l, int64_t k) const {
-    const int64_t col = strip * nr_;
+  void piece(int64_t panel, int64_t l, int64_t k) const {
+    const int64_t col = panel * nr_;
     const int64_t count = std::min(nr_, n_ - col);
     // The piece as rows and columns of the matrix [out,in].
     const int64_t row = m_.transposed ? l : col, rows = m_.transposed ? k : count;
     const int64_t first = m_.transposed ? col : l, cols = m_.transposed ? count : k;
-    float gathered[kDepth * kDepth];
-    PackArgs p{.count = count, .k = k, .width = nr_};
+    float gathered[kPackRows * kPackRows];
+    PackPanelArgs p{.count = count, .k = k, .width = nr_};
     if (const TensorView part = part_with(row, rows)) {
       p.src = element(part, 0, first);
       p.type = part.dtype;
@@ -45,10 +44,10 @@ class Packer {
       gather(row, rows, first, cols, gathered);
       p.src = gathered;
       p.type = DType::f32;
-      p.ld = kDepth;
+      p.ld = kPackRows;
       p.k_contiguous = !m_.transposed;
     }
-    write(p, (strip * layout_.units(k_) + l / layout_.kernels.per_unit) * nr_);
+    write(p, (panel * layout_.k_words(k_) + l / layout_.kernels.k_pack) * nr_);
   }
 
   // Rows [row, row + rows) where one part has them all.
@@ -64,7 +63,8 @@ class Packer {
     int64_t begin = 0;
     for (const TensorView& part : args_.parts) {
       const int64_t from = std::max(row, begin), end = std::min(row + rows, begin + part.rows());
-      if (from < end) gather_part(part, {from - begin, end - from, first, cols}, dst + (from - row) * kDepth);
+      if (from < end)
+        gather_part(part, {from - begin, end - from, first, cols}, dst + (from - row) * kPackRows);
       begin += part.rows();
     }
   }
@@ -73,7 +73,7 @@ class Packer {
     int64_t row, rows, col, cols;
   };
   void gather_part(const TensorView& part, const Rectangle& r, float* dst) const {
-    float columns[kDepth * kDepth];
+    float columns[kPackRows * kPackRows];
     layout_.kernels.convert({.rows = part.transposed ? r.cols : r.rows,
                              .cols = part.transposed ? r.rows : r.cols,
                              .src = element(part, r.row, r.col),
@@ -81,23 +81,23 @@ class Packer {
                              .src_ld = part.ld,
                              .dst = part.transposed ? columns : dst,
                              .dst_type = DType::f32,
-                             .dst_ld = kDepth});
+                             .dst_ld = kPackRows});
     if (!part.transposed) return;
     for (int64_t i = 0; i < r.rows; ++i) {
       for (int64_t c = 0; c < r.cols; ++c)
-        dst[i * kDepth + c] = columns[c * kDepth + i];
+        dst[i * kPackRows + c] = columns[c * kPackRows + i];
     }
   }
 
-  void write(PackArgs p, int64_t at) const {
-    uint32_t units[kDepth * kMaxWidth];
+  void write(PackPanelArgs p, int64_t at) const {
+    uint32_t words[kPackRows * kMaxNr];
     const bool narrow = layout_.stored != DType::f32;
-    p.dst = narrow ? units : static_cast<uint32_t*>(m_.data) + at;
-    layout_.kernels.pack(layout_.form, p);
+    p.dst = narrow ? words : static_cast<uint32_t*>(m_.data) + at;
+    layout_.kernels.pack_panel(layout_.format, p);
     if (!narrow) return;
     layout_.kernels.convert({.rows = 1,
                              .cols = p.k * nr_,
-                             .src = units,
+                             .src = words,
                              .src_type = DType::f32,
                              .dst = static_cast<uint16_t*>(m_.data) + at,
                              .dst_type = layout_.stored});
@@ -108,10 +108,36 @@ class Packer {
   const PackedMatrix& m_;
   Layout layout_;
   int64_t nr_;
-  int64_t n_, k_;  // columns, depth of the product's B
+  int64_t n_, k_;  // of B
 };
 
 }  // namespace
+
+bool has_layout([[maybe_unused]] Isa isa, [[maybe_unused]] DType compute) {
+#ifdef GPT_HAVE_SIMD
+  return isa >= Isa::avx2 && (compute == DType::f32 || compute == DType::bf16 || compute == DType::f16);
+#else
+  return false;
+#endif
+}
+
+Layout layout_of([[maybe_unused]] Isa isa, [[maybe_unused]] DType compute) {
+#ifdef GPT_HAVE_SIMD
+  if (isa == Isa::amx && compute == DType::bf16) return {bf16_kernels_amx(), PackFormat::bf16_pairs};
+  if (isa == Isa::avx512bf16 && compute == DType::bf16)
+    return {bf16_kernels_avx512(), PackFormat::bf16_pairs};
+  Kernels kernels = isa >= Isa::avx512 ? fp32_kernels_avx512() : fp32_kernels_avx2();
+  if (isa == Isa::amx) {
+    kernels.max_kc = 256;  // a block [kc,nr] of B then stays in 48 KiB of first-level cache
+    kernels.prefetch_next = true;
+  }
+  if (compute == DType::bf16) return {kernels, PackFormat::f32_of_bf16, DType::bf16};
+  if (compute == DType::f16) return {kernels, PackFormat::f32_of_f16, DType::f16};
+  return {kernels, PackFormat::f32};
+#else
+  return {};  // never called: without SIMD the table holds the reference
+#endif
+}
 
 void pack_weights(const ExecContext& ctx, Isa isa, const PackMatrixArgs& args) {
   Packer(ctx, isa, args).run();
@@ -121,8 +147,8 @@ int64_t packed_size(Isa isa, const PackedMatrix& m) {
   const Layout layout = layout_of(isa, m.dtype);
   const int64_t n = m.transposed ? m.in : m.out, k = m.transposed ? m.out : m.in;
   const int64_t bytes =
-      layout.stored == DType::f32 ? kUnitBytes : static_cast<int64_t>(dtype_size(layout.stored));
-  return layout.strips(n) * layout.kernels.nr * layout.units(k) * bytes;
+      layout.stored == DType::f32 ? kWordBytes : static_cast<int64_t>(dtype_size(layout.stored));
+  return layout.panels(n) * layout.kernels.nr * layout.k_words(k) * bytes;
 }
 
 }  // namespace gpt::gemm

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cpu/quant/quant_kernel.h"
+#include "kernels/cpu/quant/kernels.h"
 #include "kernels/cpu/quant/source_rows.h"
 #include "kernels/cpu/ref/activation.h"
 #include "kernels/quant.h"
@@ -104,22 +104,22 @@ ExactSums multiply(const UnpackedBlock& w, const QuantizedBlock& x) {
   return sums;
 }
 
-// The chains of one output.
+// The partial sums of one output.
 template <class T>
 T dot_rows(DType dtype, const void* row, const QuantizedBlock* x, int64_t blocks) {
-  constexpr int64_t kChains = 16;
-  T chains[kChains] = {};
+  constexpr int64_t kPartialSums = 16;
+  T partial[kPartialSums] = {};
   for (int64_t b = 0; b < blocks; ++b) {
     UnpackedBlock w;
     unpack_block(dtype, row, b, w);
     const ExactSums sums = multiply(w, x[b]);
-    T& chain = chains[b % kChains];
-    chain = std::fma(T{w.d} * T{x[b].d}, static_cast<T>(sums.product), chain);
-    if (has_minimum(dtype)) chain = std::fma(T{w.m}, T{x[b].d} * static_cast<T>(sums.x), chain);
+    T& a = partial[b % kPartialSums];
+    a = std::fma(T{w.d} * T{x[b].d}, static_cast<T>(sums.product), a);
+    if (has_minimum(dtype)) a = std::fma(T{w.m}, T{x[b].d} * static_cast<T>(sums.x), a);
   }
-  T sum = chains[0];
-  for (int64_t c = 1; c < kChains; ++c)
-    sum += chains[c];
+  T sum = partial[0];
+  for (int64_t c = 1; c < kPartialSums; ++c)
+    sum += partial[c];
   return sum;
 }
 

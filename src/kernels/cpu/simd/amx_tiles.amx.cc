@@ -1,4 +1,4 @@
-#include "kernels/cpu/simd/amx_tiles.h"
+#include "kernels/cpu/simd/amx.h"
 
 #include "kernels/cpu/simd/vec.h"
 

@@ -1,19 +1,13 @@
-// Fused attention of training on bf16 operands in tile registers: the tile of attention.bf16.cc, in blocks of
-// 32 queries. Widths of a head are multiples of 32.
-#include "kernels/cpu/simd/amx_block.h"
-#include "kernels/cpu/simd/attention_elements.h"
-#include "kernels/cpu/simd/attention_internal.h"
-#include "kernels/cpu/simd/attention_pairs.inc"
-#include "kernels/cpu/simd/attention_product.inc"
-#include "kernels/cpu/simd/attention_softmax.inc"
-#include "kernels/cpu/simd/attention_tiles.inc"
-#include "kernels/cpu/simd/attention_weights.inc"
+// Fused attention on bf16 operands with AMX, forward: what attention.bf16.cc computes, in blocks of 32
+// queries. Widths of a head are multiples of 32.
+#include "kernels/cpu/simd/amx.h"
+#include "kernels/cpu/simd/attention_bf16.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// Weights of a block of rows from their scores, and what was summed before brought to the new maxima.
-GPT_INLINE void weigh_rows(const AttentionForwardTile& t, int64_t first, int64_t rows, int64_t begin,
-                           int64_t to, const float* s, uint16_t* p) {
+// P of a block of rows from S; O is scaled to the new maxima.
+GPT_INLINE void softmax_rows(const AttentionForwardTile& t, int64_t first, int64_t rows, int64_t begin,
+                             int64_t to, const float* s, uint16_t* p) {
   alignas(64) float alpha[kLanes];
   raise_maxima(t, first, rows, s, alpha);
   for (int64_t r = 0; r < rows; ++r) {
@@ -45,7 +39,7 @@ GPT_INLINE void forward_rows(const AttentionForwardTile& t, int64_t first, int64
                   .ldc = kKeyTile,
                   .add = false});
   for (int64_t r = 0; r < rows; r += kLanes)
-    weigh_rows(t, first + r, least(kLanes, rows - r), begin, to, s + r * kKeyTile, p + r * kKeyTile);
+    softmax_rows(t, first + r, least(kLanes, rows - r), begin, to, s + r * kKeyTile, p + r * kKeyTile);
   multiply_tiles({.rows = rows,
                   .cols = t.dp,
                   .steps = steps,

@@ -1,15 +1,10 @@
-// Fused attention on bf16 queries, keys and values, forward: one tile of keys at a time, weights rounded to
-// bf16, everything else in fp32 (see attention_kernels.h).
-#include "kernels/cpu/simd/attention_elements.h"
-#include "kernels/cpu/simd/attention_internal.h"
-#include "kernels/cpu/simd/attention_pairs.inc"
-#include "kernels/cpu/simd/attention_product.inc"
-#include "kernels/cpu/simd/attention_softmax.inc"
-#include "kernels/cpu/simd/attention_weights.inc"
+// Fused attention on bf16 queries, keys and values, forward: one tile of keys at a time, P rounded to bf16,
+// everything else in fp32 (see attention_kernels.h).
+#include "kernels/cpu/simd/attention_bf16.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// Weights, and values where they are: rows that are paired when they are read.
+// P, and V as it is: k-packs are made when rows are read.
 struct ValueRows {
   const uint32_t* a;
   PackRows v;
@@ -17,78 +12,72 @@ struct ValueRows {
 };
 
 template <int R, int NV>
-GPT_INLINE void multiply(Vec (&c)[R][NV], ValueRows x, int64_t from, int64_t to) {
+GPT_INLINE void accumulate(Vec (&c)[R][NV], ValueRows x, int64_t from, int64_t to) {
   for (int64_t k = from; k < to; ++k) {
     prefetch<Bf16>(x.v, 2 * k, x.column, x.column + NV * kLanes);
     prefetch<Bf16>(x.v, 2 * k + 1, x.column, x.column + NV * kLanes);
     const Bf16 *even = source_row<Bf16>(x.v, 2 * k), *odd = source_row<Bf16>(x.v, 2 * k + 1);
     __m512i row[NV];
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v < NV; v += 2) {
-      const __m512i a = load_halves(even, x.column + v * kLanes, x.v.cols);
-      const __m512i b = load_halves(odd, x.column + v * kLanes, x.v.cols);
-      row[v] = pair_low(a, b);
-      if (v + 1 < NV) row[v + 1] = pair_high(a, b);
+      const __m512i a = load_row(even, x.column + v * kLanes, x.v.cols);
+      const __m512i b = load_row(odd, x.column + v * kLanes, x.v.cols);
+      row[v] = interleave_low(a, b);
+      if (v + 1 < NV) row[v + 1] = interleave_high(a, b);
     }
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int r = 0; r < R; ++r) {
       const __m512i factor = _mm512_set1_epi32(static_cast<int>(x.a[r * kKeyTile / 2 + k]));
-#pragma GCC unroll 8
+      GPT_UNROLL
       for (int v = 0; v < NV; ++v)
-        c[r][v] = multiply_pairs(factor, row[v], c[r][v]);
+        c[r][v] = dot_pairs(factor, row[v], c[r][v]);
     }
   }
 }
 
-// Where a block of rows finds weights and values from a column on.
-GPT_INLINE PairOperands operands(const void* v, int64_t dp, const uint16_t* p, int64_t column) {
+// The operands P and V, from a column of V on.
+GPT_INLINE Bf16Operands operands(const void* v, int64_t dp, const uint16_t* p, int64_t column) {
   return {words(p), kKeyTile / 2, 1, words(v) + column, dp};
 }
 GPT_INLINE ValueRows operands(const PackRows& v, int64_t, const uint16_t* p, int64_t column) {
   return {words(p), v, column};
 }
 
-// What the weighted sum of the values needs for a block of rows.
+// O = alpha O + P V of a block of rows.
 template <class X>
 struct WeightedSum {
   float* out;
   int64_t dp;
   const float* alpha;  // [R], what the running numerators are multiplied with first
-  X x;                 // weights and values
+  X x;                 // P and V
 };
 
 template <int R, int NV, class X>
 static void weighted_sum(const WeightedSum<X>& sum, int64_t from, int64_t to) {
   const WeightedSum<X> w = sum;  // a copy: stores to out could alias the original
   Vec c[R][NV];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-    const Vec alpha = set1(w.alpha[r]);
-#pragma GCC unroll 8
-    for (int v = 0; v < NV; ++v)
-      c[r][v] = load(w.out + r * w.dp + v * kLanes) * alpha;
-  }
-  multiply(c, w.x, from, to);
+  load_scaled(c, w.out, w.dp, w.alpha);
+  accumulate(c, w.x, from, to);
   store_block<true>(c, w.out, w.dp, first_lanes(kLanes));
 }
 
 template <class X>
 using WeightedSumFn = void (*)(const WeightedSum<X>&, int64_t, int64_t);
 template <class X>
-static constexpr WeightedSumFn<X> kWeightedSums[kBlockRows][kBlockVecs] = GPT_BLOCKS(weighted_sum);
+static constexpr WeightedSumFn<X> kWeightedSums[kMr][kNrVecs] = GPT_MICRO_KERNELS(weighted_sum);
 
 template <class Values>
 GPT_INLINE void forward_block(const AttentionForwardTile& t, int64_t first, int64_t rows,
                               const Values& values) {
-  alignas(64) float s[kBlockRows * kKeyTile];
+  alignas(64) float s[kMr * kKeyTile];
   alignas(64) float alpha[kLanes];
-  alignas(64) uint16_t p[kBlockRows * kKeyTile];
+  alignas(64) uint16_t p[kMr * kKeyTile];
   const int64_t begin = t.begin[first] / kLanes * kLanes;
   const int64_t end = t.end[first + rows - 1];
   if (begin >= end) return;
   const int64_t to = (end + kLanes - 1) / kLanes * kLanes;
-  const PairOperands scores = {words(t.q) + first * t.dp / 2, t.dp / 2, 1, words(t.kt) + begin, kKeyTile};
-  product_rows(s + begin, kKeyTile, false, rows, to - begin, scores, 0, (t.d + 1) / 2);
+  const Bf16Operands scores = {words(t.q) + first * t.dp / 2, t.dp / 2, 1, words(t.kt) + begin, kKeyTile};
+  multiply_rows(s + begin, kKeyTile, false, rows, to - begin, scores, 0, (t.d + 1) / 2);
   raise_maxima(t, first, rows, s, alpha);
   for (int64_t r = 0; r < rows; ++r) {
     float* sum = t.sum + (first + r) * kLanes;
@@ -96,7 +85,7 @@ GPT_INLINE void forward_block(const AttentionForwardTile& t, int64_t first, int6
     store(sum, load(sum) * set1(alpha[r]) + total);
   }
   const int64_t vecs = t.dp / kLanes;
-  const int64_t step = even_step(vecs);
+  const int64_t step = vecs_per_pass(vecs);
   for (int64_t v = 0; v < vecs; v += step) {
     const int64_t at = v * kLanes;
     auto x = operands(values, t.dp, p, at);
@@ -106,17 +95,17 @@ GPT_INLINE void forward_block(const AttentionForwardTile& t, int64_t first, int6
 }
 
 static void forward_tile(const AttentionForwardTile& t) {
-  for (int64_t r = 0; r < t.rows; r += kBlockRows)
-    forward_block(t, r, least(kBlockRows, t.rows - r), t.v);
+  for (int64_t r = 0; r < t.rows; r += kMr)
+    forward_block(t, r, least(kMr, t.rows - r), t.v);
 }
 
-// Only the keys up to the last visible one are transposed, and values are read where they are.
-static void decode_pairs(const AttentionForwardTile& t, const PackRows& k, const PackRows& v, float* keys) {
+// Only the keys up to the last visible one are packed, and values are read as they are.
+void decode_tile(const AttentionForwardTile& t, const PackRows& k, const PackRows& v, float* keys) {
   PackRows visible = k;
   visible.n = t.end[0];
-  pack_transposed(visible, keys);
-  for (int64_t r = 0; r < t.rows; r += kBlockRows)
-    forward_block(t, r, least(kBlockRows, t.rows - r), v);
+  pack_b_transposed(visible, keys);
+  for (int64_t r = 0; r < t.rows; r += kMr)
+    forward_block(t, r, least(kMr, t.rows - r), v);
 }
 
 }  // namespace gpt::GPT_SIMD_NAMESPACE
@@ -125,11 +114,11 @@ namespace gpt {
 
 const AttentionTiles kAttentionTilesBf16 = {
     .element = sizeof(uint16_t),
-    .pack_rows = GPT_SIMD_NAMESPACE::pack_rows,
-    .pack_transposed = GPT_SIMD_NAMESPACE::pack_transposed,
-    .pack_summed = GPT_SIMD_NAMESPACE::pack_summed,
+    .pack_a = GPT_SIMD_NAMESPACE::pack_a,
+    .pack_b_transposed = GPT_SIMD_NAMESPACE::pack_b_transposed,
+    .pack_b = GPT_SIMD_NAMESPACE::pack_b,
     .forward_tile = GPT_SIMD_NAMESPACE::forward_tile,
-    .decode_tile = GPT_SIMD_NAMESPACE::decode_pairs,
+    .decode_tile = GPT_SIMD_NAMESPACE::decode_tile,
     .backward_tile = GPT_SIMD_NAMESPACE::backward_tile,
 };
 

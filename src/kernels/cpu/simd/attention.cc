@@ -1,19 +1,17 @@
 // Fused attention, forward: one tile of keys at a time (see attention_kernels.h).
-#include "kernels/cpu/simd/attention_elements.h"
-#include "kernels/cpu/simd/attention_internal.h"
-#include "kernels/cpu/simd/attention_product.inc"
-#include "kernels/cpu/simd/attention_softmax.inc"
+#include "kernels/cpu/simd/attention_micro_kernel.h"
+#include "kernels/cpu/simd/attention_softmax.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// What the weighted sum of the values needs for a block of rows.
+// O = alpha O + P V of a block of rows.
 struct WeightedSum {
   float* out;
   int64_t dp;
   const float* alpha;    // [R], what the running numerators are multiplied with first
   const int32_t* begin;  // [R]
   const int32_t* end;
-  Operands x;  // weights and values
+  Operands x;  // P and V
 };
 
 // Keys that only some of the rows see: rows outside their range are not touched, so that not even a NaN
@@ -22,14 +20,14 @@ template <int R, int NV>
 GPT_INLINE void multiply_edge(Vec (&c)[R][NV], const WeightedSum& w, int64_t from, int64_t to) {
   for (int64_t k = from; k < to; ++k) {
     Vec row[NV];
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v < NV; ++v)
       row[v] = load(w.x.b + k * w.x.ldb + v * kLanes);
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int r = 0; r < R; ++r) {
       if (k < w.begin[r] || k >= w.end[r]) continue;
       const Vec factor = set1(w.x.a[r * w.x.a_row + k]);
-#pragma GCC unroll 8
+      GPT_UNROLL
       for (int v = 0; v < NV; ++v)
         c[r][v] = fma(factor, row[v], c[r][v]);
     }
@@ -40,35 +38,24 @@ template <int R, int NV>
 static void weighted_sum(const WeightedSum& sum) {
   const WeightedSum w = sum;  // a copy: stores to out could alias the original
   Vec c[R][NV];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-    const Vec alpha = set1(w.alpha[r]);
-#pragma GCC unroll 8
-    for (int v = 0; v < NV; ++v)
-      c[r][v] = load(w.out + r * w.dp + v * kLanes) * alpha;
-  }
+  load_scaled(c, w.out, w.dp, w.alpha);
   const int64_t from = w.begin[R - 1];  // [from, to): seen by every row
   const int64_t to = w.end[0];
   if (from >= to) {
     multiply_edge<R, NV>(c, w, w.begin[0], w.end[R - 1]);
   } else {
     multiply_edge<R, NV>(c, w, w.begin[0], from);
-    multiply(c, w.x, from, to);
+    accumulate(c, w.x, from, to);
     multiply_edge<R, NV>(c, w, to, w.end[R - 1]);
   }
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 8
-    for (int v = 0; v < NV; ++v)
-      store(w.out + r * w.dp + v * kLanes, c[r][v]);
-  }
+  store_block<true>(c, w.out, w.dp, first_lanes(kLanes));
 }
 
 using WeightedSumFn = void (*)(const WeightedSum&);
-static constexpr WeightedSumFn kWeightedSums[kBlockRows][kBlockVecs] = GPT_BLOCKS(weighted_sum);
+static constexpr WeightedSumFn kWeightedSums[kMr][kNrVecs] = GPT_MICRO_KERNELS(weighted_sum);
 
 GPT_INLINE void forward_block(const AttentionForwardTile& t, int64_t first, int64_t rows) {
-  alignas(64) float s[kBlockRows * kKeyTile];
+  alignas(64) float s[kMr * kKeyTile];
   alignas(64) float alpha[kLanes];
   const int64_t begin = t.begin[first] / kLanes * kLanes;
   const int64_t end = t.end[first + rows - 1];
@@ -76,10 +63,10 @@ GPT_INLINE void forward_block(const AttentionForwardTile& t, int64_t first, int6
   const int64_t cols = (end - begin + kLanes - 1) / kLanes * kLanes;
   const auto* q = static_cast<const float*>(t.q) + first * t.dp;
   const auto* kt = static_cast<const float*>(t.kt) + begin;
-  product_rows(s + begin, kKeyTile, false, rows, cols, Operands{q, t.dp, 1, kt, kKeyTile}, 0, t.d);
+  multiply_rows(s + begin, kKeyTile, false, rows, cols, Operands{q, t.dp, 1, kt, kKeyTile}, 0, t.d);
   softmax_block(t, first, rows, s, alpha);
   const int64_t vecs = t.dp / kLanes;
-  const int64_t step = even_step(vecs);
+  const int64_t step = vecs_per_pass(vecs);
   for (int64_t v = 0; v < vecs; v += step) {
     const int64_t at = v * kLanes;
     const float* values = static_cast<const float*>(t.v) + at;
@@ -90,8 +77,8 @@ GPT_INLINE void forward_block(const AttentionForwardTile& t, int64_t first, int6
 }
 
 static void forward_tile(const AttentionForwardTile& t) {
-  for (int64_t r = 0; r < t.rows; r += kBlockRows)
-    forward_block(t, r, least(kBlockRows, t.rows - r));
+  for (int64_t r = 0; r < t.rows; r += kMr)
+    forward_block(t, r, least(kMr, t.rows - r));
 }
 
 static void finish(const AttentionFinish& f) {
@@ -116,9 +103,9 @@ const AttentionKernels kAttentionAvx2
     = {
         .lanes = GPT_SIMD_NAMESPACE::kLanes,
         .fp32 = {.element = sizeof(float),
-                 .pack_rows = GPT_SIMD_NAMESPACE::pack_rows,
-                 .pack_transposed = GPT_SIMD_NAMESPACE::pack_transposed,
-                 .pack_summed = GPT_SIMD_NAMESPACE::pack_rows,
+                 .pack_a = GPT_SIMD_NAMESPACE::pack_a,
+                 .pack_b_transposed = GPT_SIMD_NAMESPACE::pack_b_transposed,
+                 .pack_b = GPT_SIMD_NAMESPACE::pack_a,
                  .forward_tile = GPT_SIMD_NAMESPACE::forward_tile,
                  .decode_tile = GPT_SIMD_NAMESPACE::decode_tile,
                  .backward_tile = GPT_SIMD_NAMESPACE::backward_tile},

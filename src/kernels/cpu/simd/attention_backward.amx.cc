@@ -1,36 +1,31 @@
-// Fused attention of training on bf16 operands in tile registers, backward: the tile of
-// attention_backward.bf16.cc, in blocks of 32 queries and 32 keys.
-#include "kernels/cpu/simd/amx_block.h"
-#include "kernels/cpu/simd/attention_internal.h"
-#include "kernels/cpu/simd/attention_pairs.inc"
-#include "kernels/cpu/simd/attention_product.inc"
-#include "kernels/cpu/simd/attention_softmax.inc"
-#include "kernels/cpu/simd/attention_tiles.inc"
-#include "kernels/cpu/simd/attention_transpose.inc"
-#include "kernels/cpu/simd/attention_weights.inc"
+// Fused attention on bf16 operands with AMX, backward: what attention_backward.bf16.cc computes, in blocks of
+// 32 queries and 32 keys.
+#include "kernels/cpu/simd/amx.h"
+#include "kernels/cpu/simd/attention_bf16.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
 static constexpr int64_t kBlock = amx::kBlockRows;
 static constexpr int64_t kPairs = kKeyTile / 2;  // of queries in a tile
 
-// Weights and gradients of the whole tile, [kKeyTile,kPairs] words: a row for every key, of pairs of queries.
+// P^T and dS^T of the whole tile as operands A: [kKeyTile,kPairs] words, a row for every key, of k-packs of
+// two queries.
 struct KeyRows {
   uint32_t* p;
   uint32_t* ds;
 };
 
-// Sixteen pairs of queries by sixteen keys, the other way round.
+// Sixteen pairs of queries by sixteen keys, transposed.
 GPT_INLINE void store_key_rows(Vec (&pairs)[kLanes], uint32_t* to) {
   transpose(pairs);
   for (int64_t i = 0; i < kLanes; ++i)
     _mm512_store_ps(to + i * kPairs, pairs[i]);
 }
 
-// Keys [at, at + 16) of a block of queries, of which there are up to 32: pairs of the tile from `pair` on,
-// zeros where there are no queries; ds [kBlock,kKeyTile] gets the gradients too.
-GPT_INLINE void weigh_keys(const AttentionBackwardTile& t, int64_t first, int64_t rows, int64_t at,
-                           const float* s, const float* dw, uint16_t* ds, const KeyRows& to) {
+// P and dS of keys [at, at + 16) and up to 32 queries, zeros where there are no queries; ds [kBlock,kKeyTile]
+// gets dS too, as an operand A of dS K.
+GPT_INLINE void softmax_keys(const AttentionBackwardTile& t, int64_t first, int64_t rows, int64_t at,
+                             const float* s, const float* dw, uint16_t* ds, const KeyRows& to) {
   Vec p_pairs[kLanes], ds_pairs[kLanes];
   for (int64_t i = 0; i < kLanes; ++i) {
     WeightAndGradient even = {zero(), zero()}, odd = {zero(), zero()};
@@ -69,7 +64,7 @@ GPT_INLINE void query_rows(const AttentionBackwardTile& t, const KeyRows& w, int
   x.c = dw;
   multiply_tiles(x);
   for (int64_t at = 0; at < x.cols; at += kLanes)
-    weigh_keys(t, first, rows, at, s, dw, ds, w);
+    softmax_keys(t, first, rows, at, s, dw, ds, w);
   multiply_tiles({.rows = rows,
                   .cols = t.dp,
                   .steps = steps,
@@ -93,14 +88,14 @@ GPT_INLINE void key_rows(const AttentionBackwardTile& t, const KeyRows& w, int64
                    .steps = whole_steps(t.rows - from),
                    .a = w.p + key * kPairs + from / 2,
                    .lda = kPairs,
-                   .b = words(t.dout_summed) + from / 2 * t.dp,
+                   .b = words(t.dout_b) + from / 2 * t.dp,
                    .ldb = t.dp,
                    .c = t.dv + key * t.dp,
                    .ldc = t.dp,
                    .add = true};
   multiply_tiles(x);
   x.a = w.ds + key * kPairs + from / 2;
-  x.b = words(t.q_summed) + from / 2 * t.dp;
+  x.b = words(t.q_b) + from / 2 * t.dp;
   x.c = t.dk + key * t.dp;
   multiply_tiles(x);
 }

@@ -1,33 +1,30 @@
-// Fused attention on bf16 operands, backward: one tile of keys against one tile of queries, weights and their
-// gradients rounded to bf16, everything else in fp32 (see attention_kernels.h).
-#include "kernels/cpu/simd/attention_internal.h"
-#include "kernels/cpu/simd/attention_pairs.inc"
-#include "kernels/cpu/simd/attention_product.inc"
-#include "kernels/cpu/simd/attention_softmax.inc"
-#include "kernels/cpu/simd/attention_weights.inc"
+// Fused attention on bf16 operands, backward: one tile of keys against one tile of queries, P and dS rounded
+// to bf16, everything else in fp32 (see attention_kernels.h).
+#include "kernels/cpu/simd/attention_bf16.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// Weights and gradients of a whole tile, [kKeyTile/2,kKeyTile] words: pairs of queries.
+// P and dS of a whole tile as operands A of P^T dO and dS^T Q: [kKeyTile/2,kKeyTile] words of k-packs of two
+// queries.
 struct QueryPairs {
   uint32_t* p;
   uint32_t* ds;
 };
 
-// p, ds and dq of a block of rows; with kBlockRows even, pairs of queries do not cross blocks.
+// p, ds and dq of a block of rows; with kMr even, pairs of queries do not cross blocks.
 GPT_INLINE void query_block(const AttentionBackwardTile& t, const QueryPairs& w, int64_t first,
                             int64_t rows) {
-  alignas(64) float s[kBlockRows * kKeyTile];
-  alignas(64) float dw[kBlockRows * kKeyTile];
-  alignas(64) uint16_t ds[kBlockRows * kKeyTile];
+  alignas(64) float s[kMr * kKeyTile];
+  alignas(64) float dw[kMr * kKeyTile];
+  alignas(64) uint16_t ds[kMr * kKeyTile];
   const int64_t end = t.end[first + rows - 1];
   const int64_t cols = (end + kLanes - 1) / kLanes * kLanes;
   const int64_t pairs = (t.d + 1) / 2;
   if (cols > 0) {
-    const PairOperands scores = {words(t.q) + first * t.dp / 2, t.dp / 2, 1, words(t.kt), kKeyTile};
-    const PairOperands gradients = {words(t.dout) + first * t.dp / 2, t.dp / 2, 1, words(t.vt), kKeyTile};
-    product_rows(s, kKeyTile, false, rows, cols, scores, 0, pairs);
-    product_rows(dw, kKeyTile, false, rows, cols, gradients, 0, pairs);
+    const Bf16Operands scores = {words(t.q) + first * t.dp / 2, t.dp / 2, 1, words(t.kt), kKeyTile};
+    const Bf16Operands gradients = {words(t.dout) + first * t.dp / 2, t.dp / 2, 1, words(t.vt), kKeyTile};
+    multiply_rows(s, kKeyTile, false, rows, cols, scores, 0, pairs);
+    multiply_rows(dw, kKeyTile, false, rows, cols, gradients, 0, pairs);
   }
   for (int64_t r = 0; r < rows; r += 2) {
     const int64_t at_pair = (first + r) / 2 * kKeyTile;
@@ -47,26 +44,26 @@ GPT_INLINE void query_block(const AttentionBackwardTile& t, const QueryPairs& w,
       _mm512_storeu_si512(w.ds + at_pair + at, _mm512_setzero_si512());
     }
   }
-  const PairOperands x = {words(ds), kKeyTile / 2, 1, words(t.k), t.dp};
-  product_rows(t.dq + first * t.dp, t.dp, !t.first, rows, t.dp, x, 0, (end + 1) / 2);
+  const Bf16Operands x = {words(ds), kKeyTile / 2, 1, words(t.k), t.dp};
+  multiply_rows(t.dq + first * t.dp, t.dp, !t.first, rows, t.dp, x, 0, (end + 1) / 2);
 }
 
 void backward_tile(const AttentionBackwardTile& t) {
   auto* p = reinterpret_cast<uint32_t*>(t.p);
   auto* ds = reinterpret_cast<uint32_t*>(t.ds);
-  for (int64_t r = 0; r < t.rows; r += kBlockRows)
-    query_block(t, {p, ds}, r, least(kBlockRows, t.rows - r));
+  for (int64_t r = 0; r < t.rows; r += kMr)
+    query_block(t, {p, ds}, r, least(kMr, t.rows - r));
   int64_t from = 0;  // the first row that sees a key of the block: later blocks are seen later
-  for (int64_t key = 0; key < kKeyTile; key += kBlockRows) {
+  for (int64_t key = 0; key < kKeyTile; key += kMr) {
     while (from < t.rows && t.end[from] <= key)
       ++from;
     if (from == t.rows) break;
-    const int64_t keys = least(kBlockRows, kKeyTile - key);
+    const int64_t keys = least(kMr, kKeyTile - key);
     const int64_t to = (t.rows + 1) / 2;
-    const PairOperands weights = {p + key, 1, kKeyTile, words(t.dout_summed), t.dp};
-    const PairOperands gradients = {ds + key, 1, kKeyTile, words(t.q_summed), t.dp};
-    product_rows(t.dv + key * t.dp, t.dp, true, keys, t.dp, weights, from / 2, to);
-    product_rows(t.dk + key * t.dp, t.dp, true, keys, t.dp, gradients, from / 2, to);
+    const Bf16Operands weights = {p + key, 1, kKeyTile, words(t.dout_b), t.dp};
+    const Bf16Operands gradients = {ds + key, 1, kKeyTile, words(t.q_b), t.dp};
+    multiply_rows(t.dv + key * t.dp, t.dp, true, keys, t.dp, weights, from / 2, to);
+    multiply_rows(t.dk + key * t.dp, t.dp, true, keys, t.dp, gradients, from / 2, to);
   }
 }
 

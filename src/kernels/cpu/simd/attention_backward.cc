@@ -1,13 +1,12 @@
 // Fused attention, backward: one tile of keys against one tile of queries (see attention_kernels.h).
-#include "kernels/cpu/simd/attention_internal.h"
-#include "kernels/cpu/simd/attention_product.inc"
-#include "kernels/cpu/simd/attention_softmax.inc"
+#include "kernels/cpu/simd/attention_micro_kernel.h"
+#include "kernels/cpu/simd/attention_softmax.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// Row i of p (scores on entry, weights after dropout on return) and of ds (d weights on entry, d scores
-// on return), zeros where the row does not see the key.
-GPT_INLINE void weights_and_gradient(const AttentionBackwardTile& t, int64_t i, int64_t computed) {
+// Row i of p (S on entry, P after dropout on return) and of ds (dP on entry, dS on return), zeros where the
+// row does not see the key.
+GPT_INLINE void softmax_row(const AttentionBackwardTile& t, int64_t i, int64_t computed) {
   float* p_row = t.p + i * kKeyTile;
   float* ds_row = t.ds + i * kKeyTile;
   const Vec scale = set1(t.scale);
@@ -40,31 +39,29 @@ GPT_INLINE void query_block(const AttentionBackwardTile& t, int64_t first, int64
   float* p = t.p + first * kKeyTile;
   float* ds = t.ds + first * kKeyTile;
   if (cols > 0) {
-    product_rows(p, kKeyTile, false, rows, cols, Operands{q + first * t.dp, t.dp, 1, kt, kKeyTile}, 0, t.d);
-    product_rows(ds, kKeyTile, false, rows, cols, Operands{dout + first * t.dp, t.dp, 1, vt, kKeyTile}, 0,
-                 t.d);
+    multiply_rows(p, kKeyTile, false, rows, cols, Operands{q + first * t.dp, t.dp, 1, kt, kKeyTile}, 0, t.d);
+    multiply_rows(ds, kKeyTile, false, rows, cols, Operands{dout + first * t.dp, t.dp, 1, vt, kKeyTile}, 0,
+                  t.d);
   }
   for (int64_t r = 0; r < rows; ++r)
-    weights_and_gradient(t, first + r, cols);
-  product_rows(t.dq + first * t.dp, t.dp, !t.first, rows, t.dp,
-               Operands{ds, kKeyTile, 1, static_cast<const float*>(t.k), t.dp}, 0, end);
+    softmax_row(t, first + r, cols);
+  multiply_rows(t.dq + first * t.dp, t.dp, !t.first, rows, t.dp,
+                Operands{ds, kKeyTile, 1, static_cast<const float*>(t.k), t.dp}, 0, end);
 }
 
 void backward_tile(const AttentionBackwardTile& t) {
-  for (int64_t r = 0; r < t.rows; r += kBlockRows)
-    query_block(t, r, least(kBlockRows, t.rows - r));
+  for (int64_t r = 0; r < t.rows; r += kMr)
+    query_block(t, r, least(kMr, t.rows - r));
   int64_t from = 0;  // the first row that sees a key of the block: later blocks are seen later
-  for (int64_t key = 0; key < kKeyTile; key += kBlockRows) {
+  for (int64_t key = 0; key < kKeyTile; key += kMr) {
     while (from < t.rows && t.end[from] <= key)
       ++from;
     if (from == t.rows) break;
-    const int64_t keys = least(kBlockRows, kKeyTile - key);
-    product_rows(t.dv + key * t.dp, t.dp, true, keys, t.dp,
-                 Operands{t.p + key, 1, kKeyTile, static_cast<const float*>(t.dout_summed), t.dp}, from,
-                 t.rows);
-    product_rows(t.dk + key * t.dp, t.dp, true, keys, t.dp,
-                 Operands{t.ds + key, 1, kKeyTile, static_cast<const float*>(t.q_summed), t.dp}, from,
-                 t.rows);
+    const int64_t keys = least(kMr, kKeyTile - key);
+    multiply_rows(t.dv + key * t.dp, t.dp, true, keys, t.dp,
+                  Operands{t.p + key, 1, kKeyTile, static_cast<const float*>(t.dout_b), t.dp}, from, t.rows);
+    multiply_rows(t.dk + key * t.dp, t.dp, true, keys, t.dp,
+                  Operands{t.ds + key, 1, kKeyTile, static_cast<const float*>(t.q_b), t.dp}, from, t.rows);
   }
 }
 

@@ -1,11 +1,8 @@
 // Fused attention of few queries (see attention_kernels.h): packing a tile in fp32 would cost as much as a
-// dozen queries do with it. Keys are transposed as they are, values read where they are. Every sum runs in
-// the order of forward_tile.
-#include "kernels/cpu/simd/attention_elements.h"
-#include "kernels/cpu/simd/attention_internal.h"
-#include "kernels/cpu/simd/attention_product.inc"
-#include "kernels/cpu/simd/attention_softmax.inc"
-#include "kernels/cpu/simd/attention_transpose.inc"
+// dozen queries do with it. Keys are transposed in the type that they have, as words of k-packs that are
+// widened in registers, and values are read as they are. Every sum runs in the order of forward_tile.
+#include "kernels/cpu/simd/attention_micro_kernel.h"
+#include "kernels/cpu/simd/attention_softmax.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
@@ -15,17 +12,17 @@ static constexpr int kDecodeRows = 4;
 template <int n>
 struct Count {};
 template <class F>
-GPT_INLINE void with_count(int64_t n, F f) {  // n <= kBlockVecs
+GPT_INLINE void with_count(int64_t n, F f) {  // n <= kNrVecs
   if (n == 1) return f(Count<1>{});
   if (n == 2) return f(Count<2>{});
-  if constexpr (kBlockVecs > 2) return n == 3 ? f(Count<3>{}) : f(Count<4>{});
+  if constexpr (kNrVecs > 2) return n == 3 ? f(Count<3>{}) : f(Count<4>{});
 }
 
-// One vector of a row holds kLanes words of kPerWord elements each, which are transposed as words and become
-// floats afterwards: fewer shuffles for narrow types.
+// One vector of a row holds kLanes words of kPack elements each. Transposing words and widening them
+// afterwards takes fewer shuffles than transposing floats.
 #if defined(GPT_SIMD_AVX512)
 template <class E>
-static constexpr int kPerWord = 4 / sizeof(E);
+static constexpr int kPack = 4 / sizeof(E);
 
 GPT_INLINE Vec load_words(const float* p, int64_t n) {
   return n < 16 ? load(p, first_lanes(n)) : load(p);
@@ -66,11 +63,11 @@ GPT_INLINE Vec widen_word(const int8_t*, Vec word) {
 }
 #else
 template <class E>
-static constexpr int kPerWord = 1;
+static constexpr int kPack = 1;
 
 template <class E>
 GPT_INLINE Vec load_words(const E* p, int64_t n) {
-  return n < kLanes ? load_as_float(p, n) : load_as_float(p);
+  return n < kLanes ? load_n(p, n) : load(p);
 }
 template <int j, class E>
 GPT_INLINE Vec widen_word(const E*, Vec word) {
@@ -83,25 +80,25 @@ GPT_INLINE const E* visible_row(const PackRows& src, int64_t i) {
   return static_cast<const E*>(src.base) + src.rows[i] * src.ld;
 }
 
-// The keys of the vectors that begin at `first`, `first` + kLanes, ... below `end`, as columns of words:
-// [words,kKeyTile]. Keys outside of [begin,end) are filled with another key.
+// Packs the keys of all vectors that have one in [begin,end) as columns of words, [words,kKeyTile]. Keys
+// outside of [begin,end) are copies of another key.
 template <class E>
 GPT_INLINE void transpose_words(const PackRows& k, int64_t begin, int64_t end, float* to) {
-  constexpr int64_t kWidth = kLanes * kPerWord<E>;
+  constexpr int64_t kWidth = kLanes * kPack<E>;
   for (int64_t first = begin / kLanes * kLanes; first < end; first += kLanes) {
     const E* rows[kLanes];
-#pragma GCC unroll 16
+    GPT_UNROLL
     for (int64_t i = 0; i < kLanes; ++i) {
       prefetch<E>(k, first + i, 0, k.cols);
       rows[i] = visible_row<E>(k, most(begin, least(first + i, end - 1)));
     }
     for (int64_t c = 0, w = 0; c < k.cols; c += kWidth, w += kLanes) {
       Vec t[kLanes];
-#pragma GCC unroll 16
+      GPT_UNROLL
       for (int i = 0; i < kLanes; ++i)
         t[i] = load_words(rows[i] + c, k.cols - c);
       transpose(t);
-      const int64_t n = least(kLanes, (k.cols - c + kPerWord<E> - 1) / kPerWord<E>);
+      const int64_t n = least(kLanes, (k.cols - c + kPack<E> - 1) / kPack<E>);
       for (int64_t i = 0; i < n; ++i)
         store(to + (w + i) * kKeyTile + first, t[i]);
     }
@@ -111,15 +108,15 @@ GPT_INLINE void transpose_words(const PackRows& k, int64_t begin, int64_t end, f
 // s[r][v] += q[r][j] * element j of every word, for all elements from j on.
 template <int j, class E, int R, int NV>
 GPT_INLINE void add_words(Vec (&s)[R][NV], const float* q, int64_t dp, const Vec (&words)[NV]) {
-  if constexpr (j < kPerWord<E>) {
+  if constexpr (j < kPack<E>) {
     Vec k[NV];
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v < NV; ++v)
       k[v] = widen_word<j>(static_cast<const E*>(nullptr), words[v]);
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int r = 0; r < R; ++r) {
       const Vec factor = set1(q[r * dp + j]);
-#pragma GCC unroll 8
+      GPT_UNROLL
       for (int v = 0; v < NV; ++v)
         s[r][v] = fma(factor, k[v], s[r][v]);
     }
@@ -131,15 +128,10 @@ GPT_INLINE void add_words(Vec (&s)[R][NV], const float* q, int64_t dp, const Vec
 template <class E, int R, int NV>
 GPT_INLINE void score_words(const float* keys, const float* q, int64_t dp, int64_t d, float* scores) {
   Vec s[R][NV];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 8
-    for (int v = 0; v < NV; ++v)
-      s[r][v] = zero();
-  }
-  for (int64_t c = 0; c < d; c += kPerWord<E>, keys += kKeyTile) {
+  clear(s);
+  for (int64_t c = 0; c < d; c += kPack<E>, keys += kKeyTile) {
     Vec words[NV];
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v < NV; ++v)
       words[v] = load(keys + v * kLanes);
     add_words<0, E>(s, q + c, dp, words);
@@ -147,7 +139,7 @@ GPT_INLINE void score_words(const float* keys, const float* q, int64_t dp, int64
   store_block<true>(s, scores, kKeyTile, first_lanes(kLanes));
 }
 
-// What the weighted sum of the values needs for a block of rows and some vectors of the width.
+// O = alpha O + P V of a block of rows and some vectors of the width.
 struct DecodeSum {
   float* out;
   int64_t dp;
@@ -162,26 +154,20 @@ template <bool whole, class E, int R, int NV>
 GPT_INLINE void decode_sum(const DecodeSum& sum) {
   const DecodeSum w = sum;  // a copy: stores to out could alias the original
   Vec c[R][NV];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-    const Vec alpha = set1(w.alpha[r]);
-#pragma GCC unroll 8
-    for (int v = 0; v < NV; ++v)
-      c[r][v] = load(w.out + r * w.dp + v * kLanes) * alpha;
-  }
+  load_scaled(c, w.out, w.dp, w.alpha);
   for (int64_t k = w.begin; k < w.end; ++k) {
     prefetch<E>(*w.v, k, w.column, w.column + NV * kLanes);
     const E* from = visible_row<E>(*w.v, k) + w.column;
     Vec row[NV];
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v + 1 < NV; ++v)
-      row[v] = load_as_float(from + v * kLanes);
+      row[v] = load(from + v * kLanes);
     const E* last = from + (NV - 1) * kLanes;
-    row[NV - 1] = whole ? load_as_float(last) : load_as_float(last, w.v->cols - w.column - (NV - 1) * kLanes);
-#pragma GCC unroll 8
+    row[NV - 1] = whole ? load(last) : load_n(last, w.v->cols - w.column - (NV - 1) * kLanes);
+    GPT_UNROLL
     for (int r = 0; r < R; ++r) {
       const Vec factor = set1(w.weights[r * kKeyTile + k]);
-#pragma GCC unroll 8
+      GPT_UNROLL
       for (int v = 0; v < NV; ++v)
         c[r][v] = fma(factor, row[v], c[r][v]);
     }
@@ -197,14 +183,14 @@ static void decode_block(const AttentionForwardTile& t, const PackRows& v, int64
   const float* q = static_cast<const float*>(t.q) + first * t.dp;
   const float* keys = static_cast<const float*>(t.kt);
   const int64_t to = (end + kLanes - 1) / kLanes;
-  for (int64_t at = begin / kLanes; at < to; at += kBlockVecs) {
-    with_count(least(kBlockVecs, to - at), [&]<int NV>(Count<NV>) GPT_ALWAYS_INLINE {
+  for (int64_t at = begin / kLanes; at < to; at += kNrVecs) {
+    with_count(least(kNrVecs, to - at), [&]<int NV>(Count<NV>) GPT_ALWAYS_INLINE {
       score_words<E, R, NV>(keys + at * kLanes, q, t.dp, t.d, s + at * kLanes);
     });
   }
   softmax_block(t, first, R, s, alpha);
   const int64_t vecs = t.dp / kLanes;
-  const int64_t step = even_step(vecs);
+  const int64_t step = vecs_per_pass(vecs);
   for (int64_t at = 0; at < vecs; at += step) {
     const int64_t column = at * kLanes, n = least(step, vecs - at);
     const DecodeSum w = {t.out + first * t.dp + column, t.dp, alpha, s, &v, column, begin, end};

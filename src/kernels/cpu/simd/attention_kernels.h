@@ -4,8 +4,22 @@
 
 #include "kernels/cpu/simd/stored.h"
 
-// The block kernels of fused attention, one set per instruction set. They know tiles of keys in packed
-// scratch memory; which rows a tile holds is the business of drivers/attention*.cpp.
+// The kernels of fused attention (Dao et al. 2022), one set per instruction set. They know tiles of keys in
+// packed scratch memory; which rows a tile holds is the business of drivers/attention*.cpp.
+//
+//   forward, for tiles of keys         backward, for tiles of keys, for tiles of queries
+//     S = Q K^T                          S = Q K^T,  P = 2^(S - lse)
+//     P = online softmax of S            dP = dO V^T
+//     O = alpha O + P V                  dS = P * (dP - delta)
+//                                        dV += P^T dO,  dK += dS^T Q,  dQ += dS K
+//
+// P are the attention weights. Each product is A B of packed operands, in fp32, or in bf16 with 32-bit words
+// of k-packs of 2 (gemm/kernels.h):
+//
+//   operand                packed by            in fp32      in bf16
+//   A: Q, dO               pack_a               [row][d]     [row][d]
+//   B: K^T, V^T            pack_b_transposed    [d][key]     [d/2][key] words
+//   B: V, K; Q, dO         pack_b               [row][d]     [row/2][d] words
 namespace gpt {
 
 // Keys are taken in tiles that begin at multiples of this position, whatever the call brings, so that the
@@ -15,9 +29,9 @@ inline constexpr int64_t kKeyTile = 64;
 // int8 values are taken as they are, and their scales are applied to the scores and to the weights.
 
 // Rows to copy: row i is base + rows[i] * ld, zeros when rows[i] < 0; base + i * ld without rows. `next`
-// lists as many rows that will be wanted soon, in the same way but `next_column` elements further: they are
-// fetched into the cache on the way, because the pieces of a row are too short, and the rows too far apart,
-// for the hardware to see it coming.
+// lists as many rows that are needed soon, in the same way but `next_column` elements further: they are
+// prefetched, because a head's part of a row is too short, and the rows too far apart, for the hardware
+// prefetcher.
 struct PackRows {
   Stored type;
   const void* base;
@@ -42,9 +56,8 @@ struct UnpackRows {
   float scale;
 };
 
-// The operands of the tiles below are packed by the kernels that read them. Those in fp32 take rows of any
-// type; those in bf16 take bf16 rows and multiply pairs of elements. Scores are multiplied with `scale`,
-// which is the shape's times log2(e); logarithms of denominators are to the base 2 likewise.
+// Kernels in fp32 pack rows of any type, those in bf16 bf16 rows. Scores are multiplied with `scale`, which
+// is the shape's times log2(e); logarithms of denominators are to the base 2 likewise.
 
 // One tile of keys for a set of query rows in order of position: scores, online softmax (Milakov &
 // Gimelshein 2018) and weighted sum of the values. Row r sees keys [begin[r], end[r]) of the tile, both
@@ -52,9 +65,9 @@ struct UnpackRows {
 struct AttentionForwardTile {
   int64_t rows, d, dp;  // dp: d rounded up to whole vectors
   float scale;
-  const void* q;         // [rows,dp], packed by pack_rows
-  const void* kt;        // packed by pack_transposed
-  const void* v;         // packed by pack_summed
+  const void* q;         // [rows,dp], packed by pack_a
+  const void* kt;        // packed by pack_b_transposed
+  const void* v;         // packed by pack_b
   const float* k_scale;  // [kKeyTile], what scores are multiplied with, or null
   const float* v_scale;  // [kKeyTile], what weights are multiplied with, or null
   const int32_t* begin;  // [rows]
@@ -82,11 +95,11 @@ struct AttentionFinish {
 struct AttentionBackwardTile {
   int64_t rows, d, dp;
   float scale;
-  const void *q, *dout;                // packed by pack_rows
-  const void *q_summed, *dout_summed;  // the same, packed by pack_summed
-  const void *kt, *vt;                 // packed by pack_transposed
-  const void* k;                       // packed by pack_summed
-  const int32_t* begin;                // [rows]
+  const void *q, *dout;      // packed by pack_a
+  const void *q_b, *dout_b;  // the same, packed by pack_b
+  const void *kt, *vt;       // packed by pack_b_transposed
+  const void* k;             // packed by pack_b
+  const int32_t* begin;      // [rows]
   const int32_t* end;
   const float* lse;    // [rows]
   const float* delta;  // [rows], dout . out
@@ -99,15 +112,15 @@ struct AttentionBackwardTile {
   bool first;          // dq = instead of dq +=
 };
 
-// Packing and products of one kind of operand; what is packed takes at most dp floats a row.
+// Packing and products of one kind of operand; a packed row takes at most dp floats.
 struct AttentionTiles {
   int64_t element;  // bytes of one in packed rows
-  // Rows that are multiplied with a transposed tile: [n,ld] elements, zeros up to whole vectors.
-  void (*pack_rows)(const PackRows& src, void* dst, int64_t ld);
-  // kKeyTile rows as columns.
-  void (*pack_transposed)(const PackRows& src, void* dst);
-  // Rows that are summed up with weights, dp wide.
-  void (*pack_summed)(const PackRows& src, void* dst, int64_t dp);
+  // Rows as operands A: [n,ld] elements, zeros up to whole vectors.
+  void (*pack_a)(const PackRows& src, void* dst, int64_t ld);
+  // kKeyTile rows as the columns of an operand B.
+  void (*pack_b_transposed)(const PackRows& src, void* dst);
+  // Rows as the rows of an operand B, dp wide.
+  void (*pack_b)(const PackRows& src, void* dst, int64_t dp);
   void (*forward_tile)(const AttentionForwardTile& tile);
   // The same, and the same bits, for few rows that all see the same keys; k and v instead of packed ones.
   // keys: scratch for one tile, which kt points to. Null: there is no such way.
@@ -132,9 +145,8 @@ extern const AttentionKernels kAttentionAvx2;
 extern const AttentionKernels kAttentionAvx512;
 extern const AttentionTiles kAttentionTilesBf16;
 
-// The tiles of kAttentionTilesBf16 in tile registers, for widths of a head that are multiples of kAmxWidth.
-// Sums run in another order. Behind the last query, up to a multiple of kAmxWidth, packed queries must be
-// zeros.
+// The same with AMX, for widths of a head that are multiples of kAmxWidth. Sums run in another order. Packed
+// queries must be followed by zeros up to a multiple of kAmxWidth.
 inline constexpr int64_t kAmxWidth = 32;
 struct AttentionTileKernels {
   void (*forward_tile)(const AttentionForwardTile& tile);

@@ -1,13 +1,11 @@
-// Packing of rows into tiles, and the dropout mask of attention weights.
-#include "kernels/cpu/simd/attention_elements.h"
+// Packing of operands in fp32 (see attention_kernels.h), and the dropout mask of attention weights.
 #include "kernels/cpu/simd/attention_internal.h"
-#include "kernels/cpu/simd/attention_transpose.inc"
 #include "kernels/cpu/simd/philox.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
 template <class E>
-GPT_INLINE void pack_rows_as(const PackRows& src, float* dst, int64_t ld) {
+GPT_INLINE void pack_a_as(const PackRows& src, float* dst, int64_t ld) {
   const int64_t full = full_lanes(src.cols);
   for (int64_t i = 0; i < src.n; ++i, dst += ld) {
     prefetch<E>(src, i, 0, src.cols);
@@ -18,18 +16,18 @@ GPT_INLINE void pack_rows_as(const PackRows& src, float* dst, int64_t ld) {
       continue;
     }
     for (int64_t c = 0; c < full; c += kLanes)
-      store(dst + c, load_as_float(row + c));
-    if (full < src.cols) store(dst + full, load_as_float(row + full, src.cols - full));
+      store(dst + c, load(row + c));
+    if (full < src.cols) store(dst + full, load_n(row + full, src.cols - full));
   }
 }
 
-void pack_rows(const PackRows& src, void* dst, int64_t ld) {
+void pack_a(const PackRows& src, void* dst, int64_t ld) {
   with_type(src.type, src.base,
-            [&]<class E>(const E*) GPT_ALWAYS_INLINE { pack_rows_as<E>(src, static_cast<float*>(dst), ld); });
+            [&]<class E>(const E*) GPT_ALWAYS_INLINE { pack_a_as<E>(src, static_cast<float*>(dst), ld); });
 }
 
 template <class E>
-GPT_INLINE void pack_transposed_as(const PackRows& src, float* dst) {
+GPT_INLINE void pack_b_transposed_as(const PackRows& src, float* dst) {
   const int64_t full = full_lanes(src.cols);
   for (int64_t first = 0; first < kKeyTile; first += kLanes) {
     const E* rows[kLanes];
@@ -44,9 +42,7 @@ GPT_INLINE void pack_transposed_as(const PackRows& src, float* dst) {
       }
       Vec block[kLanes];
       for (int i = 0; i < kLanes; ++i) {
-        block[i] = rows[i] == nullptr ? zero()
-                   : whole            ? load_as_float(rows[i] + c)
-                                      : load_as_float(rows[i] + c, n);
+        block[i] = rows[i] == nullptr ? zero() : whole ? load(rows[i] + c) : load_n(rows[i] + c, n);
       }
       transpose(block);
       for (int64_t i = 0; i < n; ++i)
@@ -55,9 +51,9 @@ GPT_INLINE void pack_transposed_as(const PackRows& src, float* dst) {
   }
 }
 
-void pack_transposed(const PackRows& src, void* dst) {
+void pack_b_transposed(const PackRows& src, void* dst) {
   with_type(src.type, src.base, [&]<class E>(const E*) GPT_ALWAYS_INLINE {
-    pack_transposed_as<E>(src, static_cast<float*>(dst));
+    pack_b_transposed_as<E>(src, static_cast<float*>(dst));
   });
 }
 
@@ -66,8 +62,8 @@ GPT_INLINE float dot(const E* a, const E* b, int64_t n) {
   const int64_t full = full_lanes(n);
   Vec sum = zero();
   for (int64_t i = 0; i < full; i += kLanes)
-    sum = fma(load_as_float(a + i), load_as_float(b + i), sum);
-  if (full < n) sum = fma(load_as_float(a + full, n - full), load_as_float(b + full, n - full), sum);
+    sum = fma(load(a + i), load(b + i), sum);
+  if (full < n) sum = fma(load_n(a + full, n - full), load_n(b + full, n - full), sum);
   return reduce_add(sum);
 }
 
@@ -99,15 +95,10 @@ void unpack(const UnpackRows& r) {
 
 void dropout_factors(uint64_t key, uint64_t first, int64_t n, uint32_t threshold, float scale, float* dst) {
   constexpr int64_t kGroup = 4 * kLanes;
-  const IVec last_dropped = set1_i(threshold - 1);
   float factors[kGroup];
   auto skip = static_cast<int64_t>(first % 4);  // words of the first counter that belong to earlier elements
   for (uint64_t counter = first / 4; n > 0; counter += kLanes, skip = 0) {
-    IVec words[4];
-    philox_words(counter, key, words);
-    for (int j = 0; j < 4; ++j) {
-      store(factors + j * kLanes, select(less_equal_u(words[j], last_dropped), zero(), set1(scale)));
-    }
+    philox_factors(counter, key, threshold - 1, scale, factors);
     const int64_t take = n < kGroup - skip ? n : kGroup - skip;
     for (int64_t i = 0; i < take; ++i)
       dst[i] = factors[skip + i];

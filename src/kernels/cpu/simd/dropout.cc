@@ -7,17 +7,12 @@ namespace {
 template <class Out, class In>
 void drop(Out* out, const In* x, int64_t n, const DropoutSpan& span) {
   constexpr int64_t kGroup = 4 * kLanes;
-  const IVec last_dropped = set1_i(span.last_dropped);
   float factors[kGroup];
   auto skip =
       static_cast<int64_t>(span.first % 4);  // words of the first counter that belong to earlier elements
   uint64_t counter = span.first / 4;
   for (int64_t done = 0; done < n; counter += kLanes) {
-    IVec words[4];
-    philox_words(counter, span.key, words);
-    for (int j = 0; j < 4; ++j) {
-      store(factors + j * kLanes, select(less_equal_u(words[j], last_dropped), zero(), set1(span.scale)));
-    }
+    philox_factors(counter, span.key, span.last_dropped, span.scale, factors);
     const float* factor = factors + skip;
     const int64_t count = n - done < kGroup - skip ? n - done : kGroup - skip;
     Out* const to = out + done;

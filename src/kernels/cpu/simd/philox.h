@@ -34,4 +34,14 @@ GPT_INLINE void philox_words(uint64_t first, uint64_t key, IVec (&words)[4]) {
     words[j] = c[j];
 }
 
+// Dropout factors of the 4 kLanes elements whose words begin with counter `first`: 0 up to last_dropped, else
+// scale.
+GPT_INLINE void philox_factors(uint64_t first, uint64_t key, uint32_t last_dropped, float scale,
+                               float (&factors)[4 * kLanes]) {
+  IVec words[4];
+  philox_words(first, key, words);
+  for (int j = 0; j < 4; ++j)
+    store(factors + j * kLanes, select(less_equal_u(words[j], set1_i(last_dropped)), zero(), set1(scale)));
+}
+
 }  // namespace gpt::GPT_SIMD_NAMESPACE

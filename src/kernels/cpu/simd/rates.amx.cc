@@ -1,5 +1,5 @@
-#include "kernels/cpu/simd/amx_tiles.h"
-#include "kernels/cpu/simd/rate_loops.h"
+#include "kernels/rates.h"
+#include "kernels/cpu/simd/amx.h"
 #include "kernels/cpu/simd/vec.h"
 
 namespace gpt {

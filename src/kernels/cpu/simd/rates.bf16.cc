@@ -1,4 +1,4 @@
-#include "kernels/cpu/simd/rate_loops.h"
+#include "kernels/rates.h"
 #include "kernels/cpu/simd/vec.h"
 
 namespace gpt {

@@ -33,7 +33,176 @@
 #endif
 #define GPT_INLINE static inline __attribute__((always_inline))
 #define GPT_ALWAYS_INLINE __attribute__((always_inline))  // for lambdas
+// Before a loop over registers.
+#ifdef __clang__
+#define GPT_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define GPT_UNROLL _Pragma("GCC unroll 16")
+#endif
 
+// The intrinsic of the instruction set: _mm512_NAME or _mm256_NAME; and with the suffix of integers.
+#if defined(GPT_SIMD_AVX512)
+#define GPT_MM(name) _mm512_##name
+#define GPT_MM_SI(name) _mm512_##name##_si512
+#else
+#define GPT_MM(name) _mm256_##name
+#define GPT_MM_SI(name) _mm256_##name##_si256
+#endif
+
+namespace gpt::GPT_SIMD_NAMESPACE {
+
+#if defined(GPT_SIMD_AVX512)
+using Vec = __m512;
+using VecD = __m512d;  // half as many doubles
+using IVec = __m512i;  // as many 32-bit integers
+#else
+using Vec = __m256;
+using VecD = __m256d;
+using IVec = __m256i;
+#endif
+inline constexpr int kLanes = sizeof(Vec) / sizeof(float);
+
+GPT_INLINE Vec zero() {
+  return GPT_MM(setzero_ps)();
+}
+GPT_INLINE Vec set1(float x) {
+  return GPT_MM(set1_ps)(x);
+}
+GPT_INLINE Vec load(const float* p) {
+  return GPT_MM(loadu_ps)(p);
+}
+GPT_INLINE void store(float* p, Vec v) {
+  GPT_MM(storeu_ps)(p, v);
+}
+// a b + c
+GPT_INLINE Vec fma(Vec a, Vec b, Vec c) {
+  return GPT_MM(fmadd_ps)(a, b, c);
+}
+// c - a b
+GPT_INLINE Vec fnma(Vec a, Vec b, Vec c) {
+  return GPT_MM(fnmadd_ps)(a, b, c);
+}
+// Where either is NaN the result is b.
+GPT_INLINE Vec max(Vec a, Vec b) {
+  return GPT_MM(max_ps)(a, b);
+}
+GPT_INLINE Vec min(Vec a, Vec b) {
+  return GPT_MM(min_ps)(a, b);
+}
+GPT_INLINE Vec sqrt(Vec a) {
+  return GPT_MM(sqrt_ps)(a);
+}
+// For rotations of pairs: lanes (0,1), (2,3), ... exchanged.
+GPT_INLINE Vec swap_pairs(Vec v) {
+  return GPT_MM(permute_ps)(v, 0xB1);
+}
+
+GPT_INLINE IVec bits_of(Vec v) {
+  return reinterpret_cast<IVec>(v);
+}
+GPT_INLINE Vec as_floats(IVec v) {
+  return reinterpret_cast<Vec>(v);
+}
+GPT_INLINE IVec load_i(const void* p) {
+  return GPT_MM_SI(loadu)(static_cast<const IVec*>(p));
+}
+GPT_INLINE void store_i(void* p, IVec v) {
+  GPT_MM_SI(storeu)(static_cast<IVec*>(p), v);
+}
+GPT_INLINE Vec to_float(IVec v) {
+  return GPT_MM(cvtepi32_ps)(v);
+}
+// To nearest, ties to even.
+GPT_INLINE IVec to_int(Vec v) {
+  return GPT_MM(cvtps_epi32)(v);
+}
+GPT_INLINE IVec set1_i(uint32_t x) {
+  return GPT_MM(set1_epi32)(static_cast<int>(x));
+}
+GPT_INLINE IVec set1_i16(int16_t x) {
+  return GPT_MM(set1_epi16)(x);
+}
+GPT_INLINE IVec set1_i8(int x) {
+  return GPT_MM(set1_epi8)(static_cast<char>(x));
+}
+GPT_INLINE IVec add_i(IVec a, IVec b) {
+  return GPT_MM(add_epi32)(a, b);
+}
+GPT_INLINE IVec sub_i(IVec a, IVec b) {
+  return GPT_MM(sub_epi32)(a, b);
+}
+GPT_INLINE IVec mul_i(IVec a, IVec b) {
+  return GPT_MM(mullo_epi32)(a, b);
+}
+GPT_INLINE IVec max_i(IVec a, IVec b) {
+  return GPT_MM(max_epi32)(a, b);
+}
+GPT_INLINE IVec and_i(IVec a, IVec b) {
+  return GPT_MM_SI(and)(a, b);
+}
+GPT_INLINE IVec or_i(IVec a, IVec b) {
+  return GPT_MM_SI(or)(a, b);
+}
+GPT_INLINE IVec xor_i(IVec a, IVec b) {
+  return GPT_MM_SI(xor)(a, b);
+}
+template <int n>
+GPT_INLINE IVec shift_left_i(IVec v) {
+  return GPT_MM(slli_epi32)(v, n);
+}
+template <int n>
+GPT_INLINE IVec shift_right_i(IVec v) {
+  return GPT_MM(srli_epi32)(v, n);
+}
+// Of 16-bit lanes.
+template <int n>
+GPT_INLINE IVec shift_right_i16(IVec v) {
+  return GPT_MM(srli_epi16)(v, n);
+}
+// Products of neighbouring 16-bit lanes, added in pairs.
+GPT_INLINE IVec madd_i16(IVec a, IVec b) {
+  return GPT_MM(madd_epi16)(a, b);
+}
+// Lanes (a0, b0, a1, b1) and (a2, b2, a3, b3) of every group of four; and the same of 64-bit lanes.
+GPT_INLINE IVec unpack_low32(IVec a, IVec b) {
+  return GPT_MM(unpacklo_epi32)(a, b);
+}
+GPT_INLINE IVec unpack_low64(IVec a, IVec b) {
+  return GPT_MM(unpacklo_epi64)(a, b);
+}
+GPT_INLINE IVec unpack_high32(IVec a, IVec b) {
+  return GPT_MM(unpackhi_epi32)(a, b);
+}
+GPT_INLINE IVec unpack_high64(IVec a, IVec b) {
+  return GPT_MM(unpackhi_epi64)(a, b);
+}
+// The 16 bytes of every group of four lanes, shuffled by those of `order`; 0x80 gives zero.
+GPT_INLINE IVec shuffle_bytes(IVec v, IVec order) {
+  return GPT_MM(shuffle_epi8)(v, order);
+}
+// Transposes the 4x4 matrix in every group of four lanes of v[0..3].
+GPT_INLINE void transpose4(IVec (&v)[4]) {
+  const IVec a = unpack_low32(v[0], v[1]), b = unpack_high32(v[0], v[1]);
+  const IVec c = unpack_low32(v[2], v[3]), d = unpack_high32(v[2], v[3]);
+  v[0] = unpack_low64(a, c);
+  v[1] = unpack_high64(a, c);
+  v[2] = unpack_low64(b, d);
+  v[3] = unpack_high64(b, d);
+}
+
+GPT_INLINE VecD zero_d() {
+  return GPT_MM(setzero_pd)();
+}
+GPT_INLINE VecD set1_d(double x) {
+  return GPT_MM(set1_pd)(x);
+}
+GPT_INLINE VecD fma(VecD a, VecD b, VecD c) {
+  return GPT_MM(fmadd_pd)(a, b, c);
+}
+
+}  // namespace gpt::GPT_SIMD_NAMESPACE
+
+// What differs between them.
 #if defined(GPT_SIMD_AVX512)
 #include "kernels/cpu/simd/vec_avx512.h"
 #else
@@ -42,6 +211,17 @@
 #include "kernels/cpu/simd/vec_half.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
+
+// Accumulators of a micro-kernel.
+template <int R, int V>
+GPT_INLINE void clear(Vec (&acc)[R][V]) {
+  GPT_UNROLL
+  for (int r = 0; r < R; ++r) {
+    GPT_UNROLL
+    for (int v = 0; v < V; ++v)
+      acc[r][v] = zero();
+  }
+}
 
 // Stands for a mask of all lanes, so that one loop body serves whole vectors and the tail.
 struct AllLanes {};

@@ -4,26 +4,9 @@
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-using Vec = __m256;
 struct Mask {
   __m256 bits;  // lanes all ones or all zeros
 };
-using VecD = __m256d;  // half as many doubles
-using IVec = __m256i;  // as many 32-bit integers
-inline constexpr int kLanes = 8;
-
-GPT_INLINE Vec zero() {
-  return _mm256_setzero_ps();
-}
-GPT_INLINE Vec set1(float x) {
-  return _mm256_set1_ps(x);
-}
-GPT_INLINE Vec load(const float* p) {
-  return _mm256_loadu_ps(p);
-}
-GPT_INLINE void store(float* p, Vec v) {
-  _mm256_storeu_ps(p, v);
-}
 
 // The first n lanes, 0 <= n <= kLanes.
 GPT_INLINE Mask first_lanes(int64_t n) {
@@ -38,22 +21,6 @@ GPT_INLINE void store(float* p, Vec v, Mask m) {
   _mm256_maskstore_ps(p, _mm256_castps_si256(m.bits), v);
 }
 
-GPT_INLINE Vec fma(Vec a, Vec b, Vec c) {
-  return _mm256_fmadd_ps(a, b, c);
-}  // a b + c
-GPT_INLINE Vec fnma(Vec a, Vec b, Vec c) {
-  return _mm256_fnmadd_ps(a, b, c);
-}  // c - a b
-// Where either is NaN the result is b.
-GPT_INLINE Vec max(Vec a, Vec b) {
-  return _mm256_max_ps(a, b);
-}
-GPT_INLINE Vec min(Vec a, Vec b) {
-  return _mm256_min_ps(a, b);
-}
-GPT_INLINE Vec sqrt(Vec a) {
-  return _mm256_sqrt_ps(a);
-}
 GPT_INLINE Vec abs(Vec a) {
   return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
 }
@@ -94,25 +61,25 @@ GPT_INLINE float reduce_max(Vec v) {
   return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
 
-// For rotations of pairs: lanes (0,1), (2,3), ... exchanged; and n <= kLanes/2 floats, each twice.
-GPT_INLINE Vec swap_pairs(Vec v) {
-  return _mm256_permute_ps(v, 0xB1);
-}
+// n <= kLanes/2 floats, each twice.
 GPT_INLINE Vec load_twice(const float* p, int64_t n) {
   return _mm256_permutevar8x32_ps(load(p, first_lanes(n)), _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
 }
 
-GPT_INLINE IVec set1_i(uint32_t x) {
-  return _mm256_set1_epi32(static_cast<int>(x));
+GPT_INLINE int32_t reduce_add(IVec v) {
+  __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
-GPT_INLINE IVec load_i(const uint32_t* p) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+GPT_INLINE int32_t reduce_max(IVec v) {
+  __m128i m = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+  return _mm_cvtsi128_si32(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1)));
 }
-GPT_INLINE IVec add_i(IVec a, IVec b) {
-  return _mm256_add_epi32(a, b);
-}
-GPT_INLINE IVec xor_i(IVec a, IVec b) {
-  return _mm256_xor_si256(a, b);
+// Every lane as a byte; -128 to 127.
+GPT_INLINE void store_i8(void* p, IVec v) {
+  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  _mm_storel_epi64(static_cast<__m128i*>(p), _mm_packs_epi16(words, words));
 }
 GPT_INLINE Mask less_equal_u(IVec a, IVec b) {
   return {_mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_min_epu32(a, b), a))};
@@ -128,22 +95,26 @@ GPT_INLINE void multiply_wide(IVec a, IVec b, IVec* high, IVec* low) {
   *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
   *low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
 }
-// Transposes the 4x4 matrix in every group of four lanes of v[0..3].
-GPT_INLINE void transpose4(IVec (&v)[4]) {
-  const __m256i a = _mm256_unpacklo_epi32(v[0], v[1]), b = _mm256_unpackhi_epi32(v[0], v[1]);
-  const __m256i c = _mm256_unpacklo_epi32(v[2], v[3]), d = _mm256_unpackhi_epi32(v[2], v[3]);
-  v[0] = _mm256_unpacklo_epi64(a, c);
-  v[1] = _mm256_unpackhi_epi64(a, c);
-  v[2] = _mm256_unpacklo_epi64(b, d);
-  v[3] = _mm256_unpackhi_epi64(b, d);
+
+// Transposes kLanes rows of one vector each.
+GPT_INLINE void transpose(Vec (&r)[8]) {
+  Vec t[8];
+  for (int g = 0; g < 8; g += 4) {
+    const Vec a = _mm256_unpacklo_ps(r[g], r[g + 1]);
+    const Vec b = _mm256_unpackhi_ps(r[g], r[g + 1]);
+    const Vec c = _mm256_unpacklo_ps(r[g + 2], r[g + 3]);
+    const Vec d = _mm256_unpackhi_ps(r[g + 2], r[g + 3]);
+    t[g] = _mm256_shuffle_ps(a, c, 0x44);
+    t[g + 1] = _mm256_shuffle_ps(a, c, 0xee);
+    t[g + 2] = _mm256_shuffle_ps(b, d, 0x44);
+    t[g + 3] = _mm256_shuffle_ps(b, d, 0xee);
+  }
+  for (int j = 0; j < 4; ++j) {
+    r[j] = _mm256_permute2f128_ps(t[j], t[j + 4], 0x20);
+    r[j + 4] = _mm256_permute2f128_ps(t[j], t[j + 4], 0x31);
+  }
 }
 
-GPT_INLINE VecD zero_d() {
-  return _mm256_setzero_pd();
-}
-GPT_INLINE VecD set1_d(double x) {
-  return _mm256_set1_pd(x);
-}
 GPT_INLINE VecD low_d(Vec v) {
   return _mm256_cvtps_pd(_mm256_castps256_ps128(v));
 }
@@ -153,9 +124,6 @@ GPT_INLINE VecD high_d(Vec v) {
 // Two halves as one Vec.
 GPT_INLINE Vec narrow(VecD low, VecD high) {
   return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(low)), _mm256_cvtpd_ps(high), 1);
-}
-GPT_INLINE VecD fma(VecD a, VecD b, VecD c) {
-  return _mm256_fmadd_pd(a, b, c);
 }
 GPT_INLINE double reduce_add(VecD v) {
   const __m128d b = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));

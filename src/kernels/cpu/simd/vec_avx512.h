@@ -4,24 +4,7 @@
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-using Vec = __m512;
 using Mask = __mmask16;
-using VecD = __m512d;  // half as many doubles
-using IVec = __m512i;  // as many 32-bit integers
-inline constexpr int kLanes = 16;
-
-GPT_INLINE Vec zero() {
-  return _mm512_setzero_ps();
-}
-GPT_INLINE Vec set1(float x) {
-  return _mm512_set1_ps(x);
-}
-GPT_INLINE Vec load(const float* p) {
-  return _mm512_loadu_ps(p);
-}
-GPT_INLINE void store(float* p, Vec v) {
-  _mm512_storeu_ps(p, v);
-}
 
 // The first n lanes, 0 <= n <= kLanes.
 GPT_INLINE Mask first_lanes(int64_t n) {
@@ -35,22 +18,6 @@ GPT_INLINE void store(float* p, Vec v, Mask m) {
   _mm512_mask_storeu_ps(p, m, v);
 }
 
-GPT_INLINE Vec fma(Vec a, Vec b, Vec c) {
-  return _mm512_fmadd_ps(a, b, c);
-}  // a b + c
-GPT_INLINE Vec fnma(Vec a, Vec b, Vec c) {
-  return _mm512_fnmadd_ps(a, b, c);
-}  // c - a b
-// Where either is NaN the result is b.
-GPT_INLINE Vec max(Vec a, Vec b) {
-  return _mm512_max_ps(a, b);
-}
-GPT_INLINE Vec min(Vec a, Vec b) {
-  return _mm512_min_ps(a, b);
-}
-GPT_INLINE Vec sqrt(Vec a) {
-  return _mm512_sqrt_ps(a);
-}
 GPT_INLINE Vec abs(Vec a) {
   return _mm512_abs_ps(a);
 }
@@ -87,26 +54,21 @@ GPT_INLINE float reduce_max(Vec v) {
   return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
 
-// For rotations of pairs: lanes (0,1), (2,3), ... exchanged; and n <= kLanes/2 floats, each twice.
-GPT_INLINE Vec swap_pairs(Vec v) {
-  return _mm512_permute_ps(v, 0xB1);
-}
+// n <= kLanes/2 floats, each twice.
 GPT_INLINE Vec load_twice(const float* p, int64_t n) {
   const __m512i twice = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
   return _mm512_permutexvar_ps(twice, _mm512_maskz_loadu_ps(static_cast<Mask>(first_lanes(n) & 0xFF), p));
 }
 
-GPT_INLINE IVec set1_i(uint32_t x) {
-  return _mm512_set1_epi32(static_cast<int>(x));
+GPT_INLINE int32_t reduce_add(IVec v) {
+  return _mm512_reduce_add_epi32(v);
 }
-GPT_INLINE IVec load_i(const uint32_t* p) {
-  return _mm512_loadu_si512(p);
+GPT_INLINE int32_t reduce_max(IVec v) {
+  return _mm512_reduce_max_epi32(v);
 }
-GPT_INLINE IVec add_i(IVec a, IVec b) {
-  return _mm512_add_epi32(a, b);
-}
-GPT_INLINE IVec xor_i(IVec a, IVec b) {
-  return _mm512_xor_si512(a, b);
+// Every lane as a byte; -128 to 127.
+GPT_INLINE void store_i8(void* p, IVec v) {
+  _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v));
 }
 GPT_INLINE Mask less_equal_u(IVec a, IVec b) {
   return _mm512_cmple_epu32_mask(a, b);
@@ -122,22 +84,42 @@ GPT_INLINE void multiply_wide(IVec a, IVec b, IVec* high, IVec* low) {
   *high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
   *low = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
 }
-// Transposes the 4x4 matrix in every group of four lanes of v[0..3].
-GPT_INLINE void transpose4(IVec (&v)[4]) {
-  const __m512i a = _mm512_unpacklo_epi32(v[0], v[1]), b = _mm512_unpackhi_epi32(v[0], v[1]);
-  const __m512i c = _mm512_unpacklo_epi32(v[2], v[3]), d = _mm512_unpackhi_epi32(v[2], v[3]);
-  v[0] = _mm512_unpacklo_epi64(a, c);
-  v[1] = _mm512_unpackhi_epi64(a, c);
-  v[2] = _mm512_unpacklo_epi64(b, d);
-  v[3] = _mm512_unpackhi_epi64(b, d);
+
+// Transposes kLanes rows of one vector each.
+GPT_INLINE void transpose(Vec (&r)[16]) {
+  Vec t[16];
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+  }
+  const auto low = [](Vec a, Vec b) {
+    return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+  };
+  const auto high = [](Vec a, Vec b) {
+    return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+  };
+  // r[4g + j]: column j of every 4-lane group, of rows 4g .. 4g+3.
+  for (int g = 0; g < 16; g += 4) {
+    r[g] = low(t[g], t[g + 2]);
+    r[g + 1] = high(t[g], t[g + 2]);
+    r[g + 2] = low(t[g + 1], t[g + 3]);
+    r[g + 3] = high(t[g + 1], t[g + 3]);
+  }
+  // Transpose the 4 x 4 matrix of 4-lane groups.
+  for (int j = 0; j < 4; ++j) {
+    const Vec a = _mm512_shuffle_f32x4(r[j], r[j + 4], 0x44);
+    const Vec b = _mm512_shuffle_f32x4(r[j + 8], r[j + 12], 0x44);
+    const Vec c = _mm512_shuffle_f32x4(r[j], r[j + 4], 0xee);
+    const Vec d = _mm512_shuffle_f32x4(r[j + 8], r[j + 12], 0xee);
+    t[j] = _mm512_shuffle_f32x4(a, b, 0x88);
+    t[j + 4] = _mm512_shuffle_f32x4(a, b, 0xdd);
+    t[j + 8] = _mm512_shuffle_f32x4(c, d, 0x88);
+    t[j + 12] = _mm512_shuffle_f32x4(c, d, 0xdd);
+  }
+  for (int i = 0; i < 16; ++i)
+    r[i] = t[i];
 }
 
-GPT_INLINE VecD zero_d() {
-  return _mm512_setzero_pd();
-}
-GPT_INLINE VecD set1_d(double x) {
-  return _mm512_set1_pd(x);
-}
 GPT_INLINE VecD low_d(Vec v) {
   return _mm512_cvtps_pd(_mm512_castps512_ps256(v));
 }
@@ -147,9 +129,6 @@ GPT_INLINE VecD high_d(Vec v) {
 // Two halves as one Vec.
 GPT_INLINE Vec narrow(VecD low, VecD high) {
   return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high), 1);
-}
-GPT_INLINE VecD fma(VecD a, VecD b, VecD c) {
-  return _mm512_fmadd_pd(a, b, c);
 }
 GPT_INLINE double reduce_add(VecD v) {
   const __m256d a = _mm256_add_pd(_mm512_castpd512_pd256(v), _mm512_extractf64x4_pd(v, 1));

@@ -4,6 +4,7 @@
 // NaN stays NaN. A masked access touches no memory outside its lanes.
 
 #include "kernels/cpu/simd/stored.h"
+#include "tensor/dtype.h"
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
@@ -36,10 +37,8 @@ GPT_INLINE Vec widen_bf16(Halves h) {
 GPT_INLINE Vec widen_f16(Halves h) {
   return _mm512_cvtph_ps(h);
 }
-GPT_INLINE Halves narrow_bf16(Vec v) {
-#if defined(GPT_SIMD_BF16)
-  return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v));
-#else
+// In integer arithmetic, which keeps subnormal numbers: what AVX512_BF16 takes for zero.
+GPT_INLINE Halves narrow_bf16_keep_subnormals(Vec v) {
   const __m512i bits = _mm512_castps_si512(v);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
   const __m512i round = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
@@ -47,7 +46,6 @@ GPT_INLINE Halves narrow_bf16(Vec v) {
   const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
   const __m512i sum = _mm512_mask_mov_epi32(_mm512_add_epi32(bits, round), is_nan, nan);
   return _mm512_cvtepi32_epi16(_mm512_srli_epi32(sum, 16));
-#endif
 }
 GPT_INLINE Halves narrow_f16(Vec v) {
   return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -87,7 +85,7 @@ GPT_INLINE Vec widen_bf16(Halves h) {
 GPT_INLINE Vec widen_f16(Halves h) {
   return _mm256_cvtph_ps(h);
 }
-GPT_INLINE Halves narrow_bf16(Vec v) {
+GPT_INLINE Halves narrow_bf16_keep_subnormals(Vec v) {
   const __m256i bits = _mm256_castps_si256(v);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
   const __m256i sum = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
@@ -115,6 +113,13 @@ GPT_INLINE void store(int8_t* p, Vec v, Mask m) {
 
 #endif
 
+GPT_INLINE Halves narrow_bf16(Vec v) {
+#if defined(GPT_SIMD_BF16)
+  return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v));
+#else
+  return narrow_bf16_keep_subnormals(v);
+#endif
+}
 GPT_INLINE Vec load(const Bf16* p) {
   return widen_bf16(load_halves(p));
 }
@@ -138,6 +143,50 @@ GPT_INLINE void store(Bf16* p, Vec v, Mask m) {
 }
 GPT_INLINE void store(F16* p, Vec v, Mask m) {
   store_halves(p, narrow_f16(v), m);
+}
+
+// int8 numbers as they are.
+#if defined(GPT_SIMD_AVX512)
+GPT_INLINE Vec widen_i8(__m128i x) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x));
+}
+GPT_INLINE Vec load(const int8_t* p) {
+  return widen_i8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+GPT_INLINE Vec load_n(const int8_t* p, int64_t n) {
+  return widen_i8(_mm_maskz_loadu_epi8(first_lanes(n), p));
+}
+#else
+GPT_INLINE Vec load(const int8_t* p) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+GPT_INLINE Vec load_n(const int8_t* p, int64_t n) {
+  int8_t all[kLanes] = {};
+  __builtin_memcpy(all, p, static_cast<size_t>(n));
+  return load(all);
+}
+#endif
+
+// The first n elements from p, and zeros; no other memory is touched.
+template <class E>
+GPT_INLINE Vec load_n(const E* p, int64_t n) {
+  return load(p, first_lanes(n));
+}
+template <class E>
+GPT_INLINE void store_n(E* p, Vec v, int64_t n) {
+  store(p, v, first_lanes(n));
+}
+
+// Calls body with a null pointer to the element type that `type` names.
+template <class Body>
+GPT_INLINE void for_type(DType type, Body body) {
+  if (type == DType::bf16) {
+    body(static_cast<Bf16*>(nullptr));
+  } else if (type == DType::f16) {
+    body(static_cast<F16*>(nullptr));
+  } else {
+    body(static_cast<float*>(nullptr));
+  }
 }
 
 // f(pointer of the type that `type` says), for the types of activations.

@@ -1,5 +1,13 @@
-// Softmax of tiles of scores, in powers of two: log2(e) is part of the factor that scores are multiplied
-// with. Included by attention*.cc after attention_product.inc.
+#pragma once
+
+#include "kernels/cpu/simd/attention_internal.h"
+
+// Online softmax of a tile of scores S = Q K^T (Milakov & Gimelshein 2018), in powers of two: log2(e) is part
+// of the factor that scores are multiplied with.
+//
+//   m' = max(m, row maximum of S)      alpha = 2^(m - m')
+//   P = 2^(S - m')                     l = alpha l + row sum of P, kept per vector lane
+//   O = alpha O + P V                  (attention.cc)
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 

@@ -1,24 +1,33 @@
-// The one inner loop of attention: C[r][v] += sum over k of A(r,k) B[k][v], a tile of C in registers, A
-// broadcast. Included by attention*.cc after vec.h.
+#pragma once
+
+#include "kernels/cpu/simd/attention_internal.h"
+
+// The micro-kernel of attention: C[mr,nr] (+)= A B over k in [from, to), C in accumulator registers.
+//
+//   for k in [from, to)
+//     b[0..NV) = B[k][0..nr)
+//     for r in mr:  C[r][0..NV) += A(r,k), broadcast, * b[0..NV)
+//
+// Included by attention*.cc. Its operands are fp32 (Operands), or words of k-packs of 2 bf16 numbers
+// (Bf16Operands), of which k then counts the words.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
 
-// Six rows of four vectors leave room for the row of B among 32 registers, six of two among 16.
-inline constexpr int kBlockRows = 6;
+// Six rows of four vectors leave room for the vectors of B among 32 registers, six of two among 16.
+inline constexpr int kMr = 6;
 #if defined(GPT_SIMD_AVX512)
-inline constexpr int kBlockVecs = 4;
+inline constexpr int kNrVecs = 4;
 #else
-inline constexpr int kBlockVecs = 2;
+inline constexpr int kNrVecs = 2;
 #endif
 
 // How many of n vectors to take at once: the fewest passes, evenly filled.
-GPT_INLINE int64_t even_step(int64_t n) {
-  const int64_t passes = (n + kBlockVecs - 1) / kBlockVecs;
+GPT_INLINE int64_t vecs_per_pass(int64_t n) {
+  const int64_t passes = (n + kNrVecs - 1) / kNrVecs;
   return (n + passes - 1) / passes;
 }
 
-// A [.., k] with any strides, and B [k, vectors] that starts at row 0. `product` takes other kinds of
-// operands too, for which there is a `multiply`.
+// A [.., k] with any strides, and B [k, vectors] from row 0 on.
 struct Operands {
   const float* a;
   int64_t a_row, a_k;
@@ -27,26 +36,26 @@ struct Operands {
 };
 
 template <int R, int NV>
-GPT_INLINE void multiply(Vec (&c)[R][NV], Operands x, int64_t from, int64_t to) {
+GPT_INLINE void accumulate(Vec (&c)[R][NV], Operands x, int64_t from, int64_t to) {
   const float* b = x.b + from * x.ldb;
   const float* a = x.a + from * x.a_k;
   for (int64_t k = from; k < to; ++k, a += x.a_k, b += x.ldb) {
     Vec row[NV];
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v < NV; ++v)
       row[v] = load(b + v * kLanes);
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int r = 0; r < R; ++r) {
       const Vec factor = set1(a[r * x.a_row]);
-#pragma GCC unroll 8
+      GPT_UNROLL
       for (int v = 0; v < NV; ++v)
         c[r][v] = fma(factor, row[v], c[r][v]);
     }
   }
 }
 
-// C and what becomes of it: accumulate or not, and how many floats its last vector has.
-struct Target {
+// C, and how many floats its last vector has.
+struct Output {
   float* c;
   int64_t ldc;
   bool accumulate;
@@ -56,10 +65,10 @@ struct Target {
 // C between memory and registers, its last vector under a mask unless `whole`.
 template <bool whole, int R, int NV>
 GPT_INLINE void load_block(Vec (&c)[R][NV], const float* from, int64_t ld, Mask last) {
-#pragma GCC unroll 8
+  GPT_UNROLL
   for (int r = 0; r < R; ++r) {
     const float* row = from + r * ld;
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v + 1 < NV; ++v)
       c[r][v] = load(row + v * kLanes);
     c[r][NV - 1] = whole ? load(row + (NV - 1) * kLanes) : load(row + (NV - 1) * kLanes, last);
@@ -67,10 +76,10 @@ GPT_INLINE void load_block(Vec (&c)[R][NV], const float* from, int64_t ld, Mask 
 }
 template <bool whole, int R, int NV>
 GPT_INLINE void store_block(const Vec (&c)[R][NV], float* to, int64_t ld, Mask last) {
-#pragma GCC unroll 8
+  GPT_UNROLL
   for (int r = 0; r < R; ++r) {
     float* row = to + r * ld;
-#pragma GCC unroll 8
+    GPT_UNROLL
     for (int v = 0; v + 1 < NV; ++v)
       store(row + v * kLanes, c[r][v]);
     if (whole) {
@@ -81,37 +90,44 @@ GPT_INLINE void store_block(const Vec (&c)[R][NV], float* to, int64_t ld, Mask l
   }
 }
 
+// alpha C: rows of `ld` floats, each times its factor.
+template <int R, int NV>
+GPT_INLINE void load_scaled(Vec (&c)[R][NV], const float* from, int64_t ld, const float* alpha) {
+  GPT_UNROLL
+  for (int r = 0; r < R; ++r) {
+    const Vec factor = set1(alpha[r]);
+    GPT_UNROLL
+    for (int v = 0; v < NV; ++v)
+      c[r][v] = load(from + r * ld + v * kLanes) * factor;
+  }
+}
+
 template <bool whole, int R, int NV, class X>
-GPT_INLINE void product_as(Target t, X x, int64_t from, int64_t to) {
+GPT_INLINE void micro_kernel_of(Output t, X x, int64_t from, int64_t to) {
   Vec c[R][NV];
   const Mask last = first_lanes(t.last);
   if (t.accumulate) {
     load_block<whole>(c, t.c, t.ldc, last);
   } else {
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 8
-      for (int v = 0; v < NV; ++v)
-        c[r][v] = zero();
-    }
+    clear(c);
   }
-  multiply(c, x, from, to);
+  accumulate(c, x, from, to);
   store_block<whole>(c, t.c, t.ldc, last);
 }
 
 template <int R, int NV, class X>
-static void product(const Target& t, const X& x, int64_t from, int64_t to) {
+static void micro_kernel(const Output& t, const X& x, int64_t from, int64_t to) {
   if (t.last == kLanes) {
-    product_as<true, R, NV>(t, x, from, to);
+    micro_kernel_of<true, R, NV>(t, x, from, to);
   } else {
-    product_as<false, R, NV>(t, x, from, to);
+    micro_kernel_of<false, R, NV>(t, x, from, to);
   }
 }
 
 template <class X>
-using Product = void (*)(const Target&, const X&, int64_t, int64_t);
+using MicroKernel = void (*)(const Output&, const X&, int64_t, int64_t);
 #if defined(GPT_SIMD_AVX512)
-#define GPT_BLOCKS(f)                                                               \
+#define GPT_MICRO_KERNELS(f)                                                        \
   {                                                                                 \
     {f<1, 1>, f<1, 2>, f<1, 3>, f<1, 4>}, {f<2, 1>, f<2, 2>, f<2, 3>, f<2, 4>},     \
         {f<3, 1>, f<3, 2>, f<3, 3>, f<3, 4>}, {f<4, 1>, f<4, 2>, f<4, 3>, f<4, 4>}, \
@@ -120,7 +136,7 @@ using Product = void (*)(const Target&, const X&, int64_t, int64_t);
     }                                                                               \
   }
 #else
-#define GPT_BLOCKS(f)                                                                                     \
+#define GPT_MICRO_KERNELS(f)                                                                              \
   {                                                                                                       \
     {f<1, 1>, f<1, 2>}, {f<2, 1>, f<2, 2>}, {f<3, 1>, f<3, 2>}, {f<4, 1>, f<4, 2>}, {f<5, 1>, f<5, 2>}, { \
       f<6, 1>, f<6, 2>                                                                                    \
@@ -128,20 +144,20 @@ using Product = void (*)(const Target&, const X&, int64_t, int64_t);
   }
 #endif
 template <class X>
-static constexpr Product<X> kProducts[kBlockRows][kBlockVecs] = GPT_BLOCKS(product);
+static constexpr MicroKernel<X> kMicroKernels[kMr][kNrVecs] = GPT_MICRO_KERNELS(micro_kernel);
 
-// C [rows <= kBlockRows, cols] (+)= A B over k in [from, to).
+// C [rows <= kMr, cols] (+)= A B over k in [from, to).
 template <class X>
-GPT_INLINE void product_rows(float* c, int64_t ldc, bool accumulate, int64_t rows, int64_t cols, const X& x,
-                             int64_t from, int64_t to) {
+GPT_INLINE void multiply_rows(float* c, int64_t ldc, bool accumulate, int64_t rows, int64_t cols, const X& x,
+                              int64_t from, int64_t to) {
   const int64_t vecs = (cols + kLanes - 1) / kLanes;
-  const int64_t step = even_step(vecs);
+  const int64_t step = vecs_per_pass(vecs);
   for (int64_t v = 0; v < vecs; v += step) {
     const int64_t n = least(step, vecs - v);
     const int64_t last = least(kLanes, cols - (v + n - 1) * kLanes);
     X part = x;
     part.b += v * kLanes;
-    kProducts<X>[rows - 1][n - 1]({c + v * kLanes, ldc, accumulate, last}, part, from, to);
+    kMicroKernels<X>[rows - 1][n - 1]({c + v * kLanes, ldc, accumulate, last}, part, from, to);
   }
 }
 

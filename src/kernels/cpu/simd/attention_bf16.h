@@ -1,7 +1,40 @@
-// Weights rounded to bf16, and their gradients. Included by attention*.bf16.cc and attention*.amx.cc after
-// attention_pairs.inc and attention_softmax.inc.
+#pragma once
+
+#include "kernels/cpu/simd/attention_micro_kernel.h"
+#include "kernels/cpu/simd/attention_softmax.h"
+#include "kernels/cpu/simd/bf16_pairs.h"
+
+// Attention in bf16: operands are words of k-packs of 2, and P and dS are rounded to bf16 for the products
+// that they are operands of.
 
 namespace gpt::GPT_SIMD_NAMESPACE {
+
+// Operands of the micro-kernel: A [.., k] with any strides, and B [k, vectors of words]; k counts words.
+struct Bf16Operands {
+  const uint32_t* a;
+  int64_t a_row, a_k;
+  const uint32_t* b;
+  int64_t ldb;
+};
+
+template <int R, int NV>
+GPT_INLINE void accumulate(Vec (&c)[R][NV], Bf16Operands x, int64_t from, int64_t to) {
+  const uint32_t* b = x.b + from * x.ldb;
+  const uint32_t* a = x.a + from * x.a_k;
+  for (int64_t k = from; k < to; ++k, a += x.a_k, b += x.ldb) {
+    __m512i row[NV];
+    GPT_UNROLL
+    for (int v = 0; v < NV; ++v)
+      row[v] = _mm512_loadu_si512(b + v * kLanes);
+    GPT_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const __m512i factor = _mm512_set1_epi32(static_cast<int>(a[r * x.a_row]));
+      GPT_UNROLL
+      for (int v = 0; v < NV; ++v)
+        c[r][v] = dot_pairs(factor, row[v], c[r][v]);
+    }
+  }
+}
 
 // Scores of a row as bf16 weights in columns [from, to), whole vectors; returns their sum, lane by lane.
 GPT_INLINE Vec row_weights(const AttentionForwardTile& t, int64_t i, const float* s, int64_t from, int64_t to,

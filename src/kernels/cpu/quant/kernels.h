@@ -6,20 +6,33 @@
 
 namespace gpt::quant {
 
-// The kernels of quantised products: plain functions on raw memory, one set per instruction set.
+// The kernels of products with quantised weights (kernels/quant.h defines them): plain functions on raw
+// memory, one set per instruction set. There are two kinds.
 //
-// A packed matrix is a row of strips of 32 outputs, the last one filled up with zeros. A strip is, for each
-// block of 32 inputs, the 32 scales (fp16), then groups of 4 bytes for each of the 32 outputs: bytes that
-// one instruction multiplies with 4 broadcast activations.
-//   Q8_0  8 groups; byte i of group g is q[4 g + i] + 128
-//   Q4_0  4 groups; byte i of group g is q[4 g + i] in its low and q[16 + 4 g + i] in its high half
-// Both are unsigned, z = 128 or 8 above what they stand for; the sums start from -z times the sum of the
+// Packed weights, q8_0 or q4_0 (packed_kernel.h): panels of nr = 32 outputs, the last one filled up with
+// zeros.
+//
+//   a panel, for each block of 32 inputs:
+//
+//     | d of output 0        | d of output 1        | ... | d of output 31        |    fp16
+//     | k-pack 0 of output 0 | k-pack 0 of output 1 | ... | k-pack 0 of output 31 |    4 bytes each
+//     | k-pack 1 of output 0 | k-pack 1 of output 1 | ... | k-pack 1 of output 31 |
+//     ...
+//
+// One instruction multiplies k-packs of several outputs with the same 4 activations, broadcast.
+//
+//   Q8_0  8 k-packs; byte i of k-pack g is q[4 g + i] + 128
+//   Q4_0  4 k-packs; byte i of k-pack g is q[4 g + i] in its low and q[16 + 4 g + i] in its high half
+//
+// Both are unsigned, with the zero point z = 128 or 8; integer sums start from -z times the sum of the
 // activations of the block instead.
-inline constexpr int64_t kStrip = 32;
-inline constexpr int64_t kScaleBytes = 2 * kStrip;
+//
+// Rows of blocks of all types, as files have them (block_rows.h; from 8 rows of x on, block_rows_expanded.h).
+inline constexpr int64_t kNr = 32;
+inline constexpr int64_t kScaleBytes = 2 * kNr;
 
-constexpr int64_t strip_block_bytes(DType dtype) {
-  return kScaleBytes + kStrip * (dtype == DType::q8_0 ? 32 : 16);
+constexpr int64_t panel_block_bytes(DType dtype) {
+  return kScaleBytes + kNr * (dtype == DType::q8_0 ? 32 : 16);
 }
 constexpr int32_t zero_point(DType dtype) {
   return dtype == DType::q8_0 ? 128 : 8;
@@ -34,8 +47,8 @@ struct QuantizeArgs {
   void* dst;
 };
 
-// y[rows, cols] = x w^T (+ bias) for one strip of w.
-struct StripArgs {
+// y[rows, cols] = x w^T (+ bias) for one panel of w.
+struct PanelArgs {
   DType dtype;  // of w
   int64_t rows, cols;
   int64_t blocks;  // of 32 inputs
@@ -46,13 +59,12 @@ struct StripArgs {
   uint8_t* y;
   DType y_dtype;     // fp32, bf16 or fp16
   int64_t y_stride;  // bytes from row to row
-  // Few rows of x pass a strip once, at the speed of memory: what lies so many bytes ahead of where they are
-  // is then fetched, the next strips; 0: the processor alone does that better.
-  int64_t ahead = 0;
+  // With few rows of x reading w takes the time: bytes ahead to prefetch; 0: the hardware prefetcher does
+  // better.
+  int64_t prefetch_distance = 0;
 };
 
-// Rows of blocks as files have them. Activations of such a product: groups of 16 blocks, the last one filled
-// up with zeros.
+// Activations for rows of blocks: groups of 16 blocks, the last one filled up with zeros.
 inline constexpr int64_t kRowActGroupBytes = 16 * 52;
 constexpr int64_t row_act_bytes(int64_t blocks) {
   return (blocks + 15) / 16 * kRowActGroupBytes;
@@ -60,7 +72,7 @@ constexpr int64_t row_act_bytes(int64_t blocks) {
 inline constexpr int kRowsAtOnce = 4;
 
 // y[rows, outputs] = x w^T (+ bias).
-struct RowArgs {
+struct BlockRowsArgs {
   DType dtype;   // of w
   int64_t rows;  // at most kRowsAtOnce
   int64_t outputs;
@@ -74,17 +86,17 @@ struct RowArgs {
   int64_t y_stride;  // elements from row to row
 };
 
-// Many rows of x: some rows of w are first expanded to bytes and scales in memory of the caller, `w_stride`
-// bytes for each, groups of 16 blocks like the activations.
+// Many rows of x: kExpandedColumns rows of w are first expanded to bytes and scales in memory of the caller,
+// `w_stride` bytes for each, groups of 16 blocks like the activations.
 inline constexpr int64_t kExpandedGroupBytes = 16 * 48;
 constexpr int64_t expanded_bytes(int64_t blocks) {
   return (blocks + 15) / 16 * kExpandedGroupBytes;
 }
-inline constexpr int64_t kExpandedOutputs = 4;
-struct RowTileArgs {
+inline constexpr int64_t kExpandedColumns = 4;
+struct ExpandedRowsArgs {
   DType dtype;  // of the source
   int64_t rows;
-  int64_t outputs;  // at most kExpandedOutputs
+  int64_t outputs;  // at most kExpandedColumns
   int64_t blocks;   // of 32 inputs
   const uint8_t* x;
   int64_t x_stride;  // bytes from row to row
@@ -100,12 +112,12 @@ struct RowTileArgs {
 struct QuantKernel {
   int64_t act_block_bytes;  // of 32 quantised activations
   void (*quantize)(const QuantizeArgs&);
-  void (*strip)(const StripArgs&);
+  void (*multiply_panel)(const PanelArgs&);
   void (*store)(const float* x, int64_t n, uint8_t* y, DType dtype);  // converts; n <= 32
   void (*quantize_rows)(const QuantizeArgs&);                         // for multiply_rows; no zero_point
-  void (*multiply_rows)(const RowArgs&);
-  void (*quantize_turned_rows)(const QuantizeArgs&);  // for multiply_row_tiles; no zero_point
-  void (*multiply_row_tiles)(const RowTileArgs&);
+  void (*multiply_rows)(const BlockRowsArgs&);
+  void (*quantize_transposed)(const QuantizeArgs&);  // for multiply_expanded; no zero_point
+  void (*multiply_expanded)(const ExpandedRowsArgs&);
 };
 inline constexpr int64_t kMaxActBlockBytes = 72;
 

@@ -1,0 +1,395 @@
+#include "kernels/cpu/gemm/gemm.h"
+
+#include "kernels/cpu/drivers/drivers.h"
+#include "kernels/cpu/gemm/layout.h"
+#include "kernels/cpu/streaming.h"
+
+// Y = A B with few or many rows of A, B packed or not, bias and activation included:
+//
+//   for tasks of mc rows and nc columns of Y        in parallel
+//     for blocks of kc words along k
+//       pack A [mc,kc] by rows, unless it can be read in place
+//       for panels of nr columns
+//         B [kc,nr]: a packed panel; or 16-bit elements, widened into scratch; or packed into scratch
+//         for mr rows
+//           micro-kernel: C[mr,nr] += A[mr,kc] B[kc,nr]
+//           after the last block of k: bias, activation, conversion to Y
+//
+//            kc                   nr nr nr ...             nc
+//         +------+---            +--+--+--                +-----+---
+//     mr  |      |             kc|  |  |              mc  |     |        C is Y itself where that is fp32 and
+//     mr  |  A   |               |  B  |                  |  C  |        there is no activation, else scratch
+//     ... |      |               |  |  |                  |     |
+//         +------+---            +--+--+--                +-----+---
+//
+// With up to kFewRows rows, and with a B that is not packed and contiguous along k, reading B takes the time:
+// panels are then the outer and blocks of k the inner loop, so that B is read in the order of memory.
+
+namespace gpt::gemm {
+namespace {
+
+constexpr int64_t kMc = 192;            // by kc: 384 KiB of A in the second-level cache
+constexpr int64_t kMinMc = 48;          // fewer would read B more often than it is worth
+constexpr int64_t kNc = 384;            // where C of several blocks of k must be kept in scratch
+constexpr int64_t kMinTasks = 16;       // so that 2 threads end together, and 7 nearly so
+constexpr int64_t kBytesOfB = 2 << 20;  // that stay in the third-level cache while the rows of A pass
+constexpr int64_t kPrefetchTiles = 4;
+constexpr int64_t kL2Words = 1 << 20;  // of A, B and C together: what second-level caches hold anyway
+constexpr int64_t kPackedAWords = kMaxMr * (kMaxKc + kRowPadding);  // in the scratch of a thread
+constexpr int64_t kTaskCycles = 8192;  // at least, about: handing out a task costs some 200
+
+// The blocks of C [mc, nc_panels * nr] that are tasks; of the shape alone.
+struct TaskGrid {
+  int64_t mc, m_tasks;
+  int64_t nc_panels, n_tasks;
+
+  TaskGrid(const Layout& layout, int64_t m, int64_t n, int64_t k_words) {
+    const int64_t panels = layout.panels(n);
+    const int64_t bytes = panels * layout.kernels.nr * k_words * kWordBytes;
+    const int64_t widest = ceil_div(n, kNc);  // narrower ones would read A too often
+    int64_t across = k_words > layout.kc(k_words) ? widest : std::min(ceil_div(bytes, kBytesOfB), widest);
+    int64_t down = ceil_div(m, kMc);
+    if (down * across < kMinTasks) down = std::min(ceil_div(m, kMinMc), ceil_div(kMinTasks, across));
+    const int64_t cycles = std::max<int64_t>(m, 4) * panels * k_words * 2;
+    const int64_t tasks = std::clamp<int64_t>(cycles / kTaskCycles, 1, kMinTasks);
+    if (down * across < tasks) across = ceil_div(tasks, down);
+    mc = round_up(ceil_div(m, down), layout.kernels.mr);
+    m_tasks = ceil_div(m, mc);
+    nc_panels = ceil_div(panels, std::min(across, panels));
+    n_tasks = ceil_div(panels, nc_panels);
+  }
+};
+
+#ifdef GPT_HAVE_SIMD
+const RowKernels& row_kernels(Isa isa) {
+  return isa >= Isa::avx512 ? avx512_row_kernels() : avx2_row_kernels();
+}
+#endif
+
+class Gemm {
+ public:
+  Gemm(const ExecContext& ctx, Isa isa, const GemmArgs& p)
+      : ctx_(ctx),
+        p_(p),
+        unpacked_b_(reads_unpacked_b(isa, p)),
+        layout_(layout_for(isa, p, unpacked_b_)),
+        kernels_(layout_.kernels),
+        k_(p.a.cols()),
+        k_words_(layout_.k_words(k_)),
+        kc_(layout_.kc(k_words_)),
+        k_blocks_(std::max<int64_t>(1, ceil_div(k_words_, kc_))),
+        streams_b_(((p.packed && p.y.rows() <= kFewRows) || (unpacked_b_ && k_contiguous(p))) &&
+                   p.y.rows() * (k_words_ + kRowPadding) <= kPackedAWords),
+        a_row_words_((streams_b_ ? k_words_ : kc_) + kRowPadding),
+        a_in_place_(can_read_a_in_place()),
+        c_is_y_(p.y.dtype == DType::f32 && !p.act),
+        prefetches_next_(!unpacked_b_ && !streams_b_ && kernels_.prefetch_next &&
+                         p.y.size() + (p.y.rows() + p.y.cols()) * k_words_ > kL2Words),
+        prefetch_distance_(streams_b_ && p.packed ? streaming_distance(isa) : 0),
+        grid_(layout_, p.y.rows(), p.y.cols(), k_words_) {
+#ifdef GPT_HAVE_SIMD
+    if (p.act) act_ = &drivers::act_kernels(row_kernels(isa).f32, *p.act);
+#endif
+  }
+
+  void run() const {
+    const auto task = [this](int64_t task, int thread) {
+      const int64_t row = task % grid_.m_tasks * grid_.mc;
+      const int64_t panel = task / grid_.m_tasks * grid_.nc_panels;
+      c_block({row, std::min(grid_.mc, p_.y.rows() - row), panel,
+               std::min(grid_.nc_panels, layout_.panels(p_.y.cols()) - panel)},
+              memory(thread));
+    };
+    if (grid_.m_tasks == 1) {  // reading B may be what takes the time
+      ctx_.pool.parallel_streams(grid_.n_tasks, task);
+    } else {
+      ctx_.pool.parallel_for(grid_.m_tasks * grid_.n_tasks, task);
+    }
+  }
+
+ private:
+  struct CBlock {
+    int64_t row, rows;
+    int64_t panel, panels;
+  };
+  struct KBlock {
+    int64_t from, words;  // of k
+    bool first, last;
+    bool a_in_place;    // the micro-kernel reads A itself, else packed rows
+    int64_t packed_at;  // where the block is in a packed row
+  };
+  struct Memory {
+    uint32_t* a;  // packed A of a block [mc,kc], or of few rows [m,k]
+    uint32_t* b;  // packed or widened B of a panel [kc,nr]
+    float* pre;   // pre-activations of a micro-tile
+    float* c;     // C of a micro-tile; of the whole block where there are several blocks of k
+  };
+
+  Memory memory(int thread) const {
+    auto* a = ctx_.scratch.thread<uint32_t>(thread);
+    uint32_t* b = a + grid_.mc * a_row_words_;
+    auto* pre = reinterpret_cast<float*>(b + (unpacked_b_ ? 0 : kernels_.nr * kc_));
+    return {a, b, pre, pre + kernels_.mr * kernels_.nr};
+  }
+
+  KBlock k_block(int64_t b) const {
+    const int64_t from = b * kc_, words = std::min(kc_, k_words_ - from);
+    const bool whole = (from + words) * kernels_.k_pack <= k_;
+    return {from, words, b == 0, b + 1 == k_blocks_, a_in_place_ && whole, 0};
+  }
+
+  void c_block(const CBlock& c, const Memory& memory) const {
+    if (streams_b_) return c_block_of_few_rows(c, memory);
+    for (int64_t b = 0; b < k_blocks_; ++b) {
+      const KBlock block = k_block(b);
+      if (!block.a_in_place) pack_a(c, block, memory.a);
+      const int64_t mr = micro_rows(c);
+      for (int64_t s = 0; s < c.panels; ++s) {
+        const void* panel = b_panel(c, c.panel + s, block, memory.b);
+        for (int64_t i = 0; i < c.rows; i += mr)
+          micro_tile(c, block, s, {i, std::min(mr, c.rows - i)}, panel, memory);
+      }
+    }
+  }
+
+  // Reads B in the order of memory: panels outside, blocks of k inside.
+  void c_block_of_few_rows(const CBlock& c, const Memory& memory) const {
+    const bool a_in_place = k_block(k_blocks_ - 1).a_in_place;
+    if (!a_in_place) pack_a(c, {0, k_words_, true, true, false, 0}, memory.a);
+    for (int64_t s = 0; s < c.panels; ++s) {
+      for (int64_t b = 0; b < k_blocks_; ++b) {
+        KBlock block = k_block(b);
+        block.a_in_place = a_in_place;
+        block.packed_at = block.from;
+        micro_tile(c, block, s, {0, c.rows}, b_panel(c, c.panel + s, block, memory.b), memory);
+      }
+    }
+  }
+
+  // Rows of a micro-tile: few rows are cut evenly where B is packed, because a micro-tile of two or three
+  // rows is slow; many into mr rows each.
+  int64_t micro_rows(const CBlock& c) const {
+    if (unpacked_b_) return c.rows;
+    const int64_t tiles = ceil_div(c.rows, kernels_.mr);
+    return prefetches_panel(c) ? ceil_div(c.rows, tiles) : kernels_.mr;
+  }
+
+  // Whether so few micro-tiles share a panel of packed B that memory bandwidth is the limit: they then
+  // prefetch the next panel. With a single micro-tile the hardware prefetcher does better.
+  bool prefetches_panel(const CBlock& c) const {
+    return p_.packed != nullptr && c.rows > kernels_.mr && c.rows <= kPrefetchTiles * kernels_.mr;
+  }
+
+  int64_t elements(const KBlock& block) const {
+    return std::min(block.words * kernels_.k_pack, k_ - block.from * kernels_.k_pack);
+  }
+
+  bool can_read_a_in_place() const {
+    // Rows this far apart all map to one set of the first-level cache, which has eight ways.
+    constexpr int64_t kSetStride = 4096;
+    if (p_.a.ld * static_cast<int64_t>(dtype_size(p_.a.dtype)) % kSetStride == 0) return false;
+    if (layout_.format == PackFormat::bf16_pairs) return p_.a.dtype == DType::bf16 && p_.a.ld % 2 == 0;
+    return layout_.format == PackFormat::f32 && p_.a.dtype == DType::f32;
+  }
+
+  const std::byte* row_of_a(int64_t row, const KBlock& block) const {
+    return element(p_.a, row, block.from * kernels_.k_pack);
+  }
+
+  void pack_a(const CBlock& c, const KBlock& block, uint32_t* dst) const {
+    kernels_.pack_rows(layout_.format, {.src = row_of_a(c.row, block),
+                                        .type = p_.a.dtype,
+                                        .ld = p_.a.ld,
+                                        .rows = c.rows,
+                                        .k = elements(block),
+                                        .dst = dst,
+                                        .dst_ld = a_row_words_});
+  }
+
+  static bool k_contiguous(const GemmArgs& p) {
+    return p.b_transposed == p.b.transposed;
+  }
+
+  // Of the panel that a micro-kernel reads.
+  DType b_type(const CBlock& c) const {
+    if (unpacked_b_) return p_.b.dtype;
+    return p_.packed && c.rows <= kFewRows ? layout_.stored : DType::f32;
+  }
+
+  const void* b_panel(const CBlock& c, int64_t panel, const KBlock& block, uint32_t* scratch) const {
+    const int64_t nr = kernels_.nr;
+    const int64_t k = block.from * kernels_.k_pack;
+    if (p_.packed == nullptr) {
+      const std::byte* src = p_.b_transposed ? element(p_.b, k, panel * nr) : element(p_.b, panel * nr, k);
+      if (unpacked_b_) return src;
+      kernels_.pack_panel(layout_.format, {.src = src,
+                                           .type = p_.b.dtype,
+                                           .ld = p_.b.ld,
+                                           .k_contiguous = k_contiguous(p_),
+                                           .count = std::min(nr, p_.y.cols() - panel * nr),
+                                           .k = elements(block),
+                                           .width = nr,
+                                           .dst = scratch});
+      return scratch;
+    }
+    const int64_t at = (panel * k_words_ + block.from) * nr;
+    if (layout_.stored == DType::f32) return static_cast<const uint32_t*>(p_.packed->data) + at;
+    const uint16_t* stored = static_cast<const uint16_t*>(p_.packed->data) + at;
+    if (b_type(c) != DType::f32) return stored;
+    kernels_.convert({.rows = 1,
+                      .cols = block.words * nr,
+                      .src = stored,
+                      .src_type = layout_.stored,
+                      .dst = scratch,
+                      .dst_type = DType::f32});
+    return scratch;
+  }
+
+  struct Rows {
+    int64_t first, count;  // of a block of C
+  };
+
+  void micro_tile(const CBlock& c, const KBlock& block, int64_t s, Rows rows, const void* panel,
+                  const Memory& memory) const {
+    const int64_t i = rows.first;
+    const int64_t row = c.row + i;
+    const int64_t col = (c.panel + s) * kernels_.nr;
+    MicroKernelArgs t{.rows = rows.count,
+                      .cols = std::min(kernels_.nr, p_.y.cols() - col),
+                      .k = block.words,
+                      .a_k = 1,
+                      .b = panel,
+                      .b_type = b_type(c),
+                      .b_ld = p_.b.ld,
+                      .b_k_contiguous = k_contiguous(p_),
+                      .prefetch_distance = prefetch_distance_,
+                      .bias = p_.bias && block.last ? p_.bias + col : nullptr};
+    if (block.a_in_place) {
+      t.a = row_of_a(row, block);
+      t.a_row = p_.a.ld / kernels_.k_pack;
+      t.prefetch = s == 0 ? row_of_a(row + kernels_.mr, block) : t.a;
+      t.prefetch_stride = t.a_row;
+    } else {
+      t.a = t.prefetch = memory.a + i * a_row_words_ + block.packed_at;
+      t.a_row = a_row_words_;
+    }
+    t.prefetch_rows = kernels_.mr;
+    if (prefetches_panel(c) && panel != memory.b) {
+      t.prefetch = static_cast<const uint32_t*>(panel) + k_words_ * kernels_.nr +
+                   i / micro_rows(c) * block.words * kLineWords;
+      t.prefetch_rows = 1;
+    }
+    if (c_is_y_) {
+      t.c = p_.y.row<float>(row) + col;
+      t.ldc = p_.y.ld;
+      t.accumulate = p_.accumulate || !block.first;
+    } else {
+      t.c = memory.c + (k_blocks_ == 1 ? 0 : s * grid_.mc + i) * kernels_.nr;
+      t.ldc = kernels_.nr;
+      t.accumulate = !block.first;
+    }
+    if (prefetches_next_ && (s > 0 || !block.a_in_place) && panel != memory.b && !prefetches_panel(c))
+      prefetch_next(c, block, rows, panel, t);
+    unpacked_b_ ? kernels_.unpacked_kernel(t) : kernels_.micro_kernel(t);
+    if (!c_is_y_ && block.last) finish(t, row, col, memory.pre);
+  }
+
+  // C of the micro-tile below, and this one's share of the next panel.
+  void prefetch_next(const CBlock& c, const KBlock& block, Rows rows, const void* panel,
+                     MicroKernelArgs& t) const {
+    const int64_t tiles = ceil_div(c.rows, kernels_.mr), lines = block.words * kernels_.nr / kLineWords;
+    t.prefetch = t.c + kernels_.mr * t.ldc;
+    t.prefetch_stride = t.ldc;
+    t.prefetch_b = static_cast<const uint32_t*>(panel) + k_words_ * kernels_.nr +
+                   rows.first / kernels_.mr * lines / tiles * kLineWords;
+  }
+
+  // From C of a micro-tile to a view.
+  ConvertArgs to_view(const MicroKernelArgs& t, const TensorView& view, int64_t row, int64_t col) const {
+    return {.rows = t.rows,
+            .cols = t.cols,
+            .src = t.c,
+            .src_type = DType::f32,
+            .src_ld = t.ldc,
+            .dst = const_cast<std::byte*>(element(view, row, col)),
+            .dst_type = view.dtype,
+            .dst_ld = view.ld};
+  }
+
+  // Activation and conversion of a micro-tile.
+  void finish(const MicroKernelArgs& t, int64_t row, int64_t col, float* pre) const {
+    if (p_.act && p_.backward) {
+      kernels_.convert({.rows = t.rows,
+                        .cols = t.cols,
+                        .src = element(p_.pre, row, col),
+                        .src_type = p_.pre.dtype,
+                        .src_ld = p_.pre.ld,
+                        .dst = pre,
+                        .dst_type = DType::f32,
+                        .dst_ld = t.ldc});
+      for_runs(t, [&](int64_t at, int64_t n) {
+        act_->backward(t.c + at, nullptr, t.c + at, pre + at, nullptr, n);
+      });
+    } else if (p_.act) {
+      if (p_.pre) kernels_.convert(to_view(t, p_.pre, row, col));
+      for_runs(t, [&](int64_t at, int64_t n) { act_->forward(t.c + at, t.c + at, nullptr, n); });
+    }
+    ConvertArgs result = to_view(t, p_.y, row, col);
+    result.accumulate = p_.accumulate;
+    kernels_.convert(result);
+  }
+
+  // fn(first element, elements): C of a micro-tile in as few contiguous runs as there are.
+  template <class F>
+  static void for_runs(const MicroKernelArgs& t, F&& fn) {
+    if (t.cols == t.ldc) return fn(0, t.rows * t.ldc);
+    for (int64_t i = 0; i < t.rows; ++i)
+      fn(i * t.ldc, t.cols);
+  }
+
+  // Few rows with a B that is not packed.
+  static bool reads_unpacked_b(Isa isa, const GemmArgs& p) {
+    return p.packed == nullptr && p.y.rows() <= kUnpackedRows &&
+           (p.compute == DType::f32 || p.compute == p.b.dtype) &&
+           layout_of(isa, p.compute).kernels.unpacked_kernel != nullptr;
+  }
+  static Layout layout_for(Isa isa, const GemmArgs& p, bool unpacked_b) {
+    Layout layout = layout_of(isa, p.compute);
+    if (unpacked_b && !k_contiguous(p)) {
+      layout.kernels.mr = kMaxMr * kMaxNr / kUnpackedColumns;
+      layout.kernels.nr = kUnpackedColumns;
+    }
+    return layout;
+  }
+
+  const ExecContext& ctx_;
+  const GemmArgs& p_;
+  bool unpacked_b_;  // a panel is nr columns of B where they are
+  Layout layout_;
+  const Kernels& kernels_;
+  int64_t k_, k_words_, kc_, k_blocks_;
+  bool streams_b_;       // few rows: panels are the outer loop
+  int64_t a_row_words_;  // from row to row of packed A
+  bool a_in_place_;
+  bool c_is_y_;
+  bool prefetches_next_;
+  int64_t prefetch_distance_;
+  TaskGrid grid_;
+  const ActKernels* act_ = nullptr;
+};
+
+}  // namespace
+
+void gemm(const ExecContext& ctx, Isa isa, const GemmArgs& p) {
+  if (p.y.rows() > 0 && p.y.cols() > 0) Gemm(ctx, isa, p).run();
+}
+
+ScratchNeed gemm_scratch(int64_t m, int64_t n, int64_t k) {
+  const int64_t rows = std::min(kMc, round_up(m, kMaxMr));
+  const int64_t block = std::min(kMaxKc, round_up(k, 16));
+  const int64_t c = rows * std::min(kNc, n) + rows * kMaxNr;
+  const int64_t packed = rows * (block + kRowPadding) + kMaxNr * block;
+  return {.per_thread = (packed + kMaxMr * kMaxNr + c) * kWordBytes};
+}
+
+}  // namespace gpt::gemm

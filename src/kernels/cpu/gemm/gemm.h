@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+
+#include "kernels/kernel_table.h"
+
+// The matrix products behind the linear ops (linear.cpp). Each uses scratch of the context, as much as its
+// _scratch() says.
+
+namespace gpt::gemm {
+
+// Y[m,n] = A[m,k] B[k,n], then in this order: (+ Y with accumulate) (+ bias), and either
+//   pre = Y, Y = act(Y)     of the forward pass, or
+//   Y = Y * act'(pre)       of the backward pass.
+// Activations are fp32, bf16 or fp16. B is packed, or a plain matrix [n,k], or [k,n] with `b_transposed`;
+// a plain one may be stored transposed.
+struct GemmArgs {
+  DType compute;
+  TensorView y, a;
+  const PackedMatrix* packed = nullptr;
+  TensorView b = {};
+  bool b_transposed = false;
+  const float* bias = nullptr;
+  bool accumulate = false;
+  std::optional<Act> act = {};
+  bool backward = false;
+  TensorView pre = {};
+};
+
+// The bits of a row of Y depend on that row of A, on B and on k alone.
+void gemm(const ExecContext& ctx, Isa isa, const GemmArgs& p);
+ScratchNeed gemm_scratch(int64_t m, int64_t n, int64_t k);
+
+// dw += dy^T x and dbias += column sums of dy, as ops.h says; dw and dbias are fp32.
+void weight_gradient(const ExecContext& ctx, Isa isa, const LinearBackwardWeightArgs& args);
+ScratchNeed weight_gradient_scratch(int64_t rows, int64_t out, int64_t in);
+
+// Fills a packed matrix that gemm() understands, whose memory has packed_size() bytes.
+void pack_weights(const ExecContext& ctx, Isa isa, const PackMatrixArgs& args);
+int64_t packed_size(Isa isa, const PackedMatrix& m);
+
+}  // namespace gpt::gemm

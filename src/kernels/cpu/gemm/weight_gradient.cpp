@@ -1,0 +1,234 @@
+#include "kernels/cpu/gemm/gemm.h"
+
+#include <atomic>
+#include <thread>
+
+#include "kernels/cpu/gemm/layout.h"
+
+// dw[m,n] = A B with A = dy^T [m,k] and B = x [k,n]; k counts the rows of both, n the inputs.
+//
+//   for chunks of k, as many blocks as fit into kPackedXWords
+//     for blocks of kc words along k         in parallel: tasks of the first kind
+//       pack x [kc,n] into micro-panels
+//     for tasks of mc rows and nc columns    in parallel: tasks of the second kind, which wait for the first
+//       for blocks of kc words along k
+//         pack dy^T [mc,kc] into micro-panels of mr rows, or by rows; sum it to dbias
+//         for panels of nr columns
+//           for mr rows
+//             micro-kernel: dw[mr,nr] += dy^T[mr,kc] x[kc,nr]
+//
+//   packed x       blocks of k | panels | [kc words][nr]        shared, in chunks of kPackedXWords
+//   packed dy^T    micro-panels | [kc words][mr]                of a task, in the scratch of its thread
+
+namespace gpt::gemm {
+namespace {
+
+constexpr int64_t kPackedXWords = 2 << 20;  // at a time: 8 MiB, for the third-level cache
+constexpr int64_t kMc = 96;                 // by kc: 192 KiB of dy in the second-level cache
+constexpr int64_t kNc = 384;
+constexpr int64_t kWideNc = 1536;  // where the products take less time than packing dy again
+constexpr int64_t kMinTasks = 8;
+constexpr int64_t kPackRows =
+    64;  // of x or dy packed at a time for all panels, while the next are prefetched
+constexpr int64_t kPackTask = 128;  // rows of x
+
+// Counts down the tasks that others wait for. A thread takes tasks in order, so whoever waits knows that all
+// of these have been taken by threads that do not wait.
+class Latch {
+ public:
+  Latch(int64_t* count, int64_t tasks) : count_(*count), tasks_(tasks) { count_.store(0); }
+  void count_down() { count_.fetch_add(1, std::memory_order_release); }
+  void wait() {
+    for (int spins = 0; count_.load(std::memory_order_acquire) < tasks_; ++spins) {
+      if (spins > 1000) std::this_thread::yield();
+    }
+  }
+
+ private:
+  std::atomic_ref<int64_t> count_;
+  int64_t tasks_;
+};
+
+class WeightGradient {
+ public:
+  WeightGradient(const ExecContext& ctx, Isa isa, const LinearBackwardWeightArgs& args)
+      : ctx_(ctx),
+        args_(args),
+        layout_(layout_of(isa, args.compute)),
+        kernels_(layout_.kernels),
+        k_(args.dy.rows()),
+        k_words_(layout_.k_words(k_)),
+        kc_(layout_.kc(k_words_)),
+        panels_(layout_.panels(args.dw.cols())) {
+    const int64_t m = args.dw.rows(), width = panels_ * kernels_.nr, rows_down = ceil_div(m, kMc);
+    const bool wider = kernels_.prefetch_next && rows_down * ceil_div(width, 2 * kNc) >= kMinTasks;
+    const int64_t widest = a_by_rows() ? kWideNc : wider ? 2 * kNc : kNc;
+    nc_panels_ = ceil_div(panels_, ceil_div(width, widest));
+    n_tasks_ = ceil_div(panels_, nc_panels_);
+    const int64_t down = std::max(rows_down, ceil_div(kMinTasks, n_tasks_));
+    mc_ = round_up(ceil_div(m, down), kernels_.mr);
+    m_tasks_ = ceil_div(m, mc_);
+  }
+
+  void run() const {
+    const int64_t n_blocks = std::max<int64_t>(1, ceil_div(k_words_, kc_));
+    const int64_t depth =
+        std::max<int64_t>(1, kPackedXWords / std::max<int64_t>(1, kc_ * panels_ * kernels_.nr));
+    for (int64_t first = 0; first < n_blocks; first += depth)
+      multiply_blocks(first, std::min(depth, n_blocks - first));
+  }
+
+ private:
+  // Whether the micro-kernel wants A by rows, not in micro-panels.
+  bool a_by_rows() const { return kernels_.pack_rows_transposed != nullptr; }
+  int64_t a_row_words() const { return kc_ + kRowPadding; }
+
+  struct KBlock {
+    int64_t from, words;  // of k
+    int64_t row, rows;    // of x and dy
+  };
+  KBlock k_block(int64_t index) const {
+    const int64_t from = index * kc_;
+    const int64_t words = std::min(kc_, k_words_ - from);
+    const int64_t row = from * kernels_.k_pack;
+    return {from, words, row, std::min(words * kernels_.k_pack, k_ - row)};
+  }
+
+  uint32_t* packed_x() const { return ctx_.scratch.all<uint32_t>() + 16; }  // behind the latch's counter
+
+  // `slot`: the block of k among those packed.
+  uint32_t* x_panel(int64_t slot, int64_t words, int64_t panel) const {
+    return packed_x() + (slot * kc_ * panels_ + panel * words) * kernels_.nr;
+  }
+
+  void multiply_blocks(int64_t first, int64_t n_blocks) const {
+    const int64_t pieces = std::max<int64_t>(1, ceil_div(kc_ * kernels_.k_pack, kPackTask));
+    const int64_t n_pack = pieces * n_blocks;
+    Latch packed(ctx_.scratch.all<int64_t>(), n_pack);
+    ctx_.pool.parallel_for(n_pack + m_tasks_ * n_tasks_, [&](int64_t task, int thread) {
+      if (task < n_pack) {
+        pack_x(first + task / pieces, task / pieces, task % pieces * kPackTask);
+        packed.count_down();
+      } else {
+        packed.wait();
+        multiply(first, n_blocks, task - n_pack, thread);
+      }
+    });
+  }
+
+  // Rows [from, from + kPackTask) of a block of k.
+  void pack_x(int64_t index, int64_t slot, int64_t from) const {
+    const KBlock b = k_block(index);
+    const int64_t end = std::min(b.rows, from + kPackTask);
+    for (int64_t l = from; l < end; l += kPackRows) {
+      for (int64_t s = 0; s < panels_; ++s) {
+        uint32_t* panel = x_panel(slot, b.words, s);
+        kernels_.pack_panel(layout_.format,
+                            {.src = element(args_.x, b.row + l, s * kernels_.nr),
+                             .type = args_.x.dtype,
+                             .ld = args_.x.ld,
+                             .k_contiguous = false,
+                             .count = std::min(kernels_.nr, args_.dw.cols() - s * kernels_.nr),
+                             .k = std::min(kPackRows, end - l),
+                             .width = kernels_.nr,
+                             .dst = panel + l / kernels_.k_pack * kernels_.nr});
+      }
+    }
+  }
+
+  void multiply(int64_t first, int64_t n_blocks, int64_t task, int thread) const {
+    const int64_t row = task % m_tasks_ * mc_;
+    const int64_t rows = std::min(mc_, args_.dw.rows() - row);
+    const int64_t panel = task / m_tasks_ * nc_panels_;
+    const int64_t end = std::min(panels_, panel + nc_panels_);
+    auto* a = ctx_.scratch.thread<uint32_t>(thread);
+    for (int64_t i = 0; i < n_blocks; ++i) {
+      const KBlock b = k_block(first + i);
+      const bool accumulate = args_.accumulate || first + i > 0;
+      pack_dy(b, row, rows, a, args_.dbias && panel == 0, accumulate);
+      for (int64_t s = panel; s < end; ++s)
+        multiply_panel(b, row, rows, a, s, x_panel(i, b.words, s), accumulate);
+    }
+  }
+
+  void multiply_panel(const KBlock& b, int64_t row, int64_t rows, const uint32_t* a, int64_t panel,
+                      const uint32_t* x, bool accumulate) const {
+    const int64_t col = panel * kernels_.nr;
+    for (int64_t i = 0; i < rows; i += kernels_.mr) {
+      const int64_t n = std::min(kernels_.mr, rows - i);
+      // Two micro-tiles prefetch the next panel, a line per word of k each.
+      const int64_t half = i / kernels_.mr % 2 * (kernels_.nr / 2);
+      kernels_.micro_kernel({.rows = n,
+                             .cols = std::min(kernels_.nr, args_.dw.cols() - col),
+                             .k = b.words,
+                             .a = a + i * (a_by_rows() ? a_row_words() : b.words),
+                             .a_row = a_by_rows() ? a_row_words() : 1,
+                             .a_k = a_by_rows() ? 1 : round_up(n, 4),
+                             .prefetch = x + b.words * (kernels_.nr + half),
+                             .prefetch_stride = 0,
+                             .prefetch_rows = 1,
+                             .b = x,
+                             .b_type = DType::f32,
+                             .c = args_.dw.row<float>(row + i) + col,
+                             .ldc = args_.dw.ld,
+                             .bias = nullptr,
+                             .accumulate = accumulate});
+    }
+  }
+
+  // Columns of dy become rows of A; their sums over the block go to dbias.
+  void pack_dy(const KBlock& b, int64_t row, int64_t rows, uint32_t* dst, bool bias, bool accumulate) const {
+    float sums[kMc] = {};
+    for (int64_t l = 0; l < b.rows; l += kPackRows) {
+      for (int64_t i = 0; i < rows; i += kernels_.mr) {
+        const int64_t n = std::min(kernels_.mr, rows - i), word = l / kernels_.k_pack;
+        PackPanelArgs p{.src = element(args_.dy, b.row + l, row + i),
+                        .type = args_.dy.dtype,
+                        .ld = args_.dy.ld,
+                        .k_contiguous = false,
+                        .count = n,
+                        .k = std::min(kPackRows, b.rows - l),
+                        .sums = bias ? sums + i : nullptr};
+        if (a_by_rows()) {
+          p.width = a_row_words();
+          p.dst = dst + i * p.width + word;
+          kernels_.pack_rows_transposed(p);
+        } else {
+          p.width = round_up(n, 4);
+          p.dst = dst + i * b.words + word * p.width;
+          kernels_.pack_panel(layout_.format, p);
+        }
+      }
+    }
+    if (!bias) return;
+    float* db = args_.dbias.as<float>() + row;
+    for (int64_t i = 0; i < rows; ++i)
+      db[i] = accumulate ? db[i] + sums[i] : sums[i];
+  }
+
+  const ExecContext& ctx_;
+  const LinearBackwardWeightArgs& args_;
+  Layout layout_;
+  const Kernels& kernels_;
+  int64_t k_, k_words_, kc_;
+  int64_t panels_;               // of x
+  int64_t mc_, m_tasks_;         // rows of a task; tasks down dw
+  int64_t nc_panels_, n_tasks_;  // panels of a task; tasks across dw
+};
+
+}  // namespace
+
+void weight_gradient(const ExecContext& ctx, Isa isa, const LinearBackwardWeightArgs& args) {
+  if (args.dw.size() > 0) WeightGradient(ctx, isa, args).run();
+}
+
+ScratchNeed weight_gradient_scratch(int64_t rows, int64_t out, int64_t in) {
+  const int64_t k = round_up(rows, 16);
+  const int64_t width = in + kMaxNr;
+  const int64_t kc = std::min(k, kMaxKc);
+  const int64_t packed_x = std::min(k * width, std::max(kPackedXWords, kc * width));
+  return {.shared = (16 + packed_x) * kWordBytes,
+          .per_thread = std::min(kMc, round_up(out, kMaxMr)) * (kc + kRowPadding) * kWordBytes};
+}
+
+}  // namespace gpt::gemm

@@ -1,0 +1,271 @@
+#pragma once
+
+#include "kernels/cpu/quant/block_vec.h"
+#include "kernels/cpu/quant/kernels.h"
+
+// Products of up to kRowsAtOnce rows of x with rows of blocks as files have them (kernels/quant.h defines
+// them):
+//
+//   for every output, a row of w
+//     for spans of kSpan blocks, unpacked to bytes in 8 registers
+//       for rows of x
+//         s = dot products of each block, exact; lane b has block b
+//         acc[row] += d_w d_x * s (+ m_w * (d_x * sum of q_x))    lane c has partial sum c of the definition
+//     y = the partial sums added in order
+//
+//   a span of activations:   | d | d * sum of q | sum of q |       a number per block
+//                            | sums of half blocks |               in the order of half_block()
+//                            | numbers of block 0 | numbers of block 1 | ...
+//
+// Internal to the units compiled once per instruction set.
+
+namespace gpt::quant {
+namespace {
+
+constexpr int kPartialSums = 16;
+constexpr int kParts = kPartialSums / kLanes;  // vectors that hold a partial sum per lane
+
+// Bytes from the beginning of a span of activations.
+constexpr int kSpanScales = 0, kSpanOffsets = 4 * kSpan, kSpanSums = 8 * kSpan, kSpanHalfSums = 12 * kSpan;
+constexpr int kSpanData = 20 * kSpan, kSpanBytes = kSpanData + 32 * kSpan;
+static_assert(kSpanBytes * kParts == kRowActGroupBytes);
+
+// d, d * sum of q and the sum of q of a block to their places in a span.
+inline void store_scales(const QuantizedBlock& q, uint8_t* span, int block) {
+  const int32_t sum = q.sum();
+  const float offset = q.d * static_cast<float>(sum);
+  __builtin_memcpy(span + kSpanScales + 4 * block, &q.d, 4);
+  __builtin_memcpy(span + kSpanOffsets + 4 * block, &offset, 4);
+  __builtin_memcpy(span + kSpanSums + 4 * block, &sum, 4);
+}
+
+inline void quantize_for_rows(const uint8_t* x, DType dtype, uint8_t* span, int block) {
+  const QuantizedBlock q = quantize_block(
+      x, dtype, [&](int64_t j, IVec numbers) { store_i8(span + kSpanData + block * 32 + j, numbers); });
+  store_scales(q, span, block);
+  for (int k = 0; k < 2; ++k) {
+    for (int l = 0; l < kLanes; ++l) {
+      const int place = half_block(k, l);
+      if (place / 2 == block)
+        __builtin_memcpy(span + kSpanHalfSums + 4 * (k * kLanes + l), &q.half_sum[place % 2], 4);
+    }
+  }
+}
+
+void quantize_rows(const QuantizeArgs& a) {
+  const auto* x = static_cast<const uint8_t*>(a.x);
+  auto* dst = static_cast<uint8_t*>(a.dst);
+  const int64_t blocks = a.n / 32, spans = (blocks + kPartialSums - 1) / kPartialSums * kParts;
+  if (blocks % kPartialSums != 0) {
+    const int64_t last = kRowActGroupBytes;
+    __builtin_memset(dst + spans / kParts * last - last, 0, static_cast<size_t>(last));
+  }
+  for (int64_t b = 0; b < blocks; ++b)
+    quantize_for_rows(x + b * 32 * size_of(a.dtype), a.dtype, dst + b / kSpan * kSpanBytes,
+                      static_cast<int>(b % kSpan));
+}
+
+// The scales and minimums of a span's blocks.
+struct SpanScales {
+  Vec d, m;
+};
+
+// Scales and minimums of Q4_K and Q5_K, of 6 bits each (kernels/quant.h): every lane gets the byte with its
+// low bits and, from the fifth block on, above it the byte whose two highest bits are its high ones.
+template <DType dtype>
+inline SpanScales super_block_scales(const uint8_t* p) {
+  const IVec headers = super_block_headers<dtype>(p);  // d, min and the scales: 16 bytes
+  const IVec low = blend_super_block(set1_i(63), set1_i(15)), high = set1_i(48);
+  const IVec s = shuffle_bytes(headers, blend_super_block(shuffle_control(4), shuffle_control(12, 4)));
+  const IVec m = shuffle_bytes(headers, blend_super_block(shuffle_control(8), shuffle_control(12, 8)));
+  const IVec scales = or_i(and_i(s, low), and_i(shift_right_i<10>(s), high));
+  const IVec minimums =
+      or_i(and_i(blend_super_block(m, shift_right_i<4>(m)), low), and_i(shift_right_i<10>(m), high));
+  const IVec d_and_min = broadcast_first(headers);
+  return {widen_low_f16(d_and_min) * to_float(scales),
+          widen_low_f16(xor_i(shift_right_i<16>(d_and_min), set1_i(0x8000))) * to_float(minimums)};
+}
+
+template <DType dtype>
+inline SpanScales load_scales(const uint8_t* p) {
+  if constexpr (dtype == DType::q6_k) {
+    constexpr int64_t kBlock = block_size(dtype).bytes;
+    const uint8_t* next = kSpan == 16 ? p + kBlock : p;  // the second super-block of a span
+    return {per_super_block(f16_at(p + 208), f16_at(next + 208)), zero()};
+  } else if constexpr (dtype == DType::q4_k || dtype == DType::q5_k) {
+    return super_block_scales<dtype>(p);
+  } else if constexpr (dtype == DType::q4_1 || dtype == DType::q5_1) {
+    const IVec headers = block_headers<dtype>(p);
+    return {widen_low_f16(headers), widen_low_f16(shift_right_i<16>(headers))};
+  } else {
+    return {widen_low_f16(block_headers<dtype>(p)), zero()};
+  }
+}
+
+// The zero point of a type whose numbers are stored unsigned, as a power of two; -1: there is none.
+template <DType dtype>
+constexpr int zero_point_bits() {
+  switch (dtype) {
+    case DType::q8_0:
+#if defined(GPT_SIMD_BF16)
+      return 7;
+#else
+      return -1;
+#endif
+    case DType::q4_0:
+      return 3;
+    case DType::q5_0:
+      return 4;
+    case DType::q6_k:
+      return 5;
+    default:
+      return -1;
+  }
+}
+
+// The exact products of a span's blocks with the activations at x.
+template <DType dtype>
+inline IVec block_sums(const IVec (&w)[kRegisters], const IVec (&sub)[2], const uint8_t* x) {
+  constexpr int kZeroBits = zero_point_bits<dtype>();
+  IVec p[kRegisters], t[2];
+  GPT_UNROLL
+  for (int i = 0; i < kRegisters; ++i)
+    p[i] = dot4<dtype == DType::q8_0>(w[i], x + kSpanData + i * kLanes * 4);
+  sum_half_blocks(p, t);
+  if constexpr (dtype == DType::q6_k) {
+    GPT_UNROLL
+    for (int k = 0; k < 2; ++k) {
+      const IVec zero_points = shift_left_i<kZeroBits>(load_i(x + kSpanHalfSums + k * kLanes * 4));
+      t[k] = mul_i(sub_i(t[k], zero_points), sub[k]);
+    }
+    return sum_blocks(t[0], t[1]);
+  } else if constexpr (kZeroBits >= 0) {
+    return sub_i(sum_blocks(t[0], t[1]), shift_left_i<kZeroBits>(load_i(x + kSpanSums)));
+  } else {
+    return sum_blocks(t[0], t[1]);
+  }
+}
+
+// Bytes of w to prefetch ahead, past the end of a row too, because the next one follows: the hardware
+// prefetcher stops at the end of a page, and pages of mapped files are small.
+constexpr int kAhead = 1024;
+template <int64_t bytes>
+inline void prefetch_ahead(const uint8_t* p) {
+  GPT_UNROLL
+  for (int64_t i = 0; i < bytes; i += 64)
+    __builtin_prefetch(p + kAhead + i, 0, 3);
+}
+
+// Adds the products with the span of w at p to the accumulators of R rows.
+template <DType dtype, int R>
+inline void add_span(const uint8_t* p, const uint8_t* x, int64_t x_stride, Vec (&acc)[R]) {
+  IVec w[kRegisters], sub[2] = {set1_i(0), set1_i(0)};
+  GPT_UNROLL
+  for (int i = 0; i < kRegisters; ++i)
+    w[i] = unpack<dtype>(p, i);
+  if constexpr (dtype == DType::q6_k) {
+    sub[0] = half_block_scales(p, 0);
+    sub[1] = half_block_scales(p, 1);
+  }
+  const SpanScales scales = load_scales<dtype>(p);
+  GPT_UNROLL
+  for (int r = 0; r < R; ++r, x += x_stride) {
+    const IVec sums = block_sums<dtype>(w, sub, x);
+    const Vec d = scales.d * load(reinterpret_cast<const float*>(x + kSpanScales));
+    acc[r] = fma(d, to_float(sums), acc[r]);
+    if constexpr (has_minimum(dtype)) {
+      const Vec offsets = load(reinterpret_cast<const float*>(x + kSpanOffsets));
+      acc[r] = fma(scales.m, offsets, acc[r]);
+    }
+  }
+}
+
+inline float sum_partial_sums(const float (&t)[kPartialSums]) {
+  float sum = t[0];
+  for (int c = 1; c < kPartialSums; ++c)
+    sum += t[c];
+  return sum;
+}
+
+// One row of w with R rows of x.
+template <DType dtype, int R>
+inline void multiply_row(const BlockRowsArgs& a, const uint8_t* w, float* y, float bias) {
+  constexpr BlockSize kBlock = block_size(dtype);
+  constexpr int64_t kBytes = kSpan * 32 / kBlock.elements * kBlock.bytes;
+  const int64_t spans = a.blocks / kSpan, rest = a.blocks % kSpan;
+  Vec acc[kParts][R];
+  clear(acc);
+  const uint8_t* x = a.x;
+  int64_t s = 0;
+  for (; s + kParts <= spans; s += kParts) {
+    GPT_UNROLL
+    for (int part = 0; part < kParts; ++part, w += kBytes, x += kSpanBytes) {
+      prefetch_ahead<kBytes>(w);
+      add_span<dtype, R>(w, x, a.x_stride, acc[part]);
+    }
+  }
+  GPT_UNROLL
+  for (int part = 0; part < kParts; ++part) {
+    if (s < spans) {
+      add_span<dtype, R>(w, x, a.x_stride, acc[part]);
+      w += kBytes;
+      x += kSpanBytes;
+    } else if (s == spans && rest > 0) {
+      alignas(64) uint8_t padded[kBytes] = {};
+      __builtin_memcpy(padded, w, static_cast<size_t>(rest * 32 / kBlock.elements * kBlock.bytes));
+      add_span<dtype, R>(padded, x, a.x_stride, acc[part]);
+    }
+    ++s;
+  }
+  for (int r = 0; r < R; ++r) {
+    alignas(64) float t[kPartialSums];
+    for (int part = 0; part < kParts; ++part)
+      store(t + part * kLanes, acc[part][r]);
+    y[r * a.y_stride] = sum_partial_sums(t) + bias;
+  }
+}
+
+template <DType dtype, int R>
+void multiply_rows(const BlockRowsArgs& a) {
+  const uint8_t* w = a.w;
+  for (int64_t o = 0; o < a.outputs; ++o, w += a.w_stride)
+    multiply_row<dtype, R>(a, w, a.y + o, a.bias ? a.bias[o] : 0.0f);
+}
+
+template <DType dtype, int R = kRowsAtOnce>
+void multiply_up_to(const BlockRowsArgs& a) {
+  if constexpr (R > 1) {
+    if (a.rows < R) return multiply_up_to<dtype, R - 1>(a);
+  }
+  multiply_rows<dtype, R>(a);
+}
+
+// fn.operator()<dtype>() with a type of blocks as a constant.
+template <class F>
+inline void with_block_type(DType dtype, F fn) {
+  switch (dtype) {
+    case DType::q8_0:
+      return fn.template operator()<DType::q8_0>();
+    case DType::q4_0:
+      return fn.template operator()<DType::q4_0>();
+    case DType::q4_1:
+      return fn.template operator()<DType::q4_1>();
+    case DType::q5_0:
+      return fn.template operator()<DType::q5_0>();
+    case DType::q5_1:
+      return fn.template operator()<DType::q5_1>();
+    case DType::q4_k:
+      return fn.template operator()<DType::q4_k>();
+    case DType::q5_k:
+      return fn.template operator()<DType::q5_k>();
+    default:
+      return fn.template operator()<DType::q6_k>();
+  }
+}
+
+void multiply_rows(const BlockRowsArgs& a) {
+  with_block_type(a.dtype, [&]<DType dtype>() { multiply_up_to<dtype>(a); });
+}
+
+}  // namespace
+}  // namespace gpt::quant

@@ -1,0 +1,386 @@
+#pragma once
+
+#include "kernels/cpu/quant/quantize.h"
+#include "kernels/quant.h"
+
+// How the kernels of block_rows.h and block_rows_expanded.h read rows of ggml's blocks: a span of kSpan
+// blocks of 32 at a time, as bytes in 8 registers.
+//
+//                  AVX2, kSpan = 8             AVX-512, kSpan = 16
+//   register 0   | block 0, 32 bytes |       | block 0, 32 bytes | block 1, 32 bytes |
+//   register 1   | block 1           |       | block 2           | block 3           |
+//   ...                                      ...
+//   register 7   | block 7           |       | block 14          | block 15          |
+//
+// A span is one or two super-blocks of 256. Internal to the units compiled once per instruction set.
+
+namespace gpt::quant {
+namespace {
+
+constexpr int kRegisters = 8;
+constexpr int kSpan = kRegisters * kLanes / 8;
+
+inline IVec and_bytes(IVec v, int mask) {
+  return and_i(v, set1_i8(mask));
+}
+
+inline float f16_at(const uint8_t* p) {
+  return _cvtsh_ss(load_as<uint16_t>(p));
+}
+
+// In every group of four lanes the sums of those four of a, b, c and d.
+inline IVec sum_quads(IVec a, IVec b, IVec c, IVec d) {
+  const IVec ab = add_i(unpack_low32(a, b), unpack_high32(a, b));
+  const IVec cd = add_i(unpack_low32(c, d), unpack_high32(c, d));
+  return add_i(unpack_low64(ab, cd), unpack_high64(ab, cd));
+}
+// Sums of dot4() over half blocks of 16 numbers, in the order of half_block().
+inline void sum_half_blocks(const IVec (&p)[kRegisters], IVec (&t)[2]) {
+  t[0] = sum_quads(p[0], p[1], p[2], p[3]);
+  t[1] = sum_quads(p[4], p[5], p[6], p[7]);
+}
+
+// For shuffle_bytes(): takes byte `low` + i and, where given, above it byte `high` + i to lane i of every
+// four.
+inline IVec shuffle_control(int low, int high = 0x80) {
+  const auto lane = [&](int i) {
+    const int above = high == 0x80 ? 0x80 : high + i;
+    return static_cast<int32_t>(0x80800000u | static_cast<uint32_t>(above) << 8 |
+                                static_cast<uint32_t>(low + i));
+  };
+#if defined(GPT_SIMD_AVX512)
+  // Not a broadcast of four lanes: GCC 12 crashes on that with little optimisation.
+  return _mm512_set4_epi32(lane(3), lane(2), lane(1), lane(0));
+#else
+  return _mm256_broadcastsi128_si256(_mm_setr_epi32(lane(0), lane(1), lane(2), lane(3)));
+#endif
+}
+
+#if defined(GPT_SIMD_AVX512)
+
+inline __m128i load128(const uint8_t* p) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+}
+inline __m256i load256(const uint8_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+// a in the lower, b in the upper half.
+inline IVec concat(__m256i a, __m256i b) {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
+}
+inline IVec broadcast256(const uint8_t* p) {
+  return _mm512_broadcast_i64x4(load256(p));
+}
+// The lower half of the register shifted right by `low` bits, the upper by `high`; the caller masks off what
+// crosses bytes.
+inline IVec shift_halves_right(IVec v, int low, int high) {
+  const int64_t l = low & 63, h = high & 63;
+  return _mm512_rorv_epi64(v, _mm512_setr_epi64(l, l, l, l, h, h, h, h));
+}
+// v + (bits & mask), where v has none of them.
+inline IVec or_masked(IVec v, IVec bits, int mask) {
+  return _mm512_ternarylogic_epi64(v, bits, set1_i8(mask), 0xf8);
+}
+
+// The 4-bit numbers of two blocks of 16 bytes at a and b: 32 bytes each.
+inline IVec unpack_nibbles(const uint8_t* a, const uint8_t* b) {
+  IVec v = _mm512_broadcast_i32x4(load128(a));
+  v = _mm512_mask_broadcast_i32x4(v, 0xff00, load128(b));
+  v = _mm512_srlv_epi64(v, _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4));
+  return and_bytes(v, 15);
+}
+
+// Register i of the span at p. Q8_0 gives q + 128 where bytes are multiplied unsigned.
+template <DType dtype>
+inline IVec unpack(const uint8_t* p, int i) {
+  constexpr int64_t kBlock = block_size(dtype).bytes;
+  if constexpr (dtype == DType::q8_0) {
+    const IVec q = concat(load256(p + 2 * i * kBlock + 2), load256(p + (2 * i + 1) * kBlock + 2));
+#if defined(GPT_SIMD_BF16)
+    return xor_i(q, set1_i8(0x80));
+#else
+    return q;
+#endif
+  } else if constexpr (block_size(dtype).elements == 32) {
+    constexpr int64_t kData = kBlock - 16;
+    const uint8_t *a = p + 2 * i * kBlock, *b = a + kBlock;
+    const IVec v = unpack_nibbles(a + kData, b + kData);
+    if constexpr (dtype == DType::q5_0 || dtype == DType::q5_1) {
+      const uint64_t bits = load_as<uint32_t>(a + kData - 4) | uint64_t{load_as<uint32_t>(b + kData - 4)}
+                                                                   << 32;
+      return _mm512_mask_add_epi8(v, _cvtu64_mask64(bits), v, set1_i8(16));
+    } else {
+      return v;
+    }
+  } else if constexpr (dtype == DType::q6_k) {
+    p += i / 4 * kBlock + i % 4 / 2 * 64;
+    const uint8_t* high = p + 128 - i % 4 / 2 * 32;
+    const IVec low = load_i(p);
+    if (i % 2 == 0) return or_masked(and_bytes(low, 15), shift_halves_right(broadcast256(high), -4, -2), 48);
+    return or_masked(and_bytes(shift_right_i16<4>(low), 15), shift_halves_right(broadcast256(high), 0, 2),
+                     48);
+  } else {
+    p += i / 4 * kBlock;
+    const int pair = i % 4;
+    const uint8_t* data = p + kBlock - 128 + pair * 32;
+    const IVec v = and_bytes(shift_halves_right(broadcast256(data), 0, 4), 15);
+    if constexpr (dtype == DType::q4_k) return v;
+    return or_masked(v, shift_halves_right(broadcast256(p + 16), 2 * pair - 4, 2 * pair - 3), 16);
+  }
+}
+
+// Every lane the sum of 4 neighbouring products.
+template <bool is_signed>
+inline IVec dot4(IVec w, const uint8_t* x) {
+  const IVec q = load_i(x);
+#if defined(GPT_SIMD_BF16)
+  return _mm512_dpbusd_epi32(_mm512_setzero_si512(), w, q);
+#else
+  const IVec ones = set1_i16(1);
+  if constexpr (is_signed) {
+    const IVec signed_q = _mm512_mask_sub_epi8(q, _mm512_movepi8_mask(w), _mm512_setzero_si512(), q);
+    return madd_i16(_mm512_maddubs_epi16(_mm512_abs_epi8(w), signed_q), ones);
+  } else {
+    return madd_i16(_mm512_maddubs_epi16(w, q), ones);
+  }
+#endif
+}
+
+// Lane l of t[k] in sum_half_blocks() is half block 2 b + half.
+inline int half_block(int k, int l) {
+  return 2 * (8 * k + 2 * (l % 4) + l / 8) + l / 4 % 2;
+}
+// Sums of whole blocks, in order.
+inline IVec sum_blocks(IVec a, IVec b) {
+  const IVec sum = add_i(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
+  return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15),
+                                  sum);
+}
+
+// The lower 16 bits of every lane as fp16.
+inline Vec widen_low_f16(IVec v) {
+  return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
+}
+
+// One number for the first super-block, one for the second.
+inline Vec per_super_block(float a, float b) {
+  return _mm512_insertf32x8(_mm512_set1_ps(a), _mm256_set1_ps(b), 1);
+}
+// The headers of the super-blocks of a span, 16 bytes each, for every group of four lanes.
+template <DType dtype>
+inline IVec super_block_headers(const uint8_t* p) {
+  return _mm512_mask_broadcast_i32x4(_mm512_broadcast_i32x4(load128(p)), 0xff00,
+                                     load128(p + block_size(dtype).bytes));
+}
+// Lanes of blocks 0 to 3 of each super-block from a, the others from b.
+inline IVec blend_super_block(IVec a, IVec b) {
+  return _mm512_mask_blend_epi32(0xf0f0, a, b);
+}
+inline IVec broadcast_first(IVec v) {
+  return _mm512_shuffle_epi32(v, _MM_PERM_AAAA);
+}
+// The first four bytes of each block of a span.
+template <DType dtype>
+inline IVec block_headers(const uint8_t* p) {
+  constexpr int kBlock = static_cast<int>(block_size(dtype).bytes);
+  const IVec lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  return _mm512_i32gather_epi32(mul_i(lanes, set1_i(kBlock)), p, 1);
+}
+// The scales of the half blocks of super-block k, in the order of half_block().
+inline IVec half_block_scales(const uint8_t* p, int k) {
+  const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  return _mm512_cvtepi8_epi32(_mm_shuffle_epi8(load128(p + k * block_size(DType::q6_k).bytes + 192), order));
+}
+
+// Transposes a span: register g gets k-pack g, 4 bytes, of every block, that of block b in lane
+// transposed_lane(b).
+__attribute__((always_inline)) inline void transpose(IVec (&v)[kRegisters]) {
+  IVec t[2][4];
+  GPT_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    t[0][i] = v[i];
+    t[1][i] = v[4 + i];
+  }
+  transpose4(t[0]);
+  transpose4(t[1]);
+  GPT_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    v[i] = _mm512_shuffle_i32x4(t[0][i], t[1][i], 0x88);
+    v[i + 4] = _mm512_shuffle_i32x4(t[0][i], t[1][i], 0xdd);
+  }
+}
+// Blocks in order.
+inline IVec in_block_order(IVec v) {
+  return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15), v);
+}
+// The lane in which transpose_and_sum() has sum i.
+inline int transposed_lane(int i) {
+  return i / 4 * 8 + i % 4;
+}
+// The sums of the 16 lanes of 8 accumulators, each from the first lane to the last.
+__attribute__((always_inline)) inline Vec transpose_and_sum(const Vec (&acc)[1][kRegisters]) {
+  IVec t[kRegisters];
+  GPT_UNROLL
+  for (int i = 0; i < kRegisters; ++i)
+    t[i] = bits_of(acc[0][i]);
+  transpose(t);  // lanes 0 to 7 are now in lanes 0 to 3 and 8 to 11, lanes 8 to 15 in the others
+  Vec sum = as_floats(t[0]);
+  GPT_UNROLL
+  for (int i = 1; i < kRegisters; ++i)
+    sum = sum + as_floats(t[i]);
+  GPT_UNROLL
+  for (int i = 0; i < kRegisters; ++i)
+    sum = sum + as_floats(_mm512_shuffle_i32x4(t[i], t[i], 0xf5));
+  return sum;
+}
+// sum + 4 neighbouring products, in every lane.
+template <bool is_signed>
+inline IVec accumulate_dot4(IVec sum, IVec w, const uint8_t* x) {
+#if defined(GPT_SIMD_BF16)
+  return _mm512_dpbusd_epi32(sum, w, load_i(x));
+#else
+  return add_i(sum, dot4<is_signed>(w, x));
+#endif
+}
+
+#else
+
+inline IVec load256(const uint8_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+inline IVec unpack_nibbles(const uint8_t* a) {
+  const IVec v = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a)));
+  return and_bytes(_mm256_srlv_epi64(v, _mm256_setr_epi64x(0, 0, 4, 4)), 15);
+}
+// 16 in every byte whose bit is set.
+inline IVec fifth_bits(uint32_t bits) {
+  const IVec bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int32_t>(bits)),
+                                         _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2,
+                                                          2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3));
+  const IVec mask = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201));
+  return and_bytes(_mm256_cmpeq_epi8(and_i(bytes, mask), mask), 16);
+}
+// Shifted right by n bits, or left when n is negative; the caller masks off what crosses bytes.
+inline IVec shift_bits(IVec v, int n) {
+  return n < 0 ? _mm256_slli_epi16(v, -n) : _mm256_srli_epi16(v, n);
+}
+
+template <DType dtype>
+inline IVec unpack(const uint8_t* p, int i) {
+  constexpr int64_t kBlock = block_size(dtype).bytes;
+  if constexpr (dtype == DType::q8_0) {
+    return load256(p + i * kBlock + 2);
+  } else if constexpr (block_size(dtype).elements == 32) {
+    constexpr int64_t kData = kBlock - 16;
+    p += i * kBlock;
+    const IVec v = unpack_nibbles(p + kData);
+    if constexpr (dtype == DType::q5_0 || dtype == DType::q5_1) {
+      return or_i(v, fifth_bits(load_as<uint32_t>(p + kData - 4)));
+    } else {
+      return v;
+    }
+  } else if constexpr (dtype == DType::q6_k) {
+    const int half = i / 4, b = i % 4;
+    const IVec low = shift_bits(load256(p + half * 64 + b % 2 * 32), b / 2 * 4);
+    const IVec high = shift_bits(load256(p + 128 + half * 32), 2 * b - 4);
+    return or_i(and_bytes(low, 15), and_bytes(high, 48));
+  } else {
+    const IVec v = and_bytes(shift_bits(load256(p + kBlock - 128 + i / 2 * 32), i % 2 * 4), 15);
+    if constexpr (dtype == DType::q4_k) return v;
+    return or_i(v, and_bytes(shift_bits(load256(p + 16), i - 4), 16));
+  }
+}
+
+template <bool is_signed>
+inline IVec dot4(IVec w, const uint8_t* x) {
+  const IVec q = load256(x), ones = set1_i16(1);
+  if constexpr (is_signed) {
+    return madd_i16(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(q, w)), ones);
+  } else {
+    return madd_i16(_mm256_maddubs_epi16(w, q), ones);
+  }
+}
+
+inline int half_block(int k, int l) {
+  return 2 * (4 * k + l % 4) + l / 4;
+}
+inline IVec sum_blocks(IVec a, IVec b) {
+  return add_i(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
+}
+
+inline Vec widen_low_f16(IVec v) {
+  const IVec low = and_i(v, set1_i(0xffff));
+  const IVec packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08);
+  return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
+}
+
+// A span is one super-block.
+inline Vec per_super_block(float a, float) {
+  return _mm256_set1_ps(a);
+}
+template <DType dtype>
+inline IVec super_block_headers(const uint8_t* p) {
+  return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+inline IVec blend_super_block(IVec a, IVec b) {
+  return _mm256_blend_epi32(a, b, 0xf0);
+}
+inline IVec broadcast_first(IVec v) {
+  return _mm256_shuffle_epi32(v, 0);
+}
+template <DType dtype>
+inline IVec block_headers(const uint8_t* p) {
+  constexpr int kBlock = static_cast<int>(block_size(dtype).bytes);
+  const IVec lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_i32gather_epi32(reinterpret_cast<const int*>(p), mul_i(lanes, set1_i(kBlock)), 1);
+}
+inline IVec half_block_scales(const uint8_t* p, int k) {
+  const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+  const __m128i scales = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 192)), order);
+  return _mm256_cvtepi8_epi32(k == 0 ? scales : _mm_srli_si128(scales, 8));
+}
+
+__attribute__((always_inline)) inline void transpose(IVec (&v)[kRegisters]) {
+  IVec t[2][4];
+  GPT_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    t[0][i] = v[i];
+    t[1][i] = v[4 + i];
+  }
+  transpose4(t[0]);
+  transpose4(t[1]);
+  GPT_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    v[i] = _mm256_permute2x128_si256(t[0][i], t[1][i], 0x20);
+    v[i + 4] = _mm256_permute2x128_si256(t[0][i], t[1][i], 0x31);
+  }
+}
+inline IVec in_block_order(IVec v) {
+  return v;
+}
+inline int transposed_lane(int i) {
+  return i;
+}
+__attribute__((always_inline)) inline Vec transpose_and_sum(const Vec (&acc)[2][kRegisters]) {
+  Vec sum = zero();
+  for (int part = 0; part < 2; ++part) {
+    IVec t[kRegisters];
+    for (int i = 0; i < kRegisters; ++i)
+      t[i] = bits_of(acc[part][i]);
+    transpose(t);
+    for (int i = 0; i < kRegisters; ++i) {
+      const Vec acc = as_floats(t[i]);
+      sum = part == 0 && i == 0 ? acc : sum + acc;
+    }
+  }
+  return sum;
+}
+template <bool is_signed>
+inline IVec accumulate_dot4(IVec sum, IVec w, const uint8_t* x) {
+  return add_i(sum, dot4<is_signed>(w, x));
+}
+
+#endif
+
+}  // namespace
+}  // namespace gpt::quant

@@ -1,0 +1,28 @@
+// Compiled once per instruction set, with GPT_SIMD_AVX2 or GPT_SIMD_AVX512 (see simd/README.md), and by
+// kernels.bf16.cc.
+
+#include "kernels/cpu/quant/block_rows_expanded.h"
+#include "kernels/cpu/quant/packed_kernel.h"
+
+namespace gpt::quant {
+
+QuantKernel
+#if defined(GPT_SIMD_BF16)
+quant_kernel_avx512bf16()
+#elif defined(GPT_SIMD_AVX512)
+quant_kernel_avx512()
+#else
+quant_kernel_avx2()
+#endif
+{
+  return {.act_block_bytes = kActBlock,
+          .quantize = quantize,
+          .multiply_panel = multiply_panel,
+          .store = store_row,
+          .quantize_rows = quantize_rows,
+          .multiply_rows = multiply_rows,
+          .quantize_transposed = quantize_transposed,
+          .multiply_expanded = multiply_expanded};
+}
+
+}  // namespace gpt::quant

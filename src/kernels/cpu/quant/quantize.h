@@ -1,0 +1,72 @@
+#pragma once
+
+#include "kernels/cpu/simd/vec.h"
+#include "tensor/dtype.h"
+
+// Activations as blocks of 32 int8 numbers (kernels/quant.h), and loads and stores of any floating type.
+// Internal to the units compiled once per instruction set.
+
+namespace gpt::quant {
+namespace {
+
+using namespace GPT_SIMD_NAMESPACE;  // NOLINT(google-build-using-namespace): the layer this unit is written
+                                     // on
+
+// Loaded by value so that no alignment is assumed.
+template <class T>
+inline T load_as(const void* p) {
+  T x;
+  __builtin_memcpy(&x, p, sizeof x);
+  return x;
+}
+
+inline int size_of(DType dtype) {
+  return dtype == DType::f32 ? 4 : 2;
+}
+inline Vec load_float(const uint8_t* p, DType dtype) {
+  if (dtype == DType::bf16) return load(reinterpret_cast<const Bf16*>(p));
+  if (dtype == DType::f16) return load(reinterpret_cast<const F16*>(p));
+  return load(reinterpret_cast<const float*>(p));
+}
+inline void store_float(uint8_t* p, DType dtype, Vec v) {
+  if (dtype == DType::bf16) return store_halves(p, narrow_bf16_keep_subnormals(v));
+  if (dtype == DType::f16) return store(reinterpret_cast<F16*>(p), v);
+  store(reinterpret_cast<float*>(p), v);
+}
+
+constexpr float kLeastScale = 0x1p-126f;  // the smallest normal number
+
+struct QuantizedBlock {
+  float d;
+  int32_t half_sum[2];  // of the first and of the last 16 numbers
+
+  int32_t sum() const { return half_sum[0] + half_sum[1]; }
+};
+
+// Quantises 32 activations; store(i, q) gets numbers i to i + kLanes - 1.
+template <class Store>
+inline QuantizedBlock quantize_block(const uint8_t* x, DType dtype, Store store) {
+  constexpr int kVecs = 32 / kLanes;
+  Vec v[kVecs];
+  IVec largest = set1_i(0);
+  GPT_UNROLL
+  for (int i = 0; i < kVecs; ++i) {
+    v[i] = load_float(x + i * kLanes * size_of(dtype), dtype);
+    largest = max_i(largest, bits_of(abs(v[i])));
+  }
+  const float scale = __builtin_bit_cast(float, reduce_max(largest)) / 127;
+  const bool finite = scale < __builtin_inff();
+  const bool normal = finite && scale >= kLeastScale;
+  const Vec inverse = set1(normal ? 1 / scale : 0.0f);
+  QuantizedBlock block{normal ? scale : finite ? 0.0f : __builtin_nanf(""), {0, 0}};
+  GPT_UNROLL
+  for (int i = 0; i < kVecs; ++i) {
+    const IVec q = finite ? to_int(v[i] * inverse) : set1_i(0);
+    block.half_sum[i * 2 / kVecs] += reduce_add(q);
+    store(i * kLanes, q);
+  }
+  return block;
+}
+
+}  // namespace
+}  // namespace gpt::quant

@@ -1,0 +1,115 @@
+#pragma once
+
+#include "kernels/cpu/simd/vec.h"
+
+// Products in the tile registers of AMX, for the *.amx.cc.
+
+// The tile registers, which hold up to 16 rows of 64 bytes (Intel SDM volume 1, chapter 18). All kernels use
+// them in one way: a block of C of up to 32 x 32 is tiles 0 1 over 2 3, A is 4 over 5, B is 6 beside 7.
+namespace gpt::amx {
+
+inline constexpr int64_t kTileRows = 16;
+inline constexpr int64_t kTileBytes = 64;
+inline constexpr int64_t kBlockRows = 2 * kTileRows;  // of C, from A
+inline constexpr int64_t kBlockCols = 2 * kTileRows;  // of C, from B
+
+// Sets this thread's tiles up for blocks of `rows` rows, at most kBlockRows: that many in all of tiles 0, 1
+// and 4, the rest in 2, 3 and 5. Costs nothing where they are set up so already.
+void configure(int64_t rows) noexcept;
+
+}  // namespace gpt::amx
+
+// What products do with a block of C. Strides are in bytes; without kLower C has no more than the rows of the
+// upper tiles. The compiler does not know that tiles are loaded from memory: see_stores() goes between stores
+// and such loads.
+namespace gpt::GPT_SIMD_NAMESPACE {
+
+GPT_INLINE void see_stores() {
+  __asm__ volatile("" ::: "memory");
+}
+
+template <class T>
+GPT_INLINE T* lower_rows(T* p, int64_t row) {
+  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(p) + static_cast<uintptr_t>(amx::kTileRows * row));
+}
+
+template <bool kLower>
+GPT_INLINE void zero_sums() {
+  _tile_zero(0);
+  _tile_zero(1);
+  if (kLower) _tile_zero(2);
+  if (kLower) _tile_zero(3);
+}
+
+template <bool kLower>
+GPT_INLINE void load_sums(const float* c, int64_t c_row) {
+  _tile_loadd(0, c, c_row);
+  _tile_loadd(1, c + amx::kTileRows, c_row);
+  if (kLower) _tile_loadd(2, lower_rows(c, c_row), c_row);
+  if (kLower) _tile_loadd(3, lower_rows(c, c_row) + amx::kTileRows, c_row);
+}
+
+template <bool kLower>
+GPT_INLINE void store_sums(float* c, int64_t c_row) {
+  _tile_stored(0, c, c_row);
+  _tile_stored(1, c + amx::kTileRows, c_row);
+  if (kLower) _tile_stored(2, lower_rows(c, c_row), c_row);
+  if (kLower) _tile_stored(3, lower_rows(c, c_row) + amx::kTileRows, c_row);
+}
+
+// Adds the products of 32 bf16 numbers of each row of A with 16 rows of pairs of B.
+template <bool kLower>
+GPT_INLINE void add_products(const uint32_t* a, int64_t a_row, const uint32_t* b, int64_t b_row) {
+  _tile_loadd(6, b, b_row);
+  _tile_loadd(4, a, a_row);
+  _tile_loadd(7, b + amx::kTileRows, b_row);
+  _tile_dpbf16ps(0, 4, 6);
+  if (kLower) _tile_loadd(5, lower_rows(a, a_row), a_row);
+  _tile_dpbf16ps(1, 4, 7);
+  if (kLower) _tile_dpbf16ps(2, 5, 6);
+  if (kLower) _tile_dpbf16ps(3, 5, 7);
+}
+
+// C [rows,cols] (+)= A B with A [rows, 32 steps] bf16 numbers and B [16 steps, cols] words of pairs; rows up
+// to 32, cols a multiple of 32. Rows lie `lda`, `ldb`, `ldc` words apart.
+struct TileProduct {
+  int64_t rows, cols, steps;
+  const uint32_t* a;
+  int64_t lda;
+  const uint32_t* b;
+  int64_t ldb;
+  float* c;
+  int64_t ldc;
+  bool add;
+};
+
+template <bool kLower>
+GPT_INLINE void multiply_block(const TileProduct& p, const uint32_t* b, float* c) {
+  constexpr int64_t kWord = sizeof(uint32_t);
+  p.add ? load_sums<kLower>(c, p.ldc * kWord) : zero_sums<kLower>();
+  const uint32_t* a = p.a;
+  for (int64_t k = 0; k < p.steps; ++k, a += amx::kTileRows, b += amx::kTileRows * p.ldb)
+    add_products<kLower>(a, p.lda * kWord, b, p.ldb * kWord);
+  store_sums<kLower>(c, p.ldc * kWord);
+}
+
+GPT_INLINE void multiply_tiles(const TileProduct& p) {
+  amx::configure(p.rows);
+  see_stores();
+  for (int64_t col = 0; col < p.cols; col += amx::kBlockCols) {
+    if (p.rows > amx::kTileRows) {
+      multiply_block<true>(p, p.b + col, p.c + col);
+    } else {
+      multiply_block<false>(p, p.b + col, p.c + col);
+    }
+  }
+}
+
+// Elements that a step of a product takes along the inner dimension.
+static constexpr int64_t kStepElements = 32;
+
+GPT_INLINE int64_t whole_steps(int64_t n) {
+  return (n + kStepElements - 1) / kStepElements;
+}
+
+}  // namespace gpt::GPT_SIMD_NAMESPACE

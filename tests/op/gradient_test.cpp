@@ -1,0 +1,386 @@
+// The gradients of ops against finite differences. The cases are those of this folder: each case of a
+// backward op, and of ops that are their own, is also played in double on a table that checks what the op
+// computes for the very arguments of the case.
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "grad/finite_difference.h"
+#include "grad/op_bench.h"
+#include "op/op_case.h"
+
+namespace gpt::testing {
+namespace {
+
+using test::copy_values;
+using test::dot;
+using test::minus;
+using test::OpBench;
+
+// Larger cases would take minutes.
+constexpr int64_t kMostElements = 4096;
+
+// Whether a case with these views, of which the first is always there, is to be checked.
+template <class... View>
+bool checkable(const TensorView& first, const View&... views) {
+  return first.size() > 0 && ((views ? views.size() : 0) + ... + first.size()) <= kMostElements;
+}
+
+// What a backward op writes into a view, or adds to it.
+class Gradient {
+ public:
+  Gradient(const TensorView& view, bool accumulate) : view_(view) {
+    if (!view) return;
+    before_ = copy_values(view);
+    if (!accumulate) std::fill(before_.begin(), before_.end(), 0.0);
+  }
+  explicit operator bool() const { return bool(view_); }
+  std::vector<double> values() const { return minus(copy_values(view_), before_); }
+
+ private:
+  TensorView view_;
+  std::vector<double> before_;
+};
+
+// One call of an op: its memory, the loss, and the variables with their gradients.
+class Check : public OpBench {
+ public:
+  Check() = default;
+  Check(const Check&) = delete;
+  ~Check() {
+    ++count();
+    test::GradientCheck(loss, 1).run(variables_);
+  }
+
+  std::function<double()> loss;
+
+  void variable(const char* name, const TensorView& value, const Gradient& gradient) {
+    if (gradient) variables_.push_back({name, value, gradient.values()});
+  }
+  TensorView normal_like(const TensorView& v) {
+    return v ? make_view(normal({v.size()}).data, v.dtype, v.dims()) : TensorView{};
+  }
+  // A dense copy of an input without the numbers that have no derivative: NaN, infinities, the kink of relu.
+  TensorView smooth_copy(const TensorView& v) {
+    const TensorView to = copy(v);
+    for (int64_t i = 0; i < to.size(); ++i) {
+      double& x = to.as<double>()[i];
+      if (!std::isfinite(x) || std::abs(x) < 1e-3) x = 0.5;
+    }
+    return to;
+  }
+  // Of checks so far.
+  static int& count() {
+    static int n = 0;
+    return n;
+  }
+
+ private:
+  std::vector<test::Variable> variables_;
+};
+
+void embedding_backward(const ExecContext&, const EmbeddingBackwardArgs& a) noexcept {
+  if (!checkable(a.dout, a.dwte, a.dwpe)) return;
+  Check c;
+  const int64_t n = a.dout.rows(), entries = n > 0 ? *std::max_element(a.ids, a.ids + n) + 1 : 1;
+  const TensorView wte = a.dwte ? c.normal_like(a.dwte) : c.normal({entries, a.dout.cols()});
+  const TensorView wpe = c.normal_like(a.dwpe), out = c.copy(a.dout);
+  c.loss = [=, &c] {
+    c.ops().embedding_forward(c.ctx(),
+                              {.out = out, .ids = a.ids, .positions = a.positions, .wte = wte, .wpe = wpe});
+    return dot(out, a.dout);
+  };
+  const Gradient dwte(a.dwte, a.accumulate_wte), dwpe(a.dwpe, a.accumulate_wpe);
+  c.ops().embedding_backward(c.ctx(), a);
+  c.variable("wte", wte, dwte);
+  c.variable("wpe", wpe, dwpe);
+}
+
+// x of the case is the sum of x and add, where there is a residual.
+void norm_backward(const ExecContext&, const NormBackwardArgs& a) noexcept {
+  if (!checkable(a.dx)) return;
+  Check c;
+  const TensorView add = c.normal_like(a.dresidual), x = c.copy(a.x);
+  for (int64_t i = 0; add && i < x.size(); ++i)
+    x.as<double>()[i] -= add.as<double>()[i];
+  const TensorView dout = c.copy(a.dout), dresidual = a.dresidual ? c.copy(a.dresidual) : TensorView{};
+  const NormArgs forward{.kind = a.kind,
+                         .eps = 1e-2,
+                         .out = c.copy(a.x),
+                         .x = x,
+                         .gain = a.gain,
+                         .bias = c.normal_like(a.dbias),
+                         .add = add,
+                         .sum = add ? c.copy(x) : TensorView{},
+                         .mean = a.kind == NormKind::layer ? a.mean : TensorView{},
+                         .rstd = a.rstd};
+  c.loss = [=, &c] {
+    c.ops().norm_forward(c.ctx(), forward);
+    return dot(forward.out, dout) + (add ? dot(forward.sum, dresidual) : 0);
+  };
+  c.loss();  // for mean and rstd
+  NormBackwardArgs args = a;
+  if (add) args.x = forward.sum;
+  const Gradient dx(a.dx, false), dgain(a.dgain, a.accumulate), dbias(a.dbias, a.accumulate);
+  c.ops().norm_backward(c.ctx(), args);
+  c.variable("x", x, dx);
+  if (add) c.variable("add", add, dx);
+  c.variable("gain", a.gain, dgain);
+  c.variable("bias", forward.bias, dbias);
+}
+
+// With an activation the input of the product is act(pre), and dx the gradient of pre.
+void linear_backward_input(const ExecContext&, const LinearBackwardInputArgs& a) noexcept {
+  if (a.packed || !checkable(a.dx, a.dy, a.w)) return;
+  Check c;
+  const TensorView x = a.act ? c.smooth_copy(a.pre) : c.normal({a.dx.rows(), a.dx.cols()});
+  const TensorView h = a.act ? c.copy(x) : x, y = c.copy(a.dy);
+  c.loss = [=, &c] {
+    if (a.act) c.ops().act_forward(c.ctx(), {.act = *a.act, .out = h, .x = x});
+    c.ops().linear_forward(c.ctx(), {.y = y, .x = h, .w = a.w});
+    return dot(y, a.dy);
+  };
+  LinearBackwardInputArgs args = a;
+  if (a.act) args.pre = x;
+  const Gradient dx(a.dx, a.accumulate);
+  c.ops().linear_backward_input(c.ctx(), args);
+  c.variable("x", x, dx);
+}
+
+void linear_backward_weight(const ExecContext&, const LinearBackwardWeightArgs& a) noexcept {
+  if (a.compute != DType::f32 || !checkable(a.dw, a.dy, a.x)) return;  // narrow types round the operands
+  Check c;
+  const TensorView w = c.normal_like(a.dw), bias = c.normal_like(a.dbias), y = c.copy(a.dy);
+  c.loss = [=, &c] {
+    c.ops().linear_forward(c.ctx(), {.y = y, .x = a.x, .w = w, .bias = bias});
+    return dot(y, a.dy);
+  };
+  const Gradient dw(a.dw, a.accumulate), dbias(a.dbias, a.accumulate);
+  c.ops().linear_backward_weight(c.ctx(), a);
+  c.variable("w", w, dw);
+  c.variable("bias", bias, dbias);
+}
+
+void act_backward(const ExecContext&, const ActBackwardArgs& a) noexcept {
+  if (!checkable(a.x)) return;
+  Check c;
+  const TensorView x = c.smooth_copy(a.x), gate = a.gate ? c.smooth_copy(a.gate) : TensorView{};
+  OpBench::assign(a.dout, c.smooth_copy(a.dout));
+  const TensorView out = c.copy(x), dout = c.copy(a.dout);
+  c.loss = [=, &c] {
+    c.ops().act_forward(c.ctx(), {.act = a.act, .out = out, .x = x, .gate = gate});
+    return dot(out, dout);
+  };
+  ActBackwardArgs args = a;
+  args.x = x;
+  args.gate = gate;
+  const Gradient dx(a.dx, false), dgate(a.dgate, false);
+  c.ops().act_backward(c.ctx(), args);
+  c.variable("x", x, dx);
+  c.variable("gate", gate, dgate);
+}
+
+// An op in place whose backward pass is the same op: `forward` runs it on a view, `backward` on a gradient.
+template <class F, class B>
+void check_in_place(const TensorView& values, F forward, B backward) {
+  Check c;
+  const TensorView x = c.smooth_copy(values), y = c.copy(x), dy = c.normal_like(x), dx = c.copy(dy);
+  c.loss = [=, &c] {
+    OpBench::assign(y, x);
+    forward(c, y);
+    return dot(y, dy);
+  };
+  c.loss();
+  const Gradient gradient(dx, false);
+  backward(c, dx, y);
+  c.variable("x", x, gradient);
+}
+
+void rope(const ExecContext&, const RopeArgs& a) noexcept {
+  if (!checkable(a.x)) return;
+  const auto run = [&](Check& c, const TensorView& x, int sign) {
+    RopeArgs args = a;
+    args.x = x;
+    args.sign = sign;
+    c.ops().rope(c.ctx(), args);
+  };
+  check_in_place(
+      a.x, [&](Check& c, const TensorView& y) { run(c, y, a.sign); },
+      [&](Check& c, const TensorView& dx, const TensorView&) { run(c, dx, -a.sign); });
+}
+
+void head_norm_backward(const ExecContext&, const HeadNormBackwardArgs& a) noexcept {
+  if (!checkable(a.dx)) return;
+  check_in_place(
+      a.y,
+      [&](Check& c, const TensorView& y) {
+        c.ops().head_norm_forward(
+            c.ctx(), {.eps = 1e-2, .x = y, .n_head = a.n_head, .head_dim = a.head_dim, .rstd = a.rstd});
+      },
+      [&](Check& c, const TensorView& dx, const TensorView& y) {
+        HeadNormBackwardArgs args = a;
+        args.dx = dx;
+        args.y = y;
+        c.ops().head_norm_backward(c.ctx(), args);
+      });
+}
+
+void dropout(const ExecContext&, const DropoutArgs& a) noexcept {
+  if (!checkable(a.x)) return;
+  const auto run = [&](Check& c, const TensorView& x) {
+    c.ops().dropout(c.ctx(), {.out = x, .x = x, .dropout = a.dropout});
+  };
+  check_in_place(a.x, run, [&](Check& c, const TensorView& dx, const TensorView&) { run(c, dx); });
+}
+
+void attention_backward(const ExecContext&, const AttentionBackwardArgs& a) noexcept {
+  if (!checkable(a.q, a.k, a.v)) return;
+  Check c;
+  const TensorView out = c.copy(a.out), lse = c.copy(a.lse);
+  c.loss = [=, &c] {
+    c.ops().attention_forward(
+        c.ctx(), {.shape = a.shape, .seqs = a.seqs, .out = out, .q = a.q, .k = a.k, .v = a.v, .lse = lse});
+    return dot(out, a.dout);
+  };
+  const Gradient dq(a.dq, false), dk(a.dk, false), dv(a.dv, false);
+  c.ops().attention_backward(c.ctx(), a);
+  c.variable("q", a.q, dq);
+  c.variable("k", a.k, dk);
+  c.variable("v", a.v, dv);
+}
+
+void cross_entropy(const ExecContext&, const CrossEntropyArgs& a) noexcept {
+  if (!a.dlogits || !checkable(a.logits)) return;
+  Check c;
+  const int64_t n = a.logits.rows();
+  const TensorView logits = c.copy(a.logits), losses = c.zeros({n});
+  const double scale = a.step ? a.step->loss_scale * a.step->loss_weight : 1;
+  c.loss = [=, &c] {
+    c.ops().cross_entropy(
+        c.ctx(),
+        {.logits = logits, .targets = a.targets, .losses = losses.as<double>(), .softcap = a.softcap});
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i)
+      sum += losses.as<double>()[i];
+    return scale * sum;
+  };
+  const Gradient dlogits(a.dlogits, false);
+  c.ops().cross_entropy(c.ctx(), a);
+  for (int64_t i = 0; i < n; ++i) {
+    if (a.targets[i] >= 0) continue;
+    EXPECT_EQ(a.losses[i], 0) << "a target that does not count";
+    for (int64_t v = 0; v < logits.cols(); ++v)
+      EXPECT_EQ(a.dlogits.row<double>(i)[v], 0) << "a target that does not count";
+  }
+  c.variable("logits", logits, dlogits);
+}
+
+void add(const ExecContext&, const AddArgs& a) noexcept {
+  if (!checkable(a.a)) return;
+  Check c;
+  const TensorView x = c.smooth_copy(a.a), y = c.smooth_copy(a.b), out = c.copy(x), dout = c.normal_like(x);
+  c.loss = [=, &c] {
+    c.ops().add(c.ctx(), {.out = out, .a = x, .b = y});
+    return dot(out, dout);
+  };
+  const TensorView gradient = c.copy(dout);
+  const Gradient both(gradient, false);
+  c.variable("a", x, both);
+  c.variable("b", y, both);
+}
+
+// X(op with a check, the op whose gradient it computes)
+#define GPT_FOR_EACH_CHECK(X)               \
+  X(embedding_backward, embedding_forward)  \
+  X(norm_backward, norm_forward)            \
+  X(linear_backward_input, linear_forward)  \
+  X(linear_backward_weight, linear_forward) \
+  X(act_backward, act_forward)              \
+  X(rope, rope)                             \
+  X(head_norm_backward, head_norm_forward)  \
+  X(dropout, dropout)                       \
+  X(attention_backward, attention_forward)  \
+  X(cross_entropy, cross_entropy)           \
+  X(add, add)
+
+struct CheckedOp {
+  std::string op, forward;
+};
+void PrintTo(const CheckedOp& c, std::ostream* out) {
+  *out << c.op;
+}
+const std::vector<CheckedOp>& checked_ops() {
+#define GPT_CHECKED_OP(op, forward) {#op, #forward},
+  static const std::vector<CheckedOp> ops = {GPT_FOR_EACH_CHECK(GPT_CHECKED_OP)};
+#undef GPT_CHECKED_OP
+  return ops;
+}
+
+// The reference, with the checks in place of the ops that have one.
+KernelTable checking_table() {
+  KernelTable table = test::plain_table();
+#define GPT_ENTER_CHECK(op, forward) table.op = op;
+  GPT_FOR_EACH_CHECK(GPT_ENTER_CHECK)
+#undef GPT_ENTER_CHECK
+  return table;
+}
+
+// Ops that nothing is differentiated through, and why.
+const std::map<std::string, std::string>& ops_without_gradient() {
+  static const std::map<std::string, std::string> list = {
+      {"pack_matrix", "rearranges weights; products with packed ones have their own op tests"},
+      {"store_rows", "copies into the key/value cache, which training does not have"},
+      {"keep_rows", "moves the rows whose logits are wanted, in inference"},
+      {"softcap", "for logits that are shown or sampled; in the loss it is part of cross_entropy"},
+      {"sum_losses", "for what is shown; gradients begin with cross_entropy"},
+      {"sum_squares", "measures gradients"},
+      {"finish_norm", "measures gradients"},
+      {"clamp", "clips gradients"},
+      {"adamw", "the update itself"},
+  };
+  return list;
+}
+
+class OpGradient : public ::testing::TestWithParam<CheckedOp> {};
+
+TEST_P(OpGradient, AgreesWithFiniteDifferences) {
+  const auto& [name, forward] = GetParam();
+  const KernelTable table = checking_table();
+  std::map<std::string, int> before = test::op_calls();
+  Check::count() = 0;
+  for (const RegisteredOp& op : registered_ops()) {
+    if (op.op != name) continue;
+    OpCaseList list;
+    op.cases(list);
+    for (const OpCase& c : list.cases) {
+      SCOPED_TRACE(name + " " + c.name);
+      OpFrame frame({.kernels = table, .dtype = DType::f64}, name + " " + c.name);
+      c.body(frame);
+    }
+  }
+  RecordProperty("checked", Check::count());
+  EXPECT_GE(Check::count(), 5) << "too few cases of up to " << kMostElements << " elements";
+  for (const std::string& op : {name, forward})
+    EXPECT_GT(test::op_calls()[op], before[op]) << op << " was not called";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OpGradient, ::testing::ValuesIn(checked_ops()),
+                         [](const auto& param) { return param.param.op; });
+
+TEST(OpGradientRegistry, EveryOpHasACheckOrAReason) {
+  std::set<std::string> checked;
+  for (const CheckedOp& c : checked_ops())
+    checked.insert({c.op, c.forward});
+  size_t without = 0;
+#define GPT_CHECK_OP(name, Args)                                       \
+  without += ops_without_gradient().count(#name);                      \
+  EXPECT_NE(checked.count(#name), ops_without_gradient().count(#name)) \
+      << #name ": add a check of its gradient, or say why there is none (not both)";
+  GPT_FOR_EACH_OP(GPT_CHECK_OP)
+#undef GPT_CHECK_OP
+  EXPECT_EQ(without, ops_without_gradient().size()) << "a reason for what is no op";
+}
+
+}  // namespace
+}  // namespace gpt::testing
