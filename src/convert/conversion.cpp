@@ -110,19 +110,20 @@ void Conversion::choose_hf() {
   if (model_->config.rope_layout == RopeLayout::interleaved && model_->config.position == Position::rope) {
     ModelConfig halves = model_->config;
     halves.rope_layout = RopeLayout::halves;
-    if (export_family(halves) != "gpt.cpp") change_rope_layout(RopeLayout::halves);
+    if (!export_family(halves).keys.empty()) change_rope_layout(RopeLayout::halves);
   }
   ModelConfig biased = with_biases(model_->config);
-  if (export_family(biased) == "gpt2") change_model(biased);
-  target_ = export_family(model_->config);
-  naming_ = export_naming(model_->config);
+  if (&export_family(biased) == &family::gpt2) change_model(biased);
+  const Family& family = export_family(model_->config);
+  target_ = family.name;
+  naming_ = family.namings[0];
 }
 
 void Conversion::choose_gguf() {
   const std::string architecture = gguf_architecture(model_->config);
   if (architecture == "gpt2") change_model(with_biases(model_->config));
   target_ = "GGUF " + architecture;
-  naming_ = architecture == "gpt2" ? Naming::gguf_gpt2 : Naming::gguf_llama;
+  naming_ = architecture == "gpt2" ? &kGgufFusedNaming : &kGgufNaming;
 }
 
 void Conversion::choose_llmc() {
@@ -130,7 +131,7 @@ void Conversion::choose_llmc() {
   change_model(with_biases(model_->config));
   if (options_.dtype == DType::f16) fail_usage("--dtype: llm.c has fp32 and bf16, found fp16");
   target_ = "llm.c";
-  naming_ = Naming::llmc;
+  naming_ = &kLlmcNaming;
 }
 
 void Conversion::choose_llama2c() {
@@ -139,7 +140,7 @@ void Conversion::choose_llama2c() {
   if (options_.dtype != DType::f32)
     fail_usage("--dtype: llama2.c has fp32 only, found {}", dtype_name(*options_.dtype));
   target_ = "llama2.c";
-  naming_ = Naming::llama2c;
+  naming_ = &kLlama2cNaming;
 }
 
 // Another config, with the weights that both have.
@@ -185,7 +186,7 @@ void Conversion::list_moves() {
 
 TensorMove Conversion::move_of(int id, DType target) const {
   const ParamSpec& spec = model_->table[id];
-  const FilePlace to = file_place(naming_, model_->config, spec);
+  const FilePlace to = file_place(*naming_, model_->config, spec);
   GPT_ASSERT(!to.tensor.empty());
   const int origin_id = origin_ids_[static_cast<size_t>(id)];
   if (origin_id < 0) {
@@ -352,7 +353,7 @@ void Conversion::write(const std::string& path) const {
     write_gguf(path, *model_, weights_, options_.tokenizer, gguf_options());
     return;
   }
-  const std::vector<NamedTensor> tensors = named_weights(*model_, weights_, naming_, dtype());
+  const std::vector<NamedTensor> tensors = named_weights(*model_, weights_, *naming_, dtype());
   if (options_.to == ModelFormat::llmc) {
     const int64_t padded = (c.vocab_size + kLlmcPadding - 1) / kLlmcPadding * kLlmcPadding;
     return write_llmc(path, {dtype(), c.n_ctx, c.vocab_size, c.n_layer, c.n_head, c.n_embd, padded}, tensors);

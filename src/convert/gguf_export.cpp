@@ -9,7 +9,6 @@
 #include "io/gguf_writer.h"
 #include "kernels/quant.h"
 #include "model/gguf_config.h"
-#include "model/naming.h"
 #include "model/rope_table.h"
 #include "tensor/convert.h"
 
@@ -110,7 +109,7 @@ class Export {
         weights_(weights),
         options_(options),
         architecture_(gguf_architecture(c_)),
-        naming_(architecture_ == "gpt2" ? Naming::gguf_gpt2 : Naming::gguf_llama) {}
+        naming_(architecture_ == "gpt2" ? kGgufFusedNaming : kGgufNaming) {}
 
   GgufMetadata metadata(const Tokenizer* tokenizer) const {
     GgufMetadata m;
@@ -250,7 +249,7 @@ class Export {
   std::span<const TensorView> weights_;
   const GgufExportOptions& options_;
   std::string architecture_;
-  Naming naming_;
+  const Naming& naming_;
   std::vector<GgufFallback> fallbacks_;
 };
 

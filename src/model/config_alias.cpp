@@ -4,8 +4,8 @@
 
 #include "base/suggest.h"
 #include "io/printable.h"
+#include "model/families/family.h"
 #include "model/json_value.h"
-#include "model/presets.h"
 
 namespace gpt {
 namespace {
@@ -188,14 +188,17 @@ std::string model_type_of(const json& object, const std::string& what) {
          what);
   }
   const std::string type = object["model_type"];
-  if (family_keys(type) == nullptr) {
-    fail("{}: model_type {} is not supported{}", what, printable(type), did_you_mean(type, family_names()));
+  if (find_family(type) == nullptr) {
+    std::vector<std::string> known;
+    for (const Family* family : families())
+      known.emplace_back(family->name);
+    fail("{}: model_type {} is not supported{}", what, printable(type), did_you_mean(type, known));
   }
   return type;
 }
 
 json translate_model_config(const json& object, const std::string& what) {
-  json out = json::parse(*family_keys(model_type_of(object, what)));
+  json out = family_switches(*find_family(model_type_of(object, what)));
   json mine = json::object();
   for (const auto& [key, value] : object.items()) {
     if (key != "model_type" && !ignorable(key)) mine[key] = value;

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "io/printable.h"
 #include "model/json_value.h"
-#include "model/presets.h"
 #include "model/rope_table.h"
 
 namespace gpt {
@@ -128,7 +127,7 @@ class ConfigReader {
 
   void start() {
     const char* family = architecture_ == Architecture::gpt2 ? "gpt2" : "llama";
-    read_model_keys(nlohmann::json::parse(*family_keys(family)), c_);
+    read_model_keys(family_switches(*find_family(family)), c_);
     // llama's queries and keys are stored so that neighbours are rotated together.
     if (architecture_ == Architecture::llama) c_.rope_layout = RopeLayout::interleaved;
   }
@@ -268,14 +267,36 @@ class ConfigReader {
   ModelConfig c_;
 };
 
+constexpr Naming tensor_names(bool fused_qkv) {
+  return {
+      .wte = "token_embd.{1}",
+      .wpe = "position_embd.{1}",
+      .norm1 = "blk.{0}.attn_norm.{1}",
+      .qkv = fused_qkv ? "blk.{0}.attn_qkv.{1}" : nullptr,
+      .q = "blk.{0}.attn_q.{1}",
+      .k = "blk.{0}.attn_k.{1}",
+      .v = "blk.{0}.attn_v.{1}",
+      .out = "blk.{0}.attn_output.{1}",
+      .norm2 = "blk.{0}.ffn_norm.{1}",
+      .gate = "blk.{0}.ffn_gate.{1}",
+      .fc = "blk.{0}.ffn_up.{1}",
+      .proj = "blk.{0}.ffn_down.{1}",
+      .final_norm = "output_norm.{1}",
+      .head = "output.{1}",
+  };
+}
+
 }  // namespace
+
+constinit const Naming kGgufNaming = tensor_names(false);
+constinit const Naming kGgufFusedNaming = tensor_names(true);
 
 ModelConfig gguf_config(const GgufFile& file) {
   return ConfigReader(file).read();
 }
 
-Naming gguf_naming(const GgufFile& file) {
-  return architecture_of(file) == Architecture::gpt2 ? Naming::gguf_gpt2 : Naming::gguf_llama;
+const Naming& gguf_naming(const GgufFile& file) {
+  return architecture_of(file) == Architecture::gpt2 ? kGgufFusedNaming : kGgufNaming;
 }
 
 }  // namespace gpt

@@ -59,7 +59,7 @@ ModelConfig llama2c_config(const Llama2cHeader& h) {
 void open_llama2c(ModelSource& source) {
   auto file = std::make_unique<Llama2cFile>(source.path);
   source.config = llama2c_config(file->header());
-  source.naming = Naming::llama2c;
+  source.naming = &kLlama2cNaming;
   source.tensors = one_file(std::move(file));
 }
 
@@ -73,7 +73,7 @@ void open_llmc(ModelSource& source) {
   source.config.n_ctx = h.max_seq_len;
   if (h.vocab_size == kGpt2Vocab) source.config.bos_token_id = kGpt2Vocab - 1;
   if (h.vocab_size == kGpt2Vocab) source.config.eos_token_ids = {kGpt2Vocab - 1};
-  source.naming = Naming::llmc;
+  source.naming = &kLlmcNaming;
   source.tensors = one_file(std::move(file));
 }
 
@@ -159,7 +159,7 @@ void open_torch(ModelSource& source, const ShapeHints& hints) {
   if (args.is_object()) {
     source.config_path = source.path;
     source.config = nanogpt_config(args, source.path);
-    source.naming = Naming::nanogpt;
+    source.naming = &kNanoGptNaming;
   } else if (!meta.empty() && fs::exists(meta)) {
     refuse_newer_nanochat(source);
     source.config_path = meta;
@@ -202,7 +202,7 @@ void open_gguf(ModelSource& source) {
   auto file = std::make_unique<GgufFile>(source.path);
   source.config = gguf_config(*file);
   source.config_path = source.path;
-  source.naming = gguf_naming(*file);
+  source.naming = &gguf_naming(*file);
   source.gguf = file.get();
   source.tensors = one_file(std::move(file));
 }

@@ -35,7 +35,7 @@ void expect_logits(const Model& model) {
 
 TEST(MinGpt, ComputesItsLogits) {
   const LoadedModel beside(kMinGpt);
-  EXPECT_EQ(beside.naming(), Naming::nanogpt);
+  EXPECT_EQ(&beside.naming(), &kNanoGptNaming);
   EXPECT_EQ(beside.model().config.n_head, 3);
   EXPECT_FALSE(beside.model().config.tie_embeddings);
   EXPECT_EQ(beside.model().config.resid_dropout, 0.1);

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <array>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/families/config_keys.h"
+#include "model/families/tensor_names.h"
+
+namespace gpt {
+
+// A shape that has a name, and the training settings that go with it where its source has them.
+struct Preset {
+  std::string name;
+  std::string purpose;  // a few words
+  std::string keys;     // JSON object of config keys, on top of the family's switches
+};
+
+// All that is known of one family of models, as the file families/NAME.cpp says it.
+struct Family {
+  std::string_view name;  // "model_type" in config.json
+  const char* switches;   // what tells it from GPT-2 before anything is said: JSON object of config keys
+  std::vector<Preset> (*presets)() = nullptr;
+
+  // Tensors of its checkpoints; the first naming is written.
+  std::array<const Naming*, 2> namings = {};
+
+  // Its config.json as transformers has it; without `keys` it is of ours, with our keys.
+  std::span<const ConfigKey> keys = {};
+  std::span<const FixedKey> fixed = {};
+  const char* bos = "null";  // "bos_token_id" and "eos_token_id" where the file does not say
+  const char* eos = "null";
+  void (*read)(const nlohmann::json& object, ModelConfig& config) = nullptr;  // what is not in the lists,
+  void (*write)(const ModelConfig& config, nlohmann::json& object) = nullptr;  // and back
+  bool (*holds)(const ModelConfig& config) = nullptr;  // false: a config that its program does not take
+  const char* causal_lm = nullptr;                     // transformers' classes
+  const char* sequence_classification = nullptr;
+};
+
+// Their files, in the order in which they are tried.
+#define GPT_FOR_EACH_FAMILY(X) \
+  X(own)                       \
+  X(gpt2)                      \
+  X(openai_gpt)                \
+  X(gpt1_preln)                \
+  X(gpt2_scratch)              \
+  X(mini_gpt)                  \
+  X(llama)                     \
+  X(qwen2)                     \
+  X(mistral)                   \
+  X(nanochat)                  \
+  X(nanochat_notebook)         \
+  X(nanochat_doc)
+
+namespace family {
+#define GPT_DECLARE_FAMILY(name) extern const Family name;
+GPT_FOR_EACH_FAMILY(GPT_DECLARE_FAMILY)
+#undef GPT_DECLARE_FAMILY
+}  // namespace family
+
+// Names that several families have, and those of files that say themselves what they are.
+extern const Naming kLlamaNaming, kNanoGptNaming, kLlmcNaming, kLlama2cNaming, kGgufNaming, kGgufFusedNaming;
+
+// All families: these, then those that were added.
+const std::vector<const Family*>& families();
+// The family of a model_type, or null.
+const Family* find_family(std::string_view name);
+nlohmann::json family_switches(const Family& family);
+
+// Adds a family that is not in the list, as an object outside of all functions: before main.
+struct AddFamily {
+  explicit AddFamily(const Family& family);
+};
+
+}  // namespace gpt

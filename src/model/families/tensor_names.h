@@ -1,0 +1,64 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "io/tensor_info.h"
+#include "model/param_table.h"
+
+namespace gpt {
+
+// How a kind of checkpoint names and stores parameters. A name is that of a layer, in which {0} stands for the
+// block and {1} for "weight" or "bias"; null where the family has no such layer.
+struct Naming {
+  const char* wte = nullptr;
+  const char* wpe = nullptr;
+  const char* norm1 = nullptr;
+  const char* qkv = nullptr;  // queries, keys and values one below the other; or these three
+  const char* q = nullptr;
+  const char* k = nullptr;
+  const char* v = nullptr;
+  const char* out = nullptr;
+  const char* norm2 = nullptr;
+  const char* gate = nullptr;
+  const char* fc = nullptr;
+  const char* proj = nullptr;
+  const char* final_norm = nullptr;
+  const char* head = nullptr;
+  bool transposed_blocks = false;  // transformers' Conv1D: block matrices are [in,out]
+  const char* weight = "weight";   // what {1} becomes
+  const char* bias = "bias";
+  const char* norm_weight = "weight";
+  const char* norm_bias = "bias";
+};
+
+// Where a parameter is in a file: rows [first_row, first_row + out) of a tensor, which is stored [in,out]
+// when `transposed`.
+struct FilePlace {
+  std::string tensor;  // empty: this kind of file has no place for it
+  Shape file_shape;    // of the whole tensor
+  int64_t first_row = 0;
+  bool transposed = false;
+};
+
+FilePlace file_place(const Naming& naming, const ModelConfig& config, const ParamSpec& spec);
+
+// The layer that a parameter belongs to, as its program calls it inside a block: "c_attn", "q_proj". These are
+// the target_modules of LoRA adapters. Empty: it has none.
+std::string module_name(const Naming& naming, Role role);
+
+// The naming of a family whose tensors a file has, null when there is none; `find` gives the tensor of a name
+// or null. Where a file lacks the prefix "transformer." of transformers' GPT models, `prefix_missing` is set
+// and names are to be used without it.
+const Naming* detect_naming(const ParamTable& table, const ModelConfig& config,
+                            const std::function<const TensorInfo*(const std::string&)>& find,
+                            bool& prefix_missing);
+
+// A tensor that module state_dicts hold besides parameters: masks and rotary tables.
+bool is_buffer_name(std::string_view name);
+
+// The name under which a tied model's output matrix may appear again.
+std::string head_name(const Naming& naming);
+
+}  // namespace gpt
