@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -61,6 +62,12 @@ void read_row(const TensorView& view, int64_t r, std::span<float> x) {
                  make_view(x.data(), {1, cols}));
 }
 
+// Whether a family's config.json has a key for a switch.
+bool has_key(const Family& family, std::string_view ours) {
+  return family.keys.empty() || std::any_of(family.keys.begin(), family.keys.end(),
+                                            [&](const ConfigKey& key) { return key.ours == ours; });
+}
+
 std::string note_of(const FilePlace& from, const FilePlace& to, const ParamSpec& spec) {
   std::string note;
   const auto add = [&](const std::string& text) { note += (note.empty() ? "" : ", ") + text; };
@@ -114,16 +121,16 @@ void Conversion::choose_hf() {
   }
   ModelConfig biased = with_biases(model_->config);
   if (&export_family(biased) == &family::gpt2) change_model(biased);
-  const Family& family = export_family(model_->config);
-  target_ = family.name;
-  naming_ = family.namings[0];
+  family_ = &export_family(model_->config);
+  target_ = family_->name;
+  naming_ = family_->namings[0];
 }
 
 void Conversion::choose_gguf() {
-  const std::string architecture = gguf_architecture(model_->config);
-  if (architecture == "gpt2") change_model(with_biases(model_->config));
-  target_ = "GGUF " + architecture;
-  naming_ = architecture == "gpt2" ? &kGgufFusedNaming : &kGgufNaming;
+  family_ = &gguf_family(model_->config);
+  if (!family_->gguf.optional_biases) change_model(with_biases(model_->config));
+  target_ = std::string("GGUF ") + family_->gguf.architecture;
+  naming_ = family_->gguf.naming;
 }
 
 void Conversion::choose_llmc() {
@@ -197,7 +204,7 @@ TensorMove Conversion::move_of(int id, DType target) const {
   const auto add = [&](const std::string& text) { note += (note.empty() ? "" : ", ") + text; };
   const RopeLayout before = loaded_.model().config.rope_layout;
   const RopeLayout after =
-      options_.to == ModelFormat::gguf ? RopeLayout::interleaved : model_->config.rope_layout;
+      options_.to == ModelFormat::gguf ? family_->gguf.rope_layout : model_->config.rope_layout;
   if (is_rotated(spec.role) && model_->config.position == Position::rope && before != after) {
     add("rows reordered for rope");
   }
@@ -244,14 +251,13 @@ int64_t Conversion::bytes() const {
 
 void Conversion::note_dropout(std::vector<std::string>& notes) const {
   const ModelConfig& c = model_->config;
-  const bool hf = options_.to == ModelFormat::hf;
-  if (hf && (target_ == "gpt2" || target_ == "openai-gpt" || target_ == "gpt.cpp")) return;
   std::string lost;
   const auto add = [&](const char* name, double p) {
+    if (options_.to == ModelFormat::hf && has_key(*family_, name)) return;
     if (p > 0) lost += fmt::format("{}{} = {}", lost.empty() ? "" : ", ", name, p);
   };
   add("embd_dropout", c.embd_dropout);
-  if (!hf) add("attn_dropout", c.attn_dropout);  // the only one that Llama's relatives have
+  add("attn_dropout", c.attn_dropout);
   add("resid_dropout", c.resid_dropout);
   if (!lost.empty())
     notes.push_back(fmt::format("{} has no place for {}: name it when you train on", target_, lost));
@@ -267,12 +273,13 @@ void Conversion::note_ends(std::vector<std::string>& notes) const {
                                   fmt::join(ends.begin() + 2, ends.end(), ", ")));
     const bool bpe = options_.tokenizer != nullptr && options_.tokenizer->vocab_data().model == "gpt2";
     if (bpe && ends.empty() && options_.tokenizer->special_ids().eos < 0)
-      notes.push_back(fmt::format(
-          "no token ends a text; llama.cpp takes token 11 for it then, here {}: texts will stop there. A tokenizer with "
-          "<|endoftext|> has one",
-          c.vocab_size > 11 && options_.tokenizer->vocab_size() > 11
-              ? printable_text(options_.tokenizer->token_bytes(11), 40)
-              : "none"));
+      notes.push_back(
+          fmt::format("no token ends a text; llama.cpp takes token 11 for it then, here {}: texts will stop "
+                      "there. A tokenizer with "
+                      "<|endoftext|> has one",
+                      c.vocab_size > 11 && options_.tokenizer->vocab_size() > 11
+                          ? printable_text(options_.tokenizer->token_bytes(11), 40)
+                          : "none"));
     return;
   }
   std::vector<int64_t> assumed;

@@ -87,6 +87,7 @@ class Conversion {
   const LoadedModel& loaded_;
   ConversionOptions options_;
   std::string target_;
+  const Family* family_ = nullptr;  // of hf and GGUF
   const Naming* naming_ = nullptr;
   std::unique_ptr<Model> model_;  // as the target has it
   std::vector<TensorView> weights_;

@@ -114,7 +114,8 @@ const TensorInfo* LoadedModel::find(std::string name) const {
 void LoadedModel::find_naming() {
   const ModelConfig& c = model_->config;
   const auto find = [&](const std::string& name) { return source_->tensors->find(name); };
-  naming_ = source_->naming != nullptr ? source_->naming : detect_naming(model_->table, c, find, prefix_missing_);
+  naming_ =
+      source_->naming != nullptr ? source_->naming : detect_naming(model_->table, c, find, prefix_missing_);
   if (naming_ == nullptr) {
     fail("{}: the tensor names belong to no known family; expected e.g. \"{}\" for this config.json",
          source_->path, file_place(*export_family(c).namings[0], c, model_->table[0]).tensor);

@@ -11,7 +11,7 @@
 #include "io/llmc.h"
 #include "io/printable.h"
 #include "io/torch_file.h"
-#include "model/gguf_config.h"
+#include "model/families/gguf_keys.h"
 #include "model/gpt2_shape.h"
 #include "model/json_value.h"
 #include "model/model_files.h"
@@ -202,7 +202,7 @@ void open_gguf(ModelSource& source) {
   auto file = std::make_unique<GgufFile>(source.path);
   source.config = gguf_config(*file);
   source.config_path = source.path;
-  source.naming = &gguf_naming(*file);
+  source.naming = gguf_family(*file).gguf.naming;
   source.gguf = file.get();
   source.tensors = one_file(std::move(file));
 }

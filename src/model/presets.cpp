@@ -12,22 +12,29 @@
 namespace gpt {
 namespace {
 
-struct Found {
-  const Family& family;
+struct Entry {
+  const Family* family;
   Preset preset;
 };
 
-std::optional<Found> find_preset(const std::string& name) {
+std::vector<Entry> entries() {
+  std::vector<Entry> all;
   for (const Family* family : families()) {
     if (family->presets == nullptr) continue;
-    for (const Preset& preset : family->presets()) {
-      if (preset.name == name) return Found{*family, preset};
-    }
+    for (const Preset& preset : family->presets())
+      all.push_back({family, preset});
+  }
+  return all;
+}
+
+std::optional<Entry> find_preset(const std::string& name) {
+  for (const Entry& entry : entries()) {
+    if (entry.preset.name == name) return entry;
   }
   return {};
 }
 
-Found need_preset(const std::string& name) {
+Entry need_preset(const std::string& name) {
   if (auto found = find_preset(name)) return *found;
   fail_usage("unknown preset \"{}\"{} (known: {})", name, did_you_mean(name, preset_names()),
              fmt::join(preset_names(), ", "));
@@ -40,9 +47,9 @@ bool is_preset(const std::string& name) {
 }
 
 nlohmann::json preset(const std::string& name) {
-  const Found found = need_preset(name);
-  nlohmann::json keys = family_switches(found.family);
-  keys.update(nlohmann::json::parse(found.preset.keys));
+  const Entry entry = need_preset(name);
+  nlohmann::json keys = family_switches(*entry.family);
+  keys.update(nlohmann::json::parse(entry.preset.keys));
   return keys;
 }
 
@@ -52,11 +59,8 @@ std::string preset_purpose(const std::string& name) {
 
 std::vector<std::string> preset_names() {
   std::vector<std::string> names;
-  for (const Family* family : families()) {
-    if (family->presets == nullptr) continue;
-    for (const Preset& preset : family->presets())
-      names.push_back(preset.name);
-  }
+  for (const Entry& entry : entries())
+    names.push_back(entry.preset.name);
   return names;
 }
 

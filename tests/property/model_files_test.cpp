@@ -202,7 +202,8 @@ TEST(ForeignNames, MissingExtraAndMisshapenTensorsAreNamed) {
   const ModelConfig c = make_config({f.model_type, f.model_type, R"({"d_ff": 64})"});
   const RandomModel random(c, DType::f32);
   std::deque<std::vector<float>> memory;
-  const std::vector<NamedTensor> tensors = foreign_tensors(random.model, *find_family(f.model_type)->namings[0], false, memory);
+  const std::vector<NamedTensor> tensors =
+      foreign_tensors(random.model, *find_family(f.model_type)->namings[0], false, memory);
   const auto message = [&](const std::vector<NamedTensor>& changed) -> std::string {
     TempDir dir;
     write_config(dir, f, c);

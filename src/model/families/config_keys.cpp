@@ -114,8 +114,8 @@ std::optional<json> their_value(const ConfigKey& key, const json& value) {
 // The keys that results depend on.
 json result_keys(const ModelConfig& c) {
   json keys = model_keys_json(c);
-  for (const char* key : {"init", "init_std", "residual_init_scale", "dropout", "embd_dropout", "attn_dropout",
-                          "resid_dropout"})
+  for (const char* key : {"init", "init_std", "residual_init_scale", "dropout", "embd_dropout",
+                          "attn_dropout", "resid_dropout"})
     keys.erase(key);
   for (const char* key : {"rope_theta", "rope_sign", "rope_layout", "rope_scaling", "rope_dtype"}) {
     if (c.position != Position::rope) keys.erase(key);
@@ -127,7 +127,8 @@ bool reads_back(const Family& family, const json& object, const ModelConfig& c) 
   try {
     ModelConfig back = read_config_keys(family, object);
     // as long as the context it is none, which not every family writes
-    if (object.contains("sliding_window") && c.sliding_window >= c.n_ctx) back.sliding_window = c.sliding_window;
+    if (object.contains("sliding_window") && c.sliding_window >= c.n_ctx)
+      back.sliding_window = c.sliding_window;
     return result_keys(back) == result_keys(c);
   } catch (const Error&) {
     return false;

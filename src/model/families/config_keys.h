@@ -27,7 +27,8 @@ struct ActName {
   const char* theirs;
   Act ours;
 };
-inline constexpr ActName kPlainActs[] = {  // of an MLP of two matrices
+inline constexpr ActName kPlainActs[] = {
+    // of an MLP of two matrices
     {"gelu_new", Act::gelu_tanh},
     {"gelu_pytorch_tanh", Act::gelu_tanh},
     {"gelu_python_tanh", Act::gelu_tanh},

@@ -19,6 +19,14 @@ struct Preset {
   std::string keys;     // JSON object of config keys, on top of the family's switches
 };
 
+// Its models in GGUF files.
+struct Gguf {
+  const char* architecture = nullptr;  // "general.architecture"; null: none of its own
+  const Naming* naming = nullptr;
+  RopeLayout rope_layout = RopeLayout::halves;
+  bool optional_biases = false;  // whether there are some the tensors tell; else they are as in `switches`
+};
+
 // All that is known of one family of models, as the file families/NAME.cpp says it.
 struct Family {
   std::string_view name;  // "model_type" in config.json
@@ -33,11 +41,13 @@ struct Family {
   std::span<const FixedKey> fixed = {};
   const char* bos = "null";  // "bos_token_id" and "eos_token_id" where the file does not say
   const char* eos = "null";
-  void (*read)(const nlohmann::json& object, ModelConfig& config) = nullptr;  // what is not in the lists,
+  void (*read)(const nlohmann::json& object, ModelConfig& config) = nullptr;   // what is not in the lists,
   void (*write)(const ModelConfig& config, nlohmann::json& object) = nullptr;  // and back
   bool (*holds)(const ModelConfig& config) = nullptr;  // false: a config that its program does not take
   const char* causal_lm = nullptr;                     // transformers' classes
   const char* sequence_classification = nullptr;
+
+  Gguf gguf = {};
 };
 
 // Their files, in the order in which they are tried.

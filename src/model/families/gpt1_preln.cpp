@@ -6,18 +6,12 @@ namespace gpt {
 namespace {
 
 constexpr Naming kNaming = {
-    .wte = "embeddings.wte.{1}",
-    .wpe = "embeddings.wpe.{1}",
-    .norm1 = "blocks.{0}.ln_1.{1}",
-    .qkv = "blocks.{0}.attn.c_attn.{1}",
-    .out = "blocks.{0}.attn.c_proj.{1}",
-    .norm2 = "blocks.{0}.ln_2.{1}",
-    .fc = "blocks.{0}.mlp.c_fc.{1}",
-    .proj = "blocks.{0}.mlp.c_proj.{1}",
-    .final_norm = "ln_f.{1}",
-    .head = "lm_head.{1}",
-    .norm_weight = "gamma",
-    .norm_bias = "beta",
+    .outside = {"embeddings.wte.{1}", "embeddings.wpe.{1}", "ln_f.{1}", "lm_head.{1}"},
+    .block = "blocks.{0}.",
+    .norms = {"ln_1.{1}", "ln_2.{1}"},
+    .qkv = {"attn.c_attn.{1}"},
+    .linear = {"attn.c_proj.{1}", "mlp.c_fc.{1}", "mlp.c_proj.{1}"},
+    .norm_words = {"gamma", "beta"},
 };
 
 std::vector<Preset> presets() {

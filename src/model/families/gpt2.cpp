@@ -7,16 +7,11 @@ namespace {
 
 constexpr Naming transformers_naming(bool transposed_blocks) {
   return {
-      .wte = "transformer.wte.{1}",
-      .wpe = "transformer.wpe.{1}",
-      .norm1 = "transformer.h.{0}.ln_1.{1}",
-      .qkv = "transformer.h.{0}.attn.c_attn.{1}",
-      .out = "transformer.h.{0}.attn.c_proj.{1}",
-      .norm2 = "transformer.h.{0}.ln_2.{1}",
-      .fc = "transformer.h.{0}.mlp.c_fc.{1}",
-      .proj = "transformer.h.{0}.mlp.c_proj.{1}",
-      .final_norm = "transformer.ln_f.{1}",
-      .head = "lm_head.{1}",
+      .outside = {"transformer.wte.{1}", "transformer.wpe.{1}", "transformer.ln_f.{1}", "lm_head.{1}"},
+      .block = "transformer.h.{0}.",
+      .norms = {"ln_1.{1}", "ln_2.{1}"},
+      .qkv = {"attn.c_attn.{1}"},
+      .linear = {"attn.c_proj.{1}", "mlp.c_fc.{1}", "mlp.c_proj.{1}"},
       .transposed_blocks = transposed_blocks,
   };
 }
@@ -69,19 +64,12 @@ constexpr FixedKey kFixed[] = {{"is_causal", "[true, null]"},
 constinit const Naming kNanoGptNaming = transformers_naming(false);
 
 constinit const Naming kLlmcNaming = {
-    .wte = "wte",
-    .wpe = "wpe",
-    .norm1 = "ln1{1}.{0}",
-    .qkv = "qkv{1}.{0}",
-    .out = "attproj{1}.{0}",
-    .norm2 = "ln2{1}.{0}",
-    .fc = "fc{1}.{0}",
-    .proj = "fcproj{1}.{0}",
-    .final_norm = "lnf{1}",
-    .weight = "w",
-    .bias = "b",
-    .norm_weight = "w",
-    .norm_bias = "b",
+    .outside = {"wte", "wpe", "lnf{1}"},
+    .norms = {"ln1{1}.{0}", "ln2{1}.{0}"},
+    .qkv = {"qkv{1}.{0}"},
+    .linear = {"attproj{1}.{0}", "fc{1}.{0}", "fcproj{1}.{0}"},
+    .words = {"w", "b"},
+    .norm_words = {"w", "b"},
 };
 
 constinit const Family family::gpt2 = {
@@ -96,6 +84,7 @@ constinit const Family family::gpt2 = {
     .read = [](const nlohmann::json& object, ModelConfig& c) { check_no_window(object, c); },
     .causal_lm = "GPT2LMHeadModel",
     .sequence_classification = "GPT2ForSequenceClassification",
+    .gguf = {"gpt2", &kGgufFusedNaming},
 };
 
 }  // namespace gpt

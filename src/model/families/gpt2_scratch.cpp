@@ -6,25 +6,18 @@ namespace gpt {
 namespace {
 
 constexpr Naming kNaming = {
-    .wte = "tok_emb.{1}",
-    .wpe = "pos_emb.{1}",
-    .norm1 = "trf_blocks.{0}.norm1.{1}",
-    .q = "trf_blocks.{0}.att.W_query.{1}",
-    .k = "trf_blocks.{0}.att.W_key.{1}",
-    .v = "trf_blocks.{0}.att.W_value.{1}",
-    .out = "trf_blocks.{0}.att.out_proj.{1}",
-    .norm2 = "trf_blocks.{0}.norm2.{1}",
-    .fc = "trf_blocks.{0}.ff.layers.0.{1}",
-    .proj = "trf_blocks.{0}.ff.layers.2.{1}",
-    .final_norm = "final_norm.{1}",
-    .head = "out_head.{1}",
-    .norm_weight = "scale",
-    .norm_bias = "shift",
+    .outside = {"tok_emb.{1}", "pos_emb.{1}", "final_norm.{1}", "out_head.{1}"},
+    .block = "trf_blocks.{0}.",
+    .norms = {"norm1.{1}", "norm2.{1}"},
+    .qkv = {"att.W_query.{1}", "att.W_key.{1}", "att.W_value.{1}"},
+    .linear = {"att.out_proj.{1}", "ff.layers.0.{1}", "ff.layers.2.{1}"},
+    .norm_words = {"scale", "shift"},
 };
 
 std::vector<Preset> presets() {
-  return {{"gpt2-scratch", "GPT-2 from scratch: untied head, no q, k, v biases",
-           R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 12, "n_head": 12, "n_embd": 768, "dropout": 0.1})"}};
+  return {
+      {"gpt2-scratch", "GPT-2 from scratch: untied head, no q, k, v biases",
+       R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 12, "n_head": 12, "n_embd": 768, "dropout": 0.1})"}};
 }
 
 }  // namespace

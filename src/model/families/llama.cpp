@@ -58,33 +58,18 @@ bool has_even_heads(const ModelConfig& c) {
 }  // namespace
 
 constinit const Naming kLlamaNaming = {
-    .wte = "model.embed_tokens.{1}",
-    .norm1 = "model.layers.{0}.input_layernorm.{1}",
-    .q = "model.layers.{0}.self_attn.q_proj.{1}",
-    .k = "model.layers.{0}.self_attn.k_proj.{1}",
-    .v = "model.layers.{0}.self_attn.v_proj.{1}",
-    .out = "model.layers.{0}.self_attn.o_proj.{1}",
-    .norm2 = "model.layers.{0}.post_attention_layernorm.{1}",
-    .gate = "model.layers.{0}.mlp.gate_proj.{1}",
-    .fc = "model.layers.{0}.mlp.up_proj.{1}",
-    .proj = "model.layers.{0}.mlp.down_proj.{1}",
-    .final_norm = "model.norm.{1}",
-    .head = "lm_head.{1}",
+    .outside = {"model.embed_tokens.{1}", nullptr, "model.norm.{1}", "lm_head.{1}"},
+    .block = "model.layers.{0}.",
+    .norms = {"input_layernorm.{1}", "post_attention_layernorm.{1}"},
+    .qkv = {"self_attn.q_proj.{1}", "self_attn.k_proj.{1}", "self_attn.v_proj.{1}"},
+    .linear = {"self_attn.o_proj.{1}", "mlp.up_proj.{1}", "mlp.down_proj.{1}", "mlp.gate_proj.{1}"},
 };
 
 constinit const Naming kLlama2cNaming = {
-    .wte = "tok_emb",
-    .norm1 = "rms_att.{0}",
-    .q = "wq.{0}",
-    .k = "wk.{0}",
-    .v = "wv.{0}",
-    .out = "wo.{0}",
-    .norm2 = "rms_ffn.{0}",
-    .gate = "w1.{0}",
-    .fc = "w3.{0}",
-    .proj = "w2.{0}",
-    .final_norm = "rms_final",
-    .head = "wcls",
+    .outside = {"tok_emb", nullptr, "rms_final", "wcls"},
+    .norms = {"rms_att.{0}", "rms_ffn.{0}"},
+    .qkv = {"wq.{0}", "wk.{0}", "wv.{0}"},
+    .linear = {"wo.{0}", "w3.{0}", "w2.{0}", "w1.{0}"},
 };
 
 constinit const Family family::llama = {
@@ -102,6 +87,7 @@ constinit const Family family::llama = {
     .holds = has_even_heads,
     .causal_lm = "LlamaForCausalLM",
     .sequence_classification = "LlamaForSequenceClassification",
+    .gguf = {"llama", &kGgufNaming, RopeLayout::interleaved, true},
 };
 
 }  // namespace gpt

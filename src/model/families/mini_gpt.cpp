@@ -6,16 +6,11 @@ namespace gpt {
 namespace {
 
 constexpr Naming kNaming = {
-    .wte = "token_embedding.{1}",
-    .wpe = "position_embedding.{1}",
-    .norm1 = "blocks.{0}.ln1.{1}",
-    .qkv = "blocks.{0}.attn.qkv_proj.{1}",
-    .out = "blocks.{0}.attn.out_proj.{1}",
-    .norm2 = "blocks.{0}.ln2.{1}",
-    .fc = "blocks.{0}.ffn.fc1.{1}",
-    .proj = "blocks.{0}.ffn.fc2.{1}",
-    .final_norm = "ln_final.{1}",
-    .head = "output_proj.{1}",
+    .outside = {"token_embedding.{1}", "position_embedding.{1}", "ln_final.{1}", "output_proj.{1}"},
+    .block = "blocks.{0}.",
+    .norms = {"ln1.{1}", "ln2.{1}"},
+    .qkv = {"attn.qkv_proj.{1}"},
+    .linear = {"attn.out_proj.{1}", "ffn.fc1.{1}", "ffn.fc2.{1}"},
 };
 
 std::vector<Preset> presets() {

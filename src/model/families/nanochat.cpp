@@ -8,17 +8,11 @@ namespace gpt {
 namespace {
 
 constexpr Naming kNaming = {
-    .wte = "model.embed_tokens.{1}",
-    .norm1 = "model.layers.{0}.input_layernorm.{1}",
-    .q = "model.layers.{0}.self_attn.q_proj.{1}",
-    .k = "model.layers.{0}.self_attn.k_proj.{1}",
-    .v = "model.layers.{0}.self_attn.v_proj.{1}",
-    .out = "model.layers.{0}.self_attn.o_proj.{1}",
-    .norm2 = "model.layers.{0}.post_attention_layernorm.{1}",
-    .fc = "model.layers.{0}.mlp.fc1.{1}",
-    .proj = "model.layers.{0}.mlp.fc2.{1}",
-    .final_norm = "model.norm.{1}",
-    .head = "lm_head.{1}",
+    .outside = {"model.embed_tokens.{1}", nullptr, "model.norm.{1}", "lm_head.{1}"},
+    .block = "model.layers.{0}.",
+    .norms = {"input_layernorm.{1}", "post_attention_layernorm.{1}"},
+    .qkv = {"self_attn.q_proj.{1}", "self_attn.k_proj.{1}", "self_attn.v_proj.{1}"},
+    .linear = {"self_attn.o_proj.{1}", "mlp.fc1.{1}", "mlp.fc2.{1}"},
 };
 
 // Depth sets everything else: width 64 N, heads of 128.

@@ -6,14 +6,10 @@ namespace gpt {
 namespace {
 
 constexpr Naming kNaming = {
-    .wte = "wte.{1}",
-    .q = "blocks.{0}.attn.c_q.{1}",
-    .k = "blocks.{0}.attn.c_k.{1}",
-    .v = "blocks.{0}.attn.c_v.{1}",
-    .out = "blocks.{0}.attn.c_proj.{1}",
-    .fc = "blocks.{0}.mlp.c_fc.{1}",
-    .proj = "blocks.{0}.mlp.c_proj.{1}",
-    .head = "lm_head.{1}",
+    .outside = {"wte.{1}", nullptr, nullptr, "lm_head.{1}"},
+    .block = "blocks.{0}.",
+    .qkv = {"attn.c_q.{1}", "attn.c_k.{1}", "attn.c_v.{1}"},
+    .linear = {"attn.c_proj.{1}", "mlp.c_fc.{1}", "mlp.c_proj.{1}"},
 };
 
 std::vector<Preset> presets() {
@@ -29,7 +25,8 @@ std::vector<Preset> presets() {
 
 constinit const Family family::nanochat_notebook = {
     .name = "nanochat-notebook",
-    .switches = R"({"norm": "rms", "norm_affine": false, "norm_eps": 1.1920928955078125e-07, "embd_norm": true,
+    .switches =
+        R"({"norm": "rms", "norm_affine": false, "norm_eps": 1.1920928955078125e-07, "embd_norm": true,
                     "qk_norm": true, "position": "rope", "rope_sign": -1, "act": "relu2", "qkv_bias": false,
                     "out_bias": false, "mlp_bias": false, "tie_embeddings": false, "init": "torch"})",
     .presets = presets,

@@ -6,16 +6,12 @@ namespace gpt {
 namespace {
 
 constexpr Naming kNaming = {
-    .wte = "transformer.tokens_embed.{1}",
-    .wpe = "transformer.positions_embed.{1}",
-    .norm1 = "transformer.h.{0}.ln_1.{1}",
-    .qkv = "transformer.h.{0}.attn.c_attn.{1}",
-    .out = "transformer.h.{0}.attn.c_proj.{1}",
-    .norm2 = "transformer.h.{0}.ln_2.{1}",
-    .fc = "transformer.h.{0}.mlp.c_fc.{1}",
-    .proj = "transformer.h.{0}.mlp.c_proj.{1}",
-    .final_norm = "transformer.ln_f.{1}",
-    .head = "lm_head.{1}",
+    .outside = {"transformer.tokens_embed.{1}", "transformer.positions_embed.{1}", "transformer.ln_f.{1}",
+                "lm_head.{1}"},
+    .block = "transformer.h.{0}.",
+    .norms = {"ln_1.{1}", "ln_2.{1}"},
+    .qkv = {"attn.c_attn.{1}"},
+    .linear = {"attn.c_proj.{1}", "mlp.c_fc.{1}", "mlp.c_proj.{1}"},
     .transposed_blocks = true,
 };
 

@@ -77,6 +77,7 @@ constinit const Family family::qwen2 = {
     .write = write,
     .causal_lm = "Qwen2ForCausalLM",
     .sequence_classification = "Qwen2ForSequenceClassification",
+    .gguf = {"qwen2", &kGgufNaming, RopeLayout::halves, true},
 };
 
 }  // namespace gpt

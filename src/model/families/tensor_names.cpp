@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 
 #include "model/base_prefix.h"
 #include "model/families/family.h"
@@ -11,37 +10,34 @@
 namespace gpt {
 namespace {
 
-using Layer = const char* Naming::*;
-
 struct Part {
-  Layer layer;
-  Layer word;
+  LayerNames Naming::*layers;
+  size_t layer;
+  size_t word;  // weight or bias
 };
 
-constexpr Part kParts[] = {  // by role
-    {&Naming::wte, &Naming::weight},          {&Naming::wpe, &Naming::weight},
-    {&Naming::norm1, &Naming::norm_weight},   {&Naming::norm1, &Naming::norm_bias},
-    {&Naming::q, &Naming::weight},            {&Naming::k, &Naming::weight},
-    {&Naming::v, &Naming::weight},            {&Naming::q, &Naming::bias},
-    {&Naming::k, &Naming::bias},              {&Naming::v, &Naming::bias},
-    {&Naming::out, &Naming::weight},          {&Naming::out, &Naming::bias},
-    {&Naming::norm2, &Naming::norm_weight},   {&Naming::norm2, &Naming::norm_bias},
-    {&Naming::gate, &Naming::weight},         {&Naming::fc, &Naming::weight},
-    {&Naming::gate, &Naming::bias},           {&Naming::fc, &Naming::bias},
-    {&Naming::proj, &Naming::weight},         {&Naming::proj, &Naming::bias},
-    {&Naming::final_norm, &Naming::norm_weight}, {&Naming::final_norm, &Naming::norm_bias},
-    {&Naming::head, &Naming::weight},         {&Naming::head, &Naming::bias},
-};
+// By role.
+constexpr Part kParts[] = {
+    {&Naming::outside, 0, 0}, {&Naming::outside, 1, 0}, {&Naming::norms, 0, 0},   {&Naming::norms, 0, 1},
+    {&Naming::qkv, 0, 0},     {&Naming::qkv, 1, 0},     {&Naming::qkv, 2, 0},     {&Naming::qkv, 0, 1},
+    {&Naming::qkv, 1, 1},     {&Naming::qkv, 2, 1},     {&Naming::linear, 0, 0},  {&Naming::linear, 0, 1},
+    {&Naming::norms, 1, 0},   {&Naming::norms, 1, 1},   {&Naming::linear, 3, 0},  {&Naming::linear, 1, 0},
+    {&Naming::linear, 3, 1},  {&Naming::linear, 1, 1},  {&Naming::linear, 2, 0},  {&Naming::linear, 2, 1},
+    {&Naming::outside, 2, 0}, {&Naming::outside, 2, 1}, {&Naming::outside, 3, 0}, {&Naming::outside, 3, 1}};
 static_assert(std::size(kParts) == static_cast<size_t>(Role::head_bias) + 1);
 
-bool is_fused(const Naming& naming, Layer layer) {
-  return naming.qkv != nullptr && (layer == &Naming::q || layer == &Naming::k || layer == &Naming::v);
+bool is_fused(const Naming& naming, const Part& part) {
+  return part.layers == &Naming::qkv && naming.qkv[1] == nullptr;
 }
 
 std::string tensor_name(const Naming& naming, Role role, int64_t block) {
-  const Part part = kParts[static_cast<size_t>(role)];
-  const char* pattern = naming.*(is_fused(naming, part.layer) ? &Naming::qkv : part.layer);
-  return pattern == nullptr ? "" : fmt::format(fmt::runtime(pattern), block, naming.*part.word);
+  const Part& part = kParts[static_cast<size_t>(role)];
+  const char* pattern = (naming.*part.layers)[is_fused(naming, part) ? 0 : part.layer];
+  if (pattern == nullptr) return "";
+  const bool norm = part.layers == &Naming::norms || role == Role::final_gain || role == Role::final_bias;
+  const char* word = (norm ? naming.norm_words : naming.words)[part.word];
+  const std::string full = std::string(part.layers == &Naming::outside ? "" : naming.block) + pattern;
+  return fmt::format(fmt::runtime(full), block, word);
 }
 
 // What tells the families apart: one that all have and two of the first block; without blocks all there is.
@@ -71,11 +67,10 @@ FilePlace file_place(const Naming& naming, const ModelConfig& c, const ParamSpec
   place.tensor = tensor_name(naming, spec.role, spec.layer);
   if (place.tensor.empty()) return place;
   place.file_shape = spec.shape;
-  const Layer layer = kParts[static_cast<size_t>(spec.role)].layer;
-  if (is_fused(naming, layer)) {
+  const Part& part = kParts[static_cast<size_t>(spec.role)];
+  if (is_fused(naming, part)) {
     place.file_shape[0] = c.qkv_dim();
-    if (layer != &Naming::q) place.first_row = c.q_dim();
-    if (layer == &Naming::v) place.first_row += c.kv_dim();
+    place.first_row = part.layer == 0 ? 0 : c.q_dim() + (part.layer == 2 ? c.kv_dim() : 0);
   }
   place.transposed = naming.transposed_blocks && spec.layer >= 0 && spec.shape.size() == 2;
   if (place.transposed) std::swap(place.file_shape[0], place.file_shape[1]);
@@ -106,7 +101,8 @@ const Naming* detect_naming(const ParamTable& table, const ModelConfig& c,
       const auto present = [&](const ParamSpec* spec) { return tensor(*naming, *spec) != nullptr; };
       if (!std::all_of(telling.begin(), telling.end(), present)) continue;
       // Under GPT-2's names transformers has matrices [in,out], minGPT and nanoGPT have [out,in].
-      if (q < 0 || tensor(*naming, table[q])->shape == file_place(*naming, c, table[q]).file_shape) return naming;
+      if (q < 0 || tensor(*naming, table[q])->shape == file_place(*naming, c, table[q]).file_shape)
+        return naming;
       if (by_name == nullptr) by_name = naming;
     }
     if (by_name != nullptr) return by_name;
@@ -115,8 +111,14 @@ const Naming* detect_naming(const ParamTable& table, const ModelConfig& c,
 }
 
 bool is_buffer_name(std::string_view name) {
-  constexpr std::string_view kEnds[] = {".cos",       ".sin",       ".attn.mask",          ".att.mask",
-                                        ".attn.bias", ".attn.masked_bias", "rotary_emb.inv_freq", "position_ids"};
+  constexpr std::string_view kEnds[] = {".cos",
+                                        ".sin",
+                                        ".attn.mask",
+                                        ".att.mask",
+                                        ".attn.bias",
+                                        ".attn.masked_bias",
+                                        "rotary_emb.inv_freq",
+                                        "position_ids"};
   return name == "cos" || name == "sin" || name == "rope_freqs.weight" || name.starts_with("freq_cis_") ||
          std::any_of(std::begin(kEnds), std::end(kEnds), [&](auto end) { return name.ends_with(end); });
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -9,28 +10,19 @@
 
 namespace gpt {
 
-// How a kind of checkpoint names and stores parameters. A name is that of a layer, in which {0} stands for the
-// block and {1} for "weight" or "bias"; null where the family has no such layer.
+using LayerNames = std::array<const char*, 4>;
+
+// How a kind of checkpoint names and stores parameters. The names are those of layers, with {0} for the block
+// and {1} for what a parameter is of its layer; null where the family has no such layer.
 struct Naming {
-  const char* wte = nullptr;
-  const char* wpe = nullptr;
-  const char* norm1 = nullptr;
-  const char* qkv = nullptr;  // queries, keys and values one below the other; or these three
-  const char* q = nullptr;
-  const char* k = nullptr;
-  const char* v = nullptr;
-  const char* out = nullptr;
-  const char* norm2 = nullptr;
-  const char* gate = nullptr;
-  const char* fc = nullptr;
-  const char* proj = nullptr;
-  const char* final_norm = nullptr;
-  const char* head = nullptr;
-  bool transposed_blocks = false;  // transformers' Conv1D: block matrices are [in,out]
-  const char* weight = "weight";   // what {1} becomes
-  const char* bias = "bias";
-  const char* norm_weight = "weight";
-  const char* norm_bias = "bias";
+  LayerNames outside;      // token embedding, position embedding, last norm, head
+  const char* block = "";  // goes before those in blocks
+  LayerNames norms = {};
+  LayerNames qkv = {};     // queries, keys, values; or one, where they lie one below the other in a matrix
+  LayerNames linear = {};  // out of the attention, into the MLP, out of it, its gate
+  bool transposed_blocks = false;                         // transformers' Conv1D: block matrices are [in,out]
+  std::array<const char*, 2> words = {"weight", "bias"};  // what {1} becomes
+  std::array<const char*, 2> norm_words = {"weight", "bias"};
 };
 
 // Where a parameter is in a file: rows [first_row, first_row + out) of a tensor, which is stored [in,out]
@@ -44,8 +36,8 @@ struct FilePlace {
 
 FilePlace file_place(const Naming& naming, const ModelConfig& config, const ParamSpec& spec);
 
-// The layer that a parameter belongs to, as its program calls it inside a block: "c_attn", "q_proj". These are
-// the target_modules of LoRA adapters. Empty: it has none.
+// The layer that a parameter belongs to, as its program calls it inside a block: "c_attn", "q_proj". These
+// are the target_modules of LoRA adapters. Empty: it has none.
 std::string module_name(const Naming& naming, Role role);
 
 // The naming of a family whose tensors a file has, null when there is none; `find` gives the tensor of a name

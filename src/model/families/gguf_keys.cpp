@@ -1,4 +1,6 @@
-#include "model/gguf_config.h"
+#include "model/families/gguf_keys.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -13,20 +15,7 @@
 namespace gpt {
 namespace {
 
-enum class Architecture : uint8_t { llama, qwen2, gpt2 };
-constexpr std::array<std::string_view, 3> kArchitectures = {"llama", "qwen2", "gpt2"};
-
 constexpr const char* kArchitectureKey = "general.architecture";
-
-Architecture architecture_of(const GgufFile& file) {
-  const std::string_view name = file.need_string(kArchitectureKey);
-  const auto at = std::find(kArchitectures.begin(), kArchitectures.end(), name);
-  if (at == kArchitectures.end()) {
-    fail("{}: the architecture {} is not supported; expected llama, qwen2 or gpt2", file.path(),
-         printable(name));
-  }
-  return static_cast<Architecture>(at - kArchitectures.begin());
-}
 
 // Keys behind the name of the architecture. Those that are read, and those that change nothing here.
 constexpr std::array kRead = {"context_length",
@@ -71,7 +60,7 @@ constexpr std::array kNeutral = {Neutral{"use_parallel_residual", 0},
 class ConfigReader {
  public:
   explicit ConfigReader(const GgufFile& file)
-      : file_(file), architecture_(architecture_of(file)), prefix_(name() + ".") {}
+      : file_(file), family_(gguf_family(file)), prefix_(std::string(family_.gguf.architecture) + ".") {}
 
   ModelConfig read() {
     check_keys();
@@ -86,7 +75,6 @@ class ConfigReader {
   }
 
  private:
-  std::string name() const { return std::string(kArchitectures[static_cast<size_t>(architecture_)]); }
   std::string key(const char* what) const { return prefix_ + what; }
   std::optional<int64_t> integer(const char* what) const { return file_.integer(key(what)); }
   std::optional<double> number(const char* what) const { return file_.number(key(what)); }
@@ -126,10 +114,8 @@ class ConfigReader {
   }
 
   void start() {
-    const char* family = architecture_ == Architecture::gpt2 ? "gpt2" : "llama";
-    read_model_keys(family_switches(*find_family(family)), c_);
-    // llama's queries and keys are stored so that neighbours are rotated together.
-    if (architecture_ == Architecture::llama) c_.rope_layout = RopeLayout::interleaved;
+    read_model_keys(family_switches(family_), c_);
+    if (c_.position == Position::rope) c_.rope_layout = family_.gguf.rope_layout;
   }
 
   void read_shape() {
@@ -240,7 +226,7 @@ class ConfigReader {
 
   void read_switches() {
     c_.tie_embeddings = !has_tensor("output.weight");
-    if (architecture_ == Architecture::gpt2) return;
+    if (!family_.gguf.optional_biases) return;
     c_.qkv_bias = has_tensor("blk.0.attn_q.bias");
     c_.out_bias = has_tensor("blk.0.attn_output.bias");
     c_.mlp_bias = has_tensor("blk.0.ffn_down.bias");
@@ -262,27 +248,18 @@ class ConfigReader {
   }
 
   const GgufFile& file_;
-  Architecture architecture_;
+  const Family& family_;
   std::string prefix_;
   ModelConfig c_;
 };
 
 constexpr Naming tensor_names(bool fused_qkv) {
   return {
-      .wte = "token_embd.{1}",
-      .wpe = "position_embd.{1}",
-      .norm1 = "blk.{0}.attn_norm.{1}",
-      .qkv = fused_qkv ? "blk.{0}.attn_qkv.{1}" : nullptr,
-      .q = "blk.{0}.attn_q.{1}",
-      .k = "blk.{0}.attn_k.{1}",
-      .v = "blk.{0}.attn_v.{1}",
-      .out = "blk.{0}.attn_output.{1}",
-      .norm2 = "blk.{0}.ffn_norm.{1}",
-      .gate = "blk.{0}.ffn_gate.{1}",
-      .fc = "blk.{0}.ffn_up.{1}",
-      .proj = "blk.{0}.ffn_down.{1}",
-      .final_norm = "output_norm.{1}",
-      .head = "output.{1}",
+      .outside = {"token_embd.{1}", "position_embd.{1}", "output_norm.{1}", "output.{1}"},
+      .block = "blk.{0}.",
+      .norms = {"attn_norm.{1}", "ffn_norm.{1}"},
+      .qkv = fused_qkv ? LayerNames{"attn_qkv.{1}"} : LayerNames{"attn_q.{1}", "attn_k.{1}", "attn_v.{1}"},
+      .linear = {"attn_output.{1}", "ffn_up.{1}", "ffn_down.{1}", "ffn_gate.{1}"},
   };
 }
 
@@ -291,12 +268,20 @@ constexpr Naming tensor_names(bool fused_qkv) {
 constinit const Naming kGgufNaming = tensor_names(false);
 constinit const Naming kGgufFusedNaming = tensor_names(true);
 
-ModelConfig gguf_config(const GgufFile& file) {
-  return ConfigReader(file).read();
+const Family& gguf_family(const GgufFile& file) {
+  const std::string_view name = file.need_string(kArchitectureKey);
+  std::vector<std::string_view> known;
+  for (const Family* family : families()) {
+    if (family->gguf.architecture == nullptr) continue;
+    if (family->gguf.architecture == name) return *family;
+    known.emplace_back(family->gguf.architecture);
+  }
+  fail("{}: the architecture {} is not supported; expected {}", file.path(), printable(name),
+       fmt::join(known, ", "));
 }
 
-const Naming& gguf_naming(const GgufFile& file) {
-  return architecture_of(file) == Architecture::gpt2 ? kGgufFusedNaming : kGgufNaming;
+ModelConfig gguf_config(const GgufFile& file) {
+  return ConfigReader(file).read();
 }
 
 }  // namespace gpt
