@@ -65,8 +65,10 @@ ModelConfig foreign_config(const Family& family, const json& object, const std::
   } catch (const Error& error) {
     fail("{}: {}", path, error.what());
   }
-  const json ids = {{"bos_token_id", object.value("bos_token_id", json::parse(family.bos))},
-                    {"eos_token_id", object.value("eos_token_id", json::parse(family.eos))}};
+  json ids = json::parse(family.missing);
+  for (const char* key : {"bos_token_id", "eos_token_id"}) {
+    if (object.contains(key)) ids[key] = object[key];
+  }
   read_token_ids(ids, path, true, config);
   return config;
 }

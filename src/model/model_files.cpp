@@ -6,7 +6,6 @@
 
 #include "io/printable.h"
 #include "kernels/quant.h"
-#include "model/base_prefix.h"
 #include "model/model_source.h"
 #include "model/presets.h"
 #include "tensor/convert.h"

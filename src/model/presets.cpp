@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/error.h"
 #include "base/suggest.h"
@@ -13,29 +13,23 @@ namespace gpt {
 namespace {
 
 struct Entry {
-  const Family* family;
-  Preset preset;
+  const Family* family = nullptr;
+  Preset preset = {};
 };
 
 std::vector<Entry> entries() {
   std::vector<Entry> all;
   for (const Family* family : families()) {
-    if (family->presets == nullptr) continue;
-    for (const Preset& preset : family->presets())
+    for (const Preset& preset : family->presets)
       all.push_back({family, preset});
   }
   return all;
 }
 
-std::optional<Entry> find_preset(const std::string& name) {
+Entry need_preset(const std::string& name) {
   for (const Entry& entry : entries()) {
     if (entry.preset.name == name) return entry;
   }
-  return {};
-}
-
-Entry need_preset(const std::string& name) {
-  if (auto found = find_preset(name)) return *found;
   fail_usage("unknown preset \"{}\"{} (known: {})", name, did_you_mean(name, preset_names()),
              fmt::join(preset_names(), ", "));
 }
@@ -43,7 +37,8 @@ Entry need_preset(const std::string& name) {
 }  // namespace
 
 bool is_preset(const std::string& name) {
-  return find_preset(name).has_value();
+  const std::vector<std::string> names = preset_names();
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 nlohmann::json preset(const std::string& name) {
@@ -60,7 +55,7 @@ std::string preset_purpose(const std::string& name) {
 std::vector<std::string> preset_names() {
   std::vector<std::string> names;
   for (const Entry& entry : entries())
-    names.push_back(entry.preset.name);
+    names.emplace_back(entry.preset.name);
   return names;
 }
 

@@ -56,14 +56,14 @@ json our_value(const ConfigKey& key, const json& value) {
   return value;
 }
 
-void read_key(const ConfigKey& row, const json& object, ModelConfig& c) {
-  ConfigKey key = row;
+void read_key(ConfigKey key, const json& object, const json& missing, ModelConfig& c) {
+  const json* value = missing.contains(key.theirs) ? &missing[key.theirs] : nullptr;
   if (key.other_name != nullptr && object.contains(key.other_name)) key.theirs = key.other_name;
-  const bool given = object.contains(key.theirs);
-  if (!given && key.missing == nullptr) return;
-  const json value = our_value(key, given ? object[key.theirs] : json::parse(key.missing));
+  if (object.contains(key.theirs)) value = &object[key.theirs];
+  if (value == nullptr) return;
+  const json ours = our_value(key, *value);
   visit_model_keys(c, [&](const char* name, auto& field, const char*, const char*) {
-    if (std::string_view(name) == key.ours) from_json_value(key.theirs, value, field);
+    if (std::string_view(name) == key.ours) from_json_value(key.theirs, ours, field);
   });
 }
 
@@ -89,7 +89,7 @@ std::string in_their_words(const Family& family, const json& object, const std::
     while (end < message.size() && in_word(message[end]))
       ++end;
     std::string word = message.substr(at, std::max<size_t>(1, end - at));
-    for (const ConfigKey& key : family.keys) {
+    for (const ConfigKey& key : all_keys(family)) {
       if (word != key.ours) continue;
       word = key.other_name != nullptr && object.contains(key.other_name) ? key.other_name : key.theirs;
       break;
@@ -142,15 +142,16 @@ ModelConfig read_config_keys(const Family& family, const json& object) {
   check_fixed(family.fixed, object);
   ModelConfig c;
   read_model_keys(family_switches(family), c);
-  c.sliding_window = 0;
-  for (const ConfigKey& key : family.keys)
-    read_key(key, object, c);
+  const json missing = json::parse(family.missing);
+  for (const ConfigKey& key : all_keys(family))
+    read_key(key, object, missing, c);
   try {
     complete(c);
   } catch (const Error& error) {
     fail("{}", in_their_words(family, object, error.what()));
   }
   if (family.read != nullptr) family.read(object, c);
+  if (family.no_window) check_no_window(object, c);
   const bool is_null = object.contains("is_causal") && object["is_causal"].is_null();
   if (c.sliding_window > 0 && is_null) wrong_value("is_causal", "true", object["is_causal"]);
   return c;
@@ -160,7 +161,7 @@ std::optional<json> write_config_keys(const Family& family, const ModelConfig& c
   if (family.keys.empty() || (family.holds != nullptr && !family.holds(c))) return {};
   const json ours = model_keys_json(c);
   json object = json::object();
-  for (const ConfigKey& key : family.keys) {
+  for (const ConfigKey& key : all_keys(family)) {
     const std::optional<json> value = their_value(key, ours[key.ours]);
     if (!value) return {};
     object[key.theirs] = *value;

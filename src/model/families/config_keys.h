@@ -45,10 +45,37 @@ inline constexpr ActName kGatedActs[] = {{"silu", Act::swiglu}, {"swish", Act::s
 struct ConfigKey {
   const char* theirs;
   const char* ours;
-  Means means;
-  const char* missing;  // what its program takes where the key is missing; null: found from others
+  Means means = Means::value;
   const char* other_name = nullptr;  // goes before `theirs` where both are there
   std::span<const ActName> acts = {};
+};
+
+// Keys that GPT-1 and GPT-2 have, and those of Llama and its relatives.
+inline constexpr ConfigKey kGptKeys[] = {
+    {"vocab_size", "vocab_size", Means::size},
+    {"n_positions", "n_ctx", Means::size, "max_position_embeddings"},
+    {"n_embd", "n_embd", Means::size, "hidden_size"},
+    {"n_layer", "n_layer", Means::size, "num_hidden_layers"},
+    {"n_head", "n_head", Means::size, "num_attention_heads"},
+    {"layer_norm_epsilon", "norm_eps"},
+    {"embd_pdrop", "embd_dropout", Means::dropout},
+    {"attn_pdrop", "attn_dropout", Means::dropout},
+    {"resid_pdrop", "resid_dropout", Means::dropout},
+    {"initializer_range", "init_std"},
+    {"tie_word_embeddings", "tie_embeddings"},
+};
+inline constexpr ConfigKey kLlamaKeys[] = {
+    {"vocab_size", "vocab_size", Means::size},
+    {"max_position_embeddings", "n_ctx", Means::size},
+    {"hidden_size", "n_embd", Means::size},
+    {"num_hidden_layers", "n_layer", Means::size},
+    {"num_attention_heads", "n_head", Means::size},
+    {"num_key_value_heads", "n_kv_head", Means::derived},
+    {"intermediate_size", "d_ff", Means::size},
+    {"rms_norm_eps", "norm_eps"},
+    {"attention_dropout", "attn_dropout", Means::dropout},
+    {"initializer_range", "init_std"},
+    {"tie_word_embeddings", "tie_embeddings"},
 };
 
 // A setting that changes the result and that the decoder does not have: the values that change nothing.

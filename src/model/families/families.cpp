@@ -29,6 +29,12 @@ nlohmann::json family_switches(const Family& family) {
   return nlohmann::json::parse(family.switches);
 }
 
+std::vector<ConfigKey> all_keys(const Family& family) {
+  std::vector<ConfigKey> keys(family.keys.begin(), family.keys.end());
+  keys.insert(keys.end(), family.more_keys.begin(), family.more_keys.end());
+  return keys;
+}
+
 AddFamily::AddFamily(const Family& family) {
   list().push_back(&family);
 }

@@ -14,9 +14,9 @@ namespace gpt {
 
 // A shape that has a name, and the training settings that go with it where its source has them.
 struct Preset {
-  std::string name;
-  std::string purpose;  // a few words
-  std::string keys;     // JSON object of config keys, on top of the family's switches
+  const char* name;
+  const char* purpose;  // a few words
+  const char* keys;     // JSON object of config keys, on top of the family's switches
 };
 
 // Its models in GGUF files.
@@ -31,21 +31,23 @@ struct Gguf {
 struct Family {
   std::string_view name;  // "model_type" in config.json
   const char* switches;   // what tells it from GPT-2 before anything is said: JSON object of config keys
-  std::vector<Preset> (*presets)() = nullptr;
+  std::span<const Preset> presets = {};
 
   // Tensors of its checkpoints; the first naming is written.
   std::array<const Naming*, 2> namings = {};
 
   // Its config.json as transformers has it; without `keys` it is of ours, with our keys.
   std::span<const ConfigKey> keys = {};
+  std::span<const ConfigKey> more_keys = {};
+  const char* missing = "{}";  // JSON object: keys that are missing, where that is not as in `switches`
   std::span<const FixedKey> fixed = {};
-  const char* bos = "null";  // "bos_token_id" and "eos_token_id" where the file does not say
-  const char* eos = "null";
   void (*read)(const nlohmann::json& object, ModelConfig& config) = nullptr;   // what is not in the lists,
   void (*write)(const ModelConfig& config, nlohmann::json& object) = nullptr;  // and back
+  bool no_window = false;                                                      // see check_no_window
   bool (*holds)(const ModelConfig& config) = nullptr;  // false: a config that its program does not take
   const char* causal_lm = nullptr;                     // transformers' classes
   const char* sequence_classification = nullptr;
+  const char* chat_template = nullptr;  // what its chat models are trained with: a --template of gpt chat
 
   Gguf gguf = {};
 };
@@ -71,14 +73,15 @@ GPT_FOR_EACH_FAMILY(GPT_DECLARE_FAMILY)
 #undef GPT_DECLARE_FAMILY
 }  // namespace family
 
-// Names that several families have, and those of files that say themselves what they are.
-extern const Naming kLlamaNaming, kNanoGptNaming, kLlmcNaming, kLlama2cNaming, kGgufNaming, kGgufFusedNaming;
+// Names that several families have.
+extern const Naming kLlamaNaming, kGgufNaming, kGgufFusedNaming;
 
 // All families: these, then those that were added.
 const std::vector<const Family*>& families();
 // The family of a model_type, or null.
 const Family* find_family(std::string_view name);
 nlohmann::json family_switches(const Family& family);
+std::vector<ConfigKey> all_keys(const Family& family);
 
 // Adds a family that is not in the list, as an object outside of all functions: before main.
 struct AddFamily {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -18,44 +17,45 @@ namespace {
 constexpr const char* kArchitectureKey = "general.architecture";
 
 // Keys behind the name of the architecture. Those that are read, and those that change nothing here.
-constexpr std::array kRead = {"context_length",
-                              "embedding_length",
-                              "block_count",
-                              "feed_forward_length",
-                              "vocab_size",
-                              "attention.head_count",
-                              "attention.head_count_kv",
-                              "attention.key_length",
-                              "attention.value_length",
-                              "attention.layer_norm_epsilon",
-                              "attention.layer_norm_rms_epsilon",
-                              "rope.dimension_count",
-                              "rope.freq_base",
-                              "rope.scaling.type",
-                              "rope.scaling.factor",
-                              "rope.scaling.original_context_length",
-                              "rope.scale_linear",
-                              "expert_count",
-                              "expert_used_count"};
+constexpr std::string_view kRead[] = {"context_length",
+                                      "embedding_length",
+                                      "block_count",
+                                      "feed_forward_length",
+                                      "vocab_size",
+                                      "attention.head_count",
+                                      "attention.head_count_kv",
+                                      "attention.key_length",
+                                      "attention.value_length",
+                                      "attention.layer_norm_epsilon",
+                                      "attention.layer_norm_rms_epsilon",
+                                      "rope.dimension_count",
+                                      "rope.freq_base",
+                                      "rope.scaling.type",
+                                      "rope.scaling.factor",
+                                      "rope.scaling.original_context_length",
+                                      "rope.scale_linear",
+                                      "expert_count",
+                                      "expert_used_count"};
 // llama.cpp knows no sliding window in these architectures.
-constexpr std::array kHarmless = {"rope.scaling.finetuned", "tensor_data_layout", "attention.sliding_window"};
+constexpr std::string_view kHarmless[] = {"rope.scaling.finetuned", "tensor_data_layout",
+                                          "attention.sliding_window"};
 
 // Those that some other model of the architecture needs, and the value with which they change nothing.
 struct Neutral {
   std::string_view key;
   double value;
 };
-constexpr std::array kNeutral = {Neutral{"use_parallel_residual", 0},
-                                 Neutral{"attention.causal", 1},
-                                 Neutral{"attention.max_alibi_bias", 0},
-                                 Neutral{"attention.clamp_kqv", 0},
-                                 Neutral{"rope.scaling.attn_factor", 1},
-                                 Neutral{"logit_scale", 1},
-                                 Neutral{"embedding_scale", 1},
-                                 Neutral{"residual_scale", 1},
-                                 Neutral{"leading_dense_block_count", 0},
-                                 Neutral{"nextn_predict_layers", 0},
-                                 Neutral{"pooling_type", 0}};
+constexpr Neutral kNeutral[] = {{"use_parallel_residual", 0},
+                                {"attention.causal", 1},
+                                {"attention.max_alibi_bias", 0},
+                                {"attention.clamp_kqv", 0},
+                                {"rope.scaling.attn_factor", 1},
+                                {"logit_scale", 1},
+                                {"embedding_scale", 1},
+                                {"residual_scale", 1},
+                                {"leading_dense_block_count", 0},
+                                {"nextn_predict_layers", 0},
+                                {"pooling_type", 0}};
 
 class ConfigReader {
  public:
@@ -99,12 +99,13 @@ class ConfigReader {
 
   void check_key(const GgufEntry& e, std::string_view rest) const {
     const auto is = [&](std::string_view known) { return rest == known; };
-    if (std::any_of(kRead.begin(), kRead.end(), is) || std::any_of(kHarmless.begin(), kHarmless.end(), is))
+    if (std::any_of(std::begin(kRead), std::end(kRead), is) ||
+        std::any_of(std::begin(kHarmless), std::end(kHarmless), is))
       return;
     if (rest.starts_with("expert_")) return;  // of how many experts, and these are none
-    const auto neutral =
-        std::find_if(kNeutral.begin(), kNeutral.end(), [&](const Neutral& n) { return n.key == rest; });
-    if (neutral == kNeutral.end())
+    const auto neutral = std::find_if(std::begin(kNeutral), std::end(kNeutral),
+                                      [&](const Neutral& n) { return n.key == rest; });
+    if (neutral == std::end(kNeutral))
       fail("{}: the setting {} is not supported", file_.path(), printable(e.key));
     const double value =
         e.type == GgufType::boolean ? static_cast<double>(*file_.boolean(e.key)) : *file_.number(e.key);

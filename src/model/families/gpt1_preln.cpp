@@ -3,7 +3,6 @@
 #include "model/families/family.h"
 
 namespace gpt {
-namespace {
 
 constexpr Naming kNaming = {
     .outside = {"embeddings.wte.{1}", "embeddings.wpe.{1}", "ln_f.{1}", "lm_head.{1}"},
@@ -14,19 +13,16 @@ constexpr Naming kNaming = {
     .norm_words = {"gamma", "beta"},
 };
 
-std::vector<Preset> presets() {
-  return {{"gpt1-preln", "GPT-1 with norms before the layers",
-           R"({"vocab_size": 40478, "n_ctx": 512, "n_layer": 12, "n_head": 12, "n_embd": 768,
-               "dropout": 0.1, "batch_size": 64, "lr": 2.5e-4, "min_lr": 0, "warmup": 2000, "weight_decay": 0.01,
-               "sampling": "epoch"})"}};
-}
-
-}  // namespace
+constexpr Preset kPresets[] = {
+    {"gpt1-preln", "GPT-1 with norms before the layers",
+     R"({"vocab_size": 40478, "n_ctx": 512, "n_layer": 12, "n_head": 12, "n_embd": 768,
+         "dropout": 0.1, "batch_size": 64, "lr": 2.5e-4, "min_lr": 0, "warmup": 2000, "weight_decay": 0.01,
+         "sampling": "epoch"})"}};
 
 constinit const Family family::gpt1_preln = {
     .name = "gpt1-preln",
     .switches = "{}",
-    .presets = presets,
+    .presets = kPresets,
     .namings = {&kNaming},
 };
 

@@ -3,7 +3,6 @@
 #include "model/families/family.h"
 
 namespace gpt {
-namespace {
 
 constexpr Naming kNaming = {
     .outside = {"tok_emb.{1}", "pos_emb.{1}", "final_norm.{1}", "out_head.{1}"},
@@ -14,18 +13,14 @@ constexpr Naming kNaming = {
     .norm_words = {"scale", "shift"},
 };
 
-std::vector<Preset> presets() {
-  return {
-      {"gpt2-scratch", "GPT-2 from scratch: untied head, no q, k, v biases",
-       R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 12, "n_head": 12, "n_embd": 768, "dropout": 0.1})"}};
-}
-
-}  // namespace
+constexpr Preset kPresets[] = {
+    {"gpt2-scratch", "GPT-2 from scratch: untied head, no q, k, v biases",
+     R"({"vocab_size": 50257, "n_ctx": 1024, "n_layer": 12, "n_head": 12, "n_embd": 768, "dropout": 0.1})"}};
 
 constinit const Family family::gpt2_scratch = {
     .name = "gpt2-scratch",
     .switches = R"({"qkv_bias": false, "tie_embeddings": false, "init": "torch"})",
-    .presets = presets,
+    .presets = kPresets,
     .namings = {&kNaming},
 };
 

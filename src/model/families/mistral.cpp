@@ -9,20 +9,9 @@ namespace {
 using nlohmann::json;
 
 constexpr ConfigKey kKeys[] = {
-    {"vocab_size", "vocab_size", Means::size, "32000"},
-    {"max_position_embeddings", "n_ctx", Means::size, "131072"},
-    {"hidden_size", "n_embd", Means::size, "4096"},
-    {"num_hidden_layers", "n_layer", Means::size, "32"},
-    {"num_attention_heads", "n_head", Means::size, "32"},
-    {"num_key_value_heads", "n_kv_head", Means::derived, "8"},
-    {"head_dim", "head_dim", Means::derived_or_zero, nullptr},
-    {"intermediate_size", "d_ff", Means::size, "14336"},
-    {"hidden_act", "act", Means::act, R"("silu")", nullptr, kGatedActs},
-    {"rms_norm_eps", "norm_eps", Means::value, "1e-6"},
-    {"sliding_window", "sliding_window", Means::derived, "4096"},
-    {"attention_dropout", "attn_dropout", Means::dropout, "0"},
-    {"initializer_range", "init_std", Means::value, "0.02"},
-    {"tie_word_embeddings", "tie_embeddings", Means::value, "false"},
+    {"head_dim", "head_dim", Means::derived_or_zero},
+    {"hidden_act", "act", Means::act, nullptr, kGatedActs},
+    {"sliding_window", "sliding_window", Means::derived},
 };
 
 // With layer_types, even null, transformers takes it for a Ministral.
@@ -48,10 +37,12 @@ constinit const Family family::mistral = {
     .switches = R"({"norm": "rms", "position": "rope", "act": "swiglu", "qkv_bias": false, "out_bias": false,
                     "mlp_bias": false, "tie_embeddings": false, "norm_eps": 1e-6, "sliding_window": 4096})",
     .namings = {&kLlamaNaming},
-    .keys = kKeys,
+    .keys = kLlamaKeys,
+    .more_keys = kKeys,
+    .missing = R"({"vocab_size": 32000, "max_position_embeddings": 131072, "hidden_size": 4096,
+                   "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+                   "intermediate_size": 14336, "bos_token_id": 1, "eos_token_id": 2})",
     .fixed = kDecoderOnly,
-    .bos = "1",
-    .eos = "2",
     .read = read,
     .write = write_rope,
     .causal_lm = "MistralForCausalLM",

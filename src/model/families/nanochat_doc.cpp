@@ -4,7 +4,6 @@
 #include "model/families/family.h"
 
 namespace gpt {
-namespace {
 
 constexpr Naming kNaming = {
     .outside = {"transformer.wte.{1}", nullptr, nullptr, "lm_head.{1}"},
@@ -13,13 +12,9 @@ constexpr Naming kNaming = {
     .linear = {"attn.c_proj.{1}", "mlp.c_fc.{1}", "mlp.c_proj.{1}"},
 };
 
-std::vector<Preset> presets() {
-  return {
-      {"nanochat-doc", "nanochat, the document's model",
-       R"({"vocab_size": 50304, "n_ctx": 1024, "n_layer": 12, "n_head": 6, "n_kv_head": 6, "n_embd": 768})"}};
-}
-
-}  // namespace
+constexpr Preset kPresets[] = {
+    {"nanochat-doc", "nanochat, the document's model",
+     R"({"vocab_size": 50304, "n_ctx": 1024, "n_layer": 12, "n_head": 6, "n_kv_head": 6, "n_embd": 768})"}};
 
 constinit const Family family::nanochat_doc = {
     .name = "nanochat-doc",
@@ -28,7 +23,7 @@ constinit const Family family::nanochat_doc = {
                     "qk_norm": true, "position": "rope", "rope_sign": 1, "act": "relu2", "qkv_bias": false,
                     "out_bias": false, "mlp_bias": false, "tie_embeddings": false, "logit_softcap": 15,
                     "init": "nanochat"})",
-    .presets = presets,
+    .presets = kPresets,
     .namings = {&kNaming},
 };
 

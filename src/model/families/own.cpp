@@ -3,7 +3,6 @@
 #include "model/families/family.h"
 
 namespace gpt {
-namespace {
 
 constexpr Naming kNaming = {
     .outside = {"wte.{1}", "wpe.{1}", "final_norm.{1}", "head.{1}"},
@@ -12,8 +11,6 @@ constexpr Naming kNaming = {
     .qkv = {"attn.q.{1}", "attn.k.{1}", "attn.v.{1}"},
     .linear = {"attn.out.{1}", "mlp.fc.{1}", "mlp.proj.{1}", "mlp.gate.{1}"},
 };
-
-}  // namespace
 
 constinit const Family family::own = {
     .name = "gpt.cpp",

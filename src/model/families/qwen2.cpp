@@ -11,19 +11,8 @@ namespace {
 using nlohmann::json;
 
 constexpr ConfigKey kKeys[] = {
-    {"vocab_size", "vocab_size", Means::size, "151936"},
-    {"max_position_embeddings", "n_ctx", Means::size, "32768"},
-    {"hidden_size", "n_embd", Means::size, "4096"},
-    {"num_hidden_layers", "n_layer", Means::size, "32"},
-    {"num_attention_heads", "n_head", Means::size, "32"},
-    {"num_key_value_heads", "n_kv_head", Means::derived, "32"},
-    {"head_dim", "head_dim", Means::size, nullptr},
-    {"intermediate_size", "d_ff", Means::size, "22016"},
-    {"hidden_act", "act", Means::act, R"("silu")", nullptr, kGatedActs},
-    {"rms_norm_eps", "norm_eps", Means::value, "1e-6"},
-    {"attention_dropout", "attn_dropout", Means::dropout, "0"},
-    {"initializer_range", "init_std", Means::value, "0.02"},
-    {"tie_word_embeddings", "tie_embeddings", Means::value, "false"},
+    {"head_dim", "head_dim", Means::size},
+    {"hidden_act", "act", Means::act, nullptr, kGatedActs},
 };
 
 // Qwen2 looks through its window in the layers from max_window_layers on, or as a list says.
@@ -71,12 +60,17 @@ constinit const Family family::qwen2 = {
     .switches = R"({"norm": "rms", "position": "rope", "act": "swiglu", "qkv_bias": true, "out_bias": false,
                     "mlp_bias": false, "tie_embeddings": false, "norm_eps": 1e-6})",
     .namings = {&kLlamaNaming},
-    .keys = kKeys,
+    .keys = kLlamaKeys,
+    .more_keys = kKeys,
+    .missing = R"({"vocab_size": 151936, "max_position_embeddings": 32768, "hidden_size": 4096,
+                   "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32,
+                   "intermediate_size": 22016})",
     .fixed = kDecoderOnly,
     .read = read,
     .write = write,
     .causal_lm = "Qwen2ForCausalLM",
     .sequence_classification = "Qwen2ForSequenceClassification",
+    .chat_template = "chatml-qwen2",
     .gguf = {"qwen2", &kGgufNaming, RopeLayout::halves, true},
 };
 

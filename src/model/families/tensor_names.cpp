@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "model/base_prefix.h"
 #include "model/families/family.h"
 
 namespace gpt {
@@ -108,6 +107,13 @@ const Naming* detect_naming(const ParamTable& table, const ModelConfig& c,
     if (by_name != nullptr) return by_name;
   }
   return nullptr;
+}
+
+std::string without_base_prefix(const std::string& name) {
+  for (const std::string_view prefix : {"transformer.", "model."}) {
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  }
+  return name;
 }
 
 bool is_buffer_name(std::string_view name) {

@@ -47,6 +47,9 @@ const Naming* detect_naming(const ParamTable& table, const ModelConfig& config,
                             const std::function<const TensorInfo*(const std::string&)>& find,
                             bool& prefix_missing);
 
+// A tensor's name without the prefix that transformers' base models (those without a head) leave away.
+std::string without_base_prefix(const std::string& name);
+
 // A tensor that module state_dicts hold besides parameters: masks and rotary tables.
 bool is_buffer_name(std::string_view name);
 

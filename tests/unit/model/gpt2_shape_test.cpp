@@ -1,6 +1,6 @@
 // Checkpoints under GPT-2's names that have nothing but tensors.
 
-#include "model/gpt2_shape.h"
+#include "model/families/checkpoints.h"
 
 #include <gtest/gtest.h>
 
