@@ -56,10 +56,13 @@ ChatFormat format_of(const LoadedModel& loaded, const ChatArguments& a) {
   const auto jinja =
       loaded.gguf() != nullptr ? gguf_chat_template(*loaded.gguf()) : read_chat_template(loaded.folder());
   if (!jinja) {
+    const char* usual = export_family(loaded.model().config).chat_template;
     fail(
-        "{} has no chat template; name the format it was trained with: --template {} (a model that was never "
+        "{} has no chat template; name the format it was trained with: --template {}{} (a model that was "
+        "never "
         "trained to chat is for gpt generate)",
-        a.generate.model, fmt::join(names, "|"));
+        a.generate.model, fmt::join(names, "|"),
+        usual == nullptr ? "" : fmt::format("; chat models of its family have {}", usual));
   }
   const auto format = recognise_chat_template(*jinja);
   if (!format) {

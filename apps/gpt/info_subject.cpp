@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "model/gguf_config.h"
 #include "model/model_files.h"
 #include "model/model_source.h"
 #include "model/presets.h"

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -19,6 +20,7 @@
 #include "io/safetensors_writer.h"
 #include "io/tensor_info.h"
 #include "kernels/quant.h"
+#include "model/families/checkpoints.h"
 #include "tensor/convert.h"
 #include "text/utf8.h"
 #include "text/vocab_data.h"
@@ -59,6 +61,13 @@ void read_row(const TensorView& view, int64_t r, std::span<float> x) {
                   .rows = 1,
                   .cols = cols},
                  make_view(x.data(), {1, cols}));
+}
+
+// Whether a family's config.json has a key for a switch.
+bool has_key(const Family& family, std::string_view ours) {
+  const std::vector<ConfigKey> keys = all_keys(family);
+  return keys.empty() ||
+         std::any_of(keys.begin(), keys.end(), [&](const ConfigKey& key) { return key.ours == ours; });
 }
 
 std::string note_of(const FilePlace& from, const FilePlace& to, const ParamSpec& spec) {
@@ -110,19 +119,20 @@ void Conversion::choose_hf() {
   if (model_->config.rope_layout == RopeLayout::interleaved && model_->config.position == Position::rope) {
     ModelConfig halves = model_->config;
     halves.rope_layout = RopeLayout::halves;
-    if (export_family(halves) != "gpt.cpp") change_rope_layout(RopeLayout::halves);
+    if (!export_family(halves).keys.empty()) change_rope_layout(RopeLayout::halves);
   }
   ModelConfig biased = with_biases(model_->config);
-  if (export_family(biased) == "gpt2") change_model(biased);
-  target_ = export_family(model_->config);
-  naming_ = export_naming(model_->config);
+  if (&export_family(biased) == &family::gpt2) change_model(biased);
+  family_ = &export_family(model_->config);
+  target_ = family_->name;
+  naming_ = family_->namings[0];
 }
 
 void Conversion::choose_gguf() {
-  const std::string architecture = gguf_architecture(model_->config);
-  if (architecture == "gpt2") change_model(with_biases(model_->config));
-  target_ = "GGUF " + architecture;
-  naming_ = architecture == "gpt2" ? Naming::gguf_gpt2 : Naming::gguf_llama;
+  family_ = &gguf_family(model_->config);
+  if (!family_->gguf.optional_biases) change_model(with_biases(model_->config));
+  target_ = std::string("GGUF ") + family_->gguf.architecture;
+  naming_ = family_->gguf.naming;
 }
 
 void Conversion::choose_llmc() {
@@ -130,7 +140,7 @@ void Conversion::choose_llmc() {
   change_model(with_biases(model_->config));
   if (options_.dtype == DType::f16) fail_usage("--dtype: llm.c has fp32 and bf16, found fp16");
   target_ = "llm.c";
-  naming_ = Naming::llmc;
+  naming_ = &kLlmcNaming;
 }
 
 void Conversion::choose_llama2c() {
@@ -139,7 +149,7 @@ void Conversion::choose_llama2c() {
   if (options_.dtype != DType::f32)
     fail_usage("--dtype: llama2.c has fp32 only, found {}", dtype_name(*options_.dtype));
   target_ = "llama2.c";
-  naming_ = Naming::llama2c;
+  naming_ = &kLlama2cNaming;
 }
 
 // Another config, with the weights that both have.
@@ -185,7 +195,7 @@ void Conversion::list_moves() {
 
 TensorMove Conversion::move_of(int id, DType target) const {
   const ParamSpec& spec = model_->table[id];
-  const FilePlace to = file_place(naming_, model_->config, spec);
+  const FilePlace to = file_place(*naming_, model_->config, spec);
   GPT_ASSERT(!to.tensor.empty());
   const int origin_id = origin_ids_[static_cast<size_t>(id)];
   if (origin_id < 0) {
@@ -196,7 +206,7 @@ TensorMove Conversion::move_of(int id, DType target) const {
   const auto add = [&](const std::string& text) { note += (note.empty() ? "" : ", ") + text; };
   const RopeLayout before = loaded_.model().config.rope_layout;
   const RopeLayout after =
-      options_.to == ModelFormat::gguf ? RopeLayout::interleaved : model_->config.rope_layout;
+      options_.to == ModelFormat::gguf ? family_->gguf.rope_layout : model_->config.rope_layout;
   if (is_rotated(spec.role) && model_->config.position == Position::rope && before != after) {
     add("rows reordered for rope");
   }
@@ -243,14 +253,13 @@ int64_t Conversion::bytes() const {
 
 void Conversion::note_dropout(std::vector<std::string>& notes) const {
   const ModelConfig& c = model_->config;
-  const bool hf = options_.to == ModelFormat::hf;
-  if (hf && (target_ == "gpt2" || target_ == "openai-gpt" || target_ == "gpt.cpp")) return;
   std::string lost;
   const auto add = [&](const char* name, double p) {
+    if (options_.to == ModelFormat::hf && has_key(*family_, name)) return;
     if (p > 0) lost += fmt::format("{}{} = {}", lost.empty() ? "" : ", ", name, p);
   };
   add("embd_dropout", c.embd_dropout);
-  if (!hf) add("attn_dropout", c.attn_dropout);  // the only one that Llama's relatives have
+  add("attn_dropout", c.attn_dropout);
   add("resid_dropout", c.resid_dropout);
   if (!lost.empty())
     notes.push_back(fmt::format("{} has no place for {}: name it when you train on", target_, lost));
@@ -352,7 +361,7 @@ void Conversion::write(const std::string& path) const {
     write_gguf(path, *model_, weights_, options_.tokenizer, gguf_options());
     return;
   }
-  const std::vector<NamedTensor> tensors = named_weights(*model_, weights_, naming_, dtype());
+  const std::vector<NamedTensor> tensors = named_weights(*model_, weights_, *naming_, dtype());
   if (options_.to == ModelFormat::llmc) {
     const int64_t padded = (c.vocab_size + kLlmcPadding - 1) / kLlmcPadding * kLlmcPadding;
     return write_llmc(path, {dtype(), c.n_ctx, c.vocab_size, c.n_layer, c.n_head, c.n_embd, padded}, tensors);

@@ -87,7 +87,8 @@ class Conversion {
   const LoadedModel& loaded_;
   ConversionOptions options_;
   std::string target_;
-  Naming naming_ = Naming::own;
+  const Family* family_ = nullptr;  // of hf and GGUF
+  const Naming* naming_ = nullptr;
   std::unique_ptr<Model> model_;  // as the target has it
   std::vector<TensorView> weights_;
   std::vector<int> origin_ids_;  // of the source's parameters; -1: zeros that the target needs

@@ -38,40 +38,50 @@ class Needs {
   std::optional<Misfit> misfit_;
 };
 
-// Of a model without blocks other programs make nothing.
-void need_blocks(Needs& needs, const ModelConfig& c) {
-  if (c.n_layer == 0) needs.is("n_layer", 1);
-}
-
-void need_plain_decoder(Needs& needs, const ModelConfig& c) {
-  needs.is("norm_position", "pre").is("final_norm", true).is("embd_norm", false).is("qk_norm", false);
-  needs.is("norm_affine", true).is("logit_softcap", 0.0).is("head_bias", false);
+// The switches of a family, by a file that has no place for others.
+void need_switches(Needs& needs, const Family& family, const ModelConfig& c) {
+  ModelConfig plain;
+  read_model_keys(family_switches(family), plain);
+  const json needed = model_keys_json(plain);
+  const auto same = [&](std::initializer_list<const char*> keys) {
+    for (const char* key : keys)
+      needs.is(key, needed[key]);
+  };
+  same({"position"});
+  if (c.n_layer == 0) needs.is("n_layer", 1);  // of a model without blocks other programs make nothing
+  same({"norm", "act"});
+  if (c.position == Position::rope) {
+    same({"rope_sign", "rope_dtype"});
+  } else {
+    needs.is("n_kv_head", c.n_head).is("head_dim", c.n_embd / c.n_head);
+  }
+  same({"norm_position", "final_norm", "embd_norm", "qk_norm", "norm_affine", "logit_softcap", "head_bias"});
   if (c.sliding_window < c.n_ctx) needs.is("sliding_window", 0);
 }
 
-void need_llama(Needs& needs, const ModelConfig& c) {
-  need_blocks(needs, c);
-  needs.is("position", "rope").is("norm", "rms").is("act", "swiglu").is("rope_sign", 1);
-  needs.is("rope_dtype", "fp32");
-  need_plain_decoder(needs, c);
-}
+struct GgufChoice {
+  const Family* family = nullptr;
+  std::optional<Misfit> misfit;
+};
 
-void need_gpt2(Needs& needs, const ModelConfig& c) {
-  need_blocks(needs, c);
-  needs.is("position", "learned").is("norm", "layer").is("act", "gelu_tanh");
-  needs.is("n_kv_head", c.n_head).is("head_dim", c.n_embd / c.n_head);
-  need_plain_decoder(needs, c);
-}
-
-std::optional<Misfit> gguf_misfit(const ModelConfig& c) {
-  Needs needs(c);
-  c.position == Position::rope ? need_llama(needs, c) : need_gpt2(needs, c);
-  return needs.misfit();
+// The first family that fits, or the first with such positions.
+GgufChoice choose_gguf(const ModelConfig& c) {
+  GgufChoice near;
+  for (const Family* family : families()) {
+    if (family->gguf.architecture == nullptr) continue;
+    Needs needs(c);
+    need_switches(needs, *family, c);
+    if (family->gguf.rope_layout == RopeLayout::halves && c.position == Position::rope)
+      needs.is("rope_layout", "halves");
+    if (!needs.misfit()) return {family, {}};
+    if (near.family == nullptr && needs.misfit()->key != "position") near = {family, needs.misfit()};
+  }
+  return near;
 }
 
 std::optional<Misfit> llama2c_misfit(const ModelConfig& c) {
   Needs needs(c);
-  need_llama(needs, c);
+  need_switches(needs, family::llama, c);
   needs.is("qkv_bias", false).is("out_bias", false).is("mlp_bias", false);
   needs.is("head_dim", c.n_embd / c.n_head).is("norm_eps", 1e-5).is("rope_theta", 10000.0);
   needs.is("rope_scaling", nullptr);
@@ -80,13 +90,9 @@ std::optional<Misfit> llama2c_misfit(const ModelConfig& c) {
 
 std::optional<Misfit> llmc_misfit(const ModelConfig& c) {
   Needs needs(c);
-  need_gpt2(needs, c);
+  need_switches(needs, family::gpt2, c);
   needs.is("tie_embeddings", true).is("d_ff", 4 * c.n_embd).is("norm_eps", 1e-5);
   return needs.misfit();
-}
-
-std::string gguf_name(const ModelConfig& c) {
-  return c.position == Position::rope ? "llama" : "gpt2";
 }
 
 std::string flag_of(const Misfit& m) {
@@ -107,10 +113,10 @@ std::string short_reason(const Misfit& m, const std::string& what) {
 
 }  // namespace
 
-std::string gguf_architecture(const ModelConfig& c) {
-  const std::string name = gguf_name(c);
-  require_none(gguf_misfit(c), "GGUF", "its architecture " + name);
-  return name;
+const Family& gguf_family(const ModelConfig& c) {
+  const GgufChoice choice = choose_gguf(c);
+  require_none(choice.misfit, "GGUF", std::string("its architecture ") + choice.family->gguf.architecture);
+  return *choice.family;
 }
 
 void require_llama2c(const ModelConfig& c) {
@@ -124,7 +130,7 @@ void require_llmc(const ModelConfig& c) {
 std::string export_limits(const ModelConfig& c, const Tokenizer* tokenizer) {
   std::string reasons;
   const auto add = [&](const std::string& reason) { reasons += (reasons.empty() ? "" : "; ") + reason; };
-  if (const auto m = gguf_misfit(c)) {
+  if (const auto m = choose_gguf(c).misfit) {
     add(short_reason(*m, "GGUF"));
   } else if (tokenizer != nullptr) {
     try {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "model/config.h"
+#include "model/families/family.h"
 #include "text/tokenizer.h"
 
 namespace gpt {
@@ -10,8 +10,9 @@ namespace gpt {
 // What the formats of one file can hold. Each function throws Error for the first config key that speaks
 // against it, with the value needed and the value found. Biases that a GPT-2 lacks count as zeros.
 
-// "llama" (Mistral's, Qwen2's and llama2.c's models too) or "gpt2": the architecture of GGUF that it is.
-std::string gguf_architecture(const ModelConfig& config);
+// The family whose architecture of GGUF it is: llama for Mistral's, Qwen2's and llama2.c's models too, or
+// gpt2.
+const Family& gguf_family(const ModelConfig& config);
 void require_llama2c(const ModelConfig& config);
 void require_llmc(const ModelConfig& config);
 

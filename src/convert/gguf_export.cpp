@@ -8,8 +8,7 @@
 #include "convert/rope_rows.h"
 #include "io/gguf_writer.h"
 #include "kernels/quant.h"
-#include "model/gguf_config.h"
-#include "model/naming.h"
+#include "model/families/gguf_keys.h"
 #include "model/rope_table.h"
 #include "tensor/convert.h"
 
@@ -105,16 +104,11 @@ void emit_parts(DType dtype, const std::vector<Part>& parts, const EmitBytes& em
 class Export {
  public:
   Export(const Model& model, std::span<const TensorView> weights, const GgufExportOptions& options)
-      : model_(model),
-        c_(model.config),
-        weights_(weights),
-        options_(options),
-        architecture_(gguf_architecture(c_)),
-        naming_(architecture_ == "gpt2" ? Naming::gguf_gpt2 : Naming::gguf_llama) {}
+      : model_(model), c_(model.config), weights_(weights), options_(options), gguf_(gguf_family(c_).gguf) {}
 
   GgufMetadata metadata(const Tokenizer* tokenizer) const {
     GgufMetadata m;
-    m.add("general.architecture", architecture_);
+    m.add("general.architecture", gguf_.architecture);
     if (!options_.name.empty()) m.add("general.name", options_.name);
     m.add("general.file_type", file_type(options_.dtype));
     if (is_quantized(options_.dtype)) m.add("general.quantization_version", uint32_t{2});
@@ -140,7 +134,7 @@ class Export {
     if (c_.rope_scaling.type == RopeScaling::Type::llama3) list.push_back(rope_factors());
     for (int id = 0; id < model_.table.count(); ++id) {
       const ParamSpec& spec = model_.table[id];
-      const FilePlace place = file_place(naming_, c_, spec);
+      const FilePlace place = file_place(*gguf_.naming, c_, spec);
       if (place.first_row > 0) continue;  // a later part of a tensor that is in the list already
       const DType dtype = type_of(spec, place);
       list.push_back(
@@ -153,14 +147,14 @@ class Export {
   std::vector<DType> types() {
     std::vector<DType> all;
     for (const ParamSpec& spec : model_.table.specs())
-      all.push_back(type_of(spec, file_place(naming_, c_, spec)));
+      all.push_back(type_of(spec, file_place(*gguf_.naming, c_, spec)));
     return all;
   }
 
   const std::vector<GgufFallback>& fallbacks() const { return fallbacks_; }
 
  private:
-  std::string key(const char* what) const { return architecture_ + "." + what; }
+  std::string key(const char* what) const { return fmt::format("{}.{}", gguf_.architecture, what); }
   void add(GgufMetadata& m, const char* what, int64_t value) const {
     m.add(key(what), static_cast<uint32_t>(value));
   }
@@ -233,13 +227,13 @@ class Export {
   // The parameters that lie in the tensor of `id`, from `id` on.
   std::vector<Part> parts_of(int id) const {
     std::vector<Part> parts;
-    const std::string tensor = file_place(naming_, c_, model_.table[id]).tensor;
+    const std::string tensor = file_place(*gguf_.naming, c_, model_.table[id]).tensor;
     for (int other = id; other < model_.table.count() && model_.table[other].layer == model_.table[id].layer;
          ++other) {
       const ParamSpec& spec = model_.table[other];
-      if (file_place(naming_, c_, spec).tensor != tensor) continue;
-      const bool pairs =
-          c_.position == Position::rope && c_.rope_layout == RopeLayout::halves && is_rotated(spec.role);
+      if (file_place(*gguf_.naming, c_, spec).tensor != tensor) continue;
+      const bool pairs = c_.position == Position::rope && c_.rope_layout == RopeLayout::halves &&
+                         gguf_.rope_layout == RopeLayout::interleaved && is_rotated(spec.role);
       parts.push_back({weights_[static_cast<size_t>(other)], pairs ? c_.head_dim : 0});
     }
     return parts;
@@ -249,8 +243,7 @@ class Export {
   const ModelConfig& c_;
   std::span<const TensorView> weights_;
   const GgufExportOptions& options_;
-  std::string architecture_;
-  Naming naming_;
+  const Gguf& gguf_;
   std::vector<GgufFallback> fallbacks_;
 };
 
@@ -274,10 +267,14 @@ std::vector<GgufFallback> write_gguf(const std::string& path, const Model& model
                                      std::span<const TensorView> weights, const Tokenizer* tokenizer,
                                      const GgufExportOptions& options) {
   const ModelConfig& c = model.config;
-  if (c.norm == NormKind::layer && !(c.norm_bias && c.qkv_bias && c.out_bias && c.mlp_bias))
+  const Gguf& gguf = gguf_family(c).gguf;
+  if (!gguf.optional_biases && c.norm == NormKind::layer &&
+      !(c.norm_bias && c.qkv_bias && c.out_bias && c.mlp_bias)) {
     fail(
-        "cannot write this model as GGUF: its architecture gpt2 has all biases; write zeros where there are "
-        "none");
+        "cannot write this model as GGUF: its architecture {} has all biases; write zeros where there are "
+        "none",
+        gguf.architecture);
+  }
   Export file(model, weights, options);
   const std::vector<NamedTensor> tensors = file.tensors();
   write_gguf_file(path, file.metadata(tokenizer), tensors);

@@ -4,8 +4,8 @@
 
 #include "base/suggest.h"
 #include "io/printable.h"
+#include "model/families/family.h"
 #include "model/json_value.h"
-#include "model/presets.h"
 
 namespace gpt {
 namespace {
@@ -17,40 +17,21 @@ struct Alias {
   const char* ours;
 };
 
+// Besides those in the config.json of the families (ConfigKey).
 constexpr Alias kAliases[] = {
     // shape
     {"sequence_len", "n_ctx"},
     {"context_length", "n_ctx"},
-    {"n_positions", "n_ctx"},
     {"max_seq_len", "n_ctx"},
-    {"max_position_embeddings", "n_ctx"},
     {"block_size", "n_ctx"},
     {"emb_dim", "n_embd"},
     {"d_model", "n_embd"},
-    {"hidden_size", "n_embd"},
     {"n_layers", "n_layer"},
-    {"num_hidden_layers", "n_layer"},
     {"n_heads", "n_head"},
-    {"num_attention_heads", "n_head"},
     {"n_kv_heads", "n_kv_head"},
-    {"num_key_value_heads", "n_kv_head"},
-    {"n_inner", "d_ff"},
-    {"intermediate_size", "d_ff"},
     // switches
-    {"layer_norm_epsilon", "norm_eps"},
-    {"rms_norm_eps", "norm_eps"},
-    {"activation_function", "act"},
-    {"hidden_act", "act"},
-    {"afn", "act"},
-    {"tie_word_embeddings", "tie_embeddings"},
-    {"final_logit_softcapping", "logit_softcap"},
     {"rope_rotation", "rope_sign"},
     {"dropout_rate", "dropout"},
-    {"embd_pdrop", "embd_dropout"},
-    {"attn_pdrop", "attn_dropout"},
-    {"attention_dropout", "attn_dropout"},
-    {"resid_pdrop", "resid_dropout"},
-    {"initializer_range", "init_std"},
     // training
     {"learning_rate", "lr"},
     {"max_iters", "steps"},
@@ -91,13 +72,6 @@ constexpr Spelling kSpellings[] = {
     {"max_position_embeddings", "transformers", kModelType},
 };
 
-constexpr Alias kActNames[] = {
-    {"gelu_new", "gelu_tanh"},  {"gelu_pytorch_tanh", "gelu_tanh"},
-    {"gelu_fast", "gelu_tanh"}, {"gelu_accurate", "gelu_tanh"},
-    {"silu", "swiglu"},         {"swish", "swiglu"},
-    {"relu_squared", "relu2"},
-};
-
 void put(json& out, const std::string& key, const json& value, const std::string& from) {
   if (out.contains(key) && out[key] != value) {
     fail_usage("config key {}: {} says {}, but another name of it says {}; keep one", printable(key), from,
@@ -117,9 +91,12 @@ void put_rope_parameters(json& out, const json& value) {
 }
 
 json translate_value(const std::string& key, const json& value) {
-  if (key == "act" && value.is_string()) {
-    for (const Alias& a : kActNames) {
-      if (value == a.theirs) return a.ours;
+  if (key == "act") {
+    if (value == "relu_squared") return "relu2";
+    for (const std::span<const ActName> names : {std::span<const ActName>(kPlainActs), {kGatedActs}}) {
+      for (const ActName& name : names) {
+        if (value == name.theirs) return to_json_value(name.ours);
+      }
     }
   }
   if (value.is_null() && key == "logit_softcap") return 0;
@@ -144,6 +121,13 @@ std::string config_key_of(const std::string& theirs) {
   for (const Alias& a : kAliases) {
     if (theirs == a.theirs) return a.ours;
   }
+  if (theirs == "attention_bias") return "";  // two keys of ours
+  for (const Family* family : families()) {
+    for (const ConfigKey& key : all_keys(*family)) {
+      const bool same = theirs == key.theirs || (key.other_name != nullptr && theirs == key.other_name);
+      if (same && theirs != key.ours) return key.ours;
+    }
+  }
   return "";
 }
 
@@ -152,12 +136,11 @@ json translate_aliases(const json& object) {
   for (const auto& item : object.items()) {  // clang 14 lets no lambda capture structured bindings
     const std::string& key = item.key();
     const auto& value = item.value();
-    const auto alias = std::find_if(std::begin(kAliases), std::end(kAliases),
-                                    [&](const Alias& a) { return key == a.theirs; });
+    const std::string ours = config_key_of(key);
     if (key == "afn" && value == "gelu") {
       put(out, "act", "gelu_tanh", key);  // GPT-1's, whose "gelu" is the tanh form
-    } else if (alias != std::end(kAliases)) {
-      put(out, alias->ours, translate_value(alias->ours, value), key);
+    } else if (!ours.empty()) {
+      put(out, ours, translate_value(ours, value), key);
     } else if (key == "rope_parameters") {
       put_rope_parameters(out, value);
     } else if (key == "attention_bias") {
@@ -188,14 +171,17 @@ std::string model_type_of(const json& object, const std::string& what) {
          what);
   }
   const std::string type = object["model_type"];
-  if (family_keys(type) == nullptr) {
-    fail("{}: model_type {} is not supported{}", what, printable(type), did_you_mean(type, family_names()));
+  if (find_family(type) == nullptr) {
+    std::vector<std::string> known;
+    for (const Family* family : families())
+      known.emplace_back(family->name);
+    fail("{}: model_type {} is not supported{}", what, printable(type), did_you_mean(type, known));
   }
   return type;
 }
 
 json translate_model_config(const json& object, const std::string& what) {
-  json out = json::parse(*family_keys(model_type_of(object, what)));
+  json out = family_switches(*find_family(model_type_of(object, what)));
   json mine = json::object();
   for (const auto& [key, value] : object.items()) {
     if (key != "model_type" && !ignorable(key)) mine[key] = value;

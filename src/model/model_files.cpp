@@ -6,7 +6,6 @@
 
 #include "io/printable.h"
 #include "kernels/quant.h"
-#include "model/base_prefix.h"
 #include "model/model_source.h"
 #include "model/presets.h"
 #include "tensor/convert.h"
@@ -112,26 +111,19 @@ const TensorInfo* LoadedModel::find(std::string name) const {
 }
 
 void LoadedModel::find_naming() {
-  const auto has = [&](const std::string& name) { return source_->tensors->find(name) != nullptr; };
-  const auto naming =
-      source_->naming ? source_->naming : detect_naming(model_->config, model_->table, has, prefix_missing_);
-  if (!naming) {
+  const ModelConfig& c = model_->config;
+  const auto find = [&](const std::string& name) { return source_->tensors->find(name); };
+  naming_ =
+      source_->naming != nullptr ? source_->naming : detect_naming(model_->table, c, find, prefix_missing_);
+  if (naming_ == nullptr) {
     fail("{}: the tensor names belong to no known family; expected e.g. \"{}\" for this config.json",
-         source_->path, file_place(export_naming(model_->config), model_->config, model_->table[0]).tensor);
+         source_->path, file_place(*export_family(c).namings[0], c, model_->table[0]).tensor);
   }
-  naming_ = *naming;
-  if (naming_ != Naming::hf_gpt2 || model_->config.n_layer == 0) return;
-  // Under GPT-2's names transformers has matrices [in,out], minGPT and nanoGPT have [out,in]. The one that is
-  // never square tells.
-  const ParamSpec& q = model_->table[model_->table.find(Role::q_weight, 0)];
-  const FilePlace turned = file_place(Naming::nanogpt, model_->config, q);
-  const TensorInfo* qkv = find(turned.tensor);
-  if (qkv != nullptr && qkv->shape == turned.file_shape) naming_ = Naming::nanogpt;
 }
 
 void LoadedModel::map_weight(int id, std::optional<DType> wanted, MatrixOrder order) {
   const ParamSpec& spec = model_->table[id];
-  const FilePlace place = file_place(naming_, model_->config, spec);
+  const FilePlace place = file_place(*naming_, model_->config, spec);
   const TensorInfo* tensor = place.tensor.empty() ? nullptr : find(place.tensor);
   if (tensor == nullptr) {
     fail("{}: the tensor \"{}\" is missing; this config.json needs it", source_->path,
@@ -189,7 +181,7 @@ void LoadedModel::check_unused() {
   const TensorInfo* wte = origins_[0].tensor;
   for (const TensorInfo* tensor : source_->tensors->tensors()) {
     if (used.count(tensor) > 0) continue;
-    const bool tied_head = model_->config.tie_embeddings && tensor->name == head_name(naming_);
+    const bool tied_head = model_->config.tie_embeddings && tensor->name == head_name(*naming_);
     if (is_buffer_name(tensor->name)) {
       ignored_.push_back({tensor, "a buffer, no parameter"});
     } else if (tied_head && same_bytes(*tensor, *wte)) {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "model/families/family.h"
 #include "model/model.h"
-#include "model/naming.h"
 #include "model/params.h"
 
 namespace gpt {
@@ -48,7 +48,7 @@ class LoadedModel {
   std::vector<std::string> paths() const;  // what is read: the path itself, config and files of tensors
   const std::string& folder() const;       // where tokenizer.json would be
   const GgufFile* gguf() const;            // the file, when it is one; its metadata has a tokenizer
-  Naming naming() const { return naming_; }
+  const Naming& naming() const { return *naming_; }
   int64_t copied_bytes() const { return copied_bytes_; }
   // Copies all weights into a buffer of the same table, for training; blocks become numbers.
   void copy_to(const ParamBuffer& weights) const;
@@ -74,7 +74,7 @@ class LoadedModel {
 
   std::unique_ptr<ModelSource> source_;
   std::unique_ptr<Model> model_;
-  Naming naming_ = Naming::own;
+  const Naming* naming_ = nullptr;
   bool prefix_missing_ = false;  // see detect_naming
   std::vector<Origin> origins_;
   std::vector<Ignored> ignored_;
@@ -85,15 +85,13 @@ class LoadedModel {
 // The folder that a MODEL argument means: DIR/last when DIR is a run folder, else itself.
 std::string resolve_model_path(const std::string& path);
 
-// The architecture of transformers that this config is, "gpt2", "openai-gpt", "llama", "qwen2", "mistral" or
-// "nanochat", or "gpt.cpp" when it is none of them.
-std::string export_family(const ModelConfig& config);
-Naming export_naming(const ModelConfig& config);
+// The family of transformers whose config.json can express this config, or our own.
+const Family& export_family(const ModelConfig& config);
 
 // All tensors of a model as a naming has them, ready to be written in a type. The weights, of any floating
 // type or in blocks, must live until then.
-std::vector<NamedTensor> named_weights(const Model& model, std::span<const TensorView> weights, Naming naming,
-                                       DType dtype);
+std::vector<NamedTensor> named_weights(const Model& model, std::span<const TensorView> weights,
+                                       const Naming& naming, DType dtype);
 
 // How weights are written.
 struct WriteOptions {

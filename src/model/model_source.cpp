@@ -1,6 +1,5 @@
 #include "model/model_source.h"
 
-#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
@@ -9,10 +8,9 @@
 #include "io/json.h"
 #include "io/llama2c.h"
 #include "io/llmc.h"
-#include "io/printable.h"
 #include "io/torch_file.h"
-#include "model/gguf_config.h"
-#include "model/gpt2_shape.h"
+#include "model/families/checkpoints.h"
+#include "model/families/gguf_keys.h"
 #include "model/json_value.h"
 #include "model/model_files.h"
 
@@ -22,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int64_t kGpt2Vocab = 50257;
 constexpr uint32_t kZipMagic = 0x04034b50;
 
 std::string folder_of(const std::string& path) {
@@ -36,115 +33,21 @@ std::unique_ptr<TensorFiles> one_file(std::unique_ptr<TensorFile> file) {
   return std::make_unique<TensorFiles>(std::move(files));
 }
 
-ModelConfig llama2c_config(const Llama2cHeader& h) {
-  ModelConfig c;
-  read_model_keys(nlohmann::json::parse(R"({"norm": "rms", "position": "rope", "rope_layout": "interleaved",
-      "act": "swiglu", "qkv_bias": false, "out_bias": false, "mlp_bias": false, "norm_eps": 1e-5})"),
-                  c);
-  c.n_embd = h.dim;
-  c.d_ff = h.hidden_dim;
-  c.n_layer = h.n_layers;
-  c.n_head = h.n_heads;
-  c.n_kv_head = h.n_kv_heads;
-  c.vocab_size = h.vocab_size;
-  c.n_ctx = h.seq_len;
-  c.tie_embeddings = h.tied;
-  if (c.vocab_size > 2) {  // SentencePiece's convention, which run.c relies on
-    c.bos_token_id = 1;
-    c.eos_token_ids = {2};
-  }
-  return c;
-}
-
 void open_llama2c(ModelSource& source) {
   auto file = std::make_unique<Llama2cFile>(source.path);
   source.config = llama2c_config(file->header());
-  source.naming = Naming::llama2c;
+  source.naming = &kLlama2cNaming;
   source.tensors = one_file(std::move(file));
 }
 
 void open_llmc(ModelSource& source) {
   auto file = std::make_unique<LlmcFile>(source.path);
-  const LlmcHeader& h = file->header();
-  source.config.n_embd = h.channels;
-  source.config.n_layer = h.num_layers;
-  source.config.n_head = h.num_heads;
-  source.config.vocab_size = h.vocab_size;
-  source.config.n_ctx = h.max_seq_len;
-  if (h.vocab_size == kGpt2Vocab) source.config.bos_token_id = kGpt2Vocab - 1;
-  if (h.vocab_size == kGpt2Vocab) source.config.eos_token_ids = {kGpt2Vocab - 1};
-  source.naming = Naming::llmc;
+  source.config = llmc_config(file->header());
+  source.naming = &kLlmcNaming;
   source.tensors = one_file(std::move(file));
 }
 
-// nanoGPT's model_args; its GELU is the exact one, and one switch takes all biases away.
-ModelConfig nanogpt_config(const json& args, const std::string& what) {
-  ModelConfig c;
-  try {
-    for (const auto& [key, value] : args.items()) {
-      constexpr std::string_view kKnown[] = {"n_layer", "n_head",     "n_embd", "block_size",
-                                             "bias",    "vocab_size", "dropout"};
-      if (std::find(std::begin(kKnown), std::end(kKnown), key) == std::end(kKnown)) {
-        fail("unknown key {}", printable(key));
-      }
-    }
-    json keys = args;
-    const json bias = args.value("bias", json(true));
-    keys.erase("bias");
-    keys.update(
-        {{"act", "gelu"}, {"qkv_bias", bias}, {"out_bias", bias}, {"mlp_bias", bias}, {"norm_bias", bias}});
-    if (keys.value("vocab_size", json()).is_null()) keys["vocab_size"] = 0;
-    read_model_keys(keys, c);
-  } catch (const Error& error) {
-    fail("{}: its \"model_args\": {}", what, error.what());
-  }
-  return c;
-}
-
-// What nanochat's newer models have and this architecture does not.
-void refuse_newer_nanochat(const ModelSource& source) {
-  for (const TensorInfo* tensor : source.tensors->tensors()) {
-    for (const char* part : {"value_embed", "ve_gate", "resid_lambdas", "x0_lambdas", "smear", "backout"}) {
-      if (tensor->name.find(part) != std::string::npos) {
-        fail("{}: the tensor {} belongs to a newer nanochat, whose architecture is not supported",
-             source.path, printable(tensor->name));
-      }
-    }
-  }
-}
-
-// model_000650.pt has its config in meta_000650.json. The norms of that time used fp32's machine epsilon.
-ModelConfig nanochat_config(const std::string& meta) {
-  const json root = read_json_file(meta);
-  if (!root.is_object() || !root.contains("model_config") || !root["model_config"].is_object()) {
-    fail("{}: expected an object \"model_config\", found none", meta);
-  }
-  struct Key {
-    std::string_view checkpoint, transformers;
-  };
-  constexpr Key kKnown[] = {{"sequence_len", "max_position_embeddings"},
-                            {"vocab_size", "vocab_size"},
-                            {"n_layer", "num_hidden_layers"},
-                            {"n_head", "num_attention_heads"},
-                            {"n_kv_head", "num_key_value_heads"},
-                            {"n_embd", "hidden_size"}};
-  json keys = {{"model_type", "nanochat"}, {"rms_norm_eps", 0x1p-23}};
-  for (const auto& [name, value] : root["model_config"].items()) {
-    const std::string& key = name;
-    const auto known =
-        std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Key& k) { return k.checkpoint == key; });
-    if (known == std::end(kKnown)) {
-      fail("{}: \"model_config\" has the key {} of a newer nanochat, whose architecture is not supported",
-           meta, printable(key));
-    }
-    keys[known->transformers] = value;
-  }
-  int64_t width = 768;
-  from_json_value("n_embd", keys.value("hidden_size", json(width)), width);
-  keys["intermediate_size"] = 4 * std::clamp<int64_t>(width, 0, 1 << 20);
-  return model_config_from_json(keys, meta);
-}
-
+// model_000650.pt of nanochat has its config in meta_000650.json.
 std::string meta_path(const ModelSource& source) {
   const std::string stem = fs::path(source.path).stem().string();
   return stem.starts_with("model_") ? source.folder + "/meta_" + stem.substr(6) + ".json" : "";
@@ -159,11 +62,10 @@ void open_torch(ModelSource& source, const ShapeHints& hints) {
   if (args.is_object()) {
     source.config_path = source.path;
     source.config = nanogpt_config(args, source.path);
-    source.naming = Naming::nanogpt;
+    source.naming = &kNanoGptNaming;
   } else if (!meta.empty() && fs::exists(meta)) {
-    refuse_newer_nanochat(source);
     source.config_path = meta;
-    source.config = nanochat_config(meta);
+    source.config = nanochat_config(meta, *source.tensors, source.path);
   } else {
     json config;
     if (fs::exists(source.config_path)) config = read_json_file(source.config_path);
@@ -202,7 +104,7 @@ void open_gguf(ModelSource& source) {
   auto file = std::make_unique<GgufFile>(source.path);
   source.config = gguf_config(*file);
   source.config_path = source.path;
-  source.naming = gguf_naming(*file);
+  source.naming = gguf_family(*file).gguf.naming;
   source.gguf = file.get();
   source.tensors = one_file(std::move(file));
 }

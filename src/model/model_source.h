@@ -1,14 +1,12 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "io/gguf.h"
 #include "io/tensor_files.h"
 #include "model/config.h"
 #include "model/model_files.h"
-#include "model/naming.h"
 
 namespace gpt {
 
@@ -19,7 +17,7 @@ struct ModelSource {
   std::string config_path;
   std::unique_ptr<TensorFiles> tensors;
   ModelConfig config;
-  std::optional<Naming> naming;    // where the kind of file leaves no choice
+  const Naming* naming = nullptr;  // where the kind of file leaves no choice
   const GgufFile* gguf = nullptr;  // the only file, when it is one
 };
 

@@ -74,8 +74,8 @@ void emit_parts(std::vector<TensorView> parts, bool transposed, DType dtype, con
 
 }  // namespace
 
-std::vector<NamedTensor> named_weights(const Model& model, std::span<const TensorView> weights, Naming naming,
-                                       DType dtype) {
+std::vector<NamedTensor> named_weights(const Model& model, std::span<const TensorView> weights,
+                                       const Naming& naming, DType dtype) {
   const ModelConfig& c = model.config;
   // Fused tensors are written once, from all of their parts.
   std::vector<NamedTensor> tensors;
@@ -99,8 +99,8 @@ std::vector<NamedTensor> named_weights(const Model& model, std::span<const Tenso
 
 std::vector<std::string> model_file_names(const Model& model, std::span<const TensorView> weights,
                                           const WriteOptions& options) {
-  const auto shards = cut_shards(named_weights(model, weights, export_naming(model.config), options.dtype),
-                                 options.shard_bytes);
+  const Naming& naming = *export_family(model.config).namings[0];
+  const auto shards = cut_shards(named_weights(model, weights, naming, options.dtype), options.shard_bytes);
   std::vector<std::string> names = {kConfigFile, kGenerationFile};
   for (size_t i = 0; i < shards.size(); ++i)
     names.push_back(shard_name(i, shards.size()));
@@ -111,7 +111,8 @@ std::vector<std::string> model_file_names(const Model& model, std::span<const Te
 void write_model(const std::string& folder, const Model& model, std::span<const TensorView> weights,
                  const WriteOptions& options) {
   const ModelConfig& c = model.config;
-  write_tensors(folder, named_weights(model, weights, export_naming(c), options.dtype), options.shard_bytes);
+  const Naming& naming = *export_family(c).namings[0];
+  write_tensors(folder, named_weights(model, weights, naming, options.dtype), options.shard_bytes);
   const json config = export_config(c, options.dtype);
   write_file_atomic(folder + "/" + kConfigFile, config.dump(2) + "\n");
   json generation = {{"_from_model_config", true}};

@@ -9,6 +9,7 @@
 #include "io/json.h"
 #include "model/config_alias.h"
 #include "model/json_value.h"
+#include "model/families/family.h"
 #include "model/presets.h"
 #include "train/optimizer.h"
 #include "train/rhythm.h"
@@ -140,11 +141,12 @@ void Settings::add_json(const json& object, const std::string& source) {
   json keys = object;
   if (keys.contains("model_type")) {
     // A model's config.json: its family's switches come first. Training keys beside them stay.
-    const std::string* family = keys["model_type"].is_string() ? family_keys(keys["model_type"]) : nullptr;
+    const json& type = keys["model_type"];
+    const Family* family = type.is_string() ? find_family(type.get<std::string>()) : nullptr;
     if (family == nullptr) {
       fail_usage("{}: model_type {} is not supported", source, keys["model_type"].dump().substr(0, 64));
     }
-    set(json::parse(*family));
+    set(family_switches(*family));
     has_family_ = true;
     keys.erase("model_type");
     for (const char* ignored : {"architectures", "dtype", "torch_dtype", "transformers_version",

@@ -119,7 +119,7 @@ TEST(Conversion, Llama2cBothWays) {
     EXPECT_EQ(LoadedModel(file).model().config.rope_layout, RopeLayout::interleaved);
     expect_close(logits_of(dir.path()), logits_of(file));
     convert(file, back.path(), {});
-    EXPECT_EQ(export_family(LoadedModel(back.path()).model().config), "llama");
+    EXPECT_EQ(export_family(LoadedModel(back.path()).model().config).name, "llama");
     EXPECT_EQ(read_file(dir.file("model.safetensors")), read_file(back.file("model.safetensors")))
         << "rows come back to their places";
   }
@@ -173,8 +173,8 @@ TEST(Conversion, NanoGptCheckpoint) {
 TEST(Conversion, NanochatCheckpoint) {
   const std::string data = GPT_SOURCE_DIR "/tests/data/torch/";
   const LoadedModel loaded(data + "model_000010.pt");
-  EXPECT_EQ(export_family(loaded.model().config), "nanochat");
-  EXPECT_EQ(loaded.naming(), Naming::nanochat_doc);
+  EXPECT_EQ(export_family(loaded.model().config).name, "nanochat");
+  EXPECT_EQ(&loaded.naming(), family::nanochat_doc.namings[0]);
   EXPECT_EQ(loaded.origins()[0].tensor->dtype, DType::bf16);
   TempDir out;
   convert(data + "model_000010.pt", out.path(), {.dtype = DType::f32});

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "model/presets.h"
 #include "model/training_graph.h"
 #include "support/small_models.h"
 

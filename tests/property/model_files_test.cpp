@@ -55,10 +55,10 @@ TEST_P(Written, ComesBackEqual) {
   const LoadedModel loaded(dir.path());
   expect_same_weights(random.model, loaded.model(), GetParam().name);
   EXPECT_EQ(without_training_keys(loaded.model().config), without_training_keys(c)) << GetParam().name;
-  if (export_family(c) == "gpt.cpp") {
+  if (&export_family(c) == &family::own) {
     EXPECT_EQ(loaded.model().config, c) << "our own format keeps everything";
   }
-  EXPECT_EQ(loaded.naming(), export_naming(c));
+  EXPECT_EQ(&loaded.naming(), export_family(c).namings[0]);
 
   // Once more: the second writing gives the same bytes.
   TempDir again;
@@ -93,12 +93,12 @@ TEST(WrittenFamilies, AreThoseOfTransformersWhereTheyCanBe) {
                                                                        {"mini-gpt", "gpt.cpp"},
                                                                        {"gpt2-scratch", "gpt.cpp"},
                                                                        {"gpt.cpp", "gpt2"}}) {
-    EXPECT_EQ(export_family(make_config(small_config(name))), family) << name;
+    EXPECT_EQ(export_family(make_config(small_config(name))).name, family) << name;
   }
   // GPT-1 has no width of its own for the MLP.
-  EXPECT_EQ(export_family(make_config({"gpt1", "openai-gpt", R"({"d_ff": 64})"})), "openai-gpt");
+  EXPECT_EQ(export_family(make_config({"gpt1", "openai-gpt", R"({"d_ff": 64})"})).name, "openai-gpt");
   // transformers has rotary tables in fp32.
-  EXPECT_EQ(export_family(make_config(small_config("nanochat_bf16_rope"))), "gpt.cpp");
+  EXPECT_EQ(export_family(make_config(small_config("nanochat_bf16_rope"))).name, "gpt.cpp");
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -112,26 +112,22 @@ TEST(ModelFiles, OnlyMasksAreBuffers) {
 
 struct Foreign {
   const char* model_type;
-  Naming naming;
   std::vector<std::string> buffers;  // what their state_dicts hold besides
   const char* tied_head;             // the alias that a tied state_dict has
 };
 
 const Foreign kForeign[] = {
-    {"gpt2-scratch", Naming::gpt2_scratch, {"trf_blocks.0.att.mask", "trf_blocks.1.att.mask"}, nullptr},
-    {"gpt1-preln", Naming::gpt1_preln, {"blocks.0.attn.mask", "blocks.1.attn.mask"}, "lm_head.weight"},
-    {"mini-gpt", Naming::mini_gpt, {"blocks.0.attn.mask"}, "output_proj.weight"},
-    {"nanochat-notebook", Naming::nanochat_notebook, {}, nullptr},
-    {"nanochat-doc", Naming::nanochat_doc, {"cos", "sin"}, nullptr},
-    {"gpt2",
-     Naming::hf_gpt2,
-     {"transformer.h.0.attn.bias", "transformer.h.0.attn.masked_bias"},
-     "lm_head.weight"},
-    {"openai-gpt", Naming::hf_gpt1, {"transformer.h.0.attn.bias"}, "lm_head.weight"},
+    {"gpt2-scratch", {"trf_blocks.0.att.mask", "trf_blocks.1.att.mask"}, nullptr},
+    {"gpt1-preln", {"blocks.0.attn.mask", "blocks.1.attn.mask"}, "lm_head.weight"},
+    {"mini-gpt", {"blocks.0.attn.mask"}, "output_proj.weight"},
+    {"nanochat-notebook", {}, nullptr},
+    {"nanochat-doc", {"cos", "sin"}, nullptr},
+    {"gpt2", {"transformer.h.0.attn.bias", "transformer.h.0.attn.masked_bias"}, "lm_head.weight"},
+    {"openai-gpt", {"transformer.h.0.attn.bias"}, "lm_head.weight"},
 };
 
 // The tensors of a model under foreign names, fused and transposed as that program has them.
-std::vector<NamedTensor> foreign_tensors(const Model& model, Naming naming, bool strip_prefix,
+std::vector<NamedTensor> foreign_tensors(const Model& model, const Naming& naming, bool strip_prefix,
                                          std::deque<std::vector<float>>& memory) {
   std::map<std::string, std::pair<Shape, std::vector<float>>> tensors;
   for (int id = 0; id < model.table.count(); ++id) {
@@ -173,10 +169,11 @@ TEST(ForeignNames, LoadWithBuffersAndTiedHeads) {
   for (const Foreign& f : kForeign) {
     const ModelConfig c = make_config({f.model_type, f.model_type, R"({"d_ff": 64})"});
     const RandomModel random(c, DType::f32);
+    const Naming& naming = *find_family(f.model_type)->namings[0];
     for (bool strip : {false, true}) {
-      if (strip && f.naming != Naming::hf_gpt2 && f.naming != Naming::hf_gpt1) continue;
+      if (strip && find_family(f.model_type)->keys.empty()) continue;
       std::deque<std::vector<float>> memory;
-      std::vector<NamedTensor> tensors = foreign_tensors(random.model, f.naming, strip, memory);
+      std::vector<NamedTensor> tensors = foreign_tensors(random.model, naming, strip, memory);
       std::vector<float> buffer(16, 1);
       for (const std::string& name : f.buffers) {
         tensors.push_back(named_tensor(strip ? name.substr(12) : name, make_view(buffer.data(), {4, 4})));
@@ -187,7 +184,7 @@ TEST(ForeignNames, LoadWithBuffersAndTiedHeads) {
       write_config(dir, f, c);
       write_safetensors(dir.file("model.safetensors"), tensors);
       const LoadedModel loaded(dir.path());
-      EXPECT_EQ(loaded.naming(), f.naming) << f.model_type;
+      EXPECT_EQ(&loaded.naming(), &naming) << f.model_type;
       expect_same_weights(random.model, loaded.model(), f.model_type);
 
       if (f.tied_head == nullptr) continue;
@@ -205,7 +202,8 @@ TEST(ForeignNames, MissingExtraAndMisshapenTensorsAreNamed) {
   const ModelConfig c = make_config({f.model_type, f.model_type, R"({"d_ff": 64})"});
   const RandomModel random(c, DType::f32);
   std::deque<std::vector<float>> memory;
-  const std::vector<NamedTensor> tensors = foreign_tensors(random.model, f.naming, false, memory);
+  const std::vector<NamedTensor> tensors =
+      foreign_tensors(random.model, *find_family(f.model_type)->namings[0], false, memory);
   const auto message = [&](const std::vector<NamedTensor>& changed) -> std::string {
     TempDir dir;
     write_config(dir, f, c);

@@ -13,14 +13,14 @@
 
 #include "base/rng.h"
 #include "kernels/kernel_table.h"
+#include "model/families/family.h"
 #include "model/model.h"
 #include "model/params.h"
-#include "model/presets.h"
 #include "support/isas.h"
 
 namespace gpt::test {
 
-// A family of presets.h and the keys that differ from it.
+// A family and the keys that differ from it.
 struct SmallConfig {
   std::string name, family, keys;
 };
@@ -29,7 +29,7 @@ inline std::ostream& operator<<(std::ostream& out, const SmallConfig& c) {
 }
 
 inline ModelConfig make_config(const SmallConfig& c) {
-  nlohmann::json keys = nlohmann::json::parse(*family_keys(c.family));
+  nlohmann::json keys = family_switches(*find_family(c.family));
   keys.update(
       {{"vocab_size", 23}, {"n_ctx", 12}, {"n_layer", 2}, {"n_head", 4}, {"n_embd", 16}, {"d_ff", 24}});
   keys.update(nlohmann::json::parse(c.keys));
@@ -45,8 +45,8 @@ inline ModelConfig make_config(const SmallConfig& c) {
 inline const std::vector<SmallConfig>& small_configs() {
   static const std::vector<SmallConfig> list = [] {
     std::vector<SmallConfig> all;
-    for (const std::string& family : family_names())
-      all.push_back({family, family, "{}"});
+    for (const Family* family : families())
+      all.push_back({std::string(family->name), std::string(family->name), "{}"});
     const std::vector<SmallConfig> more = {
         {"gpt2_head_bias", "gpt2", R"({"tie_embeddings": false, "head_bias": true})"},
         {"gpt2_qk_norm", "gpt2", R"({"qk_norm": true, "embd_norm": true, "final_norm": false})"},

@@ -124,7 +124,7 @@ TEST(GgufExport, ReportsRowsThatAreNotWholeBlocks) {
 
 TEST(GgufExport, NamesTheSwitchThatTheFormatLacks) {
   const auto refusal = [](const char* family, const char* keys) {
-    return error_of([&] { gguf_architecture(make_config({"x", family, keys})); });
+    return error_of([&] { gguf_family(make_config({"x", family, keys})); });
   };
   const auto expect = [&](const char* family, const char* keys, const std::string& part) {
     EXPECT_NE(refusal(family, keys).find(part), std::string::npos) << refusal(family, keys);

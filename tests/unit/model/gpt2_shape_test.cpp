@@ -1,6 +1,6 @@
 // Checkpoints under GPT-2's names that have nothing but tensors.
 
-#include "model/gpt2_shape.h"
+#include "model/families/checkpoints.h"
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ void expect_logits(const Model& model) {
 
 TEST(MinGpt, ComputesItsLogits) {
   const LoadedModel beside(kMinGpt);
-  EXPECT_EQ(beside.naming(), Naming::nanogpt);
+  EXPECT_EQ(&beside.naming(), &kNanoGptNaming);
   EXPECT_EQ(beside.model().config.n_head, 3);
   EXPECT_FALSE(beside.model().config.tie_embeddings);
   EXPECT_EQ(beside.model().config.resid_dropout, 0.1);

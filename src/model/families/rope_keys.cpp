@@ -1,7 +1,9 @@
-#include "model/foreign_rope.h"
+// Rotary positions in a config.json of transformers.
 
 #include <cmath>
+#include <tuple>
 
+#include "model/families/config_keys.h"
 #include "model/json_value.h"
 
 namespace gpt {
@@ -16,16 +18,9 @@ bool is_empty(const json& v) {
   return v.is_null() || v == false || v == 0 || v == "" || ((v.is_object() || v.is_array()) && v.empty());
 }
 
-// The object of rotary settings, and where it was found.
 class Rope {
  public:
-  explicit Rope(const json& object) : config_(object) {
-    const json scaling = object.value("rope_scaling", json());
-    if (!is_empty(scaling)) name_ = "rope_scaling";
-    rope_ = is_empty(scaling) ? object.value("rope_parameters", json()) : scaling;
-    if (rope_.is_null()) rope_ = json::object();
-    if (!rope_.is_object()) wrong_value(name_, "an object or null", rope_);
-  }
+  explicit Rope(const json& object) : config_(object) { std::tie(rope_, name_) = rope_object(object); }
 
   bool has(const char* key) const { return rope_.contains(key); }
   const json& operator[](const char* key) const { return rope_[key]; }
@@ -73,7 +68,7 @@ class Rope {
  private:
   const json& config_;
   json rope_;
-  std::string name_ = "rope_parameters";
+  std::string name_;
 };
 
 RopeScaling read_scaling(const Rope& rope, const json& object, const ModelConfig& c) {
@@ -100,13 +95,17 @@ RopeScaling read_scaling(const Rope& rope, const json& object, const ModelConfig
 
 }  // namespace
 
-void read_foreign_rope(const json& object, ModelConfig& c) {
+std::pair<json, std::string> rope_object(const json& object) {
+  const json scaling = object.value("rope_scaling", json());
+  const std::string name = is_empty(scaling) ? "rope_parameters" : "rope_scaling";
+  json rope = is_empty(scaling) ? object.value("rope_parameters", json()) : scaling;
+  if (rope.is_null()) rope = json::object();
+  if (!rope.is_object()) wrong_value(name, "an object or null", rope);
+  return {rope, name};
+}
+
+void read_rope(const json& object, ModelConfig& c) {
   const Rope rope(object);
-  const bool by_layer =
-      object["model_type"] == "qwen2" && (rope.has("full_attention") || rope.has("sliding_attention"));
-  if (by_layer)
-    fail_usage("config key \"{}\": expected one kind for all layers, found one for each kind of layer",
-               rope.name());
   c.rope_theta = rope.theta();
   c.rope_scaling = read_scaling(rope, object, c);
   try {
@@ -117,6 +116,13 @@ void read_foreign_rope(const json& object, ModelConfig& c) {
       message.replace(at, std::string_view("rope_scaling").size(), rope.name());
     fail_usage("{}", message);
   }
+}
+
+void write_rope(const ModelConfig& c, json& object) {
+  json rope = to_json_value(c.rope_scaling);
+  if (rope.is_null()) rope = {{"rope_type", "default"}};
+  rope["rope_theta"] = c.rope_theta;
+  object["rope_parameters"] = std::move(rope);
 }
 
 }  // namespace gpt

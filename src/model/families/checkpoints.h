@@ -3,10 +3,26 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "io/llama2c.h"
+#include "io/llmc.h"
 #include "io/tensor_files.h"
-#include "model/model_files.h"
+#include "model/families/tensor_names.h"
+
+// What the files of other programs say of the models in them.
 
 namespace gpt {
+
+struct ShapeHints;
+
+extern const Naming kLlama2cNaming;
+ModelConfig llama2c_config(const Llama2cHeader& header);
+
+extern const Naming kLlmcNaming;
+ModelConfig llmc_config(const LlmcHeader& header);
+
+// nanoGPT's "model_args"; `what` names the file in errors.
+extern const Naming kNanoGptNaming;
+ModelConfig nanogpt_config(const nlohmann::json& args, const std::string& what);
 
 // Whether the tensors have GPT-2's names, with or without "transformer." in front.
 bool has_gpt2_names(const TensorFiles& tensors);
@@ -20,5 +36,8 @@ bool is_mingpt_config(const nlohmann::json& root);
 // names the file.
 ModelConfig gpt2_shape(const TensorFiles& tensors, const nlohmann::json& mingpt, const ShapeHints& hints,
                        const std::string& what);
+
+// The file `meta` beside a checkpoint of nanochat at `path`. Throws Error for those of a newer nanochat.
+ModelConfig nanochat_config(const std::string& meta, const TensorFiles& tensors, const std::string& path);
 
 }  // namespace gpt

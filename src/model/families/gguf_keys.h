@@ -2,15 +2,16 @@
 
 #include "io/gguf.h"
 #include "model/config.h"
-#include "model/naming.h"
+#include "model/families/family.h"
 
 namespace gpt {
 
-// What the metadata of a GGUF file say about its model. Architectures: llama (Mistral's models too), qwen2
-// and gpt2. Throws Error for another one, naming it, and for a setting of the architecture that would change
-// results and that no switch here stands for.
+// The family whose architecture a GGUF file has. Throws Error for another one, naming it.
+const Family& gguf_family(const GgufFile& file);
+
+// What the metadata of a GGUF file say about its model. Throws Error for a setting of the architecture that
+// would change results and that no switch here stands for.
 ModelConfig gguf_config(const GgufFile& file);
-Naming gguf_naming(const GgufFile& file);
 
 // Llama 3's stretched rotary frequencies are a tensor of factors by which frequencies are divided. The
 // parameters that they come from stand in keys of our own, where they are not 1 and 4.

@@ -1,11 +1,11 @@
-// config.json, as it is read.
+// config.json, as it is read and written.
 
 #include <filesystem>
 
 #include "io/json.h"
 #include "io/printable.h"
 #include "model/config_alias.h"
-#include "model/foreign_config.h"
+#include "model/families/family.h"
 #include "model/json_value.h"
 #include "model/model_files.h"
 
@@ -58,15 +58,23 @@ ModelConfig own_config(const json& object, const std::string& path) {
   return config;
 }
 
-ModelConfig foreign_config_with_ids(const json& object, const std::string& path) {
+ModelConfig foreign_config(const Family& family, const json& object, const std::string& path) {
   ModelConfig config;
   try {
-    config = foreign_config(object);
+    config = read_config_keys(family, object);
   } catch (const Error& error) {
     fail("{}: {}", path, error.what());
   }
-  read_token_ids(foreign_token_ids(object), path, true, config);
+  json ids = json::parse(family.missing);
+  for (const char* key : {"bos_token_id", "eos_token_id"}) {
+    if (object.contains(key)) ids[key] = object[key];
+  }
+  read_token_ids(ids, path, true, config);
   return config;
+}
+
+bool is_foreign(const json& object, const std::string& path) {
+  return !find_family(model_type_of(object, path))->keys.empty();
 }
 
 // What transformers generates with: the ids of generation_config.json go before those of config.json.
@@ -80,13 +88,37 @@ void read_generation_config(const std::string& path, bool is_foreign, ModelConfi
   }
 }
 
+json token_ids(const std::vector<int64_t>& ids) {
+  if (ids.empty()) return nullptr;
+  return ids.size() == 1 ? json(ids[0]) : json(ids);
+}
+
+// transformers' names.
+std::string type_name(DType dtype) {
+  if (dtype == DType::f16) return "float16";
+  return dtype == DType::bf16 ? "bfloat16" : "float32";
+}
+
+struct Written {
+  const Family& family;
+  json keys;
+};
+
+// As the first family that can express the config, which ours can.
+Written written(const ModelConfig& c) {
+  for (const Family* family : families()) {
+    if (auto keys = write_config_keys(*family, c)) return {*family, std::move(*keys)};
+  }
+  return {family::own, model_keys_json(c)};
+}
+
 }  // namespace
 
 // Keys of a file are no flags of the user: the message names the file.
 ModelConfig model_config_from_json(const json& object, const std::string& path) {
   try {
-    if (is_foreign_family(model_type_of(object, path))) return foreign_config_with_ids(object, path);
-    return own_config(object, path);
+    if (!is_foreign(object, path)) return own_config(object, path);
+    return foreign_config(*find_family(object["model_type"].get<std::string>()), object, path);
   } catch (const UsageError& error) {
     fail("{}: {}", path, error.what());
   }
@@ -97,8 +129,25 @@ ModelConfig read_model_config(const std::string& path) {
   ModelConfig config = model_config_from_json(object, path);
   const std::filesystem::path beside = std::filesystem::path(path).replace_filename("generation_config.json");
   if (std::filesystem::exists(beside))
-    read_generation_config(beside.string(), is_foreign_family(object["model_type"]), config);
+    read_generation_config(beside.string(), is_foreign(object, path), config);
   return config;
+}
+
+const Family& export_family(const ModelConfig& c) {
+  return written(c).family;
+}
+
+json export_config(const ModelConfig& c, DType dtype) {
+  auto [family, out] = written(c);
+  out["model_type"] = family.name;
+  if (!family.keys.empty()) {
+    out["architectures"] = {family.causal_lm};
+    out["dtype"] = type_name(dtype);
+    out["pad_token_id"] = nullptr;
+  }
+  out["bos_token_id"] = c.bos_token_id >= 0 ? json(c.bos_token_id) : json(nullptr);
+  out["eos_token_id"] = token_ids(c.eos_token_ids);
+  return out;
 }
 
 }  // namespace gpt

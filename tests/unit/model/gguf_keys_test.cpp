@@ -1,4 +1,4 @@
-#include "model/gguf_config.h"
+#include "model/families/gguf_keys.h"
 
 #include <gtest/gtest.h>
 

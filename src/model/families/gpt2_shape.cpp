@@ -1,5 +1,3 @@
-#include "model/gpt2_shape.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "io/printable.h"
+#include "model/families/checkpoints.h"
 #include "model/json_value.h"
+#include "model/model_files.h"
 
 namespace gpt {
 namespace {

@@ -1,78 +1,66 @@
-#include "model/gguf_config.h"
+#include "model/families/gguf_keys.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 
 #include "base/error.h"
 #include "io/printable.h"
 #include "model/json_value.h"
-#include "model/presets.h"
 #include "model/rope_table.h"
 
 namespace gpt {
 namespace {
 
-enum class Architecture : uint8_t { llama, qwen2, gpt2 };
-constexpr std::array<std::string_view, 3> kArchitectures = {"llama", "qwen2", "gpt2"};
-
 constexpr const char* kArchitectureKey = "general.architecture";
 
-Architecture architecture_of(const GgufFile& file) {
-  const std::string_view name = file.need_string(kArchitectureKey);
-  const auto at = std::find(kArchitectures.begin(), kArchitectures.end(), name);
-  if (at == kArchitectures.end()) {
-    fail("{}: the architecture {} is not supported; expected llama, qwen2 or gpt2", file.path(),
-         printable(name));
-  }
-  return static_cast<Architecture>(at - kArchitectures.begin());
-}
-
 // Keys behind the name of the architecture. Those that are read, and those that change nothing here.
-constexpr std::array kRead = {"context_length",
-                              "embedding_length",
-                              "block_count",
-                              "feed_forward_length",
-                              "vocab_size",
-                              "attention.head_count",
-                              "attention.head_count_kv",
-                              "attention.key_length",
-                              "attention.value_length",
-                              "attention.layer_norm_epsilon",
-                              "attention.layer_norm_rms_epsilon",
-                              "rope.dimension_count",
-                              "rope.freq_base",
-                              "rope.scaling.type",
-                              "rope.scaling.factor",
-                              "rope.scaling.original_context_length",
-                              "rope.scale_linear",
-                              "expert_count",
-                              "expert_used_count"};
+constexpr std::string_view kRead[] = {"context_length",
+                                      "embedding_length",
+                                      "block_count",
+                                      "feed_forward_length",
+                                      "vocab_size",
+                                      "attention.head_count",
+                                      "attention.head_count_kv",
+                                      "attention.key_length",
+                                      "attention.value_length",
+                                      "attention.layer_norm_epsilon",
+                                      "attention.layer_norm_rms_epsilon",
+                                      "rope.dimension_count",
+                                      "rope.freq_base",
+                                      "rope.scaling.type",
+                                      "rope.scaling.factor",
+                                      "rope.scaling.original_context_length",
+                                      "rope.scale_linear",
+                                      "expert_count",
+                                      "expert_used_count"};
 // llama.cpp knows no sliding window in these architectures.
-constexpr std::array kHarmless = {"rope.scaling.finetuned", "tensor_data_layout", "attention.sliding_window"};
+constexpr std::string_view kHarmless[] = {"rope.scaling.finetuned", "tensor_data_layout",
+                                          "attention.sliding_window"};
 
 // Those that some other model of the architecture needs, and the value with which they change nothing.
 struct Neutral {
   std::string_view key;
   double value;
 };
-constexpr std::array kNeutral = {Neutral{"use_parallel_residual", 0},
-                                 Neutral{"attention.causal", 1},
-                                 Neutral{"attention.max_alibi_bias", 0},
-                                 Neutral{"attention.clamp_kqv", 0},
-                                 Neutral{"rope.scaling.attn_factor", 1},
-                                 Neutral{"logit_scale", 1},
-                                 Neutral{"embedding_scale", 1},
-                                 Neutral{"residual_scale", 1},
-                                 Neutral{"leading_dense_block_count", 0},
-                                 Neutral{"nextn_predict_layers", 0},
-                                 Neutral{"pooling_type", 0}};
+constexpr Neutral kNeutral[] = {{"use_parallel_residual", 0},
+                                {"attention.causal", 1},
+                                {"attention.max_alibi_bias", 0},
+                                {"attention.clamp_kqv", 0},
+                                {"rope.scaling.attn_factor", 1},
+                                {"logit_scale", 1},
+                                {"embedding_scale", 1},
+                                {"residual_scale", 1},
+                                {"leading_dense_block_count", 0},
+                                {"nextn_predict_layers", 0},
+                                {"pooling_type", 0}};
 
 class ConfigReader {
  public:
   explicit ConfigReader(const GgufFile& file)
-      : file_(file), architecture_(architecture_of(file)), prefix_(name() + ".") {}
+      : file_(file), family_(gguf_family(file)), prefix_(std::string(family_.gguf.architecture) + ".") {}
 
   ModelConfig read() {
     check_keys();
@@ -87,7 +75,6 @@ class ConfigReader {
   }
 
  private:
-  std::string name() const { return std::string(kArchitectures[static_cast<size_t>(architecture_)]); }
   std::string key(const char* what) const { return prefix_ + what; }
   std::optional<int64_t> integer(const char* what) const { return file_.integer(key(what)); }
   std::optional<double> number(const char* what) const { return file_.number(key(what)); }
@@ -112,12 +99,13 @@ class ConfigReader {
 
   void check_key(const GgufEntry& e, std::string_view rest) const {
     const auto is = [&](std::string_view known) { return rest == known; };
-    if (std::any_of(kRead.begin(), kRead.end(), is) || std::any_of(kHarmless.begin(), kHarmless.end(), is))
+    if (std::any_of(std::begin(kRead), std::end(kRead), is) ||
+        std::any_of(std::begin(kHarmless), std::end(kHarmless), is))
       return;
     if (rest.starts_with("expert_")) return;  // of how many experts, and these are none
-    const auto neutral =
-        std::find_if(kNeutral.begin(), kNeutral.end(), [&](const Neutral& n) { return n.key == rest; });
-    if (neutral == kNeutral.end())
+    const auto neutral = std::find_if(std::begin(kNeutral), std::end(kNeutral),
+                                      [&](const Neutral& n) { return n.key == rest; });
+    if (neutral == std::end(kNeutral))
       fail("{}: the setting {} is not supported", file_.path(), printable(e.key));
     const double value =
         e.type == GgufType::boolean ? static_cast<double>(*file_.boolean(e.key)) : *file_.number(e.key);
@@ -127,10 +115,8 @@ class ConfigReader {
   }
 
   void start() {
-    const char* family = architecture_ == Architecture::gpt2 ? "gpt2" : "llama";
-    read_model_keys(nlohmann::json::parse(*family_keys(family)), c_);
-    // llama's queries and keys are stored so that neighbours are rotated together.
-    if (architecture_ == Architecture::llama) c_.rope_layout = RopeLayout::interleaved;
+    read_model_keys(family_switches(family_), c_);
+    if (c_.position == Position::rope) c_.rope_layout = family_.gguf.rope_layout;
   }
 
   void read_shape() {
@@ -241,7 +227,7 @@ class ConfigReader {
 
   void read_switches() {
     c_.tie_embeddings = !has_tensor("output.weight");
-    if (architecture_ == Architecture::gpt2) return;
+    if (!family_.gguf.optional_biases) return;
     c_.qkv_bias = has_tensor("blk.0.attn_q.bias");
     c_.out_bias = has_tensor("blk.0.attn_output.bias");
     c_.mlp_bias = has_tensor("blk.0.ffn_down.bias");
@@ -263,19 +249,40 @@ class ConfigReader {
   }
 
   const GgufFile& file_;
-  Architecture architecture_;
+  const Family& family_;
   std::string prefix_;
   ModelConfig c_;
 };
 
+constexpr Naming tensor_names(bool fused_qkv) {
+  return {
+      .outside = {"token_embd.{1}", "position_embd.{1}", "output_norm.{1}", "output.{1}"},
+      .block = "blk.{0}.",
+      .norms = {"attn_norm.{1}", "ffn_norm.{1}"},
+      .qkv = fused_qkv ? LayerNames{"attn_qkv.{1}"} : LayerNames{"attn_q.{1}", "attn_k.{1}", "attn_v.{1}"},
+      .linear = {"attn_output.{1}", "ffn_up.{1}", "ffn_down.{1}", "ffn_gate.{1}"},
+  };
+}
+
 }  // namespace
+
+constinit const Naming kGgufNaming = tensor_names(false);
+constinit const Naming kGgufFusedNaming = tensor_names(true);
+
+const Family& gguf_family(const GgufFile& file) {
+  const std::string_view name = file.need_string(kArchitectureKey);
+  std::vector<std::string_view> known;
+  for (const Family* family : families()) {
+    if (family->gguf.architecture == nullptr) continue;
+    if (family->gguf.architecture == name) return *family;
+    known.emplace_back(family->gguf.architecture);
+  }
+  fail("{}: the architecture {} is not supported; expected {}", file.path(), printable(name),
+       fmt::join(known, ", "));
+}
 
 ModelConfig gguf_config(const GgufFile& file) {
   return ConfigReader(file).read();
-}
-
-Naming gguf_naming(const GgufFile& file) {
-  return architecture_of(file) == Architecture::gpt2 ? Naming::gguf_gpt2 : Naming::gguf_llama;
 }
 
 }  // namespace gpt

@@ -1,0 +1,215 @@
+#include "model/families/config_keys.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "io/printable.h"
+#include "model/families/family.h"
+#include "model/json_value.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+constexpr FixedKey kAlways[] = {
+    {"quantization_config", "[null]"},
+    {"per_layer_config", "[null, {}]"},
+    {"transformers_weights", R"([null, "model.safetensors"])"},
+    {"fusion_config", "[null]"},
+    {"configuration_files", R"([["config.json"]])"},
+};
+
+json our_act(const ConfigKey& key, const json& value) {
+  std::string expected;
+  for (const ActName& name : key.acts) {
+    if (value == name.theirs) return to_json_value(name.ours);
+    expected += (expected.empty() ? "" : ", ") + std::string(name.theirs);
+  }
+  wrong_value(key.theirs, (key.acts.size() > 1 ? "one of " : "") + expected, value);
+}
+
+json our_size(const ConfigKey& key, const json& value) {
+  if (value.is_number() && !(value.get<double>() > 0)) wrong_value(key.theirs, "a number above 0", value);
+  return value;
+}
+
+// A value of theirs as the switch has it; null: the switch keeps what it has, to be found from others.
+json our_value(const ConfigKey& key, const json& value) {
+  switch (key.means) {
+    case Means::value:
+      return value;
+    case Means::size:
+      return our_size(key, value);
+    case Means::derived:
+      return value.is_null() ? json(0) : our_size(key, value);
+    case Means::derived_or_zero:
+      return value.is_null() || value == 0 ? json(0) : our_size(key, value);
+    case Means::softcap:
+      return value.is_null() ? json(0) : our_size(key, value);
+    case Means::dropout:
+      if (value.is_number() && value.get<double>() < 0) wrong_value(key.theirs, "0 to 1", value);
+      return value.is_null() ? json(0) : value;
+    case Means::act:
+      return our_act(key, value);
+  }
+  return value;
+}
+
+void read_key(ConfigKey key, const json& object, const json& missing, ModelConfig& c) {
+  const json* value = missing.contains(key.theirs) ? &missing[key.theirs] : nullptr;
+  if (key.other_name != nullptr && object.contains(key.other_name)) key.theirs = key.other_name;
+  if (object.contains(key.theirs)) value = &object[key.theirs];
+  if (value == nullptr) return;
+  const json ours = our_value(key, *value);
+  visit_model_keys(c, [&](const char* name, auto& field, const char*, const char*) {
+    if (std::string_view(name) == key.ours) from_json_value(key.theirs, ours, field);
+  });
+}
+
+void check_fixed(std::span<const FixedKey> settings, const json& object) {
+  for (const FixedKey& fixed : settings) {
+    if (!object.contains(fixed.key)) continue;
+    const json allowed = json::parse(fixed.allowed);
+    const json& found = object[fixed.key];
+    if (std::find(allowed.begin(), allowed.end(), found) != allowed.end()) continue;
+    wrong_value(fixed.key, allowed[0].dump() + " (other values are not supported)", found);
+  }
+}
+
+bool in_word(char c) {
+  return c == '_' || (std::isalnum(static_cast<unsigned char>(c)) != 0);
+}
+
+// A message of `complete` with the names that the file has.
+std::string in_their_words(const Family& family, const json& object, const std::string& message) {
+  std::string out;
+  for (size_t at = 0; at < message.size();) {
+    size_t end = at;
+    while (end < message.size() && in_word(message[end]))
+      ++end;
+    std::string word = message.substr(at, std::max<size_t>(1, end - at));
+    for (const ConfigKey& key : all_keys(family)) {
+      if (word != key.ours) continue;
+      word = key.other_name != nullptr && object.contains(key.other_name) ? key.other_name : key.theirs;
+      break;
+    }
+    out += word;
+    at = std::max(end, at + 1);
+  }
+  return out;
+}
+
+// A value of ours as the key has it; nothing where it has no name for it.
+std::optional<json> their_value(const ConfigKey& key, const json& value) {
+  if (key.means == Means::derived || key.means == Means::derived_or_zero || key.means == Means::softcap)
+    return value == 0 ? json(nullptr) : value;
+  if (key.means != Means::act) return value;
+  for (const ActName& name : key.acts) {
+    if (value == to_json_value(name.ours)) return name.theirs;
+  }
+  return {};
+}
+
+// The keys that results depend on.
+json result_keys(const ModelConfig& c) {
+  json keys = model_keys_json(c);
+  for (const char* key : {"init", "init_std", "residual_init_scale", "dropout", "embd_dropout",
+                          "attn_dropout", "resid_dropout"})
+    keys.erase(key);
+  for (const char* key : {"rope_theta", "rope_sign", "rope_layout", "rope_scaling", "rope_dtype"}) {
+    if (c.position != Position::rope) keys.erase(key);
+  }
+  return keys;
+}
+
+bool reads_back(const Family& family, const json& object, const ModelConfig& c) {
+  try {
+    ModelConfig back = read_config_keys(family, object);
+    // as long as the context it is none, which not every family writes
+    if (object.contains("sliding_window") && c.sliding_window >= c.n_ctx)
+      back.sliding_window = c.sliding_window;
+    return result_keys(back) == result_keys(c);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+ModelConfig read_config_keys(const Family& family, const json& object) {
+  check_fixed(kAlways, object);
+  check_fixed(family.fixed, object);
+  ModelConfig c;
+  read_model_keys(family_switches(family), c);
+  const json missing = json::parse(family.missing);
+  for (const ConfigKey& key : all_keys(family))
+    read_key(key, object, missing, c);
+  try {
+    complete(c);
+  } catch (const Error& error) {
+    fail("{}", in_their_words(family, object, error.what()));
+  }
+  if (family.read != nullptr) family.read(object, c);
+  if (family.no_window) check_no_window(object, c);
+  const bool is_null = object.contains("is_causal") && object["is_causal"].is_null();
+  if (c.sliding_window > 0 && is_null) wrong_value("is_causal", "true", object["is_causal"]);
+  return c;
+}
+
+std::optional<json> write_config_keys(const Family& family, const ModelConfig& c) {
+  if (family.keys.empty() || (family.holds != nullptr && !family.holds(c))) return {};
+  const json ours = model_keys_json(c);
+  json object = json::object();
+  for (const ConfigKey& key : all_keys(family)) {
+    const std::optional<json> value = their_value(key, ours[key.ours]);
+    if (!value) return {};
+    object[key.theirs] = *value;
+  }
+  if (family.write != nullptr) family.write(c, object);
+  return reads_back(family, object, c) ? std::optional(object) : std::nullopt;
+}
+
+int64_t sliding_layers(const json& layers, const ModelConfig& c) {
+  const auto count = [&](const char* kind) { return std::count(layers.begin(), layers.end(), json(kind)); };
+  const int64_t sliding = count("sliding_attention");
+  const int64_t full = count("full_attention") + count("attention");
+  if (!layers.is_array() || sliding + full != c.n_layer || std::ssize(layers) != c.n_layer) {
+    wrong_value("layer_types",
+                "full_attention or sliding_attention for each of " + std::to_string(c.n_layer) + " layers",
+                layers);
+  }
+  return sliding;
+}
+
+void set_window(const char* key, int64_t sliding, int64_t window, ModelConfig& c) {
+  c.sliding_window = 0;
+  if (sliding == 0 || window >= c.n_ctx) return;
+  if (sliding != c.n_layer) {
+    fail_usage("config key \"{}\": a sliding window in {} of {} layers is not supported, only in all or none",
+               key, sliding, c.n_layer);
+  }
+  c.sliding_window = window;
+}
+
+void check_no_window(const json& object, const ModelConfig& c) {
+  const auto has_effect = [&](const json& v) { return !v.is_number_integer() || v.get<int64_t>() < c.n_ctx; };
+  const json window = object.value("sliding_window", json()), layers = object.value("layer_types", json());
+  if (layers.is_null()) {
+    const char* key = window.is_null() ? "attention_chunk_size" : "sliding_window";
+    const json found = object.value(key, json());
+    if (!found.is_null() && has_effect(found)) {
+      wrong_value(key, "null, or at least the context of " + std::to_string(c.n_ctx), found);
+    }
+    return;
+  }
+  const auto known = [&](const json& layer) {
+    return layer == "full_attention" || layer == "attention" ||
+           (layer == "sliding_attention" && !window.is_null() && !has_effect(window));
+  };
+  if (!layers.is_array() || std::ssize(layers) != c.n_layer ||
+      !std::all_of(layers.begin(), layers.end(), known))
+    wrong_value("layer_types", "full_attention for each of " + std::to_string(c.n_layer) + " layers", layers);
+}
+
+}  // namespace gpt

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "model/config.h"
+
+namespace gpt {
+
+struct Family;
+
+// What a value of a key is.
+enum class Means : uint8_t {
+  value,            // the switch's own
+  size,             // a number above 0
+  derived,          // the same; null: found from other keys
+  derived_or_zero,  // the same, and 0 is like null
+  dropout,          // null: none
+  softcap,          // a number above 0; null: none
+  act               // one of a list
+};
+
+// A name of an activation; of several for one the first is written.
+struct ActName {
+  const char* theirs;
+  Act ours;
+};
+inline constexpr ActName kPlainActs[] = {
+    // of an MLP of two matrices
+    {"gelu_new", Act::gelu_tanh},
+    {"gelu_pytorch_tanh", Act::gelu_tanh},
+    {"gelu_python_tanh", Act::gelu_tanh},
+    {"gelu_fast", Act::gelu_tanh},
+    {"gelu_accurate", Act::gelu_tanh},
+    {"gelu", Act::gelu},
+    {"gelu_python", Act::gelu},
+    {"relu", Act::relu},
+    {"relu2", Act::relu2},
+};
+inline constexpr ActName kGatedActs[] = {{"silu", Act::swiglu}, {"swish", Act::swiglu}};  // of three
+
+// A key of config.json and the switch that it is.
+struct ConfigKey {
+  const char* theirs;
+  const char* ours;
+  Means means = Means::value;
+  const char* other_name = nullptr;  // goes before `theirs` where both are there
+  std::span<const ActName> acts = {};
+};
+
+// Keys that GPT-1 and GPT-2 have, and those of Llama and its relatives.
+inline constexpr ConfigKey kGptKeys[] = {
+    {"vocab_size", "vocab_size", Means::size},
+    {"n_positions", "n_ctx", Means::size, "max_position_embeddings"},
+    {"n_embd", "n_embd", Means::size, "hidden_size"},
+    {"n_layer", "n_layer", Means::size, "num_hidden_layers"},
+    {"n_head", "n_head", Means::size, "num_attention_heads"},
+    {"layer_norm_epsilon", "norm_eps"},
+    {"embd_pdrop", "embd_dropout", Means::dropout},
+    {"attn_pdrop", "attn_dropout", Means::dropout},
+    {"resid_pdrop", "resid_dropout", Means::dropout},
+    {"initializer_range", "init_std"},
+    {"tie_word_embeddings", "tie_embeddings"},
+};
+inline constexpr ConfigKey kLlamaKeys[] = {
+    {"vocab_size", "vocab_size", Means::size},
+    {"max_position_embeddings", "n_ctx", Means::size},
+    {"hidden_size", "n_embd", Means::size},
+    {"num_hidden_layers", "n_layer", Means::size},
+    {"num_attention_heads", "n_head", Means::size},
+    {"num_key_value_heads", "n_kv_head", Means::derived},
+    {"intermediate_size", "d_ff", Means::size},
+    {"rms_norm_eps", "norm_eps"},
+    {"attention_dropout", "attn_dropout", Means::dropout},
+    {"initializer_range", "init_std"},
+    {"tie_word_embeddings", "tie_embeddings"},
+};
+
+// A setting that changes the result and that the decoder does not have: the values that change nothing.
+struct FixedKey {
+  const char* key;
+  const char* allowed;  // a list
+};
+inline constexpr FixedKey kDecoderOnly[] = {{"is_causal", "[true, null]"}, {"attribute_map", "[{}]"}};
+
+// Reads a config.json of such a family. Each key means what transformers 5 makes of it, missing keys
+// included; keys that have no effect there, ours among them, have none here; a setting that the decoder lacks
+// is an error that names the key, what is expected and what was found. The result is complete, but for the
+// token ids. docs/config-variants.md has every key compared. Throws Error.
+ModelConfig read_config_keys(const Family& family, const nlohmann::json& object);
+
+// The reverse; nothing where the family cannot express the config, that is where what is written would not
+// read back as the same model.
+std::optional<nlohmann::json> write_config_keys(const Family& family, const ModelConfig& config);
+
+// For the families' own reading and writing of what is more than a value.
+
+// Rotary positions as transformers 5 reads them: "rope_scaling" before "rope_parameters", "rope_theta" and
+// others inside it before those beside it. The config is complete otherwise. Throws UsageError that names the
+// key for kinds that the decoder lacks.
+void read_rope(const nlohmann::json& object, ModelConfig& config);
+void write_rope(const ModelConfig& config, nlohmann::json& object);
+
+// The object of rotary settings and the key that it was found under.
+std::pair<nlohmann::json, std::string> rope_object(const nlohmann::json& object);
+
+// How many layers a list of their kinds lets slide.
+int64_t sliding_layers(const nlohmann::json& layers, const ModelConfig& config);
+
+// Here all layers slide or none does; a window that is no shorter than the context is none.
+void set_window(const char* key, int64_t sliding, int64_t window, ModelConfig& config);
+
+// These models have no window, but transformers' cache takes one from the file, and then continues a text
+// otherwise than it reads it at once.
+void check_no_window(const nlohmann::json& object, const ModelConfig& config);
+
+}  // namespace gpt

@@ -1,0 +1,111 @@
+// nanochat as it was when transformers took it over.
+
+#include <algorithm>
+
+#include "io/json.h"
+#include "io/printable.h"
+#include "model/families/checkpoints.h"
+#include "model/families/family.h"
+#include "model/json_value.h"
+#include "model/model_files.h"
+
+namespace gpt {
+namespace {
+
+constexpr Naming kNaming = {
+    .outside = {"model.embed_tokens.{1}", nullptr, "model.norm.{1}", "lm_head.{1}"},
+    .block = "model.layers.{0}.",
+    .norms = {"input_layernorm.{1}", "post_attention_layernorm.{1}"},
+    .qkv = {"self_attn.q_proj.{1}", "self_attn.k_proj.{1}", "self_attn.v_proj.{1}"},
+    .linear = {"self_attn.o_proj.{1}", "mlp.fc1.{1}", "mlp.fc2.{1}"},
+};
+
+// Depth sets everything else: width 64 N, heads of 128.
+// clang-format off
+#define GPT_NANOCHAT(N, WIDTH, HEADS) \
+  {"nanochat-d" #N, "nanochat of depth " #N ", which sets width and heads", \
+   R"({"vocab_size": 65536, "n_ctx": 2048, "norm_eps": 1.1920928955078125e-07, "n_layer": )" #N \
+   R"(, "n_embd": )" #WIDTH R"(, "n_head": )" #HEADS R"(, "n_kv_head": )" #HEADS "}"}
+constexpr Preset kPresets[] = {
+    GPT_NANOCHAT(4, 256, 2),    GPT_NANOCHAT(6, 384, 3),    GPT_NANOCHAT(8, 512, 4),    GPT_NANOCHAT(10, 640, 5),
+    GPT_NANOCHAT(12, 768, 6),   GPT_NANOCHAT(14, 896, 7),   GPT_NANOCHAT(16, 1024, 8),  GPT_NANOCHAT(18, 1152, 9),
+    GPT_NANOCHAT(20, 1280, 10), GPT_NANOCHAT(22, 1408, 11), GPT_NANOCHAT(24, 1536, 12), GPT_NANOCHAT(26, 1664, 13),
+    GPT_NANOCHAT(28, 1792, 14), GPT_NANOCHAT(30, 1920, 15), GPT_NANOCHAT(32, 2048, 16)};
+// clang-format on
+
+constexpr ConfigKey kKeys[] = {
+    {"head_dim", "head_dim", Means::size},
+    {"hidden_act", "act", Means::act, nullptr, kPlainActs},
+    {"attention_bias", "qkv_bias"},
+    {"attention_bias", "out_bias"},
+    {"final_logit_softcapping", "logit_softcap", Means::softcap},
+};
+
+// What nanochat's newer models have and this architecture does not.
+void refuse_newer(const TensorFiles& tensors, const std::string& path) {
+  for (const TensorInfo* tensor : tensors.tensors()) {
+    for (const char* part : {"value_embed", "ve_gate", "resid_lambdas", "x0_lambdas", "smear", "backout"}) {
+      if (tensor->name.find(part) != std::string::npos) {
+        fail("{}: the tensor {} belongs to a newer nanochat, whose architecture is not supported", path,
+             printable(tensor->name));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+// The norms of that time used fp32's machine epsilon.
+ModelConfig nanochat_config(const std::string& meta, const TensorFiles& tensors, const std::string& path) {
+  refuse_newer(tensors, path);
+  const nlohmann::json root = read_json_file(meta);
+  if (!root.is_object() || !root.contains("model_config") || !root["model_config"].is_object()) {
+    fail("{}: expected an object \"model_config\", found none", meta);
+  }
+  struct Key {
+    std::string_view checkpoint, transformers;
+  };
+  constexpr Key kKnown[] = {{"sequence_len", "max_position_embeddings"},
+                            {"vocab_size", "vocab_size"},
+                            {"n_layer", "num_hidden_layers"},
+                            {"n_head", "num_attention_heads"},
+                            {"n_kv_head", "num_key_value_heads"},
+                            {"n_embd", "hidden_size"}};
+  nlohmann::json keys = {{"model_type", "nanochat"}, {"rms_norm_eps", 0x1p-23}};
+  for (const auto& [name, value] : root["model_config"].items()) {
+    const std::string& key = name;
+    const auto known =
+        std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Key& k) { return k.checkpoint == key; });
+    if (known == std::end(kKnown)) {
+      fail("{}: \"model_config\" has the key {} of a newer nanochat, whose architecture is not supported",
+           meta, printable(key));
+    }
+    keys[known->transformers] = value;
+  }
+  int64_t width = 768;
+  from_json_value("n_embd", keys.value("hidden_size", nlohmann::json(width)), width);
+  keys["intermediate_size"] = 4 * std::clamp<int64_t>(width, 0, 1 << 20);
+  return model_config_from_json(keys, meta);
+}
+
+constinit const Family family::nanochat = {
+    .name = "nanochat",
+    .switches = R"({"norm": "rms", "norm_affine": false, "norm_eps": 1e-6, "embd_norm": true, "qk_norm": true,
+                    "position": "rope", "rope_sign": -1, "act": "relu2", "qkv_bias": false, "out_bias": false,
+                    "mlp_bias": false, "tie_embeddings": false, "logit_softcap": 15, "init": "nanochat"})",
+    .presets = kPresets,
+    .namings = {&kNaming},
+    .keys = kLlamaKeys,
+    .more_keys = kKeys,
+    .missing = R"({"vocab_size": 50304, "max_position_embeddings": 2048, "num_attention_heads": 6,
+                   "intermediate_size": 8192, "bos_token_id": 0, "eos_token_id": 1})",
+    .fixed = kDecoderOnly,
+    .read = read_rope,
+    .write = write_rope,
+    .no_window = true,
+    .holds = [](const ModelConfig& c) { return c.rope_scaling.type == RopeScaling::Type::none; },
+    .causal_lm = "NanoChatForCausalLM",
+    .chat_template = "nanochat",
+};
+
+}  // namespace gpt

@@ -1,0 +1,77 @@
+// Qwen2 (Yang et al. 2024): Llama with biases of queries, keys and values.
+
+#include <algorithm>
+
+#include "model/families/family.h"
+#include "model/json_value.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+constexpr ConfigKey kKeys[] = {
+    {"head_dim", "head_dim", Means::size},
+    {"hidden_act", "act", Means::act, nullptr, kGatedActs},
+};
+
+// Qwen2 looks through its window in the layers from max_window_layers on, or as a list says.
+void read_window(const json& object, ModelConfig& c) {
+  bool use = false;
+  int64_t window = 4096, first = 28;
+  if (object.contains("use_sliding_window"))
+    from_json_value("use_sliding_window", object["use_sliding_window"], use);
+  const json given = object.value("sliding_window", json(window));
+  if (given.is_null()) use = false;
+  if (use) from_json_value("sliding_window", given, window);
+  if (object.contains("max_window_layers"))
+    from_json_value("max_window_layers", object["max_window_layers"], first);
+  const json layers = object.value("layer_types", json());
+  const int64_t rest = use ? c.n_layer - std::clamp<int64_t>(first, 0, c.n_layer) : 0;
+  const int64_t sliding = layers.is_null() ? rest : sliding_layers(layers, c);
+  if (sliding > 0 && (!use || window < 1)) {
+    wrong_value("sliding_window",
+                "a number above 0 and use_sliding_window = true, as max_window_layers or layer_types let "
+                "layers slide",
+                given);
+  }
+  set_window(layers.is_null() ? "max_window_layers" : "layer_types", sliding, window, c);
+}
+
+void read(const json& object, ModelConfig& c) {
+  const auto [rope, name] = rope_object(object);
+  if (rope.contains("full_attention") || rope.contains("sliding_attention"))
+    fail_usage("config key \"{}\": expected one kind for all layers, found one for each kind of layer", name);
+  read_rope(object, c);
+  read_window(object, c);
+}
+
+void write(const ModelConfig& c, json& object) {
+  write_rope(c, object);
+  object["use_sliding_window"] = c.sliding_window > 0;
+  object["sliding_window"] = c.sliding_window > 0 ? json(c.sliding_window) : json(nullptr);
+  object["max_window_layers"] = 0;
+}
+
+}  // namespace
+
+constinit const Family family::qwen2 = {
+    .name = "qwen2",
+    .switches = R"({"norm": "rms", "position": "rope", "act": "swiglu", "qkv_bias": true, "out_bias": false,
+                    "mlp_bias": false, "tie_embeddings": false, "norm_eps": 1e-6})",
+    .namings = {&kLlamaNaming},
+    .keys = kLlamaKeys,
+    .more_keys = kKeys,
+    .missing = R"({"vocab_size": 151936, "max_position_embeddings": 32768, "hidden_size": 4096,
+                   "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32,
+                   "intermediate_size": 22016})",
+    .fixed = kDecoderOnly,
+    .read = read,
+    .write = write,
+    .causal_lm = "Qwen2ForCausalLM",
+    .sequence_classification = "Qwen2ForSequenceClassification",
+    .chat_template = "chatml-qwen2",
+    .gguf = {"qwen2", &kGgufNaming, RopeLayout::halves, true},
+};
+
+}  // namespace gpt

@@ -1,0 +1,136 @@
+// A family that the program has never heard of, in one file: its config.json, its tensors, its GGUF files.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "convert/conversion.h"
+#include "io/gguf.h"
+#include "io/safetensors_writer.h"
+#include "model/presets.h"
+#include "support/error_of.h"
+#include "support/small_models.h"
+#include "support/temp_dir.h"
+
+namespace gpt::test {
+namespace {
+
+constexpr ActName kActs[] = {{"smooth", Act::gelu}, {"hinge", Act::relu}};
+constexpr ConfigKey kKeys[] = {
+    {"tokens", "vocab_size", Means::size},
+    {"context", "n_ctx", Means::size},
+    {"depth", "n_layer", Means::size},
+    {"views", "n_head", Means::size},
+    {"width", "n_embd", Means::size, "breadth"},
+    {"inner_width", "d_ff", Means::derived},
+    {"curve", "act", Means::act, nullptr, kActs},
+    {"epsilon", "norm_eps"},
+    {"forget", "resid_dropout", Means::dropout},
+};
+constexpr FixedKey kFixed[] = {{"mirrored", "[false]"}};
+
+constexpr Naming kNaming = {
+    .outside = {"net.words.{1}", "net.places.{1}", "net.end.{1}", "reader.{1}"},
+    .block = "net.stack.{0}.",
+    .norms = {"before_mix.{1}", "before_think.{1}"},
+    .qkv = {"mix.ask_key_value.{1}"},
+    .linear = {"mix.back.{1}", "think.open.{1}", "think.close.{1}"},
+    .transposed_blocks = true,
+    .norm_words = {"gain", "shift"},
+};
+
+constexpr Preset kPresets[] = {{"toy-small", "a toy", R"({"n_embd": 32})"}};
+
+constexpr Family kToy = {
+    .name = "toy",
+    .switches = R"({"norm": "rms", "act": "gelu", "qkv_bias": false, "out_bias": false, "mlp_bias": false,
+                    "tie_embeddings": false})",
+    .presets = kPresets,
+    .namings = {&kNaming},
+    .keys = kKeys,
+    .missing = R"({"tokens": 100, "context": 32, "depth": 2, "views": 4, "width": 16, "curve": "smooth",
+                   "forget": 0, "eos_token_id": 7})",
+    .fixed = kFixed,
+    .causal_lm = "ToyForCausalLM",
+    .gguf = {"toy", &kGgufNaming},
+};
+const AddFamily kAdded(kToy);
+
+void expect_same_model(const Model& expected, const LoadedModel& found) {
+  ASSERT_EQ(expected.table.count(), found.model().table.count());
+  for (int id = 0; id < expected.table.count(); ++id) {
+    const auto i = static_cast<size_t>(id);
+    EXPECT_TRUE(same_bytes(expected.weights[i], found.model().weights[i])) << expected.table[id].name;
+  }
+}
+
+class ToyFamily : public testing::Test {
+ protected:
+  ToyFamily() {
+    random.model.config.eos_token_ids = {7};
+    write_plain_file(dir.file("config.json"),
+                     R"({"model_type": "toy", "tokens": 23, "context": 12, "breadth": 16,
+                                                  "inner_width": 24, "mirrored": false})");
+    write_safetensors(dir.file("model.safetensors"),
+                      named_weights(random.model, random.model.weights, kNaming, DType::f32),
+                      {{"format", "pt"}});
+  }
+  RandomModel random{make_config({"toy", "toy", "{}"}), DType::f32};
+  TempDir dir;
+};
+
+TEST_F(ToyFamily, IsReadAndWritten) {
+  const LoadedModel loaded(dir.path());
+  EXPECT_EQ(loaded.model().config, random.model.config);
+  EXPECT_EQ(&loaded.naming(), &kNaming);
+  expect_same_model(random.model, loaded);
+
+  TempDir again;
+  write_model(again.path(), loaded.model(), loaded.model().weights);
+  const nlohmann::json config = nlohmann::json::parse(read_file(again.file("config.json")));
+  EXPECT_EQ(config["model_type"], "toy");
+  EXPECT_EQ(config["architectures"][0], "ToyForCausalLM");
+  EXPECT_EQ(config["curve"], "smooth");
+  EXPECT_EQ(config["inner_width"], 24);
+  EXPECT_EQ(LoadedModel(again.path()).model().config, random.model.config);
+  EXPECT_EQ(read_file(again.file("model.safetensors")), read_file(dir.file("model.safetensors")));
+}
+
+TEST_F(ToyFamily, GoesThroughGguf) {
+  const LoadedModel loaded(dir.path());
+  const Conversion conversion(loaded, {.to = ModelFormat::gguf});
+  EXPECT_EQ(conversion.target(), "GGUF toy");
+  conversion.write(dir.file("toy.gguf"));
+  EXPECT_EQ(GgufFile(dir.file("toy.gguf")).need_string("general.architecture"), "toy");
+  const LoadedModel back(dir.file("toy.gguf"));
+  EXPECT_EQ(&export_family(back.model().config), &kToy);
+  expect_same_model(random.model, back);
+}
+
+TEST_F(ToyFamily, SaysWhatItLacks) {
+  const auto refusal = [&](const char* keys) {
+    nlohmann::json object = {{"model_type", "toy"}};
+    object.update(nlohmann::json::parse(keys));
+    return error_of([&] { model_config_from_json(object, "config.json"); });
+  };
+  EXPECT_EQ(refusal(R"({"curve": "step"})"),
+            "config.json: config key \"curve\": expected one of smooth, hinge, found \"step\"");
+  EXPECT_NE(refusal(R"({"mirrored": true})").find("\"mirrored\""), std::string::npos);
+  EXPECT_NE(refusal(R"({"breadth": 17})").find("breadth = 17"), std::string::npos);
+  ModelConfig c = random.model.config;
+  c.qk_norm = true;
+  EXPECT_EQ(&export_family(c), &family::own);
+}
+
+TEST_F(ToyFamily, HasModulesAndPresets) {
+  EXPECT_EQ(module_name(kNaming, Role::k_weight), "ask_key_value");
+  EXPECT_EQ(module_name(kNaming, Role::proj_weight), "close");
+  EXPECT_EQ(module_name(kNaming, Role::gate_weight), "");
+  EXPECT_EQ(module_name(*family::gpt2.namings[0], Role::v_weight), "c_attn");
+  EXPECT_EQ(module_name(*family::qwen2.namings[0], Role::out_weight), "o_proj");
+  EXPECT_EQ(preset("toy-small")["norm"], "rms");
+}
+
+}  // namespace
+}  // namespace gpt::test
