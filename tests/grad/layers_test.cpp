@@ -259,7 +259,7 @@ void check_head(const ModelConfig& c) {
   const auto loss = [&] {
     const Pass pass = b.pass(false);
     normed = head.forward_norm(pass, acts, {x, branch});
-    head.loss(pass, acts, normed, targets.data(), 0, losses, {});
+    head.loss(pass, acts, normed, targets.data(), {}, losses, {});
     double sum = 0;
     for (double l : losses)
       sum += l;
@@ -268,7 +268,7 @@ void check_head(const ModelConfig& c) {
   loss();
   const Pass pass = b.pass(true);
   const TensorView dx = b.rows();
-  head.loss(pass, acts, normed, targets.data(), scale, losses, dx);
+  head.loss(pass, acts, normed, targets.data(), {.loss_weight = scale}, losses, dx);
   head.backward_norm(pass, acts, dx);
   std::vector<Variable> variables = b.params([&](const ParamSpec& s) {
     return in(s.role, {Role::final_gain, Role::final_bias, Role::head_weight, Role::head_bias}) ||
