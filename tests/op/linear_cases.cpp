@@ -27,10 +27,6 @@ std::string name(const LinearShape& s, const char* what) {
   return fmt::format("{}x{} from {}{}", s.rows, s.out, s.in, what);
 }
 
-ScratchNeed scratch(const OpFrame& f, const LinearShape& s) {
-  return linear_scratch(s.rows, s.out, s.in, f.dtype());
-}
-
 // A weight matrix as an op takes it: packed from two parts for products in `dtype`, where there is such a
 // form, else plain (which means fp32).
 struct Weights {
@@ -54,66 +50,12 @@ Weights pack(OpFrame& f, const LinearShape& s, DType dtype, bool transposed, con
   return result;
 }
 
-// Views are column slices of wider matrices.
-void forward(OpFrame& f, const LinearShape& s, bool bias, bool row_invariant) {
-  const TensorView x = f.act_input({s.rows, s.in}, normal_values(), 3);
-  const TensorView w = f.input({s.out, s.in}, normal_values(), bias ? 2 : 0);
-  const TensorView b = bias ? f.input({s.out}, normal_values()) : TensorView{};
-  f.run(&KernelTable::linear_forward,
-        {.y = f.act_output({s.rows, s.out}, sum_of(s.in), 5),
-         .x = x,
-         .w = w,
-         .bias = b,
-         .row_invariant = row_invariant},
-        scratch(f, s));
-}
-
 // A matrix [out,in] that is stored as [in,out], a column slice of a wider one.
 TensorView transposed_input(OpFrame& f, const LinearShape& s) {
   TensorView w = f.input({s.in, s.out}, normal_values(), 3);
   w.transposed = true;
   std::swap(w.shape[0], w.shape[1]);
   return w;
-}
-
-void forward_transposed(OpFrame& f, const LinearShape& s) {
-  const TensorView x = f.act_input({s.rows, s.in}, normal_values());
-  const TensorView w = transposed_input(f, s);
-  const TensorView b = f.input({s.out}, normal_values());
-  f.run(&KernelTable::linear_forward,
-        {.y = f.act_output({s.rows, s.out}, sum_of(s.in)), .x = x, .w = w, .bias = b}, scratch(f, s));
-}
-
-// What a packed matrix holds shows in its products alone.
-void packed(OpFrame& f, const LinearShape& s, DType dtype, bool stored_transposed) {
-  const TensorView x = f.act_input({s.rows, s.in}, normal_values(), 4);
-  const TensorView w =
-      stored_transposed ? transposed_input(f, s) : f.input({s.out, s.in}, normal_values(), 2);
-  const TensorView y = f.act_output({s.rows, s.out}, sum_of(s.in), 5);
-  const Weights weights = pack(f, s, dtype, false, w);
-  if (is_quantized(dtype) && !weights.matrix()) return;
-  f.run(&KernelTable::linear_forward, {.y = y, .x = x, .w = weights.w(), .packed = weights.matrix()},
-        linear_scratch(s.rows, s.out, s.in, dtype));
-}
-
-void backward_input(OpFrame& f, const LinearShape& s, bool accumulate) {
-  const TensorView dy = f.act_input({s.rows, s.out}, normal_values(), 5);
-  const TensorView w = f.input({s.out, s.in}, normal_values(), 1);
-  const TensorView dx = accumulate ? f.act_inout({s.rows, s.in}, normal_values(), sum_of(s.out), 2)
-                                   : f.act_output({s.rows, s.in}, sum_of(s.out), 2);
-  f.run(&KernelTable::linear_backward_input, {.dx = dx, .dy = dy, .w = w, .accumulate = accumulate},
-        scratch(f, s));
-}
-
-void packed_backward_input(OpFrame& f, const LinearShape& s, DType dtype, bool accumulate) {
-  const TensorView dy = f.act_input({s.rows, s.out}, normal_values(), 4);
-  const TensorView w = f.input({s.out, s.in}, normal_values(), 1);
-  const TensorView dx = accumulate ? f.act_inout({s.rows, s.in}, normal_values(), sum_of(s.out), 2)
-                                   : f.act_output({s.rows, s.in}, sum_of(s.out), 2);
-  const Weights weights = pack(f, s, dtype, true, w);
-  f.run(&KernelTable::linear_backward_input,
-        {.dx = dx, .dy = dy, .w = weights.w(), .accumulate = accumulate, .packed = weights.matrix()},
-        linear_scratch(s.rows, s.out, s.in, dtype));
 }
 
 // An activation of a sum s of `terms` products, |s| < 6 sqrt(terms): the error of the sum times the largest
@@ -124,31 +66,63 @@ Tolerance after(Act act, int64_t terms) {
   return {.absolute = slope * sum_of(terms).absolute + 8 * kEpsilon * size, .relative = 16 * kEpsilon};
 }
 
-void forward_act(OpFrame& f, const LinearShape& s, DType dtype, Act act) {
-  const TensorView x = f.act_input({s.rows, s.in}, normal_values());
-  const TensorView w = f.input({s.out, s.in}, normal_values());
-  const TensorView bias = f.input({s.out}, normal_values());
-  const TensorView y = f.act_output({s.rows, s.out}, after(act, s.in), 1);
-  const TensorView pre = f.act_output({s.rows, s.out}, sum_of(s.in), 2);
-  const Weights weights = pack(f, s, dtype, false, w);
-  f.run(&KernelTable::linear_forward,
-        {.y = y, .x = x, .w = weights.w(), .bias = bias, .packed = weights.matrix(), .act = act, .pre = pre},
-        linear_scratch(s.rows, s.out, s.in, dtype));
+// What a case has besides its shape. Views are column slices of wider matrices.
+struct Has {
+  bool bias = false, stored_transposed = false, accumulate = false, row_invariant = false;
+  std::optional<DType> packed = {};  // what a packed matrix holds shows in its products alone
+  std::optional<Act> act = {};
+};
+
+Weights weights(OpFrame& f, const LinearShape& s, const Has& has, bool transposed, const TensorView& w) {
+  return has.packed ? pack(f, s, *has.packed, transposed, w) : Weights{.plain = w};
+}
+ScratchNeed scratch(const OpFrame& f, const LinearShape& s, const Has& has) {
+  return linear_scratch(s.rows, s.out, s.in, has.packed.value_or(f.dtype()));
 }
 
-// Slopes err by a few roundings of their size, which is that of a normal number.
-void backward_act(OpFrame& f, const LinearShape& s, DType dtype, Act act) {
-  const double size = 6 * std::sqrt(static_cast<double>(s.out)), slope = act == Act::relu2 ? 12 : 1.2;
-  const Tolerance tolerance{.absolute = slope * (sum_of(s.out).absolute + 16 * kEpsilon * size),
-                            .relative = 8 * kEpsilon};
-  const TensorView dy = f.act_input({s.rows, s.out}, normal_values());
-  const TensorView w = f.input({s.out, s.in}, normal_values());
-  const TensorView pre = f.act_input({s.rows, s.in}, normal_values(), 1);
-  const TensorView dx = f.act_output({s.rows, s.in}, tolerance, 2);
-  const Weights weights = pack(f, s, dtype, true, w);
+void forward(OpFrame& f, const LinearShape& s, const Has& has) {
+  const TensorView x = f.act_input({s.rows, s.in}, normal_values(), 3);
+  const TensorView w =
+      has.stored_transposed ? transposed_input(f, s) : f.input({s.out, s.in}, normal_values(), 2);
+  const TensorView bias = has.bias ? f.input({s.out}, normal_values()) : TensorView{};
+  const TensorView y = f.act_output({s.rows, s.out}, has.act ? after(*has.act, s.in) : sum_of(s.in), 5);
+  const TensorView pre = has.act ? f.act_output({s.rows, s.out}, sum_of(s.in), 2) : TensorView{};
+  const Weights m = weights(f, s, has, false, w);
+  if (has.packed && is_quantized(*has.packed) && !m.matrix()) return;
+  f.run(&KernelTable::linear_forward,
+        {.y = y,
+         .x = x,
+         .w = m.w(),
+         .bias = bias,
+         .row_invariant = has.row_invariant,
+         .packed = m.matrix(),
+         .act = has.act,
+         .pre = pre},
+        scratch(f, s, has));
+}
+
+// With an activation slopes err by a few roundings of their size, which is that of a normal number.
+void backward_input(OpFrame& f, const LinearShape& s, const Has& has) {
+  Tolerance tolerance = sum_of(s.out);
+  if (has.act) {
+    const double size = 6 * std::sqrt(static_cast<double>(s.out)), slope = *has.act == Act::relu2 ? 12 : 1.2;
+    tolerance = {.absolute = slope * (tolerance.absolute + 16 * kEpsilon * size), .relative = 8 * kEpsilon};
+  }
+  const TensorView dy = f.act_input({s.rows, s.out}, normal_values(), 5);
+  const TensorView w = f.input({s.out, s.in}, normal_values(), 1);
+  const TensorView pre = has.act ? f.act_input({s.rows, s.in}, normal_values(), 1) : TensorView{};
+  const TensorView dx = has.accumulate ? f.act_inout({s.rows, s.in}, normal_values(), tolerance, 2)
+                                       : f.act_output({s.rows, s.in}, tolerance, 2);
+  const Weights m = weights(f, s, has, true, w);
   f.run(&KernelTable::linear_backward_input,
-        {.dx = dx, .dy = dy, .w = weights.w(), .packed = weights.matrix(), .act = act, .pre = pre},
-        linear_scratch(s.rows, s.out, s.in, dtype));
+        {.dx = dx,
+         .dy = dy,
+         .w = m.w(),
+         .accumulate = has.accumulate,
+         .packed = m.matrix(),
+         .act = has.act,
+         .pre = pre},
+        scratch(f, s, has));
 }
 
 void backward_weight(OpFrame& f, const LinearShape& s, bool accumulate, bool bias,
@@ -176,18 +150,19 @@ std::string name(const LinearShape& s, DType compute, std::string_view what = ""
 
 GPT_OP_CASES(linear_forward) {
   for (const LinearShape& s : kShapes) {
-    list.add(name(s, ""), [=](OpFrame& f) { forward(f, s, false, false); });
-    list.add(name(s, ", bias"), [=](OpFrame& f) { forward(f, s, true, true); });
-    list.add(name(s, ", stored transposed"), [=](OpFrame& f) { forward_transposed(f, s); });
+    list.add(name(s, ""), [=](OpFrame& f) { forward(f, s, {}); });
+    list.add(name(s, ", bias"), [=](OpFrame& f) { forward(f, s, {.bias = true, .row_invariant = true}); });
+    list.add(name(s, ", stored transposed"),
+             [=](OpFrame& f) { forward(f, s, {.bias = true, .stored_transposed = true}); });
   }
   for (const LinearShape& s : kLargeShapes) {
-    list.add(name(s, ", large"), [=](OpFrame& f) { forward(f, s, true, true); });
+    list.add(name(s, ", large"), [=](OpFrame& f) { forward(f, s, {.bias = true, .row_invariant = true}); });
   }
   for (DType t : kComputes) {
     for (const LinearShape& s : kActShapes) {
       for (Act act : {Act::gelu_tanh, Act::relu2})
         list.add(name(s, t, act == Act::relu2 ? ", relu2" : ", gelu_tanh"),
-                 [=](OpFrame& f) { forward_act(f, s, t, act); });
+                 [=](OpFrame& f) { forward(f, s, {.bias = true, .packed = t, .act = act}); });
     }
   }
 }
@@ -195,33 +170,36 @@ GPT_OP_CASES(linear_forward) {
 GPT_OP_CASES(pack_matrix) {
   for (DType dtype : kComputes) {
     for (const LinearShape& s : kShapes) {
-      list.add(name(s, dtype), [=](OpFrame& f) { packed(f, s, dtype, false); });
-      list.add(name(s, dtype, ", transposed"), [=](OpFrame& f) { packed(f, s, dtype, true); });
+      list.add(name(s, dtype), [=](OpFrame& f) { forward(f, s, {.packed = dtype}); });
+      list.add(name(s, dtype, ", transposed"),
+               [=](OpFrame& f) { forward(f, s, {.stored_transposed = true, .packed = dtype}); });
     }
   }
   for (DType dtype : {DType::q8_0, DType::q4_0}) {
     for (const LinearShape& s : kBlockShapes) {
-      list.add(name(s, dtype), [=](OpFrame& f) { packed(f, s, dtype, false); });
-      list.add(name(s, dtype, ", transposed"), [=](OpFrame& f) { packed(f, s, dtype, true); });
+      list.add(name(s, dtype), [=](OpFrame& f) { forward(f, s, {.packed = dtype}); });
+      list.add(name(s, dtype, ", transposed"),
+               [=](OpFrame& f) { forward(f, s, {.stored_transposed = true, .packed = dtype}); });
     }
   }
 }
 
 GPT_OP_CASES(linear_backward_input) {
   for (const LinearShape& s : kShapes) {
-    list.add(name(s, ""), [=](OpFrame& f) { backward_input(f, s, false); });
-    list.add(name(s, ", accumulate"), [=](OpFrame& f) { backward_input(f, s, true); });
+    list.add(name(s, ""), [=](OpFrame& f) { backward_input(f, s, {}); });
+    list.add(name(s, ", accumulate"), [=](OpFrame& f) { backward_input(f, s, {.accumulate = true}); });
   }
   for (const LinearShape& s : kLargeShapes) {
-    list.add(name(s, ", large"), [=](OpFrame& f) { backward_input(f, s, true); });
+    list.add(name(s, ", large"), [=](OpFrame& f) { backward_input(f, s, {.accumulate = true}); });
   }
   for (DType t : kComputes) {
     for (const LinearShape& s : kActShapes) {
-      list.add(name(s, t), [=](OpFrame& f) { packed_backward_input(f, s, t, false); });
-      list.add(name(s, t, ", accumulate"), [=](OpFrame& f) { packed_backward_input(f, s, t, true); });
+      list.add(name(s, t), [=](OpFrame& f) { backward_input(f, s, {.packed = t}); });
+      list.add(name(s, t, ", accumulate"),
+               [=](OpFrame& f) { backward_input(f, s, {.accumulate = true, .packed = t}); });
       for (Act act : {Act::gelu, Act::relu})
         list.add(name(s, t, act == Act::relu ? ", relu" : ", gelu"),
-                 [=](OpFrame& f) { backward_act(f, s, t, act); });
+                 [=](OpFrame& f) { backward_input(f, s, {.packed = t, .act = act}); });
     }
   }
 }

@@ -116,8 +116,11 @@ GPT_INLINE Vec to_float(IVec v) {
 GPT_INLINE IVec to_int(Vec v) {
   return GPT_MM(cvtps_epi32)(v);
 }
+GPT_INLINE IVec set1_i(int32_t x) {
+  return GPT_MM(set1_epi32)(x);
+}
 GPT_INLINE IVec set1_i(uint32_t x) {
-  return GPT_MM(set1_epi32)(static_cast<int>(x));
+  return set1_i(static_cast<int32_t>(x));
 }
 GPT_INLINE IVec set1_i16(int16_t x) {
   return GPT_MM(set1_epi16)(x);
