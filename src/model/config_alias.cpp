@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/suggest.h"
 #include "io/printable.h"
 #include "model/families/family.h"
 #include "model/json_value.h"
@@ -107,14 +106,6 @@ json translate_value(const std::string& key, const json& value) {
   return value;
 }
 
-// What export_config writes beside the switches, and notes.
-bool ignorable(const std::string& key) {
-  constexpr std::string_view kKeys[] = {"architectures",        "dtype",       "torch_dtype",
-                                        "transformers_version", "use_cache",   "pad_token_id",
-                                        "bos_token_id",         "eos_token_id"};
-  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys) || key.starts_with('_');
-}
-
 }  // namespace
 
 std::string config_key_of(const std::string& theirs) {
@@ -162,32 +153,6 @@ void require_family(const json& object, const std::string& what) {
         "it; give them with {}",
         what, s.key, s.whose, s.family);
   }
-}
-
-std::string model_type_of(const json& object, const std::string& what) {
-  if (!object.is_object()) fail("{}: expected a JSON object", what);
-  if (!object.contains("model_type") || !object["model_type"].is_string()) {
-    fail("{}: expected a string \"model_type\" (gpt2, openai-gpt, llama, nanochat, gpt.cpp, ...), found none",
-         what);
-  }
-  const std::string type = object["model_type"];
-  if (find_family(type) == nullptr) {
-    std::vector<std::string> known;
-    for (const Family* family : families())
-      known.emplace_back(family->name);
-    fail("{}: model_type {} is not supported{}", what, printable(type), did_you_mean(type, known));
-  }
-  return type;
-}
-
-json translate_model_config(const json& object, const std::string& what) {
-  json out = family_switches(*find_family(model_type_of(object, what)));
-  json mine = json::object();
-  for (const auto& [key, value] : object.items()) {
-    if (key != "model_type" && !ignorable(key)) mine[key] = value;
-  }
-  out.update(translate_aliases(mine));
-  return out;
 }
 
 }  // namespace gpt

@@ -18,11 +18,4 @@ std::string config_key_of(const std::string& theirs);
 // norms, biases and other switches such a file leaves unsaid; the message names the presets that have them.
 void require_family(const nlohmann::json& object, const std::string& what);
 
-// The "model_type" of a config.json; an error when there is none, or no such family.
-std::string model_type_of(const nlohmann::json& object, const std::string& what);
-
-// Turns a config.json of one of our families (not of transformers': foreign_config.h) into our keys: the
-// family's defaults, then what the file has, its notes and token ids left out.
-nlohmann::json translate_model_config(const nlohmann::json& object, const std::string& what);
-
 }  // namespace gpt

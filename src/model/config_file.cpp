@@ -1,7 +1,9 @@
 // config.json, as it is read and written.
 
+#include <algorithm>
 #include <filesystem>
 
+#include "base/suggest.h"
 #include "io/json.h"
 #include "io/printable.h"
 #include "model/config_alias.h"
@@ -16,14 +18,14 @@ using nlohmann::json;
 
 // The ids that the object has. One beyond the vocabulary never occurs: in a foreign file it is left out, as
 // many have one; a file of ours with one is wrong.
-void read_token_ids(const json& object, const std::string& what, bool is_foreign, ModelConfig& c) {
+void read_token_ids(const json& object, bool is_foreign, ModelConfig& c) {
   const auto add = [&](const json& v, const char* key, std::vector<int64_t>& ids) {
     int64_t value = -1;
     from_json_value(key, v, value);
     if (value >= 0 && value < c.vocab_size) {
       ids.push_back(value);
     } else if (!is_foreign) {
-      fail("{}: \"{}\": expected an id below vocab_size = {}, found {}", what, key, c.vocab_size, value);
+      fail("\"{}\": expected an id below vocab_size = {}, found {}", key, c.vocab_size, value);
     }
   };
   const auto given = [&](const char* key) { return object.contains(key) && !object[key].is_null(); };
@@ -37,53 +39,55 @@ void read_token_ids(const json& object, const std::string& what, bool is_foreign
   const json& eos = object["eos_token_id"];
   if (!eos.is_array()) return add(eos, "eos_token_id", c.eos_token_ids);
   constexpr size_t kMost = 1024;
-  if (eos.size() > kMost)
-    fail("{}: \"eos_token_id\": expected at most {} ids, found {}", what, kMost, eos.size());
+  if (eos.size() > kMost) fail("\"eos_token_id\": expected at most {} ids, found {}", kMost, eos.size());
   for (const json& v : eos)
     add(v, "eos_token_id", c.eos_token_ids);
 }
 
-// A family of ours: our keys, or those of its write-up.
-ModelConfig own_config(const json& object, const std::string& path) {
-  const json keys = translate_model_config(object, path);
-  ModelConfig config;
-  try {
-    const std::vector<std::string> unknown = read_model_keys(keys, config);
-    if (!unknown.empty()) fail("unknown key {}", printable(unknown.front()));
-    complete(config);
-  } catch (const Error& error) {
-    fail("{}: {}", path, error.what());
+const Family& family_of(const json& object, const std::string& what) {
+  if (!object.is_object()) fail("{}: expected a JSON object", what);
+  if (!object.contains("model_type") || !object["model_type"].is_string()) {
+    fail("{}: expected a string \"model_type\" (gpt2, openai-gpt, llama, nanochat, gpt.cpp, ...), found none",
+         what);
   }
-  read_token_ids(object, path, false, config);
-  return config;
+  const std::string type = object["model_type"];
+  if (const Family* family = find_family(type)) return *family;
+  std::vector<std::string> known;
+  for (const Family* family : families())
+    known.emplace_back(family->name);
+  fail("{}: model_type {} is not supported{}", what, printable(type), did_you_mean(type, known));
 }
 
-ModelConfig foreign_config(const Family& family, const json& object, const std::string& path) {
-  ModelConfig config;
-  try {
-    config = read_config_keys(family, object);
-  } catch (const Error& error) {
-    fail("{}: {}", path, error.what());
-  }
-  json ids = json::parse(family.missing);
-  for (const char* key : {"bos_token_id", "eos_token_id"}) {
-    if (object.contains(key)) ids[key] = object[key];
-  }
-  read_token_ids(ids, path, true, config);
-  return config;
+// What export_config writes beside the switches, and notes.
+bool ignorable(const std::string& key) {
+  constexpr std::string_view kKeys[] = {"architectures",        "dtype",       "torch_dtype",
+                                        "transformers_version", "use_cache",   "pad_token_id",
+                                        "bos_token_id",         "eos_token_id"};
+  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys) || key.starts_with('_');
 }
 
-bool is_foreign(const json& object, const std::string& path) {
-  return !find_family(model_type_of(object, path))->keys.empty();
+// A family of ours: our keys, or those of its write-up, on top of its switches.
+ModelConfig own_config(const Family& family, const json& object) {
+  json mine = json::object();
+  for (const auto& [key, value] : object.items()) {
+    if (key != "model_type" && !ignorable(key)) mine[key] = value;
+  }
+  json keys = family_switches(family);
+  keys.update(translate_aliases(mine));
+  ModelConfig config;
+  const std::vector<std::string> unknown = read_model_keys(keys, config);
+  if (!unknown.empty()) fail("unknown key {}", printable(unknown.front()));
+  complete(config);
+  return config;
 }
 
 // What transformers generates with: the ids of generation_config.json go before those of config.json.
 void read_generation_config(const std::string& path, bool is_foreign, ModelConfig& config) {
+  const json object = read_json_file(path);
+  if (!object.is_object()) fail("{}: expected a JSON object", path);
   try {
-    const json object = read_json_file(path);
-    if (!object.is_object()) fail("{}: expected a JSON object", path);
-    read_token_ids(object, path, is_foreign, config);
-  } catch (const UsageError& error) {
+    read_token_ids(object, is_foreign, config);
+  } catch (const Error& error) {
     fail("{}: {}", path, error.what());
   }
 }
@@ -116,10 +120,15 @@ Written written(const ModelConfig& c) {
 
 // Keys of a file are no flags of the user: the message names the file.
 ModelConfig model_config_from_json(const json& object, const std::string& path) {
+  const Family& family = family_of(object, path);
+  const bool is_foreign = !family.keys.empty();
   try {
-    if (!is_foreign(object, path)) return own_config(object, path);
-    return foreign_config(*find_family(object["model_type"].get<std::string>()), object, path);
-  } catch (const UsageError& error) {
+    ModelConfig config = is_foreign ? read_config_keys(family, object) : own_config(family, object);
+    json ids = json::parse(family.missing);
+    ids.update(object);
+    read_token_ids(ids, is_foreign, config);
+    return config;
+  } catch (const Error& error) {
     fail("{}: {}", path, error.what());
   }
 }
@@ -129,7 +138,7 @@ ModelConfig read_model_config(const std::string& path) {
   ModelConfig config = model_config_from_json(object, path);
   const std::filesystem::path beside = std::filesystem::path(path).replace_filename("generation_config.json");
   if (std::filesystem::exists(beside))
-    read_generation_config(beside.string(), is_foreign(object, path), config);
+    read_generation_config(beside.string(), !family_of(object, path).keys.empty(), config);
   return config;
 }
 

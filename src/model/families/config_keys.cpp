@@ -45,8 +45,6 @@ json our_value(const ConfigKey& key, const json& value) {
       return value.is_null() ? json(0) : our_size(key, value);
     case Means::derived_or_zero:
       return value.is_null() || value == 0 ? json(0) : our_size(key, value);
-    case Means::softcap:
-      return value.is_null() ? json(0) : our_size(key, value);
     case Means::dropout:
       if (value.is_number() && value.get<double>() < 0) wrong_value(key.theirs, "0 to 1", value);
       return value.is_null() ? json(0) : value;
@@ -102,7 +100,7 @@ std::string in_their_words(const Family& family, const json& object, const std::
 
 // A value of ours as the key has it; nothing where it has no name for it.
 std::optional<json> their_value(const ConfigKey& key, const json& value) {
-  if (key.means == Means::derived || key.means == Means::derived_or_zero || key.means == Means::softcap)
+  if (key.means == Means::derived || key.means == Means::derived_or_zero)
     return value == 0 ? json(nullptr) : value;
   if (key.means != Means::act) return value;
   for (const ActName& name : key.acts) {

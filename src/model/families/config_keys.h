@@ -15,10 +15,9 @@ struct Family;
 enum class Means : uint8_t {
   value,            // the switch's own
   size,             // a number above 0
-  derived,          // the same; null: found from other keys
+  derived,          // the same; null: none, or found from other keys
   derived_or_zero,  // the same, and 0 is like null
   dropout,          // null: none
-  softcap,          // a number above 0; null: none
   act               // one of a list
 };
 

@@ -64,7 +64,8 @@ class ConfigReader {
 
   ModelConfig read() {
     check_keys();
-    start();
+    read_model_keys(family_switches(family_), c_);
+    if (c_.position == Position::rope) c_.rope_layout = family_.gguf.rope_layout;
     read_shape();
     read_heads();
     read_norm();
@@ -112,11 +113,6 @@ class ConfigReader {
     if (value == neutral->value) return;
     fail("{}: the setting {} = {} is not supported; expected {}", file_.path(), printable(e.key), value,
          neutral->value);
-  }
-
-  void start() {
-    read_model_keys(family_switches(family_), c_);
-    if (c_.position == Position::rope) c_.rope_layout = family_.gguf.rope_layout;
   }
 
   void read_shape() {

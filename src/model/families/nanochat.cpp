@@ -38,7 +38,7 @@ constexpr ConfigKey kKeys[] = {
     {"hidden_act", "act", Means::act, nullptr, kPlainActs},
     {"attention_bias", "qkv_bias"},
     {"attention_bias", "out_bias"},
-    {"final_logit_softcapping", "logit_softcap", Means::softcap},
+    {"final_logit_softcapping", "logit_softcap", Means::derived},
 };
 
 // What nanochat's newer models have and this architecture does not.

@@ -20,10 +20,10 @@ constexpr Preset kPresets[] = {
 
 constinit const Family family::nanochat_notebook = {
     .name = "nanochat-notebook",
-    .switches =
-        R"({"norm": "rms", "norm_affine": false, "norm_eps": 1.1920928955078125e-07, "embd_norm": true,
-                    "qk_norm": true, "position": "rope", "rope_sign": -1, "act": "relu2", "qkv_bias": false,
-                    "out_bias": false, "mlp_bias": false, "tie_embeddings": false, "init": "torch"})",
+    .switches = R"({"norm": "rms", "norm_affine": false, "norm_eps": 1.1920928955078125e-07,
+                    "embd_norm": true, "qk_norm": true, "position": "rope", "rope_sign": -1,
+                    "act": "relu2", "qkv_bias": false, "out_bias": false, "mlp_bias": false,
+                    "tie_embeddings": false, "init": "torch"})",
     .presets = kPresets,
     .namings = {&kNaming},
 };

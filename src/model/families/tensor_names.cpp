@@ -49,16 +49,6 @@ std::vector<const ParamSpec*> telling_specs(const ParamTable& table, const Model
   return telling;
 }
 
-std::vector<const Naming*> all_namings() {
-  std::vector<const Naming*> all;
-  for (const Family* family : families()) {
-    for (const Naming* naming : family->namings) {
-      if (naming != nullptr) all.push_back(naming);
-    }
-  }
-  return all;
-}
-
 }  // namespace
 
 FilePlace file_place(const Naming& naming, const ModelConfig& c, const ParamSpec& spec) {
@@ -89,24 +79,29 @@ const Naming* detect_naming(const ParamTable& table, const ModelConfig& c,
                             bool& prefix_missing) {
   const std::vector<const ParamSpec*> telling = telling_specs(table, c);
   const int q = table.find(Role::q_weight, 0);
-  for (const bool strip : {false, true}) {
-    prefix_missing = strip;
-    const Naming* by_name = nullptr;
-    const auto tensor = [&](const Naming& naming, const ParamSpec& spec) {
+  const Naming* by_name = nullptr;
+  const auto fits = [&](const Naming& naming) {
+    const auto tensor = [&](const ParamSpec& spec) {
       const std::string name = file_place(naming, c, spec).tensor;
-      return find(strip ? without_base_prefix(name) : name);
+      return find(prefix_missing ? without_base_prefix(name) : name);
     };
-    for (const Naming* naming : all_namings()) {
-      const auto present = [&](const ParamSpec* spec) { return tensor(*naming, *spec) != nullptr; };
-      if (!std::all_of(telling.begin(), telling.end(), present)) continue;
-      // Under GPT-2's names transformers has matrices [in,out], minGPT and nanoGPT have [out,in].
-      if (q < 0 || tensor(*naming, table[q])->shape == file_place(*naming, c, table[q]).file_shape)
-        return naming;
-      if (by_name == nullptr) by_name = naming;
+    if (!std::all_of(telling.begin(), telling.end(),
+                     [&](const auto* spec) { return tensor(*spec) != nullptr; }))
+      return false;
+    if (by_name == nullptr) by_name = &naming;
+    // Under GPT-2's names transformers has matrices [in,out], minGPT and nanoGPT have [out,in].
+    return q < 0 || tensor(table[q])->shape == file_place(naming, c, table[q]).file_shape;
+  };
+  for (const bool missing : {false, true}) {
+    prefix_missing = missing;
+    for (const Family* family : families()) {
+      for (const Naming* naming : family->namings) {
+        if (naming != nullptr && fits(*naming)) return naming;
+      }
     }
-    if (by_name != nullptr) return by_name;
+    if (by_name != nullptr) break;
   }
-  return nullptr;
+  return by_name;
 }
 
 std::string without_base_prefix(const std::string& name) {
@@ -117,16 +112,10 @@ std::string without_base_prefix(const std::string& name) {
 }
 
 bool is_buffer_name(std::string_view name) {
-  constexpr std::string_view kEnds[] = {".cos",
-                                        ".sin",
-                                        ".attn.mask",
-                                        ".att.mask",
-                                        ".attn.bias",
-                                        ".attn.masked_bias",
-                                        "rotary_emb.inv_freq",
-                                        "position_ids"};
+  const auto ends = [&](std::string_view end) { return name.ends_with(end); };
   return name == "cos" || name == "sin" || name == "rope_freqs.weight" || name.starts_with("freq_cis_") ||
-         std::any_of(std::begin(kEnds), std::end(kEnds), [&](auto end) { return name.ends_with(end); });
+         ends(".cos") || ends(".sin") || ends(".attn.mask") || ends(".att.mask") || ends(".attn.bias") ||
+         ends(".attn.masked_bias") || ends("rotary_emb.inv_freq") || ends("position_ids");
 }
 
 std::string head_name(const Naming& naming) {
