@@ -8,8 +8,8 @@
 #include "base/suggest.h"
 #include "io/json.h"
 #include "model/config_alias.h"
-#include "model/json_value.h"
 #include "model/families/family.h"
+#include "model/json_value.h"
 #include "model/presets.h"
 #include "train/rhythm.h"
 
