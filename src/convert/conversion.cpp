@@ -19,9 +19,7 @@
 #include "io/printable.h"
 #include "io/safetensors_writer.h"
 #include "io/tensor_info.h"
-#include "kernels/quant.h"
 #include "model/families/checkpoints.h"
-#include "tensor/convert.h"
 #include "text/utf8.h"
 #include "text/vocab_data.h"
 
@@ -49,18 +47,6 @@ ModelConfig with_biases(ModelConfig config) {
   if (config.norm == NormKind::layer)
     config.norm_bias = config.qkv_bias = config.out_bias = config.mlp_bias = true;
   return config;
-}
-
-// A row of a matrix, or a vector, as numbers.
-void read_row(const TensorView& view, int64_t r, std::span<float> x) {
-  const auto cols = static_cast<int64_t>(x.size());
-  const TensorView row = view.rank == 2 ? view.row_range(r, 1) : view;
-  if (is_quantized(view.dtype)) return dequantize_row(view.dtype, row.data, cols, x.data());
-  convert_matrix({.bytes = {static_cast<const std::byte*>(row.data), x.size() * dtype_size(view.dtype)},
-                  .dtype = view.dtype,
-                  .rows = 1,
-                  .cols = cols},
-                 make_view(x.data(), {1, cols}));
 }
 
 // Whether a family's config.json has a key for a switch.
@@ -338,10 +324,10 @@ void Conversion::check_range() const {
   for (int id = 0; id < model_->table.count(); ++id) {
     const TensorView& view = weights_[static_cast<size_t>(id)];
     if (view.dtype == DType::f16) continue;
-    const int64_t rows = view.rank == 2 ? view.rows() : 1, cols = view.size() / rows;
+    const int64_t rows = view.rank == 2 ? view.rows() : view.size(), cols = view.size() / rows;
     x.resize(static_cast<size_t>(cols));
     for (int64_t r = 0; r < rows; ++r) {
-      read_row(view, r, x);
+      read_row(view, r, cols, x.data());
       for (const float value : x) {
         if (!std::isfinite(value) || std::abs(value) <= kLargest) continue;
         fail("{} has the value {}, which is too large for fp16; use --dtype bf16", model_->table[id].name,

@@ -38,18 +38,21 @@ class Needs {
   std::optional<Misfit> misfit_;
 };
 
+ModelConfig switches_of(const Family& family) {
+  ModelConfig c;
+  read_model_keys(family_switches(family), c);
+  return c;
+}
+
 // The switches of a family, by a file that has no place for others.
 void need_switches(Needs& needs, const Family& family, const ModelConfig& c) {
-  ModelConfig plain;
-  read_model_keys(family_switches(family), plain);
-  const json needed = model_keys_json(plain);
+  const json needed = model_keys_json(switches_of(family));
   const auto same = [&](std::initializer_list<const char*> keys) {
     for (const char* key : keys)
       needs.is(key, needed[key]);
   };
-  same({"position"});
   if (c.n_layer == 0) needs.is("n_layer", 1);  // of a model without blocks other programs make nothing
-  same({"norm", "act"});
+  same({"position", "norm", "act"});
   if (c.position == Position::rope) {
     same({"rope_sign", "rope_dtype"});
   } else {
@@ -68,13 +71,13 @@ struct GgufChoice {
 GgufChoice choose_gguf(const ModelConfig& c) {
   GgufChoice near;
   for (const Family* family : families()) {
-    if (family->gguf.architecture == nullptr) continue;
+    if (family->gguf.architecture == nullptr || switches_of(*family).position != c.position) continue;
     Needs needs(c);
     need_switches(needs, *family, c);
     if (family->gguf.rope_layout == RopeLayout::halves && c.position == Position::rope)
       needs.is("rope_layout", "halves");
     if (!needs.misfit()) return {family, {}};
-    if (near.family == nullptr && needs.misfit()->key != "position") near = {family, needs.misfit()};
+    if (near.family == nullptr) near = {family, needs.misfit()};
   }
   return near;
 }

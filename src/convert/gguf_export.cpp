@@ -66,17 +66,6 @@ struct Part {
   int64_t pair_rows = 0;  // the rows of a head, where halves become neighbours; 0: rows stay
 };
 
-// A row as numbers.
-void read_row(const TensorView& view, int64_t r, int64_t cols, float* x) {
-  const bool vector = view.rank == 1;
-  if (is_quantized(view.dtype)) return dequantize_row(view.dtype, view.row_range(r, 1).data, cols, x);
-  const auto size = static_cast<int64_t>(dtype_size(view.dtype));
-  const auto* row = static_cast<const std::byte*>(view.data) + (vector ? r : r * view.ld) * size;
-  convert_matrix(
-      {.bytes = {row, static_cast<size_t>(cols * size)}, .dtype = view.dtype, .rows = 1, .cols = cols},
-      make_view(x, {1, cols}));
-}
-
 void emit_row(DType dtype, const TensorView& view, int64_t r, int64_t cols, const EmitBytes& emit) {
   std::vector<float> x(static_cast<size_t>(cols));
   std::vector<std::byte> row(static_cast<size_t>(row_bytes(dtype, cols)));
@@ -248,6 +237,16 @@ class Export {
 };
 
 }  // namespace
+
+void read_row(const TensorView& view, int64_t r, int64_t cols, float* x) {
+  const bool vector = view.rank == 1;
+  if (is_quantized(view.dtype)) return dequantize_row(view.dtype, view.row_range(r, 1).data, cols, x);
+  const auto size = static_cast<int64_t>(dtype_size(view.dtype));
+  const auto* row = static_cast<const std::byte*>(view.data) + (vector ? r : r * view.ld) * size;
+  convert_matrix(
+      {.bytes = {row, static_cast<size_t>(cols * size)}, .dtype = view.dtype, .rows = 1, .cols = cols},
+      make_view(x, {1, cols}));
+}
 
 std::vector<DType> gguf_types(const Model& model, const GgufExportOptions& options) {
   return Export(model, {}, options).types();

@@ -19,6 +19,9 @@ struct GgufExportOptions {
   std::optional<std::string> chat_template;  // Jinja's language
 };
 
+// Row r of a matrix, or element r of a vector (one column), as numbers.
+void read_row(const TensorView& view, int64_t r, int64_t cols, float* x);
+
 // What a matrix became whose rows are not whole blocks of the type wanted.
 struct GgufFallback {
   std::string tensor;

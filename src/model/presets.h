@@ -6,8 +6,8 @@
 
 namespace gpt {
 
-// All config keys of a preset (its family's switches, its shape, and its training settings where the source has
-// them). Throws UsageError with a suggestion for an unknown name.
+// All config keys of a preset (its family's switches, its shape, and its training settings where the source
+// has them). Throws UsageError with a suggestion for an unknown name.
 nlohmann::json preset(const std::string& name);
 bool is_preset(const std::string& name);
 std::vector<std::string> preset_names();
