@@ -58,9 +58,10 @@ Outcome train(const Shape2& shape, Isa isa, int threads, bool recompute, DType d
   const std::vector<int32_t> targets = random_targets(shape.batch * shape.n_tokens, c.vocab_size, 2);
   Outcome outcome;
   for (int round = 0; round < 2; ++round) {  // sets, then accumulates
-    outcome.loss +=
-        graph.forward_backward(pool, kernel_table(isa), {.ids = ids.data(), .targets = targets.data()}, grads,
-                               round > 0, {.step = round, .seed = 3});
+    StepState step{.step = round, .seed = 3, .loss_weight = 1};
+    graph.forward_backward(pool, kernel_table(isa), {.ids = ids.data(), .targets = targets.data()}, grads,
+                           round > 0, step);
+    outcome.loss += step.loss;
   }
   const TensorView all = grads.all();
   const auto* begin = static_cast<const char*>(all.data);
