@@ -173,7 +173,8 @@ class FirstNonfinite : public Observer {
 std::string TrainingGraph::first_nonfinite(ThreadPool& pool, const KernelTable& kernels,
                                            const TrainBatch& batch, const StepState& step) {
   for (int id = 0; id < model_.table.count(); ++id) {
-    if (!all_finite(model_.weights[static_cast<size_t>(id)])) return model_.table[id].name;
+    const TensorView& weight = model_.weights[static_cast<size_t>(id)];
+    if (!is_quantized(weight.dtype) && !all_finite(weight)) return model_.table[id].name;
   }
   const ExecContext ctx{pool, kernels, workspace_.scratch()};
   Pass pass = make_training_pass(ctx, batch, step);

@@ -53,8 +53,9 @@ MetricRecord gradient_norms(const TrainStep& step) {
   };
   const ParamTable& table = step.model().table;
   std::vector<Part> all;
-  for (int id = 0; id < table.count(); ++id)
-    entry_of(all, table[id]).squares += sum_of_squares(step.grads()[id]);
+  for (int id = 0; id < table.count(); ++id) {
+    if (table[id].trainable) entry_of(all, table[id]).squares += sum_of_squares(step.grads()[id]);
+  }
   MetricRecord record;
   for (const Part& p : all)
     record.emplace_back("grad_norm/" + p.part, std::sqrt(p.squares) / step.state().loss_scale);

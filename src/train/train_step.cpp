@@ -107,7 +107,7 @@ void TrainStep::update() {
                                      .clamped = true});
   }
   optimizer_->update(context(), weights_, grads_, optimizer_state_, state_);
-  for (int id = 0; id < model_.table.count(); ++id) {
+  for (int id = 0; !is_skipped() && id < model_.table.count(); ++id) {
     if (model_.table[id].trainable) model_.packed->weights_changed(id);
   }
 }
@@ -118,7 +118,7 @@ std::string TrainStep::first_nonfinite() {
     if (!found.empty()) return found;
   }
   for (int id = 0; id < model_.table.count(); ++id) {
-    if (!all_finite(grads_[id])) return "the gradient of " + model_.table[id].name;
+    if (grads_[id] && !all_finite(grads_[id])) return "the gradient of " + model_.table[id].name;
   }
   return "";
 }
