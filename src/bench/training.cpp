@@ -18,9 +18,9 @@ WorkloadResult run_training_workload(const WorkloadContext& context, const Workl
                   .clip_norm = 1});
   const int64_t tokens = w.batch_size * w.n_ctx;
   const std::vector<int32_t> ids = random_ids(tokens + 1, model.config.vocab_size);
-  const auto fill = [&](int64_t, int64_t, int32_t* inputs, int32_t* targets) {
-    std::copy_n(ids.data(), tokens, inputs);
-    std::copy_n(ids.data() + 1, tokens, targets);
+  const auto fill = [&](int64_t, int64_t, const TrainStep::Samples& samples) {
+    std::copy_n(ids.data(), tokens, samples.ids);
+    std::copy_n(ids.data() + 1, tokens, samples.targets);
   };
   StepState start{.lr = 1e-4, .loss_scale = w.dtype == DType::f16 ? LossScale::for_fp16().scale : 1};
 

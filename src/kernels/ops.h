@@ -265,10 +265,10 @@ struct KeepRowsArgs {
 };
 
 // ---------------------------------------------------------------------------------------------------
-// The numbers of a training step. They lie where ops reach them: the host sets the first ones before the step,
-// ops write the others and read both, so that the host need not wait for any of them.
+// The numbers of a training step. They lie where ops reach them: the host sets the first ones before the
+// step, ops write the others and read both, so that the host need not wait for any of them.
 struct StepState {
-  int64_t step = 0;        // counts from 0; selects dropout masks, with the seed
+  int64_t step = 0;  // counts from 0; selects dropout masks, with the seed
   uint64_t seed = 0;
   double lr = 0;
   double loss_scale = 1;   // what the loss is multiplied with before the backward pass
@@ -276,11 +276,12 @@ struct StepState {
   double clip_norm = 0;    // 0: off
   double max_loss = std::numeric_limits<double>::infinity();  // a step beyond is skipped
   double max_norm = std::numeric_limits<double>::infinity();
-  int64_t updates = 0;     // that were made; one more after finish_norm, unless the step is skipped
+  int64_t updates = 0;  // that were made; one more after finish_norm, unless the step is skipped
 
-  double loss = 0;         // the sum over targets; after finish_norm their mean
-  double norm = 0;         // of the gradients, without loss_scale, before clipping
-  double grad_scale = 0;   // what the update multiplies gradients with: clip factor / loss_scale; 0: it is skipped
+  double loss = 0;  // the sum over targets; after finish_norm their mean
+  double norm = 0;  // of the gradients, without loss_scale, before clipping
+  double grad_scale =
+      0;  // what the update multiplies gradients with: clip factor / loss_scale; 0: it is skipped
 };
 
 // ---------------------------------------------------------------------------------------------------
@@ -291,22 +292,27 @@ struct SoftcapArgs {
 };
 
 // Cross-entropy of softcapped logits: losses[n] = lse(z[n]) - z[n][targets[n]], z = cap tanh(x/cap) or x.
-// Rows with a target < 0 do not count: loss 0, gradient 0.
+// With weights both are multiplied by the row's. Rows with a target < 0 or a weight of 0 do not count: loss
+// 0, gradient 0.
 struct CrossEntropyArgs {
-  TensorView logits;       // [N,V] fp32 (or fp64), before the softcap
-  const int32_t* targets;  // [N], each < V
-  double* losses;          // [N], nats
+  TensorView logits;               // [N,V] fp32 (or fp64), before the softcap
+  const int32_t* targets;          // [N], each < V
+  const float* weights = nullptr;  // [N], or null: 1
+  double* losses;                  // [N], nats
   // [N,V] act: scale * d loss / d logits; absent: no gradient. Its row n may begin where row n of logits
   // begins, whatever its type.
   TensorView dlogits = {};
   double softcap = 0;               // 0: none
   const StepState* step = nullptr;  // scale = loss_scale * loss_weight; none: 1
 };
+inline double row_weight(const CrossEntropyArgs& a, int64_t n) {
+  if (a.targets[n] < 0) return 0;
+  return a.weights != nullptr ? double{a.weights[n]} : 1;
+}
 
-// *sum += the losses of rows that count, added up in order.
+// *sum += the losses, added up in order.
 struct SumLossesArgs {
-  const double* losses;    // [rows]
-  const int32_t* targets;  // [rows]
+  const double* losses;  // [rows]
   int64_t rows;
   double* sum;
 };
@@ -323,9 +329,9 @@ struct SumSquaresArgs {
   double* block_sums;  // [ceil(size / kSumBlock)]
 };
 
-// The norm of gradients from their sums of squares, and what follows for the update: it is skipped if the mean
-// loss or the norm are not finite or beyond their limits, else gradients longer than clip_norm are shortened to it
-// (torch.nn.utils.clip_grad_norm_: by min(1, clip_norm / (norm + 1e-6))).
+// The norm of gradients from their sums of squares, and what follows for the update: it is skipped if the
+// mean loss or the norm are not finite or beyond their limits, else gradients longer than clip_norm are
+// shortened to it (torch.nn.utils.clip_grad_norm_: by min(1, clip_norm / (norm + 1e-6))).
 struct FinishNormArgs {
   const double* block_sums;  // of sum_squares
   int64_t blocks;
@@ -346,8 +352,8 @@ struct AdamWRange {
   double weight_decay;
 };
 
-// AdamW (Loshchilov & Hutter 2019, Algorithm 2, with PyTorch's placement of eps), with the step's lr, grad_scale and
-// t = updates, 1 for the first:
+// AdamW (Loshchilov & Hutter 2019, Algorithm 2, with PyTorch's placement of eps), with the step's lr,
+// grad_scale and t = updates, 1 for the first:
 //   g = grad_scale * grad; p -= lr wd p; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
 //   p -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps)
 // With grad_scale = 0 nothing changes.

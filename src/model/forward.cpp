@@ -4,7 +4,7 @@
 
 namespace gpt {
 
-Layers::Layers(const ModelConfig& c, const ParamTable& table) : embedding(c, table), head(c, table) {
+Layers::Layers(const ModelConfig& c, const ParamTable& table) : embedding(table), head(c, table) {
   for (int64_t layer = 0; layer < c.n_layer; ++layer)
     blocks.emplace_back(c, table, layer);
 }

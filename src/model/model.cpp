@@ -10,7 +10,10 @@ ModelConfig completed(ModelConfig config) {
 
 }  // namespace
 
-Model::Model(const ModelConfig& c)
-    : config(completed(c)), table(config), layers(config, table), packed(std::make_unique<WeightCache>()) {}
+Model::Model(const ModelConfig& c, const std::vector<ParamSpec>& more)
+    : config(completed(c)),
+      table(config, more),
+      layers(config, table),
+      packed(std::make_unique<WeightCache>()) {}
 
 }  // namespace gpt

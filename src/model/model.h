@@ -10,7 +10,8 @@ namespace gpt {
 
 // Everything a model is: its config, its parameter table, its layers, and views of its weights.
 struct Model {
-  explicit Model(const ModelConfig& config);  // completes and validates the config; no weights yet
+  // Completes and validates the config; no weights yet. `more`: parameters behind the model's (objective.h).
+  explicit Model(const ModelConfig& config, const std::vector<ParamSpec>& more = {});
 
   ModelConfig config;
   ParamTable table;

@@ -49,6 +49,7 @@ FlopCounts ModelCounts::flop_parts(int64_t n_tokens) const {
         if (config.tie_embeddings) parts.head += flops;
         break;
       case Component::position_embedding:
+      case Component::objective:
         break;
       case Component::attention:
         parts.attention += flops;

@@ -42,7 +42,7 @@ int64_t ParamSpec::size() const {
   return checked_size(shape, name);
 }
 
-ParamTable::ParamTable(const ModelConfig& c) {
+ParamTable::ParamTable(const ModelConfig& c, const std::vector<ParamSpec>& more) {
   add_embeddings(c);
   for (int64_t layer = 0; layer < c.n_layer; ++layer) {
     const std::string block = "blocks." + std::to_string(layer);
@@ -60,6 +60,8 @@ ParamTable::ParamTable(const ModelConfig& c) {
     if (c.head_bias)
       add(Role::head_bias, -1, "head.bias", {c.vocab_size}, bias_init(c, c.n_embd), Component::head);
   }
+  model_count_ = count();
+  specs_.insert(specs_.end(), more.begin(), more.end());
 }
 
 void ParamTable::add(Role role, int64_t layer, std::string name, Shape shape, InitRule init,

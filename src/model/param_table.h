@@ -36,7 +36,8 @@ enum class Role : uint8_t {
   final_gain,
   final_bias,
   head_weight,
-  head_bias
+  head_bias,
+  objective  // see model/objective.h
 };
 
 // The component that `gpt info` counts a parameter under.
@@ -47,7 +48,8 @@ enum class Component : uint8_t {
   mlp,
   norm,
   final_norm,
-  head
+  head,
+  objective
 };
 
 // How a parameter starts.
@@ -74,13 +76,16 @@ struct ParamSpec {
 
 class ParamTable {
  public:
-  explicit ParamTable(const ModelConfig& config);  // a completed config
+  // For a completed config; `more`: parameters behind the model's.
+  explicit ParamTable(const ModelConfig& config, const std::vector<ParamSpec>& more = {});
 
   const std::vector<ParamSpec>& specs() const { return specs_; }
   const ParamSpec& operator[](int id) const { return specs_[static_cast<size_t>(id)]; }
   // To be said before memory for gradients is made.
   void set_trainable(int id, bool trainable) { specs_[static_cast<size_t>(id)].trainable = trainable; }
   int count() const { return static_cast<int>(specs_.size()); }
+  // Those of the model itself, which its files hold, come first.
+  int model_count() const { return model_count_; }
   // The id of a parameter, or -1 when this config has none.
   int find(Role role, int64_t layer = -1) const;
   int64_t total() const;
@@ -94,6 +99,7 @@ class ParamTable {
   void add_attention(const ModelConfig& c, int64_t layer);
   void add_mlp(const ModelConfig& c, int64_t layer);
   std::vector<ParamSpec> specs_;
+  int model_count_ = 0;
   std::map<std::pair<Role, int64_t>, int> index_;
 };
 

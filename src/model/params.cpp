@@ -64,8 +64,8 @@ TensorView ParamBuffer::all() const {
   return make_view(buffer_.data(), dtype_, {elements_});
 }
 
-void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed) {
-  for (int id = 0; id < table.count(); ++id) {
+void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed, int first_id) {
+  for (int id = first_id; id < table.count(); ++id) {
     if (!table[id].trainable) continue;
     if (weights[id].dtype == DType::f64) {
       fill<double>(weights[id], table[id].init, seed, id);

@@ -35,10 +35,13 @@ class ParamBuffer {
 };
 
 // The number of elements of such a buffer, padding included.
-inline int64_t param_buffer_elements(const ParamTable& table) { return ParamLayout(table).elements; }
+inline int64_t param_buffer_elements(const ParamTable& table) {
+  return ParamLayout(table).elements;
+}
 
-// Fills those weights with their starting values; element i of a parameter depends on (seed, id, i) alone.
-void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed);
+// Fills those weights with their starting values; element i of a parameter depends on
+// (seed, id, i) alone. Those before first_id stay as they are.
+void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed, int first_id = 0);
 
 // The matrix that several glued parameters form: rows of `first` to rows of `last`, when they lie directly
 // one behind the other in memory; else an empty view.

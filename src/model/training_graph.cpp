@@ -16,8 +16,9 @@ PassShape TrainingGraph::shape(int64_t batch, int64_t n_ctx, const Options& opti
           .compute = options.weights.value_or(options.dtype)};
 }
 
-void TrainingGraph::Memory::plan(Planner& planner, const ModelConfig& c, bool recompute) {
-  acts.plan(planner, c, recompute);
+void TrainingGraph::Memory::plan(Planner& planner, const ModelConfig& c, const Options& options) {
+  acts.plan(planner, c, options.recompute);
+  options.objective->plan(planner, c, objective);
   if (!planner.is_training()) return;
   planner.reserve(dx, "d residual", {planner.rows(), c.n_embd}, planner.wide());
   if (c.n_layer > 0) block_grads.plan(planner, c);
@@ -37,7 +38,7 @@ TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, O
   }
   losses_.resize(static_cast<size_t>(rows_));
   if (model.config.position == Position::rope) rope_ = RopeTable(model.config, n_ctx, planner_.wide());
-  memory_.plan(planner_, model.config, options.recompute);
+  memory_.plan(planner_, model.config, options);
   arena_ = planner_.commit("activations");
   memory_.acts.set_shared_views();
   workspace_ = Workspace(planner_.scratch(), threads);
@@ -46,14 +47,14 @@ TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, O
 int64_t TrainingGraph::planned_activations(const ModelConfig& c, int64_t batch, int64_t n_ctx,
                                            Options options) {
   Planner planner(shape(batch, n_ctx, options));
-  Memory().plan(planner, c, options.recompute);
+  Memory().plan(planner, c, options);
   return planner.bytes();
 }
 
 int64_t TrainingGraph::planned_bytes(const ModelConfig& c, int64_t batch, int64_t n_ctx, Options options,
                                      int threads) {
   Planner planner(shape(batch, n_ctx, options));
-  Memory().plan(planner, c, options.recompute);
+  Memory().plan(planner, c, options);
   return planner.bytes() + Workspace::bytes(planner.scratch(), threads);
 }
 
@@ -81,17 +82,33 @@ Pass TrainingGraph::make_training_pass(const ExecContext& ctx, const TrainBatch&
   return pass;
 }
 
-void TrainingGraph::sum_losses(const ExecContext& ctx, const int32_t* targets, double& sum) const {
-  ctx.kernels.sum_losses(ctx, {.losses = losses_.data(), .targets = targets, .rows = rows_, .sum = &sum});
+ObjectiveCall TrainingGraph::call(const Pass& pass, const TrainBatch& batch, const StepState& step) {
+  return {.pass = pass,
+          .layers = model_.layers,
+          .batch = batch,
+          .memory = memory_.objective,
+          .first_param = model_.table.model_count(),
+          .hidden = {},
+          .dhidden = {},
+          .step = step,
+          .losses = losses_.data()};
+}
+
+void TrainingGraph::sum_losses(const ExecContext& ctx, double& sum) const {
+  ctx.kernels.sum_losses(ctx, {.losses = losses_.data(), .rows = rows_, .sum = &sum});
 }
 
 double TrainingGraph::loss(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch) {
   const ExecContext ctx{pool, kernels, workspace_.scratch()};
   const Pass pass = make_pass(ctx, batch);
-  const TensorView normed = run_layers(pass, model_.layers, memory_.acts);
-  model_.layers.head.loss(pass, memory_.acts.head, normed, batch.targets, {}, losses_.data(), {});
+  const auto forward = [&] { return run_layers(pass, model_.layers, memory_.acts); };
+  const StepState step;
+  ObjectiveCall objective = call(pass, batch, step);
+  options_.objective->prepare(objective, forward);
+  objective.hidden = forward();
+  options_.objective->run(objective);
   double sum = 0;
-  sum_losses(ctx, batch.targets, sum);
+  sum_losses(ctx, sum);
   return sum;
 }
 
@@ -105,7 +122,8 @@ void TrainingGraph::announce_layer(const Announce& announce, int64_t layer) cons
   const std::vector<ParamSpec>& specs = model_.table.specs();
   const auto first = std::ranges::find(specs, layer, layer_of);
   const auto end = std::find_if(first, specs.end(), [&](const ParamSpec& s) { return layer_of(s) != layer; });
-  if (first != end) announce(static_cast<int>(first - specs.begin()), static_cast<int>(end - specs.begin()) - 1);
+  if (first != end)
+    announce(static_cast<int>(first - specs.begin()), static_cast<int>(end - specs.begin()) - 1);
 }
 
 void TrainingGraph::forward_backward(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch,
@@ -113,16 +131,20 @@ void TrainingGraph::forward_backward(ThreadPool& pool, const KernelTable& kernel
                                      const Announce& announce) {
   GPT_ASSERT(options_.gradients);
   const ExecContext ctx{pool, kernels, workspace_.scratch()};
+  const Pass plain = make_pass(ctx, batch);
   Pass pass = make_training_pass(ctx, batch, step);
   const auto& [embedding, blocks, head] = model_.layers;
   Activations& acts = memory_.acts;
   const TensorView& dx = memory_.dx;
-  const TensorView normed = run_layers(pass, model_.layers, acts);
+  ObjectiveCall objective = call(pass, batch, step);
+  options_.objective->prepare(objective, [&] { return run_layers(plain, model_.layers, acts); });
+  objective.hidden = run_layers(pass, model_.layers, acts);
+  objective.dhidden = dx;
 
   pass.grads = grads.views();
   pass.accumulate_grads = accumulate;
-  head.loss(pass, acts.head, normed, batch.targets, step, losses_.data(), dx);
-  sum_losses(ctx, batch.targets, step.loss);
+  options_.objective->run(objective);
+  sum_losses(ctx, step.loss);
   head.backward_norm(pass, acts.head, dx);
   announce_layer(announce, model_.config.n_layer);
   for (size_t layer = blocks.size(); layer-- > 0;) {
@@ -131,7 +153,8 @@ void TrainingGraph::forward_backward(ThreadPool& pool, const KernelTable& kernel
     blocks[layer].backward(pass, a, memory_.block_grads, dx);
     announce_layer(announce, static_cast<int64_t>(layer));
   }
-  embedding.backward(pass, acts.embedding, dx);
+  embedding.backward(pass, acts.embedding, dx,
+                     model_.config.tie_embeddings && options_.objective->uses_head());
   announce_layer(announce, -1);
 }
 
@@ -152,12 +175,13 @@ class FirstNonfinite : public Observer {
 
  private:
   std::string description(int64_t layer, std::string_view name) const {
-    if (name == "final_norm.in") return n_layer_ > 0 ? "the output of the last block" : "the output of the embedding";
+    if (name == "final_norm.in")
+      return n_layer_ > 0 ? "the output of the last block" : "the output of the embedding";
     if (name == "final_norm.out") return "the output of the final norm";
     const std::string block = "blocks." + std::to_string(layer);
     if (name == "in") return "the input of " + block;
     static constexpr std::pair<std::string_view, const char*> kOutputs[] = {
-        {"norm1.out", ".norm1"}, {"qkv", ".attn.qkv"}, {"heads", ".attn"},
+        {"norm1.out", ".norm1"}, {"qkv", ".attn.qkv"},  {"heads", ".attn"},
         {"norm2.out", ".norm2"}, {"mlp.fc", ".mlp.fc"}, {"mlp.hidden", ".mlp.act"}};
     for (const auto& [seen, part] : kOutputs) {
       if (seen == name) return "the output of " + block + part;

@@ -6,21 +6,11 @@
 #include <vector>
 
 #include "model/model.h"
+#include "model/objective.h"
 #include "model/params.h"
 #include "model/rope_table.h"
 
 namespace gpt {
-
-// A batch of rows = B*T tokens.
-struct TrainBatch {
-  const int32_t* ids;        // [B,T]
-  const int32_t* targets;    // [B,T], -1: does not count
-  int64_t first_sample = 0;  // samples of this step before the batch, for dropout
-  // Where rows hold several sequences, none longer than T: positions [B,T] and all of them in order. Else each row
-  // is one.
-  const int32_t* positions = nullptr;
-  std::span<const AttentionSeq> seqs = {};
-};
 
 // Forward and backward passes of a model for a fixed batch shape [B,T], in memory planned beforehand.
 // With `gradients` false it computes losses only, in the memory of one block.
@@ -31,18 +21,21 @@ class TrainingGraph {
     bool recompute = false;    // keep only each block's input and compute the rest again in backward
     DType dtype = DType::f32;  // of activations; the residual stream and logits are fp32 (fp64) at least
     std::optional<DType> weights = {};  // what products with weights are computed in (dtype)
+    const Objective* objective = &language_modelling();
   };
   TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, int threads);
 
   // Adds the batch's gradients to `grads` (or sets them, when `accumulate` is false), times loss_scale and
-  // loss_weight of the step; and the summed loss in nats over the targets that count to step.loss.
-  // Says by `announce` which gradients are done as soon as they are, each parameter once: those of the head and the
-  // final norm, of every block from the last one on, of the embeddings (and of a head that shares their matrix).
+  // loss_weight of the step; and the sum of the rows' losses to step.loss.
+  // Says by `announce` which gradients are done as soon as they are, each parameter once: those of the head
+  // and the final norm, of every block from the last one on, of the embeddings (and of a head that shares
+  // their matrix).
   using Announce = std::function<void(int first_id, int last_id)>;
   void forward_backward(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch,
                         const ParamBuffer& grads, bool accumulate, StepState& step,
                         const Announce& announce = {});
-  // The summed loss, without dropout and gradients. Works in either mode.
+  // The sum of the rows' losses (nats over the targets that count), without dropout and gradients. In either
+  // mode.
   double loss(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch);
 
   // The first weight or activation that holds a NaN or an infinity, in the order of the forward pass of a
@@ -69,12 +62,14 @@ class TrainingGraph {
     Activations acts;
     TensorView dx;
     BlockGrads block_grads;
-    void plan(Planner& planner, const ModelConfig& config, bool recompute);
+    std::deque<TensorView> objective;
+    void plan(Planner& planner, const ModelConfig& config, const Options& options);
   };
   static PassShape shape(int64_t batch, int64_t n_ctx, const Options& options);
   Pass make_pass(const ExecContext& ctx, const TrainBatch& batch) const;
   Pass make_training_pass(const ExecContext& ctx, const TrainBatch& batch, const StepState& step) const;
-  void sum_losses(const ExecContext& ctx, const int32_t* targets, double& sum) const;
+  ObjectiveCall call(const Pass& pass, const TrainBatch& batch, const StepState& step);
+  void sum_losses(const ExecContext& ctx, double& sum) const;
 
   const Model& model_;
   int64_t batch_, n_ctx_, rows_;

@@ -79,11 +79,11 @@ std::vector<NamedTensor> named_weights(const Model& model, std::span<const Tenso
   const ModelConfig& c = model.config;
   // Fused tensors are written once, from all of their parts.
   std::vector<NamedTensor> tensors;
-  for (int id = 0; id < model.table.count(); ++id) {
+  for (int id = 0; id < model.table.model_count(); ++id) {
     const FilePlace place = file_place(naming, c, model.table[id]);
     if (place.first_row > 0) continue;  // a later part of a tensor that is in the list already
     std::vector<TensorView> parts;
-    for (int other = id; other < model.table.count(); ++other) {
+    for (int other = id; other < model.table.model_count(); ++other) {
       if (model.table[other].layer != model.table[id].layer) break;
       if (file_place(naming, c, model.table[other]).tensor == place.tensor) {
         parts.push_back(weights[static_cast<size_t>(other)]);

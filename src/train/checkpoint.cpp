@@ -20,9 +20,15 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kObjectiveFile = "/objective.safetensors";  // the parameters of an objective of its own
+
 void write_files(const std::string& folder, const Model& model, const ParamBuffer& weights,
                  const std::string& tokenizer_json) {
   write_model(folder, model, weights.views());
+  std::vector<NamedTensor> own;
+  for (int id = model.table.model_count(); id < model.table.count(); ++id)
+    own.push_back(named_tensor(model.table[id].name, weights[id]));
+  if (!own.empty()) write_safetensors(folder + kObjectiveFile, own);
   if (!tokenizer_json.empty()) write_file_atomic(folder + "/tokenizer.json", tokenizer_json);
 }
 
@@ -181,6 +187,11 @@ void load_checkpoint(const std::string& folder, const Model& model, const ParamB
     fail("cannot resume: the model in {} does not have the configuration of the run", folder);
   }
   loaded.copy_to(weights);
+  if (model.table.count() > model.table.model_count()) {
+    const SafetensorsFile own(folder + kObjectiveFile);
+    for (int id = model.table.model_count(); id < model.table.count(); ++id)
+      copy_tensor(own, model.table[id].name, weights[id]);
+  }
   const SafetensorsFile file(folder + "/train_state.safetensors");
   for (const OptimizerState::Named& part : optimizer.named())
     copy_tensor(file, part.name, part.view);

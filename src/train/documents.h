@@ -3,12 +3,13 @@
 #include <span>
 #include <vector>
 
-#include "model/training_graph.h"
+#include "model/objective.h"
 
 namespace gpt {
 
-// Windows of text that hold several documents, each of which ends with a token of its own: a document is a sequence
-// of its own for attention, its positions start at 0, and none is asked for the first token of the next.
+// Windows of text that hold several documents, each of which ends with a token of its own: a document is a
+// sequence of its own for attention, its positions start at 0, and none is asked for the first token of the
+// next.
 class PackedDocuments {
  public:
   // Targets [rows,n_ctx] at the ends of documents in ids are set to -1.

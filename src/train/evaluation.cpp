@@ -1,17 +1,17 @@
 #include "train/evaluation.h"
 
-#include <algorithm>
-
 #include "data/eval_windows.h"
 
 namespace gpt {
 
-Evaluator::Evaluator(const Model& model, const RunData& data, const TrainConfig& config, int threads)
+Evaluator::Evaluator(const Model& model, const RunData& data, const TrainConfig& config,
+                     const Objective& objective, int threads)
     : data_(data),
       config_(config),
+      objective_(objective),
       n_ctx_(model.config.n_ctx),
-      graph_(model, config.micro_batch, n_ctx_, {.gradients = false, .dtype = tensor_dtype(config.dtype)},
-             threads),
+      graph_(model, config.micro_batch, n_ctx_,
+             {.gradients = false, .dtype = tensor_dtype(config.dtype), .objective = &objective}, threads),
       ids_(static_cast<size_t>(config.micro_batch * n_ctx_)),
       targets_(ids_.size()) {}
 
@@ -31,7 +31,7 @@ std::optional<double> Evaluator::loss_of(const TokenSpan& text, ThreadPool& pool
   const EvalBatches batches(text, n_ctx_, static_cast<uint64_t>(config_.seed), config_.eval_batches,
                             config_.batch_size);
   double sum = 0;
-  int64_t counted = 0;
+  double weight = 0;
   for (int64_t b = 0; b < batches.batches(); ++b) {
     if (interrupted()) return std::nullopt;
     for (int64_t first = 0; first < batches.batch_size(); first += config_.micro_batch) {
@@ -41,11 +41,11 @@ std::optional<double> Evaluator::loss_of(const TokenSpan& text, ThreadPool& pool
         PackedDocuments::mask_targets(data_.document_end, ids_, targets_);
         documents_.split(n_ctx_, data_.document_end, ids_, batch);
       }
-      counted += std::count_if(targets_.begin(), targets_.end(), [](int32_t t) { return t >= 0; });
+      weight += objective_.weight(batch, std::ssize(ids_));
       sum += graph_.loss(pool, kernels, batch);
     }
   }
-  return sum / static_cast<double>(std::max<int64_t>(counted, 1));
+  return weight > 0 ? sum / weight : 0;
 }
 
 }  // namespace gpt

@@ -20,7 +20,8 @@ struct EvalLosses {
 class Evaluator {
  public:
   // The model and the data must outlive this.
-  Evaluator(const Model& model, const RunData& data, const TrainConfig& config, int threads);
+  Evaluator(const Model& model, const RunData& data, const TrainConfig& config, const Objective& objective,
+            int threads);
   // `interrupted` is asked before each batch; nothing comes back where it says true.
   std::optional<EvalLosses> losses(ThreadPool& pool, const KernelTable& kernels,
                                    const std::function<bool()>& interrupted);
@@ -31,6 +32,7 @@ class Evaluator {
 
   const RunData& data_;
   const TrainConfig& config_;
+  const Objective& objective_;
   int64_t n_ctx_;
   TrainingGraph graph_;
   std::vector<int32_t> ids_, targets_;

@@ -17,6 +17,8 @@ std::string part_name(const ParamSpec& spec) {
       return "position embedding";
     case Component::head:
       return "head";
+    case Component::objective:
+      return "objective";
     default:
       return "final norm";
   }

@@ -44,8 +44,8 @@ class Probe {
 
   double micro_batch(bool accumulate) {
     return timed([&] {
-      step_.begin(start_, [&](int64_t first, int64_t rows, int32_t* ids, int32_t* targets) {
-        loader_.fill(start_.step, first, rows, config_.batch_size, ids, targets);
+      step_.begin(start_, [&](int64_t first, int64_t rows, const TrainStep::Samples& s) {
+        loader_.fill(start_.step, first, rows, config_.batch_size, s.ids, s.targets);
       });
       step_.micro_batch(0, accumulate, true);
     });
@@ -59,8 +59,8 @@ class Probe {
     });
   }
   double evaluation(double seconds) {
-    TrainingGraph graph(model_, rows_, model_.config.n_ctx,
-                        {.gradients = false, .dtype = dtype_}, pool_.size());
+    TrainingGraph graph(model_, rows_, model_.config.n_ctx, {.gradients = false, .dtype = dtype_},
+                        pool_.size());
     const EvalBatches batches(data_.val, model_.config.n_ctx, start_.seed, 1, config_.batch_size);
     batches.fill(0, 0, rows_, ids_.data(), targets_.data());
     const TrainBatch batch{.ids = ids_.data(), .targets = targets_.data()};
@@ -140,9 +140,9 @@ RunRates measure_rates(const PlanSubject& subject, const RunData& data, ThreadPo
                        int64_t rows, const std::string& folder) {
   RunRates rates;
   const TrainConfig& c = subject.config.train;
-  rates.source = rows == c.micro_batch
-                     ? "parts of the run, measured before it"
-                     : fmt::format("{} of the {} rows of a micro-batch, measured before it", rows, c.micro_batch);
+  rates.source = rows == c.micro_batch ? "parts of the run, measured before it"
+                                       : fmt::format("{} of the {} rows of a micro-batch, measured before it",
+                                                     rows, c.micro_batch);
   const auto start = Clock::now();
   Probe probe(subject, data, pool, rows);
   rates.setup = seconds_since(start);

@@ -30,6 +30,8 @@ const char* component_name(Component c) {
       return "final norm";
     case Component::head:
       return "head";
+    case Component::objective:
+      return "objective";
   }
   return "?";
 }

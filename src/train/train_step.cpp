@@ -21,26 +21,33 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       samples_(options.batch_size / options.communicator->size()),
       ids_(static_cast<size_t>(samples_ * options.n_ctx)),
       targets_(ids_.size()),
+      target_weights_(ids_.size()),
       layout_(model.table) {
   GPT_ASSERT(options.micro_batch > 0 && samples_ % options.micro_batch == 0);
+  GPT_ASSERT(options.micro_batch % options.graph.objective->group() == 0);
   GPT_ASSERT(samples_ * options.communicator->size() == options.batch_size);
 }
 
 void TrainStep::begin(const StepState& start, const FillBatch& fill) {
-  fill(options_.communicator->rank() * samples_, samples_, ids_.data(), targets_.data());
+  std::fill(target_weights_.begin(), target_weights_.end(), 1.0f);
+  fill(options_.communicator->rank() * samples_, samples_,
+       {ids_.data(), targets_.data(), target_weights_.data()});
   if (options_.document_end >= 0) PackedDocuments::mask_targets(options_.document_end, ids_, targets_);
-  auto counted =
-      static_cast<double>(std::count_if(targets_.begin(), targets_.end(), [](int32_t t) { return t >= 0; }));
-  finish(options_.communicator->reduce(make_view(&counted, {1})));
+  double weight = 0;
+  for (int64_t first = 0; first < samples_; first += options_.micro_batch)
+    weight += options_.graph.objective->weight(batch(first), options_.micro_batch * options_.n_ctx);
+  finish(options_.communicator->reduce(make_view(&weight, {1})));
   state_ = start;
   state_.clip_norm = options_.clip_norm;
-  state_.loss_weight = 1 / std::max(counted, 1.0);
+  state_.loss_weight = weight > 0 ? 1 / weight : 0;
 }
 
 // The part of this process's samples that begins with `first`, valid until the next call.
 TrainBatch TrainStep::batch(int64_t first) {
   const int64_t at = first * options_.n_ctx, rows = options_.micro_batch * options_.n_ctx;
-  TrainBatch batch{.ids = ids_.data() + at, .targets = targets_.data() + at,
+  TrainBatch batch{.ids = ids_.data() + at,
+                   .targets = targets_.data() + at,
+                   .weights = target_weights_.data() + at,
                    .first_sample = options_.communicator->rank() * samples_ + first};
   if (options_.document_end >= 0) {
     documents_.split(options_.n_ctx, options_.document_end,
@@ -84,9 +91,8 @@ void TrainStep::sum_squares() {
 void TrainStep::finish_gradients() {
   wait_for_gradients();
   sum_squares();
-  kernels_.finish_norm(context(), {.block_sums = block_sums_.data(),
-                                   .blocks = std::ssize(block_sums_),
-                                   .step = &state_});
+  kernels_.finish_norm(
+      context(), {.block_sums = block_sums_.data(), .blocks = std::ssize(block_sums_), .step = &state_});
 }
 
 void TrainStep::compute_gradients(const StepState& start, const FillBatch& fill) {

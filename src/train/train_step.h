@@ -13,31 +13,36 @@
 
 namespace gpt {
 
-// One training step: forward and backward passes over the micro-batches of a batch, the norm of the gradients,
-// clipping, the optimizer's update. Used by `gpt train`, and by all that measures or checks what
-// it does. Where several processes train together, each computes its part of the samples, gradients are summed while
-// the backward pass still runs, and all make the same update.
+// One training step: forward and backward passes over the micro-batches of a batch, the norm of the
+// gradients, clipping, the optimizer's update. Used by `gpt train`, and by all that measures or checks what
+// it does. Where several processes train together, each computes its part of the samples, gradients are
+// summed while the backward pass still runs, and all make the same update.
 class TrainStep {
  public:
   struct Options {
     // Samples, of all processes together. Each has as many, a multiple of micro_batch.
     int64_t batch_size = 1, micro_batch = 1;
-    int64_t n_ctx = 0;                        // tokens of a sample
-    int32_t document_end = -1;                // the token that ends a document, or -1: a sample is one
+    int64_t n_ctx = 0;          // tokens of a sample
+    int32_t document_end = -1;  // the token that ends a document, or -1: a sample is one
     TrainingGraph::Options graph = {};
     double clip_norm = 0, clip_value = 0;  // 0: off
     Communicator* communicator = &single_process();
   };
   // The model's weights that are trained lie in `weights`; both, the pool and the kernels must outlive it.
-  TrainStep(const Model& model, const ParamBuffer& weights, std::unique_ptr<Optimizer> optimizer, ThreadPool& pool,
-            const KernelTable& kernels, const Options& options);
+  TrainStep(const Model& model, const ParamBuffer& weights, std::unique_ptr<Optimizer> optimizer,
+            ThreadPool& pool, const KernelTable& kernels, const Options& options);
 
-  // Writes ids and targets [rows,n_ctx] of samples [first, first + rows) of the step's batch.
-  using FillBatch = std::function<void(int64_t first, int64_t rows, int32_t* ids, int32_t* targets)>;
+  // Memory for samples, each [rows,n_ctx]. Weights are 1 before they are filled.
+  struct Samples {
+    int32_t *ids, *targets;
+    float* weights;
+  };
+  // Writes samples [first, first + rows) of the step's batch.
+  using FillBatch = std::function<void(int64_t first, int64_t rows, const Samples& samples)>;
 
-  // Gradients of the mean loss over the targets of the batch (those that are not -1), times loss_scale. `start` holds
-  // what is known of the step; loss_weight and clip_norm are not the caller's. After the call state() has the loss,
-  // the norm, and whether the step will be skipped.
+  // Gradients of the mean loss over the targets of the batch by their weights, times loss_scale. `start`
+  // holds what is known of the step; loss_weight and clip_norm are not the caller's. After the call state()
+  // has the loss, the norm, and whether the step will be skipped.
   void compute_gradients(const StepState& start, const FillBatch& fill);
   // Clips, and changes the weights unless the step is skipped.
   void update();
@@ -49,7 +54,8 @@ class TrainStep {
 
   const StepState& state() const { return state_; }
   bool is_skipped() const { return state_.grad_scale == 0; }
-  // The first weight, activation or gradient of the step that is NaN or infinite, for a message; "" if none is.
+  // The first weight, activation or gradient of the step that is NaN or infinite, for a message; "" if none
+  // is.
   std::string first_nonfinite();
 
   const Model& model() const { return model_; }
@@ -80,7 +86,8 @@ class TrainStep {
   std::vector<double> block_sums_;
   int64_t samples_;                     // of this process
   std::vector<int32_t> ids_, targets_;  // [samples,n_ctx]
-  PackedDocuments documents_;           // of a micro-batch
+  std::vector<float> target_weights_;
+  PackedDocuments documents_;  // of a micro-batch
   ParamLayout layout_;
   std::vector<Communicator::Handle> reductions_;  // of gradients, under way
 };

@@ -77,6 +77,24 @@ ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, c
   return config;
 }
 
+Model make_model(const TrainRequest& request, const LoadedModel* init, const RunData& data) {
+  ModelConfig config = choose_model(request, init, data);
+  complete(config);
+  return Model(config, request.objective->parameters(config));
+}
+
+TrainStep::Options options_of(const TrainRequest& request, int64_t n_ctx, int32_t document_end) {
+  TrainStep::Options options = step_options(request.config.train, n_ctx, document_end);
+  options.graph.objective = request.objective;
+  const int64_t group = request.objective->group();
+  if (options.micro_batch % group != 0) {
+    fail_usage(
+        "config key \"micro_batch\": expected a multiple of {}, the samples that belong together, found {}",
+        group, options.micro_batch);
+  }
+  return options;
+}
+
 class Trainer {
  public:
   explicit Trainer(const TrainRequest& request);
@@ -167,18 +185,18 @@ Trainer::Trainer(const TrainRequest& request)
       data_(load_run_data(config(), init_ ? init_->model().config.n_ctx : config_.model.n_ctx,
                           tokenizer_folder(request, init_.get()))),
       data_check_(data_.checksums),
-      model_(choose_model(request, init_.get(), data_)),
+      model_(make_model(request, init_.get(), data_)),
       weights_(model_.table, DType::f32, "weights"),
       dtype_(tensor_dtype(config().dtype)),
       step_(model_, weights_, make_optimizer(config(), model_.table), pool_, kernels_,
-            step_options(config(), model_.config.n_ctx, data_.document_end)),
+            options_of(request, model_.config.n_ctx, data_.document_end)),
       loader_(data_.sources, model_.config.n_ctx, static_cast<uint64_t>(config().seed),
               config().sampling == SamplingKind::epoch ? Sampling::epoch : Sampling::random) {
   config_.model = model_.config;
   model_.weights.assign(weights_.views().begin(), weights_.views().end());
   check_run(config(), data_.has_val());
   if (data_.has_val() && config().eval_every > 0)
-    evaluator_ = std::make_unique<Evaluator>(model_, data_, config(), pool_.size());
+    evaluator_ = std::make_unique<Evaluator>(model_, data_, config(), *request.objective, pool_.size());
   start();
 }
 
@@ -229,6 +247,7 @@ void Trainer::start() {
     if (dtype_ == DType::f16) state_.loss_scale = LossScale::for_fp16();
     if (init_) {
       init_->copy_to(weights_);
+      init_params(model_.table, weights_, static_cast<uint64_t>(config().seed), model_.table.model_count());
     } else {
       init_params(model_.table, weights_, static_cast<uint64_t>(config().seed));
     }
@@ -270,7 +289,7 @@ void Trainer::announce() {
     text += start_details(start, step_.optimizer().describe());
     const int64_t rows = std::min(kPreviewRows, config().micro_batch);
     std::vector<int32_t> ids(static_cast<size_t>(rows * model_.config.n_ctx)), targets(ids.size());
-    fill()(0, rows, ids.data(), targets.data());
+    fill()(0, rows, {ids.data(), targets.data(), nullptr});
     text += preview_batch(*data_.tokenizer, ids.data(), targets.data(), rows, config().batch_size,
                           model_.config.n_ctx);
   }
@@ -296,8 +315,8 @@ StepState Trainer::next_step() const {
 
 // Its batch.
 TrainStep::FillBatch Trainer::fill() {
-  return [this](int64_t first, int64_t rows, int32_t* ids, int32_t* targets) {
-    loader_.fill(state_.step, first, rows, config().batch_size, ids, targets);
+  return [this](int64_t first, int64_t rows, const TrainStep::Samples& s) {
+    loader_.fill(state_.step, first, rows, config().batch_size, s.ids, s.targets);
   };
 }
 
@@ -314,8 +333,8 @@ void Trainer::check_finite() {
         "try a lower --lr or a --clip-norm",
         s.step, s.loss, s.norm, tensor.empty() ? "the loss" : tensor);
   }
-  log_->message(fmt::format("step {}: skipped, gradients overflow fp16; loss scale now {:g} ({} skipped)\n", s.step,
-                            state_.loss_scale.scale, state_.loss_scale.overflows));
+  log_->message(fmt::format("step {}: skipped, gradients overflow fp16; loss scale now {:g} ({} skipped)\n",
+                            s.step, state_.loss_scale.scale, state_.loss_scale.overflows));
 }
 
 std::string Trainer::kept() const {
@@ -326,7 +345,8 @@ std::string Trainer::kept() const {
 // What cannot be saved need not be trained. Old and new checkpoint exist at once, for a moment.
 void Trainer::require_space_for_checkpoints() const {
   const uint64_t best = evaluator_ && !resumed_ ? model_folder_bytes(model_) : 0;
-  require_space(request_.out, checkpoint_bytes(model_, step_.optimizer_state()) + best, "checkpoints in " + request_.out);
+  require_space(request_.out, checkpoint_bytes(model_, step_.optimizer_state()) + best,
+                "checkpoints in " + request_.out);
 }
 
 void Trainer::step() {
@@ -346,8 +366,8 @@ void Trainer::step() {
   } else if (!updated_ && std::isfinite(s.norm)) {
     ++state_.skipped;
     log_->message(
-        fmt::format("step {}: skipped, loss {:.4f} and gradient norm {:.3f} are out of the ordinary\n", s.step,
-                    s.loss, s.norm));
+        fmt::format("step {}: skipped, loss {:.4f} and gradient norm {:.3f} are out of the ordinary\n",
+                    s.step, s.loss, s.norm));
   }
   ++state_.step;
   state_.tokens += config().batch_size * model_.config.n_ctx;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/kernel_table.h"
+#include "model/objective.h"
 #include "train/run_plan.h"
 #include "train/train_config.h"
 
@@ -17,6 +18,7 @@ struct TrainRequest {
   bool tokenizer_given = false;  // with init_from: the config's tokenizer was asked for
   bool resume = false;           // continue the run in `out`, whose config this is
   bool repeats = false;  // what an earlier run of this config left in `out` before its first checkpoint
+  const Objective* objective = &language_modelling();  // must outlive the run
   Isa isa = Isa::ref;
   std::string command_line;                                   // for the report
   bool brief = false;                                         // says only how far it is: for one of many runs

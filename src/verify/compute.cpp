@@ -186,9 +186,9 @@ class Run {
                     .n_ctx = inputs_.n_tokens,
                     .graph = {.dtype = compute_},
                     .clip_norm = kClip});
-    const auto fill = [&](int64_t, int64_t, int32_t* ids, int32_t* targets) {
-      std::copy(inputs_.ids.begin(), inputs_.ids.end(), ids);
-      std::copy(inputs_.targets.begin(), inputs_.targets.end(), targets);
+    const auto fill = [&](int64_t, int64_t, const TrainStep::Samples& samples) {
+      std::copy(inputs_.ids.begin(), inputs_.ids.end(), samples.ids);
+      std::copy(inputs_.targets.begin(), inputs_.targets.end(), samples.targets);
     };
     StepState start{.lr = kLearningRate};
     std::vector<double> losses, norms;

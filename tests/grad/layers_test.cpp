@@ -8,6 +8,7 @@
 
 #include "grad/finite_difference.h"
 #include "grad/op_bench.h"
+#include "model/objective.h"
 #include "model/rope_table.h"
 #include "support/small_models.h"
 
@@ -228,7 +229,7 @@ void check_block(const ModelConfig& c) {
 
 void check_embedding(const ModelConfig& c) {
   LayerBench b(c);
-  const Embedding embedding(c, b.table());
+  const Embedding embedding(b.table());
   EmbeddingActs acts;
   acts.plan(b.planner, c);
   b.commit();
@@ -238,7 +239,7 @@ void check_embedding(const ModelConfig& c) {
     return dot(out, dout);
   };
   loss();
-  embedding.backward(b.pass(true), acts, b.copy(dout));
+  embedding.backward(b.pass(true), acts, b.copy(dout), false);
   GradientCheck(loss, 5).run(b.params([](const ParamSpec& s) { return in(s.role, {Role::wte, Role::wpe}); }));
 }
 
@@ -251,15 +252,27 @@ void check_head(const ModelConfig& c) {
   b.commit();
   const TensorView x = b.random_rows(), branch = b.random_rows();
   acts.x = b.rows();
-  acts.logits = b.zeros({5, c.vocab_size});
+  const std::deque<TensorView> memory = {b.zeros({5, c.vocab_size})};
   const std::vector<int32_t> targets = random_targets(LayerBench::kRows, c.vocab_size, 4);
+  const TrainBatch batch{.ids = nullptr, .targets = targets.data()};
   const double scale = 0.25;
   double losses[LayerBench::kRows];
+  const auto run = [&](const Pass& pass, const TensorView& hidden, const TensorView& dhidden) {
+    language_modelling().run({.pass = pass,
+                              .layers = b.random.model.layers,
+                              .batch = batch,
+                              .memory = memory,
+                              .first_param = 0,
+                              .hidden = hidden,
+                              .dhidden = dhidden,
+                              .step = {.loss_weight = scale},
+                              .losses = losses});
+  };
   TensorView normed;
   const auto loss = [&] {
     const Pass pass = b.pass(false);
     normed = head.forward_norm(pass, acts, {x, branch});
-    head.loss(pass, acts, normed, targets.data(), {}, losses, {});
+    run(pass, normed, {});
     double sum = 0;
     for (double l : losses)
       sum += l;
@@ -268,7 +281,7 @@ void check_head(const ModelConfig& c) {
   loss();
   const Pass pass = b.pass(true);
   const TensorView dx = b.rows();
-  head.loss(pass, acts, normed, targets.data(), {.loss_weight = scale}, losses, dx);
+  run(pass, normed, dx);
   head.backward_norm(pass, acts, dx);
   std::vector<Variable> variables = b.params([&](const ParamSpec& s) {
     return in(s.role, {Role::final_gain, Role::final_bias, Role::head_weight, Role::head_bias}) ||

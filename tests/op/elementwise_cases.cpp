@@ -53,8 +53,7 @@ GPT_OP_CASES(sum_losses) {
       std::vector<double> losses(static_cast<size_t>(rows));
       std::iota(losses.begin(), losses.end(), 0.1);
       double sum = 3;
-      f.run(&KernelTable::sum_losses,
-            {.losses = losses.data(), .targets = f.ints(rows, -1, 2), .rows = rows, .sum = &sum});
+      f.run(&KernelTable::sum_losses, {.losses = losses.data(), .rows = rows, .sum = &sum});
       f.output_doubles(1, {})[0] = sum;
     });
   }
@@ -69,15 +68,18 @@ GPT_OP_CASES(finish_norm) {
         StepState{.max_norm = 1}, StepState{.loss_weight = 1, .loss = kBad}}) {
     for (int64_t blocks : {0, 1, 9}) {
       for (const bool bad : {false, true}) {
-        list.add(fmt::format("{} blocks{}, clip {}, limits {} {}, loss {} scaled {}", blocks, bad ? ", infinite" : "",
-                             start.clip_norm, start.max_loss, start.max_norm, start.loss, start.loss_weight),
+        list.add(fmt::format("{} blocks{}, clip {}, limits {} {}, loss {} scaled {}", blocks,
+                             bad ? ", infinite" : "", start.clip_norm, start.max_loss, start.max_norm,
+                             start.loss, start.loss_weight),
                  [=](OpFrame& f) {
                    std::vector<double> sums(static_cast<size_t>(blocks), bad ? kBad : 2);
                    StepState step = start;
                    double* out = f.output_doubles(5, {});
-                   f.run(&KernelTable::finish_norm, {.block_sums = sums.data(), .blocks = blocks, .step = &step});
-                   std::copy_n(std::data({step.loss, step.norm, step.grad_scale, static_cast<double>(step.updates)}),
-                               4, out);
+                   f.run(&KernelTable::finish_norm,
+                         {.block_sums = sums.data(), .blocks = blocks, .step = &step});
+                   std::copy_n(
+                       std::data({step.loss, step.norm, step.grad_scale, static_cast<double>(step.updates)}),
+                       4, out);
                    f.run(&KernelTable::finish_norm,
                          {.block_sums = sums.data(), .blocks = blocks, .step = &step, .clamped = true});
                    out[4] = step.grad_scale;

@@ -257,9 +257,11 @@ void cross_entropy(const ExecContext&, const CrossEntropyArgs& a) noexcept {
   const TensorView logits = c.copy(a.logits), losses = c.zeros({n});
   const double scale = a.step ? a.step->loss_scale * a.step->loss_weight : 1;
   c.loss = [=, &c] {
-    c.ops().cross_entropy(
-        c.ctx(),
-        {.logits = logits, .targets = a.targets, .losses = losses.as<double>(), .softcap = a.softcap});
+    c.ops().cross_entropy(c.ctx(), {.logits = logits,
+                                    .targets = a.targets,
+                                    .weights = a.weights,
+                                    .losses = losses.as<double>(),
+                                    .softcap = a.softcap});
     double sum = 0;
     for (int64_t i = 0; i < n; ++i)
       sum += losses.as<double>()[i];

@@ -54,7 +54,8 @@ GPT_OP_CASES(embedding_backward) {
           const TensorView dout = f.act_input({rows, cols}, normal_values(), 2);
           const auto table = [&](bool is_there, int64_t n, bool add) {
             if (!is_there) return TensorView{};
-            return add ? f.inout({n, cols}, normal_values(), sum_of(rows)) : f.output({n, cols}, sum_of(rows));
+            return add ? f.inout({n, cols}, normal_values(), sum_of(rows))
+                       : f.output({n, cols}, sum_of(rows));
           };
           f.run(&KernelTable::embedding_backward, {.dout = dout,
                                                    .ids = f.ints(rows, 0, 6),
@@ -192,15 +193,15 @@ struct LossShape {
   int64_t rows, vocab;
   double spread = 3;  // of the logits
   double softcap = 0;
-  bool gradient = true, in_place = false;
+  bool gradient = true, in_place = false, weighted = false;
 };
 
 // The loss is a difference of numbers of up to |z|, whose softcapped values are off by some ulp of the cap.
 // A probability has a relative error of |z - top| epsilon from the argument of e^x plus that of z, and at
 // |z - top| > 16 it is below epsilon itself.
 void loss_case(OpCaseList& list, const LossShape& s) {
-  list.add(fmt::format("{}x{} spread {} softcap {} gradient {}{}", s.rows, s.vocab, s.spread, s.softcap,
-                       s.gradient, s.in_place ? " in place" : ""),
+  list.add(fmt::format("{}x{} spread {} softcap {} gradient {}{}{}", s.rows, s.vocab, s.spread, s.softcap,
+                       s.gradient, s.in_place ? " in place" : "", s.weighted ? " weighted" : ""),
            [=](OpFrame& f) {
              static constexpr StepState kStep = {.loss_scale = 0.5, .loss_weight = 0.25};
              const double scale = kStep.loss_scale * kStep.loss_weight;
@@ -213,6 +214,10 @@ void loss_case(OpCaseList& list, const LossShape& s) {
              a.logits = s.in_place ? f.inout({s.rows, s.vocab}, fill, gradient, 3)
                                    : f.input({s.rows, s.vocab}, fill, 1);
              a.targets = f.ints(s.rows, -1, s.vocab - 1);
+             std::vector<float> weights(static_cast<size_t>(s.rows));
+             for (size_t n = 0; n < weights.size(); ++n)
+               weights[n] = 0.25f * static_cast<float>(n % 5);
+             if (s.weighted) a.weights = weights.data();
              a.losses = f.output_doubles(s.rows, {2 * z_error + 40 * kEpsilon, 4 * kEpsilon});
              if (s.gradient) a.dlogits = s.in_place ? a.logits : f.act_output({s.rows, s.vocab}, gradient, 2);
              f.run(&KernelTable::cross_entropy, a);
@@ -255,6 +260,8 @@ GPT_OP_CASES(cross_entropy) {
     }
     loss_case(list, {.rows = 0, .vocab = 50, .softcap = softcap});
     loss_case(list, {.rows = 300, .vocab = 301, .softcap = softcap});
+    for (int64_t vocab : {9, 301})
+      loss_case(list, {.rows = 11, .vocab = vocab, .softcap = softcap, .weighted = true});
     for (int64_t vocab : {1, 2, 17, 2049, 5003})
       loss_over_logits_case(list, vocab, softcap);
   }

@@ -8,8 +8,7 @@ void EmbeddingActs::plan(Planner& planner, const ModelConfig& c) {
   norm.plan(planner, c);
 }
 
-Embedding::Embedding(const ModelConfig& config, const ParamTable& table)
-    : wte_(table.find(Role::wte)), wpe_(table.find(Role::wpe)), tied_(config.tie_embeddings) {}
+Embedding::Embedding(const ParamTable& table) : wte_(table.find(Role::wte)), wpe_(table.find(Role::wpe)) {}
 
 Stream Embedding::forward(const Pass& pass, EmbeddingActs& acts, const TensorView& out) const {
   const KernelTable& k = pass.ctx.kernels;
@@ -28,7 +27,8 @@ Stream Embedding::forward(const Pass& pass, EmbeddingActs& acts, const TensorVie
   return {out};
 }
 
-void Embedding::backward(const Pass& pass, const EmbeddingActs& acts, const TensorView& dx) const {
+void Embedding::backward(const Pass& pass, const EmbeddingActs& acts, const TensorView& dx,
+                         bool add_to_wte) const {
   const KernelTable& k = pass.ctx.kernels;
   if (pass.config.embd_norm) Norm().backward(pass, acts.norm, acts.raw, dx, dx);
   const DropoutKey dropout = pass.dropout(pass.config.embd_dropout, RandomSite::dropout_embedding, 0);
@@ -38,8 +38,7 @@ void Embedding::backward(const Pass& pass, const EmbeddingActs& acts, const Tens
                                   .positions = pass.batch.positions,
                                   .dwte = pass.grad(wte_),
                                   .dwpe = pass.grad(wpe_),
-                                  // The head's part of a shared matrix came first.
-                                  .accumulate_wte = tied_ || pass.accumulate_grads,
+                                  .accumulate_wte = add_to_wte || pass.accumulate_grads,
                                   .accumulate_wpe = pass.accumulate_grads});
 }
 

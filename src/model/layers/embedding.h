@@ -13,16 +13,16 @@ struct EmbeddingActs {
 // Token (+ learned position) embedding, dropout, optional norm.
 class Embedding {
  public:
-  Embedding(const ModelConfig& config, const ParamTable& table);
+  explicit Embedding(const ParamTable& table);
 
   // Writes out [N,C].
   Stream forward(const Pass& pass, EmbeddingActs& acts, const TensorView& out) const;
-  // dx [N,C] is the gradient of the output; overwritten.
-  void backward(const Pass& pass, const EmbeddingActs& acts, const TensorView& dx) const;
+  // dx [N,C] is the gradient of the output; overwritten. `add_to_wte`: the head that shares the token matrix
+  // has written its part of the gradient.
+  void backward(const Pass& pass, const EmbeddingActs& acts, const TensorView& dx, bool add_to_wte) const;
 
  private:
   int wte_, wpe_;
-  bool tied_;
 };
 
 }  // namespace gpt

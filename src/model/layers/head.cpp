@@ -1,14 +1,6 @@
 #include "model/layers/head.h"
 
-#include <algorithm>
-
 namespace gpt {
-
-int64_t Head::chunk_rows(const ModelConfig& c, int64_t rows) {
-  constexpr int64_t kTargetElements = int64_t{26} << 20;  // 104 MiB of fp32 logits
-  const int64_t fitting = std::max<int64_t>(64, kTargetElements / c.vocab_size / 64 * 64);
-  return std::min(rows, fitting);
-}
 
 void HeadActs::plan(Planner& planner, const ModelConfig& c) {
   const int64_t rows = planner.rows();
@@ -16,10 +8,7 @@ void HeadActs::plan(Planner& planner, const ModelConfig& c) {
     planner.reserve(normed, "final norm output", {rows, c.n_embd});
     norm.plan(planner, c);
   }
-  const bool is_inference = planner.shape().mode == PassMode::inference;
-  const int64_t chunk = is_inference ? rows : Head::chunk_rows(c, rows);
-  planner.add_linear_scratch(chunk, c.vocab_size, c.n_embd);
-  if (!is_inference) planner.reserve(logits, "logits of one chunk", {chunk, c.vocab_size}, planner.wide());
+  if (planner.shape().mode == PassMode::inference) planner.add_linear_scratch(rows, c.vocab_size, c.n_embd);
 }
 
 Head::Head(const ModelConfig& c, const ParamTable& table)
@@ -47,41 +36,6 @@ void Head::logits(const Pass& pass, const TensorView& normed, const TensorView& 
   linear_.forward(pass, normed, logits);
   if (pass.config.logit_softcap > 0) {
     pass.ctx.kernels.softcap(pass.ctx, {.x = logits, .cap = pass.config.logit_softcap});
-  }
-}
-
-namespace {
-
-// Rows of another type at the addresses of the given ones.
-TensorView in_place_of(const TensorView& wide, DType dtype) {
-  TensorView v = wide;
-  v.dtype = dtype;
-  v.ld = wide.ld * static_cast<int64_t>(dtype_size(wide.dtype) / dtype_size(dtype));
-  return v;
-}
-
-}  // namespace
-
-void Head::loss(const Pass& pass, HeadActs& acts, const TensorView& normed, const int32_t* targets,
-                const StepState& step, double* losses, const TensorView& dx) const {
-  const bool backward = !pass.grads.empty();
-  const int64_t rows = normed.rows();
-  const int64_t chunk = acts.logits.rows();
-  Pass part = pass;  // later chunks add to what the first one wrote
-  for (int64_t at = 0; at < rows; at += chunk) {
-    const int64_t n = std::min(chunk, rows - at);
-    const TensorView x = normed.row_range(at, n);
-    const TensorView logits = acts.logits.row_range(0, n);
-    const TensorView dlogits = in_place_of(logits, x.dtype);
-    linear_.forward(part, x, logits);
-    pass.ctx.kernels.cross_entropy(pass.ctx, {.logits = logits,
-                                              .targets = targets + at,
-                                              .losses = losses + at,
-                                              .dlogits = backward ? dlogits : TensorView{},
-                                              .softcap = pass.config.logit_softcap,
-                                              .step = &step});
-    if (backward) linear_.backward(part, x, dlogits, dx.row_range(at, n), false);
-    part.accumulate_grads = true;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/training_graph.h"
 #include "support/small_models.h"
 
 namespace gpt::test {
@@ -57,7 +58,8 @@ TEST_P(PackedLoss, IsThatOfTheDocumentsAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, PackedLoss,
-                         testing::Values(small_config("gpt2"), small_config("llama"), small_config("nanochat")),
+                         testing::Values(small_config("gpt2"), small_config("llama"),
+                                         small_config("nanochat")),
                          [](const auto& param) { return test_name(param.param.name); });
 
 }  // namespace

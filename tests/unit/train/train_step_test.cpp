@@ -16,7 +16,8 @@ constexpr int64_t kBatch = 4, kTokens = 8;
 
 class TrainStepTest : public ::testing::Test {
  protected:
-  TrainStepTest() : random_(make_config({.name = "small", .family = "gpt2", .keys = R"({"n_layer": 2})"}), DType::f32) {}
+  TrainStepTest()
+      : random_(make_config({.name = "small", .family = "gpt2", .keys = R"({"n_layer": 2})"}), DType::f32) {}
 
   const Model& model() const { return random_.model; }
   TrainStep make(int64_t micro_batch, TrainStep::Options options = {}) {
@@ -27,10 +28,10 @@ class TrainStepTest : public ::testing::Test {
                      options);
   }
   TrainStep::FillBatch fill() {
-    return [this](int64_t first, int64_t rows, int32_t* ids, int32_t* targets) {
+    return [this](int64_t first, int64_t rows, const TrainStep::Samples& samples) {
       const std::vector<int32_t> all = random_ids(kBatch * kTokens + 1, model().config.vocab_size, 3);
-      std::copy_n(all.begin() + first * kTokens, rows * kTokens, ids);
-      std::copy_n(all.begin() + first * kTokens + 1, rows * kTokens, targets);
+      std::copy_n(all.begin() + first * kTokens, rows * kTokens, samples.ids);
+      std::copy_n(all.begin() + first * kTokens + 1, rows * kTokens, samples.targets);
     };
   }
 
@@ -98,7 +99,8 @@ TEST_F(TrainStepTest, NamesTheFirstThatIsNotFinite) {
   EXPECT_EQ(step.first_nonfinite(), model().table[gain].name);
 }
 
-// A frozen parameter has no gradient and no state, and what is trained gets the gradients that it has without that.
+// A frozen parameter has no gradient and no state, and what is trained gets the gradients that it has without
+// that.
 TEST_F(TrainStepTest, TrainsWhatIsTrainable) {
   TrainStep all = make(2);
   const int64_t all_bytes = all.bytes();

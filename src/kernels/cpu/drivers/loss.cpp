@@ -15,18 +15,21 @@ void cross_entropy(const RowKernels& kernels, const ExecContext& ctx, const Cros
   const int64_t vocab = a.logits.cols();
   for_rows(ctx, a.logits.rows(), vocab, [&](int64_t n) {
     void* dlogits = row_at(a.dlogits, n);
-    if (a.targets[n] < 0) {
+    const double weight = row_weight(a, n);
+    if (weight == 0) {
       a.losses[n] = 0;
       if (dlogits != nullptr)
         std::memset(dlogits, 0, static_cast<size_t>(vocab) * dtype_size(a.dlogits.dtype));
     } else {
-      a.losses[n] = kernels.cross_entropy({.n = vocab,
-                                           .dlogits_type = stored_type(a.dlogits.dtype),
-                                           .logits = a.logits.row<float>(n),
-                                           .target = a.targets[n],
-                                           .dlogits = dlogits,
-                                           .scale = a.step ? a.step->loss_scale * a.step->loss_weight : 1,
-                                           .softcap = a.softcap});
+      const double scale = a.step ? a.step->loss_scale * a.step->loss_weight : 1;
+      const double loss = kernels.cross_entropy({.n = vocab,
+                                                 .dlogits_type = stored_type(a.dlogits.dtype),
+                                                 .logits = a.logits.row<float>(n),
+                                                 .target = a.targets[n],
+                                                 .dlogits = dlogits,
+                                                 .scale = scale * weight,
+                                                 .softcap = a.softcap});
+      a.losses[n] = weight * loss;
     }
   });
 }

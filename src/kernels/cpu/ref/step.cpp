@@ -8,7 +8,7 @@ namespace gpt::ref {
 void sum_losses(const ExecContext&, const SumLossesArgs& a) noexcept {
   double sum = 0;
   for (int64_t n = 0; n < a.rows; ++n)
-    sum += a.targets[n] >= 0 ? a.losses[n] : 0;
+    sum += a.losses[n];
   *a.sum += sum;
 }
 
@@ -22,7 +22,8 @@ void finish_norm(const ExecContext&, const FinishNormArgs& a) noexcept {
   if (!a.clamped) {
     step.loss *= step.loss_weight;
     step.norm = norm;
-    skipped = !std::isfinite(step.loss) || !std::isfinite(norm) || step.loss > step.max_loss || norm > step.max_norm;
+    skipped = !std::isfinite(step.loss) || !std::isfinite(norm) || step.loss > step.max_loss ||
+              norm > step.max_norm;
     if (!skipped) ++step.updates;
   }
   const double clip = step.clip_norm > 0 ? std::min(1.0, step.clip_norm / (norm + 1e-6)) : 1.0;

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "model/forward.h"
+
+namespace gpt {
+
+// A batch of rows = B*T tokens.
+struct TrainBatch {
+  const int32_t* ids;              // [B,T]
+  const int32_t* targets;          // [B,T], -1: does not count
+  const float* weights = nullptr;  // [B,T], how much each target counts, at least 0; null: all alike, 1
+  int64_t first_sample = 0;        // samples of this step before the batch, for dropout
+  // Where rows hold several sequences, none longer than T: positions [B,T] and all of them in order. Else
+  // each row is one.
+  const int32_t* positions = nullptr;
+  std::span<const AttentionSeq> seqs = {};
+};
+
+// What an objective is given of a batch.
+struct ObjectiveCall {
+  const Pass& pass;  // with pass.grads gradients are wanted
+  const Layers& layers;
+  const TrainBatch& batch;
+  const std::deque<TensorView>& memory;  // what it planned
+  int first_param;                       // the id of the first of its own parameters
+  TensorView hidden;                     // [N,C] what the last block left, after the final norm
+  TensorView dhidden;                    // [N,C] to be written, where gradients are wanted
+  const StepState& step;
+  double* losses;  // [N] to be written: what each row adds to the loss
+};
+
+// What training lowers: a loss of the hidden states of a batch, and its gradient. Gradients are multiplied
+// with loss_scale * loss_weight of the step, where loss_weight is 1 / (the weight of all of the step's
+// batches); the step's loss is the sum of `losses` times loss_weight. Holds no numbers that change.
+class Objective {
+ public:
+  virtual ~Objective() = default;
+
+  // Samples that belong together, as pairs or choices do: a micro-batch has whole groups of them.
+  virtual int64_t group() const { return 1; }
+  // Parameters of its own. They are trained, saved and resumed with the model's, but are no part of its
+  // files.
+  virtual std::vector<ParamSpec> parameters(const ModelConfig&) const { return {}; }
+  // Whether it sets the gradient of the head's parameters. Where not, that of an output matrix stays zero.
+  virtual bool uses_head() const { return true; }
+  // Reserves what it needs during a pass.
+  virtual void plan(Planner& planner, const ModelConfig& config, std::deque<TensorView>& memory) const = 0;
+  // How much the rows of a batch count together.
+  virtual double weight(const TrainBatch& batch, int64_t rows) const = 0;
+  // Before the forward pass: `forward` gives the hidden states [N,C] without dropout and for no gradient,
+  // until the next pass. For what a loss compares with.
+  virtual void prepare(const ObjectiveCall&, const std::function<TensorView()>& forward) const {
+    (void)forward;
+  }
+  virtual void run(const ObjectiveCall& call) const = 0;
+};
+
+// Cross-entropy of the next token. Weight: that of all targets which are not -1.
+const Objective& language_modelling();
+
+}  // namespace gpt
