@@ -172,7 +172,7 @@ std::vector<BenchRecord> run_workloads(const BenchArguments& a, BenchSubject& su
   const std::vector<Workload> workloads = plan_workloads(a, subject.config);
   std::optional<MemoryRate> memory;
   if (std::any_of(workloads.begin(), workloads.end(), reads_weights))
-    memory.emplace(machine.pool, machine.kernels.isa, a.bytes);
+    memory.emplace(machine.pool, machine.backend.kernels.isa, a.bytes);
   const int64_t resident = resident_bytes();
   Model model(subject.config.model);
   const bool in_place = used_in_place(subject, workloads);
@@ -197,15 +197,11 @@ std::vector<BenchRecord> run_workloads(const BenchArguments& a, BenchSubject& su
       if (i > 0 && reads_weights(w)) record.memory.push_back(memory->measure(2));
       notes.repeat(i, w.repeat);
     };
-    record.result = run_workload({.model = model,
-                                  .weights = weights,
-                                  .pool = machine.pool,
-                                  .kernels = machine.kernels,
-                                  .progress = between_repeats},
-                                 w);
+    record.result = run_workload(
+        {.model = model, .weights = weights, .backend = machine.backend, .progress = between_repeats}, w);
     record.memory_measured = std::max<int64_t>(0, peak_resident_bytes() - resident);
     notes.begin("measuring the machine");
-    limits.push_back(measure_limits(machine.pool, machine.kernels.isa, a.bytes));
+    limits.push_back(measure_limits(machine.pool, machine.backend.kernels.isa, a.bytes));
     record.after = limits.back();
     records.push_back(std::move(record));
   }
@@ -221,10 +217,11 @@ int run(BenchArguments a, const ConfigFlags& flags) {
     plan_workloads(a, subject->config);  // what is wrong with the flags shows before anything is measured
   }
   Machine machine(a.machine);
-  BenchReport report{.threads = machine.pool.size(), .isa = machine.kernels.isa, .model = {}, .records = {}};
+  BenchReport report{
+      .threads = machine.pool.size(), .isa = machine.backend.kernels.isa, .model = {}, .records = {}};
   Notes notes;
   notes.begin("measuring the machine");
-  report.limits.push_back(measure_limits(machine.pool, machine.kernels.isa, a.bytes));
+  report.limits.push_back(measure_limits(machine.pool, machine.backend.kernels.isa, a.bytes));
   if (subject) {
     report.model = {.name = subject->name,
                     .random_weights = subject->loaded == nullptr,

@@ -108,7 +108,7 @@ class Chat {
         n_ctx_(context_of(loaded_.model().config, a)),
         options_(
             generate_options(a.generate, eos_ids(loaded_.model().config), loaded_.model().config.vocab_size)),
-        inference_(loaded_.model(), machine_.pool, machine_.kernels, inference_options(a.generate, n_ctx_)),
+        inference_(loaded_.model(), machine_.backend, inference_options(a.generate, n_ctx_)),
         model_(inference_, false),
         engine_(model_, machine_.pool, {}),
         conversation_(template_, a.system, n_ctx_, options_.max_tokens),

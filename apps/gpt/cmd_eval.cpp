@@ -145,13 +145,12 @@ int run(const EvalArguments& a) {
   options.dtype = dtype;
   if (!a.against.empty()) {
     const Comparison c =
-        compare(loaded.model(), text.tokens, options, against, machine.pool, machine.kernels, EvalProgress());
+        compare(loaded.model(), text.tokens, options, against, machine.backend, EvalProgress());
     finish_check(check);
     write_output(a.json ? comparison_json(a, c, text).dump(2) + "\n" : comparison_table(a, c, text.floor));
     return 0;
   }
-  const EvalResult result =
-      evaluate(loaded.model(), text.tokens, options, machine.pool, machine.kernels, EvalProgress());
+  const EvalResult result = evaluate(loaded.model(), text.tokens, options, machine.backend, EvalProgress());
   finish_check(check);
   write_output(a.json ? result_json(a, result, text).dump(2) + "\n" : result_table(result, text.floor));
   if (!a.json) write_next(generate_command(a.model));

@@ -78,7 +78,7 @@ class Generation {
 
   void run() {
     const auto begin = Clock::now();
-    Inference inference(loaded_.model(), machine_.pool, machine_.kernels, inference_options());
+    Inference inference(loaded_.model(), machine_.backend, inference_options());
     CachedModel decoder(inference, options_.context == ContextPolicy::slide);
     const std::vector<Sample> samples = a_.beams > 0 ? search(decoder) : sample(decoder);
     if (a_.json) {
@@ -330,7 +330,8 @@ void add_end_options(CLI::App& app, GenerateArguments& a) {
       ->type_name("TEXT")
       ->group(group);
   app.add_flag("--ignore-eos,--no-eos", a.ignore_eos, "go on after the end-of-text token")->group(group);
-  app.add_flag("--no-bos", a.no_bos, "leave out the token that the tokenizer puts in front of texts")->group(group);
+  app.add_flag("--no-bos", a.no_bos, "leave out the token that the tokenizer puts in front of texts")
+      ->group(group);
   app.add_option("--context", a.context, "when the context is full")
       ->type_name("stop|crop|slide")
       ->capture_default_str()

@@ -102,16 +102,17 @@ int propose(const PlanArguments& a, const ConfigFlags& flags) {
   return 0;
 }
 
-// Large models on small machines take minutes for a micro-batch: then as many of its rows are measured as the time
-// allows.
+// Large models on small machines take minutes for a micro-batch: then as many of its rows are measured as the
+// time allows.
 RunRates measure(const PlanArguments& a, const RunPlan& report, const RunData& data, Machine& machine) {
   constexpr double kShareOfPeak = 0.5;  // that training reaches, about
-  const double token_seconds = report.flops() / static_cast<double>(report.tokens) / (kShareOfPeak * report.peak_flops);
+  const double token_seconds =
+      report.flops() / static_cast<double>(report.tokens) / (kShareOfPeak * report.peak_flops);
   const double row_seconds = token_seconds * static_cast<double>(report.subject.config.model.n_ctx);
   const int64_t rows = measured_rows(report.subject, a.seconds, row_seconds);
   const double passes = rows == 1 ? 4 * row_seconds : 0;
   write_note(fmt::format("measuring parts of the run, about {}\n", format_duration(2 * a.seconds + passes)));
-  return measure_rates(report.subject, data, machine.pool, a.seconds, rows, a.out.empty() ? "." : a.out);
+  return measure_rates(report.subject, data, machine.backend, a.seconds, rows, a.out.empty() ? "." : a.out);
 }
 
 int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
@@ -131,14 +132,14 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   MachineOptions machine_options{.threads = config.train.threads};
   Machine machine(machine_options);
   subject.evaluates = data.has_val() && config.train.eval_every > 0;
-  subject.isa = machine.kernels.isa;
+  subject.isa = machine.backend.kernels.isa;
   subject.threads = machine.pool.size();
   const int64_t free = available_memory(), resident = resident_bytes();
   subject.base_bytes = resident;
 
   RunPlan report(subject, data.train.size());
   report.available = a.memory_gib > 0 ? static_cast<int64_t>(a.memory_gib * 0x1p30) : free + resident;
-  report.peak_flops = measure_peak_flops(machine.pool, machine.kernels, tensor_dtype(config.train.dtype));
+  report.peak_flops = measure_peak_flops(machine.backend, tensor_dtype(config.train.dtype));
   if (!a.out.empty()) check_output_file("--out", a.out + "/plan.json", "\"compute_optimal\"");
   if (!report.fits()) {
     report.fits_with = find_fits(subject, report.available);

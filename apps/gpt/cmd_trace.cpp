@@ -130,7 +130,7 @@ void show_demos(const TraceArguments& a, const DemoContext& context) {
 
 int run_demos(const TraceArguments& a) {
   Machine machine(a.machine);
-  DemoContext context{.pool = machine.pool, .kernels = machine.kernels, .unicode = make_request(a).unicode};
+  DemoContext context{.backend = machine.backend, .unicode = make_request(a).unicode};
   if (a.model.empty()) {
     show_demos(a, context);
     return 0;
@@ -179,7 +179,7 @@ int run(const TraceArguments& a) {
   if (tokenizer) names = TokenNames([&](int32_t id) { return bytes_of(*tokenizer, id); });
   const Isa isa = dtype == DType::f64 ? Isa::ref : chosen_isa();
   ThreadPool pool(chosen_threads(a.machine));
-  Capture capture(loaded.model(), pool, kernel_table(isa), ids, {.dtype = dtype});
+  Capture capture(loaded.model(), {pool, kernel_table(isa)}, ids, {.dtype = dtype});
   request.computed = fmt::format("{}, {}", a.dtype, isa_name(isa));
   if (!a.svg.empty()) {
     write_picture(a.svg, figure_of(a, request, capture, names));

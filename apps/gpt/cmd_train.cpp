@@ -101,7 +101,7 @@ int run(const TrainArguments& a, const ConfigFlags& flags) {
   request.tokenizer_given = !a.init_from.empty() && gives_tokenizer(a, flags);
   request.resume = a.resume;
   request.verbose = a.verbose;
-  request.isa = chosen_isa();
+  request.kernels = &kernel_table(chosen_isa());
   request.command_line = a.command_line;
   if (!a.fit.empty())
     request.forecast = [fit = read_loss_fit(a.fit)](const RunPlan& plan) { return forecast_loss(fit, plan); };

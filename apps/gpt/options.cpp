@@ -98,7 +98,7 @@ int chosen_threads(const MachineOptions& options) {
 }
 
 Machine::Machine(const MachineOptions& options)
-    : pool(chosen_threads(options)), kernels(kernel_table(chosen_isa())) {}
+    : pool(chosen_threads(options)), backend{pool, kernel_table(chosen_isa())} {}
 
 void check_choice(const std::string& flag, const std::string& value,
                   const std::vector<std::string>& allowed) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "kernels/kernel_table.h"
+#include "kernels/backend.h"
 #include "model/model_files.h"
 #include "text/tokenizer.h"
 
@@ -39,7 +39,7 @@ int chosen_threads(const MachineOptions& options);
 struct Machine {
   explicit Machine(const MachineOptions& options);
   ThreadPool pool;
-  const KernelTable& kernels;
+  Backend backend;
 };
 
 // Throws UsageError with a suggestion unless `value` is one of `allowed`.

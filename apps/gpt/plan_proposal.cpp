@@ -45,7 +45,7 @@ Proposals propose_presets(const ConfigFlags& flags) {
   check_sources(first.train, "");
   const RunData data = load_run_data(first.train, 1, "");
   Machine machine({.threads = first.train.threads});
-  const double rate = measure_peak_flops(machine.pool, machine.kernels, tensor_dtype(first.train.dtype));
+  const double rate = measure_peak_flops(machine.backend, tensor_dtype(first.train.dtype));
   Proposals p{.train_tokens = data.train.size(), .all = {}};
   for (const char* preset : kPresets)
     p.all.push_back(proposal_of(preset, new_run_config({preset, "", ""}, flags), data, rate));

@@ -46,8 +46,8 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
   const int slots = w.mode == BenchMode::batch ? static_cast<int>(w.sequences) : 1;
   const int64_t tokens = prefill ? w.rows : w.tokens;
   const int64_t step = prefill ? tokens : 1;  // tokens of a sequence that are appended at once
-  ProfiledKernels kernels(context.kernels);
-  Inference inference(model, context.pool, kernels,
+  ProfiledKernels kernels(context.backend.kernels);
+  Inference inference(model, {context.backend.pool, kernels, context.backend.memory},
                       {.slots = slots,
                        .max_rows = step * slots,
                        .capacity = tokens,

@@ -9,8 +9,9 @@ namespace gpt {
 // Whole steps as the trainer makes them: forward, backward, clipping, AdamW.
 WorkloadResult run_training_workload(const WorkloadContext& context, const Workload& w) {
   const Model& model = context.model;
-  ProfiledKernels kernels(context.kernels);
-  TrainStep step(model, context.weights, make_adamw(model.table, {}), context.pool, kernels,
+  ProfiledKernels kernels(context.backend.kernels);
+  TrainStep step(model, context.weights, make_adamw(model.table, {}),
+                 {context.backend.pool, kernels, context.backend.memory},
                  {.batch_size = w.batch_size,
                   .micro_batch = w.batch_size,
                   .n_ctx = w.n_ctx,

@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "bench/repeat.h"
+#include "tensor/memory.h"
 
 namespace gpt {
 
@@ -49,7 +50,8 @@ void fill_random_weights(ThreadPool& pool, const ParamTable& table, const ParamB
   pool.parallel_for(table.count(), [&](int64_t id, int) {
     const InitRule& rule = table[static_cast<int>(id)].init;
     const TensorView w = weights[static_cast<int>(id)];
-    float* x = w.as<float>();
+    const HostAccess access(w);
+    float* x = access->as<float>();
     if (rule.kind == InitRule::Kind::zeros || rule.kind == InitRule::Kind::ones) {
       std::fill_n(x, w.size(), rule.kind == InitRule::Kind::ones ? 1.0f : 0.0f);
       return;

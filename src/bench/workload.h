@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/profiled_kernels.h"
+#include "kernels/backend.h"
 #include "model/model.h"
 #include "model/model_counts.h"
 #include "model/params.h"
@@ -54,8 +55,7 @@ struct WorkloadResult {
 struct WorkloadContext {
   const Model& model;
   const ParamBuffer& weights;
-  ThreadPool& pool;
-  const KernelTable& kernels;
+  Backend backend;
   std::function<void(int repeat)> progress;
 };
 WorkloadResult run_workload(const WorkloadContext& context, const Workload& workload);

@@ -51,12 +51,12 @@ int64_t rows_at_once(int64_t vocab_size, int64_t n_ctx) {
 // Computes windows in both types.
 class Pair {
  public:
-  Pair(const Model& model, const Windowing& w, DType q, DType p, ThreadPool& pool, const KernelTable& kernels)
+  Pair(const Model& model, const Windowing& w, DType q, DType p, const Backend& backend)
       : vocab_(model.config.vocab_size),
         rows_(rows_at_once(vocab_, w.n_ctx)),
-        pool_(pool),
-        q_(model, pool, kernels, options(w, rows_, q)),
-        p_(model, pool, kernels, options(w, rows_, p)),
+        pool_(backend.pool),
+        q_(model, backend, options(w, rows_, q)),
+        p_(model, backend, options(w, rows_, p)),
         logits_q_(buffer_bytes(), "logits"),
         logits_p_(buffer_bytes(), "logits") {}
 
@@ -134,11 +134,10 @@ void summarize(std::vector<Prediction>& predictions, Comparison& c) {
 }  // namespace
 
 Comparison compare(const Model& model, const TokenSpan& data, const EvalOptions& options, DType against,
-                   ThreadPool& pool, const KernelTable& kernels,
-                   const std::function<void(int64_t, int64_t)>& progress) {
+                   const Backend& backend, const std::function<void(int64_t, int64_t)>& progress) {
   const Windowing w = choose_windows(model.config, data, options);
   const SequentialWindows windows(data, w.n_ctx, w.stride);
-  Pair pair(model, w, options.dtype, against, pool, kernels);
+  Pair pair(model, w, options.dtype, against, backend);
   std::vector<int32_t> ids(static_cast<size_t>(w.n_ctx)), targets(ids.size());
   std::vector<Prediction> predictions;
   for (int64_t k = 0; k < windows.count(); ++k) {

@@ -4,6 +4,8 @@
 
 namespace gpt {
 
+struct Backend;
+
 // How far the next-token distributions of a model computed in one type (q) are from those of the same model
 // computed in another (p), over a text.
 struct Comparison {
@@ -17,7 +19,7 @@ struct Comparison {
 // Evaluates in options.dtype and in `against` side by side, in the windows and with the errors of
 // evaluate(); options.batch_size has no meaning here.
 Comparison compare(const Model& model, const TokenSpan& data, const EvalOptions& options, DType against,
-                   ThreadPool& pool, const KernelTable& kernels,
+                   const Backend& backend,
                    const std::function<void(int64_t done, int64_t total)>& progress = {});
 
 }  // namespace gpt

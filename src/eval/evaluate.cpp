@@ -21,14 +21,14 @@ double EvalResult::bits_per_byte() const {
   return text_bytes == 0 ? 0 : nats / std::numbers::ln2 / static_cast<double>(text_bytes);
 }
 
-EvalResult evaluate(const Model& model, const TokenSpan& data, const EvalOptions& options, ThreadPool& pool,
-                    const KernelTable& kernels, const std::function<void(int64_t, int64_t)>& progress) {
+EvalResult evaluate(const Model& model, const TokenSpan& data, const EvalOptions& options,
+                    const Backend& backend, const std::function<void(int64_t, int64_t)>& progress) {
   const Windowing w = choose_windows(model.config, data, options);
   const SequentialWindows windows(data, w.n_ctx, w.stride);
   TrainingGraph graph(
       model, w.batch_size, w.n_ctx,
       {.gradients = false, .dtype = inference_types(options.dtype).activations, .weights = options.dtype},
-      pool.size());
+      backend);
   std::vector<int32_t> ids(static_cast<size_t>(w.batch_size * w.n_ctx)), targets(ids.size());
   EvalResult result{.tokens = windows.scored(),
                     .text_bytes = windows.scored_text_bytes(),
@@ -40,7 +40,7 @@ EvalResult evaluate(const Model& model, const TokenSpan& data, const EvalOptions
     std::fill(targets.begin(), targets.end(), kIgnoredTarget);
     windows.fill(first, count, ids.data(), targets.data());
     check_ids(ids, targets, model.config.vocab_size);
-    result.nats += graph.loss(pool, kernels, {.ids = ids.data(), .targets = targets.data()});
+    result.nats += graph.loss({.ids = ids.data(), .targets = targets.data()});
     if (!std::isfinite(result.nats))
       fail("the loss is not finite in windows {} to {}; the model's weights are damaged", first,
            first + count - 1);

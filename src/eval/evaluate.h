@@ -8,6 +8,8 @@
 
 namespace gpt {
 
+struct Backend;
+
 struct EvalOptions {
   int64_t n_ctx = 0;         // window length; 0: the model's context
   int64_t stride = 0;        // between windows; 0: n_ctx, so that they do not overlap
@@ -31,8 +33,8 @@ struct EvalResult {
 // `progress` is called with the windows done and in all. Throws UsageError for a window longer than the
 // model's context or a stride outside 1 .. n_ctx, Error for fewer than two tokens, a token that the model
 // does not know, or a loss that is not finite.
-EvalResult evaluate(const Model& model, const TokenSpan& data, const EvalOptions& options, ThreadPool& pool,
-                    const KernelTable& kernels,
+EvalResult evaluate(const Model& model, const TokenSpan& data, const EvalOptions& options,
+                    const Backend& backend,
                     const std::function<void(int64_t done, int64_t total)>& progress = {});
 
 }  // namespace gpt

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "io/printable.h"
 #include "io/safetensors_header.h"
+#include "tensor/memory.h"
 
 namespace gpt {
 namespace {
@@ -87,7 +88,8 @@ std::string make_header(std::span<const NamedTensor* const> tensors,
 NamedTensor named_tensor(std::string name, const TensorView& view) {
   const Shape shape(view.dims().begin(), view.dims().end());
   const auto write = [view](const EmitBytes& emit) {
-    const auto* data = view.as<const std::byte>();
+    const HostAccess access(view);
+    const auto* data = access->as<const std::byte>();
     const size_t size = dtype_size(view.dtype);
     if (view.size() == 0) return;
     if (view.dense()) {

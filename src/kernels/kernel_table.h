@@ -48,7 +48,7 @@ struct ExecContext {
 class Workspace {
  public:
   Workspace() = default;
-  Workspace(ScratchNeed need, int threads);
+  Workspace(ScratchNeed need, int threads, Memory* memory = nullptr);
   Scratch scratch() const;
   int64_t bytes() const { return static_cast<int64_t>(buffer_.size()); }
   static int64_t bytes(ScratchNeed need, int threads);

@@ -10,9 +10,21 @@ InferenceTypes inference_types(DType weights) {
   return {DType::bf16, DType::bf16};
 }
 
-Inference::Inference(const Model& model, ThreadPool& pool, const KernelTable& kernels, Options options)
-    : model_(model), pool_(pool), kernels_(kernels), options_(options), planner_({}) {
+Inference::Inference(const Model& model, const Backend& backend, Options options)
+    : model_(model),
+      backend_(backend),
+      options_(options),
+      planner_({}),
+      staged_ids_(backend.memory),
+      staged_positions_(backend.memory),
+      staged_tables_(backend.memory),
+      staged_cache_rows_(backend.memory),
+      staged_kept_rows_(backend.memory),
+      staged_seqs_(backend.memory),
+      staged_kept_seqs_(backend.memory) {
   const ModelConfig& c = model.config;
+  for (const TensorView& weight : model.weights)
+    GPT_ASSERT(weight.memory == backend.memory);
   if (options.slide && c.position != Position::rope) {
     fail_usage(
         "a sliding window needs rotary positions, this model has learned ones; use crop or stop instead");
@@ -20,10 +32,12 @@ Inference::Inference(const Model& model, ThreadPool& pool, const KernelTable& ke
   options_.max_rows = std::max<int64_t>(options_.max_rows, options_.slots);
   const int64_t capacity = options_.capacity > 0 ? std::min(options_.capacity, c.n_ctx) : c.n_ctx;
   if (options_.slots > 0) {
-    cache_ = KvCache(c, {.slots = options_.slots,
-                         .capacity = capacity,
-                         .tokens = options_.cache_tokens,
-                         .dtype = options_.kv_dtype.value_or(options_.dtype)});
+    cache_ = KvCache(c,
+                     {.slots = options_.slots,
+                      .capacity = capacity,
+                      .tokens = options_.cache_tokens,
+                      .dtype = options_.kv_dtype.value_or(options_.dtype)},
+                     backend.memory);
   }
   plan();
 }
@@ -40,9 +54,9 @@ PassShape Inference::shape() const {
 void Inference::plan() {
   planner_ = Planner(shape());
   acts_.plan(planner_, model_.config, false);
-  arena_ = planner_.commit("inference");
+  arena_ = planner_.commit("inference", backend_.memory);
   acts_.set_shared_views();
-  workspace_ = Workspace(planner_.scratch(), pool_.size());
+  workspace_ = Workspace(planner_.scratch(), backend_.pool.size(), backend_.memory);
   const auto most = static_cast<size_t>(options_.max_rows);
   ids_.reserve(most);
   positions_.reserve(most);
@@ -52,6 +66,16 @@ void Inference::plan() {
   kept_seqs_.reserve(slots);
   kept_rows_.reserve(slots);
   parts_.reserve(slots);
+  if (backend_.memory == nullptr) return;
+  staged_ids_.reserve(most);
+  staged_positions_.reserve(most);
+  staged_cache_rows_.reserve(most);
+  staged_seqs_.reserve(slots);
+  staged_kept_seqs_.reserve(slots);
+  staged_kept_rows_.reserve(slots);
+  const size_t tables = slots * static_cast<size_t>(KvCache::blocks_of_sequence(cache_.capacity()));
+  tables_.reserve(tables);
+  staged_tables_.reserve(tables);
 }
 
 int64_t Inference::bytes() const {
@@ -62,7 +86,7 @@ void Inference::ensure_rope(int64_t positions) {
   const ModelConfig& c = model_.config;
   if (c.position != Position::rope || positions <= rope_.positions()) return;
   rope_ = RopeTable(c, std::max({positions, 2 * rope_.positions(), std::min<int64_t>(c.n_ctx, 4096)}),
-                    planner_.wide());
+                    planner_.wide(), backend_.memory);
 }
 
 // Within the capacity all that fit. Beyond it no more than the rest of the block, so that a sequence never
@@ -145,9 +169,29 @@ void Inference::prepare_rows(std::span<const Append> parts) {
   }
 }
 
-Pass Inference::make_pass(const ExecContext& ctx, int64_t rows) const {
+// Block tables that ops can read.
+void Inference::stage_tables() {
+  if (backend_.memory == nullptr) return;
+  const auto blocks = [](const AttentionSeq& seq) {
+    return (seq.kv_len + KvCache::kBlock - 1) / KvCache::kBlock;
+  };
+  tables_.clear();
+  for (const AttentionSeq& seq : seqs_)
+    tables_.insert(tables_.end(), seq.blocks, seq.blocks + blocks(seq));
+  const int32_t* table = staged_tables_.put(tables_);
+  for (AttentionSeq& seq : seqs_) {
+    seq.blocks = table;
+    table += blocks(seq);
+  }
+}
+
+// Of the tokens in ids_ and what belongs to them.
+Pass Inference::make_pass(const ExecContext& ctx, int64_t rows) {
   Pass pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
-  pass.batch = {.rows = rows, .positions = positions_.data(), .seqs = seqs_};
+  pass.batch = {.rows = rows,
+                .ids = staged_ids_.put(ids_),
+                .positions = staged_positions_.put(positions_),
+                .seqs = {staged_seqs_.put(seqs_), seqs_.size()}};
   pass.compute = planner_.shape().compute;
   pass.packed = model_.packed.get();
   pass.in_place = options_.in_place;
@@ -155,6 +199,16 @@ Pass Inference::make_pass(const ExecContext& ctx, int64_t rows) const {
   pass.rope_sin = rope_.sin;
   pass.row_invariant = true;
   return pass;
+}
+
+void Inference::write_logits(const Pass& pass, const TensorView& normed, const TensorView& logits) {
+  if (logits.memory == backend_.memory) return model_.layers.head.logits(pass, normed, logits);
+  const auto bytes = static_cast<size_t>(logits.size()) * dtype_size(logits.dtype);
+  if (bytes > logits_.size()) logits_ = Buffer(bytes, "logits", backend_.memory);
+  const int64_t shape[] = {logits.rows(), logits.cols()};
+  const TensorView own = logits_.view(0, logits.dtype, shape);
+  model_.layers.head.logits(pass, normed, own);
+  copy_rows(own, logits);
 }
 
 // The last token of each sequence of which logits are wanted.
@@ -176,17 +230,18 @@ void Inference::choose_kept(std::span<const Append> parts) {
 int64_t Inference::run(std::span<const Append> parts, bool every, const TensorView& logits,
                        int64_t first_row) {
   prepare_rows(parts);
-  const ExecContext ctx{pool_, kernels_, workspace_.scratch()};
-  Pass pass = make_pass(ctx, static_cast<int64_t>(ids_.size()));
-  pass.batch.ids = ids_.data();
-  pass.cache = &cache_;
-  pass.cache_rows = cache_rows_.data();
+  stage_tables();
   choose_kept(parts);
-  const KeptRows kept{kept_rows_, kept_seqs_};
+  const ExecContext ctx = backend_.context(workspace_.scratch());
+  Pass pass = make_pass(ctx, static_cast<int64_t>(ids_.size()));
+  pass.cache = &cache_;
+  pass.cache_rows = staged_cache_rows_.put(cache_rows_);
+  const KeptRows kept{{staged_kept_rows_.put(kept_rows_), kept_rows_.size()},
+                      {staged_kept_seqs_.put(kept_seqs_), kept_seqs_.size()}};
   if (!every) pass.batch.kept = &kept;
   const TensorView normed = run_layers(pass, model_.layers, acts_);
   if (!normed) return 0;
-  model_.layers.head.logits(pass, normed, logits.row_range(first_row, normed.rows()));
+  write_logits(pass, normed, logits.row_range(first_row, normed.rows()));
   return normed.rows();
 }
 
@@ -194,6 +249,7 @@ void Inference::observe(std::span<const int32_t> ids, int64_t batch, Observer& o
                         const TensorView& logits) {
   const int64_t rows = std::ssize(ids), n_tokens = rows / batch;
   GPT_ASSERT(rows == batch * n_tokens && rows <= options_.max_rows && n_tokens <= config().n_ctx);
+  ids_.assign(ids.begin(), ids.end());
   seqs_.clear();
   positions_.clear();
   for (int64_t b = 0; b < batch; ++b) {
@@ -203,19 +259,18 @@ void Inference::observe(std::span<const int32_t> ids, int64_t batch, Observer& o
       positions_.push_back(static_cast<int32_t>(t));
   }
   ensure_rope(n_tokens);
-  const ExecContext ctx{pool_, kernels_, workspace_.scratch()};
+  const ExecContext ctx = backend_.context(workspace_.scratch());
   Pass pass = make_pass(ctx, rows);
-  pass.batch.ids = ids.data();
   pass.observer = &observer;
-  model_.layers.head.logits(pass, run_layers(pass, model_.layers, acts_), logits);
+  write_logits(pass, run_layers(pass, model_.layers, acts_), logits);
 }
 
 void Inference::read_out(const TensorView& stream, const TensorView& logits) {
-  const ExecContext ctx{pool_, kernels_, workspace_.scratch()};
+  const ExecContext ctx = backend_.context(workspace_.scratch());
   const Pass pass = make_pass(ctx, stream.rows());
   HeadActs head = acts_.head;
   head.x = stream;
-  model_.layers.head.logits(pass, model_.layers.head.forward_norm(pass, head, {stream}), logits);
+  write_logits(pass, model_.layers.head.forward_norm(pass, head, {stream}), logits);
 }
 
 }  // namespace gpt

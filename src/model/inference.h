@@ -5,9 +5,11 @@
 #include <span>
 #include <vector>
 
+#include "kernels/backend.h"
 #include "model/kv_cache.h"
 #include "model/model.h"
 #include "model/rope_table.h"
+#include "tensor/memory.h"
 
 namespace gpt {
 
@@ -37,7 +39,8 @@ class Inference {
     // Of cached keys and values: fp32, bf16, fp16 or int8 (dtype).
     std::optional<DType> kv_dtype = {};
   };
-  Inference(const Model& model, ThreadPool& pool, const KernelTable& kernels, Options options);
+  // The model's weights lie in memory of the backend.
+  Inference(const Model& model, const Backend& backend, Options options);
 
   struct Append {
     int slot;
@@ -74,8 +77,8 @@ class Inference {
   // Runs `batch` sequences of equal length without the cache, at most max_rows tokens in all; shows every
   // result to the observer and writes the logits of all tokens, [ids,V].
   void observe(std::span<const int32_t> ids, int64_t batch, Observer& observer, const TensorView& logits);
-  // The logit lens (nostalgebraist 2020): the final norm and the head on a residual stream [N,C], N <= max_rows.
-  // Writes logits [N,V].
+  // The logit lens (nostalgebraist 2020): the final norm and the head on a residual stream [N,C], N <=
+  // max_rows. Writes logits [N,V].
   void read_out(const TensorView& stream, const TensorView& logits);
 
  private:
@@ -85,12 +88,13 @@ class Inference {
   void prepare_rows(std::span<const Append> parts);
   void choose_kept(std::span<const Append> parts);
   PassShape shape() const;
-  Pass make_pass(const ExecContext& ctx, int64_t rows) const;
+  void stage_tables();
+  Pass make_pass(const ExecContext& ctx, int64_t rows);
+  void write_logits(const Pass& pass, const TensorView& normed, const TensorView& logits);
   void ensure_rope(int64_t positions);
 
   const Model& model_;
-  ThreadPool& pool_;
-  const KernelTable& kernels_;
+  Backend backend_;
   Options options_;
   KvCache cache_;
   Planner planner_;
@@ -104,6 +108,11 @@ class Inference {
   std::vector<int64_t> kept_rows_;  // whose logits are wanted
   std::vector<AttentionSeq> kept_seqs_;
   std::vector<Append> parts_;  // of one step
+  Staged<int32_t> staged_ids_, staged_positions_, staged_tables_;
+  Staged<int64_t> staged_cache_rows_, staged_kept_rows_;
+  Staged<AttentionSeq> staged_seqs_, staged_kept_seqs_;
+  std::vector<int32_t> tables_;  // the block tables of all sequences of a step, where ops need a copy of them
+  Buffer logits_;                // of a step, where ops cannot write those of the caller
 };
 
 }  // namespace gpt

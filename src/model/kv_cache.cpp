@@ -1,7 +1,8 @@
 #include "model/kv_cache.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "tensor/memory.h"
 
 namespace gpt {
 namespace {
@@ -47,17 +48,17 @@ int64_t KvCache::bytes(const ModelConfig& c, int64_t tokens, DType dtype) {
   return bytes;
 }
 
-KvCache::KvCache(const ModelConfig& c, const Options& o)
+KvCache::KvCache(const ModelConfig& c, const Options& o, Memory* memory)
     : capacity_(o.capacity), pool_(0), slots_(static_cast<size_t>(o.slots)) {
   const int64_t blocks = checked_blocks(o);
   const int64_t rows = blocks * kBlock;
-  buffer_ = Buffer(static_cast<size_t>(bytes(c, rows, o.dtype)), "the key/value cache");
+  buffer_ = Buffer(static_cast<size_t>(bytes(c, rows, o.dtype)), "the key/value cache", memory);
   pool_ = BlockPool(blocks);
   for (Slot& slot : slots_)
     slot.table.reserve(static_cast<size_t>(blocks_of_sequence(capacity_)));
-  std::byte* next = buffer_.data();
+  int64_t next = 0;
   const auto place = [&](std::vector<TensorView>& views, DType dtype, int64_t columns) {
-    views.push_back(make_view(next, dtype, {rows, columns}));
+    views.push_back(buffer_.view(next, dtype, Shape{rows, columns}));
     next += rows * columns * static_cast<int64_t>(dtype_size(dtype));
   };
   for (int64_t layer = 0; layer < c.n_layer; ++layer) {
@@ -156,11 +157,7 @@ void KvCache::copy_rows(int32_t from, int32_t to, int64_t n) {
   pool_.append_from(from, to, n);
   for (const std::vector<TensorView>* views : {&keys_, &values_, &key_scales_, &value_scales_}) {
     for (const TensorView& v : *views) {
-      if (!v) continue;
-      const size_t row_bytes = static_cast<size_t>(v.cols()) * dtype_size(v.dtype);
-      std::byte* const base = v.as<std::byte>();
-      std::memcpy(base + static_cast<size_t>(to * kBlock) * row_bytes,
-                  base + static_cast<size_t>(from * kBlock) * row_bytes, static_cast<size_t>(n) * row_bytes);
+      if (v) gpt::copy_rows(v.row_range(from * kBlock, n), v.row_range(to * kBlock, n));
     }
   }
 }

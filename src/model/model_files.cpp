@@ -9,6 +9,7 @@
 #include "model/model_source.h"
 #include "model/presets.h"
 #include "tensor/convert.h"
+#include "tensor/memory.h"
 
 namespace gpt {
 namespace {
@@ -67,11 +68,15 @@ std::string resolve_model_path(const std::string& path) {
   return path;
 }
 
-LoadedModel::~LoadedModel() = default;
+LoadedModel::~LoadedModel() {
+  for (const std::span<const std::byte> bytes : adopted_)
+    memory_->give_back(bytes);
+}
 
 LoadedModel::LoadedModel(const std::string& path, std::optional<DType> dtype, MatrixOrder order,
-                         const ShapeHints& hints)
-    : source_(std::make_unique<ModelSource>(open_model_source(resolve_model_path(path), hints))) {
+                         const ShapeHints& hints, Memory* memory)
+    : source_(std::make_unique<ModelSource>(open_model_source(resolve_model_path(path), hints))),
+      memory_(memory) {
   const ModelSource& s = *source_;
   // Before anything grows with the number of layers: every layer has at least six tensors in the file.
   const auto n_tensors = static_cast<int64_t>(s.tensors->tensors().size());
@@ -88,6 +93,16 @@ LoadedModel::LoadedModel(const std::string& path, std::optional<DType> dtype, Ma
   for (int id = 0; id < model_->table.count(); ++id)
     map_weight(id, dtype, order);
   check_unused();
+  if (memory != nullptr) adopt_mapped();
+}
+
+void LoadedModel::adopt_mapped() {
+  for (TensorView& view : model_->weights) {
+    if (view.memory == memory_) continue;  // converted
+    adopted_.push_back({view.as<const std::byte>(), extent(view)});
+    view.data = memory_->adopt(adopted_.back());
+    view.memory = memory_;
+  }
 }
 
 const std::string& LoadedModel::folder() const {
@@ -156,8 +171,8 @@ void LoadedModel::map_weight(int id, std::optional<DType> wanted, MatrixOrder or
 
 void LoadedModel::convert_weight(const TensorInfo& tensor, const FilePlace& place, const ParamSpec& spec,
                                  DType dtype) {
-  copies_.emplace_back(static_cast<size_t>(spec.size()) * dtype_size(dtype), "a converted weight");
-  model_->weights.push_back(make_view(copies_.back().data(), dtype, spec.shape));
+  copies_.emplace_back(static_cast<size_t>(spec.size()) * dtype_size(dtype), "a converted weight", memory_);
+  model_->weights.push_back(copies_.back().view(0, dtype, spec.shape));
   copied_bytes_ += static_cast<int64_t>(copies_.back().size());
   RawMatrix from{.bytes = tensor.bytes,
                  .dtype = tensor.dtype,
@@ -202,11 +217,12 @@ void LoadedModel::check_unused() {
 
 void LoadedModel::copy_to(const ParamBuffer& weights) const {
   for (int id = 0; id < model_->table.count(); ++id) {
-    const TensorView from = model_->weights[static_cast<size_t>(id)];
-    const TensorView to = weights[id];
+    const HostAccess access(model_->weights[static_cast<size_t>(id)]);
+    const TensorView& from = *access;
     if (is_quantized(from.dtype)) {
+      const HostAccess to(weights[id]);
       for (int64_t r = 0; r < from.rows(); ++r)
-        dequantize_row(from.dtype, from.row_range(r, 1).data, from.cols(), to.row<float>(r));
+        dequantize_row(from.dtype, from.row_range(r, 1).data, from.cols(), to->row<float>(r));
       continue;
     }
     convert_matrix({.bytes = {static_cast<const std::byte*>(from.data),
@@ -214,7 +230,7 @@ void LoadedModel::copy_to(const ParamBuffer& weights) const {
                     .dtype = from.dtype,
                     .rows = from.rank == 2 ? from.rows() : from.size(),
                     .cols = from.rank == 2 ? from.cols() : 1},
-                   to);
+                   weights[id]);
   }
 }
 

@@ -38,8 +38,10 @@ class LoadedModel {
   // format stay what they are beside fp32; or nothing: matrices stay in the type they are stored in, vectors
   // are fp32. hints: must agree with what the files say. Throws Error for anything wrong: missing or unknown
   // tensors, wrong shapes or types.
+  // The weights lie in `memory`, null: the host's.
   explicit LoadedModel(const std::string& path, std::optional<DType> dtype = DType::f32,
-                       MatrixOrder order = MatrixOrder::rows, const ShapeHints& hints = {});
+                       MatrixOrder order = MatrixOrder::rows, const ShapeHints& hints = {},
+                       Memory* memory = nullptr);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
@@ -71,6 +73,7 @@ class LoadedModel {
   void map_weight(int id, std::optional<DType> wanted, MatrixOrder order);
   void convert_weight(const TensorInfo& tensor, const FilePlace& place, const ParamSpec& spec, DType dtype);
   void check_unused();
+  void adopt_mapped();
 
   std::unique_ptr<ModelSource> source_;
   std::unique_ptr<Model> model_;
@@ -78,7 +81,9 @@ class LoadedModel {
   bool prefix_missing_ = false;  // see detect_naming
   std::vector<Origin> origins_;
   std::vector<Ignored> ignored_;
+  Memory* memory_;
   std::vector<Buffer> copies_;
+  std::vector<std::span<const std::byte>> adopted_;  // of files, by memory_
   int64_t copied_bytes_ = 0;
 };
 

@@ -52,10 +52,10 @@ class LanguageModelling : public Objective {
           part.ctx, {.logits = logits,
                      .targets = call.batch.targets + at,
                      .weights = call.batch.weights != nullptr ? call.batch.weights + at : nullptr,
-                     .losses = call.losses + at,
+                     .losses = call.losses.as<double>() + at,
                      .dlogits = backward ? dlogits : TensorView{},
                      .softcap = part.config.logit_softcap,
-                     .step = &call.step});
+                     .step = call.step});
       if (backward) head.backward(part, x, dlogits, call.dhidden.row_range(at, n), false);
       part.accumulate_grads = true;
     }

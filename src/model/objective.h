@@ -29,8 +29,8 @@ struct ObjectiveCall {
   int first_param;                       // the id of the first of its own parameters
   TensorView hidden;                     // [N,C] what the last block left, after the final norm
   TensorView dhidden;                    // [N,C] to be written, where gradients are wanted
-  const StepState& step;
-  double* losses;  // [N] to be written: what each row adds to the loss
+  const StepState* step;                 // for ops; null: gradients are not scaled
+  TensorView losses;                     // [N] fp64, to be written: what each row adds to the loss
 };
 
 // What training lowers: a loss of the hidden states of a batch, and its gradient. Gradients are multiplied

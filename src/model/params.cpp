@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/rng.h"
+#include "tensor/memory.h"
 
 namespace gpt {
 namespace {
@@ -12,7 +13,8 @@ constexpr int64_t kAlign = 16;  // elements: a cache line of floats
 template <class T>
 void fill(const TensorView& view, const InitRule& rule, uint64_t seed, int id) {
   RandomStream random(seed, RandomSite::init, 0, static_cast<uint64_t>(id));
-  T* x = view.as<T>();
+  const HostAccess host(view);
+  T* x = host->as<T>();
   for (int64_t i = 0; i < view.size(); ++i) {
     switch (rule.kind) {
       case InitRule::Kind::zeros:
@@ -49,19 +51,24 @@ ParamLayout::ParamLayout(const ParamTable& table) {
   }
 }
 
-ParamBuffer::ParamBuffer(const ParamTable& table, DType dtype, const char* what) : dtype_(dtype) {
+ParamBuffer::ParamBuffer(const ParamTable& table, DType dtype, const char* what, Memory* memory)
+    : dtype_(dtype) {
   const ParamLayout layout(table);
   elements_ = layout.elements;
   const auto size = static_cast<int64_t>(dtype_size(dtype));
-  buffer_ = Buffer(static_cast<size_t>(elements_) * dtype_size(dtype), what);
+  buffer_ = Buffer(static_cast<size_t>(elements_) * dtype_size(dtype), what, memory);
   for (int id = 0; id < table.count(); ++id) {
     const int64_t at = layout.offset[static_cast<size_t>(id)];
-    views_.push_back(at < 0 ? TensorView{} : make_view(buffer_.data() + at * size, dtype, table[id].shape));
+    views_.push_back(at < 0 ? TensorView{} : buffer_.view(at * size, dtype, table[id].shape));
   }
 }
 
 TensorView ParamBuffer::all() const {
-  return make_view(buffer_.data(), dtype_, {elements_});
+  return buffer_.view(0, dtype_, Shape{elements_});
+}
+
+TensorView ParamBuffer::range(int64_t begin, int64_t end) const {
+  return buffer_.view(begin * static_cast<int64_t>(dtype_size(dtype_)), dtype_, Shape{end - begin});
 }
 
 void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed, int first_id) {

@@ -20,11 +20,12 @@ struct ParamLayout {
 class ParamBuffer {
  public:
   ParamBuffer() = default;
-  ParamBuffer(const ParamTable& table, DType dtype, const char* what);
+  ParamBuffer(const ParamTable& table, DType dtype, const char* what, Memory* memory = nullptr);
 
   TensorView operator[](int id) const { return views_[static_cast<size_t>(id)]; }
   std::span<const TensorView> views() const { return views_; }
   DType dtype() const { return dtype_; }
+  TensorView range(int64_t begin, int64_t end) const;  // elements of the whole buffer
   TensorView all() const;  // the whole buffer as [elements]; padding between parameters is zero
 
  private:

@@ -27,10 +27,12 @@ void Planner::add_linear_scratch(int64_t rows, int64_t out, int64_t in) {
     add_scratch(linear_scratch(rows, out, in, type));
 }
 
-Buffer Planner::commit(const char* what) {
-  Buffer buffer(static_cast<size_t>(peak_), what);
-  for (size_t i = 0; i < views_.size(); ++i)
+Buffer Planner::commit(const char* what, Memory* memory) {
+  Buffer buffer(static_cast<size_t>(peak_), what, memory);
+  for (size_t i = 0; i < views_.size(); ++i) {
     views_[i]->data = buffer.data() + entries_[i].offset;
+    views_[i]->memory = memory;
+  }
   return buffer;
 }
 

@@ -19,10 +19,10 @@ enum class PassMode : uint8_t {
 // The largest call that memory is planned for.
 struct PassShape {
   PassMode mode = PassMode::inference;
-  int64_t rows = 0;           // tokens of all sequences
-  int64_t max_q = 0;          // tokens of one sequence
-  int64_t max_kv = 0;         // and its keys
-  DType dtype = DType::f32;   // of activations
+  int64_t rows = 0;            // tokens of all sequences
+  int64_t max_q = 0;           // tokens of one sequence
+  int64_t max_kv = 0;          // and its keys
+  DType dtype = DType::f32;    // of activations
   DType compute = DType::f32;  // of products with weights
 };
 
@@ -54,7 +54,7 @@ class Planner {
   ScratchNeed scratch() const { return scratch_; }
 
   // Allocates the arena and sets every view.
-  Buffer commit(const char* what);
+  Buffer commit(const char* what, Memory* memory);
   int64_t bytes() const { return peak_; }  // without scratch
 
   struct Entry {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "tensor/half.h"
+#include "tensor/memory.h"
 
 namespace gpt {
 
@@ -39,24 +40,26 @@ T stored(double value, RopeDType dtype) {
 template <class T>
 void fill(const TensorView& cos, const TensorView& sin, const std::vector<double>& frequencies,
           RopeDType dtype) {
+  const HostAccess c(cos), s(sin);
   for (int64_t p = 0; p < cos.rows(); ++p) {
     for (int64_t i = 0; i < cos.cols(); ++i) {
       const double angle = static_cast<double>(p) * frequencies[static_cast<size_t>(i)];
-      cos.row<T>(p)[i] = stored<T>(std::cos(angle), dtype);
-      sin.row<T>(p)[i] = stored<T>(std::sin(angle), dtype);
+      c->row<T>(p)[i] = stored<T>(std::cos(angle), dtype);
+      s->row<T>(p)[i] = stored<T>(std::sin(angle), dtype);
     }
   }
 }
 
 }  // namespace
 
-RopeTable::RopeTable(const ModelConfig& c, int64_t n_positions, DType dtype) {
+RopeTable::RopeTable(const ModelConfig& c, int64_t n_positions, DType dtype, Memory* memory) {
   GPT_ASSERT(dtype == DType::f32 || dtype == DType::f64);
   const int64_t half = c.head_dim / 2;
   const int64_t size = checked_size(Shape{n_positions, half}, "rotary table");
-  buffer_ = Buffer(2 * static_cast<size_t>(size) * dtype_size(dtype), "the rotary table");
-  cos = make_view(buffer_.data(), dtype, {n_positions, half});
-  sin = make_view(buffer_.data() + static_cast<size_t>(size) * dtype_size(dtype), dtype, {n_positions, half});
+  buffer_ = Buffer(2 * static_cast<size_t>(size) * dtype_size(dtype), "the rotary table", memory);
+  const Shape shape{n_positions, half};
+  cos = buffer_.view(0, dtype, shape);
+  sin = buffer_.view(size * static_cast<int64_t>(dtype_size(dtype)), dtype, shape);
   const std::vector<double> frequencies = rope_frequencies(c);
   if (dtype == DType::f64) {
     fill<double>(cos, sin, frequencies, c.rope_dtype);

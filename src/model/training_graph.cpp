@@ -16,7 +16,7 @@ PassShape TrainingGraph::shape(int64_t batch, int64_t n_ctx, const Options& opti
           .compute = options.weights.value_or(options.dtype)};
 }
 
-void TrainingGraph::Memory::plan(Planner& planner, const ModelConfig& c, const Options& options) {
+void TrainingGraph::PlannedMemory::plan(Planner& planner, const ModelConfig& c, const Options& options) {
   acts.plan(planner, c, options.recompute);
   options.objective->plan(planner, c, objective);
   if (!planner.is_training()) return;
@@ -24,47 +24,65 @@ void TrainingGraph::Memory::plan(Planner& planner, const ModelConfig& c, const O
   if (c.n_layer > 0) block_grads.plan(planner, c);
 }
 
-TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, int threads)
+TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options,
+                             const Backend& backend)
     : model_(model),
+      backend_(backend),
       batch_(batch),
       n_ctx_(n_ctx),
       rows_(batch * n_ctx),
       options_(options),
-      planner_(shape(batch, n_ctx, options)) {
+      planner_(shape(batch, n_ctx, options)),
+      losses_(static_cast<size_t>(rows_) * sizeof(double), "losses", backend.memory),
+      ids_(backend.memory),
+      targets_(backend.memory),
+      staged_positions_(backend.memory),
+      weights_(backend.memory),
+      staged_seqs_(backend.memory) {
   for (int64_t b = 0; b < batch; ++b) {
     seqs_.push_back({.q_start = b * n_ctx, .q_len = n_ctx, .kv_len = n_ctx, .kv_start = b * n_ctx});
     for (int64_t t = 0; t < n_ctx; ++t)
       positions_.push_back(static_cast<int32_t>(t));
   }
-  losses_.resize(static_cast<size_t>(rows_));
-  if (model.config.position == Position::rope) rope_ = RopeTable(model.config, n_ctx, planner_.wide());
+  if (model.config.position == Position::rope)
+    rope_ = RopeTable(model.config, n_ctx, planner_.wide(), backend.memory);
   memory_.plan(planner_, model.config, options);
-  arena_ = planner_.commit("activations");
+  arena_ = planner_.commit("activations", backend.memory);
   memory_.acts.set_shared_views();
-  workspace_ = Workspace(planner_.scratch(), threads);
+  workspace_ = Workspace(planner_.scratch(), backend.pool.size(), backend.memory);
 }
 
 int64_t TrainingGraph::planned_activations(const ModelConfig& c, int64_t batch, int64_t n_ctx,
                                            Options options) {
   Planner planner(shape(batch, n_ctx, options));
-  Memory().plan(planner, c, options);
+  PlannedMemory().plan(planner, c, options);
   return planner.bytes();
 }
 
 int64_t TrainingGraph::planned_bytes(const ModelConfig& c, int64_t batch, int64_t n_ctx, Options options,
                                      int threads) {
   Planner planner(shape(batch, n_ctx, options));
-  Memory().plan(planner, c, options);
+  PlannedMemory().plan(planner, c, options);
   return planner.bytes() + Workspace::bytes(planner.scratch(), threads);
+}
+
+// The batch where ops find it.
+TrainBatch TrainingGraph::staged(const TrainBatch& batch) {
+  const auto n = static_cast<size_t>(rows_);
+  TrainBatch b = batch;
+  b.ids = ids_.put({batch.ids, n});
+  b.targets = targets_.put({batch.targets, n});
+  if (batch.weights != nullptr) b.weights = weights_.put({batch.weights, n});
+  b.positions =
+      staged_positions_.put(batch.positions != nullptr ? std::span(batch.positions, n) : positions_);
+  const std::span<const AttentionSeq> seqs = batch.positions != nullptr ? batch.seqs : seqs_;
+  b.seqs = {staged_seqs_.put(seqs), seqs.size()};
+  return b;
 }
 
 Pass TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) const {
   Pass pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
-  pass.batch = {.rows = rows_, .ids = batch.ids, .positions = positions_.data(), .seqs = seqs_};
-  if (batch.positions != nullptr) {
-    pass.batch.positions = batch.positions;
-    pass.batch.seqs = batch.seqs;
-  }
+  pass.batch = {.rows = rows_, .ids = batch.ids, .positions = batch.positions, .seqs = batch.seqs};
   pass.compute = planner_.shape().compute;
   pass.packed = model_.packed.get();
   pass.rope_cos = rope_.cos;
@@ -82,7 +100,7 @@ Pass TrainingGraph::make_training_pass(const ExecContext& ctx, const TrainBatch&
   return pass;
 }
 
-ObjectiveCall TrainingGraph::call(const Pass& pass, const TrainBatch& batch, const StepState& step) {
+ObjectiveCall TrainingGraph::call(const Pass& pass, const TrainBatch& batch, const StepState* step) {
   return {.pass = pass,
           .layers = model_.layers,
           .batch = batch,
@@ -91,24 +109,23 @@ ObjectiveCall TrainingGraph::call(const Pass& pass, const TrainBatch& batch, con
           .hidden = {},
           .dhidden = {},
           .step = step,
-          .losses = losses_.data()};
+          .losses = losses_.view(0, DType::f64, Shape{rows_})};
 }
 
-void TrainingGraph::sum_losses(const ExecContext& ctx, double& sum) const {
-  ctx.kernels.sum_losses(ctx, {.losses = losses_.data(), .rows = rows_, .sum = &sum});
-}
-
-double TrainingGraph::loss(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch) {
-  const ExecContext ctx{pool, kernels, workspace_.scratch()};
+double TrainingGraph::loss(const TrainBatch& host_batch) {
+  const ExecContext ctx = backend_.context(workspace_.scratch());
+  const TrainBatch batch = staged(host_batch);
   const Pass pass = make_pass(ctx, batch);
   const auto forward = [&] { return run_layers(pass, model_.layers, memory_.acts); };
-  const StepState step;
-  ObjectiveCall objective = call(pass, batch, step);
+  ObjectiveCall objective = call(pass, batch, nullptr);
   options_.objective->prepare(objective, forward);
   objective.hidden = forward();
   options_.objective->run(objective);
   double sum = 0;
-  sum_losses(ctx, sum);
+  Staged<double> staged_sum(backend_.memory);
+  ctx.kernels.sum_losses(
+      ctx, {.losses = objective.losses.as<double>(), .rows = rows_, .sum = staged_sum.share({&sum, 1})});
+  staged_sum.get({&sum, 1});
   return sum;
 }
 
@@ -126,17 +143,17 @@ void TrainingGraph::announce_layer(const Announce& announce, int64_t layer) cons
     announce(static_cast<int>(first - specs.begin()), static_cast<int>(end - specs.begin()) - 1);
 }
 
-void TrainingGraph::forward_backward(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch,
-                                     const ParamBuffer& grads, bool accumulate, StepState& step,
-                                     const Announce& announce) {
+void TrainingGraph::forward_backward(const TrainBatch& host_batch, const ParamBuffer& grads, bool accumulate,
+                                     const StepState& step, StepState* shared, const Announce& announce) {
   GPT_ASSERT(options_.gradients);
-  const ExecContext ctx{pool, kernels, workspace_.scratch()};
+  const ExecContext ctx = backend_.context(workspace_.scratch());
+  const TrainBatch batch = staged(host_batch);
   const Pass plain = make_pass(ctx, batch);
   Pass pass = make_training_pass(ctx, batch, step);
   const auto& [embedding, blocks, head] = model_.layers;
   Activations& acts = memory_.acts;
   const TensorView& dx = memory_.dx;
-  ObjectiveCall objective = call(pass, batch, step);
+  ObjectiveCall objective = call(pass, batch, shared);
   options_.objective->prepare(objective, [&] { return run_layers(plain, model_.layers, acts); });
   objective.hidden = run_layers(pass, model_.layers, acts);
   objective.dhidden = dx;
@@ -144,7 +161,7 @@ void TrainingGraph::forward_backward(ThreadPool& pool, const KernelTable& kernel
   pass.grads = grads.views();
   pass.accumulate_grads = accumulate;
   options_.objective->run(objective);
-  sum_losses(ctx, step.loss);
+  ctx.kernels.sum_losses(ctx, {.losses = objective.losses.as<double>(), .rows = rows_, .sum = &shared->loss});
   head.backward_norm(pass, acts.head, dx);
   announce_layer(announce, model_.config.n_layer);
   for (size_t layer = blocks.size(); layer-- > 0;) {
@@ -194,13 +211,13 @@ class FirstNonfinite : public Observer {
 
 }  // namespace
 
-std::string TrainingGraph::first_nonfinite(ThreadPool& pool, const KernelTable& kernels,
-                                           const TrainBatch& batch, const StepState& step) {
+std::string TrainingGraph::first_nonfinite(const TrainBatch& host_batch, const StepState& step) {
   for (int id = 0; id < model_.table.count(); ++id) {
     const TensorView& weight = model_.weights[static_cast<size_t>(id)];
     if (!is_quantized(weight.dtype) && !all_finite(weight)) return model_.table[id].name;
   }
-  const ExecContext ctx{pool, kernels, workspace_.scratch()};
+  const ExecContext ctx = backend_.context(workspace_.scratch());
+  const TrainBatch batch = staged(host_batch);
   Pass pass = make_training_pass(ctx, batch, step);
   FirstNonfinite search(model_.config.n_layer);
   pass.observer = &search;

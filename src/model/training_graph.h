@@ -5,10 +5,12 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/backend.h"
 #include "model/model.h"
 #include "model/objective.h"
 #include "model/params.h"
 #include "model/rope_table.h"
+#include "tensor/memory.h"
 
 namespace gpt {
 
@@ -23,25 +25,23 @@ class TrainingGraph {
     std::optional<DType> weights = {};  // what products with weights are computed in (dtype)
     const Objective* objective = &language_modelling();
   };
-  TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, int threads);
+  TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, const Backend& backend);
 
   // Adds the batch's gradients to `grads` (or sets them, when `accumulate` is false), times loss_scale and
-  // loss_weight of the step; and the sum of the rows' losses to step.loss.
-  // Says by `announce` which gradients are done as soon as they are, each parameter once: those of the head
-  // and the final norm, of every block from the last one on, of the embeddings (and of a head that shares
-  // their matrix).
+  // loss_weight of the step; and the sum of the rows' losses to its loss. `shared`: the step where ops read
+  // and write it; `step` itself where they may. Says by `announce` which gradients are done as soon as they
+  // are, each parameter once: those of the head and the final norm, of every block from the last one on, of
+  // the embeddings (and of a head that shares their matrix).
   using Announce = std::function<void(int first_id, int last_id)>;
-  void forward_backward(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch,
-                        const ParamBuffer& grads, bool accumulate, StepState& step,
-                        const Announce& announce = {});
+  void forward_backward(const TrainBatch& batch, const ParamBuffer& grads, bool accumulate,
+                        const StepState& step, StepState* shared, const Announce& announce = {});
   // The sum of the rows' losses (nats over the targets that count), without dropout and gradients. In either
   // mode.
-  double loss(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch);
+  double loss(const TrainBatch& batch);
 
   // The first weight or activation that holds a NaN or an infinity, in the order of the forward pass of a
   // training step, which is run once more; "" when all are finite.
-  std::string first_nonfinite(ThreadPool& pool, const KernelTable& kernels, const TrainBatch& batch,
-                              const StepState& step);
+  std::string first_nonfinite(const TrainBatch& batch, const StepState& step);
 
   int64_t batch_size() const { return batch_; }
   int64_t n_ctx() const { return n_ctx_; }
@@ -58,7 +58,7 @@ class TrainingGraph {
  private:
   void announce_layer(const Announce& announce, int64_t layer) const;
   // All memory of a graph but the rotary table.
-  struct Memory {
+  struct PlannedMemory {
     Activations acts;
     TensorView dx;
     BlockGrads block_grads;
@@ -66,12 +66,13 @@ class TrainingGraph {
     void plan(Planner& planner, const ModelConfig& config, const Options& options);
   };
   static PassShape shape(int64_t batch, int64_t n_ctx, const Options& options);
+  TrainBatch staged(const TrainBatch& batch);
   Pass make_pass(const ExecContext& ctx, const TrainBatch& batch) const;
   Pass make_training_pass(const ExecContext& ctx, const TrainBatch& batch, const StepState& step) const;
-  ObjectiveCall call(const Pass& pass, const TrainBatch& batch, const StepState& step);
-  void sum_losses(const ExecContext& ctx, double& sum) const;
+  ObjectiveCall call(const Pass& pass, const TrainBatch& batch, const StepState* step);
 
   const Model& model_;
+  Backend backend_;
   int64_t batch_, n_ctx_, rows_;
   Options options_;
   Planner planner_;
@@ -80,8 +81,11 @@ class TrainingGraph {
   RopeTable rope_;
   std::vector<int32_t> positions_;
   std::vector<AttentionSeq> seqs_;
-  std::vector<double> losses_;
-  Memory memory_;
+  Buffer losses_;  // [rows] fp64
+  Staged<int32_t> ids_, targets_, staged_positions_;
+  Staged<float> weights_;
+  Staged<AttentionSeq> staged_seqs_;
+  PlannedMemory memory_;
 };
 
 }  // namespace gpt

@@ -4,11 +4,11 @@
 
 namespace gpt {
 
-std::byte* WeightCache::allocate(int64_t bytes) {
+std::byte* WeightCache::allocate(int64_t bytes, Memory* memory) {
   constexpr int64_t kPiece = int64_t{64} << 20, kAlignment = 64;
   const int64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (pieces_.empty() || used_ + rounded > static_cast<int64_t>(pieces_.back().size())) {
-    pieces_.emplace_back(static_cast<size_t>(std::max(kPiece, rounded)), "packed weights");
+    pieces_.emplace_back(static_cast<size_t>(std::max(kPiece, rounded)), "packed weights", memory);
     used_ = 0;
   }
   used_ += rounded;
@@ -40,7 +40,7 @@ const PackedMatrix* WeightCache::get(const ExecContext& ctx, std::span<const Ten
         std::any_of(parts.begin(), parts.end(), [&](const TensorView& part) { return part.dtype != dtype; });
     if (bytes == 0 && other_type) bytes = out * parts[0].cols() * static_cast<int64_t>(dtype_size(dtype));
     if (bytes > 0) {
-      entry.matrix = {allocate(bytes), dtype, out, parts[0].cols(), transposed};
+      entry.matrix = {allocate(bytes, parts[0].memory), dtype, out, parts[0].cols(), transposed};
       bytes_ += bytes;
     }
   }

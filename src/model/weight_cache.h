@@ -13,8 +13,8 @@
 namespace gpt {
 
 // The packed forms of a model's weight matrices. Each is made when it is first asked for, and made anew in
-// the same memory when it is asked for after its weights have changed. Several threads may ask at once, unless the
-// weights change.
+// the same memory when it is asked for after its weights have changed. Several threads may ask at once,
+// unless the weights change.
 class WeightCache {
  public:
   // The packed form of consecutive parameters from `first` on, one below the other, for products in `dtype`:
@@ -34,14 +34,14 @@ class WeightCache {
     int64_t version = -1;  // the sum of its parameters' versions
   };
   using Key = std::tuple<int, int, DType, bool, Isa>;
-  std::byte* allocate(int64_t bytes);
+  std::byte* allocate(int64_t bytes, Memory* memory);
 
   std::mutex mutex_;
   std::map<Key, Entry> entries_;
   // Matrices lie side by side in large pieces: only such memory gets huge pages, without which reading
   // weights once, as decoding does, is slower by a tenth and more.
   std::vector<Buffer> pieces_;
-  int64_t used_ = 0;  // of the last piece
+  int64_t used_ = 0;               // of the last piece
   std::vector<int64_t> versions_;  // by parameter id; 0 beyond its end
   int64_t bytes_ = 0;
 };

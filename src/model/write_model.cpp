@@ -9,6 +9,7 @@
 #include "kernels/quant.h"
 #include "model/model_files.h"
 #include "tensor/convert.h"
+#include "tensor/memory.h"
 
 namespace gpt {
 namespace {
@@ -66,7 +67,7 @@ void emit_parts(std::vector<TensorView> parts, bool transposed, DType dtype, con
   for (TensorView& part : parts) {
     if (!is_quantized(part.dtype)) continue;
     numbers.emplace_back(static_cast<size_t>(part.size()));
-    dequantize_row(part.dtype, part.data, part.size(), numbers.back().data());
+    dequantize_row(part.dtype, HostAccess(part)->data, part.size(), numbers.back().data());
     part = make_view(numbers.back().data(), DType::f32, part.dims());
   }
   emit_matrix(parts, transposed, dtype, emit);

@@ -66,7 +66,7 @@ SweepResult result_of(const std::string& folder, const SweepRun& run) {
 void make_run(const SweepRun& run, SweepResult& result, const SweepWay& way, bool& interrupted) {
   const std::string folder = run_folder(way.folder, run);
   const FolderLock lock = FolderLock::of_folder(folder, [](std::string_view) {});
-  TrainRequest request{.config = run.config, .out = folder, .isa = way.isa, .brief = true};
+  TrainRequest request{.config = run.config, .out = folder, .kernels = &kernel_table(way.isa), .brief = true};
   request.resume = checkpoint_step(folder) >= 0;
   request.repeats = !request.resume;
   if (request.resume) request.config = read_run_config(folder + "/config.json");
@@ -141,7 +141,7 @@ double measure_step_seconds(const SweepRun& run, Isa isa) {
                           .n_ctx = run.config.model.n_ctx,
                           .recompute = train.recompute,
                           .repeat = 2};
-  const WorkloadResult result = run_workload({model, weights, pool, kernel_table(isa), {}}, workload);
+  const WorkloadResult result = run_workload({model, weights, {pool, kernel_table(isa)}, {}}, workload);
   return result.median_seconds() * static_cast<double>(train.batch_size) /
          static_cast<double>(train.micro_batch);
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "tensor/memory.h"
 
 namespace gpt {
 namespace {
@@ -19,8 +20,12 @@ size_t physical_memory() {
 
 }  // namespace
 
-Buffer::Buffer(size_t bytes, const char* what) : size_(bytes) {
+Buffer::Buffer(size_t bytes, const char* what, Memory* memory) : size_(bytes), memory_(memory) {
   if (bytes == 0) return;
+  if (memory != nullptr) {
+    data_ = memory->allocate(bytes, what);
+    return;
+  }
   void* p = bytes > physical_memory()
                 ? MAP_FAILED
                 : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -35,7 +40,12 @@ Buffer::Buffer(size_t bytes, const char* what) : size_(bytes) {
 }
 
 Buffer::~Buffer() {
-  if (data_ != nullptr) munmap(data_, size_);
+  if (data_ == nullptr) return;
+  if (memory_ != nullptr) {
+    memory_->release(data_, size_);
+  } else {
+    munmap(data_, size_);
+  }
 }
 
 Buffer::Buffer(Buffer&& other) noexcept {
@@ -45,7 +55,14 @@ Buffer::Buffer(Buffer&& other) noexcept {
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(memory_, other.memory_);
   return *this;
+}
+
+TensorView Buffer::view(int64_t offset, DType dtype, std::span<const int64_t> shape) const {
+  TensorView v = make_view(data_ + offset, dtype, shape);
+  v.memory = memory_;
+  return v;
 }
 
 }  // namespace gpt

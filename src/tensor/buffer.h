@@ -2,19 +2,24 @@
 
 #include <cstddef>
 
+#include "tensor/tensor.h"
+
 namespace gpt {
 
-// Page-aligned, zeroed memory; move-only. Throws Error naming `what` when the system refuses.
+// Page-aligned, zeroed memory of the host or of a backend; move-only. Throws Error naming `what` when there
+// is not enough.
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(size_t bytes, const char* what);
+  Buffer(size_t bytes, const char* what, Memory* memory = nullptr);
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
+  // Numbers `offset` bytes behind the beginning.
+  TensorView view(int64_t offset, DType dtype, std::span<const int64_t> shape) const;
   template <class T>
   T* as() const {
     return reinterpret_cast<T*>(data_);
@@ -23,6 +28,7 @@ class Buffer {
  private:
   std::byte* data_ = nullptr;
   size_t size_ = 0;
+  Memory* memory_ = nullptr;
 };
 
 }  // namespace gpt

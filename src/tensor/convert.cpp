@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 
 #include "tensor/half.h"
+#include "tensor/memory.h"
 
 namespace gpt {
 namespace {
@@ -113,14 +115,18 @@ bool is_float(DType t) {
   return t == DType::f32 || t == DType::f64 || t == DType::bf16 || t == DType::f16;
 }
 
-void convert_matrix(const RawMatrix& from, const TensorView& to) {
+void convert_matrix(const RawMatrix& from, const TensorView& view) {
+  const HostAccess to(view);
   with_float_type(from.dtype, [&]<class From>(From) {
-    with_float_type(to.dtype, [&]<class To>(To) { convert<From, To>(from, to); });
+    with_float_type(to->dtype, [&]<class To>(To) { convert<From, To>(from, *to); });
   });
 }
 
-void emit_matrix(const std::vector<TensorView>& parts, bool transposed, DType as,
+void emit_matrix(std::vector<TensorView> parts, bool transposed, DType as,
                  const std::function<void(std::span<const std::byte>)>& emit) {
+  std::deque<HostAccess> access;
+  for (TensorView& part : parts)
+    part = *access.emplace_back(part);
   with_float_type(as, [&]<class To>(To) {
     if (transposed) return emit_columns<To>(parts, emit);
     for (const TensorView& part : parts) {

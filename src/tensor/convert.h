@@ -26,7 +26,7 @@ void convert_matrix(const RawMatrix& from, const TensorView& to);
 
 // Emits the rows of the parts, one below the other, or the transpose of that, chunk by chunk, as another
 // floating type. Parts: vectors or matrices of floating types.
-void emit_matrix(const std::vector<TensorView>& parts, bool transposed, DType as,
+void emit_matrix(std::vector<TensorView> parts, bool transposed, DType as,
                  const std::function<void(std::span<const std::byte>)>& emit);
 
 }  // namespace gpt

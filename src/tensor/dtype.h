@@ -25,7 +25,6 @@ enum class DType : uint8_t {
   q5_k,
   q6_k
 };
-enum class Device : uint8_t { cpu, cuda };
 
 // Bytes per element; 0 for block formats.
 constexpr size_t dtype_size(DType t) {

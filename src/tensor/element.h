@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tensor/half.h"
+#include "tensor/memory.h"
 #include "tensor/tensor.h"
 
 namespace gpt {
@@ -21,7 +22,9 @@ inline double element(const TensorView& v, int64_t r, int64_t c) {
   }
 }
 
-inline bool all_finite(const TensorView& v) {
+inline bool all_finite(const TensorView& view) {
+  const HostAccess access(view);
+  const TensorView& v = *access;
   for (int64_t r = 0; r < v.rows(); ++r) {
     for (int64_t c = 0; c < v.cols(); ++c) {
       if (!std::isfinite(element(v, r, c))) return false;

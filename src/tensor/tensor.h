@@ -11,6 +11,7 @@
 
 namespace gpt {
 
+class Memory;
 using Shape = std::vector<int64_t>;
 
 // The number of elements; throws Error naming `what` when a dimension is negative or the product
@@ -24,7 +25,7 @@ std::string shape_string(std::span<const int64_t> shape);  // "[2,3]"
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::f32;
-  Device device = Device::cpu;
+  Memory* memory = nullptr;  // where that is; null: the host's, which every part of the program may read
   int rank = 0;
   int64_t shape[4] = {0, 0, 0, 0};
   int64_t ld = 0;

@@ -1,43 +1,38 @@
 #include "trace/capture.h"
 
-#include <cstring>
+#include "tensor/memory.h"
 
 namespace gpt {
 
 namespace {
 
 constexpr std::pair<std::string_view, TensorView BlockTrace::*> kBlockViews[] = {
-    {"norm1.out", &BlockTrace::norm1_out},   {"qkv.projected", &BlockTrace::qkv_projected},
-    {"qk.rotated", &BlockTrace::qk_rotated}, {"qkv", &BlockTrace::qkv},
-    {"heads", &BlockTrace::heads},           {"attention.out", &BlockTrace::attention_out},
-    {"mid", &BlockTrace::mid},               {"norm2.out", &BlockTrace::norm2_out},
-    {"mlp.fc", &BlockTrace::mlp_fc},         {"mlp.hidden", &BlockTrace::mlp_hidden},
-    {"mlp.out", &BlockTrace::mlp_out},       {"sum", &BlockTrace::sum}};
-
-void copy_rows(const TensorView& from, const TensorView& to) {
-  GPT_ASSERT(from.dtype == to.dtype && from.rows() == to.rows() && from.cols() == to.cols());
-  const auto size = static_cast<int64_t>(dtype_size(from.dtype));
-  for (int64_t r = 0; r < from.rows(); ++r) {
-    std::memcpy(static_cast<std::byte*>(to.data) + r * to.ld * size,
-                static_cast<const std::byte*>(from.data) + r * from.ld * size,
-                static_cast<size_t>(from.cols() * size));
-  }
-}
+    {"norm1.out", &BlockTrace::norm1_out},
+    {"qkv.projected", &BlockTrace::qkv_projected},
+    {"qk.rotated", &BlockTrace::qk_rotated},
+    {"qkv", &BlockTrace::qkv},
+    {"heads", &BlockTrace::heads},
+    {"attention.out", &BlockTrace::attention_out},
+    {"mid", &BlockTrace::mid},
+    {"norm2.out", &BlockTrace::norm2_out},
+    {"mlp.fc", &BlockTrace::mlp_fc},
+    {"mlp.hidden", &BlockTrace::mlp_hidden},
+    {"mlp.out", &BlockTrace::mlp_out},
+    {"sum", &BlockTrace::sum}};
 
 }  // namespace
 
-Capture::Capture(const Model& model, ThreadPool& pool, const KernelTable& kernels,
-                 std::span<const int32_t> ids, Options options)
+Capture::Capture(const Model& model, const Backend& backend, std::span<const int32_t> ids, Options options)
     : model_(model),
-      pool_(pool),
-      kernels_(kernels),
+      backend_(backend),
       ids_(ids.begin(), ids.end()),
       planner_({.rows = std::ssize(ids), .dtype = options.dtype}) {
   check();
   plan();
-  inference_.emplace(model, pool, kernels,
-                     Inference::Options{
-                         .slots = 0, .max_rows = n_tokens(), .dtype = options.dtype, .weights = options.weights});
+  inference_.emplace(
+      model, backend,
+      Inference::Options{
+          .slots = 0, .max_rows = n_tokens(), .dtype = options.dtype, .weights = options.weights});
   run();
 }
 
@@ -79,6 +74,8 @@ void Capture::plan() {
   residual_.resize(n_layer + 1);
   blocks_.resize(n_layer);
   planner_.reserve(token_rows_, "token rows", stream, planner_.wide());
+  if (const int wpe = model_.table.find(Role::wpe); wpe >= 0)
+    planner_.reserve(position_rows_, "position rows", stream, model_.weights[static_cast<size_t>(wpe)].dtype);
   if (config().embd_norm)
     planner_.reserve(embedding_sum_, "embedding before its norm", stream, planner_.wide());
   for (TensorView& x : residual_)
@@ -93,7 +90,7 @@ void Capture::plan() {
         "give a shorter prompt",
         T, planner_.bytes() >> 20, kMaxBytes >> 20);
   }
-  arena_ = planner_.commit("trace");
+  arena_ = planner_.commit("trace", nullptr);
   for (size_t layer = 0; layer < n_layer; ++layer) {
     blocks_[layer].in = residual_[layer];
     blocks_[layer].out = residual_[layer + 1];
@@ -112,26 +109,41 @@ TensorView Capture::place(int64_t layer, std::string_view name) const {
   return {};
 }
 
+// Ops write the weights of one layer after the other to the same memory.
+TensorView Capture::attention_weights(int64_t layer) {
+  const TensorView& kept = block(layer).weights;
+  if (backend_.memory == nullptr) return kept;
+  if (attention_.size() == 0)
+    attention_ = Buffer(static_cast<size_t>(kept.size()) * dtype_size(kept.dtype), "attention weights",
+                        backend_.memory);
+  return attention_.view(0, kept.dtype, kept.dims());
+}
+
 void Capture::see(int64_t layer, std::string_view name, const TensorView& view) {
+  if (name == "heads" && backend_.memory != nullptr)
+    copy_rows(attention_weights(layer), block(layer).weights);
   if (const TensorView kept = place(layer, name)) copy_rows(view, kept);
 }
 
 void Capture::run() {
-  kernels_.embedding_forward({pool_, kernels_, {}},
-                             {.out = token_rows_,
-                              .ids = ids_.data(),
-                              .positions = nullptr,
-                              .wte = model_.weights[static_cast<size_t>(model_.table.find(Role::wte))]});
+  const auto weight = [&](Role role) {
+    const int id = model_.table.find(role);
+    return id < 0 ? TensorView{} : model_.weights[static_cast<size_t>(id)];
+  };
+  const Buffer rows(static_cast<size_t>(token_rows_.size()) * dtype_size(token_rows_.dtype), "token rows",
+                    backend_.memory);
+  const TensorView looked_up = rows.view(0, token_rows_.dtype, token_rows_.dims());
+  Staged<int32_t> ids(backend_.memory);
+  backend_.kernels.embedding_forward(
+      backend_.context(),
+      {.out = looked_up, .ids = ids.put(ids_), .positions = nullptr, .wte = weight(Role::wte)});
+  copy_rows(looked_up, token_rows_);
+  if (position_rows_) copy_rows(weight(Role::wpe).row_range(0, n_tokens()), position_rows_);
   inference_->observe(ids_, 1, *this, logits_);
 }
 
 void Capture::read_out(const TensorView& stream, const TensorView& logits) {
   inference_->read_out(stream, logits);
-}
-
-TensorView Capture::position_rows() const {
-  const int wpe = model_.table.find(Role::wpe);
-  return wpe < 0 ? TensorView{} : model_.weights[static_cast<size_t>(wpe)].row_range(0, n_tokens());
 }
 
 void Capture::add_block(std::vector<NamedActivation>& out, int64_t layer) const {

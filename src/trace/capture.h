@@ -16,21 +16,22 @@ struct NamedActivation {
   Shape shape;      // with heads apart: queries are [T,H,D]
 };
 
-// What one block computes. With pre-norm: in, norm1_out, qkv, heads, mid = in + attention_out, norm2_out, mlp,
-// out = mid + mlp_out. With post-norm: in, qkv, heads, mid, norm1_out, mlp, sum = norm1_out + mlp_out, out.
+// What one block computes. With pre-norm: in, norm1_out, qkv, heads, mid = in + attention_out, norm2_out,
+// mlp, out = mid + mlp_out. With post-norm: in, qkv, heads, mid, norm1_out, mlp, sum = norm1_out + mlp_out,
+// out.
 struct BlockTrace {
-  TensorView in, out, mid;                  // [T,C] the residual stream
-  TensorView norm1_out, norm2_out;          // [T,C] the latter with pre-norm only
-  TensorView qkv_projected, qk_rotated;     // [T,(H+2Hkv)D]; [T,(H+Hkv)D] before QK norm, only with it
-  TensorView qkv;                           // [T,(H+2Hkv)D] what attention reads
-  TensorView weights;                       // [1,H,T,T] attention weights
-  TensorView heads, attention_out;          // [T,H*D], [T,C]
-  TensorView mlp_fc, mlp_hidden, mlp_out;   // [T,F] or [T,2F], the gate first; [T,F]; [T,C]
-  TensorView sum;                           // [T,C] post-norm only
+  TensorView in, out, mid;                 // [T,C] the residual stream
+  TensorView norm1_out, norm2_out;         // [T,C] the latter with pre-norm only
+  TensorView qkv_projected, qk_rotated;    // [T,(H+2Hkv)D]; [T,(H+Hkv)D] before QK norm, only with it
+  TensorView qkv;                          // [T,(H+2Hkv)D] what attention reads
+  TensorView weights;                      // [1,H,T,T] attention weights
+  TensorView heads, attention_out;         // [T,H*D], [T,C]
+  TensorView mlp_fc, mlp_hidden, mlp_out;  // [T,F] or [T,2F], the gate first; [T,F]; [T,C]
+  TensorView sum;                          // [T,C] post-norm only
 };
 
-// One forward pass over a prompt with every intermediate result kept: an observer of inference, so the logits and
-// attention weights have the bits that inference gives.
+// One forward pass over a prompt with every intermediate result kept: an observer of inference, so the logits
+// and attention weights have the bits that inference gives.
 class Capture : private Observer {
  public:
   struct Options {
@@ -39,8 +40,7 @@ class Capture : private Observer {
   };
   // Runs the pass. Throws Error for no ids, ids out of range, more than n_ctx of them, or a prompt whose
   // results need more memory than kMaxBytes. `model` and the pool must outlive it.
-  Capture(const Model& model, ThreadPool& pool, const KernelTable& kernels, std::span<const int32_t> ids,
-          Options options);
+  Capture(const Model& model, const Backend& backend, std::span<const int32_t> ids, Options options);
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
@@ -53,8 +53,8 @@ class Capture : private Observer {
   int64_t n_layer() const { return model_.config.n_layer; }
   int64_t bytes() const { return planner_.bytes(); }
 
-  TensorView token_rows() const { return token_rows_; }  // [T,C] what the ids alone look up
-  TensorView position_rows() const;                      // [T,C] learned positions, or absent
+  TensorView token_rows() const { return token_rows_; }        // [T,C] what the ids alone look up
+  TensorView position_rows() const { return position_rows_; }  // [T,C] learned positions, or absent
   // What goes into the first block is residual(0), what leaves block i is residual(i + 1).
   TensorView residual(int64_t i) const { return residual_[static_cast<size_t>(i)]; }  // [T,C]
   TensorView embedding_sum() const { return embedding_sum_; }  // [T,C] before the embedding norm, or absent
@@ -71,7 +71,7 @@ class Capture : private Observer {
 
  private:
   void see(int64_t layer, std::string_view name, const TensorView& view) override;
-  TensorView attention_weights(int64_t layer) override { return block(layer).weights; }
+  TensorView attention_weights(int64_t layer) override;
   TensorView place(int64_t layer, std::string_view name) const;
 
   void check() const;
@@ -81,15 +81,15 @@ class Capture : private Observer {
   void add_block(std::vector<NamedActivation>& out, int64_t layer) const;
 
   const Model& model_;
-  ThreadPool& pool_;
-  const KernelTable& kernels_;
+  Backend backend_;
   std::vector<int32_t> ids_;
   Planner planner_;
   Buffer arena_;
   std::optional<Inference> inference_;
   std::vector<TensorView> residual_;  // [n_layer + 1]
   std::vector<BlockTrace> blocks_;
-  TensorView token_rows_, embedding_sum_, normed_, logits_;
+  Buffer attention_;  // the weights of a layer, where ops cannot write those that are kept
+  TensorView token_rows_, position_rows_, embedding_sum_, normed_, logits_;
 };
 
 }  // namespace gpt

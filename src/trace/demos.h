@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/kernel_table.h"
+#include "kernels/backend.h"
 #include "model/model.h"
 #include "report/svg.h"
 #include "trace/token_names.h"
@@ -20,8 +20,7 @@ struct DemoModel {
 };
 
 struct DemoContext {
-  ThreadPool& pool;
-  const KernelTable& kernels;  // for passes through models; single ops run as the fp64 reference
+  Backend backend;  // of host memory, for passes through models; single ops run as the fp64 reference
   const DemoModel* model = nullptr;
   bool unicode = false;
 };

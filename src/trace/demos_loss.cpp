@@ -19,7 +19,7 @@ constexpr int32_t kTargets[kRows] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
 double mean_loss(const DemoContext& context, std::vector<double> logits, std::span<const int32_t> targets) {
   const auto rows = static_cast<int64_t>(targets.size()), columns = std::ssize(logits) / rows;
   const KernelTable& reference = kernel_table(Isa::ref);
-  const ExecContext ctx{context.pool, reference, {}};
+  const ExecContext ctx{context.backend.pool, reference, {}};
   std::vector<double> losses(targets.size());
   reference.cross_entropy(ctx, {.logits = make_view(logits.data(), {rows, columns}),
                                 .targets = targets.data(),

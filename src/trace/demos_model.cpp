@@ -38,7 +38,7 @@ std::string demo_identity(const DemoContext& context) {
     std::memset(weights[id].data, 0, static_cast<size_t>(weights[id].size()) * sizeof(float));
   }
   const std::vector<int32_t> ids = {42, 100, 256, 89};
-  const Capture capture(model, context.pool, context.kernels, ids, {});
+  const Capture capture(model, context.backend, ids, {});
   TextTable table{.columns = {"step", "shape", "|x|", "|after - before|"}, .rows = {}};
   const std::string shape = fmt::format("[1,{},{}]", ids.size(), model.config.n_embd);
   table.rows.push_back(
@@ -119,7 +119,7 @@ namespace {
 // What follows the prompt's first `given` tokens when every prediction is fed back.
 std::vector<int32_t> run_free(const DemoContext& context, size_t given) {
   const DemoModel& m = *context.model;
-  Inference inference(m.model, context.pool, context.kernels, {.slots = 1, .max_rows = 64});
+  Inference inference(m.model, context.backend, {.slots = 1, .max_rows = 64});
   const int64_t V = m.model.config.vocab_size;
   Buffer memory(static_cast<size_t>(V) * sizeof(float), "logits");
   const TensorView logits = make_view(memory.data(), DType::f32, {1, V});
@@ -139,7 +139,7 @@ std::string demo_forcing(const DemoContext& context) {
   const DemoModel& m = *context.model;
   if (m.ids.size() < 2) return "This one needs a prompt of two tokens or more.\n";
   const size_t given = std::max<size_t>(1, m.ids.size() / 2);
-  const Capture capture(m.model, context.pool, context.kernels, m.ids, {});
+  const Capture capture(m.model, context.backend, m.ids, {});
   const std::vector<Prediction> forced = predictions(capture, 1);
   const std::vector<int32_t> free = run_free(context, given);
   TextTable table{.columns = {"pos", "the text", "teacher-forced", "", "free-running", ""}, .rows = {}};

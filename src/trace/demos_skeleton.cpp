@@ -38,7 +38,7 @@ class Skeleton {
         stream_(make_view(memory_.data(), DType::f32, {kRows, width()})),
         logits_(make_view(memory_.data() + kRows * width() * static_cast<int64_t>(sizeof(float)), DType::f32,
                           {kRows, vocabulary()})),
-        workspace_(linear_scratch(kRows, vocabulary(), width(), DType::f32), context.pool.size()),
+        workspace_(linear_scratch(kRows, vocabulary(), width(), DType::f32), context.backend.pool.size()),
         random_(kSeed) {
     model_.weights.assign(weights_.views().begin(), weights_.views().end());
     random_.normal(floats(Role::wte));
@@ -53,7 +53,7 @@ class Skeleton {
 
   // Logits [8,V] of the batch; dropout draws on.
   TensorView logits(bool dropout) {
-    const ExecContext ctx{context_.pool, context_.kernels, workspace_.scratch()};
+    const ExecContext ctx = context_.backend.context(workspace_.scratch());
     Pass pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
     pass.batch = {.rows = kRows, .ids = kIds, .positions = kPositions, .seqs = {}};
     pass.packed = model_.packed.get();

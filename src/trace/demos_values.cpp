@@ -22,7 +22,7 @@ const KernelTable& reference() {
 
 double activation(const DemoContext& context, Act act, double x) {
   double in = x, gate = x, one = 1, out = 0;
-  const ExecContext ctx{context.pool, reference(), {}};
+  const ExecContext ctx{context.backend.pool, reference(), {}};
   const bool gated = act == Act::swiglu;  // silu(gate) * 1
   reference().act_forward(ctx, {.act = act,
                                 .out = make_view(&out, {1, 1}),
@@ -122,7 +122,7 @@ namespace {
 std::vector<double> rotated(const DemoContext& context, const RopeTable& table, std::vector<double> x,
                             int32_t position, int sign) {
   const auto D = static_cast<int64_t>(x.size());
-  const ExecContext ctx{context.pool, reference(), {}};
+  const ExecContext ctx{context.backend.pool, reference(), {}};
   reference().rope(ctx, {.x = make_view(x.data(), {1, D}),
                          .n_head = 1,
                          .head_dim = D,
@@ -217,7 +217,7 @@ namespace {
 std::vector<double> normed(const DemoContext& context, NormKind kind, double eps, std::vector<double> x) {
   const auto n = static_cast<int64_t>(x.size());
   std::vector<double> out(x.size());
-  const ExecContext ctx{context.pool, reference(), {}};
+  const ExecContext ctx{context.backend.pool, reference(), {}};
   reference().norm_forward(
       ctx,
       {.kind = kind, .eps = eps, .out = make_view(out.data(), {1, n}), .x = make_view(x.data(), {1, n})});

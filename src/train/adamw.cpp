@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tensor/memory.h"
 #include "train/optimizer.h"
 
 namespace gpt {
@@ -51,17 +52,18 @@ class AdamW : public Optimizer {
     const auto correct2 = static_cast<float>(1 / (1 - std::pow(settings_.beta2, step.updates)));
     const auto eps = static_cast<float>(settings_.eps), rate = static_cast<float>(step.lr);
     const auto pull = static_cast<float>(table_[id].decay ? settings_.weight_decay : 0);
-    const float *w = weight.as<float>(), *m = state.of(0, id).as<float>(), *v = state.of(1, id).as<float>();
+    const HostAccess weights(weight), first(state.of(0, id)), second(state.of(1, id));
+    const float *w = weights->as<float>(), *m = first->as<float>(), *v = second->as<float>();
     UpdateSquares sums;
     for (int64_t begin = 0; begin < weight.size(); begin += kRun) {
-      float updates = 0, weights = 0;
+      float updates = 0, squares = 0;
       for (int64_t i = begin; i < std::min(begin + kRun, weight.size()); ++i) {
         const float change = rate * (m[i] * correct1 / (std::sqrt(v[i] * correct2) + eps) + pull * w[i]);
         updates += change * change;
-        weights += w[i] * w[i];
+        squares += w[i] * w[i];
       }
       sums.update += double{updates};
-      sums.weight += double{weights};
+      sums.weight += double{squares};
     }
     return sums;
   }

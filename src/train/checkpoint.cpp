@@ -14,6 +14,7 @@
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "model/model_files.h"
+#include "tensor/memory.h"
 
 namespace gpt {
 namespace {
@@ -117,7 +118,7 @@ void copy_tensor(const SafetensorsFile& file, const std::string& name, const Ten
     fail("{}: expected a tensor \"{}\" of shape {}{}", file.path(), name, shape_string(to.dims()),
          tensor == nullptr ? ", found none" : ", found " + shape_string(tensor->shape));
   }
-  std::memcpy(to.data, tensor->bytes.data(), tensor->bytes.size());
+  std::memcpy(HostAccess(to)->data, tensor->bytes.data(), tensor->bytes.size());
 }
 
 void require_space_beside(const std::string& folder, uint64_t bytes) {

@@ -5,29 +5,27 @@
 namespace gpt {
 
 Evaluator::Evaluator(const Model& model, const RunData& data, const TrainConfig& config,
-                     const Objective& objective, int threads)
+                     const Objective& objective, const Backend& backend)
     : data_(data),
       config_(config),
       objective_(objective),
       n_ctx_(model.config.n_ctx),
       graph_(model, config.micro_batch, n_ctx_,
-             {.gradients = false, .dtype = tensor_dtype(config.dtype), .objective = &objective}, threads),
+             {.gradients = false, .dtype = tensor_dtype(config.dtype), .objective = &objective}, backend),
       ids_(static_cast<size_t>(config.micro_batch * n_ctx_)),
       targets_(ids_.size()) {}
 
-std::optional<EvalLosses> Evaluator::losses(ThreadPool& pool, const KernelTable& kernels,
-                                            const std::function<bool()>& interrupted) {
-  const auto val = loss_of(data_.val, pool, kernels, interrupted);
+std::optional<EvalLosses> Evaluator::losses(const std::function<bool()>& interrupted) {
+  const auto val = loss_of(data_.val, interrupted);
   if (!val) return std::nullopt;
   EvalLosses losses{.val = *val, .train = {}};
   if (!config_.eval_train) return losses;
-  losses.train = loss_of(data_.train, pool, kernels, interrupted);
+  losses.train = loss_of(data_.train, interrupted);
   if (!losses.train) return std::nullopt;
   return losses;
 }
 
-std::optional<double> Evaluator::loss_of(const TokenSpan& text, ThreadPool& pool, const KernelTable& kernels,
-                                         const std::function<bool()>& interrupted) {
+std::optional<double> Evaluator::loss_of(const TokenSpan& text, const std::function<bool()>& interrupted) {
   const EvalBatches batches(text, n_ctx_, static_cast<uint64_t>(config_.seed), config_.eval_batches,
                             config_.batch_size);
   double sum = 0;
@@ -42,7 +40,7 @@ std::optional<double> Evaluator::loss_of(const TokenSpan& text, ThreadPool& pool
         documents_.split(n_ctx_, data_.document_end, ids_, batch);
       }
       weight += objective_.weight(batch, std::ssize(ids_));
-      sum += graph_.loss(pool, kernels, batch);
+      sum += graph_.loss(batch);
     }
   }
   return weight > 0 ? sum / weight : 0;

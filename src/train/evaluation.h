@@ -21,14 +21,12 @@ class Evaluator {
  public:
   // The model and the data must outlive this.
   Evaluator(const Model& model, const RunData& data, const TrainConfig& config, const Objective& objective,
-            int threads);
+            const Backend& backend);
   // `interrupted` is asked before each batch; nothing comes back where it says true.
-  std::optional<EvalLosses> losses(ThreadPool& pool, const KernelTable& kernels,
-                                   const std::function<bool()>& interrupted);
+  std::optional<EvalLosses> losses(const std::function<bool()>& interrupted);
 
  private:
-  std::optional<double> loss_of(const TokenSpan& text, ThreadPool& pool, const KernelTable& kernels,
-                                const std::function<bool()>& interrupted);
+  std::optional<double> loss_of(const TokenSpan& text, const std::function<bool()>& interrupted);
 
   const RunData& data_;
   const TrainConfig& config_;

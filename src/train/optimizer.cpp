@@ -7,16 +7,17 @@
 namespace gpt {
 
 OptimizerState::OptimizerState(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table,
-                               DType dtype) {
+                               DType dtype, Memory* memory) {
   for (const OptimizerBuffer& buffer : buffers) {
     Entry& entry = buffers_.emplace_back();
     const std::string what = "the optimizer's " + buffer.name;
     if (buffer.shape.empty()) {
-      entry.params = ParamBuffer(table, dtype, what.c_str());
+      entry.params = ParamBuffer(table, dtype, what.c_str(), memory);
       entry.all = entry.params.all();
     } else {
-      entry.own = Buffer(static_cast<size_t>(checked_size(buffer.shape, what)) * dtype_size(dtype), what.c_str());
-      entry.all = make_view(entry.own.data(), dtype, buffer.shape);
+      entry.own = Buffer(static_cast<size_t>(checked_size(buffer.shape, what)) * dtype_size(dtype),
+                         what.c_str(), memory);
+      entry.all = entry.own.view(0, dtype, buffer.shape);
       named_.push_back({buffer.name, entry.all});
     }
   }

@@ -20,7 +20,8 @@ struct OptimizerBuffer {
 class OptimizerState {
  public:
   OptimizerState() = default;
-  OptimizerState(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table, DType dtype);
+  OptimizerState(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table, DType dtype,
+                 Memory* memory);
 
   // Buffer i as a whole: laid out like the parameters, [elements], or in its own shape.
   TensorView operator[](size_t i) const { return buffers_[i].all; }
@@ -57,8 +58,8 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   virtual std::vector<OptimizerBuffer> buffers() const = 0;
-  // One update of all parameters that are trained, from step.lr and step.updates; gradients are multiplied with
-  // step.grad_scale first. Where that is 0 nothing changes. Runs as ops only: `step` is theirs to read.
+  // One update of all parameters that are trained, from step.lr and step.updates; gradients are multiplied
+  // with step.grad_scale first. Where that is 0 nothing changes. Runs as ops only: `step` is theirs to read.
   virtual void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
                       const OptimizerState& state, const StepState& step) const = 0;
   // Of one parameter, as it is after the update.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tensor/memory.h"
+
 namespace gpt {
 namespace {
 
@@ -36,7 +38,8 @@ constexpr int64_t kRun = 1024;  // summed in fp32, the runs in fp64
 
 double sum_of_squares(const TensorView& g) {
   double sum = 0;
-  const float* p = g.as<float>();
+  const HostAccess access(g);
+  const float* p = access->as<float>();
   for (int64_t begin = 0; begin < g.size(); begin += kRun) {
     float run = 0;
     for (int64_t i = begin; i < std::min(begin + kRun, g.size()); ++i)

@@ -11,6 +11,8 @@
 
 namespace gpt {
 
+struct Backend;
+
 // The tokens per parameter at which a given number of operations buys the lowest loss (Hoffmann et al. 2022).
 inline constexpr int64_t kOptimalTokensPerParameter = 20;
 
@@ -61,12 +63,12 @@ struct RunRates {
   double setup = 0;             // reading the text, making the weights
   std::string source;           // what was measured, in words
 };
-// Rows of a micro-batch that can be measured in about `seconds`, at least one; row_seconds: what one probably takes,
-// forward and backward.
+// Rows of a micro-batch that can be measured in about `seconds`, at least one; row_seconds: what one probably
+// takes, forward and backward.
 int64_t measured_rows(const PlanSubject& subject, double seconds, double row_seconds);
 // Runs parts of the run for about `seconds`, on so many rows; files are written to `folder` and removed.
-RunRates measure_rates(const PlanSubject& subject, const RunData& data, ThreadPool& pool, double seconds,
-                       int64_t rows, const std::string& folder);
+RunRates measure_rates(const PlanSubject& subject, const RunData& data, const Backend& backend,
+                       double seconds, int64_t rows, const std::string& folder);
 
 struct RunTime {
   double step = 0;  // one

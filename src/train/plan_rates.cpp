@@ -21,16 +21,15 @@ namespace {
 class Probe {
  public:
   // rows: of a micro-batch, at most the run's.
-  Probe(const PlanSubject& subject, const RunData& data, ThreadPool& pool, int64_t rows)
+  Probe(const PlanSubject& subject, const RunData& data, const Backend& backend, int64_t rows)
       : config_(subject.config.train),
         data_(data),
-        pool_(pool),
-        kernels_(kernel_table(subject.isa)),
+        backend_(backend),
         dtype_(tensor_dtype(config_.dtype)),
         model_(subject.config.model),
         rows_(rows),
-        weights_(model_.table, DType::f32, "weights"),
-        step_(model_, weights_, make_optimizer(config_, model_.table), pool, kernels_, options(rows)),
+        weights_(model_.table, DType::f32, "weights", backend.memory),
+        step_(model_, weights_, make_optimizer(config_, model_.table), backend, options(rows)),
         loader_(data.sources, model_.config.n_ctx, static_cast<uint64_t>(config_.seed),
                 config_.sampling == SamplingKind::epoch ? Sampling::epoch : Sampling::random),
         ids_(static_cast<size_t>(rows * model_.config.n_ctx)),
@@ -59,15 +58,14 @@ class Probe {
     });
   }
   double evaluation(double seconds) {
-    TrainingGraph graph(model_, rows_, model_.config.n_ctx, {.gradients = false, .dtype = dtype_},
-                        pool_.size());
+    TrainingGraph graph(model_, rows_, model_.config.n_ctx, {.gradients = false, .dtype = dtype_}, backend_);
     const EvalBatches batches(data_.val, model_.config.n_ctx, start_.seed, 1, config_.batch_size);
     batches.fill(0, 0, rows_, ids_.data(), targets_.data());
     const TrainBatch batch{.ids = ids_.data(), .targets = targets_.data()};
     const auto start = Clock::now();
-    std::vector<double> times = {timed([&] { graph.loss(pool_, kernels_, batch); })};
+    std::vector<double> times = {timed([&] { graph.loss(batch); })};
     while (times.size() < 50 && seconds_since(start) < seconds)
-      times.push_back(timed([&] { graph.loss(pool_, kernels_, batch); }));
+      times.push_back(timed([&] { graph.loss(batch); }));
     return typical_seconds(times);
   }
   // Of a whole sample, from as many of its tokens as `seconds` allow.
@@ -75,7 +73,7 @@ class Probe {
     int tokens = 0;
     const auto start = Clock::now();
     const auto enough = [&] { return ++tokens > 1 && seconds_since(start) > seconds; };
-    sample_text(model_, *data_.tokenizer, pool_, kernels_, dtype_, start_.seed, 0, enough);
+    sample_text(model_, *data_.tokenizer, backend_, dtype_, start_.seed, 0, enough);
     return seconds_since(start) * kSampleTokens / std::max(1, tokens);
   }
   int64_t checkpoint_bytes() const { return 12 * model_.table.total(); }
@@ -89,8 +87,7 @@ class Probe {
 
   const TrainConfig& config_;
   const RunData& data_;
-  ThreadPool& pool_;
-  const KernelTable& kernels_;
+  Backend backend_;
   DType dtype_;
   Model model_;
   int64_t rows_;
@@ -136,15 +133,15 @@ int64_t measured_rows(const PlanSubject& subject, double seconds, double row_sec
   return rows >= static_cast<double>(all) ? all : std::max<int64_t>(1, static_cast<int64_t>(rows));
 }
 
-RunRates measure_rates(const PlanSubject& subject, const RunData& data, ThreadPool& pool, double seconds,
-                       int64_t rows, const std::string& folder) {
+RunRates measure_rates(const PlanSubject& subject, const RunData& data, const Backend& backend,
+                       double seconds, int64_t rows, const std::string& folder) {
   RunRates rates;
   const TrainConfig& c = subject.config.train;
   rates.source = rows == c.micro_batch ? "parts of the run, measured before it"
                                        : fmt::format("{} of the {} rows of a micro-batch, measured before it",
                                                      rows, c.micro_batch);
   const auto start = Clock::now();
-  Probe probe(subject, data, pool, rows);
+  Probe probe(subject, data, backend, rows);
   rates.setup = seconds_since(start);
   const bool accumulates = c.micro_batch < c.batch_size;
   const double first_step = probe.micro_batch(false) + probe.update();

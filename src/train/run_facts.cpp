@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "kernels/backend.h"
 #include "report/format.h"
 
 namespace gpt {
@@ -105,17 +106,18 @@ RunFacts collect_facts(const RunConfig& config, const Model& model, const RunDat
   return facts;
 }
 
-double measure_peak_flops(ThreadPool& pool, const KernelTable& kernels, DType dtype) {
+double measure_peak_flops(const Backend& backend, DType dtype) {
   constexpr int64_t kSize = 512;
-  const int64_t rows = kSize * pool.size();
-  Buffer memory(static_cast<size_t>((2 * rows + kSize) * kSize) * sizeof(float), "a speed measurement");
-  float* p = memory.as<float>();
-  const TensorView x = make_view(p, {rows, kSize}), y = make_view(p + rows * kSize, {rows, kSize});
-  const TensorView w = make_view(p + 2 * rows * kSize, {kSize, kSize});
+  const int64_t rows = kSize * backend.pool.size();
+  const Buffer memory(static_cast<size_t>((2 * rows + kSize) * kSize) * sizeof(float), "a speed measurement",
+                      backend.memory);
+  const TensorView all = memory.view(0, DType::f32, Shape{2 * rows + kSize, kSize});
+  const TensorView x = all.row_range(0, rows), y = all.row_range(rows, rows),
+                   w = all.row_range(2 * rows, kSize);
   const Workspace workspace(
       max_need(linear_scratch(rows, kSize, kSize, dtype), linear_scratch(rows, kSize, kSize, DType::f32)),
-      pool.size());
-  const ExecContext ctx{pool, kernels, workspace.scratch()};
+      backend.pool.size(), backend.memory);
+  const ExecContext ctx = backend.context(workspace.scratch());
   WeightCache cache;
   const PackedMatrix* packed = cache.get(ctx, {&w, 1}, 0, 0, dtype, false);
   const double flops = 2.0 * static_cast<double>(rows * kSize * kSize);
@@ -123,7 +125,7 @@ double measure_peak_flops(ThreadPool& pool, const KernelTable& kernels, DType dt
   const auto start = Clock::now();
   for (int i = 0; i < 100 && Clock::now() - start < std::chrono::milliseconds(60); ++i) {
     const auto begin = Clock::now();
-    kernels.linear_forward(ctx, {.y = y, .x = x, .w = packed ? TensorView{} : w, .packed = packed});
+    backend.kernels.linear_forward(ctx, {.y = y, .x = x, .w = packed ? TensorView{} : w, .packed = packed});
     best = std::max(best, flops / seconds_since(begin));
   }
   return best;

@@ -8,6 +8,8 @@
 
 namespace gpt {
 
+struct Backend;
+
 // The sections of a run's report: configuration, parameters by component, data, machine.
 RunFacts collect_facts(const RunConfig& config, const Model& model, const RunData& data,
                        const std::string& optimizer, const std::string& machine,
@@ -17,7 +19,7 @@ RunFacts collect_facts(const RunConfig& config, const Model& model, const RunDat
 std::string machine_description(int threads, std::string_view isa);
 
 // Multiply-add rate of large products of a type in FLOP/s, measured for a few hundredths of a second.
-double measure_peak_flops(ThreadPool& pool, const KernelTable& kernels, DType dtype);
+double measure_peak_flops(const Backend& backend, DType dtype);
 
 // Floating-point operations of one training token, forward and backward: 6 per matrix parameter that it
 // passes and 6 n_layer n_head head_dim T for causal attention.

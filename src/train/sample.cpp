@@ -6,23 +6,23 @@
 
 namespace gpt {
 
-std::optional<std::string> sample_text(const Model& model, const Tokenizer& tokenizer, ThreadPool& pool,
-                                       const KernelTable& kernels, DType weights, uint64_t seed, int64_t step,
+std::optional<std::string> sample_text(const Model& model, const Tokenizer& tokenizer, const Backend& backend,
+                                       DType weights, uint64_t seed, int64_t step,
                                        const std::function<bool()>& interrupted) {
   std::vector<int32_t> prompt = {0};
   try {
     prompt = tokenizer.encode("\n");
   } catch (const Error&) {  // a vocabulary without newline
   }
-  Inference inference(model, pool, kernels, {.slots = 1, .max_rows = 64, .weights = weights});
+  Inference inference(model, backend, {.slots = 1, .max_rows = 64, .weights = weights});
   CachedModel sequences(inference, false);
   const GenerateOptions options{.max_tokens = kSampleTokens,
                                 .sampling = {.temperature = 0.8, .top_k = 40},
                                 .seed = seed + static_cast<uint64_t>(step),
                                 .context = ContextPolicy::crop};
   bool stopped = false;
-  const std::vector<Completion> out =
-      generate(sequences, pool, std::vector<std::vector<int32_t>>{prompt}, options, [&](const TokenEvent&) {
+  const std::vector<Completion> out = generate(
+      sequences, backend.pool, std::vector<std::vector<int32_t>>{prompt}, options, [&](const TokenEvent&) {
         stopped = stopped || interrupted();
         return !stopped;
       });

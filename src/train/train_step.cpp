@@ -7,17 +7,19 @@
 namespace gpt {
 
 TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique_ptr<Optimizer> optimizer,
-                     ThreadPool& pool, const KernelTable& kernels, const Options& options)
+                     const Backend& backend, const Options& options)
     : model_(model),
       weights_(weights),
-      pool_(pool),
-      kernels_(kernels),
+      backend_(backend),
       options_(options),
       optimizer_(std::move(optimizer)),
-      grads_(model.table, weights.dtype(), "gradients"),
-      optimizer_state_(optimizer_->buffers(), model.table, weights.dtype()),
-      graph_(model, options.micro_batch, options.n_ctx, options.graph, pool.size()),
-      block_sums_(static_cast<size_t>((grads_.all().size() + kSumBlock - 1) / kSumBlock)),
+      grads_(model.table, weights.dtype(), "gradients", backend.memory),
+      optimizer_state_(optimizer_->buffers(), model.table, weights.dtype(), backend.memory),
+      graph_(model, options.micro_batch, options.n_ctx, options.graph, backend),
+      staged_state_(backend.memory),
+      shared_(&state_),
+      block_sums_(static_cast<size_t>((grads_.all().size() + kSumBlock - 1) / kSumBlock) * sizeof(double),
+                  "sums of squares", backend.memory),
       samples_(options.batch_size / options.communicator->size()),
       ids_(static_cast<size_t>(samples_ * options.n_ctx)),
       targets_(ids_.size()),
@@ -40,6 +42,7 @@ void TrainStep::begin(const StepState& start, const FillBatch& fill) {
   state_ = start;
   state_.clip_norm = options_.clip_norm;
   state_.loss_weight = weight > 0 ? 1 / weight : 0;
+  shared_ = staged_state_.share({&state_, 1});
 }
 
 // The part of this process's samples that begins with `first`, valid until the next call.
@@ -67,32 +70,39 @@ TrainingGraph::Announce TrainStep::reduce_when_done() {
       end = at + model_.table[id].size();
     }
     if (begin < 0) return;
-    const TensorView range = grads_.all().columns(begin, end - begin);
-    reductions_.push_back(options_.communicator->reduce(make_view(range.data, range.dtype, {end - begin})));
+    reductions_.push_back(options_.communicator->reduce(grads_.range(begin, end)));
   };
 }
 
 void TrainStep::wait_for_gradients() {
-  finish(options_.communicator->reduce(make_view(&state_.loss, {1})));
+  TensorView loss = make_view(&shared_->loss, {1});
+  loss.memory = backend_.memory;
+  finish(options_.communicator->reduce(loss));
   for (const Communicator::Handle& handle : reductions_)
     finish(handle);
   reductions_.clear();
 }
 
 void TrainStep::micro_batch(int64_t first, bool accumulate, bool is_last) {
-  graph_.forward_backward(pool_, kernels_, batch(first), grads_, accumulate, state_,
+  graph_.forward_backward(batch(first), grads_, accumulate, state_, shared_,
                           is_last ? reduce_when_done() : TrainingGraph::Announce());
 }
 
-void TrainStep::sum_squares() {
-  kernels_.sum_squares(context(), {.x = grads_.all(), .block_sums = block_sums_.data()});
+// The norm of the gradients, and what follows from it.
+void TrainStep::finish_norm(bool clamped) {
+  const ExecContext ctx = backend_.context();
+  auto* sums = block_sums_.as<double>();
+  ctx.kernels.sum_squares(ctx, {.x = grads_.all(), .block_sums = sums});
+  ctx.kernels.finish_norm(ctx, {.block_sums = sums,
+                                .blocks = (grads_.all().size() + kSumBlock - 1) / kSumBlock,
+                                .step = shared_,
+                                .clamped = clamped});
+  staged_state_.get({&state_, 1});
 }
 
 void TrainStep::finish_gradients() {
   wait_for_gradients();
-  sum_squares();
-  kernels_.finish_norm(
-      context(), {.block_sums = block_sums_.data(), .blocks = std::ssize(block_sums_), .step = &state_});
+  finish_norm(false);
 }
 
 void TrainStep::compute_gradients(const StepState& start, const FillBatch& fill) {
@@ -104,15 +114,12 @@ void TrainStep::compute_gradients(const StepState& start, const FillBatch& fill)
 
 // The norm that counts for clipping is that of what is left once single values were cut off.
 void TrainStep::update() {
+  const ExecContext ctx = backend_.context();
   if (options_.clip_value > 0) {
-    kernels_.clamp(context(), {.x = grads_.all(), .limit = options_.clip_value, .step = &state_});
-    sum_squares();
-    kernels_.finish_norm(context(), {.block_sums = block_sums_.data(),
-                                     .blocks = std::ssize(block_sums_),
-                                     .step = &state_,
-                                     .clamped = true});
+    ctx.kernels.clamp(ctx, {.x = grads_.all(), .limit = options_.clip_value, .step = shared_});
+    finish_norm(true);
   }
-  optimizer_->update(context(), weights_, grads_, optimizer_state_, state_);
+  optimizer_->update(ctx, weights_, grads_, optimizer_state_, *shared_);
   for (int id = 0; !is_skipped() && id < model_.table.count(); ++id) {
     if (model_.table[id].trainable) model_.packed->weights_changed(id);
   }
@@ -120,7 +127,7 @@ void TrainStep::update() {
 
 std::string TrainStep::first_nonfinite() {
   for (int64_t first = 0; first < samples_; first += options_.micro_batch) {
-    const std::string found = graph_.first_nonfinite(pool_, kernels_, batch(first), state_);
+    const std::string found = graph_.first_nonfinite(batch(first), state_);
     if (!found.empty()) return found;
   }
   for (int id = 0; id < model_.table.count(); ++id) {

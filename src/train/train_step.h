@@ -28,9 +28,9 @@ class TrainStep {
     double clip_norm = 0, clip_value = 0;  // 0: off
     Communicator* communicator = &single_process();
   };
-  // The model's weights that are trained lie in `weights`; both, the pool and the kernels must outlive it.
+  // The model's weights that are trained lie in `weights`, in memory of the backend; both must outlive it.
   TrainStep(const Model& model, const ParamBuffer& weights, std::unique_ptr<Optimizer> optimizer,
-            ThreadPool& pool, const KernelTable& kernels, const Options& options);
+            const Backend& backend, const Options& options);
 
   // Memory for samples, each [rows,n_ctx]. Weights are 1 before they are filled.
   struct Samples {
@@ -67,23 +67,23 @@ class TrainStep {
   int64_t bytes() const;
 
  private:
-  ExecContext context() const { return {pool_, kernels_, {}}; }
-  void sum_squares();
+  void finish_norm(bool clamped);
   TrainBatch batch(int64_t first);
   TrainingGraph::Announce reduce_when_done();
   void wait_for_gradients();
 
   const Model& model_;
   const ParamBuffer& weights_;
-  ThreadPool& pool_;
-  const KernelTable& kernels_;
+  Backend backend_;
   Options options_;
   std::unique_ptr<Optimizer> optimizer_;
   ParamBuffer grads_;
   OptimizerState optimizer_state_;
   TrainingGraph graph_;
   StepState state_;
-  std::vector<double> block_sums_;
+  Staged<StepState> staged_state_;
+  StepState* shared_;                   // where ops have it, from `begin` on
+  Buffer block_sums_;                   // fp64
   int64_t samples_;                     // of this process
   std::vector<int32_t> ids_, targets_;  // [samples,n_ctx]
   std::vector<float> target_weights_;

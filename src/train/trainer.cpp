@@ -143,7 +143,7 @@ class Trainer {
   TrainRequest request_;
   RunConfig config_;
   ThreadPool pool_;
-  const KernelTable& kernels_;
+  Backend backend_;
   std::optional<ResumedRun> resumed_;
   std::unique_ptr<LoadedModel> init_;
   RunData data_;
@@ -179,16 +179,16 @@ Trainer::Trainer(const TrainRequest& request)
     : request_(request),
       config_(request.config),
       pool_(thread_count(request.config.train)),
-      kernels_(kernel_table(request.isa)),
+      backend_{pool_, *request.kernels, request.memory},
       resumed_(request.resume ? std::optional(check_resumable(request.out, request.config)) : std::nullopt),
       init_(request.init_from.empty() ? nullptr : std::make_unique<LoadedModel>(request.init_from)),
       data_(load_run_data(config(), init_ ? init_->model().config.n_ctx : config_.model.n_ctx,
                           tokenizer_folder(request, init_.get()))),
       data_check_(data_.checksums),
       model_(make_model(request, init_.get(), data_)),
-      weights_(model_.table, DType::f32, "weights"),
+      weights_(model_.table, DType::f32, "weights", request.memory),
       dtype_(tensor_dtype(config().dtype)),
-      step_(model_, weights_, make_optimizer(config(), model_.table), pool_, kernels_,
+      step_(model_, weights_, make_optimizer(config(), model_.table), backend_,
             options_of(request, model_.config.n_ctx, data_.document_end)),
       loader_(data_.sources, model_.config.n_ctx, static_cast<uint64_t>(config().seed),
               config().sampling == SamplingKind::epoch ? Sampling::epoch : Sampling::random) {
@@ -196,7 +196,7 @@ Trainer::Trainer(const TrainRequest& request)
   model_.weights.assign(weights_.views().begin(), weights_.views().end());
   check_run(config(), data_.has_val());
   if (data_.has_val() && config().eval_every > 0)
-    evaluator_ = std::make_unique<Evaluator>(model_, data_, config(), *request.objective, pool_.size());
+    evaluator_ = std::make_unique<Evaluator>(model_, data_, config(), *request.objective, backend_);
   start();
 }
 
@@ -206,7 +206,7 @@ void Trainer::start_plan(int64_t base_bytes) {
   whole.train.stop_after = 0;  // a pause
   RunPlan plan({.config = whole,
                 .evaluates = evaluator_ != nullptr,
-                .isa = request_.isa,
+                .isa = backend_.kernels.isa,
                 .threads = pool_.size(),
                 .base_bytes = base_bytes},
                data_.train.size());
@@ -259,8 +259,8 @@ void Trainer::start() {
   state_.config = run_config_json(config_).dump();
   require_space_for_checkpoints();
   flops_per_token_ = training_flops_per_token(model_, model_.config.n_ctx);
-  peak_flops_ = measure_peak_flops(pool_, kernels_, dtype_);
-  const std::string machine = machine_description(pool_.size(), isa_name(request_.isa));
+  peak_flops_ = measure_peak_flops(backend_, dtype_);
+  const std::string machine = machine_description(pool_.size(), isa_name(backend_.kernels.isa));
   const std::optional<int64_t> resume_step = request_.resume ? std::optional(state_.step) : std::nullopt;
   RunFacts facts =
       collect_facts(config_, model_, data_, step_.optimizer().describe(), machine, request_.command_line);
@@ -431,7 +431,7 @@ bool Trainer::evaluate() {
     log_->parts(state_.step, part_norms_);
     updated_ = false;
   }
-  const std::optional<EvalLosses> losses = evaluator_->losses(pool_, kernels_, interrupted_);
+  const std::optional<EvalLosses> losses = evaluator_->losses(interrupted_);
   if (!losses) return false;
   val_loss_ = losses->val;
   log_->evaluation(state_.step, *losses);
@@ -463,7 +463,7 @@ void Trainer::save_best_model() {
 
 // False when it was interrupted.
 bool Trainer::sample() {
-  const auto text = sample_text(model_, *data_.tokenizer, pool_, kernels_, dtype_,
+  const auto text = sample_text(model_, *data_.tokenizer, backend_, dtype_,
                                 static_cast<uint64_t>(config().seed), state_.step, interrupted_);
   if (!text) return false;
   log_->sample(state_.step, *text);

@@ -19,7 +19,8 @@ struct TrainRequest {
   bool resume = false;           // continue the run in `out`, whose config this is
   bool repeats = false;  // what an earlier run of this config left in `out` before its first checkpoint
   const Objective* objective = &language_modelling();  // must outlive the run
-  Isa isa = Isa::ref;
+  const KernelTable* kernels = &kernel_table(Isa::ref);
+  Memory* memory = nullptr;                                   // of the kernels; must outlive the run
   std::string command_line;                                   // for the report
   bool brief = false;                                         // says only how far it is: for one of many runs
   bool verbose = false;                                       // says everything at the start

@@ -5,6 +5,7 @@
 
 #include "model/inference.h"
 #include "tensor/element.h"
+#include "tensor/memory.h"
 #include "train/train_step.h"
 
 namespace gpt {
@@ -16,7 +17,9 @@ constexpr double kLearningRate = 1e-3;
 constexpr double kClip = 1.0;
 constexpr int kSteps = 4;
 
-Computed to_computed(const TensorView& view, Shape shape) {
+Computed to_computed(const TensorView& values, Shape shape) {
+  const HostAccess access(values);
+  const TensorView& view = *access;
   Computed out{std::move(shape), {}, false};
   out.values.reserve(static_cast<size_t>(view.size()));
   for (int64_t r = 0; r < view.rows(); ++r) {
@@ -40,7 +43,8 @@ void add_params(ComputedSet& out, const std::string& prefix, const LoadedModel& 
     Computed& tensor = out[prefix + place.tensor];
     tensor.shape = place.file_shape;
     tensor.values.resize(static_cast<size_t>(checked_size(place.file_shape, place.tensor)));
-    const TensorView& v = values[static_cast<size_t>(id)];
+    const HostAccess access(values[static_cast<size_t>(id)]);
+    const TensorView& v = *access;
     const bool matrix = spec.shape.size() == 2;
     const int64_t rows = spec.shape[0], cols = matrix ? spec.shape[1] : 1;
     for (int64_t r = 0; r < rows; ++r) {
@@ -56,10 +60,10 @@ void add_params(ComputedSet& out, const std::string& prefix, const LoadedModel& 
 // Keeps the attention weights of every layer, each [B,H,T,T].
 class AttentionWeights : public Observer {
  public:
-  AttentionWeights(const ModelConfig& c, int64_t batch, int64_t n_tokens, DType dtype)
+  AttentionWeights(const ModelConfig& c, int64_t batch, int64_t n_tokens, DType dtype, Memory* memory)
       : size_(batch * c.n_head * n_tokens * n_tokens * static_cast<int64_t>(dtype_size(dtype))),
-        memory_(static_cast<size_t>(c.n_layer * size_), "attention weights"),
-        first_(make_view(memory_.data(), dtype, {batch, c.n_head, n_tokens, n_tokens})) {}
+        memory_(static_cast<size_t>(c.n_layer * size_), "attention weights", memory),
+        first_(memory_.view(0, dtype, Shape{batch, c.n_head, n_tokens, n_tokens})) {}
 
   void see(int64_t, std::string_view, const TensorView&) override {}
   TensorView attention_weights(int64_t layer) override {
@@ -76,13 +80,14 @@ class AttentionWeights : public Observer {
 
 class Run {
  public:
-  Run(const std::string& path, const GoldenInputs& inputs, DType dtype, Isa isa, int threads)
-      : loaded_(path, dtype == DType::f64 ? DType::f64 : DType::f32),
+  Run(const std::string& path, const GoldenInputs& inputs, DType dtype, Isa isa, int threads,
+      MakeBackend make)
+      : pool_(threads),
+        backend_(make(pool_, dtype == DType::f64 ? Isa::ref : isa)),
+        loaded_(path, dtype == DType::f64 ? DType::f64 : DType::f32, MatrixOrder::rows, {}, backend_.memory),
         inputs_(inputs),
         compute_(dtype),
-        dtype_(dtype == DType::f64 ? DType::f64 : DType::f32),
-        pool_(threads),
-        kernels_(kernel_table(dtype == DType::f64 ? Isa::ref : isa)) {}
+        dtype_(dtype == DType::f64 ? DType::f64 : DType::f32) {}
 
   ComputedSet all(bool& incremental_equal) {
     check_inputs();
@@ -112,13 +117,13 @@ class Run {
 
   void forward(bool& incremental_equal) {
     const int64_t T = inputs_.n_tokens, B = inputs_.batch, V = config().vocab_size;
-    Inference inference(loaded_.model(), pool_, kernels_,
+    Inference inference(loaded_.model(), backend_,
                         {.slots = 2, .max_rows = B * T, .dtype = dtype_, .weights = compute_});
     Buffer full(static_cast<size_t>(B * T * V) * dtype_size(dtype_), "logits");
     Buffer last(static_cast<size_t>(B * V) * dtype_size(dtype_), "logits");
     const TensorView logits = make_view(full.data(), dtype_, {B * T, V});
     const TensorView incremental = make_view(last.data(), dtype_, {B, V});
-    AttentionWeights attention(config(), B, T, dtype_);
+    AttentionWeights attention(config(), B, T, dtype_, backend_.memory);
     inference.observe(inputs_.ids, B, attention, logits);
     for (int64_t layer = 0; layer < config().n_layer; ++layer) {
       out_["attention." + std::to_string(layer)] =
@@ -151,7 +156,7 @@ class Run {
 
   void greedy() {
     const int64_t V = config().vocab_size;
-    Inference inference(loaded_.model(), pool_, kernels_,
+    Inference inference(loaded_.model(), backend_,
                         {.slots = 1, .max_rows = 64, .dtype = dtype_, .weights = compute_});
     Buffer memory(static_cast<size_t>(V) * dtype_size(dtype_), "logits");
     const TensorView logits = make_view(memory.data(), dtype_, {1, V});
@@ -174,13 +179,13 @@ class Run {
 
   void train() {
     const Model& model = loaded_.model();
-    ParamBuffer weights(model.table, dtype_, "weights");
+    ParamBuffer weights(model.table, dtype_, "weights", backend_.memory);
     loaded_.copy_to(weights);
     ModelConfig config = model.config;
     config.dropout = config.embd_dropout = config.attn_dropout = config.resid_dropout = 0;
     Model trained(config);
     trained.weights.assign(weights.views().begin(), weights.views().end());
-    TrainStep step(trained, weights, make_adamw(trained.table, kAdamW), pool_, kernels_,
+    TrainStep step(trained, weights, make_adamw(trained.table, kAdamW), backend_,
                    {.batch_size = inputs_.batch,
                     .micro_batch = inputs_.batch,
                     .n_ctx = inputs_.n_tokens,
@@ -208,20 +213,20 @@ class Run {
     add_params(out_, "adamw.param.", loaded_, weights.views());
   }
 
+  ThreadPool pool_;
+  Backend backend_;
   LoadedModel loaded_;
   const GoldenInputs& inputs_;
   DType compute_;  // of products, and of activations in training
   DType dtype_;    // of everything else: fp32 or fp64
-  ThreadPool pool_;
-  const KernelTable& kernels_;
   ComputedSet out_;
 };
 
 }  // namespace
 
 ComputedSet compute_golden(const std::string& model_path, const GoldenInputs& inputs, DType dtype, Isa isa,
-                           int threads, bool& incremental_equal) {
-  return Run(model_path, inputs, dtype, isa, threads).all(incremental_equal);
+                           int threads, bool& incremental_equal, MakeBackend make_backend) {
+  return Run(model_path, inputs, dtype, isa, threads, make_backend).all(incremental_equal);
 }
 
 }  // namespace gpt

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/kernel_table.h"
+#include "kernels/backend.h"
 #include "model/model_files.h"
 
 namespace gpt {
@@ -31,6 +31,6 @@ using ComputedSet = std::map<std::string, Computed>;
 // a golden file. `incremental_equal` is set to whether chunks through the cache gave the bits of the full
 // evaluation.
 ComputedSet compute_golden(const std::string& model_path, const GoldenInputs& inputs, DType dtype, Isa isa,
-                           int threads, bool& incremental_equal);
+                           int threads, bool& incremental_equal, MakeBackend make_backend = host_backend);
 
 }  // namespace gpt

@@ -294,8 +294,8 @@ VerifyResult verify_model(const std::string& model_path, const VerifyOptions& op
   const SafetensorsFile golden(options.golden);
   const GoldenInputs inputs = read_inputs(golden);
   bool incremental_equal = false, unused = false;
-  const ComputedSet computed =
-      compute_golden(model_path, inputs, options.dtype, options.isa, options.threads, incremental_equal);
+  const ComputedSet computed = compute_golden(model_path, inputs, options.dtype, options.isa, options.threads,
+                                              incremental_equal, options.backend);
   if (!options.write.empty()) write_computed(options.write, computed);
 
   VerifyResult result;
@@ -304,7 +304,8 @@ VerifyResult verify_model(const std::string& model_path, const VerifyOptions& op
   if (options.dtype == DType::f64) {
     exact = computed;
   } else if (cost(loaded, inputs) <= kExactLimit) {
-    exact = compute_golden(model_path, inputs, DType::f64, Isa::ref, options.threads, unused);
+    exact =
+        compute_golden(model_path, inputs, DType::f64, Isa::ref, options.threads, unused, options.backend);
   }
   const bool strict = !exact.empty() && is_exact_golden(golden, exact);
   result.exact_note = exact.empty() ? "the model is too large to recompute the golden values in fp64 as well"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/kernel_table.h"
+#include "kernels/backend.h"
 #include "model/model_files.h"
 
 namespace gpt {
@@ -18,6 +18,7 @@ struct VerifyOptions {
   std::string bf16_errors;   // golden_bf16.json, or "": general bounds; for bf16 and fp16
   Isa isa = Isa::ref;
   int threads = 1;
+  MakeBackend backend = host_backend;
 };
 
 struct VerifyCheck {

@@ -18,6 +18,7 @@
 #include "io/safetensors.h"
 #include "model/inference.h"
 #include "model/model_files.h"
+#include "support/backend.h"
 #include "support/small_models.h"
 #include "support/temp_dir.h"
 
@@ -83,7 +84,7 @@ void use(const std::string& path) {
   }
   const ModelConfig& c = loaded.model().config;
   ThreadPool pool(1);
-  Inference inference(loaded.model(), pool, kernel_table(best_isa()), {.slots = 1, .max_rows = 8});
+  Inference inference(loaded.model(), backend(pool, best_isa()), {.slots = 1, .max_rows = 8});
   Buffer memory(static_cast<size_t>(c.vocab_size) * sizeof(float), "logits");
   const TensorView logits = make_view(memory.data(), DType::f32, {1, c.vocab_size});
   int32_t id = 0;

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "io/safetensors.h"
+#include "support/backend.h"
 #include "support/isas.h"
 #include "support/temp_dir.h"
 #include "verify/compute.h"
@@ -59,7 +60,7 @@ class Variant {
     }
     last_row_ = inputs.n_tokens - 1;
     bool unused = false;
-    return compute_golden(dir_.path(), inputs, DType::f32, best_isa(), 1, unused)["logits"].values;
+    return compute_golden(dir_.path(), inputs, DType::f32, best_isa(), 1, unused, backend)["logits"].values;
   }
 
   std::vector<double> golden_logits() const {

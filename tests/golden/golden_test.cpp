@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "io/safetensors.h"
+#include "support/backend.h"
 #include "support/small_models.h"
 #include "support/temp_dir.h"
 #include "verify/verify.h"
@@ -32,7 +33,7 @@ std::string committed(const std::string& family) {
 
 VerifyOptions options(const std::string& golden, Isa isa, DType dtype = DType::f32,
                       const std::string& write = "") {
-  return {.golden = golden, .write = write, .dtype = dtype, .isa = isa, .threads = 1};
+  return {.golden = golden, .write = write, .dtype = dtype, .isa = isa, .threads = 1, .backend = backend};
 }
 
 std::string failures(const VerifyResult& result) {

@@ -5,6 +5,7 @@
 
 #include "io/safetensors.h"
 #include "model/model_files.h"
+#include "support/backend.h"
 #include "support/small_models.h"
 #include "tensor/element.h"
 #include "trace/capture.h"
@@ -34,7 +35,7 @@ class TraceGolden : public testing::TestWithParam<std::string> {
   // Largest errors of logits, attention and recomputed attention over all sequences of the golden file.
   void compare(DType dtype, Isa isa, double logit_tolerance, double weight_tolerance) {
     const SafetensorsFile golden(folder() + "/golden.safetensors");
-    const LoadedModel loaded(folder(), dtype);
+    const LoadedModel loaded(folder(), dtype, MatrixOrder::rows, {}, memory());
     const Shape shape = golden.find("input_ids")->shape;
     const std::vector<int64_t> wide_ids = values<int64_t>(golden, "input_ids");
     const std::vector<int32_t> ids(wide_ids.begin(), wide_ids.end());
@@ -42,7 +43,7 @@ class TraceGolden : public testing::TestWithParam<std::string> {
     ThreadPool pool(1);
     const int64_t B = shape[0], T = shape[1], V = loaded.model().config.vocab_size;
     for (int64_t b = 0; b < B; ++b) {
-      const Capture capture(loaded.model(), pool, kernel_table(isa),
+      const Capture capture(loaded.model(), backend(pool, isa),
                             std::span(ids).subspan(static_cast<size_t>(b * T), static_cast<size_t>(T)),
                             {.dtype = dtype});
       for (int64_t i = 0; i < T * V; ++i)

@@ -43,7 +43,7 @@ class LayerBench : public OpBench {
   const ParamTable& table() const { return random.model.table; }
   TensorView rows() { return zeros({kRows, config().n_embd}); }
   TensorView random_rows() { return normal({kRows, config().n_embd}); }
-  void commit() { arena_ = planner.commit("test activations"); }
+  void commit() { arena_ = planner.commit("test activations", nullptr); }
 
   Pass pass(bool with_grads) {
     ctx_.emplace_back(ctx());
@@ -256,7 +256,8 @@ void check_head(const ModelConfig& c) {
   const std::vector<int32_t> targets = random_targets(LayerBench::kRows, c.vocab_size, 4);
   const TrainBatch batch{.ids = nullptr, .targets = targets.data()};
   const double scale = 0.25;
-  double losses[LayerBench::kRows];
+  std::vector<double> losses(LayerBench::kRows);
+  const StepState step{.loss_weight = scale};
   const auto run = [&](const Pass& pass, const TensorView& hidden, const TensorView& dhidden) {
     language_modelling().run({.pass = pass,
                               .layers = b.random.model.layers,
@@ -265,8 +266,8 @@ void check_head(const ModelConfig& c) {
                               .first_param = 0,
                               .hidden = hidden,
                               .dhidden = dhidden,
-                              .step = {.loss_weight = scale},
-                              .losses = losses});
+                              .step = &step,
+                              .losses = make_view(losses.data(), {LayerBench::kRows})});
   };
   TensorView normed;
   const auto loss = [&] {

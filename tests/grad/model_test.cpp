@@ -21,10 +21,10 @@ class Trainee {
  public:
   Trainee(const ModelConfig& c, int64_t batch, DType dtype, Isa isa)
       : random(c, dtype),
-        grads(random.model.table, dtype, "test gradients"),
+        grads(random.model.table, dtype, "test gradients", memory()),
         batch_(batch),
         dtype_(dtype),
-        kernels_(kernel_table(isa)),
+        isa_(isa),
         ids_(random_ids(batch * kTokens, c.vocab_size, 5)),
         targets_(random_targets(batch * kTokens, c.vocab_size, 6)) {}
 
@@ -34,23 +34,27 @@ class Trainee {
   // All samples in micro-batches of the given size.
   double run(int64_t micro_batch, bool recompute) {
     TrainingGraph graph(random.model, micro_batch, kTokens, {.recompute = recompute, .dtype = dtype_},
-                        pool_.size());
+                        backend());
     return run(graph);
   }
   double run(TrainingGraph& graph) {
     StepState step = kStep;
+    Staged<StepState> staged(memory());
+    StepState* const shared = staged.share({&step, 1});
     for (int64_t sample = 0; sample < batch_; sample += graph.batch_size()) {
       const TrainBatch part{.ids = ids_.data() + sample * kTokens,
                             .targets = targets_.data() + sample * kTokens,
                             .first_sample = sample};
-      graph.forward_backward(pool_, kernels_, part, grads, sample > 0, step);
+      graph.forward_backward(part, grads, sample > 0, step, shared);
     }
+    staged.get({&step, 1});
     return step.loss * kScale;
   }
   double loss_only() {
-    TrainingGraph graph(random.model, batch_, kTokens, {.gradients = false, .dtype = dtype_}, pool_.size());
-    return graph.loss(pool_, kernels_, {.ids = ids_.data(), .targets = targets_.data()}) * kScale;
+    TrainingGraph graph(random.model, batch_, kTokens, {.gradients = false, .dtype = dtype_}, backend());
+    return graph.loss({.ids = ids_.data(), .targets = targets_.data()}) * kScale;
   }
+  Backend backend() { return test::backend(pool_, isa_); }
   std::vector<Variable> variables() const {
     std::vector<Variable> all;
     for (int id = 0; id < random.model.table.count(); ++id) {
@@ -62,7 +66,7 @@ class Trainee {
  private:
   int64_t batch_;
   DType dtype_;
-  const KernelTable& kernels_;
+  Isa isa_;
   std::vector<int32_t> ids_, targets_;
   ThreadPool pool_{1};  // threads have tests of their own, and cost much on a busy machine
 };
@@ -72,7 +76,7 @@ class ModelGradient : public testing::TestWithParam<SmallConfig> {};
 TEST_P(ModelGradient, AgreesWithFiniteDifferences) {
   const ModelConfig c = make_config(GetParam());
   Trainee t(c, 2, DType::f64, Isa::ref);
-  TrainingGraph graph(t.random.model, 2, kTokens, {.dtype = DType::f64}, 1);
+  TrainingGraph graph(t.random.model, 2, kTokens, {.dtype = DType::f64}, t.backend());
   t.run(graph);
   GradientCheck([&] { return t.run(graph); }, 1).run(t.variables(), 6);
 }

@@ -9,6 +9,7 @@
 
 #include "infer/cached_model.h"
 #include "infer/engine.h"
+#include "support/backend.h"
 #include "support/small_models.h"
 
 namespace {
@@ -35,7 +36,7 @@ TEST(Allocations, NoneInAStepOfTheEngine) {
     const ModelConfig config = make_config({"", family, R"({"n_ctx": 400})"});
     const RandomModel random(config, DType::f32);
     ThreadPool pool(2);
-    Inference inference(random.model, pool, kernel_table(best_isa()), {.slots = 6, .max_rows = 64});
+    Inference inference(random.model, backend(pool, best_isa()), {.slots = 6, .max_rows = 64});
     CachedModel model(inference, false);
     Engine engine(model, pool, {.step_rows = 64});
     for (uint64_t round = 0; round < 2; ++round) {  // the first makes what the second uses again

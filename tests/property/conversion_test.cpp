@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "io/safetensors.h"
 #include "model/inference.h"
+#include "support/backend.h"
 #include "support/small_models.h"
 #include "support/temp_dir.h"
 
@@ -24,9 +25,9 @@ std::string convert(const std::string& from, const std::string& to, const Conver
 
 // The logits of some ids, one row per id.
 std::vector<float> logits_of(const std::string& path) {
-  const LoadedModel loaded(path);
+  const LoadedModel loaded(path, DType::f32, MatrixOrder::rows, {}, memory());
   ThreadPool pool(1);
-  Inference inference(loaded.model(), pool, kernel_table(Isa::ref), {.slots = 1, .max_rows = 8});
+  Inference inference(loaded.model(), backend(pool, Isa::ref), {.slots = 1, .max_rows = 8});
   const std::vector<int32_t> ids = {3, 1, 4, 1, 5};
   std::vector<float> logits(ids.size() * static_cast<size_t>(loaded.model().config.vocab_size));
   inference.append_all(0, ids, make_view(logits.data(), {5, loaded.model().config.vocab_size}));
@@ -186,7 +187,7 @@ TEST(Conversion, NanochatCheckpoint) {
 
 std::vector<float> stored_logits(const LoadedModel& loaded, Isa isa, DType weights, bool in_place) {
   ThreadPool pool(2);
-  Inference inference(loaded.model(), pool, kernel_table(isa),
+  Inference inference(loaded.model(), backend(pool, isa),
                       {.slots = 1, .max_rows = 8, .weights = weights, .in_place = in_place});
   const std::vector<int32_t> ids = {3, 1, 4, 1, 5};
   std::vector<float> logits(ids.size() * static_cast<size_t>(loaded.model().config.vocab_size));
@@ -201,9 +202,9 @@ TEST(StoredTypes, GiveTheSameBitsAsWidenedWeightsPackedOrNot) {
     write_model(from.path(), random.model, random.model.weights);
     for (const DType dtype : {DType::bf16, DType::f16}) {
       write_model(half.path(), random.model, random.model.weights, {.dtype = dtype});
-      const LoadedModel wide(half.path());
-      const LoadedModel stored(half.path(), std::nullopt);
-      const LoadedModel as_is(half.path(), std::nullopt, MatrixOrder::as_stored);
+      const LoadedModel wide(half.path(), DType::f32, MatrixOrder::rows, {}, memory());
+      const LoadedModel stored(half.path(), std::nullopt, MatrixOrder::rows, {}, memory());
+      const LoadedModel as_is(half.path(), std::nullopt, MatrixOrder::as_stored, {}, memory());
       EXPECT_EQ(stored.model().weights[0].dtype, dtype);
       for (const Isa isa : available_isas()) {
         for (const DType compute : {DType::f32, dtype, DType::q8_0}) {

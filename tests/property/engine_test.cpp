@@ -8,6 +8,7 @@
 #include <map>
 
 #include "infer/cached_model.h"
+#include "support/backend.h"
 #include "support/small_models.h"
 
 namespace gpt::test {
@@ -73,7 +74,7 @@ class Engines : public testing::TestWithParam<Setting> {
     options.kv_dtype = GetParam().kv_dtype;
     options.weights = GetParam().weights;
     options.dtype = inference_types(options.weights.value_or(DType::f32)).activations;
-    return {random_model_.model, pool, kernel_table(GetParam().isa), options};
+    return {random_model_.model, backend(pool, GetParam().isa), options};
   }
 
   // From the definition: one sequence, every token by itself or all at once.

@@ -6,6 +6,7 @@
 #include "model/inference.h"
 #include "model/model_files.h"
 #include "model/weight_cache.h"
+#include "support/backend.h"
 #include "support/small_models.h"
 #include "support/temp_dir.h"
 
@@ -19,7 +20,7 @@ int64_t bytes_copied(const LoadedModel& loaded, DType weights, Isa isa, bool in_
   ThreadPool pool(1);
   const int64_t before = loaded.model().packed->bytes();
   Inference inference(
-      loaded.model(), pool, kernel_table(isa),
+      loaded.model(), backend(pool, isa),
       {.dtype = inference_types(weights).activations, .weights = weights, .in_place = in_place});
   std::vector<float> logits(static_cast<size_t>(5 * loaded.model().config.vocab_size));
   inference.append_all(0, std::vector<int32_t>{3, 1, 4, 1, 5},
@@ -41,7 +42,7 @@ TEST(InPlace, GgufFilesOfAllTypesAreNotCopied) {
       const std::string path = dir.file("m.gguf");
       write_gguf(path, random.model, random.model.weights, nullptr, {.dtype = dtype});
       for (const Isa isa : available_isas()) {
-        const LoadedModel loaded(path, std::nullopt);
+        const LoadedModel loaded(path, std::nullopt, MatrixOrder::rows, {}, memory());
         EXPECT_EQ(bytes_copied(loaded, is_quantized(dtype) ? DType::f32 : dtype, isa), 0)
             << family << " " << dtype_name(dtype) << " " << isa_name(isa);
       }
@@ -55,7 +56,7 @@ TEST(InPlace, MatricesOfSafetensorsAreNotCopied) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       TempDir dir;
       write_model(dir.path(), random.model, random.model.weights, {.dtype = dtype});
-      const LoadedModel loaded(dir.path(), std::nullopt, MatrixOrder::as_stored);
+      const LoadedModel loaded(dir.path(), std::nullopt, MatrixOrder::as_stored, {}, memory());
       int64_t vectors = 0;  // they are fp32 in memory
       for (const ParamSpec& spec : loaded.model().table.specs())
         vectors += spec.shape.size() == 1 ? spec.size() * int64_t{sizeof(float)} : 0;
@@ -88,7 +89,7 @@ TEST(InPlace, GeneratingTakesLittleMemoryBesideTheFile) {
     write_gguf(path, random.model, random.model.weights, nullptr, {.dtype = DType::bf16});
   }
   const int64_t before = private_memory();
-  const LoadedModel loaded(path, std::nullopt);
+  const LoadedModel loaded(path, std::nullopt, MatrixOrder::rows, {}, memory());
   EXPECT_EQ(bytes_copied(loaded, DType::bf16, best_isa()), 0);
   const int64_t file_bytes = int64_t{2} * 2 * 32768 * 512;
   EXPECT_LT(private_memory() - before, file_bytes / 4);

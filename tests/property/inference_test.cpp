@@ -5,6 +5,7 @@
 
 #include "model/inference.h"
 #include "model/training_graph.h"
+#include "support/backend.h"
 #include "support/small_models.h"
 
 namespace gpt::test {
@@ -45,7 +46,6 @@ class Feeding : public testing::TestWithParam<Case> {
  protected:
   Feeding()
       : config_(make_config(std::get<0>(GetParam()))),
-        kernels_(kernel_table(std::get<1>(GetParam()))),
         random_(config_, DType::f32),
         ids_(random_ids(config_.n_ctx, config_.vocab_size, 1)) {}
 
@@ -53,8 +53,7 @@ class Feeding : public testing::TestWithParam<Case> {
     const DType weights = std::get<2>(GetParam());
     const InferenceTypes types = inference_types(weights);
     return {random_.model,
-            pool,
-            kernels_,
+            backend(pool, std::get<1>(GetParam())),
             {.slots = slots,
              .max_rows = max_rows,
              .slide = slide,
@@ -90,7 +89,6 @@ class Feeding : public testing::TestWithParam<Case> {
   }
 
   ModelConfig config_;
-  const KernelTable& kernels_;
   RandomModel random_;
   std::vector<int32_t> ids_;
 };
@@ -212,7 +210,7 @@ TEST_P(Sliding, PiecesDoNotMatterPastTheContext) {
     const std::vector<int32_t> ids = random_ids(3 * c.n_ctx + 70, c.vocab_size, 4);
     ThreadPool pool(1);
     const auto make = [&](int slots) {
-      return Inference(random.model, pool, kernel_table(GetParam()), {.slots = slots, .slide = true});
+      return Inference(random.model, backend(pool, GetParam()), {.slots = slots, .slide = true});
     };
     const auto total = static_cast<int64_t>(ids.size());
     Logits expected(total, c.vocab_size), last(1, c.vocab_size);
@@ -247,11 +245,10 @@ TEST(SlidingWindow, EqualsAFreshSequenceOfTheLastTokensInOneLayer) {
   const RandomModel random(c, DType::f64);
   const std::vector<int32_t> ids = random_ids(3 * c.n_ctx, c.vocab_size, 5);
   ThreadPool pool(1);
-  Inference sliding(random.model, pool, kernel_table(Isa::ref),
-                    {.slots = 1, .slide = true, .dtype = DType::f64});
+  Inference sliding(random.model, backend(pool, Isa::ref), {.slots = 1, .slide = true, .dtype = DType::f64});
   Logits all(3 * c.n_ctx, c.vocab_size, DType::f64), fresh(1, c.vocab_size, DType::f64);
   sliding.append_all(0, ids, all.view);
-  Inference window(random.model, pool, kernel_table(Isa::ref), {.slots = 1, .dtype = DType::f64});
+  Inference window(random.model, backend(pool, Isa::ref), {.slots = 1, .dtype = DType::f64});
   for (int64_t end : {c.n_ctx, c.n_ctx + 1, 2 * c.n_ctx - 3, 3 * c.n_ctx}) {
     window.reset(0);
     const Inference::Append part{
@@ -267,7 +264,7 @@ TEST(SlidingWindow, EqualsAFreshSequenceOfTheLastTokensInOneLayer) {
 TEST(SlidingWindow, NeedsRotaryPositions) {
   const RandomModel random(make_config(small_config("gpt2")), DType::f32);
   ThreadPool pool(1);
-  EXPECT_THROW(Inference(random.model, pool, kernel_table(Isa::ref), {.slide = true}), UsageError);
+  EXPECT_THROW(Inference(random.model, backend(pool, Isa::ref), {.slide = true}), UsageError);
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, Sliding, testing::ValuesIn(available_isas()),
@@ -281,7 +278,7 @@ TEST(TrainingAndInference, GiveTheSameLoss) {
     const std::vector<int32_t> ids = random_ids(c.n_ctx, c.vocab_size, 6),
                                targets = random_ids(c.n_ctx, c.vocab_size, 7);
     ThreadPool pool(1);
-    Inference inference(random.model, pool, kernel_table(Isa::ref), {.slots = 1, .dtype = DType::f64});
+    Inference inference(random.model, backend(pool, Isa::ref), {.slots = 1, .dtype = DType::f64});
     Logits logits(c.n_ctx, c.vocab_size, DType::f64);
     inference.append_all(0, ids, logits.view);
     double expected = 0;
@@ -291,10 +288,9 @@ TEST(TrainingAndInference, GiveTheSameLoss) {
         sum += std::exp(get(logits.view, t, v));
       expected += std::log(sum) - get(logits.view, t, targets[static_cast<size_t>(t)]);
     }
-    TrainingGraph graph(random.model, 1, c.n_ctx, {.gradients = false, .dtype = DType::f64}, 1);
-    EXPECT_NEAR(graph.loss(pool, kernel_table(Isa::ref), {.ids = ids.data(), .targets = targets.data()}),
-                expected, 1e-10)
-        << small.name;
+    TrainingGraph graph(random.model, 1, c.n_ctx, {.gradients = false, .dtype = DType::f64},
+                        backend(pool, Isa::ref));
+    EXPECT_NEAR(graph.loss({.ids = ids.data(), .targets = targets.data()}), expected, 1e-10) << small.name;
   }
 }
 

@@ -136,13 +136,14 @@ std::vector<NamedTensor> foreign_tensors(const Model& model, const Naming& namin
     shape = place.file_shape;
     values.resize(static_cast<size_t>(checked_size(shape, place.tensor)));
     const TensorView& w = model.weights[static_cast<size_t>(id)];
+    const std::vector<float> numbers = floats(w);
     const bool matrix = w.rank == 2;
     const int64_t rows = matrix ? w.rows() : w.size(), cols = matrix ? w.cols() : 1;
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < cols; ++c) {
         const int64_t row = place.first_row + r;
         values[static_cast<size_t>(place.transposed ? c * shape[1] + row : row * cols + c)] =
-            w.as<float>()[r * cols + c];
+            numbers[static_cast<size_t>(r * cols + c)];
       }
     }
   }
@@ -251,7 +252,7 @@ TEST(Llama2c, LoadsAndComputesTheSame) {
     }
     const auto put_role = [&](Role role, int64_t layer = -1) {
       const TensorView& w = random.model.weights[static_cast<size_t>(random.model.table.find(role, layer))];
-      put(w.data, static_cast<size_t>(w.size()) * sizeof(float));
+      put(floats(w).data(), static_cast<size_t>(w.size()) * sizeof(float));
     };
     put_role(Role::wte);
     for (Role role : {Role::norm1_gain, Role::q_weight, Role::k_weight, Role::v_weight, Role::out_weight,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "model/training_graph.h"
+#include "support/backend.h"
 #include "support/small_models.h"
 
 namespace gpt::test {
@@ -50,22 +51,23 @@ struct Outcome {
 Outcome train(const Shape2& shape, Isa isa, int threads, bool recompute, DType dtype = DType::f32) {
   const ModelConfig c = make_config(shape.config);
   const RandomModel random(c, DType::f32);
-  const ParamBuffer grads(random.model.table, DType::f32, "test gradients");
+  const ParamBuffer grads(random.model.table, DType::f32, "test gradients", memory());
   ThreadPool pool(threads);
   TrainingGraph graph(random.model, shape.batch, shape.n_tokens, {.recompute = recompute, .dtype = dtype},
-                      threads);
+                      backend(pool, isa));
   const std::vector<int32_t> ids = random_ids(shape.batch * shape.n_tokens, c.vocab_size, 1);
   const std::vector<int32_t> targets = random_targets(shape.batch * shape.n_tokens, c.vocab_size, 2);
   Outcome outcome;
   for (int round = 0; round < 2; ++round) {  // sets, then accumulates
     StepState step{.step = round, .seed = 3, .loss_weight = 1};
-    graph.forward_backward(pool, kernel_table(isa), {.ids = ids.data(), .targets = targets.data()}, grads,
-                           round > 0, step);
+    Staged<StepState> staged(memory());
+    graph.forward_backward({.ids = ids.data(), .targets = targets.data()}, grads, round > 0, step,
+                           staged.share({&step, 1}));
+    staged.get({&step, 1});
     outcome.loss += step.loss;
   }
-  const TensorView all = grads.all();
-  const auto* begin = static_cast<const char*>(all.data);
-  outcome.gradient_bytes.assign(begin, begin + static_cast<size_t>(all.size()) * sizeof(float));
+  const HostAccess all(grads.all());
+  outcome.gradient_bytes.assign(all->as<char>(), all->as<char>() + extent(*all));
   return outcome;
 }
 

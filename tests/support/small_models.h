@@ -16,6 +16,7 @@
 #include "model/families/family.h"
 #include "model/model.h"
 #include "model/params.h"
+#include "support/backend.h"
 #include "support/isas.h"
 
 namespace gpt::test {
@@ -104,15 +105,23 @@ inline std::string test_name(std::string name) {
 }
 
 inline double get(const TensorView& v, int64_t row, int64_t col) {
-  return v.dtype == DType::f64 ? v.row<double>(row)[col] : double{v.row<float>(row)[col]};
+  const HostAccess host(v);
+  return v.dtype == DType::f64 ? host->row<double>(row)[col] : double{host->row<float>(row)[col]};
 }
 
 inline void set(const TensorView& v, int64_t row, int64_t col, double x) {
+  const HostAccess host(v);
   if (v.dtype == DType::f64) {
-    v.row<double>(row)[col] = x;
+    host->row<double>(row)[col] = x;
   } else {
-    v.row<float>(row)[col] = static_cast<float>(x);
+    host->row<float>(row)[col] = static_cast<float>(x);
   }
+}
+
+// The numbers of a dense fp32 view.
+inline std::vector<float> floats(const TensorView& v) {
+  const HostAccess host(v);
+  return {host->as<float>(), host->as<float>() + v.size()};
 }
 
 // A model with random weights of a size that keeps every nonlinearity busy. The numbers are fp32 numbers
@@ -120,7 +129,7 @@ inline void set(const TensorView& v, int64_t row, int64_t col, double x) {
 class RandomModel {
  public:
   RandomModel(const ModelConfig& config, DType dtype, uint64_t seed = 1)
-      : model(config), weights(model.table, dtype, "test weights") {
+      : model(config), weights(model.table, dtype, "test weights", memory()) {
     model.weights.assign(weights.views().begin(), weights.views().end());
     for (int id = 0; id < model.table.count(); ++id)
       fill(model.table[id], weights[id], seed, id);
@@ -130,7 +139,9 @@ class RandomModel {
   ParamBuffer weights;
 
  private:
-  static void fill(const ParamSpec& spec, const TensorView& w, uint64_t seed, int id) {
+  static void fill(const ParamSpec& spec, const TensorView& view, uint64_t seed, int id) {
+    const HostAccess access(view);
+    const TensorView& w = *access;
     RandomStream random(seed, RandomSite::test, 0, static_cast<uint64_t>(id));
     const bool gain = spec.init.kind == InitRule::Kind::ones;
     double scale = 0.3;

@@ -25,8 +25,7 @@ class WorkloadTest : public testing::TestWithParam<BenchMode> {
   WorkloadResult run(Workload w) {
     return run_workload({.model = model_,
                          .weights = weights_,
-                         .pool = pool_,
-                         .kernels = kernel_table(best_isa()),
+                         .backend = {pool_, kernel_table(best_isa())},
                          .progress = [this](int repeat) { repeats_.push_back(repeat); }},
                         w);
   }

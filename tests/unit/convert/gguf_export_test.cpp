@@ -9,6 +9,7 @@
 #include "io/gguf.h"
 #include "model/inference.h"
 #include "model/model_files.h"
+#include "support/backend.h"
 #include "support/error_of.h"
 #include "support/small_models.h"
 #include "support/temp_dir.h"
@@ -18,7 +19,7 @@ namespace {
 
 std::vector<float> logits_of(const Model& model, const std::vector<int32_t>& ids) {
   ThreadPool pool(1);
-  Inference inference(model, pool, kernel_table(best_isa()), {});
+  Inference inference(model, backend(pool, best_isa()), {});
   std::vector<float> logits(ids.size() * static_cast<size_t>(model.config.vocab_size));
   inference.append_all(0, ids, make_view(logits.data(), {std::ssize(ids), model.config.vocab_size}));
   return logits;

@@ -1,4 +1,5 @@
 #include "eval/compare.h"
+#include "support/backend.h"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +34,7 @@ struct Fixture {
   Comparison run(DType dtype, DType against, EvalOptions options = {}, int threads = 1) {
     ThreadPool pool(threads);
     options.dtype = dtype;
-    return compare(model, TokenSpan(tokens), options, against, pool, kernel_table(best_isa()));
+    return compare(model, TokenSpan(tokens), options, against, test::backend(pool, best_isa()));
   }
 
   Model model;
@@ -62,8 +63,8 @@ TEST(Compare, AgreesWithTheDefinition) {
     const InferenceTypes types = inference_types(t);
     return Inference::Options{.slots = 1, .dtype = types.activations, .weights = t, .kv_dtype = types.cache};
   };
-  Inference q(f.model, pool, kernel_table(best_isa()), options(DType::q4_0));
-  Inference p(f.model, pool, kernel_table(best_isa()), options(DType::f32));
+  Inference q(f.model, test::backend(pool, best_isa()), options(DType::q4_0));
+  Inference p(f.model, test::backend(pool, best_isa()), options(DType::f32));
   double nats_q = 0, nats_p = 0, kl = 0, largest = 0;
   for (int64_t at = 0; at + 1 < f.tokens.size(); ++at) {
     if (at % 16 == 0) {

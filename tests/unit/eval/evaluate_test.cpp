@@ -1,4 +1,5 @@
 #include "eval/evaluate.h"
+#include "support/backend.h"
 
 #include <gtest/gtest.h>
 
@@ -34,7 +35,7 @@ struct Fixture {
   }
   EvalResult run(const EvalOptions& options, int threads = 1) {
     ThreadPool pool(threads);
-    return evaluate(model, TokenSpan(tokens), options, pool, kernel_table(Isa::ref));
+    return evaluate(model, TokenSpan(tokens), options, test::backend(pool, Isa::ref));
   }
 
   Model model;
@@ -46,7 +47,7 @@ struct Fixture {
 // The definition, token by token, from the logits of the inference path.
 double plain_nats(Fixture& f, int64_t n_ctx, int64_t stride) {
   ThreadPool pool(1);
-  Inference inference(f.model, pool, kernel_table(Isa::ref), {.slots = 1});
+  Inference inference(f.model, test::backend(pool, Isa::ref), {.slots = 1});
   double nats = 0;
   int64_t scored = 1;  // the first token is not predicted
   for (int64_t begin = 0; scored < f.tokens.size(); begin += stride) {
@@ -100,7 +101,7 @@ TEST(Evaluate, ReportsProgressToTheEnd) {
   Fixture f;
   ThreadPool pool(1);
   int64_t last = 0, all = 0;
-  evaluate(f.model, TokenSpan(f.tokens), {.batch_size = 3}, pool, kernel_table(Isa::ref),
+  evaluate(f.model, TokenSpan(f.tokens), {.batch_size = 3}, test::backend(pool, Isa::ref),
            [&](int64_t done, int64_t total) {
              EXPECT_GT(done, last);
              last = done;
@@ -117,7 +118,7 @@ TEST(Evaluate, RefusesWhatItCannotDo) {
   EXPECT_THROW(f.run({.n_ctx = -1}), UsageError);
   EXPECT_THROW(f.run({.batch_size = -1}), UsageError);
   ThreadPool pool(1);
-  EXPECT_THROW(evaluate(f.model, TokenSpan(f.tokens, 0, 1), {}, pool, kernel_table(Isa::ref)), Error);
+  EXPECT_THROW(evaluate(f.model, TokenSpan(f.tokens, 0, 1), {}, test::backend(pool, Isa::ref)), Error);
 }
 
 TEST(Evaluate, RefusesTokensThatTheModelDoesNotKnow) {
@@ -129,7 +130,7 @@ TEST(Evaluate, RefusesTokensThatTheModelDoesNotKnow) {
   const auto views = weights.views();
   small.weights.assign(views.begin(), views.end());
   ThreadPool pool(1);
-  EXPECT_THROW(evaluate(small, TokenSpan(f.tokens), {}, pool, kernel_table(Isa::ref)), Error);
+  EXPECT_THROW(evaluate(small, TokenSpan(f.tokens), {}, test::backend(pool, Isa::ref)), Error);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "io/safetensors.h"
 #include "model/inference.h"
 #include "model/model_files.h"
+#include "support/backend.h"
 #include "support/error_of.h"
 #include "support/temp_dir.h"
 
@@ -26,7 +27,7 @@ void expect_logits(const Model& model) {
   const std::vector<int32_t> tokens(first, first + ids.shape[0]);
   std::vector<float> logits(static_cast<size_t>(expected.shape[0] * expected.shape[1]));
   ThreadPool pool(1);
-  Inference inference(model, pool, kernel_table(Isa::ref), {});
+  Inference inference(model, backend(pool, Isa::ref), {});
   inference.append_all(0, tokens, make_view(logits.data(), {expected.shape[0], expected.shape[1]}));
   const auto* values = reinterpret_cast<const double*>(expected.bytes.data());
   for (size_t i = 0; i < logits.size(); ++i)

@@ -18,7 +18,7 @@ ModelConfig config() {
 }
 
 KvCache make(int slots, int64_t capacity, int64_t tokens = 0, DType dtype = DType::f32) {
-  return {config(), {.slots = slots, .capacity = capacity, .tokens = tokens, .dtype = dtype}};
+  return {config(), {.slots = slots, .capacity = capacity, .tokens = tokens, .dtype = dtype}, nullptr};
 }
 
 std::vector<int32_t> range(int32_t first, int64_t n) {

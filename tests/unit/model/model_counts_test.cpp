@@ -12,11 +12,12 @@ namespace {
 TEST(TrainingGraph, PlannedBytesAreThoseOfTheGraph) {
   for (const test::SmallConfig& small : test::small_configs()) {
     const Model model(test::make_config(small));
+    ThreadPool pool(2);
     for (const DType dtype : {DType::f32, DType::bf16}) {
       for (const TrainingGraph::Options options :
            {TrainingGraph::Options{.dtype = dtype}, TrainingGraph::Options{.recompute = true, .dtype = dtype},
             TrainingGraph::Options{.gradients = false, .dtype = dtype}}) {
-        const TrainingGraph graph(model, 3, 7, options, 2);
+        const TrainingGraph graph(model, 3, 7, options, test::backend(pool, Isa::ref));
         EXPECT_EQ(TrainingGraph::planned_bytes(model.config, 3, 7, options, 2), graph.bytes()) << small.name;
         EXPECT_EQ(TrainingGraph::planned_activations(model.config, 3, 7, options), graph.planner().bytes())
             << small.name;

@@ -18,7 +18,7 @@ TEST(Planner, ReservesAlignedAndSharesAfterARewind) {
   planner.rewind(mark);
   planner.reserve(c, "c", {7, 2}, DType::f64);
   planner.reserve(d, "d", {1});
-  const Buffer arena = planner.commit("test");
+  const Buffer arena = planner.commit("test", nullptr);
   for (const TensorView* v : {&a, &b, &c, &d})
     EXPECT_EQ(reinterpret_cast<uintptr_t>(v->data) % 64, 0u);
   EXPECT_EQ(b.data, c.data) << "after a rewind memory is shared";

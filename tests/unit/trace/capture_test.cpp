@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "model/inference.h"
+#include "support/backend.h"
 #include "support/small_models.h"
 #include "tensor/element.h"
 #include "trace/views.h"
@@ -18,7 +19,7 @@ class EveryConfig : public testing::TestWithParam<SmallConfig> {
   EveryConfig()
       : random_(make_config(GetParam()), DType::f32),
         ids_(random_ids(kTokens, random_.model.config.vocab_size, 5)),
-        capture_(random_.model, pool_, kernel_table(best_isa()), ids_, {}) {}
+        capture_(random_.model, backend(pool_, best_isa()), ids_, {}) {}
 
   ThreadPool pool_{2};
   RandomModel random_;
@@ -27,7 +28,7 @@ class EveryConfig : public testing::TestWithParam<SmallConfig> {
 };
 
 TEST_P(EveryConfig, HasTheBitsOfInference) {
-  Inference inference(random_.model, pool_, kernel_table(best_isa()), {.slots = 1, .max_rows = kTokens});
+  Inference inference(random_.model, backend(pool_, best_isa()), {.slots = 1, .max_rows = kTokens});
   std::vector<float> values(static_cast<size_t>(capture_.logits().size()));
   const TensorView logits = make_view(values.data(), {kTokens, capture_.config().vocab_size});
   inference.append_all(0, ids_, logits);
@@ -113,7 +114,7 @@ TEST(Capture, WhatIsProjectedIsRotatedAndNormalised) {
   ThreadPool pool(1);
   const RandomModel random(make_config(small_config("nanochat_gqa")), DType::f64);
   const ModelConfig& c = random.model.config;
-  const Capture capture(random.model, pool, kernel_table(Isa::ref), random_ids(kTokens, c.vocab_size, 3),
+  const Capture capture(random.model, backend(pool, Isa::ref), random_ids(kTokens, c.vocab_size, 3),
                         {.dtype = DType::f64});
   const BlockTrace& a = capture.block(1);
   const std::vector<double> frequency = rope_frequencies(c);
@@ -136,8 +137,7 @@ TEST(Capture, WhatIsProjectedIsRotatedAndNormalised) {
 TEST(Capture, RefusesWhatItCannotRun) {
   ThreadPool pool(1);
   const RandomModel random(make_config(small_config("gpt2")), DType::f32);
-  const KernelTable& kernels = kernel_table(Isa::ref);
-  const auto run = [&](std::vector<int32_t> ids) { Capture(random.model, pool, kernels, ids, {}); };
+  const auto run = [&](std::vector<int32_t> ids) { Capture(random.model, backend(pool, Isa::ref), ids, {}); };
   EXPECT_THROW(run({}), Error);
   EXPECT_THROW(run({23}), Error);
   EXPECT_THROW(run({-1}), Error);

@@ -12,8 +12,7 @@ namespace {
 std::string run(const std::string& name, const DemoModel* model = nullptr) {
   ThreadPool pool(1);
   for (const Demo& demo : demos()) {
-    if (demo.name == name)
-      return demo.run({.pool = pool, .kernels = kernel_table(best_isa()), .model = model});
+    if (demo.name == name) return demo.run({.backend = {pool, kernel_table(best_isa())}, .model = model});
   }
   throw std::logic_error("no demonstration " + name);
 }

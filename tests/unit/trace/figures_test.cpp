@@ -136,7 +136,7 @@ TEST(Figures, OfDemonstrations) {
   size_t drawn = 0;
   for (const Demo& demo : demos()) {
     if (demo.picture == nullptr) continue;
-    expect_well_formed(demo.picture({.pool = pool, .kernels = kernel_table(best_isa())}));
+    expect_well_formed(demo.picture({.backend = {pool, kernel_table(best_isa())}}));
     ++drawn;
   }
   EXPECT_EQ(drawn, 4u);
@@ -144,7 +144,7 @@ TEST(Figures, OfDemonstrations) {
 
 TEST(Figures, ActivationsHaveTheirGates) {
   ThreadPool pool(1);
-  const std::string svg = detail::picture_activations({.pool = pool, .kernels = kernel_table(best_isa())});
+  const std::string svg = detail::picture_activations({.backend = {pool, kernel_table(best_isa())}});
   EXPECT_NE(svg.find("Gates: the part of x that passes"), std::string::npos);
   EXPECT_NE(svg.find("SiLU: the sigmoid"), std::string::npos);
   EXPECT_NE(svg.find("half passes"), std::string::npos);

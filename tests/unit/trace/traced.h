@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "support/backend.h"
 #include "support/small_models.h"
 #include "trace/capture.h"
 
@@ -14,7 +15,7 @@ struct Traced {
   Traced(const SmallConfig& config, int64_t n)
       : random(make_config(config), DType::f32),
         ids(random_ids(n, random.model.config.vocab_size, 5)),
-        capture(random.model, pool, kernel_table(best_isa()), ids, {}) {}
+        capture(random.model, backend(pool, best_isa()), ids, {}) {}
 
   ThreadPool pool{1};
   RandomModel random;

@@ -37,7 +37,6 @@ class PackedLoss : public testing::TestWithParam<SmallConfig> {};
 TEST_P(PackedLoss, IsThatOfTheDocumentsAlone) {
   const RandomModel random(make_config(GetParam()), DType::f64);
   ThreadPool pool(1);
-  const KernelTable& kernels = kernel_table(Isa::ref);
   std::vector<int32_t> ids = random_ids(11, random.model.config.vocab_size, 2);
   std::replace(ids.begin(), ids.end(), kEnd, 0);
   ids[3] = ids[8] = kEnd;
@@ -50,8 +49,9 @@ TEST_P(PackedLoss, IsThatOfTheDocumentsAlone) {
     TrainBatch batch{.ids = part.data(), .targets = part_targets.data()};
     PackedDocuments documents;
     if (packed) documents.split(std::ssize(part), kEnd, part, batch);
-    TrainingGraph graph(random.model, 1, std::ssize(part), {.gradients = false, .dtype = DType::f64}, 1);
-    return graph.loss(pool, kernels, batch);
+    TrainingGraph graph(random.model, 1, std::ssize(part), {.gradients = false, .dtype = DType::f64},
+                        backend(pool, Isa::ref));
+    return graph.loss(batch);
   };
   EXPECT_NEAR(loss(0, 10, true), loss(0, 4, false) + loss(4, 5, false) + loss(9, 1, false), 1e-9);
   EXPECT_GT(std::abs(loss(0, 10, false) - loss(0, 10, true)), 1e-6);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "support/backend.h"
 #include "support/small_models.h"
 
 namespace gpt {
@@ -17,8 +18,9 @@ ModelConfig small_config() {
 // Values that differ in size, so that another order of summation would show.
 void fill(const ParamTable& table, const ParamBuffer& buffer) {
   for (int id = 0; id < table.count(); ++id) {
+    const HostAccess access(buffer[id]);
     for (int64_t i = 0; i < buffer[id].size(); ++i)
-      buffer[id].as<float>()[i] = std::sin(static_cast<float>(i + 7 * id)) * static_cast<float>(1 + id % 5);
+      access->as<float>()[i] = std::sin(static_cast<float>(i + 7 * id)) * static_cast<float>(1 + id % 5);
   }
 }
 
@@ -27,26 +29,30 @@ class OptimizerTest : public ::testing::Test {
   // The norm of the gradients, as a step has it.
   double norm(int threads) {
     ThreadPool pool(threads);
-    const KernelTable& kernels = kernel_table(best_isa());
-    std::vector<double> sums(static_cast<size_t>((grads_.all().size() + kSumBlock - 1) / kSumBlock));
+    const Backend b = test::backend(pool, best_isa());
+    const ExecContext ctx = b.context();
+    const auto blocks = (grads_.all().size() + kSumBlock - 1) / kSumBlock;
+    const Buffer sums(static_cast<size_t>(blocks) * sizeof(double), "sums", b.memory);
     StepState step;
-    kernels.sum_squares({pool, kernels, {}}, {.x = grads_.all(), .block_sums = sums.data()});
-    kernels.finish_norm({pool, kernels, {}},
-                        {.block_sums = sums.data(), .blocks = std::ssize(sums), .step = &step});
+    Staged<StepState> staged(b.memory);
+    ctx.kernels.sum_squares(ctx, {.x = grads_.all(), .block_sums = sums.as<double>()});
+    ctx.kernels.finish_norm(
+        ctx, {.block_sums = sums.as<double>(), .blocks = blocks, .step = staged.share({&step, 1})});
+    staged.get({&step, 1});
     return step.norm;
   }
 
   ParamTable table_{small_config()};
-  const ParamBuffer weights_{table_, DType::f32, "weights"};
-  const ParamBuffer grads_{table_, DType::f32, "gradients"};
+  const ParamBuffer weights_{table_, DType::f32, "weights", test::memory()};
+  const ParamBuffer grads_{table_, DType::f32, "gradients", test::memory()};
 };
 
 TEST_F(OptimizerTest, TheNormIsThatOfAllParameters) {
   fill(table_, grads_);
   double sum = 0;
   for (const TensorView& g : grads_.views()) {
-    for (int64_t i = 0; i < g.size(); ++i)
-      sum += double{g.as<float>()[i]} * g.as<float>()[i];
+    for (const float x : test::floats(g))
+      sum += double{x} * x;
   }
   EXPECT_NEAR(norm(1), std::sqrt(sum), 1e-9 * std::sqrt(sum));
   for (int threads : {2, 3, 7})
@@ -56,16 +62,18 @@ TEST_F(OptimizerTest, TheNormIsThatOfAllParameters) {
 // Without a gradient only weight decay moves a parameter, where it applies.
 TEST_F(OptimizerTest, DecaysMatricesAndNothingElse) {
   for (const TensorView& w : weights_.views())
-    std::fill_n(w.as<float>(), w.size(), 2.0f);
+    std::fill_n(HostAccess(w)->as<float>(), w.size(), 2.0f);
   ThreadPool pool(3);
   const auto optimizer = make_adamw(table_, {.weight_decay = 0.1});
-  const OptimizerState state(optimizer->buffers(), table_, DType::f32);
-  optimizer->update({pool, kernel_table(best_isa()), {}}, weights_, grads_, state,
-                    {.lr = 0.01, .updates = 1, .grad_scale = 1});
+  const OptimizerState state(optimizer->buffers(), table_, DType::f32, test::memory());
+  StepState step{.lr = 0.01, .updates = 1, .grad_scale = 1};
+  Staged<StepState> staged(test::memory());
+  optimizer->update(test::backend(pool, best_isa()).context(), weights_, grads_, state,
+                    *staged.share({&step, 1}));
   for (int id = 0; id < table_.count(); ++id) {
     const float want = table_[id].decay ? 2.0f * (1 - 0.01f * 0.1f) : 2.0f;
-    for (int64_t i = 0; i < weights_[id].size(); ++i)
-      ASSERT_NEAR(weights_[id].as<float>()[i], want, 1e-6f) << table_[id].name << " element " << i;
+    for (const float x : test::floats(weights_[id]))
+      ASSERT_NEAR(x, want, 1e-6f) << table_[id].name;
   }
 }
 
@@ -73,7 +81,7 @@ TEST_F(OptimizerTest, KeepsWhatItSaysOfWhatIsTrained) {
   for (int id = 3; id < table_.count(); ++id)
     table_.set_trainable(id, false);
   const std::vector<OptimizerBuffer> buffers = {{"m"}, {"count", {2, 3}}};
-  const OptimizerState state(buffers, table_, DType::f32);
+  const OptimizerState state(buffers, table_, DType::f32, test::memory());
   std::vector<std::string> names;
   int64_t elements = 0;
   for (const OptimizerState::Named& part : state.named()) {

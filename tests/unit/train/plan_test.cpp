@@ -35,7 +35,8 @@ TEST(Plan, MemoryIsThatOfItsParts) {
   EXPECT_GT(m.base, 1000);
   EXPECT_EQ(m.weights, 4 * param_buffer_elements(model.table));
   EXPECT_EQ(m.moments, 2 * m.weights);
-  const TrainingGraph graph(model, 12, 64, {}, 2);
+  ThreadPool pool(2);
+  const TrainingGraph graph(model, 12, 64, {}, {pool, kernel_table(Isa::ref)});
   EXPECT_EQ(m.activations, graph.bytes());
   EXPECT_EQ(m.evaluation, 0);
   s.evaluates = true;

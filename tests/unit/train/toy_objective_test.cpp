@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "io/safetensors.h"
 #include "model/model_files.h"
+#include "support/backend.h"
 #include "support/temp_dir.h"
 #include "train/optimizer.h"
 #include "train/trainer.h"
@@ -17,17 +19,28 @@
 namespace gpt::test {
 namespace {
 
+// What ops have made of a step.
+StepState host_copy(const StepState& shared) {
+  TensorView bytes = make_view(const_cast<StepState*>(&shared), DType::i8, {int64_t{sizeof shared}});
+  bytes.memory = memory();
+  StepState step;
+  std::memcpy(&step, HostAccess(bytes)->data, sizeof step);
+  return step;
+}
+
 // p -= lr sign(m), m = 0.9 m + 0.1 g (Lion without its second decay), and a count of its own shape.
 class SignMomentum : public Optimizer {
  public:
   std::vector<OptimizerBuffer> buffers() const override { return {{"momentum"}, {"calls", {1}}}; }
   void update(const ExecContext&, const ParamBuffer& weights, const ParamBuffer& grads,
-              const OptimizerState& state, const StepState& step) const override {
+              const OptimizerState& state, const StepState& shared) const override {
+    const StepState step = host_copy(shared);
     if (step.grad_scale == 0) return;
-    state[1].as<float>()[0] += 1;
-    float *p = weights.all().as<float>(), *m = state[0].as<float>();
-    const float* g = grads.all().as<float>();
-    for (int64_t i = 0; i < weights.all().size(); ++i) {
+    HostAccess(state[1])->as<float>()[0] += 1;
+    const HostAccess w(weights.all()), moments(state[0]), gradients(grads.all());
+    float *p = w->as<float>(), *m = moments->as<float>();
+    const float* g = gradients->as<float>();
+    for (int64_t i = 0; i < w->size(); ++i) {
       m[i] = 0.9f * m[i] + 0.1f * static_cast<float>(step.grad_scale) * g[i];
       if (m[i] != 0) p[i] -= static_cast<float>(step.lr) * std::copysign(1.0f, m[i]);
     }
@@ -61,23 +74,23 @@ class PreferFirst : public Objective {
   }
 
   void run(const ObjectiveCall& call) const override {
-    const TensorView v = call.pass.weight(call.first_param), dv = call.pass.grad(call.first_param);
-    const int64_t rows = call.hidden.rows(), width = call.hidden.cols();
-    if (dv && !call.pass.accumulate_grads) std::fill_n(dv.as<float>(), width, 0.0f);
-    const double scale = call.step.loss_scale * call.step.loss_weight;
-    for (int64_t row = 0; row < rows; row += 2 * kTokens) {
-      const double margin = score(call, v, row) - score(call, v, row + kTokens);
-      std::fill_n(call.losses + row, 2 * kTokens, 0.0);
-      call.losses[row] = std::log1p(std::exp(-margin));
-      if (!dv) continue;
-      const double slope =
-          -scale / (1 + std::exp(margin)) / kTokens;  // d loss / d a token's score of the first
-      for (int64_t t = 0; t < 2 * kTokens; ++t) {
+    const bool backward = !call.pass.grads.empty();
+    const HostAccess v(call.pass.weight(call.first_param)), x(call.hidden), losses(call.losses);
+    const HostAccess dv(call.pass.grad(call.first_param)), dx(backward ? call.dhidden : TensorView{});
+    const int64_t width = x->cols();
+    if (backward && !call.pass.accumulate_grads) std::fill_n(dv->as<float>(), width, 0.0f);
+    const StepState step = backward ? host_copy(*call.step) : StepState{};
+    for (int64_t row = 0; row < x->rows(); row += 2 * kTokens) {
+      const double margin = score(*x, *v, row) - score(*x, *v, row + kTokens);
+      std::fill_n(losses->as<double>() + row, 2 * kTokens, 0.0);
+      losses->as<double>()[row] = std::log1p(std::exp(-margin));
+      // d loss / d a token's score of the first
+      const double slope = -step.loss_scale * step.loss_weight / (1 + std::exp(margin)) / kTokens;
+      for (int64_t t = 0; backward && t < 2 * kTokens; ++t) {
         const auto s = static_cast<float>(t < kTokens ? slope : -slope);
-        const float* x = call.hidden.row<float>(row + t);
         for (int64_t i = 0; i < width; ++i) {
-          dv.as<float>()[i] += s * x[i];
-          call.dhidden.row<float>(row + t)[i] = s * v.as<float>()[i];
+          dv->as<float>()[i] += s * x->row<float>(row + t)[i];
+          dx->row<float>(row + t)[i] = s * v->as<float>()[i];
         }
       }
     }
@@ -86,11 +99,11 @@ class PreferFirst : public Objective {
   static constexpr int64_t kTokens = 16;
 
  private:
-  static double score(const ObjectiveCall& call, const TensorView& v, int64_t row) {
+  static double score(const TensorView& x, const TensorView& v, int64_t row) {
     double sum = 0;
     for (int64_t t = row; t < row + kTokens; ++t) {
       for (int64_t i = 0; i < v.size(); ++i)
-        sum += double{call.hidden.row<float>(t)[i]} * v.as<float>()[i];
+        sum += double{x.row<float>(t)[i]} * v.as<float>()[i];
     }
     return sum / kTokens;
   }
@@ -125,7 +138,8 @@ class ToyRun : public testing::Test {
     request.out = dir_.file(name);
     std::filesystem::create_directories(request.out);
     request.objective = &objective_;
-    request.isa = best_isa();
+    request.kernels = &kernels(best_isa());
+    request.memory = memory();
     request.brief = true;
     return request;
   }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <thread>
 
+#include "support/backend.h"
 #include "support/small_models.h"
 #include "tensor/element.h"
 
@@ -24,7 +25,7 @@ class TrainStepTest : public ::testing::Test {
     options.batch_size = kBatch;
     options.micro_batch = micro_batch;
     options.n_ctx = kTokens;
-    return TrainStep(model(), random_.weights, make_adamw(model().table, {}), pool_, kernel_table(best_isa()),
+    return TrainStep(model(), random_.weights, make_adamw(model().table, {}), backend(pool_, best_isa()),
                      options);
   }
   TrainStep::FillBatch fill() {
@@ -64,12 +65,11 @@ TEST_F(TrainStepTest, MicroBatchesAddUp) {
 TEST_F(TrainStepTest, LimitsSkipTheStep) {
   TrainStep step = make(kBatch);
   step.compute_gradients({.lr = 1, .max_norm = 1e-9, .updates = 5}, fill());
-  const std::vector<float> before(random_.weights.all().as<float>(),
-                                  random_.weights.all().as<float>() + random_.weights.all().size());
+  const std::vector<float> before = floats(random_.weights.all());
   step.update();
   EXPECT_TRUE(step.is_skipped());
   EXPECT_EQ(step.state().updates, 5);
-  EXPECT_TRUE(std::equal(before.begin(), before.end(), random_.weights.all().as<float>()));
+  EXPECT_EQ(before, floats(random_.weights.all()));
 }
 
 // The factor is that of the gradients whose single values are cut off already.
@@ -79,8 +79,8 @@ TEST_F(TrainStepTest, ClipsValuesBeforeTheNorm) {
   step.compute_gradients({.lr = 1e-3, .loss_scale = 4}, fill());
   step.update();
   double squares = 0;
-  for (int64_t i = 0; i < step.grads().all().size(); ++i) {
-    const double g = step.grads().all().as<float>()[i] / 4.0;
+  for (const float x : floats(step.grads().all())) {
+    const double g = x / 4.0;
     EXPECT_LE(std::abs(g), kLimit * (1 + 1e-6));
     squares += g * g;
   }
@@ -92,10 +92,10 @@ TEST_F(TrainStepTest, NamesTheFirstThatIsNotFinite) {
   step.compute_gradients({}, fill());
   EXPECT_EQ(step.first_nonfinite(), "");
   const int id = model().table.find(Role::proj_weight, 1);
-  step.grads()[id].as<float>()[7] = NAN;
+  set(step.grads()[id], 0, 7, NAN);
   EXPECT_EQ(step.first_nonfinite(), "the gradient of " + model().table[id].name);
   const int gain = model().table.find(Role::norm2_gain, 0);
-  random_.weights[gain].as<float>()[0] = INFINITY;
+  set(random_.weights[gain], 0, 0, INFINITY);
   EXPECT_EQ(step.first_nonfinite(), model().table[gain].name);
 }
 
@@ -108,23 +108,24 @@ TEST_F(TrainStepTest, TrainsWhatIsTrainable) {
   ParamTable& table = random_.model.table;
   for (int id = 0; id < table.count(); ++id)
     table.set_trainable(id, table[id].role == Role::q_weight || table[id].role == Role::norm2_gain);
-  const ParamBuffer trained(table, DType::f32, "trained weights");
+  const ParamBuffer trained(table, DType::f32, "trained weights", memory());
   for (int id = 0; id < table.count(); ++id) {
     if (!trained[id]) continue;
-    std::copy_n(random_.weights[id].as<float>(), trained[id].size(), trained[id].as<float>());
+    copy_rows(random_.weights[id], trained[id]);
     random_.model.weights[static_cast<size_t>(id)] = trained[id];
   }
-  TrainStep some(random_.model, trained, make_adamw(table, {}), pool_, kernel_table(best_isa()),
+  TrainStep some(random_.model, trained, make_adamw(table, {}), backend(pool_, best_isa()),
                  {.batch_size = kBatch, .micro_batch = 2, .n_ctx = kTokens});
   some.compute_gradients({.lr = 1e-2}, fill());
   for (int id = 0; id < table.count(); ++id) {
     ASSERT_EQ(bool(some.grads()[id]), table[id].trainable) << table[id].name;
-    for (int64_t i = 0; some.grads()[id] && i < some.grads()[id].size(); ++i)
-      ASSERT_EQ(some.grads()[id].as<float>()[i], all.grads()[id].as<float>()[i]) << table[id].name;
+    if (table[id].trainable) {
+      ASSERT_EQ(floats(some.grads()[id]), floats(all.grads()[id])) << table[id].name;
+    }
   }
   some.update();
-  EXPECT_NE(trained[table.find(Role::q_weight, 1)].as<float>()[0],
-            random_.weights[table.find(Role::q_weight, 1)].as<float>()[0]);
+  const int q = table.find(Role::q_weight, 1);
+  EXPECT_NE(floats(trained[q]), floats(random_.weights[q]));
   EXPECT_LT(some.bytes(), all_bytes);
 }
 
@@ -143,14 +144,13 @@ class Team {
       std::vector<double> sum(static_cast<size_t>(x.size()));
       team_.meet(rank_, x, [&] {
         for (const TensorView& part : team_.views_) {
+          const HostAccess host(part);
           for (int64_t i = 0; i < x.size(); ++i)
-            sum[static_cast<size_t>(i)] += element(part, 0, i);
+            sum[static_cast<size_t>(i)] += element(*host, 0, i);
         }
       });
-      for (int64_t i = 0; i < x.size(); ++i) {
-        if (x.dtype == DType::f64) x.as<double>()[i] = sum[static_cast<size_t>(i)];
-        if (x.dtype == DType::f32) x.as<float>()[i] = static_cast<float>(sum[static_cast<size_t>(i)]);
-      }
+      for (int64_t i = 0; i < x.size(); ++i)
+        set(x, 0, i, sum[static_cast<size_t>(i)]);
       return nullptr;
     }
     Handle gather(const TensorView&, const TensorView&) override { throw std::logic_error("not used"); }
@@ -184,13 +184,14 @@ TEST_F(TrainStepTest, TwoProcessesMakeTheStepOfOne) {
   const auto train = [&](int rank) {
     ThreadPool pool(1);
     Team::Member member(team, rank);
-    TrainStep step(model(), random_.weights, make_adamw(model().table, {}), pool, kernel_table(best_isa()),
+    TrainStep step(model(), random_.weights, make_adamw(model().table, {}), backend(pool, best_isa()),
                    {.batch_size = kBatch, .micro_batch = 1, .n_ctx = kTokens, .communicator = &member});
     step.compute_gradients({.lr = 1e-3}, fill());
     EXPECT_NEAR(step.state().loss, whole.state().loss, 1e-9);
     EXPECT_NEAR(step.state().norm, whole.state().norm, 1e-6 * whole.state().norm);
-    for (int64_t i = 0; i < whole.grads().all().size(); ++i)
-      ASSERT_NEAR(step.grads().all().as<float>()[i], whole.grads().all().as<float>()[i], 1e-6) << i;
+    const std::vector<float> own = floats(step.grads().all()), all = floats(whole.grads().all());
+    for (size_t i = 0; i < all.size(); ++i)
+      ASSERT_NEAR(own[i], all[i], 1e-6) << i;
     EXPECT_EQ(member.reductions, 2 + 4) << "targets and loss; head, two blocks, embeddings";
   };
   std::jthread other(train, 1);
