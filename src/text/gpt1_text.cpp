@@ -1,8 +1,13 @@
 #include "text/gpt1_text.h"
 
+#include <utf8proc.h>
+
 #include <algorithm>
 #include <iterator>
+#include <span>
 
+#include "base/error.h"
+#include "text/unicode.h"
 #include "text/utf8.h"
 
 namespace gpt::detail {
@@ -15,16 +20,8 @@ struct Range {
 struct Moved {
   char32_t first, last, step, image;
 };
-struct Longer {
-  char32_t code, first, second, third;  // third: 0 where there are two
-};
 
 #include "text/gpt1_table.inc"
-
-// The Unicode Standard, section 3.12.
-constexpr char32_t kHangul = 0xAC00, kHangulEnd = 0xD7A4;
-constexpr char32_t kLeading = 0x1100, kVowel = 0x1161, kTrailing = 0x11A7;
-constexpr char32_t kVowels = 21, kTrailings = 28;
 
 // What BertNormalizer calls Chinese characters.
 constexpr Range kHan[] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},  {0x20000, 0x2A6DF},
@@ -38,35 +35,41 @@ const Entry* entry_before(const Entry (&table)[N], char32_t code) {
   return behind == std::begin(table) || (behind - 1)->last < code ? nullptr : behind - 1;
 }
 
-void append_hangul(std::u32string& out, char32_t syllable) {
-  const char32_t index = syllable - kHangul;
-  out += static_cast<char32_t>(kLeading + index / (kVowels * kTrailings));
-  out += static_cast<char32_t>(kVowel + index / kTrailings % kVowels);
-  if (index % kTrailings != 0) out += static_cast<char32_t>(kTrailing + index % kTrailings);
+bool is_dropped(char32_t code) {
+  const Category c = category(code);
+  const bool unseen = c == Category::Cc || c == Category::Cf || c == Category::Co || c == Category::Mn;
+  return unseen != (entry_before(kDroppedOtherwise, code) != nullptr);
 }
 
+// The canonical decomposition without marks, in lower case: both are stable between versions of Unicode.
 void append_normalized(std::u32string& out, char32_t code) {
-  if (code >= kHangul && code < kHangulEnd) return append_hangul(out, code);
-  if (entry_before(kDropped, code) != nullptr) return;
+  if (code > ' ' && code < 0x7F) {  // the usual ones, at once
+    out += code >= 'A' && code <= 'Z' ? code - 'A' + 'a' : code;
+    return;
+  }
   const Moved* moved = entry_before(kMoved, code);
   if (moved != nullptr && (code - moved->first) % moved->step == 0) {
     out += static_cast<char32_t>(moved->image + (code - moved->first));
     return;
   }
-  const auto longer = std::ranges::lower_bound(kLonger, code, {}, &Longer::code);
-  if (longer == std::end(kLonger) || longer->code != code) {
-    out += code;
+  if (is_dropped(code)) return;
+  if (is_white_space(code)) {
+    out += ' ';
     return;
   }
-  out += {longer->first, longer->second};
-  if (longer->third != 0) out += longer->third;
+  utf8proc_int32_t parts[4];  // of a single character (Unicode 16: U+1F82)
+  const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), parts, std::ssize(parts),
+                                             UTF8PROC_DECOMPOSE, nullptr);
+  GPT_ASSERT(count >= 0 && count <= std::ssize(parts));
+  for (const utf8proc_int32_t part : std::span(parts, static_cast<size_t>(count)))
+    if (!is_dropped(static_cast<char32_t>(part))) out += static_cast<char32_t>(utf8proc_tolower(part));
 }
 
 class Words {
  public:
   void add(char32_t code) {
     if (code == ' ') return end();
-    if (entry_before(kPunctuation, code) != nullptr) {
+    if (is_gpt1_punctuation(code)) {
       end();
       words_.emplace_back(1, code);
       return;
@@ -87,7 +90,10 @@ class Words {
 }  // namespace
 
 bool is_gpt1_punctuation(char32_t code) {
-  return entry_before(kPunctuation, code) != nullptr;
+  const Category c = category(code);
+  const bool apart =
+      (c >= Category::Pc && c <= Category::Ps) || (code < 0x80 && c >= Category::Sc && c <= Category::So);
+  return apart != (entry_before(kPunctuationOtherwise, code) != nullptr);
 }
 
 std::vector<std::u32string> gpt1_words(std::string_view text) {

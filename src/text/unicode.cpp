@@ -10,12 +10,14 @@ namespace {
 
 constexpr char32_t kCodes = 0x110000;
 
+using enum Category;
+
 struct Range {
   char32_t first;
   Category category;
+  Category next = category;  // the two take turns
 };
 
-using enum Category;
 constexpr Range kRanges[] = {
 #include "text/unicode_table.inc"
 };
@@ -27,8 +29,12 @@ const Table& table() {
   static const std::unique_ptr<const Table> all = [] {
     auto t = std::make_unique<Table>();
     for (size_t i = 0; i < std::size(kRanges); ++i) {
+      const Range& range = kRanges[i];
       const char32_t end = i + 1 < std::size(kRanges) ? kRanges[i + 1].first : kCodes;
-      std::fill(t->begin() + kRanges[i].first, t->begin() + end, kRanges[i].category);
+      std::fill(t->begin() + range.first, t->begin() + end, range.category);
+      if (range.next == range.category) continue;
+      for (char32_t code = range.first + 1; code < end; code += 2)
+        (*t)[code] = range.next;
     }
     return t;
   }();
