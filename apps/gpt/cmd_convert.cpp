@@ -5,13 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "command.h"
 #include "convert/gguf_vocab.h"
 #include "convert_output.h"
 #include "io/tensor_info.h"
 #include "options.h"
 #include "output.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "text/chat_template.h"
 
@@ -171,8 +171,7 @@ std::string format_of_name(const std::string& out) {
     if (out.ends_with(file))
       fail_usage(
           "{}: what transformers loads is a folder with model.safetensors and config.json in it: give a "
-          "folder's "
-          "name, or OUT.gguf, or --to for another format",
+          "folder's name, or OUT.gguf, or --to for another format",
           out);
   }
   if (out.ends_with(".bin")) fail_usage("{}: a file of which format? Give --to llama2c or --to llmc", out);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder_lock.h"
+#include "base/format.h"
 #include "command.h"
 #include "data/file_kind.h"
 #include "data/loader.h"
@@ -20,7 +21,6 @@
 #include "output_file.h"
 #include "pack_report.h"
 #include "progress_note.h"
-#include "report/format.h"
 #include "train/run_data.h"
 #include "train_settings.h"
 
@@ -98,9 +98,8 @@ int run_tales(const TalesArguments& a) {
     write_file_atomic(a.out, tales.text);
   }
   write_note(fmt::format(
-      "{} bytes of tales; entropy {} bits per byte (this text: {}): no model can do "
-      "better on average; "
-      "the next story is number {}\n",
+      "{} bytes of tales; entropy {} bits per byte (this text: {}): no model can do better on average; the "
+      "next story is number {}\n",
       format_thousands(std::ssize(tales.text)), format_loss(tales_entropy_per_byte() / std::numbers::ln2),
       format_loss(tales.nats / std::numbers::ln2 / static_cast<double>(tales.text.size())),
       format_thousands(tales.next_story)));

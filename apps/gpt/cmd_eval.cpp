@@ -4,12 +4,12 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "command.h"
 #include "eval/compare.h"
 #include "eval_text.h"
 #include "options.h"
 #include "output.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "train/trained_text.h"
 

@@ -5,13 +5,13 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "command.h"
 #include "generation.h"
 #include "infer/beam.h"
 #include "infer/cached_model.h"
 #include "options.h"
 #include "output.h"
-#include "report/format.h"
 
 namespace gpt {
 namespace {
@@ -330,7 +330,8 @@ void add_end_options(CLI::App& app, GenerateArguments& a) {
       ->type_name("TEXT")
       ->group(group);
   app.add_flag("--ignore-eos,--no-eos", a.ignore_eos, "go on after the end-of-text token")->group(group);
-  app.add_flag("--no-bos", a.no_bos, "leave out the token that the tokenizer puts in front of texts")->group(group);
+  app.add_flag("--no-bos", a.no_bos, "leave out the token that the tokenizer puts in front of texts")
+      ->group(group);
   app.add_option("--context", a.context, "when the context is full")
       ->type_name("stop|crop|slide")
       ->capture_default_str()

@@ -3,13 +3,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "command.h"
 #include "config_flags.h"
 #include "info_report.h"
 #include "model/presets.h"
 #include "options.h"
 #include "output.h"
-#include "report/format.h"
 #include "report/table.h"
 
 namespace gpt {

@@ -2,13 +2,13 @@
 #include "command.h"
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder_lock.h"
+#include "base/format.h"
 #include "base/process_memory.h"
 #include "model/model_files.h"
 #include "options.h"
@@ -16,7 +16,6 @@
 #include "output_file.h"
 #include "plan_proposal.h"
 #include "plan_report.h"
-#include "report/format.h"
 #include "sweep/forecast.h"
 #include "train/advice.h"
 #include "train/run_facts.h"
@@ -102,11 +101,12 @@ int propose(const PlanArguments& a, const ConfigFlags& flags) {
   return 0;
 }
 
-// Large models on small machines take minutes for a micro-batch: then as many of its rows are measured as the time
-// allows.
+// Large models on small machines take minutes for a micro-batch: then as many of its rows are measured as the
+// time allows.
 RunRates measure(const PlanArguments& a, const RunPlan& report, const RunData& data, Machine& machine) {
   constexpr double kShareOfPeak = 0.5;  // that training reaches, about
-  const double token_seconds = report.flops() / static_cast<double>(report.tokens) / (kShareOfPeak * report.peak_flops);
+  const double token_seconds =
+      report.flops() / static_cast<double>(report.tokens) / (kShareOfPeak * report.peak_flops);
   const double row_seconds = token_seconds * static_cast<double>(report.subject.config.model.n_ctx);
   const int64_t rows = measured_rows(report.subject, a.seconds, row_seconds);
   const double passes = rows == 1 ? 4 * row_seconds : 0;

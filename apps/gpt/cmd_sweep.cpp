@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/folder_lock.h"
+#include "base/format.h"
 #include "command.h"
 #include "config_flags.h"
 #include "foreign_names.h"
@@ -15,7 +16,6 @@
 #include "model/model_counts.h"
 #include "options.h"
 #include "output.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "sweep/page.h"
 #include "sweep/sweep.h"

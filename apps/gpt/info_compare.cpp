@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/format.h"
 #include "info_report.h"
 #include "model/training_memory.h"
-#include "report/format.h"
 #include "report/table.h"
 
 namespace gpt {

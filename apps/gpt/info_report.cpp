@@ -5,8 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "model/training_memory.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "train/schedule.h"
 

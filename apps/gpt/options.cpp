@@ -26,8 +26,7 @@ void refuse_blocks(const std::string& flag, const std::string& given) {
   if (type.empty()) return;
   fail_usage(
       "{} {}: weights become that in a file: gpt convert MODEL OUT.gguf --quant {}; while it is loaded, a "
-      "model "
-      "can become q8_0 or q4_0",
+      "model can become q8_0 or q4_0",
       flag, given.substr(0, 64), type);
 }
 
@@ -141,8 +140,7 @@ void require_tokenizer(const std::string& spec) {
   if (spec == "byte" || spec == "char" || path_exists(spec)) return;
   fail(
       "cannot open the tokenizer {}: no such file or folder; there are byte and char, and gpt tokenizer "
-      "train "
-      "FILE -o tok makes a BPE: --tokenizer tok",
+      "train FILE -o tok makes a BPE: --tokenizer tok",
       spec.substr(0, 256));
 }
 

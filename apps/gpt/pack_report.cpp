@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/table.h"
 #include "text/utf8.h"
 

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "model/model_counts.h"
 #include "options.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "train/plan.h"
 #include "train/run_data.h"

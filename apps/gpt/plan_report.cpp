@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/table.h"
 #include "train/rhythm.h"
 #include "train/run_facts.h"

@@ -120,8 +120,7 @@ class Decompressor : public ByteStream {
     if (written_ <= limits_.free_bytes || written_ / limits_.max_ratio <= read_) return;
     fail(
         "cannot decompress {}: {} bytes became more than {}, over {} times as many, as in a file made to "
-        "fill "
-        "disks; if it is what you want, decompress it first",
+        "fill disks; if it is what you want, decompress it first",
         name_, read_, written_, limits_.max_ratio);
   }
 

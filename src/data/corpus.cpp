@@ -21,8 +21,7 @@ void require_memory(const std::string& path, int64_t bytes) {
   if (free == 0 || bytes < free) return;
   fail(
       "{} does not fit into memory: expected at most {} bytes more, found {}; encode it with gpt data pack, "
-      "whose "
-      "shards stay on disk",
+      "whose shards stay on disk",
       path, free, bytes);
 }
 

@@ -214,8 +214,7 @@ std::vector<int64_t> modified(const std::vector<std::string>& files) {
 void fail_other_pack(const std::string& out) {
   fail(
       "{} holds shards of other text or made with other options; choose another --out, or --restart to write "
-      "them "
-      "anew",
+      "them anew",
       out);
 }
 

@@ -182,8 +182,7 @@ void require_no_gaps(const std::string& folder, const std::vector<std::string>& 
       if (number != expected)
         fail(
             "{} has a gap: expected {}…{}.bin, found {}…{}.bin next; get what is missing, or name the shards "
-            "one by "
-            "one",
+            "one by one",
             folder, stem, expected, stem, number);
       ++expected;
     }
@@ -199,8 +198,7 @@ void require_equal_kinds(const std::vector<TokenShard>& shards) {
       continue;
     fail(
         "{} does not go with {}: expected the same format, size of ids, vocabulary and document token; name "
-        "the "
-        "shards one by one",
+        "the shards one by one",
         shard.name(), shards.front().name());
   }
 }

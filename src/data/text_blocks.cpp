@@ -83,8 +83,7 @@ std::vector<std::string> files_below(const std::string& folder, std::string& not
   if (found.files.empty()) {
     fail(
         "the folder {} has no text: expected *.txt, *.md or *.jsonl, or these with .gz or .zst{}; name the "
-        "files "
-        "one by one",
+        "files one by one",
         folder, found.skipped.empty() ? "" : ", found " + some_of(found.skipped, folder));
   }
   notes += fmt::format("{}: {} file{} taken", folder, found.files.size(), found.files.size() == 1 ? "" : "s");

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/utf8_text.h"
 
 namespace gpt {

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "report/curves.h"
-#include "report/format.h"
 #include "report/run_charts.h"
 
 namespace gpt {

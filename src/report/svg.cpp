@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <string_view>
 
 #include "report/utf8_text.h"
@@ -465,8 +464,7 @@ std::string line_chart_svg(const Chart& chart, const ChartSize& size) {
   const double height = std::max<double>(size.height, plot.bottom + 46);
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"gc\" viewBox=\"0 0 {0} {1:.0f}\" width=\"{0}\" "
-      "height=\"{1:.0f}\" "
-      "role=\"img\">\n<title>{2}</title>\n",
+      "height=\"{1:.0f}\" role=\"img\">\n<title>{2}</title>\n",
       size.width, height, escape_markup(chart.title));
   if (!size.embedded) {
     out += fmt::format("<style>{}</style>\n<rect width=\"100%\" height=\"100%\" class=\"gc-bg\"/>\n",

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>

@@ -9,7 +9,7 @@
 #include <optional>
 #include <set>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/report_html.h"
 
 namespace gpt {

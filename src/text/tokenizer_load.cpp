@@ -134,8 +134,7 @@ std::unique_ptr<Tokenizer> parse_bin(std::string_view bytes, const std::string& 
 [[noreturn]] void fail_pickle(const std::string& path) {
   fail(
       "cannot read {}: a Python pickle can run any program; save the tokenizer as tokenizer.json or as a "
-      "tiktoken file "
-      "(a line of base64 and rank for each token)",
+      "tiktoken file (a line of base64 and rank for each token)",
       path);
 }
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/table.h"
 #include "trace/demos.h"
 #include "trace/torch_random.h"

@@ -6,11 +6,11 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "model/inference.h"
 #include "model/model_counts.h"
 #include "model/params.h"
 #include "model/presets.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "tensor/element.h"
 #include "trace/capture.h"

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstring>
 
+#include "base/format.h"
 #include "model/params.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "trace/demos.h"
 #include "trace/torch_random.h"

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "model/model_counts.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "report/utf8_text.h"
 #include "tensor/element.h"

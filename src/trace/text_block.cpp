@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/table.h"
 #include "tensor/element.h"
 #include "trace/steps.h"

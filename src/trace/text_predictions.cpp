@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/table.h"
 #include "trace/text.h"
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "train/advice.h"
 #include "train/rhythm.h"
 #include "train/run_facts.h"

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "io/json.h"
-#include "report/format.h"
 
 namespace gpt {
 namespace {

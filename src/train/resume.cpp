@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "io/checkpoint_dir.h"
 #include "io/json.h"
-#include "report/format.h"
 #include "train/schedule.h"
 
 namespace gpt {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
-#include "report/format.h"
+#include "base/format.h"
 
 namespace gpt {
 namespace {

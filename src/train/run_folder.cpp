@@ -54,8 +54,7 @@ void require_free_folder(const std::string& folder, bool again) {
   if (path_exists(best) && !again) {
     fail(
         "{0} holds the best model of a run that ended before its first checkpoint, so --resume cannot go on "
-        "with "
-        "it; choose another --out, and --init-from {0}/best to start from that model",
+        "with it; choose another --out, and --init-from {0}/best to start from that model",
         folder);
   }
 }

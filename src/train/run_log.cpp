@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "report/curves.h"
-#include "report/format.h"
 #include "report/run_charts.h"
 #include "report/svg_sheet.h"
 

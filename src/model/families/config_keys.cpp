@@ -1,7 +1,6 @@
 #include "model/families/config_keys.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "io/printable.h"
 #include "model/families/family.h"

@@ -121,8 +121,7 @@ void apply_mingpt(const json& root, ModelConfig& c, const std::string& what) {
   }
   fail(
       "{}: its tensors do not say n_head, which divides n_embd = {} ({}): give gpt convert --n-head, or put "
-      "a "
-      "config.json beside it",
+      "a config.json beside it",
       what, c.n_embd, divisors);
 }
 
@@ -138,8 +137,7 @@ Act act_of(const TensorFiles& tensors, const ModelConfig& c, const ShapeHints& h
   if (mingpt || conv1d || !c.tie_embeddings) return Act::gelu_tanh;
   fail(
       "{}: its tensors do not say act: give gpt convert --act gelu (nanoGPT since April 2023) or --act "
-      "gelu_tanh "
-      "(before, and minGPT)",
+      "gelu_tanh (before, and minGPT)",
       what);
 }
 
