@@ -8,6 +8,7 @@
 #include "base/folder_lock.h"
 #include "base/format.h"
 #include "command.h"
+#include "config_flags.h"
 #include "data/file_kind.h"
 #include "data/loader.h"
 #include "data/pack.h"
@@ -18,11 +19,9 @@
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
-#include "output_file.h"
 #include "pack_report.h"
 #include "progress_note.h"
 #include "train/run_data.h"
-#include "train_settings.h"
 
 #include <numbers>
 

@@ -10,16 +10,15 @@
 #include "base/folder_lock.h"
 #include "base/format.h"
 #include "base/process_memory.h"
+#include "config_flags.h"
 #include "model/model_files.h"
 #include "options.h"
 #include "output.h"
-#include "output_file.h"
 #include "plan_proposal.h"
 #include "plan_report.h"
 #include "sweep/forecast.h"
 #include "train/advice.h"
 #include "train/run_facts.h"
-#include "train_settings.h"
 
 namespace gpt {
 namespace {

@@ -20,7 +20,6 @@
 #include "sweep/page.h"
 #include "sweep/sweep.h"
 #include "train/run_data.h"
-#include "train_settings.h"
 
 namespace gpt {
 namespace {

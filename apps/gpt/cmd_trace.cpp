@@ -13,7 +13,6 @@
 #include "info_subject.h"
 #include "options.h"
 #include "output.h"
-#include "output_file.h"
 #include "report/progress.h"
 #include "trace/demos.h"
 #include "trace/figures.h"

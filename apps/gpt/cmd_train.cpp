@@ -16,7 +16,6 @@
 #include "train/init_model.h"
 #include "train/resume.h"
 #include "train/trainer.h"
-#include "train_settings.h"
 
 namespace gpt {
 namespace {

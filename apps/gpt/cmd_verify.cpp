@@ -6,7 +6,6 @@
 #include "command.h"
 #include "options.h"
 #include "output.h"
-#include "output_file.h"
 #include "report/table.h"
 #include "verify/verify.h"
 

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "model/config_alias.h"
-#include "number_check.h"
+#include "parse_problem.h"
 
 namespace gpt {
 namespace {

@@ -14,8 +14,6 @@
 #include "foreign_names.h"
 #include "help.h"
 #include "interrupt.h"
-#include "lost_page.h"
-#include "number_check.h"
 #include "output.h"
 #include "parse_problem.h"
 #include "report/utf8_text.h"

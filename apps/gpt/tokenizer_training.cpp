@@ -15,7 +15,6 @@
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
-#include "output_file.h"
 #include "progress_note.h"
 #include "report/table.h"
 #include "text/tokenizer_facts.h"

@@ -7,7 +7,6 @@
 #include "base/path_kind.h"
 #include "base/process_memory.h"
 #include "data/text_blocks.h"
-#include "data/text_notes.h"
 #include "text/utf8.h"
 
 namespace gpt {

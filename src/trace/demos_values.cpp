@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 #include "model/rope_table.h"
-#include "report/svg_sheet.h"
+#include "report/svg.h"
 #include "report/table.h"
 #include "trace/demos.h"
 #include "trace/torch_random.h"

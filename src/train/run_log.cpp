@@ -11,7 +11,7 @@
 #include "base/format.h"
 #include "report/curves.h"
 #include "report/run_charts.h"
-#include "report/svg_sheet.h"
+#include "report/svg.h"
 
 namespace gpt {
 namespace {
