@@ -96,8 +96,7 @@ ConversionOptions conversion_options(const ConvertArguments& a) {
 }
 
 std::string moves_table(const Conversion& conversion, const LoadedModel& loaded) {
-  TextTable table{.columns = {"source", "type", "parameter", "shape", "target", "type", "shape", ""},
-                  .rows = {}};
+  TextTable table{.columns = {"source", "type", "parameter", "shape", "target", "type", "shape", ""}};
   for (const TensorMove& m : conversion.moves()) {
     table.rows.push_back({m.source, std::string(dtype_name(m.source_dtype)), m.parameter,
                           shape_string(m.shape), m.target, std::string(dtype_name(m.target_dtype)),

@@ -67,7 +67,7 @@ std::string preset_list(const ConfigFlags& flags) {
   }
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& a, const Row& b) { return a.parameters < b.parameters; });
-  TextTable table{.columns = {"preset", "parameters", "for"}, .rows = {}};
+  TextTable table{.columns = {"preset", "parameters", "for"}};
   for (const Row& row : rows)
     table.rows.push_back(row.cells);
   return format_table(table);

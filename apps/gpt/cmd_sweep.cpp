@@ -219,7 +219,7 @@ Plan plan_sweep(const SweepArguments& a, const ConfigFlags& flags) {
 }
 
 std::string describe(const Plan& plan) {
-  TextTable table{{"run", "shape", "parameters", "steps", "tokens", "tokens/param", "FLOPs", "expected"}, {}};
+  TextTable table{{"run", "shape", "parameters", "steps", "tokens", "tokens/param", "FLOPs", "expected"}};
   double total = 0;
   for (size_t i = 0; i < plan.sweep.runs.size(); ++i) {
     const SweepRun& run = plan.sweep.runs[i];

@@ -44,7 +44,7 @@ std::vector<std::string> table_row(const std::string& name, const VerifyCheck& c
 }
 
 std::string checks_table(const VerifyResult& result, bool all) {
-  TextTable table{.columns = {"check", "error", "tolerance", "result", ""}, .rows = {}};
+  TextTable table{.columns = {"check", "error", "tolerance", "result", ""}};
   std::map<std::string, const VerifyCheck*> worst;
   std::map<std::string, int> count;
   std::vector<std::string> order;

@@ -41,7 +41,7 @@ class Comparison {
 
  private:
   const std::vector<InfoSubject>& subjects_;
-  TextTable table_{.columns = {""}, .rows = {}};
+  TextTable table_{.columns = {""}};
 };
 
 // The keys in which the models differ.

@@ -24,7 +24,7 @@ std::string bytes(int64_t n) {
 }
 
 std::string parameters_table(const ModelCounts& m) {
-  TextTable table{.columns = {"component", "parameters", "share", "per layer"}, .rows = {}};
+  TextTable table{.columns = {"component", "parameters", "share", "per layer"}};
   for (const ComponentCount& c : m.components) {
     const bool tied = c.component == Component::head && c.total == 0 && m.config.tie_embeddings;
     table.rows.push_back({tied ? c.label + ", tied" : c.label, format_thousands(c.total),
@@ -43,7 +43,7 @@ std::string parameters_table(const ModelCounts& m) {
 std::string flops_table(const ModelCounts& m) {
   const int64_t n_ctx = m.config.n_ctx;
   const FlopCounts parts = m.flop_parts(n_ctx);
-  TextTable table{.columns = {"FLOPs per token", "forward", "share", "training"}, .rows = {}};
+  TextTable table{.columns = {"FLOPs per token", "forward", "share", "training"}};
   const auto row = [&](const std::string& label, double flops) {
     table.rows.push_back(
         {label, format_count(flops), format_percent(flops / parts.total()), format_count(3 * flops)});
@@ -62,11 +62,9 @@ std::string flops_table(const ModelCounts& m) {
 std::string formats_table(const InfoSubject& s) {
   const InfoMemory m(s);
   TextTable table{
-      .columns = {"inference", "sign/exponent/fraction", "largest", "weights", "KV cache per token",
-                  fmt::format("KV cache, {} x {} tokens", s.sequences,
-                              format_thousands(s.counts.config.n_ctx)),
-                  ""},
-      .rows = {}};
+      .columns = {
+          "inference", "sign/exponent/fraction", "largest", "weights", "KV cache per token",
+          fmt::format("KV cache, {} x {} tokens", s.sequences, format_thousands(s.counts.config.n_ctx)), ""}};
   for (const NumberFormat& f : number_formats()) {
     const int64_t token = f.bytes * m.cache_values_per_token;
     table.rows.push_back(
@@ -142,8 +140,7 @@ std::string zero_table(const InfoSubject& s) {
   static constexpr const char* kShared[] = {"nothing", "optimizer", "and gradients", "and weights"};
   const TrainingFormat& mixed = training_formats()[2];
   TextTable table{.columns = {fmt::format("ZeRO on {} devices", s.devices), "shared out", "weights",
-                              "gradients", "optimizer", "total, mixed", "total, fp32"},
-                  .rows = {}};
+                              "gradients", "optimizer", "total, mixed", "total, fp32"}};
   for (int stage = 0; stage < kZeroStages; ++stage) {
     const TrainingState state = training_state(s.counts.total, mixed, stage, s.devices);
     const TrainingState fp32 = training_state(s.counts.total, training_formats()[0], stage, s.devices);
@@ -163,7 +160,7 @@ std::string describe_subject(const InfoSubject& s) {
 
 std::string schedule_table(const TrainConfig& c, const std::vector<int64_t>& steps) {
   constexpr int kWidth = 40;
-  TextTable table{.columns = {"step", "learning rate", "of peak", ""}, .rows = {}};
+  TextTable table{.columns = {"step", "learning rate", "of peak", ""}};
   for (const int64_t step : steps.empty() ? schedule_steps(c) : steps) {
     const double rate = learning_rate(c, step);
     table.rows.push_back({format_thousands(step), fmt::format("{:.6f}", rate),

@@ -79,7 +79,7 @@ std::string largest_preset(const ConfigFlags& flags, const RunPlan& plan) {
 }
 
 std::string proposals_text(const Proposals& p) {
-  TextTable table{{"preset", "parameters", "tokens/parameter", "steps", "at least", ""}, {}};
+  TextTable table{{"preset", "parameters", "tokens/parameter", "steps", "at least", ""}};
   for (size_t i = 0; i < p.all.size(); ++i) {
     const Proposal& one = p.all[i];
     table.rows.push_back({one.preset, format_thousands(one.parameters),

@@ -30,7 +30,7 @@ std::vector<Part> memory_parts(const RunMemory& m) {
 
 std::string amount_text(const RunPlan& r) {
   const TrainConfig& c = r.subject.config.train;
-  TextTable table{.columns = {}, .rows = {}};
+  TextTable table;
   table.rows = {
       {"parameters", format_thousands(r.counts.total)},
       {"tokens", format_thousands(r.tokens),
@@ -58,7 +58,7 @@ std::string amount_text(const RunPlan& r) {
 }
 
 std::string memory_text(const RunPlan& r) {
-  TextTable table{.columns = {"peak memory", "bytes"}, .rows = {}};
+  TextTable table{.columns = {"peak memory", "bytes"}};
   for (const auto& [name, n] : memory_parts(r.memory)) {
     if (n > 0) table.rows.push_back({name, bytes(n)});
   }
@@ -77,7 +77,7 @@ std::string memory_text(const RunPlan& r) {
                "take a smaller model or context\n",
                largest->first, bytes(largest->second));
   }
-  TextTable fits{.columns = {"it fits with", "peak memory"}, .rows = {}};
+  TextTable fits{.columns = {"it fits with", "peak memory"}};
   for (const RunFit& fit : r.fits_with)
     fits.rows.push_back({fit.flags, bytes(fit.bytes)});
   return text + "\n" + format_table(fits);
@@ -90,7 +90,7 @@ std::string time_text(const RunPlan& r) {
                        r.peak_flops / 1e9, format_duration(r.flops() / r.peak_flops));
   }
   const RunTime& t = *time;
-  TextTable table{.columns = {"time", "", ""}, .rows = {}};
+  TextTable table{.columns = {"time", "", ""}};
   const auto share = [&](double seconds) { return format_percent(seconds / t.total()); };
   table.rows.push_back({"steps", format_duration(t.steps),
                         fmt::format("{:.4g} s each, {} tokens/s, {} of the rate of products", t.step,
@@ -109,7 +109,7 @@ std::string time_text(const RunPlan& r) {
 std::string loss_text(const RunPlan& r) {
   if (!r.forecast) return "";
   const LossForecast& f = *r.forecast;
-  TextTable table{.columns = {"validation loss by the fit", "", ""}, .rows = {}};
+  TextTable table{.columns = {"validation loss by the fit", "", ""}};
   table.rows.push_back({"this run", fmt::format("{:.4f}", f.loss), "nats per token"});
   if (f.best_parameters > 0) {
     table.rows.push_back(

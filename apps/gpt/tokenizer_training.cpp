@@ -160,7 +160,7 @@ json report_json(const TokenizerTrainArguments& a, const Report& r) {
 }
 
 std::string report_text(const Report& r) {
-  TextTable table{.columns = {}, .rows = {}};
+  TextTable table;
   const auto row = [&](const char* name, std::string value, std::string note = "") {
     table.rows.push_back({name, std::move(value), std::move(note)});
   };

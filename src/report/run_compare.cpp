@@ -132,7 +132,7 @@ TextTable summary_table(const std::vector<FinishedRun>& runs) {
 }
 
 TextTable difference_table(const std::vector<FinishedRun>& runs) {
-  TextTable table{{"key"}, {}};
+  TextTable table{{"key"}};
   std::set<std::string> keys;
   for (const FinishedRun& run : runs) {
     table.columns.push_back(run.name);

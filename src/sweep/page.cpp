@@ -136,7 +136,7 @@ Chart flops_chart(const Sweep& sweep) {
 }
 
 TextTable result_table(const Sweep& sweep, const Findings& findings) {
-  TextTable table{{"loss", "run", "shape", "parameters", "tokens", "FLOPs", "seeds"}, {}};
+  TextTable table{{"loss", "run", "shape", "parameters", "tokens", "FLOPs", "seeds"}};
   const bool many = budgets_of(sweep).size() > 1;
   for (const SweepMean& mean : findings.means) {
     const SweepRun& run = sweep.runs[mean.run];
@@ -179,7 +179,7 @@ std::string sweep_page(const Sweep& sweep, const Findings& findings) {
   report.more_charts = {flops_chart(sweep)};
   report.commands = {{"This sweep", sweep.command_line}};
   ReportSection words{.title = "Findings"};
-  TextTable list{{"what the runs say"}, {}};
+  TextTable list{{"what the runs say"}};
   for (const std::string& sentence : findings.sentences)
     list.rows.push_back({sentence});
   words.tables.push_back({"", list});

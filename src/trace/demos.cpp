@@ -241,8 +241,7 @@ constexpr size_t kWidths[] = {1, 4, 16, 64, 256, 1024};
 
 std::string demo_scale(const DemoContext&) {
   TextTable table{.columns = {"d", "variance of q.k", "of q.k / sqrt(d)", "largest weight", "scaled",
-                              "entropy", "scaled"},
-                  .rows = {}};
+                              "entropy", "scaled"}};
   for (const size_t d : kWidths) {
     const ScaleRow r = scale_row(d);
     table.rows.push_back({std::to_string(d), fmt::format("{:.2f}", r.variance),

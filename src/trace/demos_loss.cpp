@@ -59,7 +59,7 @@ std::string demo_loss(const DemoContext& context) {
       "question.\n"
       "The loss is the mean of -ln softmax(logits)[target]; perplexity is e^loss.\n\n",
       kBatch, kTokens, kVocab, kRows);
-  TextTable table{.columns = {"logits", "loss", "perplexity"}, .rows = {}};
+  TextTable table{.columns = {"logits", "loss", "perplexity"}};
   const auto add = [&](const char* name, double loss) {
     table.rows.push_back({name, fmt::format("{:.4f}", loss), fmt::format("{:.2f}", std::exp(loss))});
   };

@@ -39,7 +39,7 @@ std::string demo_identity(const DemoContext& context) {
   }
   const std::vector<int32_t> ids = {42, 100, 256, 89};
   const Capture capture(model, context.pool, context.kernels, ids, {});
-  TextTable table{.columns = {"step", "shape", "|x|", "|after - before|"}, .rows = {}};
+  TextTable table{.columns = {"step", "shape", "|x|", "|after - before|"}};
   const std::string shape = fmt::format("[1,{},{}]", ids.size(), model.config.n_embd);
   table.rows.push_back(
       {"embedding and norm", shape, fmt::format("{:.4f}", frobenius(capture.residual(0))), ""});
@@ -95,8 +95,7 @@ std::string demo_cache(const DemoContext& context) {
   out +=
       cache_rows("gpt2", preset_config("gpt2")) + "\n" + cache_rows("llama3-8b", preset_config("llama3-8b"));
   ModelConfig heads = preset_config("nanochat");
-  TextTable table{.columns = {"key/value heads", "per token, bf16", "less than one per query head"},
-                  .rows = {}};
+  TextTable table{.columns = {"key/value heads", "per token, bf16", "less than one per query head"}};
   const int64_t all = heads.n_head * heads.head_dim;
   for (const int64_t n : {heads.n_head, heads.n_head / 2, int64_t{1}}) {
     heads.n_kv_head = n;
@@ -142,7 +141,7 @@ std::string demo_forcing(const DemoContext& context) {
   const Capture capture(m.model, context.pool, context.kernels, m.ids, {});
   const std::vector<Prediction> forced = predictions(capture, 1);
   const std::vector<int32_t> free = run_free(context, given);
-  TextTable table{.columns = {"pos", "the text", "teacher-forced", "", "free-running", ""}, .rows = {}};
+  TextTable table{.columns = {"pos", "the text", "teacher-forced", "", "free-running", ""}};
   int64_t forced_right = 0, free_right = 0;
   for (size_t t = given; t < m.ids.size(); ++t) {
     const int32_t truth = m.ids[t], taught = forced[t - 1].top.front().id, alone = free[t - given];

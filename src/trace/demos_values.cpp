@@ -60,7 +60,7 @@ std::string plot(const DemoContext& context) {
 }  // namespace
 
 std::string demo_activations(const DemoContext& context) {
-  TextTable table{.columns = {"x", "GELU (erf)", "GELU (tanh)", "ReLU", "ReLU^2", "SiLU"}, .rows = {}};
+  TextTable table{.columns = {"x", "GELU (erf)", "GELU (tanh)", "ReLU", "ReLU^2", "SiLU"}};
   for (const double x : {-3.0, -2.0, -1.0, -0.7525, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0}) {
     std::vector<std::string> row = {fmt::format("{:g}", x)};
     for (const Act act : kActs)
@@ -161,8 +161,7 @@ std::string demo_rope(const DemoContext& context) {
       fmt::format("Head width {}, base {:g}: {} pairs of channels; tables cos, sin [1, {}, 1, {}].\n", D,
                   config.rope_theta, frequencies.size(), config.n_ctx, frequencies.size());
   TextTable pairs{
-      .columns = {"pair", "channels", "frequency", "angle at 0", "angle at 10", "cos at 10", "sin at 10"},
-      .rows = {}};
+      .columns = {"pair", "channels", "frequency", "angle at 0", "angle at 10", "cos at 10", "sin at 10"}};
   for (const size_t i : {0u, 1u, 2u, 3u, 31u}) {
     pairs.rows.push_back(
         {std::to_string(i), fmt::format("{}, {}", i, i + D / 2), fmt::format("{:.6f}", frequencies[i]), "0",
@@ -177,8 +176,7 @@ std::string demo_rope(const DemoContext& context) {
       v = random.normal();
   }
   TextTable scores{
-      .columns = {"m", "n", "m - n", "score, direction +1", "score, direction -1", "|q| before", "after"},
-      .rows = {}};
+      .columns = {"m", "n", "m - n", "score, direction +1", "score, direction -1", "|q| before", "after"}};
   for (const auto& [m, n] :
        {std::pair{5, 3}, {12, 10}, {102, 100}, {5, 5}, {77, 77}, {3, 5}, {100, 102}, {60, 10}}) {
     std::vector<std::string> row = {std::to_string(m), std::to_string(n), std::to_string(m - n)};

@@ -40,7 +40,7 @@ ReportSection parameter_section(const Model& model) {
   std::map<Component, int64_t> counts;
   for (const ParamSpec& spec : model.table.specs())
     counts[spec.component] += spec.size();
-  TextTable table{{"component", "parameters", "share"}, {}};
+  TextTable table{{"component", "parameters", "share"}};
   const auto total = static_cast<double>(model.table.total());
   for (const auto& [component, count] : counts) {
     table.rows.push_back({component_name(component), format_thousands(count),
