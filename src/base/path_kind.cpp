@@ -46,8 +46,6 @@ FileStamp stamp_of(const struct stat& info) {
           .modified = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
 }
 
-namespace fs = std::filesystem;
-
 bool is_inside(const fs::path& path, const fs::path& folder) {
   const auto [end, rest] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
   return end == folder.end();
