@@ -65,8 +65,7 @@ std::string preset_list(const ConfigFlags& flags) {
     }
     rows.push_back({s.counts.total, {shown, size, purpose}});
   }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const Row& a, const Row& b) { return a.parameters < b.parameters; });
+  std::ranges::stable_sort(rows, {}, &Row::parameters);
   TextTable table{.columns = {"preset", "parameters", "for"}};
   for (const Row& row : rows)
     table.rows.push_back(row.cells);
@@ -157,7 +156,7 @@ int run(const InfoArguments& a, const ConfigFlags& flags) {
 bool is_info_key(const KeyInfo& key) {
   static const std::vector<std::string> model_keys = model_key_names();
   return key.name == "steps" || key.name == "warmup" || key.name == "lr" || key.name == "min_lr" ||
-         std::find(model_keys.begin(), model_keys.end(), key.name) != model_keys.end();
+         std::ranges::find(model_keys, key.name) != model_keys.end();
 }
 
 }  // namespace

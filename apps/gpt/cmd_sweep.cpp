@@ -44,7 +44,7 @@ struct SweepArguments {
 
 bool is_given(const ConfigFlags& flags, const std::string& key) {
   const std::vector<std::string> given = flags.given();
-  return std::find(given.begin(), given.end(), key) != given.end();
+  return std::ranges::find(given, key) != given.end();
 }
 
 RunConfig resolve(const SweepArguments& a, const ConfigFlags& flags, const SweepPoint& point) {

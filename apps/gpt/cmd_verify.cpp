@@ -100,8 +100,7 @@ int run(const VerifyArguments& a) {
   if (options.bf16_errors.empty() && std::filesystem::exists(beside)) options.bf16_errors = beside.string();
   options.isa = options.dtype == DType::f64 ? Isa::ref : chosen_isa();
   const VerifyResult result = verify_model(a.model, options);
-  const auto failed = std::count_if(result.checks.begin(), result.checks.end(),
-                                    [](const VerifyCheck& c) { return !c.passed; });
+  const auto failed = std::ranges::count_if(result.checks, [](const VerifyCheck& c) { return !c.passed; });
   if (a.json) {
     write_output(checks_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } else {

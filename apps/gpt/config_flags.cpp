@@ -16,7 +16,7 @@ namespace gpt {
 namespace {
 
 std::string with_dashes(std::string key) {
-  std::replace(key.begin(), key.end(), '_', '-');
+  std::ranges::replace(key, '_', '-');
   return key;
 }
 
@@ -116,7 +116,7 @@ void ConfigFlags::apply(Settings& settings, const KeyInfo& key, const std::vecto
 
 void ConfigFlags::apply_environment(Settings& settings, const std::vector<std::string>& only) const {
   for (const KeyInfo& key : keys_) {
-    if (!only.empty() && std::find(only.begin(), only.end(), key.name) == only.end()) continue;
+    if (!only.empty() && std::ranges::find(only, key.name) == only.end()) continue;
     const std::string variable = variable_name(key.name);
     const char* value = std::getenv(variable.c_str());
     if (value != nullptr && *value != '\0') apply(settings, key, {value}, variable);
@@ -154,8 +154,8 @@ RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags) 
 bool names_model(const TrainSources& sources, const ConfigFlags& flags) {
   if (!sources.preset.empty() || !sources.config.empty() || !sources.init_from.empty()) return true;
   const std::vector<std::string> given = flags.given();
-  return std::any_of(given.begin(), given.end(),
-                     [](const std::string& key) { return key == "n_layer" || key == "n_embd"; });
+  return std::ranges::any_of(given,
+                             [](const std::string& key) { return key == "n_layer" || key == "n_embd"; });
 }
 
 void check_sources(const TrainConfig& config, const std::string& init_from) {

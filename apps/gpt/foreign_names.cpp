@@ -183,7 +183,7 @@ constexpr Name kTypes[] = {{"float32|f32|float", "fp32"},  {"bfloat16", "bf16"},
 
 bool is_one_of(const std::string& word, const char* list) {
   const std::vector<std::string> words = CLI::detail::split(list, '|');
-  return std::find(words.begin(), words.end(), word) != words.end();
+  return std::ranges::find(words, word) != words.end();
 }
 
 // What a table has for a name; null if nothing.
@@ -197,7 +197,7 @@ const CLI::Option* find_flag(const CLI::App& app, const std::string& name) {
 }
 
 std::string with_dashes(std::string name) {
-  if (name.starts_with("--")) std::replace(name.begin(), name.end(), '_', '-');
+  if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
   return name;
 }
 
@@ -210,7 +210,7 @@ std::string own_name(const CLI::App& app, const std::string& typed) {
   }
   if (!name.starts_with("--")) return "";
   std::string key = name.substr(2);
-  std::replace(key.begin(), key.end(), '-', '_');
+  std::ranges::replace(key, '-', '_');
   const std::string flag = with_dashes("--" + config_key_of(key));
   return find_flag(app, flag) != nullptr ? flag : "";
 }
@@ -333,7 +333,7 @@ std::string config_key_named(const CLI::App& app, std::string name) {
   std::string key = own_name(app, "--" + name);
   if (key.empty()) return name;
   key.erase(0, 2);
-  std::replace(key.begin(), key.end(), '-', '_');
+  std::ranges::replace(key, '-', '_');
   return key;
 }
 

@@ -42,8 +42,8 @@ void reject_remaining(const CLI::App& app, const std::string& command) {
   const std::string where = command == "gpt" ? "" : command.substr(std::strlen("gpt ")) + ": ";
   std::vector<std::string> remaining = app.remaining();
   if (remaining.empty()) return;
-  const auto flag = std::find_if(remaining.begin(), remaining.end(),
-                                 [](const std::string& a) { return a.rfind('-', 0) == 0; });
+  const auto flag =
+      std::ranges::find_if(remaining, [](const std::string& a) { return a.rfind('-', 0) == 0; });
   const std::string word = flag == remaining.end() ? remaining.front() : flag->substr(0, flag->find('='));
   if (flag != remaining.end()) {
     fail_usage("{}unknown flag {}{}; see {} --help", where, word.substr(0, 64),
@@ -123,7 +123,7 @@ int run(const std::vector<std::string>& typed) {
   }
   std::vector<std::string> words = translate_arguments(root, typed);
   words.erase(words.begin());
-  std::reverse(words.begin(), words.end());  // as the parser takes them
+  std::ranges::reverse(words);  // as the parser takes them
   try {
     root.parse(words);
   } catch (const CLI::Success& success) {  // --help, --version

@@ -49,8 +49,7 @@ Proposals propose_presets(const ConfigFlags& flags) {
   Proposals p{.train_tokens = data.train.size(), .all = {}};
   for (const char* preset : kPresets)
     p.all.push_back(proposal_of(preset, new_run_config({preset, "", ""}, flags), data, rate));
-  std::stable_sort(p.all.begin(), p.all.end(),
-                   [](const Proposal& a, const Proposal& b) { return a.parameters < b.parameters; });
+  std::ranges::stable_sort(p.all, {}, &Proposal::parameters);
   for (size_t i = 0; i < p.all.size(); ++i) {
     if (p.all[i].parameters * kOptimalTokensPerParameter <= Proposals::kPasses * p.train_tokens &&
         p.all[i].seconds <= Proposals::kMostSeconds)

@@ -69,8 +69,7 @@ std::string memory_text(const RunPlan& r) {
   text += fmt::format("it does not fit: {} too much\n", bytes(r.memory.total() - r.available));
   if (r.fits_with.empty()) {
     const std::vector<Part> parts = memory_parts(r.memory);
-    const auto largest = std::max_element(parts.begin(), parts.end(),
-                                          [](const Part& a, const Part& b) { return a.second < b.second; });
+    const auto largest = std::ranges::max_element(parts, {}, &Part::second);
     return text +
            fmt::format(
                "no micro-batch fits, not with --recompute and --dtype bf16 either; most goes to {} ({}): "

@@ -89,7 +89,7 @@ void add_y_values(Range& range, const ChartSeries& series, const Chart& chart) {
       values.push_back(point.y);
   }
   if (values.empty()) return;
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const size_t outliers = series.style == SeriesStyle::raw ? values.size() / 500 : 0;
   range.add(values[outliers]);
   range.add(values[values.size() - 1 - outliers]);
@@ -132,8 +132,8 @@ Range x_range(const Chart& chart) {
 }
 
 bool has_points(const Chart& chart) {
-  return std::any_of(chart.series.begin(), chart.series.end(),
-                     [&](const ChartSeries& series) { return !pieces_of(series, chart).empty(); });
+  return std::ranges::any_of(chart.series,
+                             [&](const ChartSeries& series) { return !pieces_of(series, chart).empty(); });
 }
 
 // Room is left at the ends for the label of a reference line that stands there.
@@ -230,7 +230,7 @@ class PathBuilder {
     const auto extremes = std::minmax_element(column_.begin(), column_.end(), by_y);
     std::array<size_t, 4> keep = {0, static_cast<size_t>(extremes.first - column_.begin()),
                                   static_cast<size_t>(extremes.second - column_.begin()), column_.size() - 1};
-    std::sort(keep.begin(), keep.end());
+    std::ranges::sort(keep);
     for (size_t i = 0; i < keep.size(); ++i) {
       if (i == 0 || keep[i] != keep[i - 1]) emit(column_[keep[i]]);
     }
@@ -293,8 +293,7 @@ std::vector<EndLabel> end_labels(const Chart& chart) {
     const double last = pieces.back().back().y;
     labels.push_back({last, value_label(last)});
   }
-  std::sort(labels.begin(), labels.end(),
-            [](const EndLabel& a, const EndLabel& b) { return a.value > b.value; });
+  std::ranges::sort(labels, std::ranges::greater{}, &EndLabel::value);
   return labels;
 }
 

@@ -216,8 +216,7 @@ Findings find_out(const Sweep& sweep) {
   const std::map<Key, Group> groups = groups_of(sweep);
   for (const auto& [key, group] : groups)
     findings.means.push_back({group.run, group.mean(), static_cast<int>(group.losses.size())});
-  std::stable_sort(findings.means.begin(), findings.means.end(),
-                   [](const SweepMean& a, const SweepMean& b) { return a.loss < b.loss; });
+  std::ranges::stable_sort(findings.means, {}, &SweepMean::loss);
   findings.noise = noise_of(groups);
   const std::map<std::string, std::set<std::string>> keys = swept_keys(sweep);
   const bool many_lr = keys.count("lr") > 0 && keys.at("lr").size() > 1;

@@ -162,14 +162,12 @@ class Simplex {
 
   const Vertex& run() {
     for (int i = 0; i < kSteps; ++i) {
-      std::sort(vertices_.begin(), vertices_.end(),
-                [](const Vertex& a, const Vertex& b) { return a.value < b.value; });
+      std::ranges::sort(vertices_, {}, &Vertex::value);
       if (vertices_.back().value - vertices_.front().value <= kTolerance * (1e-9 + vertices_.front().value))
         break;
       step();
     }
-    return *std::min_element(vertices_.begin(), vertices_.end(),
-                             [](const Vertex& a, const Vertex& b) { return a.value < b.value; });
+    return *std::ranges::min_element(vertices_, {}, &Vertex::value);
   }
 
  private:

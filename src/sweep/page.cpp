@@ -35,7 +35,7 @@ ChartSeries law_series(const Sweep& sweep, const LossFit& fit, double budget, in
   for (const SweepRun& run : sweep.runs) {
     if (run.budget == budget) places.push_back({run.parameters, run.tokens});
   }
-  std::sort(places.begin(), places.end());
+  std::ranges::sort(places);
   for (const auto& [parameters, tokens] : places) {
     series.x.push_back(parameters);
     series.y.push_back(fit.law.loss(parameters, tokens));
@@ -123,8 +123,7 @@ Chart flops_chart(const Sweep& sweep) {
     }
     if (!series.x.empty()) chart.series.push_back(std::move(series));
   }
-  std::sort(all.begin(), all.end(),
-            [](const CurvePoint& a, const CurvePoint& b) { return a.flops < b.flops; });
+  std::ranges::sort(all, {}, &CurvePoint::flops);
   ChartSeries lowest{"lowest so far", {}, {}, SeriesStyle::line, 1};
   for (const CurvePoint& point : all) {
     if (!lowest.y.empty() && point.loss >= lowest.y.back()) continue;
@@ -156,9 +155,8 @@ TextTable result_table(const Sweep& sweep, const Findings& findings) {
 std::string sweep_page(const Sweep& sweep, const Findings& findings) {
   RunReport report;
   report.title = "Sweep";
-  const auto done = std::count_if(sweep.results.begin(), sweep.results.end(), [](const SweepResult& result) {
-    return result.state == SweepResult::State::done;
-  });
+  const auto done = std::ranges::count_if(
+      sweep.results, [](const SweepResult& result) { return result.state == SweepResult::State::done; });
   double seconds = 0;
   for (const SweepResult& result : sweep.results)
     seconds += result.seconds;

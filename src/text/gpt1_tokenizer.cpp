@@ -133,8 +133,7 @@ constexpr Range kHan[] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAF
 // The entry of a sorted table whose range may hold the code, or null.
 template <class Entry, size_t N>
 const Entry* entry_before(const Entry (&table)[N], char32_t code) {
-  const auto behind = std::upper_bound(std::begin(table), std::end(table), code,
-                                       [](char32_t c, const Entry& entry) { return c < entry.first; });
+  const auto behind = std::ranges::upper_bound(table, code, {}, &Entry::first);
   return behind == std::begin(table) || (behind - 1)->last < code ? nullptr : behind - 1;
 }
 

@@ -126,7 +126,7 @@ Matrix mask(Matrix s) {
 }
 
 void softmax(std::vector<double>& row) {
-  const double most = *std::max_element(row.begin(), row.end());
+  const double most = *std::ranges::max_element(row);
   double sum = 0;
   for (double& x : row)
     sum += x = std::exp(x - most);
@@ -227,7 +227,7 @@ ScaleRow scale_row(size_t d) {
       for (const double s : row)
         out.variance += scaled ? 0 : s * s / kPairs;
       softmax(row);
-      out.peak[scaled] += *std::max_element(row.begin(), row.end()) / kQueries;
+      out.peak[scaled] += *std::ranges::max_element(row) / kQueries;
       for (const double w : row)
         out.entropy[scaled] -= w > 0 ? w * std::log2(w) / kQueries : 0;
     }

@@ -176,7 +176,7 @@ class PageMeta {
     const TensorView logits = capture_.logits();
     const double floor = p.top.back().logit;  // none of the rest is above
     const auto is_top = [&](int64_t v) {
-      return std::any_of(p.top.begin(), p.top.end(), [v](const Candidate& c) { return c.id == v; });
+      return std::ranges::any_of(p.top, [v](const Candidate& c) { return c.id == v; });
     };
     double sum = 0;
     for (int64_t v = 0; v < logits.cols(); ++v) {

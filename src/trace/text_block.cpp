@@ -32,7 +32,7 @@ std::string looks_at(const Capture& capture, const TokenNames& names, int64_t la
   std::vector<std::pair<double, int64_t>> keys;
   for (int64_t t = 0; t <= query; ++t)
     keys.push_back({-element(weights, head * capture.n_tokens() + query, t), t});
-  std::sort(keys.begin(), keys.end());
+  std::ranges::sort(keys);
   std::string out;
   for (size_t i = 0; i < std::min<size_t>(keys.size(), 3); ++i) {
     const int32_t id = capture.ids()[static_cast<size_t>(keys[i].second)];

@@ -16,7 +16,7 @@ bool has_keys(const std::string& path, std::initializer_list<const char*> keys) 
   try {
     const nlohmann::json object = read_json_file(path);
     return object.is_object() &&
-           std::all_of(keys.begin(), keys.end(), [&](const char* key) { return object.contains(key); });
+           std::ranges::all_of(keys, [&](const char* key) { return object.contains(key); });
   } catch (const Error&) {
     return false;
   }
