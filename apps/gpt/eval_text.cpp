@@ -14,7 +14,7 @@ namespace {
 constexpr double kValFraction = 0.1;
 
 std::string named(const std::vector<std::string>& names) {
-  return names.size() == 1 ? names[0] : fmt::format("{} and {} more", names[0], names.size() - 1);
+  return format_list(names, 1);
 }
 
 // What is to be loaded, and what is known of it.

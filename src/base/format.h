@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace gpt {
@@ -23,5 +25,8 @@ std::string format_passes(double passes);     // times through a text: "0.25", "
 
 // "1 file", "2,048 files"; `plural` where it is not the word with an s.
 std::string format_amount(int64_t count, const char* singular, const char* plural = nullptr);
+
+// "a, b, c and 2 more": at most so many of the names.
+std::string format_list(std::span<const std::string> names, size_t most);
 
 }  // namespace gpt

@@ -262,8 +262,7 @@ void Conversion::note_ends(std::vector<std::string>& notes) const {
     if (bpe && ends.empty() && options_.tokenizer->special_ids().eos < 0)
       notes.push_back(
           fmt::format("no token ends a text; llama.cpp takes token 11 for it then, here {}: texts will stop "
-                      "there. A tokenizer with "
-                      "<|endoftext|> has one",
+                      "there. A tokenizer with <|endoftext|> has one",
                       c.vocab_size > 11 && options_.tokenizer->vocab_size() > 11
                           ? printable_text(options_.tokenizer->token_bytes(11), 40)
                           : "none"));

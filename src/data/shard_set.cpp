@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "base/path_kind.h"
 #include "data/file_kind.h"
 
@@ -132,12 +133,8 @@ class FolderCheck {
 // A folder's other files, in a line.
 std::string note_others(const std::string& folder, const std::vector<std::string>& others) {
   if (others.empty()) return "";
-  std::string names;
-  for (size_t i = 0; i < std::min(kShownNames, others.size()); ++i)
-    names += (i == 0 ? "" : ", ") + others[i];
-  if (others.size() > kShownNames) names += fmt::format(" and {} more", others.size() - kShownNames);
   return fmt::format("{}: {} other file{} skipped: {}\n", folder, others.size(),
-                     others.size() == 1 ? "" : "s", names);
+                     others.size() == 1 ? "" : "s", format_list(others, kShownNames));
 }
 
 ShardSet open_packed(const std::string& folder) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/path_kind.h"
 #include "data/file_kind.h"
 #include "data/json_line.h"
@@ -64,13 +65,13 @@ void walk(const std::vector<FolderEntry>& entries, const std::string& folder, Wa
 }
 
 std::string some_of(const std::vector<std::string>& paths, const std::string& folder) {
-  std::string text;
-  for (size_t i = 0; i < std::min(kShownNames, paths.size()); ++i) {
-    const std::string_view inside = std::string_view(paths[i]).substr(folder.size());
-    text += (i == 0 ? "" : ", ") +
-            printable_text(inside.substr(std::min(inside.find_first_not_of('/'), inside.size())), 60);
+  std::vector<std::string> names;
+  for (const std::string& path : paths) {
+    const std::string_view inside = std::string_view(path).substr(folder.size());
+    names.push_back(
+        printable_text(inside.substr(std::min(inside.find_first_not_of('/'), inside.size())), 60));
   }
-  return paths.size() > kShownNames ? text + fmt::format(" and {} more", paths.size() - kShownNames) : text;
+  return format_list(names, kShownNames);
 }
 
 std::vector<std::string> files_below(const std::string& folder, std::string& notes) {

@@ -16,18 +16,12 @@ std::string bytes(int64_t n) {
   return format_bytes(static_cast<double>(n));
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names)
-    text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 std::string data_line(const RunStart& s) {
   const TrainConfig& c = s.config.train;
   const double passes = static_cast<double>(s.plan.tokens) / static_cast<double>(s.plan.train_tokens);
   return fmt::format("data: {}{}, {} tokens to train on, {} to validate; {} of {} x {} are {} pass{}\n",
-                     joined(c.data), c.val_data.empty() ? "" : " (validation: " + joined(c.val_data) + ")",
+                     fmt::join(c.data, ", "),
+                     c.val_data.empty() ? "" : fmt::format(" (validation: {})", fmt::join(c.val_data, ", ")),
                      format_thousands(s.data.train.size()), format_thousands(s.data.val.size()),
                      format_amount(c.steps, "step"), c.batch_size, format_thousands(s.config.model.n_ctx),
                      format_passes(passes), passes == 1 ? "" : "es");

@@ -145,11 +145,10 @@ std::string note_common(const std::vector<Source>& train, const std::vector<Sour
   std::vector<std::string> common = files_of(val);
   std::erase_if(common, [&](const std::string& file) { return named.add(file); });
   if (common.empty()) return "";
-  const std::string more = common.size() == 1 ? "" : fmt::format(" and {} more", common.size() - 1);
   return fmt::format(
-      "note: {}{} is validation text and training text at once, so the validation loss says little of new "
+      "note: {} is validation text and training text at once, so the validation loss says little of new "
       "text\n",
-      common[0], more);
+      format_list(common, 1));
 }
 
 // The tokenizer that is named; null for "char", which the text decides.
@@ -264,16 +263,14 @@ int32_t document_end(const Tokenizer& tokenizer, const TokenSpan& text) {
   if (end < 0) {
     fail_usage(
         "config key \"pack_documents\": the tokenizer has no token that ends a document (<|endoftext|>, "
-        "<|bos|> or "
-        "<|begin_of_text|>)");
+        "<|bos|> or <|begin_of_text|>)");
   }
   std::vector<int32_t> ids(static_cast<size_t>(std::min(kLookedAt, text.size())));
   text.copy(0, std::ssize(ids), ids.data());
   if (std::ranges::find(ids, end) == ids.end()) {
     fail_usage(
         "config key \"pack_documents\": none of the first {} tokens is {}, which ends a document; gpt data "
-        "pack puts "
-        "it between documents, and so are rows of JSON lines read",
+        "pack puts it between documents, and so are rows of JSON lines read",
         ids.size(), printable_text(tokenizer.token_bytes(end), 40));
   }
   return end;
