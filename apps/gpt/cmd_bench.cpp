@@ -87,8 +87,7 @@ BenchSubject find_subject(const BenchArguments& a, const ConfigFlags& flags) {
   flags.apply_flags(settings);
   subject.config = settings.resolve();
   if (subject.config.model.vocab_size == 0) subject.config.model.vocab_size = 256;
-  const std::vector<std::string> given = flags.given();
-  if (std::ranges::find(given, "batch_size") == given.end()) {
+  if (!flags.is_given("batch_size")) {
     constexpr int64_t kTokensPerStep = 4096;
     subject.config.train.batch_size = std::max<int64_t>(1, kTokensPerStep / subject.config.model.n_ctx);
   }

@@ -149,7 +149,7 @@ std::string summary(const ConvertArguments& a, const Conversion& conversion, con
   std::string text =
       fmt::format("{} {}: {}, {} parameters in {} tensors of {}, {}", a.dry_run ? "would write" : "wrote",
                   a.out, conversion.target(), format_thousands(parameters), tensors,
-                  dtype_name(conversion.dtype()), format_bytes(static_cast<double>(conversion.bytes())));
+                  dtype_name(conversion.dtype()), format_bytes(conversion.bytes()));
   if (!loaded.ignored().empty())
     text += fmt::format("; {} buffers and copies left out", loaded.ignored().size());
   if (const size_t n = output.tokenizer_names().size(); n > 0)

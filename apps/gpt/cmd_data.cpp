@@ -136,8 +136,8 @@ PackStats pack(const Tokenizer& tokenizer, const PackOptions& options, ThreadPoo
   return pack_tokens(tokenizer, options, pool, [&](const PackProgress& p) {
     note.update(
         p.done, p.total,
-        fmt::format("{} tokens, {} shards, {}/s of text", format_count(static_cast<double>(p.stats.tokens)),
-                    p.stats.shards, format_bytes(static_cast<double>(p.stats.text_bytes) / p.stats.seconds)));
+        fmt::format("{} tokens, {} shards, {}/s of text", format_count(p.stats.tokens), p.stats.shards,
+                    format_bytes(static_cast<double>(p.stats.text_bytes) / p.stats.seconds)));
     if (interrupted()) throw Interrupted("interrupted; the same command goes on after the last whole shard");
   });
 }

@@ -56,8 +56,7 @@ std::string preset_list(const ConfigFlags& flags) {
         name != "nanochat-d4")
       continue;
     const InfoSubject s = find_info_subject({.spec = name}, flags);
-    std::string shown = name, size = format_count(static_cast<double>(s.counts.total)),
-                purpose = preset_purpose(name);
+    std::string shown = name, size = format_count(s.counts.total), purpose = preset_purpose(name);
     if (name == "nanochat-d4") {
       shown = "nanochat-dN";
       size = "from " + size;

@@ -153,9 +153,7 @@ RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags) 
 
 bool names_model(const TrainSources& sources, const ConfigFlags& flags) {
   if (!sources.preset.empty() || !sources.config.empty() || !sources.init_from.empty()) return true;
-  const std::vector<std::string> given = flags.given();
-  return std::ranges::any_of(given,
-                             [](const std::string& key) { return key == "n_layer" || key == "n_embd"; });
+  return flags.is_given("n_layer") || flags.is_given("n_embd");
 }
 
 void check_sources(const TrainConfig& config, const std::string& init_from) {

@@ -27,6 +27,7 @@ class ConfigFlags {
 
   // Keys that were given as flags.
   std::vector<std::string> given() const;
+  bool is_given(const std::string& key) const { return values_->contains(key); }
   const std::map<std::string, std::vector<std::string>>& values() const { return *values_; }
   static std::string flag_name(const std::string& key);  // "n_embd" -> "--n-embd"
 

@@ -19,10 +19,6 @@ std::string share(int64_t part, int64_t whole) {
   return format_percent(static_cast<double>(part) / static_cast<double>(whole));
 }
 
-std::string bytes(int64_t n) {
-  return format_bytes(static_cast<double>(n));
-}
-
 std::string parameters_table(const ModelCounts& m) {
   TextTable table{.columns = {"component", "parameters", "share", "per layer"}};
   for (const ComponentCount& c : m.components) {
@@ -70,7 +66,8 @@ std::string formats_table(const InfoSubject& s) {
     table.rows.push_back(
         {std::string(f.name), fmt::format("{}/{}/{}", f.sign, f.exponent, f.mantissa),
          f.largest > 1e6 ? fmt::format("{:.1e}", f.largest) : fmt::format("{:.0f}", f.largest),
-         bytes(m.weights(f.bytes)), bytes(token), bytes(token * m.cache_tokens), std::string(f.note)});
+         format_bytes(m.weights(f.bytes)), format_bytes(token), format_bytes(token * m.cache_tokens),
+         std::string(f.note)});
   }
   return format_table(table);
 }
@@ -97,7 +94,7 @@ std::string training_table(const InfoSubject& s) {
                               activations,   state.total() + activations,
                               recomputed,    state.total() + recomputed};
     for (size_t i = 0; i < std::size(values); ++i)
-      table.rows[i].push_back(bytes(values[i]));
+      table.rows[i].push_back(format_bytes(values[i]));
   }
   return format_table(table) +
          "autocast: fp32 weights, 16-bit activations (gpt train --dtype bf16); mixed: 16-bit weights and "
@@ -144,9 +141,9 @@ std::string zero_table(const InfoSubject& s) {
   for (int stage = 0; stage < kZeroStages; ++stage) {
     const TrainingState state = training_state(s.counts.total, mixed, stage, s.devices);
     const TrainingState fp32 = training_state(s.counts.total, training_formats()[0], stage, s.devices);
-    table.rows.push_back({fmt::format("stage {}", stage), kShared[stage], bytes(state.weights),
-                          bytes(state.gradients), bytes(state.master + state.moments), bytes(state.total()),
-                          bytes(fp32.total())});
+    table.rows.push_back({fmt::format("stage {}", stage), kShared[stage], format_bytes(state.weights),
+                          format_bytes(state.gradients), format_bytes(state.master + state.moments),
+                          format_bytes(state.total()), format_bytes(fp32.total())});
   }
   return format_table(table) + "per device, without activations; optimizer: master weights and moments\n";
 }

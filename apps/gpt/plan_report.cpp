@@ -12,10 +12,6 @@
 namespace gpt {
 namespace {
 
-std::string bytes(int64_t n) {
-  return format_bytes(static_cast<double>(n));
-}
-
 using Part = std::pair<const char*, int64_t>;
 std::vector<Part> memory_parts(const RunMemory& m) {
   return {{"program, text, tokens", m.base},
@@ -60,13 +56,13 @@ std::string amount_text(const RunPlan& r) {
 std::string memory_text(const RunPlan& r) {
   TextTable table{.columns = {"peak memory", "bytes"}};
   for (const auto& [name, n] : memory_parts(r.memory)) {
-    if (n > 0) table.rows.push_back({name, bytes(n)});
+    if (n > 0) table.rows.push_back({name, format_bytes(n)});
   }
-  table.rows.push_back({"all", bytes(r.memory.total())});
-  table.rows.push_back({"available", bytes(r.available)});
+  table.rows.push_back({"all", format_bytes(r.memory.total())});
+  table.rows.push_back({"available", format_bytes(r.available)});
   std::string text = format_table(table);
   if (r.fits()) return text;
-  text += fmt::format("it does not fit: {} too much\n", bytes(r.memory.total() - r.available));
+  text += fmt::format("it does not fit: {} too much\n", format_bytes(r.memory.total() - r.available));
   if (r.fits_with.empty()) {
     const std::vector<Part> parts = memory_parts(r.memory);
     const auto largest = std::ranges::max_element(parts, {}, &Part::second);
@@ -74,11 +70,11 @@ std::string memory_text(const RunPlan& r) {
            fmt::format(
                "no micro-batch fits, not with --recompute and --dtype bf16 either; most goes to {} ({}): "
                "take a smaller model or context\n",
-               largest->first, bytes(largest->second));
+               largest->first, format_bytes(largest->second));
   }
   TextTable fits{.columns = {"it fits with", "peak memory"}};
   for (const RunFit& fit : r.fits_with)
-    fits.rows.push_back({fit.flags, bytes(fit.bytes)});
+    fits.rows.push_back({fit.flags, format_bytes(fit.bytes)});
   return text + "\n" + format_table(fits);
 }
 

@@ -84,7 +84,7 @@ class TextReader {
         add(block.text, block.ends_document);
       }
       note.update(static_cast<double>(blocks.bytes_done()), total,
-                  format_bytes(static_cast<double>(counter_.bytes())) + " of text");
+                  format_bytes(counter_.bytes()) + " of text");
       stop_if_interrupted();
     }
     counter_.finish();

@@ -75,13 +75,12 @@ namespace {
 std::string cache_rows(const std::string& name, const ModelConfig& config) {
   const ModelCounts counts(config);
   const int64_t per_token = counts.cache_bytes_per_token(2);
-  std::string out = fmt::format(
-      "{}: 2 x {} blocks x {} heads x {} channels x 2 bytes (bf16) = {} per token\n", name, config.n_layer,
-      config.n_kv_head, config.head_dim, format_bytes(static_cast<double>(per_token)));
+  std::string out =
+      fmt::format("{}: 2 x {} blocks x {} heads x {} channels x 2 bytes (bf16) = {} per token\n", name,
+                  config.n_layer, config.n_kv_head, config.head_dim, format_bytes(per_token));
   for (int64_t part = 1; part <= 4; ++part) {
     const int64_t tokens = config.n_ctx * part / 4;
-    out += fmt::format("{:>9} tokens {:>9}  {}\n", format_thousands(tokens),
-                       format_bytes(static_cast<double>(per_token * tokens)),
+    out += fmt::format("{:>9} tokens {:>9}  {}\n", format_thousands(tokens), format_bytes(per_token * tokens),
                        std::string(static_cast<size_t>(10 * part), '='));
   }
   return out;
@@ -104,7 +103,7 @@ std::string demo_cache(const DemoContext& context) {
                                       n == 1              ? " (MQA)"
                                       : n == heads.n_head ? " (MHA)"
                                                           : " (GQA)"),
-                          format_bytes(static_cast<double>(counts.cache_bytes_per_token(2))),
+                          format_bytes(counts.cache_bytes_per_token(2)),
                           fmt::format("{} x", all / (n * heads.head_dim))});
   }
   return out + fmt::format("\nnanochat's {} query heads with fewer key/value heads\n", heads.n_head) +

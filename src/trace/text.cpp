@@ -48,8 +48,7 @@ std::string facts(const Capture& capture, const TraceRequest& r) {
                      format_thousands(counts.total), c.n_layer, c.n_embd, heads,
                      format_thousands(c.vocab_size)) +
          fmt::format("{} {} through the model in {}; {} of intermediate results\n", capture.n_tokens(),
-                     capture.n_tokens() == 1 ? "token" : "tokens", r.computed,
-                     format_bytes(static_cast<double>(capture.bytes())));
+                     capture.n_tokens() == 1 ? "token" : "tokens", r.computed, format_bytes(capture.bytes()));
 }
 
 std::string more_rows(int64_t count) {
@@ -138,7 +137,7 @@ std::string changes_text(const Capture& capture, const TraceRequest& r) {
 std::string cache_text(const Capture& capture, const TraceRequest& r) {
   const ModelCounts counts(capture.config());
   const auto bytes = [&](int64_t element, int64_t tokens) {
-    return format_bytes(static_cast<double>(counts.cache_bytes_per_token(element) * tokens));
+    return format_bytes(counts.cache_bytes_per_token(element) * tokens);
   };
   TextTable table{.columns = {"tokens", "fp32", "bf16", "int8"}};
   for (const int64_t n : {int64_t{1}, capture.n_tokens(), capture.config().n_ctx})

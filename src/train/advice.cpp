@@ -15,10 +15,6 @@ namespace {
 
 using Line = std::optional<std::string>;
 
-std::string count(int64_t n) {
-  return format_count(static_cast<double>(n));
-}
-
 // Passes over a text after which more of them make a model worse rather than better. Text repeated up to four
 // times is nearly as good as new (Muennighoff et al. 2023); a model that is small for its text stands more,
 // and one with kOptimalTokensPerParameter of it cannot learn it by heart.
@@ -39,7 +35,8 @@ Line passes(const AdviceFacts& f) {
   return fmt::format(
       "the run passes {} times over {} tokens with {} parameters and will overfit: --steps {}, more data, a "
       "smaller model, or --patience 5",
-      format_passes(passes), count(f.train_tokens), count(f.parameters), std::max<int64_t>(1, steps));
+      format_passes(passes), format_count(f.train_tokens), format_count(f.parameters),
+      std::max<int64_t>(1, steps));
 }
 
 Line large_batch(const AdviceFacts& f) {

@@ -12,10 +12,6 @@
 namespace gpt {
 namespace {
 
-std::string bytes(int64_t n) {
-  return format_bytes(static_cast<double>(n));
-}
-
 std::string data_line(const RunStart& s) {
   const TrainConfig& c = s.config.train;
   const double passes = static_cast<double>(s.plan.tokens) / static_cast<double>(s.plan.train_tokens);
@@ -40,8 +36,8 @@ std::string cost_line(const RunStart& s) {
   const auto time = p.time();
   const std::string takes = time ? "about " + format_duration(time->total())
                                  : "at least " + format_duration(p.flops() / p.peak_flops);
-  return fmt::format("cost: {} of memory, {} FLOPs, {} at {:.0f} GFLOP/s in {}\n", bytes(p.memory.total()),
-                     format_count(p.flops()), takes, p.peak_flops / 1e9,
+  return fmt::format("cost: {} of memory, {} FLOPs, {} at {:.0f} GFLOP/s in {}\n",
+                     format_bytes(p.memory.total()), format_count(p.flops()), takes, p.peak_flops / 1e9,
                      dtype_name(tensor_dtype(s.config.train.dtype)));
 }
 
@@ -100,7 +96,7 @@ std::string start_notes(const RunStart& s, bool chosen_tokenizer) {
     text += "note: " + line + "\n";
   if (!s.plan.fits())
     text += fmt::format("note: the run needs {} of memory, {} are available; gpt plan says what would fit\n",
-                        bytes(s.plan.memory.total()), bytes(s.plan.available));
+                        format_bytes(s.plan.memory.total()), format_bytes(s.plan.available));
   return text;
 }
 
@@ -109,7 +105,7 @@ std::string start_details(const RunStart& s, const std::string& optimizer) {
   std::string text = s.data.preview + "\n" + describe_config(s.config);
   text += fmt::format("{} parameters; {}\n", format_thousands(s.plan.counts.total), optimizer);
   text += fmt::format("memory: {} for weights, gradients and moments, {} for activations{}\n",
-                      bytes(m.weights + m.gradients + m.moments), bytes(m.activations),
+                      format_bytes(m.weights + m.gradients + m.moments), format_bytes(m.activations),
                       s.config.train.recompute ? " (recomputed)" : "");
   text +=
       fmt::format("machine: {}\n", machine_description(s.plan.subject.threads, isa_name(s.plan.subject.isa)));

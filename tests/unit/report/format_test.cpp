@@ -24,17 +24,17 @@ TEST(Format, Durations) {
 }
 
 TEST(Format, CountsKeepThreeDigitsAcrossUnits) {
-  EXPECT_EQ(format_count(0), "0");
-  EXPECT_EQ(format_count(812), "812");
+  EXPECT_EQ(format_count(0.0), "0");
+  EXPECT_EQ(format_count(812.0), "812");
   EXPECT_EQ(format_count(999.4), "999");
   EXPECT_EQ(format_count(999.6), "1.00 k");
-  EXPECT_EQ(format_count(1000), "1.00 k");
-  EXPECT_EQ(format_count(10770816), "10.8 M");
-  EXPECT_EQ(format_count(124439808), "124 M");
-  EXPECT_EQ(format_count(999999), "1.00 M");
-  EXPECT_EQ(format_count(9996), "10.0 k");
+  EXPECT_EQ(format_count(1000.0), "1.00 k");
+  EXPECT_EQ(format_count(10770816.0), "10.8 M");
+  EXPECT_EQ(format_count(124439808.0), "124 M");
+  EXPECT_EQ(format_count(999999.0), "1.00 M");
+  EXPECT_EQ(format_count(9996.0), "10.0 k");
   EXPECT_EQ(format_count(1.75e11), "175 G");
-  EXPECT_EQ(format_count(-5), "?");
+  EXPECT_EQ(format_count(-5.0), "?");
 }
 
 TEST(Format, RatesLossesAndRatios) {
@@ -54,9 +54,9 @@ TEST(Format, RatesLossesAndRatios) {
 }
 
 TEST(Format, Bytes) {
-  EXPECT_EQ(format_bytes(812), "812 B");
-  EXPECT_EQ(format_bytes(1023), "1023 B");
-  EXPECT_EQ(format_bytes(1024), "1.00 KiB");
+  EXPECT_EQ(format_bytes(812.0), "812 B");
+  EXPECT_EQ(format_bytes(1023.0), "1023 B");
+  EXPECT_EQ(format_bytes(1024.0), "1.00 KiB");
   EXPECT_EQ(format_bytes(1.5 * 1024 * 1024 * 1024), "1.50 GiB");
   EXPECT_EQ(format_bytes(1023.9 * 1024), "1.00 MiB");
 }
