@@ -46,10 +46,6 @@ bool is_bench_key(const KeyInfo& key) {
          std::ranges::find(model_keys, key.name) != model_keys.end();
 }
 
-void check_range(const char* flag, int64_t value, int64_t low, int64_t high) {
-  if (value < low || value > high) fail_usage("{}: expected {} to {}, found {}", flag, low, high, value);
-}
-
 BenchMode parse_mode(const std::string& name) {
   std::vector<std::string> names;
   for (const BenchMode mode : kBenchModes) {

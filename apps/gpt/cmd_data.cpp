@@ -113,9 +113,8 @@ int run_preview(const PreviewArguments& a) {
   config.val_fraction = a.val_fraction;
   config.seed = a.seed;
   complete(config);
-  if (a.n_ctx < 1 || a.n_ctx > 1 << 24) fail_usage("--n-ctx: expected 1 to {}, found {}", 1 << 24, a.n_ctx);
-  if (a.batch_size < 1 || a.batch_size > 1 << 20)
-    fail_usage("--batch-size: expected 1 to {}, found {}", 1 << 20, a.batch_size);
+  check_range("--n-ctx", a.n_ctx, 1, 1 << 24);
+  check_range("--batch-size", a.batch_size, 1, 1 << 20);
   check_sources(config, "");
   const RunData data = load_run_data(config, a.n_ctx, "");
   write_note(data.notes);

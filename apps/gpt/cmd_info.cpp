@@ -75,8 +75,7 @@ void check(const InfoArguments& a) {
   constexpr int64_t kMost = 1 << 20;
   if (a.batch_size < 0 || a.batch_size > kMost)
     fail_usage("--batch-size: expected 1 to {}, found {}", kMost, a.batch_size);
-  if (a.devices < 1 || a.devices > kMost)
-    fail_usage("--devices: expected 1 to {}, found {}", kMost, a.devices);
+  check_range("--devices", a.devices, 1, kMost);
   for (const int64_t step : a.at) {
     if (step < 0) fail_usage("--at: expected steps of 0 and more, found {}", step);
   }

@@ -106,6 +106,10 @@ void check_choice(const std::string& flag, const std::string& value,
              did_you_mean(value, allowed));
 }
 
+void check_range(const char* flag, int64_t value, int64_t low, int64_t high) {
+  if (value < low || value > high) fail_usage("{}: expected {} to {}, found {}", flag, low, high, value);
+}
+
 DType parse_dtype(const std::string& flag, const std::string& name, std::initializer_list<DType> allowed) {
   std::vector<std::string> names;
   for (const DType t : allowed) {

@@ -214,10 +214,7 @@ GgufExportOptions Conversion::gguf_options() const {
 }
 
 int64_t Conversion::parameters() const {
-  int64_t total = 0;
-  for (const ParamSpec& spec : model_->table.specs())
-    total += spec.size();
-  return total;
+  return model_->table.total();
 }
 
 int64_t Conversion::target_tensors() const {

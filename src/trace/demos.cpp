@@ -45,6 +45,13 @@ std::string number_row(std::span<const double> values, int width, int digits) {
   return out;
 }
 
+double dot(std::span<const double> a, std::span<const double> b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    sum += a[i] * b[i];
+  return sum;
+}
+
 std::string demo_mask(const DemoContext&) {
   static constexpr const char* kWords[] = {"The", "cat", "sat", "on", "the", "mat"};
   constexpr size_t n = std::size(kWords);
@@ -98,13 +105,6 @@ std::string show(const Matrix& m, int digits) {
   for (const auto& row : m)
     out += number_row(row, 9, digits) + "\n";
   return out;
-}
-
-double dot(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i)
-    sum += a[i] * b[i];
-  return sum;
 }
 
 Matrix scores(const Matrix& q, const Matrix& k, double factor) {

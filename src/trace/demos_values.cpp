@@ -132,13 +132,6 @@ std::vector<double> rotated(const DemoContext& context, const RopeTable& table, 
   return x;
 }
 
-double inner(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i)
-    sum += a[i] * b[i];
-  return sum;
-}
-
 ModelConfig rope_config(int64_t D) {
   ModelConfig config;
   config.vocab_size = 2;
@@ -182,10 +175,10 @@ std::string demo_rope(const DemoContext& context) {
     std::vector<std::string> row = {std::to_string(m), std::to_string(n), std::to_string(m - n)};
     for (const int sign : {1, -1})
       row.push_back(fmt::format(
-          "{:.9f}", inner(rotated(context, table, q, m, sign), rotated(context, table, k, n, sign))));
+          "{:.9f}", dot(rotated(context, table, q, m, sign), rotated(context, table, k, n, sign))));
     const std::vector<double> turned = rotated(context, table, q, m, 1);
-    row.push_back(fmt::format("{:.6f}", std::sqrt(inner(q, q))));
-    row.push_back(fmt::format("{:.6f}", std::sqrt(inner(turned, turned))));
+    row.push_back(fmt::format("{:.6f}", std::sqrt(dot(q, q))));
+    row.push_back(fmt::format("{:.6f}", std::sqrt(dot(turned, turned))));
     scores.rows.push_back(row);
   }
   return out + format_table(scores) +
@@ -203,7 +196,7 @@ std::string picture_rope(const DemoContext& context) {
   ChartSeries series{"", {}, {}, SeriesStyle::line, 0};
   for (int32_t m = 0; m < 128; ++m) {
     series.x.push_back(m);
-    series.y.push_back(inner(rotated(context, table, ones, m, 1), rotated(context, table, ones, 0, 1)));
+    series.y.push_back(dot(rotated(context, table, ones, m, 1), rotated(context, table, ones, 0, 1)));
   }
   chart.series = {series};
   return line_chart_svg(chart, kDemoChart);

@@ -79,15 +79,14 @@ class PageMeta {
   }
 
   json params() const {
-    static constexpr const char* kComponents[] = {
-        "token_embedding", "position_embedding", "attention", "mlp", "norm", "final_norm", "head"};
+    const ModelCounts counts(capture_.config());
     json list = json::array();
     for (const ParamSpec& spec : capture_.model().table.specs()) {
       list.push_back({{"name", spec.name},
                       {"shape", spec.shape},
                       {"size", spec.size()},
                       {"layer", spec.layer},
-                      {"component", kComponents[static_cast<size_t>(spec.component)]}});
+                      {"component", counts.components[static_cast<size_t>(spec.component)].key}});
     }
     return list;
   }
