@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace gpt {
 namespace {
@@ -35,6 +36,7 @@ TEST(Format, CountsKeepThreeDigitsAcrossUnits) {
   EXPECT_EQ(format_count(9996.0), "10.0 k");
   EXPECT_EQ(format_count(1.75e11), "175 G");
   EXPECT_EQ(format_count(-5.0), "?");
+  EXPECT_EQ(format_count(int64_t{10770816}), "10.8 M");
 }
 
 TEST(Format, RatesLossesAndRatios) {
@@ -51,6 +53,14 @@ TEST(Format, RatesLossesAndRatios) {
   EXPECT_EQ(format_passes(999.7), "1,000");
   EXPECT_EQ(format_passes(237123), "237,000");
   EXPECT_EQ(format_ratio(3.41249), "3.412");
+}
+
+TEST(Format, ListsStopAtSome) {
+  const std::vector<std::string> names = {"a", "b", "c", "d"};
+  EXPECT_EQ(format_list(names, 4), "a, b, c, d");
+  EXPECT_EQ(format_list(names, 3), "a, b, c and 1 more");
+  EXPECT_EQ(format_list(names, 1), "a and 3 more");
+  EXPECT_EQ(format_list({}, 3), "");
 }
 
 TEST(Format, Bytes) {
