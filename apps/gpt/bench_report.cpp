@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/table.h"
 #include "train/run_facts.h"
 
@@ -145,8 +145,7 @@ std::string machine_text(const BenchReport& report) {
 
 std::string speed_table(const std::vector<BenchRecord>& records) {
   TextTable table{.columns = {"mode", "dtype", "shape", "tokens/s", "slowest", "fastest", "GFLOP/s",
-                              "of limit", "GB/s", "of memory"},
-                  .rows = {}};
+                              "of limit", "GB/s", "of memory"}};
   for (const BenchRecord& r : records) {
     const bool reads = r.result.bytes_read > 0;
     table.rows.push_back({std::string(mode_name(r.workload.mode)), std::string(dtype_name(r.workload.dtype)),
@@ -161,7 +160,7 @@ std::string speed_table(const std::vector<BenchRecord>& records) {
 }
 
 std::string memory_table(const std::vector<BenchRecord>& records) {
-  TextTable table{.columns = {"peak memory", "measured", "predicted", "ratio"}, .rows = {}};
+  TextTable table{.columns = {"peak memory", "measured", "predicted", "ratio"}};
   for (const BenchRecord& r : records) {
     const auto measured = static_cast<double>(r.memory_measured);
     const auto predicted = static_cast<double>(r.result.memory_predicted);
@@ -175,7 +174,7 @@ std::string ops_table(const BenchRecord& r) {
   const WorkloadResult& result = r.result;
   const auto repeats = static_cast<double>(result.seconds.size());
   const double total = result.total_seconds();
-  TextTable table{.columns = {describe_workload(r.workload), "calls", "ms", "share", "GFLOP/s"}, .rows = {}};
+  TextTable table{.columns = {describe_workload(r.workload), "calls", "ms", "share", "GFLOP/s"}};
   for (const OpTime& op : result.ops) {
     table.rows.push_back({op.op, fmt::format("{:.0f}", static_cast<double>(op.calls) / repeats),
                           fmt::format("{:.3f}", 1e3 * op.seconds / repeats),

@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -44,11 +43,7 @@ struct BenchArguments {
 bool is_bench_key(const KeyInfo& key) {
   static const std::vector<std::string> model_keys = model_key_names();
   return key.name == "batch_size" || key.name == "recompute" ||
-         std::find(model_keys.begin(), model_keys.end(), key.name) != model_keys.end();
-}
-
-void check_range(const char* flag, int64_t value, int64_t low, int64_t high) {
-  if (value < low || value > high) fail_usage("{}: expected {} to {}, found {}", flag, low, high, value);
+         std::ranges::find(model_keys, key.name) != model_keys.end();
 }
 
 BenchMode parse_mode(const std::string& name) {
@@ -88,8 +83,7 @@ BenchSubject find_subject(const BenchArguments& a, const ConfigFlags& flags) {
   flags.apply_flags(settings);
   subject.config = settings.resolve();
   if (subject.config.model.vocab_size == 0) subject.config.model.vocab_size = 256;
-  const std::vector<std::string> given = flags.given();
-  if (std::find(given.begin(), given.end(), "batch_size") == given.end()) {
+  if (!flags.is_given("batch_size")) {
     constexpr int64_t kTokensPerStep = 4096;
     subject.config.train.batch_size = std::max<int64_t>(1, kTokensPerStep / subject.config.model.n_ctx);
   }
@@ -122,7 +116,7 @@ void check_arguments(BenchArguments& a) {
   check_range("--sequences", a.sequences, 1, 4096);
   check_range("--bytes", a.bytes, 1 << 16, int64_t{1} << 40);
   if (a.dtypes.empty()) a.dtypes = {"fp32"};
-  const bool trains = std::find(a.modes.begin(), a.modes.end(), "train") != a.modes.end();
+  const bool trains = std::ranges::find(a.modes, "train") != a.modes.end();
   for (const std::string& dtype : a.dtypes) {
     if (!is_quantized(parse_dtype("--dtype", dtype))) continue;
     if (trains) fail_usage("--mode train: expected --dtype fp32, bf16 or fp16, found {}", dtype);
@@ -162,8 +156,7 @@ bool reads_weights(const Workload& w) {
 // Inference reads the weights of a GGUF file where they are, as `gpt generate` does.
 bool used_in_place(const BenchSubject& subject, const std::vector<Workload>& workloads) {
   const auto trains = [](const Workload& w) { return w.mode == BenchMode::train; };
-  return subject.loaded && subject.loaded->gguf() != nullptr &&
-         std::none_of(workloads.begin(), workloads.end(), trains);
+  return subject.loaded && subject.loaded->gguf() != nullptr && std::ranges::none_of(workloads, trains);
 }
 
 // Runs the workloads with the limits measured between them, so that each has one before and one after it.
@@ -171,7 +164,7 @@ std::vector<BenchRecord> run_workloads(const BenchArguments& a, BenchSubject& su
                                        std::vector<MachineLimits>& limits, Notes& notes) {
   const std::vector<Workload> workloads = plan_workloads(a, subject.config);
   std::optional<MemoryRate> memory;
-  if (std::any_of(workloads.begin(), workloads.end(), reads_weights))
+  if (std::ranges::any_of(workloads, reads_weights))
     memory.emplace(machine.pool, machine.backend.kernels.isa, a.bytes);
   const int64_t resident = resident_bytes();
   Model model(subject.config.model);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "command.h"
 #include "conversation.h"
 #include "convert/gguf_vocab.h"
@@ -16,7 +17,6 @@
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
-#include "report/format.h"
 
 namespace gpt {
 namespace {

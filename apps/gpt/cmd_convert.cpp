@@ -5,13 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "command.h"
 #include "convert/gguf_vocab.h"
 #include "convert_output.h"
 #include "io/tensor_info.h"
 #include "options.h"
 #include "output.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "text/chat_template.h"
 
@@ -96,8 +96,7 @@ ConversionOptions conversion_options(const ConvertArguments& a) {
 }
 
 std::string moves_table(const Conversion& conversion, const LoadedModel& loaded) {
-  TextTable table{.columns = {"source", "type", "parameter", "shape", "target", "type", "shape", ""},
-                  .rows = {}};
+  TextTable table{.columns = {"source", "type", "parameter", "shape", "target", "type", "shape", ""}};
   for (const TensorMove& m : conversion.moves()) {
     table.rows.push_back({m.source, std::string(dtype_name(m.source_dtype)), m.parameter,
                           shape_string(m.shape), m.target, std::string(dtype_name(m.target_dtype)),
@@ -150,7 +149,7 @@ std::string summary(const ConvertArguments& a, const Conversion& conversion, con
   std::string text =
       fmt::format("{} {}: {}, {} parameters in {} tensors of {}, {}", a.dry_run ? "would write" : "wrote",
                   a.out, conversion.target(), format_thousands(parameters), tensors,
-                  dtype_name(conversion.dtype()), format_bytes(static_cast<double>(conversion.bytes())));
+                  dtype_name(conversion.dtype()), format_bytes(conversion.bytes()));
   if (!loaded.ignored().empty())
     text += fmt::format("; {} buffers and copies left out", loaded.ignored().size());
   if (const size_t n = output.tokenizer_names().size(); n > 0)
@@ -171,8 +170,7 @@ std::string format_of_name(const std::string& out) {
     if (out.ends_with(file))
       fail_usage(
           "{}: what transformers loads is a folder with model.safetensors and config.json in it: give a "
-          "folder's "
-          "name, or OUT.gguf, or --to for another format",
+          "folder's name, or OUT.gguf, or --to for another format",
           out);
   }
   if (out.ends_with(".bin")) fail_usage("{}: a file of which format? Give --to llama2c or --to llmc", out);

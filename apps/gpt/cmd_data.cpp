@@ -6,7 +6,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder_lock.h"
+#include "base/format.h"
 #include "command.h"
+#include "config_flags.h"
 #include "data/file_kind.h"
 #include "data/loader.h"
 #include "data/pack.h"
@@ -17,12 +19,9 @@
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
-#include "output_file.h"
 #include "pack_report.h"
 #include "progress_note.h"
-#include "report/format.h"
 #include "train/run_data.h"
-#include "train_settings.h"
 
 #include <numbers>
 
@@ -98,9 +97,8 @@ int run_tales(const TalesArguments& a) {
     write_file_atomic(a.out, tales.text);
   }
   write_note(fmt::format(
-      "{} bytes of tales; entropy {} bits per byte (this text: {}): no model can do "
-      "better on average; "
-      "the next story is number {}\n",
+      "{} bytes of tales; entropy {} bits per byte (this text: {}): no model can do better on average; the "
+      "next story is number {}\n",
       format_thousands(std::ssize(tales.text)), format_loss(tales_entropy_per_byte() / std::numbers::ln2),
       format_loss(tales.nats / std::numbers::ln2 / static_cast<double>(tales.text.size())),
       format_thousands(tales.next_story)));
@@ -115,9 +113,8 @@ int run_preview(const PreviewArguments& a) {
   config.val_fraction = a.val_fraction;
   config.seed = a.seed;
   complete(config);
-  if (a.n_ctx < 1 || a.n_ctx > 1 << 24) fail_usage("--n-ctx: expected 1 to {}, found {}", 1 << 24, a.n_ctx);
-  if (a.batch_size < 1 || a.batch_size > 1 << 20)
-    fail_usage("--batch-size: expected 1 to {}, found {}", 1 << 20, a.batch_size);
+  check_range("--n-ctx", a.n_ctx, 1, 1 << 24);
+  check_range("--batch-size", a.batch_size, 1, 1 << 20);
   check_sources(config, "");
   const RunData data = load_run_data(config, a.n_ctx, "");
   write_note(data.notes);
@@ -138,8 +135,8 @@ PackStats pack(const Tokenizer& tokenizer, const PackOptions& options, ThreadPoo
   return pack_tokens(tokenizer, options, pool, [&](const PackProgress& p) {
     note.update(
         p.done, p.total,
-        fmt::format("{} tokens, {} shards, {}/s of text", format_count(static_cast<double>(p.stats.tokens)),
-                    p.stats.shards, format_bytes(static_cast<double>(p.stats.text_bytes) / p.stats.seconds)));
+        fmt::format("{} tokens, {} shards, {}/s of text", format_count(p.stats.tokens), p.stats.shards,
+                    format_bytes(static_cast<double>(p.stats.text_bytes) / p.stats.seconds)));
     if (interrupted()) throw Interrupted("interrupted; the same command goes on after the last whole shard");
   });
 }

@@ -4,12 +4,12 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "command.h"
 #include "eval/compare.h"
 #include "eval_text.h"
 #include "options.h"
 #include "output.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "train/trained_text.h"
 
@@ -94,7 +94,7 @@ void add_text_rows(TextTable& table, const EvalResult& r, const std::optional<do
 }
 
 std::string result_table(const EvalResult& r, const std::optional<double>& floor) {
-  TextTable table{.columns = {}, .rows = {}};
+  TextTable table;
   table.rows = {{"loss", format_loss(r.loss()), "nats per token"},
                 {"perplexity", format_perplexity(r.perplexity()), ""},
                 {"bits per byte", format_loss(r.bits_per_byte()), ""}};
@@ -107,7 +107,7 @@ std::string comparison_table(const EvalArguments& a, const Comparison& c,
   const EvalResult &q = c.result, &p = c.against;
   const auto number = [](double x) { return fmt::format("{:.4f}", x); };
   const auto nats = [](double x) { return fmt::format("{:.3g}", x); };
-  TextTable table{.columns = {}, .rows = {}};
+  TextTable table;
   table.rows = {
       {"", a.dtype, a.against, ""},
       {"loss", number(q.loss()), number(p.loss()), "nats per token"},

@@ -5,13 +5,13 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "command.h"
 #include "generation.h"
 #include "infer/beam.h"
 #include "infer/cached_model.h"
 #include "options.h"
 #include "output.h"
-#include "report/format.h"
 
 namespace gpt {
 namespace {

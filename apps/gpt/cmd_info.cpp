@@ -3,13 +3,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "command.h"
 #include "config_flags.h"
 #include "info_report.h"
 #include "model/presets.h"
 #include "options.h"
 #include "output.h"
-#include "report/format.h"
 #include "report/table.h"
 
 namespace gpt {
@@ -56,8 +56,7 @@ std::string preset_list(const ConfigFlags& flags) {
         name != "nanochat-d4")
       continue;
     const InfoSubject s = find_info_subject({.spec = name}, flags);
-    std::string shown = name, size = format_count(static_cast<double>(s.counts.total)),
-                purpose = preset_purpose(name);
+    std::string shown = name, size = format_count(s.counts.total), purpose = preset_purpose(name);
     if (name == "nanochat-d4") {
       shown = "nanochat-dN";
       size = "from " + size;
@@ -65,9 +64,8 @@ std::string preset_list(const ConfigFlags& flags) {
     }
     rows.push_back({s.counts.total, {shown, size, purpose}});
   }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const Row& a, const Row& b) { return a.parameters < b.parameters; });
-  TextTable table{.columns = {"preset", "parameters", "for"}, .rows = {}};
+  std::ranges::stable_sort(rows, {}, &Row::parameters);
+  TextTable table{.columns = {"preset", "parameters", "for"}};
   for (const Row& row : rows)
     table.rows.push_back(row.cells);
   return format_table(table);
@@ -77,8 +75,7 @@ void check(const InfoArguments& a) {
   constexpr int64_t kMost = 1 << 20;
   if (a.batch_size < 0 || a.batch_size > kMost)
     fail_usage("--batch-size: expected 1 to {}, found {}", kMost, a.batch_size);
-  if (a.devices < 1 || a.devices > kMost)
-    fail_usage("--devices: expected 1 to {}, found {}", kMost, a.devices);
+  check_range("--devices", a.devices, 1, kMost);
   for (const int64_t step : a.at) {
     if (step < 0) fail_usage("--at: expected steps of 0 and more, found {}", step);
   }
@@ -157,7 +154,7 @@ int run(const InfoArguments& a, const ConfigFlags& flags) {
 bool is_info_key(const KeyInfo& key) {
   static const std::vector<std::string> model_keys = model_key_names();
   return key.name == "steps" || key.name == "warmup" || key.name == "lr" || key.name == "min_lr" ||
-         std::find(model_keys.begin(), model_keys.end(), key.name) != model_keys.end();
+         std::ranges::find(model_keys, key.name) != model_keys.end();
 }
 
 }  // namespace

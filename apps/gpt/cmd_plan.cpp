@@ -2,25 +2,23 @@
 #include "command.h"
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder_lock.h"
+#include "base/format.h"
 #include "base/process_memory.h"
+#include "config_flags.h"
 #include "model/model_files.h"
 #include "options.h"
 #include "output.h"
-#include "output_file.h"
 #include "plan_proposal.h"
 #include "plan_report.h"
-#include "report/format.h"
 #include "sweep/forecast.h"
 #include "train/advice.h"
 #include "train/run_facts.h"
-#include "train_settings.h"
 
 namespace gpt {
 namespace {

@@ -5,7 +5,6 @@
 #include "command.h"
 #include "options.h"
 #include "output.h"
-#include "output_file.h"
 #include "report/run_charts.h"
 #include "report/run_compare.h"
 #include "report/svg.h"

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/folder_lock.h"
+#include "base/format.h"
 #include "command.h"
 #include "config_flags.h"
 #include "foreign_names.h"
@@ -15,12 +16,10 @@
 #include "model/model_counts.h"
 #include "options.h"
 #include "output.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "sweep/page.h"
 #include "sweep/sweep.h"
 #include "train/run_data.h"
-#include "train_settings.h"
 
 namespace gpt {
 namespace {
@@ -42,11 +41,6 @@ struct SweepArguments {
   int64_t levels = 1, seeds = 1, iso_params = 0;
   bool resume = false, dry_run = false, json = false;
 };
-
-bool is_given(const ConfigFlags& flags, const std::string& key) {
-  const std::vector<std::string> given = flags.given();
-  return std::find(given.begin(), given.end(), key) != given.end();
-}
 
 RunConfig resolve(const SweepArguments& a, const ConfigFlags& flags, const SweepPoint& point) {
   Settings settings;
@@ -105,7 +99,7 @@ SweepRun shape_of(const SweepArguments& a, const ConfigFlags& flags, const Sweep
   if (model.vocab_size == 0) model.vocab_size = data.of(run.config).vocab_size;
   data.of(run.config);
   const ModelConfig base = resolve(a, flags, {}).model;
-  const bool follows = !is_given(flags, "d_ff") && point.count("d_ff") == 0 && model.d_ff == base.d_ff;
+  const bool follows = !flags.is_given("d_ff") && point.count("d_ff") == 0 && model.d_ff == base.d_ff;
   const int64_t wanted = a.iso_params > 0 ? width_for(model, a.iso_params, 2 * model.n_head) : model.n_embd;
   if (follows) model.d_ff = scaled_d_ff(base.d_ff, base.n_embd, wanted);
   if (wanted != model.n_embd) {
@@ -220,7 +214,7 @@ Plan plan_sweep(const SweepArguments& a, const ConfigFlags& flags) {
 }
 
 std::string describe(const Plan& plan) {
-  TextTable table{{"run", "shape", "parameters", "steps", "tokens", "tokens/param", "FLOPs", "expected"}, {}};
+  TextTable table{{"run", "shape", "parameters", "steps", "tokens", "tokens/param", "FLOPs", "expected"}};
   double total = 0;
   for (size_t i = 0; i < plan.sweep.runs.size(); ++i) {
     const SweepRun& run = plan.sweep.runs[i];
@@ -259,12 +253,12 @@ void check(const SweepArguments& a, const ConfigFlags& flags) {
   if (a.over.empty()) fail_usage("--over is missing: name what to sweep, for example --over n_layer=2,4,8");
   if (!(a.minutes >= 0 && a.minutes <= 1e6))
     fail_usage("--minutes: expected a number from 0 to 1e6, found {}", a.minutes);
-  const int ways = (a.flops.empty() ? 0 : 1) + (a.minutes > 0 ? 1 : 0) + (is_given(flags, "steps") ? 1 : 0);
+  const int ways = (a.flops.empty() ? 0 : 1) + (a.minutes > 0 ? 1 : 0) + (flags.is_given("steps") ? 1 : 0);
   if (ways > 1)
     fail_usage("--flops, --minutes and --steps are three ways to say how long a run is; give one");
   if (a.levels > 1 && !(a.minutes > 0))
     fail_usage("--levels divides --minutes; with --flops list the budgets");
-  if (is_given(flags, "eval_every")) fail_usage("--eval-every: a sweep validates eight times in every run");
+  if (flags.is_given("eval_every")) fail_usage("--eval-every: a sweep validates eight times in every run");
 }
 
 void check_folder(const SweepArguments& a) {

@@ -2,10 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/path_kind.h"
 #include "command.h"
 #include "data/corpus.h"
@@ -13,7 +13,6 @@
 #include "input.h"
 #include "options.h"
 #include "output.h"
-#include "report/format.h"
 #include "report/next_step.h"
 #include "report/table.h"
 #include "text/tokenizer_facts.h"

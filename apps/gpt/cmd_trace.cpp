@@ -13,7 +13,6 @@
 #include "info_subject.h"
 #include "options.h"
 #include "output.h"
-#include "output_file.h"
 #include "report/progress.h"
 #include "trace/demos.h"
 #include "trace/figures.h"
@@ -42,8 +41,6 @@ struct TraceArguments {
   MachineOptions machine;
 };
 
-constexpr int64_t kMaxTopK = 1000;
-
 TraceRequest make_request(const TraceArguments& a) {
   TraceRequest r;
   r.model = a.model;
@@ -55,7 +52,7 @@ TraceRequest make_request(const TraceArguments& a) {
   } else {
     r.block = -1;
   }
-  if (a.top_k < 1 || a.top_k > kMaxTopK) fail_usage("--top-k: expected 1 to {}, found {}", kMaxTopK, a.top_k);
+  check_range("--top-k", a.top_k, 1, 1000);
   if (a.head && *a.head < 0) fail_usage("--head: expected a number from 0, found {}", *a.head);
   if (a.query && *a.query < 0) fail_usage("--query: expected a number from 0, found {}", *a.query);
   r.head = a.head.value_or(-1);

@@ -16,7 +16,6 @@
 #include "train/init_model.h"
 #include "train/resume.h"
 #include "train/trainer.h"
-#include "train_settings.h"
 
 namespace gpt {
 namespace {
@@ -47,7 +46,7 @@ RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
   }
   for (const std::string& key : flags.given()) {
     const std::vector<std::string>& allowed = resumable_keys();
-    if (std::find(allowed.begin(), allowed.end(), key) != allowed.end()) continue;
+    if (std::ranges::find(allowed, key) != allowed.end()) continue;
     fail_usage("{} cannot change when a run is resumed; only {} can", ConfigFlags::flag_name(key), [&] {
       std::string list;
       for (const std::string& name : allowed)

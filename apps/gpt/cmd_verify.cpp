@@ -6,7 +6,6 @@
 #include "command.h"
 #include "options.h"
 #include "output.h"
-#include "output_file.h"
 #include "report/table.h"
 #include "verify/verify.h"
 
@@ -45,7 +44,7 @@ std::vector<std::string> table_row(const std::string& name, const VerifyCheck& c
 }
 
 std::string checks_table(const VerifyResult& result, bool all) {
-  TextTable table{.columns = {"check", "error", "tolerance", "result", ""}, .rows = {}};
+  TextTable table{.columns = {"check", "error", "tolerance", "result", ""}};
   std::map<std::string, const VerifyCheck*> worst;
   std::map<std::string, int> count;
   std::vector<std::string> order;
@@ -101,8 +100,7 @@ int run(const VerifyArguments& a) {
   if (options.bf16_errors.empty() && std::filesystem::exists(beside)) options.bf16_errors = beside.string();
   options.isa = options.dtype == DType::f64 ? Isa::ref : chosen_isa();
   const VerifyResult result = verify_model(a.model, options);
-  const auto failed = std::count_if(result.checks.begin(), result.checks.end(),
-                                    [](const VerifyCheck& c) { return !c.passed; });
+  const auto failed = std::ranges::count_if(result.checks, [](const VerifyCheck& c) { return !c.passed; });
   if (a.json) {
     write_output(checks_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } else {

@@ -48,8 +48,7 @@ const CLI::App& named_command(const CLI::App& root, const std::vector<std::strin
   const CLI::App* app = &root;
   for (size_t i = 1; i < words.size(); ++i) {
     const auto subs = commands_of(*app);
-    const auto sub =
-        std::find_if(subs.begin(), subs.end(), [&](const CLI::App* s) { return s->get_name() == words[i]; });
+    const auto sub = std::ranges::find_if(subs, [&](const CLI::App* s) { return s->get_name() == words[i]; });
     if (sub == subs.end())
       fail_usage("completion man: unknown command \"{}\"; see gpt --help", words[i].substr(0, 64));
     app = *sub;
@@ -101,7 +100,7 @@ std::string man_page(const CLI::App& app) {
   for (const CLI::App* a = &app; a != nullptr; a = a->get_parent())
     name = a->get_name() + (name.empty() ? "" : " " + name);
   std::string title = name;
-  std::replace(title.begin(), title.end(), ' ', '-');
+  std::ranges::replace(title, ' ', '-');
   std::string page = fmt::format(".TH {} 1\n.SH NAME\n{} \\- {}\n.SH DESCRIPTION\n.nf\n", title, title,
                                  app.get_description());
   for (const std::string& line : CLI::detail::split(full_help(app, name), '\n')) {

@@ -1,16 +1,22 @@
 #include "config_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/path_kind.h"
+#include "model/model_files.h"
+#include "model/presets.h"
+#include "options.h"
+#include "train/run_data.h"
 
 namespace gpt {
 namespace {
 
 std::string with_dashes(std::string key) {
-  std::replace(key.begin(), key.end(), '_', '-');
+  std::ranges::replace(key, '_', '-');
   return key;
 }
 
@@ -110,7 +116,7 @@ void ConfigFlags::apply(Settings& settings, const KeyInfo& key, const std::vecto
 
 void ConfigFlags::apply_environment(Settings& settings, const std::vector<std::string>& only) const {
   for (const KeyInfo& key : keys_) {
-    if (!only.empty() && std::find(only.begin(), only.end(), key.name) == only.end()) continue;
+    if (!only.empty() && std::ranges::find(only, key.name) == only.end()) continue;
     const std::string variable = variable_name(key.name);
     const char* value = std::getenv(variable.c_str());
     if (value != nullptr && *value != '\0') apply(settings, key, {value}, variable);
@@ -129,6 +135,39 @@ std::vector<std::string> ConfigFlags::given() const {
   for (const auto& [name, values] : *values_)
     names.push_back(name);
   return names;
+}
+
+RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags) {
+  Settings settings;
+  if (!sources.preset.empty()) settings.add_preset(sources.preset);
+  if (!sources.init_from.empty()) {
+    settings.add_model(LoadedModel(sources.init_from).model().config);
+  }
+  if (!sources.config.empty()) settings.add_file(sources.config);
+  flags.apply_environment(settings);
+  flags.apply_flags(settings);
+  if (!sources.preset.empty() && sources.init_from.empty())
+    settings.forget_preset("vocab_size");  // the tokenizer decides
+  return settings.resolve();
+}
+
+bool names_model(const TrainSources& sources, const ConfigFlags& flags) {
+  if (!sources.preset.empty() || !sources.config.empty() || !sources.init_from.empty()) return true;
+  return flags.is_given("n_layer") || flags.is_given("n_embd");
+}
+
+void check_sources(const TrainConfig& config, const std::string& init_from) {
+  for (const auto* entries : {&config.data, &config.val_data}) {
+    for (const std::string& entry : *entries) {
+      const std::string name = source_name(entry);
+      if (!is_preset(name) || path_exists(name)) continue;
+      fail_usage(
+          "data \"{}\": no such file or folder, but a preset of this name: give --preset {}, and the text as "
+          "files, folders or token shards, or tales",
+          name, name);
+    }
+  }
+  if (init_from.empty()) require_tokenizer(config.tokenizer);
 }
 
 }  // namespace gpt

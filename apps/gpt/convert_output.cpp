@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/paths.h"
+#include "base/path_kind.h"
 #include "convert/gguf_vocab.h"
 #include "io/gguf.h"
 #include "io/llama2c.h"
@@ -139,8 +139,7 @@ void ConvertOutput::check_beside(const std::string& folder) {
     if (files_.count(name) == 0 && is_there(fs::path(folder) / name))
       fail(
           "{}/{} is another model's tokenizer and would be taken for this one's; give the model a folder of "
-          "its own, "
-          "such as {}",
+          "its own, such as {}",
           folder, name, own_place(a_.out));
   }
   for (const auto& [name, content] : files_) {
@@ -151,8 +150,7 @@ void ConvertOutput::check_beside(const std::string& folder) {
       changes_.kept.push_back(name);
     } else {
       fail("{} differs from the tokenizer of this model; give the model a folder of its own, such as {}",
-           file.string(),
-           own_place(a_.out));
+           file.string(), own_place(a_.out));
     }
   }
 }

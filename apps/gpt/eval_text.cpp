@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "io/gguf.h"
 #include "options.h"
-#include "report/format.h"
 #include "train/trained_text.h"
 
 namespace gpt {
@@ -14,7 +14,7 @@ namespace {
 constexpr double kValFraction = 0.1;
 
 std::string named(const std::vector<std::string>& names) {
-  return names.size() == 1 ? names[0] : fmt::format("{} and {} more", names[0], names.size() - 1);
+  return format_list(names, 1);
 }
 
 // What is to be loaded, and what is known of it.
@@ -82,8 +82,7 @@ std::string fraction_note(const EvalText& text, const Choice& choice, double fra
                        before, part_of(text), fraction);
   return fmt::format(
       "note: the run was trained on {} and {}: {} are taken, with --val-fraction {}, and among them is text "
-      "that "
-      "it was trained on\n",
+      "that it was trained on\n",
       name, before, part_of(text), fraction);
 }
 
@@ -104,8 +103,7 @@ std::string own_text_note(const EvalText& text, const Choice& choice, const Eval
   if (!request.split.empty()) return "";
   if (!val.empty())
     return fmt::format(
-        "the run's validation text is taken, {}: {} tokens; --split train takes what it was "
-        "trained on\n",
+        "the run's validation text is taken, {}: {} tokens; --split train takes what it was trained on\n",
         named(val), format_thousands(text.tokens.size()));
   return fmt::format(
       "the run was trained on {}: the part that it held out is taken, {}; --split all takes everything\n",
@@ -137,8 +135,7 @@ std::string note_of(const EvalText& text, const Choice& choice, const EvalTextRe
     case TextRole::part:
       return fmt::format(
           "note: {} has text that the run was trained on, so its loss says little of new text; without "
-          "--data "
-          "the part that the run held out is taken\n",
+          "--data the part that the run held out is taken\n",
           name);
     case TextRole::other:
       break;

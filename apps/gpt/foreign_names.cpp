@@ -2,125 +2,83 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <span>
 
 #include "base/error.h"
 #include "base/suggest.h"
 #include "model/config_alias.h"
-#include "number_check.h"
+#include "parse_problem.h"
 
 namespace gpt {
 namespace {
 
 struct Name {
-  const char* theirs;
+  const char* theirs;  // "a|b|c": all of these
   const char* ours;
 };
 
-// Flags that mean the same under another name, in every command that has ours; of several the first one that
-// the command has. Names of config keys are in model/config_alias.cpp.
+// Flags that mean the same under another name (of nanoGPT, nanochat, minGPT, transformers and its trainer,
+// llama.cpp, or of several commands here), in every command that has ours; of several the first one that the
+// command has. Names of config keys are in model/config_alias.cpp.
 constexpr Name kFlags[] = {
-    // nanoGPT, nanochat, minGPT
-    {"--out-dir", "--out"},
-    {"--dataset", "--data"},
-    {"--num-iterations", "--steps"},
-    {"--eval-interval", "--eval-every"},
+    {"--out-dir|--output-dir|--output|--outfile", "--out"},
+    {"--dataset|--train-file|-d|--input|--files", "--data"},
+    {"--num-iterations|--max-iters|--max-steps|--iters|--iterations|--num-steps|--train-steps", "--steps"},
+    {"--eval-interval|--eval-steps", "--eval-every"},
     {"--eval-iters", "--eval-batches"},
-    {"--log-interval", "--log-every"},
-    {"--device-batch-size", "--micro-batch"},
-    {"--start", "--prompt"},
-    {"--num-samples", "--n"},
-    {"--max-new-tokens", "--max-tokens"},
-    {"--max-iters", "--steps"},
+    {"--log-interval|--logging-steps", "--log-every"},
+    {"--device-batch-size|--per-device-train-batch-size", "--micro-batch"},
+    {"--start|--text", "--prompt"},
+    {"--num-samples|--num-return-sequences", "--n"},
+    {"--max-new-tokens|--n-predict|--predict|--num-tokens", "--max-tokens"},
     {"--n-embed", "--n-embd"},
-    // transformers and its trainer
-    {"--output-dir", "--out"},
-    {"--train-file", "--data"},
     {"--validation-file", "--val-data"},
-    {"--max-steps", "--steps"},
     {"--warmup-steps", "--warmup"},
-    {"--per-device-train-batch-size", "--micro-batch"},
-    {"--eval-steps", "--eval-every"},
-    {"--logging-steps", "--log-every"},
-    {"--save-steps", "--save-every"},
-    {"--checkpoint-every", "--save-every"},
-    {"--checkpoint-interval", "--save-every"},
-    {"--save-interval", "--save-every"},
+    {"--save-steps|--checkpoint-every|--checkpoint-interval|--save-interval", "--save-every"},
     {"--max-grad-norm", "--clip-norm"},
     {"--lr-scheduler-type", "--schedule"},
     {"--adam-beta1", "--beta1"},
     {"--adam-beta2", "--beta2"},
     {"--adam-epsilon", "--eps"},
     {"--early-stopping-patience", "--patience"},
-    {"--num-layers", "--n-layer"},
-    {"--num-heads", "--n-head"},
+    {"--num-layers|--layers", "--n-layer"},
+    {"--num-heads|--heads", "--n-head"},
     {"--gradient-checkpointing", "--recompute"},
-    {"--model-name-or-path", "--model"},
-    {"-m", "--model"},
+    {"--model-name-or-path|-m|--checkpoint", "--model"},
     {"--num-beams", "--beams"},
-    {"--num-return-sequences", "--n"},
     {"--tokenizer-name", "--tokenizer"},
-    // llama.cpp
     {"--temp", "--temperature"},
     {"--repeat-penalty", "--repetition-penalty"},
-    {"--n-predict", "--max-tokens"},
-    {"--predict", "--max-tokens"},
-    {"--ctx-size", "--n-ctx"},
-    {"--file", "--prompt-file"},
+    {"--ctx-size|-c|--seq-len", "--n-ctx"},
+    {"--file|-f", "--prompt-file"},
     {"--reverse-prompt", "--stop"},
-    {"--system-prompt", "--system"},
+    {"--system-prompt|-sys", "--system"},
     {"--chat-template", "--template"},
-    {"-sys", "--system"},
-    {"-f", "--prompt-file"},
-    {"-c", "--n-ctx"},
     {"-s", "--seed"},
-    {"-b", "--batch-size"},
+    {"-b|--batch", "--batch-size"},
     {"-q", "--quant"},
-    {"-d", "--data"},
-    {"-p", "--text"},
+    {"-p|--prompt", "--text"},
     {"-v", "--version"},
     {"-v", "--verbose"},
-    {"--output", "--out"},
-    {"--outfile", "--out"},
-    // words for the same in several commands here
-    {"--prompt", "--text"},
     {"--format", "--to"},
-    {"--n-threads", "--threads"},
-    {"--num-threads", "--threads"},
-    {"--text", "--prompt"},
-    {"--input", "--data"},
-    {"--files", "--data"},
-    {"--checkpoint", "--model"},
-    {"--num-tokens", "--max-tokens"},
-    {"--batch", "--batch-size"},
-    {"--seq-len", "--n-ctx"},
-    {"--iters", "--steps"},
-    {"--iterations", "--steps"},
-    {"--num-steps", "--steps"},
-    {"--train-steps", "--steps"},
-    {"--layers", "--n-layer"},
-    {"--heads", "--n-head"},
+    {"--n-threads|--num-threads", "--threads"},
     {"--overwrite", "--force"},
 };
 
 struct Answer {
-  const char* theirs;
-  const char* command;  // as typed behind gpt: "tokenizer train"; "" for every one
+  const char* theirs;    // "a|b|c"
+  const char* commands;  // as typed behind gpt: "train|tokenizer train"; "" for every one
   const char* answer;
 };
 
 // Flags that have no equal here: what to use instead, and how to convert.
 constexpr Answer kAnswers[] = {
-    {"--epochs", "",
-     "training is counted in steps: --steps = epochs x tokens / (batch_size x n_ctx), which gpt plan shows"},
-    {"--num-epochs", "",
-     "training is counted in steps: --steps = epochs x tokens / (batch_size x n_ctx), which gpt plan shows"},
-    {"--num-train-epochs", "",
+    {"--epochs|--num-epochs|--num-train-epochs", "",
      "training is counted in steps: --steps = epochs x tokens / (batch_size x n_ctx), which gpt plan shows"},
     {"--total-batch-size", "", "a batch is counted in sequences: --batch-size = tokens / n_ctx"},
     {"--gradient-accumulation-steps", "",
      "--batch-size is what a whole step sees, --micro-batch what is computed at once; give both, and one is "
-     "the "
-     "other times the accumulation"},
+     "the other times the accumulation"},
     {"--grad-accum", "", "--batch-size is what a whole step sees, --micro-batch what is computed at once"},
     {"--warmup-ratio", "", "warm-up is counted in steps: --warmup = ratio x steps"},
     {"--decay-lr", "", "--schedule constant keeps the learning rate, --schedule cosine lets it decay"},
@@ -129,9 +87,7 @@ constexpr Answer kAnswers[] = {
      "presets set depth and width together: --preset nanochat-dN; --n-layer sets the depth alone"},
     {"--aspect-ratio", "",
      "--n-embd sets the width; nanochat's presets have 64 per layer: --preset nanochat-dN"},
-    {"--model", "train",
-     "--preset NAME for a new model (gpt info lists them), --init-from MODEL to start from a trained one"},
-    {"--model", "plan",
+    {"--model", "train|plan",
      "--preset NAME for a new model (gpt info lists them), --init-from MODEL to start from a trained one"},
     {"--model-type", "tokenizer train",
      "BPE is what is trained; --pattern says how text is cut, and char and byte need no training"},
@@ -143,29 +99,23 @@ constexpr Answer kAnswers[] = {
     {"--bf16", "", "--dtype bf16"},
     {"--fp16", "", "--dtype fp16"},
     {"--learning-rate-schedule", "", "--schedule cosine, linear, constant or wsd"},
-    {"--embedding-lr", "", "all parameters share --lr; there is one optimizer, AdamW"},
-    {"--matrix-lr", "", "all parameters share --lr; there is one optimizer, AdamW"},
-    {"--wandb-log", "", "the run folder has metrics.jsonl, TensorBoard events and report.html; leave it out"},
-    {"--wandb-project", "",
+    {"--embedding-lr|--matrix-lr", "", "all parameters share --lr; there is one optimizer, AdamW"},
+    {"--wandb-log|--wandb-project|--report-to", "",
      "the run folder has metrics.jsonl, TensorBoard events and report.html; leave it out"},
     {"--run", "train", "--out DIR is the folder and the name of the run"},
-    {"--report-to", "", "the run folder has metrics.jsonl, TensorBoard events and report.html; leave it out"},
     {"--dry-run", "train", "gpt plan takes the same flags, says what the run would take, and trains nothing"},
-    {"--optim", "", "there is one optimizer, AdamW; leave it out"},
-    {"--optimizer", "", "there is one optimizer, AdamW; leave it out"},
-    {"--resume-from", "", "--resume goes on with the run in --out DIR; --init-from MODEL begins another one"},
-    {"--resume-from-checkpoint", "",
+    {"--optim|--optimizer", "", "there is one optimizer, AdamW; leave it out"},
+    {"--resume-from|--resume-from-checkpoint", "",
      "--resume goes on with the run in --out DIR; --init-from MODEL begins another one"},
     {"--early-stopping", "",
      "--patience N ends the run after N evaluations without a better validation loss"},
     {"--shuffle", "",
      "batches begin at random places anyway; --sampling epoch passes over the text once each time"},
-    {"--lora", "", "there are no adapters: --init-from MODEL goes on training all weights of a model"},
-    {"--lora-r", "", "there are no adapters: --init-from MODEL goes on training all weights of a model"},
-    {"--lora-rank", "", "there are no adapters: --init-from MODEL goes on training all weights of a model"},
-    {"--num-workers", "", "no processes read the text; --threads says how many threads compute"},
-    {"--dataloader-num-workers", "", "no processes read the text; --threads says how many threads compute"},
-    {"--eval-only", "", "gpt eval MODEL --data FILE"},
+    {"--lora|--lora-r|--lora-rank", "",
+     "there are no adapters: --init-from MODEL goes on training all weights of a model"},
+    {"--num-workers|--dataloader-num-workers", "",
+     "no processes read the text; --threads says how many threads compute"},
+    {"--eval-only|--perplexity", "", "gpt eval MODEL --data FILE"},
     {"--always-save-checkpoint", "",
      "last/ is saved every --save-every steps, best/ when the validation loss improves"},
     {"--overwrite-output-dir", "", "no run is written over; choose another --out, or go on with --resume"},
@@ -174,104 +124,80 @@ constexpr Answer kAnswers[] = {
      "the context is the model's own, and only as much memory is taken as is needed; leave it out"},
     {"--batch-size", "generate",
      "prompts are computed together as they are; --n N draws several texts, and --prompt may be repeated"},
-    {"--quant", "generate",
+    {"--quant", "generate|chat",
      "--dtype q8_0 or q4_0 quantises while the model is loaded; gpt convert --quant writes a file"},
-    {"--quant", "chat",
-     "--dtype q8_0 or q4_0 quantises while the model is loaded; gpt convert --quant writes a file"},
-    {"--gpu", "", "this build computes on the CPU; leave it out"},
-    {"--gpus", "", "this build computes on the CPU; leave it out"},
-    {"--cuda", "", "this build computes on the CPU; leave it out"},
-    {"--n-gpu-layers", "", "this build computes on the CPU; leave it out"},
-    {"--gpu-layers", "", "this build computes on the CPU; leave it out"},
-    {"-ngl", "", "this build computes on the CPU; leave it out"},
-    {"--flash-attn", "", "attention never stores its matrix; leave it out"},
-    {"-fa", "", "attention never stores its matrix; leave it out"},
-    {"--mlock", "", "weights are mapped from the file; leave it out"},
-    {"--no-mmap", "", "weights are mapped from the file; leave it out"},
-    {"--cache-type-k", "", "--kv-dtype fp32, bf16, fp16 or int8 is the type of keys and values"},
-    {"--cache-type-v", "", "--kv-dtype fp32, bf16, fp16 or int8 is the type of keys and values"},
-    {"--typical", "", "there are --top-k, --top-p and --min-p"},
-    {"--mirostat", "", "there are --top-k, --top-p and --min-p"},
-    {"--conversation", "", "gpt chat MODEL"},
-    {"-cnv", "", "gpt chat MODEL"},
-    {"--interactive", "", "gpt chat MODEL"},
-    {"-no-cnv", "generate", "gpt generate never asks for messages; leave it out"},
-    {"--no-cnv", "generate", "gpt generate never asks for messages; leave it out"},
-    {"-no-cnv", "chat", "gpt generate MODEL continues a text"},
-    {"--no-cnv", "chat", "gpt generate MODEL continues a text"},
+    {"--gpu|--gpus|--cuda|--n-gpu-layers|--gpu-layers|-ngl|--no-cuda", "",
+     "this build computes on the CPU; leave it out"},
+    {"--flash-attn|-fa", "", "attention never stores its matrix; leave it out"},
+    {"--mlock|--no-mmap", "", "weights are mapped from the file; leave it out"},
+    {"--cache-type-k|--cache-type-v", "",
+     "--kv-dtype fp32, bf16, fp16 or int8 is the type of keys and values"},
+    {"--typical|--mirostat", "", "there are --top-k, --top-p and --min-p"},
+    {"--conversation|-cnv|--interactive", "", "gpt chat MODEL"},
+    {"-no-cnv|--no-cnv", "generate", "gpt generate never asks for messages; leave it out"},
+    {"-no-cnv|--no-cnv", "chat", "gpt generate MODEL continues a text"},
     {"--max-length", "", "--max-tokens counts new tokens only, without the prompt"},
     {"--stream", "", "text is shown as it comes; leave it out"},
-    {"--hf-repo", "", "nothing is downloaded; name a folder or file of this machine as MODEL"},
-    {"-hf", "", "nothing is downloaded; name a folder or file of this machine as MODEL"},
-    {"--perplexity", "", "gpt eval MODEL --data FILE"},
+    {"--hf-repo|-hf", "", "nothing is downloaded; name a folder or file of this machine as MODEL"},
     {"--outtype", "", "--dtype fp32, fp16 or bf16 for plain numbers, --quant q8_0 and others for blocks"},
     {"--load-in-8bit", "", "--dtype q8_0"},
     {"--load-in-4bit", "", "--dtype q4_0"},
     {"--tasks", "eval", "there are loss, perplexity and bits per byte of --data"},
     {"--trust-remote-code", "", "no code of a model is ever run; leave it out"},
-    {"--no-cuda", "", "this build computes on the CPU; leave it out"},
     {"--verbose", "", "commands say all they have to say; leave it out"},
 };
 
-constexpr Answer kCommands[] = {
-    {"sample", "", "generate"},
-    {"complete", "", "generate"},
-    {"run", "", "generate"},
-    {"inference", "", "generate"},
-    {"pretrain", "", "train"},
-    {"fit", "", "train"},
-    {"finetune", "", "train --init-from MODEL"},
-    {"fine-tune", "", "train --init-from MODEL"},
-    {"resume", "", "train --resume --out DIR"},
-    {"evaluate", "", "eval"},
-    {"perplexity", "", "eval"},
-    {"benchmark", "", "bench"},
-    {"export", "", "convert"},
-    {"quantize", "", "convert MODEL OUT.gguf --quant q8_0"},
-    {"quantise", "", "convert MODEL OUT.gguf --quant q8_0"},
-    {"tokenize", "", "tokenizer encode"},
-    {"detokenize", "", "tokenizer decode"},
-    {"encode", "", "tokenizer encode"},
-    {"decode", "", "tokenizer decode"},
-    {"presets", "", "info"},
-    {"list", "", "info"},
-    {"models", "", "info"},
-    {"show", "", "info MODEL"},
-    {"inspect", "", "trace"},
-    {"explain", "", "trace"},
-    {"tales", "", "data tales"},
-    {"pack", "", "data pack"},
-    {"prepare", "", "data pack"},
-    {"preview", "", "data preview"},
-    {"compare", "", "report RUN RUN"},
-    {"version", "", "--version"},
+// Commands as other programs call them.
+constexpr Name kCommands[] = {
+    {"sample|complete|run|inference", "generate"},
+    {"pretrain|fit", "train"},
+    {"finetune|fine-tune", "train --init-from MODEL"},
+    {"resume", "train --resume --out DIR"},
+    {"evaluate|perplexity", "eval"},
+    {"benchmark", "bench"},
+    {"export", "convert"},
+    {"quantize|quantise", "convert MODEL OUT.gguf --quant q8_0"},
+    {"tokenize|encode", "tokenizer encode"},
+    {"detokenize|decode", "tokenizer decode"},
+    {"presets|list|models", "info"},
+    {"show", "info MODEL"},
+    {"inspect|explain", "trace"},
+    {"tales", "data tales"},
+    {"pack|prepare", "data pack"},
+    {"preview", "data preview"},
+    {"compare", "report RUN RUN"},
+    {"version", "--version"},
 };
 
 // Commands of other programs for which there is nothing here.
 constexpr Name kMissing[] = {
-    {"serve", "there is no server yet; gpt chat MODEL --json answers line by line, for other programs too"},
-    {"server", "there is no server yet; gpt chat MODEL --json answers line by line, for other programs too"},
-    {"download", "nothing is downloaded; gpt takes folders and files of models of this machine"},
-    {"pull", "nothing is downloaded; gpt takes folders and files of models of this machine"},
+    {"serve|server",
+     "there is no server yet; gpt chat MODEL --json answers line by line, for other programs too"},
+    {"download|pull", "nothing is downloaded; gpt takes folders and files of models of this machine"},
     {"merge", "there are no adapters to merge; gpt convert writes a model in another format"},
 };
 
-struct Value {
-  const char* theirs;
-  const char* ours;
-};
-
 // Types as PyTorch and ggml call them.
-constexpr Value kTypes[] = {{"float32", "fp32"}, {"f32", "fp32"},    {"float", "fp32"}, {"bfloat16", "bf16"},
-                            {"float16", "fp16"}, {"f16", "fp16"},    {"half", "fp16"},  {"float64", "fp64"},
-                            {"f64", "fp64"},     {"double", "fp64"}, {"Q8_0", "q8_0"},  {"Q4_0", "q4_0"}};
+constexpr Name kTypes[] = {{"float32|f32|float", "fp32"},  {"bfloat16", "bf16"}, {"float16|f16|half", "fp16"},
+                           {"float64|f64|double", "fp64"}, {"Q8_0", "q8_0"},     {"Q4_0", "q4_0"}};
+
+bool is_one_of(const std::string& word, const char* list) {
+  const std::vector<std::string> words = CLI::detail::split(list, '|');
+  return std::ranges::find(words, word) != words.end();
+}
+
+// What a table has for a name; null if nothing.
+const char* find_name(std::span<const Name> table, const std::string& theirs) {
+  const auto found = std::ranges::find_if(table, [&](const Name& n) { return is_one_of(theirs, n.theirs); });
+  return found == table.end() ? nullptr : found->ours;
+}
 
 const CLI::Option* find_flag(const CLI::App& app, const std::string& name) {
   return app.get_option_no_throw(name);
 }
 
 std::string with_dashes(std::string name) {
-  if (name.starts_with("--")) std::replace(name.begin(), name.end(), '_', '-');
+  if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
   return name;
 }
 
@@ -280,11 +206,11 @@ std::string own_name(const CLI::App& app, const std::string& typed) {
   const std::string name = with_dashes(typed);
   if (find_flag(app, name) != nullptr) return name;
   for (const Name& n : kFlags) {
-    if (name == n.theirs && find_flag(app, n.ours) != nullptr) return n.ours;
+    if (is_one_of(name, n.theirs) && find_flag(app, n.ours) != nullptr) return n.ours;
   }
   if (!name.starts_with("--")) return "";
   std::string key = name.substr(2);
-  std::replace(key.begin(), key.end(), '-', '_');
+  std::ranges::replace(key, '-', '_');
   const std::string flag = with_dashes("--" + config_key_of(key));
   return find_flag(app, flag) != nullptr ? flag : "";
 }
@@ -302,11 +228,11 @@ void answer_flag(const CLI::App& app, const std::string& typed) {
   const std::string command = command_of(app);
   std::vector<std::string> names = {with_dashes(typed)};
   for (const Name& n : kFlags) {
-    if (names[0] == n.theirs) names.emplace_back(n.ours);
+    if (is_one_of(names[0], n.theirs)) names.emplace_back(n.ours);
   }
   for (const std::string& name : names) {
     for (const Answer& a : kAnswers) {
-      if (name == a.theirs && (*a.command == '\0' || command == a.command))
+      if (is_one_of(name, a.theirs) && (*a.commands == '\0' || is_one_of(command, a.commands)))
         fail_usage("{}: there is no {} here: {}", command, typed, a.answer);
     }
   }
@@ -333,13 +259,11 @@ const CLI::App* find_command(const CLI::App& app, const std::string& word) {
 [[noreturn]] void unknown_command(const CLI::App& app, const std::string& word) {
   const std::string where = app.get_parent() == nullptr ? "" : app.get_name() + ": ";
   const std::string help = app.get_parent() == nullptr ? "gpt --help" : "gpt " + app.get_name() + " --help";
-  for (const Answer& c : kCommands) {
-    if (word == c.theirs && app.get_parent() == nullptr)
-      fail_usage("unknown command \"{}\"; that is gpt {} here", word, c.answer);
-  }
-  for (const Name& c : kMissing) {
-    if (word == c.theirs && app.get_parent() == nullptr)
-      fail_usage("unknown command \"{}\": {}", word, c.ours);
+  if (app.get_parent() == nullptr) {
+    if (const char* ours = find_name(kCommands, word))
+      fail_usage("unknown command \"{}\"; that is gpt {} here", word, ours);
+    if (const char* answer = find_name(kMissing, word))
+      fail_usage("unknown command \"{}\": {}", word, answer);
   }
   std::vector<std::string> names;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
@@ -350,10 +274,8 @@ const CLI::App* find_command(const CLI::App& app, const std::string& word) {
 
 std::string own_value(const std::string& flag, const std::string& value) {
   if (flag != "--dtype" && flag != "--against") return value;
-  for (const Value& v : kTypes) {
-    if (value == v.theirs) return v.ours;
-  }
-  return value;
+  const char* ours = find_name(kTypes, value);
+  return ours == nullptr ? value : ours;
 }
 
 // "help train --all" as "train --help-all", "help" as "--help".
@@ -411,7 +333,7 @@ std::string config_key_named(const CLI::App& app, std::string name) {
   std::string key = own_name(app, "--" + name);
   if (key.empty()) return name;
   key.erase(0, 2);
-  std::replace(key.begin(), key.end(), '-', '_');
+  std::ranges::replace(key, '-', '_');
   return key;
 }
 
@@ -427,8 +349,9 @@ std::vector<std::string> own_flag_names(const CLI::App& app) {
 std::vector<std::string> flag_names(const CLI::App& app) {
   std::vector<std::string> names = own_flag_names(app);
   for (const Name& n : kFlags) {
-    if (find_flag(app, n.ours) != nullptr && find_flag(app, n.theirs) == nullptr)
-      names.emplace_back(n.theirs);
+    if (find_flag(app, n.ours) == nullptr) continue;
+    for (const std::string& theirs : CLI::detail::split(n.theirs, '|'))
+      if (find_flag(app, theirs) == nullptr) names.push_back(theirs);
   }
   return names;
 }

@@ -173,8 +173,7 @@ std::string subcommands(const CLI::App& app) {
   std::vector<std::string> groups;
   const auto subs = app.get_subcommands([](const CLI::App*) { return true; });
   for (const CLI::App* sub : subs) {
-    if (std::find(groups.begin(), groups.end(), sub->get_group()) == groups.end())
-      groups.push_back(sub->get_group());
+    if (std::ranges::find(groups, sub->get_group()) == groups.end()) groups.push_back(sub->get_group());
   }
   for (const std::string& group : groups) {
     std::vector<Entry> entries;

@@ -5,19 +5,15 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/format.h"
 #include "info_report.h"
 #include "model/training_memory.h"
-#include "report/format.h"
 #include "report/table.h"
 
 namespace gpt {
 namespace {
 
 using nlohmann::json;
-
-std::string bytes(int64_t n) {
-  return format_bytes(static_cast<double>(n));
-}
 
 std::string with_share(int64_t part, int64_t whole) {
   return fmt::format("{}  {:>6}", format_thousands(part),
@@ -41,7 +37,7 @@ class Comparison {
 
  private:
   const std::vector<InfoSubject>& subjects_;
-  TextTable table_{.columns = {""}, .rows = {}};
+  TextTable table_{.columns = {""}};
 };
 
 // The keys in which the models differ.
@@ -62,17 +58,18 @@ void add_differences(Comparison& table, const std::vector<InfoSubject>& subjects
 }
 
 void add_memory(Comparison& table) {
-  table.row("weights, bf16", [](const InfoSubject& s) { return bytes(2 * s.counts.total); });
+  table.row("weights, bf16", [](const InfoSubject& s) { return format_bytes(2 * s.counts.total); });
   table.row("KV cache per token, bf16",
-            [](const InfoSubject& s) { return bytes(s.counts.cache_bytes_per_token(2)); });
+            [](const InfoSubject& s) { return format_bytes(s.counts.cache_bytes_per_token(2)); });
   table.row("KV cache in full, bf16", [](const InfoSubject& s) {
-    return bytes(s.counts.cache_bytes_per_token(2) * s.sequences * s.counts.config.n_ctx);
+    return format_bytes(s.counts.cache_bytes_per_token(2) * s.sequences * s.counts.config.n_ctx);
   });
   table.row("batch", [](const InfoSubject& s) { return format_thousands(s.batch); });
-  table.row("activations, fp32", [](const InfoSubject& s) { return bytes(InfoMemory(s).activations_fp32); });
+  table.row("activations, fp32",
+            [](const InfoSubject& s) { return format_bytes(InfoMemory(s).activations_fp32); });
   table.row("training, Adam, fp32", [](const InfoSubject& s) {
-    return bytes(training_state(s.counts.total, training_formats()[0]).total() +
-                 InfoMemory(s).activations_fp32);
+    return format_bytes(training_state(s.counts.total, training_formats()[0]).total() +
+                        InfoMemory(s).activations_fp32);
   });
 }
 
@@ -178,9 +175,11 @@ std::string quick_reference(const InfoSubject& s) {
                       format_count(m.forward_flops(c.n_ctx)), format_count(m.training_flops(c.n_ctx)),
                       format_thousands(c.n_ctx));
   text += fmt::format("memory\n  weights    {} fp32, {} bf16\n  KV cache   {} a token, {} in full, bf16\n",
-                      bytes(4 * m.total), bytes(2 * m.total), bytes(m.cache_bytes_per_token(2)),
-                      bytes(m.cache_bytes_per_token(2) * c.n_ctx));
-  text += fmt::format("  training   {} for weights, gradients and moments, fp32\n", bytes(16 * m.total));
+                      format_bytes(4 * m.total), format_bytes(2 * m.total),
+                      format_bytes(m.cache_bytes_per_token(2)),
+                      format_bytes(m.cache_bytes_per_token(2) * c.n_ctx));
+  text +=
+      fmt::format("  training   {} for weights, gradients and moments, fp32\n", format_bytes(16 * m.total));
   return text + fmt::format("loss at the start\n  ln {} = {:.4f}\n", c.vocab_size,
                             std::log(static_cast<double>(c.vocab_size)));
 }

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "model/training_memory.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "train/schedule.h"
 
@@ -19,12 +19,8 @@ std::string share(int64_t part, int64_t whole) {
   return format_percent(static_cast<double>(part) / static_cast<double>(whole));
 }
 
-std::string bytes(int64_t n) {
-  return format_bytes(static_cast<double>(n));
-}
-
 std::string parameters_table(const ModelCounts& m) {
-  TextTable table{.columns = {"component", "parameters", "share", "per layer"}, .rows = {}};
+  TextTable table{.columns = {"component", "parameters", "share", "per layer"}};
   for (const ComponentCount& c : m.components) {
     const bool tied = c.component == Component::head && c.total == 0 && m.config.tie_embeddings;
     table.rows.push_back({tied ? c.label + ", tied" : c.label, format_thousands(c.total),
@@ -43,7 +39,7 @@ std::string parameters_table(const ModelCounts& m) {
 std::string flops_table(const ModelCounts& m) {
   const int64_t n_ctx = m.config.n_ctx;
   const FlopCounts parts = m.flop_parts(n_ctx);
-  TextTable table{.columns = {"FLOPs per token", "forward", "share", "training"}, .rows = {}};
+  TextTable table{.columns = {"FLOPs per token", "forward", "share", "training"}};
   const auto row = [&](const std::string& label, double flops) {
     table.rows.push_back(
         {label, format_count(flops), format_percent(flops / parts.total()), format_count(3 * flops)});
@@ -62,17 +58,16 @@ std::string flops_table(const ModelCounts& m) {
 std::string formats_table(const InfoSubject& s) {
   const InfoMemory m(s);
   TextTable table{
-      .columns = {"inference", "sign/exponent/fraction", "largest", "weights", "KV cache per token",
-                  fmt::format("KV cache, {} x {} tokens", s.sequences,
-                              format_thousands(s.counts.config.n_ctx)),
-                  ""},
-      .rows = {}};
+      .columns = {
+          "inference", "sign/exponent/fraction", "largest", "weights", "KV cache per token",
+          fmt::format("KV cache, {} x {} tokens", s.sequences, format_thousands(s.counts.config.n_ctx)), ""}};
   for (const NumberFormat& f : number_formats()) {
     const int64_t token = f.bytes * m.cache_values_per_token;
     table.rows.push_back(
         {std::string(f.name), fmt::format("{}/{}/{}", f.sign, f.exponent, f.mantissa),
          f.largest > 1e6 ? fmt::format("{:.1e}", f.largest) : fmt::format("{:.0f}", f.largest),
-         bytes(m.weights(f.bytes)), bytes(token), bytes(token * m.cache_tokens), std::string(f.note)});
+         format_bytes(m.weights(f.bytes)), format_bytes(token), format_bytes(token * m.cache_tokens),
+         std::string(f.note)});
   }
   return format_table(table);
 }
@@ -99,7 +94,7 @@ std::string training_table(const InfoSubject& s) {
                               activations,   state.total() + activations,
                               recomputed,    state.total() + recomputed};
     for (size_t i = 0; i < std::size(values); ++i)
-      table.rows[i].push_back(bytes(values[i]));
+      table.rows[i].push_back(format_bytes(values[i]));
   }
   return format_table(table) +
          "autocast: fp32 weights, 16-bit activations (gpt train --dtype bf16); mixed: 16-bit weights and "
@@ -142,14 +137,13 @@ std::string zero_table(const InfoSubject& s) {
   static constexpr const char* kShared[] = {"nothing", "optimizer", "and gradients", "and weights"};
   const TrainingFormat& mixed = training_formats()[2];
   TextTable table{.columns = {fmt::format("ZeRO on {} devices", s.devices), "shared out", "weights",
-                              "gradients", "optimizer", "total, mixed", "total, fp32"},
-                  .rows = {}};
+                              "gradients", "optimizer", "total, mixed", "total, fp32"}};
   for (int stage = 0; stage < kZeroStages; ++stage) {
     const TrainingState state = training_state(s.counts.total, mixed, stage, s.devices);
     const TrainingState fp32 = training_state(s.counts.total, training_formats()[0], stage, s.devices);
-    table.rows.push_back({fmt::format("stage {}", stage), kShared[stage], bytes(state.weights),
-                          bytes(state.gradients), bytes(state.master + state.moments), bytes(state.total()),
-                          bytes(fp32.total())});
+    table.rows.push_back({fmt::format("stage {}", stage), kShared[stage], format_bytes(state.weights),
+                          format_bytes(state.gradients), format_bytes(state.master + state.moments),
+                          format_bytes(state.total()), format_bytes(fp32.total())});
   }
   return format_table(table) + "per device, without activations; optimizer: master weights and moments\n";
 }
@@ -163,7 +157,7 @@ std::string describe_subject(const InfoSubject& s) {
 
 std::string schedule_table(const TrainConfig& c, const std::vector<int64_t>& steps) {
   constexpr int kWidth = 40;
-  TextTable table{.columns = {"step", "learning rate", "of peak", ""}, .rows = {}};
+  TextTable table{.columns = {"step", "learning rate", "of peak", ""}};
   for (const int64_t step : steps.empty() ? schedule_steps(c) : steps) {
     const double rate = learning_rate(c, step);
     table.rows.push_back({format_thousands(step), fmt::format("{:.6f}", rate),

@@ -63,7 +63,7 @@ Spec parse_spec(const std::string& text) {
       fail_usage("\"{}\": expected NAME:key=value,key=value, found \"{}\"", text.substr(0, 128),
                  pair.substr(0, 64));
     std::string key = pair.substr(0, split);
-    std::replace(key.begin(), key.end(), '-', '_');
+    std::ranges::replace(key, '-', '_');
     spec.keys.emplace_back(key, pair.substr(split + 1));
     at = end + 1;
   }

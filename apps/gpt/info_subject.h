@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "config_flags.h"
 #include "model/model_counts.h"

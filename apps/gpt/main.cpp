@@ -14,8 +14,6 @@
 #include "foreign_names.h"
 #include "help.h"
 #include "interrupt.h"
-#include "lost_page.h"
-#include "number_check.h"
 #include "output.h"
 #include "parse_problem.h"
 #include "report/utf8_text.h"
@@ -32,21 +30,11 @@ constexpr const char* kFooter = R"(Examples:
 
 // The commands of the overview, by what one wants to do.
 constexpr struct {
-  const char *group, *command;
-} kGroups[] = {{"prepare", "data"},
-               {"prepare", "tokenizer"},
-               {"prepare", "plan"},
-               {"train", "train"},
-               {"train", "sweep"},
-               {"train", "report"},
-               {"use", "generate"},
-               {"use", "chat"},
-               {"use", "convert"},
-               {"look inside and measure", "info"},
-               {"look inside and measure", "trace"},
-               {"look inside and measure", "eval"},
-               {"look inside and measure", "verify"},
-               {"look inside and measure", "bench"},
+  const char *group, *commands;
+} kGroups[] = {{"prepare", "data|tokenizer|plan"},
+               {"train", "train|sweep|report"},
+               {"use", "generate|chat|convert"},
+               {"look inside and measure", "info|trace|eval|verify|bench"},
                {"for your shell", "completion"}};
 
 // Arguments that the parser found no place for are mistakes; say which, and what was probably meant.
@@ -54,8 +42,8 @@ void reject_remaining(const CLI::App& app, const std::string& command) {
   const std::string where = command == "gpt" ? "" : command.substr(std::strlen("gpt ")) + ": ";
   std::vector<std::string> remaining = app.remaining();
   if (remaining.empty()) return;
-  const auto flag = std::find_if(remaining.begin(), remaining.end(),
-                                 [](const std::string& a) { return a.rfind('-', 0) == 0; });
+  const auto flag =
+      std::ranges::find_if(remaining, [](const std::string& a) { return a.rfind('-', 0) == 0; });
   const std::string word = flag == remaining.end() ? remaining.front() : flag->substr(0, flag->find('='));
   if (flag != remaining.end()) {
     fail_usage("{}unknown flag {}{}; see {} --help", where, word.substr(0, 64),
@@ -102,9 +90,7 @@ CLI::App& selected(CLI::App& root, std::string& name) {
 }
 
 std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>& words) {
-  std::string command_line;
-  for (const std::string& word : words)
-    command_line += (command_line.empty() ? "" : " ") + word;
+  const std::string command_line = CLI::detail::join(words, " ");
   std::vector<Command> commands = add_data_commands(root);
   for (const Command& command : add_tokenizer_commands(root))
     commands.push_back(command);
@@ -114,8 +100,10 @@ std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>
         add_convert_command(root), add_info_command(root), add_trace_command(root), add_eval_command(root),
         add_verify_command(root), add_bench_command(root), add_completion_command(root)})
     commands.push_back(command);
-  for (const auto& [group, command] : kGroups)
-    root.get_subcommand(command)->group(group);
+  for (const auto& [group, names] : kGroups) {
+    for (const std::string& command : CLI::detail::split(names, '|'))
+      root.get_subcommand(command)->group(group);
+  }
   return commands;
 }
 
@@ -135,7 +123,7 @@ int run(const std::vector<std::string>& typed) {
   }
   std::vector<std::string> words = translate_arguments(root, typed);
   words.erase(words.begin());
-  std::reverse(words.begin(), words.end());  // as the parser takes them
+  std::ranges::reverse(words);  // as the parser takes them
   try {
     root.parse(words);
   } catch (const CLI::Success& success) {  // --help, --version

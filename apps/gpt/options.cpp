@@ -26,8 +26,7 @@ void refuse_blocks(const std::string& flag, const std::string& given) {
   if (type.empty()) return;
   fail_usage(
       "{} {}: weights become that in a file: gpt convert MODEL OUT.gguf --quant {}; while it is loaded, a "
-      "model "
-      "can become q8_0 or q4_0",
+      "model can become q8_0 or q4_0",
       flag, given.substr(0, 64), type);
 }
 
@@ -59,7 +58,7 @@ std::string quant_type_of(const std::string& given) {
   std::string name = given;
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   constexpr std::string_view kTypes[] = {"q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k"};
-  if (std::find(std::begin(kTypes), std::end(kTypes), name) != std::end(kTypes)) return name;
+  if (std::ranges::find(kTypes, name) != std::end(kTypes)) return name;
   for (const char* mixture : {"_k_s", "_k_m", "_k_l"}) {
     if (!name.starts_with('q') || !name.ends_with(mixture)) continue;
     const std::string type = name.substr(0, name.size() - 2);
@@ -102,9 +101,13 @@ Machine::Machine(const MachineOptions& options)
 
 void check_choice(const std::string& flag, const std::string& value,
                   const std::vector<std::string>& allowed) {
-  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
+  if (std::ranges::find(allowed, value) != allowed.end()) return;
   fail_usage("{}: expected {}, found \"{}\"{}", flag, fmt::join(allowed, " or "), value.substr(0, 64),
              did_you_mean(value, allowed));
+}
+
+void check_range(const char* flag, int64_t value, int64_t low, int64_t high) {
+  if (value < low || value > high) fail_usage("{}: expected {} to {}, found {}", flag, low, high, value);
 }
 
 DType parse_dtype(const std::string& flag, const std::string& name, std::initializer_list<DType> allowed) {
@@ -113,7 +116,7 @@ DType parse_dtype(const std::string& flag, const std::string& name, std::initial
     if (name == dtype_name(t)) return t;
     names.emplace_back(dtype_name(t));
   }
-  if (std::find(names.begin(), names.end(), "q8_0") != names.end()) refuse_blocks(flag, name);
+  if (std::ranges::find(names, "q8_0") != names.end()) refuse_blocks(flag, name);
   check_choice(flag, name, names);
   return DType::f32;
 }
@@ -141,8 +144,7 @@ void require_tokenizer(const std::string& spec) {
   if (spec == "byte" || spec == "char" || path_exists(spec)) return;
   fail(
       "cannot open the tokenizer {}: no such file or folder; there are byte and char, and gpt tokenizer "
-      "train "
-      "FILE -o tok makes a BPE: --tokenizer tok",
+      "train FILE -o tok makes a BPE: --tokenizer tok",
       spec.substr(0, 256));
 }
 

@@ -45,6 +45,9 @@ struct Machine {
 // Throws UsageError with a suggestion unless `value` is one of `allowed`.
 void check_choice(const std::string& flag, const std::string& value, const std::vector<std::string>& allowed);
 
+// Throws UsageError unless the value of a flag is in this range.
+void check_range(const char* flag, int64_t value, int64_t low, int64_t high);
+
 // The type of blocks that a name means as ggml or llama.cpp writes it: q4_k of Q4_K_M; "" if it is none.
 std::string quant_type_of(const std::string& given);
 

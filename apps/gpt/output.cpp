@@ -4,12 +4,35 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "base/error.h"
 #include "report/next_step.h"
 #include "report/utf8_text.h"
 
 namespace gpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Whether there is a file whose content would be lost.
+bool holds_something(const std::string& flag, const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) fail("{}: {} is a folder; name a file", flag, path);
+  return fs::is_regular_file(status);
+}
+
+std::string beginning(const std::string& path) {
+  std::string bytes(4096, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<size_t>(file.gcount()));
+  return bytes;
+}
+
+}  // namespace
 
 void write_output(std::string_view text) {
   while (!text.empty()) {
@@ -46,6 +69,25 @@ bool output_is_terminal() {
 }
 bool notes_are_on_terminal() {
   return ::isatty(STDERR_FILENO) == 1;
+}
+
+void check_output_file(const std::string& flag, const std::string& path, const std::string& mark) {
+  if (path.empty() || !holds_something(flag, path)) return;
+  const std::string bytes = beginning(path);
+  if (bytes.empty() || bytes.find(mark) != std::string::npos) return;
+  fail("{}: {} exists already and is no such file of this program; move it away, or choose another name",
+       flag, path);
+}
+
+void check_new_file(const std::string& flag, const std::string& path, bool force,
+                    const std::vector<std::string>& inputs) {
+  if (!holds_something(flag, path)) return;
+  for (const std::string& input : inputs) {
+    std::error_code error;
+    if (fs::equivalent(path, input, error) && !error)
+      fail("{}: {} is the same file as {}, which is read; choose another name", flag, path, input);
+  }
+  if (!force) fail("{}: {} exists already; choose another name, or add --force", flag, path);
 }
 
 }  // namespace gpt

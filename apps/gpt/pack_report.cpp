@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/table.h"
 #include "text/utf8.h"
 
@@ -53,7 +53,7 @@ json pack_json(const std::string& out, const PackOptions& options, const PackSta
 
 std::string pack_text(const std::string& out, const Tokenizer& tokenizer, const PackOptions& options,
                       const PackStats& s) {
-  TextTable table{.columns = {}, .rows = {}};
+  TextTable table;
   const auto row = [&](const char* name, std::string value, std::string note = "") {
     table.rows.push_back({name, std::move(value), std::move(note)});
   };
@@ -77,7 +77,7 @@ json forecast_json(const std::string& out, const PackOptions& options, const Pac
 
 std::string forecast_text(const std::string& out, const PackOptions& options, const PackForecast& f) {
   constexpr size_t kShownFiles = 10;
-  TextTable table{.columns = {}, .rows = {}};
+  TextTable table;
   const char* how = f.sampled ? "estimated from samples" : "";
   for (size_t i = 0; i < std::min(kShownFiles, options.files.size()); ++i)
     table.rows.push_back({i == 0 ? "would read" : "", options.files[i], ""});
@@ -135,8 +135,7 @@ json shards_json(const std::vector<TokenShard>& shards) {
 }
 
 std::string shards_text(const std::vector<TokenShard>& shards, const Tokenizer* tokenizer) {
-  TextTable table{.columns = {"shard", "format", "tokens", "documents", "text bytes", "vocabulary", "hash"},
-                  .rows = {}};
+  TextTable table{.columns = {"shard", "format", "tokens", "documents", "text bytes", "vocabulary", "hash"}};
   int64_t tokens = 0, bytes = 0, documents = 0;
   for (const TokenShard& shard : shards) {
     const ShardInfo& i = shard.info();

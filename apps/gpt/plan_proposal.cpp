@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "model/model_counts.h"
 #include "options.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "train/plan.h"
 #include "train/run_data.h"
@@ -49,8 +49,7 @@ Proposals propose_presets(const ConfigFlags& flags) {
   Proposals p{.train_tokens = data.train.size(), .all = {}};
   for (const char* preset : kPresets)
     p.all.push_back(proposal_of(preset, new_run_config({preset, "", ""}, flags), data, rate));
-  std::stable_sort(p.all.begin(), p.all.end(),
-                   [](const Proposal& a, const Proposal& b) { return a.parameters < b.parameters; });
+  std::ranges::stable_sort(p.all, {}, &Proposal::parameters);
   for (size_t i = 0; i < p.all.size(); ++i) {
     if (p.all[i].parameters * kOptimalTokensPerParameter <= Proposals::kPasses * p.train_tokens &&
         p.all[i].seconds <= Proposals::kMostSeconds)
@@ -79,7 +78,7 @@ std::string largest_preset(const ConfigFlags& flags, const RunPlan& plan) {
 }
 
 std::string proposals_text(const Proposals& p) {
-  TextTable table{{"preset", "parameters", "tokens/parameter", "steps", "at least", ""}, {}};
+  TextTable table{{"preset", "parameters", "tokens/parameter", "steps", "at least", ""}};
   for (size_t i = 0; i < p.all.size(); ++i) {
     const Proposal& one = p.all[i];
     table.rows.push_back({one.preset, format_thousands(one.parameters),

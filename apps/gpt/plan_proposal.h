@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "config_flags.h"
 #include "train/run_plan.h"
-#include "train_settings.h"
 
 namespace gpt {
 

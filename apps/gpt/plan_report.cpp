@@ -4,17 +4,13 @@
 
 #include <algorithm>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/table.h"
 #include "train/rhythm.h"
 #include "train/run_facts.h"
 
 namespace gpt {
 namespace {
-
-std::string bytes(int64_t n) {
-  return format_bytes(static_cast<double>(n));
-}
 
 using Part = std::pair<const char*, int64_t>;
 std::vector<Part> memory_parts(const RunMemory& m) {
@@ -30,7 +26,7 @@ std::vector<Part> memory_parts(const RunMemory& m) {
 
 std::string amount_text(const RunPlan& r) {
   const TrainConfig& c = r.subject.config.train;
-  TextTable table{.columns = {}, .rows = {}};
+  TextTable table;
   table.rows = {
       {"parameters", format_thousands(r.counts.total)},
       {"tokens", format_thousands(r.tokens),
@@ -58,28 +54,27 @@ std::string amount_text(const RunPlan& r) {
 }
 
 std::string memory_text(const RunPlan& r) {
-  TextTable table{.columns = {"peak memory", "bytes"}, .rows = {}};
+  TextTable table{.columns = {"peak memory", "bytes"}};
   for (const auto& [name, n] : memory_parts(r.memory)) {
-    if (n > 0) table.rows.push_back({name, bytes(n)});
+    if (n > 0) table.rows.push_back({name, format_bytes(n)});
   }
-  table.rows.push_back({"all", bytes(r.memory.total())});
-  table.rows.push_back({"available", bytes(r.available)});
+  table.rows.push_back({"all", format_bytes(r.memory.total())});
+  table.rows.push_back({"available", format_bytes(r.available)});
   std::string text = format_table(table);
   if (r.fits()) return text;
-  text += fmt::format("it does not fit: {} too much\n", bytes(r.memory.total() - r.available));
+  text += fmt::format("it does not fit: {} too much\n", format_bytes(r.memory.total() - r.available));
   if (r.fits_with.empty()) {
     const std::vector<Part> parts = memory_parts(r.memory);
-    const auto largest = std::max_element(parts.begin(), parts.end(),
-                                          [](const Part& a, const Part& b) { return a.second < b.second; });
+    const auto largest = std::ranges::max_element(parts, {}, &Part::second);
     return text +
            fmt::format(
                "no micro-batch fits, not with --recompute and --dtype bf16 either; most goes to {} ({}): "
                "take a smaller model or context\n",
-               largest->first, bytes(largest->second));
+               largest->first, format_bytes(largest->second));
   }
-  TextTable fits{.columns = {"it fits with", "peak memory"}, .rows = {}};
+  TextTable fits{.columns = {"it fits with", "peak memory"}};
   for (const RunFit& fit : r.fits_with)
-    fits.rows.push_back({fit.flags, bytes(fit.bytes)});
+    fits.rows.push_back({fit.flags, format_bytes(fit.bytes)});
   return text + "\n" + format_table(fits);
 }
 
@@ -90,7 +85,7 @@ std::string time_text(const RunPlan& r) {
                        r.peak_flops / 1e9, format_duration(r.flops() / r.peak_flops));
   }
   const RunTime& t = *time;
-  TextTable table{.columns = {"time", "", ""}, .rows = {}};
+  TextTable table{.columns = {"time", "", ""}};
   const auto share = [&](double seconds) { return format_percent(seconds / t.total()); };
   table.rows.push_back({"steps", format_duration(t.steps),
                         fmt::format("{:.4g} s each, {} tokens/s, {} of the rate of products", t.step,
@@ -109,7 +104,7 @@ std::string time_text(const RunPlan& r) {
 std::string loss_text(const RunPlan& r) {
   if (!r.forecast) return "";
   const LossForecast& f = *r.forecast;
-  TextTable table{.columns = {"validation loss by the fit", "", ""}, .rows = {}};
+  TextTable table{.columns = {"validation loss by the fit", "", ""}};
   table.rows.push_back({"this run", fmt::format("{:.4f}", f.loss), "nats per token"});
   if (f.best_parameters > 0) {
     table.rows.push_back(

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/utf8_text.h"
 
 namespace gpt {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "output.h"
-#include "report/format.h"
 #include "report/progress.h"
 #include "report/table.h"
 #include "text/tokenizer_facts.h"

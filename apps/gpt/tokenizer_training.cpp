@@ -9,14 +9,13 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder_lock.h"
+#include "base/format.h"
 #include "data/corpus.h"
 #include "data/text_blocks.h"
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
-#include "output_file.h"
 #include "progress_note.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "text/tokenizer_facts.h"
 #include "text/tokenizer_trainer.h"
@@ -85,7 +84,7 @@ class TextReader {
         add(block.text, block.ends_document);
       }
       note.update(static_cast<double>(blocks.bytes_done()), total,
-                  format_bytes(static_cast<double>(counter_.bytes())) + " of text");
+                  format_bytes(counter_.bytes()) + " of text");
       stop_if_interrupted();
     }
     counter_.finish();
@@ -161,7 +160,7 @@ json report_json(const TokenizerTrainArguments& a, const Report& r) {
 }
 
 std::string report_text(const Report& r) {
-  TextTable table{.columns = {}, .rows = {}};
+  TextTable table;
   const auto row = [&](const char* name, std::string value, std::string note = "") {
     table.rows.push_back({name, std::move(value), std::move(note)});
   };

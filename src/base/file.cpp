@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -200,6 +201,53 @@ void make_directories(const std::string& path) {
     fail("cannot create the folder {}: {}", path,
          error ? error.message() : "a file of that name is in the way");
   }
+}
+
+AppendFile::AppendFile(const std::string& path, Mode mode) : path_(path) {
+  const int extra = mode == Mode::empty ? O_TRUNC : mode == Mode::must_be_new ? O_EXCL : 0;
+  fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | extra, 0644);
+  if (fd_ < 0) fail("cannot write {}: {}", path, std::strerror(errno));
+}
+
+AppendFile::~AppendFile() {
+  close(fd_);
+}
+
+void AppendFile::append(std::string_view record) {
+  const off_t size_before = lseek(fd_, 0, SEEK_END);
+  for (size_t done = 0; done < record.size();) {
+    const ssize_t n = ::write(fd_, record.data() + done, record.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      const int error = n < 0 ? errno : ENOSPC;
+      const bool intact = done == 0 || (size_before >= 0 && ftruncate(fd_, size_before) == 0);
+      fail("cannot write {}: {}{}; free some space or choose another place", path_, std::strerror(error),
+           intact ? "" : " (its last record is incomplete)");
+    }
+    done += static_cast<size_t>(n);
+  }
+}
+
+void AppendFile::sync() {
+  if (fsync(fd_) != 0 && errno != EINVAL) fail("cannot write {}: {}", path_, std::strerror(errno));
+}
+
+std::optional<uint64_t> free_space(const std::string& folder) {
+  struct statvfs info {};
+  // Some file systems have no size, and say that they have no blocks.
+  if (statvfs(folder.c_str(), &info) != 0 || info.f_blocks == 0) return {};
+  const auto blocks = static_cast<uint64_t>(info.f_bavail), size = static_cast<uint64_t>(info.f_frsize);
+  return size > 0 && blocks > UINT64_MAX / size ? UINT64_MAX : blocks * size;
+}
+
+void require_space(const std::string& folder, uint64_t bytes, const std::string& what) {
+  const std::optional<uint64_t> free = free_space(folder);
+  if (!free || *free >= bytes) return;
+  const auto megabytes = [](uint64_t n) { return static_cast<double>(n) / 1e6; };
+  fail(
+      "cannot save {}: it takes {:.1f} MB, and the file system of {} has {:.1f} MB left; free some space "
+      "there",
+      what, megabytes(bytes), folder, megabytes(*free));
 }
 
 }  // namespace gpt

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,5 +62,33 @@ void write_file_atomic(const std::string& path, const std::function<void(FileWri
 
 void sync_directory(const std::string& path);
 void make_directories(const std::string& path);  // throws Error naming the path
+
+// A log file to which whole records are added. Every error throws Error naming the path.
+class AppendFile {
+ public:
+  enum class Mode { keep, empty, must_be_new };
+
+  AppendFile(const std::string& path, Mode mode);
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  // Adds the bytes with one write, so that a kill tears at most the last record. When the disk is full, takes
+  // back what was written of the record and throws: a later one is then never glued to a torn one.
+  void append(std::string_view record);
+
+  void sync();  // forces everything to the disk
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+};
+
+// Bytes that may still be written on the file system of an existing folder; nothing where it does not say.
+std::optional<uint64_t> free_space(const std::string& folder);
+
+// Throws Error unless so many bytes may be written there. `what` is to be written, for example "run/last".
+void require_space(const std::string& folder, uint64_t bytes, const std::string& what);
 
 }  // namespace gpt

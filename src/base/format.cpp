@@ -1,10 +1,9 @@
 #include "base/format.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <cmath>
-#include <span>
 
 namespace gpt {
 namespace {
@@ -96,6 +95,20 @@ std::string format_passes(double passes) {
 std::string format_amount(int64_t count, const char* singular, const char* plural) {
   const std::string word = plural != nullptr ? plural : std::string(singular) + "s";
   return format_thousands(count) + " " + (count == 1 ? singular : word);
+}
+
+std::string format_count(int64_t count) {
+  return format_count(static_cast<double>(count));
+}
+
+std::string format_bytes(int64_t bytes) {
+  return format_bytes(static_cast<double>(bytes));
+}
+
+std::string format_list(std::span<const std::string> names, size_t most) {
+  const size_t shown = std::min(most, names.size());
+  const std::string text = fmt::format("{}", fmt::join(names.first(shown), ", "));
+  return shown == names.size() ? text : fmt::format("{} and {} more", text, names.size() - shown);
 }
 
 }  // namespace gpt

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,5 +43,15 @@ std::optional<FileStamp> file_stamp(const std::string& path);
 FileStamp file_stamp(int fd);  // of an open one
 // Throws Error naming the path where it cannot be removed; one that is not there is none.
 void remove_file(const std::string& path);
+
+// A path with links, "." and ".." resolved as far as it exists.
+std::string resolved_path(const std::string& path);
+
+// Whether two paths are one file (also by hard links), or one lies inside the other. Links are resolved; a
+// path that does not exist yet is compared by its name.
+bool paths_overlap(const std::string& a, const std::string& b);
+
+// Throws Error when `out` overlaps one of the inputs, naming both.
+void refuse_overlap(const std::string& out, std::span<const std::string> inputs);
 
 }  // namespace gpt

@@ -52,8 +52,7 @@ ModelConfig with_biases(ModelConfig config) {
 // Whether a family's config.json has a key for a switch.
 bool has_key(const Family& family, std::string_view ours) {
   const std::vector<ConfigKey> keys = all_keys(family);
-  return keys.empty() ||
-         std::any_of(keys.begin(), keys.end(), [&](const ConfigKey& key) { return key.ours == ours; });
+  return keys.empty() || std::ranges::any_of(keys, [&](const ConfigKey& key) { return key.ours == ours; });
 }
 
 std::string note_of(const FilePlace& from, const FilePlace& to, const ParamSpec& spec) {
@@ -215,10 +214,7 @@ GgufExportOptions Conversion::gguf_options() const {
 }
 
 int64_t Conversion::parameters() const {
-  int64_t total = 0;
-  for (const ParamSpec& spec : model_->table.specs())
-    total += spec.size();
-  return total;
+  return model_->table.total();
 }
 
 int64_t Conversion::target_tensors() const {
@@ -261,12 +257,12 @@ void Conversion::note_ends(std::vector<std::string>& notes) const {
                                   fmt::join(ends.begin() + 2, ends.end(), ", ")));
     const bool bpe = options_.tokenizer != nullptr && options_.tokenizer->vocab_data().model == "gpt2";
     if (bpe && ends.empty() && options_.tokenizer->special_ids().eos < 0)
-      notes.push_back(fmt::format(
-          "no token ends a text; llama.cpp takes token 11 for it then, here {}: texts will stop there. A tokenizer with "
-          "<|endoftext|> has one",
-          c.vocab_size > 11 && options_.tokenizer->vocab_size() > 11
-              ? printable_text(options_.tokenizer->token_bytes(11), 40)
-              : "none"));
+      notes.push_back(
+          fmt::format("no token ends a text; llama.cpp takes token 11 for it then, here {}: texts will stop "
+                      "there. A tokenizer with <|endoftext|> has one",
+                      c.vocab_size > 11 && options_.tokenizer->vocab_size() > 11
+                          ? printable_text(options_.tokenizer->token_bytes(11), 40)
+                          : "none"));
     return;
   }
   std::vector<int64_t> assumed;

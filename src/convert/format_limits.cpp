@@ -100,7 +100,7 @@ std::optional<Misfit> llmc_misfit(const ModelConfig& c) {
 
 std::string flag_of(const Misfit& m) {
   std::string name = m.key;
-  std::replace(name.begin(), name.end(), '_', '-');
+  std::ranges::replace(name, '_', '-');
   return fmt::format("--{} {}", name, plain(m.needed));
 }
 

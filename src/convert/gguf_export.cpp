@@ -1,7 +1,6 @@
 #include "convert/gguf_export.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "convert/format_limits.h"
 #include "convert/gguf_vocab.h"

@@ -120,8 +120,7 @@ class Decompressor : public ByteStream {
     if (written_ <= limits_.free_bytes || written_ / limits_.max_ratio <= read_) return;
     fail(
         "cannot decompress {}: {} bytes became more than {}, over {} times as many, as in a file made to "
-        "fill "
-        "disks; if it is what you want, decompress it first",
+        "fill disks; if it is what you want, decompress it first",
         name_, read_, written_, limits_.max_ratio);
   }
 
@@ -160,7 +159,7 @@ class GzipStream final : public Decompressor {
   // Tapes and some tools pad a file with zeros.
   bool zeros_to_the_end() {
     if (members_ == 0 || input_[0] != 0) return false;
-    const auto other = std::find_if(input_.begin(), input_.end(), [](char c) { return c != 0; });
+    const auto other = std::ranges::find_if(input_, [](char c) { return c != 0; });
     if (other != input_.end()) fail_damaged("unknown bytes follow the compressed data");
     input_ = {};
     return true;

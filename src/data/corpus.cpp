@@ -7,7 +7,6 @@
 #include "base/path_kind.h"
 #include "base/process_memory.h"
 #include "data/text_blocks.h"
-#include "data/text_notes.h"
 #include "text/utf8.h"
 
 namespace gpt {
@@ -21,8 +20,7 @@ void require_memory(const std::string& path, int64_t bytes) {
   if (free == 0 || bytes < free) return;
   fail(
       "{} does not fit into memory: expected at most {} bytes more, found {}; encode it with gpt data pack, "
-      "whose "
-      "shards stay on disk",
+      "whose shards stay on disk",
       path, free, bytes);
 }
 

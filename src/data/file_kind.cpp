@@ -1,7 +1,6 @@
 #include "data/file_kind.h"
 
 #include <algorithm>
-#include <string>
 
 #include "base/error.h"
 
@@ -144,8 +143,7 @@ void require_text_file(const FileFacts& file, bool any_bytes) {
   if (is_compressed_name(file.path) && !file.compressed) {
     fail(
         "cannot read {}: its name says that it is compressed, its bytes do not; it is damaged, or name it "
-        "for "
-        "what it is",
+        "for what it is",
         file.path);
   }
   for (const Ending& ending : kEndings) {

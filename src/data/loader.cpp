@@ -1,11 +1,11 @@
 #include "data/loader.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "data/permutation.h"
 
 namespace gpt {
 namespace {
@@ -35,6 +35,16 @@ std::vector<int64_t> ends_in_round(const std::vector<WeightedTokens>& sources) {
 
 // Orders of windows have the epoch as key; this one must not meet them.
 constexpr uint64_t kMixKey = uint64_t{1} << 63;
+
+// Halves of fewer bits leave too few round functions for small n to reach every order.
+constexpr int kMinHalfBits = 3;
+
+// The finaliser of MurmurHash3 (64 bit): every input bit reaches every output bit.
+uint64_t scramble(uint64_t x) {
+  x = (x ^ x >> 33) * 0xFF51AFD7ED558CCDull;
+  x = (x ^ x >> 33) * 0xC4CEB9FE1A85EC53ull;
+  return x ^ x >> 33;
+}
 
 }  // namespace
 
@@ -83,6 +93,33 @@ void BatchLoader::fill(int64_t step, int64_t first_sample, int64_t count, int64_
     tokens(at.source).copy(at.start, n_ctx_, ids + i * n_ctx_);
     tokens(at.source).copy(at.start + 1, n_ctx_, targets + i * n_ctx_);
   }
+}
+
+KeyedPermutation::KeyedPermutation(int64_t n, uint64_t seed, uint64_t epoch) : n_(static_cast<uint64_t>(n)) {
+  GPT_ASSERT(n >= 1);
+  half_bits_ = std::max(kMinHalfBits, (static_cast<int>(std::bit_width(n_ - 1)) + 1) / 2);
+  // Step 0 of this site belongs to random windows.
+  RandomStream stream(seed, RandomSite::data, 1, epoch);
+  for (uint64_t& key : keys_)
+    key = stream.next_u64();
+}
+
+int64_t KeyedPermutation::operator()(int64_t i) const {
+  GPT_ASSERT(i >= 0 && static_cast<uint64_t>(i) < n_);
+  if (n_ == 1) return 0;
+  const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
+  auto x = static_cast<uint64_t>(i);
+  do {
+    uint64_t left = x >> half_bits_;
+    uint64_t right = x & mask;
+    for (const uint64_t key : keys_) {
+      const uint64_t mixed = left ^ (scramble(right ^ key) & mask);
+      left = right;
+      right = mixed;
+    }
+    x = left << half_bits_ | right;
+  } while (x >= n_);
+  return static_cast<int64_t>(x);
 }
 
 }  // namespace gpt

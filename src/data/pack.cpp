@@ -17,7 +17,6 @@
 #include "data/pack_state.h"
 #include "data/shard_set.h"
 #include "data/text_blocks.h"
-#include "data/text_notes.h"
 #include "text/tokenizer_facts.h"
 
 namespace gpt {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "base/path_kind.h"
 #include "data/file_kind.h"
 #include "data/text_blocks.h"
@@ -62,12 +63,8 @@ std::vector<std::string> shard_names(const std::string& folder) {
 void refuse_foreign(const std::string& out, const std::vector<std::string>& names) {
   constexpr size_t kShown = 3;
   if (names.empty()) return;
-  std::string text = names[0];
-  for (size_t i = 1; i < std::min(kShown, names.size()); ++i)
-    text += ", " + names[i];
-  if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
   fail("{} holds {}, which gpt data pack did not write there; choose a folder of its own for --out", out,
-       text);
+       format_list(names, kShown));
 }
 
 // How many shards a run may have written: pack.json is a little behind them (Packer::close_shard).
@@ -214,8 +211,7 @@ std::vector<int64_t> modified(const std::vector<std::string>& files) {
 void fail_other_pack(const std::string& out) {
   fail(
       "{} holds shards of other text or made with other options; choose another --out, or --restart to write "
-      "them "
-      "anew",
+      "them anew",
       out);
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "base/path_kind.h"
 #include "data/file_kind.h"
 
@@ -129,15 +130,15 @@ class FolderCheck {
   std::vector<ShardProblem> problems_;
 };
 
+std::optional<uint64_t> own_checksum(const ShardInfo& info) {
+  return info.format == ShardFormat::gpt ? std::optional(info.checksum) : std::nullopt;
+}
+
 // A folder's other files, in a line.
 std::string note_others(const std::string& folder, const std::vector<std::string>& others) {
   if (others.empty()) return "";
-  std::string names;
-  for (size_t i = 0; i < std::min(kShownNames, others.size()); ++i)
-    names += (i == 0 ? "" : ", ") + others[i];
-  if (others.size() > kShownNames) names += fmt::format(" and {} more", others.size() - kShownNames);
   return fmt::format("{}: {} other file{} skipped: {}\n", folder, others.size(),
-                     others.size() == 1 ? "" : "s", names);
+                     others.size() == 1 ? "" : "s", format_list(others, kShownNames));
 }
 
 ShardSet open_packed(const std::string& folder) {
@@ -152,10 +153,8 @@ ShardSet open_packed(const std::string& folder) {
   ShardSet set;
   for (int64_t i = 0; i < state.shards; ++i) {
     const TokenShard& shard = set.shards.emplace_back(pack_file(folder, shard_file_name(i)));
-    const bool own = shard.info().format == ShardFormat::gpt;
     set.checksums.push_back(state.has_list() ? std::optional(state.list[static_cast<size_t>(i)].checksum)
-                            : own            ? std::optional(shard.info().checksum)
-                                             : std::nullopt);
+                                             : own_checksum(shard.info()));
   }
   return set;
 }
@@ -182,8 +181,7 @@ void require_no_gaps(const std::string& folder, const std::vector<std::string>& 
       if (number != expected)
         fail(
             "{} has a gap: expected {}…{}.bin, found {}…{}.bin next; get what is missing, or name the shards "
-            "one by "
-            "one",
+            "one by one",
             folder, stem, expected, stem, number);
       ++expected;
     }
@@ -199,8 +197,7 @@ void require_equal_kinds(const std::vector<TokenShard>& shards) {
       continue;
     fail(
         "{} does not go with {}: expected the same format, size of ids, vocabulary and document token; name "
-        "the "
-        "shards one by one",
+        "the shards one by one",
         shard.name(), shards.front().name());
   }
 }
@@ -213,9 +210,7 @@ ShardSet open_foreign(const std::string& folder, const std::vector<std::string>&
   if (!any) return set;
   require_no_gaps(folder, names);
   for (const std::string& name : names) {
-    const TokenShard& shard = set.shards.emplace_back(pack_file(folder, name));
-    const bool own = shard.info().format == ShardFormat::gpt;
-    set.checksums.push_back(own ? std::optional(shard.info().checksum) : std::nullopt);
+    set.checksums.push_back(own_checksum(set.shards.emplace_back(pack_file(folder, name)).info()));
   }
   require_equal_kinds(set.shards);
   set.notes =
@@ -227,8 +222,7 @@ ShardSet open_foreign(const std::string& folder, const std::vector<std::string>&
 ShardSet open_file(const std::string& path) {
   ShardSet set;
   if (!is_token_shard(path)) return set;
-  const ShardInfo& info = set.shards.emplace_back(path).info();
-  set.checksums.push_back(info.format == ShardFormat::gpt ? std::optional(info.checksum) : std::nullopt);
+  set.checksums.push_back(own_checksum(set.shards.emplace_back(path).info()));
   return set;
 }
 

@@ -1,7 +1,5 @@
 #include "data/tales.h"
 
-#include <limits>
-
 #include "base/error.h"
 #include "base/rng.h"
 #include "data/tales_grammar.h"

@@ -1,13 +1,14 @@
 #include "data/text_blocks.h"
 
+#include <fmt/format.h>
 #include <glob.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/path_kind.h"
-#include "base/paths.h"
 #include "data/file_kind.h"
 #include "data/json_line.h"
 #include "text/text_cut.h"
@@ -64,13 +65,13 @@ void walk(const std::vector<FolderEntry>& entries, const std::string& folder, Wa
 }
 
 std::string some_of(const std::vector<std::string>& paths, const std::string& folder) {
-  std::string text;
-  for (size_t i = 0; i < std::min(kShownNames, paths.size()); ++i) {
-    const std::string_view inside = std::string_view(paths[i]).substr(folder.size());
-    text += (i == 0 ? "" : ", ") +
-            printable_text(inside.substr(std::min(inside.find_first_not_of('/'), inside.size())), 60);
+  std::vector<std::string> names;
+  for (const std::string& path : paths) {
+    const std::string_view inside = std::string_view(path).substr(folder.size());
+    names.push_back(
+        printable_text(inside.substr(std::min(inside.find_first_not_of('/'), inside.size())), 60));
   }
-  return paths.size() > kShownNames ? text + fmt::format(" and {} more", paths.size() - kShownNames) : text;
+  return format_list(names, kShownNames);
 }
 
 std::vector<std::string> files_below(const std::string& folder, std::string& notes) {
@@ -83,8 +84,7 @@ std::vector<std::string> files_below(const std::string& folder, std::string& not
   if (found.files.empty()) {
     fail(
         "the folder {} has no text: expected *.txt, *.md or *.jsonl, or these with .gz or .zst{}; name the "
-        "files "
-        "one by one",
+        "files one by one",
         folder, found.skipped.empty() ? "" : ", found " + some_of(found.skipped, folder));
   }
   notes += fmt::format("{}: {} file{} taken", folder, found.files.size(), found.files.size() == 1 ? "" : "s");
@@ -107,6 +107,13 @@ std::vector<std::string> files_of_pattern(const std::string& pattern) {
   if (files.empty()) fail("cannot read {}: no such file, folder or pattern", pattern);
   std::ranges::sort(files);
   return files;
+}
+
+int64_t crlf_lines(std::string_view text) {
+  int64_t n = 0;
+  for (size_t at = text.find('\r'); at != std::string_view::npos; at = text.find('\r', at + 1))
+    n += text.substr(at + 1).starts_with('\n') ? 1 : 0;
+  return n;
 }
 
 }  // namespace
@@ -289,6 +296,51 @@ void for_each_json_text(const TextBlock& block, const std::string& path, const s
     if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     f(json_line_text(text, field, fmt::format("{}:{}", path, line)), line);
   }
+}
+
+TextFacts text_facts(const TextBlock& block) {
+  TextFacts facts{.mark = block.mark_bytes > 0};
+  if (block.json) return facts;  // its reader knows what to do with the other two
+  facts.crlf = crlf_lines(block.text);
+  if (const auto at = first_invalid_utf8(block.text))
+    facts.invalid = block.begin.offset + block.mark_bytes + static_cast<uint64_t>(*at);
+  return facts;
+}
+
+void TextNotes::Kind::add(const std::string& path, int64_t n) {
+  if (n == 0) return;
+  if (files == 0) first = path;
+  if (last != path) ++files;
+  last = path;
+  count += n;
+}
+
+std::string TextNotes::Kind::names() const {
+  if (files == 1) return first;
+  return fmt::format("{} and {} more file{}", first, files - 1, files == 2 ? "" : "s");
+}
+
+void TextNotes::add(const std::string& path, const TextFacts& facts) {
+  mark_.add(path, facts.mark ? 1 : 0);
+  crlf_.add(path, facts.crlf);
+  if (facts.invalid && invalid_.files == 0) invalid_at_ = *facts.invalid;
+  invalid_.add(path, facts.invalid ? 1 : 0);
+}
+
+std::string TextNotes::lines() const {
+  std::string text;
+  if (mark_.files > 0) text += mark_.names() + ": the byte order mark in front is left out\n";
+  if (crlf_.files > 0) {
+    text += fmt::format("{}: {} line{} with CRLF, and the CR is part of the text\n", crlf_.names(),
+                        crlf_.count, crlf_.count == 1 ? " ends" : "s end");
+  }
+  if (invalid_.files == 1)
+    text += fmt::format("{}: not UTF-8 at byte {}; taken as bytes\n", invalid_.first, invalid_at_);
+  if (invalid_.files > 1) {
+    text +=
+        fmt::format("{}: not UTF-8, the first at byte {}; taken as bytes\n", invalid_.names(), invalid_at_);
+  }
+  return text;
 }
 
 }  // namespace gpt

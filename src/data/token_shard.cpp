@@ -122,8 +122,7 @@ void TokenShard::read_header(std::span<const std::byte> bytes) {
   if (info_.count < 0 || static_cast<uint64_t>(info_.count) != room / width || room % width != 0) {
     fail(
         "cannot read {}: its header says {} ids of {} bytes, the file has room for {} bytes of ids; it is "
-        "damaged "
-        "or was not copied completely",
+        "damaged or was not copied completely",
         name_, info_.count, width, room);
   }
   ids_ = bytes.subspan(header);
@@ -185,8 +184,7 @@ void TokenShard::require_vocabulary(uint64_t hash, int64_t vocab_size) const {
   if (info_.format == ShardFormat::llmc || info_.vocab_hash == hash) return;
   fail(
       "{} was made with another vocabulary: {} tokens, hash {:016x}; the tokenizer has {} tokens, hash "
-      "{:016x}; "
-      "name its own with --tokenizer (gpt data pack puts it beside the shards)",
+      "{:016x}; name its own with --tokenizer (gpt data pack puts it beside the shards)",
       name_, info_.vocab_size, info_.vocab_hash, vocab_size, hash);
 }
 

@@ -5,7 +5,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "base/mapped_file.h"
 #include "text/tokenizer.h"

@@ -264,7 +264,7 @@ FolderChanges folder_changes(const std::string& final_path, const std::vector<st
   for (fs::recursive_directory_iterator it(folder, error); !error && it != fs::recursive_directory_iterator();
        it.increment(error)) {
     const std::string name = it->path().lexically_relative(folder).generic_string();
-    const bool written = name == kManifestName || std::find(names.begin(), names.end(), name) != names.end();
+    const bool written = name == kManifestName || std::ranges::find(names, name) != names.end();
     if (written || (it->is_directory() && !it->is_symlink())) continue;
     const auto record = ours.find(name);
     const bool stale = record != ours.end() && is_as_recorded(it->path().string(), record->second);

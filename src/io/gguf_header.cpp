@@ -237,7 +237,7 @@ void check_places(std::span<const GgufTensorEntry> tensors, uint64_t data_bytes,
     }
     order.push_back(&t);
   }
-  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->begin < b->begin; });
+  std::ranges::sort(order, [](const auto* a, const auto* b) { return a->begin < b->begin; });
   for (size_t i = 1; i < order.size(); ++i) {
     if (order[i]->begin - order[i - 1]->begin < order[i - 1]->size) {
       fail("{}: the tensors {} and {} overlap", what, printable(order[i - 1]->name),
@@ -264,14 +264,12 @@ uint32_t read_version(Reader& in, std::span<const std::byte> file, const std::st
 }  // namespace
 
 const GgmlType* find_ggml_type(uint32_t number) {
-  const auto at =
-      std::find_if(kTypes.begin(), kTypes.end(), [&](const GgmlType& t) { return t.number == number; });
+  const auto at = std::ranges::find_if(kTypes, [&](const GgmlType& t) { return t.number == number; });
   return at == kTypes.end() ? nullptr : &*at;
 }
 
 const GgmlType& ggml_type(DType dtype) {
-  const auto at =
-      std::find_if(kTypes.begin(), kTypes.end(), [&](const GgmlType& t) { return t.dtype == dtype; });
+  const auto at = std::ranges::find_if(kTypes, [&](const GgmlType& t) { return t.dtype == dtype; });
   GPT_ASSERT(at != kTypes.end());
   return *at;
 }

@@ -1,7 +1,5 @@
 #include "io/gguf_writer.h"
 
-#include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "base/error.h"

@@ -1,11 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "io/gguf_header.h"
 #include "io/safetensors_writer.h"

@@ -16,7 +16,7 @@ using nlohmann::json;
 [[noreturn]] void fail_at(std::string_view text, size_t offset, const std::string& what,
                           const std::string& problem) {
   const std::string_view before = text.substr(0, offset);
-  const size_t line = 1 + static_cast<size_t>(std::count(before.begin(), before.end(), '\n'));
+  const size_t line = 1 + static_cast<size_t>(std::ranges::count(before, '\n'));
   const size_t line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
   fail("{} is not usable JSON: line {}, column {}: {}", what, line, offset - line_start + 1, problem);
 }

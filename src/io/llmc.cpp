@@ -70,8 +70,7 @@ LlmcHeader read_header(std::span<const std::byte> bytes, const std::string& what
   if (h.padded_vocab_size < h.vocab_size || h.channels % h.num_heads != 0) {
     fail(
         "{} is not an llm.c checkpoint: expected a padded vocabulary of at least {} and heads that divide {} "
-        "channels, "
-        "found {} and {}",
+        "channels, found {} and {}",
         what, h.vocab_size, h.channels, h.padded_vocab_size, h.num_heads);
   }
   return h;

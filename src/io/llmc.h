@@ -3,8 +3,6 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "base/mapped_file.h"
 #include "io/tensor_file.h"

@@ -247,7 +247,7 @@ class PickleMachine {
   }
   bool push_global(std::string_view module, std::string_view name) {
     std::string full = std::string(module) + "." + std::string(name);
-    if (std::find(globals_.begin(), globals_.end(), full) == globals_.end()) {
+    if (std::ranges::find(globals_, full) == globals_.end()) {
       fail("{}: the pickle in it names {}; only plain tensors are read, and nothing is ever called", what_,
            printable(full));
     }

@@ -1,6 +1,5 @@
 #include "io/safetensors.h"
 
-#include <cstring>
 #include <utility>
 
 #include "io/safetensors_header.h"

@@ -1,12 +1,9 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "base/mapped_file.h"
 #include "io/tensor_file.h"

@@ -337,7 +337,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t body_
   HeaderReader reader(what);
   visit_json(text, fmt::format("the header of {}", what), kJsonLimits, reader);
   SafetensorsHeader header = reader.take();
-  std::sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
+  std::ranges::sort(header.entries, [](const auto& a, const auto& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
   check_layout(header.entries, body_bytes, what);

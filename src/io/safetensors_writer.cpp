@@ -126,7 +126,7 @@ void write_safetensors(const std::string& path, std::span<const NamedTensor> ten
   std::vector<const NamedTensor*> order;
   for (const NamedTensor& tensor : tensors)
     order.push_back(&tensor);
-  std::stable_sort(order.begin(), order.end(), [](const NamedTensor* a, const NamedTensor* b) {
+  std::ranges::stable_sort(order, [](const NamedTensor* a, const NamedTensor* b) {
     return dtype_size(a->dtype) > dtype_size(b->dtype);
   });
   const std::string header = make_header(order, metadata, path);

@@ -20,8 +20,7 @@ void TensorFile::set_tensors(std::vector<TensorInfo> tensors, std::vector<Unsupp
   tensors_ = std::move(tensors);
   unsupported_ = std::move(unsupported);
   by_name_ = sorted_index(tensors_, name_of);
-  std::sort(unsupported_.begin(), unsupported_.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::ranges::sort(unsupported_, [](const auto& a, const auto& b) { return a.name < b.name; });
   const auto duplicate = [&](const std::string& name) {
     fail("{}: the tensor {} occurs twice", path_, printable(name));
   };
@@ -35,9 +34,7 @@ void TensorFile::set_tensors(std::vector<TensorInfo> tensors, std::vector<Unsupp
 
 const TensorInfo* TensorFile::find(std::string_view name) const {
   if (const TensorInfo* tensor = find_sorted(tensors_, by_name_, name, name_of)) return tensor;
-  const auto odd =
-      std::lower_bound(unsupported_.begin(), unsupported_.end(), name,
-                       [](const UnsupportedTensor& t, std::string_view n) { return t.name < n; });
+  const auto odd = std::ranges::lower_bound(unsupported_, name, {}, &UnsupportedTensor::name);
   if (odd != unsupported_.end() && odd->name == name) {
     fail("{}: tensor {} has the type {}, expected {}", path_, printable(name), odd->dtype, expected_);
   }

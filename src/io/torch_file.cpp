@@ -318,7 +318,7 @@ void TorchFile::parse(std::span<const std::byte> bytes) {
       unsupported.push_back({std::move(name), view.type->name, view.shape});
     }
   }
-  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::ranges::sort(tensors, [](const auto& a, const auto& b) { return a.name < b.name; });
   set_tensors(std::move(tensors), std::move(unsupported));
 }
 

@@ -1,7 +1,5 @@
 #include "model/config_alias.h"
 
-#include <algorithm>
-
 #include "io/printable.h"
 #include "model/families/family.h"
 #include "model/json_value.h"

@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "model/config_alias.h"
 #include "model/json_value.h"

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "report/append_file.h"
+#include "base/file.h"
 
 namespace gpt {
 

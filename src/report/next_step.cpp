@@ -15,7 +15,7 @@ bool is_plain(char c) {
 }  // namespace
 
 std::string shell_quoted(std::string_view word) {
-  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return std::string(word);
+  if (!word.empty() && std::ranges::all_of(word, is_plain)) return std::string(word);
   std::string out = "'";
   for (const char c : word) {
     if (c == '\'') {

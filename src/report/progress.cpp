@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/utf8_text.h"
 
 namespace gpt {
@@ -78,8 +78,7 @@ int joined_width(const std::vector<Segment>& segments) {
 // does not.
 bool drop_until_fits(std::vector<Segment>& segments, int width, int lowest_rank) {
   while (joined_width(segments) > width) {
-    const auto last = std::max_element(segments.begin(), segments.end(),
-                                       [](const Segment& a, const Segment& b) { return a.rank < b.rank; });
+    const auto last = std::ranges::max_element(segments, {}, &Segment::rank);
     if (last->rank < lowest_rank) return false;
     segments.erase(last);
   }

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/svg.h"
 #include "report/utf8_text.h"
 

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "report/curves.h"
-#include "report/format.h"
 #include "report/run_charts.h"
 
 namespace gpt {
@@ -132,7 +132,7 @@ TextTable summary_table(const std::vector<FinishedRun>& runs) {
 }
 
 TextTable difference_table(const std::vector<FinishedRun>& runs) {
-  TextTable table{{"key"}, {}};
+  TextTable table{{"key"}};
   std::set<std::string> keys;
   for (const FinishedRun& run : runs) {
     table.columns.push_back(run.name);

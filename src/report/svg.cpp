@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <string_view>
 
 #include "report/utf8_text.h"
@@ -90,7 +89,7 @@ void add_y_values(Range& range, const ChartSeries& series, const Chart& chart) {
       values.push_back(point.y);
   }
   if (values.empty()) return;
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const size_t outliers = series.style == SeriesStyle::raw ? values.size() / 500 : 0;
   range.add(values[outliers]);
   range.add(values[values.size() - 1 - outliers]);
@@ -133,8 +132,8 @@ Range x_range(const Chart& chart) {
 }
 
 bool has_points(const Chart& chart) {
-  return std::any_of(chart.series.begin(), chart.series.end(),
-                     [&](const ChartSeries& series) { return !pieces_of(series, chart).empty(); });
+  return std::ranges::any_of(chart.series,
+                             [&](const ChartSeries& series) { return !pieces_of(series, chart).empty(); });
 }
 
 // Room is left at the ends for the label of a reference line that stands there.
@@ -231,7 +230,7 @@ class PathBuilder {
     const auto extremes = std::minmax_element(column_.begin(), column_.end(), by_y);
     std::array<size_t, 4> keep = {0, static_cast<size_t>(extremes.first - column_.begin()),
                                   static_cast<size_t>(extremes.second - column_.begin()), column_.size() - 1};
-    std::sort(keep.begin(), keep.end());
+    std::ranges::sort(keep);
     for (size_t i = 0; i < keep.size(); ++i) {
       if (i == 0 || keep[i] != keep[i - 1]) emit(column_[keep[i]]);
     }
@@ -294,8 +293,7 @@ std::vector<EndLabel> end_labels(const Chart& chart) {
     const double last = pieces.back().back().y;
     labels.push_back({last, value_label(last)});
   }
-  std::sort(labels.begin(), labels.end(),
-            [](const EndLabel& a, const EndLabel& b) { return a.value > b.value; });
+  std::ranges::sort(labels, std::ranges::greater{}, &EndLabel::value);
   return labels;
 }
 
@@ -425,6 +423,23 @@ std::string theme_rules(const char* surface, const char* ink, const char* muted,
       surface, ink, muted, grid, axis);
 }
 
+constexpr double kEdge = 14;
+constexpr int kWidth = 860, kHeight = 480;
+
+std::string document(const std::string& title, double width, double height, const std::string& css,
+                     const std::string& body) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"gc\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+      "width=\"{0:.0f}\" height=\"{1:.0f}\" role=\"img\">\n<title>{2}</title>\n<style>{3}</style>\n"
+      "<rect width=\"100%\" height=\"100%\" class=\"gc-bg\"/>\n{4}</svg>\n",
+      width, height, escape_markup(title), css, body);
+}
+
+std::string placed(double x, double y, double scale, const char* classes, const std::string& svg) {
+  return fmt::format("<g transform=\"translate({:.0f} {:.0f}) scale({:.0f})\" class=\"{}\">\n{}</g>\n", x, y,
+                     scale, classes, svg);
+}
+
 }  // namespace
 
 std::string chart_css() {
@@ -465,8 +480,7 @@ std::string line_chart_svg(const Chart& chart, const ChartSize& size) {
   const double height = std::max<double>(size.height, plot.bottom + 46);
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"gc\" viewBox=\"0 0 {0} {1:.0f}\" width=\"{0}\" "
-      "height=\"{1:.0f}\" "
-      "role=\"img\">\n<title>{2}</title>\n",
+      "height=\"{1:.0f}\" role=\"img\">\n<title>{2}</title>\n",
       size.width, height, escape_markup(chart.title));
   if (!size.embedded) {
     out += fmt::format("<style>{}</style>\n<rect width=\"100%\" height=\"100%\" class=\"gc-bg\"/>\n",
@@ -485,6 +499,33 @@ std::string line_chart_svg(const Chart& chart, const ChartSize& size) {
     out += draw_series(chart, series, x, y);
   out += draw_reference_lines(chart, plot, y) + draw_end_labels(chart, plot, y);
   return out + "</svg>\n";
+}
+
+std::string stacked_charts_svg(const std::string& title, const std::vector<Chart>& charts,
+                               const ChartSize& panel) {
+  ChartSize size = panel;
+  size.embedded = true;
+  const double step = size.height + kEdge;
+  std::string body;
+  for (size_t i = 0; i < charts.size(); ++i)
+    body +=
+        placed(kEdge, kEdge + static_cast<double>(i) * step, 1, "gc-panel", line_chart_svg(charts[i], size));
+  return document(title, size.width + 2 * kEdge, kEdge + static_cast<double>(charts.size()) * step,
+                  chart_css(), body);
+}
+
+std::string chart_for_any_screen_svg(const Chart& chart) {
+  const auto drawn = [&](int letters) {
+    const int room = static_cast<int>(2 * kEdge);
+    return line_chart_svg(chart, {(kWidth - room) / letters, (kHeight - room) / letters, true});
+  };
+  const std::string css =
+      chart_css() +
+      "svg.gc{max-width:100%}.gc .gc-phone{display:none}\n"
+      "@media (max-width:560px){.gc .gc-phone{display:inline}.gc .gc-desk{display:none}}\n";
+  return document(
+      chart.title, kWidth, kHeight, css,
+      placed(kEdge, kEdge, 1, "gc-desk", drawn(1)) + placed(kEdge, kEdge, 2, "gc-phone", drawn(2)));
 }
 
 }  // namespace gpt

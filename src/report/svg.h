@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "report/chart.h"
 
@@ -21,5 +22,15 @@ std::string chart_css();
 // so no peak is lost. The y axis covers all values, except the outermost 0.2 % of long raw series, which are
 // drawn at the edge. Any input gives a chart: without points it says so. Texts are escaped.
 std::string line_chart_svg(const Chart& chart, const ChartSize& size = {});
+
+// Several charts in one SVG document.
+
+// Charts below each other, each of `panel` size; the title is read out, not drawn.
+std::string stacked_charts_svg(const std::string& title, const std::vector<Chart>& charts,
+                               const ChartSize& panel);
+
+// A chart drawn twice: where the picture is shown less than 560 px wide (a phone), with letters of twice the
+// size. For files that are looked at anywhere.
+std::string chart_for_any_screen_svg(const Chart& chart);
 
 }  // namespace gpt

@@ -83,7 +83,7 @@ std::string host_name() {
   std::array<char, 256> buffer{};
   if (gethostname(buffer.data(), buffer.size() - 1) != 0 || buffer[0] == '\0') return "localhost";
   std::string name(buffer.data());
-  std::replace(name.begin(), name.end(), '/', '-');
+  std::ranges::replace(name, '/', '-');
   return name;
 }
 

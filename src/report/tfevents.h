@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "report/append_file.h"
+#include "base/file.h"
 
 namespace gpt {
 

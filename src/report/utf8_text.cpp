@@ -1,7 +1,6 @@
 #include "report/utf8_text.h"
 
 #include <array>
-#include <cstdint>
 
 namespace gpt {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "report/format.h"
+#include "base/format.h"
 
 namespace gpt {
 namespace {
@@ -141,9 +141,8 @@ std::vector<LossPoint> fit_points(const Sweep& sweep, const std::vector<SweepMea
 std::string describe_fit(const LossFit& fit) {
   return fmt::format(
       "loss = {:.4f}{} + {:.4g} / parameters^{:.3f} + {:.4g} / tokens^{:.3f}; {} points, residuals of {:.2f} "
-      "% "
-      "(rms) and {:.2f} % at most; leaving out one point the exponents range from {:.3f} to {:.3f} and from "
-      "{:.3f} to {:.3f}. {}",
+      "% (rms) and {:.2f} % at most; leaving out one point the exponents range from {:.3f} to {:.3f} and "
+      "from {:.3f} to {:.3f}. {}",
       fit.law.floor, fit.floor_known ? " (known entropy)" : "", fit.law.A, fit.law.a, fit.law.B, fit.law.b,
       fit.points.size(), 100 * fit.rms_residual, 100 * fit.worst_residual, fit.a.low, fit.a.high, fit.b.low,
       fit.b.high,
@@ -217,8 +216,7 @@ Findings find_out(const Sweep& sweep) {
   const std::map<Key, Group> groups = groups_of(sweep);
   for (const auto& [key, group] : groups)
     findings.means.push_back({group.run, group.mean(), static_cast<int>(group.losses.size())});
-  std::stable_sort(findings.means.begin(), findings.means.end(),
-                   [](const SweepMean& a, const SweepMean& b) { return a.loss < b.loss; });
+  std::ranges::stable_sort(findings.means, {}, &SweepMean::loss);
   findings.noise = noise_of(groups);
   const std::map<std::string, std::set<std::string>> keys = swept_keys(sweep);
   const bool many_lr = keys.count("lr") > 0 && keys.at("lr").size() > 1;

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "io/json.h"
-#include "report/format.h"
 #include "sweep/plan.h"
 
 namespace gpt {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <set>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/report_html.h"
 
 namespace gpt {
@@ -35,7 +35,7 @@ ChartSeries law_series(const Sweep& sweep, const LossFit& fit, double budget, in
   for (const SweepRun& run : sweep.runs) {
     if (run.budget == budget) places.push_back({run.parameters, run.tokens});
   }
-  std::sort(places.begin(), places.end());
+  std::ranges::sort(places);
   for (const auto& [parameters, tokens] : places) {
     series.x.push_back(parameters);
     series.y.push_back(fit.law.loss(parameters, tokens));
@@ -123,8 +123,7 @@ Chart flops_chart(const Sweep& sweep) {
     }
     if (!series.x.empty()) chart.series.push_back(std::move(series));
   }
-  std::sort(all.begin(), all.end(),
-            [](const CurvePoint& a, const CurvePoint& b) { return a.flops < b.flops; });
+  std::ranges::sort(all, {}, &CurvePoint::flops);
   ChartSeries lowest{"lowest so far", {}, {}, SeriesStyle::line, 1};
   for (const CurvePoint& point : all) {
     if (!lowest.y.empty() && point.loss >= lowest.y.back()) continue;
@@ -136,7 +135,7 @@ Chart flops_chart(const Sweep& sweep) {
 }
 
 TextTable result_table(const Sweep& sweep, const Findings& findings) {
-  TextTable table{{"loss", "run", "shape", "parameters", "tokens", "FLOPs", "seeds"}, {}};
+  TextTable table{{"loss", "run", "shape", "parameters", "tokens", "FLOPs", "seeds"}};
   const bool many = budgets_of(sweep).size() > 1;
   for (const SweepMean& mean : findings.means) {
     const SweepRun& run = sweep.runs[mean.run];
@@ -156,9 +155,8 @@ TextTable result_table(const Sweep& sweep, const Findings& findings) {
 std::string sweep_page(const Sweep& sweep, const Findings& findings) {
   RunReport report;
   report.title = "Sweep";
-  const auto done = std::count_if(sweep.results.begin(), sweep.results.end(), [](const SweepResult& result) {
-    return result.state == SweepResult::State::done;
-  });
+  const auto done = std::ranges::count_if(
+      sweep.results, [](const SweepResult& result) { return result.state == SweepResult::State::done; });
   double seconds = 0;
   for (const SweepResult& result : sweep.results)
     seconds += result.seconds;
@@ -179,7 +177,7 @@ std::string sweep_page(const Sweep& sweep, const Findings& findings) {
   report.more_charts = {flops_chart(sweep)};
   report.commands = {{"This sweep", sweep.command_line}};
   ReportSection words{.title = "Findings"};
-  TextTable list{{"what the runs say"}, {}};
+  TextTable list{{"what the runs say"}};
   for (const std::string& sentence : findings.sentences)
     list.rows.push_back({sentence});
   words.tables.push_back({"", list});

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/error.h"
 #include "base/suggest.h"
@@ -37,11 +36,11 @@ SweepAxis parse_axis(const std::string& text) {
     fail_usage("--over \"{}\": expected KEY=VALUE,VALUE..., for example n_layer=2,4,8", text.substr(0, 64));
   SweepAxis axis{text.substr(0, equals), {}};
   axis.key.erase(0, axis.key.find_first_not_of('-'));
-  std::replace(axis.key.begin(), axis.key.end(), '-', '_');
+  std::ranges::replace(axis.key, '-', '_');
   std::vector<std::string> names;
   for (const KeyInfo& key : config_keys())
     names.push_back(key.name);
-  if (std::find(names.begin(), names.end(), axis.key) == names.end())
+  if (std::ranges::find(names, axis.key) == names.end())
     fail_usage("--over: unknown config key \"{}\"{}", axis.key.substr(0, 64), did_you_mean(axis.key, names));
   for (const char* fixed :
        {"steps", "seed", "stop_after", "threads", "device", "eval_batches", "vocab_size"}) {
@@ -55,7 +54,7 @@ SweepAxis parse_axis(const std::string& text) {
     const size_t comma = std::min(text.find(',', begin), text.size());
     const std::string value = text.substr(begin, comma - begin);
     if (value.empty()) fail_usage("--over {}: a value is empty", axis.key);
-    if (std::find(axis.values.begin(), axis.values.end(), value) != axis.values.end())
+    if (std::ranges::find(axis.values, value) != axis.values.end())
       fail_usage("--over {}: the value {} occurs twice", axis.key, value.substr(0, 64));
     axis.values.push_back(value);
     begin = comma + 1;
@@ -163,7 +162,7 @@ SweepRun read_run(const nlohmann::json& object, const std::string& source) {
   } catch (const nlohmann::json::exception&) {
     fail("{}: a run lacks name, point, seed, parameters, tokens, flops, budget or config", source);
   }
-  if (run.name.empty() || run.name[0] == '.' || !std::all_of(run.name.begin(), run.name.end(), is_safe))
+  if (run.name.empty() || run.name[0] == '.' || !std::ranges::all_of(run.name, is_safe))
     fail("{}: the run name \"{}\" is no plain folder name", source, run.name.substr(0, 64));
   return run;
 }

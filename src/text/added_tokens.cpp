@@ -29,8 +29,8 @@ bool is_space(const Utf8Char& c) {
   return c.status == Utf8Status::valid && is_white_space(c.code);
 }
 
-// \w of regular expressions: letters, marks, digits, connectors, what joins characters (UTS 18, annex C); circled and
-// squared letters are letters too.
+// \w of regular expressions: letters, marks, digits, connectors, what joins characters (UTS 18, annex C);
+// circled and squared letters are letters too.
 bool is_word(const Utf8Char& c) {
   const Category k = c.status == Utf8Status::valid ? category(c.code) : Category::Cn;
   const auto within = [&](char32_t first, char32_t last) { return c.code >= first && c.code <= last; };
@@ -43,8 +43,7 @@ bool is_word(const Utf8Char& c) {
 }  // namespace
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
-  std::stable_sort(tokens_.begin(), tokens_.end(),
-                   [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+  std::ranges::stable_sort(tokens_, {}, &AddedToken::id);
   for (const AddedToken& token : tokens_) {
     if (token.text.empty()) fail("the added token {} has no text", token.id);
     if (const auto bad = first_invalid_utf8(token.text)) {
@@ -71,8 +70,7 @@ AddedTokens::Index AddedTokens::index_of(const std::vector<AddedToken>& tokens, 
     index.only_first_byte = index.first_bytes.none() || index.only_first_byte == first ? first : -1;
     index.first_bytes.set(first);
   }
-  std::stable_sort(index.sorted.begin(), index.sorted.end(),
-                   [](const AddedToken* a, const AddedToken* b) { return a->text < b->text; });
+  std::ranges::stable_sort(index.sorted, {}, &AddedToken::text);
   return index;
 }
 

@@ -11,7 +11,7 @@ Bpe::Bpe(std::vector<std::string> tokens) : tokens_(std::move(tokens)) {
   for (size_t id = 0; id < tokens_.size(); ++id) {
     if (!tokens_[id].empty()) by_bytes_.push_back(static_cast<int32_t>(id));
   }
-  std::sort(by_bytes_.begin(), by_bytes_.end(), [&](int32_t a, int32_t b) { return bytes(a) < bytes(b); });
+  std::ranges::sort(by_bytes_, [&](int32_t a, int32_t b) { return bytes(a) < bytes(b); });
   for (size_t i = 1; i < by_bytes_.size(); ++i) {
     if (bytes(by_bytes_[i - 1]) != bytes(by_bytes_[i])) continue;
     fail("the tokens {} and {} have the same bytes", by_bytes_[i - 1], by_bytes_[i]);
@@ -27,7 +27,7 @@ Bpe::Bpe(std::vector<std::string> tokens, std::vector<Merge> merges, int32_t unk
     : Bpe(std::move(tokens)) {
   if (!has_all_bytes_ && unknown >= 0) {
     unknown_ = unknown;
-    std::replace(std::begin(byte_ids_), std::end(byte_ids_), -1, unknown);
+    std::ranges::replace(byte_ids_, -1, unknown);
     has_all_bytes_ = true;
   }
   merges_ = std::move(merges);
@@ -83,9 +83,8 @@ Bpe Bpe::of_ranks(std::vector<std::string> tokens) {
 }
 
 int32_t Bpe::find(std::string_view bytes) const {
-  const auto found =
-      std::lower_bound(by_bytes_.begin(), by_bytes_.end(), bytes,
-                       [&](int32_t id, std::string_view b) { return tokens_[static_cast<size_t>(id)] < b; });
+  const auto found = std::ranges::lower_bound(
+      by_bytes_, bytes, {}, [&](int32_t id) -> std::string_view { return tokens_[static_cast<size_t>(id)]; });
   return found != by_bytes_.end() && tokens_[static_cast<size_t>(*found)] == bytes ? *found : -1;
 }
 

@@ -5,13 +5,13 @@
 #include "base/error.h"
 #include "text/bpe_json.h"
 #include "text/byte_level.h"
-#include "text/nfc.h"
 #include "text/parallel_encode.h"
 #include "text/piece_cache.h"
 #include "text/post_processor.h"
 #include "text/pre_tokenizer_json.h"
 #include "text/split_scan.h"
 #include "text/tokenizer_kinds.h"
+#include "text/unicode.h"
 #include "text/vocab_data.h"
 
 namespace gpt::detail {

@@ -278,7 +278,7 @@ class BpeTrainer {
       c.count = 0;
     }
     places_.resize(end);
-    std::fill(last.begin(), last.end(), ~uint32_t{0});
+    std::ranges::fill(last, ~uint32_t{0});
     for_each_adjacent([&](uint64_t key, uint32_t place, int64_t) {
       Candidate& c = candidates_[pairs_.find_or_add(key)];
       if (last[c.pair] != place) places_[c.words + c.count++] = place;
@@ -391,7 +391,7 @@ class BpeTrainer {
     for (auto m = merges_.rbegin(); m != merges_.rend(); ++m) {
       if (seen.insert(key_of(m->left, m->right)).second) merges.push_back(*m);
     }
-    std::reverse(merges.begin(), merges.end());
+    std::ranges::reverse(merges);
     return merges;
   }
 

@@ -158,8 +158,7 @@ std::unique_ptr<Tokenizer> read_llama2c_tokenizer(std::string_view bytes, const 
   if (longest == 0 || longest > kLongestPiece) {
     fail(
         "cannot read {}: its first number says that pieces have up to {} bytes; expected 1 to {} in a "
-        "tokenizer.bin "
-        "of llama2.c",
+        "tokenizer.bin of llama2.c",
         name, longest, kLongestPiece);
   }
   VocabData data{.model = "llama"};

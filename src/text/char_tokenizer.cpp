@@ -90,8 +90,7 @@ class CharTokenizer final : public Tokenizer {
       if (id < 0) {
         fail(
             "the character '{}' (U+{:04X}) at byte {} is not in the tokenizer's {} characters; leave it out, "
-            "or "
-            "train with text that has it or with --tokenizer byte",
+            "or train with text that has it or with --tokenizer byte",
             printable_text(text.substr(at), 1), static_cast<uint32_t>(c.code), at, codes_.size());
       }
       ids.push_back(id);

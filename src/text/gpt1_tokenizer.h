@@ -2,6 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "text/added_tokens.h"
@@ -30,5 +31,15 @@ std::string gpt1_json(const Gpt1Parts& parts);
 
 // vocab.json and merges.txt as such a tokenizer.json.
 nlohmann::json gpt1_json_of_vocab_and_merges(nlohmann::json vocab, nlohmann::json merges);
+
+// The words of a text as transformers' GPT-1 tokenizer sees them: control characters dropped, white space to
+// blanks, Han characters and punctuation alone, decomposed without accents, in lower case. Bytes that belong
+// to no valid character are dropped like U+FFFD. Source: BertNormalizer and BertPreTokenizer of Hugging Face
+// tokenizers.
+std::vector<std::u32string> gpt1_words(std::string_view text);
+
+// What the pre-tokenizers of Hugging Face call punctuation: all of ASCII's, and categories P* of an old
+// Unicode.
+bool is_gpt1_punctuation(char32_t code);
 
 }  // namespace gpt::detail

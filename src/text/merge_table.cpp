@@ -73,7 +73,7 @@ class RankQueue {
   using Places = std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>>;
   struct Bucket {
     bool pop(uint32_t& at) {
-      if (!started && !std::is_sorted(places.begin(), places.end())) std::sort(places.begin(), places.end());
+      if (!started && !std::ranges::is_sorted(places)) std::ranges::sort(places);
       started = true;
       const bool in_places = next < places.size();
       if (!late.empty() && (!in_places || late.top() < places[next])) {

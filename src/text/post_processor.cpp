@@ -114,11 +114,11 @@ void check_settings(const Json& root, const std::string& name) {
                                     "added_tokens",   "normalizer", "pre_tokenizer",
                                     "post_processor", "decoder",    "model"};
   for (const auto& [key, value] : root.items()) {
-    if (std::find(std::begin(kKnown), std::end(kKnown), key) == std::end(kKnown))
+    if (std::ranges::find(kKnown, key) == std::end(kKnown))
       fail_kind(name, "one with the key \"" + printable_text(key, 40) + "\"");
   }
-  // How texts were cut and filled when the file was saved. transformers sets both anew for every call, by default to
-  // nothing; so it is here.
+  // How texts were cut and filled when the file was saved. transformers sets both anew for every call, by
+  // default to nothing; so it is here.
   for (const char* key : {"truncation", "padding"}) {
     const Json& value = member(root, key);
     if (!value.is_null() && !value.is_object())

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "text/byte_level.h"
-#include "text/gpt1_text.h"
+#include "text/gpt1_tokenizer.h"
 #include "text/split_scan.h"
 #include "text/unicode.h"
 

@@ -135,13 +135,13 @@ void SpmMerges::merge_by_score(const Pieces& pieces, const Index& index) {
     }
     ranks.push_back(piece.score);
   }
-  std::stable_sort(list_.begin(), list_.end(),
-                   [&](const Bpe::Merge& a, const Bpe::Merge& b) { return score(a) > score(b); });
-  std::sort(ranks.begin(), ranks.end(), std::greater<>());
+  std::ranges::stable_sort(list_,
+                           [&](const Bpe::Merge& a, const Bpe::Merge& b) { return score(a) > score(b); });
+  std::ranges::sort(ranks, std::greater<>());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   table_ = MergeTable(list_.size());
   for (const Bpe::Merge& m : list_) {
-    const auto at = std::lower_bound(ranks.begin(), ranks.end(), score(m), std::greater<>());
+    const auto at = std::ranges::lower_bound(ranks, score(m), std::greater<>());
     table_.add(m.left, m.right, {static_cast<int32_t>(at - ranks.begin()), m.result});
   }
 }
@@ -182,7 +182,7 @@ std::vector<float> SpmMerges::scores(const Pieces& pieces) const {
   for (const SpmParts::Piece& piece : pieces)
     scores.push_back(piece.score);
   if (by_score_) return scores;
-  std::fill(scores.begin(), scores.end(), 0.0f);
+  std::ranges::fill(scores, 0.0f);
   float next = -1;
   for (size_t i = 0; i < list_.size(); ++i) {
     float& score = scores[static_cast<size_t>(list_[i].result)];

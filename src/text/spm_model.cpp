@@ -1,7 +1,6 @@
 #include "text/spm_model.h"
 
 #include <bit>
-#include <cstring>
 
 #include "base/error.h"
 #include "text/token_index.h"

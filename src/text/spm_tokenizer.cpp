@@ -1,8 +1,6 @@
 #include "text/spm_tokenizer.h"
 
 #include <algorithm>
-#include <cmath>
-#include <unordered_map>
 
 #include "base/error.h"
 #include "text/parallel_encode.h"

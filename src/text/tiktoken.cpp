@@ -1,7 +1,6 @@
 #include "text/tiktoken.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <filesystem>
 #include <optional>
@@ -137,8 +136,7 @@ void choose_split(BpeParts& parts, size_t ranks, const std::string& name) {
   if (!pattern) {
     fail(
         "cannot read {}: {} ranks are no vocabulary that is known, and the file does not say how text is "
-        "split; give it "
-        "a name with gpt2, cl100k, llama3, nanochat, qwen2 or o200k in it",
+        "split; give it a name with gpt2, cl100k, llama3, nanochat, qwen2 or o200k in it",
         name, ranks);
   }
   parts.pattern = *pattern;

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "text/byte_level.h"
-#include "text/gpt1_text.h"
 #include "text/gpt1_tokenizer.h"
 #include "text/json_parts.h"
 #include "text/utf8.h"

@@ -109,18 +109,6 @@ std::unique_ptr<Tokenizer> make_from(Parts parts, Make&& make, const std::string
   }
 }
 
-std::unique_ptr<Tokenizer> make_bpe(const Json& root, const std::string& name) {
-  return make_from(read_bpe_json(root, name), make_bpe_tokenizer, name);
-}
-
-std::unique_ptr<Tokenizer> make_spm(const Json& root, const std::string& name) {
-  return make_from(read_spm_json(root, name), make_spm_tokenizer, name);
-}
-
-std::unique_ptr<Tokenizer> make_gpt1(const Json& root, const std::string& name) {
-  return make_from(read_gpt1_json(root, name), make_gpt1_tokenizer, name);
-}
-
 // A tokenizer.model is a SentencePiece model, which begins with the field 1, or tiktoken's ranks.
 std::unique_ptr<Tokenizer> parse_model(std::string_view bytes, const std::string& name) {
   if (is_rank_file(bytes)) return make_from(read_rank_file(bytes, name), make_bpe_tokenizer, name);
@@ -134,8 +122,7 @@ std::unique_ptr<Tokenizer> parse_bin(std::string_view bytes, const std::string& 
 [[noreturn]] void fail_pickle(const std::string& path) {
   fail(
       "cannot read {}: a Python pickle can run any program; save the tokenizer as tokenizer.json or as a "
-      "tiktoken file "
-      "(a line of base64 and rank for each token)",
+      "tiktoken file (a line of base64 and rank for each token)",
       path);
 }
 
@@ -166,10 +153,11 @@ std::unique_ptr<Tokenizer> make_any(const Json& root, const std::string& name) {
   }
   if (is_gpt1_json(root)) {
     require_no_ends(root, name);
-    return make_gpt1(root, name);
+    return make_from(read_gpt1_json(root, name), make_gpt1_tokenizer, name);
   }
-  if (is_spm_json(root)) return make_spm(root, name);
-  if (!unused(member(model, "merges")) || is_bpe_without_merges(root)) return make_bpe(root, name);
+  if (is_spm_json(root)) return make_from(read_spm_json(root, name), make_spm_tokenizer, name);
+  if (!unused(member(model, "merges")) || is_bpe_without_merges(root))
+    return make_from(read_bpe_json(root, name), make_bpe_tokenizer, name);
   require_unused(root, {"added_tokens", "normalizer"}, name);
   require_no_ends(root, name);
   require_unused(model,

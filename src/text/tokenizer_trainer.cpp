@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "text/bpe_tokenizer.h"
 #include "text/byte_level.h"
-#include "text/gpt1_text.h"
 #include "text/gpt1_tokenizer.h"
 #include "text/utf8.h"
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace gpt {
@@ -53,3 +54,11 @@ bool is_number(Category c);
 bool is_white_space(char32_t code);
 
 }  // namespace gpt
+
+namespace gpt::detail {
+
+// The text in Unicode's normalization form C: characters composed with their accents (UAX #15). Bytes that
+// belong to no valid character stay. `copy` holds it where it is not the text itself.
+std::string_view nfc(std::string_view text, std::string& copy);
+
+}  // namespace gpt::detail

@@ -101,8 +101,7 @@ BpeParts bpe_parts(const VocabData& data, const std::string& name) {
 VocabData Tokenizer::vocab_data() const {
   fail(
       "a tokenizer of kind {} cannot be written into a GGUF file: expected bytes, characters, or a "
-      "byte-level or "
-      "SentencePiece BPE",
+      "byte-level or SentencePiece BPE",
       kind());
 }
 

@@ -68,7 +68,7 @@ void CountTable::grow() {
 }
 
 void CountTable::clear() {
-  std::fill(slots_.begin(), slots_.end(), Slot{});
+  std::ranges::fill(slots_, Slot{});
   bytes_.clear();
   size_ = 0;
 }

@@ -45,6 +45,13 @@ std::string number_row(std::span<const double> values, int width, int digits) {
   return out;
 }
 
+double dot(std::span<const double> a, std::span<const double> b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    sum += a[i] * b[i];
+  return sum;
+}
+
 std::string demo_mask(const DemoContext&) {
   static constexpr const char* kWords[] = {"The", "cat", "sat", "on", "the", "mat"};
   constexpr size_t n = std::size(kWords);
@@ -100,13 +107,6 @@ std::string show(const Matrix& m, int digits) {
   return out;
 }
 
-double dot(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i)
-    sum += a[i] * b[i];
-  return sum;
-}
-
 Matrix scores(const Matrix& q, const Matrix& k, double factor) {
   Matrix out;
   for (const auto& a : q) {
@@ -126,7 +126,7 @@ Matrix mask(Matrix s) {
 }
 
 void softmax(std::vector<double>& row) {
-  const double most = *std::max_element(row.begin(), row.end());
+  const double most = *std::ranges::max_element(row);
   double sum = 0;
   for (double& x : row)
     sum += x = std::exp(x - most);
@@ -227,7 +227,7 @@ ScaleRow scale_row(size_t d) {
       for (const double s : row)
         out.variance += scaled ? 0 : s * s / kPairs;
       softmax(row);
-      out.peak[scaled] += *std::max_element(row.begin(), row.end()) / kQueries;
+      out.peak[scaled] += *std::ranges::max_element(row) / kQueries;
       for (const double w : row)
         out.entropy[scaled] -= w > 0 ? w * std::log2(w) / kQueries : 0;
     }
@@ -241,8 +241,7 @@ constexpr size_t kWidths[] = {1, 4, 16, 64, 256, 1024};
 
 std::string demo_scale(const DemoContext&) {
   TextTable table{.columns = {"d", "variance of q.k", "of q.k / sqrt(d)", "largest weight", "scaled",
-                              "entropy", "scaled"},
-                  .rows = {}};
+                              "entropy", "scaled"}};
   for (const size_t d : kWidths) {
     const ScaleRow r = scale_row(d);
     table.rows.push_back({std::to_string(d), fmt::format("{:.2f}", r.variance),

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "kernels/backend.h"
 #include "model/model.h"
@@ -61,6 +59,8 @@ ModelConfig preset_config(const std::string& name);
 
 // "0.3607  -0.2859", each `width` wide.
 std::string number_row(std::span<const double> values, int width, int digits);
+
+double dot(std::span<const double> a, std::span<const double> b);
 }  // namespace detail
 
 }  // namespace gpt

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/table.h"
 #include "trace/demos.h"
 #include "trace/torch_random.h"
@@ -59,7 +59,7 @@ std::string demo_loss(const DemoContext& context) {
       "question.\n"
       "The loss is the mean of -ln softmax(logits)[target]; perplexity is e^loss.\n\n",
       kBatch, kTokens, kVocab, kRows);
-  TextTable table{.columns = {"logits", "loss", "perplexity"}, .rows = {}};
+  TextTable table{.columns = {"logits", "loss", "perplexity"}};
   const auto add = [&](const char* name, double loss) {
     table.rows.push_back({name, fmt::format("{:.4f}", loss), fmt::format("{:.2f}", std::exp(loss))});
   };

@@ -6,11 +6,11 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/format.h"
 #include "model/inference.h"
 #include "model/model_counts.h"
 #include "model/params.h"
 #include "model/presets.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "tensor/element.h"
 #include "trace/capture.h"
@@ -39,7 +39,7 @@ std::string demo_identity(const DemoContext& context) {
   }
   const std::vector<int32_t> ids = {42, 100, 256, 89};
   const Capture capture(model, context.backend, ids, {});
-  TextTable table{.columns = {"step", "shape", "|x|", "|after - before|"}, .rows = {}};
+  TextTable table{.columns = {"step", "shape", "|x|", "|after - before|"}};
   const std::string shape = fmt::format("[1,{},{}]", ids.size(), model.config.n_embd);
   table.rows.push_back(
       {"embedding and norm", shape, fmt::format("{:.4f}", frobenius(capture.residual(0))), ""});
@@ -75,13 +75,12 @@ namespace {
 std::string cache_rows(const std::string& name, const ModelConfig& config) {
   const ModelCounts counts(config);
   const int64_t per_token = counts.cache_bytes_per_token(2);
-  std::string out = fmt::format(
-      "{}: 2 x {} blocks x {} heads x {} channels x 2 bytes (bf16) = {} per token\n", name, config.n_layer,
-      config.n_kv_head, config.head_dim, format_bytes(static_cast<double>(per_token)));
+  std::string out =
+      fmt::format("{}: 2 x {} blocks x {} heads x {} channels x 2 bytes (bf16) = {} per token\n", name,
+                  config.n_layer, config.n_kv_head, config.head_dim, format_bytes(per_token));
   for (int64_t part = 1; part <= 4; ++part) {
     const int64_t tokens = config.n_ctx * part / 4;
-    out += fmt::format("{:>9} tokens {:>9}  {}\n", format_thousands(tokens),
-                       format_bytes(static_cast<double>(per_token * tokens)),
+    out += fmt::format("{:>9} tokens {:>9}  {}\n", format_thousands(tokens), format_bytes(per_token * tokens),
                        std::string(static_cast<size_t>(10 * part), '='));
   }
   return out;
@@ -95,8 +94,7 @@ std::string demo_cache(const DemoContext& context) {
   out +=
       cache_rows("gpt2", preset_config("gpt2")) + "\n" + cache_rows("llama3-8b", preset_config("llama3-8b"));
   ModelConfig heads = preset_config("nanochat");
-  TextTable table{.columns = {"key/value heads", "per token, bf16", "less than one per query head"},
-                  .rows = {}};
+  TextTable table{.columns = {"key/value heads", "per token, bf16", "less than one per query head"}};
   const int64_t all = heads.n_head * heads.head_dim;
   for (const int64_t n : {heads.n_head, heads.n_head / 2, int64_t{1}}) {
     heads.n_kv_head = n;
@@ -105,7 +103,7 @@ std::string demo_cache(const DemoContext& context) {
                                       n == 1              ? " (MQA)"
                                       : n == heads.n_head ? " (MHA)"
                                                           : " (GQA)"),
-                          format_bytes(static_cast<double>(counts.cache_bytes_per_token(2))),
+                          format_bytes(counts.cache_bytes_per_token(2)),
                           fmt::format("{} x", all / (n * heads.head_dim))});
   }
   return out + fmt::format("\nnanochat's {} query heads with fewer key/value heads\n", heads.n_head) +
@@ -142,7 +140,7 @@ std::string demo_forcing(const DemoContext& context) {
   const Capture capture(m.model, context.backend, m.ids, {});
   const std::vector<Prediction> forced = predictions(capture, 1);
   const std::vector<int32_t> free = run_free(context, given);
-  TextTable table{.columns = {"pos", "the text", "teacher-forced", "", "free-running", ""}, .rows = {}};
+  TextTable table{.columns = {"pos", "the text", "teacher-forced", "", "free-running", ""}};
   int64_t forced_right = 0, free_right = 0;
   for (size_t t = given; t < m.ids.size(); ++t) {
     const int32_t truth = m.ids[t], taught = forced[t - 1].top.front().id, alone = free[t - given];

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstring>
 
+#include "base/format.h"
 #include "model/params.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "trace/demos.h"
 #include "trace/torch_random.h"
@@ -89,7 +88,7 @@ class Skeleton {
 
 // The first and the last three logits of every token.
 std::string logit_rows(const TensorView& logits) {
-  TextTable table{.columns = {"", "token", "first three", "", "", "last three", "", ""}, .rows = {}};
+  TextTable table{.columns = {"", "token", "first three", "", "", "last three", "", ""}};
   for (int64_t n = 0; n < kRows; ++n) {
     std::vector<std::string> row = {fmt::format("[{},{}]", n / kTokens, n % kTokens),
                                     std::to_string(kIds[n])};

@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "base/rng.h"
 #include "model/rope_table.h"
-#include "report/svg_sheet.h"
+#include "report/svg.h"
 #include "report/table.h"
 #include "trace/demos.h"
 #include "trace/torch_random.h"
@@ -61,7 +60,7 @@ std::string plot(const DemoContext& context) {
 }  // namespace
 
 std::string demo_activations(const DemoContext& context) {
-  TextTable table{.columns = {"x", "GELU (erf)", "GELU (tanh)", "ReLU", "ReLU^2", "SiLU"}, .rows = {}};
+  TextTable table{.columns = {"x", "GELU (erf)", "GELU (tanh)", "ReLU", "ReLU^2", "SiLU"}};
   for (const double x : {-3.0, -2.0, -1.0, -0.7525, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0}) {
     std::vector<std::string> row = {fmt::format("{:g}", x)};
     for (const Act act : kActs)
@@ -133,13 +132,6 @@ std::vector<double> rotated(const DemoContext& context, const RopeTable& table, 
   return x;
 }
 
-double inner(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i)
-    sum += a[i] * b[i];
-  return sum;
-}
-
 ModelConfig rope_config(int64_t D) {
   ModelConfig config;
   config.vocab_size = 2;
@@ -162,8 +154,7 @@ std::string demo_rope(const DemoContext& context) {
       fmt::format("Head width {}, base {:g}: {} pairs of channels; tables cos, sin [1, {}, 1, {}].\n", D,
                   config.rope_theta, frequencies.size(), config.n_ctx, frequencies.size());
   TextTable pairs{
-      .columns = {"pair", "channels", "frequency", "angle at 0", "angle at 10", "cos at 10", "sin at 10"},
-      .rows = {}};
+      .columns = {"pair", "channels", "frequency", "angle at 0", "angle at 10", "cos at 10", "sin at 10"}};
   for (const size_t i : {0u, 1u, 2u, 3u, 31u}) {
     pairs.rows.push_back(
         {std::to_string(i), fmt::format("{}, {}", i, i + D / 2), fmt::format("{:.6f}", frequencies[i]), "0",
@@ -178,17 +169,16 @@ std::string demo_rope(const DemoContext& context) {
       v = random.normal();
   }
   TextTable scores{
-      .columns = {"m", "n", "m - n", "score, direction +1", "score, direction -1", "|q| before", "after"},
-      .rows = {}};
+      .columns = {"m", "n", "m - n", "score, direction +1", "score, direction -1", "|q| before", "after"}};
   for (const auto& [m, n] :
        {std::pair{5, 3}, {12, 10}, {102, 100}, {5, 5}, {77, 77}, {3, 5}, {100, 102}, {60, 10}}) {
     std::vector<std::string> row = {std::to_string(m), std::to_string(n), std::to_string(m - n)};
     for (const int sign : {1, -1})
       row.push_back(fmt::format(
-          "{:.9f}", inner(rotated(context, table, q, m, sign), rotated(context, table, k, n, sign))));
+          "{:.9f}", dot(rotated(context, table, q, m, sign), rotated(context, table, k, n, sign))));
     const std::vector<double> turned = rotated(context, table, q, m, 1);
-    row.push_back(fmt::format("{:.6f}", std::sqrt(inner(q, q))));
-    row.push_back(fmt::format("{:.6f}", std::sqrt(inner(turned, turned))));
+    row.push_back(fmt::format("{:.6f}", std::sqrt(dot(q, q))));
+    row.push_back(fmt::format("{:.6f}", std::sqrt(dot(turned, turned))));
     scores.rows.push_back(row);
   }
   return out + format_table(scores) +
@@ -206,7 +196,7 @@ std::string picture_rope(const DemoContext& context) {
   ChartSeries series{"", {}, {}, SeriesStyle::line, 0};
   for (int32_t m = 0; m < 128; ++m) {
     series.x.push_back(m);
-    series.y.push_back(inner(rotated(context, table, ones, m, 1), rotated(context, table, ones, 0, 1)));
+    series.y.push_back(dot(rotated(context, table, ones, m, 1), rotated(context, table, ones, 0, 1)));
   }
   chart.series = {series};
   return line_chart_svg(chart, kDemoChart);

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/utf8_text.h"
 #include "trace/figures.h"
 #include "trace/picture.h"

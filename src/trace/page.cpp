@@ -1,6 +1,5 @@
 #include "trace/page.h"
 
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <string_view>
 

@@ -79,15 +79,14 @@ class PageMeta {
   }
 
   json params() const {
-    static constexpr const char* kComponents[] = {
-        "token_embedding", "position_embedding", "attention", "mlp", "norm", "final_norm", "head"};
+    const ModelCounts counts(capture_.config());
     json list = json::array();
     for (const ParamSpec& spec : capture_.model().table.specs()) {
       list.push_back({{"name", spec.name},
                       {"shape", spec.shape},
                       {"size", spec.size()},
                       {"layer", spec.layer},
-                      {"component", kComponents[static_cast<size_t>(spec.component)]}});
+                      {"component", counts.components[static_cast<size_t>(spec.component)].key}});
     }
     return list;
   }
@@ -176,7 +175,7 @@ class PageMeta {
     const TensorView logits = capture_.logits();
     const double floor = p.top.back().logit;  // none of the rest is above
     const auto is_top = [&](int64_t v) {
-      return std::any_of(p.top.begin(), p.top.end(), [v](const Candidate& c) { return c.id == v; });
+      return std::ranges::any_of(p.top, [v](const Candidate& c) { return c.id == v; });
     };
     double sum = 0;
     for (int64_t v = 0; v < logits.cols(); ++v) {

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "model/model_counts.h"
-#include "report/format.h"
 #include "report/table.h"
 #include "report/utf8_text.h"
 #include "tensor/element.h"
@@ -48,8 +48,7 @@ std::string facts(const Capture& capture, const TraceRequest& r) {
                      format_thousands(counts.total), c.n_layer, c.n_embd, heads,
                      format_thousands(c.vocab_size)) +
          fmt::format("{} {} through the model in {}; {} of intermediate results\n", capture.n_tokens(),
-                     capture.n_tokens() == 1 ? "token" : "tokens", r.computed,
-                     format_bytes(static_cast<double>(capture.bytes())));
+                     capture.n_tokens() == 1 ? "token" : "tokens", r.computed, format_bytes(capture.bytes()));
 }
 
 std::string more_rows(int64_t count) {
@@ -60,7 +59,7 @@ std::string more_rows(int64_t count) {
 std::string tokens_text(const Capture& capture, const TokenNames& names, const TraceRequest& r) {
   const TensorView positions = capture.position_rows();
   const TensorView sum = capture.residual(0);
-  TextTable table{.columns = {"pos", "id"}, .rows = {}};
+  TextTable table{.columns = {"pos", "id"}};
   if (names.known()) table.columns.insert(table.columns.end(), {"token", "bytes"});
   table.columns.push_back("|token row|");
   if (positions) table.columns.push_back("|position row|");
@@ -90,8 +89,7 @@ std::string rope_text(const Capture& capture, const TraceRequest& r) {
   const std::vector<double> frequencies = rope_frequencies(c);
   const int64_t last = capture.n_tokens() - 1;
   TextTable table{.columns = {"pair", "channels", "frequency", "turn per token", "positions per turn",
-                              fmt::format("angle at {}", last)},
-                  .rows = {}};
+                              fmt::format("angle at {}", last)}};
   const auto n = static_cast<int64_t>(frequencies.size());
   for (int64_t i = 0; i < n; ++i) {
     if (i >= 4 && i + 1 < n) continue;
@@ -113,7 +111,7 @@ std::string rope_text(const Capture& capture, const TraceRequest& r) {
 
 // One line per sub-layer: how far it moves the stream.
 std::string changes_text(const Capture& capture, const TraceRequest& r) {
-  TextTable table{.columns = {"", "shape", "|stream|", "|change|", "relative", "cosine", ""}, .rows = {}};
+  TextTable table{.columns = {"", "shape", "|stream|", "|change|", "relative", "cosine", ""}};
   const std::string shape = fmt::format("[{},{}]", capture.n_tokens(), capture.config().n_embd);
   table.rows.push_back({"embedding", shape, fmt::format("{:.3f}", frobenius(capture.residual(0)))});
   for (int64_t layer = 0; layer < capture.n_layer(); ++layer) {
@@ -139,9 +137,9 @@ std::string changes_text(const Capture& capture, const TraceRequest& r) {
 std::string cache_text(const Capture& capture, const TraceRequest& r) {
   const ModelCounts counts(capture.config());
   const auto bytes = [&](int64_t element, int64_t tokens) {
-    return format_bytes(static_cast<double>(counts.cache_bytes_per_token(element) * tokens));
+    return format_bytes(counts.cache_bytes_per_token(element) * tokens);
   };
-  TextTable table{.columns = {"tokens", "fp32", "bf16", "int8"}, .rows = {}};
+  TextTable table{.columns = {"tokens", "fp32", "bf16", "int8"}};
   for (const int64_t n : {int64_t{1}, capture.n_tokens(), capture.config().n_ctx})
     table.rows.push_back({format_thousands(n), bytes(4, n), bytes(2, n), bytes(1, n)});
   return heading("Keys and values to keep", r) +

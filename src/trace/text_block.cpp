@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/table.h"
 #include "tensor/element.h"
 #include "trace/steps.h"
@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kMaxHeat = 40;  // tokens of a heat map: 80 columns
 
 std::string steps_table(const Capture& capture, int64_t layer) {
-  TextTable table{.columns = {"step", "shape", "|x| per token", "rms", "min", "max", ""}, .rows = {}};
+  TextTable table{.columns = {"step", "shape", "|x| per token", "rms", "min", "max", ""}};
   for (const BlockStep& s : block_steps(capture, layer)) {
     const bool weights = s.name == "attention";
     table.rows.push_back(
@@ -32,7 +32,7 @@ std::string looks_at(const Capture& capture, const TokenNames& names, int64_t la
   std::vector<std::pair<double, int64_t>> keys;
   for (int64_t t = 0; t <= query; ++t)
     keys.push_back({-element(weights, head * capture.n_tokens() + query, t), t});
-  std::sort(keys.begin(), keys.end());
+  std::ranges::sort(keys);
   std::string out;
   for (size_t i = 0; i < std::min<size_t>(keys.size(), 3); ++i) {
     const int32_t id = capture.ids()[static_cast<size_t>(keys[i].second)];
@@ -50,8 +50,7 @@ std::string heads_table(const Capture& capture, const TokenNames& names, const T
   const int64_t query = chosen_query(capture, r);
   const std::string token = names.short_name(capture.ids()[static_cast<size_t>(query)], 8);
   TextTable table{.columns = {"head", "entropy", "itself", "previous", "first", "distance", "habit",
-                              fmt::format("token {} ({}) looks at", query, token)},
-                  .rows = {}};
+                              fmt::format("token {} ({}) looks at", query, token)}};
   for (int64_t head = 0; head < capture.config().n_head; ++head) {
     const HeadSummary s = head_summary(capture, layer, head);
     table.rows.push_back({std::to_string(head), fmt::format("{:.2f}", s.entropy),
@@ -92,8 +91,8 @@ std::string score_table(const Capture& capture, const TokenNames& names, const T
                         int64_t layer) {
   const int64_t query = chosen_query(capture, r), D = capture.config().head_dim;
   const std::vector<Score> row = score_row(capture, layer, r.head, query);
-  TextTable table{.columns = {"key", "token", "q.k", fmt::format("x 1/sqrt({})", D), "masked", "softmax", ""},
-                  .rows = {}};
+  TextTable table{
+      .columns = {"key", "token", "q.k", fmt::format("x 1/sqrt({})", D), "masked", "softmax", ""}};
   const auto T = static_cast<int64_t>(row.size());
   // Rows around the query, and of those before it the last ones.
   for (int64_t t = std::max<int64_t>(0, query - 30); t < std::min(T, query + 3); ++t) {

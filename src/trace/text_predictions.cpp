@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "report/table.h"
 #include "trace/text.h"
 
@@ -18,8 +18,7 @@ std::string candidate(const TokenNames& names, const Candidate& c, int width) {
 
 std::string positions_table(const std::vector<Prediction>& all, const Capture& capture,
                             const TokenNames& names, const TraceRequest& r) {
-  TextTable table{.columns = {"pos", "after", "entropy", "came next", "p", "rank", "likeliest next tokens"},
-                  .rows = {}};
+  TextTable table{.columns = {"pos", "after", "entropy", "came next", "p", "rank", "likeliest next tokens"}};
   const size_t first = all.size() > kMaxPositions ? all.size() - kMaxPositions : 0;
   for (size_t t = first; t < all.size(); ++t) {
     const Prediction& p = all[t];
@@ -54,7 +53,7 @@ std::string ranking(const Prediction& last, const TokenNames& names, const Trace
 std::string lens_text(const LogitLens& lens, const Capture& capture, const TokenNames& names,
                       const TraceRequest& r) {
   const size_t T = capture.ids().size(), first = T > kLensTokens ? T - kLensTokens : 0;
-  TextTable table{.columns = {"after"}, .rows = {}};
+  TextTable table{.columns = {"after"}};
   for (size_t t = first; t < T; ++t)
     table.columns.push_back(fmt::format("{} {}", t, names.short_name(capture.ids()[t], 8)));
   for (size_t i = 0; i < lens.size(); ++i) {

@@ -140,7 +140,7 @@ MlpSummary mlp_summary(const Capture& capture, int64_t layer) {
       ever[static_cast<size_t>(f)] = true;
     }
   }
-  const auto never = std::count(ever.begin(), ever.end(), false);
+  const auto never = std::ranges::count(ever, false);
   return {.active = static_cast<double>(active) / static_cast<double>(x.size()),
           .never = static_cast<double>(never) / static_cast<double>(x.cols())};
 }
@@ -184,8 +184,7 @@ Prediction predict(const TensorView& logits, int64_t row, int32_t next, int64_t 
     const Candidate& came = all[static_cast<size_t>(next)];
     out.next = next;
     out.next_probability = std::exp(came.logit - out.log_sum);
-    out.next_rank =
-        1 + std::count_if(all.begin(), all.end(), [&](const Candidate& c) { return before(c, came); });
+    out.next_rank = 1 + std::ranges::count_if(all, [&](const Candidate& c) { return before(c, came); });
   }
   const auto kept = std::min<std::ptrdiff_t>(std::max<int64_t>(top_k, 0), V);
   std::partial_sort(all.begin(), all.begin() + kept, all.end(), before);

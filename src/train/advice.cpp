@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "report/format.h"
+#include "base/format.h"
 #include "train/plan.h"
 #include "train/rhythm.h"
 
@@ -14,10 +14,6 @@ namespace gpt {
 namespace {
 
 using Line = std::optional<std::string>;
-
-std::string count(int64_t n) {
-  return format_count(static_cast<double>(n));
-}
 
 // Passes over a text after which more of them make a model worse rather than better. Text repeated up to four
 // times is nearly as good as new (Muennighoff et al. 2023); a model that is small for its text stands more,
@@ -37,10 +33,10 @@ Line passes(const AdviceFacts& f) {
   const auto steps =
       static_cast<int64_t>(*most * static_cast<double>(f.train_tokens) / static_cast<double>(step_tokens));
   return fmt::format(
-      "the run passes {} times over {} tokens with {} parameters and will overfit: --steps {}, more "
-      "data, a "
+      "the run passes {} times over {} tokens with {} parameters and will overfit: --steps {}, more data, a "
       "smaller model, or --patience 5",
-      format_passes(passes), count(f.train_tokens), count(f.parameters), std::max<int64_t>(1, steps));
+      format_passes(passes), format_count(f.train_tokens), format_count(f.parameters),
+      std::max<int64_t>(1, steps));
 }
 
 Line large_batch(const AdviceFacts& f) {
@@ -60,8 +56,7 @@ Line little_validation(const AdviceFacts& f) {
   if (windows >= kWindows) return std::nullopt;
   return fmt::format(
       "the validation text has {} tokens, {} window{} of {}: its loss says little; a larger --val-fraction, "
-      "or "
-      "other text with --val-data",
+      "or other text with --val-data",
       format_thousands(f.val_tokens), windows, windows == 1 ? "" : "s", f.config.model.n_ctx);
 }
 
@@ -97,8 +92,7 @@ Line large_vocabulary(const AdviceFacts& f) {
     better *= 2;
   return fmt::format(
       "each of {} tokens occurs {} times in the text on average, too rarely to be learned: gpt tokenizer "
-      "train "
-      "--vocab-size {}, or --tokenizer byte",
+      "train --vocab-size {}, or --tokenizer byte",
       format_thousands(vocab), f.train_tokens / vocab, better);
 }
 
@@ -139,8 +133,7 @@ void check_run(const TrainConfig& config, bool has_val) {
   if (config.patience > 0 && (config.eval_every == 0 || !has_val))
     fail_usage(
         "--patience {}: the run ends by its validation loss, but nothing is evaluated; give --eval-every "
-        "above 0 "
-        "and --val-fraction above 0 or --val-data",
+        "above 0 and --val-fraction above 0 or --val-data",
         config.patience);
 }
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "report/format.h"
+#include "base/format.h"
 #include "train/advice.h"
 #include "train/rhythm.h"
 #include "train/run_facts.h"
@@ -12,22 +12,12 @@
 namespace gpt {
 namespace {
 
-std::string bytes(int64_t n) {
-  return format_bytes(static_cast<double>(n));
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names)
-    text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 std::string data_line(const RunStart& s) {
   const TrainConfig& c = s.config.train;
   const double passes = static_cast<double>(s.plan.tokens) / static_cast<double>(s.plan.train_tokens);
   return fmt::format("data: {}{}, {} tokens to train on, {} to validate; {} of {} x {} are {} pass{}\n",
-                     joined(c.data), c.val_data.empty() ? "" : " (validation: " + joined(c.val_data) + ")",
+                     fmt::join(c.data, ", "),
+                     c.val_data.empty() ? "" : fmt::format(" (validation: {})", fmt::join(c.val_data, ", ")),
                      format_thousands(s.data.train.size()), format_thousands(s.data.val.size()),
                      format_amount(c.steps, "step"), c.batch_size, format_thousands(s.config.model.n_ctx),
                      format_passes(passes), passes == 1 ? "" : "es");
@@ -46,8 +36,8 @@ std::string cost_line(const RunStart& s) {
   const auto time = p.time();
   const std::string takes = time ? "about " + format_duration(time->total())
                                  : "at least " + format_duration(p.flops() / p.peak_flops);
-  return fmt::format("cost: {} of memory, {} FLOPs, {} at {:.0f} GFLOP/s in {}\n", bytes(p.memory.total()),
-                     format_count(p.flops()), takes, p.peak_flops / 1e9,
+  return fmt::format("cost: {} of memory, {} FLOPs, {} at {:.0f} GFLOP/s in {}\n",
+                     format_bytes(p.memory.total()), format_count(p.flops()), takes, p.peak_flops / 1e9,
                      dtype_name(tensor_dtype(s.config.train.dtype)));
 }
 
@@ -106,7 +96,7 @@ std::string start_notes(const RunStart& s, bool chosen_tokenizer) {
     text += "note: " + line + "\n";
   if (!s.plan.fits())
     text += fmt::format("note: the run needs {} of memory, {} are available; gpt plan says what would fit\n",
-                        bytes(s.plan.memory.total()), bytes(s.plan.available));
+                        format_bytes(s.plan.memory.total()), format_bytes(s.plan.available));
   return text;
 }
 
@@ -115,7 +105,7 @@ std::string start_details(const RunStart& s, const std::string& optimizer) {
   std::string text = s.data.preview + "\n" + describe_config(s.config);
   text += fmt::format("{} parameters; {}\n", format_thousands(s.plan.counts.total), optimizer);
   text += fmt::format("memory: {} for weights, gradients and moments, {} for activations{}\n",
-                      bytes(m.weights + m.gradients + m.moments), bytes(m.activations),
+                      format_bytes(m.weights + m.gradients + m.moments), format_bytes(m.activations),
                       s.config.train.recompute ? " (recomputed)" : "");
   text +=
       fmt::format("machine: {}\n", machine_description(s.plan.subject.threads, isa_name(s.plan.subject.isa)));

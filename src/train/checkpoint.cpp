@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "base/disk_space.h"
 #include "base/file.h"
 #include "io/checkpoint_dir.h"
 #include "io/json.h"

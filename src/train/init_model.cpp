@@ -27,8 +27,7 @@ void require_shape(const ModelConfig& asked, const ModelConfig& model) {
     if (free || !now.contains(key) || now[key] == value) continue;
     fail_usage(
         "config key \"{}\": the model of --init-from has {}, found {}; leave it out, or train a new model "
-        "without "
-        "--init-from",
+        "without --init-from",
         key, value.dump(), now[key].dump());
   }
 }

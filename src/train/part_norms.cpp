@@ -30,7 +30,7 @@ std::string part_name(const ParamSpec& spec) {
 template <class Entry>
 Entry& entry_of(std::vector<Entry>& all, const ParamSpec& spec) {
   const std::string part = part_name(spec);
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Entry& e) { return e.part == part; });
+  const auto found = std::ranges::find_if(all, [&](const Entry& e) { return e.part == part; });
   return found == all.end() ? all.emplace_back(Entry{.part = part}) : *found;
 }
 

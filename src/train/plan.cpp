@@ -86,13 +86,12 @@ std::vector<RunFit> find_fits(const PlanSubject& subject, int64_t available) {
   }
   // Recomputing costs a third more operations: not worth it where it allows no larger micro-batch.
   const auto needless = [&](const RunFit& fit) {
-    return fit.recompute && std::any_of(fits.begin(), fits.end(), [&](const RunFit& other) {
+    return fit.recompute && std::ranges::any_of(fits, [&](const RunFit& other) {
              return !other.recompute && other.dtype == fit.dtype && other.micro_batch >= fit.micro_batch;
            });
   };
   std::vector<RunFit> kept;
-  std::copy_if(fits.begin(), fits.end(), std::back_inserter(kept),
-               [&](const RunFit& fit) { return !needless(fit); });
+  std::ranges::copy_if(fits, std::back_inserter(kept), [&](const RunFit& fit) { return !needless(fit); });
   return kept;
 }
 

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "io/json.h"
-#include "report/format.h"
 
 namespace gpt {
 namespace {
@@ -85,9 +85,8 @@ void add_losses(Rows& rows, const RunPlan& plan, const RunFact& fact) {
 }
 
 std::string explanation(const RunPlan& plan) {
-  std::string text =
-      fmt::format("Compute-optimal would be {} tokens per parameter, here {} tokens. ",
-                  kOptimalTokensPerParameter, format_count(static_cast<double>(plan.optimal_tokens())));
+  std::string text = fmt::format("Compute-optimal would be {} tokens per parameter, here {} tokens. ",
+                                 kOptimalTokensPerParameter, format_count(plan.optimal_tokens()));
   text += plan.rates ? fmt::format("Planned times come from {}. ", plan.rates->source)
                      : "Times are planned after the first steps. ";
   text += fmt::format("A model that knows nothing has the loss ln {}.", plan.subject.config.model.vocab_size);

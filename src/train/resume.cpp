@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "io/checkpoint_dir.h"
 #include "io/json.h"
-#include "report/format.h"
 #include "train/schedule.h"
 
 namespace gpt {
@@ -22,7 +22,7 @@ using nlohmann::json;
 bool is_compared(const std::string& key) {
   const std::vector<std::string>& free = resumable_keys();
   return key != "data" && key != "val_data" && key != "tokenizer" && key != "device" &&
-         std::find(free.begin(), free.end(), key) == free.end();
+         std::ranges::find(free, key) == free.end();
 }
 
 // before: {} in checkpoints of older versions. Keys that only one of them has came with another version.

@@ -145,11 +145,10 @@ std::string note_common(const std::vector<Source>& train, const std::vector<Sour
   std::vector<std::string> common = files_of(val);
   std::erase_if(common, [&](const std::string& file) { return named.add(file); });
   if (common.empty()) return "";
-  const std::string more = common.size() == 1 ? "" : fmt::format(" and {} more", common.size() - 1);
   return fmt::format(
-      "note: {}{} is validation text and training text at once, so the validation loss says little of new "
+      "note: {} is validation text and training text at once, so the validation loss says little of new "
       "text\n",
-      common[0], more);
+      format_list(common, 1));
 }
 
 // The tokenizer that is named; null for "char", which the text decides.
@@ -256,22 +255,22 @@ std::string preview_sources(const std::vector<Source>& sources, const RunData& d
   return text;
 }
 
-// The token that ends a document. The text must have one early on: without any, each window would silently be one
-// document.
+// The token that ends a document. The text must have one early on: without any, each window would silently be
+// one document.
 int32_t document_end(const Tokenizer& tokenizer, const TokenSpan& text) {
   constexpr int64_t kLookedAt = int64_t{1} << 24;
   const int32_t end = usual_document_token(tokenizer);
   if (end < 0) {
     fail_usage(
-        "config key \"pack_documents\": the tokenizer has no token that ends a document (<|endoftext|>, <|bos|> or "
-        "<|begin_of_text|>)");
+        "config key \"pack_documents\": the tokenizer has no token that ends a document (<|endoftext|>, "
+        "<|bos|> or <|begin_of_text|>)");
   }
   std::vector<int32_t> ids(static_cast<size_t>(std::min(kLookedAt, text.size())));
   text.copy(0, std::ssize(ids), ids.data());
   if (std::ranges::find(ids, end) == ids.end()) {
     fail_usage(
-        "config key \"pack_documents\": none of the first {} tokens is {}, which ends a document; gpt data pack puts "
-        "it between documents, and so are rows of JSON lines read",
+        "config key \"pack_documents\": none of the first {} tokens is {}, which ends a document; gpt data "
+        "pack puts it between documents, and so are rows of JSON lines read",
         ids.size(), printable_text(tokenizer.token_bytes(end), 40));
   }
   return end;
@@ -311,7 +310,7 @@ RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::strin
   }
   add_sources(train, val.empty() ? config.val_fraction : 0, data);
   data.preview = preview_sources(train, data);
-  if (std::all_of(train.begin(), train.end(), [](const Source& source) { return !source.is_tokens(); })) {
+  if (std::ranges::all_of(train, [](const Source& source) { return !source.is_tokens(); })) {
     for (const Source& source : train)
       data.documents += std::ssize(source.text.documents);
   }

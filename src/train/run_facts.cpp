@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/format.h"
 #include "kernels/backend.h"
-#include "report/format.h"
 
 namespace gpt {
 namespace {
@@ -41,7 +41,7 @@ ReportSection parameter_section(const Model& model) {
   std::map<Component, int64_t> counts;
   for (const ParamSpec& spec : model.table.specs())
     counts[spec.component] += spec.size();
-  TextTable table{{"component", "parameters", "share"}, {}};
+  TextTable table{{"component", "parameters", "share"}};
   const auto total = static_cast<double>(model.table.total());
   for (const auto& [component, count] : counts) {
     table.rows.push_back({component_name(component), format_thousands(count),
@@ -91,9 +91,8 @@ RunFacts collect_facts(const RunConfig& config, const Model& model, const RunDat
   facts.bytes_per_token = static_cast<double>(text.text_bytes()) / static_cast<double>(text.size());
   facts.title = "Training run";
   facts.subtitle = fmt::format("{} parameters, {} layers of width {}, context {}, {} training tokens",
-                               format_count(static_cast<double>(model.table.total())), model.config.n_layer,
-                               model.config.n_embd, model.config.n_ctx,
-                               format_count(static_cast<double>(data.train.size())));
+                               format_count(model.table.total()), model.config.n_layer, model.config.n_embd,
+                               model.config.n_ctx, format_count(data.train.size()));
   facts.sections.push_back(parameter_section(model));
   ReportSection about{.title = "Data and machine"};
   about.facts = {{"training tokens", format_thousands(data.train.size())},

@@ -16,7 +16,7 @@ bool has_keys(const std::string& path, std::initializer_list<const char*> keys) 
   try {
     const nlohmann::json object = read_json_file(path);
     return object.is_object() &&
-           std::all_of(keys.begin(), keys.end(), [&](const char* key) { return object.contains(key); });
+           std::ranges::all_of(keys, [&](const char* key) { return object.contains(key); });
   } catch (const Error&) {
     return false;
   }
@@ -54,8 +54,7 @@ void require_free_folder(const std::string& folder, bool again) {
   if (path_exists(best) && !again) {
     fail(
         "{0} holds the best model of a run that ended before its first checkpoint, so --resume cannot go on "
-        "with "
-        "it; choose another --out, and --init-from {0}/best to start from that model",
+        "with it; choose another --out, and --init-from {0}/best to start from that model",
         folder);
   }
 }

@@ -8,10 +8,10 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "report/curves.h"
-#include "report/format.h"
 #include "report/run_charts.h"
-#include "report/svg_sheet.h"
+#include "report/svg.h"
 
 namespace gpt {
 namespace {

@@ -37,9 +37,8 @@ std::vector<int64_t> schedule_steps(const TrainConfig& c) {
     steps.push_back(c.warmup / 4 * quarter + c.warmup % 4 * quarter / 4);
   for (const int64_t percent : {5, 10, 30, 50, 80, 100})
     steps.push_back(c.steps / 100 * percent + c.steps % 100 * percent / 100);
-  steps.erase(std::remove_if(steps.begin(), steps.end(), [&](int64_t step) { return step > c.steps; }),
-              steps.end());
-  std::sort(steps.begin(), steps.end());
+  std::erase_if(steps, [&](int64_t step) { return step > c.steps; });
+  std::ranges::sort(steps);
   steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
   return steps;
 }

@@ -186,7 +186,7 @@ void Settings::add_text(const std::string& key, const std::string& text, const s
   const std::string name = own.begin().key();
   json value = own.begin().value();
   const std::vector<KeyInfo> keys = config_keys();
-  const auto info = std::find_if(keys.begin(), keys.end(), [&](const KeyInfo& k) { return k.name == name; });
+  const auto info = std::ranges::find_if(keys, [&](const KeyInfo& k) { return k.name == name; });
   if (info == keys.end())
     fail_usage("{}: unknown config key \"{}\"{}", source, key, did_you_mean(key, all_names()));
   if (info->is_list) {

@@ -56,15 +56,15 @@ template <class Config, class Visit>
 void visit_train_keys(Config& c, Visit&& visit) {
   visit("data", c.data, "data",
         "text files, folders, token shards, or \"tales\" (\"tales:BYTES\"), the built-in corpus; a.bin=0.7 "
-        "b.txt=0.3 "
-        "mixes by weight");
+        "b.txt=0.3 mixes by weight");
   visit("val_data", c.val_data, "data", "validation text; without it the end of the data is held out");
   visit("val_fraction", c.val_fraction, "data", "part of the data that is held out");
   visit("tokenizer", c.tokenizer, "data", "byte, char, or a tokenizer.json or model folder");
   visit("sampling", c.sampling, "data",
         "random: windows from anywhere; epoch: all of them, once each, again and again");
   visit("pack_documents", c.pack_documents, "data",
-        "documents in a window do not see each other: each ends with the tokenizer's end token, positions restart");
+        "documents in a window do not see each other: each ends with the tokenizer's end token, positions "
+        "restart");
   visit("seed", c.seed, "data", "of initialisation, data order, dropout");
   visit("steps", c.steps, "training", "optimizer steps");
   visit("stop_after", c.stop_after, "training", "stop after this many steps, resumable; 0: off");

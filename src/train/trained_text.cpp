@@ -28,7 +28,7 @@ Names identities(const std::vector<std::string>& entries, int64_t seed) {
 
 // Whether the run's sources were split one by one, and not as one text.
 bool split_apart(const TrainConfig& run) {
-  return std::any_of(run.data.begin(), run.data.end(), [](const std::string& entry) {
+  return std::ranges::any_of(run.data, [](const std::string& entry) {
     const std::string name = source_name(entry);
     return name != entry || holds_token_shards(name);
   });
@@ -45,8 +45,8 @@ bool same_tales(const std::string& a, const std::string& b) {
 }
 
 bool overlaps(const Names& a, const Names& b) {
-  return std::any_of(a.begin(), a.end(), [&](const std::string& x) {
-    return std::any_of(b.begin(), b.end(), [&](const std::string& y) {
+  return std::ranges::any_of(a, [&](const std::string& x) {
+    return std::ranges::any_of(b, [&](const std::string& y) {
       return x == y || lies_in(x, y) || lies_in(y, x) || same_tales(x, y);
     });
   });
@@ -97,7 +97,7 @@ bool same_tokens(const TokenSpan& a, const TokenSpan& b) {
 }
 
 bool all_readable(const std::vector<std::string>& entries) {
-  return std::all_of(entries.begin(), entries.end(), [](const std::string& entry) {
+  return std::ranges::all_of(entries, [](const std::string& entry) {
     return source_identity(entry, 0).starts_with("tales:") || path_exists(source_name(entry));
   });
 }
@@ -149,8 +149,9 @@ TrainedText own_text(const std::string& run_folder, const TrainConfig& run) {
 // Some of the sources that were split one by one: they are known by name, unless the text has changed.
 TrainedText some_sources(const std::string& run_folder, const TrainConfig& run, const Names& wanted) {
   TrainedText text{.role = TextRole::trained};
-  std::copy_if(run.data.begin(), run.data.end(), std::back_inserter(text.data),
-               [&](const std::string& entry) { return wanted.count(source_identity(entry, run.seed)) > 0; });
+  std::ranges::copy_if(run.data, std::back_inserter(text.data), [&](const std::string& entry) {
+    return wanted.count(source_identity(entry, run.seed)) > 0;
+  });
   if (all_readable(run.data) && compared_text(run_folder, run, run.data).changed) return {.changed = true};
   return text;
 }

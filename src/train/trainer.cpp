@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
-#include "base/disk_space.h"
 #include "base/file.h"
 #include "base/process_memory.h"
 #include "convert/format_limits.h"

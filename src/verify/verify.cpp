@@ -286,8 +286,7 @@ double cost(const LoadedModel& loaded, const GoldenInputs& inputs) {
 }  // namespace
 
 bool VerifyResult::passed() const {
-  return !checks.empty() &&
-         std::all_of(checks.begin(), checks.end(), [](const VerifyCheck& c) { return c.passed; });
+  return !checks.empty() && std::ranges::all_of(checks, [](const VerifyCheck& c) { return c.passed; });
 }
 
 VerifyResult verify_model(const std::string& model_path, const VerifyOptions& options) {

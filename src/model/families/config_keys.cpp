@@ -1,7 +1,6 @@
 #include "model/families/config_keys.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "io/printable.h"
 #include "model/families/family.h"
@@ -70,7 +69,7 @@ void check_fixed(std::span<const FixedKey> settings, const json& object) {
     if (!object.contains(fixed.key)) continue;
     const json allowed = json::parse(fixed.allowed);
     const json& found = object[fixed.key];
-    if (std::find(allowed.begin(), allowed.end(), found) != allowed.end()) continue;
+    if (std::ranges::find(allowed, found) != allowed.end()) continue;
     wrong_value(fixed.key, allowed[0].dump() + " (other values are not supported)", found);
   }
 }
@@ -169,7 +168,7 @@ std::optional<json> write_config_keys(const Family& family, const ModelConfig& c
 }
 
 int64_t sliding_layers(const json& layers, const ModelConfig& c) {
-  const auto count = [&](const char* kind) { return std::count(layers.begin(), layers.end(), json(kind)); };
+  const auto count = [&](const char* kind) { return std::ranges::count(layers, json(kind)); };
   const int64_t sliding = count("sliding_attention");
   const int64_t full = count("full_attention") + count("attention");
   if (!layers.is_array() || sliding + full != c.n_layer || std::ssize(layers) != c.n_layer) {
@@ -205,8 +204,7 @@ void check_no_window(const json& object, const ModelConfig& c) {
     return layer == "full_attention" || layer == "attention" ||
            (layer == "sliding_attention" && !window.is_null() && !has_effect(window));
   };
-  if (!layers.is_array() || std::ssize(layers) != c.n_layer ||
-      !std::all_of(layers.begin(), layers.end(), known))
+  if (!layers.is_array() || std::ssize(layers) != c.n_layer || !std::ranges::all_of(layers, known))
     wrong_value("layer_types", "full_attention for each of " + std::to_string(c.n_layer) + " layers", layers);
 }
 

@@ -3,7 +3,6 @@
 #include <array>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -100,12 +100,9 @@ class ConfigReader {
 
   void check_key(const GgufEntry& e, std::string_view rest) const {
     const auto is = [&](std::string_view known) { return rest == known; };
-    if (std::any_of(std::begin(kRead), std::end(kRead), is) ||
-        std::any_of(std::begin(kHarmless), std::end(kHarmless), is))
-      return;
+    if (std::ranges::any_of(kRead, is) || std::ranges::any_of(kHarmless, is)) return;
     if (rest.starts_with("expert_")) return;  // of how many experts, and these are none
-    const auto neutral = std::find_if(std::begin(kNeutral), std::end(kNeutral),
-                                      [&](const Neutral& n) { return n.key == rest; });
+    const auto neutral = std::ranges::find_if(kNeutral, [&](const Neutral& n) { return n.key == rest; });
     if (neutral == std::end(kNeutral))
       fail("{}: the setting {} is not supported", file_.path(), printable(e.key));
     const double value =
@@ -132,7 +129,7 @@ class ConfigReader {
     const GgufEntry* e = file_.entry(key(what));
     if (e == nullptr || !e->is_array) return file_.need_integer(key(what));
     const std::vector<int64_t> all = *file_.integers(key(what));
-    if (all.empty() || std::any_of(all.begin(), all.end(), [&](int64_t n) { return n != all[0]; })) {
+    if (all.empty() || std::ranges::any_of(all, [&](int64_t n) { return n != all[0]; })) {
       fail("{}: {}: expected the same number for all layers", file_.path(), key(what));
     }
     return all[0];
@@ -195,7 +192,7 @@ class ConfigReader {
     }
     std::vector<float> factors(tensor.bytes.size() / sizeof(float));
     std::memcpy(factors.data(), tensor.bytes.data(), tensor.bytes.size());
-    const float factor = *std::max_element(factors.begin(), factors.end());
+    const float factor = *std::ranges::max_element(factors);
     RopeScaling scaling{.type = RopeScaling::Type::llama3, .factor = factor};
     scaling.low_freq_factor = file_.number(kRopeLowKey).value_or(scaling.low_freq_factor);
     scaling.high_freq_factor = file_.number(kRopeHighKey).value_or(scaling.high_freq_factor);
@@ -238,7 +235,7 @@ class ConfigReader {
     c_.bos_token_id = id("tokenizer.ggml.bos_token_id");
     for (const char* what : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
       const int64_t end = id(what);
-      if (end >= 0 && std::count(c_.eos_token_ids.begin(), c_.eos_token_ids.end(), end) == 0) {
+      if (end >= 0 && std::ranges::count(c_.eos_token_ids, end) == 0) {
         c_.eos_token_ids.push_back(end);
       }
     }

@@ -68,7 +68,7 @@ ModelConfig nanogpt_config(const nlohmann::json& args, const std::string& what) 
     for (const auto& [key, value] : args.items()) {
       constexpr std::string_view kKnown[] = {"n_layer", "n_head",     "n_embd", "block_size",
                                              "bias",    "vocab_size", "dropout"};
-      if (std::find(std::begin(kKnown), std::end(kKnown), key) == std::end(kKnown)) {
+      if (std::ranges::find(kKnown, key) == std::end(kKnown)) {
         fail("unknown key {}", printable(key));
       }
     }

@@ -28,8 +28,7 @@ constexpr const char* kMinGptKeys[] = {"model_type", "n_layer",    "n_head",    
                                        "block_size", "embd_pdrop", "resid_pdrop", "attn_pdrop"};
 
 const MinGptType* mingpt_type(const json& name) {
-  const auto* type = std::find_if(std::begin(kMinGptTypes), std::end(kMinGptTypes),
-                                  [&](const MinGptType& t) { return name == t.name; });
+  const auto* type = std::ranges::find_if(kMinGptTypes, [&](const MinGptType& t) { return name == t.name; });
   return type == std::end(kMinGptTypes) ? nullptr : type;
 }
 
@@ -81,7 +80,7 @@ ModelConfig config_of_tensors(const TensorFiles& tensors, const std::string& wha
 json mingpt_keys(const json& root, const std::string& what) {
   json keys = json::object();
   for (const auto& [key, value] : settings_of(root).items()) {
-    if (std::find(std::begin(kMinGptKeys), std::end(kMinGptKeys), key) == std::end(kMinGptKeys))
+    if (std::ranges::find(kMinGptKeys, key) == std::end(kMinGptKeys))
       fail("{}: the key {} is not one of minGPT's", what, printable(key));
     if (key != "model_type" && !value.is_null()) keys[key] = value;
   }
@@ -121,8 +120,7 @@ void apply_mingpt(const json& root, ModelConfig& c, const std::string& what) {
   }
   fail(
       "{}: its tensors do not say n_head, which divides n_embd = {} ({}): give gpt convert --n-head, or put "
-      "a "
-      "config.json beside it",
+      "a config.json beside it",
       what, c.n_embd, divisors);
 }
 
@@ -138,8 +136,7 @@ Act act_of(const TensorFiles& tensors, const ModelConfig& c, const ShapeHints& h
   if (mingpt || conv1d || !c.tie_embeddings) return Act::gelu_tanh;
   fail(
       "{}: its tensors do not say act: give gpt convert --act gelu (nanoGPT since April 2023) or --act "
-      "gelu_tanh "
-      "(before, and minGPT)",
+      "gelu_tanh (before, and minGPT)",
       what);
 }
 

@@ -74,8 +74,7 @@ ModelConfig nanochat_config(const std::string& meta, const TensorFiles& tensors,
   nlohmann::json keys = {{"model_type", "nanochat"}, {"rms_norm_eps", 0x1p-23}};
   for (const auto& [name, value] : root["model_config"].items()) {
     const std::string& key = name;
-    const auto known =
-        std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Key& k) { return k.checkpoint == key; });
+    const auto known = std::ranges::find_if(kKnown, [&](const Key& k) { return k.checkpoint == key; });
     if (known == std::end(kKnown)) {
       fail("{}: \"model_config\" has the key {} of a newer nanochat, whose architecture is not supported",
            meta, printable(key));

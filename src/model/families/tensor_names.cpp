@@ -85,8 +85,7 @@ const Naming* detect_naming(const ParamTable& table, const ModelConfig& c,
       const std::string name = file_place(naming, c, spec).tensor;
       return find(prefix_missing ? without_base_prefix(name) : name);
     };
-    if (!std::all_of(telling.begin(), telling.end(),
-                     [&](const auto* spec) { return tensor(*spec) != nullptr; }))
+    if (!std::ranges::all_of(telling, [&](const auto* spec) { return tensor(*spec) != nullptr; }))
       return false;
     if (by_name == nullptr) by_name = &naming;
     // Under GPT-2's names transformers has matrices [in,out], minGPT and nanoGPT have [out,in].

@@ -1,4 +1,4 @@
-#include "base/disk_space.h"
+#include "base/file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/paths.h"
+#include "base/path_kind.h"
 
 #include <gtest/gtest.h>
 

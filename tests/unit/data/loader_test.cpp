@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "data/eval_windows.h"
-#include "data/permutation.h"
 
 namespace gpt {
 namespace {

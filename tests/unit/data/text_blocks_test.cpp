@@ -11,7 +11,6 @@
 #include "base/rng.h"
 #include "data/file_kind.h"
 #include "data/json_line.h"
-#include "data/text_notes.h"
 #include "support/compress.h"
 #include "support/error_of.h"
 #include "support/temp_dir.h"
@@ -193,13 +192,16 @@ TEST(TextBlocks, FindsFilesByFolderAndPattern) {
   EXPECT_EQ(find_text_files({folder.path()}).notes,
             folder.path() + ": 3 files taken, 1 skipped, neither .txt, .md nor .jsonl: d.bin\n");
   // Runs made in the folder of their text, and what other programs hide.
-  for (const char* name : {"run/config.json", "run/metrics.jsonl", "run/last/README.md", ".cache/e.txt", "a/f.txt"}) {
+  for (const char* name :
+       {"run/config.json", "run/metrics.jsonl", "run/last/README.md", ".cache/e.txt", "a/f.txt"}) {
     std::filesystem::create_directories(std::filesystem::path(folder.file(name)).parent_path());
     write_plain_file(folder.file(name), "{}");
   }
-  EXPECT_EQ(names({folder.path()}), (std::vector<std::string>{"a.jsonl.gz", "a/f.txt", "b.txt", "deep/c.md"}));
-  EXPECT_NE(find_text_files({folder.path()}).notes.find(", not entered: .cache (hidden), run (a model or a run)\n"),
-            std::string::npos);
+  EXPECT_EQ(names({folder.path()}),
+            (std::vector<std::string>{"a.jsonl.gz", "a/f.txt", "b.txt", "deep/c.md"}));
+  EXPECT_NE(
+      find_text_files({folder.path()}).notes.find(", not entered: .cache (hidden), run (a model or a run)\n"),
+      std::string::npos);
   expect_error([&] { names({folder.file("*.none")}); }, "*.none");
   expect_error([&] { names({folder.file("missing.txt")}); }, "missing.txt");
   expect_error([&] { find_text_files({}); }, "--data");
@@ -237,15 +239,19 @@ TEST(TextBlocks, MarksAndUnusualTextAreTold) {
   write_plain_file(folder.file("f.txt"), "a" + mark);
   const auto files = find_text_files({folder.path()}).files;
   const Read read = read_blocks(files, {});
-  EXPECT_EQ(read.text, "one\r\ntwo\r\n\rthree{\"text\":\"four\"}\r\nab\xff" "a" + mark);
+  EXPECT_EQ(read.text,
+            "one\r\ntwo\r\n\rthree{\"text\":\"four\"}\r\nab\xff"
+            "a" +
+                mark);
   EXPECT_EQ(read.blocks[1].begin, (TextPosition{.file = 1}));
   EXPECT_EQ(read_blocks(files, {}, &read.blocks[1].begin).text, read.text.substr(read.text.find("three")));
   TextNotes notes;
   for (const TextBlock& block : read.blocks)
     notes.add(files[static_cast<size_t>(block.begin.file)], text_facts(block));
-  EXPECT_EQ(notes.lines(), folder.file("a.txt") + " and 3 more files: the byte order mark in front is left out\n" +
-                               folder.file("a.txt") + ": 2 lines end with CRLF, and the CR is part of the text\n" +
-                               folder.file("e.txt") + ": not UTF-8 at byte 5; taken as bytes\n");
+  EXPECT_EQ(notes.lines(),
+            folder.file("a.txt") + " and 3 more files: the byte order mark in front is left out\n" +
+                folder.file("a.txt") + ": 2 lines end with CRLF, and the CR is part of the text\n" +
+                folder.file("e.txt") + ": not UTF-8 at byte 5; taken as bytes\n");
   expect_error([&] { require_utf8(read.blocks[3], "e.txt"); }, "byte 5 of the file (0xff)");
 }
 

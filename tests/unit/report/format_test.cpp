@@ -1,9 +1,10 @@
-#include "report/format.h"
+#include "base/format.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace gpt {
 namespace {
@@ -24,17 +25,18 @@ TEST(Format, Durations) {
 }
 
 TEST(Format, CountsKeepThreeDigitsAcrossUnits) {
-  EXPECT_EQ(format_count(0), "0");
-  EXPECT_EQ(format_count(812), "812");
+  EXPECT_EQ(format_count(0.0), "0");
+  EXPECT_EQ(format_count(812.0), "812");
   EXPECT_EQ(format_count(999.4), "999");
   EXPECT_EQ(format_count(999.6), "1.00 k");
-  EXPECT_EQ(format_count(1000), "1.00 k");
-  EXPECT_EQ(format_count(10770816), "10.8 M");
-  EXPECT_EQ(format_count(124439808), "124 M");
-  EXPECT_EQ(format_count(999999), "1.00 M");
-  EXPECT_EQ(format_count(9996), "10.0 k");
+  EXPECT_EQ(format_count(1000.0), "1.00 k");
+  EXPECT_EQ(format_count(10770816.0), "10.8 M");
+  EXPECT_EQ(format_count(124439808.0), "124 M");
+  EXPECT_EQ(format_count(999999.0), "1.00 M");
+  EXPECT_EQ(format_count(9996.0), "10.0 k");
   EXPECT_EQ(format_count(1.75e11), "175 G");
-  EXPECT_EQ(format_count(-5), "?");
+  EXPECT_EQ(format_count(-5.0), "?");
+  EXPECT_EQ(format_count(int64_t{10770816}), "10.8 M");
 }
 
 TEST(Format, RatesLossesAndRatios) {
@@ -53,10 +55,18 @@ TEST(Format, RatesLossesAndRatios) {
   EXPECT_EQ(format_ratio(3.41249), "3.412");
 }
 
+TEST(Format, ListsStopAtSome) {
+  const std::vector<std::string> names = {"a", "b", "c", "d"};
+  EXPECT_EQ(format_list(names, 4), "a, b, c, d");
+  EXPECT_EQ(format_list(names, 3), "a, b, c and 1 more");
+  EXPECT_EQ(format_list(names, 1), "a and 3 more");
+  EXPECT_EQ(format_list({}, 3), "");
+}
+
 TEST(Format, Bytes) {
-  EXPECT_EQ(format_bytes(812), "812 B");
-  EXPECT_EQ(format_bytes(1023), "1023 B");
-  EXPECT_EQ(format_bytes(1024), "1.00 KiB");
+  EXPECT_EQ(format_bytes(812.0), "812 B");
+  EXPECT_EQ(format_bytes(1023.0), "1023 B");
+  EXPECT_EQ(format_bytes(1024.0), "1.00 KiB");
   EXPECT_EQ(format_bytes(1.5 * 1024 * 1024 * 1024), "1.50 GiB");
   EXPECT_EQ(format_bytes(1023.9 * 1024), "1.00 MiB");
 }

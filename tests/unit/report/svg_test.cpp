@@ -5,8 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "report/svg_sheet.h"
-
 namespace gpt {
 namespace {
 

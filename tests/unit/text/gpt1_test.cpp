@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "support/temp_dir.h"
+#include "text/gpt1_tokenizer.h"
+#include "text/utf8.h"
 #include "unit/text/golden_rows.h"
 
 namespace gpt {
@@ -25,6 +29,24 @@ TEST(Gpt1, GivesTheIdsOfTokenizers) {
   EXPECT_EQ(tokenizer->kind(), "gpt1");
   expect_rows(*tokenizer, kTextData + "gpt1.jsonl", 81);
   expect_rows(*parse_tokenizer(tokenizer->to_json(), "again"), kTextData + "gpt1.jsonl", 81);
+}
+
+// A hash (FNV-1a) of the words that every character makes between two letters: of what tokenizers 0.23.3
+// gives, which scripts/make-gpt1-table asked one by one. Another version of utf8proc must not change it.
+TEST(Gpt1, TakesEveryCharacterAsTokenizersDoes) {
+  uint64_t hash = 0xCBF29CE484222325;
+  const auto add = [&](char32_t code) { hash = (hash ^ code) * 0x100000001B3; };
+  for (char32_t code = 0; code < 0x110000; ++code) {
+    if (code >= 0xD800 && code < 0xE000) continue;
+    std::string text = "a";
+    append_utf8(text, code);
+    for (const std::u32string& word : detail::gpt1_words(text + "b")) {
+      std::ranges::for_each(word, add);
+      add(' ');
+    }
+    add('\n');
+  }
+  EXPECT_EQ(hash, 0x3CAFE55D4CD5112B);
 }
 
 // The files that were published: no more than tokens and merges, told from GPT-2's by </w>.
