@@ -69,13 +69,15 @@ class Inference {
   int64_t available_blocks() const { return cache_.available_blocks(); }
 
   int64_t bytes() const;
+  // The same before there is one: nothing of that size is allocated.
+  static int64_t planned_bytes(const ModelConfig& config, Options options, int threads);
   const ModelConfig& config() const { return model_.config; }
 
   // Runs `batch` sequences of equal length without the cache, at most max_rows tokens in all; shows every
   // result to the observer and writes the logits of all tokens, [ids,V].
   void observe(std::span<const int32_t> ids, int64_t batch, Observer& observer, const TensorView& logits);
-  // The logit lens (nostalgebraist 2020): the final norm and the head on a residual stream [N,C], N <= max_rows.
-  // Writes logits [N,V].
+  // The logit lens (nostalgebraist 2020): the final norm and the head on a residual stream [N,C], N <=
+  // max_rows. Writes logits [N,V].
   void read_out(const TensorView& stream, const TensorView& logits);
 
  private:
@@ -84,7 +86,7 @@ class Inference {
   int64_t run(std::span<const Append> parts, bool every, const TensorView& logits, int64_t first_row);
   void prepare_rows(std::span<const Append> parts);
   void choose_kept(std::span<const Append> parts);
-  PassShape shape() const;
+  static PassShape shape(const Options& options, int64_t capacity);
   Pass make_pass(const ExecContext& ctx, int64_t rows) const;
   void ensure_rope(int64_t positions);
 
