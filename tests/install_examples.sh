@@ -27,6 +27,15 @@ for kind in "" _c; do
   "$bin/tokenizer$kind" "the cat" "$model" > "$work/out"
 done
 cmp "$work/model/model.safetensors" "$work/model_c/model.safetensors"
+
+# The program gives the same.
+for _ in $(seq 200); do printf '%s' 'The quick brown fox jumps over the lazy dog. '; done > "$work/fox.txt"
+"$build/gpt" train "$work/fox.txt" --preset tiny --n-layer 2 --n-embd 64 --n-head 4 --n-ctx 64 --steps 100 --warmup 10 \
+  --lr 3e-3 --out "$work/run" 2> "$work/out"
+cmp "$work/run/last/model.safetensors" "$work/model/model.safetensors"
+cmp "$work/run/last/config.json" "$work/model/config.json"
+cmp <("$build/gpt" generate "$work/model" "The quick" -n 30 2> "$work/out") <("$bin/generate" "$work/model" "The quick" 30)
+
 status=0
 "$bin/generate_c" "$work/nothing" x 2> "$work/out" || status=$?
 [ "$status" -eq 2 ]

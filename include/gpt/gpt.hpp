@@ -113,7 +113,7 @@ class GPTCPP_API Tokenizer {
         "gpt2";  // how texts are cut into words, as `gpt tokenizer train --pattern` names them
     std::vector<std::string> special_tokens = {};
   };
-  // A byte-level BPE for a text. Cancelling: within a mebibyte of text or a few thousand merges.
+  // A byte-level BPE for a text. Cancelling: within 64 MiB of text, or a few merges.
   static Tokenizer train(const Context& context, std::string_view text, const TrainOptions& options);
 
   int64_t vocab_size() const;  // ids are 0 .. vocab_size() - 1

@@ -1,5 +1,6 @@
 #include "api/context.h"
 
+#include <cctype>
 #include <filesystem>
 #include <new>
 
@@ -21,6 +22,22 @@ const gpt::KernelTable& chosen_kernels(const std::string& name) {
   return gpt::kernel_table(name.empty() ? gpt::best_isa() : gpt::parse_isa(name));
 }
 
+// Messages that name a flag of the program name the option instead: --val-fraction is val_fraction.
+std::string with_options(std::string_view message) {
+  const auto is_name = [](char c) { return std::islower(static_cast<unsigned char>(c)) != 0 || c == '-'; };
+  std::string out;
+  for (size_t at = 0; at < message.size();) {
+    const bool begins = out.empty() || std::string_view(" (\"").find(out.back()) != std::string_view::npos;
+    if (!begins || !message.substr(at).starts_with("--")) {
+      out += message[at++];
+      continue;
+    }
+    for (at += 2; at < message.size() && is_name(message[at]); ++at)
+      out += message[at] == '-' ? '_' : message[at];
+  }
+  return out;
+}
+
 }  // namespace
 
 Error::Error(Code code, const std::string& message, std::string object)
@@ -39,9 +56,9 @@ void rethrow_as_error() {
   } catch (const FromCallback& callback) {
     std::rethrow_exception(callback.thrown);
   } catch (const gpt::UsageError& error) {
-    throw Error(Code::invalid_argument, error.what(), error.parameter());
+    throw Error(Code::invalid_argument, with_options(error.what()), error.parameter());
   } catch (const gpt::Error& error) {
-    throw Error(Code::io, error.what());
+    throw Error(Code::io, with_options(error.what()));
   } catch (const std::bad_alloc&) {
     throw Error(Code::out_of_memory, "the machine's memory is used up");
   } catch (const std::filesystem::filesystem_error& error) {
@@ -51,6 +68,10 @@ void rethrow_as_error() {
   } catch (...) {
     throw Error(Code::internal, "an exception of an unknown type");
   }
+}
+
+void throw_argument(const char* name, const char* message) {
+  throw Error(Code::invalid_argument, with_options(message), name);
 }
 
 void require_path(const std::string& path) {

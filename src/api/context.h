@@ -73,14 +73,17 @@ auto guarded(F&& f) {
   }
 }
 
+[[noreturn]] void throw_argument(const char* name, const char* message);
 // The same for what goes wrong because of one argument, such as a text that the vocabulary cannot express.
 template <class F>
 auto as_argument(const char* name, F&& f) {
   return guarded([&] {
     try {
       return f();
+    } catch (const gpt::UsageError&) {
+      throw;
     } catch (const gpt::Error& error) {
-      throw Error(Code::invalid_argument, error.what(), name);
+      throw_argument(name, error.what());
     }
   });
 }

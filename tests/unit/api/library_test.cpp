@@ -214,6 +214,16 @@ TEST(Library, ErrorsHaveCodesAndNameParametersWithoutDashes) {
       EXPECT_NE(error.object(), "") << error.what();
     }
   }
+  Settings settings = small_settings();
+  settings["patience"] = "2";
+  settings["val_fraction"] = "0";
+  try {
+    Trainer(context, settings, long_text());
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(" eval_every"), std::string::npos) << error.what();
+    EXPECT_EQ(std::string(error.what()).find("--"), std::string::npos) << error.what();
+  }
   EXPECT_THROW(session.generate({}, [](const Piece&) -> bool { throw std::range_error("mine"); }),
                std::range_error);
 }
