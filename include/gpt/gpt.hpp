@@ -296,7 +296,8 @@ class GPTCPP_API Engine {
   std::shared_ptr<Impl> impl_;
 };
 
-// Keys and values as `gpt train` has its flags, with underscores: {"preset", "tiny"}, {"steps", "100"}, ...
+// Keys and values as `gpt train` has its flags, with underscores: {"preset", "tiny"}, {"steps", "100"}, ... What is a
+// list there is one value here: a file, or a folder of them.
 using Settings = std::map<std::string, std::string>;
 
 struct TrainProgress {

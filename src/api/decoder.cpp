@@ -46,10 +46,14 @@ gpt::Inference::Options inference_options(const gpt::ModelConfig& config, const 
   return options;
 }
 
-int64_t bytes_of(const Model::Impl& model, const gpt::Inference::Options& options) {
+// Caches, activations and logits, and the model's share if this is the first that needs its weights in a
+// type.
+Claim claim_of(const Model::Impl& model, const gpt::Inference::Options& options) {
+  model.claim_packed(*options.weights);
   const gpt::ModelConfig& config = model.config();
-  return gpt::Inference::planned_bytes(config, options, model.context->threads) +
-         options.slots * config.vocab_size * static_cast<int64_t>(sizeof(float));
+  const int64_t logits = options.slots * config.vocab_size * static_cast<int64_t>(sizeof(float));
+  return {model.context, gpt::Inference::planned_bytes(config, options, model.context->threads) + logits,
+          "key/value cache and activations"};
 }
 
 gpt::SamplingParams sampling_of(const GenerateOptions& o) {
@@ -68,10 +72,9 @@ gpt::SamplingParams sampling_of(const GenerateOptions& o) {
 Decoder::Decoder(std::shared_ptr<const Model::Impl> model, const DecoderOptions& options)
     : model_(std::move(model)),
       options_(inference_options(model_->config(), options)),
-      claim_(model_->context, bytes_of(*model_, options_), "key/value cache and activations"),
+      claim_(claim_of(*model_, options_)),
       pool(model_->context->threads),
-      inference((model_->claim_packed(*options_.weights), model_->loaded.model()), pool,
-                model_->context->kernels, options_),
+      inference(model_->loaded.model(), pool, model_->context->kernels, options_),
       cached(inference, options.slide) {}
 
 gpt::Request Decoder::request(std::vector<int32_t> prompt, const GenerateOptions& o) const {

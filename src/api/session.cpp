@@ -74,6 +74,7 @@ Session::Session(const Model& model, const SessionOptions& options)
     : impl_(guarded([&] { return std::make_shared<Impl>(model, options); })) {}
 
 void Session::feed(std::string_view text) {
+  if (text.empty()) return;
   const auto ids = as_argument("text", [&] { return impl_->opening(text); });
   impl_->ids.insert(impl_->ids.end(), ids.begin(), ids.end());
 }

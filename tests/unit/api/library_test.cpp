@@ -264,5 +264,40 @@ TEST(Library, ATokenizerIsTrainedSavedAndReadBack) {
   EXPECT_EQ(code_of([&] { trained.decode(std::vector<int32_t>{-1}); }), code(Code::invalid_argument));
 }
 
+TEST(Library, AChatIsTheModelsFormatAroundASession) {
+  const Context context({.threads = 2});
+  gpt::test::TempDir dir;
+  Tokenizer::train(context, long_text(),
+                   {.vocab_size = 270, .special_tokens = {"<|im_start|>", "<|im_end|>"}})
+      .save(dir.file("tokenizer.json"));
+  Settings settings = small_settings();
+  settings["tokenizer"] = dir.file("tokenizer.json");
+  settings["n_ctx"] = "96";
+  Trainer trainer(context, settings, long_text());
+  trainer.save(dir.file("model"));
+  EXPECT_EQ(code_of([&] { Model(context, dir.file("model"), {.chat_format = "chatlm"}); }),
+            code(Code::invalid_argument));
+  const Model model(context, dir.file("model"), {.chat_format = "chatml"});
+  EXPECT_EQ(model.facts().chat_format, "chatml");
+  const std::vector<Message> messages = {{"system", "be brief"}, {"user", "a cat?"}};
+  const std::vector<int32_t> prompt = chat_prompt(model, messages);
+  const GenerateOptions options{.max_tokens = 12, .seed = 4};
+  Chat chat(model, "be brief");
+  const Result answer = chat.say("a cat?", options);
+  Session session(model);
+  session.feed(prompt);
+  const std::vector<int32_t> expected = session.generate(options).ids;
+  ASSERT_LE(answer.ids.size(), expected.size());
+  EXPECT_TRUE(std::equal(answer.ids.begin(), answer.ids.end(), expected.begin()));
+  EXPECT_EQ(code_of([&] {
+              chat_prompt(model, std::vector<Message>{{"judge", "x"}});
+            }),
+            code(Code::invalid_argument));
+  EXPECT_EQ(code_of([&] { chat.say(long_text()); }),
+            code(Code::invalid_argument));  // longer than the context
+  chat.reset();
+  EXPECT_EQ(chat.say("a cat?", options).ids, answer.ids);
+}
+
 }  // namespace
 }  // namespace gptcpp
