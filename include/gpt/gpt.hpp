@@ -6,12 +6,14 @@
 //   gptcpp::Model model(context, "model-folder");
 //   gptcpp::Session session(model);
 //   session.feed("Once upon a time");
-//   session.generate({.max_tokens = 50}, [](const gptcpp::Piece& piece) { std::cout << piece.text; return
-//   true; });
+//   session.generate({.max_tokens = 50}, [](const gptcpp::Piece& piece) {
+//     std::cout << piece.text;
+//     return true;  // go on
+//   });
 //
 // Lifetimes. Every object is a handle that keeps alive what it needs: a session its model, a model its
-// context. Copies of a Context, Model or Tokenizer are the same one. What a callback or `Engine::step` shows
-// is valid until it returns, or until the next call.
+// context. A copy of a handle is the same object. What a callback is shown is valid until it returns, what
+// `Engine::step` and `Session::logits` show until the next call.
 //
 // Threads. Context, Model and Tokenizer may be used by any number of threads at once. A Session, Chat, Engine
 // or Trainer belongs to one thread at a time, and has threads of its own to compute with. No result depends
@@ -68,10 +70,10 @@ class GPTCPP_API Error : public std::runtime_error {
 enum class LogLevel { info, warning };
 
 struct ContextOptions {
-  int threads =
-      0;  // of every session, engine and trainer, its caller's included; 0: one per CPU; at most 1024
-  std::string instruction_set =
-      {};  // ref, avx2, avx512, avx512bf16 or amx; "": the widest that the machine has
+  // Of every session, engine and trainer, its caller's included; 0: one per CPU; at most 1024.
+  int threads = 0;
+  // ref, avx2, avx512, avx512bf16 or amx; "": the widest that the machine has.
+  std::string instruction_set = {};
   // Bytes that models, sessions, engines and trainers may take together, 0: no limit. What one will take is
   // known, or estimated, and refused before it is allocated. Files count in full, although they are mapped
   // where possible.
@@ -107,10 +109,10 @@ class GPTCPP_API Tokenizer {
   static Tokenizer load(const std::string& path);
 
   struct TrainOptions {
-    int64_t vocab_size =
-        4096;  // at least 256; special tokens come on top; fewer where the text has no more pairs
-    std::string pattern =
-        "gpt2";  // how texts are cut into words, as `gpt tokenizer train --pattern` names them
+    // At least 256; special tokens come on top; it gets fewer where the text has no more pairs.
+    int64_t vocab_size = 4096;
+    // How texts are cut into words, as `gpt tokenizer train --pattern` names them.
+    std::string pattern = "gpt2";
     std::vector<std::string> special_tokens = {};
   };
   // A byte-level BPE for a text. Cancelling: within 64 MiB of text, or a few merges.
@@ -191,21 +193,21 @@ struct Piece {
   int32_t id = -1;
   std::string_view text;
 };
-using OnPiece =
-    std::function<bool(const Piece&)>;  // false ends the text; the last call may have text and no id (-1)
+// False ends the text. The last call may have text that was held back, and no id (-1).
+using OnPiece = std::function<bool(const Piece&)>;
 
 struct Result {
   std::string text;          // without what ended it
-  std::vector<int32_t> ids;  // the same as ids
+  std::vector<int32_t> ids;  // what was drawn: without the model's end of text, with what made a stop string
   Finish finish = Finish::length;
 };
 
+// When the context is full.
 enum class ContextPolicy {
-  stop,
-  crop,
-  slide
-};  // when the context is full: end; read the last n_ctx ids anew for each
-    // token; or see the last n_ctx positions (rotary positions only)
+  stop,  // the text ends
+  crop,  // the last n_ctx ids are read anew for each token: exact, slow
+  slide  // attention sees the last n_ctx positions: fast, models with rotary positions only
+};
 
 struct SessionOptions {
   int64_t n_ctx = 0;          // tokens of context; 0: the model's, at most 8192
@@ -227,8 +229,8 @@ class GPTCPP_API Session {
   // Cancelling: between tokens, and between 512 tokens of what was fed; what was drawn until then is
   // appended.
   Result generate(const GenerateOptions& options = {}, const OnPiece& on_piece = {});
-  // Natural log-odds of the next token, [vocab_size]; valid until the next call. At least one id must have
-  // been fed.
+  // The raw scores of the next token, [vocab_size]; softmax makes probabilities of them. At least one id must
+  // have been fed. Cancelling: between 512 tokens of what was fed.
   std::span<const float> logits();
 
   const std::vector<int32_t>& ids() const noexcept;
@@ -286,7 +288,8 @@ class GPTCPP_API Engine {
   int64_t submit(std::string_view prompt, const GenerateOptions& options = {});
   int64_t submit(std::span<const int32_t> prompt, const GenerateOptions& options = {});
   bool cancel(int64_t request);  // without further events; false when it has ended
-  // One step; none when idle. Cancelling: before the step, which is then not made.
+  // One pass of at most 512 tokens through the model; none when idle. A step that gives no event has read
+  // prompts. Cancelling: before the step, which is then not made.
   std::span<const Event> step();
   bool idle() const noexcept;
 
@@ -296,8 +299,8 @@ class GPTCPP_API Engine {
   std::shared_ptr<Impl> impl_;
 };
 
-// Keys and values as `gpt train` has its flags, with underscores: {"preset", "tiny"}, {"steps", "100"}, ... What is a
-// list there is one value here: a file, or a folder of them.
+// Keys and values as `gpt train` has its flags, with underscores: {"preset", "tiny"}, {"steps", "100"}, ...
+// What is a list there is one value here: a file, or a folder of them.
 using Settings = std::map<std::string, std::string>;
 
 struct TrainProgress {
