@@ -1,5 +1,18 @@
 include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
 install(TARGETS gpt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+# The library: for find_package(gptcpp) and pkg-config.
+install(TARGETS gptcpp EXPORT gptcpp LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
+  NAMELINK_COMPONENT library)
+install(DIRECTORY include/gpt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/gptcpp)
+install(EXPORT gptcpp FILE gptcppConfig.cmake NAMESPACE gptcpp:: DESTINATION ${package} COMPONENT library)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/gptcppConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(cmake/gptcpp.pc.in ${CMAKE_BINARY_DIR}/gptcpp.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/gptcppConfigVersion.cmake DESTINATION ${package} COMPONENT library)
+install(FILES ${CMAKE_BINARY_DIR}/gptcpp.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
 
 # What the program itself writes: completion for bash and fish, and a page of the manual for every command.
 install(CODE "

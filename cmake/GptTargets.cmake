@@ -39,6 +39,14 @@ function(gpt_library name)
   add_library(gpt_${name} STATIC ${sources})
   target_include_directories(gpt_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
   target_link_libraries(gpt_${name} PUBLIC ${ARG_DEPS} PRIVATE gpt_options)
+  gpt_inside_library(gpt_${name})
+endfunction()
+
+# What libgptcpp.so is made of: nothing of it is seen from outside. Hidden functions are also called and inlined as
+# in a program.
+function(gpt_inside_library target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
 # gpt_embed_page(NAME FILES...): .html, .css and .js files, named from src/, become the functions
@@ -70,6 +78,7 @@ function(gpt_configure_kernels)
       add_library(gpt_simd_${isa} OBJECT ${simd})
       target_include_directories(gpt_simd_${isa} PRIVATE ${CMAKE_SOURCE_DIR}/src)
       target_link_libraries(gpt_simd_${isa} PRIVATE gpt_options fmt::fmt)
+      gpt_inside_library(gpt_simd_${isa})
       target_sources(gpt_kernels PRIVATE $<TARGET_OBJECTS:gpt_simd_${isa}>)
     endforeach()
     target_compile_options(gpt_simd_avx2 PRIVATE -mavx2 -mfma -mf16c -DGPT_SIMD_AVX2)

@@ -7,9 +7,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "chat/conversation.h"
 #include "command.h"
-#include "conversation.h"
-#include "convert/gguf_vocab.h"
 #include "generation.h"
 #include "infer/cached_model.h"
 #include "infer/engine.h"
@@ -47,36 +46,8 @@ struct ChatArguments {
   int64_t n_ctx = 0;  // 0: the model's, at most kUsualContext
 };
 
-ChatFormat format_of(const LoadedModel& loaded, const ChatArguments& a) {
-  const std::vector<std::string> names = chat_format_names();
-  if (!a.format.empty()) {
-    check_choice("--template", a.format, names);
-    return *parse_chat_format(a.format);
-  }
-  const auto jinja =
-      loaded.gguf() != nullptr ? gguf_chat_template(*loaded.gguf()) : read_chat_template(loaded.folder());
-  if (!jinja) {
-    const char* usual = export_family(loaded.model().config).chat_template;
-    fail(
-        "{} has no chat template; name the format it was trained with: --template {}{} (a model that was "
-        "never "
-        "trained to chat is for gpt generate)",
-        a.generate.model, fmt::join(names, "|"),
-        usual == nullptr ? "" : fmt::format("; chat models of its family have {}", usual));
-  }
-  const auto format = recognise_chat_template(*jinja);
-  if (!format) {
-    fail(
-        "the chat template of {} is none of the built-in ones, and templates are never run; name the format "
-        "it "
-        "was trained with: --template {}",
-        a.generate.model, fmt::join(names, "|"));
-  }
-  return *format;
-}
-
 std::unique_ptr<Tokenizer> tokenizer_for(const LoadedModel& loaded, const ChatArguments& a) {
-  auto tokenizer = model_tokenizer(loaded, a.generate.tokenizer);
+  auto tokenizer = chosen_tokenizer(loaded, a.generate.tokenizer);
   if (tokenizer == nullptr) fail("{} has no tokenizer; name one with --tokenizer", a.generate.model);
   return tokenizer;
 }
@@ -102,7 +73,7 @@ class Chat {
       : a_(a),
         machine_(a.generate.machine),
         loaded_(a.generate.model, std::nullopt, MatrixOrder::as_stored),
-        format_(format_of(loaded_, a)),
+        format_(model_chat_format(loaded_, a.format, "--template")),
         tokenizer_(tokenizer_for(loaded_, a)),
         template_(format_, *tokenizer_),
         n_ctx_(context_of(loaded_.model().config, a)),
@@ -111,7 +82,7 @@ class Chat {
         inference_(loaded_.model(), machine_.backend, inference_options(a.generate, n_ctx_)),
         model_(inference_, false),
         engine_(model_, machine_.pool, {}),
-        conversation_(template_, a.system, n_ctx_, options_.max_tokens),
+        conversation_(template_, a.system, n_ctx_),
         talks_(::isatty(STDIN_FILENO) != 0 && notes_are_on_terminal() && !a.generate.json) {
     if (options_.max_tokens < 1)
       fail_usage("--max-tokens: expected 1 or more, found {}", options_.max_tokens);
@@ -181,7 +152,7 @@ class Chat {
 
   // The answer so far, as its tokens arrive.
   struct Answer {
-    SampleText text;
+    TextStream text;
     std::string shown;
     std::vector<int32_t> ids;  // without the one that ended it
     FinishReason finish = FinishReason::length;
@@ -191,13 +162,13 @@ class Chat {
   void answer(const std::string& message) {
     if (const auto bad = first_invalid_utf8(message)) fail("the message is not valid UTF-8 at byte {}", *bad);
     const auto begin = Clock::now();
-    const std::vector<int32_t> prompt = conversation_.ask(message);
+    const std::vector<int32_t> prompt = conversation_.ask(message, options_.max_tokens);
     if (conversation_.forgotten() > 0) {
       write_note(fmt::format("note: the context of {} tokens is full; the oldest turns ({}) are forgotten\n",
                              format_thousands(n_ctx_), conversation_.forgotten()));
     }
     const Engine::Counts before = engine_.counts();
-    Answer answer{.text = {*tokenizer_, a_.generate.stops}};
+    Answer answer{.text = {*tokenizer_, a_.generate.stops, blank_before_answers(format_)}};
     {
       std::optional<QuietInterrupt> interrupt;
       if (talks_) interrupt.emplace();
@@ -253,9 +224,7 @@ class Chat {
     }
   }
 
-  void add_text(Answer& answer, std::string piece) {
-    // Llama 2's template has a blank in front of answers, which is no part of them.
-    if (format_ == ChatFormat::llama2 && answer.shown.empty() && piece.starts_with(' ')) piece.erase(0, 1);
+  void add_text(Answer& answer, const std::string& piece) {
     if (!a_.generate.json) show_text(piece);
     answer.shown += piece;
   }

@@ -210,7 +210,7 @@ int run(ConvertArguments a) {
   const LoadedModel loaded(a.in, std::nullopt, MatrixOrder::rows, a.hints);
   std::unique_ptr<Tokenizer> packed;
   if (a.to == "gguf") {
-    packed = model_tokenizer(loaded, "");
+    packed = chosen_tokenizer(loaded, "");
     options.tokenizer = packed.get();
     options.name = fs::path(a.out).stem().string();
     options.chat_template =

@@ -169,7 +169,7 @@ PackOptions pack_options(const PackArguments& a, const Tokenizer& tokenizer) {
 }
 
 int run_dry(const PackArguments& a) {
-  const auto tokenizer = named_tokenizer(a.tokenizer);
+  const auto tokenizer = chosen_tokenizer(a.tokenizer);
   const PackOptions options = pack_options(a, *tokenizer);
   const PackForecast forecast = forecast_pack(*tokenizer, options);
   write_output(a.json ? forecast_json(a.out, options, forecast).dump(2) + "\n"
@@ -183,7 +183,7 @@ int run_pack(const PackArguments& a) {
   install_graceful_interrupt("ending after this piece of text");
   const FolderLock lock = has_ending(a.out, ".bin") ? FolderLock::of_file(a.out, write_note)
                                                     : FolderLock::of_folder(a.out, write_note);
-  const auto tokenizer = named_tokenizer(a.tokenizer);
+  const auto tokenizer = chosen_tokenizer(a.tokenizer);
   ThreadPool pool(chosen_threads(a.machine));
   const PackOptions options = pack_options(a, *tokenizer);
   const PackStats stats = pack(*tokenizer, options, pool);
@@ -246,7 +246,7 @@ int run_verify(const VerifyArguments& a) {
 
 int run_info(const InfoArguments& a) {
   std::unique_ptr<Tokenizer> tokenizer;
-  if (!a.tokenizer.empty()) tokenizer = named_tokenizer(a.tokenizer);
+  if (!a.tokenizer.empty()) tokenizer = chosen_tokenizer(a.tokenizer);
   const ShardSet set = named_shards(a.paths, "info");
   const std::vector<TokenShard>& shards = set.shards;
   write_note(set.notes);

@@ -136,7 +136,7 @@ int run(const EvalArguments& a) {
     fail_usage("--data is missing: name the text to evaluate on, for example --data test.txt");
   Machine machine(a.machine);
   const LoadedModel loaded(a.model, std::nullopt, MatrixOrder::as_stored);
-  if (model_tokenizer(loaded, a.text.tokenizer) == nullptr)
+  if (chosen_tokenizer(loaded, a.text.tokenizer) == nullptr)
     fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", a.model);
   const EvalText text = load_eval_text(a.text, a.model, loaded);
   write_note(text.data.notes + text.note);

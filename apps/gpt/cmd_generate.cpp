@@ -70,7 +70,7 @@ class Generation {
         loaded_(arguments.model, std::nullopt, MatrixOrder::as_stored) {
     open_tokenizer();
     const ModelConfig& config = loaded_.model().config;
-    prompts_ = read_prompts(a_, tokenizer_.get(), static_cast<int32_t>(config.bos_token_id));
+    prompts_ = read_prompts(a_, tokenizer_.get(), config);
     options_ = generate_options(a_, eos_ids(config), config.vocab_size);
     check();
     note_cropped_prompts();
@@ -96,7 +96,7 @@ class Generation {
  private:
   void open_tokenizer() {
     try {
-      tokenizer_ = model_tokenizer(loaded_, a_.tokenizer);
+      tokenizer_ = chosen_tokenizer(loaded_, a_.tokenizer);
     } catch (const Error& error) {
       // Ids need no tokenizer; a kind that this program cannot read is no reason to refuse them.
       if (!a_.tokenizer.empty() || a_.ids.empty() || !a_.prompts.empty() || !a_.prompt_files.empty()) throw;
@@ -162,7 +162,7 @@ class Generation {
   std::vector<Sample> sample(CachedModel& decoder) {
     const int64_t total = std::ssize(prompts_) * a_.n;
     streams_ = !a_.json && total == 1;
-    std::vector<SampleText> texts;
+    std::vector<TextStream> texts;
     for (int64_t i = 0; tokenizer_ != nullptr && i < total; ++i)
       texts.emplace_back(*tokenizer_, a_.stops);
     bool first = true;
@@ -176,7 +176,7 @@ class Generation {
             first = false;
             return true;
           }
-          SampleText& text = texts[static_cast<size_t>(event.prompt * a_.n + event.sample)];
+          TextStream& text = texts[static_cast<size_t>(event.prompt * a_.n + event.sample)];
           const std::string piece = eos ? "" : text.push(event.id);
           if (streams_) show_text(piece);
           return !text.stopped();
@@ -222,7 +222,7 @@ class Generation {
 
   // The continuation as text, without the token that ended it and up to the first stop string.
   std::string text_of(const Completion& completion, bool& stopped) const {
-    SampleText text(*tokenizer_, a_.stops);
+    TextStream text(*tokenizer_, a_.stops);
     std::string out;
     const size_t shown = completion.ids.size() - (completion.finish == FinishReason::eos ? 1 : 0);
     for (size_t i = 0; i < shown && !text.stopped(); ++i)

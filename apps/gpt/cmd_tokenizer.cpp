@@ -69,12 +69,10 @@ struct TokenizerArguments {
   MachineOptions machine;
 };
 
-std::unique_ptr<Tokenizer> chosen_tokenizer(const TokenizerArguments& a) {
+std::unique_ptr<Tokenizer> tokenizer_for(const TokenizerArguments& a) {
   if (a.tokenizer.empty())
     fail_usage("--tokenizer is missing: name a tokenizer.json, a model folder, or byte");
-  if (a.tokenizer == "char")
-    fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
-  return named_tokenizer(a.tokenizer);
+  return chosen_tokenizer(a.tokenizer);
 }
 
 int64_t line_of(std::string_view text, size_t at) {
@@ -164,7 +162,7 @@ std::string encode_line(const Tokenizer& tokenizer, const TokenizerArguments& a,
 int run_encode(const TokenizerArguments& a) {
   if (a.jsonl && (a.has_text || a.explain || a.json))
     fail_usage("--jsonl reads standard input and writes JSON lines; leave out --text, --explain and --json");
-  const auto tokenizer = chosen_tokenizer(a);
+  const auto tokenizer = tokenizer_for(a);
   if (a.jsonl) {
     for_each_line(a, [&](std::string_view line, const std::string& place) {
       return encode_line(*tokenizer, a, line, place);
@@ -249,7 +247,7 @@ std::string decode_line(const Tokenizer& tokenizer, std::string_view line, const
 int run_decode(const TokenizerArguments& a) {
   if (a.jsonl && (a.has_ids || a.json))
     fail_usage("--jsonl reads standard input and writes JSON lines; leave out --ids and --json");
-  const auto tokenizer = chosen_tokenizer(a);
+  const auto tokenizer = tokenizer_for(a);
   if (a.jsonl) {
     for_each_line(a, [&](std::string_view line, const std::string& place) {
       return decode_line(*tokenizer, line, place);
@@ -274,7 +272,7 @@ int run_decode(const TokenizerArguments& a) {
 }
 
 int run_info(const TokenizerArguments& a) {
-  const auto tokenizer = chosen_tokenizer(a);
+  const auto tokenizer = tokenizer_for(a);
   write_output(describe_tokenizer(*tokenizer, a.json));
   if (!a.json) write_next({"gpt", "tokenizer", "encode", a.tokenizer, "Every effort moves you", "--explain"});
   return 0;

@@ -73,7 +73,7 @@ std::vector<int32_t> prompt_ids(const TraceArguments& a, const Tokenizer* tokeni
   if (a.has_prompt) g.prompts = {a.prompt};
   if (!a.prompt_file.empty()) g.prompt_files = {a.prompt_file};
   if (!a.ids.empty()) g.ids = {a.ids};
-  return read_prompts(g, tokenizer, static_cast<int32_t>(config.bos_token_id)).front().ids;
+  return read_prompts(g, tokenizer, config).front().ids;
 }
 
 // The last part of a path: pages are passed on, and say nothing of the machine they were made on.
@@ -133,7 +133,7 @@ int run_demos(const TraceArguments& a) {
     return 0;
   }
   const LoadedModel loaded(a.model, std::nullopt);
-  const std::unique_ptr<Tokenizer> tokenizer = model_tokenizer(loaded, a.tokenizer);
+  const std::unique_ptr<Tokenizer> tokenizer = chosen_tokenizer(loaded, a.tokenizer);
   const std::vector<int32_t> ids = prompt_ids(a, tokenizer.get(), loaded.model().config);
   TokenNames names;
   if (tokenizer) names = TokenNames([&](int32_t id) { return bytes_of(*tokenizer, id); });
@@ -170,7 +170,7 @@ int run(const TraceArguments& a) {
   TraceRequest request = make_request(a);
   const DType dtype = parse_dtype("--dtype", a.dtype, {DType::f32, DType::f64});
   const LoadedModel loaded(a.model, dtype == DType::f64 ? std::optional(DType::f64) : std::nullopt);
-  const std::unique_ptr<Tokenizer> tokenizer = model_tokenizer(loaded, a.tokenizer);
+  const std::unique_ptr<Tokenizer> tokenizer = chosen_tokenizer(loaded, a.tokenizer);
   const std::vector<int32_t> ids = prompt_ids(a, tokenizer.get(), loaded.model().config);
   TokenNames names;
   if (tokenizer) names = TokenNames([&](int32_t id) { return bytes_of(*tokenizer, id); });

@@ -103,7 +103,7 @@ void ConvertOutput::gather_tokenizer() {
     if (loaded_.gguf() == nullptr && is_file(file)) add(name, read_file(file.string(), kMaxTokenizerBytes));
   }
   if (files_.empty()) {
-    if (const auto tokenizer = model_tokenizer(loaded_, "")) add("tokenizer.json", tokenizer->to_json());
+    if (const auto tokenizer = chosen_tokenizer(loaded_, "")) add("tokenizer.json", tokenizer->to_json());
     if (const auto jinja = loaded_.gguf() != nullptr ? gguf_chat_template(*loaded_.gguf()) : std::nullopt)
       add("chat_template.jinja", *jinja);
   }
@@ -115,7 +115,7 @@ void ConvertOutput::gather_bin_tokenizer() {
   const bool llmc = a_.to == "llmc";
   const std::string name = llmc ? kLlmcTokenizerFile : kLlama2cTokenizerFile;
   try {
-    const auto tokenizer = model_tokenizer(loaded_, "");
+    const auto tokenizer = chosen_tokenizer(loaded_, "");
     if (tokenizer == nullptr) return;
     const int64_t vocab_size = loaded_.model().config.vocab_size;
     files_[name] = llmc ? llmc_tokenizer(*tokenizer, vocab_size) : llama2c_tokenizer(*tokenizer, vocab_size);

@@ -21,34 +21,15 @@ std::string read_prompt_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 
-// The token that the tokenizer puts in front of every text, -1: none. SentencePiece does so unless its file says
-// otherwise, in transformers and llama.cpp.
-int32_t token_before_texts(const Tokenizer& tokenizer, int32_t model_bos) {
-  const SpecialIds special = tokenizer.special_ids();
-  if (!special.add_bos.value_or(tokenizer.kind() == "sentencepiece")) return -1;
-  return special.bos >= 0 ? static_cast<int32_t>(special.bos) : model_bos;
-}
-
-Prompt text_prompt(const std::string& text, const Tokenizer* tokenizer, int32_t bos_id, bool no_bos) {
-  if (text.empty() && bos_id >= 0) return {"", {bos_id}};
-  if (tokenizer == nullptr) {
-    fail(
-        "this model has no tokenizer.json, so it cannot read {}; give token ids with --ids 1,2,3 or a "
-        "tokenizer with "
-        "--tokenizer",
-        text.empty() ? "an empty prompt" : "text");
-  }
-  if (!text.empty()) {
-    Prompt prompt{text, tokenizer->encode(text)};
-    const int32_t before = no_bos ? -1 : token_before_texts(*tokenizer, bos_id);
-    if (before >= 0) prompt.ids.insert(prompt.ids.begin(), before);
-    return prompt;
-  }
-  try {
-    return {"", tokenizer->encode("\n")};
-  } catch (const Error&) {  // a vocabulary without newline
-    return {"", {0}};
-  }
+Prompt text_prompt(const std::string& text, const Tokenizer* tokenizer, const ModelConfig& config,
+                   bool no_bos) {
+  if (tokenizer != nullptr) return {text, prompt_ids(text, *tokenizer, config, no_bos)};
+  if (text.empty() && config.bos_token_id >= 0) return {"", {static_cast<int32_t>(config.bos_token_id)}};
+  fail(
+      "this model has no tokenizer.json, so it cannot read {}; give token ids with --ids 1,2,3 or a "
+      "tokenizer with "
+      "--tokenizer",
+      text.empty() ? "an empty prompt" : "text");
 }
 
 std::map<int32_t, double> parse_logit_bias(const std::vector<std::string>& entries) {
@@ -66,7 +47,8 @@ std::map<int32_t, double> parse_logit_bias(const std::vector<std::string>& entri
       const char* const number = middle + (middle < last && middle + 1 < last && middle[1] == '+' ? 2 : 1);
       const bool parsed =
           equals != std::string::npos && id_error == std::errc() && id_end == middle && number < last;
-      const auto [value_end, value_error] = parsed ? std::from_chars(number, last, value) : std::from_chars_result{};
+      const auto [value_end, value_error] =
+          parsed ? std::from_chars(number, last, value) : std::from_chars_result{};
       if (!parsed || value_end != last || value_error != std::errc() || std::isnan(value)) {
         fail_usage("--logit-bias: expected ID=VALUE,... (value: a number, inf or -inf), found \"{}\"",
                    item.substr(0, 64));
@@ -114,12 +96,13 @@ std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text)
   return ids;
 }
 
-std::vector<Prompt> read_prompts(const GenerateArguments& a, const Tokenizer* tokenizer, int32_t bos_id) {
+std::vector<Prompt> read_prompts(const GenerateArguments& a, const Tokenizer* tokenizer,
+                                 const ModelConfig& config) {
   std::vector<Prompt> prompts;
   for (const std::string& text : a.prompts)
-    prompts.push_back(text_prompt(text, tokenizer, bos_id, a.no_bos));
+    prompts.push_back(text_prompt(text, tokenizer, config, a.no_bos));
   for (const std::string& path : a.prompt_files)
-    prompts.push_back(text_prompt(read_prompt_file(path), tokenizer, bos_id, a.no_bos));
+    prompts.push_back(text_prompt(read_prompt_file(path), tokenizer, config, a.no_bos));
   for (const std::string& list : a.ids) {
     Prompt prompt{"", parse_ids("--ids", list)};
     for (const int32_t id : prompt.ids) {
@@ -127,7 +110,7 @@ std::vector<Prompt> read_prompts(const GenerateArguments& a, const Tokenizer* to
     }
     prompts.push_back(prompt);
   }
-  if (prompts.empty()) prompts.push_back(text_prompt("", tokenizer, bos_id, a.no_bos));
+  if (prompts.empty()) prompts.push_back(text_prompt("", tokenizer, config, a.no_bos));
   return prompts;
 }
 
@@ -198,29 +181,8 @@ void set_types(Inference::Options& options, const GenerateArguments& a) {
   options.in_place = a.in_place || *options.weights != DType::bf16;
 }
 
-std::vector<int32_t> eos_ids(const ModelConfig& config) {
-  std::vector<int32_t> ids;
-  for (const int64_t id : config.eos_token_ids) {
-    if (id >= 0 && id < config.vocab_size) ids.push_back(static_cast<int32_t>(id));
-  }
-  return ids;
-}
-
 void show_text(const std::string& text) {
   write_output(output_is_terminal() ? visible_text(text, true) : text);
-}
-
-std::string bytes_of(const Tokenizer& tokenizer, int32_t id) {
-  return id < tokenizer.vocab_size() ? tokenizer.token_bytes(id) : "\xef\xbf\xbd";
-}
-
-std::string SampleText::push(int32_t id) {
-  return stops_.push(stream_.push(bytes_of(tokenizer_, id)));
-}
-
-std::string SampleText::finish() {
-  const std::string rest = stops_.push(stream_.flush());
-  return rest + stops_.finish();
 }
 
 }  // namespace gpt

@@ -5,12 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "chat/model_text.h"
 #include "infer/generate.h"
-#include "infer/stop_strings.h"
 #include "model/inference.h"
 #include "options.h"
-#include "text/tokenizer.h"
-#include "text/utf8.h"
 
 namespace gpt {
 
@@ -45,11 +43,11 @@ struct Prompt {
 };
 
 // The prompts of the arguments, in the order --prompt, --prompt-file, --ids; without any, one empty prompt.
-// The ids of a text begin with BOS where its tokenizer says that texts do (unless no_bos); an empty prompt becomes the
-// model's BOS id where it has one, else a newline. `tokenizer` may be null,
-// then only ids can be given. Throws Error or UsageError.
+// The ids of a text begin with BOS where its tokenizer says that texts do (unless no_bos); an empty prompt
+// becomes the model's BOS id where it has one, else a newline. `tokenizer` may be null, then only ids can be
+// given. Throws Error or UsageError.
 std::vector<Prompt> read_prompts(const GenerateArguments& arguments, const Tokenizer* tokenizer,
-                                 int32_t bos_id);
+                                 const ModelConfig& config);
 
 // "5,6" or "5 6" as ids, with nothing left out between commas; throws UsageError naming the flag.
 std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text);
@@ -57,30 +55,8 @@ std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text)
 GenerateOptions generate_options(const GenerateArguments& arguments, const std::vector<int32_t>& eos_ids,
                                  int64_t vocab_size);
 
-// The tokens that end a text, as far as the vocabulary has them.
-std::vector<int32_t> eos_ids(const ModelConfig& config);
-
 // Writes text to standard output. Controls in it must not steer a terminal; a file or pipe gets them as they
 // are.
 void show_text(const std::string& text);
-
-// The bytes of a token; U+FFFD for ids that the vocabulary of the model has and the tokenizer lacks.
-std::string bytes_of(const Tokenizer& tokenizer, int32_t id);
-
-// The text of one sample as its tokens arrive: whole characters, up to the first stop string.
-class SampleText {
- public:
-  SampleText(const Tokenizer& tokenizer, const std::vector<std::string>& stops)
-      : tokenizer_(tokenizer), stops_(stops) {}
-
-  std::string push(int32_t id);  // what can be shown now
-  std::string finish();          // what was held back
-  bool stopped() const { return stops_.stopped(); }
-
- private:
-  const Tokenizer& tokenizer_;
-  Utf8Stream stream_;
-  StopStrings stops_;
-};
 
 }  // namespace gpt

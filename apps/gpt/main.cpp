@@ -148,6 +148,14 @@ int run(const std::vector<std::string>& typed) {
   return 2;
 }
 
+// Parameters of the libraries are flags here.
+std::string with_flag(const UsageError& error) {
+  std::string flag = error.parameter();
+  if (flag.empty()) return error.what();
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return "--" + flag + (error.what() + flag.size());
+}
+
 int report_error(const char* message, int status) {
   std::string line(message);
   for (char& c : line) {
@@ -170,7 +178,7 @@ int main(int argc, char** argv) {
   } catch (const gpt::Interrupted& error) {
     return gpt::report_error(error.what(), gpt::kInterruptedStatus);
   } catch (const gpt::UsageError& error) {
-    return gpt::report_error(error.what(), 2);
+    return gpt::report_error(gpt::with_flag(error).c_str(), 2);
   } catch (const std::filesystem::filesystem_error& error) {
     const std::string what = "cannot read " + error.path1().string() + ": " + error.code().message();
     return gpt::report_error(what.c_str(), 1);

@@ -9,8 +9,7 @@
 #include "base/error.h"
 #include "base/path_kind.h"
 #include "base/suggest.h"
-#include "convert/gguf_vocab.h"
-#include "data/corpus.h"
+#include "chat/model_text.h"
 #include "model/inference.h"
 #include "model/presets.h"
 #include "train/train_config.h"
@@ -38,6 +37,13 @@ std::vector<std::string> neighbours(const std::string& path) {
   for (const FolderEntry& entry : list_folder(folder.empty() ? "." : folder.string()))
     names.push_back((folder / entry.name).string());
   return names;
+}
+
+// One that needs no text.
+void require_whole_tokenizer(const std::string& spec) {
+  if (spec == "char")
+    fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
+  require_tokenizer(spec);
 }
 
 }  // namespace
@@ -148,33 +154,14 @@ void require_tokenizer(const std::string& spec) {
       spec.substr(0, 256));
 }
 
-std::unique_ptr<Tokenizer> named_tokenizer(const std::string& spec) {
-  require_tokenizer(spec);
-  return spec.ends_with(".gguf") ? gguf_tokenizer(spec) : open_tokenizer(spec, {});
+std::unique_ptr<Tokenizer> chosen_tokenizer(const std::string& spec) {
+  require_whole_tokenizer(spec);
+  return named_tokenizer(spec);
 }
 
-std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std::string& spec) {
-  std::unique_ptr<Tokenizer> tokenizer;
-  const std::string folder = loaded.folder().empty() ? "." : loaded.folder();
-  if (spec == "char")
-    fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
-  if (!spec.empty()) {
-    tokenizer = named_tokenizer(spec);
-  } else if (loaded.gguf() != nullptr) {
-    const auto vocab = gguf_vocab(*loaded.gguf());
-    if (!vocab) return nullptr;
-    tokenizer = tokenizer_of(*vocab, loaded.gguf()->path());
-  } else if (has_tokenizer(folder)) {
-    tokenizer = load_tokenizer(folder);
-  } else {
-    return nullptr;
-  }
-  const int64_t model_vocab = loaded.model().config.vocab_size;
-  if (tokenizer->vocab_size() > model_vocab) {
-    fail("the tokenizer has {} tokens, but the model's vocabulary has only {}; they do not belong together",
-         tokenizer->vocab_size(), model_vocab);
-  }
-  return tokenizer;
+std::unique_ptr<Tokenizer> chosen_tokenizer(const LoadedModel& loaded, const std::string& spec) {
+  if (!spec.empty()) require_whole_tokenizer(spec);
+  return model_tokenizer(loaded, spec);
 }
 
 std::vector<std::string> generate_command(const std::string& model) {

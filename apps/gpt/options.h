@@ -67,16 +67,13 @@ void require_model_or_preset(const std::string& name);
 // Throws Error where `spec` names no tokenizer that is there: byte and char are always.
 void require_tokenizer(const std::string& spec);
 
-// The tokenizer that `spec` names: "byte", the path of one, or a .gguf file that has one.
-std::unique_ptr<Tokenizer> named_tokenizer(const std::string& spec);
+// The tokenizer that --tokenizer names, or that a model is used with (chat/model_text.h). Throw where `spec`
+// is char, or names none that is there.
+std::unique_ptr<Tokenizer> chosen_tokenizer(const std::string& spec);
+std::unique_ptr<Tokenizer> chosen_tokenizer(const LoadedModel& loaded, const std::string& spec);
 
 // A command that lets a run or model folder go on with a text, for write_next: without a prompt where its
 // tokenizer, found in the folder, lacks a character of the usual one.
 std::vector<std::string> generate_command(const std::string& model);
-
-// The tokenizer that a model is used with: the one `spec` names, or without spec the model's tokenizer.json
-// or what its GGUF file describes; null when there is none. Throws Error when its vocabulary exceeds the
-// model's.
-std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std::string& spec);
 
 }  // namespace gpt

@@ -111,7 +111,7 @@ struct Comparison {
 };
 
 Comparison compare(const std::string& name, const std::string& sample, const Tokenizer& own) {
-  const auto other = named_tokenizer(name);
+  const auto other = chosen_tokenizer(name);
   return {name, std::ssize(sample), std::ssize(own.encode(sample)), std::ssize(other->encode(sample))};
 }
 

@@ -15,10 +15,18 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A wrong flag or configuration key (exit 2).
+// A wrong parameter: a flag or configuration key of the program (exit 2), an option of the library.
 class UsageError : public Error {
  public:
   using Error::Error;
+  // what() is "PARAMETER: MESSAGE", which the command line shows as its flag.
+  UsageError(std::string parameter, const std::string& message)
+      : Error(parameter + ": " + message), parameter_(std::move(parameter)) {}
+  // Its name, with underscores; "" where the message names it in another way.
+  const std::string& parameter() const { return parameter_; }
+
+ private:
+  std::string parameter_;
 };
 
 template <class... A>
@@ -29,6 +37,11 @@ template <class... A>
 template <class... A>
 [[noreturn]] void fail_usage(fmt::format_string<A...> format, A&&... args) {
   throw UsageError(fmt::format(format, std::forward<A>(args)...));
+}
+
+template <class... A>
+[[noreturn]] void fail_parameter(const char* parameter, fmt::format_string<A...> format, A&&... args) {
+  throw UsageError(parameter, fmt::format(format, std::forward<A>(args)...));
 }
 
 namespace detail {

@@ -14,18 +14,18 @@ namespace {
 constexpr double kPenaltyLimit = 10;
 
 void check_options(const SequenceModel& model, const BeamOptions& o) {
-  if (o.width < 1) fail_usage("--beams: expected a positive number, found {}", o.width);
+  if (o.width < 1) fail_parameter("beams", "expected a positive number, found {}", o.width);
   if (o.width > model.slots()) {
-    fail_usage("--beams: expected at most {}, the sequences that fit at once, found {}", model.slots(),
-               o.width);
+    fail_parameter("beams", "expected at most {}, the sequences that fit at once, found {}", model.slots(),
+                   o.width);
   }
-  if (o.steps < 0) fail_usage("--max-tokens: expected 0 or a positive number, found {}", o.steps);
+  if (o.steps < 0) fail_parameter("max_tokens", "expected 0 or a positive number, found {}", o.steps);
   if (!(std::fabs(o.length_penalty) <= kPenaltyLimit)) {
-    fail_usage("--length-penalty: expected a number from {} to {}, found {}", -kPenaltyLimit, kPenaltyLimit,
-               o.length_penalty);
+    fail_parameter("length_penalty", "expected a number from {} to {}, found {}", -kPenaltyLimit,
+                   kPenaltyLimit, o.length_penalty);
   }
   if (o.prefill_chunk < 1)
-    fail_usage("--prefill-chunk: expected a positive number, found {}", o.prefill_chunk);
+    fail_parameter("prefill_chunk", "expected a positive number, found {}", o.prefill_chunk);
   check_policy(model, o.context);
 }
 

@@ -13,8 +13,8 @@ bool contains(const std::vector<int32_t>& ids, int32_t id) {
 }
 
 void check(const SequenceModel& model, const Request& r) {
-  if (r.max_tokens < 1) fail_usage("--max-tokens: expected a positive number, found {}", r.max_tokens);
-  if (r.logprobs < -1) fail_usage("--logprobs: expected 0 or a positive number, found {}", r.logprobs);
+  if (r.max_tokens < 1) fail_parameter("max_tokens", "expected a positive number, found {}", r.max_tokens);
+  if (r.logprobs < -1) fail_parameter("logprobs", "expected 0 or a positive number, found {}", r.logprobs);
   for (const int32_t id : r.stop_ids) {
     if (id >= 0 && id < model.vocab_size()) continue;
     fail_usage("stop ids: expected token ids from 0 to {}, found {}", model.vocab_size() - 1, id);

@@ -11,7 +11,7 @@ ContextPolicy parse_context_policy(std::string_view name) {
   if (name == "stop") return ContextPolicy::stop;
   if (name == "crop") return ContextPolicy::crop;
   if (name == "slide") return ContextPolicy::slide;
-  fail_usage("--context: expected 'stop', 'crop' or 'slide', found '{}'", name);
+  fail_parameter("context", "expected 'stop', 'crop' or 'slide', found '{}'", name);
 }
 
 std::string_view finish_reason_name(FinishReason reason) {
@@ -32,10 +32,10 @@ std::string_view finish_reason_name(FinishReason reason) {
 
 void check_policy(const SequenceModel& model, ContextPolicy policy) {
   if (policy != ContextPolicy::slide || model.can_slide()) return;
-  fail_usage(
-      "--context: 'slide' needs a model with rotary positions, found learned ones, which end at {}: use "
-      "'crop' or 'stop'",
-      model.n_ctx());
+  fail_parameter("context",
+                 "'slide' needs a model with rotary positions, found learned ones, which end at {}: use "
+                 "'crop' or 'stop'",
+                 model.n_ctx());
 }
 
 void check_prompt(const SequenceModel& model, std::span<const int32_t> prompt, ContextPolicy policy,
@@ -55,7 +55,7 @@ void check_prompt(const SequenceModel& model, std::span<const int32_t> prompt, C
         what, model.vocab_size() - 1, *bad, bad - prompt.begin());
   }
   if (policy == ContextPolicy::stop && std::ssize(prompt) > model.n_ctx()) {
-    fail("{}: expected at most {} tokens, the model's context, found {}: shorten it or use --context crop{}",
+    fail("{}: expected at most {} tokens, the model's context, found {}: shorten it or set context to crop{}",
          what, model.n_ctx(), prompt.size(), model.can_slide() ? " or slide" : "");
   }
 }

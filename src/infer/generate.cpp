@@ -11,12 +11,13 @@ namespace {
 constexpr int64_t kMostSamples = 100000;  // results of all samples are in memory at once
 
 void check_options(const SequenceModel& model, const GenerateOptions& o) {
-  if (o.max_tokens < 0) fail_usage("--max-tokens: expected 0 or a positive number, found {}", o.max_tokens);
+  if (o.max_tokens < 0)
+    fail_parameter("max_tokens", "expected 0 or a positive number, found {}", o.max_tokens);
   if (o.n < 1 || o.n > kMostSamples) {
-    fail_usage("--n: expected a number of samples from 1 to {}, found {}", kMostSamples, o.n);
+    fail_parameter("n", "expected a number of samples from 1 to {}, found {}", kMostSamples, o.n);
   }
   if (o.prefill_chunk < 1)
-    fail_usage("--prefill-chunk: expected a positive number, found {}", o.prefill_chunk);
+    fail_parameter("prefill_chunk", "expected a positive number, found {}", o.prefill_chunk);
   check_policy(model, o.context);
 }
 

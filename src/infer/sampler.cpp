@@ -35,9 +35,9 @@ bool adjusts(const SamplingParams& p) {
          !p.logit_bias.empty();
 }
 
-void check_range(const char* flag, double value, double low, double high) {
+void check_range(const char* name, double value, double low, double high) {
   if (value >= low && value <= high) return;
-  fail_usage("{}: expected a number from {} to {}, found {}", flag, low, high, value);
+  fail_parameter(name, "expected a number from {} to {}, found {}", low, high, value);
 }
 
 }  // namespace
@@ -45,29 +45,30 @@ void check_range(const char* flag, double value, double low, double high) {
 TopPRule parse_top_p_rule(std::string_view name) {
   if (name == "crossing") return TopPRule::crossing;
   if (name == "reaching") return TopPRule::reaching;
-  fail_usage("--top-p-rule: expected 'crossing' or 'reaching', found '{}'", name);
+  fail_parameter("top_p_rule", "expected 'crossing' or 'reaching', found '{}'", name);
 }
 
 void validate(const SamplingParams& p, int64_t vocab_size) {
   if (!(p.temperature >= 0) || std::isinf(p.temperature)) {
-    fail_usage("--temperature: expected a finite number of at least 0 (0 = greedy), found {}", p.temperature);
+    fail_parameter("temperature", "expected a finite number of at least 0 (0 = greedy), found {}",
+                   p.temperature);
   }
-  if (p.top_k < 0) fail_usage("--top-k: expected 0 (off) or a positive number, found {}", p.top_k);
+  if (p.top_k < 0) fail_parameter("top_k", "expected 0 (off) or a positive number, found {}", p.top_k);
   if (!(p.top_p > 0 && p.top_p <= 1)) {
-    fail_usage("--top-p: expected a number above 0 and up to 1 (1 = off), found {}", p.top_p);
+    fail_parameter("top_p", "expected a number above 0 and up to 1 (1 = off), found {}", p.top_p);
   }
-  check_range("--min-p", p.min_p, 0, 1);
+  check_range("min_p", p.min_p, 0, 1);
   if (!(p.repetition_penalty > 0 && p.repetition_penalty <= kPenaltyLimit)) {
-    fail_usage("--repetition-penalty: expected a number above 0 and up to {} (1 = off), found {}",
-               kPenaltyLimit, p.repetition_penalty);
+    fail_parameter("repetition_penalty", "expected a number above 0 and up to {} (1 = off), found {}",
+                   kPenaltyLimit, p.repetition_penalty);
   }
-  check_range("--presence-penalty", p.presence_penalty, -kPenaltyLimit, kPenaltyLimit);
-  check_range("--frequency-penalty", p.frequency_penalty, -kPenaltyLimit, kPenaltyLimit);
+  check_range("presence_penalty", p.presence_penalty, -kPenaltyLimit, kPenaltyLimit);
+  check_range("frequency_penalty", p.frequency_penalty, -kPenaltyLimit, kPenaltyLimit);
   for (const auto& [id, bias] : p.logit_bias) {
     if (id < 0 || id >= vocab_size) {
-      fail_usage("--logit-bias: expected token ids from 0 to {}, found {}", vocab_size - 1, id);
+      fail_parameter("logit_bias", "expected token ids from 0 to {}, found {}", vocab_size - 1, id);
     }
-    if (std::isnan(bias)) fail_usage("--logit-bias: expected a number for id {}, found {}", id, bias);
+    if (std::isnan(bias)) fail_parameter("logit_bias", "expected a number for id {}, found {}", id, bias);
   }
 }
 
@@ -95,7 +96,7 @@ int32_t Sampler::sample(const SamplingParams& params, std::span<const float> log
   block_maxima(scores, maxima_);
   const float max = *std::max_element(maxima_.begin(), maxima_.end());
   if (max == -std::numeric_limits<float>::infinity()) {
-    fail("--logit-bias: expected at least one id to stay possible, found all {} forbidden", vocab_size_);
+    fail("the logit biases forbid all {} ids: leave one possible", vocab_size_);
   }
   if (params.greedy()) return largest_id(scores, maxima_);
   if (std::isinf(max)) {

@@ -42,17 +42,17 @@ Inference::Inference(const Model& model, const Backend& backend, Options options
   plan();
 }
 
-PassShape Inference::shape() const {
+PassShape Inference::shape(const Options& options, int64_t capacity) {
   return {.mode = PassMode::inference,
-          .rows = options_.max_rows,
-          .max_q = options_.max_rows,
-          .max_kv = std::max(cache_.capacity(), options_.max_rows) + KvCache::kBlock,
-          .dtype = options_.dtype,
-          .compute = options_.weights.value_or(options_.dtype)};
+          .rows = options.max_rows,
+          .max_q = options.max_rows,
+          .max_kv = std::max(capacity, options.max_rows) + KvCache::kBlock,
+          .dtype = options.dtype,
+          .compute = options.weights.value_or(options.dtype)};
 }
 
 void Inference::plan() {
-  planner_ = Planner(shape());
+  planner_ = Planner(shape(options_, cache_.capacity()));
   acts_.plan(planner_, model_.config, false);
   arena_ = planner_.commit("inference", backend_.memory);
   acts_.set_shared_views();
@@ -80,6 +80,18 @@ void Inference::plan() {
 
 int64_t Inference::bytes() const {
   return planner_.bytes() + workspace_.bytes() + cache_.bytes();
+}
+
+int64_t Inference::planned_bytes(const ModelConfig& config, Options options, int threads) {
+  options.max_rows = std::max<int64_t>(options.max_rows, options.slots);
+  const int64_t capacity = options.capacity > 0 ? std::min(options.capacity, config.n_ctx) : config.n_ctx;
+  Planner planner(shape(options, capacity));
+  Activations acts;
+  acts.plan(planner, config, false);
+  const int64_t full = options.slots * KvCache::blocks_of_sequence(capacity) * KvCache::kBlock;
+  const int64_t tokens = options.cache_tokens > 0 ? options.cache_tokens : full;
+  return planner.bytes() + Workspace::bytes(planner.scratch(), threads) +
+         KvCache::bytes(config, tokens, options.kv_dtype.value_or(options.dtype));
 }
 
 void Inference::ensure_rope(int64_t positions) {

@@ -72,6 +72,8 @@ class Inference {
   int64_t available_blocks() const { return cache_.available_blocks(); }
 
   int64_t bytes() const;
+  // The same before there is one: nothing of that size is allocated.
+  static int64_t planned_bytes(const ModelConfig& config, Options options, int threads);
   const ModelConfig& config() const { return model_.config; }
 
   // Runs `batch` sequences of equal length without the cache, at most max_rows tokens in all; shows every
@@ -87,7 +89,7 @@ class Inference {
   int64_t run(std::span<const Append> parts, bool every, const TensorView& logits, int64_t first_row);
   void prepare_rows(std::span<const Append> parts);
   void choose_kept(std::span<const Append> parts);
-  PassShape shape() const;
+  static PassShape shape(const Options& options, int64_t capacity);
   void stage_tables();
   Pass make_pass(const ExecContext& ctx, int64_t rows);
   void write_logits(const Pass& pass, const TensorView& normed, const TensorView& logits);

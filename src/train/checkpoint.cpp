@@ -139,13 +139,15 @@ uint64_t checkpoint_bytes(const Model& model, const OptimizerState& optimizer) {
   return bytes;
 }
 
-void save_best(const std::string& folder, const Model& model, const ParamBuffer& weights,
-               const std::string& tokenizer_json, const BestModel& best) {
+void save_model(const std::string& folder, const Model& model, const ParamBuffer& weights,
+                const std::string& tokenizer_json, const std::optional<BestModel>& best) {
   require_space_beside(folder, model_folder_bytes(model) + tokenizer_json.size());
   DirectoryWriter writer(folder);
   write_files(writer.path(), model, weights, tokenizer_json);
-  const json record = {{"step", best.step}, {"val_loss", best.val_loss}};
-  write_file_atomic(writer.path() + kBestFile, record.dump() + "\n");
+  if (best) {
+    const json record = {{"step", best->step}, {"val_loss", best->val_loss}};
+    write_file_atomic(writer.path() + kBestFile, record.dump() + "\n");
+  }
   writer.commit();
 }
 

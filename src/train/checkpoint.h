@@ -41,10 +41,11 @@ struct BestModel {
   double val_loss = 0;
 };
 
-// Writes a complete model folder, with tokenizer.json when tokenizer_json is not empty; crash-safe. Throws
-// Error before anything is written when the disk has too little space.
-void save_best(const std::string& folder, const Model& model, const ParamBuffer& weights,
-               const std::string& tokenizer_json, const BestModel& best);
+// Writes a complete model folder, with tokenizer.json when tokenizer_json is not empty, and what is known of
+// it as the best of a run; crash-safe. Throws Error before anything is written when the disk has too little
+// space.
+void save_model(const std::string& folder, const Model& model, const ParamBuffer& weights,
+                const std::string& tokenizer_json, const std::optional<BestModel>& best = {});
 // Nothing where there is none, or one of an earlier version.
 std::optional<BestModel> read_best(const std::string& folder);
 

@@ -290,16 +290,31 @@ std::string source_identity(const std::string& entry, int64_t seed) {
   return error ? name : path.string();
 }
 
-RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::string& tokenizer_folder) {
-  if (config.data.empty())
-    fail_usage("no data: give --data with text files, folders or token shards, or --data tales");
+void name_document_token(ModelConfig& config, const RunData& data) {
+  const int32_t token = usual_document_token(*data.tokenizer);
+  if (token < 0 || !config.eos_token_ids.empty()) return;
+  config.eos_token_ids = {token};
+  const bool in_front = data.document_end < 0 && data.train[0] == token;
+  if (config.bos_token_id < 0 && in_front) config.bos_token_id = token;
+}
+
+RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::string& tokenizer_folder,
+                      std::optional<std::string> text) {
+  if (config.data.empty() && !text)
+    fail_parameter("data", "is missing: name text files, folders or token shards, or tales");
   RunData data;
   int64_t story = 0;
   std::optional<double> val_floor;
   data.tokenizer = find_tokenizer(config, tokenizer_folder);
   const SourceOptions options{.seed = static_cast<uint64_t>(config.seed),
                               .corpus = {.any_bytes = data.tokenizer && data.tokenizer->kind() == "byte"}};
-  std::vector<Source> train = find_sources(config.data, options, story, data.floor, data.notes);
+  std::vector<Source> train;
+  if (text) {
+    train.push_back(
+        {.name = "text", .weight = {}, .shards = {}, .text = corpus_from_text("text", *std::move(text))});
+  } else {
+    train = find_sources(config.data, options, story, data.floor, data.notes);
+  }
   std::vector<Source> val;
   if (!config.val_data.empty()) val = find_sources(config.val_data, options, story, val_floor, data.notes);
   data.notes += note_common(train, val);

@@ -35,7 +35,13 @@ struct RunData {
 // out, unless the config names other text for that. tokenizer_folder: a model whose tokenizer is to be used,
 // or "". Throws Error when the text is empty or shorter than a context, or when shards are of another
 // vocabulary.
-RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::string& tokenizer_folder);
+// text: in place of the data that the config names.
+RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::string& tokenizer_folder,
+                      std::optional<std::string> text = {});
+
+// What stands in front of documents also ends the one before: there generation stops, unless the config says
+// where. A text begins with it where the run's texts do.
+void name_document_token(ModelConfig& config, const RunData& data);
 
 // An entry of the config key data without its weight.
 std::string source_name(const std::string& entry);

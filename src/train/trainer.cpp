@@ -38,16 +38,6 @@ int thread_count(const TrainConfig& config) {
   return config.threads > 0 ? static_cast<int>(config.threads) : available_cpus();
 }
 
-// What stands in front of documents also ends the one before: there generation stops, unless the config says
-// where. A text begins with it where the run's texts do.
-void name_document_token(ModelConfig& config, const RunData& data) {
-  const int32_t token = usual_document_token(*data.tokenizer);
-  if (token < 0 || !config.eos_token_ids.empty()) return;
-  config.eos_token_ids = {token};
-  const bool in_front = data.document_end < 0 && data.train[0] == token;
-  if (config.bos_token_id < 0 && in_front) config.bos_token_id = token;
-}
-
 // The config of the model to train: the given one, or that of --init-from with the given dropout.
 ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, const RunData& data) {
   const int64_t tokenizer_vocab = data.tokenizer->vocab_size();
@@ -455,7 +445,7 @@ bool Trainer::evaluate() {
 void Trainer::save_best_model() {
   best_ = BestModel{state_.best_step, state_.best_val_loss};
   const double seconds =
-      timed([&] { save_best(best(), model_, weights_, data_.tokenizer->to_json(), *best_); });
+      timed([&] { save_model(best(), model_, weights_, data_.tokenizer->to_json(), *best_); });
   state_.save_seconds += seconds;
   state_.eval_seconds -= seconds;  // which counts all that happens in evaluate()
 }

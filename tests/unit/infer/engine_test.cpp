@@ -225,7 +225,7 @@ TEST(Engine, AnErrorEndsOneRequestAlone) {
       if (event.finish) finish[event.request] = *event.finish;
       if (event.finish == FinishReason::error) {
         EXPECT_EQ(event.id, -1);
-        EXPECT_NE(event.error.find("--logit-bias"), std::string_view::npos);
+        EXPECT_NE(event.error.find("logit biases"), std::string_view::npos);
       }
     }
   }

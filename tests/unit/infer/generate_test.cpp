@@ -288,7 +288,7 @@ TEST(Generate, RejectsBadPromptsBeforeGenerating) {
   const std::string too_long = message_of(decoder, {Ids(9, 1)}, {});
   EXPECT_NE(too_long.find("at most 8 tokens"), std::string::npos);
   EXPECT_NE(too_long.find("found 9"), std::string::npos);
-  EXPECT_NE(too_long.find("--context crop"), std::string::npos);
+  EXPECT_NE(too_long.find("context to crop"), std::string::npos);
   EXPECT_EQ(too_long.find("slide"), std::string::npos);  // not for this decoder
   EXPECT_EQ(decoder.tokens_fed, 0);
 }
@@ -299,16 +299,16 @@ TEST(Generate, RejectsBadOptions) {
     EXPECT_THROW(generate(decoder, Prompts{{1}}, options), UsageError) << flag;
     EXPECT_NE(message_of(decoder, {{1}}, options).find(flag), std::string::npos) << flag;
   };
-  expect_named({.max_tokens = -1}, "--max-tokens");
-  expect_named({.n = 0}, "--n");
-  expect_named({.n = std::numeric_limits<int64_t>::max()}, "--n");
-  expect_named({.logprobs = -2}, "--logprobs");
-  expect_named({.prefill_chunk = 0}, "--prefill-chunk");
+  expect_named({.max_tokens = -1}, "max_tokens:");
+  expect_named({.n = 0}, "n:");
+  expect_named({.n = std::numeric_limits<int64_t>::max()}, "n:");
+  expect_named({.logprobs = -2}, "logprobs:");
+  expect_named({.prefill_chunk = 0}, "prefill_chunk:");
   GenerateOptions beyond;
   beyond.stop_ids.push_back(kVocab);
   expect_named(beyond, "stop ids");
-  expect_named({.sampling = {.top_p = 0}}, "--top-p");
-  expect_named({.context = ContextPolicy::slide}, "--context");
+  expect_named({.sampling = {.top_p = 0}}, "top_p:");
+  expect_named({.context = ContextPolicy::slide}, "context:");
   EXPECT_THROW(parse_context_policy("wrap"), UsageError);
   EXPECT_EQ(parse_context_policy("slide"), ContextPolicy::slide);
 }

@@ -259,25 +259,25 @@ TEST(Sampler, InvalidParametersNameTheFlag) {
     return "";
   };
   for (const double x : {-0.1, kInf, kNan}) {
-    EXPECT_NE(message({.temperature = x}).find("--temperature"), std::string::npos) << x;
+    EXPECT_NE(message({.temperature = x}).find("temperature:"), std::string::npos) << x;
   }
   for (const double x : {0.0, -1.0, 1.01, kNan, kInf}) {
-    EXPECT_NE(message({.top_p = x}).find("--top-p:"), std::string::npos) << x;
+    EXPECT_NE(message({.top_p = x}).find("top_p:"), std::string::npos) << x;
   }
   for (const double x : {-0.1, 1.1, kNan})
-    EXPECT_NE(message({.min_p = x}).find("--min-p"), std::string::npos);
+    EXPECT_NE(message({.min_p = x}).find("min_p:"), std::string::npos);
   for (const double x : {0.0, -1.0, kInf, kNan}) {
-    EXPECT_NE(message({.repetition_penalty = x}).find("--repetition-penalty"), std::string::npos) << x;
+    EXPECT_NE(message({.repetition_penalty = x}).find("repetition_penalty:"), std::string::npos) << x;
   }
   for (const double x : {kInf, -kInf, kNan}) {
-    EXPECT_NE(message({.presence_penalty = x}).find("--presence-penalty"), std::string::npos) << x;
-    EXPECT_NE(message({.frequency_penalty = x}).find("--frequency-penalty"), std::string::npos) << x;
+    EXPECT_NE(message({.presence_penalty = x}).find("presence_penalty:"), std::string::npos) << x;
+    EXPECT_NE(message({.frequency_penalty = x}).find("frequency_penalty:"), std::string::npos) << x;
   }
-  EXPECT_NE(message({.top_k = -1}).find("--top-k: expected 0 (off) or a positive number, found -1"),
+  EXPECT_NE(message({.top_k = -1}).find("top_k: expected 0 (off) or a positive number, found -1"),
             std::string::npos);
-  EXPECT_NE(message({.logit_bias = {{10, 1}}}).find("--logit-bias"), std::string::npos);
-  EXPECT_NE(message({.logit_bias = {{-1, 1}}}).find("--logit-bias"), std::string::npos);
-  EXPECT_NE(message({.logit_bias = {{1, kNan}}}).find("--logit-bias"), std::string::npos);
+  EXPECT_NE(message({.logit_bias = {{10, 1}}}).find("logit_bias"), std::string::npos);
+  EXPECT_NE(message({.logit_bias = {{-1, 1}}}).find("logit_bias"), std::string::npos);
+  EXPECT_NE(message({.logit_bias = {{1, kNan}}}).find("logit_bias"), std::string::npos);
   EXPECT_EQ(message({.temperature = 0, .top_k = 40, .top_p = 0.95, .logit_bias = {{9, -kInf}}}), "");
   EXPECT_THROW(parse_top_p_rule("cross"), UsageError);
   EXPECT_EQ(parse_top_p_rule("reaching"), TopPRule::reaching);

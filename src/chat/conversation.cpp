@@ -1,4 +1,4 @@
-#include "conversation.h"
+#include "chat/conversation.h"
 
 #include "base/error.h"
 #include "base/format.h"
@@ -20,20 +20,21 @@ std::vector<int32_t> Conversation::ids_from(size_t first) const {
   return ids;
 }
 
-std::vector<int32_t> Conversation::ask(const std::string& user) {
+std::vector<int32_t> Conversation::ask(const std::string& user, int64_t room) {
   turns_.push_back({user, {}});
   size_t first = 0;
   std::vector<int32_t> ids;
   try {
     ids = ids_from(first);
-    if (std::ssize(ids) + room_ > n_ctx_) {
+    if (std::ssize(ids) + std::min(room, n_ctx_ / 4) > n_ctx_) {
       while (std::ssize(ids) > n_ctx_ / 2 && first + 1 < turns_.size())
         ids = ids_from(++first);
     }
     if (std::ssize(ids) >= n_ctx_) {
       fail(
-          "the message is too long: with what comes before it there are {}, the context has {}; "
-          "shorten it, or raise --n-ctx if the model allows",
+          "the message is too long: with what comes before it there are {}, the context has {}; shorten it, "
+          "or give "
+          "the conversation a larger context if the model allows",
           format_amount(std::ssize(ids), "token"), format_thousands(n_ctx_));
     }
   } catch (const Error&) {

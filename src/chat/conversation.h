@@ -12,15 +12,16 @@ namespace gpt {
 // computed of them stays true.
 class Conversation {
  public:
-  // The template must outlive the object. `n_ctx`: ids of a conversation with its answers, `room`: of those
-  // for the next answer. No system message where it is empty.
-  Conversation(const ChatTemplate& format, std::string system, int64_t n_ctx, int64_t room)
-      : format_(format), system_(std::move(system)), n_ctx_(n_ctx), room_(std::min(room, n_ctx / 4)) {}
+  // The template must outlive the object. `n_ctx`: ids of a conversation with its answers. No
+  // system message where it is empty.
+  Conversation(const ChatTemplate& format, std::string system, int64_t n_ctx)
+      : format_(format), system_(std::move(system)), n_ctx_(n_ctx) {}
 
-  // Adds a message of the user and gives the ids up to where the answer begins. Where they leave too little
-  // room, as many of the oldest turns go as make them half of the context. Throws Error, and leaves the
-  // conversation as it was, for a message that fits into no context.
-  std::vector<int32_t> ask(const std::string& user);
+  // Adds a message of the user and gives the ids up to where the answer begins. `room`: of those for the
+  // answer. Where they leave less, or less than a quarter of the context, as many of the oldest turns go as
+  // make them half of the context. Throws Error, and leaves the conversation as it was, for a message that
+  // fits into no context.
+  std::vector<int32_t> ask(const std::string& user, int64_t room);
   // What the model said to that, without the token that ended it.
   void answer(std::vector<int32_t> ids);
   void reset() { turns_.clear(); }
@@ -38,7 +39,7 @@ class Conversation {
 
   const ChatTemplate& format_;
   std::string system_;
-  int64_t n_ctx_, room_;
+  int64_t n_ctx_;
   std::vector<Turn> turns_;
   int64_t forgotten_ = 0;
 };

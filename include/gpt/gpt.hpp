@@ -1,0 +1,339 @@
+#pragma once
+
+// gpt.cpp as a library: load, tokenize, generate, serve many requests, train, save.
+//
+//   gptcpp::Context context;
+//   gptcpp::Model model(context, "model-folder");
+//   gptcpp::Session session(model);
+//   session.feed("Once upon a time");
+//   session.generate({.max_tokens = 50}, [](const gptcpp::Piece& piece) {
+//     std::cout << piece.text;
+//     return true;  // go on
+//   });
+//
+// Lifetimes. Every object is a handle that keeps alive what it needs: a session its model, a model its
+// context. A copy of a handle is the same object. What a callback is shown is valid until it returns, what
+// `Engine::step` and `Session::logits` show until the next call.
+//
+// Threads. Context, Model and Tokenizer may be used by any number of threads at once. A Session, Chat, Engine
+// or Trainer belongs to one thread at a time, and has threads of its own to compute with. No result depends
+// on how many there are, or on what runs beside it.
+//
+// Errors. Everything throws Error, and nothing else but what a callback throws. A call that throws has
+// changed nothing that later results depend on, unless it says so. Nothing prints, exits, reads the
+// environment or changes a signal.
+//
+// Cancelling. Context::cancel(), from any thread, ends calls under way with Code::cancelled; each says how
+// soon.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#ifndef GPTCPP_API
+#define GPTCPP_API __attribute__((visibility("default")))
+#endif
+
+namespace gptcpp {
+
+// What went wrong, in the numbers of gpt.h.
+enum class Code {
+  invalid_argument = 1,  // an option, a setting, an id or a text that cannot be taken
+  not_found = 2,         // no such file or folder
+  io = 3,                // a file that cannot be read, is damaged or does not fit; a disk that is full
+  out_of_memory = 4,     // the limit of the context, or the machine's memory
+  cancelled = 5,         // by Context::cancel
+  unsupported = 6,       // what this model, machine or version does not have
+  internal = 7           // a mistake in the library
+};
+
+class GPTCPP_API Error : public std::runtime_error {
+ public:
+  Error(Code code, const std::string& message, std::string object = "");
+  ~Error() override;
+  Code code() const noexcept { return code_; }
+  // What the message is about, a parameter or a path, where that is known; else "".
+  const std::string& object() const noexcept { return object_; }
+
+ private:
+  Code code_;
+  std::string object_;
+};
+
+enum class LogLevel { info, warning };
+
+struct ContextOptions {
+  // Of every session, engine and trainer, its caller's included; 0: one per CPU; at most 1024.
+  int threads = 0;
+  // ref, avx2, avx512, avx512bf16 or amx; "": the widest that the machine has.
+  std::string instruction_set = {};
+  // Bytes that models, sessions, engines and trainers may take together, 0: no limit. What one will take is
+  // known, or estimated, and refused before it is allocated. Files count in full, although they are mapped
+  // where possible.
+  int64_t memory_limit = 0;
+  // One line, without its end; called by the thread that calls the library. Without it nothing is said.
+  std::function<void(LogLevel, std::string_view line)> log = {};
+};
+
+// What models, sessions, engines and trainers share: threads to make, memory to take, where to log, when to
+// stop.
+class GPTCPP_API Context {
+ public:
+  explicit Context(const ContextOptions& options = {});
+
+  // Ends all calls under way, and each one that follows until `resume`, with Code::cancelled. Any thread, and
+  // signal handlers.
+  void cancel() const noexcept;
+  void resume() const noexcept;
+  int64_t memory_used() const noexcept;  // bytes as the limit counts them
+
+  struct Impl;
+  const std::shared_ptr<Impl>& impl() const noexcept { return impl_; }
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+// Text to ids and back.
+class GPTCPP_API Tokenizer {
+ public:
+  static Tokenizer bytes();  // every byte is a token
+  // A tokenizer.json or any other tokenizer's file that the program reads, or a folder or .gguf that has one.
+  static Tokenizer load(const std::string& path);
+
+  struct TrainOptions {
+    // At least 256; special tokens come on top; it gets fewer where the text has no more pairs.
+    int64_t vocab_size = 4096;
+    // How texts are cut into words, as `gpt tokenizer train --pattern` names them.
+    std::string pattern = "gpt2";
+    std::vector<std::string> special_tokens = {};
+  };
+  // A byte-level BPE for a text. Cancelling: within 64 MiB of text, or a few merges.
+  static Tokenizer train(const Context& context, std::string_view text, const TrainOptions& options);
+
+  int64_t vocab_size() const;  // ids are 0 .. vocab_size() - 1
+  // Throws invalid_argument for a text that the vocabulary cannot express. Cannot be cancelled.
+  std::vector<int32_t> encode(std::string_view text) const;
+  std::string decode(std::span<const int32_t> ids) const;  // bytes: a single id need not be whole characters
+  std::string token_bytes(int32_t id) const;
+  void save(const std::string& path) const;  // a tokenizer.json; replaces a file in one go
+
+  struct Impl;
+  explicit Tokenizer(std::shared_ptr<const Impl> impl) noexcept : impl_(std::move(impl)) {}
+  const std::shared_ptr<const Impl>& impl() const noexcept { return impl_; }
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+struct ModelFacts {
+  std::string family;  // model_type of the config.json that can express it
+  int64_t parameters = 0, vocab_size = 0;
+  int64_t n_ctx = 0, n_layer = 0, n_head = 0, n_embd = 0;
+  int64_t bytes = 0;  // of its files, as the memory limit counts them
+  bool has_tokenizer = false;
+  std::string chat_format;  // "" where it has no template of a known format
+};
+
+struct ModelOptions {
+  std::string tokenizer = {};    // instead of the model's: byte, or what Tokenizer::load takes
+  std::string chat_format = {};  // instead of the model's: nanochat, chatml, chatml-qwen2, llama3, llama2
+};
+
+// The weights of a model with its tokenizer. Never changes.
+class GPTCPP_API Model {
+ public:
+  // path: a model folder of Hugging Face's, the run folder of a training, a .safetensors beside a
+  // config.json, a .gguf, .pt or .bin. Files are mapped, and must not change while the model lives.
+  // Cancelling: before and after.
+  Model(const Context& context, const std::string& path, const ModelOptions& options = {});
+
+  const ModelFacts& facts() const noexcept;
+  Tokenizer tokenizer() const;  // throws unsupported where it has none
+
+  struct Impl;
+  const std::shared_ptr<const Impl>& impl() const noexcept { return impl_; }
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+enum class Finish {
+  length,   // max_tokens
+  eos,      // the model ended the text
+  stop,     // a stop string, or the callback
+  context,  // the context is full
+  error     // of an engine's request: no token could be drawn
+};
+
+// How one text goes on. Equal options, seeds and texts give equal results.
+struct GenerateOptions {
+  int64_t max_tokens = 200;
+  double temperature = 0.8;  // 0: always the likeliest
+  int64_t top_k = 40;        // 0: off
+  double top_p = 1, min_p = 0;
+  double repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
+  std::map<int32_t, double> logit_bias = {};
+  uint64_t seed = 1;
+  uint64_t number = 0;                  // of the sample: others give other texts for the same seed
+  std::vector<std::string> stops = {};  // the text ends before the first of these
+  bool ignore_eos = false;
+};
+
+// A token as it is drawn. `text` is valid UTF-8: what the token completes, often a word, sometimes nothing;
+// bytes that are no text become U+FFFD. Without a tokenizer it is always empty.
+struct Piece {
+  int32_t id = -1;
+  std::string_view text;
+};
+// False ends the text. The last call may have text that was held back, and no id (-1).
+using OnPiece = std::function<bool(const Piece&)>;
+
+struct Result {
+  std::string text;          // without what ended it
+  std::vector<int32_t> ids;  // what was drawn: without the model's end of text, with what made a stop string
+  Finish finish = Finish::length;
+};
+
+// When the context is full.
+enum class ContextPolicy {
+  stop,  // the text ends
+  crop,  // the last n_ctx ids are read anew for each token: exact, slow
+  slide  // attention sees the last n_ctx positions: fast, models with rotary positions only
+};
+
+struct SessionOptions {
+  int64_t n_ctx = 0;          // tokens of context; 0: the model's, at most 8192
+  std::string dtype = {};     // of products: fp32 (the default), bf16, fp16, q8_0, q4_0
+  std::string kv_dtype = {};  // of cached keys and values: fp32, bf16, fp16, int8; "": what suits dtype
+  ContextPolicy policy = ContextPolicy::stop;
+};
+
+// One text that grows. What was read once is not computed again: after `truncate` and other words, only
+// these.
+class GPTCPP_API Session {
+ public:
+  explicit Session(const Model& model, const SessionOptions& options = {});
+
+  // Appends; computes nothing yet. The first text begins with the token that the model's texts begin with.
+  void feed(std::string_view text);
+  void feed(std::span<const int32_t> ids);
+  // Goes on with the text, and appends what it drew. An empty session begins as the model's texts do.
+  // Cancelling: between tokens, and between 512 tokens of what was fed; what was drawn until then is
+  // appended.
+  Result generate(const GenerateOptions& options = {}, const OnPiece& on_piece = {});
+  // The raw scores of the next token, [vocab_size]; softmax makes probabilities of them. At least one id must
+  // have been fed. Cancelling: between 512 tokens of what was fed.
+  std::span<const float> logits();
+
+  const std::vector<int32_t>& ids() const noexcept;
+  void truncate(size_t size);  // keeps the first ids; throws invalid_argument beyond their number
+
+  struct Impl;
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+struct Message {
+  std::string role, content;  // role: system, user or assistant
+};
+
+// The ids of a conversation in the format of the model, up to where the assistant's next message begins.
+// Contents never become special tokens.
+GPTCPP_API std::vector<int32_t> chat_prompt(const Model& model, std::span<const Message> messages);
+
+// A conversation. When the context is full the oldest turns are forgotten, the system message never.
+class GPTCPP_API Chat {
+ public:
+  explicit Chat(const Model& model, const std::string& system = "", const SessionOptions& options = {});
+  // The answer to a message. Cancelling: as Session::generate; then the message is answered by what there
+  // was.
+  Result say(const std::string& message, const GenerateOptions& options = {}, const OnPiece& on_piece = {});
+  void reset();  // forgets the conversation
+
+  struct Impl;
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+struct EngineOptions {
+  int slots = 8;             // texts that grow at once; others wait
+  int64_t n_ctx = 0;         // as in SessionOptions
+  int64_t cache_tokens = 0;  // memory of all together, in tokens; 0: all slots full
+  std::string dtype = {}, kv_dtype = {};
+};
+
+// A new token of a request, or its end.
+struct Event {
+  int64_t request = 0;
+  Piece piece;
+  std::optional<Finish> finish;  // set in the request's last event
+  std::string_view error;        // with Finish::error
+};
+
+// Many texts together: one pass through the model per step for all of them.
+class GPTCPP_API Engine {
+ public:
+  explicit Engine(const Model& model, const EngineOptions& options = {});
+  // Queues a request and returns its number: 0, 1, ...
+  int64_t submit(std::string_view prompt, const GenerateOptions& options = {});
+  int64_t submit(std::span<const int32_t> prompt, const GenerateOptions& options = {});
+  bool cancel(int64_t request);  // without further events; false when it has ended
+  // One pass of at most 512 tokens through the model; none when idle. A step that gives no event has read
+  // prompts. Cancelling: before the step, which is then not made.
+  std::span<const Event> step();
+  bool idle() const noexcept;
+
+  struct Impl;
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+// Keys and values as `gpt train` has its flags, with underscores: {"preset", "tiny"}, {"steps", "100"}, ...
+// What is a list there is one value here: a file, or a folder of them.
+using Settings = std::map<std::string, std::string>;
+
+struct TrainProgress {
+  int64_t step = 0;  // steps done
+  double loss = 0;   // of the batch, nats per token
+  double gradient_norm = 0, learning_rate = 0;
+  bool skipped = false;  // the weights were left as they were
+};
+
+// A training run in memory. Its steps are those of `gpt train` with the same settings, bit for bit.
+class GPTCPP_API Trainer {
+ public:
+  // text: what to learn from, UTF-8 unless the tokenizer takes bytes; "" where settings name "data": files,
+  // folders, token shards or tales. Settings that say when to evaluate, sample, save or log have no effect.
+  Trainer(const Context& context, const Settings& settings, const std::string& text = "");
+
+  // Makes up to n of the steps that are left; returns how many. The callback is called after each; false ends
+  // the call. Throws io where the loss or a gradient is no number. Cancelling: between two micro-batches; the
+  // step is not made.
+  int64_t run(int64_t n, const std::function<bool(const TrainProgress&)>& on_step = {});
+  int64_t step() const noexcept;
+  // The loss of the text that was held out (val_fraction), in nats per token; nothing where none was.
+  // Cancelling: between batches.
+  std::optional<double> validation_loss();
+  // A folder that Model and every other program of this format load; replaced in one go.
+  void save(const std::string& folder) const;
+
+  struct Impl;
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+GPTCPP_API const char* version() noexcept;  // "0.1.0"
+
+}  // namespace gptcpp

@@ -1,0 +1,461 @@
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <new>
+
+#include "gpt/gpt.h"
+#include "gpt/gpt.hpp"
+
+using gptcpp::Code;
+using gptcpp::Error;
+
+struct gpt_context {
+  gptcpp::Context value;
+};
+struct gpt_model {
+  gptcpp::Model value;
+};
+struct gpt_tokenizer {
+  gptcpp::Tokenizer value;
+};
+struct gpt_session {
+  gptcpp::Session value;
+};
+struct gpt_chat {
+  gptcpp::Chat value;
+};
+struct gpt_engine {
+  gptcpp::Engine value;
+  std::vector<gpt_event> events;
+};
+struct gpt_trainer {
+  gptcpp::Trainer value;
+};
+
+namespace {
+
+thread_local char last_error[1024] = "";
+
+gpt_status failed(Code code, const char* text) noexcept {
+  std::snprintf(last_error, sizeof last_error, "%s", text);
+  return static_cast<gpt_status>(code);
+}
+
+// Every function runs in this.
+template <class F>
+gpt_status guarded(F&& f) noexcept {
+  try {
+    f();
+    return GPT_OK;
+  } catch (const Error& error) {
+    return failed(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return failed(Code::out_of_memory, "the machine's memory is used up");
+  } catch (const std::exception& error) {
+    return failed(Code::internal, error.what());
+  } catch (...) {
+    return failed(Code::internal, "an exception of an unknown type");
+  }
+}
+
+[[noreturn]] void invalid(const std::string& name, const std::string& message) {
+  throw Error(Code::invalid_argument, name + ": " + message, name);
+}
+
+template <class T>
+T& require(T* pointer, const char* name) {
+  if (pointer == nullptr) invalid(name, "expected a pointer, found NULL");
+  return *pointer;
+}
+
+std::string_view text_of(const char* text, size_t size) {
+  if (size > 0) require(text, "text");
+  return {text == nullptr ? "" : text, size};
+}
+
+template <class T>
+std::span<const T> span_of(const T* data, size_t count) {
+  if (count > 0) require(data, "ids");
+  return {data, count};
+}
+
+// "key=value" strings, each taken by the field that it is for.
+class Options {
+ public:
+  explicit Options(gpt_options list) {
+    for (; list != nullptr && *list != nullptr; ++list) {
+      const std::string_view entry = *list;
+      const size_t equals = entry.find('=');
+      if (equals == std::string_view::npos)
+        invalid("options", "expected key=value, found \"" + std::string(entry) + "\"");
+      left_.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+    }
+  }
+
+  template <class T>
+  Options& take(const char* key, T& field) {
+    std::erase_if(left_, [&](const auto& entry) { return entry.first == key && (read(entry, field), true); });
+    return *this;
+  }
+  void end() const {
+    if (!left_.empty()) invalid(left_[0].first, "no such option");
+  }
+  const std::vector<std::pair<std::string, std::string>>& left() const { return left_; }
+
+ private:
+  using Entry = std::pair<std::string, std::string>;
+  static void read(const Entry& entry, std::string& field) { field = entry.second; }
+  static void read(const Entry& entry, std::vector<std::string>& field) { field.push_back(entry.second); }
+  static void read(const Entry& entry, bool& field) {
+    if (entry.second != "true" && entry.second != "false")
+      invalid(entry.first, "expected true or false, found \"" + entry.second + "\"");
+    field = entry.second == "true";
+  }
+  static void read(const Entry& entry, gptcpp::ContextPolicy& field) {
+    const std::string_view names[] = {"stop", "crop", "slide"};
+    const auto found = std::find(std::begin(names), std::end(names), entry.second);
+    if (found == std::end(names))
+      invalid(entry.first, "expected stop, crop or slide, found \"" + entry.second + "\"");
+    field = static_cast<gptcpp::ContextPolicy>(found - names);
+  }
+  template <class Number>
+  static void read(const Entry& entry, Number& field) {
+    const char* const end = entry.second.data() + entry.second.size();
+    const auto [stop, error] = std::from_chars(entry.second.data(), end, field);
+    if (error != std::errc() || stop != end)
+      invalid(entry.first, "expected a number, found \"" + entry.second + "\"");
+  }
+
+  std::vector<Entry> left_;
+};
+
+gptcpp::GenerateOptions generate_options(gpt_options list) {
+  gptcpp::GenerateOptions o;
+  Options options(list);
+  options.take("max_tokens", o.max_tokens).take("temperature", o.temperature).take("top_k", o.top_k);
+  options.take("top_p", o.top_p).take("min_p", o.min_p).take("repetition_penalty", o.repetition_penalty);
+  options.take("presence_penalty", o.presence_penalty).take("frequency_penalty", o.frequency_penalty);
+  options.take("seed", o.seed)
+      .take("number", o.number)
+      .take("stop", o.stops)
+      .take("ignore_eos", o.ignore_eos)
+      .end();
+  return o;
+}
+
+gptcpp::SessionOptions session_options(gpt_options list) {
+  gptcpp::SessionOptions o;
+  Options options(list);
+  options.take("n_ctx", o.n_ctx)
+      .take("dtype", o.dtype)
+      .take("kv_dtype", o.kv_dtype)
+      .take("policy", o.policy)
+      .end();
+  return o;
+}
+
+gptcpp::OnPiece on_piece_of(gpt_on_piece on_piece, void* user) {
+  if (on_piece == nullptr) return {};
+  return [=](const gptcpp::Piece& p) { return on_piece(user, p.text.data(), p.text.size(), p.id) != 0; };
+}
+
+void finish_with(gpt_finish* finish, const gptcpp::Result& result) {
+  if (finish != nullptr) *finish = static_cast<gpt_finish>(result.finish);
+}
+
+template <class T>
+void copy_out(std::span<const T> found, T* out, size_t capacity, size_t* count) {
+  size_t& n = require(count, "count");
+  if (capacity > 0) std::copy_n(found.begin(), std::min(capacity, found.size()), &require(out, "out"));
+  n = found.size();
+}
+
+}  // namespace
+
+uint32_t gpt_api_version(void) {
+  return GPT_API_VERSION;
+}
+
+const char* gpt_status_text(gpt_status status) {
+  const char* const texts[] = {
+      "ok",        "invalid argument", "not found",     "cannot be read or written", "out of memory",
+      "cancelled", "unsupported",      "internal error"};
+  const auto at = static_cast<size_t>(status);
+  return at < std::size(texts) ? texts[at] : "unknown status";
+}
+
+const char* gpt_last_error(void) {
+  return last_error;
+}
+
+gpt_status gpt_context_new(gpt_options list, gpt_on_log log, void* user, gpt_context** context) {
+  return guarded([&] {
+    gptcpp::ContextOptions o;
+    Options options(list);
+    options.take("threads", o.threads).take("instruction_set", o.instruction_set);
+    options.take("memory_limit", o.memory_limit).end();
+    if (log != nullptr) {
+      o.log = [=](gptcpp::LogLevel level, std::string_view line) {
+        log(user, static_cast<int>(level), line.data(), line.size());
+      };
+    }
+    require(context, "context") = new gpt_context{gptcpp::Context(o)};
+  });
+}
+
+void gpt_context_free(gpt_context* context) {
+  delete context;
+}
+
+gpt_status gpt_cancel(const gpt_context* context) {
+  return guarded([&] { require(context, "context").value.cancel(); });
+}
+
+gpt_status gpt_resume(const gpt_context* context) {
+  return guarded([&] { require(context, "context").value.resume(); });
+}
+
+gpt_status gpt_model_load(const gpt_context* context, const char* path, gpt_options list, gpt_model** model) {
+  return guarded([&] {
+    gptcpp::ModelOptions o;
+    Options options(list);
+    options.take("tokenizer", o.tokenizer).take("chat_format", o.chat_format).end();
+    gpt_model*& out = require(model, "model");
+    out = new gpt_model{gptcpp::Model(require(context, "context").value, &require(path, "path"), o)};
+  });
+}
+
+void gpt_model_free(gpt_model* model) {
+  delete model;
+}
+
+gpt_status gpt_model_fact(const gpt_model* model, const char* name, int64_t* value) {
+  return guarded([&] {
+    const gptcpp::ModelFacts& f = require(model, "model").value.facts();
+    const std::pair<std::string_view, int64_t> facts[] = {{"parameters", f.parameters},
+                                                          {"vocab_size", f.vocab_size},
+                                                          {"n_ctx", f.n_ctx},
+                                                          {"n_layer", f.n_layer},
+                                                          {"n_head", f.n_head},
+                                                          {"n_embd", f.n_embd},
+                                                          {"bytes", f.bytes},
+                                                          {"has_tokenizer", f.has_tokenizer},
+                                                          {"has_chat_format", !f.chat_format.empty()}};
+    const std::string_view wanted = &require(name, "name");
+    const auto found =
+        std::find_if(std::begin(facts), std::end(facts), [&](auto& fact) { return fact.first == wanted; });
+    if (found == std::end(facts)) invalid("name", "no such fact: " + std::string(wanted));
+    require(value, "value") = found->second;
+  });
+}
+
+gpt_status gpt_tokenizer_of(const gpt_model* model, gpt_tokenizer** tokenizer) {
+  return guarded([&] {
+    gpt_tokenizer*& out = require(tokenizer, "tokenizer");
+    out = new gpt_tokenizer{require(model, "model").value.tokenizer()};
+  });
+}
+
+gpt_status gpt_tokenizer_load(const char* path, gpt_tokenizer** tokenizer) {
+  return guarded([&] {
+    const std::string name = &require(path, "path");
+    gpt_tokenizer*& out = require(tokenizer, "tokenizer");
+    out = new gpt_tokenizer{name == "byte" ? gptcpp::Tokenizer::bytes() : gptcpp::Tokenizer::load(name)};
+  });
+}
+
+gpt_status gpt_tokenizer_train(const gpt_context* context, const char* text, size_t size, gpt_options list,
+                               gpt_tokenizer** tokenizer) {
+  return guarded([&] {
+    gptcpp::Tokenizer::TrainOptions o;
+    Options options(list);
+    options.take("vocab_size", o.vocab_size)
+        .take("pattern", o.pattern)
+        .take("special_token", o.special_tokens)
+        .end();
+    gpt_tokenizer*& out = require(tokenizer, "tokenizer");
+    out = new gpt_tokenizer{
+        gptcpp::Tokenizer::train(require(context, "context").value, text_of(text, size), o)};
+  });
+}
+
+void gpt_tokenizer_free(gpt_tokenizer* tokenizer) {
+  delete tokenizer;
+}
+
+gpt_status gpt_tokenizer_save(const gpt_tokenizer* tokenizer, const char* path) {
+  return guarded([&] { require(tokenizer, "tokenizer").value.save(&require(path, "path")); });
+}
+
+gpt_status gpt_encode(const gpt_tokenizer* tokenizer, const char* text, size_t size, int32_t* ids,
+                      size_t capacity, size_t* count) {
+  return guarded([&] {
+    const std::vector<int32_t> found = require(tokenizer, "tokenizer").value.encode(text_of(text, size));
+    copy_out<int32_t>(found, ids, capacity, count);
+  });
+}
+
+gpt_status gpt_decode(const gpt_tokenizer* tokenizer, const int32_t* ids, size_t count, char* text,
+                      size_t capacity, size_t* size) {
+  return guarded([&] {
+    const std::string found = require(tokenizer, "tokenizer").value.decode(span_of(ids, count));
+    copy_out<char>(found, text, capacity, size);
+  });
+}
+
+gpt_status gpt_session_new(const gpt_model* model, gpt_options options, gpt_session** session) {
+  return guarded([&] {
+    gpt_session*& out = require(session, "session");
+    out = new gpt_session{gptcpp::Session(require(model, "model").value, session_options(options))};
+  });
+}
+
+void gpt_session_free(gpt_session* session) {
+  delete session;
+}
+
+gpt_status gpt_feed(gpt_session* session, const char* text, size_t size) {
+  return guarded([&] { require(session, "session").value.feed(text_of(text, size)); });
+}
+
+gpt_status gpt_feed_ids(gpt_session* session, const int32_t* ids, size_t count) {
+  return guarded([&] { require(session, "session").value.feed(span_of(ids, count)); });
+}
+
+gpt_status gpt_generate(gpt_session* session, gpt_options options, gpt_on_piece on_piece, void* user,
+                        gpt_finish* finish) {
+  return guarded([&] {
+    gptcpp::Session& s = require(session, "session").value;
+    finish_with(finish, s.generate(generate_options(options), on_piece_of(on_piece, user)));
+  });
+}
+
+gpt_status gpt_logits(gpt_session* session, const float** logits, size_t* count) {
+  return guarded([&] {
+    const std::span<const float> found = require(session, "session").value.logits();
+    require(count, "count") = found.size();
+    require(logits, "logits") = found.data();
+  });
+}
+
+gpt_status gpt_ids(const gpt_session* session, const int32_t** ids, size_t* count) {
+  return guarded([&] {
+    const std::vector<int32_t>& found = require(session, "session").value.ids();
+    require(count, "count") = found.size();
+    require(ids, "ids") = found.data();
+  });
+}
+
+gpt_status gpt_truncate(gpt_session* session, size_t count) {
+  return guarded([&] { require(session, "session").value.truncate(count); });
+}
+
+gpt_status gpt_chat_new(const gpt_model* model, const char* system, gpt_options options, gpt_chat** chat) {
+  return guarded([&] {
+    gpt_chat*& out = require(chat, "chat");
+    out = new gpt_chat{gptcpp::Chat(require(model, "model").value, system == nullptr ? "" : system,
+                                    session_options(options))};
+  });
+}
+
+void gpt_chat_free(gpt_chat* chat) {
+  delete chat;
+}
+
+gpt_status gpt_chat_say(gpt_chat* chat, const char* message, gpt_options options, gpt_on_piece on_piece,
+                        void* user, gpt_finish* finish) {
+  return guarded([&] {
+    gptcpp::Chat& c = require(chat, "chat").value;
+    finish_with(finish,
+                c.say(&require(message, "message"), generate_options(options), on_piece_of(on_piece, user)));
+  });
+}
+
+gpt_status gpt_chat_reset(gpt_chat* chat) {
+  return guarded([&] { require(chat, "chat").value.reset(); });
+}
+
+gpt_status gpt_engine_new(const gpt_model* model, gpt_options list, gpt_engine** engine) {
+  return guarded([&] {
+    gptcpp::EngineOptions o;
+    Options options(list);
+    options.take("slots", o.slots).take("n_ctx", o.n_ctx).take("cache_tokens", o.cache_tokens);
+    options.take("dtype", o.dtype).take("kv_dtype", o.kv_dtype).end();
+    gpt_engine*& out = require(engine, "engine");
+    out = new gpt_engine{gptcpp::Engine(require(model, "model").value, o), {}};
+  });
+}
+
+void gpt_engine_free(gpt_engine* engine) {
+  delete engine;
+}
+
+gpt_status gpt_submit(gpt_engine* engine, const char* prompt, size_t size, gpt_options options,
+                      int64_t* request) {
+  return guarded([&] {
+    gptcpp::Engine& e = require(engine, "engine").value;
+    require(request, "request") = e.submit(text_of(prompt, size), generate_options(options));
+  });
+}
+
+gpt_status gpt_cancel_request(gpt_engine* engine, int64_t request) {
+  return guarded([&] {
+    if (!require(engine, "engine").value.cancel(request))
+      invalid("request", "it has ended, or there never was one");
+  });
+}
+
+gpt_status gpt_step(gpt_engine* engine, const gpt_event** events, size_t* count, int* idle) {
+  return guarded([&] {
+    gpt_engine& e = require(engine, "engine");
+    const gpt_event*& out = require(events, "events");
+    size_t& n = require(count, "count");
+    int& is_idle = require(idle, "idle");
+    e.events.clear();
+    for (const gptcpp::Event& event : e.value.step()) {
+      const gpt_finish finish = event.finish ? static_cast<gpt_finish>(*event.finish) : GPT_GOES_ON;
+      e.events.push_back({event.request, event.piece.id, finish, event.piece.text.data(),
+                          event.piece.text.size(), event.error.data(), event.error.size()});
+    }
+    out = e.events.data();
+    n = e.events.size();
+    is_idle = e.value.idle() ? 1 : 0;
+  });
+}
+
+gpt_status gpt_trainer_new(const gpt_context* context, gpt_options settings, const char* text, size_t size,
+                           gpt_trainer** trainer) {
+  return guarded([&] {
+    const Options options(settings);
+    const gptcpp::Settings all(options.left().begin(), options.left().end());
+    gpt_trainer*& out = require(trainer, "trainer");
+    out = new gpt_trainer{
+        gptcpp::Trainer(require(context, "context").value, all, std::string(text_of(text, size)))};
+  });
+}
+
+void gpt_trainer_free(gpt_trainer* trainer) {
+  delete trainer;
+}
+
+gpt_status gpt_trainer_run(gpt_trainer* trainer, int64_t steps, gpt_on_step on_step, void* user,
+                           int64_t* made) {
+  return guarded([&] {
+    const int64_t n = require(trainer, "trainer").value.run(steps, [&](const gptcpp::TrainProgress& p) {
+      return on_step == nullptr || on_step(user, p.step, p.loss) != 0;
+    });
+    if (made != nullptr) *made = n;
+  });
+}
+
+gpt_status gpt_trainer_validation_loss(gpt_trainer* trainer, double* loss) {
+  return guarded([&] {
+    const std::optional<double> found = require(trainer, "trainer").value.validation_loss();
+    if (!found) throw Error(Code::unsupported, "no text is held out to validate with", "val_fraction");
+    require(loss, "loss") = *found;
+  });
+}
+
+gpt_status gpt_trainer_save(const gpt_trainer* trainer, const char* folder) {
+  return guarded([&] { require(trainer, "trainer").value.save(&require(folder, "folder")); });
+}

@@ -1,0 +1,121 @@
+#include "api/context.h"
+
+#include <cctype>
+#include <filesystem>
+#include <new>
+
+#include "base/format.h"
+#include "base/path_kind.h"
+
+namespace gptcpp {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+int chosen_threads(int threads) {
+  if (threads < 0 || threads > kMaxThreads)
+    gpt::fail_parameter("threads", "expected 0 (all CPUs) to {}, found {}", kMaxThreads, threads);
+  return threads == 0 ? gpt::available_cpus() : threads;
+}
+
+const gpt::KernelTable& chosen_kernels(const std::string& name) {
+  return gpt::kernel_table(name.empty() ? gpt::best_isa() : gpt::parse_isa(name));
+}
+
+// Messages that name a flag of the program name the option instead: --val-fraction is val_fraction.
+std::string with_options(std::string_view message) {
+  const auto is_name = [](char c) { return std::islower(static_cast<unsigned char>(c)) != 0 || c == '-'; };
+  std::string out;
+  for (size_t at = 0; at < message.size();) {
+    const bool begins = out.empty() || std::string_view(" (\"").find(out.back()) != std::string_view::npos;
+    if (!begins || !message.substr(at).starts_with("--")) {
+      out += message[at++];
+      continue;
+    }
+    for (at += 2; at < message.size() && is_name(message[at]); ++at)
+      out += message[at] == '-' ? '_' : message[at];
+  }
+  return out;
+}
+
+}  // namespace
+
+Error::Error(Code code, const std::string& message, std::string object)
+    : std::runtime_error(message), code_(code), object_(std::move(object)) {}
+Error::~Error() = default;
+
+const char* version() noexcept {
+  return GPT_VERSION;
+}
+
+void rethrow_as_error() {
+  try {
+    throw;
+  } catch (const Error&) {
+    throw;
+  } catch (const FromCallback& callback) {
+    std::rethrow_exception(callback.thrown);
+  } catch (const gpt::UsageError& error) {
+    throw Error(Code::invalid_argument, with_options(error.what()), error.parameter());
+  } catch (const gpt::Error& error) {
+    throw Error(Code::io, with_options(error.what()));
+  } catch (const std::bad_alloc&) {
+    throw Error(Code::out_of_memory, "the machine's memory is used up");
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw Error(Code::io, error.what(), error.path1().string());
+  } catch (const std::exception& error) {
+    throw Error(Code::internal, error.what());
+  } catch (...) {
+    throw Error(Code::internal, "an exception of an unknown type");
+  }
+}
+
+void throw_argument(const char* name, const char* message) {
+  throw Error(Code::invalid_argument, with_options(message), name);
+}
+
+void require_path(const std::string& path) {
+  if (!gpt::path_exists(path)) throw Error(Code::not_found, path + ": no such file or folder", path);
+}
+
+Context::Impl::Impl(const ContextOptions& o)
+    : options(o), threads(chosen_threads(o.threads)), kernels(chosen_kernels(o.instruction_set)) {
+  if (o.memory_limit < 0)
+    gpt::fail_parameter("memory_limit", "expected 0 (none) or a number of bytes, found {}", o.memory_limit);
+}
+
+void Context::Impl::log(LogLevel level, std::string_view lines) const {
+  while (options.log && !lines.empty()) {
+    const size_t end = std::min(lines.find('\n'), lines.size());
+    call_back(options.log, level, lines.substr(0, end));
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+  }
+}
+
+Context::Context(const ContextOptions& options)
+    : impl_(guarded([&] { return std::make_shared<Impl>(options); })) {}
+
+void Context::cancel() const noexcept {
+  impl_->cancelled = true;
+}
+void Context::resume() const noexcept {
+  impl_->cancelled = false;
+}
+int64_t Context::memory_used() const noexcept {
+  return impl_->used;
+}
+
+Claim::Claim(std::shared_ptr<Context::Impl> context, int64_t bytes, const std::string& what) : bytes_(bytes) {
+  const int64_t limit = context->options.memory_limit;
+  int64_t used = context->used;
+  do {
+    if (limit == 0 || bytes <= limit - used) continue;
+    throw Error(Code::out_of_memory,
+                fmt::format("{}: needs {} ({} bytes), of the limit of {} bytes {} are in use", what,
+                            gpt::format_bytes(static_cast<double>(bytes)), bytes, limit, used),
+                what);
+  } while (!context->used.compare_exchange_weak(used, used + bytes));
+  context_ = std::move(context);
+}
+
+}  // namespace gptcpp

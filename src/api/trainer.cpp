@@ -1,0 +1,195 @@
+#include <cmath>
+#include <filesystem>
+
+#include "api/context.h"
+#include "data/loader.h"
+#include "train/advice.h"
+#include "train/checkpoint.h"
+#include "train/evaluation.h"
+#include "train/loss_scale.h"
+#include "train/outliers.h"
+#include "train/plan.h"
+#include "train/run_data.h"
+#include "train/schedule.h"
+#include "train/train_step.h"
+
+namespace gptcpp {
+namespace {
+
+gpt::RunConfig config_of(const Settings& settings) {
+  gpt::Settings inner;
+  const auto preset = settings.find("preset");
+  if (preset != settings.end()) inner.add_preset(preset->second);
+  for (const auto& [key, value] : settings) {
+    if (key == "threads" || key == "device")
+      throw Error(Code::invalid_argument, key + ": the context says it for all; leave it out", key);
+    if (key != "preset") inner.add_text(key, value, key);
+  }
+  inner.forget_preset("vocab_size");  // the tokenizer decides
+  return inner.resolve();
+}
+
+// Makes the model's part of the config fit the tokenizer of the data.
+void complete_for(gpt::RunConfig& config, const gpt::RunData& data) {
+  const int64_t tokens = data.tokenizer->vocab_size();
+  if (config.model.vocab_size == 0) config.model.vocab_size = tokens;
+  if (config.model.vocab_size < tokens)
+    gpt::fail_parameter("vocab_size", "expected at least {}, the tokenizer's, found {}", tokens,
+                        config.model.vocab_size);
+  gpt::name_document_token(config.model, data);
+  gpt::complete(config.model);
+  gpt::check_run(config.train, data.has_val());
+}
+
+Claim claim_of(const std::shared_ptr<Context::Impl>& context, gpt::RunConfig& config,
+               const gpt::RunData& data) {
+  complete_for(config, data);
+  const gpt::PlanSubject subject{.config = config,
+                                 .evaluates = data.has_val(),
+                                 .isa = context->kernels.isa,
+                                 .threads = context->threads};
+  return {context, gpt::plan_memory(subject).total(), "training"};
+}
+
+}  // namespace
+
+struct Trainer::Impl {
+  Impl(const Context& c, const Settings& settings, const std::string& text);
+
+  const gpt::TrainConfig& train() const { return config.train; }
+  gpt::StepState next_step() const;
+  void compute_gradients();
+  void check_finite();
+  TrainProgress make_step();
+
+  std::shared_ptr<Context::Impl> context;
+  gpt::RunConfig config;
+  gpt::RunData data;
+  Claim claim;
+  gpt::ThreadPool pool;
+  gpt::Backend backend;
+  gpt::Model model;
+  gpt::ParamBuffer weights;
+  gpt::BatchLoader loader;
+  gpt::TrainStep step;
+  gpt::LossScale loss_scale;
+  gpt::OutlierDetector losses, norms;
+  std::unique_ptr<gpt::Evaluator> evaluator;
+  int64_t done = 0, updates = 0;
+};
+
+Trainer::Impl::Impl(const Context& c, const Settings& settings, const std::string& text)
+    : context((c.impl()->check_cancelled(), c.impl())),
+      config(config_of(settings)),
+      data(gpt::load_run_data(config.train, config.model.n_ctx, "",
+                              text.empty() ? std::nullopt : std::optional(text))),
+      claim(claim_of(context, config, data)),
+      pool(context->threads),
+      backend{pool, context->kernels},
+      model(config.model),
+      weights(model.table, gpt::DType::f32, "weights"),
+      loader(data.sources, model.config.n_ctx, static_cast<uint64_t>(train().seed),
+             train().sampling == gpt::SamplingKind::epoch ? gpt::Sampling::epoch : gpt::Sampling::random),
+      step(model, weights, gpt::make_optimizer(train(), model.table), backend,
+           gpt::step_options(train(), model.config.n_ctx, data.document_end)) {
+  model.weights.assign(weights.views().begin(), weights.views().end());
+  gpt::init_params(model.table, weights, static_cast<uint64_t>(train().seed));
+  if (train().dtype == gpt::TrainDType::fp16) loss_scale = gpt::LossScale::for_fp16();
+  if (data.has_val())
+    evaluator =
+        std::make_unique<gpt::Evaluator>(model, data, train(), gpt::language_modelling(), backend);
+  context->log(LogLevel::info, data.notes);
+  context->check_cancelled();
+}
+
+gpt::StepState Trainer::Impl::next_step() const {
+  gpt::StepState next{.step = done,
+                      .seed = static_cast<uint64_t>(train().seed),
+                      .lr = gpt::learning_rate(train(), done),
+                      .loss_scale = loss_scale.scale,
+                      .updates = updates};
+  if (train().outlier_z > 0) {
+    next.max_loss = losses.limit(train().outlier_z);
+    next.max_norm = norms.limit(train().outlier_z);
+  }
+  return next;
+}
+
+void Trainer::Impl::compute_gradients() {
+  step.begin(next_step(), [this](int64_t first, int64_t rows, const gpt::TrainStep::Samples& s) {
+    loader.fill(done, first, rows, train().batch_size, s.ids, s.targets);
+  });
+  for (int64_t first = 0; first < train().batch_size; first += train().micro_batch) {
+    context->check_cancelled();
+    step.micro_batch(first, first > 0, first + train().micro_batch == train().batch_size);
+  }
+  step.finish_gradients();
+}
+
+// As `gpt train`: gradients that overflow fp16 change the loss scale, all else that is no number ends the
+// run.
+void Trainer::Impl::check_finite() {
+  const gpt::StepState& s = step.state();
+  const bool is_f16 = train().dtype == gpt::TrainDType::fp16;
+  const bool overflow = is_f16 && std::isfinite(s.loss) && !std::isfinite(s.norm);
+  if (is_f16) loss_scale.after_step(!overflow);
+  if (std::isfinite(s.loss) && std::isfinite(s.norm)) return;
+  if (overflow && !loss_scale.exhausted()) return;
+  gpt::fail(
+      "step {}: the loss is {}, the gradient norm {}; first offending tensor: {}; try a lower lr or a "
+      "clip_norm",
+      s.step, s.loss, s.norm, step.first_nonfinite());
+}
+
+TrainProgress Trainer::Impl::make_step() {
+  compute_gradients();
+  check_finite();
+  step.update();
+  const gpt::StepState& s = step.state();
+  updates = s.updates;
+  if (!step.is_skipped() && train().outlier_z > 0) {
+    losses.add(s.loss);
+    norms.add(s.norm);
+  }
+  return {.step = ++done,
+          .loss = s.loss,
+          .gradient_norm = s.norm,
+          .learning_rate = s.lr,
+          .skipped = step.is_skipped()};
+}
+
+Trainer::Trainer(const Context& context, const Settings& settings, const std::string& text)
+    : impl_(guarded([&] { return std::make_shared<Impl>(context, settings, text); })) {}
+
+int64_t Trainer::run(int64_t n, const std::function<bool(const TrainProgress&)>& on_step) {
+  return guarded([&] {
+    if (n < 0) gpt::fail_parameter("n", "expected 0 steps or more, found {}", n);
+    const int64_t first = impl_->done, last = first + std::min(n, impl_->train().steps - first);
+    for (bool goes_on = true; goes_on && impl_->done < last;) {
+      const TrainProgress progress = impl_->make_step();
+      goes_on = !on_step || call_back(on_step, progress);
+    }
+    return impl_->done - first;
+  });
+}
+
+int64_t Trainer::step() const noexcept {
+  return impl_->done;
+}
+
+std::optional<double> Trainer::validation_loss() {
+  return guarded([&]() -> std::optional<double> {
+    Impl& t = *impl_;
+    if (!t.evaluator) return std::nullopt;
+    const auto losses =
+        t.evaluator->losses([&] { return t.context->cancelled.load(); });
+    t.context->check_cancelled();
+    return losses->val;
+  });
+}
+
+void Trainer::save(const std::string& folder) const {
+  guarded([&] { gpt::save_model(folder, impl_->model, impl_->weights, impl_->data.tokenizer->to_json()); });
+}
+
+}  // namespace gptcpp

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "infer/stop_strings.h"
+#include "model/model_files.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+#include "text/utf8.h"
+
+namespace gpt {
+
+// The tokenizer that a name means: byte, a file or folder as load_tokenizer takes it, or a .gguf.
+std::unique_ptr<Tokenizer> named_tokenizer(const std::string& name);
+// The tokenizer that a model is used with: the named one, or without a name the model's own or what its GGUF
+// file describes; null when there is none. Throws Error when its vocabulary exceeds the model's.
+std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std::string& name);
+
+// The format of a model's conversations: the named one, or without a name what its template says. Throws
+// Error where it has no template or one that is not built in, UsageError for an unknown name; `parameter`:
+// how one names a format, for these.
+ChatFormat model_chat_format(const LoadedModel& loaded, const std::string& name,
+                             const std::string& parameter);
+
+// Whether the format has a blank in front of answers, which is no part of them.
+inline bool blank_before_answers(ChatFormat format) {
+  return format == ChatFormat::llama2;
+}
+
+// The tokens that end a text, as far as the vocabulary has them.
+std::vector<int32_t> eos_ids(const ModelConfig& config);
+
+// The ids of a text that begins a sequence: behind BOS where its tokenizer says that texts are (unless
+// no_bos). No text is the model's BOS, where it has one, else a newline.
+std::vector<int32_t> prompt_ids(const std::string& text, const Tokenizer& tokenizer,
+                                const ModelConfig& config, bool no_bos);
+
+// The bytes of a token; U+FFFD for ids that the vocabulary of the model has and the tokenizer lacks.
+std::string bytes_of(const Tokenizer& tokenizer, int32_t id);
+
+// The text of new tokens as they arrive: whole characters, up to the first stop string.
+class TextStream {
+ public:
+  // The tokenizer must outlive the object. drop_blank: one in front is no part of the text. Throws UsageError
+  // for an empty stop string.
+  TextStream(const Tokenizer& tokenizer, const std::vector<std::string>& stops, bool drop_blank = false)
+      : tokenizer_(&tokenizer), stops_(stops), drop_blank_(drop_blank) {}
+
+  std::string push(int32_t id) { return shown(stops_.push(stream_.push(bytes_of(*tokenizer_, id)))); }
+  std::string finish();  // what was held back
+  bool stopped() const { return stops_.stopped(); }
+
+ private:
+  std::string shown(std::string text);
+
+  const Tokenizer* tokenizer_;
+  Utf8Stream stream_;
+  StopStrings stops_;
+  bool drop_blank_;
+};
+
+}  // namespace gpt

@@ -1,0 +1,303 @@
+// The library as another program uses it.
+
+#include <fstream>
+#include <thread>
+
+#include "unit/api/fixture.h"
+
+namespace gptcpp {
+namespace {
+
+std::vector<int32_t> continuation(const Model& model, const std::string& prompt, uint64_t seed) {
+  Session session(model);
+  session.feed(prompt);
+  return session.generate({.max_tokens = 40, .seed = seed}).ids;
+}
+
+TEST(Library, OneModelServesSessionsOnSeveralThreads) {
+  const Model model(Context({.threads = 2}), small_model());
+  const auto alone = continuation(model, "the cat", 5);
+  const auto other = continuation(model, "a dog", 6);
+  EXPECT_EQ(alone.size(), 40u);
+  for (const std::string dtype : {"fp32", "bf16"}) {
+    std::vector<int32_t> drawn[2];
+    std::thread first([&] { drawn[0] = continuation(model, "the cat", 5); });
+    std::thread second([&] { drawn[1] = continuation(model, "a dog", 6); });
+    first.join();
+    second.join();
+    EXPECT_EQ(drawn[0], alone);
+    EXPECT_EQ(drawn[1], other);
+  }
+}
+
+// The weights are packed by whichever session comes first.
+TEST(Library, SessionsShareTheWeightsThatAreMadeForThem) {
+  const Model shared(Context({.threads = 1}), small_model());
+  std::vector<float> logits[2];
+  const auto read = [&](const Model& model) {
+    Session session(model, {.dtype = "bf16"});
+    session.feed("the cat sat");
+    const auto view = session.logits();
+    return std::vector<float>(view.begin(), view.end());
+  };
+  std::thread first([&] { logits[0] = read(shared); });
+  std::thread second([&] { logits[1] = read(shared); });
+  first.join();
+  second.join();
+  EXPECT_EQ(logits[0], logits[1]);
+  EXPECT_EQ(logits[0], read(Model(Context({.threads = 2}), small_model())));
+}
+
+TEST(Library, PiecesMakeTheText) {
+  const Model model(Context({.threads = 1}), small_model());
+  Session session(model);
+  session.feed("the ");
+  std::string text;
+  std::vector<int32_t> ids;
+  const Result result = session.generate({.max_tokens = 30}, [&](const Piece& piece) {
+    text += piece.text;
+    if (piece.id >= 0) ids.push_back(piece.id);
+    return true;
+  });
+  EXPECT_EQ(text, result.text);
+  EXPECT_EQ(ids, result.ids);
+  EXPECT_EQ(result.finish, Finish::length);
+  EXPECT_EQ(session.ids().size(), 4 + ids.size());
+  Session again(model);
+  again.feed("the ");
+  EXPECT_EQ(again.generate({.max_tokens = 30}).text, result.text);
+}
+
+TEST(Library, ATextGoesOnAsIfItHadBeenOneCall) {
+  const Model model(Context({.threads = 1}), small_model());
+  Session whole(model), parts(model);
+  whole.feed("the cat sat");
+  parts.feed("the dog and more");
+  parts.logits();
+  parts.truncate(4);
+  parts.feed("cat");
+  parts.feed(" sat");
+  const auto expected = whole.logits();
+  const auto found = parts.logits();
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), found.begin(), found.end()));
+  EXPECT_EQ(whole.generate({.max_tokens = 20}).ids, parts.generate({.max_tokens = 20}).ids);
+}
+
+TEST(Library, StopStringsAndCallbacksEndATextAndTheModelsFinishIsTold) {
+  const Model model(Context({.threads = 1}), small_model());
+  Session session(model);
+  session.feed("the ");
+  const Result stopped = session.generate({.max_tokens = 60, .temperature = 0, .stops = {" "}});
+  EXPECT_EQ(stopped.finish, Finish::stop);
+  EXPECT_EQ(stopped.text.find(' '), std::string::npos);
+  EXPECT_EQ(session.generate({}, [](const Piece&) { return false; }).finish, Finish::stop);
+  Session full(model, {.n_ctx = 8});
+  full.feed("the ");
+  EXPECT_EQ(full.generate({.max_tokens = 60}).finish, Finish::context);
+}
+
+TEST(Library, AnEngineGivesEachRequestWhatItWouldGetAlone) {
+  const Model model(Context({.threads = 2}), small_model());
+  Engine engine(model, {.slots = 2});
+  const std::vector<std::string> prompts = {"the cat", "the dog", "and", ""};
+  for (const std::string& prompt : prompts)
+    engine.submit(prompt, {.max_tokens = 15});
+  std::vector<std::string> texts(prompts.size());
+  size_t ended = 0;
+  while (!engine.idle()) {
+    for (const Event& event : engine.step()) {
+      texts[static_cast<size_t>(event.request)] += event.piece.text;
+      ended += event.finish ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(ended, prompts.size());
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    Session session(model);
+    session.feed(prompts[i]);
+    EXPECT_EQ(session.generate({.max_tokens = 15}).text, texts[i]) << prompts[i];
+  }
+  const int64_t id = engine.submit("the", {.max_tokens = 15});
+  EXPECT_TRUE(engine.cancel(id));
+  EXPECT_FALSE(engine.cancel(id));
+  EXPECT_TRUE(engine.idle());
+}
+
+TEST(Library, CancellingFromAnotherThreadEndsACallAndResumeAllowsTheNext) {
+  const Context context({.threads = 1});
+  const Model model(context, small_model());
+  Session session(model, {.policy = ContextPolicy::crop});
+  session.feed("the ");
+  std::thread other;
+  EXPECT_EQ(code_of([&] {
+              session.generate({.max_tokens = int64_t{1} << 40}, [&](const Piece&) {
+                if (!other.joinable()) other = std::thread([&] { context.cancel(); });
+                return true;
+              });
+            }),
+            code(Code::cancelled));
+  other.join();
+  EXPECT_GT(session.ids().size(), 4u);
+  EXPECT_EQ(code_of([&] { session.generate(); }), code(Code::cancelled));
+  EXPECT_EQ(code_of([&] { Tokenizer::train(context, long_text(), {}); }), code(Code::cancelled));
+  EXPECT_EQ(code_of([&] { Trainer(context, small_settings(), long_text()); }), code(Code::cancelled));
+  EXPECT_EQ(code_of([&] { Model(context, small_model()); }), code(Code::cancelled));
+  context.resume();
+  EXPECT_EQ(session.generate({.max_tokens = 3}).ids.size(), 3u);
+}
+
+TEST(Library, ACancelledStepIsMadeAnewWithTheSameWeights) {
+  const Context context({.threads = 1});
+  Settings settings = small_settings();
+  settings["micro_batch"] = "1";
+  Trainer whole(context, settings, long_text()), broken(context, settings, long_text());
+  double expected = 0, found = 0;
+  whole.run(4, [&](const TrainProgress& p) { return expected = p.loss, true; });
+  broken.run(2);
+  context.cancel();
+  EXPECT_EQ(code_of([&] { broken.run(1); }), code(Code::cancelled));
+  EXPECT_EQ(broken.step(), 2);
+  context.resume();
+  broken.run(2, [&](const TrainProgress& p) { return found = p.loss, true; });
+  EXPECT_EQ(expected, found);
+}
+
+TEST(Library, MemoryIsRefusedBeforeItIsTaken) {
+  const Context small({.threads = 1, .memory_limit = 10});
+  EXPECT_EQ(code_of([&] { Model(small, small_model()); }), code(Code::out_of_memory));
+  EXPECT_EQ(code_of([&] { Trainer(small, small_settings(), long_text()); }), code(Code::out_of_memory));
+  EXPECT_EQ(small.memory_used(), 0);
+  const Context enough({.threads = 1, .memory_limit = int64_t{1} << 24});
+  {
+    const Model model(enough, small_model());
+    EXPECT_EQ(enough.memory_used(), model.facts().bytes);
+    const Session session(model);
+    const int64_t used = enough.memory_used();
+    EXPECT_GT(used, model.facts().bytes);
+    EXPECT_EQ(code_of([&] { Engine(model, {.slots = 1000}); }), code(Code::out_of_memory));
+    EXPECT_EQ(enough.memory_used(), used);
+  }
+  EXPECT_EQ(enough.memory_used(), 0);
+}
+
+TEST(Library, ErrorsHaveCodesAndNameParametersWithoutDashes) {
+  const Context context({.threads = 1});
+  EXPECT_EQ(code_of([&] { Model(context, "/nowhere/at/all"); }), code(Code::not_found));
+  gpt::test::TempDir dir;
+  std::ofstream(dir.path() + "/model.gguf") << "no model";
+  EXPECT_EQ(code_of([&] { Model(context, dir.path() + "/model.gguf"); }), code(Code::io));
+  EXPECT_EQ(code_of([&] { Context({.threads = -1}); }), code(Code::invalid_argument));
+  EXPECT_EQ(code_of([&] { Context({.instruction_set = "mmx"}); }), code(Code::invalid_argument));
+  EXPECT_EQ(code_of([&] { Trainer(context, {{"stepps", "3"}}, "text"); }), code(Code::invalid_argument));
+  const Model model(context, small_model());
+  EXPECT_EQ(code_of([&] { chat_prompt(model, {}); }), code(Code::unsupported));
+  EXPECT_EQ(code_of([&] { Session(model, {.policy = ContextPolicy::slide}); }), code(Code::unsupported));
+  Session session(model);
+  EXPECT_EQ(code_of([&] { session.feed(std::vector<int32_t>{1000}); }), code(Code::invalid_argument));
+  EXPECT_EQ(code_of([&] { session.truncate(1); }), code(Code::invalid_argument));
+  EXPECT_EQ(code_of([&] { session.logits(); }), code(Code::invalid_argument));
+  for (const GenerateOptions& options : {GenerateOptions{.temperature = -1},
+                                         {.top_k = -1},
+                                         {.top_p = 2},
+                                         {.min_p = 2},
+                                         {.repetition_penalty = 0},
+                                         {.presence_penalty = 1e9},
+                                         {.frequency_penalty = 1e9},
+                                         {.logit_bias = {{999, 1}}},
+                                         {.max_tokens = 0},
+                                         {.stops = {""}}}) {
+    try {
+      session.generate(options);
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::invalid_argument);
+      EXPECT_EQ(std::string(error.what()).find("--"), std::string::npos) << error.what();
+      EXPECT_NE(error.object(), "") << error.what();
+    }
+  }
+  Settings settings = small_settings();
+  settings["patience"] = "2";
+  settings["val_fraction"] = "0";
+  try {
+    Trainer(context, settings, long_text());
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(" eval_every"), std::string::npos) << error.what();
+    EXPECT_EQ(std::string(error.what()).find("--"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(session.generate({}, [](const Piece&) -> bool { throw std::range_error("mine"); }),
+               std::range_error);
+}
+
+TEST(Library, ATrainedModelIsSavedAndLogsGoToTheSink) {
+  std::vector<std::string> lines;
+  const Context context(
+      {.threads = 1, .log = [&](LogLevel, std::string_view line) { lines.emplace_back(line); }});
+  gpt::test::TempDir dir;
+  std::ofstream(dir.path() + "/rows.jsonl") << "{\"text\": \"" << long_text() << "\"}\n";
+  Settings settings = small_settings();
+  settings["data"] = dir.path() + "/rows.jsonl";
+  Trainer trainer(context, settings);
+  const double before = *trainer.validation_loss();
+  EXPECT_EQ(trainer.run(1000), 30);
+  EXPECT_EQ(trainer.run(1), 0);
+  EXPECT_LT(*trainer.validation_loss(), before);
+  EXPECT_FALSE(lines.empty());
+  trainer.save(dir.path() + "/model");
+  const ModelFacts facts = Model(context, dir.path() + "/model").facts();
+  EXPECT_EQ(facts.n_embd, 32);
+  EXPECT_EQ(facts.vocab_size, 256);
+  EXPECT_TRUE(facts.has_tokenizer);
+}
+
+TEST(Library, ATokenizerIsTrainedSavedAndReadBack) {
+  const Context context({.threads = 2});
+  const Tokenizer trained = Tokenizer::train(context, long_text(), {.vocab_size = 280});
+  const std::vector<int32_t> ids = trained.encode(kText);
+  EXPECT_LT(ids.size(), std::string(kText).size());
+  EXPECT_EQ(trained.decode(ids), kText);
+  gpt::test::TempDir dir;
+  trained.save(dir.path() + "/tokenizer.json");
+  EXPECT_EQ(Tokenizer::load(dir.path() + "/tokenizer.json").encode(kText), ids);
+  EXPECT_EQ(Tokenizer::bytes().encode("ab"), (std::vector<int32_t>{'a', 'b'}));
+  EXPECT_EQ(code_of([&] { Tokenizer::train(context, "text", {.vocab_size = 3}); }),
+            code(Code::invalid_argument));
+  EXPECT_EQ(code_of([&] { trained.decode(std::vector<int32_t>{-1}); }), code(Code::invalid_argument));
+}
+
+TEST(Library, AChatIsTheModelsFormatAroundASession) {
+  const Context context({.threads = 2});
+  gpt::test::TempDir dir;
+  Tokenizer::train(context, long_text(),
+                   {.vocab_size = 270, .special_tokens = {"<|im_start|>", "<|im_end|>"}})
+      .save(dir.file("tokenizer.json"));
+  Settings settings = small_settings();
+  settings["tokenizer"] = dir.file("tokenizer.json");
+  settings["n_ctx"] = "96";
+  Trainer trainer(context, settings, long_text());
+  trainer.save(dir.file("model"));
+  EXPECT_EQ(code_of([&] { Model(context, dir.file("model"), {.chat_format = "chatlm"}); }),
+            code(Code::invalid_argument));
+  const Model model(context, dir.file("model"), {.chat_format = "chatml"});
+  EXPECT_EQ(model.facts().chat_format, "chatml");
+  const std::vector<Message> messages = {{"system", "be brief"}, {"user", "a cat?"}};
+  const std::vector<int32_t> prompt = chat_prompt(model, messages);
+  const GenerateOptions options{.max_tokens = 12, .seed = 4};
+  Chat chat(model, "be brief");
+  const Result answer = chat.say("a cat?", options);
+  Session session(model);
+  session.feed(prompt);
+  const std::vector<int32_t> expected = session.generate(options).ids;
+  ASSERT_LE(answer.ids.size(), expected.size());
+  EXPECT_TRUE(std::equal(answer.ids.begin(), answer.ids.end(), expected.begin()));
+  EXPECT_EQ(code_of([&] {
+              chat_prompt(model, std::vector<Message>{{"judge", "x"}});
+            }),
+            code(Code::invalid_argument));
+  EXPECT_EQ(code_of([&] { chat.say(long_text()); }),
+            code(Code::invalid_argument));  // longer than the context
+  chat.reset();
+  EXPECT_EQ(chat.say("a cat?", options).ids, answer.ids);
+}
+
+}  // namespace
+}  // namespace gptcpp
