@@ -6,12 +6,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <stdexcept>
 
 #include "kernels/backend.h"
+#include "support/isas.h"
 #include "tensor/memory.h"
 
 namespace gpt::test {
@@ -135,11 +135,6 @@ struct GuardedKernels : KernelTable {
   }
   const KernelTable& inner;
 };
-
-inline bool is_guarded() {
-  static const bool guarded = std::getenv("GPT_GUARDED") != nullptr;
-  return guarded;
-}
 
 inline Memory* memory() {
   return is_guarded() ? &guarded_memory() : nullptr;

@@ -174,7 +174,8 @@ inline std::vector<int32_t> random_targets(int64_t n, int64_t vocab, uint64_t se
 
 inline bool same_bytes(const TensorView& a, const TensorView& b) {
   const size_t bytes = static_cast<size_t>(a.size()) * dtype_size(a.dtype);
-  return a.dtype == b.dtype && a.size() == b.size() && std::memcmp(a.data, b.data, bytes) == 0;
+  return a.dtype == b.dtype && a.size() == b.size() &&
+         std::memcmp(HostAccess(a)->data, HostAccess(b)->data, bytes) == 0;
 }
 
 }  // namespace gpt::test

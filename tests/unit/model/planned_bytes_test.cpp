@@ -16,7 +16,7 @@ TEST(Inference, TakesThePlannedBytes) {
                                               {.slots = 4, .cache_tokens = 100},
                                               {.slots = 2, .dtype = DType::bf16, .kv_dtype = DType::i8}}) {
       ThreadPool pool(2);
-      const Inference inference(random.model, pool, kernel_table(best_isa()), options);
+      const Inference inference(random.model, test::backend(pool, best_isa()), options);
       EXPECT_EQ(Inference::planned_bytes(random.model.config, options, 2), inference.bytes()) << name;
     }
   }
