@@ -199,7 +199,8 @@ gpt_status gpt_context_new(gpt_options list, gpt_on_log log, void* user, gpt_con
         log(user, static_cast<int>(level), line.data(), line.size());
       };
     }
-    require(context, "context") = new gpt_context{gptcpp::Context(o)};
+    gpt_context*& out = require(context, "context");
+    out = new gpt_context{gptcpp::Context(o)};
   });
 }
 

@@ -11,7 +11,7 @@ namespace gptcpp {
 namespace {
 
 Tokenizer wrap(std::unique_ptr<const gpt::Tokenizer> tokenizer) {
-  return Tokenizer(std::make_shared<Tokenizer::Impl>(std::move(tokenizer)));
+  return Tokenizer(std::make_shared<Tokenizer::Impl>(Tokenizer::Impl{std::move(tokenizer)}));
 }
 
 // Of the tensors as the files have them.
@@ -67,7 +67,7 @@ Model::Impl::Impl(const Context& c, const std::string& path, const ModelOptions&
       loaded(path, std::nullopt, gpt::MatrixOrder::as_stored),
       options(o) {
   if (auto tokenizer = gpt::model_tokenizer(loaded, o.tokenizer))
-    text = std::make_shared<Tokenizer::Impl>(std::move(tokenizer));
+    text = std::make_shared<Tokenizer::Impl>(Tokenizer::Impl{std::move(tokenizer)});
   facts = facts_of(*this);
   for (const gpt::LoadedModel::Ignored& ignored : loaded.ignored())
     context->log(LogLevel::info,
