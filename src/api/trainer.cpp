@@ -10,7 +10,6 @@
 #include "train/outliers.h"
 #include "train/plan.h"
 #include "train/run_data.h"
-#include "train/schedule.h"
 #include "train/train_step.h"
 
 namespace gptcpp {
@@ -57,7 +56,6 @@ struct Trainer::Impl {
   Impl(const Context& c, const Settings& settings, const std::string& text);
 
   const gpt::TrainConfig& train() const { return config.train; }
-  gpt::StepState next_step() const;
   void compute_gradients();
   void check_finite();
   TrainProgress make_step();
@@ -96,27 +94,14 @@ Trainer::Impl::Impl(const Context& c, const Settings& settings, const std::strin
   gpt::init_params(model.table, weights, static_cast<uint64_t>(train().seed));
   if (train().dtype == gpt::TrainDType::fp16) loss_scale = gpt::LossScale::for_fp16();
   if (data.has_val())
-    evaluator =
-        std::make_unique<gpt::Evaluator>(model, data, train(), gpt::language_modelling(), backend);
+    evaluator = std::make_unique<gpt::Evaluator>(model, data, train(), gpt::language_modelling(), backend);
   context->log(LogLevel::info, data.notes);
   context->check_cancelled();
 }
 
-gpt::StepState Trainer::Impl::next_step() const {
-  gpt::StepState next{.step = done,
-                      .seed = static_cast<uint64_t>(train().seed),
-                      .lr = gpt::learning_rate(train(), done),
-                      .loss_scale = loss_scale.scale,
-                      .updates = updates};
-  if (train().outlier_z > 0) {
-    next.max_loss = losses.limit(train().outlier_z);
-    next.max_norm = norms.limit(train().outlier_z);
-  }
-  return next;
-}
-
 void Trainer::Impl::compute_gradients() {
-  step.begin(next_step(), [this](int64_t first, int64_t rows, const gpt::TrainStep::Samples& s) {
+  const gpt::StepState start = gpt::start_of_step(train(), done, updates, loss_scale.scale, losses, norms);
+  step.begin(start, [this](int64_t first, int64_t rows, const gpt::TrainStep::Samples& s) {
     loader.fill(done, first, rows, train().batch_size, s.ids, s.targets);
   });
   for (int64_t first = 0; first < train().batch_size; first += train().micro_batch) {
@@ -181,8 +166,7 @@ std::optional<double> Trainer::validation_loss() {
   return guarded([&]() -> std::optional<double> {
     Impl& t = *impl_;
     if (!t.evaluator) return std::nullopt;
-    const auto losses =
-        t.evaluator->losses([&] { return t.context->cancelled.load(); });
+    const auto losses = t.evaluator->losses([&] { return t.context->cancelled.load(); });
     t.context->check_cancelled();
     return losses->val;
   });

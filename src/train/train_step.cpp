@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "tensor/element.h"
+#include "train/outliers.h"
+#include "train/schedule.h"
 
 namespace gpt {
 
@@ -134,6 +136,20 @@ std::string TrainStep::first_nonfinite() {
     if (grads_[id] && !all_finite(grads_[id])) return "the gradient of " + model_.table[id].name;
   }
   return "";
+}
+
+StepState start_of_step(const TrainConfig& c, int64_t step, int64_t updates, double loss_scale,
+                        const OutlierDetector& losses, const OutlierDetector& norms) {
+  StepState start{.step = step,
+                  .seed = static_cast<uint64_t>(c.seed),
+                  .lr = learning_rate(c, step),
+                  .loss_scale = loss_scale,
+                  .updates = updates};
+  if (c.outlier_z > 0) {
+    start.max_loss = losses.limit(c.outlier_z);
+    start.max_norm = norms.limit(c.outlier_z);
+  }
+  return start;
 }
 
 TrainStep::Options step_options(const TrainConfig& c, int64_t n_ctx, int32_t document_end) {

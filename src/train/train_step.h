@@ -13,6 +13,8 @@
 
 namespace gpt {
 
+class OutlierDetector;
+
 // One training step: forward and backward passes over the micro-batches of a batch, the norm of the
 // gradients, clipping, the optimizer's update. Used by `gpt train`, and by all that measures or checks what
 // it does. Where several processes train together, each computes its part of the samples, gradients are
@@ -31,6 +33,9 @@ class TrainStep {
   // The model's weights that are trained lie in `weights`, in memory of the backend; both must outlive it.
   TrainStep(const Model& model, const ParamBuffer& weights, std::unique_ptr<Optimizer> optimizer,
             const Backend& backend, const Options& options);
+
+  TrainStep(const TrainStep&) = delete;  // ops have addresses of its numbers
+  TrainStep& operator=(const TrainStep&) = delete;
 
   // Memory for samples, each [rows,n_ctx]. Weights are 1 before they are filled.
   struct Samples {
@@ -91,6 +96,11 @@ class TrainStep {
   ParamLayout layout_;
   std::vector<Communicator::Handle> reductions_;  // of gradients, under way
 };
+
+// What is known of a step before it is made: learning rate, loss scale, and the limits beyond which outlier_z
+// skips it.
+StepState start_of_step(const TrainConfig& config, int64_t step, int64_t updates, double loss_scale,
+                        const OutlierDetector& losses, const OutlierDetector& norms);
 
 // What a run's config says of its steps. document_end: -1 where documents are not told apart.
 TrainStep::Options step_options(const TrainConfig& config, int64_t n_ctx, int32_t document_end);

@@ -290,16 +290,8 @@ void Trainer::announce() {
 
 // What is known of the next step before it is made.
 StepState Trainer::next_step() const {
-  StepState next{.step = state_.step,
-                 .seed = static_cast<uint64_t>(config().seed),
-                 .lr = learning_rate(config(), state_.step),
-                 .loss_scale = state_.loss_scale.scale,
-                 .updates = state_.updates};
-  if (config().outlier_z > 0) {
-    next.max_loss = loss_outliers_.limit(config().outlier_z);
-    next.max_norm = norm_outliers_.limit(config().outlier_z);
-  }
-  return next;
+  return start_of_step(config(), state_.step, state_.updates, state_.loss_scale.scale, loss_outliers_,
+                       norm_outliers_);
 }
 
 // Its batch.
