@@ -81,7 +81,7 @@ class Chat {
             generate_options(a.generate, eos_ids(loaded_.model().config), loaded_.model().config.vocab_size)),
         inference_(loaded_.model(), machine_.backend, inference_options(a.generate, n_ctx_)),
         model_(inference_, false),
-        engine_(model_, machine_.pool, {}),
+        engine_(model_, {}),
         conversation_(template_, a.system, n_ctx_),
         talks_(::isatty(STDIN_FILENO) != 0 && notes_are_on_terminal() && !a.generate.json) {
     if (options_.max_tokens < 1)

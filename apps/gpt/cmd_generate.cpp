@@ -168,19 +168,18 @@ class Generation {
     bool first = true;
     if (streams_ && tokenizer_ != nullptr) show_text(prompts_[0].text);
     const std::vector<std::vector<int32_t>> ids = prompt_ids();
-    std::vector<Completion> completions =
-        generate(decoder, machine_.pool, ids, options_, [&](const TokenEvent& event) {
-          const bool eos = event.finish == FinishReason::eos;
-          if (tokenizer_ == nullptr) {
-            if (streams_) write_output(fmt::format("{}{}", first ? "" : " ", event.id));
-            first = false;
-            return true;
-          }
-          TextStream& text = texts[static_cast<size_t>(event.prompt * a_.n + event.sample)];
-          const std::string piece = eos ? "" : text.push(event.id);
-          if (streams_) show_text(piece);
-          return !text.stopped();
-        });
+    std::vector<Completion> completions = generate(decoder, ids, options_, [&](const TokenEvent& event) {
+      const bool eos = event.finish == FinishReason::eos;
+      if (tokenizer_ == nullptr) {
+        if (streams_) write_output(fmt::format("{}{}", first ? "" : " ", event.id));
+        first = false;
+        return true;
+      }
+      TextStream& text = texts[static_cast<size_t>(event.prompt * a_.n + event.sample)];
+      const std::string piece = eos ? "" : text.push(event.id);
+      if (streams_) show_text(piece);
+      return !text.stopped();
+    });
     if (streams_) {
       if (tokenizer_ != nullptr) show_text(texts[0].finish());
       write_output("\n");

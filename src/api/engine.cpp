@@ -11,7 +11,7 @@ struct Engine::Impl {
                                .cache_tokens = o.cache_tokens,
                                .dtype = o.dtype,
                                .kv_dtype = o.kv_dtype}),
-        engine(decoder.cached, decoder.pool, {}) {}
+        engine(decoder.cached, {}) {}
   int64_t submit(std::vector<int32_t> prompt, const GenerateOptions& options);
   void take(const gpt::Event& event, std::string& text);
 

@@ -43,7 +43,7 @@ bool take_event(const gpt::Event& event, PieceStream& stream, const OnPiece& on_
 // Goes on with a request alone. What a call that throws had drawn is in `result`.
 void generate(Decoder& decoder, gpt::Request request, PieceStream& stream, const OnPiece& on_piece,
               Result& result) {
-  gpt::Engine engine(decoder.cached, decoder.pool, {.step_rows = kStepRows});
+  gpt::Engine engine(decoder.cached, {.step_rows = kStepRows});
   const int64_t id = as_argument("prompt", [&] { return engine.submit(std::move(request)); });
   while (!engine.idle()) {
     decoder.model().context->check_cancelled();
@@ -122,7 +122,7 @@ std::span<const float> Session::logits() {
       const auto n =
           std::min({ids.size() - at, static_cast<size_t>(kStepRows), static_cast<size_t>(cached.room(0))});
       const gpt::SequenceModel::Append append{0, ids.subspan(at, n), at + n == ids.size()};
-      cached.forward({&append, 1}, s.logits.data());
+      cached.forward({&append, 1}, gpt::make_view(s.logits.data(), {1, cached.vocab_size()}));
       at += n;
     }
     return std::span<const float>(s.logits);

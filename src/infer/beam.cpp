@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "infer/logprobs.h"
+#include "infer/selector.h"
 
 namespace gpt {
 namespace {
@@ -32,10 +33,7 @@ void check_options(const SequenceModel& model, const BeamOptions& o) {
 class Search {
  public:
   Search(SequenceModel& model, std::span<const int32_t> prompt, const BeamOptions& options)
-      : model_(model),
-        prompt_(prompt),
-        options_(options),
-        vocab_size_(static_cast<size_t>(model.vocab_size())) {}
+      : model_(model), prompt_(prompt), options_(options), selector_(model.backend(), model.vocab_size()) {}
 
   std::vector<Beam> run() && {
     if (options_.steps > 0) {
@@ -54,7 +52,7 @@ class Search {
     Beam beam;
     bool living;
     int slot;    // of a living beam: holds prompt and ids without the last id
-    size_t row;  // of a living beam, in logits_
+    size_t row;  // of a living beam, in what was fed
   };
 
   // One token more for a living beam; for an ended one, the beam as it is.
@@ -73,21 +71,36 @@ class Search {
   void open() {
     model_.reset(0);
     const SequenceModel::Append append{0, opening_ids(model_, prompt_, options_.context)};
-    logits_.resize(vocab_size_);
-    feed(model_, {&append, 1}, options_.prefill_chunk, logits_.data());
+    feed({&append, 1});
     states_.push_back({{}, true, 0, 0});
   }
 
-  std::vector<Proposal> proposals() const {
+  // Feeds the living beams and asks for the likeliest tokens of each.
+  void feed(std::span<const SequenceModel::Append> appends) {
+    const int64_t shape[] = {std::ssize(appends), model_.vocab_size()};
+    const auto bytes = static_cast<size_t>(shape[0] * shape[1]) * sizeof(float);
+    if (bytes > logits_.size()) logits_ = Buffer(bytes, "logits", model_.backend().memory);
+    const TensorView logits = logits_.view(0, DType::f32, shape);
+    gpt::feed(model_, appends, options_.prefill_chunk, logits);
+    selector_.rows.clear();
+    for (int64_t row = 0; row < std::ssize(appends); ++row)
+      selector_.rows.push_back(
+          {.row = row, .k = std::min(options_.width, model_.vocab_size()), .log_sum = true});
+    selector_.run(logits);
+  }
+
+  std::vector<Proposal> proposals() {
     std::vector<Proposal> result;
+    std::vector<TokenLogprob> likeliest;
     for (size_t parent = 0; parent < states_.size(); ++parent) {
       const State& state = states_[parent];
       if (!state.living) {
         result.push_back({parent, -1, state.beam.log_prob, state.beam.score});
         continue;
       }
-      const auto row = std::span(logits_).subspan(state.row * vocab_size_, vocab_size_);
-      for (const auto& [id, logprob] : top_logprobs(row, options_.width)) {
+      const double log_sum = selector_.selection(state.row).log_sum;
+      rank(selector_.candidates(state.row), options_.width, log_sum, likeliest);
+      for (const auto& [id, logprob] : likeliest) {
         const double log_prob = state.beam.log_prob + logprob;
         result.push_back({parent, id, log_prob, score(log_prob, state.beam.ids.size() + 1)});
       }
@@ -168,16 +181,15 @@ class Search {
     for (size_t i = 0; i < slots.size(); ++i) {
       appends.push_back(following_ids(model_, slots[i], sequences[i], options_.context));
     }
-    logits_.resize(appends.size() * vocab_size_);
-    feed(model_, appends, options_.prefill_chunk, logits_.data());
+    feed(appends);
   }
 
   SequenceModel& model_;
   std::span<const int32_t> prompt_;
   const BeamOptions& options_;
-  size_t vocab_size_;
   std::vector<State> states_;  // best first
-  std::vector<float> logits_;  // [living beams, V]
+  Buffer logits_;              // [living beams, V]
+  Selector selector_;
 };
 
 }  // namespace

@@ -2,14 +2,11 @@
 
 namespace gpt {
 
-void CachedModel::forward(std::span<const Append> batch, float* logits) {
+void CachedModel::forward(std::span<const Append> batch, const TensorView& logits) {
   batch_.clear();
-  int64_t rows = 0;
-  for (const Append& append : batch) {
+  for (const Append& append : batch)
     batch_.push_back({append.slot, append.ids, append.wanted});
-    rows += append.wanted;
-  }
-  inference_.append(batch_, make_view(logits, {rows, vocab_size()}));
+  inference_.append(batch_, logits);
 }
 
 SequenceModel::Prospect CachedModel::prospect(std::span<const int32_t> ids) const {

@@ -14,11 +14,12 @@ class CachedModel : public SequenceModel {
   // slides: whether `inference` was made with its sliding window on.
   CachedModel(Inference& inference, bool slides) : inference_(inference), slides_(slides) {}
 
+  const Backend& backend() const override { return inference_.backend(); }
   int64_t vocab_size() const override { return inference_.config().vocab_size; }
   int64_t n_ctx() const override { return inference_.capacity(); }
   int slots() const override { return inference_.slots(); }
   bool can_slide() const override { return slides_; }
-  void forward(std::span<const Append> batch, float* logits) override;
+  void forward(std::span<const Append> batch, const TensorView& logits) override;
   void reset(int slot) override { inference_.reset(slot); }
   void copy(int from_slot, int to_slot) override { inference_.copy(from_slot, to_slot); }
   int64_t length(int slot) const override { return inference_.length(slot); }

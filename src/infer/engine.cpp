@@ -33,11 +33,10 @@ void insert_by_age(List& list, Handle sequence) {
 
 }  // namespace
 
-Engine::Engine(SequenceModel& model, ThreadPool& pool, Options options)
+Engine::Engine(SequenceModel& model, Options options)
     : model_(model),
-      pool_(pool),
       options_(options),
-      vocab_size_(static_cast<size_t>(model.vocab_size())),
+      sampler_(model.backend(), model.vocab_size()),
       // A step has a row at least for every running sequence.
       most_running_(static_cast<size_t>(std::min<int64_t>(model.slots(), options.step_rows))),
       draws_(most_running_) {
@@ -46,11 +45,7 @@ Engine::Engine(SequenceModel& model, ThreadPool& pool, Options options)
     model.reset(slot);
     free_slots_.push_back(slot);
   }
-  scratch_.reserve(static_cast<size_t>(pool.size()));  // a copy would reserve nothing
-  for (int thread = 0; thread < pool.size(); ++thread) {
-    scratch_.emplace_back(Scratch{Sampler(model.vocab_size()), {}});
-    scratch_.back().top.reserve(model.vocab_size());
-  }
+  drawing_.reserve(most_running_);
   batch_.reserve(most_running_);
   running_.reserve(most_running_);
   events_.reserve(most_running_);
@@ -80,19 +75,20 @@ bool Engine::cancel(int64_t request) {
 std::span<const Event> Engine::step() {
   GPT_ASSERT(!idle());
   schedule();
-  logits_.resize(std::max(logits_.size(), n_draws_ * vocab_size_));
-  model_.forward(batch_, logits_.data());
+  const int64_t shape[] = {std::ssize(drawing_), model_.vocab_size()};
+  const auto bytes = static_cast<size_t>(shape[0] * shape[1]) * sizeof(float);
+  if (bytes > logits_.size()) logits_ = Buffer(bytes, "logits", model_.backend().memory);
+  const TensorView logits = logits_.view(0, DType::f32, shape);
+  model_.forward(batch_, logits);
   ++counts_.steps;
   for (const SequenceModel::Append& append : batch_)
     counts_.computed += std::ssize(append.ids);
-  pool_.parallel_for(static_cast<int64_t>(n_draws_), [&](int64_t i, int thread) {
-    const auto at = static_cast<size_t>(i);
-    draw(draws_[at], std::span(logits_).subspan(at * vocab_size_, vocab_size_),
-         scratch_[static_cast<size_t>(thread)]);
-  });
+  for (size_t i = 0; i < drawing_.size(); ++i)
+    ask(*drawing_[i], draws_[i]);
+  if (!drawing_.empty()) sampler_.draw(logits, std::span(draws_).first(drawing_.size()));
   events_.clear();
-  for (size_t i = 0; i < n_draws_; ++i)
-    events_.push_back(report(draws_[i]));
+  for (size_t i = 0; i < drawing_.size(); ++i)
+    events_.push_back(report(*drawing_[i], draws_[i]));
   std::erase_if(running_, [](const Handle& s) { return s->ended; });
   return events_;
 }
@@ -157,7 +153,7 @@ void Engine::preempt_youngest() {
 
 void Engine::schedule() {
   batch_.clear();
-  n_draws_ = 0;
+  drawing_.clear();
   const bool short_of_memory = secure_running();
   int64_t rows_left = options_.step_rows;
   for (const bool prompts : {false, true}) {
@@ -175,7 +171,7 @@ void Engine::schedule(Sequence& s, int64_t& rows_left) {
   const bool all = n == std::ssize(ids);
   batch_.push_back({s.slot, ids.first(static_cast<size_t>(n)), all});
   rows_left -= n;
-  if (all) draws_[n_draws_++].sequence = &s;
+  if (all) drawing_.push_back(&s);
 }
 
 // Starts sequences while there is room. A block for each running sequence is left free, so that those who
@@ -222,31 +218,23 @@ bool Engine::worth_waiting(const Sequence& s, int64_t known) const {
 // ---------------------------------------------------------------------------------------------------
 // Results.
 
-void Engine::draw(Draw& d, std::span<const float> logits, Scratch& scratch) const noexcept {
-  const Sequence& s = *d.sequence;
+void Engine::ask(const Sequence& s, Draw& draw) const {
   const std::span<const int32_t> ids = s.ids;
   const size_t prompt = s.request.prompt.size();
-  RandomStream random(s.request.seed, RandomSite::sample, ids.size() - prompt, s.request.number);
-  d.id = -1;
-  try {
-    const TokenHistory history{ids.first(prompt), ids.subspan(prompt)};
-    const int32_t id = scratch.sampler.sample(s.request.sampling, logits, history, random);
-    if (s.request.logprobs >= 0) read_logprobs(logits, id, s.request.logprobs, d.logprobs, scratch.top);
-    d.id = id;
-  } catch (const std::exception& e) {
-    d.error = e.what();
-  }
+  draw.params = &s.request.sampling;
+  draw.history = {ids.first(prompt), ids.subspan(prompt)};
+  draw.random = RandomStream(s.request.seed, RandomSite::sample, ids.size() - prompt, s.request.number);
+  draw.logprobs = s.request.logprobs;
 }
 
-Event Engine::report(Draw& d) {
-  Sequence& s = *d.sequence;
-  Event event{.request = s.id, .id = d.id};
-  if (d.id < 0) {
+Event Engine::report(Sequence& s, const Draw& draw) {
+  Event event{.request = s.id, .id = draw.id};
+  if (draw.id < 0) {
     event.finish = FinishReason::error;
-    event.error = d.error;
+    event.error = draw.error;
   } else {
-    s.ids.push_back(d.id);
-    if (s.request.logprobs >= 0) event.logprobs = &d.logprobs;
+    s.ids.push_back(draw.id);
+    if (s.request.logprobs >= 0) event.logprobs = &draw.result;
     event.finish = finish_of(s);
   }
   s.ended = event.finish.has_value();

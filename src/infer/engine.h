@@ -11,7 +11,6 @@
 
 #include "base/thread_pool.h"
 #include "infer/feed.h"
-#include "infer/logprobs.h"
 #include "infer/sampler.h"
 #include "infer/sequence_model.h"
 
@@ -59,8 +58,8 @@ class Engine {
   struct Options {
     int64_t step_rows = 512;  // most ids in one forward call, >= 1
   };
-  // Refers to the model and the pool, which outlive it. The pool draws the tokens.
-  Engine(SequenceModel& model, ThreadPool& pool, Options options);
+  // Refers to the model, which outlives it.
+  Engine(SequenceModel& model, Options options);
 
   // Queues a request and returns what names it from now on: requests count from 0. Throws UsageError for
   // invalid options, Error for a prompt that is empty, holds ids outside the vocabulary or (policy stop)
@@ -95,18 +94,6 @@ class Engine {
     bool ended = false;
   };
   using Handle = std::unique_ptr<Sequence>;
-  // A sequence whose next token the step draws, and what became of it.
-  struct Draw {
-    Sequence* sequence = nullptr;
-    int32_t id = -1;
-    Logprobs logprobs;
-    std::string error;
-  };
-  struct Scratch {
-    Sampler sampler;
-    TopScratch top;
-  };
-
   std::span<const int32_t> opening(const Sequence& s) const;
   std::span<const int32_t> pending(const Sequence& s) const;
   bool generating(const Sequence& s) const { return pending(s).size() == 1; }
@@ -119,24 +106,22 @@ class Engine {
   void schedule(Sequence& s, int64_t& rows_left);
   void admit(int64_t& rows_left);
   bool worth_waiting(const Sequence& s, int64_t known) const;
-  void draw(Draw& draw, std::span<const float> logits, Scratch& scratch) const noexcept;
-  Event report(Draw& draw);
+  void ask(const Sequence& s, Draw& draw) const;
+  Event report(Sequence& s, const Draw& draw);
   std::optional<FinishReason> finish_of(const Sequence& s) const;
 
   SequenceModel& model_;
-  ThreadPool& pool_;
   Options options_;
-  size_t vocab_size_;
+  Sampler sampler_;
   size_t most_running_;
   int64_t submitted_ = 0;
   std::vector<Handle> running_;  // oldest first
   std::deque<Handle> waiting_;   // oldest first
   std::vector<int> free_slots_;
   std::vector<SequenceModel::Append> batch_;
-  std::vector<Draw> draws_;  // [most_running_]
-  size_t n_draws_ = 0;
-  std::vector<float> logits_;     // [n_draws, V]
-  std::vector<Scratch> scratch_;  // one a thread
+  std::vector<Sequence*> drawing_;  // whose next token the step draws
+  std::vector<Draw> draws_;         // [most_running_]
+  Buffer logits_;                   // [drawing, V]
   std::vector<Event> events_;
   Counts counts_;
 };

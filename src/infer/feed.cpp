@@ -78,8 +78,9 @@ SequenceModel::Append following_ids(SequenceModel& model, int slot, std::span<co
 }
 
 void feed(SequenceModel& model, std::span<const SequenceModel::Append> appends, int64_t chunk,
-          float* logits) {
+          const TensorView& logits) {
   GPT_ASSERT(chunk >= 1);
+  int64_t row = 0;
   std::vector<SequenceModel::Append> batch;
   for (size_t next = 0, at = 0; next < appends.size();) {
     // As many as fit, the last of them perhaps in part.
@@ -97,8 +98,8 @@ void feed(SequenceModel& model, std::span<const SequenceModel::Append> appends, 
       ++next;
       at = 0;
     }
-    model.forward(batch, logits);
-    logits += completed * model.vocab_size();
+    model.forward(batch, logits.row_range(row, logits.rows() - row));
+    row += completed;
   }
 }
 

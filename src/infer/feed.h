@@ -49,6 +49,7 @@ SequenceModel::Append following_ids(SequenceModel& model, int slot, std::span<co
 
 // Appends any number of ids to distinct slots, at most `chunk` (>= 1) in one forward call over all
 // slots, and writes the logits after the last id of each to logits[appends.size(), V].
-void feed(SequenceModel& model, std::span<const SequenceModel::Append> appends, int64_t chunk, float* logits);
+void feed(SequenceModel& model, std::span<const SequenceModel::Append> appends, int64_t chunk,
+          const TensorView& logits);
 
 }  // namespace gpt

@@ -47,8 +47,7 @@ bool take_event(const Event& event, Completion& result, const OnToken& on_token)
 
 }  // namespace
 
-std::vector<Completion> generate(SequenceModel& model, ThreadPool& pool,
-                                 std::span<const std::vector<int32_t>> prompts,
+std::vector<Completion> generate(SequenceModel& model, std::span<const std::vector<int32_t>> prompts,
                                  const GenerateOptions& options, const OnToken& on_token) {
   check_options(model, options);
   for (size_t i = 0; i < prompts.size(); ++i) {
@@ -61,7 +60,7 @@ std::vector<Completion> generate(SequenceModel& model, ThreadPool& pool,
     results[i].sample = static_cast<int64_t>(i) % options.n;
   }
   if (options.max_tokens == 0) return results;
-  Engine engine(model, pool, {.step_rows = options.prefill_chunk});
+  Engine engine(model, {.step_rows = options.prefill_chunk});
   for (size_t next = 0; next < results.size() || !engine.idle();) {
     // Enough to choose from; more would only hold copies of the prompt.
     for (; next < results.size() && engine.waiting() <= model.slots(); ++next) {

@@ -6,9 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "base/thread_pool.h"
 #include "infer/feed.h"
-#include "infer/logprobs.h"
 #include "infer/sampler.h"
 #include "infer/sequence_model.h"
 
@@ -58,8 +56,7 @@ struct Completion {
 // Throws UsageError for invalid options; Error for prompts that are empty, hold ids outside the
 // vocabulary or (policy stop) exceed the context, before anything is generated; Error when the model's
 // logits are not finite.
-std::vector<Completion> generate(SequenceModel& model, ThreadPool& pool,
-                                 std::span<const std::vector<int32_t>> prompts,
+std::vector<Completion> generate(SequenceModel& model, std::span<const std::vector<int32_t>> prompts,
                                  const GenerateOptions& options, const OnToken& on_token = {});
 
 }  // namespace gpt

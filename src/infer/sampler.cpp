@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "infer/select.h"
+#include "kernels/select.h"
 
 namespace gpt {
 namespace {
@@ -24,15 +24,19 @@ size_t bucket_of(double weight) {
 }
 constexpr size_t kBuckets = 0x7F0 + 1;  // the last is that of 1.0
 
-// Narrows without the undefined behaviour of a finite double outside float's range; infinities stay.
-float to_float(double x) {
-  constexpr double kLargest = std::numeric_limits<float>::max();
-  return static_cast<float>(std::isinf(x) ? x : std::clamp(x, -kLargest, kLargest));
-}
-
 bool adjusts(const SamplingParams& p) {
   return p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0 ||
          !p.logit_bias.empty();
+}
+
+void check_possible(float max, size_t vocab_size) {
+  if (max > -std::numeric_limits<float>::infinity()) return;
+  fail("the logit biases forbid all {} ids: leave one possible", vocab_size);
+}
+
+double weight_of(float score, float max, double temperature) {
+  if (std::isinf(max)) return score == max ? 1 : 0;  // biases of +inf: those ids alone, all alike
+  return std::exp((static_cast<double>(score) - max) / temperature);
 }
 
 void check_range(const char* name, double value, double low, double high) {
@@ -72,122 +76,175 @@ void validate(const SamplingParams& p, int64_t vocab_size) {
   }
 }
 
-Sampler::Sampler(int64_t vocab_size) : vocab_size_(static_cast<size_t>(vocab_size)) {
-  const size_t blocks = vocab_size_ / kBlock + 1;
-  adjusted_.reserve(vocab_size_);
-  counts_.reserve(vocab_size_);
-  seen_.reserve(vocab_size_);
-  touched_.reserve(vocab_size_);
-  maxima_.reserve(blocks);
-  heap_.reserve(vocab_size_);
-  ids_.reserve(vocab_size_ + kBlock);
-  weights_.reserve(vocab_size_);
-  sums_.reserve(blocks);
-  candidates_.reserve(vocab_size_);
+Sampler::Sampler(const Backend& backend, int64_t vocab_size)
+    : pool_(backend.pool), vocab_size_(static_cast<size_t>(vocab_size)), selector_(backend, vocab_size) {
+  choices_.reserve(static_cast<size_t>(pool_.size()));  // a copy would reserve nothing
+  for (int thread = 0; thread < pool_.size(); ++thread)
+    choices_.emplace_back(vocab_size_);
+}
+
+void Sampler::draw(const TensorView& logits, std::span<Draw> draws) {
+  selector_.rows.clear();
+  selector_.changes.clear();
+  for (size_t i = 0; i < draws.size(); ++i)
+    ask(draws[i], static_cast<int64_t>(i));
+  // Log-probabilities are those of the logits, before any change.
+  logprob_rows_.assign(draws.size(), 0);
+  for (size_t i = 0; i < draws.size(); ++i) {
+    if (draws[i].logprobs < 0) continue;
+    logprob_rows_[i] = selector_.rows.size();
+    selector_.rows.push_back({.row = static_cast<int64_t>(i),
+                              .k = std::min(draws[i].logprobs, static_cast<int64_t>(vocab_size_)),
+                              .log_sum = true});
+  }
+  selector_.run(logits);
+  pool_.parallel_for(std::ssize(draws), [&](int64_t row, int thread) {
+    const auto i = static_cast<size_t>(row);
+    draw_one(draws[i], i, choices_[static_cast<size_t>(thread)]);
+  });
+}
+
+void Sampler::draw_one(Draw& d, size_t row, Choice& choice) noexcept {
+  d.id = -1;
+  try {
+    selector_.selection(row);  // its logits are finite
+    const int32_t id = choose(d, row, choice);
+    if (d.logprobs >= 0) {
+      const size_t at = logprob_rows_[row];
+      const double log_sum = selector_.selection(at).log_sum;
+      d.result.chosen = {id, selector_.logit(at, id) - log_sum};
+      rank(selector_.candidates(at), d.logprobs, log_sum, d.result.top);
+    }
+    d.id = id;
+  } catch (const std::exception& e) {
+    d.error = e.what();
+  }
+}
+
+int32_t Sampler::choose(Draw& d, size_t row, Choice& choice) {
+  if (selector_.rows[row].k > 0) return choice.among(*d.params, selector_.candidates(row), d.random);
+  const HostAccess scores(selector_.scores(row));
+  return choice.among_all(*d.params, std::span(scores->as<float>(), vocab_size_), d.random);
+}
+
+void Sampler::ask(const Draw& d, int64_t row) {
+  const SamplingParams& p = *d.params;
+  SelectRow r{.row = row,
+              .repetition_penalty = p.repetition_penalty,
+              .presence_penalty = p.presence_penalty,
+              .frequency_penalty = p.frequency_penalty};
+  if (p.greedy()) {
+    r.k = 1;
+  } else if (p.top_k < static_cast<int64_t>(vocab_size_)) {
+    r.k = p.top_k;
+  }
+  if (adjusts(p)) ask_changes(d, r);
+  selector_.rows.push_back(r);
+}
+
+void Sampler::ask_changes(const Draw& d, SelectRow& r) {
+  constexpr int32_t kUnseen = -1;
+  counts_.resize(vocab_size_, kUnseen);
+  const auto see = [&](int32_t id, int32_t times) {
+    GPT_ASSERT(id >= 0 && static_cast<size_t>(id) < vocab_size_);
+    int32_t& count = counts_[static_cast<size_t>(id)];
+    if (count == kUnseen) {
+      touched_.push_back(id);
+      count = 0;
+    }
+    count += times;
+  };
+  for (const int32_t id : d.history.prompt)
+    see(id, 0);
+  for (const int32_t id : d.history.output)
+    see(id, 1);
+  const auto& biases = d.params->logit_bias;
+  r.first_change = std::ssize(selector_.changes);
+  for (const auto& [id, bias] : biases)
+    selector_.changes.push_back({id, counts_[static_cast<size_t>(id)], bias});
+  for (const int32_t id : touched_) {
+    if (!biases.contains(id)) selector_.changes.push_back({id, counts_[static_cast<size_t>(id)]});
+    counts_[static_cast<size_t>(id)] = kUnseen;
+  }
+  touched_.clear();
+  r.changes = std::ssize(selector_.changes) - r.first_change;
+}
+
+// ---------------------------------------------------------------------------------------------------
+
+Sampler::Choice::Choice(size_t vocab_size) : vocab_size_(vocab_size) {
+  const auto blocks = static_cast<size_t>(select_blocks(static_cast<int64_t>(vocab_size_)));
+  maxima_.resize(blocks);
+  ids_.resize(vocab_size_ + kBlock);
+  weights_.resize(vocab_size_);
+  sums_.resize(blocks);
+  weighted_.reserve(vocab_size_);
   bucket_.reserve(vocab_size_);
   bucket_sums_.reserve(kBuckets);
 }
 
-int32_t Sampler::sample(const SamplingParams& params, std::span<const float> logits, TokenHistory history,
-                        RandomStream& random) {
-  GPT_ASSERT(logits.size() == vocab_size_);
-  check_finite(logits);
-  const std::span<const float> scores = adjusts(params) ? adjusted(params, logits, history) : logits;
-  block_maxima(scores, maxima_);
-  const float max = *std::max_element(maxima_.begin(), maxima_.end());
-  if (max == -std::numeric_limits<float>::infinity()) {
-    fail("the logit biases forbid all {} ids: leave one possible", vocab_size_);
+// Differences to the maximum, in double, stay exact for any temperature: dividing the scores themselves
+// would overflow for a tiny one.
+int32_t Sampler::Choice::among(const SamplingParams& params, std::span<const TokenScore> candidates,
+                               RandomStream& random) {
+  const auto best =
+      std::max_element(candidates.begin(), candidates.end(),
+                       [](const TokenScore& a, const TokenScore& b) { return a.score < b.score; });
+  const float max = best->score;
+  check_possible(max, vocab_size_);
+  if (params.greedy()) return best->id;
+  weighted_.clear();
+  total_ = 0;
+  for (const TokenScore& c : candidates) {
+    const double weight = weight_of(c.score, max, params.temperature);
+    if (weight > 0) weighted_.push_back({weight, c.id});
+    total_ += weight;
   }
-  if (params.greedy()) return largest_id(scores, maxima_);
+  return filter_and_draw(params, random);
+}
+
+int32_t Sampler::Choice::among_all(const SamplingParams& params, std::span<const float> scores,
+                                   RandomStream& random) {
+  block_maxima(scores, maxima_.data());
+  const float max = *std::max_element(maxima_.begin(), maxima_.end());
+  check_possible(max, vocab_size_);
   if (std::isinf(max)) {
     collect_forced(scores);
-  } else if (params.top_k > 0 && params.top_k < std::ssize(scores)) {
-    collect_top_k(params, scores, max);
   } else {
-    total_ = softmax_weights(scores, max, params.temperature, weights_, sums_);
+    total_ = softmax_weights(scores, max, params.temperature, weights_.data(), sums_.data());
     if (params.top_p == 1 && params.min_p == 0) return draw_from_all(random);
     collect_likely(params);
   }
+  return filter_and_draw(params, random);
+}
+
+int32_t Sampler::Choice::filter_and_draw(const SamplingParams& params, RandomStream& random) {
   if (params.top_p < 1) keep_top_p(params);
-  if (params.min_p > 0) {
-    std::erase_if(candidates_, [&](const Candidate& c) { return c.weight < params.min_p; });
-  }
+  if (params.min_p > 0) std::erase_if(weighted_, [&](const Weighted& w) { return w.weight < params.min_p; });
   return draw(random);
 }
 
-void Sampler::count_history(TokenHistory history) {
-  const auto see = [&](int32_t id) {
-    GPT_ASSERT(id >= 0 && static_cast<size_t>(id) < vocab_size_);
-    if (seen_[static_cast<size_t>(id)]) return;
-    seen_[static_cast<size_t>(id)] = 1;
-    touched_.push_back(id);
-  };
-  for (const int32_t id : history.prompt)
-    see(id);
-  for (const int32_t id : history.output) {
-    see(id);
-    ++counts_[static_cast<size_t>(id)];
-  }
-}
-
-std::span<const float> Sampler::adjusted(const SamplingParams& params, std::span<const float> logits,
-                                         TokenHistory history) {
-  adjusted_.assign(logits.begin(), logits.end());
-  counts_.resize(vocab_size_, 0);
-  seen_.resize(vocab_size_, 0);
-  for (const auto& [id, bias] : params.logit_bias) {
-    float& x = adjusted_[static_cast<size_t>(id)];
-    x = to_float(x + bias);
-  }
-  count_history(history);
-  for (const int32_t id : touched_) {
-    const auto i = static_cast<size_t>(id);
-    double x = adjusted_[i];
-    x = x > 0 ? x / params.repetition_penalty : x * params.repetition_penalty;
-    if (counts_[i] > 0) x -= params.presence_penalty + params.frequency_penalty * counts_[i];
-    adjusted_[i] = to_float(x);
-    counts_[i] = 0;
-    seen_[i] = 0;
-  }
-  touched_.clear();
-  return adjusted_;
-}
-
-// Differences to the maximum, in double, stay exact for any temperature: dividing the logits themselves
-// would overflow for a tiny one.
-void Sampler::collect_top_k(const SamplingParams& params, std::span<const float> scores, float max) {
-  ids_from(scores, maxima_, kth_largest(scores, maxima_, params.top_k, heap_), ids_);
-  candidates_.clear();
-  total_ = 0;
-  for (const int32_t id : ids_) {
-    const double below = static_cast<double>(scores[static_cast<size_t>(id)]) - max;
-    const double weight = std::exp(below / params.temperature);
-    if (weight > 0) candidates_.push_back({weight, id});
-    total_ += weight;
-  }
-}
-
-// Biases of +inf: those ids alone, all alike.
-void Sampler::collect_forced(std::span<const float> scores) {
-  ids_from(scores, maxima_, std::numeric_limits<float>::infinity(), ids_);
-  candidates_.clear();
-  for (const int32_t id : ids_)
-    candidates_.push_back({1, id});
-  total_ = static_cast<double>(candidates_.size());
+// Scores of +inf: those ids alone, all alike.
+void Sampler::Choice::collect_forced(std::span<const float> scores) {
+  const int64_t n = ids_from(scores, maxima_.data(), std::numeric_limits<float>::infinity(), ids_.data());
+  weighted_.clear();
+  for (const int32_t id : std::span(ids_).first(static_cast<size_t>(n)))
+    weighted_.push_back({1, id});
+  total_ = static_cast<double>(n);
 }
 
 // Of weights_, those that top-p or min-p can keep. Tokens whose weight is below half of (1 - p) / V of the
 // total have less than 1 - p of it together, so the sum of the others exceeds p before it is their turn.
-void Sampler::collect_likely(const SamplingParams& params) {
+void Sampler::Choice::collect_likely(const SamplingParams& params) {
   const double least = params.top_p < 1 ? (1 - params.top_p) * total_ / static_cast<double>(2 * vocab_size_)
                                         : params.min_p / 2;
   // The smallest float above 0 stands for "more than nothing".
   const float threshold = std::max(static_cast<float>(least), std::numeric_limits<float>::denorm_min());
-  block_maxima(weights_, maxima_);
-  ids_from(weights_, maxima_, threshold, ids_);
-  candidates_.clear();
-  for (const int32_t id : ids_)
-    candidates_.push_back({weights_[static_cast<size_t>(id)], id});
+  block_maxima(weights_, maxima_.data());
+  const int64_t n = ids_from(weights_, maxima_.data(), threshold, ids_.data());
+  weighted_.clear();
+  for (const int32_t id : std::span(ids_).first(static_cast<size_t>(n)))
+    weighted_.push_back({weights_[static_cast<size_t>(id)], id});
 }
 
 // Removes what top-p drops and leaves the rest in order of ids: everything after the candidate with
@@ -195,9 +252,9 @@ void Sampler::collect_likely(const SamplingParams& params) {
 // cost more than the rest of sampling, so a histogram finds the bucket with that candidate, and only the
 // bucket is sorted. Sums of weights are compared with p · total, not sums of quotients with p, so that
 // equality is exact wherever the weights are (m of V equal logits against p = m / V).
-void Sampler::keep_top_p(const SamplingParams& params) {
+void Sampler::Choice::keep_top_p(const SamplingParams& params) {
   bucket_sums_.assign(kBuckets, 0);
-  for (const Candidate& c : candidates_)
+  for (const Weighted& c : weighted_)
     bucket_sums_[bucket_of(c.weight)] += c.weight;
   const double limit = params.top_p * total_;
   const auto crosses = [&](double sum) {
@@ -210,36 +267,36 @@ void Sampler::keep_top_p(const SamplingParams& params) {
   if (bucket == 0) return;  // p is so near 1 that rounding keeps the sum from crossing
   --bucket;
   bucket_.clear();
-  for (const Candidate& c : candidates_) {
+  for (const Weighted& c : weighted_) {
     if (bucket_of(c.weight) == bucket) bucket_.push_back(c);
   }
-  std::sort(bucket_.begin(), bucket_.end(), [](const Candidate& a, const Candidate& b) {
+  std::sort(bucket_.begin(), bucket_.end(), [](const Weighted& a, const Weighted& b) {
     return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
   });
   size_t i = 0;
   while (i + 1 < bucket_.size() && !crosses(sum += bucket_[i].weight))
     ++i;
-  const Candidate last = bucket_[i];
-  std::erase_if(candidates_, [&](const Candidate& c) {
+  const Weighted last = bucket_[i];
+  std::erase_if(weighted_, [&](const Weighted& c) {
     return c.weight < last.weight || (c.weight == last.weight && c.id > last.id);
   });
 }
 
-int32_t Sampler::draw(RandomStream& random) const {
+int32_t Sampler::Choice::draw(RandomStream& random) const {
   double total = 0;
-  for (const Candidate& c : candidates_)
+  for (const Weighted& c : weighted_)
     total += c.weight;
   const double target = random.uniform() * total;
   double sum = 0;
-  for (const Candidate& c : candidates_) {
+  for (const Weighted& c : weighted_) {
     sum += c.weight;
     if (sum > target) return c.id;
   }
-  return candidates_.back().id;  // the product rounded up to the total
+  return weighted_.back().id;  // the product rounded up to the total
 }
 
 // From weights_: first the block, then the token.
-int32_t Sampler::draw_from_all(RandomStream& random) {
+int32_t Sampler::Choice::draw_from_all(RandomStream& random) const {
   const double target = random.uniform() * total_;
   double sum = 0;
   size_t block = 0;

@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/rng.h"
+#include "infer/logprobs.h"
+#include "infer/selector.h"
 
 namespace gpt {
 
@@ -42,52 +45,76 @@ struct TokenHistory {
   std::span<const int32_t> output;
 };
 
-// Draws tokens. Holds scratch memory only, so one serves any number of sequences, one at a time.
+// The next token of a sequence: what it is drawn by, and what came out.
+struct Draw {
+  const SamplingParams* params = nullptr;  // valid ones (see validate)
+  TokenHistory history = {};
+  RandomStream random = {0, RandomSite::sample};  // greedy draws nothing from it
+  int64_t logprobs = -1;  // -1: none; 0: of the chosen token; k: and of the k likeliest
+
+  int32_t id = -1;  // -1: see error
+  Logprobs result = {};
+  std::string error = {};  // a logit is NaN or infinite, or the biases forbid every id
+};
+
+// Draws tokens for any number of sequences at once.
 //
-// Order: logit bias, repetition penalty (each distinct id of prompt or output, once; Keskar et al. 2019,
-// CTRL), presence and frequency penalty (as in OpenAI's API), temperature, top-k, top-p over what top-k
-// left (Holtzman et al. 2020), min-p (Nguyen et al. 2024), softmax, inverse of the cumulative
-// distribution in order of ids with one uniform double.
+// Order: logit bias, repetition penalty (each distinct id of prompt or output, once), presence and frequency
+// penalty, temperature, top-k, top-p over what top-k left (Holtzman et al. 2020), min-p (Nguyen et al. 2024),
+// softmax, inverse of the cumulative distribution in order of ids with one uniform double.
+//
+// All up to the penalties, and top-k, are the op select_candidates; without top-k the scores of all ids are
+// read.
 class Sampler {
  public:
-  // Reserves all memory that it will ever need.
-  explicit Sampler(int64_t vocab_size);
+  Sampler(const Backend& backend, int64_t vocab_size);
 
-  // The next token's id from raw logits [V], by valid parameters (see validate). Throws Error when a
-  // logit is NaN or infinite or when the biases forbid every id. Greedy draws nothing from `random`.
-  int32_t sample(const SamplingParams& params, std::span<const float> logits, TokenHistory history,
-                 RandomStream& random);
+  // Row i of logits [draws.size(),V], in memory of the backend, is that of draws[i].
+  void draw(const TensorView& logits, std::span<Draw> draws);
 
  private:
-  struct Candidate {
-    double weight;  // exp((logit - max) / temperature), so the likeliest has 1
+  struct Weighted {
+    double weight;  // exp((score - max) / temperature), so the likeliest has 1
     int32_t id;
   };
+  // Chooses among the tokens of one row. Reserves all memory that it will ever need.
+  class Choice {
+   public:
+    explicit Choice(size_t vocab_size);
+    int32_t among(const SamplingParams& params, std::span<const TokenScore> candidates, RandomStream& random);
+    int32_t among_all(const SamplingParams& params, std::span<const float> scores, RandomStream& random);
 
-  std::span<const float> adjusted(const SamplingParams& params, std::span<const float> logits,
-                                  TokenHistory history);
-  void count_history(TokenHistory history);
-  void collect_top_k(const SamplingParams& params, std::span<const float> scores, float max);
-  void collect_forced(std::span<const float> scores);
-  void collect_likely(const SamplingParams& params);
-  void keep_top_p(const SamplingParams& params);
-  int32_t draw(RandomStream& random) const;
-  int32_t draw_from_all(RandomStream& random);
+   private:
+    int32_t filter_and_draw(const SamplingParams& params, RandomStream& random);
+    void collect_forced(std::span<const float> scores);
+    void collect_likely(const SamplingParams& params);
+    void keep_top_p(const SamplingParams& params);
+    int32_t draw(RandomStream& random) const;
+    int32_t draw_from_all(RandomStream& random) const;
 
+    size_t vocab_size_;
+    std::vector<float> maxima_;  // of the blocks of the scores
+    std::vector<int32_t> ids_;
+    std::vector<float> weights_;      // [V]
+    std::vector<double> sums_;        // of the blocks of weights_
+    double total_ = 0;                // of all weights, those that only top-p removes included
+    std::vector<Weighted> weighted_;  // by ascending id
+    std::vector<Weighted> bucket_;
+    std::vector<double> bucket_sums_;
+  };
+
+  void ask(const Draw& draw, int64_t row);
+  void ask_changes(const Draw& draw, SelectRow& row);
+  void draw_one(Draw& draw, size_t row, Choice& choice) noexcept;
+  int32_t choose(Draw& draw, size_t row, Choice& choice);
+
+  ThreadPool& pool_;
   size_t vocab_size_;
-  std::vector<float> adjusted_;   // [V]
-  std::vector<int32_t> counts_;   // [V] occurrences in the output; all zero between calls
-  std::vector<char> seen_;        // [V] occurs in prompt or output; all zero between calls
-  std::vector<int32_t> touched_;  // the ids set in seen_
-  std::vector<float> maxima_;     // of the blocks of the scores
-  std::vector<float> heap_;
-  std::vector<int32_t> ids_;
-  std::vector<float> weights_;         // [V]
-  std::vector<double> sums_;           // of the blocks of weights_
-  double total_ = 0;                   // of all weights, those that only top-p removes included
-  std::vector<Candidate> candidates_;  // by ascending id
-  std::vector<Candidate> bucket_;
-  std::vector<double> bucket_sums_;
+  Selector selector_;
+  std::vector<int32_t> counts_;   // [V] occurrences in the output, -1: not seen; all -1 between calls
+  std::vector<int32_t> touched_;  // the ids seen
+  std::vector<size_t> logprob_rows_;
+  std::vector<Choice> choices_;  // one a thread
 };
 
 }  // namespace gpt

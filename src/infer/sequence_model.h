@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/backend.h"
+
 namespace gpt {
 
 // What generation needs of a model: a fixed number of slots, each holding one sequence of token ids and
@@ -15,6 +17,7 @@ class SequenceModel {
  public:
   virtual ~SequenceModel() = default;
 
+  virtual const Backend& backend() const = 0;  // where it runs and its logits are read
   virtual int64_t vocab_size() const = 0;
   virtual int64_t n_ctx() const = 0;  // positions that attention can see
   virtual int slots() const = 0;
@@ -30,9 +33,9 @@ class SequenceModel {
     bool wanted = true;  // whether the logits after the last id are
   };
   // Appends to each listed slot (none twice) and writes the wanted logits, in the order of the batch, to
-  // consecutive rows of logits [wanted, V]. Unless the model can slide, no slot may exceed n_ctx. Throws
+  // consecutive rows of logits [>= wanted, V]. Unless the model can slide, no slot may exceed n_ctx. Throws
   // Error when memory is short; not for ids that fit into what `reserve` granted.
-  virtual void forward(std::span<const Append> batch, float* logits) = 0;
+  virtual void forward(std::span<const Append> batch, const TensorView& logits) = 0;
 
   virtual void reset(int slot) = 0;                   // empties the slot
   virtual void copy(int from_slot, int to_slot) = 0;  // replaces to_slot's content by from_slot's

@@ -285,6 +285,48 @@ struct StepState {
 };
 
 // ---------------------------------------------------------------------------------------------------
+// The next token. A row's scores are its logits after what the row asks for: the bias is added; a score of
+// a token in prompt or output is divided by repetition_penalty when it is above 0, else multiplied with it
+// (Keskar et al. 2019, CTRL); presence_penalty is subtracted once and frequency_penalty as often as the token
+// is in the output (OpenAI's API); a token that is not allowed has -inf. In double, stored as fp32.
+struct ScoreChange {
+  int32_t id;
+  int32_t count = -1;  // how often it is in the output; -1: it is in neither prompt nor output
+  double bias = 0;     // may be infinite
+};
+struct SelectRow {
+  int64_t row = 0;           // of logits
+  int64_t k = 0;             // candidates wanted, at most V; 0: none
+  bool log_sum = false;      // whether the log-sum-exp is wanted
+  int64_t first_change = 0;  // its changes, each of another token
+  int64_t changes = 0;
+  double repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
+  int64_t allowed_row = -1;  // of allowed; -1: all are
+  int64_t scores_row = -1;   // where its scores go; -1: nowhere, and they are the logits
+};
+struct TokenScore {
+  int32_t id;
+  float score;
+};
+struct Selection {
+  int32_t not_finite = -1;  // the first token whose logit is NaN or infinite: then there is nothing else
+  int64_t count = 0;        // tokens with at least the k-th highest score: more than k where some tie with it
+  double log_sum = 0;       // log of the sum of exp(logit), in double, in order of ids
+};
+// The candidates of rows[i] are the first `capacity` of its `count`, by ascending id.
+// Scratch of each thread: select_candidates_scratch().
+struct SelectCandidatesArgs {
+  TensorView logits;  // [N,V] fp32
+  std::span<const SelectRow> rows;
+  const ScoreChange* changes = nullptr;  // of all rows
+  const uint64_t* allowed = nullptr;     // [rows, ceil(V/64)]: token i is bit i % 64 of word i / 64
+  TensorView scores = {};                // [rows,V] fp32
+  int64_t capacity = 0;
+  TokenScore* candidates = nullptr;  // [rows, capacity]
+  Selection* selections;             // [rows]
+};
+
+// ---------------------------------------------------------------------------------------------------
 // z = cap tanh(x / cap), in place.
 struct SoftcapArgs {
   TensorView x;
@@ -384,6 +426,7 @@ struct AdamWArgs {
   X(attention_backward, AttentionBackwardArgs)        \
   X(store_rows, StoreRowsArgs)                        \
   X(keep_rows, KeepRowsArgs)                          \
+  X(select_candidates, SelectCandidatesArgs)          \
   X(softcap, SoftcapArgs)                             \
   X(cross_entropy, CrossEntropyArgs)                  \
   X(add, AddArgs)                                     \
@@ -405,6 +448,7 @@ ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype);
 // dtype: the widest of the activations.
 ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
                               DType dtype);
+ScratchNeed select_candidates_scratch(int64_t vocab_size);
 
 // The key of a dropout site: equal arguments give equal masks.
 uint64_t dropout_key(uint64_t seed, uint64_t step, uint32_t site, uint32_t layer);

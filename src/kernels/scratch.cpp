@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "kernels/cpu/drivers/attention.h"
 #include "kernels/ops.h"
+#include "kernels/select.h"
 
 namespace gpt {
 
@@ -23,6 +24,11 @@ ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_
   }
   const int64_t reference = (2 * max_kv + 2 * shape.head_dim + 64) * 8;
   return {.shared = 0, .per_thread = std::max(pieces.bytes(), reference)};
+}
+
+// Maxima of blocks; values; ids.
+ScratchNeed select_candidates_scratch(int64_t vocab_size) {
+  return {.per_thread = 4 * (2 * vocab_size + select_blocks(vocab_size) + kSelectBlock)};
 }
 
 uint64_t dropout_key(uint64_t seed, uint64_t step, uint32_t site, uint32_t layer) {

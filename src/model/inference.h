@@ -75,6 +75,7 @@ class Inference {
   // The same before there is one: nothing of that size is allocated.
   static int64_t planned_bytes(const ModelConfig& config, Options options, int threads);
   const ModelConfig& config() const { return model_.config; }
+  const Backend& backend() const { return backend_; }
 
   // Runs `batch` sequences of equal length without the cache, at most max_rows tokens in all; shows every
   // result to the observer and writes the logits of all tokens, [ids,V].

@@ -21,8 +21,8 @@ std::optional<std::string> sample_text(const Model& model, const Tokenizer& toke
                                 .seed = seed + static_cast<uint64_t>(step),
                                 .context = ContextPolicy::crop};
   bool stopped = false;
-  const std::vector<Completion> out = generate(
-      sequences, backend.pool, std::vector<std::vector<int32_t>>{prompt}, options, [&](const TokenEvent&) {
+  const std::vector<Completion> out =
+      generate(sequences, std::vector<std::vector<int32_t>>{prompt}, options, [&](const TokenEvent&) {
         stopped = stopped || interrupted();
         return !stopped;
       });

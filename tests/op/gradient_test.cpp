@@ -334,6 +334,7 @@ const std::map<std::string, std::string>& ops_without_gradient() {
       {"pack_matrix", "rearranges weights; products with packed ones have their own op tests"},
       {"store_rows", "copies into the key/value cache, which training does not have"},
       {"keep_rows", "moves the rows whose logits are wanted, in inference"},
+      {"select_candidates", "chooses tokens, in inference"},
       {"softcap", "for logits that are shown or sampled; in the loss it is part of cross_entropy"},
       {"sum_losses", "for what is shown; gradients begin with cross_entropy"},
       {"sum_squares", "measures gradients"},

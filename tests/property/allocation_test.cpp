@@ -38,7 +38,7 @@ TEST(Allocations, NoneInAStepOfTheEngine) {
     ThreadPool pool(2);
     Inference inference(random.model, backend(pool, best_isa()), {.slots = 6, .max_rows = 64});
     CachedModel model(inference, false);
-    Engine engine(model, pool, {.step_rows = 64});
+    Engine engine(model, {.step_rows = 64});
     for (uint64_t round = 0; round < 2; ++round) {  // the first makes what the second uses again
       for (uint64_t i = 0; i < 6; ++i) {
         Request request;

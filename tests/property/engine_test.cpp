@@ -81,9 +81,11 @@ class Engines : public testing::TestWithParam<Setting> {
   Result alone(const Request& r) const {
     ThreadPool pool(1);
     Inference inference = make(pool, 1, 512);
-    Sampler sampler(config_.vocab_size);
+    Sampler sampler(inference.backend(), config_.vocab_size);
     std::vector<int32_t> ids = r.prompt;
-    std::vector<float> logits(static_cast<size_t>(config_.vocab_size));
+    const Buffer logits(static_cast<size_t>(config_.vocab_size) * sizeof(float), "logits", memory());
+    const int64_t shape[] = {1, config_.vocab_size};
+    const TensorView row = logits.view(0, DType::f32, shape);
     Result result;
     size_t fed = 0;
     while (std::ssize(result.ids) < r.max_tokens) {
@@ -94,12 +96,15 @@ class Engines : public testing::TestWithParam<Setting> {
         fed = ids.size() - static_cast<size_t>(config_.n_ctx);
       }
       const Inference::Append append{0, std::span(ids).subspan(fed)};
-      inference.append({&append, 1}, make_view(logits.data(), {1, config_.vocab_size}));
+      inference.append({&append, 1}, row);
       fed = ids.size();
-      RandomStream random(r.seed, RandomSite::sample, result.ids.size(), r.number);
-      const int32_t id = sampler.sample(r.sampling, logits, {r.prompt, result.ids}, random);
-      result.take(id, logprobs_of(logits, id, r.logprobs));
-      ids.push_back(id);
+      Draw draw{.params = &r.sampling,
+                .history = {r.prompt, result.ids},
+                .random = {r.seed, RandomSite::sample, result.ids.size(), r.number},
+                .logprobs = r.logprobs};
+      sampler.draw(row, {&draw, 1});
+      result.take(draw.id, draw.result);
+      ids.push_back(draw.id);
     }
     return result;
   }
@@ -152,7 +157,7 @@ TEST_P(Engines, CompanyChangesNothing) {
     ThreadPool pool(run.threads);
     Inference inference = make(pool, run.slots, run.step_rows, run.cache_tokens);
     CachedModel model(inference, slides_);
-    Engine engine(model, pool, {.step_rows = run.step_rows});
+    Engine engine(model, {.step_rows = run.step_rows});
     std::map<int64_t, size_t> which;
     std::map<int64_t, Result> results;
     const auto step = [&] {
@@ -188,7 +193,7 @@ TEST_P(Engines, ThoseWhoGiveWayComeBackAsTheyWere) {
   ThreadPool pool(1);
   Inference inference = make(pool, 6, 64, 6 * kBlock);
   CachedModel model(inference, slides_);
-  Engine engine(model, pool, {.step_rows = 64});
+  Engine engine(model, {.step_rows = 64});
   std::vector<Request> requests(5);
   for (size_t i = 0; i < requests.size(); ++i) {
     requests[i].prompt = random_ids(30 + static_cast<int64_t>(i), config_.vocab_size, i);

@@ -47,9 +47,8 @@ void take(const Event& event, Result& result) {
 
 // The request by itself: one slot, one row a step where possible, nothing known.
 Result alone(const Request& request, FakeDecoder::Model model = {}) {
-  ThreadPool pool(1);
   FakeDecoder decoder(kVocab, kContext, 1, true, std::move(model));
-  Engine engine(decoder, pool, {.step_rows = 1});
+  Engine engine(decoder, {.step_rows = 1});
   engine.submit(request);
   Result result;
   while (!engine.idle()) {
@@ -109,12 +108,11 @@ class EngineSettings : public testing::TestWithParam<Setting> {};
 // Requests come and go at random; each gets what it gets alone.
 TEST_P(EngineSettings, CompanyChangesNothing) {
   const Setting setting = GetParam();
-  ThreadPool pool(setting.threads);
   for (uint64_t seed = 0; seed < 12; ++seed) {
     Random random(seed);
-    FakeDecoder decoder(kVocab, kContext, setting.slots, true);
+    FakeDecoder decoder(kVocab, kContext, setting.slots, true, {}, setting.threads);
     decoder.memory = setting.memory;
-    Engine engine(decoder, pool, {.step_rows = setting.step_rows});
+    Engine engine(decoder, {.step_rows = setting.step_rows});
     std::vector<Request> requests;
     std::map<int64_t, Result> results;
     std::set<int64_t> cancelled;
@@ -160,9 +158,8 @@ INSTANTIATE_TEST_SUITE_P(Settings, EngineSettings,
                          [](const auto& p) { return testing::PrintToString(p.param); });
 
 TEST(Engine, EveryStepDecodesAllAndFillsUpWithPrompts) {
-  ThreadPool pool(1);
   FakeDecoder decoder(kVocab, 64, 4);
-  Engine engine(decoder, pool, {.step_rows = 10});
+  Engine engine(decoder, {.step_rows = 10});
   engine.submit(request(Ids(3, 1), 20));
   EXPECT_EQ(engine.step().size(), 1u);
   engine.submit(request(Ids(25, 2), 20));
@@ -176,9 +173,8 @@ TEST(Engine, EveryStepDecodesAllAndFillsUpWithPrompts) {
 }
 
 TEST(Engine, ACommonBeginningIsComputedOnce) {
-  ThreadPool pool(1);
   FakeDecoder decoder(kVocab, 64, 8);
-  Engine engine(decoder, pool, {.step_rows = 16});
+  Engine engine(decoder, {.step_rows = 16});
   Ids prompt(40, 5);
   for (int32_t i = 0; i < 6; ++i) {
     prompt.back() = i;
@@ -195,10 +191,9 @@ TEST(Engine, ACommonBeginningIsComputedOnce) {
 }
 
 TEST(Engine, TheYoungestGivesWayAndComesBack) {
-  ThreadPool pool(1);
   FakeDecoder decoder(kVocab, 32, 4);
   decoder.memory = 9;  // blocks of 4 ids; a full sequence takes 8
-  Engine engine(decoder, pool, {});
+  Engine engine(decoder, {});
   std::vector<int64_t> order;
   for (int32_t i = 0; i < 3; ++i)
     engine.submit(request({i, i}, 30));
@@ -212,9 +207,8 @@ TEST(Engine, TheYoungestGivesWayAndComesBack) {
 }
 
 TEST(Engine, AnErrorEndsOneRequestAlone) {
-  ThreadPool pool(1);
   FakeDecoder decoder(3, 64, 4);
-  Engine engine(decoder, pool, {});
+  Engine engine(decoder, {});
   constexpr double kNever = -std::numeric_limits<double>::infinity();
   engine.submit(request({1}, 3));
   engine.submit(
@@ -234,9 +228,8 @@ TEST(Engine, AnErrorEndsOneRequestAlone) {
 }
 
 TEST(Engine, RefusesWhatItCannotRun) {
-  ThreadPool pool(1);
   FakeDecoder decoder(kVocab, kContext, 2);
-  Engine engine(decoder, pool, {});
+  Engine engine(decoder, {});
   EXPECT_THROW(engine.submit(request({})), Error);
   EXPECT_THROW(engine.submit(request({kVocab})), Error);
   EXPECT_THROW(engine.submit(request(Ids(kContext + 1, 0))), Error);

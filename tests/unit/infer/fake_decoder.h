@@ -21,8 +21,9 @@ class FakeDecoder : public SequenceModel {
   // Logits [vocab] from the last n_ctx ids fed to a slot and the number of all ids fed to it.
   using Model = std::function<std::vector<float>(std::span<const int32_t> window, size_t length)>;
 
-  FakeDecoder(int64_t vocab, int64_t n_ctx, int slots, bool slides = false, Model model = {})
-      : vocab_(vocab),
+  FakeDecoder(int64_t vocab, int64_t n_ctx, int slots, bool slides = false, Model model = {}, int threads = 1)
+      : pool_(threads),
+        vocab_(vocab),
         n_ctx_(n_ctx),
         slides_(slides),
         model_(std::move(model)),
@@ -33,6 +34,7 @@ class FakeDecoder : public SequenceModel {
       ids.assign(3, 0);  // left over from an earlier use
   }
 
+  const Backend& backend() const override { return backend_; }
   int64_t vocab_size() const override { return vocab_; }
   int64_t n_ctx() const override { return n_ctx_; }
   int slots() const override { return static_cast<int>(ids_.size()); }
@@ -80,9 +82,9 @@ class FakeDecoder : public SequenceModel {
     reserved_.at(static_cast<size_t>(to)) = reserved_.at(static_cast<size_t>(from));
   }
 
-  void forward(std::span<const Append> batch, float* logits) override {
+  void forward(std::span<const Append> batch, const TensorView& logits) override {
     std::set<int> seen;
-    int64_t tokens = 0;
+    int64_t tokens = 0, row = 0;
     for (const Append& append : batch) {
       require(seen.insert(append.slot).second, "a slot twice in a batch");
       require(!append.ids.empty() && std::ssize(append.ids) <= n_ctx_, "an append of a bad size");
@@ -95,8 +97,7 @@ class FakeDecoder : public SequenceModel {
       tokens += std::ssize(append.ids);
       remember(ids);
       if (!append.wanted) continue;
-      const std::vector<float> row = logits_of(ids);
-      logits = std::copy(row.begin(), row.end(), logits);
+      std::ranges::copy(logits_of(ids), logits.row<float>(row++));
     }
     tokens_fed += tokens;
     largest_batch = std::max(largest_batch, tokens);
@@ -144,6 +145,8 @@ class FakeDecoder : public SequenceModel {
   }
   std::vector<int32_t>& at(int slot) { return ids_.at(static_cast<size_t>(slot)); }
 
+  ThreadPool pool_;
+  Backend backend_ = host_backend(pool_, Isa::ref);
   int64_t vocab_;
   int64_t n_ctx_;
   bool slides_;

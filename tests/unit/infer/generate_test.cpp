@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "unit/infer/fake_decoder.h"
+#include "unit/infer/fixed_sampler.h"
 
 namespace gpt {
 namespace {
@@ -20,7 +21,7 @@ constexpr int64_t kContext = 8;
 
 // What one sample must be, from the definition: no cache, no slots, no chunks.
 Ids naive(const FakeDecoder& model, const Ids& prompt, uint64_t number, const GenerateOptions& o) {
-  Sampler sampler(model.vocab_size());
+  FixedSampler sampler(o.sampling, model.vocab_size());
   Ids all = prompt, output;
   const auto n_ctx = static_cast<size_t>(model.n_ctx());
   while (std::ssize(output) < o.max_tokens) {
@@ -28,7 +29,7 @@ Ids naive(const FakeDecoder& model, const Ids& prompt, uint64_t number, const Ge
     std::span<const int32_t> view = all;
     if (o.context == ContextPolicy::crop && view.size() > n_ctx) view = view.last(n_ctx);
     RandomStream random(o.seed, RandomSite::sample, output.size(), number);
-    const int32_t id = sampler.sample(o.sampling, model.logits_of(view), {prompt, output}, random);
+    const int32_t id = sampler.sample(model.logits_of(view), {prompt, output}, random);
     all.push_back(id);
     output.push_back(id);
     if (std::find(o.eos_ids.begin(), o.eos_ids.end(), id) != o.eos_ids.end()) break;
@@ -38,8 +39,7 @@ Ids naive(const FakeDecoder& model, const Ids& prompt, uint64_t number, const Ge
 
 std::vector<Completion> generate(FakeDecoder& decoder, const Prompts& prompts, const GenerateOptions& options,
                                  const OnToken& on = {}) {
-  ThreadPool pool(1);
-  return gpt::generate(decoder, pool, prompts, options, on);
+  return gpt::generate(decoder, prompts, options, on);
 }
 
 Completion one(FakeDecoder& decoder, const Ids& prompt, const GenerateOptions& options,

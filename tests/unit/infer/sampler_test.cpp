@@ -9,29 +9,14 @@
 #include <set>
 
 #include "base/error.h"
-#include "infer/logprobs.h"
-#include "infer/select.h"
+#include "kernels/select.h"
+#include "unit/infer/fixed_sampler.h"
 
 namespace gpt {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-// A sampler with its parameters.
-class FixedSampler {
- public:
-  FixedSampler(SamplingParams params, int64_t vocab_size) : params_(std::move(params)), sampler_(vocab_size) {
-    validate(params_, vocab_size);
-  }
-  int32_t sample(std::span<const float> logits, TokenHistory history, RandomStream& random) {
-    return sampler_.sample(params_, logits, history, random);
-  }
-
- private:
-  SamplingParams params_;
-  Sampler sampler_;
-};
 
 // The ids that 4,000 draws produce: with no kept token rarer than about 1 %, every one of them.
 std::set<int32_t> support(const std::vector<float>& logits, const SamplingParams& params,
@@ -283,37 +268,13 @@ TEST(Sampler, InvalidParametersNameTheFlag) {
   EXPECT_EQ(parse_top_p_rule("reaching"), TopPRule::reaching);
 }
 
-TEST(Select, AgreesWithSortingForAnySizeAndK) {
-  RandomStream random(9, RandomSite::test);
-  for (const size_t size : {1u, 5u, 63u, 64u, 65u, 4000u}) {
-    std::vector<float> values(size), maxima, scratch;
-    for (float& x : values)
-      x = static_cast<float>(random.below(900)) - 400;
-    block_maxima(values, maxima);
-    std::vector<float> sorted = values;
-    std::sort(sorted.rbegin(), sorted.rend());
-    EXPECT_EQ(largest_id(values, maxima), std::max_element(values.begin(), values.end()) - values.begin());
-    for (const int64_t k : {1, 2, 40, 64, 1023, 1024, 1025, 3999, 4000}) {
-      if (k > std::ssize(values)) continue;
-      const float kth = sorted[static_cast<size_t>(k - 1)];
-      EXPECT_EQ(kth_largest(values, maxima, k, scratch), kth) << size << " " << k;
-      std::vector<int32_t> ids, expected;
-      for (size_t i = 0; i < size; ++i) {
-        if (values[i] >= kth) expected.push_back(static_cast<int32_t>(i));
-      }
-      ids_from(values, maxima, kth, ids);
-      EXPECT_EQ(ids, expected);
-    }
-  }
-}
-
 TEST(Select, WeightsAreExponentials) {
-  std::vector<float> values, weights;
-  std::vector<double> sums;
+  std::vector<float> values, weights(20000);
+  std::vector<double> sums(static_cast<size_t>(select_blocks(20000)));
   for (int i = 0; i < 20000; ++i)
     values.push_back(static_cast<float>(-i) * 0.004f);
   for (const double temperature : {0.5, 1.0, 1.7}) {
-    const double total = softmax_weights(values, 0, temperature, weights, sums);
+    const double total = softmax_weights(values, 0, temperature, weights.data(), sums.data());
     EXPECT_EQ(weights[0], 1);
     double exact_total = 0;
     for (size_t i = 0; i < values.size(); ++i) {
@@ -327,6 +288,13 @@ TEST(Select, WeightsAreExponentials) {
   }
 }
 
+// A greedy draw's, whatever the bias and penalties do to the scores.
+Logprobs logprobs_of(const std::vector<float>& logits, int32_t chosen, int64_t top) {
+  FixedSampler sampler({.temperature = 0, .repetition_penalty = 2, .logit_bias = {{chosen, kInf}}},
+                       std::ssize(logits));
+  return sampler.draw(logits, {}, {1, RandomSite::test}, top).result;
+}
+
 TEST(Logprobs, AreTheLogSoftmaxOfRawLogits) {
   const std::vector<float> logits{1, 3, 2, 3};
   const double log_sum = std::log(std::exp(1.0) + 2 * std::exp(3.0) + std::exp(2.0));
@@ -338,6 +306,7 @@ TEST(Logprobs, AreTheLogSoftmaxOfRawLogits) {
   EXPECT_EQ(result.top[1].id, 3);
   EXPECT_EQ(result.top[2].id, 2);
   EXPECT_NEAR(result.top[0].logprob, 3 - log_sum, 1e-14);
+  EXPECT_EQ(logprobs_of(logits, 0, 1).top.size(), 1u);  // not those that tie with it
   EXPECT_EQ(logprobs_of(logits, 0, 0).top.size(), 0u);
   EXPECT_EQ(logprobs_of(logits, 0, 99).top.size(), 4u);
 }
@@ -345,6 +314,40 @@ TEST(Logprobs, AreTheLogSoftmaxOfRawLogits) {
 TEST(Logprobs, StayFiniteForExtremeLogits) {
   EXPECT_NEAR(logprobs_of(std::vector<float>{3e38f, -3e38f}, 0, 0).chosen.logprob, 0, 1e-12);
   EXPECT_THROW(logprobs_of(std::vector<float>{1, NAN}, 0, 0), Error);
+}
+
+// Rows of one call have parameters, history and log-probabilities of their own, whoever draws beside them.
+TEST(Sampler, DrawsForManyAsForEachAlone) {
+  constexpr int64_t kVocab = 500, kRows = 12;
+  RandomStream random(5, RandomSite::test);
+  std::vector<float> logits(kVocab * kRows);
+  for (float& x : logits)
+    x = static_cast<float>(random.below(60)) / 8;  // many tie
+  const std::vector<int32_t> ids{3, 3, 70, 499, 3};
+  const SamplingParams params[] = {{.temperature = 0},
+                                   {.top_k = 20, .repetition_penalty = 1.4, .frequency_penalty = 0.5},
+                                   {.top_p = 0.6, .logit_bias = {{1, 5}, {70, -kInf}}},
+                                   {.top_k = 3, .min_p = 0.3, .logit_bias = {{7, kInf}, {8, kInf}}}};
+  for (const int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    Sampler sampler(host_backend(pool, Isa::ref), kVocab);
+    std::vector<Draw> draws;
+    for (uint64_t i = 0; i < kRows; ++i)
+      draws.push_back({.params = &params[i % 4],
+                       .history = {std::span(ids).first(i % 3), std::span(ids).subspan(i % 3)},
+                       .random = RandomStream(1, RandomSite::test, i),
+                       .logprobs = static_cast<int64_t>(i % 5) - 1});
+    std::vector<Draw> asked = draws;
+    sampler.draw(make_view(logits.data(), {kRows, kVocab}), draws);
+    for (size_t i = 0; i < kRows; ++i) {
+      const auto row = std::span(logits).subspan(i * kVocab, kVocab);
+      const Draw alone = FixedSampler(*asked[i].params, kVocab)
+                             .draw(row, asked[i].history, asked[i].random, asked[i].logprobs);
+      EXPECT_EQ(draws[i].id, alone.id) << i;
+      EXPECT_EQ(draws[i].result.chosen.logprob, alone.result.chosen.logprob) << i;
+      EXPECT_EQ(draws[i].result.top.size(), alone.result.top.size()) << i;
+    }
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "infer/select.h"
+#include "kernels/select.h"
 
 #include <algorithm>
 #include <bit>
@@ -52,74 +52,60 @@ float exp_of_negative(float x) {
 
 }  // namespace
 
-void block_maxima(std::span<const float> values, std::vector<float>& maxima) {
-  maxima.resize((values.size() + kBlock - 1) / kBlock);
+void block_maxima(std::span<const float> values, float* maxima) {
   size_t b = 0;
   for (; (b + 1) * kBlock <= values.size(); ++b)
     maxima[b] = largest(values.data() + b * kBlock);
-  if (b < maxima.size())
+  if (b * kBlock < values.size())
     maxima[b] = *std::max_element(values.begin() + static_cast<std::ptrdiff_t>(b * kBlock), values.end());
 }
 
-int32_t largest_id(std::span<const float> values, std::span<const float> maxima) {
-  const auto block = static_cast<size_t>(std::max_element(maxima.begin(), maxima.end()) - maxima.begin());
-  size_t i = block * kBlock;
-  while (values[i] != maxima[block])
-    ++i;
-  return static_cast<int32_t>(i);
-}
-
-float kth_largest(std::span<const float> values, std::span<const float> maxima, int64_t k,
-                  std::vector<float>& heap) {
+float kth_largest(std::span<const float> values, const float* maxima, int64_t k, float* heap) {
   GPT_ASSERT(k >= 1 && k <= std::ssize(values));
-  const auto count = static_cast<size_t>(k);
+  float* const end = heap + k;
   if (k > kHeapLimit) {
-    heap.assign(values.begin(), values.end());
-    const auto kth = heap.begin() + (k - 1);
-    std::nth_element(heap.begin(), kth, heap.end(), std::greater<>());
-    return *kth;
+    std::copy(values.begin(), values.end(), heap);
+    std::nth_element(heap, end - 1, heap + values.size(), std::greater<>());
+    return end[-1];
   }
-  heap.assign(values.begin(), values.begin() + k);
-  std::make_heap(heap.begin(), heap.end(), std::greater<>());
-  for (size_t b = count / kBlock; b < maxima.size(); ++b) {
-    if (maxima[b] <= heap.front()) continue;
-    const size_t end = std::min(values.size(), (b + 1) * kBlock);
-    for (size_t i = std::max(count, b * kBlock); i < end; ++i) {
-      if (values[i] <= heap.front()) continue;
-      std::pop_heap(heap.begin(), heap.end(), std::greater<>());
-      heap.back() = values[i];
-      std::push_heap(heap.begin(), heap.end(), std::greater<>());
+  std::copy_n(values.begin(), k, heap);
+  std::make_heap(heap, end, std::greater<>());
+  const auto count = static_cast<size_t>(k);
+  for (size_t b = count / kBlock; b * kBlock < values.size(); ++b) {
+    if (maxima[b] <= *heap) continue;
+    const size_t last = std::min(values.size(), (b + 1) * kBlock);
+    for (size_t i = std::max(count, b * kBlock); i < last; ++i) {
+      if (values[i] <= *heap) continue;
+      std::pop_heap(heap, end, std::greater<>());
+      end[-1] = values[i];
+      std::push_heap(heap, end, std::greater<>());
     }
   }
-  return heap.front();
+  return *heap;
 }
 
-void ids_from(std::span<const float> values, std::span<const float> maxima, float threshold,
-              std::vector<int32_t>& ids) {
+int64_t ids_from(std::span<const float> values, const float* maxima, float threshold, int32_t* ids) {
   size_t n = 0;
-  for (size_t b = 0; b < maxima.size(); ++b) {
+  for (size_t b = 0; b * kBlock < values.size(); ++b) {
     if (maxima[b] < threshold) continue;
-    ids.resize(std::max(ids.size(), n + kBlock));
     const size_t end = std::min(values.size(), (b + 1) * kBlock);
     for (size_t i = b * kBlock; i < end; ++i) {  // without a branch that could go either way
       ids[n] = static_cast<int32_t>(i);
       n += static_cast<size_t>(values[i] >= threshold);
     }
   }
-  ids.resize(n);
+  return static_cast<int64_t>(n);
 }
 
-double softmax_weights(std::span<const float> values, float max, double temperature,
-                       std::vector<float>& weights, std::vector<double>& sums) {
+double softmax_weights(std::span<const float> values, float max, double temperature, float* weights,
+                       double* sums) {
   constexpr double kLargest = std::numeric_limits<float>::max();
   const auto scale = static_cast<float>(std::min(1 / temperature, kLargest));
-  weights.resize(values.size());
-  sums.resize((values.size() + kBlock - 1) / kBlock);
   double total = 0;
-  for (size_t b = 0; b < sums.size(); ++b) {
+  for (size_t b = 0; b * kBlock < values.size(); ++b) {
     const size_t n = std::min(kBlock, values.size() - b * kBlock);
     const float* from = values.data() + b * kBlock;
-    float* to = weights.data() + b * kBlock;
+    float* to = weights + b * kBlock;
     for (size_t i = 0; i < n; ++i)
       to[i] = exp_of_negative((from[i] - max) * scale);
     float lanes[kLanes] = {};
@@ -138,17 +124,23 @@ double softmax_weights(std::span<const float> values, float max, double temperat
   return total;
 }
 
-void check_finite(std::span<const float> logits) {
+int32_t first_not_finite(std::span<const float> values) {
   constexpr float kLargest = std::numeric_limits<float>::max();
   int finite = 1;
-  for (const float x : logits)
+  for (const float x : values)
     finite &= static_cast<int>(std::fabs(x) <= kLargest);  // false for NaN
-  if (finite != 0) return;
-  const auto bad = std::find_if(logits.begin(), logits.end(), [](float x) { return !std::isfinite(x); });
-  fail(
-      "logits: expected finite numbers, found {} for id {}: the model's weights are damaged or overflow; "
-      "check them with 'gpt verify'",
-      *bad, bad - logits.begin());
+  if (finite != 0) return -1;
+  const auto bad = std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+  return static_cast<int32_t>(bad - values.begin());
+}
+
+double log_sum_exp(std::span<const float> values) {
+  GPT_ASSERT(!values.empty());
+  const double max = *std::max_element(values.begin(), values.end());
+  double sum = 0;
+  for (const float x : values)
+    sum += std::exp(x - max);
+  return max + std::log(sum);
 }
 
 }  // namespace gpt

@@ -1,0 +1,78 @@
+#include "infer/selector.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace gpt {
+
+Selector::Selector(const Backend& backend, int64_t vocab_size)
+    : backend_(backend),
+      vocab_size_(vocab_size),
+      workspace_(select_candidates_scratch(vocab_size), backend.pool.size(), backend.memory),
+      staged_rows_(backend.memory),
+      staged_changes_(backend.memory),
+      staged_selections_(backend.memory),
+      staged_candidates_(backend.memory) {}
+
+void Selector::run(const TensorView& logits) {
+  GPT_ASSERT(logits.memory == backend_.memory && logits.cols() == vocab_size_);
+  logits_ = logits;
+  int64_t scored = 0;
+  capacity_ = 0;
+  for (SelectRow& r : rows) {
+    if (r.changes > 0 || r.allowed_row >= 0) r.scores_row = scored++;
+    capacity_ = std::max(capacity_, r.k);
+  }
+  const auto bytes = static_cast<size_t>(scored * vocab_size_) * sizeof(float);
+  if (bytes > scores_.size()) scores_ = Buffer(bytes, "scores", backend_.memory);
+  selections_.resize(rows.size());
+  const int64_t shape[] = {scored, vocab_size_};
+  const SelectRow* const staged_rows = staged_rows_.put(rows);
+  const ScoreChange* const staged_changes = staged_changes_.put(changes);
+  for (;;) {  // again with more room where more than k tie
+    candidates_.resize(rows.size() * static_cast<size_t>(capacity_));
+    backend_.kernels.select_candidates(backend_.context(workspace_.scratch()),
+                                       {.logits = logits,
+                                        .rows = {staged_rows, rows.size()},
+                                        .changes = staged_changes,
+                                        .scores = scores_.view(0, DType::f32, shape),
+                                        .capacity = capacity_,
+                                        .candidates = staged_candidates_.share(candidates_),
+                                        .selections = staged_selections_.share(selections_)});
+    staged_candidates_.get(candidates_);
+    staged_selections_.get(selections_);
+    int64_t most = 0;
+    for (const Selection& s : selections_)
+      most = std::max(most, s.count);
+    if (most <= capacity_) return;
+    capacity_ = most;
+  }
+}
+
+const Selection& Selector::selection(size_t i) const {
+  const Selection& s = selections_[i];
+  if (s.not_finite < 0) return s;
+  fail(
+      "logits: expected finite numbers, found {} for id {}: the model's weights are damaged or overflow; "
+      "check them with 'gpt verify'",
+      logit(i, s.not_finite), s.not_finite);
+}
+
+std::span<TokenScore> Selector::candidates(size_t i) {
+  return std::span(candidates_)
+      .subspan(i * static_cast<size_t>(capacity_), static_cast<size_t>(selections_[i].count));
+}
+
+TensorView Selector::scores(size_t i) const {
+  const SelectRow& r = rows[i];
+  if (r.scores_row < 0) return logits_.row_range(r.row, 1);
+  const int64_t shape[] = {1, vocab_size_};
+  return scores_.view(r.scores_row * vocab_size_ * static_cast<int64_t>(sizeof(float)), DType::f32, shape);
+}
+
+float Selector::logit(size_t i, int32_t id) const {
+  return *HostAccess(logits_.row_range(rows[i].row, 1).columns(id, 1))->as<float>();
+}
+
+}  // namespace gpt

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <vector>
+
+#include "kernels/backend.h"
+#include "tensor/memory.h"
+
+namespace gpt {
+
+// Asks select_candidates for rows of logits and holds what it finds. Used again and again it allocates
+// nothing once it has seen its largest call.
+class Selector {
+ public:
+  Selector(const Backend& backend, int64_t vocab_size);
+
+  // What is asked; where scores go is decided here.
+  std::vector<SelectRow> rows;
+  std::vector<ScoreChange> changes;
+
+  // logits [N,V] in memory of the backend, as long as results are read.
+  void run(const TensorView& logits);
+
+  // Of rows[i]. Throws Error when a logit is NaN or infinite.
+  const Selection& selection(size_t i) const;
+  std::span<TokenScore> candidates(size_t i);  // all of them
+  // [1,V]; without changes its logits.
+  TensorView scores(size_t i) const;
+  float logit(size_t i, int32_t id) const;
+
+ private:
+  Backend backend_;
+  int64_t vocab_size_;
+  Workspace workspace_;
+  TensorView logits_;
+  Buffer scores_;
+  int64_t capacity_ = 0;
+  std::vector<Selection> selections_;
+  std::vector<TokenScore> candidates_;
+  Staged<SelectRow> staged_rows_;
+  Staged<ScoreChange> staged_changes_;
+  Staged<Selection> staged_selections_;
+  Staged<TokenScore> staged_candidates_;
+};
+
+}  // namespace gpt
