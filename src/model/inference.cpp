@@ -14,7 +14,7 @@ Inference::Inference(const Model& model, const Backend& backend, Options options
     : model_(model),
       backend_(backend),
       options_(options),
-      planner_({}),
+      planner_({}, backend.kernels),
       staged_ids_(backend.memory),
       staged_positions_(backend.memory),
       staged_tables_(backend.memory),
@@ -46,13 +46,13 @@ PassShape Inference::shape(const Options& options, int64_t capacity) {
   return {.mode = PassMode::inference,
           .rows = options.max_rows,
           .max_q = options.max_rows,
-          .max_kv = std::max(capacity, options.max_rows) + KvCache::kBlock,
+          .max_kv = std::max(capacity, options.max_rows),
           .dtype = options.dtype,
           .compute = options.weights.value_or(options.dtype)};
 }
 
 void Inference::plan() {
-  planner_ = Planner(shape(options_, cache_.capacity()));
+  planner_ = Planner(shape(options_, cache_.capacity()), backend_.kernels);
   acts_.plan(planner_, model_.config, false);
   arena_ = planner_.commit("inference", backend_.memory);
   acts_.set_shared_views();
@@ -82,10 +82,11 @@ int64_t Inference::bytes() const {
   return planner_.bytes() + workspace_.bytes() + cache_.bytes();
 }
 
-int64_t Inference::planned_bytes(const ModelConfig& config, Options options, int threads) {
+int64_t Inference::planned_bytes(const ModelConfig& config, Options options, const KernelTable& kernels,
+                                 int threads) {
   options.max_rows = std::max<int64_t>(options.max_rows, options.slots);
   const int64_t capacity = options.capacity > 0 ? std::min(options.capacity, config.n_ctx) : config.n_ctx;
-  Planner planner(shape(options, capacity));
+  Planner planner(shape(options, capacity), kernels);
   Activations acts;
   acts.plan(planner, config, false);
   const int64_t full = options.slots * KvCache::blocks_of_sequence(capacity) * KvCache::kBlock;

@@ -73,7 +73,8 @@ class Inference {
 
   int64_t bytes() const;
   // The same before there is one: nothing of that size is allocated.
-  static int64_t planned_bytes(const ModelConfig& config, Options options, int threads);
+  static int64_t planned_bytes(const ModelConfig& config, Options options, const KernelTable& kernels,
+                               int threads);
   const ModelConfig& config() const { return model_.config; }
 
   // Runs `batch` sequences of equal length without the cache, at most max_rows tokens in all; shows every

@@ -111,7 +111,7 @@ struct Weights {
   void pack(const KernelTable& kernels, std::vector<TensorView> parts) {
     ThreadPool pool(2);
     const int64_t out = rows.rows(), in = rows.cols();
-    memory = Buffer(static_cast<size_t>(packed_bytes(kernels.isa, rows.dtype, out, in, false)), "weights");
+    memory = Buffer(static_cast<size_t>(kernels.packed_bytes(rows.dtype, out, in, false)), "weights");
     matrix = {.data = memory.data(), .dtype = rows.dtype, .out = out, .in = in};
     kernels.pack_matrix(ExecContext{pool, kernels, {}}, {.dst = &matrix, .parts = parts});
   }
@@ -123,7 +123,8 @@ struct Weights {
 // args: what is not the weights.
 void multiply(const KernelTable& kernels, const Weights& w, LinearArgs args, int threads = 1) {
   ThreadPool pool(threads);
-  Workspace workspace(linear_scratch(args.x.rows(), w.rows.rows(), w.rows.cols(), w.rows.dtype), threads);
+  Workspace workspace(
+      kernels.linear_scratch(args.x.rows(), w.rows.rows(), w.rows.cols(), w.rows.dtype, false), threads);
   if (w.matrix.data) {
     args.packed = &w.matrix;
   } else {
@@ -280,9 +281,9 @@ TEST_P(Quantized, BlocksAndTheirFloatsPackAlike) {
 
 TEST(QuantizedMatrix, HasNoPackedFormForOtherSizesOrDirections) {
   for (const Isa isa : kIsas) {
-    EXPECT_EQ(packed_bytes(isa, DType::q8_0, 8, 48, false), 0);
-    EXPECT_EQ(packed_bytes(isa, DType::q4_0, 64, 64, true), 0);
-    EXPECT_GT(packed_bytes(isa, DType::q4_0, 64, 64, false), 0);
+    EXPECT_EQ(kernel_table(isa).packed_bytes(DType::q8_0, 8, 48, false), 0);
+    EXPECT_EQ(kernel_table(isa).packed_bytes(DType::q4_0, 64, 64, true), 0);
+    EXPECT_GT(kernel_table(isa).packed_bytes(DType::q4_0, 64, 64, false), 0);
   }
 }
 

@@ -381,7 +381,9 @@ class Gemm {
 }  // namespace
 
 void gemm(const ExecContext& ctx, Isa isa, const GemmArgs& p) {
-  if (p.y.rows() > 0 && p.y.cols() > 0) Gemm(ctx, isa, p).run();
+  if (p.y.rows() == 0 || p.y.cols() == 0) return;
+  ctx.scratch.require(gemm_scratch(p.y.rows(), p.y.cols(), p.a.cols()));
+  Gemm(ctx, isa, p).run();
 }
 
 ScratchNeed gemm_scratch(int64_t m, int64_t n, int64_t k) {

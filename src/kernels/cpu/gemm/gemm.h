@@ -5,7 +5,7 @@
 #include "kernels/kernel_table.h"
 
 // The matrix products behind the linear ops (linear.cpp). Each uses scratch of the context, as much as its
-// _scratch() says.
+// _scratch() says for shapes up to the given one.
 
 namespace gpt::gemm {
 

@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/ref/activation.h"
 #include "kernels/cpu/ref/quant.h"
+#include "kernels/quant.h"
 
 namespace gpt::ref {
 namespace {
@@ -131,9 +132,14 @@ void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& a) noexcept {
   }
 }
 
-int64_t packed_bytes(const PackedMatrix& m) {
-  if (m.dtype != DType::bf16 && m.dtype != DType::f16) return 0;
-  return m.out * m.in * static_cast<int64_t>(dtype_size(m.dtype));
+ScratchNeed linear_scratch(int64_t rows, int64_t, int64_t in, DType dtype, bool backward) {
+  return is_quantized(dtype) && !backward ? quantized_scratch(rows, in) : ScratchNeed{};
+}
+
+int64_t packed_bytes(DType dtype, int64_t out, int64_t in, bool transposed) {
+  const bool is_packed = is_quantized(dtype) ? in % kQuantBlock == 0 && !transposed
+                                             : dtype == DType::bf16 || dtype == DType::f16;
+  return is_packed ? out * row_bytes(dtype, in) : 0;
 }
 
 }  // namespace gpt::ref
