@@ -127,7 +127,7 @@ struct LinearArgs {
 struct LinearBackwardInputArgs {
   TensorView dx;      // [N,in] act
   TensorView dy;      // [N,out] act
-  TensorView w = {};  // [out,in]
+  TensorView w = {};  // [out,in]; rows of blocks count as the fp32 numbers that they stand for
   bool accumulate = false;
   const PackedMatrix* packed = nullptr;  // of dy w; instead of w
   // With `act` (not swiglu, not with accumulate): dx = (dy w) * act'(pre).

@@ -39,8 +39,10 @@ void linear_forward(const ExecContext& ctx, const LinearArgs& args) noexcept {
 
 template <Isa isa>
 void linear_backward_input(const ExecContext& ctx, const LinearBackwardInputArgs& args) noexcept {
-  const DType compute = compute_type(args.w, args.packed);
-  if (!gemm::has_layout(isa, compute)) return reference().linear_backward_input(ctx, args);
+  const bool in_blocks = is_quantized(args.w.dtype);
+  const DType compute = in_blocks ? DType::f32 : compute_type(args.w, args.packed);
+  if (args.dx.dtype == DType::f64 || !gemm::has_layout(isa, compute))
+    return reference().linear_backward_input(ctx, args);
   gemm::gemm(ctx, isa,
              {.compute = compute,
               .y = args.dx,

@@ -28,6 +28,7 @@ struct Line {
 
   // Elements [from, from + n), with one look at their types for all of them.
   void read(int64_t from, int64_t n, T* to) const {
+    if (is_quantized(m.dtype)) return read_blocks(from, n, to);
     if (m.dtype == DType::f64) copy<double>(from, n, to);
     if (m.dtype == DType::f32) copy<float>(from, n, to);
     if (m.dtype == DType::bf16) copy<bf16>(from, n, to);
@@ -38,6 +39,15 @@ struct Line {
   }
 
  private:
+  // A column of rows of blocks.
+  void read_blocks(int64_t from, int64_t n, T* to) const {
+    for (int64_t i = 0; i < n; ++i) {
+      float block[kQuantBlock];
+      dequantize_block(m.dtype, m.row_range(from + i, 1).data, at / kQuantBlock, block);
+      to[i] = block[at % kQuantBlock];
+    }
+  }
+
   template <class Stored>
   void copy(int64_t from, int64_t n, T* to) const {
     const Stored* p = m.as<const Stored>() + (is_row ? m.offset(at, from) : m.offset(from, at));
