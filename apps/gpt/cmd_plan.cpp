@@ -130,7 +130,7 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   MachineOptions machine_options{.threads = config.train.threads};
   Machine machine(machine_options);
   subject.evaluates = data.has_val() && config.train.eval_every > 0;
-  subject.isa = machine.backend.kernels.isa;
+  subject.kernels = &machine.backend.kernels;
   subject.threads = machine.pool.size();
   const int64_t free = available_memory(), resident = resident_bytes();
   subject.base_bytes = resident;

@@ -121,7 +121,7 @@ std::string loss_text(const RunPlan& r) {
 
 std::string plan_text(const RunPlan& r, const std::vector<std::string>& advice) {
   std::string text = amount_text(r) + "\n" + memory_text(r) + "\n" + time_text(r) + "\n" + loss_text(r) +
-                     machine_description(r.subject.threads, isa_name(r.subject.isa)) + "\n";
+                     machine_description(r.subject.threads, isa_name(r.subject.kernels->isa)) + "\n";
   for (const std::string& line : advice)
     text += (&line == &advice.front() ? "\n" : "") + ("note: " + line) + "\n";
   return text;

@@ -52,8 +52,10 @@ Claim claim_of(const Model::Impl& model, const gpt::Inference::Options& options)
   model.claim_packed(*options.weights);
   const gpt::ModelConfig& config = model.config();
   const int64_t logits = options.slots * config.vocab_size * static_cast<int64_t>(sizeof(float));
-  return {model.context, gpt::Inference::planned_bytes(config, options, model.context->threads) + logits,
-          "key/value cache and activations"};
+  return {
+      model.context,
+      gpt::Inference::planned_bytes(config, options, model.context->kernels, model.context->threads) + logits,
+      "key/value cache and activations"};
 }
 
 gpt::SamplingParams sampling_of(const GenerateOptions& o) {

@@ -99,8 +99,7 @@ void Model::Impl::claim_packed(gpt::DType dtype) const {
     if (spec.shape.size() != 2 || spec.role == gpt::Role::wpe) continue;
     const gpt::DType stored = model.weights[static_cast<size_t>(&spec - model.table.specs().data())].dtype;
     const bool in_place = dtype == gpt::DType::f32 || gpt::is_quantized(stored);
-    if (!in_place)
-      bytes += gpt::packed_bytes(context->kernels.isa, dtype, spec.shape[0], spec.shape[1], false);
+    if (!in_place) bytes += context->kernels.packed_bytes(dtype, spec.shape[0], spec.shape[1], false);
   }
   packed.emplace(dtype, Claim(context, bytes, "packed weights"));
 }

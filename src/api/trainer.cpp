@@ -45,7 +45,7 @@ Claim claim_of(const std::shared_ptr<Context::Impl>& context, gpt::RunConfig& co
   complete_for(config, data);
   const gpt::PlanSubject subject{.config = config,
                                  .evaluates = data.has_val(),
-                                 .isa = context->kernels.isa,
+                                 .kernels = &context->kernels,
                                  .threads = context->threads};
   return {context, gpt::plan_memory(subject).total(), "training"};
 }

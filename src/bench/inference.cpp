@@ -62,7 +62,7 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
     const int64_t token_bytes = KvCache::bytes(model.config, KvCache::kBlock, w.kv_dtype) / KvCache::kBlock;
     const int64_t cached = slots * tokens * (tokens + 1) / 2;
     result.bytes_read =
-        static_cast<double>(tokens * weight_bytes(model, kernels.isa, w.dtype) + cached * token_bytes);
+        static_cast<double>(tokens * weight_bytes(model, kernels, w.dtype) + cached * token_bytes);
   }
   const bool in_place = context.weights.views().empty();  // in a file
   result.memory_predicted =

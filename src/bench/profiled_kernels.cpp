@@ -68,8 +68,8 @@ void timed(const ExecContext& ctx, const Args& a) noexcept {
 
 }  // namespace
 
-ProfiledKernels::ProfiledKernels(const KernelTable& inner_table) : inner(inner_table) {
-  isa = inner.isa;
+ProfiledKernels::ProfiledKernels(const KernelTable& inner_table)
+    : KernelTable(inner_table), inner(inner_table) {
 #define GPT_TIMED_ENTRY(name, Args) name = &timed<index_##name, &KernelTable::name, Args>;
   GPT_FOR_EACH_OP(GPT_TIMED_ENTRY)
 #undef GPT_TIMED_ENTRY

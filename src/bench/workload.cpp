@@ -66,7 +66,7 @@ void fill_random_weights(ThreadPool& pool, const ParamTable& table, const ParamB
   });
 }
 
-int64_t weight_bytes(const Model& model, Isa isa, DType dtype) {
+int64_t weight_bytes(const Model& model, const KernelTable& kernels, DType dtype) {
   int64_t bytes = 0;
   for (const ParamSpec& spec : model.table.specs()) {
     const bool looked_up = spec.role == Role::wpe || (spec.role == Role::wte && !model.config.tie_embeddings);
@@ -77,7 +77,7 @@ int64_t weight_bytes(const Model& model, Isa isa, DType dtype) {
       continue;
     }
     const bool matrix = spec.shape.size() == 2 && dtype != DType::f32;
-    const int64_t packed = matrix ? packed_bytes(isa, dtype, spec.shape[0], spec.shape[1], false) : 0;
+    const int64_t packed = matrix ? kernels.packed_bytes(dtype, spec.shape[0], spec.shape[1], false) : 0;
     bytes += packed > 0 ? packed : spec.size() * static_cast<int64_t>(sizeof(float));
   }
   return bytes;

@@ -65,7 +65,7 @@ void fill_random_weights(ThreadPool& pool, const ParamTable& table, const ParamB
 
 // Bytes of weights that one decoding step reads, whatever the number of sequences: matrices as `isa` packs
 // them in `dtype`, without tables that are only looked up.
-int64_t weight_bytes(const Model& model, Isa isa, DType dtype);
+int64_t weight_bytes(const Model& model, const KernelTable& kernels, DType dtype);
 // Operations of inference: `tokens` tokens appended to `before` cached ones, logits of the last one only
 // (prefill) or of each.
 double inference_flops(const ModelCounts& counts, int64_t before, int64_t tokens, bool all_logits);

@@ -21,6 +21,7 @@ class CachedModel : public SequenceModel {
   bool can_slide() const override { return slides_; }
   void forward(std::span<const Append> batch, const TensorView& logits) override;
   void reset(int slot) override { inference_.reset(slot); }
+  void truncate(int slot, int64_t n) override { inference_.truncate(slot, n); }
   void copy(int from_slot, int to_slot) override { inference_.copy(from_slot, to_slot); }
   int64_t length(int slot) const override { return inference_.length(slot); }
   int64_t room(int slot) const override { return inference_.room(slot); }

@@ -9,7 +9,7 @@ namespace gpt {
 Selector::Selector(const Backend& backend, int64_t vocab_size)
     : backend_(backend),
       vocab_size_(vocab_size),
-      workspace_(select_candidates_scratch(vocab_size), backend.pool.size(), backend.memory),
+      workspace_(backend.kernels.select_candidates_scratch(vocab_size), backend.pool.size(), backend.memory),
       staged_rows_(backend.memory),
       staged_changes_(backend.memory),
       staged_selections_(backend.memory),

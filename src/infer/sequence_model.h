@@ -30,14 +30,17 @@ class SequenceModel {
   struct Append {
     int slot;
     std::span<const int32_t> ids;
-    bool wanted = true;  // whether the logits after the last id are
+    int64_t wanted = 1;  // the logits after so many ids, the last ones, are
   };
-  // Appends to each listed slot (none twice) and writes the wanted logits, in the order of the batch, to
+  // Appends to each listed slot (none twice) and writes the wanted logits, in the order of the ids, to
   // consecutive rows of logits [>= wanted, V]. Unless the model can slide, no slot may exceed n_ctx. Throws
   // Error when memory is short; not for ids that fit into what `reserve` granted.
   virtual void forward(std::span<const Append> batch, const TensorView& logits) = 0;
 
-  virtual void reset(int slot) = 0;                   // empties the slot
+  virtual void reset(int slot) = 0;  // empties the slot
+  // Takes back all ids but the first n <= length, as if they had never been. Those of the last forward call
+  // can be taken back; throws Error where a slot past n_ctx has let go of what the next id would see.
+  virtual void truncate(int slot, int64_t n) = 0;
   virtual void copy(int from_slot, int to_slot) = 0;  // replaces to_slot's content by from_slot's
   virtual int64_t length(int slot) const = 0;         // ids appended since the slot was reset
 

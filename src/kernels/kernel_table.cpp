@@ -61,7 +61,10 @@ int64_t Workspace::bytes(ScratchNeed need, int threads) {
 }
 
 Scratch Workspace::scratch() const {
-  return {.shared = buffer_.data(), .threads = buffer_.data() + shared_, .per_thread_bytes = per_thread_};
+  return {.shared = buffer_.data(),
+          .threads = buffer_.data() + shared_,
+          .shared_bytes = shared_,
+          .per_thread_bytes = per_thread_};
 }
 
 ScratchNeed max_need(ScratchNeed a, ScratchNeed b) {

@@ -13,19 +13,40 @@ namespace gpt {
 enum class Isa : uint8_t { ref, avx2, avx512, avx512bf16, amx };
 inline constexpr Isa kIsas[] = {Isa::ref, Isa::avx2, Isa::avx512, Isa::avx512bf16, Isa::amx};
 
-// One function per op; which set is used is decided once, when an ExecContext is made.
+// One function per op, and what these need of memory; which set is used is decided once, when an ExecContext
+// is made.
 struct KernelTable {
   Isa isa = Isa::ref;
 #define GPT_OP_ENTRY(name, Args) void (*name)(const ExecContext&, const Args&) noexcept = nullptr;
   GPT_FOR_EACH_OP(GPT_OP_ENTRY)
 #undef GPT_OP_ENTRY
+
+  // The scratch of a call whose sizes are at most these; ops that are not named here need none.
+  // dtype: the widest of the activations.
+  ScratchNeed (*norm_backward_scratch)(int64_t rows, int64_t cols, DType dtype) = nullptr;
+  // Of x w^T, or of both products of the backward pass, in `dtype`: that of the packed weights, or of `w`.
+  ScratchNeed (*linear_scratch)(int64_t rows, int64_t out, int64_t in, DType dtype, bool backward) = nullptr;
+  // max_q: queries of a sequence; max_kv: keys that a query sees; dtype: the widest of the activations.
+  ScratchNeed (*attention_scratch)(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
+                                   DType dtype) = nullptr;
+  ScratchNeed (*select_candidates_scratch)(int64_t vocab_size) = nullptr;
+
+  // The bytes of a PackedMatrix; 0 where there is no packed form of this type and direction (quantised
+  // matrices have none for dy w), so that the plain matrix is used.
+  int64_t (*packed_bytes)(DType dtype, int64_t out, int64_t in, bool transposed) = nullptr;
 };
 
 // Memory for ops that need it, provided by the caller so that ops never allocate.
 struct Scratch {
   std::byte* shared = nullptr;
   std::byte* threads = nullptr;
+  int64_t shared_bytes = 0;
   int64_t per_thread_bytes = 0;
+
+  // What every op that uses scratch begins with.
+  void require(ScratchNeed need) const {
+    GPT_ASSERT(need.shared <= shared_bytes && need.per_thread <= per_thread_bytes);
+  }
 
   template <class T>
   T* thread(int t) const {

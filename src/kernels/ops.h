@@ -17,8 +17,8 @@ struct ExecContext;
 //
 // Conventions. N rows are tokens of all sequences, one after another; C channels; H query heads and Hkv
 // key/value heads of width D. A TensorView without data is "absent". Ops never allocate; those that need
-// scratch say how much below. Every output element is computed by one task in a fixed order, so results do
-// not depend on the thread count.
+// scratch say how much in their KernelTable. Every output element is computed by one task in a fixed order,
+// so results do not depend on the thread count.
 //
 // Element types. Either every floating view of a call is fp64 (reference only), or parameters, their
 // gradients, statistics and moments are fp32 and activations - the views marked "act" and their gradients -
@@ -68,7 +68,6 @@ struct NormArgs {
 
 // dx = d(norm) (+ dresidual); dgain, dbias = their sums over the rows (+= with accumulate). dx may be
 // dout (of the same type) or dresidual.
-// Shared scratch: norm_backward_scratch().
 struct NormBackwardArgs {
   NormKind kind;
   TensorView dx;    // [N,C] act
@@ -128,7 +127,7 @@ struct LinearArgs {
 struct LinearBackwardInputArgs {
   TensorView dx;      // [N,in] act
   TensorView dy;      // [N,out] act
-  TensorView w = {};  // [out,in]
+  TensorView w = {};  // [out,in]; rows of blocks count as the fp32 numbers that they stand for
   bool accumulate = false;
   const PackedMatrix* packed = nullptr;  // of dy w; instead of w
   // With `act` (not swiglu, not with accumulate): dx = (dy w) * act'(pre).
@@ -149,7 +148,7 @@ struct LinearBackwardWeightArgs {
 
 // Fills a packed matrix from its rows: the parts, one below the other.
 struct PackMatrixArgs {
-  PackedMatrix* dst;  // its memory has packed_bytes(); rows, types and sizes are set
+  PackedMatrix* dst;  // its memory has the table's packed_bytes(); rows, types and sizes are set
   // [out_i,in] fp32, bf16 or fp16, or rows of the quantised type wanted; rows may be `ld` apart
   std::span<const TensorView> parts;
 };
@@ -314,7 +313,6 @@ struct Selection {
   double log_sum = 0;       // log of the sum of exp(logit), in double, in order of ids
 };
 // The candidates of rows[i] are the first `capacity` of its `count`, by ascending id.
-// Scratch of each thread: select_candidates_scratch().
 struct SelectCandidatesArgs {
   TensorView logits;  // [N,V] fp32
   std::span<const SelectRow> rows;
@@ -441,14 +439,6 @@ struct ScratchNeed {
   int64_t shared = 0;
   int64_t per_thread = 0;
 };
-ScratchNeed norm_backward_scratch(int64_t rows, int64_t cols, DType dtype);
-// Forward or backward of products in `dtype`: that of the packed weights, or of all views.
-ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype);
-// max_q, max_kv: the longest sequence of the call.
-// dtype: the widest of the activations.
-ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
-                              DType dtype);
-ScratchNeed select_candidates_scratch(int64_t vocab_size);
 
 // The key of a dropout site: equal arguments give equal masks.
 uint64_t dropout_key(uint64_t seed, uint64_t step, uint32_t site, uint32_t layer);

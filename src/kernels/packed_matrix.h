@@ -6,8 +6,6 @@
 
 namespace gpt {
 
-enum class Isa : uint8_t;
-
 // A weight matrix [out,in] in the layout that the products of one instruction set read fastest; the
 // reference keeps plain rows. Its type is that of the product:
 //   f32, bf16, f16  both operands are rounded to it, sums are fp32
@@ -20,9 +18,5 @@ struct PackedMatrix {
   int64_t out = 0, in = 0;
   bool transposed = false;  // for dy w instead of x w^T
 };
-
-// The bytes of such a matrix; 0 where `isa` has no packed form of this type and direction (quantised
-// matrices have none for dy w), so that the plain matrix is used.
-int64_t packed_bytes(Isa isa, DType dtype, int64_t out, int64_t in, bool transposed);
 
 }  // namespace gpt

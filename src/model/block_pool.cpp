@@ -48,6 +48,15 @@ void BlockPool::append(int32_t b, int32_t token) {
   head = b;
 }
 
+void BlockPool::truncate(int32_t b, int64_t n) {
+  Block& block = at(b);
+  GPT_ASSERT(block.holders == 1 && n > 0 && n <= block.filled);
+  if (n == block.filled) return;
+  forget(b);
+  block.serial = ++last_serial_;
+  append_from(b, b, n);
+}
+
 void BlockPool::append_from(int32_t from, int32_t to, int64_t n) {
   for (int64_t i = 0; i < n; ++i)
     append(to, at(from).tokens[i]);

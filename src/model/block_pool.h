@@ -36,6 +36,9 @@ class BlockPool {
   void release(int32_t block);
   // Notes the next token of a block, which must be held exactly once and not be full.
   void append(int32_t block, int32_t token);
+  // Takes back all but the first n > 0 tokens of a block, which must be held exactly once. With fewer than it
+  // had it has another serial number: blocks after it do not follow what comes now.
+  void truncate(int32_t block, int64_t n);
   // Notes the tokens of `from`, the first n of them, in the empty block `to`.
   void append_from(int32_t from, int32_t to, int64_t n);
 

@@ -14,7 +14,7 @@ Inference::Inference(const Model& model, const Backend& backend, Options options
     : model_(model),
       backend_(backend),
       options_(options),
-      planner_({}),
+      planner_({}, backend.kernels),
       staged_ids_(backend.memory),
       staged_positions_(backend.memory),
       staged_tables_(backend.memory),
@@ -46,13 +46,13 @@ PassShape Inference::shape(const Options& options, int64_t capacity) {
   return {.mode = PassMode::inference,
           .rows = options.max_rows,
           .max_q = options.max_rows,
-          .max_kv = std::max(capacity, options.max_rows) + KvCache::kBlock,
+          .max_kv = std::max(capacity, options.max_rows),
           .dtype = options.dtype,
           .compute = options.weights.value_or(options.dtype)};
 }
 
 void Inference::plan() {
-  planner_ = Planner(shape(options_, cache_.capacity()));
+  planner_ = Planner(shape(options_, cache_.capacity()), backend_.kernels);
   acts_.plan(planner_, model_.config, false);
   arena_ = planner_.commit("inference", backend_.memory);
   acts_.set_shared_views();
@@ -64,7 +64,7 @@ void Inference::plan() {
   const auto slots = static_cast<size_t>(cache_.slots());
   seqs_.reserve(slots);
   kept_seqs_.reserve(slots);
-  kept_rows_.reserve(slots);
+  kept_rows_.reserve(most);
   parts_.reserve(slots);
   if (backend_.memory == nullptr) return;
   staged_ids_.reserve(most);
@@ -72,7 +72,7 @@ void Inference::plan() {
   staged_cache_rows_.reserve(most);
   staged_seqs_.reserve(slots);
   staged_kept_seqs_.reserve(slots);
-  staged_kept_rows_.reserve(slots);
+  staged_kept_rows_.reserve(most);
   const size_t tables = slots * static_cast<size_t>(KvCache::blocks_of_sequence(cache_.capacity()));
   tables_.reserve(tables);
   staged_tables_.reserve(tables);
@@ -82,10 +82,11 @@ int64_t Inference::bytes() const {
   return planner_.bytes() + workspace_.bytes() + cache_.bytes();
 }
 
-int64_t Inference::planned_bytes(const ModelConfig& config, Options options, int threads) {
+int64_t Inference::planned_bytes(const ModelConfig& config, Options options, const KernelTable& kernels,
+                                 int threads) {
   options.max_rows = std::max<int64_t>(options.max_rows, options.slots);
   const int64_t capacity = options.capacity > 0 ? std::min(options.capacity, config.n_ctx) : config.n_ctx;
-  Planner planner(shape(options, capacity));
+  Planner planner(shape(options, capacity), kernels);
   Activations acts;
   acts.plan(planner, config, false);
   const int64_t full = options.slots * KvCache::blocks_of_sequence(capacity) * KvCache::kBlock;
@@ -130,26 +131,22 @@ void Inference::append(std::span<const Append> batch, const TensorView& logits) 
       const auto left = static_cast<int64_t>(a.ids.size() - at);
       const int64_t n = std::min({left, rows_left, room(a.slot)});
       if (n <= 0) fail("the sequence is longer than the context of {} tokens", cache_.capacity());
-      parts_.push_back({a.slot, a.ids.subspan(at, static_cast<size_t>(n)), a.wanted && n == left});
+      parts_.push_back({a.slot, a.ids.subspan(at, static_cast<size_t>(n)),
+                        std::clamp<int64_t>(a.wanted - (left - n), 0, n)});
       rows_left -= n;
       at += static_cast<size_t>(n);
       if (n < left) break;
       ++next;
       at = 0;
     }
-    row += run(parts_, false, logits, row);
+    row += run(parts_, logits, row);
   }
 }
 
-void Inference::append_all(int slot, std::span<const int32_t> ids, const TensorView& logits) {
-  check_ids(ids);
-  for (size_t at = 0; at < ids.size();) {
-    const int64_t n = std::min({static_cast<int64_t>(ids.size() - at), options_.max_rows, room(slot)});
-    if (n <= 0) fail("the sequence is longer than the context of {} tokens", cache_.capacity());
-    const Append part{slot, ids.subspan(at, static_cast<size_t>(n))};
-    run({&part, 1}, true, logits, static_cast<int64_t>(at));
-    at += static_cast<size_t>(n);
-  }
+void Inference::truncate(int slot, int64_t n) {
+  if (cache_.truncate(slot, n)) return;
+  fail("a sequence of {} tokens cannot go back to {}: the window of {} has moved on", length(slot), n,
+       cache_.capacity());
 }
 
 // Nothing fails once tokens are counted: the cache must never hold tokens whose keys were not computed.
@@ -223,24 +220,25 @@ void Inference::write_logits(const Pass& pass, const TensorView& normed, const T
   copy_rows(own, logits);
 }
 
-// The last token of each sequence of which logits are wanted.
+// The tokens of which logits are wanted.
 void Inference::choose_kept(std::span<const Append> parts) {
   kept_rows_.clear();
   kept_seqs_.clear();
   for (size_t i = 0; i < seqs_.size(); ++i) {
-    if (!parts[i].wanted) continue;
+    const int64_t wanted = parts[i].wanted;
+    if (wanted == 0) continue;
     AttentionSeq seq = seqs_[i];
-    kept_rows_.push_back(seq.q_start + seq.q_len - 1);
-    seq.q_start = std::ssize(kept_seqs_);
-    seq.q_len = 1;
+    const int64_t end = seq.q_start + seq.q_len;
+    seq.q_start = std::ssize(kept_rows_);
+    seq.q_len = wanted;
     kept_seqs_.push_back(seq);
+    for (int64_t row = end - wanted; row < end; ++row)
+      kept_rows_.push_back(row);
   }
 }
 
-// One step. Writes logits, of every token or of the last ones that are wanted, from `first_row` on, and
-// returns how many rows.
-int64_t Inference::run(std::span<const Append> parts, bool every, const TensorView& logits,
-                       int64_t first_row) {
+// One step. Writes the logits that are wanted from `first_row` on, and returns how many rows.
+int64_t Inference::run(std::span<const Append> parts, const TensorView& logits, int64_t first_row) {
   prepare_rows(parts);
   stage_tables();
   choose_kept(parts);
@@ -250,7 +248,7 @@ int64_t Inference::run(std::span<const Append> parts, bool every, const TensorVi
   pass.cache_rows = staged_cache_rows_.put(cache_rows_);
   const KeptRows kept{{staged_kept_rows_.put(kept_rows_), kept_rows_.size()},
                       {staged_kept_seqs_.put(kept_seqs_), kept_seqs_.size()}};
-  if (!every) pass.batch.kept = &kept;
+  if (kept_rows_.size() < ids_.size()) pass.batch.kept = &kept;
   const TensorView normed = run_layers(pass, model_.layers, acts_);
   if (!normed) return 0;
   write_logits(pass, normed, logits.row_range(first_row, normed.rows()));

@@ -45,18 +45,24 @@ class Inference {
   struct Append {
     int slot;
     std::span<const int32_t> ids;  // at least one
-    bool wanted = true;            // whether the logits of the last one are
+    int64_t wanted = 1;            // the logits after so many of them, the last ones, are
   };
-  // Appends tokens to sequences (each slot at most once per call) and writes the logits of the last
-  // appended token of each, where they are wanted, to consecutive rows of logits [wanted,V]. Throws Error,
-  // with nothing appended, for ids out of range; and when a sequence grows past its capacity without
-  // `slide`, or the cache is short (see reserve). Up to max_rows tokens, and no more than `room` of any
-  // sequence, are one step through the model; once every slot was used, that allocates nothing.
+  // Appends tokens to sequences (each slot at most once per call) and writes the logits that are wanted, in
+  // the order of the tokens, to consecutive rows of logits [wanted,V]. Throws Error, with nothing appended,
+  // for ids out of range; and when a sequence grows past its capacity without `slide`, or the cache is short
+  // (see reserve). Up to max_rows tokens, and no more than `room` of any sequence, are one step through the
+  // model; once every slot was used, that allocates nothing.
   void append(std::span<const Append> batch, const TensorView& logits);
   // As above for one sequence, with the logits of every appended token: [ids,V].
-  void append_all(int slot, std::span<const int32_t> ids, const TensorView& logits);
+  void append_all(int slot, std::span<const int32_t> ids, const TensorView& logits) {
+    const Append all{slot, ids, std::ssize(ids)};
+    append({&all, 1}, logits);
+  }
 
   void reset(int slot) { cache_.reset(slot); }
+  // Takes back all tokens of a sequence but the first n, as if they had never been. Throws Error when the
+  // window has moved past what the next token would see; those of the last step can always be taken back.
+  void truncate(int slot, int64_t n);
   void copy(int from, int to) { cache_.copy(from, to); }
   int64_t length(int slot) const { return cache_.length(slot); }
   int slots() const { return cache_.slots(); }
@@ -73,7 +79,8 @@ class Inference {
 
   int64_t bytes() const;
   // The same before there is one: nothing of that size is allocated.
-  static int64_t planned_bytes(const ModelConfig& config, Options options, int threads);
+  static int64_t planned_bytes(const ModelConfig& config, Options options, const KernelTable& kernels,
+                               int threads);
   const ModelConfig& config() const { return model_.config; }
   const Backend& backend() const { return backend_; }
 
@@ -87,7 +94,7 @@ class Inference {
  private:
   void plan();
   void check_ids(std::span<const int32_t> ids) const;
-  int64_t run(std::span<const Append> parts, bool every, const TensorView& logits, int64_t first_row);
+  int64_t run(std::span<const Append> parts, const TensorView& logits, int64_t first_row);
   void prepare_rows(std::span<const Append> parts);
   void choose_kept(std::span<const Append> parts);
   static PassShape shape(const Options& options, int64_t capacity);

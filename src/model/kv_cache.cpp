@@ -95,7 +95,11 @@ bool KvCache::reserve(int slot, int64_t n) {
   const bool shared = last_is_shared(s);
   const int64_t more = blocks_for(s.length + n) - static_cast<int64_t>(s.table.size());
   if (std::max<int64_t>(more, 0) + shared > pool_.available()) return false;
-  if (shared) own_last(s);
+  if (shared) {
+    own_last(s);
+  } else if (s.length % kBlock != 0) {  // its block may hold tokens that were taken back
+    pool_.truncate(s.table[static_cast<size_t>(s.length / kBlock)], s.length % kBlock);
+  }
   for (int64_t i = 0; i < more; ++i)
     s.table.push_back(pool_.take(last_serial(s)));
   return true;
@@ -107,6 +111,15 @@ void KvCache::append(int slot, std::span<const int32_t> tokens) {
     pool_.append(s.table[static_cast<size_t>(s.length / kBlock)], token);
     ++s.length;
   }
+}
+
+bool KvCache::truncate(int slot, int64_t n) {
+  Slot& s = at(slot);
+  GPT_ASSERT(n >= 0 && n <= s.length);
+  if (s.first > 0 && s.first * kBlock > n - capacity_) return false;
+  s.length = n;
+  release_unused(s);
+  return true;
 }
 
 // Later blocks first: the beginning of a sequence is what others most likely share, and is of no use
@@ -136,7 +149,7 @@ void KvCache::release_unseen(Slot& s) {
     pool_.release(s.table[static_cast<size_t>(s.first++)]);
 }
 
-// Blocks that are reserved and empty.
+// Blocks that no token of the slot is in.
 void KvCache::release_unused(Slot& s) {
   while (std::ssize(s.table) > blocks_for(s.length)) {
     pool_.release(s.table.back());

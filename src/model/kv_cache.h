@@ -44,6 +44,9 @@ class KvCache {
   bool reserve(int slot, int64_t n);
   // Counts tokens, for which memory is reserved and whose keys and values the caller now computes.
   void append(int slot, std::span<const int32_t> tokens);
+  // Takes back all tokens but the first n; their memory is written again, or goes back to the pool. False
+  // when the window has moved past what the next token would see; then the slot is as it was.
+  bool truncate(int slot, int64_t n);
   void reset(int slot);
   void copy(int from, int to);  // `to` becomes an equal, independent sequence
 

@@ -23,8 +23,10 @@ void Planner::reserve(TensorView& view, const char* name, Shape shape, DType dty
 
 // Where a matrix has no packed form, its product is computed in another type; files may have blocks.
 void Planner::add_linear_scratch(int64_t rows, int64_t out, int64_t in) {
-  for (const DType type : {shape_.compute, wide(), DType::f16, DType::q8_0})
-    add_scratch(linear_scratch(rows, out, in, type));
+  for (const DType type : {shape_.compute, wide(), DType::f16, DType::q8_0}) {
+    add_scratch(kernels_->linear_scratch(rows, out, in, type, false));
+    if (is_training()) add_scratch(kernels_->linear_scratch(rows, out, in, type, true));
+  }
 }
 
 Buffer Planner::commit(const char* what, Memory* memory) {

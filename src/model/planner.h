@@ -31,9 +31,11 @@ struct PassShape {
 // with what was reserved since the mark.
 class Planner {
  public:
-  explicit Planner(const PassShape& shape) : shape_(shape) {}
+  // For a pass that runs with these kernels.
+  Planner(const PassShape& shape, const KernelTable& kernels) : shape_(shape), kernels_(&kernels) {}
 
   const PassShape& shape() const { return shape_; }
+  const KernelTable& kernels() const { return *kernels_; }
   int64_t rows() const { return shape_.rows; }
   bool is_training() const { return shape_.mode == PassMode::training; }
   // What is meant by no other type is an activation and has the shape's; the residual stream, statistics and
@@ -49,7 +51,7 @@ class Planner {
 
   // An op of the pass needs this much; one region serves all, one after the other.
   void add_scratch(ScratchNeed need) { scratch_ = max_need(scratch_, need); }
-  // For products of `rows` rows with a matrix [out,in], forwards and backwards.
+  // For products of `rows` rows with a matrix [out,in], in training backwards too.
   void add_linear_scratch(int64_t rows, int64_t out, int64_t in);
   ScratchNeed scratch() const { return scratch_; }
 
@@ -67,6 +69,7 @@ class Planner {
 
  private:
   PassShape shape_;
+  const KernelTable* kernels_;
   int64_t top_ = 0;
   int64_t peak_ = 0;
   ScratchNeed scratch_;

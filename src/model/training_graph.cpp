@@ -32,7 +32,7 @@ TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, O
       n_ctx_(n_ctx),
       rows_(batch * n_ctx),
       options_(options),
-      planner_(shape(batch, n_ctx, options)),
+      planner_(shape(batch, n_ctx, options), backend.kernels),
       losses_(static_cast<size_t>(rows_) * sizeof(double), "losses", backend.memory),
       ids_(backend.memory),
       targets_(backend.memory),
@@ -54,14 +54,14 @@ TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, O
 
 int64_t TrainingGraph::planned_activations(const ModelConfig& c, int64_t batch, int64_t n_ctx,
                                            Options options) {
-  Planner planner(shape(batch, n_ctx, options));
+  Planner planner(shape(batch, n_ctx, options), kernel_table(Isa::ref));  // with any
   PlannedMemory().plan(planner, c, options);
   return planner.bytes();
 }
 
 int64_t TrainingGraph::planned_bytes(const ModelConfig& c, int64_t batch, int64_t n_ctx, Options options,
-                                     int threads) {
-  Planner planner(shape(batch, n_ctx, options));
+                                     const KernelTable& kernels, int threads) {
+  Planner planner(shape(batch, n_ctx, options), kernels);
   PlannedMemory().plan(planner, c, options);
   return planner.bytes() + Workspace::bytes(planner.scratch(), threads);
 }

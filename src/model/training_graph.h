@@ -51,7 +51,7 @@ class TrainingGraph {
   // What `bytes` of such a graph would be, and its part without scratch memory; nothing of that size is
   // allocated.
   static int64_t planned_bytes(const ModelConfig& config, int64_t batch, int64_t n_ctx, Options options,
-                               int threads);
+                               const KernelTable& kernels, int threads);
   static int64_t planned_activations(const ModelConfig& config, int64_t batch, int64_t n_ctx,
                                      Options options);
 

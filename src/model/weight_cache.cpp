@@ -24,16 +24,15 @@ void WeightCache::weights_changed(int id) {
 const PackedMatrix* WeightCache::get(const ExecContext& ctx, std::span<const TensorView> weights, int first,
                                      int last, DType dtype, bool transposed) {
   const std::lock_guard lock(mutex_);
-  const Isa isa = ctx.kernels.isa;
   const auto parts =
       weights.subspan(static_cast<size_t>(first), static_cast<size_t>(last) - static_cast<size_t>(first) + 1);
-  auto [at, is_new] = entries_.try_emplace(Key{first, last, dtype, transposed, isa});
+  auto [at, is_new] = entries_.try_emplace(Key{first, last, dtype, transposed, ctx.kernels.isa});
   Entry& entry = at->second;
   if (is_new) {
     int64_t out = 0;
     for (const TensorView& part : parts)
       out += part.rows();
-    int64_t bytes = packed_bytes(isa, dtype, out, parts[0].cols(), transposed);
+    int64_t bytes = ctx.kernels.packed_bytes(dtype, out, parts[0].cols(), transposed);
     // The reference reads plain rows, but in the type of the product.
     const bool other_type =
         !is_quantized(dtype) &&

@@ -18,7 +18,7 @@ namespace gpt {
 class WeightCache {
  public:
   // The packed form of consecutive parameters from `first` on, one below the other, for products in `dtype`:
-  // x w^T, or dy w when `transposed`. Null where the instruction set of ctx has none, so that the plain
+  // x w^T, or dy w when `transposed`. Null where the kernels of ctx have none, so that the plain
   // weights are used. weights: by parameter id.
   const PackedMatrix* get(const ExecContext& ctx, std::span<const TensorView> weights, int first, int last,
                           DType dtype, bool transposed);

@@ -26,7 +26,7 @@ Capture::Capture(const Model& model, const Backend& backend, std::span<const int
     : model_(model),
       backend_(backend),
       ids_(ids.begin(), ids.end()),
-      planner_({.rows = std::ssize(ids), .dtype = options.dtype}) {
+      planner_({.rows = std::ssize(ids), .dtype = options.dtype}, backend.kernels) {
   check();
   plan();
   inference_.emplace(

@@ -37,7 +37,8 @@ class Skeleton {
         stream_(make_view(memory_.data(), DType::f32, {kRows, width()})),
         logits_(make_view(memory_.data() + kRows * width() * static_cast<int64_t>(sizeof(float)), DType::f32,
                           {kRows, vocabulary()})),
-        workspace_(linear_scratch(kRows, vocabulary(), width(), DType::f32), context.backend.pool.size()),
+        workspace_(context.backend.kernels.linear_scratch(kRows, vocabulary(), width(), DType::f32, false),
+                   context.backend.pool.size()),
         random_(kSeed) {
     model_.weights.assign(weights_.views().begin(), weights_.views().end());
     random_.normal(floats(Role::wte));

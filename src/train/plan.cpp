@@ -18,13 +18,14 @@ constexpr int64_t kSampleTokens = 256;  // of the prompt and what follows it
 constexpr int64_t kLater = int64_t{3} << 20;
 
 // The matrices that are multiplied with, packed for both directions.
-int64_t packed_weight_bytes(const ParamTable& table, const ModelConfig& c, Isa isa, DType dtype) {
+int64_t packed_weight_bytes(const ParamTable& table, const ModelConfig& c, const KernelTable& kernels,
+                            DType dtype) {
   int64_t bytes = 0;
   for (const ParamSpec& spec : table.specs()) {
     const bool looked_up = spec.role == Role::wpe || (spec.role == Role::wte && !c.tie_embeddings);
     if (spec.shape.size() != 2 || looked_up) continue;
     for (const bool transposed : {false, true}) {
-      const int64_t packed = packed_bytes(isa, dtype, spec.shape[0], spec.shape[1], transposed);
+      const int64_t packed = kernels.packed_bytes(dtype, spec.shape[0], spec.shape[1], transposed);
       const bool other_type = packed == 0 && dtype != DType::f32;
       bytes += other_type ? spec.size() * static_cast<int64_t>(dtype_size(dtype)) : packed;
     }
@@ -51,12 +52,12 @@ RunMemory plan_memory(const PlanSubject& s) {
   m.base = s.base_bytes + kLater;
   m.weights = m.gradients = 4 * param_buffer_elements(table);
   m.moments = OptimizerState::bytes(make_optimizer(train, table)->buffers(), table, DType::f32);
-  m.packed = packed_weight_bytes(table, c, s.isa, dtype);
-  m.activations = TrainingGraph::planned_bytes(c, train.micro_batch, c.n_ctx,
-                                               {.recompute = train.recompute, .dtype = dtype}, s.threads);
+  m.packed = packed_weight_bytes(table, c, *s.kernels, dtype);
+  m.activations = TrainingGraph::planned_bytes(
+      c, train.micro_batch, c.n_ctx, {.recompute = train.recompute, .dtype = dtype}, *s.kernels, s.threads);
   if (s.evaluates) {
     m.evaluation = TrainingGraph::planned_bytes(c, train.micro_batch, c.n_ctx,
-                                                {.gradients = false, .dtype = dtype}, s.threads);
+                                                {.gradients = false, .dtype = dtype}, *s.kernels, s.threads);
   }
   if (train.sample_every > 0) m.sampling = KvCache::bytes(c, std::min(c.n_ctx, kSampleTokens), DType::f32);
   return m;

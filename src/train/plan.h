@@ -20,7 +20,7 @@ inline constexpr int64_t kOptimalTokensPerParameter = 20;
 struct PlanSubject {
   RunConfig config;  // complete, the vocabulary known
   bool evaluates = false;
-  Isa isa = Isa::ref;
+  const KernelTable* kernels = &kernel_table(Isa::ref);
   int threads = 1;
   int64_t base_bytes = 0;  // that the process holds already: program, text, tokens
 };

@@ -113,9 +113,10 @@ double measure_peak_flops(const Backend& backend, DType dtype) {
   const TensorView all = memory.view(0, DType::f32, Shape{2 * rows + kSize, kSize});
   const TensorView x = all.row_range(0, rows), y = all.row_range(rows, rows),
                    w = all.row_range(2 * rows, kSize);
-  const Workspace workspace(
-      max_need(linear_scratch(rows, kSize, kSize, dtype), linear_scratch(rows, kSize, kSize, DType::f32)),
-      backend.pool.size(), backend.memory);
+  const auto need = [&](DType type) {
+    return backend.kernels.linear_scratch(rows, kSize, kSize, type, false);
+  };
+  const Workspace workspace(max_need(need(dtype), need(DType::f32)), backend.pool.size(), backend.memory);
   const ExecContext ctx = backend.context(workspace.scratch());
   WeightCache cache;
   const PackedMatrix* packed = cache.get(ctx, {&w, 1}, 0, 0, dtype, false);

@@ -139,7 +139,7 @@ json run_plan_json(const RunPlan& p) {
               {"memory_bytes", memory_json(p)},
               {"fits_with", json::array()},
               {"peak_flops_per_second", p.peak_flops},
-              {"machine", machine_description(p.subject.threads, isa_name(p.subject.isa))},
+              {"machine", machine_description(p.subject.threads, isa_name(p.subject.kernels->isa))},
               {"config", run_config_json(p.subject.config)}};
   for (const RunFit& fit : p.fits_with) {
     out["fits_with"].push_back({{"flags", fit.flags},

@@ -195,7 +195,7 @@ void Trainer::start_plan(int64_t base_bytes) {
   whole.train.stop_after = 0;  // a pause
   RunPlan plan({.config = whole,
                 .evaluates = evaluator_ != nullptr,
-                .isa = backend_.kernels.isa,
+                .kernels = &backend_.kernels,
                 .threads = pool_.size(),
                 .base_bytes = base_bytes},
                data_.train.size());

@@ -37,7 +37,8 @@ class LayerBench : public OpBench {
                    .max_q = kTokens,
                    .max_kv = kTokens,
                    .dtype = DType::f64,
-                   .compute = DType::f64}};
+                   .compute = DType::f64},
+                  counted_table()};
 
   const ModelConfig& config() const { return random.model.config; }
   const ParamTable& table() const { return random.model.table; }

@@ -34,7 +34,7 @@ GPT_FOR_EACH_OP(GPT_TEST_COUNTED)
 // The reference ops, counted.
 inline const KernelTable& counted_table() {
   static const KernelTable table = [] {
-    KernelTable t;
+    KernelTable t = plain_table();
 #define GPT_TEST_ENTRY(name, Args) t.name = counted_##name;
     GPT_FOR_EACH_OP(GPT_TEST_ENTRY)
 #undef GPT_TEST_ENTRY

@@ -121,8 +121,8 @@ class AttentionBits : public ::testing::TestWithParam<Setting> {
   void attend(const AttentionShape& s, const std::vector<AttentionSeq>& seqs, TensorView q, TensorView k,
               TensorView v, Result& r, int threads = 1, TensorView weights = {}) const {
     ThreadPool pool(threads);
-    const Workspace workspace(attention_scratch(s, kLength, kLength, false, DType::f32), threads);
     const KernelTable& table = kernel_table(GetParam().isa);
+    const Workspace workspace(table.attention_scratch(s, kLength, kLength, false, DType::f32), threads);
     const Stored keys(GetParam().cache, k), values(GetParam().cache, v);
     table.attention_forward({pool, table, workspace.scratch()}, {.shape = s,
                                                                  .seqs = seqs,

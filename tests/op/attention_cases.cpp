@@ -179,7 +179,7 @@ void forward_case(OpCaseList& list, const Case& c) {
       args.weights = f.output({n_seq, c.n_head, c.max_q(), c.max_kv()}, c.tolerance());
     }
     f.run(&KernelTable::attention_forward, args,
-          attention_scratch(args.shape, c.max_q(), c.max_kv(), false, f.dtype()));
+          f.kernels().attention_scratch(args.shape, c.max_q(), c.max_kv(), false, f.dtype()));
   });
 }
 
@@ -246,7 +246,7 @@ void backward_case(OpCaseList& list, const Case& c) {
                                 .v = qkv.columns(q_cols + kv_cols, kv_cols),
                                 .lse = lse};
     f.run(&KernelTable::attention_forward, forward,
-          attention_scratch(forward.shape, c.max_q(), c.max_kv(), false, f.dtype()));
+          f.kernels().attention_scratch(forward.shape, c.max_q(), c.max_kv(), false, f.dtype()));
     f.run(&KernelTable::attention_backward,
           {.shape = forward.shape,
            .seqs = seqs,
@@ -259,7 +259,7 @@ void backward_case(OpCaseList& list, const Case& c) {
            .k = forward.k,
            .v = forward.v,
            .lse = lse},
-          attention_scratch(forward.shape, c.max_q(), c.max_kv(), true, f.dtype()));
+          f.kernels().attention_scratch(forward.shape, c.max_q(), c.max_kv(), true, f.dtype()));
   });
 }
 

@@ -40,7 +40,7 @@ struct Weights {
 
 Weights pack(OpFrame& f, const LinearShape& s, DType dtype, bool transposed, const TensorView& w) {
   Weights result{.plain = w};
-  const auto bytes = static_cast<size_t>(packed_bytes(f.kernels().isa, dtype, s.out, s.in, transposed));
+  const auto bytes = static_cast<size_t>(f.kernels().packed_bytes(dtype, s.out, s.in, transposed));
   if (bytes == 0) return result;
   result.memory = Buffer(bytes, "a packed matrix");
   result.packed = {result.memory.data(), dtype, s.out, s.in, transposed};
@@ -76,8 +76,8 @@ struct Has {
 Weights weights(OpFrame& f, const LinearShape& s, const Has& has, bool transposed, const TensorView& w) {
   return has.packed ? pack(f, s, *has.packed, transposed, w) : Weights{.plain = w};
 }
-ScratchNeed scratch(const OpFrame& f, const LinearShape& s, const Has& has) {
-  return linear_scratch(s.rows, s.out, s.in, has.packed.value_or(f.dtype()));
+ScratchNeed scratch(const OpFrame& f, const LinearShape& s, const Has& has, bool backward) {
+  return f.kernels().linear_scratch(s.rows, s.out, s.in, has.packed.value_or(f.dtype()), backward);
 }
 
 void forward(OpFrame& f, const LinearShape& s, const Has& has) {
@@ -98,7 +98,7 @@ void forward(OpFrame& f, const LinearShape& s, const Has& has) {
          .packed = m.matrix(),
          .act = has.act,
          .pre = pre},
-        scratch(f, s, has));
+        scratch(f, s, has, false));
 }
 
 // With an activation slopes err by a few roundings of their size, which is that of a normal number.
@@ -122,7 +122,7 @@ void backward_input(OpFrame& f, const LinearShape& s, const Has& has) {
          .packed = m.matrix(),
          .act = has.act,
          .pre = pre},
-        scratch(f, s, has));
+        scratch(f, s, has, true));
 }
 
 void backward_weight(OpFrame& f, const LinearShape& s, bool accumulate, bool bias,
@@ -137,7 +137,7 @@ void backward_weight(OpFrame& f, const LinearShape& s, bool accumulate, bool bia
   const TensorView db = bias ? gradient({s.out}) : TensorView{};
   f.run(&KernelTable::linear_backward_weight,
         {.dw = dw, .dbias = db, .dy = dy, .x = x, .accumulate = accumulate, .compute = compute},
-        linear_scratch(s.rows, s.out, s.in, compute));
+        f.kernels().linear_scratch(s.rows, s.out, s.in, compute, true));
 }
 
 constexpr DType kComputes[] = {DType::f32, DType::bf16, DType::f16};

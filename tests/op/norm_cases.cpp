@@ -122,7 +122,7 @@ void backward_case(OpCaseList& list, NormKind kind, int64_t rows, int64_t cols, 
              if (has.residual) a.dresidual = input(5);
              if (has.gain) a.dgain = f.inout({cols}, normal_values(), sum_of(rows, 2));
              if (has.bias && layer) a.dbias = f.inout({cols}, normal_values(), sum_of(rows));
-             f.run(&KernelTable::norm_backward, a, norm_backward_scratch(rows, cols, f.dtype()));
+             f.run(&KernelTable::norm_backward, a, f.kernels().norm_backward_scratch(rows, cols, f.dtype()));
            });
 }
 
@@ -160,7 +160,7 @@ GPT_OP_CASES(norm_backward) {
                  a.dgain = over_dout ? f.inout({300}, normal_values(), sum_of(70, 2))
                                      : f.output({300}, sum_of(70, 2));
                  if (kind == NormKind::layer && !over_dout) a.dbias = f.output({300}, sum_of(70));
-                 f.run(&KernelTable::norm_backward, a, norm_backward_scratch(70, 300, f.dtype()));
+                 f.run(&KernelTable::norm_backward, a, f.kernels().norm_backward_scratch(70, 300, f.dtype()));
                });
     }
   }

@@ -111,7 +111,7 @@ struct Weights {
   void pack(const KernelTable& kernels, std::vector<TensorView> parts) {
     ThreadPool pool(2);
     const int64_t out = rows.rows(), in = rows.cols();
-    memory = Buffer(static_cast<size_t>(packed_bytes(kernels.isa, rows.dtype, out, in, false)), "weights");
+    memory = Buffer(static_cast<size_t>(kernels.packed_bytes(rows.dtype, out, in, false)), "weights");
     matrix = {.data = memory.data(), .dtype = rows.dtype, .out = out, .in = in};
     kernels.pack_matrix(ExecContext{pool, kernels, {}}, {.dst = &matrix, .parts = parts});
   }
@@ -123,7 +123,8 @@ struct Weights {
 // args: what is not the weights.
 void multiply(const KernelTable& kernels, const Weights& w, LinearArgs args, int threads = 1) {
   ThreadPool pool(threads);
-  Workspace workspace(linear_scratch(args.x.rows(), w.rows.rows(), w.rows.cols(), w.rows.dtype), threads);
+  Workspace workspace(
+      kernels.linear_scratch(args.x.rows(), w.rows.rows(), w.rows.cols(), w.rows.dtype, false), threads);
   if (w.matrix.data) {
     args.packed = &w.matrix;
   } else {
@@ -214,6 +215,49 @@ TEST_P(Quantized, BitsOfARowDoNotDependOnTheOthers) {
   }
 }
 
+// dy w with rows of blocks: the bits of the product with the fp32 numbers that they stand for.
+TEST_P(Quantized, GradientsAreThoseOfTheDequantisedMatrix) {
+  for (const Form& form : kForms) {
+    if (form.packed) continue;
+    const int64_t n = block_size(form.dtype).elements;
+    std::vector<ProductShape> shapes = {{1, 9, n}, {17, 33, 2 * n}};
+    if (form.dtype == DType::q8_0 && GetParam() != Isa::ref)  // more than one block of k and of rows
+      shapes.insert(shapes.end(), {{5, 700, 64}, {201, 520, 160}});
+    for (const ProductShape& s : shapes) {
+      const std::vector<uint8_t> blocks = quantized(form.dtype, s.out, s.in, random_values(s.out * s.in, 1));
+      const TensorView rows = make_view(const_cast<uint8_t*>(blocks.data()), form.dtype, {s.out, s.in});
+      std::vector<float> plain(static_cast<size_t>(s.out * s.in));
+      for (int64_t o = 0; o < s.out; ++o)
+        dequantize_row(form.dtype, rows.row_range(o, 1).data, s.in, plain.data() + o * s.in);
+      const std::vector<float> dy = random_values(s.rows * s.out, 2), x = random_values(s.rows * s.in, 3);
+      for (const DType act : kActs) {
+        const Stored in(act, s.rows, s.out, dy), pre(act, s.rows, s.in, x);
+        const auto product = [&](const TensorView& w, bool accumulate, std::optional<Act> slope,
+                                 int threads) {
+          ThreadPool pool(threads);
+          const Workspace workspace(kernels().linear_scratch(s.rows, s.out, s.in, w.dtype, true), threads);
+          Stored dx(act, s.rows, s.in, x);
+          kernels().linear_backward_input(ExecContext{pool, kernels(), workspace.scratch()},
+                                          {.dx = dx.view,
+                                           .dy = in.view,
+                                           .w = w,
+                                           .accumulate = accumulate,
+                                           .act = slope,
+                                           .pre = pre.view});
+          return dx;
+        };
+        for (const auto& [accumulate, slope] :
+             {std::pair<bool, std::optional<Act>>{false, {}}, {true, {}}, {false, Act::gelu}}) {
+          const Stored want = product(make_view(plain.data(), {s.out, s.in}), accumulate, slope, 1);
+          EXPECT_TRUE(same(product(rows, accumulate, slope, 3).view, want.view))
+              << dtype_name(form.dtype) << ", " << dtype_name(act) << ", " << s.rows << " rows, " << s.out
+              << " to " << s.in << (accumulate ? ", accumulate" : "");
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Quantized, BlocksThatAreNoNumbers) {
   constexpr int64_t kRows = 6, kOut = 33, kIn = 512;
   std::vector<float> x = random_values(kRows * kIn, 2);
@@ -280,9 +324,9 @@ TEST_P(Quantized, BlocksAndTheirFloatsPackAlike) {
 
 TEST(QuantizedMatrix, HasNoPackedFormForOtherSizesOrDirections) {
   for (const Isa isa : kIsas) {
-    EXPECT_EQ(packed_bytes(isa, DType::q8_0, 8, 48, false), 0);
-    EXPECT_EQ(packed_bytes(isa, DType::q4_0, 64, 64, true), 0);
-    EXPECT_GT(packed_bytes(isa, DType::q4_0, 64, 64, false), 0);
+    EXPECT_EQ(kernel_table(isa).packed_bytes(DType::q8_0, 8, 48, false), 0);
+    EXPECT_EQ(kernel_table(isa).packed_bytes(DType::q4_0, 64, 64, true), 0);
+    EXPECT_GT(kernel_table(isa).packed_bytes(DType::q4_0, 64, 64, false), 0);
   }
 }
 

@@ -53,7 +53,7 @@ TEST_P(RowInvariance, BitsOfARowDoNotDependOnTheOthers) {
     PackedMatrix packed{.dtype = kind.compute, .out = layer.out, .in = layer.in};
     Buffer memory;
     if (kind.compute != DType::f32) {
-      const int64_t bytes = packed_bytes(kind.isa, kind.compute, layer.out, layer.in, false);
+      const int64_t bytes = kernels.packed_bytes(kind.compute, layer.out, layer.in, false);
       memory = Buffer(static_cast<size_t>(bytes), "a packed matrix");
       packed.data = memory.data();
       ThreadPool pool(1);
@@ -62,7 +62,8 @@ TEST_P(RowInvariance, BitsOfARowDoNotDependOnTheOthers) {
     const auto run = [&](int64_t first, int64_t rows, int threads) {
       std::vector<float> y(static_cast<size_t>(rows * layer.out));
       ThreadPool pool(threads);
-      const Workspace workspace(linear_scratch(rows, layer.out, layer.in, kind.compute), threads);
+      const Workspace workspace(kernels.linear_scratch(rows, layer.out, layer.in, kind.compute, false),
+                                threads);
       kernels.linear_forward(make_context(pool, workspace),
                              {.y = make_view(y.data(), {rows, layer.out}),
                               .x = make_view(x.data() + first * layer.in, {rows, layer.in}),
@@ -120,12 +121,12 @@ TEST_P(RowInvariance, AllFormsOfAMatrixGiveTheSameBits) {
   ThreadPool pool(2);
   for (const Layer layer : {Layer{768, 100}, Layer{384, 33}, Layer{31, 257}, Layer{1100, 140}}) {
     const Forms forms(layer);
-    const int64_t bytes = packed_bytes(kind.isa, kind.compute, layer.out, layer.in, false);
+    const int64_t bytes = kernels.packed_bytes(kind.compute, layer.out, layer.in, false);
     const Buffer memory(static_cast<size_t>(bytes), "a packed matrix");
     PackedMatrix packed{memory.data(), kind.compute, layer.out, layer.in};
     for (const int64_t rows : {1, 2, 3, 4, 7, 8, 13, 17}) {
       const std::vector<float> x = random_values(rows * layer.in, 1);
-      const Workspace workspace(linear_scratch(rows, layer.out, layer.in, kind.compute), 2);
+      const Workspace workspace(kernels.linear_scratch(rows, layer.out, layer.in, kind.compute, false), 2);
       const ExecContext ctx{pool, kernels, workspace.scratch()};
       std::vector<float> expected;
       const auto compare = [&](const TensorView& w, const PackedMatrix* matrix) {

@@ -76,7 +76,7 @@ struct Found {
 Found run(const Call& call, Isa isa, int threads) {
   ThreadPool pool(threads);
   const KernelTable& kernels = kernel_table(isa);
-  const Workspace workspace(select_candidates_scratch(call.vocab_size), threads);
+  const Workspace workspace(kernels.select_candidates_scratch(call.vocab_size), threads);
   Found found;
   found.selections.resize(call.rows.size());
   found.candidates.resize(call.rows.size() * static_cast<size_t>(call.capacity));
@@ -167,7 +167,7 @@ GPT_OP_CASES(select_candidates) {
              .capacity = call.capacity,
              .candidates = candidates.data(),
              .selections = selections.data()},
-            select_candidates_scratch(200));
+            f.kernels().select_candidates_scratch(200));
       double* out = f.output_doubles(2 * std::ssize(selections), {});
       for (const Selection& s : selections) {
         *out++ = static_cast<double>(s.count);

@@ -121,7 +121,7 @@ TEST_P(Feeding, CompanyDoesNotMatter) {
   constexpr int kSlots = 16;
   Inference inference = make(pool, kSlots, 40);
   RandomStream random(9, RandomSite::test);
-  Logits logits(kSlots, config_.vocab_size);
+  Logits logits(8 * kSlots, config_.vocab_size);
   for (int round = 0; round < 30; ++round) {
     std::vector<Inference::Append> batch;
     for (int slot = 0; slot < kSlots; ++slot) {
@@ -133,11 +133,21 @@ TEST_P(Feeding, CompanyDoesNotMatter) {
     for (size_t i = batch.size(); i > 1; --i)
       std::swap(batch[i - 1], batch[random.below(i)]);
     if (batch.empty()) continue;
+    int64_t row = 0;
+    for (Inference::Append& a : batch) {
+      if (round % 2 == 1) a.wanted = static_cast<int64_t>(random.below(a.ids.size() + 1));
+      row += a.wanted;
+    }
+    if (row == 0) batch.front().wanted = 1;
     inference.append(batch, logits.view);
-    for (size_t i = 0; i < batch.size(); ++i) {
-      ASSERT_TRUE(same_bytes(logits.view.row_range(static_cast<int64_t>(i), 1),
-                             expected.view.row_range(inference.length(batch[i].slot) - 1, 1)))
-          << "round " << round << ", slot " << batch[i].slot;
+    row = 0;
+    for (const Inference::Append& a : batch) {
+      if (a.wanted > 0) {
+        ASSERT_TRUE(same_bytes(logits.view.row_range(row, a.wanted),
+                               expected.view.row_range(inference.length(a.slot) - a.wanted, a.wanted)))
+            << "round " << round << ", slot " << a.slot;
+      }
+      row += a.wanted;
     }
   }
 }
@@ -161,6 +171,74 @@ TEST_P(Feeding, CopiesAndResetsDoNotMatter) {
   expect_same(inference, 0, {90, 7}, expected, "a slot used again");
   inference.copy(2, 2);
   EXPECT_EQ(inference.length(2), static_cast<int64_t>(size()));
+}
+
+// Random growth, taking back, copies, resets and reuse of slots, in memory that is short: the logits are
+// those of a sequence that was never anything else.
+TEST_P(Feeding, WhatWasTakenBackNeverWas) {
+  const Logits expected = all_at_once();
+  ThreadPool pool(1);
+  const DType weights = std::get<2>(GetParam());
+  const InferenceTypes types = inference_types(weights);
+  for (const DType cache : {types.cache, DType::bf16, DType::f16, DType::i8}) {
+    constexpr int kSlots = 4;
+    const Inference::Options options{.slots = kSlots,
+                                     .max_rows = 23,
+                                     .cache_tokens = 8 * KvCache::kBlock,
+                                     .dtype = types.activations,
+                                     .weights = weights,
+                                     .kv_dtype = cache};
+    Inference inference(random_.model, backend(pool, std::get<1>(GetParam())), options);
+    Inference plain(random_.model, backend(pool, std::get<1>(GetParam())), options);
+    Logits want(config_.n_ctx, config_.vocab_size), other(config_.n_ctx, config_.vocab_size);
+    plain.append_all(0, ids_, want.view);
+    RandomStream random(12, RandomSite::test);
+    const auto below = [&](size_t n) { return static_cast<size_t>(random.below(n)); };
+    std::vector<size_t> right(kSlots);  // how many of the slot's first tokens are those of ids_
+    for (int round = 0; round < 60; ++round) {
+      const auto slot = static_cast<int>(below(kSlots));
+      size_t& known = right[static_cast<size_t>(slot)];
+      switch (below(8)) {
+        case 0:
+          inference.reset(slot);
+          known = static_cast<size_t>(inference.reuse(slot, ids(0, 1 + below(size()))));
+          break;
+        case 1: {
+          const size_t from = below(kSlots);
+          inference.copy(static_cast<int>(from), slot);
+          known = right[from];
+          break;
+        }
+        case 2:
+        case 3: {  // other tokens
+          const size_t n =
+              std::min<size_t>(1 + below(70), size() - static_cast<size_t>(inference.length(slot)));
+          if (n == 0 || !inference.reserve(slot, static_cast<int64_t>(n))) break;
+          inference.append_all(slot, ids(size() - n, n), other.view);
+          break;
+        }
+        default: {
+          inference.truncate(slot, static_cast<int64_t>(below(known + 1)));
+          const auto at = static_cast<size_t>(inference.length(slot));
+          const size_t n = std::min<size_t>(1 + below(90), size() - at);
+          known = at;
+          if (n == 0 || !inference.reserve(slot, static_cast<int64_t>(n))) break;
+          const auto wanted = static_cast<int64_t>(below(n + 1));
+          const Inference::Append part{slot, ids(at, n), wanted};
+          inference.append({&part, 1}, other.view);
+          known = at + n;
+          if (wanted > 0) {
+            ASSERT_TRUE(same_bytes(other.view.row_range(0, wanted),
+                                   want.view.row_range(static_cast<int64_t>(known) - wanted, wanted)))
+                << dtype_name(cache) << ", round " << round << ", after " << known << " tokens";
+          }
+        }
+      }
+    }
+    for (int slot = 0; slot < kSlots; ++slot)
+      inference.reset(slot);
+    EXPECT_EQ(inference.available_blocks(), 8) << "blocks that nobody gave back";
+  }
 }
 
 TEST_P(Feeding, TooLongOrUnknownIdsAreErrors) {
@@ -258,6 +336,38 @@ TEST(SlidingWindow, EqualsAFreshSequenceOfTheLastTokensInOneLayer) {
       // Angles of up to 120 radians lose seven bits: 1e-14 times a few products.
       EXPECT_NEAR(get(fresh.view, 0, v), get(all.view, end - 1, v), 1e-11) << "token " << end;
     }
+  }
+}
+
+// What the last step appended can be taken back, and what the window still has; the rest cannot.
+TEST_P(Sliding, TakesBackWhatTheWindowHas) {
+  const ModelConfig c = make_config({"slide", "llama", R"({"n_ctx": 70, "n_kv_head": 2})"});
+  const RandomModel random(c, DType::f32);
+  const std::vector<int32_t> ids = random_ids(6 * c.n_ctx, c.vocab_size, 4);
+  ThreadPool pool(1);
+  const auto make = [&] {
+    return Inference(random.model, backend(pool, GetParam()), {.slots = 1, .slide = true});
+  };
+  Logits expected(std::ssize(ids), c.vocab_size), last(c.n_ctx, c.vocab_size);
+  Inference whole = make(), inference = make();
+  whole.append_all(0, ids, expected.view);
+  EXPECT_THROW(whole.truncate(0, 100), Error);
+  EXPECT_EQ(whole.length(0), std::ssize(ids));
+  RandomStream steps(2, RandomSite::test);
+  for (int64_t at = 0; at < std::ssize(ids);) {
+    const int64_t most = std::min<int64_t>({inference.room(0), 40, std::ssize(ids) - at});
+    const auto n = static_cast<int64_t>(1 + steps.below(static_cast<uint64_t>(most)));
+    const auto kept = static_cast<int64_t>(steps.below(static_cast<uint64_t>(n + 1)));
+    std::vector<int32_t> tokens(ids.begin() + at, ids.begin() + at + n);
+    for (int64_t i = kept; i < n; ++i)
+      tokens[static_cast<size_t>(i)] =
+          (tokens[static_cast<size_t>(i)] + 1) % static_cast<int32_t>(c.vocab_size);
+    inference.append_all(0, tokens, last.view);
+    inference.truncate(0, at + kept);
+    if (kept > 0) {
+      ASSERT_TRUE(same_bytes(last.view.row_range(0, kept), expected.view.row_range(at, kept))) << at;
+    }
+    at += kept;
   }
 }
 

@@ -121,8 +121,7 @@ inline GuardedMemory& guarded_memory() {
 
 // The entries of another table, during which the guarded memory is open.
 struct GuardedKernels : KernelTable {
-  explicit GuardedKernels(const KernelTable& table) : inner(table) {
-    isa = table.isa;
+  explicit GuardedKernels(const KernelTable& table) : KernelTable(table), inner(table) {
 #define GPT_GUARD_OP(name, Args)                                       \
   name = [](const ExecContext& ctx, const Args& args) noexcept {       \
     const auto& own = static_cast<const GuardedKernels&>(ctx.kernels); \

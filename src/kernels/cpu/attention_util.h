@@ -21,6 +21,19 @@ inline KeyRange visible_keys(const AttentionShape& shape, const AttentionSeq& se
   return {begin, end};
 }
 
+// Of the sequences of a call: the most queries of one, and the most keys that a query sees.
+struct LongestSeq {
+  int64_t q = 0, kv = 0;
+};
+inline LongestSeq longest_of(const AttentionShape& shape, std::span<const AttentionSeq> seqs) {
+  LongestSeq longest;
+  for (const AttentionSeq& seq : seqs) {
+    longest.q = std::max(longest.q, seq.q_len);
+    longest.kv = std::max(longest.kv, shape.window > 0 ? std::min(seq.kv_len, shape.window) : seq.kv_len);
+  }
+  return longest;
+}
+
 inline int64_t kv_row(const AttentionShape& shape, const AttentionSeq& seq, int64_t t) {
   if (seq.blocks == nullptr) return seq.kv_start + t;
   return int64_t{seq.blocks[t / shape.block_size]} * shape.block_size + t % shape.block_size;

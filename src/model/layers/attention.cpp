@@ -35,9 +35,11 @@ void AttentionActs::plan(Planner& planner, const ModelConfig& c) {
                              .scale = 1,
                              .dropout = {.p = planner.is_training() ? c.attn_dropout : 0}};
   const auto [max_q, max_kv] = std::pair{planner.shape().max_q, planner.shape().max_kv};
-  planner.add_scratch(attention_scratch(shape, max_q, max_kv, false, planner.wide()));
-  if (planner.is_training())
-    planner.add_scratch(attention_scratch(shape, max_q, max_kv, true, planner.wide()));
+  const auto add_scratch = [&](bool backward) {
+    planner.add_scratch(planner.kernels().attention_scratch(shape, max_q, max_kv, backward, planner.wide()));
+  };
+  add_scratch(false);
+  if (planner.is_training()) add_scratch(true);
   for (const int64_t out : {c.qkv_dim(), c.q_dim(), c.kv_dim()})  // together, or one by one
     planner.add_linear_scratch(rows, out, c.n_embd);
   planner.add_linear_scratch(rows, c.n_embd, c.q_dim());
@@ -125,17 +127,16 @@ void SelfAttention::attend(const Pass& pass, AttentionActs& acts, const TensorVi
     v_scale = pass.cache->value_scales(layer_);
   }
   pass.ctx.kernels.attention_forward(
-      pass.ctx,
-      {.shape = shape(pass),
-       .seqs = pass.batch.seqs,
-       .out = acts.mixed,
-       .q = parts.q,
-       .k = k,
-       .v = v,
-       .k_scale = k_scale,
-       .v_scale = v_scale,
-       .lse = acts.lse,
-       .weights = pass.observer ? pass.observer->attention_weights(layer_) : TensorView{}});
+      pass.ctx, {.shape = shape(pass),
+                 .seqs = pass.batch.seqs,
+                 .out = acts.mixed,
+                 .q = parts.q,
+                 .k = k,
+                 .v = v,
+                 .k_scale = k_scale,
+                 .v_scale = v_scale,
+                 .lse = acts.lse,
+                 .weights = pass.observer ? pass.observer->attention_weights(layer_) : TensorView{}});
   pass.show(layer_, "heads", acts.mixed);
   out_.forward(pass, acts.mixed, out);
 }

@@ -6,7 +6,7 @@ void NormStats::plan(Planner& planner, const ModelConfig& config) {
   if (!planner.is_training()) return;
   if (config.norm == NormKind::layer) planner.reserve(mean, "norm mean", {planner.rows()}, planner.wide());
   planner.reserve(rstd, "norm rstd", {planner.rows()}, planner.wide());
-  planner.add_scratch(norm_backward_scratch(planner.rows(), config.n_embd, planner.wide()));
+  planner.add_scratch(planner.kernels().norm_backward_scratch(planner.rows(), config.n_embd, planner.wide()));
 }
 
 Norm::Norm(const ParamTable& table, Role gain, Role bias, int64_t layer)

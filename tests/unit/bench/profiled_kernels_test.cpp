@@ -71,7 +71,7 @@ TEST_F(ProfiledKernelsTest, CountsTheOperationsOfProductsAndAttention) {
   const AttentionSeq seqs[] = {{.q_start = 0, .q_len = 2, .kv_len = 2},
                                {.q_start = 2, .q_len = 1, .kv_len = 1, .kv_start = 2}};
   float q[6] = {}, out[6] = {};
-  const Workspace workspace(attention_scratch(shape, 2, 2, false, DType::f32), 1);
+  const Workspace workspace(kernels_.attention_scratch(shape, 2, 2, false, DType::f32), 1);
   kernels_.clear();
   kernels_.attention_forward({pool_, kernels_, workspace.scratch()}, {.shape = shape,
                                                                       .seqs = seqs,

@@ -87,7 +87,7 @@ TEST_F(WorkloadTest, PacksWeightsInEveryTrainingStep) {
   };
   const int64_t steps = packed(BenchMode::train);
   EXPECT_EQ(steps % 3, 0);
-  EXPECT_EQ(steps > 0, packed_bytes(best_isa(), DType::f32, 16, 16, false) > 0);
+  EXPECT_EQ(steps > 0, kernel_table(best_isa()).packed_bytes(DType::f32, 16, 16, false) > 0);
   EXPECT_EQ(packed(BenchMode::prefill), 0);
 }
 
@@ -106,7 +106,7 @@ TEST_F(WorkloadTest, OperationsOfInference) {
 
 TEST_F(WorkloadTest, BytesOfWeightsLeaveOutLookedUpTables) {
   const int64_t table = model_.config.vocab_size * model_.config.n_embd;
-  EXPECT_EQ(weight_bytes(model_, Isa::ref, DType::f32), 4 * (model_.table.total() - table));
+  EXPECT_EQ(weight_bytes(model_, kernel_table(Isa::ref), DType::f32), 4 * (model_.table.total() - table));
 }
 
 TEST(WorkloadResult, MedianAndSpread) {

@@ -43,6 +43,10 @@ class FakeDecoder : public SequenceModel {
     at(slot).clear();
     reserved_.at(static_cast<size_t>(slot)) = 0;
   }
+  void truncate(int slot, int64_t n) override {
+    require(n >= 0 && n <= length(slot), "more ids taken back than there are");
+    at(slot).resize(static_cast<size_t>(n));
+  }
   int64_t length(int slot) const override { return std::ssize(ids_.at(static_cast<size_t>(slot))); }
 
   static constexpr int64_t kBlock = 4;
@@ -96,8 +100,11 @@ class FakeDecoder : public SequenceModel {
       require(slides_ || std::ssize(ids) <= n_ctx_, "more ids than the context holds");
       tokens += std::ssize(append.ids);
       remember(ids);
-      if (!append.wanted) continue;
-      std::ranges::copy(logits_of(ids), logits.row<float>(row++));
+      require(append.wanted <= std::ssize(append.ids), "logits of more ids than there are");
+      for (int64_t left = append.wanted; left-- > 0;) {
+        std::ranges::copy(logits_of(std::span(ids).first(ids.size() - static_cast<size_t>(left))),
+                          logits.row<float>(row++));
+      }
     }
     tokens_fed += tokens;
     largest_batch = std::max(largest_batch, tokens);

@@ -68,6 +68,12 @@ class Checked {
     cache.copy(from, to);
     ids_[static_cast<size_t>(to)] = ids_[static_cast<size_t>(from)];
   }
+  // False where the window has moved on.
+  bool truncate(int slot, int64_t n) {
+    if (!cache.truncate(slot, n)) return false;
+    ids_[static_cast<size_t>(slot)].resize(static_cast<size_t>(n));
+    return true;
+  }
   int64_t reuse(int slot, std::span<const int32_t> tokens) {
     reset(slot);
     const int64_t known = cache.prospect(tokens).known;
@@ -116,10 +122,10 @@ TEST(KvCache, HoldsWhatEverySequenceComputed) {
     const auto below = [&](int64_t n) {
       return static_cast<int64_t>(random.below(static_cast<uint64_t>(n)));
     };
-    int64_t reused = 0, refused = 0;
+    int64_t reused = 0, refused = 0, kept = 0;
     for (int round = 0; round < 1500; ++round) {
       const auto slot = static_cast<int>(below(c.slots));
-      const int64_t action = below(12);
+      const int64_t action = below(15);
       if (action == 0) checked.reset(slot);
       if (action == 1) checked.copy(static_cast<int>(below(c.slots)), slot);
       if (action == 2) {  // a text that others began with too, and then differs
@@ -127,7 +133,13 @@ TEST(KvCache, HoldsWhatEverySequenceComputed) {
         tokens[static_cast<size_t>(below(std::ssize(tokens)))] = 2;
         reused += checked.reuse(slot, tokens);
       }
-      if (action > 2) {
+      if (action > 11) {
+        const int64_t length = checked.cache.length(slot);
+        kept += checked.truncate(slot, below(2) == 0 ? below(length + 1) : std::max<int64_t>(0, length - 5))
+                    ? 0
+                    : 1;
+      }
+      if (action > 2 && action < 12) {
         const int64_t n = std::min(checked.room(slot), 1 + below(90));
         std::vector<int32_t> tokens(static_cast<size_t>(n), 1);
         if (n > 0 && below(4) == 0) tokens[static_cast<size_t>(below(n))] = static_cast<int32_t>(below(3));
@@ -140,6 +152,7 @@ TEST(KvCache, HoldsWhatEverySequenceComputed) {
       if (testing::Test::HasFatalFailure()) FAIL() << "capacity " << c.capacity << ", round " << round;
     }
     EXPECT_EQ(reused > 0, c.capacity > 1);
+    EXPECT_EQ(kept > 0, c.slides) << "a window that had moved on";
     EXPECT_GT(refused, c.tokens > 0 ? 0 : -1);
     for (int slot = 0; slot < c.slots; ++slot)
       checked.reset(slot);

@@ -18,7 +18,9 @@ TEST(TrainingGraph, PlannedBytesAreThoseOfTheGraph) {
            {TrainingGraph::Options{.dtype = dtype}, TrainingGraph::Options{.recompute = true, .dtype = dtype},
             TrainingGraph::Options{.gradients = false, .dtype = dtype}}) {
         const TrainingGraph graph(model, 3, 7, options, test::backend(pool, Isa::ref));
-        EXPECT_EQ(TrainingGraph::planned_bytes(model.config, 3, 7, options, 2), graph.bytes()) << small.name;
+        EXPECT_EQ(TrainingGraph::planned_bytes(model.config, 3, 7, options, kernel_table(Isa::ref), 2),
+                  graph.bytes())
+            << small.name;
         EXPECT_EQ(TrainingGraph::planned_activations(model.config, 3, 7, options), graph.planner().bytes())
             << small.name;
       }

@@ -17,7 +17,9 @@ TEST(Inference, TakesThePlannedBytes) {
                                               {.slots = 2, .dtype = DType::bf16, .kv_dtype = DType::i8}}) {
       ThreadPool pool(2);
       const Inference inference(random.model, test::backend(pool, best_isa()), options);
-      EXPECT_EQ(Inference::planned_bytes(random.model.config, options, 2), inference.bytes()) << name;
+      EXPECT_EQ(Inference::planned_bytes(random.model.config, options, kernel_table(best_isa()), 2),
+                inference.bytes())
+          << name;
     }
   }
 }

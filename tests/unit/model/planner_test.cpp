@@ -10,7 +10,7 @@ namespace gpt {
 namespace {
 
 TEST(Planner, ReservesAlignedAndSharesAfterARewind) {
-  Planner planner({.rows = 3});
+  Planner planner({.rows = 3}, kernel_table(Isa::ref));
   TensorView a, b, c, d;
   planner.reserve(a, "a", {3, 5});
   const int64_t mark = planner.mark();
@@ -30,7 +30,7 @@ TEST(Planner, ReservesAlignedAndSharesAfterARewind) {
 }
 
 TEST(Planner, RefusesWhatNoMachineHas) {
-  Planner planner({.rows = 3});
+  Planner planner({.rows = 3}, kernel_table(Isa::ref));
   TensorView v;
   EXPECT_THROW(planner.reserve(v, "huge", {int64_t{1} << 62}), Error);
   EXPECT_THROW(planner.reserve(v, "huge", {int64_t{1} << 40, int64_t{1} << 40}), Error);

@@ -167,10 +167,7 @@ struct ForwardGrid {
   int64_t queries, heads;  // per task
   int64_t query_parts, head_parts;
 
-  ForwardGrid(const AttentionArgs& a, int threads) {
-    int64_t longest = 0;
-    for (const AttentionSeq& seq : a.seqs)
-      longest = std::max(longest, seq.q_len);
+  ForwardGrid(const AttentionArgs& a, int64_t longest, int threads) {
     const int64_t group = group_size(a.shape);
     const auto n_seq = static_cast<int64_t>(a.seqs.size());
     const int64_t enough = 4 * threads;
@@ -204,14 +201,30 @@ AttentionTiles attention_tiles(Isa isa, bool bf16, bool training, int64_t head_d
   return tiles;
 }
 
+// The reference is called for fp64, and for weights that are looked at.
+ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
+                              DType dtype) {
+  const ScratchNeed reference = ref::attention_scratch(shape, max_q, max_kv, backward, dtype);
+  if (dtype == DType::f64) return reference;
+  ScratchPieces pieces(nullptr);
+  if (backward) {
+    BackwardScratch(shape, max_q, pieces);
+  } else {
+    ForwardScratch(shape, pieces);
+  }
+  return max_need(reference, {.per_thread = pieces.bytes()});
+}
+
 template <Isa isa>
 void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept {
   if (a.q.dtype == DType::f64) return ref::attention_forward(ctx, a);
+  const LongestSeq longest = longest_of(a.shape, a.seqs);
+  ctx.scratch.require(attention_scratch(a.shape, longest.q, longest.kv, false, a.q.dtype));
   if (a.weights) ref::attention_forward(ctx, a);
   const AttentionKernels& kernels = isa == Isa::avx2 ? kAttentionAvx2 : kAttentionAvx512;
   const bool bf16 = a.q.dtype == DType::bf16 && a.k.dtype == DType::bf16;
   const AttentionTiles tiles = attention_tiles(isa, bf16, bool(a.lse), a.shape.head_dim);
-  const ForwardGrid grid(a, ctx.pool.size());
+  const ForwardGrid grid(a, longest.q, ctx.pool.size());
   const int64_t columns = static_cast<int64_t>(a.seqs.size()) * grid.head_parts;
   ctx.pool.parallel_for(columns * grid.query_parts, [&](int64_t task, int thread) {
     // The last queries see the most keys: they go first, so that the threads end together.

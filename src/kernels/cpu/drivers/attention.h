@@ -23,6 +23,9 @@ void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept;
 template <Isa isa>
 void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept;
 
+ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
+                              DType dtype);
+
 // The tiles for queries and keys of a call. In training bf16 operands go through tile registers where there
 // are any; their sums have another order than the tile that reads single queries in place, which inference
 // needs the bits of.

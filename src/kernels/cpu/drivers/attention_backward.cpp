@@ -155,6 +155,8 @@ class BackwardTask {
 template <Isa isa>
 void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept {
   if (a.q.dtype == DType::f64) return ref::attention_backward(ctx, a);
+  const LongestSeq longest = longest_of(a.shape, a.seqs);
+  ctx.scratch.require(attention_scratch(a.shape, longest.q, longest.kv, true, a.q.dtype));
   const AttentionKernels& kernels = isa == Isa::avx2 ? kAttentionAvx2 : kAttentionAvx512;
   const AttentionTiles tiles = attention_tiles(isa, a.q.dtype == DType::bf16, true, a.shape.head_dim);
   const int64_t heads = a.shape.n_kv_head;

@@ -34,6 +34,7 @@ namespace gpt::drivers {
   void name(const RowKernels& kernels, const ExecContext& ctx, const Args& a) noexcept;
 GPT_FOR_EACH_ROW_OP(GPT_DECLARE_DRIVER)
 #undef GPT_DECLARE_DRIVER
+ScratchNeed norm_backward_scratch(int64_t rows, int64_t cols, DType dtype);
 
 // Whether all of these views that are there hold `t`.
 template <class... View>

@@ -3,7 +3,11 @@
 namespace gpt::drivers {
 namespace {
 
-constexpr int64_t kRowsPerPartial = 32;  // as norm_backward_scratch() counts them
+constexpr int64_t kRowsPerPartial = 32;
+
+int64_t blocks_of(int64_t rows) {
+  return (rows + kRowsPerPartial - 1) / kRowsPerPartial;
+}
 
 float* number_or_null(const TensorView& v, int64_t i) {
   return v ? v.as<float>() + i : nullptr;
@@ -73,10 +77,16 @@ void norm_forward(const RowKernels& kernels, const ExecContext& ctx, const NormA
   });
 }
 
+// Partial sums of dgain and dbias.
+ScratchNeed norm_backward_scratch(int64_t rows, int64_t cols, DType dtype) {
+  if (dtype == DType::f64) return {};
+  return {.shared = blocks_of(rows) * 2 * cols * static_cast<int64_t>(sizeof(float))};
+}
+
 void norm_backward(const RowKernels& kernels, const ExecContext& ctx, const NormBackwardArgs& a) noexcept {
   if (!all_f32(a.dx, a.x, a.dresidual) || !is_activation(a.dout.dtype)) return ref::norm_backward(ctx, a);
-  const int64_t cols = a.x.cols();
-  const int64_t blocks = (a.x.rows() + kRowsPerPartial - 1) / kRowsPerPartial;
+  const int64_t cols = a.x.cols(), blocks = blocks_of(a.x.rows());
+  ctx.scratch.require(norm_backward_scratch(a.x.rows(), cols, a.x.dtype));
   auto* partials = ctx.scratch.all<float>();
   // A block of rows is one task: it leaves the block's sums of dgain and dbias in its part of the scratch.
   for_tasks(ctx, blocks, a.x.size(),

@@ -18,6 +18,8 @@ void overlay_rows(KernelTable& table) {
 #define GPT_ROW_ENTRY(name, Args) table.name = &entry<&drivers::name, kernels, Args>;
   GPT_FOR_EACH_ROW_OP(GPT_ROW_ENTRY)
 #undef GPT_ROW_ENTRY
+  table.norm_backward_scratch = drivers::norm_backward_scratch;
+  table.attention_scratch = attention_scratch;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "kernels/cpu/drivers/drivers.h"
 #include "kernels/cpu/gemm/layout.h"
 #include "kernels/cpu/streaming.h"
+#include "kernels/quant.h"
 
 // Y = A B with few or many rows of A, B packed or not, bias and activation included:
 //
@@ -10,7 +11,8 @@
 //     for blocks of kc words along k
 //       pack A [mc,kc] by rows, unless it can be read in place
 //       for panels of nr columns
-//         B [kc,nr]: a packed panel; or 16-bit elements, widened into scratch; or packed into scratch
+//         B [kc,nr]: a packed panel; or 16-bit elements, widened into scratch; or packed into scratch,
+//                    dequantised before if it is rows of blocks
 //         for mr rows
 //           micro-kernel: C[mr,nr] += A[mr,kc] B[kc,nr]
 //           after the last block of k: bias, activation, conversion to Y
@@ -36,6 +38,7 @@ constexpr int64_t kBytesOfB = 2 << 20;  // that stay in the third-level cache wh
 constexpr int64_t kPrefetchTiles = 4;
 constexpr int64_t kL2Words = 1 << 20;  // of A, B and C together: what second-level caches hold anyway
 constexpr int64_t kPackedAWords = kMaxMr * (kMaxKc + kRowPadding);  // in the scratch of a thread
+constexpr int64_t kBlockRows = 64;     // of rows of blocks that are dequantised at a time
 constexpr int64_t kTaskCycles = 8192;  // at least, about: handing out a task costs some 200
 
 // The blocks of C [mc, nc_panels * nr] that are tasks; of the shape alone.
@@ -219,6 +222,10 @@ class Gemm {
   const void* b_panel(const CBlock& c, int64_t panel, const KBlock& block, uint32_t* scratch) const {
     const int64_t nr = kernels_.nr;
     const int64_t k = block.from * kernels_.k_pack;
+    if (p_.packed == nullptr && is_quantized(p_.b.dtype)) {
+      pack_blocks(panel * nr, block, scratch);
+      return scratch;
+    }
     if (p_.packed == nullptr) {
       const std::byte* src = p_.b_transposed ? element(p_.b, k, panel * nr) : element(p_.b, panel * nr, k);
       if (unpacked_b_) return src;
@@ -243,6 +250,31 @@ class Gemm {
                       .dst = scratch,
                       .dst_type = DType::f32});
     return scratch;
+  }
+
+  // A panel at column `col` of rows of blocks.
+  void pack_blocks(int64_t col, const KBlock& block, uint32_t* dst) const {
+    static_assert(kMaxNr <= kQuantBlock);
+    constexpr int64_t kColumns = 2 * kQuantBlock;  // that nr columns may lie in
+    float rows[kBlockRows * kColumns];
+    const int64_t count = std::min(kernels_.nr, p_.y.cols() - col), first = col / kQuantBlock;
+    const auto* b = static_cast<const std::byte*>(p_.b.data);
+    for (int64_t l = 0; l < block.words; l += kBlockRows) {
+      const int64_t n = std::min(kBlockRows, block.words - l);
+      for (int64_t i = 0; i < n; ++i) {
+        const std::byte* row = b + (block.from + l + i) * row_bytes(p_.b.dtype, p_.b.ld);
+        for (int64_t at = first; at * kQuantBlock < col + count; ++at)
+          dequantize_block(p_.b.dtype, row, at, rows + i * kColumns + (at - first) * kQuantBlock);
+      }
+      kernels_.pack_panel(layout_.format, {.src = rows + col % kQuantBlock,
+                                           .type = DType::f32,
+                                           .ld = kColumns,
+                                           .k_contiguous = false,
+                                           .count = count,
+                                           .k = n,
+                                           .width = kernels_.nr,
+                                           .dst = dst + l * kernels_.nr});
+    }
   }
 
   struct Rows {
@@ -349,7 +381,7 @@ class Gemm {
 
   // Few rows with a B that is not packed.
   static bool reads_unpacked_b(Isa isa, const GemmArgs& p) {
-    return p.packed == nullptr && p.y.rows() <= kUnpackedRows &&
+    return p.packed == nullptr && !is_quantized(p.b.dtype) && p.y.rows() <= kUnpackedRows &&
            (p.compute == DType::f32 || p.compute == p.b.dtype) &&
            layout_of(isa, p.compute).kernels.unpacked_kernel != nullptr;
   }
@@ -381,7 +413,9 @@ class Gemm {
 }  // namespace
 
 void gemm(const ExecContext& ctx, Isa isa, const GemmArgs& p) {
-  if (p.y.rows() > 0 && p.y.cols() > 0) Gemm(ctx, isa, p).run();
+  if (p.y.rows() == 0 || p.y.cols() == 0) return;
+  ctx.scratch.require(gemm_scratch(p.y.rows(), p.y.cols(), p.a.cols()));
+  Gemm(ctx, isa, p).run();
 }
 
 ScratchNeed gemm_scratch(int64_t m, int64_t n, int64_t k) {

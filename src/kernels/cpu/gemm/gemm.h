@@ -5,7 +5,7 @@
 #include "kernels/kernel_table.h"
 
 // The matrix products behind the linear ops (linear.cpp). Each uses scratch of the context, as much as its
-// _scratch() says.
+// _scratch() says for shapes up to the given one.
 
 namespace gpt::gemm {
 
@@ -13,7 +13,7 @@ namespace gpt::gemm {
 //   pre = Y, Y = act(Y)     of the forward pass, or
 //   Y = Y * act'(pre)       of the backward pass.
 // Activations are fp32, bf16 or fp16. B is packed, or a plain matrix [n,k], or [k,n] with `b_transposed`;
-// a plain one may be stored transposed.
+// a plain one may be stored transposed. With `b_transposed` and compute fp32 rows of blocks will do too.
 struct GemmArgs {
   DType compute;
   TensorView y, a;

@@ -39,8 +39,10 @@ void linear_forward(const ExecContext& ctx, const LinearArgs& args) noexcept {
 
 template <Isa isa>
 void linear_backward_input(const ExecContext& ctx, const LinearBackwardInputArgs& args) noexcept {
-  const DType compute = compute_type(args.w, args.packed);
-  if (!gemm::has_layout(isa, compute)) return reference().linear_backward_input(ctx, args);
+  const bool in_blocks = is_quantized(args.w.dtype);
+  const DType compute = in_blocks ? DType::f32 : compute_type(args.w, args.packed);
+  if (args.dx.dtype == DType::f64 || !gemm::has_layout(isa, compute))
+    return reference().linear_backward_input(ctx, args);
   gemm::gemm(ctx, isa,
              {.compute = compute,
               .y = args.dx,
@@ -67,8 +69,24 @@ void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& args) noexcept {
   gemm::pack_weights(ctx, isa, args);
 }
 
+ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype, bool backward) {
+  if (dtype == DType::f64) return ref::linear_scratch(rows, out, in, dtype, backward);
+  if (backward)
+    return max_need(gemm::gemm_scratch(rows, in, out), gemm::weight_gradient_scratch(rows, out, in));
+  return is_quantized(dtype) ? quant::scratch_need(rows, in) : gemm::gemm_scratch(rows, out, in);
+}
+
+template <Isa isa>
+int64_t packed_bytes(DType dtype, int64_t out, int64_t in, bool transposed) {
+  if (is_quantized(dtype)) return transposed ? 0 : quant::packed_bytes(dtype, out, in);
+  if (!gemm::has_layout(isa, dtype)) return ref::packed_bytes(dtype, out, in, transposed);
+  return gemm::packed_size(isa, {.dtype = dtype, .out = out, .in = in, .transposed = transposed});
+}
+
 template <Isa isa>
 void overlay(KernelTable& table) {
+  table.linear_scratch = linear_scratch;
+  table.packed_bytes = packed_bytes<isa>;
   table.linear_forward = linear_forward<isa>;
   table.linear_backward_input = linear_backward_input<isa>;
   table.linear_backward_weight = linear_backward_weight<isa>;
@@ -82,19 +100,6 @@ void overlay_gemm(KernelTable& table, Isa isa) {
   if (isa == Isa::avx512) overlay<Isa::avx512>(table);
   if (isa == Isa::avx512bf16) overlay<Isa::avx512bf16>(table);
   if (isa == Isa::amx) overlay<Isa::amx>(table);
-}
-
-int64_t packed_bytes(Isa isa, DType dtype, int64_t out, int64_t in, bool transposed) {
-  if (is_quantized(dtype)) return transposed ? 0 : quant::packed_bytes(isa, dtype, out, in);
-  const PackedMatrix m{.dtype = dtype, .out = out, .in = in, .transposed = transposed};
-  return gemm::has_layout(isa, dtype) ? gemm::packed_size(isa, m) : ref::packed_bytes(m);
-}
-
-ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype) {
-  if (is_quantized(dtype)) return quant::scratch_need(rows, in);
-  if (dtype == DType::f64) return {};
-  return max_need(gemm::weight_gradient_scratch(rows, out, in),
-                  max_need(gemm::gemm_scratch(rows, out, in), gemm::gemm_scratch(rows, in, out)));
 }
 
 }  // namespace gpt

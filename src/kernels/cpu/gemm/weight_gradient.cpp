@@ -219,7 +219,9 @@ class WeightGradient {
 }  // namespace
 
 void weight_gradient(const ExecContext& ctx, Isa isa, const LinearBackwardWeightArgs& args) {
-  if (args.dw.size() > 0) WeightGradient(ctx, isa, args).run();
+  if (args.dw.size() == 0) return;
+  ctx.scratch.require(weight_gradient_scratch(args.dy.rows(), args.dw.rows(), args.dw.cols()));
+  WeightGradient(ctx, isa, args).run();
 }
 
 ScratchNeed weight_gradient_scratch(int64_t rows, int64_t out, int64_t in) {

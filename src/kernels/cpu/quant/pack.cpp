@@ -51,9 +51,8 @@ void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& a) {
   });
 }
 
-int64_t packed_bytes(Isa isa, DType dtype, int64_t out, int64_t in) {
+int64_t packed_bytes(DType dtype, int64_t out, int64_t in) {
   if (in % kQuantBlock != 0) return 0;
-  if (isa == Isa::ref) return out * row_bytes(dtype, in);
   return (out + kNr - 1) / kNr * (in / kQuantBlock) * panel_block_bytes(dtype);
 }
 

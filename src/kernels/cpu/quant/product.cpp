@@ -234,10 +234,12 @@ class BlockRowProduct {
 }  // namespace
 
 void linear_forward(const ExecContext& ctx, const LinearArgs& args) {
+  ctx.scratch.require(scratch_need(args.x.rows(), args.packed->in));
   PackedProduct(ctx, args).run();
 }
 
 void linear_forward_rows(const ExecContext& ctx, const LinearArgs& args) {
+  ctx.scratch.require(scratch_need(args.x.rows(), args.w.cols()));
   BlockRowProduct(ctx, args).run();
 }
 

@@ -17,9 +17,9 @@ void linear_forward_rows(const ExecContext& ctx, const LinearArgs& args);
 void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& args);
 
 // 0 where there is no such matrix: `in` must be a multiple of 32.
-int64_t packed_bytes(Isa isa, DType dtype, int64_t out, int64_t in);
+int64_t packed_bytes(DType dtype, int64_t out, int64_t in);
 
-// For any instruction set, the reference included.
+// Of either product with up to so many rows, for any instruction set.
 ScratchNeed scratch_need(int64_t rows, int64_t in);
 
 }  // namespace gpt::quant

@@ -26,21 +26,23 @@ double dot(const TensorView& q, int64_t row, int64_t head, const HeadRows& keys,
   return sum;
 }
 
-// Scores of one query against the keys it may see, then their softmax, in w[first..last].
+// Scores of one query against the keys it may see, then their softmax, in w from the first of these on.
 // Returns log(sum exp(score)).
 double attention_weights(const AttentionShape& s, const AttentionSeq& seq, const TensorView& q, int64_t row,
                          int64_t head, const HeadRows& keys, KeyRange range, double* w) {
   double top = -std::numeric_limits<double>::infinity();
   for (int64_t t = range.begin; t < range.end; ++t) {
-    w[t] = dot(q, row, head, keys, kv_row(s, seq, t)) * s.scale;
-    top = std::max(top, w[t]);
+    double& score = w[t - range.begin];
+    score = dot(q, row, head, keys, kv_row(s, seq, t)) * s.scale;
+    top = std::max(top, score);
   }
+  const int64_t n = range.end - range.begin;
   double sum = 0;
-  for (int64_t t = range.begin; t < range.end; ++t)
-    sum += std::exp(w[t] - top);
+  for (int64_t i = 0; i < n; ++i)
+    sum += std::exp(w[i] - top);
   const double lse = top + std::log(sum);
-  for (int64_t t = range.begin; t < range.end; ++t)
-    w[t] = std::exp(w[t] - lse);
+  for (int64_t i = 0; i < n; ++i)
+    w[i] = std::exp(w[i] - lse);
   return lse;
 }
 
@@ -58,17 +60,17 @@ void forward_row(const AttentionArgs& a, int64_t seq_index, int64_t head, int64_
 
   const DropoutMask mask(s.dropout);
   for (int64_t t = range.begin; t < range.end; ++t)
-    w[t] *= mask.factor(attention_element(s, row, head, t));
+    w[t - range.begin] *= mask.factor(attention_element(s, row, head, t));
   for (int64_t d = 0; d < s.head_dim; ++d) {
     double sum = 0;
     for (int64_t t = range.begin; t < range.end; ++t)
-      sum += w[t] * values.at(kv_row(s, seq, t), d);
+      sum += w[t - range.begin] * values.at(kv_row(s, seq, t), d);
     set(a.out, row, head * s.head_dim + d, sum);
   }
   if (!a.weights) return;
   const int64_t kept = (seq_index * s.n_head + head) * a.weights.shape[2] + i;
   for (int64_t t = 0; t < a.weights.shape[3]; ++t)
-    set(a.weights, kept, t, t >= range.begin && t < range.end ? w[t] : 0);
+    set(a.weights, kept, t, t >= range.begin && t < range.end ? w[t - range.begin] : 0);
 }
 
 // The gradients of all query heads that share one key/value head of one sequence, so that dk and dv have
@@ -166,8 +168,16 @@ class BackwardGroup {
 
 }  // namespace
 
+// Forwards the weights of a query, backwards two rows of a head.
+ScratchNeed attention_scratch(const AttentionShape& shape, int64_t, int64_t max_kv, bool backward, DType) {
+  const int64_t numbers = backward ? 2 * shape.head_dim : max_kv;
+  return {.per_thread = numbers * static_cast<int64_t>(sizeof(double))};
+}
+
 void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept {
   const auto n_seq = static_cast<int64_t>(a.seqs.size());
+  const LongestSeq longest = longest_of(a.shape, a.seqs);
+  ctx.scratch.require(attention_scratch(a.shape, longest.q, longest.kv, false, a.q.dtype));
   ctx.pool.parallel_for(n_seq * a.shape.n_head, [&](int64_t task, int thread) {
     const int64_t seq = task / a.shape.n_head;
     for (int64_t i = 0; i < a.seqs[static_cast<size_t>(seq)].q_len; ++i)
@@ -177,6 +187,8 @@ void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept 
 
 void attention_backward(const ExecContext& ctx, const AttentionBackwardArgs& a) noexcept {
   const auto n_seq = static_cast<int64_t>(a.seqs.size());
+  const LongestSeq longest = longest_of(a.shape, a.seqs);
+  ctx.scratch.require(attention_scratch(a.shape, longest.q, longest.kv, true, a.q.dtype));
   ctx.pool.parallel_for(n_seq * a.shape.n_kv_head, [&](int64_t task, int thread) {
     const AttentionSeq& seq = a.seqs[static_cast<size_t>(task / a.shape.n_kv_head)];
     BackwardGroup(a, seq, task % a.shape.n_kv_head, ctx.scratch.thread<double>(thread)).run();

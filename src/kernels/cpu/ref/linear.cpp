@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/ref/activation.h"
 #include "kernels/cpu/ref/quant.h"
+#include "kernels/quant.h"
 
 namespace gpt::ref {
 namespace {
@@ -27,6 +28,7 @@ struct Line {
 
   // Elements [from, from + n), with one look at their types for all of them.
   void read(int64_t from, int64_t n, T* to) const {
+    if (is_quantized(m.dtype)) return read_blocks(from, n, to);
     if (m.dtype == DType::f64) copy<double>(from, n, to);
     if (m.dtype == DType::f32) copy<float>(from, n, to);
     if (m.dtype == DType::bf16) copy<bf16>(from, n, to);
@@ -37,6 +39,15 @@ struct Line {
   }
 
  private:
+  // A column of rows of blocks.
+  void read_blocks(int64_t from, int64_t n, T* to) const {
+    for (int64_t i = 0; i < n; ++i) {
+      float block[kQuantBlock];
+      dequantize_block(m.dtype, m.row_range(from + i, 1).data, at / kQuantBlock, block);
+      to[i] = block[at % kQuantBlock];
+    }
+  }
+
   template <class Stored>
   void copy(int64_t from, int64_t n, T* to) const {
     const Stored* p = m.as<const Stored>() + (is_row ? m.offset(at, from) : m.offset(from, at));
@@ -131,9 +142,14 @@ void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& a) noexcept {
   }
 }
 
-int64_t packed_bytes(const PackedMatrix& m) {
-  if (m.dtype != DType::bf16 && m.dtype != DType::f16) return 0;
-  return m.out * m.in * static_cast<int64_t>(dtype_size(m.dtype));
+ScratchNeed linear_scratch(int64_t rows, int64_t, int64_t in, DType dtype, bool backward) {
+  return is_quantized(dtype) && !backward ? quantized_scratch(rows, in) : ScratchNeed{};
+}
+
+int64_t packed_bytes(DType dtype, int64_t out, int64_t in, bool transposed) {
+  const bool is_packed = is_quantized(dtype) ? in % kQuantBlock == 0 && !transposed
+                                             : dtype == DType::bf16 || dtype == DType::f16;
+  return is_packed ? out * row_bytes(dtype, in) : 0;
 }
 
 }  // namespace gpt::ref

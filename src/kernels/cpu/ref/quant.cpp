@@ -18,7 +18,6 @@ struct QuantizedBlock {
   float d;
   int8_t q[kQuantBlock];
 };
-static_assert(sizeof(QuantizedBlock) <= quant::kMaxActBlockBytes);
 
 QuantizedBlock quantize_activations(const float* x) {
   QuantizedBlock block{};
@@ -79,6 +78,7 @@ T dot(const Block* w, const QuantizedBlock* x, int64_t blocks) {
 template <class T, class Block>
 void forward(const ExecContext& ctx, const LinearArgs& a) {
   const int64_t blocks = a.packed->in / kQuantBlock;
+  ctx.scratch.require(quantized_scratch(a.x.rows(), a.packed->in));
   for_rows(ctx, a.x.rows(), [&](int64_t n) {
     QuantizedBlock* x = ctx.scratch.all<QuantizedBlock>() + n * blocks;
     quantize_activations<T>(a.x, n, blocks, x);
@@ -126,6 +126,7 @@ T dot_rows(DType dtype, const void* row, const QuantizedBlock* x, int64_t blocks
 template <class T>
 void forward_rows(const ExecContext& ctx, const LinearArgs& a) {
   const int64_t blocks = a.w.cols() / kQuantBlock;
+  ctx.scratch.require(quantized_scratch(a.x.rows(), a.w.cols()));
   for_rows(ctx, a.x.rows(), [&](int64_t n) {
     QuantizedBlock* x = ctx.scratch.all<QuantizedBlock>() + n * blocks;
     quantize_activations<T>(a.x, n, blocks, x);
@@ -149,6 +150,10 @@ void pack(const ExecContext& ctx, const PackMatrixArgs& a) {
 }
 
 }  // namespace
+
+ScratchNeed quantized_scratch(int64_t rows, int64_t in) {
+  return {.shared = rows * (in / kQuantBlock) * static_cast<int64_t>(sizeof(QuantizedBlock))};
+}
 
 void quantized_linear_forward(const ExecContext& ctx, const LinearArgs& a) {
   dispatch(a.x.dtype, [&]<class T>(T) {

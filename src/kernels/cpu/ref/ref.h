@@ -86,7 +86,11 @@ void for_rows(const ExecContext& ctx, int64_t rows, F&& fn) {
 GPT_FOR_EACH_OP(GPT_REF_DECLARE)
 #undef GPT_REF_DECLARE
 
-// The bytes of a matrix that the reference packs: plain rows.
-int64_t packed_bytes(const PackedMatrix& m);
+// As the table has them. A packed matrix is plain rows.
+ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype, bool backward);
+ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
+                              DType dtype);
+ScratchNeed select_candidates_scratch(int64_t vocab_size);
+int64_t packed_bytes(DType dtype, int64_t out, int64_t in, bool transposed);
 
 }  // namespace gpt::ref

@@ -59,7 +59,13 @@ void select(const SelectCandidatesArgs& a, int64_t i, float* maxima) {
 
 }  // namespace
 
+// Maxima of blocks; values; ids.
+ScratchNeed select_candidates_scratch(int64_t vocab_size) {
+  return {.per_thread = 4 * (2 * vocab_size + select_blocks(vocab_size) + kSelectBlock)};
+}
+
 void select_candidates(const ExecContext& ctx, const SelectCandidatesArgs& a) noexcept {
+  ctx.scratch.require(select_candidates_scratch(a.logits.cols()));
   ctx.pool.parallel_for(std::ssize(a.rows),
                         [&](int64_t i, int thread) { select(a, i, ctx.scratch.thread<float>(thread)); });
 }

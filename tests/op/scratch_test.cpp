@@ -1,0 +1,115 @@
+// Ops take the scratch that their table asks for, and refuse to run with less.
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+
+#include "kernels/kernel_table.h"
+#include "kernels/quant.h"
+#include "support/isas.h"
+
+namespace gpt {
+namespace {
+
+class ScratchTest : public ::testing::TestWithParam<Isa> {
+ protected:
+  using Run = std::function<void(const ExecContext&)>;
+
+  TensorView floats(std::initializer_list<int64_t> shape) {
+    const TensorView like = make_view(nullptr, DType::f32, shape);
+    memory_.emplace_back(static_cast<size_t>(like.size()) * sizeof(float), "test");
+    return make_view(memory_.back().data(), DType::f32, shape);
+  }
+
+  // With the need, and with a byte less of either region.
+  void check(const char* op, ScratchNeed need, const Run& run) {
+    SCOPED_TRACE(op);
+    const Workspace workspace(need, pool_.size());
+    Scratch scratch = workspace.scratch();
+    scratch.shared_bytes = need.shared;
+    scratch.per_thread_bytes = need.per_thread;
+    const auto context = [&] { return ExecContext{pool_, kernels(), scratch}; };
+    run(context());
+    for (int64_t* region : {&scratch.shared_bytes, &scratch.per_thread_bytes}) {
+      if (*region == 0) continue;
+      --*region;
+      EXPECT_DEATH(run(context()), "does not hold");
+      ++*region;
+    }
+  }
+  const KernelTable& kernels() const { return kernel_table(GetParam()); }
+
+ private:
+  ThreadPool pool_{1};
+  std::deque<Buffer> memory_;
+};
+
+TEST_P(ScratchTest, IsAsLargeAsTheTableSays) {
+  constexpr int64_t kRows = 70, kOut = 40, kIn = 64;
+  const KernelTable& k = kernels();
+  const TensorView x = floats({kRows, kIn}), y = floats({kRows, kOut}), w = floats({kOut, kIn}),
+                   row = floats({kRows});
+  const auto linear = [&](DType dtype, bool backward) {
+    return k.linear_scratch(kRows, kOut, kIn, dtype, backward);
+  };
+  check("linear_forward", linear(DType::f32, false),
+        [&](const ExecContext& ctx) { k.linear_forward(ctx, {.y = y, .x = x, .w = w}); });
+  std::vector<BlockQ8> blocks(kOut * kIn / kQuantBlock);
+  check("linear_forward with blocks", linear(DType::q8_0, false), [&](const ExecContext& ctx) {
+    k.linear_forward(ctx, {.y = y, .x = x, .w = make_view(blocks.data(), DType::q8_0, {kOut, kIn})});
+  });
+  // The gradients share what the larger of both needs.
+  const Workspace both(linear(DType::f32, true), 1);
+  const Run input = [&](const ExecContext& ctx) { k.linear_backward_input(ctx, {.dx = x, .dy = y, .w = w}); };
+  const Run weight = [&](const ExecContext& ctx) {
+    k.linear_backward_weight(ctx, {.dw = w, .dy = y, .x = x, .accumulate = false});
+  };
+  ThreadPool pool(1);
+  for (const Run& run : {input, weight}) {
+    run({pool, k, both.scratch()});
+    if (both.bytes() > 0) {
+      EXPECT_DEATH(run({pool, k, {}}), "does not hold");
+    }
+  }
+  check("norm_backward", k.norm_backward_scratch(kRows, kIn, DType::f32), [&](const ExecContext& ctx) {
+    k.norm_backward(ctx, {.kind = NormKind::rms, .dx = x, .dout = x, .x = x, .rstd = row});
+  });
+}
+
+TEST_P(ScratchTest, OfAttentionToo) {
+  constexpr int64_t kTokens = 50, kWidth = 24;
+  const KernelTable& k = kernels();
+  const TensorView q = floats({kTokens, kWidth}), out = floats({kTokens, kWidth}), lse = floats({kTokens, 1});
+  const AttentionSeq seq{.q_start = 0, .q_len = kTokens, .kv_len = kTokens};
+  for (const int64_t window : {int64_t{0}, int64_t{7}}) {
+    const AttentionShape shape{
+        .n_head = 1, .n_kv_head = 1, .head_dim = kWidth, .scale = 0.2, .window = window};
+    const int64_t seen = window > 0 ? window : kTokens;
+    check("attention_forward", k.attention_scratch(shape, kTokens, seen, false, DType::f32),
+          [&](const ExecContext& ctx) {
+            k.attention_forward(ctx, {.shape = shape, .seqs = {&seq, 1}, .out = out, .q = q, .k = q, .v = q});
+          });
+    check("attention_backward", k.attention_scratch(shape, kTokens, seen, true, DType::f32),
+          [&](const ExecContext& ctx) {
+            const TensorView d = floats({kTokens, kWidth});
+            k.attention_backward(ctx, {.shape = shape,
+                                       .seqs = {&seq, 1},
+                                       .dq = d,
+                                       .dk = d,
+                                       .dv = d,
+                                       .dout = out,
+                                       .out = out,
+                                       .q = q,
+                                       .k = q,
+                                       .v = q,
+                                       .lse = lse});
+          });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, ScratchTest, ::testing::ValuesIn(available_isas()),
+                         [](const auto& info) { return std::string(isa_name(info.param)); });
+
+}  // namespace
+}  // namespace gpt
