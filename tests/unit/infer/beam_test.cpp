@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "infer/logprobs.h"
+#include "kernels/select.h"
 #include "unit/infer/fake_decoder.h"
 
 namespace gpt {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <limits>
+
 #include "infer/sampler.h"
 
 namespace gpt {
@@ -29,5 +31,14 @@ class FixedSampler {
   ThreadPool pool_{1};
   Sampler sampler_;
 };
+
+// A greedy draw's, whatever the bias and penalties do to the scores.
+inline Logprobs logprobs_of(const std::vector<float>& logits, int32_t chosen, int64_t top) {
+  FixedSampler sampler({.temperature = 0,
+                        .repetition_penalty = 2,
+                        .logit_bias = {{chosen, std::numeric_limits<double>::infinity()}}},
+                       std::ssize(logits));
+  return sampler.draw(logits, {}, {1, RandomSite::test}, top).result;
+}
 
 }  // namespace gpt

@@ -288,13 +288,6 @@ TEST(Select, WeightsAreExponentials) {
   }
 }
 
-// A greedy draw's, whatever the bias and penalties do to the scores.
-Logprobs logprobs_of(const std::vector<float>& logits, int32_t chosen, int64_t top) {
-  FixedSampler sampler({.temperature = 0, .repetition_penalty = 2, .logit_bias = {{chosen, kInf}}},
-                       std::ssize(logits));
-  return sampler.draw(logits, {}, {1, RandomSite::test}, top).result;
-}
-
 TEST(Logprobs, AreTheLogSoftmaxOfRawLogits) {
   const std::vector<float> logits{1, 3, 2, 3};
   const double log_sum = std::log(std::exp(1.0) + 2 * std::exp(3.0) + std::exp(2.0));
