@@ -198,7 +198,7 @@ std::unique_ptr<Tokenizer> make_gpt1_tokenizer(Gpt1Parts parts) {
 bool is_gpt1_punctuation(char32_t code) {
   const Category c = category(code);
   const bool apart =
-      (c >= Category::Pc && c <= Category::Ps) || (code < 0x80 && c >= Category::Sc && c <= Category::So);
+      (c >= Category::Pc && c <= Category::Po) || (code < 0x80 && c >= Category::Sm && c <= Category::So);
   return apart != (entry_before(kPunctuationOtherwise, code) != nullptr);
 }
 

@@ -18,14 +18,14 @@ namespace {
 constexpr char32_t kCodes = 0x110000;
 
 using enum Category;
+static_assert(static_cast<int>(Lo) == UTF8PROC_CATEGORY_LO && static_cast<int>(Co) == UTF8PROC_CATEGORY_CO);
 
-struct Range {
-  char32_t first;
+// What utf8proc is too old to know.
+struct Newer {
+  char32_t first, last;
   Category category;
-  Category next = category;  // the two take turns
 };
-
-constexpr Range kRanges[] = {
+constexpr Newer kNewer[] = {
 #include "text/unicode_table.inc"
 };
 
@@ -35,14 +35,10 @@ using Table = std::array<Category, kCodes>;
 const Table& table() {
   static const std::unique_ptr<const Table> all = [] {
     auto t = std::make_unique<Table>();
-    for (size_t i = 0; i < std::size(kRanges); ++i) {
-      const Range& range = kRanges[i];
-      const char32_t end = i + 1 < std::size(kRanges) ? kRanges[i + 1].first : kCodes;
-      std::fill(t->begin() + range.first, t->begin() + end, range.category);
-      if (range.next == range.category) continue;
-      for (char32_t code = range.first + 1; code < end; code += 2)
-        (*t)[code] = range.next;
-    }
+    for (char32_t code = 0; code < kCodes; ++code)
+      (*t)[code] = static_cast<Category>(utf8proc_category(static_cast<utf8proc_int32_t>(code)));
+    for (const Newer& range : kNewer)
+      std::fill(t->begin() + range.first, t->begin() + range.last + 1, range.category);
     return t;
   }();
   return *all;
@@ -55,13 +51,13 @@ Category category(char32_t code) {
 }
 
 bool is_letter(Category c) {
-  return c >= Category::Ll && c <= Category::Lu;
+  return c >= Lu && c <= Lo;
 }
 bool is_mark(Category c) {
-  return c >= Category::Mc && c <= Category::Mn;
+  return c >= Mn && c <= Me;
 }
 bool is_number(Category c) {
-  return c >= Category::Nd && c <= Category::No;
+  return c >= Nd && c <= No;
 }
 
 bool is_white_space(char32_t code) {

@@ -8,39 +8,12 @@ namespace gpt {
 
 inline constexpr std::string_view kUnicodeVersion = "16.0.0";
 
-// General categories of the Unicode Standard (UAX #44, table 12), in alphabetical order.
+// General categories (UAX #44, table 12), in utf8proc's order.
+// clang-format off
 enum class Category : uint8_t {
-  Cc,
-  Cf,
-  Cn,
-  Co,
-  Cs,
-  Ll,
-  Lm,
-  Lo,
-  Lt,
-  Lu,
-  Mc,
-  Me,
-  Mn,
-  Nd,
-  Nl,
-  No,
-  Pc,
-  Pd,
-  Pe,
-  Pf,
-  Pi,
-  Po,
-  Ps,
-  Sc,
-  Sk,
-  Sm,
-  So,
-  Zl,
-  Zp,
-  Zs,
+  Cn, Lu, Ll, Lt, Lm, Lo, Mn, Mc, Me, Nd, Nl, No, Pc, Pd, Ps, Pe, Pi, Pf, Po, Sm, Sc, Sk, So, Zs, Zl, Zp, Cc, Cf, Cs, Co
 };
+// clang-format on
 
 // The category of a code point; Cn (not assigned) above U+10FFFF. O(1).
 Category category(char32_t code);
