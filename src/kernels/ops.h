@@ -362,6 +362,12 @@ struct AddArgs {
   TensorView out, a, b;  // act
 };
 
+// x = factor x, in place.
+struct ScaleArgs {
+  TensorView x;  // [N,C] act
+  double factor;
+};
+
 // block_sums[i] = sum of x^2 over elements [i*kSumBlock, (i+1)*kSumBlock), in double, in order.
 inline constexpr int64_t kSumBlock = 16384;
 struct SumSquaresArgs {
@@ -428,6 +434,7 @@ struct AdamWArgs {
   X(softcap, SoftcapArgs)                             \
   X(cross_entropy, CrossEntropyArgs)                  \
   X(add, AddArgs)                                     \
+  X(scale, ScaleArgs)                                 \
   X(sum_losses, SumLossesArgs)                        \
   X(sum_squares, SumSquaresArgs)                      \
   X(finish_norm, FinishNormArgs)                      \

@@ -22,7 +22,7 @@ class BlockPool {
  public:
   static constexpr int64_t kTokens = 64;
   static constexpr int32_t kNone = -1;
-  static constexpr uint64_t kRoot = 0;  // the parent of a sequence's first block
+  static constexpr uint64_t kRoot = 0;  // the parent of a sequence's first block, or from the top ~0, ~1, ...
 
   BlockPool() = default;
   explicit BlockPool(int64_t blocks);

@@ -25,6 +25,8 @@ void Activations::plan(Planner& planner, const ModelConfig& c, bool recompute) {
     planner.reserve(mlp_out_, "mlp branch", stream);
   }
   head.plan(planner, c);
+  if (planner.shape().adapter_rank > 0)
+    planner.reserve(low_rank, "adapter", {planner.rows(), 2 * planner.shape().adapter_rank}, planner.wide());
 }
 
 void Activations::set_shared_views() {
@@ -44,7 +46,8 @@ BlockActs Activations::block(size_t layer, int64_t rows) const {
 
 namespace {
 
-// Moves what the rest of the pass reads of the rows that are kept to the front: queries and the residual stream.
+// Moves what the rest of the pass reads of the rows that are kept to the front: queries and the residual
+// stream.
 void keep_rows(const Pass& pass, const TensorView& x) {
   const std::span<const int64_t> rows = pass.batch.kept->rows;
   pass.ctx.kernels.keep_rows(pass.ctx, {.x = x, .rows = rows.data(), .count = std::ssize(rows)});
@@ -58,6 +61,7 @@ TensorView run_layers(const Pass& pass, const Layers& layers, Activations& acts)
   if (kept != nullptr) {
     rest.batch.rows = std::ssize(kept->rows);
     rest.batch.seqs = kept->seqs;
+    rest.batch.adapters = kept->adapters;
   }
   Stream stream = layers.embedding.forward(pass, acts.embedding, acts.input(pass.batch.rows));
   const size_t n_layer = layers.blocks.size();

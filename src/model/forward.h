@@ -32,15 +32,17 @@ class Activations {
 
   EmbeddingActs embedding;
   HeadActs head;
+  TensorView low_rank;  // as in Pass
 
  private:
-  std::vector<TensorView> residual_;  // [n_layer + 1] what goes into each block, and out of the last; or one for all
-  std::vector<BlockActs> blocks_;     // one per block, or one for all
+  std::vector<TensorView>
+      residual_;  // [n_layer + 1] what goes into each block, and out of the last; or one for all
+  std::vector<BlockActs> blocks_;  // one per block, or one for all
   TensorView attention_out_, mlp_out_;
 };
 
-// Runs the layers: the one forward pass of training, inference and trace. Returns what the head's matrix reads,
-// [rows,C], or of the kept rows alone; absent when none is kept.
+// Runs the layers: the one forward pass of training, inference and trace. Returns what the head's matrix
+// reads, [rows,C], or of the kept rows alone; absent when none is kept.
 TensorView run_layers(const Pass& pass, const Layers& layers, Activations& acts);
 
 }  // namespace gpt

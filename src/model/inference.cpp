@@ -48,7 +48,8 @@ PassShape Inference::shape(const Options& options, int64_t capacity) {
           .max_q = options.max_rows,
           .max_kv = std::max(capacity, options.max_rows),
           .dtype = options.dtype,
-          .compute = options.weights.value_or(options.dtype)};
+          .compute = options.weights.value_or(options.dtype),
+          .adapter_rank = options.adapter_rank};
 }
 
 void Inference::plan() {
@@ -65,6 +66,9 @@ void Inference::plan() {
   seqs_.reserve(slots);
   kept_seqs_.reserve(slots);
   kept_rows_.reserve(most);
+  slot_adapter_.resize(slots);
+  row_adapters_.reserve(slots);
+  kept_adapters_.reserve(slots);
   parts_.reserve(slots);
   if (backend_.memory == nullptr) return;
   staged_ids_.reserve(most);
@@ -143,6 +147,18 @@ void Inference::append(std::span<const Append> batch, const TensorView& logits) 
   }
 }
 
+int Inference::add_adapter(std::shared_ptr<const Adapter> adapter) {
+  GPT_ASSERT(adapter->rank <= options_.adapter_rank);
+  adapters_.push_back(std::move(adapter));
+  return static_cast<int>(adapters_.size()) - 1;
+}
+
+void Inference::reset(int slot, int adapter) {
+  const bool has = adapter >= 0;
+  slot_adapter_[static_cast<size_t>(slot)] = has ? adapters_[static_cast<size_t>(adapter)].get() : nullptr;
+  cache_.reset(slot, has ? ~static_cast<uint64_t>(adapter) : BlockPool::kRoot);
+}
+
 void Inference::truncate(int slot, int64_t n) {
   if (cache_.truncate(slot, n)) return;
   fail("a sequence of {} tokens cannot go back to {}: the window of {} has moved on", length(slot), n,
@@ -162,10 +178,15 @@ void Inference::prepare_rows(std::span<const Append> parts) {
   positions_.clear();
   cache_rows_.clear();
   seqs_.clear();
+  row_adapters_.clear();
   for (const Append& part : parts) {
     const int64_t start = cache_.length(part.slot);
     const auto n = static_cast<int64_t>(part.ids.size());
     cache_.append(part.slot, part.ids);
+    if (const Adapter* adapter = slot_adapter_[static_cast<size_t>(part.slot)]) {
+      const auto begin = static_cast<int64_t>(ids_.size());
+      row_adapters_.push_back({begin, begin + n, adapter});
+    }
     seqs_.push_back({.q_start = static_cast<int64_t>(ids_.size()),
                      .q_len = n,
                      .kv_len = start + n,
@@ -206,6 +227,7 @@ Pass Inference::make_pass(const ExecContext& ctx, int64_t rows) {
   pass.in_place = options_.in_place;
   pass.rope_cos = rope_.cos;
   pass.rope_sin = rope_.sin;
+  pass.low_rank = acts_.low_rank;
   pass.row_invariant = true;
   return pass;
 }
@@ -224,6 +246,7 @@ void Inference::write_logits(const Pass& pass, const TensorView& normed, const T
 void Inference::choose_kept(std::span<const Append> parts) {
   kept_rows_.clear();
   kept_seqs_.clear();
+  kept_adapters_.clear();
   for (size_t i = 0; i < seqs_.size(); ++i) {
     const int64_t wanted = parts[i].wanted;
     if (wanted == 0) continue;
@@ -232,6 +255,8 @@ void Inference::choose_kept(std::span<const Append> parts) {
     seq.q_start = std::ssize(kept_rows_);
     seq.q_len = wanted;
     kept_seqs_.push_back(seq);
+    if (const Adapter* adapter = slot_adapter_[static_cast<size_t>(parts[i].slot)])
+      kept_adapters_.push_back({seq.q_start, seq.q_start + wanted, adapter});
     for (int64_t row = end - wanted; row < end; ++row)
       kept_rows_.push_back(row);
   }
@@ -246,8 +271,10 @@ int64_t Inference::run(std::span<const Append> parts, const TensorView& logits, 
   Pass pass = make_pass(ctx, static_cast<int64_t>(ids_.size()));
   pass.cache = &cache_;
   pass.cache_rows = staged_cache_rows_.put(cache_rows_);
+  pass.batch.adapters = row_adapters_;
   const KeptRows kept{{staged_kept_rows_.put(kept_rows_), kept_rows_.size()},
-                      {staged_kept_seqs_.put(kept_seqs_), kept_seqs_.size()}};
+                      {staged_kept_seqs_.put(kept_seqs_), kept_seqs_.size()},
+                      kept_adapters_};
   if (kept_rows_.size() < ids_.size()) pass.batch.kept = &kept;
   const TensorView normed = run_layers(pass, model_.layers, acts_);
   if (!normed) return 0;

@@ -38,6 +38,7 @@ class Inference {
     bool in_place = false;
     // Of cached keys and values: fp32, bf16, fp16 or int8 (dtype).
     std::optional<DType> kv_dtype = {};
+    int64_t adapter_rank = 0;  // the largest of any adapter; 0: there are none
   };
   // The model's weights lie in memory of the backend.
   Inference(const Model& model, const Backend& backend, Options options);
@@ -59,11 +60,19 @@ class Inference {
     append({&all, 1}, logits);
   }
 
-  void reset(int slot) { cache_.reset(slot); }
+  // Makes an adapter of the model's, with a rank of at most adapter_rank, known to `reset`: returns its
+  // number.
+  int add_adapter(std::shared_ptr<const Adapter> adapter);
+  // Empties a slot. The sequence that it will hold has this adapter, which copies share and `reuse` observes;
+  // -1: none.
+  void reset(int slot, int adapter = -1);
   // Takes back all tokens of a sequence but the first n, as if they had never been. Throws Error when the
   // window has moved past what the next token would see; those of the last step can always be taken back.
   void truncate(int slot, int64_t n);
-  void copy(int from, int to) { cache_.copy(from, to); }
+  void copy(int from, int to) {
+    cache_.copy(from, to);
+    slot_adapter_[static_cast<size_t>(to)] = slot_adapter_[static_cast<size_t>(from)];
+  }
   int64_t length(int slot) const { return cache_.length(slot); }
   int slots() const { return cache_.slots(); }
   int64_t capacity() const { return cache_.capacity(); }
@@ -118,6 +127,9 @@ class Inference {
   std::vector<int64_t> kept_rows_;  // whose logits are wanted
   std::vector<AttentionSeq> kept_seqs_;
   std::vector<Append> parts_;  // of one step
+  std::vector<std::shared_ptr<const Adapter>> adapters_;
+  std::vector<const Adapter*> slot_adapter_;
+  std::vector<RowsAdapter> row_adapters_, kept_adapters_;
   Staged<int32_t> staged_ids_, staged_positions_, staged_tables_;
   Staged<int64_t> staged_cache_rows_, staged_kept_rows_;
   Staged<AttentionSeq> staged_seqs_, staged_kept_seqs_;

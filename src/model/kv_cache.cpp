@@ -81,7 +81,7 @@ int64_t KvCache::row(int slot, int64_t t) const {
 }
 
 uint64_t KvCache::last_serial(const Slot& s) const {
-  return s.table.empty() ? BlockPool::kRoot : pool_.serial(s.table.back());
+  return s.table.empty() ? s.root : pool_.serial(s.table.back());
 }
 
 // Whether the next token goes to a block that others hold too.
@@ -124,17 +124,18 @@ bool KvCache::truncate(int slot, int64_t n) {
 
 // Later blocks first: the beginning of a sequence is what others most likely share, and is of no use
 // without what comes before it.
-void KvCache::reset(int slot) {
+void KvCache::reset(int slot, uint64_t root) {
   Slot& s = at(slot);
   for (int64_t i = std::ssize(s.table); i-- > s.first;)
     pool_.release(s.table[static_cast<size_t>(i)]);
   s.table.clear();
   s.length = s.first = 0;
+  s.root = root;
 }
 
 void KvCache::copy(int from, int to) {
   if (from == to) return;
-  reset(to);
+  reset(to, at(from).root);
   release_unused(at(from));
   at(to).length = at(from).length;
   at(to).first = at(from).first;
@@ -178,7 +179,7 @@ void KvCache::copy_rows(int32_t from, int32_t to, int64_t n) {
 int64_t KvCache::reuse(int slot, std::span<const int32_t> tokens) {
   Slot& s = at(slot);
   GPT_ASSERT(s.length == 0 && !tokens.empty());
-  reset(slot);
+  reset(slot, s.root);
   std::span<const int32_t> rest = tokens.first(tokens.size() - 1);
   while (s.length % kBlock == 0) {
     const uint64_t parent = last_serial(s);
@@ -201,10 +202,10 @@ int64_t KvCache::reuse(int slot, std::span<const int32_t> tokens) {
   return s.length;
 }
 
-KvCache::Prospect KvCache::prospect(std::span<const int32_t> tokens) const {
+KvCache::Prospect KvCache::prospect(std::span<const int32_t> tokens, uint64_t root) const {
   Prospect result{0, blocks_for(std::ssize(tokens))};
   std::span<const int32_t> rest = tokens.first(tokens.size() - 1);
-  uint64_t parent = BlockPool::kRoot;
+  uint64_t parent = root;
   while (result.known % kBlock == 0) {
     const auto [block, n] = pool_.find(parent, rest.first(std::min<size_t>(rest.size(), kBlock)));
     if (block == BlockPool::kNone) break;

@@ -47,7 +47,9 @@ class KvCache {
   // Takes back all tokens but the first n; their memory is written again, or goes back to the pool. False
   // when the window has moved past what the next token would see; then the slot is as it was.
   bool truncate(int slot, int64_t n);
-  void reset(int slot);
+  // `root` names what, besides its tokens, a sequence's keys and values depend on: only sequences with the
+  // same one share blocks.
+  void reset(int slot, uint64_t root = BlockPool::kRoot);
   void copy(int from, int to);  // `to` becomes an equal, independent sequence
 
   // Fills an empty slot with what is known of a sequence: keys and values of its first tokens, of all
@@ -58,7 +60,7 @@ class KvCache {
     int64_t known;
     int64_t blocks;
   };
-  Prospect prospect(std::span<const int32_t> tokens) const;
+  Prospect prospect(std::span<const int32_t> tokens, uint64_t root = BlockPool::kRoot) const;
   int64_t available_blocks() const { return pool_.available(); }
 
   TensorView keys(int64_t layer) const { return keys_[static_cast<size_t>(layer)]; }      // [rows,kv_dim]
@@ -76,7 +78,8 @@ class KvCache {
  private:
   struct Slot {
     int64_t length = 0;
-    int64_t first = 0;           // the first block that is still held
+    int64_t first = 0;  // the first block that is still held
+    uint64_t root = BlockPool::kRoot;
     std::vector<int32_t> table;  // blocks by their order in the sequence
   };
 

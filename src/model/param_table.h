@@ -79,6 +79,9 @@ class ParamTable {
   // For a completed config; `more`: parameters behind the model's.
   explicit ParamTable(const ModelConfig& config, const std::vector<ParamSpec>& more = {});
 
+  // Of these parameters, no model's.
+  explicit ParamTable(std::vector<ParamSpec> specs) : specs_(std::move(specs)) {}
+
   const std::vector<ParamSpec>& specs() const { return specs_; }
   const ParamSpec& operator[](int id) const { return specs_[static_cast<size_t>(id)]; }
   // To be said before memory for gradients is made.

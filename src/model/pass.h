@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "kernels/kernel_table.h"
+#include "model/adapter.h"
 #include "model/config.h"
 #include "model/kv_cache.h"
 
@@ -12,11 +13,12 @@ namespace gpt {
 
 class WeightCache;
 
-// The rows of a batch whose results are wanted, in ascending order, and the sequences that they form. The last
-// block is finished for these alone.
+// The rows of a batch whose results are wanted, in ascending order, and the sequences that they form. The
+// last block is finished for these alone.
 struct KeptRows {
   std::span<const int64_t> rows;
   std::span<const AttentionSeq> seqs;
+  std::span<const RowsAdapter> adapters = {};
 };
 
 // The tokens of one call: sequences one after another in `rows` rows.
@@ -25,7 +27,8 @@ struct TokenBatch {
   const int32_t* ids = nullptr;        // [rows]
   const int32_t* positions = nullptr;  // [rows]
   std::span<const AttentionSeq> seqs;
-  const KeptRows* kept = nullptr;  // null: all rows
+  const KeptRows* kept = nullptr;              // null: all rows
+  std::span<const RowsAdapter> adapters = {};  // apart, in ascending order; rows without one have none
 };
 
 // Is shown every intermediate result of a forward pass in the order in which they are made.
@@ -49,6 +52,7 @@ struct Pass {
   WeightCache* packed = nullptr;
   bool in_place = false;  // weights of that type are not packed
   TensorView rope_cos = {}, rope_sin = {};
+  TensorView low_rank = {};  // [N,2 rank] what adapters work in
 
   // Inference with a cache: keys and values of the batch go to these rows of each layer's cache.
   const KvCache* cache = nullptr;
@@ -60,9 +64,10 @@ struct Pass {
   bool training = false;  // dropout is on, statistics are saved
   uint64_t seed = 0;      // of dropout
   uint64_t step = 0;
-  int64_t first_row = 0;                   // rows of this step before the batch
-  std::span<const TensorView> grads = {};  // by parameter id; a frozen parameter has an empty view
-  bool accumulate_grads = false;           // += where the default is = (second and later micro-batches)
+  int64_t first_row = 0;                           // rows of this step before the batch
+  std::span<const TensorView> grads = {};          // by parameter id; a frozen parameter has an empty view
+  std::span<const TensorView> adapter_grads = {};  // by id in the adapter's table, of which there is one
+  bool accumulate_grads = false;  // += where the default is = (second and later micro-batches)
 
   const TensorView& weight(int id) const { return weights[static_cast<size_t>(id)]; }
   TensorView optional_weight(int id) const {

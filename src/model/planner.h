@@ -24,6 +24,7 @@ struct PassShape {
   int64_t max_kv = 0;          // and its keys
   DType dtype = DType::f32;    // of activations
   DType compute = DType::f32;  // of products with weights
+  int64_t adapter_rank = 0;    // the largest of any adapter; 0: there are none
 };
 
 // Lays out all memory of a pass before its first step: every layer says what it keeps and what scratch memory

@@ -13,7 +13,8 @@ PassShape TrainingGraph::shape(int64_t batch, int64_t n_ctx, const Options& opti
           .max_q = n_ctx,
           .max_kv = n_ctx,
           .dtype = options.dtype,
-          .compute = options.weights.value_or(options.dtype)};
+          .compute = options.weights.value_or(options.dtype),
+          .adapter_rank = options.adapter != nullptr ? options.adapter->rank : 0};
 }
 
 void TrainingGraph::PlannedMemory::plan(Planner& planner, const ModelConfig& c, const Options& options) {
@@ -33,6 +34,7 @@ TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, O
       rows_(batch * n_ctx),
       options_(options),
       planner_(shape(batch, n_ctx, options), backend.kernels),
+      adapter_rows_{0, rows_, options.adapter},
       losses_(static_cast<size_t>(rows_) * sizeof(double), "losses", backend.memory),
       ids_(backend.memory),
       targets_(backend.memory),
@@ -83,6 +85,8 @@ TrainBatch TrainingGraph::staged(const TrainBatch& batch) {
 Pass TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) const {
   Pass pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
   pass.batch = {.rows = rows_, .ids = batch.ids, .positions = batch.positions, .seqs = batch.seqs};
+  if (options_.adapter != nullptr) pass.batch.adapters = {&adapter_rows_, 1};
+  pass.low_rank = memory_.acts.low_rank;
   pass.compute = planner_.shape().compute;
   pass.packed = model_.packed.get();
   pass.rope_cos = rope_.cos;
@@ -129,7 +133,8 @@ double TrainingGraph::loss(const TrainBatch& host_batch) {
   return sum;
 }
 
-// -1: the embeddings, n_layer: all that comes behind the blocks. These are ranges of the table.
+// -1: the embeddings, n_layer: all that comes behind the blocks. These are ranges of the table; an adapter's
+// part of a block is another one.
 void TrainingGraph::announce_layer(const Announce& announce, int64_t layer) const {
   if (!announce) return;
   const auto layer_of = [&](const ParamSpec& spec) {
@@ -137,10 +142,14 @@ void TrainingGraph::announce_layer(const Announce& announce, int64_t layer) cons
     return spec.role == Role::wte || spec.role == Role::wpe ? int64_t{-1} : model_.config.n_layer;
   };
   const std::vector<ParamSpec>& specs = model_.table.specs();
-  const auto first = std::ranges::find(specs, layer, layer_of);
-  const auto end = std::find_if(first, specs.end(), [&](const ParamSpec& s) { return layer_of(s) != layer; });
-  if (first != end)
-    announce(static_cast<int>(first - specs.begin()), static_cast<int>(end - specs.begin()) - 1);
+  const auto is_other = [&](const ParamSpec& spec) { return layer_of(spec) != layer; };
+  for (auto first = specs.begin(); first != specs.end();) {
+    first = std::find_if_not(first, specs.end(), is_other);
+    const auto end = std::find_if(first, specs.end(), is_other);
+    if (first != end)
+      announce(static_cast<int>(first - specs.begin()), static_cast<int>(end - specs.begin()) - 1);
+    first = end;
+  }
 }
 
 void TrainingGraph::forward_backward(const TrainBatch& host_batch, const ParamBuffer& grads, bool accumulate,
@@ -159,6 +168,8 @@ void TrainingGraph::forward_backward(const TrainBatch& host_batch, const ParamBu
   objective.dhidden = dx;
 
   pass.grads = grads.views();
+  if (options_.adapter != nullptr)
+    pass.adapter_grads = pass.grads.last(static_cast<size_t>(options_.adapter->table.count()));
   pass.accumulate_grads = accumulate;
   options_.objective->run(objective);
   ctx.kernels.sum_losses(ctx, {.losses = objective.losses.as<double>(), .rows = rows_, .sum = &shared->loss});

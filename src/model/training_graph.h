@@ -24,6 +24,8 @@ class TrainingGraph {
     DType dtype = DType::f32;  // of activations; the residual stream and logits are fp32 (fp64) at least
     std::optional<DType> weights = {};  // what products with weights are computed in (dtype)
     const Objective* objective = &language_modelling();
+    // Used on all rows, and trained: the last parameters of the model are its own.
+    const Adapter* adapter = nullptr;
   };
   TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, const Backend& backend);
 
@@ -81,6 +83,7 @@ class TrainingGraph {
   RopeTable rope_;
   std::vector<int32_t> positions_;
   std::vector<AttentionSeq> seqs_;
+  RowsAdapter adapter_rows_;
   Buffer losses_;  // [rows] fp64
   Staged<int32_t> ids_, targets_, staged_positions_;
   Staged<float> weights_;

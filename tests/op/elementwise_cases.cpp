@@ -35,6 +35,17 @@ GPT_OP_CASES(add) {
   });
 }
 
+GPT_OP_CASES(scale) {
+  for (int64_t cols : kLengths) {
+    for (int64_t rows : {0, 1, 40}) {
+      list.add(fmt::format("{}x{}", rows, cols), [=](OpFrame& f) {
+        const TensorView x = f.act_inout({rows, cols}, with_specials(normal_values()), relative(1), 3);
+        f.run(&KernelTable::scale, {.x = x, .factor = 0.7});
+      });
+    }
+  }
+}
+
 GPT_OP_CASES(clamp) {
   for (int64_t cols : {0, 1, 19, 50000}) {
     list.add(fmt::format("{}", cols), [=](OpFrame& f) {

@@ -234,6 +234,14 @@ void dropout(const ExecContext&, const DropoutArgs& a) noexcept {
   check_in_place(a.x, run, [&](Check& c, const TensorView& dx, const TensorView&) { run(c, dx); });
 }
 
+void scale(const ExecContext&, const ScaleArgs& a) noexcept {
+  if (!checkable(a.x)) return;
+  const auto run = [&](Check& c, const TensorView& x) {
+    c.ops().scale(c.ctx(), {.x = x, .factor = a.factor});
+  };
+  check_in_place(a.x, run, [&](Check& c, const TensorView& dx, const TensorView&) { run(c, dx); });
+}
+
 void attention_backward(const ExecContext&, const AttentionBackwardArgs& a) noexcept {
   if (!checkable(a.q, a.k, a.v)) return;
   Check c;
@@ -302,6 +310,7 @@ void add(const ExecContext&, const AddArgs& a) noexcept {
   X(rope, rope)                             \
   X(head_norm_backward, head_norm_forward)  \
   X(dropout, dropout)                       \
+  X(scale, scale)                           \
   X(attention_backward, attention_forward)  \
   X(cross_entropy, cross_entropy)           \
   X(add, add)

@@ -109,7 +109,8 @@ void backward_input(OpFrame& f, const LinearShape& s, const Has& has) {
     tolerance = {.absolute = slope * (tolerance.absolute + 16 * kEpsilon * size), .relative = 8 * kEpsilon};
   }
   const TensorView dy = f.act_input({s.rows, s.out}, normal_values(), 5);
-  const TensorView w = f.input({s.out, s.in}, normal_values(), 1);
+  const TensorView w =
+      has.stored_transposed ? transposed_input(f, s) : f.input({s.out, s.in}, normal_values(), 1);
   const TensorView pre = has.act ? f.act_input({s.rows, s.in}, normal_values(), 1) : TensorView{};
   const TensorView dx = has.accumulate ? f.act_inout({s.rows, s.in}, normal_values(), tolerance, 2)
                                        : f.act_output({s.rows, s.in}, tolerance, 2);
@@ -188,6 +189,8 @@ GPT_OP_CASES(linear_backward_input) {
   for (const LinearShape& s : kShapes) {
     list.add(name(s, ""), [=](OpFrame& f) { backward_input(f, s, {}); });
     list.add(name(s, ", accumulate"), [=](OpFrame& f) { backward_input(f, s, {.accumulate = true}); });
+    list.add(name(s, ", stored transposed"),
+             [=](OpFrame& f) { backward_input(f, s, {.stored_transposed = true, .accumulate = true}); });
   }
   for (const LinearShape& s : kLargeShapes) {
     list.add(name(s, ", large"), [=](OpFrame& f) { backward_input(f, s, {.accumulate = true}); });

@@ -68,8 +68,110 @@ void Linear::for_products(bool together, F&& fn) const {
   }
 }
 
+bool Linear::is_adapted(const RowsAdapter& rows) const {
+  return std::ranges::any_of(parts_, [&](const Part& p) { return rows.adapter->find(p.weight) >= 0; });
+}
+
+bool Linear::has_adapter(const Pass& pass) const {
+  return std::ranges::any_of(pass.batch.adapters, [&](const RowsAdapter& rows) { return is_adapted(rows); });
+}
+
+// fn(rows, Columns, the id of A): every product of an adapter with its rows and one part.
+template <class F>
+void Linear::for_adapters(const Pass& pass, F&& fn) const {
+  for (const RowsAdapter& rows : pass.batch.adapters) {
+    for_products(false, [&](const Columns& c) {
+      const int id = rows.adapter->find(parts_[static_cast<size_t>(c.first)].weight);
+      if (id >= 0 && rows.begin < rows.end) fn(rows, c, id);
+    });
+  }
+}
+
+namespace {
+
+TensorView rows_of(const TensorView& v, const RowsAdapter& rows) {
+  return v.row_range(rows.begin, rows.end - rows.begin);
+}
+
+// scale x A^T [n,r], in the first columns of what adapters work in.
+TensorView low_rank_product(const Pass& pass, const RowsAdapter& rows, const TensorView& x,
+                            const TensorView& a) {
+  const KernelTable& k = pass.ctx.kernels;
+  const TensorView t = rows_of(pass.low_rank, rows).columns(0, a.rows());
+  k.linear_forward(pass.ctx, {.y = t, .x = x, .w = a, .row_invariant = pass.row_invariant});
+  k.scale(pass.ctx, {.x = t, .factor = rows.adapter->scale});
+  return t;
+}
+
+TensorView transposed(TensorView v) {
+  std::swap(v.shape[0], v.shape[1]);
+  v.transposed = true;
+  return v;
+}
+
+}  // namespace
+
+void Linear::add_adapters(const Pass& pass, const TensorView& x, const TensorView& y) const {
+  for_adapters(pass, [&](const RowsAdapter& rows, const Columns& c, int id) {
+    const auto* w = &rows.adapter->weights[static_cast<size_t>(id)];
+    const TensorView t = low_rank_product(pass, rows, rows_of(x, rows), w[0]);
+    pass.ctx.kernels.linear_backward_input(
+        pass.ctx,
+        {.dx = rows_of(y, rows).columns(c.begin, c.n), .dy = t, .w = transposed(w[1]), .accumulate = true});
+  });
+}
+
+void Linear::backward_adapters(const Pass& pass, const TensorView& x, const TensorView& dy,
+                               const TensorView& dx) const {
+  const KernelTable& k = pass.ctx.kernels;
+  for_adapters(pass, [&](const RowsAdapter& rows, const Columns& c, int id) {
+    const auto* w = &rows.adapter->weights[static_cast<size_t>(id)];
+    const TensorView x_rows = rows_of(x, rows), dy_rows = rows_of(dy, rows).columns(c.begin, c.n);
+    const TensorView dt = rows_of(pass.low_rank, rows).columns(rows.adapter->rank, rows.adapter->rank);
+    k.linear_backward_input(pass.ctx, {.dx = dt, .dy = dy_rows, .w = w[1]});
+    k.scale(pass.ctx, {.x = dt, .factor = rows.adapter->scale});
+    if (!pass.adapter_grads.empty()) {
+      const auto* dw = &pass.adapter_grads[static_cast<size_t>(id)];
+      const auto gradient = [&](const TensorView& d, const TensorView& of_y, const TensorView& of_x) {
+        k.linear_backward_weight(
+            pass.ctx,
+            {.dw = d, .dy = of_y, .x = of_x, .accumulate = pass.accumulate_grads, .compute = d.dtype});
+      };
+      gradient(dw[0], dt, x_rows);
+      gradient(dw[1], dy_rows, low_rank_product(pass, rows, x_rows, w[0]));
+    }
+    if (dx)
+      k.linear_backward_input(pass.ctx, {.dx = rows_of(dx, rows), .dy = dt, .w = w[0], .accumulate = true});
+  });
+}
+
 void Linear::forward(const Pass& pass, const TensorView& x, const TensorView& y,
                      const Activation& act) const {
+  if (!has_adapter(pass)) return multiply(pass, x, y, act);
+  if (!act.act) {
+    multiply(pass, x, y, {});
+    return add_adapters(pass, x, y);
+  }
+  // Rows with an adapter of this matrix get their activation afterwards, the others as ever.
+  RowsAdapter all{x.rows(), 0, nullptr};
+  int64_t with = 0;
+  for (const RowsAdapter& rows : pass.batch.adapters) {
+    if (!is_adapted(rows)) continue;
+    all = {std::min(all.begin, rows.begin), rows.end, nullptr};
+    with += rows.end - rows.begin;
+  }
+  if (with < x.rows()) multiply(pass, x, y, act);
+  multiply(pass, rows_of(x, all), rows_of(act.pre, all), {});
+  add_adapters(pass, x, act.pre);
+  for (const RowsAdapter& rows : pass.batch.adapters) {
+    if (!is_adapted(rows)) continue;
+    pass.ctx.kernels.act_forward(pass.ctx,
+                                 {.act = *act.act, .out = rows_of(y, rows), .x = rows_of(act.pre, rows)});
+  }
+}
+
+void Linear::multiply(const Pass& pass, const TensorView& x, const TensorView& y,
+                      const Activation& act) const {
   const bool one_bias = parts_.front().bias < 0 || biases(pass.weights, all());
   const PackedMatrix* matrix = one_bias ? packed(pass, 0, last(), false) : nullptr;
   for_products(matrix || (one_bias && weights(pass.weights, all())), [&](const Columns& c) {
@@ -99,6 +201,8 @@ void Linear::backward(const Pass& pass, const TensorView& x, const TensorView& d
                                         .accumulate = pass.accumulate_grads,
                                         .compute = pass.compute});
   });
+  const bool adapted = has_adapter(pass);
+  if (adapted && !dx) backward_adapters(pass, x, dy, {});
   if (!dx) return;
   const PackedMatrix* matrix = packed(pass, 0, last(), true);
   for_products(matrix || weights(pass.weights, all()), [&](const Columns& c) {
@@ -107,9 +211,12 @@ void Linear::backward(const Pass& pass, const TensorView& x, const TensorView& d
                                        .w = matrix ? TensorView{} : weights(pass.weights, c),
                                        .accumulate = accumulate_dx || c.begin > 0,
                                        .packed = matrix,
-                                       .act = act.act,
+                                       .act = adapted ? std::nullopt : act.act,
                                        .pre = act.pre});
   });
+  if (!adapted) return;
+  backward_adapters(pass, x, dy, dx);
+  if (act.act) k.act_backward(pass.ctx, {.act = *act.act, .dx = dx, .dout = dx, .x = act.pre});
 }
 
 }  // namespace gpt

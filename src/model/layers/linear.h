@@ -27,11 +27,12 @@ class Linear {
     std::optional<Act> act = {};  // not swiglu
     TensorView pre = {};          // [N,out] its argument: written in forward; in backward that of x [N,in]
   };
-  // y [N,out] = act(x [N,in] w^T + bias).
+  // y [N,out] = act(x [N,in] w^T + bias), plus what the adapters of rows add before act; with these and an
+  // activation `pre` must be there.
   void forward(const Pass& pass, const TensorView& x, const TensorView& y, const Activation& act) const;
   void forward(const Pass& pass, const TensorView& x, const TensorView& y) const { forward(pass, x, y, {}); }
-  // Gradients of the parameters; and of x, added to dx with `accumulate_dx`. An absent dx is skipped. With an
-  // activation x = act(pre), and dx is the gradient of pre.
+  // Gradients of the parameters, an adapter's too; and of x, added to dx with `accumulate_dx`. An absent dx
+  // is skipped. With an activation x = act(pre), and dx is the gradient of pre.
   void backward(const Pass& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
                 bool accumulate_dx, const Activation& act) const;
   void backward(const Pass& pass, const TensorView& x, const TensorView& dy, const TensorView& dx,
@@ -44,6 +45,15 @@ class Linear {
     int first, last;   // parts
     int64_t begin, n;  // columns of y
   };
+  // y = act(x w^T + bias), without adapters.
+  void multiply(const Pass& pass, const TensorView& x, const TensorView& y, const Activation& act) const;
+  bool is_adapted(const RowsAdapter& rows) const;
+  bool has_adapter(const Pass& pass) const;
+  template <class F>
+  void for_adapters(const Pass& pass, F&& fn) const;
+  void add_adapters(const Pass& pass, const TensorView& x, const TensorView& y) const;
+  void backward_adapters(const Pass& pass, const TensorView& x, const TensorView& dy,
+                         const TensorView& dx) const;
   int last() const { return static_cast<int>(parts_.size()) - 1; }
   Columns all() const { return {0, last(), 0, out_}; }
   bool in_blocks(const Pass& pass, int first, int last) const;

@@ -53,7 +53,7 @@ void Mlp::forward(const Pass& pass, MlpActs& acts, const TensorView& in, const T
     const Halves x = split(pass.config, acts.fc);
     pass.ctx.kernels.act_forward(pass.ctx, {.act = act, .out = acts.hidden, .x = x.fc, .gate = x.gate});
   } else {
-    const bool is_read = pass.training || pass.observer != nullptr;
+    const bool is_read = pass.training || pass.observer != nullptr || !pass.batch.adapters.empty();
     fc_.forward(pass, in, acts.hidden, {act, is_read ? acts.fc : TensorView{}});
   }
   pass.show(layer_, "mlp.fc", acts.fc);

@@ -10,6 +10,13 @@ void add(const ExecContext& ctx, const AddArgs& a) noexcept {
   });
 }
 
+void scale(const ExecContext& ctx, const ScaleArgs& a) noexcept {
+  for_rows(ctx, a.x.rows(), [&](int64_t n) {
+    for (int64_t c = 0; c < a.x.cols(); ++c)
+      set(a.x, n, c, a.factor * get(a.x, n, c));
+  });
+}
+
 void dropout(const ExecContext& ctx, const DropoutArgs& a) noexcept {
   const DropoutMask mask(a.dropout);
   const int64_t cols = a.out.cols();

@@ -1,0 +1,58 @@
+// Adapters on a frozen base, in double, against finite differences of the whole model's loss.
+
+#include <gtest/gtest.h>
+
+#include "grad/finite_difference.h"
+#include "model/training_graph.h"
+#include "support/adapted_model.h"
+#include "support/backend.h"
+
+namespace gpt::test {
+namespace {
+
+constexpr int64_t kBatch = 2, kTokens = 7;
+
+class AdapterGradient : public testing::TestWithParam<std::tuple<const char*, bool>> {};
+
+TEST_P(AdapterGradient, AgreesWithFiniteDifferences) {
+  const auto& [name, all] = GetParam();
+  const RandomModel base(make_config(small_config(name)), DType::f64);
+  const std::vector<Role> some = {Role::q_weight, Role::v_weight, Role::proj_weight};
+  const AdaptedModel a(base.model, DType::f64, 2, all ? all_matrices() : some);
+  const ParamBuffer grads(a.model.table, DType::f64, "test gradients", memory());
+  ThreadPool pool(1);
+  TrainingGraph graph(a.model, kBatch, kTokens, {.dtype = DType::f64, .adapter = &a.adapter},
+                      backend(pool, Isa::ref));
+  const std::vector<int32_t> ids = random_ids(kBatch * kTokens, base.model.config.vocab_size, 5),
+                             targets = random_targets(kBatch * kTokens, base.model.config.vocab_size, 6);
+  const auto run = [&](bool accumulate) {
+    StepState step{.loss_weight = 0.1};
+    Staged<StepState> staged(memory());
+    StepState* const shared = staged.share({&step, 1});
+    graph.forward_backward({.ids = ids.data(), .targets = targets.data()}, grads, accumulate, step, shared);
+    staged.get({&step, 1});
+    return step.loss * 0.1;
+  };
+  run(false);
+  std::vector<Variable> variables;
+  for (int id = 0; id < a.model.table.count(); ++id) {
+    ASSERT_EQ(bool(grads[id]), id >= a.model.table.model_count());
+    if (grads[id]) variables.push_back({a.model.table[id].name, a.weights[id], copy_values(grads[id])});
+  }
+  const std::vector<double> once = copy_values(grads.all());
+  run(true);
+  const std::vector<double> twice = copy_values(grads.all());
+  for (size_t i = 0; i < once.size(); ++i)
+    ASSERT_NEAR(twice[i], 2 * once[i], 1e-12);
+  GradientCheck([&] { return run(false); }, 1).run(variables, 8);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AdapterGradient,
+                         testing::Combine(testing::Values("gpt2", "llama", "nanochat_gqa"), testing::Bool()),
+                         [](const auto& param) {
+                           return std::string(std::get<0>(param.param)) +
+                                  (std::get<1>(param.param) ? "_all" : "_some");
+                         });
+
+}  // namespace
+}  // namespace gpt::test

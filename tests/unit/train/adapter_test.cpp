@@ -1,0 +1,66 @@
+// A frozen base of any type, on which an adapter learns.
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "kernels/quant.h"
+#include "support/adapted_model.h"
+#include "support/backend.h"
+#include "train/train_step.h"
+
+namespace gpt::test {
+namespace {
+
+TEST(AdapterTraining, LearnsOnAFrozenBase) {
+  constexpr int64_t kBatch = 4, kTokens = 8;
+  const ModelConfig c = make_config({"adapted", "llama", R"({"n_embd": 32, "d_ff": 96})"});
+  for (const DType stored : {DType::f32, DType::bf16, DType::q8_0}) {
+    RandomModel base(c, DType::f32);
+    std::deque<Buffer> memory_of_base;
+    for (int id = 0; id < base.model.table.count(); ++id) {
+      if (base.model.table[id].shape.size() != 2 || stored == DType::f32) continue;
+      const TensorView from = base.weights[id];
+      Buffer& memory_of = memory_of_base.emplace_back(
+          static_cast<size_t>(from.rows() * row_bytes(stored, from.cols())), "a frozen matrix", memory());
+      TensorView to = make_view(memory_of.data(), stored, {from.rows(), from.cols()});
+      to.memory = memory();
+      base.model.weights[static_cast<size_t>(id)] = to;
+      const HostAccess source(from),
+          bytes(memory_of.view(0, DType::i8, Shape{static_cast<int64_t>(memory_of.size())}));
+      for (int64_t r = 0; r < from.rows(); ++r) {
+        for (int64_t i = 0; stored == DType::bf16 && i < from.cols(); ++i)
+          bytes->as<bf16>()[r * from.cols() + i] = to_bf16(source->row<float>(r)[i]);
+        if (stored == DType::q8_0)
+          quantize_row(stored, source->row<float>(r), from.cols(),
+                       bytes->as<int8_t>() + r * row_bytes(stored, from.cols()));
+      }
+    }
+    AdaptedModel a(base.model, DType::f32, 3);
+    ThreadPool pool(2);
+    TrainStep step(
+        a.model, a.weights, make_adamw(a.model.table, {}), backend(pool, best_isa()),
+        {.batch_size = kBatch, .micro_batch = 2, .n_ctx = kTokens, .graph = {.adapter = &a.adapter}});
+    const TrainStep::FillBatch fill = [&](int64_t first, int64_t rows, const TrainStep::Samples& samples) {
+      const std::vector<int32_t> all = random_ids(kBatch * kTokens + 1, c.vocab_size, 3);
+      std::copy_n(all.begin() + first * kTokens, rows * kTokens, samples.ids);
+      std::copy_n(all.begin() + first * kTokens + 1, rows * kTokens, samples.targets);
+    };
+    StepState start{.lr = 1e-2};
+    double first = 0;
+    int64_t packed = 0;
+    for (; start.step < 30; ++start.step) {
+      step.compute_gradients(start, fill);
+      if (start.step == 0) first = step.state().loss;
+      if (start.step == 0) packed = a.model.packed->bytes();
+      step.update();
+      start.updates = step.state().updates;
+    }
+    EXPECT_LT(step.state().loss, 0.9 * first) << dtype_name(stored);
+    EXPECT_EQ(a.model.packed->bytes(), packed);
+    EXPECT_EQ(start.updates, 30);
+  }
+}
+
+}  // namespace
+}  // namespace gpt::test
