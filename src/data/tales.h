@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "data/grammar.h"
+
 namespace gpt {
 
 // The built-in corpus: simple stories from a probabilistic grammar, ASCII, each ending with an empty
@@ -29,5 +31,8 @@ double tales_entropy_per_byte();
 // -log of the probability of a text of stories, whose last one may be cut, by finding all derivations
 // of each story; infinity when the grammar cannot produce the text.
 double tales_nats(std::string_view text);
+
+// The grammar behind tales.h, read once.
+const Grammar& tales_grammar();
 
 }  // namespace gpt

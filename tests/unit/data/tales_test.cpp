@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "data/grammar.h"
-#include "data/tales_grammar.h"
 
 namespace gpt {
 namespace {
