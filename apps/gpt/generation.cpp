@@ -65,7 +65,7 @@ std::vector<Prompt> read_prompts(const GenerateArguments& a, const Tokenizer* to
     Prompt prompt{"", parse_ids(list, "--ids")};
     if (prompt.ids.empty()) fail_usage("--ids: expected at least one token id, found none");
     for (const int32_t id : prompt.ids) {
-      if (tokenizer != nullptr && id >= 0) prompt.text += bytes_of(*tokenizer, id);
+      if (tokenizer != nullptr) prompt.text += bytes_of(*tokenizer, id);
     }
     prompts.push_back(prompt);
   }

@@ -81,9 +81,9 @@ std::vector<int32_t> parse_ids(std::string_view text, const std::string& source,
     const std::string_view word = text.substr(at, text.find_first_of(" ,\n\r\t", at) - at);
     const auto id = parse_number<int32_t>(word);
     if (!id || *id < 0)
-      refuse_ids(
-          source, line,
-          fmt::format("expected ids separated by blanks or commas, found \"{}\"", printable_text(word, 40)));
+      refuse_ids(source, line,
+                 fmt::format("expected token ids separated by blanks or commas, found \"{}\"",
+                             printable_text(word, 40)));
     ids.push_back(*id);
     comma = false;
     on_line = true;

@@ -81,7 +81,7 @@ CLI::App* add_command(CLI::App& parent, const std::string& name, const std::stri
                       const std::string& footer) {
   CLI::App* app = parent.add_subcommand(name, help);
   app->allow_extras();
-  app->footer(footer);
+  if (!footer.empty()) app->footer(footer);  // else its parent's
   return app;
 }
 
