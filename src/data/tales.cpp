@@ -8,9 +8,6 @@
 namespace gpt {
 namespace {
 
-// Stories end with an empty line and contain none.
-constexpr std::string_view kEnd = "\n\n";
-
 // The text is made in memory; more than this is surely a slip of the finger.
 constexpr int64_t kMaxBytes = int64_t{1} << 34;
 
@@ -282,18 +279,6 @@ TalesText generate_tales(int64_t bytes, uint64_t seed, int64_t first_story) {
 double tales_entropy_per_byte() {
   const Grammar::Expectation story = tales_grammar().expectation();
   return story.nats / story.bytes;
-}
-
-double tales_nats(std::string_view text) {
-  double nats = 0;
-  while (!text.empty()) {
-    const size_t end = text.find(kEnd);
-    const bool complete = end != std::string_view::npos;
-    const std::string_view story = complete ? text.substr(0, end + kEnd.size()) : text;
-    nats -= tales_grammar().score(story, complete).log_p;
-    text.remove_prefix(story.size());
-  }
-  return nats;
 }
 
 const Grammar& tales_grammar() {
