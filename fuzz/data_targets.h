@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "data/byte_stream.h"
 #include "data/text_blocks.h"
 #include "data/token_shard.h"
 #include "text/split.h"
 #include "text/text_cut.h"
-#include "text/utf8.h"
 
 // Entry points as in targets.h, for what src/data and src/text read.
 namespace gpt {

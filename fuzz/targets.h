@@ -7,12 +7,12 @@
 #include <string>
 #include <string_view>
 
+#include "base/json.h"
 #include "io/gguf.h"
-#include "io/json.h"
 #include "io/llama2c.h"
 #include "io/llmc.h"
 #include "io/safetensors.h"
-#include "io/tensor_files.h"
+#include "io/tensor_file.h"
 #include "io/torch_file.h"
 
 // The entry points of the fuzzers. Each feeds bytes to a parser and returns 1 if they were accepted, 0 if

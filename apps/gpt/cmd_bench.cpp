@@ -232,8 +232,7 @@ int run(BenchArguments a, const ConfigFlags& flags) {
 
 void add_list(CLI::App& app, const char* flag, std::vector<std::string>& values, const char* type,
               const char* help) {
-  app.add_option(flag, values, help)
-      ->type_name(type)
+  add_value(app, flag, values, type, help)
       ->delimiter(',')
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -243,21 +242,19 @@ void add_list(CLI::App& app, const char* flag, std::vector<std::string>& values,
 
 Command add_bench_command(CLI::App& root) {
   auto a = std::make_shared<BenchArguments>();
-  CLI::App* app = root.add_subcommand("bench", "speed of training and inference beside the machine's limits");
-  app->allow_extras();
-  app->footer(kFooter);
+  CLI::App* app =
+      add_command(root, "bench", "speed of training and inference beside the machine's limits", kFooter);
   app->add_option("-m,--model,MODEL", a->model, "preset, model folder or file; nothing: the machine alone");
   add_list(*app, "--mode", a->modes, "M,...", "any of train, prefill, decode, batch (all)");
   add_list(*app, "--dtype", a->dtypes, "T,...",
            "types of the products: fp32, bf16, fp16, and for inference q8_0, q4_0 (fp32)");
-  app->add_option("--kv-dtype", a->kv_dtype,
-                  "type of cached keys and values (fp32 with fp32 weights, fp16 with fp16, else bf16)")
-      ->type_name("fp32|bf16|fp16|int8");
-  app->add_option("--rows", a->rows, "prefill: tokens of the prompt (512)")->type_name("N");
-  app->add_option("--sequences", a->sequences, "batch: sequences decoded together (16)")->type_name("N");
-  app->add_option("--tokens", a->tokens, "decode and batch: tokens per sequence (64)")->type_name("N");
-  app->add_option("--repeat", a->repeat, "timed repeats, after one that is not timed (5)")->type_name("N");
-  app->add_option("--bytes", a->bytes, "memory that is summed for its bandwidth (1 GiB)")->type_name("N");
+  add_value(*app, "--kv-dtype", a->kv_dtype, "fp32|bf16|fp16|int8",
+            "type of cached keys and values (fp32 with fp32 weights, fp16 with fp16, else bf16)");
+  add_value(*app, "--rows", a->rows, "N", "prefill: tokens of the prompt (512)");
+  add_value(*app, "--sequences", a->sequences, "N", "batch: sequences decoded together (16)");
+  add_value(*app, "--tokens", a->tokens, "N", "decode and batch: tokens per sequence (64)");
+  add_value(*app, "--repeat", a->repeat, "N", "timed repeats, after one that is not timed (5)");
+  add_value(*app, "--bytes", a->bytes, "N", "memory that is summed for its bandwidth (1 GiB)");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   const auto flags = std::make_shared<ConfigFlags>(*app, is_bench_key);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/parse.h"
 #include "chat/conversation.h"
 #include "command.h"
 #include "generation.h"
@@ -103,11 +104,10 @@ class Chat {
   void talk() {
     prompt();
     for_each_input_lines([&](std::string_view lines, int64_t first) {
-      for (int64_t number = first; !lines.empty() && !ended_; ++number) {
-        const size_t end = std::min(lines.find('\n'), lines.size());
-        take_line(lines.substr(0, end), number);
-        lines.remove_prefix(std::min(end + 1, lines.size()));
-        if (!ended_) prompt();
+      for (const std::string_view line : lines_of(lines)) {
+        take_line(line, first++);
+        if (ended_) break;
+        prompt();
       }
       return !ended_;
     });
@@ -251,21 +251,16 @@ class Chat {
 Command add_chat_command(CLI::App& root) {
   auto a = std::make_shared<ChatArguments>();
   a->generate.max_tokens = 512;
-  CLI::App* app = root.add_subcommand("chat", "talk with a model, one line a message");
-  app->allow_extras();
-  app->footer(kFooter);
+  CLI::App* app = add_command(root, "chat", "talk with a model, one line a message", kFooter);
   app->add_option("-m,--model,MODEL", a->generate.model, "model folder, run folder or .gguf");
-  app->add_option("-p,--prompt,MESSAGE", a->message, "first message")->type_name("TEXT");
-  app->add_option("--system", a->system, "system message")->type_name("TEXT");
-  app->add_option("--template", a->format, "format of the conversation (the model's)")
-      ->type_name("nanochat|chatml|chatml-qwen2|llama3|llama2");
-  app->add_option("--tokenizer", a->generate.tokenizer, "instead of the model's")->type_name("FILE");
-  app->add_option("--n-ctx", a->n_ctx,
-                  fmt::format("tokens of context (the model's, at most {})", kUsualContext))
-      ->type_name("N");
-  app->add_option("-n,--max-tokens", a->generate.max_tokens, "most tokens of an answer")
-      ->type_name("N")
-      ->capture_default_str();
+  add_value(*app, "-p,--prompt,MESSAGE", a->message, "TEXT", "first message");
+  add_value(*app, "--system", a->system, "TEXT", "system message");
+  add_value(*app, "--template", a->format, "nanochat|chatml|chatml-qwen2|llama3|llama2",
+            "format of the conversation (the model's)");
+  add_value(*app, "--tokenizer", a->generate.tokenizer, "FILE", "instead of the model's");
+  add_value(*app, "--n-ctx", a->n_ctx, "N",
+            fmt::format("tokens of context (the model's, at most {})", kUsualContext));
+  add_shown(*app, "-n,--max-tokens", a->generate.max_tokens, "N", "most tokens of an answer");
   add_repeated(*app, "--stop", a->generate.stops,
                "end an answer before this text; may be given several times")
       ->type_name("TEXT");

@@ -65,8 +65,7 @@ ModelFormat parse_format(const std::string& name) {
 
 // llama.cpp's names of files (Q4_K_M) are mixtures of types; here the name is the type of the matrices.
 DType parse_quant(const std::string& given) {
-  std::string name = given;
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string name = lower_case(given);
   if (const std::string type = quant_type_of(given); !type.empty() && type != name)
     fail_usage("--quant {}: this is a mixture that llama.cpp makes; use --quant {}", given.substr(0, 64),
                type);
@@ -238,24 +237,19 @@ int run(ConvertArguments a) {
 
 Command add_convert_command(CLI::App& root) {
   auto a = std::make_shared<ConvertArguments>();
-  CLI::App* app = root.add_subcommand("convert", "write a model in another format");
-  app->allow_extras();
-  app->footer(kFooter);
+  CLI::App* app = add_command(root, "convert", "write a model in another format", kFooter);
   app->add_option("-m,--model,IN", a->in, "model folder or file");
   app->add_option("-o,--out,OUT", a->out, "folder (hf) or file (gguf, llmc, llama2c) to write");
-  app->add_option("--to", a->to, "hf (transformers), gguf, llmc, llama2c (gguf for OUT.gguf, else hf)")
-      ->type_name("FORMAT");
-  app->add_option("--dtype", a->dtype, "type of the numbers: fp32, fp16, bf16 (as in IN)")->type_name("T");
-  app->add_option("--quant", a->quant, "quantise: q8_0, q6_k, q5_k, q4_k, q5_1, ... (GGUF only)")
-      ->type_name("T");
-  app->add_option("--max-shard-size", a->max_shard_size, "split into files of at most this size, e.g. 2GB")
-      ->type_name("SIZE");
-  app->add_option("--n-head", a->hints.n_head,
-                  "heads of a checkpoint that has nothing but tensors, as minGPT's")
-      ->type_name("N")
+  add_value(*app, "--to", a->to, "FORMAT",
+            "hf (transformers), gguf, llmc, llama2c (gguf for OUT.gguf, else hf)");
+  add_value(*app, "--dtype", a->dtype, "T", "type of the numbers: fp32, fp16, bf16 (as in IN)");
+  add_value(*app, "--quant", a->quant, "T", "quantise: q8_0, q6_k, q5_k, q4_k, q5_1, ... (GGUF only)");
+  add_value(*app, "--max-shard-size", a->max_shard_size, "SIZE",
+            "split into files of at most this size, e.g. 2GB");
+  add_value(*app, "--n-head", a->hints.n_head, "N",
+            "heads of a checkpoint that has nothing but tensors, as minGPT's")
       ->check(CLI::Range(1, 65536));
-  app->add_option("--act", a->hints.act, "its activation, where the tensors leave it open")
-      ->type_name("gelu|gelu_tanh");
+  add_value(*app, "--act", a->hints.act, "gelu|gelu_tanh", "its activation, where the tensors leave it open");
   app->add_flag("--dry-run", a->dry_run,
                 "show which tensor becomes which and what is written where; write nothing");
   app->add_flag("--force", a->force, "replace an existing output: what this program wrote there");

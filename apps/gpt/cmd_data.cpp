@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <numbers>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -20,10 +21,7 @@
 #include "options.h"
 #include "output.h"
 #include "pack_report.h"
-#include "progress_note.h"
 #include "train/run_data.h"
-
-#include <numbers>
 
 namespace gpt {
 namespace {
@@ -261,110 +259,80 @@ int run_info(const InfoArguments& a) {
   return 0;
 }
 
-CLI::App* add_tales(CLI::App& parent, TalesArguments& a) {
+Command add_tales(CLI::App& parent) {
+  auto a = std::make_shared<TalesArguments>();
   CLI::App* app =
-      parent.add_subcommand("tales", "print the built-in corpus: endless simple stories of known entropy");
-  app->allow_extras();
-  app->add_option("--bytes", a.bytes, "length of the text")->type_name("N");
-  app->add_option("--seed", a.seed, "equal seeds give equal stories")->type_name("N")->capture_default_str();
-  app->add_option("--first-story", a.first_story, "number of the first story")
-      ->type_name("N")
-      ->capture_default_str();
-  app->add_option("-o,--out", a.out, "write to a file instead of standard output")->type_name("FILE");
-  app->add_flag("--force", a.force, "replace a file that is there already");
-  return app;
+      add_command(parent, "tales", "print the built-in corpus: endless simple stories of known entropy");
+  add_value(*app, "--bytes", a->bytes, "N", "length of the text");
+  add_shown(*app, "--seed", a->seed, "N", "equal seeds give equal stories");
+  add_shown(*app, "--first-story", a->first_story, "N", "number of the first story");
+  add_value(*app, "-o,--out", a->out, "FILE", "write to a file instead of standard output");
+  app->add_flag("--force", a->force, "replace a file that is there already");
+  return {app, [a] { return run_tales(*a); }};
 }
 
-CLI::App* add_preview(CLI::App& parent, PreviewArguments& a) {
-  CLI::App* app = parent.add_subcommand("preview", "show a corpus, its split and a training batch");
-  app->allow_extras();
-  app->add_option("--data,PATH", a.data, "text, .jsonl, .gz, .zst, folders, shards, or tales, tales:BYTES")
-      ->type_name("PATH ...");
-  app->add_option("--tokenizer", a.tokenizer, "byte, char, or a tokenizer.json")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app->add_option("--val-fraction", a.val_fraction, "part that is held out")
-      ->type_name("X")
-      ->capture_default_str();
-  app->add_option("--seed", a.seed, "of the batch")->type_name("N")->capture_default_str();
-  app->add_option("--n-ctx", a.n_ctx, "context length")->type_name("N")->capture_default_str();
-  app->add_option("--batch-size", a.batch_size, "sequences")->type_name("N")->capture_default_str();
-  return app;
+Command add_preview(CLI::App& parent) {
+  auto a = std::make_shared<PreviewArguments>();
+  CLI::App* app = add_command(parent, "preview", "show a corpus, its split and a training batch");
+  add_value(*app, "--data,PATH", a->data, "PATH ...",
+            "text, .jsonl, .gz, .zst, folders, shards, or tales, tales:BYTES");
+  add_shown(*app, "--tokenizer", a->tokenizer, "NAME", "byte, char, or a tokenizer.json");
+  add_shown(*app, "--val-fraction", a->val_fraction, "X", "part that is held out");
+  add_shown(*app, "--seed", a->seed, "N", "of the batch");
+  add_shown(*app, "--n-ctx", a->n_ctx, "N", "context length");
+  add_shown(*app, "--batch-size", a->batch_size, "N", "sequences");
+  return {app, [a] { return run_preview(*a); }};
 }
 
-CLI::App* add_pack(CLI::App& parent, PackArguments& a) {
-  CLI::App* app = parent.add_subcommand("pack", "encode text files to token shards");
-  app->allow_extras();
-  app->footer(kPackFooter);
-  app->add_option("--data,DATA", a.data,
-                  "text: files, folders or patterns; .txt, .md, .jsonl, also .gz and .zst")
-      ->type_name("PATH ...");
-  app->add_option("--tokenizer", a.tokenizer, "tokenizer.json, model folder, or byte")->type_name("FILE|DIR");
-  app->add_option("-o,--out", a.out, "folder for the shards, or one file *.bin")->type_name("DIR|FILE");
-  app->add_option("--field", a.field, "field of the text in .jsonl files")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app->add_option("--document-token", a.document_token, "special token in front of every document")
-      ->type_name("auto|none|NAME")
-      ->capture_default_str();
-  app->add_option("--shard-tokens", a.shard_tokens, "tokens in a shard")
-      ->type_name("N")
-      ->capture_default_str();
-  app->add_option("--format", a.format, "our own, or llm.c's")->type_name("gpt|llmc")->capture_default_str();
-  app->add_flag("--restart", a.restart, "write shards anew instead of going on");
-  app->add_flag("--dry-run", a.dry_run, "say what would be read and written, and write nothing");
-  add_json_option(*app, a.json);
-  add_machine_options(*app, a.machine);
-  return app;
+Command add_pack(CLI::App& parent) {
+  auto a = std::make_shared<PackArguments>();
+  CLI::App* app = add_command(parent, "pack", "encode text files to token shards", kPackFooter);
+  add_value(*app, "--data,DATA", a->data, "PATH ...",
+            "text: files, folders or patterns; .txt, .md, .jsonl, also .gz and .zst");
+  add_value(*app, "--tokenizer", a->tokenizer, "FILE|DIR", "tokenizer.json, model folder, or byte");
+  add_value(*app, "-o,--out", a->out, "DIR|FILE", "folder for the shards, or one file *.bin");
+  add_shown(*app, "--field", a->field, "NAME", "field of the text in .jsonl files");
+  add_shown(*app, "--document-token", a->document_token, "auto|none|NAME",
+            "special token in front of every document");
+  add_shown(*app, "--shard-tokens", a->shard_tokens, "N", "tokens in a shard");
+  add_shown(*app, "--format", a->format, "gpt|llmc", "our own, or llm.c's");
+  app->add_flag("--restart", a->restart, "write shards anew instead of going on");
+  app->add_flag("--dry-run", a->dry_run, "say what would be read and written, and write nothing");
+  add_json_option(*app, a->json);
+  add_machine_options(*app, a->machine);
+  return {app, [a] { return run_pack(*a); }};
 }
 
-CLI::App* add_info(CLI::App& parent, InfoArguments& a) {
-  CLI::App* app = parent.add_subcommand("info", "what token shards hold");
-  app->allow_extras();
-  app->footer(kInfoFooter);
-  app->add_option("PATH", a.paths, "shards, or folders of them");
-  app->add_option("--tokenizer", a.tokenizer, "must be the one they were made with; shows how they begin")
-      ->type_name("FILE|DIR");
-  app->add_flag("--check", a.check, "read everything and compare checksums");
-  add_json_option(*app, a.json);
-  return app;
+Command add_info(CLI::App& parent) {
+  auto a = std::make_shared<InfoArguments>();
+  CLI::App* app = add_command(parent, "info", "what token shards hold", kInfoFooter);
+  app->add_option("PATH", a->paths, "shards, or folders of them");
+  add_value(*app, "--tokenizer", a->tokenizer, "FILE|DIR",
+            "must be the one they were made with; shows how they begin");
+  app->add_flag("--check", a->check, "read everything and compare checksums");
+  add_json_option(*app, a->json);
+  return {app, [a] { return run_info(*a); }};
 }
 
-CLI::App* add_verify(CLI::App& parent, VerifyArguments& a) {
-  CLI::App* app = parent.add_subcommand("verify", "read token shards and compare their checksums");
-  app->allow_extras();
-  app->footer(
+Command add_verify(CLI::App& parent) {
+  auto a = std::make_shared<VerifyArguments>();
+  CLI::App* app = add_command(
+      parent, "verify", "read token shards and compare their checksums",
       "Examples:\n  gpt data verify shards\n  gpt data verify shards --json\n\n"
       "Compares shards and their tokenizer.json with what was packed, not with the text: whether that has "
       "changed\n"
       "since, the same gpt data pack tells.");
-  app->add_option("PATH", a.paths, "shards, or folders of them");
-  add_json_option(*app, a.json);
-  return app;
+  app->add_option("PATH", a->paths, "shards, or folders of them");
+  add_json_option(*app, a->json);
+  return {app, [a] { return run_verify(*a); }};
 }
 
 }  // namespace
 
 std::vector<Command> add_data_commands(CLI::App& root) {
-  CLI::App* data = root.add_subcommand("data", "make and look at training text");
-  data->allow_extras();
+  CLI::App* data = add_command(root, "data", "make and look at training text", kFooter);
   data->require_subcommand(0, 1);
-  data->footer(kFooter);
-  auto tales = std::make_shared<TalesArguments>();
-  auto preview = std::make_shared<PreviewArguments>();
-  auto pack = std::make_shared<PackArguments>();
-  auto info = std::make_shared<InfoArguments>();
-  CLI::App* tales_app = add_tales(*data, *tales);
-  CLI::App* preview_app = add_preview(*data, *preview);
-  CLI::App* pack_app = add_pack(*data, *pack);
-  auto verify = std::make_shared<VerifyArguments>();
-  CLI::App* info_app = add_info(*data, *info);
-  CLI::App* verify_app = add_verify(*data, *verify);
-  return {{tales_app, [tales] { return run_tales(*tales); }},
-          {preview_app, [preview] { return run_preview(*preview); }},
-          {pack_app, [pack] { return run_pack(*pack); }},
-          {info_app, [info] { return run_info(*info); }},
-          {verify_app, [verify] { return run_verify(*verify); }}};
+  return {add_tales(*data), add_preview(*data), add_pack(*data), add_info(*data), add_verify(*data)};
 }
 
 }  // namespace gpt

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "command.h"
-#include "eval/compare.h"
+#include "eval/evaluate.h"
 #include "eval_text.h"
 #include "options.h"
 #include "output.h"
@@ -161,29 +161,22 @@ int run(const EvalArguments& a) {
 
 Command add_eval_command(CLI::App& root) {
   auto a = std::make_shared<EvalArguments>();
-  CLI::App* app = root.add_subcommand("eval", "loss, perplexity and bits per byte of a text");
-  app->allow_extras();
-  app->footer(kFooter);
+  CLI::App* app = add_command(root, "eval", "loss, perplexity and bits per byte of a text", kFooter);
   app->add_option("-m,--model,MODEL", a->model, "model folder, run folder, .safetensors, .gguf, .pt or .bin");
-  app->add_option("--data,TEXT", a->text.data,
-                  "text, .jsonl, .gz, .zst, folders, token shards, or tales, tales:BYTES (what the run was "
-                  "trained on)")
-      ->type_name("PATH ...");
-  app->add_option("--split", a->text.split,
-                  "which part of the text (val of what the run was trained on, else all)")
-      ->type_name("all|train|val");
-  app->add_option("--val-fraction", a->text.val_fraction, "size of --split val (the run's, else 0.1)")
-      ->type_name("X");
-  app->add_option("--seed", a->text.seed, "of the tales (1)")->type_name("N");
-  app->add_option("--n-ctx", a->options.n_ctx, "window length (the model's context)")->type_name("N");
-  app->add_option("--stride", a->options.stride, "tokens between windows (n_ctx)")->type_name("N");
-  app->add_option("--batch-size", a->options.batch_size, "windows computed at once")->type_name("N");
-  app->add_option("--dtype", a->dtype, "type of the products with weights")
-      ->type_name("fp32|bf16|fp16|q8_0|q4_0")
-      ->capture_default_str();
-  app->add_option("--against", a->against, "compare with this type")->type_name("TYPE");
-  app->add_option("--tokenizer", a->text.tokenizer, "instead of the model's: byte, or a tokenizer.json")
-      ->type_name("FILE");
+  add_value(*app, "--data,TEXT", a->text.data, "PATH ...",
+            "text, .jsonl, .gz, .zst, folders, token shards, or tales, tales:BYTES (what the run was "
+            "trained on)");
+  add_value(*app, "--split", a->text.split, "all|train|val",
+            "which part of the text (val of what the run was trained on, else all)");
+  add_value(*app, "--val-fraction", a->text.val_fraction, "X", "size of --split val (the run's, else 0.1)");
+  add_value(*app, "--seed", a->text.seed, "N", "of the tales (1)");
+  add_value(*app, "--n-ctx", a->options.n_ctx, "N", "window length (the model's context)");
+  add_value(*app, "--stride", a->options.stride, "N", "tokens between windows (n_ctx)");
+  add_value(*app, "--batch-size", a->options.batch_size, "N", "windows computed at once");
+  add_shown(*app, "--dtype", a->dtype, "fp32|bf16|fp16|q8_0|q4_0", "type of the products with weights");
+  add_value(*app, "--against", a->against, "TYPE", "compare with this type");
+  add_value(*app, "--tokenizer", a->text.tokenizer, "FILE",
+            "instead of the model's: byte, or a tokenizer.json");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   return {app, [a] { return run(*a); }};

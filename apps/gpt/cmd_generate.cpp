@@ -291,20 +291,14 @@ void add_prompt_options(CLI::App& app, GenerateArguments& a) {
       ->type_name("FILE")
       ->group(group);
   add_repeated(app, "--ids", a.ids, "token ids to continue")->type_name("1,2,3")->group(group);
-  app.add_option("--tokenizer", a.tokenizer, "instead of the model's: byte, or a tokenizer.json")
-      ->type_name("FILE")
+  add_value(app, "--tokenizer", a.tokenizer, "FILE", "instead of the model's: byte, or a tokenizer.json")
       ->group(group);
 }
 
 void add_beam_options(CLI::App& app, GenerateArguments& a) {
   const std::string group = "sampling";
-  app.add_option("--beams", a.beams, "beam search of this width; --n texts are shown")
-      ->type_name("X")
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--length-penalty", a.length_penalty, "beams are ranked by log-probability / length^X")
-      ->type_name("X")
-      ->capture_default_str()
+  add_shown(app, "--beams", a.beams, "X", "beam search of this width; --n texts are shown")->group(group);
+  add_shown(app, "--length-penalty", a.length_penalty, "X", "beams are ranked by log-probability / length^X")
       ->group(group);
 }
 
@@ -321,23 +315,17 @@ std::vector<std::string> drawing_flags(const CLI::App& app) {
 
 void add_end_options(CLI::App& app, GenerateArguments& a) {
   const std::string group = "output";
-  app.add_option("-n,--max-tokens", a.max_tokens, "new tokens per sample")
-      ->type_name("N")
-      ->capture_default_str()
-      ->group(group);
+  add_shown(app, "-n,--max-tokens", a.max_tokens, "N", "new tokens per sample")->group(group);
   add_repeated(app, "--stop", a.stops, "end before this text; may be given several times")
       ->type_name("TEXT")
       ->group(group);
   app.add_flag("--ignore-eos,--no-eos", a.ignore_eos, "go on after the end-of-text token")->group(group);
   app.add_flag("--no-bos", a.no_bos, "leave out the token that the tokenizer puts in front of texts")
       ->group(group);
-  app.add_option("--context", a.context, "when the context is full")
-      ->type_name("stop|crop|slide")
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--n", a.n, "samples per prompt")->type_name("N")->capture_default_str()->group(group);
-  app.add_option("--logprobs", a.logprobs, "with --json: log-probabilities of each token and the K likeliest")
-      ->type_name("K")
+  add_shown(app, "--context", a.context, "stop|crop|slide", "when the context is full")->group(group);
+  add_shown(app, "--n", a.n, "N", "samples per prompt")->group(group);
+  add_value(app, "--logprobs", a.logprobs, "K",
+            "with --json: log-probabilities of each token and the K likeliest")
       ->group(group);
 }
 
@@ -345,9 +333,7 @@ void add_end_options(CLI::App& app, GenerateArguments& a) {
 
 Command add_generate_command(CLI::App& root) {
   auto a = std::make_shared<GenerateArguments>();
-  CLI::App* app = root.add_subcommand("generate", "continue a text");
-  app->allow_extras();
-  app->footer(kFooter);
+  CLI::App* app = add_command(root, "generate", "continue a text", kFooter);
   add_prompt_options(*app, *a);
   add_sampling_options(*app, *a);
   add_beam_options(*app, *a);

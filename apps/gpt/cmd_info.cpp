@@ -161,15 +161,12 @@ bool is_info_key(const KeyInfo& key) {
 
 Command add_info_command(CLI::App& root) {
   auto a = std::make_shared<InfoArguments>();
-  CLI::App* app = root.add_subcommand("info", "parameters, FLOPs and memory of a model or preset");
-  app->allow_extras();
-  app->footer(kFooter);
+  CLI::App* app = add_command(root, "info", "parameters, FLOPs and memory of a model or preset", kFooter);
   app->add_option("-m,--model,MODEL", a->model, "preset, model folder or file; nothing: list the presets");
-  app->add_option("--compare", a->compare, "more models to put beside it")->type_name("MODEL ...");
-  app->add_option("--batch-size", a->batch_size,
-                  "sequences per training step (the preset's), and of inference (1)")
-      ->type_name("N");
-  app->add_option("--devices", a->devices, "share training between so many (1)")->type_name("N");
+  add_value(*app, "--compare", a->compare, "MODEL ...", "more models to put beside it");
+  add_value(*app, "--batch-size", a->batch_size, "N",
+            "sequences per training step (the preset's), and of inference (1)");
+  add_value(*app, "--devices", a->devices, "N", "share training between so many (1)");
   app->add_flag("--summary", a->summary, "a quick reference: components, data flow, formulas, totals");
   const auto set_schedule = [a](const CLI::results_t& results) {
     a->schedule = true;
@@ -179,7 +176,7 @@ Command add_info_command(CLI::App& root) {
   app->add_option("--schedule", CLI::callback_t(set_schedule), "the learning rate with bars (the preset's)")
       ->type_name("KIND")
       ->expected(0, 1);
-  app->add_option("--at", a->at, "steps of that table")->type_name("N,...")->delimiter(',');
+  add_value(*app, "--at", a->at, "N,...", "steps of that table")->delimiter(',');
   add_json_option(*app, a->json);
   const auto flags = std::make_shared<ConfigFlags>(*app, is_info_key);
   return {app, [a, flags] { return run(*a, *flags); }};

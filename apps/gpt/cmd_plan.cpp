@@ -1,22 +1,20 @@
-#include "base/clock.h"
-#include "command.h"
-
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "base/format.h"
 #include "base/process_memory.h"
+#include "command.h"
 #include "config_flags.h"
 #include "model/model_files.h"
 #include "options.h"
 #include "output.h"
-#include "plan_proposal.h"
 #include "plan_report.h"
-#include "sweep/forecast.h"
+#include "sweep/loss_law.h"
 #include "train/advice.h"
 #include "train/run_facts.h"
 
@@ -172,21 +170,15 @@ int run(const PlanArguments& a, const ConfigFlags& flags) {
 
 Command add_plan_command(CLI::App& root) {
   auto a = std::make_shared<PlanArguments>();
-  CLI::App* app = root.add_subcommand("plan", "before training: tokens, FLOPs, memory and time here");
-  app->allow_extras();
-  app->footer(kFooter);
-  app->add_option("--preset", a->sources.preset, "a named model; gpt info lists them")->type_name("NAME");
-  app->add_option("--config", a->sources.config, "settings from a JSON file of config keys")
-      ->type_name("FILE");
-  app->add_option("--init-from", a->sources.init_from, "start from the weights of a model")
-      ->type_name("MODEL");
-  app->add_option("--memory", a->memory_gib, "memory to plan for (what is available here)")->type_name("GIB");
-  app->add_option("--fit", a->fit, "foretell the loss by what gpt sweep fitted: its folder or fit.json")
-      ->type_name("SWEEP");
-  app->add_option("-o,--out", a->out, "run folder that gets plan.json, for a run that is made next")
-      ->type_name("DIR");
-  app->add_option("--measure", a->seconds, "seconds to measure steps for; 0: no times (5)")
-      ->type_name("SECONDS");
+  CLI::App* app = add_command(root, "plan", "before training: tokens, FLOPs, memory and time here", kFooter);
+  add_value(*app, "--preset", a->sources.preset, "NAME", "a named model; gpt info lists them");
+  add_value(*app, "--config", a->sources.config, "FILE", "settings from a JSON file of config keys");
+  add_value(*app, "--init-from", a->sources.init_from, "MODEL", "start from the weights of a model");
+  add_value(*app, "--memory", a->memory_gib, "GIB", "memory to plan for (what is available here)");
+  add_value(*app, "--fit", a->fit, "SWEEP",
+            "foretell the loss by what gpt sweep fitted: its folder or fit.json");
+  add_value(*app, "-o,--out", a->out, "DIR", "run folder that gets plan.json, for a run that is made next");
+  add_value(*app, "--measure", a->seconds, "SECONDS", "seconds to measure steps for; 0: no times (5)");
   add_json_option(*app, a->json);
   const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });
   return {app, [a, flags] { return run(*a, *flags); }};

@@ -63,12 +63,10 @@ int run(const ReportArguments& a) {
 
 Command add_report_command(CLI::App& root) {
   auto a = std::make_shared<ReportArguments>();
-  CLI::App* app = root.add_subcommand("report", "compare training runs: figures, settings, curves");
-  app->allow_extras();
-  app->footer(kFooter);
+  CLI::App* app = add_command(root, "report", "compare training runs: figures, settings, curves", kFooter);
   app->add_option("RUN", a->runs, "folders of training runs");
-  app->add_option("-o,--out", a->out, "write a page as well")->type_name("FILE");
-  app->add_option("--svg", a->svg, "write the loss curves as a picture as well")->type_name("FILE");
+  add_value(*app, "-o,--out", a->out, "FILE", "write a page as well");
+  add_value(*app, "--svg", a->svg, "FILE", "write the loss curves as a picture as well");
   add_json_option(*app, a->json);
   return {app, [a] { return run(*a); }};
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/folder_lock.h"
 #include "base/format.h"
+#include "base/parse.h"
 #include "command.h"
 #include "config_flags.h"
 #include "foreign_names.h"
@@ -124,16 +125,13 @@ std::vector<double> budgets_of(const SweepArguments& a, const std::vector<SweepR
                                const std::vector<double>& step_seconds) {
   std::vector<double> budgets;
   for (const std::string& text : a.flops) {
-    size_t begin = 0;
-    while (begin <= text.size()) {
-      const size_t comma = std::min(text.find(',', begin), text.size());
-      const std::string part = text.substr(begin, comma - begin);
+    for (const std::string_view word : split(text, ',')) {
+      const std::string part(word);
       char* end = nullptr;
       const double value = std::strtod(part.c_str(), &end);
       if (part.empty() || *end != '\0' || !(value > 0 && value < 1e30))
         fail_usage("--flops: expected positive numbers such as 1e13,3e13, found \"{}\"", part.substr(0, 64));
       budgets.push_back(value);
-      begin = comma + 1;
     }
   }
   if (a.minutes > 0) {
@@ -318,9 +316,7 @@ std::string with_own_key(const CLI::App& app, const std::string& axis) {
 Command add_sweep_command(CLI::App& root, const std::string& command_line) {
   auto a = std::make_shared<SweepArguments>();
   a->command_line = command_line;
-  CLI::App* app = root.add_subcommand("sweep", "train a family of small models and compare them");
-  app->allow_extras();
-  app->footer(kFooter);
+  CLI::App* app = add_command(root, "sweep", "train a family of small models and compare them", kFooter);
   add_repeated(*app, "--over", a->over, "a config key and its values: n_layer=2,4,8")
       ->type_name("KEY=A,B,...");
   add_repeated(*app, "--flops", a->flops, "training FLOPs of each run; several: 1e12,4e12")
@@ -331,9 +327,9 @@ Command add_sweep_command(CLI::App& root, const std::string& command_line) {
   app->add_option("--seeds", a->seeds, "runs of each kind, to know the noise")->check(CLI::Range(1, 100));
   app->add_option("--iso-params", a->iso_params, "choose n_embd so that models have about so many parameters")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  app->add_option("--preset", a->preset, "a named model; gpt info lists them")->type_name("NAME");
-  app->add_option("--config", a->config, "settings from a JSON file of config keys")->type_name("FILE");
-  app->add_option("-o,--out", a->out, "folder of the sweep")->type_name("DIR");
+  add_value(*app, "--preset", a->preset, "NAME", "a named model; gpt info lists them");
+  add_value(*app, "--config", a->config, "FILE", "settings from a JSON file of config keys");
+  add_value(*app, "-o,--out", a->out, "DIR", "folder of the sweep");
   app->add_flag("--resume", a->resume, "go on with the sweep in --out");
   app->add_flag("--dry-run", a->dry_run, "print the list of runs and end");
   add_json_option(*app, a->json);

@@ -1,22 +1,22 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/format.h"
-#include "base/path_kind.h"
+#include "base/parse.h"
+#include "base/utf8.h"
 #include "command.h"
 #include "data/corpus.h"
-#include "data/json_line.h"
+#include "data/text_blocks.h"
 #include "input.h"
 #include "options.h"
 #include "output.h"
 #include "report/next_step.h"
 #include "report/table.h"
 #include "text/tokenizer_facts.h"
-#include "text/utf8.h"
 #include "tokenizer_show.h"
 #include "tokenizer_training.h"
 
@@ -106,16 +106,6 @@ std::string joined(std::span<const int32_t> ids, char separator) {
   return out;
 }
 
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
-
 bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
@@ -192,40 +182,6 @@ int run_encode(const TokenizerArguments& a) {
   return 0;
 }
 
-// A number that ends at a blank, comma or the end of the text.
-int32_t parse_id(std::string_view word, int64_t line, const std::string& source) {
-  int32_t id = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
-  if (error == std::errc() && end == word.data() + word.size() && id >= 0) return id;
-  fail("{}:{}: expected ids separated by blanks or commas, found \"{}\"", source, line,
-       printable_text(word, 40));
-}
-
-// Ids between blanks, or with one comma between two of them.
-std::vector<int32_t> parse_ids(std::string_view text, int64_t line, const std::string& source) {
-  std::vector<int32_t> ids;
-  bool comma = false, on_line = false;  // since the last id; an id on this line
-  const auto refuse_comma = [&] {
-    fail("{}:{}: expected an id before and behind every comma, found none", source, line);
-  };
-  for (size_t at = 0; at < text.size();) {
-    const char c = text[at];
-    if (c == ',' && (comma || !on_line)) refuse_comma();
-    if (c == '\n') ++line, on_line = false;
-    if (c == ',') comma = true;
-    if (c == ' ' || c == ',' || c == '\n' || c == '\r' || c == '\t') {
-      ++at;
-      continue;
-    }
-    const size_t end = std::min(text.find_first_of(" ,\n\r\t", at), text.size());
-    ids.push_back(parse_id(text.substr(at, end - at), line, source));
-    comma = false;
-    on_line = true;
-    at = end;
-  }
-  return ids;
-}
-
 std::string decode_line(const Tokenizer& tokenizer, std::string_view line, const std::string& place) {
   const json object = json::parse(line, nullptr, false);
   const bool good = object.is_object() && object.contains("ids") && object["ids"].is_array();
@@ -255,16 +211,15 @@ int run_decode(const TokenizerArguments& a) {
     return 0;
   }
   const auto write = [&](std::span<const int32_t> ids) { write_output(tokenizer->decode(ids)); };
-  if (a.has_ids && a.ids.ends_with(',')) fail_usage("--ids: expected an id behind every comma, found none");
   if (a.json) {
-    const auto ids = a.has_ids ? parse_ids(a.ids, 1, "--ids") : parse_ids(read_input(), 1, "standard input");
+    const auto ids = a.has_ids ? parse_ids(a.ids, "--ids") : parse_ids(read_input(), "standard input", 1);
     write_output(json{{"text", replace_invalid_utf8(tokenizer->decode(ids))}, {"tokens", ids.size()}}.dump() +
                  "\n");
   } else if (a.has_ids) {
-    write(parse_ids(a.ids, 1, "--ids"));
+    write(parse_ids(a.ids, "--ids"));
   } else {
     for_each_input_lines([&](std::string_view lines, int64_t line) {
-      write(parse_ids(lines, line, "standard input"));
+      write(parse_ids(lines, "standard input", line));
       return true;
     });
   }
@@ -278,106 +233,86 @@ int run_info(const TokenizerArguments& a) {
   return 0;
 }
 
-CLI::App* add_part(CLI::App& parent, const char* name, const char* help, const char* footer) {
-  CLI::App* app = parent.add_subcommand(name, help);
-  app->allow_extras();
-  app->footer(footer);
-  return app;
-}
-
 void add_tokenizer_option(CLI::App& app, TokenizerArguments& a) {
-  app.add_option("--tokenizer,TOKENIZER", a.tokenizer, "tokenizer.json, model folder, or byte")
-      ->type_name("FILE|DIR");
+  add_value(app, "--tokenizer,TOKENIZER", a.tokenizer, "FILE|DIR", "tokenizer.json, model folder, or byte");
 }
 
-CLI::App* add_train(CLI::App& parent, TokenizerTrainArguments& a) {
-  CLI::App* app = add_part(parent, "train", "learn a BPE from text", kTrainFooter);
-  app->add_option("--data,DATA", a.data, "text: files, folders or patterns; .txt, .jsonl, also .gz and .zst")
-      ->type_name("PATH ...");
-  app->add_option("--vocab-size", a.vocab_size, "bytes and merges")->type_name("N")->capture_default_str();
-  app->add_option("--pattern", a.pattern, "how text is cut into pieces")
-      ->type_name("gpt2|gpt4|nanochat|o200k|gpt1")
-      ->capture_default_str();
-  app->add_option("--special-tokens", a.special_tokens, "names of special tokens, or of sets (<|endoftext|>)")
-      ->type_name("NAME ...");
-  app->add_flag("--no-special", a.no_special, "no special token, not even <|endoftext|>");
-  app->add_option("--field", a.field, "field of the text in .jsonl files")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app->add_option("-o,--out", a.out, "folder or .json file for the tokenizer")->type_name("DIR|FILE");
-  app->add_flag("--force", a.force, "replace a tokenizer that is there already");
-  app->add_option("--against", a.against, "compare with this tokenizer")->type_name("FILE|DIR");
-  app->add_option("--max-words", a.max_words, "different words to remember; bounds memory")
-      ->type_name("N")
-      ->capture_default_str();
-  add_json_option(*app, a.json);
-  add_machine_options(*app, a.machine);
-  return app;
+Command add_train(CLI::App& parent) {
+  auto a = std::make_shared<TokenizerTrainArguments>();
+  CLI::App* app = add_command(parent, "train", "learn a BPE from text", kTrainFooter);
+  add_value(*app, "--data,DATA", a->data, "PATH ...",
+            "text: files, folders or patterns; .txt, .jsonl, also .gz and .zst");
+  add_shown(*app, "--vocab-size", a->vocab_size, "N", "bytes and merges");
+  add_shown(*app, "--pattern", a->pattern, "gpt2|gpt4|nanochat|o200k|gpt1", "how text is cut into pieces");
+  add_value(*app, "--special-tokens", a->special_tokens, "NAME ...",
+            "names of special tokens, or of sets (<|endoftext|>)");
+  app->add_flag("--no-special", a->no_special, "no special token, not even <|endoftext|>");
+  add_shown(*app, "--field", a->field, "NAME", "field of the text in .jsonl files");
+  add_value(*app, "-o,--out", a->out, "DIR|FILE", "folder or .json file for the tokenizer");
+  app->add_flag("--force", a->force, "replace a tokenizer that is there already");
+  add_value(*app, "--against", a->against, "FILE|DIR", "compare with this tokenizer");
+  add_shown(*app, "--max-words", a->max_words, "N", "different words to remember; bounds memory");
+  add_json_option(*app, a->json);
+  add_machine_options(*app, a->machine);
+  return {app, [a] { return run_tokenizer_training(*a); }};
 }
 
-CLI::App* add_encode(CLI::App& parent, TokenizerArguments& a) {
-  CLI::App* app = add_part(parent, "encode", "text to ids", kEncodeFooter);
-  add_tokenizer_option(*app, a);
+Command add_encode(CLI::App& parent) {
+  auto a = std::make_shared<TokenizerArguments>();
+  CLI::App* app = add_command(parent, "encode", "text to ids", kEncodeFooter);
+  add_tokenizer_option(*app, *a);
   app->add_option_function<std::string>(
          "--text,TEXT",
-         [&a](const std::string& text) {
-           a.text = text;
-           a.has_text = true;
+         [a](const std::string& text) {
+           a->text = text;
+           a->has_text = true;
          },
          "the text, instead of standard input")
       ->type_name("TEXT");
-  app->add_flag("--special", a.special, "names of special tokens in the text are these tokens");
-  app->add_flag("--jsonl", a.jsonl, "one JSON object a line");
-  app->add_option("--field", a.field, "field of the text with --jsonl")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app->add_flag("--explain", a.explain, "show pieces and merges step by step");
-  add_json_option(*app, a.json);
-  add_machine_options(*app, a.machine);
-  return app;
+  app->add_flag("--special", a->special, "names of special tokens in the text are these tokens");
+  app->add_flag("--jsonl", a->jsonl, "one JSON object a line");
+  add_shown(*app, "--field", a->field, "NAME", "field of the text with --jsonl");
+  app->add_flag("--explain", a->explain, "show pieces and merges step by step");
+  add_json_option(*app, a->json);
+  add_machine_options(*app, a->machine);
+  return {app, [a] { return run_encode(*a); }};
 }
 
-CLI::App* add_decode(CLI::App& parent, TokenizerArguments& a) {
-  CLI::App* app = add_part(parent, "decode", "ids to text", kDecodeFooter);
-  add_tokenizer_option(*app, a);
+Command add_decode(CLI::App& parent) {
+  auto a = std::make_shared<TokenizerArguments>();
+  CLI::App* app = add_command(parent, "decode", "ids to text", kDecodeFooter);
+  add_tokenizer_option(*app, *a);
   app->add_option_function<std::vector<std::string>>(
          "--ids,IDS",
-         [&a](const std::vector<std::string>& words) {
+         [a](const std::vector<std::string>& words) {
            for (const std::string& word : words)
-             a.ids += (a.ids.empty() ? "" : " ") + word;
-           a.has_ids = true;
+             a->ids += (a->ids.empty() ? "" : " ") + word;
+           a->has_ids = true;
          },
          "the ids, instead of standard input")
       ->type_name("1,2,...");
-  app->add_flag("--jsonl", a.jsonl, "one JSON object a line");
-  add_json_option(*app, a.json);
-  add_machine_options(*app, a.machine);
-  return app;
+  app->add_flag("--jsonl", a->jsonl, "one JSON object a line");
+  add_json_option(*app, a->json);
+  add_machine_options(*app, a->machine);
+  return {app, [a] { return run_decode(*a); }};
+}
+
+Command add_info(CLI::App& parent) {
+  auto a = std::make_shared<TokenizerArguments>();
+  CLI::App* app = add_command(parent, "info", "what a tokenizer is made of",
+                              "Examples:\n  gpt tokenizer info --tokenizer tok\n"
+                              "  gpt tokenizer info --tokenizer tok --json");
+  add_tokenizer_option(*app, *a);
+  add_json_option(*app, a->json);
+  return {app, [a] { return run_info(*a); }};
 }
 
 }  // namespace
 
 std::vector<Command> add_tokenizer_commands(CLI::App& root) {
-  CLI::App* tokenizer = root.add_subcommand("tokenizer", "train and use tokenizers");
-  tokenizer->allow_extras();
+  CLI::App* tokenizer = add_command(root, "tokenizer", "train and use tokenizers", kFooter);
   tokenizer->require_subcommand(0, 1);
-  tokenizer->footer(kFooter);
-  auto train = std::make_shared<TokenizerTrainArguments>();
-  auto encode = std::make_shared<TokenizerArguments>();
-  auto decode = std::make_shared<TokenizerArguments>();
-  auto info = std::make_shared<TokenizerArguments>();
-  CLI::App* train_app = add_train(*tokenizer, *train);
-  CLI::App* encode_app = add_encode(*tokenizer, *encode);
-  CLI::App* decode_app = add_decode(*tokenizer, *decode);
-  CLI::App* info_app = add_part(*tokenizer, "info", "what a tokenizer is made of",
-                                "Examples:\n  gpt tokenizer info --tokenizer tok\n"
-                                "  gpt tokenizer info --tokenizer tok --json");
-  add_tokenizer_option(*info_app, *info);
-  add_json_option(*info_app, info->json);
-  return {{train_app, [train] { return run_tokenizer_training(*train); }},
-          {encode_app, [encode] { return run_encode(*encode); }},
-          {decode_app, [decode] { return run_decode(*decode); }},
-          {info_app, [info] { return run_info(*info); }}};
+  return {add_train(*tokenizer), add_encode(*tokenizer), add_decode(*tokenizer), add_info(*tokenizer)};
 }
 
 }  // namespace gpt

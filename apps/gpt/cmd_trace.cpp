@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/parse.h"
 #include "command.h"
 #include "generation.h"
 #include "info_subject.h"
@@ -44,14 +44,10 @@ struct TraceArguments {
 TraceRequest make_request(const TraceArguments& a) {
   TraceRequest r;
   r.model = a.model;
-  if (a.block != "all") {
-    const char* const end = a.block.data() + a.block.size();
-    const auto [stop, error] = std::from_chars(a.block.data(), end, r.block);
-    if (error != std::errc() || stop != end || r.block < 0)
-      fail_usage("--block: expected a number from 0 or \"all\", found \"{}\"", a.block.substr(0, 64));
-  } else {
-    r.block = -1;
-  }
+  const auto block = a.block == "all" ? -1 : parse_number<int64_t>(a.block).value_or(-2);
+  if (block < -1 || a.block == "-1")
+    fail_usage("--block: expected a number from 0 or \"all\", found \"{}\"", a.block.substr(0, 64));
+  r.block = block;
   check_range("--top-k", a.top_k, 1, 1000);
   if (a.head && *a.head < 0) fail_usage("--head: expected a number from 0, found {}", *a.head);
   if (a.query && *a.query < 0) fail_usage("--query: expected a number from 0, found {}", *a.query);
@@ -197,26 +193,23 @@ int run(const TraceArguments& a) {
 
 Command add_trace_command(CLI::App& root) {
   auto a = std::make_shared<TraceArguments>();
-  CLI::App* app = root.add_subcommand("trace", "a forward pass step by step, in numbers and pictures");
-  app->allow_extras();
-  app->footer(kFooter + std::string("\n\nDemonstrations:\n") + demo_list());
+  CLI::App* app = add_command(root, "trace", "a forward pass step by step, in numbers and pictures",
+                              kFooter + std::string("\n\nDemonstrations:\n") + demo_list());
   app->add_option("-m,--model,MODEL", a->model, "model folder or file");
-  CLI::Option* prompt = app->add_option("-p,--prompt,PROMPT", a->prompt, "text to trace")->type_name("TEXT");
-  app->add_option("--prompt-file", a->prompt_file, "the same from a file; -: standard input")
-      ->type_name("FILE");
-  app->add_option("--ids", a->ids, "token ids instead of text")->type_name("1,2,3");
-  app->add_option("--tokenizer", a->tokenizer, "another tokenizer than the model's")->type_name("byte|PATH");
-  app->add_option("--block", a->block, "the block shown in detail")->type_name("N|all");
-  app->add_option("--head", a->head, "its head whose attention is shown (a summary of all)")->type_name("N");
-  app->add_option("--query", a->query, "the token whose scores and neurons are shown (the last)")
-      ->type_name("N");
-  app->add_option("--top-k", a->top_k, "how many next tokens and neurons")->type_name("N");
-  app->add_option("--html", a->html, "write a page with everything instead of text")->type_name("FILE");
-  app->add_option("--svg", a->svg, "write one picture instead of text")->type_name("FILE");
-  CLI::Option* figure = app->add_option("--figure", a->figure, "which picture (attention)")
-                            ->type_name("attention|residual|architecture");
-  app->add_option("--demo", a->demo, "a demonstration instead; most need no MODEL")->type_name("NAME|all");
-  app->add_option("--dtype", a->dtype, "precision of the computation")->type_name("fp32|fp64");
+  CLI::Option* prompt = add_value(*app, "-p,--prompt,PROMPT", a->prompt, "TEXT", "text to trace");
+  add_value(*app, "--prompt-file", a->prompt_file, "FILE", "the same from a file; -: standard input");
+  add_value(*app, "--ids", a->ids, "1,2,3", "token ids instead of text");
+  add_value(*app, "--tokenizer", a->tokenizer, "byte|PATH", "another tokenizer than the model's");
+  add_value(*app, "--block", a->block, "N|all", "the block shown in detail");
+  add_value(*app, "--head", a->head, "N", "its head whose attention is shown (a summary of all)");
+  add_value(*app, "--query", a->query, "N", "the token whose scores and neurons are shown (the last)");
+  add_value(*app, "--top-k", a->top_k, "N", "how many next tokens and neurons");
+  add_value(*app, "--html", a->html, "FILE", "write a page with everything instead of text");
+  add_value(*app, "--svg", a->svg, "FILE", "write one picture instead of text");
+  CLI::Option* figure =
+      add_value(*app, "--figure", a->figure, "attention|residual|architecture", "which picture (attention)");
+  add_value(*app, "--demo", a->demo, "NAME|all", "a demonstration instead; most need no MODEL");
+  add_value(*app, "--dtype", a->dtype, "fp32|fp64", "precision of the computation");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   return {app, [a, prompt, figure] {

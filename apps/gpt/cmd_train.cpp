@@ -5,15 +5,14 @@
 
 #include "base/error.h"
 #include "base/folder_lock.h"
+#include "base/json.h"
 #include "command.h"
 #include "config_flags.h"
 #include "interrupt.h"
-#include "io/json.h"
 #include "model/model_files.h"
 #include "options.h"
 #include "output.h"
-#include "sweep/forecast.h"
-#include "train/init_model.h"
+#include "sweep/loss_law.h"
 #include "train/resume.h"
 #include "train/trainer.h"
 
@@ -118,16 +117,13 @@ int run(const TrainArguments& a, const ConfigFlags& flags) {
 Command add_train_command(CLI::App& root, const std::string& command_line) {
   auto a = std::make_shared<TrainArguments>();
   a->command_line = command_line;
-  CLI::App* app = root.add_subcommand("train", "train a model, or go on with a run");
-  app->allow_extras();
-  app->footer(kFooter);
-  app->add_option("--preset", a->preset, "a named model; gpt info lists them")->type_name("NAME");
-  app->add_option("--config", a->config, "settings from a JSON file of config keys")->type_name("FILE");
-  app->add_option("-o,--out", a->out, "folder for checkpoints, metrics and reports")->type_name("DIR");
+  CLI::App* app = add_command(root, "train", "train a model, or go on with a run", kFooter);
+  add_value(*app, "--preset", a->preset, "NAME", "a named model; gpt info lists them");
+  add_value(*app, "--config", a->config, "FILE", "settings from a JSON file of config keys");
+  add_value(*app, "-o,--out", a->out, "DIR", "folder for checkpoints, metrics and reports");
   app->add_flag("--resume", a->resume, "go on with the run in --out");
-  app->add_option("--init-from", a->init_from, "start from the weights of a model")->type_name("MODEL");
-  app->add_option("--fit", a->fit, "for the report: foretell the loss by what gpt sweep fitted")
-      ->type_name("SWEEP");
+  add_value(*app, "--init-from", a->init_from, "MODEL", "start from the weights of a model");
+  add_value(*app, "--fit", a->fit, "SWEEP", "for the report: foretell the loss by what gpt sweep fitted");
   app->add_flag("--verbose", a->verbose, "say everything at the start: every setting, text, batch, machine");
   app->add_flag("--print-config", a->print_config, "print the complete configuration as JSON and end");
   const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });

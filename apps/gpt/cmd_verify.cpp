@@ -121,20 +121,14 @@ int run(const VerifyArguments& a) {
 
 Command add_verify_command(CLI::App& root) {
   auto a = std::make_shared<VerifyArguments>();
-  CLI::App* app = root.add_subcommand("verify", "compare what a model computes with golden vectors");
-  app->allow_extras();
-  app->footer(kFooter);
+  CLI::App* app = add_command(root, "verify", "compare what a model computes with golden vectors", kFooter);
   app->add_option("-m,--model,MODEL", a->model, "model folder or file");
-  app->add_option("--golden", a->golden, "expected values (golden.safetensors beside the model)")
-      ->type_name("FILE");
-  app->add_option("--write", a->write, "write all that was computed, under the same names")
-      ->type_name("FILE");
-  app->add_option("--dtype", a->dtype, "precision of the computation")->type_name("fp32|fp64|bf16|fp16");
-  app->add_option(
-         "--bf16-errors", a->bf16_errors,
-         "how far PyTorch in bf16 is off (golden_bf16.json beside the golden file); bf16 and fp16 may be "
-         "off twice as much")
-      ->type_name("FILE");
+  add_value(*app, "--golden", a->golden, "FILE", "expected values (golden.safetensors beside the model)");
+  add_value(*app, "--write", a->write, "FILE", "write all that was computed, under the same names");
+  add_value(*app, "--dtype", a->dtype, "fp32|fp64|bf16|fp16", "precision of the computation");
+  add_value(*app, "--bf16-errors", a->bf16_errors, "FILE",
+            "how far PyTorch in bf16 is off (golden_bf16.json beside the golden file); bf16 and fp16 may be "
+            "off twice as much");
   app->add_flag("--all", a->all, "list every check, not only groups and failures");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);

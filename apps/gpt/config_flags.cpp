@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/path_kind.h"
+#include "base/file.h"
 #include "model/model_files.h"
 #include "model/presets.h"
 #include "options.h"
@@ -18,13 +18,6 @@ namespace {
 std::string with_dashes(std::string key) {
   std::ranges::replace(key, '_', '-');
   return key;
-}
-
-std::string variable_name(const std::string& key) {
-  std::string name = "GPT_";
-  for (const char c : key)
-    name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return name;
 }
 
 // The flag, with its short form, and for data its place among the arguments.
@@ -48,13 +41,13 @@ std::string derived_help(std::string help) {
   return help.insert(bracket + 1, "= ");
 }
 
-std::string lower_case(std::string text) {
-  for (char& c : text)
-    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 }  // namespace
+
+std::string variable_name(std::string key) {
+  std::ranges::replace(key, '-', '_');
+  std::ranges::transform(key, key.begin(), [](unsigned char c) { return std::toupper(c); });
+  return "GPT_" + key;
+}
 
 std::string ConfigFlags::flag_name(const std::string& key) {
   return "--" + with_dashes(key);

@@ -39,6 +39,9 @@ class ConfigFlags {
   std::shared_ptr<std::map<std::string, std::vector<std::string>>> values_;
 };
 
+// "GPT_N_EMBD" of n_embd and n-embd.
+std::string variable_name(std::string key);
+
 // Where the settings of a new run come from, besides environment and flags; "" for what is not given.
 struct TrainSources {
   std::string preset, config, init_from;

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/path_kind.h"
 #include "convert/gguf_vocab.h"
 #include "io/gguf.h"
 #include "io/llama2c.h"

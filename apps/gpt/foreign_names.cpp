@@ -215,14 +215,6 @@ std::string own_name(const CLI::App& app, const std::string& typed) {
   return find_flag(app, flag) != nullptr ? flag : "";
 }
 
-// "tokenizer train" of gpt tokenizer train.
-std::string command_of(const CLI::App& app) {
-  const CLI::App* parent = app.get_parent();
-  if (parent == nullptr) return "";
-  const std::string before = command_of(*parent);
-  return before.empty() ? app.get_name() : before + " " + app.get_name();
-}
-
 // A flag has its own answer, or that of the name that other commands have for it.
 void answer_flag(const CLI::App& app, const std::string& typed) {
   const std::string command = command_of(app);
@@ -250,7 +242,7 @@ void refuse_long_name(const CLI::App& app, const std::string& word) {
 }
 
 const CLI::App* find_command(const CLI::App& app, const std::string& word) {
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+  for (const CLI::App* sub : commands_of(app)) {
     if (sub->get_name() == word) return sub;
   }
   return nullptr;
@@ -266,7 +258,7 @@ const CLI::App* find_command(const CLI::App& app, const std::string& word) {
       fail_usage("unknown command \"{}\": {}", word, answer);
   }
   std::vector<std::string> names;
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+  for (const CLI::App* sub : commands_of(app))
     names.push_back(sub->get_name());
   fail_usage("{}unknown command \"{}\"{}; see {}", where, word.substr(0, 64), did_you_mean(word, names),
              help);
@@ -302,7 +294,7 @@ std::vector<std::string> translate_arguments(const CLI::App& root, const std::ve
     if (word.size() < 2 || word.front() != '-') {
       if (const CLI::App* sub = find_command(*app, word)) {
         app = sub;
-      } else if (!app->get_subcommands([](const CLI::App*) { return true; }).empty()) {
+      } else if (!commands_of(*app).empty()) {
         unknown_command(*app, word);
       }
       out.push_back(word);
@@ -326,6 +318,17 @@ std::vector<std::string> translate_arguments(const CLI::App& root, const std::ve
       out.push_back(own_value(name, words[++i]));
   }
   return out;
+}
+
+std::string command_of(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  if (parent == nullptr) return "";
+  const std::string before = command_of(*parent);
+  return before.empty() ? app.get_name() : before + " " + app.get_name();
+}
+
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
 std::string config_key_named(const CLI::App& app, std::string name) {

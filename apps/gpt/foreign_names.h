@@ -20,6 +20,11 @@ std::vector<std::string> translate_arguments(const CLI::App& root, const std::ve
 // "num-layers". What is unknown stays as it is.
 std::string config_key_named(const CLI::App& app, std::string name);
 
+// "tokenizer train" of gpt tokenizer train.
+std::string command_of(const CLI::App& app);
+// The commands below one, whether they were typed or not.
+std::vector<const CLI::App*> commands_of(const CLI::App& app);
+
 // The long names of a command's flags; and those with all foreign names that it understands.
 std::vector<std::string> own_flag_names(const CLI::App& app);
 std::vector<std::string> flag_names(const CLI::App& app);

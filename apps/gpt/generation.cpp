@@ -1,13 +1,14 @@
 #include "generation.h"
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cmath>
 #include <iostream>
 #include <iterator>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/parse.h"
+#include "input.h"
 #include "output.h"
 #include "report/utf8_text.h"
 
@@ -35,66 +36,23 @@ Prompt text_prompt(const std::string& text, const Tokenizer* tokenizer, const Mo
 std::map<int32_t, double> parse_logit_bias(const std::vector<std::string>& entries) {
   std::map<int32_t, double> bias;
   for (const std::string& entry : entries) {
-    for (size_t at = 0; at <= entry.size();) {
-      const size_t end = std::min(entry.find(',', at), entry.size());
-      const std::string item = entry.substr(at, end - at);
-      const size_t equals = item.find('=');
-      int32_t id = 0;
-      double value = 0;
-      const char* const last = item.data() + item.size();
-      const char* const middle = item.data() + std::min(equals, item.size());
-      const auto [id_end, id_error] = std::from_chars(item.data(), middle, id);
-      const char* const number = middle + (middle < last && middle + 1 < last && middle[1] == '+' ? 2 : 1);
-      const bool parsed =
-          equals != std::string::npos && id_error == std::errc() && id_end == middle && number < last;
-      const auto [value_end, value_error] =
-          parsed ? std::from_chars(number, last, value) : std::from_chars_result{};
-      if (!parsed || value_end != last || value_error != std::errc() || std::isnan(value)) {
+    for (const std::string_view item : split(entry, ',')) {
+      const size_t equals = std::min(item.find('='), item.size());
+      std::string_view number = item.substr(std::min(equals + 1, item.size()));
+      if (number.starts_with('+')) number.remove_prefix(1);
+      const auto id = parse_number<int32_t>(item.substr(0, equals));
+      const auto value = parse_number<double>(number);
+      if (!id || !value || std::isnan(*value))
         fail_usage("--logit-bias: expected ID=VALUE,... (value: a number, inf or -inf), found \"{}\"",
                    item.substr(0, 64));
-      }
-      if (!bias.emplace(id, value).second)
-        fail_usage("--logit-bias: expected every ID once, found {} twice", id);
-      at = end + 1;
+      if (!bias.emplace(*id, *value).second)
+        fail_usage("--logit-bias: expected every ID once, found {} twice", *id);
     }
   }
   return bias;
 }
 
 }  // namespace
-
-std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  const auto is_blank = [&](size_t i) {
-    return i < text.size() && kBlanks.find(text[i]) != std::string_view::npos;
-  };
-  std::vector<int32_t> ids;
-  const char* const end = text.data() + text.size();
-  size_t at = 0;
-  const auto skip_blanks = [&] {
-    while (is_blank(at))
-      ++at;
-  };
-  skip_blanks();
-  while (at < text.size()) {
-    int32_t id = 0;
-    const auto [stop, error] = std::from_chars(text.data() + at, end, id);
-    at = static_cast<size_t>(stop - text.data());
-    const bool comma = at < text.size() && text[at] == ',';
-    if (error != std::errc() || (at < text.size() && !comma && !is_blank(at)))
-      fail_usage("{}: expected token ids such as 1,2,3, found \"{}\"", flag, text.substr(0, 64));
-    ids.push_back(id);
-    skip_blanks();
-    if (at == text.size()) break;
-    if (text[at] != ',') continue;
-    ++at;
-    skip_blanks();
-    if (at == text.size() || text[at] == ',')
-      fail_usage("{}: expected an id behind every comma, found \"{}\"", flag, text.substr(0, 64));
-  }
-  if (ids.empty()) fail_usage("{}: expected at least one token id, found none", flag);
-  return ids;
-}
 
 std::vector<Prompt> read_prompts(const GenerateArguments& a, const Tokenizer* tokenizer,
                                  const ModelConfig& config) {
@@ -104,9 +62,10 @@ std::vector<Prompt> read_prompts(const GenerateArguments& a, const Tokenizer* to
   for (const std::string& path : a.prompt_files)
     prompts.push_back(text_prompt(read_prompt_file(path), tokenizer, config, a.no_bos));
   for (const std::string& list : a.ids) {
-    Prompt prompt{"", parse_ids("--ids", list)};
+    Prompt prompt{"", parse_ids(list, "--ids")};
+    if (prompt.ids.empty()) fail_usage("--ids: expected at least one token id, found none");
     for (const int32_t id : prompt.ids) {
-      if (tokenizer != nullptr && id >= 0) prompt.text += bytes_of(*tokenizer, id);
+      if (tokenizer != nullptr) prompt.text += bytes_of(*tokenizer, id);
     }
     prompts.push_back(prompt);
   }
@@ -119,15 +78,10 @@ GenerateOptions generate_options(const GenerateArguments& a, const std::vector<i
   if (a.seed < 0) fail_usage("--seed: expected a number of at least 0, found {}", a.seed);
   GenerateOptions options;
   options.max_tokens = a.max_tokens;
-  options.sampling = {.temperature = a.greedy ? 0 : a.temperature,
-                      .top_k = a.top_k,
-                      .top_p = a.top_p,
-                      .top_p_rule = parse_top_p_rule(a.top_p_rule),
-                      .min_p = a.min_p,
-                      .repetition_penalty = a.repetition_penalty,
-                      .presence_penalty = a.presence_penalty,
-                      .frequency_penalty = a.frequency_penalty,
-                      .logit_bias = parse_logit_bias(a.logit_bias)};
+  options.sampling = a.sampling;
+  if (a.greedy) options.sampling.temperature = 0;
+  options.sampling.top_p_rule = parse_top_p_rule(a.top_p_rule);
+  options.sampling.logit_bias = parse_logit_bias(a.logit_bias);
   validate(options.sampling, vocab_size);
   options.seed = static_cast<uint64_t>(a.seed);
   options.n = a.n;
@@ -142,18 +96,17 @@ GenerateOptions generate_options(const GenerateArguments& a, const std::vector<i
 void add_sampling_options(CLI::App& app, GenerateArguments& a) {
   const std::string group = "sampling";
   const auto number = [&](const char* name, auto& value, const char* help) {
-    app.add_option(name, value, help)->type_name("X")->capture_default_str()->group(group);
+    add_shown(app, name, value, "X", help)->group(group);
   };
-  number("--temperature", a.temperature, "0 is greedy");
-  number("--top-k", a.top_k, "draw from the k likeliest tokens; 0: off");
-  number("--top-p", a.top_p, "draw from the likeliest tokens that sum to p; 1: off");
-  app.add_option("--top-p-rule", a.top_p_rule, "which token is the last of --top-p")
-      ->type_name("crossing|reaching")
+  number("--temperature", a.sampling.temperature, "0 is greedy");
+  number("--top-k", a.sampling.top_k, "draw from the k likeliest tokens; 0: off");
+  number("--top-p", a.sampling.top_p, "draw from the likeliest tokens that sum to p; 1: off");
+  add_value(app, "--top-p-rule", a.top_p_rule, "crossing|reaching", "which token is the last of --top-p")
       ->group(group);
-  number("--min-p", a.min_p, "keep tokens at least this likely relative to the likeliest; 0: off");
-  number("--repetition-penalty", a.repetition_penalty, "of tokens in prompt or output; 1: off");
-  number("--presence-penalty", a.presence_penalty, "subtracted once from tokens of the output");
-  number("--frequency-penalty", a.frequency_penalty, "subtracted per occurrence in the output");
+  number("--min-p", a.sampling.min_p, "keep tokens at least this likely relative to the likeliest; 0: off");
+  number("--repetition-penalty", a.sampling.repetition_penalty, "of tokens in prompt or output; 1: off");
+  number("--presence-penalty", a.sampling.presence_penalty, "subtracted once from tokens of the output");
+  number("--frequency-penalty", a.sampling.frequency_penalty, "subtracted per occurrence in the output");
   add_repeated(app, "--logit-bias", a.logit_bias, "added to logits; -inf forbids")
       ->type_name("ID=V,...")
       ->group(group);
@@ -162,16 +115,15 @@ void add_sampling_options(CLI::App& app, GenerateArguments& a) {
 }
 
 void add_weight_options(CLI::App& app, GenerateArguments& a) {
-  app.add_option("--dtype", a.dtype,
-                 "type of the products with weights (fp32, which reads fp32 and 16-bit weights where the "
-                 "file has them)")
-      ->type_name("fp32|bf16|fp16|q8_0|q4_0");
+  add_value(app, "--dtype", a.dtype, "fp32|bf16|fp16|q8_0|q4_0",
+            "type of the products with weights (fp32, which reads fp32 and 16-bit weights where the "
+            "file has them)");
   app.add_flag(
       "--in-place", a.in_place,
       "with --dtype bf16: bf16 weights too are read where the file has them, which is slower than a copy in "
       "another layout but takes no memory");
-  app.add_option("--kv-dtype", a.kv_dtype, "type of cached keys and values (what suits --dtype)")
-      ->type_name("fp32|bf16|fp16|int8");
+  add_value(app, "--kv-dtype", a.kv_dtype, "fp32|bf16|fp16|int8",
+            "type of cached keys and values (what suits --dtype)");
 }
 
 void set_types(Inference::Options& options, const GenerateArguments& a) {

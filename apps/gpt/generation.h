@@ -17,9 +17,7 @@ struct GenerateArguments {
   std::string model, tokenizer;
   std::vector<std::string> prompts, prompt_files, ids, stops, logit_bias;
   int64_t max_tokens = 200;
-  double temperature = 0.8;
-  int64_t top_k = 40;
-  double top_p = 1, min_p = 0, repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
+  SamplingParams sampling{.temperature = 0.8, .top_k = 40};
   std::string top_p_rule = "crossing", context = "crop", dtype, kv_dtype;
   bool greedy = false, ignore_eos = false, no_bos = false, json = false, in_place = false;
   int64_t beams = 0, n = 1, seed = 1;
@@ -48,9 +46,6 @@ struct Prompt {
 // given. Throws Error or UsageError.
 std::vector<Prompt> read_prompts(const GenerateArguments& arguments, const Tokenizer* tokenizer,
                                  const ModelConfig& config);
-
-// "5,6" or "5 6" as ids, with nothing left out between commas; throws UsageError naming the flag.
-std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text);
 
 GenerateOptions generate_options(const GenerateArguments& arguments, const std::vector<int32_t>& eos_ids,
                                  int64_t vocab_size);

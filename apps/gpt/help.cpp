@@ -5,6 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <map>
 
+#include "base/error.h"
+#include "base/parse.h"
+#include "command.h"
+#include "foreign_names.h"
+#include "model/presets.h"
+#include "options.h"
+#include "output.h"
 #include "report/utf8_text.h"
 
 namespace gpt {
@@ -42,14 +49,6 @@ const std::map<std::string, std::vector<std::string>>& short_helps() {
   return list;
 }
 
-// "tokenizer train" of gpt tokenizer train.
-std::string command_of(const CLI::App& app) {
-  const CLI::App* parent = app.get_parent();
-  if (parent == nullptr) return "";
-  const std::string before = command_of(*parent);
-  return before.empty() ? app.get_name() : before + " " + app.get_name();
-}
-
 // The flags of a command's short help; none: it has all.
 std::vector<std::string> common_flags(const CLI::App& app) {
   const auto found = short_helps().find(command_of(app));
@@ -59,10 +58,8 @@ std::vector<std::string> common_flags(const CLI::App& app) {
 // Lines of at most `width` columns, cut at blanks; a word that is longer has a line of its own.
 std::vector<std::string> wrapped(const std::string& text, int width) {
   std::vector<std::string> lines(1);
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, end - at);
-    at = end + 1;
+  for (const std::string_view view : split(text, ' ')) {
+    const std::string word(view);
     if (!lines.back().empty() && display_width(lines.back()) + 1 + display_width(word) > width)
       lines.emplace_back();
     lines.back() += (lines.back().empty() ? "" : " ") + word;
@@ -120,7 +117,7 @@ std::string usage(const CLI::App& app, const std::string& name) {
   std::string line = "Usage: " + name;
   for (const CLI::Option* option : app.get_options([](const CLI::Option* o) { return o->get_positional(); }))
     line += " [" + positional_label(*option) + "]";
-  if (!app.get_subcommands([](const CLI::App*) { return true; }).empty()) line += " COMMAND";
+  if (!commands_of(app).empty()) line += " COMMAND";
   return line + " [flags]\n";
 }
 
@@ -171,7 +168,7 @@ std::string positionals(const CLI::App& app) {
 std::string subcommands(const CLI::App& app) {
   std::string out;
   std::vector<std::string> groups;
-  const auto subs = app.get_subcommands([](const CLI::App*) { return true; });
+  const auto subs = commands_of(app);
   for (const CLI::App* sub : subs) {
     if (std::ranges::find(groups, sub->get_group()) == groups.end()) groups.push_back(sub->get_group());
   }
@@ -222,10 +219,8 @@ std::string footer(const std::string& text) {
     }
     prose.clear();
   };
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
-    at = end + 1;
+  for (const std::string_view view : lines_of(text)) {
+    const std::string line(view);
     if (!line.empty() && line.front() != ' ') {
       prose += (prose.empty() ? "" : " ") + line;
       if (line.ends_with(':')) end_prose();
@@ -253,6 +248,48 @@ class HelpFormatter : public CLI::FormatterBase {
   }
 };
 
+constexpr const char* kBash = R"(_gpt() {
+  local IFS=$'\n'
+  COMPREPLY=($(gpt completion words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _gpt gpt
+)";
+
+constexpr const char* kFish =
+    R"(complete -c gpt -a '(gpt completion words (commandline -opc)[2..-1] (commandline -ct))'
+)";
+
+// The values that a flag can have, from "a|b|c" in its help; empty if it can have others.
+std::vector<std::string> values_of(const CLI::Option& option) {
+  if (option.check_lname("preset")) return preset_names();
+  std::vector<std::string> values;
+  const std::string type = option.get_type_name();
+  if (type.find('|') == std::string::npos) return values;
+  for (const std::string& value : CLI::detail::split(type, '|')) {
+    const bool is_kind = !value.empty() && value.front() >= 'A' && value.front() <= 'Z';  // FILE, DIR, NAME
+    if (!is_kind) values.push_back(value);
+  }
+  return values;
+}
+
+// The command that words name, behind "man".
+const CLI::App& named_command(const CLI::App& root, const std::vector<std::string>& words) {
+  const CLI::App* app = &root;
+  for (size_t i = 1; i < words.size(); ++i) {
+    const auto subs = commands_of(*app);
+    const auto sub = std::ranges::find_if(subs, [&](const CLI::App* s) { return s->get_name() == words[i]; });
+    if (sub == subs.end())
+      fail_usage("completion man: unknown command \"{}\"; see gpt --help", words[i].substr(0, 64));
+    app = *sub;
+  }
+  return *app;
+}
+
+constexpr const char* kFooter = R"(Examples:
+  gpt completion bash > ~/.local/share/bash-completion/completions/gpt
+  gpt completion fish > ~/.config/fish/completions/gpt.fish
+  gpt completion man data pack | man -l -)";
+
 }  // namespace
 
 std::shared_ptr<CLI::FormatterBase> help_formatter() {
@@ -274,6 +311,69 @@ std::string flag_label(const CLI::Option& option) {
   if (type == "INT") type = "N";
   if (type == "FLOAT") type = "X";
   return label + (type.empty() ? "" : " " + type);
+}
+
+std::string complete_words(const CLI::App& root, const std::vector<std::string>& words) {
+  const CLI::App* app = &root;
+  const std::string last = words.empty() ? "" : words.back(),
+                    before = words.size() < 2 ? "" : words[words.size() - 2];
+  for (size_t i = 0; i + 1 < words.size(); ++i) {
+    for (const CLI::App* sub : commands_of(*app)) {
+      if (sub->get_name() == words[i]) app = sub;
+    }
+  }
+  std::vector<std::string> candidates;
+  const CLI::Option* option = before.starts_with('-') ? app->get_option_no_throw(before) : nullptr;
+  if (option != nullptr && option->get_items_expected_max() > 0) {
+    candidates = values_of(*option);
+  } else if (last.starts_with('-')) {
+    candidates = own_flag_names(*app);
+  } else {
+    for (const CLI::App* sub : commands_of(*app))
+      candidates.push_back(sub->get_name());
+  }
+  std::string out;
+  for (const std::string& candidate : candidates) {
+    if (candidate.starts_with(last)) out += candidate + "\n";
+  }
+  return out;
+}
+
+std::string completion_script(const std::string& shell) {
+  check_choice("completion", shell, {"bash", "zsh", "fish"});
+  if (shell == "fish") return kFish;
+  return (shell == "zsh" ? "autoload -U +X bashcompinit && bashcompinit\n" : "") + std::string(kBash);
+}
+
+std::string man_page(const CLI::App& app) {
+  std::string name;
+  for (const CLI::App* a = &app; a != nullptr; a = a->get_parent())
+    name = a->get_name() + (name.empty() ? "" : " " + name);
+  std::string title = name;
+  std::ranges::replace(title, ' ', '-');
+  std::string page = fmt::format(".TH {} 1\n.SH NAME\n{} \\- {}\n.SH DESCRIPTION\n.nf\n", title, title,
+                                 app.get_description());
+  for (const std::string& line : CLI::detail::split(full_help(app, name), '\n')) {
+    if (line.starts_with('.') || line.starts_with('\'')) page += "\\&";
+    for (const char c : line)
+      page += c == '\\' ? std::string("\\e") : c == '-' ? std::string("\\-") : std::string(1, c);
+    page += '\n';
+  }
+  return page + ".fi\n";
+}
+
+Command add_completion_command(CLI::App& root) {
+  const auto words = std::make_shared<std::vector<std::string>>();
+  CLI::App* app =
+      add_command(root, "completion", "completion script for bash, zsh or fish; man pages", kFooter);
+  app->add_option("SHELL", *words, "bash, zsh or fish; or man and a command, for its page");
+  return {app, [words, &root] {
+            if (words->empty())
+              fail_usage("SHELL is missing: bash, zsh or fish, or man for a page of man(1)");
+            write_output(words->front() == "man" ? man_page(named_command(root, *words))
+                                                 : completion_script(words->front()));
+            return 0;
+          }};
 }
 
 }  // namespace gpt

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/parse.h"
 #include "model/model_files.h"
 #include "model/model_source.h"
 #include "model/presets.h"
@@ -55,17 +56,15 @@ Spec parse_spec(const std::string& text) {
   std::error_code ignored;
   if (colon == std::string::npos || fs::exists(text, ignored)) return {text, {}};
   Spec spec{text.substr(0, colon), {}};
-  for (size_t at = colon + 1; at <= text.size();) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    const std::string pair = text.substr(at, end - at);
-    const size_t split = pair.find('=');
-    if (split == 0 || split == std::string::npos)
+  for (const std::string_view word : split(std::string_view(text).substr(colon + 1), ',')) {
+    const std::string pair(word);
+    const size_t at = pair.find('=');
+    if (at == 0 || at == std::string::npos)
       fail_usage("\"{}\": expected NAME:key=value,key=value, found \"{}\"", text.substr(0, 128),
                  pair.substr(0, 64));
-    std::string key = pair.substr(0, split);
+    std::string key = pair.substr(0, at);
     std::ranges::replace(key, '-', '_');
-    spec.keys.emplace_back(key, pair.substr(split + 1));
-    at = end + 1;
+    spec.keys.emplace_back(key, pair.substr(at + 1));
   }
   return spec;
 }

@@ -7,6 +7,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/parse.h"
+#include "base/utf8.h"
 
 namespace gpt {
 namespace {
@@ -26,6 +28,11 @@ bool read_more(std::string& text, size_t most) {
   text.resize(before + static_cast<size_t>(std::max<ssize_t>(n, 0)));
   if (n < 0) fail("cannot read standard input: {}", std::strerror(errno));
   return n > 0;
+}
+
+[[noreturn]] void refuse_ids(const std::string& source, int64_t line, const std::string& problem) {
+  if (line == 0) fail_usage("{}: {}", source, problem);
+  fail("{}:{}: {}", source, line, problem);
 }
 
 }  // namespace
@@ -53,6 +60,37 @@ void for_each_input_lines(const std::function<bool(std::string_view lines, int64
     text.erase(0, end);
   }
   if (!text.empty()) f(text, line);
+}
+
+std::vector<int32_t> parse_ids(std::string_view text, const std::string& source, int64_t line) {
+  const int64_t per_line = line > 0 ? 1 : 0;
+  std::vector<int32_t> ids;
+  bool comma = false, on_line = false;  // since the last id; an id on this line
+  const auto refuse_comma = [&] {
+    refuse_ids(source, line, "expected an id before and behind every comma, found none");
+  };
+  for (size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == ',' && (comma || !on_line)) refuse_comma();
+    if (c == '\n') line += per_line, on_line = false;
+    if (c == ',') comma = true;
+    if (c == ' ' || c == ',' || c == '\n' || c == '\r' || c == '\t') {
+      ++at;
+      continue;
+    }
+    const std::string_view word = text.substr(at, text.find_first_of(" ,\n\r\t", at) - at);
+    const auto id = parse_number<int32_t>(word);
+    if (!id || *id < 0)
+      refuse_ids(source, line,
+                 fmt::format("expected token ids separated by blanks or commas, found \"{}\"",
+                             printable_text(word, 40)));
+    ids.push_back(*id);
+    comma = false;
+    on_line = true;
+    at += word.size();
+  }
+  if (comma && line == 0) refuse_comma();
+  return ids;
 }
 
 }  // namespace gpt

@@ -3,11 +3,16 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gpt {
 
 // Everything on standard input. Throws Error beyond 4 GiB.
 std::string read_input();
+
+// Ids between blanks, or with one comma between two of them. Throws Error naming the line of a source,
+// UsageError for that of a flag, which has none.
+std::vector<int32_t> parse_ids(std::string_view text, const std::string& source, int64_t line = 0);
 
 // Calls f with complete lines, as many as have arrived, as long as it returns true; the last one may lack its
 // line end. `line` is the number of the first. Throws Error for a line of more than 256 MiB.

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "command.h"
-#include "completion.h"
+#include "config_flags.h"
 #include "foreign_names.h"
 #include "help.h"
 #include "interrupt.h"
@@ -63,10 +63,7 @@ void apply_environment(CLI::App& app) {
     if (option->count() > 0 || option->get_lnames().empty() || option->get_group().rfind("config", 0) == 0 ||
         option == app.get_help_ptr() || option == app.get_help_all_ptr())
       continue;
-    std::string name = "GPT_";
-    for (const char c : option->get_lnames().front()) {
-      name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    }
+    const std::string name = variable_name(option->get_lnames().front());
     const char* value = std::getenv(name.c_str());
     if (value == nullptr || *value == '\0') continue;
     try {

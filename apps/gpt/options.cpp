@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/path_kind.h"
+#include "base/file.h"
 #include "base/suggest.h"
 #include "chat/model_text.h"
 #include "model/inference.h"
@@ -60,9 +60,13 @@ void require_model_or_preset(const std::string& name) {
       name.substr(0, 64), did_you_mean(name, names));
 }
 
+std::string lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
 std::string quant_type_of(const std::string& given) {
-  std::string name = given;
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string name = lower_case(given);
   constexpr std::string_view kTypes[] = {"q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k"};
   if (std::ranges::find(kTypes, name) != std::end(kTypes)) return name;
   for (const char* mixture : {"_k_s", "_k_m", "_k_l"}) {
@@ -73,11 +77,17 @@ std::string quant_type_of(const std::string& given) {
   return "";
 }
 
+CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& help,
+                      const std::string& footer) {
+  CLI::App* app = parent.add_subcommand(name, help);
+  app->allow_extras();
+  if (!footer.empty()) app->footer(footer);  // else its parent's
+  return app;
+}
+
 void add_machine_options(CLI::App& app, MachineOptions& options) {
-  app.add_option("-t,--threads", options.threads, "CPU threads; 0: all CPUs")
-      ->type_name("N")
-      ->group("machine");
-  app.add_option("--device", options.device, "where to compute: cpu")->type_name("cpu")->group("machine");
+  add_value(app, "-t,--threads", options.threads, "N", "CPU threads; 0: all CPUs")->group("machine");
+  add_value(app, "--device", options.device, "cpu", "where to compute: cpu")->group("machine");
 }
 
 void add_json_option(CLI::App& app, bool& json) {

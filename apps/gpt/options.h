@@ -26,6 +26,20 @@ struct MachineOptions {
 void add_machine_options(CLI::App& app, MachineOptions& options);
 void add_json_option(CLI::App& app, bool& json);
 
+// Adds a subcommand. What the parser has no place for is left to main, which says what was meant.
+CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& help,
+                      const std::string& footer = "");
+
+// An option, with what its value is called in the help; add_shown: and what it is when it is not given.
+template <class App, class T>
+CLI::Option* add_value(App& app, const char* names, T& value, const char* type, const std::string& help) {
+  return app.add_option(names, value, help)->type_name(type);
+}
+template <class App, class T>
+CLI::Option* add_shown(App& app, const char* names, T& value, const char* type, const std::string& help) {
+  return app.add_option(names, value, help)->type_name(type)->capture_default_str();
+}
+
 // An option that takes one value each time it is given, and may be given several times.
 CLI::Option* add_repeated(CLI::App& app, const std::string& name, std::vector<std::string>& values,
                           const std::string& help);
@@ -41,6 +55,8 @@ struct Machine {
   ThreadPool pool;
   Backend backend;
 };
+
+std::string lower_case(std::string text);
 
 // Throws UsageError with a suggestion unless `value` is one of `allowed`.
 void check_choice(const std::string& flag, const std::string& value, const std::vector<std::string>& allowed);

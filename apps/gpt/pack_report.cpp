@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "base/utf8.h"
 #include "report/table.h"
-#include "text/utf8.h"
 
 namespace gpt {
 namespace {

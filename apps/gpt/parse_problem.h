@@ -4,11 +4,8 @@
 
 namespace CLI {
 class App;
-class ParseError;
-}  // namespace CLI
-namespace CLI {
-class App;
 class Option;
+class ParseError;
 }  // namespace CLI
 
 namespace gpt {

@@ -7,11 +7,11 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/utf8.h"
 #include "output.h"
 #include "report/progress.h"
 #include "report/table.h"
 #include "text/tokenizer_facts.h"
-#include "text/utf8.h"
 
 namespace gpt {
 namespace {

@@ -10,16 +10,15 @@
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "base/format.h"
+#include "base/utf8.h"
 #include "data/corpus.h"
 #include "data/text_blocks.h"
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
-#include "progress_note.h"
 #include "report/table.h"
 #include "text/tokenizer_facts.h"
 #include "text/tokenizer_trainer.h"
-#include "text/utf8.h"
 
 namespace gpt {
 namespace {

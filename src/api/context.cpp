@@ -4,8 +4,9 @@
 #include <filesystem>
 #include <new>
 
+#include "base/file.h"
 #include "base/format.h"
-#include "base/path_kind.h"
+#include "base/parse.h"
 
 namespace gptcpp {
 namespace {
@@ -85,11 +86,9 @@ Context::Impl::Impl(const ContextOptions& o)
 }
 
 void Context::Impl::log(LogLevel level, std::string_view lines) const {
-  while (options.log && !lines.empty()) {
-    const size_t end = std::min(lines.find('\n'), lines.size());
-    call_back(options.log, level, lines.substr(0, end));
-    lines.remove_prefix(std::min(end + 1, lines.size()));
-  }
+  if (!options.log) return;
+  for (const std::string_view line : gpt::lines_of(lines))
+    call_back(options.log, level, line);
 }
 
 Context::Context(const ContextOptions& options)

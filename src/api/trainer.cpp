@@ -1,16 +1,11 @@
-#include <cmath>
-#include <filesystem>
-
 #include "api/context.h"
 #include "data/loader.h"
 #include "train/advice.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
-#include "train/loss_scale.h"
-#include "train/outliers.h"
 #include "train/plan.h"
 #include "train/run_data.h"
-#include "train/train_step.h"
+#include "train/step_history.h"
 
 namespace gptcpp {
 namespace {
@@ -56,8 +51,6 @@ struct Trainer::Impl {
   Impl(const Context& c, const Settings& settings, const std::string& text);
 
   const gpt::TrainConfig& train() const { return config.train; }
-  void compute_gradients();
-  void check_finite();
   TrainProgress make_step();
 
   std::shared_ptr<Context::Impl> context;
@@ -70,10 +63,9 @@ struct Trainer::Impl {
   gpt::ParamBuffer weights;
   gpt::BatchLoader loader;
   gpt::TrainStep step;
-  gpt::LossScale loss_scale;
-  gpt::OutlierDetector losses, norms;
+  gpt::StepHistory history;
   std::unique_ptr<gpt::Evaluator> evaluator;
-  int64_t done = 0, updates = 0;
+  int64_t done = 0;
 };
 
 Trainer::Impl::Impl(const Context& c, const Settings& settings, const std::string& text)
@@ -86,56 +78,25 @@ Trainer::Impl::Impl(const Context& c, const Settings& settings, const std::strin
       backend{pool, context->kernels},
       model(config.model),
       weights(model.table, gpt::DType::f32, "weights"),
-      loader(data.sources, model.config.n_ctx, static_cast<uint64_t>(train().seed),
-             train().sampling == gpt::SamplingKind::epoch ? gpt::Sampling::epoch : gpt::Sampling::random),
+      loader(gpt::loader_of(data, train(), model.config.n_ctx)),
       step(model, weights, gpt::make_optimizer(train(), model.table), backend,
            gpt::step_options(train(), model.config.n_ctx, data.document_end)) {
   model.weights.assign(weights.views().begin(), weights.views().end());
   gpt::init_params(model.table, weights, static_cast<uint64_t>(train().seed));
-  if (train().dtype == gpt::TrainDType::fp16) loss_scale = gpt::LossScale::for_fp16();
+  history.loss_scale = gpt::LossScale::of(gpt::tensor_dtype(train().dtype));
   if (data.has_val())
     evaluator = std::make_unique<gpt::Evaluator>(model, data, train(), gpt::language_modelling(), backend);
   context->log(LogLevel::info, data.notes);
   context->check_cancelled();
 }
 
-void Trainer::Impl::compute_gradients() {
-  const gpt::StepState start = gpt::start_of_step(train(), done, updates, loss_scale.scale, losses, norms);
-  step.begin(start, [this](int64_t first, int64_t rows, const gpt::TrainStep::Samples& s) {
-    loader.fill(done, first, rows, train().batch_size, s.ids, s.targets);
-  });
-  for (int64_t first = 0; first < train().batch_size; first += train().micro_batch) {
-    context->check_cancelled();
-    step.micro_batch(first, first > 0, first + train().micro_batch == train().batch_size);
-  }
-  step.finish_gradients();
-}
-
-// As `gpt train`: gradients that overflow fp16 change the loss scale, all else that is no number ends the
-// run.
-void Trainer::Impl::check_finite() {
-  const gpt::StepState& s = step.state();
-  const bool is_f16 = train().dtype == gpt::TrainDType::fp16;
-  const bool overflow = is_f16 && std::isfinite(s.loss) && !std::isfinite(s.norm);
-  if (is_f16) loss_scale.after_step(!overflow);
-  if (std::isfinite(s.loss) && std::isfinite(s.norm)) return;
-  if (overflow && !loss_scale.exhausted()) return;
-  gpt::fail(
-      "step {}: the loss is {}, the gradient norm {}; first offending tensor: {}; try a lower lr or a "
-      "clip_norm",
-      s.step, s.loss, s.norm, step.first_nonfinite());
-}
-
 TrainProgress Trainer::Impl::make_step() {
-  compute_gradients();
-  check_finite();
+  step.compute_gradients(history.next(train(), done), gpt::batch_of(loader, train(), done),
+                         [this] { context->check_cancelled(); });
+  history.overflows(train(), step);
   step.update();
+  history.add(train(), step);
   const gpt::StepState& s = step.state();
-  updates = s.updates;
-  if (!step.is_skipped() && train().outlier_z > 0) {
-    losses.add(s.loss);
-    norms.add(s.norm);
-  }
   return {.step = ++done,
           .loss = s.loss,
           .gradient_norm = s.norm,

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "base/path_kind.h"
+#include "base/file.h"
 
 namespace gpt {
 

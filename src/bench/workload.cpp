@@ -3,11 +3,153 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/clock.h"
 #include "base/rng.h"
-#include "bench/repeat.h"
+#include "model/inference.h"
 #include "tensor/memory.h"
+#include "train/step_history.h"
+#include "train/train_step.h"
 
 namespace gpt {
+namespace {
+
+std::vector<int32_t> random_ids(int64_t n, int64_t vocab_size) {
+  RandomStream random(1, RandomSite::data);
+  std::vector<int32_t> ids(static_cast<size_t>(n));
+  for (int32_t& id : ids)
+    id = static_cast<int32_t>(random.below(static_cast<uint64_t>(vocab_size)));
+  return ids;
+}
+
+// Calls prepare() and run() once to warm up and workload.repeat times more, of which run() is timed and
+// profiled.
+template <class Prepare, class Run>
+void repeat_timed(const WorkloadContext& context, const Workload& workload, ProfiledKernels& profile,
+                  WorkloadResult& result, Prepare&& prepare, Run&& run) {
+  for (int i = 0; i <= workload.repeat; ++i) {
+    if (context.progress) context.progress(i);
+    const auto before = profile.counters;
+    prepare();
+    profile.counters = before;
+    const auto start = Clock::now();
+    run();
+    const double seconds = seconds_since(start);
+    if (i == 0) {
+      profile.clear();
+    } else {
+      result.seconds.push_back(seconds);
+    }
+  }
+  if (context.progress) context.progress(workload.repeat + 1);
+  result.ops = profile.times();
+}
+
+// One sequence per slot, and the ids that are fed to it: random ones, since what a token says costs nothing.
+struct Feed {
+  Feed(const Model& model, int slots, int64_t tokens)
+      : slots(slots),
+        tokens(tokens),
+        ids(random_ids(slots * tokens, model.config.vocab_size)),
+        memory(static_cast<size_t>(slots * model.config.vocab_size) * sizeof(float), "logits"),
+        logits(make_view(memory.as<float>(), {slots, model.config.vocab_size})) {}
+
+  void reset(Inference& inference) const {
+    for (int slot = 0; slot < slots; ++slot)
+      inference.reset(slot);
+  }
+  // Appends tokens [first, first + n) to every sequence.
+  void append(Inference& inference, int64_t first, int64_t n) {
+    batch.clear();
+    for (int slot = 0; slot < slots; ++slot) {
+      const auto at = static_cast<size_t>(slot * tokens + first);
+      batch.push_back({slot, std::span(ids).subspan(at, static_cast<size_t>(n))});
+    }
+    inference.append(batch, logits);
+  }
+
+  int slots;
+  int64_t tokens;
+  std::vector<int32_t> ids;
+  Buffer memory;
+  TensorView logits;
+  std::vector<Inference::Append> batch;
+};
+
+WorkloadResult run_inference_workload(const WorkloadContext& context, const Workload& w) {
+  const Model& model = context.model;
+  const ModelCounts counts(model.config);
+  const bool prefill = w.mode == BenchMode::prefill;
+  const int slots = w.mode == BenchMode::batch ? static_cast<int>(w.sequences) : 1;
+  const int64_t tokens = prefill ? w.rows : w.tokens;
+  const int64_t step = prefill ? tokens : 1;  // tokens of a sequence that are appended at once
+  ProfiledKernels kernels(context.backend.kernels);
+  Inference inference(model, {context.backend.pool, kernels, context.backend.memory},
+                      {.slots = slots,
+                       .max_rows = step * slots,
+                       .capacity = tokens,
+                       .dtype = inference_types(w.dtype).activations,
+                       .weights = w.dtype,
+                       .kv_dtype = w.kv_dtype});
+  Feed feed(model, slots, tokens);
+
+  WorkloadResult result{.tokens = tokens * slots};
+  result.flops = slots * inference_flops(counts, 0, tokens, !prefill);
+  if (!prefill) {
+    const int64_t token_bytes = KvCache::bytes(model.config, KvCache::kBlock, w.kv_dtype) / KvCache::kBlock;
+    const int64_t cached = slots * tokens * (tokens + 1) / 2;
+    result.bytes_read =
+        static_cast<double>(tokens * weight_bytes(model, kernels, w.dtype) + cached * token_bytes);
+  }
+  const bool in_place = context.weights.views().empty();  // in a file
+  result.memory_predicted =
+      (in_place ? 0 : static_cast<int64_t>(sizeof(float)) * param_buffer_elements(model.table)) +
+      inference.bytes() + static_cast<int64_t>(feed.memory.size());
+  const auto run = [&] {
+    for (int64_t first = 0; first < tokens; first += step)
+      feed.append(inference, first, step);
+  };
+  repeat_timed(
+      context, w, kernels, result, [&] { feed.reset(inference); }, run);
+  result.memory_predicted += model.packed->bytes();
+  return result;
+}
+
+// Whole steps as the trainer makes them: forward, backward, clipping, AdamW.
+WorkloadResult run_training_workload(const WorkloadContext& context, const Workload& w) {
+  const Model& model = context.model;
+  ProfiledKernels kernels(context.backend.kernels);
+  TrainStep step(model, context.weights, make_adamw(model.table, {}),
+                 {context.backend.pool, kernels, context.backend.memory},
+                 {.batch_size = w.batch_size,
+                  .micro_batch = w.batch_size,
+                  .n_ctx = w.n_ctx,
+                  .graph = {.recompute = w.recompute, .dtype = w.dtype},
+                  .clip_norm = 1});
+  const int64_t tokens = w.batch_size * w.n_ctx;
+  const std::vector<int32_t> ids = random_ids(tokens + 1, model.config.vocab_size);
+  const auto fill = [&](int64_t, int64_t, const TrainStep::Samples& samples) {
+    std::copy_n(ids.data(), tokens, samples.ids);
+    std::copy_n(ids.data() + 1, tokens, samples.targets);
+  };
+  StepState start{.lr = 1e-4, .loss_scale = LossScale::of(w.dtype).scale};
+
+  WorkloadResult result{.tokens = tokens};
+  result.flops = static_cast<double>(tokens) * ModelCounts(model.config).training_flops(w.n_ctx);
+  result.memory_predicted =
+      static_cast<int64_t>(sizeof(float)) * param_buffer_elements(model.table) + step.bytes();
+  const auto run = [&] {
+    step.compute_gradients(start, fill);
+    step.update();
+    start.updates = step.state().updates;
+    ++start.step;
+  };
+  const auto prepare = [] {};
+  repeat_timed(context, w, kernels, result, prepare, run);
+  result.memory_predicted += model.packed->bytes();
+  return result;
+}
+
+}  // namespace
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -33,19 +175,6 @@ double WorkloadResult::fastest() const {
   return static_cast<double>(tokens) / *std::min_element(seconds.begin(), seconds.end());
 }
 
-WorkloadResult run_workload(const WorkloadContext& context, const Workload& workload) {
-  return workload.mode == BenchMode::train ? run_training_workload(context, workload)
-                                           : run_inference_workload(context, workload);
-}
-
-std::vector<int32_t> random_ids(int64_t n, int64_t vocab_size) {
-  RandomStream random(1, RandomSite::data);
-  std::vector<int32_t> ids(static_cast<size_t>(n));
-  for (int32_t& id : ids)
-    id = static_cast<int32_t>(random.below(static_cast<uint64_t>(vocab_size)));
-  return ids;
-}
-
 void fill_random_weights(ThreadPool& pool, const ParamTable& table, const ParamBuffer& weights) {
   pool.parallel_for(table.count(), [&](int64_t id, int) {
     const InitRule& rule = table[static_cast<int>(id)].init;
@@ -69,8 +198,7 @@ void fill_random_weights(ThreadPool& pool, const ParamTable& table, const ParamB
 int64_t weight_bytes(const Model& model, const KernelTable& kernels, DType dtype) {
   int64_t bytes = 0;
   for (const ParamSpec& spec : model.table.specs()) {
-    const bool looked_up = spec.role == Role::wpe || (spec.role == Role::wte && !model.config.tie_embeddings);
-    if (looked_up) continue;
+    if (spec.looked_up) continue;
     const auto id = static_cast<size_t>(&spec - model.table.specs().data());
     if (id < model.weights.size() && is_quantized(model.weights[id].dtype)) {
       bytes += row_bytes(model.weights[id].dtype, spec.size());
@@ -94,18 +222,9 @@ double inference_flops(const ModelCounts& counts, int64_t before, int64_t tokens
   return n * matrices - (all_logits ? 0 : (n - 1) * head) + attention;
 }
 
-std::string_view mode_name(BenchMode mode) {
-  switch (mode) {
-    case BenchMode::train:
-      return "train";
-    case BenchMode::prefill:
-      return "prefill";
-    case BenchMode::decode:
-      return "decode";
-    case BenchMode::batch:
-      return "batch";
-  }
-  return "?";
+WorkloadResult run_workload(const WorkloadContext& context, const Workload& workload) {
+  return workload.mode == BenchMode::train ? run_training_workload(context, workload)
+                                           : run_inference_workload(context, workload);
 }
 
 }  // namespace gpt

@@ -15,7 +15,10 @@ namespace gpt {
 enum class BenchMode : uint8_t { train, prefill, decode, batch };
 inline constexpr BenchMode kBenchModes[] = {BenchMode::train, BenchMode::prefill, BenchMode::decode,
                                             BenchMode::batch};
-std::string_view mode_name(BenchMode mode);
+inline std::string_view mode_name(BenchMode mode) {
+  constexpr std::string_view kNames[] = {"train", "prefill", "decode", "batch"};
+  return kNames[static_cast<size_t>(mode)];
+}
 
 // What to run. Fields that a mode has no use for are ignored.
 struct Workload {

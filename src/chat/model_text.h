@@ -5,11 +5,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/utf8.h"
 #include "infer/stop_strings.h"
 #include "model/model_files.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
-#include "text/utf8.h"
 
 namespace gpt {
 

@@ -12,15 +12,15 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/printable.h"
+#include "base/utf8.h"
 #include "convert/format_limits.h"
 #include "convert/rope_rows.h"
 #include "io/llama2c.h"
 #include "io/llmc.h"
-#include "io/printable.h"
 #include "io/safetensors_writer.h"
 #include "io/tensor_info.h"
 #include "model/families/checkpoints.h"
-#include "text/utf8.h"
 #include "text/vocab_data.h"
 
 namespace gpt {

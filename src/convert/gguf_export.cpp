@@ -17,33 +17,13 @@ namespace {
 
 // What general.file_type says for the type of most matrices.
 uint32_t file_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return 0;
-    case DType::f16:
-      return 1;
-    case DType::bf16:
-      return 32;
-    case DType::q4_0:
-      return 2;
-    case DType::q4_1:
-      return 3;
-    case DType::q8_0:
-      return 7;
-    case DType::q5_0:
-      return 8;
-    case DType::q5_1:
-      return 9;
-    case DType::q4_k:
-      return 14;
-    case DType::q5_k:
-      return 16;
-    case DType::q6_k:
-      return 18;
-    default:
-      GPT_ASSERT(false);
-      return 0;
-  }
+  using enum DType;
+  constexpr std::pair<DType, uint32_t> kTypes[] = {{f32, 0},   {f16, 1},   {bf16, 32}, {q4_0, 2},
+                                                   {q4_1, 3},  {q8_0, 7},  {q5_0, 8},  {q5_1, 9},
+                                                   {q4_k, 14}, {q5_k, 16}, {q6_k, 18}};
+  const auto found = std::ranges::find(kTypes, dtype, &std::pair<DType, uint32_t>::first);
+  GPT_ASSERT(found != std::end(kTypes));
+  return found->second;
 }
 
 // The next type whose blocks may fit rows of n elements: llama.cpp's choices.

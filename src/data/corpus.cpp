@@ -4,10 +4,10 @@
 #include <bitset>
 
 #include "base/error.h"
-#include "base/path_kind.h"
+#include "base/file.h"
 #include "base/process_memory.h"
+#include "base/utf8.h"
 #include "data/text_blocks.h"
-#include "text/utf8.h"
 
 namespace gpt {
 namespace {

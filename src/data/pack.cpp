@@ -3,20 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <filesystem>
 #include <memory>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/path_kind.h"
 #include "base/suggest.h"
 #include "data/file_kind.h"
 #include "data/pack_before.h"
 #include "data/pack_state.h"
 #include "data/shard_set.h"
 #include "data/text_blocks.h"
+#include "text/parallel_encode.h"
 #include "text/tokenizer_facts.h"
 
 namespace gpt {
@@ -246,18 +245,8 @@ class Packer {
 
   void encode_blocks() {
     encoded_.assign(texts_.size(), {});
-    std::vector<std::exception_ptr> errors(texts_.size());
-    pool_.parallel_for(std::ssize(texts_), [&](int64_t i, int) {
-      const auto at = static_cast<size_t>(i);
-      try {
-        encoder_.encode(texts_[at], blocks_.path(texts_[at]), encoded_[at]);
-      } catch (...) {
-        errors[at] = std::current_exception();
-      }
-    });
-    for (const std::exception_ptr& error : errors) {
-      if (error) std::rethrow_exception(error);
-    }
+    detail::parallel_try(std::ssize(texts_), pool_,
+                         [&](size_t i) { encoder_.encode(texts_[i], blocks_.path(texts_[i]), encoded_[i]); });
     for (const Encoded& block : encoded_)
       empty_ += block.empty;
   }

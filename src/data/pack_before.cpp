@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
-#include "base/path_kind.h"
 #include "data/file_kind.h"
 #include "data/text_blocks.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace gpt {
 namespace {

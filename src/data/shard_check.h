@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/path_kind.h"
+#include "base/file.h"
 
 namespace gpt {
 

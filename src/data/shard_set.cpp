@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
-#include "base/path_kind.h"
 #include "data/file_kind.h"
 
 namespace gpt {

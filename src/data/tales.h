@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "data/grammar.h"
+
 namespace gpt {
 
 // The built-in corpus: simple stories from a probabilistic grammar, ASCII, each ending with an empty
@@ -26,8 +28,7 @@ TalesText generate_tales(int64_t bytes, uint64_t seed, int64_t first_story = 0);
 // exact from the grammar.
 double tales_entropy_per_byte();
 
-// -log of the probability of a text of stories, whose last one may be cut, by finding all derivations
-// of each story; infinity when the grammar cannot produce the text.
-double tales_nats(std::string_view text);
+// The grammar behind tales.h, read once.
+const Grammar& tales_grammar();
 
 }  // namespace gpt

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -136,5 +137,10 @@ class TextNotes {
   Kind mark_, crlf_, invalid_;
   uint64_t invalid_at_ = 0;  // in the first of these files
 };
+
+// The value of a field of a JSON object, which must be a string. Throws Error naming `place` for what is no
+// JSON object, is nested deeper than 32, lacks the field, has it twice or with another type. Other fields may
+// hold anything.
+std::string json_line_text(std::string_view line, const std::string& field, const std::string& place);
 
 }  // namespace gpt

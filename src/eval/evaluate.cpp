@@ -6,11 +6,138 @@
 #include <vector>
 
 #include "base/error.h"
-#include "eval/windowing.h"
 #include "model/inference.h"
 #include "model/training_graph.h"
+#include "tensor/buffer.h"
 
 namespace gpt {
+namespace {
+
+// Enough rows for efficient matrix products, few enough for the caches.
+constexpr int64_t kRowsAtOnce = 1024;
+constexpr int64_t kMaxBatch = 65536;
+
+// What one predicted token adds.
+struct Prediction {
+  double nats_q = 0, nats_p = 0;
+  double kl = 0;
+  bool same_top = false;
+};
+
+// From the logits zq and zp of a row. With e = exp(zp - max zp) and s its sum, the divergence is
+// sum e (zp - zq) / s - (lse(zp) - lse(zq)).
+Prediction predict(std::span<const float> zq, std::span<const float> zp, int32_t target) {
+  const auto top_q = std::max_element(zq.begin(), zq.end()) - zq.begin();
+  const auto top_p = std::max_element(zp.begin(), zp.end()) - zp.begin();
+  const double max_q = zq[static_cast<size_t>(top_q)], max_p = zp[static_cast<size_t>(top_p)];
+  double sum_q = 0, sum_p = 0, difference = 0;
+  for (size_t i = 0; i < zp.size(); ++i) {
+    const double p = zp[i], q = zq[i], e = std::exp(p - max_p);
+    sum_q += std::exp(q - max_q);
+    sum_p += e;
+    difference += e * (p - q);
+  }
+  const double lse_q = max_q + std::log(sum_q), lse_p = max_p + std::log(sum_p);
+  return {.nats_q = lse_q - zq[static_cast<size_t>(target)],
+          .nats_p = lse_p - zp[static_cast<size_t>(target)],
+          .kl = std::max(0.0, difference / sum_p - (lse_p - lse_q)),
+          .same_top = top_q == top_p};
+}
+
+bool is_finite(const Prediction& x) {
+  return std::isfinite(x.nats_q) && std::isfinite(x.nats_p) && std::isfinite(x.kl);
+}
+
+// Rows of logits at a time: two times 16 MiB at most, unless the vocabulary is very large.
+int64_t rows_at_once(int64_t vocab_size, int64_t n_ctx) {
+  return std::clamp<int64_t>((int64_t{1} << 22) / vocab_size, std::min<int64_t>(n_ctx, 16), n_ctx);
+}
+
+// Computes windows in both types.
+class Pair {
+ public:
+  Pair(const Model& model, const Windowing& w, DType q, DType p, const Backend& backend)
+      : vocab_(model.config.vocab_size),
+        rows_(rows_at_once(vocab_, w.n_ctx)),
+        pool_(backend.pool),
+        q_(model, backend, options(w, rows_, q)),
+        p_(model, backend, options(w, rows_, p)),
+        logits_q_(buffer_bytes(), "logits"),
+        logits_p_(buffer_bytes(), "logits") {}
+
+  // Appends the predictions of a window: all targets that are not ignored.
+  void run(std::span<const int32_t> ids, std::span<const int32_t> targets, std::vector<Prediction>& out) {
+    q_.reset(0);
+    p_.reset(0);
+    size_t scored = targets.size();  // ids beyond the last target are padding
+    while (scored > 0 && targets[scored - 1] == kIgnoredTarget)
+      --scored;
+    for (size_t at = 0; at < scored; at += static_cast<size_t>(rows_)) {
+      const size_t n = std::min(scored - at, static_cast<size_t>(rows_));
+      run_rows(ids.subspan(at, n), targets.subspan(at, n), out);
+    }
+  }
+
+ private:
+  static Inference::Options options(const Windowing& w, int64_t rows, DType dtype) {
+    const InferenceTypes types = inference_types(dtype);
+    return {.slots = 1,
+            .max_rows = rows,
+            .capacity = w.n_ctx,
+            .dtype = types.activations,
+            .weights = dtype,
+            .kv_dtype = types.cache};
+  }
+  size_t buffer_bytes() const { return static_cast<size_t>(rows_ * vocab_) * sizeof(float); }
+
+  void run_rows(std::span<const int32_t> ids, std::span<const int32_t> targets,
+                std::vector<Prediction>& out) {
+    const auto n = std::ssize(ids);
+    const TensorView zq = make_view(logits_q_.as<float>(), {n, vocab_});
+    const TensorView zp = make_view(logits_p_.as<float>(), {n, vocab_});
+    q_.append_all(0, ids, zq);
+    p_.append_all(0, ids, zp);
+    rows_out_.resize(ids.size());
+    const auto row = [&](const TensorView& z, int64_t r) {
+      return std::span<const float>(z.row<float>(r), static_cast<size_t>(vocab_));
+    };
+    pool_.parallel_for(n, [&](int64_t r, int) {
+      const int32_t target = targets[static_cast<size_t>(r)];
+      if (target != kIgnoredTarget)
+        rows_out_[static_cast<size_t>(r)] = predict(row(zq, r), row(zp, r), target);
+    });
+    for (size_t r = 0; r < ids.size(); ++r) {
+      if (targets[r] != kIgnoredTarget) out.push_back(rows_out_[r]);
+    }
+  }
+
+  int64_t vocab_, rows_;
+  ThreadPool& pool_;
+  Inference q_, p_;
+  Buffer logits_q_, logits_p_;
+  std::vector<Prediction> rows_out_;
+};
+
+void summarize(std::vector<Prediction>& predictions, Comparison& c) {
+  const auto n = static_cast<double>(predictions.size());
+  double kl = 0;
+  int64_t same = 0;
+  for (const Prediction& x : predictions) {
+    c.result.nats += x.nats_q;
+    c.against.nats += x.nats_p;
+    kl += x.kl;
+    same += x.same_top;
+  }
+  c.kl_mean = kl / n;
+  c.same_top = static_cast<double>(same) / n;
+  std::sort(predictions.begin(), predictions.end(),
+            [](const Prediction& a, const Prediction& b) { return a.kl < b.kl; });
+  c.kl_99 = predictions[static_cast<size_t>(std::ceil(0.99 * n)) - 1].kl;
+  c.kl_max = predictions.back().kl;
+}
+
+}  // namespace
+
 double EvalResult::loss() const {
   return nats / static_cast<double>(tokens);
 }
@@ -47,6 +174,63 @@ EvalResult evaluate(const Model& model, const TokenSpan& data, const EvalOptions
     if (progress) progress(first + count, windows.count());
   }
   return result;
+}
+
+Windowing choose_windows(const ModelConfig& config, const TokenSpan& data, const EvalOptions& options) {
+  Windowing w{.n_ctx = options.n_ctx, .stride = options.stride, .batch_size = options.batch_size};
+  if (w.n_ctx == 0) w.n_ctx = config.n_ctx;
+  if (w.n_ctx < 1 || w.n_ctx > config.n_ctx) {
+    fail_usage("--n-ctx: expected 1 to {} (the model's context), found {}", config.n_ctx, w.n_ctx);
+  }
+  if (w.stride == 0) w.stride = w.n_ctx;
+  if (w.stride < 1 || w.stride > w.n_ctx)
+    fail_usage("--stride: expected 1 to n_ctx = {}, found {}", w.n_ctx, w.stride);
+  if (w.batch_size < 0 || w.batch_size > kMaxBatch) {
+    fail_usage("--batch-size: expected 1 to {}, found {}", kMaxBatch, w.batch_size);
+  }
+  if (data.size() < 2) fail("the text to evaluate has {} token(s); at least 2 are needed", data.size());
+  // A text shorter than a window needs no more memory than itself.
+  w.n_ctx = std::min(w.n_ctx, data.size() - 1);
+  w.stride = std::min(w.stride, w.n_ctx);
+  if (w.batch_size == 0) w.batch_size = std::max<int64_t>(1, kRowsAtOnce / w.n_ctx);
+  w.batch_size = std::min(w.batch_size, SequentialWindows(data, w.n_ctx, w.stride).count());
+  return w;
+}
+
+void check_ids(const std::vector<int32_t>& ids, const std::vector<int32_t>& targets, int64_t vocab_size) {
+  const auto check = [&](int32_t id) {
+    if (id < vocab_size) return;
+    fail("the text has the token id {}, but the model knows only 0 to {}; use the model's own tokenizer", id,
+         vocab_size - 1);
+  };
+  std::for_each(ids.begin(), ids.end(), check);
+  std::for_each(targets.begin(), targets.end(), check);
+}
+
+Comparison compare(const Model& model, const TokenSpan& data, const EvalOptions& options, DType against,
+                   const Backend& backend, const std::function<void(int64_t, int64_t)>& progress) {
+  const Windowing w = choose_windows(model.config, data, options);
+  const SequentialWindows windows(data, w.n_ctx, w.stride);
+  Pair pair(model, w, options.dtype, against, backend);
+  std::vector<int32_t> ids(static_cast<size_t>(w.n_ctx)), targets(ids.size());
+  std::vector<Prediction> predictions;
+  for (int64_t k = 0; k < windows.count(); ++k) {
+    windows.fill(k, 1, ids.data(), targets.data());
+    check_ids(ids, targets, model.config.vocab_size);
+    const auto first = std::ssize(predictions);
+    pair.run(ids, targets, predictions);
+    if (!std::all_of(predictions.begin() + first, predictions.end(), is_finite))
+      fail("the loss is not finite in window {}; the model's weights are damaged", k);
+    if (progress) progress(k + 1, windows.count());
+  }
+  Comparison c;
+  c.result = {.tokens = windows.scored(),
+              .text_bytes = windows.scored_text_bytes(),
+              .n_ctx = w.n_ctx,
+              .stride = w.stride};
+  c.against = c.result;
+  summarize(predictions, c);
+  return c;
 }
 
 }  // namespace gpt

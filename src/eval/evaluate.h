@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
+#include "data/eval_windows.h"
 #include "data/token_data.h"
 #include "model/model.h"
 
@@ -36,5 +38,32 @@ struct EvalResult {
 EvalResult evaluate(const Model& model, const TokenSpan& data, const EvalOptions& options,
                     const Backend& backend,
                     const std::function<void(int64_t done, int64_t total)>& progress = {});
+
+// The windows that a text is evaluated in: the options with every default filled in.
+struct Windowing {
+  int64_t n_ctx, stride, batch_size;
+};
+
+// Throws UsageError and Error as evaluate() says.
+Windowing choose_windows(const ModelConfig& config, const TokenSpan& data, const EvalOptions& options);
+
+// Throws Error unless a model with so many tokens knows all of them; ignored targets count as known.
+void check_ids(const std::vector<int32_t>& ids, const std::vector<int32_t>& targets, int64_t vocab_size);
+
+// How far the next-token distributions of a model computed in one type (q) are from those of the same model
+// computed in another (p), over a text.
+struct Comparison {
+  EvalResult result, against;  // of q and of p
+  // Kullback-Leibler divergence of p from q, sum p log(p / q), in nats: mean, 99th percentile and maximum
+  // over the predicted tokens.
+  double kl_mean = 0, kl_99 = 0, kl_max = 0;
+  double same_top = 0;  // share of predictions whose likeliest token is the same
+};
+
+// Evaluates in options.dtype and in `against` side by side, in the windows and with the errors of
+// evaluate(); options.batch_size has no meaning here.
+Comparison compare(const Model& model, const TokenSpan& data, const EvalOptions& options, DType against,
+                   const Backend& backend,
+                   const std::function<void(int64_t done, int64_t total)>& progress = {});
 
 }  // namespace gpt

@@ -1,9 +1,13 @@
 #include "io/gguf.h"
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
-#include "io/printable.h"
+#include "base/error.h"
+#include "base/printable.h"
 #include "io/sorted_index.h"
 
 namespace gpt {
@@ -79,6 +83,237 @@ int64_t as_int64(uint64_t value, const std::string& path, std::string_view key) 
 int64_t load_integer(GgufType type, const std::byte*& p, const std::string& path, std::string_view key) {
   if (type == GgufType::u64) return as_int64(load<uint64_t>(p), path, key);
   return with_number(type, p, [](auto x) { return static_cast<int64_t>(x); });
+}
+
+constexpr BlockSize block(int64_t elements, int64_t bytes) {
+  return {elements, bytes};
+}
+
+// Those without a type of ours are checked like the others, so that a file that has them opens.
+constexpr std::array kTypes = {
+    GgmlType{0, "F32", block_size(DType::f32), DType::f32},
+    GgmlType{1, "F16", block_size(DType::f16), DType::f16},
+    GgmlType{2, "Q4_0", block_size(DType::q4_0), DType::q4_0},
+    GgmlType{3, "Q4_1", block_size(DType::q4_1), DType::q4_1},
+    GgmlType{6, "Q5_0", block_size(DType::q5_0), DType::q5_0},
+    GgmlType{7, "Q5_1", block_size(DType::q5_1), DType::q5_1},
+    GgmlType{8, "Q8_0", block_size(DType::q8_0), DType::q8_0},
+    GgmlType{9, "Q8_1", block(32, 36), {}},
+    GgmlType{10, "Q2_K", block(256, 84), {}},
+    GgmlType{11, "Q3_K", block(256, 110), {}},
+    GgmlType{12, "Q4_K", block_size(DType::q4_k), DType::q4_k},
+    GgmlType{13, "Q5_K", block_size(DType::q5_k), DType::q5_k},
+    GgmlType{14, "Q6_K", block_size(DType::q6_k), DType::q6_k},
+    GgmlType{15, "Q8_K", block(256, 292), {}},
+    GgmlType{16, "IQ2_XXS", block(256, 66), {}},
+    GgmlType{17, "IQ2_XS", block(256, 74), {}},
+    GgmlType{18, "IQ3_XXS", block(256, 98), {}},
+    GgmlType{19, "IQ1_S", block(256, 50), {}},
+    GgmlType{20, "IQ4_NL", block(32, 18), {}},
+    GgmlType{21, "IQ3_S", block(256, 110), {}},
+    GgmlType{22, "IQ2_S", block(256, 82), {}},
+    GgmlType{23, "IQ4_XS", block(256, 136), {}},
+    GgmlType{24, "I8", block_size(DType::i8), DType::i8},
+    GgmlType{25, "I16", block(1, 2), {}},
+    GgmlType{26, "I32", block_size(DType::i32), DType::i32},
+    GgmlType{27, "I64", block_size(DType::i64), DType::i64},
+    GgmlType{28, "F64", block_size(DType::f64), DType::f64},
+    GgmlType{29, "IQ1_M", block(256, 56), {}},
+    GgmlType{30, "BF16", block_size(DType::bf16), DType::bf16},
+    GgmlType{34, "TQ1_0", block(256, 54), {}},
+    GgmlType{35, "TQ2_0", block(256, 66), {}},
+    GgmlType{39, "MXFP4", block(32, 17), {}},
+};
+
+// The bytes of a value of a fixed length; 0 for strings and arrays.
+uint64_t value_bytes(GgufType type) {
+  constexpr uint64_t kBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+  return kBytes[static_cast<size_t>(type)];
+}
+
+// Reads numbers and strings one after another and never past the end.
+class Reader {
+ public:
+  Reader(std::span<const std::byte> bytes, const std::string& what) : bytes_(bytes), what_(what) {}
+
+  uint64_t position() const { return position_; }
+
+  // `part` names what is being read.
+  std::span<const std::byte> take(uint64_t n, std::string_view part) {
+    if (n > bytes_.size() - position_) {
+      fail("{} is damaged or incomplete: {} needs {} bytes, found {}", what_, part, n,
+           bytes_.size() - position_);
+    }
+    const auto taken = bytes_.subspan(position_, n);
+    position_ += n;
+    return taken;
+  }
+
+  template <class T>
+  T number(std::string_view part) {
+    T value;
+    std::memcpy(&value, take(sizeof value, part).data(), sizeof value);
+    return value;
+  }
+
+  std::string_view string(uint64_t limit, std::string_view part) {
+    const auto length = number<uint64_t>(part);
+    if (length > limit) fail("{}: {} is longer than {} bytes, found {}", what_, part, limit, length);
+    const auto text = take(length, part);
+    return {reinterpret_cast<const char*>(text.data()), text.size()};
+  }
+
+  // A count of things that take at least `least` bytes each.
+  uint64_t count(uint64_t limit, uint64_t least, std::string_view part) {
+    const auto n = number<uint64_t>(part);
+    if (n > limit) fail("{}: expected at most {} {}, found {}", what_, limit, part, n);
+    if (n > (bytes_.size() - position_) / least) {
+      fail("{} is damaged or incomplete: its {} bytes cannot hold {} {}", what_, bytes_.size(), n, part);
+    }
+    return n;
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+  const std::string& what_;
+  uint64_t position_ = 0;
+};
+
+constexpr uint64_t kLeastEntry = 8 + 1 + 4 + 1;  // a key of one letter, its type, a byte
+constexpr uint64_t kLeastTensor = 8 + 1 + 4 + 4 + 8;
+
+GgufType read_type(Reader& in, const std::string& what, std::string_view key) {
+  const auto number = in.number<uint32_t>("the type of a value");
+  if (number > static_cast<uint32_t>(GgufType::f64)) {
+    fail("{}: the value of {} has the unknown type {}", what, printable(key), number);
+  }
+  return static_cast<GgufType>(number);
+}
+
+void check_booleans(std::span<const std::byte> bytes, const std::string& what, std::string_view key) {
+  for (const std::byte b : bytes) {
+    if (b > std::byte{1}) {
+      fail("{}: the boolean {} is {}, expected 0 or 1", what, printable(key), std::to_integer<int>(b));
+    }
+  }
+}
+
+// `in` reads `file`.
+GgufEntry read_entry(Reader& in, std::span<const std::byte> file, const std::string& what) {
+  GgufEntry e;
+  e.key = in.string(GgufLimits::name_bytes, "a metadata key");
+  if (e.key.empty()) fail("{}: a metadata key is empty", what);
+  e.type = read_type(in, what, e.key);
+  if (e.type == GgufType::array) {
+    e.is_array = true;
+    e.type = read_type(in, what, e.key);
+    if (e.type == GgufType::array) fail("{}: the value of {} is an array of arrays", what, printable(e.key));
+    const uint64_t least = e.type == GgufType::string ? 8 : value_bytes(e.type);
+    e.count = in.count(GgufLimits::array_elements, least, "elements of an array");
+  }
+  const uint64_t begin = in.position();
+  if (e.type == GgufType::string) {
+    for (uint64_t i = 0; i < e.count; ++i)
+      in.string(GgufLimits::string_bytes, "a metadata value");
+  } else {
+    in.take(e.count * value_bytes(e.type), "a metadata value");
+  }
+  e.bytes = file.subspan(begin, in.position() - begin);
+  if (e.type == GgufType::boolean) check_booleans(e.bytes, what, e.key);
+  return e;
+}
+
+// The bytes of a tensor; checks its shape.
+uint64_t tensor_bytes(const GgufTensorEntry& t, const std::string& what) {
+  const std::string name = fmt::format("{}: tensor {}", what, printable(t.name));
+  for (const int64_t d : t.shape) {
+    if (d < 1) fail("{}: expected dimensions of 1 or more, found the shape {}", name, shape_string(t.shape));
+  }
+  const int64_t n = checked_size(t.shape, name), row = t.shape.empty() ? 1 : t.shape.back();
+  if (row % t.type->block.elements != 0) {
+    fail("{}: rows of {} are whole blocks of {} elements, found the shape {}", name, t.type->name,
+         t.type->block.elements, shape_string(t.shape));
+  }
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(n / t.type->block.elements, t.type->block.bytes, &bytes)) {
+    fail("{}: the shape {} is not possible", name, shape_string(t.shape));
+  }
+  return static_cast<uint64_t>(bytes);
+}
+
+GgufTensorEntry read_tensor(Reader& in, const std::string& what) {
+  GgufTensorEntry t;
+  t.name = in.string(GgufLimits::name_bytes, "the name of a tensor");
+  if (t.name.empty()) fail("{}: the name of a tensor is empty", what);
+  const auto rank = in.number<uint32_t>("the rank of a tensor");
+  if (rank > GgufLimits::rank) {
+    fail("{}: tensor {}: expected at most {} dimensions, found {}", what, printable(t.name), GgufLimits::rank,
+         rank);
+  }
+  t.shape.resize(rank);
+  for (uint32_t i = 0; i < rank; ++i)
+    t.shape[rank - 1 - i] = in.number<int64_t>("the shape of a tensor");
+  const auto number = in.number<uint32_t>("the type of a tensor");
+  t.type = find_ggml_type(number);
+  if (t.type == nullptr) fail("{}: tensor {} has the unknown type {}", what, printable(t.name), number);
+  t.begin = in.number<uint64_t>("the place of a tensor");
+  t.size = tensor_bytes(t, what);
+  return t;
+}
+
+uint32_t read_alignment(std::span<const GgufEntry> metadata, const std::string& what) {
+  uint32_t alignment = kGgufAlignment;
+  for (const GgufEntry& e : metadata) {
+    if (e.key != kGgufAlignmentKey) continue;
+    if (e.type != GgufType::u32 || e.is_array) {
+      fail("{}: expected {} to be one unsigned number of 32 bits", what, kGgufAlignmentKey);
+    }
+    std::memcpy(&alignment, e.bytes.data(), sizeof alignment);
+    if (!std::has_single_bit(alignment) || alignment > GgufLimits::alignment) {
+      fail("{}: expected {} to be a power of two up to {}, found {}", what, kGgufAlignmentKey,
+           GgufLimits::alignment, alignment);
+    }
+  }
+  return alignment;
+}
+
+// Every tensor begins at a multiple of the alignment, ends inside the data and overlaps no other.
+void check_places(std::span<const GgufTensorEntry> tensors, uint64_t data_bytes, uint32_t alignment,
+                  const std::string& what) {
+  std::vector<const GgufTensorEntry*> order;
+  for (const GgufTensorEntry& t : tensors) {
+    if (t.begin % alignment != 0) {
+      fail("{}: tensor {} begins at byte {} of the data, expected a multiple of {}", what, printable(t.name),
+           t.begin, alignment);
+    }
+    if (t.begin > data_bytes || t.size > data_bytes - t.begin) {
+      fail("{} is damaged or incomplete: tensor {} has {} bytes from byte {} on, the data have {}", what,
+           printable(t.name), t.size, t.begin, data_bytes);
+    }
+    order.push_back(&t);
+  }
+  std::ranges::sort(order, [](const auto* a, const auto* b) { return a->begin < b->begin; });
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (order[i]->begin - order[i - 1]->begin < order[i - 1]->size) {
+      fail("{}: the tensors {} and {} overlap", what, printable(order[i - 1]->name),
+           printable(order[i]->name));
+    }
+  }
+}
+
+uint32_t read_version(Reader& in, std::span<const std::byte> file, const std::string& what) {
+  if (file.size() < 4 || std::memcmp(file.data(), "GGUF", 4) != 0) {
+    fail("{} is not a GGUF file: expected it to begin with \"GGUF\"", what);
+  }
+  in.take(4, "the header");
+  const auto version = in.number<uint32_t>("the header");
+  // The versions 2 and 3 differ in that 3 may be big-endian, of which then the lowest bits are zero.
+  if (version != 2 && version != kGgufVersion) {
+    const bool big_endian = version != 0 && (version & 0xffff) == 0;
+    fail("{}: expected GGUF of version 2 or {}, found {}; convert the model again", what, kGgufVersion,
+         big_endian ? "a big-endian file" : fmt::format("version {}", version));
+  }
+  return version;
 }
 
 }  // namespace
@@ -197,6 +432,40 @@ int64_t GgufFile::need_integer(std::string_view key) const {
 }
 double GgufFile::need_number(std::string_view key) const {
   return needed(number(key), key);
+}
+
+const GgmlType* find_ggml_type(uint32_t number) {
+  const auto at = std::ranges::find_if(kTypes, [&](const GgmlType& t) { return t.number == number; });
+  return at == kTypes.end() ? nullptr : &*at;
+}
+
+const GgmlType& ggml_type(DType dtype) {
+  const auto at = std::ranges::find_if(kTypes, [&](const GgmlType& t) { return t.dtype == dtype; });
+  GPT_ASSERT(at != kTypes.end());
+  return *at;
+}
+
+GgufHeader parse_gguf_header(std::span<const std::byte> file, const std::string& what) {
+  Reader in(file, what);
+  GgufHeader header;
+  header.version = read_version(in, file, what);
+  const uint64_t n_tensors = in.count(GgufLimits::tensors, 1, "tensors");
+  const uint64_t n_entries = in.count(GgufLimits::metadata_entries, kLeastEntry, "metadata entries");
+  if (n_tensors > (file.size() - in.position()) / kLeastTensor) {
+    fail("{} is damaged or incomplete: its {} bytes cannot hold {} tensors", what, file.size(), n_tensors);
+  }
+  header.metadata.reserve(n_entries);
+  for (uint64_t i = 0; i < n_entries; ++i)
+    header.metadata.push_back(read_entry(in, file, what));
+  header.tensors.reserve(n_tensors);
+  for (uint64_t i = 0; i < n_tensors; ++i)
+    header.tensors.push_back(read_tensor(in, what));
+  const uint32_t alignment = read_alignment(header.metadata, what);
+  header.data_begin = (in.position() + alignment - 1) / alignment * alignment;
+  // A file without tensors may end before the padding.
+  const uint64_t data_bytes = file.size() - std::min<uint64_t>(file.size(), header.data_begin);
+  check_places(header.tensors, data_bytes, alignment, what);
+  return header;
 }
 
 }  // namespace gpt

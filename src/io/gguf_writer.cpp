@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "io/printable.h"
+#include "base/printable.h"
 
 namespace gpt {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "io/gguf_header.h"
+#include "io/gguf.h"
 #include "io/safetensors_writer.h"
 
 namespace gpt {

@@ -4,8 +4,8 @@
 #include <bit>
 #include <unordered_map>
 
+#include "base/printable.h"
 #include "io/byte_reader.h"
-#include "io/printable.h"
 
 namespace gpt {
 

@@ -1,12 +1,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/mapped_file.h"
 #include "io/tensor_file.h"
+#include "tensor/tensor.h"
 
 namespace gpt {
 
@@ -30,6 +35,45 @@ class SafetensorsFile : public TensorFile {
 
   MappedFile file_;
   std::map<std::string, std::string> metadata_;
+};
+
+// A type of the format: its name, its size, and what it is here, if anything.
+struct SafetensorsType {
+  std::string_view name;
+  int bits;
+  std::optional<DType> dtype;
+};
+
+const SafetensorsType* find_safetensors_type(std::string_view name);  // nullptr when unknown
+std::string_view safetensors_type_name(DType dtype);
+
+struct SafetensorsEntry {
+  std::string name;
+  const SafetensorsType* type = nullptr;
+  Shape shape;
+  uint64_t begin = 0;  // bytes from the start of the body
+  uint64_t end = 0;
+};
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsEntry> entries;  // in the order of their data
+  std::map<std::string, std::string> metadata;
+};
+
+// Parses the JSON part of a header and checks everything except duplicate names: types, shapes, and that
+// the entries cover a body of `body_bytes` exactly. Throws Error naming `what` and the tensor.
+SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t body_bytes,
+                                           const std::string& what);
+
+// What the reader accepts and the writer keeps to. Together they bound the memory that a hostile header
+// can take to about 100 MB besides the mapped file itself.
+struct SafetensorsLimits {
+  static constexpr uint64_t header_bytes = 100'000'000;  // the reference library's limit
+  static constexpr size_t tensors = size_t{1} << 18;
+  static constexpr size_t metadata_entries = size_t{1} << 16;
+  static constexpr size_t name_bytes = 1024;
+  static constexpr size_t rank = 8;
+  static constexpr size_t text_bytes = size_t{32} << 20;  // names and metadata together
 };
 
 }  // namespace gpt

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/file.h"
-#include "io/printable.h"
-#include "io/safetensors_header.h"
+#include "base/printable.h"
+#include "io/safetensors.h"
 #include "tensor/memory.h"
 
 namespace gpt {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/printable.h"
 #include "io/pickle.h"
-#include "io/printable.h"
 #include "io/zip.h"
 
 namespace gpt {

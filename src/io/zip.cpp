@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/printable.h"
 #include "io/byte_reader.h"
-#include "io/printable.h"
 
 namespace gpt {
 namespace {

@@ -1,6 +1,6 @@
 #include "model/config_alias.h"
 
-#include "io/printable.h"
+#include "base/printable.h"
 #include "model/families/family.h"
 #include "model/json_value.h"
 

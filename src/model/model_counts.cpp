@@ -2,32 +2,29 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "model/training_graph.h"
 
 namespace gpt {
 
 ModelCounts::ModelCounts(const ModelConfig& c) : config(c) {
-  components = {{Component::token_embedding, "token_embedding", "token embedding"},
-                {Component::position_embedding, "position_embedding", "position embedding"},
-                {Component::attention, "attention", "attention"},
-                {Component::mlp, "mlp", "MLP"},
-                {Component::norm, "norm", "norms"},
-                {Component::final_norm, "final_norm", "final norm"},
-                {Component::head, "head", "head"}};
+  for (const char* key :
+       {"token_embedding", "position_embedding", "attention", "mlp", "norm", "final_norm", "head"}) {
+    const auto component = static_cast<Component>(components.size());
+    components.push_back({component, key, component_label(component)});
+  }
   const ParamTable table(c);
   for (const ParamSpec& spec : table.specs()) {
-    for (ComponentCount& count : components) {
-      if (count.component != spec.component) continue;
-      count.total += spec.size();
-      if (spec.layer == 0) count.per_layer += spec.size();
-    }
+    ComponentCount& count = components[static_cast<size_t>(spec.component)];
+    count.total += spec.size();
+    if (spec.layer == 0) count.per_layer += spec.size();
     if (spec.layer >= 0) layers += spec.size();
+    if (spec.looked_up) lookup_only += spec.size();
   }
   for (const ComponentCount& count : components)
     per_layer += count.per_layer;
   total = table.total();
   rule_of_thumb = 12 * c.n_layer * c.n_embd * c.n_embd;
-  lookup_only = components[1].total + (c.tie_embeddings ? 0 : components[0].total);
 }
 
 int64_t ModelCounts::visible_keys(int64_t n_tokens) const {
@@ -78,6 +75,32 @@ int64_t ModelCounts::cache_bytes_per_token(int64_t element_bytes) const {
 int64_t ModelCounts::activation_bytes(int64_t batch, int64_t n_tokens, bool recompute, DType dtype) const {
   return TrainingGraph::planned_activations(config, batch, n_tokens,
                                             {.recompute = recompute, .dtype = dtype});
+}
+
+std::span<const NumberFormat> number_formats() {
+  static constexpr NumberFormat list[] = {
+      {"fp32", 1, 8, 23, 3.4028234663852886e38, 4, ""},
+      {"fp16", 1, 5, 10, 65504, 2, "small gradients vanish: loss scaling"},
+      {"bf16", 1, 8, 7, 3.3895313892515355e38, 2, "the range of fp32"},
+      {"fp8", 1, 4, 3, 448, 1, "experimental"},
+  };
+  return list;
+}
+
+std::span<const TrainingFormat> training_formats() {
+  static constexpr TrainingFormat list[] = {
+      {"fp32", 4, 4, 0, 8, 4}, {"autocast", 4, 4, 0, 8, 2}, {"mixed", 2, 2, 4, 8, 2}};
+  return list;
+}
+
+TrainingState training_state(int64_t parameters, const TrainingFormat& format, int stage, int64_t devices) {
+  GPT_ASSERT(stage >= 0 && stage < kZeroStages && devices >= 1);
+  const int64_t share = parameters / devices + (parameters % devices != 0 ? 1 : 0);
+  const auto held = [&](int from_stage) { return stage >= from_stage ? share : parameters; };
+  return {.weights = format.weight * held(3),
+          .gradients = format.gradient * held(2),
+          .master = format.master * held(1),
+          .moments = format.moments * held(1)};
 }
 
 }  // namespace gpt

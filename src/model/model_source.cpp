@@ -3,9 +3,9 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/json.h"
 #include "base/mapped_file.h"
 #include "io/gguf.h"
-#include "io/json.h"
 #include "io/llama2c.h"
 #include "io/llmc.h"
 #include "io/torch_file.h"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "io/gguf.h"
-#include "io/tensor_files.h"
+#include "io/tensor_file.h"
 #include "model/config.h"
 #include "model/model_files.h"
 

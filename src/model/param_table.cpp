@@ -73,8 +73,10 @@ void ParamTable::add(Role role, int64_t layer, std::string name, Shape shape, In
 
 void ParamTable::add_embeddings(const ModelConfig& c) {
   add(Role::wte, -1, "wte.weight", {c.vocab_size, c.n_embd}, embedding_init(c), Component::token_embedding);
+  specs_.back().looked_up = !c.tie_embeddings;
   if (c.position == Position::learned) {
     add(Role::wpe, -1, "wpe.weight", {c.n_ctx, c.n_embd}, embedding_init(c), Component::position_embedding);
+    specs_.back().looked_up = true;
   }
 }
 

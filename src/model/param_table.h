@@ -51,6 +51,11 @@ enum class Component : uint8_t {
   head,
   objective
 };
+inline constexpr const char* kComponentLabels[] = {
+    "token embedding", "position embedding", "attention", "MLP", "norms", "final norm", "head", "objective"};
+inline const char* component_label(Component c) {
+  return kComponentLabels[static_cast<size_t>(c)];
+}
 
 // How a parameter starts.
 struct InitRule {
@@ -69,7 +74,8 @@ struct ParamSpec {
   bool decay;  // weight decay applies: 2 or more dimensions
   bool glued;  // lies directly behind the previous one in memory, so that q, k, v are one matrix
   Component component;
-  bool trainable = true;  // has a gradient and what an optimizer keeps
+  bool looked_up = false;  // rows are read by ids or positions, and no product reads it
+  bool trainable = true;   // has a gradient and what an optimizer keeps
 
   int64_t size() const;
 };

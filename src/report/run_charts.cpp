@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "report/utf8_text.h"
 
 namespace gpt {
 namespace {
@@ -32,6 +36,82 @@ Chart rate_chart(std::string title, std::vector<ChartSeries> series, bool log_y)
   chart.series = std::move(series);
   chart.log_y = log_y;
   return chart;
+}
+
+using Json = nlohmann::ordered_json;
+
+struct Points {
+  std::vector<double> x, y;
+};
+
+void add_bucket(ThinnedCurve& out, std::span<const double> x, std::span<const double> y) {
+  size_t low = x.size(), high = x.size(), n = 0;
+  double sum_x = 0, sum_y = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (!std::isfinite(y[i]) || !std::isfinite(x[i])) continue;
+    if (low == x.size() || y[i] < y[low]) low = i;
+    if (high == x.size() || y[i] > y[high]) high = i;
+    sum_x += x[i];
+    sum_y += y[i];
+    ++n;
+  }
+  if (n == 0) return;
+  for (const size_t i : {std::min(low, high), std::max(low, high)}) {
+    if (!out.x.empty() && out.x.back() == x[i]) continue;
+    out.x.push_back(x[i]);
+    out.y.push_back(y[i]);
+  }
+  out.mean_x.push_back(sum_x / static_cast<double>(n));
+  out.mean_y.push_back(sum_y / static_cast<double>(n));
+}
+
+// Six significant digits: more than a picture shows.
+Json numbers(const std::vector<double>& values) {
+  Json out = Json::array();
+  for (const double v : values) {
+    if (!std::isfinite(v)) {
+      out.push_back(nullptr);
+    } else if (v == std::floor(v) && std::abs(v) < 1e15) {
+      out.push_back(static_cast<int64_t>(v));
+    } else {
+      const double scale = std::pow(10.0, 5 - std::floor(std::log10(std::abs(v))));
+      out.push_back(std::isfinite(scale) && scale > 0 ? std::round(v * scale) / scale : v);
+    }
+  }
+  return out;
+}
+
+Json curve_json(const Points& points) {
+  const ThinnedCurve curve = thinned(points.x, points.y, kCurvePoints);
+  Json out = {{"x", numbers(curve.x)}, {"y", numbers(curve.y)}};
+  if (!curve.mean_x.empty()) {
+    out["mx"] = numbers(curve.mean_x);
+    out["my"] = numbers(curve.mean_y);
+  }
+  return out;
+}
+
+Json run_json(const CurveRun& run) {
+  std::vector<std::string> order;
+  std::map<std::string, Points> curves;
+  for (const MetricRecord& record : run.records) {
+    const auto step = metric_number(record, kStepKey);
+    if (!step || !std::isfinite(*step)) continue;
+    for (const auto& [key, value] : record) {
+      const auto y = key == kStepKey ? std::nullopt : metric_number({{key, value}}, key);
+      if (!y) continue;
+      if (!curves.contains(key)) {
+        if (order.size() == kMaxCurves) continue;
+        order.push_back(key);
+      }
+      curves[key].x.push_back(*step);
+      curves[key].y.push_back(*y);
+    }
+  }
+  Json all = Json::object();
+  for (const std::string& key : order)
+    all[visible_text(key)] = curve_json(curves[key]);
+  return {{"name", visible_text(run.name)}, {"curves", std::move(all)}};
 }
 
 }  // namespace
@@ -83,6 +163,37 @@ std::vector<Chart> rate_charts(std::span<const MetricRecord> records) {
   add(kGradNormKey, "Gradient norm", 3, true, true);
   add(kSpeedKey, "Tokens per second", 0, true, false);
   return charts;
+}
+
+ThinnedCurve thinned(std::span<const double> x, std::span<const double> y, size_t max_points) {
+  ThinnedCurve out;
+  const size_t n = x.size();
+  if (n <= max_points) {
+    out.x.assign(x.begin(), x.end());
+    out.y.assign(y.begin(), y.end());
+    return out;
+  }
+  const size_t buckets = max_points / 2 - 1;
+  add_bucket(out, x.first(1), y.first(1));
+  for (size_t b = 0; b < buckets; ++b) {
+    const size_t begin = 1 + (n - 2) * b / buckets, end = 1 + (n - 2) * (b + 1) / buckets;
+    add_bucket(out, x.subspan(begin, end - begin), y.subspan(begin, end - begin));
+  }
+  add_bucket(out, x.last(1), y.last(1));
+  return out;
+}
+
+std::string curves_json(const CurvePage& page) {
+  Json runs = Json::array(), lines = Json::array();
+  for (const CurveRun& run : page.runs)
+    runs.push_back(run_json(run));
+  for (const ReferenceLine& line : page.loss_lines)
+    lines.push_back({{"y", line.y}, {"label", visible_text(line.label)}});
+  const Json out = {{"running", page.running},
+                    {"written", page.running ? page.written : 0},
+                    {"lines", std::move(lines)},
+                    {"runs", std::move(runs)}};
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace gpt

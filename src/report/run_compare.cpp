@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
-#include "report/curves.h"
 #include "report/run_charts.h"
 
 namespace gpt {

@@ -177,20 +177,10 @@ std::string line_element(double x1, double y1, double x2, double y2, const std::
   return fmt::format("<path d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\" class=\"{}\"/>\n", x1, y1, x2, y2, classes);
 }
 
-const char* style_class(SeriesStyle style) {
-  switch (style) {
-    case SeriesStyle::raw:
-      return "gc-raw";
-    case SeriesStyle::marked:
-      return "gc-marked";
-    case SeriesStyle::line:
-      break;
-  }
-  return "gc-line";
-}
-
 std::string series_classes(const ChartSeries& series) {
-  return fmt::format("{} gc-c{}", style_class(series.style), std::abs(series.colour % kColours));
+  constexpr const char* kStyles[] = {"gc-raw", "gc-line", "gc-marked"};
+  return fmt::format("{} gc-c{}", kStyles[static_cast<size_t>(series.style)],
+                     std::abs(series.colour % kColours));
 }
 
 std::string value_label(double value) {

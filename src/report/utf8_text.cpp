@@ -2,10 +2,10 @@
 
 #include <array>
 
+#include "base/utf8.h"
+
 namespace gpt {
 namespace {
-
-constexpr char32_t kReplacement = 0xFFFD;
 
 struct Range {
   char32_t first, last;
@@ -43,35 +43,14 @@ int code_point_width(char32_t c) {
   return contains(kWide, c) ? 2 : 1;
 }
 
-void append_utf8(std::string& out, char32_t c) {
-  const auto byte = [&](char32_t bits) {
-    out.push_back(static_cast<char>(static_cast<unsigned char>(bits)));
-  };
-  if (c < 0x80) {
-    byte(c);
-  } else if (c < 0x800) {
-    byte(0xC0 | (c >> 6));
-    byte(0x80 | (c & 0x3F));
-  } else if (c < 0x10000) {
-    byte(0xE0 | (c >> 12));
-    byte(0x80 | ((c >> 6) & 0x3F));
-    byte(0x80 | (c & 0x3F));
-  } else {
-    byte(0xF0 | (c >> 18));
-    byte(0x80 | ((c >> 12) & 0x3F));
-    byte(0x80 | ((c >> 6) & 0x3F));
-    byte(0x80 | (c & 0x3F));
-  }
-}
-
 char32_t visible_code_point(char32_t c, bool keep_layout) {
   if (keep_layout && (c == '\n' || c == '\t')) return c;
   if (c < 0x20) return 0x2400 + c;
   if (c == 0x7F) return 0x2421;
-  if (c < 0xA0 && c > 0x7F) return kReplacement;        // C1 controls: some terminals obey them
-  if ((c & 0xFFFE) == 0xFFFE) return kReplacement;      // noncharacters, illegal in XML
-  if (c >= 0x202A && c <= 0x202E) return kReplacement;  // embeddings and overrides of text direction
-  if (c >= 0x2066 && c <= 0x2069) return kReplacement;  // isolates
+  if (c < 0xA0 && c > 0x7F) return kReplacementChar;        // C1 controls: some terminals obey them
+  if ((c & 0xFFFE) == 0xFFFE) return kReplacementChar;      // noncharacters, illegal in XML
+  if (c >= 0x202A && c <= 0x202E) return kReplacementChar;  // embeddings and overrides of text direction
+  if (c >= 0x2066 && c <= 0x2069) return kReplacementChar;  // isolates
   return c;
 }
 
@@ -100,21 +79,9 @@ void append_escaped(std::string& out, char32_t c) {
 }  // namespace
 
 char32_t next_code_point(std::string_view text, size_t& position) {
-  const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = at(position);
-  const size_t start = position++;
-  if (lead < 0x80) return lead;
-  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || start + length > text.size()) return kReplacement;
-  char32_t c = lead & (0xFFu >> (length + 1));
-  for (size_t i = 1; i < length; ++i) {
-    if ((at(start + i) & 0xC0) != 0x80) return kReplacement;
-    c = (c << 6) | (at(start + i) & 0x3F);
-  }
-  constexpr std::array<char32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
-  if (c < kSmallest[length] || c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF)) return kReplacement;
-  position = start + length;
-  return c;
+  const Utf8Char c = decode_utf8(text, position);
+  position += c.status == Utf8Status::valid ? static_cast<size_t>(c.length) : 1;
+  return c.code;
 }
 
 std::string visible_text(std::string_view text, bool keep_layout) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "train/run_plan.h"
+
 namespace gpt {
 
 // What one trained model says: its parameters, the tokens it saw, its validation loss in nats per token.
@@ -55,5 +57,14 @@ using Function = std::function<double(const std::vector<double>&)>;
 // started afresh from its own result until that no longer helps. `scale` is the size of the first steps. A
 // value that is not finite counts as very bad.
 std::vector<double> minimise(const Function& f, std::vector<double> start, double scale);
+
+// The law that a sweep left behind: its folder, or the fit.json in it. Throws Error naming the file, what was
+// expected and what was found.
+LossFit read_loss_fit(const std::string& path);
+
+// The loss that a law gives for a planned run, and the size for which it gives the lowest with the same
+// operations. Warns where the run lies outside what was measured, and where the fit itself has doubts. The
+// law holds for the text and the tokenizer of its sweep.
+LossForecast forecast_loss(const LossFit& fit, const RunPlan& plan);
 
 }  // namespace gpt

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "base/format.h"
+#include "base/parse.h"
 #include "report/report_html.h"
 
 namespace gpt {
@@ -52,10 +52,8 @@ std::string series_name(const SweepRun& run, size_t budgets) {
 
 // A positive number that the whole text is.
 std::optional<double> number_of(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value > 0)) return {};
-  return value;
+  const auto value = parse_number<double>(text);
+  return value && *value > 0 ? value : std::nullopt;
 }
 
 // The swept key to draw losses against where models of about one size differ in one number; nothing: their

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/parse.h"
 #include "base/suggest.h"
 #include "model/model_counts.h"
 
@@ -49,15 +50,12 @@ SweepAxis parse_axis(const std::string& text) {
                  axis.key);
     }
   }
-  size_t begin = equals + 1;
-  while (begin <= text.size()) {
-    const size_t comma = std::min(text.find(',', begin), text.size());
-    const std::string value = text.substr(begin, comma - begin);
+  for (const std::string_view part : split(std::string_view(text).substr(equals + 1), ',')) {
+    const std::string value(part);
     if (value.empty()) fail_usage("--over {}: a value is empty", axis.key);
     if (std::ranges::find(axis.values, value) != axis.values.end())
       fail_usage("--over {}: the value {} occurs twice", axis.key, value.substr(0, 64));
     axis.values.push_back(value);
-    begin = comma + 1;
   }
   return axis;
 }

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/unicode.h"
-#include "text/utf8.h"
 
 namespace gpt::detail {
 namespace {

@@ -7,14 +7,15 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/parse.h"
+#include "base/utf8.h"
 #include "text/byte_level.h"
 #include "text/gpt1_tokenizer.h"
 #include "text/json_parts.h"
 #include "text/post_processor.h"
-#include "text/pre_tokenizer_json.h"
+#include "text/pre_tokenizer.h"
 #include "text/token_index.h"
 #include "text/tokenizer_kinds.h"
-#include "text/utf8.h"
 
 namespace gpt::detail {
 namespace {
@@ -230,12 +231,10 @@ Json json_of_vocab_and_merges(std::string_view vocab, std::string_view merges, c
   if (!tokens.is_object()) fail("cannot read {}/vocab.json: expected an object of tokens and ids", name);
   Json lines = Json::array();
   bool words_end = false;
-  for (bool first = true; !merges.empty(); first = false) {
-    const size_t end = std::min(merges.find('\n'), merges.size());
-    std::string line(merges.substr(0, end));
-    merges.remove_prefix(std::min(end + 1, merges.size()));
+  for (const std::string_view view : lines_of(merges)) {
+    std::string line(view);
     if (line.ends_with('\r')) line.pop_back();
-    if (line.empty() || (first && line.starts_with("#version"))) continue;
+    if (line.empty() || (view.data() == merges.data() && line.starts_with("#version"))) continue;
     words_end |= line.ends_with("</w>");
     lines.push_back(std::move(line));
   }

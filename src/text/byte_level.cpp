@@ -1,6 +1,6 @@
 #include "text/byte_level.h"
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace gpt::detail {
 

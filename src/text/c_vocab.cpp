@@ -5,10 +5,10 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/bpe_tokenizer.h"
 #include "text/spm_tokenizer.h"
 #include "text/token_index.h"
-#include "text/utf8.h"
 #include "text/vocab_data.h"
 
 namespace gpt {

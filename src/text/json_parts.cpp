@@ -3,8 +3,17 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "text/tokenizer_kinds.h"
 
 namespace gpt::detail {
+namespace {
+
+// A tokenizer.json nests about six deep. A vocabulary of 256k tokens with its merges has about two
+// million values; the limit keeps a hostile file of short values from growing sixteenfold in memory.
+constexpr JsonLimits kLimits{.max_bytes = UINT64_MAX, .max_depth = 32, .max_elements = 8'000'000};
+
+}  // namespace
 
 using Json = nlohmann::json;
 
@@ -37,6 +46,10 @@ void require_unused(const Json& object, std::initializer_list<const char*> keys,
   for (const char* key : keys) {
     if (!unused(member(object, key))) fail_kind(name, fmt::format("one with \"{}\"", key));
   }
+}
+
+nlohmann::json parse_limited_json(std::string_view text, const std::string& name) {
+  return parse_json(text, name, kLimits);
 }
 
 }  // namespace gpt::detail

@@ -11,11 +11,6 @@
 
 namespace gpt {
 
-// The ids of many texts, as encode gives them, computed by many threads. Throws what the first of them
-// throws.
-std::vector<std::vector<int32_t>> encode_all(const Tokenizer& tokenizer,
-                                             std::span<const std::string_view> texts, ThreadPool& pool);
-
 namespace detail {
 
 // Runs work(i) for i in [0, n) on all threads; throws what the lowest i throws.
@@ -61,4 +56,15 @@ std::vector<int32_t> encode_parts(std::string_view text, ThreadPool& pool, MayCu
 }
 
 }  // namespace detail
+
+// The ids of many texts, as encode gives them, computed by many threads. Throws what the first of them
+// throws.
+inline std::vector<std::vector<int32_t>> encode_all(const Tokenizer& tokenizer,
+                                                    std::span<const std::string_view> texts,
+                                                    ThreadPool& pool) {
+  std::vector<std::vector<int32_t>> ids(texts.size());
+  detail::parallel_try(std::ssize(texts), pool, [&](size_t i) { ids[i] = tokenizer.encode(texts[i]); });
+  return ids;
+}
+
 }  // namespace gpt

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/bpe_json.h"
 #include "text/json_parts.h"
-#include "text/utf8.h"
 
 namespace gpt::detail {
 namespace {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,5 +85,12 @@ class PreTokenizer {
 std::vector<SplitStep> steps_of_gguf_name(std::string_view name);
 // The reverse: empty where no name means these steps.
 std::string_view gguf_name_of_steps(const std::vector<SplitStep>& steps);
+
+// The steps of a pre_tokenizer of a byte-level tokenizer.json; `name` stands for the file. Throws Error,
+// naming what it is, for anything that would change ids and is not supported.
+std::vector<SplitStep> read_split_steps(const nlohmann::json& pre_tokenizer, const std::string& name);
+
+// The reverse.
+nlohmann::json split_steps_json(const std::vector<SplitStep>& steps);
 
 }  // namespace gpt::detail

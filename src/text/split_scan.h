@@ -6,8 +6,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/utf8.h"
 #include "text/split.h"
-#include "text/utf8.h"
 
 // The patterns of split.h as functions for the loops over whole texts of this folder.
 namespace gpt::detail {

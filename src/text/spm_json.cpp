@@ -4,13 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/bpe_json.h"
 #include "text/json_parts.h"
 #include "text/post_processor.h"
 #include "text/spm_merges.h"
 #include "text/token_index.h"
 #include "text/tokenizer_kinds.h"
-#include "text/utf8.h"
 
 namespace gpt::detail {
 namespace {

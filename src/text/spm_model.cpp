@@ -3,8 +3,8 @@
 #include <bit>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/token_index.h"
-#include "text/utf8.h"
 
 namespace gpt::detail {
 namespace {

@@ -1,13 +1,13 @@
 #include "text/tiktoken.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 
 #include "base/error.h"
+#include "base/parse.h"
+#include "base/utf8.h"
 #include "text/token_index.h"
-#include "text/utf8.h"
 
 namespace gpt::detail {
 namespace {
@@ -53,11 +53,9 @@ std::optional<Line> read_line(std::string_view line) {
   const size_t blank = line.find(' ');
   if (blank == std::string_view::npos || blank == 0) return std::nullopt;
   auto token = decode_base64(line.substr(0, blank));
-  const std::string_view digits = line.substr(blank + 1);
-  int64_t rank = -1;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
-  if (!token || error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return Line{*std::move(token), rank};
+  const auto rank = parse_number<int64_t>(line.substr(blank + 1));
+  if (!token || !rank) return std::nullopt;
+  return Line{*std::move(token), *rank};
 }
 
 struct Special {
@@ -153,10 +151,9 @@ BpeParts read_rank_file(std::string_view content, const std::string& name) {
   BpeParts parts{.ranks = true};
   parts.ignore_merges = true;  // tiktoken looks for whole pieces first
   size_t count = 0;
-  for (size_t number = 1; !content.empty(); ++number) {
-    const size_t end = std::min(content.find('\n'), content.size());
-    const std::string_view text = content.substr(0, end);
-    content.remove_prefix(std::min(end + 1, content.size()));
+  size_t number = 0;
+  for (const std::string_view text : lines_of(content)) {
+    ++number;
     if (text.empty()) continue;
     auto line = read_line(text);
     if (!line || line->token.empty() || line->rank < 0 || line->rank >= kMaxVocab) {

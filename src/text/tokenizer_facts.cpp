@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/byte_level.h"
 #include "text/gpt1_tokenizer.h"
 #include "text/json_parts.h"
-#include "text/utf8.h"
 
 namespace gpt {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "text/bpe_json.h"
 #include "text/byte_level.h"
 #include "text/c_vocab.h"
@@ -15,7 +16,6 @@
 #include "text/spm_model.h"
 #include "text/tiktoken.h"
 #include "text/tokenizer_kinds.h"
-#include "text/utf8.h"
 
 namespace gpt {
 namespace {

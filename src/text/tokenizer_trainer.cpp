@@ -6,10 +6,10 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/bpe_tokenizer.h"
 #include "text/byte_level.h"
 #include "text/gpt1_tokenizer.h"
-#include "text/utf8.h"
 
 namespace gpt {
 namespace {

@@ -1,12 +1,12 @@
 #include "text/vocab_data.h"
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/bpe_tokenizer.h"
 #include "text/byte_level.h"
 #include "text/spm_tokenizer.h"
 #include "text/token_index.h"
 #include "text/tokenizer_kinds.h"
-#include "text/utf8.h"
 
 namespace gpt {
 namespace {

@@ -23,8 +23,6 @@ inline constexpr int64_t kMaxPageBytes = int64_t{256} << 20;
 
 // The pieces of the page, from src/trace/page.
 namespace detail {
-std::string page_meta(Capture& capture, const TokenNames& names, const PageRequest& request,
-                      const std::string& tensors_json, bool half);
 const char* trace_page_html();
 const char* trace_page_style();
 const char* trace_page_script();

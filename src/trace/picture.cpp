@@ -9,19 +9,8 @@ namespace gpt {
 namespace {
 
 const char* ink_class(Ink ink) {
-  switch (ink) {
-    case Ink::embedding:
-      return "gt-embedding";
-    case Ink::attention:
-      return "gt-attention";
-    case Ink::mlp:
-      return "gt-mlp";
-    case Ink::norm:
-      return "gt-norm";
-    case Ink::plain:
-      break;
-  }
-  return "gt-plain";
+  constexpr const char* kClasses[] = {"gt-embedding", "gt-attention", "gt-mlp", "gt-norm", "gt-plain"};
+  return kClasses[static_cast<size_t>(ink)];
 }
 
 // The palette's blue, orange, green, yellow and a grey, as strokes of lines and fills of areas.

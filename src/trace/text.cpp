@@ -4,27 +4,211 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "model/config.h"
 #include "model/model_counts.h"
 #include "report/table.h"
 #include "report/utf8_text.h"
 #include "tensor/element.h"
+#include "trace/views.h"
 
 namespace gpt {
-
-namespace detail {
+namespace {
 
 std::string heading(const std::string& title, const TraceRequest& request) {
   return request.colour ? "\n\x1b[1m" + title + "\x1b[0m\n" : "\n" + title + "\n";
 }
 
-}  // namespace detail
+constexpr int64_t kMaxHeat = 40;  // tokens of a heat map: 80 columns
 
-namespace {
+std::string steps_table(const Capture& capture, int64_t layer) {
+  TextTable table{.columns = {"step", "shape", "|x| per token", "rms", "min", "max", ""}};
+  for (const BlockStep& s : block_steps(capture, layer)) {
+    const bool weights = s.name == "attention";
+    table.rows.push_back(
+        {s.name, shape_string(s.shape), weights ? "" : fmt::format("{:.4f}", mean_row_norm(s.view)),
+         fmt::format("{:.4f}", s.rms), fmt::format("{:.3f}", s.low), fmt::format("{:.3f}", s.high), s.about});
+  }
+  return format_table(table);
+}
 
-using detail::heading;
+// The keys that a query gives most weight.
+std::string looks_at(const Capture& capture, const TokenNames& names, int64_t layer, int64_t head,
+                     int64_t query) {
+  const TensorView weights = capture.block(layer).weights;
+  std::vector<std::pair<double, int64_t>> keys;
+  for (int64_t t = 0; t <= query; ++t)
+    keys.push_back({-element(weights, head * capture.n_tokens() + query, t), t});
+  std::ranges::sort(keys);
+  std::string out;
+  for (size_t i = 0; i < std::min<size_t>(keys.size(), 3); ++i) {
+    const int32_t id = capture.ids()[static_cast<size_t>(keys[i].second)];
+    out += fmt::format("{}{} {:.2f}", i > 0 ? "  " : "", names.short_name(id, 8), -keys[i].first);
+  }
+  return out;
+}
+
+int64_t chosen_query(const Capture& capture, const TraceRequest& r) {
+  return r.query < 0 ? capture.n_tokens() - 1 : r.query;
+}
+
+std::string heads_table(const Capture& capture, const TokenNames& names, const TraceRequest& r,
+                        int64_t layer) {
+  const int64_t query = chosen_query(capture, r);
+  const std::string token = names.short_name(capture.ids()[static_cast<size_t>(query)], 8);
+  TextTable table{.columns = {"head", "entropy", "itself", "previous", "first", "distance", "habit",
+                              fmt::format("token {} ({}) looks at", query, token)}};
+  for (int64_t head = 0; head < capture.config().n_head; ++head) {
+    const HeadSummary s = head_summary(capture, layer, head);
+    table.rows.push_back({std::to_string(head), fmt::format("{:.2f}", s.entropy),
+                          fmt::format("{:.2f}", s.self), fmt::format("{:.2f}", s.previous),
+                          fmt::format("{:.2f}", s.first), fmt::format("{:.1f}", s.distance), head_habit(s),
+                          looks_at(capture, names, layer, head, query)});
+  }
+  return "Attention of each head: entropy in bits and weight on the token itself, the previous and the "
+         "first\n"
+         "one, as means over tokens; how many tokens back it looks.\n" +
+         format_table(table);
+}
+
+std::vector<std::string> token_labels(const Capture& capture, const TokenNames& names, int64_t count) {
+  std::vector<std::string> labels;
+  for (int64_t t = 0; t < count; ++t)
+    labels.push_back(fmt::format("{} {:>3}", names.short_name(capture.ids()[static_cast<size_t>(t)], 10), t));
+  return labels;
+}
+
+std::string head_map(const Capture& capture, const TokenNames& names, const TraceRequest& r, int64_t layer) {
+  const int64_t T = capture.n_tokens(), shown = std::min(T, kMaxHeat);
+  std::vector<std::vector<double>> values(static_cast<size_t>(shown));
+  for (int64_t i = 0; i < shown; ++i) {
+    for (int64_t j = 0; j < shown; ++j)
+      values[static_cast<size_t>(i)].push_back(
+          is_masked(capture.config(), i, j) ? NAN : element(capture.block(layer).weights, r.head * T + i, j));
+  }
+  std::string out = fmt::format(
+      "Head {}: a row per query, a column per key, in the order of the tokens; later keys {}are masked.\n",
+      r.head, capture.config().sliding_window > 0 ? "and those outside the window " : "");
+  out += heat_rows(values, token_labels(capture, names, shown), r.unicode);
+  return T > shown ? out + fmt::format("the first {} of {} tokens\n", shown, T) : out;
+}
+
+// Dot product, scale, mask, softmax: one row of a head.
+std::string score_table(const Capture& capture, const TokenNames& names, const TraceRequest& r,
+                        int64_t layer) {
+  const int64_t query = chosen_query(capture, r), D = capture.config().head_dim;
+  const std::vector<Score> row = score_row(capture, layer, r.head, query);
+  TextTable table{
+      .columns = {"key", "token", "q.k", fmt::format("x 1/sqrt({})", D), "masked", "softmax", ""}};
+  const auto T = static_cast<int64_t>(row.size());
+  // Rows around the query, and of those before it the last ones.
+  for (int64_t t = std::max<int64_t>(0, query - 30); t < std::min(T, query + 3); ++t) {
+    const Score& s = row[static_cast<size_t>(t)];
+    table.rows.push_back({std::to_string(t), names.quoted(capture.ids()[static_cast<size_t>(t)], 16),
+                          fmt::format("{:.4f}", s.dot), fmt::format("{:.4f}", s.scaled),
+                          s.masked ? "-inf" : fmt::format("{:.4f}", s.scaled),
+                          fmt::format("{:.4f}", s.weight),
+                          std::string(static_cast<size_t>(std::lround(20 * s.weight)), '=')});
+  }
+  return fmt::format(
+             "Head {}, query {}: from dot products to weights. The head's output is the sum of\n"
+             "weight x value over all keys.\n",
+             r.head, query) +
+         format_table(table);
+}
+
+std::string mlp_text(const Capture& capture, const TraceRequest& r, int64_t layer) {
+  const MlpSummary s = mlp_summary(capture, layer);
+  const int64_t query = chosen_query(capture, r);
+  std::string top;
+  for (const Neuron& n : top_neurons(capture, layer, query, r.top_k))
+    top += fmt::format("  {} ({:+.3f})", n.index, n.value);
+  return fmt::format(
+      "MLP: {} of all (token, neuron) pairs are active, {} of the {} neurons for no token.\n"
+      "Strongest neurons of token {}:{}\n",
+      format_percent(s.active), format_percent(s.never), capture.config().d_ff, query, top);
+}
+
+std::string block_text(const Capture& capture, const TokenNames& names, const TraceRequest& r,
+                       int64_t layer) {
+  std::string out = heading(fmt::format("Block {}", layer), r) + steps_table(capture, layer) + "\n";
+  if (r.head < 0) {
+    out += heads_table(capture, names, r, layer);
+  } else {
+    out += head_map(capture, names, r, layer) + "\n" + score_table(capture, names, r, layer);
+  }
+  return out + "\n" + mlp_text(capture, r, layer);
+}
+
+constexpr int64_t kMaxPositions = 64;
+constexpr size_t kLensTokens = 6;  // columns of the lens table
+
+std::string candidate(const TokenNames& names, const Candidate& c, int width) {
+  return fmt::format("{} {:.1f}%", names.short_name(c.id, width), 100 * c.probability);
+}
+
+std::string positions_table(const std::vector<Prediction>& all, const Capture& capture,
+                            const TokenNames& names, const TraceRequest& r) {
+  TextTable table{.columns = {"pos", "after", "entropy", "came next", "p", "rank", "likeliest next tokens"}};
+  const size_t first = all.size() > kMaxPositions ? all.size() - kMaxPositions : 0;
+  for (size_t t = first; t < all.size(); ++t) {
+    const Prediction& p = all[t];
+    std::string top;
+    for (size_t i = 0; i < std::min<size_t>(p.top.size(), 4); ++i)
+      top += (i > 0 ? "  " : "") + candidate(names, p.top[i], 8);
+    const bool known = p.next >= 0;
+    table.rows.push_back({std::to_string(t), names.short_name(capture.ids()[t], 10),
+                          fmt::format("{:.2f}", p.entropy), known ? names.short_name(p.next, 10) : "",
+                          known ? format_percent(p.next_probability) : "",
+                          known ? std::to_string(p.next_rank) : "", top});
+  }
+  std::string out = heading("Next tokens at every position", r);
+  out += fmt::format("{} [{},{}] logits; softmax makes them probabilities. Entropy in bits.\n",
+                     capture.config().final_norm ? "Final norm and head give" : "The head gives",
+                     capture.n_tokens(), capture.config().vocab_size);
+  if (first > 0) out += fmt::format("the last {} of {} positions\n", kMaxPositions, all.size());
+  return out + format_table(table);
+}
+
+std::string ranking(const Prediction& last, const TokenNames& names, const TraceRequest& r) {
+  std::string out = heading(fmt::format("Top {} next tokens", last.top.size()), r);
+  for (size_t i = 0; i < last.top.size(); ++i) {
+    const Candidate& c = last.top[i];
+    out += fmt::format("{:>3}. Token {}{}: {:.2f} %  (logit {:.4f})\n", i + 1, c.id,
+                       names.known() ? " " + names.quoted(c.id, 20) : "", 100 * c.probability, c.logit);
+  }
+  return out;
+}
+
+// What every block would say, for the last tokens of the prompt.
+std::string lens_text(const LogitLens& lens, const Capture& capture, const TokenNames& names,
+                      const TraceRequest& r) {
+  const size_t T = capture.ids().size(), first = T > kLensTokens ? T - kLensTokens : 0;
+  TextTable table{.columns = {"after"}};
+  for (size_t t = first; t < T; ++t)
+    table.columns.push_back(fmt::format("{} {}", t, names.short_name(capture.ids()[t], 8)));
+  for (size_t i = 0; i < lens.size(); ++i) {
+    std::vector<std::string> row = {i == 0 ? "embedding" : fmt::format("block {}", i - 1)};
+    for (size_t t = first; t < T; ++t) {
+      const Candidate& c = lens[i][t].top.front();
+      row.push_back(fmt::format("{} {:.0f}%", names.short_name(c.id, 8), 100 * c.probability));
+    }
+    table.rows.push_back(row);
+  }
+  return heading("Logit lens", r) +
+         fmt::format("What the model would predict if it stopped early: {} on every block's output.\n",
+                     capture.config().final_norm ? "final norm and head" : "the head") +
+         format_table(table);
+}
+
+std::string predictions_text(Capture& capture, const TokenNames& names, const TraceRequest& r) {
+  const std::vector<Prediction> all = predictions(capture, r.top_k);
+  return lens_text(logit_lens(capture, 1), capture, names, r) + positions_table(all, capture, names, r) +
+         ranking(all.back(), names, r);
+}
 
 constexpr int64_t kMaxRows = 64;  // of a table with a line per token
 
@@ -148,6 +332,64 @@ std::string cache_text(const Capture& capture, const TraceRequest& r) {
          format_table(table);
 }
 
+using nlohmann::json;
+
+json change_json(const Change& c) {
+  return {{"added", c.added},
+          {"absolute", c.absolute},
+          {"relative", c.relative},
+          {"cosine", c.cosine},
+          {"norm", c.norm}};
+}
+
+json tokens_json(const Capture& capture, const TokenNames& names) {
+  json tokens = json::array();
+  for (const int32_t id : capture.ids()) {
+    json token = {{"id", id}};
+    if (names.known()) token.update({{"text", names.raw(id)}, {"bytes", names.hex(id, SIZE_MAX)}});
+    tokens.push_back(token);
+  }
+  return tokens;
+}
+
+json prediction_json(const Prediction& p, const TokenNames& names) {
+  json top = json::array();
+  for (const Candidate& c : p.top) {
+    json entry = {{"id", c.id}, {"logit", c.logit}, {"probability", c.probability}};
+    if (names.known()) entry["text"] = names.raw(c.id);
+    top.push_back(entry);
+  }
+  json out = {{"top", top}, {"entropy_bits", p.entropy}, {"log_sum", p.log_sum}};
+  if (p.next >= 0)
+    out.update({{"next", {{"id", p.next}, {"probability", p.next_probability}, {"rank", p.next_rank}}}});
+  return out;
+}
+
+json block_json(const Capture& capture, int64_t layer, int64_t top_k) {
+  const BlockChange change = block_change(capture, layer);
+  json heads = json::array();
+  for (int64_t head = 0; head < capture.config().n_head; ++head) {
+    const HeadSummary s = head_summary(capture, layer, head);
+    heads.push_back({{"entropy_bits", s.entropy},
+                     {"itself", s.self},
+                     {"previous", s.previous},
+                     {"first", s.first},
+                     {"distance", s.distance},
+                     {"habit", head_habit(s)}});
+  }
+  const MlpSummary mlp = mlp_summary(capture, layer);
+  json neurons = json::array();
+  for (const Neuron& n : top_neurons(capture, layer, capture.n_tokens() - 1, top_k))
+    neurons.push_back({{"index", n.index}, {"value", n.value}});
+  return {{"attention", change_json(change.attention)},
+          {"mlp", change_json(change.mlp)},
+          {"block", change_json(change.block)},
+          {"heads", heads},
+          {"active", mlp.active},
+          {"never_active", mlp.never},
+          {"top_neurons_of_last_token", neurons}};
+}
+
 }  // namespace
 
 std::string heat_rows(const std::vector<std::vector<double>>& values, const std::vector<std::string>& labels,
@@ -183,9 +425,43 @@ std::string trace_text(Capture& capture, const TokenNames& names, const TraceReq
   std::string out = facts(capture, r) + tokens_text(capture, names, r) + rope_text(capture, r);
   out += changes_text(capture, r);
   for (int64_t layer = 0; layer < capture.n_layer(); ++layer) {
-    if (r.block < 0 || r.block == layer) out += detail::block_text(capture, names, r, layer);
+    if (r.block < 0 || r.block == layer) out += block_text(capture, names, r, layer);
   }
-  return out + detail::predictions_text(capture, names, r) + cache_text(capture, r);
+  return out + predictions_text(capture, names, r) + cache_text(capture, r);
+}
+
+std::string trace_json(Capture& capture, const TokenNames& names, const TraceRequest& r) {
+  const ModelCounts counts(capture.config());
+  json activations = json::array();
+  for (const NamedActivation& a : capture.activations()) {
+    activations.push_back({{"name", a.name},
+                           {"shape", a.shape},
+                           {"norm", frobenius(a.view)},
+                           {"mean_row_norm", mean_row_norm(a.view)}});
+  }
+  json blocks = json::array(), positions = json::array(), lens = json::array();
+  for (int64_t layer = 0; layer < capture.n_layer(); ++layer)
+    blocks.push_back(block_json(capture, layer, r.top_k));
+  for (const Prediction& p : predictions(capture, r.top_k))
+    positions.push_back(prediction_json(p, names));
+  for (const std::vector<Prediction>& stage : logit_lens(capture, 1)) {
+    json row = json::array();
+    for (const Prediction& p : stage)
+      row.push_back(prediction_json(p, names));
+    lens.push_back(row);
+  }
+  const json out = {{"model", r.model},
+                    {"computed", r.computed},
+                    {"config", model_keys_json(capture.config())},
+                    {"parameters", counts.total},
+                    {"kv_cache_bytes_per_token",
+                     {{"fp32", counts.cache_bytes_per_token(4)}, {"bf16", counts.cache_bytes_per_token(2)}}},
+                    {"tokens", tokens_json(capture, names)},
+                    {"activations", activations},
+                    {"blocks", blocks},
+                    {"lens", lens},
+                    {"predictions", positions}};
+  return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace gpt

@@ -25,14 +25,6 @@ std::string trace_text(Capture& capture, const TokenNames& names, const TraceReq
 // The same as a JSON object: facts, activations with shapes and norms, changes, heads, lens, predictions.
 std::string trace_json(Capture& capture, const TokenNames& names, const TraceRequest& request);
 
-// Parts of trace_text.
-namespace detail {
-std::string heading(const std::string& title, const TraceRequest& request);
-std::string block_text(const Capture& capture, const TokenNames& names, const TraceRequest& request,
-                       int64_t layer);
-std::string predictions_text(Capture& capture, const TokenNames& names, const TraceRequest& request);
-}  // namespace detail
-
 // A matrix of values from 0 to 1 as cells of growing darkness, two columns each: " .:-=+*#%@", or with
 // unicode the four shades. `shown(r, c)` says whether a cell is part of the picture; others are a dot or
 // blank.

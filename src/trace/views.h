@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "trace/capture.h"
@@ -81,5 +82,17 @@ std::vector<Prediction> predictions(const Capture& capture, int64_t top_k);
 // [n_layer + 1][T]: what the model would say if it stopped after the embedding, after block 0, ...
 using LogitLens = std::vector<std::vector<Prediction>>;
 LogitLens logit_lens(Capture& capture, int64_t top_k);
+
+// One step of a block as readers see it.
+struct BlockStep {
+  std::string name;  // "norm1.out"; the activation's name is "blocks.N." + this
+  TensorView view;
+  Shape shape;
+  const char* about;  // in a few words
+  double rms, low, high;
+};
+
+// The steps of a block in their order.
+std::vector<BlockStep> block_steps(const Capture& capture, int64_t layer);
 
 }  // namespace gpt

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "train/plan.h"
-#include "train/rhythm.h"
+#include "train/schedule.h"
 
 namespace gpt {
 namespace {

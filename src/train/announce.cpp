@@ -6,8 +6,8 @@
 
 #include "base/format.h"
 #include "train/advice.h"
-#include "train/rhythm.h"
 #include "train/run_facts.h"
+#include "train/schedule.h"
 
 namespace gpt {
 namespace {

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json.h"
+#include "base/printable.h"
 #include "io/checkpoint_dir.h"
-#include "io/json.h"
-#include "io/printable.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "model/model_files.h"
@@ -41,72 +41,59 @@ Pending pending_of(const std::string& name, const std::string& path) {
   return static_cast<Pending>(found - pending_names.begin());
 }
 
+// Keys of train_state.json but "config" and "pending"; `always`: those that every version has written.
+template <class State, class Visit>
+void visit_state(State& s, Visit&& visit) {
+  constexpr bool always = true;
+  visit("step", s.step, always);
+  visit("updates", s.history.updates, always);
+  visit("tokens", s.tokens, always);
+  visit("skipped", s.skipped, always);
+  visit("data_tokens", s.data.tokens, always);
+  visit("data_hash", s.data.train, !always);
+  visit("val_data_hash", s.data.val, !always);
+  visit("tokenizer_hash", s.data.tokenizer, !always);
+  visit("data_sizes_hash", s.data.sizes, !always);
+  visit("data_ids_hash", s.data.ids, !always);
+  visit("data_folder", s.data_folder, !always);
+  visit("best_val_loss", s.best_val_loss, always);
+  visit("best_step", s.best_step, always);
+  visit("stale_evaluations", s.stale_evaluations, !always);
+  visit("train_seconds", s.train_seconds, always);
+  visit("eval_seconds", s.eval_seconds, !always);
+  visit("sample_seconds", s.sample_seconds, !always);
+  visit("save_seconds", s.save_seconds, !always);
+  visit("setup_seconds", s.setup_seconds, !always);
+  visit("peak_bytes", s.peak_bytes, !always);
+  visit("loss_scale", s.history.loss_scale.scale, !always);
+  visit("good_steps", s.history.loss_scale.good_steps, !always);
+  visit("overflows", s.history.loss_scale.overflows, !always);
+  visit("loss_history", s.history.losses.history, always);
+  visit("norm_history", s.history.norms.history, always);
+}
+
 json state_json(const RunState& s) {
-  return {{"step", s.step},
-          {"updates", s.updates},
-          {"tokens", s.tokens},
-          {"skipped", s.skipped},
-          {"data_tokens", s.data.tokens},
-          {"data_hash", s.data.train},
-          {"val_data_hash", s.data.val},
-          {"tokenizer_hash", s.data.tokenizer},
-          {"data_sizes_hash", s.data.sizes},
-          {"data_ids_hash", s.data.ids},
-          {"data_folder", s.data_folder},
-          {"config", json::parse(s.config)},
-          {"pending", pending_names.at(static_cast<size_t>(s.pending))},
-          {"best_val_loss", s.best_val_loss},
-          {"best_step", s.best_step},
-          {"stale_evaluations", s.stale_evaluations},
-          {"train_seconds", s.train_seconds},
-          {"eval_seconds", s.eval_seconds},
-          {"sample_seconds", s.sample_seconds},
-          {"save_seconds", s.save_seconds},
-          {"setup_seconds", s.setup_seconds},
-          {"peak_bytes", s.peak_bytes},
-          {"loss_scale", s.loss_scale.scale},
-          {"good_steps", s.loss_scale.good_steps},
-          {"overflows", s.loss_scale.overflows},
-          {"loss_history", s.losses},
-          {"norm_history", s.norms}};
+  json out = {{"config", json::parse(s.config)},
+              {"pending", pending_names.at(static_cast<size_t>(s.pending))}};
+  visit_state(s, [&](const char* key, const auto& field, bool) { out[key] = field; });
+  return out;
 }
 
 RunState state_from_json(const json& object, const std::string& path) {
   RunState s;
   try {
-    s.step = object.at("step");
-    s.updates = object.at("updates");
-    s.tokens = object.at("tokens");
-    s.skipped = object.at("skipped");
-    s.data = {.tokens = object.at("data_tokens"),
-              .train = object.value("data_hash", ""),
-              .val = object.value("val_data_hash", ""),
-              .tokenizer = object.value("tokenizer_hash", ""),
-              .sizes = object.value("data_sizes_hash", ""),
-              .ids = object.value("data_ids_hash", "")};
-    s.data_folder = object.value("data_folder", "");
+    visit_state(s, [&](const char* key, auto& field, bool always) {
+      if (always || object.contains(key)) object.at(key).get_to(field);
+    });
     s.config = object.value("config", json::object()).dump();
     s.pending = pending_of(object.value("pending", "nothing"), path);
-    s.best_val_loss = object.at("best_val_loss");
-    s.best_step = object.at("best_step");
-    s.stale_evaluations = object.value("stale_evaluations", int64_t{0});
-    s.train_seconds = object.at("train_seconds");
-    s.eval_seconds = object.value("eval_seconds", 0.0);
-    s.sample_seconds = object.value("sample_seconds", 0.0);
-    s.save_seconds = object.value("save_seconds", 0.0);
-    s.setup_seconds = object.value("setup_seconds", 0.0);
-    s.peak_bytes = object.value("peak_bytes", int64_t{0});
-    s.loss_scale = {.scale = object.value("loss_scale", 1.0),
-                    .good_steps = object.value("good_steps", int64_t{0}),
-                    .overflows = object.value("overflows", int64_t{0})};
-    s.losses = object.at("loss_history").get<std::vector<double>>();
-    s.norms = object.at("norm_history").get<std::vector<double>>();
   } catch (const json::exception& error) {
     fail("{}: not the state of a training run: {}", path, error.what());
   }
-  if (s.step < 0 || s.updates < 0 || s.updates > s.step)
-    fail("{}: step {} and updates {} cannot be", path, s.step, s.updates);
-  if (!(s.loss_scale.scale > 0)) fail("{}: a loss scale of {} cannot be", path, s.loss_scale.scale);
+  const StepHistory& h = s.history;
+  if (s.step < 0 || h.updates < 0 || h.updates > s.step)
+    fail("{}: step {} and updates {} cannot be", path, s.step, h.updates);
+  if (!(h.loss_scale.scale > 0)) fail("{}: a loss scale of {} cannot be", path, h.loss_scale.scale);
   return s;
 }
 

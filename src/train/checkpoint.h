@@ -6,8 +6,8 @@
 
 #include "model/model.h"
 #include "train/data_identity.h"
-#include "train/loss_scale.h"
 #include "train/optimizer.h"
+#include "train/step_history.h"
 
 namespace gpt {
 
@@ -16,8 +16,8 @@ enum class Pending : uint8_t { nothing, evaluation, sample };
 
 // What a run is besides its config, its weights and its moments. The data position is the step.
 struct RunState {
-  int64_t step = 0;     // steps done
-  int64_t updates = 0;  // optimizer updates done: steps that were not skipped
+  int64_t step = 0;  // steps done
+  StepHistory history;
   int64_t tokens = 0;
   int64_t skipped = 0;
   DataIdentity data;
@@ -29,9 +29,7 @@ struct RunState {
   int64_t stale_evaluations = 0;  // without a better loss than that, one after the other
   double train_seconds = 0;
   double eval_seconds = 0, sample_seconds = 0, save_seconds = 0, setup_seconds = 0;
-  int64_t peak_bytes = 0;             // of memory, the largest of all processes that made the run
-  LossScale loss_scale;               // fp16
-  std::vector<double> losses, norms;  // history of the outlier detectors
+  int64_t peak_bytes = 0;  // of memory, the largest of all processes that made the run
 };
 
 // Which of a run's models is in its best/: train_best.json there says so. It may be of a later step than the

@@ -12,18 +12,7 @@ namespace {
 
 std::string part_name(const ParamSpec& spec) {
   if (spec.layer >= 0) return fmt::format("block {}", spec.layer);
-  switch (spec.component) {
-    case Component::token_embedding:
-      return "token embedding";
-    case Component::position_embedding:
-      return "position embedding";
-    case Component::head:
-      return "head";
-    case Component::objective:
-      return "objective";
-    default:
-      return "final norm";
-  }
+  return component_label(spec.component);
 }
 
 // The entry of the part that a parameter belongs to.

@@ -32,9 +32,13 @@ struct RunMemory {
   int64_t packed = 0;       // weight matrices once more, as the products read them
   int64_t activations = 0;  // of one micro-batch, scratch memory included
   int64_t evaluation = 0, sampling = 0;
-  int64_t total() const {
-    return base + weights + gradients + moments + packed + activations + evaluation + sampling;
-  }
+
+  struct Part {
+    const char *key, *label;
+    int64_t bytes;
+  };
+  std::vector<Part> parts() const;
+  int64_t total() const;
 };
 RunMemory plan_memory(const PlanSubject& subject);
 

@@ -9,8 +9,10 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/json.h"
+#include "convert/gguf_vocab.h"
+#include "data/corpus.h"
 #include "io/checkpoint_dir.h"
-#include "io/json.h"
 #include "train/schedule.h"
 
 namespace gpt {
@@ -33,6 +35,41 @@ void check_same_config(const std::string& folder, const json& before, const json
         "cannot resume: {}/config.json was changed: the run was made with {} = {}, found {}; put it back, or "
         "start another run from this one with --init-from",
         folder, key, value.dump(), now[key].dump());
+  }
+}
+
+bool same_tokens(const Tokenizer& a, const Tokenizer& b) {
+  if (a.vocab_size() != b.vocab_size()) return false;
+  for (int32_t id = 0; id < a.vocab_size(); ++id) {
+    if (a.token_bytes(id) != b.token_bytes(id)) return false;
+  }
+  return true;
+}
+
+bool has_keys(const std::string& path, std::initializer_list<const char*> keys) {
+  try {
+    const nlohmann::json object = read_json_file(path);
+    return object.is_object() &&
+           std::ranges::all_of(keys, [&](const char* key) { return object.contains(key); });
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool is_empty_file(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) && std::filesystem::file_size(path, error) == 0;
+}
+
+// What the run would replace in a folder that is no run's: a plan is there for it, and a run that was killed
+// at once left empty metrics.
+void refuse_files_of_others(const std::string& folder) {
+  for (const std::string name : {"best", "metrics.jsonl", "loss.svg", "report.html", "plan.json"}) {
+    const std::string path = folder + "/" + name;
+    if (!path_exists(path)) continue;
+    if (name == "plan.json" && has_keys(path, {"compute_optimal"})) continue;
+    if (name == "metrics.jsonl" && is_empty_file(path)) continue;
+    fail("{} is in the way, and no run of this program made it; choose another --out", path);
   }
 }
 
@@ -99,6 +136,51 @@ std::string lost_best_note(const std::optional<BestModel>& best, int64_t step) {
       "best/ is of step {}, of the part that was lost behind the checkpoint of step {}: it stays until the "
       "validation loss is below its {:.4f}\n",
       best->step, step, best->val_loss);
+}
+
+void require_shape(const ModelConfig& asked, const ModelConfig& model) {
+  const nlohmann::json before = model_keys_json(model), now = model_keys_json(asked);
+  for (const auto& [key, value] : before.items()) {
+    const bool free =
+        key.ends_with("dropout") || key == "init" || key == "init_std" || key == "residual_init_scale";
+    if (free || !now.contains(key) || now[key] == value) continue;
+    fail_usage(
+        "config key \"{}\": the model of --init-from has {}, found {}; leave it out, or train a new model "
+        "without --init-from",
+        key, value.dump(), now[key].dump());
+  }
+}
+
+void require_tokenizer(const std::string& name, const Tokenizer& model) {
+  if (name == "char" && model.kind() == "char") return;  // those characters
+  bool same = false;
+  if (name != "char") {
+    const auto asked = name.ends_with(".gguf") ? gguf_tokenizer(name) : open_tokenizer(name, {});
+    same = same_tokens(*asked, model);
+  }
+  if (!same)
+    fail_usage(
+        "--tokenizer {}: the model of --init-from has another one ({}, {} tokens), which is kept; leave it "
+        "out",
+        name, model.kind(), model.vocab_size());
+}
+
+void require_free_folder(const std::string& folder, bool again) {
+  const std::string last = folder + "/last", best = folder + "/best", config = folder + "/config.json";
+  recover_directory(last);
+  recover_directory(best);
+  const bool has_log = path_exists(folder + "/metrics.jsonl");
+  const bool is_run = has_log && has_keys(config, {"data", "steps"});
+  if (path_exists(last) || (path_exists(config) && !is_run)) {
+    fail("{} holds a model or a run already; continue it with --resume, or choose another --out", folder);
+  }
+  if (!is_run) return refuse_files_of_others(folder);
+  if (path_exists(best) && !again) {
+    fail(
+        "{0} holds the best model of a run that ended before its first checkpoint, so --resume cannot go on "
+        "with it; choose another --out, and --init-from {0}/best to start from that model",
+        folder);
+  }
 }
 
 }  // namespace gpt

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "model/config.h"
+#include "text/tokenizer.h"
 #include "train/checkpoint.h"
 #include "train/train_config.h"
 
@@ -35,5 +37,16 @@ std::string extension_note(const ResumedRun& run, const TrainConfig& config);
 
 // That best/ is of a step that a kill has lost: a line, or "".
 std::string lost_best_note(const std::optional<BestModel>& best, int64_t step);
+
+// A run that starts from a model keeps its shape and its tokenizer. Throws UsageError naming a key that was
+// set to something else; dropout may be chosen.
+void require_shape(const ModelConfig& asked, const ModelConfig& model);
+// name: the tokenizer that was asked for, in place of `model`, the model's.
+void require_tokenizer(const std::string& name, const Tokenizer& model);
+
+// Throws Error unless a new run may begin in `folder` and nothing is lost: not in a model or a run, not where
+// a best model or a file of others would be replaced. Begun anew may be what ended before it saved anything;
+// `again`: even where it left a best model, for runs that only repeat it. The caller holds the FolderLock.
+void require_free_folder(const std::string& folder, bool again);
 
 }  // namespace gpt

@@ -1,18 +1,18 @@
 #include "train/run_data.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/format.h"
-#include "base/path_kind.h"
+#include "base/parse.h"
+#include "base/utf8.h"
 #include "convert/gguf_vocab.h"
 #include "data/preview.h"
 #include "data/shard_set.h"
 #include "data/tales.h"
 #include "data/text_blocks.h"
-#include "text/utf8.h"
 
 namespace gpt {
 namespace {
@@ -22,14 +22,11 @@ constexpr int64_t kTalesBytes = int64_t{4} << 20;
 // "tales" or "tales:BYTES"; 0 when the name is something else.
 int64_t tales_bytes(const std::string& name) {
   if (name == "tales") return kTalesBytes;
-  const std::string prefix = "tales:";
-  if (name.rfind(prefix, 0) != 0) return 0;
-  int64_t bytes = 0;
-  const auto [end, error] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), bytes);
-  if (error != std::errc() || end != name.data() + name.size() || bytes < 1) {
-    fail_usage("data \"{}\": expected tales:BYTES with a positive number", name);
-  }
-  return bytes;
+  constexpr std::string_view kPrefix = "tales:";
+  if (!name.starts_with(kPrefix)) return 0;
+  const auto bytes = parse_number<int64_t>(std::string_view(name).substr(kPrefix.size()));
+  if (!bytes || *bytes < 1) fail_usage("data \"{}\": expected tales:BYTES with a positive number", name);
+  return *bytes;
 }
 
 // One entry of the config key data.
@@ -63,10 +60,8 @@ Corpus load_named_corpus(const std::vector<std::string>& names, const SourceOpti
 Source parse_source(const std::string& entry) {
   const size_t equals = entry.rfind('=');
   if (equals == std::string::npos || equals == 0 || path_exists(entry)) return {entry, {}, {}, {}};
-  const std::string number = entry.substr(equals + 1);
-  double weight = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), weight);
-  if (error != std::errc() || end != number.data() + number.size() || !(weight > 0 && weight < 1e12))
+  const auto weight = parse_number<double>(std::string_view(entry).substr(equals + 1));
+  if (!weight || !(*weight > 0 && *weight < 1e12))
     fail_usage("data \"{}\": expected NAME=WEIGHT with a positive number", entry);
   return {entry.substr(0, equals), weight, {}, {}};
 }
@@ -277,6 +272,11 @@ int32_t document_end(const Tokenizer& tokenizer, const TokenSpan& text) {
 }
 
 }  // namespace
+
+BatchLoader loader_of(const RunData& data, const TrainConfig& config, int64_t n_ctx) {
+  return {data.sources, n_ctx, static_cast<uint64_t>(config.seed),
+          config.sampling == SamplingKind::epoch ? Sampling::epoch : Sampling::random};
+}
 
 std::string source_name(const std::string& entry) {
   return parse_source(entry).name;

@@ -39,6 +39,9 @@ struct RunData {
 RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::string& tokenizer_folder,
                       std::optional<std::string> text = {});
 
+// What draws the batches of a run from its sources; `data` must outlive it.
+BatchLoader loader_of(const RunData& data, const TrainConfig& config, int64_t n_ctx);
+
 // What stands in front of documents also ends the one before: there generation stops, unless the config says
 // where. A text begins with it where the run's texts do.
 void name_document_token(ModelConfig& config, const RunData& data);

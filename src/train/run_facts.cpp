@@ -15,28 +15,6 @@
 namespace gpt {
 namespace {
 
-const char* component_name(Component c) {
-  switch (c) {
-    case Component::token_embedding:
-      return "token embedding";
-    case Component::position_embedding:
-      return "position embedding";
-    case Component::attention:
-      return "attention";
-    case Component::mlp:
-      return "mlp";
-    case Component::norm:
-      return "norms of the blocks";
-    case Component::final_norm:
-      return "final norm";
-    case Component::head:
-      return "head";
-    case Component::objective:
-      return "objective";
-  }
-  return "?";
-}
-
 ReportSection parameter_section(const Model& model) {
   std::map<Component, int64_t> counts;
   for (const ParamSpec& spec : model.table.specs())
@@ -44,7 +22,7 @@ ReportSection parameter_section(const Model& model) {
   TextTable table{{"component", "parameters", "share"}};
   const auto total = static_cast<double>(model.table.total());
   for (const auto& [component, count] : counts) {
-    table.rows.push_back({component_name(component), format_thousands(count),
+    table.rows.push_back({component_label(component), format_thousands(count),
                           format_percent(static_cast<double>(count) / total)});
   }
   table.rows.push_back({"total", format_thousands(model.table.total()), ""});
@@ -129,16 +107,6 @@ double measure_peak_flops(const Backend& backend, DType dtype) {
     best = std::max(best, flops / seconds_since(begin));
   }
   return best;
-}
-
-double training_flops_per_token(const Model& model, int64_t n_ctx) {
-  const ModelConfig& c = model.config;
-  double matrix = 0;
-  for (const ParamSpec& spec : model.table.specs()) {
-    const bool looked_up = spec.role == Role::wpe || (spec.role == Role::wte && !c.tie_embeddings);
-    if (spec.shape.size() == 2 && !looked_up) matrix += static_cast<double>(spec.size());
-  }
-  return 6 * matrix + 6 * static_cast<double>(c.n_layer * c.n_head * c.head_dim * n_ctx);
 }
 
 }  // namespace gpt

@@ -21,8 +21,4 @@ std::string machine_description(int threads, std::string_view isa);
 // Multiply-add rate of large products of a type in FLOP/s, measured for a few hundredths of a second.
 double measure_peak_flops(const Backend& backend, DType dtype);
 
-// Floating-point operations of one training token, forward and backward: 6 per matrix parameter that it
-// passes and 6 n_layer n_head head_dim T for causal attention.
-double training_flops_per_token(const Model& model, int64_t n_ctx);
-
 }  // namespace gpt

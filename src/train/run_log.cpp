@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/format.h"
-#include "report/curves.h"
 #include "report/run_charts.h"
 #include "report/svg.h"
 

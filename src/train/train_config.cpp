@@ -1,18 +1,18 @@
 #include "train/train_config.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 
+#include "base/json.h"
+#include "base/parse.h"
 #include "base/suggest.h"
-#include "io/json.h"
 #include "model/config_alias.h"
 #include "model/families/family.h"
 #include "model/json_value.h"
 #include "model/presets.h"
 #include "train/optimizer.h"
-#include "train/rhythm.h"
+#include "train/schedule.h"
 
 namespace gpt {
 
@@ -75,15 +75,8 @@ void check(const char* key, double value, double low, double high) {
 }  // namespace
 
 DType tensor_dtype(TrainDType t) {
-  switch (t) {
-    case TrainDType::bf16:
-      return DType::bf16;
-    case TrainDType::fp16:
-      return DType::f16;
-    case TrainDType::fp32:
-      break;
-  }
-  return DType::f32;
+  constexpr DType kTypes[] = {DType::f32, DType::bf16, DType::f16};
+  return kTypes[static_cast<size_t>(t)];
 }
 
 std::vector<KeyInfo> config_keys() {
@@ -166,17 +159,12 @@ namespace {
 
 // Numbers that JSON writes otherwise: .3, 3., +3. Finite ones only.
 std::optional<json> number_of(const std::string& text) {
-  const char* const end = text.data() + text.size();
-  const char* begin = text.data();
-  if (text.starts_with('+') && !text.starts_with("+-")) ++begin;
-  if (end - begin > 1 && begin[0] == '0' && begin[1] >= '0' && begin[1] <= '9') return {};
-  int64_t whole = 0;
-  if (const auto [stop, error] = std::from_chars(begin, end, whole); error == std::errc() && stop == end)
-    return whole;
-  double number = 0;
-  const auto [stop, error] = std::from_chars(begin, end, number);
-  if (error != std::errc() || stop != end || !std::isfinite(number)) return {};
-  return number;
+  std::string_view digits = text;
+  if (text.starts_with('+') && !text.starts_with("+-")) digits.remove_prefix(1);
+  if (digits.size() > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9') return {};
+  if (const auto whole = parse_number<int64_t>(digits)) return *whole;
+  const auto number = parse_number<double>(digits);
+  return number && std::isfinite(*number) ? std::optional<json>(*number) : std::nullopt;
 }
 
 }  // namespace

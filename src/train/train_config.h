@@ -42,7 +42,7 @@ struct TrainConfig {
   TrainDType dtype = TrainDType::fp32;
   bool recompute = false;
 
-  int64_t eval_every = -1, eval_batches = -1;  // as many as take 5 % of the run (rhythm.h)
+  int64_t eval_every = -1, eval_batches = -1;  // as many as take 5 % of the run (schedule.h)
   bool eval_train = false;
   int64_t patience = 0;  // 0: off
   int64_t sample_every = 0, save_every = 500, log_every = 10;

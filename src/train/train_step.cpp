@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "tensor/element.h"
-#include "train/outliers.h"
-#include "train/schedule.h"
 
 namespace gpt {
 
@@ -107,10 +105,13 @@ void TrainStep::finish_gradients() {
   finish_norm(false);
 }
 
-void TrainStep::compute_gradients(const StepState& start, const FillBatch& fill) {
+void TrainStep::compute_gradients(const StepState& start, const FillBatch& fill,
+                                  const std::function<void()>& before_each) {
   begin(start, fill);
-  for (int64_t first = 0; first < samples_; first += options_.micro_batch)
+  for (int64_t first = 0; first < samples_; first += options_.micro_batch) {
+    if (before_each) before_each();
     micro_batch(first, first > 0, first + options_.micro_batch == samples_);
+  }
   finish_gradients();
 }
 
@@ -138,18 +139,11 @@ std::string TrainStep::first_nonfinite() {
   return "";
 }
 
-StepState start_of_step(const TrainConfig& c, int64_t step, int64_t updates, double loss_scale,
-                        const OutlierDetector& losses, const OutlierDetector& norms) {
-  StepState start{.step = step,
-                  .seed = static_cast<uint64_t>(c.seed),
-                  .lr = learning_rate(c, step),
-                  .loss_scale = loss_scale,
-                  .updates = updates};
-  if (c.outlier_z > 0) {
-    start.max_loss = losses.limit(c.outlier_z);
-    start.max_norm = norms.limit(c.outlier_z);
-  }
-  return start;
+TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& c, int64_t step) {
+  return
+      [&loader, step, batch_size = c.batch_size](int64_t first, int64_t rows, const TrainStep::Samples& s) {
+        loader.fill(step, first, rows, batch_size, s.ids, s.targets);
+      };
 }
 
 TrainStep::Options step_options(const TrainConfig& c, int64_t n_ctx, int32_t document_end) {

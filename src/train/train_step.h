@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/loader.h"
 #include "model/training_graph.h"
 #include "train/communicator.h"
 #include "train/documents.h"
@@ -12,8 +13,6 @@
 #include "train/train_config.h"
 
 namespace gpt {
-
-class OutlierDetector;
 
 // One training step: forward and backward passes over the micro-batches of a batch, the norm of the
 // gradients, clipping, the optimizer's update. Used by `gpt train`, and by all that measures or checks what
@@ -47,8 +46,10 @@ class TrainStep {
 
   // Gradients of the mean loss over the targets of the batch by their weights, times loss_scale. `start`
   // holds what is known of the step; loss_weight and clip_norm are not the caller's. After the call state()
-  // has the loss, the norm, and whether the step will be skipped.
-  void compute_gradients(const StepState& start, const FillBatch& fill);
+  // has the loss, the norm, and whether the step will be skipped. before_each: called before each
+  // micro-batch; what it throws leaves the weights as they were.
+  void compute_gradients(const StepState& start, const FillBatch& fill,
+                         const std::function<void()>& before_each = {});
   // Clips, and changes the weights unless the step is skipped.
   void update();
 
@@ -97,10 +98,8 @@ class TrainStep {
   std::vector<Communicator::Handle> reductions_;  // of gradients, under way
 };
 
-// What is known of a step before it is made: learning rate, loss scale, and the limits beyond which outlier_z
-// skips it.
-StepState start_of_step(const TrainConfig& config, int64_t step, int64_t updates, double loss_scale,
-                        const OutlierDetector& losses, const OutlierDetector& norms);
+// The batch of a step, from 0 on.
+TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& config, int64_t step);
 
 // What a run's config says of its steps. document_end: -1 where documents are not told apart.
 TrainStep::Options step_options(const TrainConfig& config, int64_t n_ctx, int32_t document_end);

@@ -6,10 +6,10 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/path_kind.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "data/file_kind.h"
 #include "data/shard_set.h"
-#include "io/json.h"
 #include "train/checkpoint.h"
 
 namespace gpt {

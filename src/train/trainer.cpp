@@ -19,16 +19,12 @@
 #include "train/announce.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
-#include "train/init_model.h"
-#include "train/outliers.h"
 #include "train/part_norms.h"
-#include "train/plan_keeper.h"
 #include "train/resume.h"
 #include "train/run_data.h"
 #include "train/run_facts.h"
-#include "train/run_folder.h"
 #include "train/run_log.h"
-#include "train/sample.h"
+#include "train/run_plan.h"
 #include "train/schedule.h"
 
 namespace gpt {
@@ -101,9 +97,7 @@ class Trainer {
   void announce();
   TrainOutcome finish();
   void step();
-  StepState next_step() const;
-  TrainStep::FillBatch fill();
-  void check_finite();
+  void compute_gradients();
   void report_step(double step_seconds);
   bool is_due(int64_t every, int64_t step) const {
     return every > 0 && (step % every == 0 || step >= config().steps);
@@ -145,7 +139,6 @@ class Trainer {
   BatchLoader loader_;
   RunState state_;
   std::optional<BestModel> best_;  // in the folder: of a step beyond state_ where a kill lost that part
-  OutlierDetector loss_outliers_, norm_outliers_;
   std::unique_ptr<RunLog> log_;
   std::unique_ptr<PlanKeeper> plan_;
   double peak_flops_ = 0, flops_per_token_ = 0;
@@ -179,8 +172,7 @@ Trainer::Trainer(const TrainRequest& request)
       dtype_(tensor_dtype(config().dtype)),
       step_(model_, weights_, make_optimizer(config(), model_.table), backend_,
             options_of(request, model_.config.n_ctx, data_.document_end)),
-      loader_(data_.sources, model_.config.n_ctx, static_cast<uint64_t>(config().seed),
-              config().sampling == SamplingKind::epoch ? Sampling::epoch : Sampling::random) {
+      loader_(loader_of(data_, config(), model_.config.n_ctx)) {
   config_.model = model_.config;
   model_.weights.assign(weights_.views().begin(), weights_.views().end());
   check_run(config(), data_.has_val());
@@ -229,11 +221,9 @@ void Trainer::start() {
     state_ = resumed_->state;
     check_same_data(state_.data, identity);
     load_checkpoint(last(), model_, weights_, step_.optimizer_state());
-    loss_outliers_.restore(state_.losses);
-    norm_outliers_.restore(state_.norms);
     best_ = read_best(best());
   } else {
-    if (dtype_ == DType::f16) state_.loss_scale = LossScale::for_fp16();
+    state_.history.loss_scale = LossScale::of(dtype_);
     if (init_) {
       init_->copy_to(weights_);
       init_params(model_.table, weights_, static_cast<uint64_t>(config().seed), model_.table.model_count());
@@ -247,7 +237,7 @@ void Trainer::start() {
   state_.data_folder = std::filesystem::current_path(unknown).string();
   state_.config = run_config_json(config_).dump();
   require_space_for_checkpoints();
-  flops_per_token_ = training_flops_per_token(model_, model_.config.n_ctx);
+  flops_per_token_ = ModelCounts(model_.config).training_flops(model_.config.n_ctx);
   peak_flops_ = measure_peak_flops(backend_, dtype_);
   const std::string machine = machine_description(pool_.size(), isa_name(backend_.kernels.isa));
   const std::optional<int64_t> resume_step = request_.resume ? std::optional(state_.step) : std::nullopt;
@@ -255,7 +245,7 @@ void Trainer::start() {
       collect_facts(config_, model_, data_, step_.optimizer().describe(), machine, request_.command_line);
   facts.plan = [this] { return plan_section(plan_->plan(), fact()); };
   log_ = std::make_unique<RunLog>(request_.out, resume_step, config(), std::move(facts));
-  // After the log: a config without metrics would be a model (run_folder.h), and no new run might begin.
+  // After the log: a config without metrics would be a model (resume.h), and no new run might begin.
   if (!resumed_) write_file_atomic(request_.out + "/config.json", run_config_json(config_).dump(2) + "\n");
   if (resumed_) keep_steps(request_.out, config().steps);
   start_plan(base_bytes);
@@ -278,7 +268,7 @@ void Trainer::announce() {
     text += start_details(start, step_.optimizer().describe());
     const int64_t rows = std::min(kPreviewRows, config().micro_batch);
     std::vector<int32_t> ids(static_cast<size_t>(rows * model_.config.n_ctx)), targets(ids.size());
-    fill()(0, rows, {ids.data(), targets.data(), nullptr});
+    batch_of(loader_, config(), state_.step)(0, rows, {ids.data(), targets.data(), nullptr});
     text += preview_batch(*data_.tokenizer, ids.data(), targets.data(), rows, config().batch_size,
                           model_.config.n_ctx);
   }
@@ -286,36 +276,6 @@ void Trainer::announce() {
   text += start_notes(start, request_.init_from.empty() && !request_.resume);
   text += export_limits(model_.config, data_.tokenizer.get());
   log_->message(text);
-}
-
-// What is known of the next step before it is made.
-StepState Trainer::next_step() const {
-  return start_of_step(config(), state_.step, state_.updates, state_.loss_scale.scale, loss_outliers_,
-                       norm_outliers_);
-}
-
-// Its batch.
-TrainStep::FillBatch Trainer::fill() {
-  return [this](int64_t first, int64_t rows, const TrainStep::Samples& s) {
-    loader_.fill(state_.step, first, rows, config().batch_size, s.ids, s.targets);
-  };
-}
-
-// Ends the run at a loss or gradients that are not finite, unless it is the loss scale that made them so.
-void Trainer::check_finite() {
-  const StepState& s = step_.state();
-  const bool overflow = dtype_ == DType::f16 && std::isfinite(s.loss) && !std::isfinite(s.norm);
-  if (dtype_ == DType::f16) state_.loss_scale.after_step(!overflow);
-  if (std::isfinite(s.loss) && std::isfinite(s.norm)) return;
-  if (!overflow || state_.loss_scale.exhausted()) {
-    const std::string tensor = step_.first_nonfinite();
-    fail(
-        "training stopped at step {}: the loss is {}, the gradient norm {}; first offending tensor: {}; "
-        "try a lower --lr or a --clip-norm",
-        s.step, s.loss, s.norm, tensor.empty() ? "the loss" : tensor);
-  }
-  log_->message(fmt::format("step {}: skipped, gradients overflow fp16; loss scale now {:g} ({} skipped)\n",
-                            s.step, state_.loss_scale.scale, state_.loss_scale.overflows));
 }
 
 std::string Trainer::kept() const {
@@ -332,19 +292,19 @@ void Trainer::require_space_for_checkpoints() const {
 
 void Trainer::step() {
   const auto start = Clock::now();
-  step_.compute_gradients(next_step(), fill());
-  check_finite();
+  compute_gradients();
+  if (state_.history.overflows(config(), step_))
+    log_->message(fmt::format("step {}: skipped, gradients overflow fp16; loss scale now {:g} ({} skipped)\n",
+                              state_.step, state_.history.loss_scale.scale,
+                              state_.history.loss_scale.overflows));
   part_norms_.clear();
   if (evaluates(state_.step + 1)) part_norms_ = gradient_norms(step_);
   step_.update();
   const StepState& s = step_.state();
-  state_.updates = s.updates;
+  state_.history.add(config(), step_);
   updated_ = !step_.is_skipped();
   norm_ = s.norm;
-  if (updated_ && config().outlier_z > 0) {
-    loss_outliers_.add(s.loss);
-    norm_outliers_.add(s.norm);
-  } else if (!updated_ && std::isfinite(s.norm)) {
+  if (!updated_ && std::isfinite(s.norm)) {
     ++state_.skipped;
     log_->message(
         fmt::format("step {}: skipped, loss {:.4f} and gradient norm {:.3f} are out of the ordinary\n",
@@ -365,15 +325,16 @@ void Trainer::report_step(double step_seconds) {
   const double tokens_per_s = step_tokens / recent_step_seconds_;
   const bool logged = config().log_every > 0 && (state_.step % config().log_every == 0 || state_.step == 1 ||
                                                  state_.step == config().steps);
-  unlogged_ = {.step = state_.step,
-               .tokens = state_.tokens,
-               .loss = loss,
-               .lr = lr,
-               .grad_norm = norm,
-               .tokens_per_s = tokens_per_s,
-               .seconds = state_.train_seconds,
-               .loss_scale = dtype_ == DType::f16 ? std::optional(state_.loss_scale.scale) : std::nullopt,
-               .skipped = state_.skipped + state_.loss_scale.overflows};
+  unlogged_ = {
+      .step = state_.step,
+      .tokens = state_.tokens,
+      .loss = loss,
+      .lr = lr,
+      .grad_norm = norm,
+      .tokens_per_s = tokens_per_s,
+      .seconds = state_.train_seconds,
+      .loss_scale = dtype_ == DType::f16 ? std::optional(state_.history.loss_scale.scale) : std::nullopt,
+      .skipped = state_.skipped + state_.history.loss_scale.overflows};
   if (logged) log_newest_step();
   log_->progress({.step = state_.step,
                   .total = config().steps,
@@ -398,9 +359,14 @@ void Trainer::log_newest_step() {
   unlogged_.reset();
 }
 
+void Trainer::compute_gradients() {
+  step_.compute_gradients(state_.history.next(config(), state_.step),
+                          batch_of(loader_, config(), state_.step));
+}
+
 // Of the gradient that the first step will compute again.
 double Trainer::first_norm() {
-  step_.compute_gradients(next_step(), fill());
+  compute_gradients();
   return step_.state().norm;
 }
 
@@ -467,8 +433,6 @@ void Trainer::check_data(bool saves) {
 void Trainer::save() {
   log_->sync();
   state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
-  state_.losses = loss_outliers_.history();
-  state_.norms = norm_outliers_.history();
   save_checkpoint(last(), model_, weights_, step_.optimizer_state(), state_, data_.tokenizer->to_json());
   saved_step_ = state_.step;
 }

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "io/json.h"
-#include "io/printable.h"
+#include "base/json.h"
+#include "base/printable.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "verify/compute.h"

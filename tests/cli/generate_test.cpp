@@ -176,7 +176,7 @@ TEST(Generate, BadIdsAndMissingTokenizer) {
   EXPECT_EQ(range.status, 1);
   EXPECT_NE(range.err.find("99999"), std::string::npos);
   EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "1,x"}).status, 2);
-  EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "-3"}).status, 1);
+  EXPECT_EQ(run_gpt({"generate", model("gpt2"), "--ids", "-3"}).status, 2);
   const GptRun text = run_gpt({"generate", model("mini-gpt"), "--prompt", "hello"});
   EXPECT_EQ(text.status, 1);
   EXPECT_NE(text.err.find("--ids"), std::string::npos);

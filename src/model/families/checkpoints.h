@@ -5,7 +5,7 @@
 
 #include "io/llama2c.h"
 #include "io/llmc.h"
-#include "io/tensor_files.h"
+#include "io/tensor_file.h"
 #include "model/families/tensor_names.h"
 
 // What the files of other programs say of the models in them.

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "io/printable.h"
+#include "base/printable.h"
 #include "model/json_value.h"
 #include "model/rope_table.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "io/printable.h"
+#include "base/printable.h"
 #include "model/families/checkpoints.h"
 #include "model/families/family.h"
 #include "model/json_value.h"

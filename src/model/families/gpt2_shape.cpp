@@ -4,7 +4,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "io/printable.h"
+#include "base/printable.h"
 #include "model/families/checkpoints.h"
 #include "model/json_value.h"
 #include "model/model_files.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "io/json.h"
-#include "io/printable.h"
+#include "base/json.h"
+#include "base/printable.h"
 #include "model/families/checkpoints.h"
 #include "model/families/family.h"
 #include "model/json_value.h"

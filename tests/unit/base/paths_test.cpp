@@ -1,4 +1,3 @@
-#include "base/path_kind.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "base/path_kind.h"
 #include "base/rng.h"
 #include "data/pack.h"
 #include "data/shard_check.h"

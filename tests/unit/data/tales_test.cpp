@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "data/grammar.h"
-#include "data/tales_grammar.h"
 
 namespace gpt {
 namespace {
@@ -96,6 +95,21 @@ std::string clash(const std::vector<Strings>& sets) {
     }
   }
   return "";
+}
+
+// -log of the probability of a text of stories, whose last one may be cut, by finding all derivations
+// of each story; infinity when the grammar cannot produce the text.
+double tales_nats(std::string_view text) {
+  constexpr std::string_view kEnd = "\n\n";  // of a story
+  double nats = 0;
+  while (!text.empty()) {
+    const size_t end = text.find(kEnd);
+    const bool complete = end != std::string_view::npos;
+    const std::string_view story = complete ? text.substr(0, end + kEnd.size()) : text;
+    nats -= tales_grammar().score(story, complete).log_p;
+    text.remove_prefix(story.size());
+  }
+  return nats;
 }
 
 // Why a grammar may be ambiguous, or "". Proof of the converse: if in every table no word begins another

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "data/file_kind.h"
-#include "data/json_line.h"
 #include "support/compress.h"
 #include "support/error_of.h"
 #include "support/temp_dir.h"

@@ -1,4 +1,4 @@
-#include "eval/compare.h"
+#include "eval/evaluate.h"
 #include "support/backend.h"
 
 #include <gtest/gtest.h>

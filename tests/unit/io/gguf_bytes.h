@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "io/gguf_header.h"
+#include "io/gguf.h"
 
 namespace gpt {
 

@@ -1,4 +1,4 @@
-#include "io/json.h"
+#include "base/json.h"
 
 #include <nlohmann/json.hpp>
 

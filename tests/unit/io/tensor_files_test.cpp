@@ -1,4 +1,4 @@
-#include "io/tensor_files.h"
+#include "io/tensor_file.h"
 
 #include "unit/io/io_test_util.h"
 #include "unit/io/torch_test_util.h"

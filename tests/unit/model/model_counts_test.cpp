@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "model/training_graph.h"
-#include "model/training_memory.h"
 #include "support/small_models.h"
 
 namespace gpt {

@@ -1,4 +1,4 @@
-#include "report/curves.h"
+#include "report/run_charts.h"
 
 #include <gtest/gtest.h>
 

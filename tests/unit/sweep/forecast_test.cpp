@@ -1,4 +1,4 @@
-#include "sweep/forecast.h"
+#include "sweep/loss_law.h"
 
 #include <gtest/gtest.h>
 

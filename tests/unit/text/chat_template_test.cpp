@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "support/temp_dir.h"
-#include "text/jinja_shape.h"
 
 namespace gpt {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "support/temp_dir.h"
 #include "text/gpt1_tokenizer.h"
-#include "text/utf8.h"
 #include "unit/text/golden_rows.h"
 
 namespace gpt {

@@ -4,7 +4,6 @@
 
 #include "base/rng.h"
 #include "text/byte_level.h"
-#include "text/pre_tokenizer_json.h"
 #include "text/vocab_data.h"
 #include "unit/text/golden_rows.h"
 

@@ -2,10 +2,10 @@
 
 #include "base/file.h"
 #include "base/rng.h"
+#include "base/utf8.h"
 #include "support/temp_dir.h"
 #include "text/spm_model.h"
 #include "text/spm_tokenizer.h"
-#include "text/utf8.h"
 #include "text/vocab_data.h"
 #include "unit/text/golden_rows.h"
 

@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "base/utf8.h"
 #include "support/error_of.h"
 #include "support/temp_dir.h"
-#include "text/utf8.h"
 
 namespace gpt {
 namespace {
@@ -100,17 +100,17 @@ TEST(TokenizerJson, CharRoundTripKeepsIds) {
 }
 
 TEST(TokenizerJson, RejectsMalformedFiles) {
-  expect_error("", "expected JSON");
-  expect_error("{\"model\": ", "expected JSON");
+  expect_error("", "not valid JSON");
+  expect_error("{\"model\": ", "not valid JSON");
   expect_error("[]", "\"model\"");
   expect_error("{\"model\": 3}", "\"model\"");
-  expect_error("{\"a\":1,\"a\":2}", "twice");
+  expect_error("{\"a\":1,\"a\":2}", "duplicate key");
   expect_error(std::string(100000, '['), "nested deeper");
   std::string many = "[0";
   for (int i = 0; i < 8'000'000; ++i)
     many += ",0";
   expect_error(many + "]", "more than");
-  expect_error("{\"model\":{\"type\":\"\xFF\"}}", "expected JSON");
+  expect_error("{\"model\":{\"type\":\"\xFF\"}}", "not valid JSON");
 }
 
 TEST(TokenizerJson, RejectsOtherKindsByName) {

@@ -1,4 +1,4 @@
-#include "train/rhythm.h"
+#include "train/schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,6 @@
 #include "support/error_of.h"
 #include "support/small_models.h"
 #include "support/temp_dir.h"
-#include "train/plan_keeper.h"
 
 namespace gpt {
 namespace {

@@ -1,4 +1,4 @@
-#include "io/json.h"
+#include "base/json.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "io/printable.h"
+#include "base/printable.h"
 
 namespace gpt {
 namespace {
@@ -117,65 +117,14 @@ std::string parser_message(const std::string& full) {
   return full.substr(start, std::min<size_t>(quote - start, 200)) + "last read: " + printable(last);
 }
 
-// Turns the library's events into those of a JsonVisitor.
-class VisitorAdapter : public nlohmann::json_sax<json> {
- public:
-  VisitorAdapter(JsonVisitor& visitor, const std::string& what) : visitor_(visitor), what_(what) {}
+using TakeMember = std::function<void(const std::string& name, json& value)>;
 
-  bool null() override { return other("null"); }
-  bool boolean(bool) override { return other("a boolean"); }
-  bool number_integer(number_integer_t value) override {
-    if (value < 0) return other("a negative number");
-    return number_unsigned(static_cast<uint64_t>(value));
-  }
-  bool number_unsigned(number_unsigned_t value) override {
-    visitor_.number(value);
-    return true;
-  }
-  bool number_float(number_float_t, const string_t&) override { return other("a fraction or huge number"); }
-  bool string(string_t& value) override {
-    visitor_.string(value);
-    return true;
-  }
-  bool binary(binary_t&) override { return other("binary data"); }
-  bool start_object(size_t) override {
-    visitor_.begin_object();
-    return true;
-  }
-  bool end_object() override {
-    visitor_.end_object();
-    return true;
-  }
-  bool start_array(size_t) override {
-    visitor_.begin_array();
-    return true;
-  }
-  bool end_array() override {
-    visitor_.end_array();
-    return true;
-  }
-  bool key(string_t& name) override {
-    visitor_.key(name);
-    return true;
-  }
-  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& e) override {
-    fail("{} is not valid JSON: {}", what_, parser_message(e.what()));
-  }
-
- private:
-  bool other(std::string_view kind) {
-    visitor_.other(kind);
-    return true;
-  }
-
-  JsonVisitor& visitor_;
-  const std::string& what_;
-};
-
-// Builds the tree, rejecting a key that its object already has.
+// Builds the tree, rejecting a key that its object already has; or with `take` one member of it after the
+// other.
 class TreeBuilder : public nlohmann::json_sax<json> {
  public:
-  explicit TreeBuilder(const std::string& what) : what_(what) {}
+  explicit TreeBuilder(const std::string& what, TakeMember take = {}, size_t max_values = 0)
+      : what_(what), take_(std::move(take)), max_values_(max_values) {}
 
   json& root() { return root_; }
 
@@ -192,7 +141,10 @@ class TreeBuilder : public nlohmann::json_sax<json> {
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
     const auto [place, added] = open_.back()->get_ref<json::object_t&>().try_emplace(std::move(name));
-    if (!added) fail("{} is not usable JSON: duplicate key {}", what_, printable(place->first));
+    if (!added)
+      fail("{} is not usable JSON: duplicate key {}{}", what_, printable(place->first),
+           take_ ? " in " + printable(name_) : "");
+    if (open_.size() == 1) name_ = place->first;
     member_ = &place->second;
     return true;
   }
@@ -209,7 +161,7 @@ class TreeBuilder : public nlohmann::json_sax<json> {
   }
   bool add(json&& value) {
     place(std::move(value));
-    return true;
+    return take_member();
   }
   bool open(json&& container) {
     open_.push_back(place(std::move(container)));
@@ -217,10 +169,23 @@ class TreeBuilder : public nlohmann::json_sax<json> {
   }
   bool close() {
     open_.pop_back();
+    return take_member();
+  }
+  bool take_member() {
+    if (!take_) return true;
+    if (++values_ > max_values_)
+      fail("{}: expected at most {} values in {}", what_, max_values_, printable(name_));
+    if (open_.size() != 1) return true;
+    take_(name_, root_[name_]);
+    root_.clear();
+    values_ = 0;
     return true;
   }
 
   const std::string& what_;
+  TakeMember take_;
+  size_t max_values_, values_ = 0;  // of the member that is read
+  std::string name_;                // its name
   json root_;
   std::vector<json*> open_;  // the path from the root; no container on it moves while it is on it
   json* member_ = nullptr;   // where the value of the last key goes
@@ -239,11 +204,21 @@ json read_json_file(const std::string& path, const JsonLimits& limits) {
   return parse_json(read_file(path, limits.max_bytes), path, limits);
 }
 
-void visit_json(std::string_view text, const std::string& what, const JsonLimits& limits,
-                JsonVisitor& visitor) {
+void visit_members(std::string_view text, const std::string& what, const JsonLimits& limits,
+                   size_t max_values, const TakeMember& f) {
   LimitCheck(text, what, limits).run();
-  VisitorAdapter adapter(visitor, what);
-  json::sax_parse(text.begin(), text.end(), &adapter);
+  TreeBuilder builder(what, f, max_values);
+  json::sax_parse(text.begin(), text.end(), &builder);
+}
+
+std::string_view json_kind(const json& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "an array";
+  if (value.is_string()) return "a string";
+  if (value.is_boolean()) return "a boolean";
+  if (value.is_number_float()) return "a fraction or huge number";
+  if (value.is_number_integer()) return value < 0 ? "a negative number" : "a number";
+  return "null";
 }
 
 }  // namespace gpt

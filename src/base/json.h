@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -22,23 +23,13 @@ nlohmann::json parse_json(std::string_view text, const std::string& what, const 
 // The same for a file; also throws Error when it cannot be read.
 nlohmann::json read_json_file(const std::string& path, const JsonLimits& limits = {});
 
-// Receives the parts of a JSON text in order. Strings may be moved from. A visitor may throw.
-class JsonVisitor {
- public:
-  virtual ~JsonVisitor() = default;
-  virtual void begin_object() = 0;
-  virtual void end_object() = 0;
-  virtual void begin_array() = 0;
-  virtual void end_array() = 0;
-  virtual void key(std::string& name) = 0;
-  virtual void string(std::string& value) = 0;
-  virtual void number(uint64_t value) = 0;
-  virtual void other(std::string_view kind) = 0;  // a noun: "null", "a boolean", "a negative number", ...
-};
+// Parses an object as parse_json does, but hands over its members one by one and keeps none: for headers too
+// large to hold as a tree. Equal names of members are the caller's business. Each has at most max_values.
+void visit_members(std::string_view text, const std::string& what, const JsonLimits& limits,
+                   size_t max_values,
+                   const std::function<void(const std::string& name, nlohmann::json& value)>& f);
 
-// Parses as parse_json does but builds nothing: for headers too large to hold as a tree. Duplicate keys
-// are the visitor's business.
-void visit_json(std::string_view text, const std::string& what, const JsonLimits& limits,
-                JsonVisitor& visitor);
+// A noun for a value: "an object", "a string", "a negative number", "a fraction or huge number", ...
+std::string_view json_kind(const nlohmann::json& value);
 
 }  // namespace gpt
