@@ -38,8 +38,9 @@ class SequenceModel {
   virtual void forward(std::span<const Append> batch, const TensorView& logits) = 0;
 
   virtual void reset(int slot) = 0;  // empties the slot
-  // Takes back all ids but the first n <= length, as if they had never been. Those of the last forward call
-  // can be taken back; throws Error where a slot past n_ctx has let go of what the next id would see.
+  // Takes back all ids but the first n <= length, as if they had never been. What was appended within the
+  // last `room` can always be taken back; throws Error where a slot past n_ctx has let go of what the next id
+  // would see.
   virtual void truncate(int slot, int64_t n) = 0;
   virtual void copy(int from_slot, int to_slot) = 0;  // replaces to_slot's content by from_slot's
   virtual int64_t length(int slot) const = 0;         // ids appended since the slot was reset
