@@ -7,9 +7,9 @@
 
 namespace gpt {
 
-// What the processes that train one model together say to each other. All of them call the same operations in the
-// same order. An operation may still be under way when its function returns: the memory that it was given belongs
-// to it until its handle has been waited for.
+// What the processes that train one model together say to each other. All of them call the same operations in
+// the same order. An operation may still be under way when its function returns: the memory that it was given
+// belongs to it until its handle has been waited for.
 class Communicator {
  public:
   class Operation {

@@ -68,8 +68,8 @@ DataIdentity identity_of(const RunData& data) {
 
 std::string data_difference(const DataIdentity& before, const DataIdentity& now) {
   if (before.tokens != now.tokens)
-    return fmt::format("the run was trained on {} tokens, the data now has {}", format_thousands(before.tokens),
-                       format_thousands(now.tokens));
+    return fmt::format("the run was trained on {} tokens, the data now has {}",
+                       format_thousands(before.tokens), format_thousands(now.tokens));
   const auto differ = [](const std::string& a, const std::string& b) {
     return !a.empty() && a != b;  // empty: a checkpoint from before this was recorded
   };

@@ -91,12 +91,14 @@ TEST(Generate, TextsBeginWithTheTokenThatTheirTokenizerNames) {
       {"special_tokens",
        {{"<|endoftext|>", {{"id", "<|endoftext|>"}, {"ids", {256}}, {"tokens", {"<|endoftext|>"}}}}}}};
   std::ofstream(tok + "/tokenizer.json") << tokenizer;
-  ASSERT_EQ(run_gpt({"train", book, "--tokenizer", tok, "--n-layer", "1", "--n-head", "2", "--n-embd", "16", "--n-ctx",
-                     "16", "--steps", "1", "--warmup", "0", "--eval-every", "0", "--out", run})
-                .status,
-            0);
+  ASSERT_EQ(
+      run_gpt({"train",   book, "--tokenizer", tok, "--n-layer", "1", "--n-head",     "2", "--n-embd", "16",
+               "--n-ctx", "16", "--steps",     "1", "--warmup",  "0", "--eval-every", "0", "--out",    run})
+          .status,
+      0);
   const json with = generate_json({run, "--prompt", "ab", "--max-tokens", "1"})[0]["prompt_ids"];
-  const json without = generate_json({run, "--prompt", "ab", "--max-tokens", "1", "--no-bos"})[0]["prompt_ids"];
+  const json without =
+      generate_json({run, "--prompt", "ab", "--max-tokens", "1", "--no-bos"})[0]["prompt_ids"];
   EXPECT_EQ(without, (json{64, 65}));
   EXPECT_EQ(with, (json{256, 64, 65}));
   EXPECT_EQ(generate_json({run, "--ids", "64,65", "--max-tokens", "1"})[0]["prompt_ids"], without);

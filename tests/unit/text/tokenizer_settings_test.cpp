@@ -55,7 +55,8 @@ TEST(TokenizerSettings, OfEveryKindThatChangeTextsAreRefused) {
 TEST(TokenizerSettings, OfTheCallThatSavedTheFileChangeNothing) {
   json root = bpe_json();
   const std::vector<int32_t> ids = parse_tokenizer(root.dump(), "t.json")->encode("a longer text");
-  root["truncation"] = {{"direction", "Right"}, {"max_length", 1}, {"strategy", "LongestFirst"}, {"stride", 0}};
+  root["truncation"] = {
+      {"direction", "Right"}, {"max_length", 1}, {"strategy", "LongestFirst"}, {"stride", 0}};
   root["padding"] = {{"strategy", {{"Fixed", 64}}}, {"direction", "Right"}, {"pad_id", 0}};
   EXPECT_EQ(parse_tokenizer(root.dump(), "t.json")->encode("a longer text"), ids);
 }

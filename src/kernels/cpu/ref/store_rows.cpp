@@ -1,6 +1,6 @@
 #include <cmath>
-#include <cstring>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/cpu/ref/ref.h"
 
