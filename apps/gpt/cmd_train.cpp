@@ -9,7 +9,6 @@
 #include "command.h"
 #include "config_flags.h"
 #include "interrupt.h"
-#include "model/model_files.h"
 #include "options.h"
 #include "output.h"
 #include "sweep/loss_law.h"
@@ -82,9 +81,7 @@ bool gives_tokenizer(const TrainArguments& a, const ConfigFlags& flags) {
 int run(const TrainArguments& a, const ConfigFlags& flags) {
   if (a.resume && a.out.empty()) fail_usage("--resume needs --out DIR, the folder of the run to go on with");
   if (a.print_config) {
-    const RunConfig config = chosen_config(a, flags);
-    if (!a.init_from.empty()) require_shape(config.model, LoadedModel(a.init_from).model().config);
-    write_output(run_config_json(config).dump(2) + "\n");
+    write_output(run_config_json(chosen_config(a, flags)).dump(2) + "\n");
     return 0;
   }
   if (a.out.empty())

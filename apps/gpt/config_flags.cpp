@@ -10,6 +10,7 @@
 #include "model/model_files.h"
 #include "model/presets.h"
 #include "options.h"
+#include "train/resume.h"
 #include "train/run_data.h"
 
 namespace gpt {
@@ -133,15 +134,16 @@ std::vector<std::string> ConfigFlags::given() const {
 RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags) {
   Settings settings;
   if (!sources.preset.empty()) settings.add_preset(sources.preset);
-  if (!sources.init_from.empty()) {
-    settings.add_model(LoadedModel(sources.init_from).model().config);
-  }
+  std::optional<ModelConfig> begun;
+  if (!sources.init_from.empty()) begun = LoadedModel(sources.init_from).model().config;
+  if (begun) settings.add_model(*begun);
   if (!sources.config.empty()) settings.add_file(sources.config);
   flags.apply_environment(settings);
   flags.apply_flags(settings);
-  if (!sources.preset.empty() && sources.init_from.empty())
-    settings.forget_preset("vocab_size");  // the tokenizer decides
-  return settings.resolve();
+  if (!sources.preset.empty() && !begun) settings.forget_preset("vocab_size");  // the tokenizer decides
+  RunConfig config = settings.resolve();
+  if (begun) require_shape(config.model, *begun);
+  return config;
 }
 
 bool names_model(const TrainSources& sources, const ConfigFlags& flags) {

@@ -148,6 +148,11 @@ TEST_F(TrainCommand, StartsFromAModelOfTheShapeAskedFor) {
     EXPECT_EQ(run.status, 2) << what << run.err;
     EXPECT_NE(run.err.find(what), std::string::npos) << run.err;
   }
+  const GptRun plan =
+      run_gpt({"plan", "--init-from", run_folder(), "--data", "tales:20000", "--n-layer", "9"});
+  EXPECT_EQ(plan.status, 2);
+  EXPECT_NE(plan.err.find("\"n_layer\": the model of --init-from has 1, found 9"), std::string::npos)
+      << plan.err;
   // What the model has already, dropout, and what only a preset says, which comes before the model.
   const GptRun run =
       from({"--n-layer", "1", "--tokenizer", "byte", "--dropout", "0.1", "--preset", "mini-gpt"});
