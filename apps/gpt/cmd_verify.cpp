@@ -10,6 +10,9 @@
 #include "verify/verify.h"
 
 namespace gpt {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerifyCheck, name, error, tolerance, passed, detail)
+
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
@@ -66,18 +69,6 @@ std::string checks_table(const VerifyResult& result, bool all) {
   return format_table(table);
 }
 
-nlohmann::json checks_json(const VerifyResult& result) {
-  nlohmann::json checks = nlohmann::json::array();
-  for (const VerifyCheck& check : result.checks) {
-    checks.push_back({{"name", check.name},
-                      {"error", check.error},
-                      {"tolerance", check.tolerance},
-                      {"passed", check.passed},
-                      {"detail", check.detail}});
-  }
-  return {{"passed", result.passed()}, {"checks", checks}, {"note", result.exact_note}};
-}
-
 int run(const VerifyArguments& a) {
   require_argument(a.model, "MODEL", "verify");
   VerifyOptions options;
@@ -102,7 +93,9 @@ int run(const VerifyArguments& a) {
   const VerifyResult result = verify_model(a.model, options);
   const auto failed = std::ranges::count_if(result.checks, [](const VerifyCheck& c) { return !c.passed; });
   if (a.json) {
-    write_output(checks_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    const nlohmann::json out = {
+        {"passed", result.passed()}, {"checks", result.checks}, {"note", result.exact_note}};
+    write_output(out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } else {
     write_output(checks_table(result, a.all));
     write_output(fmt::format("{}: {} of {} checks passed ({}, {}); {}\n", result.passed() ? "PASS" : "FAIL",

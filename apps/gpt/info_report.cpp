@@ -13,6 +13,9 @@
 #include "train/schedule.h"
 
 namespace gpt {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FlopCounts, attention, scores, mlp, norms, head)
+
 namespace {
 
 using nlohmann::json;
@@ -140,18 +143,12 @@ json parameters_json(const ModelCounts& m) {
 
 json flops_json(const ModelCounts& m) {
   const int64_t n_ctx = m.config.n_ctx;
-  const FlopCounts parts = m.flop_parts(n_ctx);
   return {{"n_ctx", n_ctx},
           {"forward", m.forward_flops(n_ctx)},
           {"training", m.training_flops(n_ctx)},
           {"decode_first", m.decode_flops(0)},
           {"decode_last", m.decode_flops(n_ctx - 1)},
-          {"parts",
-           {{"attention", parts.attention},
-            {"scores", parts.scores},
-            {"mlp", parts.mlp},
-            {"norms", parts.norms},
-            {"head", parts.head}}}};
+          {"parts", m.flop_parts(n_ctx)}};
 }
 
 json inference_json(const InfoMemory& m, const InfoSubject& s) {

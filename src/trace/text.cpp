@@ -16,6 +16,10 @@
 #include "trace/views.h"
 
 namespace gpt {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Change, added, absolute, relative, cosine, norm)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Neuron, index, value)
+
 namespace {
 
 std::string heading(const std::string& title, const TraceRequest& request) {
@@ -334,14 +338,6 @@ std::string cache_text(const Capture& capture, const TraceRequest& r) {
 
 using nlohmann::json;
 
-json change_json(const Change& c) {
-  return {{"added", c.added},
-          {"absolute", c.absolute},
-          {"relative", c.relative},
-          {"cosine", c.cosine},
-          {"norm", c.norm}};
-}
-
 json tokens_json(const Capture& capture, const TokenNames& names) {
   json tokens = json::array();
   for (const int32_t id : capture.ids()) {
@@ -378,16 +374,13 @@ json block_json(const Capture& capture, int64_t layer, int64_t top_k) {
                      {"habit", head_habit(s)}});
   }
   const MlpSummary mlp = mlp_summary(capture, layer);
-  json neurons = json::array();
-  for (const Neuron& n : top_neurons(capture, layer, capture.n_tokens() - 1, top_k))
-    neurons.push_back({{"index", n.index}, {"value", n.value}});
-  return {{"attention", change_json(change.attention)},
-          {"mlp", change_json(change.mlp)},
-          {"block", change_json(change.block)},
+  return {{"attention", change.attention},
+          {"mlp", change.mlp},
+          {"block", change.block},
           {"heads", heads},
           {"active", mlp.active},
           {"never_active", mlp.never},
-          {"top_neurons_of_last_token", neurons}};
+          {"top_neurons_of_last_token", top_neurons(capture, layer, capture.n_tokens() - 1, top_k)}};
 }
 
 }  // namespace
