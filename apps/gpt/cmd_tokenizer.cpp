@@ -92,20 +92,6 @@ std::vector<int32_t> encode(const Tokenizer& tokenizer, std::string_view text, b
   return special ? tokenizer.encode_special(text) : tokenizer.encode(text);
 }
 
-void append_number(std::string& out, int32_t number) {
-  char digits[12];
-  out.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
-}
-
-std::string joined(std::span<const int32_t> ids, char separator) {
-  std::string out;
-  for (const int32_t id : ids) {
-    if (!out.empty()) out += separator;
-    append_number(out, id);
-  }
-  return out;
-}
-
 bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
@@ -143,7 +129,7 @@ std::string encode_line(const Tokenizer& tokenizer, const TokenizerArguments& a,
                         const std::string& place) {
   const std::string text = json_line_text(line, a.field, place);
   try {
-    return "{\"ids\":[" + joined(encode(tokenizer, text, a.special), ',') + "]}\n";
+    return fmt::format("{{\"ids\":[{}]}}\n", fmt::join(encode(tokenizer, text, a.special), ","));
   } catch (const Error& error) {
     fail("{}: {}", place, error.what());
   }
@@ -175,7 +161,7 @@ int run_encode(const TokenizerArguments& a) {
     const json out = {{"ids", ids}, {"tokens", ids.size()}, {"text_bytes", text.size()}};
     write_output(out.dump() + "\n");
   } else {
-    write_output(joined(ids, ' ') + "\n");
+    write_output(fmt::format("{}\n", fmt::join(ids, " ")));
     if (notes_are_on_terminal() && a.has_text)
       write_next({"gpt", "tokenizer", "encode", a.tokenizer, a.text, "--explain"});
   }
