@@ -132,10 +132,6 @@ PackStats pack(const Tokenizer& tokenizer, const PackOptions& options, ThreadPoo
 void check(const PackArguments& a) {
   if (a.data.empty()) fail_usage("--data is missing: name text files, folders or patterns");
   if (a.options.out.empty()) fail_usage("--out is missing: name a folder for the shards, or one file *.bin");
-  if (a.tokenizer.empty())
-    fail_usage("--tokenizer is missing: name a tokenizer.json, a model folder, or byte");
-  if (a.tokenizer == "char")
-    fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
   check_choice("--format", a.format, {"gpt", "llmc"});
 }
 
@@ -153,23 +149,22 @@ PackOptions pack_options(const PackArguments& a, const Tokenizer& tokenizer) {
   return options;
 }
 
-int run_dry(const PackArguments& a) {
-  const auto tokenizer = chosen_tokenizer(a.tokenizer);
-  const PackOptions options = pack_options(a, *tokenizer);
-  const PackForecast forecast = forecast_pack(*tokenizer, options);
+int run_dry(const PackArguments& a, const Tokenizer& tokenizer) {
+  const PackOptions options = pack_options(a, tokenizer);
+  const PackForecast forecast = forecast_pack(tokenizer, options);
   write_output(a.json ? forecast_json(options, forecast).dump(2) + "\n" : forecast_text(options, forecast));
   return 0;
 }
 
 int run_pack(const PackArguments& a) {
   check(a);
-  if (a.dry_run) return run_dry(a);
+  const auto tokenizer = chosen_tokenizer(a.tokenizer);
+  if (a.dry_run) return run_dry(a, *tokenizer);
   install_graceful_interrupt("ending after this piece of text");
   const std::string& out = a.options.out;
   const bool one_file = has_ending(out, ".bin");
   const FolderLock lock =
       one_file ? FolderLock::of_file(out, write_note) : FolderLock::of_folder(out, write_note);
-  const auto tokenizer = chosen_tokenizer(a.tokenizer);
   ThreadPool pool(chosen_threads(a.machine));
   const PackOptions options = pack_options(a, *tokenizer);
   const PackStats stats = pack(*tokenizer, options, pool);
