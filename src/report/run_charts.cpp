@@ -91,8 +91,7 @@ Json run_json(const CurveRun& run) {
         if (order.size() == kMaxCurves) continue;
         order.push_back(key);
       }
-      curves[key].x.push_back(*step);
-      curves[key].y.push_back(*y);
+      curves[key].add(*step, *y);
     }
   }
   Json all = Json::object();
@@ -108,9 +107,7 @@ ChartSeries metric_series(std::span<const MetricRecord> records, std::string_vie
   ChartSeries series{std::move(name), {}, {}, style, colour};
   for (const MetricRecord& record : records) {
     const auto step = metric_number(record, kStepKey), value = metric_number(record, key);
-    if (!step || !std::isfinite(*step) || !value) continue;
-    series.x.push_back(*step);
-    series.y.push_back(*value);
+    if (step && std::isfinite(*step) && value) series.add(*step, *value);
   }
   return series;
 }
