@@ -68,11 +68,10 @@ std::string formats_table(const InfoSubject& s) {
           fmt::format("KV cache, {} x {} tokens", s.sequences, format_thousands(s.counts.config.n_ctx)), ""}};
   for (const NumberFormat& f : number_formats()) {
     const int64_t token = f.bytes * m.cache_values_per_token;
-    table.rows.push_back(
-        {std::string(f.name), fmt::format("{}/{}/{}", f.sign, f.exponent, f.mantissa),
-         f.largest > 1e6 ? fmt::format("{:.1e}", f.largest) : fmt::format("{:.0f}", f.largest),
-         format_bytes(m.weights(f.bytes)), format_bytes(token), format_bytes(token * m.cache_tokens),
-         std::string(f.note)});
+    table.rows.push_back({std::string(f.name), fmt::format("{}/{}/{}", f.sign, f.exponent, f.mantissa),
+                          f.largest > 1e6 ? fmt::format("{:.1e}", f.largest) : fixed(f.largest, 0),
+                          format_bytes(m.weights(f.bytes)), format_bytes(token),
+                          format_bytes(token * m.cache_tokens), std::string(f.note)});
   }
   return format_table(table);
 }
@@ -243,7 +242,7 @@ std::vector<Row> figures() {
        [](const InfoSubject& s) { return format_count(s.counts.decode_flops(0)); }},
       {"loss at the start, ln V",
        [](const InfoSubject& s) {
-         return fmt::format("{:.4f}", std::log(static_cast<double>(s.counts.config.vocab_size)));
+         return fixed(std::log(static_cast<double>(s.counts.config.vocab_size)), 4);
        }},
       {"weights, bf16", [](const InfoSubject& s) { return format_bytes(2 * s.counts.total); }},
       {"KV cache per token, bf16",
@@ -370,8 +369,8 @@ std::string schedule_table(const TrainConfig& c, const std::vector<int64_t>& ste
   TextTable table{.columns = {"step", "learning rate", "of peak", ""}};
   for (const int64_t step : steps.empty() ? schedule_steps(c) : steps) {
     const double rate = learning_rate(c, step);
-    table.rows.push_back({format_thousands(step), fmt::format("{:.6f}", rate),
-                          format_percent(c.lr > 0 ? rate / c.lr : 0), schedule_bar(c, step, kWidth)});
+    table.rows.push_back({format_thousands(step), fixed(rate, 6), format_percent(c.lr > 0 ? rate / c.lr : 0),
+                          schedule_bar(c, step, kWidth)});
   }
   return format_table(table) + fmt::format("{}, {} of them warm-up; peak {:g}, at the end {:g}\n",
                                            format_amount(c.steps, "step"), format_thousands(c.warmup), c.lr,

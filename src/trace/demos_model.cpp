@@ -67,7 +67,7 @@ class Skeleton {
                                         std::to_string(ids[static_cast<size_t>(t)])};
         for (const int64_t at :
              {int64_t{0}, int64_t{1}, int64_t{2}, vocabulary() - 3, vocabulary() - 2, vocabulary() - 1})
-          row.push_back(fmt::format("{:.4f}", capture.logits().row<float>(t)[at]));
+          row.push_back(fixed(capture.logits().row<float>(t)[at], 4));
         table.rows.push_back(row);
       }
     }
@@ -116,12 +116,11 @@ std::string demo_identity(const DemoContext& context) {
   const Capture capture(model, context.backend, ids, {});
   TextTable table{.columns = {"step", "shape", "|x|", "|after - before|"}};
   const std::string shape = fmt::format("[1,{},{}]", ids.size(), model.config.n_embd);
-  table.rows.push_back(
-      {"embedding and norm", shape, fmt::format("{:.4f}", frobenius(capture.residual(0))), ""});
+  table.rows.push_back({"embedding and norm", shape, fixed(frobenius(capture.residual(0)), 4), ""});
   for (int64_t layer = 0; layer < capture.n_layer(); ++layer) {
     const Change c = block_change(capture, layer).block;
     table.rows.push_back({fmt::format("block {}{}", layer + 1, layer == kZeroed ? ", all weights 0" : ""),
-                          shape, fmt::format("{:.4f}", c.norm), fmt::format("{:.4f}", c.absolute)});
+                          shape, fixed(c.norm, 4), fixed(c.absolute, 4)});
   }
   const TensorView before = capture.residual(kZeroed), after = capture.residual(kZeroed + 1);
   bool equal = true;
