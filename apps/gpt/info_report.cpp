@@ -203,8 +203,7 @@ json schedule_json(const TrainConfig& c) {
 }
 
 std::string with_share(int64_t part, int64_t whole) {
-  return fmt::format("{}  {:>6}", format_thousands(part),
-                     format_percent(static_cast<double>(part) / static_cast<double>(whole)));
+  return fmt::format("{}  {:>6}", format_thousands(part), share(part, whole));
 }
 
 // The rows of a comparison: a label, and what says the cell of a model.

@@ -331,16 +331,6 @@ class PageMeta {
   std::set<int32_t> shown_;  // tokens whose text the page needs
 };
 
-std::string page_meta(Capture& capture, const TokenNames& names, const PageRequest& request,
-                      const json& tensors, bool half) {
-  json out = PageMeta(capture, names).all();
-  out["model"] = visible_text(request.model);
-  out["computed"] = request.computed;
-  out["half"] = half;
-  out["tensors"] = tensors;
-  return out.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 }  // namespace
 
 std::string trace_page(Capture& capture, const TokenNames& names, const PageRequest& request) {
@@ -354,11 +344,16 @@ std::string trace_page(Capture& capture, const TokenNames& names, const PageRequ
   PageTensors tensors;
   add_parameters(tensors, capture.model());
   add_results(tensors, capture, half);
+  json meta = PageMeta(capture, names).all();
+  meta.update({{"model", visible_text(request.model)},
+               {"computed", request.computed},
+               {"half", half},
+               {"tensors", tensors.list()}});
   std::string page = detail::trace_page_html();
   fill_in(page, "STYLE", detail::trace_page_style());
   fill_in(page, "SCRIPT", detail::trace_page_script());
   fill_in(page, "TENSORS", tensors.elements());
-  fill_in(page, "META", escape_script(page_meta(capture, names, request, tensors.list(), half)));
+  fill_in(page, "META", escape_script(meta.dump(-1, ' ', false, json::error_handler_t::replace)));
   return page;
 }
 
