@@ -148,13 +148,11 @@ std::string speed_table(const std::vector<BenchRecord>& records) {
                               "of limit", "GB/s", "of memory"}};
   for (const BenchRecord& r : records) {
     const bool reads = r.result.bytes_read > 0;
-    table.rows.push_back({std::string(mode_name(r.workload.mode)), std::string(dtype_name(r.workload.dtype)),
-                          shape_of(r.workload), fmt::format("{:.1f}", r.result.tokens_per_second()),
-                          fmt::format("{:.1f}", r.result.slowest()),
-                          fmt::format("{:.1f}", r.result.fastest()),
-                          fmt::format("{:.1f}", flops_per_second(r) / 1e9), format_percent(share_of_rate(r)),
-                          reads ? fmt::format("{:.1f}", bytes_per_second(r) / 1e9) : "",
-                          reads ? format_percent(share_of_memory(r)) : ""});
+    table.rows.push_back(
+        {std::string(mode_name(r.workload.mode)), std::string(dtype_name(r.workload.dtype)),
+         shape_of(r.workload), fixed(r.result.tokens_per_second(), 1), fixed(r.result.slowest(), 1),
+         fixed(r.result.fastest(), 1), fixed(flops_per_second(r) / 1e9, 1), format_percent(share_of_rate(r)),
+         reads ? fixed(bytes_per_second(r) / 1e9, 1) : "", reads ? format_percent(share_of_memory(r)) : ""});
   }
   return format_table(table);
 }
@@ -165,7 +163,7 @@ std::string memory_table(const std::vector<BenchRecord>& records) {
     const auto measured = static_cast<double>(r.memory_measured);
     const auto predicted = static_cast<double>(r.result.memory_predicted);
     table.rows.push_back({describe_workload(r.workload), format_bytes(measured), format_bytes(predicted),
-                          fmt::format("{:.3f}", measured / predicted)});
+                          fixed(measured / predicted, 3)});
   }
   return format_table(table);
 }
@@ -176,15 +174,14 @@ std::string ops_table(const BenchRecord& r) {
   const double total = result.total_seconds();
   TextTable table{.columns = {describe_workload(r.workload), "calls", "ms", "share", "GFLOP/s"}};
   for (const OpTime& op : result.ops) {
-    table.rows.push_back({op.op, fmt::format("{:.0f}", static_cast<double>(op.calls) / repeats),
-                          fmt::format("{:.3f}", 1e3 * op.seconds / repeats),
-                          format_percent(op.seconds / total),
-                          op.flops > 0 ? fmt::format("{:.1f}", 1e-9 * op.flops / op.seconds) : ""});
+    table.rows.push_back({op.op, fixed(static_cast<double>(op.calls) / repeats, 0),
+                          fixed(1e3 * op.seconds / repeats, 3), format_percent(op.seconds / total),
+                          op.flops > 0 ? fixed(1e-9 * op.flops / op.seconds, 1) : ""});
   }
   const double outside = seconds_outside(result);
-  table.rows.push_back({"outside of ops", "", fmt::format("{:.3f}", 1e3 * outside / repeats),
-                        format_percent(outside / total)});
-  table.rows.push_back({"all", "", fmt::format("{:.3f}", 1e3 * total / repeats), ""});
+  table.rows.push_back(
+      {"outside of ops", "", fixed(1e3 * outside / repeats, 3), format_percent(outside / total)});
+  table.rows.push_back({"all", "", fixed(1e3 * total / repeats, 3), ""});
   return format_table(table);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/parse.h"
 #include "command.h"
 #include "convert/gguf_vocab.h"
 #include "convert_output.h"
@@ -35,24 +36,21 @@ IN: a model folder or run, .safetensors, .index.json, .gguf, a .pt or .bin of Py
 // "500MB", "2GB", "2GiB", "1000000": as transformers has them, powers of 1000 unless with an i.
 uint64_t parse_size(const std::string& text) {
   if (text.empty()) return UINT64_MAX;
-  size_t digits = 0;
-  while (digits < text.size() && digits < 15 && text[digits] >= '0' && text[digits] <= '9')
-    ++digits;
-  const std::vector<std::pair<std::string, uint64_t>> units = {{"", 1},
-                                                               {"B", 1},
-                                                               {"KB", 1000},
-                                                               {"MB", 1000'000},
-                                                               {"GB", 1000'000'000},
-                                                               {"KiB", 1 << 10},
-                                                               {"MiB", 1 << 20},
-                                                               {"GiB", uint64_t{1} << 30}};
-  for (const auto& [unit, factor] : units) {
-    uint64_t bytes = 0;
-    if (digits > 0 && text.substr(digits) == unit &&
-        !__builtin_mul_overflow(std::stoull(text.substr(0, digits)), factor, &bytes) && bytes > 0) {
-      return bytes;
-    }
-  }
+  static const std::map<std::string_view, uint64_t> units = {{"", 1},
+                                                             {"B", 1},
+                                                             {"KB", 1000},
+                                                             {"MB", 1000'000},
+                                                             {"GB", 1000'000'000},
+                                                             {"KiB", 1 << 10},
+                                                             {"MiB", 1 << 20},
+                                                             {"GiB", uint64_t{1} << 30}};
+  const std::string_view view = text;
+  const size_t digits = std::min(view.find_first_not_of("0123456789"), view.size());
+  const auto number = parse_number<uint64_t>(view.substr(0, digits));
+  const auto unit = units.find(view.substr(digits));
+  uint64_t bytes = 0;
+  if (number && unit != units.end() && !__builtin_mul_overflow(*number, unit->second, &bytes) && bytes > 0)
+    return bytes;
   fail_usage("--max-shard-size: expected a size such as 500MB or 2GB, found \"{}\"", text.substr(0, 64));
 }
 

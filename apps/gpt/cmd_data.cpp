@@ -54,21 +54,17 @@ constexpr const char* kInfoFooter = R"(Examples:
 
 struct PackArguments {
   std::vector<std::string> data;
-  std::string tokenizer, out, field = "text", document_token = "auto", format = "gpt";
-  int64_t shard_tokens = 100'000'000;
-  bool restart = false, dry_run = false, json = false;
+  std::string tokenizer, document_token = "auto", format = "gpt";
+  PackOptions options;  // without files and what the two above say
+  bool dry_run = false, json = false;
   MachineOptions machine;
 };
 
-struct InfoArguments {
+// Of shards that are there: `gpt data info` and `verify`.
+struct ShardArguments {
   std::vector<std::string> paths;
   std::string tokenizer;
   bool check = false, json = false;
-};
-
-struct VerifyArguments {
-  std::vector<std::string> paths;
-  bool json = false;
 };
 
 struct TalesArguments {
@@ -78,10 +74,8 @@ struct TalesArguments {
 };
 
 struct PreviewArguments {
-  std::vector<std::string> data;
-  std::string tokenizer = "byte";
-  double val_fraction = 0.1;
-  int64_t seed = 1, n_ctx = 64, batch_size = 4;
+  TrainConfig config;
+  int64_t n_ctx = 64, batch_size = 4;
 };
 
 int run_tales(const TalesArguments& a) {
@@ -105,11 +99,7 @@ int run_tales(const TalesArguments& a) {
 }
 
 int run_preview(const PreviewArguments& a) {
-  TrainConfig config;
-  config.data = a.data;
-  config.tokenizer = a.tokenizer;
-  config.val_fraction = a.val_fraction;
-  config.seed = a.seed;
+  TrainConfig config = a.config;
   complete(config);
   check_range("--n-ctx", a.n_ctx, 1, 1 << 24);
   check_range("--batch-size", a.batch_size, 1, 1 << 20);
@@ -118,13 +108,13 @@ int run_preview(const PreviewArguments& a) {
   write_note(data.notes);
   const int64_t rows = std::min(kPreviewRows, a.batch_size);
   std::vector<int32_t> ids(static_cast<size_t>(rows * a.n_ctx)), targets(ids.size());
-  const BatchLoader loader(data.sources, a.n_ctx, static_cast<uint64_t>(a.seed), Sampling::random);
+  const BatchLoader loader(data.sources, a.n_ctx, static_cast<uint64_t>(config.seed), Sampling::random);
   loader.fill(0, 0, rows, a.batch_size, ids.data(), targets.data());
   write_output(data.preview +
                preview_batch(*data.tokenizer, ids.data(), targets.data(), rows, a.batch_size, a.n_ctx) +
                preview_pairs(*data.tokenizer, ids.data(), targets.data(), a.n_ctx));
   if (data.floor) write_output(fmt::format("entropy: {} nats per token\n", format_loss(*data.floor)));
-  write_next(train_command(a.data, a.tokenizer));
+  write_next(train_command(a.config.data, a.config.tokenizer));
   return 0;
 }
 
@@ -141,23 +131,16 @@ PackStats pack(const Tokenizer& tokenizer, const PackOptions& options, ThreadPoo
 
 void check(const PackArguments& a) {
   if (a.data.empty()) fail_usage("--data is missing: name text files, folders or patterns");
-  if (a.out.empty()) fail_usage("--out is missing: name a folder for the shards, or one file *.bin");
-  if (a.tokenizer.empty())
-    fail_usage("--tokenizer is missing: name a tokenizer.json, a model folder, or byte");
-  if (a.tokenizer == "char")
-    fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
+  if (a.options.out.empty()) fail_usage("--out is missing: name a folder for the shards, or one file *.bin");
   check_choice("--format", a.format, {"gpt", "llmc"});
 }
 
 PackOptions pack_options(const PackArguments& a, const Tokenizer& tokenizer) {
   TextFiles found = find_text_files(a.data);
   write_note(found.notes);
-  PackOptions options{.files = std::move(found.files),
-                      .field = a.field,
-                      .out = a.out,
-                      .format = a.format == "gpt" ? ShardFormat::gpt : ShardFormat::llmc,
-                      .shard_tokens = a.shard_tokens,
-                      .restart = a.restart};
+  PackOptions options = a.options;
+  options.files = std::move(found.files);
+  options.format = a.format == "gpt" ? ShardFormat::gpt : ShardFormat::llmc;
   if (a.document_token == "auto") {
     options.document_token = usual_document_token(tokenizer);
   } else if (a.document_token != "none") {
@@ -166,22 +149,22 @@ PackOptions pack_options(const PackArguments& a, const Tokenizer& tokenizer) {
   return options;
 }
 
-int run_dry(const PackArguments& a) {
-  const auto tokenizer = chosen_tokenizer(a.tokenizer);
-  const PackOptions options = pack_options(a, *tokenizer);
-  const PackForecast forecast = forecast_pack(*tokenizer, options);
-  write_output(a.json ? forecast_json(a.out, options, forecast).dump(2) + "\n"
-                      : forecast_text(a.out, options, forecast));
+int run_dry(const PackArguments& a, const Tokenizer& tokenizer) {
+  const PackOptions options = pack_options(a, tokenizer);
+  const PackForecast forecast = forecast_pack(tokenizer, options);
+  write_output(a.json ? forecast_json(options, forecast).dump(2) + "\n" : forecast_text(options, forecast));
   return 0;
 }
 
 int run_pack(const PackArguments& a) {
   check(a);
-  if (a.dry_run) return run_dry(a);
-  install_graceful_interrupt("ending after this piece of text");
-  const FolderLock lock = has_ending(a.out, ".bin") ? FolderLock::of_file(a.out, write_note)
-                                                    : FolderLock::of_folder(a.out, write_note);
   const auto tokenizer = chosen_tokenizer(a.tokenizer);
+  if (a.dry_run) return run_dry(a, *tokenizer);
+  install_graceful_interrupt("ending after this piece of text");
+  const std::string& out = a.options.out;
+  const bool one_file = has_ending(out, ".bin");
+  const FolderLock lock =
+      one_file ? FolderLock::of_file(out, write_note) : FolderLock::of_folder(out, write_note);
   ThreadPool pool(chosen_threads(a.machine));
   const PackOptions options = pack_options(a, *tokenizer);
   const PackStats stats = pack(*tokenizer, options, pool);
@@ -192,13 +175,8 @@ int run_pack(const PackArguments& a) {
   if (stats.empty > 0) write_note(fmt::format("{} left out\n", format_amount(stats.empty, "empty row")));
   for (const std::string& line : stats.mended)
     write_note(line + "\n");
-  const std::string text =
-      a.json ? pack_json(a.out, options, stats).dump(2) + "\n" : pack_text(a.out, *tokenizer, options, stats);
-  write_output(text);
-  if (!a.json) {
-    const std::string& tokenizer = has_ending(a.out, ".bin") ? a.tokenizer : a.out;
-    write_next({"gpt", "train", a.out, "--tokenizer", tokenizer, "--preset", "tiny", "--out", "run"});
-  }
+  write_output(a.json ? pack_json(options, stats).dump(2) + "\n" : pack_text(*tokenizer, options, stats));
+  if (!a.json) write_next(train_command({out}, one_file ? a.tokenizer : out));
   return 0;
 }
 
@@ -220,7 +198,7 @@ ShardSet named_shards(const std::vector<std::string>& paths, const char* command
   return all;
 }
 
-int run_verify(const VerifyArguments& a) {
+int run_verify(const ShardArguments& a) {
   const ShardSet set = named_shards(a.paths, "verify");
   write_note(set.notes);
   ProgressNote note("reading");
@@ -242,7 +220,7 @@ int run_verify(const VerifyArguments& a) {
        format_amount(std::ssize(set.shards), "shard is", "shards are"));
 }
 
-int run_info(const InfoArguments& a) {
+int run_info(const ShardArguments& a) {
   std::unique_ptr<Tokenizer> tokenizer;
   if (!a.tokenizer.empty()) tokenizer = chosen_tokenizer(a.tokenizer);
   const ShardSet set = named_shards(a.paths, "info");
@@ -274,11 +252,11 @@ Command add_tales(CLI::App& parent) {
 Command add_preview(CLI::App& parent) {
   auto a = std::make_shared<PreviewArguments>();
   CLI::App* app = add_command(parent, "preview", "show a corpus, its split and a training batch");
-  add_value(*app, "--data,PATH", a->data, "PATH ...",
+  add_value(*app, "--data,PATH", a->config.data, "PATH ...",
             "text, .jsonl, .gz, .zst, folders, shards, or tales, tales:BYTES");
-  add_shown(*app, "--tokenizer", a->tokenizer, "NAME", "byte, char, or a tokenizer.json");
-  add_shown(*app, "--val-fraction", a->val_fraction, "X", "part that is held out");
-  add_shown(*app, "--seed", a->seed, "N", "of the batch");
+  add_shown(*app, "--tokenizer", a->config.tokenizer, "NAME", "byte, char, or a tokenizer.json");
+  add_shown(*app, "--val-fraction", a->config.val_fraction, "X", "part that is held out");
+  add_shown(*app, "--seed", a->config.seed, "N", "of the batch");
   add_shown(*app, "--n-ctx", a->n_ctx, "N", "context length");
   add_shown(*app, "--batch-size", a->batch_size, "N", "sequences");
   return {app, [a] { return run_preview(*a); }};
@@ -290,13 +268,13 @@ Command add_pack(CLI::App& parent) {
   add_value(*app, "--data,DATA", a->data, "PATH ...",
             "text: files, folders or patterns; .txt, .md, .jsonl, also .gz and .zst");
   add_value(*app, "--tokenizer", a->tokenizer, "FILE|DIR", "tokenizer.json, model folder, or byte");
-  add_value(*app, "-o,--out", a->out, "DIR|FILE", "folder for the shards, or one file *.bin");
-  add_shown(*app, "--field", a->field, "NAME", "field of the text in .jsonl files");
+  add_value(*app, "-o,--out", a->options.out, "DIR|FILE", "folder for the shards, or one file *.bin");
+  add_shown(*app, "--field", a->options.field, "NAME", "field of the text in .jsonl files");
   add_shown(*app, "--document-token", a->document_token, "auto|none|NAME",
             "special token in front of every document");
-  add_shown(*app, "--shard-tokens", a->shard_tokens, "N", "tokens in a shard");
+  add_shown(*app, "--shard-tokens", a->options.shard_tokens, "N", "tokens in a shard");
   add_shown(*app, "--format", a->format, "gpt|llmc", "our own, or llm.c's");
-  app->add_flag("--restart", a->restart, "write shards anew instead of going on");
+  app->add_flag("--restart", a->options.restart, "write shards anew instead of going on");
   app->add_flag("--dry-run", a->dry_run, "say what would be read and written, and write nothing");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
@@ -304,7 +282,7 @@ Command add_pack(CLI::App& parent) {
 }
 
 Command add_info(CLI::App& parent) {
-  auto a = std::make_shared<InfoArguments>();
+  auto a = std::make_shared<ShardArguments>();
   CLI::App* app = add_command(parent, "info", "what token shards hold", kInfoFooter);
   app->add_option("PATH", a->paths, "shards, or folders of them");
   add_value(*app, "--tokenizer", a->tokenizer, "FILE|DIR",
@@ -315,7 +293,7 @@ Command add_info(CLI::App& parent) {
 }
 
 Command add_verify(CLI::App& parent) {
-  auto a = std::make_shared<VerifyArguments>();
+  auto a = std::make_shared<ShardArguments>();
   CLI::App* app = add_command(
       parent, "verify", "read token shards and compare their checksums",
       "Examples:\n  gpt data verify shards\n  gpt data verify shards --json\n\n"

@@ -283,23 +283,19 @@ class Generation {
 
 void add_prompt_options(CLI::App& app, GenerateArguments& a) {
   app.add_option("-m,--model,MODEL", a.model, "model folder, run folder, .safetensors, .gguf, .pt or .bin");
-  const std::string group = "prompt";
+  app.option_defaults()->group("prompt");
   add_repeated(app, "-p,--prompt,PROMPT", a.prompts, "text to continue; may be given several times")
-      ->type_name("TEXT")
-      ->group(group);
+      ->type_name("TEXT");
   add_repeated(app, "--prompt-file", a.prompt_files, "file to continue; - is standard input")
-      ->type_name("FILE")
-      ->group(group);
-  add_repeated(app, "--ids", a.ids, "token ids to continue")->type_name("1,2,3")->group(group);
-  add_value(app, "--tokenizer", a.tokenizer, "FILE", "instead of the model's: byte, or a tokenizer.json")
-      ->group(group);
+      ->type_name("FILE");
+  add_repeated(app, "--ids", a.ids, "token ids to continue")->type_name("1,2,3");
+  add_value(app, "--tokenizer", a.tokenizer, "FILE", "instead of the model's: byte, or a tokenizer.json");
 }
 
 void add_beam_options(CLI::App& app, GenerateArguments& a) {
-  const std::string group = "sampling";
-  add_shown(app, "--beams", a.beams, "X", "beam search of this width; --n texts are shown")->group(group);
-  add_shown(app, "--length-penalty", a.length_penalty, "X", "beams are ranked by log-probability / length^X")
-      ->group(group);
+  app.option_defaults()->group("sampling");
+  add_shown(app, "--beams", a.beams, "X", "beam search of this width; --n texts are shown");
+  add_shown(app, "--length-penalty", a.length_penalty, "X", "beams are ranked by log-probability / length^X");
 }
 
 // The flags of drawing that were typed; none has a meaning with --beams.
@@ -314,19 +310,16 @@ std::vector<std::string> drawing_flags(const CLI::App& app) {
 }
 
 void add_end_options(CLI::App& app, GenerateArguments& a) {
-  const std::string group = "output";
-  add_shown(app, "-n,--max-tokens", a.max_tokens, "N", "new tokens per sample")->group(group);
-  add_repeated(app, "--stop", a.stops, "end before this text; may be given several times")
-      ->type_name("TEXT")
-      ->group(group);
-  app.add_flag("--ignore-eos,--no-eos", a.ignore_eos, "go on after the end-of-text token")->group(group);
-  app.add_flag("--no-bos", a.no_bos, "leave out the token that the tokenizer puts in front of texts")
-      ->group(group);
-  add_shown(app, "--context", a.context, "stop|crop|slide", "when the context is full")->group(group);
-  add_shown(app, "--n", a.n, "N", "samples per prompt")->group(group);
+  app.option_defaults()->group("output");
+  add_shown(app, "-n,--max-tokens", a.max_tokens, "N", "new tokens per sample");
+  add_repeated(app, "--stop", a.stops, "end before this text; may be given several times")->type_name("TEXT");
+  app.add_flag("--ignore-eos,--no-eos", a.ignore_eos, "go on after the end-of-text token");
+  app.add_flag("--no-bos", a.no_bos, "leave out the token that the tokenizer puts in front of texts");
+  add_shown(app, "--context", a.context, "stop|crop|slide", "when the context is full");
+  add_shown(app, "--n", a.n, "N", "samples per prompt");
   add_value(app, "--logprobs", a.logprobs, "K",
-            "with --json: log-probabilities of each token and the K likeliest")
-      ->group(group);
+            "with --json: log-probabilities of each token and the K likeliest");
+  app.option_defaults()->group("Options");
 }
 
 }  // namespace

@@ -46,11 +46,7 @@ struct InfoArguments {
 
 // The presets by size; the family of nanochat-dN is one line.
 std::string preset_list(const ConfigFlags& flags) {
-  struct Row {
-    int64_t parameters;
-    std::vector<std::string> cells;
-  };
-  std::vector<Row> rows;
+  std::multimap<int64_t, std::vector<std::string>> rows;
   for (const std::string& name : preset_names()) {
     if (name.starts_with("nanochat-d") && name.find_first_not_of("0123456789", 10) == std::string::npos &&
         name != "nanochat-d4")
@@ -62,12 +58,11 @@ std::string preset_list(const ConfigFlags& flags) {
       size = "from " + size;
       purpose = "nanochat of depth N = 4, 6, ... 32";
     }
-    rows.push_back({s.counts.total, {shown, size, purpose}});
+    rows.insert({s.counts.total, {shown, size, purpose}});
   }
-  std::ranges::stable_sort(rows, {}, &Row::parameters);
   TextTable table{.columns = {"preset", "parameters", "for"}};
-  for (const Row& row : rows)
-    table.rows.push_back(row.cells);
+  for (const auto& [parameters, cells] : rows)
+    table.rows.push_back(cells);
   return format_table(table);
 }
 

@@ -69,12 +69,7 @@ class DataFacts {
   };
   const Facts& of(const RunConfig& config) {
     const TrainConfig& t = config.train;
-    std::string key = t.tokenizer + "\n" + std::to_string(t.val_fraction);
-    for (const auto* names : {&t.data, &t.val_data}) {
-      key += "\n";
-      for (const std::string& name : *names)
-        key += name + "\t";
-    }
+    const nlohmann::json key = {t.tokenizer, t.val_fraction, t.data, t.val_data};
     const auto found = facts_.find(key);
     if (found != facts_.end()) return found->second;
     check_sources(t, "");
@@ -90,7 +85,7 @@ class DataFacts {
   }
 
  private:
-  std::map<std::string, Facts> facts_;
+  std::map<nlohmann::json, Facts> facts_;
 };
 
 SweepRun shape_of(const SweepArguments& a, const ConfigFlags& flags, const SweepPoint& point,

@@ -63,17 +63,12 @@ Ids come from standard input, separated by blanks, commas or line ends. The byte
 --jsonl every line has an object {"ids":[...]} and gives a line {"text":...}, invalid bytes as U+FFFD.)";
 
 struct TokenizerArguments {
-  std::string tokenizer, text, ids, field = "text";
+  std::string tokenizer, text, field = "text";
+  std::vector<std::string> ids;
   bool has_text = false, has_ids = false;
   bool special = false, jsonl = false, explain = false, json = false;
   MachineOptions machine;
 };
-
-std::unique_ptr<Tokenizer> tokenizer_for(const TokenizerArguments& a) {
-  if (a.tokenizer.empty())
-    fail_usage("--tokenizer is missing: name a tokenizer.json, a model folder, or byte");
-  return chosen_tokenizer(a.tokenizer);
-}
 
 int64_t line_of(std::string_view text, size_t at) {
   return 1 + std::ranges::count(text.substr(0, at), '\n');
@@ -90,20 +85,6 @@ void require_text(std::string_view text, const Tokenizer& tokenizer) {
 
 std::vector<int32_t> encode(const Tokenizer& tokenizer, std::string_view text, bool special) {
   return special ? tokenizer.encode_special(text) : tokenizer.encode(text);
-}
-
-void append_number(std::string& out, int32_t number) {
-  char digits[12];
-  out.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
-}
-
-std::string joined(std::span<const int32_t> ids, char separator) {
-  std::string out;
-  for (const int32_t id : ids) {
-    if (!out.empty()) out += separator;
-    append_number(out, id);
-  }
-  return out;
 }
 
 bool is_blank(std::string_view line) {
@@ -143,7 +124,7 @@ std::string encode_line(const Tokenizer& tokenizer, const TokenizerArguments& a,
                         const std::string& place) {
   const std::string text = json_line_text(line, a.field, place);
   try {
-    return "{\"ids\":[" + joined(encode(tokenizer, text, a.special), ',') + "]}\n";
+    return fmt::format("{{\"ids\":[{}]}}\n", fmt::join(encode(tokenizer, text, a.special), ","));
   } catch (const Error& error) {
     fail("{}: {}", place, error.what());
   }
@@ -152,7 +133,7 @@ std::string encode_line(const Tokenizer& tokenizer, const TokenizerArguments& a,
 int run_encode(const TokenizerArguments& a) {
   if (a.jsonl && (a.has_text || a.explain || a.json))
     fail_usage("--jsonl reads standard input and writes JSON lines; leave out --text, --explain and --json");
-  const auto tokenizer = tokenizer_for(a);
+  const auto tokenizer = chosen_tokenizer(a.tokenizer);
   if (a.jsonl) {
     for_each_line(a, [&](std::string_view line, const std::string& place) {
       return encode_line(*tokenizer, a, line, place);
@@ -175,7 +156,7 @@ int run_encode(const TokenizerArguments& a) {
     const json out = {{"ids", ids}, {"tokens", ids.size()}, {"text_bytes", text.size()}};
     write_output(out.dump() + "\n");
   } else {
-    write_output(joined(ids, ' ') + "\n");
+    write_output(fmt::format("{}\n", fmt::join(ids, " ")));
     if (notes_are_on_terminal() && a.has_text)
       write_next({"gpt", "tokenizer", "encode", a.tokenizer, a.text, "--explain"});
   }
@@ -203,7 +184,7 @@ std::string decode_line(const Tokenizer& tokenizer, std::string_view line, const
 int run_decode(const TokenizerArguments& a) {
   if (a.jsonl && (a.has_ids || a.json))
     fail_usage("--jsonl reads standard input and writes JSON lines; leave out --ids and --json");
-  const auto tokenizer = tokenizer_for(a);
+  const auto tokenizer = chosen_tokenizer(a.tokenizer);
   if (a.jsonl) {
     for_each_line(a, [&](std::string_view line, const std::string& place) {
       return decode_line(*tokenizer, line, place);
@@ -211,12 +192,13 @@ int run_decode(const TokenizerArguments& a) {
     return 0;
   }
   const auto write = [&](std::span<const int32_t> ids) { write_output(tokenizer->decode(ids)); };
+  const std::string given = fmt::format("{}", fmt::join(a.ids, " "));
   if (a.json) {
-    const auto ids = a.has_ids ? parse_ids(a.ids, "--ids") : parse_ids(read_input(), "standard input", 1);
+    const auto ids = a.has_ids ? parse_ids(given, "--ids") : parse_ids(read_input(), "standard input", 1);
     write_output(json{{"text", replace_invalid_utf8(tokenizer->decode(ids))}, {"tokens", ids.size()}}.dump() +
                  "\n");
   } else if (a.has_ids) {
-    write(parse_ids(a.ids, "--ids"));
+    write(parse_ids(given, "--ids"));
   } else {
     for_each_input_lines([&](std::string_view lines, int64_t line) {
       write(parse_ids(lines, "standard input", line));
@@ -227,7 +209,7 @@ int run_decode(const TokenizerArguments& a) {
 }
 
 int run_info(const TokenizerArguments& a) {
-  const auto tokenizer = tokenizer_for(a);
+  const auto tokenizer = chosen_tokenizer(a.tokenizer);
   write_output(describe_tokenizer(*tokenizer, a.json));
   if (!a.json) write_next({"gpt", "tokenizer", "encode", a.tokenizer, "Every effort moves you", "--explain"});
   return 0;
@@ -261,40 +243,33 @@ Command add_encode(CLI::App& parent) {
   auto a = std::make_shared<TokenizerArguments>();
   CLI::App* app = add_command(parent, "encode", "text to ids", kEncodeFooter);
   add_tokenizer_option(*app, *a);
-  app->add_option_function<std::string>(
-         "--text,TEXT",
-         [a](const std::string& text) {
-           a->text = text;
-           a->has_text = true;
-         },
-         "the text, instead of standard input")
-      ->type_name("TEXT");
+  const CLI::Option* text =
+      add_value(*app, "--text,TEXT", a->text, "TEXT", "the text, instead of standard input");
   app->add_flag("--special", a->special, "names of special tokens in the text are these tokens");
   app->add_flag("--jsonl", a->jsonl, "one JSON object a line");
   add_shown(*app, "--field", a->field, "NAME", "field of the text with --jsonl");
   app->add_flag("--explain", a->explain, "show pieces and merges step by step");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
-  return {app, [a] { return run_encode(*a); }};
+  return {app, [a, text] {
+            a->has_text = text->count() > 0;
+            return run_encode(*a);
+          }};
 }
 
 Command add_decode(CLI::App& parent) {
   auto a = std::make_shared<TokenizerArguments>();
   CLI::App* app = add_command(parent, "decode", "ids to text", kDecodeFooter);
   add_tokenizer_option(*app, *a);
-  app->add_option_function<std::vector<std::string>>(
-         "--ids,IDS",
-         [a](const std::vector<std::string>& words) {
-           for (const std::string& word : words)
-             a->ids += (a->ids.empty() ? "" : " ") + word;
-           a->has_ids = true;
-         },
-         "the ids, instead of standard input")
-      ->type_name("1,2,...");
+  const CLI::Option* ids =
+      add_value(*app, "--ids,IDS", a->ids, "1,2,...", "the ids, instead of standard input");
   app->add_flag("--jsonl", a->jsonl, "one JSON object a line");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
-  return {app, [a] { return run_decode(*a); }};
+  return {app, [a, ids] {
+            a->has_ids = ids->count() > 0;
+            return run_decode(*a);
+          }};
 }
 
 Command add_info(CLI::App& parent) {

@@ -10,6 +10,9 @@
 #include "verify/verify.h"
 
 namespace gpt {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerifyCheck, name, error, tolerance, passed, detail)
+
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
@@ -19,7 +22,8 @@ constexpr const char* kFooter = R"(Examples:
   gpt verify models/gpt2 --write computed.safetensors)";
 
 struct VerifyArguments {
-  std::string model, golden, write, bf16_errors, dtype = "fp32";
+  std::string model, dtype = "fp32";
+  VerifyOptions options;
   bool all = false, json = false;
   MachineOptions machine;
 };
@@ -45,45 +49,35 @@ std::vector<std::string> table_row(const std::string& name, const VerifyCheck& c
 
 std::string checks_table(const VerifyResult& result, bool all) {
   TextTable table{.columns = {"check", "error", "tolerance", "result", ""}};
-  std::map<std::string, const VerifyCheck*> worst;
-  std::map<std::string, int> count;
-  std::vector<std::string> order;
+  struct Group {
+    std::string name;
+    const VerifyCheck* worst;
+    int count = 0;
+  };
+  std::vector<Group> groups;
   for (const VerifyCheck& check : result.checks) {
     if (all || !check.passed) {
       table.rows.push_back(table_row(check.name, check));
       continue;
     }
-    const std::string group = group_of(check.name);
-    if (++count[group] == 1) order.push_back(group);
-    const VerifyCheck*& top = worst[group];
-    if (top == nullptr || strain(check) > strain(*top)) top = &check;
+    const std::string name = group_of(check.name);
+    auto group = std::ranges::find(groups, name, &Group::name);
+    if (group == groups.end()) group = groups.insert(group, {name, &check});
+    if (strain(check) > strain(*group->worst)) group->worst = &check;
+    ++group->count;
   }
-  for (const std::string& group : order) {
-    const std::string name =
-        count[group] == 1 ? worst[group]->name : fmt::format("{} ({}, the worst)", group, count[group]);
-    table.rows.push_back(table_row(name, *worst[group]));
+  for (const auto& [name, worst, count] : groups) {
+    table.rows.push_back(
+        table_row(count == 1 ? worst->name : fmt::format("{} ({}, the worst)", name, count), *worst));
   }
   return format_table(table);
 }
 
-nlohmann::json checks_json(const VerifyResult& result) {
-  nlohmann::json checks = nlohmann::json::array();
-  for (const VerifyCheck& check : result.checks) {
-    checks.push_back({{"name", check.name},
-                      {"error", check.error},
-                      {"tolerance", check.tolerance},
-                      {"passed", check.passed},
-                      {"detail", check.detail}});
-  }
-  return {{"passed", result.passed()}, {"checks", checks}, {"note", result.exact_note}};
-}
-
-int run(const VerifyArguments& a) {
+int run(VerifyArguments a) {
   require_argument(a.model, "MODEL", "verify");
-  VerifyOptions options;
+  VerifyOptions& options = a.options;
   options.dtype = parse_dtype("--dtype", a.dtype, {DType::f32, DType::f64, DType::bf16, DType::f16});
   options.threads = chosen_threads(a.machine);
-  options.golden = a.golden;
   if (options.golden.empty()) {
     const std::filesystem::path model = resolve_model_path(a.model);
     const std::filesystem::path folder = std::filesystem::is_directory(model) ? model : model.parent_path();
@@ -92,9 +86,7 @@ int run(const VerifyArguments& a) {
       fail("there is no golden.safetensors beside the model {}; name one with --golden", a.model);
     }
   }
-  options.write = a.write;
-  check_output_file("--write", a.write, "\"written_by\":\"gpt verify\"");
-  options.bf16_errors = a.bf16_errors;
+  check_output_file("--write", options.write, "\"written_by\":\"gpt verify\"");
   const std::filesystem::path beside =
       std::filesystem::path(options.golden).parent_path() / "golden_bf16.json";
   if (options.bf16_errors.empty() && std::filesystem::exists(beside)) options.bf16_errors = beside.string();
@@ -102,7 +94,9 @@ int run(const VerifyArguments& a) {
   const VerifyResult result = verify_model(a.model, options);
   const auto failed = std::ranges::count_if(result.checks, [](const VerifyCheck& c) { return !c.passed; });
   if (a.json) {
-    write_output(checks_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    const nlohmann::json out = {
+        {"passed", result.passed()}, {"checks", result.checks}, {"note", result.exact_note}};
+    write_output(out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } else {
     write_output(checks_table(result, a.all));
     write_output(fmt::format("{}: {} of {} checks passed ({}, {}); {}\n", result.passed() ? "PASS" : "FAIL",
@@ -123,10 +117,11 @@ Command add_verify_command(CLI::App& root) {
   auto a = std::make_shared<VerifyArguments>();
   CLI::App* app = add_command(root, "verify", "compare what a model computes with golden vectors", kFooter);
   app->add_option("-m,--model,MODEL", a->model, "model folder or file");
-  add_value(*app, "--golden", a->golden, "FILE", "expected values (golden.safetensors beside the model)");
-  add_value(*app, "--write", a->write, "FILE", "write all that was computed, under the same names");
+  add_value(*app, "--golden", a->options.golden, "FILE",
+            "expected values (golden.safetensors beside the model)");
+  add_value(*app, "--write", a->options.write, "FILE", "write all that was computed, under the same names");
   add_value(*app, "--dtype", a->dtype, "fp32|fp64|bf16|fp16", "precision of the computation");
-  add_value(*app, "--bf16-errors", a->bf16_errors, "FILE",
+  add_value(*app, "--bf16-errors", a->options.bf16_errors, "FILE",
             "how far PyTorch in bf16 is off (golden_bf16.json beside the golden file); bf16 and fp16 may be "
             "off twice as much");
   app->add_flag("--all", a->all, "list every check, not only groups and failures");

@@ -192,10 +192,6 @@ const char* find_name(std::span<const Name> table, const std::string& theirs) {
   return found == table.end() ? nullptr : found->ours;
 }
 
-const CLI::Option* find_flag(const CLI::App& app, const std::string& name) {
-  return app.get_option_no_throw(name);
-}
-
 std::string with_dashes(std::string name) {
   if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
   return name;
@@ -204,15 +200,15 @@ std::string with_dashes(std::string name) {
 // The name that a flag has in this command; "" if it has none.
 std::string own_name(const CLI::App& app, const std::string& typed) {
   const std::string name = with_dashes(typed);
-  if (find_flag(app, name) != nullptr) return name;
+  if (app.get_option_no_throw(name) != nullptr) return name;
   for (const Name& n : kFlags) {
-    if (is_one_of(name, n.theirs) && find_flag(app, n.ours) != nullptr) return n.ours;
+    if (is_one_of(name, n.theirs) && app.get_option_no_throw(n.ours) != nullptr) return n.ours;
   }
   if (!name.starts_with("--")) return "";
   std::string key = name.substr(2);
   std::ranges::replace(key, '-', '_');
   const std::string flag = with_dashes("--" + config_key_of(key));
-  return find_flag(app, flag) != nullptr ? flag : "";
+  return app.get_option_no_throw(flag) != nullptr ? flag : "";
 }
 
 // A flag has its own answer, or that of the name that other commands have for it.
@@ -233,19 +229,12 @@ void answer_flag(const CLI::App& app, const std::string& typed) {
 // "-no-cnv" would be -n with the value "o-cnv".
 void refuse_long_name(const CLI::App& app, const std::string& word) {
   if (word.starts_with("--") || word.size() < 3) return;
-  const CLI::Option* option = find_flag(app, word.substr(0, 2));
+  const CLI::Option* option = app.get_option_no_throw(word.substr(0, 2));
   if (option == nullptr || option->get_items_expected_max() == 0 || !takes_a_number(*option)) return;
   if (word.find_first_not_of("0123456789.eE+-", word[2] == '=' ? 3 : 2) == std::string::npos) return;
   const std::string flag = word.substr(0, word.find('='));
   fail_usage("{}: unknown flag {}{}; see gpt {} --help", command_of(app), flag.substr(0, 64),
              did_you_mean(flag, flag_names(app)), command_of(app));
-}
-
-const CLI::App* find_command(const CLI::App& app, const std::string& word) {
-  for (const CLI::App* sub : commands_of(app)) {
-    if (sub->get_name() == word) return sub;
-  }
-  return nullptr;
 }
 
 [[noreturn]] void unknown_command(const CLI::App& app, const std::string& word) {
@@ -314,7 +303,7 @@ std::vector<std::string> translate_arguments(const CLI::App& root, const std::ve
     }
     out.push_back(name);
     // What an option takes in any case is a value, whatever it looks like.
-    for (int n = find_flag(*app, name)->get_items_expected_min(); n > 0 && i + 1 < words.size(); --n)
+    for (int n = app->get_option_no_throw(name)->get_items_expected_min(); n > 0 && i + 1 < words.size(); --n)
       out.push_back(own_value(name, words[++i]));
   }
   return out;
@@ -329,6 +318,13 @@ std::string command_of(const CLI::App& app) {
 
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+const CLI::App* find_command(const CLI::App& app, const std::string& word) {
+  for (const CLI::App* sub : commands_of(app)) {
+    if (sub->get_name() == word) return sub;
+  }
+  return nullptr;
 }
 
 std::string config_key_named(const CLI::App& app, std::string name) {
@@ -352,9 +348,9 @@ std::vector<std::string> own_flag_names(const CLI::App& app) {
 std::vector<std::string> flag_names(const CLI::App& app) {
   std::vector<std::string> names = own_flag_names(app);
   for (const Name& n : kFlags) {
-    if (find_flag(app, n.ours) == nullptr) continue;
+    if (app.get_option_no_throw(n.ours) == nullptr) continue;
     for (const std::string& theirs : CLI::detail::split(n.theirs, '|'))
-      if (find_flag(app, theirs) == nullptr) names.push_back(theirs);
+      if (app.get_option_no_throw(theirs) == nullptr) names.push_back(theirs);
   }
   return names;
 }

@@ -22,6 +22,8 @@ std::string config_key_named(const CLI::App& app, std::string name);
 
 // "tokenizer train" of gpt tokenizer train.
 std::string command_of(const CLI::App& app);
+// The command below one that a word names, or null.
+const CLI::App* find_command(const CLI::App& app, const std::string& word);
 // The commands below one, whether they were typed or not.
 std::vector<const CLI::App*> commands_of(const CLI::App& app);
 

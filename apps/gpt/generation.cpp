@@ -94,24 +94,22 @@ GenerateOptions generate_options(const GenerateArguments& a, const std::vector<i
 }
 
 void add_sampling_options(CLI::App& app, GenerateArguments& a) {
-  const std::string group = "sampling";
+  app.option_defaults()->group("sampling");
   const auto number = [&](const char* name, auto& value, const char* help) {
-    add_shown(app, name, value, "X", help)->group(group);
+    add_shown(app, name, value, "X", help);
   };
   number("--temperature", a.sampling.temperature, "0 is greedy");
   number("--top-k", a.sampling.top_k, "draw from the k likeliest tokens; 0: off");
   number("--top-p", a.sampling.top_p, "draw from the likeliest tokens that sum to p; 1: off");
-  add_value(app, "--top-p-rule", a.top_p_rule, "crossing|reaching", "which token is the last of --top-p")
-      ->group(group);
+  add_value(app, "--top-p-rule", a.top_p_rule, "crossing|reaching", "which token is the last of --top-p");
   number("--min-p", a.sampling.min_p, "keep tokens at least this likely relative to the likeliest; 0: off");
   number("--repetition-penalty", a.sampling.repetition_penalty, "of tokens in prompt or output; 1: off");
   number("--presence-penalty", a.sampling.presence_penalty, "subtracted once from tokens of the output");
   number("--frequency-penalty", a.sampling.frequency_penalty, "subtracted per occurrence in the output");
-  add_repeated(app, "--logit-bias", a.logit_bias, "added to logits; -inf forbids")
-      ->type_name("ID=V,...")
-      ->group(group);
-  app.add_flag("--greedy", a.greedy, "always the likeliest token")->group(group);
+  add_repeated(app, "--logit-bias", a.logit_bias, "added to logits; -inf forbids")->type_name("ID=V,...");
+  app.add_flag("--greedy", a.greedy, "always the likeliest token");
   number("--seed", a.seed, "equal seeds give equal texts");
+  app.option_defaults()->group("Options");
 }
 
 void add_weight_options(CLI::App& app, GenerateArguments& a) {

@@ -99,6 +99,20 @@ std::string section(const std::string& title, const std::vector<Entry>& entries)
   return out;
 }
 
+// A flag as help shows it: "-o, --out DIR".
+std::string flag_label(const CLI::Option& option) {
+  std::string label;
+  for (const std::string& name : option.get_snames())
+    label += (label.empty() ? "-" : ", -") + name;
+  for (const std::string& name : option.get_lnames())
+    label += (label.empty() ? "--" : ", --") + name;
+  std::string type = option.get_items_expected_max() == 0 ? "" : option.get_type_name();
+  type = type.substr(0, type.find(':'));  // behind it: what the parser checks
+  if (type == "INT") type = "N";
+  if (type == "FLOAT") type = "X";
+  return label + (type.empty() ? "" : " " + type);
+}
+
 std::string description(const CLI::Option& option) {
   const std::string value = option.get_default_str();
   return option.get_description() + (value.empty() ? "" : " (" + value + ")");
@@ -276,13 +290,37 @@ std::vector<std::string> values_of(const CLI::Option& option) {
 const CLI::App& named_command(const CLI::App& root, const std::vector<std::string>& words) {
   const CLI::App* app = &root;
   for (size_t i = 1; i < words.size(); ++i) {
-    const auto subs = commands_of(*app);
-    const auto sub = std::ranges::find_if(subs, [&](const CLI::App* s) { return s->get_name() == words[i]; });
-    if (sub == subs.end())
+    app = find_command(*app, words[i]);
+    if (app == nullptr)
       fail_usage("completion man: unknown command \"{}\"; see gpt --help", words[i].substr(0, 64));
-    app = *sub;
   }
   return *app;
+}
+
+// The script that makes a shell ask complete_words.
+std::string completion_script(const std::string& shell) {
+  check_choice("completion", shell, {"bash", "zsh", "fish"});
+  if (shell == "fish") return kFish;
+  return (shell == "zsh" ? "autoload -U +X bashcompinit && bashcompinit\n" : "") + std::string(kBash);
+}
+
+// The complete help of a command as a page for man(1).
+std::string man_page(const CLI::App& app) {
+  std::string name;
+  for (const CLI::App* a = &app; a != nullptr; a = a->get_parent())
+    name = a->get_name() + (name.empty() ? "" : " " + name);
+  std::string title = name;
+  std::ranges::replace(title, ' ', '-');
+  std::string page = fmt::format(".TH {} 1\n.SH NAME\n{} \\- {}\n.SH DESCRIPTION\n.nf\n", title, title,
+                                 app.get_description());
+  for (const std::string& line :
+       CLI::detail::split(HelpFormatter().make_help(&app, name, CLI::AppFormatMode::All), '\n')) {
+    if (line.starts_with('.') || line.starts_with('\'')) page += "\\&";
+    for (const char c : line)
+      page += c == '\\' ? std::string("\\e") : c == '-' ? std::string("\\-") : std::string(1, c);
+    page += '\n';
+  }
+  return page + ".fi\n";
 }
 
 constexpr const char* kFooter = R"(Examples:
@@ -296,31 +334,12 @@ std::shared_ptr<CLI::FormatterBase> help_formatter() {
   return std::make_shared<HelpFormatter>();
 }
 
-std::string full_help(const CLI::App& app, const std::string& name) {
-  return HelpFormatter().make_help(&app, name, CLI::AppFormatMode::All);
-}
-
-std::string flag_label(const CLI::Option& option) {
-  std::string label;
-  for (const std::string& name : option.get_snames())
-    label += (label.empty() ? "-" : ", -") + name;
-  for (const std::string& name : option.get_lnames())
-    label += (label.empty() ? "--" : ", --") + name;
-  std::string type = option.get_items_expected_max() == 0 ? "" : option.get_type_name();
-  type = type.substr(0, type.find(':'));  // behind it: what the parser checks
-  if (type == "INT") type = "N";
-  if (type == "FLOAT") type = "X";
-  return label + (type.empty() ? "" : " " + type);
-}
-
 std::string complete_words(const CLI::App& root, const std::vector<std::string>& words) {
   const CLI::App* app = &root;
   const std::string last = words.empty() ? "" : words.back(),
                     before = words.size() < 2 ? "" : words[words.size() - 2];
   for (size_t i = 0; i + 1 < words.size(); ++i) {
-    for (const CLI::App* sub : commands_of(*app)) {
-      if (sub->get_name() == words[i]) app = sub;
-    }
+    if (const CLI::App* sub = find_command(*app, words[i])) app = sub;
   }
   std::vector<std::string> candidates;
   const CLI::Option* option = before.starts_with('-') ? app->get_option_no_throw(before) : nullptr;
@@ -337,29 +356,6 @@ std::string complete_words(const CLI::App& root, const std::vector<std::string>&
     if (candidate.starts_with(last)) out += candidate + "\n";
   }
   return out;
-}
-
-std::string completion_script(const std::string& shell) {
-  check_choice("completion", shell, {"bash", "zsh", "fish"});
-  if (shell == "fish") return kFish;
-  return (shell == "zsh" ? "autoload -U +X bashcompinit && bashcompinit\n" : "") + std::string(kBash);
-}
-
-std::string man_page(const CLI::App& app) {
-  std::string name;
-  for (const CLI::App* a = &app; a != nullptr; a = a->get_parent())
-    name = a->get_name() + (name.empty() ? "" : " " + name);
-  std::string title = name;
-  std::ranges::replace(title, ' ', '-');
-  std::string page = fmt::format(".TH {} 1\n.SH NAME\n{} \\- {}\n.SH DESCRIPTION\n.nf\n", title, title,
-                                 app.get_description());
-  for (const std::string& line : CLI::detail::split(full_help(app, name), '\n')) {
-    if (line.starts_with('.') || line.starts_with('\'')) page += "\\&";
-    for (const char c : line)
-      page += c == '\\' ? std::string("\\e") : c == '-' ? std::string("\\-") : std::string(1, c);
-    page += '\n';
-  }
-  return page + ".fi\n";
 }
 
 Command add_completion_command(CLI::App& root) {

@@ -13,6 +13,9 @@
 #include "train/schedule.h"
 
 namespace gpt {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FlopCounts, attention, scores, mlp, norms, head)
+
 namespace {
 
 using nlohmann::json;
@@ -65,11 +68,10 @@ std::string formats_table(const InfoSubject& s) {
           fmt::format("KV cache, {} x {} tokens", s.sequences, format_thousands(s.counts.config.n_ctx)), ""}};
   for (const NumberFormat& f : number_formats()) {
     const int64_t token = f.bytes * m.cache_values_per_token;
-    table.rows.push_back(
-        {std::string(f.name), fmt::format("{}/{}/{}", f.sign, f.exponent, f.mantissa),
-         f.largest > 1e6 ? fmt::format("{:.1e}", f.largest) : fmt::format("{:.0f}", f.largest),
-         format_bytes(m.weights(f.bytes)), format_bytes(token), format_bytes(token * m.cache_tokens),
-         std::string(f.note)});
+    table.rows.push_back({std::string(f.name), fmt::format("{}/{}/{}", f.sign, f.exponent, f.mantissa),
+                          f.largest > 1e6 ? fmt::format("{:.1e}", f.largest) : fixed(f.largest, 0),
+                          format_bytes(m.weights(f.bytes)), format_bytes(token),
+                          format_bytes(token * m.cache_tokens), std::string(f.note)});
   }
   return format_table(table);
 }
@@ -140,18 +142,12 @@ json parameters_json(const ModelCounts& m) {
 
 json flops_json(const ModelCounts& m) {
   const int64_t n_ctx = m.config.n_ctx;
-  const FlopCounts parts = m.flop_parts(n_ctx);
   return {{"n_ctx", n_ctx},
           {"forward", m.forward_flops(n_ctx)},
           {"training", m.training_flops(n_ctx)},
           {"decode_first", m.decode_flops(0)},
           {"decode_last", m.decode_flops(n_ctx - 1)},
-          {"parts",
-           {{"attention", parts.attention},
-            {"scores", parts.scores},
-            {"mlp", parts.mlp},
-            {"norms", parts.norms},
-            {"head", parts.head}}}};
+          {"parts", m.flop_parts(n_ctx)}};
 }
 
 json inference_json(const InfoMemory& m, const InfoSubject& s) {
@@ -207,34 +203,17 @@ json schedule_json(const TrainConfig& c) {
 }
 
 std::string with_share(int64_t part, int64_t whole) {
-  return fmt::format("{}  {:>6}", format_thousands(part),
-                     format_percent(static_cast<double>(part) / static_cast<double>(whole)));
+  return fmt::format("{}  {:>6}", format_thousands(part), share(part, whole));
 }
 
-// Rows of a comparison: a label and a cell for each model.
-class Comparison {
- public:
-  explicit Comparison(const std::vector<InfoSubject>& subjects) : subjects_(subjects) {
-    for (const InfoSubject& s : subjects)
-      table_.columns.push_back(s.name);
-  }
-  void row(const std::string& label, const std::function<std::string(const InfoSubject&)>& cell) {
-    std::vector<std::string> cells = {label};
-    for (const InfoSubject& s : subjects_)
-      cells.push_back(cell(s));
-    table_.rows.push_back(std::move(cells));
-  }
-  std::string text() const { return format_table(table_); }
-
- private:
-  const std::vector<InfoSubject>& subjects_;
-  TextTable table_{.columns = {""}};
-};
+// The rows of a comparison: a label, and what says the cell of a model.
+using Row = std::pair<std::string, std::function<std::string(const InfoSubject&)>>;
 
 // The keys in which the models differ.
-void add_differences(Comparison& table, const std::vector<InfoSubject>& subjects) {
+std::vector<Row> differences(const std::vector<InfoSubject>& subjects) {
+  std::vector<Row> rows;
   for (const std::string& key : model_key_names()) {
-    const auto value = [&](const InfoSubject& s) -> std::string {
+    const auto value = [key](const InfoSubject& s) -> std::string {
       const ModelConfig& c = s.counts.config;
       if (key.starts_with("rope_") && c.position != Position::rope) return "-";
       const json all = model_keys_json(c);
@@ -244,24 +223,42 @@ void add_differences(Comparison& table, const std::vector<InfoSubject>& subjects
     for (const InfoSubject& s : subjects)
       values.insert(value(s));
     values.erase("-");  // a key without meaning for a model is no difference
-    if (values.size() > 1) table.row(key, value);
+    if (values.size() > 1) rows.emplace_back(key, value);
   }
+  return rows;
 }
 
-void add_memory(Comparison& table) {
-  table.row("weights, bf16", [](const InfoSubject& s) { return format_bytes(2 * s.counts.total); });
-  table.row("KV cache per token, bf16",
-            [](const InfoSubject& s) { return format_bytes(s.counts.cache_bytes_per_token(2)); });
-  table.row("KV cache in full, bf16", [](const InfoSubject& s) {
-    return format_bytes(s.counts.cache_bytes_per_token(2) * s.sequences * s.counts.config.n_ctx);
-  });
-  table.row("batch", [](const InfoSubject& s) { return format_thousands(s.batch); });
-  table.row("activations, fp32",
-            [](const InfoSubject& s) { return format_bytes(InfoMemory(s).activations_fp32); });
-  table.row("training, Adam, fp32", [](const InfoSubject& s) {
-    return format_bytes(training_state(s.counts.total, training_formats()[0]).total() +
-                        InfoMemory(s).activations_fp32);
-  });
+std::vector<Row> figures() {
+  return {
+      {"total", [](const InfoSubject& s) { return with_share(s.counts.total, s.counts.total); }},
+      {"12 L C^2", [](const InfoSubject& s) { return with_share(s.counts.rule_of_thumb, s.counts.total); }},
+      {"per layer", [](const InfoSubject& s) { return with_share(s.counts.per_layer, s.counts.total); }},
+      {"FLOPs per token, forward",
+       [](const InfoSubject& s) { return format_count(s.counts.forward_flops(s.counts.config.n_ctx)); }},
+      {"FLOPs per token, training",
+       [](const InfoSubject& s) { return format_count(s.counts.training_flops(s.counts.config.n_ctx)); }},
+      {"FLOPs of the first decoded token",
+       [](const InfoSubject& s) { return format_count(s.counts.decode_flops(0)); }},
+      {"loss at the start, ln V",
+       [](const InfoSubject& s) {
+         return fixed(std::log(static_cast<double>(s.counts.config.vocab_size)), 4);
+       }},
+      {"weights, bf16", [](const InfoSubject& s) { return format_bytes(2 * s.counts.total); }},
+      {"KV cache per token, bf16",
+       [](const InfoSubject& s) { return format_bytes(s.counts.cache_bytes_per_token(2)); }},
+      {"KV cache in full, bf16",
+       [](const InfoSubject& s) {
+         return format_bytes(s.counts.cache_bytes_per_token(2) * s.sequences * s.counts.config.n_ctx);
+       }},
+      {"batch", [](const InfoSubject& s) { return format_thousands(s.batch); }},
+      {"activations, fp32",
+       [](const InfoSubject& s) { return format_bytes(InfoMemory(s).activations_fp32); }},
+      {"training, Adam, fp32",
+       [](const InfoSubject& s) {
+         return format_bytes(training_state(s.counts.total, training_formats()[0]).total() +
+                             InfoMemory(s).activations_fp32);
+       }},
+  };
 }
 
 std::string dims(std::initializer_list<int64_t> sizes) {
@@ -371,8 +368,8 @@ std::string schedule_table(const TrainConfig& c, const std::vector<int64_t>& ste
   TextTable table{.columns = {"step", "learning rate", "of peak", ""}};
   for (const int64_t step : steps.empty() ? schedule_steps(c) : steps) {
     const double rate = learning_rate(c, step);
-    table.rows.push_back({format_thousands(step), fmt::format("{:.6f}", rate),
-                          format_percent(c.lr > 0 ? rate / c.lr : 0), schedule_bar(c, step, kWidth)});
+    table.rows.push_back({format_thousands(step), fixed(rate, 6), format_percent(c.lr > 0 ? rate / c.lr : 0),
+                          schedule_bar(c, step, kWidth)});
   }
   return format_table(table) + fmt::format("{}, {} of them warm-up; peak {:g}, at the end {:g}\n",
                                            format_amount(c.steps, "step"), format_thousands(c.warmup), c.lr,
@@ -392,28 +389,22 @@ json subject_json(const InfoSubject& s) {
 }
 
 std::string compare_subjects(const std::vector<InfoSubject>& subjects) {
-  Comparison table(subjects);
-  add_differences(table, subjects);
+  std::vector<Row> rows = differences(subjects);
   for (size_t i = 0; i < subjects.front().counts.components.size(); ++i) {
-    table.row(subjects.front().counts.components[i].label,
-              [i](const InfoSubject& s) { return with_share(s.counts.components[i].total, s.counts.total); });
+    rows.emplace_back(subjects.front().counts.components[i].label, [i](const InfoSubject& s) {
+      return with_share(s.counts.components[i].total, s.counts.total);
+    });
   }
-  table.row("total", [](const InfoSubject& s) { return with_share(s.counts.total, s.counts.total); });
-  table.row("12 L C^2",
-            [](const InfoSubject& s) { return with_share(s.counts.rule_of_thumb, s.counts.total); });
-  table.row("per layer", [](const InfoSubject& s) { return with_share(s.counts.per_layer, s.counts.total); });
-  table.row("FLOPs per token, forward",
-            [](const InfoSubject& s) { return format_count(s.counts.forward_flops(s.counts.config.n_ctx)); });
-  table.row("FLOPs per token, training", [](const InfoSubject& s) {
-    return format_count(s.counts.training_flops(s.counts.config.n_ctx));
-  });
-  table.row("FLOPs of the first decoded token",
-            [](const InfoSubject& s) { return format_count(s.counts.decode_flops(0)); });
-  table.row("loss at the start, ln V", [](const InfoSubject& s) {
-    return fmt::format("{:.4f}", std::log(static_cast<double>(s.counts.config.vocab_size)));
-  });
-  add_memory(table);
-  return table.text();
+  std::ranges::move(figures(), std::back_inserter(rows));
+  TextTable table{.columns = {""}};
+  for (const InfoSubject& s : subjects)
+    table.columns.push_back(s.name);
+  for (const auto& [label, cell] : rows) {
+    table.rows.push_back({label});
+    for (const InfoSubject& s : subjects)
+      table.rows.back().push_back(cell(s));
+  }
+  return format_table(table);
 }
 
 std::string quick_reference(const InfoSubject& s) {

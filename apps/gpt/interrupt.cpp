@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
@@ -15,6 +16,10 @@ namespace {
 volatile std::sig_atomic_t interrupt_count = 0;
 const char* volatile graceful_work = "";
 volatile double interrupted_at = 0;
+
+void write_in_handler(const char* text) {
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text, std::strlen(text));
+}
 
 // A handler may only do what is async-signal-safe: a flag, write, clock_gettime, _exit.
 void end_program(int) {
@@ -69,26 +74,14 @@ void install_for_all(void (*handler)(int)) {
 
 // All of this runs inside a signal handler: nothing but open, read, write and _exit, no memory from the heap.
 
-// The hexadecimal number at `at`, which moves behind it.
-uintptr_t hexadecimal(const char*& at) {
-  uintptr_t value = 0;
-  for (;; ++at) {
-    const char c = *at;
-    if (c >= '0' && c <= '9') {
-      value = value << 4 | static_cast<uintptr_t>(c - '0');
-    } else if (c >= 'a' && c <= 'f') {
-      value = value << 4 | static_cast<uintptr_t>(c - 'a' + 10);
-    } else {
-      return value;
-    }
-  }
-}
-
 // Whether a line of /proc/self/maps, "begin-end rights offset device inode path", covers an address.
 bool covers(const char* line, uintptr_t address) {
-  const uintptr_t begin = hexadecimal(line);
-  if (*line++ != '-') return false;
-  return begin <= address && address < hexadecimal(line);
+  uintptr_t begin = 0, end = 0;
+  const char* const stop = line + std::strlen(line);
+  const char* const dash = std::from_chars(line, stop, begin, 16).ptr;
+  if (*dash != '-') return false;
+  std::from_chars(dash + 1, stop, end, 16);
+  return begin <= address && address < end;
 }
 
 void write_path(uintptr_t address) {
@@ -123,10 +116,6 @@ void report(int, siginfo_t* info, void*) {
 }
 
 }  // namespace
-
-void write_in_handler(const char* text) {
-  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text, std::strlen(text));
-}
 
 void install_signal_defaults() {
   install(SIGPIPE, SIG_IGN);

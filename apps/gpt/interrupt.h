@@ -6,9 +6,6 @@ namespace gpt {
 
 inline constexpr int kInterruptedStatus = 130;
 
-// Writes to standard error as a signal handler may.
-void write_in_handler(const char* text);
-
 // Without further ado Ctrl-C ends the program with status 130; a pipe that nobody reads gives an error
 // from write instead of a signal.
 void install_signal_defaults();

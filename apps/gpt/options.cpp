@@ -165,6 +165,7 @@ void require_tokenizer(const std::string& spec) {
 }
 
 std::unique_ptr<Tokenizer> chosen_tokenizer(const std::string& spec) {
+  if (spec.empty()) fail_usage("--tokenizer is missing: name a tokenizer.json, a model folder, or byte");
   require_whole_tokenizer(spec);
   return named_tokenizer(spec);
 }

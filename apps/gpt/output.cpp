@@ -51,12 +51,7 @@ void write_output(std::string_view text) {
 }
 
 void write_note(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;
-    text.remove_prefix(static_cast<size_t>(n));
-  }
+  write_ignoring_errors(STDERR_FILENO, text);
 }
 
 void write_next(const std::vector<std::string>& words) {

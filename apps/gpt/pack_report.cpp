@@ -37,22 +37,16 @@ std::string beginning(const TokenShard& shard, const Tokenizer& tokenizer) {
 
 }  // namespace
 
-json pack_json(const std::string& out, const PackOptions& options, const PackStats& s) {
-  return {{"out", out},
-          {"format", format_name(options.format)},
-          {"documents", s.documents},
-          {"text_bytes", s.text_bytes},
-          {"tokens", s.tokens},
-          {"bytes_per_token", s.bytes_per_token()},
-          {"shards", s.shards},
-          {"shards_before", s.shards_before},
-          {"mended", s.mended},
-          {"document_token", options.document_token},
+json pack_json(const PackOptions& options, const PackStats& s) {
+  return {{"out", options.out},       {"format", format_name(options.format)},
+          {"documents", s.documents}, {"text_bytes", s.text_bytes},
+          {"tokens", s.tokens},       {"bytes_per_token", s.bytes_per_token()},
+          {"shards", s.shards},       {"shards_before", s.shards_before},
+          {"mended", s.mended},       {"document_token", options.document_token},
           {"seconds", s.seconds}};
 }
 
-std::string pack_text(const std::string& out, const Tokenizer& tokenizer, const PackOptions& options,
-                      const PackStats& s) {
+std::string pack_text(const Tokenizer& tokenizer, const PackOptions& options, const PackStats& s) {
   TextTable table;
   const auto row = [&](const char* name, std::string value, std::string note = "") {
     table.rows.push_back({name, std::move(value), std::move(note)});
@@ -64,18 +58,18 @@ std::string pack_text(const std::string& out, const Tokenizer& tokenizer, const 
   row("text bytes", format_thousands(s.text_bytes));
   row("tokens", format_thousands(s.tokens));
   row("bytes per token", format_ratio(s.bytes_per_token()));
-  row("shards", format_thousands(s.shards), out);
+  row("shards", format_thousands(s.shards), options.out);
   if (s.shards_before == 0)
     row("speed", format_bytes(static_cast<double>(s.text_bytes) / s.seconds) + "/s", "of text");
   return format_table(table);
 }
 
-json forecast_json(const std::string& out, const PackOptions& options, const PackForecast& f) {
-  return {{"out", out},         {"files", options.files}, {"file_bytes", f.file_bytes}, {"tokens", f.tokens},
+json forecast_json(const PackOptions& options, const PackForecast& f) {
+  return {{"out", options.out}, {"files", options.files}, {"file_bytes", f.file_bytes}, {"tokens", f.tokens},
           {"shards", f.shards}, {"estimated", f.sampled}, {"target", f.target}};
 }
 
-std::string forecast_text(const std::string& out, const PackOptions& options, const PackForecast& f) {
+std::string forecast_text(const PackOptions& options, const PackForecast& f) {
   constexpr size_t kShownFiles = 10;
   TextTable table;
   const char* how = f.sampled ? "estimated from samples" : "";
@@ -86,7 +80,7 @@ std::string forecast_text(const std::string& out, const PackOptions& options, co
   table.rows.push_back({"bytes of files", format_thousands(f.file_bytes), ""});
   table.rows.push_back({"tokens", format_thousands(f.tokens), how});
   table.rows.push_back({"shards", format_thousands(f.shards), how});
-  table.rows.push_back({"would write", out, f.target});
+  table.rows.push_back({"would write", options.out, f.target});
   return format_table(table) + "nothing was written (--dry-run)\n";
 }
 

@@ -11,14 +11,12 @@
 namespace gpt {
 
 // What packing gave.
-nlohmann::json pack_json(const std::string& out, const PackOptions& options, const PackStats& stats);
-std::string pack_text(const std::string& out, const Tokenizer& tokenizer, const PackOptions& options,
-                      const PackStats& stats);
+nlohmann::json pack_json(const PackOptions& options, const PackStats& stats);
+std::string pack_text(const Tokenizer& tokenizer, const PackOptions& options, const PackStats& stats);
 
 // What packing would give.
-nlohmann::json forecast_json(const std::string& out, const PackOptions& options,
-                             const PackForecast& forecast);
-std::string forecast_text(const std::string& out, const PackOptions& options, const PackForecast& forecast);
+nlohmann::json forecast_json(const PackOptions& options, const PackForecast& forecast);
+std::string forecast_text(const PackOptions& options, const PackForecast& forecast);
 
 // What reading shards gave: the damaged ones, a sentence each, and how many have no checksums.
 nlohmann::json verify_json(const ShardSet& set, const std::vector<std::string>& damaged, int64_t without);

@@ -14,6 +14,9 @@
 #include "text/tokenizer_facts.h"
 
 namespace gpt {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TokenizerFacts::Added, id, text, special)
+
 namespace {
 
 using nlohmann::json;
@@ -52,13 +55,8 @@ class Painter {
   // Blanks would be lost between the symbols.
   std::string visible(const std::string& symbol) const {
     std::string out;
-    for (const char c : shown(symbol)) {
-      if (c == ' ') {
-        out += blank_;
-      } else {
-        out += c;
-      }
-    }
+    for (const char c : shown(symbol))
+      c == ' ' ? out += blank_ : out += c;
     return out;
   }
 
@@ -82,11 +80,9 @@ json facts_json(const Tokenizer& tokenizer, const TokenizerFacts& facts) {
               {"vocab_size", facts.vocab_size},
               {"merges", facts.merges},
               {"pattern", facts.pattern},
-              {"special_tokens", json::array()},
+              {"special_tokens", facts.added},
               {"longest_tokens", json::array()},
               {"mean_token_bytes", facts.mean_token_bytes}};
-  for (const auto& token : facts.added)
-    out["special_tokens"].push_back({{"id", token.id}, {"text", token.text}, {"special", token.special}});
   for (const int32_t id : facts.longest) {
     const std::string bytes = tokenizer.token_bytes(id);
     out["longest_tokens"].push_back(

@@ -181,10 +181,8 @@ std::string report_text(const Report& r) {
                     format_ratio(ratio(c.bytes, c.own_tokens)),
                     format_ratio(ratio(c.bytes, c.other_tokens))));
   }
-  std::string text = format_table(table) + "\nlongest tokens: ";
-  for (size_t i = 0; i < r.longest.size(); ++i)
-    text += (i == 0 ? "\"" : ", \"") + r.longest[i] + "\"";
-  return text + "\n" + r.path + " written\n";
+  return fmt::format("{}\nlongest tokens: \"{}\"\n{} written\n", format_table(table),
+                     fmt::join(r.longest, "\", \""), r.path);
 }
 
 TrainedTokenizer merge(const WordCounter& counter, const TokenizerTrainArguments& a,

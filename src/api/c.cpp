@@ -9,28 +9,21 @@
 using gptcpp::Code;
 using gptcpp::Error;
 
-struct gpt_context {
-  gptcpp::Context value;
-};
-struct gpt_model {
-  gptcpp::Model value;
-};
-struct gpt_tokenizer {
-  gptcpp::Tokenizer value;
-};
-struct gpt_session {
-  gptcpp::Session value;
-};
-struct gpt_chat {
-  gptcpp::Chat value;
-};
-struct gpt_engine {
-  gptcpp::Engine value;
-  std::vector<gpt_event> events;
-};
-struct gpt_trainer {
-  gptcpp::Trainer value;
-};
+// A handle with what it holds, and the function that frees it.
+#define GPT_HANDLE(name, members)              \
+  struct gpt_##name {                          \
+    members                                    \
+  };                                           \
+  void gpt_##name##_free(gpt_##name* handle) { \
+    delete handle;                             \
+  }
+GPT_HANDLE(context, gptcpp::Context value;)
+GPT_HANDLE(model, gptcpp::Model value;)
+GPT_HANDLE(tokenizer, gptcpp::Tokenizer value;)
+GPT_HANDLE(session, gptcpp::Session value;)
+GPT_HANDLE(chat, gptcpp::Chat value;)
+GPT_HANDLE(engine, gptcpp::Engine value; std::vector<gpt_event> events;)
+GPT_HANDLE(trainer, gptcpp::Trainer value;)
 
 namespace {
 
@@ -66,6 +59,15 @@ template <class T>
 T& require(T* pointer, const char* name) {
   if (pointer == nullptr) invalid(name, "expected a pointer, found NULL");
   return *pointer;
+}
+
+// A function that makes a handle of what `make` gives.
+template <class Handle, class F>
+gpt_status make_handle(Handle** handle, const char* name, F&& make) noexcept {
+  return guarded([&] {
+    Handle*& out = require(handle, name);
+    out = new Handle{make()};
+  });
 }
 
 std::string_view text_of(const char* text, size_t size) {
@@ -135,22 +137,16 @@ gptcpp::GenerateOptions generate_options(gpt_options list) {
   options.take("max_tokens", o.max_tokens).take("temperature", o.temperature).take("top_k", o.top_k);
   options.take("top_p", o.top_p).take("min_p", o.min_p).take("repetition_penalty", o.repetition_penalty);
   options.take("presence_penalty", o.presence_penalty).take("frequency_penalty", o.frequency_penalty);
-  options.take("seed", o.seed)
-      .take("number", o.number)
-      .take("stop", o.stops)
-      .take("ignore_eos", o.ignore_eos)
-      .end();
+  options.take("seed", o.seed).take("number", o.number).take("stop", o.stops);
+  options.take("ignore_eos", o.ignore_eos).end();
   return o;
 }
 
 gptcpp::SessionOptions session_options(gpt_options list) {
   gptcpp::SessionOptions o;
   Options options(list);
-  options.take("n_ctx", o.n_ctx)
-      .take("dtype", o.dtype)
-      .take("kv_dtype", o.kv_dtype)
-      .take("policy", o.policy)
-      .end();
+  options.take("n_ctx", o.n_ctx).take("dtype", o.dtype);
+  options.take("kv_dtype", o.kv_dtype).take("policy", o.policy).end();
   return o;
 }
 
@@ -189,7 +185,7 @@ const char* gpt_last_error(void) {
 }
 
 gpt_status gpt_context_new(gpt_options list, gpt_on_log log, void* user, gpt_context** context) {
-  return guarded([&] {
+  return make_handle(context, "context", [&] {
     gptcpp::ContextOptions o;
     Options options(list);
     options.take("threads", o.threads).take("instruction_set", o.instruction_set);
@@ -199,13 +195,8 @@ gpt_status gpt_context_new(gpt_options list, gpt_on_log log, void* user, gpt_con
         log(user, static_cast<int>(level), line.data(), line.size());
       };
     }
-    gpt_context*& out = require(context, "context");
-    out = new gpt_context{gptcpp::Context(o)};
+    return gptcpp::Context(o);
   });
-}
-
-void gpt_context_free(gpt_context* context) {
-  delete context;
 }
 
 gpt_status gpt_cancel(const gpt_context* context) {
@@ -217,17 +208,12 @@ gpt_status gpt_resume(const gpt_context* context) {
 }
 
 gpt_status gpt_model_load(const gpt_context* context, const char* path, gpt_options list, gpt_model** model) {
-  return guarded([&] {
+  return make_handle(model, "model", [&] {
     gptcpp::ModelOptions o;
     Options options(list);
     options.take("tokenizer", o.tokenizer).take("chat_format", o.chat_format).end();
-    gpt_model*& out = require(model, "model");
-    out = new gpt_model{gptcpp::Model(require(context, "context").value, &require(path, "path"), o)};
+    return gptcpp::Model(require(context, "context").value, &require(path, "path"), o);
   });
-}
-
-void gpt_model_free(gpt_model* model) {
-  delete model;
 }
 
 gpt_status gpt_model_fact(const gpt_model* model, const char* name, int64_t* value) {
@@ -251,37 +237,25 @@ gpt_status gpt_model_fact(const gpt_model* model, const char* name, int64_t* val
 }
 
 gpt_status gpt_tokenizer_of(const gpt_model* model, gpt_tokenizer** tokenizer) {
-  return guarded([&] {
-    gpt_tokenizer*& out = require(tokenizer, "tokenizer");
-    out = new gpt_tokenizer{require(model, "model").value.tokenizer()};
-  });
+  return make_handle(tokenizer, "tokenizer", [&] { return require(model, "model").value.tokenizer(); });
 }
 
 gpt_status gpt_tokenizer_load(const char* path, gpt_tokenizer** tokenizer) {
-  return guarded([&] {
+  return make_handle(tokenizer, "tokenizer", [&] {
     const std::string name = &require(path, "path");
-    gpt_tokenizer*& out = require(tokenizer, "tokenizer");
-    out = new gpt_tokenizer{name == "byte" ? gptcpp::Tokenizer::bytes() : gptcpp::Tokenizer::load(name)};
+    return name == "byte" ? gptcpp::Tokenizer::bytes() : gptcpp::Tokenizer::load(name);
   });
 }
 
 gpt_status gpt_tokenizer_train(const gpt_context* context, const char* text, size_t size, gpt_options list,
                                gpt_tokenizer** tokenizer) {
-  return guarded([&] {
+  return make_handle(tokenizer, "tokenizer", [&] {
     gptcpp::Tokenizer::TrainOptions o;
     Options options(list);
-    options.take("vocab_size", o.vocab_size)
-        .take("pattern", o.pattern)
-        .take("special_token", o.special_tokens)
-        .end();
-    gpt_tokenizer*& out = require(tokenizer, "tokenizer");
-    out = new gpt_tokenizer{
-        gptcpp::Tokenizer::train(require(context, "context").value, text_of(text, size), o)};
+    options.take("vocab_size", o.vocab_size).take("pattern", o.pattern);
+    options.take("special_token", o.special_tokens).end();
+    return gptcpp::Tokenizer::train(require(context, "context").value, text_of(text, size), o);
   });
-}
-
-void gpt_tokenizer_free(gpt_tokenizer* tokenizer) {
-  delete tokenizer;
 }
 
 gpt_status gpt_tokenizer_save(const gpt_tokenizer* tokenizer, const char* path) {
@@ -305,14 +279,9 @@ gpt_status gpt_decode(const gpt_tokenizer* tokenizer, const int32_t* ids, size_t
 }
 
 gpt_status gpt_session_new(const gpt_model* model, gpt_options options, gpt_session** session) {
-  return guarded([&] {
-    gpt_session*& out = require(session, "session");
-    out = new gpt_session{gptcpp::Session(require(model, "model").value, session_options(options))};
+  return make_handle(session, "session", [&] {
+    return gptcpp::Session(require(model, "model").value, session_options(options));
   });
-}
-
-void gpt_session_free(gpt_session* session) {
-  delete session;
 }
 
 gpt_status gpt_feed(gpt_session* session, const char* text, size_t size) {
@@ -352,15 +321,10 @@ gpt_status gpt_truncate(gpt_session* session, size_t count) {
 }
 
 gpt_status gpt_chat_new(const gpt_model* model, const char* system, gpt_options options, gpt_chat** chat) {
-  return guarded([&] {
-    gpt_chat*& out = require(chat, "chat");
-    out = new gpt_chat{gptcpp::Chat(require(model, "model").value, system == nullptr ? "" : system,
-                                    session_options(options))};
+  return make_handle(chat, "chat", [&] {
+    return gptcpp::Chat(require(model, "model").value, system == nullptr ? "" : system,
+                        session_options(options));
   });
-}
-
-void gpt_chat_free(gpt_chat* chat) {
-  delete chat;
 }
 
 gpt_status gpt_chat_say(gpt_chat* chat, const char* message, gpt_options options, gpt_on_piece on_piece,
@@ -377,18 +341,13 @@ gpt_status gpt_chat_reset(gpt_chat* chat) {
 }
 
 gpt_status gpt_engine_new(const gpt_model* model, gpt_options list, gpt_engine** engine) {
-  return guarded([&] {
+  return make_handle(engine, "engine", [&] {
     gptcpp::EngineOptions o;
     Options options(list);
     options.take("slots", o.slots).take("n_ctx", o.n_ctx).take("cache_tokens", o.cache_tokens);
     options.take("dtype", o.dtype).take("kv_dtype", o.kv_dtype).end();
-    gpt_engine*& out = require(engine, "engine");
-    out = new gpt_engine{gptcpp::Engine(require(model, "model").value, o), {}};
+    return gptcpp::Engine(require(model, "model").value, o);
   });
-}
-
-void gpt_engine_free(gpt_engine* engine) {
-  delete engine;
 }
 
 gpt_status gpt_submit(gpt_engine* engine, const char* prompt, size_t size, gpt_options options,
@@ -426,17 +385,11 @@ gpt_status gpt_step(gpt_engine* engine, const gpt_event** events, size_t* count,
 
 gpt_status gpt_trainer_new(const gpt_context* context, gpt_options settings, const char* text, size_t size,
                            gpt_trainer** trainer) {
-  return guarded([&] {
+  return make_handle(trainer, "trainer", [&] {
     const Options options(settings);
     const gptcpp::Settings all(options.left().begin(), options.left().end());
-    gpt_trainer*& out = require(trainer, "trainer");
-    out = new gpt_trainer{
-        gptcpp::Trainer(require(context, "context").value, all, std::string(text_of(text, size)))};
+    return gptcpp::Trainer(require(context, "context").value, all, std::string(text_of(text, size)));
   });
-}
-
-void gpt_trainer_free(gpt_trainer* trainer) {
-  delete trainer;
 }
 
 gpt_status gpt_trainer_run(gpt_trainer* trainer, int64_t steps, gpt_on_step on_step, void* user,

@@ -35,17 +35,10 @@ struct Model::Impl {
   mutable std::map<gpt::DType, Claim> packed;
 };
 
-struct DecoderOptions {
-  int slots = 1;
-  int64_t n_ctx = 0, cache_tokens = 0;
-  std::string dtype, kv_dtype;
-  bool slide = false;
-};
-
 // A model that computes, with threads and memory of its own.
 class Decoder {
  public:
-  Decoder(std::shared_ptr<const Model::Impl> model, const DecoderOptions& options);
+  Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options, bool slide = false);
   const Model::Impl& model() const { return *model_; }
   gpt::Request request(std::vector<int32_t> prompt, const GenerateOptions& options) const;  // checked
 

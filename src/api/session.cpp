@@ -10,10 +10,18 @@ namespace {
 
 constexpr int64_t kStepRows = 512;  // ids that go through the model between two looks at `cancelled`
 
-DecoderOptions decoder_options(const SessionOptions& o) {
-  return {
-      .n_ctx = o.n_ctx, .dtype = o.dtype, .kv_dtype = o.kv_dtype, .slide = o.policy == ContextPolicy::slide};
+// A session is an engine of one text.
+EngineOptions engine_options(const SessionOptions& o) {
+  return {.slots = 1, .n_ctx = o.n_ctx, .dtype = o.dtype, .kv_dtype = o.kv_dtype};
 }
+
+template <class F>
+struct AtExit {
+  ~AtExit() { f(); }
+  F f;
+};
+template <class F>
+AtExit(F) -> AtExit<F>;
 
 // Takes an event into the result and shows it; whether the text goes on.
 bool take_event(const gpt::Event& event, PieceStream& stream, const OnPiece& on_piece, Result& result) {
@@ -56,7 +64,8 @@ gpt::DType dtype_named(const char* parameter, const std::string& name,
   gpt::fail_parameter(parameter, "expected one of {}, found \"{}\"", names, name.substr(0, 64));
 }
 
-gpt::Inference::Options inference_options(const gpt::ModelConfig& config, const DecoderOptions& o) {
+gpt::Inference::Options inference_options(const gpt::ModelConfig& config, const EngineOptions& o,
+                                          bool slide) {
   using enum gpt::DType;
   if (o.n_ctx < 0 || o.n_ctx > config.n_ctx)
     gpt::fail_parameter("n_ctx", "expected 1 to {}, which is what the model has, found {}", config.n_ctx,
@@ -76,8 +85,8 @@ gpt::Inference::Options inference_options(const gpt::ModelConfig& config, const 
       o.kv_dtype.empty() ? types.cache : dtype_named("kv_dtype", o.kv_dtype, {f32, bf16, f16, i8});
   options.in_place = *options.weights != bf16;
   options.max_rows = std::min(options.max_rows, std::max<int64_t>(options.capacity, options.slots));
-  options.slide = o.slide;
-  if (o.slide && config.position != gpt::Position::rope)
+  options.slide = slide;
+  if (slide && config.position != gpt::Position::rope)
     throw Error(Code::unsupported,
                 "policy: a sliding context needs rotary positions, this model has learned ones", "policy");
   return options;
@@ -112,7 +121,7 @@ static_assert(static_cast<int>(ContextPolicy::slide) == static_cast<int>(gpt::Co
 
 struct Session::Impl {
   Impl(const Model& model, const SessionOptions& options)
-      : decoder(model.impl(), decoder_options(options)),
+      : decoder(model.impl(), engine_options(options), options.policy == ContextPolicy::slide),
         policy(static_cast<gpt::ContextPolicy>(options.policy)) {}
 
   std::vector<int32_t> opening(std::string_view text) const {
@@ -155,11 +164,7 @@ Result Session::generate(const GenerateOptions& options, const OnPiece& on_piece
     request.context = impl_->policy;
     ids = request.prompt;
     Result result;
-    struct Append {
-      ~Append() { ids.insert(ids.end(), drawn.begin(), drawn.end()); }
-      std::vector<int32_t>& ids;
-      const std::vector<int32_t>& drawn;
-    } append{ids, result.ids};
+    const AtExit append{[&] { ids.insert(ids.end(), result.ids.begin(), result.ids.end()); }};
     gptcpp::generate(impl_->decoder, std::move(request), stream, on_piece, result);
     return Result(result);  // a copy: `append` reads it
   });
@@ -211,7 +216,7 @@ struct Chat::Impl {
   Impl(const Model& model, const std::string& system, const SessionOptions& options)
       : format(model.impl()->chat_format()),
         chat_template(format, model.impl()->tokenizer()),
-        decoder(model.impl(), decoder_options(options)),
+        decoder(model.impl(), engine_options(options), options.policy == ContextPolicy::slide),
         conversation(chat_template, system, decoder.inference.capacity()) {
     if (chat_template.end_id() >= decoder.model().config().vocab_size)
       gpt::fail("the tokenizer's end of a message is token {}, which the model does not have",
@@ -235,11 +240,7 @@ Result Chat::say(const std::string& message, const GenerateOptions& options, con
     request.prompt = as_argument("message", [&] { return c.conversation.ask(message, options.max_tokens); });
     request.eos_ids.push_back(c.chat_template.end_id());
     Result result;
-    struct Answer {
-      ~Answer() { conversation.answer(drawn); }
-      gpt::Conversation& conversation;
-      const std::vector<int32_t>& drawn;
-    } answer{c.conversation, result.ids};
+    const AtExit answer{[&] { c.conversation.answer(result.ids); }};
     generate(c.decoder, std::move(request), stream, on_piece, result);
     return Result(result);  // a copy: `answer` reads it
   });
@@ -249,13 +250,13 @@ void Chat::reset() {
   impl_->conversation.reset();
 }
 
-Decoder::Decoder(std::shared_ptr<const Model::Impl> model, const DecoderOptions& options)
+Decoder::Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options, bool slide)
     : model_(std::move(model)),
-      options_(inference_options(model_->config(), options)),
+      options_(inference_options(model_->config(), options, slide)),
       claim_(claim_of(*model_, options_)),
       pool(model_->context->threads),
       inference(model_->loaded.model(), {pool, model_->context->kernels}, options_),
-      cached(inference, options.slide) {}
+      cached(inference, slide) {}
 
 gpt::Request Decoder::request(std::vector<int32_t> prompt, const GenerateOptions& o) const {
   if (o.max_tokens < 1) gpt::fail_parameter("max_tokens", "expected 1 or more, found {}", o.max_tokens);
@@ -291,13 +292,8 @@ Finish finish_of(gpt::FinishReason reason) {
 }
 
 struct Engine::Impl {
-  Impl(const Model& model, const EngineOptions& o)
-      : decoder(model.impl(), {.slots = o.slots,
-                               .n_ctx = o.n_ctx,
-                               .cache_tokens = o.cache_tokens,
-                               .dtype = o.dtype,
-                               .kv_dtype = o.kv_dtype}),
-        engine(decoder.cached, {}) {}
+  Impl(const Model& model, const EngineOptions& options)
+      : decoder(model.impl(), options), engine(decoder.cached, {}) {}
   int64_t submit(std::vector<int32_t> prompt, const GenerateOptions& options);
   void take(const gpt::Event& event, std::string& text);
 

@@ -18,6 +18,11 @@ struct ChartSeries {
   std::vector<double> x, y;
   SeriesStyle style = SeriesStyle::line;
   int colour = 0;  // which of the palette's six colours; series that belong together share one
+
+  void add(double at, double value) {
+    x.push_back(at);
+    y.push_back(value);
+  }
 };
 
 struct ReferenceLine {

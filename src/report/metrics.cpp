@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/parse.h"
 
 namespace gpt {
 namespace {
@@ -55,28 +56,15 @@ MetricRecord to_record(const Json& object) {
   return record;
 }
 
-// Calls fn(line, number, complete) for every non-empty line; complete = it ends with a newline.
-template <class F>
-void for_each_line(std::string_view content, F&& fn) {
-  int64_t number = 1;
-  for (size_t start = 0; start < content.size(); ++number) {
-    const size_t end = content.find('\n', start);
-    const bool complete = end != std::string_view::npos;
-    const std::string_view line = content.substr(start, complete ? end - start : std::string_view::npos);
-    if (!line.empty()) fn(line, number, complete);
-    start = complete ? end + 1 : content.size();
-  }
-}
-
 std::string lines_up_to(std::string_view content, int64_t last_step) {
   std::string kept;
   double step = -kInfinity;
-  for_each_line(content, [&](std::string_view line, int64_t, bool) {
+  for (const std::string_view line : lines_of(content)) {
     Json object;
-    if (!parse_object(line, object)) return;
+    if (!parse_object(line, object)) continue;
     step = metric_number(to_record(object), "step").value_or(step);
     if (step <= static_cast<double>(last_step)) kept.append(line).push_back('\n');
-  });
+  }
   return kept;
 }
 
@@ -131,14 +119,17 @@ void MetricsLog::append(const MetricRecord& record) {
 std::vector<MetricRecord> read_metrics(const std::string& path) {
   const std::string content = read_file(path, kMaxFileBytes);
   std::vector<MetricRecord> records;
-  for_each_line(content, [&](std::string_view line, int64_t number, bool complete) {
+  int64_t number = 0;
+  for (const std::string_view line : lines_of(content)) {
+    ++number;
     Json object;
+    const bool complete = line.end() != std::string_view(content).end();  // with its newline
     if (parse_object(line, object)) {
       records.push_back(to_record(object));
-    } else if (complete) {
+    } else if (complete && !line.empty()) {
       fail("{} line {}: expected one JSON object; remove the line to read the rest", path, number);
     }
-  });
+  }
   return records;
 }
 

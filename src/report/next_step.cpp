@@ -17,13 +17,8 @@ bool is_plain(char c) {
 std::string shell_quoted(std::string_view word) {
   if (!word.empty() && std::ranges::all_of(word, is_plain)) return std::string(word);
   std::string out = "'";
-  for (const char c : word) {
-    if (c == '\'') {
-      out += R"('\'')";
-    } else {
-      out += c;
-    }
-  }
+  for (const char c : word)
+    c == '\'' ? out += R"('\'')" : out += c;
   return out + "'";
 }
 

@@ -126,6 +126,8 @@ int terminal_width(int fd) {
   return width > 0 ? width : kDefaultWidth;
 }
 
+}  // namespace
+
 void write_ignoring_errors(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), text.size());
@@ -134,8 +136,6 @@ void write_ignoring_errors(int fd, std::string_view text) {
     text.remove_prefix(static_cast<size_t>(n));
   }
 }
-
-}  // namespace
 
 TerminalStyle terminal_style(bool is_terminal, const std::function<const char*(const char*)>& variable) {
   const auto is_set = [&](const char* name) {

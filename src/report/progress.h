@@ -47,6 +47,9 @@ struct ProgressOutput {
   TerminalStyle style;
 };
 
+// Writes all of a text as far as that goes: a closed terminal must not stop a run.
+void write_ignoring_errors(int fd, std::string_view text);
+
 // Output to a file descriptor (2 = stderr) in the style of the environment. Failing writes are ignored:
 // a closed terminal must not stop a run.
 ProgressOutput progress_output(int fd);

@@ -33,17 +33,14 @@ std::string head(const RunReport& report) {
       detail::report_page_style(), chart_css());
 }
 
-// The data of the curves as JSON inside a script element, where "<" would be the only way out, and what
-// draws them.
+// The data of the curves, and what draws them.
 std::string scripts(const RunReport& report) {
   if (report.curves.empty()) return "";
-  std::string data;
-  for (const char c : report.curves)
-    c == '<' ? data += "\\u003c" : data += c;
   return "<div id=\"live\" class=\"visually-hidden\" aria-live=\"polite\"></div>\n"
          "<div id=\"tip\" class=\"tip\" role=\"tooltip\" hidden></div>\n"
          "<script type=\"application/json\" id=\"data\">" +
-         data + "</script>\n<script>\n" + detail::report_page_script() + "</script>\n";
+         escape_script(report.curves) + "</script>\n<script>\n" + detail::report_page_script() +
+         "</script>\n";
 }
 
 std::string headlines(const RunReport& report) {

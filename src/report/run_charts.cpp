@@ -29,20 +29,7 @@ std::vector<ChartSeries> with_average(ChartSeries raw, const std::string& averag
   return {std::move(raw), std::move(average)};
 }
 
-Chart rate_chart(std::string title, std::vector<ChartSeries> series, bool log_y) {
-  Chart chart;
-  chart.title = std::move(title);
-  chart.x_label = "step";
-  chart.series = std::move(series);
-  chart.log_y = log_y;
-  return chart;
-}
-
 using Json = nlohmann::ordered_json;
-
-struct Points {
-  std::vector<double> x, y;
-};
 
 void add_bucket(ThinnedCurve& out, std::span<const double> x, std::span<const double> y) {
   size_t low = x.size(), high = x.size(), n = 0;
@@ -81,7 +68,7 @@ Json numbers(const std::vector<double>& values) {
   return out;
 }
 
-Json curve_json(const Points& points) {
+Json curve_json(const ChartSeries& points) {
   const ThinnedCurve curve = thinned(points.x, points.y, kCurvePoints);
   Json out = {{"x", numbers(curve.x)}, {"y", numbers(curve.y)}};
   if (!curve.mean_x.empty()) {
@@ -93,7 +80,7 @@ Json curve_json(const Points& points) {
 
 Json run_json(const CurveRun& run) {
   std::vector<std::string> order;
-  std::map<std::string, Points> curves;
+  std::map<std::string, ChartSeries> curves;
   for (const MetricRecord& record : run.records) {
     const auto step = metric_number(record, kStepKey);
     if (!step || !std::isfinite(*step)) continue;
@@ -104,8 +91,7 @@ Json run_json(const CurveRun& run) {
         if (order.size() == kMaxCurves) continue;
         order.push_back(key);
       }
-      curves[key].x.push_back(*step);
-      curves[key].y.push_back(*y);
+      curves[key].add(*step, *y);
     }
   }
   Json all = Json::object();
@@ -121,27 +107,20 @@ ChartSeries metric_series(std::span<const MetricRecord> records, std::string_vie
   ChartSeries series{std::move(name), {}, {}, style, colour};
   for (const MetricRecord& record : records) {
     const auto step = metric_number(record, kStepKey), value = metric_number(record, key);
-    if (!step || !std::isfinite(*step) || !value) continue;
-    series.x.push_back(*step);
-    series.y.push_back(*value);
+    if (step && std::isfinite(*step) && value) series.add(*step, *value);
   }
   return series;
 }
 
 Chart loss_chart(std::span<const MetricRecord> records, std::vector<ReferenceLine> reference_lines) {
-  Chart chart;
-  chart.title = "Loss";
-  chart.x_label = "step";
-  chart.y_label = "nats per token";
+  Chart chart{.title = "Loss", .x_label = "step", .y_label = "nats per token"};
   chart.reference_lines = std::move(reference_lines);
   chart.series =
       with_average(metric_series(records, kLossKey, "training", SeriesStyle::raw, 0), "training, smoothed");
-  if (chart.series.front().x.empty()) chart.series.clear();
-  ChartSeries validation = metric_series(records, kValLossKey, "validation", SeriesStyle::marked, 1);
-  if (!validation.x.empty()) chart.series.push_back(std::move(validation));
-  ChartSeries evaluated =
-      metric_series(records, kTrainLossKey, "training, evaluated", SeriesStyle::marked, 2);
-  if (!evaluated.x.empty()) chart.series.push_back(std::move(evaluated));
+  chart.series.push_back(metric_series(records, kValLossKey, "validation", SeriesStyle::marked, 1));
+  chart.series.push_back(
+      metric_series(records, kTrainLossKey, "training, evaluated", SeriesStyle::marked, 2));
+  std::erase_if(chart.series, [](const ChartSeries& series) { return series.x.empty(); });
   return chart;
 }
 
@@ -151,13 +130,10 @@ std::vector<Chart> rate_charts(std::span<const MetricRecord> records) {
     ChartSeries series = metric_series(records, key, average ? "each step" : title,
                                        average ? SeriesStyle::raw : SeriesStyle::line, colour);
     if (series.x.empty()) return;
-    std::vector<ChartSeries> all;
-    if (average) {
-      all = with_average(std::move(series), "smoothed");
-    } else {
-      all.push_back(std::move(series));
-    }
-    charts.push_back(rate_chart(title, std::move(all), log_y));
+    charts.push_back({.title = title,
+                      .x_label = "step",
+                      .series = average ? with_average(series, "smoothed") : std::vector{series},
+                      .log_y = log_y});
   };
   add(kLrKey, "Learning rate", 2, false, false);
   add(kGradNormKey, "Gradient norm", 3, true, true);

@@ -61,7 +61,7 @@ std::string whole(double value) {
 }
 
 std::string cell(const std::optional<double>& value, int digits) {
-  return value ? fmt::format("{:.{}f}", *value, digits) : "";
+  return value ? fixed(*value, digits) : "";
 }
 
 Json number(const std::optional<double>& value) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <string_view>
 
 #include "report/utf8_text.h"
@@ -55,7 +56,7 @@ struct Plot {
 };
 
 struct Point {
-  double x, y;  // values, not pixels
+  double x, y;
 };
 
 // False for NaN.
@@ -82,17 +83,20 @@ std::vector<std::vector<Point>> pieces_of(const ChartSeries& series, const Chart
   return pieces;
 }
 
+std::vector<Point> points_of(const ChartSeries& series, const Chart& chart) {
+  std::vector<Point> points;
+  for (const auto& piece : pieces_of(series, chart))
+    points.insert(points.end(), piece.begin(), piece.end());
+  return points;
+}
+
 void add_y_values(Range& range, const ChartSeries& series, const Chart& chart) {
-  std::vector<double> values;
-  for (const auto& piece : pieces_of(series, chart)) {
-    for (const Point& point : piece)
-      values.push_back(point.y);
-  }
-  if (values.empty()) return;
-  std::ranges::sort(values);
-  const size_t outliers = series.style == SeriesStyle::raw ? values.size() / 500 : 0;
-  range.add(values[outliers]);
-  range.add(values[values.size() - 1 - outliers]);
+  std::vector<Point> points = points_of(series, chart);
+  if (points.empty()) return;
+  std::ranges::sort(points, {}, &Point::y);
+  const size_t outliers = series.style == SeriesStyle::raw ? points.size() / 500 : 0;
+  range.add(points[outliers].y);
+  range.add(points[points.size() - 1 - outliers].y);
 }
 
 // A range that is not (nearly) empty, so that dividing by its width is safe.
@@ -117,10 +121,8 @@ Range padded(const Range& range, double below, double above, bool log) {
 Range x_range(const Chart& chart) {
   Range range;
   for (const ChartSeries& series : chart.series) {
-    for (const auto& piece : pieces_of(series, chart)) {
-      for (const Point& point : piece)
-        range.add(point.x);
-    }
+    for (const Point& point : points_of(series, chart))
+      range.add(point.x);
   }
   if (chart.log_x) {
     const Range wide = widened(range, 1, 10, true);
@@ -189,111 +191,66 @@ std::string value_label(double value) {
 
 // --- The lines
 
-// Collects the points of one pixel column and writes those that matter.
-class PathBuilder {
- public:
-  PathBuilder(const Axis& x, const Axis& y) : x_(x), y_(y) {}
-
-  void add_piece(const std::vector<Point>& piece) {
-    start_ = true;
-    for (const Point& point : piece)
-      add(x_.pixel(point.x), y_.pixel(point.y));
-    flush();
-    if (piece.size() == 1) path_ += "h0";  // a dot, by its round line ends
+// A piece as a path, of every pixel column the points that matter.
+std::string path_of(const std::vector<Point>& piece, const Axis& x, const Axis& y) {
+  std::vector<Point> pixels;
+  for (const Point& point : piece)
+    pixels.push_back({x.pixel(point.x), y.pixel(point.y)});
+  std::string path;
+  for (auto begin = pixels.begin(); begin != pixels.end();) {
+    const auto end = std::find_if(begin, pixels.end(),
+                                  [&](const Point& p) { return std::floor(p.x) != std::floor(begin->x); });
+    const auto extremes = std::ranges::minmax_element(begin, end, {}, &Point::y);
+    for (const auto kept : std::set{begin, extremes.min, extremes.max, std::prev(end)})
+      path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? 'M' : 'L', kept->x, kept->y);
+    begin = end;
   }
-
-  const std::string& path() const { return path_; }
-
- private:
-  struct Pixel {
-    double x, y;
-  };
-
-  void add(double x, double y) {
-    if (!column_.empty() && std::floor(x) != std::floor(column_.front().x)) flush();
-    column_.push_back({x, y});
-  }
-
-  void flush() {
-    if (column_.empty()) return;
-    const auto by_y = [](const Pixel& a, const Pixel& b) { return a.y < b.y; };
-    const auto extremes = std::minmax_element(column_.begin(), column_.end(), by_y);
-    std::array<size_t, 4> keep = {0, static_cast<size_t>(extremes.first - column_.begin()),
-                                  static_cast<size_t>(extremes.second - column_.begin()), column_.size() - 1};
-    std::ranges::sort(keep);
-    for (size_t i = 0; i < keep.size(); ++i) {
-      if (i == 0 || keep[i] != keep[i - 1]) emit(column_[keep[i]]);
-    }
-    column_.clear();
-  }
-
-  void emit(const Pixel& pixel) {
-    path_ += fmt::format("{}{:.1f} {:.1f}", start_ ? 'M' : 'L', pixel.x, pixel.y);
-    start_ = false;
-  }
-
-  const Axis& x_;
-  const Axis& y_;
-  std::string path_;
-  std::vector<Pixel> column_;
-  bool start_ = true;
-};
+  return piece.size() == 1 ? path + "h0" : path;  // a dot, by its round line ends
+}
 
 std::string draw_dots(const Chart& chart, const ChartSeries& series, const Axis& x, const Axis& y) {
-  const auto pieces = pieces_of(series, chart);
-  size_t count = 0;
-  for (const auto& piece : pieces)
-    count += piece.size();
+  const std::vector<Point> points = points_of(series, chart);
   constexpr double kDotSpacing = 9;  // closer, dots would hide the line
-  if (static_cast<double>(count) * kDotSpacing > std::abs(x.pixel_high - x.pixel_low)) return "";
+  if (static_cast<double>(points.size()) * kDotSpacing > std::abs(x.pixel_high - x.pixel_low)) return "";
   std::string out;
-  for (const auto& piece : pieces) {
-    for (const Point& point : piece) {
-      out += fmt::format(
-          "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" class=\"gc-dot gc-c{}\"><title>{} {:g}: "
-          "{}</title></circle>\n",
-          x.pixel(point.x), y.pixel(point.y), std::abs(series.colour % kColours),
-          escape_markup(chart.x_label), point.x, value_label(point.y));
-    }
+  for (const Point& point : points) {
+    out += fmt::format(
+        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" class=\"gc-dot gc-c{}\"><title>{} {:g}: "
+        "{}</title></circle>\n",
+        x.pixel(point.x), y.pixel(point.y), std::abs(series.colour % kColours), escape_markup(chart.x_label),
+        point.x, value_label(point.y));
   }
   return out;
 }
 
 std::string draw_series(const Chart& chart, const ChartSeries& series, const Axis& x, const Axis& y) {
-  PathBuilder builder(x, y);
+  std::string path;
   for (const auto& piece : pieces_of(series, chart))
-    builder.add_piece(piece);
-  if (builder.path().empty()) return "";
-  std::string out = fmt::format("<path d=\"{}\" class=\"{}\"/>\n", builder.path(), series_classes(series));
+    path += path_of(piece, x, y);
+  if (path.empty()) return "";
+  std::string out = fmt::format("<path d=\"{}\" class=\"{}\"/>\n", path, series_classes(series));
   if (series.style == SeriesStyle::marked) out += draw_dots(chart, series, x, y);
   return out;
 }
 
-struct EndLabel {
-  double value;
-  std::string text;
-};
-
 // The last value of every marked series, from high to low.
-std::vector<EndLabel> end_labels(const Chart& chart) {
-  std::vector<EndLabel> labels;
+std::vector<double> last_values(const Chart& chart) {
+  std::vector<double> values;
   for (const ChartSeries& series : chart.series) {
-    const auto pieces = pieces_of(series, chart);
-    if (series.style != SeriesStyle::marked || pieces.empty()) continue;
-    const double last = pieces.back().back().y;
-    labels.push_back({last, value_label(last)});
+    const std::vector<Point> points = points_of(series, chart);
+    if (series.style == SeriesStyle::marked && !points.empty()) values.push_back(points.back().y);
   }
-  std::ranges::sort(labels, std::ranges::greater{}, &EndLabel::value);
-  return labels;
+  std::ranges::sort(values, std::ranges::greater{});
+  return values;
 }
 
 // Right of the plot, moved apart where they would overlap.
 std::string draw_end_labels(const Chart& chart, const Plot& plot, const Axis& y) {
   std::string out;
   double free_from = plot.top;
-  for (const EndLabel& label : end_labels(chart)) {
-    const double at = std::max(y.pixel(label.value), free_from);
-    out += text_element(plot.right + 9, at + 4.5, "gc-end", label.text);
+  for (const double value : last_values(chart)) {
+    const double at = std::max(y.pixel(value), free_from);
+    out += text_element(plot.right + 9, at + 4.5, "gc-end", value_label(value));
     free_from = at + kTextHeight + 2;
   }
   return out;
@@ -389,9 +346,8 @@ double widest(const std::vector<Tick>& ticks) {
 // Room for the last values, and for half of the last number under the axis.
 double right_margin(const Chart& chart) {
   double margin = 18;
-  for (const EndLabel& label : end_labels(chart)) {
-    margin = std::max(margin, 12 + 1.15 * text_width(label.text, kTextHeight));
-  }
+  for (const double value : last_values(chart))
+    margin = std::max(margin, 12 + 1.15 * text_width(value_label(value), kTextHeight));
   return margin;
 }
 
@@ -416,21 +372,23 @@ std::string theme_rules(const char* surface, const char* ink, const char* muted,
 constexpr double kEdge = 14;
 constexpr int kWidth = 860, kHeight = 480;
 
-std::string document(const std::string& title, double width, double height, const std::string& css,
-                     const std::string& body) {
-  return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"gc\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
-      "width=\"{0:.0f}\" height=\"{1:.0f}\" role=\"img\">\n<title>{2}</title>\n<style>{3}</style>\n"
-      "<rect width=\"100%\" height=\"100%\" class=\"gc-bg\"/>\n{4}</svg>\n",
-      width, height, escape_markup(title), css, body);
-}
-
 std::string placed(double x, double y, double scale, const char* classes, const std::string& svg) {
   return fmt::format("<g transform=\"translate({:.0f} {:.0f}) scale({:.0f})\" class=\"{}\">\n{}</g>\n", x, y,
                      scale, classes, svg);
 }
 
 }  // namespace
+
+std::string svg_document(const std::string& title, double width, double height, const std::string& css,
+                         const std::string& body) {
+  const std::string own_style =
+      css.empty() ? ""
+                  : "<style>" + css + "</style>\n<rect width=\"100%\" height=\"100%\" class=\"gc-bg\"/>\n";
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"gc\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+      "width=\"{0:.0f}\" height=\"{1:.0f}\" role=\"img\">\n<title>{2}</title>\n{3}{4}</svg>\n",
+      width, height, escape_markup(title), own_style, body);
+}
 
 std::string chart_css() {
   return ".gc{font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;font-size:13px}\n"
@@ -468,14 +426,7 @@ std::string line_chart_svg(const Chart& chart, const ChartSize& size) {
   const Axis y{y_values.low, y_values.high, plot.bottom, plot.top, chart.log_y};
 
   const double height = std::max<double>(size.height, plot.bottom + 46);
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"gc\" viewBox=\"0 0 {0} {1:.0f}\" width=\"{0}\" "
-      "height=\"{1:.0f}\" role=\"img\">\n<title>{2}</title>\n",
-      size.width, height, escape_markup(chart.title));
-  if (!size.embedded) {
-    out += fmt::format("<style>{}</style>\n<rect width=\"100%\" height=\"100%\" class=\"gc-bg\"/>\n",
-                       chart_css());
-  }
+  std::string out;
   if (!chart.title.empty()) out += text_element(edge, title_y, "gc-title", chart.title);
   out += draw_legend(legend);
   if (!chart.y_label.empty()) out += text_element(edge, y_label_y, "gc-text", chart.y_label);
@@ -488,7 +439,7 @@ std::string line_chart_svg(const Chart& chart, const ChartSize& size) {
   for (const ChartSeries& series : chart.series)
     out += draw_series(chart, series, x, y);
   out += draw_reference_lines(chart, plot, y) + draw_end_labels(chart, plot, y);
-  return out + "</svg>\n";
+  return svg_document(chart.title, size.width, height, size.embedded ? "" : chart_css(), out);
 }
 
 std::string stacked_charts_svg(const std::string& title, const std::vector<Chart>& charts,
@@ -500,8 +451,8 @@ std::string stacked_charts_svg(const std::string& title, const std::vector<Chart
   for (size_t i = 0; i < charts.size(); ++i)
     body +=
         placed(kEdge, kEdge + static_cast<double>(i) * step, 1, "gc-panel", line_chart_svg(charts[i], size));
-  return document(title, size.width + 2 * kEdge, kEdge + static_cast<double>(charts.size()) * step,
-                  chart_css(), body);
+  return svg_document(title, size.width + 2 * kEdge, kEdge + static_cast<double>(charts.size()) * step,
+                      chart_css(), body);
 }
 
 std::string chart_for_any_screen_svg(const Chart& chart) {
@@ -513,7 +464,7 @@ std::string chart_for_any_screen_svg(const Chart& chart) {
       chart_css() +
       "svg.gc{max-width:100%}.gc .gc-phone{display:none}\n"
       "@media (max-width:560px){.gc .gc-phone{display:inline}.gc .gc-desk{display:none}}\n";
-  return document(
+  return svg_document(
       chart.title, kWidth, kHeight, css,
       placed(kEdge, kEdge, 1, "gc-desk", drawn(1)) + placed(kEdge, kEdge, 2, "gc-phone", drawn(2)));
 }

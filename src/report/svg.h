@@ -17,6 +17,11 @@ struct ChartSize {
 // gc.
 std::string chart_css();
 
+// An SVG document around a body in the classes of chart_css(): with `css` on the ground of charts; with none
+// to be embedded in a page that has both.
+std::string svg_document(const std::string& title, double width, double height, const std::string& css,
+                         const std::string& body);
+
 // A line chart as a self-contained SVG document, also valid inside HTML. The legend stands above the plot.
 // Series with more points than pixels keep the first, lowest, highest and last point of every pixel column,
 // so no peak is lost. The y axis covers all values, except the outermost 0.2 % of long raw series, which are

@@ -1,5 +1,7 @@
 #include "report/table.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -55,6 +57,10 @@ std::string rule(const std::vector<int>& widths) {
 }
 
 }  // namespace
+
+std::string fixed(double value, int digits) {
+  return fmt::format("{:.{}f}", value, digits);
+}
 
 bool looks_numeric(const std::string& cell) {
   size_t i = 0;

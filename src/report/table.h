@@ -11,6 +11,9 @@ struct TextTable {
   std::vector<std::vector<std::string>> rows;
 };
 
+// A number for a cell, with so many digits behind the point.
+std::string fixed(double value, int digits);
+
 // True for what should be set flush right: numbers with separators, signs, exponents, units or "%".
 bool looks_numeric(const std::string& cell);
 

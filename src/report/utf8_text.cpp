@@ -1,6 +1,7 @@
 #include "report/utf8_text.h"
 
 #include <array>
+#include <utility>
 
 #include "base/utf8.h"
 
@@ -54,26 +55,16 @@ char32_t visible_code_point(char32_t c, bool keep_layout) {
   return c;
 }
 
+constexpr std::pair<char32_t, const char*> kEntities[] = {
+    {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
+
 void append_escaped(std::string& out, char32_t c) {
-  switch (c) {
-    case '&':
-      out += "&amp;";
-      break;
-    case '<':
-      out += "&lt;";
-      break;
-    case '>':
-      out += "&gt;";
-      break;
-    case '"':
-      out += "&quot;";
-      break;
-    case '\'':
-      out += "&#39;";
-      break;
-    default:
-      append_utf8(out, c);
+  for (const auto& [markup, entity] : kEntities) {
+    if (c != markup) continue;
+    out += entity;
+    return;
   }
+  append_utf8(out, c);
 }
 
 }  // namespace
@@ -99,6 +90,13 @@ std::string escape_markup(std::string_view text, bool keep_layout) {
   for (size_t i = 0; i < text.size();) {
     append_escaped(out, visible_code_point(next_code_point(text, i), keep_layout));
   }
+  return out;
+}
+
+std::string escape_script(std::string_view json) {
+  std::string out;
+  for (const char c : json)
+    c == '<' ? out += "\\u003c" : out += c;
   return out;
 }
 

@@ -18,6 +18,9 @@ std::string visible_text(std::string_view text, bool keep_layout = false);
 // visible_text with the five markup characters escaped: safe as element text and in quoted attributes.
 std::string escape_markup(std::string_view text, bool keep_layout = false);
 
+// JSON that may stand inside a script element, where "<" would be the only way out.
+std::string escape_script(std::string_view json);
+
 // Columns that a terminal uses: combining marks 0, East Asian wide characters and emoji 2, others 1.
 // A small table of ranges, not the whole of Unicode.
 int display_width(std::string_view text);

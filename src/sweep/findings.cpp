@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/format.h"
 
@@ -19,10 +20,7 @@ struct Group {
   size_t run = 0;
   std::vector<double> losses;
   double mean() const {
-    double sum = 0;
-    for (const double loss : losses)
-      sum += loss;
-    return sum / static_cast<double>(losses.size());
+    return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
   }
 };
 

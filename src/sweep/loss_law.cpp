@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -22,6 +23,85 @@ constexpr double kHuberDelta = 1e-3;
 double huber(double r) {
   const double size = std::abs(r);
   return size <= kHuberDelta ? 0.5 * r * r : kHuberDelta * (size - 0.5 * kHuberDelta);
+}
+
+using Function = std::function<double(const std::vector<double>&)>;
+
+struct Vertex {
+  std::vector<double> x;
+  double value = 0;  // the largest number where it is not finite
+};
+
+Vertex vertex_at(const Function& f, std::vector<double> x) {
+  const double value = f(x);
+  return {std::move(x), std::isfinite(value) ? value : std::numeric_limits<double>::max()};
+}
+
+// The last vertex moved through the middle of the others by `factor` (-1: mirrored).
+Vertex moved(const Function& f, const std::vector<Vertex>& simplex, double factor) {
+  const size_t n = simplex.size() - 1;
+  std::vector<double> x(n);
+  for (size_t i = 0; i < n; ++i) {
+    double middle = 0;
+    for (size_t v = 0; v < n; ++v)
+      middle += simplex[v].x[i] / static_cast<double>(n);
+    x[i] = middle + factor * (simplex.back().x[i] - middle);
+  }
+  return vertex_at(f, std::move(x));
+}
+
+// One step of a simplex whose vertices are sorted, the best first.
+void improve(const Function& f, std::vector<Vertex>& simplex) {
+  Vertex& worst = simplex.back();
+  const double best = simplex.front().value, second = simplex[simplex.size() - 2].value;
+  Vertex mirrored = moved(f, simplex, -1);
+  if (mirrored.value < best) {
+    Vertex further = moved(f, simplex, -2);
+    worst = further.value < mirrored.value ? std::move(further) : std::move(mirrored);
+    return;
+  }
+  if (mirrored.value < second) {
+    worst = std::move(mirrored);
+    return;
+  }
+  Vertex nearer = moved(f, simplex, mirrored.value < worst.value ? -0.5 : 0.5);
+  if (nearer.value < std::min(worst.value, mirrored.value)) {
+    worst = std::move(nearer);
+    return;
+  }
+  for (size_t v = 1; v < simplex.size(); ++v) {
+    std::vector<double> x = simplex[v].x;
+    for (size_t i = 0; i < x.size(); ++i)
+      x[i] = 0.5 * (x[i] + simplex[0].x[i]);
+    simplex[v] = vertex_at(f, std::move(x));
+  }
+}
+
+// The minimum of a function of a few variables near `start`, by the simplex method of Nelder and Mead (1965),
+// started afresh from its own result until that no longer helps. `scale` is the size of the first steps.
+std::vector<double> minimise(const Function& f, std::vector<double> start, double scale) {
+  constexpr int kSteps = 3000, kRestarts = 6;
+  constexpr double kTolerance = 1e-13;
+  double before = std::numeric_limits<double>::max();
+  for (int restart = 0; restart < kRestarts; ++restart, scale *= 0.5) {
+    std::vector<Vertex> simplex = {vertex_at(f, start)};
+    for (size_t i = 0; i < start.size(); ++i) {
+      std::vector<double> x = start;
+      x[i] += scale;
+      simplex.push_back(vertex_at(f, std::move(x)));
+    }
+    for (int i = 0; i < kSteps; ++i) {
+      std::ranges::sort(simplex, {}, &Vertex::value);
+      const double best = simplex.front().value;
+      if (simplex.back().value - best <= kTolerance * (1e-9 + best)) break;
+      improve(f, simplex);
+    }
+    const Vertex best = *std::ranges::min_element(simplex, {}, &Vertex::value);
+    start = best.x;
+    if (best.value >= before * (1 - 1e-6)) break;
+    before = best.value;
+  }
+  return start;
 }
 
 // The variables of the search. With N0 and D0 in the middle of the points, A / N^a = e^p0 (N / N0)^-p1, so
@@ -146,84 +226,6 @@ std::string doubts_about(const LossFit& fit) {
 nlohmann::json interval_json(const Interval& i) {
   return {i.low, i.high};
 }
-
-constexpr int kSteps = 3000, kRestarts = 6;
-constexpr double kTolerance = 1e-13;
-
-struct Vertex {
-  std::vector<double> x;
-  double value = 0;
-};
-
-class Simplex {
- public:
-  Simplex(const Function& f, const std::vector<double>& start, double scale) : f_(f) {
-    vertices_.push_back(at(start));
-    for (size_t i = 0; i < start.size(); ++i) {
-      std::vector<double> x = start;
-      x[i] += scale;
-      vertices_.push_back(at(x));
-    }
-  }
-
-  const Vertex& run() {
-    for (int i = 0; i < kSteps; ++i) {
-      std::ranges::sort(vertices_, {}, &Vertex::value);
-      if (vertices_.back().value - vertices_.front().value <= kTolerance * (1e-9 + vertices_.front().value))
-        break;
-      step();
-    }
-    return *std::ranges::min_element(vertices_, {}, &Vertex::value);
-  }
-
- private:
-  Vertex at(std::vector<double> x) const {
-    const double value = f_(x);
-    return {std::move(x), std::isfinite(value) ? value : std::numeric_limits<double>::max()};
-  }
-
-  // The worst vertex moved through the middle of the others by `factor` (-1: mirrored).
-  Vertex moved(double factor) const {
-    const size_t n = vertices_.size() - 1;
-    std::vector<double> x(n);
-    for (size_t i = 0; i < n; ++i) {
-      double middle = 0;
-      for (size_t v = 0; v < n; ++v)
-        middle += vertices_[v].x[i] / static_cast<double>(n);
-      x[i] = middle + factor * (vertices_.back().x[i] - middle);
-    }
-    return at(std::move(x));
-  }
-
-  void step() {
-    Vertex& worst = vertices_.back();
-    const double best = vertices_.front().value, second = vertices_[vertices_.size() - 2].value;
-    Vertex mirrored = moved(-1);
-    if (mirrored.value < best) {
-      Vertex further = moved(-2);
-      worst = further.value < mirrored.value ? std::move(further) : std::move(mirrored);
-      return;
-    }
-    if (mirrored.value < second) {
-      worst = std::move(mirrored);
-      return;
-    }
-    Vertex nearer = moved(mirrored.value < worst.value ? -0.5 : 0.5);
-    if (nearer.value < std::min(worst.value, mirrored.value)) {
-      worst = std::move(nearer);
-      return;
-    }
-    for (size_t v = 1; v < vertices_.size(); ++v) {
-      std::vector<double> x = vertices_[v].x;
-      for (size_t i = 0; i < x.size(); ++i)
-        x[i] = 0.5 * (x[i] + vertices_[0].x[i]);
-      vertices_[v] = at(std::move(x));
-    }
-  }
-
-  const Function& f_;
-  std::vector<Vertex> vertices_;
-};
 
 using nlohmann::json;
 
@@ -386,18 +388,6 @@ nlohmann::json loss_fit_json(const LossFit& fit) {
           {"trusted", fit.doubts.empty()},
           {"doubts", fit.doubts},
           {"points", points}};
-}
-
-std::vector<double> minimise(const Function& f, std::vector<double> start, double scale) {
-  double before = std::numeric_limits<double>::max();
-  for (int i = 0; i < kRestarts; ++i) {
-    const Vertex best = Simplex(f, start, scale).run();
-    start = best.x;
-    if (best.value >= before * (1 - 1e-6)) break;
-    before = best.value;
-    scale *= 0.5;
-  }
-  return start;
 }
 
 LossFit read_loss_fit(const std::string& given) {

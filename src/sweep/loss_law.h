@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -50,13 +49,6 @@ std::optional<LossFit> fit_loss_law(const std::vector<LossPoint>& points, std::o
 
 // As in fit.json.
 nlohmann::json loss_fit_json(const LossFit& fit);
-
-using Function = std::function<double(const std::vector<double>&)>;
-
-// The minimum of a function of a few variables near `start`, by the simplex method of Nelder and Mead (1965),
-// started afresh from its own result until that no longer helps. `scale` is the size of the first steps. A
-// value that is not finite counts as very bad.
-std::vector<double> minimise(const Function& f, std::vector<double> start, double scale);
 
 // The law that a sweep left behind: its folder, or the fit.json in it. Throws Error naming the file, what was
 // expected and what was found.

@@ -36,10 +36,8 @@ ChartSeries law_series(const Sweep& sweep, const LossFit& fit, double budget, in
     if (run.budget == budget) places.push_back({run.parameters, run.tokens});
   }
   std::ranges::sort(places);
-  for (const auto& [parameters, tokens] : places) {
-    series.x.push_back(parameters);
-    series.y.push_back(fit.law.loss(parameters, tokens));
-  }
+  for (const auto& [parameters, tokens] : places)
+    series.add(parameters, fit.law.loss(parameters, tokens));
   return series;
 }
 
@@ -94,10 +92,8 @@ Chart size_chart(const Sweep& sweep, const Findings& findings) {
   int colour = 0;
   for (const auto& [place, points] : lines) {
     ChartSeries series{place.second, {}, {}, SeriesStyle::marked, colour++};
-    for (const auto& [x, loss] : points) {
-      series.x.push_back(x);
-      series.y.push_back(loss);
-    }
+    for (const auto& [x, loss] : points)
+      series.add(x, loss);
     chart.series.push_back(std::move(series));
   }
   if (!findings.fit || key) return chart;
@@ -115,8 +111,7 @@ Chart flops_chart(const Sweep& sweep) {
   for (size_t i = 0; i < sweep.runs.size(); ++i) {
     ChartSeries series{chart.series.empty() ? "each run" : "", {}, {}, SeriesStyle::raw, 0};
     for (const CurvePoint& point : sweep.results[i].curve) {
-      series.x.push_back(point.flops);
-      series.y.push_back(point.loss);
+      series.add(point.flops, point.loss);
       all.push_back(point);
     }
     if (!series.x.empty()) chart.series.push_back(std::move(series));
@@ -124,9 +119,7 @@ Chart flops_chart(const Sweep& sweep) {
   std::ranges::sort(all, {}, &CurvePoint::flops);
   ChartSeries lowest{"lowest so far", {}, {}, SeriesStyle::line, 1};
   for (const CurvePoint& point : all) {
-    if (!lowest.y.empty() && point.loss >= lowest.y.back()) continue;
-    lowest.x.push_back(point.flops);
-    lowest.y.push_back(point.loss);
+    if (lowest.y.empty() || !(point.loss >= lowest.y.back())) lowest.add(point.flops, point.loss);
   }
   if (lowest.x.size() > 1) chart.series.push_back(std::move(lowest));
   return chart;

@@ -131,29 +131,20 @@ int64_t width_for(const ModelConfig& config, int64_t parameters, int64_t unit) {
   return (std::abs(count(low) - target) <= std::abs(count(high) - target) ? low : high) * unit;
 }
 
+// All but the config, which says more than its fields.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SweepRun, name, point, seed, parameters, flops_per_token, tokens, flops,
+                                   budget)
+
 nlohmann::json run_json(const SweepRun& run) {
-  return {{"name", run.name},
-          {"point", run.point},
-          {"seed", run.seed},
-          {"parameters", run.parameters},
-          {"flops_per_token", run.flops_per_token},
-          {"tokens", run.tokens},
-          {"flops", run.flops},
-          {"budget", run.budget},
-          {"config", run_config_json(run.config)}};
+  nlohmann::json out = run;
+  out["config"] = run_config_json(run.config);
+  return out;
 }
 
 SweepRun read_run(const nlohmann::json& object, const std::string& source) {
   SweepRun run;
   try {
-    run.name = object.at("name").get<std::string>();
-    run.point = object.at("point").get<SweepPoint>();
-    run.seed = object.at("seed").get<int64_t>();
-    run.parameters = object.at("parameters").get<double>();
-    run.flops_per_token = object.at("flops_per_token").get<double>();
-    run.tokens = object.at("tokens").get<double>();
-    run.flops = object.at("flops").get<double>();
-    run.budget = object.at("budget").get<double>();
+    object.get_to(run);
     Settings settings;
     settings.add_json(object.at("config"), source);
     run.config = settings.resolve();

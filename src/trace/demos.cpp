@@ -117,10 +117,10 @@ Matrix scores(const Matrix& q, const Matrix& k, double factor) {
   return out;
 }
 
-Matrix mask(Matrix s) {
+Matrix mask(Matrix s, double hidden = -INFINITY) {
   for (size_t i = 0; i < s.size(); ++i) {
     for (size_t j = i + 1; j < s.size(); ++j)
-      s[i][j] = -INFINITY;
+      s[i][j] = hidden;
   }
   return s;
 }
@@ -158,15 +158,6 @@ constexpr double kScores[] = {0.2483571,  -0.06913215, 0.3238443, 0.7615149,  -0
                               -0.2811438, -0.5064156,  0.1571237, -0.454012,  -0.7061519,
                               0.7328244,  -0.1128882,  0.0337641, -0.7123741, -0.2721914};
 
-std::string heat(const Matrix& w, bool unicode) {
-  Matrix shown = w;
-  for (size_t i = 0; i < w.size(); ++i) {
-    for (size_t j = i + 1; j < w.size(); ++j)
-      shown[i][j] = NAN;
-  }
-  return heat_rows(shown, {}, unicode);
-}
-
 }  // namespace
 
 std::string demo_attention(const DemoContext& context) {
@@ -186,25 +177,19 @@ std::string demo_attention(const DemoContext& context) {
   const Matrix mini_q = torch_matrix(torch, 5, 4), mini_k = torch_matrix(torch, 5, 4);
   const Matrix mini = weights(mask(scores(mini_q, mini_k, 0.5)));
   out += "\n5 tokens, 4 channels, PyTorch's seed 42: the weights\n" + show(mini, 3) +
-         heat(mini, context.unicode);
+         heat_rows(mask(mini, NAN), {}, context.unicode);
   const Matrix figure = weights(mask(rows_of(kScores, 5)));
   out += "\nScores 0.5 randn(5,5), NumPy's seed 42: raw, masked, softmax\n" + show(rows_of(kScores, 5), 2) +
          "\n" + show(mask(rows_of(kScores, 5)), 2) + "\n" + show(figure, 2);
-  return out + heat(figure, context.unicode);
+  return out + heat_rows(mask(figure, NAN), {}, context.unicode);
 }
 
 std::string picture_attention(const DemoContext&) {
   const Matrix raw = rows_of(kScores, 5);
-  Matrix hidden = raw, softened = weights(mask(raw));
-  for (Matrix* m : {&hidden, &softened}) {
-    for (size_t i = 0; i < m->size(); ++i) {
-      for (size_t j = i + 1; j < (*m)[i].size(); ++j)
-        (*m)[i][j] = NAN;
-    }
-  }
-  return heat_maps_svg(
-      "From scores to weights: five tokens",
-      {{"1. scores", raw, true}, {"2. masked", hidden, true}, {"3. softmax of every row", softened, false}});
+  return heat_maps_svg("From scores to weights: five tokens",
+                       {{"1. scores", raw, true},
+                        {"2. masked", mask(raw, NAN), true},
+                        {"3. softmax of every row", mask(weights(mask(raw)), NAN), false}});
 }
 
 namespace {
@@ -244,10 +229,9 @@ std::string demo_scale(const DemoContext&) {
                               "entropy", "scaled"}};
   for (const size_t d : kWidths) {
     const ScaleRow r = scale_row(d);
-    table.rows.push_back({std::to_string(d), fmt::format("{:.2f}", r.variance),
-                          fmt::format("{:.3f}", r.variance / static_cast<double>(d)),
-                          fmt::format("{:.3f}", r.peak[0]), fmt::format("{:.3f}", r.peak[1]),
-                          fmt::format("{:.2f}", r.entropy[0]), fmt::format("{:.2f}", r.entropy[1])});
+    table.rows.push_back({std::to_string(d), fixed(r.variance, 2),
+                          fixed(r.variance / static_cast<double>(d), 3), fixed(r.peak[0], 3),
+                          fixed(r.peak[1], 3), fixed(r.entropy[0], 2), fixed(r.entropy[1], 2)});
   }
   return format_table(table) +
          "Entries of q and k have mean 0 and variance 1, so q.k, a sum of d products, has variance d. "
@@ -267,10 +251,8 @@ std::string picture_scale(const DemoContext&) {
                   {"softmax(q.k / sqrt(d))", {}, {}, SeriesStyle::marked, 0}};
   for (const size_t d : kWidths) {
     const ScaleRow r = scale_row(d);
-    for (size_t i = 0; i < 2; ++i) {
-      chart.series[i].x.push_back(static_cast<double>(d));
-      chart.series[i].y.push_back(r.peak[i]);
-    }
+    for (size_t i = 0; i < 2; ++i)
+      chart.series[i].add(static_cast<double>(d), r.peak[i]);
   }
   return line_chart_svg(chart, kDemoChart);
 }

@@ -23,10 +23,9 @@ namespace gpt::detail {
 namespace {
 
 constexpr uint32_t kSeed = 100;
-constexpr int64_t kBatch = 2, kTokens = 4, kRows = kBatch * kTokens;
+constexpr int64_t kBatch = 2, kTokens = 4;
 // "Every effort moves you" and "Every day holds a" in GPT-2's tokens.
-constexpr int32_t kIds[kRows] = {6109, 3626, 6100, 345, 6109, 1110, 6622, 257};
-constexpr int32_t kPositions[kRows] = {0, 1, 2, 3, 0, 1, 2, 3};
+constexpr int32_t kIds[kBatch * kTokens] = {6109, 3626, 6100, 345, 6109, 1110, 6622, 257};
 
 ModelConfig skeleton_config() {
   ModelConfig config = preset_config("gpt2-scratch");
@@ -38,77 +37,60 @@ ModelConfig skeleton_config() {
 // Embedding and head of the skeleton with PyTorch's starting values, and what they make of the batch.
 class Skeleton {
  public:
-  Skeleton(const DemoContext& context)
+  explicit Skeleton(const DemoContext& context)
       : context_(context),
         model_(skeleton_config()),
         weights_(model_.table, DType::f32, "weights"),
-        memory_(static_cast<size_t>(kRows * (width() + vocabulary())) * sizeof(float), "logits"),
-        stream_(make_view(memory_.data(), DType::f32, {kRows, width()})),
-        logits_(make_view(memory_.data() + kRows * width() * static_cast<int64_t>(sizeof(float)), DType::f32,
-                          {kRows, vocabulary()})),
-        workspace_(context.backend.kernels.linear_scratch(kRows, vocabulary(), width(), DType::f32, false),
-                   context.backend.pool.size()),
         random_(kSeed) {
     model_.weights.assign(weights_.views().begin(), weights_.views().end());
-    random_.normal(floats(Role::wte));
-    random_.normal(floats(Role::wpe));
-    const float bound = static_cast<float>(1 / std::sqrt(static_cast<double>(width())));
-    random_.uniform(floats(Role::head_weight), -bound, bound);
+    random_.normal(floats(weights_[model_.table.find(Role::wte)]));
+    random_.normal(floats(weights_[model_.table.find(Role::wpe)]));
+    const float bound = static_cast<float>(1 / std::sqrt(static_cast<double>(model_.config.n_embd)));
+    random_.uniform(floats(weights_[model_.table.find(Role::head_weight)]), -bound, bound);
   }
 
-  int64_t width() const { return model_.config.n_embd; }
   int64_t vocabulary() const { return model_.config.vocab_size; }
   int64_t parameters() const { return model_.table.total(); }
 
-  // Logits [8,V] of the batch; dropout draws on.
-  TensorView logits(bool dropout) {
-    const ExecContext ctx = context_.backend.context(workspace_.scratch());
-    Pass pass{.ctx = ctx, .config = model_.config, .weights = model_.weights};
-    pass.batch = {.rows = kRows, .ids = kIds, .positions = kPositions, .seqs = {}};
-    pass.packed = model_.packed.get();
-    EmbeddingActs acts;
-    model_.layers.embedding.forward(pass, acts, stream_);
-    if (dropout) drop();
-    model_.layers.head.logits(pass, stream_, logits_);
-    return logits_;
+  // The first and the last three logits of every token; dropout draws on.
+  std::string logit_rows(bool dropout) {
+    TextTable table{.columns = {"", "token", "first three", "", "", "last three", "", ""}};
+    for (int64_t text = 0; text < kBatch; ++text) {
+      const auto ids = std::span(kIds).subspan(static_cast<size_t>(text * kTokens), kTokens);
+      Capture capture(model_, context_.backend, ids, {});
+      if (dropout) {
+        drop(capture.residual(0));
+        capture.read_out(capture.residual(0), capture.logits());
+      }
+      for (int64_t t = 0; t < kTokens; ++t) {
+        std::vector<std::string> row = {fmt::format("[{},{}]", text, t),
+                                        std::to_string(ids[static_cast<size_t>(t)])};
+        for (const int64_t at :
+             {int64_t{0}, int64_t{1}, int64_t{2}, vocabulary() - 3, vocabulary() - 2, vocabulary() - 1})
+          row.push_back(fixed(capture.logits().row<float>(t)[at], 4));
+        table.rows.push_back(row);
+      }
+    }
+    return format_table(table);
   }
 
  private:
-  std::span<float> floats(Role role) {
-    const TensorView view = weights_[model_.table.find(role)];
+  static std::span<float> floats(const TensorView& view) {
     return {view.row<float>(0), static_cast<size_t>(view.size())};
   }
 
-  void drop() {
+  void drop(const TensorView& stream) {
     const double keep = 1 - model_.config.embd_dropout;
-    const std::vector<bool> kept = random_.bernoulli(stream_.size(), keep);
-    float* x = stream_.row<float>(0);
+    const std::vector<bool> kept = random_.bernoulli(stream.size(), keep);
     for (size_t i = 0; i < kept.size(); ++i)
-      x[i] = kept[i] ? x[i] * static_cast<float>(1 / keep) : 0;
+      floats(stream)[i] *= kept[i] ? static_cast<float>(1 / keep) : 0;
   }
 
   const DemoContext& context_;
   Model model_;
   ParamBuffer weights_;
-  Buffer memory_;
-  TensorView stream_, logits_;
-  Workspace workspace_;
   TorchRandom random_;
 };
-
-// The first and the last three logits of every token.
-std::string logit_rows(const TensorView& logits) {
-  TextTable table{.columns = {"", "token", "first three", "", "", "last three", "", ""}};
-  for (int64_t n = 0; n < kRows; ++n) {
-    std::vector<std::string> row = {fmt::format("[{},{}]", n / kTokens, n % kTokens),
-                                    std::to_string(kIds[n])};
-    for (const int64_t at :
-         {int64_t{0}, int64_t{1}, int64_t{2}, logits.cols() - 3, logits.cols() - 2, logits.cols() - 1})
-      row.push_back(fmt::format("{:.4f}", logits.row<float>(n)[at]));
-    table.rows.push_back(row);
-  }
-  return format_table(table);
-}
 
 }  // namespace
 
@@ -134,12 +116,11 @@ std::string demo_identity(const DemoContext& context) {
   const Capture capture(model, context.backend, ids, {});
   TextTable table{.columns = {"step", "shape", "|x|", "|after - before|"}};
   const std::string shape = fmt::format("[1,{},{}]", ids.size(), model.config.n_embd);
-  table.rows.push_back(
-      {"embedding and norm", shape, fmt::format("{:.4f}", frobenius(capture.residual(0))), ""});
+  table.rows.push_back({"embedding and norm", shape, fixed(frobenius(capture.residual(0)), 4), ""});
   for (int64_t layer = 0; layer < capture.n_layer(); ++layer) {
     const Change c = block_change(capture, layer).block;
     table.rows.push_back({fmt::format("block {}{}", layer + 1, layer == kZeroed ? ", all weights 0" : ""),
-                          shape, fmt::format("{:.4f}", c.norm), fmt::format("{:.4f}", c.absolute)});
+                          shape, fixed(c.norm, 4), fixed(c.absolute, 4)});
   }
   const TensorView before = capture.residual(kZeroed), after = capture.residual(kZeroed + 1);
   bool equal = true;
@@ -261,9 +242,8 @@ std::string demo_skeleton(const DemoContext& context) {
       "gpt2-scratch with n_layer 0 and final_norm false: embedding, dropout, head; {} parameters.\n"
       "Weights and dropout are those of PyTorch's seed {}. ids [2,4] -> logits [{},{},{}]\n\n",
       format_thousands(skeleton.parameters()), kSeed, kBatch, kTokens, skeleton.vocabulary());
-  out +=
-      "As it is after it was made, in training mode, dropout 0.1 on:\n" + logit_rows(skeleton.logits(true));
-  out += "\nIn evaluation mode, dropout off:\n" + logit_rows(skeleton.logits(false));
+  out += "As it is after it was made, in training mode, dropout 0.1 on:\n" + skeleton.logit_rows(true);
+  out += "\nIn evaluation mode, dropout off:\n" + skeleton.logit_rows(false);
   return out +
          "[0,0] and [1,0] are the same token at the same position, and nothing else is looked at: without\n"
          "dropout their logits are the same.\n";

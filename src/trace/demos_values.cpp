@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 
 #include "base/format.h"
@@ -64,12 +63,11 @@ constexpr int32_t kTargets[kRows] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
 // Mean over the targets that count, by the op that training uses.
 double mean_loss(const DemoContext& context, std::vector<double> logits, std::span<const int32_t> targets) {
   const auto rows = static_cast<int64_t>(targets.size()), columns = std::ssize(logits) / rows;
-  const KernelTable& reference = kernel_table(Isa::ref);
-  const ExecContext ctx{context.backend.pool, reference, {}};
+  const ExecContext ctx{context.backend.pool, reference(), {}};
   std::vector<double> losses(targets.size());
-  reference.cross_entropy(ctx, {.logits = make_view(logits.data(), {rows, columns}),
-                                .targets = targets.data(),
-                                .losses = losses.data()});
+  reference().cross_entropy(ctx, {.logits = make_view(logits.data(), {rows, columns}),
+                                  .targets = targets.data(),
+                                  .losses = losses.data()});
   double sum = 0;
   int64_t count = 0;
   for (size_t n = 0; n < targets.size(); ++n) {
@@ -104,7 +102,7 @@ std::string demo_activations(const DemoContext& context) {
   for (const double x : {-3.0, -2.0, -1.0, -0.7525, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0}) {
     std::vector<std::string> row = {fmt::format("{:g}", x)};
     for (const Act act : kActs)
-      row.push_back(fmt::format("{:.4f}", activation(context, act, x)));
+      row.push_back(fixed(activation(context, act, x), 4));
     table.rows.push_back(row);
   }
   double gap = 0, gap_at = 0, least[2] = {0, 0}, least_at[2] = {0, 0};
@@ -132,8 +130,7 @@ ChartSeries activation_curve(const DemoContext& context, const char* name, Act a
   for (int i = 0; i < 300; ++i) {
     const double x = -4 + 8.0 * i / 299, y = activation(context, act, x);
     if (y > 4) break;  // ReLU^2 leaves the picture at x = 2
-    series.x.push_back(x);
-    series.y.push_back(gate ? y / x : y);
+    series.add(x, gate ? y / x : y);
   }
   return series;
 }
@@ -196,10 +193,9 @@ std::string demo_rope(const DemoContext& context) {
   TextTable pairs{
       .columns = {"pair", "channels", "frequency", "angle at 0", "angle at 10", "cos at 10", "sin at 10"}};
   for (const size_t i : {0u, 1u, 2u, 3u, 31u}) {
-    pairs.rows.push_back(
-        {std::to_string(i), fmt::format("{}, {}", i, i + D / 2), fmt::format("{:.6f}", frequencies[i]), "0",
-         fmt::format("{:.5f}", 10 * frequencies[i]), fmt::format("{:.5f}", table.cos.row<double>(10)[i]),
-         fmt::format("{:.5f}", table.sin.row<double>(10)[i])});
+    pairs.rows.push_back({std::to_string(i), fmt::format("{}, {}", i, i + D / 2), fixed(frequencies[i], 6),
+                          "0", fixed(10 * frequencies[i], 5), fixed(table.cos.row<double>(10)[i], 5),
+                          fixed(table.sin.row<double>(10)[i], 5)});
   }
   out += format_table(pairs) + "\nA query at m and a key at n: their score after rotation\n";
   RandomStream random(11, RandomSite::sample);
@@ -217,8 +213,8 @@ std::string demo_rope(const DemoContext& context) {
       row.push_back(fmt::format(
           "{:.9f}", dot(rotated(context, table, q, m, sign), rotated(context, table, k, n, sign))));
     const std::vector<double> turned = rotated(context, table, q, m, 1);
-    row.push_back(fmt::format("{:.6f}", std::sqrt(dot(q, q))));
-    row.push_back(fmt::format("{:.6f}", std::sqrt(dot(turned, turned))));
+    row.push_back(fixed(std::sqrt(dot(q, q)), 6));
+    row.push_back(fixed(std::sqrt(dot(turned, turned)), 6));
     scores.rows.push_back(row);
   }
   return out + format_table(scores) +
@@ -234,10 +230,8 @@ std::string picture_rope(const DemoContext& context) {
               .y_label = "q.k after rotation, q and k all ones"};
   const std::vector<double> ones(D, 1.0);
   ChartSeries series{"", {}, {}, SeriesStyle::line, 0};
-  for (int32_t m = 0; m < 128; ++m) {
-    series.x.push_back(m);
-    series.y.push_back(dot(rotated(context, table, ones, m, 1), rotated(context, table, ones, 0, 1)));
-  }
+  for (int32_t m = 0; m < 128; ++m)
+    series.add(m, dot(rotated(context, table, ones, m, 1), rotated(context, table, ones, 0, 1)));
   chart.series = {series};
   return line_chart_svg(chart, kDemoChart);
 }
@@ -267,13 +261,11 @@ Moments moments(std::span<const double> x) {
   return m;
 }
 
-std::string norm_example(const DemoContext& context, std::span<const double> x) {
-  const std::vector<double> in(x.begin(), x.end());
+std::string norm_example(const DemoContext& context, const std::vector<double>& in) {
   const Moments m = moments(in);
   const auto n = static_cast<double>(in.size());
   const double unbiased = m.variance * n / (n - 1);
   std::vector<double> by_hand;
-  by_hand.reserve(in.size());
   for (const double v : in)
     by_hand.push_back((v - m.mean) / std::sqrt(unbiased));
   const auto line = [](const char* name, const std::vector<double>& values) {
@@ -295,8 +287,8 @@ std::string demo_norms(const DemoContext& context) {
   std::vector<float> examples(10);
   torch.normal(examples);  // randn(2, 5)
   for (size_t row = 0; row < 2; ++row)
-    out += norm_example(context, std::vector<double>(&examples[5 * row], &examples[5 * row] + 5)) + "\n";
-  out += norm_example(context, std::array{100.0, 200.0, 150.0, 175.0}) + "\n";
+    out += norm_example(context, {&examples[5 * row], &examples[5 * row] + 5}) + "\n";
+  out += norm_example(context, {100.0, 200.0, 150.0, 175.0}) + "\n";
   RandomStream random(3, RandomSite::sample);
   std::vector<double> wide(768), plain(256);
   for (double& v : wide)
@@ -327,7 +319,7 @@ std::string demo_loss(const DemoContext& context) {
       kBatch, kTokens, kVocab, kRows);
   TextTable table{.columns = {"logits", "loss", "perplexity"}};
   const auto add = [&](const char* name, double loss) {
-    table.rows.push_back({name, fmt::format("{:.4f}", loss), fmt::format("{:.2f}", std::exp(loss))});
+    table.rows.push_back({name, fixed(loss, 4), fixed(std::exp(loss), 2)});
   };
   add("all equal: a guess, ln 10", mean_loss(context, peaked(0), kTargets));
   add("0.02 randn: a model before training", mean_loss(context, random_logits(0.02), kTargets));

@@ -16,10 +16,10 @@ namespace {
 // One link of a vertical chain: a box, a sum with the wire that left at `mark`, or only a wire.
 struct Link {
   enum class Kind { wire, box, sum };
-  Kind kind = Kind::box;
   Ink ink = Ink::plain;
-  std::string label, note;
-  std::string wire;       // the shape of what leaves it
+  std::string label = {}, note = {};
+  std::string wire = {};  // the shape of what leaves it
+  Kind kind = Kind::box;
   bool branches = false;  // the residual wire of the next sum starts behind it
 };
 using Chain = std::vector<Link>;
@@ -29,19 +29,8 @@ const char* norm_name(const ModelConfig& c) {
 }
 
 const char* act_name(Act act) {
-  switch (act) {
-    case Act::gelu_tanh:
-      return "GELU (tanh form)";
-    case Act::gelu:
-      return "GELU";
-    case Act::relu:
-      return "ReLU";
-    case Act::relu2:
-      return "ReLU²";
-    case Act::swiglu:
-      break;
-  }
-  return "SiLU(gate) × fc";
+  constexpr const char* kNames[] = {"GELU (tanh form)", "GELU", "ReLU", "ReLU²", "SiLU(gate) × fc"};
+  return kNames[static_cast<size_t>(act)];
 }
 
 std::string stream(const ModelConfig& c) {
@@ -50,10 +39,7 @@ std::string stream(const ModelConfig& c) {
 
 Link norm_link(const ModelConfig& c, const char* where) {
   const char* parameters = !c.norm_affine ? "no parameters" : c.has_norm_bias() ? "gain and bias" : "gain";
-  return {.ink = Ink::norm,
-          .label = norm_name(c),
-          .note = fmt::format("{}, {}", where, parameters),
-          .wire = stream(c)};
+  return {Ink::norm, norm_name(c), fmt::format("{}, {}", where, parameters), stream(c)};
 }
 
 std::string matrix(int64_t in, int64_t out, bool bias) {
@@ -62,41 +48,23 @@ std::string matrix(int64_t in, int64_t out, bool bias) {
 
 Chain model_chain(const ModelConfig& c) {
   const bool pre = c.norm_position == NormPosition::pre;
-  Chain chain = {{.kind = Link::Kind::wire, .wire = "T ids"},
-                 {.ink = Ink::embedding,
-                  .label = "Token embedding",
-                  .note = fmt::format("[{}, {}]", c.vocab_size, c.n_embd),
-                  .wire = stream(c)}};
-  if (c.position == Position::learned)
-    chain.push_back({.ink = Ink::embedding,
-                     .label = "+ position embedding",
-                     .note = fmt::format("[{}, {}]", c.n_ctx, c.n_embd),
-                     .wire = stream(c)});
-  if (c.embd_norm)
-    chain.push_back({.ink = Ink::norm,
-                     .label = norm_name(c),
-                     .note = "embedding norm, no parameters",
-                     .wire = stream(c)});
-  chain.push_back({.ink = Ink::plain,
-                   .label = fmt::format("{} block{}", c.n_layer, c.n_layer == 1 ? "" : "s"),
-                   .note = pre ? "norm before each sub-layer" : "norm after each sub-layer",
-                   .wire = stream(c)});
-  if (c.final_norm) chain.push_back(norm_link(c, "final norm"));
+  const std::string embedding = fmt::format("[{}, {}]", c.vocab_size, c.n_embd);
   const std::string logits = fmt::format("[T, {}] logits", c.vocab_size);
-  chain.push_back({.ink = Ink::embedding,
-                   .label = "Output head",
-                   .note = c.tie_embeddings ? "the token embedding again"
-                                            : fmt::format("[{}, {}]", c.vocab_size, c.n_embd),
-                   .wire = logits});
+  Chain chain = {{.wire = "T ids", .kind = Link::Kind::wire}};
+  chain.push_back({Ink::embedding, "Token embedding", embedding, stream(c)});
+  if (c.position == Position::learned)
+    chain.push_back(
+        {Ink::embedding, "+ position embedding", fmt::format("[{}, {}]", c.n_ctx, c.n_embd), stream(c)});
+  if (c.embd_norm) chain.push_back({Ink::norm, norm_name(c), "embedding norm, no parameters", stream(c)});
+  chain.push_back({Ink::plain, fmt::format("{} block{}", c.n_layer, c.n_layer == 1 ? "" : "s"),
+                   pre ? "norm before each sub-layer" : "norm after each sub-layer", stream(c)});
+  if (c.final_norm) chain.push_back(norm_link(c, "final norm"));
+  chain.push_back(
+      {Ink::embedding, "Output head", c.tie_embeddings ? "the token embedding again" : embedding, logits});
   if (c.logit_softcap > 0)
-    chain.push_back({.ink = Ink::norm,
-                     .label = "Softcap",
-                     .note = fmt::format("{0:g} tanh(z / {0:g})", c.logit_softcap),
-                     .wire = logits});
-  chain.push_back({.ink = Ink::plain,
-                   .label = "Softmax",
-                   .note = "probabilities of the next token",
-                   .wire = fmt::format("[T, {}]", c.vocab_size)});
+    chain.push_back({Ink::norm, "Softcap", fmt::format("{0:g} tanh(z / {0:g})", c.logit_softcap), logits});
+  chain.push_back(
+      {Ink::plain, "Softmax", "probabilities of the next token", fmt::format("[T, {}]", c.vocab_size)});
   return chain;
 }
 
@@ -105,54 +73,35 @@ void add_attention(Chain& chain, const ModelConfig& c) {
   const std::string qk = c.n_kv_head == c.n_head
                              ? "q, k, v: " + q
                              : fmt::format("q: {}; k, v: [T, {}, {}]", q, c.n_kv_head, c.head_dim);
-  chain.push_back({.ink = Ink::attention,
-                   .label = "Query, key, value",
-                   .note = matrix(c.n_embd, c.qkv_dim(), c.qkv_bias),
-                   .wire = qk});
+  chain.push_back({Ink::attention, "Query, key, value", matrix(c.n_embd, c.qkv_dim(), c.qkv_bias), qk});
   if (c.position == Position::rope)
-    chain.push_back({.ink = Ink::attention,
-                     .label = "Rotate q and k",
-                     .note = fmt::format("by position, base {:g}", c.rope_theta),
-                     .wire = qk});
-  if (c.qk_norm)
     chain.push_back(
-        {.ink = Ink::norm, .label = "RMSNorm of q and k", .note = "per head, no parameters", .wire = qk});
-  chain.push_back({.ink = Ink::attention,
-                   .label = fmt::format("q·k / √{}", c.head_dim),
-                   .note = c.sliding_window > 0 ? fmt::format("mask: the last {} keys", c.sliding_window)
-                                                : "mask: no later key",
-                   .wire = fmt::format("[{}, T, T]", c.n_head)});
-  const int64_t shared = c.n_head / c.n_kv_head;
+        {Ink::attention, "Rotate q and k", fmt::format("by position, base {:g}", c.rope_theta), qk});
+  if (c.qk_norm) chain.push_back({Ink::norm, "RMSNorm of q and k", "per head, no parameters", qk});
   chain.push_back(
-      {.ink = Ink::attention,
-       .label = "Softmax, then × v",
-       .note = shared == 1 ? "every head its own v" : fmt::format("{} heads share a k and v", shared),
-       .wire = q});
-  chain.push_back({.ink = Ink::attention,
-                   .label = "Projection",
-                   .note = matrix(c.q_dim(), c.n_embd, c.out_bias),
-                   .wire = stream(c)});
+      {Ink::attention, fmt::format("q·k / √{}", c.head_dim),
+       c.sliding_window > 0 ? fmt::format("mask: the last {} keys", c.sliding_window) : "mask: no later key",
+       fmt::format("[{}, T, T]", c.n_head)});
+  const int64_t shared = c.n_head / c.n_kv_head;
+  chain.push_back({Ink::attention, "Softmax, then × v",
+                   shared == 1 ? "every head its own v" : fmt::format("{} heads share a k and v", shared),
+                   q});
+  chain.push_back({Ink::attention, "Projection", matrix(c.q_dim(), c.n_embd, c.out_bias), stream(c)});
 }
 
 void add_mlp(Chain& chain, const ModelConfig& c) {
-  const bool gated = c.act == Act::swiglu;
-  const std::string wide = fmt::format("[T, {}]", c.d_ff);
-  chain.push_back(
-      {.ink = Ink::mlp,
-       .label = gated ? "fc and gate" : "fc",
-       .note = fmt::format("{} → {}{}{}", c.n_embd, gated ? "2 × " : "", c.d_ff, c.mlp_bias ? " + bias" : ""),
-       .wire = gated ? fmt::format("[T, 2 × {}]", c.d_ff) : wide});
-  chain.push_back({.ink = Ink::mlp, .label = act_name(c.act), .note = "each neuron by itself", .wire = wide});
-  chain.push_back({.ink = Ink::mlp,
-                   .label = "Projection",
-                   .note = matrix(c.d_ff, c.n_embd, c.mlp_bias),
-                   .wire = stream(c)});
+  const char* twice = c.act == Act::swiglu ? "2 × " : "";
+  chain.push_back({Ink::mlp, c.act == Act::swiglu ? "fc and gate" : "fc",
+                   fmt::format("{} → {}{}{}", c.n_embd, twice, c.d_ff, c.mlp_bias ? " + bias" : ""),
+                   fmt::format("[T, {}{}]", twice, c.d_ff)});
+  chain.push_back({Ink::mlp, act_name(c.act), "each neuron by itself", fmt::format("[T, {}]", c.d_ff)});
+  chain.push_back({Ink::mlp, "Projection", matrix(c.d_ff, c.n_embd, c.mlp_bias), stream(c)});
 }
 
 Chain block_chain(const ModelConfig& c) {
   const bool pre = c.norm_position == NormPosition::pre;
-  const Link sum = {.kind = Link::Kind::sum, .wire = stream(c)};
-  Chain chain = {{.kind = Link::Kind::wire, .wire = stream(c), .branches = true}};
+  const Link sum = {.wire = stream(c), .kind = Link::Kind::sum};
+  Chain chain = {{.wire = stream(c), .kind = Link::Kind::wire, .branches = true}};
   if (pre) chain.push_back(norm_link(c, "norm 1"));
   add_attention(chain, c);
   chain.push_back(sum);

@@ -88,7 +88,7 @@ class PageTensors {
 };
 
 bool is_query_or_key(const std::string& name) {
-  return name.size() > 2 && (name.substr(name.size() - 2) == ".q" || name.substr(name.size() - 2) == ".k");
+  return name.ends_with(".q") || name.ends_with(".k");
 }
 
 void add_results(PageTensors& tensors, const Capture& capture, bool half) {
@@ -121,20 +121,6 @@ void fill_in(std::string& page, const std::string& name, std::string_view conten
   const size_t at = page.find(mark);
   GPT_ASSERT(at != std::string::npos);
   page.replace(at, mark.size(), content);
-}
-
-// JSON inside a script element: "<" would be the only way out of it.
-std::string without_markup(const std::string& json_text) {
-  std::string out;
-  out.reserve(json_text.size());
-  for (const char c : json_text) {
-    if (c == '<') {
-      out += "\\u003c";
-    } else {
-      out += c;
-    }
-  }
-  return out;
 }
 
 constexpr int64_t kTopTokens = 12, kTopNeurons = 6;
@@ -345,16 +331,6 @@ class PageMeta {
   std::set<int32_t> shown_;  // tokens whose text the page needs
 };
 
-std::string page_meta(Capture& capture, const TokenNames& names, const PageRequest& request,
-                      const json& tensors, bool half) {
-  json out = PageMeta(capture, names).all();
-  out["model"] = visible_text(request.model);
-  out["computed"] = request.computed;
-  out["half"] = half;
-  out["tensors"] = tensors;
-  return out.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 }  // namespace
 
 std::string trace_page(Capture& capture, const TokenNames& names, const PageRequest& request) {
@@ -368,11 +344,16 @@ std::string trace_page(Capture& capture, const TokenNames& names, const PageRequ
   PageTensors tensors;
   add_parameters(tensors, capture.model());
   add_results(tensors, capture, half);
+  json meta = PageMeta(capture, names).all();
+  meta.update({{"model", visible_text(request.model)},
+               {"computed", request.computed},
+               {"half", half},
+               {"tensors", tensors.list()}});
   std::string page = detail::trace_page_html();
   fill_in(page, "STYLE", detail::trace_page_style());
   fill_in(page, "SCRIPT", detail::trace_page_script());
   fill_in(page, "TENSORS", tensors.elements());
-  fill_in(page, "META", without_markup(page_meta(capture, names, request, tensors.list(), half)));
+  fill_in(page, "META", escape_script(meta.dump(-1, ' ', false, json::error_handler_t::replace)));
   return page;
 }
 

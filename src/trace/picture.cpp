@@ -88,11 +88,7 @@ void Picture::circle(double x, double y, double radius, Ink ink) {
 }
 
 std::string Picture::document() const {
-  return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"gc\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
-      "width=\"{0:.0f}\" height=\"{1:.0f}\" role=\"img\">\n<title>{2}</title>\n<style>{3}</style>\n"
-      "<rect width=\"100%\" height=\"100%\" class=\"gc-bg\"/>\n{4}</svg>\n",
-      width_, height_, escape_markup(title_), css(), body_);
+  return svg_document(title_, width_, height_, css(), body_);
 }
 
 }  // namespace gpt

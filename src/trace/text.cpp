@@ -16,6 +16,10 @@
 #include "trace/views.h"
 
 namespace gpt {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Change, added, absolute, relative, cosine, norm)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Neuron, index, value)
+
 namespace {
 
 std::string heading(const std::string& title, const TraceRequest& request) {
@@ -28,9 +32,8 @@ std::string steps_table(const Capture& capture, int64_t layer) {
   TextTable table{.columns = {"step", "shape", "|x| per token", "rms", "min", "max", ""}};
   for (const BlockStep& s : block_steps(capture, layer)) {
     const bool weights = s.name == "attention";
-    table.rows.push_back(
-        {s.name, shape_string(s.shape), weights ? "" : fmt::format("{:.4f}", mean_row_norm(s.view)),
-         fmt::format("{:.4f}", s.rms), fmt::format("{:.3f}", s.low), fmt::format("{:.3f}", s.high), s.about});
+    table.rows.push_back({s.name, shape_string(s.shape), weights ? "" : fixed(mean_row_norm(s.view), 4),
+                          fixed(s.rms, 4), fixed(s.low, 3), fixed(s.high, 3), s.about});
   }
   return format_table(table);
 }
@@ -63,9 +66,8 @@ std::string heads_table(const Capture& capture, const TokenNames& names, const T
                               fmt::format("token {} ({}) looks at", query, token)}};
   for (int64_t head = 0; head < capture.config().n_head; ++head) {
     const HeadSummary s = head_summary(capture, layer, head);
-    table.rows.push_back({std::to_string(head), fmt::format("{:.2f}", s.entropy),
-                          fmt::format("{:.2f}", s.self), fmt::format("{:.2f}", s.previous),
-                          fmt::format("{:.2f}", s.first), fmt::format("{:.1f}", s.distance), head_habit(s),
+    table.rows.push_back({std::to_string(head), fixed(s.entropy, 2), fixed(s.self, 2), fixed(s.previous, 2),
+                          fixed(s.first, 2), fixed(s.distance, 1), head_habit(s),
                           looks_at(capture, names, layer, head, query)});
   }
   return "Attention of each head: entropy in bits and weight on the token itself, the previous and the "
@@ -108,9 +110,8 @@ std::string score_table(const Capture& capture, const TokenNames& names, const T
   for (int64_t t = std::max<int64_t>(0, query - 30); t < std::min(T, query + 3); ++t) {
     const Score& s = row[static_cast<size_t>(t)];
     table.rows.push_back({std::to_string(t), names.quoted(capture.ids()[static_cast<size_t>(t)], 16),
-                          fmt::format("{:.4f}", s.dot), fmt::format("{:.4f}", s.scaled),
-                          s.masked ? "-inf" : fmt::format("{:.4f}", s.scaled),
-                          fmt::format("{:.4f}", s.weight),
+                          fixed(s.dot, 4), fixed(s.scaled, 4), s.masked ? "-inf" : fixed(s.scaled, 4),
+                          fixed(s.weight, 4),
                           std::string(static_cast<size_t>(std::lround(20 * s.weight)), '=')});
   }
   return fmt::format(
@@ -160,8 +161,8 @@ std::string positions_table(const std::vector<Prediction>& all, const Capture& c
     for (size_t i = 0; i < std::min<size_t>(p.top.size(), 4); ++i)
       top += (i > 0 ? "  " : "") + candidate(names, p.top[i], 8);
     const bool known = p.next >= 0;
-    table.rows.push_back({std::to_string(t), names.short_name(capture.ids()[t], 10),
-                          fmt::format("{:.2f}", p.entropy), known ? names.short_name(p.next, 10) : "",
+    table.rows.push_back({std::to_string(t), names.short_name(capture.ids()[t], 10), fixed(p.entropy, 2),
+                          known ? names.short_name(p.next, 10) : "",
                           known ? format_percent(p.next_probability) : "",
                           known ? std::to_string(p.next_rank) : "", top});
   }
@@ -253,9 +254,9 @@ std::string tokens_text(const Capture& capture, const TokenNames& names, const T
     const int32_t id = capture.ids()[static_cast<size_t>(t)];
     std::vector<std::string> row = {std::to_string(t), std::to_string(id)};
     if (names.known()) row.insert(row.end(), {names.quoted(id, 20), names.hex(id, 8)});
-    row.push_back(fmt::format("{:.4f}", row_norm(capture.token_rows(), t)));
-    if (positions) row.push_back(fmt::format("{:.4f}", row_norm(positions, t)));
-    row.push_back(fmt::format("{:.4f}", row_norm(sum, t)));
+    row.push_back(fixed(row_norm(capture.token_rows(), t), 4));
+    if (positions) row.push_back(fixed(row_norm(positions, t), 4));
+    row.push_back(fixed(row_norm(sum, t), 4));
     table.rows.push_back(row);
   }
   const ModelConfig& c = capture.config();
@@ -281,9 +282,8 @@ std::string rope_text(const Capture& capture, const TraceRequest& r) {
     const bool halves = c.rope_layout == RopeLayout::halves;
     table.rows.push_back({std::to_string(i),
                           halves ? fmt::format("{}, {}", i, i + n) : fmt::format("{}, {}", 2 * i, 2 * i + 1),
-                          fmt::format("{:.6f}", f), fmt::format("{:.4f} rad", f),
-                          fmt::format("{:.1f}", 2 * M_PI / f),
-                          fmt::format("{:.5f}", f * static_cast<double>(last))});
+                          fixed(f, 6), fmt::format("{:.4f} rad", f), fixed(2 * M_PI / f, 1),
+                          fixed(f * static_cast<double>(last), 5)});
   }
   return heading("Rotary positions", r) +
          fmt::format(
@@ -297,21 +297,20 @@ std::string rope_text(const Capture& capture, const TraceRequest& r) {
 std::string changes_text(const Capture& capture, const TraceRequest& r) {
   TextTable table{.columns = {"", "shape", "|stream|", "|change|", "relative", "cosine", ""}};
   const std::string shape = fmt::format("[{},{}]", capture.n_tokens(), capture.config().n_embd);
-  table.rows.push_back({"embedding", shape, fmt::format("{:.3f}", frobenius(capture.residual(0)))});
+  table.rows.push_back({"embedding", shape, fixed(frobenius(capture.residual(0)), 3)});
   for (int64_t layer = 0; layer < capture.n_layer(); ++layer) {
     const BlockChange b = block_change(capture, layer);
     const auto add = [&](const std::string& name, const Change& c) {
       const auto bar = static_cast<size_t>(std::lround(20 * std::min(c.relative, 2.0) / 2));
-      table.rows.push_back({name, shape, fmt::format("{:.3f}", c.norm), fmt::format("{:.3f}", c.absolute),
-                            fmt::format("{:.3f}", c.relative), fmt::format("{:+.3f}", c.cosine),
-                            std::string(bar, '=')});
+      table.rows.push_back({name, shape, fixed(c.norm, 3), fixed(c.absolute, 3), fixed(c.relative, 3),
+                            fmt::format("{:+.3f}", c.cosine), std::string(bar, '=')});
     };
     add(fmt::format("block {} attention", layer), b.attention);
     add(fmt::format("block {} mlp", layer), b.mlp);
     add(fmt::format("block {} in all", layer), b.block);
   }
   if (capture.config().final_norm)
-    table.rows.push_back({"final norm", shape, fmt::format("{:.3f}", frobenius(capture.normed()))});
+    table.rows.push_back({"final norm", shape, fixed(frobenius(capture.normed()), 3)});
   return heading("The residual stream", r) +
          "What every sub-layer makes of the stream: |after - before| over all tokens, and as a part of\n"
          "|before|; the cosine between both says how far it turned. A bar of 20 is twice the stream.\n" +
@@ -333,14 +332,6 @@ std::string cache_text(const Capture& capture, const TraceRequest& r) {
 }
 
 using nlohmann::json;
-
-json change_json(const Change& c) {
-  return {{"added", c.added},
-          {"absolute", c.absolute},
-          {"relative", c.relative},
-          {"cosine", c.cosine},
-          {"norm", c.norm}};
-}
 
 json tokens_json(const Capture& capture, const TokenNames& names) {
   json tokens = json::array();
@@ -378,16 +369,13 @@ json block_json(const Capture& capture, int64_t layer, int64_t top_k) {
                      {"habit", head_habit(s)}});
   }
   const MlpSummary mlp = mlp_summary(capture, layer);
-  json neurons = json::array();
-  for (const Neuron& n : top_neurons(capture, layer, capture.n_tokens() - 1, top_k))
-    neurons.push_back({{"index", n.index}, {"value", n.value}});
-  return {{"attention", change_json(change.attention)},
-          {"mlp", change_json(change.mlp)},
-          {"block", change_json(change.block)},
+  return {{"attention", change.attention},
+          {"mlp", change.mlp},
+          {"block", change.block},
           {"heads", heads},
           {"active", mlp.active},
           {"never_active", mlp.never},
-          {"top_neurons_of_last_token", neurons}};
+          {"top_neurons_of_last_token", top_neurons(capture, layer, capture.n_tokens() - 1, top_k)}};
 }
 
 }  // namespace
