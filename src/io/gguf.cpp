@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "io/sorted_index.h"
 
 namespace gpt {
 namespace {
@@ -69,10 +68,6 @@ std::string_view load_string(const std::byte*& p) {
   const std::string_view text(reinterpret_cast<const char*>(p), length);
   p += length;
   return text;
-}
-
-std::string_view key_of(const GgufEntry& e) {
-  return e.key;
 }
 
 int64_t as_int64(uint64_t value, const std::string& path, std::string_view key) {
@@ -330,9 +325,9 @@ void GgufFile::parse(std::span<const std::byte> bytes) {
   GgufHeader header = parse_gguf_header(bytes, path());
   version_ = header.version;
   metadata_ = std::move(header.metadata);
-  by_key_ = sorted_index(metadata_, key_of);
-  if (const GgufEntry* e = find_duplicate(metadata_, by_key_, key_of))
-    fail("{}: the key {} occurs twice", path(), printable(e->key));
+  for (const GgufEntry& e : metadata_) {
+    if (!by_key_.emplace(e.key, &e).second) fail("{}: the key {} occurs twice", path(), printable(e.key));
+  }
   std::vector<TensorInfo> tensors;
   std::vector<UnsupportedTensor> unsupported;
   for (GgufTensorEntry& t : header.tensors) {
@@ -347,7 +342,8 @@ void GgufFile::parse(std::span<const std::byte> bytes) {
 }
 
 const GgufEntry* GgufFile::entry(std::string_view key) const {
-  return find_sorted(metadata_, by_key_, key, key_of);
+  const auto at = by_key_.find(key);
+  return at == by_key_.end() ? nullptr : at->second;
 }
 
 // The entry of a key; nullptr when there is none.
