@@ -245,8 +245,9 @@ class Packer {
 
   void encode_blocks() {
     encoded_.assign(texts_.size(), {});
-    detail::parallel_try(std::ssize(texts_), pool_,
-                         [&](size_t i) { encoder_.encode(texts_[i], blocks_.path(texts_[i]), encoded_[i]); });
+    detail::parallel_try(std::ssize(texts_), pool_, [&](size_t i, size_t) {
+      encoder_.encode(texts_[i], blocks_.path(texts_[i]), encoded_[i]);
+    });
     for (const Encoded& block : encoded_)
       empty_ += block.empty;
   }
