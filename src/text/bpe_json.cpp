@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -51,7 +50,8 @@ class Reader {
     parts_.special = read_post_processor(root_, name_);
     read_added();
     read_vocab();
-    read_merges();
+    parts_.merges = read_merges(model_, index_, name_);
+    keep_last_of_equal(parts_.merges);
     read_unknown();
     return std::move(parts_);
   }
@@ -64,52 +64,22 @@ class Reader {
   }
 
   void read_vocab() {
-    const Json& vocab = member(model_, "vocab");
-    if (!vocab.is_object() || vocab.empty())
-      fail("cannot read {}: expected model.vocab to be an object of tokens and ids", name_);
     const AlphabetReader alphabet;
-    for (const auto& [token, value] : vocab.items()) {
-      const int64_t id = read_token_id(value, token, name_);
+    visit_vocab(model_, name_, [&](const std::string& token, int64_t id) {
       if (const auto found = added_ids_.find(id); found != added_ids_.end()) {
         // An added token may be listed here too, and even be what merges make.
         const auto bytes = alphabet.bytes_of(token);
         if (found->second != token && found->second != bytes)
           fail("cannot read {}: the id {} is given to two tokens", name_, id);
-        if (!bytes) continue;
+        if (!bytes) return;
       }
-      if (token.empty()) fail("cannot read {}: the token {} is empty", name_, id);
       auto& tokens = parts_.tokens;
       if (id >= std::ssize(tokens)) tokens.resize(static_cast<size_t>(id) + 1);
       std::string& bytes = tokens[static_cast<size_t>(id)];
       if (!bytes.empty()) fail("cannot read {}: the id {} is given to two tokens", name_, id);
       bytes = bytes_of(alphabet, token, name_);
       index_.add(token, static_cast<int32_t>(id));
-    }
-  }
-
-  void read_merges() {
-    const Json& merges = member(model_, "merges");
-    if (!merges.is_array()) fail("cannot read {}: expected model.merges to be a list", name_);
-    for (size_t i = 0; i < merges.size(); ++i)
-      parts_.merges.push_back(read_merge_json(merges[i], i, index_, name_));
-    keep_last_of_equal_merges();
-  }
-
-  // As tokenizers does. Merges that give different tokens are different, so that there is little to compare.
-  void keep_last_of_equal_merges() {
-    std::vector<bool> given(parts_.tokens.size());
-    bool twice = false;
-    for (const Bpe::Merge& m : parts_.merges) {
-      twice |= given[static_cast<size_t>(m.result)];
-      given[static_cast<size_t>(m.result)] = true;
-    }
-    if (!twice) return;
-    std::set<std::pair<int32_t, int32_t>> seen;
-    std::vector<Bpe::Merge> kept;
-    for (auto m = parts_.merges.rbegin(); m != parts_.merges.rend(); ++m) {
-      if (seen.emplace(m->left, m->right).second) kept.push_back(*m);
-    }
-    parts_.merges.assign(kept.rbegin(), kept.rend());
+    });
   }
 
   // Only a vocabulary that lacks bytes needs it.
@@ -215,11 +185,38 @@ Json added_token_json(const AddedToken& token) {
           {"special", token.special}};
 }
 
-Bpe::Merge read_merge_json(const Json& merge, size_t at, const TokenIndex& index, const std::string& name) {
-  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
-    return index.merge(merge[0].get<std::string>(), merge[1].get<std::string>(), at);
-  if (merge.is_string()) return index.merge(merge.get_ref<const std::string&>(), at);
-  fail("cannot read {}: merge {}: expected two tokens, found {}", name, at, printable_text(merge.dump(), 80));
+const Json& vocab_of(const Json& model, const std::string& name) {
+  const Json& vocab = member(model, "vocab");
+  if (!vocab.is_object() || vocab.empty())
+    fail("cannot read {}: expected model.vocab to be an object of tokens and ids", name);
+  return vocab;
+}
+
+void visit_vocab(const Json& model, const std::string& name,
+                 const std::function<void(const std::string& token, int64_t id)>& visit) {
+  for (const auto& [token, value] : vocab_of(model, name).items()) {
+    const int64_t id = read_token_id(value, token, name);
+    if (token.empty()) fail("cannot read {}: the token {} is empty", name, id);
+    visit(token, id);
+  }
+}
+
+std::vector<Bpe::Merge> read_merges(const Json& model, const TokenIndex& index, const std::string& name) {
+  const Json& list = member(model, "merges");
+  if (!list.is_array()) fail("cannot read {}: expected model.merges to be a list", name);
+  std::vector<Bpe::Merge> merges;
+  for (const Json& merge : list) {
+    const size_t at = merges.size();
+    if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+      merges.push_back(index.merge(merge[0].get<std::string>(), merge[1].get<std::string>(), at));
+    } else if (merge.is_string()) {
+      merges.push_back(index.merge(merge.get_ref<const std::string&>(), at));
+    } else {
+      fail("cannot read {}: merge {}: expected two tokens, found {}", name, at,
+           printable_text(merge.dump(), 80));
+    }
+  }
+  return merges;
 }
 
 BpeParts read_bpe_json(const Json& root, const std::string& name) {

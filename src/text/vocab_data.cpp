@@ -112,14 +112,12 @@ std::unique_ptr<Tokenizer> tokenizer_of(const VocabData& data, const std::string
     fail("cannot read {}: expected a tokenizer model gpt2, llama or rwkv, found \"{}\"", name,
          printable_text(data.model, 40));
   }
-  const bool bytes = data.model == "gpt2";
-  detail::SpmParts spm = bytes ? detail::SpmParts{} : detail::spm_parts(data, name);
-  BpeParts bpe = bytes ? bpe_parts(data, name) : BpeParts{};
-  try {
-    return bytes ? detail::make_bpe_tokenizer(std::move(bpe)) : detail::make_spm_tokenizer(std::move(spm));
-  } catch (const Error& error) {
-    fail("cannot read {}: {}", name, error.what());
+  if (data.model == "llama") {
+    detail::SpmParts parts = detail::spm_parts(data, name);
+    return detail::naming_file(name, [&] { return detail::make_spm_tokenizer(std::move(parts)); });
   }
+  BpeParts parts = bpe_parts(data, name);
+  return detail::naming_file(name, [&] { return detail::make_bpe_tokenizer(std::move(parts)); });
 }
 
 }  // namespace gpt
