@@ -274,10 +274,4 @@ void ShardWriter::publish() {
   state_.reset();
 }
 
-ShardInfo ShardWriter::finish() {
-  const ShardInfo info = complete();
-  publish();
-  return info;
-}
-
 }  // namespace gpt
