@@ -120,36 +120,21 @@ int64_t read_token_id(const Json& value, const std::string& token, const std::st
 
 namespace {
 
-// The ids that tokenizers gives to added tokens, whatever the file says: that of the vocabulary, else the
-// next one behind it.
-class AddedIds {
- public:
-  AddedIds(const Json& model, const std::string& name)
-      : vocab_(member(model, "vocab")), name_(name), next_(std::ssize(vocab_)) {}
-
-  void check(const std::string& text, int64_t id) {
-    if (text.empty()) return;  // which is an error of its own
-    if (!seen_.insert(text).second)
-      fail("cannot read {}: the added token {} is listed twice", name_, printable_text(text, 40));
-    const auto known = vocab_.is_object() ? vocab_.find(text) : vocab_.end();
-    const bool in_vocab = vocab_.is_object() && known != vocab_.end();
-    if (in_vocab && *known != id) {
-      fail("cannot read {}: the added token {} has the id {}, but in the vocabulary {}", name_,
-           printable_text(text, 40), id, known->dump());
-    }
-    if (!in_vocab && id != next_) {
-      fail("cannot read {}: the added token {} has the id {}; tokenizers gives it the next one, {}", name_,
-           printable_text(text, 40), id, next_);
-    }
-    next_ = std::max(next_, id + 1);
+// tokenizers gives an added token the id of the vocabulary, else the next one behind it, whatever the file
+// says.
+void check_added_id(const std::string& text, int64_t id, const Json& vocab, int64_t next,
+                    const std::string& name) {
+  const auto known = vocab.is_object() ? vocab.find(text) : vocab.end();
+  const bool in_vocab = known != vocab.end();
+  if (in_vocab && *known != id) {
+    fail("cannot read {}: the added token {} has the id {}, but in the vocabulary {}", name,
+         printable_text(text, 40), id, known->dump());
   }
-
- private:
-  const Json& vocab_;
-  const std::string& name_;
-  int64_t next_;
-  std::unordered_set<std::string> seen_;
-};
+  if (!in_vocab && id != next) {
+    fail("cannot read {}: the added token {} has the id {}; tokenizers gives it the next one, {}", name,
+         printable_text(text, 40), id, next);
+  }
+}
 
 }  // namespace
 
@@ -158,7 +143,9 @@ std::vector<AddedToken> read_added_tokens(const Json& root, const std::string& n
   if (!added.is_null() && !added.is_array()) fail("cannot read {}: expected added_tokens to be a list", name);
   std::vector<AddedToken> tokens;
   std::unordered_set<int64_t> ids;
-  AddedIds given(member(root, "model"), name);
+  std::unordered_set<std::string> texts;
+  const Json& vocab = member(member(root, "model"), "vocab");
+  int64_t next = std::ssize(vocab);
   for (const Json& entry : added) {
     if (!entry.is_object() || !member(entry, "content").is_string()) {
       fail("cannot read {}: expected an added token with a content, found {}", name,
@@ -167,7 +154,12 @@ std::vector<AddedToken> read_added_tokens(const Json& root, const std::string& n
     const std::string& text = entry["content"].get_ref<const std::string&>();
     const int64_t id = read_token_id(member(entry, "id"), text, name);
     if (!ids.insert(id).second) fail("cannot read {}: the id {} is given to two tokens", name, id);
-    given.check(text, id);
+    if (!text.empty()) {  // else it is an error of its own
+      if (!texts.insert(text).second)
+        fail("cannot read {}: the added token {} is listed twice", name, printable_text(text, 40));
+      check_added_id(text, id, vocab, next, name);
+      next = std::max(next, id + 1);
+    }
     tokens.push_back({.id = static_cast<int32_t>(id),
                       .text = text,
                       .special = !unused(member(entry, "special")),
