@@ -300,6 +300,7 @@ std::string_view chat_format_name(ChatFormat format) {
 
 std::vector<std::string> chat_format_names() {
   std::vector<std::string> names;
+  names.reserve(formats().size());
   for (const Format& f : formats())
     names.emplace_back(f.name);
   return names;
