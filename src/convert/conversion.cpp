@@ -83,20 +83,10 @@ Conversion::Conversion(const LoadedModel& loaded, const ConversionOptions& optio
     const bool kept = stored == DType::bf16 || (stored == DType::f16 && options_.to != ModelFormat::llmc);
     options_.dtype = kept && options_.to != ModelFormat::llama2c ? stored : DType::f32;
   }
-  switch (options_.to) {
-    case ModelFormat::hf:
-      choose_hf();
-      break;
-    case ModelFormat::gguf:
-      choose_gguf();
-      break;
-    case ModelFormat::llmc:
-      choose_llmc();
-      break;
-    case ModelFormat::llama2c:
-      choose_llama2c();
-      break;
-  }
+  if (options_.to == ModelFormat::hf) choose_hf();
+  if (options_.to == ModelFormat::gguf) choose_gguf();
+  if (options_.to == ModelFormat::llmc) choose_llmc();
+  if (options_.to == ModelFormat::llama2c) choose_llama2c();
   list_moves();
 }
 
@@ -172,10 +162,10 @@ void Conversion::change_rope_layout(RopeLayout layout) {
 }
 
 void Conversion::list_moves() {
-  std::vector<DType> types(static_cast<size_t>(model_->table.count()), dtype());
+  std::vector<GgufParamType> types(static_cast<size_t>(model_->table.count()), {dtype(), dtype()});
   if (options_.to == ModelFormat::gguf) types = gguf_types(*model_, gguf_options());
   for (int id = 0; id < model_->table.count(); ++id)
-    moves_.push_back(move_of(id, types[static_cast<size_t>(id)]));
+    moves_.push_back(move_of(id, types[static_cast<size_t>(id)].used));
 }
 
 TensorMove Conversion::move_of(int id, DType target) const {
@@ -277,8 +267,13 @@ void Conversion::note_ends(std::vector<std::string>& notes) const {
 void Conversion::note_fallbacks(std::vector<std::string>& notes) const {
   if (options_.to != ModelFormat::gguf) return;
   std::map<std::pair<DType, DType>, int> counts;
-  for (const GgufFallback& f : gguf_fallbacks(*model_, gguf_options()))
-    ++counts[{f.wanted, f.used}];
+  const std::vector<GgufParamType> types = gguf_types(*model_, gguf_options());
+  std::string_view last;  // parts of one tensor count once
+  for (size_t id = 0; id < types.size(); ++id) {
+    if (types[id].wanted == types[id].used || moves_[id].target == last) continue;
+    last = moves_[id].target;
+    ++counts[{types[id].wanted, types[id].used}];
+  }
   for (const auto& [types, count] : counts)
     notes.push_back(fmt::format("{} {}, because {} rows are not whole blocks of {}",
                                 format_amount(count, "matrix is", "matrices are"), dtype_name(types.second),

@@ -98,14 +98,14 @@ class Export {
     return m;
   }
 
-  std::vector<NamedTensor> tensors() {
+  std::vector<NamedTensor> tensors() const {
     std::vector<NamedTensor> list;
     if (c_.rope_scaling.type == RopeScaling::Type::llama3) list.push_back(rope_factors());
     for (int id = 0; id < model_.table.count(); ++id) {
       const ParamSpec& spec = model_.table[id];
       const FilePlace place = file_place(*gguf_.naming, c_, spec);
       if (place.first_row > 0) continue;  // a later part of a tensor that is in the list already
-      const DType dtype = type_of(spec, place);
+      const DType dtype = type_of(spec).used;
       list.push_back(
           {place.tensor, dtype, place.file_shape,
            [dtype, parts = parts_of(id)](const EmitBytes& emit) { emit_parts(dtype, parts, emit); }});
@@ -113,14 +113,13 @@ class Export {
     return list;
   }
 
-  std::vector<DType> types() {
-    std::vector<DType> all;
-    for (const ParamSpec& spec : model_.table.specs())
-      all.push_back(type_of(spec, file_place(*gguf_.naming, c_, spec)));
-    return all;
+  GgufParamType type_of(const ParamSpec& spec) const {
+    if (spec.shape.size() < 2 || spec.role == Role::wpe) return {DType::f32, DType::f32};
+    DType wanted = options_.dtype;
+    const bool head = spec.role == Role::head_weight || (spec.role == Role::wte && c_.tie_embeddings);
+    if (head && is_quantized(wanted) && wanted != DType::q8_0) wanted = DType::q6_k;
+    return {wanted, is_quantized(wanted) ? fitting(wanted, spec.shape[1]) : wanted};
   }
-
-  const std::vector<GgufFallback>& fallbacks() const { return fallbacks_; }
 
  private:
   std::string key(const char* what) const { return fmt::format("{}.{}", gguf_.architecture, what); }
@@ -183,16 +182,6 @@ class Export {
             }};
   }
 
-  DType type_of(const ParamSpec& spec, const FilePlace& place) {
-    if (spec.shape.size() < 2 || spec.role == Role::wpe) return DType::f32;
-    DType wanted = options_.dtype;
-    const bool head = spec.role == Role::head_weight || (spec.role == Role::wte && c_.tie_embeddings);
-    if (head && is_quantized(wanted) && wanted != DType::q8_0) wanted = DType::q6_k;
-    const DType used = is_quantized(wanted) ? fitting(wanted, spec.shape[1]) : wanted;
-    if (used != wanted) fallbacks_.push_back({place.tensor, wanted, used});
-    return used;
-  }
-
   // The parameters that lie in the tensor of `id`, from `id` on.
   std::vector<Part> parts_of(int id) const {
     std::vector<Part> parts;
@@ -213,7 +202,6 @@ class Export {
   std::span<const TensorView> weights_;
   const GgufExportOptions& options_;
   const Gguf& gguf_;
-  std::vector<GgufFallback> fallbacks_;
 };
 
 }  // namespace
@@ -230,23 +218,16 @@ void read_row(const TensorView& weight, int64_t r, int64_t cols, float* x) {
       make_view(x, {1, cols}));
 }
 
-std::vector<DType> gguf_types(const Model& model, const GgufExportOptions& options) {
-  return Export(model, {}, options).types();
+std::vector<GgufParamType> gguf_types(const Model& model, const GgufExportOptions& options) {
+  const Export file(model, {}, options);
+  std::vector<GgufParamType> all;
+  for (const ParamSpec& spec : model.table.specs())
+    all.push_back(file.type_of(spec));
+  return all;
 }
 
-std::vector<GgufFallback> gguf_fallbacks(const Model& model, const GgufExportOptions& options) {
-  Export file(model, {}, options);
-  file.types();
-  std::vector<GgufFallback> fallbacks;  // parts of one tensor count once
-  for (const GgufFallback& f : file.fallbacks()) {
-    if (fallbacks.empty() || fallbacks.back().tensor != f.tensor) fallbacks.push_back(f);
-  }
-  return fallbacks;
-}
-
-std::vector<GgufFallback> write_gguf(const std::string& path, const Model& model,
-                                     std::span<const TensorView> weights, const Tokenizer* tokenizer,
-                                     const GgufExportOptions& options) {
+void write_gguf(const std::string& path, const Model& model, std::span<const TensorView> weights,
+                const Tokenizer* tokenizer, const GgufExportOptions& options) {
   const ModelConfig& c = model.config;
   const Gguf& gguf = gguf_family(c).gguf;
   if (!gguf.optional_biases && c.norm == NormKind::layer &&
@@ -256,10 +237,9 @@ std::vector<GgufFallback> write_gguf(const std::string& path, const Model& model
         "none",
         gguf.architecture);
   }
-  Export file(model, weights, options);
+  const Export file(model, weights, options);
   const std::vector<NamedTensor> tensors = file.tensors();
   write_gguf_file(path, file.metadata(tokenizer), tensors);
-  return file.fallbacks();
 }
 
 }  // namespace gpt

@@ -22,23 +22,17 @@ struct GgufExportOptions {
 // Row r of a matrix, or element r of a vector (one column), as numbers.
 void read_row(const TensorView& view, int64_t r, int64_t cols, float* x);
 
-// What a matrix became whose rows are not whole blocks of the type wanted.
-struct GgufFallback {
-  std::string tensor;
+// The type that is wanted for a parameter, and the one that it has in the file: another where its rows are
+// not whole blocks.
+struct GgufParamType {
   DType wanted, used;
 };
-
-// The type that each parameter has in the file, by id.
-std::vector<DType> gguf_types(const Model& model, const GgufExportOptions& options);
-
-// The tensors that will not have the type wanted, because their rows are not whole blocks of it.
-std::vector<GgufFallback> gguf_fallbacks(const Model& model, const GgufExportOptions& options);
+std::vector<GgufParamType> gguf_types(const Model& model, const GgufExportOptions& options);  // by id
 
 // Writes a model as a GGUF file of version 3 that llama.cpp loads; queries and keys are put into the order in
 // which it rotates them. weights: by parameter id, of any floating type or blocks. Without tokenizer the file
 // says that it has none. Streams; a crash or error leaves what was there before. Throws Error.
-std::vector<GgufFallback> write_gguf(const std::string& path, const Model& model,
-                                     std::span<const TensorView> weights, const Tokenizer* tokenizer,
-                                     const GgufExportOptions& options);
+void write_gguf(const std::string& path, const Model& model, std::span<const TensorView> weights,
+                const Tokenizer* tokenizer, const GgufExportOptions& options);
 
 }  // namespace gpt

@@ -83,10 +83,13 @@ class Packer {
         encoder_(tokenizer, options),
         blocks_(options.files, block_options(tokenizer, options)) {
     for (int64_t id = 0; id < tokenizer.vocab_size(); ++id)
-      lengths_.push_back(length_of(static_cast<int32_t>(id)));
+      lengths_.push_back(static_cast<int32_t>(bytes_of_id(tokenizer, id).size()));
     if (options.document_token >= 0) lengths_[static_cast<size_t>(options.document_token)] = 0;
     inputs_ = pack_inputs(tokenizer, options);
-    state_ = new_state();
+    state_.inputs = inputs_;
+    state_.format = options.format;
+    state_.shard_tokens = options.shard_tokens;
+    state_.modified = modified(options.files);
   }
 
   PackStats run(const std::function<void(const PackProgress&)>& progress) {
@@ -107,15 +110,6 @@ class Packer {
   }
 
  private:
-  PackState new_state() const {
-    return {.inputs = inputs_,
-            .format = options_.format,
-            .shard_tokens = options_.shard_tokens,
-            .next = {},
-            .list = {},
-            .tokenizer = {},
-            .modified = modified(options_.files)};
-  }
   PackStats stats(Clock::time_point start) const {
     const PackedShard open = shard_ ? packed_ : PackedShard{};
     PackStats s = {.documents = state_.documents + open.documents,
@@ -128,13 +122,6 @@ class Packer {
                    .notes = notes_.lines()};
     s.seconds = seconds_since(start);
     return s;
-  }
-  int32_t length_of(int32_t id) const {
-    try {
-      return static_cast<int32_t>(tokenizer_.token_bytes(id).size());
-    } catch (const Error&) {
-      return 0;  // an id without a token
-    }
   }
   std::string in_folder(const std::string& name) const { return pack_file(options_.out, name); }
   std::string shard_path(int64_t shard) const {
@@ -245,8 +232,9 @@ class Packer {
 
   void encode_blocks() {
     encoded_.assign(texts_.size(), {});
-    detail::parallel_try(std::ssize(texts_), pool_,
-                         [&](size_t i) { encoder_.encode(texts_[i], blocks_.path(texts_[i]), encoded_[i]); });
+    detail::parallel_try(std::ssize(texts_), pool_, [&](size_t i, size_t) {
+      encoder_.encode(texts_[i], blocks_.path(texts_[i]), encoded_[i]);
+    });
     for (const Encoded& block : encoded_)
       empty_ += block.empty;
   }

@@ -13,9 +13,20 @@
 #include "base/file.h"
 
 namespace gpt {
-namespace {
 
 using nlohmann::json;
+
+// By these nlohmann's library reads and writes a place and a shard.
+static void to_json(json& j, const PackPlace& p) {
+  j = {{"file", p.block.file}, {"offset", p.block.offset}, {"line", p.block.line}, {"skip", p.skip}};
+}
+static void from_json(const json& j, PackPlace& p) {
+  p = {{.file = j.at("file"), .offset = j.at("offset"), .line = j.at("line")}, j.at("skip")};
+}
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackedShard, tokens, text_bytes, documents, checksum, begin)
+
+namespace {
+
 constexpr uint64_t kMaxStateBytes = uint64_t{64} << 20;
 constexpr const char* kChecksum = "checksum";  // of all other keys
 
@@ -25,48 +36,20 @@ std::string checksum_of(json state) {
   return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }
 
-json place_json(const PackPlace& p) {
-  return {{"file", p.block.file}, {"offset", p.block.offset}, {"line", p.block.line}, {"skip", p.skip}};
-}
-
-PackPlace place_of(const json& j) {
-  return {{.file = j.at("file"), .offset = j.at("offset"), .line = j.at("line")}, j.at("skip")};
-}
-
-json shard_json(const PackedShard& s) {
-  return {{"tokens", s.tokens},
-          {"text_bytes", s.text_bytes},
-          {"documents", s.documents},
-          {"checksum", s.checksum},
-          {"begin", place_json(s.begin)}};
-}
-
-PackedShard shard_of(const json& j) {
-  return {.tokens = j.at("tokens"),
-          .text_bytes = j.at("text_bytes"),
-          .documents = j.at("documents"),
-          .checksum = j.at("checksum"),
-          .begin = place_of(j.at("begin"))};
-}
-
 PackState state_of(const json& root) {
   const json& inputs = root.at("inputs");
-  PackState s{.inputs = inputs.dump(),
-              .format = inputs.at("format") == "llmc" ? ShardFormat::llmc : ShardFormat::gpt,
-              .shard_tokens = inputs.at("shard_tokens"),
-              .next = place_of(root.at("next")),
-              .documents = root.at("documents"),
-              .text_bytes = root.at("text_bytes"),
-              .tokens = root.at("tokens"),
-              .shards = root.at("shards"),
-              .list = {},
-              .tokenizer = root.value("tokenizer", ""),
-              .modified = root.value("modified", std::vector<int64_t>()),
-              .done = root.at("done")};
-  if (!root.contains("list")) return s;
-  for (const json& shard : root.at("list"))
-    s.list.push_back(shard_of(shard));
-  return s;
+  return {.inputs = inputs.dump(),
+          .format = inputs.at("format") == "llmc" ? ShardFormat::llmc : ShardFormat::gpt,
+          .shard_tokens = inputs.at("shard_tokens"),
+          .next = root.at("next"),
+          .documents = root.at("documents"),
+          .text_bytes = root.at("text_bytes"),
+          .tokens = root.at("tokens"),
+          .shards = root.at("shards"),
+          .list = root.value("list", std::vector<PackedShard>()),
+          .tokenizer = root.value("tokenizer", ""),
+          .modified = root.value("modified", std::vector<int64_t>()),
+          .done = root.at("done")};
 }
 
 // Numbers that no run of gpt data pack writes.
@@ -116,20 +99,13 @@ PackState read_pack_state(const std::string& folder) {
 }
 
 void write_pack_state(const std::string& folder, const PackState& state) {
-  json list = json::array();
-  for (const PackedShard& shard : state.list)
-    list.push_back(shard_json(shard));
-  json root = {{"inputs", json::parse(state.inputs)},
-               {"next", place_json(state.next)},
-               {"documents", state.documents},
-               {"text_bytes", state.text_bytes},
-               {"tokens", state.tokens},
-               {"shards", state.shards},
-               {"modified", state.modified},
-               {"done", state.done}};
+  json root = {
+      {"inputs", json::parse(state.inputs)}, {"next", state.next},     {"documents", state.documents},
+      {"text_bytes", state.text_bytes},      {"tokens", state.tokens}, {"shards", state.shards},
+      {"modified", state.modified},          {"done", state.done}};
   if (!state.tokenizer.empty()) root["tokenizer"] = state.tokenizer;
   if (state.has_list()) {
-    root["list"] = std::move(list);
+    root["list"] = state.list;
     root[kChecksum] = checksum_of(root);
   }
   write_file_atomic(pack_file(folder, kPackStateFile), root.dump(1) + "\n");

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/parse.h"
 #include "base/utf8.h"
 
 namespace gpt {
@@ -22,13 +23,8 @@ std::string printable_lines(std::string_view text, int64_t max_chars) {
     end += static_cast<size_t>(decode_utf8(text, end).length);
   }
   std::string out;
-  while (end > 0) {
-    const size_t line = std::min(text.substr(0, end).find('\n'), end);
-    out += printable_text(text.substr(0, line), max_chars) + '\n';
-    const size_t used = std::min(line + 1, end);
-    text.remove_prefix(used);
-    end -= used;
-  }
+  for (const std::string_view line : lines_of(text.substr(0, end)))
+    out += printable_text(line, max_chars) + '\n';
   return out;
 }
 

@@ -55,8 +55,9 @@ class FolderCheck {
       check_shard(i);
     if (problems_.empty() && state_.done && tokens_ != state_.tokens) {
       const int64_t last = std::max<int64_t>(0, state_.shards - 1);
-      add(last, fmt::format("all shards together have {} ids, expected {} as pack.json says", tokens_,
-                            state_.tokens));
+      add(last, path_of(last),
+          fmt::format("all shards together have {} ids, expected {} as pack.json says", tokens_,
+                      state_.tokens));
     }
     if (state_.done) check_strangers();
     if (state_.done && !state_.tokenizer.empty()) check_tokenizer();
@@ -65,17 +66,17 @@ class FolderCheck {
 
  private:
   std::string path_of(int64_t shard) const { return pack_file(folder_, shard_file_name(shard)); }
-  void add(int64_t shard, const std::string& what) {
-    problems_.push_back({shard, path_of(shard), fmt::format("{}: {}", path_of(shard), what)});
+  void add(int64_t shard, const std::string& path, const std::string& what) {
+    problems_.push_back({shard, path, fmt::format("{}: {}", path, what)});
   }
 
   void check_shard(int64_t i) {
-    if (path_kind(path_of(i)) != PathKind::file) {
-      add(i, fmt::format("is missing, pack.json lists {} shards", state_.shards));
-      return;
+    const std::string path = path_of(i);
+    if (path_kind(path) != PathKind::file) {
+      return add(i, path, fmt::format("is missing, pack.json lists {} shards", state_.shards));
     }
     try {
-      const TokenShard shard(path_of(i));
+      const TokenShard shard(path);
       tokens_ += shard.info().count;
       std::string what;
       if (shard.info().format != state_.format) {
@@ -86,9 +87,9 @@ class FolderCheck {
         what = wrong_count(shard.info(), state_, i);
       }
       if (what.empty() && read_ids_) what = damaged_ids(shard, checksum_of(i));
-      if (!what.empty()) add(i, what);
+      if (!what.empty()) add(i, path, what);
     } catch (const Error& error) {
-      problems_.push_back({i, path_of(i), error.what()});
+      problems_.push_back({i, path, error.what()});
     }
   }
 
@@ -99,13 +100,11 @@ class FolderCheck {
 
   void check_tokenizer() {
     const std::string path = pack_file(folder_, kPackTokenizerFile);
-    const auto add = [&](const std::string& what) {
-      problems_.push_back({kTokenizerFile, path, fmt::format("{}: {}", path, what)});
-    };
-    if (path_kind(path) != PathKind::file) return add("is missing");
+    if (path_kind(path) != PathKind::file) return add(kTokenizerFile, path, "is missing");
     const std::string found = tokenizer_hash(read_file(path));
     if (found != state_.tokenizer)
-      add(fmt::format("is not the tokenizer of the shards: expected the hash {} as pack.json says, found {}",
+      add(kTokenizerFile, path,
+          fmt::format("is not the tokenizer of the shards: expected the hash {} as pack.json says, found {}",
                       state_.tokenizer, found));
   }
 
@@ -115,10 +114,8 @@ class FolderCheck {
       known.insert(shard_file_name(i));
     for (const FolderEntry& entry : list_folder(folder_)) {
       if (!is_shard_name(entry.name) || known.contains(entry.name)) continue;
-      const std::string path = pack_file(folder_, entry.name);
-      problems_.push_back(
-          {kNoShard, path,
-           fmt::format("{}: is none of the {} shards that pack.json lists", path, state_.shards)});
+      add(kNoShard, pack_file(folder_, entry.name),
+          fmt::format("is none of the {} shards that pack.json lists", state_.shards));
     }
   }
 
@@ -140,6 +137,10 @@ std::string note_others(const std::string& folder, const std::vector<std::string
                      others.size() == 1 ? "" : "s", format_list(others, kShownNames));
 }
 
+void add_shard(ShardSet& set, const std::string& path) {
+  set.checksums.push_back(own_checksum(set.shards.emplace_back(path).info()));
+}
+
 ShardSet open_packed(const std::string& folder) {
   const PackState state = read_pack_state(folder);
   if (!state.done)
@@ -151,9 +152,8 @@ ShardSet open_packed(const std::string& folder) {
   }
   ShardSet set;
   for (int64_t i = 0; i < state.shards; ++i) {
-    const TokenShard& shard = set.shards.emplace_back(pack_file(folder, shard_file_name(i)));
-    set.checksums.push_back(state.has_list() ? std::optional(state.list[static_cast<size_t>(i)].checksum)
-                                             : own_checksum(shard.info()));
+    add_shard(set, pack_file(folder, shard_file_name(i)));
+    if (state.has_list()) set.checksums.back() = state.list[static_cast<size_t>(i)].checksum;
   }
   return set;
 }
@@ -208,9 +208,8 @@ ShardSet open_foreign(const std::string& folder, const std::vector<std::string>&
       names, [&](const std::string& name) { return is_token_shard(pack_file(folder, name)); });
   if (!any) return set;
   require_no_gaps(folder, names);
-  for (const std::string& name : names) {
-    set.checksums.push_back(own_checksum(set.shards.emplace_back(pack_file(folder, name)).info()));
-  }
+  for (const std::string& name : names)
+    add_shard(set, pack_file(folder, name));
   require_equal_kinds(set.shards);
   set.notes =
       fmt::format("{}: {} shard{} and no pack.json, so that one missing at the end would not be noticed\n",
@@ -220,8 +219,7 @@ ShardSet open_foreign(const std::string& folder, const std::vector<std::string>&
 
 ShardSet open_file(const std::string& path) {
   ShardSet set;
-  if (!is_token_shard(path)) return set;
-  set.checksums.push_back(own_checksum(set.shards.emplace_back(path).info()));
+  if (is_token_shard(path)) add_shard(set, path);
   return set;
 }
 

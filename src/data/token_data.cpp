@@ -203,13 +203,4 @@ void require_context(const TokenSpan& tokens, int64_t n_ctx, const std::string& 
   }
 }
 
-void require_vocab(const TokenSpan& tokens, int64_t model_vocab_size) {
-  if (tokens.vocab_size() > model_vocab_size) {
-    fail(
-        "the tokenizer does not fit the model: expected at most vocab_size = {} tokens, found {}; use the "
-        "model's own tokenizer or set --vocab-size {}",
-        model_vocab_size, tokens.vocab_size(), tokens.vocab_size());
-  }
-}
-
 }  // namespace gpt

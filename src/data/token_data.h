@@ -114,7 +114,4 @@ TokenData map_shards(std::span<const TokenShard> shards, const Tokenizer& tokeni
 // tokens. `what` names the span, for example "the training text".
 void require_context(const TokenSpan& tokens, int64_t n_ctx, const std::string& what);
 
-// Throws Error when the data's tokenizer has more tokens than a model's embedding has rows.
-void require_vocab(const TokenSpan& tokens, int64_t model_vocab_size);
-
 }  // namespace gpt

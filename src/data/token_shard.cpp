@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "text/tokenizer_facts.h"
 
 namespace gpt {
 namespace {
@@ -80,12 +81,7 @@ std::vector<std::byte> llmc_header(const ShardInfo& info) {
 uint64_t vocabulary_hash(const Tokenizer& tokenizer) {
   std::string all;
   for (int64_t id = 0; id < tokenizer.vocab_size(); ++id) {
-    std::string bytes;
-    try {
-      bytes = tokenizer.token_bytes(static_cast<int32_t>(id));
-    } catch (const Error&) {
-      bytes.clear();  // an id without a token
-    }
+    const std::string bytes = bytes_of_id(tokenizer, id);
     const auto size = static_cast<uint32_t>(bytes.size());
     all.append(reinterpret_cast<const char*>(&size), sizeof size);
     all += bytes;
@@ -272,12 +268,6 @@ ShardInfo ShardWriter::complete() {
 void ShardWriter::publish() {
   state_->temporary.rename_to(state_->path);
   state_.reset();
-}
-
-ShardInfo ShardWriter::finish() {
-  const ShardInfo info = complete();
-  publish();
-  return info;
 }
 
 }  // namespace gpt

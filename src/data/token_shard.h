@@ -80,7 +80,6 @@ class ShardWriter {
   void add_text(int64_t bytes, int64_t documents);
   ShardInfo complete();
   void publish();
-  ShardInfo finish();  // both
 
  private:
   struct State;

@@ -20,19 +20,24 @@ class ByteReader {
   size_t left() const { return bytes_.size() - at_; }
   size_t position() const { return at_; }
 
-  std::span<const std::byte> take(uint64_t n) {
-    if (n > left()) fail("{} is damaged or incomplete: expected {} more bytes, found {}", what_, n, left());
+  // `part`, if given, names what is being read.
+  std::span<const std::byte> take(uint64_t n, std::string_view part = {}) {
+    if (n > left()) {
+      const std::string needs =
+          part.empty() ? fmt::format("expected {} more", n) : fmt::format("{} needs {}", part, n);
+      fail("{} is damaged or incomplete: {} bytes, found {}", what_, needs, left());
+    }
     at_ += static_cast<size_t>(n);
     return bytes_.subspan(at_ - static_cast<size_t>(n), static_cast<size_t>(n));
   }
-  std::string_view text(uint64_t n) {
-    const auto piece = take(n);
+  std::string_view text(uint64_t n, std::string_view part = {}) {
+    const auto piece = take(n, part);
     return {reinterpret_cast<const char*>(piece.data()), piece.size()};
   }
   template <class T>
-  T number() {
+  T number(std::string_view part = {}) {
     T value;
-    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    std::memcpy(&value, take(sizeof value, part).data(), sizeof value);
     return value;
   }
 

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <new>
@@ -127,11 +128,10 @@ int lock_directory(const std::string& path) {
 
 std::vector<std::string> temporaries_of(const std::string& final_path) {
   const std::string prefix = fs::path(sibling(final_path, ".tmp-")).filename().string();
+  const fs::path parent = parent_of(final_path);
   std::vector<std::string> found;
-  std::error_code error;
-  for (fs::directory_iterator it(parent_of(final_path), error); !error && it != fs::directory_iterator();
-       it.increment(error)) {
-    if (it->path().filename().string().starts_with(prefix)) found.push_back(it->path().string());
+  for (const fs::path& name : names_in(parent)) {
+    if (name.string().starts_with(prefix)) found.push_back((parent / name).string());
   }
   return found;
 }
@@ -224,19 +224,16 @@ FileRecord record_of(const std::string& path) {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
   if (state == nullptr) throw std::bad_alloc();
   XXH3_64bits_reset(state.get());
-  const auto closed = [](const int* fd) { close(*fd); };
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail("cannot open {}: {}", path, std::strerror(errno));
-  const std::unique_ptr<const int, decltype(closed)> guard(&fd, closed);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail("cannot open {}: {}", path, std::strerror(errno));
   std::vector<char> piece(kPiece);
   FileRecord record;
-  while (true) {
-    const ssize_t n = read(fd, piece.data(), piece.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail("cannot read {}: {}", path, std::strerror(errno));
-    if (n == 0) break;
-    XXH3_64bits_update(state.get(), piece.data(), static_cast<size_t>(n));
-    record.size += static_cast<uint64_t>(n);
+  while (file) {
+    file.read(piece.data(), std::ssize(piece));
+    if (file.bad()) fail("cannot read {}: {}", path, std::strerror(errno));
+    const auto n = static_cast<size_t>(file.gcount());
+    XXH3_64bits_update(state.get(), piece.data(), n);
+    record.size += n;
   }
   record.xxh3 = fmt::format("{:016x}", uint64_t{XXH3_64bits_digest(state.get())});
   return record;

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "io/sorted_index.h"
+#include "io/byte_reader.h"
 
 namespace gpt {
 namespace {
@@ -71,10 +71,6 @@ std::string_view load_string(const std::byte*& p) {
   return text;
 }
 
-std::string_view key_of(const GgufEntry& e) {
-  return e.key;
-}
-
 int64_t as_int64(uint64_t value, const std::string& path, std::string_view key) {
   if (value > uint64_t{INT64_MAX}) fail("{}: {} is too large: {}", path, printable(key), value);
   return static_cast<int64_t>(value);
@@ -131,58 +127,28 @@ uint64_t value_bytes(GgufType type) {
   return kBytes[static_cast<size_t>(type)];
 }
 
-// Reads numbers and strings one after another and never past the end.
-class Reader {
- public:
-  Reader(std::span<const std::byte> bytes, const std::string& what) : bytes_(bytes), what_(what) {}
+std::string_view read_string(ByteReader& in, uint64_t limit, std::string_view part, const std::string& what) {
+  const auto length = in.number<uint64_t>(part);
+  if (length > limit) fail("{}: {} is longer than {} bytes, found {}", what, part, limit, length);
+  return in.text(length, part);
+}
 
-  uint64_t position() const { return position_; }
-
-  // `part` names what is being read.
-  std::span<const std::byte> take(uint64_t n, std::string_view part) {
-    if (n > bytes_.size() - position_) {
-      fail("{} is damaged or incomplete: {} needs {} bytes, found {}", what_, part, n,
-           bytes_.size() - position_);
-    }
-    const auto taken = bytes_.subspan(position_, n);
-    position_ += n;
-    return taken;
+// A count of things that take at least `least` bytes each.
+uint64_t read_count(ByteReader& in, uint64_t limit, uint64_t least, std::string_view part,
+                    const std::string& what) {
+  const auto n = in.number<uint64_t>(part);
+  if (n > limit) fail("{}: expected at most {} {}, found {}", what, limit, part, n);
+  if (n > in.left() / least) {
+    fail("{} is damaged or incomplete: its {} bytes cannot hold {} {}", what, in.position() + in.left(), n,
+         part);
   }
-
-  template <class T>
-  T number(std::string_view part) {
-    T value;
-    std::memcpy(&value, take(sizeof value, part).data(), sizeof value);
-    return value;
-  }
-
-  std::string_view string(uint64_t limit, std::string_view part) {
-    const auto length = number<uint64_t>(part);
-    if (length > limit) fail("{}: {} is longer than {} bytes, found {}", what_, part, limit, length);
-    const auto text = take(length, part);
-    return {reinterpret_cast<const char*>(text.data()), text.size()};
-  }
-
-  // A count of things that take at least `least` bytes each.
-  uint64_t count(uint64_t limit, uint64_t least, std::string_view part) {
-    const auto n = number<uint64_t>(part);
-    if (n > limit) fail("{}: expected at most {} {}, found {}", what_, limit, part, n);
-    if (n > (bytes_.size() - position_) / least) {
-      fail("{} is damaged or incomplete: its {} bytes cannot hold {} {}", what_, bytes_.size(), n, part);
-    }
-    return n;
-  }
-
- private:
-  std::span<const std::byte> bytes_;
-  const std::string& what_;
-  uint64_t position_ = 0;
-};
+  return n;
+}
 
 constexpr uint64_t kLeastEntry = 8 + 1 + 4 + 1;  // a key of one letter, its type, a byte
 constexpr uint64_t kLeastTensor = 8 + 1 + 4 + 4 + 8;
 
-GgufType read_type(Reader& in, const std::string& what, std::string_view key) {
+GgufType read_type(ByteReader& in, const std::string& what, std::string_view key) {
   const auto number = in.number<uint32_t>("the type of a value");
   if (number > static_cast<uint32_t>(GgufType::f64)) {
     fail("{}: the value of {} has the unknown type {}", what, printable(key), number);
@@ -199,9 +165,9 @@ void check_booleans(std::span<const std::byte> bytes, const std::string& what, s
 }
 
 // `in` reads `file`.
-GgufEntry read_entry(Reader& in, std::span<const std::byte> file, const std::string& what) {
+GgufEntry read_entry(ByteReader& in, std::span<const std::byte> file, const std::string& what) {
   GgufEntry e;
-  e.key = in.string(GgufLimits::name_bytes, "a metadata key");
+  e.key = read_string(in, GgufLimits::name_bytes, "a metadata key", what);
   if (e.key.empty()) fail("{}: a metadata key is empty", what);
   e.type = read_type(in, what, e.key);
   if (e.type == GgufType::array) {
@@ -209,12 +175,12 @@ GgufEntry read_entry(Reader& in, std::span<const std::byte> file, const std::str
     e.type = read_type(in, what, e.key);
     if (e.type == GgufType::array) fail("{}: the value of {} is an array of arrays", what, printable(e.key));
     const uint64_t least = e.type == GgufType::string ? 8 : value_bytes(e.type);
-    e.count = in.count(GgufLimits::array_elements, least, "elements of an array");
+    e.count = read_count(in, GgufLimits::array_elements, least, "elements of an array", what);
   }
   const uint64_t begin = in.position();
   if (e.type == GgufType::string) {
     for (uint64_t i = 0; i < e.count; ++i)
-      in.string(GgufLimits::string_bytes, "a metadata value");
+      read_string(in, GgufLimits::string_bytes, "a metadata value", what);
   } else {
     in.take(e.count * value_bytes(e.type), "a metadata value");
   }
@@ -241,9 +207,9 @@ uint64_t tensor_bytes(const GgufTensorEntry& t, const std::string& what) {
   return static_cast<uint64_t>(bytes);
 }
 
-GgufTensorEntry read_tensor(Reader& in, const std::string& what) {
+GgufTensorEntry read_tensor(ByteReader& in, const std::string& what) {
   GgufTensorEntry t;
-  t.name = in.string(GgufLimits::name_bytes, "the name of a tensor");
+  t.name = read_string(in, GgufLimits::name_bytes, "the name of a tensor", what);
   if (t.name.empty()) fail("{}: the name of a tensor is empty", what);
   const auto rank = in.number<uint32_t>("the rank of a tensor");
   if (rank > GgufLimits::rank) {
@@ -301,7 +267,7 @@ void check_places(std::span<const GgufTensorEntry> tensors, uint64_t data_bytes,
   }
 }
 
-uint32_t read_version(Reader& in, std::span<const std::byte> file, const std::string& what) {
+uint32_t read_version(ByteReader& in, std::span<const std::byte> file, const std::string& what) {
   if (file.size() < 4 || std::memcmp(file.data(), "GGUF", 4) != 0) {
     fail("{} is not a GGUF file: expected it to begin with \"GGUF\"", what);
   }
@@ -330,9 +296,9 @@ void GgufFile::parse(std::span<const std::byte> bytes) {
   GgufHeader header = parse_gguf_header(bytes, path());
   version_ = header.version;
   metadata_ = std::move(header.metadata);
-  by_key_ = sorted_index(metadata_, key_of);
-  if (const GgufEntry* e = find_duplicate(metadata_, by_key_, key_of))
-    fail("{}: the key {} occurs twice", path(), printable(e->key));
+  for (const GgufEntry& e : metadata_) {
+    if (!by_key_.emplace(e.key, &e).second) fail("{}: the key {} occurs twice", path(), printable(e.key));
+  }
   std::vector<TensorInfo> tensors;
   std::vector<UnsupportedTensor> unsupported;
   for (GgufTensorEntry& t : header.tensors) {
@@ -347,7 +313,8 @@ void GgufFile::parse(std::span<const std::byte> bytes) {
 }
 
 const GgufEntry* GgufFile::entry(std::string_view key) const {
-  return find_sorted(metadata_, by_key_, key, key_of);
+  const auto at = by_key_.find(key);
+  return at == by_key_.end() ? nullptr : at->second;
 }
 
 // The entry of a key; nullptr when there is none.
@@ -446,11 +413,12 @@ const GgmlType& ggml_type(DType dtype) {
 }
 
 GgufHeader parse_gguf_header(std::span<const std::byte> file, const std::string& what) {
-  Reader in(file, what);
+  ByteReader in(file, what);
   GgufHeader header;
   header.version = read_version(in, file, what);
-  const uint64_t n_tensors = in.count(GgufLimits::tensors, 1, "tensors");
-  const uint64_t n_entries = in.count(GgufLimits::metadata_entries, kLeastEntry, "metadata entries");
+  const uint64_t n_tensors = read_count(in, GgufLimits::tensors, 1, "tensors", what);
+  const uint64_t n_entries =
+      read_count(in, GgufLimits::metadata_entries, kLeastEntry, "metadata entries", what);
   if (n_tensors > (file.size() - in.position()) / kLeastTensor) {
     fail("{} is damaged or incomplete: its {} bytes cannot hold {} tensors", what, file.size(), n_tensors);
   }

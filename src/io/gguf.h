@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -114,7 +115,7 @@ class GgufFile : public TensorFile {
   MappedFile file_;
   uint32_t version_ = 0;
   std::vector<GgufEntry> metadata_;
-  std::vector<uint32_t> by_key_;  // indices into metadata_
+  std::map<std::string_view, const GgufEntry*> by_key_;
 };
 
 }  // namespace gpt

@@ -24,13 +24,6 @@ uint64_t padding(uint64_t n) {
   return (kGgufAlignment - n % kGgufAlignment) % kGgufAlignment;
 }
 
-uint64_t byte_size(const NamedTensor& tensor) {
-  const int64_t n = checked_size(tensor.shape, tensor.name),
-                row = tensor.shape.empty() ? 1 : tensor.shape.back();
-  GPT_ASSERT(row % block_size(tensor.dtype).elements == 0);
-  return static_cast<uint64_t>(row_bytes(tensor.dtype, n));
-}
-
 std::string make_header(const GgufMetadata& metadata, std::span<const NamedTensor> tensors,
                         const std::string& path) {
   std::string header = "GGUF";
@@ -52,25 +45,11 @@ std::string make_header(const GgufMetadata& metadata, std::span<const NamedTenso
       put(header, *d);
     put(header, ggml_type(tensor.dtype).number);
     put(header, offset);
-    const uint64_t bytes = byte_size(tensor);
+    const uint64_t bytes = tensor_bytes(tensor);
     offset += bytes + padding(bytes);
   }
   header.append(padding(header.size()), '\0');
   return header;
-}
-
-void write_tensors(FileWriter& writer, std::span<const NamedTensor> tensors) {
-  for (const NamedTensor& tensor : tensors) {
-    const uint64_t bytes = byte_size(tensor);
-    uint64_t left = bytes;
-    tensor.write([&](std::span<const std::byte> part) {
-      GPT_ASSERT(part.size() <= left);
-      left -= part.size();
-      writer.write(part);
-    });
-    GPT_ASSERT(left == 0);
-    writer.write(std::string(padding(bytes), '\0'));
-  }
 }
 
 }  // namespace
@@ -123,7 +102,10 @@ void write_gguf_file(const std::string& path, const GgufMetadata& metadata,
   const std::string header = make_header(metadata, tensors, path);
   write_file_atomic(path, [&](FileWriter& writer) {
     writer.write(header);
-    write_tensors(writer, tensors);
+    for (const NamedTensor& tensor : tensors) {
+      write_tensor(tensor, writer);
+      writer.write(std::string(padding(tensor_bytes(tensor)), '\0'));
+    }
   });
 }
 

@@ -15,40 +15,27 @@ constexpr int64_t kLegacyHeaderBytes = 7 * sizeof(int32_t);
 constexpr int64_t kHeaderBytes = 256;  // of versions 1 and 2
 constexpr int64_t kMaxLayers = 4096;   // bounds the tensor list; the largest models have some 130
 
-std::vector<TensorGroup> norm_groups(const Llama2cHeader& h) {
-  return {{"rms_att", true, {h.dim}}, {"rms_ffn", true, {h.dim}}, {"rms_final", false, {h.dim}}};
-}
+constexpr size_t kNorms = 3;
 
-// The matrices of versions 1 and 2.
-std::vector<TensorGroup> matrix_groups(const Llama2cHeader& h) {
+// In the order of version 0; the others lack freq_cis and have all norms first.
+std::vector<TensorGroup> groups_of(const Llama2cHeader& h) {
   const int64_t kv_dim = h.dim / h.n_heads * h.n_kv_heads;
+  const Shape table = {h.seq_len, h.dim / h.n_heads / 2};
   std::vector<TensorGroup> all = {{"tok_emb", false, {h.vocab_size, h.dim}},
+                                  {"rms_att", true, {h.dim}},
                                   {"wq", true, {h.dim, h.dim}},
                                   {"wk", true, {kv_dim, h.dim}},
                                   {"wv", true, {kv_dim, h.dim}},
                                   {"wo", true, {h.dim, h.dim}},
+                                  {"rms_ffn", true, {h.dim}},
                                   {"w1", true, {h.hidden_dim, h.dim}},
                                   {"w2", true, {h.dim, h.hidden_dim}},
-                                  {"w3", true, {h.hidden_dim, h.dim}}};
+                                  {"w3", true, {h.hidden_dim, h.dim}},
+                                  {"rms_final", false, {h.dim}}};
+  if (h.version == 0)
+    all.insert(all.end(), {{"freq_cis_real", false, table}, {"freq_cis_imag", false, table}});
   if (!h.tied) all.push_back({"wcls", false, {h.vocab_size, h.dim}});
-  return all;
-}
-
-std::vector<TensorGroup> legacy_groups(const Llama2cHeader& h) {
-  std::vector<TensorGroup> all;
-  const auto add = [&](const char* name) {
-    for (const auto& groups : {norm_groups(h), matrix_groups(h)}) {
-      for (const TensorGroup& group : groups) {
-        if (std::string_view(group.name) == name) all.push_back(group);
-      }
-    }
-  };
-  for (const char* name :
-       {"tok_emb", "rms_att", "wq", "wk", "wv", "wo", "rms_ffn", "w1", "w2", "w3", "rms_final"})
-    add(name);
-  all.push_back({"freq_cis_real", false, {h.seq_len, h.dim / h.n_heads / 2}});
-  all.push_back({"freq_cis_imag", false, {h.seq_len, h.dim / h.n_heads / 2}});
-  add("wcls");
+  if (h.version > 0) std::ranges::stable_sort(all, {}, [](const TensorGroup& g) { return g.shape.size(); });
   return all;
 }
 
@@ -130,17 +117,15 @@ void widen(std::span<const std::byte> bytes, int64_t n, int64_t group_size, floa
   }
 }
 
-// The matrices of version 2 as a sequence of bytes: int8 values and fp32 scales.
-std::vector<TensorGroup> quantized_groups(const Llama2cHeader& h, size_t file_bytes,
-                                          const std::string& what) {
-  std::vector<TensorGroup> all = matrix_groups(h);
-  for (TensorGroup& group : all) {
+// Behind the int8 values of a matrix of version 2 are its scales.
+void add_scales(std::span<TensorGroup> matrices, int64_t group_size, size_t file_bytes,
+                const std::string& what) {
+  for (TensorGroup& group : matrices) {
     const int64_t n = checked_size(group.shape, what);
     if (static_cast<uint64_t>(n) > file_bytes)
       fail("{}: {} needs {} bytes, found {}", what, group.name, n, file_bytes);
-    group.padding = n / h.group_size * static_cast<int64_t>(sizeof(float));
+    group.padding = n / group_size * static_cast<int64_t>(sizeof(float));
   }
-  return all;
 }
 
 }  // namespace
@@ -157,17 +142,14 @@ void Llama2cFile::parse(std::span<const std::byte> bytes) {
   header_ = read_header(bytes, path());
   const Llama2cHeader& h = header_;
   const std::string name = fmt::format("{} is not a llama2.c checkpoint", path());
+  std::vector<TensorGroup> all = groups_of(h);
   if (h.version < 2) {
-    std::vector<TensorGroup> all = h.version == 0 ? legacy_groups(h) : norm_groups(h);
-    if (h.version == 1) {
-      const auto matrices = matrix_groups(h);
-      all.insert(all.end(), matrices.begin(), matrices.end());
-    }
     const int64_t begin = h.version == 0 ? kLegacyHeaderBytes : kHeaderBytes;
     check_size(h, layout_bytes(all, h.n_layers, DType::f32, begin, name), bytes.size(), path());
     return set_tensors(layout_tensors(all, h.n_layers, DType::f32, bytes, begin));
   }
-  const std::vector<TensorGroup> norms = norm_groups(h), matrices = quantized_groups(h, bytes.size(), name);
+  const auto norms = std::span(all).first(kNorms), matrices = std::span(all).subspan(kNorms);
+  add_scales(matrices, h.group_size, bytes.size(), name);
   const auto begin = static_cast<int64_t>(layout_bytes(norms, h.n_layers, DType::f32, kHeaderBytes, name));
   check_size(h, layout_bytes(matrices, h.n_layers, DType::u8, begin, name), bytes.size(), path());
   std::vector<TensorInfo> tensors = layout_tensors(norms, h.n_layers, DType::f32, bytes, kHeaderBytes);
@@ -200,7 +182,7 @@ void write_llama2c(const std::string& path, const Llama2cHeader& h, std::span<co
                      emit(std::as_bytes(std::span(zeros)));
                    }});
   }
-  write_layout(path, std::as_bytes(std::span(raw)), legacy_groups(h), h.n_layers, DType::f32, all);
+  write_layout(path, std::as_bytes(std::span(raw)), groups_of(h), h.n_layers, DType::f32, all);
 }
 
 }  // namespace gpt

@@ -37,17 +37,16 @@ class PickleMachine {
     fail("{}: the pickle in it is damaged at byte {}: {}", what_, in_.position(), why);
   }
 
-  PickleValue* make(Kind kind) {
+  bool push(PickleValue* value) {
+    if (stack_.size() >= Pickle::kMaxValues) bad("too many values at once");
+    stack_.push_back(value);
+    return true;
+  }
+  bool push_new(PickleValue value) {
     if (pickle_.values_.size() >= Pickle::kMaxValues) {
       fail("{}: the pickle in it has more than {} values", what_, Pickle::kMaxValues);
     }
-    PickleValue& value = pickle_.values_.emplace_back();
-    value.kind = kind;
-    return &value;
-  }
-  void push(PickleValue* value) {
-    if (stack_.size() >= Pickle::kMaxValues) bad("too many values at once");
-    stack_.push_back(value);
+    return push(&pickle_.values_.emplace_back(std::move(value)));
   }
   PickleValue* pop() {
     if (stack_.empty() || stack_.back() == nullptr) bad("a value is missing");
@@ -69,19 +68,8 @@ class PickleMachine {
     return items;
   }
 
-  bool push_integer(int64_t number) {
-    PickleValue* value = make(Kind::integer);
-    value->number = number;
-    push(value);
-    return true;
-  }
-  bool push_text(uint64_t bytes) {
-    const std::string_view text = in_.text(bytes);
-    PickleValue* value = make(Kind::text);
-    value->text = text;
-    push(value);
-    return true;
-  }
+  bool push_integer(int64_t number) { return push_new({.kind = Kind::integer, .number = number}); }
+  bool push_text(uint64_t bytes) { return push_new({.kind = Kind::text, .text = in_.text(bytes)}); }
   bool push_long() {
     const auto size = in_.number<uint8_t>();
     if (size > sizeof(int64_t)) bad("an integer of more than 64 bits");
@@ -91,20 +79,11 @@ class PickleMachine {
       bits = bits << 8 | std::to_integer<uint64_t>(bytes[i]);
     return push_integer(static_cast<int64_t>(bits));
   }
-  bool push_boolean(bool on) {
-    PickleValue* value = make(Kind::boolean);
-    value->number = on;
-    push(value);
-    return true;
-  }
   bool push_real() {
     uint64_t bits = 0;  // big-endian
     for (const std::byte b : in_.take(sizeof bits))
       bits = bits << 8 | std::to_integer<uint64_t>(b);
-    PickleValue* value = make(Kind::real);
-    value->real = std::bit_cast<double>(bits);
-    push(value);
-    return true;
+    return push_new({.kind = Kind::real, .real = std::bit_cast<double>(bits)});
   }
 
   bool constant(uint8_t op) {
@@ -117,11 +96,10 @@ class PickleMachine {
         in_.number<uint64_t>();
         return true;
       case 'N':
-        push(make(Kind::none));
-        return true;
+        return push_new({.kind = Kind::none});
       case 0x88:
       case 0x89:
-        return push_boolean(op == 0x88);
+        return push_new({.kind = Kind::boolean, .number = op == 0x88});
       case 'J':
         return push_integer(in_.number<int32_t>());
       case 'K':
@@ -149,10 +127,7 @@ class PickleMachine {
   }
 
   bool push_tuple(std::vector<const PickleValue*> items) {
-    PickleValue* tuple = make(Kind::tuple);
-    tuple->items = std::move(items);
-    push(tuple);
-    return true;
+    return push_new({.kind = Kind::tuple, .items = std::move(items)});
   }
   bool push_tuple(size_t n) {
     std::vector<const PickleValue*> items(n);
@@ -170,14 +145,11 @@ class PickleMachine {
   bool container(uint8_t op) {
     switch (op) {
       case '(':
-        push(nullptr);
-        return true;
+        return push(nullptr);
       case ']':
-        push(make(Kind::list));
-        return true;
+        return push_new({.kind = Kind::list});
       case '}':
-        push(make(Kind::dict));
-        return true;
+        return push_new({.kind = Kind::dict});
       case ')':
         return push_tuple({});
       case 't':
@@ -217,8 +189,7 @@ class PickleMachine {
   bool get(uint32_t slot) {
     const auto at = memo_.find(slot);
     if (at == memo_.end()) bad("nothing was remembered under that number");
-    push(at->second);
-    return true;
+    return push(at->second);
   }
   bool memo(uint8_t op) {
     switch (op) {
@@ -251,20 +222,15 @@ class PickleMachine {
       fail("{}: the pickle in it names {}; only plain tensors are read, and nothing is ever called", what_,
            printable(full));
     }
-    PickleValue* value = make(Kind::global);
-    value->text = pickle_.names_.emplace_back(std::move(full));
-    push(value);
-    return true;
+    return push_new({.kind = Kind::global, .text = pickle_.names_.emplace_back(std::move(full))});
   }
   bool call() {
     const PickleValue* arguments = pop();
     const PickleValue* global = pop();
     if (global->kind != Kind::global || arguments->kind != Kind::tuple) bad("what is called is no global");
-    const bool dict = global->text == "collections.OrderedDict" && arguments->items.empty();
-    PickleValue* value = make(dict ? Kind::dict : Kind::call);
-    if (!dict) value->items = {global, arguments};
-    push(value);
-    return true;
+    if (global->text == "collections.OrderedDict" && arguments->items.empty())
+      return push_new({.kind = Kind::dict});
+    return push_new({.kind = Kind::call, .items = {global, arguments}});
   }
 
   bool object(uint8_t op) {
@@ -281,13 +247,8 @@ class PickleMachine {
       }
       case 'R':
         return call();
-      case 'Q': {
-        const PickleValue* id = pop();
-        PickleValue* value = make(Kind::persistent);
-        value->items = {id};
-        push(value);
-        return true;
-      }
+      case 'Q':
+        return push_new({.kind = Kind::persistent, .items = {pop()}});
       case 'b':  // the attributes of an ordered dict: versions of modules
         pop();
         top(Kind::dict);

@@ -28,8 +28,8 @@ struct PickleValue {
   Kind kind = Kind::none;
   int64_t number = 0;
   double real = 0;
-  std::string_view text;
-  std::vector<const PickleValue*> items;
+  std::string_view text = {};
+  std::vector<const PickleValue*> items = {};
 
   // The value of a dict's key; null when there is none, or when this is no dict.
   const PickleValue* find(std::string_view key) const;

@@ -15,16 +15,6 @@ namespace {
 
 constexpr size_t kAlignment = 64;  // of the body: a cache line, and the widest vector register
 
-uint64_t byte_size(const NamedTensor& tensor) {
-  const std::string what = fmt::format("tensor {}", printable(tensor.name));
-  const int64_t n = checked_size(tensor.shape, what);
-  int64_t bytes = 0;
-  if (__builtin_mul_overflow(n, static_cast<int64_t>(dtype_size(tensor.dtype)), &bytes)) {
-    fail("{}: the shape {} is not possible", what, shape_string(tensor.shape));
-  }
-  return static_cast<uint64_t>(bytes);
-}
-
 std::string quoted(const std::string& text, const std::string& path) {
   try {
     return nlohmann::json(text).dump();
@@ -63,7 +53,7 @@ std::string make_header(std::span<const NamedTensor* const> tensors,
   }
   uint64_t begin = 0;
   for (const NamedTensor* tensor : tensors) {
-    const uint64_t end = begin + byte_size(*tensor);
+    const uint64_t end = begin + tensor_bytes(*tensor);
     text += fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}},",
                         quoted(tensor->name, path), safetensors_type_name(tensor->dtype),
                         shape_string(tensor->shape), begin, end);
@@ -110,8 +100,16 @@ NamedTensor named_tensor(std::string name, const TensorView& view, Shape shape) 
   return tensor;
 }
 
+uint64_t tensor_bytes(const NamedTensor& tensor) {
+  const BlockSize block = block_size(tensor.dtype);
+  const std::string what = fmt::format("tensor {}", printable(tensor.name));
+  GPT_ASSERT((tensor.shape.empty() ? 1 : tensor.shape.back()) % block.elements == 0);
+  const int64_t blocks = checked_size(tensor.shape, what) / block.elements;
+  return static_cast<uint64_t>(checked_size(Shape{blocks, block.bytes}, what));
+}
+
 void write_tensor(const NamedTensor& tensor, FileWriter& writer) {
-  uint64_t left = byte_size(tensor);
+  uint64_t left = tensor_bytes(tensor);
   tensor.write([&](std::span<const std::byte> bytes) {
     GPT_ASSERT(bytes.size() <= left);
     left -= bytes.size();

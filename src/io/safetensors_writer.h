@@ -29,7 +29,11 @@ NamedTensor named_tensor(std::string name, const TensorView& view);
 // The same with a shape of its own: any rank, equal in size to the dense `view`.
 NamedTensor named_tensor(std::string name, const TensorView& view, Shape shape);
 
-// Hands all bytes of a tensor to a writer; they must be as many as shape and type say.
+// The bytes that shape and type ask for; rows of a block format are whole blocks. Throws Error when they are
+// more than any file can have.
+uint64_t tensor_bytes(const NamedTensor& tensor);
+
+// Hands all bytes of a tensor to a writer; they must be as many.
 void write_tensor(const NamedTensor& tensor, FileWriter& writer);
 
 // Writes a safetensors file. The body starts at a multiple of 64 bytes; wider types come first and else

@@ -11,15 +11,10 @@
 #include "base/json.h"
 #include "base/printable.h"
 #include "io/safetensors.h"
-#include "io/sorted_index.h"
 #include "io/torch_file.h"
 
 namespace gpt {
 namespace {
-
-std::string_view name_of(const TensorInfo& tensor) {
-  return tensor.name;
-}
 
 namespace fs = std::filesystem;
 
@@ -31,10 +26,6 @@ constexpr std::string_view kTorch = ".bin";
 // What a folder is searched for; each may be in shards.
 constexpr const char* kNames[] = {"model.safetensors", "pytorch_model.bin"};
 
-std::string_view pointed_name(const TensorInfo* tensor) {
-  return tensor->name;
-}
-
 bool exists(const std::string& path) {
   std::error_code error;
   return fs::exists(path, error);
@@ -45,15 +36,6 @@ void check_shard_name(const std::string& name, std::string_view kind, const std:
                      name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
   if (!plain || !name.ends_with(kind)) {
     fail("{}: expected the name of a {} file in the same folder, found {}", index, kind, printable(name));
-  }
-}
-
-// Also when it is of an unsupported type.
-bool holds(const TensorFile& file, const std::string& name) {
-  try {
-    return file.find(name) != nullptr;
-  } catch (const Error&) {
-    return true;
   }
 }
 
@@ -72,7 +54,7 @@ TensorFiles open_shards(const std::string& index) {
     if (!exists(path)) fail("{} is missing: {} says that {} tensors are in it", path, index, names.size());
     files.push_back(open_file(path));
     for (const std::string& name : names) {
-      if (!holds(*files.back(), name))
+      if (!files.back()->has(name))
         fail("{}: expected the tensor {} in {}, found none", index, printable(name), path);
     }
   }
@@ -90,26 +72,23 @@ TensorFiles open_single(const std::string& path) {
 void TensorFile::set_tensors(std::vector<TensorInfo> tensors, std::vector<UnsupportedTensor> unsupported) {
   tensors_ = std::move(tensors);
   unsupported_ = std::move(unsupported);
-  by_name_ = sorted_index(tensors_, name_of);
-  std::ranges::sort(unsupported_, [](const auto& a, const auto& b) { return a.name < b.name; });
-  const auto duplicate = [&](const std::string& name) {
-    fail("{}: the tensor {} occurs twice", path_, printable(name));
+  std::ranges::sort(unsupported_, {}, &UnsupportedTensor::name);
+  const auto add = [&](const std::string& name, const TensorInfo* tensor) {
+    if (!by_name_.emplace(name, tensor).second)
+      fail("{}: the tensor {} occurs twice", path_, printable(name));
   };
-  if (const TensorInfo* tensor = find_duplicate(tensors_, by_name_, name_of)) duplicate(tensor->name);
-  for (size_t i = 0; i < unsupported_.size(); ++i) {
-    const std::string& name = unsupported_[i].name;
-    if (i > 0 && unsupported_[i - 1].name == name) duplicate(name);
-    if (find_sorted(tensors_, by_name_, name, name_of) != nullptr) duplicate(name);
-  }
+  for (const TensorInfo& tensor : tensors_)
+    add(tensor.name, &tensor);
+  for (const UnsupportedTensor& tensor : unsupported_)
+    add(tensor.name, nullptr);
 }
 
 const TensorInfo* TensorFile::find(std::string_view name) const {
-  if (const TensorInfo* tensor = find_sorted(tensors_, by_name_, name, name_of)) return tensor;
+  const auto at = by_name_.find(name);
+  if (at == by_name_.end()) return nullptr;
+  if (at->second != nullptr) return at->second;
   const auto odd = std::ranges::lower_bound(unsupported_, name, {}, &UnsupportedTensor::name);
-  if (odd != unsupported_.end() && odd->name == name) {
-    fail("{}: tensor {} has the type {}, expected {}", path_, printable(name), odd->dtype, expected_);
-  }
-  return nullptr;
+  fail("{}: tensor {} has the type {}, expected {}", path_, printable(name), odd->dtype, expected_);
 }
 
 std::map<std::string, std::vector<std::string>> parse_shard_index(std::string_view text,
@@ -134,26 +113,19 @@ std::map<std::string, std::vector<std::string>> parse_shard_index(std::string_vi
 }
 
 TensorFiles::TensorFiles(std::vector<std::unique_ptr<TensorFile>> files) : files_(std::move(files)) {
-  std::vector<const TensorFile*> home;  // of each tensor
   for (const std::unique_ptr<TensorFile>& file : files_) {
     for (const TensorInfo& tensor : file->tensors()) {
       tensors_.push_back(&tensor);
-      home.push_back(file.get());
-    }
-  }
-  by_name_ = sorted_index(tensors_, pointed_name);
-  for (size_t i = 1; i < by_name_.size(); ++i) {
-    const uint32_t a = by_name_[i - 1];
-    const uint32_t b = by_name_[i];
-    if (tensors_[a]->name == tensors_[b]->name) {
-      fail("the tensor {} occurs twice: in {} and in {}", printable(tensors_[a]->name), home[a]->path(),
-           home[b]->path());
+      const auto [home, is_new] = homes_.emplace(tensor.name, file.get());
+      if (is_new) continue;
+      fail("the tensor {} occurs twice: in {} and in {}", printable(tensor.name), home->second->path(),
+           file->path());
     }
   }
 }
 
 const TensorInfo* TensorFiles::find(std::string_view name) const {
-  if (const auto* tensor = find_sorted(tensors_, by_name_, name, pointed_name)) return *tensor;
+  if (const auto home = homes_.find(name); home != homes_.end()) return home->second->find(name);
   for (const std::unique_ptr<TensorFile>& file : files_)
     file->find(name);  // throws if it is of an unsupported type
   return nullptr;

@@ -22,7 +22,7 @@ struct UnsupportedTensor {
 class TensorFile {
  public:
   virtual ~TensorFile() = default;
-  TensorFile(TensorFile&&) = default;
+  TensorFile(TensorFile&&) = default;  // tensors stay where they are
   TensorFile& operator=(TensorFile&&) = default;
 
   const std::string& path() const { return path_; }
@@ -31,6 +31,7 @@ class TensorFile {
   const std::vector<UnsupportedTensor>& unsupported() const { return unsupported_; }  // by name
   // nullptr when there is no such tensor; throws Error when it was left out.
   const TensorInfo* find(std::string_view name) const;
+  bool has(std::string_view name) const { return by_name_.contains(name); }  // also one that was left out
 
  protected:
   // expected: ends the message about a tensor that was left out.
@@ -43,8 +44,8 @@ class TensorFile {
   std::string path_;
   std::string_view expected_;
   std::vector<TensorInfo> tensors_;
-  std::vector<uint32_t> by_name_;  // indices into tensors_
   std::vector<UnsupportedTensor> unsupported_;
+  std::map<std::string_view, const TensorInfo*> by_name_;  // null: one that was left out
 };
 
 // The tensors of a model, in one file or in shards. Move-only; the tensors live as long as it does.
@@ -62,7 +63,7 @@ class TensorFiles {
  private:
   std::vector<std::unique_ptr<TensorFile>> files_;
   std::vector<const TensorInfo*> tensors_;
-  std::vector<uint32_t> by_name_;  // indices into tensors_
+  std::map<std::string_view, const TensorFile*> homes_;  // of each tensor
 };
 
 // Opens a .safetensors file, a file of torch.save, the .index.json of shards of either, or a folder that has

@@ -1,6 +1,7 @@
 #include "text/bpe.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -31,19 +32,7 @@ Bpe::Bpe(std::vector<std::string> tokens, std::vector<Merge> merges, int32_t unk
     has_all_bytes_ = true;
   }
   merges_ = std::move(merges);
-  table_ = MergeTable(merges_.size());
-  for (size_t i = 0; i < merges_.size(); ++i) {
-    const Merge& m = merges_[i];
-    for (const int32_t id : {m.left, m.right, m.result}) {
-      if (id < 0 || id >= std::ssize(tokens_))
-        fail("merge {} names the token {}, which does not exist", i, id);
-    }
-    if (bytes(m.left) + bytes(m.right) != bytes(m.result)) {
-      fail("merge {} of \"{}\" and \"{}\" gives \"{}\"", i, printable_text(bytes(m.left), 40),
-           printable_text(bytes(m.right), 40), printable_text(bytes(m.result), 40));
-    }
-    table_.add(m.left, m.right, {static_cast<int32_t>(i), m.result});
-  }
+  table_ = merge_table(merges_, {tokens_.begin(), tokens_.end()});
 }
 
 // A pair is merged when nothing within its bytes can be merged any more with a lower rank. What the bytes of
@@ -96,6 +85,45 @@ void Bpe::encode(std::string_view piece, std::vector<int32_t>& ids) const {
   if (!has_all_bytes_)
     ids.erase(std::remove(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(), -1), ids.end());
   table_.merge(ids, before);
+}
+
+MergeTable merge_table(const std::vector<Bpe::Merge>& merges, const std::vector<std::string_view>& tokens) {
+  MergeTable table(merges.size());
+  const auto text = [&](int32_t id) { return tokens[static_cast<size_t>(id)]; };
+  for (size_t i = 0; i < merges.size(); ++i) {
+    const Bpe::Merge& m = merges[i];
+    for (const int32_t id : {m.left, m.right, m.result}) {
+      if (id < 0 || id >= std::ssize(tokens))
+        fail("merge {} names the token {}, which does not exist", i, id);
+    }
+    const std::string_view left = text(m.left), right = text(m.right), result = text(m.result);
+    if (result.size() != left.size() + right.size() || !result.starts_with(left) ||
+        !result.ends_with(right)) {
+      fail("merge {} of \"{}\" and \"{}\" gives \"{}\"", i, printable_text(left, 40),
+           printable_text(right, 40), printable_text(result, 40));
+    }
+    table.add(m.left, m.right, {static_cast<int32_t>(i), m.result});
+  }
+  return table;
+}
+
+// Merges that give different tokens are different, so that there is little to compare.
+void keep_last_of_equal(std::vector<Bpe::Merge>& merges) {
+  std::vector<bool> given;
+  bool twice = false;
+  for (const Bpe::Merge& m : merges) {
+    const auto id = static_cast<size_t>(m.result);
+    if (id >= given.size()) given.resize(2 * id + 1);
+    twice |= given[id];
+    given[id] = true;
+  }
+  if (!twice) return;
+  std::set<std::pair<int32_t, int32_t>> seen;
+  std::vector<Bpe::Merge> kept;
+  for (auto m = merges.rbegin(); m != merges.rend(); ++m) {
+    if (seen.emplace(m->left, m->right).second) kept.push_back(*m);
+  }
+  merges.assign(kept.rbegin(), kept.rend());
 }
 
 }  // namespace gpt

@@ -51,4 +51,11 @@ class Bpe {
   int32_t unknown_ = -1;
 };
 
+// Merges in order of rank as a table. Throws Error for ids outside of the vocabulary and for a merge that
+// gives another token than its two make.
+MergeTable merge_table(const std::vector<Bpe::Merge>& merges, const std::vector<std::string_view>& tokens);
+
+// Of merges of the same two tokens only the last one counts, as in Hugging Face's tokenizers.
+void keep_last_of_equal(std::vector<Bpe::Merge>& merges);
+
 }  // namespace gpt

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -51,7 +50,8 @@ class Reader {
     parts_.special = read_post_processor(root_, name_);
     read_added();
     read_vocab();
-    read_merges();
+    parts_.merges = read_merges(model_, index_, name_);
+    keep_last_of_equal(parts_.merges);
     read_unknown();
     return std::move(parts_);
   }
@@ -64,52 +64,22 @@ class Reader {
   }
 
   void read_vocab() {
-    const Json& vocab = member(model_, "vocab");
-    if (!vocab.is_object() || vocab.empty())
-      fail("cannot read {}: expected model.vocab to be an object of tokens and ids", name_);
     const AlphabetReader alphabet;
-    for (const auto& [token, value] : vocab.items()) {
-      const int64_t id = read_token_id(value, token, name_);
+    visit_vocab(model_, name_, [&](const std::string& token, int64_t id) {
       if (const auto found = added_ids_.find(id); found != added_ids_.end()) {
         // An added token may be listed here too, and even be what merges make.
         const auto bytes = alphabet.bytes_of(token);
         if (found->second != token && found->second != bytes)
           fail("cannot read {}: the id {} is given to two tokens", name_, id);
-        if (!bytes) continue;
+        if (!bytes) return;
       }
-      if (token.empty()) fail("cannot read {}: the token {} is empty", name_, id);
       auto& tokens = parts_.tokens;
       if (id >= std::ssize(tokens)) tokens.resize(static_cast<size_t>(id) + 1);
       std::string& bytes = tokens[static_cast<size_t>(id)];
       if (!bytes.empty()) fail("cannot read {}: the id {} is given to two tokens", name_, id);
       bytes = bytes_of(alphabet, token, name_);
       index_.add(token, static_cast<int32_t>(id));
-    }
-  }
-
-  void read_merges() {
-    const Json& merges = member(model_, "merges");
-    if (!merges.is_array()) fail("cannot read {}: expected model.merges to be a list", name_);
-    for (size_t i = 0; i < merges.size(); ++i)
-      parts_.merges.push_back(read_merge_json(merges[i], i, index_, name_));
-    keep_last_of_equal_merges();
-  }
-
-  // As tokenizers does. Merges that give different tokens are different, so that there is little to compare.
-  void keep_last_of_equal_merges() {
-    std::vector<bool> given(parts_.tokens.size());
-    bool twice = false;
-    for (const Bpe::Merge& m : parts_.merges) {
-      twice |= given[static_cast<size_t>(m.result)];
-      given[static_cast<size_t>(m.result)] = true;
-    }
-    if (!twice) return;
-    std::set<std::pair<int32_t, int32_t>> seen;
-    std::vector<Bpe::Merge> kept;
-    for (auto m = parts_.merges.rbegin(); m != parts_.merges.rend(); ++m) {
-      if (seen.emplace(m->left, m->right).second) kept.push_back(*m);
-    }
-    parts_.merges.assign(kept.rbegin(), kept.rend());
+    });
   }
 
   // Only a vocabulary that lacks bytes needs it.
@@ -150,36 +120,21 @@ int64_t read_token_id(const Json& value, const std::string& token, const std::st
 
 namespace {
 
-// The ids that tokenizers gives to added tokens, whatever the file says: that of the vocabulary, else the
-// next one behind it.
-class AddedIds {
- public:
-  AddedIds(const Json& model, const std::string& name)
-      : vocab_(member(model, "vocab")), name_(name), next_(std::ssize(vocab_)) {}
-
-  void check(const std::string& text, int64_t id) {
-    if (text.empty()) return;  // which is an error of its own
-    if (!seen_.insert(text).second)
-      fail("cannot read {}: the added token {} is listed twice", name_, printable_text(text, 40));
-    const auto known = vocab_.is_object() ? vocab_.find(text) : vocab_.end();
-    const bool in_vocab = vocab_.is_object() && known != vocab_.end();
-    if (in_vocab && *known != id) {
-      fail("cannot read {}: the added token {} has the id {}, but in the vocabulary {}", name_,
-           printable_text(text, 40), id, known->dump());
-    }
-    if (!in_vocab && id != next_) {
-      fail("cannot read {}: the added token {} has the id {}; tokenizers gives it the next one, {}", name_,
-           printable_text(text, 40), id, next_);
-    }
-    next_ = std::max(next_, id + 1);
+// tokenizers gives an added token the id of the vocabulary, else the next one behind it, whatever the file
+// says.
+void check_added_id(const std::string& text, int64_t id, const Json& vocab, int64_t next,
+                    const std::string& name) {
+  const auto known = vocab.is_object() ? vocab.find(text) : vocab.end();
+  const bool in_vocab = known != vocab.end();
+  if (in_vocab && *known != id) {
+    fail("cannot read {}: the added token {} has the id {}, but in the vocabulary {}", name,
+         printable_text(text, 40), id, known->dump());
   }
-
- private:
-  const Json& vocab_;
-  const std::string& name_;
-  int64_t next_;
-  std::unordered_set<std::string> seen_;
-};
+  if (!in_vocab && id != next) {
+    fail("cannot read {}: the added token {} has the id {}; tokenizers gives it the next one, {}", name,
+         printable_text(text, 40), id, next);
+  }
+}
 
 }  // namespace
 
@@ -188,7 +143,9 @@ std::vector<AddedToken> read_added_tokens(const Json& root, const std::string& n
   if (!added.is_null() && !added.is_array()) fail("cannot read {}: expected added_tokens to be a list", name);
   std::vector<AddedToken> tokens;
   std::unordered_set<int64_t> ids;
-  AddedIds given(member(root, "model"), name);
+  std::unordered_set<std::string> texts;
+  const Json& vocab = member(member(root, "model"), "vocab");
+  int64_t next = std::ssize(vocab);
   for (const Json& entry : added) {
     if (!entry.is_object() || !member(entry, "content").is_string()) {
       fail("cannot read {}: expected an added token with a content, found {}", name,
@@ -197,7 +154,12 @@ std::vector<AddedToken> read_added_tokens(const Json& root, const std::string& n
     const std::string& text = entry["content"].get_ref<const std::string&>();
     const int64_t id = read_token_id(member(entry, "id"), text, name);
     if (!ids.insert(id).second) fail("cannot read {}: the id {} is given to two tokens", name, id);
-    given.check(text, id);
+    if (!text.empty()) {  // else it is an error of its own
+      if (!texts.insert(text).second)
+        fail("cannot read {}: the added token {} is listed twice", name, printable_text(text, 40));
+      check_added_id(text, id, vocab, next, name);
+      next = std::max(next, id + 1);
+    }
     tokens.push_back({.id = static_cast<int32_t>(id),
                       .text = text,
                       .special = !unused(member(entry, "special")),
@@ -215,11 +177,38 @@ Json added_token_json(const AddedToken& token) {
           {"special", token.special}};
 }
 
-Bpe::Merge read_merge_json(const Json& merge, size_t at, const TokenIndex& index, const std::string& name) {
-  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
-    return index.merge(merge[0].get<std::string>(), merge[1].get<std::string>(), at);
-  if (merge.is_string()) return index.merge(merge.get_ref<const std::string&>(), at);
-  fail("cannot read {}: merge {}: expected two tokens, found {}", name, at, printable_text(merge.dump(), 80));
+const Json& vocab_of(const Json& model, const std::string& name) {
+  const Json& vocab = member(model, "vocab");
+  if (!vocab.is_object() || vocab.empty())
+    fail("cannot read {}: expected model.vocab to be an object of tokens and ids", name);
+  return vocab;
+}
+
+void visit_vocab(const Json& model, const std::string& name,
+                 const std::function<void(const std::string& token, int64_t id)>& visit) {
+  for (const auto& [token, value] : vocab_of(model, name).items()) {
+    const int64_t id = read_token_id(value, token, name);
+    if (token.empty()) fail("cannot read {}: the token {} is empty", name, id);
+    visit(token, id);
+  }
+}
+
+std::vector<Bpe::Merge> read_merges(const Json& model, const TokenIndex& index, const std::string& name) {
+  const Json& list = member(model, "merges");
+  if (!list.is_array()) fail("cannot read {}: expected model.merges to be a list", name);
+  std::vector<Bpe::Merge> merges;
+  for (const Json& merge : list) {
+    const size_t at = merges.size();
+    if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+      merges.push_back(index.merge(merge[0].get<std::string>(), merge[1].get<std::string>(), at));
+    } else if (merge.is_string()) {
+      merges.push_back(index.merge(merge.get_ref<const std::string&>(), at));
+    } else {
+      fail("cannot read {}: merge {}: expected two tokens, found {}", name, at,
+           printable_text(merge.dump(), 80));
+    }
+  }
+  return merges;
 }
 
 BpeParts read_bpe_json(const Json& root, const std::string& name) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -17,9 +18,14 @@ BpeParts read_bpe_json(const nlohmann::json& root, const std::string& name);
 int64_t read_token_id(const nlohmann::json& value, const std::string& token, const std::string& name);
 std::vector<AddedToken> read_added_tokens(const nlohmann::json& root, const std::string& name);
 nlohmann::json added_token_json(const AddedToken& token);
-// ["a", "b"] or, in older files, "a b".
-Bpe::Merge read_merge_json(const nlohmann::json& merge, size_t at, const TokenIndex& index,
-                           const std::string& name);
+// The vocabulary of a model, an object of tokens and ids.
+const nlohmann::json& vocab_of(const nlohmann::json& model, const std::string& name);
+// Its tokens with their ids, one after the other; none is empty.
+void visit_vocab(const nlohmann::json& model, const std::string& name,
+                 const std::function<void(const std::string& token, int64_t id)>& visit);
+// The merges of a model: ["a", "b"] or, in older files, "a b".
+std::vector<Bpe::Merge> read_merges(const nlohmann::json& model, const TokenIndex& index,
+                                    const std::string& name);
 
 // The two files of GPT-2 or GPT-1, an object of tokens and ids and a merge on each line, as one
 // tokenizer.json.

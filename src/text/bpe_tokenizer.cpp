@@ -163,13 +163,16 @@ class BpeTokenizer final : public Tokenizer {
   bool merges_decide() const {
     std::vector<int32_t> ids;
     for (size_t id = 0; id < bpe_.tokens().size(); ++id) {
-      const std::string& token = bpe_.tokens()[id];
-      if (token.size() < 2) continue;
-      ids.clear();
-      bpe_.encode(token, ids);
-      if (ids.size() != 1 || ids[0] != static_cast<int32_t>(id)) return true;
+      if (bpe_.tokens()[id].size() >= 2 && !is_made(id, ids)) return true;
     }
     return false;
+  }
+
+  // Whether merges make the token of its bytes; `ids` is memory for that.
+  bool is_made(size_t id, std::vector<int32_t>& ids) const {
+    ids.clear();
+    bpe_.encode(bpe_.tokens()[id], ids);
+    return ids.size() == 1 && ids[0] == static_cast<int32_t>(id);
   }
 
   // How tokenizer.json spells a token.
@@ -239,10 +242,7 @@ class BpeTokenizer final : public Tokenizer {
     for (size_t id = 0; id < bpe_.tokens().size(); ++id) {
       const std::string& token = bpe_.tokens()[id];
       if (token.empty() || token.size() > PieceKey::kLongest) continue;
-      ids.clear();
-      if (!ignore_merges_) bpe_.encode(token, ids);
-      if (ignore_merges_ || (ids.size() == 1 && ids[0] == static_cast<int32_t>(id)))
-        whole_.add(token, static_cast<int32_t>(id));
+      if (ignore_merges_ || is_made(id, ids)) whole_.add(token, static_cast<int32_t>(id));
     }
   }
 

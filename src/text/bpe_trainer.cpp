@@ -4,7 +4,6 @@
 #include <bit>
 #include <limits>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/error.h"
 
@@ -237,7 +236,8 @@ class BpeTrainer {
       if (progress && tokens_.size() % kRoundsPerReport == 0)
         progress(std::ssize(tokens_), static_cast<int64_t>(vocab_size));
     }
-    return {std::move(tokens_), last_of_each_pair(), text_tokens_};
+    keep_last_of_equal(merges_);
+    return {std::move(tokens_), std::move(merges_), text_tokens_};
   }
 
  private:
@@ -383,16 +383,6 @@ class BpeTrainer {
         candidates_.push_back({key, t.begin, t.words, pair});
       }
     }
-  }
-
-  std::vector<Bpe::Merge> last_of_each_pair() const {
-    std::unordered_set<uint64_t> seen;
-    std::vector<Bpe::Merge> merges;
-    for (auto m = merges_.rbegin(); m != merges_.rend(); ++m) {
-      if (seen.insert(key_of(m->left, m->right)).second) merges.push_back(*m);
-    }
-    std::ranges::reverse(merges);
-    return merges;
   }
 
   std::vector<std::string> tokens_;

@@ -9,6 +9,7 @@
 #include "text/bpe_tokenizer.h"
 #include "text/spm_tokenizer.h"
 #include "text/token_index.h"
+#include "text/tokenizer_kinds.h"
 #include "text/vocab_data.h"
 
 namespace gpt {
@@ -40,18 +41,6 @@ void append_number(std::string& out, T value) {
   char bytes[sizeof value];
   std::memcpy(bytes, &value, sizeof value);
   out.append(bytes, sizeof bytes);
-}
-
-std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const size_t found = std::min(text.find(from, at), text.size());
-    out += text.substr(at, found - at);
-    if (found == text.size()) break;
-    out += to;
-    at = found + from.size();
-  }
-  return out;
 }
 
 uint32_t llmc_end(std::string_view bytes, uint32_t count, const std::string& name) {
@@ -88,7 +77,7 @@ Llama2cPiece piece_at(std::string_view bytes, size_t at, size_t id, uint32_t lon
 void add_piece(VocabData& data, const Llama2cPiece& piece) {
   const auto id = std::ssize(data.tokens);
   Type type = Type::normal;
-  std::string text = replaced(piece.text, " ", detail::kBlank);
+  std::string text = detail::replaced(piece.text, " ", detail::kBlank);
   if (id == 0 && text == "<unk>") {
     type = Type::unknown;
     data.special.unk = id;
@@ -144,11 +133,7 @@ std::unique_ptr<Tokenizer> read_llmc_tokenizer(std::string_view bytes, const std
   parts.added.push_back(
       {.id = static_cast<int32_t>(end), .text = std::move(parts.tokens[end]), .special = true});
   parts.tokens[end].clear();
-  try {
-    return make_bpe_tokenizer(std::move(parts));
-  } catch (const Error& error) {
-    fail("cannot read {}: {}", name, error.what());
-  }
+  return naming_file(name, [&] { return make_bpe_tokenizer(std::move(parts)); });
 }
 
 std::unique_ptr<Tokenizer> read_llama2c_tokenizer(std::string_view bytes, const std::string& name) {
@@ -205,7 +190,8 @@ std::string llama2c_tokenizer(const Tokenizer& tokenizer, int64_t vocab_size) {
     const int byte = there ? detail::byte_of_piece(data.tokens[i]) : -1;
     if (byte >= 0 && data.types[i] == static_cast<int32_t>(Type::byte) && id != byte + kFirstByte)
       fail("llama2.c wants the byte {} to be token {}, here it is {}", byte, byte + kFirstByte, id);
-    std::string text = there ? replaced(data.tokens[i], detail::kBlank, " ") : fmt::format("[PAD{}]", id);
+    std::string text =
+        there ? detail::replaced(data.tokens[i], detail::kBlank, " ") : fmt::format("[PAD{}]", id);
     if (id == 1 && id == data.special.bos) text = kBegin;
     if (id == 2 && id == data.special.eos) text = kEnd;
     if (text.size() > kLongestPiece)

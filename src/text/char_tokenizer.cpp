@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "base/error.h"
@@ -68,14 +67,9 @@ std::optional<std::string> unescaped(std::string_view text) {
 class CharTokenizer final : public Tokenizer {
  public:
   explicit CharTokenizer(std::vector<char32_t> codes) : codes_(std::move(codes)) {
-    ascii_.fill(-1);
-    for (size_t id = 0; id < codes_.size(); ++id) {
-      if (codes_[id] < ascii_.size()) {
-        ascii_[codes_[id]] = static_cast<int32_t>(id);
-      } else {
-        others_.emplace(codes_[id], static_cast<int32_t>(id));
-      }
-    }
+    if (!codes_.empty()) ids_.resize(std::ranges::max(codes_) + size_t{1}, -1);
+    for (size_t id = 0; id < codes_.size(); ++id)
+      ids_[codes_[id]] = static_cast<int32_t>(id);
   }
 
   std::string_view kind() const override { return "char"; }
@@ -87,7 +81,7 @@ class CharTokenizer final : public Tokenizer {
     for (size_t at = 0; at < text.size();) {
       const Utf8Char c = decode_utf8(text, at);
       if (c.status != Utf8Status::valid) fail_invalid_utf8(text, at);
-      const int32_t id = find(c.code);
+      const int32_t id = c.code < ids_.size() ? ids_[c.code] : -1;
       if (id < 0) {
         fail(
             "the character '{}' (U+{:04X}) at byte {} is not in the tokenizer's {} characters; leave it out, "
@@ -124,15 +118,8 @@ class CharTokenizer final : public Tokenizer {
   }
 
  private:
-  int32_t find(char32_t code) const {
-    if (code < ascii_.size()) return ascii_[code];
-    const auto found = others_.find(code);
-    return found == others_.end() ? -1 : found->second;
-  }
-
   std::vector<char32_t> codes_;
-  std::array<int32_t, 128> ascii_{};
-  std::unordered_map<char32_t, int32_t> others_;
+  std::vector<int32_t> ids_;  // by code; -1: none
 };
 
 class ByteTokenizer final : public Tokenizer {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -20,16 +19,27 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMaxFileBytes = uint64_t{16} << 20;
 constexpr size_t kMaxTemplateBytes = size_t{1} << 20;
 
-struct FormatName {
+struct Format {
   ChatFormat format;
   const char* name;
   const char* end;  // what ends the assistant's message
+  std::vector<const char*> markers;
 };
-constexpr std::array<FormatName, 5> kFormats = {{{ChatFormat::nanochat, "nanochat", "<|assistant_end|>"},
-                                                 {ChatFormat::chatml, "chatml", "<|im_end|>"},
-                                                 {ChatFormat::chatml_qwen2, "chatml-qwen2", "<|im_end|>"},
-                                                 {ChatFormat::llama3, "llama3", "<|eot_id|>"},
-                                                 {ChatFormat::llama2, "llama2", "</s>"}}};
+const std::vector<Format>& formats() {
+  static const std::vector<Format> all = {
+      {ChatFormat::nanochat,
+       "nanochat",
+       "<|assistant_end|>",
+       {"<|bos|>", "<|user_start|>", "<|user_end|>", "<|assistant_start|>", "<|assistant_end|>"}},
+      {ChatFormat::chatml, "chatml", "<|im_end|>", {"<|im_start|>", "<|im_end|>"}},
+      {ChatFormat::chatml_qwen2, "chatml-qwen2", "<|im_end|>", {"<|im_start|>", "<|im_end|>"}},
+      {ChatFormat::llama3,
+       "llama3",
+       "<|eot_id|>",
+       {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"}},
+      {ChatFormat::llama2, "llama2", "</s>", {"<s>", "</s>"}}};
+  return all;
+}
 
 struct Published {
   ChatFormat format;
@@ -103,21 +113,6 @@ class Writer {
   std::string pending_;
   std::vector<int32_t> ids_;
 };
-
-std::vector<const char*> markers(ChatFormat format) {
-  switch (format) {
-    case ChatFormat::nanochat:
-      return {"<|bos|>", "<|user_start|>", "<|user_end|>", "<|assistant_start|>", "<|assistant_end|>"};
-    case ChatFormat::chatml:
-    case ChatFormat::chatml_qwen2:
-      return {"<|im_start|>", "<|im_end|>"};
-    case ChatFormat::llama3:
-      return {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"};
-    case ChatFormat::llama2:
-      return {"<s>", "</s>"};
-  }
-  return {};
-}
 
 // User and assistant in turns, a system message before them; the messages without the latter.
 std::span<const ChatMessage> turns(std::span<const ChatMessage> messages) {
@@ -300,19 +295,19 @@ void strip_line_begin(std::string& text, size_t keep, std::string_view source, s
 }  // namespace
 
 std::string_view chat_format_name(ChatFormat format) {
-  return kFormats[static_cast<size_t>(format)].name;
+  return formats()[static_cast<size_t>(format)].name;
 }
 
 std::vector<std::string> chat_format_names() {
   std::vector<std::string> names;
-  names.reserve(std::size(kFormats));
-  for (const FormatName& f : kFormats)
+  names.reserve(formats().size());
+  for (const Format& f : formats())
     names.emplace_back(f.name);
   return names;
 }
 
 std::optional<ChatFormat> parse_chat_format(std::string_view name) {
-  for (const FormatName& f : kFormats) {
+  for (const Format& f : formats()) {
     if (name == f.name) return f.format;
   }
   return std::nullopt;
@@ -339,28 +334,16 @@ std::optional<std::string> read_chat_template(const std::string& folder) {
   return jinja.empty() ? std::nullopt : std::optional(jinja);
 }
 
-std::optional<ChatFormat> find_chat_format(const std::string& folder) {
-  const std::optional<std::string> jinja = read_chat_template(folder);
-  if (!jinja) return std::nullopt;
-  const auto format = recognise_chat_template(*jinja);
-  if (!format) {
-    fail(
-        "{}: its chat template is none of the built-in ones (nanochat, ChatML, Qwen2, Llama 3, Llama 2), and "
-        "templates are never run; name the format that the model was trained with",
-        folder);
-  }
-  return format;
-}
-
 ChatTemplate::ChatTemplate(ChatFormat format, const Tokenizer& tokenizer)
     : format_(format), tokenizer_(tokenizer) {
-  for (const char* name : markers(format)) {
+  const Format& f = formats()[static_cast<size_t>(format)];
+  for (const char* name : f.markers) {
     const std::vector<int32_t> ids = marker_ids(tokenizer, name);
     if (ids.size() != 1) {
-      fail("the chat format {} needs the special token {}, which this tokenizer (of kind {}) lacks",
-           chat_format_name(format), name, tokenizer.kind());
+      fail("the chat format {} needs the special token {}, which this tokenizer (of kind {}) lacks", f.name,
+           name, tokenizer.kind());
     }
-    if (std::string_view(name) == kFormats[static_cast<size_t>(format)].end) end_id_ = ids[0];
+    if (std::string_view(name) == f.end) end_id_ = ids[0];
   }
 }
 

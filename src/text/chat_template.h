@@ -36,11 +36,6 @@ std::optional<ChatFormat> recognise_chat_template(std::string_view jinja);
 // tokenizer_config.json; nothing where it has neither. Throws Error for damaged files.
 std::optional<std::string> read_chat_template(const std::string& folder);
 
-// The format of a model: of its chat_template.jinja, or of "chat_template" in its tokenizer_config.json;
-// nothing where it has neither. Throws Error when there is a template that is not recognised, or a damaged
-// file.
-std::optional<ChatFormat> find_chat_format(const std::string& folder);
-
 // Conversations as token ids. Markers of a format are single special tokens; everything else, contents and
 // roles, is text and never becomes a special token, whatever it says.
 class ChatTemplate {

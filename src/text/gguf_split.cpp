@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "text/pre_tokenizer.h"
 
 namespace gpt::detail {
@@ -37,12 +39,6 @@ const std::vector<Named>& all_named() {
   return all;
 }
 
-bool same(const SplitStep& a, const SplitStep& b) {
-  return a.kind == b.kind && a.pattern == b.pattern && a.regex == b.regex && a.literal == b.literal &&
-         a.behavior == b.behavior && a.invert == b.invert && a.each_digit == b.each_digit &&
-         a.in_alphabet == b.in_alphabet;
-}
-
 // Hugging Face's own words for what llama.cpp says with a regular expression.
 SplitStep plain(SplitStep step) {
   if (step.kind == Kind::digits && step.each_digit && !step.in_alphabet) return regex(R"(\p{N})");
@@ -53,19 +49,14 @@ SplitStep plain(SplitStep step) {
 
 std::vector<SplitStep> steps_of_gguf_name(std::string_view name) {
   for (const Named& named : all_named()) {
-    for (const std::string_view n : named.names) {
-      if (n == name) return named.steps;
-    }
+    if (std::ranges::find(named.names, name) != named.names.end()) return named.steps;
   }
   return {};
 }
 
 std::string_view gguf_name_of_steps(const std::vector<SplitStep>& steps) {
   for (const Named& named : all_named()) {
-    bool equal = named.steps.size() == steps.size();
-    for (size_t i = 0; equal && i < steps.size(); ++i)
-      equal = same(plain(steps[i]), named.steps[i]);
-    if (equal) return named.names[0];
+    if (std::ranges::equal(steps, named.steps, {}, plain)) return named.names[0];
   }
   return {};
 }

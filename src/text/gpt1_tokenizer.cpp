@@ -24,11 +24,11 @@ constexpr std::string_view kEnd = "</w>";
 class Gpt1Tokenizer final : public Tokenizer {
  public:
   explicit Gpt1Tokenizer(Gpt1Parts parts)
-      : parts_(std::move(parts)), added_(parts_.added), table_(parts_.merges.size()) {
+      : parts_(std::move(parts)),
+        added_(parts_.added),
+        table_(merge_table(parts_.merges, {parts_.tokens.begin(), parts_.tokens.end()})) {
     for (size_t id = 0; id < parts_.tokens.size(); ++id)
       add_character(parts_.tokens[id], static_cast<int32_t>(id));
-    for (size_t i = 0; i < parts_.merges.size(); ++i)
-      add_merge(parts_.merges[i], i);
     for (const AddedToken& token : added_.tokens()) {
       const auto id = static_cast<size_t>(token.id);
       if (id >= parts_.tokens.size()) parts_.tokens.resize(id + 1);
@@ -76,13 +76,6 @@ class Gpt1Tokenizer final : public Tokenizer {
     const std::string_view rest = std::string_view(token).substr(static_cast<size_t>(c.length));
     if (rest.empty()) inner_.emplace(c.code, id);
     if (rest == kEnd) last_.emplace(c.code, id);
-  }
-
-  void add_merge(const Bpe::Merge& m, size_t at) {
-    for (const int32_t id : {m.left, m.right, m.result}) {
-      if (id < 0 || id >= vocab_size()) fail("merge {} names the token {}, which does not exist", at, id);
-    }
-    table_.add(m.left, m.right, {static_cast<int32_t>(at), m.result});
   }
 
   std::vector<int32_t> encode(std::string_view text, bool special) const {
@@ -257,17 +250,13 @@ Gpt1Parts read_gpt1_json(const Json& root, const std::string& name) {
     fail_kind(name, "words that end in </w> without the BPEDecoder for it");
   Gpt1Parts parts;
   TokenIndex index(name);
-  const Json& vocab = member(model, "vocab");
-  if (!vocab.is_object() || vocab.empty())
-    fail("cannot read {}: expected model.vocab to be an object of tokens and ids", name);
-  for (const auto& [token, value] : vocab.items()) {
-    const auto id = static_cast<size_t>(read_token_id(value, token, name));
-    if (token.empty()) fail("cannot read {}: the token {} is empty", name, id);
+  visit_vocab(model, name, [&](const std::string& token, int64_t value) {
+    const auto id = static_cast<size_t>(value);
     if (id >= parts.tokens.size()) parts.tokens.resize(id + 1);
     if (!parts.tokens[id].empty()) fail("cannot read {}: the id {} is given to two tokens", name, id);
     parts.tokens[id] = token;
     index.add(token, static_cast<int32_t>(id));
-  }
+  });
   parts.added = read_added_tokens(root, name);
   for (AddedToken& token : parts.added)
     token.normalized = false;  // found before the text is cleaned
@@ -275,10 +264,7 @@ Gpt1Parts read_gpt1_json(const Json& root, const std::string& name) {
   if (unk.is_string()) parts.unk = index.find(unk.get<std::string>());
   if (!unused(unk) && parts.unk < 0)
     fail("cannot read {}: the unk_token {} is not in the vocabulary", name, printable_text(unk.dump(), 40));
-  const Json& merges = member(model, "merges");
-  if (!merges.is_array()) fail("cannot read {}: expected model.merges to be a list", name);
-  for (size_t i = 0; i < merges.size(); ++i)
-    parts.merges.push_back(read_merge_json(merges[i], i, index, name));
+  parts.merges = read_merges(model, index, name);
   return parts;
 }
 

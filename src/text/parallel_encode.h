@@ -13,13 +13,13 @@ namespace gpt {
 
 namespace detail {
 
-// Runs work(i) for i in [0, n) on all threads; throws what the lowest i throws.
+// Runs work(i, thread) for i in [0, n) on all threads; throws what the lowest i throws.
 template <class Work>
 void parallel_try(int64_t n, ThreadPool& pool, Work&& work) {
   std::vector<std::exception_ptr> errors(static_cast<size_t>(n));
-  pool.parallel_for(n, [&](int64_t i, int) {
+  pool.parallel_for(n, [&](int64_t i, int thread) {
     try {
-      work(static_cast<size_t>(i));
+      work(static_cast<size_t>(i), static_cast<size_t>(thread));
     } catch (...) {
       errors[static_cast<size_t>(i)] = std::current_exception();
     }
@@ -44,7 +44,7 @@ std::vector<int32_t> encode_parts(std::string_view text, ThreadPool& pool, MayCu
     begin += parts.back().size();
   }
   std::vector<std::vector<int32_t>> ids(parts.size());
-  parallel_try(std::ssize(parts), pool, [&](size_t i) { ids[i] = encode(parts[i], i == 0); });
+  parallel_try(std::ssize(parts), pool, [&](size_t i, size_t) { ids[i] = encode(parts[i], i == 0); });
   size_t count = 0;
   for (const auto& part : ids)
     count += part.size();
@@ -63,7 +63,8 @@ inline std::vector<std::vector<int32_t>> encode_all(const Tokenizer& tokenizer,
                                                     std::span<const std::string_view> texts,
                                                     ThreadPool& pool) {
   std::vector<std::vector<int32_t>> ids(texts.size());
-  detail::parallel_try(std::ssize(texts), pool, [&](size_t i) { ids[i] = tokenizer.encode(texts[i]); });
+  detail::parallel_try(std::ssize(texts), pool,
+                       [&](size_t i, size_t) { ids[i] = tokenizer.encode(texts[i]); });
   return ids;
 }
 

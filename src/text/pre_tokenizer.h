@@ -30,6 +30,8 @@ struct SplitStep {
   bool invert = false;       // what is between the matches counts as matches
   bool each_digit = false;   // every number is a match of its own
   bool in_alphabet = false;  // what is cut are the characters that stand for bytes: byte_level.h
+
+  bool operator==(const SplitStep&) const = default;
 };
 
 // Several steps, one after the other. Immutable: safe to share between threads.

@@ -18,16 +18,24 @@ namespace {
 constexpr uint32_t kMatchLimit = 20'000'000, kDepthLimit = 1'000'000, kHeapLimit = 65536;  // the last in KiB
 constexpr size_t kJitStack = size_t{1} << 20;
 
-struct FreeCode {
-  void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+template <auto free>
+struct Free {
+  void operator()(auto* p) const { free(p); }
 };
-using CodePtr = std::unique_ptr<pcre2_code, FreeCode>;
+using CodePtr = std::unique_ptr<pcre2_code, Free<pcre2_code_free>>;
+using MatchPtr = std::unique_ptr<pcre2_match_data, Free<pcre2_match_data_free>>;
+
+std::string error_text(int error) {
+  PCRE2_UCHAR message[200];
+  pcre2_get_error_message(error, message, sizeof message);
+  return reinterpret_cast<const char*>(message);
+}
 
 CodePtr compile(const std::string& pattern) {
   int error = 0;
   PCRE2_SIZE offset = 0;
-  const std::unique_ptr<pcre2_compile_context, void (*)(pcre2_compile_context*)> context(
-      pcre2_compile_context_create(nullptr), pcre2_compile_context_free);
+  const std::unique_ptr<pcre2_compile_context, Free<pcre2_compile_context_free>> context(
+      pcre2_compile_context_create(nullptr));
   if (context == nullptr) throw std::bad_alloc();
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   pcre2_set_parens_nest_limit(context.get(), 100);
@@ -36,11 +44,7 @@ CodePtr compile(const std::string& pattern) {
       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C;
   CodePtr code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options, &error,
                              &offset, context.get()));
-  if (code == nullptr) {
-    PCRE2_UCHAR message[200];
-    pcre2_get_error_message(error, message, sizeof message);
-    fail("the split pattern is not valid: {}", reinterpret_cast<const char*>(message));
-  }
+  if (code == nullptr) fail("the split pattern is not valid: {}", error_text(error));
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // without it matching works, slower
   return code;
 }
@@ -103,8 +107,7 @@ class StandIns {
     for (const char32_t code : codes)
       append_utf8(all, code);
     const CodePtr code = compile("\\P{" + name + "}");
-    const std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> match(
-        pcre2_match_data_create_from_pattern(code.get(), nullptr), pcre2_match_data_free);
+    const MatchPtr match(pcre2_match_data_create_from_pattern(code.get(), nullptr));
     if (match == nullptr) throw std::bad_alloc();
     for (size_t at = 0; pcre2_match(code.get(), reinterpret_cast<PCRE2_SPTR>(all.data()), all.size(), at,
                                     PCRE2_NO_UTF_CHECK, match.get(), nullptr) > 0;
@@ -296,10 +299,8 @@ struct Regex::Code {
 };
 
 Regex::Regex(const std::string& pattern)
-    : pattern_(pattern), code_(std::make_unique<Code>(Code{compile(pcre2_pattern(pattern))})) {}
+    : code_(std::make_unique<Code>(Code{compile(pcre2_pattern(pattern))})) {}
 Regex::~Regex() = default;
-Regex::Regex(Regex&&) noexcept = default;
-Regex& Regex::operator=(Regex&&) noexcept = default;
 
 struct Regex::Search::State {
   explicit State(const pcre2_code* c)
@@ -307,28 +308,17 @@ struct Regex::Search::State {
         match(pcre2_match_data_create_from_pattern(c, nullptr)),
         context(pcre2_match_context_create(nullptr)),
         stack(pcre2_jit_stack_create(32768, kJitStack, nullptr)) {
-    if (match == nullptr || context == nullptr) {
-      release();
-      throw std::bad_alloc();
-    }
-    pcre2_set_match_limit(context, kMatchLimit);
-    pcre2_set_depth_limit(context, kDepthLimit);
-    pcre2_set_heap_limit(context, kHeapLimit);
-    pcre2_jit_stack_assign(context, nullptr, stack);
-  }
-  ~State() { release(); }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-  void release() {
-    pcre2_match_data_free(match);
-    pcre2_match_context_free(context);
-    if (stack != nullptr) pcre2_jit_stack_free(stack);
+    if (match == nullptr || context == nullptr) throw std::bad_alloc();
+    pcre2_set_match_limit(context.get(), kMatchLimit);
+    pcre2_set_depth_limit(context.get(), kDepthLimit);
+    pcre2_set_heap_limit(context.get(), kHeapLimit);
+    pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
   }
 
   const pcre2_code* code;
-  pcre2_match_data* match;
-  pcre2_match_context* context;
-  pcre2_jit_stack* stack;
+  MatchPtr match;
+  std::unique_ptr<pcre2_match_context, Free<pcre2_match_context_free>> context;
+  std::unique_ptr<pcre2_jit_stack, Free<pcre2_jit_stack_free>> stack;
   std::string copy;
   std::string_view text;
   size_t at = 0;
@@ -336,7 +326,6 @@ struct Regex::Search::State {
 
 Regex::Search::Search(const Regex& regex) : state_(std::make_unique<State>(regex.code_->code.get())) {}
 Regex::Search::~Search() = default;
-Regex::Search::Search(Search&&) noexcept = default;
 
 void Regex::Search::begin(std::string_view text) {
   state_->text = stand_ins().searched(text, state_->copy);
@@ -347,15 +336,11 @@ std::optional<std::pair<size_t, size_t>> Regex::Search::next() {
   State& s = *state_;
   while (s.at < s.text.size()) {
     const int found = pcre2_match(s.code, reinterpret_cast<PCRE2_SPTR>(s.text.data()), s.text.size(), s.at,
-                                  PCRE2_NO_UTF_CHECK, s.match, s.context);
+                                  PCRE2_NO_UTF_CHECK, s.match.get(), s.context.get());
     if (found == PCRE2_ERROR_NOMATCH) break;
-    if (found < 0) {
-      PCRE2_UCHAR message[200];
-      pcre2_get_error_message(found, message, sizeof message);
-      fail("the split pattern takes too long from byte {} on: {}", s.at,
-           reinterpret_cast<const char*>(message));
-    }
-    const size_t begin = pcre2_get_ovector_pointer(s.match)[0], end = pcre2_get_ovector_pointer(s.match)[1];
+    if (found < 0) fail("the split pattern takes too long from byte {} on: {}", s.at, error_text(found));
+    const PCRE2_SIZE* const place = pcre2_get_ovector_pointer(s.match.get());
+    const size_t begin = place[0], end = place[1];
     if (end > begin) {
       s.at = end;
       return std::pair(begin, end);

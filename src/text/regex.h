@@ -17,17 +17,12 @@ class Regex {
   // Throws Error naming what is not supported, or what is wrong.
   explicit Regex(const std::string& pattern);
   ~Regex();
-  Regex(Regex&&) noexcept;
-  Regex& operator=(Regex&&) noexcept;
-
-  const std::string& pattern() const { return pattern_; }
 
   // Searches texts for it, one at a time; for one thread.
   class Search {
    public:
     explicit Search(const Regex& regex);
     ~Search();
-    Search(Search&&) noexcept;
 
     // The next matches are those of this text, which must stay. Bytes that belong to no valid character count
     // as characters that are no letter, number or white space.
@@ -42,7 +37,6 @@ class Regex {
 
  private:
   struct Code;
-  std::string pattern_;
   std::unique_ptr<Code> code_;
 };
 

@@ -62,10 +62,7 @@ class Reader {
     parts_.special = read_post_processor(root_, name_);
     read_added();
     read_unknown();
-    const Json& merges = member(model_, "merges");
-    if (!merges.is_array()) fail("cannot read {}: expected model.merges to be a list", name_);
-    for (size_t i = 0; i < merges.size(); ++i)
-      parts_.merges.push_back(read_merge_json(merges[i], i, index_, name_));
+    parts_.merges = read_merges(model_, index_, name_);
     return std::move(parts_);
   }
 
@@ -132,19 +129,14 @@ class Reader {
   }
 
   void read_vocab() {
-    const Json& vocab = member(model_, "vocab");
-    if (!vocab.is_object() || vocab.empty())
-      fail("cannot read {}: expected model.vocab to be an object of tokens and ids", name_);
     const bool bytes = !unused(member(model_, "byte_fallback"));
-    for (const auto& [token, value] : vocab.items()) {
-      const int64_t id = read_token_id(value, token, name_);
-      if (token.empty()) fail("cannot read {}: the token {} is empty", name_, id);
+    visit_vocab(model_, name_, [&](const std::string& token, int64_t id) {
       SpmParts::Piece& piece = piece_at(id);
       if (!piece.text.empty()) fail("cannot read {}: the id {} is given to two tokens", name_, id);
       const bool is_byte = bytes && byte_of_piece(token) >= 0;
       piece = {token, 0, is_byte ? SpmParts::Type::byte : SpmParts::Type::normal};
       index_.add(token, static_cast<int32_t>(id));
-    }
+    });
   }
 
   void read_added() {

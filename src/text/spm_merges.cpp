@@ -148,20 +148,10 @@ void SpmMerges::merge_by_score(const Pieces& pieces, const Index& index) {
 
 void SpmMerges::merge_by_list(const Pieces& pieces, const std::vector<Bpe::Merge>& list) {
   list_ = list;
-  table_ = MergeTable(list.size());
-  const auto text = [&](int32_t id) -> const std::string& { return pieces[static_cast<size_t>(id)].text; };
-  for (size_t i = 0; i < list.size(); ++i) {
-    const Bpe::Merge& m = list[i];
-    for (const int32_t id : {m.left, m.right, m.result}) {
-      if (id < 0 || id >= std::ssize(pieces))
-        fail("merge {} names the token {}, which does not exist", i, id);
-    }
-    if (text(m.left) + text(m.right) != text(m.result)) {
-      fail("merge {} of \"{}\" and \"{}\" gives \"{}\"", i, printable_text(text(m.left), 40),
-           printable_text(text(m.right), 40), printable_text(text(m.result), 40));
-    }
-    table_.add(m.left, m.right, {static_cast<int32_t>(i), m.result});
-  }
+  std::vector<std::string_view> texts;
+  for (const SpmParts::Piece& piece : pieces)
+    texts.emplace_back(piece.text);
+  table_ = merge_table(list, texts);
 }
 
 char32_t SpmMerges::code_of(int32_t symbol) const {

@@ -15,13 +15,7 @@ namespace {
 using Type = SpmParts::Type;
 
 std::string with_blanks(std::string_view piece) {
-  std::string out;
-  for (size_t at = 0; at < piece.size();) {
-    const bool blank = piece.substr(at).starts_with(kBlank);
-    out += blank ? ' ' : piece[at];
-    at += blank ? kBlank.size() : 1;
-  }
-  return out;
+  return replaced(piece, kBlank, " ");
 }
 
 class SpmTokenizer final : public Tokenizer {
@@ -48,10 +42,9 @@ class SpmTokenizer final : public Tokenizer {
         blanks_divide_ = false;
     }
     user_ = AddedTokens(std::move(user));
-    const bool bytes = bytes_found_ > 0;
-    if (bytes && bytes_found_ != 256)
+    has_bytes_ = bytes_found_ > 0;
+    if (has_bytes_ && bytes_found_ != 256)
       fail("expected a piece for each of 256 bytes or none, found {}", bytes_found_);
-    has_bytes_ = bytes;
   }
 
   std::string_view kind() const override { return "sentencepiece"; }
@@ -255,6 +248,15 @@ class SpmTokenizer final : public Tokenizer {
 };
 
 }  // namespace
+
+std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  for (size_t found = text.find(from); found != std::string_view::npos; found = text.find(from)) {
+    out.append(text.substr(0, found)).append(to);
+    text.remove_prefix(found + from.size());
+  }
+  return out.append(text);
+}
 
 int byte_of_piece(std::string_view piece) {
   const auto digit = [&](size_t i) {

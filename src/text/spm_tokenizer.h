@@ -46,6 +46,9 @@ std::unique_ptr<Tokenizer> make_spm_tokenizer(SpmParts parts);
 // The parts that a vocabulary of model "llama" stands for. Throws Error naming the file.
 SpmParts spm_parts(const VocabData& data, const std::string& name);
 
+// A text with `to` wherever it has `from`.
+std::string replaced(std::string_view text, std::string_view from, std::string_view to);
+
 // The byte of a piece <0x00> to <0xFF>, otherwise -1.
 int byte_of_piece(std::string_view piece);
 

@@ -63,12 +63,10 @@ TokenizerFacts tokenizer_facts(const Tokenizer& tokenizer, size_t longest) {
   double bytes = 0;
   for (int32_t id = 0; id < facts.vocab_size; ++id) {
     if (std::ranges::binary_search(facts.added, id, {}, &TokenizerFacts::Added::id)) continue;
-    try {
-      sizes.emplace_back(tokenizer.token_bytes(id).size(), id);
-      bytes += static_cast<double>(sizes.back().first);
-    } catch (const Error&) {
-      continue;  // ids may have holes
-    }
+    const size_t size = bytes_of_id(tokenizer, id).size();
+    if (size == 0) continue;
+    sizes.emplace_back(size, id);
+    bytes += static_cast<double>(size);
   }
   if (!sizes.empty()) facts.mean_token_bytes = bytes / static_cast<double>(sizes.size());
   longest = std::min(longest, sizes.size());
@@ -79,6 +77,14 @@ TokenizerFacts tokenizer_facts(const Tokenizer& tokenizer, size_t longest) {
   for (size_t i = 0; i < longest; ++i)
     facts.longest.push_back(sizes[i].second);
   return facts;
+}
+
+std::string bytes_of_id(const Tokenizer& tokenizer, int64_t id) {
+  try {
+    return tokenizer.token_bytes(static_cast<int32_t>(id));
+  } catch (const Error&) {
+    return "";
+  }
 }
 
 Explainer::Explainer(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {

@@ -31,6 +31,9 @@ struct TokenizerFacts {
 };
 TokenizerFacts tokenizer_facts(const Tokenizer& tokenizer, size_t longest = 10);
 
+// The bytes of a token; "" for an id of the vocabulary without one.
+std::string bytes_of_id(const Tokenizer& tokenizer, int64_t id);
+
 // How a text becomes tokens, step by step: for those who want to see it, not for speed.
 class Explainer {
  public:

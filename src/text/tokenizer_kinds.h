@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "text/tokenizer.h"
 
 // Shared by the files of this folder only.
@@ -24,6 +25,16 @@ nlohmann::json byte_level_json(bool use_regex);
 
 // Parses JSON with limits on nesting and on the number of values; duplicate keys are an error.
 nlohmann::json parse_limited_json(std::string_view text, const std::string& name);
+
+// What make() gives; its errors, which tell of contradictions between parts, then name the file.
+template <class Make>
+auto naming_file(const std::string& name, Make&& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    fail("cannot read {}: {}", name, error.what());
+  }
+}
 
 [[noreturn]] void fail_token_id(int64_t id, int64_t vocab_size);
 

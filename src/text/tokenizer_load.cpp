@@ -28,9 +28,6 @@ constexpr uint64_t kMaxTokenizerBytes = uint64_t{64} << 20;
 
 // The single characters of the vocabulary in order of their ids. Ids must be 0 .. n-1, each once.
 std::vector<char32_t> read_vocab(const Json& vocab, const std::string& name) {
-  if (!vocab.is_object() || vocab.empty()) {
-    fail("cannot read {}: expected model.vocab to be an object of tokens and ids", name);
-  }
   const size_t size = vocab.size();
   std::vector<std::optional<char32_t>> codes(size);
   for (const auto& [token, value] : vocab.items()) {
@@ -99,14 +96,9 @@ std::string Tokenizer::decode(std::span<const int32_t> ids) const {
 
 namespace {
 
-// The parts of a tokenizer may contradict each other: the message then names the file.
 template <class Parts, class Make>
 std::unique_ptr<Tokenizer> make_from(Parts parts, Make&& make, const std::string& name) {
-  try {
-    return make(std::move(parts));
-  } catch (const Error& error) {
-    fail("cannot read {}: {}", name, error.what());
-  }
+  return naming_file(name, [&] { return make(std::move(parts)); });
 }
 
 // A tokenizer.model is a SentencePiece model, which begins with the field 1, or tiktoken's ranks.
@@ -163,7 +155,7 @@ std::unique_ptr<Tokenizer> make_any(const Json& root, const std::string& name) {
   require_unused(model,
                  {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"},
                  name);
-  const std::vector<char32_t> codes = read_vocab(member(model, "vocab"), name);
+  const std::vector<char32_t> codes = read_vocab(vocab_of(model, name), name);
   const Json& pre_tokenizer = member(root, "pre_tokenizer");
   if (has_type(pre_tokenizer, "ByteLevel") && has_type(member(root, "decoder"), "ByteLevel")) {
     require_unused(pre_tokenizer, {"add_prefix_space"}, name);
@@ -189,12 +181,9 @@ std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::str
 bool has_tokenizer(const std::string& folder) {
   std::error_code ignored;
   const std::filesystem::path at(folder);
-  return std::filesystem::exists(at / "tokenizer.json", ignored) ||
-         std::filesystem::exists(at / "tokenizer.model", ignored) ||
-         std::filesystem::exists(at / kLlama2cTokenizerFile, ignored) ||
-         std::filesystem::exists(at / kLlmcTokenizerFile, ignored) ||
-         (std::filesystem::exists(at / "vocab.json", ignored) &&
-          std::filesystem::exists(at / "merges.txt", ignored));
+  const auto exists = [&](const char* name) { return std::filesystem::exists(at / name, ignored); };
+  return exists("tokenizer.json") || exists("tokenizer.model") || exists(kLlama2cTokenizerFile) ||
+         exists(kLlmcTokenizerFile) || (exists("vocab.json") && exists("merges.txt"));
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {

@@ -6,8 +6,6 @@
 
 namespace gpt {
 
-inline constexpr std::string_view kUnicodeVersion = "16.0.0";
-
 // General categories (UAX #44, table 12), in utf8proc's order.
 // clang-format off
 enum class Category : uint8_t {

@@ -20,26 +20,23 @@ TokenType type_of(const VocabData& data, size_t id) {
 }
 
 void check_special(const VocabData& data, const std::string& name) {
-  const auto check = [&](const char* what, int64_t id) {
-    if (id >= -1 && id < std::ssize(data.tokens)) return;
+  const SpecialIds& s = data.special;
+  for (const auto& [what, id] :
+       {std::pair("BOS", s.bos), {"EOS", s.eos}, {"unknown", s.unk}, {"padding", s.pad}}) {
+    if (id >= -1 && id < std::ssize(data.tokens)) continue;
     fail("cannot read {}: the {} token has the id {}; expected 0 to {}", name, what, id,
          data.tokens.size() - 1);
-  };
-  check("BOS", data.special.bos);
-  check("EOS", data.special.eos);
-  check("unknown", data.special.unk);
-  check("padding", data.special.pad);
+  }
 }
 
 void check(const VocabData& data, const std::string& name) {
   const size_t count = data.tokens.size();
   if (count == 0 || count > kMaxVocab)
     fail("cannot read {}: expected a vocabulary of 1 to {} tokens, found {}", name, kMaxVocab, count);
-  if (!data.scores.empty() && data.scores.size() != count)
-    fail("cannot read {}: expected one score for each of {} tokens, found {}", name, count,
-         data.scores.size());
-  if (!data.types.empty() && data.types.size() != count)
-    fail("cannot read {}: expected one type for each of {} tokens, found {}", name, count, data.types.size());
+  for (const auto& [what, size] : {std::pair("score", data.scores.size()), {"type", data.types.size()}}) {
+    if (size != 0 && size != count)
+      fail("cannot read {}: expected one {} for each of {} tokens, found {}", name, what, count, size);
+  }
   for (size_t id = 0; id < data.types.size(); ++id) {
     if (data.types[id] >= 1 && data.types[id] <= 6) continue;
     fail("cannot read {}: token {} has the type {}; expected 1 to 6", name, id, data.types[id]);
@@ -112,14 +109,12 @@ std::unique_ptr<Tokenizer> tokenizer_of(const VocabData& data, const std::string
     fail("cannot read {}: expected a tokenizer model gpt2, llama or rwkv, found \"{}\"", name,
          printable_text(data.model, 40));
   }
-  const bool bytes = data.model == "gpt2";
-  detail::SpmParts spm = bytes ? detail::SpmParts{} : detail::spm_parts(data, name);
-  BpeParts bpe = bytes ? bpe_parts(data, name) : BpeParts{};
-  try {
-    return bytes ? detail::make_bpe_tokenizer(std::move(bpe)) : detail::make_spm_tokenizer(std::move(spm));
-  } catch (const Error& error) {
-    fail("cannot read {}: {}", name, error.what());
+  if (data.model == "llama") {
+    detail::SpmParts parts = detail::spm_parts(data, name);
+    return detail::naming_file(name, [&] { return detail::make_spm_tokenizer(std::move(parts)); });
   }
+  BpeParts parts = bpe_parts(data, name);
+  return detail::naming_file(name, [&] { return detail::make_bpe_tokenizer(std::move(parts)); });
 }
 
 }  // namespace gpt

@@ -4,10 +4,9 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <exception>
-#include <mutex>
 
 #include "base/error.h"
+#include "text/parallel_encode.h"
 #include "text/text_cut.h"
 
 namespace gpt {
@@ -133,17 +132,8 @@ std::vector<std::string_view> WordCounter::cut_into_parts(bool all, size_t& done
 void WordCounter::count_batch(bool all) {
   size_t done = 0;
   const std::vector<std::string_view> parts = cut_into_parts(all, done);
-  std::exception_ptr error;
-  std::mutex mutex;
-  pool_.parallel_for(std::ssize(parts), [&](int64_t part, int thread) {
-    try {
-      splitter_(parts[static_cast<size_t>(part)], sinks_[static_cast<size_t>(thread)]);
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      error = std::current_exception();
-    }
-  });
-  if (error) std::rethrow_exception(error);
+  detail::parallel_try(std::ssize(parts), pool_,
+                       [&](size_t part, size_t thread) { splitter_(parts[part], sinks_[thread]); });
   text_.erase(0, done);
   document_ends_.clear();
   gather();

@@ -80,7 +80,9 @@ TEST(GgufExport, MatricesAreBlocksThatAreUsedInPlace) {
                               DType::q5_k, DType::q6_k}) {
       TempDir dir;
       const std::string path = dir.file("m.gguf");
-      EXPECT_TRUE(write_gguf(path, random.model, random.model.weights, nullptr, {.dtype = dtype}).empty());
+      write_gguf(path, random.model, random.model.weights, nullptr, {.dtype = dtype});
+      for (const GgufParamType& type : gguf_types(random.model, {.dtype = dtype}))
+        EXPECT_EQ(type.used, type.wanted);
       const LoadedModel loaded(path);
       EXPECT_EQ(loaded.copied_bytes(), 0);
       const Model& m = loaded.model();
@@ -108,18 +110,15 @@ TEST(GgufExport, ReportsRowsThatAreNotWholeBlocks) {
   const RandomModel random(
       make_config({"odd", "llama", R"({"n_embd": 64, "d_ff": 40, "tie_embeddings": true})"}), DType::f32);
   TempDir dir;
-  const auto fallbacks =
-      write_gguf(dir.file("m.gguf"), random.model, random.model.weights, nullptr, {.dtype = DType::q4_k});
-  ASSERT_FALSE(fallbacks.empty());
-  const auto used = [&](const std::string& name) {
-    for (const GgufFallback& f : fallbacks) {
-      if (f.tensor == name) return f.used;
-    }
-    return DType::f32;
+  const GgufExportOptions options{.dtype = DType::q4_k};
+  write_gguf(dir.file("m.gguf"), random.model, random.model.weights, nullptr, options);
+  const std::vector<GgufParamType> types = gguf_types(random.model, options);
+  const auto used = [&](Role role, int64_t layer) {
+    return types[static_cast<size_t>(random.model.table.find(role, layer))].used;
   };
-  EXPECT_EQ(used("token_embd.weight"), DType::q8_0);  // q6_k, as the matrix of the head
-  EXPECT_EQ(used("blk.0.attn_q.weight"), DType::q5_0);
-  EXPECT_EQ(used("blk.1.ffn_down.weight"), DType::f16);
+  EXPECT_EQ(used(Role::wte, -1), DType::q8_0);  // q6_k, as the matrix of the head
+  EXPECT_EQ(used(Role::q_weight, 0), DType::q5_0);
+  EXPECT_EQ(used(Role::proj_weight, 1), DType::f16);
   EXPECT_EQ(logits_of(LoadedModel(dir.file("m.gguf")).model(), {1, 2, 3}).size(), 69u);
 }
 

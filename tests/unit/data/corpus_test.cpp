@@ -172,8 +172,6 @@ TEST(Split, RequiresRoomForTheContextAndTheVocabulary) {
                  "the training text is too short: expected at least n_ctx + 1 = 11 tokens, found 10");
   EXPECT_THROW(require_context(TokenSpan(data), 0, "x"), UsageError);
   EXPECT_THROW(require_context(TokenSpan(), 1, "x"), Error);
-  EXPECT_NO_THROW(require_vocab(TokenSpan(data), 256));
-  EXPECT_THROW(require_vocab(TokenSpan(data), 255), Error);
 }
 
 TEST(Preview, ShowsCorpusSplitAndBatch) {

@@ -295,7 +295,8 @@ TEST(ForeignShards, GapsAndMixturesAreRefused) {
   const auto write = [&](const std::string& name, const ShardInfo& kind) {
     ShardWriter writer(folder.file(name), kind);
     writer.write(std::vector<int32_t>(10, 7));
-    writer.finish();
+    writer.complete();
+    writer.publish();
   };
   for (const char* name : {"train_000001.bin", "train_000002.bin", "train_000003.bin", "val_000000.bin"})
     write(name, info);

@@ -43,7 +43,8 @@ void write_shard(const std::string& path, const Ids& ids, const ShardInfo& info)
   writer.write(std::span(ids).first(ids.size() / 2));
   writer.write(std::span(ids).subspan(ids.size() / 2));
   writer.add_text(std::ssize(ids), 3);
-  writer.finish();
+  writer.complete();
+  writer.publish();
 }
 
 Ids all_ids(const TokenData& data) {
