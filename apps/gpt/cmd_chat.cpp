@@ -8,11 +8,9 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/parse.h"
-#include "chat/conversation.h"
+#include "base/utf8.h"
 #include "command.h"
 #include "generation.h"
-#include "infer/cached_model.h"
-#include "infer/engine.h"
 #include "input.h"
 #include "interrupt.h"
 #include "options.h"
@@ -39,63 +37,42 @@ Ctrl-C ends an answer. When the context is full the oldest turns are forgotten, 
 From a pipe every line is a message and every answer ends in a newline; with --json it is an object a line.
 MESSAGE is answered first; without a terminal nothing else is read then.)";
 
-constexpr int64_t kUsualContext = 8192;  // a cache for more is made only where somebody asks for it
-
 struct ChatArguments {
   GenerateArguments generate;
   std::string system, format, message;
-  int64_t n_ctx = 0;  // 0: the model's, at most kUsualContext
+  int64_t n_ctx = 0;  // 0: the model's, at most 8192
 };
 
-std::unique_ptr<Tokenizer> tokenizer_for(const LoadedModel& loaded, const ChatArguments& a) {
-  auto tokenizer = chosen_tokenizer(loaded, a.generate.tokenizer);
-  if (tokenizer == nullptr) fail("{} has no tokenizer; name one with --tokenizer", a.generate.model);
-  return tokenizer;
+gptcpp::Chat open_chat(const gptcpp::Context& context, const ChatArguments& a) {
+  if (!a.generate.tokenizer.empty()) require_whole_tokenizer(a.generate.tokenizer);
+  const gptcpp::Model model(context, a.generate.model,
+                            {.tokenizer = a.generate.tokenizer, .chat_format = a.format});
+  gptcpp::SessionOptions session{.n_ctx = a.n_ctx};
+  set_types(session, a.generate);
+  gptcpp::Chat chat(model, a.system, session);
+  gptcpp::check(model, generate_options(a.generate));
+  return chat;
 }
 
-int64_t context_of(const ModelConfig& config, const ChatArguments& a) {
-  if (a.n_ctx < 0 || a.n_ctx > config.n_ctx)
-    fail_usage("--n-ctx: expected 1 to {}, which is what the model has, found {}", config.n_ctx, a.n_ctx);
-  return a.n_ctx > 0 ? a.n_ctx : std::min(config.n_ctx, kUsualContext);
-}
-
-Inference::Options inference_options(const GenerateArguments& a, int64_t n_ctx) {
-  Inference::Options options;
-  options.capacity = n_ctx;
-  options.slots = 1;
-  set_types(options, a);
-  options.max_rows = std::min(options.max_rows, n_ctx);
-  return options;
-}
+const gptcpp::Context* answering = nullptr;  // what Ctrl-C cancels
 
 class Chat {
  public:
   explicit Chat(const ChatArguments& a)
       : a_(a),
-        machine_(a.generate.machine),
-        loaded_(a.generate.model, std::nullopt, MatrixOrder::as_stored),
-        format_(model_chat_format(loaded_, a.format, "--template")),
-        tokenizer_(tokenizer_for(loaded_, a)),
-        template_(format_, *tokenizer_),
-        n_ctx_(context_of(loaded_.model().config, a)),
-        options_(
-            generate_options(a.generate, eos_ids(loaded_.model().config), loaded_.model().config.vocab_size)),
-        inference_(loaded_.model(), machine_.backend, inference_options(a.generate, n_ctx_)),
-        model_(inference_, false),
-        engine_(model_, {}),
-        conversation_(template_, a.system, n_ctx_),
+        options_(generate_options(a.generate)),
+        context_(context_options(a.generate.machine)),
+        chat_(open_chat(context_, a)),
         talks_(::isatty(STDIN_FILENO) != 0 && notes_are_on_terminal() && !a.generate.json) {
     if (options_.max_tokens < 1)
       fail_usage("--max-tokens: expected 1 or more, found {}", options_.max_tokens);
-    if (template_.end_id() >= loaded_.model().config.vocab_size)
-      fail("the tokenizer's end of a message is token {}, which the model does not have", template_.end_id());
-    StopStrings checked(a.generate.stops);
+    answering = &context_;
   }
 
   void run() {
     if (talks_)
       write_note(fmt::format("{} format, {} tokens of context; /help shows what else there is\n",
-                             chat_format_name(format_), format_thousands(n_ctx_)));
+                             chat_.format(), format_thousands(chat_.n_ctx())));
     if (!a_.message.empty()) take_message(a_.message);
     if (a_.message.empty() || talks_) talk();
   }
@@ -127,7 +104,7 @@ class Chat {
   void take_message(const std::string& message, const std::string& place = "") {
     try {
       answer(message);
-    } catch (const Error& error) {
+    } catch (const std::runtime_error& error) {  // of this program, or of the library
       if (!talks_) fail("{}{}", place, error.what());
       write_note(fmt::format("{}\n", error.what()));
     }
@@ -137,7 +114,7 @@ class Chat {
     if (line == "/exit" || line == "/quit") {
       ended_ = true;
     } else if (line == "/reset") {
-      conversation_.reset();
+      chat_.reset();
       if (talks_) write_note("the conversation is forgotten\n");
     } else if (line == "/help") {
       write_note("/reset forgets the conversation, /exit ends; Ctrl-C ends an answer\n");
@@ -150,97 +127,70 @@ class Chat {
     return true;
   }
 
-  // The answer so far, as its tokens arrive.
-  struct Answer {
-    TextStream text;
-    std::string shown;
-    std::vector<int32_t> ids;  // without the one that ended it
-    FinishReason finish = FinishReason::length;
-    bool interrupted = false;
-  };
-
   void answer(const std::string& message) {
     if (const auto bad = first_invalid_utf8(message)) fail("the message is not valid UTF-8 at byte {}", *bad);
     const auto begin = Clock::now();
-    const std::vector<int32_t> prompt = conversation_.ask(message, options_.max_tokens);
-    if (conversation_.forgotten() > 0) {
-      write_note(fmt::format("note: the context of {} tokens is full; the oldest turns ({}) are forgotten\n",
-                             format_thousands(n_ctx_), conversation_.forgotten()));
-    }
-    const Engine::Counts before = engine_.counts();
-    Answer answer{.text = {*tokenizer_, a_.generate.stops, blank_before_answers(format_)}};
-    {
-      std::optional<QuietInterrupt> interrupt;
-      if (talks_) interrupt.emplace();
-      generate(prompt, answer);
-      answer.interrupted = interrupted();
-    }
+    options_.number = number_;
+    size_t tokens = 0;
+    const auto show = [&](const gptcpp::Piece& piece) {
+      if (++tokens == 1) note_forgotten();
+      if (!a_.generate.json) show_text(std::string(piece.text));
+      return true;
+    };
+    const gptcpp::Result result = say(message, show);
     ++number_;
-    add_text(answer, answer.text.finish());
-    const bool full = std::ssize(prompt) + std::ssize(answer.ids) >= n_ctx_;
-    const Engine::Counts now = engine_.counts();
-    conversation_.answer(answer.ids);
-    if (a_.generate.json) {
-      write_output(json{{"text", answer.shown},
-                        {"ids", answer.ids},
-                        {"prompt_ids", prompt},
-                        {"computed_tokens", now.computed - before.computed},
-                        {"reused_tokens", now.reused - before.reused},
-                        {"forgotten_turns", conversation_.forgotten()},
-                        {"finish_reason", finish_reason_name(answer.finish)}}
-                       .dump(-1, ' ', false, json::error_handler_t::replace) +
-                   "\n");
-      return;
-    }
+    if (tokens == 0) note_forgotten();
+    if (a_.generate.json) return write_json(result);
     write_output("\n");
-    if (full) write_note("note: the context is full, the answer was cut\n");
+    if (std::ssize(chat_.prompt_ids()) + std::ssize(result.ids) >= chat_.n_ctx())
+      write_note("note: the context is full, the answer was cut\n");
     const double seconds = seconds_since(begin);
     if (talks_)
-      write_note(fmt::format("({}, {} tokens/s)\n", format_amount(std::ssize(answer.ids), "token"),
-                             format_rate(static_cast<double>(answer.ids.size()) / std::max(seconds, 1e-9))));
+      write_note(fmt::format("({}, {} tokens/s)\n", format_amount(std::ssize(result.ids), "token"),
+                             format_rate(static_cast<double>(result.ids.size()) / std::max(seconds, 1e-9))));
   }
 
-  void generate(const std::vector<int32_t>& prompt, Answer& answer) {
-    const int64_t request = engine_.submit({.prompt = prompt,
-                                            .max_tokens = options_.max_tokens,
-                                            .sampling = options_.sampling,
-                                            .seed = options_.seed,
-                                            .number = number_,
-                                            .eos_ids = options_.eos_ids,
-                                            .stop_ids = {template_.end_id()},
-                                            .context = ContextPolicy::stop});
-    while (!engine_.idle()) {
-      for (const Event& event : engine_.step()) {
-        if (event.finish == FinishReason::error) throw Error(std::string(event.error));
-        const bool end = event.finish == FinishReason::eos || event.finish == FinishReason::stop;
-        if (event.finish) answer.finish = *event.finish;
-        if (end) continue;
-        answer.ids.push_back(event.id);
-        add_text(answer, answer.text.push(event.id));
-      }
-      if (!interrupted() && !answer.text.stopped()) continue;
-      answer.finish = FinishReason::stop;
-      engine_.cancel(request);
+  // What there was, when Ctrl-C ended it.
+  gptcpp::Result say(const std::string& message, const gptcpp::OnPiece& show) {
+    gptcpp::Result result;
+    const auto keep = [&](const gptcpp::Piece& piece) {
+      if (piece.id >= 0) result.ids.push_back(piece.id);
+      return show(piece);
+    };
+    std::optional<QuietInterrupt> interrupt;
+    if (talks_) interrupt.emplace([] { answering->cancel(); });
+    try {
+      result = chat_.say(message, options_, keep);
+    } catch (const gptcpp::Error& error) {
+      if (error.code() != gptcpp::Code::cancelled) throw;
     }
+    interrupt.reset();
+    context_.resume();
+    return result;
   }
 
-  void add_text(Answer& answer, const std::string& piece) {
-    if (!a_.generate.json) show_text(piece);
-    answer.shown += piece;
+  void note_forgotten() const {
+    if (chat_.forgotten() == 0) return;
+    write_note(fmt::format("note: the context of {} tokens is full; the oldest turns ({}) are forgotten\n",
+                           format_thousands(chat_.n_ctx()), chat_.forgotten()));
+  }
+
+  void write_json(const gptcpp::Result& result) const {
+    write_output(json{{"text", result.text},
+                      {"ids", result.ids},
+                      {"prompt_ids", chat_.prompt_ids()},
+                      {"computed_tokens", result.computed_tokens},
+                      {"reused_tokens", result.reused_tokens},
+                      {"forgotten_turns", chat_.forgotten()},
+                      {"finish_reason", gptcpp::finish_name(result.finish)}}
+                     .dump(-1, ' ', false, json::error_handler_t::replace) +
+                 "\n");
   }
 
   const ChatArguments& a_;
-  Machine machine_;
-  LoadedModel loaded_;
-  ChatFormat format_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  ChatTemplate template_;
-  int64_t n_ctx_;
-  GenerateOptions options_;
-  Inference inference_;
-  CachedModel model_;
-  Engine engine_;
-  Conversation conversation_;
+  gptcpp::GenerateOptions options_;
+  gptcpp::Context context_;
+  gptcpp::Chat chat_;
   bool talks_;  // with somebody at a terminal
   bool ended_ = false;
   uint64_t number_ = 0;  // of answers
@@ -250,7 +200,7 @@ class Chat {
 
 Command add_chat_command(CLI::App& root) {
   auto a = std::make_shared<ChatArguments>();
-  a->generate.max_tokens = 512;
+  a->generate.options.max_tokens = 512;
   CLI::App* app = add_command(root, "chat", "talk with a model, one line a message", kFooter);
   app->add_option("-m,--model,MODEL", a->generate.model, "model folder, run folder or .gguf");
   add_value(*app, "-p,--prompt,MESSAGE", a->message, "TEXT", "first message");
@@ -258,10 +208,9 @@ Command add_chat_command(CLI::App& root) {
   add_value(*app, "--template", a->format, "nanochat|chatml|chatml-qwen2|llama3|llama2",
             "format of the conversation (the model's)");
   add_value(*app, "--tokenizer", a->generate.tokenizer, "FILE", "instead of the model's");
-  add_value(*app, "--n-ctx", a->n_ctx, "N",
-            fmt::format("tokens of context (the model's, at most {})", kUsualContext));
-  add_shown(*app, "-n,--max-tokens", a->generate.max_tokens, "N", "most tokens of an answer");
-  add_repeated(*app, "--stop", a->generate.stops,
+  add_value(*app, "--n-ctx", a->n_ctx, "N", "tokens of context (the model's, at most 8192)");
+  add_shown(*app, "-n,--max-tokens", a->generate.options.max_tokens, "N", "most tokens of an answer");
+  add_repeated(*app, "--stop", a->generate.options.stops,
                "end an answer before this text; may be given several times")
       ->type_name("TEXT");
   add_sampling_options(*app, a->generate);

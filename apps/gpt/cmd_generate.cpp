@@ -6,10 +6,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/utf8.h"
 #include "command.h"
 #include "generation.h"
-#include "infer/beam.h"
-#include "infer/cached_model.h"
+#include "infer/feed.h"
 #include "options.h"
 #include "output.h"
 
@@ -33,54 +33,28 @@ Without a tokenizer the new ids are printed, one sample a line; with one, prompt
 several samples separated by a line of dashes. An empty prompt means the model's BOS token, else a newline.)";
 
 constexpr const char* kSeparator = "---------------\n";
-constexpr int64_t kCacheBytes = int64_t{1} << 30;  // of cache for sequences that run side by side
-constexpr int64_t kMaxSlots = 64;                  // more gain nothing on a CPU
+constexpr int64_t kMaxSlots = 64;  // more gain nothing on a CPU
 constexpr int64_t kMaxSamples = 1 << 20;
 constexpr int64_t kMaxTokens = int64_t{1} << 40;
-
-json logprob_json(const TokenLogprob& entry, const Tokenizer* tokenizer) {
-  json out = {{"id", entry.id}, {"logprob", entry.logprob}};
-  if (tokenizer != nullptr) out["token"] = replace_invalid_utf8(bytes_of(*tokenizer, entry.id));
-  return out;
-}
-
-json logprobs_json(const std::vector<Logprobs>& logprobs, const Tokenizer* tokenizer) {
-  json list = json::array();
-  for (const Logprobs& position : logprobs) {
-    json entry = logprob_json(position.chosen, tokenizer);
-    entry["top"] = json::array();
-    for (const TokenLogprob& top : position.top)
-      entry["top"].push_back(logprob_json(top, tokenizer));
-    list.push_back(entry);
-  }
-  return list;
-}
-
-// A finished sample, from sampling or from beam search.
-struct Sample {
-  Completion completion;
-  std::optional<double> score;  // of a beam
-};
 
 class Generation {
  public:
   explicit Generation(const GenerateArguments& arguments)
-      : a_(arguments),
-        machine_(arguments.machine),
-        loaded_(arguments.model, std::nullopt, MatrixOrder::as_stored) {
-    open_tokenizer();
-    const ModelConfig& config = loaded_.model().config;
-    prompts_ = read_prompts(a_, tokenizer_.get(), config);
-    options_ = generate_options(a_, eos_ids(config), config.vocab_size);
+      : a_(arguments), model_(open_model(arguments)), facts_(model_.facts()) {
+    if (facts_.has_tokenizer) tokenizer_ = model_.tokenizer();
+    check_tokenizer();
+    prompts_ =
+        read_prompts(a_, {[this](const std::string& text) { return model_.prompt_ids(text, !a_.no_bos); },
+                          [this](int32_t id) { return bytes_of(id); }});
+    options_ = generate_options(a_);
+    policy_ = static_cast<gptcpp::ContextPolicy>(parse_context_policy(a_.context));
     check();
     note_cropped_prompts();
   }
 
   void run() {
     const auto begin = Clock::now();
-    Inference inference(loaded_.model(), machine_.backend, inference_options());
-    CachedModel decoder(inference, options_.context == ContextPolicy::slide);
-    const std::vector<Sample> samples = a_.beams > 0 ? search(decoder) : sample(decoder);
+    const std::vector<Sample> samples = a_.beams > 0 ? search() : sample();
     if (a_.json) {
       write_output(samples_json(samples).dump(2, ' ', false, json::error_handler_t::replace) + "\n");
     } else if (!streams_) {
@@ -94,24 +68,34 @@ class Generation {
   }
 
  private:
-  void open_tokenizer() {
-    try {
-      tokenizer_ = chosen_tokenizer(loaded_, a_.tokenizer);
-    } catch (const Error& error) {
-      // Ids need no tokenizer; a kind that this program cannot read is no reason to refuse them.
-      if (!a_.tokenizer.empty() || a_.ids.empty() || !a_.prompts.empty() || !a_.prompt_files.empty()) throw;
-      write_note(fmt::format("note: going on with ids only: {}\n", error.what()));
+  // A finished sample, from sampling or from beam search.
+  struct Sample {
+    int64_t prompt = 0, number = 0;
+    gptcpp::Result result;
+    std::optional<double> score;  // of a beam
+  };
+
+  static gptcpp::Model open_model(const GenerateArguments& a) {
+    if (!a.tokenizer.empty()) require_whole_tokenizer(a.tokenizer);
+    return {gptcpp::Context(context_options(a.machine)), a.model, {.tokenizer = a.tokenizer}};
+  }
+
+  void check_tokenizer() const {
+    // Ids need no tokenizer; a kind that this program cannot read is no reason to refuse them.
+    if (!facts_.tokenizer_problem.empty()) {
+      if (a_.ids.empty() || !a_.prompts.empty() || !a_.prompt_files.empty())
+        fail("{}", facts_.tokenizer_problem);
+      write_note(fmt::format("note: going on with ids only: {}\n", facts_.tokenizer_problem));
     }
-    if (tokenizer_ == nullptr && !a_.stops.empty()) {
+    if (!tokenizer_ && !a_.options.stops.empty()) {
       fail("--stop: this model has no tokenizer.json, so its output is no text; give one with --tokenizer");
     }
   }
 
   void check() const {
-    if (a_.n < 1 || a_.n > kMaxSamples) fail_usage("--n: expected 1 to {}, found {}", kMaxSamples, a_.n);
-    if (a_.max_tokens < 0 || a_.max_tokens > kMaxTokens) {
-      fail_usage("--max-tokens: expected 0 to {}, found {}", kMaxTokens, a_.max_tokens);
-    }
+    gptcpp::check(model_, options_);
+    check_range("--n", a_.n, 1, kMaxSamples);
+    check_range("--max-tokens", options_.max_tokens, 0, kMaxTokens);
     if (a_.beams < 0 || a_.beams > 1024) fail_usage("--beams: expected 1 to 1024, found {}", a_.beams);
     if (a_.beams > 0 && a_.n > a_.beams)
       fail_usage("--n {}: beam search gives at most --beams {} texts", a_.n, a_.beams);
@@ -120,164 +104,157 @@ class Generation {
     if (a_.beams > 0 && a_.logprobs.has_value()) fail_usage("--logprobs: not with --beams");
     if (a_.logprobs.has_value() && !a_.json)
       fail_usage("--logprobs: needs --json, which has a place for them");
-    StopStrings checked(a_.stops);
   }
 
   // With --context stop such prompts are refused.
   void note_cropped_prompts() const {
-    const int64_t n_ctx = loaded_.model().config.n_ctx;
-    if (options_.context != ContextPolicy::crop) return;
+    if (policy_ != gptcpp::ContextPolicy::crop) return;
     for (size_t i = 0; i < prompts_.size(); ++i) {
       const int64_t size = std::ssize(prompts_[i].ids);
-      if (size <= n_ctx) continue;
+      if (size <= facts_.n_ctx) continue;
       write_note(fmt::format("note: {} has {}, the context {}: only the last {} are read\n",
                              prompts_.size() == 1 ? "the prompt" : fmt::format("prompt {}", i + 1),
-                             format_amount(size, "token"), format_thousands(n_ctx), format_thousands(n_ctx)));
+                             format_amount(size, "token"), format_thousands(facts_.n_ctx),
+                             format_thousands(facts_.n_ctx)));
     }
   }
 
-  Inference::Options inference_options() const {
-    const ModelConfig& config = loaded_.model().config;
+  // A context may be far larger than what is needed.
+  int64_t needed_context() const {
     int64_t longest = 0;
     for (const Prompt& prompt : prompts_)
-      longest = std::max(longest, std::ssize(prompt.ids) + a_.max_tokens);
-    // A context may be far larger than what is needed.
-    const int64_t capacity = std::min(longest, config.n_ctx);
-    Inference::Options options;
-    options.capacity = capacity;
-    options.slots = static_cast<int>(
-        a_.beams > 0 ? a_.beams : std::clamp<int64_t>(std::ssize(prompts_) * a_.n, 1, kMaxSlots));
-    set_types(options, a_);
-    if (a_.beams == 0) {  // beams keep what they hold; samples can wait
-      const int64_t one = KvCache::blocks_of_sequence(capacity) * KvCache::kBlock;
-      const int64_t block_bytes = KvCache::bytes(config, KvCache::kBlock, *options.kv_dtype);
-      const int64_t token_bytes = std::max<int64_t>(block_bytes / KvCache::kBlock, 1);  // none without blocks
-      options.cache_tokens = std::max(one, std::min(kCacheBytes / token_bytes, options.slots * one));
-    }
-    options.max_rows = std::min(options.max_rows, std::max<int64_t>(capacity, options.slots));
-    options.slide = options_.context == ContextPolicy::slide;
-    return options;
+      longest = std::max(longest, std::ssize(prompt.ids) + options_.max_tokens);
+    return std::min(longest, facts_.n_ctx);
   }
 
-  std::vector<Sample> sample(CachedModel& decoder) {
+  std::vector<Sample> sample() {
     const int64_t total = std::ssize(prompts_) * a_.n;
+    gptcpp::EngineOptions engine{.slots = static_cast<int>(std::clamp<int64_t>(total, 1, kMaxSlots)),
+                                 .n_ctx = needed_context(),
+                                 .policy = policy_};
+    set_types(engine, a_);
     streams_ = !a_.json && total == 1;
-    std::vector<TextStream> texts;
-    for (int64_t i = 0; tokenizer_ != nullptr && i < total; ++i)
-      texts.emplace_back(*tokenizer_, a_.stops);
-    bool first = true;
-    if (streams_ && tokenizer_ != nullptr) show_text(prompts_[0].text);
-    const std::vector<std::vector<int32_t>> ids = prompt_ids();
-    std::vector<Completion> completions = generate(decoder, ids, options_, [&](const TokenEvent& event) {
-      const bool eos = event.finish == FinishReason::eos;
-      if (tokenizer_ == nullptr) {
-        if (streams_) write_output(fmt::format("{}{}", first ? "" : " ", event.id));
-        first = false;
-        return true;
-      }
-      TextStream& text = texts[static_cast<size_t>(event.prompt * a_.n + event.sample)];
-      const std::string piece = eos ? "" : text.push(event.id);
-      if (streams_) show_text(piece);
-      return !text.stopped();
-    });
-    if (streams_) {
-      if (tokenizer_ != nullptr) show_text(texts[0].finish());
-      write_output("\n");
-    }
-    std::vector<Sample> samples;
-    samples.reserve(completions.size());
-    for (Completion& completion : completions)
-      samples.push_back({std::move(completion), {}});
-    return samples;
-  }
-
-  std::vector<Sample> search(CachedModel& decoder) {
-    std::vector<Sample> samples;
-    const BeamOptions options{.width = a_.beams,
-                              .steps = a_.max_tokens,
-                              .eos_ids = options_.eos_ids,
-                              .length_penalty = a_.length_penalty,
-                              .context = options_.context};
-    for (size_t p = 0; p < prompts_.size(); ++p) {
-      std::vector<Beam> beams = beam_search(decoder, prompts_[p].ids, options);
-      for (size_t i = 0; i < beams.size() && i < static_cast<size_t>(a_.n); ++i) {
-        Completion completion;
-        completion.prompt = static_cast<int64_t>(p);
-        completion.sample = static_cast<int64_t>(i);
-        completion.ids = std::move(beams[i].ids);
-        completion.finish = beams[i].finish;
-        samples.push_back({std::move(completion), beams[i].score});
-      }
-    }
-    return samples;
-  }
-
-  std::vector<std::vector<int32_t>> prompt_ids() const {
+    if (streams_ && tokenizer_) show_text(prompts_[0].text);
     std::vector<std::vector<int32_t>> ids;
     for (const Prompt& prompt : prompts_)
       ids.push_back(prompt.ids);
+    bool first = true;
+    const auto show_id = [&](int32_t id) {
+      if (id >= 0) write_output(fmt::format("{}{}", std::exchange(first, false) ? "" : " ", id));
+    };
+    const auto show = [&](int64_t, int64_t, const gptcpp::Piece& piece) {
+      if (!streams_) return true;
+      if (tokenizer_) show_text(std::string(piece.text));
+      if (!tokenizer_) show_id(piece.id);
+      return true;
+    };
+    std::vector<gptcpp::Result> results = gptcpp::generate(model_, ids, options_, a_.n, engine, show);
+    if (streams_ && !tokenizer_) show_id(results[0].end_id);
+    if (streams_) write_output("\n");
+    std::vector<Sample> samples;
+    for (gptcpp::Result& result : results) {
+      const int64_t i = std::ssize(samples);
+      samples.push_back({i / a_.n, i % a_.n, std::move(result), {}});
+    }
+    return samples;
+  }
+
+  std::vector<Sample> search() {
+    gptcpp::SessionOptions session{.n_ctx = needed_context(), .policy = policy_};
+    set_types(session, a_);
+    const gptcpp::BeamOptions options{.width = a_.beams,
+                                      .max_tokens = options_.max_tokens,
+                                      .length_penalty = a_.length_penalty,
+                                      .stops = options_.stops,
+                                      .ignore_eos = options_.ignore_eos};
+    std::vector<Sample> samples;
+    for (int64_t p = 0; p < std::ssize(prompts_); ++p) {
+      const auto& ids = prompts_[static_cast<size_t>(p)].ids;
+      std::vector<gptcpp::Beam> beams = gptcpp::beam_search(model_, ids, options, session);
+      for (int64_t i = 0; i < std::min(std::ssize(beams), a_.n); ++i) {
+        gptcpp::Beam& beam = beams[static_cast<size_t>(i)];
+        samples.push_back({p, i, std::move(beam.result), beam.score});
+      }
+    }
+    return samples;
+  }
+
+  // U+FFFD for ids that the model has and its tokenizer lacks.
+  std::string bytes_of(int32_t id) const {
+    if (!tokenizer_) return "";
+    return id < tokenizer_->vocab_size() ? tokenizer_->token_bytes(id) : "\xef\xbf\xbd";
+  }
+
+  static std::vector<int32_t> all_ids(const gptcpp::Result& result) {
+    std::vector<int32_t> ids = result.ids;
+    if (result.end_id >= 0) ids.push_back(result.end_id);
     return ids;
   }
 
-  // The continuation as text, without the token that ended it and up to the first stop string.
-  std::string text_of(const Completion& completion, bool& stopped) const {
-    TextStream text(*tokenizer_, a_.stops);
-    std::string out;
-    const size_t shown = completion.ids.size() - (completion.finish == FinishReason::eos ? 1 : 0);
-    for (size_t i = 0; i < shown && !text.stopped(); ++i)
-      out += text.push(completion.ids[i]);
-    out += text.finish();
-    stopped = text.stopped();
+  void print(const Sample& sample, bool first) const {
+    if (!tokenizer_) {
+      write_output(fmt::format("{}\n", fmt::join(all_ids(sample.result), " ")));
+      return;
+    }
+    if (!first) write_output(kSeparator);
+    show_text(prompts_[static_cast<size_t>(sample.prompt)].text + sample.result.text + "\n");
+  }
+
+  json logprob_json(const gptcpp::TokenLogprob& token) const {
+    json out = {{"id", token.id}, {"logprob", token.logprob}};
+    if (tokenizer_) out["token"] = replace_invalid_utf8(bytes_of(token.id));
     return out;
   }
 
-  void print(const Sample& sample, bool first) const {
-    if (tokenizer_ == nullptr) {
-      write_output(fmt::format("{}\n", fmt::join(sample.completion.ids, " ")));
-      return;
+  json logprobs_json(const std::vector<gptcpp::Logprobs>& logprobs) const {
+    json list = json::array();
+    for (const gptcpp::Logprobs& position : logprobs) {
+      json entry = logprob_json(position.chosen);
+      entry["top"] = json::array();
+      for (const gptcpp::TokenLogprob& top : position.top)
+        entry["top"].push_back(logprob_json(top));
+      list.push_back(entry);
     }
-    bool stopped = false;
-    if (!first) write_output(kSeparator);
-    show_text(prompts_[static_cast<size_t>(sample.completion.prompt)].text +
-              text_of(sample.completion, stopped) + "\n");
+    return list;
   }
 
   json samples_json(const std::vector<Sample>& samples) const {
     json list = json::array();
     for (const Sample& sample : samples) {
-      const Completion& c = sample.completion;
-      const Prompt& prompt = prompts_[static_cast<size_t>(c.prompt)];
-      json entry = {
-          {"prompt_index", c.prompt}, {"sample", c.sample}, {"prompt_ids", prompt.ids}, {"ids", c.ids}};
-      entry["finish_reason"] = finish_reason_name(c.finish);
-      if (tokenizer_ != nullptr) {
-        bool stopped = false;
+      const gptcpp::Result& result = sample.result;
+      const Prompt& prompt = prompts_[static_cast<size_t>(sample.prompt)];
+      json entry = {{"prompt_index", sample.prompt},
+                    {"sample", sample.number},
+                    {"prompt_ids", prompt.ids},
+                    {"ids", all_ids(result)},
+                    {"finish_reason", gptcpp::finish_name(result.finish)}};
+      if (tokenizer_) {
         entry["prompt"] = replace_invalid_utf8(prompt.text);
-        entry["text"] = text_of(c, stopped);
-        if (stopped) entry["finish_reason"] = finish_reason_name(FinishReason::stop);
+        entry["text"] = result.text;
       }
       if (sample.score) entry["score"] = *sample.score;
-      if (a_.logprobs.has_value()) entry["logprobs"] = logprobs_json(c.logprobs, tokenizer_.get());
+      if (a_.logprobs.has_value()) entry["logprobs"] = logprobs_json(result.logprobs);
       list.push_back(entry);
     }
     return {{"completions", list}};
   }
 
-  void report_speed(const std::vector<Sample>& samples, double seconds) const {
+  static void report_speed(const std::vector<Sample>& samples, double seconds) {
     int64_t tokens = 0;
     for (const Sample& sample : samples)
-      tokens += std::ssize(sample.completion.ids);
+      tokens += std::ssize(all_ids(sample.result));
     write_note(fmt::format("{} in {}, {} tokens/s\n", format_amount(tokens, "token"),
                            format_duration(seconds),
                            format_rate(static_cast<double>(tokens) / std::max(seconds, 1e-9))));
   }
 
   const GenerateArguments& a_;
-  Machine machine_;
-  LoadedModel loaded_;
-  std::unique_ptr<Tokenizer> tokenizer_;
+  gptcpp::Model model_;
+  const gptcpp::ModelFacts& facts_;
+  std::optional<gptcpp::Tokenizer> tokenizer_;
   std::vector<Prompt> prompts_;
-  GenerateOptions options_;
+  gptcpp::GenerateOptions options_;
+  gptcpp::ContextPolicy policy_ = gptcpp::ContextPolicy::crop;
   bool streams_ = false;
 };
 
@@ -311,9 +288,10 @@ std::vector<std::string> drawing_flags(const CLI::App& app) {
 
 void add_end_options(CLI::App& app, GenerateArguments& a) {
   app.option_defaults()->group("output");
-  add_shown(app, "-n,--max-tokens", a.max_tokens, "N", "new tokens per sample");
-  add_repeated(app, "--stop", a.stops, "end before this text; may be given several times")->type_name("TEXT");
-  app.add_flag("--ignore-eos,--no-eos", a.ignore_eos, "go on after the end-of-text token");
+  add_shown(app, "-n,--max-tokens", a.options.max_tokens, "N", "new tokens per sample");
+  add_repeated(app, "--stop", a.options.stops, "end before this text; may be given several times")
+      ->type_name("TEXT");
+  app.add_flag("--ignore-eos,--no-eos", a.options.ignore_eos, "go on after the end-of-text token");
   app.add_flag("--no-bos", a.no_bos, "leave out the token that the tokenizer puts in front of texts");
   add_shown(app, "--context", a.context, "stop|crop|slide", "when the context is full");
   add_shown(app, "--n", a.n, "N", "samples per prompt");

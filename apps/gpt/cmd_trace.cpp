@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/parse.h"
+#include "chat/model_text.h"
 #include "command.h"
 #include "generation.h"
 #include "info_subject.h"
@@ -61,7 +62,7 @@ TraceRequest make_request(const TraceArguments& a) {
   return r;
 }
 
-std::vector<int32_t> prompt_ids(const TraceArguments& a, const Tokenizer* tokenizer,
+std::vector<int32_t> traced_ids(const TraceArguments& a, const Tokenizer* tokenizer,
                                 const ModelConfig& config) {
   if (a.has_prompt + !a.prompt_file.empty() + !a.ids.empty() != 1)
     fail_usage("trace: expected one of --prompt, --prompt-file and --ids; see gpt trace --help");
@@ -69,7 +70,10 @@ std::vector<int32_t> prompt_ids(const TraceArguments& a, const Tokenizer* tokeni
   if (a.has_prompt) g.prompts = {a.prompt};
   if (!a.prompt_file.empty()) g.prompt_files = {a.prompt_file};
   if (!a.ids.empty()) g.ids = {a.ids};
-  return read_prompts(g, tokenizer, config).front().ids;
+  const PromptReader reader{
+      [&](const std::string& text) { return gpt::prompt_ids(text, tokenizer, config, false); },
+      [](int32_t) { return ""; }};
+  return read_prompts(g, reader).front().ids;
 }
 
 // The last part of a path: pages are passed on, and say nothing of the machine they were made on.
@@ -130,7 +134,7 @@ int run_demos(const TraceArguments& a) {
   }
   const LoadedModel loaded(a.model, std::nullopt);
   const std::unique_ptr<Tokenizer> tokenizer = chosen_tokenizer(loaded, a.tokenizer);
-  const std::vector<int32_t> ids = prompt_ids(a, tokenizer.get(), loaded.model().config);
+  const std::vector<int32_t> ids = traced_ids(a, tokenizer.get(), loaded.model().config);
   TokenNames names;
   if (tokenizer) names = TokenNames([&](int32_t id) { return bytes_of(*tokenizer, id); });
   const DemoModel model{loaded.model(), ids, names};
@@ -167,7 +171,7 @@ int run(const TraceArguments& a) {
   const DType dtype = parse_dtype("--dtype", a.dtype, {DType::f32, DType::f64});
   const LoadedModel loaded(a.model, dtype == DType::f64 ? std::optional(DType::f64) : std::nullopt);
   const std::unique_ptr<Tokenizer> tokenizer = chosen_tokenizer(loaded, a.tokenizer);
-  const std::vector<int32_t> ids = prompt_ids(a, tokenizer.get(), loaded.model().config);
+  const std::vector<int32_t> ids = traced_ids(a, tokenizer.get(), loaded.model().config);
   TokenNames names;
   if (tokenizer) names = TokenNames([&](int32_t id) { return bytes_of(*tokenizer, id); });
   const Isa isa = dtype == DType::f64 ? Isa::ref : chosen_isa();

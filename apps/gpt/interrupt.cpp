@@ -16,6 +16,7 @@ namespace {
 volatile std::sig_atomic_t interrupt_count = 0;
 const char* volatile graceful_work = "";
 volatile double interrupted_at = 0;
+void (*volatile quiet_work)() = nullptr;
 
 void write_in_handler(const char* text) {
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text, std::strlen(text));
@@ -54,6 +55,7 @@ void count_interrupt(int signal) {
 void count_quietly(int) {
   if (interrupt_count > 0) ::_exit(kInterruptedStatus);
   interrupt_count = 1;
+  quiet_work();
 }
 
 void install(int signal, void (*handler)(int)) {
@@ -131,7 +133,8 @@ void install_graceful_interrupt(const char* what) {
   install_for_all(count_interrupt);
 }
 
-QuietInterrupt::QuietInterrupt() {
+QuietInterrupt::QuietInterrupt(void (*then)()) {
+  quiet_work = then;
   install(SIGINT, count_quietly);
 }
 

@@ -25,12 +25,12 @@ class Interrupted : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// While this lives the first Ctrl-C only makes `interrupted` true, without a word; the second ends the
-// program.
+// While this lives the first Ctrl-C only makes `interrupted` true and calls a function, without a word; the
+// second ends the program.
 class QuietInterrupt {
  public:
-  QuietInterrupt();
-  ~QuietInterrupt();  // as install_signal_defaults, and nothing has been interrupted
+  explicit QuietInterrupt(void (*then)());  // async-signal-safe
+  ~QuietInterrupt();                        // as install_signal_defaults, and nothing has been interrupted
   QuietInterrupt(const QuietInterrupt&) = delete;
   QuietInterrupt& operator=(const QuietInterrupt&) = delete;
 };

@@ -12,6 +12,7 @@
 #include "command.h"
 #include "config_flags.h"
 #include "foreign_names.h"
+#include "gpt/gpt.hpp"
 #include "help.h"
 #include "interrupt.h"
 #include "output.h"
@@ -153,6 +154,17 @@ std::string with_flag(const UsageError& error) {
   return "--" + flag + (error.what() + flag.size());
 }
 
+// What the library threw is what its parts threw, which name flags.
+int run_command(const std::vector<std::string>& typed) {
+  try {
+    return run(typed);
+  } catch (const gptcpp::Error& error) {
+    std::rethrow_if_nested(error);
+    if (error.object().empty()) throw;
+    throw UsageError(error.what());
+  }
+}
+
 int report_error(const char* message, int status) {
   std::string line(message);
   for (char& c : line) {
@@ -169,7 +181,7 @@ int main(int argc, char** argv) {
   gpt::install_signal_defaults();
   gpt::install_lost_page_handler();
   try {
-    return gpt::run({argv, argv + argc});
+    return gpt::run_command({argv, argv + argc});
   } catch (const gpt::OutputClosed&) {
     return 0;
   } catch (const gpt::Interrupted& error) {

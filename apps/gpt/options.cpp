@@ -39,14 +39,13 @@ std::vector<std::string> neighbours(const std::string& path) {
   return names;
 }
 
-// One that needs no text.
+}  // namespace
+
 void require_whole_tokenizer(const std::string& spec) {
   if (spec == "char")
     fail_usage("--tokenizer char: its characters are those of a training text; name a tokenizer.json");
   require_tokenizer(spec);
 }
-
-}  // namespace
 
 void require_model_or_preset(const std::string& name) {
   if (path_exists(name) || is_preset(name)) return;

@@ -82,6 +82,8 @@ void require_model_or_preset(const std::string& name);
 
 // Throws Error where `spec` names no tokenizer that is there: byte and char are always.
 void require_tokenizer(const std::string& spec);
+// The same, and for char, which needs a text.
+void require_whole_tokenizer(const std::string& spec);
 
 // The tokenizer that --tokenizer names, or that a model is used with (chat/model_text.h). Throw where `spec`
 // is char, or names none that is there.

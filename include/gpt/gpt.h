@@ -110,12 +110,13 @@ GPT_API gpt_status gpt_encode(const gpt_tokenizer*, const char* text, size_t siz
 GPT_API gpt_status gpt_decode(const gpt_tokenizer*, const int32_t* ids, size_t count, char* text,
                               size_t capacity, size_t* size);
 
-/* n_ctx, dtype, kv_dtype, policy: stop, crop or slide. */
+/* n_ctx, dtype, kv_dtype, in_place, policy: stop, crop or slide. */
 GPT_API gpt_status gpt_session_new(const gpt_model*, gpt_options, gpt_session** session);
 GPT_API void gpt_session_free(gpt_session*);
 GPT_API gpt_status gpt_feed(gpt_session*, const char* text, size_t size);
 GPT_API gpt_status gpt_feed_ids(gpt_session*, const int32_t* ids, size_t count);
-/* All of GenerateOptions but logit_bias. on_piece and finish may be NULL. */
+/* All of GenerateOptions but logprobs; "stop=TEXT" and "logit_bias=ID=VALUE" any number of times. on_piece
+ * and finish may be NULL. */
 GPT_API gpt_status gpt_generate(gpt_session*, gpt_options, gpt_on_piece on_piece, void* user,
                                 gpt_finish* finish);
 GPT_API gpt_status gpt_logits(gpt_session*, const float** logits, size_t* count);
@@ -129,7 +130,7 @@ GPT_API gpt_status gpt_chat_say(gpt_chat*, const char* message, gpt_options, gpt
                                 void* user, gpt_finish* finish);
 GPT_API gpt_status gpt_chat_reset(gpt_chat*);
 
-/* slots, n_ctx, cache_tokens, dtype, kv_dtype. */
+/* slots, n_ctx, cache_tokens, dtype, kv_dtype, in_place, policy. */
 GPT_API gpt_status gpt_engine_new(const gpt_model*, gpt_options, gpt_engine** engine);
 GPT_API void gpt_engine_free(gpt_engine*);
 GPT_API gpt_status gpt_submit(gpt_engine*, const char* prompt, size_t size, gpt_options, int64_t* request);

@@ -139,7 +139,8 @@ struct ModelFacts {
   int64_t n_ctx = 0, n_layer = 0, n_head = 0, n_embd = 0;
   int64_t bytes = 0;  // of its files, as the memory limit counts them
   bool has_tokenizer = false;
-  std::string chat_format;  // "" where it has no template of a known format
+  std::string tokenizer_problem;  // why its own cannot be used; it takes ids alone then
+  std::string chat_format;        // "" where it has no template of a known format
 };
 
 struct ModelOptions {
@@ -157,6 +158,9 @@ class GPTCPP_API Model {
 
   const ModelFacts& facts() const noexcept;
   Tokenizer tokenizer() const;  // throws unsupported where it has none
+  // The ids of a text that something is generated after: behind the token that the model's texts begin with,
+  // unless `bos` is false. An empty text is that token, else a newline.
+  std::vector<int32_t> prompt_ids(std::string_view text, bool bos = true) const;
 
   struct Impl;
   const std::shared_ptr<const Impl>& impl() const noexcept { return impl_; }
@@ -168,10 +172,11 @@ class GPTCPP_API Model {
 enum class Finish {
   length,   // max_tokens
   eos,      // the model ended the text
-  stop,     // a stop string, or the callback
+  stop,     // a stop string, the end of a chat's message, or the callback
   context,  // the context is full
   error     // of an engine's request: no token could be drawn
 };
+GPTCPP_API const char* finish_name(Finish finish) noexcept;  // "length", "eos", ...
 
 // How one text goes on. Equal options, seeds and texts give equal results.
 struct GenerateOptions {
@@ -179,12 +184,29 @@ struct GenerateOptions {
   double temperature = 0.8;  // 0: always the likeliest
   int64_t top_k = 40;        // 0: off
   double top_p = 1, min_p = 0;
+  // The last token that top_p keeps: "crossing", the one before which the sum does not exceed p; "reaching",
+  // the one with which it reaches p.
+  std::string top_p_rule = "crossing";
   double repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
   std::map<int32_t, double> logit_bias = {};
   uint64_t seed = 1;
   uint64_t number = 0;                  // of the sample: others give other texts for the same seed
   std::vector<std::string> stops = {};  // the text ends before the first of these
   bool ignore_eos = false;
+  int64_t logprobs = -1;  // -1: none; 0: of the drawn token; k: and of the k likeliest
+};
+
+// Throws what generating with these options would throw because of them, invalid_argument for most.
+GPTCPP_API void check(const Model& model, const GenerateOptions& options);
+
+// Natural logarithms of the model's own probabilities, before penalties and temperature.
+struct TokenLogprob {
+  int32_t id = -1;
+  double logprob = 0;
+};
+struct Logprobs {
+  TokenLogprob chosen;
+  std::vector<TokenLogprob> top;  // likeliest first
 };
 
 // A token as it is drawn. `text` is valid UTF-8: what the token completes, often a word, sometimes nothing;
@@ -200,6 +222,10 @@ struct Result {
   std::string text;          // without what ended it
   std::vector<int32_t> ids;  // what was drawn: without the model's end of text, with what made a stop string
   Finish finish = Finish::length;
+  int32_t end_id = -1;             // the model's end of text, where that ended it
+  std::vector<Logprobs> logprobs;  // of ids and end_id, if asked for
+  // Ids that went through the model, and that did not have to, since they were known.
+  int64_t computed_tokens = 0, reused_tokens = 0;
 };
 
 // When the context is full.
@@ -213,6 +239,9 @@ struct SessionOptions {
   int64_t n_ctx = 0;          // tokens of context; 0: the model's, at most 8192
   std::string dtype = {};     // of products: fp32 (the default), bf16, fp16, q8_0, q4_0
   std::string kv_dtype = {};  // of cached keys and values: fp32, bf16, fp16, int8; "": what suits dtype
+  // With dtype bf16: weights are read where the file has them, slower, instead of from a copy in another
+  // layout. All other types are read in place where they can be.
+  bool in_place = false;
   ContextPolicy policy = ContextPolicy::stop;
 };
 
@@ -250,7 +279,8 @@ struct Message {
 // Contents never become special tokens.
 GPTCPP_API std::vector<int32_t> chat_prompt(const Model& model, std::span<const Message> messages);
 
-// A conversation. When the context is full the oldest turns are forgotten, the system message never.
+// A conversation. When the context is full the oldest turns are forgotten, the system message never; so the
+// policy of its options is stop.
 class GPTCPP_API Chat {
  public:
   explicit Chat(const Model& model, const std::string& system = "", const SessionOptions& options = {});
@@ -259,6 +289,13 @@ class GPTCPP_API Chat {
   Result say(const std::string& message, const GenerateOptions& options = {}, const OnPiece& on_piece = {});
   void reset();  // forgets the conversation
 
+  const char* format() const noexcept;  // its name, as in ModelOptions
+  int64_t n_ctx() const noexcept;
+  // Of the last message that was answered, or begun to be: the ids that the answer goes on from, and how many
+  // of the oldest turns were forgotten for it.
+  const std::vector<int32_t>& prompt_ids() const noexcept;
+  int64_t forgotten() const noexcept;
+
   struct Impl;
 
  private:
@@ -266,10 +303,13 @@ class GPTCPP_API Chat {
 };
 
 struct EngineOptions {
-  int slots = 8;             // texts that grow at once; others wait
-  int64_t n_ctx = 0;         // as in SessionOptions
-  int64_t cache_tokens = 0;  // memory of all together, in tokens; 0: all slots full
-  std::string dtype = {}, kv_dtype = {};
+  int slots = 8;      // texts that grow at once; others wait
+  int64_t n_ctx = 0;  // as in SessionOptions
+  // Memory of all together, in tokens, at least for one full text. 0: for all slots full, at most 1 GiB.
+  int64_t cache_tokens = 0;
+  std::string dtype = {}, kv_dtype = {};  // as in SessionOptions, like the rest
+  bool in_place = false;
+  ContextPolicy policy = ContextPolicy::stop;
 };
 
 // A new token of a request, or its end.
@@ -278,6 +318,7 @@ struct Event {
   Piece piece;
   std::optional<Finish> finish;  // set in the request's last event
   std::string_view error;        // with Finish::error
+  std::optional<Logprobs> logprobs;
 };
 
 // Many texts together: one pass through the model per step for all of them.
@@ -298,6 +339,32 @@ class GPTCPP_API Engine {
  private:
   std::shared_ptr<Impl> impl_;
 };
+
+// False ends the sample.
+using OnSamplePiece = std::function<bool(int64_t prompt, int64_t sample, const Piece& piece)>;
+
+// Goes on with every prompt n times, as many together as there are slots; the results by prompt, then by
+// sample. Sample s of prompt p is number options.number + p · n + s. max_tokens may be 0. All prompts are
+// checked before anything is generated. Cancelling: as Engine::step.
+GPTCPP_API std::vector<Result> generate(const Model& model, std::span<const std::vector<int32_t>> prompts,
+                                        const GenerateOptions& options = {}, int64_t n = 1,
+                                        const EngineOptions& engine = {}, const OnSamplePiece& on_piece = {});
+
+struct BeamOptions {
+  int64_t width = 5;  // beams that are kept
+  int64_t max_tokens = 200;
+  double length_penalty = 0;            // beams are ranked by log-probability / length ^ penalty
+  std::vector<std::string> stops = {};  // a text ends before the first of these; its ids do not
+  bool ignore_eos = false;
+};
+struct Beam {
+  Result result;
+  double score = 0;
+};
+// The likeliest texts that beam search finds after a prompt, best first. Slots and memory are what the beams
+// need. Cannot be cancelled.
+GPTCPP_API std::vector<Beam> beam_search(const Model& model, std::span<const int32_t> prompt,
+                                         const BeamOptions& options = {}, const SessionOptions& session = {});
 
 // Keys and values as `gpt train` has its flags, with underscores: {"preset", "tiny"}, {"steps", "100"}, ...
 // What is a list there is one value here: a file, or a folder of them.

@@ -120,6 +120,14 @@ class Options {
       invalid(entry.first, "expected stop, crop or slide, found \"" + entry.second + "\"");
     field = static_cast<gptcpp::ContextPolicy>(found - names);
   }
+  static void read(const Entry& entry, std::map<int32_t, double>& field) {
+    const size_t equals = entry.second.find('=');
+    if (equals == std::string::npos)
+      invalid(entry.first, "expected ID=VALUE, found \"" + entry.second + "\"");
+    int32_t id = 0;
+    read({entry.first, entry.second.substr(0, equals)}, id);
+    read({entry.first, entry.second.substr(equals + 1)}, field[id]);
+  }
   template <class Number>
   static void read(const Entry& entry, Number& field) {
     const char* const end = entry.second.data() + entry.second.size();
@@ -135,7 +143,8 @@ gptcpp::GenerateOptions generate_options(gpt_options list) {
   gptcpp::GenerateOptions o;
   Options options(list);
   options.take("max_tokens", o.max_tokens).take("temperature", o.temperature).take("top_k", o.top_k);
-  options.take("top_p", o.top_p).take("min_p", o.min_p).take("repetition_penalty", o.repetition_penalty);
+  options.take("top_p", o.top_p).take("top_p_rule", o.top_p_rule).take("min_p", o.min_p);
+  options.take("repetition_penalty", o.repetition_penalty).take("logit_bias", o.logit_bias);
   options.take("presence_penalty", o.presence_penalty).take("frequency_penalty", o.frequency_penalty);
   options.take("seed", o.seed).take("number", o.number).take("stop", o.stops);
   options.take("ignore_eos", o.ignore_eos).end();
@@ -146,7 +155,7 @@ gptcpp::SessionOptions session_options(gpt_options list) {
   gptcpp::SessionOptions o;
   Options options(list);
   options.take("n_ctx", o.n_ctx).take("dtype", o.dtype);
-  options.take("kv_dtype", o.kv_dtype).take("policy", o.policy).end();
+  options.take("kv_dtype", o.kv_dtype).take("in_place", o.in_place).take("policy", o.policy).end();
   return o;
 }
 
@@ -345,7 +354,8 @@ gpt_status gpt_engine_new(const gpt_model* model, gpt_options list, gpt_engine**
     gptcpp::EngineOptions o;
     Options options(list);
     options.take("slots", o.slots).take("n_ctx", o.n_ctx).take("cache_tokens", o.cache_tokens);
-    options.take("dtype", o.dtype).take("kv_dtype", o.kv_dtype).end();
+    options.take("dtype", o.dtype).take("kv_dtype", o.kv_dtype).take("in_place", o.in_place);
+    options.take("policy", o.policy).end();
     return gptcpp::Engine(require(model, "model").value, o);
   });
 }

@@ -1,5 +1,6 @@
 #include "api/context.h"
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <new>
@@ -33,8 +34,12 @@ std::string with_options(std::string_view message) {
       out += message[at++];
       continue;
     }
-    for (at += 2; at < message.size() && is_name(message[at]); ++at)
-      out += message[at] == '-' ? '_' : message[at];
+    const auto end =
+        std::find_if_not(message.begin() + static_cast<std::ptrdiff_t>(at + 2), message.end(), is_name);
+    std::string name(message.begin() + static_cast<std::ptrdiff_t>(at + 2), end);
+    std::ranges::replace(name, '-', '_');
+    out += name == "template" ? "chat_format" : name;
+    at += 2 + name.size();
   }
   return out;
 }
@@ -57,22 +62,30 @@ void rethrow_as_error() {
   } catch (const FromCallback& callback) {
     std::rethrow_exception(callback.thrown);
   } catch (const gpt::UsageError& error) {
-    throw Error(Code::invalid_argument, with_options(error.what()), error.parameter());
+    std::throw_with_nested(Error(Code::invalid_argument, with_options(error.what()), error.parameter()));
   } catch (const gpt::Error& error) {
-    throw Error(Code::io, with_options(error.what()));
+    std::throw_with_nested(Error(Code::io, with_options(error.what())));
   } catch (const std::bad_alloc&) {
-    throw Error(Code::out_of_memory, "the machine's memory is used up");
+    std::throw_with_nested(Error(Code::out_of_memory, "the machine's memory is used up"));
   } catch (const std::filesystem::filesystem_error& error) {
-    throw Error(Code::io, error.what(), error.path1().string());
+    std::throw_with_nested(Error(Code::io, error.what(), error.path1().string()));
   } catch (const std::exception& error) {
-    throw Error(Code::internal, error.what());
+    std::throw_with_nested(Error(Code::internal, error.what()));
   } catch (...) {
     throw Error(Code::internal, "an exception of an unknown type");
   }
 }
 
-void throw_argument(const char* name, const char* message) {
-  throw Error(Code::invalid_argument, with_options(message), name);
+void rethrow_with(Code code, const char* object) {
+  try {
+    throw;
+  } catch (const gpt::UsageError&) {
+    rethrow_as_error();
+  } catch (const gpt::Error& error) {
+    std::throw_with_nested(Error(code, with_options(error.what()), object));
+  } catch (...) {
+    rethrow_as_error();
+  }
 }
 
 void require_path(const std::string& path) {

@@ -62,7 +62,7 @@ auto call_back(F&& f, A&&... arguments) {
   }
 }
 
-[[noreturn]] void rethrow_as_error();  // what is being handled
+[[noreturn]] void rethrow_as_error();  // what is being handled; the Error holds it (std::nested_exception)
 // Runs a public function: whatever goes wrong inside leaves as Error.
 template <class F>
 auto guarded(F&& f) {
@@ -73,19 +73,20 @@ auto guarded(F&& f) {
   }
 }
 
-[[noreturn]] void throw_argument(const char* name, const char* message);
-// The same for what goes wrong because of one argument, such as a text that the vocabulary cannot express.
+[[noreturn]] void rethrow_with(Code code, const char* object);  // what is being handled, unless it has a code
+// The same for what goes wrong because of one argument, such as a text that the vocabulary cannot express, or
+// because of what the model does not have.
 template <class F>
-auto as_argument(const char* name, F&& f) {
-  return guarded([&] {
-    try {
-      return f();
-    } catch (const gpt::UsageError&) {
-      throw;
-    } catch (const gpt::Error& error) {
-      throw_argument(name, error.what());
-    }
-  });
+decltype(auto) guarded_as(Code code, const char* object, F&& f) {
+  try {
+    return f();
+  } catch (...) {
+    rethrow_with(code, object);
+  }
+}
+template <class F>
+decltype(auto) as_argument(const char* name, F&& f) {
+  return guarded_as(Code::invalid_argument, name, f);
 }
 
 // Throws not_found unless there is a file or folder.

@@ -15,13 +15,16 @@ Tokenizer wrap(std::unique_ptr<const gpt::Tokenizer> tokenizer) {
 }
 
 // Of the tensors as the files have them.
-int64_t file_bytes(const std::string& path) {
-  require_path(path);
-  const gpt::ModelSource source = gpt::open_model_source(gpt::resolve_model_path(path), {});
+int64_t file_bytes(const gpt::ModelSource& source) {
   int64_t bytes = 0;
   for (const gpt::TensorInfo* tensor : source.tensors->tensors())
     bytes += std::ssize(tensor->bytes);
   return bytes;
+}
+
+gpt::ModelSource open(const std::string& path) {
+  return guarded_as(gpt::path_exists(path) ? Code::io : Code::not_found, path.c_str(),
+                    [&] { return gpt::open_model_source(gpt::resolve_model_path(path), {}); });
 }
 
 ModelFacts facts_of(const Model::Impl& model) {
@@ -35,12 +38,12 @@ ModelFacts facts_of(const Model::Impl& model) {
                    .n_embd = c.n_embd,
                    .bytes = model.claim.bytes(),
                    .has_tokenizer = model.text != nullptr,
+                   .tokenizer_problem = {},
                    .chat_format = {}};
   try {
     facts.chat_format = gpt::chat_format_name(model.chat_format());
-  } catch (const gpt::UsageError&) {  // a wrong name
-    throw;
-  } catch (const std::exception&) {
+  } catch (const Error& error) {
+    if (error.code() != Code::unsupported) throw;  // a wrong name
   }
   return facts;
 }
@@ -62,13 +65,24 @@ const gpt::TrainPattern& pattern_named(const std::string& name) {
 }  // namespace
 
 Model::Impl::Impl(const Context& c, const std::string& path, const ModelOptions& o)
-    : context(not_cancelled(c)),
-      claim(context, file_bytes(path), path),
-      loaded(path, std::nullopt, gpt::MatrixOrder::as_stored),
+    : Impl(not_cancelled(c), open(path), o) {}
+
+Model::Impl::Impl(std::shared_ptr<Context::Impl> c, gpt::ModelSource source, const ModelOptions& o)
+    : context(std::move(c)),
+      claim(context, file_bytes(source), source.path),
+      loaded(std::move(source), std::nullopt, gpt::MatrixOrder::as_stored),
       options(o) {
-  if (auto tokenizer = gpt::model_tokenizer(loaded, o.tokenizer))
-    text = std::make_shared<Tokenizer::Impl>(Tokenizer::Impl{std::move(tokenizer)});
+  std::string problem;
+  try {
+    if (auto tokenizer = gpt::model_tokenizer(loaded, o.tokenizer))
+      text = std::make_shared<Tokenizer::Impl>(Tokenizer::Impl{std::move(tokenizer)});
+  } catch (const gpt::Error& error) {
+    if (!o.tokenizer.empty()) throw;
+    problem = error.what();
+  }
   facts = facts_of(*this);
+  facts.tokenizer_problem = problem;
+  const std::string path = loaded.paths().front();
   for (const gpt::LoadedModel::Ignored& ignored : loaded.ignored())
     context->log(LogLevel::info,
                  fmt::format("{}: {} is not read: {}", path, ignored.tensor->name, ignored.why));
@@ -76,39 +90,38 @@ Model::Impl::Impl(const Context& c, const std::string& path, const ModelOptions&
 }
 
 const gpt::Tokenizer& Model::Impl::tokenizer() const {
-  if (text == nullptr) throw Error(Code::unsupported, "the model has no tokenizer; it takes token ids only");
-  return *text->tokenizer;
+  return guarded_as(Code::unsupported, "tokenizer", [&]() -> const gpt::Tokenizer& {
+    if (text != nullptr) return *text->tokenizer;
+    if (!facts.tokenizer_problem.empty()) gpt::fail("{}", facts.tokenizer_problem);
+    gpt::fail("{} has no tokenizer; name one with --tokenizer", loaded.paths().front());
+  });
 }
 
 gpt::ChatFormat Model::Impl::chat_format() const {
-  try {
-    return gpt::model_chat_format(loaded, options.chat_format, "chat_format");
-  } catch (const gpt::UsageError&) {
-    throw;
-  } catch (const gpt::Error& error) {
-    throw Error(Code::unsupported, error.what(), "chat_format");
-  }
+  return guarded_as(Code::unsupported, "chat_format",
+                    [&] { return gpt::model_chat_format(loaded, options.chat_format, "--template"); });
 }
 
-void Model::Impl::claim_packed(gpt::DType dtype) const {
+void Model::Impl::claim_packed(gpt::DType dtype, bool in_place) const {
   const std::lock_guard lock(mutex);
-  if (packed.contains(dtype)) return;
+  if (packed.contains({dtype, in_place})) return;
   const gpt::Model& model = loaded.model();
   int64_t bytes = 0;
   for (const gpt::ParamSpec& spec : model.table.specs()) {
     if (spec.shape.size() != 2 || spec.role == gpt::Role::wpe) continue;
     const gpt::DType stored = model.weights[static_cast<size_t>(&spec - model.table.specs().data())].dtype;
-    const bool in_place = dtype == gpt::DType::f32 || gpt::is_quantized(stored);
-    if (!in_place) bytes += context->kernels.packed_bytes(dtype, spec.shape[0], spec.shape[1], false);
+    const bool as_stored =
+        dtype == gpt::DType::f32 || gpt::is_quantized(stored) || (in_place && stored == dtype);
+    if (!as_stored) bytes += context->kernels.packed_bytes(dtype, spec.shape[0], spec.shape[1], false);
   }
-  packed.emplace(dtype, Claim(context, bytes, "packed weights"));
+  packed.emplace(std::pair(dtype, in_place), Claim(context, bytes, "packed weights"));
 }
 
-std::vector<int32_t> Model::Impl::text_ids(std::string_view words) const {
-  if (text != nullptr) return gpt::prompt_ids(std::string(words), *text->tokenizer, config(), false);
-  if (words.empty() && config().bos_token_id >= 0) return {static_cast<int32_t>(config().bos_token_id)};
-  tokenizer();  // throws
-  return {};
+std::vector<int32_t> Model::Impl::text_ids(std::string_view words, bool bos) const {
+  if (!words.empty() && !facts.tokenizer_problem.empty()) tokenizer();  // throws
+  const gpt::Tokenizer* const t = text == nullptr ? nullptr : text->tokenizer.get();
+  return guarded_as(t == nullptr ? Code::unsupported : Code::invalid_argument, "text",
+                    [&] { return gpt::prompt_ids(std::string(words), t, config(), !bos); });
 }
 
 Model::Model(const Context& context, const std::string& path, const ModelOptions& options)
@@ -121,6 +134,10 @@ const ModelFacts& Model::facts() const noexcept {
 Tokenizer Model::tokenizer() const {
   impl_->tokenizer();
   return Tokenizer(impl_->text);
+}
+
+std::vector<int32_t> Model::prompt_ids(std::string_view text, bool bos) const {
+  return impl_->text_ids(text, bos);
 }
 
 Tokenizer Tokenizer::bytes() {

@@ -81,18 +81,25 @@ std::vector<int32_t> eos_ids(const ModelConfig& config) {
   return ids;
 }
 
-std::vector<int32_t> prompt_ids(const std::string& text, const Tokenizer& tokenizer,
+std::vector<int32_t> prompt_ids(const std::string& text, const Tokenizer* tokenizer,
                                 const ModelConfig& config, bool no_bos) {
   const auto bos = static_cast<int32_t>(config.bos_token_id);
+  if (text.empty() && bos >= 0) return {bos};
+  if (tokenizer == nullptr) {
+    fail(
+        "this model has no tokenizer.json, so it cannot read {}; give token ids (--ids 1,2,3), or a "
+        "tokenizer "
+        "(--tokenizer)",
+        text.empty() ? "an empty prompt" : "text");
+  }
   if (!text.empty()) {
-    std::vector<int32_t> ids = tokenizer.encode(text);
-    const int32_t before = no_bos ? -1 : token_before_texts(tokenizer, bos);
+    std::vector<int32_t> ids = tokenizer->encode(text);
+    const int32_t before = no_bos ? -1 : token_before_texts(*tokenizer, bos);
     if (before >= 0) ids.insert(ids.begin(), before);
     return ids;
   }
-  if (bos >= 0) return {bos};
   try {
-    return tokenizer.encode("\n");
+    return tokenizer->encode("\n");
   } catch (const Error&) {  // a vocabulary without newline
     return {0};
   }

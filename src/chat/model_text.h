@@ -34,8 +34,9 @@ inline bool blank_before_answers(ChatFormat format) {
 std::vector<int32_t> eos_ids(const ModelConfig& config);
 
 // The ids of a text that begins a sequence: behind BOS where its tokenizer says that texts are (unless
-// no_bos). No text is the model's BOS, where it has one, else a newline.
-std::vector<int32_t> prompt_ids(const std::string& text, const Tokenizer& tokenizer,
+// no_bos). No text is the model's BOS, where it has one, else a newline. Throws Error where it takes a
+// tokenizer and there is none (null).
+std::vector<int32_t> prompt_ids(const std::string& text, const Tokenizer* tokenizer,
                                 const ModelConfig& config, bool no_bos);
 
 // The bytes of a token; U+FFFD for ids that the vocabulary of the model has and the tokenizer lacks.

@@ -47,13 +47,18 @@ bool take_event(const Event& event, Completion& result, const OnToken& on_token)
 
 }  // namespace
 
+void check_prompts(const SequenceModel& model, std::span<const std::vector<int32_t>> prompts,
+                   ContextPolicy context) {
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const std::string what = prompts.size() == 1 ? "prompt" : fmt::format("prompt {}", i + 1);
+    check_prompt(model, prompts[i], context, what);
+  }
+}
+
 std::vector<Completion> generate(SequenceModel& model, std::span<const std::vector<int32_t>> prompts,
                                  const GenerateOptions& options, const OnToken& on_token) {
   check_options(model, options);
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    const std::string what = prompts.size() == 1 ? "prompt" : fmt::format("prompt {}", i + 1);
-    check_prompt(model, prompts[i], options.context, what);
-  }
+  check_prompts(model, prompts, options.context);
   std::vector<Completion> results(prompts.size() * static_cast<size_t>(options.n));
   for (size_t i = 0; i < results.size(); ++i) {
     results[i].prompt = static_cast<int64_t>(i) / options.n;
@@ -67,6 +72,7 @@ std::vector<Completion> generate(SequenceModel& model, std::span<const std::vect
       const auto prompt = static_cast<size_t>(results[next].prompt);
       engine.submit(request_of(options, prompts[prompt], next));
     }
+    if (options.before_step) options.before_step();
     for (const Event& event : engine.step()) {  // requests are numbered like results
       if (!take_event(event, results[static_cast<size_t>(event.request)], on_token))
         engine.cancel(event.request);

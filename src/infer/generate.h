@@ -21,9 +21,14 @@ struct GenerateOptions {
   std::vector<int32_t> eos_ids = {};   // end a sample (FinishReason::eos); ids beyond the vocabulary never do
   std::vector<int32_t> stop_ids = {};  // end a sample too (FinishReason::stop)
   ContextPolicy context = ContextPolicy::stop;
-  int64_t logprobs = -1;        // -1: none; 0: of the chosen token; k: and of the k likeliest
-  int64_t prefill_chunk = 512;  // most tokens in one forward call, >= 1; no effect on results
+  int64_t logprobs = -1;                   // -1: none; 0: of the chosen token; k: and of the k likeliest
+  int64_t prefill_chunk = 512;             // most tokens in one forward call, >= 1; no effect on results
+  std::function<void()> before_step = {};  // called before each forward call; may throw, which ends the run
 };
+
+// Throws Error, naming the prompt, for one that `generate` does not take.
+void check_prompts(const SequenceModel& model, std::span<const std::vector<int32_t>> prompts,
+                   ContextPolicy context);
 
 // One new token, as it arrives.
 struct TokenEvent {

@@ -139,8 +139,10 @@ LoadedModel::~LoadedModel() {
 
 LoadedModel::LoadedModel(const std::string& path, std::optional<DType> dtype, MatrixOrder order,
                          const ShapeHints& hints, Memory* memory)
-    : source_(std::make_unique<ModelSource>(open_model_source(resolve_model_path(path), hints))),
-      memory_(memory) {
+    : LoadedModel(open_model_source(resolve_model_path(path), hints), dtype, order, memory) {}
+
+LoadedModel::LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixOrder order, Memory* memory)
+    : source_(std::make_unique<ModelSource>(std::move(source))), memory_(memory) {
   const ModelSource& s = *source_;
   // Before anything grows with the number of layers: every layer has at least six tensors in the file.
   const auto n_tensors = static_cast<int64_t>(s.tensors->tensors().size());

@@ -42,6 +42,8 @@ class LoadedModel {
   explicit LoadedModel(const std::string& path, std::optional<DType> dtype = DType::f32,
                        MatrixOrder order = MatrixOrder::rows, const ShapeHints& hints = {},
                        Memory* memory = nullptr);
+  // From files that are open.
+  LoadedModel(ModelSource source, std::optional<DType> dtype, MatrixOrder order, Memory* memory = nullptr);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;

@@ -34,7 +34,8 @@ class CInterface : public testing::Test {
 };
 
 TEST_F(CInterface, GivesWhatTheLibraryGives) {
-  const char* const options[] = {"max_tokens=20", "seed=9", "temperature=1.5", "stop=zzz", nullptr};
+  const char* const options[] = {"max_tokens=20",     "seed=9",           "temperature=1.5",     "stop=zzz",
+                                 "logit_bias=5=-inf", "logit_bias=6=0.5", "top_p_rule=reaching", nullptr};
   std::string text;
   gpt_finish finish = GPT_GOES_ON;
   ASSERT_EQ(gpt_feed(session, "the cat", 7), GPT_OK);
@@ -42,7 +43,13 @@ TEST_F(CInterface, GivesWhatTheLibraryGives) {
   EXPECT_EQ(finish, GPT_FINISH_LENGTH);
   Session same(Model(Context({.threads = 1}), small_model()));
   same.feed("the cat");
-  EXPECT_EQ(text, same.generate({.max_tokens = 20, .temperature = 1.5, .seed = 9, .stops = {"zzz"}}).text);
+  const GenerateOptions as_written{.max_tokens = 20,
+                                   .temperature = 1.5,
+                                   .top_p_rule = "reaching",
+                                   .logit_bias = {{5, -std::numeric_limits<double>::infinity()}, {6, 0.5}},
+                                   .seed = 9,
+                                   .stops = {"zzz"}};
+  EXPECT_EQ(text, same.generate(as_written).text);
   const int32_t* ids = nullptr;
   size_t count = 0;
   ASSERT_EQ(gpt_ids(session, &ids, &count), GPT_OK);

@@ -122,6 +122,75 @@ TEST(Library, AnEngineGivesEachRequestWhatItWouldGetAlone) {
   EXPECT_TRUE(engine.idle());
 }
 
+TEST(Library, ManyPromptsAreWhatTheirSessionsWouldBe) {
+  const Model model(Context({.threads = 2}), small_model());
+  const std::vector<std::vector<int32_t>> prompts = {model.prompt_ids("the cat"), model.prompt_ids("a dog")};
+  const GenerateOptions options{.max_tokens = 20, .seed = 7, .number = 3, .stops = {"mat"}, .logprobs = 2};
+  std::vector<std::string> shown(4);
+  const auto results =
+      generate(model, prompts, options, 2, {.slots = 3}, [&](int64_t p, int64_t s, const Piece& piece) {
+        shown[static_cast<size_t>(2 * p + s)] += piece.text;
+        return true;
+      });
+  ASSERT_EQ(results.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    Session session(model);
+    session.feed(prompts[i / 2]);
+    GenerateOptions alone = options;
+    alone.number += i;
+    const Result expected = session.generate(alone);
+    EXPECT_EQ(results[i].ids, expected.ids);
+    EXPECT_EQ(results[i].text, expected.text);
+    EXPECT_EQ(results[i].finish, expected.finish);
+    EXPECT_EQ(shown[i], expected.text);
+    ASSERT_EQ(results[i].logprobs.size(), expected.ids.size());
+    EXPECT_EQ(results[i].logprobs[0].chosen.id, expected.ids[0]);
+    EXPECT_EQ(results[i].logprobs[0].chosen.logprob, expected.logprobs[0].chosen.logprob);
+    EXPECT_EQ(results[i].logprobs[0].top.size(), 2u);
+    EXPECT_GT(expected.computed_tokens, 0);
+  }
+  EXPECT_EQ(generate(model, prompts, {.max_tokens = 0}).size(), 2u);
+  const std::vector<std::vector<int32_t>> bad = {prompts[0], {}};
+  EXPECT_EQ(code_of([&] { generate(model, bad); }), code(Code::invalid_argument));
+  EXPECT_EQ(code_of([&] { generate(model, prompts, {}, -1); }), code(Code::invalid_argument));
+}
+
+TEST(Library, BeamsOfWidthOneAreGreedy) {
+  const Model model(Context({.threads = 1}), small_model());
+  const std::vector<int32_t> prompt = model.prompt_ids("the ");
+  Session session(model);
+  session.feed(prompt);
+  const Result greedy = session.generate({.max_tokens = 12, .temperature = 0});
+  const auto one = beam_search(model, prompt, {.width = 1, .max_tokens = 12});
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_EQ(one[0].result.ids, greedy.ids);
+  EXPECT_EQ(one[0].result.text, greedy.text);
+  const auto three = beam_search(model, prompt, {.width = 3, .max_tokens = 12, .stops = {" "}});
+  ASSERT_EQ(three.size(), 3u);
+  EXPECT_GE(three[0].score, one[0].score);
+  EXPECT_EQ(three[0].result.text.find(' '), std::string::npos);
+  EXPECT_EQ(code_of([&] { beam_search(model, prompt, {.width = 0}); }), code(Code::invalid_argument));
+  EXPECT_EQ(code_of([&] { beam_search(model, {}, {}); }), code(Code::invalid_argument));
+}
+
+TEST(Library, AModelWhoseTokenizerIsBrokenTakesIds) {
+  const Context context({.threads = 1});
+  gpt::test::TempDir dir;
+  std::filesystem::copy(small_model(), dir.file("model"));
+  std::ofstream(dir.file("model") + "/tokenizer.json") << "{";
+  const Model model(context, dir.file("model"));
+  EXPECT_FALSE(model.facts().has_tokenizer);
+  EXPECT_NE(model.facts().tokenizer_problem, "");
+  Session session(model, {.dtype = "bf16", .in_place = true});
+  EXPECT_EQ(code_of([&] { session.feed("text"); }), code(Code::unsupported));
+  session.feed(std::vector<int32_t>{1, 2});
+  const Result result = session.generate({.max_tokens = 3});
+  EXPECT_EQ(result.ids.size(), 3u);
+  EXPECT_EQ(result.text, "");
+  EXPECT_EQ(code_of([&] { Model(context, dir.file("model"), {.tokenizer = dir.file("model")}); }),
+            code(Code::io));
+}
+
 TEST(Library, CancellingFromAnotherThreadEndsACallAndResumeAllowsTheNext) {
   const Context context({.threads = 1});
   const Model model(context, small_model());
@@ -205,6 +274,9 @@ TEST(Library, ErrorsHaveCodesAndNameParametersWithoutDashes) {
                                          {.logit_bias = {{999, 1}}},
                                          {.max_tokens = 0},
                                          {.stops = {""}}}) {
+    if (options.max_tokens > 0) {
+      EXPECT_EQ(code_of([&] { check(model, options); }), code(Code::invalid_argument));
+    }
     try {
       session.generate(options);
       ADD_FAILURE();
@@ -293,6 +365,10 @@ TEST(Library, AChatIsTheModelsFormatAroundASession) {
               chat_prompt(model, std::vector<Message>{{"judge", "x"}});
             }),
             code(Code::invalid_argument));
+  EXPECT_EQ(chat.prompt_ids(), prompt);
+  EXPECT_STREQ(chat.format(), "chatml");
+  EXPECT_EQ(chat.n_ctx(), 96);
+  EXPECT_EQ(code_of([&] { Chat(model, "", {.policy = ContextPolicy::crop}); }), code(Code::invalid_argument));
   EXPECT_EQ(code_of([&] { chat.say(long_text()); }),
             code(Code::invalid_argument));  // longer than the context
   chat.reset();

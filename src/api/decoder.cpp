@@ -1,0 +1,281 @@
+#include "api/decoder.h"
+
+#include <algorithm>
+
+#include "infer/beam.h"
+#include "infer/generate.h"
+#include "infer/sampler.h"
+
+namespace gptcpp {
+namespace {
+
+constexpr int64_t kUsualContext = 8192;                 // a cache for more is made only where somebody asks
+constexpr int64_t kUsualCacheBytes = int64_t{1} << 30;  // the same
+constexpr int kMaxSlots = 4096;
+
+gpt::DType dtype_named(const char* parameter, const std::string& name,
+                       std::initializer_list<gpt::DType> allowed) {
+  std::string names;
+  for (const gpt::DType dtype : allowed) {
+    if (name == gpt::dtype_name(dtype)) return dtype;
+    names += (names.empty() ? "" : ", ") + std::string(gpt::dtype_name(dtype));
+  }
+  gpt::fail_parameter(parameter, "expected one of {}, found \"{}\"", names, name.substr(0, 64));
+}
+
+void set_types(gpt::Inference::Options& options, const EngineOptions& o) {
+  using enum gpt::DType;
+  options.weights = o.dtype.empty() ? f32 : dtype_named("dtype", o.dtype, {f32, bf16, f16, q8_0, q4_0});
+  const gpt::InferenceTypes types = gpt::inference_types(*options.weights);
+  options.dtype = types.activations;
+  options.kv_dtype =
+      o.kv_dtype.empty() ? types.cache : dtype_named("kv_dtype", o.kv_dtype, {f32, bf16, f16, i8});
+  options.in_place = o.in_place || *options.weights != bf16;
+}
+
+// The tokens that the caches of all slots have room for together.
+int64_t cache_tokens(const gpt::ModelConfig& config, const gpt::Inference::Options& options, int64_t wanted) {
+  if (wanted < 0) gpt::fail_parameter("cache_tokens", "expected 0 or more, found {}", wanted);
+  const int64_t one = gpt::KvCache::blocks_of_sequence(options.capacity) * gpt::KvCache::kBlock;
+  const int64_t block_bytes = gpt::KvCache::bytes(config, gpt::KvCache::kBlock, *options.kv_dtype);
+  const int64_t token_bytes =
+      std::max<int64_t>(block_bytes / gpt::KvCache::kBlock, 1);  // none without layers
+  return std::clamp(wanted > 0 ? wanted : kUsualCacheBytes / token_bytes, one, options.slots * one);
+}
+
+gpt::Inference::Options inference_options(const gpt::ModelConfig& config, const EngineOptions& o) {
+  if (o.n_ctx < 0 || o.n_ctx > config.n_ctx)
+    gpt::fail_parameter("n_ctx", "expected 1 to {}, which is what the model has, found {}", config.n_ctx,
+                        o.n_ctx);
+  if (o.slots < 1 || o.slots > kMaxSlots)
+    gpt::fail_parameter("slots", "expected 1 to {}, found {}", kMaxSlots, o.slots);
+  gpt::Inference::Options options;
+  options.slots = o.slots;
+  options.capacity = o.n_ctx > 0 ? o.n_ctx : std::min(config.n_ctx, kUsualContext);
+  set_types(options, o);
+  options.cache_tokens = cache_tokens(config, options, o.cache_tokens);
+  options.max_rows = std::min(options.max_rows, std::max<int64_t>(options.capacity, options.slots));
+  options.slide = o.policy == ContextPolicy::slide;
+  if (options.slide && config.position != gpt::Position::rope)
+    throw Error(
+        Code::unsupported,
+        "a sliding window needs rotary positions, this model has learned ones; use crop or stop instead",
+        "policy");
+  return options;
+}
+
+// Caches, activations and logits, and the model's share if this is the first that needs its weights in a
+// type.
+Claim claim_of(const Model::Impl& model, const gpt::Inference::Options& options) {
+  model.claim_packed(*options.weights, options.in_place);
+  const gpt::ModelConfig& config = model.config();
+  const int64_t logits = options.slots * config.vocab_size * static_cast<int64_t>(sizeof(float));
+  return {
+      model.context,
+      gpt::Inference::planned_bytes(config, options, model.context->kernels, model.context->threads) + logits,
+      "key/value cache and activations"};
+}
+
+gpt::SamplingParams sampling_of(const GenerateOptions& o) {
+  return {.temperature = o.temperature,
+          .top_k = o.top_k,
+          .top_p = o.top_p,
+          .top_p_rule = gpt::parse_top_p_rule(o.top_p_rule),
+          .min_p = o.min_p,
+          .repetition_penalty = o.repetition_penalty,
+          .presence_penalty = o.presence_penalty,
+          .frequency_penalty = o.frequency_penalty,
+          .logit_bias = o.logit_bias};
+}
+
+Logprobs logprobs_of(const gpt::Logprobs& inner) {
+  Logprobs out{.chosen = {inner.chosen.id, inner.chosen.logprob}};
+  for (const gpt::TokenLogprob& token : inner.top)
+    out.top.push_back({token.id, token.logprob});
+  return out;
+}
+
+Beam beam_of(const gpt::Beam& beam, Answer answer) {
+  answer.result.finish = finish_of(beam.finish);
+  for (size_t i = 0; i < beam.ids.size(); ++i) {
+    gpt::Event event{.id = beam.ids[i]};
+    if (i + 1 == beam.ids.size()) event.finish = beam.finish;
+    answer.add(event);
+  }
+  if (answer.stopped()) answer.result.finish = Finish::stop;
+  return {std::move(answer.result), beam.score};
+}
+
+gpt::Request request_of(const Model::Impl& model, const GenerateOptions& o) {
+  gpt::Request request{.max_tokens = o.max_tokens,
+                       .sampling = sampling_of(o),
+                       .seed = o.seed,
+                       .number = o.number,
+                       .logprobs = o.logprobs};
+  gpt::validate(request.sampling, model.config().vocab_size);
+  if (!o.ignore_eos) request.eos_ids = gpt::eos_ids(model.config());
+  if (!o.stops.empty()) model.tokenizer();
+  return request;
+}
+
+}  // namespace
+
+void check(const Model& model, const GenerateOptions& options) {
+  guarded([&] {
+    request_of(*model.impl(), options);
+    Answer(*model.impl(), options.stops);
+  });
+}
+
+static_assert(static_cast<int>(ContextPolicy::slide) == static_cast<int>(gpt::ContextPolicy::slide));
+
+EngineOptions engine_options(const SessionOptions& o) {
+  return {.slots = 1,
+          .n_ctx = o.n_ctx,
+          .dtype = o.dtype,
+          .kv_dtype = o.kv_dtype,
+          .in_place = o.in_place,
+          .policy = o.policy};
+}
+
+Decoder::Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options)
+    : model_(std::move(model)),
+      policy_(static_cast<gpt::ContextPolicy>(options.policy)),
+      options_(inference_options(model_->config(), options)),
+      claim_(claim_of(*model_, options_)),
+      pool(model_->context->threads),
+      inference(model_->loaded.model(), {pool, model_->context->kernels}, options_),
+      cached(inference, options_.slide) {}
+
+gpt::Request Decoder::request(std::vector<int32_t> prompt, const GenerateOptions& o) const {
+  gpt::Request request = request_of(*model_, o);
+  request.prompt = std::move(prompt);
+  request.context = policy_;
+  return request;
+}
+
+Answer::Answer(const Model::Impl& model, const std::vector<std::string>& stops, bool drop_blank) {
+  if (model.text != nullptr) stream_.emplace(*model.text->tokenizer, stops, drop_blank);
+}
+
+std::string Answer::add(const gpt::Event& event) {
+  std::string text;
+  if (ends_text(event)) {
+    result.end_id = event.id;
+  } else if (event.id >= 0) {
+    result.ids.push_back(event.id);
+    if (stream_) text = stream_->push(event.id);
+  }
+  if (event.logprobs != nullptr) result.logprobs.push_back(logprobs_of(*event.logprobs));
+  if (event.finish) {
+    result.finish = finish_of(*event.finish);
+    if (stream_) text += stream_->finish();
+  }
+  result.text += text;
+  return text;
+}
+
+bool Answer::take(const gpt::Event& event, const OnPiece& on_piece) {
+  if (event.finish == gpt::FinishReason::error) throw gpt::Error(std::string(event.error));
+  const bool ends = ends_text(event);
+  const std::string text = add(event);
+  const bool shown = on_piece && !(ends && text.empty());
+  const bool goes_on = !shown || call_back(on_piece, Piece{ends ? -1 : event.id, text});
+  if ((goes_on && !stopped()) || ends) return true;
+  if (stream_) result.text += stream_->finish();
+  result.finish = Finish::stop;
+  return false;
+}
+
+void generate_alone(Decoder& decoder, gpt::Request request, const OnPiece& on_piece, Answer& answer) {
+  gpt::Engine engine(decoder.cached, {.step_rows = kStepRows});
+  const int64_t id = as_argument("prompt", [&] { return engine.submit(std::move(request)); });
+  while (!engine.idle()) {
+    decoder.model().context->check_cancelled();
+    for (const gpt::Event& event : engine.step()) {
+      if (!answer.take(event, on_piece)) engine.cancel(id);
+    }
+  }
+  answer.result.computed_tokens = engine.counts().computed;
+  answer.result.reused_tokens = engine.counts().reused;
+}
+
+bool ends_text(const gpt::Event& event) {
+  return event.finish == gpt::FinishReason::eos || event.finish == gpt::FinishReason::stop;
+}
+
+Finish finish_of(gpt::FinishReason reason) {
+  constexpr Finish kFinishes[] = {Finish::stop, Finish::eos, Finish::length, Finish::context, Finish::error};
+  return kFinishes[static_cast<size_t>(reason)];
+}
+
+const char* finish_name(Finish finish) noexcept {
+  constexpr const char* kNames[] = {"length", "eos", "stop", "context", "error"};
+  return kNames[static_cast<size_t>(finish)];
+}
+
+std::vector<Result> generate(const Model& model, std::span<const std::vector<int32_t>> prompts,
+                             const GenerateOptions& options, int64_t n, const EngineOptions& engine,
+                             const OnSamplePiece& on_piece) {
+  return guarded([&] {
+    Decoder decoder(model.impl(), engine);
+    const gpt::Request r = decoder.request({}, options);
+    const auto total = prompts.size() * static_cast<size_t>(std::max<int64_t>(n, 0));
+    std::vector<Answer> answers;
+    const auto make_answers = [&] {
+      while (answers.size() < total)
+        answers.emplace_back(decoder.model(), options.stops);
+    };
+    const auto on_token = [&](const gpt::TokenEvent& event) {
+      const auto show = [&](const Piece& piece) { return on_piece(event.prompt, event.sample, piece); };
+      Answer& answer = answers[static_cast<size_t>(event.prompt * n + event.sample)];
+      return answer.take({.id = event.id, .logprobs = event.logprobs, .finish = event.finish},
+                         on_piece ? OnPiece(show) : OnPiece());
+    };
+    const gpt::GenerateOptions inner{.max_tokens = r.max_tokens,
+                                     .sampling = r.sampling,
+                                     .seed = r.seed,
+                                     .n = n,
+                                     .first_sample = r.number,
+                                     .eos_ids = r.eos_ids,
+                                     .context = r.context,
+                                     .logprobs = r.logprobs,
+                                     .prefill_chunk = kStepRows,
+                                     .before_step = [&] {
+                                       decoder.model().context->check_cancelled();
+                                       make_answers();
+                                     }};
+    as_argument("prompts", [&] { gpt::check_prompts(decoder.cached, prompts, r.context); });
+    gpt::generate(decoder.cached, prompts, inner, on_token);
+    make_answers();
+    std::vector<Result> results;
+    for (Answer& answer : answers)
+      results.push_back(std::move(answer.result));
+    return results;
+  });
+}
+
+std::vector<Beam> beam_search(const Model& model, std::span<const int32_t> prompt, const BeamOptions& options,
+                              const SessionOptions& session) {
+  return guarded([&] {
+    if (options.width < 1 || options.width > kMaxSlots)
+      gpt::fail_parameter("width", "expected 1 to {}, found {}", kMaxSlots, options.width);
+    EngineOptions engine = engine_options(session);
+    engine.slots = static_cast<int>(options.width);
+    engine.cache_tokens = std::numeric_limits<int64_t>::max();  // beams keep what they hold
+    Decoder decoder(model.impl(), engine);
+    gpt::BeamOptions inner{.width = options.width,
+                           .steps = options.max_tokens,
+                           .eos_ids = {},
+                           .length_penalty = options.length_penalty,
+                           .context = static_cast<gpt::ContextPolicy>(session.policy)};
+    if (!options.ignore_eos) inner.eos_ids = gpt::eos_ids(decoder.model().config());
+    as_argument("prompt", [&] { gpt::check_prompt(decoder.cached, prompt, inner.context, "prompt"); });
+    std::vector<Beam> beams;
+    for (const gpt::Beam& beam : gpt::beam_search(decoder.cached, prompt, inner))
+      beams.push_back(beam_of(beam, Answer(decoder.model(), options.stops)));
+    return beams;
+  });
+}
+
+}  // namespace gptcpp

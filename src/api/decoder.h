@@ -1,0 +1,61 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/objects.h"
+#include "infer/cached_model.h"
+#include "infer/engine.h"
+
+namespace gptcpp {
+
+// A session is an engine of one text.
+EngineOptions engine_options(const SessionOptions& options);
+
+// A model that computes, with threads and memory of its own.
+class Decoder {
+ public:
+  Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options);
+  const Model::Impl& model() const { return *model_; }
+  gpt::Request request(std::vector<int32_t> prompt, const GenerateOptions& options) const;  // checked
+
+ private:
+  std::shared_ptr<const Model::Impl> model_;
+  gpt::ContextPolicy policy_;
+  gpt::Inference::Options options_;
+  Claim claim_;
+
+ public:
+  gpt::ThreadPool pool;
+  gpt::Inference inference;
+  gpt::CachedModel cached;
+};
+
+// What one request has got so far.
+class Answer {
+ public:
+  Answer(const Model::Impl& model, const std::vector<std::string>& stops, bool drop_blank = false);
+
+  // Takes an event in. The text that it adds: without a token that ended the text, and after the last event
+  // with what was held back; nothing without a tokenizer.
+  std::string add(const gpt::Event& event);
+  // The same, and shows it; whether the text goes on.
+  bool take(const gpt::Event& event, const OnPiece& on_piece);
+  bool stopped() const { return stream_ && stream_->stopped(); }
+
+  Result result;
+
+ private:
+  std::optional<gpt::TextStream> stream_;
+};
+
+// Goes on with a request alone. What a call that throws had drawn is in the answer.
+void generate_alone(Decoder& decoder, gpt::Request request, const OnPiece& on_piece, Answer& answer);
+
+bool ends_text(const gpt::Event& event);  // its token is no part of it
+Finish finish_of(gpt::FinishReason reason);
+
+constexpr int64_t kStepRows = 512;  // ids that go through the model between two looks at `cancelled`
+
+}  // namespace gptcpp
