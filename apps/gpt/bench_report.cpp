@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "base/ranges.h"
 #include "report/table.h"
 #include "train/run_facts.h"
 
@@ -61,14 +62,8 @@ double share_of_memory(const BenchRecord& r) {
   return median(shares);
 }
 
-double seconds_in_ops(const WorkloadResult& result) {
-  double sum = 0;
-  for (const OpTime& op : result.ops)
-    sum += op.seconds;
-  return sum;
-}
 double seconds_outside(const WorkloadResult& result) {
-  return std::max(0.0, result.total_seconds() - seconds_in_ops(result));
+  return std::max(0.0, result.total_seconds() - sum_of(result.ops, &OpTime::seconds));
 }
 
 json limits_json(const MachineLimits& limits) {
@@ -82,16 +77,14 @@ json limits_json(const MachineLimits& limits) {
 json ops_json(const WorkloadResult& result) {
   const double total = result.total_seconds();
   const auto repeats = static_cast<double>(result.seconds.size());
-  json ops = json::array();
-  for (const OpTime& op : result.ops) {
+  return transformed(result.ops, [&](const OpTime& op) {
     json entry = {{"op", op.op},
                   {"calls", static_cast<double>(op.calls) / repeats},
                   {"ms", 1e3 * op.seconds / repeats},
                   {"share", op.seconds / total}};
     if (op.flops > 0) entry["flops_per_second"] = op.flops / op.seconds;
-    ops.push_back(std::move(entry));
-  }
-  return ops;
+    return entry;
+  });
 }
 
 json record_json(const BenchRecord& r) {
@@ -124,11 +117,7 @@ json record_json(const BenchRecord& r) {
 
 // "228" or, when the measurements differ, "221 to 228".
 std::string range(const std::vector<MachineLimits>& limits, double MachineLimits::*rate, const char* unit) {
-  double low = limits.front().*rate, high = low;
-  for (const MachineLimits& l : limits) {
-    low = std::min(low, l.*rate);
-    high = std::max(high, l.*rate);
-  }
+  const auto [low, high] = std::ranges::minmax(transformed(limits, rate));
   if (high == 0) return "none";
   const std::string from = fmt::format("{:.3g}", low / 1e9), to = fmt::format("{:.3g}", high / 1e9);
   return from == to ? fmt::format("{} {}", to, unit) : fmt::format("{} to {} {}", from, to, unit);
@@ -196,17 +185,13 @@ json report_json(const BenchReport& report) {
                {{"description", machine_description(report.threads, isa_name(report.isa))},
                 {"threads", report.threads},
                 {"isa", isa_name(report.isa)}}},
-              {"limits", json::array()}};
-  for (const MachineLimits& limits : report.limits)
-    out["limits"].push_back(limits_json(limits));
+              {"limits", transformed(report.limits, limits_json)}};
   if (!report.model) return out;
   out["model"] = {{"name", report.model->name},
                   {"random_weights", report.model->random_weights},
                   {"parameters", report.model->counts.total},
                   {"config", model_keys_json(report.model->counts.config)}};
-  out["workloads"] = json::array();
-  for (const BenchRecord& r : report.records)
-    out["workloads"].push_back(record_json(r));
+  out["workloads"] = transformed(report.records, record_json);
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/process_memory.h"
+#include "base/ranges.h"
 #include "bench/limits.h"
 #include "bench/workload.h"
 #include "bench_report.h"
@@ -41,19 +42,13 @@ struct BenchArguments {
 
 // The keys that shape a step besides the model's.
 bool is_bench_key(const KeyInfo& key) {
-  static const std::vector<std::string> model_keys = model_key_names();
-  return key.name == "batch_size" || key.name == "recompute" ||
-         std::ranges::find(model_keys, key.name) != model_keys.end();
+  return key.is_model || key.name == "batch_size" || key.name == "recompute";
 }
 
 BenchMode parse_mode(const std::string& name) {
-  std::vector<std::string> names;
-  for (const BenchMode mode : kBenchModes) {
-    if (name == mode_name(mode)) return mode;
-    names.emplace_back(mode_name(mode));
-  }
-  check_choice("--mode", name, names);
-  return BenchMode::train;
+  check_choice("--mode", name,
+               transformed(kBenchModes, [](BenchMode mode) { return std::string(mode_name(mode)); }));
+  return *find_by(kBenchModes, mode_name, name);
 }
 
 // What is to be measured: a config with random weights, or a model from disk.

@@ -1,12 +1,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "base/parse.h"
+#include "base/ranges.h"
 #include "command.h"
 #include "convert/gguf_vocab.h"
 #include "convert_output.h"
@@ -108,20 +108,20 @@ std::string moves_table(const Conversion& conversion, const LoadedModel& loaded)
 
 json result_json(const ConvertArguments& a, const Conversion& conversion, const LoadedModel& loaded,
                  const ConvertOutput& output) {
-  json tensors = json::array(), ignored = json::array();
-  for (const TensorMove& m : conversion.moves()) {
-    tensors.push_back({{"source", m.source},
-                       {"source_dtype", dtype_name(m.source_dtype)},
-                       {"source_shape", m.source_shape},
-                       {"parameter", m.parameter},
-                       {"shape", m.shape},
-                       {"target", m.target},
-                       {"dtype", dtype_name(m.target_dtype)},
-                       {"target_shape", m.target_shape},
-                       {"note", m.note}});
-  }
-  for (const LoadedModel::Ignored& i : loaded.ignored())
-    ignored.push_back({{"source", i.tensor->name}, {"why", i.why}});
+  const auto tensors = transformed(conversion.moves(), [](const TensorMove& m) {
+    return json{{"source", m.source},
+                {"source_dtype", dtype_name(m.source_dtype)},
+                {"source_shape", m.source_shape},
+                {"parameter", m.parameter},
+                {"shape", m.shape},
+                {"target", m.target},
+                {"dtype", dtype_name(m.target_dtype)},
+                {"target_shape", m.target_shape},
+                {"note", m.note}};
+  });
+  const auto ignored = transformed(loaded.ignored(), [](const LoadedModel::Ignored& i) {
+    return json{{"source", i.tensor->name}, {"why", i.why}};
+  });
   const FolderChanges& changes = output.changes();
   return {{"in", a.in},
           {"out", a.out},

@@ -1,9 +1,12 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/ranges.h"
 #include "command.h"
 #include "config_flags.h"
 #include "info_report.h"
@@ -104,10 +107,7 @@ std::vector<InfoSubject> find_subjects(const InfoArguments& a, const ConfigFlags
 std::string text_of(const InfoArguments& a, const std::vector<InfoSubject>& subjects) {
   if (a.schedule || !a.at.empty()) return schedule_table(subjects.front().train, a.at);
   if (a.summary) {
-    std::string text;
-    for (const InfoSubject& s : subjects)
-      text += (text.empty() ? "" : "\n") + quick_reference(s);
-    return text;
+    return fmt::format("{}", fmt::join(transformed(subjects, quick_reference), "\n"));
   }
   if (subjects.size() == 1) return describe_subject(subjects.front());
   std::string text = compare_subjects(subjects);
@@ -135,21 +135,16 @@ int run(const InfoArguments& a, const ConfigFlags& flags) {
     }
     return 0;
   }
-  json out = subject_json(subjects.front());
-  if (subjects.size() > 1) {
-    out = {{"models", json::array()}};
-    for (const InfoSubject& s : subjects)
-      out["models"].push_back(subject_json(s));
-  }
+  const json out = subjects.size() == 1 ? subject_json(subjects[0])
+                                        : json{{"models", transformed(subjects, subject_json)}};
   write_output(out.dump(2) + "\n");
   return 0;
 }
 
 // The keys of the architecture, and those of a schedule.
 bool is_info_key(const KeyInfo& key) {
-  static const std::vector<std::string> model_keys = model_key_names();
-  return key.name == "steps" || key.name == "warmup" || key.name == "lr" || key.name == "min_lr" ||
-         std::ranges::find(model_keys, key.name) != model_keys.end();
+  return key.is_model || key.name == "steps" || key.name == "warmup" || key.name == "lr" ||
+         key.name == "min_lr";
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "base/folder_lock.h"
 #include "base/format.h"
 #include "base/parse.h"
+#include "base/ranges.h"
 #include "command.h"
 #include "config_flags.h"
 #include "foreign_names.h"
@@ -163,9 +164,7 @@ struct Plan {
 };
 
 Plan plan_sweep(const SweepArguments& a, const ConfigFlags& flags) {
-  std::vector<SweepAxis> axes;
-  for (const std::string& text : a.over)
-    axes.push_back(parse_axis(text));
+  const auto axes = transformed(a.over, parse_axis);
   for (const SweepAxis& axis : axes) {
     if (a.iso_params > 0 && (axis.key == "n_embd" || axis.key == "d_ff"))
       fail_usage("--iso-params chooses {}: leave out --over {}", axis.key, axis.key);

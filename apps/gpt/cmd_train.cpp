@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -6,6 +8,7 @@
 #include "base/error.h"
 #include "base/folder_lock.h"
 #include "base/json.h"
+#include "base/ranges.h"
 #include "command.h"
 #include "config_flags.h"
 #include "interrupt.h"
@@ -45,12 +48,8 @@ RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
   for (const std::string& key : flags.given()) {
     const std::vector<std::string>& allowed = resumable_keys();
     if (std::ranges::find(allowed, key) != allowed.end()) continue;
-    fail_usage("{} cannot change when a run is resumed; only {} can", ConfigFlags::flag_name(key), [&] {
-      std::string list;
-      for (const std::string& name : allowed)
-        list += (list.empty() ? "" : ", ") + ConfigFlags::flag_name(name);
-      return list;
-    }());
+    fail_usage("{} cannot change when a run is resumed; only {} can", ConfigFlags::flag_name(key),
+               fmt::join(transformed(allowed, ConfigFlags::flag_name), ", "));
   }
   const std::string path = a.out + "/config.json";
   if (!std::filesystem::exists(path))

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/ranges.h"
 #include "model/model_files.h"
 #include "model/presets.h"
 #include "options.h"
@@ -125,10 +126,7 @@ void ConfigFlags::apply_flags(Settings& settings) const {
 }
 
 std::vector<std::string> ConfigFlags::given() const {
-  std::vector<std::string> names;
-  for (const auto& [name, values] : *values_)
-    names.push_back(name);
-  return names;
+  return transformed(*values_, [](const auto& entry) { return entry.first; });
 }
 
 RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags) {

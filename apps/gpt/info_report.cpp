@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/format.h"
+#include "base/ranges.h"
 #include "model/model_counts.h"
 #include "report/table.h"
 #include "train/schedule.h"
@@ -110,20 +111,6 @@ std::string initial_loss(const ModelConfig& c) {
   return fmt::format("a model that knows nothing has the loss ln {} = {:.4f}\n", c.vocab_size, loss);
 }
 
-// Every key with its final value, a line per group.
-std::string describe_keys(const ModelConfig& config) {
-  const json values = model_keys_json(config);
-  std::string text, group;
-  for (const KeyInfo& key : config_keys()) {
-    if (!values.contains(key.name)) continue;
-    if (key.group != group) text += fmt::format("{}{}:", group.empty() ? "" : "\n", key.group);
-    group = key.group;
-    const json& value = values[key.name];
-    text += fmt::format("  {} {}", key.name, value.is_string() ? value.get<std::string>() : value.dump());
-  }
-  return text + "\n";
-}
-
 json parameters_json(const ModelCounts& m) {
   json parameters = {{"total", m.total}, {"layers", m.layers}, {"rule_of_thumb_12LC2", m.rule_of_thumb}};
   json per_layer = {{"total", m.per_layer}};
@@ -196,9 +183,9 @@ json training_json(const InfoMemory& m, const InfoSubject& s) {
 }
 
 json schedule_json(const TrainConfig& c) {
-  json rows = json::array();
-  for (const int64_t step : schedule_steps(c))
-    rows.push_back({{"step", step}, {"lr", learning_rate(c, step)}});
+  const auto rows = transformed(schedule_steps(c), [&](int64_t step) {
+    return json{{"step", step}, {"lr", learning_rate(c, step)}};
+  });
   return {{"steps", c.steps}, {"warmup", c.warmup}, {"lr", c.lr}, {"min_lr", c.min_lr}, {"rows", rows}};
 }
 
@@ -262,10 +249,7 @@ std::vector<Row> figures() {
 }
 
 std::string dims(std::initializer_list<int64_t> sizes) {
-  std::string text;
-  for (const int64_t size : sizes)
-    text += (text.empty() ? "" : " x ") + format_thousands(size);
-  return text;
+  return fmt::format("{}", fmt::join(transformed(sizes, format_thousands), " x "));
 }
 
 std::string name_of(const ModelConfig& c, const char* key) {
@@ -360,7 +344,7 @@ std::string describe_subject(const InfoSubject& s) {
   std::string text = s.name + "\n\n" + parameters_table(s.counts) + "\n" + flops_table(s.counts) + "\n" +
                      formats_table(s) + "\n" + training_table(s) + "\n";
   if (s.devices > 1) text += zero_table(s) + "\n";
-  return text + initial_loss(s.counts.config) + "\n" + describe_keys(s.counts.config);
+  return text + initial_loss(s.counts.config) + "\n" + describe_keys(model_keys_json(s.counts.config), 0);
 }
 
 std::string schedule_table(const TrainConfig& c, const std::vector<int64_t>& steps) {

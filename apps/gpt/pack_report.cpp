@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "base/ranges.h"
 #include "base/utf8.h"
 #include "report/table.h"
 
@@ -106,11 +107,8 @@ std::string verify_text(const ShardSet& set, const std::vector<std::string>& dam
 }
 
 json shards_json(const std::vector<TokenShard>& shards) {
-  json list = json::array();
-  int64_t tokens = 0;
-  for (const TokenShard& shard : shards) {
+  const auto shard_json = [](const TokenShard& shard) {
     const ShardInfo& i = shard.info();
-    tokens += i.count;
     json entry = {{"path", shard.name()},
                   {"format", format_name(i.format)},
                   {"tokens", i.count},
@@ -123,9 +121,10 @@ json shards_json(const std::vector<TokenShard>& shards) {
                     {"documents", i.documents},
                     {"document_token", i.document_token}});
     }
-    list.push_back(entry);
-  }
-  return {{"shards", list}, {"tokens", tokens}};
+    return entry;
+  };
+  const auto tokens = [](const TokenShard& shard) { return shard.info().count; };
+  return {{"shards", transformed(shards, shard_json)}, {"tokens", sum_of(shards, tokens)}};
 }
 
 std::string shards_text(const std::vector<TokenShard>& shards, const Tokenizer* tokenizer) {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/ranges.h"
 #include "model/model_counts.h"
 #include "options.h"
 #include "report/table.h"
@@ -197,18 +198,17 @@ std::string proposals_text(const Proposals& p) {
 }
 
 nlohmann::json proposals_json(const Proposals& p) {
-  nlohmann::json out = {{"train_tokens", p.train_tokens},
-                        {"passes", Proposals::kPasses},
-                        {"preset", p.all[p.chosen].preset},
-                        {"presets", nlohmann::json::array()}};
-  for (const Proposal& one : p.all) {
-    out["presets"].push_back({{"preset", one.preset},
-                              {"parameters", one.parameters},
-                              {"tokens_per_parameter", tokens_per_parameter(p, one)},
-                              {"steps", one.steps},
-                              {"seconds_at_least", one.seconds}});
-  }
-  return out;
+  const auto presets = transformed(p.all, [&](const Proposal& one) {
+    return nlohmann::json{{"preset", one.preset},
+                          {"parameters", one.parameters},
+                          {"tokens_per_parameter", tokens_per_parameter(p, one)},
+                          {"steps", one.steps},
+                          {"seconds_at_least", one.seconds}};
+  });
+  return {{"train_tokens", p.train_tokens},
+          {"passes", Proposals::kPasses},
+          {"preset", p.all[p.chosen].preset},
+          {"presets", presets}};
 }
 
 }  // namespace gpt

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/ranges.h"
 #include "base/utf8.h"
 #include "output.h"
 #include "report/progress.h"
@@ -81,25 +82,20 @@ json facts_json(const Tokenizer& tokenizer, const TokenizerFacts& facts) {
               {"merges", facts.merges},
               {"pattern", facts.pattern},
               {"special_tokens", facts.added},
-              {"longest_tokens", json::array()},
               {"mean_token_bytes", facts.mean_token_bytes}};
-  for (const int32_t id : facts.longest) {
+  out["longest_tokens"] = transformed(facts.longest, [&](int32_t id) {
     const std::string bytes = tokenizer.token_bytes(id);
-    out["longest_tokens"].push_back(
-        {{"id", id}, {"text", replace_invalid_utf8(bytes)}, {"bytes", bytes.size()}});
-  }
+    return json{{"id", id}, {"text", replace_invalid_utf8(bytes)}, {"bytes", bytes.size()}};
+  });
   return out;
 }
 
 json piece_json(const Explainer::Piece& piece) {
-  json out = {{"text", replace_invalid_utf8(piece.text)}, {"ids", piece.ids}, {"steps", json::array()}};
-  for (const auto& step : piece.steps) {
-    json symbols = json::array();
-    for (const std::string& symbol : step.symbols)
-      symbols.push_back(replace_invalid_utf8(symbol));
-    out["steps"].push_back({{"rank", step.rank}, {"at", step.at}, {"symbols", symbols}});
-  }
-  return out;
+  const auto steps = transformed(piece.steps, [](const auto& step) {
+    return json{
+        {"rank", step.rank}, {"at", step.at}, {"symbols", transformed(step.symbols, replace_invalid_utf8)}};
+  });
+  return {{"text", replace_invalid_utf8(piece.text)}, {"ids", piece.ids}, {"steps", steps}};
 }
 
 std::string piece_text(const Explainer::Piece& piece, const Tokenizer& tokenizer, const Painter& painter) {
@@ -159,29 +155,21 @@ std::string explanation(const Tokenizer& tokenizer, std::string_view text, bool 
   if (text.size() > kMaxExplained)
     fail("--explain: expected a text of at most {} bytes, found {}", kMaxExplained, text.size());
   const std::vector<Explainer::Piece> pieces = Explainer(tokenizer).explain(text);
-  if (as_json) {
-    json out = {{"pieces", json::array()}};
-    for (const auto& piece : pieces)
-      out["pieces"].push_back(piece_json(piece));
-    return out.dump(2) + "\n";
-  }
+  if (as_json) return json{{"pieces", transformed(pieces, piece_json)}}.dump(2) + "\n";
   const auto variable = [](const char* name) { return std::getenv(name); };
   const Painter painter(terminal_style(output_is_terminal(), variable));
   std::string out = fmt::format("{}, {}:", format_amount(std::ssize(text), "byte"),
-                                format_amount(std::ssize(pieces), "piece")),
-              ids;
-  size_t tokens = 0;
+                                format_amount(std::ssize(pieces), "piece"));
+  std::vector<int32_t> ids;
   for (size_t i = 0; i < pieces.size(); ++i)
     out +=
         " " + painter.paint("\"" + shown(pieces[i].text) + "\"", i % 2 == 0 ? Painter::kEven : Painter::kOdd);
   out += "\n";
   for (const auto& piece : pieces) {
     out += piece_text(piece, tokenizer, painter);
-    tokens += piece.ids.size();
-    for (const int32_t id : piece.ids)
-      ids += (ids.empty() ? "" : " ") + std::to_string(id);
+    ids.insert(ids.end(), piece.ids.begin(), piece.ids.end());
   }
-  return out + fmt::format("\n{}: {}\n", format_amount(static_cast<int64_t>(tokens), "token"), ids);
+  return out + fmt::format("\n{}: {}\n", format_amount(std::ssize(ids), "token"), fmt::join(ids, " "));
 }
 
 }  // namespace gpt

@@ -14,7 +14,6 @@
 #include "data/corpus.h"
 #include "data/text_blocks.h"
 #include "interrupt.h"
-#include "options.h"
 #include "output.h"
 #include "report/table.h"
 #include "text/tokenizer_facts.h"

@@ -141,15 +141,18 @@ void TemporaryFile::remove_stale() const {
   }
 }
 
-std::string read_file(const std::string& path, uint64_t max_bytes) {
+int open_regular_file(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) fail("cannot open {}: {}", path, std::strerror(errno));
   struct stat info {};
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
-    fail("cannot read {}: expected a regular file", path);
-  }
-  const auto size = static_cast<uint64_t>(info.st_size);
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
+  close(fd);
+  fail("cannot read {}: expected a regular file", path);
+}
+
+std::string read_file(const std::string& path, uint64_t max_bytes) {
+  const int fd = open_regular_file(path);
+  const uint64_t size = file_stamp(fd).bytes;
   if (size > max_bytes) {
     close(fd);
     fail("cannot read {}: expected at most {} bytes, found {}", path, max_bytes, size);

@@ -11,6 +11,9 @@
 
 namespace gpt {
 
+// Opens a regular file to read, without waiting where it is none. Throws Error when it cannot, naming it.
+int open_regular_file(const std::string& path);
+
 // Reads a whole regular file; throws Error when it is missing, unreadable or larger than max_bytes.
 std::string read_file(const std::string& path, uint64_t max_bytes = uint64_t{1} << 40);
 

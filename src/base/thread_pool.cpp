@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>

@@ -1,9 +1,9 @@
 #include "bench/workload.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/clock.h"
+#include "base/ranges.h"
 #include "base/rng.h"
 #include "model/inference.h"
 #include "tensor/memory.h"
@@ -162,10 +162,7 @@ double WorkloadResult::median_seconds() const {
 }
 
 double WorkloadResult::total_seconds() const {
-  double sum = 0;
-  for (const double s : seconds)
-    sum += s;
-  return sum;
+  return sum_of(seconds);
 }
 
 double WorkloadResult::slowest() const {

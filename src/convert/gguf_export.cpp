@@ -1,7 +1,6 @@
 #include "convert/gguf_export.h"
 
-#include <algorithm>
-
+#include "base/ranges.h"
 #include "convert/format_limits.h"
 #include "convert/gguf_vocab.h"
 #include "convert/rope_rows.h"
@@ -21,8 +20,8 @@ uint32_t file_type(DType dtype) {
   constexpr std::pair<DType, uint32_t> kTypes[] = {{f32, 0},   {f16, 1},   {bf16, 32}, {q4_0, 2},
                                                    {q4_1, 3},  {q8_0, 7},  {q5_0, 8},  {q5_1, 9},
                                                    {q4_k, 14}, {q5_k, 16}, {q6_k, 18}};
-  const auto found = std::ranges::find(kTypes, dtype, &std::pair<DType, uint32_t>::first);
-  GPT_ASSERT(found != std::end(kTypes));
+  const auto* found = find_by(kTypes, &std::pair<DType, uint32_t>::first, dtype);
+  GPT_ASSERT(found != nullptr);
   return found->second;
 }
 
@@ -220,10 +219,7 @@ void read_row(const TensorView& weight, int64_t r, int64_t cols, float* x) {
 
 std::vector<GgufParamType> gguf_types(const Model& model, const GgufExportOptions& options) {
   const Export file(model, {}, options);
-  std::vector<GgufParamType> all;
-  for (const ParamSpec& spec : model.table.specs())
-    all.push_back(file.type_of(spec));
-  return all;
+  return transformed(model.table.specs(), [&](const ParamSpec& spec) { return file.type_of(spec); });
 }
 
 void write_gguf(const std::string& path, const Model& model, std::span<const TensorView> weights,

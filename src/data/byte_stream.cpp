@@ -1,7 +1,5 @@
 #include "data/byte_stream.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 
 namespace gpt {
 namespace {
@@ -23,13 +22,8 @@ constexpr std::string_view kGzipMagic = "\x1f\x8b", kZstdMagic = "\x28\xb5\x2f\x
 
 class FileStream final : public ByteStream {
  public:
-  explicit FileStream(const std::string& path) : path_(path) {
-    fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd_ < 0) fail("cannot open {}: {}", path, std::strerror(errno));
-    if (fstat(fd_, &info_) == 0 && S_ISREG(info_.st_mode)) return;
-    close(fd_);
-    fail("cannot read {}: expected a regular file", path);
-  }
+  explicit FileStream(const std::string& path)
+      : path_(path), fd_(open_regular_file(path)), stamp_(file_stamp(fd_)) {}
   ~FileStream() override { close(fd_); }
 
   size_t read(std::span<char> out) override {
@@ -49,17 +43,15 @@ class FileStream final : public ByteStream {
 
  private:
   void require_unchanged() const {
-    struct stat now {};
-    if (fstat(fd_, &now) == 0 && now.st_size == info_.st_size && now.st_mtim.tv_sec == info_.st_mtim.tv_sec &&
-        now.st_mtim.tv_nsec == info_.st_mtim.tv_nsec)
-      return;
+    const FileStamp now = file_stamp(fd_);
+    if (now == stamp_) return;
     fail("{} was changed while it was read: it had {} bytes, now {}; try again when nothing writes to it",
-         path_, info_.st_size, now.st_size);
+         path_, stamp_.bytes, now.bytes);
   }
 
   std::string path_;
-  struct stat info_ {};
-  int fd_ = -1;
+  int fd_;
+  FileStamp stamp_;
   uint64_t consumed_ = 0;
 };
 

@@ -212,10 +212,6 @@ bool is_upper(char c) {
   return c >= 'A' && c <= 'Z';
 }
 
-char lower(char c) {
-  return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-}
-
 using Names = std::map<std::string, int, std::less<>>;
 
 // Reads the notation of grammar.h. Mistakes are the programmer's: they fail assertions.
@@ -352,7 +348,7 @@ class GrammarReader {
     const bool cap = name == "cap";
     if (!cap && (name.empty() || !is_upper(name[0]))) return "";
     std::string base(name);
-    base[0] = lower(base[0]);
+    base[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(base[0])));
     const auto form = cap ? forms_.find("") : forms_.find(base);
     if (form == forms_.end()) return "";
     std::string text = word.forms[static_cast<size_t>(form->second)];

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/ranges.h"
 #include "data/file_kind.h"
 #include "data/text_blocks.h"
 
@@ -188,9 +189,9 @@ void look_at_state(PackState state, const PackOptions& options, const std::strin
 }  // namespace
 
 std::string pack_inputs(const Tokenizer& tokenizer, const PackOptions& options) {
-  json files = json::array();
-  for (const std::string& path : options.files)
-    files.push_back({{"path", path}, {"bytes", file_bytes(path)}});
+  const auto files = transformed(options.files, [](const std::string& path) {
+    return json{{"path", path}, {"bytes", file_bytes(path)}};
+  });
   const json all = {{"files", files},
                     {"field", options.field},
                     {"format", options.format == ShardFormat::gpt ? "gpt" : "llmc"},
@@ -201,10 +202,7 @@ std::string pack_inputs(const Tokenizer& tokenizer, const PackOptions& options) 
 }
 
 std::vector<int64_t> modified(const std::vector<std::string>& files) {
-  std::vector<int64_t> times;
-  for (const std::string& path : files)
-    times.push_back(file_modified(path));
-  return times;
+  return transformed(files, file_modified);
 }
 
 void fail_other_pack(const std::string& out) {

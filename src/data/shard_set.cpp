@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/ranges.h"
 #include "data/file_kind.h"
 
 namespace gpt {
@@ -226,10 +227,7 @@ ShardSet open_file(const std::string& path) {
 }  // namespace
 
 int64_t ShardSet::tokens() const {
-  int64_t sum = 0;
-  for (const TokenShard& shard : shards)
-    sum += shard.info().count;
-  return sum;
+  return sum_of(shards, [](const TokenShard& shard) { return shard.info().count; });
 }
 
 bool holds_token_shards(const std::string& path) {

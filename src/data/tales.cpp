@@ -1,7 +1,5 @@
 #include "data/tales.h"
 
-#include <string_view>
-
 #include "base/error.h"
 #include "base/rng.h"
 

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"

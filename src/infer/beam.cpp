@@ -78,9 +78,7 @@ class Search {
   // Feeds the living beams and asks for the likeliest tokens of each.
   void feed(std::span<const SequenceModel::Append> appends) {
     const int64_t shape[] = {std::ssize(appends), model_.vocab_size()};
-    const auto bytes = static_cast<size_t>(shape[0] * shape[1]) * sizeof(float);
-    if (bytes > logits_.size()) logits_ = Buffer(bytes, "logits", model_.backend().memory);
-    const TensorView logits = logits_.view(0, DType::f32, shape);
+    const TensorView logits = logits_.grow(DType::f32, shape, "logits", model_.backend().memory);
     gpt::feed(model_, appends, options_.prefill_chunk, logits);
     selector_.rows.clear();
     for (int64_t row = 0; row < std::ssize(appends); ++row)

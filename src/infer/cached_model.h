@@ -1,9 +1,6 @@
 #pragma once
 
-#include <vector>
-
 #include "infer/sequence_model.h"
-#include "model/inference.h"
 
 namespace gpt {
 
@@ -19,7 +16,9 @@ class CachedModel : public SequenceModel {
   int64_t n_ctx() const override { return inference_.capacity(); }
   int slots() const override { return inference_.slots(); }
   bool can_slide() const override { return slides_; }
-  void forward(std::span<const Append> batch, const TensorView& logits) override;
+  void forward(std::span<const Append> batch, const TensorView& logits) override {
+    inference_.append(batch, logits);
+  }
   void reset(int slot) override { inference_.reset(slot); }
   void truncate(int slot, int64_t n) override { inference_.truncate(slot, n); }
   void copy(int from_slot, int to_slot) override { inference_.copy(from_slot, to_slot); }
@@ -27,13 +26,12 @@ class CachedModel : public SequenceModel {
   int64_t room(int slot) const override { return inference_.room(slot); }
   bool reserve(int slot, int64_t n) override { return inference_.reserve(slot, n); }
   int64_t reuse(int slot, std::span<const int32_t> ids) override { return inference_.reuse(slot, ids); }
-  Prospect prospect(std::span<const int32_t> ids) const override;
+  Prospect prospect(std::span<const int32_t> ids) const override { return inference_.prospect(ids); }
   int64_t available_blocks() const override { return inference_.available_blocks(); }
 
  private:
   Inference& inference_;
   bool slides_;
-  std::vector<Inference::Append> batch_;
 };
 
 }  // namespace gpt

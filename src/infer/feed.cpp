@@ -15,19 +15,8 @@ ContextPolicy parse_context_policy(std::string_view name) {
 }
 
 std::string_view finish_reason_name(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::stop:
-      return "stop";
-    case FinishReason::eos:
-      return "eos";
-    case FinishReason::length:
-      return "length";
-    case FinishReason::context:
-      return "context";
-    case FinishReason::error:
-      return "error";
-  }
-  return "stop";
+  constexpr std::string_view kNames[] = {"stop", "eos", "length", "context", "error"};
+  return kNames[static_cast<size_t>(reason)];
 }
 
 void check_policy(const SequenceModel& model, ContextPolicy policy) {

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "base/error.h"
 #include "kernels/select.h"
@@ -187,9 +186,7 @@ Sampler::Choice::Choice(size_t vocab_size) : vocab_size_(vocab_size) {
 // would overflow for a tiny one.
 int32_t Sampler::Choice::among(const SamplingParams& params, std::span<const TokenScore> candidates,
                                RandomStream& random) {
-  const auto best =
-      std::max_element(candidates.begin(), candidates.end(),
-                       [](const TokenScore& a, const TokenScore& b) { return a.score < b.score; });
+  const auto best = std::ranges::max_element(candidates, {}, &TokenScore::score);
   const float max = best->score;
   check_possible(max, vocab_size_);
   if (params.greedy()) return best->id;

@@ -24,10 +24,9 @@ void Selector::run(const TensorView& logits) {
     if (r.changes > 0 || r.allowed_row >= 0) r.scores_row = scored++;
     capacity_ = std::max(capacity_, r.k);
   }
-  const auto bytes = static_cast<size_t>(scored * vocab_size_) * sizeof(float);
-  if (bytes > scores_.size()) scores_ = Buffer(bytes, "scores", backend_.memory);
-  selections_.resize(rows.size());
   const int64_t shape[] = {scored, vocab_size_};
+  const TensorView scores = scores_.grow(DType::f32, shape, "scores", backend_.memory);
+  selections_.resize(rows.size());
   const SelectRow* const staged_rows = staged_rows_.put(rows);
   const ScoreChange* const staged_changes = staged_changes_.put(changes);
   for (;;) {  // again with more room where more than k tie
@@ -36,7 +35,7 @@ void Selector::run(const TensorView& logits) {
                                        {.logits = logits,
                                         .rows = {staged_rows, rows.size()},
                                         .changes = staged_changes,
-                                        .scores = scores_.view(0, DType::f32, shape),
+                                        .scores = scores,
                                         .capacity = capacity_,
                                         .candidates = staged_candidates_.share(candidates_),
                                         .selections = staged_selections_.share(selections_)});

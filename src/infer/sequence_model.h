@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/backend.h"
+#include "model/inference.h"
 
 namespace gpt {
 
@@ -26,12 +26,7 @@ class SequenceModel {
   // Models with learned positions cannot.
   virtual bool can_slide() const = 0;
 
-  // Appends ids to a slot, 1 <= ids.size() <= n_ctx.
-  struct Append {
-    int slot;
-    std::span<const int32_t> ids;
-    int64_t wanted = 1;  // the logits after so many ids, the last ones, are
-  };
+  using Append = Inference::Append;  // ids for a slot, at most n_ctx
   // Appends to each listed slot (none twice) and writes the wanted logits, in the order of the ids, to
   // consecutive rows of logits [>= wanted, V]. Unless the model can slide, no slot may exceed n_ctx. Throws
   // Error when memory is short; not for ids that fit into what `reserve` granted.
@@ -55,10 +50,7 @@ class SequenceModel {
   // the longest known beginning of ids, at most all but the last one; returns its length.
   virtual int64_t reuse(int slot, std::span<const int32_t> ids) = 0;
   // What `reuse` would find, and how much memory a sequence of these ids would take, in blocks.
-  struct Prospect {
-    int64_t known;
-    int64_t blocks;
-  };
+  using Prospect = KvCache::Prospect;
   virtual Prospect prospect(std::span<const int32_t> ids) const = 0;
   virtual int64_t available_blocks() const = 0;
 };

@@ -12,11 +12,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"

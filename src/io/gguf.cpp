@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/ranges.h"
 #include "io/byte_reader.h"
 
 namespace gpt {
@@ -402,14 +403,13 @@ double GgufFile::need_number(std::string_view key) const {
 }
 
 const GgmlType* find_ggml_type(uint32_t number) {
-  const auto at = std::ranges::find_if(kTypes, [&](const GgmlType& t) { return t.number == number; });
-  return at == kTypes.end() ? nullptr : &*at;
+  return find_by(kTypes, &GgmlType::number, number);
 }
 
 const GgmlType& ggml_type(DType dtype) {
-  const auto at = std::ranges::find_if(kTypes, [&](const GgmlType& t) { return t.dtype == dtype; });
-  GPT_ASSERT(at != kTypes.end());
-  return *at;
+  const GgmlType* const type = find_by(kTypes, &GgmlType::dtype, dtype);
+  GPT_ASSERT(type != nullptr);
+  return *type;
 }
 
 GgufHeader parse_gguf_header(std::span<const std::byte> file, const std::string& what) {

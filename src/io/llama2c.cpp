@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "io/byte_reader.h"
 #include "io/tensor_layout.h"
 
@@ -168,12 +169,10 @@ void Llama2cFile::parse(std::span<const std::byte> bytes) {
 
 void write_llama2c(const std::string& path, const Llama2cHeader& h, std::span<const NamedTensor> tensors) {
   GPT_ASSERT(h.version == 0);
-  std::array<int32_t, 7> raw;
   const std::array<int64_t, 7> numbers = {h.dim,     h.hidden_dim, h.n_layers,
                                           h.n_heads, h.n_kv_heads, h.tied ? h.vocab_size : -h.vocab_size,
                                           h.seq_len};
-  std::transform(numbers.begin(), numbers.end(), raw.begin(),
-                 [](int64_t n) { return static_cast<int32_t>(n); });
+  const auto raw = transformed(numbers, [](int64_t n) { return static_cast<int32_t>(n); });
   std::vector<NamedTensor> all(tensors.begin(), tensors.end());
   const Shape table = {h.seq_len, h.dim / h.n_heads / 2};
   for (const char* name : {"freq_cis_real", "freq_cis_imag"}) {

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/printable.h"
+#include "base/ranges.h"
 
 namespace gpt {
 namespace {
@@ -251,18 +252,13 @@ void SafetensorsFile::parse(std::span<const std::byte> bytes) {
 }
 
 const SafetensorsType* find_safetensors_type(std::string_view name) {
-  for (const SafetensorsType& type : kTypes) {
-    if (type.name == name) return &type;
-  }
-  return nullptr;
+  return find_by(kTypes, &SafetensorsType::name, name);
 }
 
 std::string_view safetensors_type_name(DType dtype) {
-  for (const SafetensorsType& type : kTypes) {
-    if (type.dtype == dtype) return type.name;
-  }
-  GPT_ASSERT(false);
-  return {};
+  const SafetensorsType* const type = find_by(kTypes, &SafetensorsType::dtype, dtype);
+  GPT_ASSERT(type != nullptr);
+  return type->name;
 }
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t body_bytes,

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <vector>
 
 #include "base/file.h"
 #include "base/printable.h"
+#include "base/ranges.h"
 #include "io/safetensors.h"
 #include "tensor/memory.h"
 
@@ -121,9 +121,7 @@ void write_tensor(const NamedTensor& tensor, FileWriter& writer) {
 void write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                        const std::map<std::string, std::string>& metadata) {
   check_tensors(tensors, path);
-  std::vector<const NamedTensor*> order;
-  for (const NamedTensor& tensor : tensors)
-    order.push_back(&tensor);
+  auto order = transformed(tensors, [](const NamedTensor& tensor) { return &tensor; });
   std::ranges::stable_sort(order, [](const NamedTensor* a, const NamedTensor* b) {
     return dtype_size(a->dtype) > dtype_size(b->dtype);
   });

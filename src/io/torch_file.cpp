@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/printable.h"
+#include "base/ranges.h"
 #include "io/pickle.h"
 #include "io/zip.h"
 
@@ -136,10 +137,7 @@ class TensorReader {
         is_call(v, "torch.Size") && !v.items[1]->items.empty() ? *v.items[1]->items[0] : v;
     if (tuple.kind != Kind::tuple || tuple.items.size() > kMaxRank)
       bad(name, "expected a shape of up to 8 dimensions");
-    Shape all;
-    for (const PickleValue* item : tuple.items)
-      all.push_back(number(*item, name));
-    return all;
+    return transformed(tuple.items, [&](const PickleValue* item) { return number(*item, name); });
   }
 
   // ("storage", type, key, device, number of elements)
@@ -149,9 +147,7 @@ class TensorReader {
         parts[1]->kind != Kind::global || parts[2]->kind != Kind::text || parts[4]->kind != Kind::integer) {
       bad(name, "its storage is described in an unknown way");
     }
-    for (const Storage& type : kStorages) {
-      if (type.global == parts[1]->text) v.type = &type;
-    }
+    v.type = find_by(kStorages, &Storage::global, parts[1]->text);
     if (v.type == nullptr) bad(name, "its storage is of no known type");
     v.storage = zip_.read(zip_.prefix() + "/data/" + std::string(parts[2]->text));
     const auto elements = static_cast<uint64_t>(std::max<int64_t>(parts[4]->number, 0));

@@ -1,7 +1,6 @@
 #include "kernels/kernel_table.h"
 
 #include <algorithm>
-#include <string>
 
 #include "base/error.h"
 
@@ -72,19 +71,8 @@ ScratchNeed max_need(ScratchNeed a, ScratchNeed b) {
 }
 
 std::string_view isa_name(Isa isa) {
-  switch (isa) {
-    case Isa::ref:
-      return "ref";
-    case Isa::avx2:
-      return "avx2";
-    case Isa::avx512:
-      return "avx512";
-    case Isa::avx512bf16:
-      return "avx512bf16";
-    case Isa::amx:
-      return "amx";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"ref", "avx2", "avx512", "avx512bf16", "amx"};
+  return kNames[static_cast<size_t>(isa)];
 }
 
 Isa best_isa() {

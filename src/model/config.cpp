@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "base/ranges.h"
 #include "base/suggest.h"
 #include "model/config_alias.h"
 #include "model/families/family.h"
@@ -121,9 +122,7 @@ const Family& family_of(const json& object, const std::string& what) {
   }
   const std::string type = object["model_type"];
   if (const Family* family = find_family(type)) return *family;
-  std::vector<std::string> known;
-  for (const Family* family : families())
-    known.emplace_back(family->name);
+  const auto known = transformed(families(), [](const Family* family) { return std::string(family->name); });
   fail("{}: model_type {} is not supported{}", what, printable(type), did_you_mean(type, known));
 }
 

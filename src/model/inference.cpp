@@ -234,10 +234,7 @@ Pass Inference::make_pass(const ExecContext& ctx, int64_t rows) {
 
 void Inference::write_logits(const Pass& pass, const TensorView& normed, const TensorView& logits) {
   if (logits.memory == backend_.memory) return model_.layers.head.logits(pass, normed, logits);
-  const auto bytes = static_cast<size_t>(logits.size()) * dtype_size(logits.dtype);
-  if (bytes > logits_.size()) logits_ = Buffer(bytes, "logits", backend_.memory);
-  const int64_t shape[] = {logits.rows(), logits.cols()};
-  const TensorView own = logits_.view(0, logits.dtype, shape);
+  const TensorView own = logits_.grow(logits.dtype, logits.dims(), "logits", backend_.memory);
   model_.layers.head.logits(pass, normed, own);
   copy_rows(own, logits);
 }

@@ -5,14 +5,12 @@
 
 #include "base/json.h"
 #include "base/mapped_file.h"
-#include "io/gguf.h"
 #include "io/llama2c.h"
 #include "io/llmc.h"
 #include "io/torch_file.h"
 #include "model/families/checkpoints.h"
 #include "model/families/gguf_keys.h"
 #include "model/json_value.h"
-#include "model/model_files.h"
 
 namespace gpt {
 namespace {
@@ -33,17 +31,12 @@ std::unique_ptr<TensorFiles> one_file(std::unique_ptr<TensorFile> file) {
   return std::make_unique<TensorFiles>(std::move(files));
 }
 
-void open_llama2c(ModelSource& source) {
-  auto file = std::make_unique<Llama2cFile>(source.path);
-  source.config = llama2c_config(file->header());
-  source.naming = &kLlama2cNaming;
-  source.tensors = one_file(std::move(file));
-}
-
-void open_llmc(ModelSource& source) {
-  auto file = std::make_unique<LlmcFile>(source.path);
-  source.config = llmc_config(file->header());
-  source.naming = &kLlmcNaming;
+// A checkpoint of llama2.c or llm.c.
+template <class File, class ConfigOf>
+void open_c_file(ModelSource& source, ConfigOf config_of, const Naming& naming) {
+  auto file = std::make_unique<File>(source.path);
+  source.config = config_of(file->header());
+  source.naming = &naming;
   source.tensors = one_file(std::move(file));
 }
 
@@ -138,9 +131,9 @@ ModelSource open_model_source(const std::string& path, const ShapeHints& hints) 
   } else if (file.ends_with(".pt") || file.ends_with(".pth") || first_number(file) == kZipMagic) {
     open_torch(source, hints);
   } else if (first_number(file) == kLlmcMagic) {
-    open_llmc(source);
+    open_c_file<LlmcFile>(source, llmc_config, kLlmcNaming);
   } else if (file.ends_with(".bin")) {
-    open_llama2c(source);
+    open_c_file<Llama2cFile>(source, llama2c_config, kLlama2cNaming);
   } else if (path.ends_with(".gguf")) {
     open_gguf(source);
   } else {

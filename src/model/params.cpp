@@ -1,7 +1,5 @@
 #include "model/params.h"
 
-#include <cstring>
-
 #include "base/rng.h"
 #include "tensor/memory.h"
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "base/suggest.h"
 #include "model/families/family.h"
 
@@ -53,10 +54,7 @@ std::string preset_purpose(const std::string& name) {
 }
 
 std::vector<std::string> preset_names() {
-  std::vector<std::string> names;
-  for (const Entry& entry : entries())
-    names.emplace_back(entry.preset.name);
-  return names;
+  return transformed(entries(), [](const Entry& entry) { return std::string(entry.preset.name); });
 }
 
 }  // namespace gpt

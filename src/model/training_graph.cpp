@@ -1,7 +1,6 @@
 #include "model/training_graph.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "tensor/element.h"
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/ranges.h"
+
 namespace gpt {
 
 std::byte* WeightCache::allocate(int64_t bytes, Memory* memory) {
@@ -29,9 +31,7 @@ const PackedMatrix* WeightCache::get(const ExecContext& ctx, std::span<const Ten
   auto [at, is_new] = entries_.try_emplace(Key{first, last, dtype, transposed, ctx.kernels.isa});
   Entry& entry = at->second;
   if (is_new) {
-    int64_t out = 0;
-    for (const TensorView& part : parts)
-      out += part.rows();
+    const int64_t out = sum_of(parts, &TensorView::rows);
     int64_t bytes = ctx.kernels.packed_bytes(dtype, out, parts[0].cols(), transposed);
     // The reference reads plain rows, but in the type of the product.
     const bool other_type =

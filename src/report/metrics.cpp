@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/parse.h"
 
 namespace gpt {
@@ -18,10 +17,12 @@ constexpr uint64_t kMaxFileBytes = uint64_t{1} << 31;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-Json json_number(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return value;
+Json json_of(const MetricValue& value) {
+  const auto* number = std::get_if<double>(&value);
+  if (number == nullptr) return std::visit([](const auto& v) { return Json(v); }, value);
+  if (std::isnan(*number)) return "NaN";
+  if (std::isinf(*number)) return *number > 0 ? "Infinity" : "-Infinity";
+  return *number;
 }
 
 // False when the line is no JSON object. Nested values are dropped while reading: a tree as deep as the line
@@ -82,15 +83,8 @@ std::string prepared_path(const std::string& dir, std::optional<int64_t> resume_
 
 std::string format_metric_line(const MetricRecord& record) {
   Json object = Json::object();
-  for (const auto& [key, value] : record) {
-    if (const auto* number = std::get_if<double>(&value)) {
-      object[key] = json_number(*number);
-    } else if (const auto* integer = std::get_if<int64_t>(&value)) {
-      object[key] = *integer;
-    } else {
-      object[key] = std::get<std::string>(value);
-    }
-  }
+  for (const auto& [key, value] : record)
+    object[key] = json_of(value);
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/ranges.h"
 #include "report/utf8_text.h"
 
 namespace gpt {
@@ -54,18 +55,12 @@ void add_bucket(ThinnedCurve& out, std::span<const double> x, std::span<const do
 
 // Six significant digits: more than a picture shows.
 Json numbers(const std::vector<double>& values) {
-  Json out = Json::array();
-  for (const double v : values) {
-    if (!std::isfinite(v)) {
-      out.push_back(nullptr);
-    } else if (v == std::floor(v) && std::abs(v) < 1e15) {
-      out.push_back(static_cast<int64_t>(v));
-    } else {
-      const double scale = std::pow(10.0, 5 - std::floor(std::log10(std::abs(v))));
-      out.push_back(std::isfinite(scale) && scale > 0 ? std::round(v * scale) / scale : v);
-    }
-  }
-  return out;
+  return transformed(values, [](double v) -> Json {
+    if (!std::isfinite(v)) return nullptr;
+    if (v == std::floor(v) && std::abs(v) < 1e15) return static_cast<int64_t>(v);
+    const double scale = std::pow(10.0, 5 - std::floor(std::log10(std::abs(v))));
+    return std::isfinite(scale) && scale > 0 ? std::round(v * scale) / scale : v;
+  });
 }
 
 Json curve_json(const ChartSeries& points) {
@@ -160,15 +155,13 @@ ThinnedCurve thinned(std::span<const double> x, std::span<const double> y, size_
 }
 
 std::string curves_json(const CurvePage& page) {
-  Json runs = Json::array(), lines = Json::array();
-  for (const CurveRun& run : page.runs)
-    runs.push_back(run_json(run));
-  for (const ReferenceLine& line : page.loss_lines)
-    lines.push_back({{"y", line.y}, {"label", visible_text(line.label)}});
+  const auto lines = transformed(page.loss_lines, [](const ReferenceLine& line) {
+    return Json{{"y", line.y}, {"label", visible_text(line.label)}};
+  });
   const Json out = {{"running", page.running},
                     {"written", page.running ? page.written : 0},
-                    {"lines", std::move(lines)},
-                    {"runs", std::move(runs)}};
+                    {"lines", lines},
+                    {"runs", transformed(page.runs, run_json)}};
   return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

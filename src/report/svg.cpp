@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 
+#include "base/ranges.h"
 #include "report/utf8_text.h"
 
 namespace gpt {
@@ -193,9 +194,9 @@ std::string value_label(double value) {
 
 // A piece as a path, of every pixel column the points that matter.
 std::string path_of(const std::vector<Point>& piece, const Axis& x, const Axis& y) {
-  std::vector<Point> pixels;
-  for (const Point& point : piece)
-    pixels.push_back({x.pixel(point.x), y.pixel(point.y)});
+  const auto pixels = transformed(piece, [&](const Point& point) {
+    return Point{x.pixel(point.x), y.pixel(point.y)};
+  });
   std::string path;
   for (auto begin = pixels.begin(); begin != pixels.end();) {
     const auto end = std::find_if(begin, pixels.end(),

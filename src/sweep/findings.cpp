@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/format.h"
+#include "base/ranges.h"
 
 namespace gpt {
 namespace {
@@ -129,11 +130,9 @@ std::vector<LossPoint> fit_points(const Sweep& sweep, const std::vector<SweepMea
     const auto [entry, is_new] = best.emplace(std::pair{run.parameters, run.tokens}, mean.loss);
     if (!is_new) entry->second = std::min(entry->second, mean.loss);
   }
-  std::vector<LossPoint> points;
-  points.reserve(best.size());
-  for (const auto& [place, loss] : best)
-    points.push_back({place.first, place.second, loss});
-  return points;
+  return transformed(best, [](const auto& point) {
+    return LossPoint{point.first.first, point.first.second, point.second};
+  });
 }
 
 std::string describe_fit(const LossFit& fit) {

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/ranges.h"
 #include "sweep/plan.h"
 
 namespace gpt {
@@ -308,17 +309,12 @@ std::string warning_for(const LossFit& fit, double parameters, double tokens) {
 
 // The planned model with another width, of about so many parameters, and the steps for so many operations.
 std::string flags_for(const RunPlan& plan, double parameters) {
-  SweepRun run{.config = plan.subject.config};
-  ModelConfig& model = run.config.model;
   if (!(parameters < 1e15)) return "";
-  const int64_t width = width_for(model, static_cast<int64_t>(parameters), 2 * model.n_head);
-  model.d_ff = scaled_d_ff(model.d_ff, model.n_embd, width);
-  model.n_embd = width;
-  model.head_dim = 0;
-  complete(model);
-  const ModelCounts counts(model);
-  const int64_t steps =
-      steps_for(plan.flops(), counts.training_flops(model.n_ctx), static_cast<double>(plan.step_tokens));
+  const ModelConfig& planned = plan.subject.config.model;
+  const int64_t width = width_for(planned, static_cast<int64_t>(parameters), 2 * planned.n_head);
+  const ModelConfig model = with_width(planned, width);
+  const int64_t steps = steps_for(plan.flops(), ModelCounts(model).training_flops(model.n_ctx),
+                                  static_cast<double>(plan.step_tokens));
   std::string flags = fmt::format("--n-layer {} --n-embd {}", model.n_layer, width);
   if (model.d_ff != 4 * width) flags += fmt::format(" --d-ff {}", model.d_ff);
   return flags + fmt::format(" --steps {}", steps);
@@ -364,13 +360,12 @@ std::optional<LossFit> fit_loss_law(const std::vector<LossPoint>& points, std::o
 }
 
 nlohmann::json loss_fit_json(const LossFit& fit) {
-  nlohmann::json points = nlohmann::json::array();
-  for (const LossPoint& p : fit.points) {
-    points.push_back({{"parameters", p.parameters},
-                      {"tokens", p.tokens},
-                      {"loss", p.loss},
-                      {"fitted", fit.law.loss(p.parameters, p.tokens)}});
-  }
+  const auto points = transformed(fit.points, [&](const LossPoint& p) {
+    return json{{"parameters", p.parameters},
+                {"tokens", p.tokens},
+                {"loss", p.loss},
+                {"fitted", fit.law.loss(p.parameters, p.tokens)}};
+  });
   return {{"law", "loss = floor + A / parameters^a + B / tokens^b"},
           {"floor", fit.law.floor},
           {"floor_known", fit.floor_known},

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "base/format.h"
 #include "base/parse.h"
+#include "base/ranges.h"
 #include "report/report_html.h"
 
 namespace gpt {
@@ -57,20 +57,15 @@ std::optional<double> number_of(const std::string& text) {
 // The swept key to draw losses against where models of about one size differ in one number; nothing: their
 // parameters.
 std::optional<std::string> key_at_equal_size(const Sweep& sweep) {
-  double low = sweep.runs.front().parameters, high = low;
-  for (const SweepRun& run : sweep.runs) {
-    low = std::min(low, run.parameters);
-    high = std::max(high, run.parameters);
-  }
+  const auto [low, high] = std::ranges::minmax(transformed(sweep.runs, &SweepRun::parameters));
   std::map<std::string, std::set<std::string>> keys = swept_keys(sweep);
   keys.erase("lr");
   const bool equal = high < 1.5 * low;
   if (!equal || keys.size() != 1 || keys.begin()->second.size() < 2) return {};
   const auto& [key, values] = *keys.begin();
-  for (const std::string& value : values) {
-    if (!number_of(value)) return {};
-  }
-  return key;
+  const bool numbers =
+      std::ranges::all_of(values, [](const auto& value) { return number_of(value).has_value(); });
+  return numbers ? std::optional(key) : std::nullopt;
 }
 
 }  // namespace
@@ -148,11 +143,8 @@ std::string sweep_page(const Sweep& sweep, const Findings& findings) {
   report.title = "Sweep";
   const auto done = std::ranges::count_if(
       sweep.results, [](const SweepResult& result) { return result.state == SweepResult::State::done; });
-  double seconds = 0;
-  for (const SweepResult& result : sweep.results)
-    seconds += result.seconds;
-  report.subtitle =
-      fmt::format("{} of {} runs done, {} of training", done, sweep.runs.size(), format_duration(seconds));
+  report.subtitle = fmt::format("{} of {} runs done, {} of training", done, sweep.runs.size(),
+                                format_duration(sum_of(sweep.results, &SweepResult::seconds)));
   if (!findings.means.empty()) {
     const SweepMean& best = findings.means.front();
     const SweepRun& run = sweep.runs[best.run];

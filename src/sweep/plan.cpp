@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "base/ranges.h"
 #include "base/suggest.h"
 #include "model/model_counts.h"
 
@@ -21,14 +22,6 @@ bool is_safe(char c) {
          c == '=';
 }
 
-double parameters_of(ModelConfig config, int64_t width) {
-  config.d_ff = scaled_d_ff(config.d_ff, config.n_embd, width);
-  config.n_embd = width;
-  config.head_dim = 0;
-  complete(config);
-  return static_cast<double>(ModelCounts(config).total);
-}
-
 }  // namespace
 
 SweepAxis parse_axis(const std::string& text) {
@@ -38,9 +31,7 @@ SweepAxis parse_axis(const std::string& text) {
   SweepAxis axis{text.substr(0, equals), {}};
   axis.key.erase(0, axis.key.find_first_not_of('-'));
   std::ranges::replace(axis.key, '-', '_');
-  std::vector<std::string> names;
-  for (const KeyInfo& key : config_keys())
-    names.push_back(key.name);
+  const auto names = transformed(config_keys(), &KeyInfo::name);
   if (std::ranges::find(names, axis.key) == names.end())
     fail_usage("--over: unknown config key \"{}\"{}", axis.key.substr(0, 64), did_you_mean(axis.key, names));
   for (const char* fixed :
@@ -118,9 +109,19 @@ int64_t scaled_d_ff(int64_t d_ff, int64_t n_embd, int64_t new_n_embd) {
   return std::max<int64_t>(8, 8 * static_cast<int64_t>(std::round(exact / 8)));
 }
 
+ModelConfig with_width(ModelConfig config, int64_t width) {
+  config.d_ff = scaled_d_ff(config.d_ff, config.n_embd, width);
+  config.n_embd = width;
+  config.head_dim = 0;
+  complete(config);
+  return config;
+}
+
 int64_t width_for(const ModelConfig& config, int64_t parameters, int64_t unit) {
   int64_t low = 1, high = 1;
-  const auto count = [&](int64_t units) { return parameters_of(config, units * unit); };
+  const auto count = [&](int64_t units) {
+    return static_cast<double>(ModelCounts(with_width(config, units * unit)).total);
+  };
   const auto target = static_cast<double>(parameters);
   while (high * unit < (1 << 16) && count(high) < target)
     high *= 2;

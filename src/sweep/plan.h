@@ -51,6 +51,9 @@ void set_steps(SweepRun& run, int64_t steps);
 // The multiple of `unit` for which a model has nearest to `parameters`; config.d_ff scales with the width.
 int64_t width_for(const ModelConfig& config, int64_t parameters, int64_t unit);
 
+// The model with another width, complete; d_ff scales with it.
+ModelConfig with_width(ModelConfig config, int64_t width);
+
 // d_ff for a new width, in the proportion of the old ones, a multiple of 8.
 int64_t scaled_d_ff(int64_t d_ff, int64_t n_embd, int64_t new_n_embd);
 

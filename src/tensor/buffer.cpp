@@ -65,4 +65,10 @@ TensorView Buffer::view(int64_t offset, DType dtype, std::span<const int64_t> sh
   return v;
 }
 
+TensorView Buffer::grow(DType dtype, std::span<const int64_t> shape, const char* what, Memory* memory) {
+  const auto bytes = static_cast<size_t>(make_view(nullptr, dtype, shape).size()) * dtype_size(dtype);
+  if (bytes > size_) *this = Buffer(bytes, what, memory);
+  return view(0, dtype, shape);
+}
+
 }  // namespace gpt

@@ -20,6 +20,8 @@ class Buffer {
   size_t size() const { return size_; }
   // Numbers `offset` bytes behind the beginning.
   TensorView view(int64_t offset, DType dtype, std::span<const int64_t> shape) const;
+  // Such a view from the beginning on, of new memory where there is too little: what it held is lost then.
+  TensorView grow(DType dtype, std::span<const int64_t> shape, const char* what, Memory* memory);
   template <class T>
   T* as() const {
     return reinterpret_cast<T*>(data_);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 
+#include "base/ranges.h"
 #include "tensor/half.h"
 #include "tensor/memory.h"
 
@@ -90,9 +91,7 @@ template <class To>
 void emit_columns(const std::vector<TensorView>& parts,
                   const std::function<void(std::span<const std::byte>)>& emit) {
   const int64_t cols = parts[0].cols();
-  int64_t height = 0;
-  for (const TensorView& part : parts)
-    height += part.rows();
+  const int64_t height = sum_of(parts, &TensorView::rows);
   std::vector<To> block(static_cast<size_t>(kBlock * height));  // [columns of the matrix, height]
   for (int64_t first = 0; first < cols; first += kBlock) {
     const int64_t n = std::min(kBlock, cols - first);

@@ -1,7 +1,5 @@
 #include "tensor/memory.h"
 
-#include <cstring>
-
 namespace gpt {
 
 size_t extent(const TensorView& view) {

@@ -13,7 +13,6 @@
 #include "text/json_parts.h"
 #include "text/post_processor.h"
 #include "text/pre_tokenizer.h"
-#include "text/token_index.h"
 #include "text/tokenizer_kinds.h"
 
 namespace gpt::detail {

@@ -8,7 +8,6 @@
 #include "text/parallel_encode.h"
 #include "text/piece_cache.h"
 #include "text/post_processor.h"
-#include "text/pre_tokenizer.h"
 #include "text/split_scan.h"
 #include "text/tokenizer_kinds.h"
 #include "text/unicode.h"

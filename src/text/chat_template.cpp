@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/ranges.h"
 #include "base/utf8.h"
 #include "text/tokenizer_kinds.h"
 
@@ -299,18 +300,12 @@ std::string_view chat_format_name(ChatFormat format) {
 }
 
 std::vector<std::string> chat_format_names() {
-  std::vector<std::string> names;
-  names.reserve(formats().size());
-  for (const Format& f : formats())
-    names.emplace_back(f.name);
-  return names;
+  return transformed(formats(), [](const Format& f) { return std::string(f.name); });
 }
 
 std::optional<ChatFormat> parse_chat_format(std::string_view name) {
-  for (const Format& f : formats()) {
-    if (name == f.name) return f.format;
-  }
-  return std::nullopt;
+  const auto* f = find_by(formats(), &Format::name, name);
+  return f == nullptr ? std::nullopt : std::optional(f->format);
 }
 
 std::optional<ChatFormat> recognise_chat_template(std::string_view jinja) {

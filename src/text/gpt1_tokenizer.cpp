@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "base/utf8.h"
 #include "text/bpe_json.h"
 #include "text/json_parts.h"
@@ -284,16 +285,16 @@ Json gpt1_json_of_vocab_and_merges(Json vocab, Json merges) {
 }
 
 std::string gpt1_json(const Gpt1Parts& parts) {
-  Json vocab = Json::object(), merges = Json::array(), added = Json::array();
+  Json vocab = Json::object();
   for (size_t id = 0; id < parts.tokens.size(); ++id) {
     if (!parts.tokens[id].empty()) vocab[parts.tokens[id]] = id;
   }
-  for (const Bpe::Merge& m : parts.merges)
-    merges.push_back({parts.tokens[static_cast<size_t>(m.left)], parts.tokens[static_cast<size_t>(m.right)]});
-  for (const AddedToken& token : parts.added)
-    added.push_back(added_token_json(token));
-  Json root = gpt1_json_of_vocab_and_merges(std::move(vocab), std::move(merges));
-  root["added_tokens"] = std::move(added);
+  const auto pair_json = [&](const Bpe::Merge& m) {
+    return Json::array(
+        {parts.tokens[static_cast<size_t>(m.left)], parts.tokens[static_cast<size_t>(m.right)]});
+  };
+  Json root = gpt1_json_of_vocab_and_merges(std::move(vocab), transformed(parts.merges, pair_json));
+  root["added_tokens"] = transformed(parts.added, added_token_json);
   root["model"]["unk_token"] = nullptr;
   if (parts.unk >= 0) root["model"]["unk_token"] = parts.tokens[static_cast<size_t>(parts.unk)];
   return root.dump();

@@ -1,6 +1,5 @@
 #include "text/pre_tokenizer.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"

@@ -1,5 +1,6 @@
 #include "text/split.h"
 
+#include "base/ranges.h"
 #include "text/split_scan.h"
 
 namespace gpt {
@@ -52,31 +53,21 @@ constexpr Spelling kSpellings[] = {
 }  // namespace
 
 std::string_view split_regex(SplitPattern pattern) {
-  for (const Spelling& s : kSpellings) {
-    if (s.pattern == pattern) return s.regex;
-  }
-  return {};
+  return find_by(kSpellings, &Spelling::pattern, pattern)->regex;
 }
 
 std::optional<SplitPattern> find_split_pattern(std::string_view regex) {
-  for (const Spelling& s : kSpellings) {
-    if (s.regex == regex) return s.pattern;
-  }
-  return std::nullopt;
+  const Spelling* const s = find_by(kSpellings, &Spelling::regex, regex);
+  return s == nullptr ? std::nullopt : std::optional(s->pattern);
 }
 
 std::string_view gguf_name(SplitPattern pattern) {
-  for (const GgufName& n : kGgufNames) {
-    if (n.pattern == pattern) return n.name;
-  }
-  return {};
+  return find_by(kGgufNames, &GgufName::pattern, pattern)->name;
 }
 
 std::optional<SplitPattern> pattern_of_gguf_name(std::string_view name) {
-  for (const GgufName& n : kGgufNames) {
-    if (n.name == name) return n.pattern;
-  }
-  return std::nullopt;
+  const GgufName* const n = find_by(kGgufNames, &GgufName::name, name);
+  return n == nullptr ? std::nullopt : std::optional(n->pattern);
 }
 
 size_t split_end(SplitPattern pattern, std::string_view text, size_t at) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "base/utf8.h"
 #include "text/bpe_json.h"
 #include "text/json_parts.h"
@@ -170,7 +171,6 @@ class Reader {
 };
 
 Json added_json(const SpmParts& parts) {
-  Json added = Json::array();
   std::vector<AddedToken> tokens = parts.added;
   for (size_t id = 0; id < parts.pieces.size(); ++id) {
     const SpmParts::Piece& piece = parts.pieces[id];
@@ -178,9 +178,7 @@ Json added_json(const SpmParts& parts) {
       tokens.push_back({.id = static_cast<int32_t>(id), .text = piece.text, .special = false});
   }
   std::ranges::stable_sort(tokens, {}, &AddedToken::id);
-  for (const AddedToken& token : tokens)
-    added.push_back(added_token_json(token));
-  return added;
+  return transformed(tokens, added_token_json);
 }
 
 }  // namespace

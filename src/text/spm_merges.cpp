@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "base/utf8.h"
 
 namespace gpt::detail {
@@ -148,10 +149,8 @@ void SpmMerges::merge_by_score(const Pieces& pieces, const Index& index) {
 
 void SpmMerges::merge_by_list(const Pieces& pieces, const std::vector<Bpe::Merge>& list) {
   list_ = list;
-  std::vector<std::string_view> texts;
-  for (const SpmParts::Piece& piece : pieces)
-    texts.emplace_back(piece.text);
-  table_ = merge_table(list, texts);
+  table_ = merge_table(
+      list, transformed(pieces, [](const SpmParts::Piece& piece) { return std::string_view(piece.text); }));
 }
 
 char32_t SpmMerges::code_of(int32_t symbol) const {
@@ -168,9 +167,7 @@ bool SpmMerges::divide(int32_t symbol, std::vector<int32_t>& halves) const {
 }
 
 std::vector<float> SpmMerges::scores(const Pieces& pieces) const {
-  std::vector<float> scores;
-  for (const SpmParts::Piece& piece : pieces)
-    scores.push_back(piece.score);
+  auto scores = transformed(pieces, &SpmParts::Piece::score);
   if (by_score_) return scores;
   std::ranges::fill(scores, 0.0f);
   float next = -1;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "base/utf8.h"
 #include "text/byte_level.h"
 #include "text/gpt1_tokenizer.h"
@@ -123,10 +124,7 @@ std::vector<std::string> Explainer::words_of(std::string_view text) const {
 }
 
 std::vector<Explainer::Piece> Explainer::explain(std::string_view text) const {
-  std::vector<Piece> pieces;
-  for (const std::string& word : words_of(text))
-    pieces.push_back(explain_piece(word));
-  return pieces;
+  return transformed(words_of(text), [&](const std::string& word) { return explain_piece(word); });
 }
 
 Explainer::Piece Explainer::explain_piece(std::string_view text) const {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/ranges.h"
 #include "base/utf8.h"
 #include "text/bpe_json.h"
 #include "text/byte_level.h"
@@ -43,11 +44,8 @@ std::vector<char32_t> read_vocab(const Json& vocab, const std::string& name) {
     if (code) fail("cannot read {}: the id {} is given to two tokens", name, value.get<size_t>());
     code = c.code;
   }
-  std::vector<char32_t> out;
-  out.reserve(codes.size());
-  for (const auto& code : codes)
-    out.push_back(*code);  // n distinct ids below n: none is missing
-  return out;
+  return transformed(codes,
+                     [](const auto& code) { return *code; });  // n distinct ids below n: none is missing
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "base/utf8.h"
 #include "text/bpe_tokenizer.h"
 #include "text/byte_level.h"
@@ -54,11 +55,9 @@ void check_special_tokens(const std::vector<std::string>& names, const std::vect
 }
 
 std::vector<detail::AddedToken> added_tokens(const std::vector<std::string>& names, int64_t first_id) {
-  std::vector<detail::AddedToken> added;
-  added.reserve(names.size());
-  for (const std::string& name : names)
-    added.push_back({.id = static_cast<int32_t>(first_id++), .text = name, .special = true});
-  return added;
+  return transformed(names, [&](const std::string& name) {
+    return detail::AddedToken{.id = static_cast<int32_t>(first_id++), .text = name, .special = true};
+  });
 }
 
 void check_vocab_size(int64_t vocab_size, int64_t least, const char* why) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "text/parallel_encode.h"
 #include "text/text_cut.h"
 
@@ -160,10 +161,7 @@ void WordCounter::gather() {
 }
 
 void WordCounter::drop_rare() {
-  int64_t size = 0;
-  for (const CountTable& table : all_)
-    size += table.size();
-  if (size <= options_.max_words) return;
+  if (sum_of(all_, &CountTable::size) <= options_.max_words) return;
   std::vector<uint64_t> counts;
   for (const CountTable& table : all_)
     table.for_each([&](std::string_view, uint64_t, uint64_t count) { counts.push_back(count); });

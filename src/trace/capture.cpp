@@ -113,10 +113,7 @@ TensorView Capture::place(int64_t layer, std::string_view name) const {
 TensorView Capture::attention_weights(int64_t layer) {
   const TensorView& kept = block(layer).weights;
   if (backend_.memory == nullptr) return kept;
-  if (attention_.size() == 0)
-    attention_ = Buffer(static_cast<size_t>(kept.size()) * dtype_size(kept.dtype), "attention weights",
-                        backend_.memory);
-  return attention_.view(0, kept.dtype, kept.dims());
+  return attention_.grow(kept.dtype, kept.dims(), "attention weights", backend_.memory);
 }
 
 void Capture::see(int64_t layer, std::string_view name, const TensorView& view) {

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "base/rng.h"
-#include "report/svg.h"
 #include "report/table.h"
 #include "trace/figures.h"
 #include "trace/text.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "base/format.h"
+#include "base/ranges.h"
 #include "base/rng.h"
 #include "model/rope_table.h"
 #include "report/svg.h"
@@ -265,9 +265,8 @@ std::string norm_example(const DemoContext& context, const std::vector<double>& 
   const Moments m = moments(in);
   const auto n = static_cast<double>(in.size());
   const double unbiased = m.variance * n / (n - 1);
-  std::vector<double> by_hand;
-  for (const double v : in)
-    by_hand.push_back((v - m.mean) / std::sqrt(unbiased));
+  const std::vector<double> by_hand =
+      transformed(in, [&](double v) { return (v - m.mean) / std::sqrt(unbiased); });
   const auto line = [](const char* name, const std::vector<double>& values) {
     return fmt::format("{:<34}", name) + number_row(values, 9, 4) + "\n";
   };

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/format.h"
+#include "base/ranges.h"
 #include "report/utf8_text.h"
 #include "trace/figures.h"
 #include "trace/picture.h"
@@ -121,10 +121,7 @@ double height_of(const Link& link) {
 }
 
 double height_of(const Chain& chain) {
-  double height = 0;
-  for (const Link& link : chain)
-    height += height_of(link) + kGap;
-  return height;
+  return sum_of(chain, [](const Link& link) { return height_of(link) + kGap; });
 }
 
 void draw_box(Picture& picture, const Link& link, double x, double y) {

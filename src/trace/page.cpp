@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "kernels/quant.h"
 #include "model/config.h"
 #include "model/model_counts.h"
@@ -61,10 +62,7 @@ class PageTensors {
     const std::vector<float> values = numbers(view);
     std::string bytes;
     if (half) {
-      std::vector<f16> small;
-      small.reserve(values.size());
-      for (const float x : values)
-        small.push_back(to_f16(x));
+      const std::vector<f16> small = transformed(values, to_f16);
       bytes.assign(reinterpret_cast<const char*>(small.data()), small.size() * sizeof(f16));
     } else {
       bytes.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
@@ -143,26 +141,21 @@ class PageMeta {
                 {"parameters", counts.total},
                 {"cache_elements", counts.cache_bytes_per_token(1)},
                 {"tokens", tokens()}};
-    out["components"] = json::array();
-    for (const ComponentCount& part : counts.components)
-      out["components"].push_back(
-          {{"label", part.label}, {"total", part.total}, {"per_layer", part.per_layer}});
+    out["components"] = transformed(counts.components, [](const ComponentCount& part) {
+      return json{{"label", part.label}, {"total", part.total}, {"per_layer", part.per_layer}};
+    });
     out["params"] = params();
-    out["steps"] = out["changes"] = out["heads"] = out["mlp"] = json::array();
-    for (int64_t layer = 0; layer < c.n_layer; ++layer) {
-      out["steps"].push_back(steps(layer));
-      out["changes"].push_back(changes(layer));
-      out["heads"].push_back(heads(layer));
-      out["mlp"].push_back(mlp(layer));
-    }
+    const auto in_layers = [&](json (PageMeta::*part)(int64_t) const) {
+      return transformed_indices(c.n_layer, [&](int64_t layer) { return (this->*part)(layer); });
+    };
+    out["steps"] = in_layers(&PageMeta::steps);
+    out["changes"] = in_layers(&PageMeta::changes);
+    out["heads"] = in_layers(&PageMeta::heads);
+    out["mlp"] = in_layers(&PageMeta::mlp);
     add_stream(out);
     add_predictions(out);
     out["lens"] = lens();
-    out["rope"] = json::array();
-    if (c.position == Position::rope) {
-      for (const double f : rope_frequencies(c))
-        out["rope"].push_back(f);
-    }
+    out["rope"] = c.position == Position::rope ? json(rope_frequencies(c)) : json::array();
     out["texts"] = json::object();
     for (const int32_t id : shown_) {
       if (names_.known()) out["texts"][std::to_string(id)] = visible_text(names_.raw(id));
@@ -172,44 +165,33 @@ class PageMeta {
 
  private:
   json tokens() {
-    json list = json::array();
-    for (const int32_t id : capture_.ids()) {
+    return transformed(capture_.ids(), [&](int32_t id) {
       shown_.insert(id);
-      list.push_back({{"id", id}, {"hex", names_.hex(id, 16)}});
-    }
-    return list;
+      return json{{"id", id}, {"hex", names_.hex(id, 16)}};
+    });
   }
 
   json params() const {
     const ModelCounts counts(capture_.config());
-    json list = json::array();
-    for (const ParamSpec& spec : capture_.model().table.specs()) {
-      list.push_back({{"name", spec.name},
-                      {"shape", spec.shape},
-                      {"size", spec.size()},
-                      {"layer", spec.layer},
-                      {"component", counts.components[static_cast<size_t>(spec.component)].key}});
-    }
-    return list;
+    return transformed(capture_.model().table.specs(), [&](const ParamSpec& spec) {
+      return json{{"name", spec.name},
+                  {"shape", spec.shape},
+                  {"size", spec.size()},
+                  {"layer", spec.layer},
+                  {"component", counts.components[static_cast<size_t>(spec.component)].key}};
+    });
   }
 
   json steps(int64_t layer) const {
-    json list = json::array();
-    for (const BlockStep& s : block_steps(capture_, layer)) {
-      json norms = json::array();
-      if (s.name != "attention") {
-        for (int64_t t = 0; t < capture_.n_tokens(); ++t)
-          norms.push_back(brief(row_norm(s.view, t)));
-      }
-      list.push_back({{"name", s.name},
-                      {"shape", s.shape},
-                      {"about", s.about},
-                      {"rms", brief(s.rms)},
-                      {"low", brief(s.low)},
-                      {"high", brief(s.high)},
-                      {"norms", norms}});
-    }
-    return list;
+    return transformed(block_steps(capture_, layer), [&](const BlockStep& s) {
+      return json{{"name", s.name},
+                  {"shape", s.shape},
+                  {"about", s.about},
+                  {"rms", brief(s.rms)},
+                  {"low", brief(s.low)},
+                  {"high", brief(s.high)},
+                  {"norms", s.name == "attention" ? json::array() : norms_of(s.view)}};
+    });
   }
 
   json changes(int64_t layer) const {
@@ -224,29 +206,27 @@ class PageMeta {
   }
 
   json heads(int64_t layer) const {
-    json list = json::array();
-    for (int64_t head = 0; head < capture_.config().n_head; ++head) {
+    return transformed_indices(capture_.config().n_head, [&](int64_t head) {
       const HeadSummary s = head_summary(capture_, layer, head);
-      list.push_back({{"entropy", brief(s.entropy)},
-                      {"self", brief(s.self)},
-                      {"previous", brief(s.previous)},
-                      {"first", brief(s.first)},
-                      {"distance", brief(s.distance)},
-                      {"habit", head_habit(s)}});
-    }
-    return list;
+      return json{{"entropy", brief(s.entropy)},   {"self", brief(s.self)},
+                  {"previous", brief(s.previous)}, {"first", brief(s.first)},
+                  {"distance", brief(s.distance)}, {"habit", head_habit(s)}};
+    });
   }
 
   json mlp(int64_t layer) const {
     const MlpSummary s = mlp_summary(capture_, layer);
-    json top = json::array();
-    for (int64_t t = 0; t < capture_.n_tokens(); ++t) {
-      json neurons = json::array();
-      for (const Neuron& n : top_neurons(capture_, layer, t, kTopNeurons))
-        neurons.push_back({n.index, brief(n.value)});
-      top.push_back(neurons);
-    }
+    const auto top = transformed_indices(capture_.n_tokens(), [&](int64_t t) {
+      return transformed(top_neurons(capture_, layer, t, kTopNeurons), [](const Neuron& n) {
+        return json::array({n.index, brief(n.value)});
+      });
+    });
     return {{"active", brief(s.active)}, {"never", brief(s.never)}, {"top", top}};
+  }
+
+  // Of every row.
+  json norms_of(const TensorView& x) const {
+    return transformed_indices(x.rows(), [&](int64_t t) { return brief(row_norm(x, t)); });
   }
 
   // The length of the stream after the embedding and every sub-layer, and how far each moves it, per token.
@@ -260,15 +240,11 @@ class PageMeta {
     }
     out["stream"] = out["moves"] = json::array();
     for (size_t i = 0; i < stages.size(); ++i) {
-      json norms = json::array(), moves = json::array();
-      for (int64_t t = 0; t < capture_.n_tokens(); ++t) {
-        norms.push_back(brief(row_norm(stages[i], t)));
-        if (i > 0)
-          moves.push_back(
-              brief(change(stages[i - 1].row_range(t, 1), {}, stages[i].row_range(t, 1)).absolute));
-      }
-      out["stream"].push_back(norms);
-      if (i > 0) out["moves"].push_back(moves);
+      out["stream"].push_back(norms_of(stages[i]));
+      if (i == 0) continue;
+      out["moves"].push_back(transformed_indices(capture_.n_tokens(), [&](int64_t t) {
+        return brief(change(stages[i - 1].row_range(t, 1), {}, stages[i].row_range(t, 1)).absolute);
+      }));
     }
   }
 
@@ -288,20 +264,19 @@ class PageMeta {
   }
 
   void add_predictions(json& out) {
-    out["temperatures"] = json::array();
-    for (int i = 1; i <= kTemperatures; ++i)
-      out["temperatures"].push_back(i / 10.0);
+    const auto temperatures =
+        transformed_indices(kTemperatures, [](int64_t i) { return static_cast<double>(i + 1) / 10; });
+    out["temperatures"] = temperatures;
     out["predictions"] = json::array();
     const std::vector<Prediction> all = predictions(capture_, kTopTokens);
     for (size_t t = 0; t < all.size(); ++t) {
       const Prediction& p = all[t];
-      json top = json::array(), rest = json::array();
-      for (const Candidate& c : p.top) {
+      const auto top = transformed(p.top, [&](const Candidate& c) {
         shown_.insert(c.id);
-        top.push_back({c.id, c.logit});
-      }
-      for (int i = 1; i <= kTemperatures; ++i)
-        rest.push_back(rest_log_sum(static_cast<int64_t>(t), p, i / 10.0));
+        return json::array({c.id, c.logit});
+      });
+      const auto rest =
+          transformed(temperatures, [&](double x) { return rest_log_sum(static_cast<int64_t>(t), p, x); });
       out["predictions"].push_back({{"top", top},
                                     {"rest", rest},
                                     {"entropy", brief(p.entropy)},
@@ -313,17 +288,13 @@ class PageMeta {
   }
 
   json lens() {
-    json stages = json::array();
-    for (const std::vector<Prediction>& stage : logit_lens(capture_, 1)) {
-      json row = json::array();
-      for (const Prediction& p : stage) {
-        shown_.insert(p.top.front().id);
-        row.push_back(
-            {p.top.front().id, brief(p.top.front().probability), brief(p.next_probability), p.next_rank});
-      }
-      stages.push_back(row);
-    }
-    return stages;
+    const auto cell = [&](const Prediction& p) {
+      const Candidate& best = p.top.front();
+      shown_.insert(best.id);
+      return json::array({best.id, brief(best.probability), brief(p.next_probability), p.next_rank});
+    };
+    return transformed(logit_lens(capture_, 1),
+                       [&](const std::vector<Prediction>& stage) { return transformed(stage, cell); });
   }
 
   Capture& capture_;

@@ -8,12 +8,12 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/ranges.h"
 #include "model/config.h"
 #include "model/model_counts.h"
 #include "report/table.h"
 #include "report/utf8_text.h"
 #include "tensor/element.h"
-#include "trace/views.h"
 
 namespace gpt {
 
@@ -42,9 +42,9 @@ std::string steps_table(const Capture& capture, int64_t layer) {
 std::string looks_at(const Capture& capture, const TokenNames& names, int64_t layer, int64_t head,
                      int64_t query) {
   const TensorView weights = capture.block(layer).weights;
-  std::vector<std::pair<double, int64_t>> keys;
-  for (int64_t t = 0; t <= query; ++t)
-    keys.push_back({-element(weights, head * capture.n_tokens() + query, t), t});
+  auto keys = transformed_indices(query + 1, [&](int64_t t) {
+    return std::pair(-element(weights, head * capture.n_tokens() + query, t), t);
+  });
   std::ranges::sort(keys);
   std::string out;
   for (size_t i = 0; i < std::min<size_t>(keys.size(), 3); ++i) {
@@ -77,20 +77,19 @@ std::string heads_table(const Capture& capture, const TokenNames& names, const T
 }
 
 std::vector<std::string> token_labels(const Capture& capture, const TokenNames& names, int64_t count) {
-  std::vector<std::string> labels;
-  for (int64_t t = 0; t < count; ++t)
-    labels.push_back(fmt::format("{} {:>3}", names.short_name(capture.ids()[static_cast<size_t>(t)], 10), t));
-  return labels;
+  return transformed_indices(count, [&](int64_t t) {
+    return fmt::format("{} {:>3}", names.short_name(capture.ids()[static_cast<size_t>(t)], 10), t);
+  });
 }
 
 std::string head_map(const Capture& capture, const TokenNames& names, const TraceRequest& r, int64_t layer) {
   const int64_t T = capture.n_tokens(), shown = std::min(T, kMaxHeat);
-  std::vector<std::vector<double>> values(static_cast<size_t>(shown));
-  for (int64_t i = 0; i < shown; ++i) {
-    for (int64_t j = 0; j < shown; ++j)
-      values[static_cast<size_t>(i)].push_back(
-          is_masked(capture.config(), i, j) ? NAN : element(capture.block(layer).weights, r.head * T + i, j));
-  }
+  const auto values = transformed_indices(shown, [&](int64_t i) {
+    return transformed_indices(shown, [&](int64_t j) {
+      return is_masked(capture.config(), i, j) ? NAN
+                                               : element(capture.block(layer).weights, r.head * T + i, j);
+    });
+  });
   std::string out = fmt::format(
       "Head {}: a row per query, a column per key, in the order of the tokens; later keys {}are masked.\n",
       r.head, capture.config().sliding_window > 0 ? "and those outside the window " : "");
@@ -236,10 +235,6 @@ std::string facts(const Capture& capture, const TraceRequest& r) {
                      capture.n_tokens() == 1 ? "token" : "tokens", r.computed, format_bytes(capture.bytes()));
 }
 
-std::string more_rows(int64_t count) {
-  return count > kMaxRows ? fmt::format("... and {} more\n", count - kMaxRows) : "";
-}
-
 // Tokens and what they become before the first block, a line each.
 std::string tokens_text(const Capture& capture, const TokenNames& names, const TraceRequest& r) {
   const TensorView positions = capture.position_rows();
@@ -265,7 +260,8 @@ std::string tokens_text(const Capture& capture, const TokenNames& names, const T
   if (c.embd_norm) how += ", and a norm follows";
   return heading("Tokens and embedding", r) + how +
          fmt::format(": [{},{}].\n", capture.n_tokens(), c.n_embd) + format_table(table) +
-         more_rows(capture.n_tokens());
+         (capture.n_tokens() > kMaxRows ? fmt::format("... and {} more\n", capture.n_tokens() - kMaxRows)
+                                        : "");
 }
 
 std::string rope_text(const Capture& capture, const TraceRequest& r) {
@@ -334,22 +330,19 @@ std::string cache_text(const Capture& capture, const TraceRequest& r) {
 using nlohmann::json;
 
 json tokens_json(const Capture& capture, const TokenNames& names) {
-  json tokens = json::array();
-  for (const int32_t id : capture.ids()) {
+  return transformed(capture.ids(), [&](int32_t id) {
     json token = {{"id", id}};
     if (names.known()) token.update({{"text", names.raw(id)}, {"bytes", names.hex(id, SIZE_MAX)}});
-    tokens.push_back(token);
-  }
-  return tokens;
+    return token;
+  });
 }
 
 json prediction_json(const Prediction& p, const TokenNames& names) {
-  json top = json::array();
-  for (const Candidate& c : p.top) {
+  const auto top = transformed(p.top, [&](const Candidate& c) {
     json entry = {{"id", c.id}, {"logit", c.logit}, {"probability", c.probability}};
     if (names.known()) entry["text"] = names.raw(c.id);
-    top.push_back(entry);
-  }
+    return entry;
+  });
   json out = {{"top", top}, {"entropy_bits", p.entropy}, {"log_sum", p.log_sum}};
   if (p.next >= 0)
     out.update({{"next", {{"id", p.next}, {"probability", p.next_probability}, {"rank", p.next_rank}}}});
@@ -358,16 +351,11 @@ json prediction_json(const Prediction& p, const TokenNames& names) {
 
 json block_json(const Capture& capture, int64_t layer, int64_t top_k) {
   const BlockChange change = block_change(capture, layer);
-  json heads = json::array();
-  for (int64_t head = 0; head < capture.config().n_head; ++head) {
+  const auto heads = transformed_indices(capture.config().n_head, [&](int64_t head) {
     const HeadSummary s = head_summary(capture, layer, head);
-    heads.push_back({{"entropy_bits", s.entropy},
-                     {"itself", s.self},
-                     {"previous", s.previous},
-                     {"first", s.first},
-                     {"distance", s.distance},
-                     {"habit", head_habit(s)}});
-  }
+    return json{{"entropy_bits", s.entropy}, {"itself", s.self},       {"previous", s.previous},
+                {"first", s.first},          {"distance", s.distance}, {"habit", head_habit(s)}};
+  });
   const MlpSummary mlp = mlp_summary(capture, layer);
   return {{"attention", change.attention},
           {"mlp", change.mlp},
@@ -420,24 +408,17 @@ std::string trace_text(Capture& capture, const TokenNames& names, const TraceReq
 
 std::string trace_json(Capture& capture, const TokenNames& names, const TraceRequest& r) {
   const ModelCounts counts(capture.config());
-  json activations = json::array();
-  for (const NamedActivation& a : capture.activations()) {
-    activations.push_back({{"name", a.name},
-                           {"shape", a.shape},
-                           {"norm", frobenius(a.view)},
-                           {"mean_row_norm", mean_row_norm(a.view)}});
-  }
-  json blocks = json::array(), positions = json::array(), lens = json::array();
-  for (int64_t layer = 0; layer < capture.n_layer(); ++layer)
-    blocks.push_back(block_json(capture, layer, r.top_k));
-  for (const Prediction& p : predictions(capture, r.top_k))
-    positions.push_back(prediction_json(p, names));
-  for (const std::vector<Prediction>& stage : logit_lens(capture, 1)) {
-    json row = json::array();
-    for (const Prediction& p : stage)
-      row.push_back(prediction_json(p, names));
-    lens.push_back(row);
-  }
+  const auto activations = transformed(capture.activations(), [](const NamedActivation& a) {
+    return json{{"name", a.name},
+                {"shape", a.shape},
+                {"norm", frobenius(a.view)},
+                {"mean_row_norm", mean_row_norm(a.view)}};
+  });
+  const auto blocks = transformed_indices(capture.n_layer(),
+                                          [&](int64_t layer) { return block_json(capture, layer, r.top_k); });
+  const auto row_json = [&](const std::vector<Prediction>& row) {
+    return json(transformed(row, [&](const Prediction& p) { return prediction_json(p, names); }));
+  };
   const json out = {{"model", r.model},
                     {"computed", r.computed},
                     {"config", model_keys_json(capture.config())},
@@ -447,8 +428,8 @@ std::string trace_json(Capture& capture, const TokenNames& names, const TraceReq
                     {"tokens", tokens_json(capture, names)},
                     {"activations", activations},
                     {"blocks", blocks},
-                    {"lens", lens},
-                    {"predictions", positions}};
+                    {"lens", transformed(logit_lens(capture, 1), row_json)},
+                    {"predictions", row_json(predictions(capture, r.top_k))}};
   return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "base/ranges.h"
+
 namespace gpt {
 namespace {
 
@@ -66,11 +68,7 @@ void TorchRandom::normal(std::span<float> out) {
 }
 
 std::vector<bool> TorchRandom::bernoulli(int64_t count, double keep) {
-  std::vector<bool> out;
-  out.reserve(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i)
-    out.push_back(uniform_double() < keep);
-  return out;
+  return transformed_indices(count, [&](int64_t) { return uniform_double() < keep; });
 }
 
 }  // namespace gpt

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ranges.h"
 #include "tensor/element.h"
 
 namespace gpt {
@@ -57,10 +58,8 @@ double frobenius(const TensorView& x) {
 }
 
 double mean_row_norm(const TensorView& x) {
-  double sum = 0;
-  for (int64_t r = 0; r < x.rows(); ++r)
-    sum += row_norm(x, r);
-  return sum / static_cast<double>(x.rows());
+  return sum_of(transformed_indices(x.rows(), [&](int64_t r) { return row_norm(x, r); })) /
+         static_cast<double>(x.rows());
 }
 
 Change change(const TensorView& before, const TensorView& branch, const TensorView& after) {
@@ -178,9 +177,9 @@ MlpSummary mlp_summary(const Capture& capture, int64_t layer) {
 
 std::vector<Neuron> top_neurons(const Capture& capture, int64_t layer, int64_t token, int64_t n) {
   const TensorView& hidden = capture.block(layer).mlp_hidden;
-  std::vector<Neuron> all;
-  for (int64_t f = 0; f < hidden.cols(); ++f)
-    all.push_back({f, element(hidden, token, f)});
+  std::vector<Neuron> all = transformed_indices(hidden.cols(), [&](int64_t f) {
+    return Neuron{f, element(hidden, token, f)};
+  });
   const auto kept = static_cast<size_t>(std::min<int64_t>(n, hidden.cols()));
   std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(kept), all.end(),
                     [](const Neuron& a, const Neuron& b) {
@@ -229,12 +228,10 @@ Prediction predict(const TensorView& logits, int64_t row, int32_t next, int64_t 
 namespace {
 
 std::vector<Prediction> predict_rows(const TensorView& logits, std::span<const int32_t> ids, int64_t top_k) {
-  std::vector<Prediction> out;
-  for (size_t t = 0; t < ids.size(); ++t) {
-    const int32_t next = t + 1 < ids.size() ? ids[t + 1] : -1;
-    out.push_back(predict(logits, static_cast<int64_t>(t), next, top_k));
-  }
-  return out;
+  return transformed_indices(std::ssize(ids), [&](int64_t t) {
+    const int32_t next = t + 1 < std::ssize(ids) ? ids[static_cast<size_t>(t + 1)] : -1;
+    return predict(logits, t, next, top_k);
+  });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "base/format.h"
 #include "train/advice.h"
@@ -102,7 +103,7 @@ std::string start_notes(const RunStart& s, bool chosen_tokenizer) {
 
 std::string start_details(const RunStart& s, const std::string& optimizer) {
   const RunMemory& m = s.plan.memory;
-  std::string text = s.data.preview + "\n" + describe_config(s.config);
+  std::string text = s.data.preview + "\n" + describe_keys(run_config_json(s.config), 9);
   text += fmt::format("{} parameters; {}\n", format_thousands(s.plan.counts.total), optimizer);
   text += fmt::format("memory: {} for weights, gradients and moments, {} for activations{}\n",
                       format_bytes(m.weights + m.gradients + m.moments), format_bytes(m.activations),

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "base/ranges.h"
 #include "io/checkpoint_dir.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
@@ -120,10 +121,9 @@ uint64_t model_folder_bytes(const Model& model) {
 }
 
 uint64_t checkpoint_bytes(const Model& model, const OptimizerState& optimizer) {
-  uint64_t bytes = model_folder_bytes(model);
-  for (const OptimizerState::Named& part : optimizer.named())
-    bytes += static_cast<uint64_t>(part.view.size()) * dtype_size(part.view.dtype);
-  return bytes;
+  return model_folder_bytes(model) + sum_of(optimizer.named(), [](const OptimizerState::Named& part) {
+           return static_cast<uint64_t>(part.view.size()) * dtype_size(part.view.dtype);
+         });
 }
 
 void save_model(const std::string& folder, const Model& model, const ParamBuffer& weights,
@@ -156,10 +156,10 @@ void save_checkpoint(const std::string& folder, const Model& model, const ParamB
   require_space_beside(folder, checkpoint_bytes(model, optimizer) + tokenizer_json.size());
   DirectoryWriter writer(folder);
   write_files(writer.path(), model, weights, tokenizer_json);
-  std::vector<NamedTensor> tensors;
-  for (const OptimizerState::Named& part : optimizer.named())
-    tensors.push_back(named_tensor(part.name, part.view));
-  write_safetensors(writer.path() + "/train_state.safetensors", tensors);
+  write_safetensors(writer.path() + "/train_state.safetensors",
+                    transformed(optimizer.named(), [](const OptimizerState::Named& part) {
+                      return named_tensor(part.name, part.view);
+                    }));
   write_file_atomic(writer.path() + "/train_state.json", state_json(state).dump(1) + "\n");
   writer.commit();
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/ranges.h"
 #include "base/suggest.h"
 
 namespace gpt {
@@ -30,9 +31,9 @@ OptimizerState::OptimizerState(const std::vector<OptimizerBuffer>& buffers, cons
 
 int64_t OptimizerState::bytes(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table,
                               DType dtype) {
-  int64_t elements = 0;
-  for (const OptimizerBuffer& buffer : buffers)
-    elements += buffer.shape.empty() ? param_buffer_elements(table) : checked_size(buffer.shape, buffer.name);
+  const int64_t elements = sum_of(buffers, [&](const OptimizerBuffer& buffer) {
+    return buffer.shape.empty() ? param_buffer_elements(table) : checked_size(buffer.shape, buffer.name);
+  });
   return elements * static_cast<int64_t>(dtype_size(dtype));
 }
 
@@ -42,11 +43,8 @@ std::vector<OptimizerType>& optimizer_types() {
 }
 
 const OptimizerType& require_optimizer(const std::string& name) {
-  std::vector<std::string> names;
-  for (const OptimizerType& type : optimizer_types()) {
-    if (type.name == name) return type;
-    names.push_back(type.name);
-  }
+  if (const OptimizerType* type = find_by(optimizer_types(), &OptimizerType::name, name)) return *type;
+  const auto names = transformed(optimizer_types(), &OptimizerType::name);
   fail_usage("config key \"optimizer\": expected one of {}, found \"{}\"{}", fmt::join(names, ", "),
              name.substr(0, 64), did_you_mean(name, names));
 }

@@ -5,22 +5,19 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ranges.h"
 #include "tensor/memory.h"
 
 namespace gpt {
 namespace {
 
-std::string part_name(const ParamSpec& spec) {
-  if (spec.layer >= 0) return fmt::format("block {}", spec.layer);
-  return component_label(spec.component);
-}
-
 // The entry of the part that a parameter belongs to.
 template <class Entry>
 Entry& entry_of(std::vector<Entry>& all, const ParamSpec& spec) {
-  const std::string part = part_name(spec);
-  const auto found = std::ranges::find_if(all, [&](const Entry& e) { return e.part == part; });
-  return found == all.end() ? all.emplace_back(Entry{.part = part}) : *found;
+  const std::string part =
+      spec.layer >= 0 ? fmt::format("block {}", spec.layer) : component_label(spec.component);
+  Entry* const found = find_by(all, &Entry::part, part);
+  return found == nullptr ? all.emplace_back(Entry{.part = part}) : *found;
 }
 
 constexpr int64_t kRun = 1024;  // summed in fp32, the runs in fp64
@@ -50,10 +47,9 @@ MetricRecord gradient_norms(const TrainStep& step) {
   for (int id = 0; id < table.count(); ++id) {
     if (table[id].trainable) entry_of(all, table[id]).squares += sum_of_squares(step.grads()[id]);
   }
-  MetricRecord record;
-  for (const Part& p : all)
-    record.emplace_back("grad_norm/" + p.part, std::sqrt(p.squares) / step.state().loss_scale);
-  return record;
+  return transformed(all, [&](const Part& p) -> MetricRecord::value_type {
+    return {"grad_norm/" + p.part, std::sqrt(p.squares) / step.state().loss_scale};
+  });
 }
 
 MetricRecord update_ratios(const TrainStep& step) {

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/ranges.h"
 #include "data/eval_windows.h"
 #include "io/checkpoint_dir.h"
 #include "model/kv_cache.h"
@@ -161,10 +162,7 @@ std::vector<RunMemory::Part> RunMemory::parts() const {
 }
 
 int64_t RunMemory::total() const {
-  int64_t sum = 0;
-  for (const Part& part : parts())
-    sum += part.bytes;
-  return sum;
+  return sum_of(parts(), &Part::bytes);
 }
 
 RunMemory plan_memory(const PlanSubject& s) {

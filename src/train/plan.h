@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "base/thread_pool.h"
 #include "kernels/kernel_table.h"
 #include "train/run_data.h"
 #include "train/train_config.h"

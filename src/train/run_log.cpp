@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/ranges.h"
 #include "report/run_charts.h"
 #include "report/svg.h"
 
@@ -22,20 +23,16 @@ constexpr double kReportShare = 250;  // ... and so many times what writing one 
 std::vector<MetricRecord> earlier_records(const std::string& folder, std::optional<int64_t> resume_step) {
   const std::string path = folder + "/metrics.jsonl";
   if (!resume_step || !std::filesystem::exists(path)) return {};
-  std::vector<MetricRecord> records;
-  for (MetricRecord& record : read_metrics(path)) {
-    if (metric_number(record, kStepKey).value_or(0) <= static_cast<double>(*resume_step)) {
-      records.push_back(std::move(record));
-    }
-  }
+  std::vector<MetricRecord> records = read_metrics(path);
+  std::erase_if(records, [&](const MetricRecord& record) {
+    return !(metric_number(record, kStepKey).value_or(0) <= static_cast<double>(*resume_step));
+  });
   return records;
 }
 
 const std::string* text_of(const MetricRecord& record, std::string_view key) {
-  for (const auto& [name, value] : record) {
-    if (name == key) return std::get_if<std::string>(&value);
-  }
-  return nullptr;
+  const auto* found = find_by(record, &MetricRecord::value_type::first, key);
+  return found == nullptr ? nullptr : std::get_if<std::string>(&found->second);
 }
 
 }  // namespace

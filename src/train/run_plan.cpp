@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/ranges.h"
 #include "train/run_facts.h"
 #include "train/schedule.h"
 
@@ -45,6 +46,7 @@ void visit_rates(Rates& r, F&& visit) {
   visit("bytes_per_second_saved", r.bytes_per_second);
   visit("file", r.file);
   visit("setup", r.setup);
+  visit("source", r.source);
 }
 
 template <class Forecast, class F>
@@ -55,6 +57,8 @@ void visit_forecast(Forecast& f, F&& visit) {
   visit("best_parameters", f.best_parameters);
   visit("best_tokens", f.best_tokens);
   visit("best_loss", f.best_loss);
+  visit("best_flags", f.best_flags);
+  visit("warning", f.warning);
 }
 
 void add_times(json& out, const RunPlan& p) {
@@ -62,30 +66,21 @@ void add_times(json& out, const RunPlan& p) {
   out["time_seconds"] = {{"step", t.step},         {"steps", t.steps},   {"evaluation", t.evaluation},
                          {"sampling", t.sampling}, {"saving", t.saving}, {"setup", t.setup},
                          {"total", t.total()}};
-  json& rates = out["rates"];
-  visit_rates(*p.rates, [&](const char* key, double value) { rates[key] = value; });
-  rates["source"] = p.rates->source;
+  visit_rates(*p.rates, [&](const char* key, const auto& value) { out["rates"][key] = value; });
 }
 
-void add_forecast(json& out, const LossForecast& f) {
-  json& loss = out["loss"];
-  visit_forecast(f, [&](const char* key, double value) { loss[key] = value; });
-  loss["best_flags"] = f.best_flags;
-  loss["warning"] = f.warning;
-}
-
-double number(const json& object, const char* key, const std::string& source) {
+void take(const json& object, const char* key, const std::string& source, double& number) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number() || !std::isfinite(found->get<double>()) ||
       found->get<double>() < 0)
     fail("{}: expected a plan with a number \"{}\" of at least 0; delete the file to have it made anew",
          source, key);
-  return found->get<double>();
+  found->get_to(number);
 }
 
-std::string text(const json& object, const char* key) {
+void take(const json& object, const char* key, const std::string&, std::string& text) {
   const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+  if (found != object.end() && found->is_string()) found->get_to(text);
 }
 
 // Keys that an older version did not know keep their defaults. stop_after and patience say where to end, not
@@ -210,6 +205,13 @@ std::optional<RunTime> RunPlan::time() const {
 }
 
 json run_plan_json(const RunPlan& p) {
+  const auto fit_json = [](const RunFit& fit) {
+    return json{{"flags", fit.flags},
+                {"dtype", dtype_name(tensor_dtype(fit.dtype))},
+                {"micro_batch", fit.micro_batch},
+                {"recompute", fit.recompute},
+                {"bytes", fit.bytes}};
+  };
   json out = {{"parameters", p.counts.total},
               {"tokens", p.tokens},
               {"tokens_per_parameter", p.tokens_per_parameter()},
@@ -222,19 +224,13 @@ json run_plan_json(const RunPlan& p) {
               {"flops", p.flops()},
               {"evaluation", evaluation_json(p)},
               {"memory_bytes", memory_json(p)},
-              {"fits_with", json::array()},
+              {"fits_with", transformed(p.fits_with, fit_json)},
               {"peak_flops_per_second", p.peak_flops},
               {"machine", machine_description(p.subject.threads, isa_name(p.subject.kernels->isa))},
               {"config", run_config_json(p.subject.config)}};
-  for (const RunFit& fit : p.fits_with) {
-    out["fits_with"].push_back({{"flags", fit.flags},
-                                {"dtype", dtype_name(tensor_dtype(fit.dtype))},
-                                {"micro_batch", fit.micro_batch},
-                                {"recompute", fit.recompute},
-                                {"bytes", fit.bytes}});
-  }
   if (p.rates) add_times(out, p);
-  if (p.forecast) add_forecast(out, *p.forecast);
+  if (p.forecast)
+    visit_forecast(*p.forecast, [&](const char* key, const auto& value) { out["loss"][key] = value; });
   return out;
 }
 
@@ -244,17 +240,13 @@ bool take_plan(RunPlan& plan, const json& written, const std::string& source) {
   if (without_end(written["config"]) != without_end(run_config_json(plan.subject.config))) return false;
   if (!plan.rates && written.contains("rates")) {
     RunRates rates;
-    visit_rates(rates,
-                [&](const char* key, double& value) { value = number(written["rates"], key, source); });
-    rates.source = text(written["rates"], "source");
+    visit_rates(rates, [&](const char* key, auto& value) { take(written["rates"], key, source, value); });
     plan.rates = rates;
   }
   if (!plan.forecast && written.contains("loss")) {
     LossForecast forecast;
     visit_forecast(forecast,
-                   [&](const char* key, double& value) { value = number(written["loss"], key, source); });
-    forecast.best_flags = text(written["loss"], "best_flags");
-    forecast.warning = text(written["loss"], "warning");
+                   [&](const char* key, auto& value) { take(written["loss"], key, source, value); });
     if (forecast.tokens == static_cast<double>(plan.tokens)) plan.forecast = forecast;
   }
   return true;
@@ -274,9 +266,7 @@ PlanKeeper::PlanKeeper(std::string folder, RunPlan plan, std::string& note)
 void PlanKeeper::step(double seconds, double setup) {
   if (plan_.rates) return;
   first_steps_.push_back(seconds);
-  double sum = 0;
-  for (const double s : first_steps_)
-    sum += s;
+  const double sum = sum_of(first_steps_);
   if (first_steps_.size() < kFewestSteps || (sum < kSeconds && first_steps_.size() < kMostSteps)) return;
   plan_.rates = rates_of(first_steps_, plan_.subject.config.train, setup);
   write();

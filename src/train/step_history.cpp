@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "train/schedule.h"
 
 namespace gpt {
@@ -22,13 +23,10 @@ void LossScale::after_step(bool finite) {
 double OutlierDetector::limit(double z) const {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   if (history.size() < kWindow) return kNone;
-  double mean = 0, variance = 0;
-  for (double h : history)
-    mean += h;
-  mean /= static_cast<double>(history.size());
-  for (double h : history)
-    variance += (h - mean) * (h - mean);
-  const double deviation = std::sqrt(variance / static_cast<double>(history.size()));
+  const auto n = static_cast<double>(history.size());
+  const double mean = sum_of(history) / n;
+  const double variance = sum_of(history, [&](double h) { return (h - mean) * (h - mean); }) / n;
+  const double deviation = std::sqrt(variance);
   return deviation > 0 ? mean + z * deviation : kNone;
 }
 

@@ -1,11 +1,11 @@
 #include "train/train_config.h"
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "base/json.h"
 #include "base/parse.h"
+#include "base/ranges.h"
 #include "base/suggest.h"
 #include "model/config_alias.h"
 #include "model/families/family.h"
@@ -44,13 +44,10 @@ void visit_all(RunConfig& c, Visit&& visit) {
 }
 
 std::vector<std::string> all_names() {
-  std::vector<std::string> names;
-  for (const KeyInfo& key : config_keys())
-    names.push_back(key.name);
-  return names;
+  return transformed(config_keys(), &KeyInfo::name);
 }
 
-RunConfig parse_run_config(const json& object) {
+RunConfig complete_config(const json& object) {
   RunConfig config;
   for (const auto& item : object.items()) {  // clang 14 lets no lambda capture structured bindings
     const std::string& key = item.key();
@@ -64,6 +61,8 @@ RunConfig parse_run_config(const json& object) {
     });
     if (!found) fail_usage("unknown config key \"{}\"{}", key.substr(0, 64), did_you_mean(key, all_names()));
   }
+  complete(config.model, false);
+  complete(config.train);
   return config;
 }
 
@@ -82,11 +81,15 @@ DType tensor_dtype(TrainDType t) {
 std::vector<KeyInfo> config_keys() {
   std::vector<KeyInfo> keys;
   RunConfig config;
-  visit_all(config, [&](const char* name, auto& field, const char* group, const char* help) {
+  const auto add = [&](const char* name, auto& field, const char* group, const char* help) {
     using Field = std::remove_cvref_t<decltype(field)>;
-    keys.push_back(
-        {name, group, help, std::is_same_v<Field, std::vector<std::string>>, std::is_same_v<Field, bool>});
-  });
+    keys.push_back({name, group, help, std::is_same_v<Field, std::vector<std::string>>,
+                    std::is_same_v<Field, bool>, std::is_same_v<Field, std::string>});
+  };
+  visit_model_keys(config.model, add);
+  for (KeyInfo& key : keys)
+    key.is_model = true;
+  visit_train_keys(config.train, add);
   return keys;
 }
 
@@ -174,28 +177,20 @@ void Settings::add_text(const std::string& key, const std::string& text, const s
   const std::string name = own.begin().key();
   json value = own.begin().value();
   const std::vector<KeyInfo> keys = config_keys();
-  const auto info = std::ranges::find_if(keys, [&](const KeyInfo& k) { return k.name == name; });
-  if (info == keys.end())
+  const KeyInfo* const info = find_by(keys, &KeyInfo::name, name);
+  if (info == nullptr)
     fail_usage("{}: unknown config key \"{}\"{}", source, key, did_you_mean(key, all_names()));
   if (info->is_list) {
     set({{name, json::array({text})}});
     return;
   }
   const json parsed = json::parse(text, nullptr, false);
-  RunConfig probe;
-  bool is_string = false;
-  visit_all(probe, [&](const char* n, auto& field, const char*, const char*) {
-    if (name == n) is_string = std::is_same_v<std::remove_cvref_t<decltype(field)>, std::string>;
-  });
-  if (!is_string) value = !parsed.is_discarded() ? parsed : number_of(text).value_or(value);
+  if (!info->is_string) value = !parsed.is_discarded() ? parsed : number_of(text).value_or(value);
   set({{name, value}});
 }
 
 RunConfig Settings::resolve() const {
-  RunConfig config = parse_run_config(*merged_);
-  complete(config.model, false);
-  complete(config.train);
-  return config;
+  return complete_config(*merged_);
 }
 
 void complete(TrainConfig& c) {
@@ -244,21 +239,15 @@ json run_config_json(const RunConfig& config) {
 }
 
 RunConfig read_run_config(const std::string& path) {
-  RunConfig config = parse_run_config(read_json_file(path));
-  complete(config.model, false);
-  complete(config.train);
-  return config;
+  return complete_config(read_json_file(path));
 }
 
-std::string describe_config(const RunConfig& config) {
-  const json values = run_config_json(config);
+std::string describe_keys(const json& values, int columns) {
   std::string text, group;
   for (const KeyInfo& key : config_keys()) {
-    if (key.group != group) {
-      if (!group.empty()) text += "\n";
-      text += fmt::format("{:>9}:", key.group);
-      group = key.group;
-    }
+    if (!values.contains(key.name)) continue;
+    if (key.group != group) text += fmt::format("{}{:>{}}:", group.empty() ? "" : "\n", key.group, columns);
+    group = key.group;
     const json& value = values[key.name];
     text += fmt::format("  {} {}", key.name, value.is_string() ? value.get<std::string>() : value.dump());
   }

@@ -149,7 +149,8 @@ class Settings {
 // Name, group and help of every config key, model and training, in the order of the documentation.
 struct KeyInfo {
   std::string name, group, help;
-  bool is_list = false, is_bool = false;
+  bool is_list = false, is_bool = false, is_string = false;
+  bool is_model = false;  // a key of the architecture
 };
 std::vector<KeyInfo> config_keys();
 
@@ -158,6 +159,7 @@ void complete(TrainConfig& config);
 
 nlohmann::json run_config_json(const RunConfig& config);  // every key with its final value
 RunConfig read_run_config(const std::string& path);       // what the former wrote
-std::string describe_config(const RunConfig& config);     // the same for people, by groups
+// Values of keys for people, a line per group behind its name in so many columns.
+std::string describe_keys(const nlohmann::json& values, int columns);
 
 }  // namespace gpt

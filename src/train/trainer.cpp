@@ -24,7 +24,6 @@
 #include "train/run_data.h"
 #include "train/run_facts.h"
 #include "train/run_log.h"
-#include "train/run_plan.h"
 #include "train/schedule.h"
 
 namespace gpt {
@@ -112,9 +111,9 @@ class Trainer {
   std::string kept() const;
   void log_newest_step();
   void make_steps();
+  void perform(Pending part, double& seconds, bool (Trainer::*work)());
   bool evaluate();
   void save_best_model();
-  double first_norm();
   bool out_of_patience() const {
     return config().patience > 0 && state_.stale_evaluations >= config().patience;
   }
@@ -224,12 +223,9 @@ void Trainer::start() {
     best_ = read_best(best());
   } else {
     state_.history.loss_scale = LossScale::of(dtype_);
-    if (init_) {
-      init_->copy_to(weights_);
-      init_params(model_.table, weights_, static_cast<uint64_t>(config().seed), model_.table.model_count());
-    } else {
-      init_params(model_.table, weights_, static_cast<uint64_t>(config().seed));
-    }
+    if (init_) init_->copy_to(weights_);
+    init_params(model_.table, weights_, static_cast<uint64_t>(config().seed),
+                init_ ? model_.table.model_count() : 0);
   }
   init_.reset();
   state_.data = identity;
@@ -364,12 +360,6 @@ void Trainer::compute_gradients() {
                           batch_of(loader_, config(), state_.step));
 }
 
-// Of the gradient that the first step will compute again.
-double Trainer::first_norm() {
-  compute_gradients();
-  return step_.state().norm;
-}
-
 // False when it was interrupted.
 bool Trainer::evaluate() {
   if (updated_) {
@@ -391,7 +381,10 @@ bool Trainer::evaluate() {
   const bool best = better && !(best_ && best_->val_loss <= losses->val);
   if (best) save_best_model();
   if (request_.brief) return true;
-  if (losses->train && state_.step == 0) norm_ = first_norm();
+  if (losses->train && state_.step == 0) {
+    compute_gradients();  // which the first step will do again
+    norm_ = step_.state().norm;
+  }
   log_->message(evaluation_line(*losses, {.step = state_.step,
                                           .lr = learning_rate(config(), state_.step),
                                           .norm = norm_,
@@ -437,42 +430,38 @@ void Trainer::save() {
   saved_step_ = state_.step;
 }
 
+// A part of the run that an interruption leaves pending.
+void Trainer::perform(Pending part, double& seconds, bool (Trainer::*work)()) {
+  bool done = true;
+  seconds += timed([&] { done = (this->*work)(); });
+  state_.pending = done ? Pending::nothing : part;
+}
+
 // What is due after a step, or what is left of it. Where an interrupt cuts it short, the state says so.
 void Trainer::after_step(Pending from) {
   check_data(evaluates(state_.step) || is_due(config().save_every, state_.step));
   const bool evaluated = evaluates(state_.step) && from <= Pending::evaluation;
   state_.pending = Pending::nothing;
-  const auto make = [&](bool due, Pending part, double& seconds, bool (Trainer::*work)()) {
-    if (!due || from > part || state_.pending != Pending::nothing) return;
-    bool done = true;
-    seconds += timed([&] { done = (this->*work)(); });
-    if (!done) state_.pending = part;
-  };
-  make(evaluated, Pending::evaluation, state_.eval_seconds, &Trainer::evaluate);
-  make(is_due(config().sample_every, state_.step), Pending::sample, state_.sample_seconds, &Trainer::sample);
+  if (evaluated) perform(Pending::evaluation, state_.eval_seconds, &Trainer::evaluate);
+  if (is_due(config().sample_every, state_.step) && state_.pending == Pending::nothing)
+    perform(Pending::sample, state_.sample_seconds, &Trainer::sample);
   if (is_due(config().save_every, state_.step)) state_.save_seconds += timed([&] { save(); });
   if (evaluated && state_.step < config().steps && !out_of_patience())
     log_->write_report(state_.train_seconds, true);
 }
 
 void Trainer::make_steps() {
-  const int64_t stop =
-      config().stop_after > 0 ? std::min(config().stop_after, config().steps) : config().steps;
   if (state_.step == 0 && evaluator_ && config().eval_train) {
-    bool done = true;
-    state_.eval_seconds += timed([&] { done = evaluate(); });
-    state_.pending = done ? Pending::nothing : Pending::evaluation;
+    perform(Pending::evaluation, state_.eval_seconds, &Trainer::evaluate);
   } else if (state_.pending != Pending::nothing) {
     saved_step_ = -1;
     after_step(state_.pending);
   }
   if (ends_unevaluated()) {
     saved_step_ = -1;
-    bool done = true;
-    state_.eval_seconds += timed([&] { done = evaluate(); });
-    state_.pending = done ? Pending::nothing : Pending::evaluation;
+    perform(Pending::evaluation, state_.eval_seconds, &Trainer::evaluate);
   }
-  while (state_.step < stop && !out_of_patience() && !interrupted_()) {
+  while (state_.step < planned_steps(config()) && !out_of_patience() && !interrupted_()) {
     step();
     after_step(Pending::nothing);
   }

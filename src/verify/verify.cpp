@@ -78,10 +78,6 @@ GoldenInputs read_inputs(const SafetensorsFile& golden) {
   return inputs;
 }
 
-bool starts_with(const std::string& s, const char* prefix) {
-  return s.rfind(prefix, 0) == 0;
-}
-
 double largest(const std::vector<double>& values) {
   double top = 0;
   for (double v : values)
@@ -128,8 +124,8 @@ class Tolerance {
     if (name == "greedy") return Kind::ids;
     if (name == "loss" || name == "adamw.loss") return Kind::loss;
     if (name == "adamw.grad_norm") return Kind::grad_norm;
-    if (starts_with(name, "grad.")) return Kind::grad;
-    if (starts_with(name, "adamw.param.")) return Kind::adamw_param;
+    if (name.starts_with("grad.")) return Kind::grad;
+    if (name.starts_with("adamw.param.")) return Kind::adamw_param;
     return Kind::logits;
   }
 
@@ -177,7 +173,7 @@ class HalfTolerance {
   std::string kind_of(const std::string& name) const {
     if (name == "loss" && errors_.count("adamw.loss") > 0) return "adamw.loss";
     const size_t first = name.find('.');
-    return starts_with(name, "adamw.") ? name.substr(0, name.find('.', first + 1)) : name.substr(0, first);
+    return name.starts_with("adamw.") ? name.substr(0, name.find('.', first + 1)) : name.substr(0, first);
   }
 
   std::map<std::string, double> errors_;
@@ -269,9 +265,7 @@ void write_computed(const std::string& path, const ComputedSet& computed) {
                            const std::vector<int64_t> ids(tensor.values.begin(), tensor.values.end());
                            emit(std::as_bytes(std::span(ids)));
                          } else {
-                           std::vector<float> values;
-                           for (double v : tensor.values)
-                             values.push_back(static_cast<float>(v));
+                           const std::vector<float> values(tensor.values.begin(), tensor.values.end());
                            emit(std::as_bytes(std::span(values)));
                          }
                        }});

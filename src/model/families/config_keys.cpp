@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/printable.h"
 #include "model/families/family.h"
 #include "model/json_value.h"
 

@@ -1,6 +1,6 @@
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/ranges.h"
 #include "model/families/family.h"
 
 namespace gpt {
@@ -20,9 +20,8 @@ const std::vector<const Family*>& families() {
 }
 
 const Family* find_family(std::string_view name) {
-  const auto at =
-      std::find_if(list().begin(), list().end(), [&](const Family* family) { return family->name == name; });
-  return at == list().end() ? nullptr : *at;
+  const auto* at = find_by(list(), &Family::name, name);
+  return at == nullptr ? nullptr : *at;
 }
 
 nlohmann::json family_switches(const Family& family) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/printable.h"
+#include "base/ranges.h"
 #include "model/families/checkpoints.h"
 #include "model/json_value.h"
 #include "model/model_files.h"
@@ -28,8 +29,7 @@ constexpr const char* kMinGptKeys[] = {"model_type", "n_layer",    "n_head",    
                                        "block_size", "embd_pdrop", "resid_pdrop", "attn_pdrop"};
 
 const MinGptType* mingpt_type(const json& name) {
-  const auto* type = std::ranges::find_if(kMinGptTypes, [&](const MinGptType& t) { return name == t.name; });
-  return type == std::end(kMinGptTypes) ? nullptr : type;
+  return find_by(kMinGptTypes, &MinGptType::name, name);
 }
 
 const json& settings_of(const json& root) {

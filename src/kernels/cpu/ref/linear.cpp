@@ -1,4 +1,3 @@
-#include <cmath>
 
 #include "kernels/cpu/ref/activation.h"
 #include "kernels/cpu/ref/quant.h"

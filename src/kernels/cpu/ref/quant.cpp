@@ -1,6 +1,5 @@
 #include "kernels/cpu/ref/quant.h"
 
-#include <bit>
 #include <cfloat>
 #include <cmath>
 #include <limits>
