@@ -76,9 +76,7 @@ std::span<const Event> Engine::step() {
   GPT_ASSERT(!idle());
   schedule();
   const int64_t shape[] = {std::ssize(drawing_), model_.vocab_size()};
-  const auto bytes = static_cast<size_t>(shape[0] * shape[1]) * sizeof(float);
-  if (bytes > logits_.size()) logits_ = Buffer(bytes, "logits", model_.backend().memory);
-  const TensorView logits = logits_.view(0, DType::f32, shape);
+  const TensorView logits = logits_.grow(DType::f32, shape, "logits", model_.backend().memory);
   model_.forward(batch_, logits);
   ++counts_.steps;
   for (const SequenceModel::Append& append : batch_)
