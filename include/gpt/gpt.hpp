@@ -13,11 +13,13 @@
 //
 // Lifetimes. Every object is a handle that keeps alive what it needs: a session its model, a model its
 // context. A copy of a handle is the same object. What a callback is shown is valid until it returns, what
-// `Engine::step` and `Session::logits` show until the next call.
+// `Engine::step` and `Session::logits` show until the next call. What was moved from can only be assigned to
+// or destroyed.
 //
 // Threads. Context, Model and Tokenizer may be used by any number of threads at once. A Session, Chat, Engine
 // or Trainer belongs to one thread at a time, and has threads of its own to compute with. No result depends
-// on how many there are, or on what runs beside it.
+// on how many there are, or on what runs beside it. A callback of a Session or Chat may read it, but not call
+// what changes it (invalid_argument).
 //
 // Errors. Everything throws Error, and nothing else but what a callback throws. A call that throws has
 // changed nothing that later results depend on, unless it says so. Nothing prints, exits, reads the
@@ -190,13 +192,15 @@ struct GenerateOptions {
   double repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
   std::map<int32_t, double> logit_bias = {};
   uint64_t seed = 1;
-  uint64_t number = 0;                  // of the sample: others give other texts for the same seed
+  // Of the sample: others give other texts for the same seed. Draws are counted from the first of a call.
+  uint64_t number = 0;
   std::vector<std::string> stops = {};  // the text ends before the first of these
   bool ignore_eos = false;
   int64_t logprobs = -1;  // -1: none; 0: of the drawn token; k: and of the k likeliest
 };
 
-// Throws what generating with these options would throw because of them, invalid_argument for most.
+// Throws what generating with these options would throw because of them before it begins, invalid_argument
+// for most.
 GPTCPP_API void check(const Model& model, const GenerateOptions& options);
 
 // Natural logarithms of the model's own probabilities, before penalties and temperature.
@@ -224,7 +228,8 @@ struct Result {
   Finish finish = Finish::length;
   int32_t end_id = -1;             // the model's end of text, where that ended it
   std::vector<Logprobs> logprobs;  // of ids and end_id, if asked for
-  // Ids that went through the model, and that did not have to, since they were known.
+  // Ids that went through the model, and that did not have to, since they were known; 0 where texts share
+  // passes.
   int64_t computed_tokens = 0, reused_tokens = 0;
 };
 

@@ -175,6 +175,13 @@ void copy_out(std::span<const T> found, T* out, size_t capacity, size_t* count) 
   n = found.size();
 }
 
+template <class T>
+void show(std::span<T> found, std::remove_const_t<T> const** out, const char* name, size_t* count) {
+  size_t& n = require(count, "count");
+  require(out, name) = found.data();
+  n = found.size();
+}
+
 }  // namespace
 
 uint32_t gpt_api_version(void) {
@@ -312,16 +319,14 @@ gpt_status gpt_generate(gpt_session* session, gpt_options options, gpt_on_piece 
 gpt_status gpt_logits(gpt_session* session, const float** logits, size_t* count) {
   return guarded([&] {
     const std::span<const float> found = require(session, "session").value.logits();
-    require(count, "count") = found.size();
-    require(logits, "logits") = found.data();
+    show(found, logits, "logits", count);
   });
 }
 
 gpt_status gpt_ids(const gpt_session* session, const int32_t** ids, size_t* count) {
   return guarded([&] {
     const std::vector<int32_t>& found = require(session, "session").value.ids();
-    require(count, "count") = found.size();
-    require(ids, "ids") = found.data();
+    show(std::span(found), ids, "ids", count);
   });
 }
 
@@ -364,7 +369,8 @@ gpt_status gpt_submit(gpt_engine* engine, const char* prompt, size_t size, gpt_o
                       int64_t* request) {
   return guarded([&] {
     gptcpp::Engine& e = require(engine, "engine").value;
-    require(request, "request") = e.submit(text_of(prompt, size), generate_options(options));
+    int64_t& number = require(request, "request");
+    number = e.submit(text_of(prompt, size), generate_options(options));
   });
 }
 
@@ -397,7 +403,9 @@ gpt_status gpt_trainer_new(const gpt_context* context, gpt_options settings, con
                            gpt_trainer** trainer) {
   return make_handle(trainer, "trainer", [&] {
     const Options options(settings);
-    const gptcpp::Settings all(options.left().begin(), options.left().end());
+    gptcpp::Settings all;
+    for (const auto& [key, value] : options.left())
+      all[key] = value;
     return gptcpp::Trainer(require(context, "context").value, all, std::string(text_of(text, size)));
   });
 }

@@ -21,7 +21,12 @@ int chosen_threads(int threads) {
 }
 
 const gpt::KernelTable& chosen_kernels(const std::string& name) {
-  return gpt::kernel_table(name.empty() ? gpt::best_isa() : gpt::parse_isa(name));
+  try {
+    return gpt::kernel_table(name.empty() ? gpt::best_isa() : gpt::parse_isa(name));
+  } catch (const gpt::UsageError& error) {  // "GPT_ISA=name: ...", which the library does not read
+    const std::string message = error.what();
+    gpt::fail_parameter("instruction_set", "{}", message.substr(message.find(name)));
+  }
 }
 
 // Messages that name a flag of the program name the option instead: --val-fraction is val_fraction.
@@ -38,10 +43,25 @@ std::string with_options(std::string_view message) {
         std::find_if_not(message.begin() + static_cast<std::ptrdiff_t>(at + 2), message.end(), is_name);
     std::string name(message.begin() + static_cast<std::ptrdiff_t>(at + 2), end);
     std::ranges::replace(name, '-', '_');
-    out += name == "template" ? "chat_format" : name;
+    out += name == "template" ? "chat_format" : name == "context" ? "policy" : name;
     at += 2 + name.size();
   }
   return out;
+}
+
+// What a message is about that begins with it: "lr: expected ...".
+std::string object_of(const std::string& message, const std::string& object) {
+  const size_t colon = message.find(':');
+  const auto in_name = [](char c) { return std::islower(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  if (!object.empty() || colon == std::string::npos ||
+      !std::all_of(message.begin(), message.begin() + static_cast<std::ptrdiff_t>(colon), in_name))
+    return object;
+  return message.substr(0, colon);
+}
+
+[[noreturn]] void throw_nested(Code code, const std::string& message, const std::string& object) {
+  const std::string text = with_options(message);
+  std::throw_with_nested(Error(code, text, object_of(text, object)));
 }
 
 }  // namespace
@@ -62,9 +82,9 @@ void rethrow_as_error() {
   } catch (const FromCallback& callback) {
     std::rethrow_exception(callback.thrown);
   } catch (const gpt::UsageError& error) {
-    std::throw_with_nested(Error(Code::invalid_argument, with_options(error.what()), error.parameter()));
+    throw_nested(Code::invalid_argument, error.what(), error.parameter());
   } catch (const gpt::Error& error) {
-    std::throw_with_nested(Error(Code::io, with_options(error.what())));
+    throw_nested(Code::io, error.what(), "");
   } catch (const std::bad_alloc&) {
     std::throw_with_nested(Error(Code::out_of_memory, "the machine's memory is used up"));
   } catch (const std::filesystem::filesystem_error& error) {
@@ -79,10 +99,10 @@ void rethrow_as_error() {
 void rethrow_with(Code code, const char* object) {
   try {
     throw;
-  } catch (const gpt::UsageError&) {
-    rethrow_as_error();
+  } catch (const gpt::UsageError& error) {
+    throw_nested(Code::invalid_argument, error.what(), error.parameter());
   } catch (const gpt::Error& error) {
-    std::throw_with_nested(Error(code, with_options(error.what()), object));
+    throw_nested(code, error.what(), object);
   } catch (...) {
     rethrow_as_error();
   }

@@ -73,7 +73,8 @@ auto guarded(F&& f) {
   }
 }
 
-[[noreturn]] void rethrow_with(Code code, const char* object);  // what is being handled, unless it has a code
+// What is being handled, unless it has a code; the object, unless it has one.
+[[noreturn]] void rethrow_with(Code code, const char* object);
 // The same for what goes wrong because of one argument, such as a text that the vocabulary cannot express, or
 // because of what the model does not have.
 template <class F>
@@ -88,6 +89,24 @@ template <class F>
 decltype(auto) as_argument(const char* name, F&& f) {
   return guarded_as(Code::invalid_argument, name, f);
 }
+
+// What a callback of an object's own call must not call.
+class InUse {
+ public:
+  explicit InUse(bool& flag) : flag_(flag) {
+    check(flag);
+    flag_ = true;
+  }
+  ~InUse() { flag_ = false; }
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+  static void check(bool flag) {
+    if (flag) throw Error(Code::invalid_argument, "the object is generating: its callback cannot call it");
+  }
+
+ private:
+  bool& flag_;
+};
 
 // Throws not_found unless there is a file or folder.
 void require_path(const std::string& path);

@@ -55,6 +55,8 @@ gpt::Inference::Options inference_options(const gpt::ModelConfig& config, const 
   set_types(options, o);
   options.cache_tokens = cache_tokens(config, options, o.cache_tokens);
   options.max_rows = std::min(options.max_rows, std::max<int64_t>(options.capacity, options.slots));
+  if (static_cast<uint32_t>(o.policy) > static_cast<uint32_t>(ContextPolicy::slide))
+    gpt::fail_parameter("policy", "expected stop, crop or slide, found {}", static_cast<int>(o.policy));
   options.slide = o.policy == ContextPolicy::slide;
   if (options.slide && config.position != gpt::Position::rope)
     throw Error(
@@ -106,13 +108,25 @@ Beam beam_of(const gpt::Beam& beam, Answer answer) {
   return {std::move(answer.result), beam.score};
 }
 
+// Whether the biases leave no id to draw.
+bool forbids_all(const std::map<int32_t, double>& bias, int64_t vocab_size) {
+  return std::ssize(bias) == vocab_size && std::ranges::all_of(bias, [](const auto& b) {
+           return b.second == -std::numeric_limits<double>::infinity();
+         });
+}
+
 gpt::Request request_of(const Model::Impl& model, const GenerateOptions& o) {
+  if (o.max_tokens < 0)
+    gpt::fail_parameter("max_tokens", "expected 0 or a positive number, found {}", o.max_tokens);
+  if (o.logprobs < -1) gpt::fail_parameter("logprobs", "expected -1 or more, found {}", o.logprobs);
   gpt::Request request{.max_tokens = o.max_tokens,
                        .sampling = sampling_of(o),
                        .seed = o.seed,
                        .number = o.number,
                        .logprobs = o.logprobs};
   gpt::validate(request.sampling, model.config().vocab_size);
+  if (forbids_all(o.logit_bias, model.config().vocab_size))
+    gpt::fail_parameter("logit_bias", "expected an id that is not forbidden, found none");
   if (!o.ignore_eos) request.eos_ids = gpt::eos_ids(model.config());
   if (!o.stops.empty()) model.tokenizer();
   return request;
@@ -182,7 +196,6 @@ bool Answer::take(const gpt::Event& event, const OnPiece& on_piece) {
   const bool shown = on_piece && !(ends && text.empty());
   const bool goes_on = !shown || call_back(on_piece, Piece{ends ? -1 : event.id, text});
   if ((goes_on && !stopped()) || ends) return true;
-  if (stream_) result.text += stream_->finish();
   result.finish = Finish::stop;
   return false;
 }
@@ -211,7 +224,8 @@ Finish finish_of(gpt::FinishReason reason) {
 
 const char* finish_name(Finish finish) noexcept {
   constexpr const char* kNames[] = {"length", "eos", "stop", "context", "error"};
-  return kNames[static_cast<size_t>(finish)];
+  const auto at = static_cast<size_t>(finish);
+  return at < std::size(kNames) ? kNames[at] : "unknown";
 }
 
 std::vector<Result> generate(const Model& model, std::span<const std::vector<int32_t>> prompts,
@@ -260,6 +274,7 @@ std::vector<Beam> beam_search(const Model& model, std::span<const int32_t> promp
   return guarded([&] {
     if (options.width < 1 || options.width > kMaxSlots)
       gpt::fail_parameter("width", "expected 1 to {}, found {}", kMaxSlots, options.width);
+    if (!options.stops.empty()) model.tokenizer();
     EngineOptions engine = engine_options(session);
     engine.slots = static_cast<int>(options.width);
     engine.cache_tokens = std::numeric_limits<int64_t>::max();  // beams keep what they hold

@@ -72,6 +72,7 @@ Model::Impl::Impl(std::shared_ptr<Context::Impl> c, gpt::ModelSource source, con
       claim(context, file_bytes(source), source.path),
       loaded(std::move(source), std::nullopt, gpt::MatrixOrder::as_stored),
       options(o) {
+  if (!o.tokenizer.empty() && o.tokenizer != "byte") require_path(o.tokenizer);
   std::string problem;
   try {
     if (auto tokenizer = gpt::model_tokenizer(loaded, o.tokenizer))
@@ -118,7 +119,8 @@ void Model::Impl::claim_packed(gpt::DType dtype, bool in_place) const {
 }
 
 std::vector<int32_t> Model::Impl::text_ids(std::string_view words, bool bos) const {
-  if (!words.empty() && !facts.tokenizer_problem.empty()) tokenizer();  // throws
+  const bool needs_tokenizer = !words.empty() || config().bos_token_id < 0;
+  if (needs_tokenizer && !facts.tokenizer_problem.empty()) tokenizer();  // throws
   const gpt::Tokenizer* const t = text == nullptr ? nullptr : text->tokenizer.get();
   return guarded_as(t == nullptr ? Code::unsupported : Code::invalid_argument, "text",
                     [&] { return gpt::prompt_ids(std::string(words), t, config(), !bos); });
@@ -170,7 +172,9 @@ Tokenizer Tokenizer::train(const Context& context, std::string_view text, const 
                                      .special_tokens = options.special_tokens};
     if (pattern.split) inner.pattern = *pattern.split;
     const auto train = pattern.split ? gpt::train_byte_level_bpe : gpt::train_gpt1_bpe;
-    const auto trained = train(counter, inner, [&](int64_t, int64_t) { c.check_cancelled(); });
+    const auto trained = as_argument("special_tokens", [&] {
+      return train(counter, inner, [&](int64_t, int64_t) { c.check_cancelled(); });
+    });
     return wrap(gpt::parse_tokenizer(trained.json, "the trained tokenizer"));
   });
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "api/decoder.h"
@@ -31,18 +32,21 @@ struct Session::Impl {
   gpt::ContextPolicy policy;
   std::vector<int32_t> ids;
   std::vector<float> logits;
+  bool in_use = false;
 };
 
 Session::Session(const Model& model, const SessionOptions& options)
     : impl_(guarded([&] { return std::make_shared<Impl>(model, options); })) {}
 
 void Session::feed(std::string_view text) {
+  InUse::check(impl_->in_use);
   if (text.empty()) return;
   const auto ids = as_argument("text", [&] { return impl_->opening(text); });
   impl_->ids.insert(impl_->ids.end(), ids.begin(), ids.end());
 }
 
 void Session::feed(std::span<const int32_t> ids) {
+  InUse::check(impl_->in_use);
   const int64_t vocab_size = impl_->decoder.model().config().vocab_size;
   guarded([&] {
     for (const int32_t id : ids) {
@@ -55,13 +59,18 @@ void Session::feed(std::span<const int32_t> ids) {
 
 Result Session::generate(const GenerateOptions& options, const OnPiece& on_piece) {
   return guarded([&] {
-    std::vector<int32_t>& ids = impl_->ids;
-    const Decoder& decoder = impl_->decoder;
-    Answer answer(decoder.model(), options.stops);
-    gpt::Request request = decoder.request(ids.empty() ? impl_->opening("") : ids, options);
-    ids = request.prompt;
-    const AtExit append{[&] { ids.insert(ids.end(), answer.result.ids.begin(), answer.result.ids.end()); }};
-    generate_alone(impl_->decoder, std::move(request), on_piece, answer);
+    const std::shared_ptr<Impl> s = impl_;  // whatever the callback does to the handle
+    const InUse in_use(s->in_use);
+    Answer answer(s->decoder.model(), options.stops);
+    gpt::Request request = s->decoder.request(s->ids.empty() ? s->opening("") : s->ids, options);
+    const std::vector<int32_t> prompt = request.prompt;
+    const AtExit append{[&] {
+      const std::vector<int32_t>& drawn = answer.result.ids;
+      if (drawn.empty()) return;
+      s->ids = prompt;
+      s->ids.insert(s->ids.end(), drawn.begin(), drawn.end());
+    }};
+    generate_alone(s->decoder, std::move(request), on_piece, answer);
     return Result(answer.result);  // a copy: `append` reads it
   });
 }
@@ -69,6 +78,7 @@ Result Session::generate(const GenerateOptions& options, const OnPiece& on_piece
 std::span<const float> Session::logits() {
   return guarded([&] {
     Impl& s = *impl_;
+    const InUse in_use(s.in_use);
     gpt::CachedModel& cached = s.decoder.cached;
     as_argument("ids", [&] { gpt::check_prompt(cached, s.ids, s.policy, "the text"); });
     const std::span<const int32_t> ids = gpt::opening_ids(cached, s.ids, s.policy);
@@ -82,6 +92,8 @@ std::span<const float> Session::logits() {
       cached.forward({&append, 1}, gpt::make_view(s.logits.data(), {1, cached.vocab_size()}));
       at += n;
     }
+    if (!std::ranges::all_of(s.logits, [](float x) { return std::isfinite(x); }))
+      gpt::fail("the model's logits are not finite: its weights are damaged, or too large for the type");
     return std::span<const float>(s.logits);
   });
 }
@@ -92,6 +104,7 @@ const std::vector<int32_t>& Session::ids() const noexcept {
 
 void Session::truncate(size_t size) {
   guarded([&] {
+    InUse::check(impl_->in_use);
     if (size > impl_->ids.size())
       gpt::fail_parameter("size", "expected 0 to {}, the ids there are, found {}", impl_->ids.size(), size);
     impl_->ids.resize(size);
@@ -127,6 +140,7 @@ struct Chat::Impl {
   Decoder decoder;
   gpt::Conversation conversation;
   std::vector<int32_t> prompt;  // of the last answer
+  bool in_use = false;
 };
 
 Chat::Chat(const Model& model, const std::string& system, const SessionOptions& options)
@@ -134,19 +148,22 @@ Chat::Chat(const Model& model, const std::string& system, const SessionOptions& 
 
 Result Chat::say(const std::string& message, const GenerateOptions& options, const OnPiece& on_piece) {
   return guarded([&] {
-    Impl& c = *impl_;
-    Answer answer(c.decoder.model(), options.stops, gpt::blank_before_answers(c.format));
-    gpt::Request request = c.decoder.request({}, options);
-    c.prompt = as_argument("message", [&] { return c.conversation.ask(message, options.max_tokens); });
-    request.prompt = c.prompt;
-    request.stop_ids = {c.chat_template.end_id()};
-    const AtExit answered{[&] { c.conversation.answer(answer.result.ids); }};
-    generate_alone(c.decoder, std::move(request), on_piece, answer);
+    const std::shared_ptr<Impl> c = impl_;  // whatever the callback does to the handle
+    const InUse in_use(c->in_use);
+    Answer answer(c->decoder.model(), options.stops, gpt::blank_before_answers(c->format));
+    gpt::Request request = c->decoder.request({}, options);
+    if (options.max_tokens == 0) gpt::fail_parameter("max_tokens", "expected a positive number, found 0");
+    request.prompt = as_argument("message", [&] { return c->conversation.ask(message, options.max_tokens); });
+    c->prompt = request.prompt;
+    request.stop_ids = {c->chat_template.end_id()};
+    const AtExit answered{[&] { c->conversation.answer(answer.result.ids); }};
+    generate_alone(c->decoder, std::move(request), on_piece, answer);
     return Result(answer.result);  // a copy: `answered` reads it
   });
 }
 
 void Chat::reset() {
+  InUse::check(impl_->in_use);
   impl_->conversation.reset();
 }
 

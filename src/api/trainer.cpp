@@ -1,4 +1,5 @@
 #include "api/context.h"
+#include "base/file.h"
 #include "data/loader.h"
 #include "train/advice.h"
 #include "train/checkpoint.h"
@@ -10,8 +11,13 @@
 namespace gptcpp {
 namespace {
 
-gpt::RunConfig config_of(const Settings& settings) {
+gpt::RunConfig config_of(const Settings& settings, bool has_text) {
   gpt::Settings inner;
+  if (has_text && settings.contains("data"))
+    gpt::fail_parameter("data", "a text is given too; leave one of them out");
+  const auto tokenizer = settings.find("tokenizer");
+  if (tokenizer != settings.end() && tokenizer->second != "byte" && tokenizer->second != "char")
+    require_path(tokenizer->second);
   const auto preset = settings.find("preset");
   if (preset != settings.end()) inner.add_preset(preset->second);
   for (const auto& [key, value] : settings) {
@@ -37,7 +43,7 @@ void complete_for(gpt::RunConfig& config, const gpt::RunData& data) {
 
 Claim claim_of(const std::shared_ptr<Context::Impl>& context, gpt::RunConfig& config,
                const gpt::RunData& data) {
-  complete_for(config, data);
+  as_argument("settings", [&] { complete_for(config, data); });
   const gpt::PlanSubject subject{.config = config,
                                  .evaluates = data.has_val(),
                                  .kernels = &context->kernels,
@@ -70,7 +76,7 @@ struct Trainer::Impl {
 
 Trainer::Impl::Impl(const Context& c, const Settings& settings, const std::string& text)
     : context((c.impl()->check_cancelled(), c.impl())),
-      config(config_of(settings)),
+      config(as_argument("settings", [&] { return config_of(settings, !text.empty()); })),
       data(gpt::load_run_data(config.train, config.model.n_ctx, "",
                               text.empty() ? std::nullopt : std::optional(text))),
       claim(claim_of(context, config, data)),
@@ -134,7 +140,11 @@ std::optional<double> Trainer::validation_loss() {
 }
 
 void Trainer::save(const std::string& folder) const {
-  guarded([&] { gpt::save_model(folder, impl_->model, impl_->weights, impl_->data.tokenizer->to_json()); });
+  guarded([&] {
+    if (gpt::path_exists(folder + "/train_state.json"))
+      gpt::fail_parameter("folder", "{} is a checkpoint that a run is resumed from; choose another", folder);
+    gpt::save_model(folder, impl_->model, impl_->weights, impl_->data.tokenizer->to_json());
+  });
 }
 
 }  // namespace gptcpp

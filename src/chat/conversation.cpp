@@ -33,8 +33,8 @@ std::vector<int32_t> Conversation::ask(const std::string& user, int64_t room) {
     if (std::ssize(ids) >= n_ctx_) {
       fail(
           "the message is too long: with what comes before it there are {}, the context has {}; shorten it, "
-          "or give "
-          "the conversation a larger context if the model allows",
+          "or "
+          "raise --n-ctx if the model allows",
           format_amount(std::ssize(ids), "token"), format_thousands(n_ctx_));
     }
   } catch (const Error&) {

@@ -44,7 +44,7 @@ void check_prompt(const SequenceModel& model, std::span<const int32_t> prompt, C
         what, model.vocab_size() - 1, *bad, bad - prompt.begin());
   }
   if (policy == ContextPolicy::stop && std::ssize(prompt) > model.n_ctx()) {
-    fail("{}: expected at most {} tokens, the model's context, found {}: shorten it or set context to crop{}",
+    fail("{}: expected at most {} tokens, the model's context, found {}: shorten it or use --context crop{}",
          what, model.n_ctx(), prompt.size(), model.can_slide() ? " or slide" : "");
   }
 }

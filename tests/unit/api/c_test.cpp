@@ -142,6 +142,7 @@ TEST_F(CInterface, ServesManyRequests) {
   ASSERT_EQ(gpt_engine_new(model, slots, &engine), GPT_OK);
   const char* const options[] = {"max_tokens=5", nullptr};
   int64_t request = -1;
+  EXPECT_EQ(gpt_submit(engine, "the", 3, options, nullptr), GPT_INVALID_ARGUMENT);  // and queues nothing
   for (const char* prompt : {"the", "a dog", "and"})
     ASSERT_EQ(gpt_submit(engine, prompt, std::strlen(prompt), options, &request), GPT_OK);
   EXPECT_EQ(request, 2);

@@ -191,6 +191,56 @@ TEST(Library, AModelWhoseTokenizerIsBrokenTakesIds) {
             code(Code::io));
 }
 
+TEST(Library, ACallbackCannotChangeTheTextThatCallsIt) {
+  const Model model(Context({.threads = 1}), small_model());
+  Session session(model);
+  session.feed("the ");
+  const auto expected = continuation(model, "the ", 1);
+  int refused = 0;
+  const auto meddle = [&](const Piece&) {
+    for (const auto& call : {std::function<void()>([&] { session.feed("x"); }),
+                             {[&] { session.truncate(0); }},
+                             {[&] { session.logits(); }},
+                             {[&] { session.generate(); }}})
+      refused += code_of(call) == code(Code::invalid_argument) ? 1 : 0;
+    return true;
+  };
+  EXPECT_EQ(session.generate({.max_tokens = 40}, meddle).ids, expected);
+  EXPECT_EQ(refused, 40 * 4);
+  const Result other = session.generate({.max_tokens = 5}, [&](const Piece&) {
+    session = Session(model);  // the call goes on with what it began with
+    return true;
+  });
+  EXPECT_EQ(other.ids.size(), 5u);
+  EXPECT_TRUE(session.ids().empty());
+}
+
+TEST(Library, ACallThatFailsLeavesTheTextAsItWas) {
+  const Context context({.threads = 1});
+  const Model model(context, small_model());
+  Session session(model);
+  EXPECT_EQ(code_of([&] { session.generate({.max_tokens = 0}); }), code(Code::invalid_argument));
+  EXPECT_EQ(code_of([&] { session.generate({.logprobs = -2}); }), code(Code::invalid_argument));
+  EXPECT_TRUE(session.ids().empty());
+  std::map<int32_t, double> none;
+  for (int32_t id = 0; id < 256; ++id)
+    none[id] = -std::numeric_limits<double>::infinity();
+  EXPECT_EQ(code_of([&] { check(model, {.logit_bias = none}); }), code(Code::invalid_argument));
+  EXPECT_EQ(code_of([&] { Session(model, {.policy = static_cast<ContextPolicy>(7)}); }),
+            code(Code::invalid_argument));
+  EXPECT_EQ(code_of([&] { Model(context, small_model(), {.tokenizer = "/nowhere"}); }),
+            code(Code::not_found));
+  Settings settings = small_settings();
+  settings["data"] = "tales";
+  EXPECT_EQ(code_of([&] { Trainer(context, settings, long_text()); }), code(Code::invalid_argument));
+  for (const auto& [key, value] :
+       Settings{{"n_ctx", "0"}, {"batch_size", "0"}, {"lr", "nan"}, {"n_head", "3"}}) {
+    Settings wrong = small_settings();
+    wrong[key] = value;
+    EXPECT_EQ(code_of([&] { Trainer(context, wrong, long_text()); }), code(Code::invalid_argument)) << key;
+  }
+}
+
 TEST(Library, CancellingFromAnotherThreadEndsACallAndResumeAllowsTheNext) {
   const Context context({.threads = 1});
   const Model model(context, small_model());
@@ -372,7 +422,13 @@ TEST(Library, AChatIsTheModelsFormatAroundASession) {
   EXPECT_EQ(code_of([&] { chat.say(long_text()); }),
             code(Code::invalid_argument));  // longer than the context
   chat.reset();
-  EXPECT_EQ(chat.say("a cat?", options).ids, answer.ids);
+  EXPECT_EQ(code_of([&] { chat.say("lost", {.max_tokens = 0}); }), code(Code::invalid_argument));
+  EXPECT_EQ(code_of([&] { chat.say("lost", {.logprobs = -2}); }), code(Code::invalid_argument));
+  const auto reset = [&](const Piece&) {
+    EXPECT_EQ(code_of([&] { chat.reset(); }), code(Code::invalid_argument));
+    return true;
+  };
+  EXPECT_EQ(chat.say("a cat?", options, reset).ids, answer.ids);
 }
 
 }  // namespace
