@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/ranges.h"
 #include "base/utf8.h"
 #include "command.h"
 #include "generation.h"
@@ -135,9 +136,7 @@ class Generation {
     set_types(engine, a_);
     streams_ = !a_.json && total == 1;
     if (streams_ && tokenizer_) show_text(prompts_[0].text);
-    std::vector<std::vector<int32_t>> ids;
-    for (const Prompt& prompt : prompts_)
-      ids.push_back(prompt.ids);
+    const auto ids = transformed(prompts_, &Prompt::ids);
     bool first = true;
     const auto show_id = [&](int32_t id) {
       if (id >= 0) write_output(fmt::format("{}{}", std::exchange(first, false) ? "" : " ", id));
@@ -151,12 +150,9 @@ class Generation {
     std::vector<gptcpp::Result> results = gptcpp::generate(model_, ids, options_, a_.n, engine, show);
     if (streams_ && !tokenizer_) show_id(results[0].end_id);
     if (streams_) write_output("\n");
-    std::vector<Sample> samples;
-    for (gptcpp::Result& result : results) {
-      const int64_t i = std::ssize(samples);
-      samples.push_back({i / a_.n, i % a_.n, std::move(result), {}});
-    }
-    return samples;
+    return transformed_indices(total, [&](int64_t i) {
+      return Sample{i / a_.n, i % a_.n, std::move(results[static_cast<size_t>(i)]), {}};
+    });
   }
 
   std::vector<Sample> search() {
@@ -207,20 +203,16 @@ class Generation {
   }
 
   json logprobs_json(const std::vector<gptcpp::Logprobs>& logprobs) const {
-    json list = json::array();
-    for (const gptcpp::Logprobs& position : logprobs) {
-      json entry = logprob_json(position.chosen);
-      entry["top"] = json::array();
-      for (const gptcpp::TokenLogprob& top : position.top)
-        entry["top"].push_back(logprob_json(top));
-      list.push_back(entry);
-    }
-    return list;
+    const auto token = [this](const gptcpp::TokenLogprob& t) { return logprob_json(t); };
+    return transformed(logprobs, [&](const gptcpp::Logprobs& position) {
+      json entry = token(position.chosen);
+      entry["top"] = transformed(position.top, token);
+      return entry;
+    });
   }
 
   json samples_json(const std::vector<Sample>& samples) const {
-    json list = json::array();
-    for (const Sample& sample : samples) {
+    const auto sample_json = [this](const Sample& sample) {
       const gptcpp::Result& result = sample.result;
       const Prompt& prompt = prompts_[static_cast<size_t>(sample.prompt)];
       json entry = {{"prompt_index", sample.prompt},
@@ -234,15 +226,13 @@ class Generation {
       }
       if (sample.score) entry["score"] = *sample.score;
       if (a_.logprobs.has_value()) entry["logprobs"] = logprobs_json(result.logprobs);
-      list.push_back(entry);
-    }
-    return {{"completions", list}};
+      return entry;
+    };
+    return {{"completions", transformed(samples, sample_json)}};
   }
 
   static void report_speed(const std::vector<Sample>& samples, double seconds) {
-    int64_t tokens = 0;
-    for (const Sample& sample : samples)
-      tokens += std::ssize(all_ids(sample.result));
+    const int64_t tokens = sum_of(samples, [](const Sample& s) { return std::ssize(all_ids(s.result)); });
     write_note(fmt::format("{} in {}, {} tokens/s\n", format_amount(tokens, "token"),
                            format_duration(seconds),
                            format_rate(static_cast<double>(tokens) / std::max(seconds, 1e-9))));

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/parse.h"
+#include "base/ranges.h"
 #include "chat/model_text.h"
 #include "command.h"
 #include "generation.h"
@@ -83,11 +84,10 @@ std::string shown_name(const std::string& model) {
 }
 
 std::string demo_list() {
-  std::string out;
-  for (const Demo& demo : demos())
-    out += fmt::format("  {:<12} {}{}\n", demo.name, demo.title,
+  return sum_of(demos(), [](const Demo& demo) {
+    return fmt::format("  {:<12} {}{}\n", demo.name, demo.title,
                        demo.needs_model ? " (needs MODEL and a prompt)" : "");
-  return out;
+  });
 }
 
 void write_picture(const std::string& file, const std::string& svg) {

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "base/suggest.h"
 #include "model/config_alias.h"
 #include "parse_problem.h"
@@ -246,9 +247,7 @@ void refuse_long_name(const CLI::App& app, const std::string& word) {
     if (const char* answer = find_name(kMissing, word))
       fail_usage("unknown command \"{}\": {}", word, answer);
   }
-  std::vector<std::string> names;
-  for (const CLI::App* sub : commands_of(app))
-    names.push_back(sub->get_name());
+  const auto names = transformed(commands_of(app), [](const CLI::App* sub) { return sub->get_name(); });
   fail_usage("{}unknown command \"{}\"{}; see {}", where, word.substr(0, 64), did_you_mean(word, names),
              help);
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/ranges.h"
 #include "base/suggest.h"
 #include "chat/model_text.h"
 #include "model/inference.h"
@@ -32,11 +33,9 @@ void refuse_blocks(const std::string& flag, const std::string& given) {
 // The names in the folder that a path is in, as they would be typed; none where there is no such folder.
 std::vector<std::string> neighbours(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  std::vector<std::string> names;
-  if (path_kind(folder.empty() ? "." : folder.string()) != PathKind::folder) return names;
-  for (const FolderEntry& entry : list_folder(folder.empty() ? "." : folder.string()))
-    names.push_back((folder / entry.name).string());
-  return names;
+  const std::string listed = folder.empty() ? "." : folder.string();
+  if (path_kind(listed) != PathKind::folder) return {};
+  return transformed(list_folder(listed), [&](const FolderEntry& e) { return (folder / e.name).string(); });
 }
 
 }  // namespace

@@ -93,9 +93,7 @@ json verify_json(const ShardSet& set, const std::vector<std::string>& damaged, i
 }
 
 std::string verify_text(const ShardSet& set, const std::vector<std::string>& damaged, int64_t without) {
-  std::string text;
-  for (const std::string& line : damaged)
-    text += line + "\n";
+  std::string text = sum_of(damaged, [](const std::string& line) { return line + "\n"; });
   const auto checked = static_cast<int64_t>(set.shards.size()) - without;
   text += fmt::format("{} with {}: headers, sizes and number are right; checksums of ",
                       format_amount(std::ssize(set.shards), "shard"), format_amount(set.tokens(), "token"));

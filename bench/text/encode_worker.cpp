@@ -28,7 +28,7 @@ std::vector<std::string_view> split_documents(std::string_view all) {
 }
 
 // Of all ids in order: h = 31 h + id + 1, modulo 2^61 - 1, so that Python computes it easily.
-uint64_t sum_of(const std::vector<std::vector<int32_t>>& ids) {
+uint64_t checksum_of(const std::vector<std::vector<int32_t>>& ids) {
   constexpr uint64_t kModulus = (uint64_t{1} << 61) - 1;
   uint64_t sum = 0;
   for (const auto& document : ids) {
@@ -49,7 +49,7 @@ std::string measure(const Tokenizer& tokenizer, std::span<const std::string_view
   for (const auto& document : ids)
     count += document.size();
   return fmt::format(R"({{"megabytes_per_second":{:.4f},"seconds":{:.6f},"ids":{},"sum":{}}})",
-                     static_cast<double>(bytes) / 1e6 / seconds, seconds, count, sum_of(ids));
+                     static_cast<double>(bytes) / 1e6 / seconds, seconds, count, checksum_of(ids));
 }
 
 int run(std::span<const char* const> arguments) {

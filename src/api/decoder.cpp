@@ -1,7 +1,10 @@
 #include "api/decoder.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
+#include "base/ranges.h"
 #include "infer/beam.h"
 #include "infer/generate.h"
 #include "infer/sampler.h"
@@ -15,12 +18,9 @@ constexpr int kMaxSlots = 4096;
 
 gpt::DType dtype_named(const char* parameter, const std::string& name,
                        std::initializer_list<gpt::DType> allowed) {
-  std::string names;
-  for (const gpt::DType dtype : allowed) {
-    if (name == gpt::dtype_name(dtype)) return dtype;
-    names += (names.empty() ? "" : ", ") + std::string(gpt::dtype_name(dtype));
-  }
-  gpt::fail_parameter(parameter, "expected one of {}, found \"{}\"", names, name.substr(0, 64));
+  if (const auto* dtype = gpt::find_by(allowed, gpt::dtype_name, name)) return *dtype;
+  gpt::fail_parameter(parameter, "expected one of {}, found \"{}\"",
+                      fmt::join(gpt::transformed(allowed, gpt::dtype_name), ", "), name.substr(0, 64));
 }
 
 void set_types(gpt::Inference::Options& options, const EngineOptions& o) {
@@ -91,10 +91,8 @@ gpt::SamplingParams sampling_of(const GenerateOptions& o) {
 }
 
 Logprobs logprobs_of(const gpt::Logprobs& inner) {
-  Logprobs out{.chosen = {inner.chosen.id, inner.chosen.logprob}};
-  for (const gpt::TokenLogprob& token : inner.top)
-    out.top.push_back({token.id, token.logprob});
-  return out;
+  const auto token = [](const gpt::TokenLogprob& t) { return TokenLogprob{t.id, t.logprob}; };
+  return {token(inner.chosen), gpt::transformed(inner.top, token)};
 }
 
 Beam beam_of(const gpt::Beam& beam, Answer answer) {
@@ -154,9 +152,9 @@ EngineOptions engine_options(const SessionOptions& o) {
 
 Decoder::Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options)
     : model_(std::move(model)),
-      policy_(static_cast<gpt::ContextPolicy>(options.policy)),
       options_(inference_options(model_->config(), options)),
       claim_(claim_of(*model_, options_)),
+      policy(static_cast<gpt::ContextPolicy>(options.policy)),
       pool(model_->context->threads),
       inference(model_->loaded.model(), {pool, model_->context->kernels}, options_),
       cached(inference, options_.slide) {}
@@ -164,7 +162,7 @@ Decoder::Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& 
 gpt::Request Decoder::request(std::vector<int32_t> prompt, const GenerateOptions& o) const {
   gpt::Request request = request_of(*model_, o);
   request.prompt = std::move(prompt);
-  request.context = policy_;
+  request.context = policy;
   return request;
 }
 
@@ -262,10 +260,7 @@ std::vector<Result> generate(const Model& model, std::span<const std::vector<int
     as_argument("prompts", [&] { gpt::check_prompts(decoder.cached, prompts, r.context); });
     gpt::generate(decoder.cached, prompts, inner, on_token);
     make_answers();
-    std::vector<Result> results;
-    for (Answer& answer : answers)
-      results.push_back(std::move(answer.result));
-    return results;
+    return gpt::transformed(answers, &Answer::result);
   });
 }
 
@@ -286,10 +281,9 @@ std::vector<Beam> beam_search(const Model& model, std::span<const int32_t> promp
                            .context = static_cast<gpt::ContextPolicy>(session.policy)};
     if (!options.ignore_eos) inner.eos_ids = gpt::eos_ids(decoder.model().config());
     as_argument("prompt", [&] { gpt::check_prompt(decoder.cached, prompt, inner.context, "prompt"); });
-    std::vector<Beam> beams;
-    for (const gpt::Beam& beam : gpt::beam_search(decoder.cached, prompt, inner))
-      beams.push_back(beam_of(beam, Answer(decoder.model(), options.stops)));
-    return beams;
+    return gpt::transformed(gpt::beam_search(decoder.cached, prompt, inner), [&](const gpt::Beam& beam) {
+      return beam_of(beam, Answer(decoder.model(), options.stops));
+    });
   });
 }
 

@@ -22,11 +22,11 @@ class Decoder {
 
  private:
   std::shared_ptr<const Model::Impl> model_;
-  gpt::ContextPolicy policy_;
   gpt::Inference::Options options_;
   Claim claim_;
 
  public:
+  gpt::ContextPolicy policy;
   gpt::ThreadPool pool;
   gpt::Inference inference;
   gpt::CachedModel cached;

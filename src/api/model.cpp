@@ -1,8 +1,11 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <mutex>
 
 #include "api/objects.h"
 #include "base/file.h"
+#include "base/ranges.h"
 #include "model/families/family.h"
 #include "model/model_source.h"
 #include "text/tokenizer_trainer.h"
@@ -16,10 +19,8 @@ Tokenizer wrap(std::unique_ptr<const gpt::Tokenizer> tokenizer) {
 
 // Of the tensors as the files have them.
 int64_t file_bytes(const gpt::ModelSource& source) {
-  int64_t bytes = 0;
-  for (const gpt::TensorInfo* tensor : source.tensors->tensors())
-    bytes += std::ssize(tensor->bytes);
-  return bytes;
+  return gpt::sum_of(source.tensors->tensors(),
+                     [](const gpt::TensorInfo* t) { return std::ssize(t->bytes); });
 }
 
 gpt::ModelSource open(const std::string& path) {
@@ -54,12 +55,10 @@ std::shared_ptr<Context::Impl> not_cancelled(const Context& context) {
 }
 
 const gpt::TrainPattern& pattern_named(const std::string& name) {
-  std::string names;
-  for (const gpt::TrainPattern& pattern : gpt::train_patterns()) {
-    if (pattern.name == name) return pattern;
-    names += (names.empty() ? "" : ", ") + std::string(pattern.name);
-  }
-  gpt::fail_parameter("pattern", "expected one of {}, found \"{}\"", names, name);
+  const auto& all = gpt::train_patterns();
+  if (const auto* pattern = gpt::find_by(all, &gpt::TrainPattern::name, name)) return *pattern;
+  gpt::fail_parameter("pattern", "expected one of {}, found \"{}\"",
+                      fmt::join(gpt::transformed(all, &gpt::TrainPattern::name), ", "), name);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "api/decoder.h"
+#include "base/ranges.h"
 #include "chat/conversation.h"
 
 namespace gptcpp {
@@ -19,9 +20,7 @@ AtExit(F) -> AtExit<F>;
 }  // namespace
 
 struct Session::Impl {
-  Impl(const Model& model, const SessionOptions& options)
-      : decoder(model.impl(), engine_options(options)),
-        policy(static_cast<gpt::ContextPolicy>(options.policy)) {}
+  Impl(const Model& model, const SessionOptions& options) : decoder(model.impl(), engine_options(options)) {}
 
   std::vector<int32_t> opening(std::string_view text) const {
     if (ids.empty()) return decoder.model().text_ids(text);
@@ -29,7 +28,6 @@ struct Session::Impl {
   }
 
   Decoder decoder;
-  gpt::ContextPolicy policy;
   std::vector<int32_t> ids;
   std::vector<float> logits;
   bool in_use = false;
@@ -80,8 +78,8 @@ std::span<const float> Session::logits() {
     Impl& s = *impl_;
     const InUse in_use(s.in_use);
     gpt::CachedModel& cached = s.decoder.cached;
-    as_argument("ids", [&] { gpt::check_prompt(cached, s.ids, s.policy, "the text"); });
-    const std::span<const int32_t> ids = gpt::opening_ids(cached, s.ids, s.policy);
+    as_argument("ids", [&] { gpt::check_prompt(cached, s.ids, s.decoder.policy, "the text"); });
+    const std::span<const int32_t> ids = gpt::opening_ids(cached, s.ids, s.decoder.policy);
     s.logits.resize(static_cast<size_t>(cached.vocab_size()));
     cached.reset(0);
     for (auto at = static_cast<size_t>(cached.reuse(0, ids)); at < ids.size();) {
@@ -113,11 +111,10 @@ void Session::truncate(size_t size) {
 
 std::vector<int32_t> chat_prompt(const Model& model, std::span<const Message> messages) {
   return as_argument("messages", [&] {
-    std::vector<gpt::ChatMessage> inner_messages;
-    for (const Message& message : messages)
-      inner_messages.push_back({message.role, message.content});
-    return gpt::ChatTemplate(model.impl()->chat_format(), model.impl()->tokenizer())
-        .encode(inner_messages, true);
+    const auto inner = gpt::transformed(messages, [](const Message& message) {
+      return gpt::ChatMessage{message.role, message.content};
+    });
+    return gpt::ChatTemplate(model.impl()->chat_format(), model.impl()->tokenizer()).encode(inner, true);
   });
 }
 

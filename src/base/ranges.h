@@ -29,7 +29,7 @@ std::vector<std::decay_t<std::invoke_result_t<Of&, int64_t>>> transformed_indice
   return out;
 }
 
-// Their sum, from the first on.
+// Their sum, from the first on; texts one behind the other.
 template <class Range, class Of = std::identity>
 Image<Range, Of> sum_of(const Range& range, Of of = {}) {
   Image<Range, Of> sum{};

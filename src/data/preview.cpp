@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "base/parse.h"
+#include "base/ranges.h"
 #include "base/utf8.h"
 
 namespace gpt {
@@ -22,10 +23,8 @@ std::string printable_lines(std::string_view text, int64_t max_chars) {
   for (int64_t i = 0; i < max_chars && end < text.size(); ++i) {
     end += static_cast<size_t>(decode_utf8(text, end).length);
   }
-  std::string out;
-  for (const std::string_view line : lines_of(text.substr(0, end)))
-    out += printable_text(line, max_chars) + '\n';
-  return out;
+  return sum_of(lines_of(text.substr(0, end)),
+                [&](std::string_view line) { return printable_text(line, max_chars) + '\n'; });
 }
 
 std::string preview_row(const Tokenizer& tokenizer, const int32_t* row, int64_t n_ctx) {

@@ -14,11 +14,6 @@ ContextPolicy parse_context_policy(std::string_view name) {
   fail_parameter("context", "expected 'stop', 'crop' or 'slide', found '{}'", name);
 }
 
-std::string_view finish_reason_name(FinishReason reason) {
-  constexpr std::string_view kNames[] = {"stop", "eos", "length", "context", "error"};
-  return kNames[static_cast<size_t>(reason)];
-}
-
 void check_policy(const SequenceModel& model, ContextPolicy policy) {
   if (policy != ContextPolicy::slide || model.can_slide()) return;
   fail_parameter("context",

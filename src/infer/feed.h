@@ -25,7 +25,6 @@ enum class FinishReason {
   context,  // the context is full
   error,    // no token could be drawn
 };
-std::string_view finish_reason_name(FinishReason reason);  // "stop", "eos", "length", "context", "error"
 
 // Throws UsageError when the model cannot follow the policy.
 void check_policy(const SequenceModel& model, ContextPolicy policy);

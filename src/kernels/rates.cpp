@@ -1,5 +1,6 @@
 #include "kernels/rates.h"
 
+#include "base/ranges.h"
 #include "kernels/kernel_table.h"
 
 namespace gpt {
@@ -16,10 +17,7 @@ float multiply_add(int64_t rounds) noexcept {
     for (int i = 0; i < kSums; ++i)
       sum[i] = sum[i] * 0.999f + 0.001f;
   }
-  float total = 0;
-  for (const float s : sum)
-    total += s;
-  return total;
+  return sum_of(sum);
 }
 
 float sum(const float* x, int64_t n) noexcept {
@@ -29,9 +27,7 @@ float sum(const float* x, int64_t n) noexcept {
     for (int j = 0; j < kLanes; ++j)
       total[j] += x[i + j];
   }
-  float all = 0;
-  for (const float t : total)
-    all += t;
+  float all = sum_of(total);
   for (int64_t i = n - n % kLanes; i < n; ++i)
     all += x[i];
   return all;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "model/training_graph.h"
 
 namespace gpt {
@@ -21,8 +22,7 @@ ModelCounts::ModelCounts(const ModelConfig& c) : config(c) {
     if (spec.layer >= 0) layers += spec.size();
     if (spec.looked_up) lookup_only += spec.size();
   }
-  for (const ComponentCount& count : components)
-    per_layer += count.per_layer;
+  per_layer = sum_of(components, &ComponentCount::per_layer);
   total = table.total();
   rule_of_thumb = 12 * c.n_layer * c.n_embd * c.n_embd;
 }

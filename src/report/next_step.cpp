@@ -1,6 +1,10 @@
 #include "report/next_step.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+
+#include "base/ranges.h"
 
 namespace gpt {
 namespace {
@@ -23,10 +27,7 @@ std::string shell_quoted(std::string_view word) {
 }
 
 std::string shell_command(const std::vector<std::string>& words) {
-  std::string line;
-  for (const std::string& word : words)
-    line += (line.empty() ? "" : " ") + shell_quoted(word);
-  return line;
+  return fmt::format("{}", fmt::join(transformed(words, shell_quoted), " "));
 }
 
 std::string next_line(const std::vector<std::string>& words) {

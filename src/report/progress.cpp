@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/ranges.h"
 #include "report/utf8_text.h"
 
 namespace gpt {
@@ -67,10 +68,8 @@ std::vector<Segment> make_segments(const Progress& p) {
 
 // Two spaces between segments.
 int joined_width(const std::vector<Segment>& segments) {
-  int width = 0;
-  for (const Segment& segment : segments)
-    width += display_width(segment.text) + 2;
-  return segments.empty() ? 0 : width - 2;
+  const auto width = [](const Segment& segment) { return display_width(segment.text) + 2; };
+  return segments.empty() ? 0 : sum_of(segments, width) - 2;
 }
 
 // Leaves out the segments of the highest ranks, none below `lowest_rank`, until the rest fits; false when it

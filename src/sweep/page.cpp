@@ -160,10 +160,8 @@ std::string sweep_page(const Sweep& sweep, const Findings& findings) {
   report.more_charts = {flops_chart(sweep)};
   report.commands = {{"This sweep", sweep.command_line}};
   ReportSection words{.title = "Findings"};
-  TextTable list{{"what the runs say"}};
-  for (const std::string& sentence : findings.sentences)
-    list.rows.push_back({sentence});
-  words.tables.push_back({"", list});
+  const auto rows = transformed(findings.sentences, [](const std::string& s) { return std::vector{s}; });
+  words.tables.push_back({"", TextTable{{"what the runs say"}, rows}});
   report.sections.push_back(words);
   report.sections.push_back({.title = "Fitted law", .text = findings.fit_note});
   ReportSection results{.title = "Runs"};

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/ranges.h"
 #include "base/thread_pool.h"
 #include "text/tokenizer.h"
 
@@ -45,11 +46,8 @@ std::vector<int32_t> encode_parts(std::string_view text, ThreadPool& pool, MayCu
   }
   std::vector<std::vector<int32_t>> ids(parts.size());
   parallel_try(std::ssize(parts), pool, [&](size_t i, size_t) { ids[i] = encode(parts[i], i == 0); });
-  size_t count = 0;
-  for (const auto& part : ids)
-    count += part.size();
   std::vector<int32_t> all;
-  all.reserve(count);
+  all.reserve(sum_of(ids, &std::vector<int32_t>::size));
   for (const auto& part : ids)
     all.insert(all.end(), part.begin(), part.end());
   return all;

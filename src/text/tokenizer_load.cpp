@@ -86,10 +86,7 @@ Json json_without_merges(Json vocab, Json pre_tokenizer, Json decoder) {
 }  // namespace detail
 
 std::string Tokenizer::decode(std::span<const int32_t> ids) const {
-  std::string out;
-  for (const int32_t id : ids)
-    out += token_bytes(id);
-  return out;
+  return sum_of(ids, [this](int32_t id) { return token_bytes(id); });
 }
 
 namespace {

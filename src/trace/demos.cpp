@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ranges.h"
 #include "base/rng.h"
 #include "report/table.h"
 #include "trace/figures.h"
@@ -100,10 +101,7 @@ Matrix random_matrix(RandomStream& random, size_t rows, size_t cols) {
 }
 
 std::string show(const Matrix& m, int digits) {
-  std::string out;
-  for (const auto& row : m)
-    out += number_row(row, 9, digits) + "\n";
-  return out;
+  return sum_of(m, [&](const auto& row) { return number_row(row, 9, digits) + "\n"; });
 }
 
 Matrix scores(const Matrix& q, const Matrix& k, double factor) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "train/plan.h"
 
@@ -64,15 +65,13 @@ double learning_rate(const TrainConfig& c, int64_t step) {
 }
 
 std::vector<int64_t> schedule_steps(const TrainConfig& c) {
-  std::vector<int64_t> steps;
+  std::set<int64_t> steps;
   for (int64_t quarter = 0; quarter <= 4; ++quarter)
-    steps.push_back(c.warmup / 4 * quarter + c.warmup % 4 * quarter / 4);
+    steps.insert(c.warmup / 4 * quarter + c.warmup % 4 * quarter / 4);
   for (const int64_t percent : {5, 10, 30, 50, 80, 100})
-    steps.push_back(c.steps / 100 * percent + c.steps % 100 * percent / 100);
+    steps.insert(c.steps / 100 * percent + c.steps % 100 * percent / 100);
   std::erase_if(steps, [&](int64_t step) { return step > c.steps; });
-  std::ranges::sort(steps);
-  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
-  return steps;
+  return {steps.begin(), steps.end()};
 }
 
 std::string schedule_bar(const TrainConfig& c, int64_t step, int width) {

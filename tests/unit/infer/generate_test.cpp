@@ -288,7 +288,7 @@ TEST(Generate, RejectsBadPromptsBeforeGenerating) {
   const std::string too_long = message_of(decoder, {Ids(9, 1)}, {});
   EXPECT_NE(too_long.find("at most 8 tokens"), std::string::npos);
   EXPECT_NE(too_long.find("found 9"), std::string::npos);
-  EXPECT_NE(too_long.find("context to crop"), std::string::npos);
+  EXPECT_NE(too_long.find("--context crop"), std::string::npos);
   EXPECT_EQ(too_long.find("slide"), std::string::npos);  // not for this decoder
   EXPECT_EQ(decoder.tokens_fed, 0);
 }
