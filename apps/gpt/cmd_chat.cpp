@@ -152,6 +152,7 @@ class Chat {
 
   // What there was, when Ctrl-C ended it.
   gptcpp::Result say(const std::string& message, const gptcpp::OnPiece& show) {
+    context_.resume();
     gptcpp::Result result;
     const auto keep = [&](const gptcpp::Piece& piece) {
       if (piece.id >= 0) result.ids.push_back(piece.id);
@@ -164,8 +165,6 @@ class Chat {
     } catch (const gptcpp::Error& error) {
       if (error.code() != gptcpp::Code::cancelled) throw;
     }
-    interrupt.reset();
-    context_.resume();
     return result;
   }
 
