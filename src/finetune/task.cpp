@@ -1,0 +1,15 @@
+#include "finetune/task.h"
+
+#include "base/error.h"
+#include "finetune/dpo.h"
+#include "finetune/tune_config.h"
+
+namespace gpt {
+
+std::unique_ptr<Task> make_task(const TaskSources& sources) {
+  const std::string& name = sources.config.task;
+  if (name == "dpo") return make_dpo_task(sources);
+  fail_usage("task: unknown \"{}\"", name.substr(0, 64));
+}
+
+}  // namespace gpt
