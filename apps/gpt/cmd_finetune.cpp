@@ -9,6 +9,7 @@
 #include "base/ranges.h"
 #include "command.h"
 #include "config_flags.h"
+#include "finetune/rewards.h"
 #include "finetune/tuner.h"
 #include "interrupt.h"
 #include "options.h"
@@ -20,10 +21,12 @@ namespace {
 
 constexpr const char* kFooter = R"(Examples:
   gpt finetune run --task dpo --data pairs.jsonl --out tuned
+  gpt finetune run --task grpo --data questions.jsonl --reward number --out tuned
   gpt finetune --out tuned --resume                       go on after Ctrl-C, a kill or --stop-after
 
 Examples to learn from are lines of JSON:
-  dpo       {"prompt": "...", "chosen": "...", "rejected": "..."}; texts, or lists of messages
+  dpo       {"prompt": "...", "chosen": "...", "rejected": "..."}
+  grpo      {"prompt": "...", "answer": "..."}: what the model says to the prompt is judged by --reward
 
 Of the examples a tenth is held out (--val-fraction), unless --val-data names others. DIR/best is the model with the
 best score on these, DIR/last the newest one.)";
@@ -100,7 +103,7 @@ int run(const FinetuneArguments& a, const ConfigFlags& flags) {
 Command add_finetune_command(CLI::App& root, const std::string& command_line) {
   auto a = std::make_shared<FinetuneArguments>();
   a->command_line = command_line;
-  CLI::App* app = add_command(root, "finetune", "fine-tune a model: preferences", kFooter);
+  CLI::App* app = add_command(root, "finetune", "fine-tune a model: preferences, rewards", kFooter);
   TuneConfig& c = a->config;
   app->add_option("-m,--model,MODEL", c.model, "model folder, run folder or .gguf");
   add_value(*app, "--task", c.task, "NAME", fmt::format("{}", fmt::join(task_names(), "|")));
@@ -111,6 +114,14 @@ Command add_finetune_command(CLI::App& root, const std::string& command_line) {
   add_value(*app, "--n-ctx", c.n_ctx, "N", "most tokens of a sample (those of the longest example)");
   app->add_flag("--skip-bad", c.skip_bad, "pass over examples that cannot be read, and count them");
   add_shown(*app, "--beta", c.beta, "X", "dpo: how far the model may go from the one it starts from");
+  add_shown(*app, "--rollouts", c.rollouts, "N", "grpo: answers to each prompt of a step");
+  add_shown(*app, "--max-tokens", c.max_tokens, "N", "grpo: most tokens of an answer");
+  add_shown(*app, "--temperature", c.temperature, "X", "grpo: of these answers");
+  add_shown(*app, "--top-k", c.top_k, "N", "grpo: of these answers; 0: off");
+  add_shown(*app, "--reward", c.reward, "NAME", fmt::format("grpo: {}", fmt::join(reward_names(), "|")));
+  add_value(*app, "--reward-command", c.reward_command, "COMMAND",
+            "grpo: reads lines of JSON with prompt, answer and completion, writes a number for each");
+  add_shown(*app, "--reward-seconds", c.reward_seconds, "S", "grpo: how long the command may take in a step");
   const auto flags = std::make_shared<ConfigFlags>(*app, is_wanted);
   return {app, [a, flags] { return run(*a, *flags); }};
 }

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "finetune/dpo.h"
+#include "finetune/grpo.h"
 #include "finetune/tune_config.h"
 
 namespace gpt {
@@ -9,6 +10,7 @@ namespace gpt {
 std::unique_ptr<Task> make_task(const TaskSources& sources) {
   const std::string& name = sources.config.task;
   if (name == "dpo") return make_dpo_task(sources);
+  if (name == "grpo") return make_grpo_task(sources);
   fail_usage("task: unknown \"{}\"", name.substr(0, 64));
 }
 

@@ -31,7 +31,7 @@ TuneConfig read_tune_config(const std::string& folder) {
 }
 
 const std::vector<std::string>& task_names() {
-  static const std::vector<std::string> names = {"dpo"};
+  static const std::vector<std::string> names = {"dpo", "grpo"};
   return names;
 }
 
@@ -41,6 +41,9 @@ json tuning_defaults(const std::string& task) {
                    {"sample_every", 0}, {"save_every", 0}, {"log_every", 10},      {"val_fraction", 0.1}};
   if (task == "dpo")
     defaults.update({{"lr", 1e-5}, {"beta2", 0.95}, {"weight_decay", 0}, {"batch_size", 16}});
+  if (task == "grpo")
+    defaults.update(
+        {{"lr", 1e-5}, {"beta2", 0.95}, {"weight_decay", 0}, {"batch_size", 128}, {"schedule", "constant"}});
   return defaults;
 }
 

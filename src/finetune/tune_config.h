@@ -16,6 +16,11 @@ struct TuneConfig {
   int64_t n_ctx = 0;      // most tokens of a sample; 0: as many as the longest example has
   bool skip_bad = false;  // pass over bad examples, and count them
   double beta = 0.1;      // dpo
+  // grpo
+  int64_t rollouts = 16, max_tokens = 32, top_k = 50;
+  double temperature = 1;
+  std::string reward = "exact", reward_command;
+  double reward_seconds = 60;
 
   RunConfig run;  // the model's shape as it is trained, and how
 
@@ -31,6 +36,13 @@ void visit_tune_keys(Config& c, Visit&& visit) {
   visit("n_ctx", c.n_ctx, "most tokens of a sample; 0: of the longest example");
   visit("skip_bad", c.skip_bad, "pass over examples that cannot be read, and count them");
   visit("beta", c.beta, "dpo: how far the model may go from the one it starts from");
+  visit("rollouts", c.rollouts, "grpo: answers to each prompt of a step");
+  visit("max_tokens", c.max_tokens, "grpo: most tokens of an answer");
+  visit("temperature", c.temperature, "grpo: of these answers");
+  visit("top_k", c.top_k, "grpo: of these answers; 0: off");
+  visit("reward", c.reward, "grpo: exact, regex, number or command");
+  visit("reward_command", c.reward_command, "grpo: reads JSON lines, writes a number a line");
+  visit("reward_seconds", c.reward_seconds, "grpo: how long that may take in a step");
 }
 
 // What config.json of a run's folder leaves open, as the run's finetune.json has it.
