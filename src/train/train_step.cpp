@@ -24,6 +24,7 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       ids_(static_cast<size_t>(samples_ * options.n_ctx)),
       targets_(ids_.size()),
       target_weights_(ids_.size()),
+      labels_(static_cast<size_t>(samples_)),
       layout_(model.table) {
   GPT_ASSERT(options.micro_batch > 0 && samples_ % options.micro_batch == 0);
   GPT_ASSERT(options.micro_batch % options.graph.objective->group() == 0);
@@ -32,8 +33,9 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
 
 void TrainStep::begin(const StepState& start, const FillBatch& fill) {
   std::fill(target_weights_.begin(), target_weights_.end(), 1.0f);
+  std::fill(labels_.begin(), labels_.end(), 0.0f);
   fill(options_.communicator->rank() * samples_, samples_,
-       {ids_.data(), targets_.data(), target_weights_.data()});
+       {ids_.data(), targets_.data(), target_weights_.data(), labels_.data()});
   if (options_.document_end >= 0) PackedDocuments::mask_targets(options_.document_end, ids_, targets_);
   double weight = 0;
   for (int64_t first = 0; first < samples_; first += options_.micro_batch)
@@ -51,6 +53,7 @@ TrainBatch TrainStep::batch(int64_t first) {
   TrainBatch batch{.ids = ids_.data() + at,
                    .targets = targets_.data() + at,
                    .weights = target_weights_.data() + at,
+                   .labels = labels_.data() + first,
                    .first_sample = options_.communicator->rank() * samples_ + first};
   if (options_.document_end >= 0) {
     documents_.split(options_.n_ctx, options_.document_end,

@@ -36,10 +36,11 @@ class TrainStep {
   TrainStep(const TrainStep&) = delete;  // ops have addresses of its numbers
   TrainStep& operator=(const TrainStep&) = delete;
 
-  // Memory for samples, each [rows,n_ctx]. Weights are 1 before they are filled.
+  // Memory for samples, each [rows,n_ctx], and their labels [rows]. Weights are 1 before they are filled,
+  // labels 0.
   struct Samples {
     int32_t *ids, *targets;
-    float* weights;
+    float *weights, *labels;
   };
   // Writes samples [first, first + rows) of the step's batch.
   using FillBatch = std::function<void(int64_t first, int64_t rows, const Samples& samples)>;
@@ -92,7 +93,7 @@ class TrainStep {
   Buffer block_sums_;                   // fp64
   int64_t samples_;                     // of this process
   std::vector<int32_t> ids_, targets_;  // [samples,n_ctx]
-  std::vector<float> target_weights_;
+  std::vector<float> target_weights_, labels_;
   PackedDocuments documents_;  // of a micro-batch
   ParamLayout layout_;
   std::vector<Communicator::Handle> reductions_;  // of gradients, under way
