@@ -23,6 +23,10 @@ bool has_head(const std::string& folder);
 struct TaskHead {
   HeadFacts facts;
   std::vector<float> weight;  // [outputs,C]
+  TensorView view() const {
+    const int64_t rows = facts.shape().outputs;
+    return make_view(weight.data(), {rows, std::ssize(weight) / rows});
+  }
 };
 TaskHead read_head(const LoadedModel& loaded);
 

@@ -25,6 +25,10 @@ bool is_blank(std::string_view text) {
 
 }  // namespace
 
+bool RecordReader::is_table(std::string_view path) {
+  return separator_of(path) != 0;
+}
+
 RecordReader::RecordReader(const std::string& path)
     : path_(path), separator_(separator_of(path)), stream_(open_byte_stream(path)) {
   fill();

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -39,6 +40,7 @@ class RecordReader {
   // the next call goes on behind it.
   bool next(Record& record);
   bool is_table() const { return separator_ != 0; }
+  static bool is_table(std::string_view path);  // by its name
   const std::vector<std::string>& columns() const { return columns_; }
 
  private:
