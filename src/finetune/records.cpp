@@ -33,8 +33,8 @@ RecordReader::RecordReader(const std::string& path)
     : path_(path), separator_(separator_of(path)), stream_(open_byte_stream(path)) {
   fill();
   if (buffer_.starts_with(kMark)) at_ = kMark.size();
+  if (separator_ != 0) return read_header();
   require_text_file({.path = path, .first = buffer_, .compressed = stream_->compressed()}, false);
-  if (separator_ != 0) read_header();
 }
 
 void RecordReader::read_header() {

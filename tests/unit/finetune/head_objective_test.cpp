@@ -10,6 +10,7 @@
 #include "grad/finite_difference.h"
 #include "io/safetensors.h"
 #include "model/model_files.h"
+#include "model/training_graph.h"
 #include "support/backend.h"
 #include "support/small_models.h"
 
