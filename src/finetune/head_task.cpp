@@ -8,14 +8,23 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/parse.h"
+#include "base/printable.h"
 #include "base/ranges.h"
 #include "base/suggest.h"
-#include "data/loader.h"
+#include "data/token_hash.h"
+#include "finetune/example_order.h"
 #include "finetune/head_files.h"
 #include "finetune/scores.h"
+#include "finetune/tune_config.h"
 
 namespace gpt {
 namespace {
+
+// The objective's only parameter.
+const TensorView& head_weight(const Model& model) {
+  return model.weights[static_cast<size_t>(model.table.model_count())];
+}
 
 constexpr int64_t kRowsOf = 8;  // rows are as long as a multiple of this
 
@@ -24,67 +33,76 @@ void check_options(const HeadTaskOptions& o, const ModelConfig& c) {
     fail_parameter("aux_weight", "expected a number of at least 0, found {}", o.aux_weight);
   if (!(o.head_dropout >= 0 && o.head_dropout < 1))
     fail_parameter("head_dropout", "expected 0 or more and less than 1, found {}", o.head_dropout);
-  if (o.val_data.empty() && !(o.val_fraction > 0 && o.val_fraction < 1))
-    fail_parameter("val_fraction", "expected more than 0 and less than 1, found {}; or give --val-data",
-                   o.val_fraction);
   if (o.max_length != 0 && (o.max_length < 8 || o.max_length > c.n_ctx))
-    fail_parameter("max_length", "expected 8 to the model's context of {}, found {}", c.n_ctx, o.max_length);
+    fail_parameter("n_ctx", "expected 8 to the model's context of {}, found {}", c.n_ctx, o.max_length);
   if (c.n_ctx < 8) fail("a model with a context of {} tokens is too small for a task", c.n_ctx);
   if (o.kind == TaskKind::choose && !(o.labels.empty() && o.class_weights.empty() && !o.balanced))
     fail_parameter("labels", "choose has no labels but its choices, and no weights for them");
 }
 
-// The step in the order of an epoch: which example is the n-th since the beginning.
-int64_t shuffled(int64_t n, int64_t examples, uint64_t seed) {
-  return KeyedPermutation(examples, seed, static_cast<uint64_t>(n / examples))(n % examples);
+// The class weights that a config has.
+void read_class_weights(const std::vector<std::string>& texts, HeadTaskOptions& options) {
+  for (const std::string& text : texts) {
+    const size_t at = text.rfind('=');
+    const auto weight =
+        at == std::string::npos ? std::nullopt : parse_number<double>(std::string_view(text).substr(at + 1));
+    if (text == "balanced") {
+      options.balanced = true;
+    } else if (weight) {
+      options.class_weights[text.substr(0, at)] = *weight;
+    } else {
+      fail_parameter("class_weights", "expected LABEL=NUMBER or balanced, found {}", printable(text));
+    }
+  }
 }
 
 }  // namespace
 
-HeadTask::HeadTask(const HeadTaskOptions& options, const ModelConfig& config, const Tokenizer& tokenizer)
-    : options_(options), config_(config) {
+HeadTask::HeadTask(const HeadTaskOptions& options, const ModelConfig& config,
+                   std::shared_ptr<const Tokenizer> tokenizer)
+    : options_(options), tokenizer_(std::move(tokenizer)) {
   check_options(options, config);
-  ExampleSet train = read_examples(options.data, options.kind, options.skip_bad);
-  ExampleSet val = options.val_data.empty() ? held_out(train)
-                                            : read_examples(options.val_data, options.kind, options.skip_bad);
+  ExampleSet train = read_examples(options.data, options.kind, options.skip_bad), val;
+  if (!options.val_data.empty()) {
+    val = read_examples(options.val_data, options.kind, options.skip_bad);
+  } else {
+    hold_out(train, val);
+  }
   facts_ = {.kind = options.kind,
             .labels = options.labels.empty() ? collect_labels(train.examples, options.kind)
                                              : Labels{.numbers = false, .names = options.labels},
             .choices = options.kind == TaskKind::choose ? std::ssize(train.examples[0].texts) - 1 : 0,
-            .tokens = task_tokens(tokenizer)};
-  if (val.examples[0].texts.size() != train.examples[0].texts.size())
+            .tokens = task_tokens(*tokenizer_)};
+  if (!val.examples.empty() && val.examples[0].texts.size() != train.examples[0].texts.size())
     fail("{}: expected {} choices, as {} has", val.examples[0].place, facts_.choices,
          train.examples[0].place);
-  const TaskTokens& t = facts_.tokens;
-  config_.vocab_size = std::max<int64_t>(config.vocab_size, std::max({t.start, t.delimiter, t.extract}) + 1);
-  tokenizer_json_ = tokenizer_with_tokens(tokenizer, t);
   facts_.max_length = options.max_length > 0 ? options.max_length : config.n_ctx;
-  train_ = encode(std::move(train), tokenizer);
-  val_ = encode(std::move(val), tokenizer);
+  train_ = encode(std::move(train), *tokenizer_);
+  if (!val.examples.empty()) val_ = encode(std::move(val), *tokenizer_);
   label_weights_ = weights_of_labels();
   n_ctx_ = std::min((longest_row() + kRowsOf - 1) / kRowsOf * kRowsOf, facts_.max_length);
+  tokenizer_ = tokenizer_with_tokens(tokenizer_, facts_.tokens);
   HeadShape shape = facts_.shape();
   shape.dropout = options.head_dropout;
   shape.auxiliary = options.aux_weight > 0;
   objective_ = std::make_unique<HeadObjective>(shape);
 }
 
-// Every so many-th example, so that nothing depends on the order of labels in a file.
-ExampleSet HeadTask::held_out(ExampleSet& train) const {
-  const auto n = std::ssize(train.examples);
-  const auto wanted = std::clamp<int64_t>(std::llround(options_.val_fraction * static_cast<double>(n)), 1, n);
-  if (wanted == n)
-    fail("{}: {} is too few to hold out a part of them; add examples, or name others with --val-data",
-         options_.data[0], format_amount(n, "example"));
-  ExampleSet val;
+void HeadTask::adapt(ModelConfig& config) const {
+  const TaskTokens& t = facts_.tokens;
+  config.vocab_size = std::max<int64_t>(config.vocab_size, std::max({t.start, t.delimiter, t.extract}) + 1);
+}
+
+void HeadTask::hold_out(ExampleSet& train, ExampleSet& val) const {
+  const std::vector<int64_t> held = held_out(std::ssize(train.examples), options_.val_fraction);
   std::vector<Example> rest;
-  const KeyedPermutation order(n, options_.seed, ~uint64_t{0});
-  for (int64_t i = 0; i < n; ++i) {
-    Example& example = train.examples[static_cast<size_t>(i)];
-    (order(i) < wanted ? val.examples : rest).push_back(std::move(example));
+  size_t next = 0;
+  for (size_t i = 0; i < train.examples.size(); ++i) {
+    const bool is_held = next < held.size() && held[next] == static_cast<int64_t>(i);
+    next += is_held ? 1 : 0;
+    (is_held ? val.examples : rest).push_back(std::move(train.examples[i]));
   }
   train.examples = std::move(rest);
-  return val;
 }
 
 HeadTask::Split HeadTask::encode(ExampleSet set, const Tokenizer& tokenizer) const {
@@ -147,7 +165,7 @@ int64_t HeadTask::longest_row() const {
   return static_cast<int64_t>(longest);
 }
 
-int64_t HeadTask::train_samples() const {
+int64_t HeadTask::samples() const {
   return std::ssize(train_.examples) * objective_->group();
 }
 
@@ -172,16 +190,14 @@ void HeadTask::fill_row(const std::vector<int32_t>& row, double weight, int32_t*
   weights[length - 1] = static_cast<float>(weight);
 }
 
-void HeadTask::fill(int64_t step, int64_t first, int64_t rows, int64_t batch_size,
-                    const TrainStep::Samples& samples) const {
-  const int64_t group = objective_->group(), examples = std::ssize(train_.examples);
-  GPT_ASSERT(first % group == 0 && rows % group == 0 && batch_size % group == 0);
+void HeadTask::fill(int64_t step, int64_t first, int64_t rows, const TrainStep::Samples& samples) const {
+  const int64_t group = objective_->group();
+  const ExampleOrder order(std::ssize(train_.examples), options_.seed);
   for (int64_t row = 0; row < rows; ++row) {
-    const int64_t sample = step * batch_size + first + row;
-    const auto at = static_cast<size_t>(shuffled(sample / group, examples, options_.seed));
-    const float label = train_.labels[at];
-    samples.labels[row] = label;
-    fill_row(train_.examples[at].rows[static_cast<size_t>(sample % group)], example_weight(label),
+    const int64_t sample = step * options_.batch_size + first + row;
+    const auto at = static_cast<size_t>(order(sample / group));
+    samples.labels[row] = train_.labels[at];
+    fill_row(train_.examples[at].rows[static_cast<size_t>(sample % group)], example_weight(train_.labels[at]),
              samples.ids + row * n_ctx_, samples.targets + row * n_ctx_, samples.weights + row * n_ctx_);
   }
 }
@@ -191,14 +207,14 @@ double HeadTask::loss_of(const Outputs& outputs, float label) const {
   return -std::log(std::max(probabilities(outputs)[static_cast<size_t>(label)], 1e-300));
 }
 
-TaskScore HeadTask::evaluate(const Model& model, const Backend& backend,
-                             const std::function<bool()>& interrupted) const {
+std::optional<TaskScore> HeadTask::evaluate(const Model& model, const Backend& backend,
+                                            const std::function<bool()>& interrupted) const {
   Classifier classifier(model, backend, facts_,
                         model.weights[static_cast<size_t>(model.table.model_count())]);
   std::vector<Outputs> outputs;
   const std::span examples = val_.examples;
   for (size_t at = 0; at < examples.size(); at += Classifier::kBatch) {
-    if (interrupted()) return {};
+    if (interrupted()) return std::nullopt;
     const size_t n = std::min<size_t>(Classifier::kBatch, examples.size() - at);
     std::ranges::move(classifier.read(examples.subspan(at, n)), std::back_inserter(outputs));
   }
@@ -230,8 +246,13 @@ void HeadTask::add_scores(const std::vector<Outputs>& outputs, TaskScore& score)
                      {"matthews", matthews(confusion)}};
     score.text = confusion_text(confusion, names);
   }
-  score.best_name = score.metrics[0].first;
-  score.best_value = score.metrics[0].second;
+  const auto& [name, value] = score.metrics[0];
+  score.criterion_name = "1 - " + name;
+  score.criterion = 1 - value;
+  std::string line = fmt::format("held-out loss {:.4f}", score.loss);
+  for (const auto& [metric, x] : score.metrics)
+    line += fmt::format(", {} {:.4f}", metric, x);
+  score.text = line + (score.text.empty() ? "" : "\n" + score.text.substr(0, score.text.size() - 1));
 }
 
 std::string HeadTask::predictions_csv(const std::vector<Outputs>& outputs) const {
@@ -257,10 +278,26 @@ std::string HeadTask::predictions_csv(const std::vector<Outputs>& outputs) const
   return text;
 }
 
-void HeadTask::write_files(const std::string& folder, const Model& model, const ParamBuffer& weights) const {
-  const HeadFiles head = head_files(facts_, model.config, weights[model.table.model_count()]);
-  write_model(folder, model, weights.views(), {.head = &head});
+void HeadTask::write_files(const std::string& folder, const Model& model) const {
+  const HeadFiles head = head_files(facts_, model.config, head_weight(model));
+  write_model(folder, model, model.weights, {.head = &head});
   write_file_atomic(folder + "/" + kTaskFile, task_json(facts_));
+}
+
+DataIdentity HeadTask::identity() const {
+  const auto hash = [](const Split& split) {
+    std::string bytes;
+    for (size_t i = 0; i < split.examples.size(); ++i) {
+      bytes.append(reinterpret_cast<const char*>(&split.labels[i]), sizeof(float));
+      for (const auto& row : split.examples[i].rows)
+        bytes.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(int32_t));
+    }
+    return fmt::format("{:016x}", bytes_hash(bytes));
+  };
+  return {.tokens = samples() * n_ctx_,
+          .train = hash(train_),
+          .val = hash(val_),
+          .tokenizer = fmt::format("{:016x}", bytes_hash(tokenizer_->to_json()))};
 }
 
 std::string HeadTask::describe() const {
@@ -279,6 +316,26 @@ std::string HeadTask::describe() const {
                           format_amount(split->cut, "example"), facts_.max_length);
   }
   return text;
+}
+
+std::unique_ptr<Task> make_head_task(TaskKind kind, const TaskSources& sources) {
+  const TuneConfig& c = sources.config;
+  HeadTaskOptions options{.kind = kind,
+                          .data = c.train().data,
+                          .val_data = c.train().val_data,
+                          .val_fraction = c.train().val_fraction,
+                          .labels = c.labels,
+                          .aux_weight = c.aux_weight,
+                          .head_dropout = c.head_dropout,
+                          .skip_bad = c.skip_bad,
+                          .max_length = c.n_ctx,
+                          .seed = static_cast<uint64_t>(c.train().seed),
+                          .batch_size = c.train().batch_size};
+  read_class_weights(c.class_weights, options);
+  if (c.long_examples != "cut" && c.long_examples != "refuse")
+    fail_parameter("long_examples", "expected cut or refuse, found {}", printable(c.long_examples));
+  if (c.long_examples == "refuse") options.long_examples = LongExamples::refuse;
+  return std::make_unique<HeadTask>(options, sources.model, sources.tokenizer);
 }
 
 }  // namespace gpt

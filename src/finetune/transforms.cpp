@@ -45,11 +45,11 @@ TaskTokens task_tokens(const Tokenizer& tokenizer) {
   return {ids[0], ids[1], ids[2]};
 }
 
-std::string tokenizer_with_tokens(const Tokenizer& tokenizer, const TaskTokens& tokens) {
-  const std::string plain = tokenizer.to_json();
-  if (tokens.start < tokenizer.vocab_size() || tokenizer.kind() == "byte" || tokenizer.kind() == "char")
-    return plain;
-  auto json = nlohmann::json::parse(plain);
+std::shared_ptr<const Tokenizer> tokenizer_with_tokens(std::shared_ptr<const Tokenizer> tokenizer,
+                                                       const TaskTokens& tokens) {
+  if (tokens.start < tokenizer->vocab_size() || tokenizer->kind() == "byte" || tokenizer->kind() == "char")
+    return tokenizer;
+  auto json = nlohmann::json::parse(tokenizer->to_json());
   const int32_t ids[] = {tokens.start, tokens.delimiter, tokens.extract};
   for (int i = 0; i < 3; ++i) {
     json["added_tokens"].push_back({{"id", ids[i]},
@@ -60,7 +60,7 @@ std::string tokenizer_with_tokens(const Tokenizer& tokenizer, const TaskTokens& 
                                     {"normalized", false},
                                     {"special", true}});
   }
-  return json.dump(1);
+  return parse_tokenizer(json.dump(), "the tokenizer with the tokens of the task");
 }
 
 EncodedExample encode_example(const Example& example, TaskKind kind, const Tokenizer& tokenizer,

@@ -20,9 +20,10 @@ inline constexpr const char* kTaskTokenNames[] = {"_start_", "_delimiter_", "_cl
 // The tokens of a vocabulary: those that its tokenizer has under these names, else the three ids behind its
 // last one.
 TaskTokens task_tokens(const Tokenizer& tokenizer);
-// The tokenizer with these tokens, as a tokenizer.json; tokenizers of bytes and characters have no added
-// tokens, and stay as they are.
-std::string tokenizer_with_tokens(const Tokenizer& tokenizer, const TaskTokens& tokens);
+// The tokenizer with these tokens; tokenizers of bytes and characters have no added tokens, and stay as they
+// are.
+std::shared_ptr<const Tokenizer> tokenizer_with_tokens(std::shared_ptr<const Tokenizer> tokenizer,
+                                                       const TaskTokens& tokens);
 
 // An example as the model reads it (Radford et al. 2018, figure 1): s text e; s premise $ hypothesis e; both
 // orders of two texts; s context $ choice e for each choice.

@@ -332,8 +332,8 @@ struct SoftcapArgs {
 };
 
 // Cross-entropy of softcapped logits: losses[n] = lse(z[n]) - z[n][targets[n]], z = cap tanh(x/cap) or x.
-// With weights both are multiplied by the row's. Rows with a target < 0 or a weight of 0 do not count: loss
-// 0, gradient 0.
+// With weights, of either sign, both are multiplied by the row's. Rows with a target < 0 or a weight of 0 do
+// not count: loss 0, gradient 0.
 struct CrossEntropyArgs {
   TensorView logits;               // [N,V] fp32 (or fp64), before the softcap
   const int32_t* targets;          // [N], each < V
@@ -397,6 +397,22 @@ struct LabelLossArgs {
   bool accumulate = true;           // it is added to what is there; else all others are 0
   TensorView dlogits = {};          // [G,K] of the type of logits: scale * d loss / d logits; or absent
   const StepState* step = nullptr;  // scale = loss_scale * loss_weight; none: 1
+};
+
+// Direct preference optimisation (Rafailov et al. 2023, equation 7). Samples come in pairs, the chosen one
+// first, n_ctx rows each. With s(y) = sum over its rows of -nll, the log-probability of a sample y beyond its
+// reference d(y) = s(y) - reference[y], and margin = beta (d(chosen) - d(rejected)):
+//   losses: of a pair's first row -(1 - e) log sigmoid(margin) - e log sigmoid(-margin), e its smoothing; of
+//   all
+//           others 0
+//   weights [rows]: mask * d loss / d nll of the row, for the cross-entropy that gives the gradient
+struct PreferenceArgs {
+  double* losses;          // [rows]; before: nll of each row, 0 where it does not count
+  const float* reference;  // [rows / n_ctx] log-probabilities
+  const float* mask;       // [rows]
+  float* weights;          // [rows]
+  int64_t rows, n_ctx;
+  double beta, smoothing = 0;
 };
 
 // *sum += the losses, added up in order.
@@ -487,6 +503,7 @@ struct AdamWArgs {
   X(label_loss, LabelLossArgs)                        \
   X(add, AddArgs)                                     \
   X(scale, ScaleArgs)                                 \
+  X(preference, PreferenceArgs)                       \
   X(sum_losses, SumLossesArgs)                        \
   X(sum_squares, SumSquaresArgs)                      \
   X(finish_norm, FinishNormArgs)                      \

@@ -24,6 +24,7 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       ids_(static_cast<size_t>(samples_ * options.n_ctx)),
       targets_(ids_.size()),
       target_weights_(ids_.size()),
+      starts_(ids_.size()),
       labels_(static_cast<size_t>(samples_)),
       layout_(model.table) {
   GPT_ASSERT(options.micro_batch > 0 && samples_ % options.micro_batch == 0);
@@ -33,10 +34,10 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
 
 void TrainStep::begin(const StepState& start, const FillBatch& fill) {
   std::fill(target_weights_.begin(), target_weights_.end(), 1.0f);
+  std::fill(starts_.begin(), starts_.end(), uint8_t{0});
   std::fill(labels_.begin(), labels_.end(), 0.0f);
   fill(options_.communicator->rank() * samples_, samples_,
-       {ids_.data(), targets_.data(), target_weights_.data(), labels_.data()});
-  if (options_.document_end >= 0) PackedDocuments::mask_targets(options_.document_end, ids_, targets_);
+       {ids_.data(), targets_.data(), target_weights_.data(), starts_.data(), labels_.data()});
   double weight = 0;
   for (int64_t first = 0; first < samples_; first += options_.micro_batch)
     weight += options_.graph.objective->weight(batch(first), options_.micro_batch * options_.n_ctx);
@@ -55,10 +56,8 @@ TrainBatch TrainStep::batch(int64_t first) {
                    .weights = target_weights_.data() + at,
                    .labels = labels_.data() + first,
                    .first_sample = options_.communicator->rank() * samples_ + first};
-  if (options_.document_end >= 0) {
-    documents_.split(options_.n_ctx, options_.document_end,
-                     std::span(ids_).subspan(static_cast<size_t>(at), static_cast<size_t>(rows)), batch);
-  }
+  documents_.split(options_.n_ctx,
+                   std::span(starts_).subspan(static_cast<size_t>(at), static_cast<size_t>(rows)), batch);
   return batch;
 }
 
@@ -142,18 +141,21 @@ std::string TrainStep::first_nonfinite() {
   return "";
 }
 
-TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& c, int64_t step) {
-  return
-      [&loader, step, batch_size = c.batch_size](int64_t first, int64_t rows, const TrainStep::Samples& s) {
-        loader.fill(step, first, rows, batch_size, s.ids, s.targets);
-      };
+TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& c, int64_t step,
+                              int32_t document_end) {
+  return [&loader, step, batch_size = c.batch_size, document_end](int64_t first, int64_t rows,
+                                                                  const TrainStep::Samples& s) {
+    loader.fill(step, first, rows, batch_size, s.ids, s.targets);
+    if (document_end < 0) return;
+    const auto n = static_cast<size_t>(rows * loader.n_ctx());
+    PackedDocuments::mark(document_end, {s.ids, n}, {s.targets, n}, {s.starts, n});
+  };
 }
 
-TrainStep::Options step_options(const TrainConfig& c, int64_t n_ctx, int32_t document_end) {
+TrainStep::Options step_options(const TrainConfig& c, int64_t n_ctx) {
   return {.batch_size = c.batch_size,
           .micro_batch = c.micro_batch,
           .n_ctx = n_ctx,
-          .document_end = document_end,
           .graph = {.recompute = c.recompute, .dtype = tensor_dtype(c.dtype)},
           .clip_norm = c.clip_norm,
           .clip_value = c.clip_value};

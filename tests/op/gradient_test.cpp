@@ -382,6 +382,7 @@ const std::map<std::string, std::string>& ops_without_gradient() {
       {"keep_rows", "moves the rows whose logits are wanted, in inference"},
       {"select_candidates", "chooses tokens, in inference"},
       {"softcap", "for logits that are shown or sampled; in the loss it is part of cross_entropy"},
+      {"preference", "gives the weights of a cross-entropy; the whole objective has a test of its own"},
       {"sum_losses", "for what is shown; gradients begin with cross_entropy"},
       {"sum_squares", "measures gradients"},
       {"finish_norm", "measures gradients"},
