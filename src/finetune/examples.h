@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "finetune/records.h"
+#include "data/records.h"
 
 namespace gpt {
 

@@ -33,7 +33,9 @@ struct Record {
 class RecordReader {
  public:
   // Throws Error when the file cannot be read, is no text, or has no header.
-  explicit RecordReader(const std::string& path);
+  explicit RecordReader(const std::string& path) : RecordReader(path, open_byte_stream(path)) {}
+  // The same for a file that is open.
+  RecordReader(const std::string& path, std::unique_ptr<ByteStream> stream);
 
   // False at the end. Lines and rows without anything in them are passed over. Throws RecordError naming
   // file and line for what is no UTF-8 or longer than 16 MiB, for wrong quotes and a wrong number of cells;

@@ -1,4 +1,4 @@
-#include "finetune/records.h"
+#include "data/records.h"
 
 #include <algorithm>
 
@@ -29,8 +29,8 @@ bool RecordReader::is_table(std::string_view path) {
   return separator_of(path) != 0;
 }
 
-RecordReader::RecordReader(const std::string& path)
-    : path_(path), separator_(separator_of(path)), stream_(open_byte_stream(path)) {
+RecordReader::RecordReader(const std::string& path, std::unique_ptr<ByteStream> stream)
+    : path_(path), separator_(separator_of(path)), stream_(std::move(stream)) {
   fill();
   if (buffer_.starts_with(kMark)) at_ = kMark.size();
   if (separator_ != 0) return read_header();
