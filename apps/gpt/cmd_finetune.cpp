@@ -10,6 +10,7 @@
 #include "command.h"
 #include "config_flags.h"
 #include "finetune/rewards.h"
+#include "finetune/examples.h"
 #include "finetune/tuner.h"
 #include "interrupt.h"
 #include "options.h"
@@ -20,13 +21,20 @@ namespace gpt {
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
+  gpt finetune run --task classify --data reviews.csv --out tuned
+  gpt finetune run --task choose --data train.jsonl --val-data dev.jsonl --out tuned --aux-weight 0
   gpt finetune run --task dpo --data pairs.jsonl --out tuned
   gpt finetune run --task grpo --data questions.jsonl --reward number --out tuned
   gpt finetune --out tuned --resume                       go on after Ctrl-C, a kill or --stop-after
 
 Examples to learn from are lines of JSON:
+  classify  {"text": "...", "label": "..."}
+  entail    {"premise": "...", "hypothesis": "...", "label": "..."}
+  similar   {"text1": "...", "text2": "...", "label": 3.5}; labels that are no numbers are classes
+  choose    {"context": "...", "choices": ["...", "..."], "label": 0}
   dpo       {"prompt": "...", "chosen": "...", "rejected": "..."}
-  grpo      {"prompt": "...", "answer": "..."}: what the model says to the prompt is judged by --reward
+  grpo      {"prompt": "...", "answer": "..."}: what the model says is judged by --reward
+The first four can be .csv or .tsv, whose first row has these names. Their model has a head, which gpt classify uses.
 
 Of the examples a tenth is held out (--val-fraction), unless --val-data names others. DIR/best is the model with the
 best score on these, DIR/last the newest one.)";
@@ -94,7 +102,12 @@ int run(const FinetuneArguments& a, const ConfigFlags& flags) {
   request.command_line = a.command_line;
   request.begins = [] { install_graceful_interrupt("finishing the step and saving"); };
   const TuneOutcome outcome = run_tuning(request, interrupted);
-  if (outcome.finished) write_next(generate_command(outcome.has_best ? a.out + "/best" : a.out));
+  const std::string model = outcome.has_best ? a.out + "/best" : a.out;
+  if (outcome.finished && find_task(request.config.task)) {
+    write_next({"gpt", "classify", model, "--data", request.config.train().data[0]});
+  } else if (outcome.finished) {
+    write_next(generate_command(model));
+  }
   return outcome.interrupted ? kInterruptedStatus : 0;
 }
 
@@ -103,7 +116,7 @@ int run(const FinetuneArguments& a, const ConfigFlags& flags) {
 Command add_finetune_command(CLI::App& root, const std::string& command_line) {
   auto a = std::make_shared<FinetuneArguments>();
   a->command_line = command_line;
-  CLI::App* app = add_command(root, "finetune", "fine-tune a model: preferences, rewards", kFooter);
+  CLI::App* app = add_command(root, "finetune", "fine-tune a model: tasks with labels, preferences, rewards", kFooter);
   TuneConfig& c = a->config;
   app->add_option("-m,--model,MODEL", c.model, "model folder, run folder or .gguf");
   add_value(*app, "--task", c.task, "NAME", fmt::format("{}", fmt::join(task_names(), "|")));
@@ -113,6 +126,13 @@ Command add_finetune_command(CLI::App& root, const std::string& command_line) {
   add_shown(*app, "--epochs", c.epochs, "N", "passes over the examples, unless --steps says how long");
   add_value(*app, "--n-ctx", c.n_ctx, "N", "most tokens of a sample (those of the longest example)");
   app->add_flag("--skip-bad", c.skip_bad, "pass over examples that cannot be read, and count them");
+  add_shown(*app, "--aux-weight", c.aux_weight, "X",
+            "tasks with a head: what the language model's loss on the same text counts");
+  add_shown(*app, "--head-dropout", c.head_dropout, "X", "of what the head reads");
+  add_value(*app, "--labels", c.labels, "NAME ...", "in the order of the head (those of the data, sorted)");
+  add_value(*app, "--class-weights", c.class_weights, "LABEL=X ...",
+            "how much an example counts by its label, or balanced (1)");
+  add_shown(*app, "--long-examples", c.long_examples, "cut|refuse", "those longer than --n-ctx");
   add_shown(*app, "--beta", c.beta, "X", "dpo: how far the model may go from the one it starts from");
   add_shown(*app, "--rollouts", c.rollouts, "N", "grpo: answers to each prompt of a step");
   add_shown(*app, "--max-tokens", c.max_tokens, "N", "grpo: most tokens of an answer");

@@ -24,6 +24,7 @@ Command add_sweep_command(CLI::App& root, const std::string& command_line);
 Command add_generate_command(CLI::App& root);
 Command add_chat_command(CLI::App& root);
 Command add_eval_command(CLI::App& root);
+Command add_classify_command(CLI::App& root);
 Command add_verify_command(CLI::App& root);
 Command add_trace_command(CLI::App& root);
 Command add_info_command(CLI::App& root);

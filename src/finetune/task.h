@@ -23,6 +23,7 @@ struct TaskScore {
   std::string criterion_name;                                // "loss", "error"
   std::vector<std::pair<std::string, double>> metrics = {};  // under their names in metrics.jsonl
   std::string text;                                          // for people: a line, or more behind it
+  std::string predictions = {};                              // CSV, a row for each held-out example
 };
 
 // What a fine-tuning run learns from and is judged by. Training samples are a function of the step, so that a

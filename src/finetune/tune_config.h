@@ -22,6 +22,12 @@ struct TuneConfig {
   std::string reward = "exact", reward_command;
   double reward_seconds = 60;
 
+  // Of tasks with a head.
+  double aux_weight = 0.5, head_dropout = 0.1;
+  std::vector<std::string> labels = {};  // in the order of the head's rows; none: those of the data, sorted
+  std::vector<std::string> class_weights = {};  // LABEL=X each, or "balanced"
+  std::string long_examples = "cut";            // or "refuse"
+
   RunConfig run;  // the model's shape as it is trained, and how
 
   const TrainConfig& train() const { return run.train; }
@@ -43,6 +49,12 @@ void visit_tune_keys(Config& c, Visit&& visit) {
   visit("reward", c.reward, "grpo: exact, regex, number or command");
   visit("reward_command", c.reward_command, "grpo: reads JSON lines, writes a number a line");
   visit("reward_seconds", c.reward_seconds, "grpo: how long that may take in a step");
+  visit("aux_weight", c.aux_weight,
+        "what the language model's loss on the same text counts beside the task's");
+  visit("head_dropout", c.head_dropout, "dropout of what the head reads");
+  visit("labels", c.labels, "the labels, in the order of the head's rows (those of the data, sorted)");
+  visit("class_weights", c.class_weights, "how much examples of a label count: LABEL=X, or balanced");
+  visit("long_examples", c.long_examples, "examples longer than n_ctx: cut|refuse");
 }
 
 // What config.json of a run's folder leaves open, as the run's finetune.json has it.

@@ -56,19 +56,8 @@ ModelConfig model_config(const TuneConfig& config, const LoadedModel& base, cons
 
 // The weights of the base; rows of the vocabulary that it lacks start as in a new model.
 void copy_base(const LoadedModel& base, const Model& model, const ParamBuffer& weights, uint64_t seed) {
-  const ParamTable& old = base.model().table;
-  if (base.model().config.vocab_size == model.config.vocab_size) {
-    base.copy_to(weights);
-    init_params(model.table, weights, seed, model.table.model_count());
-    return;
-  }
   init_params(model.table, weights, seed);
-  const ParamBuffer before(old, DType::f32, "weights of the base");
-  base.copy_to(before);
-  for (int id = 0; id < old.count(); ++id) {
-    const HostAccess from(before[id]), to(weights[id]);
-    std::copy_n(from->as<float>(), from->size(), to->as<float>());
-  }
+  base.copy_to(weights);
 }
 
 class Tuner {
@@ -302,9 +291,10 @@ void Tuner::evaluate() {
     state_.best_val_loss = score->criterion;
     state_.best_step = state_.step;
     save_model(best(), model_, beside(), BestModel{state_.step, score->criterion});
+    if (!score->predictions.empty()) write_file_atomic(request_.out + "/predictions.csv", score->predictions);
   }
-  log_->message(fmt::format("step {}, epoch {:.3g}: {}{}\n", format_thousands(state_.step), epoch(),
-                            score->text, better ? ", best so far" : ""));
+  log_->message(fmt::format("step {}, epoch {:.3g}{}: {}\n", format_thousands(state_.step), epoch(),
+                            better ? ", best so far" : "", score->text));
 }
 
 void Tuner::save() {

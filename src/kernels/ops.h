@@ -350,6 +350,55 @@ inline double row_weight(const CrossEntropyArgs& a, int64_t n) {
   return a.weights != nullptr ? double{a.weights[n]} : 1;
 }
 
+// ---------------------------------------------------------------------------------------------------
+// Heads of tasks. Of each of `samples` equal parts of the rows one row is picked: the last one with this
+// token, or the last of all where there is none.
+struct PickedRows {
+  const int32_t* ids;  // [N]
+  int64_t rows;        // N, a multiple of samples
+  int64_t samples;
+  int32_t id;
+};
+inline int64_t picked_row(const PickedRows& p, int64_t sample) {
+  const int64_t n = p.rows / p.samples, last = (sample + 1) * n - 1;
+  for (int64_t row = last; row > last - n; --row) {
+    if (p.ids[row] == p.id) return row;
+  }
+  return last;
+}
+
+// out[i] = the sum of the picked rows of samples i g .. i g + g - 1, where g = samples / rows of out.
+struct PickRowsArgs {
+  TensorView out;  // [samples/g,C] act
+  TensorView x;    // [N,C] act
+  PickedRows picked;
+};
+
+// dx of these rows += dout[i]; without accumulate = dout[i], and 0 for all other rows.
+struct PickRowsBackwardArgs {
+  TensorView dx;    // [N,C] act
+  TensorView dout;  // [samples/g,C] act
+  PickedRows picked;
+  bool accumulate = true;
+};
+
+// The loss of logits whose labels are known: cross-entropy, where a label is a class, or the squared error
+// of the only logit. Row i belongs to samples i g .. i g + g - 1, g = samples / G, and has the label of the
+// first of them, and the weight that stands at its picked row. Rows whose label is no class, or whose weight
+// is 0, do not count: loss 0, gradient 0.
+enum class LabelLoss : uint8_t { cross_entropy, squared_error };
+struct LabelLossArgs {
+  LabelLoss loss;
+  TensorView logits;    // [G,K] fp32 (or fp64)
+  const float* labels;  // [samples]
+  PickedRows picked;
+  const float* weights = nullptr;   // [N], or null: 1
+  double* losses;                   // [N]; the loss of row i goes to the picked row of its first sample
+  bool accumulate = true;           // it is added to what is there; else all others are 0
+  TensorView dlogits = {};          // [G,K] of the type of logits: scale * d loss / d logits; or absent
+  const StepState* step = nullptr;  // scale = loss_scale * loss_weight; none: 1
+};
+
 // Direct preference optimisation (Rafailov et al. 2023, equation 7). Samples come in pairs, the chosen one
 // first, n_ctx rows each. With s(y) = sum over its rows of -nll, the log-probability of a sample y beyond its
 // reference d(y) = s(y) - reference[y], and margin = beta (d(chosen) - d(rejected)):
@@ -449,6 +498,9 @@ struct AdamWArgs {
   X(select_candidates, SelectCandidatesArgs)          \
   X(softcap, SoftcapArgs)                             \
   X(cross_entropy, CrossEntropyArgs)                  \
+  X(pick_rows, PickRowsArgs)                          \
+  X(pick_rows_backward, PickRowsBackwardArgs)         \
+  X(label_loss, LabelLossArgs)                        \
   X(add, AddArgs)                                     \
   X(scale, ScaleArgs)                                 \
   X(preference, PreferenceArgs)                       \
