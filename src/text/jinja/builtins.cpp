@@ -17,7 +17,8 @@ Value call_builtin(Runtime& rt, const Builtin& builtin, const Value& self, const
   std::vector<std::string_view> names = split(builtin.parameters, ' ');
   if (builtin.parameters.empty()) names.clear();
   if (arguments.positional.size() > names.size())
-    fail("{}: expected at most {} arguments, found {}", builtin.name, names.size(), arguments.positional.size());
+    fail("{}: expected at most {} arguments, found {}", builtin.name, names.size(),
+         arguments.positional.size());
   Bound bound(std::max<size_t>(names.size(), 1), nullptr);
   for (size_t i = 0; i < arguments.positional.size(); ++i)
     bound[i] = &arguments.positional[i];
@@ -45,7 +46,8 @@ Value list_index(Runtime& rt, const Value& self, const Bound& a) {
   fail("index: the list does not have the item");
 }
 Value list_count(Runtime& rt, const Value& self, const Bound& a) {
-  return Value(std::ranges::count_if(self.list()->items, [&](const Value& x) { return equals(rt.limits, x, *a[0]); }));
+  return Value(
+      std::ranges::count_if(self.list()->items, [&](const Value& x) { return equals(rt.limits, x, *a[0]); }));
 }
 Value same(Runtime&, const Value& self, const Bound&) {
   return self;
@@ -60,7 +62,8 @@ Value dict_view(Runtime& rt, const Value& self, const Bound&) {
   rt.limits.step(std::ssize(all));
   std::vector<Value> out;
   for (const auto& [key, value] : all)
-    out.push_back(kPart == Part::items ? make_list({key, value}, ListKind::tuple) : (kPart == Part::keys ? key : value));
+    out.push_back(kPart == Part::items ? make_list({key, value}, ListKind::tuple)
+                                       : (kPart == Part::keys ? key : value));
   return make_list(std::move(out), ListKind::view);
 }
 Value dict_get(Runtime& rt, const Value& self, const Bound& a) {
@@ -80,8 +83,9 @@ std::span<const Builtin> methods_of(const Value& value) {
   return {};
 }
 
-constexpr std::array<std::string_view, 12> kChanging = {"append", "extend", "insert", "pop",        "remove",  "clear",
-                                                        "sort",   "update", "reverse", "setdefault", "popitem", "add"};
+constexpr std::array<std::string_view, 12> kChanging = {"append",  "extend",     "insert",  "pop",
+                                                        "remove",  "clear",      "sort",    "update",
+                                                        "reverse", "setdefault", "popitem", "add"};
 
 }  // namespace
 
@@ -92,10 +96,11 @@ bool has_method(const Value& self, std::string_view name) {
 
 Value call_method(Runtime& rt, const Value& self, std::string_view name, const Arguments& arguments) {
   if (self.text() != nullptr && name == "format") return brace_format(rt, *self.text(), arguments);
-  if (const Builtin* method = find_builtin(methods_of(self), name)) return call_builtin(rt, *method, self, arguments);
+  if (const Builtin* method = find_builtin(methods_of(self), name))
+    return call_builtin(rt, *method, self, arguments);
   if (self.text() == nullptr && std::ranges::find(kChanging, name) != kChanging.end())
-    fail("{} would change a {}, which templates must not (nor may they in transformers); set a new one",
-         name, type_name(self));
+    fail("{} would change a {}, which templates must not (nor may they in transformers); set a new one", name,
+         type_name(self));
   fail("the method {} of a {} is not supported", printable_text(name, 64), type_name(self));
 }
 
@@ -106,7 +111,8 @@ namespace {
 Value range(Runtime& rt, const Value&, const Bound& a) {
   constexpr int64_t kMost = 100'000;  // MAX_RANGE of Jinja's sandbox
   const int64_t first = need_integer(*a[0], "range");
-  const int64_t begin = a[1] == nullptr ? 0 : first, end = a[1] == nullptr ? first : need_integer(*a[1], "range");
+  const int64_t begin = a[1] == nullptr ? 0 : first,
+                end = a[1] == nullptr ? first : need_integer(*a[1], "range");
   const int64_t step = integer_or(a[2], "range", 1);
   if (step == 0) fail("range: the step must not be 0");
   const double count = (static_cast<double>(end) - static_cast<double>(begin)) / static_cast<double>(step);
@@ -209,10 +215,9 @@ int64_t rest_of(Runtime& rt, const Value& value, int64_t divisor) {
   return need_integer(rest, "the number that is tested");
 }
 
-#define GPT_JINJA_TEST(expression) \
-  as_test([]([[maybe_unused]] Runtime& rt, [[maybe_unused]] const Value& self, [[maybe_unused]] const Bound& a) -> bool { \
-    return expression;                                                                                                    \
-  })
+#define GPT_JINJA_TEST(expression)                                             \
+  as_test([]([[maybe_unused]] Runtime& rt, [[maybe_unused]] const Value& self, \
+             [[maybe_unused]] const Bound& a) -> bool { return expression; })
 constexpr Builtin kTests[] = {
     {"defined", "", 0, GPT_JINJA_TEST(!self.is_undefined())},
     {"undefined", "", 0, GPT_JINJA_TEST(self.is_undefined())},
@@ -229,9 +234,11 @@ constexpr Builtin kTests[] = {
      GPT_JINJA_TEST(self.text() != nullptr || self.dict() != nullptr || self.is_undefined() ||
                     (self.list() != nullptr && self.list()->kind != ListKind::generator))},
     {"iterable", "", 0,
-     GPT_JINJA_TEST(self.text() != nullptr || self.dict() != nullptr || self.list() != nullptr || self.is_undefined())},
+     GPT_JINJA_TEST(self.text() != nullptr || self.dict() != nullptr || self.list() != nullptr ||
+                    self.is_undefined())},
     {"callable", "", 0,
-     GPT_JINJA_TEST(dynamic_cast<Macro*>(self.object()) != nullptr || dynamic_cast<Function*>(self.object()) != nullptr)},
+     GPT_JINJA_TEST(dynamic_cast<Macro*>(self.object()) != nullptr ||
+                    dynamic_cast<Function*>(self.object()) != nullptr)},
     {"filter", "", 0, GPT_JINJA_TEST(self.text() != nullptr && is_filter(self.text()->text))},
     {"test", "", 0, GPT_JINJA_TEST(self.text() != nullptr && is_test(self.text()->text))},
     {"odd", "", 0, GPT_JINJA_TEST(rest_of(rt, self, 2) == 1)},

@@ -72,7 +72,8 @@ Value brace_format(Runtime& rt, const JinjaText& text, const Arguments& argument
 
 // Text methods that filters share.
 Value split_text(Runtime& rt, const JinjaText& text, const JinjaText* separator, int64_t most);
-Value replace_text(Runtime& rt, const JinjaText& text, const JinjaText& from, const JinjaText& to, int64_t most);
+Value replace_text(Runtime& rt, const JinjaText& text, const JinjaText& from, const JinjaText& to,
+                   int64_t most);
 JinjaText strip_text(const JinjaText& text, const JinjaText* chars, bool left, bool right);
 std::vector<JinjaText> text_lines(const JinjaText& text, bool keep_ends);
 JinjaText pad_text(Runtime& rt, const JinjaText& text, int64_t width, std::string_view fill, char align);

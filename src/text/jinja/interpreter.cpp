@@ -134,7 +134,6 @@ class Interpreter {
 
   Flow run_loop(const Stmt& stmt, const ScopePtr& scope, TextBuilder& out) {
     auto loop = std::make_shared<Loop>();
-    loop->depth = loop_depth_ + 1;
     loop->items = iterate(rt_, eval(*stmt.values[0], scope));
     if (const Expr* condition = stmt.values[1].get()) {
       std::erase_if(loop->items, [&](const Value& item) {
@@ -144,7 +143,6 @@ class Interpreter {
       });
     }
     if (loop->items.empty()) return run_block(stmt.blocks[1], inner(scope), out);
-    ++loop_depth_;
     Flow flow = Flow::on;
     for (; loop->index < loop->items.size() && flow != Flow::stop; ++loop->index) {
       rt_.limits.step();
@@ -153,7 +151,6 @@ class Interpreter {
       assign(*stmt.target, loop->items[loop->index], body);
       flow = run_block(stmt.blocks[0], body, out);
     }
-    --loop_depth_;
     return Flow::on;
   }
 
@@ -197,7 +194,8 @@ class Interpreter {
     } else {
       const std::vector<Value> items = iterate(rt_, value);
       if (items.size() != target.parts.size())
-        fail("expected {} values for {} names, found {}", target.parts.size(), target.parts.size(), items.size());
+        fail("expected {} values for {} names, found {}", target.parts.size(), target.parts.size(),
+             items.size());
       for (size_t i = 0; i < items.size(); ++i)
         assign(*target.parts[i], items[i], scope);
     }
@@ -361,7 +359,8 @@ class Interpreter {
       if (value->is_undefined()) fail("{}", value->undefined_what());
     }
     const bool numbers = left.is_number() && right.is_number();
-    if (numbers && (left.as_double() != left.as_double() || right.as_double() != right.as_double())) return false;
+    if (numbers && (left.as_double() != left.as_double() || right.as_double() != right.as_double()))
+      return false;
     const int sign = compare(rt_.limits, left, right);
     if (op == "<") return sign < 0;
     if (op == "<=") return sign <= 0;
@@ -382,8 +381,9 @@ class Interpreter {
   Value filtered(const Expr& expr, const ScopePtr& scope, const Value* block) {
     Value value;
     if (expr.parts[0] != nullptr) {
-      value = block != nullptr && expr.parts[0]->kind == ExprKind::filter ? filtered(*expr.parts[0], scope, block)
-                                                                          : eval(*expr.parts[0], scope);
+      value = block != nullptr && expr.parts[0]->kind == ExprKind::filter
+                  ? filtered(*expr.parts[0], scope, block)
+                  : eval(*expr.parts[0], scope);
     } else {
       value = *block;
     }
@@ -405,7 +405,8 @@ class Interpreter {
       const Value object = part(callee, 0, scope);
       if (object.is_undefined()) fail("{}", object.undefined_what());
       const Arguments given = arguments(expr, scope);
-      if (const auto* loop = dynamic_cast<const Loop*>(object.object())) return call_loop(*loop, callee.name, given);
+      if (const auto* loop = dynamic_cast<const Loop*>(object.object()))
+        return call_loop(*loop, callee.name, given);
       if (object.object() == nullptr) return call_method(rt_, object, callee.name, given);
       function = get_attribute(rt_, object, callee.name);
       return call(function, given, callee.name);
@@ -433,7 +434,8 @@ class Interpreter {
     const ScopePtr around = macro.scope.lock();
     if (around == nullptr) fail("the macro {} is called outside of the block that defines it", stmt.name);
     if (given.positional.size() > stmt.parameters.size())
-      fail("the macro {} has {} parameters, found {} values", stmt.name, stmt.parameters.size(), given.positional.size());
+      fail("the macro {} has {} parameters, found {} values", stmt.name, stmt.parameters.size(),
+           given.positional.size());
     const ScopePtr body = inner(around);
     for (size_t i = 0; i < given.positional.size(); ++i)
       body->set(stmt.parameters[i], given.positional[i]);
@@ -447,13 +449,12 @@ class Interpreter {
     for (size_t i = 0; i < stmt.parameters.size(); ++i) {
       const std::string& name = stmt.parameters[i];
       if (body->find(name) != nullptr) continue;
-      body->set(name, i < without_default ? Value::undefined(fmt::format("parameter '{}' was not provided", name))
-                                          : eval(*stmt.values[i - without_default], body));
+      body->set(name, i < without_default
+                          ? Value::undefined(fmt::format("parameter '{}' was not provided", name))
+                          : eval(*stmt.values[i - without_default], body));
     }
     TextBuilder out(rt_.limits);
-    const int64_t depth = std::exchange(loop_depth_, 0);
     run_block(stmt.blocks[0], body, out);
-    loop_depth_ = depth;
     return out.value();
   }
 
@@ -461,7 +462,6 @@ class Interpreter {
   Runtime rt_;
   ScopePtr top_;
   int line_ = 1, level_ = 0;
-  int64_t loop_depth_ = 0;
 };
 
 }  // namespace
@@ -473,8 +473,8 @@ JinjaTemplate::JinjaTemplate(std::string_view source, const JinjaOptions& option
     fail("{}: expected at most {} bytes of a template, found {}", name, kMostBytes, source.size());
   if (const auto at = first_invalid_utf8(source)) fail("{}: byte {} is not UTF-8", name, *at);
   try {
-    program_ = std::make_shared<const jinja::Program>(
-        jinja::Program{name, options, jinja::parse(source, options)});
+    program_ =
+        std::make_shared<const jinja::Program>(jinja::Program{name, options, jinja::parse(source, options)});
   } catch (const Error& e) {
     fail("{}, {}", name, e.what());
   }

@@ -73,8 +73,8 @@ class Lexer {
     tokens_.push_back({kind, std::move(text), line_});
   }
 
-  // Text as it is written in front of a tag of this sign: "-" takes all white space, lstrip_blocks the blanks of
-  // the tag's own line.
+  // Text as it is written in front of a tag of this sign: "-" takes all white space, lstrip_blocks the blanks
+  // of the tag's own line.
   std::string before_tag(std::string_view text, char sign, bool variable) const {
     if (sign == '-') return std::string(python_strip(text, false, true));
     if (sign == '+' || !options_.lstrip_blocks || variable) return std::string(text);
@@ -113,7 +113,9 @@ class Lexer {
   // What ends a block or comment, with the white space that goes with it.
   bool take_end(std::string_view close) {
     const bool strips = peek() == '-', keeps = peek() == '+';
-    if (!std::string_view(source_).substr(std::min(source_.size(), at_ + (strips || keeps ? 1 : 0))).starts_with(close))
+    if (!std::string_view(source_)
+             .substr(std::min(source_.size(), at_ + (strips || keeps ? 1 : 0)))
+             .starts_with(close))
       return false;
     advance(close.size() + (strips || keeps ? 1 : 0));
     if (strips) skip_white_space();
@@ -151,7 +153,8 @@ class Lexer {
 
   void raw() {
     const int begin = line_;
-    for (size_t open = source_.find("{%", at_); open != std::string::npos; open = source_.find("{%", open + 1)) {
+    for (size_t open = source_.find("{%", at_); open != std::string::npos;
+         open = source_.find("{%", open + 1)) {
       size_t i = open + 2;
       const char sign = i < source_.size() ? source_[i] : '\0';
       if (sign == '-' || sign == '+') ++i;
@@ -216,7 +219,9 @@ class Lexer {
     std::string out;
     while (true) {
       const char c = peek(n), next = peek(n + 1);
-      const auto is_allowed = [&](char d) { return d != '\0' && std::string_view(allowed).find(d) != std::string_view::npos; };
+      const auto is_allowed = [&](char d) {
+        return d != '\0' && std::string_view(allowed).find(d) != std::string_view::npos;
+      };
       if (is_allowed(c)) {
         out += c;
         ++n;
@@ -277,14 +282,16 @@ class Lexer {
     constexpr std::string_view kNames = "ntrabfv0\\'\"", kMeaning = "\n\t\r\a\b\f\v\0\\'\"";
     if (i >= source_.size()) return i;
     const char c = source_[i];
-    if (c == 'x' || c == 'u' || c == 'U') return code_point(i + 1, c == 'x' ? 2 : (c == 'u' ? 4 : 8), 16, out);
+    if (c == 'x' || c == 'u' || c == 'U')
+      return code_point(i + 1, c == 'x' ? 2 : (c == 'u' ? 4 : 8), 16, out);
     if (c >= '0' && c <= '7') {
       size_t n = 1;
       while (n < 3 && i + n < source_.size() && source_[i + n] >= '0' && source_[i + n] <= '7')
         ++n;
       return code_point(i, n, 8, out);
     }
-    if (c == 'N') fail("line {}: the escape sequence \\N is not supported; write the character itself", line_);
+    if (c == 'N')
+      fail("line {}: the escape sequence \\N is not supported; write the character itself", line_);
     if (c == '\n') return i + 1;
     const size_t known = kNames.find(c);
     if (known == std::string_view::npos) {

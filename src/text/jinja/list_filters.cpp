@@ -9,24 +9,31 @@
 namespace gpt::jinja {
 namespace {
 
-// The value of an attribute like "function.name" or 0; the value itself without one.
-Value attribute_path(Runtime& rt, const Value& value, const Value* path) {
+// The value of an attribute like "function.name" or 0; the value itself without one. `other` stands for what
+// is undefined on the way.
+Value attribute_path(Runtime& rt, const Value& value, const Value* path, const Value* other = nullptr) {
   if (path == nullptr || path->is_none()) return value;
-  if (path->integer() != nullptr) return get_item(rt, value, *path);
+  const auto step = [&](const Value& from, const Value& key) {
+    Value found = get_item(rt, from, key);
+    return found.is_undefined() && other != nullptr && !other->is_none() ? *other : found;
+  };
+  if (path->integer() != nullptr) return step(value, *path);
   Value at = value;
   for (const std::string_view part : split(need_text(*path, "attribute").text, '.')) {
     const auto index = parse_number<int64_t>(part);
-    at = get_item(rt, at, index ? Value(*index) : Value(part));
+    at = step(at, index ? Value(*index) : Value(part));
   }
   return at;
 }
 
 // What values are compared by where upper and lower case are no difference.
 Value folded(const Value& value, bool case_sensitive) {
-  return case_sensitive || value.text() == nullptr ? value : Value(std::string_view(lowered(value.text()->text)));
+  return case_sensitive || value.text() == nullptr ? value
+                                                   : Value(std::string_view(lowered(value.text()->text)));
 }
 
-std::vector<Value> keys_of(Runtime& rt, const std::vector<Value>& items, const Value* attribute, bool case_sensitive) {
+std::vector<Value> keys_of(Runtime& rt, const std::vector<Value>& items, const Value* attribute,
+                           bool case_sensitive) {
   std::vector<Value> keys;
   for (const Value& item : items)
     keys.push_back(folded(attribute_path(rt, item, attribute), case_sensitive));
@@ -34,7 +41,8 @@ std::vector<Value> keys_of(Runtime& rt, const std::vector<Value>& items, const V
 }
 
 // The items in the order of their keys; equal ones stay in theirs.
-std::vector<Value> sorted(Runtime& rt, const std::vector<Value>& items, const std::vector<Value>& keys, bool reverse) {
+std::vector<Value> sorted(Runtime& rt, const std::vector<Value>& items, const std::vector<Value>& keys,
+                          bool reverse) {
   std::vector<size_t> order(items.size());
   for (size_t i = 0; i < order.size(); ++i)
     order[i] = i;
@@ -48,18 +56,35 @@ std::vector<Value> sorted(Runtime& rt, const std::vector<Value>& items, const st
   return out;
 }
 
+// By several attributes where commas separate them.
 Value sort(Runtime& rt, const Value& self, const Bound& a) {
   const std::vector<Value> items = iterate(rt, self);
-  return make_list(sorted(rt, items, keys_of(rt, items, a[2], flag_or(rt, a[1], false)), flag_or(rt, a[0], false)));
+  const bool case_sensitive = flag_or(rt, a[1], false);
+  std::vector<Value> keys;
+  if (a[2] != nullptr && a[2]->text() != nullptr) {
+    for (const Value& item : items) {
+      std::vector<Value> parts;
+      for (const std::string_view path : split(a[2]->text()->text, ',')) {
+        const Value attribute(path);
+        parts.push_back(folded(attribute_path(rt, item, &attribute), case_sensitive));
+      }
+      keys.push_back(make_list(std::move(parts)));
+    }
+  } else {
+    keys = keys_of(rt, items, a[2], case_sensitive);
+  }
+  return make_list(sorted(rt, items, keys, flag_or(rt, a[0], false)));
 }
 
 Value dictsort(Runtime& rt, const Value& self, const Bound& a) {
   if (self.dict() == nullptr) fail("dictsort: expected a dict, found a {}", type_name(self));
   const std::string by = text_or(a[1], "dictsort", "key");
-  if (by != "key" && by != "value") fail("dictsort: expected \"key\" or \"value\", found \"{}\"", printable_text(by, 32));
+  if (by != "key" && by != "value")
+    fail("dictsort: expected \"key\" or \"value\", found \"{}\"", printable_text(by, 32));
   const Value position(int64_t{by == "key" ? 0 : 1});
   const std::vector<Value> items = iterate(rt, call_method(rt, self, "items", {}));
-  return make_list(sorted(rt, items, keys_of(rt, items, &position, flag_or(rt, a[0], false)), flag_or(rt, a[2], false)));
+  return make_list(
+      sorted(rt, items, keys_of(rt, items, &position, flag_or(rt, a[0], false)), flag_or(rt, a[2], false)));
 }
 
 Value unique(Runtime& rt, const Value& self, const Bound& a) {
@@ -68,7 +93,8 @@ Value unique(Runtime& rt, const Value& self, const Bound& a) {
   std::vector<Value> out;
   for (size_t i = 0; i < items.size(); ++i) {
     const auto same = [&](const Value& key) { return equals(rt.limits, key, keys[i]); };
-    if (std::none_of(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(i), same)) out.push_back(items[i]);
+    if (std::none_of(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(i), same))
+      out.push_back(items[i]);
   }
   return make_list(std::move(out), ListKind::generator);
 }
@@ -110,7 +136,8 @@ Value first(Runtime& rt, const Value& self, const Bound&) {
   return items.empty() ? Value::undefined("No first item, sequence was empty.") : items.front();
 }
 Value last(Runtime& rt, const Value& self, const Bound&) {
-  if (self.list() != nullptr && self.list()->kind == ListKind::generator) fail("last: a generator has no last item");
+  if (self.list() != nullptr && self.list()->kind == ListKind::generator)
+    fail("last: a generator has no last item");
   const std::vector<Value> items = iterate(rt, self);
   return items.empty() ? Value::undefined("No last item, sequence was empty.") : items.back();
 }
@@ -182,10 +209,8 @@ Value groupby(Runtime& rt, const Value& self, const Bound& a) {
   const std::vector<Value> items = iterate(rt, self);
   const bool case_sensitive = flag_or(rt, a[2], false);
   std::vector<Value> values;
-  for (const Value& item : items) {
-    const Value value = attribute_path(rt, item, a[0]);
-    values.push_back(value.is_undefined() && a[1] != nullptr ? *a[1] : value);
-  }
+  for (const Value& item : items)
+    values.push_back(attribute_path(rt, item, a[0], a[1]));
   std::vector<Value> pairs;
   for (size_t i = 0; i < items.size(); ++i)
     pairs.push_back(make_list({values[i], items[i]}, ListKind::tuple));
@@ -195,7 +220,8 @@ Value groupby(Runtime& rt, const Value& self, const Bound& a) {
   std::vector<Value> groups, group;
   Value key;
   const auto close = [&] {
-    if (!group.empty()) groups.push_back(make_list({key, make_list(std::exchange(group, {}))}, ListKind::tuple));
+    if (!group.empty())
+      groups.push_back(make_list({key, make_list(std::exchange(group, {}))}, ListKind::tuple));
   };
   for (const Value& pair : sorted(rt, pairs, keys, false)) {
     const Value& value = pair.list()->items[0];
@@ -252,10 +278,8 @@ Value map(Runtime& rt, const Value& self, const Arguments& arguments) {
       (name == "attribute" ? attribute : other) = &value;
     }
     if (attribute == nullptr) fail("map: expected a filter or attribute=");
-    for (const Value& item : iterate(rt, self)) {
-      const Value value = attribute_path(rt, item, attribute);
-      out.push_back(value.is_undefined() && other != nullptr ? *other : value);
-    }
+    for (const Value& item : iterate(rt, self))
+      out.push_back(attribute_path(rt, item, attribute, other));
   } else {
     const std::string& name = name_at(arguments, 0, "map");
     const Arguments rest = behind(arguments, 1);
@@ -278,7 +302,8 @@ Value select(Runtime& rt, std::string_view filter, const Value& self, const Argu
   std::vector<Value> out;
   for (const Value& item : iterate(rt, self)) {
     const Value value = attribute_path(rt, item, attribute);
-    const bool passes = tests ? apply_test(rt, name_at(arguments, at, filter), value, rest) : truthy(rt, value);
+    const bool passes =
+        tests ? apply_test(rt, name_at(arguments, at, filter), value, rest) : truthy(rt, value);
     if (passes == wanted) out.push_back(item);
   }
   return make_list(std::move(out), ListKind::generator);
@@ -290,7 +315,8 @@ bool takes_test(std::string_view name) {
 
 Value format(Runtime& rt, const Value& self, const Arguments& arguments) {
   const JinjaText text = to_text(rt, self);
-  if (arguments.named.empty()) return percent_format(rt, text, make_list(arguments.positional, ListKind::tuple));
+  if (arguments.named.empty())
+    return percent_format(rt, text, make_list(arguments.positional, ListKind::tuple));
   if (!arguments.positional.empty()) fail("format: values and named values at once");
   std::vector<std::pair<Value, Value>> named;
   for (const auto& [name, value] : arguments.named)
@@ -305,8 +331,8 @@ std::span<const Builtin> list_filters() {
 }
 
 bool is_filter(std::string_view name) {
-  return name == "map" || name == "format" || takes_test(name) || find_builtin(list_filters(), name) != nullptr ||
-         find_builtin(text_filters(), name) != nullptr;
+  return name == "map" || name == "format" || takes_test(name) ||
+         find_builtin(list_filters(), name) != nullptr || find_builtin(text_filters(), name) != nullptr;
 }
 
 Value apply_filter(Runtime& rt, std::string_view name, const Value& self, const Arguments& arguments) {

@@ -28,7 +28,6 @@ struct Namespace : Object {
 struct Loop : Object {
   std::vector<Value> items;
   size_t index = 0;
-  int64_t depth = 1;
   const char* kind() const override { return "loop"; }
 };
 

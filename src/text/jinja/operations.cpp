@@ -60,7 +60,8 @@ int64_t length_of(Runtime& rt, const Value& value) {
     return static_cast<int64_t>(count_chars(value.text()->text));
   }
   if (value.dict() != nullptr) return std::ssize(value.dict()->items);
-  if (value.list() != nullptr && value.list()->kind != ListKind::generator) return std::ssize(value.list()->items);
+  if (value.list() != nullptr && value.list()->kind != ListKind::generator)
+    return std::ssize(value.list()->items);
   if (value.is_undefined() && !rt.options.strict_undefined) return 0;
   if (value.is_undefined()) fail("{}", value.undefined_what());
   fail("a {} has no length", type_name(value));
@@ -86,7 +87,8 @@ Value attribute_of(const Object& object, const std::string& name) {
     return Value::undefined(fmt::format("the namespace has no attribute '{}'", name));
   }
   const auto* loop = dynamic_cast<const Loop*>(&object);
-  if (loop == nullptr) return Value::undefined(fmt::format("a {} has no attribute '{}'", object.kind(), name));
+  if (loop == nullptr)
+    return Value::undefined(fmt::format("a {} has no attribute '{}'", object.kind(), name));
   const auto i = static_cast<int64_t>(loop->index), n = std::ssize(loop->items);
   if (name == "index") return Value(i + 1);
   if (name == "index0") return Value(i);
@@ -95,15 +97,18 @@ Value attribute_of(const Object& object, const std::string& name) {
   if (name == "first") return Value(i == 0);
   if (name == "last") return Value(i + 1 == n);
   if (name == "length") return Value(n);
-  if (name == "depth") return Value(loop->depth);
-  if (name == "depth0") return Value(loop->depth - 1);
-  if (name == "previtem") return i > 0 ? loop->items[loop->index - 1] : Value::undefined("there is no previous item");
-  if (name == "nextitem") return i + 1 < n ? loop->items[loop->index + 1] : Value::undefined("there is no next item");
+  if (name == "depth") return Value(int64_t{1});  // counts recursion, which there is none of
+  if (name == "depth0") return Value(int64_t{0});
+  if (name == "previtem")
+    return i > 0 ? loop->items[loop->index - 1] : Value::undefined("there is no previous item");
+  if (name == "nextitem")
+    return i + 1 < n ? loop->items[loop->index + 1] : Value::undefined("there is no next item");
   fail("loop.{} is not supported", name);
 }
 
 Value no_attribute(const Value& value, const std::string& name) {
-  return Value::undefined(fmt::format("'{} object' has no attribute '{}'", type_name(value), printable_text(name, 64)));
+  return Value::undefined(
+      fmt::format("'{} object' has no attribute '{}'", type_name(value), printable_text(name, 64)));
 }
 
 std::shared_ptr<Object> method(const std::string& name) {
@@ -138,7 +143,8 @@ Value get_item(Runtime& rt, const Value& value, const Value& key) {
   if (const int64_t* index = key.as_integer(room)) {
     if (const List* list = value.list(); list != nullptr && list->kind != ListKind::generator) {
       const auto at = index_in(*index, std::ssize(list->items));
-      return at ? list->items[*at] : Value::undefined(fmt::format("a {} has no item {}", type_name(value), *index));
+      return at ? list->items[*at]
+                : Value::undefined(fmt::format("a {} has no item {}", type_name(value), *index));
     }
     if (const JinjaText* text = value.text()) {
       const std::vector<size_t> offsets = char_offsets(text->text);
@@ -230,7 +236,9 @@ Value integer_operation(std::string_view op, int64_t a, int64_t b) {
   if (op == "+" && !__builtin_add_overflow(a, b, &result)) return Value(result);
   if (op == "-" && !__builtin_sub_overflow(a, b, &result)) return Value(result);
   if (op == "*" && !__builtin_mul_overflow(a, b, &result)) return Value(result);
-  if (op == "**") return b < 0 ? Value(std::pow(static_cast<double>(a), static_cast<double>(b))) : Value(integer_power(a, b));
+  if (op == "**")
+    return b < 0 ? Value(std::pow(static_cast<double>(a), static_cast<double>(b)))
+                 : Value(integer_power(a, b));
   if (op == "+" || op == "-" || op == "*") too_large();
   if (b == 0) fail("division by zero");
   if (op == "/") return Value(static_cast<double>(a) / static_cast<double>(b));

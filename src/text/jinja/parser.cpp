@@ -35,7 +35,8 @@ class Parser {
   class Nesting {
    public:
     explicit Nesting(Parser& parser) : parser_(parser) {
-      if (++parser_.nesting_ > kMostNesting) parser_.wrong(fmt::format("nested deeper than {} levels", kMostNesting));
+      if (++parser_.nesting_ > kMostNesting)
+        parser_.wrong(fmt::format("nested deeper than {} levels", kMostNesting));
     }
     ~Nesting() { --parser_.nesting_; }
     Nesting(const Nesting&) = delete;
@@ -48,7 +49,9 @@ class Parser {
   const Token& current() const { return tokens_[at_]; }
   const Token& peek() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
   bool is_op(std::string_view op) const { return current().kind == TokenKind::op && current().text == op; }
-  bool is_word(std::string_view word) const { return current().kind == TokenKind::name && current().text == word; }
+  bool is_word(std::string_view word) const {
+    return current().kind == TokenKind::name && current().text == word;
+  }
   bool take_op(std::string_view op) { return is_op(op) && (++at_, true); }
   bool take_word(std::string_view word) { return is_word(word) && (++at_, true); }
 
@@ -81,7 +84,8 @@ class Parser {
     auto expr = std::make_unique<Expr>(Expr{kind, line, std::move(name), {}, std::move(parts), {}, {}});
     for (const ExprPtr& part : expr->parts)
       expr->depth = std::max(expr->depth, part == nullptr ? 1 : part->depth + 1);
-    if (expr->depth > kMostNesting) wrong(fmt::format("an expression is nested deeper than {} levels", kMostNesting));
+    if (expr->depth > kMostNesting)
+      wrong(fmt::format("an expression is nested deeper than {} levels", kMostNesting));
     return expr;
   }
 
@@ -110,7 +114,8 @@ class Parser {
         body.push_back(statement());
       }
     }
-    if (ends.size() > 0) wrong(fmt::format("expected a block \"{}\" before the end of the template", *(ends.end() - 1)));
+    if (ends.size() > 0)
+      wrong(fmt::format("expected a block \"{}\" before the end of the template", *(ends.end() - 1)));
     return body;
   }
 
@@ -152,10 +157,12 @@ class Parser {
   }
 
   [[noreturn]] void refuse_tag() const {
-    constexpr std::array<std::string_view, 12> kKnown = {"call",  "filter",     "block", "extends", "include", "import",
-                                                         "from",  "autoescape", "do",    "trans",   "print",   "debug"};
+    constexpr std::array<std::string_view, 12> kKnown = {"call",    "filter", "block", "extends",
+                                                         "include", "import", "from",  "autoescape",
+                                                         "do",      "trans",  "print", "debug"};
     const bool known = std::ranges::find(kKnown, current().text) != kKnown.end();
-    wrong(known ? fmt::format("the block {} is not supported", found()) : fmt::format("unexpected block {}", found()));
+    wrong(known ? fmt::format("the block {} is not supported", found())
+                : fmt::format("unexpected block {}", found()));
   }
 
   Stmt if_statement(int line) {
@@ -242,7 +249,8 @@ class Parser {
   // What for and set give values to: names, tuples of them, for set also an attribute of a namespace.
   ExprPtr target(bool with_namespace) {
     const int line = current().line;
-    if (with_namespace && current().kind == TokenKind::name && peek().kind == TokenKind::op && peek().text == ".") {
+    if (with_namespace && current().kind == TokenKind::name && peek().kind == TokenKind::op &&
+        peek().text == ".") {
       std::vector<ExprPtr> object = parts_of(make(ExprKind::name, line, {}, expect_name("a name")));
       ++at_;
       return make(ExprKind::attribute, line, std::move(object), expect_name("the name of an attribute"));
@@ -271,8 +279,8 @@ class Parser {
   // ---- expressions, from the loosest to the tightest ----
 
   bool tuple_ends() const {
-    return current().kind == TokenKind::variable_end || current().kind == TokenKind::block_end || is_op(")") ||
-           is_word("recursive");
+    return current().kind == TokenKind::variable_end || current().kind == TokenKind::block_end ||
+           is_op(")") || is_word("recursive");
   }
   // One expression, or a tuple of them without brackets.
   ExprPtr tuple(bool conditional, bool may_be_empty = false) {
@@ -296,7 +304,8 @@ class Parser {
     while (take_word("if")) {
       ExprPtr condition = logical_or();
       ExprPtr other = take_word("else") ? expression() : nullptr;
-      value = make(ExprKind::conditional, line, parts_of(std::move(condition), std::move(value), std::move(other)));
+      value = make(ExprKind::conditional, line,
+                   parts_of(std::move(condition), std::move(value), std::move(other)));
       line = current().line;
     }
     return value;
@@ -405,7 +414,8 @@ class Parser {
       return constant(line, Value(std::string_view(text)));
     }
     if (kind == TokenKind::integer) return constant(line, Value(integer()));
-    if (kind == TokenKind::real) return constant(line, Value(parse_number<double>(tokens_[at_++].text).value_or(0)));
+    if (kind == TokenKind::real)
+      return constant(line, Value(parse_number<double>(tokens_[at_++].text).value_or(0)));
     if (take_op("(")) {
       ExprPtr inner = tuple(true, true);
       expect_op(")");
@@ -457,9 +467,11 @@ class Parser {
       const int line = current().line;
       if (take_op(".")) {
         if (current().kind == TokenKind::integer) {
-          value = make(ExprKind::subscript, line, parts_of(std::move(value), constant(line, Value(integer()))));
+          value =
+              make(ExprKind::subscript, line, parts_of(std::move(value), constant(line, Value(integer()))));
         } else {
-          value = make(ExprKind::attribute, line, parts_of(std::move(value)), expect_name("the name of an attribute"));
+          value = make(ExprKind::attribute, line, parts_of(std::move(value)),
+                       expect_name("the name of an attribute"));
         }
       } else if (take_op("[")) {
         value = subscript(line, std::move(value));
@@ -548,8 +560,8 @@ class Parser {
       if (is_word("is")) wrong("tests cannot be chained with is");
       const TokenKind kind = current().kind;
       const bool word = kind == TokenKind::name && !is_word("else") && !is_word("or") && !is_word("and");
-      if (word || kind == TokenKind::string || kind == TokenKind::integer || kind == TokenKind::real || is_op("(") ||
-          is_op("[") || is_op("{"))
+      if (word || kind == TokenKind::string || kind == TokenKind::integer || kind == TokenKind::real ||
+          is_op("(") || is_op("[") || is_op("{"))
         parts.push_back(postfix(primary()));
       expr = make(ExprKind::test, line, std::move(parts), name);
     }

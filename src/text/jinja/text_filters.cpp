@@ -30,7 +30,8 @@ Value title(Runtime& rt, const Value& self, const Bound&) {
   for (size_t at = 0; at < text.text.size();) {
     const Utf8Char c = decode_utf8(text.text, at);
     const size_t next = at + static_cast<size_t>(c.length);
-    if (is_python_space(c.code) || (c.code < 128 && std::string_view("-({[<").find(static_cast<char>(c.code)) != std::string_view::npos)) {
+    if (is_python_space(c.code) || (c.code < 128 && std::string_view("-({[<").find(static_cast<char>(
+                                                        c.code)) != std::string_view::npos)) {
       word(at);
       out.append(text, at, next);
       begin = next;
@@ -51,7 +52,8 @@ Value string(Runtime& rt, const Value& self, const Bound&) {
 }
 
 Value replace(Runtime& rt, const Value& self, const Bound& a) {
-  return replace_text(rt, to_text(rt, self), to_text(rt, *a[0]), to_text(rt, *a[1]), integer_or(a[2], "replace", -1));
+  return replace_text(rt, to_text(rt, self), to_text(rt, *a[0]), to_text(rt, *a[1]),
+                      integer_or(a[2], "replace", -1));
 }
 
 Value indent(Runtime& rt, const Value& self, const Bound& a) {

@@ -45,8 +45,7 @@ std::vector<Value> words(Runtime& rt, const JinjaText& text, int64_t most) {
     rt.limits.step();
     const size_t begin = at;
     if (most >= 0 && std::ssize(parts) >= most) {
-      const size_t end = begin + python_strip(bytes.substr(begin), false, true).size();
-      parts.emplace_back(text.substr(begin, end));
+      parts.emplace_back(text.substr(begin, bytes.size()));
       break;
     }
     skip(false);
@@ -63,7 +62,8 @@ Value split_text(Runtime& rt, const JinjaText& text, const JinjaText* separator,
   if (separator->text.empty()) fail("split: the separator is empty");
   std::vector<Value> parts;
   size_t begin = 0;
-  for (size_t at = text.text.find(separator->text); at != std::string::npos && (most < 0 || std::ssize(parts) < most);
+  for (size_t at = text.text.find(separator->text);
+       at != std::string::npos && (most < 0 || std::ssize(parts) < most);
        at = text.text.find(separator->text, begin)) {
     rt.limits.step();
     parts.emplace_back(text.substr(begin, at));
@@ -73,7 +73,8 @@ Value split_text(Runtime& rt, const JinjaText& text, const JinjaText* separator,
   return make_list(std::move(parts));
 }
 
-Value replace_text(Runtime& rt, const JinjaText& text, const JinjaText& from, const JinjaText& to, int64_t most) {
+Value replace_text(Runtime& rt, const JinjaText& text, const JinjaText& from, const JinjaText& to,
+                   int64_t most) {
   TextBuilder out(rt.limits);
   size_t begin = 0;
   int64_t done = 0;
@@ -87,7 +88,8 @@ Value replace_text(Runtime& rt, const JinjaText& text, const JinjaText& from, co
     }
     return out.value();
   }
-  for (size_t at = text.text.find(from.text); at != std::string::npos && may(); at = text.text.find(from.text, begin)) {
+  for (size_t at = text.text.find(from.text); at != std::string::npos && may();
+       at = text.text.find(from.text, begin)) {
     out.add(text, begin, at).add(to);
     begin = at + from.text.size();
     ++done;
@@ -103,8 +105,8 @@ std::vector<JinjaText> text_lines(const JinjaText& text, bool keep_ends) {
     const Utf8Char c = decode_utf8(bytes, at);
     const size_t stop = at;
     at += static_cast<size_t>(c.length);
-    const bool ends = (c.code >= 0xa && c.code <= 0xd) || (c.code >= 0x1c && c.code <= 0x1e) || c.code == 0x85 ||
-                      c.code == 0x2028 || c.code == 0x2029;
+    const bool ends = (c.code >= 0xa && c.code <= 0xd) || (c.code >= 0x1c && c.code <= 0x1e) ||
+                      c.code == 0x85 || c.code == 0x2028 || c.code == 0x2029;
     if (!ends) continue;
     if (c.code == '\r' && at < bytes.size() && bytes[at] == '\n') ++at;
     lines.push_back(text.substr(begin, keep_ends ? at : stop));
@@ -215,7 +217,9 @@ int64_t position(Runtime& rt, const Value& self, const Bound& a) {
   rt.limits.step(std::ssize(part.text) / 16);
   const std::string& wanted = need_text(*a[0], "find").text;
   const size_t at = kLast ? part.text.rfind(wanted) : part.text.find(wanted);
-  return at == std::string_view::npos ? -1 : part.begin + static_cast<int64_t>(count_chars(part.text.substr(0, at)));
+  return at == std::string_view::npos
+             ? -1
+             : part.begin + static_cast<int64_t>(count_chars(part.text.substr(0, at)));
 }
 template <bool kLast>
 Value find(Runtime& rt, const Value& self, const Bound& a) {
@@ -234,7 +238,8 @@ Value count(Runtime& rt, const Value& self, const Bound& a) {
   rt.limits.step(std::ssize(text) / 16);
   if (wanted.empty()) return Value(static_cast<int64_t>(count_chars(text)) + 1);
   int64_t n = 0;
-  for (size_t at = text.find(wanted); at != std::string_view::npos; at = text.find(wanted, at + wanted.size()))
+  for (size_t at = text.find(wanted); at != std::string_view::npos;
+       at = text.find(wanted, at + wanted.size()))
     ++n;
   return Value(n);
 }
@@ -267,7 +272,8 @@ Value partition(Runtime& rt, const Value& self, const Bound& a) {
     parts.insert(kLast ? parts.end() : parts.begin(), self);
   } else {
     const size_t behind = at + separator.text.size();
-    parts = {Value(text.substr(0, at)), Value(text.substr(at, behind)), Value(text.substr(behind, text.text.size()))};
+    parts = {Value(text.substr(0, at)), Value(text.substr(at, behind)),
+             Value(text.substr(behind, text.text.size()))};
   }
   return make_list(std::move(parts), ListKind::tuple);
 }
@@ -293,7 +299,9 @@ Value zfill(Runtime& rt, const Value& self, const Bound& a) {
   const size_t sign = text.text.starts_with('-') || text.text.starts_with('+') ? 1 : 0;
   const int64_t width = need_integer(*a[0], "width") - static_cast<int64_t>(sign);
   TextBuilder out(rt.limits);
-  return out.add(text, 0, sign).add(pad_text(rt, text.substr(sign, text.text.size()), width, "0", '>')).value();
+  return out.add(text, 0, sign)
+      .add(pad_text(rt, text.substr(sign, text.text.size()), width, "0", '>'))
+      .value();
 }
 
 bool is_digit(char32_t c) {
@@ -305,7 +313,8 @@ bool is_letter(char32_t c) {
 template <bool (*kIs)(char32_t)>
 Value all_are(Runtime&, const Value& self, const Bound&) {
   const std::string& text = self_text(self).text;
-  if (kIs != &is_python_space && std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) > 127; }))
+  if (kIs != &is_python_space &&
+      std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) > 127; }))
     fail("tests of characters outside ASCII are not supported");
   return Value(all_chars(text, kIs));
 }

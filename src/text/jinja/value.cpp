@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "text/jinja/objects.h"
-#include "text/jinja/python_text.h"
+#include "text/unicode.h"
 
 namespace gpt::jinja {
 namespace {
@@ -127,17 +127,17 @@ bool equals(Limits& limits, const Value& a, const Value& b) {
     limits.step(static_cast<int64_t>(a.text()->text.size() / 64));
     return a.text()->text == b.text()->text;
   }
-  if (const List *x = a.list(), *y = b.list(); x != nullptr && y != nullptr) {
+  if (const List* x = a.list(), *y = b.list(); x != nullptr && y != nullptr) {
     return x == y || (x->kind == y->kind && x->kind != ListKind::generator &&
                       std::ranges::equal(x->items, y->items, [&](const Value& left, const Value& right) {
                         return equals(limits, left, right);
                       }));
   }
-  if (const Dict *x = a.dict(), *y = b.dict(); x != nullptr && y != nullptr) {
+  if (const Dict* x = a.dict(), *y = b.dict(); x != nullptr && y != nullptr) {
     return x->items.size() == y->items.size() && std::ranges::all_of(x->items, [&](const auto& item) {
-      const Value* other = find_item(limits, *y, item.first);
-      return other != nullptr && equals(limits, item.second, *other);
-    });
+             const Value* other = find_item(limits, *y, item.first);
+             return other != nullptr && equals(limits, item.second, *other);
+           });
   }
   if (a.object() != nullptr) return a.object() == b.object();
   return (a.is_none() && b.is_none()) || (a.is_undefined() && b.is_undefined());
@@ -180,11 +180,16 @@ std::string python_float(double value) {
 
 namespace {
 
+// str.isprintable of a character.
+bool is_printable(char32_t c) {
+  const Category kind = category(c);
+  return c == ' ' || !(kind == Category::Cn || kind >= Category::Zs);
+}
+
 // repr(str): single quotes unless only the text has those; what is not printable escaped.
 void append_quoted(TextBuilder& out, const JinjaText& text) {
   const std::string& bytes = text.text;
-  const bool double_quotes =
-      bytes.find('\'') != std::string::npos && bytes.find('"') == std::string::npos;
+  const bool double_quotes = bytes.find('\'') != std::string::npos && bytes.find('"') == std::string::npos;
   const char quote = double_quotes ? '"' : '\'';
   out.add(std::string_view(&quote, 1));
   for (size_t at = 0; at < bytes.size();) {
@@ -195,10 +200,10 @@ void append_quoted(TextBuilder& out, const JinjaText& text) {
       put({'\\', static_cast<char>(c.code)});
     } else if (c.code == '\n' || c.code == '\r' || c.code == '\t') {
       put(c.code == '\n' ? "\\n" : (c.code == '\r' ? "\\r" : "\\t"));
-    } else if (c.code < 0x20 || (c.code >= 0x7f && c.code < 0xa1) || c.code == 0xad) {
-      put(fmt::format("\\x{:02x}", static_cast<uint32_t>(c.code)));
-    } else if (c.code != ' ' && is_python_space(c.code)) {
-      put(fmt::format("\\u{:04x}", static_cast<uint32_t>(c.code)));
+    } else if (!is_printable(c.code)) {
+      const auto code = static_cast<uint32_t>(c.code);
+      put(code < 0x100 ? fmt::format("\\x{:02x}", code)
+                       : (code < 0x10000 ? fmt::format("\\u{:04x}", code) : fmt::format("\\U{:08x}", code)));
     } else {
       out.add(text, at, at + static_cast<size_t>(c.length));
     }

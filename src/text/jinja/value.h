@@ -48,7 +48,9 @@ class Value {
   const List* list() const { return pointer<std::shared_ptr<const List>>(); }
   const Dict* dict() const { return pointer<std::shared_ptr<const Dict>>(); }
   Object* object() const { return pointer<std::shared_ptr<Object>>(); }
-  const std::string& undefined_what() const { return std::get<std::shared_ptr<const Undefined>>(data_)->what; }
+  const std::string& undefined_what() const {
+    return std::get<std::shared_ptr<const Undefined>>(data_)->what;
+  }
 
   bool is_number() const { return boolean() != nullptr || integer() != nullptr || real() != nullptr; }
   // A bool is 0 or 1, as in Python; nothing for what is no whole number.
@@ -66,7 +68,12 @@ class Value {
       data_;
 };
 
-enum class ListKind : uint8_t { list, tuple, view, generator };  // view: range, keys, values and items of a dict
+enum class ListKind : uint8_t {
+  list,
+  tuple,
+  view,
+  generator
+};  // view: range, keys, values and items of a dict
 struct List {
   std::vector<Value> items;
   ListKind kind;
@@ -121,7 +128,8 @@ class TextBuilder {
 
 // Throw Error where lists are nested too deep, or hold what has a state.
 Value make_list(std::vector<Value> items, ListKind kind = ListKind::list);
-Value make_dict(Limits& limits, std::vector<std::pair<Value, Value>> items);  // a later one of equal keys counts
+Value make_dict(Limits& limits,
+                std::vector<std::pair<Value, Value>> items);  // a later one of equal keys counts
 
 const Value* find_item(Limits& limits, const Dict& dict, const Value& key);
 const Value* find_item(Limits& limits, const Dict& dict, std::string_view key);

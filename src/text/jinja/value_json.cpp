@@ -37,7 +37,8 @@ Value value_of(const Json& json, int32_t origin, int level = 0) {
   for (const auto& [key, value] : json.items()) {  // its keys are distinct
     items.emplace_back(text(key), value_of(value, origin, level + 1));
     const Value& made = items.back().second;
-    depth = std::max(depth, made.list() != nullptr ? made.list()->depth : (made.dict() != nullptr ? made.dict()->depth : 0));
+    depth = std::max(depth, made.list() != nullptr ? made.list()->depth
+                                                   : (made.dict() != nullptr ? made.dict()->depth : 0));
   }
   return Value(std::make_shared<const Dict>(Dict{std::move(items), depth + 1}));
 }
@@ -138,7 +139,8 @@ void append_json_dict(TextBuilder& out, const Dict& dict, const JsonStyle& style
 }
 
 void append_json_list(TextBuilder& out, const List& list, const JsonStyle& style, int64_t level) {
-  if (list.kind > ListKind::tuple) fail("tojson: a generator or view is not written; make a list of it with |list");
+  if (list.kind > ListKind::tuple)
+    fail("tojson: a generator or view is not written; make a list of it with |list");
   if (list.items.empty()) {
     out.add("[]");
     return;
@@ -166,13 +168,15 @@ void append_json(TextBuilder& out, const Value& value, const JsonStyle& style, i
     out.add(std::to_string(*value.integer()));
   } else if (value.real() != nullptr) {
     const std::string written = python_float(*value.real());
-    out.add(written == "nan" ? "NaN" : (written == "inf" ? "Infinity" : (written == "-inf" ? "-Infinity" : written)));
+    out.add(written == "nan" ? "NaN"
+                             : (written == "inf" ? "Infinity" : (written == "-inf" ? "-Infinity" : written)));
   } else if (value.list() != nullptr) {
     append_json_list(out, *value.list(), style, level);
   } else if (value.dict() != nullptr) {
     append_json_dict(out, *value.dict(), style, level);
   } else {
-    fail("tojson: {}", value.is_undefined() ? value.undefined_what() : "a " + type_name(value) + " has no JSON");
+    fail("tojson: {}",
+         value.is_undefined() ? value.undefined_what() : "a " + type_name(value) + " has no JSON");
   }
 }
 
