@@ -14,7 +14,7 @@ namespace gpt {
 namespace {
 
 constexpr int64_t kDrawsPerSeed = 1000;
-constexpr int64_t kErrorSeeds = 100, kIntervalSeeds = 10;
+constexpr int64_t kIntervalSeeds = 10;
 
 struct Sums {
   double values = 0, weights = 0;
@@ -132,12 +132,13 @@ Interval interval_95(std::vector<double>& values) {
   return {at(0.025), at(0.975)};
 }
 
-Estimate estimate(const std::string& aggregation, std::span<const MetricItem> items, ThreadPool& pool) {
+Estimate estimate(const std::string& aggregation, std::span<const MetricItem> items, ThreadPool& pool,
+                  int64_t error_seeds) {
   Estimate e{.value = aggregate(aggregation, items), .standard_error = {}, .interval = {}};
   const bool drawn = drawn_for(aggregation) && items.size() > 1;
   std::vector<double> draws =
       bootstrap([&](std::span<const uint32_t> chosen) { return aggregate(aggregation, items, chosen); },
-                items.size(), drawn ? kErrorSeeds : kIntervalSeeds, pool);
+                items.size(), drawn ? error_seeds : kIntervalSeeds, pool);
   if (drawn) e.standard_error = sample_deviation(draws);
   if (aggregation == "mean" && items.size() > 1) {
     e.standard_error = sample_deviation(transformed(items, &MetricItem::value)) /

@@ -42,8 +42,9 @@ struct Estimate {
   Interval interval;                     // by bootstrap, 95 %
 };
 // Standard errors of means from the sample's variance, of the other aggregations that the harness draws for
-// from 100 seeds; none of a single item.
-Estimate estimate(const std::string& aggregation, std::span<const MetricItem> items, ThreadPool& pool);
+// from so many seeds, 100 by its default; none of a single item.
+Estimate estimate(const std::string& aggregation, std::span<const MetricItem> items, ThreadPool& pool,
+                  int64_t error_seeds = 100);
 
 // Two models on the same documents.
 struct PairedTest {
