@@ -43,9 +43,10 @@ Inference::Options inference_options(const EvalTasksRequest& r, const ModelConfi
   const DType dtype = parse_dtype("--dtype", r.dtype);
   const InferenceTypes types = inference_types(dtype);
   const int64_t slots = r.batch_size > 0 ? r.batch_size : kSequences;
+  const int64_t tokens = std::max(2 * config.n_ctx, kCacheTokens);
   return {.slots = static_cast<int>(slots),
           .max_rows = kStepRows,
-          .cache_tokens = std::min(slots * config.n_ctx, std::max(2 * config.n_ctx, kCacheTokens)),
+          .cache_tokens = tokens < slots * config.n_ctx ? tokens : 0,  // 0: as much as they could hold
           .dtype = types.activations,
           .weights = dtype,
           .kv_dtype = types.cache};

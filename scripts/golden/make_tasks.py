@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/data/tasks: tasks as YAML and JSONL, two small trained models, and what others score.
+"""Writes tests/data/tasks: tasks as YAML and JSONL, two small trained models, and what others score.
 
     make_tasks.py OUT --nanochat FOLDER [--keep-models]
 

@@ -278,9 +278,10 @@ std::vector<CoreTask> read_core_bundle(const std::string& path) {
     task.kind = kind_of(file, text("icl_task_type"));
     task.data = (folder / "eval_data" / text("dataset_uri")).string();
     const auto shots = entry.find("num_fewshot");
-    if (shots == entry.end() || !shots->is_array() || shots->empty() || !(*shots)[0].is_number_unsigned())
+    if (shots == entry.end() || !shots->is_array() || shots->empty() || !(*shots)[0].is_number_integer())
       file.refuse("icl_tasks", "a list with a number under num_fewshot", shown_value(entry));
     task.num_fewshot = (*shots)[0].get<int64_t>();
+    if (task.num_fewshot < 0) file.refuse("icl_tasks", "0 or more examples", shown_value(*shots));
     if (entry.contains("continuation_delimiter")) task.delimiter = text("continuation_delimiter");
     const auto baseline = baselines.find(task.label);
     if (baseline == baselines.end())
