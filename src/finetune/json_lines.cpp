@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "data/file_kind.h"
+#include "data/records.h"
 #include "data/text_blocks.h"
 
 namespace gpt {
@@ -17,30 +17,33 @@ std::string SkippedLines::note() const {
   return fmt::format("{} passed over; the first: {}\n", format_amount(count, "bad example"), first);
 }
 
-SkippedLines for_each_json_line(const std::vector<std::string>& names, bool skip_bad,
-                                const std::function<void(const nlohmann::json&, const std::string&)>& f) {
+SkippedLines for_each_json_line(
+    const std::vector<std::string>& names, bool skip_bad,
+    const std::function<void(const nlohmann::json& line, const std::string& place)>& f) {
   SkippedLines skipped;
-  const auto read = [&](std::string_view text, const std::string& place) {
-    const nlohmann::json line = parse_json(text, place);
-    if (!line.is_object()) fail("{}: expected a JSON object, found {}", place, json_kind(line));
-    f(line, place);
+  const auto pass_over = [&](const Error& error) {
+    if (!skip_bad) fail("{}", error.what());
+    if (skipped.count++ == 0) skipped.first = error.what();
   };
-  TextBlocks blocks(find_text_files(names).files);
-  TextBlock block;
-  while (blocks.next(block)) {
-    const std::string& path = blocks.path(block);
-    if (!block.json) fail("{}: expected lines of JSON, in a file named .jsonl", path);
-    int64_t number = block.begin.line;
-    for (size_t begin = 0; begin < block.text.size(); ++number) {
-      const size_t end = std::min(block.text.find('\n', begin), block.text.size());
-      const std::string_view text(block.text.data() + begin, end - begin);
-      begin = end + 1;
-      if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+  const auto take = [&](const std::string& text, const std::string& place) {
+    try {
+      const nlohmann::json line = parse_json(text, place);
+      if (!line.is_object()) fail("{}: expected a JSON object, found {}", place, json_kind(line));
+      f(line, place);
+    } catch (const Error& error) {
+      pass_over(error);
+    }
+  };
+  for (const std::string& path : find_text_files(names).files) {
+    if (RecordReader::is_table(path)) fail("{}: expected lines of JSON, found a table", path);
+    RecordReader reader(path);
+    Record record;
+    for (bool more = true; more;) {
       try {
-        read(text, fmt::format("{}:{}", path, number));
-      } catch (const Error& error) {
-        if (!skip_bad) throw;
-        if (skipped.count++ == 0) skipped.first = error.what();
+        more = reader.next(record);
+        if (more) take(record.text, fmt::format("{}:{}", path, record.line));
+      } catch (const RecordError& error) {
+        pass_over(error);
       }
     }
   }

@@ -1,0 +1,7 @@
+"""Chat templates of make_jinja.py."""
+
+TEMPLATES = {}
+
+
+def contexts():
+    return {}
