@@ -179,6 +179,8 @@ MALFORMED = ["{{", "{{ 1", "{{ }}", "{% if %}{% endif %}", "{% if x %}", "{% for
 
 # Statements, scopes and blanks.
 TEMPLATES = [
+    "{% macro m(x) %}<{{ caller() }}{{ x }}>{% endmacro %}{% call m(1) %}body{{ n }}{% endcall %}", "{% macro m() %}{{ caller(1, b=2) }}{% endmacro %}{% call(a, b=3) m() %}{{ a }}{{ b }}{% endcall %}",
+    "{% macro m(a, b=2) %}{{ a }}{{ b }};{% endmacro %}{{ m(*[5, 6]) }}{{ m(*(1,)) }}{{ m(1, **{'b': 3}) }}{% set all = [m] %}{{ all[0](9) }}", "{{ '<a>'|safe }}{{ ('<'|safe) ~ '>' }}",
     "plain text\n", "a\n\n", "", "{{ s }}\n", "a {{ s }} b\n{{ n }}\n\nc",
     "{% if t %}yes{% endif %}", "{% if no %}a{% elif n > 3 %}b{% else %}c{% endif %}", "{% if no %}a{% elif no %}b{% else %}c{% endif %}",
     "{% if no %}{% endif %}x", "{% for x in l %}{{ x }}{% if not loop.last %}, {% endif %}{% endfor %}",
