@@ -61,7 +61,7 @@ void Limits::step(int64_t n) {
 void Limits::use(size_t n) {
   step();
   bytes -= static_cast<int64_t>(n);
-  if (bytes < 0) fail("the template makes too much text");
+  if (bytes < 0) fail("the template makes too much text, or too long lists");
 }
 
 Value make_list(std::vector<Value> items, ListKind kind) {
