@@ -179,6 +179,8 @@ MALFORMED = ["{{", "{{ 1", "{{ }}", "{% if %}{% endif %}", "{% if x %}", "{% for
 
 # Statements, scopes and blanks.
 TEMPLATES = [
+    "{% macro m(x) %}<{{ caller() }}{{ x }}>{% endmacro %}{% call m(1) %}body{{ n }}{% endcall %}", "{% macro m() %}{{ caller(1, b=2) }}{% endmacro %}{% call(a, b=3) m() %}{{ a }}{{ b }}{% endcall %}",
+    "{% macro m(a, b=2) %}{{ a }}{{ b }};{% endmacro %}{{ m(*[5, 6]) }}{{ m(*(1,)) }}{{ m(1, **{'b': 3}) }}{% set all = [m] %}{{ all[0](9) }}", "{{ '<a>'|safe }}{{ ('<'|safe) ~ '>' }}",
     "plain text\n", "a\n\n", "", "{{ s }}\n", "a {{ s }} b\n{{ n }}\n\nc",
     "{% if t %}yes{% endif %}", "{% if no %}a{% elif n > 3 %}b{% else %}c{% endif %}", "{% if no %}a{% elif no %}b{% else %}c{% endif %}",
     "{% if no %}{% endif %}x", "{% for x in l %}{{ x }}{% if not loop.last %}, {% endif %}{% endfor %}",
@@ -219,7 +221,7 @@ TEMPLATES = [
     "{% set x = {'a': [1, 2]} %}{% for k, v in x|items %}{{ k }}{{ v }}{% endfor %}", "{% for k, v in d|dictsort %}{{ k }}{% endfor %}", "{% for a in rows %}{{ a['name'] }}{{ a.get('in', {}).get('k', '-') }}{% endfor %}",
     "{% for g in rows|groupby('n') %}{{ g[0] }}:{% for r in g[1] %}{{ r.name }}{% endfor %};{% endfor %}", "{% for n, list in rows|groupby('n') %}{{ n }}{{ list|length }}{% endfor %}",
     "{% set tool_call = {'name': 'f', 'arguments': {'x': 1}} %}{{ '{\"name\": \"' ~ tool_call.name ~ '\", \"arguments\": ' ~ tool_call.arguments|tojson ~ '}' }}",
-    "{% set x = 'a' %}{% for i in range(3) %}{% set x = x ~ i %}{{ x }} {% endfor %}", "{% for i in range(3) %}{% if loop.first %}{% set y = 'f' %}{% endif %}{{ y }}{% endfor %}", "{{ strftime_now('') }}", "{{ 1 if t }}{{ 2 if no }}",
+    "{% set x = 'a' %}{% for i in range(3) %}{% set x = x ~ i %}{{ x }} {% endfor %}", "{% for i in range(3) %}{% if loop.first %}{% set y = 'f' %}{% endif %}{{ y }}{% endfor %}", "{{ strftime_now('') }}{{ strftime_now('%Y-%m-%d %H:%M, %d %b, %A %B') }}", "{{ 1 if t }}{{ 2 if no }}",
     "{% for x in l %}{% else %}{% endfor %}{{ loop }}", "{% macro a() %}{% for x in l %}{{ loop.depth }}{% endfor %}{% endmacro %}{% for y in l %}{{ a() }}{% endfor %}", "{{ [1,2,]|length }}{{ (1,)|length }}{{ {'a':1,}|length }}",
     "{% set f = namespace(n=none) %}{% set f.n = 'x' %}{% if f.n is not none %}{{ f.n }}{% endif %}", "{{ s[:5] + '...' if s|length > 5 else s }}", "{{ ('a' ~ 'b') * 2 }}{{ 'a' ~ ('b' * 2) }}", "{{ messages | map(attribute='role') | unique | list | length }}",
     "{% set content = messages[1].content if messages[1].content is string else messages[1].content[0].text %}{{ content }}", "{{ d.a[0:2] | tojson }} {{ d['a'] | length }}", "{% if 'a' in d and d.a is iterable and d.a is not mapping and d.a is not string %}seq{% endif %}",

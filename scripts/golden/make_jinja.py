@@ -4,9 +4,10 @@
     pip install transformers==5.23.0 jinja2==3.1.6
     scripts/golden/make_jinja.py
 
-Contexts by name, templates, and per case a context, a template and the text, null where Jinja or the template fails.
+It is noon, half past, on 1 January 2025. Contexts by name, templates, and per case a context, a template and the text, null where Jinja or the template fails.
 """
 
+import datetime
 import json
 import pathlib
 
@@ -18,9 +19,14 @@ import jinja_chat_cases
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
+def strftime_then(format):
+    return datetime.datetime(2025, 1, 1, 12, 30).strftime(format)
+
+
 def rendered(template, context):
     try:
         compiled = chat_template_utils._cached_compile_jinja_template(template)
+        compiled.globals["strftime_now"] = strftime_then
         return compiled.render(**json.loads(json.dumps(context)))
     except Exception:
         return None

@@ -20,7 +20,8 @@ struct Model::Impl {
   Impl(std::shared_ptr<Context::Impl> context, gpt::ModelSource source, const ModelOptions& options);
   const gpt::ModelConfig& config() const { return loaded.model().config; }
   const gpt::Tokenizer& tokenizer() const;  // throws unsupported without one
-  gpt::ChatFormat chat_format() const;      // the same
+  gpt::ChatSource chat_source() const;      // throws unsupported without one
+  gpt::ChatTemplate chat_template() const;  // the same
   // For products in a type, once: the sessions of a model share it.
   void claim_packed(gpt::DType dtype, bool in_place) const;
   std::vector<int32_t> text_ids(std::string_view text, bool bos = true) const;  // of a text that begins

@@ -21,11 +21,11 @@ enum class ExprKind : uint8_t {
   attribute,    // parts[0].name
   subscript,    // parts[0][parts[1]]
   slice,        // parts[0][parts[1]:parts[2]:parts[3]], null where left out
-  call,         // parts[0](parts[1..], named)
+  call,         // parts[0](parts[1..], named); "**" names a dict of arguments
   filter,       // parts[0] | name(parts[1..], named)
   test,         // parts[0] is name(parts[1..])
   negation,     // not parts[0]
-  unary,        // name is "-" or "+"
+  unary,        // name is "-" or "+"; "*" for an argument that is a list of them
   binary,       // parts[0] name parts[1]
   concat,       // parts[0] ~ parts[1] ~ ...
   comparison,   // parts[0] ops[0] parts[1] ops[1] ...
@@ -56,6 +56,7 @@ enum class StmtKind : uint8_t {
   set,        // target = values[0]
   set_block,  // target = blocks[0] | values[0], null without a filter
   macro,      // name(parameters): blocks[0]; the last of them have the defaults in values
+  call,       // target, a call, with the macro caller(parameters): blocks[0]
   with,       // names = values: blocks[0]
   generation,
   break_loop,

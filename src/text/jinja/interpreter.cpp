@@ -105,8 +105,13 @@ class Interpreter {
       case StmtKind::set_block:
         return run_set_block(stmt, scope);
       case StmtKind::macro:
-        define_macro(stmt, scope);
+        scope->set(stmt.name, macro_of(stmt, scope));
         return Flow::on;
+      case StmtKind::call: {
+        const Value caller = macro_of(stmt, scope);
+        write(called(*stmt.target, scope, &caller), out);
+        return Flow::on;
+      }
       case StmtKind::with:
         return run_with(stmt, scope, out);
       case StmtKind::generation:
@@ -179,11 +184,11 @@ class Interpreter {
     return flow;
   }
 
-  void define_macro(const Stmt& stmt, const ScopePtr& scope) {
+  static Value macro_of(const Stmt& stmt, const ScopePtr& scope) {
     auto macro = std::make_shared<Macro>();
     macro->definition = &stmt;
     macro->scope = scope;
-    scope->set(stmt.name, Value(std::shared_ptr<Object>(std::move(macro))));
+    return Value(std::shared_ptr<Object>(std::move(macro)));
   }
 
   void assign(const Expr& target, Value value, const ScopePtr& scope) {
@@ -299,7 +304,7 @@ class Interpreter {
       if (const Value* found = const_cast<Scope*>(at)->find(expr.name)) return *found;
     }
     if (is_function(expr.name)) return Value(std::shared_ptr<Object>(std::make_shared<Function>(expr.name)));
-    for (const char* word : {"varargs", "kwargs", "caller", "cycler", "joiner", "lipsum"}) {
+    for (const char* word : {"varargs", "kwargs", "cycler", "joiner", "lipsum"}) {
       if (expr.name == word) fail("{} is not supported", word);
     }
     return Value::undefined(fmt::format("'{}' is undefined", expr.name));
@@ -371,9 +376,25 @@ class Interpreter {
 
   Arguments arguments(const Expr& expr, const ScopePtr& scope) {
     Arguments out;
-    out.positional = values(expr, 1, scope);
-    for (const auto& [name, value] : expr.named)
-      out.named.emplace_back(name, eval(*value, scope));
+    for (size_t i = 1; i < expr.parts.size(); ++i) {
+      const Expr& given = *expr.parts[i];
+      if (given.kind == ExprKind::unary && given.name == "*") {
+        for (Value& item : iterate(rt_, part(given, 0, scope)))
+          out.positional.push_back(std::move(item));
+      } else {
+        out.positional.push_back(eval(given, scope));
+      }
+    }
+    for (const auto& [name, given] : expr.named) {
+      const Value value = eval(*given, scope);
+      if (name != "**") {
+        out.named.emplace_back(name, value);
+        continue;
+      }
+      if (value.dict() == nullptr) fail("** needs a dict, found a {}", type_name(value));
+      for (const auto& [key, item] : value.dict()->items)
+        out.named.emplace_back(need_text(key, "the name of an argument").text, item);
+    }
     line_ = expr.line;
     return out;
   }
@@ -398,21 +419,25 @@ class Interpreter {
     return Value(apply_test(rt_, expr.name, value, arguments(expr, scope)));
   }
 
-  Value called(const Expr& expr, const ScopePtr& scope) {
+  // `caller`: the macro of a call block.
+  Value called(const Expr& expr, const ScopePtr& scope, const Value* caller = nullptr) {
     const Expr& callee = *expr.parts[0];
-    Value function;
+    const auto all_arguments = [&] {
+      Arguments given = arguments(expr, scope);
+      if (caller != nullptr) given.named.emplace_back("caller", *caller);
+      return given;
+    };
     if (callee.kind == ExprKind::attribute) {
       const Value object = part(callee, 0, scope);
       if (object.is_undefined()) fail("{}", object.undefined_what());
-      const Arguments given = arguments(expr, scope);
+      const Arguments given = all_arguments();
       if (const auto* loop = dynamic_cast<const Loop*>(object.object()))
         return call_loop(*loop, callee.name, given);
       if (object.object() == nullptr) return call_method(rt_, object, callee.name, given);
-      function = get_attribute(rt_, object, callee.name);
-      return call(function, given, callee.name);
+      return call(get_attribute(rt_, object, callee.name), given, callee.name);
     }
-    function = part(expr, 0, scope);
-    return call(function, arguments(expr, scope), callee.name);
+    const Value function = part(expr, 0, scope);
+    return call(function, all_arguments(), callee.name);
   }
 
   Value call(const Value& function, const Arguments& given, const std::string& name) {
@@ -440,7 +465,7 @@ class Interpreter {
     for (size_t i = 0; i < given.positional.size(); ++i)
       body->set(stmt.parameters[i], given.positional[i]);
     for (const auto& [name, value] : given.named) {
-      if (std::ranges::find(stmt.parameters, name) == stmt.parameters.end())
+      if (name != "caller" && std::ranges::find(stmt.parameters, name) == stmt.parameters.end())
         fail("the macro {} has no parameter {}", stmt.name, name);
       if (body->find(name) != nullptr) fail("the macro {}: the parameter {} is given twice", stmt.name, name);
       body->set(name, value);

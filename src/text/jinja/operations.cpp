@@ -269,7 +269,7 @@ Value repeated(Runtime& rt, const Value& value, int64_t times) {
   }
   std::vector<Value> items;
   for (int64_t i = 0; i < times && !value.list()->items.empty(); ++i) {
-    rt.limits.step(std::ssize(value.list()->items));
+    rt.limits.use(value.list()->items.size() * sizeof(Value));
     items.insert(items.end(), value.list()->items.begin(), value.list()->items.end());
   }
   return make_list(std::move(items), value.list()->kind);
@@ -297,7 +297,7 @@ Value binary(Runtime& rt, std::string_view op, const Value& left, const Value& r
   if (op == "+" && is_sequence(left) && left.list() != nullptr && right.list() != nullptr &&
       left.list()->kind == right.list()->kind) {
     std::vector<Value> items = left.list()->items;
-    rt.limits.step(std::ssize(items) + std::ssize(right.list()->items));
+    rt.limits.use((items.size() + right.list()->items.size()) * sizeof(Value));
     items.insert(items.end(), right.list()->items.begin(), right.list()->items.end());
     return make_list(std::move(items), left.list()->kind);
   }

@@ -141,6 +141,7 @@ class Parser {
     if (tag == "for") return for_statement(line);
     if (tag == "set") return set_statement(line);
     if (tag == "macro") return macro_statement(line);
+    if (tag == "call") return call_statement(line);
     if (tag == "with") return with_statement(line);
     if (tag == "generation") {
       Stmt stmt = make_stmt(StmtKind::generation, line);
@@ -157,9 +158,9 @@ class Parser {
   }
 
   [[noreturn]] void refuse_tag() const {
-    constexpr std::array<std::string_view, 12> kKnown = {"call",    "filter", "block", "extends",
-                                                         "include", "import", "from",  "autoescape",
-                                                         "do",      "trans",  "print", "debug"};
+    constexpr std::array<std::string_view, 11> kKnown = {"filter", "block", "extends",    "include",
+                                                         "import", "from",  "autoescape", "do",
+                                                         "trans",  "print", "debug"};
     const bool known = std::ranges::find(kKnown, current().text) != kKnown.end();
     wrong(known ? fmt::format("the block {} is not supported", found())
                 : fmt::format("unexpected block {}", found()));
@@ -219,6 +220,23 @@ class Parser {
     Stmt stmt = make_stmt(StmtKind::macro, line);
     stmt.name = expect_name("the name of a macro");
     expect_op("(");
+    parameters(stmt);
+    macro_body(stmt, "endmacro");
+    return stmt;
+  }
+
+  Stmt call_statement(int line) {
+    Stmt stmt = make_stmt(StmtKind::call, line);
+    stmt.name = "caller";
+    if (take_op("(")) parameters(stmt);
+    stmt.target = expression();
+    if (stmt.target->kind != ExprKind::call) wrong("expected a call of a macro");
+    macro_body(stmt, "endcall");
+    return stmt;
+  }
+
+  // Behind "(".
+  void parameters(Stmt& stmt) {
     while (!take_op(")")) {
       if (!stmt.parameters.empty()) expect_op(",");
       stmt.parameters.push_back(expect_name("the name of a parameter"));
@@ -228,10 +246,11 @@ class Parser {
         wrong("a parameter without a default behind one with a default");
       }
     }
+  }
+  void macro_body(Stmt& stmt, std::string_view end) {
     const int around = std::exchange(loops_, 0);
-    stmt.blocks.push_back(last_body("endmacro"));
+    stmt.blocks.push_back(last_body(end));
     loops_ = around;
-    return stmt;
   }
 
   Stmt with_statement(int line) {
@@ -364,7 +383,12 @@ class Parser {
     while (current().kind == TokenKind::op && std::ranges::find(ops, current().text) != ops.end()) {
       const int line = current().line;
       std::string op = tokens_[at_++].text;
-      left = make(ExprKind::binary, line, parts_of(std::move(left), (this->*operand)()), std::move(op));
+      ExprPtr right = (this->*operand)();
+      for (const ExprPtr* side : {&left, &right}) {
+        if (op == "+" && (*side)->kind == ExprKind::filter && (*side)->name == "safe")
+          wrong("+ beside |safe, which would escape the other text, is not supported; use ~");
+      }
+      left = make(ExprKind::binary, line, parts_of(std::move(left), std::move(right)), std::move(op));
     }
     return left;
   }
@@ -510,8 +534,11 @@ class Parser {
       if (!first) expect_op(",");
       if (!first && take_op(")")) break;
       first = false;
-      if (is_op("*") || is_op("**")) wrong("* and ** in calls are not supported");
-      if (current().kind == TokenKind::name && peek().kind == TokenKind::op && peek().text == "=") {
+      if (take_op("**")) {
+        named.emplace_back("**", expression());
+      } else if (const int at = current().line; take_op("*")) {
+        parts.push_back(make(ExprKind::unary, at, parts_of(expression()), "*"));
+      } else if (current().kind == TokenKind::name && peek().kind == TokenKind::op && peek().text == "=") {
         std::string parameter = expect_name("a name");
         ++at_;
         named.emplace_back(std::move(parameter), expression());

@@ -219,6 +219,7 @@ std::span<const Builtin> text_filters() {
       {"title", "", 0, title},
       {"trim", "chars", 0, trim},
       {"string", "", 0, string},
+      {"safe", "", 0, string},  // nothing is escaped
       {"replace", "old new count", 2, replace},
       {"indent", "width first blank", 0, indent},
       {"center", "width", 0, center},

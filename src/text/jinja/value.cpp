@@ -15,8 +15,9 @@ namespace {
 constexpr int kMostDepth = 64;
 
 int depth_of(const Value& value) {
-  if (value.object() != nullptr && dynamic_cast<const Function*>(value.object()) == nullptr)
-    fail("a {} in a list, dict or namespace is not supported", value.object()->kind());
+  const bool has_state = dynamic_cast<const Namespace*>(value.object()) != nullptr ||
+                         dynamic_cast<const Loop*>(value.object()) != nullptr;
+  if (has_state) fail("a {} in a list, dict or namespace is not supported", value.object()->kind());
   if (const List* list = value.list()) return list->depth;
   return value.dict() != nullptr ? value.dict()->depth : 0;
 }
@@ -60,7 +61,7 @@ void Limits::step(int64_t n) {
 void Limits::use(size_t n) {
   step();
   bytes -= static_cast<int64_t>(n);
-  if (bytes < 0) fail("the template makes too much text");
+  if (bytes < 0) fail("the template makes too much text, or too long lists");
 }
 
 Value make_list(std::vector<Value> items, ListKind kind) {

@@ -93,13 +93,12 @@ struct Object {
 
 // What a rendering may still do.
 struct Limits {
-  int64_t steps = 10'000'000;
-  int64_t bytes = int64_t{64} << 20;  // of all texts made on the way
+  int64_t steps = 5'000'000;
+  int64_t bytes = int64_t{64} << 20;  // of all texts and sums of lists made on the way
 
   void step(int64_t n = 1);
   void use(size_t n);
 };
-constexpr size_t kMostOutput = size_t{64} << 20;
 
 // A text that is put together within the limits.
 class TextBuilder {
