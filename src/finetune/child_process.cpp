@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,10 +38,12 @@ class Descriptor {
   int fd_;
 };
 
+// Two ends that are connected: a pipe, whose writer gets an error and no signal when nobody reads.
 struct Pipe {
   Pipe() {
     std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("reward command: no pipe: {}", std::strerror(errno));
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+      fail("reward command: no pipe: {}", std::strerror(errno));
     read = ends[0];
     write = ends[1];
   }
@@ -94,7 +97,7 @@ class Child {
 
 // Writes what can be written now; closes at the end, or when nobody reads.
 void feed(Descriptor& to, std::string_view& rest) {
-  const ssize_t n = ::write(to.get(), rest.data(), rest.size());
+  const ssize_t n = ::send(to.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
   if (n > 0) rest.remove_prefix(static_cast<size_t>(n));
   if (rest.empty() || (n < 0 && errno != EAGAIN && errno != EINTR)) to.close();
 }
