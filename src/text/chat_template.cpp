@@ -129,10 +129,10 @@ std::vector<int32_t> ChatTemplate::ids_of(const JinjaText& text) const {
 }
 
 std::vector<int32_t> ChatTemplate::encode(std::span<const ChatMessage> messages, bool generate) const {
-  return encode(conversation_of(messages), generate);
+  return encode_conversation(conversation_of(messages), generate);
 }
 
-std::vector<int32_t> ChatTemplate::encode(const Json& conversation, bool generate) const {
+std::vector<int32_t> ChatTemplate::encode_conversation(const Json& conversation, bool generate) const {
   return ids_of(render(conversation, generate));
 }
 

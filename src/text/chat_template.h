@@ -43,7 +43,7 @@ class ChatTemplate {
 
   // The same for an object with "messages", as OpenAI's programming interface has them, with "tool_calls",
   // "name", "tool_call_id" and "reasoning_content", and with "tools" and other names that the template knows.
-  std::vector<int32_t> encode(const nlohmann::ordered_json& conversation, bool generate) const;
+  std::vector<int32_t> encode_conversation(const nlohmann::ordered_json& conversation, bool generate) const;
 
   // A conversation with the assistant's messages in it. What counts of one begins where the prompt for it
   // ends and goes as far as the special token behind it; or it is what the template's generation blocks say.
