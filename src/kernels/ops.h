@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -461,10 +462,11 @@ struct ClampArgs {
 struct AdamWRange {
   int64_t begin, end;
   double weight_decay;
+  double lr_scale = 1;
 };
 
-// AdamW (Loshchilov & Hutter 2019, Algorithm 2, with PyTorch's placement of eps), with the step's lr,
-// grad_scale and t = updates, 1 for the first:
+// AdamW (Loshchilov & Hutter 2019, Algorithm 2, with PyTorch's placement of eps), with the step's lr times
+// the range's lr_scale, the step's grad_scale and t = updates, 1 for the first:
 //   g = grad_scale * grad; p -= lr wd p; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
 //   p -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps)
 // With grad_scale = 0 nothing changes.
@@ -472,6 +474,63 @@ struct AdamWArgs {
   TensorView param, grad, m, v;        // [elements], whole buffers
   std::span<const AdamWRange> ranges;  // in ascending order, apart; nothing outside them changes
   double beta1, beta2, eps;
+  const StepState* step;
+};
+
+// y = x x^T, of which one triangle is computed and mirrored (BLAS: syrk). x is rounded to `compute` (fp32,
+// bf16; fp64 when all is fp64).
+struct SyrkArgs {
+  TensorView y;  // [m,m]
+  TensorView x;  // [m,n]
+  DType compute = DType::f32;
+};
+
+// A schedule of Muon's momentum: from `first` to `peak` over the first `warmup` steps, and to `last` over the
+// steps from `decline` on.
+struct MuonMomentum {
+  double first = 0.95, peak = 0.95, last = 0.95;
+  int64_t warmup = 0;
+  int64_t decline = 0, steps = 0;  // steps: of the run
+
+  double at(int64_t step) const {
+    const auto way = [](int64_t done, int64_t all) {
+      return static_cast<double>(done) / static_cast<double>(all);
+    };
+    if (step < warmup) return first + (peak - first) * way(step, warmup);
+    if (step < decline || steps <= decline) return peak;
+    return peak + (last - peak) * way(std::min(step, steps) - decline, steps - decline);
+  }
+};
+
+// Muon (Jordan et al. 2024) for one matrix. With G = grad_scale * grad, mu the momentum of the step and
+// lr = step.lr:
+//   M += (1 - mu) (G - M);  U = G + mu (M - G)
+//   X = U, normalised; then five times X = a X + (b A + c A A) X with A = X X^T (or with X^T where it is the
+//   smaller one), whose products are rounded to `compute`
+//   p -= lr decay p + lr rate X
+// torch is torch.optim.Muon: X = U / max(|U|, 1e-7), and Jordan's a, b, c. nanochat is MuonAdamW of nanochat
+// 92d63d4: rows of U get equal norms before (MuonEq, arXiv 2603.28254), X = U / (1.01 |U| + 1e-6), a, b, c of
+// Polar Express (Amsel et al. 2025); then X gets the norm sqrt(min(rows, cols)) (arXiv 2602.21545), its
+// rows or columns, whichever are more, are divided by the root of a running mean of their squares at the same
+// norm (NorMuon, Li et al. 2025), and p decays only where X has its sign, ever less by half a cosine over
+// momentum.steps.
+enum class MuonForm : uint8_t { torch, nanochat };
+struct MuonArgs {
+  MuonForm form;
+  TensorView param, grad, m;  // [rows,cols], dense
+  TensorView v = {};          // [max(rows,cols)] nanochat: the running mean
+  TensorView change;          // [1]: gets the sum of squares of what p has changed by
+  double rate, decay;
+  MuonMomentum momentum;
+  DType compute = DType::f32;  // fp32 or bf16; fp64 when all is fp64
+  const StepState* step;       // where its grad_scale is 0 nothing changes
+};
+
+// A moving average: average += max(1 - decay, 1 / t) (x - average) with t = updates, 1 for the first, so that
+// it begins as the mean of what there is. Where the step's grad_scale is 0 nothing changes.
+struct EmaArgs {
+  TensorView average, x;  // [elements]
+  double decay;
   const StepState* step;
 };
 
@@ -508,7 +567,10 @@ struct AdamWArgs {
   X(sum_squares, SumSquaresArgs)                      \
   X(finish_norm, FinishNormArgs)                      \
   X(clamp, ClampArgs)                                 \
-  X(adamw, AdamWArgs)
+  X(adamw, AdamWArgs)                                 \
+  X(syrk, SyrkArgs)                                   \
+  X(muon, MuonArgs)                                   \
+  X(ema, EmaArgs)
 
 // Scratch in bytes; `shared` is one region, `per_thread` one for each thread of the pool.
 struct ScratchNeed {

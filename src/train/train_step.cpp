@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensor/element.h"
+#include "train/param_groups.h"
 
 namespace gpt {
 
@@ -15,6 +16,8 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       optimizer_(std::move(optimizer)),
       grads_(model.table, weights.dtype(), "gradients", backend.memory),
       optimizer_state_(optimizer_->buffers(), model.table, weights.dtype(), backend.memory),
+      update_scratch_(optimizer_->scratch(backend.kernels, weights.dtype()), backend.pool.size(),
+                      backend.memory),
       graph_(model, options.micro_batch, options.n_ctx, options.graph, backend),
       staged_state_(backend.memory),
       shared_(&state_),
@@ -124,7 +127,8 @@ void TrainStep::update() {
     ctx.kernels.clamp(ctx, {.x = grads_.all(), .limit = options_.clip_value, .step = shared_});
     finish_norm(true);
   }
-  optimizer_->update(ctx, weights_, grads_, optimizer_state_, *shared_);
+  optimizer_->update(backend_.context(update_scratch_.scratch()), weights_, grads_, optimizer_state_,
+                     *shared_);
   for (int id = 0; !is_skipped() && id < model_.table.count(); ++id) {
     if (model_.table[id].trainable) model_.packed->weights_changed(id);
   }
@@ -162,14 +166,25 @@ TrainStep::Options step_options(const TrainConfig& c, int64_t n_ctx) {
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const ParamTable& table) {
-  return require_optimizer(c.optimizer)
-      .make(table, {.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay});
+  auto optimizer =
+      require_optimizer(c.optimizer)
+          .make(table, {.beta1 = c.beta1,
+                        .beta2 = c.beta2,
+                        .eps = c.eps,
+                        .weight_decay = c.weight_decay,
+                        .lr_scale = lr_scales(c, table),
+                        .muon_momentum = c.muon_momentum,
+                        .muon_adjust = c.muon_adjust,
+                        .muon_compute = c.dtype == TrainDType::bf16 ? DType::bf16 : DType::f32,
+                        .steps = c.steps});
+  return c.ema > 0 ? make_averaged(std::move(optimizer), c.ema) : std::move(optimizer);
 }
 
 int64_t TrainStep::bytes() const {
   const auto size = static_cast<int64_t>(dtype_size(weights_.dtype()));
   return param_buffer_elements(model_.table) * size +
-         OptimizerState::bytes(optimizer_->buffers(), model_.table, weights_.dtype()) + graph_.bytes();
+         OptimizerState::bytes(optimizer_->buffers(), model_.table, weights_.dtype()) +
+         update_scratch_.bytes() + graph_.bytes();
 }
 
 }  // namespace gpt

@@ -87,6 +87,7 @@ class TrainStep {
   std::unique_ptr<Optimizer> optimizer_;
   ParamBuffer grads_;
   OptimizerState optimizer_state_;
+  Workspace update_scratch_;
   TrainingGraph graph_;
   StepState state_;
   Staged<StepState> staged_state_;

@@ -388,6 +388,9 @@ const std::map<std::string, std::string>& ops_without_gradient() {
       {"finish_norm", "measures gradients"},
       {"clamp", "clips gradients"},
       {"adamw", "the update itself"},
+      {"muon", "the update itself"},
+      {"syrk", "serves the update"},
+      {"ema", "averages weights"},
   };
   return list;
 }
