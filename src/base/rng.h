@@ -17,6 +17,7 @@ enum class RandomSite : uint32_t {
   dropout_attention = 17,
   dropout_attention_out = 18,
   dropout_mlp_out = 19,
+  dropout_adapter = 20,
   test = 255,
 };
 

@@ -300,6 +300,22 @@ void LoadedModel::copy_to(const ParamBuffer& weights) const {
   }
 }
 
+ModelConfig with_biases(ModelConfig config) {
+  if (config.norm == NormKind::layer)
+    config.norm_bias = config.qkv_bias = config.out_bias = config.mlp_bias = true;
+  return config;
+}
+
+ModelConfig hf_config(ModelConfig config) {
+  if (config.rope_layout == RopeLayout::interleaved && config.position == Position::rope) {
+    ModelConfig halves = config;
+    halves.rope_layout = RopeLayout::halves;
+    if (!export_family(halves).keys.empty()) config = halves;
+  }
+  const ModelConfig biased = with_biases(config);
+  return &export_family(biased) == &family::gpt2 ? biased : config;
+}
+
 std::vector<NamedTensor> named_weights(const Model& model, std::span<const TensorView> weights,
                                        const Naming& naming, DType dtype) {
   const ModelConfig& c = model.config;

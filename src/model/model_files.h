@@ -95,6 +95,12 @@ std::string resolve_model_path(const std::string& path);
 // The family of transformers whose config.json can express this config, or our own.
 const Family& export_family(const ModelConfig& config);
 
+// A GPT-2 that lacks biases is one whose biases are zero.
+ModelConfig with_biases(ModelConfig config);
+// The config with which a model is written in transformers' layout: heads in halves, and all biases, where that
+// makes it a family of transformers.
+ModelConfig hf_config(ModelConfig config);
+
 // All tensors of a model as a naming has them, ready to be written in a type. The weights, of any floating
 // type or in blocks, must live until then.
 std::vector<NamedTensor> named_weights(const Model& model, std::span<const TensorView> weights,
