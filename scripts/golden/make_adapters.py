@@ -31,7 +31,8 @@ GPT2 = dict(vocab_size=29, n_positions=16, n_embd=24, n_layer=2, n_head=3, resid
 LLAMA = dict(vocab_size=29, max_position_embeddings=16, hidden_size=24, intermediate_size=40, num_hidden_layers=2,
              num_attention_heads=4, num_key_value_heads=2, head_dim=6)
 BLOCKS = dict(vocab_size=32, max_position_embeddings=16, hidden_size=256, intermediate_size=256, num_hidden_layers=1,
-              num_attention_heads=4, num_key_value_heads=1, rms_norm_eps=1e-5)
+              num_attention_heads=4, num_key_value_heads=1, head_dim=64, rms_norm_eps=1e-5,
+              attn_implementation="sdpa")
 
 CASES = {
     "gpt2": (GPT2, dict(r=4, lora_alpha=8, target_modules=["c_attn", "c_proj", "c_fc"], fan_in_fan_out=True)),
@@ -111,6 +112,39 @@ def stored_bytes(rng, dtype, rows, cols):
     return blocks
 
 
+class ExactNorm(torch.nn.Module):
+    """RMSNorm in the type that it is given; transformers' own goes through fp32."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.weight, self.eps = norm.weight, norm.variance_epsilon
+
+    def forward(self, x):
+        return self.weight * x / torch.sqrt(x.square().mean(-1, keepdim=True) + self.eps)
+
+
+class ExactRotary(torch.nn.Module):
+    """The same for the angles."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.d = config.head_dim
+
+    def forward(self, x, position_ids):
+        frequencies = 10000.0 ** -(torch.arange(0, self.d, 2, dtype=torch.float64) / self.d)
+        angles = position_ids[..., None].double() * frequencies
+        angles = torch.cat((angles, angles), -1)
+        return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+
+
+def make_exact(model):
+    layer = model.model.layers[0]
+    layer.input_layernorm = ExactNorm(layer.input_layernorm)
+    layer.post_attention_layernorm = ExactNorm(layer.post_attention_layernorm)
+    model.model.norm = ExactNorm(model.model.norm)
+    model.model.rotary_emb = ExactRotary(model.config)
+
+
 def rows_of_halves(x, heads):
     """Rows of neighbours, as llama.cpp rotates them, in the order of transformers."""
     d = x.shape[0] // heads
@@ -142,6 +176,7 @@ def make_blocks(folder):
         state[module] = torch.from_numpy(rows_of_halves(numbers, heads) if heads else numbers)
     finish(writer)
     model.load_state_dict(state)
+    make_exact(model)
     adapted = add_adapter(model, dict(r=2, lora_alpha=3, target_modules="all-linear")).double()
     ids = ids_of(BLOCKS)
     out = adapted(ids)

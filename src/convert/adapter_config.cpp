@@ -17,8 +17,8 @@ using nlohmann::json;
 
 // Keys that say how an adapter was made, or what it is called, and change nothing once it is there.
 constexpr std::string_view kNeutral[] = {
-    "task_type",       "auto_mapping",  "peft_version",      "revision",    "inference_mode",
-    "exclude_modules", "loftq_config",  "eva_config",        "corda_config", "lora_ga_config",
+    "task_type",       "auto_mapping",  "peft_version",      "revision",      "inference_mode",
+    "exclude_modules", "loftq_config",  "eva_config",        "corda_config",  "lora_ga_config",
     "fan_in_fan_out",  "megatron_core", "qalora_group_size", "layers_pattern"};
 
 // What the base was left as by these is what it is without the adapter. Others change it.
@@ -76,8 +76,9 @@ class Reader {
         return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
       });
       if (!plain)
-        fail("{}: {}: {} is a regular expression, which this program does not read; expected names of modules",
-             what_, key, printable(name));
+        fail(
+            "{}: {}: {} is a regular expression, which this program does not read; expected names of modules",
+            what_, key, printable(name));
       const bool integer = value.is_number_integer() || std::is_same_v<T, double>;
       if (!value.is_number() || !integer || value.template get<double>() > 1e9) wrong(key, "numbers");
       values[name] = value.template get<T>();
@@ -89,7 +90,8 @@ class Reader {
   void end() const {
     for (const auto& [key, value] : object_.items()) {
       if (taken_.contains(key) || std::ranges::find(kNeutral, key) != std::end(kNeutral)) continue;
-      const bool off = value.is_null() || value == false || ((value.is_array() || value.is_object()) && value.empty());
+      const bool off =
+          value.is_null() || value == false || ((value.is_array() || value.is_object()) && value.empty());
       if (!off)
         fail("{}: {} = {} changes what the adapter computes, and this program does not have it", what_,
              printable(key),

@@ -10,7 +10,7 @@ namespace gpt {
 // PEFT's adapter_config.json.
 struct AdapterConfig {
   AdapterSettings settings;
-  std::string base;  // base_model_name_or_path
+  std::string base;             // base_model_name_or_path
   bool checks_targets = false;  // target_modules are names, so that every tensor must be of one
 };
 

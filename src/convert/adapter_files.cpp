@@ -42,7 +42,8 @@ struct PeftFiles {
         config(read_config(path)),
         tensors((fs::path(folder) / kAdapterTensors).string()) {
     for (const UnsupportedTensor& t : tensors.unsupported())
-      fail("{}: the tensor {} of type {} is no part of an adapter", tensors.path(), printable(t.name), t.dtype);
+      fail("{}: the tensor {} of type {} is no part of an adapter", tensors.path(), printable(t.name),
+           t.dtype);
   }
   AdapterConfig read_config(const std::string& path) const {
     if (!path_exists(config_path))
@@ -145,7 +146,8 @@ AdapterSettings peft_settings(const Adapter& adapter, const std::vector<AdapterM
 
 bool is_adapter(const std::string& path) {
   if (!path_exists(path)) return false;
-  return is_gguf(path) ? is_gguf_adapter(path) : path_exists((fs::path(folder_of(path)) / kAdapterConfig).string());
+  return is_gguf(path) ? is_gguf_adapter(path)
+                       : path_exists((fs::path(folder_of(path)) / kAdapterConfig).string());
 }
 
 LoadedAdapter load_adapter(const std::string& path, const Model& model, Memory* memory) {
@@ -187,8 +189,10 @@ void write_adapter(const std::string& folder, const Model& model, const Adapter&
     const LowRank* p = adapter.find(module.first);
     if (p == nullptr) continue;
     const std::string name = std::string(kPrefix) + module.name;
-    tensors.push_back(adapter_tensor(name + std::string(kSuffixes[0]), model, adapter.a(*p), *p, false, layout, 1));
-    tensors.push_back(adapter_tensor(name + std::string(kSuffixes[1]), model, adapter.b(*p), *p, true, layout, 1));
+    tensors.push_back(
+        adapter_tensor(name + std::string(kSuffixes[0]), model, adapter.a(*p), *p, false, layout, 1));
+    tensors.push_back(
+        adapter_tensor(name + std::string(kSuffixes[1]), model, adapter.b(*p), *p, true, layout, 1));
   }
   write_safetensors((fs::path(folder) / kAdapterTensors).string(), tensors, {{"format", "pt"}});
   const auto json = adapter_config_json(peft_settings(adapter, modules, model.table, settings), base,

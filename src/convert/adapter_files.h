@@ -27,8 +27,8 @@ struct LoadedAdapter {
   AdapterFormat format = AdapterFormat::peft;
   std::string base;  // the model that it was made for, as its file has it; "" where that does not say
 };
-// Throws Error for a setting that changes results and is not known here, a tensor or a shape that does not fit
-// the model, and numbers that are not finite. The numbers lie in `memory`, null: the host's.
+// Throws Error for a setting that changes results and is not known here, a tensor or a shape that does not
+// fit the model, and numbers that are not finite. The numbers lie in `memory`, null: the host's.
 LoadedAdapter load_adapter(const std::string& path, const Model& model, Memory* memory = nullptr);
 
 // The same without a model: what `gpt info` says of it.

@@ -70,14 +70,17 @@ LoadedAdapter load_gguf_adapter(const std::string& path, const Model& model, Mem
          file.unsupported()[0].dtype);
   const double alpha = file.number(kAlpha).value_or(0);
   const auto scale = [&](const AdapterModule&, int64_t rank) { return scale_of(alpha, rank); };
-  LoadedAdapter loaded{tensors.make(scale, gguf.rope_layout, 0, memory), {}, AdapterFormat::gguf,
+  LoadedAdapter loaded{tensors.make(scale, gguf.rope_layout, 0, memory),
+                       {},
+                       AdapterFormat::gguf,
                        std::string(file.string("general.basename").value_or(""))};
   const LowRank& first = loaded.adapter->products[0];
   loaded.settings.rank = first.rank;
   loaded.settings.alpha = first.scale * static_cast<double>(first.rank);
   if (loaded.adapter->products.size() != modules.size()) {  // else all there are
     loaded.settings.targets.clear();
-    for (const AdapterModule& module : adapter_modules(model.config, model.table, adapter_naming(model.config))) {
+    for (const AdapterModule& module :
+         adapter_modules(model.config, model.table, adapter_naming(model.config))) {
       if (loaded.adapter->find(module.first) != nullptr) loaded.settings.targets.push_back(module.name);
     }
   }

@@ -96,8 +96,8 @@ std::shared_ptr<const Adapter> AdapterTensors::make(
   return adapter;
 }
 
-NamedTensor adapter_tensor(std::string name, const Model& model, const TensorView& view, const LowRank& product,
-                           bool is_b, RopeLayout layout, double factor) {
+NamedTensor adapter_tensor(std::string name, const Model& model, const TensorView& view,
+                           const LowRank& product, bool is_b, RopeLayout layout, double factor) {
   std::vector<int64_t> rows(static_cast<size_t>(view.rows()));
   if (is_b) {
     const std::vector<int64_t> there = file_rows(model, product, layout);
@@ -107,7 +107,9 @@ NamedTensor adapter_tensor(std::string name, const Model& model, const TensorVie
     for (size_t r = 0; r < rows.size(); ++r)
       rows[r] = static_cast<int64_t>(r);
   }
-  return {std::move(name), DType::f32, {view.rows(), view.cols()},
+  return {std::move(name),
+          DType::f32,
+          {view.rows(), view.cols()},
           [view, rows = std::move(rows), factor](const EmitBytes& emit) {
             const HostAccess access(view);
             std::vector<float> row(static_cast<size_t>(view.cols()));

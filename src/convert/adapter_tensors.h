@@ -38,8 +38,8 @@ class AdapterTensors {
 };
 
 // A or B as a tensor of a file with that layout of rows, times a factor.
-NamedTensor adapter_tensor(std::string name, const Model& model, const TensorView& view, const LowRank& product,
-                           bool is_b, RopeLayout layout, double factor);
+NamedTensor adapter_tensor(std::string name, const Model& model, const TensorView& view,
+                           const LowRank& product, bool is_b, RopeLayout layout, double factor);
 
 // Targets that are full names of modules as names inside a block, where every block has them all.
 AdapterSettings with_short_targets(AdapterSettings settings, const std::vector<AdapterModule>& modules,

@@ -18,9 +18,9 @@ struct LowRank {
   int a = -1;  // the id of A in the adapter's table, which B follows
 };
 
-// A low-rank adapter (LoRA, Hu et al. 2021): for some matrices W [out,in] of a model's blocks A and B, so that
-// y = x W^T + scale (x A^T) B^T. Its parameters are a table of their own; to train them, a Model is made with
-// them behind its own, which are frozen. They are fp32 (or fp64, with such activations).
+// A low-rank adapter (LoRA, Hu et al. 2021): for some matrices W [out,in] of a model's blocks A and B, so
+// that y = x W^T + scale (x A^T) B^T. Its parameters are a table of their own; to train them, a Model is made
+// with them behind its own, which are frozen. They are fp32 (or fp64, with such activations).
 struct Adapter {
   // It begins as nothing: B is zero; A as PEFT and torch.nn.Linear have it. dropout: of what A reads, in
   // training. Throws UsageError for a rank that does not fit.

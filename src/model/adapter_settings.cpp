@@ -26,7 +26,8 @@ template <class T>
 const T* find_pattern(const std::map<std::string, T>& pattern, const std::string& module) {
   const std::pair<const std::string, T>* found = nullptr;
   for (const auto& entry : pattern) {
-    if (is_module_named(module, entry.first) && (found == nullptr || entry.first.size() > found->first.size()))
+    if (is_module_named(module, entry.first) &&
+        (found == nullptr || entry.first.size() > found->first.size()))
       found = &entry;
   }
   return found == nullptr ? nullptr : &found->second;
@@ -178,8 +179,7 @@ std::vector<ParamSpec> joined(std::vector<ParamSpec> first, const std::vector<Pa
 
 AdaptedModel::AdaptedModel(const Model& base, Adapter a, std::vector<ParamSpec> more, Memory* memory,
                            DType dtype)
-    : adapter(std::move(a)),
-      model(base.config, joined(std::move(more), adapter.table.specs())) {
+    : adapter(std::move(a)), model(base.config, joined(std::move(more), adapter.table.specs())) {
   for (int id = 0; id < model.table.model_count(); ++id)
     model.table.set_trainable(id, false);
   weights = ParamBuffer(model.table, dtype, "trained weights", memory);

@@ -16,9 +16,9 @@ namespace gpt {
 // What an adapter is, in PEFT's words and with PEFT's defaults.
 struct AdapterSettings {
   int64_t rank = 8;
-  double alpha = 8;        // the product is multiplied with alpha / rank,
-  bool rslora = false;     // or with alpha / sqrt(rank) (Kalajdzievski 2023)
-  double dropout = 0;      // of what A reads, in training
+  double alpha = 8;     // the product is multiplied with alpha / rank,
+  bool rslora = false;  // or with alpha / sqrt(rank) (Kalajdzievski 2023)
+  double dropout = 0;   // of what A reads, in training
   // The matrices: "all-linear", all of the blocks; or names of modules as the family's own program has them,
   // whole or from any part on ("c_attn", "mlp.c_proj"), or as this one has them ("attn.q", "mlp.fc").
   std::vector<std::string> targets = {"all-linear"};

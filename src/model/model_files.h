@@ -57,6 +57,10 @@ class LoadedModel {
   // Copies all weights into a buffer of the same table, for training; blocks become numbers.
   void copy_to(const ParamBuffer& weights) const;
 
+  // Adds an adapter to the matrices that it is for, which are then fp32 numbers in memory of their own.
+  // Returns how many of them were blocks.
+  int64_t merge(const Adapter& adapter);
+
   // Where each parameter comes from, by id; and the tensors of the files that none comes from.
   struct Origin {
     const TensorInfo* tensor;
@@ -97,8 +101,8 @@ const Family& export_family(const ModelConfig& config);
 
 // A GPT-2 that lacks biases is one whose biases are zero.
 ModelConfig with_biases(ModelConfig config);
-// The config with which a model is written in transformers' layout: heads in halves, and all biases, where that
-// makes it a family of transformers.
+// The config with which a model is written in transformers' layout: heads in halves, and all biases, where
+// that makes it a family of transformers.
 ModelConfig hf_config(ModelConfig config);
 
 // All tensors of a model as a naming has them, ready to be written in a type. The weights, of any floating

@@ -85,8 +85,8 @@ const PackedMatrix* WeightCache::pack(const ExecContext& ctx, std::span<const Te
   if (bytes > static_cast<int64_t>(passing.memory.size()))
     passing.memory = Buffer(static_cast<size_t>(bytes), "packed weights", parts[0].memory);
   passing.key = key;
-  passing.entry = {{passing.memory.data(), dtype, sum_of(parts, &TensorView::rows), parts[0].cols(), transposed},
-                   version};
+  passing.entry = {
+      {passing.memory.data(), dtype, sum_of(parts, &TensorView::rows), parts[0].cols(), transposed}, version};
   ctx.kernels.pack_matrix(ctx, {.dst = &passing.entry.matrix, .parts = parts});
   return &passing.entry.matrix;
 }

@@ -125,10 +125,8 @@ TensorView low_rank_product(const Pass& pass, const RowsAdapter& rows, const Low
                             const TensorView& input) {
   const KernelTable& k = pass.ctx.kernels;
   const TensorView t = rows_of(pass.low_rank, rows).columns(0, product.rank);
-  k.linear_forward(pass.ctx, {.y = t,
-                              .x = input,
-                              .w = rows.adapter->a(product),
-                              .row_invariant = pass.row_invariant});
+  k.linear_forward(pass.ctx,
+                   {.y = t, .x = input, .w = rows.adapter->a(product), .row_invariant = pass.row_invariant});
   k.scale(pass.ctx, {.x = t, .factor = product.scale});
   return t;
 }
@@ -157,11 +155,9 @@ void add_input_gradient(const Pass& pass, const RowsAdapter& rows, const LowRank
 
 void Linear::add_adapters(const Pass& pass, const TensorView& x, const TensorView& y) const {
   for_adapters(pass, y, [&](const RowsAdapter& rows, const LowRank& product, const TensorView& columns) {
-    const TensorView t =
-        low_rank_product(pass, rows, product, adapter_input(pass, rows, product, x));
+    const TensorView t = low_rank_product(pass, rows, product, adapter_input(pass, rows, product, x));
     pass.ctx.kernels.linear_backward_input(
-        pass.ctx,
-        {.dx = columns, .dy = t, .w = transposed(rows.adapter->b(product)), .accumulate = true});
+        pass.ctx, {.dx = columns, .dy = t, .w = transposed(rows.adapter->b(product)), .accumulate = true});
   });
 }
 
