@@ -42,13 +42,6 @@ void reorder_rows(const TensorView& from, const TensorView& to, int64_t head_dim
   }
 }
 
-// A GPT-2 that lacks biases is one whose biases are zero.
-ModelConfig with_biases(ModelConfig config) {
-  if (config.norm == NormKind::layer)
-    config.norm_bias = config.qkv_bias = config.out_bias = config.mlp_bias = true;
-  return config;
-}
-
 // Whether a family's config.json has a key for a switch.
 bool has_key(const Family& family, std::string_view ours) {
   const std::vector<ConfigKey> keys = all_keys(family);
@@ -91,13 +84,9 @@ Conversion::Conversion(const LoadedModel& loaded, const ConversionOptions& optio
 }
 
 void Conversion::choose_hf() {
-  if (model_->config.rope_layout == RopeLayout::interleaved && model_->config.position == Position::rope) {
-    ModelConfig halves = model_->config;
-    halves.rope_layout = RopeLayout::halves;
-    if (!export_family(halves).keys.empty()) change_rope_layout(RopeLayout::halves);
-  }
-  ModelConfig biased = with_biases(model_->config);
-  if (&export_family(biased) == &family::gpt2) change_model(biased);
+  const ModelConfig config = hf_config(model_->config);
+  if (config.rope_layout != model_->config.rope_layout) change_rope_layout(config.rope_layout);
+  change_model(config);
   family_ = &export_family(model_->config);
   target_ = family_->name;
   naming_ = family_->namings[0];

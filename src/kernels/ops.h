@@ -150,7 +150,7 @@ struct LinearBackwardWeightArgs {
 // Fills a packed matrix from its rows: the parts, one below the other.
 struct PackMatrixArgs {
   PackedMatrix* dst;  // its memory has the table's packed_bytes(); rows, types and sizes are set
-  // [out_i,in] fp32, bf16 or fp16, or rows of the quantised type wanted; rows may be `ld` apart
+  // [out_i,in] fp32, bf16, fp16 or rows of blocks, for blocks of the type wanted; rows may be `ld` apart
   std::span<const TensorView> parts;
 };
 

@@ -3,31 +3,100 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ranges.h"
+#include "tensor/memory.h"
+
 namespace gpt {
 
-Adapter::Adapter(const ParamTable& model, std::vector<Role> roles, int64_t r, double s)
-    : rank(r), scale(s), table(std::vector<ParamSpec>{}), first_(static_cast<size_t>(model.count()), -1) {
+constexpr int64_t kMaxRank = 1 << 16;
+
+Adapter::Adapter(const ParamTable& model, std::vector<LowRank> list, double p)
+    : products(std::move(list)),
+      dropout(p),
+      table(std::vector<ParamSpec>{}),
+      by_weight_(static_cast<size_t>(model.count()), -1) {
   std::vector<ParamSpec> specs;
-  for (int id = 0; id < model.model_count(); ++id) {
-    const ParamSpec& w = model[id];
-    if (w.layer < 0 || w.shape.size() != 2 || std::ranges::find(roles, w.role) == roles.end()) continue;
-    const int64_t out = w.shape[0], in = w.shape[1];
-    if (rank < 1 || rank > std::min(out, in))
-      fail_parameter("rank", "expected 1 to {} for {}, found {}", std::min(out, in), w.name, rank);
-    first_[static_cast<size_t>(id)] = static_cast<int>(specs.size());
+  for (size_t i = 0; i < products.size(); ++i) {
+    LowRank& product = products[i];
+    const ParamSpec& w = model[product.first];
+    int64_t out = 0;
+    for (int id = product.first; id <= product.last; ++id) {
+      out += model[id].shape[0];
+      by_weight_[static_cast<size_t>(id)] = static_cast<int>(i);
+    }
+    const int64_t in = w.shape[1];
+    if (product.rank < 1 || product.rank > kMaxRank)
+      fail_parameter("lora_rank", "expected 1 to {}, found {} for {}", kMaxRank, product.rank, w.name);
+    rank = std::max(rank, product.rank);
+    product.a = static_cast<int>(specs.size());
     ParamSpec half = w;  // its role, layer and component
     half.glued = false;
     half.trainable = true;
     half.name = w.name + ".lora_a";
-    half.shape = {rank, in};
+    half.shape = {product.rank, in};
     half.init = {InitRule::Kind::uniform, 1 / std::sqrt(static_cast<double>(in))};
     specs.push_back(half);
     half.name = w.name + ".lora_b";
-    half.shape = {out, rank};
+    half.shape = {out, product.rank};
     half.init = {InitRule::Kind::zeros, 0};
     specs.push_back(half);
   }
   table = ParamTable(std::move(specs));
+}
+
+void Adapter::allocate(DType dtype, Memory* memory) {
+  memory_.clear();
+  weights.clear();
+  for (const ParamSpec& spec : table.specs()) {
+    memory_.emplace_back(static_cast<size_t>(spec.size()) * dtype_size(dtype), "an adapter", memory);
+    weights.push_back(memory_.back().view(0, dtype, spec.shape));
+  }
+}
+
+namespace {
+
+// Rows of `from`, times a factor, from a row and a column of `to` on.
+void place(const TensorView& from, double factor, const TensorView& to, int64_t row, int64_t col) {
+  const HostAccess source(from), target(to);
+  for (int64_t r = 0; r < from.rows(); ++r) {
+    for (int64_t c = 0; c < from.cols(); ++c)
+      target->row<float>(row + r)[col + c] = static_cast<float>(factor * source->row<float>(r)[c]);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const Adapter> sum_of_adapters(const ParamTable& model,
+                                               std::span<const WeightedAdapter> adapters, Memory* memory) {
+  if (adapters.size() == 1 && adapters[0].weight == 1) return adapters[0].adapter;
+  std::vector<LowRank> products;
+  for (const WeightedAdapter& one : adapters) {
+    for (const LowRank& p : one.adapter->products) {
+      LowRank* same = find_by(products, &LowRank::first, p.first);
+      if (same == nullptr) {
+        products.push_back({p.first, p.last, p.rank, 1});
+      } else if (same->last == p.last) {
+        same->rank += p.rank;
+      } else {
+        fail("these adapters cannot be added: {} is a matrix of its own in one of them alone",
+             model[p.first].name);
+      }
+    }
+  }
+  std::ranges::sort(products, {}, &LowRank::first);
+  auto sum = std::make_shared<Adapter>(model, std::move(products));
+  sum->allocate(DType::f32, memory);
+  std::vector<int64_t> filled(sum->products.size());
+  for (const WeightedAdapter& one : adapters) {
+    for (const LowRank& p : one.adapter->products) {
+      const LowRank& all = *sum->find(p.first);
+      int64_t& at = filled[static_cast<size_t>(&all - sum->products.data())];
+      place(one.adapter->a(p), 1, sum->a(all), at, 0);
+      place(one.adapter->b(p), p.scale * one.weight, sum->b(all), 0, at);
+      at += p.rank;
+    }
+  }
+  return sum;
 }
 
 }  // namespace gpt

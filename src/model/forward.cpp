@@ -27,6 +27,8 @@ void Activations::plan(Planner& planner, const ModelConfig& c, bool recompute) {
   head.plan(planner, c);
   if (planner.shape().adapter_rank > 0)
     planner.reserve(low_rank, "adapter", {planner.rows(), 2 * planner.shape().adapter_rank}, planner.wide());
+  if (training && planner.shape().adapter_dropout)
+    planner.reserve(dropped, "adapter input", {planner.rows(), std::max({c.n_embd, c.q_dim(), c.d_ff})});
 }
 
 void Activations::set_shared_views() {

@@ -32,7 +32,7 @@ class Activations {
 
   EmbeddingActs embedding;
   HeadActs head;
-  TensorView low_rank;  // as in Pass
+  TensorView low_rank, dropped;  // as in Pass
 
  private:
   std::vector<TensorView>

@@ -116,6 +116,24 @@ void emit_parts(std::vector<TensorView> parts, bool transposed, DType dtype, con
   emit_matrix(parts, transposed, dtype, emit);
 }
 
+// Weights, of any floating type or blocks, as other numbers. to: fp32 where they are blocks.
+void copy_numbers(const TensorView& weight, const TensorView& numbers) {
+  const HostAccess access(weight);
+  const TensorView& from = *access;
+  if (is_quantized(from.dtype)) {
+    const HostAccess to(numbers);
+    for (int64_t r = 0; r < from.rows(); ++r)
+      dequantize_row(from.dtype, from.row_range(r, 1).data, from.cols(), to->row<float>(r));
+    return;
+  }
+  convert_matrix({.bytes = {static_cast<const std::byte*>(from.data),
+                            static_cast<size_t>(from.size()) * dtype_size(from.dtype)},
+                  .dtype = from.dtype,
+                  .rows = from.rank == 2 ? from.rows() : from.size(),
+                  .cols = from.rank == 2 ? from.cols() : 1},
+                 numbers);
+}
+
 }  // namespace
 
 std::string resolve_model_path(const std::string& path) {
@@ -285,26 +303,65 @@ void LoadedModel::check_unused() {
 
 void LoadedModel::copy_to(const ParamBuffer& weights) const {
   for (int id = 0; id < model_->table.count(); ++id) {
-    const HostAccess access(model_->weights[static_cast<size_t>(id)]);
-    const TensorView& from = *access;
-    const TensorView part = from.rank == 2 ? weights[id].row_range(0, from.rows()) : weights[id];
-    if (is_quantized(from.dtype)) {
-      const HostAccess to(part);
-      for (int64_t r = 0; r < from.rows(); ++r)
-        dequantize_row(from.dtype, from.row_range(r, 1).data, from.cols(), to->row<float>(r));
-      continue;
-    }
-    convert_matrix({.bytes = {static_cast<const std::byte*>(from.data),
-                              static_cast<size_t>(from.size()) * dtype_size(from.dtype)},
-                    .dtype = from.dtype,
-                    .rows = from.rank == 2 ? from.rows() : from.size(),
-                    .cols = from.rank == 2 ? from.cols() : 1},
-                   part);
+    const TensorView &from = model_->weights[static_cast<size_t>(id)], to = weights[id];
+    copy_numbers(from, from.rank == 2 ? to.row_range(0, from.rows()) : to);
   }
 }
 
 bool is_head_tensor(std::string_view name) {
   return name == "score.weight" || name.starts_with("multiple_choice_head.summary.");
+}
+
+namespace {
+
+// w += scale B A, for the rows of B from `row` on.
+void add_product(const TensorView& w, const Adapter& adapter, const LowRank& p, int64_t row) {
+  const HostAccess to(w), a(adapter.a(p)), b(adapter.b(p));
+  for (int64_t r = 0; r < w.rows(); ++r) {
+    for (int64_t c = 0; c < w.cols(); ++c) {
+      double sum = 0;
+      for (int64_t k = 0; k < p.rank; ++k)
+        sum += double{b->row<float>(row + r)[k]} * a->row<float>(k)[c];
+      to->row<float>(r)[c] += static_cast<float>(p.scale * sum);
+    }
+  }
+}
+
+}  // namespace
+
+int64_t LoadedModel::merge(const Adapter& adapter) {
+  int64_t blocks = 0;
+  for (const LowRank& p : adapter.products) {
+    int64_t row = 0;
+    for (int id = p.first; id <= p.last; ++id) {
+      TensorView& weight = model_->weights[static_cast<size_t>(id)];
+      copies_.emplace_back(static_cast<size_t>(weight.size()) * sizeof(float), "merged weights", memory_);
+      const TensorView merged = copies_.back().view(0, DType::f32, model_->table[id].shape);
+      blocks += is_quantized(weight.dtype);
+      copy_numbers(weight, merged);
+      add_product(merged, adapter, p, row);
+      row += merged.rows();
+      weight = merged;
+      model_->packed->weights_changed(id);
+    }
+  }
+  return blocks;
+}
+
+ModelConfig with_biases(ModelConfig config) {
+  if (config.norm == NormKind::layer)
+    config.norm_bias = config.qkv_bias = config.out_bias = config.mlp_bias = true;
+  return config;
+}
+
+ModelConfig hf_config(ModelConfig config) {
+  if (config.rope_layout == RopeLayout::interleaved && config.position == Position::rope) {
+    ModelConfig halves = config;
+    halves.rope_layout = RopeLayout::halves;
+    if (!export_family(halves).keys.empty()) config = halves;
+  }
+  const ModelConfig biased = with_biases(config);
+  return &export_family(biased) == &family::gpt2 ? biased : config;
 }
 
 std::vector<NamedTensor> named_weights(const Model& model, std::span<const TensorView> weights,

@@ -58,6 +58,10 @@ class LoadedModel {
   // of the buffer may be larger: its rows for more tokens stay as they are.
   void copy_to(const ParamBuffer& weights) const;
 
+  // Adds an adapter to the matrices that it is for, which are then fp32 numbers in memory of their own.
+  // Returns how many of them were blocks.
+  int64_t merge(const Adapter& adapter);
+
   // Where each parameter comes from, by id; and the tensors of the files that none comes from.
   struct Origin {
     const TensorInfo* tensor;
@@ -95,6 +99,12 @@ std::string resolve_model_path(const std::string& path);
 
 // The family of transformers whose config.json can express this config, or our own.
 const Family& export_family(const ModelConfig& config);
+
+// A GPT-2 that lacks biases is one whose biases are zero.
+ModelConfig with_biases(ModelConfig config);
+// The config with which a model is written in transformers' layout: heads in halves, and all biases, where
+// that makes it a family of transformers.
+ModelConfig hf_config(ModelConfig config);
 
 // All tensors of a model as a naming has them, ready to be written in a type. The weights, of any floating
 // type or in blocks, must live until then.

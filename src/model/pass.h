@@ -50,9 +50,11 @@ struct Pass {
   // What products with weight matrices are computed in, and where their packed forms are.
   DType compute = DType::f32;
   WeightCache* packed = nullptr;
-  bool in_place = false;  // weights of that type are not packed
+  bool in_place = false;       // weights of that type are not packed
+  bool packs_per_use = false;  // nor are any kept packed; rows of blocks are the numbers that they stand for
   TensorView rope_cos = {}, rope_sin = {};
   TensorView low_rank = {};  // [N,2 rank] what adapters work in
+  TensorView dropped = {};   // [N,in] what they read in training, with dropout
 
   // Inference with a cache: keys and values of the batch go to these rows of each layer's cache.
   const KvCache* cache = nullptr;

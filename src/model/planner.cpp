@@ -27,7 +27,7 @@ void Planner::add_linear_scratch(int64_t rows, int64_t out, int64_t in) {
     add_scratch(kernels_->linear_scratch(rows, out, in, type, false));
     if (is_training()) add_scratch(kernels_->linear_scratch(rows, out, in, type, true));
   }
-  const int64_t rank = std::min({shape_.adapter_rank, out, in});
+  const int64_t rank = shape_.adapter_rank;
   for (const auto& [to, from] : {std::pair{rank, in}, std::pair{out, rank}}) {
     for (const bool backward : {false, true}) {
       if (rank > 0) add_scratch(kernels_->linear_scratch(rows, to, from, wide(), backward));

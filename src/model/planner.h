@@ -25,6 +25,7 @@ struct PassShape {
   DType dtype = DType::f32;    // of activations
   DType compute = DType::f32;  // of products with weights
   int64_t adapter_rank = 0;    // the largest of any adapter; 0: there are none
+  bool adapter_dropout = false;
 };
 
 // Lays out all memory of a pass before its first step: every layer says what it keeps and what scratch memory

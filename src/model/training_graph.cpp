@@ -13,7 +13,8 @@ PassShape TrainingGraph::shape(int64_t batch, int64_t n_ctx, const Options& opti
           .max_kv = n_ctx,
           .dtype = options.dtype,
           .compute = options.weights.value_or(options.dtype),
-          .adapter_rank = options.adapter != nullptr ? options.adapter->rank : 0};
+          .adapter_rank = options.adapter != nullptr ? options.adapter->rank : 0,
+          .adapter_dropout = options.adapter != nullptr && options.adapter->dropout > 0};
 }
 
 void TrainingGraph::PlannedMemory::plan(Planner& planner, const ModelConfig& c, const Options& options) {
@@ -88,8 +89,10 @@ Pass TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) c
   pass.batch = {.rows = rows_, .ids = batch.ids, .positions = batch.positions, .seqs = batch.seqs};
   if (options_.adapter != nullptr) pass.batch.adapters = {&adapter_rows_, 1};
   pass.low_rank = memory_.acts.low_rank;
+  pass.dropped = memory_.acts.dropped;
   pass.compute = planner_.shape().compute;
   pass.packed = model_.packed.get();
+  pass.packs_per_use = options_.packs_per_use;
   pass.rope_cos = rope_.cos;
   pass.rope_sin = rope_.sin;
   return pass;

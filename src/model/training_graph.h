@@ -26,6 +26,9 @@ class TrainingGraph {
     const Objective* objective = &language_modelling();
     // Used on all rows, and trained: the last parameters of the model are its own.
     const Adapter* adapter = nullptr;
+    // Matrices are packed when they are used and not kept so: for a frozen model, whose memory counts. Those
+    // in blocks then are the numbers that these stand for, in forward products too.
+    bool packs_per_use = false;
   };
   TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, const Backend& backend);
 

@@ -23,10 +23,15 @@ class WeightCache {
   const PackedMatrix* get(const ExecContext& ctx, std::span<const TensorView> weights, int first, int last,
                           DType dtype, bool transposed);
 
+  // The same in memory that the next call for another matrix, in the same direction, takes; `weights` may be
+  // rows of blocks. Null where the weights can be used as they are. For one thread at a time.
+  const PackedMatrix* pack(const ExecContext& ctx, std::span<const TensorView> weights, int first, int last,
+                           DType dtype, bool transposed);
+
   // Whoever changes the weights of a parameter says so.
   void weights_changed(int id);
 
-  int64_t bytes() const { return bytes_; }
+  int64_t bytes() const { return bytes_; }  // of what is kept
 
  private:
   struct Entry {
@@ -34,7 +39,13 @@ class WeightCache {
     int64_t version = -1;  // the sum of its parameters' versions
   };
   using Key = std::tuple<int, int, DType, bool, Isa>;
+  struct Passing {
+    Key key = {-1, -1, DType::f32, false, Isa::ref};
+    Entry entry;
+    Buffer memory;
+  };
   std::byte* allocate(int64_t bytes, Memory* memory);
+  int64_t version_of(int first, int last) const;
 
   std::mutex mutex_;
   std::map<Key, Entry> entries_;
@@ -44,6 +55,7 @@ class WeightCache {
   int64_t used_ = 0;               // of the last piece
   std::vector<int64_t> versions_;  // by parameter id; 0 beyond its end
   int64_t bytes_ = 0;
+  Passing passing_[2];  // by `transposed`
 };
 
 }  // namespace gpt

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
-#include "model/adapter.h"
+#include "model/adapter_settings.h"
 #include "support/small_models.h"
 
 namespace gpt::test {
@@ -20,43 +21,46 @@ inline void fill_normal(const TensorView& view, double scale, RandomStream& rand
   }
 }
 
+// A product for each matrix with one of these roles; `fused`: queries, keys and values have one together.
+inline std::vector<LowRank> products_for(const ParamTable& model, const std::vector<Role>& roles,
+                                         int64_t rank, bool fused = false) {
+  std::vector<LowRank> products;
+  for (int id = 0; id < model.model_count(); ++id) {
+    const ParamSpec& w = model[id];
+    if (w.layer < 0 || w.shape.size() != 2 || std::ranges::find(roles, w.role) == roles.end()) continue;
+    if (fused && (w.role == Role::k_weight || w.role == Role::v_weight)) {
+      products.back().last = id;
+    } else {
+      products.push_back({id, id, rank, 0.7});
+    }
+  }
+  return products;
+}
+
 // An adapter of a model with random numbers.
 struct RandomAdapter {
-  RandomAdapter(const Model& model, DType dtype, uint64_t seed, std::vector<Role> roles = all_matrices(),
-                int64_t rank = 3)
-      : adapter(std::make_shared<Adapter>(model.table, std::move(roles), rank, 0.7)),
-        weights(adapter->table, dtype, "test adapter", memory()) {
-    adapter->weights.assign(weights.views().begin(), weights.views().end());
+  RandomAdapter(const Model& model, DType dtype, uint64_t seed,
+                const std::vector<Role>& roles = all_matrices(), int64_t rank = 3)
+      : adapter(std::make_shared<Adapter>(model.table, products_for(model.table, roles, rank))) {
+    adapter->allocate(dtype, memory());
     RandomStream random(seed, RandomSite::test, 2);
     for (const TensorView& view : adapter->weights)
       fill_normal(view, 0.3, random);
   }
 
   std::shared_ptr<Adapter> adapter;
-  ParamBuffer weights;
 };
 
-// A frozen model with an adapter that is trained. Its parameters are behind the model's.
-struct AdaptedModel {
-  AdaptedModel(const Model& base, DType dtype, uint64_t seed, std::vector<Role> roles = all_matrices())
-      : adapter(base.table, std::move(roles), 3, 0.7), model(base.config, adapter.table.specs()) {
-    for (int id = 0; id < model.table.model_count(); ++id)
-      model.table.set_trainable(id, false);
-    weights = ParamBuffer(model.table, dtype, "trained weights", memory());
-    model.weights = base.weights;
-    for (const TensorView& view : weights.views().last(static_cast<size_t>(adapter.table.count()))) {
-      model.weights.push_back(view);
-      adapter.weights.push_back(view);
-    }
+// A frozen model with a random adapter that is trained.
+struct RandomAdaptedModel : AdaptedModel {
+  RandomAdaptedModel(const Model& base, DType dtype, uint64_t seed,
+                     const std::vector<Role>& roles = all_matrices(), bool fused = false, double dropout = 0)
+      : AdaptedModel(base, Adapter(base.table, products_for(base.table, roles, 3, fused), dropout), {},
+                     memory(), dtype) {
     RandomStream random(seed, RandomSite::test, 2);
     for (const TensorView& view : adapter.weights)
       fill_normal(view, 0.3, random);
   }
-  AdaptedModel(const AdaptedModel&) = delete;
-
-  Adapter adapter;
-  Model model;
-  ParamBuffer weights;
 };
 
 }  // namespace gpt::test

@@ -31,6 +31,9 @@ bool widens(DType stored, DType compute) {
 }
 
 const PackedMatrix* Linear::packed(const Pass& pass, int first, int last, bool transposed) const {
+  if (pass.packed != nullptr && pass.packs_per_use)
+    return pass.packed->pack(pass.ctx, pass.weights, parts_[static_cast<size_t>(first)].weight,
+                             parts_[static_cast<size_t>(last)].weight, pass.compute, transposed);
   if (pass.packed == nullptr || pass.compute == DType::f64 || in_blocks(pass, first, last)) return nullptr;
   const int from = parts_[static_cast<size_t>(first)].weight, to = parts_[static_cast<size_t>(last)].weight;
   const auto is_read_in_place = [&](const Part& part) {
@@ -69,22 +72,11 @@ void Linear::for_products(bool together, F&& fn) const {
 }
 
 bool Linear::is_adapted(const RowsAdapter& rows) const {
-  return std::ranges::any_of(parts_, [&](const Part& p) { return rows.adapter->find(p.weight) >= 0; });
+  return std::ranges::any_of(parts_, [&](const Part& p) { return rows.adapter->find(p.weight) != nullptr; });
 }
 
 bool Linear::has_adapter(const Pass& pass) const {
   return std::ranges::any_of(pass.batch.adapters, [&](const RowsAdapter& rows) { return is_adapted(rows); });
-}
-
-// fn(rows, Columns, the id of A): every product of an adapter with its rows and one part.
-template <class F>
-void Linear::for_adapters(const Pass& pass, F&& fn) const {
-  for (const RowsAdapter& rows : pass.batch.adapters) {
-    for_products(false, [&](const Columns& c) {
-      const int id = rows.adapter->find(parts_[static_cast<size_t>(c.first)].weight);
-      if (id >= 0 && rows.begin < rows.end) fn(rows, c, id);
-    });
-  }
 }
 
 namespace {
@@ -93,13 +85,49 @@ TensorView rows_of(const TensorView& v, const RowsAdapter& rows) {
   return v.row_range(rows.begin, rows.end - rows.begin);
 }
 
+DropoutKey adapter_dropout(const Pass& pass, const RowsAdapter& rows, const LowRank& product) {
+  DropoutKey key = pass.dropout(rows.adapter->dropout, RandomSite::dropout_adapter, product.a);
+  key.first_row += rows.begin;
+  return key;
+}
+
+}  // namespace
+
+// fn(rows, product, its columns of y): every product of an adapter with its rows.
+template <class F>
+void Linear::for_adapters(const Pass& pass, const TensorView& y, F&& fn) const {
+  for (const RowsAdapter& rows : pass.batch.adapters) {
+    if (rows.begin >= rows.end) continue;
+    const LowRank* previous = nullptr;
+    for_products(false, [&](const Columns& c) {
+      const LowRank* product = rows.adapter->find(parts_[static_cast<size_t>(c.first)].weight);
+      if (product != nullptr && product != previous)
+        fn(rows, *product, rows_of(y, rows).columns(c.begin, rows.adapter->b(*product).rows()));
+      previous = product;
+    });
+  }
+}
+
+namespace {
+
+// What an adapter's A reads: x, of which training drops some.
+TensorView adapter_input(const Pass& pass, const RowsAdapter& rows, const LowRank& product,
+                         const TensorView& x) {
+  const DropoutKey dropout = adapter_dropout(pass, rows, product);
+  if (dropout.p <= 0) return rows_of(x, rows);
+  const TensorView dropped = rows_of(pass.dropped, rows).columns(0, x.cols());
+  pass.ctx.kernels.dropout(pass.ctx, {.out = dropped, .x = rows_of(x, rows), .dropout = dropout});
+  return dropped;
+}
+
 // scale x A^T [n,r], in the first columns of what adapters work in.
-TensorView low_rank_product(const Pass& pass, const RowsAdapter& rows, const TensorView& x,
-                            const TensorView& a) {
+TensorView low_rank_product(const Pass& pass, const RowsAdapter& rows, const LowRank& product,
+                            const TensorView& input) {
   const KernelTable& k = pass.ctx.kernels;
-  const TensorView t = rows_of(pass.low_rank, rows).columns(0, a.rows());
-  k.linear_forward(pass.ctx, {.y = t, .x = x, .w = a, .row_invariant = pass.row_invariant});
-  k.scale(pass.ctx, {.x = t, .factor = rows.adapter->scale});
+  const TensorView t = rows_of(pass.low_rank, rows).columns(0, product.rank);
+  k.linear_forward(pass.ctx,
+                   {.y = t, .x = input, .w = rows.adapter->a(product), .row_invariant = pass.row_invariant});
+  k.scale(pass.ctx, {.x = t, .factor = product.scale});
   return t;
 }
 
@@ -109,39 +137,49 @@ TensorView transposed(TensorView v) {
   return v;
 }
 
+// dx += dt A, of what was not dropped.
+void add_input_gradient(const Pass& pass, const RowsAdapter& rows, const LowRank& product,
+                        const TensorView& dt, const TensorView& dx) {
+  const KernelTable& k = pass.ctx.kernels;
+  const TensorView& a = rows.adapter->a(product);
+  const DropoutKey dropout = adapter_dropout(pass, rows, product);
+  if (dropout.p <= 0)
+    return k.linear_backward_input(pass.ctx, {.dx = dx, .dy = dt, .w = a, .accumulate = true});
+  const TensorView part = rows_of(pass.dropped, rows).columns(0, dx.cols());
+  k.linear_backward_input(pass.ctx, {.dx = part, .dy = dt, .w = a});
+  k.dropout(pass.ctx, {.out = part, .x = part, .dropout = dropout});
+  k.add(pass.ctx, {.out = dx, .a = dx, .b = part});
+}
+
 }  // namespace
 
 void Linear::add_adapters(const Pass& pass, const TensorView& x, const TensorView& y) const {
-  for_adapters(pass, [&](const RowsAdapter& rows, const Columns& c, int id) {
-    const auto* w = &rows.adapter->weights[static_cast<size_t>(id)];
-    const TensorView t = low_rank_product(pass, rows, rows_of(x, rows), w[0]);
+  for_adapters(pass, y, [&](const RowsAdapter& rows, const LowRank& product, const TensorView& columns) {
+    const TensorView t = low_rank_product(pass, rows, product, adapter_input(pass, rows, product, x));
     pass.ctx.kernels.linear_backward_input(
-        pass.ctx,
-        {.dx = rows_of(y, rows).columns(c.begin, c.n), .dy = t, .w = transposed(w[1]), .accumulate = true});
+        pass.ctx, {.dx = columns, .dy = t, .w = transposed(rows.adapter->b(product)), .accumulate = true});
   });
 }
 
 void Linear::backward_adapters(const Pass& pass, const TensorView& x, const TensorView& dy,
                                const TensorView& dx) const {
   const KernelTable& k = pass.ctx.kernels;
-  for_adapters(pass, [&](const RowsAdapter& rows, const Columns& c, int id) {
-    const auto* w = &rows.adapter->weights[static_cast<size_t>(id)];
-    const TensorView x_rows = rows_of(x, rows), dy_rows = rows_of(dy, rows).columns(c.begin, c.n);
-    const TensorView dt = rows_of(pass.low_rank, rows).columns(rows.adapter->rank, rows.adapter->rank);
-    k.linear_backward_input(pass.ctx, {.dx = dt, .dy = dy_rows, .w = w[1]});
-    k.scale(pass.ctx, {.x = dt, .factor = rows.adapter->scale});
+  for_adapters(pass, dy, [&](const RowsAdapter& rows, const LowRank& product, const TensorView& columns) {
+    const TensorView dt = rows_of(pass.low_rank, rows).columns(rows.adapter->rank, product.rank);
+    k.linear_backward_input(pass.ctx, {.dx = dt, .dy = columns, .w = rows.adapter->b(product)});
+    k.scale(pass.ctx, {.x = dt, .factor = product.scale});
     if (!pass.adapter_grads.empty()) {
-      const auto* dw = &pass.adapter_grads[static_cast<size_t>(id)];
+      const TensorView* dw = &pass.adapter_grads[static_cast<size_t>(product.a)];
       const auto gradient = [&](const TensorView& d, const TensorView& of_y, const TensorView& of_x) {
         k.linear_backward_weight(
             pass.ctx,
             {.dw = d, .dy = of_y, .x = of_x, .accumulate = pass.accumulate_grads, .compute = d.dtype});
       };
-      gradient(dw[0], dt, x_rows);
-      gradient(dw[1], dy_rows, low_rank_product(pass, rows, x_rows, w[0]));
+      const TensorView input = adapter_input(pass, rows, product, x);
+      gradient(dw[0], dt, input);
+      gradient(dw[1], columns, low_rank_product(pass, rows, product, input));
     }
-    if (dx)
-      k.linear_backward_input(pass.ctx, {.dx = rows_of(dx, rows), .dy = dt, .w = w[0], .accumulate = true});
+    if (dx) add_input_gradient(pass, rows, product, dt, rows_of(dx, rows));
   });
 }
 

@@ -50,7 +50,7 @@ class Linear {
   bool is_adapted(const RowsAdapter& rows) const;
   bool has_adapter(const Pass& pass) const;
   template <class F>
-  void for_adapters(const Pass& pass, F&& fn) const;
+  void for_adapters(const Pass& pass, const TensorView& y, F&& fn) const;
   void add_adapters(const Pass& pass, const TensorView& x, const TensorView& y) const;
   void backward_adapters(const Pass& pass, const TensorView& x, const TensorView& dy,
                          const TensorView& dx) const;

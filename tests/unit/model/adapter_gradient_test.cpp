@@ -12,13 +12,13 @@ namespace {
 
 constexpr int64_t kBatch = 2, kTokens = 7;
 
-class AdapterGradient : public testing::TestWithParam<std::tuple<const char*, bool>> {};
+class AdapterGradient : public testing::TestWithParam<std::tuple<const char*, bool, double>> {};
 
 TEST_P(AdapterGradient, AgreesWithFiniteDifferences) {
-  const auto& [name, all] = GetParam();
+  const auto& [name, all, dropout] = GetParam();
   const RandomModel base(make_config(small_config(name)), DType::f64);
   const std::vector<Role> some = {Role::q_weight, Role::v_weight, Role::proj_weight};
-  const AdaptedModel a(base.model, DType::f64, 2, all ? all_matrices() : some);
+  const RandomAdaptedModel a(base.model, DType::f64, 2, all ? all_matrices() : some, all, dropout);
   const ParamBuffer grads(a.model.table, DType::f64, "test gradients", memory());
   ThreadPool pool(1);
   TrainingGraph graph(a.model, kBatch, kTokens, {.dtype = DType::f64, .adapter = &a.adapter},
@@ -47,12 +47,14 @@ TEST_P(AdapterGradient, AgreesWithFiniteDifferences) {
   GradientCheck([&] { return run(false); }, 1).run(variables, 8);
 }
 
+std::string case_name(const testing::TestParamInfo<AdapterGradient::ParamType>& info) {
+  const auto& [name, all, dropout] = info.param;
+  return test_name(name) + (all ? "_all" : "_some") + (dropout > 0 ? "_dropout" : "");
+}
 INSTANTIATE_TEST_SUITE_P(All, AdapterGradient,
-                         testing::Combine(testing::Values("gpt2", "llama", "nanochat_gqa"), testing::Bool()),
-                         [](const auto& param) {
-                           return std::string(std::get<0>(param.param)) +
-                                  (std::get<1>(param.param) ? "_all" : "_some");
-                         });
+                         testing::Combine(testing::Values("gpt2", "llama", "nanochat_gqa", "openai-gpt"),
+                                          testing::Bool(), testing::Values(0, 0.3)),
+                         case_name);
 
 }  // namespace
 }  // namespace gpt::test

@@ -105,16 +105,15 @@ TEST_P(Adapters, AreMergedWeights) {
   if (std::get<2>(GetParam()) != DType::f32) return;
   RandomModel merged(base_.model.config, DType::f32);
   for (int id = 0; id < merged.model.table.count(); ++id) {
-    const int a = first_.adapter->find(id);
-    if (a < 0) continue;
-    const TensorView& low = first_.adapter->weights[static_cast<size_t>(a)];
-    const TensorView& high = first_.adapter->weights[static_cast<size_t>(a) + 1];
+    const LowRank* product = first_.adapter->find(id);
+    if (product == nullptr) continue;
+    const TensorView &low = first_.adapter->a(*product), &high = first_.adapter->b(*product);
     const TensorView w = merged.weights[id];
     for (int64_t o = 0; o < w.rows(); ++o) {
       for (int64_t i = 0; i < w.cols(); ++i) {
         double sum = get(w, o, i);
         for (int64_t r = 0; r < first_.adapter->rank; ++r)
-          sum += first_.adapter->scale * get(high, o, r) * get(low, r, i);
+          sum += product->scale * get(high, o, r) * get(low, r, i);
         set(w, o, i, sum);
       }
     }

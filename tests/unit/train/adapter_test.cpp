@@ -36,7 +36,7 @@ TEST(AdapterTraining, LearnsOnAFrozenBase) {
                        bytes->as<int8_t>() + r * row_bytes(stored, from.cols()));
       }
     }
-    AdaptedModel a(base.model, DType::f32, 3);
+    RandomAdaptedModel a(base.model, DType::f32, 3);
     ThreadPool pool(2);
     TrainStep step(
         a.model, a.weights, make_adamw(a.model.table, {}), backend(pool, best_isa()),

@@ -66,6 +66,7 @@ void linear_backward_weight(const ExecContext& ctx, const LinearBackwardWeightAr
 template <Isa isa>
 void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& args) noexcept {
   if (is_quantized(args.dst->dtype)) return quant::pack_matrix(ctx, args);
+  if (!gemm::has_layout(isa, args.dst->dtype)) return reference().pack_matrix(ctx, args);
   gemm::pack_weights(ctx, isa, args);
 }
 

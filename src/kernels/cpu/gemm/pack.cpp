@@ -1,5 +1,6 @@
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/layout.h"
+#include "kernels/quant.h"
 
 namespace gpt::gemm {
 namespace {
@@ -35,7 +36,7 @@ class Packer {
     const int64_t first = m_.transposed ? col : l, cols = m_.transposed ? count : k;
     float gathered[kPackRows * kPackRows];
     PackPanelArgs p{.count = count, .k = k, .width = nr_};
-    if (const TensorView part = part_with(row, rows)) {
+    if (const TensorView part = part_with(row, rows); part && !is_quantized(part.dtype)) {
       p.src = element(part, 0, first);
       p.type = part.dtype;
       p.ld = part.ld;
@@ -73,6 +74,7 @@ class Packer {
     int64_t row, rows, col, cols;
   };
   void gather_part(const TensorView& part, const Rectangle& r, float* dst) const {
+    if (is_quantized(part.dtype)) return gather_blocks(part, r, dst);
     float columns[kPackRows * kPackRows];
     layout_.kernels.convert({.rows = part.transposed ? r.cols : r.rows,
                              .cols = part.transposed ? r.rows : r.cols,
@@ -86,6 +88,21 @@ class Packer {
     for (int64_t i = 0; i < r.rows; ++i) {
       for (int64_t c = 0; c < r.cols; ++c)
         dst[i * kPackRows + c] = columns[c * kPackRows + i];
+    }
+  }
+
+  // The numbers that rows of blocks stand for.
+  static void gather_blocks(const TensorView& part, const Rectangle& r, float* dst) {
+    for (int64_t i = 0; i < r.rows; ++i) {
+      const void* row = part.row_range(r.row + i, 1).data;
+      for (int64_t b = r.col / kQuantBlock; b * kQuantBlock < r.col + r.cols; ++b) {
+        float values[kQuantBlock];
+        dequantize_block(part.dtype, row, b, values);
+        const int64_t from = std::max(r.col, b * kQuantBlock),
+                      end = std::min(r.col + r.cols, (b + 1) * kQuantBlock);
+        std::copy(values + from - b * kQuantBlock, values + end - b * kQuantBlock,
+                  dst + i * kPackRows + from - r.col);
+      }
     }
   }
 

@@ -128,12 +128,27 @@ void linear_backward_weight(const ExecContext& ctx, const LinearBackwardWeightAr
   });
 }
 
+namespace {
+
+// A row of blocks as numbers.
+void unpack_row(const TensorView& part, int64_t r, const TensorView& dst, int64_t row) {
+  for (int64_t b = 0; b < part.cols() / kQuantBlock; ++b) {
+    float values[kQuantBlock];
+    dequantize_block(part.dtype, part.row_range(r, 1).data, b, values);
+    for (int64_t j = 0; j < kQuantBlock; ++j)
+      set(dst, row, b * kQuantBlock + j, values[j]);
+  }
+}
+
+}  // namespace
+
 void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& a) noexcept {
   if (is_quantized(a.dst->dtype)) return quantized_pack_matrix(ctx, a);
   const TensorView dst = make_view(a.dst->data, a.dst->dtype, {a.dst->out, a.dst->in});
   int64_t first = 0;
   for (const TensorView& part : a.parts) {
     for_rows(ctx, part.rows(), [&](int64_t r) {
+      if (is_quantized(part.dtype)) return unpack_row(part, r, dst, first + r);
       for (int64_t c = 0; c < part.cols(); ++c)
         set(dst, first + r, c, part.transposed ? get<float>(part, c, r) : get<float>(part, r, c));
     });

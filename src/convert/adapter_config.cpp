@@ -1,0 +1,217 @@
+#include "convert/adapter_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/printable.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+// Keys that say how an adapter was made, or what it is called, and change nothing once it is there.
+constexpr std::string_view kNeutral[] = {
+    "task_type",       "auto_mapping",  "peft_version",      "revision",      "inference_mode",
+    "exclude_modules", "loftq_config",  "eva_config",        "corda_config",  "lora_ga_config",
+    "fan_in_fan_out",  "megatron_core", "qalora_group_size", "layers_pattern"};
+
+// What the base was left as by these is what it is without the adapter. Others change it.
+constexpr std::string_view kInits[] = {"gaussian", "orthogonal", "eva", "lora_ga"};
+
+class Reader {
+ public:
+  Reader(const json& object, const std::string& what) : object_(object), what_(what) {
+    if (!object.is_object()) fail("{}: expected an object, found {}", what, json_kind(object));
+  }
+
+  const json& take(const char* key) {
+    taken_.insert(key);
+    static const json none;
+    const auto found = object_.find(key);
+    return found == object_.end() ? none : *found;
+  }
+  [[noreturn]] void wrong(const char* key, std::string_view expected) {
+    fail("{}: {}: expected {}, found {}", what_, key, expected,
+         printable(take(key).dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 80)));
+  }
+
+  double number(const char* key, double missing) {
+    const json& v = take(key);
+    if (v.is_null()) return missing;
+    if (!v.is_number() || !std::isfinite(v.get<double>())) wrong(key, "a number");
+    return v.get<double>();
+  }
+  int64_t integer(const char* key, int64_t missing) {
+    const double x = number(key, static_cast<double>(missing));
+    if (x != std::trunc(x) || std::abs(x) > 1e9) wrong(key, "an integer");
+    return static_cast<int64_t>(x);
+  }
+  bool boolean(const char* key) {
+    const json& v = take(key);
+    if (v.is_null()) return false;
+    if (!v.is_boolean()) wrong(key, "true or false");
+    return v.get<bool>();
+  }
+  std::string string(const char* key) {
+    const json& v = take(key);
+    if (v.is_null()) return "";
+    if (!v.is_string()) wrong(key, "a string");
+    return v.get<std::string>();
+  }
+
+  template <class T>
+  std::map<std::string, T> pattern(const char* key) {
+    std::map<std::string, T> values;
+    const json& v = take(key);
+    if (v.is_null()) return values;
+    if (!v.is_object()) wrong(key, "an object of numbers");
+    for (const auto& [name, value] : v.items()) {
+      const bool plain = !name.empty() && std::ranges::all_of(name, [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+      });
+      if (!plain)
+        fail(
+            "{}: {}: {} is a regular expression, which this program does not read; expected names of modules",
+            what_, key, printable(name));
+      const bool integer = value.is_number_integer() || std::is_same_v<T, double>;
+      if (!value.is_number() || !integer || value.template get<double>() > 1e9) wrong(key, "numbers");
+      values[name] = value.template get<T>();
+    }
+    return values;
+  }
+
+  // Keys that are neither taken nor neutral may only say that they are not used.
+  void end() const {
+    for (const auto& [key, value] : object_.items()) {
+      if (taken_.contains(key) || std::ranges::find(kNeutral, key) != std::end(kNeutral)) continue;
+      const bool off =
+          value.is_null() || value == false || ((value.is_array() || value.is_object()) && value.empty());
+      if (!off)
+        fail("{}: {} = {} changes what the adapter computes, and this program does not have it", what_,
+             printable(key),
+             printable(value.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 80)));
+    }
+  }
+
+ private:
+  const json& object_;
+  const std::string& what_;
+  std::set<std::string, std::less<>> taken_;
+};
+
+void read_targets(Reader& reader, AdapterConfig& config) {
+  const json& v = reader.take("target_modules");
+  std::vector<std::string>& targets = config.settings.targets;
+  if (v.is_array()) {
+    targets.clear();
+    for (const json& name : v) {
+      if (!name.is_string()) reader.wrong("target_modules", "names");
+      targets.push_back(name.get<std::string>());
+    }
+    config.checks_targets = true;
+  } else if (v.is_string()) {  // "all-linear", or a regular expression: the tensors say what it meant
+    targets = {v.get<std::string>()};
+  } else if (!v.is_null()) {
+    reader.wrong("target_modules", "a list of names or a string");
+  }
+}
+
+void read_layers(Reader& reader, AdapterSettings& s) {
+  const json& v = reader.take("layers_to_transform");
+  if (v.is_null()) return;
+  const auto add = [&](const json& layer) {
+    if (!layer.is_number_integer() || layer.get<int64_t>() < 0) reader.wrong("layers_to_transform", "layers");
+    s.layers.push_back(layer.get<int64_t>());
+  };
+  if (v.is_array()) {
+    std::ranges::for_each(v, add);
+  } else {
+    add(v);
+  }
+}
+
+}  // namespace
+
+AdapterConfig read_adapter_config(const json& object, const std::string& what) {
+  Reader reader(object, what);
+  AdapterConfig config;
+  AdapterSettings& s = config.settings;
+  if (reader.string("peft_type") != "LORA") reader.wrong("peft_type", "\"LORA\"");
+  s.rank = reader.integer("r", s.rank);
+  if (s.rank < 1) reader.wrong("r", "1 or more");
+  s.alpha = reader.number("lora_alpha", s.alpha);
+  s.rslora = reader.boolean("use_rslora");
+  s.dropout = reader.number("lora_dropout", s.dropout);
+  if (s.dropout < 0 || s.dropout >= 1) reader.wrong("lora_dropout", "0 or more and less than 1");
+  s.rank_pattern = reader.pattern<int64_t>("rank_pattern");
+  s.alpha_pattern = reader.pattern<double>("alpha_pattern");
+  read_targets(reader, config);
+  read_layers(reader, s);
+  config.base = reader.string("base_model_name_or_path");
+  if (const std::string bias = reader.string("bias"); !bias.empty() && bias != "none")
+    reader.wrong("bias", "\"none\": biases that are trained are no part of an adapter here");
+  const json& init = reader.take("init_lora_weights");
+  const bool plain =
+      init.is_null() || init.is_boolean() ||
+      (init.is_string() && std::ranges::find(kInits, init.get<std::string>()) != std::end(kInits));
+  if (!plain)
+    reader.wrong("init_lora_weights",
+                 "true, false or \"gaussian\": other beginnings change the model's own weights");
+  reader.end();
+  return config;
+}
+
+json adapter_config_json(const AdapterSettings& s, const std::string& base, bool fan_in_fan_out) {
+  const auto number = [](double x) { return x == std::trunc(x) ? json(static_cast<int64_t>(x)) : json(x); };
+  json alphas = json::object();
+  for (const auto& [name, alpha] : s.alpha_pattern)
+    alphas[name] = number(alpha);
+  const bool all = s.targets == std::vector<std::string>{"all-linear"};
+  return {{"peft_type", "LORA"},
+          {"task_type", "CAUSAL_LM"},
+          {"base_model_name_or_path", base.empty() ? json() : json(base)},
+          {"inference_mode", true},
+          {"r", s.rank},
+          {"lora_alpha", number(s.alpha)},
+          {"lora_dropout", s.dropout},
+          {"use_rslora", s.rslora},
+          {"target_modules", all ? json("all-linear") : json(s.targets)},
+          {"layers_to_transform", s.layers.empty() ? json() : json(s.layers)},
+          {"rank_pattern", s.rank_pattern},
+          {"alpha_pattern", alphas},
+          {"fan_in_fan_out", fan_in_fan_out},
+          {"bias", "none"},
+          {"init_lora_weights", true},
+          {"modules_to_save", nullptr},
+          {"use_dora", false}};
+}
+
+namespace {
+
+template <class T>
+void check_pattern(const std::map<std::string, T>& pattern, const std::string& module, const char* key,
+                   const std::string& what) {
+  const std::pair<const std::string, T>* first = nullptr;
+  for (const auto& entry : pattern) {
+    if (module != entry.first && !module.ends_with("." + entry.first)) continue;
+    if (first != nullptr && first->second != entry.second)
+      fail("{}: {}: {} and {} are both names of {} and have different numbers; keep one", what, key,
+           printable(first->first), printable(entry.first), module);
+    first = &entry;
+  }
+}
+
+}  // namespace
+
+void check_patterns(const AdapterSettings& s, const std::string& module, const std::string& what) {
+  check_pattern(s.rank_pattern, module, "rank_pattern", what);
+  check_pattern(s.alpha_pattern, module, "alpha_pattern", what);
+}
+
+}  // namespace gpt

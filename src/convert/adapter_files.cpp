@@ -1,0 +1,203 @@
+#include "convert/adapter_files.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/parse.h"
+#include "base/printable.h"
+#include "base/ranges.h"
+#include "convert/adapter_config.h"
+#include "convert/adapter_tensors.h"
+#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
+#include "model/families/family.h"
+
+namespace gpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "base_model.model.";
+constexpr std::string_view kSuffixes[] = {".lora_A.weight", ".lora_B.weight"};
+
+// The folder of an adapter, or of a run that has one.
+std::string folder_of(const std::string& path) {
+  const fs::path last = fs::path(path) / "last";
+  return path_exists((last / kAdapterConfig).string()) ? last.string() : path;
+}
+
+bool is_gguf(const std::string& path) {
+  return path.ends_with(".gguf");
+}
+
+struct PeftFiles {
+  explicit PeftFiles(const std::string& path)
+      : folder(folder_of(path)),
+        config_path((fs::path(folder) / kAdapterConfig).string()),
+        config(read_config(path)),
+        tensors((fs::path(folder) / kAdapterTensors).string()) {
+    for (const UnsupportedTensor& t : tensors.unsupported())
+      fail("{}: the tensor {} of type {} is no part of an adapter", tensors.path(), printable(t.name),
+           t.dtype);
+  }
+  AdapterConfig read_config(const std::string& path) const {
+    if (!path_exists(config_path))
+      fail("cannot read the adapter {}: expected a folder with {}, as PEFT writes it, or a .gguf", path,
+           kAdapterConfig);
+    return read_adapter_config(read_json_file(config_path), config_path);
+  }
+
+  std::string folder, config_path;
+  AdapterConfig config;
+  SafetensorsFile tensors;
+};
+
+// "transformer.h.0.attn.c_attn" and which half, of a tensor's name.
+std::pair<std::string, size_t> module_of(const TensorInfo& tensor, const std::string& path) {
+  for (size_t half = 0; half < 2; ++half) {
+    const std::string& name = tensor.name;
+    if (!name.starts_with(kPrefix) || !name.ends_with(kSuffixes[half])) continue;
+    if (name.size() <= kPrefix.size() + kSuffixes[half].size()) continue;
+    return {name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffixes[half].size()), half};
+  }
+  fail("{}: the tensor {} is no part of an adapter: expected {}MODULE.lora_A.weight and .lora_B.weight", path,
+       printable(tensor.name), kPrefix);
+}
+
+void check_module(const PeftFiles& files, const AdapterModule& module, int64_t layer) {
+  const AdapterSettings& s = files.config.settings;
+  const auto is = [&](const std::string& target) { return is_module_named(module.name, target); };
+  if (files.config.checks_targets && std::ranges::none_of(s.targets, is))
+    fail("{}: it has tensors of {}, which is none of target_modules", files.config_path, module.name);
+  if (!s.layers.empty() && std::ranges::find(s.layers, layer) == s.layers.end())
+    fail("{}: it has tensors of {}, which is in none of layers_to_transform", files.config_path, module.name);
+  check_patterns(s, module.name, files.config_path);
+}
+
+LoadedAdapter load_peft(const std::string& path, const Model& model, Memory* memory) {
+  const PeftFiles files(path);
+  const std::string& name = files.tensors.path();
+  const auto modules = adapter_modules(model.config, model.table, adapter_naming(model.config));
+  AdapterTensors tensors(model, name);
+  for (const TensorInfo& tensor : files.tensors.tensors()) {
+    const auto [module, half] = module_of(tensor, name);
+    // Of a model without a head PEFT leaves a prefix away, as transformers does.
+    const auto found = std::ranges::find_if(modules, [&, &module = module](const AdapterModule& m) {
+      return m.name == module || without_base_prefix(m.name) == module;
+    });
+    if (found == modules.end())
+      fail("{}: {} is no matrix of this model's blocks, which are {}, ...", name, printable(module),
+           modules.empty() ? "none" : modules[0].name);
+    check_module(files, *found, model.table[found->first].layer);
+    tensors.add(*found, half, tensor);
+  }
+  const AdapterSettings& s = files.config.settings;
+  const auto scale = [&](const AdapterModule& module, int64_t rank) {
+    const AdapterSize size = adapter_size(module.name, s);
+    if (size.rank != rank)
+      fail("{}: {} has rank {}, its {} says {}", name, module.name, rank, kAdapterConfig, size.rank);
+    return adapter_scale(size, s.rslora);
+  };
+  const RopeLayout layout = hf_config(model.config).rope_layout;
+  return {tensors.make(scale, layout, s.dropout, memory), s, AdapterFormat::peft, files.config.base};
+}
+
+AdapterFacts peft_facts(const std::string& path) {
+  const PeftFiles files(path);
+  AdapterFacts facts{.settings = files.config.settings, .base = files.config.base, .architecture = {}};
+  std::set<std::string> modules;
+  for (const TensorInfo& tensor : files.tensors.tensors()) {
+    modules.insert(module_of(tensor, files.tensors.path()).first);
+    facts.parameters += checked_size(tensor.shape, tensor.name);
+  }
+  facts.matrices = std::ssize(modules);
+  return facts;
+}
+
+// The settings with which PEFT makes these products: names as the family has them, and what differs from rank
+// and alpha by the full names of modules.
+AdapterSettings peft_settings(const Adapter& adapter, const std::vector<AdapterModule>& modules,
+                              const ParamTable& table, AdapterSettings s) {
+  const AdapterSettings given = s;
+  const bool all = adapter.products.size() == modules.size() && s.targets == AdapterSettings().targets;
+  if (!all) s.targets.clear();
+  s.layers.clear();
+  s.rank_pattern.clear();
+  s.alpha_pattern.clear();
+  for (const AdapterModule& module : modules) {
+    const LowRank* p = adapter.find(module.first);
+    if (p == nullptr) continue;
+    if (!all) s.targets.push_back(module.name);
+    AdapterSize size = {p->rank, adapter_size(module.name, given).alpha};
+    if (adapter_scale(size, s.rslora) != p->scale)
+      size.alpha = p->scale / adapter_scale({p->rank, 1}, s.rslora);
+    if (size.rank != s.rank) s.rank_pattern[module.name] = size.rank;
+    if (size.alpha != s.alpha) s.alpha_pattern[module.name] = size.alpha;
+  }
+  return all ? s : with_short_targets(std::move(s), modules, table);
+}
+
+}  // namespace
+
+bool is_adapter(const std::string& path) {
+  if (!path_exists(path)) return false;
+  return is_gguf(path) ? is_gguf_adapter(path)
+                       : path_exists((fs::path(folder_of(path)) / kAdapterConfig).string());
+}
+
+LoadedAdapter load_adapter(const std::string& path, const Model& model, Memory* memory) {
+  if (!path_exists(path)) fail("cannot find the adapter {}: no such file or folder", path);
+  return is_gguf(path) ? load_gguf_adapter(path, model, memory) : load_peft(path, model, memory);
+}
+
+AdapterFacts adapter_facts(const std::string& path) {
+  return is_gguf(path) ? gguf_adapter_facts(path) : peft_facts(path);
+}
+
+AdapterChoice parse_adapter(const std::string& text) {
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || path_exists(text)) return {text};
+  const auto scale = parse_number<double>(std::string_view(text).substr(equals + 1));
+  if (!scale || !std::isfinite(*scale) || equals == 0)
+    fail_parameter("adapter", "expected DIR or DIR=SCALE, found \"{}\"", text.substr(0, 128));
+  return {text.substr(0, equals), *scale};
+}
+
+std::shared_ptr<const Adapter> load_adapters(const std::vector<std::string>& choices, const Model& model,
+                                             Memory* memory) {
+  if (choices.empty()) return nullptr;
+  std::vector<WeightedAdapter> adapters;
+  for (const std::string& choice : choices) {
+    const auto [path, scale] = parse_adapter(choice);
+    adapters.push_back({load_adapter(path, model, memory).adapter, scale});
+  }
+  return sum_of_adapters(model.table, adapters, memory);
+}
+
+void write_adapter(const std::string& folder, const Model& model, const Adapter& adapter,
+                   const AdapterSettings& settings, const std::string& base) {
+  const Naming& naming = adapter_naming(model.config);
+  const auto modules = adapter_modules(model.config, model.table, naming);
+  const RopeLayout layout = hf_config(model.config).rope_layout;
+  std::vector<NamedTensor> tensors;
+  for (const AdapterModule& module : modules) {
+    const LowRank* p = adapter.find(module.first);
+    if (p == nullptr) continue;
+    const std::string name = std::string(kPrefix) + module.name;
+    tensors.push_back(
+        adapter_tensor(name + std::string(kSuffixes[0]), model, adapter.a(*p), *p, false, layout, 1));
+    tensors.push_back(
+        adapter_tensor(name + std::string(kSuffixes[1]), model, adapter.b(*p), *p, true, layout, 1));
+  }
+  write_safetensors((fs::path(folder) / kAdapterTensors).string(), tensors, {{"format", "pt"}});
+  const auto json = adapter_config_json(peft_settings(adapter, modules, model.table, settings), base,
+                                        naming.transposed_blocks);
+  write_file_atomic((fs::path(folder) / kAdapterConfig).string(), json.dump(2) + "\n");
+}
+
+}  // namespace gpt

@@ -1,0 +1,141 @@
+// Adapters as llama.cpp has them: general.type "adapter", tensors NAME.lora_a [rank,in] and NAME.lora_b
+// [out,rank], y = x W^T + alpha / rank (x A^T) B^T, or without an alpha times 1.
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "base/file.h"
+#include "base/printable.h"
+#include "convert/adapter_tensors.h"
+#include "convert/format_limits.h"
+#include "io/gguf.h"
+#include "io/gguf_writer.h"
+#include "model/families/gguf_keys.h"
+
+namespace gpt {
+namespace {
+
+constexpr const char *kType = "general.type", *kKind = "adapter.type", *kAlpha = "adapter.lora.alpha";
+constexpr const char* kInvocation = "adapter.alora.invocation_tokens";
+constexpr std::string_view kSuffixes[] = {".weight.lora_a", ".weight.lora_b"};
+
+void check_kind(const GgufFile& file) {
+  if (file.string(kType).value_or("model") != "adapter")
+    fail("{}: {}: expected \"adapter\", found {}", file.path(), kType,
+         printable(file.string(kType).value_or("nothing")));
+  if (file.need_string(kKind) != "lora")
+    fail("{}: {}: expected \"lora\", found {}", file.path(), kKind, printable(file.need_string(kKind)));
+  if (file.has(kInvocation))
+    fail("{}: {} changes what the adapter computes, and this program does not have it", file.path(),
+         kInvocation);
+}
+
+std::pair<std::string, size_t> module_of(const TensorInfo& tensor, const std::string& path) {
+  for (size_t half = 0; half < 2; ++half) {
+    if (tensor.name.ends_with(kSuffixes[half]))
+      return {tensor.name.substr(0, tensor.name.size() - kSuffixes[half].size()), half};
+  }
+  fail("{}: the tensor {} is no part of an adapter: expected NAME.weight.lora_a and .lora_b", path,
+       printable(tensor.name));
+}
+
+double scale_of(double alpha, int64_t rank) {
+  return alpha == 0 ? 1 : alpha / static_cast<double>(rank);
+}
+
+}  // namespace
+
+bool is_gguf_adapter(const std::string& path) {
+  const GgufFile file(path);
+  return file.string(kType).value_or("model") == "adapter";
+}
+
+LoadedAdapter load_gguf_adapter(const std::string& path, const Model& model, Memory* memory) {
+  const GgufFile file(path);
+  check_kind(file);
+  const Gguf& gguf = gguf_family(file).gguf;
+  const auto modules = adapter_modules(model.config, model.table, *gguf.naming);
+  AdapterTensors tensors(model, path);
+  for (const TensorInfo& tensor : file.tensors()) {
+    const auto [module, half] = module_of(tensor, path);
+    const auto found = std::ranges::find(modules, module, &AdapterModule::name);
+    if (found == modules.end())
+      fail("{}: {} is no matrix of this model's blocks, which are {}, ...", path, printable(module),
+           modules.empty() ? "none" : modules[0].name);
+    tensors.add(*found, half, tensor);
+  }
+  if (!file.unsupported().empty())
+    fail("{}: the tensor {} of type {} is no part of an adapter", path, printable(file.unsupported()[0].name),
+         file.unsupported()[0].dtype);
+  const double alpha = file.number(kAlpha).value_or(0);
+  const auto scale = [&](const AdapterModule&, int64_t rank) { return scale_of(alpha, rank); };
+  LoadedAdapter loaded{tensors.make(scale, gguf.rope_layout, 0, memory),
+                       {},
+                       AdapterFormat::gguf,
+                       std::string(file.string("general.basename").value_or(""))};
+  const LowRank& first = loaded.adapter->products[0];
+  loaded.settings.rank = first.rank;
+  loaded.settings.alpha = first.scale * static_cast<double>(first.rank);
+  if (loaded.adapter->products.size() != modules.size()) {  // else all there are
+    loaded.settings.targets.clear();
+    for (const AdapterModule& module :
+         adapter_modules(model.config, model.table, adapter_naming(model.config))) {
+      if (loaded.adapter->find(module.first) != nullptr) loaded.settings.targets.push_back(module.name);
+    }
+  }
+  return loaded;
+}
+
+AdapterFacts gguf_adapter_facts(const std::string& path) {
+  const GgufFile file(path);
+  check_kind(file);
+  AdapterFacts facts{.format = AdapterFormat::gguf,
+                     .base = std::string(file.string("general.basename").value_or("")),
+                     .architecture = std::string(file.need_string("general.architecture"))};
+  std::map<std::string, int64_t> targets;
+  for (const TensorInfo& tensor : file.tensors()) {
+    const auto [module, half] = module_of(tensor, path);
+    if (half == 0 && !tensor.shape.empty()) {
+      ++facts.matrices;
+      facts.settings.rank = tensor.shape[0];
+      ++targets[module.substr(module.rfind('.') + 1)];
+    }
+    facts.parameters += checked_size(tensor.shape, tensor.name);
+  }
+  facts.settings.alpha = file.number(kAlpha).value_or(0);
+  if (facts.settings.alpha == 0) facts.settings.alpha = static_cast<double>(facts.settings.rank);
+  facts.settings.targets.clear();
+  for (const auto& [name, count] : targets)
+    facts.settings.targets.push_back(name);
+  return facts;
+}
+
+void write_adapter_gguf(const std::string& path, const Model& model, const Adapter& adapter,
+                        const std::string& name) {
+  const Gguf& gguf = gguf_family(model.config).gguf;
+  const LowRank& first = adapter.products[0];
+  const double alpha = first.scale * static_cast<double>(first.rank);
+  GgufMetadata m;
+  m.add("general.architecture", gguf.architecture);
+  m.add(kType, "adapter");
+  m.add(kKind, "lora");
+  if (!name.empty()) m.add("general.name", name);
+  m.add("general.file_type", uint32_t{0});
+  m.add(kAlpha, static_cast<float>(alpha));
+  std::vector<NamedTensor> tensors;
+  for (const AdapterModule& module : adapter_modules(model.config, model.table, *gguf.naming)) {
+    const LowRank* p = adapter.find(module.first);
+    if (p == nullptr) continue;
+    // The file has one alpha for all: what another scale differs by goes into B.
+    const double factor = p->scale / scale_of(static_cast<float>(alpha), p->rank);
+    const std::string tensor = module.name;
+    tensors.push_back(adapter_tensor(tensor + std::string(kSuffixes[0]), model, adapter.a(*p), *p, false,
+                                     gguf.rope_layout, 1));
+    tensors.push_back(adapter_tensor(tensor + std::string(kSuffixes[1]), model, adapter.b(*p), *p, true,
+                                     gguf.rope_layout, factor));
+  }
+  write_gguf_file(path, m, tensors);
+}
+
+}  // namespace gpt

@@ -1,0 +1,355 @@
+// Adapters from PEFT give PEFT's logits and gradients, also merged, and written and read again in either
+// format. tests/data/adapters is made by scripts/golden/make_adapters.py.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "convert/adapter_files.h"
+#include "io/safetensors.h"
+#include "kernels/quant.h"
+#include "model/inference.h"
+#include "model/training_graph.h"
+#include "support/backend.h"
+#include "support/error_of.h"
+#include "support/small_models.h"
+#include "support/temp_dir.h"
+#include "tensor/convert.h"
+
+namespace gpt::test {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::string data(const std::string& name) {
+  return GPT_SOURCE_DIR "/tests/data/adapters/" + name;
+}
+
+std::vector<double> numbers(const SafetensorsFile& file, const char* name) {
+  const TensorInfo& t = *file.find(name);
+  const auto n = checked_size(t.shape, name);
+  std::vector<double> x(static_cast<size_t>(n));
+  convert_matrix({.bytes = t.bytes, .dtype = t.dtype, .rows = n, .cols = 1}, make_view(x.data(), {n}));
+  return x;
+}
+
+struct Golden {
+  explicit Golden(const std::string& name) : file(data(name) + "/golden.safetensors") {
+    const TensorInfo& t = *file.find("ids");
+    batch = t.shape[0];
+    tokens = t.shape[1];
+    ids.resize(static_cast<size_t>(batch * tokens));
+    std::memcpy(ids.data(), t.bytes.data(), t.bytes.size());
+  }
+  SafetensorsFile file;
+  int64_t batch, tokens;
+  std::vector<int32_t> ids;
+};
+
+// The logits of all sequences, with an adapter or none.
+std::vector<float> logits(const Model& model, const Golden& golden, std::shared_ptr<const Adapter> adapter,
+                          Isa isa) {
+  ThreadPool pool(1);
+  Inference inference(model, backend(pool, isa), {.adapter_rank = adapter != nullptr ? adapter->rank : 0});
+  std::vector<float> all(golden.ids.size() * static_cast<size_t>(model.config.vocab_size));
+  const TensorView view = make_view(all.data(), {golden.batch * golden.tokens, model.config.vocab_size});
+  const int number = adapter != nullptr ? inference.add_adapter(std::move(adapter)) : -1;
+  for (int64_t b = 0; b < golden.batch; ++b) {
+    inference.reset(0, number);
+    inference.append_all(
+        0,
+        std::span(golden.ids)
+            .subspan(static_cast<size_t>(b * golden.tokens), static_cast<size_t>(golden.tokens)),
+        view.row_range(b * golden.tokens, golden.tokens));
+  }
+  return all;
+}
+
+template <class A, class B>
+double largest_difference(const std::vector<A>& a, const std::vector<B>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(double{a[i]} - double{b[i]}));
+  return largest;
+}
+
+constexpr double kTolerance = 2e-5;  // logits up to 20, sums of 40 in another order, two layers
+
+class PeftAdapter : public testing::TestWithParam<const char*> {
+ protected:
+  PeftAdapter() : golden(GetParam()), base(data(GetParam()) + std::string("/base")) {}
+  std::string folder() const { return data(GetParam()) + std::string("/adapter"); }
+  Golden golden;
+  LoadedModel base;
+};
+
+TEST_P(PeftAdapter, GivesItsLogits) {
+  const LoadedAdapter loaded = load_adapter(folder(), base.model(), memory());
+  EXPECT_EQ(loaded.base, "base");
+  const std::vector<double> want = numbers(golden.file, "logits"), plain = numbers(golden.file, "base");
+  EXPECT_GT(largest_difference(want, plain), 0.01);
+  for (const Isa isa : available_isas()) {
+    EXPECT_LT(largest_difference(logits(base.model(), golden, loaded.adapter, isa), want), kTolerance);
+    EXPECT_LT(largest_difference(logits(base.model(), golden, nullptr, isa), plain), kTolerance);
+  }
+}
+
+TEST_P(PeftAdapter, IsTheSameInEitherFormat) {
+  const TempDir dir;
+  const LoadedAdapter loaded = load_adapter(folder(), base.model());
+  const auto same = [&](const std::string& path) {
+    const LoadedAdapter again = load_adapter(path, base.model());
+    EXPECT_EQ(again.adapter->products.size(), loaded.adapter->products.size());
+    for (const LowRank& p : loaded.adapter->products) {
+      const LowRank* other = again.adapter->find(p.first);
+      ASSERT_NE(other, nullptr);
+      EXPECT_EQ(other->last, p.last);
+      EXPECT_EQ(other->rank, p.rank);
+      EXPECT_TRUE(same_bytes(again.adapter->a(*other), loaded.adapter->a(p)));
+      for (int64_t r = 0; r < loaded.adapter->b(p).rows(); ++r)
+        EXPECT_NEAR(other->scale * get(again.adapter->b(*other), r, 0),
+                    p.scale * get(loaded.adapter->b(p), r, 0), 1e-6);
+    }
+  };
+  fs::create_directory(dir.file("peft"));
+  write_adapter(dir.file("peft"), base.model(), *loaded.adapter, loaded.settings, "base");
+  same(dir.file("peft"));
+  write_adapter_gguf(dir.file("a.gguf"), base.model(), *loaded.adapter, "a");
+  same(dir.file("a.gguf"));
+  EXPECT_TRUE(is_adapter(dir.file("peft")));
+  EXPECT_TRUE(is_adapter(dir.file("a.gguf")));
+  EXPECT_FALSE(is_adapter(data(GetParam()) + std::string("/base")));
+  const LoadedAdapter from_gguf = load_adapter(dir.file("a.gguf"), base.model());
+  fs::create_directory(dir.file("back"));
+  write_adapter(dir.file("back"), base.model(), *from_gguf.adapter, from_gguf.settings, "");
+  same(dir.file("back"));
+  EXPECT_EQ(adapter_facts(dir.file("a.gguf")).parameters, adapter_facts(folder()).parameters);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PeftAdapter, testing::Values("gpt2", "llama", "rslora", "patterns", "layers"));
+
+TEST(Adapters, AddUp) {
+  const Golden golden("llama");
+  const LoadedModel base(data("llama/base"));
+  const auto one = load_adapter(data("llama/adapter"), base.model()).adapter;
+  const WeightedAdapter half{one, 0.5};
+  const std::vector<WeightedAdapter> halves = {half, half};
+  const auto sum = sum_of_adapters(base.model().table, halves);
+  EXPECT_EQ(sum->rank, 2 * one->rank);
+  EXPECT_LT(largest_difference(logits(base.model(), golden, sum, Isa::ref),
+                               logits(base.model(), golden, one, Isa::ref)),
+            kTolerance);
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Gradients on stored types.
+
+void copy_numbers(const TensorView& from, const TensorView& to) {
+  if (is_quantized(from.dtype)) {
+    for (int64_t r = 0; r < from.rows(); ++r)
+      dequantize_row(from.dtype, from.row_range(r, 1).data, from.cols(), to.row<float>(r));
+    return;
+  }
+  const bool matrix = from.rank == 2;
+  convert_matrix(
+      {.bytes = {from.as<const std::byte>(), static_cast<size_t>(from.size()) * dtype_size(from.dtype)},
+       .dtype = from.dtype,
+       .rows = matrix ? from.rows() : from.size(),
+       .cols = matrix ? from.cols() : 1},
+      to);
+}
+
+// The same model with its vectors and what is looked up in a type; its matrices as stored, or as fp32
+// numbers.
+struct StoredBase {
+  StoredBase(const LoadedModel& loaded, DType dtype, bool numbers) : model(loaded.model().config) {
+    for (int id = 0; id < model.table.count(); ++id) {
+      const TensorView& from = loaded.model().weights[static_cast<size_t>(id)];
+      const bool is_matrix = model.table[id].layer >= 0 && from.rank == 2;
+      model.weights.push_back(from);
+      const DType wanted = is_matrix ? (numbers ? DType::f32 : from.dtype) : dtype;
+      if (from.dtype == wanted) continue;
+      copies.emplace_back(static_cast<size_t>(from.size()) * dtype_size(wanted), "test weights");
+      model.weights.back() = copies.back().view(0, wanted, from.dims());
+      copy_numbers(from, model.weights.back());
+    }
+  }
+  Model model;
+  std::deque<Buffer> copies;
+};
+
+// An adapter on that base, whose gradients are computed once.
+struct Learning {
+  // numbers: the base has the numbers that its blocks stand for.
+  Learning(DType dtype, Isa isa, bool numbers)
+      : golden("blocks"),
+        loaded(data("blocks/base.gguf"), numbers ? std::optional(DType::f32) : std::nullopt),
+        base(loaded, wide(dtype), numbers),
+        from(load_adapter(data("blocks/adapter"), base.model)),
+        m(base.model, make_adapter(base.model.config, base.model.table, from.settings), {}, nullptr,
+          wide(dtype)),
+        grads(m.model.table, wide(dtype), "test gradients") {
+    for (size_t i = 0; i < m.adapter.weights.size(); ++i)
+      copy_numbers(from.adapter->weights[i], m.adapter.weights[i]);
+    ThreadPool pool(2);
+    TrainingGraph graph(m.model, golden.batch, golden.tokens,
+                        {.dtype = dtype, .adapter = &m.adapter, .packs_per_use = true}, backend(pool, isa));
+    std::vector<int32_t> targets = golden.ids;
+    for (size_t i = 0; i < targets.size(); ++i)
+      targets[i] = (static_cast<int64_t>(i) + 1) % golden.tokens == 0 ? -1 : golden.ids[i + 1];
+    StepState step{.loss_weight = 1.0 / static_cast<double>(golden.batch * (golden.tokens - 1))};
+    graph.forward_backward({.ids = golden.ids.data(), .targets = targets.data()}, grads, false, step, &step);
+    loss = step.loss * step.loss_weight;
+  }
+  static DType wide(DType dtype) { return dtype == DType::f64 ? dtype : DType::f32; }
+
+  // The largest error of PyTorch's gradients, relative to the largest number of each matrix.
+  double error() const {
+    const LoadedAdapter want = load_adapter(data("blocks/gradients"), base.model);
+    double worst = 0;
+    for (size_t i = 0; i < want.adapter->weights.size(); ++i) {
+      const TensorView got = grads[m.first_adapter_id() + static_cast<int>(i)],
+                       &expected = want.adapter->weights[i];
+      double error = 0, size = 0;
+      for (int64_t r = 0; r < got.rows(); ++r) {
+        for (int64_t c = 0; c < got.cols(); ++c) {
+          error = std::max(error, std::abs(get(got, r, c) - get(expected, r, c)));
+          size = std::max(size, std::abs(get(expected, r, c)));
+        }
+      }
+      worst = std::max(worst, error / size);
+    }
+    return worst;
+  }
+
+  Golden golden;
+  LoadedModel loaded;
+  StoredBase base;
+  LoadedAdapter from;
+  AdaptedModel m;
+  ParamBuffer grads;
+  double loss = 0;
+};
+
+TEST(AdapterOnStoredTypes, HasPyTorchsGradients) {
+  const Learning exact(DType::f64, Isa::ref, false);
+  const double loss = numbers(exact.golden.file, "loss")[0];
+  EXPECT_LT(exact.error(), 1e-6);
+  EXPECT_NEAR(exact.loss, loss, 1e-10);
+  for (const Isa isa : available_isas()) {
+    const Learning learning(DType::f32, isa, false);
+    EXPECT_LT(learning.error(), 1e-4) << isa_name(isa);
+    EXPECT_NEAR(learning.loss, loss, 1e-5);
+  }
+}
+
+TEST(AdapterOnStoredTypes, BlocksAreTheNumbersThatTheyStandFor) {
+  for (const Isa isa : available_isas()) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+      if (isa == Isa::ref && dtype == DType::f32) continue;  // it sums matrices that are not packed one by one
+      const Learning blocks(dtype, isa, false), plain(dtype, isa, true);
+      EXPECT_TRUE(same_bytes(blocks.grads.all(), plain.grads.all()))
+          << isa_name(isa) << " " << dtype_name(dtype);
+      EXPECT_EQ(blocks.loss, plain.loss);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Files that do not fit.
+
+class BrokenAdapter : public testing::Test {
+ protected:
+  BrokenAdapter() : base(data("llama/base")) {
+    fs::copy(data("llama/adapter"), dir.path(), fs::copy_options::recursive);
+    config = read_json_file(dir.file(kAdapterConfig));
+  }
+  // What loading says once a key has another value.
+  std::string with(const char* key, const json& value) {
+    json changed = config;
+    changed[key] = value;
+    write_file_atomic(dir.file(kAdapterConfig), changed.dump());
+    return error_of([&] { load_adapter(dir.path(), base.model()); });
+  }
+  TempDir dir;
+  LoadedModel base;
+  json config;
+};
+
+TEST_F(BrokenAdapter, KeysThatChangeResultsAreRefused) {
+  for (const auto& [key, value] : std::vector<std::pair<const char*, json>>{{"use_dora", true},
+                                                                            {"modules_to_save", {"lm_head"}},
+                                                                            {"bias", "all"},
+                                                                            {"lora_bias", true},
+                                                                            {"init_lora_weights", "pissa"},
+                                                                            {"layer_replication", {{0, 1}}},
+                                                                            {"trainable_token_indices", {1}},
+                                                                            {"target_parameters", {"x"}},
+                                                                            {"use_qalora", true},
+                                                                            {"alora_invocation_tokens", {1}},
+                                                                            {"a_key_of_tomorrow", 3},
+                                                                            {"peft_type", "IA3"},
+                                                                            {"r", 0},
+                                                                            {"r", "four"},
+                                                                            {"lora_alpha", "x"},
+                                                                            {"lora_dropout", 1},
+                                                                            {"rank_pattern", {{"q_.*", 2}}},
+                                                                            {"layers_to_transform", {0}},
+                                                                            {"target_modules", {"q_proj"}}}) {
+    const std::string message = with(key, value);
+    EXPECT_NE(message.find(key), std::string::npos) << key << ": " << message;
+  }
+  EXPECT_EQ(with("revision", "main"), "no error");
+  EXPECT_EQ(with("use_dora", false), "no error");
+}
+
+TEST_F(BrokenAdapter, PatternsMustBeClear) {
+  EXPECT_NE(with("alpha_pattern", {{"q_proj", 2}, {"self_attn.q_proj", 3}}).find("alpha_pattern"),
+            std::string::npos);
+  EXPECT_EQ(with("alpha_pattern", {{"q_proj", 2}, {"self_attn.q_proj", 2}}), "no error");
+  EXPECT_NE(with("rank_pattern", {{"q_proj", 2}}).find("rank 4"), std::string::npos);
+}
+
+TEST_F(BrokenAdapter, OfAnotherModel) {
+  const LoadedModel gpt2(data("gpt2/base"));
+  const std::string message = error_of([&] { load_adapter(dir.path(), gpt2.model()); });
+  EXPECT_NE(message.find("model.layers.0.self_attn.k_proj"), std::string::npos) << message;
+  EXPECT_NE(message.find("transformer.h.0.attn.c_attn"), std::string::npos) << message;
+  const LoadedModel wider(data("blocks/base.gguf"), std::nullopt);
+  EXPECT_NE(error_of([&] { load_adapter(dir.path(), wider.model()); }).find("256"), std::string::npos);
+  EXPECT_NE(error_of([&] { load_adapter(data("blocks/base.gguf"), wider.model()); }).find("general.type"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { load_adapter(dir.file("none"), wider.model()); }).find("cannot find"),
+            std::string::npos);
+}
+
+TEST(AdapterSettings, NamesOfMatrices) {
+  const LoadedModel base(data("gpt2/base"));
+  const Model& m = base.model();
+  const auto products = [&](std::vector<std::string> targets) {
+    AdapterSettings settings;
+    settings.rank = 2;
+    settings.targets = std::move(targets);
+    return make_adapter(m.config, m.table, settings).products.size();
+  };
+  EXPECT_EQ(products({"all-linear"}), 8u);
+  EXPECT_EQ(products({"c_attn"}), 2u);
+  EXPECT_EQ(products({"c_proj"}), 4u);
+  EXPECT_EQ(products({"mlp.c_proj"}), 2u);
+  EXPECT_EQ(products({"transformer.h.1.attn.c_attn"}), 1u);
+  EXPECT_EQ(products({"attn.q", "attn.k", "attn.v"}), 2u);
+  EXPECT_EQ(products({"mlp.fc", "attn.out"}), 4u);
+  EXPECT_NE(error_of([&] { products({"attn.q"}); }).find("attn.c_attn"), std::string::npos);
+  EXPECT_NE(error_of([&] { products({"q_proj"}); }).find("attn.c_attn"), std::string::npos);
+  EXPECT_NE(error_of([&] { products({"wte"}); }).find("wte"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gpt::test
