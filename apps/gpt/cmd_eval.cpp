@@ -5,8 +5,10 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "command.h"
+#include "convert/adapter_files.h"
 #include "eval/evaluate.h"
 #include "eval_text.h"
+#include "generation.h"
 #include "options.h"
 #include "output.h"
 #include "report/table.h"
@@ -21,6 +23,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt eval run --data input.txt --split all       all of it even if the run was trained on it
   gpt eval run --data test.txt --stride 32 --json                more context for every token, slower
   gpt eval run --data tales:1000000 --seed 9
+  gpt eval model --adapter tuned --data test.txt  the model with what a fine-tuning learnt
   gpt eval run --data test.txt --dtype q8_0 --against fp32       what quantised weights cost
 
 Of the text that a run was trained on the part is taken that it held out, which makes the loss comparable with its
@@ -31,6 +34,7 @@ Kullback-Leibler divergence of the predictions in --dtype from those in --agains
 struct EvalArguments {
   std::string model, dtype = "fp32", against;
   EvalTextRequest text;
+  std::vector<std::string> adapters;
   EvalOptions options;
   bool json = false;
   MachineOptions machine;
@@ -142,6 +146,7 @@ int run(const EvalArguments& a) {
   ShardCheck check(text.split == "val" ? text.data.val_checksums : text.data.checksums);
   EvalOptions options = a.options;
   options.dtype = dtype;
+  options.adapter = load_adapters(a.adapters, loaded.model());
   if (!a.against.empty()) {
     const Comparison c =
         compare(loaded.model(), text.tokens, options, against, machine.backend, EvalProgress());
@@ -176,6 +181,7 @@ Command add_eval_command(CLI::App& root) {
   add_value(*app, "--against", a->against, "TYPE", "compare with this type");
   add_value(*app, "--tokenizer", a->text.tokenizer, "FILE",
             "instead of the model's: byte, or a tokenizer.json");
+  add_adapter_option(*app, a->adapters);
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   return {app, [a] { return run(*a); }};

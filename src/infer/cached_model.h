@@ -19,14 +19,17 @@ class CachedModel : public SequenceModel {
   void forward(std::span<const Append> batch, const TensorView& logits) override {
     inference_.append(batch, logits);
   }
-  void reset(int slot) override { inference_.reset(slot); }
+  void reset(int slot, int adapter = -1) override { inference_.reset(slot, adapter); }
+  int adapters() const override { return inference_.adapters(); }
   void truncate(int slot, int64_t n) override { inference_.truncate(slot, n); }
   void copy(int from_slot, int to_slot) override { inference_.copy(from_slot, to_slot); }
   int64_t length(int slot) const override { return inference_.length(slot); }
   int64_t room(int slot) const override { return inference_.room(slot); }
   bool reserve(int slot, int64_t n) override { return inference_.reserve(slot, n); }
   int64_t reuse(int slot, std::span<const int32_t> ids) override { return inference_.reuse(slot, ids); }
-  Prospect prospect(std::span<const int32_t> ids) const override { return inference_.prospect(ids); }
+  Prospect prospect(std::span<const int32_t> ids, int adapter = -1) const override {
+    return inference_.prospect(ids, adapter);
+  }
   int64_t available_blocks() const override { return inference_.available_blocks(); }
 
  private:
