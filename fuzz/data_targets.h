@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "data/byte_stream.h"
+#include "data/records.h"
 #include "data/text_blocks.h"
 #include "data/token_shard.h"
 #include "text/split.h"
@@ -52,6 +53,24 @@ inline int fuzz_jsonl(const uint8_t* data, size_t size) {
       GPT_ASSERT(!first_invalid_utf8(text) && text.size() <= size);
     });
     return 1;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+// Every record, behind bad ones too: reading ends, and no row has another number of cells than the first.
+inline int fuzz_records(const uint8_t* data, size_t size) {
+  int good = 0;
+  try {
+    RecordReader reader("fuzz.csv", byte_stream_of(std::as_bytes(std::span(data, size)), "fuzz"));
+    for (Record record;;) {
+      try {
+        if (!reader.next(record)) return good > 0 ? 1 : 0;
+        GPT_ASSERT(record.cells.size() == reader.columns().size());
+        ++good;
+      } catch (const RecordError&) {
+      }
+    }
   } catch (const Error&) {
     return 0;
   }

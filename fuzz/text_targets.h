@@ -3,12 +3,14 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
 #include "text/bpe_tokenizer.h"
 #include "text/c_vocab.h"
+#include "text/jinja/jinja.h"
 #include "text/spm_model.h"
 #include "text/tiktoken.h"
 #include "text/tokenizer.h"
@@ -123,6 +125,28 @@ inline VocabData vocab_data_of_lines(std::string_view text) {
 inline int fuzz_vocab_data(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   return fuzz_tokenizer([&] { return tokenizer_of(vocab_data_of_lines(text), "fuzz"); });
+}
+
+// A template over a conversation: whatever it does, its text's parts are told apart without gaps.
+inline int fuzz_jinja(const uint8_t* data, size_t size) {
+  static const auto kContext = nlohmann::ordered_json::parse(
+      R"({"messages": [{"role": "system", "content": "S"}, {"role": "user", "content": " Ü, é\n"},
+          {"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": {"x": [1, 2.5]}}}]}],
+          "tools": [{"type": "function", "function": {"name": "f"}}], "add_generation_prompt": true,
+          "bos_token": "<s>", "n": 3, "s": "abc", "l": [3, 1, 2], "d": {"a": 1, "b": [true, null]}})");
+  try {
+    const JinjaTemplate compiled(std::string_view(reinterpret_cast<const char*>(data), size));
+    const JinjaText text = compiled.render_marked(kContext);
+    size_t at = 0;
+    for (const JinjaSpan& span : text.spans) {
+      GPT_ASSERT(span.begin == at && span.end > at && span.origin < 3);
+      at = span.end;
+    }
+    GPT_ASSERT(at == text.text.size());
+    return 1;
+  } catch (const Error&) {
+    return 0;
+  }
 }
 
 }  // namespace gpt

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -38,6 +39,14 @@ void check_adapter_flags(const ConvertArguments& a) {
 
 double scale_of(const AdapterSettings& s) {
   return adapter_scale({s.rank, s.alpha}, s.rslora);
+}
+
+// "q_proj" of "model.layers.0.self_attn.q_proj", each once.
+std::set<std::string> last_names(const std::vector<std::string>& targets) {
+  std::set<std::string> names;
+  for (const std::string& target : targets)
+    names.insert(target.substr(target.rfind('.') + 1));
+  return names;
 }
 
 const char* format_name(AdapterFormat format) {
@@ -113,10 +122,12 @@ int describe_adapter(const std::string& path, bool json) {
   add("alpha", fmt::format("{:g}", s.alpha), s.alpha_pattern.empty() ? "" : "others for some matrices");
   add("scale", fmt::format("{:.4g}", scale_of(s)), s.rslora ? "alpha / sqrt(rank), rsLoRA" : "alpha / rank");
   if (s.dropout > 0) add("dropout", fmt::format("{:g}", s.dropout), "in training");
-  add("matrices", format_thousands(f.matrices), fmt::format("{}", fmt::join(s.targets, ", ")));
+  add("matrices", format_thousands(f.matrices), fmt::format("{}", fmt::join(last_names(s.targets), ", ")));
   add("parameters", format_thousands(f.parameters), format_bytes(4 * f.parameters) + " in fp32");
   write_output(format_table(table));
-  write_next({"gpt", "generate", f.base.empty() ? "MODEL" : f.base, "--adapter", path});
+  std::error_code ignored;
+  if (!f.base.empty() && fs::exists(f.base, ignored))
+    write_next({"gpt", "generate", f.base, "--adapter", path});
   return 0;
 }
 

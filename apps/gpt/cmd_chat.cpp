@@ -29,7 +29,7 @@ constexpr const char* kFooter = R"(Examples:
   printf 'What is a GPT?\nAnd how is it trained?\n' | gpt chat model --json
 
 The model's own chat template says how messages become tokens; --template names the format of a model that has
-none. One line is one message, whatever special tokens it names. Commands, alone on a line:
+none, or a template. One line is one message, whatever special tokens it names. Commands, alone on a line:
   /reset   forget the conversation
   /exit    end, like Ctrl-D
   /help    say this
@@ -153,6 +153,7 @@ class Chat {
 
   // What there was, when Ctrl-C ended it.
   gptcpp::Result say(const std::string& message, const gptcpp::OnPiece& show) {
+    context_.resume();
     gptcpp::Result result;
     const auto keep = [&](const gptcpp::Piece& piece) {
       if (piece.id >= 0) result.ids.push_back(piece.id);
@@ -165,8 +166,6 @@ class Chat {
     } catch (const gptcpp::Error& error) {
       if (error.code() != gptcpp::Code::cancelled) throw;
     }
-    interrupt.reset();
-    context_.resume();
     return result;
   }
 
@@ -206,7 +205,7 @@ Command add_chat_command(CLI::App& root) {
   app->add_option("-m,--model,MODEL", a->generate.model, "model folder, run folder or .gguf");
   add_value(*app, "-p,--prompt,MESSAGE", a->message, "TEXT", "first message");
   add_value(*app, "--system", a->system, "TEXT", "system message");
-  add_value(*app, "--template", a->format, "nanochat|chatml|chatml-qwen2|llama3|llama2",
+  add_value(*app, "--template", a->format, "nanochat|chatml|chatml-qwen2|llama3|llama2|FILE.jinja",
             "format of the conversation (the model's)");
   add_value(*app, "--tokenizer", a->generate.tokenizer, "FILE", "instead of the model's");
   add_value(*app, "--n-ctx", a->n_ctx, "N", "tokens of context (the model's, at most 8192)");

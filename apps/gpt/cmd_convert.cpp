@@ -17,7 +17,7 @@
 #include "options.h"
 #include "output.h"
 #include "report/table.h"
-#include "text/chat_template.h"
+#include "text/chat_formats.h"
 
 namespace gpt {
 namespace {

@@ -29,6 +29,7 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   gpt data tales --bytes 1000000 --seed 1 --out tales.txt
   gpt data tales --bytes 500
+  gpt data tales --labelled 1000 --task choose --out choose.jsonl
   gpt data preview --data input.txt --tokenizer char --n-ctx 64
   gpt data pack --data docs/ 'crawl/*.jsonl.zst' --tokenizer tok --out shards
   gpt data info shards
@@ -68,8 +69,8 @@ struct ShardArguments {
 };
 
 struct TalesArguments {
-  int64_t bytes = 0, seed = 1, first_story = 0;
-  std::string out;
+  int64_t bytes = 0, seed = 1, first_story = 0, labelled = 0;
+  std::string out, task = "classify";
   bool force = false;
 };
 
@@ -78,10 +79,25 @@ struct PreviewArguments {
   int64_t n_ctx = 64, batch_size = 4;
 };
 
+// Labelled stories in place of a text.
+int run_labelled_tales(const TalesArguments& a) {
+  if (a.bytes != 0) fail_usage("--bytes and --labelled: give one of them");
+  const std::string text = labelled_tales(a.task, a.labelled, static_cast<uint64_t>(a.seed), a.first_story);
+  if (a.out.empty()) {
+    write_output(text);
+  } else {
+    write_file_atomic(a.out, text);
+    write_next({"gpt", "finetune", "MODEL", "--task", a.task, "--data", a.out, "--out", "run"});
+  }
+  return 0;
+}
+
 int run_tales(const TalesArguments& a) {
-  if (a.bytes == 0) fail_usage("--bytes is missing: say how much text to make, for example --bytes 1000000");
+  if (a.labelled == 0 && a.bytes == 0)
+    fail_usage("--bytes is missing: say how much text to make, for example --bytes 1000000");
   if (a.seed < 0) fail_usage("--seed: expected a number of at least 0, found {}", a.seed);
   if (!a.out.empty()) check_new_file("--out", a.out, a.force);
+  if (a.labelled != 0) return run_labelled_tales(a);
   const TalesText tales = generate_tales(a.bytes, static_cast<uint64_t>(a.seed), a.first_story);
   if (a.out.empty()) {
     write_output(tales.text);
@@ -243,7 +259,10 @@ Command add_tales(CLI::App& parent) {
       add_command(parent, "tales", "print the built-in corpus: endless simple stories of known entropy");
   add_value(*app, "--bytes", a->bytes, "N", "length of the text");
   add_shown(*app, "--seed", a->seed, "N", "equal seeds give equal stories");
-  add_shown(*app, "--first-story", a->first_story, "N", "number of the first story");
+  add_shown(*app, "--first-story", a->first_story, "N", "number of the first story, or labelled example");
+  add_value(*app, "--labelled", a->labelled, "N", "so many labelled stories as JSON lines, for gpt finetune");
+  add_shown(*app, "--task", a->task, "classify|choose",
+            "of --labelled: does the last line belong to the story, or which of two does");
   add_value(*app, "-o,--out", a->out, "FILE", "write to a file instead of standard output");
   app->add_flag("--force", a->force, "replace a file that is there already");
   return {app, [a] { return run_tales(*a); }};

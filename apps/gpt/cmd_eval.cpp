@@ -7,6 +7,7 @@
 #include "command.h"
 #include "convert/adapter_files.h"
 #include "eval/evaluate.h"
+#include "eval_tasks.h"
 #include "eval_text.h"
 #include "generation.h"
 #include "options.h"
@@ -25,16 +26,25 @@ constexpr const char* kFooter = R"(Examples:
   gpt eval run --data tales:1000000 --seed 9
   gpt eval model --adapter tuned --data test.txt  the model with what a fine-tuning learnt
   gpt eval run --data test.txt --dtype q8_0 --against fp32       what quantised weights cost
+  gpt eval run --tasks hellaswag.yaml --data-dir data --few-shot 5       a task of lm-evaluation-harness
+  gpt eval run --tasks core.yaml --html scores.html                      nanochat's CORE
+  gpt eval run --tasks facts.yaml --against older                        two models on the same documents
 
 Of the text that a run was trained on the part is taken that it held out, which makes the loss comparable with its
 validation loss; of any other text, all. Every token but the first is predicted once, in windows of --n-ctx tokens that start --stride apart.
 --dtype is the type of the products with weights. --against compares with a second one: perplexity of both,
-Kullback-Leibler divergence of the predictions in --dtype from those in --against, in nats.)";
+Kullback-Leibler divergence of the predictions in --dtype from those in --against, in nats.
+
+With --tasks: questions with known answers. A file is a task or a group in lm-evaluation-harness's YAML, or the core.yaml
+of nanochat's CORE bundle. Data is JSONL on this machine, named in dataset_kwargs.data_files or lying in --data-dir as
+TASK/SPLIT.jsonl; nothing is fetched and no Python is run. --batch-size is then the sequences at once, without effect on results,
+--against another model, compared on the same documents.)";
 
 struct EvalArguments {
   std::string model, dtype = "fp32", against;
   EvalTextRequest text;
   std::vector<std::string> adapters;
+  EvalTasksRequest tasks;
   EvalOptions options;
   bool json = false;
   MachineOptions machine;
@@ -131,8 +141,23 @@ void finish_check(ShardCheck& check) {
   check.finish(kForever);
 }
 
+int run_tasks(const EvalArguments& a) {
+  if (!a.text.data.empty()) fail_usage("--tasks and --data: expected one of them");
+  EvalTasksRequest request = a.tasks;
+  request.model = a.model;
+  request.against = a.against;
+  request.dtype = a.dtype;
+  request.tokenizer = a.text.tokenizer;
+  request.adapters = a.adapters;
+  request.batch_size = a.options.batch_size;
+  request.seed = static_cast<uint64_t>(std::max<int64_t>(0, a.text.seed.value_or(1)));
+  request.json = a.json;
+  return eval_tasks(request, a.machine);
+}
+
 int run(const EvalArguments& a) {
   require_argument(a.model, "MODEL", "eval");
+  if (!a.tasks.files.empty()) return run_tasks(a);
   const DType dtype = parse_dtype("--dtype", a.dtype);
   const DType against = a.against.empty() ? dtype : parse_dtype("--against", a.against);
   if (a.text.data.empty() && find_run(a.model).empty())
@@ -178,10 +203,20 @@ Command add_eval_command(CLI::App& root) {
   add_value(*app, "--stride", a->options.stride, "N", "tokens between windows (n_ctx)");
   add_value(*app, "--batch-size", a->options.batch_size, "N", "windows computed at once");
   add_shown(*app, "--dtype", a->dtype, "fp32|bf16|fp16|q8_0|q4_0", "type of the products with weights");
-  add_value(*app, "--against", a->against, "TYPE", "compare with this type");
+  add_value(*app, "--against", a->against, "TYPE|MODEL",
+            "compare with this type; with --tasks: with this model");
   add_value(*app, "--tokenizer", a->text.tokenizer, "FILE",
             "instead of the model's: byte, or a tokenizer.json");
   add_adapter_option(*app, a->adapters);
+  app->option_defaults()->group("tasks");
+  add_value(*app, "--tasks", a->tasks.files, "FILE ...", "tasks as .yaml, in place of a text");
+  add_value(*app, "--data-dir", a->tasks.data_dir, "DIR", "where the tasks' data lies as JSONL");
+  add_value(*app, "--few-shot", a->tasks.few_shot, "K", "examples before each question (the task's number)");
+  add_value(*app, "--limit", a->tasks.limit, "N", "the first documents of each task only");
+  add_value(*app, "--log-samples", a->tasks.log_samples, "FILE",
+            "each document's prompts and scores as JSONL");
+  add_value(*app, "--html", a->tasks.html, "FILE", "the scores as a page");
+  app->option_defaults()->group("Options");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
   return {app, [a] { return run(*a); }};

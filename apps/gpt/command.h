@@ -19,10 +19,12 @@ struct Command {
 // Each adds one subcommand to the program.
 // command_line: as typed, for the run's report.
 Command add_train_command(CLI::App& root, const std::string& command_line);
+Command add_finetune_command(CLI::App& root, const std::string& command_line);
 Command add_sweep_command(CLI::App& root, const std::string& command_line);
 Command add_generate_command(CLI::App& root);
 Command add_chat_command(CLI::App& root);
 Command add_eval_command(CLI::App& root);
+Command add_classify_command(CLI::App& root);
 Command add_verify_command(CLI::App& root);
 Command add_trace_command(CLI::App& root);
 Command add_info_command(CLI::App& root);

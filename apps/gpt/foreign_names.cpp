@@ -143,7 +143,6 @@ constexpr Answer kAnswers[] = {
     {"--outtype", "", "--dtype fp32, fp16 or bf16 for plain numbers, --quant q8_0 and others for blocks"},
     {"--load-in-8bit", "", "--dtype q8_0"},
     {"--load-in-4bit", "", "--dtype q4_0"},
-    {"--tasks", "eval", "there are loss, perplexity and bits per byte of --data"},
     {"--trust-remote-code", "", "no code of a model is ever run; leave it out"},
     {"--verbose", "", "commands say all they have to say; leave it out"},
 };

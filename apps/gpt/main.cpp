@@ -33,8 +33,8 @@ constexpr const char* kFooter = R"(Examples:
 constexpr struct {
   const char *group, *commands;
 } kGroups[] = {{"prepare", "data|tokenizer|plan"},
-               {"train", "train|sweep|report"},
-               {"use", "generate|chat|convert"},
+               {"train", "train|finetune|sweep|report"},
+               {"use", "generate|chat|classify|convert"},
                {"look inside and measure", "info|trace|eval|verify|bench"},
                {"for your shell", "completion"}};
 
@@ -93,10 +93,12 @@ std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>
   for (const Command& command : add_tokenizer_commands(root))
     commands.push_back(command);
   for (const Command& command :
-       {add_plan_command(root), add_train_command(root, command_line), add_sweep_command(root, command_line),
+       {add_plan_command(root), add_train_command(root, command_line),
+        add_finetune_command(root, command_line), add_sweep_command(root, command_line),
         add_report_command(root), add_generate_command(root), add_chat_command(root),
         add_convert_command(root), add_info_command(root), add_trace_command(root), add_eval_command(root),
-        add_verify_command(root), add_bench_command(root), add_completion_command(root)})
+        add_classify_command(root), add_verify_command(root), add_bench_command(root),
+        add_completion_command(root)})
     commands.push_back(command);
   for (const auto& [group, names] : kGroups) {
     for (const std::string& command : CLI::detail::split(names, '|'))

@@ -142,7 +142,7 @@ struct ModelFacts {
   int64_t bytes = 0;  // of its files, as the memory limit counts them
   bool has_tokenizer = false;
   std::string tokenizer_problem;  // why its own cannot be used; it takes ids alone then
-  std::string chat_format;        // "" where it has no template of a known format
+  std::string chat_format;        // "jinja" for a template of its own, "" where there is none that can be run
 };
 
 // A LoRA adapter beside a model. path: a folder as PEFT writes it, the run folder of a fine-tuning, or a
@@ -155,7 +155,8 @@ struct AdapterOptions {
 
 struct ModelOptions {
   std::string tokenizer = {};    // instead of the model's: byte, or what Tokenizer::load takes
-  std::string chat_format = {};  // instead of the model's: nanochat, chatml, chatml-qwen2, llama3, llama2
+  // Instead of the model's: nanochat, chatml, chatml-qwen2, llama3, llama2, or a .jinja file.
+  std::string chat_format = {};
   std::vector<AdapterOptions> adapters = {};
 };
 
@@ -306,7 +307,7 @@ class GPTCPP_API Chat {
   Result say(const std::string& message, const GenerateOptions& options = {}, const OnPiece& on_piece = {});
   void reset();  // forgets the conversation
 
-  const char* format() const noexcept;  // its name, as in ModelOptions
+  const char* format() const noexcept;  // its name, as in ModelFacts
   int64_t n_ctx() const noexcept;
   // Of the last message that was answered, or begun to be: the ids that the answer goes on from, and how many
   // of the oldest turns were forgotten for it.

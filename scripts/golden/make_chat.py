@@ -4,7 +4,7 @@
     pip install transformers==5.23.0 tokenizers==0.23.3
     scripts/golden/make_chat.py
 
-The templates are those of src/text/chat_template.cpp; the tokenizer is the small BPE of tests/data with the special
+The templates are those of src/text/chat_formats.cpp; the tokenizer is the small BPE of tests/data with the special
 tokens of all formats.
 """
 
@@ -38,9 +38,9 @@ def main():
     tokenizer = Tokenizer.from_file(str(DATA / "bpe.tokenizer.json"))
     tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIAL])
     (DATA / "chat.tokenizer.json").write_text(tokenizer.to_str())
-    source = (ROOT / "src/text/chat_template.cpp").read_text()
+    source = (ROOT / "src/text/chat_formats.cpp").read_text()
     rows = []
-    for name, jinja in re.findall(r'\{ChatFormat::(\w+),\s*R"\((.*?)\)"\}', source):
+    for name, jinja in re.findall(r'\{ChatFormat::(\w+),\s*"[^{]*\{[^}]*\},\s*R"\((.*?)\)"\}', source, re.S):
         bos, eos = TOKENS.get(name, ("<|bos|>", "<|im_end|>"))
         fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=bos, eos_token=eos, chat_template=jinja)
         for messages in conversations():

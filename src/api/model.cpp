@@ -42,7 +42,8 @@ ModelFacts facts_of(const Model::Impl& model) {
                    .tokenizer_problem = {},
                    .chat_format = {}};
   try {
-    facts.chat_format = gpt::chat_format_name(model.chat_format());
+    const gpt::ChatSource source = model.chat_source();
+    facts.chat_format = source.built_in ? source.name : "jinja";
   } catch (const Error& error) {
     if (error.code() != Code::unsupported) throw;  // a wrong name
   }
@@ -117,9 +118,16 @@ const gpt::Tokenizer& Model::Impl::tokenizer() const {
   });
 }
 
-gpt::ChatFormat Model::Impl::chat_format() const {
+gpt::ChatSource Model::Impl::chat_source() const {
   return guarded_as(Code::unsupported, "chat_format",
-                    [&] { return gpt::model_chat_format(loaded, options.chat_format, "--template"); });
+                    [&] { return gpt::model_chat_source(loaded, options.chat_format, "--template"); });
+}
+
+gpt::ChatTemplate Model::Impl::chat_template() const {
+  const gpt::Tokenizer& words = tokenizer();
+  return guarded_as(Code::unsupported, "chat_format", [&] {
+    return gpt::model_chat_template(loaded, words, options.chat_format, "--template");
+  });
 }
 
 void Model::Impl::claim_packed(gpt::DType dtype, bool in_place) const {

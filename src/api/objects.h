@@ -21,7 +21,8 @@ struct Model::Impl {
   Impl(std::shared_ptr<Context::Impl> context, gpt::ModelSource source, const ModelOptions& options);
   const gpt::ModelConfig& config() const { return loaded.model().config; }
   const gpt::Tokenizer& tokenizer() const;                             // throws unsupported without one
-  gpt::ChatFormat chat_format() const;                                 // the same
+  gpt::ChatSource chat_source() const;                                 // throws unsupported without one
+  gpt::ChatTemplate chat_template() const;                             // the same
   const gpt::WeightedAdapter& adapter(const std::string& name) const;  // checked
   // For products in a type, once: the sessions of a model share it.
   void claim_packed(gpt::DType dtype, bool in_place) const;

@@ -114,14 +114,13 @@ std::vector<int32_t> chat_prompt(const Model& model, std::span<const Message> me
     const auto inner = gpt::transformed(messages, [](const Message& message) {
       return gpt::ChatMessage{message.role, message.content};
     });
-    return gpt::ChatTemplate(model.impl()->chat_format(), model.impl()->tokenizer()).encode(inner, true);
+    return model.impl()->chat_template().encode(inner, true);
   });
 }
 
 struct Chat::Impl {
   Impl(const Model& model, const std::string& system, const SessionOptions& options)
-      : format(model.impl()->chat_format()),
-        chat_template(format, model.impl()->tokenizer()),
+      : chat_template(model.impl()->chat_template()),
         decoder(model.impl(), engine_options(options)),
         conversation(chat_template, system, decoder.inference.capacity()) {
     if (options.policy != ContextPolicy::stop)
@@ -132,7 +131,6 @@ struct Chat::Impl {
                 chat_template.end_id());
   }
 
-  gpt::ChatFormat format;
   gpt::ChatTemplate chat_template;
   Decoder decoder;
   gpt::Conversation conversation;
@@ -147,7 +145,7 @@ Result Chat::say(const std::string& message, const GenerateOptions& options, con
   return guarded([&] {
     const std::shared_ptr<Impl> c = impl_;  // whatever the callback does to the handle
     const InUse in_use(c->in_use);
-    Answer answer(c->decoder.model(), options.stops, gpt::blank_before_answers(c->format));
+    Answer answer(c->decoder.model(), options.stops, c->chat_template.blank_before_answers());
     gpt::Request request = c->decoder.request({}, options);
     if (options.max_tokens == 0) gpt::fail_parameter("max_tokens", "expected a positive number, found 0");
     request.prompt = as_argument("message", [&] { return c->conversation.ask(message, options.max_tokens); });
@@ -165,7 +163,7 @@ void Chat::reset() {
 }
 
 const char* Chat::format() const noexcept {
-  return gpt::chat_format_name(impl_->format).data();
+  return impl_->chat_template.built_in() ? impl_->chat_template.name().c_str() : "jinja";
 }
 int64_t Chat::n_ctx() const noexcept {
   return impl_->decoder.inference.capacity();

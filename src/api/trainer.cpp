@@ -86,7 +86,7 @@ Trainer::Impl::Impl(const Context& c, const Settings& settings, const std::strin
       weights(model.table, gpt::DType::f32, "weights"),
       loader(gpt::loader_of(data, train(), model.config.n_ctx)),
       step(model, weights, gpt::make_optimizer(train(), model.table), backend,
-           gpt::step_options(train(), model.config.n_ctx, data.document_end)) {
+           gpt::step_options(train(), model.config.n_ctx)) {
   model.weights.assign(weights.views().begin(), weights.views().end());
   gpt::init_params(model.table, weights, static_cast<uint64_t>(train().seed));
   history.loss_scale = gpt::LossScale::of(gpt::tensor_dtype(train().dtype));
@@ -97,7 +97,7 @@ Trainer::Impl::Impl(const Context& c, const Settings& settings, const std::strin
 }
 
 TrainProgress Trainer::Impl::make_step() {
-  step.compute_gradients(history.next(train(), done), gpt::batch_of(loader, train(), done),
+  step.compute_gradients(history.next(train(), done), gpt::batch_of(loader, train(), done, data.document_end),
                          [this] { context->check_cancelled(); });
   history.overflows(train(), step);
   step.update();
@@ -143,7 +143,7 @@ void Trainer::save(const std::string& folder) const {
   guarded([&] {
     if (gpt::path_exists(folder + "/train_state.json"))
       gpt::fail_parameter("folder", "{} is a checkpoint that a run is resumed from; choose another", folder);
-    gpt::save_model(folder, impl_->model, impl_->weights, impl_->data.tokenizer->to_json());
+    gpt::save_model(folder, impl_->model, {impl_->data.tokenizer->to_json()});
   });
 }
 

@@ -17,7 +17,8 @@ enum class RandomSite : uint32_t {
   dropout_attention = 17,
   dropout_attention_out = 18,
   dropout_mlp_out = 19,
-  dropout_adapter = 20,
+  dropout_task_head = 20,
+  dropout_adapter = 21,
   test = 255,
 };
 

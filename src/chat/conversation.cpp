@@ -10,14 +10,20 @@ std::vector<int32_t> Conversation::ids_from(size_t first) const {
   if (!system_.empty()) opening.push_back({"system", system_});
   opening.push_back({"user", turns_[first].user});
   std::vector<int32_t> ids = format_.encode(opening, true);
+  bool goes_on = true;
+  std::vector<ChatMessage> messages = std::move(opening);
   for (size_t i = first + 1; i < turns_.size(); ++i) {
     const std::vector<int32_t>& answer = turns_[i - 1].answer;
+    messages.push_back({"assistant", format_.tokenizer().decode(answer)});
+    const auto turn = goes_on ? format_.encode_turn(messages, turns_[i].user) : std::nullopt;
+    messages.push_back({"user", turns_[i].user});
+    goes_on = turn.has_value();
+    if (!goes_on) continue;
     ids.insert(ids.end(), answer.begin(), answer.end());
     ids.push_back(format_.end_id());
-    const std::vector<int32_t> turn = format_.encode_turn(turns_[i].user);
-    ids.insert(ids.end(), turn.begin(), turn.end());
+    ids.insert(ids.end(), turn->begin(), turn->end());
   }
-  return ids;
+  return goes_on ? ids : format_.encode(messages, true);
 }
 
 std::vector<int32_t> Conversation::ask(const std::string& user, int64_t room) {

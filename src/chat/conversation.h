@@ -9,7 +9,7 @@ namespace gpt {
 
 // A conversation as token ids that fit into a context: an old turn is forgotten when there is no room for a
 // new one, the system message never. Answers stay the ids that the model gave, so that what the model has
-// computed of them stays true.
+// computed of them stays true, unless the template writes them anew when another message follows.
 class Conversation {
  public:
   // The template must outlive the object. `n_ctx`: ids of a conversation with its answers. No

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/suggest.h"
 #include "convert/gguf_vocab.h"
 
@@ -45,32 +46,62 @@ std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std:
   return tokenizer;
 }
 
-ChatFormat model_chat_format(const LoadedModel& loaded, const std::string& name,
-                             const std::string& parameter) {
+namespace {
+
+ChatSource named_chat_source(const std::string& name, const std::string& parameter) {
+  if (const auto format = parse_chat_format(name)) return chat_source(*format);
+  constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+  if (name.ends_with(".jinja")) return {.name = name, .jinja = read_file(name, kMostBytes)};
   const std::vector<std::string> names = chat_format_names();
+  fail_usage("{}: expected {} or a .jinja file, found \"{}\"{}", parameter, fmt::join(names, " or "),
+             name.substr(0, 64), did_you_mean(name, names));
+}
+
+// What a template of a model's own cannot do ends with what else there is.
+template <class Make>
+auto with_advice(const std::string& name, const std::string& parameter, Make make) {
+  try {
+    return make();
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    if (!name.empty()) throw;
+    fail("{}; it is none of the built-in ones: name the format that the model was trained with, {} {}",
+         error.what(), parameter, fmt::join(chat_format_names(), "|"));
+  }
+}
+
+}  // namespace
+
+ChatSource model_chat_source(const LoadedModel& loaded, const std::string& name,
+                             const std::string& parameter) {
   const std::string path = loaded.paths().front();
+  const bool gguf = loaded.gguf() != nullptr;
+  ChatSource source;
   if (!name.empty()) {
-    if (const auto format = parse_chat_format(name)) return *format;
-    fail_usage("{}: expected {}, found \"{}\"{}", parameter, fmt::join(names, " or "), name.substr(0, 64),
-               did_you_mean(name, names));
+    source = named_chat_source(name, parameter);
+  } else {
+    const auto jinja = gguf ? gguf_chat_template(*loaded.gguf()) : read_chat_template(loaded.folder());
+    if (!jinja) {
+      const char* usual = export_family(loaded.model().config).chat_template;
+      fail(
+          "{} has no chat template; name the format it was trained with: {} {}{} (a model that was never "
+          "trained to chat only goes on with texts)",
+          path, parameter, fmt::join(chat_format_names(), "|"),
+          usual == nullptr ? "" : fmt::format("; chat models of its family have {}", usual));
+    }
+    source = {.name = "the chat template of " + path, .jinja = *jinja};
   }
-  const auto jinja =
-      loaded.gguf() != nullptr ? gguf_chat_template(*loaded.gguf()) : read_chat_template(loaded.folder());
-  if (!jinja) {
-    const char* usual = export_family(loaded.model().config).chat_template;
-    fail(
-        "{} has no chat template; name the format it was trained with: {} {}{} (a model that was never "
-        "trained to chat "
-        "only goes on with texts)",
-        path, parameter, fmt::join(names, "|"),
-        usual == nullptr ? "" : fmt::format("; chat models of its family have {}", usual));
-  }
-  if (const auto format = recognise_chat_template(*jinja)) return *format;
-  fail(
-      "the chat template of {} is none of the built-in ones, and templates are never run; name the format it "
-      "was "
-      "trained with: {} {}",
-      path, parameter, fmt::join(names, "|"));
+  if (source.built_in) return source;
+  if (!gguf) source.tokens = read_special_tokens(loaded.folder());
+  with_advice(name, parameter, [&] { return JinjaTemplate(source.jinja, {}, source.name); });
+  return source;
+}
+
+ChatTemplate model_chat_template(const LoadedModel& loaded, const Tokenizer& tokenizer,
+                                 const std::string& name, const std::string& parameter) {
+  const ChatSource source = model_chat_source(loaded, name, parameter);
+  return with_advice(name, parameter, [&] { return ChatTemplate(source, tokenizer); });
 }
 
 std::vector<int32_t> eos_ids(const ModelConfig& config) {

@@ -19,16 +19,14 @@ std::unique_ptr<Tokenizer> named_tokenizer(const std::string& name);
 // file describes; null when there is none. Throws Error when its vocabulary exceeds the model's.
 std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std::string& name);
 
-// The format of a model's conversations: the named one, or without a name what its template says. Throws
-// Error where it has no template or one that is not built in, UsageError for an unknown name; `parameter`:
-// how one names a format, for these.
-ChatFormat model_chat_format(const LoadedModel& loaded, const std::string& name,
+// The template of a model's conversations: that of the named format or .jinja file, or without a name the
+// model's own. Throws Error where it has none or one that cannot be run, UsageError for an unknown name;
+// `parameter`: how one names a format, for these.
+ChatSource model_chat_source(const LoadedModel& loaded, const std::string& name,
                              const std::string& parameter);
-
-// Whether the format has a blank in front of answers, which is no part of them.
-inline bool blank_before_answers(ChatFormat format) {
-  return format == ChatFormat::llama2;
-}
+// The same for a tokenizer, which must outlive it. Throws Error also where the two do not belong together.
+ChatTemplate model_chat_template(const LoadedModel& loaded, const Tokenizer& tokenizer,
+                                 const std::string& name, const std::string& parameter);
 
 // The tokens that end a text, as far as the vocabulary has them.
 std::vector<int32_t> eos_ids(const ModelConfig& config);

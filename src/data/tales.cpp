@@ -1,6 +1,10 @@
 #include "data/tales.h"
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
+#include "base/parse.h"
+#include "base/printable.h"
 #include "base/rng.h"
 
 namespace gpt {
@@ -8,6 +12,7 @@ namespace {
 
 // The text is made in memory; more than this is surely a slip of the finger.
 constexpr int64_t kMaxBytes = int64_t{1} << 34;
+constexpr int64_t kMaxLabelled = 10'000'000;
 
 // What keeps the grammar unambiguous (and the tests prove): within a table no word is the beginning of
 // another, and the alternatives of a rule differ before either ends. Words that one sentence uses twice
@@ -41,6 +46,47 @@ TalesText generate_tales(int64_t bytes, uint64_t seed, int64_t first_story) {
     tales.nats -= last_nats + grammar.score(std::string_view(tales.text).substr(last), false).log_p;
   }
   return tales;
+}
+
+namespace {
+
+// The lines of a story.
+std::vector<std::string_view> tale(uint64_t seed, int64_t number, std::string& text) {
+  text.clear();
+  RandomStream random(seed, RandomSite::corpus, 0, static_cast<uint64_t>(number));
+  tales_grammar().sample(random, text);
+  while (text.ends_with('\n'))
+    text.pop_back();
+  return split(text, '\n');
+}
+
+}  // namespace
+
+std::string labelled_tales(const std::string& task, int64_t examples, uint64_t seed, int64_t first) {
+  const bool choose = task == "choose";
+  if (!choose && task != "classify")
+    fail_usage("labelled tales: expected classify or choose, found {}", printable(task));
+  if (examples < 1 || examples > kMaxLabelled)
+    fail_usage("labelled tales: expected 1 to {} examples, found {}", kMaxLabelled, examples);
+  if (first < 0) fail_usage("tales: expected a story number of at least 0, found {}", first);
+  std::string out, own, other;
+  for (int64_t n = first; n < first + examples; ++n) {
+    const std::vector<std::string_view> lines = tale(seed, 2 * n, own);
+    const std::string_view last = lines.back(), foreign = tale(seed, 2 * n + 1, other).back();
+    RandomStream random(seed, RandomSite::corpus, 1, static_cast<uint64_t>(n));
+    const auto coin = static_cast<int>(random.below(2));
+    nlohmann::json example;
+    if (choose) {
+      example["context"] = own.substr(0, own.size() - last.size());
+      example["choices"] = {coin == 0 ? last : foreign, coin == 0 ? foreign : last};
+      example["label"] = coin;
+    } else {
+      example["text"] = fmt::format("{}\n{}\n{}", lines[0], lines[1], coin == 0 ? last : foreign);
+      example["label"] = coin == 0 ? "whole" : "mixed";
+    }
+    out += example.dump() + "\n";
+  }
+  return out;
 }
 
 double tales_entropy_per_byte() {

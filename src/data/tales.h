@@ -24,6 +24,14 @@ struct TalesText {
 // first_story >= 0.
 TalesText generate_tales(int64_t bytes, uint64_t seed, int64_t first_story = 0);
 
+// Labelled stories, JSON lines, for a task whose answers follow from what a story says:
+//   classify: the opening, the next line and the last line of a story, labelled "whole"; or with the last
+//             line of another story, labelled "mixed"; as many of both, on average
+//   choose:   the story without its last line as context, its own last line and that of another story as
+//             choices
+// Each depends on (seed, its number) alone. Throws UsageError for another task or fewer than one example.
+std::string labelled_tales(const std::string& task, int64_t examples, uint64_t seed, int64_t first = 0);
+
 // The entropy of an endless text: expected nats per story divided by expected bytes per story, both
 // exact from the grammar.
 double tales_entropy_per_byte();

@@ -30,6 +30,7 @@ struct KernelTable {
   ScratchNeed (*attention_scratch)(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
                                    DType dtype) = nullptr;
   ScratchNeed (*select_candidates_scratch)(int64_t vocab_size) = nullptr;
+  ScratchNeed (*syrk_scratch)(int64_t rows, int64_t cols, DType compute) = nullptr;
 
   // The bytes of a PackedMatrix; 0 where there is no packed form of this type and direction (quantised
   // matrices have none for dy w), so that the plain matrix is used.
@@ -81,6 +82,9 @@ class Workspace {
 };
 
 ScratchNeed max_need(ScratchNeed a, ScratchNeed b);
+
+// Of the op muon, which is made of a table's other ops, for a matrix of that shape and type.
+ScratchNeed muon_scratch(const KernelTable& table, int64_t rows, int64_t cols, DType dtype, DType compute);
 
 std::string_view isa_name(Isa isa);
 Isa best_isa();                        // the widest set that this CPU and this build have

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -332,8 +333,8 @@ struct SoftcapArgs {
 };
 
 // Cross-entropy of softcapped logits: losses[n] = lse(z[n]) - z[n][targets[n]], z = cap tanh(x/cap) or x.
-// With weights both are multiplied by the row's. Rows with a target < 0 or a weight of 0 do not count: loss
-// 0, gradient 0.
+// With weights, of either sign, both are multiplied by the row's. Rows with a target < 0 or a weight of 0 do
+// not count: loss 0, gradient 0.
 struct CrossEntropyArgs {
   TensorView logits;               // [N,V] fp32 (or fp64), before the softcap
   const int32_t* targets;          // [N], each < V
@@ -349,6 +350,71 @@ inline double row_weight(const CrossEntropyArgs& a, int64_t n) {
   if (a.targets[n] < 0) return 0;
   return a.weights != nullptr ? double{a.weights[n]} : 1;
 }
+
+// ---------------------------------------------------------------------------------------------------
+// Heads of tasks. Of each of `samples` equal parts of the rows one row is picked: the last one with this
+// token, or the last of all where there is none.
+struct PickedRows {
+  const int32_t* ids;  // [N]
+  int64_t rows;        // N, a multiple of samples
+  int64_t samples;
+  int32_t id;
+};
+inline int64_t picked_row(const PickedRows& p, int64_t sample) {
+  const int64_t n = p.rows / p.samples, last = (sample + 1) * n - 1;
+  for (int64_t row = last; row > last - n; --row) {
+    if (p.ids[row] == p.id) return row;
+  }
+  return last;
+}
+
+// out[i] = the sum of the picked rows of samples i g .. i g + g - 1, where g = samples / rows of out.
+struct PickRowsArgs {
+  TensorView out;  // [samples/g,C] act
+  TensorView x;    // [N,C] act
+  PickedRows picked;
+};
+
+// dx of these rows += dout[i]; without accumulate = dout[i], and 0 for all other rows.
+struct PickRowsBackwardArgs {
+  TensorView dx;    // [N,C] act
+  TensorView dout;  // [samples/g,C] act
+  PickedRows picked;
+  bool accumulate = true;
+};
+
+// The loss of logits whose labels are known: cross-entropy, where a label is a class, or the squared error
+// of the only logit. Row i belongs to samples i g .. i g + g - 1, g = samples / G, and has the label of the
+// first of them, and the weight that stands at its picked row. Rows whose label is no class, or whose weight
+// is 0, do not count: loss 0, gradient 0.
+enum class LabelLoss : uint8_t { cross_entropy, squared_error };
+struct LabelLossArgs {
+  LabelLoss loss;
+  TensorView logits;    // [G,K] fp32 (or fp64)
+  const float* labels;  // [samples]
+  PickedRows picked;
+  const float* weights = nullptr;   // [N], or null: 1
+  double* losses;                   // [N]; the loss of row i goes to the picked row of its first sample
+  bool accumulate = true;           // it is added to what is there; else all others are 0
+  TensorView dlogits = {};          // [G,K] of the type of logits: scale * d loss / d logits; or absent
+  const StepState* step = nullptr;  // scale = loss_scale * loss_weight; none: 1
+};
+
+// Direct preference optimisation (Rafailov et al. 2023, equation 7). Samples come in pairs, the chosen one
+// first, n_ctx rows each. With s(y) = sum over its rows of -nll, the log-probability of a sample y beyond its
+// reference d(y) = s(y) - reference[y], and margin = beta (d(chosen) - d(rejected)):
+//   losses: of a pair's first row -(1 - e) log sigmoid(margin) - e log sigmoid(-margin), e its smoothing; of
+//   all
+//           others 0
+//   weights [rows]: mask * d loss / d nll of the row, for the cross-entropy that gives the gradient
+struct PreferenceArgs {
+  double* losses;          // [rows]; before: nll of each row, 0 where it does not count
+  const float* reference;  // [rows / n_ctx] log-probabilities
+  const float* mask;       // [rows]
+  float* weights;          // [rows]
+  int64_t rows, n_ctx;
+  double beta, smoothing = 0;
+};
 
 // *sum += the losses, added up in order.
 struct SumLossesArgs {
@@ -396,10 +462,11 @@ struct ClampArgs {
 struct AdamWRange {
   int64_t begin, end;
   double weight_decay;
+  double lr_scale = 1;
 };
 
-// AdamW (Loshchilov & Hutter 2019, Algorithm 2, with PyTorch's placement of eps), with the step's lr,
-// grad_scale and t = updates, 1 for the first:
+// AdamW (Loshchilov & Hutter 2019, Algorithm 2, with PyTorch's placement of eps), with the step's lr times
+// the range's lr_scale, the step's grad_scale and t = updates, 1 for the first:
 //   g = grad_scale * grad; p -= lr wd p; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
 //   p -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps)
 // With grad_scale = 0 nothing changes.
@@ -407,6 +474,63 @@ struct AdamWArgs {
   TensorView param, grad, m, v;        // [elements], whole buffers
   std::span<const AdamWRange> ranges;  // in ascending order, apart; nothing outside them changes
   double beta1, beta2, eps;
+  const StepState* step;
+};
+
+// y = x x^T, of which one triangle is computed and mirrored (BLAS: syrk). x is rounded to `compute` (fp32,
+// bf16; fp64 when all is fp64).
+struct SyrkArgs {
+  TensorView y;  // [m,m]
+  TensorView x;  // [m,n]
+  DType compute = DType::f32;
+};
+
+// A schedule of Muon's momentum: from `first` to `peak` over the first `warmup` steps, and to `last` over the
+// steps from `decline` on.
+struct MuonMomentum {
+  double first = 0.95, peak = 0.95, last = 0.95;
+  int64_t warmup = 0;
+  int64_t decline = 0, steps = 0;  // steps: of the run
+
+  double at(int64_t step) const {
+    const auto way = [](int64_t done, int64_t all) {
+      return static_cast<double>(done) / static_cast<double>(all);
+    };
+    if (step < warmup) return first + (peak - first) * way(step, warmup);
+    if (step < decline || steps <= decline) return peak;
+    return peak + (last - peak) * way(std::min(step, steps) - decline, steps - decline);
+  }
+};
+
+// Muon (Jordan et al. 2024) for one matrix. With G = grad_scale * grad, mu the momentum of the step and
+// lr = step.lr:
+//   M += (1 - mu) (G - M);  U = G + mu (M - G)
+//   X = U, normalised; then five times X = a X + (b A + c A A) X with A = X X^T (or with X^T where it is the
+//   smaller one), whose products are rounded to `compute`
+//   p -= lr decay p + lr rate X
+// torch is torch.optim.Muon: X = U / max(|U|, 1e-7), and Jordan's a, b, c. nanochat is MuonAdamW of nanochat
+// 92d63d4: rows of U get equal norms before (MuonEq, arXiv 2603.28254), X = U / (1.01 |U| + 1e-6), a, b, c of
+// Polar Express (Amsel et al. 2025); then X gets the norm sqrt(min(rows, cols)) (arXiv 2602.21545), its
+// rows or columns, whichever are more, are divided by the root of a running mean of their squares at the same
+// norm (NorMuon, Li et al. 2025), and p decays only where X has its sign, ever less by half a cosine over
+// momentum.steps.
+enum class MuonForm : uint8_t { torch, nanochat };
+struct MuonArgs {
+  MuonForm form;
+  TensorView param, grad, m;  // [rows,cols], dense
+  TensorView v = {};          // [max(rows,cols)] nanochat: the running mean
+  TensorView change;          // [1]: gets the sum of squares of what p has changed by
+  double rate, decay;
+  MuonMomentum momentum;
+  DType compute = DType::f32;  // fp32 or bf16; fp64 when all is fp64
+  const StepState* step;       // where its grad_scale is 0 nothing changes
+};
+
+// A moving average: average += max(1 - decay, 1 / t) (x - average) with t = updates, 1 for the first, so that
+// it begins as the mean of what there is. Where the step's grad_scale is 0 nothing changes.
+struct EmaArgs {
+  TensorView average, x;  // [elements]
+  double decay;
   const StepState* step;
 };
 
@@ -433,13 +557,20 @@ struct AdamWArgs {
   X(select_candidates, SelectCandidatesArgs)          \
   X(softcap, SoftcapArgs)                             \
   X(cross_entropy, CrossEntropyArgs)                  \
+  X(pick_rows, PickRowsArgs)                          \
+  X(pick_rows_backward, PickRowsBackwardArgs)         \
+  X(label_loss, LabelLossArgs)                        \
   X(add, AddArgs)                                     \
   X(scale, ScaleArgs)                                 \
+  X(preference, PreferenceArgs)                       \
   X(sum_losses, SumLossesArgs)                        \
   X(sum_squares, SumSquaresArgs)                      \
   X(finish_norm, FinishNormArgs)                      \
   X(clamp, ClampArgs)                                 \
-  X(adamw, AdamWArgs)
+  X(adamw, AdamWArgs)                                 \
+  X(syrk, SyrkArgs)                                   \
+  X(muon, MuonArgs)                                   \
+  X(ema, EmaArgs)
 
 // Scratch in bytes; `shared` is one region, `per_thread` one for each thread of the pool.
 struct ScratchNeed {

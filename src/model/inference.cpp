@@ -123,6 +123,14 @@ void Inference::check_ids(std::span<const int32_t> ids) const {
 }
 
 void Inference::append(std::span<const Append> batch, const TensorView& logits) {
+  append_steps(batch, Output::logits, logits);
+}
+
+void Inference::append_hidden(std::span<const Append> batch, const TensorView& hidden) {
+  append_steps(batch, Output::hidden, hidden);
+}
+
+void Inference::append_steps(std::span<const Append> batch, Output output, const TensorView& to) {
   for (const Append& a : batch)
     check_ids(a.ids);
   int64_t row = 0;
@@ -143,7 +151,7 @@ void Inference::append(std::span<const Append> batch, const TensorView& logits) 
       ++next;
       at = 0;
     }
-    row += run(parts_, logits, row);
+    row += run(parts_, output, to, row);
   }
 }
 
@@ -259,8 +267,9 @@ void Inference::choose_kept(std::span<const Append> parts) {
   }
 }
 
-// One step. Writes the logits that are wanted from `first_row` on, and returns how many rows.
-int64_t Inference::run(std::span<const Append> parts, const TensorView& logits, int64_t first_row) {
+// One step. Writes what is wanted from `first_row` on, and returns how many rows.
+int64_t Inference::run(std::span<const Append> parts, Output output, const TensorView& to,
+                       int64_t first_row) {
   prepare_rows(parts);
   stage_tables();
   choose_kept(parts);
@@ -275,7 +284,12 @@ int64_t Inference::run(std::span<const Append> parts, const TensorView& logits, 
   if (kept_rows_.size() < ids_.size()) pass.batch.kept = &kept;
   const TensorView normed = run_layers(pass, model_.layers, acts_);
   if (!normed) return 0;
-  write_logits(pass, normed, logits.row_range(first_row, normed.rows()));
+  const TensorView rows = to.row_range(first_row, normed.rows());
+  if (output == Output::hidden) {
+    copy_rows(normed, rows);
+  } else {
+    write_logits(pass, normed, rows);
+  }
   return normed.rows();
 }
 

@@ -54,6 +54,9 @@ class Inference {
   // (see reserve). Up to max_rows tokens, and no more than `room` of any sequence, are one step through the
   // model; once every slot was used, that allocates nothing.
   void append(std::span<const Append> batch, const TensorView& logits);
+  // The same with the hidden states that the head's matrix would read, [wanted,C] of the type of activations,
+  // in place of logits.
+  void append_hidden(std::span<const Append> batch, const TensorView& hidden);
   // As above for one sequence, with the logits of every appended token: [ids,V].
   void append_all(int slot, std::span<const int32_t> ids, const TensorView& logits) {
     const Append all{slot, ids, std::ssize(ids)};
@@ -110,7 +113,9 @@ class Inference {
   }
   void plan();
   void check_ids(std::span<const int32_t> ids) const;
-  int64_t run(std::span<const Append> parts, const TensorView& logits, int64_t first_row);
+  enum class Output : uint8_t { logits, hidden };
+  void append_steps(std::span<const Append> batch, Output output, const TensorView& to);
+  int64_t run(std::span<const Append> parts, Output output, const TensorView& to, int64_t first_row);
   void prepare_rows(std::span<const Append> parts);
   void choose_kept(std::span<const Append> parts);
   static PassShape shape(const Options& options, int64_t capacity);

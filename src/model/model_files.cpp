@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -9,7 +10,6 @@
 
 #include "base/file.h"
 #include "base/printable.h"
-#include "io/safetensors_writer.h"
 #include "kernels/quant.h"
 #include "model/model_source.h"
 #include "model/presets.h"
@@ -285,6 +285,8 @@ void LoadedModel::check_unused() {
       ignored_.push_back({tensor, "a buffer, no parameter"});
     } else if (tied_head && same_bytes(*tensor, *wte)) {
       ignored_.push_back({tensor, "equal to the embedding"});
+    } else if (is_head_tensor(tensor->name)) {
+      ignored_.push_back({tensor, "the head of a task"});
     } else {
       fail("{}: the tensor {} has no place in this architecture{}", source_->path, printable(tensor->name),
            tied_head ? "; it differs from the embedding, so set tie_word_embeddings to false" : "");
@@ -300,8 +302,14 @@ void LoadedModel::check_unused() {
 }
 
 void LoadedModel::copy_to(const ParamBuffer& weights) const {
-  for (int id = 0; id < model_->table.count(); ++id)
-    copy_numbers(model_->weights[static_cast<size_t>(id)], weights[id]);
+  for (int id = 0; id < model_->table.count(); ++id) {
+    const TensorView &from = model_->weights[static_cast<size_t>(id)], to = weights[id];
+    copy_numbers(from, from.rank == 2 ? to.row_range(0, from.rows()) : to);
+  }
+}
+
+bool is_head_tensor(std::string_view name) {
+  return name == "score.weight" || name.starts_with("multiple_choice_head.summary.");
 }
 
 namespace {
@@ -395,8 +403,13 @@ void write_model(const std::string& folder, const Model& model, std::span<const 
                  const WriteOptions& options) {
   const ModelConfig& c = model.config;
   const Naming& naming = *export_family(c).namings[0];
-  write_tensors(folder, named_weights(model, weights, naming, options.dtype), options.shard_bytes);
-  const json config = export_config(c, options.dtype);
+  std::vector<NamedTensor> tensors = named_weights(model, weights, naming, options.dtype);
+  json config = export_config(c, options.dtype);
+  if (options.head != nullptr) {
+    std::ranges::copy(options.head->tensors, std::back_inserter(tensors));
+    config.update(json::parse(options.head->config));
+  }
+  write_tensors(folder, std::move(tensors), options.shard_bytes);
   write_file_atomic(folder + "/" + kConfigFile, config.dump(2) + "\n");
   json generation = {{"_from_model_config", true}};
   for (const char* key : {"bos_token_id", "eos_token_id"}) {

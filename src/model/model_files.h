@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "io/safetensors_writer.h"
 #include "model/families/family.h"
 #include "model/model.h"
 #include "model/params.h"
@@ -13,7 +14,6 @@ namespace gpt {
 
 class GgufFile;
 struct ModelSource;
-struct NamedTensor;
 struct TensorInfo;
 
 // What becomes of the matrices that a file stores as [in,out], as GPT-2's do.
@@ -54,7 +54,8 @@ class LoadedModel {
   const GgufFile* gguf() const;            // the file, when it is one; its metadata has a tokenizer
   const Naming& naming() const { return *naming_; }
   int64_t copied_bytes() const { return copied_bytes_; }
-  // Copies all weights into a buffer of the same table, for training; blocks become numbers.
+  // Copies all weights into a buffer of the same table, for training; blocks become numbers. The vocabulary
+  // of the buffer may be larger: its rows for more tokens stay as they are.
   void copy_to(const ParamBuffer& weights) const;
 
   // Adds an adapter to the matrices that it is for, which are then fp32 numbers in memory of their own; not
@@ -110,10 +111,20 @@ ModelConfig hf_config(ModelConfig config);
 std::vector<NamedTensor> named_weights(const Model& model, std::span<const TensorView> weights,
                                        const Naming& naming, DType dtype);
 
+// The head of a task as transformers' classes have it, which are the family's language model with another
+// head: its tensors, and what config.json says of it.
+struct HeadFiles {
+  std::vector<NamedTensor> tensors;
+  std::string config;  // JSON object; its keys replace those of the model
+};
+// Whether a tensor is part of such a head.
+bool is_head_tensor(std::string_view name);
+
 // How weights are written.
 struct WriteOptions {
   DType dtype = DType::f32;           // or bf16, fp16
   uint64_t shard_bytes = UINT64_MAX;  // tensors of one file, a larger tensor alone in its file
+  const HeadFiles* head = nullptr;    // of a task: goes into the same files
 };
 
 // Writes config.json, generation_config.json and model.safetensors into an existing folder; with several

@@ -13,6 +13,7 @@ struct TrainBatch {
   const int32_t* ids;              // [B,T]
   const int32_t* targets;          // [B,T], -1: does not count
   const float* weights = nullptr;  // [B,T], how much each target counts, at least 0; null: all alike, 1
+  const float* labels = nullptr;   // [B], what else an objective is told of each sample
   int64_t first_sample = 0;        // samples of this step before the batch, for dropout
   // Where rows hold several sequences, none longer than T: positions [B,T] and all of them in order. Else
   // each row is one.

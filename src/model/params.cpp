@@ -49,7 +49,23 @@ ParamLayout::ParamLayout(const ParamTable& table) {
   }
 }
 
-ParamBuffer::ParamBuffer(const ParamTable& table, DType dtype, const char* what, Memory* memory)
+namespace {
+
+// What is frozen as what is trained, and the reverse.
+ParamTable exchanged(ParamTable table) {
+  for (int id = 0; id < table.count(); ++id)
+    table.set_trainable(id, !table[id].trainable);
+  return table;
+}
+
+}  // namespace
+
+int64_t frozen_elements(const ParamTable& table) {
+  return param_buffer_elements(exchanged(table));
+}
+
+ParamBuffer::ParamBuffer(const ParamTable& table, DType dtype, const char* what, Memory* memory,
+                         bool with_frozen)
     : dtype_(dtype) {
   const ParamLayout layout(table);
   elements_ = layout.elements;
@@ -58,6 +74,13 @@ ParamBuffer::ParamBuffer(const ParamTable& table, DType dtype, const char* what,
   for (int id = 0; id < table.count(); ++id) {
     const int64_t at = layout.offset[static_cast<size_t>(id)];
     views_.push_back(at < 0 ? TensorView{} : buffer_.view(at * size, dtype, table[id].shape));
+  }
+  if (!with_frozen) return;
+  const ParamLayout beside(exchanged(table));
+  frozen_ = Buffer(static_cast<size_t>(beside.elements) * dtype_size(dtype), what, memory);
+  for (int id = 0; id < table.count(); ++id) {
+    const int64_t at = beside.offset[static_cast<size_t>(id)];
+    if (at >= 0) views_[static_cast<size_t>(id)] = frozen_.view(at * size, dtype, table[id].shape);
   }
 }
 
@@ -71,7 +94,7 @@ TensorView ParamBuffer::range(int64_t begin, int64_t end) const {
 
 void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed, int first_id) {
   for (int id = first_id; id < table.count(); ++id) {
-    if (!table[id].trainable) continue;
+    if (!weights[id]) continue;
     if (weights[id].dtype == DType::f64) {
       fill<double>(weights[id], table[id].init, seed, id);
     } else {

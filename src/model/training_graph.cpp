@@ -40,6 +40,7 @@ TrainingGraph::TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, O
       targets_(backend.memory),
       staged_positions_(backend.memory),
       weights_(backend.memory),
+      labels_(backend.memory),
       staged_seqs_(backend.memory) {
   for (int64_t b = 0; b < batch; ++b) {
     seqs_.push_back({.q_start = b * n_ctx, .q_len = n_ctx, .kv_len = n_ctx, .kv_start = b * n_ctx});
@@ -75,6 +76,7 @@ TrainBatch TrainingGraph::staged(const TrainBatch& batch) {
   b.ids = ids_.put({batch.ids, n});
   b.targets = targets_.put({batch.targets, n});
   if (batch.weights != nullptr) b.weights = weights_.put({batch.weights, n});
+  if (batch.labels != nullptr) b.labels = labels_.put({batch.labels, static_cast<size_t>(batch_)});
   b.positions =
       staged_positions_.put(batch.positions != nullptr ? std::span(batch.positions, n) : positions_);
   const std::span<const AttentionSeq> seqs = batch.positions != nullptr ? batch.seqs : seqs_;

@@ -89,7 +89,7 @@ class TrainingGraph {
   RowsAdapter adapter_rows_;
   Buffer losses_;  // [rows] fp64
   Staged<int32_t> ids_, targets_, staged_positions_;
-  Staged<float> weights_;
+  Staged<float> weights_, labels_;
   Staged<AttentionSeq> staged_seqs_;
   PlannedMemory memory_;
 };

@@ -92,8 +92,14 @@ const AddedToken* AddedTokens::longest(const Index& index, std::string_view text
   return found;
 }
 
-std::optional<AddedTokens::Match> AddedTokens::next(std::string_view text, size_t from, bool special) const {
-  const Index& index = special ? all_ : plain_;
+bool covers(std::span<const TextRange> ranges, size_t begin, size_t end) {
+  const auto range = std::ranges::upper_bound(ranges, begin, {}, &TextRange::end);
+  return range != ranges.end() && range->begin <= begin && end <= range->end;
+}
+
+std::optional<AddedTokens::Match> AddedTokens::next(std::string_view text, size_t from,
+                                                    std::span<const TextRange> trusted) const {
+  const Index& index = trusted.empty() ? plain_ : all_;
   if (index.sorted.empty()) return std::nullopt;
   for (size_t at = from; at < text.size(); ++at) {
     if (index.only_first_byte >= 0) {
@@ -104,6 +110,8 @@ std::optional<AddedTokens::Match> AddedTokens::next(std::string_view text, size_
       continue;
     }
     const AddedToken* token = longest(index, text.substr(at));
+    if (token != nullptr && token->special && !covers(trusted, at, at + token->text.size()))
+      token = longest(plain_, text.substr(at));
     if (token == nullptr) continue;
     Match match{at, at + token->text.size(), token->id};
     if (token->single_word && ((at > 0 && is_word(last_char(text, at))) ||

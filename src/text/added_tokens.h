@@ -3,9 +3,12 @@
 #include <bitset>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "text/tokenizer.h"
 
 namespace gpt::detail {
 
@@ -18,6 +21,20 @@ struct AddedToken {
   bool single_word = false;             // not inside of a word
   bool lstrip = false, rstrip = false;  // takes the white space around it
   bool normalized = false;              // found after all others, and in what a normalizer makes of the text
+};
+
+// Whether bytes [begin, end) are inside of one of the ranges, which are in order and apart.
+bool covers(std::span<const TextRange> ranges, size_t begin, size_t end);
+
+// The one range of a text that is trusted or not as a whole.
+class WholeText {
+ public:
+  WholeText(std::string_view text, bool trusted) : range_{0, text.size()}, trusted_(trusted) {}
+  operator std::span<const TextRange>() const { return {&range_, trusted_ ? size_t{1} : size_t{0}}; }
+
+ private:
+  TextRange range_;
+  bool trusted_;
 };
 
 // Finds added tokens in texts, but for normalized ones. The longest one counts where several begin at the
@@ -34,15 +51,15 @@ class AddedTokens {
     size_t begin, end;
     int32_t id;
   };
-  // The first token at or behind byte `from`, among all or among those that are not special.
-  std::optional<Match> next(std::string_view text, size_t from, bool special) const;
+  // The first token at or behind byte `from`; special ones only inside of a range of `trusted`.
+  std::optional<Match> next(std::string_view text, size_t from, std::span<const TextRange> trusted) const;
 
   // plain(part, where it begins) for what lies before, between and behind the tokens of a text, which may be
   // nothing; token(id) for each of them; in the order of the text.
   template <class Plain, class Token>
-  void divide(std::string_view text, bool special, Plain&& plain, Token&& token) const {
+  void divide(std::string_view text, std::span<const TextRange> trusted, Plain&& plain, Token&& token) const {
     size_t begin = 0;
-    while (const auto found = next(text, begin, special)) {
+    while (const auto found = next(text, begin, trusted)) {
       plain(text.substr(begin, found->begin - begin), begin);
       token(found->id);
       begin = found->end;

@@ -66,16 +66,15 @@ class BpeTokenizer final : public Tokenizer {
   std::string_view kind() const override { return "bpe"; }
   int64_t vocab_size() const override { return std::ssize(bytes_); }
 
-  std::vector<int32_t> encode(std::string_view text) const override { return encode(text, false); }
-  std::vector<int32_t> encode_special(std::string_view text) const override { return encode(text, true); }
+  std::vector<int32_t> encode(std::string_view text) const override { return encode_trusted(text, {}); }
 
   // A blank behind something else always begins a piece, and whatever stands before it is split as if the
   // text ended there: no pattern looks further than over white space.
   std::vector<int32_t> encode_parallel(std::string_view text, ThreadPool& pool) const override {
-    if (pool.size() == 1 || steps_ || !added_.blanks_divide()) return encode(text, false);
+    if (pool.size() == 1 || steps_ || !added_.blanks_divide()) return encode(text);
     const auto may_cut = [](char last) { return last > ' ' && last < 0x7F; };
     return encode_parts(text, pool, may_cut,
-                        [&](std::string_view part, bool) { return encode(part, false); });
+                        [&](std::string_view part, bool) { return encode(part); });
   }
 
   std::string token_bytes(int32_t id) const override {
@@ -143,6 +142,23 @@ class BpeTokenizer final : public Tokenizer {
     return root.dump();
   }
 
+  std::vector<int32_t> encode_trusted(std::string_view text,
+                                      std::span<const TextRange> trusted) const override {
+    std::vector<int32_t> ids;
+    ids.reserve(text.size() / 4);
+    {
+      IdSink sink(ids);
+      PieceCaches::Lease cache(caches_, text.size());
+      added_.divide(
+          text, trusted,
+          [&](std::string_view part, size_t begin) {
+            encode_plain(part, covers(trusted, begin, begin + part.size()), cache, sink);
+          },
+          [&](int32_t id) { sink.all().push_back(id); });
+    }
+    return ids;
+  }
+
  private:
   // tokenizers numbers added tokens behind the vocabulary, unless they are in it too.
   void name_ids_that_would_change(Json& vocab) const {
@@ -181,24 +197,11 @@ class BpeTokenizer final : public Tokenizer {
     return plain ? in_alphabet(bytes_[at]) : bytes_[at];
   }
 
-  std::vector<int32_t> encode(std::string_view text, bool special) const {
-    std::vector<int32_t> ids;
-    ids.reserve(text.size() / 4);
-    {
-      IdSink sink(ids);
-      PieceCaches::Lease cache(caches_, text.size());
-      added_.divide(
-          text, special, [&](std::string_view part, size_t) { encode_plain(part, special, cache, sink); },
-          [&](int32_t id) { sink.all().push_back(id); });
-    }
-    return ids;
-  }
-
   void encode_plain(std::string_view text, bool special, PieceCaches::Lease& cache, IdSink& sink) const {
     std::string copy;
     if (nfc_) text = nfc(text, copy);
     normalized_.divide(
-        text, special, [&](std::string_view part, size_t) { encode_composed(part, cache, sink); },
+        text, WholeText(text, special), [&](std::string_view part, size_t) { encode_composed(part, cache, sink); },
         [&](int32_t id) { sink.all().push_back(id); });
   }
 

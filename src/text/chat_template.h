@@ -1,72 +1,87 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "text/chat_formats.h"
+#include "text/jinja/jinja.h"
 #include "text/tokenizer.h"
 
 namespace gpt {
 
 struct ChatMessage {
-  std::string role;  // "system", "user" or "assistant"
+  std::string role;  // "system", "developer", "user", "assistant" or "tool"
   std::string content;
 };
 
-// The ways of writing a conversation as tokens that are built in.
-enum class ChatFormat : uint8_t {
-  nanochat,      // <|bos|><|user_start|>...<|user_end|><|assistant_start|>...<|assistant_end|>
-  chatml,        // <|im_start|>role\n...<|im_end|>\n
-  chatml_qwen2,  // the same, beginning with "You are a helpful assistant." where there is no system message
-  llama3,        // <|begin_of_text|><|start_header_id|>role<|end_header_id|>\n\n...<|eot_id|>
-  llama2,        // <s>[INST] <<SYS>>\n...\n<</SYS>>\n\n... [/INST] ... </s>
+// A conversation to be trained on: its ids, and which of them count.
+struct ChatExample {
+  std::vector<int32_t> ids;
+  std::vector<uint8_t> weights;  // 1 for what the assistant says, and for the token that ends it
 };
-std::string_view chat_format_name(ChatFormat format);
-std::vector<std::string> chat_format_names();
-std::optional<ChatFormat> parse_chat_format(std::string_view name);
 
-// The format that a Jinja template writes, if it is one of the published templates of these formats, written
-// in any style of blanks and quotes. Templates are compared, never run.
-std::optional<ChatFormat> recognise_chat_template(std::string_view jinja);
-
-// The template of a model in Jinja's language: its chat_template.jinja, or "chat_template" of its
-// tokenizer_config.json; nothing where it has neither. Throws Error for damaged files.
-std::optional<std::string> read_chat_template(const std::string& folder);
-
-// Conversations as token ids. Markers of a format are single special tokens; everything else, contents and
-// roles, is text and never becomes a special token, whatever it says.
+// Conversations as token ids, by a template that is run. What the template itself writes may be special
+// tokens; everything else, contents, roles and tools, is text and never becomes one, whatever it says. All
+// ids of a conversation come from here: those to train on, those of a chat, those that are served.
 class ChatTemplate {
  public:
-  // The tokenizer must outlive the object. Throws Error when it lacks one of the format's tokens.
-  ChatTemplate(ChatFormat format, const Tokenizer& tokenizer);
+  // The tokenizer must outlive the object. Throws Error for a template that cannot be run, when the tokenizer
+  // lacks one of its special tokens, or when it writes none behind an assistant's message.
+  ChatTemplate(const ChatSource& source, const Tokenizer& tokenizer);
+  ChatTemplate(ChatFormat format, const Tokenizer& tokenizer)
+      : ChatTemplate(chat_source(format), tokenizer) {}
 
   // The ids of a conversation; with `generate`, up to where the assistant's next message begins. The same as
   // transformers' apply_chat_template gives for contents that name no special token. Throws Error for roles
   // that the format does not have or not in that order, and where the tokenizer does.
   std::vector<int32_t> encode(std::span<const ChatMessage> messages, bool generate) const;
 
+  // The same for an object with "messages", as OpenAI's programming interface has them, with "tool_calls",
+  // "name", "tool_call_id" and "reasoning_content", and with "tools" and other names that the template knows.
+  std::vector<int32_t> encode_conversation(const nlohmann::ordered_json& conversation, bool generate) const;
+
+  // A conversation with the assistant's messages in it. What counts of one begins where the prompt for it
+  // ends and goes as far as the special token behind it; or it is what the template's generation blocks say.
+  // Messages of "weight" 0 do not count. Throws Error as `encode`.
+  ChatExample example(const nlohmann::ordered_json& conversation) const;
+
   // What comes behind the token that ends an assistant's message: the user's next one, up to where the
-  // assistant's next message begins. Throws Error where the tokenizer does.
-  std::vector<int32_t> encode_turn(const std::string& user) const;
+  // assistant's next message begins. `before`: the conversation, whose last message is the assistant's.
+  // Nothing where the template then writes something else for what was before. Throws Error as `encode`.
+  std::optional<std::vector<int32_t>> encode_turn(std::span<const ChatMessage> before,
+                                                  const std::string& user) const;
+  std::vector<int32_t> encode_turn(const std::string& user) const;  // for a short conversation
 
   // The token that ends the assistant's message.
   int32_t end_id() const { return end_id_; }
+  // Whether the template writes a blank in front of answers, which is no part of them.
+  bool blank_before_answers() const { return blank_before_answers_; }
+  // Of a built-in format, or of the template.
+  const std::string& name() const { return source_.name; }
+  bool built_in() const { return source_.built_in; }
+  const std::string& jinja() const { return source_.jinja; }
+  const Tokenizer& tokenizer() const { return tokenizer_; }
 
  private:
-  ChatFormat format_;
+  JinjaText render(const nlohmann::ordered_json& conversation, bool generate) const;
+  std::vector<int32_t> ids_of(const JinjaText& text) const;
+  size_t ids_before(const JinjaText& text, size_t byte, std::span<const int32_t> ids) const;
+  bool is_special(int32_t id) const;
+  std::optional<TextRange> answer_range(const nlohmann::ordered_json& conversation, const JinjaText& text,
+                                        size_t message) const;
+  size_t answer_end(const JinjaText& text, size_t byte, std::span<const int32_t> ids) const;
+  void find_end();
+
+  ChatSource source_;
+  JinjaTemplate jinja_;
   const Tokenizer& tokenizer_;
   int32_t end_id_ = -1;
+  bool blank_before_answers_ = false;
 };
-
-namespace detail {
-// A Jinja template in a form that styles of writing do not change: outside of tags the text that is written,
-// after the rules of blanks that transformers uses (trim_blocks, lstrip_blocks, "-"); inside of tags no
-// blanks, one kind of quotes, subscripts instead of attributes. Two templates of one shape write the same;
-// nothing is run. Source: Jinja's template documentation, "Whitespace Control".
-std::string jinja_shape(std::string_view source);
-}  // namespace detail
 
 }  // namespace gpt

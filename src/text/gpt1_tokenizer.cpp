@@ -43,8 +43,16 @@ class Gpt1Tokenizer final : public Tokenizer {
   int64_t vocab_size() const override { return std::ssize(parts_.tokens); }
   SpecialIds special_ids() const override { return {.unk = parts_.unk}; }
 
-  std::vector<int32_t> encode(std::string_view text) const override { return encode(text, false); }
-  std::vector<int32_t> encode_special(std::string_view text) const override { return encode(text, true); }
+  std::vector<int32_t> encode(std::string_view text) const override { return encode_trusted(text, {}); }
+
+  std::vector<int32_t> encode_trusted(std::string_view text,
+                                      std::span<const TextRange> trusted) const override {
+    std::vector<int32_t> ids;
+    added_.divide(
+        text, trusted, [&](std::string_view part, size_t) { encode_plain(part, ids); },
+        [&](int32_t id) { ids.push_back(id); });
+    return ids;
+  }
 
   std::string token_bytes(int32_t id) const override {
     const std::string& text = text_of(id);
@@ -77,14 +85,6 @@ class Gpt1Tokenizer final : public Tokenizer {
     const std::string_view rest = std::string_view(token).substr(static_cast<size_t>(c.length));
     if (rest.empty()) inner_.emplace(c.code, id);
     if (rest == kEnd) last_.emplace(c.code, id);
-  }
-
-  std::vector<int32_t> encode(std::string_view text, bool special) const {
-    std::vector<int32_t> ids;
-    added_.divide(
-        text, special, [&](std::string_view part, size_t) { encode_plain(part, ids); },
-        [&](int32_t id) { ids.push_back(id); });
-    return ids;
   }
 
   void encode_plain(std::string_view text, std::vector<int32_t>& ids) const {

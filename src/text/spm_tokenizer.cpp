@@ -51,16 +51,19 @@ class SpmTokenizer final : public Tokenizer {
   int64_t vocab_size() const override { return std::ssize(parts_.pieces); }
   SpecialIds special_ids() const override { return parts_.special; }
 
-  std::vector<int32_t> encode(std::string_view text) const override { return encode(text, false); }
-  std::vector<int32_t> encode_special(std::string_view text) const override { return encode(text, true); }
+  std::vector<int32_t> encode(std::string_view text) const override { return encode(text, {}, true); }
+  std::vector<int32_t> encode_trusted(std::string_view text,
+                                      std::span<const TextRange> trusted) const override {
+    return encode(text, trusted, true);
+  }
 
   std::vector<int32_t> encode_parallel(std::string_view text, ThreadPool& pool) const override {
     const bool serial =
         pool.size() == 1 || parts_.collapse_blanks || !added_.blanks_divide() || !blanks_divide_;
-    if (serial) return encode(text, false);
+    if (serial) return encode(text);
     const auto may_cut = [&](char last) { return last > ' ' && last < 0x7F && merges_.blank_divides(last); };
     return encode_parts(text, pool, may_cut,
-                        [&](std::string_view part, bool begins) { return encode(part, false, begins); });
+                        [&](std::string_view part, bool begins) { return encode(part, {}, begins); });
   }
 
   std::string token_bytes(int32_t id) const override {
@@ -115,16 +118,16 @@ class SpmTokenizer final : public Tokenizer {
   }
 
   // `begins`: the text is one, and not what follows a blank of one.
-  std::vector<int32_t> encode(std::string_view text, bool special, bool begins = true) const {
+  std::vector<int32_t> encode(std::string_view text, std::span<const TextRange> trusted, bool begins) const {
     std::vector<int32_t> ids;
     ids.reserve(text.size() / 4);
     IdSink sink(ids);
     // Unknown characters in a row may be one token, which pieces alone do not tell.
     PieceCaches::Lease cache(caches_, has_bytes_ ? text.size() : 0);
     added_.divide(
-        text, special,
+        text, trusted,
         [&](std::string_view part, size_t begin) {
-          encode_part(part, special, begin > 0 || begins, begin == 0, cache, sink);
+          encode_part(part, covers(trusted, begin, begin + part.size()), begin > 0 || begins, begin == 0, cache, sink);
         },
         [&](int32_t id) { sink.all().push_back(id); });
     sink.all();
@@ -178,7 +181,7 @@ class SpmTokenizer final : public Tokenizer {
         whole && (parts_.prefix == Prefix::every_part || (parts_.prefix == Prefix::at_begin && first));
     const std::string characters = normalize(text, prefix);
     user_.divide(
-        characters, special, [&](std::string_view part, size_t) { encode_words(part, cache, sink); },
+        characters, WholeText(characters, special), [&](std::string_view part, size_t) { encode_words(part, cache, sink); },
         [&](int32_t id) { sink.all().push_back(id); });
   }
 

@@ -20,6 +20,11 @@ struct SpecialIds {
       add_eos;  // whether texts are meant to begin or end with these; `encode` adds none
 };
 
+// Bytes [begin, end) of a text.
+struct TextRange {
+  size_t begin, end;
+};
+
 // Turns text into token ids and back. Immutable: safe to share between threads.
 class Tokenizer {
  public:
@@ -34,7 +39,16 @@ class Tokenizer {
 
   // The same, with the names of special tokens in the text read as those tokens: only for text from
   // templates, never for a user's. The same as `encode` where there are no special tokens.
-  virtual std::vector<int32_t> encode_special(std::string_view text) const { return encode(text); }
+  std::vector<int32_t> encode_special(std::string_view text) const {
+    const TextRange all{0, text.size()};
+    return encode_trusted(text, {&all, 1});
+  }
+
+  // The same, where a special token is found only inside of one of the ranges, which are in order and apart: the
+  // parts of a conversation that its template wrote.
+  virtual std::vector<int32_t> encode_trusted(std::string_view text, std::span<const TextRange>) const {
+    return encode(text);
+  }
 
   // The ids of `encode`, computed by many threads where the kind of tokenizer has places at which a long text
   // can be cut without changing them.

@@ -23,14 +23,14 @@ using nlohmann::json;
 
 constexpr const char* kObjectiveFile = "/objective.safetensors";  // the parameters of an objective of its own
 
-void write_files(const std::string& folder, const Model& model, const ParamBuffer& weights,
-                 const std::string& tokenizer_json) {
-  write_model(folder, model, weights.views());
+void write_files(const std::string& folder, const Model& model, const BesideModel& beside) {
+  write_model(folder, model, model.weights);
   std::vector<NamedTensor> own;
   for (int id = model.table.model_count(); id < model.table.count(); ++id)
-    own.push_back(named_tensor(model.table[id].name, weights[id]));
+    own.push_back(named_tensor(model.table[id].name, model.weights[static_cast<size_t>(id)]));
   if (!own.empty()) write_safetensors(folder + kObjectiveFile, own);
-  if (!tokenizer_json.empty()) write_file_atomic(folder + "/tokenizer.json", tokenizer_json);
+  if (!beside.tokenizer_json.empty()) write_file_atomic(folder + "/tokenizer.json", beside.tokenizer_json);
+  if (beside.write) beside.write(folder);
 }
 
 constexpr const char* kBestFile = "/train_best.json";
@@ -126,11 +126,11 @@ uint64_t checkpoint_bytes(const Model& model, const OptimizerState& optimizer) {
          });
 }
 
-void save_model(const std::string& folder, const Model& model, const ParamBuffer& weights,
-                const std::string& tokenizer_json, const std::optional<BestModel>& best) {
-  require_space_beside(folder, model_folder_bytes(model) + tokenizer_json.size());
+void save_model(const std::string& folder, const Model& model, const BesideModel& beside,
+                const std::optional<BestModel>& best) {
+  require_space_beside(folder, model_folder_bytes(model) + beside.tokenizer_json.size());
   DirectoryWriter writer(folder);
-  write_files(writer.path(), model, weights, tokenizer_json);
+  write_files(writer.path(), model, beside);
   if (best) {
     const json record = {{"step", best->step}, {"val_loss", best->val_loss}};
     write_file_atomic(writer.path() + kBestFile, record.dump() + "\n");
@@ -150,12 +150,11 @@ std::optional<BestModel> read_best(const std::string& folder) {
   }
 }
 
-void save_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
-                     const OptimizerState& optimizer, const RunState& state,
-                     const std::string& tokenizer_json) {
-  require_space_beside(folder, checkpoint_bytes(model, optimizer) + tokenizer_json.size());
+void save_checkpoint(const std::string& folder, const Model& model, const OptimizerState& optimizer,
+                     const RunState& state, const BesideModel& beside) {
+  require_space_beside(folder, checkpoint_bytes(model, optimizer) + beside.tokenizer_json.size());
   DirectoryWriter writer(folder);
-  write_files(writer.path(), model, weights, tokenizer_json);
+  write_files(writer.path(), model, beside);
   write_safetensors(writer.path() + "/train_state.safetensors",
                     transformed(optimizer.named(), [](const OptimizerState::Named& part) {
                       return named_tensor(part.name, part.view);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,18 +40,23 @@ struct BestModel {
   double val_loss = 0;
 };
 
-// Writes a complete model folder, with tokenizer.json when tokenizer_json is not empty, and what is known of
-// it as the best of a run; crash-safe. Throws Error before anything is written when the disk has too little
-// space.
-void save_model(const std::string& folder, const Model& model, const ParamBuffer& weights,
-                const std::string& tokenizer_json, const std::optional<BestModel>& best = {});
+// What else a folder holds: the first string is tokenizer.json, nothing of it where it is empty; then
+// whatever the function writes into the folder that it is given.
+struct BesideModel {
+  std::string tokenizer_json;
+  std::function<void(const std::string& folder)> write = {};
+};
+
+// Writes a complete model folder, and what is known of it as the best of a run; crash-safe. Throws Error
+// before anything is written when the disk has too little space.
+void save_model(const std::string& folder, const Model& model, const BesideModel& beside,
+                const std::optional<BestModel>& best = {});
 // Nothing where there is none, or one of an earlier version.
 std::optional<BestModel> read_best(const std::string& folder);
 
 // A model folder with train_state.safetensors and train_state.json, from which the run can go on bit for bit.
-void save_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
-                     const OptimizerState& optimizer, const RunState& state,
-                     const std::string& tokenizer_json);
+void save_checkpoint(const std::string& folder, const Model& model, const OptimizerState& optimizer,
+                     const RunState& state, const BesideModel& beside);
 
 // Bytes on the disk of a model's weights, and of a checkpoint with the optimizer's state, and a little more.
 uint64_t model_folder_bytes(const Model& model);

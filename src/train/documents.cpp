@@ -4,20 +4,22 @@
 
 namespace gpt {
 
-void PackedDocuments::mask_targets(int32_t end, std::span<const int32_t> ids, std::span<int32_t> targets) {
+void PackedDocuments::mark(int32_t end, std::span<const int32_t> ids, std::span<int32_t> targets,
+                           std::span<uint8_t> starts) {
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] == end) targets[i] = -1;
+    if (ids[i] != end) continue;
+    targets[i] = -1;
+    if (i + 1 < starts.size()) starts[i + 1] = 1;
   }
 }
 
-void PackedDocuments::split(int64_t n_ctx, int32_t end, std::span<const int32_t> ids, TrainBatch& batch) {
+void PackedDocuments::split(int64_t n_ctx, std::span<const uint8_t> starts, TrainBatch& batch) {
+  if (std::find(starts.begin(), starts.end(), 1) == starts.end()) return;
   seqs_.clear();
   positions_.clear();
-  const int64_t rows = std::ssize(ids);
-  for (int64_t begin = 0; begin < rows;) {
-    const auto window_end = ids.begin() + (begin / n_ctx + 1) * n_ctx;
-    const auto last = std::find(ids.begin() + begin, window_end, end);
-    const int64_t n = (last == window_end ? window_end : last + 1) - ids.begin() - begin;
+  for (int64_t begin = 0; begin < std::ssize(starts);) {
+    const auto window_end = starts.begin() + (begin / n_ctx + 1) * n_ctx;
+    const int64_t n = std::find(starts.begin() + begin + 1, window_end, 1) - starts.begin() - begin;
     seqs_.push_back({.q_start = begin, .q_len = n, .kv_len = n, .kv_start = begin});
     for (int64_t t = 0; t < n; ++t)
       positions_.push_back(static_cast<int32_t>(t));

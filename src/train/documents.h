@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -7,15 +8,17 @@
 
 namespace gpt {
 
-// Windows of text that hold several documents, each of which ends with a token of its own: a document is a
-// sequence of its own for attention, its positions start at 0, and none is asked for the first token of the
-// next.
+// Windows of text that hold several documents: each is a sequence of its own for attention, its positions
+// start at 0, and none is asked for the first token of the next.
 class PackedDocuments {
  public:
-  // Targets [rows,n_ctx] at the ends of documents in ids are set to -1.
-  static void mask_targets(int32_t end, std::span<const int32_t> ids, std::span<int32_t> targets);
-  // Gives the batch the documents of ids [rows,n_ctx], which are valid until the next call.
-  void split(int64_t n_ctx, int32_t end, std::span<const int32_t> ids, TrainBatch& batch);
+  // Where each document ends with a token of its own: `starts` becomes 1 behind it, and targets at it -1. All
+  // are [rows,n_ctx], and starts 0 before.
+  static void mark(int32_t end, std::span<const int32_t> ids, std::span<int32_t> targets,
+                   std::span<uint8_t> starts);
+  // Gives the batch the sequences that begin where starts [rows,n_ctx] are 1, and at each window; valid until
+  // the next call. Where there are no more than windows the batch stays as it is.
+  void split(int64_t n_ctx, std::span<const uint8_t> starts, TrainBatch& batch);
 
  private:
   std::vector<int32_t> positions_;

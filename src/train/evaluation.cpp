@@ -16,7 +16,8 @@ Evaluator::Evaluator(const Model& model, const RunData& data, const TrainConfig&
       graph_(model, config.micro_batch, n_ctx_,
              {.gradients = false, .dtype = tensor_dtype(config.dtype), .objective = &objective}, backend),
       ids_(static_cast<size_t>(config.micro_batch * n_ctx_)),
-      targets_(ids_.size()) {}
+      targets_(ids_.size()),
+      starts_(ids_.size()) {}
 
 std::optional<EvalLosses> Evaluator::losses(const std::function<bool()>& interrupted) {
   const auto val = loss_of(data_.val, interrupted);
@@ -38,10 +39,9 @@ std::optional<double> Evaluator::loss_of(const TokenSpan& text, const std::funct
     for (int64_t first = 0; first < batches.batch_size(); first += config_.micro_batch) {
       batches.fill(b, first, config_.micro_batch, ids_.data(), targets_.data());
       TrainBatch batch{.ids = ids_.data(), .targets = targets_.data()};
-      if (data_.document_end >= 0) {
-        PackedDocuments::mask_targets(data_.document_end, ids_, targets_);
-        documents_.split(n_ctx_, data_.document_end, ids_, batch);
-      }
+      std::fill(starts_.begin(), starts_.end(), uint8_t{0});
+      if (data_.document_end >= 0) PackedDocuments::mark(data_.document_end, ids_, targets_, starts_);
+      documents_.split(n_ctx_, starts_, batch);
       weight += objective_.weight(batch, std::ssize(ids_));
       sum += graph_.loss(batch);
     }

@@ -37,6 +37,7 @@ class Evaluator {
   int64_t n_ctx_;
   TrainingGraph graph_;
   std::vector<int32_t> ids_, targets_;
+  std::vector<uint8_t> starts_;
   PackedDocuments documents_;
 };
 

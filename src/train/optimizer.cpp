@@ -38,7 +38,8 @@ int64_t OptimizerState::bytes(const std::vector<OptimizerBuffer>& buffers, const
 }
 
 std::vector<OptimizerType>& optimizer_types() {
-  static std::vector<OptimizerType> types = {{"adamw", make_adamw}};
+  static std::vector<OptimizerType> types = {
+      {"adamw", make_adamw}, {"muon", make_muon}, {"muon-nanochat", make_muon_nanochat}};
   return types;
 }
 

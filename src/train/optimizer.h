@@ -7,6 +7,7 @@
 
 #include "kernels/kernel_table.h"
 #include "model/params.h"
+#include "train/train_config.h"
 
 namespace gpt {
 
@@ -27,6 +28,7 @@ class OptimizerState {
   TensorView operator[](size_t i) const { return buffers_[i].all; }
   // Its part that belongs to a parameter.
   TensorView of(size_t i, int id) const { return buffers_[i].params[id]; }
+  size_t count() const { return buffers_.size(); }
 
   struct Named {
     std::string name;
@@ -58,6 +60,10 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   virtual std::vector<OptimizerBuffer> buffers() const = 0;
+  // What the ops of an update need, for parameters of that type.
+  virtual ScratchNeed scratch(const KernelTable&, DType) const { return {}; }
+  // Of the products in an update.
+  virtual double flops() const { return 0; }
   // One update of all parameters that are trained, from step.lr and step.updates; gradients are multiplied
   // with step.grad_scale first. Where that is 0 nothing changes. Runs as ops only: `step` is theirs to read.
   virtual void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
@@ -71,6 +77,13 @@ class Optimizer {
 
 struct OptimizerSettings {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
+  std::vector<double> lr_scale = {};  // by parameter id, of the step's learning rate; none: 1 for all
+  double muon_momentum = 0.95;
+  MuonAdjust muon_adjust = MuonAdjust::original;
+  DType muon_compute = DType::f32;  // of its products; fp32 or bf16
+  int64_t steps = 1;                // of the run, for schedules
+
+  double scale(int id) const { return lr_scale.empty() ? 1 : lr_scale[static_cast<size_t>(id)]; }
 };
 
 // An optimizer that a config can name.
@@ -86,5 +99,15 @@ const OptimizerType& require_optimizer(const std::string& name);
 
 // AdamW (Loshchilov & Hutter 2019): decay on tensors of two or more dimensions only.
 std::unique_ptr<Optimizer> make_adamw(const ParamTable& table, const OptimizerSettings& settings);
+
+// Muon for the matrices of the blocks, AdamW for everything else: as torch.optim.Muon beside torch.optim.AdamW,
+// and as MuonAdamW of nanochat 92d63d4 with the betas, eps and decays of its groups and the schedules of its
+// momentum and of Muon's decay (MuonArgs in kernels/ops.h).
+std::unique_ptr<Optimizer> make_muon(const ParamTable& table, const OptimizerSettings& settings);
+std::unique_ptr<Optimizer> make_muon_nanochat(const ParamTable& table, const OptimizerSettings& settings);
+
+// An optimizer that also averages the weights after its updates, in its last buffer, kEma.
+inline constexpr const char* kEma = "ema";
+std::unique_ptr<Optimizer> make_averaged(std::unique_ptr<Optimizer> optimizer, double decay);
 
 }  // namespace gpt

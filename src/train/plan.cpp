@@ -73,7 +73,7 @@ class Probe {
 
   double micro_batch(bool accumulate) {
     return timed([&] {
-      step_.begin(start_, batch_of(loader_, config_, start_.step));
+      step_.begin(start_, batch_of(loader_, config_, start_.step, data_.document_end));
       step_.micro_batch(0, accumulate, true);
     });
   }
@@ -108,7 +108,7 @@ class Probe {
 
  private:
   TrainStep::Options options(int64_t rows) const {
-    TrainStep::Options options = step_options(config_, model_.config.n_ctx, data_.document_end);
+    TrainStep::Options options = step_options(config_, model_.config.n_ctx);
     options.batch_size = options.micro_batch = rows;
     return options;
   }

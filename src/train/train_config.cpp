@@ -12,6 +12,7 @@
 #include "model/json_value.h"
 #include "model/presets.h"
 #include "train/optimizer.h"
+#include "train/param_groups.h"
 #include "train/schedule.h"
 
 namespace gpt {
@@ -27,6 +28,10 @@ struct EnumNames<SamplingKind> {
 template <>
 struct EnumNames<TrainDType> {
   static constexpr const char* names[] = {"fp32", "bf16", "fp16"};
+};
+template <>
+struct EnumNames<MuonAdjust> {
+  static constexpr const char* names[] = {"original", "match_rms_adamw", "spectral_unclamped"};
 };
 template <>
 struct EnumNames<DeviceKind> {
@@ -193,6 +198,31 @@ RunConfig Settings::resolve() const {
   return complete_config(*merged_);
 }
 
+namespace {
+
+// The learning rates and the momentum that were not given.
+void complete_rates(TrainConfig& c) {
+  const bool nanochat = c.optimizer == "muon-nanochat";
+  const auto fill = [](double& value, double fallback) {
+    if (value < 0) value = fallback;
+  };
+  fill(c.embedding_lr, nanochat ? 0.2 : c.lr);
+  fill(c.head_lr, nanochat ? 0.004 : c.lr);
+  fill(c.vector_lr, nanochat ? 0.005 : c.lr);
+  fill(c.muon_lr, c.optimizer == "adamw" || c.muon_adjust == MuonAdjust::match_rms_adamw ? c.lr : 0.02);
+  fill(c.muon_momentum, nanochat ? 0.97 : 0.95);
+  check("embedding_lr", c.embedding_lr, 0, 1e3);
+  check("head_lr", c.head_lr, 0, 1e3);
+  check("vector_lr", c.vector_lr, 0, 1e3);
+  check("muon_lr", c.muon_lr, 0, 1e3);
+  check("muon_momentum", c.muon_momentum, 0, 0.999999);
+  check("layer_decay", c.layer_decay, 0, 1);
+  check("ema", c.ema, 0, 0.9999999);
+  check_param_groups(c);
+}
+
+}  // namespace
+
 void complete(TrainConfig& c) {
   check("val_fraction", c.val_fraction, 0, 0.99);
   check("seed", static_cast<double>(c.seed), 0, 0x1p62);
@@ -210,6 +240,7 @@ void complete(TrainConfig& c) {
   if (c.min_lr < 0) c.min_lr = c.lr / 10;
   check("min_lr", c.min_lr, 0, c.lr);
   check("warmup", static_cast<double>(c.warmup), 0, 1e12);
+  complete_rates(c);
   check("beta1", c.beta1, 0, 0.999999);
   check("beta2", c.beta2, 0, 0.99999999);
   check("eps", c.eps, 0, 1);

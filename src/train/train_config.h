@@ -15,6 +15,7 @@ enum class ScheduleKind : uint8_t { cosine, linear, constant, wsd };
 enum class SamplingKind : uint8_t { random, epoch };
 enum class TrainDType : uint8_t { fp32, bf16, fp16 };
 enum class DeviceKind : uint8_t { cpu };
+enum class MuonAdjust : uint8_t { original, match_rms_adamw, spectral_unclamped };
 
 // Every setting of a training run besides the model's. Field names are the config keys.
 struct TrainConfig {
@@ -36,6 +37,13 @@ struct TrainConfig {
   int64_t warmup = 100;
   ScheduleKind schedule = ScheduleKind::cosine;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
+  double embedding_lr = -1, head_lr = -1, vector_lr = -1;  // lr, or nanochat's
+  double muon_lr = -1, muon_momentum = -1;
+  MuonAdjust muon_adjust = MuonAdjust::original;
+  std::vector<std::string> freeze;    // patterns of parameter names
+  std::vector<std::string> lr_scale;  // PATTERN=FACTOR
+  double layer_decay = 1;
+  double ema = 0;          // 0: off
   double clip_norm = 1.0;  // 0: off
   double clip_value = 0;   // 0: off
   double outlier_z = 0;    // skip steps whose loss or gradient norm is this unusual; 0: off
@@ -70,12 +78,34 @@ void visit_train_keys(Config& c, Visit&& visit) {
   visit("stop_after", c.stop_after, "training", "stop after this many steps, resumable; 0: off");
   visit("batch_size", c.batch_size, "training", "sequences per step");
   visit("micro_batch", c.micro_batch, "training", "sequences computed at once (batch_size)");
-  visit("optimizer", c.optimizer, "training", "adamw");
+  visit("optimizer", c.optimizer, "training",
+        "adamw; muon (torch.optim.Muon for the matrices of the blocks, AdamW for the rest) or muon-nanochat");
   visit("lr", c.lr, "training", "peak learning rate");
   visit("min_lr", c.min_lr, "training", "learning rate at the end (lr / 10)");
   visit("warmup", c.warmup, "training", "steps of linear warm-up");
   visit("schedule", c.schedule, "training", "cosine, linear, constant or wsd (warmup-stable-decay)");
-  visit("beta1", c.beta1, "training", "decay of AdamW's first moment");
+  visit("embedding_lr", c.embedding_lr, "training",
+        "peak learning rate of embeddings (lr; muon-nanochat: 0.2, times the root of 768 / n_embd)");
+  visit("head_lr", c.head_lr, "training",
+        "peak learning rate of the head, and of an embedding that is the head too (lr; muon-nanochat: 0.004, "
+        "times the root of 768 / n_embd)");
+  visit("vector_lr", c.vector_lr, "training",
+        "peak learning rate of norms and biases (lr; muon-nanochat: 0.005)");
+  visit("muon_lr", c.muon_lr, "training", "Muon's peak learning rate (0.02; with match_rms_adamw lr)");
+  visit("muon_momentum", c.muon_momentum, "training",
+        "Muon's momentum (0.95; muon-nanochat: 0.97, from 0.85 in the first 400 steps, to 0.9 in the last 65 %)");
+  visit("muon_adjust", c.muon_adjust, "training",
+        "how muon's learning rate depends on a matrix's shape: original, match_rms_adamw or "
+        "spectral_unclamped, as in torch.optim.Muon");
+  visit("lr_scale", c.lr_scale, "training",
+        "PATTERN=FACTOR: the learning rate of parameters whose names match, such as blocks.[0-3].*=0.5");
+  visit("layer_decay", c.layer_decay, "training",
+        "factor of the learning rate from the head down: once for the last block, once more for each further "
+        "one, most for embeddings");
+  visit("freeze", c.freeze, "training", "patterns of parameters that stay as they are, such as wte.*");
+  visit("ema", c.ema, "training",
+        "decay of an average of the weights, which is what is evaluated, sampled and kept as best; 0: off");
+  visit("beta1", c.beta1, "training", "decay of AdamW's first moment; muon-nanochat has its own betas and eps");
   visit("beta2", c.beta2, "training", "decay of AdamW's second moment");
   visit("eps", c.eps, "training", "AdamW's epsilon");
   visit("weight_decay", c.weight_decay, "training", "on tensors of two or more dimensions");

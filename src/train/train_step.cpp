@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensor/element.h"
+#include "train/param_groups.h"
 
 namespace gpt {
 
@@ -15,6 +16,8 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       optimizer_(std::move(optimizer)),
       grads_(model.table, weights.dtype(), "gradients", backend.memory),
       optimizer_state_(optimizer_->buffers(), model.table, weights.dtype(), backend.memory),
+      update_scratch_(optimizer_->scratch(backend.kernels, weights.dtype()), backend.pool.size(),
+                      backend.memory),
       graph_(model, options.micro_batch, options.n_ctx, options.graph, backend),
       staged_state_(backend.memory),
       shared_(&state_),
@@ -24,6 +27,8 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       ids_(static_cast<size_t>(samples_ * options.n_ctx)),
       targets_(ids_.size()),
       target_weights_(ids_.size()),
+      starts_(ids_.size()),
+      labels_(static_cast<size_t>(samples_)),
       layout_(model.table) {
   GPT_ASSERT(options.micro_batch > 0 && samples_ % options.micro_batch == 0);
   GPT_ASSERT(options.micro_batch % options.graph.objective->group() == 0);
@@ -32,9 +37,10 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
 
 void TrainStep::begin(const StepState& start, const FillBatch& fill) {
   std::fill(target_weights_.begin(), target_weights_.end(), 1.0f);
+  std::fill(starts_.begin(), starts_.end(), uint8_t{0});
+  std::fill(labels_.begin(), labels_.end(), 0.0f);
   fill(options_.communicator->rank() * samples_, samples_,
-       {ids_.data(), targets_.data(), target_weights_.data()});
-  if (options_.document_end >= 0) PackedDocuments::mask_targets(options_.document_end, ids_, targets_);
+       {ids_.data(), targets_.data(), target_weights_.data(), starts_.data(), labels_.data()});
   double weight = 0;
   for (int64_t first = 0; first < samples_; first += options_.micro_batch)
     weight += options_.graph.objective->weight(batch(first), options_.micro_batch * options_.n_ctx);
@@ -51,11 +57,10 @@ TrainBatch TrainStep::batch(int64_t first) {
   TrainBatch batch{.ids = ids_.data() + at,
                    .targets = targets_.data() + at,
                    .weights = target_weights_.data() + at,
+                   .labels = labels_.data() + first,
                    .first_sample = options_.communicator->rank() * samples_ + first};
-  if (options_.document_end >= 0) {
-    documents_.split(options_.n_ctx, options_.document_end,
-                     std::span(ids_).subspan(static_cast<size_t>(at), static_cast<size_t>(rows)), batch);
-  }
+  documents_.split(options_.n_ctx,
+                   std::span(starts_).subspan(static_cast<size_t>(at), static_cast<size_t>(rows)), batch);
   return batch;
 }
 
@@ -122,7 +127,8 @@ void TrainStep::update() {
     ctx.kernels.clamp(ctx, {.x = grads_.all(), .limit = options_.clip_value, .step = shared_});
     finish_norm(true);
   }
-  optimizer_->update(ctx, weights_, grads_, optimizer_state_, *shared_);
+  optimizer_->update(backend_.context(update_scratch_.scratch()), weights_, grads_, optimizer_state_,
+                     *shared_);
   for (int id = 0; !is_skipped() && id < model_.table.count(); ++id) {
     if (model_.table[id].trainable) model_.packed->weights_changed(id);
   }
@@ -139,32 +145,46 @@ std::string TrainStep::first_nonfinite() {
   return "";
 }
 
-TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& c, int64_t step) {
-  return
-      [&loader, step, batch_size = c.batch_size](int64_t first, int64_t rows, const TrainStep::Samples& s) {
-        loader.fill(step, first, rows, batch_size, s.ids, s.targets);
-      };
+TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& c, int64_t step,
+                              int32_t document_end) {
+  return [&loader, step, batch_size = c.batch_size, document_end](int64_t first, int64_t rows,
+                                                                  const TrainStep::Samples& s) {
+    loader.fill(step, first, rows, batch_size, s.ids, s.targets);
+    if (document_end < 0) return;
+    const auto n = static_cast<size_t>(rows * loader.n_ctx());
+    PackedDocuments::mark(document_end, {s.ids, n}, {s.targets, n}, {s.starts, n});
+  };
 }
 
-TrainStep::Options step_options(const TrainConfig& c, int64_t n_ctx, int32_t document_end) {
+TrainStep::Options step_options(const TrainConfig& c, int64_t n_ctx) {
   return {.batch_size = c.batch_size,
           .micro_batch = c.micro_batch,
           .n_ctx = n_ctx,
-          .document_end = document_end,
           .graph = {.recompute = c.recompute, .dtype = tensor_dtype(c.dtype)},
           .clip_norm = c.clip_norm,
           .clip_value = c.clip_value};
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const ParamTable& table) {
-  return require_optimizer(c.optimizer)
-      .make(table, {.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay});
+  auto optimizer =
+      require_optimizer(c.optimizer)
+          .make(table, {.beta1 = c.beta1,
+                        .beta2 = c.beta2,
+                        .eps = c.eps,
+                        .weight_decay = c.weight_decay,
+                        .lr_scale = lr_scales(c, table),
+                        .muon_momentum = c.muon_momentum,
+                        .muon_adjust = c.muon_adjust,
+                        .muon_compute = c.dtype == TrainDType::bf16 ? DType::bf16 : DType::f32,
+                        .steps = c.steps});
+  return c.ema > 0 ? make_averaged(std::move(optimizer), c.ema) : std::move(optimizer);
 }
 
 int64_t TrainStep::bytes() const {
   const auto size = static_cast<int64_t>(dtype_size(weights_.dtype()));
   return param_buffer_elements(model_.table) * size +
-         OptimizerState::bytes(optimizer_->buffers(), model_.table, weights_.dtype()) + graph_.bytes();
+         OptimizerState::bytes(optimizer_->buffers(), model_.table, weights_.dtype()) +
+         update_scratch_.bytes() + graph_.bytes();
 }
 
 }  // namespace gpt

@@ -23,8 +23,7 @@ class TrainStep {
   struct Options {
     // Samples, of all processes together. Each has as many, a multiple of micro_batch.
     int64_t batch_size = 1, micro_batch = 1;
-    int64_t n_ctx = 0;          // tokens of a sample
-    int32_t document_end = -1;  // the token that ends a document, or -1: a sample is one
+    int64_t n_ctx = 0;  // tokens of a sample
     TrainingGraph::Options graph = {};
     double clip_norm = 0, clip_value = 0;  // 0: off
     Communicator* communicator = &single_process();
@@ -36,10 +35,13 @@ class TrainStep {
   TrainStep(const TrainStep&) = delete;  // ops have addresses of its numbers
   TrainStep& operator=(const TrainStep&) = delete;
 
-  // Memory for samples, each [rows,n_ctx]. Weights are 1 before they are filled.
+  // Memory for samples, [rows,n_ctx] and labels [rows]. Before they are filled weights are 1, starts and
+  // labels 0.
   struct Samples {
     int32_t *ids, *targets;
     float* weights;
+    uint8_t* starts;  // 1: a sequence begins here, as one does with each sample
+    float* labels;    // what an objective wants to know of a sample
   };
   // Writes samples [first, first + rows) of the step's batch.
   using FillBatch = std::function<void(int64_t first, int64_t rows, const Samples& samples)>;
@@ -85,6 +87,7 @@ class TrainStep {
   std::unique_ptr<Optimizer> optimizer_;
   ParamBuffer grads_;
   OptimizerState optimizer_state_;
+  Workspace update_scratch_;
   TrainingGraph graph_;
   StepState state_;
   Staged<StepState> staged_state_;
@@ -93,16 +96,20 @@ class TrainStep {
   int64_t samples_;                     // of this process
   std::vector<int32_t> ids_, targets_;  // [samples,n_ctx]
   std::vector<float> target_weights_;
+  std::vector<uint8_t> starts_;
+  std::vector<float> labels_;  // [samples]
   PackedDocuments documents_;  // of a micro-batch
   ParamLayout layout_;
   std::vector<Communicator::Handle> reductions_;  // of gradients, under way
 };
 
-// The batch of a step, from 0 on.
-TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& config, int64_t step);
+// The batch of a step, from 0 on. document_end: the token that ends a document, -1 where they are not told
+// apart.
+TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& config, int64_t step,
+                              int32_t document_end);
 
-// What a run's config says of its steps. document_end: -1 where documents are not told apart.
-TrainStep::Options step_options(const TrainConfig& config, int64_t n_ctx, int32_t document_end);
+// What a run's config says of its steps.
+TrainStep::Options step_options(const TrainConfig& config, int64_t n_ctx);
 std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const ParamTable& table);
 
 }  // namespace gpt

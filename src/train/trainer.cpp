@@ -67,8 +67,8 @@ Model make_model(const TrainRequest& request, const LoadedModel* init, const Run
   return Model(config, request.objective->parameters(config));
 }
 
-TrainStep::Options options_of(const TrainRequest& request, int64_t n_ctx, int32_t document_end) {
-  TrainStep::Options options = step_options(request.config.train, n_ctx, document_end);
+TrainStep::Options options_of(const TrainRequest& request, int64_t n_ctx) {
+  TrainStep::Options options = step_options(request.config.train, n_ctx);
   options.graph.objective = request.objective;
   const int64_t group = request.objective->group();
   if (options.micro_batch % group != 0) {
@@ -170,7 +170,7 @@ Trainer::Trainer(const TrainRequest& request)
       weights_(model_.table, DType::f32, "weights", request.memory),
       dtype_(tensor_dtype(config().dtype)),
       step_(model_, weights_, make_optimizer(config(), model_.table), backend_,
-            options_of(request, model_.config.n_ctx, data_.document_end)),
+            options_of(request, model_.config.n_ctx)),
       loader_(loader_of(data_, config(), model_.config.n_ctx)) {
   config_.model = model_.config;
   model_.weights.assign(weights_.views().begin(), weights_.views().end());
@@ -264,7 +264,7 @@ void Trainer::announce() {
     text += start_details(start, step_.optimizer().describe());
     const int64_t rows = std::min(kPreviewRows, config().micro_batch);
     std::vector<int32_t> ids(static_cast<size_t>(rows * model_.config.n_ctx)), targets(ids.size());
-    batch_of(loader_, config(), state_.step)(0, rows, {ids.data(), targets.data(), nullptr});
+    loader_.fill(state_.step, 0, rows, config().batch_size, ids.data(), targets.data());
     text += preview_batch(*data_.tokenizer, ids.data(), targets.data(), rows, config().batch_size,
                           model_.config.n_ctx);
   }
@@ -357,7 +357,7 @@ void Trainer::log_newest_step() {
 
 void Trainer::compute_gradients() {
   step_.compute_gradients(state_.history.next(config(), state_.step),
-                          batch_of(loader_, config(), state_.step));
+                          batch_of(loader_, config(), state_.step, data_.document_end));
 }
 
 // False when it was interrupted.
@@ -395,8 +395,7 @@ bool Trainer::evaluate() {
 
 void Trainer::save_best_model() {
   best_ = BestModel{state_.best_step, state_.best_val_loss};
-  const double seconds =
-      timed([&] { save_model(best(), model_, weights_, data_.tokenizer->to_json(), *best_); });
+  const double seconds = timed([&] { save_model(best(), model_, {data_.tokenizer->to_json()}, *best_); });
   state_.save_seconds += seconds;
   state_.eval_seconds -= seconds;  // which counts all that happens in evaluate()
 }
@@ -426,7 +425,7 @@ void Trainer::check_data(bool saves) {
 void Trainer::save() {
   log_->sync();
   state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
-  save_checkpoint(last(), model_, weights_, step_.optimizer_state(), state_, data_.tokenizer->to_json());
+  save_checkpoint(last(), model_, step_.optimizer_state(), state_, {data_.tokenizer->to_json()});
   saved_step_ = state_.step;
 }
 

@@ -58,6 +58,35 @@ GPT_OP_CASES(clamp) {
   });
 }
 
+// Pairs in and out of order, far beyond what exp takes, smoothed, with rows that do not count.
+GPT_OP_CASES(preference) {
+  for (const double scale : {0.3, 900.0}) {
+    for (const double smoothing : {0.0, 0.1}) {
+      list.add(fmt::format("scale {}, smoothing {}", scale, smoothing), [=](OpFrame& f) {
+        constexpr int64_t kTokens = 3, kSamples = 6, kRows = kTokens * kSamples;
+        std::vector<double> losses(kRows);
+        std::vector<float> reference(kSamples), mask(kRows, 1), weights(kRows);
+        for (size_t i = 0; i < losses.size(); ++i)
+          losses[i] = scale * (1 + std::sin(static_cast<double>(i)));
+        for (size_t i = 0; i < reference.size(); ++i)
+          reference[i] = static_cast<float>(-scale * (2 + std::cos(static_cast<double>(i))));
+        losses[4] = mask[4] = 0;
+        f.run(&KernelTable::preference, {.losses = losses.data(),
+                                         .reference = reference.data(),
+                                         .mask = mask.data(),
+                                         .weights = weights.data(),
+                                         .rows = kRows,
+                                         .n_ctx = kTokens,
+                                         .beta = 0.5,
+                                         .smoothing = smoothing});
+        double* out = f.output_doubles(2 * kRows, {});
+        std::copy(losses.begin(), losses.end(), out);
+        std::copy(weights.begin(), weights.end(), out + kRows);
+      });
+    }
+  }
+}
+
 GPT_OP_CASES(sum_losses) {
   for (int64_t rows : {0, 1, 50}) {
     list.add(fmt::format("{}", rows), [=](OpFrame& f) {
@@ -254,7 +283,7 @@ GPT_OP_CASES(adamw) {
               .ranges = {{0, 16, 0},
                          {16, 768, 0.1},
                          {800, 16384, 0},
-                         {16384, 16400, 0.3},
+                         {16384, 16400, 0.3, 0.5},
                          {16403, 50001, 0.1},
                          {50001, 50002, 0}}});
   adamw_case(list, "first step",

@@ -286,6 +286,41 @@ void cross_entropy(const ExecContext&, const CrossEntropyArgs& a) noexcept {
   c.variable("logits", logits, dlogits);
 }
 
+void pick_rows_backward(const ExecContext&, const PickRowsBackwardArgs& a) noexcept {
+  if (!checkable(a.dx)) return;
+  Check c;
+  const TensorView x = c.normal_like(a.dx), out = c.copy(a.dout);
+  c.loss = [=, &c] {
+    c.ops().pick_rows(c.ctx(), {.out = out, .x = x, .picked = a.picked});
+    return dot(out, a.dout);
+  };
+  const Gradient dx(a.dx, a.accumulate);
+  c.ops().pick_rows_backward(c.ctx(), a);
+  c.variable("x", x, dx);
+}
+
+void label_loss(const ExecContext&, const LabelLossArgs& a) noexcept {
+  if (!a.dlogits || !checkable(a.logits)) return;
+  Check c;
+  const TensorView logits = c.copy(a.logits), losses = c.zeros({a.picked.rows});
+  const double scale = a.step ? a.step->loss_scale * a.step->loss_weight : 1;
+  c.loss = [=, &c] {
+    LabelLossArgs forward = a;
+    forward.logits = logits;
+    forward.losses = losses.as<double>();
+    forward.accumulate = false;
+    forward.dlogits = {};
+    c.ops().label_loss(c.ctx(), forward);
+    double sum = 0;
+    for (int64_t i = 0; i < losses.size(); ++i)
+      sum += losses.as<double>()[i];
+    return scale * sum;
+  };
+  const Gradient dlogits(a.dlogits, false);
+  c.ops().label_loss(c.ctx(), a);
+  c.variable("logits", logits, dlogits);
+}
+
 void add(const ExecContext&, const AddArgs& a) noexcept {
   if (!checkable(a.a)) return;
   Check c;
@@ -313,6 +348,8 @@ void add(const ExecContext&, const AddArgs& a) noexcept {
   X(scale, scale)                           \
   X(attention_backward, attention_forward)  \
   X(cross_entropy, cross_entropy)           \
+  X(pick_rows_backward, pick_rows)          \
+  X(label_loss, label_loss)                 \
   X(add, add)
 
 struct CheckedOp {
@@ -345,11 +382,15 @@ const std::map<std::string, std::string>& ops_without_gradient() {
       {"keep_rows", "moves the rows whose logits are wanted, in inference"},
       {"select_candidates", "chooses tokens, in inference"},
       {"softcap", "for logits that are shown or sampled; in the loss it is part of cross_entropy"},
+      {"preference", "gives the weights of a cross-entropy; the whole objective has a test of its own"},
       {"sum_losses", "for what is shown; gradients begin with cross_entropy"},
       {"sum_squares", "measures gradients"},
       {"finish_norm", "measures gradients"},
       {"clamp", "clips gradients"},
       {"adamw", "the update itself"},
+      {"muon", "the update itself"},
+      {"syrk", "serves the update"},
+      {"ema", "averages weights"},
   };
   return list;
 }

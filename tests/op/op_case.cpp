@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "tensor/half.h"
 
@@ -61,6 +62,25 @@ bool close(double got, double want, Tolerance t) {
   return std::abs(got - want) <= t.absolute + t.relative * std::abs(want);
 }
 
+// What the tensors of a case are filled with. Drawing takes longer than most ops, and a case is run a dozen
+// times, one after another: so the numbers of the latest one are kept.
+struct Drawn {
+  std::string seed;
+  std::map<size_t, std::vector<float>> tensors;
+};
+
+const std::vector<float>& drawn(const std::string& seed, size_t tensor, int64_t n, const Fill& fill,
+                                RandomStream random) {
+  static Drawn latest;
+  if (latest.seed != seed) latest = {seed, {}};
+  std::vector<float>& values = latest.tensors[tensor];
+  if (std::ssize(values) == n) return values;
+  values.clear();
+  for (int64_t i = 0; i < n; ++i)
+    values.push_back(static_cast<float>(fill(i, random)));
+  return values;
+}
+
 }  // namespace
 
 Fill normal_values(double std, double mean) {
@@ -94,8 +114,11 @@ Tolerance sum_of(int64_t terms, double size) {
   return {.absolute = 4 * kEpsilon * size * static_cast<double>(terms + 4), .relative = 4 * kEpsilon};
 }
 
-OpFrame::OpFrame(const Setup& setup, const std::string& seed)
-    : setup_(setup), random_(hash(seed), RandomSite::test) {}
+OpFrame::OpFrame(const Setup& setup, const std::string& seed) : setup_(setup), seed_(seed) {}
+
+RandomStream OpFrame::stream(size_t i) const {
+  return {hash(seed_), RandomSite::test, 0, i};
+}
 
 double OpFrame::Tensor::at(int64_t r, int64_t c) const {
   const std::byte* p = address(r, c);
@@ -133,11 +156,12 @@ TensorView OpFrame::make(Role role, DType dtype, std::initializer_list<int64_t> 
   const auto total = static_cast<size_t>(payload + 2 * guard + setup_.misalign) * unit;
   t.memory.assign(total, std::byte{0xFF});  // NaN
   t.first = static_cast<size_t>(guard + setup_.misalign) * unit;
-  for (int64_t r = 0; fill && r < t.rows; ++r) {
-    for (int64_t c = 0; c < t.cols; ++c) {
-      const double value = rounded(static_cast<float>(fill(r * t.cols + c, random_)), precision);
-      put(const_cast<std::byte*>(t.address(r, c)), dtype, value);
-    }
+  if (fill) {
+    const std::vector<float>& values =
+        drawn(seed_, tensors_.size(), t.rows * t.cols, fill, stream(tensors_.size()));
+    for (int64_t i = 0; i < std::ssize(values); ++i)
+      put(const_cast<std::byte*>(t.address(i / t.cols, i % t.cols)), dtype,
+          rounded(values[static_cast<size_t>(i)], precision));
   }
   t.original = t.memory;
   // An empty tensor is there all the same: its address must not be null.
@@ -188,9 +212,9 @@ double* OpFrame::output_doubles(int64_t n, Tolerance tolerance) {
 
 int32_t* OpFrame::ints(int64_t n, int64_t low, int64_t high) {
   std::vector<int32_t>& v = ints_.emplace_back(static_cast<size_t>(n));
+  RandomStream random = stream(1000 + ints_.size());
   for (int32_t& x : v) {
-    x = static_cast<int32_t>(low +
-                             static_cast<int64_t>(random_.below(static_cast<uint64_t>(high - low + 1))));
+    x = static_cast<int32_t>(low + static_cast<int64_t>(random.below(static_cast<uint64_t>(high - low + 1))));
   }
   return v.data();
 }

@@ -47,7 +47,7 @@ Tolerance relative(double n);
 Tolerance sum_of(int64_t terms, double size = 1);
 
 // The memory of one run of one case. A case asks for its tensors, always in the same order, and calls
-// run(); the frame plays that in float or in double.
+// run(); the frame plays that in float or in double. Tensor i of a case is filled from a stream of its own.
 class OpFrame {
  public:
   struct Setup {
@@ -117,10 +117,11 @@ class OpFrame {
   };
   TensorView make(Role role, DType dtype, std::initializer_list<int64_t> shape, Tolerance tolerance,
                   int64_t ld_extra, const Fill& fill, DType precision = DType::f32);
+  RandomStream stream(size_t i) const;
   void poison(const Workspace& workspace) const;
 
   Setup setup_;
-  RandomStream random_;
+  std::string seed_;
   bool has_activations_ = false;
   std::deque<Tensor> tensors_;
   std::deque<std::vector<int32_t>> ints_;

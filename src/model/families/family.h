@@ -46,6 +46,7 @@ struct Family {
   bool (*holds)(const ModelConfig& config) = nullptr;  // false: a config that its program does not take
   const char* causal_lm = nullptr;                     // transformers' classes
   const char* sequence_classification = nullptr;
+  const char* double_heads = nullptr;   // for multiple choice
   const char* chat_template = nullptr;  // what its chat models are trained with: a --template of gpt chat
 
   Gguf gguf = {};

@@ -113,6 +113,7 @@ constinit const Family family::gpt2 = {
     .no_window = true,
     .causal_lm = "GPT2LMHeadModel",
     .sequence_classification = "GPT2ForSequenceClassification",
+    .double_heads = "GPT2DoubleHeadsModel",
     .gguf = {"gpt2", &kGgufFusedNaming},
 };
 

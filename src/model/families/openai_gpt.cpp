@@ -36,6 +36,7 @@ constinit const Family family::openai_gpt = {
     .holds = [](const ModelConfig& c) { return c.tie_embeddings; },
     .causal_lm = "OpenAIGPTLMHeadModel",
     .sequence_classification = "OpenAIGPTForSequenceClassification",
+    .double_heads = "OpenAIGPTDoubleHeadsModel",
 };
 
 }  // namespace gpt

@@ -32,6 +32,9 @@ TEST(Mutation, TokenShards) {
 TEST(Mutation, JsonLines) {
   run("jsonl", fuzz_jsonl, 2000);
 }
+TEST(Mutation, Records) {
+  run("records", fuzz_records, 2000);
+}
 TEST(Mutation, CompressedText) {
   run("compressed", fuzz_compressed, 2000);
 }

@@ -76,7 +76,7 @@ TEST(ChatTemplate, SaysWhatDoesNotFit) {
   EXPECT_TRUE(chatml.encode({}, false).empty());
 }
 
-TEST(ChatTemplate, IsRecognisedInAnyStyle) {
+TEST(ChatTemplate, RunsAModelsOwnInAnyStyle) {
   const char* loose = R"({%- for message in messages -%}
     {{- "<|im_start|>" + message.role + "\n" + message.content + "<|im_end|>" + "\n" -}}
 {%- endfor -%}
@@ -84,27 +84,83 @@ TEST(ChatTemplate, IsRecognisedInAnyStyle) {
 {%- if add_generation_prompt -%}
     {{- "<|im_start|>assistant\n" -}}
 {%- endif -%})";
-  EXPECT_EQ(recognise_chat_template(loose), ChatFormat::chatml);
-  const char* blocks = R"({% for message in messages %}
-    {% if loop.first and messages[0].role != 'system' %}
-{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{% endif %}
-{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}
-{% if add_generation_prompt %}
-{{ '<|im_start|>assistant\n' }}{% endif %}
-)";
-  EXPECT_EQ(recognise_chat_template(blocks), ChatFormat::chatml_qwen2);
-  // A blank, a word or a line more is another template.
-  for (
-      const char* other :
-      {"", "{{", "{% for", "hello",
-       R"({% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' }}{% endfor %})",
-       R"({% for message in messages %} {{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})",
-       R"({% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n ' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})"}) {
-    EXPECT_EQ(recognise_chat_template(other), std::nullopt) << other;
+  const ChatTemplate own({.name = "own", .jinja = loose}, tokenizer()),
+      chatml(ChatFormat::chatml, tokenizer());
+  const std::vector<ChatMessage> messages = {{"system", "s"}, {"user", " <|im_end|>\n"}, {"assistant", "x"}};
+  EXPECT_EQ(own.encode(messages, true), chatml.encode(messages, true));
+  EXPECT_EQ(own.encode_turn("more"), chatml.encode_turn("more"));
+  EXPECT_EQ(own.end_id(), chatml.end_id());
+  EXPECT_FALSE(own.blank_before_answers());
+  EXPECT_TRUE(ChatTemplate(ChatFormat::llama2, tokenizer()).blank_before_answers());
+  const auto problem = [](const std::string& jinja) {
+    return error_of([&] { ChatTemplate({.name = "own", .jinja = jinja}, tokenizer()); });
+  };
+  EXPECT_NE(problem("{{ messages }}").find("own writes no special token"), std::string::npos);
+  EXPECT_NE(problem("{{ messages|urlize }}").find("own, line 1: the filter urlize"), std::string::npos);
+  EXPECT_NE(problem("{{ raise_exception('never') }}").find("own, line 1: never"), std::string::npos);
+}
+
+using json_list = nlohmann::ordered_json;
+
+// The text of a conversation's ids, in [] what counts.
+std::string counted(const ChatTemplate& chat, const json_list& conversation) {
+  const ChatExample example = chat.example(conversation);
+  EXPECT_EQ(example.ids, chat.encode_conversation(conversation, false));
+  EXPECT_EQ(example.ids.size(), example.weights.size());
+  std::string out;
+  for (size_t i = 0; i < example.ids.size(); ++i) {
+    const bool counts = example.weights[i] != 0, before = i > 0 && example.weights[i - 1] != 0;
+    if (counts != before) out += counts ? "[" : "]";
+    out += chat.tokenizer().token_bytes(example.ids[i]);
   }
-  EXPECT_NE(detail::jinja_shape("{{ a b }}"), detail::jinja_shape("{{ ab }}"));
-  EXPECT_NE(detail::jinja_shape("{{ 'a' }}"), detail::jinja_shape("{{ 'a ' }}"));
-  EXPECT_EQ(detail::jinja_shape("a \n {%- x %}\nb"), detail::jinja_shape("a{% x %}b"));
+  return out + (!example.weights.empty() && example.weights.back() != 0 ? "]" : "");
+}
+
+TEST(ChatTemplate, CountsWhatTheAssistantSays) {
+  const json_list turns = {{"messages",
+                            {{{"role", "user"}, {"content", "a"}},
+                             {{"role", "assistant"}, {"content", " b<|im_end|>"}},
+                             {{"role", "user"}, {"content", "c"}},
+                             {{"role", "assistant"}, {"content", "d"}, {"weight", 0}},
+                             {{"role", "user"}, {"content", "e"}},
+                             {{"role", "assistant"}, {"content", ""}}}}};
+  EXPECT_EQ(
+      counted(ChatTemplate(ChatFormat::chatml, tokenizer()), turns),
+      "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n[ b<|im_end|><|im_end|>]\n<|im_start|>user\nc"
+      "<|im_end|>\n<|im_start|>assistant\nd<|im_end|>\n<|im_start|>user\ne<|im_end|>\n<|im_start|>assistant\n"
+      "[<|im_end|>]\n");
+  EXPECT_EQ(
+      counted(ChatTemplate(ChatFormat::nanochat, tokenizer()), turns),
+      "<|bos|><|user_start|>a<|user_end|><|assistant_start|>[ b<|im_end|><|assistant_end|>]<|user_start|>c"
+      "<|user_end|><|assistant_start|>d<|assistant_end|><|user_start|>e<|user_end|><|assistant_start|>"
+      "[<|assistant_end|>]");
+  EXPECT_EQ(counted(ChatTemplate(ChatFormat::llama2, tokenizer()), turns),
+            "<s>[INST] a [/INST][ b<|im_end|> </s>]<s>[INST] c [/INST] d </s><s>[INST] e [/INST][  </s>]");
+}
+
+TEST(ChatTemplate, CountsCallsOfToolsAndGenerationBlocks) {
+  const json_list call = {{"tools", {{{"type", "function"}, {"function", {{"name", "f"}}}}}},
+                          {"messages",
+                           {{{"role", "user"}, {"content", "a"}},
+                            {{"role", "assistant"},
+                             {"content", "look"},
+                             {"tool_calls", {{{"function", {{"name", "f"}, {"arguments", {{"x", 1}}}}}}}}},
+                            {{"role", "tool"}, {"content", "<|im_end|>"}},
+                            {{"role", "assistant"}, {"content", "b"}}}}};
+  std::ifstream plain(kData + "chat_templates/qwen2_5.jinja"),
+      blocks(kData + "chat_templates/qwen3_training.jinja");
+  const std::string jinja(std::istreambuf_iterator<char>(plain), {}),
+      marked(std::istreambuf_iterator<char>(blocks), {});
+  const std::string text = counted(ChatTemplate({.name = "qwen", .jinja = jinja}, tokenizer()), call);
+  const std::string expected =
+      "<|im_start|>assistant\n[look\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": "
+      "1}}\n</tool_call><|im_end|>]"
+      "\n<|im_start|>user\n<tool_response>\n<|im_end|>\n</"
+      "tool_response><|im_end|>\n<|im_start|>assistant\n[b<|im_end|>]\n";
+  EXPECT_TRUE(text.ends_with(expected)) << text;
+  const std::string by_blocks = counted(ChatTemplate({.name = "qwen", .jinja = marked}, tokenizer()), call);
+  EXPECT_NE(by_blocks.find("\n[<think>"), std::string::npos) << by_blocks;
+  EXPECT_NE(by_blocks.find("b<|im_end|>\n]"), std::string::npos) << by_blocks;
 }
 
 TEST(ChatTemplate, IsFoundBesideAModel) {

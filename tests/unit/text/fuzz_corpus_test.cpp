@@ -45,6 +45,9 @@ TEST(FuzzCorpus, Tiktoken) {
 TEST(FuzzCorpus, CVocab) {
   try_corpus("c_vocab", fuzz_c_vocab);
 }
+TEST(FuzzCorpus, Jinja) {
+  try_corpus("jinja", fuzz_jinja);
+}
 TEST(FuzzCorpus, VocabData) {
   try_corpus("vocab_data", fuzz_vocab_data);
 }

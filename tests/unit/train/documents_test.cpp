@@ -14,11 +14,12 @@ TEST(PackedDocuments, EndWithTheirTokenOrTheirWindow) {
   const std::vector<int32_t> ids = {1, 2, kEnd, 3, kEnd, 4,  //
                                     5, 6, 7,    8, 1,    kEnd};
   std::vector<int32_t> targets(ids.size(), 1);
-  PackedDocuments::mask_targets(kEnd, ids, targets);
+  std::vector<uint8_t> starts(ids.size());
+  PackedDocuments::mark(kEnd, ids, targets, starts);
   EXPECT_EQ(targets, (std::vector<int32_t>{1, 1, -1, 1, -1, 1, 1, 1, 1, 1, 1, -1}));
   PackedDocuments documents;
   TrainBatch batch{};
-  documents.split(6, kEnd, ids, batch);
+  documents.split(6, starts, batch);
   EXPECT_EQ(std::vector<int32_t>(batch.positions, batch.positions + ids.size()),
             (std::vector<int32_t>{0, 1, 2, 0, 1, 0, 0, 1, 2, 3, 4, 5}));
   ASSERT_EQ(batch.seqs.size(), 4u);
@@ -45,10 +46,11 @@ TEST_P(PackedLoss, IsThatOfTheDocumentsAlone) {
   const auto loss = [&](size_t begin, size_t n, bool packed) {
     const std::vector<int32_t> part(ids.begin() + begin, ids.begin() + begin + n);
     std::vector<int32_t> part_targets(targets.begin() + begin, targets.begin() + begin + n);
-    PackedDocuments::mask_targets(kEnd, part, part_targets);
+    std::vector<uint8_t> starts(n);
+    PackedDocuments::mark(kEnd, part, part_targets, starts);
     TrainBatch batch{.ids = part.data(), .targets = part_targets.data()};
     PackedDocuments documents;
-    if (packed) documents.split(std::ssize(part), kEnd, part, batch);
+    if (packed) documents.split(std::ssize(part), starts, batch);
     TrainingGraph graph(random.model, 1, std::ssize(part), {.gradients = false, .dtype = DType::f64},
                         backend(pool, Isa::ref));
     return graph.loss(batch);

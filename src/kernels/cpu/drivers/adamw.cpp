@@ -5,17 +5,18 @@
 namespace gpt::drivers {
 namespace {
 
-AdamWStep step_of(const AdamWArgs& a) {
+AdamWStep step_of(const AdamWArgs& a, const AdamWRange& range) {
   const auto t = static_cast<double>(a.step->updates);
   const double correction1 = 1 - std::pow(a.beta1, t);
   const double correction2 = 1 - std::pow(a.beta2, t);
+  const double lr = a.step->lr * range.lr_scale;
   return {.grad_scale = static_cast<float>(a.step->grad_scale),
           .one_minus_beta1 = static_cast<float>(1 - a.beta1),
           .one_minus_beta2 = static_cast<float>(1 - a.beta2),
-          .step_size = static_cast<float>(a.step->lr / correction1),
+          .step_size = static_cast<float>(lr / correction1),
           .root_scale = static_cast<float>(1 / std::sqrt(correction2)),
           .eps = static_cast<float>(a.eps),
-          .decay = 0};
+          .decay = static_cast<float>(lr * range.weight_decay)};
 }
 
 }  // namespace
@@ -24,16 +25,13 @@ AdamWStep step_of(const AdamWArgs& a) {
 void adamw(const RowKernels& kernels, const ExecContext& ctx, const AdamWArgs& a) noexcept {
   if (a.param.dtype != DType::f32) return ref::adamw(ctx, a);
   if (a.step->grad_scale == 0) return;
-  const AdamWStep shared = step_of(a);
   for_pieces(ctx, a.param.size(), [&](int64_t piece, int64_t n) {
     auto range = std::partition_point(a.ranges.begin(), a.ranges.end(),
                                       [&](const AdamWRange& r) { return r.end <= piece; });
     for (; range != a.ranges.end() && range->begin < piece + n; ++range) {
-      AdamWStep step = shared;
-      step.decay = static_cast<float>(a.step->lr * range->weight_decay);
       const int64_t begin = std::max(piece, range->begin), end = std::min(piece + n, range->end);
       kernels.adamw(a.param.as<float>() + begin, a.grad.as<float>() + begin, a.m.as<float>() + begin,
-                    a.v.as<float>() + begin, end - begin, step);
+                    a.v.as<float>() + begin, end - begin, step_of(a, *range));
     }
   });
 }

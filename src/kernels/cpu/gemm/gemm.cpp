@@ -97,7 +97,9 @@ class Gemm {
 
   void run() const {
     const auto task = [this](int64_t task, int thread) {
-      const int64_t row = task % grid_.m_tasks * grid_.mc;
+      // The lower rows of a triangle have most to do: they come first.
+      const int64_t down = task % grid_.m_tasks;
+      const int64_t row = (p_.lower ? grid_.m_tasks - 1 - down : down) * grid_.mc;
       const int64_t panel = task / grid_.m_tasks * grid_.nc_panels;
       c_block({row, std::min(grid_.mc, p_.y.rows() - row), panel,
                std::min(grid_.nc_panels, layout_.panels(p_.y.cols()) - panel)},
@@ -148,11 +150,19 @@ class Gemm {
       if (!block.a_in_place) pack_a(c, block, memory.a);
       const int64_t mr = micro_rows(c);
       for (int64_t s = 0; s < c.panels; ++s) {
+        const int64_t first = first_tile(c, s, mr);
+        if (first >= c.rows) break;
         const void* panel = b_panel(c, c.panel + s, block, memory.b);
-        for (int64_t i = 0; i < c.rows; i += mr)
+        for (int64_t i = first; i < c.rows; i += mr)
           micro_tile(c, block, s, {i, std::min(mr, c.rows - i)}, panel, memory);
       }
     }
+  }
+
+  // The first micro-tile of a panel that is wanted.
+  int64_t first_tile(const CBlock& c, int64_t s, int64_t mr) const {
+    const int64_t above = (c.panel + s) * kernels_.nr - c.row;
+    return p_.lower && above > 0 ? above / mr * mr : 0;
   }
 
   // Reads B in the order of memory: panels outside, blocks of k inside.

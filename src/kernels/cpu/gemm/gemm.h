@@ -25,6 +25,7 @@ struct GemmArgs {
   std::optional<Act> act = {};
   bool backward = false;
   TensorView pre = {};
+  bool lower = false;  // Y is square and wanted on and below its diagonal only
 };
 
 // The bits of a row of Y depend on that row of A, on B and on k alone.
@@ -34,6 +35,10 @@ ScratchNeed gemm_scratch(int64_t m, int64_t n, int64_t k);
 // dw += dy^T x and dbias += column sums of dy, as ops.h says; dw and dbias are fp32.
 void weight_gradient(const ExecContext& ctx, Isa isa, const LinearBackwardWeightArgs& args);
 ScratchNeed weight_gradient_scratch(int64_t rows, int64_t out, int64_t in);
+
+// y = x x^T, as ops.h says; y is fp32.
+void syrk(const ExecContext& ctx, Isa isa, const SyrkArgs& args);
+ScratchNeed syrk_scratch(Isa isa, int64_t rows, int64_t cols, DType compute);
 
 // Fills a packed matrix that gemm() understands, whose memory has packed_size() bytes.
 void pack_weights(const ExecContext& ctx, Isa isa, const PackMatrixArgs& args);

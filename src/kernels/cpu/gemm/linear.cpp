@@ -70,6 +70,17 @@ void pack_matrix(const ExecContext& ctx, const PackMatrixArgs& args) noexcept {
   gemm::pack_weights(ctx, isa, args);
 }
 
+template <Isa isa>
+void syrk(const ExecContext& ctx, const SyrkArgs& args) noexcept {
+  if (args.y.dtype == DType::f64 || !gemm::has_layout(isa, args.compute)) return reference().syrk(ctx, args);
+  gemm::syrk(ctx, isa, args);
+}
+
+template <Isa isa>
+ScratchNeed syrk_scratch(int64_t rows, int64_t cols, DType compute) {
+  return compute == DType::f64 ? ScratchNeed{} : gemm::syrk_scratch(isa, rows, cols, compute);
+}
+
 ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype, bool backward) {
   if (dtype == DType::f64) return ref::linear_scratch(rows, out, in, dtype, backward);
   if (backward)
@@ -92,6 +103,8 @@ void overlay(KernelTable& table) {
   table.linear_backward_input = linear_backward_input<isa>;
   table.linear_backward_weight = linear_backward_weight<isa>;
   table.pack_matrix = pack_matrix<isa>;
+  table.syrk = syrk<isa>;
+  table.syrk_scratch = syrk_scratch<isa>;
 }
 
 }  // namespace

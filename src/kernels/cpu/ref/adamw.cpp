@@ -5,7 +5,7 @@
 namespace gpt::ref {
 
 void adamw(const ExecContext& ctx, const AdamWArgs& a) noexcept {
-  const double lr = a.step->lr, t = static_cast<double>(a.step->updates), grad_scale = a.step->grad_scale;
+  const double t = static_cast<double>(a.step->updates), grad_scale = a.step->grad_scale;
   if (grad_scale == 0) return;
   dispatch(a.param.dtype, [&]<class T>(T) {
     const double correction1 = 1 - std::pow(a.beta1, t);
@@ -15,6 +15,7 @@ void adamw(const ExecContext& ctx, const AdamWArgs& a) noexcept {
     T* m = a.m.as<T>();
     T* v = a.v.as<T>();
     for (const AdamWRange& range : a.ranges) {
+      const double lr = a.step->lr * range.lr_scale;
       for_rows(ctx, range.end - range.begin, [&](int64_t offset) {
         const int64_t i = range.begin + offset;
         const double g = grad_scale * grad[i];

@@ -17,6 +17,21 @@ void scale(const ExecContext& ctx, const ScaleArgs& a) noexcept {
   });
 }
 
+void ema(const ExecContext& ctx, const EmaArgs& a) noexcept {
+  if (a.step->grad_scale == 0) return;
+  dispatch(a.average.dtype, [&]<class T>(T) {
+    constexpr int64_t kPiece = 4096;
+    const auto weight = static_cast<T>(std::max(1 - a.decay, 1 / static_cast<double>(a.step->updates)));
+    T* average = a.average.as<T>();
+    const T* x = a.x.as<T>();
+    const int64_t size = a.x.size();
+    ctx.pool.parallel_for((size + kPiece - 1) / kPiece, [&](int64_t piece, int) {
+      for (int64_t i = piece * kPiece; i < std::min(size, (piece + 1) * kPiece); ++i)
+        average[i] += weight * (x[i] - average[i]);
+    });
+  });
+}
+
 void dropout(const ExecContext& ctx, const DropoutArgs& a) noexcept {
   const DropoutMask mask(a.dropout);
   const int64_t cols = a.out.cols();

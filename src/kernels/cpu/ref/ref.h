@@ -91,6 +91,7 @@ ScratchNeed linear_scratch(int64_t rows, int64_t out, int64_t in, DType dtype, b
 ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_t max_kv, bool backward,
                               DType dtype);
 ScratchNeed select_candidates_scratch(int64_t vocab_size);
+ScratchNeed syrk_scratch(int64_t rows, int64_t cols, DType compute);
 int64_t packed_bytes(DType dtype, int64_t out, int64_t in, bool transposed);
 
 }  // namespace gpt::ref

@@ -11,6 +11,7 @@ KernelTable table() {
   t.linear_scratch = linear_scratch;
   t.attention_scratch = attention_scratch;
   t.select_candidates_scratch = select_candidates_scratch;
+  t.syrk_scratch = syrk_scratch;
   t.packed_bytes = packed_bytes;
   return t;
 }

@@ -1,0 +1,203 @@
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/parse.h"
+#include "command.h"
+#include "finetune/head_files.h"
+#include "input.h"
+#include "options.h"
+#include "output.h"
+
+namespace gpt {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  gpt classify run --text "A fine book."
+  gpt classify run < lines.txt
+  gpt classify run --data test.jsonl > labels.jsonl
+  tail -f log.txt | gpt classify run --plain
+
+MODEL is what gpt finetune --task classify|entail|similar|choose has made. For each input there is one line
+{"label": ..., "probabilities": {...}}, in order; {"label": NUMBER} where labels are numbers. A line that begins
+with { is a JSON object with the keys of the task: text; premise and hypothesis; text1 and text2; context and
+choices. Any other line is the text itself. .csv and .tsv have these keys as the names of their columns.)";
+
+struct ClassifyArguments {
+  std::string model, data, tokenizer, dtype = "fp32";
+  std::vector<std::string> texts;
+  bool plain = false, skip_bad = false, show_ids = false;
+  MachineOptions machine;
+};
+
+using Json = nlohmann::ordered_json;
+
+// An input, or what is wrong with it.
+struct Input {
+  std::optional<EncodedExample> example;
+  std::string problem;
+};
+
+// Collects inputs and writes what the head says of them, in their order.
+class Answers {
+ public:
+  Answers(const ClassifyArguments& a, Classifier& classifier, const Tokenizer& tokenizer)
+      : a_(a), classifier_(classifier), tokenizer_(tokenizer) {}
+
+  // Takes what `read` gives, nothing at the end: then false. What it throws of a record is about that alone.
+  bool add(const std::function<std::optional<Example>()>& read) {
+    Input input;
+    try {
+      const std::optional<Example> example = read();
+      if (!example) return false;
+      const HeadFacts& facts = classifier_.facts();
+      input.example = encode_example(*example, facts.kind, tokenizer_, facts.tokens, facts.max_length);
+      cut_ += input.example->cut ? 1 : 0;
+    } catch (const RecordError& error) {
+      if (!a_.skip_bad) {
+        flush();
+        throw;
+      }
+      input.problem = error.what();
+      ++bad_;
+    }
+    inputs_.push_back(std::move(input));
+    if (std::ssize(inputs_) >= Classifier::kBatch) flush();
+    return true;
+  }
+  // Lines with nothing in them are passed over.
+  void add_line(std::string_view line, const std::string& place) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.find_first_not_of(" \t") == std::string_view::npos) return;
+    const TaskKind kind = classifier_.facts().kind;
+    add([&]() -> Example {
+      if (!a_.plain && line.starts_with('{')) return example_of_json(line, kind, false, place);
+      if (kind != TaskKind::classify)
+        fail_record("{}: expected a JSON object, as gpt finetune --task {} reads them", place,
+                    task_name(kind));
+      return {.texts = {std::string(line)}, .label = {}, .place = place};
+    });
+  }
+
+  void flush() {
+    std::vector<EncodedExample> examples;
+    for (const Input& input : inputs_) {
+      if (input.example) examples.push_back(*input.example);
+    }
+    const std::vector<Outputs> outputs = classifier_.read(examples);
+    std::string lines;
+    size_t at = 0;
+    for (const Input& input : inputs_) {
+      Json line = {{"error", input.problem}};
+      if (input.example) {
+        line = answer(examples[at], outputs[at]);
+        ++at;
+      }
+      lines += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    }
+    write_output(lines);
+    inputs_.clear();
+  }
+  // Writes the last ones, and a note on what was cut or wrong.
+  void finish() {
+    flush();
+    if (cut_ > 0)
+      write_note(fmt::format("{} longer than {} tokens: the longer text of each lost its end\n",
+                             format_amount(cut_, "input was", "inputs were"),
+                             classifier_.facts().max_length));
+    if (bad_ > 0) write_note(fmt::format("{} could not be read\n", format_amount(bad_, "input")));
+  }
+
+ private:
+  Json answer(const EncodedExample& example, const Outputs& outputs) const {
+    const HeadFacts& facts = classifier_.facts();
+    Json line;
+    if (facts.labels.numbers) {
+      line["label"] = outputs[0];
+    } else {
+      const std::vector<std::string> names = output_names(facts, outputs.size());
+      const std::vector<double> p = probabilities(outputs);
+      const auto best = static_cast<size_t>(best_output(outputs));
+      line["label"] = facts.kind == TaskKind::choose ? Json(best) : Json(names[best]);
+      for (size_t i = 0; i < p.size(); ++i)
+        line["probabilities"][names[i]] = p[i];
+    }
+    if (a_.show_ids) {
+      line["outputs"] = outputs;
+      line["ids"] = example.rows;
+    }
+    return line;
+  }
+
+  const ClassifyArguments& a_;
+  Classifier& classifier_;
+  const Tokenizer& tokenizer_;
+  std::vector<Input> inputs_;
+  int64_t cut_ = 0, bad_ = 0;
+};
+
+void read_data_file(const std::string& path, TaskKind kind, Answers& answers) {
+  if (RecordReader::is_table(path)) {
+    ExampleReader reader(path, kind, false);
+    while (answers.add([&] { return reader.next(); })) {
+    }
+    return;
+  }
+  RecordReader lines(path);
+  for (Record record; lines.next(record);)
+    answers.add_line(record.text, fmt::format("{}:{}", path, record.line));
+}
+
+void read_input_lines(Answers& answers) {
+  for_each_input_lines([&](std::string_view text, int64_t line) {
+    for (const std::string_view one : lines_of(text))
+      answers.add_line(one, fmt::format("standard input:{}", line++));
+    answers.flush();
+    return true;
+  });
+}
+
+int run(const ClassifyArguments& a) {
+  require_argument(a.model, "MODEL", "classify");
+  if (!a.data.empty() && !a.texts.empty()) fail_usage("--text and --data: give one of them");
+  const DType dtype = parse_dtype("--dtype", a.dtype);
+  Machine machine(a.machine);
+  const LoadedModel loaded(a.model, std::nullopt, MatrixOrder::as_stored);
+  const TaskHead head = read_head(loaded);
+  const auto tokenizer = chosen_tokenizer(loaded, a.tokenizer);
+  if (tokenizer == nullptr)
+    fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", a.model);
+  Classifier classifier(loaded.model(), machine.backend, head.facts, head.view(), dtype);
+  Answers answers(a, classifier, *tokenizer);
+  for (size_t i = 0; i < a.texts.size(); ++i)
+    answers.add_line(a.texts[i], fmt::format("--text {}", i + 1));
+  if (!a.data.empty()) {
+    read_data_file(a.data, head.facts.kind, answers);
+  } else if (a.texts.empty()) {
+    read_input_lines(answers);
+  }
+  answers.finish();
+  return 0;
+}
+
+}  // namespace
+
+Command add_classify_command(CLI::App& root) {
+  auto a = std::make_shared<ClassifyArguments>();
+  CLI::App* app = add_command(root, "classify", "label texts with a fine-tuned head", kFooter);
+  app->add_option("-m,--model,MODEL", a->model, "folder of a fine-tuned model, or of its run");
+  add_repeated(*app, "--text", a->texts, "one input, in place of standard input");
+  add_value(*app, "--data", a->data, "FILE",
+            ".jsonl, .csv, .tsv or lines of text, in place of standard input");
+  app->add_flag("--plain", a->plain, "all lines are text, also those that begin with {");
+  app->add_flag("--skip-bad", a->skip_bad, "an input that cannot be read gives {\"error\": ...} and no end");
+  app->add_flag("--show-ids", a->show_ids, "also the tokens that the model read, and what the head gave");
+  add_shown(*app, "--dtype", a->dtype, "fp32|bf16|fp16|q8_0|q4_0", "type of the products with weights");
+  add_value(*app, "--tokenizer", a->tokenizer, "FILE", "instead of the model's: byte, or a tokenizer.json");
+  add_machine_options(*app, a->machine);
+  return {app, [a] { return run(*a); }};
+}
+
+}  // namespace gpt

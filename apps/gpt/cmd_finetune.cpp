@@ -1,0 +1,150 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/folder_lock.h"
+#include "base/ranges.h"
+#include "command.h"
+#include "config_flags.h"
+#include "finetune/examples.h"
+#include "finetune/rewards.h"
+#include "finetune/tuner.h"
+#include "interrupt.h"
+#include "options.h"
+#include "output.h"
+#include "train/resume.h"
+
+namespace gpt {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  gpt finetune run --task classify --data reviews.csv --out tuned
+  gpt finetune run --task choose --data train.jsonl --val-data dev.jsonl --out tuned --aux-weight 0
+  gpt finetune run --task dpo --data pairs.jsonl --out tuned
+  gpt finetune run --task grpo --data questions.jsonl --reward number --out tuned
+  gpt finetune --out tuned --resume                       go on after Ctrl-C, a kill or --stop-after
+
+Examples to learn from are lines of JSON:
+  classify  {"text": "...", "label": "..."}
+  entail    {"premise": "...", "hypothesis": "...", "label": "..."}
+  similar   {"text1": "...", "text2": "...", "label": 3.5}; labels that are no numbers are classes
+  choose    {"context": "...", "choices": ["...", "..."], "label": 0}
+  dpo       {"prompt": "...", "chosen": "...", "rejected": "..."}
+  grpo      {"prompt": "...", "answer": "..."}: what the model says is judged by --reward
+The first four can be .csv or .tsv, whose first row has these names. Their model has a head, which gpt classify uses.
+
+Of the examples a tenth is held out (--val-fraction), unless --val-data names others. DIR/best is the model with the
+best score on these, DIR/last the newest one.)";
+
+struct FinetuneArguments {
+  TuneConfig config;
+  std::string file, out;
+  bool resume = false;
+  std::string command_line;
+};
+
+// Keys of training that fine-tuning takes.
+bool is_wanted(const KeyInfo& key) {
+  if (key.is_model) return key.name.ends_with("dropout");
+  static const std::vector<std::string> others = {"tokenizer",    "sampling",   "pack_documents",
+                                                  "eval_batches", "eval_train", "sample_every"};
+  return std::ranges::find(others, key.name) == others.end();
+}
+
+TuneConfig new_config(const FinetuneArguments& a, const ConfigFlags& flags) {
+  require_argument(a.config.model, "MODEL", "finetune");
+  if (a.config.task.empty()) fail_usage("--task is missing: expected {}", fmt::join(task_names(), ", "));
+  check_choice("--task", a.config.task, task_names());
+  Settings settings;
+  settings.add_model(LoadedModel(a.config.model).model().config);
+  settings.add_json(tuning_defaults(a.config.task), "the defaults of fine-tuning");
+  if (!a.file.empty()) settings.add_file(a.file);
+  flags.apply_environment(settings);
+  flags.apply_flags(settings);
+  TuneConfig config = a.config;
+  config.run = settings.resolve();
+  if (config.run.train.data.empty()) fail_usage("--data is missing: name the file with the examples");
+  return config;
+}
+
+TuneConfig resumed_config(const FinetuneArguments& a, const ConfigFlags& flags) {
+  if (!a.config.model.empty() || !a.file.empty())
+    fail_usage("--resume goes on with the settings in --out; leave out MODEL and --config");
+  if (!std::filesystem::exists(a.out + "/finetune.json"))
+    fail("cannot resume: {} is not the folder of a fine-tuning run", a.out);
+  TuneConfig config = read_tune_config(a.out);
+  Settings settings;
+  settings.add_json(run_config_json(config.run), a.out + "/config.json");
+  settings.add_json({{"stop_after", 0}}, a.out);  // that stop has been made
+  for (const std::string& key : flags.given()) {
+    if (std::ranges::find(resumable_keys(), key) == resumable_keys().end())
+      fail_usage("{} cannot change when a run is resumed", ConfigFlags::flag_name(key));
+  }
+  flags.apply_flags(settings);
+  config.run = settings.resolve();
+  return config;
+}
+
+int run(const FinetuneArguments& a, const ConfigFlags& flags) {
+  if (a.out.empty()) fail_usage("--out is missing: name the folder for the fine-tuned model");
+  install_ending_signals();
+  const FolderLock lock = FolderLock::of_folder(a.out, write_note);
+  TuneRequest request;
+  request.config = a.resume ? resumed_config(a, flags) : new_config(a, flags);
+  request.out = a.out;
+  request.resume = a.resume;
+  request.steps_given = flags.is_given("steps");
+  request.eval_given = flags.is_given("eval_every");
+  request.kernels = &kernel_table(chosen_isa());
+  request.command_line = a.command_line;
+  request.begins = [] { install_graceful_interrupt("finishing the step and saving"); };
+  const TuneOutcome outcome = run_tuning(request, interrupted);
+  const std::string model = outcome.has_best ? a.out + "/best" : a.out;
+  if (outcome.finished && find_task(request.config.task)) {
+    write_next({"gpt", "classify", model, "--data", request.config.train().data[0]});
+  } else if (outcome.finished) {
+    write_next(generate_command(model));
+  }
+  return outcome.interrupted ? kInterruptedStatus : 0;
+}
+
+}  // namespace
+
+Command add_finetune_command(CLI::App& root, const std::string& command_line) {
+  auto a = std::make_shared<FinetuneArguments>();
+  a->command_line = command_line;
+  CLI::App* app =
+      add_command(root, "finetune", "fine-tune a model: tasks with labels, preferences, rewards", kFooter);
+  TuneConfig& c = a->config;
+  app->add_option("-m,--model,MODEL", c.model, "model folder, run folder or .gguf");
+  add_value(*app, "--task", c.task, "NAME", fmt::format("{}", fmt::join(task_names(), "|")));
+  add_value(*app, "-o,--out", a->out, "DIR", "folder for the fine-tuned model, metrics and report");
+  app->add_flag("--resume", a->resume, "go on with the run in --out");
+  add_value(*app, "--config", a->file, "FILE", "settings from a JSON file of config keys");
+  add_shown(*app, "--epochs", c.epochs, "N", "passes over the examples, unless --steps says how long");
+  add_value(*app, "--n-ctx", c.n_ctx, "N", "most tokens of a sample (those of the longest example)");
+  app->add_flag("--skip-bad", c.skip_bad, "pass over examples that cannot be read, and count them");
+  add_shown(*app, "--aux-weight", c.aux_weight, "X",
+            "tasks with a head: what the language model's loss on the same text counts");
+  add_shown(*app, "--head-dropout", c.head_dropout, "X", "of what the head reads");
+  add_value(*app, "--labels", c.labels, "NAME ...", "in the order of the head (those of the data, sorted)");
+  add_value(*app, "--class-weights", c.class_weights, "LABEL=X ...",
+            "how much an example counts by its label, or balanced (1)");
+  add_shown(*app, "--long-examples", c.long_examples, "cut|refuse", "those longer than --n-ctx");
+  add_shown(*app, "--beta", c.beta, "X", "dpo: how far the model may go from the one it starts from");
+  add_shown(*app, "--rollouts", c.rollouts, "N", "grpo: answers to each prompt of a step");
+  add_shown(*app, "--max-tokens", c.max_tokens, "N", "grpo: most tokens of an answer");
+  add_shown(*app, "--temperature", c.temperature, "X", "grpo: of these answers");
+  add_shown(*app, "--top-k", c.top_k, "N", "grpo: of these answers; 0: off");
+  add_shown(*app, "--reward", c.reward, "NAME", fmt::format("grpo: {}", fmt::join(reward_names(), "|")));
+  add_value(*app, "--reward-command", c.reward_command, "COMMAND",
+            "grpo: reads lines of JSON with prompt, answer and completion, writes a number for each");
+  add_shown(*app, "--reward-seconds", c.reward_seconds, "S", "grpo: how long the command may take in a step");
+  const auto flags = std::make_shared<ConfigFlags>(*app, is_wanted);
+  return {app, [a, flags] { return run(*a, *flags); }};
+}
+
+}  // namespace gpt

@@ -1,0 +1,265 @@
+#include "finetune/grpo.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/ranges.h"
+#include "chat/model_text.h"
+#include "data/token_hash.h"
+#include "finetune/example_order.h"
+#include "finetune/json_lines.h"
+#include "finetune/rewards.h"
+#include "finetune/tune_config.h"
+#include "infer/cached_model.h"
+#include "infer/generate.h"
+#include "model/head_loss.h"
+
+namespace gpt {
+namespace {
+
+class PolicyGradient : public Objective {
+ public:
+  void plan(Planner& planner, const ModelConfig& c, std::deque<TensorView>& memory) const override {
+    HeadLoss::plan(planner, c, memory);
+  }
+  double weight(const TrainBatch& batch, int64_t rows) const override {
+    double sum = 0;
+    for (int64_t n = 0; n < rows; ++n)
+      sum += batch.targets[n] >= 0 && batch.weights[n] != 0;
+    return sum;
+  }
+  // Weights carry the labels already: fill() multiplied them.
+  void run(const ObjectiveCall& call) const override {
+    HeadLoss::run(call, call.memory[0], call.batch.weights, !call.pass.grads.empty());
+  }
+};
+
+}  // namespace
+
+const Objective& policy_gradient() {
+  static const PolicyGradient objective;
+  return objective;
+}
+
+namespace {
+
+using nlohmann::json;
+
+struct Question {
+  std::string prompt, answer;
+  std::vector<int32_t> ids;
+};
+
+// An answer that the model has given to a question.
+struct Rollout {
+  std::vector<int32_t> ids;  // of the question, then of the answer
+  int64_t prompt = 0;
+  double advantage = 0;
+};
+
+class GrpoTask : public Task {
+ public:
+  explicit GrpoTask(const TaskSources& s)
+      : tokenizer_(s.tokenizer),
+        config_(s.config),
+        eos_(eos_ids(s.model)),
+        reward_(make_reward(config_.reward, config_.reward_command, config_.reward_seconds)) {
+    const TrainConfig& c = config_.train();
+    if (c.batch_size % config_.rollouts != 0) {
+      fail_usage("config key \"batch_size\": expected a multiple of --rollouts {}, found {}",
+                 config_.rollouts, c.batch_size);
+    }
+    std::vector<Question> all = read(s, c.data);
+    if (!c.val_data.empty()) {
+      val_ = read(s, c.val_data);
+      train_ = std::move(all);
+    } else {
+      const std::vector<int64_t> held = held_out(std::ssize(all), c.val_fraction);
+      for (int64_t i = 0; i < std::ssize(all); ++i)
+        (std::ranges::binary_search(held, i) ? val_ : train_)
+            .push_back(std::move(all[static_cast<size_t>(i)]));
+    }
+    int64_t longest = 0;
+    for (const auto* part : {&train_, &val_}) {
+      for (const Question& q : *part)
+        longest = std::max(longest, std::ssize(q.ids));
+    }
+    n_ctx_ = std::min((longest + config_.max_tokens + 7) / 8 * 8, s.model.n_ctx);
+    if (longest + config_.max_tokens > s.model.n_ctx) {
+      fail(
+          "the longest prompt has {} tokens; with an answer of --max-tokens {} it does not fit into the {} "
+          "of the "
+          "model's context",
+          longest, config_.max_tokens, s.model.n_ctx);
+    }
+  }
+
+  const Objective& objective() const override { return policy_gradient(); }
+  int64_t samples() const override { return std::ssize(train_) * config_.rollouts; }
+  int64_t n_ctx() const override { return n_ctx_; }
+  bool evaluates() const override { return !val_.empty(); }
+  const Tokenizer& tokenizer() const override { return *tokenizer_; }
+
+  void before_step(int64_t step, const Model& model, const Backend& backend) override {
+    const int64_t prompts = config_.train().batch_size / config_.rollouts;
+    const ExampleOrder order(std::ssize(train_), static_cast<uint64_t>(config_.train().seed));
+    std::vector<const Question*> questions;
+    for (int64_t i = 0; i < prompts; ++i)
+      questions.push_back(&train_[static_cast<size_t>(order(step * prompts + i))]);
+    rollouts_ =
+        draw(model, backend, questions, {.temperature = config_.temperature, .top_k = config_.top_k},
+             config_.rollouts, static_cast<uint64_t>(step * prompts * config_.rollouts), [] { return false; })
+            .value();
+    const std::vector<double> rewards = judge(questions, rollouts_, config_.rollouts);
+    for (size_t first = 0; first < rollouts_.size(); first += static_cast<size_t>(config_.rollouts)) {
+      const auto group = std::span(rewards).subspan(first, static_cast<size_t>(config_.rollouts));
+      const double mean = sum_of(group) / static_cast<double>(group.size());
+      for (size_t i = 0; i < group.size(); ++i)
+        rollouts_[first + i].advantage = group[i] - mean;
+    }
+  }
+
+  void fill(int64_t, int64_t first, int64_t rows, const TrainStep::Samples& s) const override {
+    for (int64_t row = 0; row < rows; ++row) {
+      const Rollout& rollout = rollouts_[static_cast<size_t>(first + row)];
+      const int64_t n = std::ssize(rollout.ids) - 1;
+      for (int64_t t = 0; t < n_ctx_; ++t) {
+        const int64_t at = row * n_ctx_ + t;
+        const bool said = t >= rollout.prompt - 1 && t < n;
+        s.ids[at] = t < n ? rollout.ids[static_cast<size_t>(t)] : rollout.ids.back();
+        s.targets[at] = said ? rollout.ids[static_cast<size_t>(t + 1)] : -1;
+        s.weights[at] = static_cast<float>(rollout.advantage);
+      }
+    }
+  }
+
+  std::optional<TaskScore> evaluate(const Model& model, const Backend& backend,
+                                    const std::function<bool()>& interrupted) const override {
+    const auto questions = transformed(val_, [](const Question& q) { return &q; });
+    const auto answers = draw(model, backend, questions, {.temperature = 0}, 1, 0, interrupted);
+    if (!answers) return std::nullopt;
+    const double mean = sum_of(judge(questions, *answers, 1)) / static_cast<double>(val_.size());
+    const Rollout& first = answers->front();
+    const std::string said = text_of(first);
+    return TaskScore{.loss = -mean,
+                     .criterion = -mean,
+                     .criterion_name = "reward",
+                     .metrics = {{"reward", mean}},
+                     .text = fmt::format("held-out reward {:.4f} over {}; {} -> {}", mean,
+                                         format_amount(std::ssize(val_), "prompt"),
+                                         quoted(val_.front().prompt), quoted(said))};
+  }
+
+  DataIdentity identity() const override {
+    const auto hash = [](const std::vector<Question>& questions) {
+      std::string bytes;
+      for (const Question& q : questions)
+        bytes += q.prompt + '\0' + q.answer + '\0';
+      return fmt::format("{:016x}", bytes_hash(bytes));
+    };
+    return {.tokens = samples() * n_ctx_,
+            .train = hash(train_),
+            .val = hash(val_),
+            .tokenizer = fmt::format("{:016x}", bytes_hash(tokenizer_->to_json()))};
+  }
+
+  std::string describe() const override {
+    return notes_ + fmt::format(
+                        "rewards: {} prompts to learn from, {} held out; {} answers to each of {} a step, "
+                        "reward {}\n",
+                        format_thousands(std::ssize(train_)), format_thousands(std::ssize(val_)),
+                        config_.rollouts, config_.train().batch_size / config_.rollouts, config_.reward);
+  }
+
+ private:
+  std::vector<Question> read(const TaskSources& s, const std::vector<std::string>& files) {
+    std::vector<Question> out;
+    const SkippedLines skipped =
+        for_each_json_line(files, config_.skip_bad, [&](const json& line, const std::string& place) {
+          Question q{string_member(line, "prompt", place), string_member(line, "answer", place), {}};
+          reward_->check(q.answer, place);
+          q.ids = prompt_ids(q.prompt, tokenizer_.get(), s.model, false);
+          out.push_back(std::move(q));
+        });
+    notes_ += skipped.note();
+    if (out.empty()) fail("{}: no example in it", fmt::join(files, ", "));
+    return out;
+  }
+
+  std::optional<std::vector<Rollout>> draw(const Model& model, const Backend& backend,
+                                           const std::vector<const Question*>& questions,
+                                           const SamplingParams& sampling, int64_t n, uint64_t first,
+                                           const std::function<bool()>& interrupted) const {
+    constexpr int64_t kMostSlots = 64;
+    const int64_t all = std::ssize(questions) * n;
+    Inference inference(model, backend,
+                        {.slots = static_cast<int>(std::min(all, kMostSlots)),
+                         .capacity = n_ctx_,
+                         .weights = tensor_dtype(config_.train().dtype)});
+    CachedModel sequences(inference, false);
+    const auto prompts = transformed(questions, [](const Question* q) { return q->ids; });
+    bool stopped = false;
+    const std::vector<Completion> completions = generate(sequences, prompts,
+                                                         {.max_tokens = config_.max_tokens,
+                                                          .sampling = sampling,
+                                                          .seed = static_cast<uint64_t>(config_.train().seed),
+                                                          .n = n,
+                                                          .first_sample = first,
+                                                          .eos_ids = eos_},
+                                                         [&](const TokenEvent&) {
+                                                           stopped = stopped || interrupted();
+                                                           return !stopped;
+                                                         });
+    if (stopped) return std::nullopt;
+    return transformed(completions, [&](const Completion& c) {
+      Rollout rollout{prompts[static_cast<size_t>(c.prompt)]};
+      rollout.prompt = std::ssize(rollout.ids);
+      rollout.ids.insert(rollout.ids.end(), c.ids.begin(), c.ids.end());
+      return rollout;
+    });
+  }
+
+  // What the model said, without the token that ended it.
+  std::string text_of(const Rollout& rollout) const {
+    std::string text;
+    for (auto id = rollout.ids.begin() + rollout.prompt; id != rollout.ids.end(); ++id) {
+      if (std::ranges::find(eos_, *id) == eos_.end()) text += bytes_of(*tokenizer_, *id);
+    }
+    return replace_invalid_utf8(text);
+  }
+
+  std::vector<double> judge(const std::vector<const Question*>& questions,
+                            const std::vector<Rollout>& answers, int64_t n) const {
+    std::vector<Judged> judged;
+    for (size_t i = 0; i < answers.size(); ++i) {
+      const Question& q = *questions[i / static_cast<size_t>(n)];
+      judged.push_back({q.prompt, q.answer, text_of(answers[i])});
+    }
+    return reward_->rewards(judged);
+  }
+
+  static std::string quoted(const std::string& text) {
+    constexpr size_t kMost = 60;
+    return json(text.size() > kMost ? replace_invalid_utf8(text.substr(0, kMost)) + "..." : text).dump();
+  }
+
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  const TuneConfig config_;
+  std::vector<int32_t> eos_;
+  std::unique_ptr<Reward> reward_;
+  std::vector<Question> train_, val_;
+  std::vector<Rollout> rollouts_;  // of the step
+  int64_t n_ctx_ = 0;
+  std::string notes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Task> make_grpo_task(const TaskSources& sources) {
+  return std::make_unique<GrpoTask>(sources);
+}
+
+}  // namespace gpt

@@ -1,0 +1,341 @@
+#include "finetune/head_task.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "base/parse.h"
+#include "base/printable.h"
+#include "base/ranges.h"
+#include "base/suggest.h"
+#include "data/token_hash.h"
+#include "finetune/example_order.h"
+#include "finetune/head_files.h"
+#include "finetune/scores.h"
+#include "finetune/tune_config.h"
+
+namespace gpt {
+namespace {
+
+// The objective's only parameter.
+const TensorView& head_weight(const Model& model) {
+  return model.weights[static_cast<size_t>(model.table.model_count())];
+}
+
+constexpr int64_t kRowsOf = 8;  // rows are as long as a multiple of this
+
+void check_options(const HeadTaskOptions& o, const ModelConfig& c) {
+  if (!(o.aux_weight >= 0 && std::isfinite(o.aux_weight)))
+    fail_parameter("aux_weight", "expected a number of at least 0, found {}", o.aux_weight);
+  if (!(o.head_dropout >= 0 && o.head_dropout < 1))
+    fail_parameter("head_dropout", "expected 0 or more and less than 1, found {}", o.head_dropout);
+  if (o.max_length != 0 && (o.max_length < 8 || o.max_length > c.n_ctx))
+    fail_parameter("n_ctx", "expected 8 to the model's context of {}, found {}", c.n_ctx, o.max_length);
+  if (c.n_ctx < 8) fail("a model with a context of {} tokens is too small for a task", c.n_ctx);
+  if (o.kind == TaskKind::choose && !(o.labels.empty() && o.class_weights.empty() && !o.balanced))
+    fail_parameter("labels", "choose has no labels but its choices, and no weights for them");
+}
+
+// The class weights that a config has.
+void read_class_weights(const std::vector<std::string>& texts, HeadTaskOptions& options) {
+  for (const std::string& text : texts) {
+    const size_t at = text.rfind('=');
+    const auto weight =
+        at == std::string::npos ? std::nullopt : parse_number<double>(std::string_view(text).substr(at + 1));
+    if (text == "balanced") {
+      options.balanced = true;
+    } else if (weight) {
+      options.class_weights[text.substr(0, at)] = *weight;
+    } else {
+      fail_parameter("class_weights", "expected LABEL=NUMBER or balanced, found {}", printable(text));
+    }
+  }
+}
+
+}  // namespace
+
+HeadTask::HeadTask(const HeadTaskOptions& options, const ModelConfig& config,
+                   std::shared_ptr<const Tokenizer> tokenizer)
+    : options_(options), tokenizer_(std::move(tokenizer)) {
+  check_options(options, config);
+  ExampleSet train = read_examples(options.data, options.kind, options.skip_bad), val;
+  if (!options.val_data.empty()) {
+    val = read_examples(options.val_data, options.kind, options.skip_bad);
+  } else {
+    hold_out(train, val);
+  }
+  facts_ = {.kind = options.kind,
+            .labels = options.labels.empty() ? collect_labels(train.examples, options.kind)
+                                             : Labels{.numbers = false, .names = options.labels},
+            .choices = options.kind == TaskKind::choose ? std::ssize(train.examples[0].texts) - 1 : 0,
+            .tokens = task_tokens(*tokenizer_)};
+  if (!val.examples.empty() && val.examples[0].texts.size() != train.examples[0].texts.size())
+    fail("{}: expected {} choices, as {} has", val.examples[0].place, facts_.choices,
+         train.examples[0].place);
+  facts_.max_length = options.max_length > 0 ? options.max_length : config.n_ctx;
+  train_ = encode(std::move(train), *tokenizer_);
+  if (!val.examples.empty()) val_ = encode(std::move(val), *tokenizer_);
+  label_weights_ = weights_of_labels();
+  n_ctx_ = std::min((longest_row() + kRowsOf - 1) / kRowsOf * kRowsOf, facts_.max_length);
+  tokenizer_ = tokenizer_with_tokens(tokenizer_, facts_.tokens);
+  HeadShape shape = facts_.shape();
+  shape.dropout = options.head_dropout;
+  shape.auxiliary = options.aux_weight > 0;
+  objective_ = std::make_unique<HeadObjective>(shape);
+}
+
+void HeadTask::adapt(ModelConfig& config) const {
+  const TaskTokens& t = facts_.tokens;
+  config.vocab_size = std::max<int64_t>(config.vocab_size, std::max({t.start, t.delimiter, t.extract}) + 1);
+}
+
+void HeadTask::hold_out(ExampleSet& train, ExampleSet& val) const {
+  const std::vector<int64_t> held = held_out(std::ssize(train.examples), options_.val_fraction);
+  std::vector<Example> rest;
+  size_t next = 0;
+  for (size_t i = 0; i < train.examples.size(); ++i) {
+    const bool is_held = next < held.size() && held[next] == static_cast<int64_t>(i);
+    next += is_held ? 1 : 0;
+    (is_held ? val.examples : rest).push_back(std::move(train.examples[i]));
+  }
+  train.examples = std::move(rest);
+}
+
+HeadTask::Split HeadTask::encode(ExampleSet set, const Tokenizer& tokenizer) const {
+  const std::vector<float> labels = label_values(set, facts_.kind, facts_.labels, options_.skip_bad);
+  Split split{.skipped = set.skipped, .first_problem = set.first_problem};
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const Example& example = set.examples[i];
+    try {
+      EncodedExample encoded =
+          encode_example(example, facts_.kind, tokenizer, facts_.tokens, facts_.max_length);
+      if (encoded.cut && options_.long_examples == LongExamples::refuse) {
+        fail_record("{}: longer than {} tokens with those around it; cut it, or let long examples be cut",
+                    example.place, facts_.max_length);
+      }
+      split.cut += encoded.cut ? 1 : 0;
+      split.examples.push_back(std::move(encoded));
+    } catch (const RecordError& error) {
+      if (!options_.skip_bad) throw;
+      if (split.skipped++ == 0) split.first_problem = error.what();
+      continue;
+    }
+    split.labels.push_back(labels[i]);
+    split.places.push_back(example.place);
+  }
+  if (split.examples.empty()) fail("no example can be read; {}", split.first_problem);
+  return split;
+}
+
+std::vector<float> HeadTask::weights_of_labels() const {
+  const std::vector<std::string>& names = facts_.labels.names;
+  if (options_.class_weights.empty() && !options_.balanced) return {};
+  if (names.empty()) fail_parameter("class_weights", "labels that are numbers have no weights");
+  std::vector<float> weights(names.size(), 1);
+  if (options_.balanced) {
+    std::fill(weights.begin(), weights.end(), 0.0f);
+    for (const float label : train_.labels)
+      ++weights[static_cast<size_t>(label)];
+    for (float& w : weights) {
+      if (w > 0) w = static_cast<float>(train_.labels.size()) / (static_cast<float>(names.size()) * w);
+    }
+  }
+  for (const auto& [name, weight] : options_.class_weights) {
+    const std::optional<float> at = facts_.labels.value(name);
+    if (!at) fail_parameter("class_weights", "there is no label {}{}", name, did_you_mean(name, names));
+    if (!(weight >= 0 && std::isfinite(weight)))
+      fail_parameter("class_weights", "expected {} to have a weight of at least 0, found {}", name, weight);
+    weights[static_cast<size_t>(*at)] = static_cast<float>(weight);
+  }
+  return weights;
+}
+
+int64_t HeadTask::longest_row() const {
+  size_t longest = 0;
+  for (const Split* split : {&train_, &val_}) {
+    for (const EncodedExample& example : split->examples) {
+      for (const auto& row : example.rows)
+        longest = std::max(longest, row.size());
+    }
+  }
+  return static_cast<int64_t>(longest);
+}
+
+int64_t HeadTask::samples() const {
+  return std::ssize(train_.examples) * objective_->group();
+}
+
+double HeadTask::example_weight(float label) const {
+  return label_weights_.empty() ? 1 : double{label_weights_[static_cast<size_t>(label)]};
+}
+
+// The language model learns every token behind the first; each row counts as one example divided by its
+// rows, whatever its length (as the program of the GPT-1 paper does).
+void HeadTask::fill_row(const std::vector<int32_t>& row, double weight, int32_t* ids, int32_t* targets,
+                        float* weights) const {
+  const int64_t length = std::ssize(row);
+  std::copy_n(row.data(), length, ids);
+  std::fill(ids + length, ids + n_ctx_, facts_.tokens.start);
+  std::fill_n(targets, n_ctx_, -1);
+  const auto aux = static_cast<float>(options_.aux_weight * weight /
+                                      static_cast<double>((length - 1) * objective_->group()));
+  for (int64_t t = 0; t + 1 < length; ++t) {
+    targets[t] = options_.aux_weight > 0 ? row[static_cast<size_t>(t + 1)] : -1;
+    weights[t] = aux;
+  }
+  weights[length - 1] = static_cast<float>(weight);
+}
+
+void HeadTask::fill(int64_t step, int64_t first, int64_t rows, const TrainStep::Samples& samples) const {
+  const int64_t group = objective_->group();
+  const ExampleOrder order(std::ssize(train_.examples), options_.seed);
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t sample = step * options_.batch_size + first + row;
+    const auto at = static_cast<size_t>(order(sample / group));
+    samples.labels[row] = train_.labels[at];
+    fill_row(train_.examples[at].rows[static_cast<size_t>(sample % group)], example_weight(train_.labels[at]),
+             samples.ids + row * n_ctx_, samples.targets + row * n_ctx_, samples.weights + row * n_ctx_);
+  }
+}
+
+double HeadTask::loss_of(const Outputs& outputs, float label) const {
+  if (facts_.labels.numbers) return (outputs[0] - label) * (outputs[0] - label);
+  return -std::log(std::max(probabilities(outputs)[static_cast<size_t>(label)], 1e-300));
+}
+
+std::optional<TaskScore> HeadTask::evaluate(const Model& model, const Backend& backend,
+                                            const std::function<bool()>& interrupted) const {
+  Classifier classifier(model, backend, facts_,
+                        model.weights[static_cast<size_t>(model.table.model_count())]);
+  std::vector<Outputs> outputs;
+  const std::span examples = val_.examples;
+  for (size_t at = 0; at < examples.size(); at += Classifier::kBatch) {
+    if (interrupted()) return std::nullopt;
+    const size_t n = std::min<size_t>(Classifier::kBatch, examples.size() - at);
+    std::ranges::move(classifier.read(examples.subspan(at, n)), std::back_inserter(outputs));
+  }
+  TaskScore score;
+  double weight = 0;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const double w = example_weight(val_.labels[i]);
+    score.loss += w * loss_of(outputs[i], val_.labels[i]);
+    weight += w;
+  }
+  if (weight > 0) score.loss /= weight;
+  add_scores(outputs, score);
+  score.predictions = predictions_csv(outputs);
+  return score;
+}
+
+void HeadTask::add_scores(const std::vector<Outputs>& outputs, TaskScore& score) const {
+  if (facts_.labels.numbers) {
+    const std::vector<double> answers = transformed(outputs, [](const Outputs& o) { return o[0]; });
+    const std::vector<double> truths(val_.labels.begin(), val_.labels.end());
+    score.metrics = {{"pearson", pearson(answers, truths)}, {"spearman", spearman(answers, truths)}};
+  } else {
+    const std::vector<std::string> names = output_names(facts_, outputs[0].size());
+    Confusion confusion(std::ssize(names));
+    for (size_t i = 0; i < outputs.size(); ++i)
+      confusion.add(static_cast<int64_t>(val_.labels[i]), best_output(outputs[i]));
+    score.metrics = {{"accuracy", accuracy(confusion)},
+                     {"macro_f1", macro_f1(confusion)},
+                     {"matthews", matthews(confusion)}};
+    score.text = confusion_text(confusion, names);
+  }
+  const auto& [name, value] = score.metrics[0];
+  score.criterion_name = "1 - " + name;
+  score.criterion = 1 - value;
+  std::string line = fmt::format("held-out loss {:.4f}", score.loss);
+  for (const auto& [metric, x] : score.metrics)
+    line += fmt::format(", {} {:.4f}", metric, x);
+  score.text = line + (score.text.empty() ? "" : "\n" + score.text.substr(0, score.text.size() - 1));
+}
+
+std::string HeadTask::predictions_csv(const std::vector<Outputs>& outputs) const {
+  const bool numbers = facts_.labels.numbers;
+  const std::vector<std::string> names = output_names(facts_, outputs[0].size());
+  std::string text = "example,label,prediction";
+  for (const std::string& name : names)
+    text += "," + csv_cell("p(" + name + ")");
+  text += "\n";
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const float label = val_.labels[i];
+    const auto name = [&](int64_t k) { return csv_cell(names[static_cast<size_t>(k)]); };
+    text += csv_cell(val_.places[i]) + ",";
+    if (numbers) {
+      text += fmt::format("{},{}\n", label, outputs[i][0]);
+      continue;
+    }
+    text += name(static_cast<int64_t>(label)) + "," + name(best_output(outputs[i]));
+    for (const double p : probabilities(outputs[i]))
+      text += fmt::format(",{:.6g}", p);
+    text += "\n";
+  }
+  return text;
+}
+
+void HeadTask::write_files(const std::string& folder, const Model& model) const {
+  const HeadFiles head = head_files(facts_, model.config, head_weight(model));
+  write_model(folder, model, model.weights, {.head = &head});
+  write_file_atomic(folder + "/" + kTaskFile, task_json(facts_));
+}
+
+DataIdentity HeadTask::identity() const {
+  const auto hash = [](const Split& split) {
+    std::string bytes;
+    for (size_t i = 0; i < split.examples.size(); ++i) {
+      bytes.append(reinterpret_cast<const char*>(&split.labels[i]), sizeof(float));
+      for (const auto& row : split.examples[i].rows)
+        bytes.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(int32_t));
+    }
+    return fmt::format("{:016x}", bytes_hash(bytes));
+  };
+  return {.tokens = samples() * n_ctx_,
+          .train = hash(train_),
+          .val = hash(val_),
+          .tokenizer = fmt::format("{:016x}", bytes_hash(tokenizer_->to_json()))};
+}
+
+std::string HeadTask::describe() const {
+  std::string text = fmt::format(
+      "{} to learn from, {} held out; rows of up to {} tokens; {}\n",
+      format_amount(std::ssize(train_.examples), "example"), val_.examples.size(), n_ctx_,
+      facts_.labels.numbers
+          ? "labels are numbers"
+          : "labels " + format_list(output_names(facts_, static_cast<size_t>(facts_.choices)), 10));
+  for (const Split* split : {&train_, &val_}) {
+    if (split->skipped > 0)
+      text += fmt::format("{} left out, the first: {}\n", format_amount(split->skipped, "bad example"),
+                          split->first_problem);
+    if (split->cut > 0)
+      text += fmt::format("{} longer than {} tokens: the longer text of each loses its end\n",
+                          format_amount(split->cut, "example"), facts_.max_length);
+  }
+  return text;
+}
+
+std::unique_ptr<Task> make_head_task(TaskKind kind, const TaskSources& sources) {
+  const TuneConfig& c = sources.config;
+  HeadTaskOptions options{.kind = kind,
+                          .data = c.train().data,
+                          .val_data = c.train().val_data,
+                          .val_fraction = c.train().val_fraction,
+                          .labels = c.labels,
+                          .aux_weight = c.aux_weight,
+                          .head_dropout = c.head_dropout,
+                          .skip_bad = c.skip_bad,
+                          .max_length = c.n_ctx,
+                          .seed = static_cast<uint64_t>(c.train().seed),
+                          .batch_size = c.train().batch_size};
+  read_class_weights(c.class_weights, options);
+  if (c.long_examples != "cut" && c.long_examples != "refuse")
+    fail_parameter("long_examples", "expected cut or refuse, found {}", printable(c.long_examples));
+  if (c.long_examples == "refuse") options.long_examples = LongExamples::refuse;
+  return std::make_unique<HeadTask>(options, sources.model, sources.tokenizer);
+}
+
+}  // namespace gpt

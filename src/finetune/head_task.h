@@ -1,0 +1,88 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "finetune/classifier.h"
+#include "finetune/head_objective.h"
+#include "finetune/task.h"
+
+namespace gpt {
+
+enum class LongExamples : uint8_t { cut, refuse };
+
+// What is asked of a task with a head; GPT-1's settings where nothing is said.
+struct HeadTaskOptions {
+  TaskKind kind = TaskKind::classify;
+  std::vector<std::string> data, val_data;           // files; without val_data a part of data is held out
+  double val_fraction = 0.1;                         // 0: nothing is held out
+  std::vector<std::string> labels = {};              // in their order; none: those of the data
+  std::map<std::string, double> class_weights = {};  // how much an example counts, by its label; else 1
+  bool balanced = false;                             // the weights that let all labels count alike
+  double aux_weight = 0.5, head_dropout = 0.1;
+  bool skip_bad = false;
+  LongExamples long_examples = LongExamples::cut;
+  int64_t max_length = 0;  // of rows in tokens; 0: what the model takes
+  uint64_t seed = 0;
+  int64_t batch_size = 32;  // samples of a step
+};
+
+// Classification, entailment, similarity and multiple choice as GPT-1 learns them.
+class HeadTask : public Task {
+ public:
+  // Reads the data. `config`: of the model before it is fine-tuned, and `tokenizer` its own. Throws Error for
+  // what is wrong with the data, naming file and line, and UsageError for the options.
+  HeadTask(const HeadTaskOptions& options, const ModelConfig& config,
+           std::shared_ptr<const Tokenizer> tokenizer);
+
+  // The vocabulary gets room for the three tokens.
+  void adapt(ModelConfig& config) const override;
+  const Objective& objective() const override { return *objective_; }
+  int64_t samples() const override;
+  int64_t n_ctx() const override { return n_ctx_; }
+  void fill(int64_t step, int64_t first, int64_t rows, const TrainStep::Samples& samples) const override;
+  bool evaluates() const override { return !val_.examples.empty(); }
+  std::optional<TaskScore> evaluate(const Model& model, const Backend& backend,
+                                    const std::function<bool()>& interrupted) const override;
+  void write_files(const std::string& folder, const Model& model) const override;
+  DataIdentity identity() const override;
+  const Tokenizer& tokenizer() const override { return *tokenizer_; }  // with the three tokens
+  std::string describe() const override;
+
+  const HeadFacts& facts() const { return facts_; }
+
+ private:
+  // Examples of one split, as rows.
+  struct Split {
+    std::vector<EncodedExample> examples;
+    std::vector<float> labels;
+    std::vector<std::string> places;
+    int64_t skipped = 0, cut = 0;
+    std::string first_problem;
+  };
+  void hold_out(ExampleSet& train, ExampleSet& val) const;
+  Split encode(ExampleSet set, const Tokenizer& tokenizer) const;
+  std::vector<float> weights_of_labels() const;
+  int64_t longest_row() const;
+  void fill_row(const std::vector<int32_t>& row, double weight, int32_t* ids, int32_t* targets,
+                float* weights) const;
+  double example_weight(float label) const;
+  double loss_of(const Outputs& outputs, float label) const;
+  void add_scores(const std::vector<Outputs>& outputs, TaskScore& score) const;
+  std::string predictions_csv(const std::vector<Outputs>& outputs) const;
+
+  HeadTaskOptions options_;
+  HeadFacts facts_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::unique_ptr<HeadObjective> objective_;
+  Split train_, val_;
+  std::vector<float> label_weights_;  // by class; none: all 1
+  int64_t n_ctx_ = 0;
+};
+
+// The task that a run's config says.
+std::unique_ptr<Task> make_head_task(TaskKind kind, const TaskSources& sources);
+
+}  // namespace gpt

@@ -1,0 +1,60 @@
+#include "finetune/json_lines.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "data/records.h"
+#include "data/text_blocks.h"
+
+namespace gpt {
+
+std::string SkippedLines::note() const {
+  if (count == 0) return "";
+  return fmt::format("{} passed over; the first: {}\n", format_amount(count, "bad example"), first);
+}
+
+SkippedLines for_each_json_line(
+    const std::vector<std::string>& names, bool skip_bad,
+    const std::function<void(const nlohmann::json& line, const std::string& place)>& f) {
+  SkippedLines skipped;
+  const auto pass_over = [&](const Error& error) {
+    if (!skip_bad) fail("{}", error.what());
+    if (skipped.count++ == 0) skipped.first = error.what();
+  };
+  const auto take = [&](const std::string& text, const std::string& place) {
+    try {
+      const nlohmann::json line = parse_json(text, place);
+      if (!line.is_object()) fail("{}: expected a JSON object, found {}", place, json_kind(line));
+      f(line, place);
+    } catch (const Error& error) {
+      pass_over(error);
+    }
+  };
+  for (const std::string& path : find_text_files(names).files) {
+    if (RecordReader::is_table(path)) fail("{}: expected lines of JSON, found a table", path);
+    RecordReader reader(path);
+    Record record;
+    for (bool more = true; more;) {
+      try {
+        more = reader.next(record);
+        if (more) take(record.text, fmt::format("{}:{}", path, record.line));
+      } catch (const RecordError& error) {
+        pass_over(error);
+      }
+    }
+  }
+  return skipped;
+}
+
+std::string string_member(const nlohmann::json& object, const char* name, const std::string& place) {
+  const auto found = object.find(name);
+  if (found == object.end()) fail("{}: expected \"{}\", found none", place, name);
+  if (!found->is_string()) fail("{}: \"{}\": expected a string, found {}", place, name, json_kind(*found));
+  return found->get<std::string>();
+}
+
+}  // namespace gpt

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace gpt {
+
+// How many examples were passed over, and why the first of them.
+struct SkippedLines {
+  int64_t count = 0;
+  std::string first;
+  std::string note() const;  // a line for people, "" where there are none
+};
+
+// Calls f with every line of files of JSON lines (also as .gz and .zst) that is a JSON object, and its place,
+// "pairs.jsonl:12". Empty lines are passed over. Throws Error naming the place for what is none, and whatever
+// f throws; with skip_bad such lines are counted instead. Files must be named .jsonl or .ndjson.
+SkippedLines for_each_json_line(
+    const std::vector<std::string>& names, bool skip_bad,
+    const std::function<void(const nlohmann::json& line, const std::string& place)>& f);
+
+// A member that must be a string. Throws Error naming place and member.
+std::string string_member(const nlohmann::json& object, const char* name, const std::string& place);
+
+}  // namespace gpt

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/objective.h"
+#include "text/tokenizer.h"
+#include "train/data_identity.h"
+#include "train/train_step.h"
+
+namespace gpt {
+
+struct TuneConfig;
+
+// What held-out examples say of a model.
+struct TaskScore {
+  double loss = 0;                                           // what training lowers
+  double criterion = 0;                                      // what tells the best model: lower is better
+  std::string criterion_name;                                // "loss", "error"
+  std::vector<std::pair<std::string, double>> metrics = {};  // under their names in metrics.jsonl
+  std::string text;                                          // for people: a line, or more behind it
+  std::string predictions = {};                              // CSV, a row for each held-out example
+};
+
+// What a fine-tuning run learns from and is judged by. Training samples are a function of the step, so that a
+// run resumes, and can be split into micro-batches, without a change.
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  // What the model needs before it is made: more tokens, for instance.
+  virtual void adapt(ModelConfig& config) const { (void)config; }
+  virtual const Objective& objective() const { return language_modelling(); }
+  virtual int64_t samples() const = 0;  // of an epoch; groups of the objective count each of their samples
+  virtual int64_t n_ctx() const = 0;    // tokens of a sample
+  // Where samples come from the model itself: made here before the step, from its weights as they are.
+  virtual void before_step(int64_t step, const Model& model, const Backend& backend) {
+    (void)step, (void)model, (void)backend;
+  }
+  // Once, before the first step, with the weights that the run goes on with.
+  virtual void begin(const Model& model, const Backend& backend, bool resumed) {
+    (void)model, (void)backend, (void)resumed;
+  }
+  // Writes samples [first, first + rows) of the batch of a step.
+  virtual void fill(int64_t step, int64_t first, int64_t rows, const TrainStep::Samples& samples) const = 0;
+  // Whether examples are held out.
+  virtual bool evaluates() const = 0;
+  // Nothing where `interrupted`, asked between batches, says true.
+  virtual std::optional<TaskScore> evaluate(const Model& model, const Backend& backend,
+                                            const std::function<bool()>& interrupted) const = 0;
+  // What stands beside the model in its folder.
+  virtual void write_files(const std::string& folder, const Model& model) const { (void)folder, (void)model; }
+
+  virtual DataIdentity identity() const = 0;
+  virtual const Tokenizer& tokenizer() const = 0;  // of the model as it will be saved
+  virtual std::string describe() const = 0;        // for people, lines
+};
+
+// Where examples and model come from.
+struct TaskSources {
+  const TuneConfig& config;
+  const ModelConfig& model;
+  std::string model_folder;  // where its tokenizer and chat template are
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::string out;  // the run's folder
+};
+
+// The task that the config names. Throws UsageError for an unknown one, Error for bad examples, with the
+// line.
+std::unique_ptr<Task> make_task(const TaskSources& sources);
+
+}  // namespace gpt

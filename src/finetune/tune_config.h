@@ -1,0 +1,71 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "train/train_config.h"
+
+namespace gpt {
+
+// Every setting of a fine-tuning run: those of training, where data are examples, and those below.
+struct TuneConfig {
+  std::string task;
+  std::string model;      // the path of what is fine-tuned
+  double epochs = 3;      // without `steps`
+  int64_t n_ctx = 0;      // most tokens of a sample; 0: as many as the longest example has
+  bool skip_bad = false;  // pass over bad examples, and count them
+  double beta = 0.1;      // dpo
+  // grpo
+  int64_t rollouts = 16, max_tokens = 32, top_k = 50;
+  double temperature = 1;
+  std::string reward = "exact", reward_command;
+  double reward_seconds = 60;
+
+  // Of tasks with a head.
+  double aux_weight = 0.5, head_dropout = 0.1;
+  std::vector<std::string> labels = {};  // in the order of the head's rows; none: those of the data, sorted
+  std::vector<std::string> class_weights = {};  // LABEL=X each, or "balanced"
+  std::string long_examples = "cut";            // or "refuse"
+
+  RunConfig run;  // the model's shape as it is trained, and how
+
+  const TrainConfig& train() const { return run.train; }
+};
+
+// Name, field and help of the settings that only fine-tuning has.
+template <class Config, class Visit>
+void visit_tune_keys(Config& c, Visit&& visit) {
+  visit("task", c.task, "what is learned");
+  visit("model", c.model, "what is fine-tuned");
+  visit("epochs", c.epochs, "passes over the examples (3), unless --steps says how long");
+  visit("n_ctx", c.n_ctx, "most tokens of a sample; 0: of the longest example");
+  visit("skip_bad", c.skip_bad, "pass over examples that cannot be read, and count them");
+  visit("beta", c.beta, "dpo: how far the model may go from the one it starts from");
+  visit("rollouts", c.rollouts, "grpo: answers to each prompt of a step");
+  visit("max_tokens", c.max_tokens, "grpo: most tokens of an answer");
+  visit("temperature", c.temperature, "grpo: of these answers");
+  visit("top_k", c.top_k, "grpo: of these answers; 0: off");
+  visit("reward", c.reward, "grpo: exact, regex, number or command");
+  visit("reward_command", c.reward_command, "grpo: reads JSON lines, writes a number a line");
+  visit("reward_seconds", c.reward_seconds, "grpo: how long that may take in a step");
+  visit("aux_weight", c.aux_weight,
+        "what the language model's loss on the same text counts beside the task's");
+  visit("head_dropout", c.head_dropout, "dropout of what the head reads");
+  visit("labels", c.labels, "the labels, in the order of the head's rows (those of the data, sorted)");
+  visit("class_weights", c.class_weights, "how much examples of a label count: LABEL=X, or balanced");
+  visit("long_examples", c.long_examples, "examples longer than n_ctx: cut|refuse");
+}
+
+// What config.json of a run's folder leaves open, as the run's finetune.json has it.
+nlohmann::json tune_config_json(const TuneConfig& config);
+// From the folder of a run.
+TuneConfig read_tune_config(const std::string& folder);
+
+const std::vector<std::string>& task_names();
+
+// Values of training keys where nobody sets them: GPT-1's recipe (Radford et al. 2018, section 4.1) for tasks
+// with a head, and what is usual for the others.
+nlohmann::json tuning_defaults(const std::string& task);
+
+}  // namespace gpt

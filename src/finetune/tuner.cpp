@@ -1,0 +1,370 @@
+#include "finetune/tuner.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "base/process_memory.h"
+#include "chat/model_text.h"
+#include "finetune/task.h"
+#include "io/gguf.h"
+#include "model/model_files.h"
+#include "train/checkpoint.h"
+#include "train/plan.h"
+#include "train/resume.h"
+#include "train/run_facts.h"
+#include "train/run_log.h"
+#include "train/schedule.h"
+#include "train/step_history.h"
+
+namespace gpt {
+namespace {
+
+int thread_count(const TrainConfig& config) {
+  return config.threads > 0 ? static_cast<int>(config.threads) : available_cpus();
+}
+
+std::unique_ptr<Task> task_of(const TuneRequest& request, const LoadedModel& base) {
+  const TuneConfig& config = request.config;
+  std::shared_ptr<const Tokenizer> tokenizer = model_tokenizer(base, "");
+  if (tokenizer == nullptr)
+    fail("{} has no tokenizer, which fine-tuning needs: put its tokenizer.json beside it", config.model);
+  const std::string place = base.gguf() != nullptr ? base.gguf()->path() : base.folder();
+  return make_task({.config = config,
+                    .model = base.model().config,
+                    .model_folder = place,
+                    .tokenizer = std::move(tokenizer),
+                    .out = request.out});
+}
+
+ModelConfig model_config(const TuneConfig& config, const LoadedModel& base, const Task& task) {
+  ModelConfig c = base.model().config;
+  const ModelConfig& asked = config.run.model;
+  c.dropout = asked.dropout;
+  c.embd_dropout = asked.embd_dropout;
+  c.attn_dropout = asked.attn_dropout;
+  c.resid_dropout = asked.resid_dropout;
+  task.adapt(c);
+  complete(c);
+  return c;
+}
+
+// The weights of the base; rows of the vocabulary that it lacks start as in a new model.
+void copy_base(const LoadedModel& base, const Model& model, const ParamBuffer& weights, uint64_t seed) {
+  init_params(model.table, weights, seed);
+  base.copy_to(weights);
+}
+
+class Tuner {
+ public:
+  explicit Tuner(const TuneRequest& request);
+  TuneOutcome run(const std::function<bool()>& interrupted);
+
+ private:
+  const TrainConfig& config() const { return request_.config.run.train; }
+  std::string last() const { return request_.out + "/last"; }
+  std::string best() const { return request_.out + "/best"; }
+  int64_t steps_per_epoch() const { return std::max<int64_t>(1, task_->samples() / config().batch_size); }
+  double epoch() const {
+    return static_cast<double>(state_.step * config().batch_size) / static_cast<double>(task_->samples());
+  }
+  bool is_due(int64_t every) const {
+    return every > 0 && (state_.step % every == 0 || state_.step >= config().steps);
+  }
+  bool out_of_patience() const {
+    return config().patience > 0 && state_.stale_evaluations >= config().patience;
+  }
+  BesideModel beside() const;
+  void choose_length();
+  void start();
+  RunFacts facts() const;
+  void announce() const;
+  void make_steps();
+  void step();
+  void report_step(double seconds);
+  void log_newest_step();
+  void after_step();
+  void evaluate();
+  void save();
+  TuneOutcome finish();
+
+  TuneRequest request_;
+  std::optional<ResumedRun> resumed_;
+  ThreadPool pool_;
+  Backend backend_;
+  std::unique_ptr<LoadedModel> base_;
+  std::unique_ptr<Task> task_;
+  Model model_;
+  ParamBuffer weights_;
+  TrainStep step_;
+  RunState state_;
+  std::unique_ptr<RunLog> log_;
+  std::optional<double> val_loss_;
+  std::optional<StepMetrics> unlogged_;  // of the newest step, if log_every leaves it out
+  double recent_step_seconds_ = 0;
+  int64_t saved_step_ = -1;
+  std::function<bool()> interrupted_ = [] { return false; };
+};
+
+TrainStep::Options options_of(const TrainConfig& config, const Task& task) {
+  TrainStep::Options options = step_options(config, task.n_ctx());
+  options.graph.objective = &task.objective();
+  const int64_t group = task.objective().group();
+  if (options.micro_batch % group != 0) {
+    fail_usage(
+        "config key \"micro_batch\": expected a multiple of {}, the samples that belong together, found {}",
+        group, options.micro_batch);
+  }
+  return options;
+}
+
+Tuner::Tuner(const TuneRequest& request)
+    : request_(request),
+      resumed_(request.resume ? std::optional(check_resumable(request.out, request.config.run))
+                              : std::nullopt),
+      pool_(thread_count(request.config.run.train)),
+      backend_{pool_, *request.kernels, request.memory},
+      base_(std::make_unique<LoadedModel>(request.resume ? request.out + "/last" : request.config.model)),
+      task_(task_of(request, *base_)),
+      model_(model_config(request.config, *base_, *task_),
+             task_->objective().parameters(base_->model().config)),
+      weights_(model_.table, DType::f32, "weights", request.memory),
+      step_(model_, weights_, make_optimizer(request.config.run.train, model_.table), backend_,
+            options_of(request.config.run.train, *task_)) {
+  model_.weights.assign(weights_.views().begin(), weights_.views().end());
+  request_.config.run.model = model_.config;
+  choose_length();
+  start();
+}
+
+// Steps from epochs, and an evaluation after each of these.
+void Tuner::choose_length() {
+  TrainConfig& c = request_.config.run.train;
+  if (!request_.steps_given && !request_.resume) {
+    const double steps =
+        request_.config.epochs * static_cast<double>(task_->samples()) / static_cast<double>(c.batch_size);
+    c.steps = std::max<int64_t>(1, std::llround(steps));
+  }
+  if (!request_.eval_given && !request_.resume) c.eval_every = std::min(steps_per_epoch(), c.steps);
+}
+
+void Tuner::start() {
+  const auto begin = Clock::now();
+  const DataIdentity identity = task_->identity();
+  if (request_.resume) {
+    state_ = resumed_->state;
+    check_same_data(state_.data, identity);
+    load_checkpoint(last(), model_, weights_, step_.optimizer_state());
+  } else {
+    state_.history.loss_scale = LossScale::of(tensor_dtype(config().dtype));
+    copy_base(*base_, model_, weights_, static_cast<uint64_t>(config().seed));
+  }
+  base_.reset();
+  state_.data = identity;
+  state_.config = run_config_json(request_.config.run).dump();
+  require_space(request_.out, 2 * checkpoint_bytes(model_, step_.optimizer_state()),
+                "checkpoints in " + request_.out);
+  log_ = std::make_unique<RunLog>(request_.out, request_.resume ? std::optional(state_.step) : std::nullopt,
+                                  config(), facts());
+  if (request_.resume) {
+    keep_steps(request_.out, config().steps);
+  } else {
+    write_file_atomic(request_.out + "/finetune.json", tune_config_json(request_.config).dump(2) + "\n");
+    write_file_atomic(request_.out + "/config.json", run_config_json(request_.config.run).dump(2) + "\n");
+  }
+  saved_step_ = request_.resume ? state_.step : -1;
+  announce();
+  task_->begin(model_, backend_, request_.resume);
+  state_.setup_seconds += seconds_since(begin);
+}
+
+RunFacts Tuner::facts() const {
+  RunFacts facts;
+  facts.title = fmt::format("Fine-tuning: {}", request_.config.task);
+  facts.subtitle = fmt::format("{}; {} parameters, {} samples of up to {} tokens", request_.config.model,
+                               format_count(model_.table.total()), format_thousands(task_->samples()),
+                               format_thousands(task_->n_ctx()));
+  facts.command_line = request_.command_line;
+  facts.vocab_size = model_.config.vocab_size;
+  ReportSection section{.title = "Settings"};
+  const nlohmann::json own = tune_config_json(request_.config), run = run_config_json(request_.config.run);
+  for (const nlohmann::json* part : {&own, &run}) {
+    for (const auto& [key, value] : part->items())
+      section.facts.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
+  }
+  facts.sections.push_back(section);
+  return facts;
+}
+
+void Tuner::announce() const {
+  const TrainConfig& c = config();
+  std::string text = task_->describe();
+  text += fmt::format("model: {}, {} parameters; {}\n", request_.config.model,
+                      format_thousands(model_.table.total()), step_.optimizer().describe());
+  text += fmt::format("{} of {} x {} tokens: {:.3g} epochs of {} samples; evaluation {}\n",
+                      format_amount(c.steps, "step"), c.batch_size, task_->n_ctx(),
+                      static_cast<double>(c.steps * c.batch_size) / static_cast<double>(task_->samples()),
+                      format_thousands(task_->samples()),
+                      task_->evaluates() ? fmt::format("every {}", format_amount(c.eval_every, "step"))
+                                         : "none: nothing is held out");
+  text += fmt::format("{}; Ctrl-C saves and stops, gpt finetune --resume --out {} goes on\n",
+                      request_.resume
+                          ? fmt::format("resuming {} at step {}", request_.out, format_thousands(state_.step))
+                          : "out: " + request_.out,
+                      request_.out);
+  log_->message(text);
+}
+
+BesideModel Tuner::beside() const {
+  return {.tokenizer_json = task_->tokenizer().to_json(),
+          .write = [this](const std::string& folder) { task_->write_files(folder, model_); }};
+}
+
+void Tuner::step() {
+  const auto begin = Clock::now();
+  task_->before_step(state_.step, model_, backend_);
+  step_.compute_gradients(state_.history.next(config(), state_.step),
+                          [this](int64_t first, int64_t rows, const TrainStep::Samples& samples) {
+                            task_->fill(state_.step, first, rows, samples);
+                          });
+  if (state_.history.overflows(config(), step_))
+    log_->message(fmt::format("step {}: skipped, gradients overflow fp16; loss scale now {:g}\n", state_.step,
+                              state_.history.loss_scale.scale));
+  step_.update();
+  state_.history.add(config(), step_);
+  if (step_.is_skipped()) ++state_.skipped;
+  ++state_.step;
+  state_.tokens += config().batch_size * task_->n_ctx();
+  report_step(seconds_since(begin));
+}
+
+void Tuner::report_step(double seconds) {
+  const StepState& s = step_.state();
+  state_.train_seconds += seconds;
+  recent_step_seconds_ = recent_step_seconds_ == 0 ? seconds : 0.95 * recent_step_seconds_ + 0.05 * seconds;
+  const double tokens_per_s =
+      static_cast<double>(config().batch_size * task_->n_ctx()) / recent_step_seconds_;
+  unlogged_ = {.step = state_.step,
+               .tokens = state_.tokens,
+               .loss = s.loss,
+               .lr = s.lr,
+               .grad_norm = s.norm,
+               .tokens_per_s = tokens_per_s,
+               .seconds = state_.train_seconds,
+               .skipped = state_.skipped};
+  if (state_.step == 1 || is_due(config().log_every)) log_newest_step();
+  log_->progress({.step = state_.step,
+                  .total = config().steps,
+                  .loss = s.loss,
+                  .val_loss = val_loss_,
+                  .lr = s.lr,
+                  .grad_norm = s.norm,
+                  .tokens_per_s = tokens_per_s,
+                  .eta_s = recent_step_seconds_ * static_cast<double>(config().steps - state_.step)});
+}
+
+void Tuner::log_newest_step() {
+  if (unlogged_ && config().log_every > 0) log_->step(*unlogged_);
+  unlogged_.reset();
+}
+
+void Tuner::evaluate() {
+  const auto begin = Clock::now();
+  const std::optional<TaskScore> score = task_->evaluate(model_, backend_, interrupted_);
+  state_.eval_seconds += seconds_since(begin);
+  state_.pending = score ? Pending::nothing : Pending::evaluation;
+  if (!score) return;
+  val_loss_ = score->loss;
+  log_->evaluation(state_.step, {.val = score->loss, .train = {}});
+  MetricRecord record;
+  for (const auto& [name, value] : score->metrics)
+    record.emplace_back("val_" + name, value);
+  if (!record.empty()) log_->parts(state_.step, record);
+  const bool better = state_.best_step < 0 || score->criterion < state_.best_val_loss;
+  state_.stale_evaluations = better ? 0 : state_.stale_evaluations + 1;
+  if (better) {
+    state_.best_val_loss = score->criterion;
+    state_.best_step = state_.step;
+    save_model(best(), model_, beside(), BestModel{state_.step, score->criterion});
+    if (!score->predictions.empty()) write_file_atomic(request_.out + "/predictions.csv", score->predictions);
+  }
+  log_->message(fmt::format("step {}, epoch {:.3g}{}: {}\n", format_thousands(state_.step), epoch(),
+                            better ? ", best so far" : "", score->text));
+}
+
+void Tuner::save() {
+  const auto begin = Clock::now();
+  log_->sync();
+  state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
+  save_checkpoint(last(), model_, step_.optimizer_state(), state_, beside());
+  saved_step_ = state_.step;
+  state_.save_seconds += seconds_since(begin);
+}
+
+void Tuner::after_step() {
+  if (task_->evaluates() && is_due(config().eval_every)) evaluate();
+  if (is_due(config().save_every)) save();
+}
+
+void Tuner::make_steps() {
+  if (state_.pending == Pending::evaluation) {
+    saved_step_ = -1;
+    evaluate();
+  }
+  const int64_t planned = planned_steps(config());
+  while (state_.step < planned && !out_of_patience() && !interrupted_()) {
+    step();
+    after_step();
+  }
+  log_newest_step();
+  if (saved_step_ != state_.step) save();
+}
+
+TuneOutcome Tuner::run(const std::function<bool()>& interrupted) {
+  if (interrupted) interrupted_ = interrupted;
+  if (request_.begins) request_.begins();
+  try {
+    make_steps();
+  } catch (const Error& error) {
+    fail("{}; {}", error.what(),
+         saved_step_ < 0 ? "no checkpoint had been saved yet"
+                         : fmt::format("the last good checkpoint is {} at step {}", last(), saved_step_));
+  }
+  log_->write_report(state_.train_seconds);
+  log_->finish();
+  return finish();
+}
+
+TuneOutcome Tuner::finish() {
+  const bool all = state_.step >= config().steps || out_of_patience();
+  const TuneOutcome outcome{.steps_done = state_.step,
+                            .finished = all && state_.pending == Pending::nothing,
+                            .interrupted = interrupted_(),
+                            .has_best = state_.best_step >= 0};
+  if (!outcome.finished) {
+    log_->message(fmt::format("{} at step {} of {}; continue with: gpt finetune --resume --out {}\n",
+                              outcome.interrupted ? "interrupted" : "stopped", format_thousands(state_.step),
+                              format_thousands(config().steps), request_.out));
+    return outcome;
+  }
+  std::string text = fmt::format("done: {} in {}", format_amount(state_.step, "step"),
+                                 format_duration(state_.train_seconds));
+  if (outcome.has_best)
+    text += fmt::format("; best at step {}: {}", format_thousands(state_.best_step), best());
+  log_->message(fmt::format("{}; the last one: {}; report: {}/report.html\n", text, last(), request_.out));
+  return outcome;
+}
+
+}  // namespace
+
+TuneOutcome run_tuning(const TuneRequest& request, const std::function<bool()>& interrupted) {
+  if (!request.resume) require_free_folder(request.out, false);
+  return Tuner(request).run(interrupted);
+}
+
+}  // namespace gpt

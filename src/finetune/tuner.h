@@ -1,0 +1,35 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "finetune/tune_config.h"
+#include "kernels/kernel_table.h"
+
+namespace gpt {
+
+struct TuneRequest {
+  TuneConfig config;
+  std::string out;                               // the run's folder
+  bool resume = false;                           // continue the run in `out`, whose config this is
+  bool steps_given = false, eval_given = false;  // what the config says of these was asked for
+  const KernelTable* kernels = &kernel_table(Isa::ref);
+  Memory* memory = nullptr;           // of the kernels; must outlive the run
+  std::string command_line;           // for the report
+  std::function<void()> begins = {};  // called before the first step: from then on there is work to save
+};
+
+struct TuneOutcome {
+  int64_t steps_done = 0;
+  bool finished = false;  // all steps done, or out of patience
+  bool interrupted = false;
+  bool has_best = false;  // out/best is the model to use
+};
+
+// Fine-tunes, writing checkpoints (out/last, out/best), metrics and a report into the run's folder and
+// progress to stderr. The caller holds the FolderLock of that folder. `interrupted` is asked after every step
+// and while evaluating; true saves and returns. Throws Error for bad examples, an unusable folder, a full
+// disk, or a loss that is no number (the last good checkpoint stays).
+TuneOutcome run_tuning(const TuneRequest& request, const std::function<bool()>& interrupted);
+
+}  // namespace gpt

@@ -1,0 +1,52 @@
+#include "model/head_loss.h"
+
+#include <algorithm>
+
+namespace gpt {
+namespace {
+
+// Rows per chunk: bounded memory, large enough that the head's matrix is not read too often.
+int64_t chunk_rows(const ModelConfig& c, int64_t rows) {
+  constexpr int64_t kTargetElements = int64_t{26} << 20;  // 104 MiB of fp32 logits
+  const int64_t fitting = std::max<int64_t>(64, kTargetElements / c.vocab_size / 64 * 64);
+  return std::min(rows, fitting);
+}
+
+// Rows of another type at the addresses of the given ones.
+TensorView in_place_of(const TensorView& wide, DType dtype) {
+  TensorView v = wide;
+  v.dtype = dtype;
+  v.ld = wide.ld * static_cast<int64_t>(dtype_size(wide.dtype) / dtype_size(dtype));
+  return v;
+}
+
+}  // namespace
+
+void HeadLoss::plan(Planner& planner, const ModelConfig& c, std::deque<TensorView>& memory) {
+  const int64_t chunk = chunk_rows(c, planner.rows());
+  planner.add_linear_scratch(chunk, c.vocab_size, c.n_embd);
+  planner.reserve(memory.emplace_back(), "logits of one chunk", {chunk, c.vocab_size}, planner.wide());
+}
+
+void HeadLoss::run(const ObjectiveCall& call, const TensorView& memory, const float* weights, bool backward) {
+  const int64_t rows = call.hidden.rows(), chunk = memory.rows();
+  Pass part = call.pass;  // later chunks add to what the first one wrote
+  for (int64_t at = 0; at < rows; at += chunk) {
+    const int64_t n = std::min(chunk, rows - at);
+    const TensorView x = call.hidden.row_range(at, n), logits = memory.row_range(0, n);
+    const TensorView dlogits = in_place_of(logits, x.dtype);
+    const Linear& head = call.layers.head.linear();
+    head.forward(part, x, logits);
+    part.ctx.kernels.cross_entropy(part.ctx, {.logits = logits,
+                                              .targets = call.batch.targets + at,
+                                              .weights = weights != nullptr ? weights + at : nullptr,
+                                              .losses = call.losses.as<double>() + at,
+                                              .dlogits = backward ? dlogits : TensorView{},
+                                              .softcap = part.config.logit_softcap,
+                                              .step = call.step});
+    if (backward) head.backward(part, x, dlogits, call.dhidden.row_range(at, n), false);
+    part.accumulate_grads = true;
+  }
+}
+
+}  // namespace gpt

@@ -1,0 +1,136 @@
+#include "tasks/documents.h"
+
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/parse.h"
+#include "base/ranges.h"
+#include "tasks/native_functions.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kMaxFile = uint64_t{4} << 30;
+constexpr size_t kMaxFields = 1024;
+
+// A column with a fraction has fractions only.
+void make_column(std::vector<json>& docs, const std::string& field) {
+  bool fractions = false;
+  for (json& doc : docs) {
+    const auto [value, added] = doc.emplace(field, nullptr);
+    fractions = fractions || value->is_number_float();
+  }
+  if (!fractions) return;
+  for (json& doc : docs) {
+    json& value = doc[field];
+    if (value.is_number_integer()) value = value.get<double>();
+  }
+}
+
+void make_columns(std::vector<json>& docs) {
+  std::map<std::string, bool> fields;
+  for (const json& doc : docs) {
+    for (const auto& [field, value] : doc.items())
+      fields[field] = true;
+    if (fields.size() > kMaxFields) fail("expected at most {} different fields", kMaxFields);
+  }
+  for (const auto& [field, known] : fields)
+    make_column(docs, field);
+}
+
+void read_lines(const std::string& path, std::vector<json>& docs, std::vector<std::string>& places) {
+  const std::string text = read_file(path, kMaxFile);
+  int64_t number = 0;
+  for (const std::string_view line : lines_of(text)) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    places.push_back(fmt::format("{}, line {}", path, number));
+    docs.push_back(parse_json(line, places.back()));
+    if (!docs.back().is_object())
+      fail("{}: expected an object, found {}", places.back(), json_kind(docs.back()));
+  }
+}
+
+std::string joined(const std::string& folder, const std::string& name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
+Documents processed(const Documents& split, const std::string& function) {
+  auto docs = std::make_shared<std::vector<json>>();
+  for (size_t i = 0; i < split.size(); ++i) {
+    try {
+      docs->push_back(native_document(function, (*split.docs)[i]));
+    } catch (const Error& e) {
+      fail("{}: {}", split.places[i], e.what());
+    }
+  }
+  return {.docs = std::move(docs), .places = split.places};
+}
+
+}  // namespace
+
+Documents read_documents(const std::vector<std::string>& paths) {
+  auto docs = std::make_shared<std::vector<json>>();
+  Documents out;
+  for (const std::string& path : paths)
+    read_lines(path, *docs, out.places);
+  if (docs->empty()) fail("{}: expected documents, one a line, found none", fmt::join(paths, ", "));
+  make_columns(*docs);
+  out.docs = std::move(docs);
+  return out;
+}
+
+std::vector<std::string> TaskData::files_of(const std::string& split) const {
+  std::vector<std::string> tried;
+  const auto found = [&](const std::string& path) {
+    tried.push_back(path);
+    return is_file(path);
+  };
+  if (config_.dataset_path == "json") {
+    const auto files = config_.data_files.find(split);
+    if (files == config_.data_files.end())
+      fail("task {}: {}: dataset_kwargs.data_files has no split {}", config_.name, config_.file, split);
+    return transformed(files->second, [&](const std::string& name) {
+      const std::string beside = std::filesystem::path(config_.file).parent_path().string();
+      std::vector<std::string> folders = {"", beside};
+      if (!data_dir_.empty()) folders.insert(folders.begin(), data_dir_);
+      for (const std::string& folder : folders) {
+        if (found(joined(folder, name))) return tried.back();
+      }
+      fail("task {}: its data is missing; looked for {}", config_.name, fmt::join(tried, ", "));
+    });
+  }
+  if (data_dir_.empty())
+    fail("task {}: its data set {} is not fetched; name a folder that has it as JSONL: --data-dir DIR, with "
+         "DIR/{}/{}.jsonl",
+         config_.name, config_.dataset_path, config_.name, split);
+  const std::string& path = config_.dataset_path;
+  const std::string last = path.substr(path.find_last_of('/') + 1);
+  std::vector<std::string> names = {config_.name};
+  for (const std::string& name : {path, last}) {
+    if (!config_.dataset_name.empty()) names.push_back(joined(name, config_.dataset_name));
+    names.push_back(name);
+  }
+  names.emplace_back("");
+  for (const std::string& name : names) {
+    if (found(joined(joined(data_dir_, name), split + ".jsonl"))) return {tried.back()};
+  }
+  fail("task {}: its data is missing; looked for {}", config_.name, fmt::join(tried, ", "));
+}
+
+const Documents& TaskData::split(const std::string& name) {
+  const auto known = splits_.find(name);
+  if (known != splits_.end()) return known->second;
+  Documents docs = read_documents(files_of(name));
+  if (!config_.process_docs.empty()) docs = processed(docs, config_.process_docs);
+  return splits_.emplace(name, std::move(docs)).first->second;
+}
+
+}  // namespace gpt

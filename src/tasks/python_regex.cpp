@@ -1,0 +1,117 @@
+#include "tasks/python_regex.h"
+
+#include <functional>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "base/error.h"
+#include "base/utf8.h"
+
+namespace gpt {
+namespace {
+
+constexpr size_t kMaxPattern = 4096;
+constexpr uint32_t kMaxSteps = 2'000'000;  // of backtracking, for one match
+
+std::string message_of(int code) {
+  std::string text(128, '\0');
+  const int n = pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR8*>(text.data()), text.size());
+  text.resize(n > 0 ? static_cast<size_t>(n) : 0);
+  return text;
+}
+
+}  // namespace
+
+struct PythonRegex::Code {
+  std::string pattern;
+  pcre2_code_8* code = nullptr;
+  pcre2_match_context_8* context = nullptr;
+  pcre2_match_data_8* match = nullptr;
+
+  ~Code() {
+    pcre2_match_data_free_8(match);
+    pcre2_match_context_free_8(context);
+    pcre2_code_free_8(code);
+  }
+
+  // Whether there is a match at or behind `at`.
+  bool search(std::string_view text, size_t at, uint32_t options) const {
+    const int rc = pcre2_match_8(code, reinterpret_cast<PCRE2_SPTR8>(text.data()), text.size(), at, options,
+                                 match, context);
+    if (rc == PCRE2_ERROR_NOMATCH) return false;
+    if (rc < 0)
+      fail("the regular expression {} on a text of {} bytes: {}", printable_text(pattern, 80), text.size(),
+           message_of(rc));
+    return true;
+  }
+
+  // Calls f after each match. As in Python, a match may be empty behind one that is not, but not twice at
+  // the same place.
+  void for_each(std::string_view text, const std::function<void(const PCRE2_SIZE*, uint32_t)>& f) const {
+    uint32_t options = 0;
+    for (size_t at = 0; at <= text.size();) {
+      if (!search(text, at, options)) {
+        if (options == 0 || at == text.size()) return;
+        at += static_cast<size_t>(decode_utf8(text, at).length);
+        options = 0;
+        continue;
+      }
+      const PCRE2_SIZE* const ends = pcre2_get_ovector_pointer_8(match);
+      f(ends, pcre2_get_ovector_count_8(match));
+      at = ends[1];
+      options = ends[0] == ends[1] ? PCRE2_NOTEMPTY_ATSTART | PCRE2_ANCHORED : 0;
+    }
+  }
+};
+
+PythonRegex::PythonRegex(const std::string& pattern) : code_(std::make_unique<Code>()) {
+  code_->pattern = pattern;
+  const auto refuse = [&](std::string_view found) {
+    fail("the regular expression {}: expected one of Python's that PCRE2 knows too, found {}",
+         printable_text(pattern, 80), found);
+  };
+  if (pattern.size() > kMaxPattern) refuse("more than 4096 bytes");
+  for (const char* const other : {"\\Z", "\\K"}) {  // other than Python's, or none of its own
+    if (pattern.find(other) != std::string::npos) refuse(other);
+  }
+  int error = 0;
+  PCRE2_SIZE at = 0;
+  code_->code = pcre2_compile_8(reinterpret_cast<PCRE2_SPTR8>(pattern.data()), pattern.size(),
+                                PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_MATCH_INVALID_UTF,
+                                &error, &at, nullptr);
+  if (code_->code == nullptr) refuse(fmt::format("at byte {}: {}", at, message_of(error)));
+  code_->context = pcre2_match_context_create_8(nullptr);
+  code_->match = pcre2_match_data_create_from_pattern_8(code_->code, nullptr);
+  GPT_ASSERT(code_->context != nullptr && code_->match != nullptr);
+  pcre2_set_match_limit_8(code_->context, kMaxSteps);
+}
+
+PythonRegex::~PythonRegex() = default;
+PythonRegex::PythonRegex(PythonRegex&&) noexcept = default;
+PythonRegex& PythonRegex::operator=(PythonRegex&&) noexcept = default;
+
+std::vector<std::vector<std::string>> PythonRegex::find_all(std::string_view text) const {
+  std::vector<std::vector<std::string>> matches;
+  code_->for_each(text, [&](const PCRE2_SIZE* ends, uint32_t pairs) {
+    std::vector<std::string> groups;
+    for (uint32_t i = pairs > 1 ? 1 : 0; i < pairs; ++i) {
+      const PCRE2_SIZE begin = ends[2 * i], end = ends[2 * i + 1];
+      groups.emplace_back(begin == PCRE2_UNSET ? "" : text.substr(begin, end - begin));
+    }
+    matches.push_back(std::move(groups));
+  });
+  return matches;
+}
+
+std::string PythonRegex::remove_from(std::string_view text) const {
+  std::string out;
+  size_t kept = 0;
+  code_->for_each(text, [&](const PCRE2_SIZE* ends, uint32_t) {
+    out.append(text.substr(kept, ends[0] - kept));
+    kept = ends[1];
+  });
+  return out.append(text.substr(kept));
+}
+
+}  // namespace gpt

@@ -1,0 +1,170 @@
+#include "tasks/scorer.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/ranges.h"
+
+namespace gpt {
+namespace {
+
+// A beginning that saves fewer ids is computed with each sequence.
+constexpr int64_t kWorthSharing = 8;
+// Numbers in the buffer of logits, unless one row is more: 64 MiB.
+constexpr int64_t kLogits = int64_t{1} << 24;
+
+}  // namespace
+
+Scorer::Scorer(SequenceModel& model, int64_t step_rows)
+    : model_(model),
+      step_rows_(step_rows),
+      logit_rows_(std::clamp<int64_t>(kLogits / model.vocab_size(), 1, step_rows)),
+      logits_(static_cast<size_t>(logit_rows_ * model.vocab_size()) * sizeof(float), "logits",
+              model.backend().memory),
+      selector_(model.backend(), model.vocab_size()) {
+  GPT_ASSERT(step_rows >= 1);
+}
+
+std::vector<Score> Scorer::score(std::span<const ScoreRequest> requests,
+                                 const std::function<void(int64_t, int64_t)>& progress) {
+  for (const ScoreRequest& r : requests) {
+    const auto n = std::ssize(r.ids);
+    GPT_ASSERT(r.scored >= 1 && r.scored < n && n <= model_.n_ctx() + 1);
+    counts_.asked += n - 1;
+    for (const int32_t id : r.ids) {
+      if (id < 0 || id >= model_.vocab_size())
+        fail("expected token ids from 0 to {}, found {}: does the tokenizer belong to this model?",
+             model_.vocab_size() - 1, id);
+    }
+  }
+  requests_ = requests;
+  scores_.assign(requests.size(), {});
+  finished_ = 0;
+  const PrefixTree tree(transformed(requests, [](const ScoreRequest& r) {
+    return std::span<const int32_t>(r.ids).first(r.ids.size() - 1);
+  }));
+  free_slots_ = transformed_indices(model_.slots(), [&](int64_t i) { return static_cast<int>(i); });
+  for (const int slot : free_slots_)
+    model_.reset(slot);
+  open(tree, PrefixTree::kRoot, 0);
+  while (!ready_.empty() || !jobs_.empty()) {
+    admit(tree);
+    step(tree);
+    if (progress) progress(finished_, std::ssize(requests));
+  }
+  return std::move(scores_);
+}
+
+// The nodes behind one whose ids are known so far.
+void Scorer::open(const PrefixTree& tree, size_t node, int64_t known) {
+  std::vector<size_t> left(tree.node(node).children.rbegin(), tree.node(node).children.rend());
+  std::vector<size_t> next;
+  while (!left.empty()) {
+    const size_t child = left.back();
+    left.pop_back();
+    const PrefixTree::Node& n = tree.node(child);
+    if (n.sequences.empty() && n.length - known < kWorthSharing) {
+      left.insert(left.end(), n.children.rbegin(), n.children.rend());
+    } else {
+      next.push_back(child);
+    }
+  }
+  ready_.insert(ready_.end(), next.rbegin(), next.rend());
+}
+
+// Fills an empty slot with what is known of the job. False when memory is short.
+bool Scorer::start(Job& job) {
+  const int slot = free_slots_.back();
+  job.done = model_.reuse(slot, job.ids);
+  const int64_t first_scored = std::ssize(job.ids) - std::max<int64_t>(job.scored, 1);
+  if (job.done > first_scored) {
+    job.done = first_scored;
+    model_.truncate(slot, job.done);
+  }
+  if (!model_.reserve(slot, std::ssize(job.ids) - job.done)) {
+    model_.reset(slot);
+    GPT_ASSERT(!jobs_.empty());
+    return false;
+  }
+  job.slot = slot;
+  free_slots_.pop_back();
+  return true;
+}
+
+void Scorer::admit(const PrefixTree& tree) {
+  int64_t rows = 0;
+  for (const Job& job : jobs_)
+    rows += std::ssize(job.ids) - job.done;
+  while (!ready_.empty() && !free_slots_.empty() && rows < step_rows_) {
+    const size_t node = ready_.back();
+    const PrefixTree::Node& n = tree.node(node);
+    Job job{.node = node,
+            .ids = std::span<const int32_t>(requests_[n.sequence].ids).first(static_cast<size_t>(n.length)),
+            .scored = 0};
+    for (const size_t r : n.sequences)
+      job.scored = std::max(job.scored, requests_[r].scored);
+    if (!start(job)) return;
+    ready_.pop_back();
+    rows += std::ssize(job.ids) - job.done;
+    jobs_.push_back(job);
+  }
+}
+
+void Scorer::step(const PrefixTree& tree) {
+  std::vector<SequenceModel::Append> batch;
+  int64_t rows_left = step_rows_, row = 0;
+  for (Job& job : jobs_) {
+    const int64_t left = std::ssize(job.ids) - job.done;
+    // Ids before those whose logits are wanted; of these as many as have room.
+    const int64_t before = std::max<int64_t>(0, left - job.scored);
+    const int64_t most = job.scored == 0 ? left : before + std::min(left - before, logit_rows_ - row);
+    job.appended = std::min(most, rows_left);
+    job.wanted = job.scored == 0 ? 0 : std::max<int64_t>(0, job.appended - before);
+    job.first_row = row;
+    if (job.appended == 0) continue;
+    batch.push_back({job.slot,
+                     job.ids.subspan(static_cast<size_t>(job.done), static_cast<size_t>(job.appended)),
+                     job.wanted});
+    rows_left -= job.appended;
+    row += job.wanted;
+  }
+  const int64_t shape[] = {row, model_.vocab_size()};
+  const TensorView logits = logits_.view(0, DType::f32, shape);
+  model_.forward(batch, logits);
+  counts_.computed += step_rows_ - rows_left;
+  selector_.rows = transformed_indices(row, [](int64_t i) {
+    return SelectRow{.row = i, .k = 1, .log_sum = true};
+  });
+  if (row > 0) selector_.run(logits);
+  for (Job& job : jobs_) {
+    read(tree, job);
+    job.done += job.appended;
+    if (job.done < std::ssize(job.ids)) continue;
+    model_.reset(job.slot);
+    free_slots_.push_back(job.slot);
+    finished_ += std::ssize(tree.node(job.node).sequences);
+  }
+  for (const Job& job : jobs_) {
+    if (job.done == std::ssize(job.ids)) open(tree, job.node, job.done);
+  }
+  std::erase_if(jobs_, [](const Job& job) { return job.done == std::ssize(job.ids); });
+}
+
+// Adds what the rows of logits of a step say to the scores of the leaf's requests.
+void Scorer::read(const PrefixTree& tree, const Job& job) {
+  const auto length = std::ssize(job.ids);
+  for (int64_t i = 0; i < job.wanted; ++i) {
+    const auto row = static_cast<size_t>(job.first_row + i);
+    const double log_sum = selector_.selection(row).log_sum;
+    const int32_t likeliest = selector_.candidates(row).front().id;
+    const int64_t position = job.done + job.appended - job.wanted + i;
+    for (const size_t r : tree.node(job.node).sequences) {
+      if (position < length - requests_[r].scored) continue;
+      const int32_t id = requests_[r].ids[static_cast<size_t>(position) + 1];
+      scores_[r].logprob += selector_.logit(row, id) - log_sum;
+      scores_[r].greedy = scores_[r].greedy && id == likeliest;
+    }
+  }
+}
+
+}  // namespace gpt

@@ -1,0 +1,253 @@
+#include "tasks/task_config.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/suggest.h"
+#include "tasks/native_functions.h"
+#include "tasks/task_rules.h"
+#include "tasks/yaml.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::ordered_json;
+
+const std::vector<std::string> kKeys = {
+    "task",           "task_alias",       "tag",              "group",
+    "task_list",      "dataset_path",     "dataset_name",     "dataset_kwargs",
+    "training_split", "validation_split", "test_split",       "fewshot_split",
+    "process_docs",   "doc_to_text",      "doc_to_target",    "doc_to_choice",
+    "unsafe_code",    "description",      "target_delimiter", "fewshot_delimiter",
+    "fewshot_config", "num_fewshot",      "metric_list",      "output_type",
+    "repeats",        "filter_list",      "gen_prefix",       "should_decontaminate",
+    "metadata",       "generation_kwargs", "doc_to_decontamination_query"};
+
+// Keys of the harness that ask for what is not there.
+const std::map<std::string, std::string> kRefused = {
+    {"class", "tasks written in Python are not run"},
+    {"custom_dataset", "functions that make data are not run; name JSONL files in dataset_kwargs.data_files"},
+    {"doc_to_image", "images are not supported"},
+    {"doc_to_audio", "sound is not supported"},
+    {"process_results", "functions that score are not run"},
+    {"use_prompt", "promptsource is not supported; write the template in doc_to_text"}};
+
+void check_keys(const TaskFile& file) {
+  for (const auto& [key, value] : file.keys().items()) {
+    if (value.is_null()) continue;
+    if (const auto refused = kRefused.find(key); refused != kRefused.end())
+      fail("{}: {}", file.place(key), refused->second);
+    if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
+      fail("{}: no key of a task{}", file.place(key), did_you_mean(key, kKeys));
+  }
+  const ordered_json* unsafe = file.find("unsafe_code");
+  if (unsafe != nullptr && *unsafe != false) fail("{}: code is not run", file.place("unsafe_code"));
+}
+
+OutputType output_type(const TaskFile& file) {
+  const std::string name = file.text("output_type").value_or("generate_until");
+  for (const OutputType type : {OutputType::multiple_choice, OutputType::loglikelihood,
+                                OutputType::loglikelihood_rolling, OutputType::generate_until}) {
+    if (output_type_name(type) == name) return type;
+  }
+  file.refuse("output_type", "multiple_choice, loglikelihood, loglikelihood_rolling or generate_until", name);
+}
+
+// data_files of dataset_kwargs: a file, a list of files, or these by split.
+void read_data_files(const TaskFile& file, TaskConfig& config) {
+  const ordered_json* kwargs = file.find("dataset_kwargs");
+  if (kwargs == nullptr) return;
+  if (!kwargs->is_object()) file.refuse("dataset_kwargs", "a map", shown_value(*kwargs));
+  const auto add = [&](const std::string& split, const ordered_json& names) {
+    for (const ordered_json& name : names.is_array() ? names : ordered_json{names}) {
+      if (!name.is_string())
+        file.refuse("dataset_kwargs", "names of files in data_files", shown_value(name));
+      config.data_files[split].push_back(name.get<std::string>());
+    }
+  };
+  for (const auto& [key, value] : kwargs->items()) {
+    if (key == "trust_remote_code" || key == "streaming") continue;  // nothing is fetched or run
+    if (key != "data_files")
+      file.refuse("dataset_kwargs", "data_files", shown_value(ordered_json{{key, value}}));
+    if (value.is_object()) {
+      for (const auto& [split, names] : value.items())
+        add(split, names);
+    } else {
+      add("train", value);
+    }
+  }
+}
+
+GenerationRule read_generation(const TaskFile& file, const std::string& fewshot_delimiter) {
+  GenerationRule rule{.until = {fewshot_delimiter}};
+  const ordered_json* kwargs = file.find("generation_kwargs");
+  if (kwargs == nullptr) return rule;
+  if (!kwargs->is_object()) file.refuse("generation_kwargs", "a map", shown_value(*kwargs));
+  const auto number = [&](const std::string& key, const ordered_json& value) {
+    if (value.is_string()) {
+      if (const auto x = parse_number_text(value.get<std::string>())) return *x;
+    }
+    if (!value.is_number()) file.refuse("generation_kwargs", key + " to be a number", shown_value(value));
+    return value.get<double>();
+  };
+  std::optional<bool> do_sample;
+  int64_t best_alias = 4;
+  const std::vector<std::string> aliases = {"max_gen_toks", "max_new_tokens", "max_tokens",
+                                            "max_completion_tokens"};
+  for (const auto& [key, value] : kwargs->items()) {
+    const auto alias = std::find(aliases.begin(), aliases.end(), key) - aliases.begin();
+    if (key == "until") {
+      rule.until.clear();
+      for (const ordered_json& stop : value.is_array() ? value : ordered_json{value}) {
+        if (!stop.is_string()) file.refuse("generation_kwargs", "texts in until", shown_value(stop));
+        if (!stop.get<std::string>().empty()) rule.until.push_back(stop.get<std::string>());
+      }
+    } else if (alias < std::ssize(aliases)) {
+      if (alias < best_alias) rule.max_tokens = static_cast<int64_t>(number(key, value));
+      best_alias = std::min<int64_t>(best_alias, alias);
+    } else if (key == "do_sample") {
+      if (!value.is_boolean()) file.refuse("generation_kwargs", "do_sample: true or false", shown_value(value));
+      do_sample = value.get<bool>();
+    } else if (key == "temperature") {
+      rule.temperature = number(key, value);
+    } else if (key == "top_p") {
+      rule.top_p = number(key, value);
+    } else if (key == "top_k") {
+      rule.top_k = static_cast<int64_t>(number(key, value));
+    } else {
+      file.refuse("generation_kwargs", "until, max_gen_toks, do_sample, temperature, top_p or top_k", key);
+    }
+  }
+  if (rule.max_tokens < 1)
+    file.refuse("generation_kwargs", "max_gen_toks of at least 1", std::to_string(rule.max_tokens));
+  if (do_sample == false) rule.temperature = 0;
+  if (do_sample == true && rule.temperature == 0) rule.temperature = 1;
+  return rule;
+}
+
+// The tasks' own function names are for the few that we know.
+std::string read_process_docs(const TaskFile& file, const std::string& key, const ordered_json* value) {
+  if (value == nullptr) return "";
+  if (!value->is_object() || !value->contains(kYamlFunction))
+    file.refuse(key, "a !function", shown_value(*value));
+  const std::string name = (*value)[kYamlFunction].get<std::string>();
+  require_native_function(name, NativeUse::process_docs, file, key);
+  return name;
+}
+
+FewshotRule read_fewshot(const TaskFile& file, const TaskConfig& task) {
+  FewshotRule rule{.split = file.text("fewshot_split"),
+                   .text = task.text,
+                   .target = task.target,
+                   .choice = task.choice,
+                   .gen_prefix = task.gen_prefix,
+                   .delimiter = file.text("fewshot_delimiter").value_or("\n\n"),
+                   .target_delimiter = task.target_delimiter};
+  const ordered_json* config = file.find("fewshot_config");
+  if (config == nullptr) return rule;
+  if (!config->is_object()) file.refuse("fewshot_config", "a map", shown_value(*config));
+  const auto text = [&](const std::string& key, const ordered_json& value) {
+    if (!value.is_string()) file.refuse("fewshot_config", key + " to be a text", shown_value(value));
+    return value.get<std::string>();
+  };
+  for (const auto& [key, value] : config->items()) {
+    if (value.is_null() && key != "split") continue;
+    if (key == "sampler") {
+      const std::string name = text(key, value);
+      if (name != "default" && name != "first_n")
+        file.refuse("fewshot_config", "the sampler default or first_n", name);
+      rule.first_n = name == "first_n";
+    } else if (key == "split") {
+      rule.split = value.is_null() ? std::nullopt : std::optional(text(key, value));
+    } else if (key == "samples") {
+      if (!value.is_array()) file.refuse("fewshot_config", "a list of documents as samples", shown_value(value));
+      rule.samples = std::make_shared<const nlohmann::json>(nlohmann::json::parse(value.dump()));
+    } else if (key == "doc_to_text") {
+      rule.text = read_doc_rule(file, "fewshot_config", value);
+    } else if (key == "doc_to_target") {
+      rule.target = read_doc_rule(file, "fewshot_config", value);
+    } else if (key == "doc_to_choice") {
+      rule.choice = read_doc_rule(file, "fewshot_config", value);
+    } else if (key == "gen_prefix") {
+      rule.gen_prefix = read_doc_rule(file, "fewshot_config", value);
+    } else if (key == "fewshot_delimiter") {
+      rule.delimiter = text(key, value);
+    } else if (key == "target_delimiter") {
+      rule.target_delimiter = text(key, value);
+    } else if (key == "process_docs") {
+      if (read_process_docs(file, "fewshot_config", &value) != task.process_docs)
+        file.refuse("fewshot_config", "the process_docs of the task", shown_value(value));
+    } else {
+      file.refuse("fewshot_config", "sampler, split, samples, doc_to_*, gen_prefix or the delimiters", key);
+    }
+  }
+  return rule;
+}
+
+// What goes beyond what a task of this type may have.
+void check_task(const TaskFile& file, const TaskConfig& c) {
+  if (!c.test_split && !c.validation_split)
+    fail("{}: expected a test_split or a validation_split, found neither", c.file);
+  if (!c.target) fail("{}: doc_to_target is missing", c.file);
+  if (!c.text && c.output != OutputType::loglikelihood_rolling) fail("{}: doc_to_text is missing", c.file);
+  if (c.output == OutputType::multiple_choice && !c.choice)
+    fail("{}: doc_to_choice is missing, which multiple_choice needs", c.file);
+  if (c.num_fewshot.value_or(0) < 0) file.refuse("num_fewshot", "0 or more", std::to_string(*c.num_fewshot));
+  if (c.repeats < 1 || (c.repeats > 1 && c.output != OutputType::generate_until))
+    file.refuse("repeats", "1, or more with generate_until", std::to_string(c.repeats));
+}
+
+}  // namespace
+
+std::string_view output_type_name(OutputType type) {
+  switch (type) {
+    case OutputType::multiple_choice:
+      return "multiple_choice";
+    case OutputType::loglikelihood:
+      return "loglikelihood";
+    case OutputType::loglikelihood_rolling:
+      return "loglikelihood_rolling";
+    case OutputType::generate_until:
+      return "generate_until";
+  }
+  return "";
+}
+
+TaskConfig read_task_config(const TaskFile& file) {
+  check_keys(file);
+  TaskConfig c;
+  c.file = file.path();
+  c.name = file.text("task").value_or("");
+  if (c.name.empty()) fail("{}: expected the name of a task under \"task\", found none", file.path());
+  c.alias = file.text("task_alias").value_or(c.name);
+  c.tags = file.texts("tag");
+  c.output = output_type(file);
+  c.dataset_path = file.text("dataset_path").value_or("");
+  if (c.dataset_path.empty()) fail("{}: dataset_path is missing; for own files write json", file.path());
+  c.dataset_name = file.text("dataset_name").value_or("");
+  read_data_files(file, c);
+  c.training_split = file.text("training_split");
+  c.validation_split = file.text("validation_split");
+  c.test_split = file.text("test_split");
+  c.process_docs = read_process_docs(file, "process_docs", file.find("process_docs"));
+  const auto rule = [&](const char* key) {
+    const ordered_json* value = file.find(key);
+    return value == nullptr ? DocRule() : read_doc_rule(file, key, *value);
+  };
+  c.text = rule("doc_to_text");
+  c.target = rule("doc_to_target");
+  c.choice = rule("doc_to_choice");
+  c.description = rule("description");
+  c.gen_prefix = rule("gen_prefix");
+  c.target_delimiter = file.text("target_delimiter").value_or(" ");
+  c.fewshot = read_fewshot(file, c);
+  c.num_fewshot = file.integer("num_fewshot");
+  c.generation = read_generation(file, file.text("fewshot_delimiter").value_or("\n\n"));
+  c.repeats = file.integer("repeats").value_or(1);
+  c.filters = read_filters(file, c.output);
+  c.metrics = read_metrics(file, c.output);
+  check_task(file, c);
+  return c;
+}
+
+}  // namespace gpt

@@ -1,0 +1,187 @@
+#include "tasks/task_model.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/ranges.h"
+#include "base/utf8.h"
+#include "infer/engine.h"
+#include "tasks/python_text.h"
+
+namespace gpt {
+namespace {
+
+constexpr size_t kShown = 60;
+
+std::string shown(const std::string& text) {
+  return printable_text(text.substr(text.size() - std::min(text.size(), kShown)), kShown);
+}
+
+// Where the first of the stops begins; npos: there is none.
+size_t find_stop(const std::string& text, const std::vector<std::string>& stops) {
+  size_t first = std::string::npos;
+  for (const std::string& stop : stops)
+    first = std::min(first, text.find(stop));
+  return first;
+}
+
+}  // namespace
+
+TaskModel::TaskModel(SequenceModel& model, const Tokenizer& tokenizer, const ModelConfig& config,
+                     int64_t step_rows)
+    : model_(model), tokenizer_(tokenizer), scorer_(model, step_rows), step_rows_(step_rows) {
+  const SpecialIds special = tokenizer.special_ids();
+  const auto known = [&](int64_t id) { return id >= 0 && id < config.vocab_size; };
+  const auto add = [&](std::vector<int32_t>& ids, int64_t id) {
+    if (known(id)) ids.push_back(static_cast<int32_t>(id));
+  };
+  add(eos_, special.eos);
+  for (const int64_t id : config.eos_token_ids)
+    add(eos_, id);
+  for (const int64_t id : {special.bos, special.eos, special.unk, special.pad, config.bos_token_id})
+    add(special_, id);
+  special_.insert(special_.end(), eos_.begin(), eos_.end());
+  const int64_t bos = known(special.bos) ? special.bos : config.bos_token_id;
+  if (known(bos)) {
+    prefix_ = static_cast<int32_t>(bos);
+  } else if (!eos_.empty()) {
+    prefix_ = eos_.front();
+  }
+  if (special.add_bos.value_or(tokenizer.kind() == "sentencepiece") && known(bos))
+    before_texts_ = static_cast<int32_t>(bos);
+  if (prefix_ >= 0 && prefix_ < tokenizer.vocab_size()) prefix_text_ = tokenizer.token_bytes(prefix_);
+}
+
+std::vector<int32_t> TaskModel::encode(const std::string& text) const {
+  std::vector<int32_t> ids = tokenizer_.encode_special(text);
+  const bool has_prefix = !prefix_text_.empty() && text.starts_with(prefix_text_);
+  if (before_texts_ >= 0 && !has_prefix) ids.insert(ids.begin(), before_texts_);
+  return ids;
+}
+
+int32_t TaskModel::required_prefix() const {
+  if (prefix_ < 0) fail("the tokenizer names neither a BOS nor an EOS, one of which stands in front of a text");
+  return prefix_;
+}
+
+ScoreRequest TaskModel::encode_pair(const Prompt::Pair& pair) const {
+  ScoreRequest request;
+  size_t context = 0;  // ids
+  if (pair.context.empty()) {
+    request.ids = tokenizer_.encode_special(pair.continuation);
+    context = 1;
+    if (request.ids.empty() || request.ids.front() != required_prefix())
+      request.ids.insert(request.ids.begin(), required_prefix());
+  } else {
+    const std::string front(rstrip(pair.context));
+    request.ids = encode(pair.context + pair.continuation);
+    context = encode(front).size();
+    if (context == 0)
+      fail("expected a context, found white space only in front of \"{}\"", shown(pair.continuation));
+  }
+  if (request.ids.size() <= context)
+    fail("the continuation \"{}\" has no tokens of its own behind \"{}\"", shown(pair.continuation),
+         shown(pair.context));
+  request.scored = std::ssize(request.ids) - static_cast<int64_t>(context);
+  const int64_t most = model_.n_ctx() + 1;
+  if (request.scored >= most)
+    fail("expected a continuation of at most {} tokens, the model's context, found {} in \"{}\"",
+         model_.n_ctx(), request.scored, shown(pair.continuation));
+  if (std::ssize(request.ids) > most) request.ids.erase(request.ids.begin(), request.ids.end() - most);
+  return request;
+}
+
+std::vector<Score> TaskModel::scores(std::span<const Prompt::Pair> pairs, const TaskProgress& progress) {
+  return scorer_.score(transformed(pairs, [&](const Prompt::Pair& pair) { return encode_pair(pair); }),
+                       progress);
+}
+
+// Each id is predicted once; all windows but the first see one id before those that they predict, and as
+// many more as make them full.
+void TaskModel::add_windows(const std::vector<int32_t>& ids, std::vector<ScoreRequest>& windows) const {
+  const int64_t n = std::ssize(ids), length = model_.n_ctx();
+  for (int64_t done = 0; done < n;) {
+    const int64_t scored = std::min(length, n - done);
+    ScoreRequest window{.ids = {}, .scored = scored};
+    const int64_t begin = done + scored - length - 1;
+    if (done == 0) window.ids.push_back(required_prefix());
+    window.ids.insert(window.ids.end(), ids.begin() + (done == 0 ? 0 : begin), ids.begin() + done + scored);
+    windows.push_back(std::move(window));
+    done += scored;
+  }
+}
+
+std::vector<double> TaskModel::rolling(std::span<const std::string> texts, const TaskProgress& progress) {
+  std::vector<ScoreRequest> windows;
+  std::vector<size_t> ends;
+  for (const std::string& text : texts) {
+    add_windows(encode(text), windows);
+    ends.push_back(windows.size());
+  }
+  const std::vector<Score> scores = scorer_.score(windows, progress);
+  size_t at = 0;
+  return transformed(ends, [&](size_t end) {
+    double sum = 0;
+    for (; at < end; ++at)
+      sum += scores[at].logprob;
+    return sum;
+  });
+}
+
+std::string TaskModel::text_of(std::span<const int32_t> ids) const {
+  std::vector<int32_t> kept;
+  for (const int32_t id : ids) {
+    const bool special = std::find(special_.begin(), special_.end(), id) != special_.end();
+    if (!special && id < tokenizer_.vocab_size()) kept.push_back(id);
+  }
+  return replace_invalid_utf8(tokenizer_.decode(kept));
+}
+
+std::vector<std::vector<std::string>> TaskModel::generate(std::span<const std::string> contexts,
+                                                          const GenerationRule& rule, int64_t repeats,
+                                                          uint64_t seed, const TaskProgress& progress) {
+  const int64_t room = model_.n_ctx() - rule.max_tokens;
+  if (room < 1)
+    fail("max_gen_toks: expected less than the model's context of {}, found {}; set it in generation_kwargs",
+         model_.n_ctx(), rule.max_tokens);
+  Engine engine(model_, {.step_rows = step_rows_});
+  for (size_t i = 0; i < contexts.size(); ++i) {
+    std::vector<int32_t> ids = encode(contexts[i]);
+    if (std::ssize(ids) > room) ids.erase(ids.begin(), ids.end() - room);
+    if (ids.empty()) ids.push_back(required_prefix());
+    for (int64_t r = 0; r < repeats; ++r) {
+      Request request{.prompt = ids, .max_tokens = rule.max_tokens, .seed = seed};
+      request.sampling.temperature = rule.temperature;
+      request.sampling.top_p = rule.top_p;
+      request.sampling.top_k = rule.top_k;
+      request.number = static_cast<uint64_t>(i) * static_cast<uint64_t>(repeats) + static_cast<uint64_t>(r);
+      request.eos_ids = eos_;
+      engine.submit(std::move(request));
+    }
+  }
+  const auto total = std::ssize(contexts) * repeats;
+  std::vector<std::vector<int32_t>> written(static_cast<size_t>(total));
+  std::vector<std::string> texts(written.size());
+  int64_t ended = 0;
+  while (!engine.idle()) {
+    for (const Event& event : engine.step()) {
+      if (!event.error.empty()) fail("{}", event.error);
+      const auto at = static_cast<size_t>(event.request);
+      if (event.id >= 0) written[at].push_back(event.id);
+      texts[at] = text_of(written[at]);
+      const size_t stop = find_stop(texts[at], rule.until);
+      if (stop != std::string::npos) {
+        texts[at].resize(stop);
+        if (!event.finish) engine.cancel(event.request);
+      }
+      ended += stop != std::string::npos || event.finish ? 1 : 0;
+    }
+    if (progress) progress(ended, total);
+  }
+  std::vector<std::vector<std::string>> out;
+  for (auto at = texts.begin(); at != texts.end(); at += repeats)
+    out.emplace_back(at, at + repeats);
+  return out;
+}
+
+}  // namespace gpt

@@ -1,0 +1,185 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "text/jinja/builtins.h"
+#include "text/jinja/python_text.h"
+
+namespace gpt::jinja {
+namespace {
+
+constexpr int64_t kMostWidth = 1000;
+
+// A conversion of Python's % operator: %(name)-08.3f
+struct Conversion {
+  std::string name;
+  bool named = false, left = false, zero = false, plus = false, blank = false;
+  int64_t width = 0, precision = -1;
+  char type = 0;
+};
+
+class PercentFormat {
+ public:
+  PercentFormat(Runtime& rt, const JinjaText& text, const Value& values)
+      : rt_(rt), text_(text), values_(values), out_(rt.limits) {}
+
+  Value run() {
+    const std::string& bytes = text_.text;
+    size_t begin = 0;
+    for (size_t at = bytes.find('%'); at != std::string::npos; at = bytes.find('%', begin)) {
+      out_.add(text_, begin, at);
+      begin = at + 1;
+      const Conversion c = conversion(begin);
+      if (c.type == '%') {
+        out_.add("%");
+      } else {
+        write(c);
+      }
+    }
+    out_.add(text_, begin, bytes.size());
+    const bool tuple = values_.list() != nullptr && values_.list()->kind == ListKind::tuple;
+    if (values_.dict() == nullptr && next_ < (tuple ? values_.list()->items.size() : 1))
+      fail("not all values were used by the format");
+    return out_.value();
+  }
+
+ private:
+  Conversion conversion(size_t& at) const {
+    const std::string& bytes = text_.text;
+    Conversion c;
+    if (at < bytes.size() && bytes[at] == '(') {
+      const size_t close = bytes.find(')', at);
+      if (close == std::string::npos) fail("a format has no end");
+      c.named = true;
+      c.name = bytes.substr(at + 1, close - at - 1);
+      at = close + 1;
+    }
+    for (; at < bytes.size() && std::string_view("-0+ ").find(bytes[at]) != std::string_view::npos; ++at) {
+      c.left |= bytes[at] == '-';
+      c.zero |= bytes[at] == '0';
+      c.plus |= bytes[at] == '+';
+      c.blank |= bytes[at] == ' ';
+    }
+    c.width = number(at);
+    if (at < bytes.size() && bytes[at] == '.') c.precision = number(++at);
+    if (at >= bytes.size()) fail("a format has no end");
+    c.type = bytes[at++];
+    return c;
+  }
+  int64_t number(size_t& at) const {
+    int64_t value = 0;
+    for (; at < text_.text.size() && text_.text[at] >= '0' && text_.text[at] <= '9'; ++at) {
+      value = value * 10 + (text_.text[at] - '0');
+      if (value > kMostWidth) fail("a format is wider than {}", kMostWidth);
+    }
+    return value;
+  }
+
+  Value argument(const Conversion& c) {
+    if (c.named) {
+      if (values_.dict() == nullptr) fail("a format with names needs a dict");
+      const Value* found = find_item(rt_.limits, *values_.dict(), c.name);
+      if (found == nullptr) fail("the format names a value that is not there");
+      return *found;
+    }
+    const bool tuple = values_.list() != nullptr && values_.list()->kind == ListKind::tuple;
+    if (next_ >= (tuple ? values_.list()->items.size() : 1)) fail("not enough values for the format");
+    return tuple ? values_.list()->items[next_++] : (++next_, values_);
+  }
+
+  void write(const Conversion& c) {
+    const Value value = argument(c);
+    JinjaText written;
+    if (c.type == 's') {
+      written = to_text(rt_, value);
+    } else if (c.type == 'r') {
+      TextBuilder repr(rt_.limits);
+      append_repr(repr, value);
+      written = repr.take();
+    } else {
+      written.append(number_text(c, value));
+    }
+    const bool is_text = c.type == 's' || c.type == 'r';
+    if (is_text && c.precision >= 0) {
+      const std::vector<size_t> offsets = char_offsets(written.text);
+      written = written.substr(0, offsets[std::min(offsets.size() - 1, static_cast<size_t>(c.precision))]);
+    }
+    out_.add(pad_text(rt_, written, is_text || c.left ? c.width : 0, " ", c.left ? '<' : '>'));
+  }
+
+  std::string number_text(const Conversion& c, const Value& value) const {
+    if (!value.is_number()) fail("%{}: expected a number, found a {}", c.type, type_name(value));
+    char flags[40], room[1600];
+    const std::string chosen = std::string(c.zero ? "0" : "") + (c.plus ? "+" : "") + (c.blank ? " " : "");
+    const int width = c.left ? 0 : static_cast<int>(c.width);
+    int64_t integer = 0;
+    switch (c.type) {
+      case 'd':
+      case 'i':
+      case 'u':
+        if (value.real() != nullptr && !(std::abs(*value.real()) < 9e18)) fail("%d: the number is too large");
+        integer = value.real() != nullptr ? static_cast<int64_t>(*value.real()) : need_integer(value, "%d");
+        std::snprintf(flags, sizeof flags, "%%%s%dlld", chosen.c_str(), width);
+        if (width == 0) std::snprintf(flags, sizeof flags, "%%%slld", chosen.c_str());
+        std::snprintf(room, sizeof room, flags, static_cast<long long>(integer));
+        return room;
+      case 'f':
+      case 'F':
+      case 'e':
+      case 'E':
+      case 'g':
+      case 'G': {
+        const int precision = c.precision < 0 ? 6 : static_cast<int>(c.precision);
+        std::snprintf(flags, sizeof flags, "%%%s%d.%d%c", chosen.c_str(), width, precision, c.type);
+        if (width == 0) std::snprintf(flags, sizeof flags, "%%%s.%d%c", chosen.c_str(), precision, c.type);
+        std::snprintf(room, sizeof room, flags, value.as_double());
+        return room;
+      }
+      default:
+        fail("the format %{} is not supported", c.type);
+    }
+  }
+
+  Runtime& rt_;
+  const JinjaText& text_;
+  const Value& values_;
+  TextBuilder out_;
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+Value percent_format(Runtime& rt, const JinjaText& text, const Value& values) {
+  return PercentFormat(rt, text, values).run();
+}
+
+Value brace_format(Runtime& rt, const JinjaText& text, const Arguments& arguments) {
+  TextBuilder out(rt.limits);
+  const std::string& bytes = text.text;
+  size_t next = 0;
+  for (size_t at = 0; at < bytes.size();) {
+    const size_t stop = std::min(bytes.find_first_of("{}", at), bytes.size());
+    out.add(text, at, stop);
+    if (stop == bytes.size()) break;
+    if (stop + 1 < bytes.size() && bytes[stop + 1] == bytes[stop]) {
+      out.add(text, stop, stop + 1);
+      at = stop + 2;
+      continue;
+    }
+    const size_t close = bytes[stop] == '{' ? bytes.find('}', stop) : std::string::npos;
+    if (close == std::string::npos) fail("format: a single brace");
+    const std::string field = bytes.substr(stop + 1, close - stop - 1);
+    if (field.find_first_of(":!.[{") != std::string::npos)
+      fail("format: only {{}}, {{0}} and {{name}} are supported, found a field with more");
+    const auto index = field.empty() ? std::optional(next++) : parse_number<size_t>(field);
+    const auto named = std::ranges::find(arguments.named, field, &std::pair<std::string, Value>::first);
+    if (index ? *index >= arguments.positional.size() : named == arguments.named.end())
+      fail("format: there is no value for a field");
+    out.add(to_text(rt, index ? arguments.positional[*index] : named->second));
+    at = close + 1;
+  }
+  return out.value();
+}
+
+}  // namespace gpt::jinja

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/jinja/jinja.h"
+
+namespace gpt::jinja {
+
+enum class TokenKind : uint8_t {
+  data,  // text outside of tags, as it will be written
+  variable_begin,
+  variable_end,
+  block_begin,
+  block_end,
+  name,
+  string,  // without quotes and escapes
+  integer,
+  real,
+  op,
+  end,
+};
+
+struct Token {
+  TokenKind kind;
+  std::string text;
+  int line;
+};
+
+// A template's tokens, after the rules of blanks. Throws Error that begins with the line.
+// Source: jinja2/lexer.py of Jinja 3.1.
+std::vector<Token> lex(std::string_view source, const JinjaOptions& options);
+
+}  // namespace gpt::jinja

@@ -1,0 +1,161 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "text/jinja/marked_text.h"
+
+namespace gpt::jinja {
+
+class Value;
+struct List;
+struct Dict;
+struct Object;
+
+struct Undefined {
+  std::string what;  // "'x' is undefined"
+};
+struct None {};
+
+// A Python value of a template. Lists and dicts never change, so there are no cycles; copies share them.
+class Value {
+ public:
+  using Text = std::shared_ptr<const JinjaText>;
+
+  Value() : data_(None{}) {}
+  explicit Value(bool value) : data_(value) {}
+  explicit Value(int64_t value) : data_(value) {}
+  explicit Value(double value) : data_(value) {}
+  explicit Value(JinjaText text) : data_(std::make_shared<const JinjaText>(std::move(text))) {}
+  explicit Value(std::string_view text);  // the template's
+  explicit Value(const char* text) : Value(std::string_view(text)) {}
+  explicit Value(std::shared_ptr<const List> list) : data_(std::move(list)) {}
+  explicit Value(std::shared_ptr<const Dict> dict) : data_(std::move(dict)) {}
+  explicit Value(std::shared_ptr<Object> object) : data_(std::move(object)) {}
+  static Value undefined(std::string what);
+
+  bool is_undefined() const { return std::holds_alternative<std::shared_ptr<const Undefined>>(data_); }
+  bool is_none() const { return std::holds_alternative<None>(data_); }
+  const bool* boolean() const { return std::get_if<bool>(&data_); }
+  const int64_t* integer() const { return std::get_if<int64_t>(&data_); }
+  const double* real() const { return std::get_if<double>(&data_); }
+  const JinjaText* text() const { return pointer<Text>(); }
+  const List* list() const { return pointer<std::shared_ptr<const List>>(); }
+  const Dict* dict() const { return pointer<std::shared_ptr<const Dict>>(); }
+  Object* object() const { return pointer<std::shared_ptr<Object>>(); }
+  const std::string& undefined_what() const {
+    return std::get<std::shared_ptr<const Undefined>>(data_)->what;
+  }
+
+  bool is_number() const { return boolean() != nullptr || integer() != nullptr || real() != nullptr; }
+  // A bool is 0 or 1, as in Python; nothing for what is no whole number.
+  const int64_t* as_integer(int64_t& room) const;
+  double as_double() const;  // of a number
+
+ private:
+  template <class P>
+  auto pointer() const -> decltype(std::declval<P>().get()) {
+    const P* found = std::get_if<P>(&data_);
+    return found == nullptr ? nullptr : found->get();
+  }
+  std::variant<None, bool, int64_t, double, Text, std::shared_ptr<const List>, std::shared_ptr<const Dict>,
+               std::shared_ptr<Object>, std::shared_ptr<const Undefined>>
+      data_;
+};
+
+enum class ListKind : uint8_t {
+  list,
+  tuple,
+  view,
+  generator
+};  // view: range, keys, values and items of a dict
+struct List {
+  std::vector<Value> items;
+  ListKind kind;
+  int depth;                      // lists and dicts inside of each other, this one counted
+  mutable bool consumed = false;  // a generator gives its items once
+};
+struct Dict {
+  std::vector<std::pair<Value, Value>> items;  // in the order they came in
+  int depth;
+};
+
+// What has a state or can be called.
+struct Object {
+  virtual ~Object() = default;
+  virtual const char* kind() const = 0;
+};
+
+// What a rendering may still do.
+struct Limits {
+  int64_t steps = 5'000'000;
+  int64_t bytes = int64_t{64} << 20;  // of all texts and sums of lists made on the way
+
+  void step(int64_t n = 1);
+  void use(size_t n);
+};
+
+// A text that is put together within the limits.
+class TextBuilder {
+ public:
+  explicit TextBuilder(Limits& limits) : limits_(limits) {}
+  TextBuilder& add(const JinjaText& text) { return add(text, 0, text.text.size()); }
+  TextBuilder& add(const JinjaText& text, size_t begin, size_t end) {
+    limits_.use(end > begin ? end - begin : 0);
+    out_.append(text, begin, end);
+    return *this;
+  }
+  TextBuilder& add(std::string_view text, int32_t origin = JinjaSpan::kTemplate, bool generated = false) {
+    limits_.use(text.size());
+    out_.append(text, origin, generated);
+    return *this;
+  }
+  const JinjaText& text() const { return out_; }
+  Limits& limits() const { return limits_; }
+  JinjaText take() { return std::move(out_); }
+  Value value() { return Value(std::move(out_)); }
+
+ private:
+  Limits& limits_;
+  JinjaText out_;
+};
+
+// Throw Error where lists are nested too deep, or hold what has a state.
+Value make_list(std::vector<Value> items, ListKind kind = ListKind::list);
+Value make_dict(Limits& limits,
+                std::vector<std::pair<Value, Value>> items);  // a later one of equal keys counts
+
+const Value* find_item(Limits& limits, const Dict& dict, const Value& key);
+const Value* find_item(Limits& limits, const Dict& dict, std::string_view key);
+
+// The Python type's name: "str", "int", "dict", ...
+std::string type_name(const Value& value);
+
+bool equals(Limits& limits, const Value& a, const Value& b);
+// Below 0, 0 or above as a is less than, equal to or more than b. Throws Error for values without an order.
+int compare(Limits& limits, const Value& a, const Value& b);
+
+// str(value) and repr(value).
+void append_str(TextBuilder& out, const Value& value);
+void append_repr(TextBuilder& out, const Value& value);
+
+// The names of a context and their values, marked as JinjaTemplate::render_marked says.
+template <class Json>
+std::vector<std::pair<std::string, Value>> context_of(const Json& json);
+
+struct JsonStyle {
+  int64_t indent = -1;  // negative: all on one line
+  std::string item_separator = ", ", key_separator = ": ";
+  bool ensure_ascii = false, sort_keys = false;
+};
+// json.dumps of Python. Throws Error for values that JSON has none for.
+void append_json(TextBuilder& out, const Value& value, const JsonStyle& style, int64_t level = 0);
+
+std::string python_float(double value);
+
+}  // namespace gpt::jinja

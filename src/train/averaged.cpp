@@ -1,0 +1,50 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "train/optimizer.h"
+
+namespace gpt {
+namespace {
+
+// Another optimizer, and an average of the weights after its updates in a buffer behind its own.
+class Averaged : public Optimizer {
+ public:
+  Averaged(std::unique_ptr<Optimizer> inner, double decay) : inner_(std::move(inner)), decay_(decay) {}
+
+  std::vector<OptimizerBuffer> buffers() const override {
+    std::vector<OptimizerBuffer> all = inner_->buffers();
+    all.push_back({kEma});
+    return all;
+  }
+  ScratchNeed scratch(const KernelTable& kernels, DType dtype) const override {
+    return inner_->scratch(kernels, dtype);
+  }
+  double flops() const override { return inner_->flops(); }
+
+  void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
+              const OptimizerState& state, const StepState& step) const override {
+    inner_->update(ctx, weights, grads, state, step);
+    ctx.kernels.ema(
+        ctx, {.average = state[state.count() - 1], .x = weights.all(), .decay = decay_, .step = &step});
+  }
+  UpdateSquares last_update(int id, const TensorView& weight, const OptimizerState& state,
+                            const StepState& step) const override {
+    return inner_->last_update(id, weight, state, step);
+  }
+  std::string describe() const override {
+    return inner_->describe() + fmt::format("; their average with decay {}", decay_);
+  }
+
+ private:
+  std::unique_ptr<Optimizer> inner_;
+  double decay_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_averaged(std::unique_ptr<Optimizer> optimizer, double decay) {
+  return std::make_unique<Averaged>(std::move(optimizer), decay);
+}
+
+}  // namespace gpt

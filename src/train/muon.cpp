@@ -1,0 +1,204 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tensor/memory.h"
+#include "train/adamw.h"
+#include "train/optimizer.h"
+#include "train/param_groups.h"
+
+namespace gpt {
+namespace {
+
+// torch.optim.Muon's adjust_lr_fn.
+double adjustment(MuonAdjust adjust, const Shape& shape) {
+  const auto rows = static_cast<double>(shape[0]), cols = static_cast<double>(shape[1]);
+  switch (adjust) {
+    case MuonAdjust::original:
+      return std::sqrt(std::max(1.0, rows / cols));
+    case MuonAdjust::match_rms_adamw:
+      return 0.2 * std::sqrt(std::max(rows, cols));
+    case MuonAdjust::spectral_unclamped:
+      return std::sqrt(rows / cols);
+  }
+  return 1;
+}
+
+MuonMomentum momentum_of(MuonForm form, const OptimizerSettings& s) {
+  const double peak = s.muon_momentum;
+  if (form == MuonForm::torch) return {.first = peak, .peak = peak, .last = peak};
+  constexpr double kFirst = 0.85, kLast = 0.90, kDecline = 0.65;  // scripts/base_train.py
+  const auto decline = static_cast<int64_t>(std::round(kDecline * static_cast<double>(s.steps)));
+  return {.first = kFirst,
+          .peak = peak,
+          .last = kLast,
+          .warmup = 400,
+          .decline = s.steps - decline,
+          .steps = s.steps};
+}
+
+// nanochat's AdamW groups.
+AdamWRule nanochat_rule(ParamGroup group) {
+  if (group == ParamGroup::head) return {.beta1 = 0.8, .beta2 = 0.96, .eps = 1e-10, .weight_decay = 0.01};
+  if (group == ParamGroup::embedding)
+    return {.beta1 = 0.8, .beta2 = 0.995, .eps = 1e-10, .weight_decay = 0.001};
+  return {.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-10, .weight_decay = 0};
+}
+
+TensorView flat(const TensorView& v, int64_t from, int64_t n) {
+  TensorView part = make_view(
+      static_cast<std::byte*>(v.data) + from * static_cast<int64_t>(dtype_size(v.dtype)), v.dtype, {n});
+  part.memory = v.memory;
+  return part;
+}
+
+class Muon : public Optimizer {
+ public:
+  Muon(MuonForm form, const ParamTable& table, const OptimizerSettings& settings)
+      : form_(form), table_(table), settings_(settings), momentum_(momentum_of(form, settings)) {
+    buffers_ = {{"m"}, {"change", {0}}};
+    for (int id = 0; id < table.count(); ++id) {
+      const ParamSpec& spec = table[id];
+      Part& part = parts_.emplace_back(Part{.is_matrix = param_group(table, id) == ParamGroup::matrix});
+      if (!spec.trainable) continue;
+      if (part.is_matrix) part.change = buffers_[kChange].shape[0]++;
+      if (part.is_matrix && form == MuonForm::torch) continue;
+      part.v = buffers_.size();
+      const Shape longer = {std::ranges::max(spec.shape)};
+      buffers_.push_back({"v." + spec.name, part.is_matrix ? longer : spec.shape});
+    }
+    buffers_[kChange].shape[0] = std::max<int64_t>(1, buffers_[kChange].shape[0]);
+  }
+
+  std::vector<OptimizerBuffer> buffers() const override { return buffers_; }
+
+  ScratchNeed scratch(const KernelTable& kernels, DType dtype) const override {
+    ScratchNeed need;
+    for_matrices([&](const ParamSpec& spec) {
+      need = max_need(need,
+                      muon_scratch(kernels, spec.shape[0], spec.shape[1], dtype, settings_.muon_compute));
+    });
+    return need;
+  }
+
+  // Of X X^T and its square one triangle, and a whole product of the square with X.
+  double flops() const override {
+    constexpr double kIterations = 5;
+    double flops = 0;
+    for_matrices([&](const ParamSpec& spec) {
+      const auto [m, n] = std::minmax({static_cast<double>(spec.shape[0]), static_cast<double>(spec.shape[1])});
+      flops += kIterations * (m * m * n + m * m * m + 2 * m * m * n);
+    });
+    return flops;
+  }
+
+  void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
+              const OptimizerState& state, const StepState& step) const override {
+    for (int id = 0; id < table_.count(); ++id) {
+      if (!table_[id].trainable) continue;
+      const Part& part = parts_[static_cast<size_t>(id)];
+      if (part.is_matrix) {
+        ctx.kernels.muon(ctx, matrix_args(id, weights, grads, state, step));
+        continue;
+      }
+      const int64_t size = table_[id].size();
+      const AdamWRule rule = rule_of(id);
+      const AdamWRange range{0, size, rule.weight_decay, rule.lr_scale};
+      ctx.kernels.adamw(ctx, {.param = flat(weights[id], 0, size),
+                              .grad = flat(grads[id], 0, size),
+                              .m = flat(state.of(kMoment, id), 0, size),
+                              .v = flat(state[part.v], 0, size),
+                              .ranges = {&range, 1},
+                              .beta1 = rule.beta1,
+                              .beta2 = rule.beta2,
+                              .eps = rule.eps,
+                              .step = &step});
+    }
+  }
+
+  UpdateSquares last_update(int id, const TensorView& weight, const OptimizerState& state,
+                            const StepState& step) const override {
+    const Part& part = parts_[static_cast<size_t>(id)];
+    if (!part.is_matrix) return adamw_change(rule_of(id), weight, state.of(kMoment, id), state[part.v], step);
+    const HostAccess change(flat(state[kChange], part.change, 1)), weights(weight);
+    UpdateSquares squares{.update = double{*change->as<float>()}};
+    for (int64_t i = 0; i < weight.size(); ++i)
+      squares.weight += double{weights->as<float>()[i]} * weights->as<float>()[i];
+    return squares;
+  }
+
+  std::string describe() const override {
+    int64_t tensors[2] = {0, 0}, parameters[2] = {0, 0};
+    for (int id = 0; id < table_.count(); ++id) {
+      if (!table_[id].trainable) continue;
+      ++tensors[parts_[static_cast<size_t>(id)].is_matrix];
+      parameters[parts_[static_cast<size_t>(id)].is_matrix] += table_[id].size();
+    }
+    return fmt::format("Muon{}: {} matrices with {} parameters; AdamW: {} tensors with {}",
+                       form_ == MuonForm::nanochat ? " as nanochat has it" : "", tensors[1], parameters[1],
+                       tensors[0], parameters[0]);
+  }
+
+ private:
+  static constexpr size_t kMoment = 0, kChange = 1;
+  struct Part {
+    bool is_matrix = false;
+    int64_t change = 0;  // where in the buffer of changes
+    size_t v = 0;        // the buffer
+  };
+
+  template <class F>
+  void for_matrices(F&& fn) const {
+    for (int id = 0; id < table_.count(); ++id) {
+      if (table_[id].trainable && parts_[static_cast<size_t>(id)].is_matrix) fn(table_[id]);
+    }
+  }
+
+  AdamWRule rule_of(int id) const {
+    AdamWRule rule = form_ == MuonForm::nanochat ? nanochat_rule(param_group(table_, id))
+                                                 : adamw_rule(settings_);
+    if (!table_[id].decay) rule.weight_decay = 0;
+    rule.lr_scale = settings_.scale(id);
+    return rule;
+  }
+
+  MuonArgs matrix_args(int id, const ParamBuffer& weights, const ParamBuffer& grads,
+                       const OptimizerState& state, const StepState& step) const {
+    const Part& part = parts_[static_cast<size_t>(id)];
+    const bool nanochat = form_ == MuonForm::nanochat;
+    const double scale = settings_.scale(id);
+    const double adjust =
+        adjustment(nanochat ? MuonAdjust::original : settings_.muon_adjust, table_[id].shape);
+    return {.form = form_,
+            .param = weights[id],
+            .grad = grads[id],
+            .m = state.of(kMoment, id),
+            .v = nanochat ? state[part.v] : TensorView{},
+            .change = flat(state[kChange], part.change, 1),
+            .rate = scale * adjust,
+            .decay = scale * settings_.weight_decay * (nanochat ? adjust : 1),
+            .momentum = momentum_,
+            .compute = settings_.muon_compute,
+            .step = &step};
+  }
+
+  MuonForm form_;
+  const ParamTable& table_;
+  OptimizerSettings settings_;
+  MuonMomentum momentum_;
+  std::vector<OptimizerBuffer> buffers_;
+  std::vector<Part> parts_;  // by parameter id
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_muon(const ParamTable& table, const OptimizerSettings& settings) {
+  return std::make_unique<Muon>(MuonForm::torch, table, settings);
+}
+
+std::unique_ptr<Optimizer> make_muon_nanochat(const ParamTable& table, const OptimizerSettings& settings) {
+  return std::make_unique<Muon>(MuonForm::nanochat, table, settings);
+}
+
+}  // namespace gpt

@@ -1,0 +1,172 @@
+// gpt finetune with labelled examples, and gpt classify with what it made.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "run_gpt.h"
+#include "support/temp_dir.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+std::string content(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+std::vector<json> lines_of(const std::string& text) {
+  std::vector<json> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);)
+    lines.push_back(json::parse(line));
+  return lines;
+}
+
+// A small model, and examples of one letter or the other.
+class Classify : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    dir_ = std::make_unique<gpt::test::TempDir>();
+    const GptRun base =
+        run_gpt({"train", "--data", "tales:4000", "--tokenizer", "byte", "--n-layer", "1", "--n-head", "2",
+                 "--n-embd", "16", "--n-ctx", "32", "--steps", "2", "--threads", "1", "--out", file("base")});
+    ASSERT_EQ(base.status, 0) << base.err;
+    std::string table = "text,label\n", choices;
+    for (int i = 0; i < 60; ++i) {
+      table +=
+          std::string(static_cast<size_t>(1 + i % 6), "xy"[i % 2]) + "," + (i % 2 == 0 ? "ex\n" : "why\n");
+      choices += json{{"context", "a"}, {"choices", {"b", "c"}}, {"label", i % 2}}.dump() + "\n";
+    }
+    std::ofstream(file("letters.csv")) << table;
+    std::ofstream(file("choices.jsonl")) << choices;
+    const GptRun run = finetune("run", {"--epochs", "6"});
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_NE(run.err.find("accuracy 1.0000"), std::string::npos) << run.err;
+    EXPECT_NE(run.err.find("truth \\ answer"), std::string::npos) << run.err;
+    EXPECT_NE(run.err.find("gpt classify"), std::string::npos) << run.err;
+  }
+  static void TearDownTestSuite() { dir_.reset(); }
+  static std::string file(const std::string& name) { return dir_->file(name); }
+  static GptRun finetune(const std::string& out, const Words& more) {
+    Words words = {"finetune", file("base"),   "--task", "classify", "--data",  file("letters.csv"), "--lr",
+                   "1e-2",     "--batch-size", "12",     "--out",    file(out), "--threads",         "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_gpt(words);
+  }
+  static GptRun classify(const Words& more, const std::string& input = "", const char* run = "run/best") {
+    Words words = {"classify", file(run), "--threads", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_gpt(words, {}, input);
+  }
+  static std::unique_ptr<gpt::test::TempDir> dir_;
+};
+std::unique_ptr<gpt::test::TempDir> Classify::dir_;
+
+TEST_F(Classify, OneLineForEachInputInOrder) {
+  const GptRun one = classify({"--text", "xxx"});
+  EXPECT_EQ(one.status, 0) << one.err;
+  const json answer = json::parse(one.out);
+  EXPECT_EQ(answer["label"], "ex");
+  EXPECT_NEAR(answer["probabilities"]["ex"].get<double>() + answer["probabilities"]["why"].get<double>(), 1,
+              1e-9);
+  std::string input;
+  for (int i = 0; i < 100; ++i)
+    input += i % 3 == 0 ? "yy\r\n" : i % 3 == 1 ? "{\"text\": \"xxx\"}\n\n" : "xxx\n";
+  const GptRun many = classify({}, input);
+  const std::vector<json> answers = lines_of(many.out);
+  ASSERT_EQ(answers.size(), 100u) << many.err;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    EXPECT_EQ(answers[i]["label"], i % 3 == 0 ? "why" : "ex") << i;
+    if (i % 3 != 0) {
+      EXPECT_EQ(answers[i], answer) << "the same bits beside others";
+    }
+  }
+}
+
+// The rows of predictions.csv are what the best model says of the same texts.
+TEST_F(Classify, SaysWhatEvaluationSaid) {
+  std::istringstream predictions(content(file("run/predictions.csv")));
+  std::istringstream table(content(file("letters.csv")));
+  std::vector<std::string> texts;
+  for (std::string line; std::getline(table, line);)
+    texts.push_back(line.substr(0, line.find(',')));
+  std::string line;
+  std::getline(predictions, line);
+  EXPECT_EQ(line, "example,label,prediction,p(ex),p(why)");
+  int rows = 0;
+  for (; std::getline(predictions, line); ++rows) {
+    const size_t comma = line.find(','), colon = line.rfind(':', comma);
+    const auto number = static_cast<size_t>(std::stoi(line.substr(colon + 1)));
+    const json answer = json::parse(classify({"--text", texts[number - 1]}).out);
+    EXPECT_EQ(line.substr(line.rfind(',', line.rfind(',') - 1) + 1),
+              fmt::format("{:.6g},{:.6g}", answer["probabilities"]["ex"].get<double>(),
+                          answer["probabilities"]["why"].get<double>()));
+  }
+  EXPECT_EQ(rows, 6);
+}
+
+TEST_F(Classify, TablesAndChoices) {
+  const GptRun table = classify({"--data", file("letters.csv")});
+  EXPECT_EQ(lines_of(table.out).size(), 60u) << table.err;
+  const GptRun run = run_gpt({"finetune", file("base"), "--task", "choose", "--data", file("choices.jsonl"),
+                              "--steps", "2", "--out", file("choose"), "--threads", "1"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const GptRun chosen = classify({},
+                                 R"({"context": "a", "choices": ["b", "c", "d"]})"
+                                 "\n",
+                                 "choose/last");
+  ASSERT_EQ(chosen.status, 0) << chosen.err;
+  EXPECT_EQ(json::parse(chosen.out)["probabilities"].size(), 3u);
+  EXPECT_TRUE(json::parse(chosen.out)["label"].is_number_integer());
+  const GptRun plain = classify({}, "a line\n", "choose/last");
+  EXPECT_EQ(plain.status, 1);
+  EXPECT_NE(plain.err.find("standard input:1"), std::string::npos) << plain.err;
+}
+
+TEST_F(Classify, AResumedRunIsTheSame) {
+  ASSERT_EQ(finetune("whole", {"--steps", "6"}).status, 0);
+  ASSERT_EQ(finetune("parts", {"--steps", "6", "--stop-after", "3"}).status, 0);
+  const GptRun rest = run_gpt({"finetune", "--resume", "--out", file("parts"), "--threads", "1"});
+  ASSERT_EQ(rest.status, 0) << rest.err;
+  for (const char* name : {"model.safetensors", "task.json", "config.json", "train_state.safetensors"})
+    EXPECT_TRUE(content(file("whole/last/") + name) == content(file("parts/last/") + name)) << name;
+}
+
+TEST_F(Classify, RefusesWhatCannotBe) {
+  const auto expect = [](const GptRun& run, int status, const std::string& part) {
+    EXPECT_EQ(run.status, status) << run.err;
+    EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
+  };
+  expect(classify({"--text", "x"}, "", "base"), 1, "gpt finetune");
+  expect(classify({"--text", "x", "--data", "y"}), 2, "one of them");
+  const GptRun bad = classify({}, "xx\n{\"tekst\": 1}\nyy\n");
+  expect(bad, 1, "standard input:2");
+  EXPECT_EQ(lines_of(bad.out).size(), 1u) << "what came before is answered";
+  const GptRun skipped = classify({"--skip-bad"}, "xx\n{\"tekst\": 1}\nyy\n");
+  expect(skipped, 0, "1 input could not be read");
+  ASSERT_EQ(lines_of(skipped.out).size(), 3u);
+  EXPECT_TRUE(lines_of(skipped.out)[1].contains("error"));
+  EXPECT_EQ(json::parse(classify({"--plain", "--text", "{x"}).out).size(), 2u);
+  std::ofstream(file("bad.jsonl")) << "{\"text\": \"a\", \"label\": \"ex\"}\n{\"text\": \"a\"}\n";
+  const Words task = {"--steps", "1", "--val-data", file("letters.csv")};
+  const auto tune = [&](const char* name, const Words& more) {
+    Words words = {"finetune", file("base"), "--task", "classify", "--data", file(name), "--out", file("x")};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_gpt(words);
+  };
+  expect(tune("bad.jsonl", task), 1, "bad.jsonl:2");
+  expect(tune("letters.csv", {"--labels", "ex", "zed"}), 1, "letters.csv:3");
+  expect(tune("letters.csv", {"--class-weights", "ex"}), 2, "--class-weights");
+  expect(tune("letters.csv", {"--long-examples", "keep"}), 2, "--long-examples");
+}
+
+}  // namespace

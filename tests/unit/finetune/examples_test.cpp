@@ -1,0 +1,147 @@
+// Labelled examples: what files may hold, and what errors say of the rest.
+
+#include "finetune/examples.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "finetune/labels.h"
+#include "support/compress.h"
+#include "support/error_of.h"
+#include "support/temp_dir.h"
+
+namespace gpt::test {
+namespace {
+
+class Examples : public testing::Test {
+ protected:
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(dir_.file(name), std::ios::binary) << text;
+    return dir_.file(name);
+  }
+  ExampleSet read(const std::string& name, const std::string& text, TaskKind kind = TaskKind::classify,
+                  bool skip_bad = false) const {
+    return read_examples({write(name, text)}, kind, skip_bad);
+  }
+  std::string error(const std::string& name, const std::string& text,
+                    TaskKind kind = TaskKind::classify) const {
+    return error_of([&] { read(name, text, kind); });
+  }
+  TempDir dir_;
+};
+
+using Texts = std::vector<std::string>;
+
+TEST_F(Examples, JsonLinesOfEveryTask) {
+  const ExampleSet texts = read("a.jsonl",
+                                "{\"text\": \"a b\", \"label\": \"x\", \"more\": 1}\n\n"
+                                "{\"label\": 3, \"text\": \"\"}\n{\"text\":\"c\",\"label\":true}");
+  ASSERT_EQ(texts.examples.size(), 3u);
+  EXPECT_EQ(texts.examples[0].texts, Texts{"a b"});
+  EXPECT_EQ(texts.examples[0].label, "x");
+  EXPECT_EQ(texts.examples[1].label, "3");
+  EXPECT_EQ(texts.examples[2].label, "true");
+  EXPECT_TRUE(texts.examples[1].place.ends_with("a.jsonl:3")) << texts.examples[1].place;
+  const ExampleSet pairs =
+      read("b.jsonl", R"({"premise": "p", "hypothesis": "h", "label": "no"})", TaskKind::entail);
+  EXPECT_EQ(pairs.examples[0].texts, (Texts{"p", "h"}));
+  EXPECT_EQ(
+      read("c.jsonl", R"({"text1": "p", "text2": "q", "label": 2.5})", TaskKind::similar).examples[0].label,
+      "2.5");
+  const ExampleSet choices =
+      read("d.jsonl", R"({"context": "c", "choices": ["x", "y", "z"], "label": 2})", TaskKind::choose);
+  EXPECT_EQ(choices.examples[0].texts, (Texts{"c", "x", "y", "z"}));
+}
+
+TEST_F(Examples, TablesAreQuotedAsRfc4180Says) {
+  const ExampleSet set =
+      read("a.csv", "\xef\xbb\xbftext,id,label\r\n\"a, \"\"b\"\"\nc\",1,x\r\nplain \"q\",2,y\r\n");
+  ASSERT_EQ(set.examples.size(), 2u);
+  EXPECT_EQ(set.examples[0].texts[0], "a, \"b\"\nc");
+  EXPECT_EQ(set.examples[1].texts[0], "plain \"q\"");
+  EXPECT_EQ(set.examples[1].label, "y");
+  EXPECT_TRUE(set.examples[1].place.ends_with("a.csv:4"));
+  const ExampleSet tabs = read("b.tsv", "label\ttext1\ttext2\n1\ta,b\t\"c\td\"\n", TaskKind::similar);
+  EXPECT_EQ(tabs.examples[0].texts, (Texts{"a,b", "c\td"}));
+  const ExampleSet choose =
+      read("c.csv", "context,choices,label\nc,\"[\"\"x\"\", \"\"y\"\"]\",1\n", TaskKind::choose);
+  EXPECT_EQ(choose.examples[0].texts, (Texts{"c", "x", "y"}));
+}
+
+TEST_F(Examples, CompressedFilesAreRead) {
+  write("a.csv.gz", gzip("text,label\na,1\nb,2\n"));
+  EXPECT_EQ(read_examples({dir_.file("a.csv.gz")}, TaskKind::classify, false).examples.size(), 2u);
+}
+
+TEST_F(Examples, ErrorsNameFileAndLine) {
+  const auto says = [](const std::string& message, const std::string& part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  says(error("a.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"tekst\": \"b\", \"label\": 1}\n"), "a.jsonl:2");
+  says(error("a.jsonl", "{\"tekst\": \"b\", \"label\": 1}\n"), "has text");
+  says(error("a.jsonl", "{\"text\": \"b\"}\n"), "no \"label\"");
+  says(error("a.jsonl", "{\"text\": 3, \"label\": 1}\n"), "a.jsonl:1");
+  says(error("a.jsonl", "{\"text\": \"b\", \"label\": [1]}\n"), "\"label\"");
+  says(error("a.jsonl", "[1]\n"), "expected a JSON object");
+  says(error("a.jsonl", "{\"text\": \"a\", \"label\": 1\n"), "a.jsonl:1");
+  says(error("a.jsonl", std::string(100, '[') + "\n"), "a.jsonl:1");
+  says(error("a.jsonl", "{\"text\": \"\xff\", \"label\": 1}\n"), "UTF-8");
+  says(error("a.csv", "text,lable\na,1\n"), "did you mean lable?");
+  says(error("a.csv", "text,text\na,1\n"), "twice");
+  says(error("a.csv", ""), "names of the columns");
+  says(error("a.csv", "text,label\na,1\nb\n"), "a.csv:3: expected 2 cells");
+  says(error("a.csv", "text,label\n\"a\"b,1\n"), "a.csv:2");
+  says(error("a.csv", "text,label\nx,1\n\"a,1\n\n"), "a.csv:3: the quote");
+  says(error("a.csv", "text,label\n"), "no example");
+  const TaskKind choose = TaskKind::choose;
+  says(error("a.jsonl", R"({"context": "c", "choices": ["x", "y"], "label": 2})", choose), "0 to 1");
+  says(error("a.jsonl", R"({"context": "c", "choices": ["x"], "label": 0})", choose), "2 to 256");
+  says(error("a.jsonl",
+             "{\"context\": \"c\", \"choices\": [\"x\", \"y\"], \"label\": 1}\n"
+             "{\"context\": \"c\", \"choices\": [\"x\", \"y\", \"z\"], \"label\": 1}\n",
+             choose),
+       "expected 2 choices");
+}
+
+TEST_F(Examples, BadOnesAreCountedWhereThatIsWanted) {
+  const ExampleSet set = read("a.jsonl",
+                              "{\"text\": \"a\", \"label\": 1}\nnonsense\n{\"text\": \"b\"}\n"
+                              "{\"text\": \"c\", \"label\": 2}\n",
+                              TaskKind::classify, true);
+  EXPECT_EQ(set.examples.size(), 2u);
+  EXPECT_EQ(set.skipped, 2);
+  EXPECT_NE(set.first_problem.find(":2"), std::string::npos) << set.first_problem;
+  const ExampleSet table = read("a.csv", "text,label\na,1\n\"b\"x,1\nc\nd,2\n", TaskKind::classify, true);
+  EXPECT_EQ(table.examples.size(), 2u);
+  EXPECT_EQ(table.skipped, 2);
+  EXPECT_THROW(read("b.jsonl", "nonsense\n", TaskKind::classify, true), Error) << "nothing is left";
+  // what is wrong with the file itself is no bad example
+  write("c.csv.gz", gzip("text,label\na,1\n").substr(0, 24));
+  EXPECT_THROW(read_examples({dir_.file("c.csv.gz")}, TaskKind::classify, true), Error);
+}
+
+TEST_F(Examples, LabelsAreSortedAndKnown) {
+  ExampleSet set = read("a.jsonl",
+                        "{\"text\": \"a\", \"label\": 10}\n{\"text\": \"b\", \"label\": 9}\n"
+                        "{\"text\": \"c\", \"label\": 10}\n");
+  const Labels labels = collect_labels(set.examples, TaskKind::classify);
+  EXPECT_FALSE(labels.numbers);
+  EXPECT_EQ(labels.names, (Texts{"9", "10"})) << "as numbers";
+  EXPECT_EQ(label_values(set, TaskKind::classify, labels, false), (std::vector<float>{1, 0, 1}));
+  ExampleSet other =
+      read("b.jsonl", "{\"text\": \"a\", \"label\": 9}\n{\"text\": \"b\", \"label\": \"nine\"}\n");
+  EXPECT_NE(error_of([&] { label_values(other, TaskKind::classify, labels, false); }).find("b.jsonl:2"),
+            std::string::npos);
+  other = read_examples({dir_.file("b.jsonl")}, TaskKind::classify, false);
+  EXPECT_EQ(label_values(other, TaskKind::classify, labels, true), std::vector<float>{0});
+  EXPECT_EQ(other.skipped, 1);
+  const ExampleSet numbers =
+      read("c.jsonl", R"({"text1": "a", "text2": "b", "label": "2.5"})", TaskKind::similar);
+  EXPECT_TRUE(collect_labels(numbers.examples, TaskKind::similar).numbers);
+  const ExampleSet one = read("d.jsonl", R"({"text": "a", "label": "2.5"})");
+  EXPECT_THROW(collect_labels(one.examples, TaskKind::classify), Error);
+}
+
+}  // namespace
+}  // namespace gpt::test

@@ -1,0 +1,201 @@
+#include "text/jinja/jinja.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "support/error_of.h"
+
+namespace gpt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using test::error_of;
+
+std::string render(const std::string& source, const Json& context = Json::object()) {
+  return JinjaTemplate(source).render(context);
+}
+
+// Half past noon on 1 January 2025, as in make_jinja.py.
+constexpr int64_t kNow = 1735734600;
+
+TEST(Jinja, GivesTheTextsOfJinja2) {
+  std::ifstream in(GPT_SOURCE_DIR "/tests/data/jinja.json");
+  const Json golden = Json::parse(in);
+  int failing = 0;
+  for (const Json& row : golden["cases"]) {
+    const std::string source = golden["templates"][row[1].get<size_t>()];
+    const Json& context = golden["contexts"][row[0].get<std::string>()];
+    std::string text;
+    const std::string error = error_of([&] { text = JinjaTemplate(source, {.now = kNow}).render(context); });
+    if (row[2].is_null()) {
+      EXPECT_NE(error, "no error") << source << "\ngave " << text;
+      EXPECT_NE(error.find("line "), std::string::npos) << error;
+      ++failing;
+    } else {
+      EXPECT_EQ(error, "no error") << source << "\n" << row[0];
+      EXPECT_EQ(text, row[2]) << source << "\n" << row[0];
+    }
+  }
+  EXPECT_GE(golden["cases"].size(), 1000u);
+  EXPECT_GE(failing, 100);
+}
+
+// "0" for the template, "c" for the context, letters from "A" for messages; as long as the text.
+std::string origins(const JinjaText& text) {
+  std::string out;
+  for (const JinjaSpan& span : text.spans) {
+    EXPECT_EQ(span.begin, out.size());
+    const char letter = span.origin == JinjaSpan::kTemplate  ? '0'
+                        : span.origin == JinjaSpan::kContext ? 'c'
+                                                             : static_cast<char>('A' + span.origin);
+    out.append(span.end - span.begin, letter);
+  }
+  EXPECT_EQ(out.size(), text.text.size());
+  return out;
+}
+
+void expect_origins(const std::string& source, const std::string& text, const std::string& expected) {
+  const Json context = {
+      {"messages",
+       {{{"role", "user"}, {"content", " ab,cd "}},
+        {{"role", "assistant"}, {"content", "x\"y"}, {"tool_calls", {{{"name", "f"}, {"k", {"v", 1}}}}}}}},
+      {"tools", {{{"n", "t"}}}},
+      {"bos_token", "<s>"},
+      {"date", "now"}};
+  const JinjaText marked =
+      JinjaTemplate("{% set u = messages[0].content %}{% set a = messages[1].content %}" + source)
+          .render_marked(context);
+  EXPECT_EQ(marked.text, text) << source;
+  EXPECT_EQ(origins(marked), expected) << source;
+}
+
+TEST(Jinja, KnowsWhereEveryByteComesFrom) {
+  expect_origins("{{ '<' + u + '>' }}", "< ab,cd >", "0AAAAAAA0");
+  expect_origins("<{{ u|trim ~ a }}>", "<ab,cdx\"y>", "0AAAAABBB0");
+  expect_origins("{{ bos_token }}{{ messages[0].role }}{{ date }}", "<s>usernow", "000ccccccc");
+  expect_origins("{{ u[1:4] }}|{{ u[::-1] }}", "ab,| dc,ba ", "AAA0AAAAAAA");
+  expect_origins("{{ u.split(',')[1].strip() ~ '-' ~ u.strip().upper() }}", "cd-AB,CD", "AA0AAAAA");
+  expect_origins("{{ u.replace(',', '<,>') }}", " ab<,>cd ", "AAA000AAA");
+  expect_origins("{{ 'p-q'.replace('-', a) }}", "px\"yq", "0BBB0");
+  expect_origins("{{ a|tojson }}", "\"x\\\"y\"", "0BBBB0");
+  expect_origins("{{ messages[1].tool_calls|tojson }}", R"([{"name": "f", "k": ["v", 1]}])",
+                 "000BBBB0000B0000B00000B0000000");
+  expect_origins("{{ [u|trim, a]|join(', ') }}", "ab,cd, x\"y", "AAAAA00BBB");
+  expect_origins("{{ '%s=%s'|format(a, 1) }}{{ '{}!'.format(a) }}", "x\"y=1x\"y!", "BBB00BBB0");
+  expect_origins("{% set b %}[{{ a }}]{% endset %}{{ b }}", "[x\"y]", "0BBB0");
+  expect_origins("{% macro m(x) %}({{ x }}){% endmacro %}{{ m(a)|title }}", "(X\"y)", "0BBB0");
+  expect_origins("{% for c in a %}{{ c }}.{% endfor %}", "x.\".y.", "B0B0B0");
+  expect_origins("{{ 'a\nb'|replace('\n', a)|indent(2) }}{{ a * 2 }}", "ax\"ybx\"yx\"y", "0BBB0BBBBBB");
+  expect_origins("{{ tools }}{{ [a] }}", "[{'n': 't'}]['x\"y']", "000c0000c00000BBB00");
+  expect_origins("{{ a|length }}{{ a == u }}{{ a|batch(2)|list|length }}", "3False2", "0000000");
+  expect_origins("{{ a.partition('\"')|join('_') }}{{ a.center(5, '*') }}", "x_\"_y*x\"y*", "B0B0B0BBB0");
+  expect_origins("{{ messages|map(attribute='content')|map('trim')|sort|join }}", "ab,cdx\"y", "AAAAABBB");
+}
+
+TEST(Jinja, MarksWhatIsGenerated) {
+  const Json context = {{"messages", {{{"role", "assistant"}, {"content", "hi"}}}}};
+  const JinjaText text =
+      JinjaTemplate(
+          "a{% for m in messages %}[{% generation %}{{ m.content }}<e>{% endgeneration %}]{% endfor %}")
+          .render_marked(context);
+  ASSERT_EQ(text.text, "a[hi<e>]");
+  std::string marks;
+  for (const JinjaSpan& span : text.spans)
+    marks.append(span.end - span.begin, span.generated ? 'g' : '.');
+  EXPECT_EQ(marks, "..ggggg.");
+}
+
+TEST(Jinja, RefusesByNameAndLine) {
+  const auto refused = [](const std::string& source, const std::string& why) {
+    const std::string error = error_of([&] { render(source, {{"l", {1}}, {"s", "a"}}); });
+    EXPECT_NE(error.find(why), std::string::npos) << source << ": " << error;
+  };
+  refused("a\nb\n{{ x|urlize }}", "template, line 3: the filter urlize is not supported");
+  refused("{{ x is escaped }}", "line 1: the test escaped is not supported");
+  refused("\n{% include 'x' %}", "line 2: the block \"include\" is not supported");
+  refused("{% for x in l recursive %}{% endfor %}", "recursive loops are not supported");
+  refused("{{ s.encode() }}", "the method encode of a str is not supported");
+  refused("\n\n{{ l.append(1) }}", "line 3: append would change a list");
+  refused("{{ cycler(1) }}", "cycler is not supported");
+  refused("{{ raise_exception('too ' ~ s) }}", "template, line 1: too a");
+  refused("{{ missing.x }}", "'missing' is undefined");
+  refused("{{ '%s: %(x)s'|format(1) }}", "a format with names needs a dict");
+  refused("{{ 9223372036854775807 + 1 }}", "exceeds 64 bits");
+  refused("{{ s.__class__.__mro__ }}", "'str object' has no attribute '__class__'");
+  refused("{{ ''.join.__globals__.x }}", "a function has no attribute");
+  refused("{{ 'a' + s|safe }}", "use ~");
+  EXPECT_NE(error_of([] { JinjaTemplate("\xff", {}, "a.jinja"); }).find("a.jinja: byte 0 is not UTF-8"),
+            std::string::npos);
+}
+
+std::string repeated(const std::string& text, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i)
+    out += text;
+  return out;
+}
+
+TEST(Jinja, BoundsWhatATemplateDoes) {
+  const auto bounded = [](const std::string& source, const std::string& why) {
+    const std::string error = error_of([&] { render(source, {{"s", "text"}}); });
+    EXPECT_NE(error.find(why), std::string::npos) << source.substr(0, 80) << ": " << error;
+  };
+  const std::string many = "{% for i in range(100000) %}", end = "{% endfor %}";
+  bounded(many + many + "{% set x = 1 %}" + end + end, "too many steps");
+  bounded(many + "{{ '" + std::string(10000, 'x') + "' }}" + end, "too much text");
+  bounded("{{ 'x' * 99999999999 }}", "too many steps");
+  bounded("{% set ns = namespace(s='ab') %}" + many + "{% set ns.s = ns.s + ns.s %}" + end, "too much text");
+  bounded("{% set ns = namespace(l=[1]) %}" + many + "{% set ns.l = ns.l + ns.l %}" + end, "too long lists");
+  bounded("{% set ns = namespace(l=[]) %}" + many + "{% set ns.l = [ns.l] %}" + end, "nested deeper");
+  bounded("{% set ns = namespace() %}{% set ns.x = ns %}", "namespace in a list, dict or namespace");
+  bounded("{% set ns = namespace() %}{% for i in [1] %}{% set ns.x = loop %}{% endfor %}",
+          "a loop in a list");
+  bounded("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "nested deeper");
+  bounded("{{ range(10 ** 12) }}", "more than 100000 numbers");
+  bounded("{{ " + repeated("(", 5000) + "1" + repeated(")", 5000) + " }}", "nested deeper");
+  bounded("{{ 1" + repeated(" + 1", 5000) + " }}", "nested deeper");
+  bounded("{{ s" + repeated("|trim", 5000) + " }}", "nested deeper");
+  bounded("{{ s" + repeated(".x", 5000) + " }}", "nested deeper");
+  bounded("{{ " + repeated("not ", 5000) + "1 }}", "nested deeper");
+  bounded("{{ " + repeated("-", 5000) + "1 }}", "nested deeper");
+  bounded("{{ " + repeated("[", 5000) + repeated("]", 5000) + " }}", "nested deeper");
+  bounded("{{ 1" + repeated(" if 1 else 1", 5000) + " }}", "nested deeper");
+  bounded(repeated("{% if 1 %}", 5000), "nested deeper");
+  bounded("{% set " + repeated("(", 5000) + "a" + repeated(")", 5000) + " %}", "nested deeper");
+  bounded("{{ '%9999999d' % 1 }}", "wider than 1000");
+  bounded("{{ s|indent(99999999) }}", "more than 1000 blanks");
+  bounded("{{ s.center(999999999999) }}", "too much text");
+  bounded("{{ [1]|batch(99999999)|list }}", "100000");
+  bounded(std::string(2 << 20, 'x'), "at most 1048576 bytes");
+  bounded("{{ strftime_now('" + repeated("%c", 200) + "') }}", "too long");
+  Json deep = 1;
+  for (int i = 0; i < 200; ++i)
+    deep = Json::array({deep});
+  EXPECT_NE(error_of([&] {
+              JinjaTemplate("x").render(Json{{"deep", deep}});
+            }).find("nested deeper than 60"),
+            std::string::npos);
+}
+
+TEST(Jinja, TakesOptionsOfAnEnvironment) {
+  const Json context = {{"x", 1}};
+  const std::string source = "a\n  {% if x %}\nb\n{% endif %}\n";
+  EXPECT_EQ(JinjaTemplate(source).render(context), "a\nb\n");
+  const JinjaOptions plain{.trim_blocks = false, .lstrip_blocks = false, .keep_trailing_newline = true};
+  EXPECT_EQ(JinjaTemplate(source, plain).render(context), "a\n  \nb\n\n");
+  const JinjaOptions strict{.strict_undefined = true};
+  for (const char* fails : {"{{ y }}", "{% if y %}{% endif %}", "{{ y ~ 'a' }}", "{{ y|upper }}",
+                            "{{ y == 1 }}", "{% for i in y %}{% endfor %}", "{{ x.a }}", "{{ y|length }}"}) {
+    EXPECT_EQ(error_of([&] { JinjaTemplate(fails).render(context); }), "no error") << fails;
+    EXPECT_NE(error_of([&] { JinjaTemplate(fails, strict).render(context); }), "no error") << fails;
+  }
+  EXPECT_EQ(JinjaTemplate("{{ y is defined }}{{ y|default(2) }}", strict).render(context), "False2");
+  EXPECT_EQ(JinjaTemplate("{{ d|tojson }}").render(nlohmann::json{{"d", {{"b", 1}, {"a", 2}}}}),
+            R"({"a": 2, "b": 1})");
+}
+
+}  // namespace
+}  // namespace gpt
