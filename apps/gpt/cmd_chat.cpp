@@ -45,8 +45,9 @@ struct ChatArguments {
 
 gptcpp::Chat open_chat(const gptcpp::Context& context, const ChatArguments& a) {
   if (!a.generate.tokenizer.empty()) require_whole_tokenizer(a.generate.tokenizer);
-  const gptcpp::Model model(context, a.generate.model,
-                            {.tokenizer = a.generate.tokenizer, .chat_format = a.format});
+  const gptcpp::Model model(
+      context, a.generate.model,
+      {.tokenizer = a.generate.tokenizer, .chat_format = a.format, .adapters = adapter_options(a.generate)});
   gptcpp::SessionOptions session{.n_ctx = a.n_ctx};
   set_types(session, a.generate);
   gptcpp::Chat chat(model, a.system, session);
@@ -214,6 +215,7 @@ Command add_chat_command(CLI::App& root) {
       ->type_name("TEXT");
   add_sampling_options(*app, a->generate);
   add_weight_options(*app, a->generate);
+  add_adapter_option(*app, a->generate.adapters);
   add_json_option(*app, a->generate.json);
   add_machine_options(*app, a->generate.machine);
   return {app, [a] {

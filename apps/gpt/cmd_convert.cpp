@@ -3,13 +3,16 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "adapter_commands.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/parse.h"
 #include "base/ranges.h"
 #include "command.h"
+#include "convert/adapter_files.h"
 #include "convert/gguf_vocab.h"
 #include "convert_output.h"
+#include "generation.h"
 #include "io/tensor_info.h"
 #include "options.h"
 #include "output.h"
@@ -29,6 +32,8 @@ constexpr const char* kFooter = R"(Examples:
   gpt convert hf-model model.gguf --quant q4_k
   gpt convert hf-model model.bin --to llama2c          for llama2.c; --to llmc for llm.c
   gpt convert big-model shards --max-shard-size 2GB
+  gpt convert hf-model merged --adapter tuned          with a LoRA adapter merged into its weights
+  gpt convert tuned tuned.gguf --base hf-model         the adapter alone for llama.cpp; --to peft for the way back
   gpt convert hf-model out --dry-run                   which tensor becomes which; nothing is written
 
 IN: a model folder or run, .safetensors, .index.json, .gguf, a .pt or .bin of PyTorch, a .bin of llama2.c or llm.c.)";
@@ -183,6 +188,8 @@ std::vector<std::string> same_command(const ConvertArguments& a) {
   add("--dtype", a.dtype);
   add("--quant", a.quant);
   add("--max-shard-size", a.max_shard_size);
+  for (const std::string& adapter : a.adapters)
+    add("--adapter", adapter);
   add("--n-head", a.hints.n_head == 0 ? "" : std::to_string(a.hints.n_head));
   add("--act", a.hints.act);
   if (a.force) words.emplace_back("--force");
@@ -199,12 +206,26 @@ void say_next(const ConvertArguments& a, bool has_tokenizer) {
   }
 }
 
+void merge_adapters(const ConvertArguments& a, LoadedModel& loaded) {
+  const auto adapter = load_adapters(a.adapters, loaded.model());
+  if (adapter == nullptr) return;
+  const int64_t blocks = loaded.merge(*adapter);
+  if (blocks == 0 || !a.quant.empty()) return;
+  write_note(fmt::format(
+      "note: {} of {} in blocks {} an adapter: with it they are numbers again; --quant makes them "
+      "blocks\n",
+      format_amount(blocks, "matrix", "matrices"), a.in, blocks == 1 ? "has" : "have"));
+}
+
 int run(ConvertArguments a) {
   require_argument(a.in, "IN", "convert");
   require_argument(a.out, "OUT", "convert IN");
+  if (is_adapter(a.in)) return convert_adapter(a);
+  if (!a.base.empty()) fail_usage("--base: {} is no adapter but a model itself", a.in);
   if (a.to.empty()) a.to = format_of_name(a.out);
   ConversionOptions options = conversion_options(a);
-  const LoadedModel loaded(a.in, std::nullopt, MatrixOrder::rows, a.hints);
+  LoadedModel loaded(a.in, std::nullopt, MatrixOrder::rows, a.hints);
+  merge_adapters(a, loaded);
   std::unique_ptr<Tokenizer> packed;
   if (a.to == "gguf") {
     packed = chosen_tokenizer(loaded, "");
@@ -248,6 +269,9 @@ Command add_convert_command(CLI::App& root) {
             "heads of a checkpoint that has nothing but tensors, as minGPT's")
       ->check(CLI::Range(1, 65536));
   add_value(*app, "--act", a->hints.act, "gelu|gelu_tanh", "its activation, where the tensors leave it open");
+  add_adapter_option(*app, a->adapters);
+  add_value(*app, "--base", a->base, "MODEL",
+            "IN is an adapter of this model: convert it alone (--to peft, gguf)");
   app->add_flag("--dry-run", a->dry_run,
                 "show which tensor becomes which and what is written where; write nothing");
   app->add_flag("--force", a->force, "replace an existing output: what this program wrote there");

@@ -5,9 +5,11 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "command.h"
+#include "convert/adapter_files.h"
 #include "eval/evaluate.h"
 #include "eval_tasks.h"
 #include "eval_text.h"
+#include "generation.h"
 #include "options.h"
 #include "output.h"
 #include "report/table.h"
@@ -22,6 +24,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt eval run --data input.txt --split all       all of it even if the run was trained on it
   gpt eval run --data test.txt --stride 32 --json                more context for every token, slower
   gpt eval run --data tales:1000000 --seed 9
+  gpt eval model --adapter tuned --data test.txt  the model with what a fine-tuning learnt
   gpt eval run --data test.txt --dtype q8_0 --against fp32       what quantised weights cost
   gpt eval run --tasks hellaswag.yaml --data-dir data --few-shot 5       a task of lm-evaluation-harness
   gpt eval run --tasks core.yaml --html scores.html                      nanochat's CORE
@@ -40,6 +43,7 @@ TASK/SPLIT.jsonl; nothing is fetched and no Python is run. --batch-size is then 
 struct EvalArguments {
   std::string model, dtype = "fp32", against;
   EvalTextRequest text;
+  std::vector<std::string> adapters;
   EvalTasksRequest tasks;
   EvalOptions options;
   bool json = false;
@@ -144,6 +148,7 @@ int run_tasks(const EvalArguments& a) {
   request.against = a.against;
   request.dtype = a.dtype;
   request.tokenizer = a.text.tokenizer;
+  request.adapters = a.adapters;
   request.batch_size = a.options.batch_size;
   request.seed = static_cast<uint64_t>(std::max<int64_t>(0, a.text.seed.value_or(1)));
   request.json = a.json;
@@ -166,6 +171,7 @@ int run(const EvalArguments& a) {
   ShardCheck check(text.split == "val" ? text.data.val_checksums : text.data.checksums);
   EvalOptions options = a.options;
   options.dtype = dtype;
+  options.adapter = load_adapters(a.adapters, loaded.model());
   if (!a.against.empty()) {
     const Comparison c =
         compare(loaded.model(), text.tokens, options, against, machine.backend, EvalProgress());
@@ -197,15 +203,18 @@ Command add_eval_command(CLI::App& root) {
   add_value(*app, "--stride", a->options.stride, "N", "tokens between windows (n_ctx)");
   add_value(*app, "--batch-size", a->options.batch_size, "N", "windows computed at once");
   add_shown(*app, "--dtype", a->dtype, "fp32|bf16|fp16|q8_0|q4_0", "type of the products with weights");
-  add_value(*app, "--against", a->against, "TYPE|MODEL", "compare with this type; with --tasks: with this model");
+  add_value(*app, "--against", a->against, "TYPE|MODEL",
+            "compare with this type; with --tasks: with this model");
   add_value(*app, "--tokenizer", a->text.tokenizer, "FILE",
             "instead of the model's: byte, or a tokenizer.json");
+  add_adapter_option(*app, a->adapters);
   app->option_defaults()->group("tasks");
   add_value(*app, "--tasks", a->tasks.files, "FILE ...", "tasks as .yaml, in place of a text");
   add_value(*app, "--data-dir", a->tasks.data_dir, "DIR", "where the tasks' data lies as JSONL");
   add_value(*app, "--few-shot", a->tasks.few_shot, "K", "examples before each question (the task's number)");
   add_value(*app, "--limit", a->tasks.limit, "N", "the first documents of each task only");
-  add_value(*app, "--log-samples", a->tasks.log_samples, "FILE", "each document's prompts and scores as JSONL");
+  add_value(*app, "--log-samples", a->tasks.log_samples, "FILE",
+            "each document's prompts and scores as JSONL");
   add_value(*app, "--html", a->tasks.html, "FILE", "the scores as a page");
   app->option_defaults()->group("Options");
   add_json_option(*app, a->json);

@@ -9,8 +9,8 @@
 #include "base/ranges.h"
 #include "command.h"
 #include "config_flags.h"
-#include "finetune/rewards.h"
 #include "finetune/examples.h"
+#include "finetune/rewards.h"
 #include "finetune/tuner.h"
 #include "interrupt.h"
 #include "options.h"
@@ -116,7 +116,8 @@ int run(const FinetuneArguments& a, const ConfigFlags& flags) {
 Command add_finetune_command(CLI::App& root, const std::string& command_line) {
   auto a = std::make_shared<FinetuneArguments>();
   a->command_line = command_line;
-  CLI::App* app = add_command(root, "finetune", "fine-tune a model: tasks with labels, preferences, rewards", kFooter);
+  CLI::App* app =
+      add_command(root, "finetune", "fine-tune a model: tasks with labels, preferences, rewards", kFooter);
   TuneConfig& c = a->config;
   app->add_option("-m,--model,MODEL", c.model, "model folder, run folder or .gguf");
   add_value(*app, "--task", c.task, "NAME", fmt::format("{}", fmt::join(task_names(), "|")));

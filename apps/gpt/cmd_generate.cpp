@@ -25,6 +25,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt generate run --prompt "Once" --n 3 --temperature 1 --top-k 0 --top-p 0.95 --seed 7
   gpt generate model.safetensors --ids 15496,995 --beams 5 --json
   gpt generate run --prompt-file prompt.txt --ignore-eos --context slide
+  gpt generate model --adapter tuned --prompt "Once"                 (the adapter of a fine-tuning, PEFT's or a .gguf)
   gpt generate run --prompt "Once" --dtype q8_0               (weights quantised while they are loaded)
 
 The default draws with temperature 0.8 from the 40 likeliest tokens. --context says what happens when the
@@ -78,7 +79,9 @@ class Generation {
 
   static gptcpp::Model open_model(const GenerateArguments& a) {
     if (!a.tokenizer.empty()) require_whole_tokenizer(a.tokenizer);
-    return {gptcpp::Context(context_options(a.machine)), a.model, {.tokenizer = a.tokenizer}};
+    return {gptcpp::Context(context_options(a.machine)),
+            a.model,
+            {.tokenizer = a.tokenizer, .adapters = adapter_options(a)}};
   }
 
   void check_tokenizer() const {
@@ -162,7 +165,8 @@ class Generation {
                                       .max_tokens = options_.max_tokens,
                                       .length_penalty = a_.length_penalty,
                                       .stops = options_.stops,
-                                      .ignore_eos = options_.ignore_eos};
+                                      .ignore_eos = options_.ignore_eos,
+                                      .adapters = options_.adapters};
     std::vector<Sample> samples;
     for (int64_t p = 0; p < std::ssize(prompts_); ++p) {
       const auto& ids = prompts_[static_cast<size_t>(p)].ids;
@@ -301,6 +305,7 @@ Command add_generate_command(CLI::App& root) {
   add_end_options(*app, *a);
   add_json_option(*app, a->json);
   add_weight_options(*app, *a);
+  add_adapter_option(*app, a->adapters);
   add_machine_options(*app, a->machine);
   app->final_callback([a, app] { a->drawing = drawing_flags(*app); });  // before the environment is read
   return {app, [a] {

@@ -4,11 +4,13 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "adapter_commands.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/ranges.h"
 #include "command.h"
 #include "config_flags.h"
+#include "convert/adapter_files.h"
 #include "info_report.h"
 #include "model/presets.h"
 #include "options.h"
@@ -119,6 +121,8 @@ std::string text_of(const InfoArguments& a, const std::vector<InfoSubject>& subj
 
 int run(const InfoArguments& a, const ConfigFlags& flags) {
   check(a);
+  if (!a.model.empty() && !is_preset(a.model) && is_adapter(a.model))
+    return describe_adapter(a.model, a.json);
   const std::vector<InfoSubject> subjects = find_subjects(a, flags);
   if (subjects.empty()) {
     write_output(a.json ? json(preset_names()).dump() + "\n" : preset_list(flags));

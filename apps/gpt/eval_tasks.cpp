@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/ranges.h"
+#include "convert/adapter_files.h"
 #include "infer/cached_model.h"
 #include "output.h"
 #include "task_report.h"
@@ -74,10 +75,14 @@ ModelScores run_model(const EvalTasksRequest& r, const std::string& path, const 
                       Machine& machine, const std::function<void(const std::string&)>& on_sample) {
   const LoadedModel loaded(path, std::nullopt, MatrixOrder::as_stored);
   const auto tokenizer = chosen_tokenizer(loaded, r.tokenizer);
-  if (tokenizer == nullptr) fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", path);
+  if (tokenizer == nullptr)
+    fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", path);
   const ModelConfig& config = loaded.model().config;
-  Inference inference(loaded.model(), machine.backend, inference_options(r, config));
-  CachedModel cached(inference, false);
+  const auto adapter = path == r.model ? load_adapters(r.adapters, loaded.model()) : nullptr;
+  Inference::Options inference_of = inference_options(r, config);
+  if (adapter != nullptr) inference_of.adapter_rank = adapter->rank;
+  Inference inference(loaded.model(), machine.backend, inference_of);
+  CachedModel cached(inference, false, adapter != nullptr ? inference.add_adapter(adapter) : -1);
   TaskModel model(cached, *tokenizer, config, kStepRows);
   TaskNotes notes;
   const TaskOptions options{.data_dir = r.data_dir,
@@ -88,12 +93,10 @@ ModelScores run_model(const EvalTasksRequest& r, const std::string& path, const 
                             .progress = std::ref(notes)};
   ModelScores scores{.model = path, .tasks = {}, .core = {}, .counts = {}};
   const Clock::time_point start = Clock::now();
-  scores.tasks = transformed(named.set.tasks, [&](const TaskConfig& task) {
-    return run_task(task, model, options, machine.pool);
-  });
-  scores.core = transformed(named.core, [&](const CoreTask& task) {
-    return run_core_task(task, model, options, machine.pool);
-  });
+  scores.tasks = transformed(
+      named.set.tasks, [&](const TaskConfig& task) { return run_task(task, model, options, machine.pool); });
+  scores.core = transformed(
+      named.core, [&](const CoreTask& task) { return run_core_task(task, model, options, machine.pool); });
   scores.seconds = seconds_since(start);
   scores.counts = model.counts();
   return scores;

@@ -16,8 +16,9 @@ struct EvalTasksRequest {
   std::optional<int64_t> few_shot, limit;
   // As given to gpt eval.
   std::string model, against, dtype, tokenizer;
-  int64_t batch_size = 0;  // sequences at once; 0: 32
-  uint64_t seed = 1;       // of sampled answers
+  std::vector<std::string> adapters;  // of the model, not of the one against it
+  int64_t batch_size = 0;             // sequences at once; 0: 32
+  uint64_t seed = 1;                  // of sampled answers
   bool json = false;
 };
 

@@ -113,7 +113,7 @@ constexpr Answer kAnswers[] = {
     {"--shuffle", "",
      "batches begin at random places anyway; --sampling epoch passes over the text once each time"},
     {"--lora|--lora-r|--lora-rank", "",
-     "there are no adapters: --init-from MODEL goes on training all weights of a model"},
+     "gpt train trains all weights of a model; gpt finetune MODEL --lora-rank R trains an adapter"},
     {"--num-workers|--dataloader-num-workers", "",
      "no processes read the text; --threads says how many threads compute"},
     {"--eval-only|--perplexity", "", "gpt eval MODEL --data FILE"},
@@ -174,7 +174,7 @@ constexpr Name kMissing[] = {
     {"serve|server",
      "there is no server yet; gpt chat MODEL --json answers line by line, for other programs too"},
     {"download|pull", "nothing is downloaded; gpt takes folders and files of models of this machine"},
-    {"merge", "there are no adapters to merge; gpt convert writes a model in another format"},
+    {"merge", "gpt convert MODEL OUT --adapter DIR writes a model with an adapter merged into its weights"},
 };
 
 // Types as PyTorch and ggml call them.

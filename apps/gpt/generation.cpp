@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/parse.h"
+#include "base/ranges.h"
+#include "convert/adapter_files.h"
 #include "input.h"
 #include "output.h"
 #include "report/utf8_text.h"
@@ -42,6 +44,19 @@ std::map<int32_t, double> parse_logit_bias(const std::vector<std::string>& entri
 }
 
 }  // namespace
+
+void add_adapter_option(CLI::App& app, std::vector<std::string>& adapters) {
+  add_repeated(app, "--adapter,--lora", adapters,
+               "LoRA adapter on the model, perhaps scaled; several are added up")
+      ->type_name("DIR[=SCALE]");
+}
+
+std::vector<gptcpp::AdapterOptions> adapter_options(const GenerateArguments& a) {
+  return transformed(a.adapters, [](const std::string& text) {
+    const AdapterChoice choice = parse_adapter(text);
+    return gptcpp::AdapterOptions{text, choice.path, choice.scale};
+  });
+}
 
 gptcpp::ContextOptions context_options(const MachineOptions& machine) {
   return {.threads = chosen_threads(machine),
@@ -78,6 +93,7 @@ gptcpp::GenerateOptions generate_options(const GenerateArguments& a) {
   options.logit_bias = parse_logit_bias(a.logit_bias);
   options.seed = static_cast<uint64_t>(a.seed);
   options.logprobs = a.logprobs.value_or(-1);
+  options.adapters = a.adapters;
   return options;
 }
 

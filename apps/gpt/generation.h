@@ -13,7 +13,7 @@ namespace gpt {
 // What the flags of `gpt generate` say, and those of them that `gpt chat` has too.
 struct GenerateArguments {
   std::string model, tokenizer;
-  std::vector<std::string> prompts, prompt_files, ids, logit_bias;
+  std::vector<std::string> prompts, prompt_files, ids, logit_bias, adapters;
   gptcpp::GenerateOptions options;
   std::string context = "crop", dtype, kv_dtype;
   bool greedy = false, no_bos = false, json = false, in_place = false;
@@ -27,6 +27,11 @@ struct GenerateArguments {
 // The flags that say how tokens are drawn, and in which types a model computes.
 void add_sampling_options(CLI::App& app, GenerateArguments& arguments);
 void add_weight_options(CLI::App& app, GenerateArguments& arguments);
+
+// The adapters of a command line: DIR or DIR=SCALE, all added up.
+void add_adapter_option(CLI::App& app, std::vector<std::string>& adapters);
+// The same for the library, where they have the names that were given.
+std::vector<gptcpp::AdapterOptions> adapter_options(const GenerateArguments& arguments);
 
 // What the library is told of the machine. It says nothing but warnings.
 gptcpp::ContextOptions context_options(const MachineOptions& machine);

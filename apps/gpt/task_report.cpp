@@ -113,7 +113,9 @@ json comparison_json(const TaskComparison& c) {
     }
     rows.push_back(std::move(row));
   });
-  return {{"model", c.b.model}, {"results", transformed(c.b.all(), [](const TaskResult* t) { return task_json(*t); })}, {"paired", rows}};
+  return {{"model", c.b.model},
+          {"results", transformed(c.b.all(), [](const TaskResult* t) { return task_json(*t); })},
+          {"paired", rows}};
 }
 
 std::string shared_text(const ModelScores& scores) {
@@ -223,7 +225,8 @@ std::string scores_page(const ModelScores& scores, const std::vector<TaskGroup>&
   });
   page.sections.push_back({.title = "Scores",
                            .text = "Standard errors are lm-evaluation-harness's; intervals come from drawing "
-                                   "documents again (bootstrap). " + shared_text(scores),
+                                   "documents again (bootstrap). " +
+                                   shared_text(scores),
                            .facts = {},
                            .tables = {{.caption = "", .table = score_table(scores, groups)}}});
   if (comparison != nullptr) {

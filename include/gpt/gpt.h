@@ -90,7 +90,7 @@ GPT_API void gpt_context_free(gpt_context*);
 GPT_API gpt_status gpt_cancel(const gpt_context*); /* from any thread or signal handler */
 GPT_API gpt_status gpt_resume(const gpt_context*);
 
-/* tokenizer, chat_format. */
+/* tokenizer, chat_format, and "adapter=NAME=PATH" or "adapter=NAME=PATH=SCALE" any number of times. */
 GPT_API gpt_status gpt_model_load(const gpt_context*, const char* path, gpt_options, gpt_model** model);
 GPT_API void gpt_model_free(gpt_model*);
 /* parameters, vocab_size, n_ctx, n_layer, n_head, n_embd, bytes, has_tokenizer, has_chat_format */
@@ -115,8 +115,8 @@ GPT_API gpt_status gpt_session_new(const gpt_model*, gpt_options, gpt_session** 
 GPT_API void gpt_session_free(gpt_session*);
 GPT_API gpt_status gpt_feed(gpt_session*, const char* text, size_t size);
 GPT_API gpt_status gpt_feed_ids(gpt_session*, const int32_t* ids, size_t count);
-/* All of GenerateOptions but logprobs; "stop=TEXT" and "logit_bias=ID=VALUE" any number of times. on_piece
- * and finish may be NULL. */
+/* All of GenerateOptions but logprobs; "stop=TEXT", "logit_bias=ID=VALUE" and "adapter=NAME" any number of
+ * times. on_piece and finish may be NULL. */
 GPT_API gpt_status gpt_generate(gpt_session*, gpt_options, gpt_on_piece on_piece, void* user,
                                 gpt_finish* finish);
 GPT_API gpt_status gpt_logits(gpt_session*, const float** logits, size_t* count);

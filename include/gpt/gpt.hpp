@@ -145,10 +145,19 @@ struct ModelFacts {
   std::string chat_format;        // "jinja" for a template of its own, "" where there is none that can be run
 };
 
+// A LoRA adapter beside a model. path: a folder as PEFT writes it, the run folder of a fine-tuning, or a
+// .gguf.
+struct AdapterOptions {
+  std::string name;  // what GenerateOptions call it
+  std::string path;
+  double scale = 1;  // of what it adds
+};
+
 struct ModelOptions {
   std::string tokenizer = {};    // instead of the model's: byte, or what Tokenizer::load takes
   // Instead of the model's: nanochat, chatml, chatml-qwen2, llama3, llama2, or a .jinja file.
   std::string chat_format = {};
+  std::vector<AdapterOptions> adapters = {};
 };
 
 // The weights of a model with its tokenizer. Never changes.
@@ -198,6 +207,8 @@ struct GenerateOptions {
   std::vector<std::string> stops = {};  // the text ends before the first of these
   bool ignore_eos = false;
   int64_t logprobs = -1;  // -1: none; 0: of the drawn token; k: and of the k likeliest
+  // Of the model's adapters, added up; none: the model alone. Texts with different ones share passes.
+  std::vector<std::string> adapters = {};
 };
 
 // Throws what generating with these options would throw because of them before it begins, invalid_argument
@@ -266,7 +277,8 @@ class GPTCPP_API Session {
   Result generate(const GenerateOptions& options = {}, const OnPiece& on_piece = {});
   // The raw scores of the next token, [vocab_size]; softmax makes probabilities of them. At least one id must
   // have been fed. Cancelling: between 512 tokens of what was fed.
-  std::span<const float> logits();
+  // adapters: as in GenerateOptions.
+  std::span<const float> logits(const std::vector<std::string>& adapters = {});
 
   const std::vector<int32_t>& ids() const noexcept;
   void truncate(size_t size);  // keeps the first ids; throws invalid_argument beyond their number
@@ -362,6 +374,7 @@ struct BeamOptions {
   double length_penalty = 0;            // beams are ranked by log-probability / length ^ penalty
   std::vector<std::string> stops = {};  // a text ends before the first of these; its ids do not
   bool ignore_eos = false;
+  std::vector<std::string> adapters = {};  // as in GenerateOptions
 };
 struct Beam {
   Result result;

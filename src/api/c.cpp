@@ -108,6 +108,18 @@ class Options {
   using Entry = std::pair<std::string, std::string>;
   static void read(const Entry& entry, std::string& field) { field = entry.second; }
   static void read(const Entry& entry, std::vector<std::string>& field) { field.push_back(entry.second); }
+  // NAME=PATH or NAME=PATH=SCALE
+  static void read(const Entry& entry, std::vector<gptcpp::AdapterOptions>& field) {
+    const std::string& text = entry.second;
+    const size_t name = text.find('=');
+    if (name == std::string::npos || name == 0)
+      invalid(entry.first, "expected NAME=PATH or NAME=PATH=SCALE, found \"" + text + "\"");
+    const size_t scale = text.find('=', name + 1);
+    gptcpp::AdapterOptions& adapter = field.emplace_back();
+    adapter.name = text.substr(0, name);
+    adapter.path = text.substr(name + 1, scale == std::string::npos ? scale : scale - name - 1);
+    if (scale != std::string::npos) read({entry.first, text.substr(scale + 1)}, adapter.scale);
+  }
   static void read(const Entry& entry, bool& field) {
     if (entry.second != "true" && entry.second != "false")
       invalid(entry.first, "expected true or false, found \"" + entry.second + "\"");
@@ -147,7 +159,7 @@ gptcpp::GenerateOptions generate_options(gpt_options list) {
   options.take("repetition_penalty", o.repetition_penalty).take("logit_bias", o.logit_bias);
   options.take("presence_penalty", o.presence_penalty).take("frequency_penalty", o.frequency_penalty);
   options.take("seed", o.seed).take("number", o.number).take("stop", o.stops);
-  options.take("ignore_eos", o.ignore_eos).end();
+  options.take("ignore_eos", o.ignore_eos).take("adapter", o.adapters).end();
   return o;
 }
 
@@ -227,7 +239,8 @@ gpt_status gpt_model_load(const gpt_context* context, const char* path, gpt_opti
   return make_handle(model, "model", [&] {
     gptcpp::ModelOptions o;
     Options options(list);
-    options.take("tokenizer", o.tokenizer).take("chat_format", o.chat_format).end();
+    options.take("tokenizer", o.tokenizer).take("chat_format", o.chat_format);
+    options.take("adapter", o.adapters).end();
     return gptcpp::Model(require(context, "context").value, &require(path, "path"), o);
   });
 }

@@ -66,6 +66,12 @@ gpt::Inference::Options inference_options(const gpt::ModelConfig& config, const 
   return options;
 }
 
+// Room for all of a model's adapters added up.
+gpt::Inference::Options with_adapters(gpt::Inference::Options options, const Model::Impl& model) {
+  options.adapter_rank = gpt::sum_of(model.adapters, [](const auto& a) { return a.adapter.adapter->rank; });
+  return options;
+}
+
 // Caches, activations and logits, and the model's share if this is the first that needs its weights in a
 // type.
 Claim claim_of(const Model::Impl& model, const gpt::Inference::Options& options) {
@@ -113,6 +119,15 @@ bool forbids_all(const std::map<int32_t, double>& bias, int64_t vocab_size) {
          });
 }
 
+std::vector<gpt::WeightedAdapter> chosen_adapters(const Model::Impl& model,
+                                                  const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (std::ranges::count(names, name) > 1)
+      gpt::fail_parameter("adapters", "expected every name once, found {} twice", name);
+  }
+  return gpt::transformed(names, [&](const std::string& name) { return model.adapter(name); });
+}
+
 gpt::Request request_of(const Model::Impl& model, const GenerateOptions& o) {
   if (o.max_tokens < 0)
     gpt::fail_parameter("max_tokens", "expected 0 or a positive number, found {}", o.max_tokens);
@@ -127,6 +142,7 @@ gpt::Request request_of(const Model::Impl& model, const GenerateOptions& o) {
     gpt::fail_parameter("logit_bias", "expected an id that is not forbidden, found none");
   if (!o.ignore_eos) request.eos_ids = gpt::eos_ids(model.config());
   if (!o.stops.empty()) model.tokenizer();
+  chosen_adapters(model, o.adapters);
   return request;
 }
 
@@ -152,15 +168,24 @@ EngineOptions engine_options(const SessionOptions& o) {
 
 Decoder::Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options)
     : model_(std::move(model)),
-      options_(inference_options(model_->config(), options)),
+      options_(with_adapters(inference_options(model_->config(), options), *model_)),
       claim_(claim_of(*model_, options_)),
       policy(static_cast<gpt::ContextPolicy>(options.policy)),
       pool(model_->context->threads),
       inference(model_->loaded.model(), {pool, model_->context->kernels}, options_),
       cached(inference, options_.slide) {}
 
-gpt::Request Decoder::request(std::vector<int32_t> prompt, const GenerateOptions& o) const {
+int Decoder::adapter(const std::vector<std::string>& names) {
+  if (names.empty()) return -1;
+  if (const auto known = adapters_.find(names); known != adapters_.end()) return known->second;
+  const auto chosen = chosen_adapters(*model_, names);
+  const int number = inference.add_adapter(gpt::sum_of_adapters(model_->loaded.model().table, chosen));
+  return adapters_[names] = number;
+}
+
+gpt::Request Decoder::request(std::vector<int32_t> prompt, const GenerateOptions& o) {
   gpt::Request request = request_of(*model_, o);
+  request.adapter = adapter(o.adapters);
   request.prompt = std::move(prompt);
   request.context = policy;
   return request;
@@ -252,6 +277,7 @@ std::vector<Result> generate(const Model& model, std::span<const std::vector<int
                                      .eos_ids = r.eos_ids,
                                      .context = r.context,
                                      .logprobs = r.logprobs,
+                                     .adapter = r.adapter,
                                      .prefill_chunk = kStepRows,
                                      .before_step = [&] {
                                        decoder.model().context->check_cancelled();
@@ -279,6 +305,7 @@ std::vector<Beam> beam_search(const Model& model, std::span<const int32_t> promp
                            .eos_ids = {},
                            .length_penalty = options.length_penalty,
                            .context = static_cast<gpt::ContextPolicy>(session.policy)};
+    inner.adapter = decoder.adapter(options.adapters);
     if (!options.ignore_eos) inner.eos_ids = gpt::eos_ids(decoder.model().config());
     as_argument("prompt", [&] { gpt::check_prompt(decoder.cached, prompt, inner.context, "prompt"); });
     return gpt::transformed(gpt::beam_search(decoder.cached, prompt, inner), [&](const gpt::Beam& beam) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,7 +19,9 @@ class Decoder {
  public:
   Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options);
   const Model::Impl& model() const { return *model_; }
-  gpt::Request request(std::vector<int32_t> prompt, const GenerateOptions& options) const;  // checked
+  gpt::Request request(std::vector<int32_t> prompt, const GenerateOptions& options);  // checked
+  // Of `inference`, what these names of adapters stand for.
+  int adapter(const std::vector<std::string>& names);
 
  private:
   std::shared_ptr<const Model::Impl> model_;
@@ -30,6 +33,9 @@ class Decoder {
   gpt::ThreadPool pool;
   gpt::Inference inference;
   gpt::CachedModel cached;
+
+ private:
+  std::map<std::vector<std::string>, int> adapters_;
 };
 
 // What one request has got so far.

@@ -87,7 +87,27 @@ Model::Impl::Impl(std::shared_ptr<Context::Impl> c, gpt::ModelSource source, con
   for (const gpt::LoadedModel::Ignored& ignored : loaded.ignored())
     context->log(LogLevel::info,
                  fmt::format("{}: {} is not read: {}", path, ignored.tensor->name, ignored.why));
+  load_adapters();
   context->check_cancelled();
+}
+
+void Model::Impl::load_adapters() {
+  for (const AdapterOptions& o : options.adapters) {
+    if (o.name.empty()) gpt::fail_parameter("adapters", "expected a name for {}, found none", o.path);
+    if (gpt::find_by(adapters, &NamedAdapter::name, o.name) != nullptr)
+      gpt::fail_parameter("adapters", "expected every name once, found {} twice", o.name);
+    require_path(o.path);
+    const auto adapter = guarded_as(Code::io, o.path.c_str(),
+                                    [&] { return gpt::load_adapter(o.path, loaded.model()).adapter; });
+    const auto bytes = adapter->table.total() * static_cast<int64_t>(sizeof(float));
+    adapters.push_back({o.name, Claim(context, bytes, o.path), {adapter, o.scale}});
+  }
+}
+
+const gpt::WeightedAdapter& Model::Impl::adapter(const std::string& name) const {
+  if (const NamedAdapter* found = gpt::find_by(adapters, &NamedAdapter::name, name)) return found->adapter;
+  gpt::fail_parameter("adapters", "expected names of the model's {} adapters, found {}", adapters.size(),
+                      name);
 }
 
 const gpt::Tokenizer& Model::Impl::tokenizer() const {

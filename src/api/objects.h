@@ -7,6 +7,7 @@
 
 #include "api/context.h"
 #include "chat/model_text.h"
+#include "convert/adapter_files.h"
 #include "model/model_source.h"
 
 namespace gptcpp {
@@ -19,11 +20,13 @@ struct Model::Impl {
   Impl(const Context& context, const std::string& path, const ModelOptions& options);
   Impl(std::shared_ptr<Context::Impl> context, gpt::ModelSource source, const ModelOptions& options);
   const gpt::ModelConfig& config() const { return loaded.model().config; }
-  const gpt::Tokenizer& tokenizer() const;  // throws unsupported without one
-  gpt::ChatSource chat_source() const;      // throws unsupported without one
-  gpt::ChatTemplate chat_template() const;  // the same
+  const gpt::Tokenizer& tokenizer() const;                             // throws unsupported without one
+  gpt::ChatSource chat_source() const;                                 // throws unsupported without one
+  gpt::ChatTemplate chat_template() const;                             // the same
+  const gpt::WeightedAdapter& adapter(const std::string& name) const;  // checked
   // For products in a type, once: the sessions of a model share it.
   void claim_packed(gpt::DType dtype, bool in_place) const;
+  void load_adapters();
   std::vector<int32_t> text_ids(std::string_view text, bool bos = true) const;  // of a text that begins
 
   std::shared_ptr<Context::Impl> context;
@@ -32,6 +35,12 @@ struct Model::Impl {
   ModelOptions options;
   std::shared_ptr<const Tokenizer::Impl> text;  // null: none
   ModelFacts facts;
+  struct NamedAdapter {
+    std::string name;
+    Claim claim;
+    gpt::WeightedAdapter adapter;
+  };
+  std::vector<NamedAdapter> adapters;
   mutable std::mutex mutex;
   mutable std::map<std::pair<gpt::DType, bool>, Claim> packed;
 };

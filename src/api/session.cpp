@@ -73,7 +73,7 @@ Result Session::generate(const GenerateOptions& options, const OnPiece& on_piece
   });
 }
 
-std::span<const float> Session::logits() {
+std::span<const float> Session::logits(const std::vector<std::string>& adapters) {
   return guarded([&] {
     Impl& s = *impl_;
     const InUse in_use(s.in_use);
@@ -81,7 +81,7 @@ std::span<const float> Session::logits() {
     as_argument("ids", [&] { gpt::check_prompt(cached, s.ids, s.decoder.policy, "the text"); });
     const std::span<const int32_t> ids = gpt::opening_ids(cached, s.ids, s.decoder.policy);
     s.logits.resize(static_cast<size_t>(cached.vocab_size()));
-    cached.reset(0);
+    cached.reset(0, s.decoder.adapter(adapters));
     for (auto at = static_cast<size_t>(cached.reuse(0, ids)); at < ids.size();) {
       s.decoder.model().context->check_cancelled();
       const auto n =

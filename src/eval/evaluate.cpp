@@ -55,19 +55,23 @@ int64_t rows_at_once(int64_t vocab_size, int64_t n_ctx) {
 // Computes windows in both types.
 class Pair {
  public:
-  Pair(const Model& model, const Windowing& w, DType q, DType p, const Backend& backend)
+  Pair(const Model& model, const Windowing& w, const EvalOptions& o, DType p, const Backend& backend)
       : vocab_(model.config.vocab_size),
         rows_(rows_at_once(vocab_, w.n_ctx)),
         pool_(backend.pool),
-        q_(model, backend, options(w, rows_, q)),
-        p_(model, backend, options(w, rows_, p)),
+        q_(model, backend, options(w, rows_, o, o.dtype)),
+        p_(model, backend, options(w, rows_, o, p)),
         logits_q_(buffer_bytes(), "logits"),
-        logits_p_(buffer_bytes(), "logits") {}
+        logits_p_(buffer_bytes(), "logits") {
+    if (o.adapter == nullptr) return;
+    adapter_ = q_.add_adapter(o.adapter);
+    p_.add_adapter(o.adapter);
+  }
 
   // Appends the predictions of a window: all targets that are not ignored.
   void run(std::span<const int32_t> ids, std::span<const int32_t> targets, std::vector<Prediction>& out) {
-    q_.reset(0);
-    p_.reset(0);
+    q_.reset(0, adapter_);
+    p_.reset(0, adapter_);
     size_t scored = targets.size();  // ids beyond the last target are padding
     while (scored > 0 && targets[scored - 1] == kIgnoredTarget)
       --scored;
@@ -78,14 +82,15 @@ class Pair {
   }
 
  private:
-  static Inference::Options options(const Windowing& w, int64_t rows, DType dtype) {
+  static Inference::Options options(const Windowing& w, int64_t rows, const EvalOptions& o, DType dtype) {
     const InferenceTypes types = inference_types(dtype);
     return {.slots = 1,
             .max_rows = rows,
             .capacity = w.n_ctx,
             .dtype = types.activations,
             .weights = dtype,
-            .kv_dtype = types.cache};
+            .kv_dtype = types.cache,
+            .adapter_rank = o.adapter != nullptr ? o.adapter->rank : 0};
   }
   size_t buffer_bytes() const { return static_cast<size_t>(rows_ * vocab_) * sizeof(float); }
 
@@ -111,6 +116,7 @@ class Pair {
   }
 
   int64_t vocab_, rows_;
+  int adapter_ = -1;
   ThreadPool& pool_;
   Inference q_, p_;
   Buffer logits_q_, logits_p_;
@@ -151,10 +157,12 @@ EvalResult evaluate(const Model& model, const TokenSpan& data, const EvalOptions
                     const Backend& backend, const std::function<void(int64_t, int64_t)>& progress) {
   const Windowing w = choose_windows(model.config, data, options);
   const SequentialWindows windows(data, w.n_ctx, w.stride);
-  TrainingGraph graph(
-      model, w.batch_size, w.n_ctx,
-      {.gradients = false, .dtype = inference_types(options.dtype).activations, .weights = options.dtype},
-      backend);
+  TrainingGraph graph(model, w.batch_size, w.n_ctx,
+                      {.gradients = false,
+                       .dtype = inference_types(options.dtype).activations,
+                       .weights = options.dtype,
+                       .adapter = options.adapter.get()},
+                      backend);
   std::vector<int32_t> ids(static_cast<size_t>(w.batch_size * w.n_ctx)), targets(ids.size());
   EvalResult result{.tokens = windows.scored(),
                     .text_bytes = windows.scored_text_bytes(),
@@ -210,7 +218,7 @@ Comparison compare(const Model& model, const TokenSpan& data, const EvalOptions&
                    const Backend& backend, const std::function<void(int64_t, int64_t)>& progress) {
   const Windowing w = choose_windows(model.config, data, options);
   const SequentialWindows windows(data, w.n_ctx, w.stride);
-  Pair pair(model, w, options.dtype, against, backend);
+  Pair pair(model, w, options, against, backend);
   std::vector<int32_t> ids(static_cast<size_t>(w.n_ctx)), targets(ids.size());
   std::vector<Prediction> predictions;
   for (int64_t k = 0; k < windows.count(); ++k) {

@@ -17,6 +17,7 @@ struct EvalOptions {
   int64_t stride = 0;        // between windows; 0: n_ctx, so that they do not overlap
   int64_t batch_size = 0;    // windows computed at once; 0: chosen for speed. Changes rounding only.
   DType dtype = DType::f32;  // of products with weights
+  std::shared_ptr<const Adapter> adapter = nullptr;
 };
 
 // The loss over a text, every token but the first predicted once.

@@ -27,6 +27,8 @@ void check_options(const SequenceModel& model, const BeamOptions& o) {
   }
   if (o.prefill_chunk < 1)
     fail_parameter("prefill_chunk", "expected a positive number, found {}", o.prefill_chunk);
+  if (o.adapter < -1 || o.adapter >= model.adapters())
+    fail_parameter("adapter", "expected one of the model's {}, found {}", model.adapters(), o.adapter);
   check_policy(model, o.context);
 }
 
@@ -69,7 +71,7 @@ class Search {
   }
 
   void open() {
-    model_.reset(0);
+    model_.reset(0, options_.adapter);
     const SequenceModel::Append append{0, opening_ids(model_, prompt_, options_.context)};
     feed({&append, 1});
     states_.push_back({{}, true, 0, 0});
@@ -177,7 +179,7 @@ class Search {
     }
     std::vector<SequenceModel::Append> appends;
     for (size_t i = 0; i < slots.size(); ++i) {
-      appends.push_back(following_ids(model_, slots[i], sequences[i], options_.context));
+      appends.push_back(following_ids(model_, slots[i], sequences[i], options_.context, options_.adapter));
     }
     feed(appends);
   }

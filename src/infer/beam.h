@@ -16,6 +16,7 @@ struct BeamOptions {
   double length_penalty = 0;          // score = sum of log-probabilities / length ^ penalty; 0 = off
   ContextPolicy context = ContextPolicy::stop;
   int64_t prefill_chunk = 512;  // most tokens in one forward call; no effect on results
+  int adapter = -1;             // one of the model's; -1: none
 };
 
 struct Beam {

@@ -8,8 +8,9 @@ namespace gpt {
 // call at a time.
 class CachedModel : public SequenceModel {
  public:
-  // slides: whether `inference` was made with its sliding window on.
-  CachedModel(Inference& inference, bool slides) : inference_(inference), slides_(slides) {}
+  // slides: whether `inference` was made with its sliding window on. adapter: of sequences that name none.
+  CachedModel(Inference& inference, bool slides, int adapter = -1)
+      : inference_(inference), slides_(slides), adapter_(adapter) {}
 
   const Backend& backend() const override { return inference_.backend(); }
   int64_t vocab_size() const override { return inference_.config().vocab_size; }
@@ -19,19 +20,25 @@ class CachedModel : public SequenceModel {
   void forward(std::span<const Append> batch, const TensorView& logits) override {
     inference_.append(batch, logits);
   }
-  void reset(int slot) override { inference_.reset(slot); }
+  void reset(int slot, int adapter = -1) override { inference_.reset(slot, chosen(adapter)); }
+  int adapters() const override { return inference_.adapters(); }
   void truncate(int slot, int64_t n) override { inference_.truncate(slot, n); }
   void copy(int from_slot, int to_slot) override { inference_.copy(from_slot, to_slot); }
   int64_t length(int slot) const override { return inference_.length(slot); }
   int64_t room(int slot) const override { return inference_.room(slot); }
   bool reserve(int slot, int64_t n) override { return inference_.reserve(slot, n); }
   int64_t reuse(int slot, std::span<const int32_t> ids) override { return inference_.reuse(slot, ids); }
-  Prospect prospect(std::span<const int32_t> ids) const override { return inference_.prospect(ids); }
+  Prospect prospect(std::span<const int32_t> ids, int adapter = -1) const override {
+    return inference_.prospect(ids, chosen(adapter));
+  }
   int64_t available_blocks() const override { return inference_.available_blocks(); }
 
  private:
+  int chosen(int adapter) const { return adapter >= 0 ? adapter : adapter_; }
+
   Inference& inference_;
   bool slides_;
+  int adapter_;
 };
 
 }  // namespace gpt

@@ -19,6 +19,8 @@ void check(const SequenceModel& model, const Request& r) {
     if (id >= 0 && id < model.vocab_size()) continue;
     fail_usage("stop ids: expected token ids from 0 to {}, found {}", model.vocab_size() - 1, id);
   }
+  if (r.adapter < -1 || r.adapter >= model.adapters())
+    fail_parameter("adapter", "expected one of the model's {}, found {}", model.adapters(), r.adapter);
   validate(r.sampling, model.vocab_size());
   check_policy(model, r.context);
   check_prompt(model, r.prompt, r.context, "prompt");
@@ -107,7 +109,7 @@ std::span<const int32_t> Engine::pending(const Sequence& s) const {
 void Engine::begin(Sequence& s, int slot) {
   s.slot = slot;
   s.base = s.ids.size() - opening(s).size();
-  model_.reset(slot);
+  model_.reset(slot, s.request.adapter);
   counts_.reused += model_.reuse(slot, opening(s));
 }
 
@@ -177,7 +179,7 @@ void Engine::schedule(Sequence& s, int64_t& rows_left) {
 void Engine::admit(int64_t& rows_left) {
   for (size_t i = 0; i < waiting_.size() && rows_left > 0 && running_.size() < most_running_;) {
     Sequence& s = *waiting_[i];
-    const SequenceModel::Prospect prospect = model_.prospect(opening(s));
+    const SequenceModel::Prospect prospect = model_.prospect(opening(s), s.request.adapter);
     if (worth_waiting(s, prospect.known)) {
       ++i;
       continue;
@@ -202,7 +204,7 @@ bool Engine::worth_waiting(const Sequence& s, int64_t known) const {
   constexpr int64_t kWorth = 64;
   const std::span<const int32_t> ids = opening(s);
   for (const Handle& other : running_) {
-    if (generating(*other)) continue;
+    if (generating(*other) || other->request.adapter != s.request.adapter) continue;
     const auto theirs = std::span(other->ids).subspan(other->base);
     const size_t most = std::min(ids.size() - 1, theirs.size());
     const auto [end, unused] =

@@ -28,6 +28,7 @@ struct Request {
   std::vector<int32_t> stop_ids = {};  // end it too (FinishReason::stop)
   ContextPolicy context = ContextPolicy::stop;
   int64_t logprobs = -1;  // -1: none; 0: of the chosen token; k: and of the k likeliest
+  int adapter = -1;       // one of the model's; -1: none
 };
 
 // One new token of a request, the ending one (EOS, a stop id) included.

@@ -55,9 +55,9 @@ bool context_full(const SequenceModel& model, int slot, ContextPolicy policy) {
 }
 
 SequenceModel::Append following_ids(SequenceModel& model, int slot, std::span<const int32_t> ids,
-                                    ContextPolicy policy) {
+                                    ContextPolicy policy, int adapter) {
   if (policy != ContextPolicy::crop || model.length(slot) < model.n_ctx()) return {slot, ids.last(1)};
-  model.reset(slot);
+  model.reset(slot, adapter);
   return {slot, opening_ids(model, ids, policy)};
 }
 

@@ -42,9 +42,9 @@ std::span<const int32_t> opening_ids(const SequenceModel& model, std::span<const
 bool context_full(const SequenceModel& model, int slot, ContextPolicy policy);
 
 // What to append to a slot that holds all of `ids` (prompt and output) but the last one: that one, or,
-// when the context is full under `crop`, the last n_ctx ids, for which the slot is reset here.
+// when the context is full under `crop`, the last n_ctx ids, for which the slot is reset here, to an adapter.
 SequenceModel::Append following_ids(SequenceModel& model, int slot, std::span<const int32_t> ids,
-                                    ContextPolicy policy);
+                                    ContextPolicy policy, int adapter = -1);
 
 // Appends any number of ids to distinct slots, at most `chunk` (>= 1) in one forward call over all
 // slots, and writes the logits after the last id of each to logits[appends.size(), V].

@@ -30,7 +30,8 @@ Request request_of(const GenerateOptions& o, const std::vector<int32_t>& prompt,
           .eos_ids = o.eos_ids,
           .stop_ids = o.stop_ids,
           .context = o.context,
-          .logprobs = o.logprobs};
+          .logprobs = o.logprobs,
+          .adapter = o.adapter};
 }
 
 // Notes an event and returns whether its sample may go on.

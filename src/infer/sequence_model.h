@@ -11,8 +11,8 @@ namespace gpt {
 // whatever the model keeps of it (its key/value cache), in memory of a fixed size that all slots share.
 //
 // A slot's logits depend only on the ids appended to it since its last reset (and, after a copy, to the
-// slot it was copied from), never on how they were split into calls, on what other slots hold, or on
-// whether their beginning was reused.
+// slot it was copied from) and the adapter that it was reset for, never on how they were split into calls, on
+// what other slots hold, or on whether their beginning was reused.
 class SequenceModel {
  public:
   virtual ~SequenceModel() = default;
@@ -32,7 +32,9 @@ class SequenceModel {
   // Error when memory is short; not for ids that fit into what `reserve` granted.
   virtual void forward(std::span<const Append> batch, const TensorView& logits) = 0;
 
-  virtual void reset(int slot) = 0;  // empties the slot
+  // Empties the slot, for a sequence with this adapter, one of `adapters()`; -1: none.
+  virtual void reset(int slot, int adapter = -1) = 0;
+  virtual int adapters() const { return 0; }
   // Takes back all ids but the first n <= length, as if they had never been. What was appended within the
   // last `room` can always be taken back; throws Error where a slot past n_ctx has let go of what the next id
   // would see.
@@ -51,7 +53,7 @@ class SequenceModel {
   virtual int64_t reuse(int slot, std::span<const int32_t> ids) = 0;
   // What `reuse` would find, and how much memory a sequence of these ids would take, in blocks.
   using Prospect = KvCache::Prospect;
-  virtual Prospect prospect(std::span<const int32_t> ids) const = 0;
+  virtual Prospect prospect(std::span<const int32_t> ids, int adapter = -1) const = 0;
   virtual int64_t available_blocks() const = 0;
 };
 

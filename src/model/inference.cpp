@@ -164,7 +164,7 @@ int Inference::add_adapter(std::shared_ptr<const Adapter> adapter) {
 void Inference::reset(int slot, int adapter) {
   const bool has = adapter >= 0;
   slot_adapter_[static_cast<size_t>(slot)] = has ? adapters_[static_cast<size_t>(adapter)].get() : nullptr;
-  cache_.reset(slot, has ? ~static_cast<uint64_t>(adapter) : BlockPool::kRoot);
+  cache_.reset(slot, root_of(adapter));
 }
 
 void Inference::truncate(int slot, int64_t n) {

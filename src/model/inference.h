@@ -66,6 +66,7 @@ class Inference {
   // Makes an adapter of the model's, with a rank of at most adapter_rank, known to `reset`: returns its
   // number.
   int add_adapter(std::shared_ptr<const Adapter> adapter);
+  int adapters() const { return static_cast<int>(adapters_.size()); }
   // Empties a slot. The sequence that it will hold has this adapter, which copies share and `reuse` observes;
   // -1: none.
   void reset(int slot, int adapter = -1);
@@ -86,7 +87,9 @@ class Inference {
   // room, `reuse` starts a sequence with what is known of its tokens.
   bool reserve(int slot, int64_t n) { return cache_.reserve(slot, n); }
   int64_t reuse(int slot, std::span<const int32_t> ids) { return cache_.reuse(slot, ids); }
-  KvCache::Prospect prospect(std::span<const int32_t> ids) const { return cache_.prospect(ids); }
+  KvCache::Prospect prospect(std::span<const int32_t> ids, int adapter = -1) const {
+    return cache_.prospect(ids, root_of(adapter));
+  }
   int64_t available_blocks() const { return cache_.available_blocks(); }
 
   int64_t bytes() const;
@@ -104,6 +107,10 @@ class Inference {
   void read_out(const TensorView& stream, const TensorView& logits);
 
  private:
+  // What sequences with an adapter share cached blocks under.
+  static uint64_t root_of(int adapter) {
+    return adapter >= 0 ? ~static_cast<uint64_t>(adapter) : BlockPool::kRoot;
+  }
   void plan();
   void check_ids(std::span<const int32_t> ids) const;
   enum class Output : uint8_t { logits, hidden };

@@ -335,6 +335,7 @@ int64_t LoadedModel::merge(const Adapter& adapter) {
     int64_t row = 0;
     for (int id = p.first; id <= p.last; ++id) {
       TensorView& weight = model_->weights[static_cast<size_t>(id)];
+      GPT_ASSERT(!weight.transposed);
       copies_.emplace_back(static_cast<size_t>(weight.size()) * sizeof(float), "merged weights", memory_);
       const TensorView merged = copies_.back().view(0, DType::f32, model_->table[id].shape);
       blocks += is_quantized(weight.dtype);

@@ -58,8 +58,8 @@ class LoadedModel {
   // of the buffer may be larger: its rows for more tokens stay as they are.
   void copy_to(const ParamBuffer& weights) const;
 
-  // Adds an adapter to the matrices that it is for, which are then fp32 numbers in memory of their own.
-  // Returns how many of them were blocks.
+  // Adds an adapter to the matrices that it is for, which are then fp32 numbers in memory of their own; not
+  // with MatrixOrder::as_stored. Returns how many of them were blocks.
   int64_t merge(const Adapter& adapter);
 
   // Where each parameter comes from, by id; and the tensors of the files that none comes from.

@@ -142,7 +142,7 @@ TEST(WordsOfErrors, AreThoseOfTheProgram) {
       {{"train", "--optim", "adam"}, "AdamW"},
       {{"train", "--early-stopping"}, "--patience N"},
       {{"train", "--shuffle"}, "--sampling epoch"},
-      {{"train", "--lora"}, "no adapters"},
+      {{"train", "--lora"}, "gpt finetune"},
       {{"train", "--gpu"}, "computes on the CPU"},
       {{"train", "--num-workers", "4"}, "--threads"},
       {{"train", "-m", "gpt2"}, "--preset NAME"},

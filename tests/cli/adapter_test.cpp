@@ -1,0 +1,101 @@
+// LoRA adapters as users have them: told of, used, merged, converted.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "run_gpt.h"
+#include "support/temp_dir.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using gpt::test::TempDir;
+using nlohmann::json;
+
+const std::string kData = GPT_SOURCE_DIR "/tests/data/adapters/";
+const std::string kBase = kData + "llama/base", kAdapter = kData + "llama/adapter";
+
+GptRun run(std::vector<std::string> words) {
+  GptRun result = run_gpt(words);
+  EXPECT_EQ(result.status, 0) << result.err;
+  return result;
+}
+
+// The ids that follow, and their log-probabilities.
+json continued(const std::string& model, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {"generate", model,          "--ids",  "3,1,4,1,5",  "--greedy", "-n",
+                                    "6",        "--ignore-eos", "--json", "--logprobs", "0"};
+  words.insert(words.end(), more.begin(), more.end());
+  return json::parse(run(words).out)["completions"][0];
+}
+
+void expect_same(const json& a, const json& b) {
+  EXPECT_EQ(a["ids"], b["ids"]);
+  for (size_t i = 0; i < a["logprobs"].size(); ++i)
+    EXPECT_NEAR(a["logprobs"][i]["logprob"].get<double>(), b["logprobs"][i]["logprob"].get<double>(), 1e-4)
+        << i;
+}
+
+TEST(Adapter, IsUsedMergedAndConverted) {
+  const TempDir dir;
+  const json with = continued(kBase, {"--adapter", kAdapter});
+  EXPECT_NE(with, continued(kBase));
+  EXPECT_EQ(continued(kBase, {"--adapter", kAdapter + "=0"})["ids"], continued(kBase)["ids"]);
+  expect_same(with, continued(kBase, {"--adapter", kAdapter + "=0.25", "--lora", kAdapter + "=0.75"}));
+
+  run({"convert", kBase, dir.file("merged"), "--adapter", kAdapter});
+  expect_same(with, continued(dir.file("merged")));
+
+  run({"convert", kAdapter, dir.file("a.gguf"), "--base", kBase});
+  EXPECT_EQ(continued(kBase, {"--adapter", dir.file("a.gguf")}), with);
+  run({"convert", dir.file("a.gguf"), dir.file("peft"), "--base", kBase});
+  EXPECT_EQ(continued(kBase, {"--adapter", dir.file("peft")}), with);
+
+  run({"convert", kBase, dir.file("base.gguf")});  // its heads have another order of rows
+  expect_same(with, continued(dir.file("base.gguf"), {"--adapter", kAdapter}));
+  expect_same(with, continued(dir.file("base.gguf"), {"--adapter", dir.file("a.gguf")}));
+}
+
+TEST(Adapter, ChangesALoss) {
+  const TempDir dir;
+  gpt::test::write_plain_file(dir.file("text"), std::string(40, '\3') + std::string(40, '\7'));
+  const auto loss = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"eval",        kBase,  "--data", dir.file("text"),
+                                      "--tokenizer", "byte", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return json::parse(run(words).out)["loss"].get<double>();
+  };
+  run({"convert", kBase, dir.file("merged"), "--adapter", kAdapter});
+  const double with = loss({"--adapter", kAdapter});
+  EXPECT_GT(std::abs(with - loss({})), 1e-3);
+  const std::vector<std::string> both = {"--against", "bf16", "--adapter", kAdapter};
+  EXPECT_NEAR(loss(both), with, 1e-4);
+}
+
+TEST(Adapter, IsTold) {
+  const json told = json::parse(run({"info", kData + "rslora/adapter", "--json"}).out);
+  EXPECT_EQ(told["rank"], 4);
+  EXPECT_EQ(told["scale"], 1.5);
+  EXPECT_EQ(told["matrices"], 14);
+  EXPECT_NE(run({"info", kAdapter}).out.find("q_proj"), std::string::npos);
+}
+
+TEST(Adapter, ThatDoesNotFit) {
+  const TempDir dir;
+  const auto says = [](const std::vector<std::string>& words, const std::string& part) {
+    const GptRun result = run_gpt(words);
+    EXPECT_NE(result.status, 0);
+    EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
+  };
+  says({"generate", kBase, "--ids", "1", "--adapter", kData + "gpt2/adapter"}, "transformer.h.");
+  says({"generate", kBase, "--ids", "1", "--adapter", dir.file("none")}, "none");
+  says({"generate", kBase, "--ids", "1", "--adapter", kAdapter + "=x"}, "--adapter");
+  says({"convert", kAdapter, dir.file("a.gguf")}, "--base is missing");
+  says({"convert", kAdapter, dir.file("a.gguf"), "--base", kBase, "--quant", "q8_0"}, "--quant");
+  says({"convert", kBase, dir.file("x"), "--base", kBase}, "--base");
+  says({"convert", kAdapter, dir.path(), "--base", kBase}, "--force");
+}
+
+}  // namespace

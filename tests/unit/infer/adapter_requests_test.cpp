@@ -1,0 +1,98 @@
+// Requests with different adapters share steps and blocks, and each gets what it would get alone.
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "infer/beam.h"
+#include "infer/cached_model.h"
+#include "infer/engine.h"
+#include "support/adapted_model.h"
+#include "support/backend.h"
+#include "support/error_of.h"
+
+namespace gpt::test {
+namespace {
+
+class AdapterRequests : public testing::Test {
+ protected:
+  AdapterRequests()
+      : base(make_config({"adapted", "llama", R"({"n_ctx": 120, "n_kv_head": 2})"}), DType::f32),
+        first(base.model, DType::f32, 1),
+        second(base.model, DType::f32, 2, {Role::v_weight, Role::proj_weight}, 5) {}
+
+  Inference make(int slots) {
+    Inference inference(base.model, backend(pool, best_isa()),
+                        {.slots = slots, .max_rows = 40, .cache_tokens = 400, .adapter_rank = 5});
+    inference.add_adapter(first.adapter);
+    inference.add_adapter(second.adapter);
+    return inference;
+  }
+  // All begin alike.
+  Request request(uint64_t number, int adapter) const {
+    std::vector<int32_t> prompt = random_ids(50, base.model.config.vocab_size, 7);
+    prompt.push_back(static_cast<int32_t>(number % 3));
+    return {.prompt = prompt,
+            .max_tokens = 30,
+            .sampling = {.temperature = 1},
+            .seed = 3,
+            .number = number,
+            .adapter = adapter};
+  }
+  static std::map<int64_t, std::vector<int32_t>> run(Engine& engine) {
+    std::map<int64_t, std::vector<int32_t>> ids;
+    while (!engine.idle()) {
+      for (const Event& event : engine.step())
+        ids[event.request].push_back(event.id);
+    }
+    return ids;
+  }
+
+  ThreadPool pool{2};
+  RandomModel base;
+  RandomAdapter first, second;
+};
+
+TEST_F(AdapterRequests, AreAsAlone) {
+  Inference many = make(5);
+  CachedModel shared(many, false);
+  Engine engine(shared, {.step_rows = 40});
+  constexpr int kRequests = 12;
+  for (int i = 0; i < kRequests; ++i)
+    engine.submit(request(static_cast<uint64_t>(i), i % 3 - 1));
+  const auto together = run(engine);
+  EXPECT_GT(engine.counts().reused, 50 * 3);  // each beginning is computed about once for each adapter
+  for (int i = 0; i < kRequests; ++i) {
+    Inference one = make(1);
+    CachedModel model(one, false);
+    Engine alone(model, {.step_rows = 40});
+    alone.submit(request(static_cast<uint64_t>(i), i % 3 - 1));
+    EXPECT_EQ(run(alone).at(0), together.at(i)) << i;
+  }
+  Engine other(shared, {.step_rows = 40});
+  other.submit(request(1, 1));
+  EXPECT_NE(run(other).at(0), together.at(1)) << "the adapter makes no difference";
+}
+
+TEST_F(AdapterRequests, BeamsHaveOneToo) {
+  Inference inference = make(3);
+  CachedModel model(inference, false);
+  const std::vector<int32_t> prompt = request(0, 0).prompt;
+  const auto beams = [&](int adapter) {
+    return beam_search(model, prompt, {.width = 3, .steps = 5, .adapter = adapter})[0].log_prob;
+  };
+  const double plain = beams(-1);
+  EXPECT_NE(beams(0), plain);
+  EXPECT_EQ(beams(-1), plain);
+}
+
+TEST_F(AdapterRequests, ThatAreNotThere) {
+  Inference inference = make(1);
+  CachedModel model(inference, false);
+  Engine engine(model, {});
+  EXPECT_NE(error_of([&] { engine.submit(request(0, 2)); }).find("adapter"), std::string::npos);
+  EXPECT_NE(error_of([&] { engine.submit(request(0, -2)); }).find("adapter"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gpt::test
