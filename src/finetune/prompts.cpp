@@ -28,6 +28,7 @@ PromptReader::PromptReader(const TaskSources& sources) : sources_(sources), ends
         model_chat_source(sources.base, sources.config.chat_template, "template"), *sources.tokenizer);
     if (std::ranges::find(ends_, chat_->end_id()) == ends_.end()) ends_.push_back(chat_->end_id());
   } catch (const Error& error) {
+    if (!sources.config.chat_template.empty()) throw;
     no_chat_ = error.what();
   }
 }
