@@ -61,6 +61,8 @@ TuneConfig new_config(const FinetuneArguments& a, const ConfigFlags& flags) {
   require_argument(a.config.model, "MODEL", "finetune");
   if (a.config.task.empty()) fail_usage("--task is missing: expected {}", fmt::join(task_names(), ", "));
   check_choice("--task", a.config.task, task_names());
+  if (a.config.lora_rank != 0 && find_task(a.config.task))
+    fail_usage("--lora-rank: tasks with a head train no adapter; leave it out for --task {}", a.config.task);
   Settings settings;
   settings.add_model(LoadedModel(a.config.model).model().config);
   settings.add_json(tuning_defaults(a.config.task), "the defaults of fine-tuning");
@@ -112,6 +114,8 @@ int run(const FinetuneArguments& a, const ConfigFlags& flags) {
     write_next({"gpt", "classify", model, "--data", request.config.train().data[0]});
   } else if (outcome.finished && request.config.lora_rank > 0) {
     write_next({"gpt", "generate", request.config.model, "--adapter", model, "--prompt", "..."});
+  } else if (outcome.finished && request.config.task == "chat") {
+    write_next({"gpt", "chat", model});
   } else if (outcome.finished) {
     write_next(generate_command(model));
   }
