@@ -79,6 +79,9 @@ TuneConfig read_tune_config(const std::string& folder);
 
 const std::vector<std::string>& task_names();
 
+// Throws UsageError naming the setting that is out of range.
+void check_tuning(const TuneConfig& config);
+
 // Values of training keys where nobody sets them: GPT-1's recipe (Radford et al. 2018, section 4.1) for tasks
 // with a head, and what is usual for the others.
 nlohmann::json tuning_defaults(const std::string& task);

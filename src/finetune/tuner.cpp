@@ -406,6 +406,7 @@ TuneOutcome Tuner::finish() {
 }  // namespace
 
 TuneOutcome run_tuning(const TuneRequest& request, const std::function<bool()>& interrupted) {
+  check_tuning(request.config);
   if (!request.resume) require_free_folder(request.out, false);
   return Tuner(request).run(interrupted);
 }

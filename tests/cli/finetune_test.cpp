@@ -161,6 +161,8 @@ TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
       "role.jsonl:41");
   refused(finetune("chat", "chat.jsonl", "no", {}), "--template");
   refused(finetune("classify", "pairs.jsonl", "no", {"--lora-rank", "4"}), "lora");
+  refused(finetune("grpo", "asked.jsonl", "no", {"--rollouts", "0"}), "--rollouts: expected a number from 2");
+  refused(finetune("dpo", "pairs.jsonl", "no", {"--beta", "nan"}), "--beta");
   refused(finetune("dance", "pairs.jsonl", "no", {}), "--task");
   refused(run_gpt({"finetune", "--resume", "--out", file("base")}), "not the folder of a fine-tuning run");
   const GptRun skipped = finetune("dpo", "short.jsonl", "skipped", {"--skip-bad", "--steps", "1"});
