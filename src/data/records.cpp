@@ -33,8 +33,11 @@ RecordReader::RecordReader(const std::string& path, std::unique_ptr<ByteStream> 
     : path_(path), separator_(separator_of(path)), stream_(std::move(stream)) {
   fill();
   if (buffer_.starts_with(kMark)) at_ = kMark.size();
-  if (separator_ != 0) return read_header();
-  require_text_file({.path = path, .first = buffer_, .compressed = stream_->compressed()}, false);
+  if (separator_ != 0) {
+    read_header();
+  } else {
+    require_text_file({.path = path, .first = buffer_, .compressed = stream_->compressed()}, false);
+  }
 }
 
 void RecordReader::read_header() {
