@@ -45,7 +45,7 @@ class ChatTask : public Task {
       fail_parameter("n_ctx", "expected at most the {} of the model's context, found {}", s.model.n_ctx,
                      n_ctx_);
     }
-    const ChatSource source = model_chat_source(s.base, s.config.chat_template, "template");
+    const ChatSource source = model_chat_source(s.base, s.config.chat_template, "--template");
     tokenizer_ = with_special_tokens(s.tokenizer, source.needed_tokens);
     chat_ = std::make_unique<ChatTemplate>(source, *tokenizer_);
     const TrainConfig& c = config_.train();

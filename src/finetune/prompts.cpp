@@ -25,9 +25,10 @@ std::string last_content(const json& messages, const std::string& place) {
 PromptReader::PromptReader(const TaskSources& sources) : sources_(sources), ends_(eos_ids(sources.model)) {
   try {
     chat_ = std::make_unique<ChatTemplate>(
-        model_chat_source(sources.base, sources.config.chat_template, "template"), *sources.tokenizer);
+        model_chat_source(sources.base, sources.config.chat_template, "--template"), *sources.tokenizer);
     if (std::ranges::find(ends_, chat_->end_id()) == ends_.end()) ends_.push_back(chat_->end_id());
   } catch (const Error& error) {
+    if (!sources.config.chat_template.empty()) throw;
     no_chat_ = error.what();
   }
 }

@@ -31,7 +31,8 @@ TuneConfig read_tune_config(const std::string& folder) {
 }
 
 const std::vector<std::string>& task_names() {
-  static const std::vector<std::string> names = {"classify", "entail", "similar", "choose", "dpo", "grpo"};
+  static const std::vector<std::string> names = {"classify", "entail", "similar", "choose",
+                                                 "chat",     "dpo",    "grpo"};
   return names;
 }
 
