@@ -23,12 +23,12 @@ using nlohmann::json;
 
 constexpr const char* kObjectiveFile = "/objective.safetensors";  // the parameters of an objective of its own
 
-void write_files(const std::string& folder, const Model& model, const ParamBuffer& weights,
+void write_files(const std::string& folder, const Model& model, std::span<const TensorView> weights,
                  const std::string& tokenizer_json) {
-  write_model(folder, model, weights.views());
+  write_model(folder, model, weights);
   std::vector<NamedTensor> own;
   for (int id = model.table.model_count(); id < model.table.count(); ++id)
-    own.push_back(named_tensor(model.table[id].name, weights[id]));
+    own.push_back(named_tensor(model.table[id].name, weights[static_cast<size_t>(id)]));
   if (!own.empty()) write_safetensors(folder + kObjectiveFile, own);
   if (!tokenizer_json.empty()) write_file_atomic(folder + "/tokenizer.json", tokenizer_json);
 }
@@ -126,7 +126,7 @@ uint64_t checkpoint_bytes(const Model& model, const OptimizerState& optimizer) {
          });
 }
 
-void save_model(const std::string& folder, const Model& model, const ParamBuffer& weights,
+void save_model(const std::string& folder, const Model& model, std::span<const TensorView> weights,
                 const std::string& tokenizer_json, const std::optional<BestModel>& best) {
   require_space_beside(folder, model_folder_bytes(model) + tokenizer_json.size());
   DirectoryWriter writer(folder);
@@ -155,7 +155,7 @@ void save_checkpoint(const std::string& folder, const Model& model, const ParamB
                      const std::string& tokenizer_json) {
   require_space_beside(folder, checkpoint_bytes(model, optimizer) + tokenizer_json.size());
   DirectoryWriter writer(folder);
-  write_files(writer.path(), model, weights, tokenizer_json);
+  write_files(writer.path(), model, weights.views(), tokenizer_json);
   write_safetensors(writer.path() + "/train_state.safetensors",
                     transformed(optimizer.named(), [](const OptimizerState::Named& part) {
                       return named_tensor(part.name, part.view);

@@ -42,7 +42,7 @@ struct BestModel {
 // Writes a complete model folder, with tokenizer.json when tokenizer_json is not empty, and what is known of
 // it as the best of a run; crash-safe. Throws Error before anything is written when the disk has too little
 // space.
-void save_model(const std::string& folder, const Model& model, const ParamBuffer& weights,
+void save_model(const std::string& folder, const Model& model, std::span<const TensorView> weights,
                 const std::string& tokenizer_json, const std::optional<BestModel>& best = {});
 // Nothing where there is none, or one of an earlier version.
 std::optional<BestModel> read_best(const std::string& folder);
