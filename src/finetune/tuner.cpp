@@ -15,6 +15,7 @@
 #include "finetune/task.h"
 #include "model/model_files.h"
 #include "train/checkpoint.h"
+#include "train/param_groups.h"
 #include "train/plan.h"
 #include "train/resume.h"
 #include "train/run_facts.h"
@@ -78,7 +79,8 @@ struct Trained {
     std::vector<ParamSpec> more = task.objective().parameters(config);
     if (c.lora_rank == 0) {
       model = std::make_unique<Model>(config, more);
-      weights = ParamBuffer(model->table, DType::f32, "weights", memory);
+      freeze_parameters(c.train(), model->table);
+      weights = ParamBuffer(model->table, DType::f32, "weights", memory, /*with_frozen=*/true);
       model->weights.assign(weights.views().begin(), weights.views().end());
       return;
     }
@@ -318,6 +320,7 @@ void Tuner::log_newest_step() {
 
 void Tuner::evaluate() {
   const auto begin = Clock::now();
+  const AverageInModel average(model_, step_, config().ema > 0 && state_.history.updates > 0);
   const std::optional<TaskScore> score = task_->evaluate(model_, backend_, interrupted_);
   state_.eval_seconds += seconds_since(begin);
   state_.pending = score ? Pending::nothing : Pending::evaluation;
