@@ -58,22 +58,6 @@ TEST(Adapter, IsUsedMergedAndConverted) {
   expect_same(with, continued(dir.file("base.gguf"), {"--adapter", dir.file("a.gguf")}));
 }
 
-TEST(Adapter, ChangesALoss) {
-  const TempDir dir;
-  gpt::test::write_plain_file(dir.file("text"), std::string(40, '\3') + std::string(40, '\7'));
-  const auto loss = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"eval",        kBase,  "--data", dir.file("text"),
-                                      "--tokenizer", "byte", "--json"};
-    words.insert(words.end(), more.begin(), more.end());
-    return json::parse(run(words).out)["loss"].get<double>();
-  };
-  run({"convert", kBase, dir.file("merged"), "--adapter", kAdapter});
-  const double with = loss({"--adapter", kAdapter});
-  EXPECT_GT(std::abs(with - loss({})), 1e-3);
-  const std::vector<std::string> both = {"--against", "bf16", "--adapter", kAdapter};
-  EXPECT_NEAR(loss(both), with, 1e-4);
-}
-
 TEST(Adapter, IsTold) {
   const json told = json::parse(run({"info", kData + "rslora/adapter", "--json"}).out);
   EXPECT_EQ(told["rank"], 4);
