@@ -15,6 +15,7 @@
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
+#include "text/chat_template.h"
 #include "train/resume.h"
 
 namespace gpt {
@@ -23,6 +24,7 @@ namespace {
 constexpr const char* kFooter = R"(Examples:
   gpt finetune run --task classify --data reviews.csv --out tuned
   gpt finetune run --task choose --data train.jsonl --val-data dev.jsonl --out tuned --aux-weight 0
+  gpt finetune run --task chat --data talks.jsonl --template chatml --out tuned
   gpt finetune run --task dpo --data pairs.jsonl --out tuned
   gpt finetune run --task grpo --data questions.jsonl --reward number --out tuned
   gpt finetune --out tuned --resume                       go on after Ctrl-C, a kill or --stop-after
@@ -32,6 +34,7 @@ Examples to learn from are lines of JSON:
   entail    {"premise": "...", "hypothesis": "...", "label": "..."}
   similar   {"text1": "...", "text2": "...", "label": 3.5}; labels that are no numbers are classes
   choose    {"context": "...", "choices": ["...", "..."], "label": 0}
+  chat      {"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}
   dpo       {"prompt": "...", "chosen": "...", "rejected": "..."}
   grpo      {"prompt": "...", "answer": "..."}: what the model says is judged by --reward
 The first four can be .csv or .tsv, whose first row has these names. Their model has a head, which gpt classify uses.
@@ -58,6 +61,8 @@ TuneConfig new_config(const FinetuneArguments& a, const ConfigFlags& flags) {
   require_argument(a.config.model, "MODEL", "finetune");
   if (a.config.task.empty()) fail_usage("--task is missing: expected {}", fmt::join(task_names(), ", "));
   check_choice("--task", a.config.task, task_names());
+  if (a.config.lora_rank != 0 && find_task(a.config.task))
+    fail_usage("--lora-rank: tasks with a head train no adapter; leave it out for --task {}", a.config.task);
   Settings settings;
   settings.add_model(LoadedModel(a.config.model).model().config);
   settings.add_json(tuning_defaults(a.config.task), "the defaults of fine-tuning");
@@ -65,6 +70,8 @@ TuneConfig new_config(const FinetuneArguments& a, const ConfigFlags& flags) {
   flags.apply_environment(settings);
   flags.apply_flags(settings);
   TuneConfig config = a.config;
+  // For --resume from any folder.
+  config.model = std::filesystem::absolute(config.model).lexically_normal().string();
   config.run = settings.resolve();
   if (config.run.train.data.empty()) fail_usage("--data is missing: name the file with the examples");
   return config;
@@ -105,6 +112,10 @@ int run(const FinetuneArguments& a, const ConfigFlags& flags) {
   const std::string model = outcome.has_best ? a.out + "/best" : a.out;
   if (outcome.finished && find_task(request.config.task)) {
     write_next({"gpt", "classify", model, "--data", request.config.train().data[0]});
+  } else if (outcome.finished && request.config.lora_rank > 0) {
+    write_next({"gpt", "generate", request.config.model, "--adapter", model, "--prompt", "..."});
+  } else if (outcome.finished && request.config.task == "chat") {
+    write_next({"gpt", "chat", model});
   } else if (outcome.finished) {
     write_next(generate_command(model));
   }
@@ -116,8 +127,8 @@ int run(const FinetuneArguments& a, const ConfigFlags& flags) {
 Command add_finetune_command(CLI::App& root, const std::string& command_line) {
   auto a = std::make_shared<FinetuneArguments>();
   a->command_line = command_line;
-  CLI::App* app =
-      add_command(root, "finetune", "fine-tune a model: tasks with labels, preferences, rewards", kFooter);
+  CLI::App* app = add_command(root, "finetune",
+                              "fine-tune a model: tasks with labels, chat, preferences, rewards", kFooter);
   TuneConfig& c = a->config;
   app->add_option("-m,--model,MODEL", c.model, "model folder, run folder or .gguf");
   add_value(*app, "--task", c.task, "NAME", fmt::format("{}", fmt::join(task_names(), "|")));
@@ -134,6 +145,18 @@ Command add_finetune_command(CLI::App& root, const std::string& command_line) {
   add_value(*app, "--class-weights", c.class_weights, "LABEL=X ...",
             "how much an example counts by its label, or balanced (1)");
   add_shown(*app, "--long-examples", c.long_examples, "cut|refuse", "those longer than --n-ctx");
+  add_value(
+      *app, "--template", c.chat_template, "NAME",
+      fmt::format("chat format, where the model has no template: {}", fmt::join(chat_format_names(), "|")));
+  add_shown(*app, "--long-conversations", c.long_conversations, "drop|truncate|refuse",
+            "chat: those longer than --n-ctx; truncate forgets their oldest turns");
+  add_value(*app, "--lora-rank", c.lora_rank, "N",
+            "train an adapter (LoRA) of this rank beside the model, which stays as it is");
+  add_value(*app, "--lora-alpha", c.lora_alpha, "X", "the adapter counts alpha / rank (2 x rank)");
+  add_value(*app, "--lora-targets", c.lora_targets, "NAME ...",
+            "matrices that have one, as the model's files name them: c_attn, q_proj (all-linear)");
+  add_shown(*app, "--lora-dropout", c.lora_dropout, "X", "of what the adapter reads");
+  app->add_flag("--rslora", c.rslora, "the adapter counts alpha / sqrt(rank)");
   add_shown(*app, "--beta", c.beta, "X", "dpo: how far the model may go from the one it starts from");
   add_shown(*app, "--rollouts", c.rollouts, "N", "grpo: answers to each prompt of a step");
   add_shown(*app, "--max-tokens", c.max_tokens, "N", "grpo: most tokens of an answer");

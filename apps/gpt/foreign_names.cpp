@@ -151,7 +151,7 @@ constexpr Answer kAnswers[] = {
 constexpr Name kCommands[] = {
     {"sample|complete|run|inference", "generate"},
     {"pretrain|fit", "train"},
-    {"finetune|fine-tune", "train --init-from MODEL"},
+    {"fine-tune|tune|sft|dpo|grpo", "finetune"},
     {"resume", "train --resume --out DIR"},
     {"evaluate|perplexity", "eval"},
     {"benchmark", "bench"},

@@ -4,6 +4,7 @@
 #include "train/advice.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
+#include "train/param_groups.h"
 #include "train/plan.h"
 #include "train/run_data.h"
 #include "train/step_history.h"
@@ -58,6 +59,7 @@ struct Trainer::Impl {
 
   const gpt::TrainConfig& train() const { return config.train; }
   TrainProgress make_step();
+  bool has_average() const { return train().ema > 0 && history.updates > 0; }
 
   std::shared_ptr<Context::Impl> context;
   gpt::RunConfig config;
@@ -82,8 +84,8 @@ Trainer::Impl::Impl(const Context& c, const Settings& settings, const std::strin
       claim(claim_of(context, config, data)),
       pool(context->threads),
       backend{pool, context->kernels},
-      model(config.model),
-      weights(model.table, gpt::DType::f32, "weights"),
+      model(gpt::model_to_train(config)),
+      weights(model.table, gpt::DType::f32, "weights", nullptr, /*with_frozen=*/true),
       loader(gpt::loader_of(data, train(), model.config.n_ctx)),
       step(model, weights, gpt::make_optimizer(train(), model.table), backend,
            gpt::step_options(train(), model.config.n_ctx)) {
@@ -133,6 +135,7 @@ std::optional<double> Trainer::validation_loss() {
   return guarded([&]() -> std::optional<double> {
     Impl& t = *impl_;
     if (!t.evaluator) return std::nullopt;
+    const gpt::AverageInModel average(t.model, t.step, t.has_average());
     const auto losses = t.evaluator->losses([&] { return t.context->cancelled.load(); });
     t.context->check_cancelled();
     return losses->val;
@@ -143,6 +146,7 @@ void Trainer::save(const std::string& folder) const {
   guarded([&] {
     if (gpt::path_exists(folder + "/train_state.json"))
       gpt::fail_parameter("folder", "{} is a checkpoint that a run is resumed from; choose another", folder);
+    const gpt::AverageInModel average(impl_->model, impl_->step, impl_->has_average());
     gpt::save_model(folder, impl_->model, {impl_->data.tokenizer->to_json()});
   });
 }

@@ -35,9 +35,9 @@ RecordReader::RecordReader(const std::string& path, std::unique_ptr<ByteStream> 
   if (buffer_.starts_with(kMark)) at_ = kMark.size();
   if (separator_ != 0) {
     read_header();
-    return;
+  } else {
+    require_text_file({.path = path, .first = buffer_, .compressed = stream_->compressed()}, false);
   }
-  require_text_file({.path = path, .first = buffer_, .compressed = stream_->compressed()}, false);
 }
 
 void RecordReader::read_header() {

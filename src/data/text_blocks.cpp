@@ -378,6 +378,10 @@ TextFacts text_facts(const TextBlock& block) {
   TextFacts facts{.mark = block.mark_bytes > 0};
   if (block.json) return facts;  // its reader knows what to do with the other two
   facts.crlf = crlf_lines(block.text);
+  constexpr std::string_view kEnd = "<|endoftext|>";
+  for (size_t at = block.text.find(kEnd); at != std::string::npos;
+       at = block.text.find(kEnd, at + kEnd.size()))
+    ++facts.ends;
   if (const auto at = first_invalid_utf8(block.text))
     facts.invalid = block.begin.offset + block.mark_bytes + static_cast<uint64_t>(*at);
   return facts;
@@ -399,6 +403,7 @@ std::string TextNotes::Kind::names() const {
 void TextNotes::add(const std::string& path, const TextFacts& facts) {
   mark_.add(path, facts.mark ? 1 : 0);
   crlf_.add(path, facts.crlf);
+  ends_.add(path, facts.ends);
   if (facts.invalid && invalid_.files == 0) invalid_at_ = *facts.invalid;
   invalid_.add(path, facts.invalid ? 1 : 0);
 }
@@ -406,6 +411,13 @@ void TextNotes::add(const std::string& path, const TextFacts& facts) {
 std::string TextNotes::lines() const {
   std::string text;
   if (mark_.files > 0) text += mark_.names() + ": the byte order mark in front is left out\n";
+  if (ends_.files > 0) {
+    text += fmt::format(
+        "{}: <|endoftext|> is written {} times, and is text like any other, not the token; documents are "
+        "told apart "
+        "as lines of JSON, {{\"text\": \"...\"}} in a file named .jsonl\n",
+        ends_.names(), format_thousands(ends_.count));
+  }
   if (crlf_.files > 0) {
     text += fmt::format("{}: {} line{} with CRLF, and the CR is part of the text\n", crlf_.names(),
                         crlf_.count, crlf_.count == 1 ? " ends" : "s end");

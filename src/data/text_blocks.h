@@ -115,6 +115,7 @@ void for_each_json_text(const TextBlock& block, const std::string& path, const s
 struct TextFacts {
   bool mark = false;                // a byte order mark is left out in front of it
   int64_t crlf = 0;                 // lines that end with CRLF; of JSON lines none
+  int64_t ends = 0;                 // how often <|endoftext|> is written in it, as characters
   std::optional<uint64_t> invalid;  // the first byte of the file that is not UTF-8
 };
 TextFacts text_facts(const TextBlock& block);
@@ -134,7 +135,7 @@ class TextNotes {
     void add(const std::string& path, int64_t n);
     std::string names() const;  // "a.txt and 3 more files"
   };
-  Kind mark_, crlf_, invalid_;
+  Kind mark_, crlf_, ends_, invalid_;
   uint64_t invalid_at_ = 0;  // in the first of these files
 };
 

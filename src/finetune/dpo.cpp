@@ -8,11 +8,10 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "base/ranges.h"
-#include "chat/model_text.h"
 #include "data/token_hash.h"
 #include "finetune/example_order.h"
 #include "finetune/json_lines.h"
+#include "finetune/prompts.h"
 #include "finetune/tune_config.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
@@ -68,36 +67,34 @@ struct Pair {
 // Turns the columns of a line into tokens.
 class PairReader {
  public:
-  explicit PairReader(const TaskSources& s) : s_(s) {}
+  explicit PairReader(const TaskSources& s)
+      : prompts_(s), most_(s.config.n_ctx > 0 ? s.config.n_ctx : s.model.n_ctx) {}
 
   Pair read(const json& line, const std::string& place) const {
-    const std::string prompt = string_member(line, "prompt", place);
-    Pair pair{answer(prompt, string_member(line, "chosen", place), place),
-              answer(prompt, string_member(line, "rejected", place), place)};
+    const json& prompt = member(line, "prompt", place);
+    Pair pair{answer(prompt, member(line, "chosen", place), place),
+              answer(prompt, member(line, "rejected", place), place)};
     if (pair.chosen.ids == pair.rejected.ids) fail("{}: \"chosen\" and \"rejected\" are the same", place);
     return pair;
   }
 
  private:
-  Answer answer(const std::string& prompt, const std::string& text, const std::string& place) const {
-    if (text.empty()) fail("{}: an answer is empty", place);
-    Answer a{prompt_ids(prompt, s_.tokenizer.get(), s_.model, false)};
+  Answer answer(const json& prompt, const json& value, const std::string& place) const {
+    Answer a{prompts_.prompt(prompt, place)};
     a.prompt = std::ssize(a.ids);
-    for (const int32_t id : s_.tokenizer->encode(text))
-      a.ids.push_back(id);
-    const std::vector<int32_t> ends = eos_ids(s_.model);
-    if (!ends.empty()) a.ids.push_back(ends.front());
-    const int64_t most = s_.config.n_ctx > 0 ? s_.config.n_ctx : s_.model.n_ctx;
-    if (std::ssize(a.ids) > most + 1) {
+    const std::vector<int32_t> said = prompts_.answer(prompt, value, place);
+    a.ids.insert(a.ids.end(), said.begin(), said.end());
+    if (std::ssize(a.ids) > most_ + 1) {
       fail(
           "{}: prompt and answer have {} tokens, more than the {} of a sample; shorten them, or give "
           "--skip-bad",
-          place, a.ids.size(), most);
+          place, a.ids.size(), most_);
     }
     return a;
   }
 
-  const TaskSources& s_;
+  PromptReader prompts_;
+  int64_t most_;
 };
 
 struct Pairs {
@@ -141,6 +138,7 @@ class DpoTask : public Task {
   const Objective& objective() const override { return *objective_; }
   int64_t samples() const override { return 2 * std::ssize(train_); }
   int64_t n_ctx() const override { return n_ctx_; }
+  bool takes_adapter() const override { return true; }
   bool evaluates() const override { return !val_.empty(); }
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
 
@@ -249,7 +247,11 @@ class DpoTask : public Task {
   std::optional<std::vector<double>> answer_logprobs(const Model& model, const Backend& backend,
                                                      const std::function<bool()>& interrupted,
                                                      int64_t first = 0) const {
-    TrainingGraph graph(model, 1, n_ctx_, {.gradients = false, .dtype = tensor_dtype(config_.train().dtype)},
+    TrainingGraph graph(model, 1, n_ctx_,
+                        {.gradients = false,
+                         .dtype = tensor_dtype(config_.train().dtype),
+                         .adapter = adapter,
+                         .packs_per_use = adapter != nullptr},
                         backend);
     std::vector<int32_t> ids(static_cast<size_t>(n_ctx_)), targets(ids.size());
     std::vector<float> weights(ids.size());

@@ -11,6 +11,7 @@
 #include "data/token_hash.h"
 #include "finetune/example_order.h"
 #include "finetune/json_lines.h"
+#include "finetune/prompts.h"
 #include "finetune/rewards.h"
 #include "finetune/tune_config.h"
 #include "infer/cached_model.h"
@@ -65,7 +66,6 @@ class GrpoTask : public Task {
   explicit GrpoTask(const TaskSources& s)
       : tokenizer_(s.tokenizer),
         config_(s.config),
-        eos_(eos_ids(s.model)),
         reward_(make_reward(config_.reward, config_.reward_command, config_.reward_seconds)) {
     const TrainConfig& c = config_.train();
     if (c.batch_size % config_.rollouts != 0) {
@@ -100,6 +100,7 @@ class GrpoTask : public Task {
   const Objective& objective() const override { return policy_gradient(); }
   int64_t samples() const override { return std::ssize(train_) * config_.rollouts; }
   int64_t n_ctx() const override { return n_ctx_; }
+  bool takes_adapter() const override { return true; }
   bool evaluates() const override { return !val_.empty(); }
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
 
@@ -177,11 +178,14 @@ class GrpoTask : public Task {
  private:
   std::vector<Question> read(const TaskSources& s, const std::vector<std::string>& files) {
     std::vector<Question> out;
+    const PromptReader prompts(s);
+    eos_ = prompts.ends();
     const SkippedLines skipped =
         for_each_json_line(files, config_.skip_bad, [&](const json& line, const std::string& place) {
-          Question q{string_member(line, "prompt", place), string_member(line, "answer", place), {}};
+          const json& prompt = member(line, line.contains("messages") ? "messages" : "prompt", place);
+          Question q{PromptReader::text(prompt, place), string_member(line, "answer", place),
+                     prompts.prompt(prompt, place)};
           reward_->check(q.answer, place);
-          q.ids = prompt_ids(q.prompt, tokenizer_.get(), s.model, false);
           out.push_back(std::move(q));
         });
     notes_ += skipped.note();
@@ -198,8 +202,11 @@ class GrpoTask : public Task {
     Inference inference(model, backend,
                         {.slots = static_cast<int>(std::min(all, kMostSlots)),
                          .capacity = n_ctx_,
-                         .weights = tensor_dtype(config_.train().dtype)});
-    CachedModel sequences(inference, false);
+                         .weights = tensor_dtype(config_.train().dtype),
+                         .adapter_rank = adapter != nullptr ? adapter->rank : 0});
+    // The adapter is the run's, and outlives this.
+    const int used = adapter != nullptr ? inference.add_adapter({std::shared_ptr<void>(), adapter}) : -1;
+    CachedModel sequences(inference, false, used);
     const auto prompts = transformed(questions, [](const Question* q) { return q->ids; });
     bool stopped = false;
     const std::vector<Completion> completions = generate(sequences, prompts,
@@ -248,7 +255,7 @@ class GrpoTask : public Task {
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   const TuneConfig config_;
-  std::vector<int32_t> eos_;
+  std::vector<int32_t> eos_;  // what ends an answer
   std::unique_ptr<Reward> reward_;
   std::vector<Question> train_, val_;
   std::vector<Rollout> rollouts_;  // of the step

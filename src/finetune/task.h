@@ -14,6 +14,7 @@
 
 namespace gpt {
 
+class LoadedModel;
 struct TuneConfig;
 
 // What held-out examples say of a model.
@@ -32,9 +33,16 @@ class Task {
  public:
   virtual ~Task() = default;
 
+  // Of the model that all calls below are given: trained behind it, used on all rows; null: none.
+  const Adapter* adapter = nullptr;
+  // Whether such a model can be evaluated.
+  virtual bool takes_adapter() const { return false; }
+
   // What the model needs before it is made: more tokens, for instance.
   virtual void adapt(ModelConfig& config) const { (void)config; }
   virtual const Objective& objective() const { return language_modelling(); }
+  // Whether the loss is a cross-entropy of tokens.
+  bool is_language_modelling() const { return &objective() == &language_modelling(); }
   virtual int64_t samples() const = 0;  // of an epoch; groups of the objective count each of their samples
   virtual int64_t n_ctx() const = 0;    // tokens of a sample
   // Where samples come from the model itself: made here before the step, from its weights as they are.
@@ -63,8 +71,8 @@ class Task {
 // Where examples and model come from.
 struct TaskSources {
   const TuneConfig& config;
-  const ModelConfig& model;
-  std::string model_folder;  // where its tokenizer and chat template are
+  const LoadedModel& base;
+  const ModelConfig& model;  // its config
   std::shared_ptr<const Tokenizer> tokenizer;
   std::string out;  // the run's folder
 };

@@ -1,10 +1,11 @@
 #include "finetune/transforms.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/ranges.h"
+#include "finetune/extra_tokens.h"
 #include "text/tokenizer_facts.h"
 
 namespace gpt {
@@ -47,20 +48,8 @@ TaskTokens task_tokens(const Tokenizer& tokenizer) {
 
 std::shared_ptr<const Tokenizer> tokenizer_with_tokens(std::shared_ptr<const Tokenizer> tokenizer,
                                                        const TaskTokens& tokens) {
-  if (tokens.start < tokenizer->vocab_size() || tokenizer->kind() == "byte" || tokenizer->kind() == "char")
-    return tokenizer;
-  auto json = nlohmann::json::parse(tokenizer->to_json());
-  const int32_t ids[] = {tokens.start, tokens.delimiter, tokens.extract};
-  for (int i = 0; i < 3; ++i) {
-    json["added_tokens"].push_back({{"id", ids[i]},
-                                    {"content", kTaskTokenNames[i]},
-                                    {"single_word", false},
-                                    {"lstrip", false},
-                                    {"rstrip", false},
-                                    {"normalized", false},
-                                    {"special", true}});
-  }
-  return parse_tokenizer(json.dump(), "the tokenizer with the tokens of the task");
+  if (tokens.start < tokenizer->vocab_size()) return tokenizer;
+  return with_special_tokens(std::move(tokenizer), {std::begin(kTaskTokenNames), std::end(kTaskTokenNames)});
 }
 
 EncodedExample encode_example(const Example& example, TaskKind kind, const Tokenizer& tokenizer,

@@ -31,8 +31,30 @@ TuneConfig read_tune_config(const std::string& folder) {
 }
 
 const std::vector<std::string>& task_names() {
-  static const std::vector<std::string> names = {"classify", "entail", "similar", "choose", "dpo", "grpo"};
+  static const std::vector<std::string> names = {"classify", "entail", "similar", "choose",
+                                                 "chat",     "dpo",    "grpo"};
   return names;
+}
+
+void check_tuning(const TuneConfig& c) {
+  const auto check = [](const char* name, double value, double low, double high) {
+    if (!(value >= low && value <= high))
+      fail_parameter(name, "expected a number from {:g} to {:g}, found {:g}", low, high, value);
+  };
+  constexpr double kLeast = 1e-9;
+  check("epochs", c.epochs, kLeast, 1e6);
+  check("n_ctx", static_cast<double>(c.n_ctx), 0, 1e7);
+  check("beta", c.beta, kLeast, 1e3);
+  check("aux_weight", c.aux_weight, 0, 1e3);
+  check("head_dropout", c.head_dropout, 0, 0.99);
+  check("lora_rank", static_cast<double>(c.lora_rank), 0, 65536);
+  check("lora_alpha", c.lora_alpha, 0, 1e6);
+  check("lora_dropout", c.lora_dropout, 0, 0.99);
+  check("rollouts", static_cast<double>(c.rollouts), 2, 4096);
+  check("max_tokens", static_cast<double>(c.max_tokens), 1, 1e6);
+  check("temperature", c.temperature, kLeast, 1e3);
+  check("top_k", static_cast<double>(c.top_k), 0, 1e9);
+  check("reward_seconds", c.reward_seconds, 0.01, 1e6);
 }
 
 json tuning_defaults(const std::string& task) {

@@ -16,6 +16,14 @@ struct TuneConfig {
   int64_t n_ctx = 0;      // most tokens of a sample; 0: as many as the longest example has
   bool skip_bad = false;  // pass over bad examples, and count them
   double beta = 0.1;      // dpo
+  // An adapter that is trained beside the model; rank 0: the model itself is.
+  int64_t lora_rank = 0;
+  double lora_alpha = 0;  // 2 lora_rank
+  double lora_dropout = 0;
+  bool rslora = false;
+  std::vector<std::string> lora_targets = {"all-linear"};
+  std::string chat_template;                // the name of a format; "": the model's own template
+  std::string long_conversations = "drop";  // chat: or "truncate", "refuse"
   // grpo
   int64_t rollouts = 16, max_tokens = 32, top_k = 50;
   double temperature = 1;
@@ -42,6 +50,13 @@ void visit_tune_keys(Config& c, Visit&& visit) {
   visit("n_ctx", c.n_ctx, "most tokens of a sample; 0: of the longest example");
   visit("skip_bad", c.skip_bad, "pass over examples that cannot be read, and count them");
   visit("beta", c.beta, "dpo: how far the model may go from the one it starts from");
+  visit("lora_rank", c.lora_rank, "rank of the adapter; 0: the model itself is trained");
+  visit("lora_alpha", c.lora_alpha, "its products count alpha / rank (alpha = 2 rank)");
+  visit("lora_dropout", c.lora_dropout, "of what it reads");
+  visit("rslora", c.rslora, "its products count alpha / sqrt(rank)");
+  visit("lora_targets", c.lora_targets, "the matrices that have one");
+  visit("template", c.chat_template, "the chat format, where the model has no template");
+  visit("long_conversations", c.long_conversations, "chat: drop, truncate or refuse those longer than a row");
   visit("rollouts", c.rollouts, "grpo: answers to each prompt of a step");
   visit("max_tokens", c.max_tokens, "grpo: most tokens of an answer");
   visit("temperature", c.temperature, "grpo: of these answers");
@@ -63,6 +78,9 @@ nlohmann::json tune_config_json(const TuneConfig& config);
 TuneConfig read_tune_config(const std::string& folder);
 
 const std::vector<std::string>& task_names();
+
+// Throws UsageError naming the setting that is out of range.
+void check_tuning(const TuneConfig& config);
 
 // Values of training keys where nobody sets them: GPT-1's recipe (Radford et al. 2018, section 4.1) for tasks
 // with a head, and what is usual for the others.

@@ -11,10 +11,11 @@
 #include "base/format.h"
 #include "base/process_memory.h"
 #include "chat/model_text.h"
+#include "convert/adapter_files.h"
 #include "finetune/task.h"
-#include "io/gguf.h"
 #include "model/model_files.h"
 #include "train/checkpoint.h"
+#include "train/param_groups.h"
 #include "train/plan.h"
 #include "train/resume.h"
 #include "train/run_facts.h"
@@ -34,10 +35,9 @@ std::unique_ptr<Task> task_of(const TuneRequest& request, const LoadedModel& bas
   std::shared_ptr<const Tokenizer> tokenizer = model_tokenizer(base, "");
   if (tokenizer == nullptr)
     fail("{} has no tokenizer, which fine-tuning needs: put its tokenizer.json beside it", config.model);
-  const std::string place = base.gguf() != nullptr ? base.gguf()->path() : base.folder();
   return make_task({.config = config,
+                    .base = base,
                     .model = base.model().config,
-                    .model_folder = place,
                     .tokenizer = std::move(tokenizer),
                     .out = request.out});
 }
@@ -54,11 +54,47 @@ ModelConfig model_config(const TuneConfig& config, const LoadedModel& base, cons
   return c;
 }
 
-// The weights of the base; rows of the vocabulary that it lacks start as in a new model.
-void copy_base(const LoadedModel& base, const Model& model, const ParamBuffer& weights, uint64_t seed) {
-  init_params(model.table, weights, seed);
-  base.copy_to(weights);
+// What the run begins with, and an adapter stays beside: where its file has it, in the type that it has
+// there.
+std::unique_ptr<LoadedModel> open_base(const TuneRequest& request) {
+  if (request.config.lora_rank > 0) {
+    return std::make_unique<LoadedModel>(request.config.model, std::nullopt, MatrixOrder::rows, ShapeHints{},
+                                         request.memory);
+  }
+  return std::make_unique<LoadedModel>(request.resume ? request.out + "/last" : request.config.model);
 }
+
+AdapterSettings adapter_settings(const TuneConfig& c) {
+  return {.rank = c.lora_rank,
+          .alpha = c.lora_alpha > 0 ? c.lora_alpha : 2 * static_cast<double>(c.lora_rank),
+          .rslora = c.rslora,
+          .dropout = c.lora_dropout,
+          .targets = c.lora_targets};
+}
+
+// The model itself, or an adapter beside one that is frozen, mapped from its file.
+struct Trained {
+  Trained(const TuneConfig& c, const LoadedModel& base, Task& task, Memory* memory) {
+    const ModelConfig config = model_config(c, base, task);
+    std::vector<ParamSpec> more = task.objective().parameters(config);
+    if (c.lora_rank == 0) {
+      model = std::make_unique<Model>(config, more);
+      freeze_parameters(c.train(), model->table);
+      weights = ParamBuffer(model->table, DType::f32, "weights", memory, /*with_frozen=*/true);
+      model->weights.assign(weights.views().begin(), weights.views().end());
+      return;
+    }
+    if (!task.takes_adapter() || config.vocab_size != base.model().config.vocab_size)
+      fail_parameter("lora_rank", "--task {} trains no adapter; leave --lora-rank out", c.task);
+    adapted = std::make_unique<AdaptedModel>(base.model(), adapter_settings(c), std::move(more), memory);
+    adapted->model.config = config;  // with the dropout that was asked for
+    task.adapter = &adapted->adapter;
+  }
+
+  std::unique_ptr<AdaptedModel> adapted;
+  std::unique_ptr<Model> model;
+  ParamBuffer weights;
+};
 
 class Tuner {
  public:
@@ -99,8 +135,9 @@ class Tuner {
   Backend backend_;
   std::unique_ptr<LoadedModel> base_;
   std::unique_ptr<Task> task_;
-  Model model_;
-  ParamBuffer weights_;
+  Trained trained_;
+  Model& model_;
+  ParamBuffer& weights_;
   TrainStep step_;
   RunState state_;
   std::unique_ptr<RunLog> log_;
@@ -113,6 +150,8 @@ class Tuner {
 
 TrainStep::Options options_of(const TrainConfig& config, const Task& task) {
   TrainStep::Options options = step_options(config, task.n_ctx());
+  options.graph.adapter = task.adapter;
+  options.graph.packs_per_use = task.adapter != nullptr;
   options.graph.objective = &task.objective();
   const int64_t group = task.objective().group();
   if (options.micro_batch % group != 0) {
@@ -129,14 +168,13 @@ Tuner::Tuner(const TuneRequest& request)
                               : std::nullopt),
       pool_(thread_count(request.config.run.train)),
       backend_{pool_, *request.kernels, request.memory},
-      base_(std::make_unique<LoadedModel>(request.resume ? request.out + "/last" : request.config.model)),
+      base_(open_base(request)),
       task_(task_of(request, *base_)),
-      model_(model_config(request.config, *base_, *task_),
-             task_->objective().parameters(base_->model().config)),
-      weights_(model_.table, DType::f32, "weights", request.memory),
+      trained_(request.config, *base_, *task_, request.memory),
+      model_(trained_.adapted ? trained_.adapted->model : *trained_.model),
+      weights_(trained_.adapted ? trained_.adapted->weights : trained_.weights),
       step_(model_, weights_, make_optimizer(request.config.run.train, model_.table), backend_,
             options_of(request.config.run.train, *task_)) {
-  model_.weights.assign(weights_.views().begin(), weights_.views().end());
   request_.config.run.model = model_.config;
   choose_length();
   start();
@@ -162,9 +200,11 @@ void Tuner::start() {
     load_checkpoint(last(), model_, weights_, step_.optimizer_state());
   } else {
     state_.history.loss_scale = LossScale::of(tensor_dtype(config().dtype));
-    copy_base(*base_, model_, weights_, static_cast<uint64_t>(config().seed));
+    // Rows of the vocabulary that the base lacks stay as in a new model.
+    init_params(model_.table, weights_, static_cast<uint64_t>(config().seed));
+    if (!trained_.adapted) base_->copy_to(weights_);
   }
-  base_.reset();
+  if (!trained_.adapted) base_.reset();
   state_.data = identity;
   state_.config = run_config_json(request_.config.run).dump();
   require_space(request_.out, 2 * checkpoint_bytes(model_, step_.optimizer_state()),
@@ -190,6 +230,7 @@ RunFacts Tuner::facts() const {
                                format_count(model_.table.total()), format_thousands(task_->samples()),
                                format_thousands(task_->n_ctx()));
   facts.command_line = request_.command_line;
+  facts.nats = task_->is_language_modelling();
   facts.vocab_size = model_.config.vocab_size;
   ReportSection section{.title = "Settings"};
   const nlohmann::json own = tune_config_json(request_.config), run = run_config_json(request_.config.run);
@@ -221,8 +262,12 @@ void Tuner::announce() const {
 }
 
 BesideModel Tuner::beside() const {
-  return {.tokenizer_json = task_->tokenizer().to_json(),
-          .write = [this](const std::string& folder) { task_->write_files(folder, model_); }};
+  return {.tokenizer_json = task_->tokenizer().to_json(), .write = [this](const std::string& folder) {
+            task_->write_files(folder, model_);
+            if (!trained_.adapted) return;
+            write_adapter(folder, base_->model(), trained_.adapted->adapter,
+                          adapter_settings(request_.config), request_.config.model);
+          }};
 }
 
 void Tuner::step() {
@@ -275,6 +320,7 @@ void Tuner::log_newest_step() {
 
 void Tuner::evaluate() {
   const auto begin = Clock::now();
+  const AverageInModel average(model_, step_, config().ema > 0 && state_.history.updates > 0);
   const std::optional<TaskScore> score = task_->evaluate(model_, backend_, interrupted_);
   state_.eval_seconds += seconds_since(begin);
   state_.pending = score ? Pending::nothing : Pending::evaluation;
@@ -363,6 +409,7 @@ TuneOutcome Tuner::finish() {
 }  // namespace
 
 TuneOutcome run_tuning(const TuneRequest& request, const std::function<bool()>& interrupted) {
+  check_tuning(request.config);
   if (!request.resume) require_free_folder(request.out, false);
   return Tuner(request).run(interrupted);
 }

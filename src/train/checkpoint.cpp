@@ -23,8 +23,15 @@ using nlohmann::json;
 
 constexpr const char* kObjectiveFile = "/objective.safetensors";  // the parameters of an objective of its own
 
+// Whether a run changes any of the model's own parameters, and not only those behind them.
+bool trains_model(const Model& model) {
+  const std::vector<ParamSpec>& specs = model.table.specs();
+  return std::any_of(specs.begin(), specs.begin() + model.table.model_count(),
+                     [](const ParamSpec& spec) { return spec.trainable; });
+}
+
 void write_files(const std::string& folder, const Model& model, const BesideModel& beside) {
-  write_model(folder, model, model.weights);
+  if (trains_model(model)) write_model(folder, model, model.weights);
   std::vector<NamedTensor> own;
   for (int id = model.table.model_count(); id < model.table.count(); ++id)
     own.push_back(named_tensor(model.table[id].name, model.weights[static_cast<size_t>(id)]));
@@ -117,7 +124,10 @@ void require_space_beside(const std::string& folder, uint64_t bytes) {
 
 uint64_t model_folder_bytes(const Model& model) {
   constexpr uint64_t kSmallFiles = uint64_t{1} << 16;
-  return sizeof(float) * static_cast<uint64_t>(model.table.total()) + kSmallFiles;
+  int64_t elements = 0;
+  for (int id = trains_model(model) ? 0 : model.table.model_count(); id < model.table.count(); ++id)
+    elements += model.table[id].size();
+  return sizeof(float) * static_cast<uint64_t>(elements) + kSmallFiles;
 }
 
 uint64_t checkpoint_bytes(const Model& model, const OptimizerState& optimizer) {
@@ -170,11 +180,12 @@ RunState read_run_state(const std::string& folder) {
 
 void load_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
                      const OptimizerState& optimizer) {
-  const LoadedModel loaded(folder);
-  if (!(export_config(loaded.model().config) == export_config(model.config))) {
-    fail("cannot resume: the model in {} does not have the configuration of the run", folder);
+  if (trains_model(model)) {
+    const LoadedModel loaded(folder);
+    if (!(export_config(loaded.model().config) == export_config(model.config)))
+      fail("cannot resume: the model in {} does not have the configuration of the run", folder);
+    loaded.copy_to(weights);
   }
-  loaded.copy_to(weights);
   if (model.table.count() > model.table.model_count()) {
     const SafetensorsFile own(folder + kObjectiveFile);
     for (int id = model.table.model_count(); id < model.table.count(); ++id)

@@ -40,8 +40,8 @@ struct BestModel {
   double val_loss = 0;
 };
 
-// What else a folder holds: the first string is tokenizer.json, nothing of it where it is empty; then
-// whatever the function writes into the folder that it is given.
+// What else a folder holds: tokenizer.json, unless it is empty, and what the function writes into the folder
+// that it is given. A model whose own parameters are all frozen is not written, only those behind them.
 struct BesideModel {
   std::string tokenizer_json;
   std::function<void(const std::string& folder)> write = {};

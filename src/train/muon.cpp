@@ -76,8 +76,8 @@ class Muon : public Optimizer {
   ScratchNeed scratch(const KernelTable& kernels, DType dtype) const override {
     ScratchNeed need;
     for_matrices([&](const ParamSpec& spec) {
-      need = max_need(need,
-                      muon_scratch(kernels, spec.shape[0], spec.shape[1], dtype, settings_.muon_compute));
+      need =
+          max_need(need, muon_scratch(kernels, spec.shape[0], spec.shape[1], dtype, settings_.muon_compute));
     });
     return need;
   }
@@ -87,7 +87,8 @@ class Muon : public Optimizer {
     constexpr double kIterations = 5;
     double flops = 0;
     for_matrices([&](const ParamSpec& spec) {
-      const auto [m, n] = std::minmax({static_cast<double>(spec.shape[0]), static_cast<double>(spec.shape[1])});
+      const auto [m, n] =
+          std::minmax({static_cast<double>(spec.shape[0]), static_cast<double>(spec.shape[1])});
       flops += kIterations * (m * m * n + m * m * m + 2 * m * m * n);
     });
     return flops;
@@ -156,8 +157,8 @@ class Muon : public Optimizer {
   }
 
   AdamWRule rule_of(int id) const {
-    AdamWRule rule = form_ == MuonForm::nanochat ? nanochat_rule(param_group(table_, id))
-                                                 : adamw_rule(settings_);
+    AdamWRule rule =
+        form_ == MuonForm::nanochat ? nanochat_rule(param_group(table_, id)) : adamw_rule(settings_);
     if (!table_[id].decay) rule.weight_decay = 0;
     rule.lr_scale = settings_.scale(id);
     return rule;

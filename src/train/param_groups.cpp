@@ -34,7 +34,8 @@ std::pair<std::string, double> pattern_and_factor(const std::string& text) {
   const auto factor = at == std::string::npos ? std::nullopt : parse_number<double>(text.substr(at + 1));
   if (!factor || !(*factor >= 0 && *factor <= 1e6) || at == 0)
     fail_usage(
-        "config key \"lr_scale\": expected PATTERN=FACTOR with a factor of 0 to 1e6, such as wte.*=0.1, found "
+        "config key \"lr_scale\": expected PATTERN=FACTOR with a factor of 0 to 1e6, such as wte.*=0.1, "
+        "found "
         "\"{}\"",
         text.substr(0, 64));
   return {text.substr(0, at), *factor};
@@ -85,6 +86,12 @@ void freeze_parameters(const TrainConfig& config, ParamTable& table) {
   }
   if (!std::ranges::any_of(table.specs(), &ParamSpec::trainable))
     fail_usage("config key \"freeze\": expected something that is left to train, found that all is frozen");
+}
+
+Model model_to_train(const RunConfig& config) {
+  Model model(config.model);
+  freeze_parameters(config.train, model.table);
+  return model;
 }
 
 std::vector<double> lr_scales(const TrainConfig& config, const ParamTable& table) {

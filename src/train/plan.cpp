@@ -14,6 +14,7 @@
 #include "model/params.h"
 #include "model/training_graph.h"
 #include "train/evaluation.h"
+#include "train/param_groups.h"
 #include "train/schedule.h"
 #include "train/step_history.h"
 
@@ -57,9 +58,9 @@ class Probe {
         data_(data),
         backend_(backend),
         dtype_(tensor_dtype(config_.dtype)),
-        model_(subject.config.model),
+        model_(model_to_train(subject.config)),
         rows_(rows),
-        weights_(model_.table, DType::f32, "weights", backend.memory),
+        weights_(model_.table, DType::f32, "weights", backend.memory, /*with_frozen=*/true),
         step_(model_, weights_, make_optimizer(config_, model_.table), backend, options(rows)),
         loader_(loader_of(data, config_, model_.config.n_ctx)),
         ids_(static_cast<size_t>(rows * model_.config.n_ctx)),
@@ -168,12 +169,16 @@ int64_t RunMemory::total() const {
 RunMemory plan_memory(const PlanSubject& s) {
   const ModelConfig& c = s.config.model;
   const TrainConfig& train = s.config.train;
-  const ParamTable table(c);
+  ParamTable table(c);
+  freeze_parameters(train, table);
+  const auto optimizer = make_optimizer(train, table);
   const DType dtype = tensor_dtype(train.dtype);
   RunMemory m;
   m.base = s.base_bytes + kLater;
-  m.weights = m.gradients = 4 * param_buffer_elements(table);
-  m.moments = OptimizerState::bytes(make_optimizer(train, table)->buffers(), table, DType::f32);
+  m.gradients = 4 * param_buffer_elements(table);
+  m.weights = m.gradients + 4 * frozen_elements(table);
+  m.moments = OptimizerState::bytes(optimizer->buffers(), table, DType::f32) +
+              Workspace::bytes(optimizer->scratch(*s.kernels, DType::f32), s.threads);
   m.packed = packed_weight_bytes(table, *s.kernels, dtype);
   m.activations = TrainingGraph::planned_bytes(
       c, train.micro_batch, c.n_ctx, {.recompute = train.recompute, .dtype = dtype}, *s.kernels, s.threads);

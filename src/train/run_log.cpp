@@ -75,10 +75,11 @@ void RunLog::parts(int64_t step, const MetricRecord& norms) {
 }
 
 void RunLog::evaluation(int64_t step, const EvalLosses& losses) {
-  MetricRecord record = {{"step", step},
-                         {"val_loss", losses.val},
-                         {"val_perplexity", std::exp(losses.val)},
-                         {"val_bits_per_byte", losses.val / std::log(2.0) / facts_.bytes_per_token}};
+  MetricRecord record = {{"step", step}, {"val_loss", losses.val}};
+  if (facts_.nats) {
+    record.emplace_back("val_perplexity", std::exp(losses.val));
+    record.emplace_back("val_bits_per_byte", losses.val / std::log(2.0) / facts_.bytes_per_token);
+  }
   std::vector<Scalar> scalars = {{"loss/val", losses.val}};
   if (losses.train) {
     record.emplace_back(kTrainLossKey, *losses.train);
@@ -136,9 +137,11 @@ std::vector<ReportHeadline> RunLog::headlines(double seconds) const {
   if (std::isfinite(best)) {
     out.push_back({"validation loss", format_loss(best),
                    fmt::format("best, at step {}", format_thousands(static_cast<int64_t>(best_step)))});
-    out.push_back({"perplexity", format_perplexity(std::exp(best)), "e to the validation loss"});
-    out.push_back(
-        {"bits per byte", format_loss(best / std::log(2.0) / facts_.bytes_per_token), "of validation text"});
+    if (facts_.nats) {
+      out.push_back({"perplexity", format_perplexity(std::exp(best)), "e to the validation loss"});
+      out.push_back({"bits per byte", format_loss(best / std::log(2.0) / facts_.bytes_per_token),
+                     "of validation text"});
+    }
     if (facts_.floor) {
       out.push_back({"above the floor", fmt::format("{:+.4f}", best - *facts_.floor),
                      fmt::format("the text's own entropy is {:.4f} nats per token", *facts_.floor)});
@@ -153,8 +156,11 @@ std::vector<ReportHeadline> RunLog::headlines(double seconds) const {
 
 void RunLog::write_report(double seconds, bool running) {
   const auto start = Clock::now();
-  std::vector<ReferenceLine> lines = {
-      {std::log(static_cast<double>(facts_.vocab_size)), fmt::format("ln {} (guessing)", facts_.vocab_size)}};
+  std::vector<ReferenceLine> lines;
+  if (facts_.nats) {
+    lines.push_back({std::log(static_cast<double>(facts_.vocab_size)),
+                     fmt::format("ln {} (guessing)", facts_.vocab_size)});
+  }
   if (facts_.floor) lines.push_back({*facts_.floor, "entropy floor " + format_loss(*facts_.floor)});
   const Chart chart = loss_chart(records_, lines);
   write_file_atomic(folder_ + "/loss.svg", chart_for_any_screen_svg(chart));

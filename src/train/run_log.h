@@ -29,6 +29,7 @@ struct StepMetrics {
 struct RunFacts {
   std::string title, subtitle, command_line;
   int64_t vocab_size = 0;
+  bool nats = true;             // the loss is a cross-entropy of tokens, so that perplexity says something
   std::optional<double> floor;  // nats per token
   double bytes_per_token = 1;
   std::vector<ReportSection> sections;  // config, parameters, data, machine

@@ -145,6 +145,26 @@ std::string TrainStep::first_nonfinite() {
   return "";
 }
 
+AverageInModel::AverageInModel(Model& model, const TrainStep& step, bool use)
+    : model_(model), before_(model.weights) {
+  const OptimizerState& state = step.optimizer_state();
+  for (int id = 0; use && id < model.table.count(); ++id) {
+    if (!model.table[id].trainable) continue;
+    model.weights[static_cast<size_t>(id)] = state.of(state.count() - 1, id);
+    model.packed->weights_changed(id);
+  }
+}
+
+AverageInModel::~AverageInModel() {
+  for (int id = 0; id < model_.table.count(); ++id) {
+    TensorView& weight = model_.weights[static_cast<size_t>(id)];
+    const TensorView& before = before_[static_cast<size_t>(id)];
+    if (weight.data == before.data) continue;
+    weight = before;
+    model_.packed->weights_changed(id);
+  }
+}
+
 TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& c, int64_t step,
                               int32_t document_end) {
   return [&loader, step, batch_size = c.batch_size, document_end](int64_t first, int64_t rows,
@@ -166,17 +186,16 @@ TrainStep::Options step_options(const TrainConfig& c, int64_t n_ctx) {
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const ParamTable& table) {
-  auto optimizer =
-      require_optimizer(c.optimizer)
-          .make(table, {.beta1 = c.beta1,
-                        .beta2 = c.beta2,
-                        .eps = c.eps,
-                        .weight_decay = c.weight_decay,
-                        .lr_scale = lr_scales(c, table),
-                        .muon_momentum = c.muon_momentum,
-                        .muon_adjust = c.muon_adjust,
-                        .muon_compute = c.dtype == TrainDType::bf16 ? DType::bf16 : DType::f32,
-                        .steps = c.steps});
+  auto optimizer = require_optimizer(c.optimizer)
+                       .make(table, {.beta1 = c.beta1,
+                                     .beta2 = c.beta2,
+                                     .eps = c.eps,
+                                     .weight_decay = c.weight_decay,
+                                     .lr_scale = lr_scales(c, table),
+                                     .muon_momentum = c.muon_momentum,
+                                     .muon_adjust = c.muon_adjust,
+                                     .muon_compute = c.dtype == TrainDType::bf16 ? DType::bf16 : DType::f32,
+                                     .steps = c.steps});
   return c.ema > 0 ? make_averaged(std::move(optimizer), c.ema) : std::move(optimizer);
 }
 

@@ -103,6 +103,19 @@ class TrainStep {
   std::vector<Communicator::Handle> reductions_;  // of gradients, under way
 };
 
+// As long as it lives, the weights of a step's model are their average (make_averaged), if `use` says so.
+class AverageInModel {
+ public:
+  AverageInModel(Model& model, const TrainStep& step, bool use);
+  ~AverageInModel();
+  AverageInModel(const AverageInModel&) = delete;
+  AverageInModel& operator=(const AverageInModel&) = delete;
+
+ private:
+  Model& model_;
+  std::vector<TensorView> before_;
+};
+
 // The batch of a step, from 0 on. document_end: the token that ends a document, -1 where they are not told
 // apart.
 TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& config, int64_t step,

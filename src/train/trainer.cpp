@@ -19,6 +19,7 @@
 #include "train/announce.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
+#include "train/param_groups.h"
 #include "train/part_norms.h"
 #include "train/resume.h"
 #include "train/run_data.h"
@@ -64,7 +65,9 @@ ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, c
 Model make_model(const TrainRequest& request, const LoadedModel* init, const RunData& data) {
   ModelConfig config = choose_model(request, init, data);
   complete(config);
-  return Model(config, request.objective->parameters(config));
+  Model model(config, request.objective->parameters(config));
+  freeze_parameters(request.config.train, model.table);
+  return model;
 }
 
 TrainStep::Options options_of(const TrainRequest& request, int64_t n_ctx) {
@@ -167,7 +170,7 @@ Trainer::Trainer(const TrainRequest& request)
                           tokenizer_folder(request, init_.get()))),
       data_check_(data_.checksums),
       model_(make_model(request, init_.get(), data_)),
-      weights_(model_.table, DType::f32, "weights", request.memory),
+      weights_(model_.table, DType::f32, "weights", request.memory, /*with_frozen=*/true),
       dtype_(tensor_dtype(config().dtype)),
       step_(model_, weights_, make_optimizer(config(), model_.table), backend_,
             options_of(request, model_.config.n_ctx)),
@@ -432,7 +435,10 @@ void Trainer::save() {
 // A part of the run that an interruption leaves pending.
 void Trainer::perform(Pending part, double& seconds, bool (Trainer::*work)()) {
   bool done = true;
-  seconds += timed([&] { done = (this->*work)(); });
+  seconds += timed([&] {
+    const AverageInModel average(model_, step_, config().ema > 0 && state_.history.updates > 0);
+    done = (this->*work)();
+  });
   state_.pending = done ? Pending::nothing : part;
 }
 

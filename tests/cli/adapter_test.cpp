@@ -58,6 +58,29 @@ TEST(Adapter, IsUsedMergedAndConverted) {
   expect_same(with, continued(dir.file("base.gguf"), {"--adapter", dir.file("a.gguf")}));
 }
 
+// An adapter that was trained here, beside the model that it was trained beside.
+TEST(Adapter, ChangesALoss) {
+  const TempDir dir;
+  const std::string base = dir.file("base"), adapter = dir.file("tuned/best");
+  gpt::test::write_plain_file(dir.file("text"), std::string(40, 'a') + std::string(40, 'b'));
+  std::string pairs;
+  for (const char* answer : {"a", "aa", "ab", "ba"})
+    pairs += json{{"prompt", "a"}, {"chosen", answer}, {"rejected", "zz"}}.dump() + "\n";
+  gpt::test::write_plain_file(dir.file("pairs.jsonl"), pairs);
+  run({"train", "--data", "tales:4000", "--tokenizer", "byte", "--n-layer", "1", "--n-head", "2", "--n-embd",
+       "16", "--n-ctx", "32", "--steps", "2", "--threads", "1", "--out", base});
+  run({"finetune", base, "--task", "dpo", "--data", dir.file("pairs.jsonl"), "--lora-rank", "2", "--lr",
+       "0.1", "--batch-size", "2", "--steps", "4", "--out", dir.file("tuned")});
+  const auto loss = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"eval", base, "--data", dir.file("text"), "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return json::parse(run(words).out)["loss"].get<double>();
+  };
+  const double with = loss({"--adapter", adapter});
+  EXPECT_GT(std::abs(with - loss({})), 1e-3);
+  EXPECT_NEAR(loss({"--against", "bf16", "--adapter", adapter}), with, 1e-4);
+}
+
 TEST(Adapter, IsTold) {
   const json told = json::parse(run({"info", kData + "rslora/adapter", "--json"}).out);
   EXPECT_EQ(told["rank"], 4);

@@ -176,6 +176,30 @@ TEST_F(Chat, TheModelsTemplateIsKnown) {
   EXPECT_NE(other.err.find("--template nanochat|chatml"), std::string::npos) << other.err;
 }
 
+TEST_F(Chat, ATemplateOfAnyModelIsRun) {
+  const std::string jinja = std::string(GPT_SOURCE_DIR) + "/tests/data/chat_templates/qwen3.jinja";
+  const std::string own = (folder() / "last" / "chat_template.jinja").string();
+  const GptRun named = chat("Hi\nAnd?\n", {"--max-tokens", "3", "--json", "--template", jinja});
+  EXPECT_EQ(named.status, 0) << named.err;
+  fs::copy_file(jinja, own);
+  const auto prompts = [](const GptRun& run) {
+    std::vector<json> all;
+    std::istringstream lines(run.out);
+    for (std::string line; std::getline(lines, line);)
+      all.push_back(json::parse(line)["prompt_ids"]);
+    return all;
+  };
+  EXPECT_EQ(prompts(chat("Hi\nAnd?\n", {"--max-tokens", "3", "--json"})), prompts(named));
+  const std::string gguf = (folder() / "m.gguf").string();
+  const GptRun converted = run_gpt({"convert", folder().string(), "-o", gguf});
+  fs::remove(own);
+  ASSERT_EQ(converted.status, 0) << converted.err;
+  const GptRun exported =
+      run_gpt({"chat", gguf, "--greedy", "--max-tokens", "3", "--json"}, {}, "Hi\nAnd?\n");
+  EXPECT_EQ(prompts(exported), prompts(named)) << exported.err;
+  EXPECT_EQ(prompts(named).size(), 2u);
+}
+
 void expect_error(const GptRun& run, int status, const std::string& part) {
   EXPECT_EQ(run.status, status);
   EXPECT_NE(run.err.find(part), std::string::npos) << run.err;

@@ -150,7 +150,7 @@ TEST(WordsOfErrors, AreThoseOfTheProgram) {
       {{"generate", "m", "--quant", "q8_0"}, "--dtype q8_0"},
       {{"tokenizer", "train", "--model-type", "bpe"}, "tokenizer train: there is no --model-type here: BPE"},
       {{"serve"}, "no server yet"},
-      {{"finetune"}, "gpt train --init-from"},
+      {{"fine-tune"}, "gpt finetune"},
   };
   for (const auto& [words, part] : calls)
     expect_says(run_gpt(words), 2, part);

@@ -21,8 +21,17 @@ void syrk_case(OpCaseList& list, int64_t m, int64_t n, DType compute) {
 // One row, tails of every kernel's micro-tile, several tasks, several blocks of k.
 GPT_OP_CASES(syrk) {
   for (const DType compute : {DType::f32, DType::bf16}) {
-    for (const auto& [m, n] : {std::pair<int64_t, int64_t>{0, 3}, {1, 1}, {1, 40}, {3, 7}, {5, 64}, {17, 16},
-                               {31, 33}, {64, 64}, {100, 30}, {129, 70}, {250, 1100}})
+    for (const auto& [m, n] : {std::pair<int64_t, int64_t>{0, 3},
+                               {1, 1},
+                               {1, 40},
+                               {3, 7},
+                               {5, 64},
+                               {17, 16},
+                               {31, 33},
+                               {64, 64},
+                               {100, 30},
+                               {129, 70},
+                               {250, 1100}})
       syrk_case(list, m, n, compute);
   }
 }
@@ -42,39 +51,46 @@ struct Matrix {
 };
 void muon_case(OpCaseList& list, const Matrix& t) {
   const bool nanochat = t.form == MuonForm::nanochat;
-  list.add(fmt::format("{} {}x{} {} scale {} step {}", nanochat ? "nanochat" : "torch", t.rows, t.cols,
-                       dtype_name(t.compute), t.scale, t.step),
-           [=](OpFrame& f) {
-             // bf16: 2^-9 from every rounding, and the matrices are not small in X's least directions.
-             const double one = t.compute == DType::f32 ? kEpsilon * slopes(t.form) : 0x1p-9 * 32;
-             const Tolerance of_param = {2 * one, 3 * kEpsilon}, of_mean = {4 * one, 4 * one};
-             const int64_t longer = std::max(t.rows, t.cols);
-             const TensorView param = f.inout({t.rows, t.cols}, normal_values(), of_param);
-             const TensorView grad = f.input({t.rows, t.cols}, normal_values());
-             const TensorView m = f.inout({t.rows, t.cols}, normal_values(0.1), {4 * kEpsilon, 4 * kEpsilon});
-             const TensorView change = f.inout({1}, constant_values(2), {8 * one, 8 * one});
-             const TensorView v = nanochat ? f.inout({longer}, uniform_values(0.5, 1), of_mean) : TensorView{};
-             const StepState state{.step = t.step, .lr = 0.5, .grad_scale = t.scale};
-             f.run(&KernelTable::muon,
-                   {.form = t.form,
-                    .param = param,
-                    .grad = grad,
-                    .m = m,
-                    .v = v,
-                    .change = change,
-                    .rate = 0.4,
-                    .decay = t.decay,
-                    .momentum = {.first = 0.85, .peak = 0.95, .last = 0.9, .warmup = 5, .decline = 8, .steps = 20},
-                    .compute = t.compute,
-                    .step = &state},
-                   muon_scratch(f.kernels(), t.rows, t.cols, f.dtype(), t.compute));
-           });
+  list.add(
+      fmt::format("{} {}x{} {} scale {} step {}", nanochat ? "nanochat" : "torch", t.rows, t.cols,
+                  dtype_name(t.compute), t.scale, t.step),
+      [=](OpFrame& f) {
+        // bf16: 2^-9 from every rounding, and the matrices are not small in X's least directions.
+        const double one = t.compute == DType::f32 ? kEpsilon * slopes(t.form) : 0x1p-9 * 32;
+        const Tolerance of_param = {2 * one, 3 * kEpsilon}, of_mean = {4 * one, 4 * one};
+        const int64_t longer = std::max(t.rows, t.cols);
+        const TensorView param = f.inout({t.rows, t.cols}, normal_values(), of_param);
+        const TensorView grad = f.input({t.rows, t.cols}, normal_values());
+        const TensorView m = f.inout({t.rows, t.cols}, normal_values(0.1), {4 * kEpsilon, 4 * kEpsilon});
+        const TensorView change = f.inout({1}, constant_values(2), {8 * one, 8 * one});
+        const TensorView v = nanochat ? f.inout({longer}, uniform_values(0.5, 1), of_mean) : TensorView{};
+        const StepState state{.step = t.step, .lr = 0.5, .grad_scale = t.scale};
+        f.run(&KernelTable::muon,
+              {.form = t.form,
+               .param = param,
+               .grad = grad,
+               .m = m,
+               .v = v,
+               .change = change,
+               .rate = 0.4,
+               .decay = t.decay,
+               .momentum = {.first = 0.85, .peak = 0.95, .last = 0.9, .warmup = 5, .decline = 8, .steps = 20},
+               .compute = t.compute,
+               .step = &state},
+              muon_scratch(f.kernels(), t.rows, t.cols, f.dtype(), t.compute));
+      });
 }
 
 GPT_OP_CASES(muon) {
   for (const MuonForm form : {MuonForm::torch, MuonForm::nanochat}) {
-    for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, 1}, {1, 30}, {30, 1}, {17, 17}, {16, 48},
-                                     {70, 33}, {33, 70}, {130, 130}})
+    for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, 1},
+                                     {1, 30},
+                                     {30, 1},
+                                     {17, 17},
+                                     {16, 48},
+                                     {70, 33},
+                                     {33, 70},
+                                     {130, 130}})
       muon_case(list, {.form = form, .rows = rows, .cols = cols});
     muon_case(list, {.form = form, .rows = 40, .cols = 50, .scale = 0});
     for (const int64_t step : {0, 7, 14, 30})  // of the momentum's schedule

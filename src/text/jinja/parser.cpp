@@ -24,11 +24,7 @@ class Parser {
  public:
   Parser(std::string_view source, const JinjaOptions& options) : tokens_(lex(source, options)) {}
 
-  Block run() {
-    Block body = statements({});
-    if (current().kind != TokenKind::end) refuse_tag();
-    return body;
-  }
+  Block run() { return statements({}); }
 
  private:
   // Counts what is open, so that hostile nesting ends before the stack does.
@@ -57,16 +53,10 @@ class Parser {
 
   [[noreturn]] void wrong(const std::string& problem) const { fail("line {}: {}", current().line, problem); }
   std::string found() const {
-    switch (current().kind) {
-      case TokenKind::variable_end:
-        return "\"}}\"";
-      case TokenKind::block_end:
-        return "\"%}\"";
-      case TokenKind::end:
-        return "the end of the template";
-      default:
-        return fmt::format("\"{}\"", printable_text(current().text, 32));
-    }
+    if (current().kind == TokenKind::end) return "the end of the template";
+    if (current().kind == TokenKind::variable_end) return "\"}}\"";
+    if (current().kind == TokenKind::block_end) return "\"%}\"";
+    return fmt::format("\"{}\"", printable_text(current().text, 32));
   }
   void expect_op(const char* op) {
     if (!take_op(op)) wrong(fmt::format("expected \"{}\", found {}", op, found()));

@@ -106,7 +106,7 @@ struct Trained {
         weights(model.table, DType::f32, "weights", backend.memory) {
     init_params(model.table, weights, 1);
     model.weights.assign(weights.views().begin(), weights.views().end());
-    TrainStep step(model, weights, make_optimizer({}, model.table), backend,
+    TrainStep step(model, weights, make_adamw(model.table, {}), backend,
                    {.batch_size = kBatch,
                     .micro_batch = kBatch / 2,
                     .n_ctx = task.n_ctx(),
@@ -134,7 +134,7 @@ TEST_F(HeadTasks, LearnEvaluateAndReadBack) {
   EXPECT_EQ(t.samples(), 64);
   EXPECT_EQ(t.n_ctx(), 8);
   EXPECT_NE(t.describe().find("64 examples"), std::string::npos) << t.describe();
-  const Trained trained(t, backend_, 60);
+  const Trained trained(t, backend_, 200);
   EXPECT_EQ(trained.model.config.vocab_size, 259);
   const TaskScore score = t.evaluate(trained.model, backend_, kGoOn).value();
   EXPECT_EQ(score.metrics[0].first, "accuracy");

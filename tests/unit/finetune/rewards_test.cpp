@@ -26,8 +26,9 @@ TEST(Rewards, JudgeAnswers) {
 
 TEST(Rewards, LastNumberOfAText) {
   const std::pair<const char*, const char*> cases[] = {
-      {"a 12 b 007.50.", "7.5"}, {"-3", "-3"}, {"x-0", "0"}, {"1,234,567", "1234567"}, {"0.250", "0.25"},
-      {"000", "0"},              {"none", ""}, {"5,", "5"},  {"7 apples", "7"}};
+      {"a 12 b 007.50.", "7.5"}, {"-3", "-3"}, {"x-0", "0"}, {"1,234,567", "1234567"},
+      {"0.250", "0.25"},         {"000", "0"}, {"none", ""}, {"5,", "5"},
+      {"7 apples", "7"}};
   for (const auto& [text, number] : cases)
     EXPECT_EQ(last_number(text), number) << text;
 }
@@ -39,7 +40,8 @@ TEST(Rewards, ExamplesThatCannotBeJudgedBy) {
             std::string::npos);
   EXPECT_NE(error_of([] { make_reward("exakt", "", 1); }).find("did you mean exact?"), std::string::npos);
   EXPECT_NE(error_of([] { make_reward("command", "", 1); }).find("reward_command"), std::string::npos);
-  EXPECT_NE(error_of([] { make_reward("exact", "true", 1); }).find("only --reward command"), std::string::npos);
+  EXPECT_NE(error_of([] { make_reward("exact", "true", 1); }).find("only --reward command"),
+            std::string::npos);
 }
 
 TEST(Rewards, OfACommand) {

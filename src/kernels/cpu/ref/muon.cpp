@@ -14,11 +14,12 @@ constexpr int kIterations = 5;
 // https://kellerjordan.github.io/posts/muon/
 constexpr Quintic kJordan = {3.4445, -4.7750, 2.0315};
 // Amsel et al. 2025 (arXiv 2505.16932), for five iterations, safety factor 2e-2, cushion 2.
-constexpr Quintic kPolarExpress[kIterations] = {{8.156554524902461, -22.48329292557795, 15.878769915207462},
-                                                {4.042929935166739, -2.808917465908714, 0.5000178451051316},
-                                                {3.8916678022926607, -2.772484153217685, 0.5060648178503393},
-                                                {3.285753657755655, -2.3681294933425376, 0.46449024233003106},
-                                                {2.3465413258596377, -1.7097828382687081, 0.42323551169305323}};
+constexpr Quintic kPolarExpress[kIterations] = {
+    {8.156554524902461, -22.48329292557795, 15.878769915207462},
+    {4.042929935166739, -2.808917465908714, 0.5000178451051316},
+    {3.8916678022926607, -2.772484153217685, 0.5060648178503393},
+    {3.285753657755655, -2.3681294933425376, 0.46449024233003106},
+    {2.3465413258596377, -1.7097828382687081, 0.42323551169305323}};
 
 constexpr int64_t kAlign = 64;
 int64_t aligned(int64_t bytes) {
@@ -236,8 +237,7 @@ class Muon {
 namespace ref {
 
 void muon(const ExecContext& ctx, const MuonArgs& a) noexcept {
-  ctx.scratch.require(
-      muon_scratch(ctx.kernels, a.param.rows(), a.param.cols(), a.param.dtype, a.compute));
+  ctx.scratch.require(muon_scratch(ctx.kernels, a.param.rows(), a.param.cols(), a.param.dtype, a.compute));
   if (a.step->grad_scale == 0 || a.param.size() == 0) return;
   dispatch(a.param.dtype, [&]<class T>(T) { Muon<T>(ctx, a).run(); });
 }

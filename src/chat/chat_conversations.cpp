@@ -1,0 +1,165 @@
+#include "chat/chat_conversations.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/utf8.h"
+
+namespace gpt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Keeps the order of keys, which a template may write; the other parser has checked everything.
+Json ordered(std::string_view text, const std::string& place) {
+  parse_json(text, place, {.max_bytes = uint64_t{16} << 20, .max_depth = 50});
+  return Json::parse(text);
+}
+
+std::string kind_of(const Json& value) {
+  if (value.is_null()) return "nothing";
+  return value.is_array() ? "a list" : std::string("a ") + value.type_name();
+}
+
+// The roles of ShareGPT's files and their names here.
+std::string role_named(const std::string& from, const std::string& place) {
+  constexpr std::pair<const char*, const char*> kNames[] = {{"human", "user"},
+                                                            {"user", "user"},
+                                                            {"gpt", "assistant"},
+                                                            {"assistant", "assistant"},
+                                                            {"chatgpt", "assistant"},
+                                                            {"bing", "assistant"},
+                                                            {"bard", "assistant"},
+                                                            {"model", "assistant"},
+                                                            {"function_call", "assistant"},
+                                                            {"system", "system"},
+                                                            {"tool", "tool"},
+                                                            {"observation", "tool"},
+                                                            {"function_response", "tool"}};
+  for (const auto& [name, role] : kNames) {
+    if (from == name) return role;
+  }
+  fail("{}: expected \"from\" to be human, gpt, system, function_call or observation, found \"{}\"", place,
+       printable_text(from, 32));
+}
+
+Json share_gpt_message(const Json& entry, const std::string& place) {
+  const Json from = entry.value("from", Json()), value = entry.value("value", Json());
+  if (!from.is_string()) fail("{}: expected \"from\" to be a string, found {}", place, kind_of(from));
+  if (!value.is_string()) fail("{}: expected \"value\" to be a string, found {}", place, kind_of(value));
+  const std::string name = from, text = value;
+  Json message = {{"role", role_named(name, place)}};
+  if (name != "function_call") {
+    message["content"] = text;
+    return message;
+  }
+  const Json call = ordered(text, place + ": a function_call");
+  if (!call.is_object() || !call.value("name", Json()).is_string())
+    fail("{}: expected a function_call to be an object with \"name\" and \"arguments\"", place);
+  message["content"] = "";
+  message["tool_calls"] = Json::array({{{"type", "function"}, {"function", call}}});
+  return message;
+}
+
+void check_call(Json& call, const std::string& place) {
+  const bool has_function = call.is_object() && call.value("function", Json()).is_object();
+  if (!has_function || !call["function"].value("name", Json()).is_string())
+    fail("{}: expected a call in \"tool_calls\" to have a \"function\" with a \"name\"", place);
+  Json& function = call["function"];
+  const auto arguments = function.find("arguments");
+  if (arguments == function.end() || !arguments->is_string()) return;
+  Json parsed = ordered(arguments->get<std::string>(), place + ": \"arguments\"");
+  if (!parsed.is_object())
+    fail("{}: expected \"arguments\" to be an object, found {}", place, kind_of(parsed));
+  *arguments = std::move(parsed);
+}
+
+void check_content(const Json& message, const std::string& place) {
+  const Json content = message.value("content", Json());
+  if (content.is_string()) return;
+  if (content.is_null() && message.contains("tool_calls")) return;
+  const auto is_text = [](const Json& part) {
+    return part.is_object() && part.value("type", Json()) == "text" && part.value("text", Json()).is_string();
+  };
+  if (!content.is_array()) fail("{}: expected \"content\" to be a string, found {}", place, kind_of(content));
+  if (!std::ranges::all_of(content, is_text))
+    fail("{}: expected the parts of \"content\" to be of the type text, found another", place);
+}
+
+void check_message(Json& message, const std::string& place) {
+  if (!message.is_object()) fail("{}: expected an object, found {}", place, kind_of(message));
+  const Json role = message.value("role", Json());
+  if (!role.is_string()) fail("{}: expected \"role\" to be a string, found {}", place, kind_of(role));
+  const std::string name = role;
+  if (name != "system" && name != "developer" && name != "user" && name != "assistant" && name != "tool")
+    fail("{}: expected the role system, developer, user, assistant or tool, found \"{}\"", place,
+         printable_text(name, 32));
+  check_content(message, place);
+  const auto calls = message.find("tool_calls");
+  if (calls == message.end()) return;
+  if (name != "assistant") fail("{}: only the assistant has \"tool_calls\", found the role {}", place, name);
+  if (calls->is_null()) {
+    message.erase("tool_calls");
+    return;
+  }
+  if (!calls->is_array()) fail("{}: expected \"tool_calls\" to be a list, found {}", place, kind_of(*calls));
+  for (Json& call : *calls)
+    check_call(call, place);
+}
+
+Json messages_of(const Json& row, const std::string& place) {
+  const bool share_gpt = !row.contains("messages");
+  const char* key = share_gpt ? "conversations" : "messages";
+  if (!row.contains(key)) fail("{}: expected \"messages\" or \"conversations\", found neither", place);
+  if (!row[key].is_array()) fail("{}: expected \"{}\" to be a list, found {}", place, key, kind_of(row[key]));
+  Json messages = Json::array();
+  const auto system = row.find("system");
+  if (share_gpt && system != row.end() && system->is_string() && *system != "")
+    messages.push_back({{"role", "system"}, {"content", *system}});
+  size_t number = 0;
+  for (const Json& entry : row[key]) {
+    const std::string here = fmt::format("{}: message {}", place, ++number);
+    const bool plain = !share_gpt || (entry.is_object() && entry.contains("role"));
+    if (!plain && !entry.is_object()) fail("{}: expected an object, found {}", here, kind_of(entry));
+    Json message = plain ? entry : share_gpt_message(entry, here);
+    check_message(message, here);
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+}  // namespace
+
+Json parse_conversation(std::string_view line, const std::string& place) {
+  const Json row = ordered(line, place);
+  if (!row.is_object()) fail("{}: expected an object, found {}", place, kind_of(row));
+  Json conversation = {{"messages", messages_of(row, place)}};
+  const Json& messages = conversation["messages"];
+  if (messages.empty()) fail("{}: the conversation is empty", place);
+  if (std::ranges::none_of(messages, [](const Json& m) { return m["role"] == "assistant"; }))
+    fail("{}: the conversation has no message of the assistant, so there is nothing to learn from it", place);
+  const auto tools = row.find("tools");
+  if (tools == row.end() || tools->is_null() || *tools == "") return conversation;
+  conversation["tools"] =
+      tools->is_string() ? ordered(tools->get<std::string>(), place + ": \"tools\"") : *tools;
+  if (!conversation["tools"].is_array())
+    fail("{}: expected \"tools\" to be a list, found {}", place, kind_of(conversation["tools"]));
+  return conversation;
+}
+
+bool drop_oldest_turn(Json& conversation) {
+  auto& messages = conversation["messages"].get_ref<Json::array_t&>();
+  const auto is_user = [](const Json& message) { return message["role"] == "user"; };
+  const auto first = std::ranges::find_if(messages, is_user);
+  if (first == messages.end()) return false;
+  const auto next = std::find_if(first + 1, messages.end(), is_user);
+  const auto answers = [](const Json& message) { return message["role"] == "assistant"; };
+  if (next == messages.end() || std::none_of(next, messages.end(), answers)) return false;
+  messages.erase(first, next);
+  return true;
+}
+
+}  // namespace gpt

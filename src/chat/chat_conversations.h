@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+namespace gpt {
+
+// A line of JSONL as a conversation for ChatTemplate: {"messages": [...], "tools": [...]}. Takes what
+// OpenAI's files have ("messages" of "role" and "content", "tool_calls", "tools") and ShareGPT's
+// ("conversations" of "from" and "value", "system"); arguments of calls that are text become the object that
+// they spell. Throws Error that names `place` for other keys' kinds, for roles unknown, for a conversation
+// without messages or without one of the assistant.
+nlohmann::ordered_json parse_conversation(std::string_view line, const std::string& place);
+
+// The same conversation without its oldest turn: what the user said first and the answers to it; messages in
+// front of that stay. False where there is only one turn.
+bool drop_oldest_turn(nlohmann::ordered_json& conversation);
+
+}  // namespace gpt

@@ -1,0 +1,130 @@
+#include "chat/chat_examples.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "base/parse.h"
+#include "base/utf8.h"
+#include "chat/chat_conversations.h"
+
+namespace gpt {
+namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{4} << 30;
+
+int64_t counted(const ChatExample& example) {
+  return std::ranges::count(example.weights, uint8_t{1});
+}
+
+class Reader {
+ public:
+  Reader(const ChatTemplate& chat, const ChatExampleOptions& options) : chat_(chat), options_(options) {
+    if (options.n_ctx < 1) fail_parameter("n_ctx", "expected 1 or more, found {}", options.n_ctx);
+  }
+
+  void take(std::string_view line, const std::string& place) {
+    out_.counts.lines += 1;
+    try {
+      add(parse_conversation(line, place), place);
+    } catch (const TooManyIds&) {
+      throw;
+    } catch (const Error& error) {
+      if (!options_.skip_bad) throw;
+      if (out_.counts.bad++ == 0) out_.counts.first_bad = error.what();
+    }
+  }
+  ChatExamples finish() { return std::move(out_); }
+
+ private:
+  // Not a bad line: skip_bad does not pass over it.
+  struct TooManyIds : Error {
+    using Error::Error;
+  };
+
+  ChatExample encoded(const nlohmann::ordered_json& conversation, const std::string& place) const {
+    try {
+      return chat_.example(conversation);
+    } catch (const Error& error) {
+      fail("{}: {}", place, error.what());
+    }
+  }
+
+  void add(nlohmann::ordered_json conversation, const std::string& place) {
+    ChatExample example = encoded(conversation, place);
+    if (!fits(example) && options_.too_long == TooLong::error)
+      throw TooManyIds(fmt::format(
+          "{}: the conversation has {}, expected at most {}, one more than the context; raise the context, "
+          "or have "
+          "such ones dropped or truncated",
+          place, format_amount(std::ssize(example.ids), "token"), format_thousands(options_.n_ctx + 1)));
+    bool shorter = false;
+    while (!fits(example) && options_.too_long == TooLong::truncate && drop_oldest_turn(conversation)) {
+      example = encoded(conversation, place);
+      shorter = true;
+    }
+    if (!fits(example)) {
+      out_.counts.dropped += 1;
+      return;
+    }
+    const int64_t n = counted(example);
+    if (n == 0)
+      fail("{}: nothing counts in the conversation; the template writes none of the assistant's words",
+           place);
+    out_.counts.truncated += shorter ? 1 : 0;
+    out_.counts.ids += std::ssize(example.ids);
+    out_.counts.counted += n;
+    out_.examples.push_back(std::move(example));
+  }
+  bool fits(const ChatExample& example) const { return std::ssize(example.ids) <= options_.n_ctx + 1; }
+
+  const ChatTemplate& chat_;
+  const ChatExampleOptions& options_;
+  ChatExamples out_;
+};
+
+}  // namespace
+
+ChatExamples parse_chat_examples(std::string_view jsonl, const std::string& name, const ChatTemplate& chat,
+                                 const ChatExampleOptions& options) {
+  Reader reader(chat, options);
+  int64_t number = 0;
+  for (const std::string_view line : lines_of(jsonl)) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos)
+      reader.take(line, fmt::format("{}:{}", name, number));
+  }
+  return reader.finish();
+}
+
+ChatExamples read_chat_examples(const std::string& path, const ChatTemplate& chat,
+                                const ChatExampleOptions& options) {
+  return parse_chat_examples(read_file(path, kMostBytes), path, chat, options);
+}
+
+std::string preview_chat_example(const ChatExample& example, const Tokenizer& tokenizer, bool colour) {
+  const char* const begin = colour ? "\x1b[32m" : "«";
+  const char* const end = colour ? "\x1b[0m" : "»";
+  std::string out;
+  for (size_t at = 0; at < example.ids.size();) {
+    size_t stop = at;
+    std::string bytes;
+    for (; stop < example.ids.size() && example.weights[stop] == example.weights[at]; ++stop)
+      bytes += tokenizer.token_bytes(example.ids[stop]);
+    std::string text;
+    for (const std::string_view line :
+         split(bytes, '\n')) {  // control characters must not reach the terminal
+      if (line.data() != bytes.data()) text += '\n';
+      text += printable_text(line, std::ssize(bytes));
+    }
+    out += example.weights[at] != 0 ? begin + text + end : text;
+    at = stop;
+  }
+  if (!out.ends_with('\n')) out += '\n';
+  return out + fmt::format("{} of {} count\n", format_thousands(counted(example)),
+                           format_amount(std::ssize(example.ids), "token"));
+}
+
+}  // namespace gpt

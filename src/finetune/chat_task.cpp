@@ -1,0 +1,215 @@
+#include "finetune/chat_task.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "base/parse.h"
+#include "base/ranges.h"
+#include "chat/chat_rows.h"
+#include "chat/model_text.h"
+#include "data/token_hash.h"
+#include "finetune/extra_tokens.h"
+#include "finetune/tune_config.h"
+#include "model/model_files.h"
+#include "report/progress.h"
+#include "train/documents.h"
+
+namespace gpt {
+namespace {
+
+TooLong too_long_of(const std::string& name) {
+  if (name == "drop") return TooLong::drop;
+  if (name == "truncate") return TooLong::truncate;
+  if (name == "refuse") return TooLong::error;
+  fail_parameter("long_examples", "expected drop, truncate or refuse, found {}", name.substr(0, 64));
+}
+
+// "a.jsonl=0.7": a file and its share.
+std::pair<std::string, double> part_of(const std::string& entry) {
+  const size_t at = entry.rfind('=');
+  const auto weight = at == std::string::npos ? std::nullopt : parse_number<double>(entry.substr(at + 1));
+  if (!weight || path_exists(entry)) return {entry, 0};
+  if (!(*weight > 0)) fail_usage("--data {}: expected a weight above 0", entry);
+  return {entry.substr(0, at), *weight};
+}
+
+class ChatTask : public Task {
+ public:
+  explicit ChatTask(const TaskSources& s)
+      : config_(s.config), n_ctx_(s.config.n_ctx > 0 ? s.config.n_ctx : s.model.n_ctx) {
+    if (n_ctx_ > s.model.n_ctx) {
+      fail_parameter("n_ctx", "expected at most the {} of the model's context, found {}", s.model.n_ctx,
+                     n_ctx_);
+    }
+    const ChatSource source = model_chat_source(s.base, s.config.chat_template, "--template");
+    tokenizer_ = with_special_tokens(s.tokenizer, source.needed_tokens);
+    chat_ = std::make_unique<ChatTemplate>(source, *tokenizer_);
+    const TrainConfig& c = config_.train();
+    for (const std::string& entry : c.data) {
+      const auto& [path, weight] = part_of(entry);
+      parts_.push_back(
+          make_chat_part(path, weight, read(path), c.val_data.empty() ? c.val_fraction : 0, seed()));
+    }
+    for (const std::string& path : c.val_data)
+      parts_.push_back({.name = path, .weight = 0, .train = {}, .held_out = read(path)});
+    samples_ = std::ssize(rows_of_epoch(0));
+  }
+
+  void adapt(ModelConfig& config) const override {
+    config.vocab_size = std::max(config.vocab_size, tokenizer_->vocab_size());
+    std::erase(config.eos_token_ids, chat_->end_id());
+    config.eos_token_ids.insert(config.eos_token_ids.begin(), chat_->end_id());
+  }
+  bool takes_adapter() const override { return true; }
+  int64_t samples() const override { return samples_; }
+  int64_t n_ctx() const override { return n_ctx_; }
+  const Tokenizer& tokenizer() const override { return *tokenizer_; }
+  bool evaluates() const override {
+    return std::ranges::any_of(parts_, [](const ChatPart& part) { return !part.held_out.empty(); });
+  }
+
+  // An epoch's last rows and the next one's first ones may share a batch.
+  void before_step(int64_t step, const Model&, const Backend&) override {
+    const int64_t batch = config_.train().batch_size, first = step * batch;
+    batch_.clear();
+    for (int64_t row = first; row < first + batch; ++row) {
+      while (row >= begin_ + std::ssize(rows_)) {
+        begin_ += std::ssize(rows_);
+        rows_ = rows_of_epoch(next_epoch_++);
+      }
+      batch_.push_back(rows_[static_cast<size_t>(row - begin_)]);
+    }
+  }
+
+  void fill(int64_t, int64_t first, int64_t rows, const TrainStep::Samples& s) const override {
+    for (int64_t i = 0; i < rows; ++i) {
+      const ChatRow& row = batch_[static_cast<size_t>(first + i)];
+      const int64_t at = i * n_ctx_;
+      std::ranges::copy(row.ids, s.ids + at);
+      std::ranges::copy(row.targets, s.targets + at);
+      std::ranges::copy(row.weights, s.weights + at);
+      std::ranges::copy(row.starts, s.starts + at);
+    }
+  }
+
+  std::optional<TaskScore> evaluate(const Model& model, const Backend& backend,
+                                    const std::function<bool()>& interrupted) const override {
+    TrainingGraph graph(model, 1, n_ctx_,
+                        {.gradients = false,
+                         .dtype = tensor_dtype(config_.train().dtype),
+                         .adapter = adapter,
+                         .packs_per_use = adapter != nullptr},
+                        backend);
+    TaskScore score{.criterion_name = "loss"};
+    double sum = 0, weight = 0;
+    for (const ChatPart& part : parts_) {
+      double part_sum = 0, part_weight = 0;
+      for (const ChatRow& row : pack_chat_rows(pointers(part.held_out), n_ctx_)) {
+        if (interrupted()) return std::nullopt;
+        TrainBatch batch{.ids = row.ids.data(), .targets = row.targets.data(), .weights = row.weights.data()};
+        PackedDocuments documents;
+        documents.split(n_ctx_, row.starts, batch);
+        part_sum += graph.loss(batch);
+        part_weight += language_modelling().weight(batch, n_ctx_);
+      }
+      if (part_weight == 0) continue;
+      sum += part_sum;
+      weight += part_weight;
+      score.metrics.emplace_back("loss/" + part.name, part_sum / part_weight);
+    }
+    score.loss = score.criterion = weight > 0 ? sum / weight : 0;
+    score.text = fmt::format("held-out loss {:.4f} a token", score.loss);
+    for (const auto& [name, loss] : score.metrics) {
+      if (score.metrics.size() > 1) score.text += fmt::format(", {} {:.4f}", name.substr(5), loss);
+    }
+    if (score.metrics.size() == 1) score.metrics.clear();  // the loss itself
+    return score;
+  }
+
+  void write_files(const std::string& folder, const Model&) const override {
+    write_file_atomic(folder + "/chat_template.jinja", chat_->jinja());
+  }
+
+  DataIdentity identity() const override {
+    std::string train, val;
+    for (const ChatPart& part : parts_) {
+      for (const auto& [examples, bytes] : {std::pair{&part.train, &train}, {&part.held_out, &val}}) {
+        for (const ChatExample& e : *examples)
+          bytes->append(reinterpret_cast<const char*>(e.ids.data()), e.ids.size() * sizeof(int32_t));
+      }
+    }
+    return {.tokens = samples_ * n_ctx_,
+            .train = fmt::format("{:016x}", bytes_hash(train)),
+            .val = fmt::format("{:016x}", bytes_hash(val)),
+            .tokenizer = fmt::format("{:016x}", bytes_hash(tokenizer_->to_json()))};
+  }
+
+  std::string describe() const override {
+    const auto count = [&](auto member) {
+      return sum_of(parts_, [&](const ChatPart& part) { return std::ssize(part.*member); });
+    };
+    std::string text = notes_;
+    const auto shown = std::ranges::find_if(parts_, [](const ChatPart& part) { return !part.train.empty(); });
+    if (shown != parts_.end()) {
+      const bool colour = progress_output(2).style.colour;
+      text += "the first conversation, " +
+              std::string(colour ? "what is learned in green" : "what is learned in «»") + ":\n" +
+              preview_chat_example(shown->train.front(), *tokenizer_, colour);
+    }
+    return text + fmt::format("chat: {} conversations to learn from, {} held out; {} format\n",
+                              format_thousands(count(&ChatPart::train)),
+                              format_thousands(count(&ChatPart::held_out)), chat_->name());
+  }
+
+ private:
+  uint64_t seed() const { return static_cast<uint64_t>(config_.train().seed); }
+
+  std::vector<ChatExample> read(const std::string& path) {
+    ChatExamples found = read_chat_examples(
+        path, *chat_,
+        {.n_ctx = n_ctx_, .too_long = too_long_of(config_.long_conversations), .skip_bad = config_.skip_bad});
+    const ChatCounts& counts = found.counts;
+    if (counts.bad > 0)
+      notes_ += fmt::format("{}: {} passed over; the first: {}\n", path,
+                            format_amount(counts.bad, "bad line"), counts.first_bad);
+    if (counts.dropped > 0)
+      notes_ += fmt::format("{}: {} with more than {} tokens left out\n", path,
+                            format_amount(counts.dropped, "conversation"), n_ctx_);
+    if (counts.truncated > 0)
+      notes_ += fmt::format("{}: {} with more than {} tokens lost the oldest turns\n", path,
+                            format_amount(counts.truncated, "conversation"), n_ctx_);
+    if (found.examples.empty()) fail("{}: no conversation in it to learn from", path);
+    return std::move(found.examples);
+  }
+
+  std::vector<ChatRow> rows_of_epoch(int64_t epoch) const {
+    return pack_chat_rows(chat_epoch(parts_, seed(), epoch), n_ctx_);
+  }
+  static std::vector<const ChatExample*> pointers(const std::vector<ChatExample>& examples) {
+    return transformed(examples, [](const ChatExample& e) { return &e; });
+  }
+
+  const TuneConfig config_;
+  int64_t n_ctx_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::unique_ptr<ChatTemplate> chat_;
+  std::vector<ChatPart> parts_;
+  int64_t samples_ = 0;  // rows of the first epoch; others may have one more or less
+  std::string notes_;
+  // The rows of the epoch that the newest step was in: the run's rows from begin_ on.
+  std::vector<ChatRow> rows_;
+  int64_t begin_ = 0, next_epoch_ = 0;
+  std::vector<ChatRow> batch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Task> make_chat_task(const TaskSources& sources) {
+  return std::make_unique<ChatTask>(sources);
+}
+
+}  // namespace gpt

@@ -1,0 +1,79 @@
+#include "finetune/prompts.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "chat/model_text.h"
+#include "finetune/tune_config.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+// The content of the last of a list of messages.
+std::string last_content(const json& messages, const std::string& place) {
+  if (messages.empty() || !messages.back().is_object() || !messages.back().contains("content") ||
+      !messages.back()["content"].is_string())
+    fail("{}: expected messages with \"role\" and \"content\"", place);
+  return messages.back()["content"].get<std::string>();
+}
+
+}  // namespace
+
+PromptReader::PromptReader(const TaskSources& sources) : sources_(sources), ends_(eos_ids(sources.model)) {
+  try {
+    chat_ = std::make_unique<ChatTemplate>(
+        model_chat_source(sources.base, sources.config.chat_template, "--template"), *sources.tokenizer);
+    if (std::ranges::find(ends_, chat_->end_id()) == ends_.end()) ends_.push_back(chat_->end_id());
+  } catch (const Error& error) {
+    if (!sources.config.chat_template.empty()) throw;
+    no_chat_ = error.what();
+  }
+}
+
+const ChatTemplate& PromptReader::chat(const std::string& place) const {
+  if (chat_ == nullptr) fail("{}: a list of messages takes a chat template: {}", place, no_chat_);
+  return *chat_;
+}
+
+std::vector<int32_t> PromptReader::prompt(const json& value, const std::string& place) const {
+  if (value.is_string())
+    return prompt_ids(value.get<std::string>(), sources_.tokenizer.get(), sources_.model, false);
+  if (!value.is_array()) fail("{}: expected a text or a list of messages, found {}", place, json_kind(value));
+  last_content(value, place);
+  try {
+    const auto conversation = nlohmann::ordered_json::parse(json{{"messages", value}}.dump());
+    return chat(place).encode_conversation(conversation, true);
+  } catch (const Error& error) {
+    fail("{}: {}", place, error.what());
+  }
+}
+
+std::string PromptReader::text(const json& value, const std::string& place) {
+  return value.is_string() ? value.get<std::string>() : last_content(value, place);
+}
+
+std::vector<int32_t> PromptReader::answer(const json& prompt, const json& value,
+                                          const std::string& place) const {
+  if (!value.is_string() && !value.is_array())
+    fail("{}: expected a text or a list of messages, found {}", place, json_kind(value));
+  const std::string said = text(value, place);
+  if (said.empty()) fail("{}: an answer is empty", place);
+  std::vector<int32_t> ids = sources_.tokenizer->encode(said);
+  if (prompt.is_array()) {
+    ids.push_back(chat(place).end_id());
+  } else if (const std::vector<int32_t> eos = eos_ids(sources_.model); !eos.empty()) {
+    ids.push_back(eos.front());
+  }
+  return ids;
+}
+
+const json& member(const json& object, const char* name, const std::string& place) {
+  const auto found = object.find(name);
+  if (found == object.end()) fail("{}: expected \"{}\", found none", place, name);
+  return *found;
+}
+
+}  // namespace gpt

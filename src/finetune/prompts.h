@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "finetune/task.h"
+#include "text/chat_template.h"
+
+namespace gpt {
+
+// Prompts and answers of examples as token ids: a text as it is, or a list of messages by the model's
+// template.
+class PromptReader {
+ public:
+  explicit PromptReader(const TaskSources& sources);
+
+  // The ids up to where an answer begins. Throws Error naming the place.
+  std::vector<int32_t> prompt(const nlohmann::json& value, const std::string& place) const;
+  // What it is for those who judge answers: the text, or the last message's.
+  static std::string text(const nlohmann::json& value, const std::string& place);
+  // The ids of an answer to such a prompt, with the token that ends it: a text, or a list that ends with the
+  // assistant's message.
+  std::vector<int32_t> answer(const nlohmann::json& prompt, const nlohmann::json& value,
+                              const std::string& place) const;
+  // The tokens that end an answer.
+  const std::vector<int32_t>& ends() const { return ends_; }
+
+ private:
+  const ChatTemplate& chat(const std::string& place) const;
+
+  const TaskSources& sources_;
+  std::vector<int32_t> ends_;
+  std::unique_ptr<ChatTemplate> chat_;  // of a model that has one
+  std::string no_chat_;                 // why it has none
+};
+
+// A member that must be there. Throws Error naming place and member.
+const nlohmann::json& member(const nlohmann::json& object, const char* name, const std::string& place);
+
+}  // namespace gpt

@@ -1,0 +1,173 @@
+// gpt finetune with conversations, preferences and rewards: what it makes, how it goes on, what it refuses.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "run_gpt.h"
+#include "support/temp_dir.h"
+
+namespace {
+
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+// A small model with a tokenizer of its own, and examples of each kind.
+class Finetune : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    dir_ = std::make_unique<gpt::test::TempDir>();
+    std::ofstream(file("text.txt")) << run_gpt({"data", "tales", "--bytes", "20000", "--seed", "3"}).out;
+    GptRun run = run_gpt({"tokenizer", "train", "--data", file("text.txt"), "--vocab-size", "280", "--out",
+                          file("tokenizer")});
+    ASSERT_EQ(run.status, 0) << run.err;
+    run = run_gpt({"train", "--data", file("text.txt"), "--tokenizer", file("tokenizer"), "--n-layer", "1",
+                   "--n-head", "2", "--n-embd", "32", "--n-ctx", "64", "--steps", "3", "--threads", "1",
+                   "--out", file("base")});
+    ASSERT_EQ(run.status, 0) << run.err;
+    std::ofstream chat(file("chat.jsonl")), pairs(file("pairs.jsonl")), asked(file("asked.jsonl"));
+    for (int i = 0; i < 40; ++i) {
+      const std::string name = std::string(1, static_cast<char>('a' + i % 4));
+      chat << json{{"messages",
+                    {{{"role", "user"}, {"content", "Say " + name}},
+                     {{"role", "assistant"}, {"content", name + name}}}}}
+                  .dump()
+           << "\n";
+      pairs << json{{"prompt", name}, {"chosen", "yes " + std::to_string(i)}, {"rejected", "no"}}.dump()
+            << "\n";
+      asked << json{{"prompt", name}, {"answer", "e"}}.dump() << "\n";
+    }
+  }
+  static void TearDownTestSuite() { dir_.reset(); }
+  static std::string file(const std::string& name) { return dir_->file(name); }
+  static std::string content(const std::string& name) {
+    std::ostringstream text;
+    text << std::ifstream(file(name), std::ios::binary).rdbuf();
+    return text.str();
+  }
+  static GptRun finetune(const std::string& task, const std::string& data, const std::string& out,
+                         const Words& more) {
+    Words words = {"finetune", file("base"), "--task",  task,        "--data",
+                   file(data), "--out",      file(out), "--threads", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_gpt(words);
+  }
+  // A run in two parts ends as one that was never stopped.
+  static void expect_resumes(const std::string& task, const std::string& data, const Words& more,
+                             const std::string& result) {
+    GptRun run = finetune(task, data, task + "-whole", more);
+    ASSERT_EQ(run.status, 0) << run.err;
+    Words stopped = more;
+    stopped.insert(stopped.end(), {"--stop-after", "3"});
+    run = finetune(task, data, task + "-parts", stopped);
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_NE(run.err.find("gpt finetune --resume"), std::string::npos) << run.err;
+    run = run_gpt({"finetune", "--resume", "--out", file(task + "-parts"), "--threads", "2"});
+    ASSERT_EQ(run.status, 0) << run.err;
+    const std::string whole = content(task + "-whole/last/" + result);
+    EXPECT_FALSE(whole.empty());
+    EXPECT_TRUE(whole == content(task + "-parts/last/" + result));
+  }
+  static std::unique_ptr<gpt::test::TempDir> dir_;
+};
+std::unique_ptr<gpt::test::TempDir> Finetune::dir_;
+
+TEST_F(Finetune, ChatLearnsWhatTheAssistantSaysAndTalks) {
+  const GptRun run = finetune("chat", "chat.jsonl", "talker",
+                              {"--template", "chatml", "--lr", "1e-2", "--batch-size", "4", "--steps", "80"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.err.find("held-out loss"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("\u00ab"), std::string::npos) << "the preview: " << run.err;
+  const GptRun answer =
+      run_gpt({"chat", file("talker/best"), "--greedy", "--max-tokens", "10", "--prompt", "Say b"});
+  EXPECT_EQ(answer.status, 0) << answer.err;
+  EXPECT_EQ(answer.out, "bb\n");
+}
+
+TEST_F(Finetune, ChatResumes) {
+  expect_resumes("chat", "chat.jsonl", {"--template", "chatml", "--batch-size", "2", "--steps", "7"},
+                 "model.safetensors");
+}
+
+TEST_F(Finetune, PreferencesComeIntoOrderAndResume) {
+  expect_resumes("dpo", "pairs.jsonl", {"--lr", "1e-2", "--batch-size", "8", "--steps", "8"},
+                 "model.safetensors");
+  const GptRun run =
+      finetune("dpo", "pairs.jsonl", "ordered", {"--lr", "1e-2", "--batch-size", "8", "--steps", "12"});
+  EXPECT_NE(run.err.find("loss 0.6931"), std::string::npos) << "of a model beside itself: " << run.err;
+  EXPECT_NE(run.err.find("4 of 4 pairs in order"), std::string::npos) << run.err;
+}
+
+TEST_F(Finetune, AdaptersAreTrainedAlone) {
+  const Words lora = {"--lora-rank", "4", "--lr", "1e-2", "--batch-size", "8", "--steps", "8"};
+  Words words = lora;
+  GptRun run = finetune("dpo", "pairs.jsonl", "lora", words);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_FALSE(std::filesystem::exists(file("lora/best/model.safetensors")));
+  const GptRun base = run_gpt({"generate", file("base"), "--ids", "1,2", "--greedy", "-n", "8", "--json"});
+  const GptRun with = run_gpt({"generate", file("base"), "--adapter", file("lora/best"), "--ids", "1,2",
+                               "--greedy", "-n", "8", "--json"});
+  EXPECT_EQ(with.status, 0) << with.err;
+  EXPECT_NE(with.out, base.out);
+  words.insert(words.end(), {"--stop-after", "3"});
+  run = finetune("dpo", "pairs.jsonl", "lora-parts", words);
+  run = run_gpt({"finetune", "--resume", "--out", file("lora-parts")});
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(content("lora/last/adapter_model.safetensors") ==
+              content("lora-parts/last/adapter_model.safetensors"));
+}
+
+TEST_F(Finetune, RewardsRiseAndResume) {
+  expect_resumes("grpo", "asked.jsonl",
+                 {"--reward", "regex", "--lr", "1e-2", "--batch-size", "16", "--rollouts", "4",
+                  "--max-tokens", "4", "--steps", "6"},
+                 "model.safetensors");
+  const GptRun run = finetune("grpo", "asked.jsonl", "rewarded",
+                              {"--reward", "regex", "--lr", "1e-2", "--batch-size", "32", "--rollouts", "8",
+                               "--max-tokens", "6", "--steps", "40"});
+  EXPECT_NE(run.err.find("held-out reward 1.0000"), std::string::npos) << run.err;
+}
+
+TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
+  const auto refused = [](const GptRun& run, const std::string& what) {
+    EXPECT_NE(run.status, 0);
+    EXPECT_NE(run.err.find(what), std::string::npos) << run.err;
+  };
+  const auto with_line = [](const std::string& name, const std::string& like, const std::string& line) {
+    std::ofstream(file(name)) << content(like) << line << "\n";
+    return name;
+  };
+  refused(
+      finetune("dpo", with_line("short.jsonl", "pairs.jsonl", R"({"prompt": "a", "chosen": "b"})"), "no", {}),
+      "short.jsonl:41: expected \"rejected\"");
+  refused(
+      finetune("dpo",
+               with_line("same.jsonl", "pairs.jsonl", R"({"prompt": "a", "chosen": "b", "rejected": "b"})"),
+               "no", {}),
+      "same.jsonl:41");
+  refused(
+      finetune("grpo", with_line("nan.jsonl", "asked.jsonl", R"({"prompt": "a", "answer": 3})"), "no", {}),
+      "nan.jsonl:41: \"answer\": expected a string");
+  refused(finetune("grpo", "asked.jsonl", "no", {"--reward", "number"}), "asked.jsonl:1: \"answer\"");
+  refused(finetune("grpo", "asked.jsonl", "no", {"--reward", "command", "--reward-command", "echo words"}),
+          "expected a number");
+  refused(
+      finetune("chat",
+               with_line("role.jsonl", "chat.jsonl", R"({"messages": [{"role": "king", "content": "x"}]})"),
+               "no", {"--template", "chatml"}),
+      "role.jsonl:41");
+  refused(finetune("chat", "chat.jsonl", "no", {}), "--template");
+  refused(finetune("classify", "pairs.jsonl", "no", {"--lora-rank", "4"}), "lora");
+  refused(finetune("grpo", "asked.jsonl", "no", {"--rollouts", "0"}), "--rollouts: expected a number from 2");
+  refused(finetune("dpo", "pairs.jsonl", "no", {"--beta", "nan"}), "--beta");
+  refused(finetune("dance", "pairs.jsonl", "no", {}), "--task");
+  refused(run_gpt({"finetune", "--resume", "--out", file("base")}), "not the folder of a fine-tuning run");
+  const GptRun skipped = finetune("dpo", "short.jsonl", "skipped", {"--skip-bad", "--steps", "1"});
+  EXPECT_EQ(skipped.status, 0) << skipped.err;
+  EXPECT_NE(skipped.err.find("1 bad example passed over"), std::string::npos) << skipped.err;
+}
+
+}  // namespace

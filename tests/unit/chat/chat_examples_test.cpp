@@ -1,0 +1,199 @@
+#include "chat/chat_examples.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "chat/chat_conversations.h"
+#include "chat/conversation.h"
+#include "chat/model_text.h"
+#include "convert/gguf_export.h"
+#include "support/error_of.h"
+#include "support/small_models.h"
+#include "support/temp_dir.h"
+
+namespace gpt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using test::error_of;
+
+const Tokenizer& tokenizer() {
+  static const std::unique_ptr<Tokenizer> loaded =
+      load_tokenizer(GPT_SOURCE_DIR "/tests/data/chat.tokenizer.json");
+  return *loaded;
+}
+
+const char* const kOpenAi =
+    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})";
+const char* const kShareGpt =
+    R"({"id": 1, "conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]})";
+
+class ChatExamplesOf : public testing::Test {
+ protected:
+  ChatExamples parse(const std::string& text, const ChatExampleOptions& options = {}) const {
+    return parse_chat_examples(text, "d.jsonl", chat_, options);
+  }
+  std::string problem(const std::string& text, const ChatExampleOptions& options = {}) const {
+    return error_of([&] { parse(text, options); });
+  }
+  std::string text_of(const ChatExample& example) const { return tokenizer().decode(example.ids); }
+
+  const ChatTemplate chat_{ChatFormat::chatml, tokenizer()};
+};
+
+TEST_F(ChatExamplesOf, TwoWaysOfWritingAreOne) {
+  const ChatExamples read = parse(std::string(kOpenAi) + "\n\n" + kShareGpt + "\r\n");
+  ASSERT_EQ(read.examples.size(), 2u);
+  EXPECT_EQ(read.examples[0].ids, read.examples[1].ids);
+  EXPECT_EQ(read.examples[0].weights, read.examples[1].weights);
+  EXPECT_EQ(read.counts.lines, 2);
+  EXPECT_EQ(read.counts.ids, 2 * std::ssize(read.examples[0].ids));
+  EXPECT_EQ(read.counts.counted, 4);
+  EXPECT_EQ(preview_chat_example(read.examples[0], tokenizer(), false),
+            "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n«b<|im_end|>»\n2 of " +
+                std::to_string(read.examples[0].ids.size()) + " tokens count\n");
+  EXPECT_NE(preview_chat_example(read.examples[0], tokenizer(), true).find("\x1b[32mb<|im_end|>\x1b[0m"),
+            std::string::npos);
+}
+
+TEST_F(ChatExamplesOf, APreviewNeverWritesControlCharacters) {
+  const ChatExamples read = parse(
+      R"({"messages": [{"role": "user", "content": "\u001b[2J"}, {"role": "assistant", "content": "\u0007"}]})");
+  const std::string text = preview_chat_example(read.examples[0], tokenizer(), false);
+  EXPECT_EQ(text.find_first_of("\x1b\x07"), std::string::npos) << text;
+}
+
+TEST(ChatConversations, KeepToolsAndTheirOrder) {
+  const Json call = parse_conversation(
+      R"({"tools": "[{\"z\": 1, \"a\": 2}]", "system": "s", "conversations": [{"from": "human", "value": "q"},
+          {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"z\": 1, \"a\": 2}}"},
+          {"from": "observation", "value": "r"}, {"from": "gpt", "value": "x"}]})",
+      "d:1");
+  EXPECT_EQ(call["tools"].dump(), R"([{"z":1,"a":2}])");
+  EXPECT_EQ(call["messages"].dump(),
+            R"([{"role":"system","content":"s"},{"role":"user","content":"q"},)"
+            R"({"role":"assistant","content":"","tool_calls":[{"type":"function","function":)"
+            R"({"name":"f","arguments":{"z":1,"a":2}}}]},)"
+            R"({"role":"tool","content":"r"},{"role":"assistant","content":"x"}])");
+  const Json textual = parse_conversation(
+      R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "function": {"name": "f",
+          "arguments": "{\"z\": 1, \"a\": [2]}"}}]}]})",
+      "d:1");
+  EXPECT_EQ(textual["messages"][0]["tool_calls"][0]["function"]["arguments"].dump(), R"({"z":1,"a":[2]})");
+}
+
+TEST_F(ChatExamplesOf, ErrorsNameTheLine) {
+  const std::string good = std::string(kOpenAi) + "\n";
+  const auto expect = [&](const std::string& line, const std::string& why) {
+    const std::string error = problem(good + line + "\n");
+    EXPECT_TRUE(error.starts_with("d.jsonl:2")) << error;
+    EXPECT_NE(error.find(why), std::string::npos) << error;
+    const ChatExamples rest = parse(good + line + "\n" + good, {.skip_bad = true});
+    EXPECT_EQ(rest.examples.size(), 2u);
+    EXPECT_EQ(rest.counts.bad, 1);
+    EXPECT_EQ(rest.counts.first_bad, error);
+  };
+  expect("{", "JSON");
+  expect("[]", "expected an object");
+  expect("{}", "expected \"messages\" or \"conversations\"");
+  expect(R"({"messages": []})", "the conversation is empty");
+  expect(R"({"messages": {}})", "to be a list");
+  expect(R"({"messages": [1]})", "message 1: expected an object, found a number");
+  expect(R"({"messages": [{"role": "user", "content": "a"}]})", "no message of the assistant");
+  expect(R"({"messages": [{"content": "a"}]})", "message 1: expected \"role\"");
+  expect(R"({"messages": [{"role": "judge", "content": "a"}]})", "found \"judge\"");
+  expect(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant"}]})",
+         "message 2: expected \"content\" to be a string, found nothing");
+  expect(R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})", "parts of \"content\"");
+  expect(R"({"messages": [{"role": "user", "content": "a", "tool_calls": []}]})", "only the assistant");
+  expect(R"({"messages": [{"role": "assistant", "tool_calls": [{"name": "f"}]}]})",
+         "\"function\" with a \"name\"");
+  expect(R"({"conversations": [{"from": "dog", "value": "a"}]})", "found \"dog\"");
+  expect(R"({"conversations": [{"from": "gpt", "value": 1}]})", "expected \"value\" to be a string");
+  expect(R"({"conversations": [{"from": "function_call", "value": "f x"}]})", "a function_call");
+  expect(R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}]})", "nothing counts");
+  expect(R"({"messages": [{"role": "assistant", "content": "a"}], "tools": 1})", "expected \"tools\"");
+}
+
+TEST_F(ChatExamplesOf, AreAsLongAsIsAllowed) {
+  const std::string turn =
+      R"({"role": "user", "content": "question"}, {"role": "assistant", "content": "answer"})";
+  const std::string line =
+      R"({"messages": [{"role": "system", "content": "s"}, )" + turn + ", " + turn + ", " + turn + "]}";
+  const auto all = static_cast<int64_t>(parse(line).examples[0].ids.size());
+  EXPECT_EQ(parse(line, {.n_ctx = all - 1}).examples.size(), 1u) << "the last id is only predicted";
+  const ChatExamples dropped = parse(line, {.n_ctx = all - 2});
+  EXPECT_EQ(dropped.examples.size(), 0u);
+  EXPECT_EQ(dropped.counts.dropped, 1);
+  const ChatExamples cut = parse(line, {.n_ctx = all - 2, .too_long = TooLong::truncate});
+  ASSERT_EQ(cut.examples.size(), 1u);
+  EXPECT_EQ(cut.counts.truncated, 1);
+  const std::string two = R"({"messages": [{"role": "system", "content": "s"}, )" + turn + ", " + turn + "]}";
+  EXPECT_EQ(cut.examples[0].ids, parse(two).examples[0].ids);
+  EXPECT_EQ(parse(line, {.n_ctx = 5, .too_long = TooLong::truncate}).counts.dropped, 1);
+  for (const bool skip_bad : {false, true}) {
+    const std::string error =
+        problem(line, {.n_ctx = all - 2, .too_long = TooLong::error, .skip_bad = skip_bad});
+    EXPECT_NE(error.find("d.jsonl:1: the conversation has " + std::to_string(all) + " tokens"),
+              std::string::npos)
+        << error;
+  }
+}
+
+// The template of a model is the same text in its folder and in a GGUF file, and gives the same ids in
+// training as in a chat.
+TEST(ChatTemplates, TrainingChatAndExportAgree) {
+  const std::string jinja = read_file(GPT_SOURCE_DIR "/tests/data/chat_templates/qwen2_5.jinja");
+  const test::RandomModel random(
+      test::make_config({"t", "gpt2", fmt::format(R"({{"vocab_size": {}}})", tokenizer().vocab_size())}),
+      DType::f32);
+  const test::TempDir dir;
+  write_gguf(dir.file("m.gguf"), random.model, random.model.weights, &tokenizer(), {.chat_template = jinja});
+  const LoadedModel loaded(dir.file("m.gguf"));
+  const auto exported_tokenizer = model_tokenizer(loaded, "");
+  const ChatTemplate exported = model_chat_template(loaded, *exported_tokenizer, "", "--template");
+  const ChatTemplate own({.name = "own", .jinja = jinja}, tokenizer());
+  EXPECT_EQ(exported.jinja(), own.jinja());
+  EXPECT_EQ(exported.end_id(), own.end_id());
+
+  const Json conversation = {{"messages",
+                              {{{"role", "system"}, {"content", "be brief"}},
+                               {{"role", "user"}, {"content", "one <|im_end|>"}},
+                               {{"role", "assistant"}, {"content", "first"}},
+                               {{"role", "user"}, {"content", "two"}},
+                               {{"role", "assistant"}, {"content", "second"}}}}};
+  const ChatExample trained = own.example(conversation);
+  EXPECT_EQ(exported.example(conversation).ids, trained.ids);
+  Conversation chat(exported, "be brief", 4096);
+  std::vector<int32_t> ids = chat.ask("one <|im_end|>", 10);
+  chat.answer(tokenizer().encode("first"));
+  ids = chat.ask("two", 10);
+  for (const int32_t id : tokenizer().encode("second"))
+    ids.push_back(id);
+  ids.push_back(exported.end_id());
+  ASSERT_LE(ids.size(), trained.ids.size());
+  EXPECT_TRUE(std::equal(ids.begin(), ids.end(), trained.ids.begin()));
+  EXPECT_EQ(tokenizer().decode(trained.ids).substr(tokenizer().decode(ids).size()), "\n");
+}
+
+// A template that leaves out what was thought of earlier messages: the whole conversation is written anew.
+TEST(ChatTemplates, AConversationIsEncodedAnewWhereItsBeginningChanges) {
+  const char* jinja =
+      R"({% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' and not
+loop.last %}{{ m.content.split('|')[-1] }}{% else %}{{ m.content }}{% endif %}{{ '<|im_end|>\n' }}{% endfor %}{% if
+add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})";
+  const ChatTemplate chat({.name = "own", .jinja = jinja}, tokenizer());
+  Conversation c(chat, "", 4096);
+  c.ask("one", 10);
+  c.answer(tokenizer().encode("thought|said"));
+  EXPECT_EQ(tokenizer().decode(c.ask("two", 10)),
+            "<|im_start|>user\none<|im_end|>\n<|im_start|>assistant\nsaid<|im_end|>\n<|im_start|>user\ntwo<|"
+            "im_end|>\n"
+            "<|im_start|>assistant\n");
+}
+
+}  // namespace
+}  // namespace gpt
