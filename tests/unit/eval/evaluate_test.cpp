@@ -8,6 +8,7 @@
 
 #include "model/inference.h"
 #include "model/params.h"
+#include "support/adapted_model.h"
 
 namespace gpt {
 namespace {
@@ -131,6 +132,20 @@ TEST(Evaluate, RefusesTokensThatTheModelDoesNotKnow) {
   small.weights.assign(views.begin(), views.end());
   ThreadPool pool(1);
   EXPECT_THROW(evaluate(small, TokenSpan(f.tokens), {}, test::backend(pool, Isa::ref)), Error);
+}
+
+// The loss of a batch and that of token by token, which `compare` has, agree on what an adapter adds.
+TEST(Evaluate, WithAnAdapter) {
+  Fixture f;
+  const test::RandomAdapter random(f.model, DType::f32, 4);
+  const EvalOptions with{.adapter = random.adapter};
+  const EvalResult result = f.run(with);
+  EXPECT_GT(std::abs(result.loss() - f.run({}).loss()), 1e-2);
+  ThreadPool pool(1);
+  const Comparison both =
+      compare(f.model, TokenSpan(f.tokens), with, DType::bf16, test::backend(pool, Isa::ref));
+  EXPECT_NEAR(both.result.loss(), result.loss(), 1e-5);
+  EXPECT_NEAR(both.against.loss(), result.loss(), 0.05);
 }
 
 }  // namespace
