@@ -16,6 +16,7 @@
 #include "data/preview.h"
 #include "data/shard_set.h"
 #include "data/tales.h"
+#include "data/tales_questions.h"
 #include "data/text_blocks.h"
 #include "interrupt.h"
 #include "options.h"
@@ -30,6 +31,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt data tales --bytes 1000000 --seed 1 --out tales.txt
   gpt data tales --bytes 500
   gpt data tales --labelled 1000 --task choose --out choose.jsonl
+  gpt data tales --questions 300 --seed 9 --out tales_facts.jsonl     for gpt eval --tasks
   gpt data preview --data input.txt --tokenizer char --n-ctx 64
   gpt data pack --data docs/ 'crawl/*.jsonl.zst' --tokenizer tok --out shards
   gpt data info shards
@@ -69,7 +71,7 @@ struct ShardArguments {
 };
 
 struct TalesArguments {
-  int64_t bytes = 0, seed = 1, first_story = 0, labelled = 0;
+  int64_t bytes = 0, questions = 0, seed = 1, first_story = 0, labelled = 0;
   std::string out, task = "classify";
   bool force = false;
 };
@@ -79,31 +81,49 @@ struct PreviewArguments {
   int64_t n_ctx = 64, batch_size = 4;
 };
 
-// Labelled stories in place of a text.
-int run_labelled_tales(const TalesArguments& a) {
-  if (a.bytes != 0) fail_usage("--bytes and --labelled: give one of them");
-  const std::string text = labelled_tales(a.task, a.labelled, static_cast<uint64_t>(a.seed), a.first_story);
+void write_tales(const TalesArguments& a, const std::string& text) {
   if (a.out.empty()) {
     write_output(text);
   } else {
     write_file_atomic(a.out, text);
-    write_next({"gpt", "finetune", "MODEL", "--task", a.task, "--data", a.out, "--out", "run"});
   }
+}
+
+// Labelled stories in place of a text.
+int run_labelled_tales(const TalesArguments& a) {
+  write_tales(a, labelled_tales(a.task, a.labelled, static_cast<uint64_t>(a.seed), a.first_story));
+  if (!a.out.empty())
+    write_next({"gpt", "finetune", "MODEL", "--task", a.task, "--data", a.out, "--out", "run"});
   return 0;
 }
 
+// One JSON object a line, as examples/tasks/tales_facts.yaml reads them.
+std::string question_lines(const TalesArguments& a) {
+  std::string lines;
+  for (const TalesQuestion& q : tales_questions(a.questions, static_cast<uint64_t>(a.seed), a.first_story)) {
+    const nlohmann::ordered_json line = {{"kind", q.kind},
+                                         {"story", q.story},
+                                         {"choices", q.choices},
+                                         {"answer", q.answer},
+                                         {"number", q.number}};
+    lines += line.dump() + "\n";
+  }
+  return lines;
+}
+
 int run_tales(const TalesArguments& a) {
-  if (a.labelled == 0 && a.bytes == 0)
-    fail_usage("--bytes is missing: say how much text to make, for example --bytes 1000000");
+  const int asked = (a.bytes != 0) + (a.questions != 0) + (a.labelled != 0);
+  if (asked == 0) fail_usage("--bytes is missing: say how much text to make, for example --bytes 1000000");
+  if (asked > 1) fail_usage("--bytes, --questions and --labelled: expected one of them");
   if (a.seed < 0) fail_usage("--seed: expected a number of at least 0, found {}", a.seed);
   if (!a.out.empty()) check_new_file("--out", a.out, a.force);
   if (a.labelled != 0) return run_labelled_tales(a);
-  const TalesText tales = generate_tales(a.bytes, static_cast<uint64_t>(a.seed), a.first_story);
-  if (a.out.empty()) {
-    write_output(tales.text);
-  } else {
-    write_file_atomic(a.out, tales.text);
+  if (a.questions != 0) {
+    write_tales(a, question_lines(a));
+    return 0;
   }
+  const TalesText tales = generate_tales(a.bytes, static_cast<uint64_t>(a.seed), a.first_story);
+  write_tales(a, tales.text);
   write_note(fmt::format(
       "{} bytes of tales; entropy {} bits per byte (this text: {}): no model can do better on average; the "
       "next story is number {}\n",
@@ -258,6 +278,8 @@ Command add_tales(CLI::App& parent) {
   CLI::App* app =
       add_command(parent, "tales", "print the built-in corpus: endless simple stories of known entropy");
   add_value(*app, "--bytes", a->bytes, "N", "length of the text");
+  add_value(*app, "--questions", a->questions, "N",
+            "questions on stories with one possible answer, as JSONL, in place of a text");
   add_shown(*app, "--seed", a->seed, "N", "equal seeds give equal stories");
   add_shown(*app, "--first-story", a->first_story, "N", "number of the first story, or labelled example");
   add_value(*app, "--labelled", a->labelled, "N", "so many labelled stories as JSON lines, for gpt finetune");

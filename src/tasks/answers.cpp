@@ -39,9 +39,8 @@ std::string majority(const std::vector<std::string>& texts) {
   std::map<std::string, int64_t> counts;
   for (const std::string& text : texts)
     ++counts[text];
-  return *std::max_element(texts.begin(), texts.end(), [&](const auto& a, const auto& b) {
-    return counts[a] < counts[b];
-  });
+  return *std::max_element(texts.begin(), texts.end(),
+                           [&](const auto& a, const auto& b) { return counts[a] < counts[b]; });
 }
 
 std::vector<double> softmax(std::span<const double> x) {
@@ -91,9 +90,8 @@ struct ChoiceView {
     return std::find(prompt.gold.begin(), prompt.gold.end(), choice) != prompt.gold.end();
   }
   bool greedy() const {
-    return std::any_of(prompt.gold.begin(), prompt.gold.end(), [&](int64_t g) {
-      return g >= 0 && scores[static_cast<size_t>(g)].greedy;
-    });
+    return std::any_of(prompt.gold.begin(), prompt.gold.end(),
+                       [&](int64_t g) { return g >= 0 && scores[static_cast<size_t>(g)].greedy; });
   }
   int64_t single_gold(const std::string& metric) const {
     if (multiple_targets || prompt.gold.front() < 0)
@@ -186,9 +184,8 @@ std::vector<MetricItem> answer_items(const TaskConfig& config, const Prompt& pro
                                      const std::string& answer, Patterns& patterns) {
   return transformed(config.metrics, [&](const MetricRule& metric) {  // exact_match, all of them
     const std::string said = plain(metric, answer, patterns);
-    const bool hit = std::any_of(prompt.targets.begin(), prompt.targets.end(), [&](const auto& target) {
-      return plain(metric, target, patterns) == said;
-    });
+    const bool hit = std::any_of(prompt.targets.begin(), prompt.targets.end(),
+                                 [&](const auto& target) { return plain(metric, target, patterns) == said; });
     return MetricItem{hit ? 1.0 : 0.0};
   });
 }

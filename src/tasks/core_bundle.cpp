@@ -135,10 +135,11 @@ std::vector<std::string> prompts_of(const CoreTask& task, const json& item, cons
 // How many ids all have in common, from the front or the back.
 int64_t common_length(const std::vector<Ids>& all, bool front) {
   int64_t n = 0;
-  const auto at = [&](const Ids& ids) { return front ? ids[static_cast<size_t>(n)] : ids[ids.size() - 1 - static_cast<size_t>(n)]; };
-  const auto shortest = std::min_element(all.begin(), all.end(), [](const Ids& a, const Ids& b) {
-    return a.size() < b.size();
-  });
+  const auto at = [&](const Ids& ids) {
+    return front ? ids[static_cast<size_t>(n)] : ids[ids.size() - 1 - static_cast<size_t>(n)];
+  };
+  const auto shortest = std::min_element(all.begin(), all.end(),
+                                         [](const Ids& a, const Ids& b) { return a.size() < b.size(); });
   while (n < std::ssize(*shortest) &&
          std::all_of(all.begin(), all.end(), [&](const Ids& ids) { return at(ids) == at(all.front()); }))
     ++n;
@@ -152,7 +153,8 @@ class Run {
       : task_(task), model_(model), documents_(read_documents({task.data})) {
     if (model.prefix_id() < 0) fail("task {}: the tokenizer has no BOS, which stands in front", task.label);
     order_ = PythonRandom(kShuffleSeed).shuffled(documents_.size());
-    if (options.limit && *options.limit < std::ssize(order_)) order_.resize(static_cast<size_t>(*options.limit));
+    if (options.limit && *options.limit < std::ssize(order_))
+      order_.resize(static_cast<size_t>(*options.limit));
     for (size_t i = 0; i < order_.size(); ++i) {
       try {
         add(i);
@@ -242,8 +244,7 @@ class Run {
   void add_request(Ids ids, int64_t scored) {
     scored_.back().push_back(scored);
     if (std::ssize(ids) > model_.n_ctx()) ids.erase(ids.begin(), ids.end() - model_.n_ctx());
-    if (scored >= std::ssize(ids))
-      fail("expected less than {} ids to predict, found {}", ids.size(), scored);
+    if (scored >= std::ssize(ids)) fail("expected less than {} ids to predict, found {}", ids.size(), scored);
     if (scored > 0) requests_.push_back({.ids = std::move(ids), .scored = scored});
   }
 

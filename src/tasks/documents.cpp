@@ -108,9 +108,10 @@ std::vector<std::string> TaskData::files_of(const std::string& split) const {
     });
   }
   if (data_dir_.empty())
-    fail("task {}: its data set {} is not fetched; name a folder that has it as JSONL: --data-dir DIR, with "
-         "DIR/{}/{}.jsonl",
-         config_.name, config_.dataset_path, config_.name, split);
+    fail(
+        "task {}: its data set {} is not fetched; name a folder that has it as JSONL: --data-dir DIR, with "
+        "DIR/{}/{}.jsonl",
+        config_.name, config_.dataset_path, config_.name, split);
   const std::string& path = config_.dataset_path;
   const std::string last = path.substr(path.find_last_of('/') + 1);
   std::vector<std::string> names = {config_.name};

@@ -18,9 +18,9 @@ struct Documents {
   size_t size() const { return places.size(); }
 };
 
-// Reads JSONL files, one object a line, one after the other. As `datasets` makes columns of them, a field that
-// other lines have is null where it is missing, and a column of whole numbers and fractions has fractions.
-// Throws Error naming file and line.
+// Reads JSONL files, one object a line, one after the other. As `datasets` makes columns of them, a field
+// that other lines have is null where it is missing, and a column of whole numbers and fractions has
+// fractions. Throws Error naming file and line.
 Documents read_documents(const std::vector<std::string>& paths);
 
 // Finds and reads the splits of a task, each once. Nothing is fetched: dataset_path json names its files in
@@ -29,7 +29,8 @@ Documents read_documents(const std::vector<std::string>& paths);
 class TaskData {
  public:
   // data_dir may be "".
-  TaskData(const TaskConfig& config, std::string data_dir) : config_(config), data_dir_(std::move(data_dir)) {}
+  TaskData(const TaskConfig& config, std::string data_dir)
+      : config_(config), data_dir_(std::move(data_dir)) {}
 
   // After the task's process_docs. Throws Error naming the task and what was looked for.
   const Documents& split(const std::string& name);

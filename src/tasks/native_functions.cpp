@@ -117,9 +117,10 @@ void require_native_function(const std::string& name, NativeUse use, const TaskF
                              const std::string& key) {
   const Native* native = find_by(natives(), &Native::name, name);
   if (native == nullptr || native->use != use || !names_task(file, native->task))
-    fail("{}: the Python function {} is not run; those of HellaSwag and Winogrande are known, for others "
-         "write the JSONL as the function would and use a template",
-         file.place(key), name);
+    fail(
+        "{}: the Python function {} is not run; those of HellaSwag and Winogrande are known, for others "
+        "write the JSONL as the function would and use a template",
+        file.place(key), name);
   const std::string module = name.substr(0, name.find('.')) + ".py";
   const std::string path = (std::filesystem::path(file.path()).parent_path() / module).string();
   constexpr uint64_t kMaxSource = 1 << 20;

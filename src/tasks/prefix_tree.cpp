@@ -18,7 +18,8 @@ PrefixTree::PrefixTree(std::span<const std::span<const int32_t>> sequences) : no
     const std::span<const int32_t> ids = sequences[i];
     if (leaf != kRoot) {
       const std::span<const int32_t> last = sequences[nodes_[leaf].sequence];
-      const auto common = std::mismatch(last.begin(), last.end(), ids.begin(), ids.end()).first - last.begin();
+      const auto common =
+          std::mismatch(last.begin(), last.end(), ids.begin(), ids.end()).first - last.begin();
       if (common == std::ssize(ids) && common == std::ssize(last)) {
         nodes_[leaf].sequences.push_back(i);
         continue;

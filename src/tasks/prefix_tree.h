@@ -11,9 +11,9 @@ namespace gpt {
 class PrefixTree {
  public:
   struct Node {
-    int64_t length = 0;              // of the sequence that it stands for
-    size_t sequence = 0;             // one that begins with it
-    std::vector<size_t> sequences;   // of a leaf: those that are equal to it
+    int64_t length = 0;             // of the sequence that it stands for
+    size_t sequence = 0;            // one that begins with it
+    std::vector<size_t> sequences;  // of a leaf: those that are equal to it
     std::vector<size_t> children;
   };
 

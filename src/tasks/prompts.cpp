@@ -257,7 +257,8 @@ Prompt Prompts::make(const json& doc) {
     prompt.choices = rules_.choices(config_.choice, doc);
     if (!target.is_number_integer())
       fail("doc_to_target: expected a number of a choice, found {}", json_kind(target));
-    prompt.targets = {prompt.choices[index_of(target.get<int64_t>(), prompt.choices.size(), "doc_to_target")]};
+    prompt.targets = {
+        prompt.choices[index_of(target.get<int64_t>(), prompt.choices.size(), "doc_to_target")]};
   }
   return prompt;
 }

@@ -39,7 +39,8 @@ class DocRules {
 // What the model is asked about one document.
 struct Prompt {
   // The contexts and continuations whose likelihoods are wanted; of acc_mutual_info also the choices behind
-  // no context at all, after the others. For generation one context, for a rolling likelihood one continuation.
+  // no context at all, after the others. For generation one context, for a rolling likelihood one
+  // continuation.
   struct Pair {
     std::string context, continuation;
   };

@@ -18,7 +18,10 @@ using nlohmann::json;
 class Run {
  public:
   Run(const TaskConfig& config, const TaskOptions& options)
-      : config_(config), options_(options), data_(config, options.data_dir), prompts_(config, data_, options.num_fewshot) {
+      : config_(config),
+        options_(options),
+        data_(config, options.data_dir),
+        prompts_(config, data_, options.num_fewshot) {
     const auto all = static_cast<int64_t>(prompts_.documents().size());
     const int64_t n = std::min(all, options.limit.value_or(all));
     asked_ = transformed_indices(n, [&](int64_t) { return prompts_.next(); });
@@ -191,8 +194,8 @@ std::vector<GroupScore> group_scores(const TaskGroup& group, const std::vector<T
       for (const MetricResult& m : results[task].metrics) {
         if (m.name != metric.metric) continue;
         if (metric.filters.empty() && parts.count(m.filter) == 0) filters.push_back(m.filter);
-        parts[m.filter].push_back({m.estimate.value, static_cast<double>(results[task].documents),
-                                   m.estimate.standard_error});
+        parts[m.filter].push_back(
+            {m.estimate.value, static_cast<double>(results[task].documents), m.estimate.standard_error});
       }
     }
     for (const std::string& filter : filters) {

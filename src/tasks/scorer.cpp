@@ -132,9 +132,8 @@ void Scorer::step(const PrefixTree& tree) {
   const TensorView logits = logits_.view(0, DType::f32, shape);
   model_.forward(batch, logits);
   counts_.computed += step_rows_ - rows_left;
-  selector_.rows = transformed_indices(row, [](int64_t i) {
-    return SelectRow{.row = i, .k = 1, .log_sum = true};
-  });
+  selector_.rows =
+      transformed_indices(row, [](int64_t i) { return SelectRow{.row = i, .k = 1, .log_sum = true}; });
   if (row > 0) selector_.run(logits);
   for (Job& job : jobs_) {
     read(tree, job);

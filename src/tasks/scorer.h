@@ -32,7 +32,8 @@ class Scorer {
     int64_t asked = 0;     // ids that would have without common beginnings
   };
 
-  // Refers to the model, which outlives it; uses all its slots. step_rows: most ids in one forward call, >= 1.
+  // Refers to the model, which outlives it; uses all its slots. step_rows: most ids in one forward call,
+  // >= 1.
   Scorer(SequenceModel& model, int64_t step_rows);
 
   // The scores in the order of the requests. progress: requests done and in all. Throws Error for ids outside

@@ -19,7 +19,8 @@ struct MetricItem {
 };
 
 // One number of the items that are chosen, some perhaps several times: mean, median, perplexity,
-// weighted_perplexity, bits_per_byte, brier_score, f1, matthews_corrcoef. Source: lm-evaluation-harness 0.4.13.
+// weighted_perplexity, bits_per_byte, brier_score, f1, matthews_corrcoef. Source: lm-evaluation-harness
+// 0.4.13.
 double aggregate(const std::string& aggregation, std::span<const MetricItem> items,
                  std::span<const uint32_t> chosen);
 // Of all items.
@@ -48,11 +49,11 @@ Estimate estimate(const std::string& aggregation, std::span<const MetricItem> it
 
 // Two models on the same documents.
 struct PairedTest {
-  double difference = 0;           // of a from b
-  Interval interval;               // of it, by bootstrap over documents, 95 %
-  double p = 1;                    // two-sided, by the same draws: of no difference
-  std::optional<double> mcnemar_p; // the exact test, where every item is 0 or 1
-  int64_t only_a = 0, only_b = 0;  // documents that only one has right, with mcnemar_p
+  double difference = 0;            // of a from b
+  Interval interval;                // of it, by bootstrap over documents, 95 %
+  double p = 1;                     // two-sided, by the same draws: of no difference
+  std::optional<double> mcnemar_p;  // the exact test, where every item is 0 or 1
+  int64_t only_a = 0, only_b = 0;   // documents that only one has right, with mcnemar_p
 };
 PairedTest compare_paired(const std::string& aggregation, std::span<const MetricItem> a,
                           std::span<const MetricItem> b, ThreadPool& pool);

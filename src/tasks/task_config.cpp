@@ -13,15 +13,37 @@ namespace {
 
 using nlohmann::ordered_json;
 
-const std::vector<std::string> kKeys = {
-    "task",           "task_alias",       "tag",              "group",
-    "task_list",      "dataset_path",     "dataset_name",     "dataset_kwargs",
-    "training_split", "validation_split", "test_split",       "fewshot_split",
-    "process_docs",   "doc_to_text",      "doc_to_target",    "doc_to_choice",
-    "unsafe_code",    "description",      "target_delimiter", "fewshot_delimiter",
-    "fewshot_config", "num_fewshot",      "metric_list",      "output_type",
-    "repeats",        "filter_list",      "gen_prefix",       "should_decontaminate",
-    "metadata",       "generation_kwargs", "doc_to_decontamination_query"};
+const std::vector<std::string> kKeys = {"task",
+                                        "task_alias",
+                                        "tag",
+                                        "group",
+                                        "task_list",
+                                        "dataset_path",
+                                        "dataset_name",
+                                        "dataset_kwargs",
+                                        "training_split",
+                                        "validation_split",
+                                        "test_split",
+                                        "fewshot_split",
+                                        "process_docs",
+                                        "doc_to_text",
+                                        "doc_to_target",
+                                        "doc_to_choice",
+                                        "unsafe_code",
+                                        "description",
+                                        "target_delimiter",
+                                        "fewshot_delimiter",
+                                        "fewshot_config",
+                                        "num_fewshot",
+                                        "metric_list",
+                                        "output_type",
+                                        "repeats",
+                                        "filter_list",
+                                        "gen_prefix",
+                                        "should_decontaminate",
+                                        "metadata",
+                                        "generation_kwargs",
+                                        "doc_to_decontamination_query"};
 
 // Keys of the harness that ask for what is not there.
 const std::map<std::string, std::string> kRefused = {
@@ -60,8 +82,7 @@ void read_data_files(const TaskFile& file, TaskConfig& config) {
   if (!kwargs->is_object()) file.refuse("dataset_kwargs", "a map", shown_value(*kwargs));
   const auto add = [&](const std::string& split, const ordered_json& names) {
     for (const ordered_json& name : names.is_array() ? names : ordered_json{names}) {
-      if (!name.is_string())
-        file.refuse("dataset_kwargs", "names of files in data_files", shown_value(name));
+      if (!name.is_string()) file.refuse("dataset_kwargs", "names of files in data_files", shown_value(name));
       config.data_files[split].push_back(name.get<std::string>());
     }
   };
@@ -106,7 +127,8 @@ GenerationRule read_generation(const TaskFile& file, const std::string& fewshot_
       if (alias < best_alias) rule.max_tokens = static_cast<int64_t>(number(key, value));
       best_alias = std::min<int64_t>(best_alias, alias);
     } else if (key == "do_sample") {
-      if (!value.is_boolean()) file.refuse("generation_kwargs", "do_sample: true or false", shown_value(value));
+      if (!value.is_boolean())
+        file.refuse("generation_kwargs", "do_sample: true or false", shown_value(value));
       do_sample = value.get<bool>();
     } else if (key == "temperature") {
       rule.temperature = number(key, value);
@@ -160,7 +182,8 @@ FewshotRule read_fewshot(const TaskFile& file, const TaskConfig& task) {
     } else if (key == "split") {
       rule.split = value.is_null() ? std::nullopt : std::optional(text(key, value));
     } else if (key == "samples") {
-      if (!value.is_array()) file.refuse("fewshot_config", "a list of documents as samples", shown_value(value));
+      if (!value.is_array())
+        file.refuse("fewshot_config", "a list of documents as samples", shown_value(value));
       rule.samples = std::make_shared<const nlohmann::json>(nlohmann::json::parse(value.dump()));
     } else if (key == "doc_to_text") {
       rule.text = read_doc_rule(file, "fewshot_config", value);

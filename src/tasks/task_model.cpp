@@ -60,7 +60,8 @@ std::vector<int32_t> TaskModel::encode(const std::string& text) const {
 }
 
 int32_t TaskModel::required_prefix() const {
-  if (prefix_ < 0) fail("the tokenizer names neither a BOS nor an EOS, one of which stands in front of a text");
+  if (prefix_ < 0)
+    fail("the tokenizer names neither a BOS nor an EOS, one of which stands in front of a text");
   return prefix_;
 }
 

@@ -16,8 +16,8 @@ namespace gpt {
 
 using TaskProgress = std::function<void(int64_t done, int64_t total)>;
 
-// A model as tasks see it: texts in, log-probabilities and texts out. Texts become ids as in the `hf` model of
-// lm-evaluation-harness 0.4.13: names of special tokens are those tokens, BOS stands in front where the
+// A model as tasks see it: texts in, log-probabilities and texts out. Texts become ids as in the `hf` model
+// of lm-evaluation-harness 0.4.13: names of special tokens are those tokens, BOS stands in front where the
 // tokenizer says so and the text does not begin with it, and what does not fit is cut off on the left.
 class TaskModel {
  public:

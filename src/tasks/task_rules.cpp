@@ -86,7 +86,8 @@ MetricRule read_metric(const TaskFile& file, const ordered_json& entry, OutputTy
       const std::string name = text_of(file, "metric_list", key, value);
       const bool mean = rule.aggregation == "mean" && name == "median";
       if (name != rule.aggregation && !mean)
-        file.refuse("metric_list", fmt::format("the aggregation {} for {}", rule.aggregation, rule.name), name);
+        file.refuse("metric_list", fmt::format("the aggregation {} for {}", rule.aggregation, rule.name),
+                    name);
       rule.aggregation = name;
     } else if (key == "higher_is_better") {
       rule.higher_is_better = flag(file, "metric_list", key, value);
@@ -125,7 +126,8 @@ FilterStep read_step(const TaskFile& file, const ordered_json& entry) {
     file.refuse("filter_list", "filters with a key function", shown_value(entry));
   FilterStep step{.function = text_of(file, "filter_list", "function", entry["function"])};
   if (std::find(functions.begin(), functions.end(), step.function) == functions.end())
-    file.refuse("filter_list", "a filter that is known", step.function + did_you_mean(step.function, functions));
+    file.refuse("filter_list", "a filter that is known",
+                step.function + did_you_mean(step.function, functions));
   if (step.function == "regex") step.regex_pattern = R"(#### (\-?[0-9\.\,]+))";
   for (const auto& [key, value] : entry.items()) {
     const auto integer = [&] {
@@ -207,8 +209,7 @@ std::vector<MetricRule> read_metrics(const TaskFile& file, OutputType output) {
     return transformed(default_metrics(output),
                        [&](const std::string& name) { return known_metric(file, name, output); });
   }
-  if (!list->is_array() || list->empty())
-    file.refuse("metric_list", "a list of metrics", shown_value(*list));
+  if (!list->is_array() || list->empty()) file.refuse("metric_list", "a list of metrics", shown_value(*list));
   return transformed(*list, [&](const ordered_json& entry) { return read_metric(file, entry, output); });
 }
 

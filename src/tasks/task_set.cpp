@@ -22,7 +22,8 @@ constexpr size_t kMaxTasks = 4096;
 const std::vector<std::string> kGroupKeys = {"group", "group_alias", "task", "aggregate_metric_list",
                                              "metadata"};
 
-// The tasks, groups and tags of a folder by name. Files that cannot be read are nobody's, until they are named.
+// The tasks, groups and tags of a folder by name. Files that cannot be read are nobody's, until they are
+// named.
 class Index {
  public:
   explicit Index(const std::string& folder) { scan(folder, 0); }

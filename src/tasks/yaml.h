@@ -11,7 +11,7 @@ namespace gpt {
 // What a YAML text may ask for.
 struct YamlLimits {
   uint64_t max_bytes = uint64_t{4} << 20;
-  int max_depth = 32;                  // maps and lists inside each other
+  int max_depth = 32;                     // maps and lists inside each other
   int64_t max_values = int64_t{1} << 17;  // in all, aliases counted as what they stand for
 };
 

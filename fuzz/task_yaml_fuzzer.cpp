@@ -1,0 +1,12 @@
+#include "task_targets.h"
+
+// The first byte says which reader gets the rest.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  if (data[0] == '\'') {
+    gpt::fuzz_literal(data + 1, size - 1);
+  } else {
+    gpt::fuzz_yaml(data, size);
+  }
+  return 0;
+}

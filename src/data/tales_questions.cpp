@@ -1,0 +1,108 @@
+#include "data/tales_questions.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/ranges.h"
+#include "base/rng.h"
+#include "data/tales.h"
+
+namespace gpt {
+namespace {
+
+constexpr int64_t kMaxQuestions = int64_t{1} << 20;
+constexpr size_t kChoices = 4;
+constexpr std::array kKinds = {"name", "pronoun", "toy"};
+
+// The words of the table that has this one.
+std::vector<std::string> table_with(const std::string& word) {
+  for (const Grammar::Table& table : tales_grammar().tables()) {
+    std::vector<std::string> words = transformed(table.words, [](const auto& w) { return w.forms.front(); });
+    if (std::find(words.begin(), words.end(), word) != words.end()) return words;
+  }
+  GPT_ASSERT(false);
+  return {};
+}
+
+// Words of which a story says which one it is about.
+const std::vector<std::vector<std::string>>& alternatives(const std::string& kind) {
+  static const std::vector<std::vector<std::string>> names = {table_with("Lily"), table_with("Tom")};
+  static const std::vector<std::vector<std::string>> pronouns = {
+      {"he", "she"}, {"his", "her"}, {"He", "She"}, {"His", "Her"}};
+  static const std::vector<std::vector<std::string>> toys = {table_with("kite")};
+  return kind == "name" ? names : kind == "pronoun" ? pronouns : toys;
+}
+
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+struct Place {
+  size_t at;  // of the word
+  const std::vector<std::string>* words;
+  size_t word;
+};
+
+// Where a story mentions one of the words, behind its first sentence.
+std::vector<Place> places_of(const std::string& story, const std::string& kind) {
+  std::vector<Place> places;
+  for (const std::vector<std::string>& words : alternatives(kind)) {
+    for (size_t w = 0; w < words.size(); ++w) {
+      for (size_t at = story.find(' ' + words[w], story.find('.')); at != std::string::npos;
+           at = story.find(' ' + words[w], at + 1)) {
+        const size_t end = at + 1 + words[w].size();
+        if (end < story.size() && !is_letter(story[end])) places.push_back({at + 1, &words, w});
+      }
+    }
+  }
+  return places;
+}
+
+bool possible(const std::string& text) {
+  return std::isfinite(tales_grammar().score(text, false).log_p);
+}
+
+// Draws up to three words that cannot stand there, and the place of the one that does. False where the grammar allows
+// too many others.
+bool ask(const std::string& story, const Place& place, RandomStream& random, TalesQuestion& q) {
+  q.story = story.substr(0, place.at - 1);
+  std::vector<std::string> others = *place.words;
+  others.erase(others.begin() + static_cast<std::ptrdiff_t>(place.word));
+  const size_t wanted = std::min(kChoices, place.words->size()) - 1;
+  q.choices.clear();
+  while (q.choices.size() < wanted && !others.empty()) {
+    const size_t i = random.below(others.size());
+    // One letter more than the word, so that it is not the beginning of another one.
+    if (!possible(q.story + ' ' + others[i] + story[place.at + (*place.words)[place.word].size()]))
+      q.choices.push_back(others[i]);
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  if (q.choices.size() < wanted) return false;
+  q.answer = static_cast<int64_t>(random.below(wanted + 1));
+  q.choices.insert(q.choices.begin() + q.answer, (*place.words)[place.word]);
+  return true;
+}
+
+}  // namespace
+
+std::vector<TalesQuestion> tales_questions(int64_t count, uint64_t seed, int64_t first_story) {
+  if (count < 1 || count > kMaxQuestions)
+    fail_usage("questions: expected 1 to {}, found {}", kMaxQuestions, count);
+  std::vector<TalesQuestion> questions;
+  for (int64_t number = first_story; std::ssize(questions) < count; ++number) {
+    std::string story;
+    RandomStream stories(seed, RandomSite::corpus, 0, static_cast<uint64_t>(number));
+    tales_grammar().sample(stories, story);
+    RandomStream random(seed, RandomSite::eval, 1, static_cast<uint64_t>(number));
+    const std::string kind = kKinds[questions.size() % kKinds.size()];
+    const std::vector<Place> places = places_of(story, kind);
+    if (places.empty()) continue;
+    TalesQuestion q{.kind = kind, .story = {}, .choices = {}, .number = number};
+    if (ask(story, places[random.below(places.size())], random, q)) questions.push_back(std::move(q));
+  }
+  return questions;
+}
+
+}  // namespace gpt

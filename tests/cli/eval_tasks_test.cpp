@@ -1,0 +1,124 @@
+// gpt eval --tasks: a task set on the tales with a model trained here, and what is shown of scores.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "run_gpt.h"
+#include "support/temp_dir.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+std::string data(const std::string& name) {
+  return std::string(GPT_SOURCE_DIR) + "/tests/data/tasks/" + name;
+}
+
+GptRun eval(const std::string& model, const Words& more) {
+  Words words = {"eval", model, "--threads", "1", "--tasks"};
+  words.insert(words.end(), more.begin(), more.end());
+  return run_gpt(words);
+}
+
+json eval_json(const std::string& model, Words more) {
+  more.emplace_back("--json");
+  const GptRun run = eval(model, more);
+  EXPECT_EQ(run.status, 0) << run.err;
+  return json::parse(run.out);
+}
+
+// A small model remembers the stories that it is asked about; one that saw them for a moment guesses.
+TEST(EvalTasks, TellATrainedModelFromAnUntrainedOne) {
+  const gpt::test::TempDir dir;
+  const auto made = [&](const Words& words) {
+    const GptRun run = run_gpt(words);
+    ASSERT_EQ(run.status, 0) << run.err;
+  };
+  const std::string text = dir.file("stories.txt"), tokenizer = dir.file("tokenizer.json");
+  made({"data", "tales", "--bytes", "8000", "--seed", "9", "--out", text});
+  made({"data", "tales", "--questions", "14", "--seed", "9", "--out", dir.file("tales_facts.jsonl")});
+  made({"tokenizer", "train", text, "--vocab-size", "500", "--out", tokenizer});
+  for (const std::string steps : {"1", "220"}) {
+    made({"train",        text,         "--tokenizer", tokenizer,   "--val-fraction", "0",  "--n-layer", "1",
+          "--n-head",     "2",          "--n-embd",    "64",        "--n-ctx",        "64", "--steps",   steps,
+          "--batch-size", "16",         "--lr",        "0.01",      "--warmup",       "1",  "--threads", "1",
+          "--eval-every", "0",          "--out",       dir.file("run" + steps)});
+  }
+  const json scores = eval_json(dir.file("run220"), {std::string(GPT_SOURCE_DIR) + "/examples/tasks/tales_facts.yaml",
+                                                     "--data-dir", dir.path(), "--against", dir.file("run1")});
+  const json& acc = scores["results"][0]["metrics"][0];
+  EXPECT_EQ(acc["metric"], "acc");
+  EXPECT_GE(acc["value"], 0.75);
+  const json& paired = scores["against"]["paired"][0];
+  EXPECT_GE(paired["difference"], 0.25);
+  EXPECT_GT(paired["interval_95"][0], 0);
+  EXPECT_LT(paired["p_bootstrap"], 0.05);
+  EXPECT_GT(paired["only_right"][0], paired["only_right"][1]);
+}
+
+TEST(EvalTasks, TableAndJsonSayTheSame) {
+  const Words tasks = {data("tasks/letters.yaml"), data("core/core.yaml"), "--limit", "8"};
+  const GptRun run = eval(data("gpt2"), tasks);
+  ASSERT_EQ(run.status, 0) << run.err;
+  const json scores = eval_json(data("gpt2"), tasks);
+  ASSERT_EQ(scores["results"].size(), 5u);
+  EXPECT_EQ(scores["results"][0]["num_fewshot"], 2);
+  for (const json& task : scores["results"]) {
+    EXPECT_EQ(task["documents"], 8);
+    EXPECT_THAT(run.out, HasSubstr(task["alias"].get<std::string>()));
+    EXPECT_THAT(run.out, HasSubstr(fmt::format("{:.4f}", task["metrics"][0]["value"].get<double>())));
+  }
+  EXPECT_THAT(run.out, HasSubstr(fmt::format("{:.4f}", scores["core"]["core_metric"].get<double>())));
+  EXPECT_LT(scores["tokens"]["computed"], scores["tokens"]["asked"]);
+  EXPECT_EQ(eval(data("gpt2"), [&] {
+              Words more = tasks;
+              more.insert(more.end(), {"--batch-size", "1"});
+              return more;
+            }()).out,
+            run.out);
+}
+
+TEST(EvalTasks, WriteAPageAndALog) {
+  const gpt::test::TempDir dir;
+  const std::string page = dir.file("page.html"), log = dir.file("log.jsonl");
+  const GptRun run = eval(data("llama"), {data("tasks/animals.yaml"), "--limit", "5", "--few-shot", "1", "--html",
+                                          page, "--log-samples", log, "--against", data("gpt2")});
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("all animals, all"));
+  std::stringstream html;
+  html << std::ifstream(page).rdbuf();
+  EXPECT_THAT(html.str(), HasSubstr("p, McNemar"));
+  EXPECT_THAT(html.str(), HasSubstr("choice_mutual"));
+  std::ifstream lines(log);
+  int64_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const json sample = json::parse(line);
+    EXPECT_TRUE(sample.contains("arguments") && sample.contains("responses") && sample.contains("metrics"));
+    EXPECT_THAT(sample["place"].get<std::string>(), HasSubstr(".jsonl, line "));
+  }
+  EXPECT_EQ(count, 15);
+}
+
+TEST(EvalTasks, MistakesAreNamed) {
+  const auto refused = [](const Words& more) {
+    const GptRun run = eval(data("gpt2"), more);
+    EXPECT_NE(run.status, 0);
+    EXPECT_EQ(run.out, "");
+    return run.err;
+  };
+  EXPECT_THAT(refused({data("tasks")}), HasSubstr("expected the .yaml file of a task"));
+  EXPECT_THAT(refused({data("nothing.yaml")}), HasSubstr("nothing.yaml"));
+  EXPECT_THAT(refused({data("tasks/choice.yaml"), "--data", "x.txt"}), HasSubstr("expected one of them"));
+  EXPECT_THAT(refused({data("tasks/choice.yaml"), "--few-shot", "-1"}), HasSubstr("--few-shot"));
+  EXPECT_THAT(refused({data("tasks/choice.yaml"), "--limit", "0"}), HasSubstr("--limit"));
+  EXPECT_THAT(refused({data("tasks/choice.yaml"), "--html", data("tasks/choice.yaml")}), HasSubstr("--html"));
+}
+
+}  // namespace
