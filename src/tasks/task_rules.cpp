@@ -129,10 +129,12 @@ FilterStep read_step(const TaskFile& file, const ordered_json& entry) {
     file.refuse("filter_list", "a filter that is known",
                 step.function + did_you_mean(step.function, functions));
   if (step.function == "regex") step.regex_pattern = R"(#### (\-?[0-9\.\,]+))";
-  for (const auto& [key, value] : entry.items()) {
+  for (const auto& item : entry.items()) {
+    const std::string& key = item.key();
+    const ordered_json& value = item.value();
     const auto integer = [&] {
       if (!value.is_number_integer()) file.refuse("filter_list", key + " to be a number", shown_value(value));
-      return value.template get<int64_t>();
+      return value.get<int64_t>();
     };
     if (key == "function") continue;
     if (step.function == "regex" && key == "regex_pattern") {

@@ -56,7 +56,7 @@ TEST_F(ProfiledKernelsTest, SortsByTime) {
   kernels_.counters.back().nanoseconds = 1000;
   const std::vector<OpTime> times = kernels_.times();
   ASSERT_EQ(times.size(), 3u);
-  EXPECT_STREQ(times[0].op, "adamw");
+  EXPECT_STREQ(times[0].op, "ema");
   EXPECT_DOUBLE_EQ(times[0].seconds, 1e-6);
   EXPECT_STREQ(times[1].op, "add");
 }

@@ -173,7 +173,7 @@ TEST_F(HeadTasks, AnExampleIsReadAloneAsAmongOthers) {
                                       TaskKind::classify, *bytes, t.facts().tokens, 24));
   const std::vector<Outputs> all = classifier.read(examples);
   ASSERT_EQ(all.size(), examples.size());
-  for (const size_t i : {0, 13, 40, 69})
+  for (const size_t i : {0u, 13u, 40u, 69u})
     EXPECT_EQ(classifier.read({&examples[i], 1})[0], all[i]) << i;
 }
 

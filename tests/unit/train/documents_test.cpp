@@ -43,10 +43,10 @@ TEST_P(PackedLoss, IsThatOfTheDocumentsAlone) {
   ids[3] = ids[8] = kEnd;
   std::vector<int32_t> targets(ids.begin() + 1, ids.end());
   ids.pop_back();
-  const auto loss = [&](size_t begin, size_t n, bool packed) {
+  const auto loss = [&](int64_t begin, int64_t n, bool packed) {
     const std::vector<int32_t> part(ids.begin() + begin, ids.begin() + begin + n);
     std::vector<int32_t> part_targets(targets.begin() + begin, targets.begin() + begin + n);
-    std::vector<uint8_t> starts(n);
+    std::vector<uint8_t> starts(part.size());
     PackedDocuments::mark(kEnd, part, part_targets, starts);
     TrainBatch batch{.ids = part.data(), .targets = part_targets.data()};
     PackedDocuments documents;
