@@ -82,6 +82,11 @@ TuneConfig resumed_config(const FinetuneArguments& a, const ConfigFlags& flags) 
     fail_usage("--resume goes on with the settings in --out; leave out MODEL and --config");
   if (!std::filesystem::exists(a.out + "/finetune.json"))
     fail("cannot resume: {} is not the folder of a fine-tuning run", a.out);
+  const nlohmann::json given = tune_config_json(a.config), unset = tune_config_json({});
+  for (const auto& [key, value] : given.items()) {
+    if (value != unset[key])
+      fail_usage("{} cannot change when a run is resumed", ConfigFlags::flag_name(key));
+  }
   TuneConfig config = read_tune_config(a.out);
   Settings settings;
   settings.add_json(run_config_json(config.run), a.out + "/config.json");

@@ -105,6 +105,8 @@ void open_gguf(ModelSource& source) {
 void open_with_config(ModelSource& source) {
   source.config_path = source.folder + "/config.json";
   if (!fs::exists(source.config_path)) {
+    if (fs::exists(source.folder + "/adapter_config.json"))
+      fail("{0} is an adapter: name the model that it belongs to, and --adapter {0}", source.path);
     fail("cannot read the model {}: expected a config.json in {}", source.path, source.folder);
   }
   source.config = read_model_config(source.config_path);

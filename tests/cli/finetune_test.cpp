@@ -165,6 +165,10 @@ TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
   refused(finetune("dpo", "pairs.jsonl", "no", {"--beta", "nan"}), "--beta");
   refused(finetune("dance", "pairs.jsonl", "no", {}), "--task");
   refused(run_gpt({"finetune", "--resume", "--out", file("base")}), "not the folder of a fine-tuning run");
+  const GptRun tuned = finetune("dpo", "pairs.jsonl", "tuned", {"--steps", "1"});
+  refused(run_gpt({"finetune", "--resume", "--out", file("tuned"), "--beta", "3"}), "--beta cannot change");
+  refused(run_gpt({"finetune", "--resume", "--out", file("tuned"), "--lr", "3"}), "--lr cannot change");
+  refused(run_gpt({"train", "--resume", "--out", file("tuned")}), "gpt finetune --resume");
   const GptRun skipped = finetune("dpo", "short.jsonl", "skipped", {"--skip-bad", "--steps", "1"});
   EXPECT_EQ(skipped.status, 0) << skipped.err;
   EXPECT_NE(skipped.err.find("1 bad example passed over"), std::string::npos) << skipped.err;
