@@ -118,13 +118,13 @@ class DpoTask : public Task {
     const TrainConfig& c = s.config.train();
     Pairs all = read_pairs(s, c.data);
     notes_ = all.skipped.note();
-    if (!c.val_data.empty()) {
+    train_ = std::move(all.pairs);
+    if (c.val_data.empty()) {
+      hold_out(train_, val_, c.val_fraction);
+    } else {
       Pairs held = read_pairs(s, c.val_data);
       notes_ += held.skipped.note();
       val_ = std::move(held.pairs);
-      train_ = std::move(all.pairs);
-    } else {
-      split(std::move(all.pairs), held_out(std::ssize(all.pairs), c.val_fraction));
     }
     n_ctx_ = 0;
     for (const auto* part : {&train_, &val_}) {
@@ -217,15 +217,6 @@ class DpoTask : public Task {
   }
 
  private:
-  void split(std::vector<Pair> all, const std::vector<int64_t>& held) {
-    size_t next = 0;
-    for (int64_t i = 0; i < std::ssize(all); ++i) {
-      const bool is_held = next < held.size() && held[next] == i;
-      next += is_held;
-      (is_held ? val_ : train_).push_back(std::move(all[static_cast<size_t>(i)]));
-    }
-  }
-
   // Of the training pairs, then of those held out; chosen and rejected in turns.
   const Answer& answer(int64_t i) const {
     const auto pair = static_cast<size_t>(i / 2);

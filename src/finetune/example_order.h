@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "data/loader.h"
@@ -24,5 +26,19 @@ class ExampleOrder {
 // The examples that are held out of n: a share of them spread evenly, so that files in any order give some of
 // each part. At least one of two or more, where the share is above 0.
 std::vector<int64_t> held_out(int64_t n, double share);
+
+// Moves these of `examples` to `held`.
+template <class Example>
+void hold_out(std::vector<Example>& examples, std::vector<Example>& held, double share) {
+  std::vector<Example> rest;
+  const std::vector<int64_t> places = held_out(std::ssize(examples), share);
+  auto next = places.begin();
+  for (int64_t i = 0; i < std::ssize(examples); ++i) {
+    const bool is_held = next != places.end() && *next == i;
+    if (is_held) ++next;
+    (is_held ? held : rest).push_back(std::move(examples[static_cast<size_t>(i)]));
+  }
+  examples = std::move(rest);
+}
 
 }  // namespace gpt

@@ -72,15 +72,11 @@ class GrpoTask : public Task {
       fail_usage("config key \"batch_size\": expected a multiple of --rollouts {}, found {}",
                  config_.rollouts, c.batch_size);
     }
-    std::vector<Question> all = read(s, c.data);
-    if (!c.val_data.empty()) {
-      val_ = read(s, c.val_data);
-      train_ = std::move(all);
+    train_ = read(s, c.data);
+    if (c.val_data.empty()) {
+      hold_out(train_, val_, c.val_fraction);
     } else {
-      const std::vector<int64_t> held = held_out(std::ssize(all), c.val_fraction);
-      for (int64_t i = 0; i < std::ssize(all); ++i)
-        (std::ranges::binary_search(held, i) ? val_ : train_)
-            .push_back(std::move(all[static_cast<size_t>(i)]));
+      val_ = read(s, c.val_data);
     }
     int64_t longest = 0;
     for (const auto* part : {&train_, &val_}) {

@@ -66,7 +66,7 @@ HeadTask::HeadTask(const HeadTaskOptions& options, const ModelConfig& config,
   if (!options.val_data.empty()) {
     val = read_examples(options.val_data, options.kind, options.skip_bad);
   } else {
-    hold_out(train, val);
+    hold_out(train.examples, val.examples, options_.val_fraction);
   }
   facts_ = {.kind = options.kind,
             .labels = options.labels.empty() ? collect_labels(train.examples, options.kind)
@@ -91,18 +91,6 @@ HeadTask::HeadTask(const HeadTaskOptions& options, const ModelConfig& config,
 void HeadTask::adapt(ModelConfig& config) const {
   const TaskTokens& t = facts_.tokens;
   config.vocab_size = std::max<int64_t>(config.vocab_size, std::max({t.start, t.delimiter, t.extract}) + 1);
-}
-
-void HeadTask::hold_out(ExampleSet& train, ExampleSet& val) const {
-  const std::vector<int64_t> held = held_out(std::ssize(train.examples), options_.val_fraction);
-  std::vector<Example> rest;
-  size_t next = 0;
-  for (size_t i = 0; i < train.examples.size(); ++i) {
-    const bool is_held = next < held.size() && held[next] == static_cast<int64_t>(i);
-    next += is_held ? 1 : 0;
-    (is_held ? val.examples : rest).push_back(std::move(train.examples[i]));
-  }
-  train.examples = std::move(rest);
 }
 
 HeadTask::Split HeadTask::encode(ExampleSet set, const Tokenizer& tokenizer) const {

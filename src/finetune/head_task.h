@@ -62,7 +62,6 @@ class HeadTask : public Task {
     int64_t skipped = 0, cut = 0;
     std::string first_problem;
   };
-  void hold_out(ExampleSet& train, ExampleSet& val) const;
   Split encode(ExampleSet set, const Tokenizer& tokenizer) const;
   std::vector<float> weights_of_labels() const;
   int64_t longest_row() const;
