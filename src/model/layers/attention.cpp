@@ -34,7 +34,7 @@ void AttentionActs::plan(Planner& planner, const ModelConfig& c) {
                              .head_dim = c.head_dim,
                              .scale = 1,
                              .dropout = {.p = planner.is_training() ? c.attn_dropout : 0}};
-  const auto [max_q, max_kv] = std::pair{planner.shape().max_q, planner.shape().max_kv};
+  const int64_t max_q = planner.shape().max_q, max_kv = planner.shape().max_kv;
   const auto add_scratch = [&](bool backward) {
     planner.add_scratch(planner.kernels().attention_scratch(shape, max_q, max_kv, backward, planner.wide()));
   };
