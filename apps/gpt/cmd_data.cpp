@@ -120,6 +120,7 @@ int run_tales(const TalesArguments& a) {
   if (a.labelled != 0) return run_labelled_tales(a);
   if (a.questions != 0) {
     write_tales(a, question_lines(a));
+    if (!a.out.empty()) write_next({"gpt", "eval", "MODEL", "--tasks", "TASK.yaml"});
     return 0;
   }
   const TalesText tales = generate_tales(a.bytes, static_cast<uint64_t>(a.seed), a.first_story);

@@ -33,6 +33,7 @@ def commands(readme, title):
 def prepare(folder, gpt):
     """A folder that looks like the repository to the tour; the environment that finds the program."""
     (folder / "tests").symlink_to(ROOT / "tests")
+    (folder / "examples").symlink_to(ROOT / "examples")
     programs = folder / ".bin"
     programs.mkdir()
     (programs / "gpt").symlink_to(Path(gpt).resolve())
