@@ -33,6 +33,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt convert hf-model model.bin --to llama2c          for llama2.c; --to llmc for llm.c
   gpt convert big-model shards --max-shard-size 2GB
   gpt convert hf-model merged --adapter tuned          with a LoRA adapter merged into its weights
+  gpt convert run1 soup --average run2 run3            the mean of the weights of three runs
   gpt convert tuned tuned.gguf --base hf-model         the adapter alone for llama.cpp; --to peft for the way back
   gpt convert hf-model out --dry-run                   which tensor becomes which; nothing is written
 
@@ -190,6 +191,8 @@ std::vector<std::string> same_command(const ConvertArguments& a) {
   add("--max-shard-size", a.max_shard_size);
   for (const std::string& adapter : a.adapters)
     add("--adapter", adapter);
+  for (const std::string& model : a.average)
+    add("--average", model);
   add("--n-head", a.hints.n_head == 0 ? "" : std::to_string(a.hints.n_head));
   add("--act", a.hints.act);
   if (a.force) words.emplace_back("--force");
@@ -217,6 +220,23 @@ void merge_adapters(const ConvertArguments& a, LoadedModel& loaded) {
       format_amount(blocks, "matrix", "matrices"), a.in, blocks == 1 ? "has" : "have"));
 }
 
+// The mean of checkpoints, which must share a tokenizer as they share a shape.
+void average(const ConvertArguments& a, LoadedModel& loaded) {
+  if (a.average.empty()) return;
+  const auto tokenizer_of = [](const LoadedModel& model) {
+    const auto tokenizer = chosen_tokenizer(model, "");
+    return tokenizer == nullptr ? "" : tokenizer->to_json();
+  };
+  std::vector<std::unique_ptr<LoadedModel>> others;
+  for (const std::string& path : a.average) {
+    others.push_back(std::make_unique<LoadedModel>(path, std::nullopt, MatrixOrder::rows, a.hints));
+    if (tokenizer_of(*others.back()) != tokenizer_of(loaded))
+      fail("{}: expected the tokenizer of {}, found another one", path, a.in);
+  }
+  loaded.average(others);
+  write_note(fmt::format("the mean of the weights of {}\n", format_amount(std::ssize(others) + 1, "model")));
+}
+
 int run(ConvertArguments a) {
   require_argument(a.in, "IN", "convert");
   require_argument(a.out, "OUT", "convert IN");
@@ -225,6 +245,7 @@ int run(ConvertArguments a) {
   if (a.to.empty()) a.to = format_of_name(a.out);
   ConversionOptions options = conversion_options(a);
   LoadedModel loaded(a.in, std::nullopt, MatrixOrder::rows, a.hints);
+  average(a, loaded);
   merge_adapters(a, loaded);
   std::unique_ptr<Tokenizer> packed;
   if (a.to == "gguf") {
@@ -269,6 +290,8 @@ Command add_convert_command(CLI::App& root) {
             "heads of a checkpoint that has nothing but tensors, as minGPT's")
       ->check(CLI::Range(1, 65536));
   add_value(*app, "--act", a->hints.act, "gelu|gelu_tanh", "its activation, where the tensors leave it open");
+  add_value(*app, "--average", a->average, "MODEL ...",
+            "write the mean of the weights of IN and these, checkpoints of the same model");
   add_adapter_option(*app, a->adapters);
   add_value(*app, "--base", a->base, "MODEL",
             "IN is an adapter of this model: convert it alone (--to peft, gguf)");

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "base/format.h"
+#include "base/printable.h"
 #include "command.h"
 #include "config_flags.h"
 #include "data/file_kind.h"
@@ -16,6 +17,7 @@
 #include "data/preview.h"
 #include "data/shard_set.h"
 #include "data/tales.h"
+#include "data/tales_conversations.h"
 #include "data/tales_questions.h"
 #include "data/text_blocks.h"
 #include "interrupt.h"
@@ -31,6 +33,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt data tales --bytes 1000000 --seed 1 --out tales.txt
   gpt data tales --bytes 500
   gpt data tales --labelled 1000 --task choose --out choose.jsonl
+  gpt data tales --labelled 2000 --task chat --about color food --out chat.jsonl
   gpt data tales --questions 300 --seed 9 --out tales_facts.jsonl     for gpt eval --tasks
   gpt data preview --data input.txt --tokenizer char --n-ctx 64
   gpt data pack --data docs/ 'crawl/*.jsonl.zst' --tokenizer tok --out shards
@@ -71,8 +74,9 @@ struct ShardArguments {
 };
 
 struct TalesArguments {
-  int64_t bytes = 0, questions = 0, seed = 1, first_story = 0, labelled = 0;
-  std::string out, task = "classify";
+  int64_t bytes = 0, questions = 0, seed = 1, first_story = 0, labelled = 0, turns = 4;
+  std::string out, task = "classify", split = "train";
+  std::vector<std::string> about;
   bool force = false;
 };
 
@@ -89,9 +93,30 @@ void write_tales(const TalesArguments& a, const std::string& text) {
   }
 }
 
+TalesSplit parse_split(const std::string& name) {
+  if (name != "train" && name != "test")
+    fail_usage("--split: expected train or test, found {}", printable(name));
+  return name == "train" ? TalesSplit::train : TalesSplit::test;
+}
+
+std::string labelled_lines(const TalesArguments& a) {
+  const auto seed = static_cast<uint64_t>(a.seed);
+  if (a.task != "chat" && a.task != "grpo") {
+    if (!a.about.empty() || a.split != "train")
+      fail_usage("--about and --split: expected --task chat or grpo");
+    return labelled_tales(a.task, a.labelled, seed, a.first_story);
+  }
+  const auto conversations = tales_conversations(a.labelled, {.split = parse_split(a.split),
+                                                              .kinds = a.about,
+                                                              .turns = a.turns,
+                                                              .seed = seed,
+                                                              .first = a.first_story});
+  return a.task == "chat" ? chat_lines(conversations) : grpo_lines(conversations);
+}
+
 // Labelled stories in place of a text.
 int run_labelled_tales(const TalesArguments& a) {
-  write_tales(a, labelled_tales(a.task, a.labelled, static_cast<uint64_t>(a.seed), a.first_story));
+  write_tales(a, labelled_lines(a));
   if (!a.out.empty())
     write_next({"gpt", "finetune", "MODEL", "--task", a.task, "--data", a.out, "--out", "run"});
   return 0;
@@ -284,8 +309,14 @@ Command add_tales(CLI::App& parent) {
   add_shown(*app, "--seed", a->seed, "N", "equal seeds give equal stories");
   add_shown(*app, "--first-story", a->first_story, "N", "number of the first story, or labelled example");
   add_value(*app, "--labelled", a->labelled, "N", "so many labelled stories as JSON lines, for gpt finetune");
-  add_shown(*app, "--task", a->task, "classify|choose",
-            "of --labelled: does the last line belong to the story, or which of two does");
+  add_shown(*app, "--task", a->task, "classify|choose|chat|grpo",
+            "of --labelled: does the last line belong to the story; which of two does; conversations about "
+            "stories; questions with the answers that earn a reward");
+  add_value(*app, "--about", a->about, "KIND ...",
+            "chat and grpo: name, kind, place, toy, color, food, helper, friend, pair (all but pair)");
+  add_shown(*app, "--turns", a->turns, "N", "chat and grpo: most questions on a story");
+  add_shown(*app, "--split", a->split, "train|test",
+            "chat and grpo: test has other names, animals, toys and wordings of questions than train");
   add_value(*app, "-o,--out", a->out, "FILE", "write to a file instead of standard output");
   app->add_flag("--force", a->force, "replace a file that is there already");
   return {app, [a] { return run_tales(*a); }};

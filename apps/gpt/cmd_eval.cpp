@@ -29,6 +29,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt eval run --tasks hellaswag.yaml --data-dir data --few-shot 5       a task of lm-evaluation-harness
   gpt eval run --tasks core.yaml --html scores.html                      nanochat's CORE
   gpt eval run --tasks facts.yaml --against older                        two models on the same documents
+  gpt eval tuned --tasks gsm8k.yaml --template own                       a model that chats, asked in its chat
 
 Of the text that a run was trained on the part is taken that it held out, which makes the loss comparable with its
 validation loss; of any other text, all. Every token but the first is predicted once, in windows of --n-ctx tokens that start --stride apart.
@@ -158,6 +159,7 @@ int run_tasks(const EvalArguments& a) {
 int run(const EvalArguments& a) {
   require_argument(a.model, "MODEL", "eval");
   if (!a.tasks.files.empty()) return run_tasks(a);
+  if (!a.tasks.chat_template.empty()) fail_usage("--template: expected --tasks, whose questions it asks");
   const DType dtype = parse_dtype("--dtype", a.dtype);
   const DType against = a.against.empty() ? dtype : parse_dtype("--against", a.against);
   if (a.text.data.empty() && find_run(a.model).empty())
@@ -212,6 +214,8 @@ Command add_eval_command(CLI::App& root) {
   add_value(*app, "--tasks", a->tasks.files, "FILE ...", "tasks as .yaml, in place of a text");
   add_value(*app, "--data-dir", a->tasks.data_dir, "DIR", "where the tasks' data lies as JSONL");
   add_value(*app, "--few-shot", a->tasks.few_shot, "K", "examples before each question (the task's number)");
+  add_value(*app, "--template", a->tasks.chat_template, "NAME",
+            "ask in a conversation by this chat template; own: the model's (the model writes on)");
   add_value(*app, "--limit", a->tasks.limit, "N", "the first documents of each task only");
   add_value(*app, "--log-samples", a->tasks.log_samples, "FILE",
             "each document's prompts and scores as JSONL");

@@ -28,6 +28,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt info gpt2 --qkv-bias false --out-bias false
   gpt info run --json
   gpt info llama3-8b --devices 8               what ZeRO shares out
+  gpt info gpt2 --tensors                      names and shapes of the parameters
   gpt info nanochat --summary                  components, data flow, formulas, totals
   gpt info mini-gpt --schedule                 the learning rate with bars
   gpt info mini-gpt --schedule cosine --steps 10000 --warmup 200 --at 0,200,5000
@@ -46,7 +47,7 @@ struct InfoArguments {
   bool schedule = false;
   std::string schedule_kind;
   int64_t batch_size = 0, devices = 1;
-  bool summary = false, json = false;
+  bool summary = false, tensors = false, json = false;
 };
 
 // The presets by size; the family of nanochat-dN is one line.
@@ -81,9 +82,11 @@ void check(const InfoArguments& a) {
   }
   const bool schedule = a.schedule || !a.at.empty();
   if (schedule && !a.compare.empty()) fail_usage("--schedule is for one model; leave out --compare");
-  if ((schedule || a.summary) && a.model.empty() && a.compare.empty())
-    fail_usage("{}: expected a MODEL to show it of, for example gpt info gpt2",
-               a.summary ? "--summary" : "--schedule");
+  if ((schedule || a.summary || a.tensors) && a.model.empty() && a.compare.empty())
+    fail_usage("{}: expected a MODEL to show it of, for example gpt info gpt2", a.summary   ? "--summary"
+                                                                                : a.tensors ? "--tensors"
+                                                                                            : "--schedule");
+  if (a.tensors && a.json) fail_usage("--tensors is a table; leave out --json");
 }
 
 std::vector<InfoSubject> find_subjects(const InfoArguments& a, const ConfigFlags& flags) {
@@ -108,6 +111,7 @@ std::vector<InfoSubject> find_subjects(const InfoArguments& a, const ConfigFlags
 
 std::string text_of(const InfoArguments& a, const std::vector<InfoSubject>& subjects) {
   if (a.schedule || !a.at.empty()) return schedule_table(subjects.front().train, a.at);
+  if (a.tensors) return fmt::format("{}", fmt::join(transformed(subjects, tensor_table), "\n"));
   if (a.summary) {
     return fmt::format("{}", fmt::join(transformed(subjects, quick_reference), "\n"));
   }
@@ -162,6 +166,7 @@ Command add_info_command(CLI::App& root) {
             "sequences per training step (the preset's), and of inference (1)");
   add_value(*app, "--devices", a->devices, "N", "share training between so many (1)");
   app->add_flag("--summary", a->summary, "a quick reference: components, data flow, formulas, totals");
+  app->add_flag("--tensors", a->tensors, "the parameters by the names that --freeze and --lr-scale match");
   const auto set_schedule = [a](const CLI::results_t& results) {
     a->schedule = true;
     a->schedule_kind = results.empty() ? "" : results.back();

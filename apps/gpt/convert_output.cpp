@@ -75,6 +75,7 @@ ConvertOutput::ConvertOutput(const ConvertArguments& arguments, const LoadedMode
     const fs::path file = fs::path(loaded.folder()) / name;
     if (is_file(file)) inputs.push_back(file.string());
   }
+  inputs.insert(inputs.end(), a_.average.begin(), a_.average.end());
   refuse_overlap(a_.out, inputs);
   refuse_run_folder(a_.out);
   if (is_there(a_.out) && !a_.force && !a_.dry_run)

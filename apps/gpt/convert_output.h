@@ -12,6 +12,7 @@ namespace gpt {
 struct ConvertArguments {
   std::string in, out, to, dtype, quant, max_shard_size;
   std::vector<std::string> adapters;  // merged: DIR or DIR=SCALE
+  std::vector<std::string> average;   // models whose weights count as much as those of `in`
   std::string base;                   // of an adapter that is converted
   ShapeHints hints;
   bool dry_run = false, force = false, json = false;

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/ranges.h"
+#include "chat/model_text.h"
 #include "convert/adapter_files.h"
 #include "infer/cached_model.h"
 #include "output.h"
@@ -83,7 +84,12 @@ ModelScores run_model(const EvalTasksRequest& r, const std::string& path, const 
   if (adapter != nullptr) inference_of.adapter_rank = adapter->rank;
   Inference inference(loaded.model(), machine.backend, inference_of);
   CachedModel cached(inference, false, adapter != nullptr ? inference.add_adapter(adapter) : -1);
-  TaskModel model(cached, *tokenizer, config, kStepRows);
+  std::optional<ChatTemplate> chat;
+  if (!r.chat_template.empty()) {
+    const std::string name = r.chat_template == "own" ? "" : r.chat_template;
+    chat.emplace(model_chat_template(loaded, *tokenizer, name, "--template"));
+  }
+  TaskModel model(cached, *tokenizer, config, kStepRows, chat ? &*chat : nullptr);
   TaskNotes notes;
   const TaskOptions options{.data_dir = r.data_dir,
                             .num_fewshot = r.few_shot,
@@ -116,6 +122,8 @@ int eval_tasks(const EvalTasksRequest& r, const MachineOptions& machine_options)
   check_request(r);
   const Named named = read_named(r.files);
   Machine machine(machine_options);
+  if (!r.chat_template.empty() && !named.core.empty())
+    fail_usage("--template: nanochat's CORE is asked without a chat template");
   std::optional<AppendFile> log;
   if (!r.log_samples.empty()) log.emplace(r.log_samples, AppendFile::Mode::empty);
   std::function<void(const std::string&)> on_sample;

@@ -9,6 +9,8 @@
 
 #include "base/format.h"
 #include "base/ranges.h"
+#include "io/tensor_info.h"
+#include "model/model.h"
 #include "model/model_counts.h"
 #include "report/table.h"
 #include "train/schedule.h"
@@ -338,6 +340,19 @@ std::string zero_table(const InfoSubject& s) {
                           format_bytes(state.total()), format_bytes(fp32.total())});
   }
   return format_table(table) + "per device, without activations; optimizer: master weights and moments\n";
+}
+
+std::string tensor_table(const InfoSubject& s) {
+  const Model model(s.counts.config);
+  TextTable table{.columns = {"parameter", "shape", "numbers"}};
+  for (int id = 0; id < model.table.count(); ++id) {
+    const ParamSpec& p = model.table[id];
+    int64_t numbers = 1;
+    for (const int64_t n : p.shape)
+      numbers *= n;
+    table.rows.push_back({p.name, shape_string(p.shape), format_thousands(numbers)});
+  }
+  return format_table(table);
 }
 
 std::string describe_subject(const InfoSubject& s) {

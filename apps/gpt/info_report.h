@@ -21,6 +21,8 @@ struct InfoMemory {
 };
 
 std::string describe_subject(const InfoSubject& subject);
+// Its parameters by the names that --freeze and --lr-scale match.
+std::string tensor_table(const InfoSubject& subject);
 std::string zero_table(const InfoSubject& subject);       // what each of subject.devices holds
 std::string quick_reference(const InfoSubject& subject);  // components, data flow, formulas, memory
 std::string compare_subjects(const std::vector<InfoSubject>& subjects);

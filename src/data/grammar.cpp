@@ -23,6 +23,17 @@ const std::string& form_of(const Grammar::Word& word, const Grammar::Symbol& sym
   return form;
 }
 
+// Sets the probabilities of weighted choices.
+template <class Choice>
+void normalise(std::vector<Choice>& choices, uint64_t& total) {
+  GPT_ASSERT(!choices.empty());
+  total = 0;
+  for (const Choice& choice : choices)
+    total += choice.weight;
+  for (Choice& choice : choices)
+    choice.log_p = std::log(static_cast<double>(choice.weight) / static_cast<double>(total));
+}
+
 // Draws one of several weighted choices.
 template <class Choice>
 const Choice& pick(const std::vector<Choice>& choices, uint64_t total, RandomStream& random) {
@@ -258,7 +269,7 @@ class GrammarReader {
       GPT_ASSERT(equals != std::string_view::npos);
       table_forms_.emplace_back(form_number(header[i].substr(0, equals)), header[i].substr(equals + 1));
     }
-    grammar_tables_.emplace_back();
+    grammar_tables_.push_back({std::string(header[0].substr(1)), {}, 0});
     read_words(line.substr(colon + 1));
   }
 
@@ -373,14 +384,6 @@ class GrammarReader {
   }
 
   void set_probabilities() {
-    const auto normalise = [](auto& choices, uint64_t& total) {
-      GPT_ASSERT(!choices.empty());
-      for (const auto& choice : choices)
-        total += choice.weight;
-      for (auto& choice : choices) {
-        choice.log_p = std::log(static_cast<double>(choice.weight) / static_cast<double>(total));
-      }
-    };
     for (Grammar::Table& table : grammar_tables_)
       normalise(table.words, table.weight);
     for (Grammar::Rule& rule : grammar_rules_)
@@ -401,9 +404,36 @@ Grammar::Grammar(std::string_view source) {
 }
 
 double Grammar::sample(RandomStream& random, std::string& out) const {
-  Sampler sampler{*this, random, out, std::vector<const Word*>(variables_.size()), 0};
+  Values values;
+  return sample(random, out, values);
+}
+
+double Grammar::sample(RandomStream& random, std::string& out, Values& values) const {
+  Sampler sampler{*this, random, out, Values(variables_.size()), 0};
   sampler.rule(0);
+  values = std::move(sampler.values);
   return sampler.nats;
+}
+
+size_t Grammar::variable(std::string_view name) const {
+  const auto found = variables_.find(name);
+  GPT_ASSERT(found != variables_.end());
+  return static_cast<size_t>(found->second);
+}
+
+const Grammar::Table& Grammar::table(std::string_view name) const {
+  const auto found = std::ranges::find(tables_, name, &Table::name);
+  GPT_ASSERT(found != tables_.end());
+  return *found;
+}
+
+Grammar Grammar::without(const std::function<bool(const Word&)>& dropped) const {
+  Grammar out = *this;
+  for (Table& table : out.tables_) {
+    std::erase_if(table.words, dropped);
+    normalise(table.words, table.weight);
+  }
+  return out;
 }
 
 Grammar::Score Grammar::score(std::string_view text, bool complete) const {

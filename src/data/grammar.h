@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -32,6 +33,11 @@ class Grammar {
   // Appends one text of the start rule to `out`; returns -log of the probability of the choices made.
   double sample(RandomStream& random, std::string& out) const;
 
+  struct Word;
+  // The word that each variable holds at the end of a text; null where it was not used.
+  using Values = std::vector<const Word*>;
+  double sample(RandomStream& random, std::string& out, Values& values) const;
+
   struct Score {
     double log_p;         // the log of the sum over all derivations; -infinity when there is none
     int64_t derivations;  // how many ways lead to the text
@@ -53,6 +59,7 @@ class Grammar {
     double log_p = 0;
   };
   struct Table {
+    std::string name;
     std::vector<Word> words;
     uint64_t weight = 0;
   };
@@ -76,6 +83,13 @@ class Grammar {
   const std::vector<Rule>& rules() const { return rules_; }
   const std::vector<Table>& tables() const { return tables_; }
   int64_t variables() const { return std::ssize(variables_); }
+  // The number of a variable, and a table by its name: both must exist.
+  size_t variable(std::string_view name) const;
+  const Table& table(std::string_view name) const;
+
+  // The same grammar without some words, the others as likely as before beside each other. Every table must
+  // keep one.
+  Grammar without(const std::function<bool(const Word&)>& dropped) const;
 
  private:
   std::vector<Rule> rules_;

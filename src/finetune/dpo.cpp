@@ -93,7 +93,7 @@ class PairReader {
     return a;
   }
 
-  PromptReader prompts_;
+  PromptEncoder prompts_;
   int64_t most_;
 };
 

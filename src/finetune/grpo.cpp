@@ -174,12 +174,12 @@ class GrpoTask : public Task {
  private:
   std::vector<Question> read(const TaskSources& s, const std::vector<std::string>& files) {
     std::vector<Question> out;
-    const PromptReader prompts(s);
+    const PromptEncoder prompts(s);
     eos_ = prompts.ends();
     const SkippedLines skipped =
         for_each_json_line(files, config_.skip_bad, [&](const json& line, const std::string& place) {
           const json& prompt = member(line, line.contains("messages") ? "messages" : "prompt", place);
-          Question q{PromptReader::text(prompt, place), string_member(line, "answer", place),
+          Question q{PromptEncoder::text(prompt, place), string_member(line, "answer", place),
                      prompts.prompt(prompt, place)};
           reward_->check(q.answer, place);
           out.push_back(std::move(q));

@@ -22,7 +22,7 @@ std::string last_content(const json& messages, const std::string& place) {
 
 }  // namespace
 
-PromptReader::PromptReader(const TaskSources& sources) : sources_(sources), ends_(eos_ids(sources.model)) {
+PromptEncoder::PromptEncoder(const TaskSources& sources) : sources_(sources), ends_(eos_ids(sources.model)) {
   try {
     chat_ = std::make_unique<ChatTemplate>(
         model_chat_source(sources.base, sources.config.chat_template, "--template"), *sources.tokenizer);
@@ -33,12 +33,12 @@ PromptReader::PromptReader(const TaskSources& sources) : sources_(sources), ends
   }
 }
 
-const ChatTemplate& PromptReader::chat(const std::string& place) const {
+const ChatTemplate& PromptEncoder::chat(const std::string& place) const {
   if (chat_ == nullptr) fail("{}: a list of messages takes a chat template: {}", place, no_chat_);
   return *chat_;
 }
 
-std::vector<int32_t> PromptReader::prompt(const json& value, const std::string& place) const {
+std::vector<int32_t> PromptEncoder::prompt(const json& value, const std::string& place) const {
   if (value.is_string())
     return prompt_ids(value.get<std::string>(), sources_.tokenizer.get(), sources_.model, false);
   if (!value.is_array()) fail("{}: expected a text or a list of messages, found {}", place, json_kind(value));
@@ -51,12 +51,12 @@ std::vector<int32_t> PromptReader::prompt(const json& value, const std::string& 
   }
 }
 
-std::string PromptReader::text(const json& value, const std::string& place) {
+std::string PromptEncoder::text(const json& value, const std::string& place) {
   return value.is_string() ? value.get<std::string>() : last_content(value, place);
 }
 
-std::vector<int32_t> PromptReader::answer(const json& prompt, const json& value,
-                                          const std::string& place) const {
+std::vector<int32_t> PromptEncoder::answer(const json& prompt, const json& value,
+                                           const std::string& place) const {
   if (!value.is_string() && !value.is_array())
     fail("{}: expected a text or a list of messages, found {}", place, json_kind(value));
   const std::string said = text(value, place);

@@ -13,9 +13,9 @@ namespace gpt {
 
 // Prompts and answers of examples as token ids: a text as it is, or a list of messages by the model's
 // template.
-class PromptReader {
+class PromptEncoder {
  public:
-  explicit PromptReader(const TaskSources& sources);
+  explicit PromptEncoder(const TaskSources& sources);
 
   // The ids up to where an answer begins. Throws Error naming the place.
   std::vector<int32_t> prompt(const nlohmann::json& value, const std::string& place) const;

@@ -349,6 +349,45 @@ int64_t LoadedModel::merge(const Adapter& adapter) {
   return blocks;
 }
 
+void LoadedModel::average(const std::vector<std::unique_ptr<LoadedModel>>& others) {
+  for (const auto& other : others) {
+    if (!(other->model().config == model_->config))
+      fail("{}: expected the config of {}, found another one: only checkpoints of the same model have a mean",
+           other->paths().front(), paths().front());
+  }
+  const auto n = static_cast<double>(others.size() + 1);
+  for (int id = 0; id < model_->table.count(); ++id) {
+    TensorView& weight = model_->weights[static_cast<size_t>(id)];
+    const auto& shape = model_->table[id].shape;
+    const auto read = [&](const TensorView& from, const TensorView& numbers) {
+      if (is_quantized(from.dtype))
+        fail("{}: expected numbers to take a mean of, found {}", model_->table[id].name,
+             dtype_name(from.dtype));
+      copy_numbers(from, numbers);
+    };
+    copies_.emplace_back(static_cast<size_t>(weight.size()) * sizeof(float), "averaged weights", memory_);
+    const TensorView mean = copies_.back().view(0, DType::f32, shape);
+    read(weight, mean);
+    const auto numbers = [](const TensorView& t) {
+      return std::span(t.as<float>(), static_cast<size_t>(t.size()));
+    };
+    const HostAccess to(mean);
+    std::vector<double> sums(numbers(*to).begin(), numbers(*to).end());
+    Buffer one(static_cast<size_t>(weight.size()) * sizeof(float), "weights to average", memory_);
+    for (const auto& other : others) {
+      const TensorView its = one.view(0, DType::f32, shape);
+      read(other->model().weights[static_cast<size_t>(id)], its);
+      const HostAccess from(its);
+      for (size_t i = 0; i < sums.size(); ++i)
+        sums[i] += double{numbers(*from)[i]};
+    }
+    for (size_t i = 0; i < sums.size(); ++i)
+      numbers(*to)[i] = static_cast<float>(sums[i] / n);
+    weight = mean;
+    model_->packed->weights_changed(id);
+  }
+}
+
 ModelConfig with_biases(ModelConfig config) {
   if (config.norm == NormKind::layer)
     config.norm_bias = config.qkv_bias = config.out_bias = config.mlp_bias = true;

@@ -62,6 +62,10 @@ class LoadedModel {
   // with MatrixOrder::as_stored. Returns how many of them were blocks.
   int64_t merge(const Adapter& adapter);
 
+  // Makes of each weight the mean of it and the others', in double and rounded once to fp32 (Izmailov et al.
+  // 2018); not with MatrixOrder::as_stored. Throws Error naming one of another shape, and matrices in blocks.
+  void average(const std::vector<std::unique_ptr<LoadedModel>>& others);
+
   // Where each parameter comes from, by id; and the tensors of the files that none comes from.
   struct Origin {
     const TensorInfo* tensor;

@@ -167,7 +167,7 @@ void recommend(const Sweep& sweep, Findings& findings) {
     if (findings.fit) {
       const double per_parameter = run.flops_per_token / run.parameters;
       const double best = findings.fit->law.best_parameters(run.flops, per_parameter);
-      const Interval& seen = findings.fit->parameters;
+      const Extent& seen = findings.fit->parameters;
       if (!findings.fit->doubts.empty()) {
         text += "; the fitted law is too uncertain to name a best size";
       } else if (best < seen.low || best > seen.high) {

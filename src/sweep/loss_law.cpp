@@ -173,7 +173,7 @@ class Search {
   double log_n0_ = 0, log_d0_ = 0, lowest_ = 0;
 };
 
-void widen(Interval& interval, double value) {
+void widen(Extent& interval, double value) {
   interval.low = std::min(interval.low, value);
   interval.high = std::max(interval.high, value);
 }
@@ -208,7 +208,7 @@ size_t distinct(const std::vector<LossPoint>& points, double LossPoint::*field) 
 
 std::string doubts_about(const LossFit& fit) {
   std::vector<std::string> doubts;
-  const auto is_wide = [](const Interval& i, double value) { return i.high - i.low > 0.5 * std::abs(value); };
+  const auto is_wide = [](const Extent& i, double value) { return i.high - i.low > 0.5 * std::abs(value); };
   const size_t variables = fit.floor_known ? 4 : 5;
   if (fit.points.size() <= variables)
     doubts.push_back(fmt::format("{} points for {} unknowns leave nothing to check the law with",
@@ -224,7 +224,7 @@ std::string doubts_about(const LossFit& fit) {
   return fmt::format("{}", fmt::join(doubts, "; "));
 }
 
-nlohmann::json interval_json(const Interval& i) {
+nlohmann::json interval_json(const Extent& i) {
   return {i.low, i.high};
 }
 
@@ -244,11 +244,11 @@ class FitReader {
     if (!(x >= least && x <= most)) wrong(key, fmt::format("a number from {:g} to {:g}", least, most), value);
     return x;
   }
-  Interval interval(const char* key) const {
+  Extent interval(const char* key) const {
     const json& value = field(key);
     const bool numbers =
         value.is_array() && value.size() == 2 && value[0].is_number() && value[1].is_number();
-    const Interval i = numbers ? Interval{value[0].get<double>(), value[1].get<double>()} : Interval{};
+    const Extent i = numbers ? Extent{value[0].get<double>(), value[1].get<double>()} : Extent{};
     if (!(i.low > 0 && i.low <= i.high && std::isfinite(i.high)))
       wrong(key, "[lowest, highest], two positive numbers", value);
     return i;
@@ -282,7 +282,7 @@ class FitReader {
 };
 
 // "10.8 M parameters are 12 times the largest of the sweep"; "" inside the range.
-std::string outside(double value, const Interval& seen, const char* what) {
+std::string outside(double value, const Extent& seen, const char* what) {
   constexpr double kSlack = 1.1;
   if (value > kSlack * seen.high)
     return fmt::format("{} {} are {:.3g} times the most of the sweep", format_count(value), what,

@@ -25,7 +25,7 @@ struct LossLaw {
   double best_parameters(double flops, double flops_per_parameter) const;
 };
 
-struct Interval {
+struct Extent {
   double low = 0, high = 0;
 };
 
@@ -36,9 +36,9 @@ struct LossFit {
   std::vector<LossPoint> points;
   double rms_residual = 0;  // of log loss: 0.01 is one percent
   double worst_residual = 0;
-  Interval a, b;                       // the exponents when any one point is left out
-  Interval parameters, tokens, flops;  // what was measured; flops is 6 N D
-  std::string doubts;                  // why the law should not be used beyond the measured points, or empty
+  Extent a, b;                       // the exponents when any one point is left out
+  Extent parameters, tokens, flops;  // what was measured; flops is 6 N D
+  std::string doubts;                // why the law should not be used beyond the measured points, or empty
 };
 
 inline constexpr size_t kFewestFitPoints = 5;

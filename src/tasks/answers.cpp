@@ -68,7 +68,7 @@ double brier(std::span<const double> logprobs, int64_t gold) {
 
 // The metrics of multiple choice see this of a document.
 struct ChoiceView {
-  const Prompt& prompt;
+  const TaskPrompt& prompt;
   std::span<const Score> scores;
   std::vector<double> logprobs;  // of the choices
   bool multiple_targets;
@@ -158,7 +158,7 @@ std::string filtered_answer(const FilterRule& filter, std::vector<std::string> t
   return texts.front();
 }
 
-std::vector<MetricItem> choice_items(const TaskConfig& config, const Prompt& prompt,
+std::vector<MetricItem> choice_items(const TaskConfig& config, const TaskPrompt& prompt,
                                      std::span<const Score> scores, bool multiple_targets) {
   const ChoiceView view{.prompt = prompt,
                         .scores = scores,
@@ -180,7 +180,7 @@ std::vector<MetricItem> rolling_items(const TaskConfig& config, const std::strin
   });
 }
 
-std::vector<MetricItem> answer_items(const TaskConfig& config, const Prompt& prompt,
+std::vector<MetricItem> answer_items(const TaskConfig& config, const TaskPrompt& prompt,
                                      const std::string& answer, Patterns& patterns) {
   return transformed(config.metrics, [&](const MetricRule& metric) {  // exact_match, all of them
     const std::string said = plain(metric, answer, patterns);

@@ -26,11 +26,11 @@ std::string filtered_answer(const FilterRule& filter, std::vector<std::string> t
 
 // The items of a document for each metric of a task, in their order. Source: ConfigurableTask.process_results
 // of lm-evaluation-harness 0.4.13.
-std::vector<MetricItem> choice_items(const TaskConfig& config, const Prompt& prompt,
+std::vector<MetricItem> choice_items(const TaskConfig& config, const TaskPrompt& prompt,
                                      std::span<const Score> scores, bool multiple_targets);
 std::vector<MetricItem> likelihood_items(const TaskConfig& config, const Score& score);
 std::vector<MetricItem> rolling_items(const TaskConfig& config, const std::string& text, double logprob);
-std::vector<MetricItem> answer_items(const TaskConfig& config, const Prompt& prompt,
+std::vector<MetricItem> answer_items(const TaskConfig& config, const TaskPrompt& prompt,
                                      const std::string& answer, Patterns& patterns);
 
 }  // namespace gpt

@@ -216,10 +216,10 @@ std::string Prompts::shot(const json& doc) {
   return out + delimited(prefix, answer.get<std::string>()) + rule.delimiter;
 }
 
-Prompt Prompts::next() {
+TaskPrompt Prompts::next() {
   const json& doc = (*documents_->docs)[at_];
   try {
-    Prompt prompt = make(doc);
+    TaskPrompt prompt = make(doc);
     ++at_;
     return prompt;
   } catch (const Error& e) {
@@ -227,14 +227,14 @@ Prompt Prompts::next() {
   }
 }
 
-Prompt Prompts::make(const json& doc) {
+TaskPrompt Prompts::make(const json& doc) {
   std::string before = rules_.plain(config_.description, doc);
   if (num_fewshot_ > 0) {
     for (const json* example : examples(doc))
       before += shot(*example);
   }
   if (config_.output == OutputType::multiple_choice) return make_choices(doc, before);
-  Prompt prompt;
+  TaskPrompt prompt;
   const json target = rules_.target(config_.target, doc);
   if (target.is_array()) {
     prompt.targets = transformed(target, python_str);
@@ -271,8 +271,8 @@ std::string Prompts::turn(const json& doc) {
   return q + prefix;
 }
 
-Prompt Prompts::make_choices(const json& doc, const std::string& before) {
-  Prompt prompt;
+TaskPrompt Prompts::make_choices(const json& doc, const std::string& before) {
+  TaskPrompt prompt;
   prompt.choices = rules_.choices(config_.choice, doc);
   if (prompt.choices.empty()) fail("doc_to_choice: expected at least one choice, found none");
   const json target = rules_.target(config_.target, doc);

@@ -37,7 +37,7 @@ class DocRules {
 };
 
 // What the model is asked about one document.
-struct Prompt {
+struct TaskPrompt {
   // The contexts and continuations whose likelihoods are wanted; of acc_mutual_info also the choices behind
   // no context at all, after the others. For generation one context, for a rolling likelihood one
   // continuation.
@@ -63,14 +63,14 @@ class Prompts {
   bool multiple_targets() const { return multiple_target_; }
 
   // The next document's. Throws Error naming it.
-  Prompt next();
+  TaskPrompt next();
 
  private:
   std::vector<const nlohmann::json*> examples(const nlohmann::json& doc);
   std::string turn(const nlohmann::json& doc);
   std::string shot(const nlohmann::json& doc);
-  Prompt make(const nlohmann::json& doc);
-  Prompt make_choices(const nlohmann::json& doc, const std::string& before);
+  TaskPrompt make(const nlohmann::json& doc);
+  TaskPrompt make_choices(const nlohmann::json& doc, const std::string& before);
   std::vector<int64_t> gold_of(const nlohmann::json& value, const std::vector<std::string>& choices) const;
   std::string question(const nlohmann::json& value) const;
 

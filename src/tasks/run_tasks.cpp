@@ -40,19 +40,22 @@ class Run {
       if (options_.progress) options_.progress(config_.name, done, total);
     };
     if (config_.output == OutputType::generate_until) {
-      const auto contexts = transformed(asked_, [](const Prompt& p) { return p.pairs.front().context; });
+      const auto contexts = transformed(asked_, [](const TaskPrompt& p) { return p.pairs.front().context; });
       texts_ = model.generate(contexts, config_.generation, config_.repeats, options_.seed, progress);
     } else if (config_.output == OutputType::loglikelihood_rolling) {
-      const auto texts = transformed(asked_, [](const Prompt& p) { return p.pairs.front().continuation; });
+      const auto texts =
+          transformed(asked_, [](const TaskPrompt& p) { return p.pairs.front().continuation; });
       for (const double logprob : model.rolling(texts, progress))
         scores_.push_back({logprob, false});
     } else {
-      std::vector<Prompt::Pair> pairs;
-      for (const Prompt& prompt : asked_)
+      std::vector<TaskPrompt::Pair> pairs;
+      for (const TaskPrompt& prompt : asked_)
         pairs.insert(pairs.end(), prompt.pairs.begin(), prompt.pairs.end());
       scores_ = model.scores(pairs, progress);
     }
   }
+
+  int64_t num_fewshot() const { return prompts_.num_fewshot(); }
 
   TaskResult result(ThreadPool& pool) {
     size_t at = 0;
@@ -78,7 +81,7 @@ class Run {
 
  private:
   void judge(size_t i, std::span<const Score> scores) {
-    const Prompt& prompt = asked_[i];
+    const TaskPrompt& prompt = asked_[i];
     json answers = json::object();
     for (size_t f = 0; f < config_.filters.size(); ++f) {
       std::string answer;
@@ -106,7 +109,7 @@ class Run {
 
   // What happened to a document, as a line.
   std::string sample(size_t i, std::span<const Score> scores, const json& answers) const {
-    const Prompt& prompt = asked_[i];
+    const TaskPrompt& prompt = asked_[i];
     json out = {{"task", config_.name},
                 {"doc_id", i},
                 {"place", prompts_.documents().places[i]},
@@ -117,7 +120,7 @@ class Run {
       out["target"] = prompt.targets;
     }
     out["arguments"] = json::array();
-    for (const Prompt::Pair& pair : prompt.pairs)
+    for (const TaskPrompt::Pair& pair : prompt.pairs)
       out["arguments"].push_back({pair.context, pair.continuation});
     if (config_.output == OutputType::generate_until) {
       out["responses"] = texts_[i];
@@ -137,11 +140,21 @@ class Run {
   TaskData data_;
   Prompts prompts_;
   Patterns patterns_;
-  std::vector<Prompt> asked_;
+  std::vector<TaskPrompt> asked_;
   std::vector<Score> scores_;                    // of all pairs of all documents
   std::vector<std::vector<std::string>> texts_;  // of generation
   std::vector<MetricResult> metrics_;
 };
+
+// Through a chat template a question is one message of the user's.
+void check_chat(const TaskConfig& config, int64_t num_fewshot) {
+  if (config.output != OutputType::generate_until)
+    fail("through a chat template only generate_until tasks are asked");
+  if (num_fewshot > 0)
+    fail("through a chat template: expected a task without examples, found {}; --few-shot 0", num_fewshot);
+  if (config.description || config.gen_prefix)
+    fail("through a chat template: expected a task without description and gen_prefix");
+}
 
 // The tasks' results for one metric and filter.
 struct Part {
@@ -178,6 +191,7 @@ TaskResult run_task(const TaskConfig& config, TaskModel& model, const TaskOption
                     ThreadPool& pool) {
   Run run(config, options);
   try {
+    if (model.chats()) check_chat(config, run.num_fewshot());
     run.ask(model);
     return run.result(pool);
   } catch (const Error& e) {

@@ -28,8 +28,8 @@ size_t find_stop(const std::string& text, const std::vector<std::string>& stops)
 }  // namespace
 
 TaskModel::TaskModel(SequenceModel& model, const Tokenizer& tokenizer, const ModelConfig& config,
-                     int64_t step_rows)
-    : model_(model), tokenizer_(tokenizer), scorer_(model, step_rows), step_rows_(step_rows) {
+                     int64_t step_rows, const ChatTemplate* chat)
+    : model_(model), tokenizer_(tokenizer), chat_(chat), scorer_(model, step_rows), step_rows_(step_rows) {
   const SpecialIds special = tokenizer.special_ids();
   const auto known = [&](int64_t id) { return id >= 0 && id < config.vocab_size; };
   const auto add = [&](std::vector<int32_t>& ids, int64_t id) {
@@ -40,6 +40,7 @@ TaskModel::TaskModel(SequenceModel& model, const Tokenizer& tokenizer, const Mod
     add(eos_, id);
   for (const int64_t id : {special.bos, special.eos, special.unk, special.pad, config.bos_token_id})
     add(special_, id);
+  if (chat != nullptr) eos_.push_back(chat->end_id());
   special_.insert(special_.end(), eos_.begin(), eos_.end());
   const int64_t bos = known(special.bos) ? special.bos : config.bos_token_id;
   if (known(bos)) {
@@ -59,13 +60,18 @@ std::vector<int32_t> TaskModel::encode(const std::string& text) const {
   return ids;
 }
 
+std::vector<int32_t> TaskModel::encode_question(const std::string& context) const {
+  if (chat_ == nullptr) return encode(context);
+  return chat_->encode(std::vector<ChatMessage>{{"user", context}}, true);
+}
+
 int32_t TaskModel::required_prefix() const {
   if (prefix_ < 0)
     fail("the tokenizer names neither a BOS nor an EOS, one of which stands in front of a text");
   return prefix_;
 }
 
-ScoreRequest TaskModel::encode_pair(const Prompt::Pair& pair) const {
+ScoreRequest TaskModel::encode_pair(const TaskPrompt::Pair& pair) const {
   ScoreRequest request;
   size_t context = 0;  // ids
   if (pair.context.empty()) {
@@ -92,8 +98,8 @@ ScoreRequest TaskModel::encode_pair(const Prompt::Pair& pair) const {
   return request;
 }
 
-std::vector<Score> TaskModel::scores(std::span<const Prompt::Pair> pairs, const TaskProgress& progress) {
-  return scorer_.score(transformed(pairs, [&](const Prompt::Pair& pair) { return encode_pair(pair); }),
+std::vector<Score> TaskModel::scores(std::span<const TaskPrompt::Pair> pairs, const TaskProgress& progress) {
+  return scorer_.score(transformed(pairs, [&](const TaskPrompt::Pair& pair) { return encode_pair(pair); }),
                        progress);
 }
 
@@ -147,7 +153,10 @@ std::vector<std::vector<std::string>> TaskModel::generate(std::span<const std::s
          model_.n_ctx(), rule.max_tokens);
   Engine engine(model_, {.step_rows = step_rows_});
   for (size_t i = 0; i < contexts.size(); ++i) {
-    std::vector<int32_t> ids = encode(contexts[i]);
+    std::vector<int32_t> ids = encode_question(contexts[i]);
+    if (chat_ != nullptr && std::ssize(ids) > room)
+      fail("question {}: expected at most {} tokens in a context of {} with an answer of {}, found {}", i,
+           room, model_.n_ctx(), rule.max_tokens, ids.size());
     if (std::ssize(ids) > room) ids.erase(ids.begin(), ids.end() - room);
     if (ids.empty()) ids.push_back(required_prefix());
     for (int64_t r = 0; r < repeats; ++r) {

@@ -10,6 +10,7 @@
 #include "model/config.h"
 #include "tasks/prompts.h"
 #include "tasks/scorer.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace gpt {
@@ -21,13 +22,15 @@ using TaskProgress = std::function<void(int64_t done, int64_t total)>;
 // tokenizer says so and the text does not begin with it, and what does not fit is cut off on the left.
 class TaskModel {
  public:
-  // All of them outlive it. step_rows: most ids in one forward call.
-  TaskModel(SequenceModel& model, const Tokenizer& tokenizer, const ModelConfig& config, int64_t step_rows);
+  // All of them outlive it. step_rows: most ids in one forward call. chat: what is asked is a user's message
+  // by this template, and the model writes the assistant's; null: it writes on.
+  TaskModel(SequenceModel& model, const Tokenizer& tokenizer, const ModelConfig& config, int64_t step_rows,
+            const ChatTemplate* chat = nullptr);
 
   // Of the continuations behind their contexts, encoded together: white space at the end of a context goes
   // to the continuation. An empty context is the BOS, or where there is none the EOS. Throws Error for a
   // continuation without ids of its own or of more than the context's length.
-  std::vector<Score> scores(std::span<const Prompt::Pair> pairs, const TaskProgress& progress = {});
+  std::vector<Score> scores(std::span<const TaskPrompt::Pair> pairs, const TaskProgress& progress = {});
   // Of whole texts, in windows that begin with BOS (or EOS), or with the last id before them.
   std::vector<double> rolling(std::span<const std::string> texts, const TaskProgress& progress = {});
   // `repeats` continuations of each context, up to the first of rule.until, without special tokens. Throws
@@ -40,6 +43,7 @@ class TaskModel {
     return scorer_.score(requests, progress);
   }
   const Tokenizer& tokenizer() const { return tokenizer_; }
+  bool chats() const { return chat_ != nullptr; }
   int64_t n_ctx() const { return model_.n_ctx(); }
   // The BOS, or where there is none the EOS; -1: neither.
   int32_t prefix_id() const { return prefix_; }
@@ -47,13 +51,15 @@ class TaskModel {
 
  private:
   std::vector<int32_t> encode(const std::string& text) const;
-  ScoreRequest encode_pair(const Prompt::Pair& pair) const;
+  std::vector<int32_t> encode_question(const std::string& context) const;
+  ScoreRequest encode_pair(const TaskPrompt::Pair& pair) const;
   int32_t required_prefix() const;
   void add_windows(const std::vector<int32_t>& ids, std::vector<ScoreRequest>& windows) const;
   std::string text_of(std::span<const int32_t> ids) const;
 
   SequenceModel& model_;
   const Tokenizer& tokenizer_;
+  const ChatTemplate* chat_;
   Scorer scorer_;
   int64_t step_rows_;
   std::vector<int32_t> eos_, special_;

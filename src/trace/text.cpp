@@ -101,13 +101,13 @@ std::string head_map(const Capture& capture, const TokenNames& names, const Trac
 std::string score_table(const Capture& capture, const TokenNames& names, const TraceRequest& r,
                         int64_t layer) {
   const int64_t query = chosen_query(capture, r), D = capture.config().head_dim;
-  const std::vector<Score> row = score_row(capture, layer, r.head, query);
+  const std::vector<AttentionScore> row = score_row(capture, layer, r.head, query);
   TextTable table{
       .columns = {"key", "token", "q.k", fmt::format("x 1/sqrt({})", D), "masked", "softmax", ""}};
   const auto T = static_cast<int64_t>(row.size());
   // Rows around the query, and of those before it the last ones.
   for (int64_t t = std::max<int64_t>(0, query - 30); t < std::min(T, query + 3); ++t) {
-    const Score& s = row[static_cast<size_t>(t)];
+    const AttentionScore& s = row[static_cast<size_t>(t)];
     table.rows.push_back({std::to_string(t), names.quoted(capture.ids()[static_cast<size_t>(t)], 16),
                           fixed(s.dot, 4), fixed(s.scaled, 4), s.masked ? "-inf" : fixed(s.scaled, 4),
                           fixed(s.weight, 4),

@@ -94,15 +94,15 @@ bool is_masked(const ModelConfig& c, int64_t query, int64_t key) {
   return key > query || (c.sliding_window > 0 && key <= query - c.sliding_window);
 }
 
-std::vector<Score> score_row(const Capture& capture, int64_t layer, int64_t head, int64_t query) {
+std::vector<AttentionScore> score_row(const Capture& capture, int64_t layer, int64_t head, int64_t query) {
   const ModelConfig& c = capture.config();
   const TensorView& qkv = capture.block(layer).qkv;
   const int64_t D = c.head_dim, T = capture.n_tokens();
   const int64_t q0 = head * D, k0 = c.q_dim() + head / (c.n_head / c.n_kv_head) * D;
-  std::vector<Score> row(static_cast<size_t>(T));
+  std::vector<AttentionScore> row(static_cast<size_t>(T));
   double largest = -INFINITY;
   for (int64_t t = 0; t < T; ++t) {
-    Score& s = row[static_cast<size_t>(t)];
+    AttentionScore& s = row[static_cast<size_t>(t)];
     for (int64_t d = 0; d < D; ++d)
       s.dot += element(qkv, query, q0 + d) * element(qkv, t, k0 + d);
     s.scaled = s.dot / std::sqrt(static_cast<double>(D));
@@ -110,12 +110,12 @@ std::vector<Score> score_row(const Capture& capture, int64_t layer, int64_t head
     if (!s.masked) largest = std::max(largest, s.scaled);
   }
   double sum = 0;
-  for (Score& s : row) {
+  for (AttentionScore& s : row) {
     if (s.masked) continue;
     s.weight = std::exp(s.scaled - largest);
     sum += s.weight;
   }
-  for (Score& s : row)
+  for (AttentionScore& s : row)
     s.weight /= sum;
   return row;
 }

@@ -29,7 +29,7 @@ struct BlockChange {
 BlockChange block_change(const Capture& capture, int64_t layer);
 
 // One query's way to its attention weights, recomputed in double from the captured queries and keys.
-struct Score {
+struct AttentionScore {
   double dot = 0;       // q . k
   double scaled = 0;    // q . k / sqrt(D)
   bool masked = false;  // a later key, or one outside the sliding window: -inf
@@ -37,7 +37,7 @@ struct Score {
 };
 // A later key, or one outside the sliding window.
 bool is_masked(const ModelConfig& config, int64_t query, int64_t key);
-std::vector<Score> score_row(const Capture& capture, int64_t layer, int64_t head, int64_t query);
+std::vector<AttentionScore> score_row(const Capture& capture, int64_t layer, int64_t head, int64_t query);
 
 // How a head spreads its attention, as means over queries. Shares are of attention weight.
 struct HeadSummary {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -53,6 +54,56 @@ TEST(Convert, WritesWithItsTokenizerAndNeverOverModels) {
   expect_error(run_gpt({"convert", out, out, "--force"}), 1, "is the same file as");
   expect_error(run_gpt({"convert", out, dir.file("in"), "--force"}), 1,
                "files that this program did not write");
+}
+
+// All numbers of model.safetensors by tensor, which are fp32.
+std::map<std::string, std::vector<float>> numbers_of(const std::string& folder) {
+  const std::string file = read_file(folder + "/model.safetensors", 1 << 24);
+  uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof(length));
+  std::map<std::string, std::vector<float>> all;
+  for (const auto& [name, tensor] : nlohmann::json::parse(file.substr(8, length)).items()) {
+    if (name == "__metadata__") continue;
+    EXPECT_EQ(tensor["dtype"], "F32");
+    const size_t begin = tensor["data_offsets"][0], end = tensor["data_offsets"][1];
+    all[name].resize((end - begin) / sizeof(float));
+    std::memcpy(all[name].data(), file.data() + 8 + length + begin, end - begin);
+  }
+  return all;
+}
+
+TEST(Convert, WritesTheMeanOfCheckpoints) {
+  const TempDir dir;
+  const std::vector<std::string> names = {"1", "2", "3"};
+  for (const std::string& seed : names) {
+    const GptRun run = run_gpt({"train", "--data",   "tales:5000",  "--n-layer",    "1",  "--n-head",
+                                "1",     "--n-embd", "8",           "--n-ctx",      "16", "--batch-size",
+                                "2",     "--steps",  "2",           "--eval-every", "0",  "--seed",
+                                seed,    "--out",    dir.file(seed)});
+    ASSERT_EQ(run.status, 0) << run.err;
+  }
+  const GptRun run =
+      run_gpt({"convert", dir.file("1"), dir.file("mean"), "--average", dir.file("2"), dir.file("3")});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const auto mean = numbers_of(dir.file("mean"));
+  std::vector<std::map<std::string, std::vector<float>>> all;
+  for (const std::string& seed : names)
+    all.push_back(numbers_of(dir.file(seed + "/last")));
+  ASSERT_EQ(mean.size(), all[0].size());
+  for (const auto& [name, values] : mean) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double sum = double{all[0][name][i]} + double{all[1][name][i]} + double{all[2][name][i]};
+      EXPECT_EQ(values[i], static_cast<float>(sum / 3)) << name;
+    }
+  }
+  EXPECT_NE(all[0], all[1]);
+  EXPECT_TRUE(fs::exists(dir.file("mean/tokenizer.json")));
+
+  expect_error(run_gpt({"convert", dir.file("1"), dir.file("no"), "--average", kModels + "gpt2"}), 1,
+               "gpt2: expected the");
+  expect_error(
+      run_gpt({"convert", dir.file("1"), dir.file("mean"), "--average", dir.file("mean"), "--force"}), 1,
+      "is the same file as");
 }
 
 // What llama2.c and llm.c need beside a model, and what is read from there.

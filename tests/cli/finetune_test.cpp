@@ -85,6 +85,35 @@ TEST_F(Finetune, ChatLearnsWhatTheAssistantSaysAndTalks) {
       run_gpt({"chat", file("talker/best"), "--greedy", "--max-tokens", "10", "--prompt", "Say b"});
   EXPECT_EQ(answer.status, 0) << answer.err;
   EXPECT_EQ(answer.out, "bb\n");
+
+  // Asked through its template the model answers all of them; a text to go on with is something else.
+  std::ofstream(file("said.jsonl")) << R"({"q": "Say b", "a": "bb"})"
+                                       "\n"
+                                       R"({"q": "Say d", "a": "dd"})"
+                                       "\n";
+  std::ofstream(file("said.yaml"))
+      << "task: said\ndataset_path: json\ndataset_kwargs: {data_files: {test: "
+         "said.jsonl}}\ntest_split: test\noutput_type: generate_until\ndoc_to_text: "
+         "q\ndoc_to_target: a\ngeneration_kwargs: {until: [\"\\n\"], max_gen_toks: 10}\n"
+         "metric_list: [{metric: exact_match}]\n";
+  const auto score = [&](const Words& more) {
+    Words words = {"eval", file("talker/best"), "--tasks", file("said.yaml"), "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const GptRun eval = run_gpt(words);
+    EXPECT_EQ(eval.status, 0) << eval.err;
+    return json::parse(eval.out)["results"][0]["metrics"][0]["value"].get<double>();
+  };
+  EXPECT_EQ(score({"--template", "own"}), 1);
+  EXPECT_LT(score({}), 1);
+  for (const Words& wrong :
+       {Words{"--few-shot", "1"},
+        Words{"--tasks", std::string(GPT_SOURCE_DIR) + "/tests/data/tasks/tasks/choice.yaml"}}) {
+    Words words = {"eval", file("talker/best"), "--tasks", file("said.yaml"), "--template", "own"};
+    words.insert(words.end(), wrong.begin(), wrong.end());
+    const GptRun eval = run_gpt(words);
+    EXPECT_EQ(eval.status, 1);
+    EXPECT_NE(eval.err.find("through a chat template"), std::string::npos) << eval.err;
+  }
 }
 
 TEST_F(Finetune, ChatResumes) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
@@ -272,6 +274,23 @@ TEST(Info, ScheduleSummaryAndInitialLoss) {
   EXPECT_EQ(summary.status, 0) << summary.err;
   for (const char* part : {"components", "data flow", "parameters", "memory", "3,407,872", "ln 512 = 6.2383"})
     EXPECT_NE(summary.out.find(part), std::string::npos) << part;
+}
+
+TEST(Info, ListsParametersByTheNamesThatFreezeMatches) {
+  const GptRun run = run_gpt({"info", "tiny", "--tensors"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  std::istringstream lines(run.out);
+  std::string header, rule, name;
+  std::getline(lines, header);
+  std::getline(lines, rule);
+  lines >> name;
+  EXPECT_NE(run.out.find("blocks.3.attn.q.weight"), std::string::npos) << run.out;
+  const auto plan = [](const std::string& pattern) {
+    return run_gpt({"plan", "--preset", "tiny", "--data", "tales:5000", "--freeze", pattern});
+  };
+  EXPECT_EQ(plan(name).status, 0) << plan(name).err;
+  EXPECT_EQ(plan(name + "x").status, 1);
+  EXPECT_EQ(run_gpt({"info", "--tensors"}).status, 1);
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ class TraceGolden : public testing::TestWithParam<std::string> {
     const int64_t T = capture.n_tokens(), H = capture.config().n_head;
     for (int64_t h = 0; h < H; ++h) {
       for (int64_t i = 0; i < T; ++i) {
-        const std::vector<Score> row = score_row(capture, layer, h, i);
+        const std::vector<AttentionScore> row = score_row(capture, layer, h, i);
         for (int64_t j = 0; j < T; ++j) {
           const double expected = golden[static_cast<size_t>(((b * H + h) * T + i) * T + j)];
           ASSERT_NEAR(element(capture.block(layer).weights, h * T + i, j), expected, tolerance)

@@ -40,7 +40,7 @@ TEST_P(EveryConfig, ScoresLeadToTheAttentionWeights) {
     const TensorView weights = capture_.block(layer).weights;
     for (int64_t head = 0; head < capture_.config().n_head; ++head) {
       for (int64_t query = 0; query < kTokens; ++query) {
-        const std::vector<Score> row = score_row(capture_, layer, head, query);
+        const std::vector<AttentionScore> row = score_row(capture_, layer, head, query);
         for (int64_t key = 0; key < kTokens; ++key)
           ASSERT_NEAR(row[static_cast<size_t>(key)].weight, element(weights, head * kTokens + query, key),
                       2e-6);
