@@ -61,8 +61,9 @@ std::map<std::string, std::vector<float>> numbers_of(const std::string& folder) 
   const std::string file = read_file(folder + "/model.safetensors", 1 << 24);
   uint64_t length = 0;
   std::memcpy(&length, file.data(), sizeof(length));
+  const nlohmann::json header = nlohmann::json::parse(file.substr(8, length));
   std::map<std::string, std::vector<float>> all;
-  for (const auto& [name, tensor] : nlohmann::json::parse(file.substr(8, length)).items()) {
+  for (const auto& [name, tensor] : header.items()) {
     if (name == "__metadata__") continue;
     EXPECT_EQ(tensor["dtype"], "F32");
     const size_t begin = tensor["data_offsets"][0], end = tensor["data_offsets"][1];

@@ -46,13 +46,17 @@ TEST(EvalTasks, TellATrainedModelFromAnUntrainedOne) {
   made({"data", "tales", "--questions", "14", "--seed", "9", "--out", dir.file("tales_facts.jsonl")});
   made({"tokenizer", "train", text, "--vocab-size", "500", "--out", tokenizer});
   for (const std::string steps : {"1", "220"}) {
-    made({"train",        text,         "--tokenizer", tokenizer,   "--val-fraction", "0",  "--n-layer", "1",
-          "--n-head",     "2",          "--n-embd",    "64",        "--n-ctx",        "64", "--steps",   steps,
-          "--batch-size", "16",         "--lr",        "0.01",      "--warmup",       "1",  "--threads", "1",
-          "--eval-every", "0",          "--out",       dir.file("run" + steps)});
+    made({"train",          text, "--tokenizer", tokenizer,
+          "--val-fraction", "0",  "--n-layer",   "1",
+          "--n-head",       "2",  "--n-embd",    "64",
+          "--n-ctx",        "64", "--steps",     steps,
+          "--batch-size",   "16", "--lr",        "0.01",
+          "--warmup",       "1",  "--threads",   "1",
+          "--eval-every",   "0",  "--out",       dir.file("run" + steps)});
   }
-  const json scores = eval_json(dir.file("run220"), {std::string(GPT_SOURCE_DIR) + "/examples/tasks/tales_facts.yaml",
-                                                     "--data-dir", dir.path(), "--against", dir.file("run1")});
+  const json scores =
+      eval_json(dir.file("run220"), {std::string(GPT_SOURCE_DIR) + "/examples/tasks/tales_facts.yaml",
+                                     "--data-dir", dir.path(), "--against", dir.file("run1")});
   const json& acc = scores["results"][0]["metrics"][0];
   EXPECT_EQ(acc["metric"], "acc");
   EXPECT_GE(acc["value"], 0.75);
@@ -77,19 +81,21 @@ TEST(EvalTasks, TableAndJsonSayTheSame) {
   }
   EXPECT_THAT(run.out, HasSubstr(fmt::format("{:.4f}", scores["core"]["core_metric"].get<double>())));
   EXPECT_LT(scores["tokens"]["computed"], scores["tokens"]["asked"]);
-  EXPECT_EQ(eval(data("gpt2"), [&] {
-              Words more = tasks;
-              more.insert(more.end(), {"--batch-size", "1"});
-              return more;
-            }()).out,
+  EXPECT_EQ(eval(data("gpt2"),
+                 [&] {
+                   Words more = tasks;
+                   more.insert(more.end(), {"--batch-size", "1"});
+                   return more;
+                 }())
+                .out,
             run.out);
 }
 
 TEST(EvalTasks, WriteAPageAndALog) {
   const gpt::test::TempDir dir;
   const std::string page = dir.file("page.html"), log = dir.file("log.jsonl");
-  const GptRun run = eval(data("llama"), {data("tasks/animals.yaml"), "--limit", "5", "--few-shot", "1", "--html",
-                                          page, "--log-samples", log, "--against", data("gpt2")});
+  const GptRun run = eval(data("llama"), {data("tasks/animals.yaml"), "--limit", "5", "--few-shot", "1",
+                                          "--html", page, "--log-samples", log, "--against", data("gpt2")});
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("all animals, all"));
   std::stringstream html;

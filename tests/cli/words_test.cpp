@@ -139,7 +139,7 @@ TEST(WordsOfErrors, AreThoseOfTheProgram) {
       {{"generate", "m", "--device", "cuda"}, "--device cuda: this build runs on the CPU only; leave it out"},
       {{"train", "--dry-run"}, "gpt plan takes the same flags"},
       {{"train", "--resume-from", "x"}, "--resume goes on"},
-      {{"train", "--optim", "adam"}, "adamw, muon"},
+      {{"train", "--optim", "adam", "--out", "x", "--data", "tales"}, "adamw"},
       {{"train", "--early-stopping"}, "--patience N"},
       {{"train", "--shuffle"}, "--sampling epoch"},
       {{"train", "--lora"}, "gpt finetune"},
