@@ -77,7 +77,7 @@ struct TalesArguments {
   int64_t bytes = 0, questions = 0, seed = 1, first_story = 0, labelled = 0, turns = 4;
   std::string out, task = "classify", split = "train";
   std::vector<std::string> about;
-  bool force = false;
+  bool invented = false, force = false;
 };
 
 struct PreviewArguments {
@@ -140,12 +140,19 @@ int run_tales(const TalesArguments& a) {
   const int asked = (a.bytes != 0) + (a.questions != 0) + (a.labelled != 0);
   if (asked == 0) fail_usage("--bytes is missing: say how much text to make, for example --bytes 1000000");
   if (asked > 1) fail_usage("--bytes, --questions and --labelled: expected one of them");
+  if (a.invented && a.bytes == 0) fail_usage("--invented: expected --bytes");
   if (a.seed < 0) fail_usage("--seed: expected a number of at least 0, found {}", a.seed);
   if (!a.out.empty()) check_new_file("--out", a.out, a.force);
   if (a.labelled != 0) return run_labelled_tales(a);
   if (a.questions != 0) {
     write_tales(a, question_lines(a));
     if (!a.out.empty()) write_next({"gpt", "eval", "MODEL", "--tasks", "TASK.yaml"});
+    return 0;
+  }
+  if (a.invented) {
+    if (a.first_story != 0) fail_usage("--first-story: expected none with --invented");
+    write_tales(a, invented_tales(a.bytes, static_cast<uint64_t>(a.seed)));
+    if (!a.out.empty()) write_next({"gpt", "train", a.out, "--preset", "tiny", "--out", "run"});
     return 0;
   }
   const TalesText tales = generate_tales(a.bytes, static_cast<uint64_t>(a.seed), a.first_story);
@@ -306,6 +313,9 @@ Command add_tales(CLI::App& parent) {
   add_value(*app, "--bytes", a->bytes, "N", "length of the text");
   add_value(*app, "--questions", a->questions, "N",
             "questions on stories with one possible answer, as JSONL, in place of a text");
+  app->add_flag(
+      "--invented", a->invented,
+      "of --bytes: names, animals, places, colors, toys and foods are invented, other ones in every story");
   add_shown(*app, "--seed", a->seed, "N", "equal seeds give equal stories");
   add_shown(*app, "--first-story", a->first_story, "N", "number of the first story, or labelled example");
   add_value(*app, "--labelled", a->labelled, "N", "so many labelled stories as JSON lines, for gpt finetune");
@@ -316,7 +326,8 @@ Command add_tales(CLI::App& parent) {
             "chat and grpo: name, kind, place, toy, color, food, helper, friend, pair (all but pair)");
   add_shown(*app, "--turns", a->turns, "N", "chat and grpo: most questions on a story");
   add_shown(*app, "--split", a->split, "train|test",
-            "chat and grpo: test has other names, animals, toys and wordings of questions than train");
+            "chat and grpo: train has invented words where test has those of the tales, and other wordings "
+            "of questions");
   add_value(*app, "-o,--out", a->out, "FILE", "write to a file instead of standard output");
   app->add_flag("--force", a->force, "replace a file that is there already");
   return {app, [a] { return run_tales(*a); }};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -18,7 +19,7 @@
 namespace gpt {
 namespace {
 
-constexpr int64_t kMaxConversations = 10'000'000;
+constexpr int64_t kMaxConversations = 10'000'000, kMaxInvented = int64_t{1} << 32;
 
 struct QuestionKind {
   std::string name;
@@ -30,75 +31,162 @@ const std::vector<QuestionKind>& question_kinds() {
   static const std::vector<QuestionKind> kinds = {
       {"name",
        {"What is the name of the hero?", "Tell me the name of the hero.", "Which name does the hero have?",
-        "Name the hero.", "The hero has which name?", "What name was the hero given?"},
-       {"The name of the hero was what?", "Do you know the name of the hero?"}},
+        "Name the hero.", "The hero has which name?", "What name was the hero given?",
+        "Do you know what name the hero has?", "Say the name of the hero.",
+        "By what name is the hero known?"},
+       {"What was the name of the hero?", "Do you know the name of the hero?"}},
       {"kind",
        {"What kind is {hero}?", "Which kind of animal is {hero}?", "Tell me the kind of {hero}.",
         "{hero} is an animal of which kind?", "What kind of animal was the hero?",
-        "Of which kind was the hero?"},
+        "Of which kind was the hero?", "Do you know the kind of {hero}?", "Say of which kind the hero is.",
+        "What kind of animal is it?"},
        {"What kind of animal was {hero}?", "Do you know of which kind {hero} is?"}},
       {"place",
        {"Where does the story begin?", "Where was {hero}?", "Where did {hero} live?", "Tell me where it was.",
-        "{hero} lived where?", "Where was the hero?"},
+        "{hero} lived where?", "Where was the hero?", "Do you know where the story begins?",
+        "Say where {hero} was.", "Do you know where it was?"},
        {"Do you know where {hero} was?", "Where did it begin?"}},
       {"toy",
        {"What toy did {hero} have?", "Which toy was it?", "Tell me the toy of {hero}.",
-        "What is the toy in the story?", "{hero} had which toy?", "Name the toy."},
+        "What is the toy in the story?", "{hero} had which toy?", "Name the toy.",
+        "Do you know what toy it was?", "Say which toy {hero} had.", "What was the toy?"},
        {"Do you know which toy {hero} had?", "What was the toy of the hero?"}},
       {"color",
        {"What color is it?", "Which color did {hero} like?", "Tell me the color of it.", "Name the color.",
-        "It had which color?", "What color was the thing?"},
+        "It had which color?", "What color was the thing?", "Do you know what color it was?",
+        "Say the color.", "What was the color of the thing?"},
        {"Do you know the color of it?", "What was the color?"}},
       {"food",
        {"What food did {hero} have?", "Which food was there?", "Tell me the food of {hero}.",
-        "Name the food.", "{hero} had which food?", "What is the food in the story?"},
+        "Name the food.", "{hero} had which food?", "What is the food in the story?",
+        "Do you know what food it was?", "Say which food {hero} had.", "What was the food?"},
        {"Do you know which food {hero} had?", "What was the food of the hero?"}},
       {"helper",
        {"What is the helper?", "Which animal is the helper?", "Tell me what the helper is.",
-        "The helper of {hero} is what?", "Who was the helper, which animal?", "{hero} had which helper?"},
+        "The helper of {hero} is what?", "Who was the helper, which animal?", "{hero} had which helper?",
+        "Do you know which animal the helper is?", "Say what the helper was.",
+        "What was the helper of {hero}?"},
        {"Do you know what the helper of {hero} was?", "What animal was the helper?"}},
       {"friend",
        {"Which friend came?", "Who is the friend?", "Tell me who the friend is.",
-        "The friend of {hero} is who?", "Who was the friend of {hero}?", "{hero} met which friend?"},
+        "The friend of {hero} is who?", "Who was the friend of {hero}?", "{hero} met which friend?",
+        "Do you know who the friend is?", "Say who the friend was.", "Who was it, the friend?"},
        {"Do you know who the friend of {hero} was?", "Who was the friend?"}},
       {"pair",
        {"Who were the two?", "Tell me both, the two of them.", "Which two met?", "Name the two.",
-        "The two were who?", "Who are the two in the story?"},
+        "The two were who?", "Who are the two in the story?", "Do you know the two?", "Say who the two were.",
+        "Who were the two of them?"},
        {"Do you know who the two were?", "Which two were there?"}},
   };
   return kinds;
 }
 
-constexpr std::array kAskedTables = {"girls",   "boys",   "women",  "men",  "animals",
-                                     "helpers", "places", "colors", "toys", "foods"};
+constexpr std::array<std::string_view, 10> kAskedTables = {"girls",   "boys",   "women",  "men",  "animals",
+                                                           "helpers", "places", "colors", "toys", "foods"};
 
-constexpr std::string_view kInNeither = "mine";
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
-// Every fourth word that is asked for belongs to the test split. "mine" belongs to neither: "the pears are
-// mine" is said in both.
-std::set<std::string> words_of(TalesSplit split) {
-  constexpr size_t kEvery = 4;
-  std::set<std::string> words;
-  for (const char* name : kAskedTables) {
-    const Grammar::Table& table = tales_grammar().table(name);
-    for (size_t i = 0; i < table.words.size(); ++i) {
-      const std::string& word = table.words[i].forms.front();
-      if (word != kInNeither && (i % kEvery == kEvery - 1) == (split == TalesSplit::test)) words.insert(word);
-    }
+// fn(word) for each run of letters; what it returns takes its place.
+template <class Fn>
+std::string replace_words(const std::string& text, Fn fn) {
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i;
+    while (end < text.size() && is_letter(text[end]))
+      ++end;
+    out += end > i ? fn(text.substr(i, end - i)) : std::string(1, text[i]);
+    i = std::max(end, i + 1);
   }
-  return words;
+  return out;
 }
 
-Grammar grammar_of(TalesSplit split) {
-  const auto other = words_of(split == TalesSplit::train ? TalesSplit::test : TalesSplit::train);
-  return tales_grammar().without([&](const Grammar::Word& word) {
-    return word.forms.front() == kInNeither || other.contains(word.forms.front());
-  });
+using Words = std::set<std::string>;
+
+// "mine" is a place, but "the pears are mine" is said too: no story of a conversation has the place.
+const Grammar& conversation_grammar() {
+  static const Grammar grammar =
+      tales_grammar().without([](const Grammar::Word& word) { return word.forms.front() == "mine"; });
+  return grammar;
 }
 
-const Grammar& split_grammar(TalesSplit split) {
-  static const Grammar train = grammar_of(TalesSplit::train), test = grammar_of(TalesSplit::test);
-  return split == TalesSplit::train ? train : test;
+// What is asked for in the test split, by whether it is a plural.
+const std::map<std::string, bool>& asked_words() {
+  static const std::map<std::string, bool> all = [] {
+    std::map<std::string, bool> words;
+    for (const std::string_view name : kAskedTables) {
+      for (const Grammar::Word& word : conversation_grammar().table(name).words)
+        words[word.forms.front()] = name == "foods";
+    }
+    return words;
+  }();
+  return all;
+}
+
+// All words that tales and questions are made of.
+const Words& known_words() {
+  static const Words all = [] {
+    Words words;
+    const auto add = [&](const std::string& text) {
+      replace_words(text, [&](const std::string& word) {
+        words.insert(word);
+        return "";
+      });
+    };
+    for (const QuestionKind& kind : question_kinds()) {
+      for (const auto* wordings : {&kind.train, &kind.test})
+        add(fmt::format("{}", fmt::join(*wordings, " ")));
+    }
+    for (const Grammar::Table& table : tales_grammar().tables()) {
+      for (const Grammar::Word& word : table.words) {
+        for (const std::string& form : word.forms)
+          add(form);
+      }
+    }
+    for (const Grammar::Rule& rule : tales_grammar().rules()) {
+      for (const Grammar::Alternative& alternative : rule.alternatives) {
+        for (const Grammar::Symbol& symbol : alternative.symbols)
+          add(symbol.text);
+      }
+    }
+    return words;
+  }();
+  return all;
+}
+
+template <size_t N>
+std::string_view one_of(const std::array<std::string_view, N>& all, RandomStream& random) {
+  return all[random.below(N)];
+}
+
+// A word that no tale has, in place of one: capital where it has a capital, a vowel in front where it has
+// one.
+std::string invented(const std::string& word, bool plural, RandomStream& random) {
+  static constexpr std::array<std::string_view, 46> kOnsets = {
+      "b",  "d",  "f",  "g",  "h",  "j",  "k",  "l",  "m",  "n",  "p",  "r",  "s",  "t",  "v",  "w",
+      "y",  "z",  "bl", "br", "ch", "cl", "cr", "dr", "fl", "fr", "gl", "gr", "kn", "pl", "pr", "qu",
+      "sc", "sh", "sk", "sl", "sm", "sn", "sp", "st", "sw", "th", "tr", "tw", "wh", "c"};
+  static constexpr std::array<std::string_view, 16> kVowels = {"a",  "e",  "i",  "o",  "u",  "ee", "oo", "ai",
+                                                               "ea", "oa", "ou", "ie", "ow", "aw", "ay", "y"};
+  static constexpr std::array<std::string_view, 32> kCodas = {
+      "",  "",  "",  "",  "",  "",   "n",  "l",  "r",  "t",  "m",  "d",   "g",  "b",  "p",  "s",
+      "x", "k", "w", "v", "f", "ck", "nd", "ll", "rn", "st", "sh", "tch", "ld", "ng", "le", "er"};
+  const bool capital = word[0] < 'a',
+             vowel = std::string_view("aeiouAEIOU").find(word[0]) != std::string::npos;
+  std::string text;
+  do {
+    text.clear();
+    const uint64_t syllables = 1 + random.below(2);
+    for (uint64_t i = 0; i < syllables; ++i) {
+      if (i > 0 || !vowel) text += one_of(kOnsets, random);
+      text += one_of(kVowels, random);
+      text += one_of(kCodas, random);
+    }
+    if (plural) text += 's';
+    if (capital) text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  } while (known_words().contains(text) || text.size() < 2);
+  return text;
 }
 
 // What a story says of a kind of question.
@@ -107,8 +195,11 @@ class Facts {
   Facts(const Grammar& grammar, const Grammar::Values& values) : grammar_(grammar), values_(values) {}
 
   std::string answer(const std::string& kind) const {
-    if (kind == "pair") return fmt::format("They are {} and {}.", word("hero"), word("friend"));
-    return fmt::format("It is {}.", word(kind == "name" ? "hero" : kind));
+    if (kind == "name") return fmt::format("The hero is {}.", word("hero"));
+    if (kind == "friend") return fmt::format("The friend is {}.", word("friend"));
+    if (kind == "pair") return fmt::format("The two are {} and {}.", word("hero"), word("friend"));
+    if (kind == "color") return fmt::format("The {} {}.", word("color"), word("toy"));
+    return fmt::format("The {}.", word(kind));
   }
   // A girl or a boy is of no kind, and belongs to both splits.
   bool has(const std::string& kind) const {
@@ -144,16 +235,53 @@ std::vector<const QuestionKind*> chosen_kinds(const std::vector<std::string>& na
   return out;
 }
 
+// By then a story has named everything that is asked for.
+constexpr int64_t kLines = 3;
+
+size_t end_of_line(const std::string& text, int64_t line) {
+  size_t end = text.find('\n');
+  while (--line > 0)
+    end = text.find('\n', end + 1);
+  return end;
+}
+
+// Gives an invented name to all that is asked for, the same one everywhere.
+class Renamer {
+ public:
+  explicit Renamer(RandomStream& random) : random_(random) {}
+  std::string operator()(const std::string& text) {
+    return replace_words(text, [&](const std::string& word) {
+      const auto asked = asked_words().find(word);
+      if (asked == asked_words().end()) return word;
+      std::string& name = names_[word];
+      if (name.empty()) name = invented(word, asked->second, random_);
+      return name;
+    });
+  }
+
+ private:
+  RandomStream& random_;
+  std::map<std::string, std::string> names_;
+};
+
+void rename(TalesConversation& c, RandomStream& random) {
+  Renamer renamed(random);
+  c.story = renamed(c.story);
+  for (TalesTurn& turn : c.turns) {
+    turn.question = renamed(turn.question);
+    turn.answer = renamed(turn.answer);
+  }
+}
+
 TalesConversation conversation(int64_t number, const TalesConversationOptions& options,
                                std::vector<const QuestionKind*> kinds) {
   const bool test = options.split == TalesSplit::test;
-  const Grammar& grammar = split_grammar(options.split);
+  const Grammar& grammar = conversation_grammar();
   TalesConversation c{.number = number, .story = {}, .turns = {}};
   Grammar::Values values;
   RandomStream story(options.seed, RandomSite::corpus, test ? 4 : 2, static_cast<uint64_t>(number));
   grammar.sample(story, c.story, values);
-  while (c.story.ends_with('\n'))
-    c.story.pop_back();
+  c.story.resize(end_of_line(c.story, kLines));
   const Facts facts(grammar, values);
   RandomStream random(options.seed, RandomSite::corpus, test ? 5 : 3, static_cast<uint64_t>(number));
   while (!kinds.empty() && std::ssize(c.turns) < options.turns) {
@@ -163,6 +291,7 @@ TalesConversation conversation(int64_t number, const TalesConversationOptions& o
           {(*at)->name, worded(**at, options.split, facts.word("hero"), random), facts.answer((*at)->name)});
     kinds.erase(at);
   }
+  if (!test) rename(c, random);
   return c;
 }
 
@@ -199,6 +328,20 @@ std::vector<TalesConversation> tales_conversations(int64_t count, const TalesCon
     TalesConversation c = conversation(number, options, kinds);
     if (!c.turns.empty()) out.push_back(std::move(c));
   }
+  return out;
+}
+
+std::string invented_tales(int64_t bytes, uint64_t seed) {
+  if (bytes < 1 || bytes > kMaxInvented)
+    fail_usage("tales with invented words: expected 1 to {} bytes, found {}", kMaxInvented, bytes);
+  std::string out;
+  for (uint64_t number = 0; std::ssize(out) < bytes; ++number) {
+    RandomStream story(seed, RandomSite::corpus, 6, number), random(seed, RandomSite::corpus, 7, number);
+    std::string text;
+    conversation_grammar().sample(story, text);
+    out += Renamer(random)(text);
+  }
+  out.resize(static_cast<size_t>(bytes));
   return out;
 }
 

@@ -6,21 +6,23 @@
 
 namespace gpt {
 
-// A question on a story, and its answer: "It is golden.", "They are Lily and Hugo.".
+// A question on a story, and its answer: "The hero is Lily.", "The golden kite.".
 struct TalesTurn {
   std::string kind, question, answer;
 };
 
-// A story, and what is asked about it one after the other. Every answer follows from the story alone.
+// The first three lines of a story, and what is asked about them one after the other. Every answer follows
+// from these lines alone.
 struct TalesConversation {
   int64_t number = 0;
   std::string story;
   std::vector<TalesTurn> turns;
 };
 
-// Two worlds that share no word that is asked for and no question: names, animals, places, colors, toys and
-// foods of one occur nowhere in the other, and neither do its wordings. What was learnt from `train` and
-// holds in `test` is how to answer, not what.
+// Two worlds that share no word that is asked for and no question. In `train` all that is asked for, names,
+// animals, places, colors, toys and foods, has an invented name, another one in every story; in `test` they
+// are those of the tales, and the questions are worded differently. So what is learnt is to read the answer
+// in the story.
 enum class TalesSplit { train, test };
 
 // What can be asked: "name" and "kind" (of the hero), "place", "toy", "color" (of the toy), "food", "helper"
@@ -39,7 +41,11 @@ struct TalesConversationOptions {
 // UsageError for an unknown kind, turns or first out of range, or unless 1 <= count <= 10,000,000.
 std::vector<TalesConversation> tales_conversations(int64_t count, const TalesConversationOptions& options);
 
-// The same as JSON lines for gpt finetune. chat: a conversation a line, the story in front of the first
+// Stories in which all that could be asked for has an invented name, as in the train split: a text that can
+// only be gone on with by looking back. Throws UsageError unless 1 <= bytes <= 2^32.
+std::string invented_tales(int64_t bytes, uint64_t seed);
+
+// Conversations as JSON lines for gpt finetune. chat: a conversation a line, the story in front of the first
 // question; grpo: a line for each question, "messages" with the story and the question, and "answer".
 std::string chat_lines(const std::vector<TalesConversation>& conversations);
 std::string grpo_lines(const std::vector<TalesConversation>& conversations);

@@ -1,5 +1,7 @@
 #include "data/token_hash.h"
 
+#include <fmt/format.h>
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -29,6 +31,10 @@ uint64_t token_hash(const TokenSpan& tokens) {
 
 uint64_t bytes_hash(std::string_view bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+std::string hex_hash(std::string_view bytes) {
+  return fmt::format("{:016x}", bytes_hash(bytes));
 }
 
 }  // namespace gpt

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "data/token_data.h"
 
@@ -10,7 +12,8 @@ namespace gpt {
 // 256 pieces of 2^16 spread over all of them are read, so that shards as large as a disk delay no start.
 uint64_t token_hash(const TokenSpan& tokens);
 
-// A hash of a text of bytes.
+// A hash of a text of bytes; and as 16 hexadecimal digits.
 uint64_t bytes_hash(std::string_view bytes);
+std::string hex_hash(std::string_view bytes);
 
 }  // namespace gpt

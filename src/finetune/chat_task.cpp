@@ -13,6 +13,7 @@
 #include "chat/model_text.h"
 #include "data/token_hash.h"
 #include "finetune/extra_tokens.h"
+#include "finetune/prompts.h"
 #include "finetune/tune_config.h"
 #include "model/model_files.h"
 #include "report/progress.h"
@@ -131,7 +132,7 @@ class ChatTask : public Task {
   }
 
   void write_files(const std::string& folder, const Model&) const override {
-    write_file_atomic(folder + "/chat_template.jinja", chat_->jinja());
+    write_chat_template(folder, chat_->jinja());
   }
 
   DataIdentity identity() const override {
@@ -143,9 +144,9 @@ class ChatTask : public Task {
       }
     }
     return {.tokens = samples_ * n_ctx_,
-            .train = fmt::format("{:016x}", bytes_hash(train)),
-            .val = fmt::format("{:016x}", bytes_hash(val)),
-            .tokenizer = fmt::format("{:016x}", bytes_hash(tokenizer_->to_json()))};
+            .train = hex_hash(train),
+            .val = hex_hash(val),
+            .tokenizer = hex_hash(tokenizer_->to_json())};
   }
 
   std::string describe() const override {

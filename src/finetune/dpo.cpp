@@ -77,6 +77,7 @@ class PairReader {
     if (pair.chosen.ids == pair.rejected.ids) fail("{}: \"chosen\" and \"rejected\" are the same", place);
     return pair;
   }
+  std::string jinja() const { return prompts_.jinja(); }
 
  private:
   Answer answer(const json& prompt, const json& value, const std::string& place) const {
@@ -100,11 +101,13 @@ class PairReader {
 struct Pairs {
   std::vector<Pair> pairs;
   SkippedLines skipped;
+  std::string jinja;
 };
 
 Pairs read_pairs(const TaskSources& s, const std::vector<std::string>& files) {
   const PairReader reader(s);
   Pairs out;
+  out.jinja = reader.jinja();
   out.skipped = for_each_json_line(files, s.config.skip_bad, [&](const json& line, const std::string& place) {
     out.pairs.push_back(reader.read(line, place));
   });
@@ -118,6 +121,7 @@ class DpoTask : public Task {
     const TrainConfig& c = s.config.train();
     Pairs all = read_pairs(s, c.data);
     notes_ = all.skipped.note();
+    jinja_ = all.jinja;
     train_ = std::move(all.pairs);
     if (c.val_data.empty()) {
       hold_out(train_, val_, c.val_fraction);
@@ -195,6 +199,10 @@ class DpoTask : public Task {
                                          loss / n, static_cast<int64_t>(right), val_.size(), margins / n)};
   }
 
+  void write_files(const std::string& folder, const Model&) const override {
+    write_chat_template(folder, jinja_);
+  }
+
   DataIdentity identity() const override {
     const auto hash = [](const std::vector<Pair>& pairs) {
       std::string bytes;
@@ -202,12 +210,12 @@ class DpoTask : public Task {
         for (const Answer* a : {&pair.chosen, &pair.rejected})
           bytes.append(reinterpret_cast<const char*>(a->ids.data()), a->ids.size() * sizeof(int32_t));
       }
-      return fmt::format("{:016x}", bytes_hash(bytes));
+      return hex_hash(bytes);
     };
     return {.tokens = samples() * n_ctx_,
             .train = hash(train_),
             .val = hash(val_),
-            .tokenizer = fmt::format("{:016x}", bytes_hash(tokenizer_->to_json()))};
+            .tokenizer = hex_hash(tokenizer_->to_json())};
   }
 
   std::string describe() const override {
@@ -263,7 +271,7 @@ class DpoTask : public Task {
   std::vector<float> reference_;  // log-probabilities of the answers under the model that was begun with
   int64_t n_ctx_ = 0;
   std::unique_ptr<Preferences> objective_;
-  std::string notes_;
+  std::string notes_, jinja_;
 };
 
 }  // namespace

@@ -150,17 +150,23 @@ class GrpoTask : public Task {
                                          quoted(val_.front().prompt), quoted(said))};
   }
 
+  void write_files(const std::string& folder, const Model&) const override {
+    write_chat_template(folder, jinja_);
+  }
+
   DataIdentity identity() const override {
     const auto hash = [](const std::vector<Question>& questions) {
       std::string bytes;
-      for (const Question& q : questions)
-        bytes += q.prompt + '\0' + q.answer + '\0';
-      return fmt::format("{:016x}", bytes_hash(bytes));
+      for (const Question& q : questions) {
+        bytes.append(reinterpret_cast<const char*>(q.ids.data()), q.ids.size() * sizeof(int32_t));
+        bytes += q.answer + '\0';
+      }
+      return hex_hash(bytes);
     };
     return {.tokens = samples() * n_ctx_,
             .train = hash(train_),
             .val = hash(val_),
-            .tokenizer = fmt::format("{:016x}", bytes_hash(tokenizer_->to_json()))};
+            .tokenizer = hex_hash(tokenizer_->to_json())};
   }
 
   std::string describe() const override {
@@ -176,6 +182,7 @@ class GrpoTask : public Task {
     std::vector<Question> out;
     const PromptEncoder prompts(s);
     eos_ = prompts.ends();
+    jinja_ = prompts.jinja();
     const SkippedLines skipped =
         for_each_json_line(files, config_.skip_bad, [&](const json& line, const std::string& place) {
           const json& prompt = member(line, line.contains("messages") ? "messages" : "prompt", place);
@@ -256,7 +263,7 @@ class GrpoTask : public Task {
   std::vector<Question> train_, val_;
   std::vector<Rollout> rollouts_;  // of the step
   int64_t n_ctx_ = 0;
-  std::string notes_;
+  std::string notes_, jinja_;
 };
 
 }  // namespace

@@ -280,12 +280,12 @@ DataIdentity HeadTask::identity() const {
       for (const auto& row : split.examples[i].rows)
         bytes.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(int32_t));
     }
-    return fmt::format("{:016x}", bytes_hash(bytes));
+    return hex_hash(bytes);
   };
   return {.tokens = samples() * n_ctx_,
           .train = hash(train_),
           .val = hash(val_),
-          .tokenizer = fmt::format("{:016x}", bytes_hash(tokenizer_->to_json()))};
+          .tokenizer = hex_hash(tokenizer_->to_json())};
 }
 
 std::string HeadTask::describe() const {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "chat/model_text.h"
 #include "finetune/tune_config.h"
@@ -68,6 +69,10 @@ std::vector<int32_t> PromptEncoder::answer(const json& prompt, const json& value
     ids.push_back(eos.front());
   }
   return ids;
+}
+
+void write_chat_template(const std::string& folder, const std::string& jinja) {
+  if (!jinja.empty()) write_file_atomic(folder + "/chat_template.jinja", jinja);
 }
 
 const json& member(const json& object, const char* name, const std::string& place) {

@@ -25,6 +25,8 @@ class PromptEncoder {
   // assistant's message.
   std::vector<int32_t> answer(const nlohmann::json& prompt, const nlohmann::json& value,
                               const std::string& place) const;
+  // The chat template beside the model, "" where there is none; the fine-tuned model has it too.
+  std::string jinja() const { return chat_ == nullptr ? "" : chat_->jinja(); }
   // The tokens that end an answer.
   const std::vector<int32_t>& ends() const { return ends_; }
 
@@ -36,6 +38,9 @@ class PromptEncoder {
   std::unique_ptr<ChatTemplate> chat_;  // of a model that has one
   std::string no_chat_;                 // why it has none
 };
+
+// Writes the template that a fine-tuned model is asked by beside it, unless it is "".
+void write_chat_template(const std::string& folder, const std::string& jinja);
 
 // A member that must be there. Throws Error naming place and member.
 const nlohmann::json& member(const nlohmann::json& object, const char* name, const std::string& place);

@@ -116,6 +116,33 @@ TEST_F(Finetune, ChatLearnsWhatTheAssistantSaysAndTalks) {
   }
 }
 
+// What was asked through a template is asked through it afterwards too.
+TEST_F(Finetune, RewardsAndPreferencesKeepTheTemplate) {
+  GptRun run = finetune("chat", "chat.jsonl", "speaker",
+                        {"--template", "chatml", "--batch-size", "4", "--steps", "4"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const json question = {{{"role", "user"}, {"content", "Say b"}}};
+  std::ofstream(file("rewards.jsonl")) << json{{"messages", question}, {"answer", "bb"}}.dump() << "\n"
+                                       << json{{"messages", question}, {"answer", "cc"}}.dump() << "\n";
+  std::ofstream pairs(file("chat_pairs.jsonl"));
+  for (const char* chosen : {"bb", "cc"}) {
+    const json answer = {{{"role", "assistant"}, {"content", chosen}}},
+               worse = {{{"role", "assistant"}, {"content", "no"}}};
+    pairs << json{{"prompt", question}, {"chosen", answer}, {"rejected", worse}}.dump() << "\n";
+  }
+  pairs.close();
+  const std::string jinja = content("speaker/last/chat_template.jinja");
+  EXPECT_FALSE(jinja.empty());
+  for (const auto& [task, data] : {std::pair{"grpo", "rewards.jsonl"}, {"dpo", "chat_pairs.jsonl"}}) {
+    const std::string out = std::string("speaker-") + task;
+    run = run_gpt({"finetune", file("speaker"), "--task", task, "--data", file(data), "--val-data",
+                   file(data), "--batch-size", "2", "--rollouts", "2", "--steps", "1", "--out", file(out)});
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(content(out + "/last/chat_template.jinja"), jinja) << task;
+    EXPECT_EQ(run_gpt({"chat", file(out), "--max-tokens", "2", "--prompt", "Say b"}).status, 0);
+  }
+}
+
 TEST_F(Finetune, ChatResumes) {
   expect_resumes("chat", "chat.jsonl", {"--template", "chatml", "--batch-size", "2", "--steps", "7"},
                  "model.safetensors");

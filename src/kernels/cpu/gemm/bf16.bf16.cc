@@ -69,7 +69,7 @@ void micro_kernel(const MicroKernelArgs& t) {
 }  // namespace
 
 Kernels bf16_kernels_avx512() {
-  return {kMr, kNr, 2, pack_panel, pack_rows, micro_kernel, convert};
+  return {kMr, kNr, 2, pack_panel, pack_rows, micro_kernel, convert, dequantize};
 }
 
 }  // namespace gpt::gemm

@@ -66,6 +66,7 @@ constexpr Kernels kKernels = {.mr = kMr,
                               .pack_rows = pack_rows,
                               .micro_kernel = micro_kernel,
                               .convert = convert,
+                              .dequantize = dequantize,
                               .unpacked_kernel = unpacked_kernel};
 
 }  // namespace

@@ -4,6 +4,10 @@
 
 #include "tensor/dtype.h"
 
+namespace gpt {
+struct UnpackedBlock;
+}
+
 namespace gpt::gemm {
 
 // The micro-kernels and packing kernels of C[m,n] = A[m,k] B[k,n], in the terms of BLIS and oneDNN. The loops
@@ -108,6 +112,8 @@ struct Kernels {
   void (*pack_rows)(PackFormat format, const PackRowsArgs&);
   void (*micro_kernel)(const MicroKernelArgs&);
   void (*convert)(const ConvertArgs&);
+  void (*dequantize)(const UnpackedBlock&,
+                     float* dst);  // the 32 numbers of a block, as dequantize_block has them
   // Most words of a block of k, whose products are summed before they are added to C. Sums of such sums round
   // less than one long sum; shorter blocks would pass over C more often.
   int64_t max_kc = 512;

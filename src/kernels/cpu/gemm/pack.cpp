@@ -92,12 +92,14 @@ class Packer {
   }
 
   // The numbers that rows of blocks stand for.
-  static void gather_blocks(const TensorView& part, const Rectangle& r, float* dst) {
+  void gather_blocks(const TensorView& part, const Rectangle& r, float* dst) const {
     for (int64_t i = 0; i < r.rows; ++i) {
       const void* row = part.row_range(r.row + i, 1).data;
       for (int64_t b = r.col / kQuantBlock; b * kQuantBlock < r.col + r.cols; ++b) {
+        UnpackedBlock unpacked;
+        unpack_block(part.dtype, row, b, unpacked);
         float values[kQuantBlock];
-        dequantize_block(part.dtype, row, b, values);
+        layout_.kernels.dequantize(unpacked, values);
         const int64_t from = std::max(r.col, b * kQuantBlock),
                       end = std::min(r.col + r.cols, (b + 1) * kQuantBlock);
         std::copy(values + from - b * kQuantBlock, values + end - b * kQuantBlock,

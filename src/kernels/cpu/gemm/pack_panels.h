@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/gemm/kernels.h"
 #include "kernels/cpu/simd/vec.h"
+#include "kernels/quant.h"
 
 // Packs micro-panels of words (the layout is drawn in kernels.h), and converts rows. Internal to the units
 // compiled once per instruction set.
@@ -218,6 +219,14 @@ GPT_INLINE void convert(const ConvertArgs& p) {
   for_type(p.dst_type, [&]<class To>(To*) {
     for_type(p.src_type, [&]<class From>(From*) { convert_rows<To, From>(p); });
   });
+}
+
+GPT_INLINE void dequantize(const UnpackedBlock& u, float* dst) {
+  for (int64_t half = 0; half < 2; ++half) {
+    const Vec scale = set1(u.d * static_cast<float>(u.sub[half]));
+    for (int64_t j = half * 16; j < half * 16 + 16; j += kLanes)
+      store(dst + j, scale * load(u.q + j) + set1(u.m));
+  }
 }
 
 }  // namespace
