@@ -77,7 +77,8 @@ nlohmann::json result_json(const EvalArguments& a, const EvalResult& r, const Ev
               {"n_ctx", r.n_ctx},
               {"stride", r.stride},
               {"split", text.split},
-              {"trained_on", text.trained}});
+              {"trained_on", text.trained},
+              {"seen_in_training", text.seen}});
   if (text.floor) out["floor_bits_per_byte"] = *text.floor / std::numbers::ln2;
   return out;
 }

@@ -168,6 +168,9 @@ EvalText load_eval_text(const EvalTextRequest& request, const std::string& model
   if (text.split == "val" && !data.has_val())
     fail("{} has no validation part: --val-fraction is {}; name a --val-fraction above 0, or --split all",
          named(choice.config.data), choice.config.val_fraction);
+  const bool more_than_held_out =
+      text.split != "val" || (request.val_fraction && *request.val_fraction > choice.run.val_fraction);
+  text.seen = choice.text.role == TextRole::part || (text.trained && more_than_held_out);
   text.tokens = text.split == "val" ? data.val : data.train;
   if (data.floor && data.train.text_bytes() > 0)
     text.floor =

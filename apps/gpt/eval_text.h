@@ -23,6 +23,7 @@ struct EvalText {
   TokenSpan tokens;             // the part that is evaluated
   std::string split;            // which one: all, train or val
   bool trained = false;         // it was chosen from what the run was trained on
+  bool seen = false;            // the run was trained on some of what is evaluated, as far as that is known
   std::optional<double> floor;  // nats per byte
   std::string note;             // for people: what was chosen and why; "" when that needs no words
 };

@@ -85,6 +85,12 @@ TEST_F(Evaluation, OfWhatARunWasTrainedOnIsOfItsHeldOutPart) {
               true);
   expect_part(eval(run(), {"--data", book, "--split", "all"}), "all", 20000, true);
   expect_part(eval(run(), {"--split", "train"}), "train", 16000, true);
+  const auto seen = [&](const Words& words) { return eval(run(), words)["seen_in_training"].get<bool>(); };
+  EXPECT_FALSE(seen({}));
+  EXPECT_FALSE(seen({"--data", write("unseen.txt", tales(20000, 4))}));
+  EXPECT_TRUE(seen({"--split", "all"}));
+  EXPECT_TRUE(seen({"--split", "train"}));
+  EXPECT_TRUE(seen({"--val-fraction", "0.3"}));
   expect_part(eval(run(), {"--data", write("other.txt", tales(20000, 4))}), "all", 20000, false);
   // Windows at random places, and all of them in order: the same text, so nearly the same loss.
   const double held_out = eval(run(), {})["loss"];
