@@ -26,7 +26,7 @@ struct QuestionKind {
   std::vector<std::string> train, test;  // "{hero}" is the hero's name
 };
 
-// Each kind's wordings have a word in common, in both splits, that no other kind's have.
+// No wording is in both splits.
 const std::vector<QuestionKind>& question_kinds() {
   static const std::vector<QuestionKind> kinds = {
       {"name",
@@ -242,6 +242,7 @@ size_t end_of_line(const std::string& text, int64_t line) {
   size_t end = text.find('\n');
   while (--line > 0)
     end = text.find('\n', end + 1);
+  GPT_ASSERT(end != std::string::npos);
   return end;
 }
 
@@ -254,7 +255,11 @@ class Renamer {
       const auto asked = asked_words().find(word);
       if (asked == asked_words().end()) return word;
       std::string& name = names_[word];
-      if (name.empty()) name = invented(word, asked->second, random_);
+      if (name.empty()) {
+        do
+          name = invented(word, asked->second, random_);
+        while (!used_.insert(name).second);
+      }
       return name;
     });
   }
@@ -262,6 +267,7 @@ class Renamer {
  private:
   RandomStream& random_;
   std::map<std::string, std::string> names_;
+  Words used_;  // no two have the same
 };
 
 void rename(TalesConversation& c, RandomStream& random) {
