@@ -35,6 +35,10 @@ std::string amount_text(const RunPlan& r) {
        fmt::format("of {}", format_amount(r.train_tokens, "token"))},
       {"FLOPs", format_count(r.flops()),
        fmt::format("{} a token", format_count(r.counts.training_flops(r.subject.config.model.n_ctx)))}};
+  if (const double flops = optimizer_flops(r.subject.config); flops > 0)
+    table.rows.push_back({"FLOPs of an update", format_count(flops),
+                          fmt::format("the optimizer's products: {} of a step",
+                                      format_percent(optimizer_share(r.subject.config)))});
   if (r.subject.evaluates) {
     table.rows.push_back(
         {"evaluations", format_thousands(evaluations(c, planned_steps(c))),

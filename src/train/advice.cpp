@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "base/error.h"
@@ -118,12 +119,25 @@ Line long_evaluation(const AdviceFacts& f) {
                      format_percent(evaluation_share(less)));
 }
 
+Line long_update(const AdviceFacts& f) {
+  constexpr double kMost = 0.1;
+  const double share = optimizer_share(f.config);
+  if (share <= kMost) return std::nullopt;
+  const double batch =
+      static_cast<double>(f.config.train.batch_size) * share / (1 - share) * (1 - kMost) / kMost;
+  return fmt::format(
+      "the optimizer's own products are {} of a step's operations, whatever the batch: --batch-size {} makes "
+      "them "
+      "{}, --optimizer adamw has none",
+      format_percent(share), static_cast<int64_t>(std::ceil(batch)), format_percent(kMost));
+}
+
 }  // namespace
 
 std::vector<std::string> run_advice(const AdviceFacts& facts) {
   std::vector<std::string> lines;
   for (const auto rule : {passes, large_batch, little_validation, warmup, short_documents, large_vocabulary,
-                          long_patience, long_evaluation}) {
+                          long_patience, long_evaluation, long_update}) {
     if (Line line = rule(facts)) lines.push_back(std::move(*line));
   }
   return lines;

@@ -11,6 +11,7 @@
 #include "data/eval_windows.h"
 #include "io/checkpoint_dir.h"
 #include "model/kv_cache.h"
+#include "model/model_counts.h"
 #include "model/params.h"
 #include "model/training_graph.h"
 #include "train/evaluation.h"
@@ -188,6 +189,20 @@ RunMemory plan_memory(const PlanSubject& s) {
   }
   if (train.sample_every > 0) m.sampling = KvCache::bytes(c, std::min(c.n_ctx, kSampledTokens), DType::f32);
   return m;
+}
+
+double optimizer_flops(const RunConfig& config) {
+  ParamTable table(config.model);
+  freeze_parameters(config.train, table);
+  return make_optimizer(config.train, table)->flops();
+}
+
+double optimizer_share(const RunConfig& config) {
+  const ModelConfig& c = config.model;
+  const double model =
+      static_cast<double>(config.train.batch_size * c.n_ctx) * ModelCounts(c).training_flops(c.n_ctx);
+  const double optimizer = optimizer_flops(config);
+  return optimizer / (optimizer + model);
 }
 
 std::vector<RunFit> find_fits(const PlanSubject& subject, int64_t available) {

@@ -41,6 +41,10 @@ struct RunMemory {
 };
 RunMemory plan_memory(const PlanSubject& subject);
 
+// Of the optimizer's products in one update, 0 of AdamW, which has none; and their share of all in a step.
+double optimizer_flops(const RunConfig& config);
+double optimizer_share(const RunConfig& config);
+
 // A way to make a run smaller.
 struct RunFit {
   TrainDType dtype;

@@ -36,6 +36,13 @@ TEST(Plan, CountsWithoutMeasuring) {
   EXPECT_FALSE(p.contains("time_seconds"));
   EXPECT_TRUE(p["memory_bytes"]["fits"]);
   EXPECT_GT(p["memory_bytes"]["activations"].get<int64_t>(), 0);
+  EXPECT_EQ(p["optimizer"]["share_of_step"], 0);
+  const GptRun muon = plan({"--measure", "0", "--optimizer", "muon"});
+  ASSERT_EQ(muon.status, 0) << muon.err;
+  const json q = json::parse(muon.out);
+  const double update = q["optimizer"]["flops_per_step"], model = q["flops"].get<double>() / 100;
+  EXPECT_GT(update, 0);
+  EXPECT_NEAR(q["optimizer"]["share_of_step"].get<double>(), update / (update + model), 1e-9);
 }
 
 TEST(Plan, MeasuresPartsOfTheRun) {

@@ -5,6 +5,7 @@
 #include "support/error_of.h"
 #include "support/small_models.h"
 #include "train/announce.h"
+#include "train/plan.h"
 
 namespace gpt {
 namespace {
@@ -107,6 +108,20 @@ TEST(Advice, Evaluation) {
   c = Case();
   c.config.train.patience = 10;
   expect_line(c, {"10 evaluations, --patience 10"});
+}
+
+TEST(Advice, AnOptimizerThatTakesMoreThanATenth) {
+  Case c;
+  c.config.train.optimizer = "muon";
+  c.config.train.batch_size = 64;
+  EXPECT_TRUE(c.advice().empty());
+  c.config.train.batch_size = 1;
+  expect_line(c, {"the optimizer's own products", "--batch-size"});
+  const std::string line = c.advice()[0];
+  const size_t at = line.find("--batch-size ") + 13;
+  c.config.train.batch_size = std::stoll(line.substr(at));
+  EXPECT_LE(optimizer_share(c.config), 0.1);
+  EXPECT_GT(optimizer_share(c.config), 0.05);
 }
 
 TEST(Advice, PatienceNeedsEvaluation) {
