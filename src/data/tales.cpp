@@ -12,6 +12,7 @@ namespace {
 
 // The text is made in memory; more than this is surely a slip of the finger.
 constexpr int64_t kMaxBytes = int64_t{1} << 34;
+constexpr int64_t kMaxStory = int64_t{1} << 60;
 constexpr int64_t kMaxLabelled = 10'000'000;
 
 // What keeps the grammar unambiguous (and the tests prove): within a table no word is the beginning of
@@ -27,7 +28,7 @@ TalesText generate_tales(int64_t bytes, uint64_t seed, int64_t first_story) {
   if (bytes < 1 || bytes > kMaxBytes) {
     fail_usage("tales: expected 1 to {} bytes, found {}; make larger texts in parts", kMaxBytes, bytes);
   }
-  if (first_story < 0) fail_usage("tales: expected a story number of at least 0, found {}", first_story);
+  check_story_number(first_story);
   const Grammar& grammar = tales_grammar();
   const auto wanted = static_cast<size_t>(bytes);
   TalesText tales;
@@ -68,7 +69,7 @@ std::string labelled_tales(const std::string& task, int64_t examples, uint64_t s
     fail_usage("labelled tales: expected classify or choose, found {}", printable(task));
   if (examples < 1 || examples > kMaxLabelled)
     fail_usage("labelled tales: expected 1 to {} examples, found {}", kMaxLabelled, examples);
-  if (first < 0) fail_usage("tales: expected a story number of at least 0, found {}", first);
+  check_story_number(first);
   std::string out, own, other;
   for (int64_t n = first; n < first + examples; ++n) {
     const std::vector<std::string_view> lines = tale(seed, 2 * n, own);
@@ -87,6 +88,11 @@ std::string labelled_tales(const std::string& task, int64_t examples, uint64_t s
     out += example.dump() + "\n";
   }
   return out;
+}
+
+void check_story_number(int64_t number) {
+  if (number < 0 || number > kMaxStory)
+    fail_usage("tales: expected the number of a story from 0 to {}, found {}", kMaxStory, number);
 }
 
 double tales_entropy_per_byte() {

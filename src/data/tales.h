@@ -21,7 +21,7 @@ struct TalesText {
 // Stories first_story, first_story + 1, ... of a seed. Each depends on (seed, its number) alone: give
 // `next_story` of the training text as first_story of the validation text to get stories of the same
 // grammar that were not seen. Throws UsageError unless 1 <= bytes <= 2^34 and
-// first_story >= 0.
+// 0 <= first_story <= 2^60.
 TalesText generate_tales(int64_t bytes, uint64_t seed, int64_t first_story = 0);
 
 // Labelled stories, JSON lines, for a task whose answers follow from what a story says:
@@ -35,6 +35,10 @@ std::string labelled_tales(const std::string& task, int64_t examples, uint64_t s
 // The entropy of an endless text: expected nats per story divided by expected bytes per story, both
 // exact from the grammar.
 double tales_entropy_per_byte();
+
+// Stories are numbered from 0 to 2^60, so that none that follows is beyond what a number can be. Throws
+// UsageError.
+void check_story_number(int64_t number);
 
 // The grammar behind tales.h, read once.
 const Grammar& tales_grammar();

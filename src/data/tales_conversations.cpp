@@ -320,7 +320,7 @@ const std::vector<std::string>& tales_question_kinds() {
 std::vector<TalesConversation> tales_conversations(int64_t count, const TalesConversationOptions& options) {
   if (count < 1 || count > kMaxConversations)
     fail_usage("conversations: expected 1 to {}, found {}", kMaxConversations, count);
-  if (options.first < 0) fail_usage("tales: expected a story number of at least 0, found {}", options.first);
+  check_story_number(options.first);
   const auto most = std::ssize(tales_question_kinds());
   if (options.turns < 1 || options.turns > most)
     fail_usage("conversations: expected 1 to {} questions on a story, found {}", most, options.turns);

@@ -64,8 +64,8 @@ bool possible(const std::string& text) {
   return std::isfinite(tales_grammar().score(text, false).log_p);
 }
 
-// Draws up to three words that cannot stand there, and the place of the one that does. False where the grammar allows
-// too many others.
+// Draws up to three words that cannot stand there, and the place of the one that does. False where the
+// grammar allows too many others.
 bool ask(const std::string& story, const Place& place, RandomStream& random, TalesQuestion& q) {
   q.story = story.substr(0, place.at - 1);
   std::vector<std::string> others = *place.words;
@@ -90,6 +90,7 @@ bool ask(const std::string& story, const Place& place, RandomStream& random, Tal
 std::vector<TalesQuestion> tales_questions(int64_t count, uint64_t seed, int64_t first_story) {
   if (count < 1 || count > kMaxQuestions)
     fail_usage("questions: expected 1 to {}, found {}", kMaxQuestions, count);
+  check_story_number(first_story);
   std::vector<TalesQuestion> questions;
   for (int64_t number = first_story; std::ssize(questions) < count; ++number) {
     std::string story;

@@ -11,6 +11,7 @@
 #include "base/parse.h"
 #include "data/grammar.h"
 #include "data/tales.h"
+#include "data/tales_questions.h"
 
 namespace gpt {
 namespace {
@@ -130,6 +131,12 @@ TEST(TalesConversations, MistakesAreNamed) {
   EXPECT_THROW(tales_conversations(0, {}), UsageError);
   EXPECT_THROW(tales_conversations(1, {.turns = 0}), UsageError);
   EXPECT_THROW(tales_conversations(1, {.first = -1}), UsageError);
+  for (const int64_t number : {int64_t{-1}, INT64_MAX}) {
+    EXPECT_THROW(tales_conversations(1, {.first = number}), UsageError);
+    EXPECT_THROW(generate_tales(10, 1, number), UsageError);
+    EXPECT_THROW(labelled_tales("choose", 1, 1, number), UsageError);
+    EXPECT_THROW(tales_questions(1, 1, number), UsageError);
+  }
   EXPECT_THROW(tales_conversations(1, {.kinds = {"weather"}}), UsageError);
 }
 
