@@ -59,7 +59,7 @@ DataIdentity identity_of(const RunData& data) {
   DataIdentity identity{.tokens = data.train.size(),
                         .train = hash_text(train),
                         .val = identity_of(data.val),
-                        .tokenizer = hash_text(bytes_hash(data.tokenizer->to_json())),
+                        .tokenizer = hex_hash(data.tokenizer->to_json()),
                         .sizes = {},
                         .ids = {}};
   add_all_ids(data, identity);
