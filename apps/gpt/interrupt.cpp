@@ -47,6 +47,7 @@ void count_interrupt(int signal) {
   }
   interrupt_count = 1;
   interrupted_at = monotonic_seconds();
+  if (graceful_work == nullptr) return;
   write_in_handler("\ninterrupted: ");
   write_in_handler(graceful_work);
   write_in_handler("; press Ctrl-C again to quit at once\n");
@@ -131,6 +132,7 @@ void install_ending_signals() {
 void install_graceful_interrupt(const char* what) {
   graceful_work = what;
   install_for_all(count_interrupt);
+  install(SIGUSR1, count_interrupt);
 }
 
 QuietInterrupt::QuietInterrupt(void (*then)()) {

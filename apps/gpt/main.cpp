@@ -18,6 +18,7 @@
 #include "output.h"
 #include "parse_problem.h"
 #include "report/utf8_text.h"
+#include "world.h"
 
 namespace gpt {
 namespace {
@@ -141,6 +142,7 @@ int run(const std::vector<std::string>& typed) {
   if (&app != &root) reject_remaining(root, "gpt");
   reject_remaining(app, name);
   apply_environment(app);
+  if (name != "gpt train") require_one_process(name);
   for (const Command& command : commands) {
     if (command.app == &app) return command.run();
   }
@@ -172,8 +174,29 @@ int report_error(const char* message, int status) {
   for (char& c : line) {
     if (c == '\n' || c == '\r' || c == '\t') c = ' ';
   }
-  write_note("gpt: " + visible_text(line) + "\n");
+  write_error("gpt: " + visible_text(line) + "\n");
   return status;
+}
+
+int run_all(const std::vector<std::string>& typed) {
+  try {
+    const int status = run_command(typed);
+    leave_world();
+    return is_first_process() ? status : 0;
+  } catch (const OutputClosed&) {
+    return 0;
+  } catch (const Interrupted& error) {
+    return report_error(error.what(), kInterruptedStatus);
+  } catch (const UsageError& error) {
+    return report_error(with_flag(error).c_str(), 2);
+  } catch (const std::filesystem::filesystem_error& error) {
+    const std::string what = "cannot read " + error.path1().string() + ": " + error.code().message();
+    return report_error(what.c_str(), 1);
+  } catch (const std::bad_alloc&) {
+    return report_error("out of memory; use a smaller model, batch or context", 1);
+  } catch (const std::exception& error) {
+    return report_error(error.what(), 1);
+  }
 }
 
 }  // namespace
@@ -182,20 +205,7 @@ int report_error(const char* message, int status) {
 int main(int argc, char** argv) {
   gpt::install_signal_defaults();
   gpt::install_lost_page_handler();
-  try {
-    return gpt::run_command({argv, argv + argc});
-  } catch (const gpt::OutputClosed&) {
-    return 0;
-  } catch (const gpt::Interrupted& error) {
-    return gpt::report_error(error.what(), gpt::kInterruptedStatus);
-  } catch (const gpt::UsageError& error) {
-    return gpt::report_error(gpt::with_flag(error).c_str(), 2);
-  } catch (const std::filesystem::filesystem_error& error) {
-    const std::string what = "cannot read " + error.path1().string() + ": " + error.code().message();
-    return gpt::report_error(what.c_str(), 1);
-  } catch (const std::bad_alloc&) {
-    return gpt::report_error("out of memory; use a smaller model, batch or context", 1);
-  } catch (const std::exception& error) {
-    return gpt::report_error(error.what(), 1);
-  }
+  const int status = gpt::run_all({argv, argv + argc});
+  gpt::end_world(status);
+  return status;
 }

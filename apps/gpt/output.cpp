@@ -14,6 +14,7 @@
 #include "base/format.h"
 #include "report/next_step.h"
 #include "report/utf8_text.h"
+#include "world.h"
 
 namespace gpt {
 namespace {
@@ -41,6 +42,7 @@ constexpr double kLiveSeconds = 0.1, kPlainSeconds = 10;
 }  // namespace
 
 void write_output(std::string_view text) {
+  if (!is_first_process()) return;
   while (!text.empty()) {
     const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;
@@ -51,7 +53,14 @@ void write_output(std::string_view text) {
 }
 
 void write_note(std::string_view text) {
-  write_ignoring_errors(STDERR_FILENO, text);
+  if (is_first_process()) write_ignoring_errors(STDERR_FILENO, text);
+}
+
+void write_error(std::string_view text) {
+  constexpr unsigned kWait = 2;  // seconds
+  if (is_first_process()) return write_ignoring_errors(STDERR_FILENO, text);
+  ::sleep(kWait);
+  write_ignoring_errors(STDERR_FILENO, fmt::format("rank {}: {}", launched().rank, text));
 }
 
 void write_next(const std::vector<std::string>& words) {

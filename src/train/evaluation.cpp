@@ -8,10 +8,11 @@
 namespace gpt {
 
 Evaluator::Evaluator(const Model& model, const RunData& data, const TrainConfig& config,
-                     const Objective& objective, const Backend& backend)
+                     const Objective& objective, const Backend& backend, Communicator& processes)
     : data_(data),
       config_(config),
       objective_(objective),
+      processes_(processes),
       n_ctx_(model.config.n_ctx),
       graph_(model, config.micro_batch, n_ctx_,
              {.gradients = false, .dtype = tensor_dtype(config.dtype), .objective = &objective}, backend),
@@ -32,21 +33,30 @@ std::optional<EvalLosses> Evaluator::losses(const std::function<bool()>& interru
 std::optional<double> Evaluator::loss_of(const TokenSpan& text, const std::function<bool()>& interrupted) {
   const EvalBatches batches(text, n_ctx_, static_cast<uint64_t>(config_.seed), config_.eval_batches,
                             config_.batch_size);
-  double sum = 0;
-  double weight = 0;
-  for (int64_t b = 0; b < batches.batches(); ++b) {
+  const int64_t parts = batches.batches() * batches.batch_size() / config_.micro_batch;
+  Sums all;
+  // Each process has one of a round. They are added in their order.
+  for (int64_t round = 0; round < parts; round += processes_.size()) {
     if (interrupted()) return std::nullopt;
-    for (int64_t first = 0; first < batches.batch_size(); first += config_.micro_batch) {
-      batches.fill(b, first, config_.micro_batch, ids_.data(), targets_.data());
-      TrainBatch batch{.ids = ids_.data(), .targets = targets_.data()};
-      std::fill(starts_.begin(), starts_.end(), uint8_t{0});
-      if (data_.document_end >= 0) PackedDocuments::mark(data_.document_end, ids_, targets_, starts_);
-      documents_.split(n_ctx_, starts_, batch);
-      weight += objective_.weight(batch, std::ssize(ids_));
-      sum += graph_.loss(batch);
-    }
+    const int64_t index = round + processes_.rank();
+    const Sums own = index < parts ? micro_batch(batches, index) : Sums();
+    for (const double loss : gather(processes_, own.loss, "evaluation"))
+      all.loss += loss;
+    for (const double weight : gather(processes_, own.weight, "evaluation"))
+      all.weight += weight;
   }
-  return weight > 0 ? sum / weight : 0;
+  return all.weight > 0 ? all.loss / all.weight : 0;
+}
+
+Evaluator::Sums Evaluator::micro_batch(const EvalBatches& batches, int64_t index) {
+  const int64_t in_batch = batches.batch_size() / config_.micro_batch;
+  batches.fill(index / in_batch, index % in_batch * config_.micro_batch, config_.micro_batch, ids_.data(),
+               targets_.data());
+  TrainBatch batch{.ids = ids_.data(), .targets = targets_.data()};
+  std::fill(starts_.begin(), starts_.end(), uint8_t{0});
+  if (data_.document_end >= 0) PackedDocuments::mark(data_.document_end, ids_, targets_, starts_);
+  documents_.split(n_ctx_, starts_, batch);
+  return {.loss = graph_.loss(batch), .weight = objective_.weight(batch, std::ssize(ids_))};
 }
 
 std::optional<std::string> sample_text(const Model& model, const Tokenizer& tokenizer, const Backend& backend,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/communicator.h"
 #include "model/model.h"
 #include "model/training_graph.h"
 #include "text/tokenizer.h"
@@ -13,27 +14,35 @@
 
 namespace gpt {
 
+class EvalBatches;
+
 struct EvalLosses {
   double val = 0;               // nats per token
   std::optional<double> train;  // of the training text, with eval_train
 };
 
 // Evaluates a run: the same batches of the validation text every time, and with eval_train as many of the
-// training text. Without dropout, and nothing of the training changes by it.
+// training text. Without dropout, and nothing of the training changes by it. Several processes share the batches,
+// and all know the losses, which are those of one.
 class Evaluator {
  public:
   // The model and the data must outlive this.
   Evaluator(const Model& model, const RunData& data, const TrainConfig& config, const Objective& objective,
-            const Backend& backend);
-  // `interrupted` is asked before each batch; nothing comes back where it says true.
+            const Backend& backend, Communicator& processes = single_process());
+  // `interrupted` is asked before each micro-batch; nothing comes back where it says true, to all or none.
   std::optional<EvalLosses> losses(const std::function<bool()>& interrupted);
 
  private:
+  struct Sums {
+    double loss = 0, weight = 0;
+  };
+  Sums micro_batch(const EvalBatches& batches, int64_t index);
   std::optional<double> loss_of(const TokenSpan& text, const std::function<bool()>& interrupted);
 
   const RunData& data_;
   const TrainConfig& config_;
   const Objective& objective_;
+  Communicator& processes_;
   int64_t n_ctx_;
   TrainingGraph graph_;
   std::vector<int32_t> ids_, targets_;

@@ -112,6 +112,7 @@ class Probe {
   TrainStep::Options options(int64_t rows) const {
     TrainStep::Options options = step_options(config_, model_.config.n_ctx);
     options.batch_size = options.micro_batch = rows;
+    options.shards = 1;
     return options;
   }
 
@@ -176,8 +177,10 @@ RunMemory plan_memory(const PlanSubject& s) {
   const DType dtype = tensor_dtype(train.dtype);
   RunMemory m;
   m.base = s.base_bytes + kLater;
-  m.gradients = 4 * param_buffer_elements(table);
-  m.weights = m.gradients + 4 * frozen_elements(table);
+  const int64_t trained = param_buffer_elements(table);
+  m.gradients = 4 * trained + GradientSums::bytes(trained, DType::f32, std::max<int64_t>(1, train.grad_shards / s.processes),
+                                                  s.processes, 0);
+  m.weights = 4 * trained + 4 * frozen_elements(table);
   m.moments = OptimizerState::bytes(optimizer->buffers(), table, DType::f32) +
               Workspace::bytes(optimizer->scratch(*s.kernels, DType::f32), s.threads);
   m.packed = packed_weight_bytes(table, *s.kernels, dtype);
@@ -257,7 +260,7 @@ RunTime plan_time(const PlanSubject& s, const RunRates& r, int64_t parameters) {
   constexpr double kFilesOfModel = 4, kFilesOfState = 6;
   const TrainConfig& c = s.config.train;
   const auto steps = static_cast<double>(planned_steps(c));
-  const int64_t parts = c.batch_size / c.micro_batch;
+  const int64_t parts = c.batch_size / c.micro_batch / s.processes;
   const auto micro_batches = static_cast<double>(parts);
   RunTime t;
   t.step = r.micro_batch + (micro_batches - 1) * r.accumulated + r.update;

@@ -21,6 +21,7 @@ struct PlanSubject {
   bool evaluates = false;
   const KernelTable* kernels = &kernel_table(Isa::ref);
   int threads = 1;
+  int processes = 1;       // that share the run
   int64_t base_bytes = 0;  // that the process holds already: program, text, tokens
 };
 

@@ -43,12 +43,29 @@ RunLog::RunLog(const std::string& folder, std::optional<int64_t> resume_step, co
       facts_(std::move(facts)),
       steps_(config.steps),
       records_(earlier_records(folder, resume_step)),
-      metrics_(folder, resume_step),
-      tensorboard_(folder, resume_step),
-      line_(progress_output(2), {.log_every = std::max<int64_t>(1, config.log_every)}) {}
+      outputs_(new Outputs{
+          .metrics = MetricsLog(folder, resume_step),
+          .tensorboard = TensorBoardWriter(folder, resume_step),
+          .line = ProgressLine(progress_output(2), {.log_every = std::max<int64_t>(1, config.log_every)})}) {}
+
+void RunLog::progress(const Progress& progress) {
+  if (outputs_) outputs_->line.update(progress);
+}
+
+void RunLog::message(const std::string& text) {
+  if (outputs_) outputs_->line.message(text);
+}
+
+void RunLog::finish() {
+  if (outputs_) outputs_->line.finish();
+}
+
+void RunLog::sync() {
+  if (outputs_) outputs_->metrics.sync();
+}
 
 void RunLog::append(MetricRecord record) {
-  metrics_.append(record);
+  if (outputs_) outputs_->metrics.append(record);
   records_.push_back(std::move(record));
 }
 
@@ -64,7 +81,7 @@ void RunLog::step(const StepMetrics& m) {
     scalars.push_back({"loss_scale", *m.loss_scale});
   }
   append(std::move(record));
-  tensorboard_.add(m.step, scalars);
+  if (outputs_) outputs_->tensorboard.add(m.step, scalars);
   if (m.seconds >= next_report_s_ && m.step < steps_) write_report(m.seconds, true);
 }
 
@@ -86,7 +103,7 @@ void RunLog::evaluation(int64_t step, const EvalLosses& losses) {
     scalars.push_back({"loss/train_eval", *losses.train});
   }
   append(std::move(record));
-  tensorboard_.add(step, scalars);
+  if (outputs_) outputs_->tensorboard.add(step, scalars);
 }
 
 void RunLog::sample(int64_t step, const std::string& text) {
@@ -155,6 +172,7 @@ std::vector<ReportHeadline> RunLog::headlines(double seconds) const {
 }
 
 void RunLog::write_report(double seconds, bool running) {
+  if (!outputs_) return;
   const auto start = Clock::now();
   std::vector<ReferenceLine> lines;
   if (facts_.nats) {

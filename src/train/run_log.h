@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,12 +40,14 @@ struct RunFacts {
 // Everything that a run tells: the progress line, metrics.jsonl, TensorBoard events, loss.svg, report.html.
 class RunLog {
  public:
+  // Of a process beside the one that speaks: writes nothing, and knows what it is told.
+  explicit RunLog(RunFacts facts) : facts_(std::move(facts)) {}
   RunLog(const std::string& folder, std::optional<int64_t> resume_step, const TrainConfig& config,
          RunFacts facts);
 
-  void progress(const Progress& progress) { line_.update(progress); }
-  void message(const std::string& text) { line_.message(text); }
-  void finish() { line_.finish(); }
+  void progress(const Progress& progress);
+  void message(const std::string& text);
+  void finish();
   void step(const StepMetrics& m);
   void evaluation(int64_t step, const EvalLosses& losses);
   // Norms by part of the model, keys such as "grad_norm/block.0" (run_charts.h).
@@ -53,7 +56,7 @@ class RunLog {
   std::optional<double> first_loss() const;  // of step 1, where it was logged
   std::optional<double> val_loss() const;    // the newest
   std::optional<int64_t> val_step() const;   // of it
-  void sync() { metrics_.sync(); }
+  void sync();
   // For the top of the report: why the run ended before its last step.
   void ended(const std::string& why) { facts_.subtitle += "; " + why; }
   // Rewrites loss.svg and report.html; the page of a running run refreshes itself. step() does the same from
@@ -65,13 +68,17 @@ class RunLog {
   const MetricRecord* newest_evaluation() const;
   std::vector<ReportHeadline> headlines(double seconds) const;
 
+  struct Outputs {
+    MetricsLog metrics;
+    TensorBoardWriter tensorboard;
+    ProgressLine line;
+  };
+
   std::string folder_;
   RunFacts facts_;
-  int64_t steps_;
+  int64_t steps_ = 0;
   std::vector<MetricRecord> records_;
-  MetricsLog metrics_;
-  TensorBoardWriter tensorboard_;
-  ProgressLine line_;
+  std::unique_ptr<Outputs> outputs_;  // or none
   double next_report_s_ = 10;  // seconds of training
 };
 

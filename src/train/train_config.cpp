@@ -1,6 +1,7 @@
 #include "train/train_config.h"
 
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "base/json.h"
@@ -236,6 +237,8 @@ void complete(TrainConfig& c) {
     fail_usage("config key \"micro_batch\": expected a divisor of batch_size = {}, found {}", c.batch_size,
                c.micro_batch);
   }
+  check("grad_shards", static_cast<double>(c.grad_shards), 0, static_cast<double>(c.batch_size));
+  if (c.grad_shards > 0) share_among(c, 1);
   check("lr", c.lr, 0, 1e3);
   if (c.min_lr < 0) c.min_lr = c.lr / 10;
   check("min_lr", c.min_lr, 0, c.lr);
@@ -258,6 +261,19 @@ void complete(TrainConfig& c) {
   }
   check("eval_batches", static_cast<double>(c.eval_batches), 1, 1e9);
   check("threads", static_cast<double>(c.threads), 0, 1024);
+}
+
+void share_among(TrainConfig& c, int processes) {
+  if (c.grad_shards == 0) c.grad_shards = processes;
+  if (c.grad_shards % processes != 0) {
+    fail_usage("config key \"grad_shards\": expected a multiple of the {} processes, found {}: {}", processes,
+               c.grad_shards, "a run goes on with any number of processes that divides it");
+  }
+  if (c.batch_size % c.grad_shards != 0) {
+    fail_usage("config key \"batch_size\": expected a multiple of grad_shards = {}, found {}", c.grad_shards,
+               c.batch_size);
+  }
+  c.micro_batch = std::gcd(c.micro_batch, c.batch_size / c.grad_shards);
 }
 
 json run_config_json(const RunConfig& config) {

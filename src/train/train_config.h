@@ -30,7 +30,8 @@ struct TrainConfig {
   int64_t steps = 1000;
   int64_t stop_after = 0;  // 0: run to the end
   int64_t batch_size = 16;
-  int64_t micro_batch = 0;  // batch_size
+  int64_t micro_batch = 0;  // batch_size, or a shard
+  int64_t grad_shards = 0;  // one for each process
   std::string optimizer = "adamw";
   double lr = 3e-4;
   double min_lr = -1;  // lr / 10
@@ -78,6 +79,9 @@ void visit_train_keys(Config& c, Visit&& visit) {
   visit("stop_after", c.stop_after, "training", "stop after this many steps, resumable; 0: off");
   visit("batch_size", c.batch_size, "training", "sequences per step");
   visit("micro_batch", c.micro_batch, "training", "sequences computed at once (batch_size)");
+  visit("grad_shards", c.grad_shards, "training",
+        "parts of a batch whose gradients are added up one after the other: the numbers depend on this, and not "
+        "on how many processes share them (one for each process)");
   visit("optimizer", c.optimizer, "training",
         "adamw; muon (torch.optim.Muon for the matrices of the blocks, AdamW for the rest) or muon-nanochat");
   visit("lr", c.lr, "training", "peak learning rate");
@@ -186,6 +190,9 @@ std::vector<KeyInfo> config_keys();
 
 // Fills in derived training values and checks all; throws Error naming the key.
 void complete(TrainConfig& config);
+// One shard for each process where nothing else was asked for; micro-batches become no larger than a shard.
+// Throws UsageError where batch, shards and processes do not divide each other.
+void share_among(TrainConfig& config, int processes);
 
 nlohmann::json run_config_json(const RunConfig& config);  // every key with its final value
 RunConfig read_run_config(const std::string& path);       // what the former wrote

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "tensor/element.h"
 #include "train/param_groups.h"
 
@@ -29,22 +30,46 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       target_weights_(ids_.size()),
       starts_(ids_.size()),
       labels_(static_cast<size_t>(samples_)),
-      layout_(model.table) {
-  GPT_ASSERT(options.micro_batch > 0 && samples_ % options.micro_batch == 0);
+      sums_(model.table, grads_, options.shards / options.communicator->size(), *options.communicator, backend) {
+  GPT_ASSERT(options.shards > 0 && options.shards % options.communicator->size() == 0);
+  GPT_ASSERT(options.batch_size % options.shards == 0);
+  GPT_ASSERT(options.micro_batch > 0 && shard_samples() % options.micro_batch == 0);
   GPT_ASSERT(options.micro_batch % options.graph.objective->group() == 0);
-  GPT_ASSERT(samples_ * options.communicator->size() == options.batch_size);
+}
+
+// The first sample in the batch of the shard that this process computes in a round.
+int64_t TrainStep::first_of_round(int64_t round) const {
+  return (round * options_.communicator->size() + options_.communicator->rank()) * shard_samples();
+}
+
+// own: a number of each shard of this process.
+double TrainStep::sum_of_shards(const std::vector<double>& own, const char* what) {
+  Communicator& processes = *options_.communicator;
+  double sum = 0;
+  for (const double x : own) {
+    for (const double y : gather(processes, x, what))
+      sum += y;
+  }
+  return sum;
 }
 
 void TrainStep::begin(const StepState& start, const FillBatch& fill) {
   std::fill(target_weights_.begin(), target_weights_.end(), 1.0f);
   std::fill(starts_.begin(), starts_.end(), uint8_t{0});
   std::fill(labels_.begin(), labels_.end(), 0.0f);
-  fill(options_.communicator->rank() * samples_, samples_,
-       {ids_.data(), targets_.data(), target_weights_.data(), starts_.data(), labels_.data()});
-  double weight = 0;
-  for (int64_t first = 0; first < samples_; first += options_.micro_batch)
-    weight += options_.graph.objective->weight(batch(first), options_.micro_batch * options_.n_ctx);
-  finish(options_.communicator->reduce(make_view(&weight, {1})));
+  const int64_t rows = shard_samples();
+  std::vector<double> weights;
+  for (int64_t first = 0; first < samples_; first += rows) {
+    const int64_t at = first * options_.n_ctx;
+    fill(first_of_round(first / rows), rows,
+         {ids_.data() + at, targets_.data() + at, target_weights_.data() + at, starts_.data() + at,
+          labels_.data() + first});
+    double& weight = weights.emplace_back(0);
+    for (int64_t i = first; i < first + rows; i += options_.micro_batch)
+      weight += options_.graph.objective->weight(batch(i), options_.micro_batch * options_.n_ctx);
+  }
+  const double weight = sum_of_shards(weights, "counting targets");
+  losses_.clear();
   state_ = start;
   state_.clip_norm = options_.clip_norm;
   state_.loss_weight = weight > 0 ? 1 / weight : 0;
@@ -58,39 +83,28 @@ TrainBatch TrainStep::batch(int64_t first) {
                    .targets = targets_.data() + at,
                    .weights = target_weights_.data() + at,
                    .labels = labels_.data() + first,
-                   .first_sample = options_.communicator->rank() * samples_ + first};
+                   .first_sample = first_of_round(first / shard_samples()) + first % shard_samples()};
   documents_.split(options_.n_ctx,
                    std::span(starts_).subspan(static_cast<size_t>(at), static_cast<size_t>(rows)), batch);
   return batch;
 }
 
-TrainingGraph::Announce TrainStep::reduce_when_done() {
-  if (options_.communicator->size() == 1) return {};
-  return [this](int first_id, int last_id) {
-    int64_t begin = -1, end = -1;
-    for (int id = first_id; id <= last_id; ++id) {
-      const int64_t at = layout_.offset[static_cast<size_t>(id)];
-      if (at < 0) continue;
-      if (begin < 0) begin = at;
-      end = at + model_.table[id].size();
-    }
-    if (begin < 0) return;
-    reductions_.push_back(options_.communicator->reduce(grads_.range(begin, end)));
-  };
-}
-
-void TrainStep::wait_for_gradients() {
-  TensorView loss = make_view(&shared_->loss, {1});
-  loss.memory = backend_.memory;
-  finish(options_.communicator->reduce(loss));
-  for (const Communicator::Handle& handle : reductions_)
-    finish(handle);
-  reductions_.clear();
-}
-
-void TrainStep::micro_batch(int64_t first, bool accumulate, bool is_last) {
+void TrainStep::micro_batch(int64_t first, bool accumulate, bool completes) {
   graph_.forward_backward(batch(first), grads_, accumulate, state_, shared_,
-                          is_last ? reduce_when_done() : TrainingGraph::Announce());
+                          completes ? sums_.sending() : TrainingGraph::Announce());
+  if (completes) finish_shard(first / shard_samples());
+}
+
+// Its loss is taken out of the step's, so that losses are added as gradients are.
+void TrainStep::finish_shard(int64_t round) {
+  sums_.finish_round(round);
+  if (options_.shards == 1) return;
+  staged_state_.get({&state_, 1});
+  losses_.push_back(state_.loss);
+  state_.loss = 0;
+  if (round == options_.shards / options_.communicator->size() - 1)
+    state_.loss = sum_of_shards(losses_, "adding losses");
+  shared_ = staged_state_.share({&state_, 1});
 }
 
 // The norm of the gradients, and what follows from it.
@@ -106,7 +120,6 @@ void TrainStep::finish_norm(bool clamped) {
 }
 
 void TrainStep::finish_gradients() {
-  wait_for_gradients();
   finish_norm(false);
 }
 
@@ -115,7 +128,8 @@ void TrainStep::compute_gradients(const StepState& start, const FillBatch& fill,
   begin(start, fill);
   for (int64_t first = 0; first < samples_; first += options_.micro_batch) {
     if (before_each) before_each();
-    micro_batch(first, first > 0, first + options_.micro_batch == samples_);
+    const int64_t in_shard = first % shard_samples();
+    micro_batch(first, in_shard > 0, in_shard + options_.micro_batch == shard_samples());
   }
   finish_gradients();
 }
@@ -179,6 +193,7 @@ TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& c, i
 TrainStep::Options step_options(const TrainConfig& c, int64_t n_ctx) {
   return {.batch_size = c.batch_size,
           .micro_batch = c.micro_batch,
+          .shards = std::max<int64_t>(1, c.grad_shards),
           .n_ctx = n_ctx,
           .graph = {.recompute = c.recompute, .dtype = tensor_dtype(c.dtype)},
           .clip_norm = c.clip_norm,
@@ -203,7 +218,10 @@ int64_t TrainStep::bytes() const {
   const auto size = static_cast<int64_t>(dtype_size(weights_.dtype()));
   return param_buffer_elements(model_.table) * size +
          OptimizerState::bytes(optimizer_->buffers(), model_.table, weights_.dtype()) +
-         update_scratch_.bytes() + graph_.bytes();
+         update_scratch_.bytes() + graph_.bytes() +
+         GradientSums::bytes(param_buffer_elements(model_.table), weights_.dtype(),
+                             options_.shards / options_.communicator->size(), options_.communicator->size(),
+                             options_.communicator->rank());
 }
 
 }  // namespace gpt

@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "data/loader.h"
+#include "distributed/communicator.h"
 #include "model/training_graph.h"
-#include "train/communicator.h"
 #include "train/documents.h"
+#include "train/gradient_sums.h"
 #include "train/optimizer.h"
 #include "train/train_config.h"
 
@@ -16,13 +17,15 @@ namespace gpt {
 
 // One training step: forward and backward passes over the micro-batches of a batch, the norm of the
 // gradients, clipping, the optimizer's update. Used by `gpt train`, and by all that measures or checks what
-// it does. Where several processes train together, each computes its part of the samples, gradients are
-// summed while the backward pass still runs, and all make the same update.
+// it does. A batch is cut into shards, whose gradients are added in their order: where several processes train
+// together each computes some of them, gradients are exchanged while the backward pass still runs, and all make
+// the same update.
 class TrainStep {
  public:
   struct Options {
-    // Samples, of all processes together. Each has as many, a multiple of micro_batch.
+    // Samples, of all processes together; a shard is a multiple of micro_batch.
     int64_t batch_size = 1, micro_batch = 1;
+    int64_t shards = 1;     // of a batch, a multiple of the number of processes
     int64_t n_ctx = 0;  // tokens of a sample
     TrainingGraph::Options graph = {};
     double clip_norm = 0, clip_value = 0;  // 0: off
@@ -57,7 +60,8 @@ class TrainStep {
 
   // The parts of compute_gradients, for measurements.
   void begin(const StepState& start, const FillBatch& fill);
-  void micro_batch(int64_t first, bool accumulate, bool is_last);
+  // first: among the samples of this process. completes: the gradients of a shard.
+  void micro_batch(int64_t first, bool accumulate, bool completes);
   void finish_gradients();
 
   const StepState& state() const { return state_; }
@@ -77,8 +81,10 @@ class TrainStep {
  private:
   void finish_norm(bool clamped);
   TrainBatch batch(int64_t first);
-  TrainingGraph::Announce reduce_when_done();
-  void wait_for_gradients();
+  int64_t shard_samples() const { return options_.batch_size / options_.shards; }
+  int64_t first_of_round(int64_t round) const;
+  double sum_of_shards(const std::vector<double>& own, const char* what);
+  void finish_shard(int64_t round);
 
   const Model& model_;
   const ParamBuffer& weights_;
@@ -99,8 +105,8 @@ class TrainStep {
   std::vector<uint8_t> starts_;
   std::vector<float> labels_;  // [samples]
   PackedDocuments documents_;  // of a micro-batch
-  ParamLayout layout_;
-  std::vector<Communicator::Handle> reductions_;  // of gradients, under way
+  GradientSums sums_;
+  std::vector<double> losses_;  // of the shards of this process so far
 };
 
 // As long as it lives, the weights of a step's model are their average (make_averaged), if `use` says so.

@@ -9,9 +9,12 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/process_memory.h"
+#include "base/ranges.h"
 #include "convert/format_limits.h"
 #include "data/loader.h"
 #include "data/preview.h"
+#include "data/token_hash.h"
+#include "io/checkpoint_dir.h"
 #include "io/gguf.h"
 #include "model/model_files.h"
 #include "model/training_graph.h"
@@ -70,8 +73,14 @@ Model make_model(const TrainRequest& request, const LoadedModel* init, const Run
   return model;
 }
 
+// Of the file that runs.
+std::string program_hash() {
+  return hex_hash(read_file("/proc/self/exe"));
+}
+
 TrainStep::Options options_of(const TrainRequest& request, int64_t n_ctx) {
   TrainStep::Options options = step_options(request.config.train, n_ctx);
+  options.communicator = request.processes;
   options.graph.objective = request.objective;
   const int64_t group = request.objective->group();
   if (options.micro_batch % group != 0) {
@@ -93,7 +102,11 @@ class Trainer {
   std::string last() const { return request_.out + "/last"; }
   std::string best() const { return request_.out + "/best"; }
 
+  // Of the processes that share the run, the one that writes and speaks.
+  bool is_first() const { return processes_.rank() == 0; }
   void start();
+  void require_same_everywhere();
+  void start_files();
   void start_plan(int64_t base_bytes);
   RunFact fact();
   void announce();
@@ -121,11 +134,14 @@ class Trainer {
     return config().patience > 0 && state_.stale_evaluations >= config().patience;
   }
   bool sample();
+  bool write_sample();
+  bool of_first(bool own, const char* what);
   void save();
   void check_data(bool saves);
   void after_step(Pending from);
 
   TrainRequest request_;
+  Communicator& processes_;
   RunConfig config_;
   ThreadPool pool_;
   Backend backend_;
@@ -150,7 +166,11 @@ class Trainer {
   bool updated_ = false;                 // whether the newest step changed the weights
   MetricRecord part_norms_;              // of its gradients, if it will be evaluated
   std::optional<StepMetrics> unlogged_;  // of the newest step, if log_every leaves it out
-  std::function<bool()> interrupted_ = [] { return false; };
+  // Asked for by a signal to this process; and whether one of the processes was.
+  std::function<bool()> asked_to_stop_ = [] { return false; };
+  std::function<bool()> interrupted_ = [this] {
+    return any(processes_, asked_to_stop_(), "asking whether to stop");
+  };
 };
 
 std::string tokenizer_folder(const TrainRequest& request, const LoadedModel* init) {
@@ -161,6 +181,7 @@ std::string tokenizer_folder(const TrainRequest& request, const LoadedModel* ini
 
 Trainer::Trainer(const TrainRequest& request)
     : request_(request),
+      processes_(*request.processes),
       config_(request.config),
       pool_(thread_count(request.config.train)),
       backend_{pool_, *request.kernels, request.memory},
@@ -168,7 +189,7 @@ Trainer::Trainer(const TrainRequest& request)
       init_(request.init_from.empty() ? nullptr : std::make_unique<LoadedModel>(request.init_from)),
       data_(load_run_data(config(), init_ ? init_->model().config.n_ctx : config_.model.n_ctx,
                           tokenizer_folder(request, init_.get()))),
-      data_check_(data_.checksums),
+      data_check_(is_first() ? data_.checksums : std::vector<CheckedBytes>()),
       model_(make_model(request, init_.get(), data_)),
       weights_(model_.table, DType::f32, "weights", request.memory, /*with_frozen=*/true),
       dtype_(tensor_dtype(config().dtype)),
@@ -179,7 +200,7 @@ Trainer::Trainer(const TrainRequest& request)
   model_.weights.assign(weights_.views().begin(), weights_.views().end());
   check_run(config(), data_.has_val());
   if (data_.has_val() && config().eval_every > 0)
-    evaluator_ = std::make_unique<Evaluator>(model_, data_, config(), *request.objective, backend_);
+    evaluator_ = std::make_unique<Evaluator>(model_, data_, config(), *request.objective, backend_, processes_);
   start();
 }
 
@@ -191,6 +212,7 @@ void Trainer::start_plan(int64_t base_bytes) {
                 .evaluates = evaluator_ != nullptr,
                 .kernels = &backend_.kernels,
                 .threads = pool_.size(),
+                .processes = processes_.size(),
                 .base_bytes = base_bytes},
                data_.train.size());
   plan.available = base_bytes + available_memory();
@@ -235,24 +257,59 @@ void Trainer::start() {
   std::error_code unknown;
   state_.data_folder = std::filesystem::current_path(unknown).string();
   state_.config = run_config_json(config_).dump();
-  require_space_for_checkpoints();
+  require_same_everywhere();
   flops_per_token_ = ModelCounts(model_.config).training_flops(model_.config.n_ctx);
-  peak_flops_ = measure_peak_flops(backend_, dtype_);
+  peak_flops_ = sum_of(gather(processes_, measure_peak_flops(backend_, dtype_), "measuring the machine"));
+  start_files();
+  saved_step_ = resumed_ ? state_.step : -1;
+  if (is_first()) {
+    start_plan(base_bytes);
+    announce();
+  }
+  if (resumed_ && !request_.brief)
+    log_->message(extension_note(*resumed_, config()) + lost_best_note(best_, state_.step));
+  state_.setup_seconds += seconds_since(started_);
+}
+
+void Trainer::start_files() {
+  if (is_first()) require_space_for_checkpoints();
   const std::string machine = machine_description(pool_.size(), isa_name(backend_.kernels.isa));
   const std::optional<int64_t> resume_step = request_.resume ? std::optional(state_.step) : std::nullopt;
   RunFacts facts =
       collect_facts(config_, model_, data_, step_.optimizer().describe(), machine, request_.command_line);
   facts.plan = [this] { return plan_section(plan_->plan(), fact()); };
+  if (!is_first()) {
+    log_ = std::make_unique<RunLog>(std::move(facts));
+    return;
+  }
   log_ = std::make_unique<RunLog>(request_.out, resume_step, config(), std::move(facts));
   // After the log: a config without metrics would be a model (resume.h), and no new run might begin.
   if (!resumed_) write_file_atomic(request_.out + "/config.json", run_config_json(config_).dump(2) + "\n");
   if (resumed_) keep_steps(request_.out, config().steps);
-  start_plan(base_bytes);
-  saved_step_ = resumed_ ? state_.step : -1;
-  announce();
-  if (resumed_ && !request_.brief)
-    log_->message(extension_note(*resumed_, config()) + lost_best_note(best_, state_.step));
-  state_.setup_seconds += seconds_since(started_);
+}
+
+// Numbers of processes that compute otherwise, or something else, are not those of one.
+void Trainer::require_same_everywhere() {
+  if (processes_.size() == 1) return;
+  nlohmann::json settings = nlohmann::json::parse(state_.config);
+  settings.erase("threads");
+  const std::pair<const char*, std::string> facts[] = {
+      {"program", program_hash()},
+      {"instruction set", std::string(isa_name(backend_.kernels.isa))},
+      {"settings", settings.dump()},
+      {"training text", state_.data.train + " " + state_.data.sizes + " " + state_.data.ids},
+      {"validation text", state_.data.val},
+      {"tokenizer", state_.data.tokenizer},
+      {"step", std::to_string(state_.step)}};
+  for (const auto& [what, own] : facts) {
+    const std::vector<std::string> all = gather(processes_, own, "comparing the processes");
+    for (int rank = 1; rank < processes_.size(); ++rank) {
+      if (all[static_cast<size_t>(rank)] == all[0]) continue;
+      fail("rank {} on {} has another {} than rank 0 on {}: expected {}, found {}; all must have the same", rank,
+           processes_.host(rank), what, processes_.host(0), all[0].substr(0, 200),
+           all[static_cast<size_t>(rank)].substr(0, 200));
+    }
+  }
 }
 
 void Trainer::announce() {
@@ -317,7 +374,7 @@ void Trainer::step() {
 void Trainer::report_step(double step_seconds) {
   const double loss = step_.state().loss, norm = step_.state().norm, lr = step_.state().lr;
   state_.train_seconds += step_seconds;
-  plan_->step(step_seconds, state_.setup_seconds);
+  if (plan_) plan_->step(step_seconds, state_.setup_seconds);
   recent_step_seconds_ =
       recent_step_seconds_ == 0 ? step_seconds : 0.95 * recent_step_seconds_ + 0.05 * step_seconds;
   const auto step_tokens = static_cast<double>(config().batch_size * model_.config.n_ctx);
@@ -398,6 +455,7 @@ bool Trainer::evaluate() {
 
 void Trainer::save_best_model() {
   best_ = BestModel{state_.best_step, state_.best_val_loss};
+  if (!is_first()) return;
   const double seconds = timed([&] { save_model(best(), model_, {data_.tokenizer->to_json()}, *best_); });
   state_.save_seconds += seconds;
   state_.eval_seconds -= seconds;  // which counts all that happens in evaluate()
@@ -405,8 +463,19 @@ void Trainer::save_best_model() {
 
 // False when it was interrupted.
 bool Trainer::sample() {
+  return of_first(is_first() && write_sample(), "a sample of rank 0");
+}
+
+// What rank 0 knows.
+bool Trainer::of_first(bool own, const char* what) {
+  auto fact = static_cast<std::byte>(own);
+  broadcast(processes_, std::span(&fact, 1), what);
+  return fact != std::byte{0};
+}
+
+bool Trainer::write_sample() {
   const auto text = sample_text(model_, *data_.tokenizer, backend_, dtype_,
-                                static_cast<uint64_t>(config().seed), state_.step, interrupted_);
+                                static_cast<uint64_t>(config().seed), state_.step, asked_to_stop_);
   if (!text) return false;
   log_->sample(state_.step, *text);
   log_->message(fmt::format("--- sample at step {} ---\n{}\n---\n", state_.step, *text));
@@ -415,6 +484,7 @@ bool Trainer::sample() {
 
 // Data that are not what they were end the run before anything is made of them that replaces a checkpoint.
 void Trainer::check_data(bool saves) {
+  if (!is_first()) return;
   constexpr double kLastWait = 10;  // seconds, for a run so short that its data were not read yet
   const bool last = state_.step >= config().steps || state_.step == config().stop_after;
   try {
@@ -426,9 +496,11 @@ void Trainer::check_data(bool saves) {
 }
 
 void Trainer::save() {
-  log_->sync();
-  state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
-  save_checkpoint(last(), model_, step_.optimizer_state(), state_, {data_.tokenizer->to_json()});
+  if (is_first()) {
+    log_->sync();
+    state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
+    save_checkpoint(last(), model_, step_.optimizer_state(), state_, {data_.tokenizer->to_json()});
+  }
   saved_step_ = state_.step;
 }
 
@@ -462,7 +534,7 @@ void Trainer::make_steps() {
     saved_step_ = -1;
     after_step(state_.pending);
   }
-  if (ends_unevaluated()) {
+  if (of_first(ends_unevaluated(), "the end of a run")) {
     saved_step_ = -1;
     perform(Pending::evaluation, state_.eval_seconds, &Trainer::evaluate);
   }
@@ -477,7 +549,7 @@ void Trainer::make_steps() {
 }
 
 TrainOutcome Trainer::run(const std::function<bool()>& interrupted) {
-  if (interrupted) interrupted_ = interrupted;
+  if (interrupted) asked_to_stop_ = interrupted;
   if (request_.begins) request_.begins();
   try {
     make_steps();
@@ -520,7 +592,12 @@ TrainOutcome Trainer::finish() {
 }  // namespace
 
 TrainOutcome run_training(const TrainRequest& request, const std::function<bool()>& interrupted) {
-  if (!request.resume) require_free_folder(request.out, request.repeats);
+  if (request.processes->rank() == 0) {
+    if (!request.resume) require_free_folder(request.out, request.repeats);
+    for (const char* folder : {"/last", "/best"})
+      recover_directory(request.out + folder);
+  }
+  barrier(*request.processes, "rank 0 opening the run folder");  // after which the others read it
   return Trainer(request).run(interrupted);
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "distributed/communicator.h"
 #include "kernels/kernel_table.h"
 #include "model/objective.h"
 #include "train/run_plan.h"
@@ -21,6 +22,7 @@ struct TrainRequest {
   const Objective* objective = &language_modelling();  // must outlive the run
   const KernelTable* kernels = &kernel_table(Isa::ref);
   Memory* memory = nullptr;                                   // of the kernels; must outlive the run
+  Communicator* processes = &single_process();                // that share the run; must outlive it
   std::string command_line;                                   // for the report
   bool brief = false;                                         // says only how far it is: for one of many runs
   bool verbose = false;                                       // says everything at the start
@@ -36,7 +38,8 @@ struct TrainOutcome {
 };
 
 // Trains, writing checkpoints, metrics and reports into the run folder and progress to stderr.
-// The caller holds the FolderLock of that folder. `interrupted` is asked after every step, and while
+// The caller holds the FolderLock of that folder. Where several processes share the run all call this with the
+// same request, and that of rank 0 holds the lock, writes and speaks. `interrupted` is asked after every step, and while
 // evaluating and sampling; true finishes the step, saves and returns, and what was cut short is made when the
 // run goes on. Throws Error for bad data, an unusable folder, a full disk, or a loss or gradient that is NaN
 // or infinite (the last good checkpoint stays).

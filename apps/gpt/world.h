@@ -1,0 +1,23 @@
+#pragma once
+
+#include "distributed/processes.h"
+
+namespace gpt {
+
+// How mpirun or srun has started this program, if one of them did. Throws UsageError for other launchers.
+const Launch& launched();
+
+// Whether this is the process that reads locks, writes and speaks: rank 0, or the only one.
+bool is_first_process();
+
+// The processes that the program was started as, connected when first asked for.
+Communicator& world();
+
+// Throws UsageError where several processes were started for a command that runs in one.
+void require_one_process(const std::string& command);
+
+// Before the program ends: well, after all others have come as far; or with an error, which ends them.
+void leave_world();
+void end_world(int status);
+
+}  // namespace gpt

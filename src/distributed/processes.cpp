@@ -1,0 +1,72 @@
+#include "distributed/processes.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "base/error.h"
+#include "base/parse.h"
+
+namespace gpt {
+namespace {
+
+std::optional<int> number_in(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? std::nullopt : parse_number<int>(text);
+}
+
+double seconds_in(const char* variable, double fallback) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return fallback;
+  const std::optional<double> seconds = parse_number<double>(text);
+  if (!seconds || !(*seconds >= 1 && *seconds <= 1e7))
+    fail_usage("the environment variable {}: expected seconds from 1 to 1e7, found \"{}\"", variable,
+               std::string(text).substr(0, 64));
+  return *seconds;
+}
+
+// Beside the program in a build folder, in lib/gptcpp where it is installed.
+std::filesystem::path module_path() {
+  std::error_code unknown;
+  const std::filesystem::path folder =
+      std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path();
+  for (const auto& path : {folder / "gpt_mpi.so", folder / "../lib/gptcpp/gpt_mpi.so"}) {
+    if (std::filesystem::exists(path, unknown)) return path;
+  }
+  return {};
+}
+
+}  // namespace
+
+Launch launch_of_environment() {
+  if (std::getenv("TORCHELASTIC_RUN_ID") != nullptr)
+    fail_usage("torchrun has started this program, which speaks MPI: mpirun -n {} gpt ...",
+               number_in("WORLD_SIZE").value_or(2));
+  if (const auto size = number_in("OMPI_COMM_WORLD_SIZE"))
+    return {.one_of_many = *size > 1, .rank = number_in("OMPI_COMM_WORLD_RANK").value_or(0), .size = *size};
+  if (const auto rank = number_in("PMIX_RANK")) return {.one_of_many = true, .rank = *rank};
+  if (number_in("PMI_SIZE").value_or(1) > 1)
+    fail_usage("the mpiexec of another MPI has started this program, which speaks Open MPI: use its mpirun");
+  if (number_in("SLURM_STEP_NUM_TASKS").value_or(1) > 1)
+    fail_usage("srun has started several of this program without PMIx: srun --mpi=pmix gpt ...");
+  return {};
+}
+
+std::unique_ptr<Communicator> open_processes(const Launch& launch) {
+  if (!launch.one_of_many) return nullptr;
+  const Patience patience{.silence = seconds_in("GPT_RANK_TIMEOUT", Patience().silence),
+                          .operation = seconds_in("GPT_COLLECTIVE_TIMEOUT", Patience().operation)};
+  const std::filesystem::path path = module_path();
+  if (path.empty())
+    fail("this build has no MPI, and several processes were started: install libopenmpi-dev and build again");
+  // Never closed: Open MPI leaves threads and handlers behind.
+  void* const module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (module == nullptr) fail("cannot open {}: {}", path.string(), ::dlerror());
+  const auto open = reinterpret_cast<OpenMpi>(::dlsym(module, "gpt_open_mpi"));
+  if (open == nullptr) fail("{} is not of this program: build or install both again", path.string());
+  return std::unique_ptr<Communicator>(open(patience));
+}
+
+}  // namespace gpt

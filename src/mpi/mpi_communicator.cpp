@@ -1,0 +1,289 @@
+// gpt_mpi.so: the processes that mpirun or srun has started, over MPI. One thread of each process makes all calls
+// of MPI; it moves messages while the others compute, and watches over the neighbour's signs of life.
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <csignal>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "distributed/processes.h"
+
+namespace gpt {
+namespace {
+
+constexpr int kDataTag = 1, kLifeTag = 2;
+constexpr double kLifeEvery = 1;     // seconds between two signs of life
+constexpr double kOwnPause = 5;      // a thread that did not run for so long was stopped itself
+constexpr auto kIdle = std::chrono::milliseconds(200);
+constexpr auto kPollPause = std::chrono::microseconds(50);
+
+// One operation: from the thread that asked for it to the one that makes it, and back.
+struct Job {
+  std::vector<std::span<const std::byte>> send;
+  std::vector<std::span<std::byte>> receive;
+  const char* what;
+  Clock::time_point since = Clock::now();
+  std::vector<MPI_Request> requests = {};
+  std::vector<int> peers = {};  // by request; those that are sent to as -1
+  bool done = false;            // guarded by the mutex of the queue
+};
+
+class MpiCommunicator : public Communicator {
+ public:
+  explicit MpiCommunicator(const Patience& patience) : patience_(patience) {
+    // Signals are for the threads of the program.
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { work(); });
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return ready_; });
+    if (!problem_.empty()) {
+      thread_.join();
+      fail("{}", problem_);
+    }
+  }
+
+  ~MpiCommunicator() override {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::string host(int rank) const override { return hosts_[static_cast<size_t>(rank)]; }
+
+  Handle exchange(std::span<const std::span<const std::byte>> send,
+                  std::span<const std::span<std::byte>> receive, const char* what) override {
+    auto job = std::make_shared<Job>(
+        Job{.send = {send.begin(), send.end()}, .receive = {receive.begin(), receive.end()}, .what = what});
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back(job);
+    }
+    changed_.notify_all();
+    return std::make_unique<Wait>(*this, std::move(job));
+  }
+
+  [[noreturn]] void abort(int status) override {
+    MPI_Abort(MPI_COMM_WORLD, status);
+    ::_exit(status);
+  }
+
+ private:
+  class Wait : public Operation {
+   public:
+    Wait(MpiCommunicator& owner, std::shared_ptr<Job> job) : owner_(owner), job_(std::move(job)) {}
+    ~Wait() override { wait(); }  // what was lent to it is in use until then
+    void wait() override {
+      std::unique_lock lock(owner_.mutex_);
+      owner_.changed_.wait(lock, [this] { return job_->done; });
+    }
+
+   private:
+    MpiCommunicator& owner_;
+    std::shared_ptr<Job> job_;
+  };
+
+  // All that follows runs in the thread of this object.
+
+  void work() {
+    open();
+    {
+      const std::lock_guard lock(mutex_);
+      ready_ = true;
+    }
+    changed_.notify_all();
+    if (!problem_.empty()) return;
+    start_life();
+    while (take_jobs()) {
+      const bool moved = test_jobs();
+      watch();
+      if (!moved && !active_.empty()) std::this_thread::sleep_for(kPollPause);
+    }
+    end_life();
+    MPI_Finalize();
+  }
+
+  void open() {
+    int provided = 0;
+    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS ||
+        provided < MPI_THREAD_FUNNELED) {
+      problem_ = "MPI cannot be used from a thread of its own: this MPI is built without threads";
+      return;
+    }
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    std::array<char, MPI_MAX_PROCESSOR_NAME> name = {};
+    int length = 0;
+    MPI_Get_processor_name(name.data(), &length);
+    std::vector<char> names(name.size() * static_cast<size_t>(size_));
+    MPI_Allgather(name.data(), MPI_MAX_PROCESSOR_NAME, MPI_CHAR, names.data(), MPI_MAX_PROCESSOR_NAME,
+                  MPI_CHAR, MPI_COMM_WORLD);
+    for (int r = 0; r < size_; ++r)
+      hosts_.emplace_back(names.data() + static_cast<size_t>(r) * name.size());
+  }
+
+  // False when there is nothing more to do.
+  bool take_jobs() {
+    std::unique_lock lock(mutex_);
+    if (queue_.empty() && active_.empty() && !ends_)
+      changed_.wait_for(lock, kIdle, [this] { return !queue_.empty() || ends_; });
+    while (!queue_.empty()) {
+      active_.push_back(std::move(queue_.front()));
+      queue_.pop_front();
+      start(*active_.back());
+    }
+    return !active_.empty() || !ends_;
+  }
+
+  // Messages between two ranks arrive in the order in which both name them, so one tag is enough.
+  void start(Job& job) {
+    constexpr size_t kMost = size_t{1} << 30;  // of bytes in a message: MPI counts in int
+    const auto pieces = [&](auto bytes, int peer, bool sends, auto post) {
+      for (size_t at = 0; at < bytes.size(); at += kMost) {
+        MPI_Request& request = job.requests.emplace_back(MPI_REQUEST_NULL);
+        job.peers.push_back(sends ? -1 : peer);
+        post(bytes.data() + at, static_cast<int>(std::min(kMost, bytes.size() - at)), request);
+      }
+    };
+    for (int step = 1; step < size_; ++step) {
+      const int from = (rank_ + size_ - step) % size_;
+      pieces(job.receive[static_cast<size_t>(from)], from, false,
+             [&](std::byte* data, int n, MPI_Request& request) {
+               MPI_Irecv(data, n, MPI_BYTE, from, kDataTag, MPI_COMM_WORLD, &request);
+             });
+    }
+    for (int step = 1; step < size_; ++step) {
+      const int to = (rank_ + step) % size_;
+      pieces(job.send[static_cast<size_t>(to)], to, true,
+             [&](const std::byte* data, int n, MPI_Request& request) {
+               MPI_Isend(data, n, MPI_BYTE, to, kDataTag, MPI_COMM_WORLD, &request);
+             });
+    }
+  }
+
+  // Whether one of them has ended.
+  bool test_jobs() {
+    bool any_done = false;
+    for (const std::shared_ptr<Job>& job : active_) {
+      int done = 0;
+      MPI_Testall(static_cast<int>(job->requests.size()), job->requests.data(), &done, MPI_STATUSES_IGNORE);
+      if (done == 0) {
+        if (seconds_since(job->since) > patience_.operation) end_for(*job);
+        continue;
+      }
+      const std::lock_guard lock(mutex_);
+      job->done = true;
+      any_done = true;
+    }
+    if (!any_done) return false;
+    std::erase_if(active_, [](const std::shared_ptr<Job>& job) { return job->done; });
+    changed_.notify_all();
+    return true;
+  }
+
+  // Each process tells the next one that it is alive, and listens to the one before it.
+  void start_life() {
+    heard_ = told_ = ran_ = Clock::now();
+    if (size_ > 1) listen();
+  }
+  void listen() {
+    MPI_Irecv(&heard_byte_, 1, MPI_BYTE, (rank_ + size_ - 1) % size_, kLifeTag, MPI_COMM_WORLD, &hears_);
+  }
+  void end_life() {
+    if (size_ == 1) return;
+    MPI_Cancel(&hears_);
+    MPI_Request_free(&hears_);
+    if (tells_ != MPI_REQUEST_NULL) MPI_Request_free(&tells_);
+  }
+
+  void watch() {
+    if (size_ == 1) return;
+    const double own_pause = seconds_since(ran_);
+    ran_ = Clock::now();
+    if (own_pause > kOwnPause) heard_ = ran_;
+    int done = 0;
+    MPI_Test(&hears_, &done, MPI_STATUS_IGNORE);
+    if (done != 0) {
+      heard_ = ran_;
+      listen();
+    } else if (seconds_since(heard_) > patience_.silence) {
+      end_silent();
+    }
+    if (seconds_since(told_) < kLifeEvery) return;
+    MPI_Test(&tells_, &done, MPI_STATUS_IGNORE);  // done for the null request too
+    if (done == 0) return;
+    told_ = ran_;
+    MPI_Isend(&told_byte_, 1, MPI_BYTE, (rank_ + 1) % size_, kLifeTag, MPI_COMM_WORLD, &tells_);
+  }
+
+  [[noreturn]] void end_silent() {
+    const int before = (rank_ + size_ - 1) % size_;
+    end(fmt::format(
+        "rank {} on {} has given no sign of life for {:.0f} s (GPT_RANK_TIMEOUT); it was stopped, has died, or "
+        "its network is cut{}",
+        before, host(before), seconds_since(heard_),
+        active_.empty() ? std::string() : fmt::format("; rank {} waits in: {}", rank_, active_.front()->what)));
+  }
+
+  [[noreturn]] void end_for(const Job& job) {
+    std::string missing;
+    for (size_t i = 0; i < job.requests.size(); ++i) {
+      const int peer = job.peers[i];
+      if (job.requests[i] == MPI_REQUEST_NULL || peer < 0) continue;
+      missing += fmt::format("{}rank {} on {}", missing.empty() ? "" : ", ", peer, host(peer));
+    }
+    end(fmt::format("{} did not end within {:.0f} s (GPT_COLLECTIVE_TIMEOUT); nothing has come from {}", job.what,
+                    patience_.operation, missing.empty() ? "nobody it waits for" : missing));
+  }
+
+  [[noreturn]] void end(const std::string& why) {
+    const std::string line =
+        fmt::format("\ngpt: rank {} on {} ends the run: {}; it can be resumed from its last checkpoint\n", rank_,
+                    host(rank_), why);
+    [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    ::_exit(1);
+  }
+
+  Patience patience_;
+  int rank_ = 0, size_ = 1;
+  std::vector<std::string> hosts_;
+  std::string problem_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ready_ = false, ends_ = false;        // these three guarded by the mutex
+  std::deque<std::shared_ptr<Job>> queue_;
+  std::vector<std::shared_ptr<Job>> active_;  // of the thread
+
+  MPI_Request hears_ = MPI_REQUEST_NULL, tells_ = MPI_REQUEST_NULL;
+  std::byte heard_byte_ = {}, told_byte_ = {};
+  Clock::time_point heard_, told_, ran_;
+  std::thread thread_;
+};
+
+}  // namespace
+}  // namespace gpt
+
+// Throws Error when MPI cannot be started. The caller owns what comes back.
+extern "C" __attribute__((visibility("default"))) gpt::Communicator* gpt_open_mpi(
+    const gpt::Patience& patience) {
+  return new gpt::MpiCommunicator(patience);
+}

@@ -1,0 +1,197 @@
+#include "train/gradient_sums.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "kernels/kernel_table.h"
+#include "tensor/memory.h"
+
+namespace gpt {
+namespace {
+
+constexpr int64_t kBucketBlocks = 64;  // a million elements, or a block for each process
+
+int64_t own_elements(int64_t elements, int processes, int rank) {
+  return GradientPieces(elements, processes).elements_of(rank);
+}
+
+std::span<std::byte> bytes_of(const TensorView& x) {
+  return {static_cast<std::byte*>(x.data), static_cast<size_t>(x.size()) * dtype_size(x.dtype)};
+}
+
+}  // namespace
+
+GradientPieces::GradientPieces(int64_t elements, int processes)
+    : elements_(elements),
+      processes_(processes),
+      blocks_((elements + kSumBlock - 1) / kSumBlock),
+      bucket_blocks_(std::max<int64_t>(kBucketBlocks, processes)),
+      buckets_((blocks_ + bucket_blocks_ - 1) / bucket_blocks_) {}
+
+GradientPieces::Range GradientPieces::blocks(int64_t first, int64_t last) const {
+  return {std::min(first * kSumBlock, elements_), std::min(last * kSumBlock, elements_)};
+}
+
+GradientPieces::Range GradientPieces::bucket(int64_t i) const {
+  return blocks(i * bucket_blocks_, std::min((i + 1) * bucket_blocks_, blocks_));
+}
+
+GradientPieces::Range GradientPieces::piece(int64_t bucket, int rank) const {
+  const int64_t first = bucket * bucket_blocks_, n = std::min(bucket_blocks_, blocks_ - first);
+  return blocks(first + n * rank / processes_, first + n * (rank + 1) / processes_);
+}
+
+int64_t GradientPieces::elements_of(int rank) const {
+  int64_t sum = 0;
+  for (int64_t i = 0; i < buckets_; ++i)
+    sum += piece(i, rank).size();
+  return sum;
+}
+
+GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds,
+                           Communicator& processes, const Backend& backend)
+    : table_(table),
+      grads_(grads),
+      rounds_(rounds),
+      processes_(processes),
+      backend_(backend),
+      pieces_(grads.all().size(), processes.size()),
+      layout_(table),
+      parameters_(static_cast<size_t>(pieces_.buckets())) {
+  GPT_ASSERT(processes.size() == 1 || backend.memory == nullptr);  // messages are in memory of the host
+  int64_t offset = 0;
+  for (int64_t i = 0; i < pieces_.buckets(); ++i) {
+    own_offset_.push_back(offset);
+    offset += pieces_.piece(i, processes.rank()).size();
+  }
+  const auto own_bytes = static_cast<size_t>(offset) * dtype_size(grads.dtype());
+  received_ = Buffer(own_bytes * static_cast<size_t>(processes.size() - 1), "gradients of other processes",
+                     backend.memory);
+  if (rounds > 1) total_ = Buffer(own_bytes, "sums of gradients", backend.memory);
+  for (int id = 0; id < table.count(); ++id) {
+    for (int64_t i = 0; i < pieces_.buckets(); ++i)
+      parameters_[static_cast<size_t>(i)] += overlaps(id, i) ? 1 : 0;
+  }
+  pending_ = parameters_;
+}
+
+// Whether a bucket holds a part of a parameter's gradient.
+bool GradientSums::overlaps(int id, int64_t bucket) const {
+  const int64_t begin = layout_.offset[static_cast<size_t>(id)];
+  if (begin < 0) return false;
+  const GradientPieces::Range range = pieces_.bucket(bucket);
+  return begin < range.end && range.begin < begin + table_[id].size();
+}
+
+TrainingGraph::Announce GradientSums::sending() {
+  if (processes_.size() == 1) return {};
+  return [this](int first_id, int last_id) {
+    for (int id = first_id; id <= last_id; ++id)
+      done(id);
+  };
+}
+
+void GradientSums::done(int id) {
+  for (int64_t i = 0; i < pieces_.buckets(); ++i) {
+    if (overlaps(id, i) && --pending_[static_cast<size_t>(i)] == 0) send(i);
+  }
+}
+
+// To each process its piece, and from each the own one.
+void GradientSums::send(int64_t bucket) {
+  std::vector<std::span<const std::byte>> to;
+  std::vector<std::span<std::byte>> from;
+  for (int rank = 0; rank < processes_.size(); ++rank) {
+    const bool is_own = rank == processes_.rank();
+    const GradientPieces::Range piece = pieces_.piece(bucket, rank);
+    to.push_back(is_own ? std::span<std::byte>() : bytes_of(grads_.range(piece.begin, piece.end)));
+    from.push_back(is_own ? std::span<std::byte>() : bytes_of(received(bucket, rank)));
+  }
+  sends_.push_back(processes_.exchange(to, from, "sending gradients"));
+}
+
+TensorView GradientSums::own(int64_t bucket) const {
+  const GradientPieces::Range piece = pieces_.piece(bucket, processes_.rank());
+  return grads_.range(piece.begin, piece.end);
+}
+
+TensorView GradientSums::kept(const Buffer& buffer, int64_t row, int64_t bucket) const {
+  const auto size = static_cast<int64_t>(dtype_size(grads_.dtype()));
+  const int64_t elements = pieces_.elements_of(processes_.rank());
+  const int64_t shape[] = {pieces_.piece(bucket, processes_.rank()).size()};
+  return buffer.view((row * elements + own_offset_[static_cast<size_t>(bucket)]) * size, grads_.dtype(), shape);
+}
+
+TensorView GradientSums::received(int64_t bucket, int rank) const {
+  return kept(received_, rank < processes_.rank() ? rank : rank - 1, bucket);
+}
+
+void GradientSums::finish_round(int64_t round) {
+  if (rounds_ == 1 && processes_.size() == 1) return;
+  for (const Communicator::Handle& handle : sends_)
+    finish(handle);
+  sends_.clear();
+  pending_ = parameters_;
+  for (int64_t i = 0; i < pieces_.buckets(); ++i)
+    add(i, round);
+  if (round == rounds_ - 1) gather_pieces();
+}
+
+void GradientSums::add(int64_t bucket, int64_t round) {
+  std::vector<TensorView> parts;
+  if (round > 0) parts.push_back(kept(total_, 0, bucket));
+  for (int rank = 0; rank < processes_.size(); ++rank)
+    parts.push_back(rank == processes_.rank() ? own(bucket) : received(bucket, rank));
+  add_parts(parts, round == rounds_ - 1 ? own(bucket) : kept(total_, 0, bucket));
+}
+
+// sum = ((parts[0] + parts[1]) + parts[2]) ..., which may be one of them. The others are written to as well.
+void GradientSums::add_parts(const std::vector<TensorView>& parts, const TensorView& sum) {
+  TensorView so_far = parts.front();
+  if (parts.size() == 1 && so_far.data != sum.data) copy_rows(so_far, sum);
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const TensorView& out = i + 1 == parts.size() ? sum : so_far;
+    add_views(out, so_far, parts[i]);
+    so_far = out;
+  }
+}
+
+// In rows, which are what threads share.
+void GradientSums::add_views(const TensorView& out, const TensorView& a, const TensorView& b) {
+  constexpr int64_t kRow = 4096;
+  const ExecContext ctx = backend_.context();
+  const int64_t rows = out.size() / kRow, rest = out.size() % kRow;
+  const auto add = [&](int64_t begin, int64_t n, int64_t cols) {
+    const auto part = [&](const TensorView& x) {
+      std::byte* const data = static_cast<std::byte*>(x.data) + static_cast<size_t>(begin) * dtype_size(x.dtype);
+      TensorView view = make_view(data, x.dtype, {n, cols});
+      view.memory = x.memory;
+      return view;
+    };
+    ctx.kernels.add(ctx, {.out = part(out), .a = part(a), .b = part(b)});
+  };
+  if (rows > 0) add(0, rows, kRow);
+  if (rest > 0) add(rows * kRow, 1, rest);
+}
+
+void GradientSums::gather_pieces() {
+  if (processes_.size() == 1) return;
+  std::vector<Communicator::Handle> handles;
+  for (int64_t i = 0; i < pieces_.buckets(); ++i) {
+    std::vector<std::span<std::byte>> pieces;
+    for (int rank = 0; rank < processes_.size(); ++rank) {
+      const GradientPieces::Range piece = pieces_.piece(i, rank);
+      pieces.push_back(bytes_of(grads_.range(piece.begin, piece.end)));
+    }
+    handles.push_back(gather(processes_, pieces, "gathering gradients"));
+  }
+  for (const Communicator::Handle& handle : handles)
+    finish(handle);
+}
+
+int64_t GradientSums::bytes(int64_t elements, DType dtype, int64_t rounds, int processes, int rank) {
+  const int64_t rows = processes - 1 + (rounds > 1 ? 1 : 0);
+  return rows * own_elements(elements, processes, rank) * static_cast<int64_t>(dtype_size(dtype));
+}
+
+}  // namespace gpt

@@ -1,0 +1,86 @@
+#include "train/gradient_sums.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "kernels/kernel_table.h"
+#include "support/isas.h"
+#include "support/small_models.h"
+#include "support/team.h"
+
+namespace gpt::test {
+namespace {
+
+TEST(GradientPieces, CoverEveryElementOnce) {
+  for (const int64_t elements : {int64_t{1}, int64_t{16384}, int64_t{16385}, int64_t{3'300'000}}) {
+    for (const int processes : {1, 2, 3, 8, 100}) {
+      const GradientPieces pieces(elements, processes);
+      int64_t end = 0, largest = 0;
+      for (int64_t b = 0; b < pieces.buckets(); ++b) {
+        EXPECT_EQ(pieces.bucket(b).begin, end);
+        for (int rank = 0; rank < processes; ++rank) {
+          const GradientPieces::Range piece = pieces.piece(b, rank);
+          ASSERT_EQ(piece.begin, end) << elements << " " << processes;
+          ASSERT_GE(piece.end, piece.begin);
+          EXPECT_TRUE(piece.end == elements || piece.end % kSumBlock == 0);
+          end = piece.end;
+        }
+        EXPECT_EQ(pieces.bucket(b).end, end);
+      }
+      EXPECT_EQ(end, elements);
+      for (int rank = 0; rank < processes; ++rank)
+        largest = std::max(largest, pieces.elements_of(rank));
+      EXPECT_GE(largest * processes, elements);
+    }
+  }
+}
+
+// Parameters larger than a bucket, and others that share one.
+ParamTable large_table() {
+  return ParamTable(make_config({.name = "large",
+                                 .family = "gpt2",
+                                 .keys = R"({"n_layer": 2, "vocab_size": 40000, "n_embd": 48, "n_head": 3})"}));
+}
+
+float gradient(int64_t shard, int64_t i) {
+  return static_cast<float>(std::sin(static_cast<double>(shard * 1'000'003 + i)));
+}
+
+TEST(GradientSums, AreAddedInTheOrderOfShards) {
+  const ParamTable table = large_table();
+  const int64_t elements = param_buffer_elements(table);
+  ASSERT_GT(GradientPieces(elements, 2).buckets(), 1);
+  constexpr int64_t kShards = 6;
+  std::vector<float> expected(static_cast<size_t>(elements));
+  for (int64_t i = 0; i < elements; ++i) {
+    float sum = gradient(0, i);
+    for (int64_t shard = 1; shard < kShards; ++shard)
+      sum += gradient(shard, i);
+    expected[static_cast<size_t>(i)] = sum;
+  }
+  for (const int processes : {1, 2, 3, 6}) {
+    Team(processes).run([&](Communicator& member) {
+      ThreadPool pool(1);
+      const Backend own{pool, kernel_table(best_isa()), nullptr};
+      const ParamBuffer grads(table, DType::f32, "gradients");
+      const int64_t rounds = kShards / processes;
+      GradientSums sums(table, grads, rounds, member, own);
+      for (int64_t round = 0; round < rounds; ++round) {
+        for (int64_t i = 0; i < elements; ++i)
+          grads.all().as<float>()[i] = gradient(round * processes + member.rank(), i);
+        const TrainingGraph::Announce announce = sums.sending();
+        if (announce) {  // from the last parameter to the first, as the backward pass does
+          for (int id = table.count() - 1; id >= 0; --id)
+            announce(id, id);
+        }
+        sums.finish_round(round);
+      }
+      EXPECT_EQ(std::memcmp(grads.all().data, expected.data(), expected.size() * sizeof(float)), 0)
+          << processes << " processes, rank " << member.rank();
+    });
+  }
+}
+
+}  // namespace
+}  // namespace gpt::test
