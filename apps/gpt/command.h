@@ -21,6 +21,8 @@ struct Command {
 Command add_train_command(CLI::App& root, const std::string& command_line);
 Command add_finetune_command(CLI::App& root, const std::string& command_line);
 Command add_sweep_command(CLI::App& root, const std::string& command_line);
+// words: those behind "--", a command of this program.
+Command add_launch_command(CLI::App& root, const std::vector<std::string>& words);
 Command add_generate_command(CLI::App& root);
 Command add_chat_command(CLI::App& root);
 Command add_eval_command(CLI::App& root);

@@ -34,7 +34,7 @@ constexpr const char* kFooter = R"(Examples:
 constexpr struct {
   const char *group, *commands;
 } kGroups[] = {{"prepare", "data|tokenizer|plan"},
-               {"train", "train|finetune|sweep|report"},
+               {"train", "train|launch|finetune|sweep|report"},
                {"use", "generate|chat|classify|convert"},
                {"look inside and measure", "info|trace|eval|verify|bench"},
                {"for your shell", "completion"}};
@@ -88,13 +88,23 @@ CLI::App& selected(CLI::App& root, std::string& name) {
   return *app;
 }
 
-std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>& words) {
+// What `gpt launch` starts stands behind "--", and is not for its parser.
+std::vector<std::string> split_launched(std::vector<std::string>& words) {
+  const auto dashes = std::ranges::find(words, "--");
+  if (words.size() < 2 || words[1] != "launch" || dashes == words.end()) return {};
+  const std::vector<std::string> launched(dashes + 1, words.end());
+  words.erase(dashes, words.end());
+  return launched;
+}
+
+std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>& words,
+                                  const std::vector<std::string>& launched) {
   const std::string command_line = CLI::detail::join(words, " ");
   std::vector<Command> commands = add_data_commands(root);
   for (const Command& command : add_tokenizer_commands(root))
     commands.push_back(command);
   for (const Command& command :
-       {add_plan_command(root), add_train_command(root, command_line),
+       {add_plan_command(root), add_train_command(root, command_line), add_launch_command(root, launched),
         add_finetune_command(root, command_line), add_sweep_command(root, command_line),
         add_report_command(root), add_generate_command(root), add_chat_command(root),
         add_convert_command(root), add_info_command(root), add_trace_command(root), add_eval_command(root),
@@ -108,7 +118,8 @@ std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>
   return commands;
 }
 
-int run(const std::vector<std::string>& typed) {
+int run(std::vector<std::string> typed) {
+  const std::vector<std::string> launched = split_launched(typed);
   CLI::App root("gpt: train, run and look inside GPT language models", "gpt");
   root.set_version_flag("-V,--version", "gpt.cpp " GPT_VERSION);
   root.set_help_all_flag("--help-all", "help with every flag");
@@ -116,7 +127,7 @@ int run(const std::vector<std::string>& typed) {
   root.require_subcommand(0, 1);
   root.allow_extras();
   root.footer(kFooter);
-  const std::vector<Command> commands = add_commands(root, typed);
+  const std::vector<Command> commands = add_commands(root, typed, launched);
   check_numbers(root);
   if (typed.size() > 2 && typed[1] == "completion" && typed[2] == "words") {  // anything may follow
     write_output(complete_words(root, {typed.begin() + 3, typed.end()}));

@@ -60,7 +60,7 @@ void write_error(std::string_view text) {
   constexpr unsigned kWait = 2;  // seconds
   if (is_first_process()) return write_ignoring_errors(STDERR_FILENO, text);
   ::sleep(kWait);
-  write_ignoring_errors(STDERR_FILENO, fmt::format("rank {}: {}", launched().rank, text));
+  write_ignoring_errors(STDERR_FILENO, fmt::format("rank {}: {}", rank_of_environment(), text));
 }
 
 void write_next(const std::vector<std::string>& words) {

@@ -10,15 +10,16 @@ std::unique_ptr<Communicator>& opened() {
   return processes;
 }
 
-}  // namespace
-
+// Throws UsageError for launchers that are not supported.
 const Launch& launched() {
   static const Launch launch = launch_of_environment();
   return launch;
 }
 
+}  // namespace
+
 bool is_first_process() {
-  return launched().rank == 0;
+  return rank_of_environment() == 0;
 }
 
 Communicator& world() {

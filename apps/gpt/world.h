@@ -4,9 +4,6 @@
 
 namespace gpt {
 
-// How mpirun or srun has started this program, if one of them did. Throws UsageError for other launchers.
-const Launch& launched();
-
 // Whether this is the process that reads locks, writes and speaks: rank 0, or the only one.
 bool is_first_process();
 

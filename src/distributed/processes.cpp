@@ -45,13 +45,18 @@ Launch launch_of_environment() {
     fail_usage("torchrun has started this program, which speaks MPI: mpirun -n {} gpt ...",
                number_in("WORLD_SIZE").value_or(2));
   if (const auto size = number_in("OMPI_COMM_WORLD_SIZE"))
-    return {.one_of_many = *size > 1, .rank = number_in("OMPI_COMM_WORLD_RANK").value_or(0), .size = *size};
-  if (const auto rank = number_in("PMIX_RANK")) return {.one_of_many = true, .rank = *rank};
+    return {.one_of_many = *size > 1, .size = *size};
+  if (number_in("PMIX_RANK")) return {.one_of_many = true};
   if (number_in("PMI_SIZE").value_or(1) > 1)
     fail_usage("the mpiexec of another MPI has started this program, which speaks Open MPI: use its mpirun");
   if (number_in("SLURM_STEP_NUM_TASKS").value_or(1) > 1)
     fail_usage("srun has started several of this program without PMIx: srun --mpi=pmix gpt ...");
   return {};
+}
+
+int rank_of_environment() {
+  const auto of_mpirun = number_in("OMPI_COMM_WORLD_RANK");
+  return of_mpirun ? *of_mpirun : number_in("PMIX_RANK").value_or(0);
 }
 
 std::unique_ptr<Communicator> open_processes(const Launch& launch) {

@@ -10,12 +10,13 @@ namespace gpt {
 // How this program was started, by the variables that launchers set.
 struct Launch {
   bool one_of_many = false;  // by mpirun, or by srun --mpi=pmix
-  int rank = 0;              // of this process
   int size = 0;              // of all; 0: known only when they are opened
 };
 // Throws UsageError for launchers that are not supported, by name: torchrun, the mpiexec of MPICH, srun without
 // PMIx.
 Launch launch_of_environment();
+// The rank that this process will have; 0 where it is alone.
+int rank_of_environment();
 
 // Seconds after which all processes end: when one of them has given no sign of life, and when an operation is
 // still under way. From GPT_RANK_TIMEOUT and GPT_COLLECTIVE_TIMEOUT.

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "base/clock.h"
@@ -81,8 +82,13 @@ class MpiCommunicator : public Communicator {
   }
 
   [[noreturn]] void abort(int status) override {
-    MPI_Abort(MPI_COMM_WORLD, status);
-    ::_exit(status);
+    {
+      const std::lock_guard lock(mutex_);
+      abort_status_ = status;
+    }
+    changed_.notify_all();
+    for (;;)
+      ::pause();
   }
 
  private:
@@ -142,8 +148,12 @@ class MpiCommunicator : public Communicator {
   // False when there is nothing more to do.
   bool take_jobs() {
     std::unique_lock lock(mutex_);
-    if (queue_.empty() && active_.empty() && !ends_)
-      changed_.wait_for(lock, kIdle, [this] { return !queue_.empty() || ends_; });
+    const auto has_work = [this] { return !queue_.empty() || ends_ || abort_status_; };
+    if (!has_work() && active_.empty()) changed_.wait_for(lock, kIdle, has_work);
+    if (abort_status_) {
+      MPI_Abort(MPI_COMM_WORLD, *abort_status_);
+      ::_exit(*abort_status_);
+    }
     while (!queue_.empty()) {
       active_.push_back(std::move(queue_.front()));
       queue_.pop_front();
@@ -269,7 +279,8 @@ class MpiCommunicator : public Communicator {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool ready_ = false, ends_ = false;        // these three guarded by the mutex
+  bool ready_ = false, ends_ = false;         // these four guarded by the mutex
+  std::optional<int> abort_status_;
   std::deque<std::shared_ptr<Job>> queue_;
   std::vector<std::shared_ptr<Job>> active_;  // of the thread
 

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -33,8 +35,14 @@
 namespace gpt {
 namespace {
 
-int thread_count(const TrainConfig& config) {
-  return config.threads > 0 ? static_cast<int>(config.threads) : available_cpus();
+// Without a number of threads the processes of a machine share its CPUs, if mpirun has not bound them.
+int thread_count(const TrainConfig& config, const Communicator& processes) {
+  if (config.threads > 0) return static_cast<int>(config.threads);
+  int neighbours = 0;
+  for (int rank = 0; rank < processes.size(); ++rank)
+    neighbours += processes.host(rank) == processes.host(processes.rank()) ? 1 : 0;
+  const auto all = static_cast<int>(std::thread::hardware_concurrency());
+  return neighbours == 1 ? available_cpus() : std::clamp(all / neighbours, 1, available_cpus());
 }
 
 // The config of the model to train: the given one, or that of --init-from with the given dropout.
@@ -183,7 +191,7 @@ Trainer::Trainer(const TrainRequest& request)
     : request_(request),
       processes_(*request.processes),
       config_(request.config),
-      pool_(thread_count(request.config.train)),
+      pool_(thread_count(request.config.train, *request.processes)),
       backend_{pool_, *request.kernels, request.memory},
       resumed_(request.resume ? std::optional(check_resumable(request.out, request.config)) : std::nullopt),
       init_(request.init_from.empty() ? nullptr : std::make_unique<LoadedModel>(request.init_from)),

@@ -1,0 +1,141 @@
+// gpt launch: mpirun with what a run needs, and once more from the last checkpoint when it was torn down.
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "base/thread_pool.h"
+#include "command.h"
+#include "interrupt.h"
+#include "options.h"
+#include "output.h"
+#include "train/checkpoint.h"
+
+namespace gpt {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr const char* kFooter = R"(Examples:
+  gpt launch -n 2 -- train --preset mini-gpt --data input.txt --out run
+  gpt launch -n 16 --hostfile hosts.txt --restart 5 -- train --config run.json --out run
+  gpt launch -n 4 -- train --resume --out run
+
+This is mpirun -n N gpt train ..., with room for more processes than cores. All processes need the same program and the same files, so folders must be on a file system that they share.
+Ctrl-C and SIGTERM reach the processes as SIGUSR1: they finish the step and save. (mpirun alone leaves them a second.))";
+
+struct LaunchArguments {
+  int n = 0, restart = 0;
+  std::string hostfile;
+  Words words;  // of the command, its name first
+};
+
+volatile std::sig_atomic_t stop_count = 0;
+volatile pid_t child = -1;
+
+// mpirun passes SIGUSR1 on to all processes; after SIGTERM it leaves them a second.
+void pass_on(int) {
+  stop_count = stop_count + 1;
+  if (child > 0) ::kill(child, stop_count == 1 ? SIGUSR1 : SIGTERM);
+}
+
+Words mpirun_words(const LaunchArguments& a, const Words& command) {
+  Words words = {"mpirun", "-n", std::to_string(a.n)};
+  if (!a.hostfile.empty()) words.insert(words.end(), {"--hostfile", a.hostfile});
+  if (a.hostfile.empty() && a.n > available_cpus()) words.push_back("--oversubscribe");
+  if (::geteuid() == 0) words.push_back("--allow-run-as-root");
+  words.push_back(std::filesystem::read_symlink("/proc/self/exe").string());
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
+// The exit status, 128 and the signal where one ended it.
+int run_words(const Words& words) {
+  std::vector<char*> argv;
+  for (const std::string& word : words)
+    argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  const pid_t pid = ::fork();
+  if (pid < 0) fail("cannot start {}: {}", words.front(), std::strerror(errno));
+  if (pid == 0) {
+    ::setpgid(0, 0);  // what a terminal signals is passed on by its parent
+    ::execvp(argv.front(), argv.data());
+    ::_exit(127);
+  }
+  child = pid;
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  child = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::string out_folder(const Words& words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if ((words[i] == "--out" || words[i] == "-o") && i + 1 < words.size()) return words[i + 1];
+    if (words[i].starts_with("--out=")) return words[i].substr(std::strlen("--out="));
+  }
+  return "";
+}
+
+// The step of the run's last checkpoint; -1: there is none.
+int64_t saved_step(const std::string& out) {
+  return std::filesystem::exists(out + "/last/train_state.json") ? read_run_state(out + "/last").step : -1;
+}
+
+void check(const LaunchArguments& a) {
+  if (a.n < 1 || a.n > 1 << 20) fail_usage("launch -n: expected the number of processes, 1 or more, found {}", a.n);
+  if (a.words.empty() || a.words.front() != "train")
+    fail_usage("launch: expected -- train and its flags{}; see gpt launch --help",
+               a.words.empty() ? "" : fmt::format(", found -- {}", a.words.front().substr(0, 64)));
+  if (a.restart > 0 && out_folder(a.words).empty())
+    fail_usage("launch --restart: the training needs --out DIR to go on from");
+}
+
+int run(const LaunchArguments& a) {
+  check(a);
+  struct sigaction action = {};
+  action.sa_handler = pass_on;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    ::sigaction(signal, &action, nullptr);
+  const std::string out = out_folder(a.words);
+  Words words = a.words;
+  for (int restarts = 0;; ++restarts) {
+    const int status = run_words(mpirun_words(a, words));
+    if (status == 127)
+      fail("mpirun was not found: install openmpi-bin; gpt must be built with libopenmpi-dev");
+    constexpr int kUsage = 2;
+    const bool restart = status != 0 && status != kUsage && status != kInterruptedStatus && stop_count == 0 &&
+                         restarts < a.restart;
+    if (!restart) return status;
+    const int64_t step = saved_step(out);
+    if (step >= 0) words = {"train", "--resume", "--out", out};
+    write_note(fmt::format("launch: the run ended with status {}; restart {} of {} {}\n", status, restarts + 1,
+                           a.restart,
+                           step >= 0 ? "goes on from step " + format_thousands(step)
+                                     : std::string("begins anew: nothing was saved yet")));
+  }
+}
+
+}  // namespace
+
+Command add_launch_command(CLI::App& root, const Words& words) {
+  auto a = std::make_shared<LaunchArguments>();
+  a->words = words;
+  CLI::App* app = add_command(root, "launch", "train with several processes, by mpirun", kFooter);
+  add_value(*app, "-n", a->n, "N", "processes");
+  add_value(*app, "--restart", a->restart, "K", "start again from the last checkpoint, at most so often (0)");
+  add_value(*app, "--hostfile", a->hostfile, "FILE", "machines and their slots, as mpirun reads them");
+  return {app, [a] { return run(*a); }};
+}
+
+}  // namespace gpt

@@ -1,0 +1,167 @@
+// Several processes: the same bits for any number of them, and loud ends.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "base/file.h"
+#include "gpt_process.h"
+#include "run_gpt.h"
+#include "support/temp_dir.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+bool has_mpi() {
+  return std::system("mpirun --version > /dev/null 2>&1") == 0 &&
+         fs::exists(fs::path(GPT_BINARY).parent_path() / "gpt_mpi.so");
+}
+
+class Mpi : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_mpi()) GTEST_SKIP() << "Open MPI is not installed, or was not when this was built";
+    std::string text;
+    for (int i = 0; i < 400; ++i)
+      text += "line " + std::to_string(i * i) + " of some text to learn\n";
+    gpt::test::write_plain_file(text_, text);
+  }
+
+  Words train(const std::string& name, const Words& more) const {
+    Words words = {"train", "--data",       text_, "--tokenizer",   "byte", "--n-layer", "2",        "--n-head",
+                   "2",     "--n-embd",     "16",  "--n-ctx",       "16",   "--dropout", "0.1",      "--batch-size",
+                   "8",     "--eval-every", "5",   "--micro-batch", "1",    "--warmup",  "3",        "--eval-batches",
+                   "2",     "--threads",    "1",   "--grad-shards", "4",    "--out",     path(name)};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  static Words launch(int n, const Words& command, const Words& flags = {}) {
+    Words words = {"launch", "-n", std::to_string(n)};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.push_back("--");
+    words.insert(words.end(), command.begin(), command.end());
+    return words;
+  }
+  static void succeeds(const Words& words) {
+    const GptRun run = run_gpt(words);
+    ASSERT_EQ(run.status, 0) << run.err;
+  }
+  std::string path(const std::string& name) const { return dir_.file(name); }
+  void expect_same(const std::string& a, const std::string& b) const {
+    for (const char* file : {"/last/model.safetensors", "/last/train_state.safetensors", "/best/model.safetensors"})
+      EXPECT_TRUE(gpt::read_file(path(a) + file) == gpt::read_file(path(b) + file)) << a << " " << b << file;
+  }
+
+  // The process of a rank that trains into a folder; -1: none.
+  pid_t process_of(int rank, const std::string& out) const {
+    for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+      const std::string pid = entry.path().filename();
+      if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+      const auto content = [&](const char* name) {
+        std::ifstream file(entry.path() / name, std::ios::binary);
+        return std::string(std::istreambuf_iterator<char>(file), {});
+      };
+      const std::string variable = "OMPI_COMM_WORLD_RANK=" + std::to_string(rank) + '\0';
+      if (content("environ").find(variable) != std::string::npos &&
+          content("cmdline").find('\0' + out + '\0') != std::string::npos)
+        return static_cast<pid_t>(std::stol(pid));
+    }
+    return -1;
+  }
+
+  gpt::test::TempDir dir_;
+  std::string text_ = dir_.file("text.txt");
+};
+
+TEST_F(Mpi, TheNumbersDependOnShardsAndNotOnProcesses) {
+  for (const char* dtype : {"fp32", "bf16"}) {
+    const std::string kind = dtype;
+    const Words more = {"--steps", "12", "--dtype", dtype};
+    succeeds(train("one" + kind, more));
+    succeeds(launch(2, train("two" + kind, more)));
+    succeeds(launch(4, train("four" + kind, more)));
+    expect_same("one" + kind, "two" + kind);
+    expect_same("one" + kind, "four" + kind);
+  }
+}
+
+TEST_F(Mpi, ARunGoesOnWithAnotherNumberOfProcesses) {
+  succeeds(train("whole", {"--steps", "12"}));
+  succeeds(launch(4, train("parts", {"--steps", "12", "--stop-after", "4"})));
+  succeeds({"train", "--resume", "--stop-after", "8", "--out", path("parts")});
+  succeeds(launch(2, {"train", "--resume", "--out", path("parts")}));
+  expect_same("whole", "parts");
+}
+
+TEST_F(Mpi, SaysWhatTheNumberOfProcessesMeans) {
+  Words words = train("auto", {"--steps", "2"});
+  words.erase(std::find(words.begin(), words.end(), "--grad-shards"), std::find(words.begin(), words.end(), "--out"));
+  const GptRun run = run_gpt(launch(2, words));
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.err.find("grad_shards 2: one for each process"), std::string::npos) << run.err;
+  const GptRun three = run_gpt(launch(3, train("three", {"--steps", "2"})));
+  EXPECT_EQ(three.status, 2) << three.err;
+  EXPECT_NE(three.err.find("expected a multiple of the 3 processes, found 4"), std::string::npos) << three.err;
+}
+
+TEST_F(Mpi, RefusesOtherLaunchersAndCommandsByName) {
+  const GptRun torch = run_gpt(train("t", {}), {"TORCHELASTIC_RUN_ID=x", "WORLD_SIZE=2"});
+  EXPECT_EQ(torch.status, 2);
+  EXPECT_NE(torch.err.find("torchrun has started this program"), std::string::npos) << torch.err;
+  const GptRun slurm = run_gpt(train("t", {}), {"SLURM_STEP_NUM_TASKS=2"});
+  EXPECT_EQ(slurm.status, 2);
+  EXPECT_NE(slurm.err.find("srun --mpi=pmix"), std::string::npos) << slurm.err;
+  const GptRun other = run_gpt({"info", "gpt2"}, {"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=0"});
+  EXPECT_EQ(other.status, 2);
+  EXPECT_NE(other.err.find("gpt info runs in one process, and 2 were started"), std::string::npos) << other.err;
+  const GptRun launched = run_gpt(launch(2, {"info", "gpt2"}));
+  EXPECT_EQ(launched.status, 2);
+  EXPECT_NE(launched.err.find("expected -- train"), std::string::npos) << launched.err;
+}
+
+// A process that stands still ends all others, by name, and the run goes on to the same model.
+TEST_F(Mpi, AStoppedProcessEndsTheRun) {
+  succeeds(train("whole", {"--steps", "300"}));
+  GptProcess run(launch(2, train("stopped", {"--steps", "300", "--save-every", "20"})),
+                 [] { ::setenv("GPT_RANK_TIMEOUT", "3", 1); });
+  ASSERT_TRUE(run.wait_for_file(path("stopped/last/train_state.json"))) << run.notes();
+  const pid_t second = process_of(1, path("stopped"));
+  ASSERT_GT(second, 0);
+  ::kill(second, SIGSTOP);
+  EXPECT_NE(run.end(), 0);
+  EXPECT_NE(run.notes().find("rank 1 on "), std::string::npos) << run.notes();
+  EXPECT_NE(run.notes().find("has given no sign of life"), std::string::npos) << run.notes();
+  succeeds({"train", "--resume", "--out", path("stopped")});
+  expect_same("whole", "stopped");
+}
+
+TEST_F(Mpi, AKilledRunIsStartedAgain) {
+  succeeds(train("whole", {"--steps", "300"}));
+  GptProcess run(launch(2, train("killed", {"--steps", "300", "--save-every", "20"}), {"--restart", "1"}));
+  ASSERT_TRUE(run.wait_for_file(path("killed/last/train_state.json"))) << run.notes();
+  const pid_t second = process_of(1, path("killed"));
+  ASSERT_GT(second, 0);
+  ::kill(second, SIGKILL);
+  EXPECT_EQ(run.end(), 0) << run.notes();
+  EXPECT_NE(run.notes().find("restart 1 of 1 goes on from step"), std::string::npos) << run.notes();
+  expect_same("whole", "killed");
+}
+
+TEST_F(Mpi, CtrlCSavesAndStops) {
+  succeeds(train("whole", {"--steps", "300"}));
+  GptProcess run(launch(2, train("asked", {"--steps", "300", "--save-every", "20"})));
+  ASSERT_TRUE(run.wait_for_file(path("asked/last/train_state.json"))) << run.notes();
+  run.send(SIGINT);
+  EXPECT_EQ(run.end(), 130) << run.notes();
+  succeeds({"train", "--resume", "--out", path("asked")});
+  expect_same("whole", "asked");
+}
+
+}  // namespace
