@@ -5,8 +5,10 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/mapped_file.h"
 #include "base/printable.h"
 #include "base/ranges.h"
+#include "base/shared_file.h"
 #include "io/safetensors.h"
 #include "tensor/memory.h"
 
@@ -73,6 +75,16 @@ std::string make_header(std::span<const NamedTensor* const> tensors,
   return length + text;
 }
 
+// Wider types first.
+std::vector<const NamedTensor*> order_of_data(std::span<const NamedTensor> tensors, const std::string& path) {
+  check_tensors(tensors, path);
+  auto order = transformed(tensors, [](const NamedTensor& tensor) { return &tensor; });
+  std::ranges::stable_sort(order, [](const NamedTensor* a, const NamedTensor* b) {
+    return dtype_size(a->dtype) > dtype_size(b->dtype);
+  });
+  return order;
+}
+
 }  // namespace
 
 NamedTensor named_tensor(std::string name, const TensorView& view) {
@@ -120,17 +132,40 @@ void write_tensor(const NamedTensor& tensor, FileWriter& writer) {
 
 void write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  check_tensors(tensors, path);
-  auto order = transformed(tensors, [](const NamedTensor& tensor) { return &tensor; });
-  std::ranges::stable_sort(order, [](const NamedTensor* a, const NamedTensor* b) {
-    return dtype_size(a->dtype) > dtype_size(b->dtype);
-  });
+  const auto order = order_of_data(tensors, path);
   const std::string header = make_header(order, metadata, path);
   write_file_atomic(path, [&](FileWriter& writer) {
     writer.write(header);
     for (const NamedTensor* tensor : order)
       write_tensor(*tensor, writer);
   });
+}
+
+void create_safetensors(const std::string& path, std::span<const NamedTensor> tensors) {
+  const auto order = order_of_data(tensors, path);
+  const std::string header = make_header(order, {}, path);
+  write_file_atomic(path, [&](FileWriter& writer) { writer.write(header); });
+  const uint64_t size = sum_of(order, [](const NamedTensor* tensor) { return tensor_bytes(*tensor); });
+  SharedFile file(path);
+  file.extend(header.size() + size);
+}
+
+void fill_safetensors(const std::string& path, std::span<const TensorPart> parts) {
+  const MappedFile mapped(path);
+  const SafetensorsFile known(mapped.bytes(), path);
+  SharedFile file(path);
+  for (const TensorPart& part : parts) {
+    const TensorInfo* const tensor = known.find(part.name);
+    const size_t size = dtype_size(part.view.dtype);
+    const uint64_t begin = static_cast<uint64_t>(part.begin) * size,
+                   bytes = static_cast<uint64_t>(part.view.size()) * size;
+    if (tensor == nullptr || tensor->dtype != part.view.dtype || begin + bytes > tensor->bytes.size())
+      fail("cannot write {}: it has no place for a part of {}", path, printable(part.name));
+    const auto offset = static_cast<uint64_t>(tensor->bytes.data() - mapped.bytes().data());
+    const HostAccess access(part.view);
+    file.write(offset + begin, {access->as<const std::byte>(), bytes});
+  }
+  file.sync();
 }
 
 }  // namespace gpt

@@ -26,24 +26,45 @@ std::vector<AdamWRange> ranges_of(const ParamTable& table, const OptimizerSettin
   return ranges;
 }
 
+// Their parts in a piece of the buffer, as elements of that.
+std::vector<AdamWRange> ranges_in(const ElementRange& piece, const std::vector<AdamWRange>& ranges) {
+  std::vector<AdamWRange> inside;
+  for (AdamWRange range : ranges) {
+    const ElementRange both = common(piece, {range.begin, range.end});
+    if (both.size() == 0) continue;
+    range.begin = both.begin - piece.begin;
+    range.end = both.end - piece.begin;
+    inside.push_back(range);
+  }
+  return inside;
+}
+
 class AdamW : public Optimizer {
  public:
-  AdamW(const ParamTable& table, const OptimizerSettings& settings)
-      : table_(table), settings_(settings), ranges_(ranges_of(table, settings)) {}
+  AdamW(const ParamTable& table, const OptimizerSettings& settings) : table_(table), settings_(settings) {
+    const std::vector<AdamWRange> ranges = ranges_of(table, settings);
+    const std::vector<ElementRange> whole = {{0, param_buffer_elements(table)}};
+    for (const ElementRange& piece : settings.own.empty() ? whole : settings.own)
+      pieces_.push_back({piece, ranges_in(piece, ranges)});
+  }
 
   std::vector<OptimizerBuffer> buffers() const override { return {{"m"}, {"v"}}; }
 
   void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
               const OptimizerState& state, const StepState& step) const override {
-    ctx.kernels.adamw(ctx, {.param = weights.all(),
-                            .grad = grads.all(),
-                            .m = state[0],
-                            .v = state[1],
-                            .ranges = ranges_,
-                            .beta1 = settings_.beta1,
-                            .beta2 = settings_.beta2,
-                            .eps = settings_.eps,
-                            .step = &step});
+    for (size_t k = 0; k < pieces_.size(); ++k) {
+      const ElementRange& range = pieces_[k].range;
+      if (range.size() == 0) continue;
+      ctx.kernels.adamw(ctx, {.param = weights.range(range.begin, range.end),
+                              .grad = grads.range(range.begin, range.end),
+                              .m = state.is_whole() ? state[0] : state.piece(0, k),
+                              .v = state.is_whole() ? state[1] : state.piece(1, k),
+                              .ranges = pieces_[k].ranges,
+                              .beta1 = settings_.beta1,
+                              .beta2 = settings_.beta2,
+                              .eps = settings_.eps,
+                              .step = &step});
+    }
   }
 
   UpdateSquares last_update(int id, const TensorView& weight, const OptimizerState& state,
@@ -51,7 +72,23 @@ class AdamW : public Optimizer {
     AdamWRule rule = adamw_rule(settings_);
     if (!table_[id].decay) rule.weight_decay = 0;
     rule.lr_scale = settings_.scale(id);
-    return adamw_change(rule, weight, state.of(0, id), state.of(1, id), step);
+    if (state.is_whole()) return adamw_change(rule, weight, state.of(0, id), state.of(1, id), step);
+    UpdateSquares sums;
+    for (size_t k = 0; k < state.own().size(); ++k) {
+      const ElementRange& piece = state.own()[k];
+      const int64_t at = ParamLayout(table_).offset[static_cast<size_t>(id)];
+      const ElementRange range = common(piece, {at, at + weight.size()});
+      if (range.size() == 0) continue;
+      const auto part = [&](const TensorView& x, int64_t begin) {
+        return make_view(x.as<float>() + begin, {range.size()});
+      };
+      const int64_t begin = range.begin - piece.begin;
+      const UpdateSquares own = adamw_change(rule, part(weight, range.begin - at), part(state.piece(0, k), begin),
+                                             part(state.piece(1, k), begin), step);
+      sums.update += own.update;
+      sums.weight += own.weight;
+    }
+    return sums;
   }
 
   std::string describe() const override {
@@ -67,8 +104,12 @@ class AdamW : public Optimizer {
 
  private:
   const ParamTable& table_;
+  struct Piece {
+    ElementRange range;
+    std::vector<AdamWRange> ranges;
+  };
   OptimizerSettings settings_;
-  std::vector<AdamWRange> ranges_;
+  std::vector<Piece> pieces_;
 };
 
 }  // namespace

@@ -41,6 +41,7 @@ void write_files(const std::string& folder, const Model& model, const BesideMode
 }
 
 constexpr const char* kBestFile = "/train_best.json";
+constexpr const char* kStateFile = "/train_state.safetensors";
 constexpr std::array pending_names = {"nothing", "evaluation", "sample"};
 
 Pending pending_of(const std::string& name, const std::string& path) {
@@ -105,14 +106,29 @@ RunState state_from_json(const json& object, const std::string& path) {
   return s;
 }
 
-void copy_tensor(const SafetensorsFile& file, const std::string& name, const TensorView& to) {
-  const TensorInfo* tensor = file.find(name);
-  if (tensor == nullptr || tensor->dtype != to.dtype ||
-      tensor->shape != Shape(to.dims().begin(), to.dims().end())) {
-    fail("{}: expected a tensor \"{}\" of shape {}{}", file.path(), name, shape_string(to.dims()),
+void copy_tensor(const SafetensorsFile& file, const OptimizerState::Part& to) {
+  const TensorInfo* tensor = file.find(to.name);
+  if (tensor == nullptr || tensor->dtype != to.view.dtype || tensor->shape != to.shape) {
+    fail("{}: expected a tensor \"{}\" of shape {}{}", file.path(), to.name, shape_string(to.shape),
          tensor == nullptr ? ", found none" : ", found " + shape_string(tensor->shape));
   }
-  std::memcpy(HostAccess(to)->data, tensor->bytes.data(), tensor->bytes.size());
+  const size_t size = dtype_size(to.view.dtype);
+  std::memcpy(HostAccess(to.view)->data, tensor->bytes.data() + static_cast<size_t>(to.begin) * size,
+              static_cast<size_t>(to.view.size()) * size);
+}
+
+// One file of the optimizer's state: rank 0 makes it in its full size, and all fill in what they keep.
+void write_together(const std::string& path, const OptimizerState& optimizer, Communicator& processes) {
+  if (processes.rank() == 0)
+    create_safetensors(path, transformed(optimizer.tensors(), [](const OptimizerState::Tensor& tensor) {
+                         return NamedTensor{tensor.name, DType::f32, tensor.shape, {}};
+                       }));
+  barrier(processes, "rank 0 making the file of a checkpoint");
+  std::vector<TensorPart> parts;
+  for (const OptimizerState::Part& part : optimizer.parts())
+    parts.push_back({part.name, part.begin, part.view});
+  fill_safetensors(path, parts);
+  barrier(processes, "all writing a checkpoint");
 }
 
 void require_space_beside(const std::string& folder, uint64_t bytes) {
@@ -131,8 +147,8 @@ uint64_t model_folder_bytes(const Model& model) {
 }
 
 uint64_t checkpoint_bytes(const Model& model, const OptimizerState& optimizer) {
-  return model_folder_bytes(model) + sum_of(optimizer.named(), [](const OptimizerState::Named& part) {
-           return static_cast<uint64_t>(part.view.size()) * dtype_size(part.view.dtype);
+  return model_folder_bytes(model) + sum_of(optimizer.tensors(), [](const OptimizerState::Tensor& tensor) {
+           return sizeof(float) * static_cast<uint64_t>(checked_size(tensor.shape, tensor.name));
          });
 }
 
@@ -161,16 +177,26 @@ std::optional<BestModel> read_best(const std::string& folder) {
 }
 
 void save_checkpoint(const std::string& folder, const Model& model, const OptimizerState& optimizer,
-                     const RunState& state, const BesideModel& beside) {
-  require_space_beside(folder, checkpoint_bytes(model, optimizer) + beside.tokenizer_json.size());
-  DirectoryWriter writer(folder);
-  write_files(writer.path(), model, beside);
-  write_safetensors(writer.path() + "/train_state.safetensors",
-                    transformed(optimizer.named(), [](const OptimizerState::Named& part) {
-                      return named_tensor(part.name, part.view);
-                    }));
-  write_file_atomic(writer.path() + "/train_state.json", state_json(state).dump(1) + "\n");
-  writer.commit();
+                     const RunState& state, const BesideModel& beside, Communicator& processes) {
+  const bool is_first = processes.rank() == 0;
+  if (!is_first && optimizer.is_whole()) return;
+  std::optional<DirectoryWriter> writer;
+  if (is_first) {
+    require_space_beside(folder, checkpoint_bytes(model, optimizer) + beside.tokenizer_json.size());
+    writer.emplace(folder);
+    write_files(writer->path(), model, beside);
+  }
+  const std::string temporary = is_first ? writer->path() : "";
+  if (optimizer.is_whole()) {
+    write_safetensors(temporary + kStateFile, transformed(optimizer.parts(), [](const OptimizerState::Part& part) {
+                        return named_tensor(part.name, part.view);
+                      }));
+  } else {
+    write_together(gather(processes, temporary, "saving")[0] + kStateFile, optimizer, processes);
+  }
+  if (!is_first) return;
+  write_file_atomic(writer->path() + "/train_state.json", state_json(state).dump(1) + "\n");
+  writer->commit();
 }
 
 RunState read_run_state(const std::string& folder) {
@@ -189,11 +215,11 @@ void load_checkpoint(const std::string& folder, const Model& model, const ParamB
   if (model.table.count() > model.table.model_count()) {
     const SafetensorsFile own(folder + kObjectiveFile);
     for (int id = model.table.model_count(); id < model.table.count(); ++id)
-      copy_tensor(own, model.table[id].name, weights[id]);
+      copy_tensor(own, {model.table[id].name, model.table[id].shape, 0, weights[id]});
   }
-  const SafetensorsFile file(folder + "/train_state.safetensors");
-  for (const OptimizerState::Named& part : optimizer.named())
-    copy_tensor(file, part.name, part.view);
+  const SafetensorsFile file(folder + kStateFile);
+  for (const OptimizerState::Part& part : optimizer.parts())
+    copy_tensor(file, part);
 }
 
 }  // namespace gpt

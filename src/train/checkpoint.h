@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/communicator.h"
 #include "model/model.h"
 #include "train/data_identity.h"
 #include "train/optimizer.h"
@@ -55,8 +56,10 @@ void save_model(const std::string& folder, const Model& model, const BesideModel
 std::optional<BestModel> read_best(const std::string& folder);
 
 // A model folder with train_state.safetensors and train_state.json, from which the run can go on bit for bit.
+// Processes that share a run all call it: each writes what it keeps of the optimizer's state, and rank 0 the rest.
 void save_checkpoint(const std::string& folder, const Model& model, const OptimizerState& optimizer,
-                     const RunState& state, const BesideModel& beside);
+                     const RunState& state, const BesideModel& beside,
+                     Communicator& processes = single_process());
 
 // Bytes on the disk of a model's weights, and of a checkpoint with the optimizer's state, and a little more.
 uint64_t model_folder_bytes(const Model& model);

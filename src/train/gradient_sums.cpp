@@ -9,10 +9,8 @@
 namespace gpt {
 namespace {
 
-constexpr int64_t kBucketBlocks = 64;  // a million elements, or a block for each process
-
 int64_t own_elements(int64_t elements, int processes, int rank) {
-  return GradientPieces(elements, processes).elements_of(rank);
+  return Pieces(elements, processes).elements_of(rank);
 }
 
 std::span<std::byte> bytes_of(const TensorView& x) {
@@ -20,33 +18,6 @@ std::span<std::byte> bytes_of(const TensorView& x) {
 }
 
 }  // namespace
-
-GradientPieces::GradientPieces(int64_t elements, int processes)
-    : elements_(elements),
-      processes_(processes),
-      blocks_((elements + kSumBlock - 1) / kSumBlock),
-      bucket_blocks_(std::max<int64_t>(kBucketBlocks, processes)),
-      buckets_((blocks_ + bucket_blocks_ - 1) / bucket_blocks_) {}
-
-GradientPieces::Range GradientPieces::blocks(int64_t first, int64_t last) const {
-  return {std::min(first * kSumBlock, elements_), std::min(last * kSumBlock, elements_)};
-}
-
-GradientPieces::Range GradientPieces::bucket(int64_t i) const {
-  return blocks(i * bucket_blocks_, std::min((i + 1) * bucket_blocks_, blocks_));
-}
-
-GradientPieces::Range GradientPieces::piece(int64_t bucket, int rank) const {
-  const int64_t first = bucket * bucket_blocks_, n = std::min(bucket_blocks_, blocks_ - first);
-  return blocks(first + n * rank / processes_, first + n * (rank + 1) / processes_);
-}
-
-int64_t GradientPieces::elements_of(int rank) const {
-  int64_t sum = 0;
-  for (int64_t i = 0; i < buckets_; ++i)
-    sum += piece(i, rank).size();
-  return sum;
-}
 
 GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds,
                            Communicator& processes, const Backend& backend)
@@ -78,9 +49,7 @@ GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, in
 // Whether a bucket holds a part of a parameter's gradient.
 bool GradientSums::overlaps(int id, int64_t bucket) const {
   const int64_t begin = layout_.offset[static_cast<size_t>(id)];
-  if (begin < 0) return false;
-  const GradientPieces::Range range = pieces_.bucket(bucket);
-  return begin < range.end && range.begin < begin + table_[id].size();
+  return begin >= 0 && common(pieces_.bucket(bucket), {begin, begin + table_[id].size()}).size() > 0;
 }
 
 TrainingGraph::Announce GradientSums::sending() {
@@ -103,7 +72,7 @@ void GradientSums::send(int64_t bucket) {
   std::vector<std::span<std::byte>> from;
   for (int rank = 0; rank < processes_.size(); ++rank) {
     const bool is_own = rank == processes_.rank();
-    const GradientPieces::Range piece = pieces_.piece(bucket, rank);
+    const ElementRange piece = pieces_.piece(bucket, rank);
     to.push_back(is_own ? std::span<std::byte>() : bytes_of(grads_.range(piece.begin, piece.end)));
     from.push_back(is_own ? std::span<std::byte>() : bytes_of(received(bucket, rank)));
   }
@@ -111,7 +80,7 @@ void GradientSums::send(int64_t bucket) {
 }
 
 TensorView GradientSums::own(int64_t bucket) const {
-  const GradientPieces::Range piece = pieces_.piece(bucket, processes_.rank());
+  const ElementRange piece = pieces_.piece(bucket, processes_.rank());
   return grads_.range(piece.begin, piece.end);
 }
 
@@ -134,7 +103,6 @@ void GradientSums::finish_round(int64_t round) {
   pending_ = parameters_;
   for (int64_t i = 0; i < pieces_.buckets(); ++i)
     add(i, round);
-  if (round == rounds_ - 1) gather_pieces();
 }
 
 void GradientSums::add(int64_t bucket, int64_t round) {
@@ -174,16 +142,17 @@ void GradientSums::add_views(const TensorView& out, const TensorView& a, const T
   if (rest > 0) add(rows * kRow, 1, rest);
 }
 
-void GradientSums::gather_pieces() {
-  if (processes_.size() == 1) return;
+void GradientSums::gather(const TensorView& x, int64_t block, const char* what) const {
   std::vector<Communicator::Handle> handles;
-  for (int64_t i = 0; i < pieces_.buckets(); ++i) {
-    std::vector<std::span<std::byte>> pieces;
+  for (int64_t i = 0; processes_.size() > 1 && i < pieces_.buckets(); ++i) {
+    std::vector<std::span<std::byte>> all;
     for (int rank = 0; rank < processes_.size(); ++rank) {
-      const GradientPieces::Range piece = pieces_.piece(i, rank);
-      pieces.push_back(bytes_of(grads_.range(piece.begin, piece.end)));
+      const ElementRange piece = pieces_.piece(i, rank);
+      const int64_t begin = piece.begin / block, end = (piece.end + block - 1) / block;
+      all.push_back(bytes_of(x).subspan(static_cast<size_t>(begin) * dtype_size(x.dtype),
+                                        static_cast<size_t>(end - begin) * dtype_size(x.dtype)));
     }
-    handles.push_back(gather(processes_, pieces, "gathering gradients"));
+    handles.push_back(gpt::gather(processes_, all, what));
   }
   for (const Communicator::Handle& handle : handles)
     finish(handle);

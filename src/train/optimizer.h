@@ -7,6 +7,7 @@
 
 #include "kernels/kernel_table.h"
 #include "model/params.h"
+#include "train/pieces.h"
 #include "train/train_config.h"
 
 namespace gpt {
@@ -17,27 +18,42 @@ struct OptimizerBuffer {
   Shape shape = {};  // none: a number for every number of the parameters that are trained
 };
 
-// The memory of what an optimizer keeps, all zero at first.
+// The memory of what an optimizer keeps, all zero at first. With ZeRO a process keeps some pieces of it.
 class OptimizerState {
  public:
   OptimizerState() = default;
+  // own: the pieces of this process, of buffers that have no shape of their own; none: everything.
   OptimizerState(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table, DType dtype,
-                 Memory* memory);
+                 Memory* memory, const std::vector<ElementRange>& own = {});
 
   // Buffer i as a whole: laid out like the parameters, [elements], or in its own shape.
   TensorView operator[](size_t i) const { return buffers_[i].all; }
-  // Its part that belongs to a parameter.
+  // Its part that belongs to a parameter, where everything is kept.
   TensorView of(size_t i, int id) const { return buffers_[i].params[id]; }
   size_t count() const { return buffers_.size(); }
+  bool is_whole() const { return own_.empty(); }
+  // Pieces that are kept: where they lie among all parameters, and what buffer i has of one.
+  const std::vector<ElementRange>& own() const { return own_; }
+  TensorView piece(size_t i, size_t k) const;
 
-  struct Named {
+  // A tensor of it in files, or what is kept of one: from element `begin` on.
+  struct Part {
     std::string name;
+    Shape shape;  // of the tensor
+    int64_t begin = 0;
     TensorView view;
   };
-  const std::vector<Named>& named() const { return named_; }  // for files, parameter by parameter
+  const std::vector<Part>& parts() const { return parts_; }
+  // All tensors, whoever keeps them.
+  struct Tensor {
+    std::string name;
+    Shape shape;
+  };
+  const std::vector<Tensor>& tensors() const { return tensors_; }
 
   // Bytes of such memory.
-  static int64_t bytes(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table, DType dtype);
+  static int64_t bytes(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table, DType dtype,
+                       const std::vector<ElementRange>& own = {});
 
  private:
   struct Entry {
@@ -45,8 +61,13 @@ class OptimizerState {
     Buffer own;
     TensorView all;
   };
+  void add_parts(const ParamTable& table, size_t i, const std::string& name, int id, int64_t at);
+
   std::vector<Entry> buffers_;
-  std::vector<Named> named_;
+  std::vector<ElementRange> own_;
+  std::vector<int64_t> own_offset_;
+  std::vector<Part> parts_;
+  std::vector<Tensor> tensors_;
 };
 
 // Sums of squares, of the last update and of the weights that it changed.
@@ -68,7 +89,7 @@ class Optimizer {
   // with step.grad_scale first. Where that is 0 nothing changes. Runs as ops only: `step` is theirs to read.
   virtual void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
                       const OptimizerState& state, const StepState& step) const = 0;
-  // Of one parameter, as it is after the update.
+  // Of one parameter, or what is kept of it, as it is after the update.
   virtual UpdateSquares last_update(int id, const TensorView& weight, const OptimizerState& state,
                                     const StepState& step) const = 0;
   // "AdamW: decay 0.1 on 26 tensors with 10,813,440 parameters, none on 51 tensors with 21,504"
@@ -82,6 +103,7 @@ struct OptimizerSettings {
   MuonAdjust muon_adjust = MuonAdjust::original;
   DType muon_compute = DType::f32;  // of its products; fp32 or bf16
   int64_t steps = 1;                // of the run, for schedules
+  std::vector<ElementRange> own = {};  // what it updates, with ZeRO; none: everything
 
   double scale(int id) const { return lr_scale.empty() ? 1 : lr_scale[static_cast<size_t>(id)]; }
 };

@@ -22,13 +22,13 @@ Entry& entry_of(std::vector<Entry>& all, const ParamSpec& spec) {
 
 constexpr int64_t kRun = 1024;  // summed in fp32, the runs in fp64
 
-double sum_of_squares(const TensorView& g) {
+double sum_of_squares(const TensorView& g, const ElementRange& range) {
   double sum = 0;
   const HostAccess access(g);
   const float* p = access->as<float>();
-  for (int64_t begin = 0; begin < g.size(); begin += kRun) {
+  for (int64_t begin = range.begin; begin < range.end; begin += kRun) {
     float run = 0;
-    for (int64_t i = begin; i < std::min(begin + kRun, g.size()); ++i)
+    for (int64_t i = begin; i < std::min(begin + kRun, range.end); ++i)
       run += p[i] * p[i];
     sum += double{run};
   }
@@ -45,8 +45,13 @@ MetricRecord gradient_norms(const TrainStep& step) {
   const ParamTable& table = step.model().table;
   std::vector<Part> all;
   for (int id = 0; id < table.count(); ++id) {
-    if (table[id].trainable) entry_of(all, table[id]).squares += sum_of_squares(step.grads()[id]);
+    if (!table[id].trainable) continue;
+    double& squares = entry_of(all, table[id]).squares;
+    for (const ElementRange& range : step.own_ranges(id))
+      squares += sum_of_squares(step.grads()[id], range);
   }
+  for (Part& part : all)
+    part.squares = step.sum_over_processes(part.squares);
   return transformed(all, [&](const Part& p) -> MetricRecord::value_type {
     return {"grad_norm/" + p.part, std::sqrt(p.squares) / step.state().loss_scale};
   });
@@ -68,7 +73,9 @@ MetricRecord update_ratios(const TrainStep& step) {
     sums.weight += own.weight;
   }
   MetricRecord record;
-  for (const auto& [part, sums] : all) {
+  for (auto& [part, sums] : all) {
+    sums.update = step.sum_over_processes(sums.update);
+    sums.weight = step.sum_over_processes(sums.weight);
     if (sums.weight > 0) record.emplace_back("update_ratio/" + part, std::sqrt(sums.update / sums.weight));
   }
   return record;

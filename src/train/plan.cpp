@@ -181,7 +181,9 @@ RunMemory plan_memory(const PlanSubject& s) {
   m.gradients = 4 * trained + GradientSums::bytes(trained, DType::f32, std::max<int64_t>(1, train.grad_shards / s.processes),
                                                   s.processes, 0);
   m.weights = 4 * trained + 4 * frozen_elements(table);
-  m.moments = OptimizerState::bytes(optimizer->buffers(), table, DType::f32) +
+  const bool divided = train.zero > 0 && s.processes > 1;
+  m.moments = OptimizerState::bytes(optimizer->buffers(), table, DType::f32,
+                                    divided ? Pieces(trained, s.processes).of(0) : std::vector<ElementRange>()) +
               Workspace::bytes(optimizer->scratch(*s.kernels, DType::f32), s.threads);
   m.packed = packed_weight_bytes(table, *s.kernels, dtype);
   m.activations = TrainingGraph::planned_bytes(

@@ -224,6 +224,20 @@ void complete_rates(TrainConfig& c) {
 
 }  // namespace
 
+namespace {
+
+void check_zero(const TrainConfig& c) {
+  check("zero", static_cast<double>(c.zero), 0, 3);
+  if (c.zero > 1)
+    fail_usage("config key \"zero\": expected 0 or 1, found {}: gradients and parameters cannot be divided yet", c.zero);
+  if (c.zero == 1 && c.optimizer != "adamw")
+    fail_usage("config key \"zero\": 1 divides the state of adamw, found {}; leave zero out", c.optimizer);
+  if (c.zero == 1 && c.ema > 0)
+    fail_usage("config key \"zero\": 1 cannot divide the average of ema = {}; leave one of them out", c.ema);
+}
+
+}  // namespace
+
 void complete(TrainConfig& c) {
   check("val_fraction", c.val_fraction, 0, 0.99);
   check("seed", static_cast<double>(c.seed), 0, 0x1p62);
@@ -239,6 +253,7 @@ void complete(TrainConfig& c) {
   }
   check("grad_shards", static_cast<double>(c.grad_shards), 0, static_cast<double>(c.batch_size));
   if (c.grad_shards > 0) share_among(c, 1);
+  check_zero(c);
   check("lr", c.lr, 0, 1e3);
   if (c.min_lr < 0) c.min_lr = c.lr / 10;
   check("min_lr", c.min_lr, 0, c.lr);

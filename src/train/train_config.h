@@ -32,6 +32,7 @@ struct TrainConfig {
   int64_t batch_size = 16;
   int64_t micro_batch = 0;  // batch_size, or a shard
   int64_t grad_shards = 0;  // one for each process
+  int64_t zero = 0;
   std::string optimizer = "adamw";
   double lr = 3e-4;
   double min_lr = -1;  // lr / 10
@@ -82,6 +83,8 @@ void visit_train_keys(Config& c, Visit&& visit) {
   visit("grad_shards", c.grad_shards, "training",
         "parts of a batch whose gradients are added up one after the other: the numbers depend on this, and not "
         "on how many processes share them (one for each process)");
+  visit("zero", c.zero, "training",
+        "what processes divide among them (ZeRO): 0 nothing, 1 the optimizer's state; the numbers are the same");
   visit("optimizer", c.optimizer, "training",
         "adamw; muon (torch.optim.Muon for the matrices of the blocks, AdamW for the rest) or muon-nanochat");
   visit("lr", c.lr, "training", "peak learning rate");

@@ -3,10 +3,19 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/ranges.h"
 #include "tensor/element.h"
 #include "train/param_groups.h"
 
 namespace gpt {
+
+namespace {
+
+std::vector<ElementRange> own_pieces(const ParamTable& table, const Communicator& processes) {
+  return Pieces(param_buffer_elements(table), processes.size()).of(processes.rank());
+}
+
+}  // namespace
 
 TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique_ptr<Optimizer> optimizer,
                      const Backend& backend, const Options& options)
@@ -16,7 +25,9 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       options_(options),
       optimizer_(std::move(optimizer)),
       grads_(model.table, weights.dtype(), "gradients", backend.memory),
-      optimizer_state_(optimizer_->buffers(), model.table, weights.dtype(), backend.memory),
+      optimizer_state_(optimizer_->buffers(), model.table, weights.dtype(), backend.memory,
+                       options.divided ? own_pieces(model.table, *options.communicator)
+                                       : std::vector<ElementRange>()),
       update_scratch_(optimizer_->scratch(backend.kernels, weights.dtype()), backend.pool.size(),
                       backend.memory),
       graph_(model, options.micro_batch, options.n_ctx, options.graph, backend),
@@ -111,15 +122,42 @@ void TrainStep::finish_shard(int64_t round) {
 void TrainStep::finish_norm(bool clamped) {
   const ExecContext ctx = backend_.context();
   auto* sums = block_sums_.as<double>();
-  ctx.kernels.sum_squares(ctx, {.x = grads_.all(), .block_sums = sums});
+  for (const ElementRange& range : summed())
+    ctx.kernels.sum_squares(
+        ctx, {.x = grads_.range(range.begin, range.end), .block_sums = sums + range.begin / kSumBlock});
+  const int64_t blocks = (grads_.all().size() + kSumBlock - 1) / kSumBlock;
+  if (options_.divided) sums_.gather(make_view(sums, {blocks}), kSumBlock, "adding squares of gradients");
   ctx.kernels.finish_norm(ctx, {.block_sums = sums,
-                                .blocks = (grads_.all().size() + kSumBlock - 1) / kSumBlock,
+                                .blocks = blocks,
                                 .step = shared_,
                                 .clamped = clamped});
   staged_state_.get({&state_, 1});
 }
 
+// Where the sums of gradients are, in this process.
+std::vector<ElementRange> TrainStep::summed() const {
+  if (!options_.divided) return {{0, grads_.all().size()}};
+  std::vector<ElementRange> pieces = sums_.pieces().of(options_.communicator->rank());
+  std::erase_if(pieces, [](const ElementRange& piece) { return piece.size() == 0; });
+  return pieces;
+}
+
+std::vector<ElementRange> TrainStep::own_ranges(int id) const {
+  const int64_t at = ParamLayout(model_.table).offset[static_cast<size_t>(id)], size = model_.table[id].size();
+  std::vector<ElementRange> ranges;
+  for (const ElementRange& range : summed()) {
+    const ElementRange own = common(range, {at, at + size});
+    if (own.size() > 0) ranges.push_back({own.begin - at, own.end - at});
+  }
+  return ranges;
+}
+
+double TrainStep::sum_over_processes(double own) const {
+  return options_.divided ? sum_of(gather(*options_.communicator, own, "adding norms")) : own;
+}
+
 void TrainStep::finish_gradients() {
+  if (!options_.divided) sums_.gather(grads_.all(), 1, "gathering gradients");
   finish_norm(false);
 }
 
@@ -138,11 +176,14 @@ void TrainStep::compute_gradients(const StepState& start, const FillBatch& fill,
 void TrainStep::update() {
   const ExecContext ctx = backend_.context();
   if (options_.clip_value > 0) {
-    ctx.kernels.clamp(ctx, {.x = grads_.all(), .limit = options_.clip_value, .step = shared_});
+    for (const ElementRange& range : summed())
+      ctx.kernels.clamp(
+          ctx, {.x = grads_.range(range.begin, range.end), .limit = options_.clip_value, .step = shared_});
     finish_norm(true);
   }
   optimizer_->update(backend_.context(update_scratch_.scratch()), weights_, grads_, optimizer_state_,
                      *shared_);
+  if (options_.divided && !is_skipped()) sums_.gather(weights_.all(), 1, "gathering weights");
   for (int id = 0; !is_skipped() && id < model_.table.count(); ++id) {
     if (model_.table[id].trainable) model_.packed->weights_changed(id);
   }
@@ -190,17 +231,24 @@ TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& c, i
   };
 }
 
-TrainStep::Options step_options(const TrainConfig& c, int64_t n_ctx) {
+bool is_divided(const TrainConfig& c, const Communicator& processes) {
+  return c.zero > 0 && processes.size() > 1;
+}
+
+TrainStep::Options step_options(const TrainConfig& c, int64_t n_ctx, Communicator& processes) {
   return {.batch_size = c.batch_size,
           .micro_batch = c.micro_batch,
           .shards = std::max<int64_t>(1, c.grad_shards),
+          .divided = is_divided(c, processes),
           .n_ctx = n_ctx,
           .graph = {.recompute = c.recompute, .dtype = tensor_dtype(c.dtype)},
           .clip_norm = c.clip_norm,
-          .clip_value = c.clip_value};
+          .clip_value = c.clip_value,
+          .communicator = &processes};
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const ParamTable& table) {
+std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const ParamTable& table,
+                                          const Communicator& processes) {
   auto optimizer = require_optimizer(c.optimizer)
                        .make(table, {.beta1 = c.beta1,
                                      .beta2 = c.beta2,
@@ -210,14 +258,16 @@ std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const ParamTable
                                      .muon_momentum = c.muon_momentum,
                                      .muon_adjust = c.muon_adjust,
                                      .muon_compute = c.dtype == TrainDType::bf16 ? DType::bf16 : DType::f32,
-                                     .steps = c.steps});
+                                     .steps = c.steps,
+                                     .own = is_divided(c, processes) ? own_pieces(table, processes)
+                                                                     : std::vector<ElementRange>()});
   return c.ema > 0 ? make_averaged(std::move(optimizer), c.ema) : std::move(optimizer);
 }
 
 int64_t TrainStep::bytes() const {
   const auto size = static_cast<int64_t>(dtype_size(weights_.dtype()));
   return param_buffer_elements(model_.table) * size +
-         OptimizerState::bytes(optimizer_->buffers(), model_.table, weights_.dtype()) +
+         OptimizerState::bytes(optimizer_->buffers(), model_.table, weights_.dtype(), optimizer_state_.own()) +
          update_scratch_.bytes() + graph_.bytes() +
          GradientSums::bytes(param_buffer_elements(model_.table), weights_.dtype(),
                              options_.shards / options_.communicator->size(), options_.communicator->size(),

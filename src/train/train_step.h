@@ -26,6 +26,8 @@ class TrainStep {
     // Samples, of all processes together; a shard is a multiple of micro_batch.
     int64_t batch_size = 1, micro_batch = 1;
     int64_t shards = 1;     // of a batch, a multiple of the number of processes
+    // The optimizer's state is divided among the processes (ZeRO 1); the optimizer knows its pieces.
+    bool divided = false;
     int64_t n_ctx = 0;  // tokens of a sample
     TrainingGraph::Options graph = {};
     double clip_norm = 0, clip_value = 0;  // 0: off
@@ -75,11 +77,16 @@ class TrainStep {
   const ParamBuffer& grads() const { return grads_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   const OptimizerState& optimizer_state() const { return optimizer_state_; }
+  // What this process has of the sums of a parameter's gradient, in elements of it: its pieces where the optimizer's
+  // state is divided, else everything. And a sum over what all have.
+  std::vector<ElementRange> own_ranges(int id) const;
+  double sum_over_processes(double own) const;
   // Of gradients, optimizer and activations.
   int64_t bytes() const;
 
  private:
   void finish_norm(bool clamped);
+  std::vector<ElementRange> summed() const;
   TrainBatch batch(int64_t first);
   int64_t shard_samples() const { return options_.batch_size / options_.shards; }
   int64_t first_of_round(int64_t round) const;
@@ -128,7 +135,11 @@ TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& conf
                               int32_t document_end);
 
 // What a run's config says of its steps.
-TrainStep::Options step_options(const TrainConfig& config, int64_t n_ctx);
-std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const ParamTable& table);
+TrainStep::Options step_options(const TrainConfig& config, int64_t n_ctx,
+                                Communicator& processes = single_process());
+std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const ParamTable& table,
+                                          const Communicator& processes = single_process());
+// Whether each process keeps a part of the optimizer's state only.
+bool is_divided(const TrainConfig& config, const Communicator& processes);
 
 }  // namespace gpt

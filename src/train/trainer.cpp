@@ -87,8 +87,7 @@ std::string program_hash() {
 }
 
 TrainStep::Options options_of(const TrainRequest& request, int64_t n_ctx) {
-  TrainStep::Options options = step_options(request.config.train, n_ctx);
-  options.communicator = request.processes;
+  TrainStep::Options options = step_options(request.config.train, n_ctx, *request.processes);
   options.graph.objective = request.objective;
   const int64_t group = request.objective->group();
   if (options.micro_batch % group != 0) {
@@ -201,7 +200,7 @@ Trainer::Trainer(const TrainRequest& request)
       model_(make_model(request, init_.get(), data_)),
       weights_(model_.table, DType::f32, "weights", request.memory, /*with_frozen=*/true),
       dtype_(tensor_dtype(config().dtype)),
-      step_(model_, weights_, make_optimizer(config(), model_.table), backend_,
+      step_(model_, weights_, make_optimizer(config(), model_.table, processes_), backend_,
             options_of(request, model_.config.n_ctx)),
       loader_(loader_of(data_, config(), model_.config.n_ctx)) {
   config_.model = model_.config;
@@ -504,11 +503,9 @@ void Trainer::check_data(bool saves) {
 }
 
 void Trainer::save() {
-  if (is_first()) {
-    log_->sync();
-    state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
-    save_checkpoint(last(), model_, step_.optimizer_state(), state_, {data_.tokenizer->to_json()});
-  }
+  log_->sync();
+  state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
+  save_checkpoint(last(), model_, step_.optimizer_state(), state_, {data_.tokenizer->to_json()}, processes_);
   saved_step_ = state_.step;
 }
 

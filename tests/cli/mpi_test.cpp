@@ -87,6 +87,10 @@ TEST_F(Mpi, TheNumbersDependOnShardsAndNotOnProcesses) {
     succeeds(train("one" + kind, more));
     succeeds(launch(2, train("two" + kind, more)));
     succeeds(launch(4, train("four" + kind, more)));
+    Words divided = more;
+    divided.insert(divided.end(), {"--zero", "1"});
+    succeeds(launch(2, train("divided" + kind, divided)));
+    expect_same("one" + kind, "divided" + kind);
     expect_same("one" + kind, "two" + kind);
     expect_same("one" + kind, "four" + kind);
   }
@@ -95,6 +99,7 @@ TEST_F(Mpi, TheNumbersDependOnShardsAndNotOnProcesses) {
 TEST_F(Mpi, ARunGoesOnWithAnotherNumberOfProcesses) {
   succeeds(train("whole", {"--steps", "12"}));
   succeeds(launch(4, train("parts", {"--steps", "12", "--stop-after", "4"})));
+  succeeds(launch(2, {"train", "--resume", "--stop-after", "6", "--zero", "1", "--out", path("parts")}));
   succeeds({"train", "--resume", "--stop-after", "8", "--out", path("parts")});
   succeeds(launch(2, {"train", "--resume", "--out", path("parts")}));
   expect_same("whole", "parts");

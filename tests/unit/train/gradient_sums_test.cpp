@@ -12,15 +12,15 @@
 namespace gpt::test {
 namespace {
 
-TEST(GradientPieces, CoverEveryElementOnce) {
+TEST(Pieces, CoverEveryElementOnce) {
   for (const int64_t elements : {int64_t{1}, int64_t{16384}, int64_t{16385}, int64_t{3'300'000}}) {
     for (const int processes : {1, 2, 3, 8, 100}) {
-      const GradientPieces pieces(elements, processes);
+      const Pieces pieces(elements, processes);
       int64_t end = 0, largest = 0;
       for (int64_t b = 0; b < pieces.buckets(); ++b) {
         EXPECT_EQ(pieces.bucket(b).begin, end);
         for (int rank = 0; rank < processes; ++rank) {
-          const GradientPieces::Range piece = pieces.piece(b, rank);
+          const ElementRange piece = pieces.piece(b, rank);
           ASSERT_EQ(piece.begin, end) << elements << " " << processes;
           ASSERT_GE(piece.end, piece.begin);
           EXPECT_TRUE(piece.end == elements || piece.end % kSumBlock == 0);
@@ -50,7 +50,7 @@ float gradient(int64_t shard, int64_t i) {
 TEST(GradientSums, AreAddedInTheOrderOfShards) {
   const ParamTable table = large_table();
   const int64_t elements = param_buffer_elements(table);
-  ASSERT_GT(GradientPieces(elements, 2).buckets(), 1);
+  ASSERT_GT(Pieces(elements, 2).buckets(), 1);
   constexpr int64_t kShards = 6;
   std::vector<float> expected(static_cast<size_t>(elements));
   for (int64_t i = 0; i < elements; ++i) {
@@ -76,6 +76,7 @@ TEST(GradientSums, AreAddedInTheOrderOfShards) {
         }
         sums.finish_round(round);
       }
+      sums.gather(grads.all(), 1, "gathering");
       EXPECT_EQ(std::memcmp(grads.all().data, expected.data(), expected.size() * sizeof(float)), 0)
           << processes << " processes, rank " << member.rank();
     });

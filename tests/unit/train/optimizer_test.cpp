@@ -84,7 +84,7 @@ TEST_F(OptimizerTest, KeepsWhatItSaysOfWhatIsTrained) {
   const OptimizerState state(buffers, table_, DType::f32, test::memory());
   std::vector<std::string> names;
   int64_t elements = 0;
-  for (const OptimizerState::Named& part : state.named()) {
+  for (const OptimizerState::Part& part : state.parts()) {
     names.push_back(part.name);
     elements += part.view.size();
   }

@@ -8,6 +8,7 @@
 #include "support/small_models.h"
 #include "support/team.h"
 #include "tensor/element.h"
+#include "train/part_norms.h"
 
 namespace gpt::test {
 namespace {
@@ -153,6 +154,60 @@ TEST_F(TrainStepTest, AnyNumberOfProcessesMakesTheSameStep) {
       EXPECT_EQ(step.state().norm, whole.state().norm) << processes;
       EXPECT_EQ(step.state().grad_scale, whole.state().grad_scale) << processes;
       EXPECT_TRUE(floats(step.grads().all()) == expected) << processes;
+    });
+  }
+}
+
+// With the optimizer's state divided each process updates its pieces, and all have the same weights.
+TEST(ZeroOne, MakesTheSameUpdates) {
+  if (is_guarded()) GTEST_SKIP() << "processes exchange memory of the host";
+  const TrainConfig config = [] {
+    TrainConfig c{.steps = 10, .batch_size = 4, .micro_batch = 1, .grad_shards = 4, .warmup = 0, .clip_value = 0.01};
+    complete(c);
+    return c;
+  }();
+  constexpr int64_t kSteps = 3;
+  struct Result {
+    std::vector<float> weights;
+    double norm = 0, ratio = 0;
+    int64_t state_bytes = 0;
+  };
+  const auto train = [&](Communicator& processes, int64_t zero) {
+    TrainConfig own = config;
+    own.zero = zero;
+    RandomModel random(make_config({.name = "large",
+                                    .family = "gpt2",
+                                    .keys = R"({"n_layer": 2, "vocab_size": 40000, "n_embd": 48, "n_head": 3})"}),
+                       DType::f32);
+    ThreadPool pool(1);
+    TrainStep step(random.model, random.weights, make_optimizer(own, random.model.table, processes),
+                   backend(pool, best_isa()), step_options(own, kTokens, processes));
+    StepState start{.lr = 1e-2};
+    Result result;
+    for (; start.step < kSteps; ++start.step) {
+      step.compute_gradients(start, [&](int64_t first, int64_t rows, const TrainStep::Samples& samples) {
+        const std::vector<int32_t> all = random_ids(config.batch_size * kTokens + 1, 40000, 3);
+        std::copy_n(all.begin() + first * kTokens, rows * kTokens, samples.ids);
+        std::copy_n(all.begin() + first * kTokens + 1, rows * kTokens, samples.targets);
+      });
+      step.update();
+      start.updates = step.state().updates;
+    }
+    const MetricRecord norms = gradient_norms(step), ratios = update_ratios(step);
+    result.norm = std::get<double>(norms.back().second);
+    result.ratio = std::get<double>(ratios.back().second);
+    result.weights = floats(random.weights.all());
+    result.state_bytes = step.optimizer_state()[0].size();
+    return result;
+  };
+  const Result whole = train(single_process(), 1);
+  for (const int size : {2, 4}) {
+    Team(size).run([&](Communicator& processes) {
+      const Result part = train(processes, 1);
+      EXPECT_TRUE(part.weights == whole.weights) << size;
+      EXPECT_LT(part.state_bytes, 1.2 * static_cast<double>(whole.state_bytes) / size);
+      EXPECT_NEAR(part.norm, whole.norm, 1e-6 * whole.norm);
+      EXPECT_NEAR(part.ratio, whole.ratio, 1e-6 * whole.ratio);
     });
   }
 }

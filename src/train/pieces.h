@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace gpt {
+
+// Elements of a buffer of parameters (ParamLayout).
+struct ElementRange {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+};
+// What both have: empty where that is nothing.
+ElementRange common(const ElementRange& a, const ElementRange& b);
+
+// How gradients, and with ZeRO what the optimizer keeps (Rajbhandari et al. 2020, section 5), are divided among
+// processes: the buffer is cut into buckets, and each of these into a piece for every process, all at whole blocks
+// of sums (kSumBlock).
+class Pieces {
+ public:
+  Pieces(int64_t elements, int processes);
+
+  int64_t buckets() const { return buckets_; }
+  ElementRange bucket(int64_t i) const;
+  ElementRange piece(int64_t bucket, int rank) const;
+  std::vector<ElementRange> of(int rank) const;  // by bucket
+  int64_t elements_of(int rank) const;           // in all its pieces
+
+ private:
+  ElementRange blocks(int64_t first, int64_t last) const;
+  int64_t elements_, processes_, blocks_, bucket_blocks_, buckets_;
+};
+
+}  // namespace gpt
