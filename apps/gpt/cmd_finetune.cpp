@@ -17,6 +17,7 @@
 #include "output.h"
 #include "text/chat_template.h"
 #include "train/resume.h"
+#include "world.h"
 
 namespace gpt {
 namespace {
@@ -103,16 +104,22 @@ TuneConfig resumed_config(const FinetuneArguments& a, const ConfigFlags& flags) 
 int run(const FinetuneArguments& a, const ConfigFlags& flags) {
   if (a.out.empty()) fail_usage("--out is missing: name the folder for the fine-tuned model");
   install_ending_signals();
-  const FolderLock lock = FolderLock::of_folder(a.out, write_note);
+  Communicator& processes = world();
+  std::unique_ptr<FolderLock> lock;
+  if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note)));
   TuneRequest request;
   request.config = a.resume ? resumed_config(a, flags) : new_config(a, flags);
+  request.processes = &processes;
+  share_run(request.config.run.train, processes.size(), a.resume);
   request.out = a.out;
   request.resume = a.resume;
   request.steps_given = flags.is_given("steps");
   request.eval_given = flags.is_given("eval_every");
   request.kernels = &kernel_table(chosen_isa());
   request.command_line = a.command_line;
-  request.begins = [] { install_graceful_interrupt("finishing the step and saving"); };
+  request.begins = [] {
+    install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr);
+  };
   const TuneOutcome outcome = run_tuning(request, interrupted);
   const std::string model = outcome.has_best ? a.out + "/best" : a.out;
   if (outcome.finished && find_task(request.config.task)) {

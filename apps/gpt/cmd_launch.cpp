@@ -53,6 +53,10 @@ Words mpirun_words(const LaunchArguments& a, const Words& command) {
   if (!a.hostfile.empty()) words.insert(words.end(), {"--hostfile", a.hostfile});
   if (a.hostfile.empty() && a.n > available_cpus()) words.push_back("--oversubscribe");
   if (::geteuid() == 0) words.push_back("--allow-run-as-root");
+  for (char** variable = environ; *variable != nullptr; ++variable) {  // for processes on other machines
+    const std::string setting = *variable;
+    if (setting.starts_with("GPT_")) words.insert(words.end(), {"-x", setting.substr(0, setting.find('='))});
+  }
   words.push_back(std::filesystem::read_symlink("/proc/self/exe").string());
   words.insert(words.end(), command.begin(), command.end());
   return words;
@@ -94,8 +98,8 @@ int64_t saved_step(const std::string& out) {
 
 void check(const LaunchArguments& a) {
   if (a.n < 1 || a.n > 1 << 20) fail_usage("launch -n: expected the number of processes, 1 or more, found {}", a.n);
-  if (a.words.empty() || a.words.front() != "train")
-    fail_usage("launch: expected -- train and its flags{}; see gpt launch --help",
+  if (a.words.empty() || (a.words.front() != "train" && a.words.front() != "finetune"))
+    fail_usage("launch: expected -- train or finetune and its flags{}; see gpt launch --help",
                a.words.empty() ? "" : fmt::format(", found -- {}", a.words.front().substr(0, 64)));
   if (a.restart > 0 && out_folder(a.words).empty())
     fail_usage("launch --restart: the training needs --out DIR to go on from");
@@ -118,7 +122,7 @@ int run(const LaunchArguments& a) {
                          restarts < a.restart;
     if (!restart) return status;
     const int64_t step = saved_step(out);
-    if (step >= 0) words = {"train", "--resume", "--out", out};
+    if (step >= 0) words = {a.words.front(), "--resume", "--out", out};
     write_note(fmt::format("launch: the run ended with status {}; restart {} of {} {}\n", status, restarts + 1,
                            a.restart,
                            step >= 0 ? "goes on from step " + format_thousands(step)
@@ -131,7 +135,7 @@ int run(const LaunchArguments& a) {
 Command add_launch_command(CLI::App& root, const Words& words) {
   auto a = std::make_shared<LaunchArguments>();
   a->words = words;
-  CLI::App* app = add_command(root, "launch", "train with several processes, by mpirun", kFooter);
+  CLI::App* app = add_command(root, "launch", "train or fine-tune with several processes, by mpirun", kFooter);
   add_value(*app, "-n", a->n, "N", "processes");
   add_value(*app, "--restart", a->restart, "K", "start again from the last checkpoint, at most so often (0)");
   add_value(*app, "--hostfile", a->hostfile, "FILE", "machines and their slots, as mpirun reads them");

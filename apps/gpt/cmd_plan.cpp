@@ -26,6 +26,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt plan --preset mini-gpt --data input.txt --steps 5000
   gpt plan --preset tiny --data tales --json
   gpt plan --preset gpt2 --data tales --batch-size 32 --memory 8    what fits into 8 GiB, and what does
+  gpt plan --preset gpt2 --data tales --ranks 8 --link 25           eight processes, 25 Gbit/s to each
   gpt plan --preset tiny --data tales --fit shapes     the loss that the law of a sweep foretells
   gpt plan --preset tiny --data tales --out run        for the report of gpt train --out run
 
@@ -35,10 +36,13 @@ when the text is passed over 4 times.
 Takes what gpt train takes and trains nothing: parameters, tokens, operations, the peak of memory, and the
 time on this machine, from parts of the run that are measured for a few seconds.)";
 
+constexpr int64_t kMpiBytes = int64_t{24} << 20;  // of Open MPI 4.1 in a process, measured
+
 struct PlanArguments {
   TrainSources sources;
   std::string fit, out;
-  double memory_gib = 0, seconds = 5;
+  double memory_gib = 0, seconds = 5, link_gbit = 10;
+  int ranks = 1;
   bool json = false;
 };
 
@@ -47,6 +51,9 @@ void check(const PlanArguments& a) {
     fail_usage("--memory: expected GiB up to {}, found {}", 1 << 20, a.memory_gib);
   if (!(a.seconds >= 0 && a.seconds <= 3600))
     fail_usage("--measure: expected 0 to 3600 seconds, found {}", a.seconds);
+  if (a.ranks < 1 || a.ranks > 1 << 20)
+    fail_usage("--ranks: expected the number of processes, 1 to {}, found {}", 1 << 20, a.ranks);
+  if (!(a.link_gbit > 0 && a.link_gbit <= 1e5)) fail_usage("--link: expected Gbit/s up to 1e5, found {}", a.link_gbit);
 }
 
 // A command with the flags of config keys that were given.
@@ -118,6 +125,9 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   PlanSubject subject;
   subject.config = new_run_config(a.sources, flags);
   RunConfig& config = subject.config;
+  share_among(config.train, a.ranks);
+  subject.processes = a.ranks;
+  subject.link_bytes_per_second = a.link_gbit * 1e9 / 8;
   check_sources(config.train, a.sources.init_from);
   const RunData data = load_run_data(config.train, config.model.n_ctx, a.sources.init_from);
   check_run(config.train, data.has_val());
@@ -131,7 +141,7 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   subject.kernels = &machine.backend.kernels;
   subject.threads = machine.pool.size();
   const int64_t free = available_memory(), resident = resident_bytes();
-  subject.base_bytes = resident;
+  subject.base_bytes = resident + (a.ranks > 1 ? kMpiBytes : 0);
 
   RunPlan report(subject, data.train.size());
   report.available = a.memory_gib > 0 ? static_cast<int64_t>(a.memory_gib * 0x1p30) : free + resident;
@@ -179,6 +189,8 @@ Command add_plan_command(CLI::App& root) {
             "foretell the loss by what gpt sweep fitted: its folder or fit.json");
   add_value(*app, "-o,--out", a->out, "DIR", "run folder that gets plan.json, for a run that is made next");
   add_value(*app, "--measure", a->seconds, "SECONDS", "seconds to measure steps for; 0: no times (5)");
+  add_value(*app, "--ranks", a->ranks, "N", "processes that share the run (1): memory and time of each");
+  add_value(*app, "--link", a->link_gbit, "GBIT", "what each of them sends and receives, in Gbit/s (10)");
   add_json_option(*app, a->json);
   const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });
   return {app, [a, flags] { return run(*a, *flags); }};

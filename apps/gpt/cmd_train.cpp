@@ -81,22 +81,6 @@ bool gives_tokenizer(const TrainArguments& a, const ConfigFlags& flags) {
          (!a.config.empty() && read_json_file(a.config).contains("tokenizer"));
 }
 
-// Runs of earlier versions know no shards: they have one.
-void share(TrainConfig& config, int processes, bool resume) {
-  const TrainConfig asked = config;
-  if (resume && config.grad_shards == 0) config.grad_shards = 1;
-  share_among(config, processes);
-  if (resume || processes == 1) return;
-  if (asked.grad_shards == 0)
-    write_note(fmt::format(
-        "grad_shards {}: one for each process; with this setting any number of processes that divides it makes "
-        "the same model, bit for bit\n",
-        config.grad_shards));
-  if (config.micro_batch != asked.micro_batch)
-    write_note(fmt::format("micro_batch {}: a shard has {} of the {} samples\n", config.micro_batch,
-                           config.batch_size / config.grad_shards, config.batch_size));
-}
-
 int run(const TrainArguments& a, const ConfigFlags& flags) {
   if (a.resume && a.out.empty()) fail_usage("--resume needs --out DIR, the folder of the run to go on with");
   if (a.print_config) {
@@ -106,12 +90,13 @@ int run(const TrainArguments& a, const ConfigFlags& flags) {
   if (a.out.empty())
     fail_usage("--out is missing: name the folder for checkpoints and reports, for example --out run");
   install_ending_signals();
+  Communicator& processes = world();
   std::unique_ptr<FolderLock> lock;
   if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note)));
   TrainRequest request;
   request.config = chosen_config(a, flags);
-  request.processes = &world();
-  share(request.config.train, request.processes->size(), a.resume);
+  request.processes = &processes;
+  share_run(request.config.train, processes.size(), a.resume);
   request.out = a.out;
   request.init_from = a.init_from;
   if (!a.resume) check_sources(request.config.train, a.init_from);

@@ -153,7 +153,7 @@ int run(std::vector<std::string> typed) {
   if (&app != &root) reject_remaining(root, "gpt");
   reject_remaining(app, name);
   apply_environment(app);
-  if (name != "gpt train") require_one_process(name);
+  if (name != "gpt train" && name != "gpt finetune") require_one_process(name);
   for (const Command& command : commands) {
     if (command.app == &app) return command.run();
   }

@@ -100,6 +100,26 @@ std::string time_text(const RunPlan& r) {
   return format_table(table);
 }
 
+std::string processes_text(const RunPlan& r) {
+  const PlanSubject& s = r.subject;
+  if (s.processes == 1) return "";
+  const TrainConfig& c = s.config.train;
+  TextTable table{.columns = {"processes", std::to_string(s.processes), ""}};
+  table.rows.push_back({"samples of a step", std::to_string(c.batch_size / s.processes),
+                        fmt::format("of {} for each; {} shards; memory above is of one process", c.batch_size, c.grad_shards)});
+  if (r.rates) {
+    const ExchangePlan e = plan_exchange(s, *r.rates);
+    const double step = r.time()->step;
+    table.rows.push_back({"messages", format_bytes(e.sent_bytes),
+                          fmt::format("sent by each in a step, {:.3g} s at {:g} Gbit/s", e.seconds,
+                                      s.link_bytes_per_second * 8e-9)});
+    table.rows.push_back({"not hidden", fmt::format("{:.3g} s", e.exposed),
+                          fmt::format("of a step of {:.3g} s: {}; docs/scaling.md has the formula", step,
+                                      format_percent(e.exposed / step))});
+  }
+  return format_table(table) + "\n";
+}
+
 std::string loss_text(const RunPlan& r) {
   if (!r.forecast) return "";
   const LossForecast& f = *r.forecast;
@@ -139,7 +159,7 @@ double tokens_per_parameter(const Proposals& p, const Proposal& one) {
 }  // namespace
 
 std::string plan_text(const RunPlan& r, const std::vector<std::string>& advice) {
-  std::string text = amount_text(r) + "\n" + memory_text(r) + "\n" + time_text(r) + "\n" + loss_text(r) +
+  std::string text = amount_text(r) + "\n" + memory_text(r) + "\n" + time_text(r) + "\n" + processes_text(r) + loss_text(r) +
                      machine_description(r.subject.threads, isa_name(r.subject.kernels->isa)) + "\n";
   for (const std::string& line : advice)
     text += (&line == &advice.front() ? "\n" : "") + ("note: " + line) + "\n";

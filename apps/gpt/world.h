@@ -4,11 +4,17 @@
 
 namespace gpt {
 
+struct TrainConfig;
+
 // Whether this is the process that reads locks, writes and speaks: rank 0, or the only one.
 bool is_first_process();
 
 // The processes that the program was started as, connected when first asked for.
 Communicator& world();
+
+// Settles into how many shards the batches of a run are cut, and says so. Throws UsageError where they cannot be.
+// Runs of earlier versions have one.
+void share_run(TrainConfig& config, int processes, bool resume);
 
 // Throws UsageError where several processes were started for a command that runs in one.
 void require_one_process(const std::string& command);

@@ -3,6 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
+
+#include "base/thread_pool.h"
 
 namespace gpt {
 namespace {
@@ -70,6 +73,15 @@ std::vector<std::string> gather(Communicator& processes, const std::string& own,
   return all;
 }
 
+bool of_first(Communicator& processes, bool own, const char* what) {
+  return of_first(processes, own ? 1.0 : 0.0, what) == 1.0;
+}
+
+double of_first(Communicator& processes, double own, const char* what) {
+  broadcast(processes, bytes_of(own), what);
+  return own;
+}
+
 bool any(Communicator& processes, bool own, const char* what) {
   const std::vector<double> all = gather(processes, own ? 1.0 : 0.0, what);
   return std::find(all.begin(), all.end(), 1.0) != all.end();
@@ -77,6 +89,15 @@ bool any(Communicator& processes, bool own, const char* what) {
 
 void barrier(Communicator& processes, const char* what) {
   gather(processes, 0.0, what);
+}
+
+int thread_count(int64_t asked, const Communicator& processes) {
+  if (asked > 0) return static_cast<int>(asked);
+  int neighbours = 0;
+  for (int rank = 0; rank < processes.size(); ++rank)
+    neighbours += processes.host(rank) == processes.host(processes.rank()) ? 1 : 0;
+  const auto all = static_cast<int>(std::thread::hardware_concurrency());
+  return neighbours == 1 ? available_cpus() : std::clamp(all / neighbours, 1, available_cpus());
 }
 
 }  // namespace gpt

@@ -55,9 +55,16 @@ void broadcast(Communicator& processes, std::span<std::byte> x, const char* what
 std::vector<double> gather(Communicator& processes, double own, const char* what);
 // The text of each rank, by rank.
 std::vector<std::string> gather(Communicator& processes, const std::string& own, const char* what);
+// What rank 0 says.
+bool of_first(Communicator& processes, bool own, const char* what);
+double of_first(Communicator& processes, double own, const char* what);
 // Whether it is true in any process.
 bool any(Communicator& processes, bool own, const char* what);
 // Returns when every process has called it.
 void barrier(Communicator& processes, const char* what);
+
+// Threads of this process: as many as were asked for, else the CPUs that it may use, of which those of one machine
+// share all where mpirun has not bound them.
+int thread_count(int64_t asked, const Communicator& processes);
 
 }  // namespace gpt

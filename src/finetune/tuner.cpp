@@ -12,23 +12,23 @@
 #include "base/process_memory.h"
 #include "chat/model_text.h"
 #include "convert/adapter_files.h"
+#include "distributed/communicator.h"
 #include "finetune/task.h"
+#include "io/checkpoint_dir.h"
 #include "model/model_files.h"
 #include "train/checkpoint.h"
 #include "train/param_groups.h"
 #include "train/plan.h"
+#include "train/process_report.h"
 #include "train/resume.h"
 #include "train/run_facts.h"
 #include "train/run_log.h"
+#include "train/same_run.h"
 #include "train/schedule.h"
 #include "train/step_history.h"
 
 namespace gpt {
 namespace {
-
-int thread_count(const TrainConfig& config) {
-  return config.threads > 0 ? static_cast<int>(config.threads) : available_cpus();
-}
 
 std::unique_ptr<Task> task_of(const TuneRequest& request, const LoadedModel& base) {
   const TuneConfig& config = request.config;
@@ -128,8 +128,13 @@ class Tuner {
   void evaluate();
   void save();
   TuneOutcome finish();
+  // Of the processes that share the run, the one that evaluates, writes and speaks.
+  bool is_first() const { return processes_.rank() == 0; }
+  void start_files();
+  void compare_processes();
 
   TuneRequest request_;
+  Communicator& processes_;
   std::optional<ResumedRun> resumed_;
   ThreadPool pool_;
   Backend backend_;
@@ -145,11 +150,16 @@ class Tuner {
   std::optional<StepMetrics> unlogged_;  // of the newest step, if log_every leaves it out
   double recent_step_seconds_ = 0;
   int64_t saved_step_ = -1;
-  std::function<bool()> interrupted_ = [] { return false; };
+  ProcessTimes process_times_;
+  // Asked for by a signal to this process; and whether one of the processes was.
+  std::function<bool()> asked_to_stop_ = [] { return false; };
+  std::function<bool()> interrupted_ = [this] {
+    return any(processes_, asked_to_stop_(), "asking whether to stop");
+  };
 };
 
-TrainStep::Options options_of(const TrainConfig& config, const Task& task) {
-  TrainStep::Options options = step_options(config, task.n_ctx());
+TrainStep::Options options_of(const TrainConfig& config, const Task& task, Communicator& processes) {
+  TrainStep::Options options = step_options(config, task.n_ctx(), processes);
   options.graph.adapter = task.adapter;
   options.graph.packs_per_use = task.adapter != nullptr;
   options.graph.objective = &task.objective();
@@ -164,17 +174,18 @@ TrainStep::Options options_of(const TrainConfig& config, const Task& task) {
 
 Tuner::Tuner(const TuneRequest& request)
     : request_(request),
+      processes_(*request.processes),
       resumed_(request.resume ? std::optional(check_resumable(request.out, request.config.run))
                               : std::nullopt),
-      pool_(thread_count(request.config.run.train)),
+      pool_(thread_count(request.config.run.train.threads, processes_)),
       backend_{pool_, *request.kernels, request.memory},
       base_(open_base(request)),
       task_(task_of(request, *base_)),
       trained_(request.config, *base_, *task_, request.memory),
       model_(trained_.adapted ? trained_.adapted->model : *trained_.model),
       weights_(trained_.adapted ? trained_.adapted->weights : trained_.weights),
-      step_(model_, weights_, make_optimizer(request.config.run.train, model_.table), backend_,
-            options_of(request.config.run.train, *task_)) {
+      step_(model_, weights_, make_optimizer(request.config.run.train, model_.table, processes_), backend_,
+            options_of(request.config.run.train, *task_, processes_)) {
   request_.config.run.model = model_.config;
   choose_length();
   start();
@@ -207,6 +218,18 @@ void Tuner::start() {
   if (!trained_.adapted) base_.reset();
   state_.data = identity;
   state_.config = run_config_json(request_.config.run).dump();
+  require_same_run(processes_, {state_.data, state_.config, backend_.kernels.isa, state_.step});
+  saved_step_ = request_.resume ? state_.step : -1;
+  start_files();
+  task_->begin(model_, backend_, request_.resume);
+  state_.setup_seconds += seconds_since(begin);
+}
+
+void Tuner::start_files() {
+  if (!is_first()) {
+    log_ = std::make_unique<RunLog>(facts());
+    return;
+  }
   require_space(request_.out, 2 * checkpoint_bytes(model_, step_.optimizer_state()),
                 "checkpoints in " + request_.out);
   log_ = std::make_unique<RunLog>(request_.out, request_.resume ? std::optional(state_.step) : std::nullopt,
@@ -217,10 +240,7 @@ void Tuner::start() {
     write_file_atomic(request_.out + "/finetune.json", tune_config_json(request_.config).dump(2) + "\n");
     write_file_atomic(request_.out + "/config.json", run_config_json(request_.config.run).dump(2) + "\n");
   }
-  saved_step_ = request_.resume ? state_.step : -1;
   announce();
-  task_->begin(model_, backend_, request_.resume);
-  state_.setup_seconds += seconds_since(begin);
 }
 
 RunFacts Tuner::facts() const {
@@ -239,6 +259,8 @@ RunFacts Tuner::facts() const {
       section.facts.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
   }
   facts.sections.push_back(section);
+  if (processes_.size() > 1)
+    facts.processes = [this] { return process_section(process_times_, processes_); };
   return facts;
 }
 
@@ -291,6 +313,7 @@ void Tuner::step() {
 void Tuner::report_step(double seconds) {
   const StepState& s = step_.state();
   state_.train_seconds += seconds;
+  process_times_.seconds += seconds;
   recent_step_seconds_ = recent_step_seconds_ == 0 ? seconds : 0.95 * recent_step_seconds_ + 0.05 * seconds;
   const double tokens_per_s =
       static_cast<double>(config().batch_size * task_->n_ctx()) / recent_step_seconds_;
@@ -321,10 +344,16 @@ void Tuner::log_newest_step() {
 void Tuner::evaluate() {
   const auto begin = Clock::now();
   const AverageInModel average(model_, step_, config().ema > 0 && state_.history.updates > 0);
-  const std::optional<TaskScore> score = task_->evaluate(model_, backend_, interrupted_);
+  std::optional<TaskScore> score;
+  if (is_first()) score = task_->evaluate(model_, backend_, asked_to_stop_);
   state_.eval_seconds += seconds_since(begin);
-  state_.pending = score ? Pending::nothing : Pending::evaluation;
-  if (!score) return;
+  const bool done = of_first(processes_, score.has_value(), "an evaluation by rank 0");
+  state_.pending = done ? Pending::nothing : Pending::evaluation;
+  if (!done) return;
+  if (!score) score.emplace();
+  score->loss = of_first(processes_, score->loss, "an evaluation by rank 0");
+  score->criterion = of_first(processes_, score->criterion, "an evaluation by rank 0");
+  compare_processes();
   val_loss_ = score->loss;
   log_->evaluation(state_.step, {.val = score->loss, .train = {}});
   MetricRecord record;
@@ -336,7 +365,7 @@ void Tuner::evaluate() {
   if (better) {
     state_.best_val_loss = score->criterion;
     state_.best_step = state_.step;
-    save_model(best(), model_, beside(), BestModel{state_.step, score->criterion});
+    if (is_first()) save_model(best(), model_, beside(), BestModel{state_.step, score->criterion});
     if (!score->predictions.empty()) write_file_atomic(request_.out + "/predictions.csv", score->predictions);
   }
   log_->message(fmt::format("step {}, epoch {:.3g}{}: {}\n", format_thousands(state_.step), epoch(),
@@ -347,7 +376,7 @@ void Tuner::save() {
   const auto begin = Clock::now();
   log_->sync();
   state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
-  save_checkpoint(last(), model_, step_.optimizer_state(), state_, beside());
+  save_checkpoint(last(), model_, step_.optimizer_state(), state_, beside(), processes_);
   saved_step_ = state_.step;
   state_.save_seconds += seconds_since(begin);
 }
@@ -371,8 +400,16 @@ void Tuner::make_steps() {
   if (saved_step_ != state_.step) save();
 }
 
+void Tuner::compare_processes() {
+  if (processes_.size() == 1) return;
+  process_times_ = {.waited = gather(processes_, step_.waited_seconds(), "comparing how long all waited"),
+                    .seconds = process_times_.seconds,
+                    .sent_bytes = sent_in_step(param_buffer_elements(model_.table), processes_.size(),
+                                               config().grad_shards / processes_.size())};
+}
+
 TuneOutcome Tuner::run(const std::function<bool()>& interrupted) {
-  if (interrupted) interrupted_ = interrupted;
+  if (interrupted) asked_to_stop_ = interrupted;
   if (request_.begins) request_.begins();
   try {
     make_steps();
@@ -381,6 +418,7 @@ TuneOutcome Tuner::run(const std::function<bool()>& interrupted) {
          saved_step_ < 0 ? "no checkpoint had been saved yet"
                          : fmt::format("the last good checkpoint is {} at step {}", last(), saved_step_));
   }
+  compare_processes();
   log_->write_report(state_.train_seconds);
   log_->finish();
   return finish();
@@ -392,6 +430,7 @@ TuneOutcome Tuner::finish() {
                             .finished = all && state_.pending == Pending::nothing,
                             .interrupted = interrupted_(),
                             .has_best = state_.best_step >= 0};
+  if (!process_times_.waited.empty()) log_->message(process_line(process_times_));
   if (!outcome.finished) {
     log_->message(fmt::format("{} at step {} of {}; continue with: gpt finetune --resume --out {}\n",
                               outcome.interrupted ? "interrupted" : "stopped", format_thousands(state_.step),
@@ -408,9 +447,21 @@ TuneOutcome Tuner::finish() {
 
 }  // namespace
 
+// Answers that are rewarded, and what the first model says of pairs, are made by one process.
+void require_shareable(const TuneConfig& config) {
+  if (config.task == "grpo" || config.task == "dpo")
+    fail_usage("--task {} runs in one process; start it without mpirun", config.task);
+}
+
 TuneOutcome run_tuning(const TuneRequest& request, const std::function<bool()>& interrupted) {
   check_tuning(request.config);
-  if (!request.resume) require_free_folder(request.out, false);
+  if (request.processes->size() > 1) require_shareable(request.config);
+  if (request.processes->rank() == 0) {
+    if (!request.resume) require_free_folder(request.out, false);
+    for (const char* folder : {"/last", "/best"})
+      recover_directory(request.out + folder);
+  }
+  barrier(*request.processes, "rank 0 opening the run folder");  // after which the others read it
   return Tuner(request).run(interrupted);
 }
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 
+#include "distributed/communicator.h"
 #include "finetune/tune_config.h"
 #include "kernels/kernel_table.h"
 
@@ -14,8 +15,9 @@ struct TuneRequest {
   bool resume = false;                           // continue the run in `out`, whose config this is
   bool steps_given = false, eval_given = false;  // what the config says of these was asked for
   const KernelTable* kernels = &kernel_table(Isa::ref);
-  Memory* memory = nullptr;           // of the kernels; must outlive the run
-  std::string command_line;           // for the report
+  Memory* memory = nullptr;                     // of the kernels; must outlive the run
+  Communicator* processes = &single_process();  // that share the run; must outlive it
+  std::string command_line;                     // for the report
   std::function<void()> begins = {};  // called before the first step: from then on there is work to save
 };
 
@@ -27,7 +29,8 @@ struct TuneOutcome {
 };
 
 // Fine-tunes, writing checkpoints (out/last, out/best), metrics and a report into the run's folder and
-// progress to stderr. The caller holds the FolderLock of that folder. `interrupted` is asked after every step
+// progress to stderr. The caller holds the FolderLock of that folder. Where several processes share the run all call
+// this with the same request, and that of rank 0 holds the lock, writes and speaks. `interrupted` is asked after every step
 // and while evaluating; true saves and returns. Throws Error for bad examples, an unusable folder, a full
 // disk, or a loss that is no number (the last good checkpoint stays).
 TuneOutcome run_tuning(const TuneRequest& request, const std::function<bool()>& interrupted);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "kernels/kernel_table.h"
 #include "tensor/memory.h"
@@ -97,9 +98,7 @@ TensorView GradientSums::received(int64_t bucket, int rank) const {
 
 void GradientSums::finish_round(int64_t round) {
   if (rounds_ == 1 && processes_.size() == 1) return;
-  for (const Communicator::Handle& handle : sends_)
-    finish(handle);
-  sends_.clear();
+  wait_for(sends_);
   pending_ = parameters_;
   for (int64_t i = 0; i < pieces_.buckets(); ++i)
     add(i, round);
@@ -142,7 +141,15 @@ void GradientSums::add_views(const TensorView& out, const TensorView& a, const T
   if (rest > 0) add(rows * kRow, 1, rest);
 }
 
-void GradientSums::gather(const TensorView& x, int64_t block, const char* what) const {
+void GradientSums::wait_for(std::vector<Communicator::Handle>& handles) {
+  waited_ += timed([&] {
+    for (const Communicator::Handle& handle : handles)
+      finish(handle);
+  });
+  handles.clear();
+}
+
+void GradientSums::gather(const TensorView& x, int64_t block, const char* what) {
   std::vector<Communicator::Handle> handles;
   for (int64_t i = 0; processes_.size() > 1 && i < pieces_.buckets(); ++i) {
     std::vector<std::span<std::byte>> all;
@@ -154,8 +161,7 @@ void GradientSums::gather(const TensorView& x, int64_t block, const char* what) 
     }
     handles.push_back(gpt::gather(processes_, all, what));
   }
-  for (const Communicator::Handle& handle : handles)
-    finish(handle);
+  wait_for(handles);
 }
 
 int64_t GradientSums::bytes(int64_t elements, DType dtype, int64_t rounds, int processes, int rank) {

@@ -29,7 +29,9 @@ class GradientSums {
   const Pieces& pieces() const { return pieces_; }
   // Of something that has a number for each element of the gradients, or for each `block` of them: every process
   // gets the others' pieces.
-  void gather(const TensorView& x, int64_t block, const char* what) const;
+  void gather(const TensorView& x, int64_t block, const char* what);
+
+  double waited_seconds() const { return waited_; }  // for messages, so far
 
   // Of memory beside the gradients.
   static int64_t bytes(int64_t elements, DType dtype, int64_t rounds, int processes, int rank);
@@ -38,6 +40,7 @@ class GradientSums {
   bool overlaps(int id, int64_t bucket) const;
   void done(int id);
   void send(int64_t bucket);
+  void wait_for(std::vector<Communicator::Handle>& handles);
   void add(int64_t bucket, int64_t round);
   void add_parts(const std::vector<TensorView>& parts, const TensorView& sum);
   void add_views(const TensorView& out, const TensorView& a, const TensorView& b);
@@ -58,6 +61,7 @@ class GradientSums {
   Buffer received_;                  // the own pieces of the other ranks: [R - 1, own elements]
   Buffer total_;                     // [own elements], with several rounds
   std::vector<Communicator::Handle> sends_;  // of this round, under way
+  double waited_ = 0;
 };
 
 }  // namespace gpt

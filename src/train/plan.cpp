@@ -16,6 +16,7 @@
 #include "model/training_graph.h"
 #include "train/evaluation.h"
 #include "train/param_groups.h"
+#include "train/process_report.h"
 #include "train/schedule.h"
 #include "train/step_history.h"
 
@@ -258,6 +259,26 @@ int64_t times_due(int64_t steps, int64_t every) {
   return every > 0 ? steps / every + (steps % every != 0 ? 1 : 0) : 0;
 }
 
+// Gradients are sent while the backward pass of a shard's last micro-batch runs, sums or weights after it.
+ExchangePlan plan_exchange(const PlanSubject& s, const RunRates& r) {
+  constexpr double kBackwardShare = 2.0 / 3;  // of a micro-batch
+  constexpr double kMessageSeconds = 20e-6;   // to begin one
+  ExchangePlan plan;
+  if (s.processes == 1) return plan;
+  const TrainConfig& c = s.config.train;
+  ParamTable table(s.config.model);
+  freeze_parameters(c, table);
+  const int64_t elements = param_buffer_elements(table), rounds = c.grad_shards / s.processes;
+  plan.sent_bytes = sent_in_step(elements, s.processes, rounds);
+  const double once = static_cast<double>(plan.sent_bytes) / static_cast<double>(rounds + 1) / s.link_bytes_per_second +
+                      static_cast<double>(Pieces(elements, s.processes).buckets() * (s.processes - 1)) * kMessageSeconds;
+  const bool accumulates = c.micro_batch * c.grad_shards < c.batch_size;
+  const double hidden = kBackwardShare * (accumulates ? r.accumulated : r.micro_batch);
+  plan.seconds = static_cast<double>(rounds + 1) * once;
+  plan.exposed = static_cast<double>(rounds) * std::max(0.0, once - hidden) + once;
+  return plan;
+}
+
 RunTime plan_time(const PlanSubject& s, const RunRates& r, int64_t parameters) {
   constexpr double kFilesOfModel = 4, kFilesOfState = 6;
   const TrainConfig& c = s.config.train;
@@ -265,7 +286,7 @@ RunTime plan_time(const PlanSubject& s, const RunRates& r, int64_t parameters) {
   const int64_t parts = c.batch_size / c.micro_batch / s.processes;
   const auto micro_batches = static_cast<double>(parts);
   RunTime t;
-  t.step = r.micro_batch + (micro_batches - 1) * r.accumulated + r.update;
+  t.step = r.micro_batch + (micro_batches - 1) * r.accumulated + r.update + plan_exchange(s, r).exposed;
   t.steps = steps * t.step + r.first;
   const auto due = [&](int64_t every) { return static_cast<double>(times_due(planned_steps(c), every)); };
   const auto weights = 4 * static_cast<double>(parameters);

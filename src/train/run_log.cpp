@@ -205,6 +205,7 @@ void RunLog::write_report(double seconds, bool running) {
                      {"Continue training", "gpt train --resume --out " + folder_},
                      {"This run", facts_.command_line}};
   if (facts_.plan) report.sections.push_back(facts_.plan());
+  if (facts_.processes) report.sections.push_back(facts_.processes());
   report.sections.insert(report.sections.end(), facts_.sections.begin(), facts_.sections.end());
   report.footer = "Made by gpt.cpp.";
   write_file_atomic(folder_ + "/report.html", report_html(report));

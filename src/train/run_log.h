@@ -35,6 +35,7 @@ struct RunFacts {
   double bytes_per_token = 1;
   std::vector<ReportSection> sections;  // config, parameters, data, machine
   std::function<ReportSection()> plan;  // beside what became of it so far; or none
+  std::function<ReportSection()> processes = {};  // that share the run; or none
 };
 
 // Everything that a run tells: the progress line, metrics.jsonl, TensorBoard events, loss.svg, report.html.

@@ -232,6 +232,15 @@ json run_plan_json(const RunPlan& p) {
               {"machine", machine_description(p.subject.threads, isa_name(p.subject.kernels->isa))},
               {"config", run_config_json(p.subject.config)}};
   if (p.rates) add_times(out, p);
+  if (p.subject.processes > 1) {
+    out["processes"] = {{"ranks", p.subject.processes}, {"link_bytes_per_second", p.subject.link_bytes_per_second}};
+    if (p.rates) {
+      const ExchangePlan exchange = plan_exchange(p.subject, *p.rates);
+      out["processes"].update({{"sent_bytes_per_step", exchange.sent_bytes},
+                               {"message_seconds_per_step", exchange.seconds},
+                               {"exposed_seconds_per_step", exchange.exposed}});
+    }
+  }
   if (p.forecast)
     visit_forecast(*p.forecast, [&](const char* key, const auto& value) { out["loss"][key] = value; });
   return out;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/ranges.h"
 #include "tensor/element.h"
@@ -55,13 +56,18 @@ int64_t TrainStep::first_of_round(int64_t round) const {
 
 // own: a number of each shard of this process.
 double TrainStep::sum_of_shards(const std::vector<double>& own, const char* what) {
-  Communicator& processes = *options_.communicator;
   double sum = 0;
   for (const double x : own) {
-    for (const double y : gather(processes, x, what))
+    for (const double y : gather_waiting(x, what))
       sum += y;
   }
   return sum;
+}
+
+std::vector<double> TrainStep::gather_waiting(double own, const char* what) {
+  std::vector<double> all;
+  waited_ += timed([&] { all = gather(*options_.communicator, own, what); });
+  return all;
 }
 
 void TrainStep::begin(const StepState& start, const FillBatch& fill) {

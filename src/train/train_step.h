@@ -81,6 +81,8 @@ class TrainStep {
   // state is divided, else everything. And a sum over what all have.
   std::vector<ElementRange> own_ranges(int id) const;
   double sum_over_processes(double own) const;
+  // That this process has waited for others in its steps so far.
+  double waited_seconds() const { return waited_ + sums_.waited_seconds(); }
   // Of gradients, optimizer and activations.
   int64_t bytes() const;
 
@@ -91,6 +93,7 @@ class TrainStep {
   int64_t shard_samples() const { return options_.batch_size / options_.shards; }
   int64_t first_of_round(int64_t round) const;
   double sum_of_shards(const std::vector<double>& own, const char* what);
+  std::vector<double> gather_waiting(double own, const char* what);
   void finish_shard(int64_t round);
 
   const Model& model_;
@@ -114,6 +117,7 @@ class TrainStep {
   PackedDocuments documents_;  // of a micro-batch
   GradientSums sums_;
   std::vector<double> losses_;  // of the shards of this process so far
+  double waited_ = 0;           // for numbers
 };
 
 // As long as it lives, the weights of a step's model are their average (make_averaged), if `use` says so.

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -15,7 +14,6 @@
 #include "convert/format_limits.h"
 #include "data/loader.h"
 #include "data/preview.h"
-#include "data/token_hash.h"
 #include "io/checkpoint_dir.h"
 #include "io/gguf.h"
 #include "model/model_files.h"
@@ -26,24 +24,16 @@
 #include "train/evaluation.h"
 #include "train/param_groups.h"
 #include "train/part_norms.h"
+#include "train/process_report.h"
 #include "train/resume.h"
 #include "train/run_data.h"
 #include "train/run_facts.h"
 #include "train/run_log.h"
+#include "train/same_run.h"
 #include "train/schedule.h"
 
 namespace gpt {
 namespace {
-
-// Without a number of threads the processes of a machine share its CPUs, if mpirun has not bound them.
-int thread_count(const TrainConfig& config, const Communicator& processes) {
-  if (config.threads > 0) return static_cast<int>(config.threads);
-  int neighbours = 0;
-  for (int rank = 0; rank < processes.size(); ++rank)
-    neighbours += processes.host(rank) == processes.host(processes.rank()) ? 1 : 0;
-  const auto all = static_cast<int>(std::thread::hardware_concurrency());
-  return neighbours == 1 ? available_cpus() : std::clamp(all / neighbours, 1, available_cpus());
-}
 
 // The config of the model to train: the given one, or that of --init-from with the given dropout.
 ModelConfig choose_model(const TrainRequest& request, const LoadedModel* init, const RunData& data) {
@@ -81,11 +71,6 @@ Model make_model(const TrainRequest& request, const LoadedModel* init, const Run
   return model;
 }
 
-// Of the file that runs.
-std::string program_hash() {
-  return hex_hash(read_file("/proc/self/exe"));
-}
-
 TrainStep::Options options_of(const TrainRequest& request, int64_t n_ctx) {
   TrainStep::Options options = step_options(request.config.train, n_ctx, *request.processes);
   options.graph.objective = request.objective;
@@ -112,7 +97,6 @@ class Trainer {
   // Of the processes that share the run, the one that writes and speaks.
   bool is_first() const { return processes_.rank() == 0; }
   void start();
-  void require_same_everywhere();
   void start_files();
   void start_plan(int64_t base_bytes);
   RunFact fact();
@@ -142,7 +126,7 @@ class Trainer {
   }
   bool sample();
   bool write_sample();
-  bool of_first(bool own, const char* what);
+  void compare_processes();
   void save();
   void check_data(bool saves);
   void after_step(Pending from);
@@ -166,6 +150,7 @@ class Trainer {
   std::optional<BestModel> best_;  // in the folder: of a step beyond state_ where a kill lost that part
   std::unique_ptr<RunLog> log_;
   std::unique_ptr<PlanKeeper> plan_;
+  ProcessTimes process_times_;
   double peak_flops_ = 0, flops_per_token_ = 0;
   double recent_step_seconds_ = 0;
   std::optional<double> val_loss_, norm_;
@@ -190,7 +175,7 @@ Trainer::Trainer(const TrainRequest& request)
     : request_(request),
       processes_(*request.processes),
       config_(request.config),
-      pool_(thread_count(request.config.train, *request.processes)),
+      pool_(thread_count(request.config.train.threads, *request.processes)),
       backend_{pool_, *request.kernels, request.memory},
       resumed_(request.resume ? std::optional(check_resumable(request.out, request.config)) : std::nullopt),
       init_(request.init_from.empty() ? nullptr : std::make_unique<LoadedModel>(request.init_from)),
@@ -264,7 +249,7 @@ void Trainer::start() {
   std::error_code unknown;
   state_.data_folder = std::filesystem::current_path(unknown).string();
   state_.config = run_config_json(config_).dump();
-  require_same_everywhere();
+  require_same_run(processes_, {state_.data, state_.config, backend_.kernels.isa, state_.step});
   flops_per_token_ = ModelCounts(model_.config).training_flops(model_.config.n_ctx);
   peak_flops_ = sum_of(gather(processes_, measure_peak_flops(backend_, dtype_), "measuring the machine"));
   start_files();
@@ -285,6 +270,8 @@ void Trainer::start_files() {
   RunFacts facts =
       collect_facts(config_, model_, data_, step_.optimizer().describe(), machine, request_.command_line);
   facts.plan = [this] { return plan_section(plan_->plan(), fact()); };
+  if (processes_.size() > 1)
+    facts.processes = [this] { return process_section(process_times_, processes_); };
   if (!is_first()) {
     log_ = std::make_unique<RunLog>(std::move(facts));
     return;
@@ -293,30 +280,6 @@ void Trainer::start_files() {
   // After the log: a config without metrics would be a model (resume.h), and no new run might begin.
   if (!resumed_) write_file_atomic(request_.out + "/config.json", run_config_json(config_).dump(2) + "\n");
   if (resumed_) keep_steps(request_.out, config().steps);
-}
-
-// Numbers of processes that compute otherwise, or something else, are not those of one.
-void Trainer::require_same_everywhere() {
-  if (processes_.size() == 1) return;
-  nlohmann::json settings = nlohmann::json::parse(state_.config);
-  settings.erase("threads");
-  const std::pair<const char*, std::string> facts[] = {
-      {"program", program_hash()},
-      {"instruction set", std::string(isa_name(backend_.kernels.isa))},
-      {"settings", settings.dump()},
-      {"training text", state_.data.train + " " + state_.data.sizes + " " + state_.data.ids},
-      {"validation text", state_.data.val},
-      {"tokenizer", state_.data.tokenizer},
-      {"step", std::to_string(state_.step)}};
-  for (const auto& [what, own] : facts) {
-    const std::vector<std::string> all = gather(processes_, own, "comparing the processes");
-    for (int rank = 1; rank < processes_.size(); ++rank) {
-      if (all[static_cast<size_t>(rank)] == all[0]) continue;
-      fail("rank {} on {} has another {} than rank 0 on {}: expected {}, found {}; all must have the same", rank,
-           processes_.host(rank), what, processes_.host(0), all[0].substr(0, 200),
-           all[static_cast<size_t>(rank)].substr(0, 200));
-    }
-  }
 }
 
 void Trainer::announce() {
@@ -381,6 +344,7 @@ void Trainer::step() {
 void Trainer::report_step(double step_seconds) {
   const double loss = step_.state().loss, norm = step_.state().norm, lr = step_.state().lr;
   state_.train_seconds += step_seconds;
+  process_times_.seconds += step_seconds;
   if (plan_) plan_->step(step_seconds, state_.setup_seconds);
   recent_step_seconds_ =
       recent_step_seconds_ == 0 ? step_seconds : 0.95 * recent_step_seconds_ + 0.05 * step_seconds;
@@ -470,14 +434,7 @@ void Trainer::save_best_model() {
 
 // False when it was interrupted.
 bool Trainer::sample() {
-  return of_first(is_first() && write_sample(), "a sample of rank 0");
-}
-
-// What rank 0 knows.
-bool Trainer::of_first(bool own, const char* what) {
-  auto fact = static_cast<std::byte>(own);
-  broadcast(processes_, std::span(&fact, 1), what);
-  return fact != std::byte{0};
+  return of_first(processes_, is_first() && write_sample(), "a sample of rank 0");
 }
 
 bool Trainer::write_sample() {
@@ -519,6 +476,13 @@ void Trainer::perform(Pending part, double& seconds, bool (Trainer::*work)()) {
   state_.pending = done ? Pending::nothing : part;
 }
 
+void Trainer::compare_processes() {
+  if (processes_.size() == 1) return;
+  process_times_.waited = gather(processes_, step_.waited_seconds(), "comparing how long all waited");
+  process_times_.sent_bytes = sent_in_step(param_buffer_elements(model_.table), processes_.size(),
+                                           config().grad_shards / processes_.size());
+}
+
 // What is due after a step, or what is left of it. Where an interrupt cuts it short, the state says so.
 void Trainer::after_step(Pending from) {
   check_data(evaluates(state_.step) || is_due(config().save_every, state_.step));
@@ -528,6 +492,7 @@ void Trainer::after_step(Pending from) {
   if (is_due(config().sample_every, state_.step) && state_.pending == Pending::nothing)
     perform(Pending::sample, state_.sample_seconds, &Trainer::sample);
   if (is_due(config().save_every, state_.step)) state_.save_seconds += timed([&] { save(); });
+  if (evaluated) compare_processes();
   if (evaluated && state_.step < config().steps && !out_of_patience())
     log_->write_report(state_.train_seconds, true);
 }
@@ -539,7 +504,7 @@ void Trainer::make_steps() {
     saved_step_ = -1;
     after_step(state_.pending);
   }
-  if (of_first(ends_unevaluated(), "the end of a run")) {
+  if (of_first(processes_, ends_unevaluated(), "the end of a run")) {
     saved_step_ = -1;
     perform(Pending::evaluation, state_.eval_seconds, &Trainer::evaluate);
   }
@@ -566,6 +531,7 @@ TrainOutcome Trainer::run(const std::function<bool()>& interrupted) {
   if (out_of_patience())
     log_->ended(fmt::format("ended at step {}: {} evaluations without a better validation loss", state_.step,
                             state_.stale_evaluations));
+  compare_processes();
   log_->write_report(state_.train_seconds);
   log_->finish();
   return finish();
@@ -579,6 +545,7 @@ TrainOutcome Trainer::finish() {
                              .finished = all && state_.pending == Pending::nothing,
                              .interrupted = interrupted_(),
                              .best_val_loss = state_.best_val_loss};
+  if (!process_times_.waited.empty()) log_->message(process_line(process_times_));
   if (!request_.brief)
     log_->message(end_lines({.step = state_.step,
                              .steps = config().steps,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -27,6 +28,7 @@ bool has_mpi() {
 class Mpi : public testing::Test {
  protected:
   void SetUp() override {
+    ::setenv("ASAN_OPTIONS", "detect_leaks=0", 0);  // Open MPI leaves memory behind
     if (!has_mpi()) GTEST_SKIP() << "Open MPI is not installed, or was not when this was built";
     std::string text;
     for (int i = 0; i < 400; ++i)
@@ -128,7 +130,54 @@ TEST_F(Mpi, RefusesOtherLaunchersAndCommandsByName) {
   EXPECT_NE(other.err.find("gpt info runs in one process, and 2 were started"), std::string::npos) << other.err;
   const GptRun launched = run_gpt(launch(2, {"info", "gpt2"}));
   EXPECT_EQ(launched.status, 2);
-  EXPECT_NE(launched.err.find("expected -- train"), std::string::npos) << launched.err;
+  EXPECT_NE(launched.err.find("expected -- train or finetune"), std::string::npos) << launched.err;
+}
+
+// Fine-tuning too, with what rank 0 alone evaluates.
+TEST_F(Mpi, FineTuningDependsOnShardsAlone) {
+  succeeds(train("base", {"--steps", "2"}));
+  std::string examples = "text,label\n";
+  for (int i = 0; i < 40; ++i)
+    examples += (i % 2 == 0 ? "line 4,even\n" : "line 9,odd\n");
+  gpt::test::write_plain_file(dir_.file("examples.csv"), examples);
+  const auto finetune = [&](const std::string& name, const Words& more) {
+    Words words = {"finetune", path("base"), "--task", "classify", "--data", dir_.file("examples.csv"), "--batch-size",
+                   "8", "--micro-batch", "2", "--steps", "10", "--grad-shards", "2", "--threads", "1", "--out", path(name)};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  succeeds(finetune("tuned-one", {}));
+  succeeds(launch(2, finetune("tuned-two", {"--stop-after", "5"})));
+  succeeds(launch(2, {"finetune", "--resume", "--out", path("tuned-two")}));
+  expect_same("tuned-one", "tuned-two");
+  const GptRun grpo = run_gpt(launch(2, {"finetune", path("base"), "--task", "dpo", "--data", text_, "--out", path("no")}));
+  EXPECT_EQ(grpo.status, 2);
+  EXPECT_NE(grpo.err.find("--task dpo runs in one process"), std::string::npos) << grpo.err;
+}
+
+// Of one mpirun, two commands that differ.
+TEST_F(Mpi, RefusesProcessesThatDiffer) {
+  gpt::test::write_plain_file(dir_.file("other.txt"), gpt::read_file(text_) + "one line more\n");
+  const auto started = [&](const Words& words) {
+    std::string line = " -n 1 ";
+    for (const std::string& word : words)
+      line += " '" + word + "'";
+    return line;
+  };
+  const auto refused = [&](Words second, const std::string& what) {
+    Words first = train("differ", {"--steps", "2"});
+    first.insert(first.begin(), GPT_BINARY);
+    second.insert(second.begin(), GPT_BINARY);
+    const std::string notes = dir_.file("notes.txt");
+    const std::string root = ::geteuid() == 0 ? " --allow-run-as-root" : "";
+    const std::string command = "mpirun --oversubscribe" + root + started(first) + " :" + started(second) + " > " + notes + " 2>&1";
+    EXPECT_NE(std::system(command.c_str()), 0);
+    EXPECT_NE(gpt::read_file(notes).find(what), std::string::npos) << gpt::read_file(notes);
+  };
+  Words other_text = train("differ", {"--steps", "2"});
+  std::replace(other_text.begin(), other_text.end(), text_, dir_.file("other.txt"));
+  refused(other_text, "has another training text than rank 0");
+  refused(train("differ", {"--steps", "2", "--lr", "0.5"}), "has another value of the config key \"lr\" than rank 0");
 }
 
 // A process that stands still ends all others, by name, and the run goes on to the same model.

@@ -1,0 +1,45 @@
+#include "train/process_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/format.h"
+
+namespace gpt {
+namespace {
+
+double share_of(double waited, const ProcessTimes& times) {
+  return times.seconds > 0 ? waited / times.seconds : 0;
+}
+
+}  // namespace
+
+int64_t sent_in_step(int64_t elements, int processes, int64_t rounds) {
+  const int64_t others = elements / processes * (processes - 1);
+  return (rounds + 1) * others * static_cast<int64_t>(sizeof(float));
+}
+
+std::string process_line(const ProcessTimes& times) {
+  const auto [least, most] = std::minmax_element(times.waited.begin(), times.waited.end());
+  return fmt::format(
+      "{} processes: waiting {} of the time (rank {}, the slowest) to {} (rank {}); each sends {} in a step\n",
+      times.waited.size(), format_percent(share_of(*least, times)), least - times.waited.begin(),
+      format_percent(share_of(*most, times)), most - times.waited.begin(), format_bytes(times.sent_bytes));
+}
+
+ReportSection process_section(const ProcessTimes& times, const Communicator& processes) {
+  ReportSection section{.title = "Processes",
+                        .text = fmt::format("Seconds that each waited for others and for messages, of {} of training "
+                                            "steps. The one that waits least is the slowest. Each sends {} in a step.",
+                                            format_duration(times.seconds), format_bytes(times.sent_bytes))};
+  TextTable table{{"rank", "machine", "waited", "share"}};
+  for (size_t rank = 0; rank < times.waited.size(); ++rank) {
+    table.rows.push_back({std::to_string(rank), processes.host(static_cast<int>(rank)),
+                          format_duration(times.waited[rank]), format_percent(share_of(times.waited[rank], times))});
+  }
+  section.tables.push_back({"", table});
+  return section;
+}
+
+}  // namespace gpt

@@ -1,0 +1,43 @@
+#include "train/same_run.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "data/token_hash.h"
+
+namespace gpt {
+namespace {
+
+std::vector<std::pair<std::string, std::string>> facts_of(const RunIdentity& run) {
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"program", hex_hash(read_file("/proc/self/exe"))},
+      {"instruction set", std::string(isa_name(run.isa))},
+      {"training text", run.data.train + " " + run.data.sizes + " " + run.data.ids},
+      {"validation text", run.data.val},
+      {"tokenizer", run.data.tokenizer},
+      {"step", std::to_string(run.step)}};
+  const nlohmann::json config = nlohmann::json::parse(run.config);
+  for (const auto& [key, value] : config.items()) {
+    if (key != "threads") facts.emplace_back("value of the config key \"" + key + "\"", value.dump());
+  }
+  return facts;
+}
+
+}  // namespace
+
+void require_same_run(Communicator& processes, const RunIdentity& run) {
+  if (processes.size() == 1) return;
+  constexpr size_t kMost = 200;  // bytes that are shown
+  for (const auto& [what, own] : facts_of(run)) {
+    const std::vector<std::string> all = gather(processes, own, "comparing the processes");
+    for (int rank = 1; rank < processes.size(); ++rank) {
+      const std::string& found = all[static_cast<size_t>(rank)];
+      if (found == all[0]) continue;
+      fail("rank {} on {} has another {} than rank 0 on {}: expected {}, found {}; all must have the same", rank,
+           processes.host(rank), what, processes.host(0), all[0].substr(0, kMost), found.substr(0, kMost));
+    }
+  }
+}
+
+}  // namespace gpt
