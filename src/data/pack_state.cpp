@@ -58,7 +58,7 @@ bool is_sane(const PackState& s, const json& root) {
     return false;  // what earlier versions wrote has neither
   if (root.contains(kChecksum) && root.at(kChecksum) != checksum_of(root)) return false;
   const bool good_list = std::ranges::all_of(s.list, [](const PackedShard& shard) {
-    return shard.tokens > 0 && shard.begin.skip >= 0 && shard.begin.block.file >= 0;
+    return shard.tokens >= 0 && shard.begin.skip >= 0 && shard.begin.block.file >= 0;
   });
   return good_list && s.shards >= 0 && s.tokens >= 0 && s.shard_tokens > 0 && s.next.block.file >= 0 &&
          s.next.skip >= 0 && (s.list.empty() || s.has_list());

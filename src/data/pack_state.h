@@ -20,7 +20,7 @@ struct PackPlace {
   int64_t skip = 0;
 };
 
-// A shard as it was packed.
+// A shard as it was packed, or a piece of a task (pack_piece.h), which may have no tokens.
 struct PackedShard {
   int64_t tokens = 0, text_bytes = 0, documents = 0;
   uint64_t checksum = 0;  // XXH3 of the ids
