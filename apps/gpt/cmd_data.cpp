@@ -70,7 +70,7 @@ struct PackArguments {
   std::vector<std::string> data;
   std::string tokenizer, document_token = "auto", format = "gpt";
   PackOptions options;  // without files and what the two above say
-  std::string task;  // "3/8"
+  std::string task;     // "3/8"
   bool merge = false, dry_run = false, json = false;
   MachineOptions machine;
 };
@@ -251,15 +251,15 @@ void write_stats_notes(const PackStats& stats) {
 int run_task(const PackArguments& a) {
   const PackTask task = parse_pack_task(a.task);
   check(a);
-  if (has_ending(a.options.out, ".bin")) fail_usage("--out: expected a folder with --task, found {}", a.options.out);
+  if (has_ending(a.options.out, ".bin"))
+    fail_usage("--out: expected a folder with --task, found {}", a.options.out);
   const auto tokenizer = chosen_tokenizer(a.tokenizer);
   install_graceful_interrupt("ending after this piece of text");
   const FolderLock lock = FolderLock::of_folder(task_folder(a.options.out, task), write_note);
   ThreadPool pool(chosen_threads(a.machine));
   const PackOptions options = pack_options(a, *tokenizer);
-  const PackStats stats = pack("packing", [&](const auto& progress) {
-    return pack_task(*tokenizer, options, task, pool, progress);
-  });
+  const PackStats stats = pack(
+      "packing", [&](const auto& progress) { return pack_task(*tokenizer, options, task, pool, progress); });
   write_stats_notes(stats);
   write_output(a.json ? task_json(task, options, stats).dump(2) + "\n" : task_text(task, options, stats));
   if (!a.json) write_next({"gpt", "data", "pack", "--out", options.out, "--merge"});
@@ -303,9 +303,8 @@ int run_pack(const PackArguments& a) {
       one_file ? FolderLock::of_file(out, write_note) : FolderLock::of_folder(out, write_note);
   ThreadPool pool(chosen_threads(a.machine));
   const PackOptions options = pack_options(a, *tokenizer);
-  const PackStats stats = pack("packing", [&](const auto& progress) {
-    return pack_tokens(*tokenizer, options, pool, progress);
-  });
+  const PackStats stats =
+      pack("packing", [&](const auto& progress) { return pack_tokens(*tokenizer, options, pool, progress); });
   write_stats_notes(stats);
   write_output(a.json ? pack_json(options, stats).dump(2) + "\n" : pack_text(*tokenizer, options, stats));
   if (!a.json) write_next(train_command({out}, one_file ? a.tokenizer : out));
@@ -411,8 +410,8 @@ Command add_preview(CLI::App& parent) {
 
 // What a merge takes from the tasks.
 void check_merge(const CLI::App& app) {
-  for (const char* flag : {"--data", "--tokenizer", "--field", "--document-token", "--shard-tokens", "--format",
-                           "--task", "--dry-run"}) {
+  for (const char* flag : {"--data", "--tokenizer", "--field", "--document-token", "--shard-tokens",
+                           "--format", "--task", "--dry-run"}) {
     if (app.count(flag) > 0)
       fail_usage("{}: expected none with --merge, which takes from the tasks what they were given", flag);
   }

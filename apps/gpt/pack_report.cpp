@@ -78,7 +78,8 @@ std::string task_text(const PackTask& task, const PackOptions& options, const Pa
   table.rows.push_back({"text bytes", format_thousands(s.text_bytes), ""});
   table.rows.push_back({"tokens", format_thousands(s.tokens), ""});
   if (s.shards_before == 0)
-    table.rows.push_back({"speed", format_bytes(static_cast<double>(s.text_bytes) / s.seconds) + "/s", "of text"});
+    table.rows.push_back(
+        {"speed", format_bytes(static_cast<double>(s.text_bytes) / s.seconds) + "/s", "of text"});
   return format_table(table);
 }
 

@@ -35,9 +35,10 @@ PackState state_of(const std::string& out, const PackTask& task) {
   const std::string folder = task_folder(out, task);
   const PackState state = read_pack_state(folder);
   const json inputs = json::parse(state.inputs);
-  const bool good = inputs.contains("pack") && inputs.value("task", "") == task_name(task) && state.has_list() &&
-                    inputs.at("pack").at("files").size() == state.modified.size();
-  if (!good) fail("{} is damaged: expected that of task {}", pack_file(folder, kPackStateFile), task_name(task));
+  const bool good = inputs.contains("pack") && inputs.value("task", "") == task_name(task) &&
+                    state.has_list() && inputs.at("pack").at("files").size() == state.modified.size();
+  if (!good)
+    fail("{} is damaged: expected that of task {}", pack_file(folder, kPackStateFile), task_name(task));
   return state;
 }
 
@@ -87,8 +88,8 @@ std::string task_flag(const PackTask& task) {
 void require_all(const std::string& out, const std::vector<PackTask>& tasks) {
   const int64_t count = tasks.back().count;
   if (tasks.front().count != count)
-    fail("{} has the work of {} tasks and of {}: expected tasks of one pack; remove the others from {}/{}", out,
-         tasks.front().count, count, out, kPackTasksFolder);
+    fail("{} has the work of {} tasks and of {}: expected tasks of one pack; remove the others from {}/{}",
+         out, tasks.front().count, count, out, kPackTasksFolder);
   std::vector<std::string> missing;
   for (int64_t number = 1; number <= count; ++number) {
     const PackTask task{number, count};
@@ -101,9 +102,10 @@ void require_all(const std::string& out, const std::vector<PackTask>& tasks) {
   }
   if (missing.empty()) return;
   const std::string first = missing[0].substr(0, missing[0].find(' '));
-  fail("{}: {} of {} tasks are not complete: {}; run the same gpt data pack with --task {} and so on, then "
-       "--merge again",
-       out, missing.size(), count, format_list(missing, kShownTasks), first);
+  fail(
+      "{}: {} of {} tasks are not complete: {}; run the same gpt data pack with --task {} and so on, then "
+      "--merge again",
+      out, missing.size(), count, format_list(missing, kShownTasks), first);
 }
 
 // Throws Error where the text is no longer what the tasks read.
@@ -114,9 +116,10 @@ void require_same_text(const PackMerge& merge) {
     const std::string& path = options.files[i];
     if (file_bytes(path) == files[i].at("bytes") && file_modified(path) == merge.states[0].modified[i])
       continue;
-    fail("{} has changed since the tasks packed it: expected {} bytes as they were, found {} or another time; "
-         "run all tasks again with --restart, then --merge",
-         path, files[i].at("bytes").get<uint64_t>(), file_bytes(path));
+    fail(
+        "{} has changed since the tasks packed it: expected {} bytes as they were, found {} or another time; "
+        "run all tasks again with --restart, then --merge",
+        path, files[i].at("bytes").get<uint64_t>(), file_bytes(path));
   }
 }
 
@@ -149,9 +152,8 @@ class TaskReader {
 
   // Passes over what begins before.
   void skip_to(const TextPosition& position) {
-    const auto behind = std::ranges::partition_point(state_.list, [&](const PackedShard& piece) {
-      return !begins_before(position, piece.begin.block);
-    });
+    const auto behind = std::ranges::partition_point(
+        state_.list, [&](const PackedShard& piece) { return !begins_before(position, piece.begin.block); });
     next_ = static_cast<size_t>(std::max<ptrdiff_t>(0, behind - state_.list.begin() - 1));
     piece_.reset();
     while (head() != nullptr && begins_before(head()->begin, position))
@@ -215,7 +217,8 @@ class TaskBlocks final : public EncodedBlocks {
     // What comes before it is in shards.
     const EncodedBlock& head = *reader->head();
     last_ = head.number == 0 ? EncodedBlock{.begin = {.file = head.begin.file - 1}, .last = true}
-                             : EncodedBlock{.begin = {.file = head.begin.file}, .end = head.begin.offset,
+                             : EncodedBlock{.begin = {.file = head.begin.file},
+                                            .end = head.begin.offset,
                                             .number = head.number - 1};
   }
 
@@ -231,20 +234,26 @@ class TaskBlocks final : public EncodedBlocks {
     }
     return best;
   }
-  static std::pair<int64_t, int64_t> place(const EncodedBlock& block) { return {block.begin.file, block.number}; }
+  static std::pair<int64_t, int64_t> place(const EncodedBlock& block) {
+    return {block.begin.file, block.number};
+  }
 
   // Files without any text have no blocks.
   void require_next(const EncodedBlock& block) const {
-    const bool begins = last_.last && block.begin.file > last_.begin.file && block.number == 0 && block.begin.offset == 0;
+    const bool begins =
+        last_.last && block.begin.file > last_.begin.file && block.number == 0 && block.begin.offset == 0;
     const bool follows = !last_.last && block.begin.file == last_.begin.file &&
                          block.number == last_.number + 1 && block.begin.offset == last_.end;
     if (!begins && !follows)
-      fail_gap(static_cast<size_t>(block.begin.file), fmt::format("the block in front of byte {}", block.begin.offset));
+      fail_gap(static_cast<size_t>(block.begin.file),
+               fmt::format("the block in front of byte {}", block.begin.offset));
   }
   [[noreturn]] void fail_gap(size_t file, const std::string& what) const {
-    fail("the tasks do not have all of {}: expected {}; the text was changed between them: run all tasks again "
-         "with --restart, then --merge",
-         files_.at(file), what);
+    fail(
+        "the tasks do not have all of {}: expected {}; the text was changed between them: run all tasks "
+        "again "
+        "with --restart, then --merge",
+        files_.at(file), what);
   }
   void remember(const EncodedBlock& block) {
     last_ = {.begin = block.begin, .end = block.end, .number = block.number, .last = block.last};
@@ -261,7 +270,9 @@ void remove_task(const std::string& folder) {
   for (const FolderEntry& entry : list_folder(folder)) {
     const std::string stem = std::filesystem::path(entry.name).stem().string();
     const std::optional<int64_t> piece = own_shard_number(stem + ".bin");
-    const bool own = entry.name == kPackTokenizerFile || (piece && (entry.name == shard_file_name(*piece) || entry.name == piece_index_name(*piece)));
+    const bool own =
+        entry.name == kPackTokenizerFile ||
+        (piece && (entry.name == shard_file_name(*piece) || entry.name == piece_index_name(*piece)));
     if (own) remove_file(pack_file(folder, entry.name));
   }
   remove_file(pack_file(folder, kPackStateFile));
@@ -282,8 +293,8 @@ PackMerge plan_merge(const std::string& out) try {
     merge.states.push_back(state_of(out, task));
     const std::string what = other_than(merge.states.back(), merge.states.front());
     if (!what.empty())
-      fail("task {} in {} was made with {} than task {}; run it again with --restart as the others", task_name(task),
-           out, what, task_name(tasks.front()));
+      fail("task {} in {} was made with {} than task {}; run it again with --restart as the others",
+           task_name(task), out, what, task_name(tasks.front()));
   }
   merge.options = options_of(inputs_of_pack(merge.states[0]), out);
   require_same_text(merge);
@@ -296,8 +307,11 @@ PackMerge plan_merge(const std::string& out) try {
 PackStats merge_tasks(const PackMerge& merge, const std::function<void(const PackProgress&)>& progress) {
   if (merge.done) {
     const PackState state = read_pack_state(merge.options.out);
-    return {.documents = state.documents, .text_bytes = state.text_bytes, .tokens = state.tokens,
-            .shards = state.shards, .shards_before = state.shards};
+    return {.documents = state.documents,
+            .text_bytes = state.text_bytes,
+            .tokens = state.tokens,
+            .shards = state.shards,
+            .shards_before = state.shards};
   }
   check_pack_options(*merge.tokenizer, merge.options);
   TaskBlocks source(merge);

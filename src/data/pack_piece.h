@@ -13,9 +13,9 @@
 namespace gpt {
 
 // What a task writes: whole blocks of text, one behind the other. The ids are a token shard, shard-00000.bin.
-// Beside it, in shard-00000.blocks, are little-endian 64-bit words: "GPTBLOCK", the XXH3 of the ids, for every
-// block file, number, offset, line, end, last, ids, documents and which ids these begin with, and the XXH3 of
-// all this. A piece is whole or not there.
+// Beside it, in shard-00000.blocks, are little-endian 64-bit words: "GPTBLOCK", the XXH3 of the ids, for
+// every block file, number, offset, line, end, last, ids, documents and which ids these begin with, and the
+// XXH3 of all this. A piece is whole or not there.
 class PieceWriter {
  public:
   PieceWriter(const std::string& folder, int64_t piece, const ShardInfo& info);
@@ -38,9 +38,9 @@ class Piece {
   Piece(const std::string& folder, int64_t piece, const PackedShard& expected);
 
   const EncodedBlock* head() const { return head_ ? &*head_ : nullptr; }  // what comes next, without ids
-  void pass();             // leaves it out
-  EncodedBlock take();     // with ids. Throws Error when any of the piece's are damaged
-  void verify();           // reads everything
+  void pass();                                                            // leaves it out
+  EncodedBlock take();  // with ids. Throws Error when any of the piece's are damaged
+  void verify();        // reads everything
 
  private:
   void read_head();

@@ -17,17 +17,17 @@ inline constexpr int64_t kMaxPackTasks = 500;  // a merge holds a lock of each, 
 
 // "3/8". Throws UsageError for anything else than two numbers, 1 to kMaxPackTasks, the first not larger.
 PackTask parse_pack_task(const std::string& text);
-std::string task_name(const PackTask& task);                             // "3/8"
+std::string task_name(const PackTask& task);                            // "3/8"
 std::string task_folder(const std::string& out, const PackTask& task);  // OUT/.tasks/3-of-8
 // The tasks that have a folder below `out`, by number; none where there is no such folder.
 std::vector<PackTask> tasks_in(const std::string& out);
 // Throws Error saying what to do where there are tasks that nobody merged.
 void require_no_tasks(const std::string& out);
 
-// Which blocks of text a task encodes. Blocks of a file are dealt to tasks by the number of the block alone, so
-// that nothing need be known of what is compressed: block k stands for the place frac(k φ) of the file's bytes
-// on the disk, and each task has an equal part of the bytes of all files. So every task reads few files, or a
-// part of each large one, and φ spreads the blocks of a file over its tasks as evenly as can be.
+// Which blocks of text a task encodes. Blocks of a file are dealt to tasks by the number of the block alone,
+// so that nothing need be known of what is compressed: block k stands for the place frac(k φ) of the file's
+// bytes on the disk, and each task has an equal part of the bytes of all files. So every task reads few
+// files, or a part of each large one, and φ spreads the blocks of a file over its tasks as evenly as can be.
 class TaskShare {
  public:
   // Throws Error naming a file that cannot be read.

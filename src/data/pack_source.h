@@ -71,8 +71,8 @@ class TextSource final : public EncodedBlocks {
   TextBlocks blocks_;  // of a share: of its files
   std::vector<TextBlock> texts_;
   std::vector<int64_t> numbers_;
-  int64_t number_ = -1;   // of the block that was read last, in its file
-  TextPosition from_;     // of a share: what begins before is passed over
+  int64_t number_ = -1;  // of the block that was read last, in its file
+  TextPosition from_;    // of a share: what begins before is passed over
   bool at_end_ = false;  // nothing is left to read
 };
 

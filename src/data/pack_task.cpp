@@ -80,9 +80,10 @@ class TaskPacker {
       fail("{} is packed already, so that there is nothing to do for a task; choose another --out", out);
     for (const PackTask& other : tasks_in(out)) {
       if (other.count != task_.count)
-        fail("{} has the work of {} tasks: expected --task I/{}, found --task {}; choose another --out, or "
-             "remove {}/{} to forget it",
-             out, other.count, other.count, task_name(task_), out, kPackTasksFolder);
+        fail(
+            "{} has the work of {} tasks: expected --task I/{}, found --task {}; choose another --out, or "
+            "remove {}/{} to forget it",
+            out, other.count, other.count, task_name(task_), out, kPackTasksFolder);
     }
   }
 
@@ -223,8 +224,7 @@ std::string other_than(const PackState& found, const PackState& expected) {
 PackStats pack_task(const Tokenizer& tokenizer, const PackOptions& options, const PackTask& task,
                     ThreadPool& pool, const std::function<void(const PackProgress&)>& progress) {
   check_pack_options(tokenizer, options);
-  if (has_ending(options.out, ".bin"))
-    fail_usage("out: expected a folder for tasks, found {}", options.out);
+  if (has_ending(options.out, ".bin")) fail_usage("out: expected a folder for tasks, found {}", options.out);
   if (is_folder(options.out) && is_model_or_run(options.out))
     fail("{} is a model or a run; choose a folder of its own for --out", options.out);
   return TaskPacker(tokenizer, options, task, pool).run(progress);
