@@ -48,12 +48,13 @@ constexpr const char* kPackFooter = R"(Examples:
   gpt data pack --data docs/ --tokenizer tok --out shards --dry-run    what it would do
   gpt train --data shards --tokenizer shards --out run
 
-By eight processes, on machines with one file system, in any order and at any time; then once --merge:
+Eight processes, on any machines that see the same files, counted from 1; then one that merges:
   gpt data pack --data crawl/ --tokenizer tok --out shards --task 3/8
   gpt data pack --out shards --merge
-  sbatch --array=1-8 --wrap 'gpt data pack --data crawl/ --tokenizer tok --out shards \
-    --task $SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT'
-A task that was killed goes on where it was when it is repeated. The shards are those of one process.
+The first of these as a job of SLURM that is started with sbatch --array=1-8:
+  gpt data pack --data crawl/ --tokenizer tok --out shards --task "$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT"
+A task that was killed goes on when it is repeated. The shards are, byte for byte, those of one process; until
+they are made, what tasks wrote (in .tasks of the folder) needs as much space again.
 
 A .txt or .md file is one document, in .jsonl every line is one. Documents follow each other without gaps, the
 document token in front of each. The same command again goes on where a kill interrupted it, and

@@ -13,6 +13,7 @@
 #include "data/pack_piece.h"
 #include "data/pack_source.h"
 #include "data/pack_task.h"
+#include "data/shard_set.h"
 
 namespace gpt {
 namespace {
@@ -55,18 +56,12 @@ PackOptions options_of(const json& inputs, const std::string& out) {
 
 // Whether a merge was interrupted behind its end: the shards are there, and what is left of tasks is theirs.
 bool is_merged(const std::string& out, const std::vector<PackTask>& tasks) {
-  if (!is_there(out, kPackStateFile)) return false;
-  PackState state;
-  try {
-    state = read_pack_state(out);
-  } catch (const Error&) {
-    return false;  // the merge repairs it
-  }
-  if (!state.done) return false;
+  const std::optional<PackState> state = complete_pack(out);
+  if (!state || !shard_problems(out, *state, /*read_ids=*/false).empty()) return false;
+  const json inputs = json::parse(state->inputs);
   return std::ranges::all_of(tasks, [&](const PackTask& task) {
     const std::string folder = task_folder(out, task);
-    return !is_there(folder, kPackStateFile) ||
-           inputs_of_pack(state_of(out, task)) == json::parse(state.inputs);
+    return !is_there(folder, kPackStateFile) || inputs_of_pack(state_of(out, task)) == inputs;
   });
 }
 
@@ -78,10 +73,6 @@ std::unique_ptr<Tokenizer> tokenizer_of(const std::string& folder, const std::st
     fail("{} is damaged: expected the hash {} as pack.json says, found {}; run the task again, it repairs it",
          path, hash, tokenizer_hash(text));
   return parse_tokenizer(text, path);
-}
-
-std::string task_flag(const PackTask& task) {
-  return "--task " + task_name(task);
 }
 
 // Tasks 1 to N of one N. Throws Error where some are missing or not complete.
@@ -130,6 +121,22 @@ PackMerge merged(const std::string& out) {
           .done = true};
 }
 
+PackMerge merge_of(const std::string& out, const std::vector<PackTask>& tasks) {
+  require_all(out, tasks);
+  PackMerge merge{.tasks = tasks};
+  for (const PackTask& task : tasks) {
+    merge.states.push_back(state_of(out, task));
+    const std::string what = other_than(merge.states.back(), merge.states.front());
+    if (!what.empty())
+      fail("task {} in {} was made with {} than task {}; run it again with --restart as the others",
+           task_name(task), out, what, task_name(tasks.front()));
+  }
+  merge.options = options_of(inputs_of_pack(merge.states[0]), out);
+  require_same_text(merge);
+  merge.tokenizer = tokenizer_of(task_folder(out, tasks.front()), merge.states[0].tokenizer);
+  return merge;
+}
+
 // The pieces of one task, block by block.
 class TaskReader {
  public:
@@ -160,8 +167,6 @@ class TaskReader {
       guarded([&] { piece_->pass(); });
   }
 
-  std::string name() const { return task_name(task_); }
-
  private:
   // What is damaged is the task's to repair.
   template <class F>
@@ -169,8 +174,8 @@ class TaskReader {
     try {
       return read();
     } catch (const Error& error) {
-      fail("task {}: {}; run the same gpt data pack with {} again, which repairs it, then --merge", name(),
-           error.what(), task_flag(task_));
+      fail("task {0}: {1}; run the same gpt data pack with --task {0} again, which repairs it, then --merge",
+           task_name(task_), error.what());
     }
   }
 
@@ -282,26 +287,16 @@ void remove_task(const std::string& folder) {
 
 }  // namespace
 
-PackMerge plan_merge(const std::string& out) try {
+PackMerge plan_merge(const std::string& out) {
   const std::vector<PackTask> tasks = tasks_in(out);
-  if (is_merged(out, tasks)) return merged(out);
-  if (tasks.empty())
-    fail("{} has no work of tasks; gpt data pack with --task 1/N, 2/N and so on makes it", out);
-  require_all(out, tasks);
-  PackMerge merge{.tasks = tasks};
-  for (const PackTask& task : tasks) {
-    merge.states.push_back(state_of(out, task));
-    const std::string what = other_than(merge.states.back(), merge.states.front());
-    if (!what.empty())
-      fail("task {} in {} was made with {} than task {}; run it again with --restart as the others",
-           task_name(task), out, what, task_name(tasks.front()));
+  try {
+    if (is_merged(out, tasks)) return merged(out);
+    if (tasks.empty())
+      fail("{} has no work of tasks; gpt data pack with --task 1/N, 2/N and so on makes it", out);
+    return merge_of(out, tasks);
+  } catch (const json::exception&) {
+    fail("{}: expected what gpt data pack wrote in every pack.json; pack it anew with another --out", out);
   }
-  merge.options = options_of(inputs_of_pack(merge.states[0]), out);
-  require_same_text(merge);
-  merge.tokenizer = tokenizer_of(task_folder(out, tasks.front()), merge.states[0].tokenizer);
-  return merge;
-} catch (const json::exception&) {
-  fail("{}: expected what gpt data pack wrote in every pack.json; pack it anew with another --out", out);
 }
 
 PackStats merge_tasks(const PackMerge& merge, const std::function<void(const PackProgress&)>& progress) {

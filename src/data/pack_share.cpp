@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "base/parse.h"
 #include "base/printable.h"
+#include "data/file_kind.h"
 
 namespace gpt {
 namespace {
@@ -24,11 +25,23 @@ std::optional<PackTask> task_of(std::string_view number, std::string_view count)
   return PackTask{*n, *all};
 }
 
+// How many bytes of text a byte of compressed files is about: only how even the shares are depends on it.
+constexpr uint64_t kRatio = 3;
+
+bool is_compressed_name(const std::string& path) {
+  return has_ending(path, ".gz") || has_ending(path, ".zst");
+}
+
+std::string folder_name(const PackTask& task) {
+  return fmt::format("{}{}{}", task.number, kOf, task.count);
+}
+
 // Of the name of a folder, "3-of-8".
 std::optional<PackTask> task_of_folder(std::string_view name) {
   const size_t at = name.find(kOf);
   if (at == std::string_view::npos) return std::nullopt;
-  return task_of(name.substr(0, at), name.substr(at + kOf.size()));
+  const auto task = task_of(name.substr(0, at), name.substr(at + kOf.size()));
+  return task && folder_name(*task) == name ? task : std::nullopt;  // not 03-of-8
 }
 
 }  // namespace
@@ -47,8 +60,7 @@ std::string task_name(const PackTask& task) {
 }
 
 std::string task_folder(const std::string& out, const PackTask& task) {
-  return (std::filesystem::path(out) / kPackTasksFolder / fmt::format("{}{}{}", task.number, kOf, task.count))
-      .string();
+  return (std::filesystem::path(out) / kPackTasksFolder / folder_name(task)).string();
 }
 
 std::vector<PackTask> tasks_in(const std::string& out) {
@@ -75,7 +87,7 @@ void require_no_tasks(const std::string& out) {
 TaskShare::TaskShare(const std::vector<std::string>& files, const PackTask& task) : task_(task) {
   for (const std::string& path : files) {
     begins_.push_back(total_);
-    sizes_.push_back(file_bytes(path));
+    sizes_.push_back(file_bytes(path) * (is_compressed_name(path) ? kRatio : 1));
     total_ += sizes_.back();
   }
   for (size_t i = 0; i < files.size(); ++i) {

@@ -25,9 +25,9 @@ std::vector<PackTask> tasks_in(const std::string& out);
 void require_no_tasks(const std::string& out);
 
 // Which blocks of text a task encodes. Blocks of a file are dealt to tasks by the number of the block alone,
-// so that nothing need be known of what is compressed: block k stands for the place frac(k φ) of the file's
-// bytes on the disk, and each task has an equal part of the bytes of all files. So every task reads few
-// files, or a part of each large one, and φ spreads the blocks of a file over its tasks as evenly as can be.
+// so that nothing need be known of what is compressed: block k stands for the place frac(k φ) of the file,
+// and each task has an equal part of all files, by their sizes. So it reads a few whole files and parts of
+// others, and φ spreads the blocks of a file over its tasks as evenly as can be.
 class TaskShare {
  public:
   // Throws Error naming a file that cannot be read.
@@ -41,7 +41,7 @@ class TaskShare {
 
   PackTask task_;
   uint64_t total_ = 0;
-  std::vector<uint64_t> begins_, sizes_;  // of all files, in bytes on the disk
+  std::vector<uint64_t> begins_, sizes_;  // of all files, in bytes of text, about
   std::vector<int64_t> files_;
 };
 

@@ -98,6 +98,16 @@ PackState read_pack_state(const std::string& folder) {
   fail("{} is damaged: expected what gpt data pack wrote; the same gpt data pack again repairs it", path);
 }
 
+std::optional<PackState> complete_pack(const std::string& folder) {
+  if (path_kind(pack_file(folder, kPackStateFile)) == PathKind::nothing) return std::nullopt;
+  try {
+    PackState state = read_pack_state(folder);
+    return state.done ? std::optional(std::move(state)) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 void write_pack_state(const std::string& folder, const PackState& state) {
   json root = {
       {"inputs", json::parse(state.inputs)}, {"next", state.next},     {"documents", state.documents},

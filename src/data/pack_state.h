@@ -49,6 +49,8 @@ std::string tokenizer_hash(std::string_view json);                 // as PackSta
 
 // Throws Error when the file is damaged or missing.
 PackState read_pack_state(const std::string& folder);
+// That of a folder whose shards are complete; nothing where they are not, or the file does not tell.
+std::optional<PackState> complete_pack(const std::string& folder);
 void write_pack_state(const std::string& folder, const PackState& state);
 
 }  // namespace gpt

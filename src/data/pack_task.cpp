@@ -25,8 +25,7 @@ json part_of(const json& all, const char* key) {
 class TaskPacker {
  public:
   TaskPacker(const Tokenizer& tokenizer, const PackOptions& options, const PackTask& task, ThreadPool& pool)
-      : tokenizer_(tokenizer),
-        options_(options),
+      : options_(options),
         task_(task),
         folder_(task_folder(options.out, task)),
         share_(options.files, task),
@@ -76,7 +75,7 @@ class TaskPacker {
 
   void refuse_others() const {
     const std::string& out = options_.out;
-    if (path_kind(pack_file(out, kPackStateFile)) != PathKind::nothing && read_pack_state(out).done)
+    if (complete_pack(out))
       fail("{} is packed already, so that there is nothing to do for a task; choose another --out", out);
     for (const PackTask& other : tasks_in(out)) {
       if (other.count != task_.count)
@@ -180,7 +179,6 @@ class TaskPacker {
     write_pack_state(folder_, state_);
   }
 
-  const Tokenizer& tokenizer_;
   const PackOptions& options_;
   PackTask task_;
   std::string folder_;

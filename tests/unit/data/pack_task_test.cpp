@@ -315,7 +315,7 @@ TEST_F(Tasks, WhatOthersPutThereStays) {
   all_tasks(2);
   write_plain_file(of_task(1, 2, "notes.txt"), "mine");
   write_plain_file(out_ + "/.tasks/mine.txt", "mine");
-  fs::create_directory(out_ + "/.tasks/0-of-3");
+  fs::create_directory(out_ + "/.tasks/01-of-2");
   merge();
   EXPECT_EQ(contents(task_folder(out_, {1, 2})), (Files{{"notes.txt", "mine"}}));
   EXPECT_EQ(contents(out_ + "/.tasks"), (Files{{"mine.txt", "mine"}}));
