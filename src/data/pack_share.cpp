@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "base/parse.h"
 #include "base/printable.h"
+#include "base/ranges.h"
 #include "data/file_kind.h"
 
 namespace gpt {
@@ -42,6 +43,11 @@ std::optional<PackTask> task_of_folder(std::string_view name) {
   if (at == std::string_view::npos) return std::nullopt;
   const auto task = task_of(name.substr(0, at), name.substr(at + kOf.size()));
   return task && folder_name(*task) == name ? task : std::nullopt;  // not 03-of-8
+}
+
+std::vector<std::string> files_of(const std::vector<std::string>& files, const TaskShare* share) {
+  if (share == nullptr) return files;
+  return transformed(share->files(), [&](int64_t i) { return files[static_cast<size_t>(i)]; });
 }
 
 }  // namespace
@@ -111,6 +117,33 @@ bool TaskShare::has(int64_t file, int64_t block) const {
   const uint64_t fraction = static_cast<uint64_t>(block) * kGolden;  // in 2^-64
   const auto inside = static_cast<uint64_t>(static_cast<unsigned __int128>(fraction) * sizes_[i] >> 64);
   return owner(begins_[i] + inside) == task_.number;
+}
+
+SharedBlocks::SharedBlocks(const std::vector<std::string>& files, const TextBlockOptions& options,
+                           const TaskShare* share)
+    : share_(share), blocks_(files_of(files, share), options) {}
+
+bool SharedBlocks::next(TextBlock& block, int64_t& number) {
+  while (!at_end_ && blocks_.next(block)) {
+    number = number_ = block.begins_document ? 0 : number_ + 1;
+    if (share_ == nullptr) return true;
+    block.begin.file = share_->files()[static_cast<size_t>(block.begin.file)];
+    if (!begins_before(block.begin, from_) && share_->has(block.begin.file, number)) return true;
+  }
+  return false;
+}
+
+// The blocks of a share have numbers: its file is read from the beginning.
+void SharedBlocks::skip_to(const TextPosition& position) {
+  if (share_ == nullptr) return blocks_.skip_to(position);
+  from_ = position;
+  const auto first = std::ranges::lower_bound(share_->files(), position.file);
+  at_end_ = first == share_->files().end();
+  if (!at_end_) blocks_.skip_to({.file = first - share_->files().begin()});
+}
+
+bool begins_before(const TextPosition& a, const TextPosition& b) {
+  return std::pair(a.file, a.offset) < std::pair(b.file, b.offset);
 }
 
 }  // namespace gpt

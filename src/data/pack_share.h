@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "data/text_blocks.h"
+
 namespace gpt {
 
 // One of several processes that pack a text together: number 1 to count.
@@ -44,5 +46,29 @@ class TaskShare {
   std::vector<uint64_t> begins_, sizes_;  // of all files, in bytes of text, about
   std::vector<int64_t> files_;
 };
+
+// The blocks of text that a task has, in order; without a share all of them.
+class SharedBlocks {
+ public:
+  // The share, of the same files, must outlive it.
+  SharedBlocks(const std::vector<std::string>& files, const TextBlockOptions& options,
+               const TaskShare* share);
+
+  bool next(TextBlock& block, int64_t& number);  // and its number in its file; false at the end
+  // Goes on at a place where a block began.
+  void skip_to(const TextPosition& position);
+  uint64_t bytes_done() const { return blocks_.bytes_done(); }
+  uint64_t bytes_total() const { return blocks_.bytes_total(); }
+
+ private:
+  const TaskShare* share_;
+  TextBlocks blocks_;    // of a share: of its files
+  int64_t number_ = -1;  // of the block that was read last
+  TextPosition from_;    // of a share: what begins before is passed over
+  bool at_end_ = false;  // nothing is left to read
+};
+
+// Whether a place comes earlier in the text; lines do not count.
+bool begins_before(const TextPosition& a, const TextPosition& b);
 
 }  // namespace gpt

@@ -58,26 +58,18 @@ class TextSource final : public EncodedBlocks {
              const TaskShare* share = nullptr);
 
   bool next(std::vector<EncodedBlock>& blocks) override;
-  void skip_to(const TextPosition& position) override;
+  void skip_to(const TextPosition& position) override { blocks_.skip_to(position); }
   double done() const override { return static_cast<double>(blocks_.bytes_done()); }
   double total() const override { return static_cast<double>(blocks_.bytes_total()); }
 
  private:
-  bool next_text(TextBlock& block, int64_t& number);
-
   ThreadPool& pool_;
-  const TaskShare* share_;
   BlockEncoder encoder_;
-  TextBlocks blocks_;  // of a share: of its files
+  SharedBlocks blocks_;
+  const std::vector<std::string>& files_;
   std::vector<TextBlock> texts_;
   std::vector<int64_t> numbers_;
-  int64_t number_ = -1;  // of the block that was read last, in its file
-  TextPosition from_;    // of a share: what begins before is passed over
-  bool at_end_ = false;  // nothing is left to read
 };
-
-// Whether a place comes earlier in the text; lines do not count.
-bool begins_before(const TextPosition& a, const TextPosition& b);
 
 TextBlockOptions block_options(const Tokenizer& tokenizer, const PackOptions& options);
 // The bytes of text by id.
