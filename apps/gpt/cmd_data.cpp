@@ -14,6 +14,7 @@
 #include "data/file_kind.h"
 #include "data/loader.h"
 #include "data/pack.h"
+#include "data/pack_task.h"
 #include "data/preview.h"
 #include "data/shard_set.h"
 #include "data/tales.h"
@@ -47,6 +48,14 @@ constexpr const char* kPackFooter = R"(Examples:
   gpt data pack --data docs/ --tokenizer tok --out shards --dry-run    what it would do
   gpt train --data shards --tokenizer shards --out run
 
+Eight processes, on any machines that see the same files, counted from 1; then one that merges:
+  gpt data pack --data crawl/ --tokenizer tok --out shards --task 3/8
+  gpt data pack --out shards --merge
+The first of these as a job of SLURM that is started with sbatch --array=1-8:
+  gpt data pack --data crawl/ --tokenizer tok --out shards --task "$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT"
+A task that was killed goes on when it is repeated. The shards are, byte for byte, those of one process; until
+they are made, what tasks wrote (in .tasks of the folder) needs as much space again.
+
 A .txt or .md file is one document, in .jsonl every line is one. Documents follow each other without gaps, the
 document token in front of each. The same command again goes on where a kill interrupted it, and
 writes shards again that are missing or damaged, or whose text has changed. Whether it has is told by the
@@ -62,7 +71,8 @@ struct PackArguments {
   std::vector<std::string> data;
   std::string tokenizer, document_token = "auto", format = "gpt";
   PackOptions options;  // without files and what the two above say
-  bool dry_run = false, json = false;
+  std::string task;     // "3/8"
+  bool merge = false, dry_run = false, json = false;
   MachineOptions machine;
 };
 
@@ -187,9 +197,11 @@ int run_preview(const PreviewArguments& a) {
   return 0;
 }
 
-PackStats pack(const Tokenizer& tokenizer, const PackOptions& options, ThreadPool& pool) {
-  ProgressNote note("packing");
-  return pack_tokens(tokenizer, options, pool, [&](const PackProgress& p) {
+// Packs in one of the ways there are, and shows how far it is.
+PackStats pack(const char* what,
+               const std::function<PackStats(const std::function<void(const PackProgress&)>&)>& work) {
+  ProgressNote note(what);
+  return work([&](const PackProgress& p) {
     note.update(
         p.done, p.total,
         fmt::format("{} tokens, {} shards, {}/s of text", format_count(p.stats.tokens), p.stats.shards,
@@ -199,6 +211,7 @@ PackStats pack(const Tokenizer& tokenizer, const PackOptions& options, ThreadPoo
 }
 
 void check(const PackArguments& a) {
+  if (!a.task.empty() && a.dry_run) fail_usage("--task: expected none with --dry-run");
   if (a.data.empty()) fail_usage("--data is missing: name text files, folders or patterns");
   if (a.options.out.empty()) fail_usage("--out is missing: name a folder for the shards, or one file *.bin");
   check_choice("--format", a.format, {"gpt", "llmc"});
@@ -225,6 +238,61 @@ int run_dry(const PackArguments& a, const Tokenizer& tokenizer) {
   return 0;
 }
 
+void write_stats_notes(const PackStats& stats) {
+  write_note(stats.notes);
+  if (stats.shards_before > 0)
+    write_note(fmt::format("{} of {} there already\n", format_thousands(stats.shards_before),
+                           format_amount(stats.shards, "shard was", "shards were")));
+  if (stats.empty > 0) write_note(fmt::format("{} left out\n", format_amount(stats.empty, "empty row")));
+  for (const std::string& line : stats.mended)
+    write_note(line + "\n");
+}
+
+// One of the processes that share the work.
+int run_task(const PackArguments& a) {
+  const PackTask task = parse_pack_task(a.task);
+  check(a);
+  if (has_ending(a.options.out, ".bin"))
+    fail_usage("--out: expected a folder with --task, found {}", a.options.out);
+  const auto tokenizer = chosen_tokenizer(a.tokenizer);
+  install_graceful_interrupt("ending after this piece of text");
+  const FolderLock lock = FolderLock::of_folder(task_folder(a.options.out, task), write_note);
+  ThreadPool pool(chosen_threads(a.machine));
+  const PackOptions options = pack_options(a, *tokenizer);
+  const PackStats stats = pack(
+      "packing", [&](const auto& progress) { return pack_task(*tokenizer, options, task, pool, progress); });
+  write_stats_notes(stats);
+  write_output(a.json ? task_json(task, options, stats).dump(2) + "\n" : task_text(task, options, stats));
+  if (!a.json) write_next({"gpt", "data", "pack", "--out", options.out, "--merge"});
+  return 0;
+}
+
+// No task is at work while its lock is held.
+PackStats merge_locked(const PackArguments& a, PackMerge& merge) {
+  std::vector<std::unique_ptr<const FolderLock>> locks;
+  for (const PackTask& task : tasks_in(a.options.out))
+    locks.emplace_back(new FolderLock(FolderLock::of_folder(task_folder(a.options.out, task), write_note)));
+  merge = plan_merge(a.options.out);
+  merge.options.restart = a.options.restart;
+  return pack("merging", [&](const auto& progress) { return merge_tasks(merge, progress); });
+}
+
+int run_merge(const PackArguments& a) {
+  const std::string& out = a.options.out;
+  if (out.empty()) fail_usage("--out is missing: name the folder of the tasks");
+  if (!is_folder(out)) fail("cannot read {}: no such folder; name that of the tasks", out);
+  install_graceful_interrupt("ending after this piece of text");
+  const FolderLock lock = FolderLock::of_folder(out, write_note);
+  PackMerge merge;
+  const PackStats stats = merge_locked(a, merge);
+  remove_tasks(out);
+  write_stats_notes(stats);
+  write_output(a.json ? pack_json(merge.options, stats).dump(2) + "\n"
+                      : pack_text(*merge.tokenizer, merge.options, stats));
+  if (!a.json) write_next(train_command({out}, out));
+  return 0;
+}
+
 int run_pack(const PackArguments& a) {
   check(a);
   const auto tokenizer = chosen_tokenizer(a.tokenizer);
@@ -236,14 +304,9 @@ int run_pack(const PackArguments& a) {
       one_file ? FolderLock::of_file(out, write_note) : FolderLock::of_folder(out, write_note);
   ThreadPool pool(chosen_threads(a.machine));
   const PackOptions options = pack_options(a, *tokenizer);
-  const PackStats stats = pack(*tokenizer, options, pool);
-  write_note(stats.notes);
-  if (stats.shards_before > 0)
-    write_note(fmt::format("{} of {} there already\n", format_thousands(stats.shards_before),
-                           format_amount(stats.shards, "shard was", "shards were")));
-  if (stats.empty > 0) write_note(fmt::format("{} left out\n", format_amount(stats.empty, "empty row")));
-  for (const std::string& line : stats.mended)
-    write_note(line + "\n");
+  const PackStats stats =
+      pack("packing", [&](const auto& progress) { return pack_tokens(*tokenizer, options, pool, progress); });
+  write_stats_notes(stats);
   write_output(a.json ? pack_json(options, stats).dump(2) + "\n" : pack_text(*tokenizer, options, stats));
   if (!a.json) write_next(train_command({out}, one_file ? a.tokenizer : out));
   return 0;
@@ -346,6 +409,15 @@ Command add_preview(CLI::App& parent) {
   return {app, [a] { return run_preview(*a); }};
 }
 
+// What a merge takes from the tasks.
+void check_merge(const CLI::App& app) {
+  for (const char* flag : {"--data", "--tokenizer", "--field", "--document-token", "--shard-tokens",
+                           "--format", "--task", "--dry-run"}) {
+    if (app.count(flag) > 0)
+      fail_usage("{}: expected none with --merge, which takes from the tasks what they were given", flag);
+  }
+}
+
 Command add_pack(CLI::App& parent) {
   auto a = std::make_shared<PackArguments>();
   CLI::App* app = add_command(parent, "pack", "encode text files to token shards", kPackFooter);
@@ -358,11 +430,16 @@ Command add_pack(CLI::App& parent) {
             "special token in front of every document");
   add_shown(*app, "--shard-tokens", a->options.shard_tokens, "N", "tokens in a shard");
   add_shown(*app, "--format", a->format, "gpt|llmc", "our own, or llm.c's");
+  add_value(*app, "--task", a->task, "I/N", "do the I-th of N parts of the work, 1/N to N/N");
+  app->add_flag("--merge", a->merge, "make the shards of the work of all tasks in --out");
   app->add_flag("--restart", a->options.restart, "write shards anew instead of going on");
   app->add_flag("--dry-run", a->dry_run, "say what would be read and written, and write nothing");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
-  return {app, [a] { return run_pack(*a); }};
+  return {app, [a, app] {
+            if (a->merge) return check_merge(*app), run_merge(*a);
+            return a->task.empty() ? run_pack(*a) : run_task(*a);
+          }};
 }
 
 Command add_info(CLI::App& parent) {

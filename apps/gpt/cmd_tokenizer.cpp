@@ -44,7 +44,13 @@ constexpr const char* kTrainFooter = R"(Examples:
 pack puts in front of documents, or what --special-tokens names. Sets of them: gpt2 (<|endoftext|>), nanochat,
 chatml, llama3. A text file is a document, in .jsonl every line is one; no token goes from one to the next. Patterns: gpt2, gpt4 (= llama3), nanochat, o200k,
 and gpt1 for words in lower case that end in </w>, made of characters instead of bytes. The result is a
-tokenizer.json that other programs read too, the same for any number of threads.)";
+tokenizer.json that other programs read too, the same for any number of threads.
+
+Eight processes, on any machines that see the same files, count words, from 1; then one learns from them, for
+the same tokenizer.json byte for byte. An array job has its own number in $SLURM_ARRAY_TASK_ID:
+  gpt tokenizer train --data crawl/ --vocab-size 65536 --out tok --task 3/8
+  gpt tokenizer train --out tok --merge
+--merge alone is given --max-words where tasks together have more different words.)";
 
 constexpr const char* kEncodeFooter = R"(Examples:
   gpt tokenizer encode --tokenizer tok < input.txt
@@ -219,6 +225,15 @@ void add_tokenizer_option(CLI::App& app, TokenizerArguments& a) {
   add_value(app, "--tokenizer,TOKENIZER", a.tokenizer, "FILE|DIR", "tokenizer.json, model folder, or byte");
 }
 
+// What a merge takes from the tasks, or cannot do without the text.
+void check_merge(const CLI::App& app) {
+  for (const char* flag : {"--data", "--vocab-size", "--pattern", "--special-tokens", "--no-special",
+                           "--field", "--task", "--against"}) {
+    if (app.count(flag) > 0)
+      fail_usage("{}: expected none with --merge, which takes from the tasks what they were given", flag);
+  }
+}
+
 Command add_train(CLI::App& parent) {
   auto a = std::make_shared<TokenizerTrainArguments>();
   CLI::App* app = add_command(parent, "train", "learn a BPE from text", kTrainFooter);
@@ -232,11 +247,16 @@ Command add_train(CLI::App& parent) {
   add_shown(*app, "--field", a->field, "NAME", "field of the text in .jsonl files");
   add_value(*app, "-o,--out", a->out, "DIR|FILE", "folder or .json file for the tokenizer");
   app->add_flag("--force", a->force, "replace a tokenizer that is there already");
+  add_value(*app, "--task", a->task, "I/N", "count the words of the I-th of N parts of the text, 1/N to N/N");
+  app->add_flag("--merge", a->merge, "learn from the words that all tasks in --out counted");
   add_value(*app, "--against", a->against, "FILE|DIR", "compare with this tokenizer");
   add_shown(*app, "--max-words", a->max_words, "N", "different words to remember; bounds memory");
   add_json_option(*app, a->json);
   add_machine_options(*app, a->machine);
-  return {app, [a] { return run_tokenizer_training(*a); }};
+  return {app, [a, app] {
+            if (a->merge) check_merge(*app);
+            return run_tokenizer_training(*a);
+          }};
 }
 
 Command add_encode(CLI::App& parent) {

@@ -65,6 +65,24 @@ std::string pack_text(const Tokenizer& tokenizer, const PackOptions& options, co
   return format_table(table);
 }
 
+json task_json(const PackTask& task, const PackOptions& options, const PackStats& s) {
+  json all = pack_json(options, s);
+  all["task"] = task_name(task);
+  return all;
+}
+
+std::string task_text(const PackTask& task, const PackOptions& options, const PackStats& s) {
+  TextTable table;
+  table.rows.push_back({"task", task_name(task), "of " + options.out});
+  table.rows.push_back({"documents", format_thousands(s.documents), "that begin in its part"});
+  table.rows.push_back({"text bytes", format_thousands(s.text_bytes), ""});
+  table.rows.push_back({"tokens", format_thousands(s.tokens), ""});
+  if (s.shards_before == 0)
+    table.rows.push_back(
+        {"speed", format_bytes(static_cast<double>(s.text_bytes) / s.seconds) + "/s", "of text"});
+  return format_table(table);
+}
+
 json forecast_json(const PackOptions& options, const PackForecast& f) {
   return {{"out", options.out}, {"files", options.files}, {"file_bytes", f.file_bytes}, {"tokens", f.tokens},
           {"shards", f.shards}, {"estimated", f.sampled}, {"target", f.target}};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/pack.h"
+#include "data/pack_share.h"
 #include "data/shard_set.h"
 #include "data/token_shard.h"
 
@@ -13,6 +14,10 @@ namespace gpt {
 // What packing gave.
 nlohmann::json pack_json(const PackOptions& options, const PackStats& stats);
 std::string pack_text(const Tokenizer& tokenizer, const PackOptions& options, const PackStats& stats);
+
+// What one of several tasks gave.
+nlohmann::json task_json(const PackTask& task, const PackOptions& options, const PackStats& stats);
+std::string task_text(const PackTask& task, const PackOptions& options, const PackStats& stats);
 
 // What packing would give.
 nlohmann::json forecast_json(const PackOptions& options, const PackForecast& forecast);

@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "data/corpus.h"
 #include "data/text_blocks.h"
+#include "data/word_tasks.h"
 #include "interrupt.h"
 #include "output.h"
 #include "report/table.h"
@@ -70,16 +71,19 @@ class TextReader {
   TextReader(const TokenizerTrainArguments& a, WordCounter& counter)
       : field_(a.field), sample_bytes_(a.against.empty() ? 0 : kSampleBytes), counter_(counter) {}
 
-  void read(TextBlocks& blocks) {
+  // Of a share every block is like a document: it ends where no word goes on.
+  void read(const std::vector<std::string>& files, const TaskShare* share = nullptr) {
+    SharedBlocks blocks(files, {}, share);
     ProgressNote note("counting");
     const auto total = static_cast<double>(blocks.bytes_total());
-    for (TextBlock block; blocks.next(block);) {
-      const std::string& path = blocks.path(block);
+    int64_t number = 0;
+    for (TextBlock block; blocks.next(block, number);) {
+      const std::string& path = files[static_cast<size_t>(block.begin.file)];
       if (block.json) {
         for_each_json_text(block, path, field_, [&](std::string_view text, int64_t) { add(text, true); });
       } else {
         require_utf8(block, path);
-        add(block.text, block.ends_document);
+        add(block.text, block.ends_document || share != nullptr);
       }
       note.update(static_cast<double>(blocks.bytes_done()), total,
                   format_bytes(counter_.bytes()) + " of text");
@@ -218,30 +222,12 @@ void check(const TokenizerTrainArguments& a) {
   chosen_special_tokens(a);
 }
 
-}  // namespace
-
-int run_tokenizer_training(const TokenizerTrainArguments& a) {
-  check(a);
-  const TrainPattern& pattern = find_pattern(a.pattern);
-  install_graceful_interrupt("ending");
-  const FolderLock lock = a.out.ends_with(".json") ? FolderLock::of_file(a.out, write_note)
-                                                   : FolderLock::of_folder(a.out, write_note);
-  ThreadPool pool(chosen_threads(a.machine));
-  const auto start = Clock::now();
-  TextFiles found = find_text_files(a.data);
-  write_note(found.notes);
-  const std::string path = output_path(a.out);
-  check_new_file("--out", path, a.force, found.files);
-  TextBlocks blocks(std::move(found.files));
-  WordCounter counter(pattern.split ? piece_splitter(*pattern.split) : gpt1_splitter(), pool,
-                      {.max_words = a.max_words});
-  TextReader reader(a, counter);
-  reader.read(blocks);
+// What is counted becomes a tokenizer.
+int write_tokenizer(const TokenizerTrainArguments& a, const WordCounter& counter, const std::string& sample,
+                    Report r) {
   if (counter.bytes() == 0) fail("the text of {} is empty; give some text", a.data[0]);
-  Report r{.path = path};
-  r.count_seconds = seconds_since(start);
   const auto merging = Clock::now();
-  r.trained = merge(counter, a, pattern);
+  r.trained = merge(counter, a, find_pattern(a.pattern));
   r.merge_seconds = seconds_since(merging);
   const auto tokenizer = read_back(r.trained.json, r.path);
   if (!a.out.ends_with(".json")) make_directories(a.out);
@@ -249,12 +235,11 @@ int run_tokenizer_training(const TokenizerTrainArguments& a) {
   r.facts = tokenizer_facts(*tokenizer, kShownTokens);
   for (const int32_t id : r.facts.longest)
     r.longest.push_back(printable_text(tokenizer->token_bytes(id), 60));
-  r.files = std::ssize(blocks.files());
   r.bytes = counter.bytes();
   r.words = counter.total();
   r.distinct_words = std::ssize(counter.words());
   r.dropped_below = counter.dropped_below();
-  if (!a.against.empty()) r.comparison = compare(a.against, reader.sample(), *tokenizer);
+  if (!a.against.empty()) r.comparison = compare(a.against, sample, *tokenizer);
   if (r.dropped_below > 0) {
     write_note(
         fmt::format("note: more than {} different words; words seen fewer than {} times were forgotten "
@@ -269,6 +254,111 @@ int run_tokenizer_training(const TokenizerTrainArguments& a) {
   write_output(a.json ? report_json(a, r).dump(2) + "\n" : report_text(r));
   if (!a.json) write_next(train_command(a.data, a.out));
   return 0;
+}
+
+WordCounter counter_of(const TokenizerTrainArguments& a, ThreadPool& pool) {
+  const TrainPattern& pattern = find_pattern(a.pattern);
+  return WordCounter(pattern.split ? piece_splitter(*pattern.split) : gpt1_splitter(), pool,
+                     {.max_words = a.max_words});
+}
+
+void require_folder(const TokenizerTrainArguments& a, const char* flag) {
+  if (a.out.empty() || a.out.ends_with(".json"))
+    fail_usage("--out: expected a folder with {}, found {}", flag, a.out.empty() ? "nothing" : a.out);
+}
+
+// One of the processes that share the counting.
+int run_task(const TokenizerTrainArguments& a) {
+  const PackTask task = parse_pack_task(a.task);
+  require_folder(a, "--task");
+  if (!a.against.empty()) fail_usage("--against: expected none with --task");
+  install_graceful_interrupt("ending");
+  const FolderLock lock = FolderLock::of_folder(task_folder(a.out, task), write_note);
+  ThreadPool pool(chosen_threads(a.machine));
+  TextFiles found = find_text_files(a.data);
+  write_note(found.notes);
+  check_new_file("--out", output_path(a.out), a.force, found.files);
+  const WordTaskOptions options{.files = std::move(found.files),
+                                .field = a.field,
+                                .pattern = a.pattern,
+                                .vocab_size = a.vocab_size,
+                                .special_tokens = chosen_special_tokens(a)};
+  if (has_word_counts(a.out, task, options)) {
+    write_note(fmt::format("task {} is complete already\n", task_name(task)));
+  } else {
+    const TaskShare share(options.files, task);
+    WordCounter counter = counter_of(a, pool);
+    TextReader(a, counter).read(options.files, &share);
+    write_word_counts(a.out, task, options, counter);
+    write_output(fmt::format("task {}: {} of text, {}\n", task_name(task), format_bytes(counter.bytes()),
+                             format_amount(counter.total(), "word")));
+  }
+  write_next({"gpt", "tokenizer", "train", "--out", a.out, "--merge"});
+  return 0;
+}
+
+// What tasks were given; no task is at work while its lock is held.
+TokenizerTrainArguments arguments_of_tasks(TokenizerTrainArguments a) {
+  const WordTaskOptions options = plan_word_merge(a.out);
+  a.data = options.files;
+  a.pattern = options.pattern;
+  a.vocab_size = options.vocab_size;
+  a.special_tokens = options.special_tokens;
+  a.no_special = options.special_tokens.empty();
+  check(a);
+  return a;
+}
+
+// A tokenizer of what tasks counted.
+int merge_locked(const std::string& out, const TokenizerTrainArguments& given, ThreadPool& pool) {
+  std::vector<std::unique_ptr<const FolderLock>> locks;
+  for (const PackTask& task : tasks_in(out))
+    locks.emplace_back(new FolderLock(FolderLock::of_folder(task_folder(out, task), write_note)));
+  const auto start = Clock::now();
+  const TokenizerTrainArguments a = arguments_of_tasks(given);
+  Report r{.path = output_path(out), .files = std::ssize(a.data)};
+  check_new_file("--out", r.path, a.force, a.data);
+  WordCounter counter = counter_of(a, pool);
+  add_word_counts(out, counter);
+  counter.finish();
+  if (counter.dropped_below() > 0)
+    fail("all tasks together have more than {} different words; give --merge a larger --max-words",
+         format_thousands(a.max_words));
+  r.count_seconds = seconds_since(start);
+  return write_tokenizer(a, counter, "", std::move(r));
+}
+
+int run_merge(const TokenizerTrainArguments& a) {
+  require_folder(a, "--merge");
+  if (!is_folder(a.out)) fail("cannot read {}: no such folder; name that of the tasks", a.out);
+  install_graceful_interrupt("ending");
+  const FolderLock lock = FolderLock::of_folder(a.out, write_note);
+  ThreadPool pool(chosen_threads(a.machine));
+  const int status = merge_locked(a.out, a, pool);
+  remove_word_counts(a.out);
+  return status;
+}
+
+}  // namespace
+
+int run_tokenizer_training(const TokenizerTrainArguments& a) {
+  if (a.merge) return run_merge(a);
+  check(a);
+  if (!a.task.empty()) return run_task(a);
+  install_graceful_interrupt("ending");
+  const FolderLock lock = a.out.ends_with(".json") ? FolderLock::of_file(a.out, write_note)
+                                                   : FolderLock::of_folder(a.out, write_note);
+  ThreadPool pool(chosen_threads(a.machine));
+  const auto start = Clock::now();
+  const TextFiles found = find_text_files(a.data);
+  write_note(found.notes);
+  Report r{.path = output_path(a.out), .files = std::ssize(found.files)};
+  check_new_file("--out", r.path, a.force, found.files);
+  WordCounter counter = counter_of(a, pool);
+  TextReader reader(a, counter);
+  reader.read(found.files);
+  r.count_seconds = seconds_since(start);
+  return write_tokenizer(a, counter, reader.sample(), std::move(r));
 }
 
 }  // namespace gpt

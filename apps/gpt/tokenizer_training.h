@@ -13,7 +13,8 @@ struct TokenizerTrainArguments {
   std::vector<std::string> data, special_tokens;
   std::string pattern = "gpt2", field = "text", out, against;
   int64_t vocab_size = 32768, max_words = 16000000;
-  bool no_special = false, json = false, force = false;
+  std::string task;  // "3/8"
+  bool merge = false, no_special = false, json = false, force = false;
   MachineOptions machine;
 };
 

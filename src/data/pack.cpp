@@ -12,79 +12,25 @@
 #include "base/suggest.h"
 #include "data/file_kind.h"
 #include "data/pack_before.h"
+#include "data/pack_source.h"
 #include "data/pack_state.h"
 #include "data/shard_set.h"
 #include "data/text_blocks.h"
-#include "text/parallel_encode.h"
 #include "text/tokenizer_facts.h"
 
 namespace gpt {
 namespace {
 
-constexpr int64_t kMinShardTokens = 1000;
 constexpr int64_t kMaxShards = 100'000;  // the digits in their names
-constexpr int kBlocksPerThread = 4;
-
-// The ids of a block of text.
-struct Encoded {
-  std::vector<int32_t> ids;
-  std::vector<size_t> documents;  // where documents begin
-  int64_t empty = 0;              // rows without text
-  TextFacts facts;
-};
-
-TextBlockOptions block_options(const Tokenizer& tokenizer, const PackOptions& options) {
-  return {.block_bytes = options.block_bytes,
-          .cut_documents = tokenizer_facts(tokenizer, 0).can_cut,
-          .any_bytes = tokenizer.kind() == "byte"};
-}
-
-// The ids of text as shards hold them.
-class BlockEncoder {
- public:
-  BlockEncoder(const Tokenizer& tokenizer, const PackOptions& options)
-      : tokenizer_(tokenizer), options_(options) {}
-
-  void encode(const TextBlock& block, const std::string& path, Encoded& out) const {
-    out.facts = text_facts(block);
-    if (block.json) {
-      for_each_json_text(block, path, options_.field, [&](std::string_view text, int64_t) {
-        text.empty() ? void(++out.empty) : append(text, true, out);
-      });
-      return;
-    }
-    if (tokenizer_.kind() != "byte") require_utf8(block, path);
-    try {
-      append(block.text, block.begins_document, out);
-    } catch (const Error& error) {
-      fail("{}: from line {} on: {}", path, block.begin.line, error.what());
-    }
-  }
-
- private:
-  void append(std::string_view text, bool begins, Encoded& out) const {
-    if (begins) out.documents.push_back(out.ids.size());
-    if (begins && options_.document_token >= 0) out.ids.push_back(options_.document_token);
-    const std::vector<int32_t> ids = tokenizer_.encode(text);
-    out.ids.insert(out.ids.end(), ids.begin(), ids.end());
-  }
-
-  const Tokenizer& tokenizer_;
-  const PackOptions& options_;
-};
 
 class Packer {
  public:
-  Packer(const Tokenizer& tokenizer, const PackOptions& options, ThreadPool& pool)
+  Packer(const Tokenizer& tokenizer, const PackOptions& options, EncodedBlocks& source)
       : tokenizer_(tokenizer),
         options_(options),
-        pool_(pool),
+        source_(source),
         single_(has_ending(options.out, ".bin")),
-        encoder_(tokenizer, options),
-        blocks_(options.files, block_options(tokenizer, options)) {
-    for (int64_t id = 0; id < tokenizer.vocab_size(); ++id)
-      lengths_.push_back(static_cast<int32_t>(bytes_of_id(tokenizer, id).size()));
-    if (options.document_token >= 0) lengths_[static_cast<size_t>(options.document_token)] = 0;
+        lengths_(text_lengths(tokenizer, options)) {
     inputs_ = pack_inputs(tokenizer, options);
     state_.inputs = inputs_;
     state_.format = options.format;
@@ -95,14 +41,13 @@ class Packer {
   PackStats run(const std::function<void(const PackProgress&)>& progress) {
     const auto start = Clock::now();
     single_ ? prepare_file() : prepare_folder();
-    const auto total = static_cast<double>(blocks_.bytes_total());
+    const double total = source_.total();
     while (!state_.done && next_blocks()) {
-      encode_blocks();
-      for (size_t i = 0; i < texts_.size(); ++i) {
-        notes_.add(blocks_.path(texts_[i]), encoded_[i].facts);
-        write(texts_[i], encoded_[i]);
+      for (const EncodedBlock& block : blocks_) {
+        notes_.add(options_.files[static_cast<size_t>(block.begin.file)], block.facts);
+        write(block);
       }
-      if (progress) progress({static_cast<double>(blocks_.bytes_done()), total, stats(start)});
+      if (progress) progress({source_.done(), total, stats(start)});
     }
     if (!state_.done) finish();
     if (!single_) remove_file(in_folder(kPackUnfinishedFile));
@@ -199,7 +144,7 @@ class Packer {
     }
     state_.tokenizer = before_.tokenizer.hash;
     begin();
-    if (state_.next.block.file < std::ssize(options_.files)) blocks_.skip_to(state_.next.block);
+    if (state_.next.block.file < std::ssize(options_.files)) source_.skip_to(state_.next.block);
   }
 
   // Gives a file a name that no reader takes for a part of the set; returns it.
@@ -222,21 +167,10 @@ class Packer {
   }
 
   bool next_blocks() {
-    texts_.resize(static_cast<size_t>(pool_.size()) * kBlocksPerThread);
-    size_t n = 0;
-    while (n < texts_.size() && blocks_.next(texts_[n]))
-      ++n;
-    texts_.resize(n);
-    return n > 0;
-  }
-
-  void encode_blocks() {
-    encoded_.assign(texts_.size(), {});
-    detail::parallel_try(std::ssize(texts_), pool_, [&](size_t i, size_t) {
-      encoder_.encode(texts_[i], blocks_.path(texts_[i]), encoded_[i]);
-    });
-    for (const Encoded& block : encoded_)
+    if (!source_.next(blocks_)) return false;
+    for (const EncodedBlock& block : blocks_)
       empty_ += block.empty;
+    return true;
   }
 
   // Makes a shard of a finished or interrupted pack again.
@@ -244,16 +178,15 @@ class Packer {
     if (shard.begin.block.file >= std::ssize(options_.files))
       fail("{} is damaged: a shard of it begins behind the last file; write all anew with --restart",
            in_folder(kPackStateFile));
-    blocks_.skip_to(shard.begin.block);
-    ShardWriter writer(path, shard_info());
+    source_.skip_to(shard.begin.block);
+    ShardWriter writer(path, shard_info(tokenizer_, options_, options_.format));
     PackedShard made{.begin = shard.begin};
     auto at = static_cast<size_t>(shard.begin.skip);
     while (made.tokens < shard.tokens && next_blocks()) {
-      encode_blocks();
-      for (size_t i = 0; i < texts_.size() && made.tokens < shard.tokens; ++i) {
-        const size_t size = encoded_[i].ids.size(), begin = std::min(at, size);
+      for (size_t i = 0; i < blocks_.size() && made.tokens < shard.tokens; ++i) {
+        const size_t size = blocks_[i].ids.size(), begin = std::min(at, size);
         const size_t n = std::min(size - begin, static_cast<size_t>(shard.tokens - made.tokens));
-        write_ids(writer, encoded_[i], begin, n, made);
+        write_ids(writer, blocks_[i], begin, n, made);
         at = 0;
       }
     }
@@ -267,14 +200,14 @@ class Packer {
   }
 
   // Writes the ids of a block, to several shards if it has to be.
-  void write(const TextBlock& block, const Encoded& encoded) {
+  void write(const EncodedBlock& block) {
     auto at = static_cast<size_t>(state_.next.skip);
     state_.next.skip = 0;
-    while (at < encoded.ids.size()) {
+    while (at < block.ids.size()) {
       if (!shard_) open_shard();
       const auto room = static_cast<size_t>(single_ ? INT64_MAX : options_.shard_tokens - packed_.tokens);
-      const size_t n = std::min(encoded.ids.size() - at, room);
-      write_ids(*shard_, encoded, at, n, packed_);
+      const size_t n = std::min(block.ids.size() - at, room);
+      write_ids(*shard_, block, at, n, packed_);
       at += n;
       if (n < room) continue;
       state_.next = {block.begin, static_cast<int64_t>(at)};
@@ -283,13 +216,13 @@ class Packer {
     }
   }
 
-  void write_ids(ShardWriter& shard, const Encoded& encoded, size_t at, size_t n, PackedShard& sum) const {
-    const std::span<const int32_t> ids = std::span(encoded.ids).subspan(at, n);
+  void write_ids(ShardWriter& shard, const EncodedBlock& block, size_t at, size_t n, PackedShard& sum) const {
+    const std::span<const int32_t> ids = std::span(block.ids).subspan(at, n);
     int64_t bytes = 0;
     for (const int32_t id : ids)
       bytes += lengths_[static_cast<size_t>(id)];
-    const auto begin = std::ranges::lower_bound(encoded.documents, at);
-    const auto end = std::ranges::lower_bound(encoded.documents, at + n);
+    const auto begin = std::ranges::lower_bound(block.documents, at);
+    const auto end = std::ranges::lower_bound(block.documents, at + n);
     shard.write(ids);
     shard.add_text(bytes, end - begin);
     sum.tokens += std::ssize(ids);
@@ -297,20 +230,13 @@ class Packer {
     sum.documents += end - begin;
   }
 
-  ShardInfo shard_info() const {
-    return {.format = options_.format,
-            .bytes_per_id = tokenizer_.vocab_size() <= 65536 ? 2 : 4,
-            .vocab_size = tokenizer_.vocab_size(),
-            .vocab_hash = vocabulary_hash(tokenizer_),
-            .document_token = options_.document_token};
-  }
-
   void open_shard() {
     if (state_.shards >= kMaxShards)
       fail_usage("{}: the text makes more than {} shards; use a larger --shard-tokens", options_.out,
                  kMaxShards);
     if (!compare_) begin();
-    shard_ = std::make_unique<ShardWriter>(shard_path(state_.shards), shard_info());
+    shard_ = std::make_unique<ShardWriter>(shard_path(state_.shards),
+                                           shard_info(tokenizer_, options_, options_.format));
     packed_ = {.begin = begin_};
   }
 
@@ -394,10 +320,8 @@ class Packer {
 
   const Tokenizer& tokenizer_;
   const PackOptions& options_;
-  ThreadPool& pool_;
+  EncodedBlocks& source_;
   bool single_;
-  BlockEncoder encoder_;
-  TextBlocks blocks_;
   std::vector<int32_t> lengths_;  // bytes of text by id
   std::string inputs_;
   PackState state_;
@@ -408,19 +332,10 @@ class Packer {
   int64_t kept_ = 0, empty_ = 0, changed_ = 0;
   TextNotes notes_;
   std::vector<std::string> mended_;
-  std::vector<TextBlock> texts_;
-  std::vector<Encoded> encoded_;
+  std::vector<EncodedBlock> blocks_;  // that are being written
   std::unique_ptr<ShardWriter> shard_;
   PackedShard packed_;  // the shard being written
 };
-
-void check_options(const Tokenizer& tokenizer, const PackOptions& options) {
-  if (options.shard_tokens < kMinShardTokens)
-    fail_usage("shard_tokens: expected at least {}, found {}", kMinShardTokens, options.shard_tokens);
-  if (options.document_token >= tokenizer.vocab_size())
-    fail_usage("document_token: expected at most {}, found {}", tokenizer.vocab_size() - 1,
-               options.document_token);
-}
 
 // What there is at the target and what becomes of it.
 std::string describe_target(const Tokenizer& tokenizer, const PackOptions& options) {
@@ -460,12 +375,20 @@ double PackStats::bytes_per_token() const {
 
 PackStats pack_tokens(const Tokenizer& tokenizer, const PackOptions& options, ThreadPool& pool,
                       const std::function<void(const PackProgress&)>& progress) {
-  check_options(tokenizer, options);
-  return Packer(tokenizer, options, pool).run(progress);
+  check_pack_options(tokenizer, options);
+  require_no_tasks(options.out);
+  TextSource source(tokenizer, options, pool);
+  return pack_blocks(tokenizer, options, source, progress);
+}
+
+PackStats pack_blocks(const Tokenizer& tokenizer, const PackOptions& options, EncodedBlocks& source,
+                      const std::function<void(const PackProgress&)>& progress) {
+  return Packer(tokenizer, options, source).run(progress);
 }
 
 PackForecast forecast_pack(const Tokenizer& tokenizer, const PackOptions& options) {
-  check_options(tokenizer, options);
+  check_pack_options(tokenizer, options);
+  require_no_tasks(options.out);
   constexpr int64_t kSampleFiles = 16, kSampleBytes = int64_t{16} << 20;
   PackForecast out;
   const int64_t files = std::ssize(options.files);
@@ -482,7 +405,7 @@ PackForecast forecast_pack(const Tokenizer& tokenizer, const PackOptions& option
     TextBlocks blocks({path}, block_options(tokenizer, options));
     const double before = text;
     for (TextBlock block; blocks.next(block);) {
-      Encoded encoded;
+      EncodedBlock encoded;
       encoder.encode(block, path, encoded);
       text += static_cast<double>(block.text.size());
       tokens += static_cast<double>(encoded.ids.size());

@@ -58,7 +58,7 @@ bool is_sane(const PackState& s, const json& root) {
     return false;  // what earlier versions wrote has neither
   if (root.contains(kChecksum) && root.at(kChecksum) != checksum_of(root)) return false;
   const bool good_list = std::ranges::all_of(s.list, [](const PackedShard& shard) {
-    return shard.tokens > 0 && shard.begin.skip >= 0 && shard.begin.block.file >= 0;
+    return shard.tokens >= 0 && shard.begin.skip >= 0 && shard.begin.block.file >= 0;
   });
   return good_list && s.shards >= 0 && s.tokens >= 0 && s.shard_tokens > 0 && s.next.block.file >= 0 &&
          s.next.skip >= 0 && (s.list.empty() || s.has_list());
@@ -96,6 +96,16 @@ PackState read_pack_state(const std::string& folder) {
     // what is no JSON, or lacks something
   }
   fail("{} is damaged: expected what gpt data pack wrote; the same gpt data pack again repairs it", path);
+}
+
+std::optional<PackState> complete_pack(const std::string& folder) {
+  if (path_kind(pack_file(folder, kPackStateFile)) == PathKind::nothing) return std::nullopt;
+  try {
+    PackState state = read_pack_state(folder);
+    return state.done ? std::optional(std::move(state)) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 void write_pack_state(const std::string& folder, const PackState& state) {

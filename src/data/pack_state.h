@@ -20,7 +20,7 @@ struct PackPlace {
   int64_t skip = 0;
 };
 
-// A shard as it was packed.
+// A shard as it was packed, or a piece of a task (pack_piece.h), which may have no tokens.
 struct PackedShard {
   int64_t tokens = 0, text_bytes = 0, documents = 0;
   uint64_t checksum = 0;  // XXH3 of the ids
@@ -49,6 +49,8 @@ std::string tokenizer_hash(std::string_view json);                 // as PackSta
 
 // Throws Error when the file is damaged or missing.
 PackState read_pack_state(const std::string& folder);
+// That of a folder whose shards are complete; nothing where they are not, or the file does not tell.
+std::optional<PackState> complete_pack(const std::string& folder);
 void write_pack_state(const std::string& folder, const PackState& state);
 
 }  // namespace gpt

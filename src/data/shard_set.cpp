@@ -14,6 +14,7 @@
 #include "base/format.h"
 #include "base/ranges.h"
 #include "data/file_kind.h"
+#include "data/pack_share.h"
 
 namespace gpt {
 namespace {
@@ -144,8 +145,10 @@ void add_shard(ShardSet& set, const std::string& path) {
 
 ShardSet open_packed(const std::string& folder) {
   const PackState state = read_pack_state(folder);
-  if (!state.done)
+  if (!state.done) {
+    require_no_tasks(folder);
     fail("{} is not complete: gpt data pack was interrupted; run it again, it goes on where it was", folder);
+  }
   const std::vector<ShardProblem> problems = shard_problems(folder, state, false);
   if (!problems.empty()) {
     fail("{}{}; {}", problems[0].what,
@@ -261,8 +264,10 @@ ShardSet open_shard_set(const std::string& path) {
   std::vector<std::string> shards, others;
   bool packed = false;
   for (const FolderEntry& entry : list_folder(path)) {
-    if (entry.name == kPackUnfinishedFile)
+    if (entry.name == kPackUnfinishedFile) {
+      require_no_tasks(path);
       fail("{} is not complete: gpt data pack was interrupted; run it again, it goes on where it was", path);
+    }
     if (entry.name == kPackStateFile) {
       packed = true;
     } else if (is_shard_name(entry.name)) {
@@ -271,6 +276,7 @@ ShardSet open_shard_set(const std::string& path) {
       others.push_back(entry.name);
     }
   }
+  if (!packed) require_no_tasks(path);
   ShardSet set = packed ? open_packed(path) : open_foreign(path, shards);
   if (!set.shards.empty()) set.notes += note_others(path, others);
   return set;

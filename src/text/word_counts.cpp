@@ -101,6 +101,12 @@ void WordCounter::add(std::string_view text) {
   }
 }
 
+void WordCounter::add_counted(std::string_view word, uint64_t count) {
+  const uint64_t hash = CountTable::hash_of(word);
+  all_[hash % WordSink::kTables].add(word, hash, count);
+  total_ += static_cast<int64_t>(count);
+}
+
 void WordCounter::end_document() {
   document_ends_.push_back(text_.size());
 }

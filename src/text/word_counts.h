@@ -77,6 +77,9 @@ class WordCounter {
 
   // The next part of a document, which may end anywhere. Words longer than 16 MiB may be cut.
   void add(std::string_view text);
+  // A word and bytes of text that were counted elsewhere.
+  void add_counted(std::string_view word, uint64_t count);
+  void add_counted_bytes(int64_t bytes) { bytes_ += bytes; }
   void end_document();  // no word goes on in the next document
   void finish();        // after this the results are complete, and nothing may be added
 

@@ -1,0 +1,323 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "base/ranges.h"
+#include "data/pack_before.h"
+#include "data/pack_piece.h"
+#include "data/pack_source.h"
+#include "data/pack_task.h"
+#include "data/shard_set.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kShownTasks = 8;
+
+bool is_there(const std::string& folder, const char* name) {
+  return path_kind(pack_file(folder, name)) != PathKind::nothing;
+}
+
+// What the shards of all tasks are to be made with.
+json inputs_of_pack(const PackState& task) {
+  return json::parse(task.inputs).at("pack");
+}
+
+// What a task says of itself. Throws Error when it is damaged or missing.
+PackState state_of(const std::string& out, const PackTask& task) {
+  const std::string folder = task_folder(out, task);
+  const PackState state = read_pack_state(folder);
+  const json inputs = json::parse(state.inputs);
+  const bool good = inputs.contains("pack") && inputs.value("task", "") == task_name(task) &&
+                    state.has_list() && inputs.at("pack").at("files").size() == state.modified.size();
+  if (!good)
+    fail("{} is damaged: expected that of task {}", pack_file(folder, kPackStateFile), task_name(task));
+  return state;
+}
+
+PackOptions options_of(const json& inputs, const std::string& out) {
+  PackOptions options{.out = out};
+  for (const json& file : inputs.at("files"))
+    options.files.push_back(file.at("path"));
+  options.field = inputs.at("field");
+  options.format = inputs.at("format") == "llmc" ? ShardFormat::llmc : ShardFormat::gpt;
+  options.shard_tokens = inputs.at("shard_tokens");
+  options.document_token = inputs.at("document_token");
+  return options;
+}
+
+// Whether a merge was interrupted behind its end: the shards are there, and what is left of tasks is theirs.
+bool is_merged(const std::string& out, const std::vector<PackTask>& tasks) {
+  const std::optional<PackState> state = complete_pack(out);
+  if (!state || !shard_problems(out, *state, /*read_ids=*/false).empty()) return false;
+  const json inputs = json::parse(state->inputs);
+  return std::ranges::all_of(tasks, [&](const PackTask& task) {
+    const std::string folder = task_folder(out, task);
+    return !is_there(folder, kPackStateFile) || inputs_of_pack(state_of(out, task)) == inputs;
+  });
+}
+
+// The tokenizer of a folder. Throws Error unless it has this hash.
+std::unique_ptr<Tokenizer> tokenizer_of(const std::string& folder, const std::string& hash) {
+  const std::string path = pack_file(folder, kPackTokenizerFile);
+  const std::string text = read_file(path);
+  if (tokenizer_hash(text) != hash)
+    fail("{} is damaged: expected the hash {} as pack.json says, found {}; run the task again, it repairs it",
+         path, hash, tokenizer_hash(text));
+  return parse_tokenizer(text, path);
+}
+
+// Tasks 1 to N of one N. Throws Error where some are missing or not complete.
+void require_all(const std::string& out, const std::vector<PackTask>& tasks) {
+  const int64_t count = tasks.back().count;
+  if (tasks.front().count != count)
+    fail("{} has the work of {} tasks and of {}: expected tasks of one pack; remove the others from {}/{}",
+         out, tasks.front().count, count, out, kPackTasksFolder);
+  std::vector<std::string> missing;
+  for (int64_t number = 1; number <= count; ++number) {
+    const PackTask task{number, count};
+    const std::string folder = task_folder(out, task);
+    if (!is_there(folder, kPackStateFile)) {
+      missing.push_back(task_name(task) + " (not begun)");
+    } else if (!state_of(out, task).done) {
+      missing.push_back(task_name(task));
+    }
+  }
+  if (missing.empty()) return;
+  const std::string first = missing[0].substr(0, missing[0].find(' '));
+  fail(
+      "{}: {} of {} tasks are not complete: {}; run the same gpt data pack with --task {} and so on, then "
+      "--merge again",
+      out, missing.size(), count, format_list(missing, kShownTasks), first);
+}
+
+// Throws Error where the text is no longer what the tasks read.
+void require_same_text(const PackMerge& merge) {
+  const PackOptions& options = merge.options;
+  const json files = inputs_of_pack(merge.states[0]).at("files");
+  for (size_t i = 0; i < options.files.size(); ++i) {
+    const std::string& path = options.files[i];
+    if (file_bytes(path) == files[i].at("bytes") && file_modified(path) == merge.states[0].modified[i])
+      continue;
+    fail(
+        "{} has changed since the tasks packed it: expected {} bytes as they were, found {} or another time; "
+        "run all tasks again with --restart, then --merge",
+        path, files[i].at("bytes").get<uint64_t>(), file_bytes(path));
+  }
+}
+
+PackMerge merged(const std::string& out) {
+  const PackState state = read_pack_state(out);
+  return {.tokenizer = load_tokenizer(pack_file(out, kPackTokenizerFile)),
+          .options = options_of(json::parse(state.inputs), out),
+          .done = true};
+}
+
+PackMerge merge_of(const std::string& out, const std::vector<PackTask>& tasks) {
+  require_all(out, tasks);
+  PackMerge merge{.tasks = tasks};
+  for (const PackTask& task : tasks) {
+    merge.states.push_back(state_of(out, task));
+    const std::string what = other_than(merge.states.back(), merge.states.front());
+    if (!what.empty())
+      fail("task {} in {} was made with {} than task {}; run it again with --restart as the others",
+           task_name(task), out, what, task_name(tasks.front()));
+  }
+  merge.options = options_of(inputs_of_pack(merge.states[0]), out);
+  require_same_text(merge);
+  merge.tokenizer = tokenizer_of(task_folder(out, tasks.front()), merge.states[0].tokenizer);
+  return merge;
+}
+
+// The pieces of one task, block by block.
+class TaskReader {
+ public:
+  TaskReader(const std::string& out, const PackTask& task, const PackState& state)
+      : task_(task), folder_(task_folder(out, task)), state_(state) {}
+
+  const EncodedBlock* head() {
+    return guarded([&]() -> const EncodedBlock* {
+      while (piece_ == nullptr || piece_->head() == nullptr) {
+        if (next_ == state_.list.size()) return nullptr;
+        piece_ = std::make_unique<Piece>(folder_, static_cast<int64_t>(next_), state_.list[next_]);
+        ++next_;
+      }
+      return piece_->head();
+    });
+  }
+  EncodedBlock take() {
+    return guarded([&] { return piece_->take(); });
+  }
+
+  // Passes over what begins before.
+  void skip_to(const TextPosition& position) {
+    const auto behind = std::ranges::partition_point(
+        state_.list, [&](const PackedShard& piece) { return !begins_before(position, piece.begin.block); });
+    next_ = static_cast<size_t>(std::max<ptrdiff_t>(0, behind - state_.list.begin() - 1));
+    piece_.reset();
+    while (head() != nullptr && begins_before(head()->begin, position))
+      guarded([&] { piece_->pass(); });
+  }
+
+ private:
+  // What is damaged is the task's to repair.
+  template <class F>
+  auto guarded(F&& read) -> decltype(read()) {
+    try {
+      return read();
+    } catch (const Error& error) {
+      fail("task {0}: {1}; run the same gpt data pack with --task {0} again, which repairs it, then --merge",
+           task_name(task_), error.what());
+    }
+  }
+
+  PackTask task_;
+  std::string folder_;
+  const PackState& state_;
+  size_t next_ = 0;  // the piece to open
+  std::unique_ptr<Piece> piece_;
+};
+
+// The blocks of all tasks in the order of the text.
+class TaskBlocks final : public EncodedBlocks {
+ public:
+  explicit TaskBlocks(const PackMerge& merge) {
+    for (size_t i = 0; i < merge.tasks.size(); ++i) {
+      readers_.emplace_back(merge.options.out, merge.tasks[i], merge.states[i]);
+      total_ += static_cast<double>(merge.states[i].tokens);
+    }
+    files_ = merge.options.files;
+  }
+
+  bool next(std::vector<EncodedBlock>& blocks) override {
+    constexpr size_t kBlocks = 4;
+    blocks.clear();
+    while (blocks.size() < kBlocks) {
+      TaskReader* reader = first();
+      if (reader == nullptr) {
+        if (!last_.last) fail_gap(files_.size() - 1, "its end");
+        break;
+      }
+      require_next(*reader->head());
+      blocks.push_back(reader->take());
+      remember(blocks.back());
+    }
+    return !blocks.empty();
+  }
+
+  void skip_to(const TextPosition& position) override {
+    for (TaskReader& reader : readers_)
+      reader.skip_to(position);
+    TaskReader* reader = first();
+    if (reader == nullptr || !(reader->head()->begin == position))
+      fail_gap(static_cast<size_t>(position.file), fmt::format("a block at byte {}", position.offset));
+    // What comes before it is in shards.
+    const EncodedBlock& head = *reader->head();
+    last_ = head.number == 0 ? EncodedBlock{.begin = {.file = head.begin.file - 1}, .last = true}
+                             : EncodedBlock{.begin = {.file = head.begin.file},
+                                            .end = head.begin.offset,
+                                            .number = head.number - 1};
+  }
+
+  double done() const override { return done_; }
+  double total() const override { return total_; }
+
+ private:
+  TaskReader* first() {
+    TaskReader* best = nullptr;
+    for (TaskReader& reader : readers_) {
+      if (reader.head() == nullptr) continue;
+      if (best == nullptr || place(*reader.head()) < place(*best->head())) best = &reader;
+    }
+    return best;
+  }
+  static std::pair<int64_t, int64_t> place(const EncodedBlock& block) {
+    return {block.begin.file, block.number};
+  }
+
+  // Files without any text have no blocks.
+  void require_next(const EncodedBlock& block) const {
+    const bool begins =
+        last_.last && block.begin.file > last_.begin.file && block.number == 0 && block.begin.offset == 0;
+    const bool follows = !last_.last && block.begin.file == last_.begin.file &&
+                         block.number == last_.number + 1 && block.begin.offset == last_.end;
+    if (!begins && !follows)
+      fail_gap(static_cast<size_t>(block.begin.file),
+               fmt::format("the block in front of byte {}", block.begin.offset));
+  }
+  [[noreturn]] void fail_gap(size_t file, const std::string& what) const {
+    fail(
+        "the tasks do not have all of {}: expected {}; the text was changed between them: run all tasks "
+        "again "
+        "with --restart, then --merge",
+        files_.at(file), what);
+  }
+  void remember(const EncodedBlock& block) {
+    last_ = {.begin = block.begin, .end = block.end, .number = block.number, .last = block.last};
+    done_ += static_cast<double>(block.ids.size());
+  }
+
+  std::vector<TaskReader> readers_;
+  std::vector<std::string> files_;
+  EncodedBlock last_{.begin = {.file = -1}, .last = true};  // that was taken, without ids
+  double done_ = 0, total_ = 0;                             // ids
+};
+
+void remove_task(const std::string& folder) {
+  for (const FolderEntry& entry : list_folder(folder)) {
+    const std::string stem = std::filesystem::path(entry.name).stem().string();
+    const std::optional<int64_t> piece = own_shard_number(stem + ".bin");
+    const bool own =
+        entry.name == kPackTokenizerFile ||
+        (piece && (entry.name == shard_file_name(*piece) || entry.name == piece_index_name(*piece)));
+    if (own) remove_file(pack_file(folder, entry.name));
+  }
+  remove_file(pack_file(folder, kPackStateFile));
+  std::error_code error;
+  std::filesystem::remove(folder, error);  // only if it is empty
+}
+
+}  // namespace
+
+PackMerge plan_merge(const std::string& out) {
+  const std::vector<PackTask> tasks = tasks_in(out);
+  try {
+    if (is_merged(out, tasks)) return merged(out);
+    if (tasks.empty())
+      fail("{} has no work of tasks; gpt data pack with --task 1/N, 2/N and so on makes it", out);
+    return merge_of(out, tasks);
+  } catch (const json::exception&) {
+    fail("{}: expected what gpt data pack wrote in every pack.json; pack it anew with another --out", out);
+  }
+}
+
+PackStats merge_tasks(const PackMerge& merge, const std::function<void(const PackProgress&)>& progress) {
+  if (merge.done) {
+    const PackState state = read_pack_state(merge.options.out);
+    return {.documents = state.documents,
+            .text_bytes = state.text_bytes,
+            .tokens = state.tokens,
+            .shards = state.shards,
+            .shards_before = state.shards};
+  }
+  check_pack_options(*merge.tokenizer, merge.options);
+  TaskBlocks source(merge);
+  return pack_blocks(*merge.tokenizer, merge.options, source, progress);
+}
+
+void remove_tasks(const std::string& out) {
+  for (const PackTask& task : tasks_in(out))
+    remove_task(task_folder(out, task));
+  std::error_code error;
+  std::filesystem::remove(std::filesystem::path(out) / kPackTasksFolder, error);  // only if it is empty
+}
+
+}  // namespace gpt

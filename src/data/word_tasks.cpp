@@ -1,0 +1,222 @@
+#include "data/word_tasks.h"
+
+#define XXH_INLINE_ALL
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/format.h"
+#include "base/mapped_file.h"
+#include "base/ranges.h"
+#include "data/pack_before.h"
+#include "data/pack_state.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kWordsFile = "words";
+constexpr size_t kShownTasks = 8;
+
+std::string words_path(const std::string& out, const PackTask& task) {
+  return pack_file(task_folder(out, task), kWordsFile);
+}
+
+json inputs_of(const WordTaskOptions& options) {
+  const auto files = transformed(options.files, [](const std::string& path) {
+    return json{{"path", path}, {"bytes", file_bytes(path)}, {"modified", file_modified(path)}};
+  });
+  return {{"files", files},
+          {"field", options.field},
+          {"pattern", options.pattern},
+          {"vocab_size", options.vocab_size},
+          {"special_tokens", options.special_tokens}};
+}
+
+// A file of words that is read; its checksum is right.
+class WordFile {
+ public:
+  explicit WordFile(const std::string& path) : file_(path) {
+    const std::string_view all(reinterpret_cast<const char*>(file_.bytes().data()), file_.bytes().size());
+    const size_t line = all.find('\n');
+    if (line == std::string_view::npos || all.size() < line + 1 + sizeof(uint64_t)) fail_damaged();
+    rest_ = all.substr(0, all.size() - sizeof(uint64_t));
+    uint64_t checksum = 0;
+    std::memcpy(&checksum, all.data() + rest_.size(), sizeof checksum);
+    if (checksum != XXH3_64bits(rest_.data(), rest_.size())) fail_damaged();
+    head_ = json::parse(rest_.substr(0, line), nullptr, /*allow_exceptions=*/false);
+    if (!head_.is_object() || !head_.contains("inputs") || !head_.contains("bytes")) fail_damaged();
+    rest_.remove_prefix(line + 1);
+  }
+
+  const json& inputs() const { return head_.at("inputs"); }
+  int64_t text_bytes() const { return head_.at("bytes"); }
+
+  // The next word; false at the end.
+  bool next(std::string_view& word, uint64_t& count) {
+    if (rest_.empty()) return false;
+    count = number<uint64_t>();
+    const auto length = number<uint32_t>();
+    if (length > rest_.size()) fail_damaged();
+    word = rest_.substr(0, length);
+    rest_.remove_prefix(length);
+    return true;
+  }
+
+ private:
+  template <class T>
+  T number() {
+    if (rest_.size() < sizeof(T)) fail_damaged();
+    T value{};
+    std::memcpy(&value, rest_.data(), sizeof value);
+    rest_.remove_prefix(sizeof value);
+    return value;
+  }
+  [[noreturn]] void fail_damaged() const {
+    fail("{} is damaged: expected what gpt tokenizer train --task wrote; remove it and run the task again",
+         file_.path());
+  }
+
+  MappedFile file_;
+  std::string_view rest_;
+  json head_;
+};
+
+// Which tasks there are: 1 to N. Throws Error where some are missing.
+std::vector<PackTask> all_tasks(const std::string& out) {
+  const std::vector<PackTask> tasks = tasks_in(out);
+  if (tasks.empty())
+    fail("{} has no work of tasks; gpt tokenizer train with --task 1/N, 2/N and so on makes it", out);
+  const int64_t count = tasks.back().count;
+  if (tasks.front().count != count)
+    fail("{} has the work of {} tasks and of {}: expected tasks of one text; remove the others from {}/{}",
+         out, tasks.front().count, count, out, kPackTasksFolder);
+  std::vector<std::string> missing;
+  for (int64_t number = 1; number <= count; ++number) {
+    if (path_kind(words_path(out, {number, count})) == PathKind::nothing)
+      missing.push_back(task_name({number, count}));
+  }
+  if (!missing.empty())
+    fail(
+        "{}: {} of {} tasks are not complete: {}; run the same gpt tokenizer train with --task {} and so on, "
+        "then --merge again",
+        out, missing.size(), count, format_list(missing, kShownTasks), missing[0]);
+  return tasks;
+}
+
+WordTaskOptions options_of(const json& inputs) {
+  WordTaskOptions options{.field = inputs.at("field"),
+                          .pattern = inputs.at("pattern"),
+                          .vocab_size = inputs.at("vocab_size"),
+                          .special_tokens = inputs.at("special_tokens")};
+  for (const json& file : inputs.at("files"))
+    options.files.push_back(file.at("path"));
+  return options;
+}
+
+// Words, one behind the other, with their checksum.
+class WordWriter {
+ public:
+  explicit WordWriter(FileWriter& file) : file_(file), hash_(XXH3_createState()) { XXH3_64bits_reset(hash_); }
+  ~WordWriter() { XXH3_freeState(hash_); }
+  WordWriter(const WordWriter&) = delete;
+  WordWriter& operator=(const WordWriter&) = delete;
+
+  void text(std::string_view text) {
+    XXH3_64bits_update(hash_, text.data(), text.size());
+    file_.write(text);
+  }
+  template <class T>
+  void number(T value) {
+    text({reinterpret_cast<const char*>(&value), sizeof value});
+  }
+  void finish() { number(XXH3_64bits_digest(hash_)); }
+
+ private:
+  FileWriter& file_;
+  XXH3_state_t* hash_;
+};
+
+}  // namespace
+
+void write_word_counts(const std::string& out, const PackTask& task, const WordTaskOptions& options,
+                       const WordCounter& counter) {
+  if (counter.dropped_below() > 0)
+    fail(
+        "task {}: there are too many different words to remember, and counts of some would not add up; give "
+        "all "
+        "tasks a larger --max-words",
+        task_name(task));
+  const json head = {{"inputs", inputs_of(options)}, {"bytes", counter.bytes()}};
+  write_file_atomic(words_path(out, task), [&](FileWriter& file) {
+    WordWriter writer(file);
+    writer.text(head.dump() + "\n");
+    for (const WordCounter::Word& word : counter.words()) {
+      writer.number(word.count);
+      writer.number(static_cast<uint32_t>(word.text.size()));
+      writer.text(word.text);
+    }
+    writer.finish();
+  });
+}
+
+bool has_word_counts(const std::string& out, const PackTask& task, const WordTaskOptions& options) {
+  for (const PackTask& other : tasks_in(out)) {
+    if (other.count != task.count)
+      fail(
+          "{} has the work of {} tasks: expected --task I/{}, found --task {}; choose another --out, or "
+          "remove "
+          "{}/{} to forget it",
+          out, other.count, other.count, task_name(task), out, kPackTasksFolder);
+  }
+  const std::string path = words_path(out, task);
+  if (path_kind(path) == PathKind::nothing) return false;
+  if (WordFile(path).inputs() == inputs_of(options)) return true;
+  fail("{} is of other text or options; remove it to count anew (all tasks must have the same)", path);
+}
+
+WordTaskOptions plan_word_merge(const std::string& out) {
+  const std::vector<PackTask> tasks = all_tasks(out);
+  const json first = WordFile(words_path(out, tasks.front())).inputs();
+  for (const PackTask& task : tasks) {
+    const std::string path = words_path(out, task);
+    if (WordFile(path).inputs() != first)
+      fail("{} is of other text or options than {}; remove one and run its task again", path,
+           words_path(out, tasks.front()));
+  }
+  try {
+    WordTaskOptions options = options_of(first);
+    if (inputs_of(options) == first) return options;
+    fail("the text of {} has changed since the tasks counted it; remove {}/{} and run all tasks again",
+         options.files.front(), out, kPackTasksFolder);
+  } catch (const json::exception&) {
+    fail("{} is damaged; remove it and run the task again", words_path(out, tasks.front()));
+  }
+}
+
+void add_word_counts(const std::string& out, WordCounter& counter) {
+  for (const PackTask& task : all_tasks(out)) {
+    WordFile file(words_path(out, task));
+    std::string_view word;
+    for (uint64_t count = 0; file.next(word, count);)
+      counter.add_counted(word, count);
+    counter.add_counted_bytes(file.text_bytes());
+  }
+}
+
+void remove_word_counts(const std::string& out) {
+  std::error_code error;
+  for (const PackTask& task : tasks_in(out)) {
+    remove_file(words_path(out, task));
+    std::filesystem::remove(task_folder(out, task), error);  // only if it is empty
+  }
+  std::filesystem::remove(std::filesystem::path(out) / kPackTasksFolder, error);
+}
+
+}  // namespace gpt

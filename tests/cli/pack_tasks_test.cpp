@@ -1,0 +1,139 @@
+// An array job that packs: eight processes, of which three are killed in the middle and repeated, and the
+// merge.
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <map>
+
+#include "base/file.h"
+#include "base/folder_lock.h"
+#include "gpt_process.h"
+#include "run_gpt.h"
+#include "support/temp_dir.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+using Files = std::map<std::string, std::string>;
+
+class PackTasks : public testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return folder_.file(name); }
+
+  // Lines of JSON: blocks of a MiB, and from the tenth on of one longer line each. By the deal of blocks
+  // (TaskShare) tasks 2, 5, 7, 4 and 1 of eight have one of these after a block of the usual size.
+  void write_text() {
+    std::string text;
+    const std::string line(1000, 'a');
+    for (int block = 0; block < 9; ++block) {
+      std::string lines;
+      for (int i = 0; lines.size() + 1100 < kBlock; ++i)
+        lines += "{\"text\":\"" + line + std::to_string(block * 10000 + i) + "\"}\n";
+      const std::string begin = "{\"text\":\"", end = "\"}\n";
+      lines += begin + std::string(kBlock - lines.size() - begin.size() - end.size(), 'b') + end;
+      text += lines;
+    }
+    for (int i = 0; i < 5; ++i)
+      text += "{\"text\":\"" + std::string(kBlock + kBlock / 2, static_cast<char>('c' + i)) + "\"}\n";
+    gpt::test::write_plain_file(path("a.jsonl"), text);
+  }
+
+  Words pack(const std::string& out, const Words& more = {}) const {
+    Words words = {"data",    "pack",      "--data", path("a.jsonl"), "--tokenizer", "byte", "--shard-tokens",
+                   "1000000", "--threads", "1",      "--out",         path(out)};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // Runs the program until it writes a file that is larger, of which the system kills it.
+  int run_and_kill(const Words& words, rlim_t bytes) const {
+    GptProcess gpt(words, [bytes] {
+      const rlimit limit{bytes, bytes}, none{0, 0};
+      if (::setrlimit(RLIMIT_FSIZE, &limit) != 0 || ::setrlimit(RLIMIT_CORE, &none) != 0) ::_exit(127);
+    });
+    return gpt.end();
+  }
+  static Files contents(const std::string& folder) {
+    Files files;
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
+      files[fs::relative(entry.path(), folder).string()] =
+          entry.is_regular_file() ? gpt::read_file(entry.path().string()) : "folder";
+    return files;
+  }
+  static void expect_error(const GptRun& run, const std::string& part) {
+    EXPECT_NE(run.status, 0);
+    EXPECT_NE(run.err.find(part), std::string::npos) << run.err << "\nexpected: " << part;
+  }
+
+  static constexpr size_t kBlock = size_t{1} << 20;  // PackOptions::block_bytes
+  gpt::test::TempDir folder_;
+};
+
+TEST_F(PackTasks, KilledAndRepeatedTheyGiveTheBytesOfOne) {
+  write_text();
+  ASSERT_EQ(run_gpt(pack("one")).status, 0);
+  for (int number = 8; number >= 1; --number) {
+    const Words words = pack("many", {"--task", std::to_string(number) + "/8"});
+    if (number == 2 || number == 5 || number == 7) {
+      // Ids of two bytes: those of a MiB fit, the longer line does not.
+      EXPECT_EQ(run_and_kill(words, 2 * kBlock + kBlock / 2), -SIGXFSZ);
+      const std::string part = path("many/.tasks/" + std::to_string(number) + "-of-8/");
+      EXPECT_TRUE(fs::exists(part + "shard-00000.bin") && fs::exists(part + ".lock"));
+    } else {
+      const GptRun run = run_gpt(words);
+      ASSERT_EQ(run.status, 0) << run.err;
+      EXPECT_NE(run.err.find("next: gpt data pack --out " + path("many") + " --merge"), std::string::npos);
+    }
+  }
+  const Words merge = {"data", "pack", "--out", path("many"), "--merge"};
+  expect_error(run_gpt(merge),
+               "3 of 8 tasks are not complete: 2/8, 5/8, 7/8; run the same gpt data pack with "
+               "--task 2/8");
+  for (const Words& words :
+       {Words{"data", "info", path("many")}, Words{"train", path("many"), "--out", path("r")}})
+    expect_error(run_gpt(words), "the work of 8 tasks that is not merged");
+  for (const char* task : {"2/8", "5/8", "7/8"}) {
+    const GptRun run = run_gpt(pack("many", {"--task", task}));
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_NE(run.err.find("1 of 2 shards were there already"), std::string::npos) << run.err;
+  }
+  EXPECT_EQ(run_and_kill(merge, kBlock), -SIGXFSZ);
+  const GptRun merged = run_gpt(merge);
+  EXPECT_EQ(merged.status, 0) << merged.err;
+  EXPECT_TRUE(contents(path("many")) == contents(path("one")));
+  EXPECT_EQ(run_gpt({"data", "verify", path("many")}).status, 0);
+}
+
+TEST_F(PackTasks, WrongFlagsAreRefused) {
+  gpt::test::write_plain_file(path("a.jsonl"), "{\"text\":\"a\"}\n");
+  expect_error(run_gpt(pack("s", {"--task", "0/8"})), "--task: expected I/N with 1 <= I <= N <= 500");
+  expect_error(run_gpt(pack("s", {"--task", "1/8", "--dry-run"})), "--task: expected none with --dry-run");
+  expect_error(run_gpt(pack("s.bin", {"--task", "1/8"})), "--out: expected a folder with --task");
+  expect_error(run_gpt(pack("s", {"--merge"})), "--data: expected none with --merge");
+  expect_error(run_gpt({"data", "pack", "--merge"}), "--out is missing");
+  expect_error(run_gpt({"data", "pack", "--merge", "--out", path("no")}), "no such folder");
+  EXPECT_FALSE(fs::exists(path("s")));
+}
+
+// Each has a lock of its own, and the merge has all.
+TEST_F(PackTasks, LocksAreThoseOfTasks) {
+  gpt::test::write_plain_file(path("a.jsonl"), "{\"text\":\"a\"}\n");
+  const Words merge = {"data", "pack", "--out", path("s"), "--merge"};
+  {
+    const auto lock = gpt::FolderLock::of_folder(path("s/.tasks/1-of-2"), [](std::string_view) {});
+    expect_error(run_gpt(pack("s", {"--task", "1/2"})), "s/.tasks/1-of-2 is in use by process");
+    EXPECT_EQ(run_gpt(pack("s", {"--task", "2/2"})).status, 0);
+    expect_error(run_gpt(merge), "s/.tasks/1-of-2 is in use by process");
+  }
+  EXPECT_EQ(run_gpt(pack("s", {"--task", "1/2"})).status, 0);
+  EXPECT_EQ(run_gpt(merge).status, 0);
+  ASSERT_EQ(run_gpt(pack("one")).status, 0);
+  EXPECT_TRUE(contents(path("s")) == contents(path("one")));
+}
+
+}  // namespace
