@@ -177,7 +177,7 @@ TEST_F(Mpi, RefusesProcessesThatDiffer) {
   Words other_text = train("differ", {"--steps", "2"});
   std::replace(other_text.begin(), other_text.end(), text_, dir_.file("other.txt"));
   refused(other_text, "has another training text than rank 0");
-  refused(train("differ", {"--steps", "2", "--lr", "0.5"}), "has another value of the config key \"lr\" than rank 0");
+  refused(train("differ", {"--steps", "2", "--seed", "5"}), "has another value of the config key \"seed\" than rank 0");
 }
 
 // A process that stands still ends all others, by name, and the run goes on to the same model.

@@ -57,6 +57,30 @@ TEST(Plan, MeasuresPartsOfTheRun) {
   EXPECT_NEAR(time["total"].get<double>(), sum, 1e-9 * sum);
 }
 
+// Several processes have samples, messages and, with ZeRO, a part of the optimizer's state each.
+TEST(Plan, SharesTheRunAmongProcesses) {
+  const auto planned = [](const std::vector<std::string>& more) {
+    const GptRun run = plan(more);
+    EXPECT_EQ(run.status, 0) << run.err;
+    return json::parse(run.out);
+  };
+  const json one = planned({"--measure", "0"}), two = planned({"--measure", "0.01", "--ranks", "2", "--link", "1"}),
+             divided = planned({"--measure", "0", "--ranks", "2", "--zero", "1"});
+  EXPECT_FALSE(one.contains("processes"));
+  EXPECT_EQ(two["config"]["grad_shards"], 2);
+  EXPECT_EQ(two["config"]["micro_batch"], 4);
+  EXPECT_EQ(two["processes"]["link_bytes_per_second"], 1.25e8);
+  // Gradients once and their sums once, to the one other.
+  const double parameters = one["parameters"];
+  EXPECT_NEAR(two["processes"]["sent_bytes_per_step"].get<double>(), 4 * parameters, 0.01 * 4 * parameters);
+  EXPECT_GE(two["processes"]["message_seconds_per_step"], two["processes"]["exposed_seconds_per_step"]);
+  EXPECT_GT(two["memory_bytes"]["gradients"], one["memory_bytes"]["gradients"]);
+  EXPECT_EQ(two["memory_bytes"]["moments"], one["memory_bytes"]["moments"]);
+  EXPECT_LT(divided["memory_bytes"]["moments"], one["memory_bytes"]["moments"]);
+  EXPECT_EQ(plan({"--ranks", "3"}).status, 2);  // of a batch of 8
+  EXPECT_EQ(plan({"--ranks", "2", "--link", "0"}).status, 2);
+}
+
 // What does not fit is neither allocated nor measured, and what would fit is computed.
 TEST(Plan, SaysWhatWouldFit) {
   const GptRun run = plan({"--memory", "0.05", "--batch-size", "4096"});
