@@ -67,7 +67,9 @@ std::vector<std::string> with_flags(std::vector<std::string> command, const Conf
 
 // The training that was planned.
 std::vector<std::string> planned_command(const PlanArguments& a, const ConfigFlags& flags) {
-  std::vector<std::string> command = {"gpt", "train"};
+  std::vector<std::string> command = {"gpt"};
+  if (a.ranks > 1) command.insert(command.end(), {"launch", "-n", std::to_string(a.ranks), "--"});
+  command.emplace_back("train");
   for (const auto& [flag, value] : {std::pair{"--preset", a.sources.preset},
                                     {"--config", a.sources.config},
                                     {"--init-from", a.sources.init_from}}) {

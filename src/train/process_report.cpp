@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/process_memory.h"
 
 namespace gpt {
 namespace {
@@ -20,12 +21,21 @@ int64_t sent_in_step(int64_t elements, int processes, int64_t rounds) {
   return (rounds + 1) * others * static_cast<int64_t>(sizeof(float));
 }
 
+ProcessTimes gather_times(Communicator& processes, double waited, double seconds, int64_t sent_bytes) {
+  return {.waited = gather(processes, waited, "comparing how long all waited"),
+          .peak = gather(processes, static_cast<double>(peak_resident_bytes()), "comparing peaks of memory"),
+          .seconds = seconds,
+          .sent_bytes = sent_bytes};
+}
+
 std::string process_line(const ProcessTimes& times) {
   const auto [least, most] = std::minmax_element(times.waited.begin(), times.waited.end());
   return fmt::format(
-      "{} processes: waiting {} of the time (rank {}, the slowest) to {} (rank {}); each sends {} in a step\n",
+      "{} processes: waiting {} of the time (rank {}, the slowest) to {} (rank {}); each sends {} in a step; "
+      "peaks of memory up to {}\n",
       times.waited.size(), format_percent(share_of(*least, times)), least - times.waited.begin(),
-      format_percent(share_of(*most, times)), most - times.waited.begin(), format_bytes(times.sent_bytes));
+      format_percent(share_of(*most, times)), most - times.waited.begin(), format_bytes(times.sent_bytes),
+      format_bytes(*std::max_element(times.peak.begin(), times.peak.end())));
 }
 
 ReportSection process_section(const ProcessTimes& times, const Communicator& processes) {
@@ -33,10 +43,10 @@ ReportSection process_section(const ProcessTimes& times, const Communicator& pro
                         .text = fmt::format("Seconds that each waited for others and for messages, of {} of training "
                                             "steps. The one that waits least is the slowest. Each sends {} in a step.",
                                             format_duration(times.seconds), format_bytes(times.sent_bytes))};
-  TextTable table{{"rank", "machine", "waited", "share"}};
+  TextTable table{{"rank", "machine", "waited", "share", "peak memory"}};
   for (size_t rank = 0; rank < times.waited.size(); ++rank) {
     table.rows.push_back({std::to_string(rank), processes.host(static_cast<int>(rank)),
-                          format_duration(times.waited[rank]), format_percent(share_of(times.waited[rank], times))});
+                          format_duration(times.waited[rank]), format_percent(share_of(times.waited[rank], times)), format_bytes(times.peak[rank])});
   }
   section.tables.push_back({"", table});
   return section;

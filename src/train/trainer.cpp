@@ -478,9 +478,9 @@ void Trainer::perform(Pending part, double& seconds, bool (Trainer::*work)()) {
 
 void Trainer::compare_processes() {
   if (processes_.size() == 1) return;
-  process_times_.waited = gather(processes_, step_.waited_seconds(), "comparing how long all waited");
-  process_times_.sent_bytes = sent_in_step(param_buffer_elements(model_.table), processes_.size(),
-                                           config().grad_shards / processes_.size());
+  process_times_ = gather_times(processes_, step_.waited_seconds(), process_times_.seconds,
+                                sent_in_step(param_buffer_elements(model_.table), processes_.size(),
+                                             config().grad_shards / processes_.size()));
 }
 
 // What is due after a step, or what is left of it. Where an interrupt cuts it short, the state says so.
