@@ -97,7 +97,8 @@ int64_t saved_step(const std::string& out) {
 }
 
 void check(const LaunchArguments& a) {
-  if (a.n < 1 || a.n > 1 << 20) fail_usage("launch -n: expected the number of processes, 1 or more, found {}", a.n);
+  if (a.n < 1 || a.n > 1 << 20)
+    fail_usage("launch -n: expected the number of processes, 1 or more, found {}", a.n);
   if (a.words.empty() || (a.words.front() != "train" && a.words.front() != "finetune"))
     fail_usage("launch: expected -- train or finetune and its flags{}; see gpt launch --help",
                a.words.empty() ? "" : fmt::format(", found -- {}", a.words.front().substr(0, 64)));
@@ -123,8 +124,8 @@ int run(const LaunchArguments& a) {
     if (!restart) return status;
     const int64_t step = saved_step(out);
     if (step >= 0) words = {a.words.front(), "--resume", "--out", out};
-    write_note(fmt::format("launch: the run ended with status {}; restart {} of {} {}\n", status, restarts + 1,
-                           a.restart,
+    write_note(fmt::format("launch: the run ended with status {}; restart {} of {} {}\n", status,
+                           restarts + 1, a.restart,
                            step >= 0 ? "goes on from step " + format_thousands(step)
                                      : std::string("begins anew: nothing was saved yet")));
   }
@@ -135,7 +136,8 @@ int run(const LaunchArguments& a) {
 Command add_launch_command(CLI::App& root, const Words& words) {
   auto a = std::make_shared<LaunchArguments>();
   a->words = words;
-  CLI::App* app = add_command(root, "launch", "train or fine-tune with several processes, by mpirun", kFooter);
+  CLI::App* app =
+      add_command(root, "launch", "train or fine-tune with several processes, by mpirun", kFooter);
   add_value(*app, "-n", a->n, "N", "processes");
   add_value(*app, "--restart", a->restart, "K", "start again from the last checkpoint, at most so often (0)");
   add_value(*app, "--hostfile", a->hostfile, "FILE", "machines and their slots, as mpirun reads them");

@@ -53,7 +53,8 @@ void check(const PlanArguments& a) {
     fail_usage("--measure: expected 0 to 3600 seconds, found {}", a.seconds);
   if (a.ranks < 1 || a.ranks > 1 << 20)
     fail_usage("--ranks: expected the number of processes, 1 to {}, found {}", 1 << 20, a.ranks);
-  if (!(a.link_gbit > 0 && a.link_gbit <= 1e5)) fail_usage("--link: expected Gbit/s up to 1e5, found {}", a.link_gbit);
+  if (!(a.link_gbit > 0 && a.link_gbit <= 1e5))
+    fail_usage("--link: expected Gbit/s up to 1e5, found {}", a.link_gbit);
 }
 
 // A command with the flags of config keys that were given.

@@ -15,8 +15,8 @@ void install_ending_signals();
 
 // From now on the first Ctrl-C, SIGTERM or SIGHUP (a terminal that was closed) makes `interrupted` true and
 // says what is done about it, such as "finishing the step and saving"; the second Ctrl-C or SIGTERM ends the
-// program. SIGHUP stays ignored where it was when the program began (nohup). what: a string literal; null: not a
-// word is said. The same with SIGUSR1, which mpirun passes on to all its processes.
+// program. SIGHUP stays ignored where it was when the program began (nohup). what: a string literal; null:
+// not a word is said. The same with SIGUSR1, which mpirun passes on to all its processes.
 void install_graceful_interrupt(const char* what);
 bool interrupted();
 

@@ -19,11 +19,11 @@ class OutputClosed : public std::runtime_error {
 // data cannot be written (a full disk, say).
 void write_output(std::string_view text);
 
-// Writes to standard error; failures are ignored. Of several processes that share a command only the first one
-// speaks.
+// Writes to standard error; failures are ignored. Of several processes that share a command only the first
+// one speaks.
 void write_note(std::string_view text);
-// The same of what ends the program, in any process: that of another one names it, and lets the first one speak
-// first, whose error is probably the same.
+// The same of what ends the program, in any process: that of another one names it, and lets the first one
+// speak first, whose error is probably the same.
 void write_error(std::string_view text);
 
 // Tells people what one does next, as the last line on standard error. Commands call it when they have made

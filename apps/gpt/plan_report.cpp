@@ -106,7 +106,8 @@ std::string processes_text(const RunPlan& r) {
   const TrainConfig& c = s.config.train;
   TextTable table{.columns = {"processes", std::to_string(s.processes), ""}};
   table.rows.push_back({"samples of a step", std::to_string(c.batch_size / s.processes),
-                        fmt::format("of {} for each; {} shards; memory above is of one process", c.batch_size, c.grad_shards)});
+                        fmt::format("of {} for each; {} shards; memory above is of one process", c.batch_size,
+                                    c.grad_shards)});
   if (r.rates) {
     const ExchangePlan e = plan_exchange(s, *r.rates);
     const double step = r.time()->step;
@@ -159,8 +160,9 @@ double tokens_per_parameter(const Proposals& p, const Proposal& one) {
 }  // namespace
 
 std::string plan_text(const RunPlan& r, const std::vector<std::string>& advice) {
-  std::string text = amount_text(r) + "\n" + memory_text(r) + "\n" + time_text(r) + "\n" + processes_text(r) + loss_text(r) +
-                     machine_description(r.subject.threads, isa_name(r.subject.kernels->isa)) + "\n";
+  std::string text = amount_text(r) + "\n" + memory_text(r) + "\n" + time_text(r) + "\n" + processes_text(r) +
+                     loss_text(r) + machine_description(r.subject.threads, isa_name(r.subject.kernels->isa)) +
+                     "\n";
   for (const std::string& line : advice)
     text += (&line == &advice.front() ? "\n" : "") + ("note: " + line) + "\n";
   return text;

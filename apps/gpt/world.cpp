@@ -35,7 +35,8 @@ Communicator& world() {
 void require_one_process(const std::string& command) {
   if (!launched().one_of_many) return;
   fail_usage(
-      "{} runs in one process, and {} were started; start it without mpirun (gpt train and gpt finetune are what several can share)",
+      "{} runs in one process, and {} were started; start it without mpirun (gpt train and gpt finetune are "
+      "what several can share)",
       command, launched().size > 0 ? std::to_string(launched().size) : "several");
 }
 
@@ -45,10 +46,11 @@ void share_run(TrainConfig& config, int processes, bool resume) {
   share_among(config, processes);
   if (resume || processes == 1) return;
   if (asked.grad_shards == 0)
-    write_note(fmt::format(
-        "grad_shards {}: one for each process; with this setting any number of processes that divides it makes "
-        "the same model, bit for bit\n",
-        config.grad_shards));
+    write_note(
+        fmt::format("grad_shards {}: one for each process; with this setting any number of processes that "
+                    "divides it makes "
+                    "the same model, bit for bit\n",
+                    config.grad_shards));
   if (config.micro_batch != asked.micro_batch)
     write_note(fmt::format("micro_batch {}: a shard has {} of the {} samples\n", config.micro_batch,
                            config.batch_size / config.grad_shards, config.batch_size));

@@ -12,8 +12,8 @@ bool is_first_process();
 // The processes that the program was started as, connected when first asked for.
 Communicator& world();
 
-// Settles into how many shards the batches of a run are cut, and says so. Throws UsageError where they cannot be.
-// Runs of earlier versions have one.
+// Settles into how many shards the batches of a run are cut, and says so. Throws UsageError where they cannot
+// be. Runs of earlier versions have one.
 void share_run(TrainConfig& config, int processes, bool resume);
 
 // Throws UsageError where several processes were started for a command that runs in one.

@@ -7,7 +7,8 @@
 
 namespace gpt {
 
-// A file that is there, of which several processes write their parts. Every error throws Error naming the path.
+// A file that is there, of which several processes write their parts. Every error throws Error naming the
+// path.
 class SharedFile {
  public:
   explicit SharedFile(const std::string& path);

@@ -8,9 +8,9 @@
 
 namespace gpt {
 
-// What the processes that train one model together say to each other: the rank r of R. All of them call the same
-// operations in the same order. One may still be under way when its function returns: the memory that it was
-// given belongs to it until its handle has been waited for.
+// What the processes that train one model together say to each other: the rank r of R. All of them call the
+// same operations in the same order. One may still be under way when its function returns: the memory that it
+// was given belongs to it until its handle has been waited for.
 class Communicator {
  public:
   class Operation {
@@ -25,9 +25,9 @@ class Communicator {
   virtual int size() const = 0;
   virtual std::string host(int rank) const = 0;  // its name, for messages
 
-  // Sends send[r] to rank r and receives receive[r] from it, for every r but the own one, whose entries are not
-  // looked at. Both sides know how long each message is; an empty one is not sent. In memory of the host. what:
-  // a string literal that names the operation where it does not end.
+  // Sends send[r] to rank r and receives receive[r] from it, for every r but the own one, whose entries are
+  // not looked at. Both sides know how long each message is; an empty one is not sent. In memory of the host.
+  // what: a string literal that names the operation where it does not end.
   virtual Handle exchange(std::span<const std::span<const std::byte>> send,
                           std::span<const std::span<std::byte>> receive, const char* what) = 0;
 
@@ -63,8 +63,8 @@ bool any(Communicator& processes, bool own, const char* what);
 // Returns when every process has called it.
 void barrier(Communicator& processes, const char* what);
 
-// Threads of this process: as many as were asked for, else the CPUs that it may use, of which those of one machine
-// share all where mpirun has not bound them.
+// Threads of this process: as many as were asked for, else the CPUs that it may use, of which those of one
+// machine share all where mpirun has not bound them.
 int thread_count(int64_t asked, const Communicator& processes);
 
 }  // namespace gpt

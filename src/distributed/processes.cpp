@@ -30,8 +30,7 @@ double seconds_in(const char* variable, double fallback) {
 // Beside the program in a build folder, in lib/gptcpp where it is installed.
 std::filesystem::path module_path() {
   std::error_code unknown;
-  const std::filesystem::path folder =
-      std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path();
+  const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path();
   for (const auto& path : {folder / "gpt_mpi.so", folder / "../lib/gptcpp/gpt_mpi.so"}) {
     if (std::filesystem::exists(path, unknown)) return path;
   }
@@ -44,8 +43,7 @@ Launch launch_of_environment() {
   if (std::getenv("TORCHELASTIC_RUN_ID") != nullptr)
     fail_usage("torchrun has started this program, which speaks MPI: mpirun -n {} gpt ...",
                number_in("WORLD_SIZE").value_or(2));
-  if (const auto size = number_in("OMPI_COMM_WORLD_SIZE"))
-    return {.one_of_many = *size > 1, .size = *size};
+  if (const auto size = number_in("OMPI_COMM_WORLD_SIZE")) return {.one_of_many = *size > 1, .size = *size};
   if (number_in("PMIX_RANK")) return {.one_of_many = true};
   if (number_in("PMI_SIZE").value_or(1) > 1)
     fail_usage("the mpiexec of another MPI has started this program, which speaks Open MPI: use its mpirun");

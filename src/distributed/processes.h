@@ -12,8 +12,8 @@ struct Launch {
   bool one_of_many = false;  // by mpirun, or by srun --mpi=pmix
   int size = 0;              // of all; 0: known only when they are opened
 };
-// Throws UsageError for launchers that are not supported, by name: torchrun, the mpiexec of MPICH, srun without
-// PMIx.
+// Throws UsageError for launchers that are not supported, by name: torchrun, the mpiexec of MPICH, srun
+// without PMIx.
 Launch launch_of_environment();
 // The rank that this process will have; 0 where it is alone.
 int rank_of_environment();

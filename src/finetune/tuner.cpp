@@ -259,8 +259,7 @@ RunFacts Tuner::facts() const {
       section.facts.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
   }
   facts.sections.push_back(section);
-  if (processes_.size() > 1)
-    facts.processes = [this] { return process_section(process_times_, processes_); };
+  if (processes_.size() > 1) facts.processes = [this] { return process_section(process_times_, processes_); };
   return facts;
 }
 

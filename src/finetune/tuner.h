@@ -29,10 +29,10 @@ struct TuneOutcome {
 };
 
 // Fine-tunes, writing checkpoints (out/last, out/best), metrics and a report into the run's folder and
-// progress to stderr. The caller holds the FolderLock of that folder. Where several processes share the run all call
-// this with the same request, and that of rank 0 holds the lock, writes and speaks. `interrupted` is asked after every step
-// and while evaluating; true saves and returns. Throws Error for bad examples, an unusable folder, a full
-// disk, or a loss that is no number (the last good checkpoint stays).
+// progress to stderr. The caller holds the FolderLock of that folder. Where several processes share the run
+// all call this with the same request, and that of rank 0 holds the lock, writes and speaks. `interrupted` is
+// asked after every step and while evaluating; true saves and returns. Throws Error for bad examples, an
+// unusable folder, a full disk, or a loss that is no number (the last good checkpoint stays).
 TuneOutcome run_tuning(const TuneRequest& request, const std::function<bool()>& interrupted);
 
 }  // namespace gpt

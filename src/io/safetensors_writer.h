@@ -44,8 +44,8 @@ void write_tensor(const NamedTensor& tensor, FileWriter& writer);
 void write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
-// For a file that several processes write: one makes it in its full size, without numbers in it, from tensors whose
-// `write` is not used. Throws Error as write_safetensors does.
+// For a file that several processes write: one makes it in its full size, without numbers in it, from tensors
+// whose `write` is not used. Throws Error as write_safetensors does.
 void create_safetensors(const std::string& path, std::span<const NamedTensor> tensors);
 // Numbers of a tensor from element `begin` on.
 struct TensorPart {
@@ -53,8 +53,8 @@ struct TensorPart {
   int64_t begin = 0;
   TensorView view;  // dense
 };
-// Then each writes its parts into it and syncs them. Throws Error when a part is not in the file, or the disk is
-// full.
+// Then each writes its parts into it and syncs them. Throws Error when a part is not in the file, or the disk
+// is full.
 void fill_safetensors(const std::string& path, std::span<const TensorPart> parts);
 
 }  // namespace gpt

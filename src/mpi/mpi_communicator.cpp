@@ -1,5 +1,5 @@
-// gpt_mpi.so: the processes that mpirun or srun has started, over MPI. One thread of each process makes all calls
-// of MPI; it moves messages while the others compute, and watches over the neighbour's signs of life.
+// gpt_mpi.so: the processes that mpirun or srun has started, over MPI. One thread of each process makes all
+// calls of MPI; it moves messages while the others compute, and watches over the neighbour's signs of life.
 
 #include <fmt/format.h>
 #include <mpi.h>
@@ -23,8 +23,8 @@ namespace gpt {
 namespace {
 
 constexpr int kDataTag = 1, kLifeTag = 2;
-constexpr double kLifeEvery = 1;     // seconds between two signs of life
-constexpr double kOwnPause = 5;      // a thread that did not run for so long was stopped itself
+constexpr double kLifeEvery = 1;  // seconds between two signs of life
+constexpr double kOwnPause = 5;   // a thread that did not run for so long was stopped itself
 constexpr auto kIdle = std::chrono::milliseconds(200);
 constexpr auto kPollPause = std::chrono::microseconds(50);
 
@@ -245,11 +245,13 @@ class MpiCommunicator : public Communicator {
 
   [[noreturn]] void end_silent() {
     const int before = (rank_ + size_ - 1) % size_;
-    end(fmt::format(
-        "rank {} on {} has given no sign of life for {:.0f} s (GPT_RANK_TIMEOUT); it was stopped, has died, or "
-        "its network is cut{}",
-        before, host(before), seconds_since(heard_),
-        active_.empty() ? std::string() : fmt::format("; rank {} waits in: {}", rank_, active_.front()->what)));
+    end(
+        fmt::format("rank {} on {} has given no sign of life for {:.0f} s (GPT_RANK_TIMEOUT); it was "
+                    "stopped, has died, or "
+                    "its network is cut{}",
+                    before, host(before), seconds_since(heard_),
+                    active_.empty() ? std::string()
+                                    : fmt::format("; rank {} waits in: {}", rank_, active_.front()->what)));
   }
 
   [[noreturn]] void end_for(const Job& job) {
@@ -259,14 +261,14 @@ class MpiCommunicator : public Communicator {
       if (job.requests[i] == MPI_REQUEST_NULL || peer < 0) continue;
       missing += fmt::format("{}rank {} on {}", missing.empty() ? "" : ", ", peer, host(peer));
     }
-    end(fmt::format("{} did not end within {:.0f} s (GPT_COLLECTIVE_TIMEOUT); nothing has come from {}", job.what,
-                    patience_.operation, missing.empty() ? "nobody it waits for" : missing));
+    end(fmt::format("{} did not end within {:.0f} s (GPT_COLLECTIVE_TIMEOUT); nothing has come from {}",
+                    job.what, patience_.operation, missing.empty() ? "nobody it waits for" : missing));
   }
 
   [[noreturn]] void end(const std::string& why) {
     const std::string line =
-        fmt::format("\ngpt: rank {} on {} ends the run: {}; it can be resumed from its last checkpoint\n", rank_,
-                    host(rank_), why);
+        fmt::format("\ngpt: rank {} on {} ends the run: {}; it can be resumed from its last checkpoint\n",
+                    rank_, host(rank_), why);
     [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
     MPI_Abort(MPI_COMM_WORLD, 1);
     ::_exit(1);
@@ -279,7 +281,7 @@ class MpiCommunicator : public Communicator {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool ready_ = false, ends_ = false;         // these four guarded by the mutex
+  bool ready_ = false, ends_ = false;  // these four guarded by the mutex
   std::optional<int> abort_status_;
   std::deque<std::shared_ptr<Job>> queue_;
   std::vector<std::shared_ptr<Job>> active_;  // of the thread

@@ -83,8 +83,9 @@ class AdamW : public Optimizer {
         return make_view(x.as<float>() + begin, {range.size()});
       };
       const int64_t begin = range.begin - piece.begin;
-      const UpdateSquares own = adamw_change(rule, part(weight, range.begin - at), part(state.piece(0, k), begin),
-                                             part(state.piece(1, k), begin), step);
+      const UpdateSquares own =
+          adamw_change(rule, part(weight, range.begin - at), part(state.piece(0, k), begin),
+                       part(state.piece(1, k), begin), step);
       sums.update += own.update;
       sums.weight += own.weight;
     }

@@ -188,7 +188,8 @@ void save_checkpoint(const std::string& folder, const Model& model, const Optimi
   }
   const std::string temporary = is_first ? writer->path() : "";
   if (optimizer.is_whole()) {
-    write_safetensors(temporary + kStateFile, transformed(optimizer.parts(), [](const OptimizerState::Part& part) {
+    write_safetensors(temporary + kStateFile,
+                      transformed(optimizer.parts(), [](const OptimizerState::Part& part) {
                         return named_tensor(part.name, part.view);
                       }));
   } else {

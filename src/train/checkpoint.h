@@ -56,7 +56,8 @@ void save_model(const std::string& folder, const Model& model, const BesideModel
 std::optional<BestModel> read_best(const std::string& folder);
 
 // A model folder with train_state.safetensors and train_state.json, from which the run can go on bit for bit.
-// Processes that share a run all call it: each writes what it keeps of the optimizer's state, and rank 0 the rest.
+// Processes that share a run all call it: each writes what it keeps of the optimizer's state, and rank 0 the
+// rest.
 void save_checkpoint(const std::string& folder, const Model& model, const OptimizerState& optimizer,
                      const RunState& state, const BesideModel& beside,
                      Communicator& processes = single_process());

@@ -22,8 +22,8 @@ struct EvalLosses {
 };
 
 // Evaluates a run: the same batches of the validation text every time, and with eval_train as many of the
-// training text. Without dropout, and nothing of the training changes by it. Several processes share the batches,
-// and all know the losses, which are those of one.
+// training text. Without dropout, and nothing of the training changes by it. Several processes share the
+// batches, and all know the losses, which are those of one.
 class Evaluator {
  public:
   // The model and the data must outlive this.

@@ -89,7 +89,8 @@ TensorView GradientSums::kept(const Buffer& buffer, int64_t row, int64_t bucket)
   const auto size = static_cast<int64_t>(dtype_size(grads_.dtype()));
   const int64_t elements = pieces_.elements_of(processes_.rank());
   const int64_t shape[] = {pieces_.piece(bucket, processes_.rank()).size()};
-  return buffer.view((row * elements + own_offset_[static_cast<size_t>(bucket)]) * size, grads_.dtype(), shape);
+  return buffer.view((row * elements + own_offset_[static_cast<size_t>(bucket)]) * size, grads_.dtype(),
+                     shape);
 }
 
 TensorView GradientSums::received(int64_t bucket, int rank) const {
@@ -130,7 +131,8 @@ void GradientSums::add_views(const TensorView& out, const TensorView& a, const T
   const int64_t rows = out.size() / kRow, rest = out.size() % kRow;
   const auto add = [&](int64_t begin, int64_t n, int64_t cols) {
     const auto part = [&](const TensorView& x) {
-      std::byte* const data = static_cast<std::byte*>(x.data) + static_cast<size_t>(begin) * dtype_size(x.dtype);
+      std::byte* const data =
+          static_cast<std::byte*>(x.data) + static_cast<size_t>(begin) * dtype_size(x.dtype);
       TensorView view = make_view(data, x.dtype, {n, cols});
       view.memory = x.memory;
       return view;

@@ -11,10 +11,10 @@
 
 namespace gpt {
 
-// The gradients of a batch, from those of its shards: runs of samples, each added up from zero. Rank r of R has
-// the shards r, r + R, ...; in round j all have computed shards j R to j R + R - 1. Every piece is sent to the
-// process that owns it as soon as the backward pass is through with it, and the owner adds the shards in their
-// order, in fp32. So the sums depend on the number of shards and not on that of processes.
+// The gradients of a batch, from those of its shards: runs of samples, each added up from zero. Rank r of R
+// has the shards r, r + R, ...; in round j all have computed shards j R to j R + R - 1. Every piece is sent
+// to the process that owns it as soon as the backward pass is through with it, and the owner adds the shards
+// in their order, in fp32. So the sums depend on the number of shards and not on that of processes.
 class GradientSums {
  public:
   // rounds: shards of each process. All that is given must outlive this.
@@ -27,8 +27,8 @@ class GradientSums {
   void finish_round(int64_t round);
 
   const Pieces& pieces() const { return pieces_; }
-  // Of something that has a number for each element of the gradients, or for each `block` of them: every process
-  // gets the others' pieces.
+  // Of something that has a number for each element of the gradients, or for each `block` of them: every
+  // process gets the others' pieces.
   void gather(const TensorView& x, int64_t block, const char* what);
 
   double waited_seconds() const { return waited_; }  // for messages, so far
@@ -55,11 +55,11 @@ class GradientSums {
   Backend backend_;
   Pieces pieces_;
   ParamLayout layout_;
-  std::vector<int64_t> own_offset_;  // of the own pieces, one behind the other, by bucket
-  std::vector<int> parameters_;      // that have a part in each bucket ...
-  std::vector<int> pending_;         // ... and of these, those whose gradients are not done
-  Buffer received_;                  // the own pieces of the other ranks: [R - 1, own elements]
-  Buffer total_;                     // [own elements], with several rounds
+  std::vector<int64_t> own_offset_;          // of the own pieces, one behind the other, by bucket
+  std::vector<int> parameters_;              // that have a part in each bucket ...
+  std::vector<int> pending_;                 // ... and of these, those whose gradients are not done
+  Buffer received_;                          // the own pieces of the other ranks: [R - 1, own elements]
+  Buffer total_;                             // [own elements], with several rounds
   std::vector<Communicator::Handle> sends_;  // of this round, under way
   double waited_ = 0;
 };

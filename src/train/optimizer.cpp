@@ -48,7 +48,8 @@ OptimizerState::OptimizerState(const std::vector<OptimizerBuffer>& buffers, cons
 }
 
 // at: where the parameter lies among all.
-void OptimizerState::add_parts(const ParamTable& table, size_t i, const std::string& name, int id, int64_t at) {
+void OptimizerState::add_parts(const ParamTable& table, size_t i, const std::string& name, int id,
+                               int64_t at) {
   for (size_t k = 0; k < own_.size(); ++k) {
     const ElementRange range = common(own_[k], {at, at + table[id].size()});
     if (range.size() == 0) continue;

@@ -101,8 +101,8 @@ struct OptimizerSettings {
   std::vector<double> lr_scale = {};  // by parameter id, of the step's learning rate; none: 1 for all
   double muon_momentum = 0.95;
   MuonAdjust muon_adjust = MuonAdjust::original;
-  DType muon_compute = DType::f32;  // of its products; fp32 or bf16
-  int64_t steps = 1;                // of the run, for schedules
+  DType muon_compute = DType::f32;     // of its products; fp32 or bf16
+  int64_t steps = 1;                   // of the run, for schedules
   std::vector<ElementRange> own = {};  // what it updates, with ZeRO; none: everything
 
   double scale(int id) const { return lr_scale.empty() ? 1 : lr_scale[static_cast<size_t>(id)]; }
@@ -122,9 +122,9 @@ const OptimizerType& require_optimizer(const std::string& name);
 // AdamW (Loshchilov & Hutter 2019): decay on tensors of two or more dimensions only.
 std::unique_ptr<Optimizer> make_adamw(const ParamTable& table, const OptimizerSettings& settings);
 
-// Muon for the matrices of the blocks, AdamW for everything else: as torch.optim.Muon beside torch.optim.AdamW,
-// and as MuonAdamW of nanochat 92d63d4 with the betas, eps and decays of its groups and the schedules of its
-// momentum and of Muon's decay (MuonArgs in kernels/ops.h).
+// Muon for the matrices of the blocks, AdamW for everything else: as torch.optim.Muon beside
+// torch.optim.AdamW, and as MuonAdamW of nanochat 92d63d4 with the betas, eps and decays of its groups and
+// the schedules of its momentum and of Muon's decay (MuonArgs in kernels/ops.h).
 std::unique_ptr<Optimizer> make_muon(const ParamTable& table, const OptimizerSettings& settings);
 std::unique_ptr<Optimizer> make_muon_nanochat(const ParamTable& table, const OptimizerSettings& settings);
 

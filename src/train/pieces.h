@@ -13,9 +13,9 @@ struct ElementRange {
 // What both have: empty where that is nothing.
 ElementRange common(const ElementRange& a, const ElementRange& b);
 
-// How gradients, and with ZeRO what the optimizer keeps (Rajbhandari et al. 2020, section 5), are divided among
-// processes: the buffer is cut into buckets, and each of these into a piece for every process, all at whole blocks
-// of sums (kSumBlock).
+// How gradients, and with ZeRO what the optimizer keeps (Rajbhandari et al. 2020, section 5), are divided
+// among processes: the buffer is cut into buckets, and each of these into a piece for every process, all at
+// whole blocks of sums (kSumBlock).
 class Pieces {
  public:
   Pieces(int64_t elements, int processes);

@@ -179,13 +179,15 @@ RunMemory plan_memory(const PlanSubject& s) {
   RunMemory m;
   m.base = s.base_bytes + kLater;
   const int64_t trained = param_buffer_elements(table);
-  m.gradients = 4 * trained + GradientSums::bytes(trained, DType::f32, std::max<int64_t>(1, train.grad_shards / s.processes),
+  m.gradients = 4 * trained + GradientSums::bytes(trained, DType::f32,
+                                                  std::max<int64_t>(1, train.grad_shards / s.processes),
                                                   s.processes, 0);
   m.weights = 4 * trained + 4 * frozen_elements(table);
   const bool divided = train.zero > 0 && s.processes > 1;
-  m.moments = OptimizerState::bytes(optimizer->buffers(), table, DType::f32,
-                                    divided ? Pieces(trained, s.processes).of(0) : std::vector<ElementRange>()) +
-              Workspace::bytes(optimizer->scratch(*s.kernels, DType::f32), s.threads);
+  m.moments =
+      OptimizerState::bytes(optimizer->buffers(), table, DType::f32,
+                            divided ? Pieces(trained, s.processes).of(0) : std::vector<ElementRange>()) +
+      Workspace::bytes(optimizer->scratch(*s.kernels, DType::f32), s.threads);
   m.packed = packed_weight_bytes(table, *s.kernels, dtype);
   m.activations = TrainingGraph::planned_bytes(
       c, train.micro_batch, c.n_ctx, {.recompute = train.recompute, .dtype = dtype}, *s.kernels, s.threads);
@@ -270,8 +272,9 @@ ExchangePlan plan_exchange(const PlanSubject& s, const RunRates& r) {
   freeze_parameters(c, table);
   const int64_t elements = param_buffer_elements(table), rounds = c.grad_shards / s.processes;
   plan.sent_bytes = sent_in_step(elements, s.processes, rounds);
-  const double once = static_cast<double>(plan.sent_bytes) / static_cast<double>(rounds + 1) / s.link_bytes_per_second +
-                      static_cast<double>(Pieces(elements, s.processes).buckets() * (s.processes - 1)) * kMessageSeconds;
+  const double once =
+      static_cast<double>(plan.sent_bytes) / static_cast<double>(rounds + 1) / s.link_bytes_per_second +
+      static_cast<double>(Pieces(elements, s.processes).buckets() * (s.processes - 1)) * kMessageSeconds;
   const bool accumulates = c.micro_batch * c.grad_shards < c.batch_size;
   const double hidden = kBackwardShare * (accumulates ? r.accumulated : r.micro_batch);
   plan.seconds = static_cast<double>(rounds + 1) * once;

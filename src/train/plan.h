@@ -21,9 +21,9 @@ struct PlanSubject {
   bool evaluates = false;
   const KernelTable* kernels = &kernel_table(Isa::ref);
   int threads = 1;
-  int processes = 1;       // that share the run, over such a link ...
+  int processes = 1;                      // that share the run, over such a link ...
   double link_bytes_per_second = 1.25e9;  // ... in each direction, of each process
-  int64_t base_bytes = 0;  // that the process holds already: program, text, tokens
+  int64_t base_bytes = 0;                 // that the process holds already: program, text, tokens
 };
 
 // Bytes of a run at its peak, known before its first step.
@@ -86,9 +86,9 @@ struct RunTime {
 };
 // The messages of one step (docs/scaling.md).
 struct ExchangePlan {
-  int64_t sent_bytes = 0;   // by each process
-  double seconds = 0;       // that they take
-  double exposed = 0;       // of these, what no backward pass hides
+  int64_t sent_bytes = 0;  // by each process
+  double seconds = 0;      // that they take
+  double exposed = 0;      // of these, what no backward pass hides
 };
 ExchangePlan plan_exchange(const PlanSubject& subject, const RunRates& rates);
 RunTime plan_time(const PlanSubject& subject, const RunRates& rates, int64_t parameters);

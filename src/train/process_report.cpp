@@ -39,14 +39,16 @@ std::string process_line(const ProcessTimes& times) {
 }
 
 ReportSection process_section(const ProcessTimes& times, const Communicator& processes) {
-  ReportSection section{.title = "Processes",
-                        .text = fmt::format("Seconds that each waited for others and for messages, of {} of training "
-                                            "steps. The one that waits least is the slowest. Each sends {} in a step.",
-                                            format_duration(times.seconds), format_bytes(times.sent_bytes))};
+  ReportSection section{
+      .title = "Processes",
+      .text = fmt::format("Seconds that each waited for others and for messages, of {} of training "
+                          "steps. The one that waits least is the slowest. Each sends {} in a step.",
+                          format_duration(times.seconds), format_bytes(times.sent_bytes))};
   TextTable table{{"rank", "machine", "waited", "share", "peak memory"}};
   for (size_t rank = 0; rank < times.waited.size(); ++rank) {
-    table.rows.push_back({std::to_string(rank), processes.host(static_cast<int>(rank)),
-                          format_duration(times.waited[rank]), format_percent(share_of(times.waited[rank], times)), format_bytes(times.peak[rank])});
+    table.rows.push_back(
+        {std::to_string(rank), processes.host(static_cast<int>(rank)), format_duration(times.waited[rank]),
+         format_percent(share_of(times.waited[rank], times)), format_bytes(times.peak[rank])});
   }
   section.tables.push_back({"", table});
   return section;

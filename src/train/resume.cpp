@@ -76,8 +76,9 @@ void refuse_files_of_others(const std::string& folder) {
 }  // namespace
 
 const std::vector<std::string>& resumable_keys() {
-  static const std::vector<std::string> keys = {"steps",      "stop_after", "threads",      "log_every",
-                                                "eval_every", "save_every", "sample_every", "patience", "zero"};
+  static const std::vector<std::string> keys = {"steps",        "stop_after", "threads",
+                                                "log_every",    "eval_every", "save_every",
+                                                "sample_every", "patience",   "zero"};
   return keys;
 }
 

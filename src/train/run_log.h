@@ -33,8 +33,8 @@ struct RunFacts {
   bool nats = true;             // the loss is a cross-entropy of tokens, so that perplexity says something
   std::optional<double> floor;  // nats per token
   double bytes_per_token = 1;
-  std::vector<ReportSection> sections;  // config, parameters, data, machine
-  std::function<ReportSection()> plan;  // beside what became of it so far; or none
+  std::vector<ReportSection> sections;            // config, parameters, data, machine
+  std::function<ReportSection()> plan;            // beside what became of it so far; or none
   std::function<ReportSection()> processes = {};  // that share the run; or none
 };
 
@@ -80,7 +80,7 @@ class RunLog {
   int64_t steps_ = 0;
   std::vector<MetricRecord> records_;
   std::unique_ptr<Outputs> outputs_;  // or none
-  double next_report_s_ = 10;  // seconds of training
+  double next_report_s_ = 10;         // seconds of training
 };
 
 }  // namespace gpt

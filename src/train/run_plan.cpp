@@ -233,7 +233,8 @@ json run_plan_json(const RunPlan& p) {
               {"config", run_config_json(p.subject.config)}};
   if (p.rates) add_times(out, p);
   if (p.subject.processes > 1) {
-    out["processes"] = {{"ranks", p.subject.processes}, {"link_bytes_per_second", p.subject.link_bytes_per_second}};
+    out["processes"] = {{"ranks", p.subject.processes},
+                        {"link_bytes_per_second", p.subject.link_bytes_per_second}};
     if (p.rates) {
       const ExchangePlan exchange = plan_exchange(p.subject, *p.rates);
       out["processes"].update({{"sent_bytes_per_step", exchange.sent_bytes},

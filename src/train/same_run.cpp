@@ -34,8 +34,9 @@ void require_same_run(Communicator& processes, const RunIdentity& run) {
     for (int rank = 1; rank < processes.size(); ++rank) {
       const std::string& found = all[static_cast<size_t>(rank)];
       if (found == all[0]) continue;
-      fail("rank {} on {} has another {} than rank 0 on {}: expected {}, found {}; all must have the same", rank,
-           processes.host(rank), what, processes.host(0), all[0].substr(0, kMost), found.substr(0, kMost));
+      fail("rank {} on {} has another {} than rank 0 on {}: expected {}, found {}; all must have the same",
+           rank, processes.host(rank), what, processes.host(0), all[0].substr(0, kMost),
+           found.substr(0, kMost));
     }
   }
 }

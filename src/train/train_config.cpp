@@ -229,7 +229,9 @@ namespace {
 void check_zero(const TrainConfig& c) {
   check("zero", static_cast<double>(c.zero), 0, 3);
   if (c.zero > 1)
-    fail_usage("config key \"zero\": expected 0 or 1, found {}: gradients and parameters cannot be divided yet", c.zero);
+    fail_usage(
+        "config key \"zero\": expected 0 or 1, found {}: gradients and parameters cannot be divided yet",
+        c.zero);
   if (c.zero == 1 && c.optimizer != "adamw")
     fail_usage("config key \"zero\": 1 divides the state of adamw, found {}; leave zero out", c.optimizer);
   if (c.zero == 1 && c.ema > 0)

@@ -81,10 +81,12 @@ void visit_train_keys(Config& c, Visit&& visit) {
   visit("batch_size", c.batch_size, "training", "sequences per step");
   visit("micro_batch", c.micro_batch, "training", "sequences computed at once (batch_size)");
   visit("grad_shards", c.grad_shards, "training",
-        "parts of a batch whose gradients are added up one after the other: the numbers depend on this, and not "
+        "parts of a batch whose gradients are added up one after the other: the numbers depend on this, and "
+        "not "
         "on how many processes share them (one for each process)");
   visit("zero", c.zero, "training",
-        "what processes divide among them (ZeRO): 0 nothing, 1 the optimizer's state; the numbers are the same");
+        "what processes divide among them (ZeRO): 0 nothing, 1 the optimizer's state; the numbers are the "
+        "same");
   visit("optimizer", c.optimizer, "training",
         "adamw; muon (torch.optim.Muon for the matrices of the blocks, AdamW for the rest) or muon-nanochat");
   visit("lr", c.lr, "training", "peak learning rate");
@@ -100,7 +102,8 @@ void visit_train_keys(Config& c, Visit&& visit) {
         "peak learning rate of norms and biases (lr; muon-nanochat: 0.005)");
   visit("muon_lr", c.muon_lr, "training", "Muon's peak learning rate (0.02; with match_rms_adamw lr)");
   visit("muon_momentum", c.muon_momentum, "training",
-        "Muon's momentum (0.95; muon-nanochat: 0.97, from 0.85 in the first 400 steps, to 0.9 in the last 65 %)");
+        "Muon's momentum (0.95; muon-nanochat: 0.97, from 0.85 in the first 400 steps, to 0.9 in the last 65 "
+        "%)");
   visit("muon_adjust", c.muon_adjust, "training",
         "how muon's learning rate depends on a matrix's shape: original, match_rms_adamw or "
         "spectral_unclamped, as in torch.optim.Muon");
@@ -112,7 +115,8 @@ void visit_train_keys(Config& c, Visit&& visit) {
   visit("freeze", c.freeze, "training", "patterns of parameters that stay as they are, such as wte.*");
   visit("ema", c.ema, "training",
         "decay of an average of the weights, which is what is evaluated, sampled and kept as best; 0: off");
-  visit("beta1", c.beta1, "training", "decay of AdamW's first moment; muon-nanochat has its own betas and eps");
+  visit("beta1", c.beta1, "training",
+        "decay of AdamW's first moment; muon-nanochat has its own betas and eps");
   visit("beta2", c.beta2, "training", "decay of AdamW's second moment");
   visit("eps", c.eps, "training", "AdamW's epsilon");
   visit("weight_decay", c.weight_decay, "training", "on tensors of two or more dimensions");

@@ -26,9 +26,9 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       options_(options),
       optimizer_(std::move(optimizer)),
       grads_(model.table, weights.dtype(), "gradients", backend.memory),
-      optimizer_state_(optimizer_->buffers(), model.table, weights.dtype(), backend.memory,
-                       options.divided ? own_pieces(model.table, *options.communicator)
-                                       : std::vector<ElementRange>()),
+      optimizer_state_(
+          optimizer_->buffers(), model.table, weights.dtype(), backend.memory,
+          options.divided ? own_pieces(model.table, *options.communicator) : std::vector<ElementRange>()),
       update_scratch_(optimizer_->scratch(backend.kernels, weights.dtype()), backend.pool.size(),
                       backend.memory),
       graph_(model, options.micro_batch, options.n_ctx, options.graph, backend),
@@ -42,7 +42,8 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       target_weights_(ids_.size()),
       starts_(ids_.size()),
       labels_(static_cast<size_t>(samples_)),
-      sums_(model.table, grads_, options.shards / options.communicator->size(), *options.communicator, backend) {
+      sums_(model.table, grads_, options.shards / options.communicator->size(), *options.communicator,
+            backend) {
   GPT_ASSERT(options.shards > 0 && options.shards % options.communicator->size() == 0);
   GPT_ASSERT(options.batch_size % options.shards == 0);
   GPT_ASSERT(options.micro_batch > 0 && shard_samples() % options.micro_batch == 0);
@@ -133,10 +134,7 @@ void TrainStep::finish_norm(bool clamped) {
         ctx, {.x = grads_.range(range.begin, range.end), .block_sums = sums + range.begin / kSumBlock});
   const int64_t blocks = (grads_.all().size() + kSumBlock - 1) / kSumBlock;
   if (options_.divided) sums_.gather(make_view(sums, {blocks}), kSumBlock, "adding squares of gradients");
-  ctx.kernels.finish_norm(ctx, {.block_sums = sums,
-                                .blocks = blocks,
-                                .step = shared_,
-                                .clamped = clamped});
+  ctx.kernels.finish_norm(ctx, {.block_sums = sums, .blocks = blocks, .step = shared_, .clamped = clamped});
   staged_state_.get({&state_, 1});
 }
 
@@ -149,7 +147,8 @@ std::vector<ElementRange> TrainStep::summed() const {
 }
 
 std::vector<ElementRange> TrainStep::own_ranges(int id) const {
-  const int64_t at = ParamLayout(model_.table).offset[static_cast<size_t>(id)], size = model_.table[id].size();
+  const int64_t at = ParamLayout(model_.table).offset[static_cast<size_t>(id)],
+                size = model_.table[id].size();
   std::vector<ElementRange> ranges;
   for (const ElementRange& range : summed()) {
     const ElementRange own = common(range, {at, at + size});
@@ -273,7 +272,8 @@ std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const ParamTable
 int64_t TrainStep::bytes() const {
   const auto size = static_cast<int64_t>(dtype_size(weights_.dtype()));
   return param_buffer_elements(model_.table) * size +
-         OptimizerState::bytes(optimizer_->buffers(), model_.table, weights_.dtype(), optimizer_state_.own()) +
+         OptimizerState::bytes(optimizer_->buffers(), model_.table, weights_.dtype(),
+                               optimizer_state_.own()) +
          update_scratch_.bytes() + graph_.bytes() +
          GradientSums::bytes(param_buffer_elements(model_.table), weights_.dtype(),
                              options_.shards / options_.communicator->size(), options_.communicator->size(),

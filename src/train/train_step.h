@@ -17,15 +17,15 @@ namespace gpt {
 
 // One training step: forward and backward passes over the micro-batches of a batch, the norm of the
 // gradients, clipping, the optimizer's update. Used by `gpt train`, and by all that measures or checks what
-// it does. A batch is cut into shards, whose gradients are added in their order: where several processes train
-// together each computes some of them, gradients are exchanged while the backward pass still runs, and all make
-// the same update.
+// it does. A batch is cut into shards, whose gradients are added in their order: where several processes
+// train together each computes some of them, gradients are exchanged while the backward pass still runs, and
+// all make the same update.
 class TrainStep {
  public:
   struct Options {
     // Samples, of all processes together; a shard is a multiple of micro_batch.
     int64_t batch_size = 1, micro_batch = 1;
-    int64_t shards = 1;     // of a batch, a multiple of the number of processes
+    int64_t shards = 1;  // of a batch, a multiple of the number of processes
     // The optimizer's state is divided among the processes (ZeRO 1); the optimizer knows its pieces.
     bool divided = false;
     int64_t n_ctx = 0;  // tokens of a sample
@@ -77,8 +77,8 @@ class TrainStep {
   const ParamBuffer& grads() const { return grads_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   const OptimizerState& optimizer_state() const { return optimizer_state_; }
-  // What this process has of the sums of a parameter's gradient, in elements of it: its pieces where the optimizer's
-  // state is divided, else everything. And a sum over what all have.
+  // What this process has of the sums of a parameter's gradient, in elements of it: its pieces where the
+  // optimizer's state is divided, else everything. And a sum over what all have.
   std::vector<ElementRange> own_ranges(int id) const;
   double sum_over_processes(double own) const;
   // That this process has waited for others in its steps so far.

@@ -192,7 +192,8 @@ Trainer::Trainer(const TrainRequest& request)
   model_.weights.assign(weights_.views().begin(), weights_.views().end());
   check_run(config(), data_.has_val());
   if (data_.has_val() && config().eval_every > 0)
-    evaluator_ = std::make_unique<Evaluator>(model_, data_, config(), *request.objective, backend_, processes_);
+    evaluator_ =
+        std::make_unique<Evaluator>(model_, data_, config(), *request.objective, backend_, processes_);
   start();
 }
 
@@ -270,8 +271,7 @@ void Trainer::start_files() {
   RunFacts facts =
       collect_facts(config_, model_, data_, step_.optimizer().describe(), machine, request_.command_line);
   facts.plan = [this] { return plan_section(plan_->plan(), fact()); };
-  if (processes_.size() > 1)
-    facts.processes = [this] { return process_section(process_times_, processes_); };
+  if (processes_.size() > 1) facts.processes = [this] { return process_section(process_times_, processes_); };
   if (!is_first()) {
     log_ = std::make_unique<RunLog>(std::move(facts));
     return;

@@ -38,11 +38,11 @@ struct TrainOutcome {
 };
 
 // Trains, writing checkpoints, metrics and reports into the run folder and progress to stderr.
-// The caller holds the FolderLock of that folder. Where several processes share the run all call this with the
-// same request, and that of rank 0 holds the lock, writes and speaks. `interrupted` is asked after every step, and while
-// evaluating and sampling; true finishes the step, saves and returns, and what was cut short is made when the
-// run goes on. Throws Error for bad data, an unusable folder, a full disk, or a loss or gradient that is NaN
-// or infinite (the last good checkpoint stays).
+// The caller holds the FolderLock of that folder. Where several processes share the run all call this with
+// the same request, and that of rank 0 holds the lock, writes and speaks. `interrupted` is asked after every
+// step, and while evaluating and sampling; true finishes the step, saves and returns, and what was cut short
+// is made when the run goes on. Throws Error for bad data, an unusable folder, a full disk, or a loss or
+// gradient that is NaN or infinite (the last good checkpoint stays).
 TrainOutcome run_training(const TrainRequest& request, const std::function<bool()>& interrupted);
 
 }  // namespace gpt

@@ -37,10 +37,11 @@ class Mpi : public testing::Test {
   }
 
   Words train(const std::string& name, const Words& more) const {
-    Words words = {"train", "--data",       text_, "--tokenizer",   "byte", "--n-layer", "2",        "--n-head",
-                   "2",     "--n-embd",     "16",  "--n-ctx",       "16",   "--dropout", "0.1",      "--batch-size",
-                   "8",     "--eval-every", "5",   "--micro-batch", "1",    "--warmup",  "3",        "--eval-batches",
-                   "2",     "--threads",    "1",   "--grad-shards", "4",    "--out",     path(name)};
+    Words words = {
+        "train", "--data",       text_, "--tokenizer",   "byte", "--n-layer", "2",       "--n-head",
+        "2",     "--n-embd",     "16",  "--n-ctx",       "16",   "--dropout", "0.1",     "--batch-size",
+        "8",     "--eval-every", "5",   "--micro-batch", "1",    "--warmup",  "3",       "--eval-batches",
+        "2",     "--threads",    "1",   "--grad-shards", "4",    "--out",     path(name)};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
@@ -57,7 +58,8 @@ class Mpi : public testing::Test {
   }
   std::string path(const std::string& name) const { return dir_.file(name); }
   void expect_same(const std::string& a, const std::string& b) const {
-    for (const char* file : {"/last/model.safetensors", "/last/train_state.safetensors", "/best/model.safetensors"})
+    for (const char* file :
+         {"/last/model.safetensors", "/last/train_state.safetensors", "/best/model.safetensors"})
       EXPECT_TRUE(gpt::read_file(path(a) + file) == gpt::read_file(path(b) + file)) << a << " " << b << file;
   }
 
@@ -109,13 +111,15 @@ TEST_F(Mpi, ARunGoesOnWithAnotherNumberOfProcesses) {
 
 TEST_F(Mpi, SaysWhatTheNumberOfProcessesMeans) {
   Words words = train("auto", {"--steps", "2"});
-  words.erase(std::find(words.begin(), words.end(), "--grad-shards"), std::find(words.begin(), words.end(), "--out"));
+  words.erase(std::find(words.begin(), words.end(), "--grad-shards"),
+              std::find(words.begin(), words.end(), "--out"));
   const GptRun run = run_gpt(launch(2, words));
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_NE(run.err.find("grad_shards 2: one for each process"), std::string::npos) << run.err;
   const GptRun three = run_gpt(launch(3, train("three", {"--steps", "2"})));
   EXPECT_EQ(three.status, 2) << three.err;
-  EXPECT_NE(three.err.find("expected a multiple of the 3 processes, found 4"), std::string::npos) << three.err;
+  EXPECT_NE(three.err.find("expected a multiple of the 3 processes, found 4"), std::string::npos)
+      << three.err;
 }
 
 TEST_F(Mpi, RefusesOtherLaunchersAndCommandsByName) {
@@ -127,7 +131,8 @@ TEST_F(Mpi, RefusesOtherLaunchersAndCommandsByName) {
   EXPECT_NE(slurm.err.find("srun --mpi=pmix"), std::string::npos) << slurm.err;
   const GptRun other = run_gpt({"info", "gpt2"}, {"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=0"});
   EXPECT_EQ(other.status, 2);
-  EXPECT_NE(other.err.find("gpt info runs in one process, and 2 were started"), std::string::npos) << other.err;
+  EXPECT_NE(other.err.find("gpt info runs in one process, and 2 were started"), std::string::npos)
+      << other.err;
   const GptRun launched = run_gpt(launch(2, {"info", "gpt2"}));
   EXPECT_EQ(launched.status, 2);
   EXPECT_NE(launched.err.find("expected -- train or finetune"), std::string::npos) << launched.err;
@@ -141,8 +146,10 @@ TEST_F(Mpi, FineTuningDependsOnShardsAlone) {
     examples += (i % 2 == 0 ? "line 4,even\n" : "line 9,odd\n");
   gpt::test::write_plain_file(dir_.file("examples.csv"), examples);
   const auto finetune = [&](const std::string& name, const Words& more) {
-    Words words = {"finetune", path("base"), "--task", "classify", "--data", dir_.file("examples.csv"), "--batch-size",
-                   "8", "--micro-batch", "2", "--steps", "10", "--grad-shards", "2", "--threads", "1", "--out", path(name)};
+    Words words = {
+        "finetune",      path("base"), "--task",        "classify", "--data",  dir_.file("examples.csv"),
+        "--batch-size",  "8",          "--micro-batch", "2",        "--steps", "10",
+        "--grad-shards", "2",          "--threads",     "1",        "--out",   path(name)};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   };
@@ -150,7 +157,8 @@ TEST_F(Mpi, FineTuningDependsOnShardsAlone) {
   succeeds(launch(2, finetune("tuned-two", {"--stop-after", "5"})));
   succeeds(launch(2, {"finetune", "--resume", "--out", path("tuned-two")}));
   expect_same("tuned-one", "tuned-two");
-  const GptRun grpo = run_gpt(launch(2, {"finetune", path("base"), "--task", "dpo", "--data", text_, "--out", path("no")}));
+  const GptRun grpo =
+      run_gpt(launch(2, {"finetune", path("base"), "--task", "dpo", "--data", text_, "--out", path("no")}));
   EXPECT_EQ(grpo.status, 2);
   EXPECT_NE(grpo.err.find("--task dpo runs in one process"), std::string::npos) << grpo.err;
 }
@@ -170,14 +178,16 @@ TEST_F(Mpi, RefusesProcessesThatDiffer) {
     second.insert(second.begin(), GPT_BINARY);
     const std::string notes = dir_.file("notes.txt");
     const std::string root = ::geteuid() == 0 ? " --allow-run-as-root" : "";
-    const std::string command = "mpirun --oversubscribe" + root + started(first) + " :" + started(second) + " > " + notes + " 2>&1";
+    const std::string command =
+        "mpirun --oversubscribe" + root + started(first) + " :" + started(second) + " > " + notes + " 2>&1";
     EXPECT_NE(std::system(command.c_str()), 0);
     EXPECT_NE(gpt::read_file(notes).find(what), std::string::npos) << gpt::read_file(notes);
   };
   Words other_text = train("differ", {"--steps", "2"});
   std::replace(other_text.begin(), other_text.end(), text_, dir_.file("other.txt"));
   refused(other_text, "has another training text than rank 0");
-  refused(train("differ", {"--steps", "2", "--seed", "5"}), "has another value of the config key \"seed\" than rank 0");
+  refused(train("differ", {"--steps", "2", "--seed", "5"}),
+          "has another value of the config key \"seed\" than rank 0");
 }
 
 // A process that stands still ends all others, by name, and the run goes on to the same model.

@@ -64,7 +64,8 @@ TEST(Plan, SharesTheRunAmongProcesses) {
     EXPECT_EQ(run.status, 0) << run.err;
     return json::parse(run.out);
   };
-  const json one = planned({"--measure", "0"}), two = planned({"--measure", "0.01", "--ranks", "2", "--link", "1"}),
+  const json one = planned({"--measure", "0"}),
+             two = planned({"--measure", "0.01", "--ranks", "2", "--link", "1"}),
              divided = planned({"--measure", "0", "--ranks", "2", "--zero", "1"});
   EXPECT_FALSE(one.contains("processes"));
   EXPECT_EQ(two["config"]["grad_shards"], 2);

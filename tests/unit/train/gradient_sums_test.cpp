@@ -38,9 +38,10 @@ TEST(Pieces, CoverEveryElementOnce) {
 
 // Parameters larger than a bucket, and others that share one.
 ParamTable large_table() {
-  return ParamTable(make_config({.name = "large",
-                                 .family = "gpt2",
-                                 .keys = R"({"n_layer": 2, "vocab_size": 40000, "n_embd": 48, "n_head": 3})"}));
+  return ParamTable(
+      make_config({.name = "large",
+                   .family = "gpt2",
+                   .keys = R"({"n_layer": 2, "vocab_size": 40000, "n_embd": 48, "n_head": 3})"}));
 }
 
 float gradient(int64_t shard, int64_t i) {

@@ -162,7 +162,8 @@ TEST_F(TrainStepTest, AnyNumberOfProcessesMakesTheSameStep) {
 TEST(ZeroOne, MakesTheSameUpdates) {
   if (is_guarded()) GTEST_SKIP() << "processes exchange memory of the host";
   const TrainConfig config = [] {
-    TrainConfig c{.steps = 10, .batch_size = 4, .micro_batch = 1, .grad_shards = 4, .warmup = 0, .clip_value = 0.01};
+    TrainConfig c{
+        .steps = 10, .batch_size = 4, .micro_batch = 1, .grad_shards = 4, .warmup = 0, .clip_value = 0.01};
     complete(c);
     return c;
   }();
@@ -175,10 +176,11 @@ TEST(ZeroOne, MakesTheSameUpdates) {
   const auto train = [&](Communicator& processes, int64_t zero) {
     TrainConfig own = config;
     own.zero = zero;
-    RandomModel random(make_config({.name = "large",
-                                    .family = "gpt2",
-                                    .keys = R"({"n_layer": 2, "vocab_size": 40000, "n_embd": 48, "n_head": 3})"}),
-                       DType::f32);
+    RandomModel random(
+        make_config({.name = "large",
+                     .family = "gpt2",
+                     .keys = R"({"n_layer": 2, "vocab_size": 40000, "n_embd": 48, "n_head": 3})"}),
+        DType::f32);
     ThreadPool pool(1);
     TrainStep step(random.model, random.weights, make_optimizer(own, random.model.table, processes),
                    backend(pool, best_isa()), step_options(own, kTokens, processes));
