@@ -14,7 +14,6 @@
 #include "convert/adapter_files.h"
 #include "distributed/communicator.h"
 #include "finetune/task.h"
-#include "io/checkpoint_dir.h"
 #include "model/model_files.h"
 #include "train/checkpoint.h"
 #include "train/param_groups.h"
@@ -454,12 +453,7 @@ void require_shareable(const TuneConfig& config) {
 TuneOutcome run_tuning(const TuneRequest& request, const std::function<bool()>& interrupted) {
   check_tuning(request.config);
   if (request.processes->size() > 1) require_shareable(request.config);
-  if (request.processes->rank() == 0) {
-    if (!request.resume) require_free_folder(request.out, false);
-    for (const char* folder : {"/last", "/best"})
-      recover_directory(request.out + folder);
-  }
-  barrier(*request.processes, "rank 0 opening the run folder");  // after which the others read it
+  open_run_folder(*request.processes, request.out, request.resume, /*again=*/false);
   return Tuner(request).run(interrupted);
 }
 

@@ -41,9 +41,10 @@ std::vector<AdamWRange> ranges_in(const ElementRange& piece, const std::vector<A
 
 class AdamW : public Optimizer {
  public:
-  AdamW(const ParamTable& table, const OptimizerSettings& settings) : table_(table), settings_(settings) {
+  AdamW(const ParamTable& table, const OptimizerSettings& settings)
+      : table_(table), layout_(table), settings_(settings) {
     const std::vector<AdamWRange> ranges = ranges_of(table, settings);
-    const std::vector<ElementRange> whole = {{0, param_buffer_elements(table)}};
+    const std::vector<ElementRange> whole = {{0, layout_.elements}};
     for (const ElementRange& piece : settings.own.empty() ? whole : settings.own)
       pieces_.push_back({piece, ranges_in(piece, ranges)});
   }
@@ -74,9 +75,9 @@ class AdamW : public Optimizer {
     rule.lr_scale = settings_.scale(id);
     if (state.is_whole()) return adamw_change(rule, weight, state.of(0, id), state.of(1, id), step);
     UpdateSquares sums;
+    const int64_t at = layout_.offset[static_cast<size_t>(id)];
     for (size_t k = 0; k < state.own().size(); ++k) {
       const ElementRange& piece = state.own()[k];
-      const int64_t at = ParamLayout(table_).offset[static_cast<size_t>(id)];
       const ElementRange range = common(piece, {at, at + weight.size()});
       if (range.size() == 0) continue;
       const auto part = [&](const TensorView& x, int64_t begin) {
@@ -104,11 +105,12 @@ class AdamW : public Optimizer {
   }
 
  private:
-  const ParamTable& table_;
   struct Piece {
     ElementRange range;
     std::vector<AdamWRange> ranges;
   };
+  const ParamTable& table_;
+  ParamLayout layout_;
   OptimizerSettings settings_;
   std::vector<Piece> pieces_;
 };

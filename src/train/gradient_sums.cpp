@@ -10,10 +10,6 @@
 namespace gpt {
 namespace {
 
-int64_t own_elements(int64_t elements, int processes, int rank) {
-  return Pieces(elements, processes).elements_of(rank);
-}
-
 std::span<std::byte> bytes_of(const TensorView& x) {
   return {static_cast<std::byte*>(x.data), static_cast<size_t>(x.size()) * dtype_size(x.dtype)};
 }
@@ -31,12 +27,11 @@ GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, in
       layout_(table),
       parameters_(static_cast<size_t>(pieces_.buckets())) {
   GPT_ASSERT(processes.size() == 1 || backend.memory == nullptr);  // messages are in memory of the host
-  int64_t offset = 0;
   for (int64_t i = 0; i < pieces_.buckets(); ++i) {
-    own_offset_.push_back(offset);
-    offset += pieces_.piece(i, processes.rank()).size();
+    own_offset_.push_back(own_elements_);
+    own_elements_ += pieces_.piece(i, processes.rank()).size();
   }
-  const auto own_bytes = static_cast<size_t>(offset) * dtype_size(grads.dtype());
+  const auto own_bytes = static_cast<size_t>(own_elements_) * dtype_size(grads.dtype());
   received_ = Buffer(own_bytes * static_cast<size_t>(processes.size() - 1), "gradients of other processes",
                      backend.memory);
   if (rounds > 1) total_ = Buffer(own_bytes, "sums of gradients", backend.memory);
@@ -87,9 +82,8 @@ TensorView GradientSums::own(int64_t bucket) const {
 
 TensorView GradientSums::kept(const Buffer& buffer, int64_t row, int64_t bucket) const {
   const auto size = static_cast<int64_t>(dtype_size(grads_.dtype()));
-  const int64_t elements = pieces_.elements_of(processes_.rank());
   const int64_t shape[] = {pieces_.piece(bucket, processes_.rank()).size()};
-  return buffer.view((row * elements + own_offset_[static_cast<size_t>(bucket)]) * size, grads_.dtype(),
+  return buffer.view((row * own_elements_ + own_offset_[static_cast<size_t>(bucket)]) * size, grads_.dtype(),
                      shape);
 }
 
@@ -168,7 +162,7 @@ void GradientSums::gather(const TensorView& x, int64_t block, const char* what) 
 
 int64_t GradientSums::bytes(int64_t elements, DType dtype, int64_t rounds, int processes, int rank) {
   const int64_t rows = processes - 1 + (rounds > 1 ? 1 : 0);
-  return rows * own_elements(elements, processes, rank) * static_cast<int64_t>(dtype_size(dtype));
+  return rows * Pieces(elements, processes).elements_of(rank) * static_cast<int64_t>(dtype_size(dtype));
 }
 
 }  // namespace gpt

@@ -27,6 +27,7 @@ class GradientSums {
   void finish_round(int64_t round);
 
   const Pieces& pieces() const { return pieces_; }
+  const ParamLayout& layout() const { return layout_; }
   // Of something that has a number for each element of the gradients, or for each `block` of them: every
   // process gets the others' pieces.
   void gather(const TensorView& x, int64_t block, const char* what);
@@ -55,6 +56,7 @@ class GradientSums {
   Backend backend_;
   Pieces pieces_;
   ParamLayout layout_;
+  int64_t own_elements_ = 0;
   std::vector<int64_t> own_offset_;          // of the own pieces, one behind the other, by bucket
   std::vector<int> parameters_;              // that have a part in each bucket ...
   std::vector<int> pending_;                 // ... and of these, those whose gradients are not done

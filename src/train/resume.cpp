@@ -184,4 +184,13 @@ void require_free_folder(const std::string& folder, bool again) {
   }
 }
 
+void open_run_folder(Communicator& processes, const std::string& folder, bool resume, bool again) {
+  if (processes.rank() == 0) {
+    if (!resume) require_free_folder(folder, again);
+    for (const char* part : {"/last", "/best"})
+      recover_directory(folder + part);
+  }
+  barrier(processes, "rank 0 opening the run folder");
+}
+
 }  // namespace gpt

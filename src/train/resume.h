@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/communicator.h"
 #include "model/config.h"
 #include "text/tokenizer.h"
 #include "train/checkpoint.h"
@@ -48,5 +49,9 @@ void require_tokenizer(const std::string& name, const Tokenizer& model);
 // a best model or a file of others would be replaced. Begun anew may be what ended before it saved anything;
 // `again`: even where it left a best model, for runs that only repeat it. The caller holds the FolderLock.
 void require_free_folder(const std::string& folder, bool again);
+
+// Before any of the processes reads the folder of their run: rank 0 sees that a new one may begin there, or
+// repairs what a kill left, and the others wait for it. Throws Error as require_free_folder does.
+void open_run_folder(Communicator& processes, const std::string& folder, bool resume, bool again);
 
 }  // namespace gpt

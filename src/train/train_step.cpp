@@ -147,8 +147,7 @@ std::vector<ElementRange> TrainStep::summed() const {
 }
 
 std::vector<ElementRange> TrainStep::own_ranges(int id) const {
-  const int64_t at = ParamLayout(model_.table).offset[static_cast<size_t>(id)],
-                size = model_.table[id].size();
+  const int64_t at = sums_.layout().offset[static_cast<size_t>(id)], size = model_.table[id].size();
   std::vector<ElementRange> ranges;
   for (const ElementRange& range : summed()) {
     const ElementRange own = common(range, {at, at + size});

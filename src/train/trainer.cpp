@@ -14,7 +14,6 @@
 #include "convert/format_limits.h"
 #include "data/loader.h"
 #include "data/preview.h"
-#include "io/checkpoint_dir.h"
 #include "io/gguf.h"
 #include "model/model_files.h"
 #include "model/training_graph.h"
@@ -564,12 +563,7 @@ TrainOutcome Trainer::finish() {
 }  // namespace
 
 TrainOutcome run_training(const TrainRequest& request, const std::function<bool()>& interrupted) {
-  if (request.processes->rank() == 0) {
-    if (!request.resume) require_free_folder(request.out, request.repeats);
-    for (const char* folder : {"/last", "/best"})
-      recover_directory(request.out + folder);
-  }
-  barrier(*request.processes, "rank 0 opening the run folder");  // after which the others read it
+  open_run_folder(*request.processes, request.out, request.resume, request.repeats);
   return Trainer(request).run(interrupted);
 }
 
