@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/parse.h"
 #include "base/ranges.h"
+#include "base/suggest.h"
 #include "command.h"
 #include "convert/adapter_files.h"
 #include "convert/gguf_vocab.h"
@@ -177,7 +178,13 @@ std::string format_of_name(const std::string& out) {
           out);
   }
   if (out.ends_with(".bin")) fail_usage("{}: a file of which format? Give --to llama2c or --to llmc", out);
-  return out.ends_with(".gguf") ? "gguf" : "hf";
+  if (out.ends_with(".gguf")) return "gguf";
+  const std::string extension = fs::path(out).extension().string();
+  const std::vector<std::string> known = {".gguf"};
+  if (const std::string meant = did_you_mean(extension, known); !meant.empty())
+    fail_usage("{}: unknown extension \"{}\"{} For a folder of this name give --to hf", out, extension,
+               meant);
+  return "hf";
 }
 
 // What was given, without --dry-run.

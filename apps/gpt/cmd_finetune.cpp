@@ -13,6 +13,7 @@
 #include "finetune/rewards.h"
 #include "finetune/tuner.h"
 #include "interrupt.h"
+#include "model/model_source.h"
 #include "options.h"
 #include "output.h"
 #include "text/chat_template.h"
@@ -65,7 +66,7 @@ TuneConfig new_config(const FinetuneArguments& a, const ConfigFlags& flags) {
   if (a.config.lora_rank != 0 && find_task(a.config.task))
     fail_usage("--lora-rank: tasks with a head train no adapter; leave it out for --task {}", a.config.task);
   Settings settings;
-  settings.add_model(LoadedModel(a.config.model).model().config);
+  settings.add_model(config_of_model(a.config.model));
   settings.add_json(tuning_defaults(a.config.task), "the defaults of fine-tuning");
   if (!a.file.empty()) settings.add_file(a.file);
   flags.apply_environment(settings);

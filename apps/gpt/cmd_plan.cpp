@@ -27,6 +27,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt plan --preset tiny --data tales --json
   gpt plan --preset gpt2 --data tales --batch-size 32 --memory 8    what fits into 8 GiB, and what does
   gpt plan --preset gpt2 --data tales --ranks 8 --link 25           eight processes, 25 Gbit/s to each
+  gpt plan --init-from hf-model --data talks.txt --lora-rank 8      an adapter against all weights
   gpt plan --preset tiny --data tales --fit shapes     the loss that the law of a sweep foretells
   gpt plan --preset tiny --data tales --out run        for the report of gpt train --out run
 
@@ -43,6 +44,8 @@ struct PlanArguments {
   std::string fit, out;
   double memory_gib = 0, seconds = 5, link_gbit = 10;
   int ranks = 1;
+  int64_t lora_rank = 0;
+  std::vector<std::string> lora_targets;
   bool json = false;
 };
 
@@ -53,6 +56,12 @@ void check(const PlanArguments& a) {
     fail_usage("--measure: expected 0 to 3600 seconds, found {}", a.seconds);
   if (a.ranks < 1 || a.ranks > 1 << 20)
     fail_usage("--ranks: expected the number of processes, 1 to {}, found {}", 1 << 20, a.ranks);
+  if (a.lora_rank < 0) fail_usage("--lora-rank: expected a rank of at least 1, found {}", a.lora_rank);
+  if (a.lora_rank > 0 && a.sources.init_from.empty())
+    fail_usage("--lora-rank: an adapter is trained beside a model; name it with --init-from");
+  if (a.lora_rank > 0 && a.ranks > 1)
+    fail_usage("--lora-rank: expected one process, found --ranks {}; plan them one at a time", a.ranks);
+  if (a.lora_rank == 0 && !a.lora_targets.empty()) fail_usage("--lora-targets: give --lora-rank too");
   if (!(a.link_gbit > 0 && a.link_gbit <= 1e5))
     fail_usage("--link: expected Gbit/s up to 1e5, found {}", a.link_gbit);
 }
@@ -68,6 +77,9 @@ std::vector<std::string> with_flags(std::vector<std::string> command, const Conf
 
 // The training that was planned.
 std::vector<std::string> planned_command(const PlanArguments& a, const ConfigFlags& flags) {
+  if (a.lora_rank > 0)
+    return {"gpt",         "finetune",    a.sources.init_from,         "--task", "chat", "--data",
+            "talks.jsonl", "--lora-rank", std::to_string(a.lora_rank), "--out",  "tuned"};
   std::vector<std::string> command = {"gpt"};
   if (a.ranks > 1) command.insert(command.end(), {"launch", "-n", std::to_string(a.ranks), "--"});
   command.emplace_back("train");
@@ -110,15 +122,33 @@ int propose(const PlanArguments& a, const ConfigFlags& flags) {
 
 // Large models on small machines take minutes for a micro-batch: then as many of its rows are measured as the
 // time allows.
-RunRates measure(const PlanArguments& a, const RunPlan& report, const RunData& data, Machine& machine) {
+int64_t rows_to_measure(const PlanArguments& a, const RunPlan& report, double& row_seconds) {
   constexpr double kShareOfPeak = 0.5;  // that training reaches, about
   const double token_seconds =
       report.flops() / static_cast<double>(report.tokens) / (kShareOfPeak * report.peak_flops);
-  const double row_seconds = token_seconds * static_cast<double>(report.subject.config.model.n_ctx);
-  const int64_t rows = measured_rows(report.subject, a.seconds, row_seconds);
+  row_seconds = token_seconds * static_cast<double>(report.subject.config.model.n_ctx);
+  return measured_rows(report.subject, a.seconds, row_seconds);
+}
+
+RunRates measure(const PlanArguments& a, const RunPlan& report, const RunData& data, Machine& machine) {
+  double row_seconds = 0;
+  const int64_t rows = rows_to_measure(a, report, row_seconds);
   const double passes = rows == 1 ? 4 * row_seconds : 0;
   write_note(fmt::format("measuring parts of the run, about {}\n", format_duration(2 * a.seconds + passes)));
   return measure_rates(report.subject, data, machine.backend, a.seconds, rows, a.out.empty() ? "." : a.out);
+}
+
+// An adapter on the model that is named, in place of all of its weights.
+void plan_adapter(const PlanArguments& a, RunPlan& report, const RunData& data, Machine& machine) {
+  AdapterSettings settings{.rank = a.lora_rank};
+  if (!a.lora_targets.empty()) settings.targets = a.lora_targets;
+  const LoadedModel base(a.sources.init_from, std::nullopt, MatrixOrder::as_stored);
+  report.adapter = gpt::plan_adapter(report.subject, base, settings);
+  if (a.seconds <= 0 || report.adapter->memory.total() > report.available) return;
+  double row_seconds = 0;
+  const int64_t rows = rows_to_measure(a, report, row_seconds);
+  report.adapter->step =
+      measure_adapter_step(report.subject, base, settings, data, machine.backend, a.seconds, rows);
 }
 
 int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
@@ -156,6 +186,7 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
     report.rates = measure(a, report, data, machine);
     report.rates->setup += loading;
   }
+  if (a.lora_rank > 0) plan_adapter(a, report, data, machine);
   if (fit) report.forecast = forecast_loss(*fit, report);
   nlohmann::json json = run_plan_json(report);
   if (!a.out.empty()) write_file_atomic(a.out + "/plan.json", json.dump(2) + "\n");
@@ -194,6 +225,8 @@ Command add_plan_command(CLI::App& root) {
   add_value(*app, "--measure", a->seconds, "SECONDS", "seconds to measure steps for; 0: no times (5)");
   add_value(*app, "--ranks", a->ranks, "N", "processes that share the run (1): memory and time of each");
   add_value(*app, "--link", a->link_gbit, "GBIT", "what each of them sends and receives, in Gbit/s (10)");
+  add_value(*app, "--lora-rank", a->lora_rank, "N", "with --init-from: an adapter of this rank beside it");
+  add_value(*app, "--lora-targets", a->lora_targets, "NAME ...", "matrices that have one (all-linear)");
   add_json_option(*app, a->json);
   const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });
   return {app, [a, flags] { return run(*a, *flags); }};

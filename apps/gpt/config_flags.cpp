@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/ranges.h"
-#include "model/model_files.h"
+#include "model/model_source.h"
 #include "model/presets.h"
 #include "options.h"
 #include "train/resume.h"
@@ -133,7 +133,7 @@ RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags) 
   Settings settings;
   if (!sources.preset.empty()) settings.add_preset(sources.preset);
   std::optional<ModelConfig> begun;
-  if (!sources.init_from.empty()) begun = LoadedModel(sources.init_from).model().config;
+  if (!sources.init_from.empty()) begun = config_of_model(sources.init_from);
   if (begun) settings.add_model(*begun);
   if (!sources.config.empty()) settings.add_file(sources.config);
   flags.apply_environment(settings);

@@ -121,6 +121,25 @@ std::string processes_text(const RunPlan& r) {
   return format_table(table) + "\n";
 }
 
+std::string adapter_text(const RunPlan& r) {
+  if (!r.adapter) return "";
+  const AdapterPlan& a = *r.adapter;
+  const auto of_all = [](double part, double all) { return format_percent(part / all); };
+  TextTable table{.columns = {fmt::format("an adapter of rank {}", a.rank), "", "of training all weights"}};
+  table.rows.push_back({"parameters", format_thousands(a.parameters),
+                        of_all(static_cast<double>(a.parameters), static_cast<double>(r.counts.total))});
+  const auto bytes = static_cast<double>(a.memory.total());
+  table.rows.push_back(
+      {"peak memory", format_bytes(bytes), of_all(bytes, static_cast<double>(r.memory.total()))});
+  for (const RunMemory::Part& part : a.memory.parts()) {
+    if (part.bytes > 0) table.rows.push_back({std::string("  ") + part.label, format_bytes(part.bytes), ""});
+  }
+  if (const auto time = r.time(); time && a.step > 0)
+    table.rows.push_back({"a step", fmt::format("{:.4g} s", a.step),
+                          fmt::format("{:.2f} times as fast", time->step / a.step)});
+  return format_table(table) + "\n";
+}
+
 std::string loss_text(const RunPlan& r) {
   if (!r.forecast) return "";
   const LossForecast& f = *r.forecast;
@@ -161,8 +180,8 @@ double tokens_per_parameter(const Proposals& p, const Proposal& one) {
 
 std::string plan_text(const RunPlan& r, const std::vector<std::string>& advice) {
   std::string text = amount_text(r) + "\n" + memory_text(r) + "\n" + time_text(r) + "\n" + processes_text(r) +
-                     loss_text(r) + machine_description(r.subject.threads, isa_name(r.subject.kernels->isa)) +
-                     "\n";
+                     adapter_text(r) + loss_text(r) +
+                     machine_description(r.subject.threads, isa_name(r.subject.kernels->isa)) + "\n";
   for (const std::string& line : advice)
     text += (&line == &advice.front() ? "\n" : "") + ("note: " + line) + "\n";
   return text;

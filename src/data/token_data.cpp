@@ -195,6 +195,8 @@ TokenSplit split_tokens(const TokenData& data, double val_fraction) {
 
 void require_context(const TokenSpan& tokens, int64_t n_ctx, const std::string& what) {
   if (n_ctx < 1) fail_usage("n_ctx: expected at least 1, found {}", n_ctx);
+  if (n_ctx == 1 && tokens.size() <= 1)
+    fail("{} is too short: expected at least 2 tokens, found {}", what, tokens.size());
   if (tokens.size() <= n_ctx) {
     fail(
         "{} is too short: expected at least n_ctx + 1 = {} tokens, found {}; use a smaller --n-ctx or more "

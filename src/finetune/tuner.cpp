@@ -53,12 +53,12 @@ ModelConfig model_config(const TuneConfig& config, const LoadedModel& base, cons
   return c;
 }
 
-// What the run begins with, and an adapter stays beside: where its file has it, in the type that it has
-// there.
+// What the run begins with, and an adapter stays beside: where its file has it, in the type and order that it
+// has there.
 std::unique_ptr<LoadedModel> open_base(const TuneRequest& request) {
   if (request.config.lora_rank > 0) {
-    return std::make_unique<LoadedModel>(request.config.model, std::nullopt, MatrixOrder::rows, ShapeHints{},
-                                         request.memory);
+    return std::make_unique<LoadedModel>(request.config.model, std::nullopt, MatrixOrder::as_stored,
+                                         ShapeHints{}, request.memory);
   }
   return std::make_unique<LoadedModel>(request.resume ? request.out + "/last" : request.config.model);
 }
@@ -83,8 +83,14 @@ struct Trained {
       model->weights.assign(weights.views().begin(), weights.views().end());
       return;
     }
-    if (!task.takes_adapter() || config.vocab_size != base.model().config.vocab_size)
+    if (!task.takes_adapter())
       fail_parameter("lora_rank", "--task {} trains no adapter; leave --lora-rank out", c.task);
+    if (config.vocab_size != base.model().config.vocab_size) {
+      fail_parameter("lora_rank",
+                     "the chat template has {} that {} lacks, and an adapter adds no rows to its embedding; "
+                     "choose a --template of tokens that it has, or fine-tune it without --lora-rank first",
+                     format_amount(config.vocab_size - base.model().config.vocab_size, "token"), c.model);
+    }
     adapted = std::make_unique<AdaptedModel>(base.model(), adapter_settings(c), std::move(more), memory);
     adapted->model.config = config;  // with the dropout that was asked for
     task.adapter = &adapted->adapter;

@@ -148,4 +148,10 @@ ModelSource open_model_source(const std::string& path, const ShapeHints& hints) 
   return source;
 }
 
+ModelConfig config_of_model(const std::string& path) {
+  ModelConfig config = open_model_source(resolve_model_path(path), {}).config;
+  complete(config);
+  return config;
+}
+
 }  // namespace gpt

@@ -25,4 +25,8 @@ struct ModelSource {
 // says nothing the shapes of its tensors and the hints. Throws Error, also when these disagree.
 ModelSource open_model_source(const std::string& path, const ShapeHints& hints);
 
+// The complete config of the model that LoadedModel would load from a MODEL argument, whose weights are not
+// read.
+ModelConfig config_of_model(const std::string& path);
+
 }  // namespace gpt

@@ -181,7 +181,7 @@ void TrainingGraph::forward_backward(const TrainBatch& host_batch, const ParamBu
   announce_layer(announce, model_.config.n_layer);
   for (size_t layer = blocks.size(); layer-- > 0;) {
     BlockActs a = acts.block(layer, rows_);
-    if (options_.recompute) blocks[layer].forward(pass, a, {a.x_in});
+    if (options_.recompute) blocks[layer].recompute(pass, a);
     blocks[layer].backward(pass, a, memory_.block_grads, dx);
     announce_layer(announce, static_cast<int64_t>(layer));
   }

@@ -338,7 +338,7 @@ RunData load_run_data(const TrainConfig& config, int64_t n_ctx, const std::strin
     data.val = joined(parts, data);
     data.floor = val_floor;
   }
-  require_context(data.train, n_ctx, "the training text");
+  require_context(data.train, n_ctx, n_ctx == 1 ? "the text" : "the training text");
   if (config.pack_documents) data.document_end = document_end(*data.tokenizer, data.train);
   if (config.eval_every > 0 && data.val.size() > 0) require_context(data.val, n_ctx, "the validation text");
   // The floor counts bytes; a token of another size has another one.

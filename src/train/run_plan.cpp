@@ -26,6 +26,16 @@ json memory_json(const RunPlan& p) {
   return out;
 }
 
+json adapter_json(const RunPlan& p) {
+  const AdapterPlan& a = *p.adapter;
+  json out = {
+      {"rank", a.rank}, {"parameters", a.parameters}, {"memory_bytes", {{"total", a.memory.total()}}}};
+  for (const RunMemory::Part& part : a.memory.parts())
+    out["memory_bytes"][part.key] = part.bytes;
+  if (a.step > 0) out["step_seconds"] = a.step;
+  return out;
+}
+
 json evaluation_json(const RunPlan& p) {
   const TrainConfig& c = p.subject.config.train;
   if (!p.subject.evaluates) return {{"times", 0}, {"share", 0.0}};
@@ -232,6 +242,7 @@ json run_plan_json(const RunPlan& p) {
               {"machine", machine_description(p.subject.threads, isa_name(p.subject.kernels->isa))},
               {"config", run_config_json(p.subject.config)}};
   if (p.rates) add_times(out, p);
+  if (p.adapter) out["adapter"] = adapter_json(p);
   if (p.subject.processes > 1) {
     out["processes"] = {{"ranks", p.subject.processes},
                         {"link_bytes_per_second", p.subject.link_bytes_per_second}};

@@ -7,7 +7,7 @@
 
 #include "model/model_counts.h"
 #include "report/report_html.h"
-#include "train/plan.h"
+#include "train/adapter_plan.h"
 
 namespace gpt {
 
@@ -36,6 +36,7 @@ struct RunPlan {
   double peak_flops = 0;          // products, per second
   std::optional<RunRates> rates;  // measured, where it fits
   std::optional<LossForecast> forecast;
+  std::optional<AdapterPlan> adapter;  // that an adapter is trained instead
 
   double tokens_per_parameter() const;
   int64_t optimal_tokens() const { return kOptimalTokensPerParameter * counts.total; }

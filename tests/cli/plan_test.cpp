@@ -82,6 +82,39 @@ TEST(Plan, SharesTheRunAmongProcesses) {
   EXPECT_EQ(plan({"--ranks", "2", "--link", "0"}).status, 2);
 }
 
+// An adapter beside a model that lies in a folder, against training all of its weights.
+TEST(Plan, ComparesAnAdapterWithAllWeights) {
+  const gpt::test::TempDir dir;
+  const GptRun made =
+      run_gpt({"train", "--data", "tales:20000", "--n-layer", "2", "--n-embd", "64", "--n-head", "2",
+               "--n-ctx", "32", "--batch-size", "8", "--steps", "1", "--out", dir.file("run")});
+  ASSERT_EQ(made.status, 0) << made.err;
+  const std::vector<std::string> base = {
+      "plan",         "--init-from", dir.file("run"), "--data", "tales:20000",
+      "--batch-size", "8",           "--steps",       "100",    "--measure"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), base.begin(), base.end());
+    return run_gpt(more);
+  };
+  const GptRun run = with({"0.01", "--lora-rank", "4", "--json"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const json p = json::parse(run.out), adapter = p["adapter"];
+  EXPECT_EQ(adapter["rank"], 4);
+  // A [4,in] and B [out,4] of the four matrices of each layer, as GPT-2 has them.
+  EXPECT_EQ(adapter["parameters"], 2 * 4 * ((64 + 192) + (64 + 64) + (64 + 256) + (256 + 64)));
+  EXPECT_GT(adapter["step_seconds"].get<double>(), 0);
+  for (const char* part : {"gradients", "moments"})
+    EXPECT_LT(adapter["memory_bytes"][part], p["memory_bytes"][part]) << part;
+  EXPECT_EQ(adapter["memory_bytes"]["base"], p["memory_bytes"]["base"]);
+  EXPECT_FALSE(json::parse(with({"0", "--json"}).out).contains("adapter"));
+  const GptRun text = with({"0", "--lora-rank", "4", "--lora-targets", "attn.out"});
+  EXPECT_NE(text.out.find("an adapter of rank 4"), std::string::npos) << text.out;
+  EXPECT_NE(text.err.find("gpt finetune"), std::string::npos) << text.err;
+  EXPECT_EQ(with({"0", "--lora-targets", "attn.out"}).status, 2);
+  EXPECT_EQ(with({"0", "--lora-rank", "4", "--lora-targets", "nothing"}).status, 2);
+  EXPECT_EQ(plan({"--lora-rank", "4"}).status, 2);  // beside which model?
+}
+
 // What does not fit is neither allocated nor measured, and what would fit is computed.
 TEST(Plan, SaysWhatWouldFit) {
   const GptRun run = plan({"--memory", "0.05", "--batch-size", "4096"});

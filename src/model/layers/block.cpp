@@ -98,6 +98,18 @@ Stream Block::finish(const Pass& pass, BlockActs& a) const {
   return {a.x_out};
 }
 
+void Block::recompute(const Pass& pass, BlockActs& a) const {
+  project(pass, a, {a.x_in});
+  if (pass.config.norm_position == NormPosition::post) {
+    finish(pass, a);
+    return;
+  }
+  // What the block adds in the end is not read, so that its last product is left out.
+  attend(pass, a);
+  norm2_.forward(pass, a.norm2, {a.x_in, a.attention_out}, a.norm2_out, a.x_mid);
+  mlp_.forward_hidden(pass, a.mlp, a.norm2_out);
+}
+
 void Block::backward(const Pass& pass, const BlockActs& a, BlockGrads& g, const TensorView& dx) const {
   if (pass.config.norm_position == NormPosition::pre) {
     backward_pre(pass, a, g, dx);

@@ -48,6 +48,8 @@ class Block {
   // second reads the queries and x_in, and treats each row by itself.
   void project(const Pass& pass, BlockActs& acts, const Stream& in) const;
   Stream finish(const Pass& pass, BlockActs& acts) const;
+  // Computes again, from acts.x_in, what `backward` reads.
+  void recompute(const Pass& pass, BlockActs& acts) const;
   // dx [N,C]: gradient of the output on entry, of the input on return.
   void backward(const Pass& pass, const BlockActs& acts, BlockGrads& grads, const TensorView& dx) const;
 

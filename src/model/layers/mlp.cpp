@@ -47,6 +47,11 @@ Mlp::Mlp(const ModelConfig& c, const ParamTable& table, int64_t layer)
       proj_(table, {{table.find(Role::proj_weight, layer), table.find(Role::proj_bias, layer)}}) {}
 
 void Mlp::forward(const Pass& pass, MlpActs& acts, const TensorView& in, const TensorView& out) const {
+  forward_hidden(pass, acts, in);
+  proj_.forward(pass, acts.hidden, out);
+}
+
+void Mlp::forward_hidden(const Pass& pass, MlpActs& acts, const TensorView& in) const {
   const Act act = pass.config.act;
   if (gated(pass.config)) {
     fc_.forward(pass, in, acts.fc);
@@ -58,7 +63,6 @@ void Mlp::forward(const Pass& pass, MlpActs& acts, const TensorView& in, const T
   }
   pass.show(layer_, "mlp.fc", acts.fc);
   pass.show(layer_, "mlp.hidden", acts.hidden);
-  proj_.forward(pass, acts.hidden, out);
 }
 
 void Mlp::backward(const Pass& pass, const MlpActs& acts, MlpGrads& grads, const TensorView& in,

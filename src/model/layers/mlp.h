@@ -24,6 +24,8 @@ class Mlp {
 
   // in, out [N,C]
   void forward(const Pass& pass, MlpActs& acts, const TensorView& in, const TensorView& out) const;
+  // Its part that ends with acts.hidden: what `backward` reads.
+  void forward_hidden(const Pass& pass, MlpActs& acts, const TensorView& in) const;
   void backward(const Pass& pass, const MlpActs& acts, MlpGrads& grads, const TensorView& in,
                 const TensorView& dout, const TensorView& din, bool accumulate_din) const;
 

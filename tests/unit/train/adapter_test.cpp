@@ -5,8 +5,10 @@
 #include <deque>
 
 #include "kernels/quant.h"
+#include "model/model_files.h"
 #include "support/adapted_model.h"
 #include "support/backend.h"
+#include "support/temp_dir.h"
 #include "train/train_step.h"
 
 namespace gpt::test {
@@ -59,6 +61,52 @@ TEST(AdapterTraining, LearnsOnAFrozenBase) {
     EXPECT_LT(step.state().loss, 0.9 * first) << dtype_name(stored);
     EXPECT_EQ(a.model.packed->bytes(), packed);
     EXPECT_EQ(start.updates, 30);
+  }
+}
+
+// What an adapter has learned in three steps beside a base in a folder.
+std::vector<float> learned(const std::string& folder, MatrixOrder order, DType dtype, Isa isa) {
+  constexpr int64_t kBatch = 2, kTokens = 8;
+  const LoadedModel base(folder, std::nullopt, order, {}, memory());
+  RandomAdaptedModel a(base.model(), DType::f32, 3, all_matrices(), /*fused=*/true);
+  ThreadPool pool(2);
+  TrainStep step(a.model, a.weights, make_adamw(a.model.table, {}), backend(pool, isa),
+                 {.batch_size = kBatch,
+                  .micro_batch = kBatch,
+                  .n_ctx = kTokens,
+                  .graph = {.dtype = dtype, .adapter = &a.adapter, .packs_per_use = true}});
+  const TrainStep::FillBatch fill = [&](int64_t, int64_t, const TrainStep::Samples& samples) {
+    const std::vector<int32_t> all = random_ids(kBatch * kTokens + 1, base.model().config.vocab_size, 3);
+    std::copy_n(all.begin(), kBatch * kTokens, samples.ids);
+    std::copy_n(all.begin() + 1, kBatch * kTokens, samples.targets);
+  };
+  StepState state{.lr = 1e-2};
+  for (; state.step < 3; ++state.step) {
+    step.compute_gradients(state, fill);
+    step.update();
+    state.updates = step.state().updates;
+  }
+  std::vector<float> numbers;
+  for (const TensorView& view : a.adapter.weights) {
+    const HostAccess access(view);
+    numbers.insert(numbers.end(), access->as<float>(), access->as<float>() + view.size());
+  }
+  return numbers;
+}
+
+TEST(AdapterTraining, MatricesInTheOrderOfTheFileGiveTheSameBits) {
+  for (const char* family : {"gpt2", "openai-gpt"}) {  // they have theirs as [in,out]
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const RandomModel random(make_config({family, family, R"({"n_embd": 32, "d_ff": 96})"}), DType::f32);
+      TempDir dir;
+      write_model(dir.path(), random.model, random.model.weights, {.dtype = dtype});
+      for (const Isa isa : available_isas()) {
+        const std::vector<float> rows = learned(dir.path(), MatrixOrder::rows, dtype, isa);
+        EXPECT_EQ(learned(dir.path(), MatrixOrder::as_stored, dtype, isa), rows)
+            << family << " " << dtype_name(dtype) << " " << isa_name(isa);
+        EXPECT_NE(rows.front(), 0);
+      }
+    }
   }
 }
 

@@ -93,17 +93,27 @@ class Packer {
 
   // The numbers that rows of blocks stand for.
   void gather_blocks(const TensorView& part, const Rectangle& r, float* dst) const {
+    constexpr int64_t kAhead = 8;  // rows to prefetch, of which a piece has a block or two each
+    const int64_t block = block_size(part.dtype).elements;
+    const auto* rows = part.row_range(r.row, r.rows).as<const std::byte>();
+    const int64_t stride = row_bytes(part.dtype, part.ld),
+                  first = row_bytes(part.dtype, r.col / block * block);
     for (int64_t i = 0; i < r.rows; ++i) {
-      const void* row = part.row_range(r.row + i, 1).data;
+      const std::byte* row = rows + i * stride;
+      __builtin_prefetch(row + kAhead * stride + first);
       for (int64_t b = r.col / kQuantBlock; b * kQuantBlock < r.col + r.cols; ++b) {
         UnpackedBlock unpacked;
         unpack_block(part.dtype, row, b, unpacked);
+        const int64_t begin = b * kQuantBlock, end = begin + kQuantBlock;
+        float* to = dst + i * kPackRows + begin - r.col;
+        if (begin >= r.col && end <= r.col + r.cols) {
+          layout_.kernels.dequantize(unpacked, to);
+          continue;
+        }
         float values[kQuantBlock];
         layout_.kernels.dequantize(unpacked, values);
-        const int64_t from = std::max(r.col, b * kQuantBlock),
-                      end = std::min(r.col + r.cols, (b + 1) * kQuantBlock);
-        std::copy(values + from - b * kQuantBlock, values + end - b * kQuantBlock,
-                  dst + i * kPackRows + from - r.col);
+        for (int64_t c = std::max(r.col, begin); c < std::min(end, r.col + r.cols); ++c)
+          to[c - begin] = values[c - begin];
       }
     }
   }
