@@ -502,8 +502,8 @@ struct MuonMomentum {
   }
 };
 
-// Muon (Jordan et al. 2024) for one matrix. With G = grad_scale * grad, mu the momentum of the step and
-// lr = step.lr:
+// Muon (Jordan et al. 2024) for matrices, each by itself. With G = grad_scale * grad, mu the momentum of the
+// step and lr = step.lr:
 //   M += (1 - mu) (G - M);  U = G + mu (M - G)
 //   X = U, normalised; then five times X = a X + (b A + c A A) X with A = X X^T (or with X^T where it is the
 //   smaller one), whose products are rounded to `compute`
@@ -515,12 +515,15 @@ struct MuonMomentum {
 // norm (NorMuon, Li et al. 2025), and p decays only where X has its sign, ever less by half a cosine over
 // momentum.steps.
 enum class MuonForm : uint8_t { torch, nanochat };
-struct MuonArgs {
-  MuonForm form;
+struct MuonMatrix {
   TensorView param, grad, m;  // [rows,cols], dense
   TensorView v = {};          // [max(rows,cols)] nanochat: the running mean
   TensorView change;          // [1]: gets the sum of squares of what p has changed by
   double rate, decay;
+};
+struct MuonArgs {
+  MuonForm form;
+  std::span<const MuonMatrix> matrices;  // of one type and any shapes, without memory in common
   MuonMomentum momentum;
   DType compute = DType::f32;  // fp32 or bf16; fp64 when all is fp64
   const StepState* step;       // where its grad_scale is 0 nothing changes

@@ -10,17 +10,22 @@
 namespace gpt {
 namespace {
 
+// Buckets that are sent before the first of them is added up. Their number must not depend on how fast they
+// arrive: processes do the same operations in the same order.
+constexpr size_t kUnderWay = 3;
+
 std::span<std::byte> bytes_of(const TensorView& x) {
   return {static_cast<std::byte*>(x.data), static_cast<size_t>(x.size()) * dtype_size(x.dtype)};
 }
 
 }  // namespace
 
-GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds,
+GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds, bool shared,
                            Communicator& processes, const Backend& backend)
     : table_(table),
       grads_(grads),
       rounds_(rounds),
+      shared_(shared),
       processes_(processes),
       backend_(backend),
       pieces_(grads.all().size(), processes.size()),
@@ -48,8 +53,9 @@ bool GradientSums::overlaps(int id, int64_t bucket) const {
   return begin >= 0 && common(pieces_.bucket(bucket), {begin, begin + table_[id].size()}).size() > 0;
 }
 
-TrainingGraph::Announce GradientSums::sending() {
+TrainingGraph::Announce GradientSums::sending(int64_t round) {
   if (processes_.size() == 1) return {};
+  round_ = round;
   return [this](int first_id, int last_id) {
     for (int id = first_id; id <= last_id; ++id)
       done(id);
@@ -72,7 +78,18 @@ void GradientSums::send(int64_t bucket) {
     to.push_back(is_own ? std::span<std::byte>() : bytes_of(grads_.range(piece.begin, piece.end)));
     from.push_back(is_own ? std::span<std::byte>() : bytes_of(received(bucket, rank)));
   }
-  sends_.push_back(processes_.exchange(to, from, "sending gradients"));
+  sent_.push_back({bucket, processes_.exchange(to, from, "sending gradients")});
+  if (sent_.size() - completed_ > kUnderWay) complete_next();
+}
+
+// Adds the first of the buckets that are under way, once it has arrived.
+void GradientSums::complete_next() {
+  Sent& next = sent_[completed_++];
+  waited_ += timed([&] { finish(next.handle); });
+  next.handle.reset();
+  add(next.bucket, round_);
+  if (shared_ && round_ == rounds_ - 1)
+    gathered_.push_back(share(grads_.all(), 1, next.bucket, "gathering gradients"));
 }
 
 TensorView GradientSums::own(int64_t bucket) const {
@@ -92,11 +109,18 @@ TensorView GradientSums::received(int64_t bucket, int rank) const {
 }
 
 void GradientSums::finish_round(int64_t round) {
-  if (rounds_ == 1 && processes_.size() == 1) return;
-  wait_for(sends_);
+  round_ = round;
+  if (processes_.size() == 1) {
+    for (int64_t i = 0; rounds_ > 1 && i < pieces_.buckets(); ++i)
+      add(i, round);
+    return;
+  }
+  while (completed_ < sent_.size())
+    complete_next();
+  sent_.clear();
+  completed_ = 0;
   pending_ = parameters_;
-  for (int64_t i = 0; i < pieces_.buckets(); ++i)
-    add(i, round);
+  wait_for(gathered_);
 }
 
 void GradientSums::add(int64_t bucket, int64_t round) {
@@ -145,18 +169,23 @@ void GradientSums::wait_for(std::vector<Communicator::Handle>& handles) {
   handles.clear();
 }
 
+// Every process gets the others' pieces of a bucket.
+Communicator::Handle GradientSums::share(const TensorView& x, int64_t block, int64_t bucket,
+                                         const char* what) {
+  std::vector<std::span<std::byte>> all;
+  for (int rank = 0; rank < processes_.size(); ++rank) {
+    const ElementRange piece = pieces_.piece(bucket, rank);
+    const int64_t begin = piece.begin / block, end = (piece.end + block - 1) / block;
+    all.push_back(bytes_of(x).subspan(static_cast<size_t>(begin) * dtype_size(x.dtype),
+                                      static_cast<size_t>(end - begin) * dtype_size(x.dtype)));
+  }
+  return gpt::gather(processes_, all, what);
+}
+
 void GradientSums::gather(const TensorView& x, int64_t block, const char* what) {
   std::vector<Communicator::Handle> handles;
-  for (int64_t i = 0; processes_.size() > 1 && i < pieces_.buckets(); ++i) {
-    std::vector<std::span<std::byte>> all;
-    for (int rank = 0; rank < processes_.size(); ++rank) {
-      const ElementRange piece = pieces_.piece(i, rank);
-      const int64_t begin = piece.begin / block, end = (piece.end + block - 1) / block;
-      all.push_back(bytes_of(x).subspan(static_cast<size_t>(begin) * dtype_size(x.dtype),
-                                        static_cast<size_t>(end - begin) * dtype_size(x.dtype)));
-    }
-    handles.push_back(gpt::gather(processes_, all, what));
-  }
+  for (int64_t i = 0; processes_.size() > 1 && i < pieces_.buckets(); ++i)
+    handles.push_back(share(x, block, i, what));
   wait_for(handles);
 }
 

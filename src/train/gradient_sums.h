@@ -14,16 +14,18 @@ namespace gpt {
 // The gradients of a batch, from those of its shards: runs of samples, each added up from zero. Rank r of R
 // has the shards r, r + R, ...; in round j all have computed shards j R to j R + R - 1. Every piece is sent
 // to the process that owns it as soon as the backward pass is through with it, and the owner adds the shards
-// in their order, in fp32. So the sums depend on the number of shards and not on that of processes.
+// in their order, in fp32. So the sums depend on the number of shards and not on that of processes. In the
+// last round they go to all, each bucket a few behind the one that is sent, still during the backward pass.
 class GradientSums {
  public:
-  // rounds: shards of each process. All that is given must outlive this.
-  GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds, Communicator& processes,
-               const Backend& backend);
+  // rounds: shards of each process. shared: every process gets all sums, not its own pieces alone. All that
+  // is given must outlive this.
+  GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds, bool shared,
+               Communicator& processes, const Backend& backend);
 
-  // For the backward pass that completes a shard. Empty for a process by itself.
-  TrainingGraph::Announce sending();
-  // Adds the shards of a round, which has been sent; after the last round the own pieces are the sums.
+  // For the backward pass that completes the shard of a round. Empty for a process by itself.
+  TrainingGraph::Announce sending(int64_t round);
+  // Adds the shards of a round, which has been sent; after the last one the gradients are the sums.
   void finish_round(int64_t round);
 
   const Pieces& pieces() const { return pieces_; }
@@ -41,6 +43,8 @@ class GradientSums {
   bool overlaps(int id, int64_t bucket) const;
   void done(int id);
   void send(int64_t bucket);
+  void complete_next();
+  Communicator::Handle share(const TensorView& x, int64_t block, int64_t bucket, const char* what);
   void wait_for(std::vector<Communicator::Handle>& handles);
   void add(int64_t bucket, int64_t round);
   void add_parts(const std::vector<TensorView>& parts, const TensorView& sum);
@@ -52,17 +56,25 @@ class GradientSums {
   const ParamTable& table_;
   const ParamBuffer& grads_;
   int64_t rounds_;
+  bool shared_;
   Communicator& processes_;
   Backend backend_;
   Pieces pieces_;
   ParamLayout layout_;
   int64_t own_elements_ = 0;
-  std::vector<int64_t> own_offset_;          // of the own pieces, one behind the other, by bucket
-  std::vector<int> parameters_;              // that have a part in each bucket ...
-  std::vector<int> pending_;                 // ... and of these, those whose gradients are not done
-  Buffer received_;                          // the own pieces of the other ranks: [R - 1, own elements]
-  Buffer total_;                             // [own elements], with several rounds
-  std::vector<Communicator::Handle> sends_;  // of this round, under way
+  std::vector<int64_t> own_offset_;  // of the own pieces, one behind the other, by bucket
+  std::vector<int> parameters_;      // that have a part in each bucket ...
+  std::vector<int> pending_;         // ... and of these, those whose gradients are not done
+  int64_t round_ = 0;
+  struct Sent {
+    int64_t bucket;
+    Communicator::Handle handle;
+  };
+  std::vector<Sent> sent_;                      // in this round, in the order of all processes ...
+  size_t completed_ = 0;                        // ... of which so many are added
+  std::vector<Communicator::Handle> gathered_;  // sums on their way
+  Buffer received_;                             // the own pieces of the other ranks: [R - 1, own elements]
+  Buffer total_;                                // [own elements], with several rounds
   double waited_ = 0;
 };
 

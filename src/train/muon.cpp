@@ -68,6 +68,7 @@ class Muon : public Optimizer {
       const Shape longer = {std::ranges::max(spec.shape)};
       buffers_.push_back({"v." + spec.name, part.is_matrix ? longer : spec.shape});
     }
+    matrices_.reserve(static_cast<size_t>(buffers_[kChange].shape[0]));
     buffers_[kChange].shape[0] = std::max<int64_t>(1, buffers_[kChange].shape[0]);
   }
 
@@ -96,11 +97,12 @@ class Muon : public Optimizer {
 
   void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
               const OptimizerState& state, const StepState& step) const override {
+    matrices_.clear();
     for (int id = 0; id < table_.count(); ++id) {
       if (!table_[id].trainable) continue;
       const Part& part = parts_[static_cast<size_t>(id)];
       if (part.is_matrix) {
-        ctx.kernels.muon(ctx, matrix_args(id, weights, grads, state, step));
+        matrices_.push_back(matrix(id, weights, grads, state));
         continue;
       }
       const int64_t size = table_[id].size();
@@ -116,6 +118,11 @@ class Muon : public Optimizer {
                               .eps = rule.eps,
                               .step = &step});
     }
+    ctx.kernels.muon(ctx, {.form = form_,
+                           .matrices = matrices_,
+                           .momentum = momentum_,
+                           .compute = settings_.muon_compute,
+                           .step = &step});
   }
 
   UpdateSquares last_update(int id, const TensorView& weight, const OptimizerState& state,
@@ -164,24 +171,20 @@ class Muon : public Optimizer {
     return rule;
   }
 
-  MuonArgs matrix_args(int id, const ParamBuffer& weights, const ParamBuffer& grads,
-                       const OptimizerState& state, const StepState& step) const {
+  MuonMatrix matrix(int id, const ParamBuffer& weights, const ParamBuffer& grads,
+                    const OptimizerState& state) const {
     const Part& part = parts_[static_cast<size_t>(id)];
     const bool nanochat = form_ == MuonForm::nanochat;
     const double scale = settings_.scale(id);
     const double adjust =
         adjustment(nanochat ? MuonAdjust::original : settings_.muon_adjust, table_[id].shape);
-    return {.form = form_,
-            .param = weights[id],
+    return {.param = weights[id],
             .grad = grads[id],
             .m = state.of(kMoment, id),
             .v = nanochat ? state[part.v] : TensorView{},
             .change = flat(state[kChange], part.change, 1),
             .rate = scale * adjust,
-            .decay = scale * settings_.weight_decay * (nanochat ? adjust : 1),
-            .momentum = momentum_,
-            .compute = settings_.muon_compute,
-            .step = &step};
+            .decay = scale * settings_.weight_decay * (nanochat ? adjust : 1)};
   }
 
   MuonForm form_;
@@ -189,7 +192,8 @@ class Muon : public Optimizer {
   OptimizerSettings settings_;
   MuonMomentum momentum_;
   std::vector<OptimizerBuffer> buffers_;
-  std::vector<Part> parts_;  // by parameter id
+  std::vector<Part> parts_;                   // by parameter id
+  mutable std::vector<MuonMatrix> matrices_;  // of an update, which allocates nothing
 };
 
 }  // namespace

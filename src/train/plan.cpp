@@ -261,7 +261,8 @@ int64_t times_due(int64_t steps, int64_t every) {
   return every > 0 ? steps / every + (steps % every != 0 ? 1 : 0) : 0;
 }
 
-// Gradients are sent while the backward pass of a shard's last micro-batch runs, sums or weights after it.
+// Gradients are sent while the backward pass of a shard's last micro-batch runs, in the last round their sums
+// too; weights (ZeRO) after the update.
 ExchangePlan plan_exchange(const PlanSubject& s, const RunRates& r) {
   constexpr double kBackwardShare = 2.0 / 3;  // of a micro-batch
   constexpr double kMessageSeconds = 20e-6;   // to begin one
@@ -278,7 +279,9 @@ ExchangePlan plan_exchange(const PlanSubject& s, const RunRates& r) {
   const bool accumulates = c.micro_batch * c.grad_shards < c.batch_size;
   const double hidden = kBackwardShare * (accumulates ? r.accumulated : r.micro_batch);
   plan.seconds = static_cast<double>(rounds + 1) * once;
-  plan.exposed = static_cast<double>(rounds) * std::max(0.0, once - hidden) + once;
+  const bool weights = c.zero > 0;
+  plan.exposed = static_cast<double>(rounds - 1) * std::max(0.0, once - hidden) +
+                 std::max(0.0, (weights ? once : 2 * once) - hidden) + (weights ? once : 0);
   return plan;
 }
 

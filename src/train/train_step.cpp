@@ -42,8 +42,8 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       target_weights_(ids_.size()),
       starts_(ids_.size()),
       labels_(static_cast<size_t>(samples_)),
-      sums_(model.table, grads_, options.shards / options.communicator->size(), *options.communicator,
-            backend) {
+      sums_(model.table, grads_, options.shards / options.communicator->size(), !options.divided,
+            *options.communicator, backend) {
   GPT_ASSERT(options.shards > 0 && options.shards % options.communicator->size() == 0);
   GPT_ASSERT(options.batch_size % options.shards == 0);
   GPT_ASSERT(options.micro_batch > 0 && shard_samples() % options.micro_batch == 0);
@@ -109,7 +109,7 @@ TrainBatch TrainStep::batch(int64_t first) {
 
 void TrainStep::micro_batch(int64_t first, bool accumulate, bool completes) {
   graph_.forward_backward(batch(first), grads_, accumulate, state_, shared_,
-                          completes ? sums_.sending() : TrainingGraph::Announce());
+                          completes ? sums_.sending(first / shard_samples()) : TrainingGraph::Announce());
   if (completes) finish_shard(first / shard_samples());
 }
 
@@ -161,7 +161,6 @@ double TrainStep::sum_over_processes(double own) const {
 }
 
 void TrainStep::finish_gradients() {
-  if (!options_.divided) sums_.gather(grads_.all(), 1, "gathering gradients");
   finish_norm(false);
 }
 

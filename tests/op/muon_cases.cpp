@@ -48,32 +48,32 @@ struct Matrix {
   double decay = 0.1;
   int64_t step = 3;
   DType compute = DType::f32;
+  int count = 1;  // of such matrices; many have a thread each
 };
 void muon_case(OpCaseList& list, const Matrix& t) {
   const bool nanochat = t.form == MuonForm::nanochat;
   list.add(
-      fmt::format("{} {}x{} {} scale {} step {}", nanochat ? "nanochat" : "torch", t.rows, t.cols,
+      fmt::format("{} {} {}x{} {} scale {} step {}", nanochat ? "nanochat" : "torch", t.count, t.rows, t.cols,
                   dtype_name(t.compute), t.scale, t.step),
       [=](OpFrame& f) {
         // bf16: 2^-9 from every rounding, and the matrices are not small in X's least directions.
         const double one = t.compute == DType::f32 ? kEpsilon * slopes(t.form) : 0x1p-9 * 32;
         const Tolerance of_param = {2 * one, 3 * kEpsilon}, of_mean = {4 * one, 4 * one};
         const int64_t longer = std::max(t.rows, t.cols);
-        const TensorView param = f.inout({t.rows, t.cols}, normal_values(), of_param);
-        const TensorView grad = f.input({t.rows, t.cols}, normal_values());
-        const TensorView m = f.inout({t.rows, t.cols}, normal_values(0.1), {4 * kEpsilon, 4 * kEpsilon});
-        const TensorView change = f.inout({1}, constant_values(2), {8 * one, 8 * one});
-        const TensorView v = nanochat ? f.inout({longer}, uniform_values(0.5, 1), of_mean) : TensorView{};
+        std::vector<MuonMatrix> matrices(static_cast<size_t>(t.count));
+        for (MuonMatrix& x : matrices) {
+          x.param = f.inout({t.rows, t.cols}, normal_values(), of_param);
+          x.grad = f.input({t.rows, t.cols}, normal_values());
+          x.m = f.inout({t.rows, t.cols}, normal_values(0.1), {4 * kEpsilon, 4 * kEpsilon});
+          x.change = f.inout({1}, constant_values(2), {8 * one, 8 * one});
+          if (nanochat) x.v = f.inout({longer}, uniform_values(0.5, 1), of_mean);
+          x.rate = 0.4;
+          x.decay = t.decay;
+        }
         const StepState state{.step = t.step, .lr = 0.5, .grad_scale = t.scale};
         f.run(&KernelTable::muon,
               {.form = t.form,
-               .param = param,
-               .grad = grad,
-               .m = m,
-               .v = v,
-               .change = change,
-               .rate = 0.4,
-               .decay = t.decay,
+               .matrices = matrices,
                .momentum = {.first = 0.85, .peak = 0.95, .last = 0.9, .warmup = 5, .decline = 8, .steps = 20},
                .compute = t.compute,
                .step = &state},
@@ -93,6 +93,8 @@ GPT_OP_CASES(muon) {
                                      {130, 130}})
       muon_case(list, {.form = form, .rows = rows, .cols = cols});
     muon_case(list, {.form = form, .rows = 40, .cols = 50, .scale = 0});
+    for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{20, 70}, {70, 20}})
+      muon_case(list, {.form = form, .rows = rows, .cols = cols, .count = 9});
     for (const int64_t step : {0, 7, 14, 30})  // of the momentum's schedule
       muon_case(list, {.form = form, .rows = 20, .cols = 9, .scale = 2, .step = step});
     for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{64, 64}, {50, 90}, {90, 50}})

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 
 #include "kernels/kernel_table.h"
@@ -60,26 +61,28 @@ TEST(GradientSums, AreAddedInTheOrderOfShards) {
       sum += gradient(shard, i);
     expected[static_cast<size_t>(i)] = sum;
   }
-  for (const int processes : {1, 2, 3, 6}) {
+  for (const int which : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    const int processes = std::array{1, 2, 3, 6}[static_cast<size_t>(which / 2)];
+    const bool shared = which % 2 == 0;
     Team(processes).run([&](Communicator& member) {
       ThreadPool pool(1);
       const Backend own{pool, kernel_table(best_isa()), nullptr};
       const ParamBuffer grads(table, DType::f32, "gradients");
       const int64_t rounds = kShards / processes;
-      GradientSums sums(table, grads, rounds, member, own);
+      GradientSums sums(table, grads, rounds, shared, member, own);
       for (int64_t round = 0; round < rounds; ++round) {
         for (int64_t i = 0; i < elements; ++i)
           grads.all().as<float>()[i] = gradient(round * processes + member.rank(), i);
-        const TrainingGraph::Announce announce = sums.sending();
+        const TrainingGraph::Announce announce = sums.sending(round);
         if (announce) {  // from the last parameter to the first, as the backward pass does
           for (int id = table.count() - 1; id >= 0; --id)
             announce(id, id);
         }
         sums.finish_round(round);
       }
-      sums.gather(grads.all(), 1, "gathering");
+      if (!shared) sums.gather(grads.all(), 1, "gathering");
       EXPECT_EQ(std::memcmp(grads.all().data, expected.data(), expected.size() * sizeof(float)), 0)
-          << processes << " processes, rank " << member.rank();
+          << processes << " processes, rank " << member.rank() << ", shared " << shared;
     });
   }
 }

@@ -66,15 +66,16 @@ std::vector<double> updated(const std::string& shape, int64_t rows, int64_t cols
     put(grad, grads.data() + static_cast<size_t>(step) * n);
     StepState state{.step = step, .lr = kRate, .grad_scale = 1};
     Staged<StepState> staged(b.memory);
+    const MuonMatrix matrix{.param = param,
+                            .grad = grad,
+                            .m = m,
+                            .v = form.form == MuonForm::nanochat ? v : TensorView{},
+                            .change = change,
+                            .rate = adjust,
+                            .decay = form.form == MuonForm::nanochat ? kDecay * adjust : kDecay};
     b.kernels.muon(b.context(workspace.scratch()),
                    {.form = form.form,
-                    .param = param,
-                    .grad = grad,
-                    .m = m,
-                    .v = form.form == MuonForm::nanochat ? v : TensorView{},
-                    .change = change,
-                    .rate = adjust,
-                    .decay = form.form == MuonForm::nanochat ? kDecay * adjust : kDecay,
+                    .matrices = {&matrix, 1},
                     .momentum = {.first = kMomentum, .peak = kMomentum, .last = kMomentum, .steps = kSteps},
                     .step = staged.share({&state, 1})});
   }

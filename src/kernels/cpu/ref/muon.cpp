@@ -2,7 +2,7 @@
 
 #include "kernels/cpu/ref/ref.h"
 
-// Muon for one matrix. Its products are ops of the table in use, so this is the op of every table.
+// Muon for matrices. Its products are ops of the table in use, so this is the op of every table.
 
 namespace gpt {
 namespace {
@@ -44,15 +44,20 @@ struct Plan {
 template <class T>
 class Muon {
  public:
-  Muon(const ExecContext& ctx, const MuonArgs& a)
-      : ctx_(ctx), a_(a), rows_(a.param.rows()), cols_(a.param.cols()), plan_(rows_, cols_, a.param.dtype) {
+  Muon(const ExecContext& ctx, const MuonArgs& a, const MuonMatrix& matrix)
+      : ctx_(ctx),
+        a_(a),
+        matrix_(matrix),
+        rows_(matrix.param.rows()),
+        cols_(matrix.param.cols()),
+        plan_(rows_, cols_, matrix.param.dtype) {
     std::byte* at = ctx.scratch.shared;
     const auto take = [&](int64_t bytes) {
       std::byte* const begin = at;
       at += bytes;
       return begin;
     };
-    const DType type = a.param.dtype;
+    const DType type = matrix.param.dtype;
     x_ = make_view(take(plan_.x_bytes), type, {plan_.m, plan_.n});
     y_ = make_view(take(plan_.x_bytes), type, {plan_.m, plan_.n});
     gram_ = make_view(take(plan_.a_bytes), type, {plan_.m, plan_.m});
@@ -79,27 +84,45 @@ class Muon {
   }
 
  private:
-  static constexpr int64_t kTile = 16;  // rows or columns of a task; a cache line of fp32
+  static constexpr int64_t kTile = 16;     // rows or columns of a task; a cache line of fp32
+  static constexpr int64_t kColumns = 64;  // of a tile
 
   bool is_torch() const { return a_.form == MuonForm::torch; }
   // Square ones too, so that their rows are columns of X and get the factors of its columns.
   bool turned() const { return rows_ >= cols_; }
-  T* element(const TensorView& x, int64_t r, int64_t c) const {
-    return turned() ? x.row<T>(c) + r : x.row<T>(r) + c;
-  }
-  int64_t column(int64_t r, int64_t c) const { return turned() ? r : c; }  // of X
 
-  // fn(row, first column, last): all of the matrix in tiles, so that X is also read and written by lines
-  // where it is turned. A row belongs to one task, which sees its pieces in order.
+  // fn(row, first column, number of columns, their elements of `x`): all of the matrix in tiles, so that X is
+  // also read and written by lines where it is turned. A row belongs to one task, which sees its pieces in
+  // order.
+  enum class Use : uint8_t { read, write, change };
   template <class F>
-  void for_tiles(F&& fn) const {
+  void for_tiles(const TensorView& x, Use use, F&& fn) const {
     ctx_.pool.parallel_for((rows_ + kTile - 1) / kTile, [&](int64_t task, int) {
-      const int64_t first = task * kTile, end = std::min(rows_, first + kTile);
-      for (int64_t c = 0; c < cols_; c += kTile) {
-        for (int64_t r = first; r < end; ++r)
-          fn(r, c, std::min(cols_, c + kTile));
+      const int64_t first = task * kTile, rows = std::min(kTile, rows_ - first);
+      T tile[kTile * kColumns];
+      for (int64_t from = 0; from < cols_; from += kColumns) {
+        const int64_t cols = std::min(kColumns, cols_ - from);
+        if (turned() && use != Use::write) turn(x, first, rows, from, cols, tile, /*store=*/false);
+        for (int64_t r = 0; r < rows; ++r)
+          fn(first + r, from, cols, turned() ? tile + r * kColumns : x.row<T>(first + r) + from);
+        if (turned() && use != Use::read) turn(x, first, rows, from, cols, tile, /*store=*/true);
       }
     });
+  }
+  // A tile [rows,cols] of the matrix from or to X, which has it as [cols,rows].
+  static void turn(const TensorView& x, int64_t first, int64_t rows, int64_t from, int64_t cols, T* tile,
+                   bool store) {
+    for (int64_t c = 0; c < cols; ++c) {
+      T* line = x.row<T>(from + c) + first;
+      for (int64_t r = 0; r < rows; ++r)
+        store ? void(line[r] = tile[r * kColumns + c]) : void(tile[r * kColumns + c] = line[r]);
+    }
+  }
+  static double sum_of_squares(const T* x, int64_t n) {
+    double sums[4] = {};
+    for (int64_t i = 0; i < n; ++i)
+      sums[i % 4] += double{x[i]} * x[i];
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
 
   // M, U, and the sums of squares of U's rows.
@@ -108,16 +131,15 @@ class Muon {
     const auto mu = static_cast<T>(a_.momentum.at(a_.step->step));
     const auto rest = static_cast<T>(1 - a_.momentum.at(a_.step->step));
     std::fill_n(row_values_, rows_, 0.0);
-    for_tiles([&](int64_t r, int64_t from, int64_t to) {
-      const T* grad = a_.grad.row<T>(r);
-      T* m = a_.m.row<T>(r);
-      for (int64_t c = from; c < to; ++c) {
+    for_tiles(x_, Use::write, [&](int64_t r, int64_t from, int64_t n, T* u) {
+      const T* grad = matrix_.grad.row<T>(r) + from;
+      T* m = matrix_.m.row<T>(r) + from;
+      for (int64_t c = 0; c < n; ++c) {
         const T g = scale * grad[c];
         m[c] += rest * (g - m[c]);
-        const T u = g + mu * (m[c] - g);
-        *element(x_, r, c) = u;
-        row_values_[r] += double{u} * u;
+        u[c] = g + mu * (m[c] - g);
       }
+      row_values_[r] += sum_of_squares(u, n);
     });
   }
 
@@ -140,10 +162,10 @@ class Muon {
       for (int64_t r = 0; r < rows_; ++r)
         row_values_[r] /= std::sqrt(equal) * 1.01 + 1e-6;
     }
-    for_tiles([&](int64_t r, int64_t from, int64_t to) {
+    for_tiles(x_, Use::change, [&](int64_t r, int64_t, int64_t n, T* u) {
       const auto factor = static_cast<T>(row_values_[r]);
-      for (int64_t c = from; c < to; ++c)
-        *element(x_, r, c) *= factor;
+      for (int64_t c = 0; c < n; ++c)
+        u[c] *= factor;
     });
   }
 
@@ -182,7 +204,7 @@ class Muon {
       squares += col_values_[c];
     const auto m = static_cast<double>(plan_.m);
     const double scale = std::sqrt(m) / std::max(std::sqrt(squares), 1e-6);
-    T* const v = a_.v.template as<T>();
+    T* const v = matrix_.v.template as<T>();
     double before = 0, after = 0;  // squares of the norms without and with the factors
     for (int64_t c = 0; c < plan_.n; ++c) {
       const double square = scale * scale * col_values_[c];
@@ -197,34 +219,38 @@ class Muon {
   }
 
   double decay() const {
-    if (is_torch()) return a_.step->lr * a_.decay;
+    if (is_torch()) return a_.step->lr * matrix_.decay;
     constexpr double kPi = 3.14159265358979323846;
     const double way =
         static_cast<double>(a_.step->step) / static_cast<double>(std::max<int64_t>(1, a_.momentum.steps));
-    return a_.step->lr * a_.decay * 0.5 * (1 + std::cos(kPi * std::min(way, 1.0)));
+    return a_.step->lr * matrix_.decay * 0.5 * (1 + std::cos(kPi * std::min(way, 1.0)));
   }
 
   void update() const {
-    const auto rate = static_cast<T>(a_.step->lr * a_.rate), decay = static_cast<T>(this->decay());
+    const auto rate = static_cast<T>(a_.step->lr * matrix_.rate), decay = static_cast<T>(this->decay());
     std::fill_n(row_values_, rows_, 0.0);
-    for_tiles([&](int64_t r, int64_t from, int64_t to) {
-      T* p = a_.param.row<T>(r);
-      for (int64_t c = from; c < to; ++c) {
-        const T x = static_cast<T>(col_values_[column(r, c)]) * *element(y_, r, c);
-        const bool decays = is_torch() || x * p[c] >= 0;
-        const T change = rate * x + (decays ? decay * p[c] : T{0});
-        p[c] -= change;
-        row_values_[r] += double{change} * change;
+    for_tiles(y_, Use::read, [&](int64_t r, int64_t from, int64_t n, const T* y) {
+      T* p = matrix_.param.row<T>(r) + from;
+      T x[kColumns], change[kColumns];
+      for (int64_t c = 0; c < n; ++c)
+        x[c] =
+            turned() ? static_cast<T>(col_values_[r]) * y[c] : static_cast<T>(col_values_[from + c]) * y[c];
+      for (int64_t c = 0; c < n; ++c) {
+        const auto decays = static_cast<T>(is_torch() || x[c] * p[c] >= 0);  // no branch: signs are random
+        change[c] = rate * x[c] + decays * decay * p[c];
+        p[c] -= change[c];
       }
+      row_values_[r] += sum_of_squares(change, n);
     });
     double squares = 0;
     for (int64_t r = 0; r < rows_; ++r)
       squares += row_values_[r];
-    *a_.change.template as<T>() = static_cast<T>(squares);
+    *matrix_.change.template as<T>() = static_cast<T>(squares);
   }
 
   const ExecContext& ctx_;
   const MuonArgs& a_;
+  const MuonMatrix& matrix_;
   int64_t rows_, cols_;
   Plan plan_;
   TensorView x_, y_, gram_, polynomial_;
@@ -232,25 +258,64 @@ class Muon {
   Scratch rest_;                      // for the products
 };
 
+// Of one matrix: `per_thread` is what its products ask for.
+ScratchNeed scratch_of(const KernelTable& table, int64_t rows, int64_t cols, DType dtype, DType compute) {
+  const Plan plan(rows, cols, dtype);
+  const DType product = dtype == DType::f64 ? DType::f64 : compute;
+  ScratchNeed need = max_need(table.syrk_scratch(plan.m, plan.n, product),
+                              table.linear_scratch(plan.m, plan.m, plan.n, product, /*backward=*/true));
+  return {.shared = aligned(need.shared + plan.bytes()), .per_thread = aligned(need.per_thread)};
+}
+
+// Runs tasks in the thread that calls it, so that any number of threads may use it at once.
+ThreadPool& calling_thread() {
+  static ThreadPool pool(1);
+  return pool;
+}
+
+// With memory for one matrix from `begin` on.
+void run(const ExecContext& ctx, ThreadPool& pool, std::byte* begin, const MuonArgs& a,
+         const MuonMatrix& matrix) {
+  const TensorView& p = matrix.param;
+  if (p.size() == 0) return;
+  const ScratchNeed need = scratch_of(ctx.kernels, p.rows(), p.cols(), p.dtype, a.compute);
+  const ExecContext own{pool,
+                        ctx.kernels,
+                        {.shared = begin,
+                         .threads = begin + need.shared,
+                         .shared_bytes = need.shared,
+                         .per_thread_bytes = need.per_thread}};
+  ref::dispatch(p.dtype, [&]<class T>(T) { Muon<T>(own, a, matrix).run(); });
+}
+
 }  // namespace
 
 namespace ref {
 
+// A thread has a matrix to itself, whose products then stay in its caches; few matrices have all threads, one
+// after the other.
 void muon(const ExecContext& ctx, const MuonArgs& a) noexcept {
-  ctx.scratch.require(muon_scratch(ctx.kernels, a.param.rows(), a.param.cols(), a.param.dtype, a.compute));
-  if (a.step->grad_scale == 0 || a.param.size() == 0) return;
-  dispatch(a.param.dtype, [&]<class T>(T) { Muon<T>(ctx, a).run(); });
+  if (a.step->grad_scale == 0) return;
+  for (const MuonMatrix& matrix : a.matrices) {
+    const TensorView& p = matrix.param;
+    ctx.scratch.require(muon_scratch(ctx.kernels, p.rows(), p.cols(), p.dtype, a.compute));
+  }
+  const auto n = static_cast<int64_t>(a.matrices.size());
+  if (n < 2 * ctx.pool.size()) {
+    for (const MuonMatrix& matrix : a.matrices)
+      run(ctx, ctx.pool, ctx.scratch.threads, a, matrix);
+    return;
+  }
+  ctx.pool.parallel_for(n, [&](int64_t i, int thread) {
+    run(ctx, calling_thread(), ctx.scratch.thread<std::byte>(thread), a, a.matrices[static_cast<size_t>(i)]);
+  });
 }
 
 }  // namespace ref
 
 ScratchNeed muon_scratch(const KernelTable& table, int64_t rows, int64_t cols, DType dtype, DType compute) {
-  const Plan plan(rows, cols, dtype);
-  const DType product = dtype == DType::f64 ? DType::f64 : compute;
-  ScratchNeed need = max_need(table.syrk_scratch(plan.m, plan.n, product),
-                              table.linear_scratch(plan.m, plan.m, plan.n, product, /*backward=*/true));
-  need.shared += plan.bytes();
-  return need;
+  const ScratchNeed need = scratch_of(table, rows, cols, dtype, compute);
+  return {.shared = 0, .per_thread = need.shared + need.per_thread};
 }
 
 }  // namespace gpt
