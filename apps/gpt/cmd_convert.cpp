@@ -5,6 +5,7 @@
 
 #include "adapter_commands.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "base/parse.h"
 #include "base/ranges.h"
@@ -261,6 +262,8 @@ int run(ConvertArguments a) {
     options.name = fs::path(a.out).stem().string();
     options.chat_template =
         loaded.gguf() ? gguf_chat_template(*loaded.gguf()) : read_chat_template(loaded.folder());
+    if (const std::string merged = chat_template_of(a.adapters); !options.chat_template && !merged.empty())
+      options.chat_template = read_file(merged);
     if (!packed) write_note(fmt::format("note: {} has no tokenizer, so {} will have none\n", a.in, a.out));
   }
   const Conversion conversion(loaded, options);

@@ -59,6 +59,28 @@ bool is_wanted(const KeyInfo& key) {
   return std::ranges::find(others, key.name) == others.end();
 }
 
+// What help says of settings that have other values here than in training.
+std::map<std::string, std::string> shown_defaults() {
+  std::map<std::string, std::string> shown;
+  const nlohmann::json defaults = tuning_defaults("classify"), dpo = tuning_defaults("dpo"),
+                       grpo = tuning_defaults("grpo");
+  const auto text = [](const nlohmann::json& value) {
+    return value.is_string() ? value.get<std::string>() : fmt::format("{:g}", value.get<double>());
+  };
+  for (const auto& [key, value] : defaults.items()) {
+    std::string all = text(value);
+    for (const auto& [task, other] : {std::pair{"dpo", &dpo}, {"grpo", &grpo}}) {
+      if ((*other)[key] != value) all += fmt::format("; {}: {}", task, text((*other)[key]));
+    }
+    shown[key] = all;
+  }
+  for (const char* task : {"chat", "dpo"})
+    shown["lr"] += fmt::format("; {} with --lora-rank: {}", task, text(tuning_defaults(task, true)["lr"]));
+  shown["steps"] = "as --epochs says";
+  shown["eval_every"] = "once in an epoch";
+  return shown;
+}
+
 TuneConfig new_config(const FinetuneArguments& a, const ConfigFlags& flags) {
   require_argument(a.config.model, "MODEL", "finetune");
   if (a.config.task.empty()) fail_usage("--task is missing: expected {}", fmt::join(task_names(), ", "));
@@ -67,7 +89,7 @@ TuneConfig new_config(const FinetuneArguments& a, const ConfigFlags& flags) {
     fail_usage("--lora-rank: tasks with a head train no adapter; leave it out for --task {}", a.config.task);
   Settings settings;
   settings.add_model(config_of_model(a.config.model));
-  settings.add_json(tuning_defaults(a.config.task), "the defaults of fine-tuning");
+  settings.add_json(tuning_defaults(a.config.task, a.config.lora_rank > 0), "the defaults of fine-tuning");
   if (!a.file.empty()) settings.add_file(a.file);
   flags.apply_environment(settings);
   flags.apply_flags(settings);
@@ -75,6 +97,7 @@ TuneConfig new_config(const FinetuneArguments& a, const ConfigFlags& flags) {
   // For --resume from any folder.
   config.model = std::filesystem::absolute(config.model).lexically_normal().string();
   config.run = settings.resolve();
+  check_used(config);
   if (config.run.train.data.empty()) fail_usage("--data is missing: name the file with the examples");
   return config;
 }
@@ -125,6 +148,8 @@ int run(const FinetuneArguments& a, const ConfigFlags& flags) {
   const std::string model = outcome.has_best ? a.out + "/best" : a.out;
   if (outcome.finished && find_task(request.config.task)) {
     write_next({"gpt", "classify", model, "--data", request.config.train().data[0]});
+  } else if (outcome.finished && request.config.lora_rank > 0 && request.config.task == "chat") {
+    write_next({"gpt", "chat", request.config.model, "--adapter", model});
   } else if (outcome.finished && request.config.lora_rank > 0) {
     write_next({"gpt", "generate", request.config.model, "--adapter", model, "--prompt", "..."});
   } else if (outcome.finished && request.config.task == "chat") {
@@ -179,7 +204,7 @@ Command add_finetune_command(CLI::App& root, const std::string& command_line) {
   add_value(*app, "--reward-command", c.reward_command, "COMMAND",
             "grpo: reads lines of JSON with prompt, answer and completion, writes a number for each");
   add_shown(*app, "--reward-seconds", c.reward_seconds, "S", "grpo: how long the command may take in a step");
-  const auto flags = std::make_shared<ConfigFlags>(*app, is_wanted);
+  const auto flags = std::make_shared<ConfigFlags>(*app, is_wanted, shown_defaults());
   return {app, [a, flags] { return run(*a, *flags); }};
 }
 

@@ -55,7 +55,7 @@ std::string ConfigFlags::flag_name(const std::string& key) {
   return "--" + with_dashes(key);
 }
 
-ConfigFlags::ConfigFlags(CLI::App& app, const Wanted& wanted)
+ConfigFlags::ConfigFlags(CLI::App& app, const Wanted& wanted, const std::map<std::string, std::string>& shown)
     : values_(std::make_shared<std::map<std::string, std::vector<std::string>>>()) {
   RunConfig unset;
   const nlohmann::json given = run_config_json(unset);
@@ -70,10 +70,13 @@ ConfigFlags::ConfigFlags(CLI::App& app, const Wanted& wanted)
       return true;
     };
     CLI::Option* option = app.add_option(all_names(key.name), CLI::callback_t(store), key.help);
+    const auto own = shown.find(key.name);
     const bool derived = given[key.name] != defaults[key.name] && key.help.ends_with(')');
     if (derived) option->description(derived_help(key.help));
     const std::string fallback = default_text(defaults[key.name]);
-    if (key.is_bool) {
+    if (own != shown.end()) {
+      option->description(key.help.substr(0, key.help.rfind(" (")) + " (" + own->second + ")");
+    } else if (key.is_bool) {
       // Not default_str, which CLI11 takes for the value of a flag without one: --qk-norm means true.
       if (!derived) option->description(key.help + " (" + fallback + ")");
     } else if (!key.help.ends_with(')') || key.name == "schedule") {

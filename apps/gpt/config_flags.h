@@ -18,7 +18,8 @@ namespace gpt {
 class ConfigFlags {
  public:
   using Wanted = std::function<bool(const KeyInfo&)>;
-  ConfigFlags(CLI::App& app, const Wanted& wanted);
+  // shown: what help says of some keys that nobody sets, where the command has other defaults.
+  ConfigFlags(CLI::App& app, const Wanted& wanted, const std::map<std::string, std::string>& shown = {});
 
   // The values of GPT_KEY variables (of `only` these keys, unless empty), then those of flags: later ones
   // win.

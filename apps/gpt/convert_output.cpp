@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "convert/adapter_files.h"
 #include "convert/gguf_vocab.h"
 #include "io/gguf.h"
 #include "io/llama2c.h"
@@ -107,6 +108,9 @@ void ConvertOutput::gather_tokenizer() {
     if (const auto jinja = loaded_.gguf() != nullptr ? gguf_chat_template(*loaded_.gguf()) : std::nullopt)
       add("chat_template.jinja", *jinja);
   }
+  const std::string merged = chat_template_of(a_.adapters);
+  if (!merged.empty() && !files_.contains("chat_template.jinja") && a_.to == "hf")
+    add("chat_template.jinja", read_file(merged, kMaxTokenizerBytes));
   if (a_.to != "hf") gather_bin_tokenizer();
 }
 

@@ -72,14 +72,15 @@ class TaskNotes {
   std::optional<ProgressNote> note_;
 };
 
-ModelScores run_model(const EvalTasksRequest& r, const std::string& path, const Named& named,
-                      Machine& machine, const std::function<void(const std::string&)>& on_sample) {
+ModelScores run_model(const EvalTasksRequest& r, const std::string& path,
+                      const std::vector<std::string>& adapters, const Named& named, Machine& machine,
+                      const std::function<void(const std::string&)>& on_sample) {
   const LoadedModel loaded(path, std::nullopt, MatrixOrder::as_stored);
   const auto tokenizer = chosen_tokenizer(loaded, r.tokenizer);
   if (tokenizer == nullptr)
     fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", path);
   const ModelConfig& config = loaded.model().config;
-  const auto adapter = path == r.model ? load_adapters(r.adapters, loaded.model()) : nullptr;
+  const auto adapter = load_adapters(adapters, loaded.model());
   Inference::Options inference_of = inference_options(r, config);
   if (adapter != nullptr) inference_of.adapter_rank = adapter->rank;
   Inference inference(loaded.model(), machine.backend, inference_of);
@@ -91,13 +92,16 @@ ModelScores run_model(const EvalTasksRequest& r, const std::string& path, const 
   }
   TaskModel model(cached, *tokenizer, config, kStepRows, chat ? &*chat : nullptr);
   TaskNotes notes;
+  std::string name = path;
+  for (const std::string& adapter_path : adapters)
+    name += " + " + adapter_path;
   const TaskOptions options{.data_dir = r.data_dir,
                             .num_fewshot = r.few_shot,
                             .limit = r.limit,
                             .seed = r.seed,
                             .on_sample = on_sample,
                             .progress = std::ref(notes)};
-  ModelScores scores{.model = path, .tasks = {}, .core = {}, .counts = {}};
+  ModelScores scores{.model = name, .tasks = {}, .core = {}, .counts = {}};
   const Clock::time_point start = Clock::now();
   scores.tasks = transformed(
       named.set.tasks, [&](const TaskConfig& task) { return run_task(task, model, options, machine.pool); });
@@ -128,11 +132,11 @@ int eval_tasks(const EvalTasksRequest& r, const MachineOptions& machine_options)
   if (!r.log_samples.empty()) log.emplace(r.log_samples, AppendFile::Mode::empty);
   std::function<void(const std::string&)> on_sample;
   if (log) on_sample = [&](const std::string& line) { log->append(line + "\n"); };
-  const ModelScores scores = run_model(r, r.model, named, machine, on_sample);
+  const ModelScores scores = run_model(r, r.model, r.adapters, named, machine, on_sample);
   std::optional<ModelScores> others;
   std::optional<TaskComparison> comparison;
   if (!r.against.empty()) {
-    others = run_model(r, r.against, named, machine, {});
+    others = run_model(r, r.against, {}, named, machine, {});
     comparison.emplace(compare_scores(scores, *others, machine.pool));
   }
   const TaskComparison* const against = comparison ? &*comparison : nullptr;

@@ -6,6 +6,7 @@
 #include "api/objects.h"
 #include "base/file.h"
 #include "base/ranges.h"
+#include "convert/adapter_files.h"
 #include "model/families/family.h"
 #include "model/model_source.h"
 #include "text/tokenizer_trainer.h"
@@ -118,16 +119,21 @@ const gpt::Tokenizer& Model::Impl::tokenizer() const {
   });
 }
 
+// The one that was asked for; where the model has none, that of an adapter which was trained to chat.
+std::string Model::Impl::chat_format() const {
+  if (!options.chat_format.empty() || gpt::has_chat_template(loaded)) return options.chat_format;
+  return gpt::chat_template_of(gpt::transformed(options.adapters, [](const auto& o) { return o.path; }));
+}
+
 gpt::ChatSource Model::Impl::chat_source() const {
   return guarded_as(Code::unsupported, "chat_format",
-                    [&] { return gpt::model_chat_source(loaded, options.chat_format, "--template"); });
+                    [&] { return gpt::model_chat_source(loaded, chat_format(), "--template"); });
 }
 
 gpt::ChatTemplate Model::Impl::chat_template() const {
   const gpt::Tokenizer& words = tokenizer();
-  return guarded_as(Code::unsupported, "chat_format", [&] {
-    return gpt::model_chat_template(loaded, words, options.chat_format, "--template");
-  });
+  return guarded_as(Code::unsupported, "chat_format",
+                    [&] { return gpt::model_chat_template(loaded, words, chat_format(), "--template"); });
 }
 
 void Model::Impl::claim_packed(gpt::DType dtype, bool in_place) const {

@@ -20,7 +20,8 @@ struct Model::Impl {
   Impl(const Context& context, const std::string& path, const ModelOptions& options);
   Impl(std::shared_ptr<Context::Impl> context, gpt::ModelSource source, const ModelOptions& options);
   const gpt::ModelConfig& config() const { return loaded.model().config; }
-  const gpt::Tokenizer& tokenizer() const;                             // throws unsupported without one
+  const gpt::Tokenizer& tokenizer() const;  // throws unsupported without one
+  std::string chat_format() const;
   gpt::ChatSource chat_source() const;                                 // throws unsupported without one
   gpt::ChatTemplate chat_template() const;                             // the same
   const gpt::WeightedAdapter& adapter(const std::string& name) const;  // checked

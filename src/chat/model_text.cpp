@@ -73,6 +73,18 @@ auto with_advice(const std::string& name, const std::string& parameter, Make mak
 
 }  // namespace
 
+namespace {
+
+std::optional<std::string> own_template(const LoadedModel& loaded) {
+  return loaded.gguf() != nullptr ? gguf_chat_template(*loaded.gguf()) : read_chat_template(loaded.folder());
+}
+
+}  // namespace
+
+bool has_chat_template(const LoadedModel& loaded) {
+  return own_template(loaded).has_value();
+}
+
 ChatSource model_chat_source(const LoadedModel& loaded, const std::string& name,
                              const std::string& parameter) {
   const std::string path = loaded.paths().front();
@@ -81,7 +93,7 @@ ChatSource model_chat_source(const LoadedModel& loaded, const std::string& name,
   if (!name.empty()) {
     source = named_chat_source(name, parameter);
   } else {
-    const auto jinja = gguf ? gguf_chat_template(*loaded.gguf()) : read_chat_template(loaded.folder());
+    const auto jinja = own_template(loaded);
     if (!jinja) {
       const char* usual = export_family(loaded.model().config).chat_template;
       fail(

@@ -19,6 +19,8 @@ std::unique_ptr<Tokenizer> named_tokenizer(const std::string& name);
 // file describes; null when there is none. Throws Error when its vocabulary exceeds the model's.
 std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std::string& name);
 
+// Whether a model has a chat template of its own.
+bool has_chat_template(const LoadedModel& loaded);
 // The template of a model's conversations: that of the named format or .jinja file, or without a name the
 // model's own. Throws Error where it has none or one that cannot be run, UsageError for an unknown name;
 // `parameter`: how one names a format, for these.

@@ -144,6 +144,14 @@ AdapterSettings peft_settings(const Adapter& adapter, const std::vector<AdapterM
 
 }  // namespace
 
+std::string chat_template_of(const std::vector<std::string>& adapters) {
+  for (const std::string& adapter : adapters) {
+    const std::string path = folder_of(parse_adapter(adapter).path) + "/chat_template.jinja";
+    if (path_exists(path)) return path;
+  }
+  return "";
+}
+
 bool is_adapter(const std::string& path) {
   if (!path_exists(path)) return false;
   return is_gguf(path) ? is_gguf_adapter(path)

@@ -50,6 +50,9 @@ AdapterChoice parse_adapter(const std::string& text);
 std::shared_ptr<const Adapter> load_adapters(const std::vector<std::string>& choices, const Model& model,
                                              Memory* memory = nullptr);
 
+// The file with the chat template that was saved with one of them, the first that has one; "" where none has.
+std::string chat_template_of(const std::vector<std::string>& adapters);
+
 // Writes an adapter into an existing folder, as PEFT loads it. base: the model that it belongs to.
 void write_adapter(const std::string& folder, const Model& model, const Adapter& adapter,
                    const AdapterSettings& settings, const std::string& base);

@@ -26,7 +26,7 @@ TooLong too_long_of(const std::string& name) {
   if (name == "drop") return TooLong::drop;
   if (name == "truncate") return TooLong::truncate;
   if (name == "refuse") return TooLong::error;
-  fail_parameter("long_examples", "expected drop, truncate or refuse, found {}", name.substr(0, 64));
+  fail_parameter("long_conversations", "expected drop, truncate or refuse, found {}", name.substr(0, 64));
 }
 
 // "a.jsonl=0.7": a file and its share.
@@ -139,8 +139,10 @@ class ChatTask : public Task {
     std::string train, val;
     for (const ChatPart& part : parts_) {
       for (const auto& [examples, bytes] : {std::pair{&part.train, &train}, {&part.held_out, &val}}) {
-        for (const ChatExample& e : *examples)
+        for (const ChatExample& e : *examples) {
           bytes->append(reinterpret_cast<const char*>(e.ids.data()), e.ids.size() * sizeof(int32_t));
+          bytes->append(reinterpret_cast<const char*>(e.weights.data()), e.weights.size());
+        }
       }
     }
     return {.tokens = samples_ * n_ctx_,

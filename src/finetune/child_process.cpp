@@ -10,7 +10,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "base/clock.h"
@@ -63,10 +66,10 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  int wait() {
+  // The status, once it has ended.
+  std::optional<int> ended() {
     int status = 0;
-    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-    }
+    if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
     pid_ = -1;
     return status;
   }
@@ -128,7 +131,13 @@ std::string run_command(const std::string& command, const std::string& input, do
     if (files[0].revents != 0) open = drain(child.out, output);
     if (output.size() > kMostOutput) fail("reward command: it writes more than {} MiB", kMostOutput >> 20);
   }
-  const int status = child.wait();
+  std::optional<int> found;
+  while (!(found = child.ended())) {
+    if (seconds_since(start) > seconds)
+      fail("reward command: still runs after {:g} s: it was ended", seconds);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const int status = *found;
   if (WIFSIGNALED(status)) fail("reward command: ended by signal {}", WTERMSIG(status));
   if (WEXITSTATUS(status) != 0) fail("reward command: ended with status {}", WEXITSTATUS(status));
   return output;

@@ -71,15 +71,40 @@ class PairReader {
       : prompts_(s), most_(s.config.n_ctx > 0 ? s.config.n_ctx : s.model.n_ctx) {}
 
   Pair read(const json& line, const std::string& place) const {
-    const json& prompt = member(line, "prompt", place);
-    Pair pair{answer(prompt, member(line, "chosen", place), place),
-              answer(prompt, member(line, "rejected", place), place)};
+    const Columns columns = columns_of(line, place);
+    Pair pair{answer(columns.prompt, columns.chosen, place), answer(columns.prompt, columns.rejected, place)};
     if (pair.chosen.ids == pair.rejected.ids) fail("{}: \"chosen\" and \"rejected\" are the same", place);
     return pair;
   }
   std::string jinja() const { return prompts_.jinja(); }
+  std::string note() const { return prompts_.note(); }
 
  private:
+  struct Columns {
+    json prompt, chosen, rejected;
+  };
+  // TRL's columns. Where the answers are whole conversations, the prompt is what comes before their last
+  // message.
+  static Columns columns_of(const json& line, const std::string& place) {
+    Columns c{line.value("prompt", json()), member(line, "chosen", place), member(line, "rejected", place)};
+    const auto is_long = [](const json& x) { return x.is_array() && x.size() > 1; };
+    if (is_long(c.chosen) && is_long(c.rejected) && !c.prompt.is_array()) {
+      const json last = take_last(c.chosen), worse = take_last(c.rejected);
+      if (c.chosen != c.rejected)
+        fail("{}: expected \"chosen\" and \"rejected\" to be the same up to their last messages", place);
+      return {c.chosen, json::array({last}), json::array({worse})};
+    }
+    member(line, "prompt", place);
+    if (c.prompt.is_string() && (c.chosen.is_array() || c.rejected.is_array()))
+      fail("{}: \"prompt\" is a text and an answer is a list of messages: write both as messages", place);
+    return c;
+  }
+  static json take_last(json& list) {
+    const json last = list.back();
+    list.erase(list.size() - 1);
+    return last;
+  }
+
   Answer answer(const json& prompt, const json& value, const std::string& place) const {
     Answer a{prompts_.prompt(prompt, place)};
     a.prompt = std::ssize(a.ids);
@@ -101,7 +126,7 @@ class PairReader {
 struct Pairs {
   std::vector<Pair> pairs;
   SkippedLines skipped;
-  std::string jinja;
+  std::string jinja, note;
 };
 
 Pairs read_pairs(const TaskSources& s, const std::vector<std::string>& files) {
@@ -111,6 +136,7 @@ Pairs read_pairs(const TaskSources& s, const std::vector<std::string>& files) {
   out.skipped = for_each_json_line(files, s.config.skip_bad, [&](const json& line, const std::string& place) {
     out.pairs.push_back(reader.read(line, place));
   });
+  out.note = out.skipped.note() + reader.note();
   if (out.pairs.empty()) fail("{}: no example in it", fmt::join(files, ", "));
   return out;
 }
@@ -120,7 +146,7 @@ class DpoTask : public Task {
   explicit DpoTask(const TaskSources& s) : tokenizer_(s.tokenizer), config_(s.config), out_(s.out) {
     const TrainConfig& c = s.config.train();
     Pairs all = read_pairs(s, c.data);
-    notes_ = all.skipped.note();
+    notes_ = all.note;
     jinja_ = all.jinja;
     train_ = std::move(all.pairs);
     if (c.val_data.empty()) {
@@ -207,8 +233,10 @@ class DpoTask : public Task {
     const auto hash = [](const std::vector<Pair>& pairs) {
       std::string bytes;
       for (const Pair& pair : pairs) {
-        for (const Answer* a : {&pair.chosen, &pair.rejected})
+        for (const Answer* a : {&pair.chosen, &pair.rejected}) {
+          bytes.append(reinterpret_cast<const char*>(&a->prompt), sizeof a->prompt);
           bytes.append(reinterpret_cast<const char*>(a->ids.data()), a->ids.size() * sizeof(int32_t));
+        }
       }
       return hex_hash(bytes);
     };

@@ -111,6 +111,7 @@ class GrpoTask : public Task {
              config_.rollouts, static_cast<uint64_t>(step * prompts * config_.rollouts), [] { return false; })
             .value();
     const std::vector<double> rewards = judge(questions, rollouts_, config_.rollouts);
+    note_rewards(rewards);
     for (size_t first = 0; first < rollouts_.size(); first += static_cast<size_t>(config_.rollouts)) {
       const auto group = std::span(rewards).subspan(first, static_cast<size_t>(config_.rollouts));
       const double mean = sum_of(group) / static_cast<double>(group.size());
@@ -118,6 +119,8 @@ class GrpoTask : public Task {
         rollouts_[first + i].advantage = group[i] - mean;
     }
   }
+
+  std::vector<std::pair<std::string, double>> step_metrics() const override { return metrics_; }
 
   void fill(int64_t, int64_t first, int64_t rows, const TrainStep::Samples& s) const override {
     for (int64_t row = 0; row < rows; ++row) {
@@ -178,6 +181,22 @@ class GrpoTask : public Task {
   }
 
  private:
+  // A prompt whose answers all have the same reward teaches nothing.
+  void note_rewards(const std::vector<double>& rewards) {
+    const auto n = static_cast<double>(rewards.size());
+    double tokens = 0, same = 0;
+    for (const Rollout& rollout : rollouts_)
+      tokens += static_cast<double>(std::ssize(rollout.ids) - rollout.prompt);
+    const auto group = static_cast<size_t>(config_.rollouts);
+    for (size_t first = 0; first < rewards.size(); first += group) {
+      const auto [low, high] = std::ranges::minmax(std::span(rewards).subspan(first, group));
+      same += low == high ? 1 : 0;
+    }
+    metrics_ = {{"reward", sum_of(rewards) / n},
+                {"answer_tokens", tokens / n},
+                {"prompts_without_contrast", same * static_cast<double>(group) / n}};
+  }
+
   std::vector<Question> read(const TaskSources& s, const std::vector<std::string>& files) {
     std::vector<Question> out;
     const PromptEncoder prompts(s);
@@ -191,7 +210,7 @@ class GrpoTask : public Task {
           reward_->check(q.answer, place);
           out.push_back(std::move(q));
         });
-    notes_ += skipped.note();
+    notes_ += skipped.note() + prompts.note();
     if (out.empty()) fail("{}: no example in it", fmt::join(files, ", "));
     return out;
   }
@@ -256,6 +275,7 @@ class GrpoTask : public Task {
     return json(text.size() > kMost ? replace_invalid_utf8(text.substr(0, kMost)) + "..." : text).dump();
   }
 
+  std::vector<std::pair<std::string, double>> metrics_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   const TuneConfig config_;
   std::vector<int32_t> eos_;  // what ends an answer

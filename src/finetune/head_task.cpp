@@ -36,6 +36,12 @@ void check_options(const HeadTaskOptions& o, const ModelConfig& c) {
   if (o.max_length != 0 && (o.max_length < 8 || o.max_length > c.n_ctx))
     fail_parameter("n_ctx", "expected 8 to the model's context of {}, found {}", c.n_ctx, o.max_length);
   if (c.n_ctx < 8) fail("a model with a context of {} tokens is too small for a task", c.n_ctx);
+  for (size_t i = 0; i < o.labels.size(); ++i) {
+    if (std::ranges::count(o.labels, o.labels[i]) > 1)
+      fail_parameter("labels", "expected every label once, found {} twice", printable(o.labels[i]));
+  }
+  if (o.kind != TaskKind::choose && o.labels.size() == 1)
+    fail_parameter("labels", "expected at least two, found {}", printable(o.labels[0]));
   if (o.kind == TaskKind::choose && !(o.labels.empty() && o.class_weights.empty() && !o.balanced))
     fail_parameter("labels", "choose has no labels but its choices, and no weights for them");
 }
@@ -49,7 +55,9 @@ void read_class_weights(const std::vector<std::string>& texts, HeadTaskOptions& 
     if (text == "balanced") {
       options.balanced = true;
     } else if (weight) {
-      options.class_weights[text.substr(0, at)] = *weight;
+      if (!options.class_weights.emplace(text.substr(0, at), *weight).second)
+        fail_parameter("class_weights", "expected every label once, found {} twice",
+                       printable(text.substr(0, at)));
     } else {
       fail_parameter("class_weights", "expected LABEL=NUMBER or balanced, found {}", printable(text));
     }
@@ -63,14 +71,15 @@ HeadTask::HeadTask(const HeadTaskOptions& options, const ModelConfig& config,
     : options_(options), tokenizer_(std::move(tokenizer)) {
   check_options(options, config);
   ExampleSet train = read_examples(options.data, options.kind, options.skip_bad), val;
+  const Labels labels = options.labels.empty() ? collect_labels(train.examples, options.kind)
+                                               : Labels{.numbers = false, .names = options.labels};
   if (!options.val_data.empty()) {
     val = read_examples(options.val_data, options.kind, options.skip_bad);
   } else {
     hold_out(train.examples, val.examples, options_.val_fraction);
   }
   facts_ = {.kind = options.kind,
-            .labels = options.labels.empty() ? collect_labels(train.examples, options.kind)
-                                             : Labels{.numbers = false, .names = options.labels},
+            .labels = labels,
             .choices = options.kind == TaskKind::choose ? std::ssize(train.examples[0].texts) - 1 : 0,
             .tokens = task_tokens(*tokenizer_)};
   if (!val.examples.empty() && val.examples[0].texts.size() != train.examples[0].texts.size())
@@ -139,6 +148,9 @@ std::vector<float> HeadTask::weights_of_labels() const {
       fail_parameter("class_weights", "expected {} to have a weight of at least 0, found {}", name, weight);
     weights[static_cast<size_t>(*at)] = static_cast<float>(weight);
   }
+  const auto counts = [&](float label) { return weights[static_cast<size_t>(label)] > 0; };
+  if (std::ranges::none_of(train_.labels, counts))
+    fail_parameter("class_weights", "expected one of the labels to count, all weights are 0");
   return weights;
 }
 
@@ -272,6 +284,23 @@ void HeadTask::write_files(const std::string& folder, const Model& model) const 
   write_file_atomic(folder + "/" + kTaskFile, task_json(facts_));
 }
 
+void HeadTask::go_on_from(const TaskHead& head) {
+  const bool same = head.facts.kind == facts_.kind && head.facts.choices == facts_.choices &&
+                    head.facts.labels.names == facts_.labels.names &&
+                    head.facts.labels.numbers == facts_.labels.numbers;
+  if (same) first_head_ = head.weight;
+  head_note_ =
+      same ? "the head that the model has is trained on\n"
+           : "note: the head that the model has is for another task or other labels; a new one is made\n";
+}
+
+void HeadTask::begin(const Model& model, const Backend&, bool resumed) {
+  if (resumed || first_head_.empty()) return;
+  const HostAccess head(head_weight(model));
+  GPT_ASSERT(head->size() == std::ssize(first_head_));
+  std::ranges::copy(first_head_, head->as<float>());
+}
+
 DataIdentity HeadTask::identity() const {
   const auto hash = [](const Split& split) {
     std::string bytes;
@@ -289,12 +318,14 @@ DataIdentity HeadTask::identity() const {
 }
 
 std::string HeadTask::describe() const {
-  std::string text = fmt::format(
-      "{} to learn from, {} held out; rows of up to {} tokens; {}\n",
-      format_amount(std::ssize(train_.examples), "example"), val_.examples.size(), n_ctx_,
-      facts_.labels.numbers
-          ? "labels are numbers"
-          : "labels " + format_list(output_names(facts_, static_cast<size_t>(facts_.choices)), 10));
+  std::string text =
+      head_note_ +
+      fmt::format(
+          "{} to learn from, {} held out; rows of up to {} tokens; {}\n",
+          format_amount(std::ssize(train_.examples), "example"), val_.examples.size(), n_ctx_,
+          facts_.labels.numbers
+              ? "labels are numbers"
+              : "labels " + format_list(output_names(facts_, static_cast<size_t>(facts_.choices)), 10));
   for (const Split* split : {&train_, &val_}) {
     if (split->skipped > 0)
       text += fmt::format("{} left out, the first: {}\n", format_amount(split->skipped, "bad example"),
@@ -323,7 +354,10 @@ std::unique_ptr<Task> make_head_task(TaskKind kind, const TaskSources& sources) 
   if (c.long_examples != "cut" && c.long_examples != "refuse")
     fail_parameter("long_examples", "expected cut or refuse, found {}", printable(c.long_examples));
   if (c.long_examples == "refuse") options.long_examples = LongExamples::refuse;
-  return std::make_unique<HeadTask>(options, sources.model, sources.tokenizer);
+  auto task = std::make_unique<HeadTask>(options, sources.model, sources.tokenizer);
+  const bool resumed = sources.base.folder() == sources.out + "/last";
+  if (!resumed && has_head(sources.base.folder())) task->go_on_from(read_head(sources.base));
+  return task;
 }
 
 }  // namespace gpt

@@ -11,6 +11,8 @@
 
 namespace gpt {
 
+struct TaskHead;
+
 enum class LongExamples : uint8_t { cut, refuse };
 
 // What is asked of a task with a head; GPT-1's settings where nothing is said.
@@ -37,11 +39,15 @@ class HeadTask : public Task {
   HeadTask(const HeadTaskOptions& options, const ModelConfig& config,
            std::shared_ptr<const Tokenizer> tokenizer);
 
+  // Training begins with the head of a model that has one for the same labels, else with a new one.
+  void go_on_from(const TaskHead& head);
+
   // The vocabulary gets room for the three tokens.
   void adapt(ModelConfig& config) const override;
   const Objective& objective() const override { return *objective_; }
   int64_t samples() const override;
   int64_t n_ctx() const override { return n_ctx_; }
+  void begin(const Model& model, const Backend& backend, bool resumed) override;
   void fill(int64_t step, int64_t first, int64_t rows, const TrainStep::Samples& samples) const override;
   bool evaluates() const override { return !val_.examples.empty(); }
   std::optional<TaskScore> evaluate(const Model& model, const Backend& backend,
@@ -79,6 +85,8 @@ class HeadTask : public Task {
   Split train_, val_;
   std::vector<float> label_weights_;  // by class; none: all 1
   int64_t n_ctx_ = 0;
+  std::vector<float> first_head_;  // none: a new one
+  std::string head_note_;          // a line, or ""
 };
 
 // The task that a run's config says.

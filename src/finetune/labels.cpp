@@ -20,7 +20,7 @@ constexpr size_t kMaxLabels = 65536, kShown = 10;
 
 std::optional<double> number_of(const std::string& text) {
   const std::optional<double> number = parse_number<double>(text);
-  return number && std::isfinite(*number) ? number : std::nullopt;
+  return number && std::isfinite(static_cast<float>(*number)) ? number : std::nullopt;
 }
 
 bool is_whole(const std::string& text) {

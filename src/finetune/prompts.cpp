@@ -34,16 +34,26 @@ PromptEncoder::PromptEncoder(const TaskSources& sources) : sources_(sources), en
   }
 }
 
+std::string PromptEncoder::note() const {
+  if (chat_ == nullptr || !has_texts_) return "";
+  return "note: prompts that are texts are read as they are, without the model's chat template; for a model "
+         "that "
+         "chats write them as lists of messages\n";
+}
+
 const ChatTemplate& PromptEncoder::chat(const std::string& place) const {
   if (chat_ == nullptr) fail("{}: a list of messages takes a chat template: {}", place, no_chat_);
   return *chat_;
 }
 
 std::vector<int32_t> PromptEncoder::prompt(const json& value, const std::string& place) const {
+  has_texts_ = has_texts_ || value.is_string();
   if (value.is_string())
     return prompt_ids(value.get<std::string>(), sources_.tokenizer.get(), sources_.model, false);
   if (!value.is_array()) fail("{}: expected a text or a list of messages, found {}", place, json_kind(value));
   last_content(value, place);
+  if (value.back().value("role", "") == "assistant")
+    fail("{}: the prompt ends with the assistant's message; expected the user's, which is answered", place);
   try {
     const auto conversation = nlohmann::ordered_json::parse(json{{"messages", value}}.dump());
     return chat(place).encode_conversation(conversation, true);
@@ -60,6 +70,9 @@ std::vector<int32_t> PromptEncoder::answer(const json& prompt, const json& value
                                            const std::string& place) const {
   if (!value.is_string() && !value.is_array())
     fail("{}: expected a text or a list of messages, found {}", place, json_kind(value));
+  if (value.is_array() && (value.size() != 1 || value.back().value("role", "") != "assistant"))
+    fail("{}: expected an answer of one message of the assistant, found {} of them, the last one the {}'s",
+         place, value.size(), value.empty() ? "nobody" : value.back().value("role", "nobody"));
   const std::string said = text(value, place);
   if (said.empty()) fail("{}: an answer is empty", place);
   std::vector<int32_t> ids = sources_.tokenizer->encode(said);

@@ -21,14 +21,17 @@ class PromptEncoder {
   std::vector<int32_t> prompt(const nlohmann::json& value, const std::string& place) const;
   // What it is for those who judge answers: the text, or the last message's.
   static std::string text(const nlohmann::json& value, const std::string& place);
-  // The ids of an answer to such a prompt, with the token that ends it: a text, or a list that ends with the
-  // assistant's message.
+  // The ids of an answer to such a prompt, with the token that ends it: a text, or a list of the assistant's
+  // message.
   std::vector<int32_t> answer(const nlohmann::json& prompt, const nlohmann::json& value,
                               const std::string& place) const;
   // The chat template beside the model, "" where there is none; the fine-tuned model has it too.
   std::string jinja() const { return chat_ == nullptr ? "" : chat_->jinja(); }
   // The tokens that end an answer.
   const std::vector<int32_t>& ends() const { return ends_; }
+
+  // For people: that prompts were texts although the model chats; a line, or "".
+  std::string note() const;
 
  private:
   const ChatTemplate& chat(const std::string& place) const;
@@ -37,6 +40,7 @@ class PromptEncoder {
   std::vector<int32_t> ends_;
   std::unique_ptr<ChatTemplate> chat_;  // of a model that has one
   std::string no_chat_;                 // why it has none
+  mutable bool has_texts_ = false;      // among the prompts so far
 };
 
 // Writes the template that a fine-tuned model is asked by beside it, unless it is "".

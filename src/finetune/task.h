@@ -49,6 +49,8 @@ class Task {
   virtual void before_step(int64_t step, const Model& model, const Backend& backend) {
     (void)step, (void)model, (void)backend;
   }
+  // What is known of the newest step beside its loss, under their names in metrics.jsonl.
+  virtual std::vector<std::pair<std::string, double>> step_metrics() const { return {}; }
   // Once, before the first step, with the weights that the run goes on with.
   virtual void begin(const Model& model, const Backend& backend, bool resumed) {
     (void)model, (void)backend, (void)resumed;

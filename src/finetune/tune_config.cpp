@@ -1,5 +1,8 @@
 #include "finetune/tune_config.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -57,7 +60,46 @@ void check_tuning(const TuneConfig& c) {
   check("reward_seconds", c.reward_seconds, 0.01, 1e6);
 }
 
-json tuning_defaults(const std::string& task) {
+namespace {
+
+// Settings that only some tasks read; with a default value they are as good as not given.
+struct UsedBy {
+  std::vector<std::string> keys, tasks;
+};
+const std::vector<UsedBy>& task_keys() {
+  static const std::vector<UsedBy> all = {
+      {{"aux_weight", "head_dropout", "labels", "class_weights", "long_examples"},
+       {"classify", "entail", "similar", "choose"}},
+      {{"long_conversations"}, {"chat"}},
+      {{"template"}, {"chat", "dpo", "grpo"}},
+      {{"beta"}, {"dpo"}},
+      {{"rollouts", "max_tokens", "temperature", "top_k", "reward", "reward_command", "reward_seconds"},
+       {"grpo"}}};
+  return all;
+}
+
+}  // namespace
+
+void check_used(const TuneConfig& c) {
+  const json given = tune_config_json(c), unset = tune_config_json({});
+  const auto is_set = [&](const std::string& key) { return given[key] != unset[key]; };
+  for (const UsedBy& group : task_keys()) {
+    if (std::ranges::find(group.tasks, c.task) != group.tasks.end()) continue;
+    for (const std::string& key : group.keys) {
+      if (is_set(key))
+        fail_parameter(key.c_str(), "--task {} does not read it, {} does; leave it out", c.task,
+                       fmt::join(group.tasks, ", "));
+    }
+  }
+  for (const char* key : {"lora_alpha", "lora_dropout", "rslora", "lora_targets"}) {
+    if (c.lora_rank == 0 && is_set(key))
+      fail_parameter(key, "an adapter is trained with --lora-rank N; without it all weights are");
+  }
+  if (c.lora_rank > 0 && !c.train().freeze.empty())
+    fail_parameter("freeze", "with --lora-rank the model is frozen as a whole; leave it out");
+}
+
+json tuning_defaults(const std::string& task, bool adapter) {
   json defaults = {{"lr", 6.25e-5},     {"min_lr", 0},     {"schedule", "linear"}, {"warmup", 0},
                    {"batch_size", 32},  {"beta1", 0.9},    {"beta2", 0.999},       {"weight_decay", 0.01},
                    {"sample_every", 0}, {"save_every", 0}, {"log_every", 10},      {"val_fraction", 0.1}};
@@ -66,6 +108,7 @@ json tuning_defaults(const std::string& task) {
   if (task == "grpo")
     defaults.update(
         {{"lr", 1e-5}, {"beta2", 0.95}, {"weight_decay", 0}, {"batch_size", 128}, {"schedule", "constant"}});
+  if (adapter) defaults["lr"] = task == "chat" ? 2e-4 : 5e-5;
   return defaults;
 }
 

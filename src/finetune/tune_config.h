@@ -82,8 +82,11 @@ const std::vector<std::string>& task_names();
 // Throws UsageError naming the setting that is out of range.
 void check_tuning(const TuneConfig& config);
 
+// The same for a setting that the task does not read.
+void check_used(const TuneConfig& config);
+
 // Values of training keys where nobody sets them: GPT-1's recipe (Radford et al. 2018, section 4.1) for tasks
-// with a head, and what is usual for the others.
-nlohmann::json tuning_defaults(const std::string& task);
+// with a head, and what is usual for the others. adapter: that one is trained, at a higher rate, as is usual.
+nlohmann::json tuning_defaults(const std::string& task, bool adapter = false);
 
 }  // namespace gpt

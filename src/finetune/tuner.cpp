@@ -12,9 +12,11 @@
 #include "base/process_memory.h"
 #include "chat/model_text.h"
 #include "convert/adapter_files.h"
+#include "data/token_hash.h"
 #include "distributed/communicator.h"
 #include "finetune/task.h"
 #include "model/model_files.h"
+#include "tensor/memory.h"
 #include "train/checkpoint.h"
 #include "train/param_groups.h"
 #include "train/plan.h"
@@ -69,6 +71,14 @@ AdapterSettings adapter_settings(const TuneConfig& c) {
           .rslora = c.rslora,
           .dropout = c.lora_dropout,
           .targets = c.lora_targets};
+}
+
+// Of all weights of a model, as they are stored.
+std::string weights_hash(const Model& model) {
+  std::string hashes;
+  for (const TensorView& weight : model.weights)
+    hashes += hex_hash({weight.as<const char>(), extent(weight)});
+  return hex_hash(hashes);
 }
 
 // The model itself, or an adapter beside one that is frozen, mapped from its file.
@@ -132,6 +142,7 @@ class Tuner {
   void after_step();
   void evaluate();
   void save();
+  void save_what_is_done();
   TuneOutcome finish();
   // Of the processes that share the run, the one that evaluates, writes and speaks.
   bool is_first() const { return processes_.rank() == 0; }
@@ -152,6 +163,7 @@ class Tuner {
   RunState state_;
   std::unique_ptr<RunLog> log_;
   std::optional<double> val_loss_;
+  std::string best_text_;                // what the best evaluation of this process said
   std::optional<StepMetrics> unlogged_;  // of the newest step, if log_every leaves it out
   double recent_step_seconds_ = 0;
   int64_t saved_step_ = -1;
@@ -209,7 +221,8 @@ void Tuner::choose_length() {
 
 void Tuner::start() {
   const auto begin = Clock::now();
-  const DataIdentity identity = task_->identity();
+  DataIdentity identity = task_->identity();
+  if (trained_.adapted) identity.base = weights_hash(base_->model());
   if (request_.resume) {
     state_ = resumed_->state;
     check_same_data(state_.data, identity);
@@ -341,7 +354,16 @@ void Tuner::report_step(double seconds) {
 }
 
 void Tuner::log_newest_step() {
-  if (unlogged_ && config().log_every > 0) log_->step(*unlogged_);
+  if (unlogged_ && config().log_every > 0) {
+    log_->step(*unlogged_);
+    if (const auto metrics = task_->step_metrics(); !metrics.empty()) {
+      log_->parts(unlogged_->step, {metrics.begin(), metrics.end()});
+      std::string text = fmt::format("step {}:", format_thousands(unlogged_->step));
+      for (const auto& [name, value] : metrics)
+        text += fmt::format(" {} {:.4g}", name, value);
+      log_->message(text + "\n");
+    }
+  }
   unlogged_.reset();
 }
 
@@ -364,10 +386,14 @@ void Tuner::evaluate() {
   for (const auto& [name, value] : score->metrics)
     record.emplace_back("val_" + name, value);
   if (!record.empty()) log_->parts(state_.step, record);
-  const bool better = state_.best_step < 0 || score->criterion < state_.best_val_loss;
+  const bool better = std::isfinite(score->criterion) &&
+                      (state_.best_step < 0 || std::pair(score->criterion, score->loss) <
+                                                   std::pair(state_.best_val_loss, state_.best_tie_loss));
   state_.stale_evaluations = better ? 0 : state_.stale_evaluations + 1;
   if (better) {
     state_.best_val_loss = score->criterion;
+    state_.best_tie_loss = score->loss;
+    best_text_ = score->text.substr(0, score->text.find('\n'));
     state_.best_step = state_.step;
     if (is_first()) save_model(best(), model_, beside(), BestModel{state_.step, score->criterion});
     if (!score->predictions.empty()) write_file_atomic(request_.out + "/predictions.csv", score->predictions);
@@ -383,6 +409,16 @@ void Tuner::save() {
   save_checkpoint(last(), model_, step_.optimizer_state(), state_, beside(), processes_);
   saved_step_ = state_.step;
   state_.save_seconds += seconds_since(begin);
+}
+
+// Before an error ends the run: a step that fails changes no weights. A process alone does so; several might
+// no longer be at the same step.
+void Tuner::save_what_is_done() {
+  if (processes_.size() > 1 || state_.step == 0 || saved_step_ == state_.step) return;
+  try {
+    save();
+  } catch (const Error&) {  // the first error says more
+  }
 }
 
 void Tuner::after_step() {
@@ -417,6 +453,7 @@ TuneOutcome Tuner::run(const std::function<bool()>& interrupted) {
   try {
     make_steps();
   } catch (const Error& error) {
+    save_what_is_done();
     fail("{}; {}", error.what(),
          saved_step_ < 0 ? "no checkpoint had been saved yet"
                          : fmt::format("the last good checkpoint is {} at step {}", last(), saved_step_));
@@ -442,8 +479,12 @@ TuneOutcome Tuner::finish() {
   }
   std::string text = fmt::format("done: {} in {}", format_amount(state_.step, "step"),
                                  format_duration(state_.train_seconds));
+  if (state_.step < config().steps)
+    text += fmt::format(", ended by --patience after {} without a better one",
+                        format_amount(config().patience, "evaluation"));
   if (outcome.has_best)
-    text += fmt::format("; best at step {}: {}", format_thousands(state_.best_step), best());
+    text += fmt::format("; best at step {}{}: {}", format_thousands(state_.best_step),
+                        best_text_.empty() ? "" : " (" + best_text_ + ")", best());
   log_->message(fmt::format("{}; the last one: {}; report: {}/report.html\n", text, last(), request_.out));
   return outcome;
 }

@@ -1,5 +1,7 @@
 #include "tasks/task_set.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -19,6 +21,7 @@ constexpr size_t kMaxFiles = 4096;
 constexpr int kMaxDepth = 16;
 constexpr size_t kMaxTasks = 4096;
 
+const std::vector<std::string> kGroupMetricKeys = {"metric", "aggregation", "weight_by_size", "filter_list"};
 const std::vector<std::string> kGroupKeys = {"group", "group_alias", "task", "aggregate_metric_list",
                                              "metadata"};
 
@@ -193,6 +196,10 @@ class Reader {
     return transformed(found->is_array() ? *found : ordered_json{*found}, [&](const ordered_json& entry) {
       if (!entry.is_object() || !entry.contains("metric") || !entry["metric"].is_string())
         file.refuse(key, "maps with metric", shown_value(entry));
+      for (const auto& [name, value] : entry.items()) {
+        if (std::ranges::find(kGroupMetricKeys, name) == kGroupMetricKeys.end())
+          file.refuse(key, fmt::format("{}", fmt::join(kGroupMetricKeys, ", ")), name);
+      }
       GroupMetric metric{.metric = entry["metric"].get<std::string>(), .filters = {}};
       if (entry.contains("aggregation") && entry["aggregation"] != "mean")
         file.refuse(key, "the aggregation mean", shown_value(entry["aggregation"]));

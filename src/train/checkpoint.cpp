@@ -64,9 +64,11 @@ void visit_state(State& s, Visit&& visit) {
   visit("tokenizer_hash", s.data.tokenizer, !always);
   visit("data_sizes_hash", s.data.sizes, !always);
   visit("data_ids_hash", s.data.ids, !always);
+  visit("base_hash", s.data.base, !always);
   visit("data_folder", s.data_folder, !always);
   visit("best_val_loss", s.best_val_loss, always);
   visit("best_step", s.best_step, always);
+  visit("best_tie_loss", s.best_tie_loss, !always);
   visit("stale_evaluations", s.stale_evaluations, !always);
   visit("train_seconds", s.train_seconds, always);
   visit("eval_seconds", s.eval_seconds, !always);

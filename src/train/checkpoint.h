@@ -28,6 +28,7 @@ struct RunState {
   Pending pending = Pending::nothing;  // after `step`
   double best_val_loss = 0;            // meaningful when best_step >= 0
   int64_t best_step = -1;
+  double best_tie_loss = 0;       // fine-tuning: tells apart evaluations that are equally good
   int64_t stale_evaluations = 0;  // without a better loss than that, one after the other
   double train_seconds = 0;
   double eval_seconds = 0, sample_seconds = 0, save_seconds = 0, setup_seconds = 0;

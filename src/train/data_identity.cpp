@@ -73,6 +73,8 @@ std::string data_difference(const DataIdentity& before, const DataIdentity& now)
   const auto differ = [](const std::string& a, const std::string& b) {
     return !a.empty() && a != b;  // empty: a checkpoint from before this was recorded
   };
+  if (differ(before.base, now.base))
+    return "the model that the adapter is trained beside has other weights than when the run began";
   const char* what = differ(before.tokenizer, now.tokenizer)                    ? "the tokenizer"
                      : differ(before.train, now.train)                          ? "the training text"
                      : differ(before.val, now.val)                              ? "the validation text"

@@ -17,6 +17,7 @@ struct DataIdentity {
   // Of all ids: of texts those in memory, of shards their checksums as recorded. Comparable where texts and
   // shards have equal sizes: shards may have been packed anew.
   std::string sizes, ids;
+  std::string base;  // weights that an adapter is trained beside
 };
 
 DataIdentity identity_of(const RunData& data);

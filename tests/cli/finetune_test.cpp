@@ -135,8 +135,10 @@ TEST_F(Finetune, RewardsAndPreferencesKeepTheTemplate) {
   EXPECT_FALSE(jinja.empty());
   for (const auto& [task, data] : {std::pair{"grpo", "rewards.jsonl"}, {"dpo", "chat_pairs.jsonl"}}) {
     const std::string out = std::string("speaker-") + task;
-    run = run_gpt({"finetune", file("speaker"), "--task", task, "--data", file(data), "--val-data",
-                   file(data), "--batch-size", "2", "--rollouts", "2", "--steps", "1", "--out", file(out)});
+    Words words = {"finetune", file("speaker"), "--task",  task,           "--data", file(data), "--val-data",
+                   file(data), "--out",         file(out), "--batch-size", "2",      "--steps",  "1"};
+    if (task == std::string("grpo")) words.insert(words.end(), {"--rollouts", "2"});
+    run = run_gpt(words);
     ASSERT_EQ(run.status, 0) << run.err;
     EXPECT_EQ(content(out + "/last/chat_template.jinja"), jinja) << task;
     EXPECT_EQ(run_gpt({"chat", file(out), "--max-tokens", "2", "--prompt", "Say b"}).status, 0);
@@ -176,6 +178,97 @@ TEST_F(Finetune, AdaptersAreTrainedAlone) {
               content("lora-parts/last/adapter_model.safetensors"));
 }
 
+// A model that was trained to chat by an adapter alone: its template is the adapter's.
+TEST_F(Finetune, AnAdapterChatsBesideItsModel) {
+  const GptRun first = finetune("chat", "chat.jsonl", "words", {"--template", "chatml", "--steps", "1"});
+  ASSERT_EQ(first.status, 0) << first.err;
+  std::filesystem::remove(file("words/last/chat_template.jinja"));
+  const GptRun run =
+      run_gpt({"finetune", file("words/last"), "--task", "chat", "--data", file("chat.jsonl"), "--template",
+               "chatml", "--lora-rank", "4", "--steps", "2", "--out", file("lora-chat"), "--threads", "1"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.err.find("gpt chat"), std::string::npos) << run.err;
+  const Words talk = {"--prompt", "Say b", "--max-tokens", "2"};
+  const auto chat = [&](Words words) {
+    words.insert(words.end(), talk.begin(), talk.end());
+    return run_gpt(words);
+  };
+  EXPECT_NE(chat({"chat", file("words/last")}).status, 0);
+  const GptRun with = chat({"chat", file("words/last"), "--adapter", file("lora-chat/best")});
+  EXPECT_EQ(with.status, 0) << with.err;
+  const GptRun merged =
+      run_gpt({"convert", file("words/last"), file("merged"), "--adapter", file("lora-chat/best")});
+  ASSERT_EQ(merged.status, 0) << merged.err;
+  EXPECT_EQ(chat({"chat", file("merged")}).status, 0);
+}
+
+// An adapter is of no use beside other weights than those that it was trained with.
+TEST_F(Finetune, ResumingBesideAnotherModelIsRefused) {
+  std::filesystem::copy(file("base/last"), file("changing"), std::filesystem::copy_options::recursive);
+  const GptRun run = run_gpt({"finetune", file("changing"), "--task", "dpo", "--data", file("pairs.jsonl"),
+                              "--lora-rank", "2", "--steps", "4", "--stop-after", "2", "--batch-size", "4",
+                              "--out", file("beside"), "--threads", "1"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  std::string weights = content("changing/model.safetensors");
+  weights[weights.size() - 1] ^= 1;
+  std::ofstream(file("changing/model.safetensors"), std::ios::binary) << weights;
+  std::filesystem::remove(file("changing/manifest.json"));
+  const GptRun resumed = run_gpt({"finetune", "--resume", "--out", file("beside")});
+  EXPECT_NE(resumed.status, 0);
+  EXPECT_NE(resumed.err.find("other weights"), std::string::npos) << resumed.err;
+}
+
+// The steps that a failing judge comes after are kept.
+TEST_F(Finetune, AFailingRewardLosesNoStep) {
+  const std::string count = file("count");
+  const GptRun run = finetune(
+      "grpo", "asked.jsonl", "failing",
+      {"--reward", "command", "--reward-command",
+       "echo x >> " + count + "; [ $(wc -l < " + count + ") -lt 4 ] && awk '{print 1}'", "--batch-size", "4",
+       "--rollouts", "2", "--max-tokens", "2", "--eval-every", "0", "--steps", "9"});
+  EXPECT_NE(run.status, 0);
+  EXPECT_NE(run.err.find("the last good checkpoint is"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("at step 3"), std::string::npos) << run.err;
+  const GptRun slow =
+      finetune("grpo", "asked.jsonl", "slow",
+               {"--reward", "command", "--reward-command", "awk '{print 1}'; exec 1>&-; sleep 60",
+                "--reward-seconds", "1", "--steps", "1", "--batch-size", "4", "--rollouts", "2"});
+  EXPECT_NE(slow.err.find("still runs after 1 s"), std::string::npos) << slow.err;
+}
+
+// A classifier that is trained further goes on with its head where the labels are the same.
+TEST_F(Finetune, AHeadIsTrainedFurther) {
+  std::ofstream data(file("labelled.jsonl")), other(file("other.jsonl"));
+  for (int i = 0; i < 40; ++i) {
+    const std::string text = i % 2 == 0 ? "the fox ran" : "a cold sea";
+    data << json{{"text", text}, {"label", i % 2 == 0 ? "run" : "sea"}}.dump() << "\n";
+    other << json{{"text", text}, {"label", i % 2 == 0 ? "a" : "b"}}.dump() << "\n";
+  }
+  data.close();
+  other.close();
+  const GptRun run =
+      finetune("classify", "labelled.jsonl", "head", {"--lr", "1e-2", "--batch-size", "4", "--steps", "20"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const auto further = [&](const std::string& name, const std::string& out) {
+    return run_gpt({"finetune", file("head/last"), "--task", "classify", "--data", file(name), "--lr", "1e-9",
+                    "--steps", "1", "--out", file(out), "--threads", "1"});
+  };
+  const auto held_out_loss = [&](const std::string& out) {
+    std::istringstream lines(content(out + "/metrics.jsonl"));
+    double loss = -1;
+    for (std::string line; std::getline(lines, line);) {
+      const json record = json::parse(line);
+      if (record.contains("val_loss")) loss = record["val_loss"];
+    }
+    return loss;
+  };
+  const GptRun same = further("labelled.jsonl", "further"), new_head = further("other.jsonl", "anew");
+  EXPECT_NE(same.err.find("the head that the model has is trained on"), std::string::npos) << same.err;
+  EXPECT_NEAR(held_out_loss("further"), held_out_loss("head"), 1e-4);
+  EXPECT_NE(new_head.err.find("a new one is made"), std::string::npos) << new_head.err;
+  EXPECT_GT(held_out_loss("anew"), held_out_loss("head"));
+}
+
 TEST_F(Finetune, RewardsRiseAndResume) {
   expect_resumes("grpo", "asked.jsonl",
                  {"--reward", "regex", "--lr", "1e-2", "--batch-size", "16", "--rollouts", "4",
@@ -185,6 +278,8 @@ TEST_F(Finetune, RewardsRiseAndResume) {
                               {"--reward", "regex", "--lr", "1e-2", "--batch-size", "32", "--rollouts", "8",
                                "--max-tokens", "6", "--steps", "40"});
   EXPECT_NE(run.err.find("held-out reward 1.0000"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("step 10: reward "), std::string::npos) << run.err;
+  EXPECT_NE(content("rewarded/metrics.jsonl").find("\"answer_tokens\""), std::string::npos);
 }
 
 TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
@@ -205,6 +300,18 @@ TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
                "no", {}),
       "same.jsonl:41");
   refused(
+      finetune(
+          "dpo",
+          with_line("lists.jsonl", "pairs.jsonl",
+                    R"({"prompt": "a", "chosen": [{"role": "assistant", "content": "b"}], "rejected": "c"})"),
+          "no", {}),
+      "lists.jsonl:41");
+  refused(finetune("grpo",
+                   with_line("said.jsonl", "asked.jsonl",
+                             R"({"messages": [{"role": "assistant", "content": "b"}], "answer": "b"})"),
+                   "no", {}),
+          "ends with the assistant's message");
+  refused(
       finetune("grpo", with_line("nan.jsonl", "asked.jsonl", R"({"prompt": "a", "answer": 3})"), "no", {}),
       "nan.jsonl:41: \"answer\": expected a string");
   refused(finetune("grpo", "asked.jsonl", "no", {"--reward", "number"}), "asked.jsonl:1: \"answer\"");
@@ -216,10 +323,17 @@ TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
                "no", {"--template", "chatml"}),
       "role.jsonl:41");
   refused(finetune("chat", "chat.jsonl", "no", {}), "--template");
+  refused(finetune("chat", "chat.jsonl", "no", {"--template", "chatml", "--long-conversations", "banana"}),
+          "--long-conversations");
   refused(finetune("classify", "pairs.jsonl", "no", {"--lora-rank", "4"}), "lora");
   refused(finetune("grpo", "asked.jsonl", "no", {"--rollouts", "0"}), "--rollouts: expected a number from 2");
   refused(finetune("dpo", "pairs.jsonl", "no", {"--beta", "nan"}), "--beta");
   refused(finetune("dance", "pairs.jsonl", "no", {}), "--task");
+  refused(finetune("dpo", "pairs.jsonl", "no", {"--rslora"}), "--rslora: an adapter is trained with");
+  refused(finetune("dpo", "pairs.jsonl", "no", {"--rollouts", "4"}),
+          "--rollouts: --task dpo does not read it");
+  refused(finetune("chat", "chat.jsonl", "no", {"--labels", "a", "b"}), "--labels: --task chat does not");
+  refused(finetune("dpo", "pairs.jsonl", "no", {"--lora-rank", "2", "--freeze", "wte.*"}), "--freeze");
   refused(run_gpt({"finetune", "--resume", "--out", file("base")}), "not the folder of a fine-tuning run");
   const GptRun tuned = finetune("dpo", "pairs.jsonl", "tuned", {"--steps", "1"});
   refused(run_gpt({"finetune", "--resume", "--out", file("tuned"), "--beta", "3"}), "--beta cannot change");

@@ -125,7 +125,7 @@ class Interpreter {
   }
 
   void write(const Value& value, TextBuilder& out) {
-    if (value.is_undefined() && rt_.options.strict_undefined) fail("{}", value.undefined_what());
+    if (value.is_refused(rt_.options.strict_undefined)) fail("{}", value.undefined_what());
     append_str(out, value);
   }
 
@@ -322,7 +322,7 @@ class Interpreter {
   Value conditional(const Expr& expr, const ScopePtr& scope) {
     if (truthy(rt_, part(expr, 0, scope))) return part(expr, 1, scope);
     if (expr.parts[2] != nullptr) return part(expr, 2, scope);
-    return Value::undefined("an inline if was false and had no else");
+    return Value::undefined("an inline if was false and had no else", /*lenient=*/true);
   }
 
   Value dict(const Expr& expr, const ScopePtr& scope) {
@@ -353,10 +353,8 @@ class Interpreter {
   bool holds(const std::string& op, const Value& left, const Value& right) {
     if (op == "in") return contains(rt_, right, left);
     if (op == "not in") return !contains(rt_, right, left);
-    if (rt_.options.strict_undefined) {
-      for (const Value* value : {&left, &right}) {
-        if (value->is_undefined()) fail("{}", value->undefined_what());
-      }
+    for (const Value* value : {&left, &right}) {
+      if (value->is_refused(rt_.options.strict_undefined)) fail("{}", value->undefined_what());
     }
     if (op == "==") return equals(rt_.limits, left, right);
     if (op == "!=") return !equals(rt_.limits, left, right);
@@ -409,7 +407,7 @@ class Interpreter {
       value = *block;
     }
     const Arguments given = arguments(expr, scope);
-    if (value.is_undefined() && rt_.options.strict_undefined && expr.name != "default" && expr.name != "d")
+    if (value.is_refused(rt_.options.strict_undefined) && expr.name != "default" && expr.name != "d")
       fail("{}", value.undefined_what());
     return apply_filter(rt_, expr.name, value, given);
   }

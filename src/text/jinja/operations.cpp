@@ -11,7 +11,7 @@ namespace gpt::jinja {
 
 bool truthy(Runtime& rt, const Value& value) {
   if (value.is_undefined()) {
-    if (rt.options.strict_undefined) fail("{}", value.undefined_what());
+    if (value.is_refused(rt.options.strict_undefined)) fail("{}", value.undefined_what());
     return false;
   }
   if (value.is_none()) return false;
@@ -41,14 +41,14 @@ std::vector<Value> iterate(Runtime& rt, const Value& value) {
       out.emplace_back(text->substr(offsets[i], offsets[i + 1]));
     return out;
   }
-  if (value.is_undefined() && !rt.options.strict_undefined) return out;
+  if (value.is_undefined() && !value.is_refused(rt.options.strict_undefined)) return out;
   if (value.is_undefined()) fail("{}", value.undefined_what());
   fail("a {} has no items to go through", type_name(value));
 }
 
 JinjaText to_text(Runtime& rt, const Value& value) {
   if (value.text() != nullptr) return *value.text();
-  if (value.is_undefined() && rt.options.strict_undefined) fail("{}", value.undefined_what());
+  if (value.is_refused(rt.options.strict_undefined)) fail("{}", value.undefined_what());
   TextBuilder out(rt.limits);
   append_str(out, value);
   return out.take();
@@ -62,7 +62,7 @@ int64_t length_of(Runtime& rt, const Value& value) {
   if (value.dict() != nullptr) return std::ssize(value.dict()->items);
   if (value.list() != nullptr && value.list()->kind != ListKind::generator)
     return std::ssize(value.list()->items);
-  if (value.is_undefined() && !rt.options.strict_undefined) return 0;
+  if (value.is_undefined() && !value.is_refused(rt.options.strict_undefined)) return 0;
   if (value.is_undefined()) fail("{}", value.undefined_what());
   fail("a {} has no length", type_name(value));
 }

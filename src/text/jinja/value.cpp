@@ -35,9 +35,9 @@ Value::Value(std::string_view text) {
   data_ = std::make_shared<const JinjaText>(std::move(made));
 }
 
-Value Value::undefined(std::string what) {
+Value Value::undefined(std::string what, bool lenient) {
   Value value;
-  value.data_ = std::make_shared<const Undefined>(Undefined{std::move(what)});
+  value.data_ = std::make_shared<const Undefined>(Undefined{std::move(what), lenient});
   return value;
 }
 

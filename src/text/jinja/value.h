@@ -18,7 +18,8 @@ struct Dict;
 struct Object;
 
 struct Undefined {
-  std::string what;  // "'x' is undefined"
+  std::string what;      // "'x' is undefined"
+  bool lenient = false;  // never an error to write: the else that an inline if lacks
 };
 struct None {};
 
@@ -37,9 +38,13 @@ class Value {
   explicit Value(std::shared_ptr<const List> list) : data_(std::move(list)) {}
   explicit Value(std::shared_ptr<const Dict> dict) : data_(std::move(dict)) {}
   explicit Value(std::shared_ptr<Object> object) : data_(std::move(object)) {}
-  static Value undefined(std::string what);
+  static Value undefined(std::string what, bool lenient = false);
 
   bool is_undefined() const { return std::holds_alternative<std::shared_ptr<const Undefined>>(data_); }
+  // Where undefined values are errors, whether this is one.
+  bool is_refused(bool strict) const {
+    return strict && is_undefined() && !std::get<std::shared_ptr<const Undefined>>(data_)->lenient;
+  }
   bool is_none() const { return std::holds_alternative<None>(data_); }
   const bool* boolean() const { return std::get_if<bool>(&data_); }
   const int64_t* integer() const { return std::get_if<int64_t>(&data_); }

@@ -263,7 +263,9 @@ TEST_F(HeadTasks, RefusesWhatCannotBe) {
   says({.data = {file}, .aux_weight = -1}, "aux_weight");
   says({.data = {file}, .head_dropout = 1}, "head_dropout");
   says({.data = {file}, .max_length = 25}, "n_ctx");
-  says({.data = {file}, .labels = {"ex"}}, "does not know the label");
+  says({.data = {file}, .labels = {"ex", "no"}}, "does not know the label");
+  says({.data = {file}, .labels = {"ex"}}, "at least two");
+  says({.data = {file}, .labels = {"ex", "no", "ex"}}, "found \"ex\" twice");
   says({.data = {file}, .class_weights = {{"wy", 2}}}, "did you mean why?");
   says({.data = {write("one.jsonl", "{\"text\": \"a\", \"label\": 1}\n")}}, "2 to 65536 different labels");
   std::string text =
