@@ -11,6 +11,7 @@
 #include "model/model_source.h"
 #include "model/presets.h"
 #include "options.h"
+#include "output.h"
 #include "train/resume.h"
 #include "train/run_data.h"
 
@@ -144,6 +145,11 @@ RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags) 
   if (!sources.preset.empty() && !begun) settings.forget_preset("vocab_size");  // the tokenizer decides
   RunConfig config = settings.resolve();
   if (begun) require_shape(config.model, *begun);
+  if (config.train.optimizer == "muon-nanochat" && flags.is_given("lr"))
+    write_note(
+        "note: --lr is the rate that is shown; with muon-nanochat the groups have rates of their own: "
+        "--muon-lr, "
+        "--embedding-lr, --head-lr, --vector-lr\n");
   return config;
 }
 

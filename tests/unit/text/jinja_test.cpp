@@ -193,6 +193,8 @@ TEST(Jinja, TakesOptionsOfAnEnvironment) {
     EXPECT_NE(error_of([&] { JinjaTemplate(fails, strict).render(context); }), "no error") << fails;
   }
   EXPECT_EQ(JinjaTemplate("{{ y is defined }}{{ y|default(2) }}", strict).render(context), "False2");
+  // The else that an inline if lacks is never an error, as in Jinja.
+  EXPECT_EQ(JinjaTemplate("[{{ 1 if false }}{{ 'a' ~ (1 if false) }}]", strict).render(context), "[a]");
   EXPECT_EQ(JinjaTemplate("{{ d|tojson }}").render(nlohmann::json{{"d", {{"b", 1}, {"a", 2}}}}),
             R"({"a": 2, "b": 1})");
 }
