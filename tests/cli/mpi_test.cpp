@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "base/file.h"
 #include "gpt_process.h"
@@ -61,6 +62,17 @@ class Mpi : public testing::Test {
     for (const char* file :
          {"/last/model.safetensors", "/last/train_state.safetensors", "/best/model.safetensors"})
       EXPECT_TRUE(gpt::read_file(path(a) + file) == gpt::read_file(path(b) + file)) << a << " " << b << file;
+  }
+
+  // The lines of a run's metrics that have one.
+  static std::string held_out_losses(const std::string& run) {
+    std::istringstream metrics(gpt::read_file(run + "/metrics.jsonl"));
+    std::string losses;
+    for (std::string line; std::getline(metrics, line);) {
+      if (line.find("val_loss") != std::string::npos) losses += line + "\n";
+    }
+    EXPECT_NE(losses, "");
+    return losses;
   }
 
   // The process of a rank that trains into a folder; -1: none.
@@ -138,12 +150,13 @@ TEST_F(Mpi, RefusesOtherLaunchersAndCommandsByName) {
   EXPECT_NE(launched.err.find("expected -- train or finetune"), std::string::npos) << launched.err;
 }
 
-// Fine-tuning too, with what rank 0 alone evaluates.
+// Fine-tuning too, with an evaluation that all share.
 TEST_F(Mpi, FineTuningDependsOnShardsAlone) {
   succeeds(train("base", {"--steps", "2"}));
   std::string examples = "text,label\n";
-  for (int i = 0; i < 40; ++i)
-    examples += (i % 2 == 0 ? "line 4,even\n" : "line 9,odd\n");
+  for (int i = 0; i < 700; ++i)  // more than two batches are held out
+    examples +=
+        (i % 2 == 0 ? "line 4 " : "line 9 ") + std::to_string(i % 17) + (i % 2 == 0 ? ",even\n" : ",odd\n");
   gpt::test::write_plain_file(dir_.file("examples.csv"), examples);
   const auto finetune = [&](const std::string& name, const Words& more) {
     Words words = {
@@ -157,10 +170,38 @@ TEST_F(Mpi, FineTuningDependsOnShardsAlone) {
   succeeds(launch(2, finetune("tuned-two", {"--stop-after", "5"})));
   succeeds(launch(2, {"finetune", "--resume", "--out", path("tuned-two")}));
   expect_same("tuned-one", "tuned-two");
+  EXPECT_EQ(gpt::read_file(path("tuned-one/predictions.csv")),
+            gpt::read_file(path("tuned-two/predictions.csv")));
   const GptRun grpo =
       run_gpt(launch(2, {"finetune", path("base"), "--task", "dpo", "--data", text_, "--out", path("no")}));
   EXPECT_EQ(grpo.status, 2);
   EXPECT_NE(grpo.err.find("--task dpo runs in one process"), std::string::npos) << grpo.err;
+}
+
+TEST_F(Mpi, AnEvaluationOfChatIsThatOfOneProcess) {
+  succeeds({"tokenizer", "train", "--data", text_, "--vocab-size", "280", "--out", path("tokenizer")});
+  Words base = train("base", {"--steps", "2"});
+  std::replace(base.begin(), base.end(), std::string("byte"), path("tokenizer"));
+  std::replace(base.begin(), base.end(), std::string("16"), std::string("64"));  // width and context
+  succeeds(base);
+  std::string chats;
+  for (int i = 0; i < 40; ++i)
+    chats += R"({"messages": [{"role": "user", "content": "say )" + std::to_string(i) +
+             R"("}, {"role": "assistant", "content": "it is )" + std::to_string(i * i) + "\"}]}\n";
+  gpt::test::write_plain_file(dir_.file("chats.jsonl"), chats);
+  const auto losses = [&](int processes) {
+    const std::string name = "chat-" + std::to_string(processes);
+    const Words words = {
+        "finetune",     path("base"), "--task",         "chat",    "--data",    dir_.file("chats.jsonl"),
+        "--template",   "chatml",     "--val-fraction", "0.4",     "--steps",   "4",
+        "--batch-size", "6",          "--grad-shards",  "6",       "--threads", "1",
+        "--eval-every", "2",          "--out",          path(name)};
+    succeeds(processes == 1 ? words : launch(processes, words));
+    return gpt::read_file(path(name + "/best/model.safetensors")) + held_out_losses(path(name));
+  };
+  const std::string alone = losses(1);
+  EXPECT_TRUE(alone == losses(2));
+  EXPECT_TRUE(alone == losses(3));
 }
 
 // Of one mpirun, two commands that differ.
