@@ -1,5 +1,7 @@
 #include "distributed/shares.h"
 
+#include <algorithm>
+
 #include "base/ranges.h"
 
 namespace gpt {
@@ -33,23 +35,9 @@ std::vector<std::string> joined(Communicator& processes, const std::vector<std::
   });
 }
 
-ItemRange own_items(const Communicator& processes, int64_t count) {
-  const int64_t rank = processes.rank(), size = processes.size();
-  return {.begin = count * rank / size, .end = count * (rank + 1) / size};
-}
-
-std::optional<std::vector<double>> compute_in_shares(
-    Communicator& processes, int64_t count, const std::function<std::vector<double>(int64_t)>& numbers_of,
-    const std::function<bool()>& stop, const char* what) {
-  std::vector<double> all;
-  for (int64_t round = 0; round < count; round += processes.size()) {
-    if (stop()) return std::nullopt;
-    const int64_t item = round + processes.rank();
-    const std::vector<double> own = item < count ? numbers_of(item) : std::vector<double>();
-    const std::vector<double> of_round = joined(processes, own, what);
-    all.insert(all.end(), of_round.begin(), of_round.end());
-  }
-  return all;
+int64_t share_size(const Communicator& processes, int64_t count, int64_t most) {
+  if (processes.size() == 1) return count;
+  return std::clamp<int64_t>((count + processes.size() - 1) / processes.size(), 1, most);
 }
 
 }  // namespace gpt

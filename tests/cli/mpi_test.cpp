@@ -147,7 +147,7 @@ TEST_F(Mpi, RefusesOtherLaunchersAndCommandsByName) {
       << other.err;
   const GptRun launched = run_gpt(launch(2, {"info", "gpt2"}));
   EXPECT_EQ(launched.status, 2);
-  EXPECT_NE(launched.err.find("expected -- train or finetune"), std::string::npos) << launched.err;
+  EXPECT_NE(launched.err.find("expected -- train or finetune or eval"), std::string::npos) << launched.err;
 }
 
 // Fine-tuning too, with an evaluation that all share.
@@ -204,6 +204,23 @@ TEST_F(Mpi, AnEvaluationOfChatIsThatOfOneProcess) {
   EXPECT_TRUE(alone == losses(3));
 }
 
+// The windows of a text are shared: the same bits are printed.
+TEST_F(Mpi, TheLossOfATextIsThatOfOneProcess) {
+  succeeds(train("run", {"--steps", "2"}));
+  const Words plain = {"eval", path("run"), "--data", text_, "--threads", "1", "--json", "--batch-size", "3"};
+  Words compared = plain;
+  compared.insert(compared.end(), {"--dtype", "q8_0", "--against", "fp32", "--n-ctx", "13"});
+  for (const Words& words : {plain, compared}) {
+    const GptRun alone = run_gpt(words);
+    ASSERT_EQ(alone.status, 0) << alone.err;
+    for (const int processes : {2, 3}) {
+      const GptRun shared = run_gpt(launch(processes, words));
+      EXPECT_EQ(shared.status, 0) << shared.err;
+      EXPECT_EQ(shared.out, alone.out);
+    }
+  }
+}
+
 // Of one mpirun, two commands that differ.
 TEST_F(Mpi, RefusesProcessesThatDiffer) {
   gpt::test::write_plain_file(dir_.file("other.txt"), gpt::read_file(text_) + "one line more\n");
@@ -213,8 +230,7 @@ TEST_F(Mpi, RefusesProcessesThatDiffer) {
       line += " '" + word + "'";
     return line;
   };
-  const auto refused = [&](Words second, const std::string& what) {
-    Words first = train("differ", {"--steps", "2"});
+  const auto refused = [&](Words first, Words second, const std::string& what) {
     first.insert(first.begin(), GPT_BINARY);
     second.insert(second.begin(), GPT_BINARY);
     const std::string notes = dir_.file("notes.txt");
@@ -224,11 +240,15 @@ TEST_F(Mpi, RefusesProcessesThatDiffer) {
     EXPECT_NE(std::system(command.c_str()), 0);
     EXPECT_NE(gpt::read_file(notes).find(what), std::string::npos) << gpt::read_file(notes);
   };
-  Words other_text = train("differ", {"--steps", "2"});
+  const Words first = train("differ", {"--steps", "2"});
+  Words other_text = first;
   std::replace(other_text.begin(), other_text.end(), text_, dir_.file("other.txt"));
-  refused(other_text, "has another training text than rank 0");
-  refused(train("differ", {"--steps", "2", "--seed", "5"}),
+  refused(first, other_text, "has another training text than rank 0");
+  refused(first, train("differ", {"--steps", "2", "--seed", "5"}),
           "has another value of the config key \"seed\" than rank 0");
+  succeeds(train("run", {"--steps", "2"}));
+  refused({"eval", path("run"), "--data", text_}, {"eval", path("run"), "--data", dir_.file("other.txt")},
+          "has another validation text than rank 0");
 }
 
 // A process that stands still ends all others, by name, and the run goes on to the same model.

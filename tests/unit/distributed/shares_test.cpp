@@ -9,22 +9,13 @@
 namespace gpt::test {
 namespace {
 
-const std::function<bool()> kGoOn = [] { return false; };
-
-TEST(Shares, RangesMakeUpTheWhole) {
-  for (const int size : {1, 2, 3, 7}) {
-    for (const int64_t count : {0, 1, 5, 100}) {
-      std::vector<ItemRange> ranges(static_cast<size_t>(size));
-      Team(size).run([&](Communicator& c) { ranges[static_cast<size_t>(c.rank())] = own_items(c, count); });
-      int64_t end = 0;
-      for (const ItemRange& range : ranges) {
-        EXPECT_EQ(range.begin, end);
-        EXPECT_LE(range.end - range.begin, count / size + 1);
-        end = range.end;
-      }
-      EXPECT_EQ(end, count);
-    }
-  }
+TEST(Shares, AreNoLargerThanAsked) {
+  EXPECT_EQ(share_size(single_process(), 100, 10), 100);
+  Team(3).run([](Communicator& c) {
+    EXPECT_EQ(share_size(c, 100, 1000), 34);
+    EXPECT_EQ(share_size(c, 100, 10), 10);
+    EXPECT_EQ(share_size(c, 0, 10), 1);
+  });
 }
 
 TEST(Shares, TextsOfAnyLengthAreJoined) {
@@ -41,7 +32,7 @@ TEST(Shares, NumbersHaveTheOrderOfTheItems) {
   const auto numbers_of = [](int64_t i) {
     return std::vector<double>(static_cast<size_t>(i % 4), static_cast<double>(i) / 3);
   };
-  const auto alone = compute_in_shares(single_process(), kItems, numbers_of, kGoOn, "a test").value();
+  const auto alone = compute_in_shares(single_process(), kItems, numbers_of, "a test");
   EXPECT_EQ(alone.size(), 15u);
   for (const int size : {2, 3, 16}) {
     std::atomic<int64_t> computed = 0;
@@ -50,7 +41,7 @@ TEST(Shares, NumbersHaveTheOrderOfTheItems) {
         ++computed;
         return numbers_of(i);
       };
-      EXPECT_EQ(compute_in_shares(c, kItems, counted, kGoOn, "a test"), alone);
+      EXPECT_EQ(compute_in_shares(c, kItems, counted, "a test"), alone);
     });
     EXPECT_EQ(computed, kItems);
   }
