@@ -221,6 +221,24 @@ TEST_F(Mpi, TheLossOfATextIsThatOfOneProcess) {
   }
 }
 
+// Questions of all kinds: choices, texts and answers that are written, and those of nanochat's bundle.
+TEST_F(Mpi, TheScoresOfTasksAreThoseOfOneProcess) {
+  const std::string folder = std::string(GPT_SOURCE_DIR) + "/tests/data/tasks/";
+  const auto scores = [&](int processes) {
+    const std::string log = path("log-" + std::to_string(processes) + ".jsonl");
+    Words words = {"eval", folder + "gpt2", "--threads", "1", "--log-samples", log, "--tasks"};
+    for (const char* file : {"tasks/choice.yaml", "tasks/last_word.yaml", "tasks/pages.yaml",
+                             "tasks/sums.yaml", "tasks/letters.yaml", "core/core.yaml"})
+      words.push_back(folder + file);
+    const GptRun run = run_gpt(processes == 1 ? words : launch(processes, words));
+    EXPECT_EQ(run.status, 0) << run.err;
+    return run.out + gpt::read_file(log);
+  };
+  const std::string alone = scores(1);
+  EXPECT_EQ(scores(2), alone);
+  EXPECT_EQ(scores(3), alone);
+}
+
 // Of one mpirun, two commands that differ.
 TEST_F(Mpi, RefusesProcessesThatDiffer) {
   gpt::test::write_plain_file(dir_.file("other.txt"), gpt::read_file(text_) + "one line more\n");
