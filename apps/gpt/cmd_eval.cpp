@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "command.h"
 #include "convert/adapter_files.h"
+#include "data/token_hash.h"
 #include "eval/evaluate.h"
 #include "eval_tasks.h"
 #include "eval_text.h"
@@ -13,7 +14,9 @@
 #include "options.h"
 #include "output.h"
 #include "report/table.h"
+#include "train/same_run.h"
 #include "train/trained_text.h"
+#include "world.h"
 
 namespace gpt {
 namespace {
@@ -30,6 +33,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt eval run --tasks core.yaml --html scores.html                      nanochat's CORE
   gpt eval run --tasks facts.yaml --against older                        two models on the same documents
   gpt eval tuned --tasks gsm8k.yaml --template own                       a model that chats, asked in its chat
+  gpt launch -n 4 -- eval run --data test.txt     by four processes, to the same numbers
 
 Of the text that a run was trained on the part is taken that it held out, which makes the loss comparable with its
 validation loss; of any other text, all. Every token but the first is predicted once, in windows of --n-ctx tokens that start --stride apart.
@@ -143,6 +147,22 @@ void finish_check(ShardCheck& check) {
   check.finish(kForever);
 }
 
+// Processes of which one evaluates something else would make a number of nothing.
+void require_same_evaluation(Communicator& processes, const EvalArguments& a, const EvalText& text,
+                             const LoadedModel& loaded, Isa isa) {
+  if (processes.size() == 1) return;
+  DataIdentity data;
+  data.val = identity_of(text.tokens);
+  data.tokenizer = hex_hash(text.data.tokenizer->to_json());
+  const nlohmann::json settings = {{"n_ctx", a.options.n_ctx},
+                                   {"stride", a.options.stride},
+                                   {"batch_size", a.options.batch_size},
+                                   {"dtype", a.dtype},
+                                   {"against", a.against},
+                                   {"model", model_keys_json(loaded.model().config)}};
+  require_same_run(processes, {data, settings.dump(), isa, 0});
+}
+
 int run_tasks(const EvalArguments& a) {
   if (!a.text.data.empty()) fail_usage("--tasks and --data: expected one of them");
   EvalTasksRequest request = a.tasks;
@@ -165,16 +185,19 @@ int run(const EvalArguments& a) {
   const DType against = a.against.empty() ? dtype : parse_dtype("--against", a.against);
   if (a.text.data.empty() && find_run(a.model).empty())
     fail_usage("--data is missing: name the text to evaluate on, for example --data test.txt");
-  Machine machine(a.machine);
+  Communicator& processes = world();
+  Machine machine(part_of_machine(a.machine));
   const LoadedModel loaded(a.model, std::nullopt, MatrixOrder::as_stored);
   if (chosen_tokenizer(loaded, a.text.tokenizer) == nullptr)
     fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", a.model);
   const EvalText text = load_eval_text(a.text, a.model, loaded);
   write_note(text.data.notes + text.note);
+  require_same_evaluation(processes, a, text, loaded, machine.backend.kernels.isa);
   ShardCheck check(text.split == "val" ? text.data.val_checksums : text.data.checksums);
   EvalOptions options = a.options;
   options.dtype = dtype;
   options.adapter = load_adapters(a.adapters, loaded.model());
+  options.processes = &processes;
   if (!a.against.empty()) {
     const Comparison c =
         compare(loaded.model(), text.tokens, options, against, machine.backend, EvalProgress());

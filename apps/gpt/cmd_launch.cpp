@@ -19,6 +19,7 @@
 #include "options.h"
 #include "output.h"
 #include "train/checkpoint.h"
+#include "world.h"
 
 namespace gpt {
 namespace {
@@ -29,6 +30,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt launch -n 2 -- train --preset mini-gpt --data input.txt --out run
   gpt launch -n 16 --hostfile hosts.txt --restart 5 -- train --config run.json --out run
   gpt launch -n 4 -- train --resume --out run
+  gpt launch -n 4 -- eval run --data test.txt
 
 This is mpirun -n N gpt train ..., with room for more processes than cores. All processes need the same program and the same files, so folders must be on a file system that they share.
 Ctrl-C and SIGTERM reach the processes as SIGUSR1: they finish the step and save. (mpirun alone leaves them a second.))";
@@ -99,8 +101,9 @@ int64_t saved_step(const std::string& out) {
 void check(const LaunchArguments& a) {
   if (a.n < 1 || a.n > 1 << 20)
     fail_usage("launch -n: expected the number of processes, 1 or more, found {}", a.n);
-  if (a.words.empty() || (a.words.front() != "train" && a.words.front() != "finetune"))
-    fail_usage("launch: expected -- train or finetune and its flags{}; see gpt launch --help",
+  const std::vector<std::string>& shared = shared_commands();
+  if (a.words.empty() || std::ranges::find(shared, a.words.front()) == shared.end())
+    fail_usage("launch: expected -- {} and its flags{}; see gpt launch --help", fmt::join(shared, " or "),
                a.words.empty() ? "" : fmt::format(", found -- {}", a.words.front().substr(0, 64)));
   if (a.restart > 0 && out_folder(a.words).empty())
     fail_usage("launch --restart: the training needs --out DIR to go on from");
@@ -137,7 +140,7 @@ Command add_launch_command(CLI::App& root, const Words& words) {
   auto a = std::make_shared<LaunchArguments>();
   a->words = words;
   CLI::App* app =
-      add_command(root, "launch", "train or fine-tune with several processes, by mpirun", kFooter);
+      add_command(root, "launch", "train, fine-tune or evaluate with several processes, by mpirun", kFooter);
   add_value(*app, "-n", a->n, "N", "processes");
   add_value(*app, "--restart", a->restart, "K", "start again from the last checkpoint, at most so often (0)");
   add_value(*app, "--hostfile", a->hostfile, "FILE", "machines and their slots, as mpirun reads them");

@@ -12,6 +12,7 @@
 #include "infer/cached_model.h"
 #include "output.h"
 #include "task_report.h"
+#include "world.h"
 
 namespace gpt {
 namespace {
@@ -90,17 +91,17 @@ ModelScores run_model(const EvalTasksRequest& r, const std::string& path,
     const std::string name = r.chat_template == "own" ? "" : r.chat_template;
     chat.emplace(model_chat_template(loaded, *tokenizer, name, "--template"));
   }
-  TaskModel model(cached, *tokenizer, config, kStepRows, chat ? &*chat : nullptr);
+  TaskModel model(cached, *tokenizer, config, kStepRows, chat ? &*chat : nullptr, world());
   TaskNotes notes;
   std::string name = path;
   for (const std::string& adapter_path : adapters)
     name += " + " + adapter_path;
-  const TaskOptions options{.data_dir = r.data_dir,
-                            .num_fewshot = r.few_shot,
-                            .limit = r.limit,
-                            .seed = r.seed,
-                            .on_sample = on_sample,
-                            .progress = std::ref(notes)};
+  TaskOptions options{.data_dir = r.data_dir,
+                      .num_fewshot = r.few_shot,
+                      .limit = r.limit,
+                      .seed = r.seed,
+                      .on_sample = on_sample};
+  if (is_first_process()) options.progress = std::ref(notes);
   ModelScores scores{.model = name, .tasks = {}, .core = {}, .counts = {}};
   const Clock::time_point start = Clock::now();
   scores.tasks = transformed(
@@ -125,11 +126,11 @@ void check_request(const EvalTasksRequest& r) {
 int eval_tasks(const EvalTasksRequest& r, const MachineOptions& machine_options) {
   check_request(r);
   const Named named = read_named(r.files);
-  Machine machine(machine_options);
+  Machine machine(part_of_machine(machine_options));
   if (!r.chat_template.empty() && !named.core.empty())
     fail_usage("--template: nanochat's CORE is asked without a chat template");
   std::optional<AppendFile> log;
-  if (!r.log_samples.empty()) log.emplace(r.log_samples, AppendFile::Mode::empty);
+  if (!r.log_samples.empty() && is_first_process()) log.emplace(r.log_samples, AppendFile::Mode::empty);
   std::function<void(const std::string&)> on_sample;
   if (log) on_sample = [&](const std::string& line) { log->append(line + "\n"); };
   const ModelScores scores = run_model(r, r.model, r.adapters, named, machine, on_sample);
@@ -140,7 +141,8 @@ int eval_tasks(const EvalTasksRequest& r, const MachineOptions& machine_options)
     comparison.emplace(compare_scores(scores, *others, machine.pool));
   }
   const TaskComparison* const against = comparison ? &*comparison : nullptr;
-  if (!r.html.empty()) write_file_atomic(r.html, scores_page(scores, named.set.groups, against));
+  if (!r.html.empty() && is_first_process())
+    write_file_atomic(r.html, scores_page(scores, named.set.groups, against));
   if (r.json) {
     write_output(scores_json(scores, named.set.groups, against));
     return 0;

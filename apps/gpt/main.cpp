@@ -153,7 +153,9 @@ int run(std::vector<std::string> typed) {
   if (&app != &root) reject_remaining(root, "gpt");
   reject_remaining(app, name);
   apply_environment(app);
-  if (name != "gpt train" && name != "gpt finetune") require_one_process(name);
+  const bool is_shared = std::ranges::any_of(
+      shared_commands(), [&](const std::string& shared) { return name == "gpt " + shared; });
+  if (!is_shared) require_one_process(name);
   for (const Command& command : commands) {
     if (command.app == &app) return command.run();
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "options.h"
 #include "output.h"
 #include "train/train_config.h"
 
@@ -32,12 +33,23 @@ Communicator& world() {
   return *opened();
 }
 
+MachineOptions part_of_machine(const MachineOptions& options) {
+  MachineOptions part = options;
+  if (part.threads == 0) part.threads = thread_count(0, world());
+  return part;
+}
+
+const std::vector<std::string>& shared_commands() {
+  static const std::vector<std::string> commands = {"train", "finetune", "eval"};
+  return commands;
+}
+
 void require_one_process(const std::string& command) {
   if (!launched().one_of_many) return;
   fail_usage(
-      "{} runs in one process, and {} were started; start it without mpirun (gpt train and gpt finetune are "
-      "what several can share)",
-      command, launched().size > 0 ? std::to_string(launched().size) : "several");
+      "{} runs in one process, and {} were started; start it without mpirun (what several can share: gpt {})",
+      command, launched().size > 0 ? std::to_string(launched().size) : "several",
+      fmt::join(shared_commands(), ", gpt "));
 }
 
 void share_run(TrainConfig& config, int processes, bool resume) {

@@ -4,6 +4,7 @@
 
 namespace gpt {
 
+struct MachineOptions;
 struct TrainConfig;
 
 // Whether this is the process that reads locks, writes and speaks: rank 0, or the only one.
@@ -16,7 +17,12 @@ Communicator& world();
 // be. Runs of earlier versions have one.
 void share_run(TrainConfig& config, int processes, bool resume);
 
-// Throws UsageError where several processes were started for a command that runs in one.
+// What was asked for, with this process's part of the machine's CPUs where it shares them with others.
+MachineOptions part_of_machine(const MachineOptions& options);
+
+// What several processes can share: "train".
+const std::vector<std::string>& shared_commands();
+// Throws UsageError where several were started for a command that runs in one.
 void require_one_process(const std::string& command);
 
 // Before the program ends: well, after all others have come as far; or with an error, which ends them.

@@ -5,6 +5,8 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "base/ranges.h"
+#include "distributed/shares.h"
 #include "model/inference.h"
 #include "model/training_graph.h"
 #include "tensor/buffer.h"
@@ -123,6 +125,27 @@ class Pair {
   std::vector<Prediction> rows_out_;
 };
 
+// As numbers, which processes tell each other.
+std::vector<double> numbers_of(const std::vector<Prediction>& predictions) {
+  std::vector<double> numbers;
+  for (const Prediction& x : predictions)
+    numbers.insert(numbers.end(), {x.nats_q, x.nats_p, x.kl, x.same_top ? 1.0 : 0.0});
+  return numbers;
+}
+
+std::vector<Prediction> predictions_of(const std::vector<double>& numbers) {
+  return transformed_indices(std::ssize(numbers) / 4, [&](int64_t i) {
+    const double* x = numbers.data() + 4 * i;
+    return Prediction{.nats_q = x[0], .nats_p = x[1], .kl = x[2], .same_top = x[3] != 0};
+  });
+}
+
+// Windows that are done, in all processes, when this one is through with its batch of a round.
+int64_t done_with(int64_t batch, int64_t batch_size, int64_t windows, const EvalOptions& options) {
+  const int64_t rounds = batch / options.processes->size() + 1;
+  return std::min(rounds * options.processes->size() * batch_size, windows);
+}
+
 void summarize(std::vector<Prediction>& predictions, Comparison& c) {
   const auto n = static_cast<double>(predictions.size());
   double kl = 0;
@@ -168,18 +191,21 @@ EvalResult evaluate(const Model& model, const TokenSpan& data, const EvalOptions
                     .text_bytes = windows.scored_text_bytes(),
                     .n_ctx = w.n_ctx,
                     .stride = w.stride};
-  for (int64_t first = 0; first < windows.count(); first += w.batch_size) {
-    const int64_t count = std::min(w.batch_size, windows.count() - first);
+  const auto nats_of = [&](int64_t batch) {
+    const int64_t first = batch * w.batch_size, count = std::min(w.batch_size, windows.count() - first);
     std::fill(ids.begin(), ids.end(), 0);  // rows beyond the last window do not count
     std::fill(targets.begin(), targets.end(), kIgnoredTarget);
     windows.fill(first, count, ids.data(), targets.data());
     check_ids(ids, targets, model.config.vocab_size);
-    result.nats += graph.loss({.ids = ids.data(), .targets = targets.data()});
-    if (!std::isfinite(result.nats))
+    const double nats = graph.loss({.ids = ids.data(), .targets = targets.data()});
+    if (!std::isfinite(nats))
       fail("the loss is not finite in windows {} to {}; the model's weights are damaged", first,
            first + count - 1);
-    if (progress) progress(first + count, windows.count());
-  }
+    if (progress) progress(done_with(batch, w.batch_size, windows.count(), options), windows.count());
+    return std::vector<double>{nats};
+  };
+  const int64_t batches = (windows.count() + w.batch_size - 1) / w.batch_size;
+  result.nats = sum_of(compute_in_shares(*options.processes, batches, nats_of, "evaluation"));
   return result;
 }
 
@@ -220,16 +246,18 @@ Comparison compare(const Model& model, const TokenSpan& data, const EvalOptions&
   const SequentialWindows windows(data, w.n_ctx, w.stride);
   Pair pair(model, w, options, against, backend);
   std::vector<int32_t> ids(static_cast<size_t>(w.n_ctx)), targets(ids.size());
-  std::vector<Prediction> predictions;
-  for (int64_t k = 0; k < windows.count(); ++k) {
+  const auto numbers_of_window = [&](int64_t k) {
     windows.fill(k, 1, ids.data(), targets.data());
     check_ids(ids, targets, model.config.vocab_size);
-    const auto first = std::ssize(predictions);
+    std::vector<Prediction> predictions;
     pair.run(ids, targets, predictions);
-    if (!std::all_of(predictions.begin() + first, predictions.end(), is_finite))
+    if (!std::all_of(predictions.begin(), predictions.end(), is_finite))
       fail("the loss is not finite in window {}; the model's weights are damaged", k);
-    if (progress) progress(k + 1, windows.count());
-  }
+    if (progress) progress(done_with(k, 1, windows.count(), options), windows.count());
+    return numbers_of(predictions);
+  };
+  std::vector<Prediction> predictions =
+      predictions_of(compute_in_shares(*options.processes, windows.count(), numbers_of_window, "evaluation"));
   Comparison c;
   c.result = {.tokens = windows.scored(),
               .text_bytes = windows.scored_text_bytes(),

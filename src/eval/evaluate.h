@@ -6,6 +6,7 @@
 
 #include "data/eval_windows.h"
 #include "data/token_data.h"
+#include "distributed/communicator.h"
 #include "model/model.h"
 
 namespace gpt {
@@ -18,6 +19,8 @@ struct EvalOptions {
   int64_t batch_size = 0;    // windows computed at once; 0: chosen for speed. Changes rounding only.
   DType dtype = DType::f32;  // of products with weights
   std::shared_ptr<const Adapter> adapter = nullptr;
+  // That share the windows: all call with the same text and know the result, which is that of one.
+  Communicator* processes = &single_process();
 };
 
 // The loss over a text, every token but the first predicted once.

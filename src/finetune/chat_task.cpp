@@ -12,6 +12,7 @@
 #include "chat/chat_rows.h"
 #include "chat/model_text.h"
 #include "data/token_hash.h"
+#include "distributed/shares.h"
 #include "finetune/extra_tokens.h"
 #include "finetune/prompts.h"
 #include "finetune/tune_config.h"
@@ -108,14 +109,16 @@ class ChatTask : public Task {
     TaskScore score{.criterion_name = "loss"};
     double sum = 0, weight = 0;
     for (const ChatPart& part : parts_) {
+      const std::vector<ChatRow> rows = pack_chat_rows(pointers(part.held_out), n_ctx_);
+      const auto losses = compute_in_shares(
+          *processes, std::ssize(rows),
+          [&](int64_t i) { return loss_and_weight(graph, rows[static_cast<size_t>(i)]); }, interrupted,
+          "evaluation");
+      if (!losses) return std::nullopt;
       double part_sum = 0, part_weight = 0;
-      for (const ChatRow& row : pack_chat_rows(pointers(part.held_out), n_ctx_)) {
-        if (interrupted()) return std::nullopt;
-        TrainBatch batch{.ids = row.ids.data(), .targets = row.targets.data(), .weights = row.weights.data()};
-        PackedDocuments documents;
-        documents.split(n_ctx_, row.starts, batch);
-        part_sum += graph.loss(batch);
-        part_weight += language_modelling().weight(batch, n_ctx_);
+      for (size_t i = 0; i < losses->size(); i += 2) {
+        part_sum += (*losses)[i];
+        part_weight += (*losses)[i + 1];
       }
       if (part_weight == 0) continue;
       sum += part_sum;
@@ -169,6 +172,13 @@ class ChatTask : public Task {
   }
 
  private:
+  std::vector<double> loss_and_weight(TrainingGraph& graph, const ChatRow& row) const {
+    TrainBatch batch{.ids = row.ids.data(), .targets = row.targets.data(), .weights = row.weights.data()};
+    PackedDocuments documents;
+    documents.split(n_ctx_, row.starts, batch);
+    return {graph.loss(batch), language_modelling().weight(batch, n_ctx_)};
+  }
+
   uint64_t seed() const { return static_cast<uint64_t>(config_.train().seed); }
 
   std::vector<ChatExample> read(const std::string& path) {

@@ -13,6 +13,7 @@
 #include "base/ranges.h"
 #include "base/suggest.h"
 #include "data/token_hash.h"
+#include "distributed/shares.h"
 #include "finetune/example_order.h"
 #include "finetune/head_files.h"
 #include "finetune/scores.h"
@@ -207,17 +208,35 @@ double HeadTask::loss_of(const Outputs& outputs, float label) const {
   return -std::log(std::max(probabilities(outputs)[static_cast<size_t>(label)], 1e-300));
 }
 
+// Of every example; the batches are shared among the processes.
+std::optional<std::vector<Outputs>> HeadTask::read_held_out(Classifier& classifier,
+                                                            const std::function<bool()>& interrupted) const {
+  const std::span examples = val_.examples;
+  constexpr int64_t kBatch = Classifier::kBatch;
+  const auto outputs_of = [&](int64_t batch) {
+    const auto at = static_cast<size_t>(batch * kBatch);
+    const size_t n = std::min<size_t>(kBatch, examples.size() - at);
+    std::vector<double> all;
+    for (const Outputs& outputs : classifier.read(examples.subspan(at, n)))
+      all.insert(all.end(), outputs.begin(), outputs.end());
+    return all;
+  };
+  const auto all = compute_in_shares(*processes, (std::ssize(examples) + kBatch - 1) / kBatch, outputs_of,
+                                     interrupted, "evaluation");
+  if (!all) return std::nullopt;
+  const int64_t width = std::ssize(*all) / std::ssize(examples);
+  return transformed_indices(std::ssize(examples), [&](int64_t i) {
+    return Outputs(all->begin() + i * width, all->begin() + (i + 1) * width);
+  });
+}
+
 std::optional<TaskScore> HeadTask::evaluate(const Model& model, const Backend& backend,
                                             const std::function<bool()>& interrupted) const {
   Classifier classifier(model, backend, facts_,
                         model.weights[static_cast<size_t>(model.table.model_count())]);
-  std::vector<Outputs> outputs;
-  const std::span examples = val_.examples;
-  for (size_t at = 0; at < examples.size(); at += Classifier::kBatch) {
-    if (interrupted()) return std::nullopt;
-    const size_t n = std::min<size_t>(Classifier::kBatch, examples.size() - at);
-    std::ranges::move(classifier.read(examples.subspan(at, n)), std::back_inserter(outputs));
-  }
+  const std::optional<std::vector<Outputs>> read = read_held_out(classifier, interrupted);
+  if (!read) return std::nullopt;
+  const std::vector<Outputs>& outputs = *read;
   TaskScore score;
   double weight = 0;
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -75,6 +75,8 @@ class HeadTask : public Task {
                 float* weights) const;
   double example_weight(float label) const;
   double loss_of(const Outputs& outputs, float label) const;
+  std::optional<std::vector<Outputs>> read_held_out(Classifier& classifier,
+                                                    const std::function<bool()>& interrupted) const;
   void add_scores(const std::vector<Outputs>& outputs, TaskScore& score) const;
   std::string predictions_csv(const std::vector<Outputs>& outputs) const;
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "distributed/communicator.h"
 #include "model/objective.h"
 #include "text/tokenizer.h"
 #include "train/data_identity.h"
@@ -35,6 +36,8 @@ class Task {
 
   // Of the model that all calls below are given: trained behind it, used on all rows; null: none.
   const Adapter* adapter = nullptr;
+  // That share the run, and what is done for it below.
+  Communicator* processes = &single_process();
   // Whether such a model can be evaluated.
   virtual bool takes_adapter() const { return false; }
 
@@ -59,7 +62,8 @@ class Task {
   virtual void fill(int64_t step, int64_t first, int64_t rows, const TrainStep::Samples& samples) const = 0;
   // Whether examples are held out.
   virtual bool evaluates() const = 0;
-  // Nothing where `interrupted`, asked between batches, says true.
+  // Every process calls it and knows the score, which is that of one alone. Nothing where `interrupted`,
+  // asked between batches and in agreement among the processes, says true.
   virtual std::optional<TaskScore> evaluate(const Model& model, const Backend& backend,
                                             const std::function<bool()>& interrupted) const = 0;
   // What stands beside the model in its folder.

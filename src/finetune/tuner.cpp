@@ -36,11 +36,13 @@ std::unique_ptr<Task> task_of(const TuneRequest& request, const LoadedModel& bas
   std::shared_ptr<const Tokenizer> tokenizer = model_tokenizer(base, "");
   if (tokenizer == nullptr)
     fail("{} has no tokenizer, which fine-tuning needs: put its tokenizer.json beside it", config.model);
-  return make_task({.config = config,
-                    .base = base,
-                    .model = base.model().config,
-                    .tokenizer = std::move(tokenizer),
-                    .out = request.out});
+  auto task = make_task({.config = config,
+                         .base = base,
+                         .model = base.model().config,
+                         .tokenizer = std::move(tokenizer),
+                         .out = request.out});
+  task->processes = request.processes;
+  return task;
 }
 
 ModelConfig model_config(const TuneConfig& config, const LoadedModel& base, const Task& task) {
@@ -141,10 +143,11 @@ class Tuner {
   void log_newest_step();
   void after_step();
   void evaluate();
+  void save_best(const TaskScore& score);
   void save();
   void save_what_is_done();
   TuneOutcome finish();
-  // Of the processes that share the run, the one that evaluates, writes and speaks.
+  // Of the processes that share the run, the one that writes and speaks.
   bool is_first() const { return processes_.rank() == 0; }
   void start_files();
   void compare_processes();
@@ -370,15 +373,10 @@ void Tuner::log_newest_step() {
 void Tuner::evaluate() {
   const auto begin = Clock::now();
   const AverageInModel average(model_, step_, config().ema > 0 && state_.history.updates > 0);
-  std::optional<TaskScore> score;
-  if (is_first()) score = task_->evaluate(model_, backend_, asked_to_stop_);
+  const std::optional<TaskScore> score = task_->evaluate(model_, backend_, interrupted_);
   state_.eval_seconds += seconds_since(begin);
-  const bool done = of_first(processes_, score.has_value(), "an evaluation by rank 0");
-  state_.pending = done ? Pending::nothing : Pending::evaluation;
-  if (!done) return;
-  if (!score) score.emplace();
-  score->loss = of_first(processes_, score->loss, "an evaluation by rank 0");
-  score->criterion = of_first(processes_, score->criterion, "an evaluation by rank 0");
+  state_.pending = score ? Pending::nothing : Pending::evaluation;
+  if (!score) return;
   compare_processes();
   val_loss_ = score->loss;
   log_->evaluation(state_.step, {.val = score->loss, .train = {}});
@@ -395,11 +393,15 @@ void Tuner::evaluate() {
     state_.best_tie_loss = score->loss;
     best_text_ = score->text.substr(0, score->text.find('\n'));
     state_.best_step = state_.step;
-    if (is_first()) save_model(best(), model_, beside(), BestModel{state_.step, score->criterion});
-    if (!score->predictions.empty()) write_file_atomic(request_.out + "/predictions.csv", score->predictions);
+    if (is_first()) save_best(*score);
   }
   log_->message(fmt::format("step {}, epoch {:.3g}{}: {}\n", format_thousands(state_.step), epoch(),
                             better ? ", best so far" : "", score->text));
+}
+
+void Tuner::save_best(const TaskScore& score) {
+  save_model(best(), model_, beside(), BestModel{state_.step, score.criterion});
+  if (!score.predictions.empty()) write_file_atomic(request_.out + "/predictions.csv", score.predictions);
 }
 
 void Tuner::save() {

@@ -5,6 +5,9 @@
 #include "base/error.h"
 #include "base/ranges.h"
 #include "base/utf8.h"
+#include "data/token_hash.h"
+#include "distributed/same.h"
+#include "distributed/shares.h"
 #include "infer/engine.h"
 #include "tasks/python_text.h"
 
@@ -12,6 +15,8 @@ namespace gpt {
 namespace {
 
 constexpr size_t kShown = 60;
+// Questions of a process between two meetings with the others: few enough that these do not wait for long.
+constexpr int64_t kMostAtOnce = 1024;
 
 std::string shown(const std::string& text) {
   return printable_text(text.substr(text.size() - std::min(text.size(), kShown)), kShown);
@@ -28,8 +33,13 @@ size_t find_stop(const std::string& text, const std::vector<std::string>& stops)
 }  // namespace
 
 TaskModel::TaskModel(SequenceModel& model, const Tokenizer& tokenizer, const ModelConfig& config,
-                     int64_t step_rows, const ChatTemplate* chat)
-    : model_(model), tokenizer_(tokenizer), chat_(chat), scorer_(model, step_rows), step_rows_(step_rows) {
+                     int64_t step_rows, const ChatTemplate* chat, Communicator& processes)
+    : model_(model),
+      tokenizer_(tokenizer),
+      chat_(chat),
+      processes_(processes),
+      scorer_(model, step_rows),
+      step_rows_(step_rows) {
   const SpecialIds special = tokenizer.special_ids();
   const auto known = [&](int64_t id) { return id >= 0 && id < config.vocab_size; };
   const auto add = [&](std::vector<int32_t>& ids, int64_t id) {
@@ -51,6 +61,31 @@ TaskModel::TaskModel(SequenceModel& model, const Tokenizer& tokenizer, const Mod
   if (special.add_bos.value_or(tokenizer.kind() == "sentencepiece") && known(bos))
     before_texts_ = static_cast<int32_t>(bos);
   if (prefix_ >= 0 && prefix_ < tokenizer.vocab_size()) prefix_text_ = tokenizer.token_bytes(prefix_);
+}
+
+// Computes `count` questions a part at a time: `of` gets the first of a part, their number, and whom to tell
+// how many of them are done.
+template <class Of>
+auto TaskModel::shared(int64_t count, const TaskProgress& progress, Of of) {
+  const int64_t size = share_size(processes_, count, kMostAtOnce);
+  const auto of_part = [&](int64_t part) {
+    const int64_t first = part * size, begun = part / processes_.size() * processes_.size() * size;
+    const TaskProgress of_all = [&](int64_t done, int64_t) {  // the others are as far
+      if (progress) progress(std::min(begun + done * processes_.size(), count), count);
+    };
+    return of(first, std::min(size, count - first), of_all);
+  };
+  return compute_in_shares(processes_, size == 0 ? 0 : (count + size - 1) / size, of_part,
+                           "scores of a task");
+}
+
+void TaskModel::require_same_questions(const std::vector<std::vector<int32_t>>& questions) const {
+  std::string bytes;
+  for (const std::vector<int32_t>& ids : questions) {
+    bytes.append(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t));
+    bytes += ' ';
+  }
+  require_same(processes_, "set of questions", hex_hash(bytes));
 }
 
 std::vector<int32_t> TaskModel::encode(const std::string& text) const {
@@ -99,8 +134,32 @@ ScoreRequest TaskModel::encode_pair(const TaskPrompt::Pair& pair) const {
 }
 
 std::vector<Score> TaskModel::scores(std::span<const TaskPrompt::Pair> pairs, const TaskProgress& progress) {
-  return scorer_.score(transformed(pairs, [&](const TaskPrompt::Pair& pair) { return encode_pair(pair); }),
-                       progress);
+  return score_ids(transformed(pairs, [&](const TaskPrompt::Pair& pair) { return encode_pair(pair); }),
+                   progress);
+}
+
+std::vector<Score> TaskModel::score_ids(std::span<const ScoreRequest> requests,
+                                        const TaskProgress& progress) {
+  if (processes_.size() > 1) require_same_questions(transformed(requests, &ScoreRequest::ids));
+  const std::vector<double> numbers =
+      shared(std::ssize(requests), progress, [&](int64_t first, int64_t count, const TaskProgress& of_part) {
+        const auto part = requests.subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+        std::vector<double> logprob_and_greedy;
+        for (const Score& score : scorer_.score(part, of_part))
+          logprob_and_greedy.insert(logprob_and_greedy.end(), {score.logprob, score.greedy ? 1.0 : 0.0});
+        return logprob_and_greedy;
+      });
+  return transformed_indices(std::ssize(requests), [&](int64_t i) {
+    const double* of_request = numbers.data() + 2 * i;
+    return Score{.logprob = of_request[0], .greedy = of_request[1] != 0};
+  });
+}
+
+Scorer::Counts TaskModel::counts() const {
+  const auto of_all = [&](int64_t own) {
+    return static_cast<int64_t>(sum_of(gather(processes_, static_cast<double>(own), "counts of tokens")));
+  };
+  return {.computed = of_all(scorer_.counts().computed), .asked = of_all(scorer_.counts().asked)};
 }
 
 // Each id is predicted once; all windows but the first see one id before those that they predict, and as
@@ -125,7 +184,7 @@ std::vector<double> TaskModel::rolling(std::span<const std::string> texts, const
     add_windows(encode(text), windows);
     ends.push_back(windows.size());
   }
-  const std::vector<Score> scores = scorer_.score(windows, progress);
+  const std::vector<Score> scores = score_ids(windows, progress);
   size_t at = 0;
   return transformed(ends, [&](size_t end) {
     double sum = 0;
@@ -144,32 +203,34 @@ std::string TaskModel::text_of(std::span<const int32_t> ids) const {
   return replace_invalid_utf8(tokenizer_.decode(kept));
 }
 
-std::vector<std::vector<std::string>> TaskModel::generate(std::span<const std::string> contexts,
-                                                          const GenerationRule& rule, int64_t repeats,
-                                                          uint64_t seed, const TaskProgress& progress) {
-  const int64_t room = model_.n_ctx() - rule.max_tokens;
-  if (room < 1)
-    fail("max_gen_toks: expected less than the model's context of {}, found {}; set it in generation_kwargs",
-         model_.n_ctx(), rule.max_tokens);
-  Engine engine(model_, {.step_rows = step_rows_});
-  for (size_t i = 0; i < contexts.size(); ++i) {
-    std::vector<int32_t> ids = encode_question(contexts[i]);
+std::vector<std::vector<int32_t>> TaskModel::encode_questions(std::span<const std::string> contexts,
+                                                              int64_t room) const {
+  return transformed_indices(std::ssize(contexts), [&](int64_t i) {
+    std::vector<int32_t> ids = encode_question(contexts[static_cast<size_t>(i)]);
     if (chat_ != nullptr && std::ssize(ids) > room)
       fail("question {}: expected at most {} tokens in a context of {} with an answer of {}, found {}", i,
-           room, model_.n_ctx(), rule.max_tokens, ids.size());
+           room, model_.n_ctx(), model_.n_ctx() - room, ids.size());
     if (std::ssize(ids) > room) ids.erase(ids.begin(), ids.end() - room);
     if (ids.empty()) ids.push_back(required_prefix());
-    for (int64_t r = 0; r < repeats; ++r) {
-      Request request{.prompt = ids, .max_tokens = rule.max_tokens, .seed = seed};
-      request.sampling.temperature = rule.temperature;
-      request.sampling.top_p = rule.top_p;
-      request.sampling.top_k = rule.top_k;
-      request.number = static_cast<uint64_t>(i) * static_cast<uint64_t>(repeats) + static_cast<uint64_t>(r);
-      request.eos_ids = eos_;
-      engine.submit(std::move(request));
-    }
+    return ids;
+  });
+}
+
+std::vector<std::string> TaskModel::write_answers(std::span<const std::vector<int32_t>> questions,
+                                                  int64_t first, const GenerationRule& rule, int64_t repeats,
+                                                  uint64_t seed, const TaskProgress& progress) {
+  Engine engine(model_, {.step_rows = step_rows_});
+  const auto total = std::ssize(questions) * repeats;
+  for (int64_t i = 0; i < total; ++i) {
+    Request request{
+        .prompt = questions[static_cast<size_t>(i / repeats)], .max_tokens = rule.max_tokens, .seed = seed};
+    request.sampling.temperature = rule.temperature;
+    request.sampling.top_p = rule.top_p;
+    request.sampling.top_k = rule.top_k;
+    request.number = static_cast<uint64_t>(first * repeats + i);
+    request.eos_ids = eos_;
+    engine.submit(std::move(request));
   }
-  const auto total = std::ssize(contexts) * repeats;
   std::vector<std::vector<int32_t>> written(static_cast<size_t>(total));
   std::vector<std::string> texts(written.size());
   int64_t ended = 0;
@@ -186,8 +247,26 @@ std::vector<std::vector<std::string>> TaskModel::generate(std::span<const std::s
       }
       ended += stop != std::string::npos || event.finish ? 1 : 0;
     }
-    if (progress) progress(ended, total);
+    if (progress) progress(ended / repeats, std::ssize(questions));
   }
+  return texts;
+}
+
+std::vector<std::vector<std::string>> TaskModel::generate(std::span<const std::string> contexts,
+                                                          const GenerationRule& rule, int64_t repeats,
+                                                          uint64_t seed, const TaskProgress& progress) {
+  const int64_t room = model_.n_ctx() - rule.max_tokens;
+  if (room < 1)
+    fail("max_gen_toks: expected less than the model's context of {}, found {}; set it in generation_kwargs",
+         model_.n_ctx(), rule.max_tokens);
+  const std::vector<std::vector<int32_t>> questions = encode_questions(contexts, room);
+  if (processes_.size() > 1) require_same_questions(questions);
+  const std::vector<std::string> texts =
+      shared(std::ssize(questions), progress, [&](int64_t first, int64_t count, const TaskProgress& of_part) {
+        const auto part =
+            std::span(questions).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+        return write_answers(part, first, rule, repeats, seed, of_part);
+      });
   std::vector<std::vector<std::string>> out;
   for (auto at = texts.begin(); at != texts.end(); at += repeats)
     out.emplace_back(at, at + repeats);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/communicator.h"
 #include "infer/sequence_model.h"
 #include "model/config.h"
 #include "tasks/prompts.h"
@@ -23,9 +24,10 @@ using TaskProgress = std::function<void(int64_t done, int64_t total)>;
 class TaskModel {
  public:
   // All of them outlive it. step_rows: most ids in one forward call. chat: what is asked is a user's message
-  // by this template, and the model writes the assistant's; null: it writes on.
+  // by this template, and the model writes the assistant's; null: it writes on. processes: that share what is
+  // asked. Each of them asks the same and knows all answers, which are those of one.
   TaskModel(SequenceModel& model, const Tokenizer& tokenizer, const ModelConfig& config, int64_t step_rows,
-            const ChatTemplate* chat = nullptr);
+            const ChatTemplate* chat = nullptr, Communicator& processes = single_process());
 
   // Of the continuations behind their contexts, encoded together: white space at the end of a context goes
   // to the continuation. An empty context is the BOS, or where there is none the EOS. Throws Error for a
@@ -39,15 +41,14 @@ class TaskModel {
                                                  const GenerationRule& rule, int64_t repeats, uint64_t seed,
                                                  const TaskProgress& progress = {});
 
-  std::vector<Score> score_ids(std::span<const ScoreRequest> requests, const TaskProgress& progress = {}) {
-    return scorer_.score(requests, progress);
-  }
+  std::vector<Score> score_ids(std::span<const ScoreRequest> requests, const TaskProgress& progress = {});
   const Tokenizer& tokenizer() const { return tokenizer_; }
   bool chats() const { return chat_ != nullptr; }
   int64_t n_ctx() const { return model_.n_ctx(); }
   // The BOS, or where there is none the EOS; -1: neither.
   int32_t prefix_id() const { return prefix_; }
-  const Scorer::Counts& counts() const { return scorer_.counts(); }
+  // Of all processes.
+  Scorer::Counts counts() const;
 
  private:
   std::vector<int32_t> encode(const std::string& text) const;
@@ -56,10 +57,20 @@ class TaskModel {
   int32_t required_prefix() const;
   void add_windows(const std::vector<int32_t>& ids, std::vector<ScoreRequest>& windows) const;
   std::string text_of(std::span<const int32_t> ids) const;
+  template <class Of>
+  auto shared(int64_t count, const TaskProgress& progress, Of of);
+  void require_same_questions(const std::vector<std::vector<int32_t>>& questions) const;
+  std::vector<std::vector<int32_t>> encode_questions(std::span<const std::string> contexts,
+                                                     int64_t room) const;
+  // Of questions of which the first has the number `first`: `repeats` texts of each, one behind the other.
+  std::vector<std::string> write_answers(std::span<const std::vector<int32_t>> questions, int64_t first,
+                                         const GenerationRule& rule, int64_t repeats, uint64_t seed,
+                                         const TaskProgress& progress);
 
   SequenceModel& model_;
   const Tokenizer& tokenizer_;
   const ChatTemplate* chat_;
+  Communicator& processes_;
   Scorer scorer_;
   int64_t step_rows_;
   std::vector<int32_t> eos_, special_;

@@ -2,6 +2,7 @@
 
 #include "base/utf8.h"
 #include "data/eval_windows.h"
+#include "distributed/shares.h"
 #include "infer/cached_model.h"
 #include "infer/generate.h"
 
@@ -34,29 +35,26 @@ std::optional<double> Evaluator::loss_of(const TokenSpan& text, const std::funct
   const EvalBatches batches(text, n_ctx_, static_cast<uint64_t>(config_.seed), config_.eval_batches,
                             config_.batch_size);
   const int64_t parts = batches.batches() * batches.batch_size() / config_.micro_batch;
-  Sums all;
-  // Each process has one of a round. They are added in their order.
-  for (int64_t round = 0; round < parts; round += processes_.size()) {
-    if (interrupted()) return std::nullopt;
-    const int64_t index = round + processes_.rank();
-    const Sums own = index < parts ? micro_batch(batches, index) : Sums();
-    for (const double loss : gather(processes_, own.loss, "evaluation"))
-      all.loss += loss;
-    for (const double weight : gather(processes_, own.weight, "evaluation"))
-      all.weight += weight;
+  const auto losses = compute_in_shares(
+      processes_, parts, [&](int64_t i) { return loss_and_weight(batches, i); }, interrupted, "evaluation");
+  if (!losses) return std::nullopt;
+  double loss = 0, weight = 0;
+  for (size_t i = 0; i < losses->size(); i += 2) {
+    loss += (*losses)[i];
+    weight += (*losses)[i + 1];
   }
-  return all.weight > 0 ? all.loss / all.weight : 0;
+  return weight > 0 ? loss / weight : 0;
 }
 
-Evaluator::Sums Evaluator::micro_batch(const EvalBatches& batches, int64_t index) {
+std::vector<double> Evaluator::loss_and_weight(const EvalBatches& batches, int64_t micro_batch) {
   const int64_t in_batch = batches.batch_size() / config_.micro_batch;
-  batches.fill(index / in_batch, index % in_batch * config_.micro_batch, config_.micro_batch, ids_.data(),
-               targets_.data());
+  batches.fill(micro_batch / in_batch, micro_batch % in_batch * config_.micro_batch, config_.micro_batch,
+               ids_.data(), targets_.data());
   TrainBatch batch{.ids = ids_.data(), .targets = targets_.data()};
   std::fill(starts_.begin(), starts_.end(), uint8_t{0});
   if (data_.document_end >= 0) PackedDocuments::mark(data_.document_end, ids_, targets_, starts_);
   documents_.split(n_ctx_, starts_, batch);
-  return {.loss = graph_.loss(batch), .weight = objective_.weight(batch, std::ssize(ids_))};
+  return {graph_.loss(batch), objective_.weight(batch, std::ssize(ids_))};
 }
 
 std::optional<std::string> sample_text(const Model& model, const Tokenizer& tokenizer, const Backend& backend,

@@ -33,10 +33,7 @@ class Evaluator {
   std::optional<EvalLosses> losses(const std::function<bool()>& interrupted);
 
  private:
-  struct Sums {
-    double loss = 0, weight = 0;
-  };
-  Sums micro_batch(const EvalBatches& batches, int64_t index);
+  std::vector<double> loss_and_weight(const EvalBatches& batches, int64_t micro_batch);
   std::optional<double> loss_of(const TokenSpan& text, const std::function<bool()>& interrupted);
 
   const RunData& data_;

@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "data/token_hash.h"
+#include "distributed/same.h"
 
 namespace gpt {
 namespace {
@@ -14,6 +14,7 @@ std::vector<std::pair<std::string, std::string>> facts_of(const RunIdentity& run
       {"program", hex_hash(read_file("/proc/self/exe"))},
       {"instruction set", std::string(isa_name(run.isa))},
       {"training text", run.data.train + " " + run.data.sizes + " " + run.data.ids},
+      {"model beside the adapter", run.data.base},
       {"validation text", run.data.val},
       {"tokenizer", run.data.tokenizer},
       {"step", std::to_string(run.step)}};
@@ -28,17 +29,8 @@ std::vector<std::pair<std::string, std::string>> facts_of(const RunIdentity& run
 
 void require_same_run(Communicator& processes, const RunIdentity& run) {
   if (processes.size() == 1) return;
-  constexpr size_t kMost = 200;  // bytes that are shown
-  for (const auto& [what, own] : facts_of(run)) {
-    const std::vector<std::string> all = gather(processes, own, "comparing the processes");
-    for (int rank = 1; rank < processes.size(); ++rank) {
-      const std::string& found = all[static_cast<size_t>(rank)];
-      if (found == all[0]) continue;
-      fail("rank {} on {} has another {} than rank 0 on {}: expected {}, found {}; all must have the same",
-           rank, processes.host(rank), what, processes.host(0), all[0].substr(0, kMost),
-           found.substr(0, kMost));
-    }
-  }
+  for (const auto& [what, own] : facts_of(run))
+    require_same(processes, what, own);
 }
 
 }  // namespace gpt

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "base/file.h"
 #include "gpt_process.h"
@@ -61,6 +62,17 @@ class Mpi : public testing::Test {
     for (const char* file :
          {"/last/model.safetensors", "/last/train_state.safetensors", "/best/model.safetensors"})
       EXPECT_TRUE(gpt::read_file(path(a) + file) == gpt::read_file(path(b) + file)) << a << " " << b << file;
+  }
+
+  // The lines of a run's metrics that have one.
+  static std::string held_out_losses(const std::string& run) {
+    std::istringstream metrics(gpt::read_file(run + "/metrics.jsonl"));
+    std::string losses;
+    for (std::string line; std::getline(metrics, line);) {
+      if (line.find("val_loss") != std::string::npos) losses += line + "\n";
+    }
+    EXPECT_NE(losses, "");
+    return losses;
   }
 
   // The process of a rank that trains into a folder; -1: none.
@@ -135,15 +147,16 @@ TEST_F(Mpi, RefusesOtherLaunchersAndCommandsByName) {
       << other.err;
   const GptRun launched = run_gpt(launch(2, {"info", "gpt2"}));
   EXPECT_EQ(launched.status, 2);
-  EXPECT_NE(launched.err.find("expected -- train or finetune"), std::string::npos) << launched.err;
+  EXPECT_NE(launched.err.find("expected -- train or finetune or eval"), std::string::npos) << launched.err;
 }
 
-// Fine-tuning too, with what rank 0 alone evaluates.
+// Fine-tuning too, with an evaluation that all share.
 TEST_F(Mpi, FineTuningDependsOnShardsAlone) {
   succeeds(train("base", {"--steps", "2"}));
   std::string examples = "text,label\n";
-  for (int i = 0; i < 40; ++i)
-    examples += (i % 2 == 0 ? "line 4,even\n" : "line 9,odd\n");
+  for (int i = 0; i < 700; ++i)  // more than two batches are held out
+    examples +=
+        (i % 2 == 0 ? "line 4 " : "line 9 ") + std::to_string(i % 17) + (i % 2 == 0 ? ",even\n" : ",odd\n");
   gpt::test::write_plain_file(dir_.file("examples.csv"), examples);
   const auto finetune = [&](const std::string& name, const Words& more) {
     Words words = {
@@ -157,10 +170,73 @@ TEST_F(Mpi, FineTuningDependsOnShardsAlone) {
   succeeds(launch(2, finetune("tuned-two", {"--stop-after", "5"})));
   succeeds(launch(2, {"finetune", "--resume", "--out", path("tuned-two")}));
   expect_same("tuned-one", "tuned-two");
+  EXPECT_EQ(gpt::read_file(path("tuned-one/predictions.csv")),
+            gpt::read_file(path("tuned-two/predictions.csv")));
   const GptRun grpo =
       run_gpt(launch(2, {"finetune", path("base"), "--task", "dpo", "--data", text_, "--out", path("no")}));
   EXPECT_EQ(grpo.status, 2);
   EXPECT_NE(grpo.err.find("--task dpo runs in one process"), std::string::npos) << grpo.err;
+}
+
+TEST_F(Mpi, AnEvaluationOfChatIsThatOfOneProcess) {
+  succeeds({"tokenizer", "train", "--data", text_, "--vocab-size", "280", "--out", path("tokenizer")});
+  Words base = train("base", {"--steps", "2"});
+  std::replace(base.begin(), base.end(), std::string("byte"), path("tokenizer"));
+  std::replace(base.begin(), base.end(), std::string("16"), std::string("64"));  // width and context
+  succeeds(base);
+  std::string chats;
+  for (int i = 0; i < 40; ++i)
+    chats += R"({"messages": [{"role": "user", "content": "say )" + std::to_string(i) +
+             R"("}, {"role": "assistant", "content": "it is )" + std::to_string(i * i) + "\"}]}\n";
+  gpt::test::write_plain_file(dir_.file("chats.jsonl"), chats);
+  const auto losses = [&](int processes) {
+    const std::string name = "chat-" + std::to_string(processes);
+    const Words words = {
+        "finetune",     path("base"), "--task",         "chat",    "--data",    dir_.file("chats.jsonl"),
+        "--template",   "chatml",     "--val-fraction", "0.4",     "--steps",   "4",
+        "--batch-size", "6",          "--grad-shards",  "6",       "--threads", "1",
+        "--eval-every", "2",          "--out",          path(name)};
+    succeeds(processes == 1 ? words : launch(processes, words));
+    return gpt::read_file(path(name + "/best/model.safetensors")) + held_out_losses(path(name));
+  };
+  const std::string alone = losses(1);
+  EXPECT_TRUE(alone == losses(2));
+  EXPECT_TRUE(alone == losses(3));
+}
+
+// The windows of a text are shared: the same bits are printed.
+TEST_F(Mpi, TheLossOfATextIsThatOfOneProcess) {
+  succeeds(train("run", {"--steps", "2"}));
+  const Words plain = {"eval", path("run"), "--data", text_, "--threads", "1", "--json", "--batch-size", "3"};
+  Words compared = plain;
+  compared.insert(compared.end(), {"--dtype", "q8_0", "--against", "fp32", "--n-ctx", "13"});
+  for (const Words& words : {plain, compared}) {
+    const GptRun alone = run_gpt(words);
+    ASSERT_EQ(alone.status, 0) << alone.err;
+    for (const int processes : {2, 3}) {
+      const GptRun shared = run_gpt(launch(processes, words));
+      EXPECT_EQ(shared.status, 0) << shared.err;
+      EXPECT_EQ(shared.out, alone.out);
+    }
+  }
+}
+
+// Questions of all kinds: choices, texts and answers that are written, and those of nanochat's bundle.
+TEST_F(Mpi, TheScoresOfTasksAreThoseOfOneProcess) {
+  const std::string folder = std::string(GPT_SOURCE_DIR) + "/tests/data/tasks/";
+  const auto scores = [&](int processes) {
+    const std::string log = path("log-" + std::to_string(processes) + ".jsonl");
+    Words words = {"eval", folder + "gpt2", "--threads", "1", "--log-samples", log, "--tasks"};
+    for (const char* file : {"tasks/choice.yaml", "tasks/last_word.yaml", "tasks/pages.yaml",
+                             "tasks/sums.yaml", "tasks/letters.yaml", "core/core.yaml"})
+      words.push_back(folder + file);
+    const GptRun run = run_gpt(processes == 1 ? words : launch(processes, words));
+    EXPECT_EQ(run.status, 0) << run.err;
+    return run.out + gpt::read_file(log);
+  };
+  const std::string alone = scores(1);
+  EXPECT_EQ(scores(2), alone);
+  EXPECT_EQ(scores(3), alone);
 }
 
 // Of one mpirun, two commands that differ.
@@ -172,8 +248,7 @@ TEST_F(Mpi, RefusesProcessesThatDiffer) {
       line += " '" + word + "'";
     return line;
   };
-  const auto refused = [&](Words second, const std::string& what) {
-    Words first = train("differ", {"--steps", "2"});
+  const auto refused = [&](Words first, Words second, const std::string& what) {
     first.insert(first.begin(), GPT_BINARY);
     second.insert(second.begin(), GPT_BINARY);
     const std::string notes = dir_.file("notes.txt");
@@ -183,11 +258,15 @@ TEST_F(Mpi, RefusesProcessesThatDiffer) {
     EXPECT_NE(std::system(command.c_str()), 0);
     EXPECT_NE(gpt::read_file(notes).find(what), std::string::npos) << gpt::read_file(notes);
   };
-  Words other_text = train("differ", {"--steps", "2"});
+  const Words first = train("differ", {"--steps", "2"});
+  Words other_text = first;
   std::replace(other_text.begin(), other_text.end(), text_, dir_.file("other.txt"));
-  refused(other_text, "has another training text than rank 0");
-  refused(train("differ", {"--steps", "2", "--seed", "5"}),
+  refused(first, other_text, "has another training text than rank 0");
+  refused(first, train("differ", {"--steps", "2", "--seed", "5"}),
           "has another value of the config key \"seed\" than rank 0");
+  succeeds(train("run", {"--steps", "2"}));
+  refused({"eval", path("run"), "--data", text_}, {"eval", path("run"), "--data", dir_.file("other.txt")},
+          "has another validation text than rank 0");
 }
 
 // A process that stands still ends all others, by name, and the run goes on to the same model.

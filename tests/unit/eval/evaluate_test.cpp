@@ -9,6 +9,7 @@
 #include "model/inference.h"
 #include "model/params.h"
 #include "support/adapted_model.h"
+#include "support/team.h"
 
 namespace gpt {
 namespace {
@@ -68,6 +69,22 @@ double plain_nats(Fixture& f, int64_t n_ctx, int64_t stride) {
     scored = end + 1;
   }
   return nats;
+}
+
+TEST(Evaluate, IsTheSameForAnyNumberOfProcesses) {
+  Fixture alone;
+  EvalOptions options{.stride = 5, .batch_size = 2};
+  const EvalResult expected = alone.run(options);
+  for (const int size : {2, 3, 20}) {
+    test::Team(size).run([&](Communicator& processes) {
+      Fixture own;
+      EvalOptions shared = options;
+      shared.processes = &processes;
+      const EvalResult r = own.run(shared);
+      EXPECT_EQ(r.nats, expected.nats);
+      EXPECT_EQ(r.tokens, expected.tokens);
+    });
+  }
 }
 
 TEST(Evaluate, AgreesWithTheDefinition) {

@@ -14,6 +14,7 @@
 #include "support/backend.h"
 #include "support/error_of.h"
 #include "support/small_models.h"
+#include "support/team.h"
 #include "support/temp_dir.h"
 
 namespace gpt::test {
@@ -175,6 +176,30 @@ TEST_F(HeadTasks, AnExampleIsReadAloneAsAmongOthers) {
   ASSERT_EQ(all.size(), examples.size());
   for (const size_t i : {0u, 13u, 40u, 69u})
     EXPECT_EQ(classifier.read({&examples[i], 1})[0], all[i]) << i;
+}
+
+// Batches of examples are shared, and the last one is not full.
+TEST_F(HeadTasks, ProcessesShareAnEvaluation) {
+  const std::string file = letters();
+  const HeadTaskOptions options{.data = {file}, .val_data = {file}, .batch_size = kBatch};
+  const auto score_in = [&](Communicator& processes) {
+    HeadTask t = task(options);
+    t.processes = &processes;
+    ThreadPool pool(1);
+    const Backend backend = test::backend(pool, best_isa());
+    const Trained trained(t, backend, 3);
+    return t.evaluate(trained.model, backend, kGoOn).value();
+  };
+  const TaskScore alone = score_in(single_process());
+  for (const int size : {2, 4}) {
+    std::vector<TaskScore> scores(static_cast<size_t>(size));
+    Team(size).run([&](Communicator& c) { scores[static_cast<size_t>(c.rank())] = score_in(c); });
+    for (const TaskScore& score : scores) {
+      EXPECT_EQ(score.loss, alone.loss);
+      EXPECT_EQ(score.predictions, alone.predictions);
+      EXPECT_EQ(score.text, alone.text);
+    }
+  }
 }
 
 // Every example once in an epoch, groups together, and the same for any cut of a batch.

@@ -1,9 +1,10 @@
-// Scores, log-likelihoods and texts against lm-evaluation-harness 0.4.13 and nanochat's core_eval.py, both run by
-// scripts/golden/make_tasks.py.
+// Scores, log-likelihoods and texts against lm-evaluation-harness 0.4.13 and nanochat's core_eval.py, both
+// run by scripts/golden/make_tasks.py.
 
 #include <gtest/gtest.h>
 
 #include "base/ranges.h"
+#include "support/team.h"
 #include "unit/tasks/task_fixture.h"
 
 namespace gpt {
@@ -103,7 +104,8 @@ TEST_P(Harness, Core) {
   for (const CoreTask& task : read_core_bundle(path)) {
     SCOPED_TRACE(task.label);
     results.push_back(run_core_task(task, model.model, {}, model.pool));
-    EXPECT_NEAR(results.back().result.metrics[0].estimate.value, theirs["results"][task.label].get<double>(), 1e-6);
+    EXPECT_NEAR(results.back().result.metrics[0].estimate.value, theirs["results"][task.label].get<double>(),
+                1e-6);
     EXPECT_NEAR(results.back().centered, theirs["centered_results"][task.label].get<double>(), 1e-6);
   }
   EXPECT_NEAR(core_metric(results), theirs["core_metric"].get<double>(), 1e-6);
@@ -127,6 +129,25 @@ TEST(Scores, DoNotDependOnTheBatch) {
   EXPECT_EQ(one, run(1, 7, 256));
   EXPECT_EQ(one, run(16, 64, 320));
   EXPECT_EQ(one, run(5, 1, 0));
+}
+
+// Choices, whole texts and written answers: each question is asked once, by one of the processes.
+TEST(Scores, AreThoseOfOneProcess) {
+  const auto samples_of = [&](const std::string& file, Communicator& processes) {
+    const TaskConfig task = read_task_config(TaskFile(task_data(file)));
+    TestModel model("gpt2", 4, 128, 0, processes);
+    std::string samples;
+    TaskOptions options;
+    options.on_sample = [&](const std::string& line) { samples += line + "\n"; };
+    run_task(task, model.model, options, model.pool);
+    return samples + std::to_string(model.model.counts().asked);
+  };
+  for (const char* file : {"tasks/choice.yaml", "tasks/pages.yaml", "tasks/sums.yaml"}) {
+    const std::string alone = samples_of(file, single_process());
+    for (const int size : {2, 5}) {
+      test::Team(size).run([&](Communicator& processes) { EXPECT_EQ(samples_of(file, processes), alone); });
+    }
+  }
 }
 
 TEST(Limit, TakesTheFirstDocuments) {

@@ -40,14 +40,15 @@ class TaskFolder {
 
 // A committed model, ready to answer.
 struct TestModel {
-  explicit TestModel(const std::string& name, int slots = 4, int64_t step_rows = 128, int64_t cache_tokens = 0)
+  explicit TestModel(const std::string& name, int slots = 4, int64_t step_rows = 128,
+                     int64_t cache_tokens = 0, Communicator& processes = single_process())
       : pool(2),
         loaded(task_data(name)),
         tokenizer(load_tokenizer(task_data(name))),
         inference(loaded.model(), host_backend(pool, best_isa()),
                   {.slots = slots, .max_rows = step_rows, .cache_tokens = cache_tokens}),
         cached(inference, false),
-        model(cached, *tokenizer, loaded.model().config, step_rows) {}
+        model(cached, *tokenizer, loaded.model().config, step_rows, nullptr, processes) {}
 
   ThreadPool pool;
   LoadedModel loaded;
