@@ -105,7 +105,10 @@ Example example_of_json(std::string_view line, TaskKind kind, bool labelled, con
 }
 
 ExampleReader::ExampleReader(const std::string& path, TaskKind kind, bool labelled)
-    : path_(path), kind_(kind), labelled_(labelled), records_(path) {
+    : path_(path),
+      kind_(kind),
+      labelled_(labelled),
+      records_(path, labelled ? RecordReader::Blank::skip : RecordReader::Blank::keep) {
   if (!records_.is_table()) return;
   std::vector<std::string> wanted = fields_of(kind);
   if (labelled) wanted.emplace_back("label");
