@@ -26,7 +26,7 @@ TooLong too_long_of(const std::string& name) {
   if (name == "drop") return TooLong::drop;
   if (name == "truncate") return TooLong::truncate;
   if (name == "refuse") return TooLong::error;
-  fail_parameter("long_examples", "expected drop, truncate or refuse, found {}", name.substr(0, 64));
+  fail_parameter("long_conversations", "expected drop, truncate or refuse, found {}", name.substr(0, 64));
 }
 
 // "a.jsonl=0.7": a file and its share.
@@ -161,9 +161,10 @@ class ChatTask : public Task {
               std::string(colour ? "what is learned in green" : "what is learned in «»") + ":\n" +
               preview_chat_example(shown->train.front(), *tokenizer_, colour);
     }
-    return text + fmt::format("chat: {} conversations to learn from, {} held out; {} format\n",
+    return text + fmt::format("chat: {} conversations to learn from, {} held out; written by {}{}\n",
                               format_thousands(count(&ChatPart::train)),
-                              format_thousands(count(&ChatPart::held_out)), chat_->name());
+                              format_thousands(count(&ChatPart::held_out)),
+                              chat_->built_in() ? "the built-in template " : "", chat_->name());
   }
 
  private:

@@ -71,9 +71,9 @@ class PairReader {
       : prompts_(s), most_(s.config.n_ctx > 0 ? s.config.n_ctx : s.model.n_ctx) {}
 
   Pair read(const json& line, const std::string& place) const {
-    const json& prompt = member(line, "prompt", place);
-    Pair pair{answer(prompt, member(line, "chosen", place), place),
-              answer(prompt, member(line, "rejected", place), place)};
+    require_members(line, {"prompt", "chosen", "rejected"}, "dpo", place);
+    const json& prompt = line["prompt"];
+    Pair pair{answer(prompt, line["chosen"], place), answer(prompt, line["rejected"], place)};
     if (pair.chosen.ids == pair.rejected.ids) fail("{}: \"chosen\" and \"rejected\" are the same", place);
     return pair;
   }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "chat/chat_conversations.h"
 #include "chat/model_text.h"
 #include "finetune/tune_config.h"
 
@@ -13,10 +14,14 @@ namespace {
 
 using nlohmann::json;
 
+nlohmann::ordered_json messages_of(const json& value, const std::string& place) {
+  return parse_messages(nlohmann::ordered_json::parse(value.dump()), place);
+}
+
 // The content of the last of a list of messages.
-std::string last_content(const json& messages, const std::string& place) {
-  if (messages.empty() || !messages.back().is_object() || !messages.back().contains("content") ||
-      !messages.back()["content"].is_string())
+std::string last_content(const json& value, const std::string& place) {
+  const nlohmann::ordered_json messages = messages_of(value, place);
+  if (messages.empty() || !messages.back().contains("content") || !messages.back()["content"].is_string())
     fail("{}: expected messages with \"role\" and \"content\"", place);
   return messages.back()["content"].get<std::string>();
 }
@@ -44,9 +49,10 @@ std::vector<int32_t> PromptEncoder::prompt(const json& value, const std::string&
     return prompt_ids(value.get<std::string>(), sources_.tokenizer.get(), sources_.model, false);
   if (!value.is_array()) fail("{}: expected a text or a list of messages, found {}", place, json_kind(value));
   last_content(value, place);
+  const ChatTemplate& by = chat(place);
+  const nlohmann::ordered_json conversation = {{"messages", messages_of(value, place)}};
   try {
-    const auto conversation = nlohmann::ordered_json::parse(json{{"messages", value}}.dump());
-    return chat(place).encode_conversation(conversation, true);
+    return by.encode_conversation(conversation, true);
   } catch (const Error& error) {
     fail("{}: {}", place, error.what());
   }
@@ -73,12 +79,6 @@ std::vector<int32_t> PromptEncoder::answer(const json& prompt, const json& value
 
 void write_chat_template(const std::string& folder, const std::string& jinja) {
   if (!jinja.empty()) write_file_atomic(folder + "/chat_template.jinja", jinja);
-}
-
-const json& member(const json& object, const char* name, const std::string& place) {
-  const auto found = object.find(name);
-  if (found == object.end()) fail("{}: expected \"{}\", found none", place, name);
-  return *found;
 }
 
 }  // namespace gpt

@@ -187,6 +187,21 @@ TEST_F(Finetune, RewardsRiseAndResume) {
   EXPECT_NE(run.err.find("held-out reward 1.0000"), std::string::npos) << run.err;
 }
 
+TEST_F(Finetune, AnswersMayBeNumbersOrBooleans) {
+  std::ofstream(file("numbers.jsonl")) << R"({"prompt": "a", "answer": 3})"
+                                          "\n"
+                                          R"({"prompt": "b", "answer": true})"
+                                          "\n";
+  const std::string judge = "tee " + file("judged") + " | sed s/.*/0/";
+  const GptRun run =
+      finetune("grpo", "numbers.jsonl", "numbers",
+               {"--val-data", file("numbers.jsonl"), "--reward", "command", "--reward-command", judge,
+                "--rollouts", "2", "--batch-size", "4", "--max-tokens", "2", "--steps", "1"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(content("judged").find(R"("answer":"3")"), std::string::npos);
+  EXPECT_NE(content("judged").find(R"("answer":"true")"), std::string::npos);
+}
+
 TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
   const auto refused = [](const GptRun& run, const std::string& what) {
     EXPECT_NE(run.status, 0);
@@ -198,16 +213,37 @@ TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
   };
   refused(
       finetune("dpo", with_line("short.jsonl", "pairs.jsonl", R"({"prompt": "a", "chosen": "b"})"), "no", {}),
-      "short.jsonl:41: expected \"rejected\"");
+      "short.jsonl:41: --task dpo expects \"prompt\", \"chosen\", \"rejected\", found \"chosen\", "
+      "\"prompt\"");
   refused(
       finetune("dpo",
                with_line("same.jsonl", "pairs.jsonl", R"({"prompt": "a", "chosen": "b", "rejected": "b"})"),
                "no", {}),
       "same.jsonl:41");
   refused(
-      finetune("grpo", with_line("nan.jsonl", "asked.jsonl", R"({"prompt": "a", "answer": 3})"), "no", {}),
-      "nan.jsonl:41: \"answer\": expected a string");
+      finetune("grpo", with_line("list.jsonl", "asked.jsonl", R"({"prompt": "a", "answer": [3]})"), "no", {}),
+      "list.jsonl:41: \"answer\": expected a string, a number or a boolean");
   refused(finetune("grpo", "asked.jsonl", "no", {"--reward", "number"}), "asked.jsonl:1: \"answer\"");
+  std::ofstream(file("alpaca.jsonl")) << R"({"instruction": "a", "input": "", "output": "b"})"
+                                         "\n";
+  refused(finetune("dpo", "alpaca.jsonl", "no", {}),
+          "found \"input\", \"instruction\", \"output\"; prompts");
+  refused(finetune("grpo", "alpaca.jsonl", "no", {}), "--task grpo expects \"prompt\", \"answer\", found");
+  refused(finetune("chat", "alpaca.jsonl", "no", {"--template", "chatml"}),
+          "or \"conversations\", found \"instruction\", \"input\", \"output\"; write each as");
+  std::ofstream(file("talk.jsonl"))
+      << R"({"prompt": [{"role": "user", "content": "a"}], "chosen": "b", "rejected": "c"})"
+         "\n";
+  const std::string place = file("talk.jsonl") + ":1: ";
+  const GptRun talk = finetune("dpo", "talk.jsonl", "no", {});
+  refused(talk, place + "a list of messages takes a chat template");
+  EXPECT_EQ(talk.err.find(place, talk.err.find(place) + 1), std::string::npos) << talk.err;
+  refused(
+      finetune("grpo", "asked.jsonl", "no", {"--reward", "exact", "--batch-size", "4", "--rollouts", "16"}),
+      "--batch-size: expected a multiple of --rollouts 16, the answers to a prompt, found 4; for instance "
+      "--rollouts 4");
+  refused(finetune("dpo", "pairs.jsonl", "no", {"--lora-rank", "2", "--lora-targets", "q_proj"}),
+          "--lora-targets: \"q_proj\" is no matrix");
   refused(finetune("grpo", "asked.jsonl", "no", {"--reward", "command", "--reward-command", "echo words"}),
           "expected a number");
   refused(
