@@ -103,16 +103,21 @@ TEST_F(Finetune, ChatLearnsWhatTheAssistantSaysAndTalks) {
     EXPECT_EQ(eval.status, 0) << eval.err;
     return json::parse(eval.out)["results"][0]["metrics"][0]["value"].get<double>();
   };
-  EXPECT_EQ(score({"--template", "own"}), 1);
+  EXPECT_EQ(score({"--template", "own", "--log-samples", file("said.log")}), 1);
+  EXPECT_NE(content("said.log").find(R"(<|im_start|>user\nSay b<|im_end|>\n<|im_start|>assistant\n)"),
+            std::string::npos)
+      << content("said.log");
   EXPECT_LT(score({}), 1);
   for (const Words& wrong :
        {Words{"--few-shot", "1"},
         Words{"--tasks", std::string(GPT_SOURCE_DIR) + "/tests/data/tasks/tasks/choice.yaml"}}) {
-    Words words = {"eval", file("talker/best"), "--tasks", file("said.yaml"), "--template", "own"};
+    Words words = {"eval", file("talker/best"), "--tasks",        file("said.yaml"), "--template",
+                   "own",  "--log-samples",     file("wrong.log")};
     words.insert(words.end(), wrong.begin(), wrong.end());
     const GptRun eval = run_gpt(words);
     EXPECT_EQ(eval.status, 1);
     EXPECT_NE(eval.err.find("through a chat template"), std::string::npos) << eval.err;
+    EXPECT_FALSE(std::filesystem::exists(file("wrong.log"))) << "no task has run";
   }
 }
 
