@@ -81,6 +81,7 @@ TEST_F(Finetune, ChatLearnsWhatTheAssistantSaysAndTalks) {
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_NE(run.err.find("held-out loss"), std::string::npos) << run.err;
   EXPECT_NE(run.err.find("\u00ab"), std::string::npos) << "the preview: " << run.err;
+  EXPECT_NE(content("talker/report.html").find("gpt chat " + file("talker/best")), std::string::npos);
   const GptRun answer =
       run_gpt({"chat", file("talker/best"), "--greedy", "--max-tokens", "10", "--prompt", "Say b"});
   EXPECT_EQ(answer.status, 0) << answer.err;
