@@ -183,6 +183,26 @@ TEST_F(Classify, TablesAndChoices) {
   EXPECT_NE(plain.err.find("standard input:1"), std::string::npos) << plain.err;
 }
 
+TEST_F(Classify, TheReportSaysHowToGoOn) {
+  const std::string report = content(file("run/report.html"));
+  EXPECT_NE(report.find("gpt classify " + file("run/best") + " --data FILE"), std::string::npos);
+  EXPECT_NE(report.find("gpt finetune --resume --out " + file("run")), std::string::npos);
+  EXPECT_EQ(report.find("gpt train --resume"), std::string::npos);
+  EXPECT_NE(report.find("aux_weight"), std::string::npos);
+  for (const char* of_others : {"rollouts", "reward", "lora_rank", "long_conversations"})
+    EXPECT_EQ(report.find(of_others), std::string::npos) << of_others;
+}
+
+TEST_F(Classify, ConvertSaysThatTheHeadIsLeftOut) {
+  for (const char* out : {"plain", "plain.gguf"}) {
+    const GptRun run = run_gpt({"convert", file("run/best"), file(out)});
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_NE(run.err.find("the head of the task is left out: score.weight; " + file(out)), std::string::npos)
+        << run.err;
+    EXPECT_EQ(run.err.find("buffer"), std::string::npos) << run.err;
+  }
+}
+
 TEST_F(Classify, AResumedRunIsTheSame) {
   ASSERT_EQ(finetune("whole", {"--steps", "6"}).status, 0);
   ASSERT_EQ(finetune("parts", {"--steps", "6", "--stop-after", "3"}).status, 0);
