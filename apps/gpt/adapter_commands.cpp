@@ -28,10 +28,14 @@ std::string base_of(const ConvertArguments& a) {
 }
 
 void check_adapter_flags(const ConvertArguments& a) {
+  if (!a.adapters.empty())
+    fail_usage(
+        "--adapter: {} is an adapter itself; the model comes first: gpt convert MODEL OUT --adapter {}", a.in,
+        a.in);
   for (const auto& [flag, given] : {std::pair("--dtype", !a.dtype.empty()),
                                     {"--quant", !a.quant.empty()},
                                     {"--max-shard-size", !a.max_shard_size.empty()},
-                                    {"--adapter", !a.adapters.empty()},
+                                    {"--average", !a.average.empty()},
                                     {"--dry-run", a.dry_run}}) {
     if (given) fail_usage("{}: {} is an adapter, which is written in fp32, as it is", flag, a.in);
   }

@@ -1,12 +1,15 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "base/parse.h"
+#include "base/printable.h"
 #include "command.h"
 #include "finetune/head_files.h"
+#include "finetune/scores.h"
 #include "input.h"
 #include "options.h"
 #include "output.h"
@@ -23,7 +26,8 @@ constexpr const char* kFooter = R"(Examples:
 MODEL is what gpt finetune --task classify|entail|similar|choose has made. For each input there is one line
 {"label": ..., "probabilities": {...}}, in order; {"label": NUMBER} where labels are numbers. A line that begins
 with { is a JSON object with the keys of the task: text; premise and hypothesis; text1 and text2; context and
-choices. Any other line is the text itself. .csv and .tsv have these keys as the names of their columns.)";
+choices. Any other line is the text itself, also a blank one. .csv and .tsv have these keys as the names of their
+columns. Inputs with a "label" are scored: accuracy, macro F1 and Matthews' correlation on standard error.)";
 
 struct ClassifyArguments {
   std::string model, data, tokenizer, dtype = "fp32";
@@ -37,14 +41,70 @@ using Json = nlohmann::ordered_json;
 // An input, or what is wrong with it.
 struct Input {
   std::optional<EncodedExample> example;
+  std::optional<float> truth;  // its label, where it has one: the class, choice or number
   std::string problem;
+};
+
+// How well answers agree with the labels of those inputs that have one.
+class LabelScores {
+ public:
+  explicit LabelScores(const HeadFacts& facts) : facts_(facts) {}
+
+  // A label that the head does not know is a class of its own, behind the others. Throws RecordError for one
+  // that should be a number.
+  std::optional<float> truth(const Example& example) {
+    if (!example.label) return {};
+    if (facts_.kind == TaskKind::choose) return parse_number<float>(*example.label);
+    if (const std::optional<float> value = facts_.labels.value(*example.label)) return value;
+    if (facts_.labels.numbers)
+      fail_record("{}: expected \"label\" to be a number, found {}", example.place,
+                  printable(*example.label));
+    if (unknown_++ == 0) first_unknown_ = example.place + " has " + printable(*example.label);
+    return static_cast<float>(facts_.labels.names.size());
+  }
+  void add(float truth, const Outputs& outputs) {
+    truths_.push_back(truth);
+    answers_.push_back(facts_.labels.numbers ? outputs[0] : static_cast<double>(best_output(outputs)));
+  }
+  // Lines for people, "" where no input had a label.
+  std::string text() const {
+    if (truths_.empty()) return "";
+    std::string text = format_amount(std::ssize(truths_), "labelled input") + ": ";
+    if (facts_.labels.numbers) {
+      text += fmt::format("Pearson {:.4f}, Spearman {:.4f}", pearson(answers_, truths_),
+                          spearman(answers_, truths_));
+    } else {
+      const Confusion table = confusion();
+      text += fmt::format("accuracy {:.4f}, macro F1 {:.4f}, Matthews {:.4f}", accuracy(table),
+                          macro_f1(table), matthews(table));
+    }
+    if (unknown_ > 0)
+      text +=
+          fmt::format("; {} that the head does not know, which {} as wrong; the first: {}",
+                      format_amount(unknown_, "label"), unknown_ == 1 ? "counts" : "count", first_unknown_);
+    return text + "\n";
+  }
+
+ private:
+  Confusion confusion() const {
+    const double most = std::max(std::ranges::max(truths_), std::ranges::max(answers_));
+    Confusion table(static_cast<int64_t>(most) + 1);
+    for (size_t i = 0; i < truths_.size(); ++i)
+      table.add(static_cast<int64_t>(truths_[i]), static_cast<int64_t>(answers_[i]));
+    return table;
+  }
+
+  const HeadFacts& facts_;
+  std::vector<double> truths_, answers_;
+  int64_t unknown_ = 0;
+  std::string first_unknown_;
 };
 
 // Collects inputs and writes what the head says of them, in their order.
 class Answers {
  public:
   Answers(const ClassifyArguments& a, Classifier& classifier, const Tokenizer& tokenizer)
-      : a_(a), classifier_(classifier), tokenizer_(tokenizer) {}
+      : a_(a), classifier_(classifier), tokenizer_(tokenizer), scores_(classifier.facts()) {}
 
   // Takes what `read` gives, nothing at the end: then false. What it throws of a record is about that alone.
   bool add(const std::function<std::optional<Example>()>& read) {
@@ -53,7 +113,10 @@ class Answers {
       const std::optional<Example> example = read();
       if (!example) return false;
       const HeadFacts& facts = classifier_.facts();
-      input.example = encode_example(*example, facts.kind, tokenizer_, facts.tokens, facts.max_length);
+      EncodedExample encoded =
+          encode_example(*example, facts.kind, tokenizer_, facts.tokens, facts.max_length);
+      input.truth = scores_.truth(*example);
+      input.example = std::move(encoded);
       cut_ += input.example->cut ? 1 : 0;
     } catch (const RecordError& error) {
       if (!a_.skip_bad) {
@@ -67,10 +130,9 @@ class Answers {
     if (std::ssize(inputs_) >= Classifier::kBatch) flush();
     return true;
   }
-  // Lines with nothing in them are passed over.
+  // A blank line is an empty text.
   void add_line(std::string_view line, const std::string& place) {
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.find_first_not_of(" \t") == std::string_view::npos) return;
     const TaskKind kind = classifier_.facts().kind;
     add([&]() -> Example {
       if (!a_.plain && line.starts_with('{')) return example_of_json(line, kind, false, place);
@@ -93,6 +155,7 @@ class Answers {
       Json line = {{"error", input.problem}};
       if (input.example) {
         line = answer(examples[at], outputs[at]);
+        if (input.truth) scores_.add(*input.truth, outputs[at]);
         ++at;
       }
       lines += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -100,14 +163,15 @@ class Answers {
     write_output(lines);
     inputs_.clear();
   }
-  // Writes the last ones, and a note on what was cut or wrong.
+  // Writes the last ones, and notes on what was cut or wrong and how well labels were met.
   void finish() {
     flush();
     if (cut_ > 0)
-      write_note(fmt::format("{} longer than {} tokens: the longer text of each lost its end\n",
-                             format_amount(cut_, "input was", "inputs were"),
-                             classifier_.facts().max_length));
+      write_note(fmt::format("{} longer than {} tokens: each lost {}\n",
+                             format_amount(cut_, "input was", "inputs were"), classifier_.facts().max_length,
+                             cut_part(classifier_.facts().kind)));
     if (bad_ > 0) write_note(fmt::format("{} could not be read\n", format_amount(bad_, "input")));
+    if (const std::string text = scores_.text(); !text.empty()) write_note(text);
   }
 
  private:
@@ -134,6 +198,7 @@ class Answers {
   const ClassifyArguments& a_;
   Classifier& classifier_;
   const Tokenizer& tokenizer_;
+  LabelScores scores_;
   std::vector<Input> inputs_;
   int64_t cut_ = 0, bad_ = 0;
 };
@@ -145,7 +210,7 @@ void read_data_file(const std::string& path, TaskKind kind, Answers& answers) {
     }
     return;
   }
-  RecordReader lines(path);
+  RecordReader lines(path, RecordReader::Blank::keep);
   for (Record record; lines.next(record);)
     answers.add_line(record.text, fmt::format("{}:{}", path, record.line));
 }

@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -148,6 +150,25 @@ json result_json(const ConvertArguments& a, const Conversion& conversion, const 
           {"written", !a.dry_run}};
 }
 
+// Those of a classifier, which no target has: its labels mean something to gpt finetune and gpt classify
+// alone.
+std::vector<std::string> head_tensors(const LoadedModel& loaded) {
+  std::vector<std::string> names;
+  for (const LoadedModel::Ignored& i : loaded.ignored()) {
+    if (std::string_view(i.why) == LoadedModel::kTaskHead) names.push_back(i.tensor->name);
+  }
+  return names;
+}
+
+std::string head_note(const ConvertArguments& a, const LoadedModel& loaded) {
+  const std::vector<std::string> names = head_tensors(loaded);
+  if (names.empty()) return "";
+  return fmt::format(
+      "note: the head of the task is left out: {}; {} has the language model alone, and gpt classify takes "
+      "{}\n",
+      fmt::join(names, ", "), a.out, a.in);
+}
+
 std::string summary(const ConvertArguments& a, const Conversion& conversion, const LoadedModel& loaded,
                     const ConvertOutput& output) {
   const auto [parameters, tensors] = std::pair(conversion.parameters(), conversion.target_tensors());
@@ -155,8 +176,8 @@ std::string summary(const ConvertArguments& a, const Conversion& conversion, con
       fmt::format("{} {}: {}, {} parameters in {} tensors of {}, {}", a.dry_run ? "would write" : "wrote",
                   a.out, conversion.target(), format_thousands(parameters), tensors,
                   dtype_name(conversion.dtype()), format_bytes(conversion.bytes()));
-  if (!loaded.ignored().empty())
-    text += fmt::format("; {} buffers and copies left out", loaded.ignored().size());
+  if (const auto n = std::ssize(loaded.ignored()) - std::ssize(head_tensors(loaded)); n > 0)
+    text += fmt::format("; {} left out", format_amount(n, "buffer or copy", "buffers and copies"));
   if (const size_t n = output.tokenizer_names().size(); n > 0)
     text += fmt::format("; with {} tokenizer {}", n, n == 1 ? "file" : "files");
   if (const size_t n = output.changes().kept.size(); n > 0)
@@ -269,6 +290,7 @@ int run(ConvertArguments a) {
   const Conversion conversion(loaded, options);
   for (const std::string& note : conversion.notes())
     write_note("note: " + note + "\n");
+  if (const std::string note = head_note(a, loaded); !note.empty()) write_note(note);
   const ConvertOutput output(a, loaded, conversion);
   if (!a.dry_run) output.write();
   if (a.json) {

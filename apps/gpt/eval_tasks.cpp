@@ -121,14 +121,20 @@ void check_request(const EvalTasksRequest& r) {
   if (!r.log_samples.empty()) check_output_file("--log-samples", r.log_samples, "\"doc_id\"");
 }
 
+// Of all tasks, before the model has worked for the first.
+void check_chat_tasks(const EvalTasksRequest& r, const Named& named) {
+  if (!named.core.empty()) fail_usage("--template: nanochat's CORE is asked without a chat template");
+  for (const TaskConfig& task : named.set.tasks)
+    check_chat_task(task, {.data_dir = r.data_dir, .num_fewshot = r.few_shot});
+}
+
 }  // namespace
 
 int eval_tasks(const EvalTasksRequest& r, const MachineOptions& machine_options) {
   check_request(r);
   const Named named = read_named(r.files);
+  if (!r.chat_template.empty()) check_chat_tasks(r, named);
   Machine machine(part_of_machine(machine_options));
-  if (!r.chat_template.empty() && !named.core.empty())
-    fail_usage("--template: nanochat's CORE is asked without a chat template");
   std::optional<AppendFile> log;
   if (!r.log_samples.empty() && is_first_process()) log.emplace(r.log_samples, AppendFile::Mode::empty);
   std::function<void(const std::string&)> on_sample;

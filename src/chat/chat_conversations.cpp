@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "base/utf8.h"
 
@@ -77,16 +78,32 @@ void check_call(Json& call, const std::string& place) {
   *arguments = std::move(parsed);
 }
 
-void check_content(const Json& message, const std::string& place) {
+// The texts of OpenAI's list of parts, a line each, as llama.cpp and vLLM join them.
+std::string joined_parts(const Json& parts, const std::string& place) {
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Json& part = parts[i];
+    const std::string here = fmt::format("{}: part {} of \"content\"", place, i + 1);
+    if (!part.is_object()) fail("{}: expected an object, found {}", here, kind_of(part));
+    const Json type = part.value("type", Json());
+    if (type != "text")
+      fail("{}: expected the type text, found {}; leave such parts or the conversation out", here,
+           type.is_string() ? '"' + printable_text(type.get<std::string>(), 32) + '"' : kind_of(type));
+    const Json words = part.value("text", Json());
+    if (!words.is_string()) fail("{}: expected \"text\" to be a string, found {}", here, kind_of(words));
+    text += (i > 0 ? "\n" : "") + words.get<std::string>();
+  }
+  return text;
+}
+
+// Content becomes a string; only beside calls of tools there may be none.
+void check_content(Json& message, const std::string& place) {
   const Json content = message.value("content", Json());
   if (content.is_string()) return;
-  if (content.is_null() && message.contains("tool_calls")) return;
-  const auto is_text = [](const Json& part) {
-    return part.is_object() && part.value("type", Json()) == "text" && part.value("text", Json()).is_string();
-  };
-  if (!content.is_array()) fail("{}: expected \"content\" to be a string, found {}", place, kind_of(content));
-  if (!std::ranges::all_of(content, is_text))
-    fail("{}: expected the parts of \"content\" to be of the type text, found another", place);
+  if (content.is_null() && !message.value("tool_calls", Json()).is_null()) return;
+  if (!content.is_array())
+    fail("{}: expected \"content\" to be a string or a list of parts, found {}", place, kind_of(content));
+  message["content"] = joined_parts(content, place);
 }
 
 void check_message(Json& message, const std::string& place) {
@@ -110,10 +127,20 @@ void check_message(Json& message, const std::string& place) {
     check_call(call, place);
 }
 
+[[noreturn]] void fail_without_messages(const Json& row, const std::string& place) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : row.items())
+    names.push_back('"' + printable_text(name, 32) + '"');
+  fail("{}: expected \"messages\" or \"conversations\", found {}; write each as {}", place,
+       names.empty() ? "an empty object" : format_list(names, kShown),
+       R"({"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]})");
+}
+
 Json messages_of(const Json& row, const std::string& place) {
   const bool share_gpt = !row.contains("messages");
   const char* key = share_gpt ? "conversations" : "messages";
-  if (!row.contains(key)) fail("{}: expected \"messages\" or \"conversations\", found neither", place);
+  if (!row.contains(key)) fail_without_messages(row, place);
   if (!row[key].is_array()) fail("{}: expected \"{}\" to be a list, found {}", place, key, kind_of(row[key]));
   Json messages = Json::array();
   const auto system = row.find("system");
@@ -148,6 +175,16 @@ Json parse_conversation(std::string_view line, const std::string& place) {
   if (!conversation["tools"].is_array())
     fail("{}: expected \"tools\" to be a list, found {}", place, kind_of(conversation["tools"]));
   return conversation;
+}
+
+Json parse_messages(const Json& list, const std::string& place) {
+  if (!list.is_array()) fail("{}: expected a list of messages, found {}", place, kind_of(list));
+  Json messages = Json::array();
+  for (const Json& entry : list) {
+    messages.push_back(entry);
+    check_message(messages.back(), fmt::format("{}: message {}", place, messages.size()));
+  }
+  return messages;
 }
 
 bool drop_oldest_turn(Json& conversation) {

@@ -29,8 +29,8 @@ bool RecordReader::is_table(std::string_view path) {
   return separator_of(path) != 0;
 }
 
-RecordReader::RecordReader(const std::string& path, std::unique_ptr<ByteStream> stream)
-    : path_(path), separator_(separator_of(path)), stream_(std::move(stream)) {
+RecordReader::RecordReader(const std::string& path, std::unique_ptr<ByteStream> stream, Blank blank)
+    : path_(path), blank_(blank), separator_(separator_of(path)), stream_(std::move(stream)) {
   fill();
   if (buffer_.starts_with(kMark)) at_ = kMark.size();
   if (separator_ != 0) {
@@ -124,6 +124,12 @@ bool RecordReader::next_row(std::vector<std::string>& cells) {
   return true;
 }
 
+bool RecordReader::is_passed_over(const Record& record) const {
+  if (blank_ == Blank::keep && columns_.size() <= 1) return false;
+  const auto& cells = record.cells;
+  return separator_ == 0 ? is_blank(record.text) : cells.size() == 1 && is_blank(cells[0]);
+}
+
 bool RecordReader::next(Record& record) {
   for (;;) {
     record.line = first_line_ = line_;
@@ -133,8 +139,8 @@ bool RecordReader::next(Record& record) {
       skip_line();
       throw;
     }
+    if (is_passed_over(record)) continue;
     const auto& cells = record.cells;
-    if (separator_ == 0 ? is_blank(record.text) : cells.size() == 1 && is_blank(cells[0])) continue;
     const auto valid = [](const std::string& text) { return !first_invalid_utf8(text); };
     if (!valid(record.text) || !std::ranges::all_of(cells, valid))
       fail_record("{}:{}: not valid UTF-8; convert it to UTF-8", path_, record.line);

@@ -32,12 +32,16 @@ struct Record {
 // as in RFC 4180; any other file as lines. Memory does not depend on the size of the file.
 class RecordReader {
  public:
-  // Throws Error when the file cannot be read, is no text, or has no header.
-  explicit RecordReader(const std::string& path) : RecordReader(path, open_byte_stream(path)) {}
-  // The same for a file that is open.
-  RecordReader(const std::string& path, std::unique_ptr<ByteStream> stream);
+  enum class Blank : uint8_t { skip, keep };
 
-  // False at the end. Lines and rows without anything in them are passed over. Throws RecordError naming
+  // Throws Error when the file cannot be read, is no text, or has no header.
+  explicit RecordReader(const std::string& path, Blank blank = Blank::skip)
+      : RecordReader(path, open_byte_stream(path), blank) {}
+  // The same for a file that is open.
+  RecordReader(const std::string& path, std::unique_ptr<ByteStream> stream, Blank blank = Blank::skip);
+
+  // False at the end. Lines and rows without anything in them are passed over, unless blank ones are kept and
+  // there are not several columns. Throws RecordError naming
   // file and line for what is no UTF-8 or longer than 16 MiB, for wrong quotes and a wrong number of cells;
   // the next call goes on behind it.
   bool next(Record& record);
@@ -57,7 +61,10 @@ class RecordReader {
   void skip_line();
   void read_header();
 
+  bool is_passed_over(const Record& record) const;
+
   std::string path_;
+  Blank blank_;
   char separator_ = 0;  // of cells; 0: lines
   std::vector<std::string> columns_;
   std::unique_ptr<ByteStream> stream_;

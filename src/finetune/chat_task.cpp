@@ -166,9 +166,10 @@ class ChatTask : public Task {
               std::string(colour ? "what is learned in green" : "what is learned in «»") + ":\n" +
               preview_chat_example(shown->train.front(), *tokenizer_, colour);
     }
-    return text + fmt::format("chat: {} conversations to learn from, {} held out; {} format\n",
+    return text + fmt::format("chat: {} conversations to learn from, {} held out; written by {}{}\n",
                               format_thousands(count(&ChatPart::train)),
-                              format_thousands(count(&ChatPart::held_out)), chat_->name());
+                              format_thousands(count(&ChatPart::held_out)),
+                              chat_->built_in() ? "the built-in template " : "", chat_->name());
   }
 
  private:

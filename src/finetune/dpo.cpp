@@ -86,7 +86,7 @@ class PairReader {
   // TRL's columns. Where the answers are whole conversations, the prompt is what comes before their last
   // message.
   static Columns columns_of(const json& line, const std::string& place) {
-    Columns c{line.value("prompt", json()), member(line, "chosen", place), member(line, "rejected", place)};
+    Columns c{line.value("prompt", json()), line.value("chosen", json()), line.value("rejected", json())};
     const auto is_long = [](const json& x) { return x.is_array() && x.size() > 1; };
     if (is_long(c.chosen) && is_long(c.rejected) && !c.prompt.is_array()) {
       const json last = take_last(c.chosen), worse = take_last(c.rejected);
@@ -94,7 +94,7 @@ class PairReader {
         fail("{}: expected \"chosen\" and \"rejected\" to be the same up to their last messages", place);
       return {c.chosen, json::array({last}), json::array({worse})};
     }
-    member(line, "prompt", place);
+    require_members(line, {"prompt", "chosen", "rejected"}, "dpo", place);
     if (c.prompt.is_string() && (c.chosen.is_array() || c.rejected.is_array()))
       fail("{}: \"prompt\" is a text and an answer is a list of messages: write both as messages", place);
     return c;

@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "base/ranges.h"
 #include "base/suggest.h"
 
 namespace gpt {
@@ -71,6 +73,15 @@ void check(const Example& example, TaskKind kind, bool labelled) {
               choices - 1, printable(label));
 }
 
+[[noreturn]] void fail_column(const std::string& path, const std::string& name,
+                              const std::vector<std::string>& columns) {
+  constexpr size_t kShown = 10;
+  const bool semicolons = columns.size() == 1 && columns[0].find(';') != std::string::npos;
+  fail("{}:1: there is no column \"{}\"{}; the first row names the columns, found {}{}", path, name,
+       did_you_mean(name, columns), format_list(transformed(columns, printable), kShown),
+       semicolons ? "; these seem to be separated by ; where .csv takes commas and .tsv tabs" : "");
+}
+
 }  // namespace
 
 std::optional<TaskKind> find_task(std::string_view name) {
@@ -105,14 +116,16 @@ Example example_of_json(std::string_view line, TaskKind kind, bool labelled, con
 }
 
 ExampleReader::ExampleReader(const std::string& path, TaskKind kind, bool labelled)
-    : path_(path), kind_(kind), labelled_(labelled), records_(path) {
+    : path_(path),
+      kind_(kind),
+      labelled_(labelled),
+      records_(path, labelled ? RecordReader::Blank::skip : RecordReader::Blank::keep) {
   if (!records_.is_table()) return;
   std::vector<std::string> wanted = fields_of(kind);
   if (labelled) wanted.emplace_back("label");
   for (const std::string& name : wanted) {
     if (std::ranges::find(records_.columns(), name) != records_.columns().end()) continue;
-    fail("{}:1: there is no column \"{}\"{}; the first row names the columns", path, name,
-         did_you_mean(name, records_.columns()));
+    fail_column(path, name, records_.columns());
   }
 }
 

@@ -37,6 +37,7 @@ Example example_of_json(std::string_view line, TaskKind kind, bool labelled, con
 // which choices are a JSON list; perhaps compressed.
 class ExampleReader {
  public:
+  // Not labelled: a label may be missing, and a blank row of a table with one column is an empty text.
   ExampleReader(const std::string& path, TaskKind kind, bool labelled);
   // Nothing at the end. Throws RecordError naming file and line; the next call goes on behind what was wrong.
   std::optional<Example> next();

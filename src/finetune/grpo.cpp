@@ -54,6 +54,14 @@ struct Question {
   std::vector<int32_t> ids;
 };
 
+// What makes a batch one of whole prompts: as many of its answers to each as it can have, or a larger batch.
+std::string fitting_rollouts(int64_t batch_size, int64_t rollouts) {
+  for (int64_t n = std::min(batch_size, rollouts); n > 1; --n) {
+    if (batch_size % n == 0) return fmt::format("for instance --rollouts {}", n);
+  }
+  return fmt::format("for instance --batch-size {}", rollouts);
+}
+
 // An answer that the model has given to a question.
 struct Rollout {
   std::vector<int32_t> ids;  // of the question, then of the answer
@@ -69,8 +77,9 @@ class GrpoTask : public Task {
         reward_(make_reward(config_.reward, config_.reward_command, config_.reward_seconds)) {
     const TrainConfig& c = config_.train();
     if (c.batch_size % config_.rollouts != 0) {
-      fail_usage("config key \"batch_size\": expected a multiple of --rollouts {}, found {}",
-                 config_.rollouts, c.batch_size);
+      fail_parameter("batch_size",
+                     "expected a multiple of --rollouts {}, the answers to a prompt, found {}; {}",
+                     config_.rollouts, c.batch_size, fitting_rollouts(c.batch_size, config_.rollouts));
     }
     train_ = read(s, c.data);
     if (c.val_data.empty()) {
@@ -204,8 +213,10 @@ class GrpoTask : public Task {
     jinja_ = prompts.jinja();
     const SkippedLines skipped =
         for_each_json_line(files, config_.skip_bad, [&](const json& line, const std::string& place) {
-          const json& prompt = member(line, line.contains("messages") ? "messages" : "prompt", place);
-          Question q{PromptEncoder::text(prompt, place), string_member(line, "answer", place),
+          const char* asked = line.contains("messages") ? "messages" : "prompt";
+          require_members(line, {asked, "answer"}, "grpo", place);
+          const json& prompt = line[asked];
+          Question q{PromptEncoder::text(prompt, place), text_member(line, "answer", place),
                      prompts.prompt(prompt, place)};
           reward_->check(q.answer, place);
           out.push_back(std::move(q));

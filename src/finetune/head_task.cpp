@@ -350,8 +350,8 @@ std::string HeadTask::describe() const {
       text += fmt::format("{} left out, the first: {}\n", format_amount(split->skipped, "bad example"),
                           split->first_problem);
     if (split->cut > 0)
-      text += fmt::format("{} longer than {} tokens: the longer text of each loses its end\n",
-                          format_amount(split->cut, "example"), facts_.max_length);
+      text += fmt::format("{} longer than {} tokens: each loses {}\n", format_amount(split->cut, "example"),
+                          facts_.max_length, cut_part(facts_.kind));
   }
   return text;
 }

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/printable.h"
+#include "base/ranges.h"
 #include "data/records.h"
 #include "data/text_blocks.h"
 
@@ -50,11 +53,30 @@ SkippedLines for_each_json_line(
   return skipped;
 }
 
-std::string string_member(const nlohmann::json& object, const char* name, const std::string& place) {
+void require_members(const nlohmann::json& object, const std::vector<std::string>& names, const char* task,
+                     const std::string& place) {
+  constexpr size_t kShown = 8;
+  const auto has = [&](const std::string& name) { return object.contains(name); };
+  if (std::ranges::all_of(names, has)) return;
+  std::vector<std::string> found;
+  for (const auto& [name, value] : object.items())
+    found.push_back(printable(name));
+  constexpr const char* kAnswers[] = {"completion", "output", "response"};
+  fail("{}: --task {} expects {}, found {}{}", place, task,
+       format_list(transformed(names, printable), kShown),
+       found.empty() ? "an empty object" : format_list(found, kShown),
+       std::ranges::any_of(kAnswers, has)
+           ? R"(; prompts with one answer each are learned by --task chat, as {"messages": )"
+             R"([{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]})"
+           : "");
+}
+
+std::string text_member(const nlohmann::json& object, const char* name, const std::string& place) {
   const auto found = object.find(name);
   if (found == object.end()) fail("{}: expected \"{}\", found none", place, name);
-  if (!found->is_string()) fail("{}: \"{}\": expected a string, found {}", place, name, json_kind(*found));
-  return found->get<std::string>();
+  if (found->is_string()) return found->get<std::string>();
+  if (found->is_number() || found->is_boolean()) return found->dump();
+  fail("{}: \"{}\": expected a string, a number or a boolean, found {}", place, name, json_kind(*found));
 }
 
 }  // namespace gpt

@@ -21,7 +21,13 @@ SkippedLines for_each_json_line(
     const std::vector<std::string>& names, bool skip_bad,
     const std::function<void(const nlohmann::json& line, const std::string& place)>& f);
 
-// A member that must be a string. Throws Error naming place and member.
-std::string string_member(const nlohmann::json& object, const char* name, const std::string& place);
+// Throws Error that says what an example of a task has, and what this one has, where it lacks one of these
+// members.
+void require_members(const nlohmann::json& object, const std::vector<std::string>& names, const char* task,
+                     const std::string& place);
+
+// A member that is a string; a number or a boolean is its JSON text, 3 or true. Throws Error naming place and
+// member.
+std::string text_member(const nlohmann::json& object, const char* name, const std::string& place);
 
 }  // namespace gpt

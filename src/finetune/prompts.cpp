@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "chat/chat_conversations.h"
 #include "chat/model_text.h"
 #include "finetune/tune_config.h"
 
@@ -13,10 +14,14 @@ namespace {
 
 using nlohmann::json;
 
+nlohmann::ordered_json messages_of(const json& value, const std::string& place) {
+  return parse_messages(nlohmann::ordered_json::parse(value.dump()), place);
+}
+
 // The content of the last of a list of messages.
-std::string last_content(const json& messages, const std::string& place) {
-  if (messages.empty() || !messages.back().is_object() || !messages.back().contains("content") ||
-      !messages.back()["content"].is_string())
+std::string last_content(const json& value, const std::string& place) {
+  const nlohmann::ordered_json messages = messages_of(value, place);
+  if (messages.empty() || !messages.back().contains("content") || !messages.back()["content"].is_string())
     fail("{}: expected messages with \"role\" and \"content\"", place);
   return messages.back()["content"].get<std::string>();
 }
@@ -54,9 +59,10 @@ std::vector<int32_t> PromptEncoder::prompt(const json& value, const std::string&
   last_content(value, place);
   if (value.back().value("role", "") == "assistant")
     fail("{}: the prompt ends with the assistant's message; expected the user's, which is answered", place);
+  const ChatTemplate& by = chat(place);
+  const nlohmann::ordered_json conversation = {{"messages", messages_of(value, place)}};
   try {
-    const auto conversation = nlohmann::ordered_json::parse(json{{"messages", value}}.dump());
-    return chat(place).encode_conversation(conversation, true);
+    return by.encode_conversation(conversation, true);
   } catch (const Error& error) {
     fail("{}: {}", place, error.what());
   }
@@ -86,12 +92,6 @@ std::vector<int32_t> PromptEncoder::answer(const json& prompt, const json& value
 
 void write_chat_template(const std::string& folder, const std::string& jinja) {
   if (!jinja.empty()) write_file_atomic(folder + "/chat_template.jinja", jinja);
-}
-
-const json& member(const json& object, const char* name, const std::string& place) {
-  const auto found = object.find(name);
-  if (found == object.end()) fail("{}: expected \"{}\", found none", place, name);
-  return *found;
 }
 
 }  // namespace gpt

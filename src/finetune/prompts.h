@@ -46,7 +46,4 @@ class PromptEncoder {
 // Writes the template that a fine-tuned model is asked by beside it, unless it is "".
 void write_chat_template(const std::string& folder, const std::string& jinja);
 
-// A member that must be there. Throws Error naming place and member.
-const nlohmann::json& member(const nlohmann::json& object, const char* name, const std::string& place);
-
 }  // namespace gpt

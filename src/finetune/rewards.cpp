@@ -49,18 +49,26 @@ class NumberReward : public Reward {
 class RegexReward : public Reward {
  public:
   std::vector<double> rewards(std::span<const Judged> answers) const override {
-    return transformed(answers, [](const Judged& j) {
-      const detail::Regex regex(j.answer);
-      detail::Regex::Search search(regex);
-      search.begin(j.completion);
-      return search.next() ? 1.0 : 0.0;
-    });
+    return transformed(answers, [](const Judged& j) { return matches(j) ? 1.0 : 0.0; });
   }
   void check(const std::string& answer, const std::string& place) const override {
     try {
       const detail::Regex regex(answer);
     } catch (const Error& error) {
-      fail("{}: \"answer\": expected a regular expression for --reward regex: {}", place, error.what());
+      fail("{}: \"answer\": --reward regex takes it as a pattern, found {}: {}", place, printable(answer),
+           error.what());
+    }
+  }
+
+ private:
+  static bool matches(const Judged& j) {
+    try {
+      const detail::Regex regex(j.answer);
+      detail::Regex::Search search(regex);
+      search.begin(j.completion);
+      return search.next().has_value();
+    } catch (const Error& error) {
+      fail("--reward regex: the \"answer\" {}: {}", printable(j.answer), error.what());
     }
   }
 };

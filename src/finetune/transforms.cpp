@@ -52,6 +52,10 @@ std::shared_ptr<const Tokenizer> tokenizer_with_tokens(std::shared_ptr<const Tok
   return with_special_tokens(std::move(tokenizer), {std::begin(kTaskTokenNames), std::end(kTaskTokenNames)});
 }
 
+const char* cut_part(TaskKind kind) {
+  return kind == TaskKind::classify ? "its end" : "the end of its longer text";
+}
+
 EncodedExample encode_example(const Example& example, TaskKind kind, const Tokenizer& tokenizer,
                               const TaskTokens& tokens, int64_t max_length) {
   std::vector<Ids> texts;

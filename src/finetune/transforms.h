@@ -31,6 +31,9 @@ struct EncodedExample {
   std::vector<std::vector<int32_t>> rows;
   bool cut = false;
 };
+// What an example that is too long loses.
+const char* cut_part(TaskKind kind);
+
 // Rows of at most max_length tokens, at least 8: the longer text of a row loses its end first, until both are
 // equally long. Throws RecordError naming the example where the tokenizer has no token for a text.
 EncodedExample encode_example(const Example& example, TaskKind kind, const Tokenizer& tokenizer,

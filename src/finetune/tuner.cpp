@@ -15,6 +15,7 @@
 #include "data/token_hash.h"
 #include "distributed/communicator.h"
 #include "finetune/task.h"
+#include "finetune/tune_report.h"
 #include "model/model_files.h"
 #include "tensor/memory.h"
 #include "train/checkpoint.h"
@@ -271,10 +272,12 @@ RunFacts Tuner::facts() const {
                                format_count(model_.table.total()), format_thousands(task_->samples()),
                                format_thousands(task_->n_ctx()));
   facts.command_line = request_.command_line;
+  facts.commands = tune_commands(request_.config, request_.out, task_->evaluates() ? best() : last(),
+                                 request_.command_line);
   facts.nats = task_->is_language_modelling();
   facts.vocab_size = model_.config.vocab_size;
   ReportSection section{.title = "Settings"};
-  const nlohmann::json own = tune_config_json(request_.config), run = run_config_json(request_.config.run);
+  const nlohmann::json own = used_settings(request_.config), run = run_config_json(request_.config.run);
   for (const nlohmann::json* part : {&own, &run}) {
     for (const auto& [key, value] : part->items())
       section.facts.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});

@@ -73,7 +73,7 @@ class Targets {
       for (const AdapterModule& module : modules) {
         if (table_[module.first].layer == 0) names.push_back(short_name(module));
       }
-      fail_parameter("lora_targets", "\"{}\" is no matrix of this model's blocks: expected one of {}",
+      fail_parameter("lora_targets", "{} is no matrix of this model's blocks: expected one of {}",
                      printable(settings_.targets[i]), fmt::join(names, ", "));
     }
   }

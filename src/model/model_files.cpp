@@ -286,7 +286,7 @@ void LoadedModel::check_unused() {
     } else if (tied_head && same_bytes(*tensor, *wte)) {
       ignored_.push_back({tensor, "equal to the embedding"});
     } else if (is_head_tensor(tensor->name)) {
-      ignored_.push_back({tensor, "the head of a task"});
+      ignored_.push_back({tensor, kTaskHead});
     } else {
       fail("{}: the tensor {} has no place in this architecture{}", source_->path, printable(tensor->name),
            tied_head ? "; it differs from the embedding, so set tie_word_embeddings to false" : "");

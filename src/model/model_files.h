@@ -72,6 +72,7 @@ class LoadedModel {
     FilePlace place;
   };
   const std::vector<Origin>& origins() const { return origins_; }
+  static constexpr const char* kTaskHead = "the head of a task";
   struct Ignored {
     const TensorInfo* tensor;
     const char* why;

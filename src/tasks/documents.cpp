@@ -87,6 +87,18 @@ Documents read_documents(const std::vector<std::string>& paths) {
   return out;
 }
 
+namespace {
+
+[[noreturn]] void fail_missing(const std::string& task, std::vector<std::string> tried) {
+  std::vector<std::string> once;
+  for (std::string& path : tried) {
+    if (std::ranges::find(once, path) == once.end()) once.push_back(std::move(path));
+  }
+  fail("task {}: its data is missing; looked for {}", task, fmt::join(once, ", "));
+}
+
+}  // namespace
+
 std::vector<std::string> TaskData::files_of(const std::string& split) const {
   std::vector<std::string> tried;
   const auto found = [&](const std::string& path) {
@@ -104,7 +116,7 @@ std::vector<std::string> TaskData::files_of(const std::string& split) const {
       for (const std::string& folder : folders) {
         if (found(joined(folder, name))) return tried.back();
       }
-      fail("task {}: its data is missing; looked for {}", config_.name, fmt::join(tried, ", "));
+      fail_missing(config_.name, tried);
     });
   }
   if (data_dir_.empty())
@@ -123,7 +135,7 @@ std::vector<std::string> TaskData::files_of(const std::string& split) const {
   for (const std::string& name : names) {
     if (found(joined(joined(data_dir_, name), split + ".jsonl"))) return {tried.back()};
   }
-  fail("task {}: its data is missing; looked for {}", config_.name, fmt::join(tried, ", "));
+  fail_missing(config_.name, tried);
 }
 
 const Documents& TaskData::split(const std::string& name) {

@@ -128,13 +128,12 @@ Documents shot_documents(const TaskConfig& config, TaskData& data) {
   return data.split(eval_split(config));
 }
 
+}  // namespace
+
 int64_t shots_of(const TaskConfig& config, std::optional<int64_t> asked) {
-  // A task that says 0 means it.
   if (config.num_fewshot == 0 || !asked) return config.num_fewshot.value_or(0);
   return *asked;
 }
-
-}  // namespace
 
 Prompts::Prompts(const TaskConfig& config, TaskData& data, std::optional<int64_t> num_fewshot)
     : config_(config),

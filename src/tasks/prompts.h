@@ -50,6 +50,9 @@ struct TaskPrompt {
   std::vector<std::string> targets;  // of the other types; several where the task has several right answers
 };
 
+// How many examples stand in front of a question: a task that says 0 means it.
+int64_t shots_of(const TaskConfig& config, std::optional<int64_t> asked);
+
 // Writes the prompts of a task as lm-evaluation-harness 0.4.13 does, without a chat template: description,
 // examples, question. Examples are drawn with its default seed, 1234, by one generator for all documents, so
 // prompts are made in order.

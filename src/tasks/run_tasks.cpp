@@ -41,6 +41,7 @@ class Run {
     };
     if (config_.output == OutputType::generate_until) {
       const auto contexts = transformed(asked_, [](const TaskPrompt& p) { return p.pairs.front().context; });
+      sent_ = transformed(contexts, [&](const std::string& context) { return model.question_text(context); });
       texts_ = model.generate(contexts, config_.generation, config_.repeats, options_.seed, progress);
     } else if (config_.output == OutputType::loglikelihood_rolling) {
       const auto texts =
@@ -54,8 +55,6 @@ class Run {
       scores_ = model.scores(pairs, progress);
     }
   }
-
-  int64_t num_fewshot() const { return prompts_.num_fewshot(); }
 
   TaskResult result(ThreadPool& pool) {
     size_t at = 0;
@@ -121,7 +120,7 @@ class Run {
     }
     out["arguments"] = json::array();
     for (const TaskPrompt::Pair& pair : prompt.pairs)
-      out["arguments"].push_back({pair.context, pair.continuation});
+      out["arguments"].push_back({sent_.empty() ? pair.context : sent_[i], pair.continuation});
     if (config_.output == OutputType::generate_until) {
       out["responses"] = texts_[i];
       out["filtered"] = answers;
@@ -142,19 +141,10 @@ class Run {
   Patterns patterns_;
   std::vector<TaskPrompt> asked_;
   std::vector<Score> scores_;                    // of all pairs of all documents
-  std::vector<std::vector<std::string>> texts_;  // of generation
+  std::vector<std::string> sent_;                // of generation: the prompts as the model read them
+  std::vector<std::vector<std::string>> texts_;  // and what it wrote
   std::vector<MetricResult> metrics_;
 };
-
-// Through a chat template a question is one message of the user's.
-void check_chat(const TaskConfig& config, int64_t num_fewshot) {
-  if (config.output != OutputType::generate_until)
-    fail("through a chat template only generate_until tasks are asked");
-  if (num_fewshot > 0)
-    fail("through a chat template: expected a task without examples, found {}; --few-shot 0", num_fewshot);
-  if (config.description || config.gen_prefix)
-    fail("through a chat template: expected a task without description and gen_prefix");
-}
 
 // The tasks' results for one metric and filter.
 struct Part {
@@ -187,11 +177,22 @@ GroupScore combined(const std::vector<Part>& parts, bool weight_by_size) {
 
 }  // namespace
 
+void check_chat_task(const TaskConfig& config, const TaskOptions& options) {
+  const int64_t shots = shots_of(config, options.num_fewshot);
+  const std::string task = fmt::format("task {}: through a chat template", config.name);
+  if (config.output != OutputType::generate_until)
+    fail("{} only generate_until tasks are asked, found {}; leave it or --template out", task,
+         output_type_name(config.output));
+  if (shots > 0) fail("{}: expected a task without examples, found {}; --few-shot 0", task, shots);
+  if (config.description || config.gen_prefix)
+    fail("{}: expected a task without description and gen_prefix", task);
+}
+
 TaskResult run_task(const TaskConfig& config, TaskModel& model, const TaskOptions& options,
                     ThreadPool& pool) {
+  if (model.chats()) check_chat_task(config, options);
   Run run(config, options);
   try {
-    if (model.chats()) check_chat(config, run.num_fewshot());
     run.ask(model);
     return run.result(pool);
   } catch (const Error& e) {

@@ -39,6 +39,10 @@ struct TaskResult {
   std::vector<MetricResult> metrics;
 };
 
+// Throws Error naming the task where it cannot be asked through a chat template, as one message of the
+// user's; what run_task throws too, before any task has run.
+void check_chat_task(const TaskConfig& config, const TaskOptions& options);
+
 // Runs one task. Throws Error naming the task, and the document where there is one.
 TaskResult run_task(const TaskConfig& config, TaskModel& model, const TaskOptions& options, ThreadPool& pool);
 

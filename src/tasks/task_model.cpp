@@ -100,6 +100,14 @@ std::vector<int32_t> TaskModel::encode_question(const std::string& context) cons
   return chat_->encode(std::vector<ChatMessage>{{"user", context}}, true);
 }
 
+std::string TaskModel::question_text(const std::string& context) const {
+  if (chat_ == nullptr) return context;
+  std::string text;
+  for (const int32_t id : encode_question(context))
+    text += tokenizer_.token_bytes(id);
+  return text;
+}
+
 int32_t TaskModel::required_prefix() const {
   if (prefix_ < 0)
     fail("the tokenizer names neither a BOS nor an EOS, one of which stands in front of a text");

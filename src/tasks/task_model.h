@@ -41,6 +41,9 @@ class TaskModel {
                                                  const GenerationRule& rule, int64_t repeats, uint64_t seed,
                                                  const TaskProgress& progress = {});
 
+  // What generate() gives the model to go on with: the context, by the chat template where there is one.
+  std::string question_text(const std::string& context) const;
+
   std::vector<Score> score_ids(std::span<const ScoreRequest> requests, const TaskProgress& progress = {});
   const Tokenizer& tokenizer() const { return tokenizer_; }
   bool chats() const { return chat_ != nullptr; }

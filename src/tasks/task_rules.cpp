@@ -1,5 +1,7 @@
 #include "tasks/task_rules.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -58,7 +60,8 @@ MetricRule known_metric(const TaskFile& file, const std::string& name, OutputTyp
   const KnownMetric* known = find_by(known_metrics(), &KnownMetric::name, name);
   if (known == nullptr) {
     const auto names = transformed(known_metrics(), &KnownMetric::name);
-    file.refuse("metric_list", "a metric that is known", name + did_you_mean(name, names));
+    file.refuse("metric_list", fmt::format("one of {}", fmt::join(names, ", ")),
+                name + did_you_mean(name, names));
   }
   if (std::find(known->outputs.begin(), known->outputs.end(), output) == known->outputs.end())
     file.refuse("metric_list", fmt::format("a metric of {}", output_type_name(output)), name);

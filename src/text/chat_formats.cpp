@@ -134,6 +134,10 @@ ChatSource chat_source(ChatFormat format) {
   return {.name = f.name, .jinja = f.jinja, .built_in = true, .needed_tokens = f.markers};
 }
 
+bool is_built_in(std::string_view jinja) {
+  return find_by(formats(), &Format::jinja, jinja) != nullptr;
+}
+
 std::optional<std::string> read_chat_template(const std::string& folder) {
   const std::string file = folder + "/chat_template.jinja", config = folder + "/tokenizer_config.json";
   std::error_code ignored;

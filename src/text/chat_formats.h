@@ -33,6 +33,8 @@ struct ChatSource {
 };
 // The template of a built-in format. It writes what the published ones of its models do.
 ChatSource chat_source(ChatFormat format);
+// Whether a template is the one of a built-in format, as the files of a fine-tuned model may have it.
+bool is_built_in(std::string_view jinja);
 
 // The template of a model in Jinja's language: its chat_template.jinja, or "chat_template" of its
 // tokenizer_config.json; nothing where it has neither. Throws Error for damaged files.

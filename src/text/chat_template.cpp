@@ -22,6 +22,19 @@ bool has_special(const Tokenizer& tokenizer, const std::string& name) {
   }
 }
 
+// How a model gets the special tokens of a built-in format.
+std::string way_to_tokens(const std::string& format, const Tokenizer& tokenizer) {
+  if (tokenizer.kind() != "byte" && tokenizer.kind() != "char")
+    return fmt::format("gpt finetune --task chat --template {} adds it to the model", format);
+  return fmt::format(
+      "bytes and characters have no special tokens: train a model with a tokenizer made by gpt tokenizer "
+      "train "
+      "--special-tokens {}",
+      format == "chatml-qwen2" ? "chatml"
+      : format == "llama2"     ? "'<s>' '</s>'"
+                               : format);
+}
+
 constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
 
 void check_messages(const Json& conversation) {
@@ -49,6 +62,18 @@ void add_reasoning_names(Json& message) {
     if (!message.contains("thinking")) message["thinking"] = reasoning;
     return;
   }
+}
+
+// Gives messages of the assistant without content, as beside calls of tools, an empty one. False where none
+// lacks it.
+bool fill_content(Json& messages) {
+  bool filled = false;
+  for (Json& message : messages) {
+    if (message["role"] != "assistant" || !message.value("content", Json()).is_null()) continue;
+    message["content"] = "";
+    filled = true;
+  }
+  return filled;
 }
 
 Json conversation_of(std::span<const ChatMessage> messages) {
@@ -82,11 +107,14 @@ constexpr const char* kAnswer = "answer";
 }  // namespace
 
 ChatTemplate::ChatTemplate(const ChatSource& source, const Tokenizer& tokenizer)
-    : source_(source), jinja_(source.jinja, {}, source.name), tokenizer_(tokenizer) {
+    : source_(source),
+      jinja_(source.jinja, {}, source.name),
+      expects_content_(is_built_in(source.jinja)),
+      tokenizer_(tokenizer) {
   for (const std::string& name : source.needed_tokens) {
     if (!has_special(tokenizer, name))
-      fail("the chat format {} needs the special token {}, which this tokenizer (of kind {}) lacks",
-           source.name, name, tokenizer.kind());
+      fail("the chat format {} needs the special token {}, which this tokenizer (of kind {}) lacks; {}",
+           source.name, name, tokenizer.kind(), way_to_tokens(source.name, tokenizer));
   }
   const SpecialIds ids = tokenizer.special_ids();
   const std::pair<const char*, int64_t> named[] = {
@@ -112,6 +140,12 @@ JinjaText ChatTemplate::render(const Json& conversation, bool generate) const {
   for (Json& message : context["messages"])
     add_reasoning_names(message);
   context["add_generation_prompt"] = generate;
+  if (expects_content_) fill_content(context["messages"]);
+  try {
+    return jinja_.render_marked(context);
+  } catch (const Error&) {  // a template that expects every content to be a string
+    if (!fill_content(context["messages"])) throw;
+  }
   return jinja_.render_marked(context);
 }
 

@@ -79,6 +79,7 @@ class ChatTemplate {
 
   ChatSource source_;
   JinjaTemplate jinja_;
+  bool expects_content_;  // known to write no content as an error or as "None"
   const Tokenizer& tokenizer_;
   int32_t end_id_ = -1;
   bool blank_before_answers_ = false;

@@ -44,7 +44,7 @@ CodePtr compile(const std::string& pattern) {
       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C;
   CodePtr code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options, &error,
                              &offset, context.get()));
-  if (code == nullptr) fail("the split pattern is not valid: {}", error_text(error));
+  if (code == nullptr) fail("the regular expression is not valid: {}", error_text(error));
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // without it matching works, slower
   return code;
 }
@@ -172,7 +172,7 @@ class Translator {
 
  private:
   [[noreturn]] void unsupported(size_t length) const {
-    fail("the split pattern has \"{}\" at byte {}, which is not supported",
+    fail("the regular expression has \"{}\" at byte {}, which is not supported",
          printable_text(in_.substr(at_, length), 20), at_);
   }
   void copy(size_t length) {
@@ -338,7 +338,7 @@ std::optional<std::pair<size_t, size_t>> Regex::Search::next() {
     const int found = pcre2_match(s.code, reinterpret_cast<PCRE2_SPTR>(s.text.data()), s.text.size(), s.at,
                                   PCRE2_NO_UTF_CHECK, s.match.get(), s.context.get());
     if (found == PCRE2_ERROR_NOMATCH) break;
-    if (found < 0) fail("the split pattern takes too long from byte {} on: {}", s.at, error_text(found));
+    if (found < 0) fail("the regular expression takes too long from byte {} on: {}", s.at, error_text(found));
     const PCRE2_SIZE* const place = pcre2_get_ovector_pointer(s.match.get());
     const size_t begin = place[0], end = place[1];
     if (end > begin) {
@@ -353,8 +353,9 @@ std::optional<std::pair<size_t, size_t>> Regex::Search::next() {
 }
 
 std::string pcre2_pattern(std::string_view pattern) {
-  if (pattern.size() > 16384) fail("the split pattern has {} bytes; expected at most 16384", pattern.size());
-  if (first_invalid_utf8(pattern)) fail("the split pattern is not valid UTF-8");
+  if (pattern.size() > 16384)
+    fail("the regular expression has {} bytes; expected at most 16384", pattern.size());
+  if (first_invalid_utf8(pattern)) fail("the regular expression is not valid UTF-8");
   return Translator(pattern).translate();
 }
 

@@ -200,10 +200,13 @@ void RunLog::write_report(double seconds, bool running) {
           {static_cast<int64_t>(metric_number(record, kStepKey).value_or(0)), "", *text});
     }
   }
-  report.commands = {{"Generate text", "gpt generate " + folder_ + " --prompt \"...\""},
-                     {"Evaluate", "gpt eval " + folder_ + " --data FILE"},
-                     {"Continue training", "gpt train --resume --out " + folder_},
-                     {"This run", facts_.command_line}};
+  report.commands = facts_.commands;
+  if (report.commands.empty()) {
+    report.commands = {{"Generate text", "gpt generate " + folder_ + " --prompt \"...\""},
+                       {"Evaluate", "gpt eval " + folder_ + " --data FILE"},
+                       {"Continue training", "gpt train --resume --out " + folder_},
+                       {"This run", facts_.command_line}};
+  }
   if (facts_.plan) report.sections.push_back(facts_.plan());
   if (facts_.processes) report.sections.push_back(facts_.processes());
   report.sections.insert(report.sections.end(), facts_.sections.begin(), facts_.sections.end());

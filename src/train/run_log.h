@@ -33,6 +33,7 @@ struct RunFacts {
   bool nats = true;             // the loss is a cross-entropy of tokens, so that perplexity says something
   std::optional<double> floor;  // nats per token
   double bytes_per_token = 1;
+  std::vector<ReportCommand> commands = {};       // what one does with the run; none: as with gpt train's
   std::vector<ReportSection> sections;            // config, parameters, data, machine
   std::function<ReportSection()> plan;            // beside what became of it so far; or none
   std::function<ReportSection()> processes = {};  // that share the run; or none

@@ -101,6 +101,9 @@ TEST(Adapter, ThatDoesNotFit) {
   says({"generate", kBase, "--ids", "1", "--adapter", kAdapter + "=x"}, "--adapter");
   says({"convert", kAdapter, dir.file("a.gguf")}, "--base is missing");
   says({"convert", kAdapter, dir.file("a.gguf"), "--base", kBase, "--quant", "q8_0"}, "--quant");
+  says({"convert", kAdapter, dir.file("a.gguf"), "--base", kBase, "--average", kBase}, "--average");
+  says({"convert", kAdapter, kBase, "--adapter", "x"},
+       "--adapter: " + kAdapter + " is an adapter itself; the model comes first: gpt convert MODEL OUT");
   says({"convert", kBase, dir.file("x"), "--base", kBase}, "--base");
   says({"convert", kAdapter, dir.path(), "--base", kBase}, "--force");
 }

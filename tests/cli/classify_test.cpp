@@ -80,7 +80,7 @@ TEST_F(Classify, OneLineForEachInputInOrder) {
               1e-9);
   std::string input;
   for (int i = 0; i < 100; ++i)
-    input += i % 3 == 0 ? "yy\r\n" : i % 3 == 1 ? "{\"text\": \"xxx\"}\n\n" : "xxx\n";
+    input += i % 3 == 0 ? "yy\r\n" : i % 3 == 1 ? "{\"text\": \"xxx\"}\n" : "xxx\n";
   const GptRun many = classify({}, input);
   const std::vector<json> answers = lines_of(many.out);
   ASSERT_EQ(answers.size(), 100u) << many.err;
@@ -90,6 +90,57 @@ TEST_F(Classify, OneLineForEachInputInOrder) {
       EXPECT_EQ(answers[i], answer) << "the same bits beside others";
     }
   }
+}
+
+TEST_F(Classify, ABlankLineIsAnEmptyText) {
+  const GptRun empty = classify({"--text", "", "--show-ids"});
+  ASSERT_EQ(empty.status, 0) << empty.err;
+  ASSERT_EQ(lines_of(empty.out).size(), 1u);
+  EXPECT_EQ(lines_of(empty.out)[0]["ids"], json::parse("[[256, 258]]")) << "start and extract";
+  const std::vector<json> answers = lines_of(classify({}, "xxx\n\nyy\n\r\n").out);
+  ASSERT_EQ(answers.size(), 4u);
+  const json label = lines_of(empty.out)[0]["probabilities"];
+  EXPECT_EQ(answers[1]["probabilities"], label);
+  EXPECT_EQ(answers[2]["label"], "why");
+  EXPECT_EQ(answers[3]["probabilities"], label);
+  std::ofstream(file("blank.txt")) << "xxx\n\nyy\n";
+  std::ofstream(file("blank.csv")) << "text\nxxx\n\nyy\n";
+  for (const char* name : {"blank.txt", "blank.csv"}) {
+    const std::vector<json> of_file = lines_of(classify({"--data", file(name)}).out);
+    ASSERT_EQ(of_file.size(), 3u) << name;
+    EXPECT_EQ(of_file[1]["probabilities"], label) << name;
+  }
+}
+
+TEST_F(Classify, SaysWhatALongTextLost) {
+  const GptRun run = classify({"--text", std::string(100, 'x')});
+  EXPECT_NE(run.err.find("tokens: each lost its end\n"), std::string::npos) << run.err;
+}
+
+TEST_F(Classify, ScoresInputsWithLabels) {
+  const GptRun all = classify({"--data", file("letters.csv")});
+  EXPECT_NE(all.err.find("60 labelled inputs: accuracy 1.0000, macro F1 1.0000, Matthews 1.0000\n"),
+            std::string::npos)
+      << all.err;
+  const GptRun some = classify({},
+                               "xx\n"
+                               R"({"text": "xx", "label": "ex"})"
+                               "\n"
+                               R"({"text": "yy", "label": "ex"})"
+                               "\n"
+                               R"({"text": "yy", "label": "why"})"
+                               "\n"
+                               R"({"text": "yy", "label": "zed"})"
+                               "\n");
+  EXPECT_EQ(lines_of(some.out).size(), 5u);
+  // F1: ex 2/3, why 1/2, zed 0.
+  EXPECT_NE(some.err.find("4 labelled inputs: accuracy 0.5000, macro F1 0.3889, Matthews"), std::string::npos)
+      << some.err;
+  EXPECT_NE(some.err.find("1 label that the head does not know, which counts as wrong; the first: "
+                          "standard input:5 has \"zed\""),
+            std::string::npos)
+      << some.err;
+  EXPECT_EQ(classify({"--text", "xx"}).err.find("labelled"), std::string::npos);
 }
 
 // The rows of predictions.csv are what the best model says of the same texts.
@@ -130,6 +181,26 @@ TEST_F(Classify, TablesAndChoices) {
   const GptRun plain = classify({}, "a line\n", "choose/last");
   EXPECT_EQ(plain.status, 1);
   EXPECT_NE(plain.err.find("standard input:1"), std::string::npos) << plain.err;
+}
+
+TEST_F(Classify, TheReportSaysHowToGoOn) {
+  const std::string report = content(file("run/report.html"));
+  EXPECT_NE(report.find("gpt classify " + file("run/best") + " --data FILE"), std::string::npos);
+  EXPECT_NE(report.find("gpt finetune --resume --out " + file("run")), std::string::npos);
+  EXPECT_EQ(report.find("gpt train --resume"), std::string::npos);
+  EXPECT_NE(report.find("aux_weight"), std::string::npos);
+  for (const char* of_others : {"rollouts", "reward", "lora_rank", "long_conversations"})
+    EXPECT_EQ(report.find(of_others), std::string::npos) << of_others;
+}
+
+TEST_F(Classify, ConvertSaysThatTheHeadIsLeftOut) {
+  for (const char* out : {"plain", "plain.gguf"}) {
+    const GptRun run = run_gpt({"convert", file("run/best"), file(out)});
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_NE(run.err.find("the head of the task is left out: score.weight; " + file(out)), std::string::npos)
+        << run.err;
+    EXPECT_EQ(run.err.find("buffer"), std::string::npos) << run.err;
+  }
 }
 
 TEST_F(Classify, AResumedRunIsTheSame) {

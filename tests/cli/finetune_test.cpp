@@ -81,6 +81,7 @@ TEST_F(Finetune, ChatLearnsWhatTheAssistantSaysAndTalks) {
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_NE(run.err.find("held-out loss"), std::string::npos) << run.err;
   EXPECT_NE(run.err.find("\u00ab"), std::string::npos) << "the preview: " << run.err;
+  EXPECT_NE(content("talker/report.html").find("gpt chat " + file("talker/best")), std::string::npos);
   const GptRun answer =
       run_gpt({"chat", file("talker/best"), "--greedy", "--max-tokens", "10", "--prompt", "Say b"});
   EXPECT_EQ(answer.status, 0) << answer.err;
@@ -103,16 +104,21 @@ TEST_F(Finetune, ChatLearnsWhatTheAssistantSaysAndTalks) {
     EXPECT_EQ(eval.status, 0) << eval.err;
     return json::parse(eval.out)["results"][0]["metrics"][0]["value"].get<double>();
   };
-  EXPECT_EQ(score({"--template", "own"}), 1);
+  EXPECT_EQ(score({"--template", "own", "--log-samples", file("said.log")}), 1);
+  EXPECT_NE(content("said.log").find(R"(<|im_start|>user\nSay b<|im_end|>\n<|im_start|>assistant\n)"),
+            std::string::npos)
+      << content("said.log");
   EXPECT_LT(score({}), 1);
   for (const Words& wrong :
        {Words{"--few-shot", "1"},
         Words{"--tasks", std::string(GPT_SOURCE_DIR) + "/tests/data/tasks/tasks/choice.yaml"}}) {
-    Words words = {"eval", file("talker/best"), "--tasks", file("said.yaml"), "--template", "own"};
+    Words words = {"eval", file("talker/best"), "--tasks",        file("said.yaml"), "--template",
+                   "own",  "--log-samples",     file("wrong.log")};
     words.insert(words.end(), wrong.begin(), wrong.end());
     const GptRun eval = run_gpt(words);
     EXPECT_EQ(eval.status, 1);
     EXPECT_NE(eval.err.find("through a chat template"), std::string::npos) << eval.err;
+    EXPECT_FALSE(std::filesystem::exists(file("wrong.log"))) << "no task has run";
   }
 }
 
@@ -282,6 +288,21 @@ TEST_F(Finetune, RewardsRiseAndResume) {
   EXPECT_NE(content("rewarded/metrics.jsonl").find("\"answer_tokens\""), std::string::npos);
 }
 
+TEST_F(Finetune, AnswersMayBeNumbersOrBooleans) {
+  std::ofstream(file("numbers.jsonl")) << R"({"prompt": "a", "answer": 3})"
+                                          "\n"
+                                          R"({"prompt": "b", "answer": true})"
+                                          "\n";
+  const std::string judge = "tee " + file("judged") + " | sed s/.*/0/";
+  const GptRun run =
+      finetune("grpo", "numbers.jsonl", "numbers",
+               {"--val-data", file("numbers.jsonl"), "--reward", "command", "--reward-command", judge,
+                "--rollouts", "2", "--batch-size", "4", "--max-tokens", "2", "--steps", "1"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(content("judged").find(R"("answer":"3")"), std::string::npos);
+  EXPECT_NE(content("judged").find(R"("answer":"true")"), std::string::npos);
+}
+
 TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
   const auto refused = [](const GptRun& run, const std::string& what) {
     EXPECT_NE(run.status, 0);
@@ -293,7 +314,8 @@ TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
   };
   refused(
       finetune("dpo", with_line("short.jsonl", "pairs.jsonl", R"({"prompt": "a", "chosen": "b"})"), "no", {}),
-      "short.jsonl:41: expected \"rejected\"");
+      "short.jsonl:41: --task dpo expects \"prompt\", \"chosen\", \"rejected\", found \"chosen\", "
+      "\"prompt\"");
   refused(
       finetune("dpo",
                with_line("same.jsonl", "pairs.jsonl", R"({"prompt": "a", "chosen": "b", "rejected": "b"})"),
@@ -312,9 +334,29 @@ TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
                    "no", {}),
           "ends with the assistant's message");
   refused(
-      finetune("grpo", with_line("nan.jsonl", "asked.jsonl", R"({"prompt": "a", "answer": 3})"), "no", {}),
-      "nan.jsonl:41: \"answer\": expected a string");
+      finetune("grpo", with_line("list.jsonl", "asked.jsonl", R"({"prompt": "a", "answer": [3]})"), "no", {}),
+      "list.jsonl:41: \"answer\": expected a string, a number or a boolean");
   refused(finetune("grpo", "asked.jsonl", "no", {"--reward", "number"}), "asked.jsonl:1: \"answer\"");
+  std::ofstream(file("alpaca.jsonl")) << R"({"instruction": "a", "input": "", "output": "b"})"
+                                         "\n";
+  refused(finetune("dpo", "alpaca.jsonl", "no", {}),
+          "found \"input\", \"instruction\", \"output\"; prompts");
+  refused(finetune("grpo", "alpaca.jsonl", "no", {}), "--task grpo expects \"prompt\", \"answer\", found");
+  refused(finetune("chat", "alpaca.jsonl", "no", {"--template", "chatml"}),
+          "or \"conversations\", found \"instruction\", \"input\", \"output\"; write each as");
+  std::ofstream(file("talk.jsonl"))
+      << R"({"prompt": [{"role": "user", "content": "a"}], "chosen": "b", "rejected": "c"})"
+         "\n";
+  const std::string place = file("talk.jsonl") + ":1: ";
+  const GptRun talk = finetune("dpo", "talk.jsonl", "no", {});
+  refused(talk, place + "a list of messages takes a chat template");
+  EXPECT_EQ(talk.err.find(place, talk.err.find(place) + 1), std::string::npos) << talk.err;
+  refused(
+      finetune("grpo", "asked.jsonl", "no", {"--reward", "exact", "--batch-size", "4", "--rollouts", "16"}),
+      "--batch-size: expected a multiple of --rollouts 16, the answers to a prompt, found 4; for instance "
+      "--rollouts 4");
+  refused(finetune("dpo", "pairs.jsonl", "no", {"--lora-rank", "2", "--lora-targets", "q_proj"}),
+          "--lora-targets: \"q_proj\" is no matrix");
   refused(finetune("grpo", "asked.jsonl", "no", {"--reward", "command", "--reward-command", "echo words"}),
           "expected a number");
   refused(

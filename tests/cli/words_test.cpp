@@ -102,6 +102,8 @@ TEST_F(WordsOfTheProgram, ModelsOfCharacters) {
   expect_says(trained, 0, "next: gpt generate " + model + "\n");
   EXPECT_EQ(run_gpt({"generate", model, "-n", "3"}).status, 0);
   expect_says(run_gpt({"chat", model, "--template", "chatml"}), 1, "needs the special token <|im_start|>");
+  expect_says(run_gpt({"chat", model, "--template", "chatml"}), 1,
+              "gpt tokenizer train --special-tokens chatml");
   const GptRun converted = run_gpt({"convert", model, file("c.bin"), "--to", "llmc"});
   EXPECT_EQ(converted.err.find("leave it out"), std::string::npos) << converted.err;
   const GptRun cropped = run_gpt({"generate", model, "a small text of small letters", "-n", "1", "--json"});

@@ -59,6 +59,21 @@ TEST_F(ChatExamplesOf, TwoWaysOfWritingAreOne) {
             std::string::npos);
 }
 
+TEST_F(ChatExamplesOf, PartsOfTextAreJoined) {
+  const ChatExamples parts = parse(
+      R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "c"}]},)"
+      R"( {"role": "assistant", "content": [{"type": "text", "text": "b"}]}]})");
+  const ChatExamples text =
+      parse(R"({"messages": [{"role": "user", "content": "a\nc"}, {"role": "assistant", "content": "b"}]})");
+  ASSERT_EQ(parts.examples.size(), 1u);
+  EXPECT_EQ(parts.examples[0].ids, text.examples[0].ids);
+  EXPECT_EQ(problem("\n"
+                    R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, )"
+                    R"({"type": "image_url", "image_url": {}}]}, {"role": "assistant", "content": "b"}]})"),
+            "d.jsonl:2: message 1: part 2 of \"content\": expected the type text, found \"image_url\"; leave "
+            "such parts or the conversation out");
+}
+
 TEST_F(ChatExamplesOf, APreviewNeverWritesControlCharacters) {
   const ChatExamples read = parse(
       R"({"messages": [{"role": "user", "content": "\u001b[2J"}, {"role": "assistant", "content": "\u0007"}]})");
@@ -106,8 +121,8 @@ TEST_F(ChatExamplesOf, ErrorsNameTheLine) {
   expect(R"({"messages": [{"content": "a"}]})", "message 1: expected \"role\"");
   expect(R"({"messages": [{"role": "judge", "content": "a"}]})", "found \"judge\"");
   expect(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant"}]})",
-         "message 2: expected \"content\" to be a string, found nothing");
-  expect(R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})", "parts of \"content\"");
+         "message 2: expected \"content\" to be a string or a list of parts, found nothing");
+  expect(R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})", "part 1 of \"content\"");
   expect(R"({"messages": [{"role": "user", "content": "a", "tool_calls": []}]})", "only the assistant");
   expect(R"({"messages": [{"role": "assistant", "tool_calls": [{"name": "f"}]}]})",
          "\"function\" with a \"name\"");

@@ -88,6 +88,8 @@ TEST_F(Examples, ErrorsNameFileAndLine) {
   says(error("a.jsonl", std::string(100, '[') + "\n"), "a.jsonl:1");
   says(error("a.jsonl", "{\"text\": \"\xff\", \"label\": 1}\n"), "UTF-8");
   says(error("a.csv", "text,lable\na,1\n"), "did you mean lable?");
+  says(error("a.csv", "text,lable\na,1\n"), "found \"text\", \"lable\"");
+  says(error("a.csv", "text;label\na;1\n"), "found \"text;label\"; these seem to be separated by ;");
   says(error("a.csv", "text,text\na,1\n"), "twice");
   says(error("a.csv", ""), "names of the columns");
   says(error("a.csv", "text,label\na,1\nb\n"), "a.csv:3: expected 2 cells");

@@ -36,7 +36,9 @@ TEST(Rewards, LastNumberOfAText) {
 TEST(Rewards, ExamplesThatCannotBeJudgedBy) {
   EXPECT_NE(error_of([] { make_reward("number", "", 1)->check("many", "q.jsonl:3"); }).find("q.jsonl:3"),
             std::string::npos);
-  EXPECT_NE(error_of([] { make_reward("regex", "", 1)->check("(", "q.jsonl:4"); }).find("q.jsonl:4"),
+  EXPECT_NE(error_of([] { make_reward("regex", "", 1)->check("(", "q.jsonl:4"); })
+                .find("q.jsonl:4: \"answer\": --reward regex takes it as a pattern, found \"(\": the regular "
+                      "expression is not valid"),
             std::string::npos);
   EXPECT_NE(error_of([] { make_reward("exakt", "", 1); }).find("did you mean exact?"), std::string::npos);
   EXPECT_NE(error_of([] { make_reward("command", "", 1); }).find("reward_command"), std::string::npos);

@@ -49,8 +49,10 @@ TEST(Yaml, BoundsWhatAFileCanAskFor) {
   }
   EXPECT_THAT(error_of([&] { parse_yaml(bomb, "bomb"); }), HasSubstr("values"));
   for (const int depth : {40, 3000, 200000}) {
-    EXPECT_NE(error_of([&] { parse_yaml(std::string(static_cast<size_t>(depth), '['), "deep"); }), "no error");
-    EXPECT_NE(error_of([&] { parse_yaml(std::string(static_cast<size_t>(depth), '{'), "deep"); }), "no error");
+    EXPECT_NE(error_of([&] { parse_yaml(std::string(static_cast<size_t>(depth), '['), "deep"); }),
+              "no error");
+    EXPECT_NE(error_of([&] { parse_yaml(std::string(static_cast<size_t>(depth), '{'), "deep"); }),
+              "no error");
     std::string lists;
     for (int i = 0; i < depth; ++i)
       lists += "- ";
@@ -61,15 +63,14 @@ TEST(Yaml, BoundsWhatAFileCanAskFor) {
 
 // A task of which one key is another.
 std::string with(const std::string& key, const std::string& value) {
-  std::map<std::string, std::string> keys = {
-      {"task", "t"},
-      {"dataset_path", "json"},
-      {"dataset_kwargs", "{data_files: {test: d.jsonl}}"},
-      {"output_type", "multiple_choice"},
-      {"test_split", "test"},
-      {"doc_to_text", "\"{{q}}\""},
-      {"doc_to_target", "gold"},
-      {"doc_to_choice", "choices"}};
+  std::map<std::string, std::string> keys = {{"task", "t"},
+                                             {"dataset_path", "json"},
+                                             {"dataset_kwargs", "{data_files: {test: d.jsonl}}"},
+                                             {"output_type", "multiple_choice"},
+                                             {"test_split", "test"},
+                                             {"doc_to_text", "\"{{q}}\""},
+                                             {"doc_to_target", "gold"},
+                                             {"doc_to_choice", "choices"}};
   keys[key] = value;
   std::string text;
   for (const auto& [name, content] : keys) {
@@ -95,12 +96,13 @@ TEST(TaskConfig, RefusesByName) {
   EXPECT_THAT(refused("doc_to_image", "x"), HasSubstr("images"));
   EXPECT_THAT(refused("use_prompt", "x"), HasSubstr("promptsource"));
   EXPECT_THAT(refused("unsafe_code", "true"), HasSubstr("code is not run"));
-  EXPECT_THAT(refused("metric_list", "[{metric: bleu}]"), HasSubstr("bleu"));
+  EXPECT_THAT(refused("metric_list", "[{metric: bleu}]"), HasSubstr("one of acc, acc_norm, "));
   EXPECT_THAT(refused("metric_list", "[{metric: acc, aggregation: f1}]"), HasSubstr("f1"));
   EXPECT_THAT(refused("metric_list", "[{metric: perplexity}]"), HasSubstr("multiple_choice"));
   EXPECT_THAT(refused("metric_list", "acc"), HasSubstr("list"));
   EXPECT_THAT(refused("filter_list", "[{name: x, filter: [{function: custom}]}]"), HasSubstr("custom"));
-  EXPECT_THAT(refused("filter_list", "[{name: x, filter: [{function: lowercase}]}]"), HasSubstr("take_first"));
+  EXPECT_THAT(refused("filter_list", "[{name: x, filter: [{function: lowercase}]}]"),
+              HasSubstr("take_first"));
   EXPECT_THAT(refused("fewshot_config", "{sampler: balanced}"), HasSubstr("balanced"));
   EXPECT_THAT(refused("fewshot_config", "{fewshot_indices: [1]}"), HasSubstr("fewshot_indices"));
   EXPECT_THAT(refused("generation_kwargs", "{beams: 3}"), HasSubstr("beams"));
@@ -132,8 +134,9 @@ TEST(TaskSet, FindsWhatGroupsName) {
   folder.write("a/two.yaml", with("task", "two") + "tag: [both, other]\nnum_fewshot: 3\n");
   folder.write("broken.yaml", "task: [");
   const std::string group =
-      folder.write("g.yaml", "group: g\nnum_fewshot: 2\ntask: [both, {task: one, num_fewshot: 4}, "
-                             "{group: inner, task: two}]\n");
+      folder.write("g.yaml",
+                   "group: g\nnum_fewshot: 2\ntask: [both, {task: one, num_fewshot: 4}, "
+                   "{group: inner, task: two}]\n");
   const TaskSet set = read_task_set({group});
   ASSERT_EQ(set.tasks.size(), 2u);
   EXPECT_EQ(set.tasks[0].num_fewshot, 2);
@@ -181,7 +184,8 @@ TEST(Documents, OfOtherDataSetsLieInTheDataFolder) {
   const std::string path = folder.write("t.yaml", with("dataset_path", "Some/set") + "dataset_name: easy\n");
   const std::string line = "{\"q\": \"a\", \"choices\": [\"x\", \"y\"], \"gold\": 0}\n";
   const TaskConfig config = read_task_config(TaskFile(path));
-  EXPECT_THAT(error_of([&] { TaskData(config, folder.path()).split("test"); }), HasSubstr("set/easy/test.jsonl"));
+  EXPECT_THAT(error_of([&] { TaskData(config, folder.path()).split("test"); }),
+              HasSubstr("set/easy/test.jsonl"));
   folder.write("set/easy/test.jsonl", line);
   EXPECT_EQ(TaskData(config, folder.path()).split("test").size(), 1u);
   folder.write("t/test.jsonl", line + line);

@@ -313,7 +313,7 @@ TEST(BpeTokenizer, RefusesWhatItCannotRead) {
   expect([](Json& j) { j["model"]["dropout"] = 0.1; }, "dropout");
   expect([](Json& j) { j["normalizer"] = {{"type", "NFKC"}}; }, "normalizer");
   expect([](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(?R)"; },
-         "split pattern has \"(?R\" at byte 0");
+         "regular expression has \"(?R\" at byte 0");
   expect([](Json& j) { j["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Odd"; }, "behavior \"Odd\"");
   expect([](Json& j) { j["pre_tokenizer"] = nullptr; }, "pre_tokenizer");
   expect([](Json& j) { j["added_tokens"][1]["id"] = 0; }, "id 0 is given to two tokens");

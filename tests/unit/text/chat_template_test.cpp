@@ -163,6 +163,41 @@ TEST(ChatTemplate, CountsCallsOfToolsAndGenerationBlocks) {
   EXPECT_NE(by_blocks.find("b<|im_end|>\n]"), std::string::npos) << by_blocks;
 }
 
+// OpenAI's answers that only call tools have no content; templates that look for it get what transformers
+// gives them.
+TEST(ChatTemplate, CallsNeedNoContent) {
+  const auto asked = [](const json_list& content) {
+    const json_list call = {{{"function", {{"name", "f"}, {"arguments", {{"x", 1}}}}}}};
+    return json_list{
+        {"messages",
+         {{{"role", "user"}, {"content", "a"}},
+          {{"role", "assistant"}, {"content", content}, {"tool_calls", json_list::array({call[0]})}}}}};
+  };
+  for (const std::string& name : chat_format_names()) {
+    const ChatTemplate built_in(*parse_chat_format(name), tokenizer());
+    EXPECT_EQ(built_in.encode_conversation(asked(nullptr), false),
+              built_in.encode_conversation(asked(""), false))
+        << name;
+    const ChatTemplate of_file({.name = "file", .jinja = built_in.jinja()}, tokenizer());
+    EXPECT_EQ(of_file.encode_conversation(asked(nullptr), false),
+              built_in.encode_conversation(asked(""), false))
+        << name;
+  }
+  const std::string plus =
+      "{% for m in messages %}{{ '<|im_start|>' + m.role + m.content + '<|im_end|>' }}{% endfor %}";
+  const ChatTemplate expects({.name = "plus", .jinja = plus}, tokenizer());
+  EXPECT_EQ(expects.encode_conversation(asked(nullptr), false),
+            expects.encode_conversation(asked(""), false));
+  const std::string looks =
+      "{% for m in messages %}{{ '<|im_start|>' + ('call' if m.content is none else m.content) + "
+      "'<|im_end|>' }}{% endfor %}";
+  const ChatTemplate knows({.name = "looks", .jinja = looks}, tokenizer());
+  EXPECT_EQ(knows.encode_conversation(asked(nullptr), false),
+            knows.encode_conversation(asked("call"), false));
+  const json_list user = {{"messages", {{{"role", "user"}, {"content", nullptr}}}}};
+  EXPECT_NE(error_of([&] { expects.encode_conversation(user, false); }), "no error");
+}
+
 TEST(ChatTemplate, IsFoundBesideAModel) {
   const test::TempDir dir;
   EXPECT_EQ(read_chat_template(dir.path()), std::nullopt);

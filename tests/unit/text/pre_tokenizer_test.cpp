@@ -102,10 +102,10 @@ TEST(Regex, SaysWhatItDoesNotKnow) {
   }
   for (const char* pattern : {"(", "a)", "*", "(?<=a+)b", "[b-a]"})
     EXPECT_NE(test::error_of([&] { Regex regex{pattern}; }).find("not valid"), std::string::npos) << pattern;
-  expect_message([] { Regex regex{std::string(200, '(') + std::string(200, ')')}; }, "split pattern",
+  expect_message([] { Regex regex{std::string(200, '(') + std::string(200, ')')}; }, "regular expression",
                  "nested");
-  expect_message([] { Regex regex{std::string(20000, 'a')}; }, "split pattern", "20000 bytes");
-  expect_message([] { Regex regex{"\xFF"}; }, "split pattern", "UTF-8");
+  expect_message([] { Regex regex{std::string(20000, 'a')}; }, "regular expression", "20000 bytes");
+  expect_message([] { Regex regex{"\xFF"}; }, "regular expression", "UTF-8");
 }
 
 TEST(Regex, HasAnEnd) {
@@ -113,7 +113,7 @@ TEST(Regex, HasAnEnd) {
   Regex::Search search(regex);
   const std::string text(1 << 18, 'a');
   search.begin(text);
-  expect_message([&] { search.next(); }, "split pattern", "takes too long");
+  expect_message([&] { search.next(); }, "regular expression", "takes too long");
 }
 
 TEST(PreTokenizer, SaysWhatItCannotRead) {

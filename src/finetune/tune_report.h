@@ -1,0 +1,20 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "finetune/tune_config.h"
+#include "report/report_html.h"
+
+namespace gpt {
+
+// The settings of tune_config_json that the task uses.
+nlohmann::json used_settings(const TuneConfig& config);
+
+// What one does with a fine-tuned model, for its report. out: the run's folder; model: the model in it that
+// is the one to use.
+std::vector<ReportCommand> tune_commands(const TuneConfig& config, const std::string& out,
+                                         const std::string& model, const std::string& command_line);
+
+}  // namespace gpt
