@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/file.h"
@@ -147,7 +148,8 @@ TEST_F(Mpi, RefusesOtherLaunchersAndCommandsByName) {
       << other.err;
   const GptRun launched = run_gpt(launch(2, {"info", "gpt2"}));
   EXPECT_EQ(launched.status, 2);
-  EXPECT_NE(launched.err.find("expected -- train or finetune or eval"), std::string::npos) << launched.err;
+  EXPECT_NE(launched.err.find("expected -- train or finetune or eval or sweep"), std::string::npos)
+      << launched.err;
 }
 
 // Fine-tuning too, with an evaluation that all share.
@@ -237,6 +239,40 @@ TEST_F(Mpi, TheScoresOfTasksAreThoseOfOneProcess) {
   const std::string alone = scores(1);
   EXPECT_EQ(scores(2), alone);
   EXPECT_EQ(scores(3), alone);
+}
+
+// Each process makes runs of its own, one of which fails; a sweep goes on with another number of processes.
+TEST_F(Mpi, ASweepIsMadeInParts) {
+  const auto sweep = [&](const std::string& name) {
+    Words words = {"sweep", "--data", text_, "--over", "lr=1e-3,1e-2,1000", "--out", path(name)};
+    for (const char* setting :
+         {"--tokenizer=byte", "--n-layer=1", "--n-head=1", "--n-embd=8", "--n-ctx=16", "--batch-size=2",
+          "--seeds=2", "--threads=1", "--eval-batches=1", "--steps=8"})
+      words.emplace_back(setting);
+    return words;
+  };
+  const auto results = [&](const std::string& name) {
+    const auto json = nlohmann::json::parse(gpt::read_file(path(name + "/sweep.json")));
+    std::string text;
+    for (const nlohmann::json& run : json["runs"]) {
+      text += run.value("name", "") + " " + run.value("state", "") + " " + run.value("error", "") + "\n";
+      if (run.value("state", "") != "done") continue;
+      text += run["val_loss"].dump();
+      text += gpt::read_file(path(name + "/runs/" + run.value("name", "") + "/last/model.safetensors"));
+    }
+    return text;
+  };
+  succeeds(sweep("alone"));
+  const GptRun shared = run_gpt(launch(2, sweep("shared")));
+  ASSERT_EQ(shared.status, 0) << shared.err;
+  EXPECT_NE(shared.err.find(", made by rank 1\n"), std::string::npos) << shared.err;
+  EXPECT_TRUE(results("shared") == results("alone"));
+  EXPECT_NE(results("alone").find(" failed "), std::string::npos);
+  EXPECT_FALSE(fs::exists(path("shared/.rank-0.json")));
+  fs::remove_all(path("shared/runs/lr=1e-2-seed=1"));
+  fs::remove_all(path("shared/runs/lr=1e-3-seed=2"));
+  succeeds(launch(3, {"sweep", "--resume", "--out", path("shared")}));
+  EXPECT_TRUE(results("shared") == results("alone"));
 }
 
 // Of one mpirun, two commands that differ.
