@@ -452,9 +452,9 @@ TuneOutcome Tuner::finish() {
 
 }  // namespace
 
-// Answers that are rewarded, and what the first model says of pairs, are made by one process.
+// Answers that are rewarded are made by one process.
 void require_shareable(const TuneConfig& config) {
-  if (config.task == "grpo" || config.task == "dpo")
+  if (config.task == "grpo")
     fail_usage("--task {} runs in one process; start it without mpirun", config.task);
 }
 

@@ -175,9 +175,9 @@ TEST_F(Mpi, FineTuningDependsOnShardsAlone) {
   EXPECT_EQ(gpt::read_file(path("tuned-one/predictions.csv")),
             gpt::read_file(path("tuned-two/predictions.csv")));
   const GptRun grpo =
-      run_gpt(launch(2, {"finetune", path("base"), "--task", "dpo", "--data", text_, "--out", path("no")}));
+      run_gpt(launch(2, {"finetune", path("base"), "--task", "grpo", "--data", text_, "--out", path("no")}));
   EXPECT_EQ(grpo.status, 2);
-  EXPECT_NE(grpo.err.find("--task dpo runs in one process"), std::string::npos) << grpo.err;
+  EXPECT_NE(grpo.err.find("--task grpo runs in one process"), std::string::npos) << grpo.err;
 }
 
 TEST_F(Mpi, AnEvaluationOfChatIsThatOfOneProcess) {
@@ -204,6 +204,31 @@ TEST_F(Mpi, AnEvaluationOfChatIsThatOfOneProcess) {
   const std::string alone = losses(1);
   EXPECT_TRUE(alone == losses(2));
   EXPECT_TRUE(alone == losses(3));
+}
+
+// What the first model says of the pairs is shared too, and kept for a resume.
+TEST_F(Mpi, PreferencesDependOnShardsAlone) {
+  succeeds(train("base", {"--steps", "2"}));
+  std::string pairs;
+  for (int i = 0; i < 30; ++i)
+    pairs += R"({"prompt": "a)" + std::to_string(i) + R"(", "chosen": "yes", "rejected": "no"})" + "\n";
+  gpt::test::write_plain_file(dir_.file("pairs.jsonl"), pairs);
+  const auto prefer = [&](const std::string& name, const Words& more) {
+    Words words = {"finetune", path("base"), "--task", "dpo", "--data", dir_.file("pairs.jsonl"),
+                   "--out",    path(name)};
+    for (const char* setting : {"--batch-size=8", "--micro-batch=2", "--steps=6", "--grad-shards=4",
+                                "--threads=1", "--eval-every=3", "--val-fraction=0.3"})
+      words.emplace_back(setting);
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  succeeds(prefer("alone", {}));
+  succeeds(launch(2, prefer("shared", {"--stop-after", "3"})));
+  succeeds(launch(4, {"finetune", "--resume", "--out", path("shared")}));
+  expect_same("alone", "shared");
+  EXPECT_EQ(held_out_losses(path("shared")), held_out_losses(path("alone")));
+  EXPECT_TRUE(gpt::read_file(path("shared/reference.safetensors")) ==
+              gpt::read_file(path("alone/reference.safetensors")));
 }
 
 // The windows of a text are shared: the same bits are printed.
