@@ -174,10 +174,6 @@ TEST_F(Mpi, FineTuningDependsOnShardsAlone) {
   expect_same("tuned-one", "tuned-two");
   EXPECT_EQ(gpt::read_file(path("tuned-one/predictions.csv")),
             gpt::read_file(path("tuned-two/predictions.csv")));
-  const GptRun grpo =
-      run_gpt(launch(2, {"finetune", path("base"), "--task", "grpo", "--data", text_, "--out", path("no")}));
-  EXPECT_EQ(grpo.status, 2);
-  EXPECT_NE(grpo.err.find("--task grpo runs in one process"), std::string::npos) << grpo.err;
 }
 
 TEST_F(Mpi, AnEvaluationOfChatIsThatOfOneProcess) {
@@ -206,29 +202,38 @@ TEST_F(Mpi, AnEvaluationOfChatIsThatOfOneProcess) {
   EXPECT_TRUE(alone == losses(3));
 }
 
-// What the first model says of the pairs is shared too, and kept for a resume.
-TEST_F(Mpi, PreferencesDependOnShardsAlone) {
+// What the first model says of pairs is shared too, and so are answers that are rewarded.
+TEST_F(Mpi, PreferencesAndRewardsDependOnShardsAlone) {
   succeeds(train("base", {"--steps", "2"}));
-  std::string pairs;
-  for (int i = 0; i < 30; ++i)
-    pairs += R"({"prompt": "a)" + std::to_string(i) + R"(", "chosen": "yes", "rejected": "no"})" + "\n";
-  gpt::test::write_plain_file(dir_.file("pairs.jsonl"), pairs);
-  const auto prefer = [&](const std::string& name, const Words& more) {
-    Words words = {"finetune", path("base"), "--task", "dpo", "--data", dir_.file("pairs.jsonl"),
-                   "--out",    path(name)};
-    for (const char* setting : {"--batch-size=8", "--micro-batch=2", "--steps=6", "--grad-shards=4",
-                                "--threads=1", "--eval-every=3", "--val-fraction=0.3"})
-      words.emplace_back(setting);
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  };
-  succeeds(prefer("alone", {}));
-  succeeds(launch(2, prefer("shared", {"--stop-after", "3"})));
-  succeeds(launch(4, {"finetune", "--resume", "--out", path("shared")}));
-  expect_same("alone", "shared");
-  EXPECT_EQ(held_out_losses(path("shared")), held_out_losses(path("alone")));
-  EXPECT_TRUE(gpt::read_file(path("shared/reference.safetensors")) ==
-              gpt::read_file(path("alone/reference.safetensors")));
+  std::string pairs, prompts;
+  for (int i = 0; i < 30; ++i) {
+    const std::string prompt = R"({"prompt": "a)" + std::to_string(i);
+    pairs += prompt + R"(", "chosen": "yes", "rejected": "no"})" + "\n";
+    prompts += prompt + R"(", "answer": "e"})" + "\n";
+  }
+  gpt::test::write_plain_file(dir_.file("dpo.jsonl"), pairs);
+  gpt::test::write_plain_file(dir_.file("grpo.jsonl"), prompts);
+  for (const Words& task :
+       {Words{"dpo"}, Words{"grpo", "--rollouts=4", "--max-tokens=6", "--reward=regex"}}) {
+    const auto tune = [&](const std::string& name, const Words& more) {
+      Words words = {"finetune", path("base"), "--data", dir_.file(task[0] + ".jsonl"),
+                     "--out",    path(name),   "--task"};
+      words.insert(words.end(), task.begin(), task.end());
+      for (const char* setting : {"--batch-size=16", "--micro-batch=2", "--steps=6", "--grad-shards=4",
+                                  "--threads=1", "--eval-every=3", "--val-fraction=0.3"})
+        words.emplace_back(setting);
+      words.insert(words.end(), more.begin(), more.end());
+      return words;
+    };
+    const std::string alone = task[0] + "-alone", shared = task[0] + "-shared";
+    succeeds(tune(alone, {}));
+    succeeds(launch(2, tune(shared, {"--stop-after", "3"})));
+    succeeds(launch(4, {"finetune", "--resume", "--out", path(shared)}));
+    expect_same(alone, shared);
+    EXPECT_EQ(held_out_losses(path(shared)), held_out_losses(path(alone)));
+  }
+  EXPECT_TRUE(gpt::read_file(path("dpo-shared/reference.safetensors")) ==
+              gpt::read_file(path("dpo-alone/reference.safetensors")));
 }
 
 // The windows of a text are shared: the same bits are printed.
