@@ -93,9 +93,12 @@ std::string out_folder(const Words& words) {
   return "";
 }
 
-// The step of the run's last checkpoint; -1: there is none.
-int64_t saved_step(const std::string& out) {
-  return std::filesystem::exists(out + "/last/train_state.json") ? read_run_state(out + "/last").step : -1;
+// What a command with --resume goes on from: the step of a run's last checkpoint, the plan of a sweep; "":
+// nothing.
+std::string saved(const std::string& out) {
+  if (std::filesystem::exists(out + "/sweep.json")) return "its plan";
+  if (!std::filesystem::exists(out + "/last/train_state.json")) return "";
+  return "step " + format_thousands(read_run_state(out + "/last").step);
 }
 
 void check(const LaunchArguments& a) {
@@ -125,12 +128,11 @@ int run(const LaunchArguments& a) {
     const bool restart = status != 0 && status != kUsage && status != kInterruptedStatus && stop_count == 0 &&
                          restarts < a.restart;
     if (!restart) return status;
-    const int64_t step = saved_step(out);
-    if (step >= 0) words = {a.words.front(), "--resume", "--out", out};
+    const std::string from = saved(out);
+    if (!from.empty()) words = {a.words.front(), "--resume", "--out", out};
     write_note(fmt::format("launch: the run ended with status {}; restart {} of {} {}\n", status,
                            restarts + 1, a.restart,
-                           step >= 0 ? "goes on from step " + format_thousands(step)
-                                     : std::string("begins anew: nothing was saved yet")));
+                           from.empty() ? "begins anew: nothing was saved yet" : "goes on from " + from));
   }
 }
 
@@ -139,8 +141,8 @@ int run(const LaunchArguments& a) {
 Command add_launch_command(CLI::App& root, const Words& words) {
   auto a = std::make_shared<LaunchArguments>();
   a->words = words;
-  CLI::App* app =
-      add_command(root, "launch", "train, fine-tune or evaluate with several processes, by mpirun", kFooter);
+  CLI::App* app = add_command(
+      root, "launch", "train, fine-tune, evaluate or sweep with several processes, by mpirun", kFooter);
   add_value(*app, "-n", a->n, "N", "processes");
   add_value(*app, "--restart", a->restart, "K", "start again from the last checkpoint, at most so often (0)");
   add_value(*app, "--hostfile", a->hostfile, "FILE", "machines and their slots, as mpirun reads them");

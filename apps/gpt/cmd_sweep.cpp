@@ -22,6 +22,7 @@
 #include "sweep/page.h"
 #include "sweep/sweep.h"
 #include "train/run_data.h"
+#include "world.h"
 
 namespace gpt {
 namespace {
@@ -32,9 +33,11 @@ constexpr const char* kFooter = R"(Examples:
   gpt sweep --preset tiny --data tales --over n_layer=1,2,4,8 --iso-params 800000 --over lr=2e-3,4e-3 --minutes 10 --seeds 2 --out depth-or-width
   gpt sweep --preset mini-gpt --data input.txt --over norm=layer,rms --over act=gelu,swiglu --steps 500 --out ablation
   gpt sweep --out shapes --resume                       go on after Ctrl-C or a kill
+  gpt launch -n 4 -- sweep --preset tiny --data tales --over n_layer=2,4,8,16 --minutes 10 --out shapes
 
 Every run gets the same FLOPs (--flops, --minutes) or the same steps (--steps). It leaves DIR/sweep.html, sweep.svg,
-sweep.json, fit.json, and a complete run folder DIR/runs/NAME for each run.)";
+sweep.json, fit.json, and a complete run folder DIR/runs/NAME for each run. Several processes make runs at the same time, each
+by itself.)";
 
 struct SweepArguments {
   std::string preset, config, out, command_line;
@@ -116,6 +119,11 @@ double step_tokens(const SweepRun& run) {
 
 constexpr double kEvaluations = 8;
 
+// Processes that make some of so many runs.
+double makers(int64_t runs) {
+  return static_cast<double>(std::min<int64_t>(world().size(), runs));
+}
+
 // The budgets of one run: as given; or what makes all runs together take so many minutes.
 std::vector<double> budgets_of(const SweepArguments& a, const std::vector<SweepRun>& shapes,
                                const std::vector<double>& step_seconds) {
@@ -139,11 +147,11 @@ std::vector<double> budgets_of(const SweepArguments& a, const std::vector<SweepR
       evaluations += static_cast<double>(a.levels) * kEvaluations / 3 * step_seconds[i] *
                      static_cast<double>(shapes[i].config.train.eval_batches);
     }
-    const auto seeds = static_cast<double>(a.seeds);
-    const double left = a.minutes * 60 / seeds - evaluations;
+    const double rounds = static_cast<double>(a.seeds) / makers(std::ssize(shapes) * a.levels * a.seeds);
+    const double left = a.minutes * 60 / rounds - evaluations;
     if (left <= 0)
       fail_usage("--minutes {}: evaluations alone take {}; use fewer --eval-batches, values or --seeds",
-                 a.minutes, format_duration(evaluations * seeds));
+                 a.minutes, format_duration(evaluations * rounds));
     for (int64_t level = 0; level < a.levels; ++level)
       budgets.push_back(left / per_flop * std::pow(0.5, static_cast<double>(level)));
   }
@@ -178,7 +186,7 @@ Plan plan_sweep(const SweepArguments& a, const ConfigFlags& flags) {
     const SweepRun& run = shapes.back();
     const std::string key = fmt::format("{} {} {}", model_keys_json(run.config.model).dump(),
                                         run.config.train.batch_size, run.config.train.micro_batch);
-    if (measured.count(key) == 0) measured[key] = measure_step_seconds(run, chosen_isa());
+    if (measured.count(key) == 0) measured[key] = measure_step_seconds(run, chosen_isa(), world());
     step_seconds.push_back(measured[key]);
   }
   const std::vector<double> budgets = budgets_of(a, shapes, step_seconds);
@@ -216,9 +224,9 @@ std::string describe(const Plan& plan) {
                           format_duration(plan.seconds[i])});
     total += plan.seconds[i];
   }
-  std::string text = format_table(table) + fmt::format("{}, about {} in all\n",
-                                                       format_amount(std::ssize(plan.sweep.runs), "run"),
-                                                       format_duration(total));
+  std::string text = format_table(table) +
+                     fmt::format("{}, about {} in all\n", format_amount(std::ssize(plan.sweep.runs), "run"),
+                                 format_duration(total / makers(std::ssize(plan.sweep.runs))));
   const double difference = flops_difference(plan.sweep.runs);
   if (difference > 0.01)
     text += fmt::format(
@@ -269,20 +277,21 @@ Sweep chosen_sweep(const SweepArguments& a, const ConfigFlags& flags) {
   return std::move(plan.sweep);
 }
 
-int run(const SweepArguments& a, const ConfigFlags& flags) {
-  check(a, flags);
-  if (a.dry_run && !a.resume) {
-    write_output(describe(plan_sweep(a, flags)));
-    write_note("next: the same without --dry-run\n");
-    return 0;
+// Rank 0 measures and plans; the others read what it has written.
+Sweep agreed_sweep(const SweepArguments& a, const ConfigFlags& flags) {
+  constexpr const char* kWhat = "the plan of a sweep by rank 0";
+  if (!is_first_process()) {
+    barrier(world(), kWhat);
+    return read_sweep(a.out);
   }
-  install_ending_signals();
-  const FolderLock lock = FolderLock::of_folder(a.out, write_note);
   check_folder(a);
   Sweep sweep = chosen_sweep(a, flags);
-  install_graceful_interrupt("finishing the step and saving");
-  const bool finished = run_sweep(
-      sweep, {.folder = a.out, .isa = chosen_isa(), .interrupted = interrupted, .note = write_note});
+  if (world().size() > 1) write_sweep(a.out, sweep);
+  barrier(world(), kWhat);
+  return sweep;
+}
+
+void show(const SweepArguments& a, const Sweep& sweep, bool finished) {
   const Findings findings = find_out(sweep);
   if (a.json) {
     write_output(findings_json(sweep, findings).dump(2) + "\n");
@@ -296,6 +305,27 @@ int run(const SweepArguments& a, const ConfigFlags& flags) {
                       : fmt::format("interrupted; go on with: gpt sweep --out {} --resume\n", a.out));
   if (finished && !a.json && !findings.means.empty())
     write_next(generate_command(a.out + "/runs/" + sweep.runs[findings.means[0].run].name));
+}
+
+int run(const SweepArguments& a, const ConfigFlags& flags) {
+  check(a, flags);
+  Communicator& processes = world();
+  if (a.dry_run && !a.resume) {
+    if (is_first_process()) write_output(describe(plan_sweep(a, flags)));
+    write_note("next: the same without --dry-run\n");
+    return 0;
+  }
+  install_ending_signals();
+  std::unique_ptr<FolderLock> lock;
+  if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note)));
+  Sweep sweep = agreed_sweep(a, flags);
+  install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr);
+  const bool finished = run_sweep(sweep, {.folder = a.out,
+                                          .isa = chosen_isa(),
+                                          .interrupted = interrupted,
+                                          .note = write_note,
+                                          .processes = &processes});
+  if (is_first_process()) show(a, sweep, finished);
   return finished ? 0 : kInterruptedStatus;
 }
 

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/parse.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "chat/chat_conversations.h"
 
@@ -17,6 +18,18 @@ constexpr uint64_t kMostBytes = uint64_t{4} << 30;
 
 int64_t counted(const ChatExample& example) {
   return std::ranges::count(example.weights, uint8_t{1});
+}
+
+// The functions that the assistant calls in a conversation.
+std::vector<std::string> called_functions(const nlohmann::ordered_json& conversation) {
+  std::vector<std::string> names;
+  for (const auto& message : conversation["messages"]) {
+    const auto calls = message.find("tool_calls");
+    if (calls == message.end() || !calls->is_array()) continue;
+    for (const auto& call : *calls)
+      names.push_back(call["function"]["name"].get<std::string>());
+  }
+  return names;
 }
 
 class Reader {
@@ -52,8 +65,27 @@ class Reader {
     }
   }
 
+  // A template that knows no tools would teach the model to say nothing where it should call one.
+  void require_calls(const nlohmann::ordered_json& conversation, const ChatExample& example,
+                     const std::string& place) const {
+    const std::vector<std::string> names = called_functions(conversation);
+    if (names.empty()) return;
+    std::string text;
+    for (const int32_t id : example.ids)
+      text += chat_.tokenizer().token_bytes(id);
+    for (const std::string& name : names) {
+      if (text.find(name) == std::string::npos)
+        fail(
+            "{}: the assistant calls {}, which the chat template ({}) does not write; use a template that "
+            "has "
+            "tools, as a .jinja file, or leave such conversations out",
+            place, printable(name), chat_.name());
+    }
+  }
+
   void add(nlohmann::ordered_json conversation, const std::string& place) {
     ChatExample example = encoded(conversation, place);
+    require_calls(conversation, example, place);
     if (!fits(example) && options_.too_long == TooLong::error)
       throw TooManyIds(fmt::format(
           "{}: the conversation has {}, expected at most {}, one more than the context; raise the context, "

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "data/token_hash.h"
+#include "distributed/shares.h"
 #include "finetune/example_order.h"
 #include "finetune/json_lines.h"
 #include "finetune/prompts.h"
@@ -177,9 +178,7 @@ class DpoTask : public Task {
     if (!resumed) {
       const std::vector<double> all = answer_logprobs(model, backend, [] { return false; }).value();
       reference_.assign(all.begin(), all.end());
-      const NamedTensor tensor =
-          named_tensor("logprobs", make_view(reference_.data(), DType::f32, {std::ssize(reference_)}));
-      write_safetensors(path, {&tensor, 1});
+      if (processes->rank() == 0) write_reference(path);
       return;
     }
     const SafetensorsFile file(path);
@@ -270,7 +269,14 @@ class DpoTask : public Task {
     }
   }
 
-  // Log-probabilities of all answers from the first one on; nothing when interrupted.
+  void write_reference(const std::string& path) {
+    const NamedTensor tensor =
+        named_tensor("logprobs", make_view(reference_.data(), DType::f32, {std::ssize(reference_)}));
+    write_safetensors(path, {&tensor, 1});
+  }
+
+  // Log-probabilities of all answers from the first one on, which the processes share; nothing when
+  // interrupted.
   std::optional<std::vector<double>> answer_logprobs(const Model& model, const Backend& backend,
                                                      const std::function<bool()>& interrupted,
                                                      int64_t first = 0) const {
@@ -282,14 +288,13 @@ class DpoTask : public Task {
                         backend);
     std::vector<int32_t> ids(static_cast<size_t>(n_ctx_)), targets(ids.size());
     std::vector<float> weights(ids.size());
-    std::vector<double> out;
+    const auto logprob_of = [&](int64_t i) {
+      write(answer(first + i), 0, {ids.data(), targets.data(), weights.data(), nullptr, nullptr});
+      return std::vector<double>{
+          -graph.loss({.ids = ids.data(), .targets = targets.data(), .weights = weights.data()})};
+    };
     const auto answers = static_cast<int64_t>(2 * (train_.size() + val_.size()));
-    for (int64_t i = first; i < answers; ++i) {
-      if (interrupted()) return std::nullopt;
-      write(answer(i), 0, {ids.data(), targets.data(), weights.data(), nullptr, nullptr});
-      out.push_back(-graph.loss({.ids = ids.data(), .targets = targets.data(), .weights = weights.data()}));
-    }
-    return out;
+    return compute_in_shares(*processes, answers - first, logprob_of, interrupted, "evaluation");
   }
 
   std::shared_ptr<const Tokenizer> tokenizer_;

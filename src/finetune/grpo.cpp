@@ -9,6 +9,7 @@
 #include "base/ranges.h"
 #include "chat/model_text.h"
 #include "data/token_hash.h"
+#include "distributed/shares.h"
 #include "finetune/example_order.h"
 #include "finetune/json_lines.h"
 #include "finetune/prompts.h"
@@ -226,10 +227,55 @@ class GrpoTask : public Task {
     return out;
   }
 
+  // n answers to each question, which the processes share.
   std::optional<std::vector<Rollout>> draw(const Model& model, const Backend& backend,
                                            const std::vector<const Question*>& questions,
                                            const SamplingParams& sampling, int64_t n, uint64_t first,
                                            const std::function<bool()>& interrupted) const {
+    if (processes->size() == 1) return draw_own(model, backend, questions, sampling, n, first, interrupted);
+    constexpr int64_t kMostAtOnce = 32;  // between two questions whether to stop, which all are asked at once
+    const int64_t all = std::ssize(questions), share = share_size(*processes, all, kMostAtOnce);
+    const auto answers_to = [&](int64_t part) {
+      const int64_t begin = part * share;
+      const std::vector<const Question*> own(questions.begin() + begin,
+                                             questions.begin() + std::min(begin + share, all));
+      return numbers_of(
+          draw_own(model, backend, own, sampling, n, first + static_cast<uint64_t>(begin * n), [] {
+            return false;
+          }).value());
+    };
+    const auto numbers = compute_in_shares(*processes, (all + share - 1) / share, answers_to, interrupted,
+                                           "answers to prompts");
+    if (!numbers) return std::nullopt;
+    return rollouts_of(*numbers);
+  }
+
+  // As processes tell each other: lengths of prompt and of both, then the ids.
+  static std::vector<double> numbers_of(const std::vector<Rollout>& rollouts) {
+    std::vector<double> numbers;
+    for (const Rollout& rollout : rollouts) {
+      numbers.push_back(static_cast<double>(rollout.prompt));
+      numbers.push_back(static_cast<double>(rollout.ids.size()));
+      numbers.insert(numbers.end(), rollout.ids.begin(), rollout.ids.end());
+    }
+    return numbers;
+  }
+  static std::vector<Rollout> rollouts_of(const std::vector<double>& numbers) {
+    std::vector<Rollout> rollouts;
+    for (auto at = numbers.begin(); at != numbers.end();) {
+      Rollout rollout;
+      rollout.prompt = static_cast<int64_t>(*at++);
+      for (auto left = static_cast<int64_t>(*at++); left > 0; --left)
+        rollout.ids.push_back(static_cast<int32_t>(*at++));
+      rollouts.push_back(std::move(rollout));
+    }
+    return rollouts;
+  }
+
+  std::optional<std::vector<Rollout>> draw_own(const Model& model, const Backend& backend,
+                                               const std::vector<const Question*>& questions,
+                                               const SamplingParams& sampling, int64_t n, uint64_t first,
+                                               const std::function<bool()>& interrupted) const {
     constexpr int64_t kMostSlots = 64;
     const int64_t all = std::ssize(questions) * n;
     Inference inference(model, backend,
@@ -278,7 +324,9 @@ class GrpoTask : public Task {
       const Question& q = *questions[i / static_cast<size_t>(n)];
       judged.push_back({q.prompt, q.answer, text_of(answers[i])});
     }
-    return reward_->rewards(judged);
+    // A command may say something else the next time: one process asks, and all believe it.
+    return joined(*processes, processes->rank() == 0 ? reward_->rewards(judged) : std::vector<double>(),
+                  "rewards by rank 0");
   }
 
   static std::string quoted(const std::string& text) {

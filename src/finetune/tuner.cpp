@@ -496,15 +496,8 @@ TuneOutcome Tuner::finish() {
 
 }  // namespace
 
-// Answers that are rewarded, and what the first model says of pairs, are made by one process.
-void require_shareable(const TuneConfig& config) {
-  if (config.task == "grpo" || config.task == "dpo")
-    fail_usage("--task {} runs in one process; start it without mpirun", config.task);
-}
-
 TuneOutcome run_tuning(const TuneRequest& request, const std::function<bool()>& interrupted) {
   check_tuning(request.config);
-  if (request.processes->size() > 1) require_shareable(request.config);
   open_run_folder(*request.processes, request.out, request.resume, /*again=*/false);
   return Tuner(request).run(interrupted);
 }

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -13,10 +15,12 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "bench/workload.h"
+#include "distributed/same.h"
 #include "io/checkpoint_dir.h"
 #include "report/metrics.h"
 #include "report/run_charts.h"
 #include "report/svg.h"
+#include "sweep/made_runs.h"
 #include "sweep/page.h"
 #include "train/checkpoint.h"
 #include "train/data_identity.h"
@@ -62,13 +66,21 @@ SweepResult result_of(const std::string& folder, const SweepRun& run) {
   return result;
 }
 
+// 0: all CPUs.
+int64_t threads_of(const SweepRun& run, const Communicator& processes) {
+  const int64_t threads = run.config.train.threads;
+  return processes.size() > 1 ? thread_count(threads, processes) : threads;
+}
+
 void make_run(const SweepRun& run, SweepResult& result, const SweepWay& way, bool& interrupted) {
   const std::string folder = run_folder(way.folder, run);
   const FolderLock lock = FolderLock::of_folder(folder, [](std::string_view) {});
   TrainRequest request{.config = run.config, .out = folder, .kernels = &kernel_table(way.isa), .brief = true};
+  request.silent = way.processes->rank() > 0;
   request.resume = checkpoint_step(folder) >= 0;
   request.repeats = !request.resume;
   if (request.resume) request.config = read_run_config(folder + "/config.json");
+  request.config.train.threads = threads_of(run, *way.processes);
   try {
     interrupted = run_training(request, way.interrupted).interrupted;
   } catch (const UsageError&) {
@@ -115,7 +127,8 @@ void check_same_data(const Sweep& sweep, const std::string& folder) {
   }
 }
 
-// sweep.json, fit.json, sweep.svg and sweep.html.
+}  // namespace
+
 void write_sweep(const std::string& folder, const Sweep& sweep) {
   make_directories(folder);
   const Findings findings = find_out(sweep);
@@ -125,11 +138,121 @@ void write_sweep(const std::string& folder, const Sweep& sweep) {
   write_file_atomic(folder + "/sweep.html", sweep_page(sweep, findings));
 }
 
+namespace {
+
+// The runs that this process makes, and what it sees of those of the others.
+class SharedSweep {
+ public:
+  SharedSweep(Sweep& sweep, const SweepWay& way)
+      : sweep_(sweep), way_(way), processes_(*way.processes), own_(own_runs(sweep, processes_)) {
+    if (is_first()) remove_made_runs(way.folder);
+    std::string names;  // once all have told them, all have read what there was
+    for (const size_t i : own_runs(sweep, single_process()))
+      names += sweep.runs[i].name + " ";
+    require_same(processes_, "list of runs to make", names);
+    if (is_first()) write_sweep(way.folder, sweep);
+  }
+
+  // False where they were interrupted.
+  bool make_own_runs() {
+    for (const size_t i : own_) {
+      made_.interrupted = way_.interrupted();
+      make(i);
+      if (made_.interrupted && sweep_.results[i].state == SweepResult::State::waiting) break;
+      made_.interrupted = false;
+    }
+    made_.ended = true;
+    tell();
+    return processes_.size() > 1 || !made_.interrupted;
+  }
+
+  // False where the runs of any process were interrupted.
+  bool wait_for_others() {
+    if (processes_.size() == 1) return true;
+    constexpr auto kPause = std::chrono::milliseconds(200);
+    while (!look()) {
+      std::this_thread::sleep_for(kPause);
+    }
+    barrier(processes_, "the end of the sweep");  // all have read what is removed
+    if (is_first()) remove_made_runs(way_.folder);
+    return !interrupted_;
+  }
+
+ private:
+  bool is_first() const { return processes_.rank() == 0; }
+
+  void make(size_t i) {
+    const SweepRun& run = sweep_.runs[i];
+    SweepResult& result = sweep_.results[i];
+    way_.note(fmt::format("run {} of {}: {}, {} parameters, {}\n", i + 1, sweep_.runs.size(), run.name,
+                          format_count(run.parameters), format_amount(run.config.train.steps, "step")));
+    if (!made_.interrupted) make_run(run, result, way_, made_.interrupted);
+    if (result.state == SweepResult::State::done) made_.done.push_back(run.name);
+    if (result.state == SweepResult::State::failed) made_.failed.emplace_back(run.name, result.error);
+    note_result(result);
+    tell();
+    look();
+    if (is_first()) write_sweep(way_.folder, sweep_);
+  }
+
+  void note_result(const SweepResult& result) const {
+    if (result.state == SweepResult::State::done)
+      way_.note(
+          fmt::format("  validation loss {:.4f} in {}\n", result.loss, format_duration(result.seconds)));
+    if (result.state == SweepResult::State::failed) way_.note("  failed: " + result.error + "\n");
+  }
+
+  void tell() const {
+    if (processes_.size() > 1) write_made_runs(way_.folder, processes_.rank(), made_);
+  }
+
+  // Takes over what the others have made since; whether all have ended.
+  bool look() {
+    bool ended = made_.ended, news = false;
+    interrupted_ = made_.interrupted;
+    for (int rank = 0; rank < processes_.size(); ++rank) {
+      if (rank == processes_.rank()) continue;
+      const MadeRuns made = read_made_runs(way_.folder, rank);
+      ended = ended && made.ended;
+      interrupted_ = interrupted_ || made.interrupted;
+      for (size_t i = 0; i < sweep_.runs.size(); ++i)
+        news = take_over(i, rank, made) || news;
+    }
+    if (news && is_first()) write_sweep(way_.folder, sweep_);
+    return ended;
+  }
+
+  // Whether a run that waited has been made by that process.
+  bool take_over(size_t i, int rank, const MadeRuns& made) {
+    SweepResult& result = sweep_.results[i];
+    const SweepRun& run = sweep_.runs[i];
+    if (result.state != SweepResult::State::waiting) return false;
+    const auto failed = std::ranges::find(made.failed, run.name, [](const auto& x) { return x.first; });
+    if (failed != made.failed.end()) {
+      result = {.state = SweepResult::State::failed, .curve = {}, .error = failed->second};
+    } else if (std::ranges::find(made.done, run.name) != made.done.end()) {
+      result = result_of(run_folder(way_.folder, run), run);
+    } else {
+      return false;
+    }
+    way_.note(fmt::format("run {} of {}: {}, made by rank {}\n", i + 1, sweep_.runs.size(), run.name, rank));
+    note_result(result);
+    return true;
+  }
+
+  Sweep& sweep_;
+  const SweepWay& way_;
+  Communicator& processes_;
+  std::vector<size_t> own_;
+  MadeRuns made_;
+  bool interrupted_ = false;  // some process
+};
+
 }  // namespace
 
-double measure_step_seconds(const SweepRun& run, Isa isa) {
+double measure_step_seconds(const SweepRun& run, Isa isa, const Communicator& processes) {
   const TrainConfig& train = run.config.train;
-  ThreadPool pool(train.threads > 0 ? static_cast<int>(train.threads) : available_cpus());
+  ThreadPool pool(thread_count(train.threads, processes));
   Model model(run.config.model);
   ParamBuffer weights(model.table, DType::f32, "weights");
   model.weights.assign(weights.views().begin(), weights.views().end());
@@ -168,22 +291,8 @@ Sweep read_sweep(const std::string& folder) {
 
 bool run_sweep(Sweep& sweep, const SweepWay& way) {
   check_same_data(sweep, way.folder);
-  write_sweep(way.folder, sweep);
-  for (size_t i = 0; i < sweep.runs.size(); ++i) {
-    if (sweep.results[i].state != SweepResult::State::waiting) continue;
-    const SweepRun& run = sweep.runs[i];
-    way.note(fmt::format("run {} of {}: {}, {} parameters, {}\n", i + 1, sweep.runs.size(), run.name,
-                         format_count(run.parameters), format_amount(run.config.train.steps, "step")));
-    bool interrupted = way.interrupted();
-    if (!interrupted) make_run(run, sweep.results[i], way, interrupted);
-    const SweepResult& result = sweep.results[i];
-    if (result.state == SweepResult::State::done)
-      way.note(fmt::format("  validation loss {:.4f} in {}\n", result.loss, format_duration(result.seconds)));
-    if (result.state == SweepResult::State::failed) way.note("  failed: " + result.error + "\n");
-    write_sweep(way.folder, sweep);
-    if (interrupted && result.state == SweepResult::State::waiting) return false;
-  }
-  return true;
+  SharedSweep shared(sweep, way);
+  return shared.make_own_runs() && shared.wait_for_others();
 }
 
 }  // namespace gpt

@@ -38,15 +38,15 @@ const std::string* text_of(const MetricRecord& record, std::string_view key) {
 }  // namespace
 
 RunLog::RunLog(const std::string& folder, std::optional<int64_t> resume_step, const TrainConfig& config,
-               RunFacts facts)
+               RunFacts facts, const ProgressOutput& output)
     : folder_(folder),
       facts_(std::move(facts)),
       steps_(config.steps),
       records_(earlier_records(folder, resume_step)),
-      outputs_(new Outputs{
-          .metrics = MetricsLog(folder, resume_step),
-          .tensorboard = TensorBoardWriter(folder, resume_step),
-          .line = ProgressLine(progress_output(2), {.log_every = std::max<int64_t>(1, config.log_every)})}) {}
+      outputs_(
+          new Outputs{.metrics = MetricsLog(folder, resume_step),
+                      .tensorboard = TensorBoardWriter(folder, resume_step),
+                      .line = ProgressLine(output, {.log_every = std::max<int64_t>(1, config.log_every)})}) {}
 
 void RunLog::progress(const Progress& progress) {
   if (outputs_) outputs_->line.update(progress);

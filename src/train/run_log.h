@@ -45,7 +45,7 @@ class RunLog {
   // Of a process beside the one that speaks: writes nothing, and knows what it is told.
   explicit RunLog(RunFacts facts) : facts_(std::move(facts)) {}
   RunLog(const std::string& folder, std::optional<int64_t> resume_step, const TrainConfig& config,
-         RunFacts facts);
+         RunFacts facts, const ProgressOutput& output = progress_output(2));
 
   void progress(const Progress& progress);
   void message(const std::string& text);

@@ -275,7 +275,9 @@ void Trainer::start_files() {
     log_ = std::make_unique<RunLog>(std::move(facts));
     return;
   }
-  log_ = std::make_unique<RunLog>(request_.out, resume_step, config(), std::move(facts));
+  ProgressOutput output = progress_output(2);
+  if (request_.silent) output.write = [](std::string_view) {};
+  log_ = std::make_unique<RunLog>(request_.out, resume_step, config(), std::move(facts), output);
   // After the log: a config without metrics would be a model (resume.h), and no new run might begin.
   if (!resumed_) write_file_atomic(request_.out + "/config.json", run_config_json(config_).dump(2) + "\n");
   if (resumed_) keep_steps(request_.out, config().steps);

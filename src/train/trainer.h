@@ -25,6 +25,7 @@ struct TrainRequest {
   Communicator* processes = &single_process();                // that share the run; must outlive it
   std::string command_line;                                   // for the report
   bool brief = false;                                         // says only how far it is: for one of many runs
+  bool silent = false;                                        // says nothing: beside a run that speaks
   bool verbose = false;                                       // says everything at the start
   std::function<LossForecast(const RunPlan&)> forecast = {};  // of the final loss, or none
   std::function<void()> begins = {};  // called before the first step: from then on there is work to save

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/file.h"
@@ -147,7 +148,8 @@ TEST_F(Mpi, RefusesOtherLaunchersAndCommandsByName) {
       << other.err;
   const GptRun launched = run_gpt(launch(2, {"info", "gpt2"}));
   EXPECT_EQ(launched.status, 2);
-  EXPECT_NE(launched.err.find("expected -- train or finetune or eval"), std::string::npos) << launched.err;
+  EXPECT_NE(launched.err.find("expected -- train or finetune or eval or sweep"), std::string::npos)
+      << launched.err;
 }
 
 // Fine-tuning too, with an evaluation that all share.
@@ -172,10 +174,6 @@ TEST_F(Mpi, FineTuningDependsOnShardsAlone) {
   expect_same("tuned-one", "tuned-two");
   EXPECT_EQ(gpt::read_file(path("tuned-one/predictions.csv")),
             gpt::read_file(path("tuned-two/predictions.csv")));
-  const GptRun grpo =
-      run_gpt(launch(2, {"finetune", path("base"), "--task", "dpo", "--data", text_, "--out", path("no")}));
-  EXPECT_EQ(grpo.status, 2);
-  EXPECT_NE(grpo.err.find("--task dpo runs in one process"), std::string::npos) << grpo.err;
 }
 
 TEST_F(Mpi, AnEvaluationOfChatIsThatOfOneProcess) {
@@ -202,6 +200,40 @@ TEST_F(Mpi, AnEvaluationOfChatIsThatOfOneProcess) {
   const std::string alone = losses(1);
   EXPECT_TRUE(alone == losses(2));
   EXPECT_TRUE(alone == losses(3));
+}
+
+// What the first model says of pairs is shared too, and so are answers that are rewarded.
+TEST_F(Mpi, PreferencesAndRewardsDependOnShardsAlone) {
+  succeeds(train("base", {"--steps", "2"}));
+  std::string pairs, prompts;
+  for (int i = 0; i < 30; ++i) {
+    const std::string prompt = R"({"prompt": "a)" + std::to_string(i);
+    pairs += prompt + R"(", "chosen": "yes", "rejected": "no"})" + "\n";
+    prompts += prompt + R"(", "answer": "e"})" + "\n";
+  }
+  gpt::test::write_plain_file(dir_.file("dpo.jsonl"), pairs);
+  gpt::test::write_plain_file(dir_.file("grpo.jsonl"), prompts);
+  for (const Words& task :
+       {Words{"dpo"}, Words{"grpo", "--rollouts=4", "--max-tokens=6", "--reward=regex"}}) {
+    const auto tune = [&](const std::string& name, const Words& more) {
+      Words words = {"finetune", path("base"), "--data", dir_.file(task[0] + ".jsonl"),
+                     "--out",    path(name),   "--task"};
+      words.insert(words.end(), task.begin(), task.end());
+      for (const char* setting : {"--batch-size=16", "--micro-batch=2", "--steps=6", "--grad-shards=4",
+                                  "--threads=1", "--eval-every=3", "--val-fraction=0.3"})
+        words.emplace_back(setting);
+      words.insert(words.end(), more.begin(), more.end());
+      return words;
+    };
+    const std::string alone = task[0] + "-alone", shared = task[0] + "-shared";
+    succeeds(tune(alone, {}));
+    succeeds(launch(2, tune(shared, {"--stop-after", "3"})));
+    succeeds(launch(4, {"finetune", "--resume", "--out", path(shared)}));
+    expect_same(alone, shared);
+    EXPECT_EQ(held_out_losses(path(shared)), held_out_losses(path(alone)));
+  }
+  EXPECT_TRUE(gpt::read_file(path("dpo-shared/reference.safetensors")) ==
+              gpt::read_file(path("dpo-alone/reference.safetensors")));
 }
 
 // The windows of a text are shared: the same bits are printed.
@@ -237,6 +269,40 @@ TEST_F(Mpi, TheScoresOfTasksAreThoseOfOneProcess) {
   const std::string alone = scores(1);
   EXPECT_EQ(scores(2), alone);
   EXPECT_EQ(scores(3), alone);
+}
+
+// Each process makes runs of its own, one of which fails; a sweep goes on with another number of processes.
+TEST_F(Mpi, ASweepIsMadeInParts) {
+  const auto sweep = [&](const std::string& name) {
+    Words words = {"sweep", "--data", text_, "--over", "lr=1e-3,1e-2,1000", "--out", path(name)};
+    for (const char* setting :
+         {"--tokenizer=byte", "--n-layer=1", "--n-head=1", "--n-embd=8", "--n-ctx=16", "--batch-size=2",
+          "--seeds=2", "--threads=1", "--eval-batches=1", "--steps=8"})
+      words.emplace_back(setting);
+    return words;
+  };
+  const auto results = [&](const std::string& name) {
+    const auto json = nlohmann::json::parse(gpt::read_file(path(name + "/sweep.json")));
+    std::string text;
+    for (const nlohmann::json& run : json["runs"]) {
+      text += run.value("name", "") + " " + run.value("state", "") + " " + run.value("error", "") + "\n";
+      if (run.value("state", "") != "done") continue;
+      text += run["val_loss"].dump();
+      text += gpt::read_file(path(name + "/runs/" + run.value("name", "") + "/last/model.safetensors"));
+    }
+    return text;
+  };
+  succeeds(sweep("alone"));
+  const GptRun shared = run_gpt(launch(2, sweep("shared")));
+  ASSERT_EQ(shared.status, 0) << shared.err;
+  EXPECT_NE(shared.err.find(", made by rank 1\n"), std::string::npos) << shared.err;
+  EXPECT_TRUE(results("shared") == results("alone"));
+  EXPECT_NE(results("alone").find(" failed "), std::string::npos);
+  EXPECT_FALSE(fs::exists(path("shared/.rank-0.json")));
+  fs::remove_all(path("shared/runs/lr=1e-2-seed=1"));
+  fs::remove_all(path("shared/runs/lr=1e-3-seed=2"));
+  succeeds(launch(3, {"sweep", "--resume", "--out", path("shared")}));
+  EXPECT_TRUE(results("shared") == results("alone"));
 }
 
 // Of one mpirun, two commands that differ.

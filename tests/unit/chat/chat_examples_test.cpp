@@ -126,6 +126,9 @@ TEST_F(ChatExamplesOf, ErrorsNameTheLine) {
   expect(R"({"messages": [{"role": "user", "content": "a", "tool_calls": []}]})", "only the assistant");
   expect(R"({"messages": [{"role": "assistant", "tool_calls": [{"name": "f"}]}]})",
          "\"function\" with a \"name\"");
+  expect(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null,)"
+         R"( "tool_calls": [{"function": {"name": "look"}}]}]})",
+         "the assistant calls \"look\", which the chat template");
   expect(R"({"conversations": [{"from": "dog", "value": "a"}]})", "found \"dog\"");
   expect(R"({"conversations": [{"from": "gpt", "value": 1}]})", "expected \"value\" to be a string");
   expect(R"({"conversations": [{"from": "function_call", "value": "f x"}]})", "a function_call");
