@@ -124,7 +124,7 @@ TEST_F(Classify, ScoresInputsWithLabels) {
       << all.err;
   const GptRun some = classify({},
                                "xx\n"
-                               R"({"text": "xx", "label": "ex"})"
+                               R"({"text": "xxx", "label": "ex"})"
                                "\n"
                                R"({"text": "yy", "label": "ex"})"
                                "\n"
