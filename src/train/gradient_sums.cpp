@@ -12,7 +12,7 @@ namespace {
 
 // Buckets that are sent before the first of them is added up. Their number must not depend on how fast they
 // arrive: processes do the same operations in the same order.
-constexpr size_t kUnderWay = 3;
+constexpr size_t kUnderWay = 8;
 
 std::span<std::byte> bytes_of(const TensorView& x) {
   return {static_cast<std::byte*>(x.data), static_cast<size_t>(x.size()) * dtype_size(x.dtype)};

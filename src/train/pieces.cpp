@@ -7,7 +7,7 @@
 namespace gpt {
 namespace {
 
-constexpr int64_t kBucketBlocks = 64;  // a million elements, or a block for each process
+constexpr int64_t kBucketBlocks = 16;  // 262,144 elements, or a block for each process
 
 }  // namespace
 
