@@ -11,6 +11,7 @@
 #include "config_flags.h"
 #include "finetune/examples.h"
 #include "finetune/rewards.h"
+#include "finetune/tune_report.h"
 #include "finetune/tuner.h"
 #include "interrupt.h"
 #include "model/model_source.h"
@@ -146,17 +147,7 @@ int run(const FinetuneArguments& a, const ConfigFlags& flags) {
   };
   const TuneOutcome outcome = run_tuning(request, interrupted);
   const std::string model = outcome.has_best ? a.out + "/best" : a.out;
-  if (outcome.finished && find_task(request.config.task)) {
-    write_next({"gpt", "classify", model, "--data", request.config.train().data[0]});
-  } else if (outcome.finished && request.config.lora_rank > 0 && request.config.task == "chat") {
-    write_next({"gpt", "chat", request.config.model, "--adapter", model});
-  } else if (outcome.finished && request.config.lora_rank > 0) {
-    write_next({"gpt", "generate", request.config.model, "--adapter", model, "--prompt", "..."});
-  } else if (outcome.finished && request.config.task == "chat") {
-    write_next({"gpt", "chat", model});
-  } else if (outcome.finished) {
-    write_next(generate_command(model));
-  }
+  if (outcome.finished) write_next(use_command(request.config, model));
   return outcome.interrupted ? kInterruptedStatus : 0;
 }
 

@@ -1,12 +1,11 @@
 #include "finetune/tune_config.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "finetune/examples.h"
 
 namespace gpt {
 
@@ -60,40 +59,31 @@ void check_tuning(const TuneConfig& c) {
   check("reward_seconds", c.reward_seconds, 0.01, 1e6);
 }
 
-namespace {
-
-// Settings that only some tasks read; with a default value they are as good as not given.
-struct UsedBy {
-  std::vector<std::string> keys, tasks;
-};
-const std::vector<UsedBy>& task_keys() {
-  static const std::vector<UsedBy> all = {
-      {{"aux_weight", "head_dropout", "labels", "class_weights", "long_examples"},
-       {"classify", "entail", "similar", "choose"}},
-      {{"long_conversations"}, {"chat"}},
-      {{"template"}, {"chat", "dpo", "grpo"}},
-      {{"beta"}, {"dpo"}},
-      {{"rollouts", "max_tokens", "temperature", "top_k", "reward", "reward_command", "reward_seconds"},
-       {"grpo"}}};
-  return all;
+std::vector<std::string> used_keys(const TuneConfig& c) {
+  std::vector<std::string> keys = {"task", "model", "epochs", "skip_bad"};
+  const auto add = [&](bool used, const std::vector<std::string>& more) {
+    if (used) keys.insert(keys.end(), more.begin(), more.end());
+  };
+  const bool head = find_task(c.task).has_value();
+  add(c.task != "grpo", {"n_ctx"});
+  add(head, {"aux_weight", "head_dropout", "long_examples", "labels", "class_weights"});
+  add(!head, {"template"});
+  add(c.lora_rank > 0, {"lora_rank", "lora_alpha", "lora_dropout", "rslora", "lora_targets"});
+  add(c.task == "chat", {"long_conversations"});
+  add(c.task == "dpo", {"beta"});
+  add(c.task == "grpo",
+      {"rollouts", "max_tokens", "temperature", "top_k", "reward", "reward_command", "reward_seconds"});
+  return keys;
 }
-
-}  // namespace
 
 void check_used(const TuneConfig& c) {
   const json given = tune_config_json(c), unset = tune_config_json({});
-  const auto is_set = [&](const std::string& key) { return given[key] != unset[key]; };
-  for (const UsedBy& group : task_keys()) {
-    if (std::ranges::find(group.tasks, c.task) != group.tasks.end()) continue;
-    for (const std::string& key : group.keys) {
-      if (is_set(key))
-        fail_parameter(key.c_str(), "--task {} does not read it, {} does; leave it out", c.task,
-                       fmt::join(group.tasks, ", "));
-    }
-  }
-  for (const char* key : {"lora_alpha", "lora_dropout", "rslora", "lora_targets"}) {
-    if (c.lora_rank == 0 && is_set(key))
-      fail_parameter(key, "an adapter is trained with --lora-rank N; without it all weights are");
+  const std::vector<std::string> used = used_keys(c);
+  for (const auto& [key, value] : given.items()) {
+    if (value == unset[key] || std::ranges::find(used, key) != used.end()) continue;
+    if (key.find("lora") != std::string::npos)
+      fail_parameter(key.c_str(), "an adapter is trained with --lora-rank N; without it all weights are");
+    fail_parameter(key.c_str(), "--task {} does not read it; leave it out", c.task);
   }
   if (c.lora_rank > 0 && !c.train().freeze.empty())
     fail_parameter("freeze", "with --lora-rank the model is frozen as a whole; leave it out");

@@ -82,7 +82,9 @@ const std::vector<std::string>& task_names();
 // Throws UsageError naming the setting that is out of range.
 void check_tuning(const TuneConfig& config);
 
-// The same for a setting that the task does not read.
+// The keys that the task of a config reads.
+std::vector<std::string> used_keys(const TuneConfig& config);
+// Throws UsageError naming a setting that is not at its default and that the task does not read.
 void check_used(const TuneConfig& config);
 
 // Values of training keys where nobody sets them: GPT-1's recipe (Radford et al. 2018, section 4.1) for tasks

@@ -12,7 +12,9 @@ namespace gpt {
 // The settings of tune_config_json that the task uses.
 nlohmann::json used_settings(const TuneConfig& config);
 
-// What one does with a fine-tuned model, for its report. out: the run's folder; model: the model in it that
+// What one does with a fine-tuned model, or with the adapter, in the folder `model`.
+std::vector<std::string> use_command(const TuneConfig& config, const std::string& model);
+// The same, and what else one may do, for the report. out: the run's folder; model: the model in it that
 // is the one to use.
 std::vector<ReportCommand> tune_commands(const TuneConfig& config, const std::string& out,
                                          const std::string& model, const std::string& command_line);

@@ -185,7 +185,7 @@ TEST_F(Classify, TablesAndChoices) {
 
 TEST_F(Classify, TheReportSaysHowToGoOn) {
   const std::string report = content(file("run/report.html"));
-  EXPECT_NE(report.find("gpt classify " + file("run/best") + " --data FILE"), std::string::npos);
+  EXPECT_NE(report.find("gpt classify " + file("run/best") + " --data "), std::string::npos);
   EXPECT_NE(report.find("gpt finetune --resume --out " + file("run")), std::string::npos);
   EXPECT_EQ(report.find("gpt train --resume"), std::string::npos);
   EXPECT_NE(report.find("aux_weight"), std::string::npos);
