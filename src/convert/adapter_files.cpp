@@ -79,11 +79,28 @@ void check_module(const PeftFiles& files, const AdapterModule& module, int64_t l
   check_patterns(s, module.name, files.config_path);
 }
 
+// Every matrix of the model that target_modules names must have its tensors: otherwise the adapter is most
+// likely that of a model with fewer layers.
+void check_complete(const PeftFiles& files, const std::vector<AdapterModule>& modules,
+                    const std::set<std::string>& found) {
+  const AdapterSettings& s = files.config.settings;
+  const bool all = s.targets == AdapterSettings().targets;
+  if ((!files.config.checks_targets && !all) || !s.layers.empty()) return;
+  for (const AdapterModule& module : modules) {
+    const auto is = [&](const std::string& target) { return is_module_named(module.name, target); };
+    if (found.contains(module.name) || (!all && std::ranges::none_of(s.targets, is))) continue;
+    fail("{}: it has no tensors of {}, which target_modules names; it was made for another model{}",
+         files.config_path, module.name,
+         files.config.base.empty() ? "" : ", " + printable(files.config.base));
+  }
+}
+
 LoadedAdapter load_peft(const std::string& path, const Model& model, Memory* memory) {
   const PeftFiles files(path);
   const std::string& name = files.tensors.path();
   const auto modules = adapter_modules(model.config, model.table, adapter_naming(model.config));
   AdapterTensors tensors(model, name);
+  std::set<std::string> modules_found;
   for (const TensorInfo& tensor : files.tensors.tensors()) {
     const auto [module, half] = module_of(tensor, name);
     // Of a model without a head PEFT leaves a prefix away, as transformers does.
@@ -95,7 +112,9 @@ LoadedAdapter load_peft(const std::string& path, const Model& model, Memory* mem
            modules.empty() ? "none" : modules[0].name);
     check_module(files, *found, model.table[found->first].layer);
     tensors.add(*found, half, tensor);
+    modules_found.insert(found->name);
   }
+  check_complete(files, modules, modules_found);
   const AdapterSettings& s = files.config.settings;
   const auto scale = [&](const AdapterModule& module, int64_t rank) {
     const AdapterSize size = adapter_size(module.name, s);

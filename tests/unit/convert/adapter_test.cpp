@@ -253,7 +253,8 @@ TEST(AdapterOnStoredTypes, HasPyTorchsGradients) {
 TEST(AdapterOnStoredTypes, BlocksAreTheNumbersThatTheyStandFor) {
   for (const Isa isa : available_isas()) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-      if (isa == Isa::ref && dtype == DType::f32) continue;  // it sums matrices that are not packed one by one
+      if (isa == Isa::ref && dtype == DType::f32)
+        continue;  // it sums matrices that are not packed one by one
       const Learning blocks(dtype, isa, false), plain(dtype, isa, true);
       EXPECT_TRUE(same_bytes(blocks.grads.all(), plain.grads.all()))
           << isa_name(isa) << " " << dtype_name(dtype);
@@ -322,6 +323,11 @@ TEST_F(BrokenAdapter, OfAnotherModel) {
   const std::string message = error_of([&] { load_adapter(dir.path(), gpt2.model()); });
   EXPECT_NE(message.find("model.layers.0.self_attn.k_proj"), std::string::npos) << message;
   EXPECT_NE(message.find("transformer.h.0.attn.c_attn"), std::string::npos) << message;
+  ModelConfig deeper = base.model().config;
+  const std::string layer = "layers." + std::to_string(deeper.n_layer++) + ".";
+  const std::string too_few = error_of([&] { load_adapter(dir.path(), Model(deeper)); });
+  EXPECT_NE(too_few.find(layer), std::string::npos) << too_few;
+  EXPECT_NE(too_few.find("made for another model"), std::string::npos) << too_few;
   const LoadedModel wider(data("blocks/base.gguf"), std::nullopt);
   EXPECT_NE(error_of([&] { load_adapter(dir.path(), wider.model()); }).find("256"), std::string::npos);
   EXPECT_NE(error_of([&] { load_adapter(data("blocks/base.gguf"), wider.model()); }).find("general.type"),
