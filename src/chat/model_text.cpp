@@ -71,10 +71,6 @@ auto with_advice(const std::string& name, const std::string& parameter, Make mak
   }
 }
 
-}  // namespace
-
-namespace {
-
 std::optional<std::string> own_template(const LoadedModel& loaded) {
   return loaded.gguf() != nullptr ? gguf_chat_template(*loaded.gguf()) : read_chat_template(loaded.folder());
 }

@@ -8,6 +8,7 @@
 #include "report/next_step.h"
 
 namespace gpt {
+
 nlohmann::json used_settings(const TuneConfig& config) {
   const std::vector<std::string> used = used_keys(config);
   const nlohmann::json all = tune_config_json(config);
