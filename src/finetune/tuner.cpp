@@ -79,8 +79,10 @@ AdapterSettings adapter_settings(const TuneConfig& c) {
 // Of all weights of a model, as they are stored.
 std::string weights_hash(const Model& model) {
   std::string hashes;
-  for (const TensorView& weight : model.weights)
-    hashes += hex_hash({weight.as<const char>(), extent(weight)});
+  for (const TensorView& weight : model.weights) {
+    const HostAccess access(weight);
+    hashes += hex_hash({access->as<const char>(), extent(weight)});
+  }
   return hex_hash(hashes);
 }
 
