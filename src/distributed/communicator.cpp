@@ -16,7 +16,7 @@ class SingleProcess : public Communicator {
   int size() const override { return 1; }
   std::string host(int) const override { return "this machine"; }
   Handle exchange(std::span<const std::span<const std::byte>>, std::span<const std::span<std::byte>>,
-                  const char*) override {
+                  const char*, Channel) override {
     return nullptr;
   }
   [[noreturn]] void abort(int status) override { ::_exit(status); }
@@ -34,10 +34,10 @@ Communicator& single_process() {
 }
 
 Communicator::Handle gather(Communicator& processes, std::span<const std::span<std::byte>> pieces,
-                            const char* what) {
+                            const char* what, Communicator::Channel channel) {
   const std::vector<std::span<const std::byte>> send(pieces.size(),
                                                      pieces[static_cast<size_t>(processes.rank())]);
-  return processes.exchange(send, pieces, what);
+  return processes.exchange(send, pieces, what, channel);
 }
 
 void broadcast(Communicator& processes, std::span<std::byte> x, const char* what) {
@@ -48,7 +48,7 @@ void broadcast(Communicator& processes, std::span<std::byte> x, const char* what
     std::fill(send.begin(), send.end(), x);
   else
     receive[0] = x;
-  finish(processes.exchange(send, receive, what));
+  finish(processes.exchange(send, receive, what, Communicator::Channel::main));
 }
 
 std::vector<double> gather(Communicator& processes, double own, const char* what) {

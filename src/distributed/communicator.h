@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,13 +10,16 @@
 namespace gpt {
 
 // What the processes that train one model together say to each other: the rank r of R. All of them call the
-// same operations in the same order. One may still be under way when its function returns: the memory that it
-// was given belongs to it until its handle has been waited for.
+// same operations of a channel in the same order; those of two channels may be called in any. One may still
+// be under way when its function returns: the memory that it was given belongs to it until it has ended.
 class Communicator {
  public:
+  enum class Channel : uint8_t { main, second };
+  static constexpr size_t kChannels = 2;
   class Operation {
    public:
-    virtual ~Operation() = default;
+    virtual ~Operation() = default;  // waits
+    virtual bool has_ended() = 0;
     virtual void wait() = 0;
   };
   using Handle = std::unique_ptr<Operation>;  // null: it is done
@@ -29,7 +33,8 @@ class Communicator {
   // not looked at. Both sides know how long each message is; an empty one is not sent. In memory of the host.
   // what: a string literal that names the operation where it does not end.
   virtual Handle exchange(std::span<const std::span<const std::byte>> send,
-                          std::span<const std::span<std::byte>> receive, const char* what) = 0;
+                          std::span<const std::span<std::byte>> receive, const char* what,
+                          Channel channel) = 0;
 
   // Ends this process and all others, at once.
   [[noreturn]] virtual void abort(int status) = 0;
@@ -42,10 +47,13 @@ Communicator& single_process();
 inline void finish(const Communicator::Handle& handle) {
   if (handle) handle->wait();
 }
+inline bool has_ended(const Communicator::Handle& handle) {
+  return !handle || handle->has_ended();
+}
 
 // In every process pieces[r] becomes what it is in rank r.
 Communicator::Handle gather(Communicator& processes, std::span<const std::span<std::byte>> pieces,
-                            const char* what);
+                            const char* what, Communicator::Channel channel = Communicator::Channel::main);
 
 // Those below wait.
 

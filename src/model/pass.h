@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -41,6 +42,8 @@ class Observer {
   virtual TensorView attention_weights(int64_t) { return {}; }
 };
 
+using GradientsDone = std::function<void(int first, int last)>;
+
 // What the layers share during one forward or backward call.
 struct Pass {
   const ExecContext& ctx;
@@ -69,7 +72,8 @@ struct Pass {
   int64_t first_row = 0;                           // rows of this step before the batch
   std::span<const TensorView> grads = {};          // by parameter id; a frozen parameter has an empty view
   std::span<const TensorView> adapter_grads = {};  // by id in the adapter's table, of which there is one
-  bool accumulate_grads = false;  // += where the default is = (second and later micro-batches)
+  bool accumulate_grads = false;        // += where the default is = (second and later micro-batches)
+  const GradientsDone* done = nullptr;  // is told of the gradients of parameters first to last, by id
 
   const TensorView& weight(int id) const { return weights[static_cast<size_t>(id)]; }
   TensorView optional_weight(int id) const {
@@ -77,6 +81,9 @@ struct Pass {
   }
   TensorView grad(int id) const {
     return id < 0 || grads.empty() ? TensorView{} : grads[static_cast<size_t>(id)];
+  }
+  void gradient_done(int id) const {
+    if (done != nullptr && id >= 0) (*done)(id, id);
   }
   void show(int64_t layer, std::string_view name, const TensorView& view) const {
     if (observer != nullptr) observer->see(layer, name, view);

@@ -137,8 +137,8 @@ double TrainingGraph::loss(const TrainBatch& host_batch) {
   return sum;
 }
 
-// -1: the embeddings, n_layer: all that comes behind the blocks. These are ranges of the table; an adapter's
-// part of a block is another one.
+// -1: the embeddings, n_layer: all that comes behind the blocks; in a block an adapter's part, for layers say
+// themselves when theirs are done. These are ranges of the table.
 void TrainingGraph::announce_layer(const Announce& announce, int64_t layer) const {
   if (!announce) return;
   const auto layer_of = [&](const ParamSpec& spec) {
@@ -146,7 +146,9 @@ void TrainingGraph::announce_layer(const Announce& announce, int64_t layer) cons
     return spec.role == Role::wte || spec.role == Role::wpe ? int64_t{-1} : model_.config.n_layer;
   };
   const std::vector<ParamSpec>& specs = model_.table.specs();
-  const auto is_other = [&](const ParamSpec& spec) { return layer_of(spec) != layer; };
+  const auto is_other = [&](const ParamSpec& spec) {
+    return layer_of(spec) != layer || (spec.layer >= 0 && &spec - specs.data() < model_.table.model_count());
+  };
   for (auto first = specs.begin(); first != specs.end();) {
     first = std::find_if_not(first, specs.end(), is_other);
     const auto end = std::find_if(first, specs.end(), is_other);
@@ -179,12 +181,14 @@ void TrainingGraph::forward_backward(const TrainBatch& host_batch, const ParamBu
   ctx.kernels.sum_losses(ctx, {.losses = objective.losses.as<double>(), .rows = rows_, .sum = &shared->loss});
   head.backward_norm(pass, acts.head, dx);
   announce_layer(announce, model_.config.n_layer);
+  pass.done = announce ? &announce : nullptr;
   for (size_t layer = blocks.size(); layer-- > 0;) {
     BlockActs a = acts.block(layer, rows_);
     if (options_.recompute) blocks[layer].recompute(pass, a);
     blocks[layer].backward(pass, a, memory_.block_grads, dx);
     announce_layer(announce, static_cast<int64_t>(layer));
   }
+  pass.done = nullptr;
   embedding.backward(pass, acts.embedding, dx,
                      model_.config.tie_embeddings && options_.objective->uses_head());
   announce_layer(announce, -1);

@@ -35,9 +35,9 @@ class TrainingGraph {
   // Adds the batch's gradients to `grads` (or sets them, when `accumulate` is false), times loss_scale and
   // loss_weight of the step; and the sum of the rows' losses to its loss. `shared`: the step where ops read
   // and write it; `step` itself where they may. Says by `announce` which gradients are done as soon as they
-  // are, each parameter once: those of the head and the final norm, of every block from the last one on, of
-  // the embeddings (and of a head that shares their matrix).
-  using Announce = std::function<void(int first_id, int last_id)>;
+  // are, each parameter once: those of the head and the final norm, of every layer in the blocks from the
+  // last one on, of the embeddings (and of a head that shares their matrix).
+  using Announce = GradientsDone;
   void forward_backward(const TrainBatch& batch, const ParamBuffer& grads, bool accumulate,
                         const StepState& step, StepState* shared, const Announce& announce = {});
   // The sum of the rows' losses (nats over the targets that count), without dropout and gradients. In either

@@ -22,17 +22,20 @@
 namespace gpt {
 namespace {
 
-constexpr int kDataTag = 1, kLifeTag = 2;
-constexpr double kLifeEvery = 1;  // seconds between two signs of life
-constexpr double kOwnPause = 5;   // a thread that did not run for so long was stopped itself
+constexpr int kLifeTag = 1, kDataTag = 2;  // and those behind it, one for each channel
+constexpr double kLifeEvery = 1;           // seconds between two signs of life
+constexpr double kOwnPause = 5;            // a thread that did not run for so long was stopped itself
 constexpr auto kIdle = std::chrono::milliseconds(200);
-constexpr auto kPollPause = std::chrono::microseconds(50);
+// Between two looks at messages: while somebody waits for them, and while all compute, when each look takes
+// time from the computation.
+constexpr auto kWaitedPause = std::chrono::microseconds(50), kPause = std::chrono::microseconds(400);
 
 // One operation: from the thread that asked for it to the one that makes it, and back.
 struct Job {
   std::vector<std::span<const std::byte>> send;
   std::vector<std::span<std::byte>> receive;
   const char* what;
+  int tag;
   Clock::time_point since = Clock::now();
   std::vector<MPI_Request> requests = {};
   std::vector<int> peers = {};  // by request; those that are sent to as -1
@@ -70,9 +73,11 @@ class MpiCommunicator : public Communicator {
   std::string host(int rank) const override { return hosts_[static_cast<size_t>(rank)]; }
 
   Handle exchange(std::span<const std::span<const std::byte>> send,
-                  std::span<const std::span<std::byte>> receive, const char* what) override {
-    auto job = std::make_shared<Job>(
-        Job{.send = {send.begin(), send.end()}, .receive = {receive.begin(), receive.end()}, .what = what});
+                  std::span<const std::span<std::byte>> receive, const char* what, Channel channel) override {
+    auto job = std::make_shared<Job>(Job{.send = {send.begin(), send.end()},
+                                         .receive = {receive.begin(), receive.end()},
+                                         .what = what,
+                                         .tag = kDataTag + static_cast<int>(channel)});
     {
       const std::lock_guard lock(mutex_);
       queue_.push_back(job);
@@ -96,9 +101,17 @@ class MpiCommunicator : public Communicator {
    public:
     Wait(MpiCommunicator& owner, std::shared_ptr<Job> job) : owner_(owner), job_(std::move(job)) {}
     ~Wait() override { wait(); }  // what was lent to it is in use until then
+    bool has_ended() override {
+      const std::lock_guard lock(owner_.mutex_);
+      return job_->done;
+    }
     void wait() override {
       std::unique_lock lock(owner_.mutex_);
+      if (job_->done) return;
+      ++owner_.waiting_;
+      owner_.changed_.notify_all();
       owner_.changed_.wait(lock, [this] { return job_->done; });
+      --owner_.waiting_;
     }
 
    private:
@@ -120,7 +133,7 @@ class MpiCommunicator : public Communicator {
     while (take_jobs()) {
       const bool moved = test_jobs();
       watch();
-      if (!moved && !active_.empty()) std::this_thread::sleep_for(kPollPause);
+      if (!moved && !active_.empty()) pause();
     }
     end_life();
     MPI_Finalize();
@@ -145,11 +158,22 @@ class MpiCommunicator : public Communicator {
       hosts_.emplace_back(names.data() + static_cast<size_t>(r) * name.size());
   }
 
+  bool has_work() const { return !queue_.empty() || ends_ || abort_status_; }  // under the mutex
+
+  void pause() {
+    std::unique_lock lock(mutex_);
+    if (waiting_ == 0) {
+      changed_.wait_for(lock, kPause, [this] { return has_work() || waiting_ > 0; });
+    } else {
+      lock.unlock();
+      std::this_thread::sleep_for(kWaitedPause);
+    }
+  }
+
   // False when there is nothing more to do.
   bool take_jobs() {
     std::unique_lock lock(mutex_);
-    const auto has_work = [this] { return !queue_.empty() || ends_ || abort_status_; };
-    if (!has_work() && active_.empty()) changed_.wait_for(lock, kIdle, has_work);
+    if (!has_work() && active_.empty()) changed_.wait_for(lock, kIdle, [this] { return has_work(); });
     if (abort_status_) {
       MPI_Abort(MPI_COMM_WORLD, *abort_status_);
       ::_exit(*abort_status_);
@@ -162,7 +186,8 @@ class MpiCommunicator : public Communicator {
     return !active_.empty() || !ends_;
   }
 
-  // Messages between two ranks arrive in the order in which both name them, so one tag is enough.
+  // Messages between two ranks arrive in the order in which both name them, so one tag is enough for a
+  // channel.
   void start(Job& job) {
     constexpr size_t kMost = size_t{1} << 30;  // of bytes in a message: MPI counts in int
     const auto pieces = [&](auto bytes, int peer, bool sends, auto post) {
@@ -176,26 +201,31 @@ class MpiCommunicator : public Communicator {
       const int from = (rank_ + size_ - step) % size_;
       pieces(job.receive[static_cast<size_t>(from)], from, false,
              [&](std::byte* data, int n, MPI_Request& request) {
-               MPI_Irecv(data, n, MPI_BYTE, from, kDataTag, MPI_COMM_WORLD, &request);
+               MPI_Irecv(data, n, MPI_BYTE, from, job.tag, MPI_COMM_WORLD, &request);
              });
     }
     for (int step = 1; step < size_; ++step) {
       const int to = (rank_ + step) % size_;
       pieces(job.send[static_cast<size_t>(to)], to, true,
              [&](const std::byte* data, int n, MPI_Request& request) {
-               MPI_Isend(data, n, MPI_BYTE, to, kDataTag, MPI_COMM_WORLD, &request);
+               MPI_Isend(data, n, MPI_BYTE, to, job.tag, MPI_COMM_WORLD, &request);
              });
     }
   }
 
-  // Whether one of them has ended.
+  // Whether one of them has ended. Of each channel up to the first that has not: every test of such a one
+  // moves messages, which costs calls of the system.
   bool test_jobs() {
     bool any_done = false;
+    std::array<bool, kChannels> waits = {};
     for (const std::shared_ptr<Job>& job : active_) {
+      bool& channel_waits = waits.at(static_cast<size_t>(job->tag - kDataTag));
+      if (channel_waits) continue;
       int done = 0;
       MPI_Testall(static_cast<int>(job->requests.size()), job->requests.data(), &done, MPI_STATUSES_IGNORE);
       if (done == 0) {
         if (seconds_since(job->since) > patience_.operation) end_for(*job);
+        channel_waits = true;
         continue;
       }
       const std::lock_guard lock(mutex_);
@@ -281,7 +311,8 @@ class MpiCommunicator : public Communicator {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool ready_ = false, ends_ = false;  // these four guarded by the mutex
+  bool ready_ = false, ends_ = false;  // these five guarded by the mutex
+  int waiting_ = 0;
   std::optional<int> abort_status_;
   std::deque<std::shared_ptr<Job>> queue_;
   std::vector<std::shared_ptr<Job>> active_;  // of the thread

@@ -10,9 +10,11 @@
 namespace gpt {
 namespace {
 
-// Buckets that are sent before the first of them is added up. Their number must not depend on how fast they
-// arrive: processes do the same operations in the same order.
-constexpr size_t kUnderWay = 8;
+constexpr size_t kUnderWay = 16;  // buckets that are sent before the first of them has come
+
+int64_t received_elements(const Pieces& pieces, int processes) {
+  return std::min(static_cast<int64_t>(kUnderWay), pieces.buckets()) * (processes - 1) * pieces.largest();
+}
 
 std::span<std::byte> bytes_of(const TensorView& x) {
   return {static_cast<std::byte*>(x.data), static_cast<size_t>(x.size()) * dtype_size(x.dtype)};
@@ -36,10 +38,11 @@ GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, in
     own_offset_.push_back(own_elements_);
     own_elements_ += pieces_.piece(i, processes.rank()).size();
   }
-  const auto own_bytes = static_cast<size_t>(own_elements_) * dtype_size(grads.dtype());
-  received_ = Buffer(own_bytes * static_cast<size_t>(processes.size() - 1), "gradients of other processes",
-                     backend.memory);
-  if (rounds > 1) total_ = Buffer(own_bytes, "sums of gradients", backend.memory);
+  const size_t size = dtype_size(grads.dtype());
+  received_ = Buffer(static_cast<size_t>(received_elements(pieces_, processes.size())) * size,
+                     "gradients of other processes", backend.memory);
+  if (rounds > 1)
+    total_ = Buffer(static_cast<size_t>(own_elements_) * size, "sums of gradients", backend.memory);
   for (int id = 0; id < table.count(); ++id) {
     for (int64_t i = 0; i < pieces_.buckets(); ++i)
       parameters_[static_cast<size_t>(i)] += overlaps(id, i) ? 1 : 0;
@@ -70,26 +73,31 @@ void GradientSums::done(int id) {
 
 // To each process its piece, and from each the own one.
 void GradientSums::send(int64_t bucket) {
+  while (completed_ < sent_.size() &&
+         (sent_.size() - completed_ == kUnderWay || has_ended(sent_[completed_].handle)))
+    complete_next();
   std::vector<std::span<const std::byte>> to;
   std::vector<std::span<std::byte>> from;
   for (int rank = 0; rank < processes_.size(); ++rank) {
     const bool is_own = rank == processes_.rank();
     const ElementRange piece = pieces_.piece(bucket, rank);
     to.push_back(is_own ? std::span<std::byte>() : bytes_of(grads_.range(piece.begin, piece.end)));
-    from.push_back(is_own ? std::span<std::byte>() : bytes_of(received(bucket, rank)));
+    from.push_back(is_own ? std::span<std::byte>() : bytes_of(received(sent_.size(), bucket, rank)));
   }
-  sent_.push_back({bucket, processes_.exchange(to, from, "sending gradients")});
-  if (sent_.size() - completed_ > kUnderWay) complete_next();
+  sent_.push_back({bucket, processes_.exchange(to, from, "sending gradients", Communicator::Channel::main)});
 }
 
-// Adds the first of the buckets that are under way, once it has arrived.
+// Adds the first of the buckets that are under way, once it has arrived. Sums have a channel of their own,
+// for others may have come less far.
 void GradientSums::complete_next() {
-  Sent& next = sent_[completed_++];
+  Sent& next = sent_[completed_];
   waited_ += timed([&] { finish(next.handle); });
   next.handle.reset();
   add(next.bucket, round_);
+  ++completed_;
   if (shared_ && round_ == rounds_ - 1)
-    gathered_.push_back(share(grads_.all(), 1, next.bucket, "gathering gradients"));
+    gathered_.push_back(
+        share(grads_.all(), 1, next.bucket, "gathering gradients", Communicator::Channel::second));
 }
 
 TensorView GradientSums::own(int64_t bucket) const {
@@ -97,15 +105,19 @@ TensorView GradientSums::own(int64_t bucket) const {
   return grads_.range(piece.begin, piece.end);
 }
 
-TensorView GradientSums::kept(const Buffer& buffer, int64_t row, int64_t bucket) const {
+TensorView GradientSums::total(int64_t bucket) const {
   const auto size = static_cast<int64_t>(dtype_size(grads_.dtype()));
-  const int64_t shape[] = {pieces_.piece(bucket, processes_.rank()).size()};
-  return buffer.view((row * own_elements_ + own_offset_[static_cast<size_t>(bucket)]) * size, grads_.dtype(),
-                     shape);
+  return total_.view(own_offset_[static_cast<size_t>(bucket)] * size, grads_.dtype(),
+                     Shape{pieces_.piece(bucket, processes_.rank()).size()});
 }
 
-TensorView GradientSums::received(int64_t bucket, int rank) const {
-  return kept(received_, rank < processes_.rank() ? rank : rank - 1, bucket);
+// The own piece from another rank, of the bucket that was sent after so many.
+TensorView GradientSums::received(size_t place, int64_t bucket, int rank) const {
+  const auto size = static_cast<int64_t>(dtype_size(grads_.dtype()));
+  const int64_t row = static_cast<int64_t>(place % kUnderWay) * (processes_.size() - 1) +
+                      (rank < processes_.rank() ? rank : rank - 1);
+  return received_.view(row * pieces_.largest() * size, grads_.dtype(),
+                        Shape{pieces_.piece(bucket, processes_.rank()).size()});
 }
 
 void GradientSums::finish_round(int64_t round) {
@@ -115,6 +127,7 @@ void GradientSums::finish_round(int64_t round) {
       add(i, round);
     return;
   }
+  GPT_ASSERT(std::ranges::all_of(pending_, [](int count) { return count == 0; }));
   while (completed_ < sent_.size())
     complete_next();
   sent_.clear();
@@ -125,10 +138,10 @@ void GradientSums::finish_round(int64_t round) {
 
 void GradientSums::add(int64_t bucket, int64_t round) {
   std::vector<TensorView> parts;
-  if (round > 0) parts.push_back(kept(total_, 0, bucket));
+  if (round > 0) parts.push_back(total(bucket));
   for (int rank = 0; rank < processes_.size(); ++rank)
-    parts.push_back(rank == processes_.rank() ? own(bucket) : received(bucket, rank));
-  add_parts(parts, round == rounds_ - 1 ? own(bucket) : kept(total_, 0, bucket));
+    parts.push_back(rank == processes_.rank() ? own(bucket) : received(completed_, bucket, rank));
+  add_parts(parts, round == rounds_ - 1 ? own(bucket) : total(bucket));
 }
 
 // sum = ((parts[0] + parts[1]) + parts[2]) ..., which may be one of them. The others are written to as well.
@@ -170,8 +183,8 @@ void GradientSums::wait_for(std::vector<Communicator::Handle>& handles) {
 }
 
 // Every process gets the others' pieces of a bucket.
-Communicator::Handle GradientSums::share(const TensorView& x, int64_t block, int64_t bucket,
-                                         const char* what) {
+Communicator::Handle GradientSums::share(const TensorView& x, int64_t block, int64_t bucket, const char* what,
+                                         Communicator::Channel channel) {
   std::vector<std::span<std::byte>> all;
   for (int rank = 0; rank < processes_.size(); ++rank) {
     const ElementRange piece = pieces_.piece(bucket, rank);
@@ -179,19 +192,20 @@ Communicator::Handle GradientSums::share(const TensorView& x, int64_t block, int
     all.push_back(bytes_of(x).subspan(static_cast<size_t>(begin) * dtype_size(x.dtype),
                                       static_cast<size_t>(end - begin) * dtype_size(x.dtype)));
   }
-  return gpt::gather(processes_, all, what);
+  return gpt::gather(processes_, all, what, channel);
 }
 
 void GradientSums::gather(const TensorView& x, int64_t block, const char* what) {
   std::vector<Communicator::Handle> handles;
   for (int64_t i = 0; processes_.size() > 1 && i < pieces_.buckets(); ++i)
-    handles.push_back(share(x, block, i, what));
+    handles.push_back(share(x, block, i, what, Communicator::Channel::main));
   wait_for(handles);
 }
 
 int64_t GradientSums::bytes(int64_t elements, DType dtype, int64_t rounds, int processes, int rank) {
-  const int64_t rows = processes - 1 + (rounds > 1 ? 1 : 0);
-  return rows * Pieces(elements, processes).elements_of(rank) * static_cast<int64_t>(dtype_size(dtype));
+  const Pieces pieces(elements, processes);
+  return (received_elements(pieces, processes) + (rounds > 1 ? pieces.elements_of(rank) : 0)) *
+         static_cast<int64_t>(dtype_size(dtype));
 }
 
 }  // namespace gpt

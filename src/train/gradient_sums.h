@@ -14,8 +14,8 @@ namespace gpt {
 // The gradients of a batch, from those of its shards: runs of samples, each added up from zero. Rank r of R
 // has the shards r, r + R, ...; in round j all have computed shards j R to j R + R - 1. Every piece is sent
 // to the process that owns it as soon as the backward pass is through with it, and the owner adds the shards
-// in their order, in fp32. So the sums depend on the number of shards and not on that of processes. In the
-// last round they go to all, each bucket a few behind the one that is sent, still during the backward pass.
+// in their order, in fp32, as soon as they have come. So the sums depend on the number of shards and not on
+// that of processes. Those of the last round go to all, still during the backward pass.
 class GradientSums {
  public:
   // rounds: shards of each process. shared: every process gets all sums, not its own pieces alone. All that
@@ -44,14 +44,15 @@ class GradientSums {
   void done(int id);
   void send(int64_t bucket);
   void complete_next();
-  Communicator::Handle share(const TensorView& x, int64_t block, int64_t bucket, const char* what);
+  Communicator::Handle share(const TensorView& x, int64_t block, int64_t bucket, const char* what,
+                             Communicator::Channel channel);
   void wait_for(std::vector<Communicator::Handle>& handles);
   void add(int64_t bucket, int64_t round);
   void add_parts(const std::vector<TensorView>& parts, const TensorView& sum);
   void add_views(const TensorView& out, const TensorView& a, const TensorView& b);
   TensorView own(int64_t bucket) const;
-  TensorView kept(const Buffer& buffer, int64_t row, int64_t bucket) const;
-  TensorView received(int64_t bucket, int rank) const;
+  TensorView total(int64_t bucket) const;
+  TensorView received(size_t place, int64_t bucket, int rank) const;
 
   const ParamTable& table_;
   const ParamBuffer& grads_;
@@ -73,8 +74,8 @@ class GradientSums {
   std::vector<Sent> sent_;                      // in this round, in the order of all processes ...
   size_t completed_ = 0;                        // ... of which so many are added
   std::vector<Communicator::Handle> gathered_;  // sums on their way
-  Buffer received_;                             // the own pieces of the other ranks: [R - 1, own elements]
-  Buffer total_;                                // [own elements], with several rounds
+  Buffer received_;  // own pieces of the other ranks, in places that buckets take in turns
+  Buffer total_;     // [own elements], with several rounds
   double waited_ = 0;
 };
 

@@ -36,6 +36,10 @@ ElementRange Pieces::piece(int64_t bucket, int rank) const {
   return blocks(first + n * rank / processes_, first + n * (rank + 1) / processes_);
 }
 
+int64_t Pieces::largest() const {
+  return std::min((bucket_blocks_ + processes_ - 1) / processes_ * kSumBlock, elements_);
+}
+
 std::vector<ElementRange> Pieces::of(int rank) const {
   std::vector<ElementRange> all;
   for (int64_t i = 0; i < buckets_; ++i)

@@ -25,6 +25,7 @@ class Pieces {
   ElementRange piece(int64_t bucket, int rank) const;
   std::vector<ElementRange> of(int rank) const;  // by bucket
   int64_t elements_of(int rank) const;           // in all its pieces
+  int64_t largest() const;                       // elements that a piece can have
 
  private:
   ElementRange blocks(int64_t first, int64_t last) const;

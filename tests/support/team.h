@@ -1,20 +1,22 @@
 #pragma once
 
-#include <algorithm>
-#include <barrier>
+#include <condition_variable>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "distributed/communicator.h"
 
 namespace gpt::test {
 
-// Threads that play processes: every exchange waits for all of them.
+// Threads that play processes.
 class Team {
  public:
-  explicit Team(int size) : size_(size), met_(size), sends_(static_cast<size_t>(size)) {}
+  explicit Team(int size) : size_(size) {}
 
   // Runs `work` as each of them.
   void run(const std::function<void(Communicator&)>& work) {
@@ -28,6 +30,9 @@ class Team {
   }
 
  private:
+  using Channel = Communicator::Channel;
+  using Key = std::tuple<int, int, Channel, int64_t>;  // from, to, and which message of that channel
+
   class Member : public Communicator {
    public:
     Member(Team& team, int rank) : team_(team), rank_(rank) {}
@@ -35,29 +40,66 @@ class Team {
     int size() const override { return team_.size_; }
     std::string host(int) const override { return "a thread"; }
     Handle exchange(std::span<const std::span<const std::byte>> send,
-                    std::span<const std::span<std::byte>> receive, const char*) override {
-      const auto own = static_cast<size_t>(rank_);
-      team_.sends_[own].assign(send.begin(), send.end());
-      team_.met_.arrive_and_wait();
-      for (size_t peer = 0; peer < receive.size(); ++peer) {
-        if (peer == own) continue;
-        const std::span<const std::byte> from = team_.sends_[peer][own];
-        if (from.size() != receive[peer].size()) throw std::logic_error("messages of different lengths");
-        std::copy(from.begin(), from.end(), receive[peer].begin());
+                    std::span<const std::span<std::byte>> receive, const char*, Channel channel) override {
+      auto operation = std::make_unique<Exchange>(team_);
+      const std::lock_guard lock(team_.mutex_);
+      for (int peer = 0; peer < size(); ++peer) {
+        const auto at = static_cast<size_t>(peer);
+        if (peer == rank_) continue;
+        if (!send[at].empty())
+          team_.messages_[{rank_, peer, channel, sent_[{peer, channel}]++}] = {send[at].begin(),
+                                                                               send[at].end()};
+        if (!receive[at].empty())
+          operation->wanted[{peer, rank_, channel, received_[{peer, channel}]++}] = receive[at];
       }
-      team_.met_.arrive_and_wait();  // nobody writes before all have read
-      return nullptr;
+      team_.changed_.notify_all();
+      return operation;
     }
     [[noreturn]] void abort(int) override { std::abort(); }
 
    private:
     Team& team_;
     int rank_;
+    std::map<std::pair<int, Channel>, int64_t> sent_, received_;
+  };
+
+  class Exchange : public Communicator::Operation {
+   public:
+    explicit Exchange(Team& team) : team_(team) {}
+    ~Exchange() override { Exchange::wait(); }
+    bool has_ended() override {
+      const std::lock_guard lock(team_.mutex_);
+      return take();
+    }
+    void wait() override {
+      std::unique_lock lock(team_.mutex_);
+      team_.changed_.wait(lock, [this] { return take(); });
+    }
+
+    std::map<Key, std::span<std::byte>> wanted;
+
+   private:
+    // Whether all has come.
+    bool take() {
+      std::erase_if(wanted, [this](const auto& entry) {
+        const auto found = team_.messages_.find(entry.first);
+        if (found == team_.messages_.end()) return false;
+        if (found->second.size() != entry.second.size())
+          throw std::logic_error("messages of different lengths");
+        std::copy(found->second.begin(), found->second.end(), entry.second.begin());
+        team_.messages_.erase(found);
+        return true;
+      });
+      return wanted.empty();
+    }
+
+    Team& team_;
   };
 
   int size_;
-  std::barrier<> met_;
-  std::vector<std::vector<std::span<const std::byte>>> sends_;  // by rank, to each
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<Key, std::vector<std::byte>> messages_;  // sent, and not yet taken
 };
 
 }  // namespace gpt::test

@@ -239,6 +239,10 @@ void Linear::backward(const Pass& pass, const TensorView& x, const TensorView& d
                                         .accumulate = pass.accumulate_grads,
                                         .compute = pass.compute});
   });
+  for (const Part& part : parts_) {
+    pass.gradient_done(part.weight);
+    pass.gradient_done(part.bias);
+  }
   const bool adapted = has_adapter(pass);
   if (adapted && !dx) backward_adapters(pass, x, dy, {});
   if (!dx) return;

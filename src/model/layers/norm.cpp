@@ -39,6 +39,8 @@ void Norm::backward(const Pass& pass, const NormStats& stats, const TensorView& 
                                             .dgain = pass.grad(gain_),
                                             .dbias = pass.grad(bias_),
                                             .accumulate = pass.accumulate_grads});
+  pass.gradient_done(gain_);
+  pass.gradient_done(bias_);
 }
 
 }  // namespace gpt
