@@ -88,7 +88,7 @@ Trainer::Impl::Impl(const Context& c, const Settings& settings, const std::strin
       weights(model.table, gpt::DType::f32, "weights", nullptr, /*with_frozen=*/true),
       loader(gpt::loader_of(data, train(), model.config.n_ctx)),
       step(model, weights, gpt::make_optimizer(train(), model.table), backend,
-           gpt::step_options(train(), model.config.n_ctx)) {
+           gpt::step_options(train(), model.table, model.config.n_ctx)) {
   model.weights.assign(weights.views().begin(), weights.views().end());
   gpt::init_params(model.table, weights, static_cast<uint64_t>(train().seed));
   history.loss_scale = gpt::LossScale::of(gpt::tensor_dtype(train().dtype));

@@ -181,8 +181,9 @@ class Tuner {
   };
 };
 
-TrainStep::Options options_of(const TrainConfig& config, const Task& task, Communicator& processes) {
-  TrainStep::Options options = step_options(config, task.n_ctx(), processes);
+TrainStep::Options options_of(const TrainConfig& config, const ParamTable& table, const Task& task,
+                              Communicator& processes) {
+  TrainStep::Options options = step_options(config, table, task.n_ctx(), processes);
   options.graph.adapter = task.adapter;
   options.graph.packs_per_use = task.adapter != nullptr;
   options.graph.objective = &task.objective();
@@ -208,7 +209,7 @@ Tuner::Tuner(const TuneRequest& request)
       model_(trained_.adapted ? trained_.adapted->model : *trained_.model),
       weights_(trained_.adapted ? trained_.adapted->weights : trained_.weights),
       step_(model_, weights_, make_optimizer(request.config.run.train, model_.table, processes_), backend_,
-            options_of(request.config.run.train, *task_, processes_)) {
+            options_of(request.config.run.train, model_.table, *task_, processes_)) {
   request_.config.run.model = model_.config;
   choose_length();
   start();

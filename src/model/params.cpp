@@ -88,6 +88,11 @@ TensorView ParamBuffer::all() const {
   return buffer_.view(0, dtype_, Shape{elements_});
 }
 
+void ParamBuffer::drop(int64_t begin, int64_t end) const {
+  const auto size = static_cast<int64_t>(dtype_size(dtype_));
+  buffer_.drop(begin * size, (end - begin) * size);
+}
+
 TensorView ParamBuffer::range(int64_t begin, int64_t end) const {
   return buffer_.view(begin * static_cast<int64_t>(dtype_size(dtype_)), dtype_, Shape{end - begin});
 }

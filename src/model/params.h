@@ -16,8 +16,8 @@ struct ParamLayout {
 };
 
 // One aligned buffer with a place for every parameter that is trained, in table order: weights, gradients and
-// moments are each one of these. A range of parameters is a range of the buffer. Those that are frozen may have
-// a buffer beside it: weights that are made or read here.
+// moments are each one of these. A range of parameters is a range of the buffer. Those that are frozen may
+// have a buffer beside it: weights that are made or read here.
 class ParamBuffer {
  public:
   ParamBuffer() = default;
@@ -28,6 +28,7 @@ class ParamBuffer {
   std::span<const TensorView> views() const { return views_; }
   DType dtype() const { return dtype_; }
   TensorView range(int64_t begin, int64_t end) const;  // elements of the whole buffer
+  void drop(int64_t begin, int64_t end) const;         // gives their memory back (Buffer::drop)
   TensorView all() const;  // all that are trained as [elements]; padding between parameters is zero
 
  private:

@@ -48,6 +48,13 @@ Buffer::~Buffer() {
   }
 }
 
+void Buffer::drop(int64_t offset, int64_t bytes) const {
+  if (memory_ != nullptr) return;
+  static const auto page = static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+  const int64_t begin = (offset + page - 1) / page * page, end = (offset + bytes) / page * page;
+  if (begin < end) madvise(data_ + begin, static_cast<size_t>(end - begin), MADV_DONTNEED);
+}
+
 Buffer::Buffer(Buffer&& other) noexcept {
   *this = std::move(other);
 }

@@ -22,6 +22,9 @@ class Buffer {
   TensorView view(int64_t offset, DType dtype, std::span<const int64_t> shape) const;
   // Such a view from the beginning on, of new memory where there is too little: what it held is lost then.
   TensorView grow(DType dtype, std::span<const int64_t> shape, const char* what, Memory* memory);
+  // Gives the memory of whole pages in a range back; they are zero when they are used again. For memory of
+  // the host; elsewhere nothing happens.
+  void drop(int64_t offset, int64_t bytes) const;
   template <class T>
   T* as() const {
     return reinterpret_cast<T*>(data_);

@@ -74,7 +74,7 @@ double measure_adapter_step(const PlanSubject& subject, const LoadedModel& base,
   AdaptedModel adapted(base.model(), settings, {}, backend.memory);
   adapted.model.config = subject.config.model;
   init_params(adapted.model.table, adapted.weights, static_cast<uint64_t>(c.seed));
-  TrainStep::Options options = step_options(c, n_ctx);
+  TrainStep::Options options = step_options(c, adapted.model.table, n_ctx);
   options.batch_size = options.micro_batch = rows;
   options.shards = 1;
   options.graph.adapter = &adapted.adapter;

@@ -25,8 +25,13 @@ class Averaged : public Optimizer {
   void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
               const OptimizerState& state, const StepState& step) const override {
     inner_->update(ctx, weights, grads, state, step);
-    ctx.kernels.ema(
-        ctx, {.average = state[state.count() - 1], .x = weights.all(), .decay = decay_, .step = &step});
+    const size_t last = state.count() - 1;
+    const auto average = [&](const TensorView& of, const TensorView& x) {
+      if (x.size() > 0) ctx.kernels.ema(ctx, {.average = of, .x = x, .decay = decay_, .step = &step});
+    };
+    if (state.is_whole()) return average(state[last], weights.all());
+    for (size_t k = 0; k < state.own().size(); ++k)
+      average(state.piece(last, k), weights.range(state.own()[k].begin, state.own()[k].end));
   }
   UpdateSquares last_update(int id, const TensorView& weight, const OptimizerState& state,
                             const StepState& step) const override {

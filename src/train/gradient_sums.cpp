@@ -10,10 +10,17 @@
 namespace gpt {
 namespace {
 
-constexpr size_t kUnderWay = 16;  // buckets that are sent before the first of them has come
+constexpr size_t kUnderWay = GradientSums::kUnderWay;
 
 int64_t received_elements(const Pieces& pieces, int processes) {
   return std::min(static_cast<int64_t>(kUnderWay), pieces.buckets()) * (processes - 1) * pieces.largest();
+}
+
+size_t most_ranges(const Division& division) {
+  size_t most = 0;
+  for (const std::vector<ElementRange>& ranges : division)
+    most = std::max(most, ranges.size());
+  return most;
 }
 
 std::span<std::byte> bytes_of(const TensorView& x) {
@@ -22,15 +29,16 @@ std::span<std::byte> bytes_of(const TensorView& x) {
 
 }  // namespace
 
-GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds, bool shared,
+GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds, Keeps keeps,
                            Communicator& processes, const Backend& backend)
     : table_(table),
       grads_(grads),
       rounds_(rounds),
-      shared_(shared),
+      keeps_(keeps),
       processes_(processes),
       backend_(backend),
       pieces_(grads.all().size(), processes.size()),
+      division_(divide_in_pieces(grads.all().size(), processes.size())),
       layout_(table),
       parameters_(static_cast<size_t>(pieces_.buckets())) {
   GPT_ASSERT(processes.size() == 1 || backend.memory == nullptr);  // messages are in memory of the host
@@ -95,9 +103,19 @@ void GradientSums::complete_next() {
   next.handle.reset();
   add(next.bucket, round_);
   ++completed_;
-  if (shared_ && round_ == rounds_ - 1)
-    gathered_.push_back(
-        share(grads_.all(), 1, next.bucket, "gathering gradients", Communicator::Channel::second));
+  if (keeps_ == Keeps::all && round_ == rounds_ - 1) gathered_.push_back(share_sums(next.bucket));
+  if (keeps_ == Keeps::own_memory) drop_others(next.bucket);
+}
+
+void GradientSums::drop_others(int64_t bucket) const {
+  const ElementRange own = pieces_.piece(bucket, processes_.rank()), all = pieces_.bucket(bucket);
+  grads_.drop(all.begin, own.begin);
+  grads_.drop(own.end, all.end);
+}
+
+void GradientSums::drop_others() const {
+  for (int64_t i = 0; i < pieces_.buckets(); ++i)
+    drop_others(i);
 }
 
 TensorView GradientSums::own(int64_t bucket) const {
@@ -183,23 +201,59 @@ void GradientSums::wait_for(std::vector<Communicator::Handle>& handles) {
 }
 
 // Every process gets the others' pieces of a bucket.
-Communicator::Handle GradientSums::share(const TensorView& x, int64_t block, int64_t bucket, const char* what,
-                                         Communicator::Channel channel) {
+Communicator::Handle GradientSums::share_sums(int64_t bucket) {
   std::vector<std::span<std::byte>> all;
   for (int rank = 0; rank < processes_.size(); ++rank) {
     const ElementRange piece = pieces_.piece(bucket, rank);
-    const int64_t begin = piece.begin / block, end = (piece.end + block - 1) / block;
-    all.push_back(bytes_of(x).subspan(static_cast<size_t>(begin) * dtype_size(x.dtype),
-                                      static_cast<size_t>(end - begin) * dtype_size(x.dtype)));
+    all.push_back(bytes_of(grads_.range(piece.begin, piece.end)));
   }
-  return gpt::gather(processes_, all, what, channel);
+  return gpt::gather(processes_, all, "gathering gradients", Communicator::Channel::second);
 }
 
-void GradientSums::gather(const TensorView& x, int64_t block, const char* what) {
+void GradientSums::gather(const TensorView& x, int64_t block, const Division& division, const char* what) {
+  const auto size = static_cast<int64_t>(dtype_size(x.dtype));
+  const auto bytes = [&](const ElementRange& range) {
+    const int64_t begin = range.begin / block, end = (range.end + block - 1) / block;
+    return bytes_of(x).subspan(static_cast<size_t>(begin * size), static_cast<size_t>((end - begin) * size));
+  };
   std::vector<Communicator::Handle> handles;
-  for (int64_t i = 0; processes_.size() > 1 && i < pieces_.buckets(); ++i)
-    handles.push_back(share(x, block, i, what, Communicator::Channel::main));
+  for (size_t i = 0; i < most_ranges(division); ++i) {
+    std::vector<std::span<std::byte>> all;
+    for (const std::vector<ElementRange>& ranges : division)
+      all.push_back(i < ranges.size() ? bytes(ranges[i]) : std::span<std::byte>());
+    handles.push_back(gpt::gather(processes_, all, what));
+  }
   wait_for(handles);
+}
+
+void GradientSums::move_to(const Division& division) {
+  if (division == division_) return;
+  std::vector<Communicator::Handle> handles;
+  for (size_t i = 0; i < most_ranges(division); ++i) {
+    for (int64_t bucket = 0; bucket < pieces_.buckets(); ++bucket)
+      handles.push_back(move_part(division, i, bucket));
+  }
+  wait_for(handles);
+}
+
+// What is in a bucket of the range with that number of each process; null where none is.
+Communicator::Handle GradientSums::move_part(const Division& division, size_t i, int64_t bucket) {
+  const auto count = static_cast<size_t>(processes_.size()), own = static_cast<size_t>(processes_.rank());
+  std::vector<std::span<const std::byte>> to(count);
+  std::vector<std::span<std::byte>> from(count);
+  bool any = false;
+  const auto part = [&](size_t owner, size_t sender) -> std::span<std::byte> {
+    if (i >= division[owner].size() || owner == sender) return {};
+    const ElementRange range = common(division[owner][i], pieces_.piece(bucket, static_cast<int>(sender)));
+    if (range.size() == 0) return {};
+    any = true;
+    return bytes_of(grads_.range(range.begin, range.end));
+  };
+  for (size_t rank = 0; rank < count; ++rank) {
+    to[rank] = part(rank, own);
+    from[rank] = part(own, rank);
+  }
+  return any ? processes_.exchange(to, from, "moving gradients", Communicator::Channel::main) : nullptr;
 }
 
 int64_t GradientSums::bytes(int64_t elements, DType dtype, int64_t rounds, int processes, int rank) {

@@ -18,9 +18,11 @@ namespace gpt {
 // that of processes. Those of the last round go to all, still during the backward pass.
 class GradientSums {
  public:
-  // rounds: shards of each process. shared: every process gets all sums, not its own pieces alone. All that
-  // is given must outlive this.
-  GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds, bool shared,
+  // What becomes of the sums: every process gets all of them; or its own pieces alone; and whether memory of
+  // the others' is given back as soon as they are sent, for a backward pass that begins anew with each shard.
+  enum class Keeps : uint8_t { all, own, own_memory };
+  // rounds: shards of each process. All that is given must outlive this.
+  GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds, Keeps keeps,
                Communicator& processes, const Backend& backend);
 
   // For the backward pass that completes the shard of a round. Empty for a process by itself.
@@ -28,14 +30,20 @@ class GradientSums {
   // Adds the shards of a round, which has been sent; after the last one the gradients are the sums.
   void finish_round(int64_t round);
 
-  const Pieces& pieces() const { return pieces_; }
+  const Division& division() const { return division_; }  // the pieces of all
   const ParamLayout& layout() const { return layout_; }
   // Of something that has a number for each element of the gradients, or for each `block` of them: every
-  // process gets the others' pieces.
-  void gather(const TensorView& x, int64_t block, const char* what);
+  // process gets what the others have.
+  void gather(const TensorView& x, int64_t block, const Division& division, const char* what);
+  // Every process gets the sums of its ranges from those whose pieces they are.
+  void move_to(const Division& division);
+  // Gives memory of all but the own pieces back.
+  void drop_others() const;
 
   double waited_seconds() const { return waited_; }  // for messages, so far
 
+  static constexpr size_t kUnderWay = 16;  // buckets that are sent before the first of them has come
+  static constexpr int64_t kInFlightBytes = int64_t{kUnderWay} << 20;
   // Of memory beside the gradients.
   static int64_t bytes(int64_t elements, DType dtype, int64_t rounds, int processes, int rank);
 
@@ -44,8 +52,9 @@ class GradientSums {
   void done(int id);
   void send(int64_t bucket);
   void complete_next();
-  Communicator::Handle share(const TensorView& x, int64_t block, int64_t bucket, const char* what,
-                             Communicator::Channel channel);
+  Communicator::Handle share_sums(int64_t bucket);
+  Communicator::Handle move_part(const Division& division, size_t range, int64_t bucket);
+  void drop_others(int64_t bucket) const;
   void wait_for(std::vector<Communicator::Handle>& handles);
   void add(int64_t bucket, int64_t round);
   void add_parts(const std::vector<TensorView>& parts, const TensorView& sum);
@@ -57,10 +66,11 @@ class GradientSums {
   const ParamTable& table_;
   const ParamBuffer& grads_;
   int64_t rounds_;
-  bool shared_;
+  Keeps keeps_;
   Communicator& processes_;
   Backend backend_;
   Pieces pieces_;
+  Division division_;
   ParamLayout layout_;
   int64_t own_elements_ = 0;
   std::vector<int64_t> own_offset_;  // of the own pieces, one behind the other, by bucket

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "tensor/memory.h"
 #include "train/adamw.h"
@@ -53,21 +54,36 @@ TensorView flat(const TensorView& v, int64_t from, int64_t n) {
   return part;
 }
 
+TensorView shaped(const TensorView& v, const Shape& shape) {
+  TensorView matrix = make_view(v.data, v.dtype, shape);
+  matrix.memory = v.memory;
+  return matrix;
+}
+
 class Muon : public Optimizer {
  public:
   Muon(MuonForm form, const ParamTable& table, const OptimizerSettings& settings)
-      : form_(form), table_(table), settings_(settings), momentum_(momentum_of(form, settings)) {
+      : form_(form),
+        table_(table),
+        layout_(table),
+        settings_(settings),
+        momentum_(momentum_of(form, settings)) {
     buffers_ = {{"m"}, {"change", {0}}};
     for (int id = 0; id < table.count(); ++id) {
       const ParamSpec& spec = table[id];
       Part& part = parts_.emplace_back(Part{.is_matrix = param_group(table, id) == ParamGroup::matrix});
       if (!spec.trainable) continue;
-      if (part.is_matrix) part.change = buffers_[kChange].shape[0]++;
+      if (part.is_matrix) {
+        part.change = buffers_[kChange].shape[0]++;
+        buffers_[kChange].params.push_back(id);
+      }
       if (part.is_matrix && form == MuonForm::torch) continue;
       part.v = buffers_.size();
       const Shape longer = {std::ranges::max(spec.shape)};
-      buffers_.push_back({"v." + spec.name, part.is_matrix ? longer : spec.shape});
+      buffers_.push_back({"v." + spec.name, part.is_matrix ? longer : Shape{}, {id}});
     }
+    for (const ElementRange& range : settings.own)
+      own_ids_.push_back(id_at(table, range));
     matrices_.reserve(static_cast<size_t>(buffers_[kChange].shape[0]));
     buffers_[kChange].shape[0] = std::max<int64_t>(1, buffers_[kChange].shape[0]);
   }
@@ -83,41 +99,34 @@ class Muon : public Optimizer {
     return need;
   }
 
-  // Of X X^T and its square one triangle, and a whole product of the square with X.
   double flops() const override {
-    constexpr double kIterations = 5;
     double flops = 0;
-    for_matrices([&](const ParamSpec& spec) {
-      const auto [m, n] =
-          std::minmax({static_cast<double>(spec.shape[0]), static_cast<double>(spec.shape[1])});
-      flops += kIterations * (m * m * n + m * m * m + 2 * m * m * n);
-    });
+    for_matrices([&](const ParamSpec& spec) { flops += muon_flops(spec.shape); });
     return flops;
   }
 
   void update(const ExecContext& ctx, const ParamBuffer& weights, const ParamBuffer& grads,
               const OptimizerState& state, const StepState& step) const override {
     matrices_.clear();
-    for (int id = 0; id < table_.count(); ++id) {
-      if (!table_[id].trainable) continue;
-      const Part& part = parts_[static_cast<size_t>(id)];
-      if (part.is_matrix) {
-        matrices_.push_back(matrix(id, weights, grads, state));
-        continue;
+    for_own(state, [&](const Own& own) {
+      const int id = own.id;
+      if (parts_[static_cast<size_t>(id)].is_matrix) {
+        matrices_.push_back(matrix(own, weights, grads, state));
+        return;
       }
-      const int64_t size = table_[id].size();
+      const int64_t size = own.range.size();
       const AdamWRule rule = rule_of(id);
       const AdamWRange range{0, size, rule.weight_decay, rule.lr_scale};
-      ctx.kernels.adamw(ctx, {.param = flat(weights[id], 0, size),
-                              .grad = flat(grads[id], 0, size),
-                              .m = flat(state.of(kMoment, id), 0, size),
-                              .v = flat(state[part.v], 0, size),
+      ctx.kernels.adamw(ctx, {.param = flat(weights[id], own.range.begin, size),
+                              .grad = flat(grads[id], own.range.begin, size),
+                              .m = flat(own.m, 0, size),
+                              .v = flat(state[parts_[static_cast<size_t>(id)].v], 0, size),
                               .ranges = {&range, 1},
                               .beta1 = rule.beta1,
                               .beta2 = rule.beta2,
                               .eps = rule.eps,
                               .step = &step});
-    }
+    });
     ctx.kernels.muon(ctx, {.form = form_,
                            .matrices = matrices_,
                            .momentum = momentum_,
@@ -128,7 +137,15 @@ class Muon : public Optimizer {
   UpdateSquares last_update(int id, const TensorView& weight, const OptimizerState& state,
                             const StepState& step) const override {
     const Part& part = parts_[static_cast<size_t>(id)];
-    if (!part.is_matrix) return adamw_change(rule_of(id), weight, state.of(kMoment, id), state[part.v], step);
+    std::optional<Own> own;
+    for_own(state, [&](const Own& each) {
+      if (each.id == id) own = each;
+    });
+    if (!own) return {};
+    const int64_t size = own->range.size();
+    if (!part.is_matrix)
+      return adamw_change(rule_of(id), flat(weight, own->range.begin, size), flat(own->m, 0, size),
+                          flat(state[part.v], 0, size), step);
     const HostAccess change(flat(state[kChange], part.change, 1)), weights(weight);
     UpdateSquares squares{.update = double{*change->as<float>()}};
     for (int64_t i = 0; i < weight.size(); ++i)
@@ -156,6 +173,37 @@ class Muon : public Optimizer {
     size_t v = 0;        // the buffer
   };
 
+  // What is updated here of a parameter, in elements of it.
+  struct Own {
+    int id;
+    ElementRange range;
+    TensorView m;
+  };
+  template <class F>
+  void for_own(const OptimizerState& state, F&& fn) const {
+    for (int id = 0; state.is_whole() && id < table_.count(); ++id) {
+      if (table_[id].trainable) fn(Own{id, {0, table_[id].size()}, state.of(kMoment, id)});
+    }
+    for (size_t k = 0; k < state.own().size(); ++k) {
+      const int id = own_ids_[k];
+      if (id < 0) continue;
+      const int64_t at = layout_.offset[static_cast<size_t>(id)];
+      const ElementRange& range = state.own()[k];
+      TensorView m = state.piece(kMoment, k);
+      if (parts_[static_cast<size_t>(id)].is_matrix) m = shaped(m, table_[id].shape);
+      fn(Own{id, {range.begin - at, range.end - at}, m});
+    }
+  }
+
+  // The parameter that a range lies in; -1 of an empty one.
+  int id_at(const ParamTable& table, const ElementRange& range) const {
+    for (int id = 0; range.size() > 0 && id < table.count(); ++id) {
+      const int64_t at = layout_.offset[static_cast<size_t>(id)];
+      if (at >= 0 && range.begin >= at && range.end <= at + table[id].size()) return id;
+    }
+    return -1;
+  }
+
   template <class F>
   void for_matrices(F&& fn) const {
     for (int id = 0; id < table_.count(); ++id) {
@@ -171,8 +219,9 @@ class Muon : public Optimizer {
     return rule;
   }
 
-  MuonMatrix matrix(int id, const ParamBuffer& weights, const ParamBuffer& grads,
+  MuonMatrix matrix(const Own& own, const ParamBuffer& weights, const ParamBuffer& grads,
                     const OptimizerState& state) const {
+    const int id = own.id;
     const Part& part = parts_[static_cast<size_t>(id)];
     const bool nanochat = form_ == MuonForm::nanochat;
     const double scale = settings_.scale(id);
@@ -180,7 +229,7 @@ class Muon : public Optimizer {
         adjustment(nanochat ? MuonAdjust::original : settings_.muon_adjust, table_[id].shape);
     return {.param = weights[id],
             .grad = grads[id],
-            .m = state.of(kMoment, id),
+            .m = own.m,
             .v = nanochat ? state[part.v] : TensorView{},
             .change = flat(state[kChange], part.change, 1),
             .rate = scale * adjust,
@@ -189,10 +238,12 @@ class Muon : public Optimizer {
 
   MuonForm form_;
   const ParamTable& table_;
+  ParamLayout layout_;
   OptimizerSettings settings_;
   MuonMomentum momentum_;
   std::vector<OptimizerBuffer> buffers_;
   std::vector<Part> parts_;                   // by parameter id
+  std::vector<int> own_ids_;                  // of the ranges of OptimizerSettings
   mutable std::vector<MuonMatrix> matrices_;  // of an update, which allocates nothing
 };
 

@@ -6,37 +6,62 @@
 #include "base/suggest.h"
 
 namespace gpt {
+namespace {
+
+bool is_of_all(const OptimizerBuffer& buffer) {
+  return buffer.shape.empty() && buffer.params.empty();
+}
+
+// What a process has of a parameter, in elements of it.
+ElementRange own_part(const ParamTable& table, const ParamLayout& layout, int id,
+                      const std::vector<ElementRange>& own) {
+  const int64_t at = layout.offset[static_cast<size_t>(id)], size = table[id].size();
+  if (own.empty()) return {0, size};
+  for (const ElementRange& range : own) {
+    const ElementRange part = common(range, {at, at + size});
+    if (part.size() > 0) return {part.begin - at, part.end - at};
+  }
+  return {};
+}
+
+// The shape of what is kept of a buffer that is not of all parameters.
+Shape kept_shape(const OptimizerBuffer& buffer, const ParamTable& table, const ParamLayout& layout,
+                 const std::vector<ElementRange>& own) {
+  if (buffer.params.size() != 1) return buffer.shape;
+  const ElementRange part = own_part(table, layout, buffer.params[0], own);
+  if (buffer.shape.empty()) return own.empty() ? table[buffer.params[0]].shape : Shape{part.size()};
+  return part.size() > 0 ? buffer.shape : Shape{0};
+}
+
+}  // namespace
 
 OptimizerState::OptimizerState(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table,
                                DType dtype, Memory* memory, const std::vector<ElementRange>& own)
     : own_(own) {
+  const ParamLayout layout(table);
   int64_t own_elements = 0;
   for (const ElementRange& range : own) {
     own_offset_.push_back(own_elements);
     own_elements += range.size();
   }
   for (const OptimizerBuffer& buffer : buffers) {
+    if (!is_of_all(buffer)) {
+      add_shaped(buffer, table, layout, dtype, memory);
+      continue;
+    }
     Entry& entry = buffers_.emplace_back();
     const std::string what = "the optimizer's " + buffer.name;
     if (!own.empty()) {
-      GPT_ASSERT(buffer.shape.empty());
       entry.own = Buffer(static_cast<size_t>(own_elements) * dtype_size(dtype), what.c_str(), memory);
       entry.all = entry.own.view(0, dtype, Shape{own_elements});
-    } else if (buffer.shape.empty()) {
+    } else {
       entry.params = ParamBuffer(table, dtype, what.c_str(), memory);
       entry.all = entry.params.all();
-    } else {
-      entry.own = Buffer(static_cast<size_t>(checked_size(buffer.shape, what)) * dtype_size(dtype),
-                         what.c_str(), memory);
-      entry.all = entry.own.view(0, dtype, buffer.shape);
-      parts_.push_back({buffer.name, buffer.shape, 0, entry.all});
-      tensors_.push_back({buffer.name, buffer.shape});
     }
   }
-  const ParamLayout layout(table);
   for (int id = 0; id < table.count(); ++id) {
     for (size_t i = 0; table[id].trainable && i < buffers.size(); ++i) {
-      if (!buffers[i].shape.empty()) continue;
+      if (!is_of_all(buffers[i])) continue;
       const std::string name = buffers[i].name + "." + table[id].name;
       tensors_.push_back({name, table[id].shape});
       if (is_whole())
@@ -44,6 +69,34 @@ OptimizerState::OptimizerState(const std::vector<OptimizerBuffer>& buffers, cons
       else
         add_parts(table, i, name, id, layout.offset[static_cast<size_t>(id)]);
     }
+  }
+}
+
+void OptimizerState::add_shaped(const OptimizerBuffer& buffer, const ParamTable& table,
+                                const ParamLayout& layout, DType dtype, Memory* memory) {
+  const std::string what = "the optimizer's " + buffer.name;
+  const std::vector<int>& params = buffer.params;
+  const Shape shape = kept_shape(buffer, table, layout, own_);
+  const Shape whole = buffer.shape.empty() ? table[params[0]].shape : buffer.shape;
+  Entry& entry = buffers_.emplace_back();
+  entry.own =
+      Buffer(static_cast<size_t>(checked_size(shape, what)) * dtype_size(dtype), what.c_str(), memory);
+  entry.all = entry.own.view(0, dtype, shape);
+  tensors_.push_back({buffer.name, whole});
+  if (is_whole() || params.empty()) {
+    parts_.push_back({buffer.name, whole, 0, entry.all});
+    return;
+  }
+  const int64_t row = params.size() == 1 ? 0 : checked_size(whole, what) / std::ssize(params);
+  for (size_t i = 0; i < params.size(); ++i) {
+    const ElementRange part = own_part(table, layout, params[i], own_);
+    if (part.size() == 0) continue;
+    const int64_t at = row * static_cast<int64_t>(i) * static_cast<int64_t>(dtype_size(dtype));
+    parts_.push_back({buffer.name, whole,
+                      row > 0                ? row * static_cast<int64_t>(i)
+                      : buffer.shape.empty() ? part.begin
+                                             : 0,
+                      row > 0 ? entry.own.view(at, dtype, Shape{row}) : entry.all});
   }
 }
 
@@ -71,16 +124,18 @@ TensorView OptimizerState::piece(size_t i, size_t k) const {
 
 int64_t OptimizerState::bytes(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table,
                               DType dtype, const std::vector<ElementRange>& own) {
+  const ParamLayout layout(table);
   const int64_t elements = sum_of(buffers, [&](const OptimizerBuffer& buffer) {
-    if (!own.empty()) return sum_of(own, &ElementRange::size);
-    return buffer.shape.empty() ? param_buffer_elements(table) : checked_size(buffer.shape, buffer.name);
+    if (!is_of_all(buffer)) return checked_size(kept_shape(buffer, table, layout, own), buffer.name);
+    return own.empty() ? layout.elements : sum_of(own, &ElementRange::size);
   });
   return elements * static_cast<int64_t>(dtype_size(dtype));
 }
 
 std::vector<OptimizerType>& optimizer_types() {
-  static std::vector<OptimizerType> types = {
-      {"adamw", make_adamw}, {"muon", make_muon}, {"muon-nanochat", make_muon_nanochat}};
+  static std::vector<OptimizerType> types = {{"adamw", make_adamw, Divides::at_elements},
+                                             {"muon", make_muon, Divides::at_matrices},
+                                             {"muon-nanochat", make_muon_nanochat, Divides::at_matrices}};
   return types;
 }
 

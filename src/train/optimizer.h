@@ -15,24 +15,27 @@ namespace gpt {
 // Something that an optimizer keeps from step to step.
 struct OptimizerBuffer {
   std::string name;  // in checkpoints: "m" is saved as "m.blocks.0.norm1.weight", ...
-  Shape shape = {};  // none: a number for every number of the parameters that are trained
+  Shape shape = {};  // none: a number for every number of the parameters that are trained, or of `params`
+  std::vector<int> params = {};  // what it belongs to: one parameter, or one for each row; or everything
 };
 
-// The memory of what an optimizer keeps, all zero at first. With ZeRO a process keeps some pieces of it.
+// The memory of what an optimizer keeps, all zero at first. With ZeRO a process keeps a part of it.
 class OptimizerState {
  public:
   OptimizerState() = default;
-  // own: the pieces of this process, of buffers that have no shape of their own; none: everything.
+  // own: the elements of parameters whose part is kept here; none: everything. Where buffers have parameters
+  // of their own, at most one range of each.
   OptimizerState(const std::vector<OptimizerBuffer>& buffers, const ParamTable& table, DType dtype,
                  Memory* memory, const std::vector<ElementRange>& own = {});
 
-  // Buffer i as a whole: laid out like the parameters, [elements], or in its own shape.
+  // Buffer i, or what is kept of it: laid out like the parameters, [elements], or in its own shape.
   TensorView operator[](size_t i) const { return buffers_[i].all; }
   // Its part that belongs to a parameter, where everything is kept.
   TensorView of(size_t i, int id) const { return buffers_[i].params[id]; }
   size_t count() const { return buffers_.size(); }
   bool is_whole() const { return own_.empty(); }
-  // Pieces that are kept: where they lie among all parameters, and what buffer i has of one.
+  // What is kept: where it lies among all parameters, and what buffer i, which is of all parameters, has of
+  // range k.
   const std::vector<ElementRange>& own() const { return own_; }
   TensorView piece(size_t i, size_t k) const;
 
@@ -62,6 +65,8 @@ class OptimizerState {
     TensorView all;
   };
   void add_parts(const ParamTable& table, size_t i, const std::string& name, int id, int64_t at);
+  void add_shaped(const OptimizerBuffer& buffer, const ParamTable& table, const ParamLayout& layout,
+                  DType dtype, Memory* memory);
 
   std::vector<Entry> buffers_;
   std::vector<ElementRange> own_;
@@ -103,16 +108,21 @@ struct OptimizerSettings {
   MuonAdjust muon_adjust = MuonAdjust::original;
   DType muon_compute = DType::f32;     // of its products; fp32 or bf16
   int64_t steps = 1;                   // of the run, for schedules
-  std::vector<ElementRange> own = {};  // what it updates, with ZeRO; none: everything
+  std::vector<ElementRange> own = {};  // what it updates, with ZeRO (Divides); none: everything
 
   double scale(int id) const { return lr_scale.empty() ? 1 : lr_scale[static_cast<size_t>(id)]; }
 };
+
+// How an optimizer is divided among processes with ZeRO: not at all, at any element, or with whole matrices
+// of the blocks.
+enum class Divides : uint8_t { not_at_all, at_elements, at_matrices };
 
 // An optimizer that a config can name.
 struct OptimizerType {
   std::string name;
   // The table must outlive the optimizer.
   std::unique_ptr<Optimizer> (*make)(const ParamTable& table, const OptimizerSettings& settings);
+  Divides divides = Divides::not_at_all;
 };
 // "adamw" first. Whoever has one of its own adds it before it is asked for; not from several threads.
 std::vector<OptimizerType>& optimizer_types();

@@ -1,8 +1,11 @@
 #include "train/pieces.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/ops.h"
+#include "model/params.h"
+#include "train/param_groups.h"
 
 namespace gpt {
 namespace {
@@ -52,6 +55,73 @@ int64_t Pieces::elements_of(int rank) const {
   for (int64_t i = 0; i < buckets_; ++i)
     sum += piece(i, rank).size();
   return sum;
+}
+
+Division divide_in_pieces(int64_t elements, int processes) {
+  Division parts;
+  for (int rank = 0; rank < processes; ++rank)
+    parts.push_back(Pieces(elements, processes).of(rank));
+  return parts;
+}
+
+double muon_flops(const Shape& shape) {
+  constexpr double kIterations = 5;
+  const auto [m, n] = std::minmax({static_cast<double>(shape[0]), static_cast<double>(shape[1])});
+  return kIterations * (m * m * n + m * m * m + 2 * m * m * n);
+}
+
+namespace {
+
+// To the process that has the least so far; the largest first.
+void deal_matrices(const ParamTable& table, const ParamLayout& layout, std::vector<int> ids,
+                   Division& parts) {
+  const auto work = [&](int id) { return muon_flops(table[id].shape); };
+  std::ranges::stable_sort(ids, std::greater<>(), work);
+  std::vector<double> load(parts.size());
+  for (const int id : ids) {
+    const auto least = static_cast<size_t>(std::ranges::min_element(load) - load.begin());
+    const int64_t at = layout.offset[static_cast<size_t>(id)];
+    parts[least].push_back({at, at + table[id].size()});
+    load[least] += work(id);
+  }
+}
+
+// In equal parts that begin at cache lines.
+void cut(const ElementRange& whole, Division& parts) {
+  constexpr int64_t kLine = 16;
+  const auto n = std::ssize(parts);
+  const auto bound = [&](int64_t i) {
+    return i == n ? whole.end : whole.begin + whole.size() * i / n / kLine * kLine;
+  };
+  for (int64_t i = 0; i < n; ++i)
+    parts[static_cast<size_t>(i)].push_back({bound(i), bound(i + 1)});
+}
+
+}  // namespace
+
+Division divide_by_matrix(const ParamTable& table, int processes) {
+  constexpr int64_t kLarge = int64_t{1} << 16;
+  const ParamLayout layout(table);
+  Division parts(static_cast<size_t>(processes), {{0, 0}});  // a process without any has an empty range
+  std::vector<int> matrices;
+  size_t next = 0;
+  for (int id = 0; id < table.count(); ++id) {
+    if (!table[id].trainable) continue;
+    const int64_t at = layout.offset[static_cast<size_t>(id)];
+    const ElementRange whole{at, at + table[id].size()};
+    if (param_group(table, id) == ParamGroup::matrix) {
+      matrices.push_back(id);
+    } else if (whole.size() >= kLarge) {
+      cut(whole, parts);
+    } else {
+      parts[next++ % parts.size()].push_back(whole);
+    }
+  }
+  deal_matrices(table, layout, matrices, parts);
+  for (std::vector<ElementRange>& ranges : parts)
+    std::ranges::sort(ranges, {},
+                      [](const ElementRange& range) { return std::pair(range.begin, range.end); });
+  return parts;
 }
 
 }  // namespace gpt

@@ -3,12 +3,17 @@
 #include <cstdint>
 #include <vector>
 
+#include "tensor/tensor.h"
+
 namespace gpt {
+
+class ParamTable;
 
 // Elements of a buffer of parameters (ParamLayout).
 struct ElementRange {
   int64_t begin = 0, end = 0;
   int64_t size() const { return end - begin; }
+  bool operator==(const ElementRange&) const = default;
 };
 // What both have: empty where that is nothing.
 ElementRange common(const ElementRange& a, const ElementRange& b);
@@ -31,5 +36,16 @@ class Pieces {
   ElementRange blocks(int64_t first, int64_t last) const;
   int64_t elements_, processes_, blocks_, bucket_blocks_, buckets_;
 };
+
+// What each process has of the elements, by rank; none: each has all.
+using Division = std::vector<std::vector<ElementRange>>;
+Division divide_in_pieces(int64_t elements, int processes);
+// For Muon: matrices of the blocks whole, with about as much work for each process; of the other parameters
+// large ones in equal parts and small ones whole. A range lies in one parameter.
+Division divide_by_matrix(const ParamTable& table, int processes);
+
+// Of a Newton-Schulz iteration with five rounds: of X X^T and its square one triangle, and a whole product of
+// the square with X.
+double muon_flops(const Shape& shape);
 
 }  // namespace gpt

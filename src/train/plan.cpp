@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -111,7 +112,7 @@ class Probe {
 
  private:
   TrainStep::Options options(int64_t rows) const {
-    TrainStep::Options options = step_options(config_, model_.config.n_ctx);
+    TrainStep::Options options = step_options(config_, model_.table, model_.config.n_ctx);
     options.batch_size = options.micro_batch = rows;
     options.shards = 1;
     return options;
@@ -169,6 +170,40 @@ int64_t RunMemory::total() const {
   return sum_of(parts(), &Part::bytes);
 }
 
+namespace {
+
+// Of what an optimizer keeps, in the process that keeps the most.
+int64_t largest_state(const Optimizer& optimizer, const ParamTable& table, const Division& division) {
+  int64_t most = division.empty() ? OptimizerState::bytes(optimizer.buffers(), table, DType::f32) : 0;
+  for (const std::vector<ElementRange>& own : division)
+    most = std::max(most, OptimizerState::bytes(optimizer.buffers(), table, DType::f32, own));
+  return most;
+}
+
+// With ZeRO 2 a process has its own pieces, and of the others those that are not sent yet: of a layer, and of
+// a table that the head and the embedding share from the beginning of the backward pass to its end.
+int64_t gradient_bytes(const PlanSubject& s, const ParamTable& table) {
+  const int64_t all = 4 * param_buffer_elements(table);
+  if (s.config.train.zero < 2 || s.processes == 1) return all;
+  int64_t block = 0, embeddings = 0, head = 0;
+  std::map<int64_t, int64_t> blocks;
+  for (const ParamSpec& spec : table.specs()) {
+    if (!spec.trainable) continue;
+    const int64_t bytes = 4 * spec.size();
+    if (spec.layer >= 0) {
+      block = std::max(block, blocks[spec.layer] += bytes);
+    } else {
+      (spec.looked_up || spec.role == Role::wte ? embeddings : head) += bytes;
+    }
+  }
+  const int64_t unsent =
+      s.config.model.tie_embeddings ? embeddings + block : std::max({embeddings, block, head});
+  const int64_t own = all / s.processes;
+  return std::min(all, own + (unsent + GradientSums::kInFlightBytes) * (s.processes - 1) / s.processes);
+}
+
+}  // namespace
+
 RunMemory plan_memory(const PlanSubject& s) {
   const ModelConfig& c = s.config.model;
   const TrainConfig& train = s.config.train;
@@ -179,15 +214,12 @@ RunMemory plan_memory(const PlanSubject& s) {
   RunMemory m;
   m.base = s.base_bytes + kLater;
   const int64_t trained = param_buffer_elements(table);
-  m.gradients = 4 * trained + GradientSums::bytes(trained, DType::f32,
-                                                  std::max<int64_t>(1, train.grad_shards / s.processes),
-                                                  s.processes, 0);
+  m.gradients = gradient_bytes(s, table) +
+                GradientSums::bytes(trained, DType::f32,
+                                    std::max<int64_t>(1, train.grad_shards / s.processes), s.processes, 0);
   m.weights = 4 * trained + 4 * frozen_elements(table);
-  const bool divided = train.zero > 0 && s.processes > 1;
-  m.moments =
-      OptimizerState::bytes(optimizer->buffers(), table, DType::f32,
-                            divided ? Pieces(trained, s.processes).of(0) : std::vector<ElementRange>()) +
-      Workspace::bytes(optimizer->scratch(*s.kernels, DType::f32), s.threads);
+  m.moments = largest_state(*optimizer, table, division_of(train, table, s.processes)) +
+              Workspace::bytes(optimizer->scratch(*s.kernels, DType::f32), s.threads);
   m.packed = packed_weight_bytes(table, *s.kernels, dtype);
   m.activations = TrainingGraph::planned_bytes(
       c, train.micro_batch, c.n_ctx, {.recompute = train.recompute, .dtype = dtype}, *s.kernels, s.threads);

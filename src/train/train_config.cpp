@@ -228,14 +228,13 @@ namespace {
 
 void check_zero(const TrainConfig& c) {
   check("zero", static_cast<double>(c.zero), 0, 3);
-  if (c.zero > 1)
+  if (c.zero > 2)
+    fail_usage("config key \"zero\": expected 0, 1 or 2, found {}: parameters cannot be divided yet", c.zero);
+  if (c.zero > 0 && require_optimizer(c.optimizer).divides == Divides::not_at_all)
     fail_usage(
-        "config key \"zero\": expected 0 or 1, found {}: gradients and parameters cannot be divided yet",
-        c.zero);
-  if (c.zero == 1 && c.optimizer != "adamw")
-    fail_usage("config key \"zero\": 1 divides the state of adamw, found {}; leave zero out", c.optimizer);
-  if (c.zero == 1 && c.ema > 0)
-    fail_usage("config key \"zero\": 1 cannot divide the average of ema = {}; leave one of them out", c.ema);
+        "config key \"zero\": {} divides the state of an optimizer, and that of {} cannot be divided; "
+        "leave zero out",
+        c.zero, c.optimizer);
 }
 
 }  // namespace
@@ -254,8 +253,8 @@ void complete(TrainConfig& c) {
                c.micro_batch);
   }
   check("grad_shards", static_cast<double>(c.grad_shards), 0, static_cast<double>(c.batch_size));
-  if (c.grad_shards > 0) share_among(c, 1);
   check_zero(c);
+  if (c.grad_shards > 0) share_among(c, 1);
   check("lr", c.lr, 0, 1e3);
   if (c.min_lr < 0) c.min_lr = c.lr / 10;
   check("min_lr", c.min_lr, 0, c.lr);
@@ -290,7 +289,16 @@ void share_among(TrainConfig& c, int processes) {
     fail_usage("config key \"batch_size\": expected a multiple of grad_shards = {}, found {}", c.grad_shards,
                c.batch_size);
   }
-  c.micro_batch = std::gcd(c.micro_batch, c.batch_size / c.grad_shards);
+  const int64_t shard = c.batch_size / c.grad_shards;
+  c.micro_batch = std::gcd(c.micro_batch, shard);
+  if (c.zero > 1 && processes > 1 && c.micro_batch != shard) {
+    fail_usage(
+        "config key \"zero\": 2 divides gradients where a micro-batch is a whole shard, so that none are "
+        "added up "
+        "before they are sent: expected micro_batch = batch_size / grad_shards = {}, found {}; a larger "
+        "grad_shards makes shards smaller, zero 1 divides the optimizer's state alone",
+        shard, c.micro_batch);
+  }
 }
 
 json run_config_json(const RunConfig& config) {

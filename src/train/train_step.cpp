@@ -1,19 +1,22 @@
 #include "train/train_step.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/ranges.h"
 #include "tensor/element.h"
+#include "tensor/memory.h"
 #include "train/param_groups.h"
 
 namespace gpt {
 
 namespace {
 
-std::vector<ElementRange> own_pieces(const ParamTable& table, const Communicator& processes) {
-  return Pieces(param_buffer_elements(table), processes.size()).of(processes.rank());
+GradientSums::Keeps what_is_kept(const TrainStep::Options& options) {
+  if (options.division.empty()) return GradientSums::Keeps::all;
+  return options.divides_gradients ? GradientSums::Keeps::own_memory : GradientSums::Keeps::own;
 }
 
 }  // namespace
@@ -26,9 +29,7 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       options_(options),
       optimizer_(std::move(optimizer)),
       grads_(model.table, weights.dtype(), "gradients", backend.memory),
-      optimizer_state_(
-          optimizer_->buffers(), model.table, weights.dtype(), backend.memory,
-          options.divided ? own_pieces(model.table, *options.communicator) : std::vector<ElementRange>()),
+      optimizer_state_(optimizer_->buffers(), model.table, weights.dtype(), backend.memory, own_division()),
       update_scratch_(optimizer_->scratch(backend.kernels, weights.dtype()), backend.pool.size(),
                       backend.memory),
       graph_(model, options.micro_batch, options.n_ctx, options.graph, backend),
@@ -42,7 +43,7 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       target_weights_(ids_.size()),
       starts_(ids_.size()),
       labels_(static_cast<size_t>(samples_)),
-      sums_(model.table, grads_, options.shards / options.communicator->size(), !options.divided,
+      sums_(model.table, grads_, options.shards / options.communicator->size(), what_is_kept(options),
             *options.communicator, backend) {
   GPT_ASSERT(options.shards > 0 && options.shards % options.communicator->size() == 0);
   GPT_ASSERT(options.batch_size % options.shards == 0);
@@ -133,15 +134,16 @@ void TrainStep::finish_norm(bool clamped) {
     ctx.kernels.sum_squares(
         ctx, {.x = grads_.range(range.begin, range.end), .block_sums = sums + range.begin / kSumBlock});
   const int64_t blocks = (grads_.all().size() + kSumBlock - 1) / kSumBlock;
-  if (options_.divided) sums_.gather(make_view(sums, {blocks}), kSumBlock, "adding squares of gradients");
+  if (is_divided())
+    sums_.gather(make_view(sums, {blocks}), kSumBlock, sums_.division(), "adding squares of gradients");
   ctx.kernels.finish_norm(ctx, {.block_sums = sums, .blocks = blocks, .step = shared_, .clamped = clamped});
   staged_state_.get({&state_, 1});
 }
 
 // Where the sums of gradients are, in this process.
 std::vector<ElementRange> TrainStep::summed() const {
-  if (!options_.divided) return {{0, grads_.all().size()}};
-  std::vector<ElementRange> pieces = sums_.pieces().of(options_.communicator->rank());
+  if (!is_divided()) return {{0, grads_.all().size()}};
+  std::vector<ElementRange> pieces = sums_.division()[static_cast<size_t>(options_.communicator->rank())];
   std::erase_if(pieces, [](const ElementRange& piece) { return piece.size() == 0; });
   return pieces;
 }
@@ -157,7 +159,7 @@ std::vector<ElementRange> TrainStep::own_ranges(int id) const {
 }
 
 double TrainStep::sum_over_processes(double own) const {
-  return options_.divided ? sum_of(gather(*options_.communicator, own, "adding norms")) : own;
+  return is_divided() ? sum_of(gather(*options_.communicator, own, "adding norms")) : own;
 }
 
 void TrainStep::finish_gradients() {
@@ -184,12 +186,35 @@ void TrainStep::update() {
           ctx, {.x = grads_.range(range.begin, range.end), .limit = options_.clip_value, .step = shared_});
     finish_norm(true);
   }
+  if (is_divided() && !is_skipped()) sums_.move_to(options_.division);
   optimizer_->update(backend_.context(update_scratch_.scratch()), weights_, grads_, optimizer_state_,
                      *shared_);
-  if (options_.divided && !is_skipped()) sums_.gather(weights_.all(), 1, "gathering weights");
-  for (int id = 0; !is_skipped() && id < model_.table.count(); ++id) {
+  if (is_skipped()) return;
+  if (is_divided()) sums_.gather(weights_.all(), 1, options_.division, "gathering weights");
+  if (options_.divides_gradients) sums_.drop_others();
+  tell_changed();
+}
+
+void TrainStep::tell_changed() const {
+  for (int id = 0; id < model_.table.count(); ++id) {
     if (model_.table[id].trainable) model_.packed->weights_changed(id);
   }
+}
+
+std::vector<ElementRange> TrainStep::own_division() const {
+  return is_divided() ? options_.division[static_cast<size_t>(options_.communicator->rank())]
+                      : std::vector<ElementRange>();
+}
+
+void TrainStep::swap_average() {
+  const size_t average = optimizer_state_.count() - 1;
+  for (size_t k = 0; k < optimizer_state_.own().size(); ++k) {
+    const ElementRange& range = optimizer_state_.own()[k];
+    const HostAccess a(optimizer_state_.piece(average, k)), w(weights_.range(range.begin, range.end));
+    std::swap_ranges(a->as<float>(), a->as<float>() + range.size(), w->as<float>());
+  }
+  sums_.gather(weights_.all(), 1, options_.division, "gathering weights");
+  tell_changed();
 }
 
 std::string TrainStep::first_nonfinite() {
@@ -203,9 +228,14 @@ std::string TrainStep::first_nonfinite() {
   return "";
 }
 
-AverageInModel::AverageInModel(Model& model, const TrainStep& step, bool use)
-    : model_(model), before_(model.weights) {
+AverageInModel::AverageInModel(Model& model, TrainStep& step, bool use)
+    : model_(model), step_(step), before_(model.weights), exceptions_(std::uncaught_exceptions()) {
   const OptimizerState& state = step.optimizer_state();
+  if (use && !state.is_whole()) {
+    step.swap_average();
+    swapped_ = true;
+    return;
+  }
   for (int id = 0; use && id < model.table.count(); ++id) {
     if (!model.table[id].trainable) continue;
     model.weights[static_cast<size_t>(id)] = state.of(state.count() - 1, id);
@@ -214,6 +244,8 @@ AverageInModel::AverageInModel(Model& model, const TrainStep& step, bool use)
 }
 
 AverageInModel::~AverageInModel() {
+  // After an error, which ends the run, other processes may not be there.
+  if (swapped_ && std::uncaught_exceptions() == exceptions_) step_.swap_average();
   for (int id = 0; id < model_.table.count(); ++id) {
     TensorView& weight = model_.weights[static_cast<size_t>(id)];
     const TensorView& before = before_[static_cast<size_t>(id)];
@@ -234,15 +266,20 @@ TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& c, i
   };
 }
 
-bool is_divided(const TrainConfig& c, const Communicator& processes) {
-  return c.zero > 0 && processes.size() > 1;
+Division division_of(const TrainConfig& c, const ParamTable& table, int processes) {
+  if (c.zero == 0 || processes == 1) return {};
+  return require_optimizer(c.optimizer).divides == Divides::at_matrices
+             ? divide_by_matrix(table, processes)
+             : divide_in_pieces(param_buffer_elements(table), processes);
 }
 
-TrainStep::Options step_options(const TrainConfig& c, int64_t n_ctx, Communicator& processes) {
+TrainStep::Options step_options(const TrainConfig& c, const ParamTable& table, int64_t n_ctx,
+                                Communicator& processes) {
   return {.batch_size = c.batch_size,
           .micro_batch = c.micro_batch,
           .shards = std::max<int64_t>(1, c.grad_shards),
-          .divided = is_divided(c, processes),
+          .division = division_of(c, table, processes.size()),
+          .divides_gradients = c.zero > 1 && processes.size() > 1,
           .n_ctx = n_ctx,
           .graph = {.recompute = c.recompute, .dtype = tensor_dtype(c.dtype)},
           .clip_norm = c.clip_norm,
@@ -252,18 +289,20 @@ TrainStep::Options step_options(const TrainConfig& c, int64_t n_ctx, Communicato
 
 std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& c, const ParamTable& table,
                                           const Communicator& processes) {
-  auto optimizer = require_optimizer(c.optimizer)
-                       .make(table, {.beta1 = c.beta1,
-                                     .beta2 = c.beta2,
-                                     .eps = c.eps,
-                                     .weight_decay = c.weight_decay,
-                                     .lr_scale = lr_scales(c, table),
-                                     .muon_momentum = c.muon_momentum,
-                                     .muon_adjust = c.muon_adjust,
-                                     .muon_compute = c.dtype == TrainDType::bf16 ? DType::bf16 : DType::f32,
-                                     .steps = c.steps,
-                                     .own = is_divided(c, processes) ? own_pieces(table, processes)
-                                                                     : std::vector<ElementRange>()});
+  const Division division = division_of(c, table, processes.size());
+  auto optimizer =
+      require_optimizer(c.optimizer)
+          .make(table, {.beta1 = c.beta1,
+                        .beta2 = c.beta2,
+                        .eps = c.eps,
+                        .weight_decay = c.weight_decay,
+                        .lr_scale = lr_scales(c, table),
+                        .muon_momentum = c.muon_momentum,
+                        .muon_adjust = c.muon_adjust,
+                        .muon_compute = c.dtype == TrainDType::bf16 ? DType::bf16 : DType::f32,
+                        .steps = c.steps,
+                        .own = division.empty() ? std::vector<ElementRange>()
+                                                : division[static_cast<size_t>(processes.rank())]});
   return c.ema > 0 ? make_averaged(std::move(optimizer), c.ema) : std::move(optimizer);
 }
 

@@ -26,8 +26,11 @@ class TrainStep {
     // Samples, of all processes together; a shard is a multiple of micro_batch.
     int64_t batch_size = 1, micro_batch = 1;
     int64_t shards = 1;  // of a batch, a multiple of the number of processes
-    // The optimizer's state is divided among the processes (ZeRO 1); the optimizer knows its pieces.
-    bool divided = false;
+    // What each process updates and keeps of the optimizer's state (ZeRO 1); none: all do the same. The
+    // optimizer knows its part. And whether each keeps memory for its own sums of gradients only (ZeRO 2),
+    // for which a micro-batch is a shard.
+    Division division = {};
+    bool divides_gradients = false;
     int64_t n_ctx = 0;  // tokens of a sample
     TrainingGraph::Options graph = {};
     double clip_norm = 0, clip_value = 0;  // 0: off
@@ -59,6 +62,8 @@ class TrainStep {
                          const std::function<void()>& before_each = {});
   // Clips, and changes the weights unless the step is skipped.
   void update();
+  // Exchanges the weights with their average (make_averaged), in all processes.
+  void swap_average();
 
   // The parts of compute_gradients, for measurements.
   void begin(const StepState& start, const FillBatch& fill);
@@ -89,6 +94,9 @@ class TrainStep {
  private:
   void finish_norm(bool clamped);
   std::vector<ElementRange> summed() const;
+  bool is_divided() const { return !options_.division.empty(); }
+  std::vector<ElementRange> own_division() const;
+  void tell_changed() const;
   TrainBatch batch(int64_t first);
   int64_t shard_samples() const { return options_.batch_size / options_.shards; }
   int64_t first_of_round(int64_t round) const;
@@ -123,14 +131,17 @@ class TrainStep {
 // As long as it lives, the weights of a step's model are their average (make_averaged), if `use` says so.
 class AverageInModel {
  public:
-  AverageInModel(Model& model, const TrainStep& step, bool use);
+  AverageInModel(Model& model, TrainStep& step, bool use);
   ~AverageInModel();
   AverageInModel(const AverageInModel&) = delete;
   AverageInModel& operator=(const AverageInModel&) = delete;
 
  private:
   Model& model_;
+  TrainStep& step_;
   std::vector<TensorView> before_;
+  bool swapped_ = false;
+  int exceptions_ = 0;
 };
 
 // The batch of a step, from 0 on. document_end: the token that ends a document, -1 where they are not told
@@ -139,11 +150,11 @@ TrainStep::FillBatch batch_of(const BatchLoader& loader, const TrainConfig& conf
                               int32_t document_end);
 
 // What a run's config says of its steps.
-TrainStep::Options step_options(const TrainConfig& config, int64_t n_ctx,
+TrainStep::Options step_options(const TrainConfig& config, const ParamTable& table, int64_t n_ctx,
                                 Communicator& processes = single_process());
 std::unique_ptr<Optimizer> make_optimizer(const TrainConfig& config, const ParamTable& table,
                                           const Communicator& processes = single_process());
-// Whether each process keeps a part of the optimizer's state only.
-bool is_divided(const TrainConfig& config, const Communicator& processes);
+// What each of so many processes keeps of the optimizer's state.
+Division division_of(const TrainConfig& config, const ParamTable& table, int processes);
 
 }  // namespace gpt

@@ -70,8 +70,9 @@ Model make_model(const TrainRequest& request, const LoadedModel* init, const Run
   return model;
 }
 
-TrainStep::Options options_of(const TrainRequest& request, int64_t n_ctx) {
-  TrainStep::Options options = step_options(request.config.train, n_ctx, *request.processes);
+TrainStep::Options options_of(const TrainRequest& request, const Model& model) {
+  TrainStep::Options options =
+      step_options(request.config.train, model.table, model.config.n_ctx, *request.processes);
   options.graph.objective = request.objective;
   const int64_t group = request.objective->group();
   if (options.micro_batch % group != 0) {
@@ -185,7 +186,7 @@ Trainer::Trainer(const TrainRequest& request)
       weights_(model_.table, DType::f32, "weights", request.memory, /*with_frozen=*/true),
       dtype_(tensor_dtype(config().dtype)),
       step_(model_, weights_, make_optimizer(config(), model_.table, processes_), backend_,
-            options_of(request, model_.config.n_ctx)),
+            options_of(request, model_)),
       loader_(loader_of(data_, config(), model_.config.n_ctx)) {
   config_.model = model_.config;
   model_.weights.assign(weights_.views().begin(), weights_.views().end());

@@ -61,15 +61,16 @@ TEST(GradientSums, AreAddedInTheOrderOfShards) {
       sum += gradient(shard, i);
     expected[static_cast<size_t>(i)] = sum;
   }
-  for (const int which : {0, 1, 2, 3, 4, 5, 6, 7}) {
-    const int processes = std::array{1, 2, 3, 6}[static_cast<size_t>(which / 2)];
-    const bool shared = which % 2 == 0;
+  using Keeps = GradientSums::Keeps;
+  for (int which = 0; which < 12; ++which) {
+    const int processes = std::array{1, 2, 3, 6}[static_cast<size_t>(which / 3)];
+    const Keeps keeps = std::array{Keeps::all, Keeps::own, Keeps::own_memory}[static_cast<size_t>(which % 3)];
     Team(processes).run([&](Communicator& member) {
       ThreadPool pool(1);
       const Backend own{pool, kernel_table(best_isa()), nullptr};
       const ParamBuffer grads(table, DType::f32, "gradients");
       const int64_t rounds = kShards / processes;
-      GradientSums sums(table, grads, rounds, shared, member, own);
+      GradientSums sums(table, grads, rounds, keeps, member, own);
       for (int64_t round = 0; round < rounds; ++round) {
         for (int64_t i = 0; i < elements; ++i)
           grads.all().as<float>()[i] = gradient(round * processes + member.rank(), i);
@@ -80,9 +81,9 @@ TEST(GradientSums, AreAddedInTheOrderOfShards) {
         }
         sums.finish_round(round);
       }
-      if (!shared) sums.gather(grads.all(), 1, "gathering");
+      if (keeps != Keeps::all) sums.gather(grads.all(), 1, sums.division(), "gathering");
       EXPECT_EQ(std::memcmp(grads.all().data, expected.data(), expected.size() * sizeof(float)), 0)
-          << processes << " processes, rank " << member.rank() << ", shared " << shared;
+          << processes << " processes, rank " << member.rank() << ", case " << which;
     });
   }
 }

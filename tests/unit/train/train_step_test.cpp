@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "support/backend.h"
 #include "support/small_models.h"
@@ -158,18 +159,28 @@ TEST_F(TrainStepTest, AnyNumberOfProcessesMakesTheSameStep) {
   }
 }
 
-// With the optimizer's state divided each process updates its pieces, and all have the same weights.
-TEST(ZeroOne, MakesTheSameUpdates) {
+// With the optimizer's state and gradients divided each process updates its part, and all have the same
+// weights and the same average of them.
+class Zero : public testing::TestWithParam<std::tuple<const char*, double>> {};
+
+TEST_P(Zero, MakesTheSameUpdates) {
   if (is_guarded()) GTEST_SKIP() << "processes exchange memory of the host";
   const TrainConfig config = [] {
-    TrainConfig c{
-        .steps = 10, .batch_size = 4, .micro_batch = 1, .grad_shards = 4, .warmup = 0, .clip_value = 0.01};
+    TrainConfig c{.steps = 10,
+                  .batch_size = 4,
+                  .micro_batch = 1,
+                  .grad_shards = 4,
+                  .optimizer = std::get<0>(GetParam()),
+                  .warmup = 0};
+    c.clip_value = 0.01;
+    c.ema = std::get<1>(GetParam());
     complete(c);
     return c;
   }();
   constexpr int64_t kSteps = 3;
   struct Result {
-    std::vector<float> weights;
+    std::vector<float> weights, average;
+    std::map<std::string, std::vector<float>> state;  // by the names in files, what is kept of it
     double norm = 0, ratio = 0;
     int64_t state_bytes = 0;
   };
@@ -183,7 +194,7 @@ TEST(ZeroOne, MakesTheSameUpdates) {
         DType::f32);
     ThreadPool pool(1);
     TrainStep step(random.model, random.weights, make_optimizer(own, random.model.table, processes),
-                   backend(pool, best_isa()), step_options(own, kTokens, processes));
+                   backend(pool, best_isa()), step_options(own, random.model.table, kTokens, processes));
     StepState start{.lr = 1e-2};
     Result result;
     for (; start.step < kSteps; ++start.step) {
@@ -199,20 +210,44 @@ TEST(ZeroOne, MakesTheSameUpdates) {
     result.norm = std::get<double>(norms.back().second);
     result.ratio = std::get<double>(ratios.back().second);
     result.weights = floats(random.weights.all());
+    for (const OptimizerState::Part& part : step.optimizer_state().parts()) {
+      std::vector<float>& whole = result.state[part.name];
+      whole.resize(static_cast<size_t>(checked_size(part.shape, part.name)), std::nanf(""));
+      std::ranges::copy(floats(part.view), whole.begin() + part.begin);
+    }
+    {
+      const AverageInModel average(random.model, step, config.ema > 0);
+      for (int id = 0; id < random.model.table.count(); ++id)
+        std::ranges::copy(floats(random.model.weights[static_cast<size_t>(id)]),
+                          std::back_inserter(result.average));
+    }
+    EXPECT_TRUE(floats(random.weights.all()) == result.weights);
     result.state_bytes = step.optimizer_state()[0].size();
     return result;
   };
   const Result whole = train(single_process(), 1);
-  for (const int size : {2, 4}) {
+  for (const int which : {0, 1, 2, 3}) {
+    const int size = which % 2 == 0 ? 2 : 4, zero = 1 + which / 2;
     Team(size).run([&](Communicator& processes) {
-      const Result part = train(processes, 1);
+      const Result part = train(processes, zero);
       EXPECT_TRUE(part.weights == whole.weights) << size;
+      EXPECT_TRUE(part.average == whole.average) << size;
+      for (const auto& [name, all] : whole.state) {
+        const auto own = part.state.find(name);
+        if (own == part.state.end()) continue;
+        for (size_t i = 0; i < all.size(); ++i)
+          ASSERT_TRUE(std::isnan(own->second[i]) || own->second[i] == all[i]) << name << " " << i;
+      }
       EXPECT_LT(part.state_bytes, 1.2 * static_cast<double>(whole.state_bytes) / size);
       EXPECT_NEAR(part.norm, whole.norm, 1e-6 * whole.norm);
       EXPECT_NEAR(part.ratio, whole.ratio, 1e-6 * whole.ratio);
     });
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, Zero,
+                         testing::Combine(testing::Values("adamw", "muon", "muon-nanochat"),
+                                          testing::Values(0.0, 0.9)));
 
 }  // namespace
 }  // namespace gpt::test
