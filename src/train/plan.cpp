@@ -198,8 +198,11 @@ int64_t gradient_bytes(const PlanSubject& s, const ParamTable& table) {
   }
   const int64_t unsent =
       s.config.model.tie_embeddings ? embeddings + block : std::max({embeddings, block, head});
-  const int64_t own = all / s.processes;
-  return std::min(all, own + (unsent + GradientSums::kInFlightBytes) * (s.processes - 1) / s.processes);
+  const int64_t own = all / s.processes, others = s.processes - 1;
+  // Whole matrices are put together for the update, from the pieces of all.
+  const bool moves = require_optimizer(s.config.train.optimizer).divides == Divides::at_matrices;
+  const int64_t backward = (unsent + GradientSums::kInFlightBytes) * others / s.processes;
+  return std::min(all, own + std::max(backward, moves ? own * others / s.processes : 0));
 }
 
 }  // namespace
