@@ -1,5 +1,7 @@
 #include "data/records.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/utf8.h"
@@ -95,19 +97,29 @@ std::string RecordReader::plain_cell() {
   return cell;
 }
 
+// A cell over several lines has rows in it that nobody would miss: it is no bad record to pass over.
+void RecordReader::fail_quotes(int64_t begin, const std::string& problem) const {
+  if (line_ == begin) throw RecordError(problem);
+  fail("{}; the cell that begins in line {} may hold rows, so it is not passed over: mend its quotes",
+       problem, begin);
+}
+
 std::string RecordReader::quoted_cell(int64_t line) {
   std::string cell;
   get();
   for (int c = get();; c = get()) {
-    if (c == EOF) fail_record("{}:{}: the quote that begins a cell is never closed", path_, line);
+    if (c == EOF)
+      fail_quotes(line, fmt::format("{}:{}: the quote that begins a cell is never closed", path_, line));
     if (c == '"' && peek() != '"') break;
-    take(cell, c == '"' ? get() : c);
+    if (cell.size() == kMaxRecord)
+      fail_quotes(line, fmt::format("{}:{}: longer than {} bytes", path_, line, kMaxRecord));
+    cell += static_cast<char>(c == '"' ? get() : c);
   }
   if (peek() == '\r') get();
   if (peek() != separator_ && peek() != '\n' && peek() != EOF) {
-    fail_record(
-        "{}:{}: expected the end of the cell behind its closing quote; quotes inside a cell are doubled",
-        path_, line_);
+    fail_quotes(line, fmt::format("{}:{}: expected the end of the cell behind its closing quote; quotes "
+                                  "inside a cell are doubled",
+                                  path_, line_));
   }
   return cell;
 }

@@ -43,7 +43,8 @@ class RecordReader {
   // False at the end. Lines and rows without anything in them are passed over, unless blank ones are kept and
   // there are not several columns. Throws RecordError naming
   // file and line for what is no UTF-8 or longer than 16 MiB, for wrong quotes and a wrong number of cells;
-  // the next call goes on behind it.
+  // the next call goes on behind it. Wrong quotes of a cell over several lines are an Error: rows may be
+  // lost.
   bool next(Record& record);
   bool is_table() const { return separator_ != 0; }
   static bool is_table(std::string_view path);  // by its name
@@ -56,6 +57,7 @@ class RecordReader {
   bool next_line(std::string& line);
   bool next_row(std::vector<std::string>& cells);
   std::string quoted_cell(int64_t line);
+  [[noreturn]] void fail_quotes(int64_t begin, const std::string& problem) const;
   std::string plain_cell();
   void take(std::string& text, int c) const;
   void skip_line();

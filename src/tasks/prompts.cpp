@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/parse.h"
+#include "base/printable.h"
 #include "base/ranges.h"
 #include "tasks/native_functions.h"
 #include "tasks/python_text.h"
@@ -297,14 +298,29 @@ TaskPrompt Prompts::make_choices(const json& doc, const std::string& before) {
 std::vector<int64_t> Prompts::gold_of(const json& value, const std::vector<std::string>& choices) const {
   const auto n = std::ssize(choices);
   const auto one = [&](const json& gold) -> int64_t {
-    if (gold.is_number_integer()) return gold.get<int64_t>() < n ? gold.get<int64_t>() : -100;
+    if (gold.is_number_integer()) {
+      const auto number = gold.get<int64_t>();
+      return number >= 0 && number < n ? number : -100;
+    }
     if (!gold.is_string()) fail("doc_to_target: expected a number or a text, found {}", json_kind(gold));
     const auto found = std::find(choices.begin(), choices.end(), gold.get<std::string>());
     return found == choices.end() ? -100 : found - choices.begin();
   };
-  if (value.is_array()) return transformed(value, one);
-  if (multiple_target_) fail("doc_to_target: expected a list as for the first document");
-  return {one(value)};
+  std::vector<int64_t> golds;
+  if (value.is_array()) {
+    golds = transformed(value, one);
+  } else {
+    if (multiple_target_) fail("doc_to_target: expected a list as for the first document");
+    golds = {one(value)};
+  }
+  // The harness counts such a document as wrong, whatever the model says.
+  if (std::ranges::all_of(golds, [](int64_t gold) { return gold < 0; })) {
+    fail(
+        "doc_to_target: expected one of the choices or its number, 0 to {}, found {}; mend the document or "
+        "leave it out",
+        n - 1, printable(value.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 80)));
+  }
+  return golds;
 }
 
 }  // namespace gpt

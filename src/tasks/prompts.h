@@ -46,7 +46,7 @@ struct TaskPrompt {
   };
   std::vector<Pair> pairs;
   std::vector<std::string> choices;  // of multiple choice and of generation with doc_to_choice
-  std::vector<int64_t> gold;         // of multiple choice: numbers of choices, -100: none of them
+  std::vector<int64_t> gold;         // of multiple choice: numbers of choices, -100: another, of several
   std::vector<std::string> targets;  // of the other types; several where the task has several right answers
 };
 

@@ -118,7 +118,13 @@ TEST_F(Examples, BadOnesAreCountedWhereThatIsWanted) {
   EXPECT_EQ(table.examples.size(), 2u);
   EXPECT_EQ(table.skipped, 2);
   EXPECT_THROW(read("b.jsonl", "nonsense\n", TaskKind::classify, true), Error) << "nothing is left";
+  EXPECT_EQ(read("a.csv", "text,label\na,1\n\"b,2", TaskKind::classify, true).skipped, 1);
   // what is wrong with the file itself is no bad example
+  const auto refused = [&](const std::string& text) {
+    return error_of([&] { read("a.csv", text, TaskKind::classify, true); });
+  };
+  EXPECT_NE(refused("text,label\na,1\n\"b,2\nc,3\nd,4\n").find("a.csv:3: the quote"), std::string::npos);
+  EXPECT_NE(refused("text,label\n\"b,2\nc,3\n\"d\",4\ne,5\n").find("begins in line 2"), std::string::npos);
   write("c.csv.gz", gzip("text,label\na,1\n").substr(0, 24));
   EXPECT_THROW(read_examples({dir_.file("c.csv.gz")}, TaskKind::classify, true), Error);
 }

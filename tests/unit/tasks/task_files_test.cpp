@@ -168,6 +168,12 @@ TEST(Documents, ErrorsNameTheLine) {
   EXPECT_THAT(run_message(with("task", "t"), good + "{\"q\": \"b\", \"gold\": 1}"), HasSubstr("line 2"));
   EXPECT_THAT(run_message(with("task", "t"), good + "{\"q\": \"b\", \"choices\": [], \"gold\": 1}"),
               HasSubstr("line 2"));
+  for (const std::string gold : {"2", "-1", "\"z\"", "-9223372036854775808"}) {
+    EXPECT_THAT(
+        run_message(with("task", "t"), good + R"({"q": "b", "choices": ["x", "y"], "gold": )" + gold + "}"),
+        HasSubstr(
+            "d.jsonl, line 2: doc_to_target: expected one of the choices or its number, 0 to 1, found"));
+  }
   EXPECT_THAT(run_message(with("doc_to_text", "\"{{nothing}}\""), good), HasSubstr("line 1"));
   EXPECT_THAT(run_message(with("doc_to_text", "\"{% for i in range(999999999) %}{% endfor %}\""), good),
               HasSubstr("line 1"));
