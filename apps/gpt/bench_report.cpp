@@ -123,9 +123,13 @@ std::string range(const std::vector<MachineLimits>& limits, double MachineLimits
   return from == to ? fmt::format("{} {}", to, unit) : fmt::format("{} to {} {}", from, to, unit);
 }
 
+std::string description(const BenchReport& report) {
+  const std::string one = machine_description(report.threads, isa_name(report.isa));
+  return report.processes == 1 ? one : fmt::format("{} processes, each: {}", report.processes, one);
+}
+
 std::string machine_text(const BenchReport& report) {
-  return fmt::format("{}\nlimits: fp32 {}, bf16 {}, int8 {}, memory {}\n",
-                     machine_description(report.threads, isa_name(report.isa)),
+  return fmt::format("{}\nlimits: fp32 {}, bf16 {}, int8 {}, memory {}\n", description(report),
                      range(report.limits, &MachineLimits::fp32, "GFLOP/s"),
                      range(report.limits, &MachineLimits::bf16, "GFLOP/s"),
                      range(report.limits, &MachineLimits::int8, "Gop/s"),
@@ -182,8 +186,9 @@ std::string describe_workload(const Workload& w) {
 
 json report_json(const BenchReport& report) {
   json out = {{"machine",
-               {{"description", machine_description(report.threads, isa_name(report.isa))},
+               {{"description", description(report)},
                 {"threads", report.threads},
+                {"processes", report.processes},
                 {"isa", isa_name(report.isa)}}},
               {"limits", transformed(report.limits, limits_json)}};
   if (!report.model) return out;

@@ -30,7 +30,8 @@ struct BenchModel {
 
 // Everything that `gpt bench` found out.
 struct BenchReport {
-  int threads = 1;
+  int threads = 1;    // of a process ...
+  int processes = 1;  // ... of so many; limits are of all together
   Isa isa = Isa::ref;
   std::vector<MachineLimits> limits;  // in the order of measuring
   std::optional<BenchModel> model;

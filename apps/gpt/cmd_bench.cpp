@@ -13,6 +13,7 @@
 #include "model/presets.h"
 #include "options.h"
 #include "output.h"
+#include "world.h"
 
 namespace gpt {
 namespace {
@@ -23,6 +24,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt bench gpt2 --mode train --batch-size 4 --n-ctx 256 --json
   gpt bench llama-small --mode prefill,decode,batch --dtype bf16,q8_0
   gpt bench runs/book --mode decode --tokens 256
+  mpirun -n 2 gpt bench mini-gpt --batch-size 16       training by two processes
   gpt bench --n-layer 4 --n-embd 256 --n-head 4 --vocab-size 512 --n-ctx 128 --mode train
 
 A preset, or a shape made of flags, gets random weights; a preset comes before a folder of the same name.
@@ -111,6 +113,7 @@ void check_arguments(BenchArguments& a) {
   check_range("--sequences", a.sequences, 1, 4096);
   check_range("--bytes", a.bytes, 1 << 16, int64_t{1} << 40);
   if (a.dtypes.empty()) a.dtypes = {"fp32"};
+  if (world().size() > 1 && a.modes.empty()) a.modes = {"train"};
   const bool trains = std::ranges::find(a.modes, "train") != a.modes.end();
   for (const std::string& dtype : a.dtypes) {
     if (!is_quantized(parse_dtype("--dtype", dtype))) continue;
@@ -118,8 +121,27 @@ void check_arguments(BenchArguments& a) {
     if (a.modes.empty()) a.modes = {"prefill", "decode", "batch"};
   }
   if (a.modes.empty()) a.modes = {"train", "prefill", "decode", "batch"};
-  for (const std::string& mode : a.modes)
-    parse_mode(mode);
+  for (const std::string& mode : a.modes) {
+    if (parse_mode(mode) != BenchMode::train && world().size() > 1)
+      fail_usage("--mode {}: {} processes share training alone; start it without mpirun", mode,
+                 world().size());
+  }
+}
+
+// Every process has its part of the batch.
+void check_shares(const RunConfig& config) {
+  if (config.train.batch_size % world().size() != 0)
+    fail_usage("--batch-size: expected a multiple of the {} processes, found {}", world().size(),
+               config.train.batch_size);
+}
+
+// Of all processes together, which measure at the same time.
+MachineLimits limits_of_all(ThreadPool& pool, Isa isa, int64_t bytes) {
+  barrier(world(), "measuring the machine");
+  MachineLimits limits = measure_limits(pool, isa, bytes);
+  for (double* rate : {&limits.fp32, &limits.bf16, &limits.int8, &limits.memory})
+    *rate = sum_of(gather(world(), *rate, "measuring the machine"));
+  return limits;
 }
 
 // Notes on stderr: a line that is rewritten on a terminal, else one line per workload.
@@ -185,11 +207,15 @@ std::vector<BenchRecord> run_workloads(const BenchArguments& a, BenchSubject& su
       if (i > 0 && reads_weights(w)) record.memory.push_back(memory->measure(2));
       notes.repeat(i, w.repeat);
     };
-    record.result = run_workload(
-        {.model = model, .weights = weights, .backend = machine.backend, .progress = between_repeats}, w);
+    record.result = run_workload({.model = model,
+                                  .weights = weights,
+                                  .backend = machine.backend,
+                                  .progress = between_repeats,
+                                  .processes = &world()},
+                                 w);
     record.memory_measured = std::max<int64_t>(0, peak_resident_bytes() - resident);
     notes.begin("measuring the machine");
-    limits.push_back(measure_limits(machine.pool, machine.backend.kernels.isa, a.bytes));
+    limits.push_back(limits_of_all(machine.pool, machine.backend.kernels.isa, a.bytes));
     record.after = limits.back();
     records.push_back(std::move(record));
   }
@@ -202,14 +228,18 @@ int run(BenchArguments a, const ConfigFlags& flags) {
   std::optional<BenchSubject> subject;
   if (!limits_only) {
     subject = find_subject(a, flags);
+    check_shares(subject->config);
     plan_workloads(a, subject->config);  // what is wrong with the flags shows before anything is measured
   }
-  Machine machine(a.machine);
-  BenchReport report{
-      .threads = machine.pool.size(), .isa = machine.backend.kernels.isa, .model = {}, .records = {}};
+  Machine machine(part_of_machine(a.machine));
+  BenchReport report{.threads = machine.pool.size(),
+                     .processes = world().size(),
+                     .isa = machine.backend.kernels.isa,
+                     .model = {},
+                     .records = {}};
   Notes notes;
   notes.begin("measuring the machine");
-  report.limits.push_back(measure_limits(machine.pool, machine.backend.kernels.isa, a.bytes));
+  report.limits.push_back(limits_of_all(machine.pool, machine.backend.kernels.isa, a.bytes));
   if (subject) {
     report.model = {.name = subject->name,
                     .random_weights = subject->loaded == nullptr,

@@ -40,7 +40,7 @@ MachineOptions part_of_machine(const MachineOptions& options) {
 }
 
 const std::vector<std::string>& shared_commands() {
-  static const std::vector<std::string> commands = {"train", "finetune", "eval", "sweep"};
+  static const std::vector<std::string> commands = {"train", "finetune", "eval", "sweep", "bench"};
   return commands;
 }
 

@@ -121,15 +121,18 @@ WorkloadResult run_training_workload(const WorkloadContext& context, const Workl
   TrainStep step(model, context.weights, make_adamw(model.table, {}),
                  {context.backend.pool, kernels, context.backend.memory},
                  {.batch_size = w.batch_size,
-                  .micro_batch = w.batch_size,
+                  .micro_batch = w.batch_size / context.processes->size(),
+                  .shards = context.processes->size(),
                   .n_ctx = w.n_ctx,
                   .graph = {.recompute = w.recompute, .dtype = w.dtype},
-                  .clip_norm = 1});
+                  .clip_norm = 1,
+                  .communicator = context.processes});
   const int64_t tokens = w.batch_size * w.n_ctx;
   const std::vector<int32_t> ids = random_ids(tokens + 1, model.config.vocab_size);
-  const auto fill = [&](int64_t, int64_t, const TrainStep::Samples& samples) {
-    std::copy_n(ids.data(), tokens, samples.ids);
-    std::copy_n(ids.data() + 1, tokens, samples.targets);
+  const auto fill = [&](int64_t first, int64_t rows, const TrainStep::Samples& samples) {
+    const int32_t* from = ids.data() + first * w.n_ctx;
+    std::copy_n(from, rows * w.n_ctx, samples.ids);
+    std::copy_n(from + 1, rows * w.n_ctx, samples.targets);
   };
   StepState start{.lr = 1e-4, .loss_scale = LossScale::of(w.dtype).scale};
 
@@ -143,7 +146,7 @@ WorkloadResult run_training_workload(const WorkloadContext& context, const Workl
     start.updates = step.state().updates;
     ++start.step;
   };
-  const auto prepare = [] {};
+  const auto prepare = [&] { barrier(*context.processes, "beginning a step together"); };
   repeat_timed(context, w, kernels, result, prepare, run);
   result.memory_predicted += model.packed->bytes();
   return result;

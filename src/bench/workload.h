@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/profiled_kernels.h"
+#include "distributed/communicator.h"
 #include "kernels/backend.h"
 #include "model/model.h"
 #include "model/model_counts.h"
@@ -24,7 +25,7 @@ inline std::string_view mode_name(BenchMode mode) {
 struct Workload {
   BenchMode mode = BenchMode::train;
   DType dtype = DType::f32;     // of the products: compute type of training, weights of inference
-  int64_t batch_size = 1;       // train: sequences per step
+  int64_t batch_size = 1;       // train: sequences per step, of all processes together
   int64_t n_ctx = 0;            // train: tokens per sequence
   bool recompute = false;       // train
   int64_t rows = 512;           // prefill: tokens of the prompt
@@ -54,12 +55,14 @@ struct WorkloadResult {
 };
 
 // Training writes to `weights`, to which the views of `model` point. `progress` is called before every
-// repeat, the untimed first one (0) included, and after the last one.
+// repeat, the untimed first one (0) included, and after the last one. Several processes share training alone:
+// each has a shard, and is timed from when all have come to the end of a step.
 struct WorkloadContext {
   const Model& model;
   const ParamBuffer& weights;
   Backend backend;
   std::function<void(int repeat)> progress;
+  Communicator* processes = &single_process();
 };
 WorkloadResult run_workload(const WorkloadContext& context, const Workload& workload);
 

@@ -113,6 +113,43 @@ TEST_F(Mpi, TheNumbersDependOnShardsAndNotOnProcesses) {
   }
 }
 
+TEST_F(Mpi, GradientsMuonAndAveragesAreDivided) {
+  const auto run = [&](const std::string& name, const Words& more) {
+    Words words = train(name, {"--steps", "8", "--optimizer", "muon", "--ema", "0.9"});
+    *(std::ranges::find(words, "--micro-batch") + 1) = "2";  // a shard
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  succeeds(run("one", {}));
+  succeeds(launch(2, run("two", {"--zero", "2"})));
+  succeeds(launch(4, run("four", {"--zero", "2"})));
+  expect_same("one", "two");
+  expect_same("one", "four");
+  const GptRun parts = run_gpt(launch(2, train("parts", {"--zero", "2"})));
+  EXPECT_EQ(parts.status, 2);
+  EXPECT_NE(parts.err.find("expected micro_batch = batch_size / grad_shards = 2, found 1"), std::string::npos)
+      << parts.err;
+}
+
+TEST_F(Mpi, TrainingIsMeasured) {
+  const Words shape = {"bench", "--n-layer", "1", "--n-head",  "2", "--n-embd", "16",     "--n-ctx",
+                       "16",    "--repeat",  "2", "--threads", "1", "--bytes",  "1048576"};
+  const auto bench = [&](const Words& more) {
+    Words words = shape;
+    words.insert(words.end(), more.begin(), more.end());
+    return run_gpt(launch(2, words));
+  };
+  const GptRun run = bench({"--batch-size", "4", "--json"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const nlohmann::json report = nlohmann::json::parse(run.out);
+  EXPECT_EQ(report["machine"]["processes"], 2);
+  ASSERT_EQ(report["workloads"].size(), 1u);
+  const GptRun decode = bench({"--mode", "decode"}), odd = bench({"--batch-size", "3"});
+  EXPECT_NE(decode.err.find("2 processes share training alone"), std::string::npos) << decode.err;
+  EXPECT_NE(odd.err.find("--batch-size: expected a multiple of the 2 processes, found 3"), std::string::npos)
+      << odd.err;
+}
+
 TEST_F(Mpi, ARunGoesOnWithAnotherNumberOfProcesses) {
   succeeds(train("whole", {"--steps", "12"}));
   succeeds(launch(4, train("parts", {"--steps", "12", "--stop-after", "4"})));
