@@ -9,6 +9,7 @@
 #include "support/isas.h"
 #include "support/small_models.h"
 #include "support/team.h"
+#include "train/param_groups.h"
 
 namespace gpt::test {
 namespace {
@@ -43,6 +44,43 @@ ParamTable large_table() {
       make_config({.name = "large",
                    .family = "gpt2",
                    .keys = R"({"n_layer": 2, "vocab_size": 40000, "n_embd": 48, "n_head": 3})"}));
+}
+
+// Every number of what is trained has one process, every matrix of a block too, and no range goes beyond a
+// parameter.
+TEST(Divisions, ByMatrixCoverWhatIsTrainedOnce) {
+  ParamTable table = large_table();
+  const int frozen = table.find(Role::fc_weight, 0);
+  table.set_trainable(frozen, false);
+  const ParamLayout layout(table);
+  for (const int processes : {1, 2, 3, 8, 50}) {
+    const Division parts = divide_by_matrix(table, processes);
+    ASSERT_EQ(std::ssize(parts), processes);
+    std::vector<int> owners(static_cast<size_t>(layout.elements));
+    std::vector<std::vector<int64_t>> pieces(static_cast<size_t>(table.count()));
+    for (const std::vector<ElementRange>& ranges : parts) {
+      ASSERT_FALSE(ranges.empty());
+      for (const ElementRange& range : ranges) {
+        for (int64_t i = range.begin; i < range.end; ++i)
+          ++owners[static_cast<size_t>(i)];
+        for (int id = 0; range.size() > 0 && id < table.count(); ++id) {
+          const int64_t at = layout.offset[static_cast<size_t>(id)];
+          if (at < 0 || range.begin < at || range.begin >= at + table[id].size()) continue;
+          EXPECT_LE(range.end, at + table[id].size());
+          pieces[static_cast<size_t>(id)].push_back(range.size());
+        }
+      }
+    }
+    for (int id = 0; id < table.count(); ++id) {
+      const int64_t at = layout.offset[static_cast<size_t>(id)];
+      if (id == frozen) continue;
+      for (int64_t i = at; i < at + table[id].size(); ++i)
+        ASSERT_EQ(owners[static_cast<size_t>(i)], 1) << table[id].name;
+      if (param_group(table, id) == ParamGroup::matrix) {
+        EXPECT_EQ(std::ssize(pieces[static_cast<size_t>(id)]), 1) << table[id].name;
+      }
+    }
+  }
 }
 
 float gradient(int64_t shard, int64_t i) {
