@@ -450,9 +450,9 @@ void Tuner::make_steps() {
 
 void Tuner::compare_processes() {
   if (processes_.size() == 1) return;
-  process_times_ = gather_times(processes_, step_.waited_seconds(), process_times_.seconds,
-                                sent_in_step(param_buffer_elements(model_.table), processes_.size(),
-                                             config().grad_shards / processes_.size()));
+  process_times_ =
+      gather_times(processes_, step_.waited_seconds(), process_times_.seconds,
+                   sent_in_step(config(), param_buffer_elements(model_.table), processes_.size()).total());
 }
 
 TuneOutcome Tuner::run(const std::function<bool()>& interrupted) {

@@ -307,16 +307,18 @@ ExchangePlan plan_exchange(const PlanSubject& s, const RunRates& r) {
   ParamTable table(s.config.model);
   freeze_parameters(c, table);
   const int64_t elements = param_buffer_elements(table), rounds = c.grad_shards / s.processes;
-  plan.sent_bytes = sent_in_step(elements, s.processes, rounds);
+  const SentBytes sent = sent_in_step(c, elements, s.processes);
+  plan.sent_bytes = sent.total();
+  const double moved = static_cast<double>(sent.moved) / s.link_bytes_per_second;
   const double once =
-      static_cast<double>(plan.sent_bytes) / static_cast<double>(rounds + 1) / s.link_bytes_per_second +
+      static_cast<double>(sent.once) / s.link_bytes_per_second +
       static_cast<double>(Pieces(elements, s.processes).buckets() * (s.processes - 1)) * kMessageSeconds;
   const bool accumulates = c.micro_batch * c.grad_shards < c.batch_size;
   const double hidden = kBackwardShare * (accumulates ? r.accumulated : r.micro_batch);
-  plan.seconds = static_cast<double>(rounds + 1) * once;
+  plan.seconds = static_cast<double>(rounds + 1) * once + moved;
   const bool weights = c.zero > 0;
   plan.exposed = static_cast<double>(rounds - 1) * std::max(0.0, once - hidden) +
-                 std::max(0.0, (weights ? once : 2 * once) - hidden) + (weights ? once : 0);
+                 std::max(0.0, (weights ? once : 2 * once) - hidden) + (weights ? once : 0) + moved;
   return plan;
 }
 

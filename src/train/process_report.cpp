@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "base/process_memory.h"
+#include "train/optimizer.h"
 
 namespace gpt {
 namespace {
@@ -16,9 +17,12 @@ double share_of(double waited, const ProcessTimes& times) {
 
 }  // namespace
 
-int64_t sent_in_step(int64_t elements, int processes, int64_t rounds) {
-  const int64_t others = elements / processes * (processes - 1);
-  return (rounds + 1) * others * static_cast<int64_t>(sizeof(float));
+SentBytes sent_in_step(const TrainConfig& c, int64_t elements, int processes) {
+  const int64_t piece = elements / processes * static_cast<int64_t>(sizeof(float));
+  const bool moves = c.zero > 0 && require_optimizer(c.optimizer).divides == Divides::at_matrices;
+  return {.once = piece * (processes - 1),
+          .moved = moves ? piece / processes * (processes - 1) : 0,
+          .rounds = std::max<int64_t>(1, c.grad_shards / processes)};
 }
 
 ProcessTimes gather_times(Communicator& processes, double waited, double seconds, int64_t sent_bytes) {

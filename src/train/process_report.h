@@ -5,6 +5,7 @@
 
 #include "distributed/communicator.h"
 #include "report/report_html.h"
+#include "train/train_config.h"
 
 namespace gpt {
 
@@ -16,8 +17,15 @@ struct ProcessTimes {
   int64_t sent_bytes = 0;      // by each in a step
 };
 
-// Of what rank 0 sends in a step: gradients to those who add them, and the sums, or weights, to all.
-int64_t sent_in_step(int64_t elements, int processes, int64_t rounds);
+// Bytes that rank 0 sends in a step, of so many trained elements.
+struct SentBytes {
+  int64_t once =
+      0;  // gradients of its shard to those who add them; and the same for sums, or weights, to all
+  int64_t moved = 0;  // sums to those who update whole matrices (ZeRO with Muon)
+  int64_t rounds = 1;
+  int64_t total() const { return (rounds + 1) * once + moved; }
+};
+SentBytes sent_in_step(const TrainConfig& config, int64_t elements, int processes);
 
 // Every process calls it: what each has waited so far in `seconds` of steps.
 ProcessTimes gather_times(Communicator& processes, double waited, double seconds, int64_t sent_bytes);

@@ -480,9 +480,9 @@ void Trainer::perform(Pending part, double& seconds, bool (Trainer::*work)()) {
 
 void Trainer::compare_processes() {
   if (processes_.size() == 1) return;
-  process_times_ = gather_times(processes_, step_.waited_seconds(), process_times_.seconds,
-                                sent_in_step(param_buffer_elements(model_.table), processes_.size(),
-                                             config().grad_shards / processes_.size()));
+  process_times_ =
+      gather_times(processes_, step_.waited_seconds(), process_times_.seconds,
+                   sent_in_step(config(), param_buffer_elements(model_.table), processes_.size()).total());
 }
 
 // What is due after a step, or what is left of it. Where an interrupt cuts it short, the state says so.
