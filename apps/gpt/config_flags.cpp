@@ -88,9 +88,9 @@ ConfigFlags::ConfigFlags(CLI::App& app, const Wanted& wanted, const std::map<std
       option->type_name("X ...")->expected(1, 1 << 20)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
       if (key.name == "data") option->allow_extra_args();  // also where it stands without its flag
     } else if (key.is_bool) {
-      option->type_name("true|false")->expected(0, 1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      option->type_name("true|false")->expected(0, 1);
     } else {
-      option->type_name("X")->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      option->type_name("X")->expected(1);
     }
   }
 }
