@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "chat/model_text.h"
 #include "convert/adapter_files.h"
 #include "options.h"
 #include "output.h"
@@ -71,6 +72,7 @@ int convert_adapter(const ConvertArguments& a) {
   const std::string base = base_of(a);
   const LoadedModel model(base, std::nullopt, MatrixOrder::as_stored, a.hints);
   const LoadedAdapter loaded = load_adapter(a.in, model.model());
+  require_same_tokens(model, a.in);
   if (to == "gguf") {
     write_adapter_gguf(a.out, model.model(), *loaded.adapter, fs::path(a.out).stem().string());
   } else {

@@ -12,6 +12,7 @@
 #include "base/parse.h"
 #include "base/ranges.h"
 #include "base/suggest.h"
+#include "chat/model_text.h"
 #include "command.h"
 #include "convert/adapter_files.h"
 #include "convert/gguf_vocab.h"
@@ -239,7 +240,7 @@ void say_next(const ConvertArguments& a, bool has_tokenizer) {
 }
 
 void merge_adapters(const ConvertArguments& a, LoadedModel& loaded) {
-  const auto adapter = load_adapters(a.adapters, loaded.model());
+  const auto adapter = fitting_adapters(loaded, a.adapters);
   if (adapter == nullptr) return;
   const int64_t blocks = loaded.merge(*adapter);
   if (blocks == 0 || !a.quant.empty()) return;

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "chat/model_text.h"
 #include "command.h"
-#include "convert/adapter_files.h"
 #include "data/token_hash.h"
 #include "eval/evaluate.h"
 #include "eval_tasks.h"
@@ -196,7 +196,7 @@ int run(const EvalArguments& a) {
   ShardCheck check(text.split == "val" ? text.data.val_checksums : text.data.checksums);
   EvalOptions options = a.options;
   options.dtype = dtype;
-  options.adapter = load_adapters(a.adapters, loaded.model());
+  options.adapter = fitting_adapters(loaded, a.adapters);
   options.processes = &processes;
   if (!a.against.empty()) {
     const Comparison c =

@@ -66,17 +66,20 @@ void check(const PlanArguments& a) {
     fail_usage("--link: expected Gbit/s up to 1e5, found {}", a.link_gbit);
 }
 
-// A command with the flags of config keys that were given.
+// A command with the flags of config keys that were given, but those that it has already.
 std::vector<std::string> with_flags(std::vector<std::string> command, const ConfigFlags& flags) {
   for (const auto& [key, values] : flags.values()) {
-    command.push_back(ConfigFlags::flag_name(key));
+    const std::string flag = ConfigFlags::flag_name(key);
+    if (std::ranges::find(command, flag) != command.end()) continue;
+    command.push_back(flag);
     command.insert(command.end(), values.begin(), values.end());
   }
   return command;
 }
 
-// The training that was planned.
-std::vector<std::string> planned_command(const PlanArguments& a, const ConfigFlags& flags) {
+// The training that was planned, with what makes it fit.
+std::vector<std::string> planned_command(const PlanArguments& a, const ConfigFlags& flags,
+                                         const std::string& fit = "") {
   if (a.lora_rank > 0)
     return {"gpt",         "finetune",    a.sources.init_from,         "--task", "chat", "--data",
             "talks.jsonl", "--lora-rank", std::to_string(a.lora_rank), "--out",  "tuned"};
@@ -89,6 +92,9 @@ std::vector<std::string> planned_command(const PlanArguments& a, const ConfigFla
     if (!value.empty()) command.insert(command.end(), {flag, value});
   }
   command.insert(command.end(), {"--out", a.out.empty() ? "run" : a.out});
+  std::istringstream words(fit);
+  for (std::string word; words >> word;)
+    command.push_back(word);
   return with_flags(command, flags);
 }
 
@@ -96,13 +102,7 @@ std::vector<std::string> planned_command(const PlanArguments& a, const ConfigFla
 // does, else the list of presets.
 std::vector<std::string> fitting_command(const PlanArguments& a, const ConfigFlags& flags,
                                          const RunPlan& report) {
-  if (!report.fits_with.empty()) {
-    std::vector<std::string> command = planned_command(a, flags);
-    std::istringstream words(report.fits_with.front().flags);
-    for (std::string word; words >> word;)
-      command.push_back(word);
-    return command;
-  }
+  if (!report.fits_with.empty()) return planned_command(a, flags, report.fits_with.front().flags);
   const std::string preset = largest_preset(flags, report);
   if (preset.empty()) return {"gpt", "info"};
   std::vector<std::string> command = {"gpt", "plan", "--preset", preset};

@@ -166,6 +166,15 @@ double expected_seconds(const SweepRun& run, double step_seconds) {
                          static_cast<double>(evaluations) / 3 * static_cast<double>(t.eval_batches));
 }
 
+// A learning rate that was asked for, of runs that have rates of their own.
+void note_rates(const std::vector<SweepRun>& shapes, const ConfigFlags& flags) {
+  for (const SweepRun& run : shapes) {
+    const bool swept = run.point.contains("lr");
+    if (run.config.train.optimizer != "muon-nanochat" || !(swept || flags.is_given("lr"))) continue;
+    return note_own_rates(swept ? "--over lr" : "--lr");
+  }
+}
+
 struct Plan {
   Sweep sweep;
   std::vector<double> seconds;  // expected, of each run
@@ -189,6 +198,7 @@ Plan plan_sweep(const SweepArguments& a, const ConfigFlags& flags) {
     if (measured.count(key) == 0) measured[key] = measure_step_seconds(run, chosen_isa(), world());
     step_seconds.push_back(measured[key]);
   }
+  note_rates(shapes, flags);
   const std::vector<double> budgets = budgets_of(a, shapes, step_seconds);
   Plan plan;
   plan.sweep.floor = data.floor();

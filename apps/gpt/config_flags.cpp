@@ -1,5 +1,7 @@
 #include "config_flags.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
@@ -88,9 +90,9 @@ ConfigFlags::ConfigFlags(CLI::App& app, const Wanted& wanted, const std::map<std
       option->type_name("X ...")->expected(1, 1 << 20)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
       if (key.name == "data") option->allow_extra_args();  // also where it stands without its flag
     } else if (key.is_bool) {
-      option->type_name("true|false")->expected(0, 1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      option->type_name("true|false")->expected(0, 1);
     } else {
-      option->type_name("X")->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      option->type_name("X")->expected(1);
     }
   }
 }
@@ -133,6 +135,13 @@ std::vector<std::string> ConfigFlags::given() const {
   return transformed(*values_, [](const auto& entry) { return entry.first; });
 }
 
+void note_own_rates(const std::string& flag) {
+  write_note(fmt::format(
+      "note: {} is the rate that is shown; with muon-nanochat the groups have rates of their own: "
+      "--muon-lr, --embedding-lr, --head-lr, --vector-lr\n",
+      flag));
+}
+
 RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags) {
   Settings settings;
   if (!sources.preset.empty()) settings.add_preset(sources.preset);
@@ -145,11 +154,7 @@ RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags) 
   if (!sources.preset.empty() && !begun) settings.forget_preset("vocab_size");  // the tokenizer decides
   RunConfig config = settings.resolve();
   if (begun) require_shape(config.model, *begun);
-  if (config.train.optimizer == "muon-nanochat" && flags.is_given("lr"))
-    write_note(
-        "note: --lr is the rate that is shown; with muon-nanochat the groups have rates of their own: "
-        "--muon-lr, "
-        "--embedding-lr, --head-lr, --vector-lr\n");
+  if (config.train.optimizer == "muon-nanochat" && flags.is_given("lr")) note_own_rates("--lr");
   return config;
 }
 

@@ -52,6 +52,9 @@ struct TrainSources {
 // flags. The vocabulary may be left to the tokenizer (0).
 RunConfig new_run_config(const TrainSources& sources, const ConfigFlags& flags);
 
+// Says that a flag for the learning rate moves no rate of muon-nanochat.
+void note_own_rates(const std::string& flag);
+
 // Whether anything says how large a model to make: a preset, a file, a model, or flags for layers or width.
 bool names_model(const TrainSources& sources, const ConfigFlags& flags);
 

@@ -8,7 +8,6 @@
 #include "base/format.h"
 #include "base/ranges.h"
 #include "chat/model_text.h"
-#include "convert/adapter_files.h"
 #include "infer/cached_model.h"
 #include "output.h"
 #include "task_report.h"
@@ -81,7 +80,7 @@ ModelScores run_model(const EvalTasksRequest& r, const std::string& path,
   if (tokenizer == nullptr)
     fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", path);
   const ModelConfig& config = loaded.model().config;
-  const auto adapter = load_adapters(adapters, loaded.model());
+  const auto adapter = fitting_adapters(loaded, adapters);
   Inference::Options inference_of = inference_options(r, config);
   if (adapter != nullptr) inference_of.adapter_rank = adapter->rank;
   Inference inference(loaded.model(), machine.backend, inference_of);

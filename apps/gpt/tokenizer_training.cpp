@@ -217,6 +217,8 @@ std::unique_ptr<Tokenizer> read_back(const std::string& text, const std::string&
 void check(const TokenizerTrainArguments& a) {
   if (a.out.empty()) fail_usage("--out is missing: name a folder or a .json file for the tokenizer");
   if (a.data.empty()) fail_usage("--data is missing: name text to learn from, for example --data input.txt");
+  if (path_exists(a.out + "/config.json") && is_folder(a.out + "/last"))
+    fail("--out: {} is the folder of a run; name another folder for the tokenizer", a.out);
   if (a.pattern != "gpt1" && a.vocab_size < 256)
     fail_usage("--vocab-size: expected at least 256, one token for every byte, found {}", a.vocab_size);
   chosen_special_tokens(a);

@@ -6,6 +6,7 @@
 #include "api/objects.h"
 #include "base/file.h"
 #include "base/ranges.h"
+#include "chat/model_text.h"
 #include "convert/adapter_files.h"
 #include "model/families/family.h"
 #include "model/model_source.h"
@@ -98,8 +99,11 @@ void Model::Impl::load_adapters() {
     if (gpt::find_by(adapters, &NamedAdapter::name, o.name) != nullptr)
       gpt::fail_parameter("adapters", "expected every name once, found {} twice", o.name);
     require_path(o.path);
-    const auto adapter = guarded_as(Code::io, o.path.c_str(),
-                                    [&] { return gpt::load_adapter(o.path, loaded.model()).adapter; });
+    const auto adapter = guarded_as(Code::io, o.path.c_str(), [&] {
+      auto read = gpt::load_adapter(o.path, loaded.model()).adapter;
+      gpt::require_same_tokens(loaded, o.path);
+      return read;
+    });
     const auto bytes = adapter->table.total() * static_cast<int64_t>(sizeof(float));
     adapters.push_back({o.name, Claim(context, bytes, o.path), {adapter, o.scale}});
   }

@@ -3,11 +3,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/printable.h"
 #include "base/suggest.h"
+#include "convert/adapter_files.h"
 #include "convert/gguf_vocab.h"
+#include "text/tokenizer_facts.h"
 
 namespace gpt {
 namespace {
@@ -44,6 +49,61 @@ std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std:
          tokenizer->vocab_size(), model_vocab);
   }
   return tokenizer;
+}
+
+namespace {
+
+bool is_same_file(const std::string& a, const std::string& b) {
+  return path_exists(a) && path_exists(b) && read_file(a) == read_file(b);
+}
+
+// An id of both that is a token of the text in both, and not of the same text; -1 where there is none.
+int32_t differing_id(const Tokenizer& a, const Tokenizer& b) {
+  std::set<int64_t> added;
+  for (const Tokenizer* tokenizer : {&a, &b}) {
+    for (const TokenizerFacts::Added& token : tokenizer_facts(*tokenizer, 0).added)
+      added.insert(token.id);
+  }
+  const auto both = static_cast<int32_t>(std::min(a.vocab_size(), b.vocab_size()));
+  for (int32_t id = 0; id < both; ++id) {
+    const std::string one = bytes_of_id(a, id), other = bytes_of_id(b, id);
+    if (!one.empty() && !other.empty() && one != other && !added.contains(id)) return id;
+  }
+  return -1;
+}
+
+std::unique_ptr<Tokenizer> readable(const std::function<std::unique_ptr<Tokenizer>()>& read) {
+  try {
+    return read();
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+void require_same_tokens(const LoadedModel& loaded, const std::string& adapter) {
+  const std::string folder = adapter_folder(adapter), file = "/tokenizer.json";
+  if (!has_tokenizer(folder)) return;
+  if (loaded.gguf() == nullptr && is_same_file(folder + file, loaded.folder() + file)) return;
+  const auto theirs = readable([&] { return load_tokenizer(folder); });
+  const auto ours = readable([&] { return own_tokenizer(loaded); });
+  if (theirs == nullptr || ours == nullptr) return;
+  const int32_t id = differing_id(*theirs, *ours);
+  if (id < 0) return;
+  fail(
+      "{}: it was trained with another tokenizer than {} has: token {} is {} in {} and {} in the model; name "
+      "the model that it was made for",
+      adapter, loaded.paths().front(), id, printable(bytes_of_id(*theirs, id)), folder,
+      printable(bytes_of_id(*ours, id)));
+}
+
+std::shared_ptr<const Adapter> fitting_adapters(const LoadedModel& loaded,
+                                                const std::vector<std::string>& choices) {
+  auto adapters = load_adapters(choices, loaded.model());
+  for (const std::string& choice : choices)
+    require_same_tokens(loaded, parse_adapter(choice).path);
+  return adapters;
 }
 
 namespace {

@@ -19,6 +19,14 @@ std::unique_ptr<Tokenizer> named_tokenizer(const std::string& name);
 // file describes; null when there is none. Throws Error when its vocabulary exceeds the model's.
 std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std::string& name);
 
+// Throws Error where a tokenizer was saved with an adapter, as fine-tuning does, and an id is another text
+// for it than for the model's own. Added tokens may differ, and nothing is said of tokenizers that cannot be
+// read.
+void require_same_tokens(const LoadedModel& loaded, const std::string& adapter);
+// load_adapters of adapters that are for the model's tokens.
+std::shared_ptr<const Adapter> fitting_adapters(const LoadedModel& loaded,
+                                                const std::vector<std::string>& choices);
+
 // Whether a model has a chat template of its own.
 bool has_chat_template(const LoadedModel& loaded);
 // The template of a model's conversations: that of the named format or .jinja file, or without a name the

@@ -18,18 +18,18 @@
 #include "model/families/family.h"
 
 namespace gpt {
-namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "base_model.model.";
-constexpr std::string_view kSuffixes[] = {".lora_A.weight", ".lora_B.weight"};
-
-// The folder of an adapter, or of a run that has one.
-std::string folder_of(const std::string& path) {
+std::string adapter_folder(const std::string& path) {
   const fs::path last = fs::path(path) / "last";
   return path_exists((last / kAdapterConfig).string()) ? last.string() : path;
 }
+
+namespace {
+
+constexpr std::string_view kPrefix = "base_model.model.";
+constexpr std::string_view kSuffixes[] = {".lora_A.weight", ".lora_B.weight"};
 
 bool is_gguf(const std::string& path) {
   return path.ends_with(".gguf");
@@ -37,7 +37,7 @@ bool is_gguf(const std::string& path) {
 
 struct PeftFiles {
   explicit PeftFiles(const std::string& path)
-      : folder(folder_of(path)),
+      : folder(adapter_folder(path)),
         config_path((fs::path(folder) / kAdapterConfig).string()),
         config(read_config(path)),
         tensors((fs::path(folder) / kAdapterTensors).string()) {
@@ -165,7 +165,7 @@ AdapterSettings peft_settings(const Adapter& adapter, const std::vector<AdapterM
 
 std::string chat_template_of(const std::vector<std::string>& adapters) {
   for (const std::string& adapter : adapters) {
-    const std::string path = folder_of(parse_adapter(adapter).path) + "/chat_template.jinja";
+    const std::string path = adapter_folder(parse_adapter(adapter).path) + "/chat_template.jinja";
     if (path_exists(path)) return path;
   }
   return "";
@@ -174,7 +174,7 @@ std::string chat_template_of(const std::vector<std::string>& adapters) {
 bool is_adapter(const std::string& path) {
   if (!path_exists(path)) return false;
   return is_gguf(path) ? is_gguf_adapter(path)
-                       : path_exists((fs::path(folder_of(path)) / kAdapterConfig).string());
+                       : path_exists((fs::path(adapter_folder(path)) / kAdapterConfig).string());
 }
 
 LoadedAdapter load_adapter(const std::string& path, const Model& model, Memory* memory) {

@@ -17,6 +17,9 @@ enum class AdapterFormat : uint8_t {
 inline constexpr const char* kAdapterConfig = "adapter_config.json";
 inline constexpr const char* kAdapterTensors = "adapter_model.safetensors";
 
+// Where the files of an adapter lie: its folder, or last/ of a run that has one there.
+std::string adapter_folder(const std::string& path);
+
 // Whether a path is an adapter's: such a folder, the folder of a run that has one in last/, or such a file.
 bool is_adapter(const std::string& path);
 

@@ -126,18 +126,14 @@ class PairReader {
 
 struct Pairs {
   std::vector<Pair> pairs;
-  SkippedLines skipped;
-  std::string jinja, note;
+  std::string note;  // of lines that were passed over
 };
 
-Pairs read_pairs(const TaskSources& s, const std::vector<std::string>& files) {
-  const PairReader reader(s);
+Pairs read_pairs(const PairReader& reader, const std::vector<std::string>& files, bool skip_bad) {
   Pairs out;
-  out.jinja = reader.jinja();
-  out.skipped = for_each_json_line(files, s.config.skip_bad, [&](const json& line, const std::string& place) {
-    out.pairs.push_back(reader.read(line, place));
-  });
-  out.note = out.skipped.note() + reader.note();
+  out.note = for_each_json_line(files, skip_bad, [&](const json& line, const std::string& place) {
+               out.pairs.push_back(reader.read(line, place));
+             }).note();
   if (out.pairs.empty()) fail("{}: no example in it", fmt::join(files, ", "));
   return out;
 }
@@ -146,15 +142,16 @@ class DpoTask : public Task {
  public:
   explicit DpoTask(const TaskSources& s) : tokenizer_(s.tokenizer), config_(s.config), out_(s.out) {
     const TrainConfig& c = s.config.train();
-    Pairs all = read_pairs(s, c.data);
-    notes_ = all.note;
-    jinja_ = all.jinja;
+    const PairReader reader(s);
+    Pairs all = read_pairs(reader, c.data, s.config.skip_bad);
+    notes_ = all.note + reader.note();
+    jinja_ = reader.jinja();
     train_ = std::move(all.pairs);
     if (c.val_data.empty()) {
       hold_out(train_, val_, c.val_fraction);
     } else {
-      Pairs held = read_pairs(s, c.val_data);
-      notes_ += held.skipped.note();
+      Pairs held = read_pairs(reader, c.val_data, s.config.skip_bad);
+      notes_ += held.note;
       val_ = std::move(held.pairs);
     }
     n_ctx_ = 0;

@@ -76,6 +76,15 @@ AdapterSettings adapter_settings(const TuneConfig& c) {
           .targets = c.lora_targets};
 }
 
+// "1,234 parameters", and of these how many are trained where others are frozen.
+std::string parameters_of(const ParamTable& table) {
+  int64_t trained = 0;
+  for (const ParamSpec& spec : table.specs())
+    trained += spec.trainable ? spec.size() : 0;
+  const std::string all = format_thousands(table.total()) + " parameters";
+  return trained == table.total() ? all : fmt::format("{} of {} are trained", format_thousands(trained), all);
+}
+
 // Of all weights of a model, as they are stored.
 std::string weights_hash(const Model& model) {
   std::string hashes;
@@ -293,8 +302,8 @@ RunFacts Tuner::facts() const {
 void Tuner::announce() const {
   const TrainConfig& c = config();
   std::string text = task_->describe();
-  text += fmt::format("model: {}, {} parameters; {}\n", request_.config.model,
-                      format_thousands(model_.table.total()), step_.optimizer().describe());
+  text += fmt::format("model: {}, {}; {}\n", request_.config.model, parameters_of(model_.table),
+                      step_.optimizer().describe());
   text += fmt::format("{} of {} x {} tokens: {:.3g} epochs of {} samples; evaluation {}\n",
                       format_amount(c.steps, "step"), c.batch_size, task_->n_ctx(),
                       static_cast<double>(c.steps * c.batch_size) / static_cast<double>(task_->samples()),

@@ -7,6 +7,7 @@
 
 #include "run_gpt.h"
 #include "support/temp_dir.h"
+#include "text/tokenizer.h"
 
 namespace {
 
@@ -79,6 +80,37 @@ TEST(Adapter, ChangesALoss) {
   const double with = loss({"--adapter", adapter});
   EXPECT_GT(std::abs(with - loss({})), 1e-3);
   EXPECT_NEAR(loss({"--against", "bf16", "--adapter", adapter}), with, 1e-4);
+}
+
+// Of the same shape, trained on texts whose ids mean something else.
+TEST(Adapter, OfOtherTokensIsRefused) {
+  const TempDir dir;
+  const std::string base = dir.file("base"), adapter = dir.file("adapter"), text = dir.file("text");
+  fs::copy(kBase, base);
+  fs::copy(kAdapter, adapter);
+  const auto give = [](const std::string& folder, const char* characters) {
+    gpt::test::write_plain_file(folder + "/tokenizer.json", gpt::make_char_tokenizer(characters)->to_json());
+  };
+  gpt::test::write_plain_file(text, "abcabcabcabc");
+  give(base, "abc");
+  const std::vector<std::vector<std::string>> uses = {
+      {"generate", base, "--ids", "0", "-n", "1", "--adapter", adapter},
+      {"chat", base, "--template", "chatml", "--prompt", "a", "-n", "1", "--adapter", adapter},
+      {"eval", base, "--data", text, "--adapter", adapter},
+      {"convert", base, dir.file("merged"), "--adapter", adapter},
+      {"convert", adapter, dir.file("a.gguf"), "--base", base}};
+  give(adapter, "abd");
+  for (const auto& words : uses) {
+    const GptRun result = run_gpt(words);
+    EXPECT_EQ(result.status, 1) << words[0];
+    EXPECT_NE(result.err.find("token 2 is \"d\" in " + adapter + " and \"c\" in the model"),
+              std::string::npos)
+        << result.err;
+  }
+  give(adapter, "ab");  // fewer
+  for (const auto& words : uses)
+    EXPECT_EQ(run_gpt(words).err.find("another tokenizer"), std::string::npos) << words[0];
+  EXPECT_EQ(run_gpt(uses[0]).status, 0);
 }
 
 TEST(Adapter, IsTold) {

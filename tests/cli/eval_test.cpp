@@ -37,8 +37,7 @@ class Evaluation : public testing::Test {
                    "16",    "--batch-size", "2",   "--steps",  "4", "--warmup", "0", "--threads",
                    "1",     "--out",        run(), "--data"};
     words.insert(words.end(), data.begin(), data.end());
-    words.insert(words.end(), more.begin(), more.end());
-    const GptRun done = run_gpt(words);
+    const GptRun done = run_gpt(with_flags(words, more));
     EXPECT_EQ(done.status, 0) << done.err;
     return done;
   }

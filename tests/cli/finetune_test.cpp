@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/format.h"
 #include "run_gpt.h"
 #include "support/temp_dir.h"
 
@@ -170,6 +171,11 @@ TEST_F(Finetune, AdaptersAreTrainedAlone) {
   Words words = lora;
   GptRun run = finetune("dpo", "pairs.jsonl", "lora", words);
   ASSERT_EQ(run.status, 0) << run.err;
+  const json adapter = json::parse(run_gpt({"info", file("lora/best"), "--json"}).out);
+  EXPECT_NE(run.err.find(", " + gpt::format_thousands(adapter["parameters"].get<int64_t>()) + " of "),
+            std::string::npos)
+      << run.err;
+  EXPECT_NE(run.err.find(" parameters are trained; "), std::string::npos) << run.err;
   EXPECT_FALSE(std::filesystem::exists(file("lora/best/model.safetensors")));
   const GptRun base = run_gpt({"generate", file("base"), "--ids", "1,2", "--greedy", "-n", "8", "--json"});
   const GptRun with = run_gpt({"generate", file("base"), "--adapter", file("lora/best"), "--ids", "1,2",
@@ -339,8 +345,7 @@ TEST_F(Finetune, SaysWhatIsWrongAndWhere) {
   refused(finetune("grpo", "asked.jsonl", "no", {"--reward", "number"}), "asked.jsonl:1: \"answer\"");
   std::ofstream(file("alpaca.jsonl")) << R"({"instruction": "a", "input": "", "output": "b"})"
                                          "\n";
-  refused(finetune("dpo", "alpaca.jsonl", "no", {}),
-          "found \"input\", \"instruction\", \"output\"; prompts");
+  refused(finetune("dpo", "alpaca.jsonl", "no", {}), "found \"input\", \"instruction\", \"output\"; prompts");
   refused(finetune("grpo", "alpaca.jsonl", "no", {}), "--task grpo expects \"prompt\", \"answer\", found");
   refused(finetune("chat", "alpaca.jsonl", "no", {"--template", "chatml"}),
           "or \"conversations\", found \"instruction\", \"input\", \"output\"; write each as");

@@ -44,8 +44,7 @@ class Mpi : public testing::Test {
         "2",     "--n-embd",     "16",  "--n-ctx",       "16",   "--dropout", "0.1",     "--batch-size",
         "8",     "--eval-every", "5",   "--micro-batch", "1",    "--warmup",  "3",       "--eval-batches",
         "2",     "--threads",    "1",   "--grad-shards", "4",    "--out",     path(name)};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
+    return with_flags(words, more);
   }
   static Words launch(int n, const Words& command, const Words& flags = {}) {
     Words words = {"launch", "-n", std::to_string(n)};

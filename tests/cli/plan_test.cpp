@@ -19,9 +19,7 @@ const std::vector<std::string> kRun = {"plan", "--data",       "tales:20000", "-
                                        "100",  "--batch-size", "8",           "--json"};
 
 GptRun plan(const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = kRun;
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return run_gpt(arguments);
+  return run_gpt(with_flags(kRun, more));
 }
 
 TEST(Plan, CountsWithoutMeasuring) {
@@ -127,6 +125,11 @@ TEST(Plan, SaysWhatWouldFit) {
     EXPECT_LE(fit["bytes"].get<double>(), 0.05 * 0x1p30);
     EXPECT_EQ(4096 % fit["micro_batch"].get<int64_t>(), 0);
   }
+  const GptRun text = run_gpt({"plan", "--preset", "tiny", "--data", "tales:20000", "--memory", "0.05",
+                               "--batch-size", "4096", "--micro-batch", "2048"});
+  const size_t first = text.err.find("--micro-batch");
+  EXPECT_NE(first, std::string::npos) << text.err;
+  EXPECT_EQ(text.err.find("--micro-batch", first + 1), std::string::npos) << "once: " << text.err;
   const GptRun huge = run_gpt({"plan", "--preset", "gpt3-175b", "--n-ctx", "512", "--data", "tales:20000"});
   EXPECT_EQ(huge.status, 0) << huge.err;
   EXPECT_NE(huge.out.find("no micro-batch fits"), std::string::npos);

@@ -35,8 +35,7 @@ class Resume : public testing::Test {
                    "1",     "--n-head",       "2",   "--n-embd",    "16",      "--n-ctx",
                    "16",    "--batch-size",   "2",   "--threads",   "1",       "--warmup",
                    "5",     "--eval-batches", "2",   "--out",       path(name)};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
+    return with_flags(words, more);
   }
   GptRun resume(const std::string& name, const Words& more = {}, const Words& environment = {}) const {
     Words words = {"train", "--resume", "--out", path(name)};

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -30,6 +31,15 @@ void redirect(const std::string& in, const std::string& out, const std::string& 
 }
 
 }  // namespace
+
+std::vector<std::string> with_flags(std::vector<std::string> words, const std::vector<std::string>& more) {
+  for (const std::string& flag : more) {
+    const auto found = flag.starts_with("--") ? std::ranges::find(words, flag) : words.end();
+    if (found != words.end()) words.erase(found, found + 2);
+  }
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
 
 void become_gpt(const std::vector<std::string>& arguments, const std::vector<std::string>& environment) {
   for (const std::string& setting : environment)

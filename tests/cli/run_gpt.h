@@ -14,6 +14,9 @@ struct GptRun {
 GptRun run_gpt(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {},
                const std::string& input = "");
 
+// The words with more behind them. A flag with a value that is among both has only the later one.
+std::vector<std::string> with_flags(std::vector<std::string> words, const std::vector<std::string>& more);
+
 // What this process, a forked one, does with its life: the built program with arguments and settings.
 [[noreturn]] void become_gpt(const std::vector<std::string>& arguments,
                              const std::vector<std::string>& environment);

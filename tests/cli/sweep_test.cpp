@@ -43,6 +43,22 @@ TEST_F(SweepCommand, DryRunPlansEqualFlops) {
   EXPECT_NE(run.out.find("n_embd=16-n_layer=2-flops=1e+09-seed=2"), std::string::npos) << run.out;
 }
 
+TEST_F(SweepCommand, SaysWhatARateDoesNotMove) {
+  const auto note = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = base({"--steps", "8", "--dry-run"});
+    words.insert(words.end(), more.begin(), more.end());
+    const GptRun run = run_gpt(words);
+    EXPECT_EQ(run.status, 0) << run.err;
+    return run.err.substr(0, run.err.find(" is the rate that is shown"));
+  };
+  const std::vector<std::string> rates = {"--over", "lr=1e-3,1e-2"},
+                                 both = {"--over", "optimizer=adamw,muon-nanochat"};
+  EXPECT_EQ(note({both[0], both[1], "--lr", "1e-3"}), "note: --lr");
+  EXPECT_EQ(note({rates[0], rates[1], "--optimizer", "muon-nanochat"}), "note: --over lr");
+  EXPECT_EQ(note(rates).find("note:"), std::string::npos);
+  EXPECT_EQ(note(both).find("note:"), std::string::npos);
+}
+
 TEST_F(SweepCommand, RunsAndGoesOn) {
   const GptRun run =
       run_gpt(base({"--over", "n_layer=1,2", "--over", "lr=1e-3,1e-2", "--steps", "8", "--out", out()}));

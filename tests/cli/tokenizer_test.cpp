@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -149,6 +150,16 @@ TEST(TokenizerCommand, WrongUse) {
   expect_error(run({"train", "--data", kTokenizer, "--out", "x", "--pattern", "gpt3"}), 2,
                "did you mean gpt2?");
   expect_error(run({"train", "--data", kTokenizer, "--out", "x", "--vocab-size", "255"}), 2, "256");
+}
+
+// A tokenizer beside a run's config.json would be taken for the run's.
+TEST(TokenizerCommand, WritesIntoNoRun) {
+  const TempDir folder;
+  std::filesystem::create_directories(folder.file("run/last"));
+  write_plain_file(folder.file("run/config.json"), "{}");
+  const GptRun run = run_gpt({"tokenizer", "train", kTokenizer, "--force", "--out", folder.file("run")});
+  expect_error(run, 1, folder.file("run") + " is the folder of a run");
+  EXPECT_FALSE(std::filesystem::exists(folder.file("run/tokenizer.json")));
 }
 
 // gpt data pack and info, and training from shards.

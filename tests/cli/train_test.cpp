@@ -180,11 +180,8 @@ TEST_F(TrainCommand, StopsAndResumesToTheSameWeights) {
 TEST_F(TrainCommand, NormsByPartMakeUpTheNormOfTheStep) {
   for (const std::string dtype : {"fp32", "fp16"}) {
     fs::remove_all(folder_);
-    std::vector<std::string> arguments = small(4);
-    for (const char* more : {"--eval-every", "2", "--eval-batches", "1", "--log-every", "1", "--warmup", "0"})
-      arguments.emplace_back(more);
-    arguments.insert(arguments.end(), {"--dtype", dtype});
-    const GptRun run = run_gpt(arguments);
+    const GptRun run = run_gpt(with_flags(small(4), {"--eval-every", "2", "--eval-batches", "1",
+                                                     "--log-every", "1", "--warmup", "0", "--dtype", dtype}));
     ASSERT_EQ(run.status, 0) << run.err;
     std::map<int, double> whole, parts;
     std::ifstream metrics(run_folder() + "/metrics.jsonl");

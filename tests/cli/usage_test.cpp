@@ -57,6 +57,9 @@ TEST(Usage, WrongValuesNameTheFlag) {
   expect_one_line_error(run_gpt({"info", "gpt2", "--qkv-bias", "maybe"}), 2, "--qkv-bias");
   expect_one_line_error(run_gpt({"info", "gpt2", "--n-head", "7"}), 1, "n_head");
   expect_one_line_error(run_gpt({"info", "gpt2", "extra"}), 2, "extra");
+  expect_one_line_error(run_gpt({"train", "--steps", "5", "--steps", "9"}), 2,
+                        "--steps: expected one value, found 2: \"5\", \"9\"");
+  expect_one_line_error(run_gpt({"train", "--qkv-bias", "--qkv-bias=false"}), 2, "--qkv-bias");
   expect_one_line_error(run_gpt({"data", "tales", "--bytes", "-4"}), 2, "bytes");
 }
 
