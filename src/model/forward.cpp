@@ -65,9 +65,12 @@ TensorView run_layers(const Pass& pass, const Layers& layers, Activations& acts)
     rest.batch.seqs = kept->seqs;
     rest.batch.adapters = kept->adapters;
   }
+  pass.begin_layer(-1, 0);
   Stream stream = layers.embedding.forward(pass, acts.embedding, acts.input(pass.batch.rows));
   const size_t n_layer = layers.blocks.size();
   for (size_t layer = 0; layer < n_layer; ++layer) {
+    const auto number = static_cast<int64_t>(layer);
+    pass.begin_layer(number, number + 1);
     const bool narrows = kept != nullptr && layer + 1 == n_layer;
     BlockActs a = acts.block(layer, pass.batch.rows);
     layers.blocks[layer].project(pass, a, stream);
@@ -84,6 +87,7 @@ TensorView run_layers(const Pass& pass, const Layers& layers, Activations& acts)
     keep_rows(pass, stream.x);
     stream.x = stream.x.row_range(0, rest.batch.rows);
   }
+  pass.begin_layer(static_cast<int64_t>(n_layer), static_cast<int64_t>(n_layer));
   return layers.head.forward_norm(rest, acts.head, stream);
 }
 

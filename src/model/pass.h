@@ -42,6 +42,15 @@ class Observer {
   virtual TensorView attention_weights(int64_t) { return {}; }
 };
 
+// Weights that are not all in memory. A pass says when it begins and ends to read those of a layer: a block,
+// -1 the embeddings, n_layer what comes behind the blocks; and which layer is likely to be next. All that is
+// kept of the others is lost.
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+  virtual void begin(int64_t layer, int64_t next) = 0;
+};
+
 using GradientsDone = std::function<void(int first, int last)>;
 
 // What the layers share during one forward or backward call.
@@ -55,6 +64,7 @@ struct Pass {
   WeightCache* packed = nullptr;
   bool in_place = false;       // weights of that type are not packed
   bool packs_per_use = false;  // nor are any kept packed; rows of blocks are the numbers that they stand for
+  WeightSource* source = nullptr;  // of weights that are not all in memory
   TensorView rope_cos = {}, rope_sin = {};
   TensorView low_rank = {};  // [N,2 rank] what adapters work in
   TensorView dropped = {};   // [N,in] what they read in training, with dropout
@@ -81,6 +91,9 @@ struct Pass {
   }
   TensorView grad(int id) const {
     return id < 0 || grads.empty() ? TensorView{} : grads[static_cast<size_t>(id)];
+  }
+  void begin_layer(int64_t layer, int64_t next) const {
+    if (source != nullptr) source->begin(layer, next);
   }
   void gradient_done(int id) const {
     if (done != nullptr && id >= 0) (*done)(id, id);

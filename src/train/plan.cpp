@@ -220,7 +220,7 @@ RunMemory plan_memory(const PlanSubject& s) {
   m.gradients = gradient_bytes(s, table) +
                 GradientSums::bytes(trained, DType::f32,
                                     std::max<int64_t>(1, train.grad_shards / s.processes), s.processes, 0);
-  m.weights = 4 * trained + 4 * frozen_elements(table);
+  m.weights = 4 * trained + 4 * frozen_elements(table);  // with ZeRO 3 too, when they are saved
   m.moments = largest_state(*optimizer, table, division_of(train, table, s.processes)) +
               Workspace::bytes(optimizer->scratch(*s.kernels, DType::f32), s.threads);
   m.packed = packed_weight_bytes(table, *s.kernels, dtype);

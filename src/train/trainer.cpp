@@ -83,6 +83,27 @@ TrainStep::Options options_of(const TrainRequest& request, const Model& model) {
   return options;
 }
 
+// While it lives, all processes have all weights, where these are divided. Packed forms of a model that were
+// made meanwhile are given up with them.
+class WholeWeights {
+ public:
+  explicit WholeWeights(ShardedWeights* sharded, Model* packed = nullptr)
+      : sharded_(sharded), packed_(packed) {
+    if (sharded_ != nullptr) sharded_->gather();
+  }
+  ~WholeWeights() {
+    if (sharded_ == nullptr) return;
+    sharded_->drop();
+    if (packed_ != nullptr) packed_->packed = std::make_unique<WeightCache>();
+  }
+  WholeWeights(const WholeWeights&) = delete;
+  WholeWeights& operator=(const WholeWeights&) = delete;
+
+ private:
+  ShardedWeights* sharded_;
+  Model* packed_;
+};
+
 class Trainer {
  public:
   explicit Trainer(const TrainRequest& request);
@@ -192,8 +213,8 @@ Trainer::Trainer(const TrainRequest& request)
   model_.weights.assign(weights_.views().begin(), weights_.views().end());
   check_run(config(), data_.has_val());
   if (data_.has_val() && config().eval_every > 0)
-    evaluator_ =
-        std::make_unique<Evaluator>(model_, data_, config(), *request.objective, backend_, processes_);
+    evaluator_ = std::make_unique<Evaluator>(model_, data_, config(), *request.objective, backend_,
+                                             processes_, step_.sharded());
   start();
 }
 
@@ -428,6 +449,7 @@ bool Trainer::evaluate() {
 
 void Trainer::save_best_model() {
   best_ = BestModel{state_.best_step, state_.best_val_loss};
+  const WholeWeights whole(step_.sharded());
   if (!is_first()) return;
   const double seconds = timed([&] { save_model(best(), model_, {data_.tokenizer->to_json()}, *best_); });
   state_.save_seconds += seconds;
@@ -436,6 +458,7 @@ void Trainer::save_best_model() {
 
 // False when it was interrupted.
 bool Trainer::sample() {
+  const WholeWeights whole(step_.sharded(), &model_);
   return of_first(processes_, is_first() && write_sample(), "a sample of rank 0");
 }
 
@@ -464,6 +487,7 @@ void Trainer::check_data(bool saves) {
 void Trainer::save() {
   log_->sync();
   state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
+  const WholeWeights whole(step_.sharded());
   save_checkpoint(last(), model_, step_.optimizer_state(), state_, {data_.tokenizer->to_json()}, processes_);
   saved_step_ = state_.step;
 }

@@ -209,6 +209,10 @@ TEST_P(Zero, MakesTheSameUpdates) {
     const MetricRecord norms = gradient_norms(step), ratios = update_ratios(step);
     result.norm = std::get<double>(norms.back().second);
     result.ratio = std::get<double>(ratios.back().second);
+    const auto gather_weights = [&] {
+      if (step.sharded() != nullptr) step.sharded()->gather();
+    };
+    gather_weights();
     result.weights = floats(random.weights.all());
     for (const OptimizerState::Part& part : step.optimizer_state().parts()) {
       std::vector<float>& whole = result.state[part.name];
@@ -217,16 +221,18 @@ TEST_P(Zero, MakesTheSameUpdates) {
     }
     {
       const AverageInModel average(random.model, step, config.ema > 0);
+      gather_weights();
       for (int id = 0; id < random.model.table.count(); ++id)
         std::ranges::copy(floats(random.model.weights[static_cast<size_t>(id)]),
                           std::back_inserter(result.average));
     }
+    gather_weights();
     EXPECT_TRUE(floats(random.weights.all()) == result.weights);
     result.state_bytes = step.optimizer_state()[0].size();
     return result;
   };
   const Result whole = train(single_process(), 1);
-  for (const int which : {0, 1, 2, 3}) {
+  for (const int which : {0, 1, 2, 3, 4, 5}) {
     const int size = which % 2 == 0 ? 2 : 4, zero = 1 + which / 2;
     Team(size).run([&](Communicator& processes) {
       const Result part = train(processes, zero);
