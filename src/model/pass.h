@@ -42,14 +42,7 @@ class Observer {
   virtual TensorView attention_weights(int64_t) { return {}; }
 };
 
-// Weights that are not all in memory. A pass says when it begins and ends to read those of a layer: a block,
-// -1 the embeddings, n_layer what comes behind the blocks; and which layer is likely to be next. All that is
-// kept of the others is lost.
-class WeightSource {
- public:
-  virtual ~WeightSource() = default;
-  virtual void begin(int64_t layer, int64_t next) = 0;
-};
+class WeightSource;
 
 using GradientsDone = std::function<void(int first, int last)>;
 
@@ -62,9 +55,9 @@ struct Pass {
   // What products with weight matrices are computed in, and where their packed forms are.
   DType compute = DType::f32;
   WeightCache* packed = nullptr;
-  bool in_place = false;       // weights of that type are not packed
+  bool in_place = false;           // weights of that type are not packed
+  WeightSource* source = nullptr;  // of weights that are not all in memory; they are packed per use
   bool packs_per_use = false;  // nor are any kept packed; rows of blocks are the numbers that they stand for
-  WeightSource* source = nullptr;  // of weights that are not all in memory
   TensorView rope_cos = {}, rope_sin = {};
   TensorView low_rank = {};  // [N,2 rank] what adapters work in
   TensorView dropped = {};   // [N,in] what they read in training, with dropout
@@ -92,9 +85,8 @@ struct Pass {
   TensorView grad(int id) const {
     return id < 0 || grads.empty() ? TensorView{} : grads[static_cast<size_t>(id)];
   }
-  void begin_layer(int64_t layer, int64_t next) const {
-    if (source != nullptr) source->begin(layer, next);
-  }
+  // The weights of a layer are about to be read (WeightSource::begin).
+  void begin_layer(int64_t layer, int64_t next) const;
   void gradient_done(int id) const {
     if (done != nullptr && id >= 0) (*done)(id, id);
   }

@@ -29,7 +29,6 @@ class TrainingGraph {
     // Matrices are packed when they are used and not kept so: for a frozen model, whose memory counts. Those
     // in blocks then are the numbers that these stand for, in forward products too.
     bool packs_per_use = false;
-    WeightSource* source = nullptr;  // of weights that are not all in memory; with packs_per_use
   };
   TrainingGraph(const Model& model, int64_t batch, int64_t n_ctx, Options options, const Backend& backend);
 

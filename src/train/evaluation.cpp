@@ -18,12 +18,7 @@ Evaluator::Evaluator(const Model& model, const RunData& data, const TrainConfig&
       sharded_(sharded),
       n_ctx_(model.config.n_ctx),
       graph_(model, config.micro_batch, n_ctx_,
-             {.gradients = false,
-              .dtype = tensor_dtype(config.dtype),
-              .objective = &objective,
-              .packs_per_use = sharded != nullptr,
-              .source = sharded},
-             backend),
+             {.gradients = false, .dtype = tensor_dtype(config.dtype), .objective = &objective}, backend),
       ids_(static_cast<size_t>(config.micro_batch * n_ctx_)),
       targets_(ids_.size()),
       starts_(ids_.size()) {}

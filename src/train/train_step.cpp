@@ -19,12 +19,6 @@ GradientSums::Keeps what_is_kept(const TrainStep::Options& options) {
   return options.divides_gradients ? GradientSums::Keeps::own_memory : GradientSums::Keeps::own;
 }
 
-TrainingGraph::Options graph_options(TrainingGraph::Options options, WeightSource* source) {
-  options.source = source;
-  options.packs_per_use = options.packs_per_use || source != nullptr;
-  return options;
-}
-
 }  // namespace
 
 TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique_ptr<Optimizer> optimizer,
@@ -41,8 +35,7 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       sharded_(options.divides_weights
                    ? std::make_unique<ShardedWeights>(model, weights, options.division, *options.communicator)
                    : nullptr),
-      graph_(model, options.micro_batch, options.n_ctx, graph_options(options.graph, sharded_.get()),
-             backend),
+      graph_(model, options.micro_batch, options.n_ctx, options.graph, backend),
       staged_state_(backend.memory),
       shared_(&state_),
       block_sums_(static_cast<size_t>((grads_.all().size() + kSumBlock - 1) / kSumBlock) * sizeof(double),
