@@ -112,8 +112,10 @@ TrainBatch TrainStep::batch(int64_t first) {
 }
 
 void TrainStep::micro_batch(int64_t first, bool accumulate, bool completes) {
+  const double before = waited_for_weights();
   graph_.forward_backward(batch(first), grads_, accumulate, state_, shared_,
                           completes ? sums_.sending(first / shard_samples()) : TrainingGraph::Announce());
+  waited_ += waited_for_weights() - before;
   if (completes) finish_shard(first / shard_samples());
 }
 

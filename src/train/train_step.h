@@ -89,9 +89,7 @@ class TrainStep {
   std::vector<ElementRange> own_ranges(int id) const;
   double sum_over_processes(double own) const;
   // That this process has waited for others in its steps so far.
-  double waited_seconds() const {
-    return waited_ + sums_.waited_seconds() + (sharded_ ? sharded_->waited_seconds() : 0);
-  }
+  double waited_seconds() const { return waited_ + sums_.waited_seconds(); }
   // Where other passes get weights that are divided from; null: all are here.
   ShardedWeights* sharded() const { return sharded_.get(); }
   // Of gradients, optimizer and activations.
@@ -103,6 +101,7 @@ class TrainStep {
   bool is_divided() const { return !options_.division.empty(); }
   std::vector<ElementRange> own_division() const;
   void share_weights();
+  double waited_for_weights() const { return sharded_ ? sharded_->waited_seconds() : 0; }
   void tell_changed() const;
   TrainBatch batch(int64_t first);
   int64_t shard_samples() const { return options_.batch_size / options_.shards; }
