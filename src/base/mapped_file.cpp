@@ -31,6 +31,14 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::release(std::span<const std::byte> part) const {
+  if (part.empty() || part.data() < data_ || part.data() + part.size() > data_ + size_) return;
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t begin = static_cast<size_t>(part.data() - data_) / page * page;
+  const size_t end = static_cast<size_t>(part.data() - data_) + part.size();
+  madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept {
   *this = std::move(other);
 }

@@ -19,6 +19,9 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  // Memory of a part that is not read for now goes back to the system; what is read later comes from the
+  // file.
+  void release(std::span<const std::byte> part) const;
   const std::string& path() const { return path_; }
   const FileStamp& stamp() const { return stamp_; }  // when it was opened
 

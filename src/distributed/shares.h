@@ -20,17 +20,19 @@ std::vector<std::string> joined(Communicator& processes, const std::vector<std::
                                 const char* what);
 
 // What `of` makes of item 0, behind it what it makes of item 1 and so on, in every process: vectors of
-// numbers or texts. In a round each process has computed one item. Nothing where `stop`, asked before every
-// round and in agreement among all, says true.
+// numbers or texts. In a round each process has computed one item, or has called `idle` where there is none
+// left for it. Nothing where `stop`, asked before every round and in agreement among all, says true.
 template <class Of>
 std::optional<std::invoke_result_t<Of&, int64_t>> compute_in_shares(Communicator& processes, int64_t count,
                                                                     Of of, const std::function<bool()>& stop,
-                                                                    const char* what) {
+                                                                    const char* what,
+                                                                    const std::function<void()>& idle = {}) {
   using Results = std::invoke_result_t<Of&, int64_t>;
   Results all;
   for (int64_t round = 0; round < count; round += processes.size()) {
     if (stop()) return std::nullopt;
     const int64_t item = round + processes.rank();
+    if (item >= count && idle) idle();
     const Results of_round = joined(processes, item < count ? of(item) : Results(), what);
     all.insert(all.end(), of_round.begin(), of_round.end());
   }

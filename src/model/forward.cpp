@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/weight_source.h"
+
 namespace gpt {
 
 Layers::Layers(const ModelConfig& c, const ParamTable& table) : embedding(table), head(c, table) {
@@ -57,6 +59,10 @@ void keep_rows(const Pass& pass, const TensorView& x) {
 
 }  // namespace
 
+void Pass::begin_layer(int64_t layer, int64_t next) const {
+  if (source != nullptr) source->begin(layer, next);
+}
+
 TensorView run_layers(const Pass& pass, const Layers& layers, Activations& acts) {
   const KeptRows* kept = pass.batch.kept;
   Pass rest = pass;  // what is left to do once only the kept rows go on
@@ -65,9 +71,12 @@ TensorView run_layers(const Pass& pass, const Layers& layers, Activations& acts)
     rest.batch.seqs = kept->seqs;
     rest.batch.adapters = kept->adapters;
   }
+  pass.begin_layer(WeightSource::kEmbeddings, 0);
   Stream stream = layers.embedding.forward(pass, acts.embedding, acts.input(pass.batch.rows));
   const size_t n_layer = layers.blocks.size();
   for (size_t layer = 0; layer < n_layer; ++layer) {
+    const auto number = static_cast<int64_t>(layer);
+    pass.begin_layer(number, number + 1);
     const bool narrows = kept != nullptr && layer + 1 == n_layer;
     BlockActs a = acts.block(layer, pass.batch.rows);
     layers.blocks[layer].project(pass, a, stream);
@@ -84,6 +93,7 @@ TensorView run_layers(const Pass& pass, const Layers& layers, Activations& acts)
     keep_rows(pass, stream.x);
     stream.x = stream.x.row_range(0, rest.batch.rows);
   }
+  pass.begin_layer(pass.config.n_layer, pass.config.n_layer - 1);
   return layers.head.forward_norm(rest, acts.head, stream);
 }
 

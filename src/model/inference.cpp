@@ -232,6 +232,8 @@ Pass Inference::make_pass(const ExecContext& ctx, int64_t rows) {
                 .seqs = {staged_seqs_.put(seqs_), seqs_.size()}};
   pass.compute = planner_.shape().compute;
   pass.packed = model_.packed.get();
+  pass.source = model_.source;
+  pass.packs_per_use = model_.source != nullptr;
   pass.in_place = options_.in_place;
   pass.rope_cos = rope_.cos;
   pass.rope_sin = rope_.sin;

@@ -18,6 +18,7 @@ struct Model {
   Layers layers;
   std::vector<TensorView> weights;      // by parameter id; set by whoever owns the memory
   std::unique_ptr<WeightCache> packed;  // of the weights; never null
+  WeightSource* source = nullptr;       // of weights that are not all in memory
 };
 
 }  // namespace gpt

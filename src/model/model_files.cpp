@@ -13,6 +13,7 @@
 #include "kernels/quant.h"
 #include "model/model_source.h"
 #include "model/presets.h"
+#include "model/weight_source.h"
 #include "tensor/convert.h"
 #include "tensor/memory.h"
 
@@ -126,12 +127,16 @@ void copy_numbers(const TensorView& weight, const TensorView& numbers) {
       dequantize_row(from.dtype, from.row_range(r, 1).data, from.cols(), to->row<float>(r));
     return;
   }
-  convert_matrix({.bytes = {static_cast<const std::byte*>(from.data),
-                            static_cast<size_t>(from.size()) * dtype_size(from.dtype)},
-                  .dtype = from.dtype,
-                  .rows = from.rank == 2 ? from.rows() : from.size(),
-                  .cols = from.rank == 2 ? from.cols() : 1},
-                 numbers);
+  RawMatrix matrix{.bytes = {static_cast<const std::byte*>(from.data), extent(from)},
+                   .dtype = from.dtype,
+                   .rows = from.rank == 2 ? from.rows() : from.size(),
+                   .cols = from.rank == 2 ? from.cols() : 1};
+  if (from.transposed) {
+    matrix.transposed = true;
+    matrix.rows = from.cols();
+    matrix.cols = from.ld;
+  }
+  convert_matrix(matrix, numbers);
 }
 
 }  // namespace
@@ -301,10 +306,13 @@ void LoadedModel::check_unused() {
   }
 }
 
-void LoadedModel::copy_to(const ParamBuffer& weights) const {
+void LoadedModel::copy_to(const ParamBuffer& weights, const std::function<void(int id)>& copied) const {
   for (int id = 0; id < model_->table.count(); ++id) {
     const TensorView &from = model_->weights[static_cast<size_t>(id)], to = weights[id];
     copy_numbers(from, from.rank == 2 ? to.row_range(0, from.rows()) : to);
+    for (const auto& file : source_->tensors->files())
+      file->release(*origins_[static_cast<size_t>(id)].tensor);
+    if (copied) copied(id);
   }
 }
 
@@ -419,10 +427,13 @@ std::vector<NamedTensor> named_weights(const Model& model, std::span<const Tenso
         parts.push_back(weights[static_cast<size_t>(other)]);
       }
     }
-    tensors.push_back({place.tensor, dtype, place.file_shape,
-                       [parts, dtype, transposed = place.transposed](const EmitBytes& emit) {
-                         emit_parts(parts, transposed, dtype, emit);
-                       }});
+    const int64_t layer = WeightSource::layer_of(model.table[id], c.n_layer);
+    tensors.push_back(
+        {place.tensor, dtype, place.file_shape,
+         [parts, dtype, transposed = place.transposed, layer, source = model.source](const EmitBytes& emit) {
+           if (source != nullptr) source->begin(layer, layer);
+           emit_parts(parts, transposed, dtype, emit);
+         }});
   }
   return tensors;
 }

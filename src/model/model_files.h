@@ -55,8 +55,9 @@ class LoadedModel {
   const Naming& naming() const { return *naming_; }
   int64_t copied_bytes() const { return copied_bytes_; }
   // Copies all weights into a buffer of the same table, for training; blocks become numbers. The vocabulary
-  // of the buffer may be larger: its rows for more tokens stay as they are.
-  void copy_to(const ParamBuffer& weights) const;
+  // of the buffer may be larger: its rows for more tokens stay as they are. Of what is mapped no more than
+  // one weight stays in memory. copied: called for each parameter when it is there.
+  void copy_to(const ParamBuffer& weights, const std::function<void(int id)>& copied = {}) const;
 
   // Adds an adapter to the matrices that it is for, which are then fp32 numbers in memory of their own; not
   // with MatrixOrder::as_stored. Returns how many of them were blocks.

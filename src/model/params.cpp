@@ -97,7 +97,8 @@ TensorView ParamBuffer::range(int64_t begin, int64_t end) const {
   return buffer_.view(begin * static_cast<int64_t>(dtype_size(dtype_)), dtype_, Shape{end - begin});
 }
 
-void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed, int first_id) {
+void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed, int first_id,
+                 const std::function<void(int id)>& filled) {
   for (int id = first_id; id < table.count(); ++id) {
     if (!weights[id]) continue;
     if (weights[id].dtype == DType::f64) {
@@ -105,6 +106,7 @@ void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t s
     } else {
       fill<float>(weights[id], table[id].init, seed, id);
     }
+    if (filled) filled(id);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -47,8 +48,9 @@ inline int64_t param_buffer_elements(const ParamTable& table) {
 int64_t frozen_elements(const ParamTable& table);
 
 // Fills the weights that are there with their starting values; element i of a parameter depends on
-// (seed, id, i) alone. Those before first_id stay as they are.
-void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed, int first_id = 0);
+// (seed, id, i) alone. Those before first_id stay as they are. filled: called for each when it is there.
+void init_params(const ParamTable& table, const ParamBuffer& weights, uint64_t seed, int first_id = 0,
+                 const std::function<void(int id)>& filled = {});
 
 // The matrix that several glued parameters form: rows of `first` to rows of `last`, when they lie directly
 // one behind the other in memory; else an empty view.

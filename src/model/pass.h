@@ -42,6 +42,8 @@ class Observer {
   virtual TensorView attention_weights(int64_t) { return {}; }
 };
 
+class WeightSource;
+
 using GradientsDone = std::function<void(int first, int last)>;
 
 // What the layers share during one forward or backward call.
@@ -53,7 +55,8 @@ struct Pass {
   // What products with weight matrices are computed in, and where their packed forms are.
   DType compute = DType::f32;
   WeightCache* packed = nullptr;
-  bool in_place = false;       // weights of that type are not packed
+  bool in_place = false;           // weights of that type are not packed
+  WeightSource* source = nullptr;  // of weights that are not all in memory; they are packed per use
   bool packs_per_use = false;  // nor are any kept packed; rows of blocks are the numbers that they stand for
   TensorView rope_cos = {}, rope_sin = {};
   TensorView low_rank = {};  // [N,2 rank] what adapters work in
@@ -82,6 +85,8 @@ struct Pass {
   TensorView grad(int id) const {
     return id < 0 || grads.empty() ? TensorView{} : grads[static_cast<size_t>(id)];
   }
+  // The weights of a layer are about to be read (WeightSource::begin).
+  void begin_layer(int64_t layer, int64_t next) const;
   void gradient_done(int id) const {
     if (done != nullptr && id >= 0) (*done)(id, id);
   }

@@ -92,7 +92,8 @@ Pass TrainingGraph::make_pass(const ExecContext& ctx, const TrainBatch& batch) c
   pass.dropped = memory_.acts.dropped;
   pass.compute = planner_.shape().compute;
   pass.packed = model_.packed.get();
-  pass.packs_per_use = options_.packs_per_use;
+  pass.source = model_.source;
+  pass.packs_per_use = options_.packs_per_use || model_.source != nullptr;
   pass.rope_cos = rope_.cos;
   pass.rope_sin = rope_.sin;
   return pass;
@@ -183,6 +184,7 @@ void TrainingGraph::forward_backward(const TrainBatch& host_batch, const ParamBu
   announce_layer(announce, model_.config.n_layer);
   pass.done = announce ? &announce : nullptr;
   for (size_t layer = blocks.size(); layer-- > 0;) {
+    pass.begin_layer(static_cast<int64_t>(layer), static_cast<int64_t>(std::max<size_t>(layer, 1)) - 1);
     BlockActs a = acts.block(layer, rows_);
     if (options_.recompute) blocks[layer].recompute(pass, a);
     blocks[layer].backward(pass, a, memory_.block_grads, dx);
@@ -235,6 +237,7 @@ std::string TrainingGraph::first_nonfinite(const TrainBatch& host_batch, const S
     const TensorView& weight = model_.weights[static_cast<size_t>(id)];
     if (!is_quantized(weight.dtype) && !all_finite(weight)) return model_.table[id].name;
   }
+  if (model_.source != nullptr) return "";  // other processes would have to look as far
   const ExecContext ctx = backend_.context(workspace_.scratch());
   const TrainBatch batch = staged(host_batch);
   Pass pass = make_training_pass(ctx, batch, step);

@@ -23,19 +23,6 @@ int64_t stored_bytes(const LoadedModel& base) {
   return bytes;
 }
 
-// Of the largest product's matrix in either direction: matrices are packed one after the other.
-int64_t largest_packed(const ModelConfig& c, const KernelTable& kernels, DType dtype) {
-  int64_t both = 0;
-  for (const bool transposed : {false, true}) {
-    int64_t largest = 0;
-    for (const int64_t out :
-         {c.vocab_size, c.q_dim() + 2 * c.kv_dim(), (c.act == Act::swiglu ? 2 : 1) * c.d_ff})
-      largest = std::max(largest, kernels.packed_bytes(dtype, out, c.n_embd, transposed));
-    both += largest;
-  }
-  return both;
-}
-
 }  // namespace
 
 AdapterPlan plan_adapter(const PlanSubject& s, const LoadedModel& base, const AdapterSettings& settings) {

@@ -15,6 +15,7 @@
 #include "io/safetensors_writer.h"
 #include "model/model_files.h"
 #include "tensor/memory.h"
+#include "train/sharded_weights.h"
 
 namespace gpt {
 namespace {
@@ -35,6 +36,8 @@ void write_files(const std::string& folder, const Model& model, const BesideMode
   std::vector<NamedTensor> own;
   for (int id = model.table.model_count(); id < model.table.count(); ++id)
     own.push_back(named_tensor(model.table[id].name, model.weights[static_cast<size_t>(id)]));
+  if (!own.empty() && model.source != nullptr)
+    model.source->begin(model.config.n_layer, model.config.n_layer);
   if (!own.empty()) write_safetensors(folder + kObjectiveFile, own);
   if (!beside.tokenizer_json.empty()) write_file_atomic(folder + "/tokenizer.json", beside.tokenizer_json);
   if (beside.write) beside.write(folder);
@@ -179,14 +182,18 @@ std::optional<BestModel> read_best(const std::string& folder) {
 }
 
 void save_checkpoint(const std::string& folder, const Model& model, const OptimizerState& optimizer,
-                     const RunState& state, const BesideModel& beside, Communicator& processes) {
+                     const RunState& state, const BesideModel& beside, Communicator& processes,
+                     ShardedWeights* sharded) {
   const bool is_first = processes.rank() == 0;
   if (!is_first && optimizer.is_whole()) return;
   std::optional<DirectoryWriter> writer;
-  if (is_first) {
-    require_space_beside(folder, checkpoint_bytes(model, optimizer) + beside.tokenizer_json.size());
-    writer.emplace(folder);
-    write_files(writer->path(), model, beside);
+  {
+    const LedWeights led(sharded);
+    if (is_first) {
+      require_space_beside(folder, checkpoint_bytes(model, optimizer) + beside.tokenizer_json.size());
+      writer.emplace(folder);
+      write_files(writer->path(), model, beside);
+    }
   }
   const std::string temporary = is_first ? writer->path() : "";
   if (optimizer.is_whole()) {
@@ -208,17 +215,19 @@ RunState read_run_state(const std::string& folder) {
 }
 
 void load_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
-                     const OptimizerState& optimizer) {
+                     const OptimizerState& optimizer, const std::function<void(int id)>& filled) {
   if (trains_model(model)) {
-    const LoadedModel loaded(folder);
+    const LoadedModel loaded(folder, std::nullopt, MatrixOrder::as_stored);
     if (!(export_config(loaded.model().config) == export_config(model.config)))
       fail("cannot resume: the model in {} does not have the configuration of the run", folder);
-    loaded.copy_to(weights);
+    loaded.copy_to(weights, filled);
   }
   if (model.table.count() > model.table.model_count()) {
     const SafetensorsFile own(folder + kObjectiveFile);
-    for (int id = model.table.model_count(); id < model.table.count(); ++id)
+    for (int id = model.table.model_count(); id < model.table.count(); ++id) {
       copy_tensor(own, {model.table[id].name, model.table[id].shape, 0, weights[id]});
+      if (filled) filled(id);
+    }
   }
   const SafetensorsFile file(folder + kStateFile);
   for (const OptimizerState::Part& part : optimizer.parts())

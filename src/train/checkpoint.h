@@ -13,6 +13,8 @@
 
 namespace gpt {
 
+class ShardedWeights;
+
 // What is due after a step and was cut short by an interrupt: it is made when the run goes on.
 enum class Pending : uint8_t { nothing, evaluation, sample };
 
@@ -58,10 +60,10 @@ std::optional<BestModel> read_best(const std::string& folder);
 
 // A model folder with train_state.safetensors and train_state.json, from which the run can go on bit for bit.
 // Processes that share a run all call it: each writes what it keeps of the optimizer's state, and rank 0 the
-// rest.
+// rest. sharded: weights that they have divided, if they have.
 void save_checkpoint(const std::string& folder, const Model& model, const OptimizerState& optimizer,
                      const RunState& state, const BesideModel& beside,
-                     Communicator& processes = single_process());
+                     Communicator& processes = single_process(), ShardedWeights* sharded = nullptr);
 
 // Bytes on the disk of a model's weights, and of a checkpoint with the optimizer's state, and a little more.
 uint64_t model_folder_bytes(const Model& model);
@@ -69,8 +71,9 @@ uint64_t checkpoint_bytes(const Model& model, const OptimizerState& optimizer);
 
 // The state of the checkpoint in a folder. Throws Error naming what is wrong.
 RunState read_run_state(const std::string& folder);
-// Fills weights and the optimizer's state from it. Throws Error naming what is wrong.
+// Fills weights and the optimizer's state from it; filled: called for each parameter when it is there. Throws
+// Error naming what is wrong.
 void load_checkpoint(const std::string& folder, const Model& model, const ParamBuffer& weights,
-                     const OptimizerState& optimizer);
+                     const OptimizerState& optimizer, const std::function<void(int id)>& filled = {});
 
 }  // namespace gpt

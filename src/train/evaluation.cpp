@@ -9,11 +9,13 @@
 namespace gpt {
 
 Evaluator::Evaluator(const Model& model, const RunData& data, const TrainConfig& config,
-                     const Objective& objective, const Backend& backend, Communicator& processes)
+                     const Objective& objective, const Backend& backend, Communicator& processes,
+                     ShardedWeights* sharded)
     : data_(data),
       config_(config),
       objective_(objective),
       processes_(processes),
+      sharded_(sharded),
       n_ctx_(model.config.n_ctx),
       graph_(model, config.micro_batch, n_ctx_,
              {.gradients = false, .dtype = tensor_dtype(config.dtype), .objective = &objective}, backend),
@@ -35,8 +37,12 @@ std::optional<double> Evaluator::loss_of(const TokenSpan& text, const std::funct
   const EvalBatches batches(text, n_ctx_, static_cast<uint64_t>(config_.seed), config_.eval_batches,
                             config_.batch_size);
   const int64_t parts = batches.batches() * batches.batch_size() / config_.micro_batch;
+  const auto idle = [this] {
+    if (sharded_ != nullptr) sharded_->walk();
+  };
   const auto losses = compute_in_shares(
-      processes_, parts, [&](int64_t i) { return loss_and_weight(batches, i); }, interrupted, "evaluation");
+      processes_, parts, [&](int64_t i) { return loss_and_weight(batches, i); }, interrupted, "evaluation",
+      idle);
   if (!losses) return std::nullopt;
   double loss = 0, weight = 0;
   for (size_t i = 0; i < losses->size(); i += 2) {

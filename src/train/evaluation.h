@@ -11,6 +11,7 @@
 #include "text/tokenizer.h"
 #include "train/documents.h"
 #include "train/run_data.h"
+#include "train/sharded_weights.h"
 
 namespace gpt {
 
@@ -26,9 +27,10 @@ struct EvalLosses {
 // batches, and all know the losses, which are those of one.
 class Evaluator {
  public:
-  // The model and the data must outlive this.
+  // The model, the data and what divides the weights, if anything does, must outlive this.
   Evaluator(const Model& model, const RunData& data, const TrainConfig& config, const Objective& objective,
-            const Backend& backend, Communicator& processes = single_process());
+            const Backend& backend, Communicator& processes = single_process(),
+            ShardedWeights* sharded = nullptr);
   // `interrupted` is asked before each micro-batch; nothing comes back where it says true, to all or none.
   std::optional<EvalLosses> losses(const std::function<bool()>& interrupted);
 
@@ -40,6 +42,7 @@ class Evaluator {
   const TrainConfig& config_;
   const Objective& objective_;
   Communicator& processes_;
+  ShardedWeights* sharded_;
   int64_t n_ctx_;
   TrainingGraph graph_;
   std::vector<int32_t> ids_, targets_;

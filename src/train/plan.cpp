@@ -207,6 +207,18 @@ int64_t gradient_bytes(const PlanSubject& s, const ParamTable& table) {
 
 }  // namespace
 
+int64_t largest_packed(const ModelConfig& c, const KernelTable& kernels, DType dtype) {
+  int64_t both = 0;
+  for (const bool transposed : {false, true}) {
+    int64_t largest = 0;
+    for (const int64_t out :
+         {c.vocab_size, c.q_dim() + 2 * c.kv_dim(), (c.act == Act::swiglu ? 2 : 1) * c.d_ff})
+      largest = std::max(largest, kernels.packed_bytes(dtype, out, c.n_embd, transposed));
+    both += largest;
+  }
+  return both;
+}
+
 RunMemory plan_memory(const PlanSubject& s) {
   const ModelConfig& c = s.config.model;
   const TrainConfig& train = s.config.train;
@@ -220,10 +232,14 @@ RunMemory plan_memory(const PlanSubject& s) {
   m.gradients = gradient_bytes(s, table) +
                 GradientSums::bytes(trained, DType::f32,
                                     std::max<int64_t>(1, train.grad_shards / s.processes), s.processes, 0);
-  m.weights = 4 * trained + 4 * frozen_elements(table);
-  m.moments = largest_state(*optimizer, table, division_of(train, table, s.processes)) +
+  const Division division = division_of(train, table, s.processes);
+  const bool divides_weights = train.zero > 2 && s.processes > 1;
+  m.weights = (divides_weights ? ShardedWeights::bytes(table, c, division) : 4 * trained) +
+              4 * frozen_elements(table);
+  m.moments = largest_state(*optimizer, table, division) +
               Workspace::bytes(optimizer->scratch(*s.kernels, DType::f32), s.threads);
-  m.packed = packed_weight_bytes(table, *s.kernels, dtype);
+  m.packed = divides_weights ? largest_packed(c, *s.kernels, dtype)
+                             : packed_weight_bytes(table, *s.kernels, dtype);
   m.activations = TrainingGraph::planned_bytes(
       c, train.micro_batch, c.n_ctx, {.recompute = train.recompute, .dtype = dtype}, *s.kernels, s.threads);
   if (s.evaluates) {
@@ -315,7 +331,13 @@ ExchangePlan plan_exchange(const PlanSubject& s, const RunRates& r) {
       static_cast<double>(Pieces(elements, s.processes).buckets() * (s.processes - 1)) * kMessageSeconds;
   const bool accumulates = c.micro_batch * c.grad_shards < c.batch_size;
   const double hidden = kBackwardShare * (accumulates ? r.accumulated : r.micro_batch);
-  plan.seconds = static_cast<double>(rounds + 1) * once + moved;
+  plan.seconds = static_cast<double>(rounds + sent.others) * once + moved;
+  if (c.zero > 2) {  // weights come during both passes
+    plan.exposed = static_cast<double>(rounds) *
+                       (std::max(0.0, once - hidden / 2) + std::max(0.0, 2 * once - hidden)) +
+                   moved;
+    return plan;
+  }
   const bool weights = c.zero > 0;
   plan.exposed = static_cast<double>(rounds - 1) * std::max(0.0, once - hidden) +
                  std::max(0.0, (weights ? once : 2 * once) - hidden) + (weights ? once : 0) + moved;

@@ -42,6 +42,8 @@ struct RunMemory {
   int64_t total() const;
 };
 RunMemory plan_memory(const PlanSubject& subject);
+// Of the largest product's matrix in either direction, where matrices are packed one after the other.
+int64_t largest_packed(const ModelConfig& config, const KernelTable& kernels, DType dtype);
 
 // Of the optimizer's products in one update, 0 of AdamW, which has none; and their share of all in a step.
 double optimizer_flops(const RunConfig& config);

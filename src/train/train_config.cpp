@@ -228,8 +228,6 @@ namespace {
 
 void check_zero(const TrainConfig& c) {
   check("zero", static_cast<double>(c.zero), 0, 3);
-  if (c.zero > 2)
-    fail_usage("config key \"zero\": expected 0, 1 or 2, found {}: parameters cannot be divided yet", c.zero);
   if (c.zero > 0 && require_optimizer(c.optimizer).divides == Divides::not_at_all)
     fail_usage(
         "config key \"zero\": {} divides the state of an optimizer, and that of {} cannot be divided; "
@@ -293,11 +291,11 @@ void share_among(TrainConfig& c, int processes) {
   c.micro_batch = std::gcd(c.micro_batch, shard);
   if (c.zero > 1 && processes > 1 && c.micro_batch != shard) {
     fail_usage(
-        "config key \"zero\": 2 divides gradients where a micro-batch is a whole shard, so that none are "
+        "config key \"zero\": {} divides gradients where a micro-batch is a whole shard, so that none are "
         "added up "
         "before they are sent: expected micro_batch = batch_size / grad_shards = {}, found {}; a larger "
         "grad_shards makes shards smaller, zero 1 divides the optimizer's state alone",
-        shard, c.micro_batch);
+        c.zero, shard, c.micro_batch);
   }
 }
 

@@ -85,8 +85,8 @@ void visit_train_keys(Config& c, Visit&& visit) {
         "not "
         "on how many processes share them (one for each process)");
   visit("zero", c.zero, "training",
-        "what processes divide among them (ZeRO): 0 nothing, 1 the optimizer's state, 2 gradients too; the "
-        "numbers are the same");
+        "what processes divide among them (ZeRO): 0 nothing, 1 the optimizer's state, 2 gradients too, "
+        "3 and weights; the numbers are the same");
   visit("optimizer", c.optimizer, "training",
         "adamw; muon (torch.optim.Muon for the matrices of the blocks, AdamW for the rest) or muon-nanochat");
   visit("lr", c.lr, "training", "peak learning rate");

@@ -32,6 +32,9 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       optimizer_state_(optimizer_->buffers(), model.table, weights.dtype(), backend.memory, own_division()),
       update_scratch_(optimizer_->scratch(backend.kernels, weights.dtype()), backend.pool.size(),
                       backend.memory),
+      sharded_(options.divides_weights
+                   ? std::make_unique<ShardedWeights>(model, weights, options.division, *options.communicator)
+                   : nullptr),
       graph_(model, options.micro_batch, options.n_ctx, options.graph, backend),
       staged_state_(backend.memory),
       shared_(&state_),
@@ -109,8 +112,10 @@ TrainBatch TrainStep::batch(int64_t first) {
 }
 
 void TrainStep::micro_batch(int64_t first, bool accumulate, bool completes) {
+  const double before = waited_for_weights();
   graph_.forward_backward(batch(first), grads_, accumulate, state_, shared_,
                           completes ? sums_.sending(first / shard_samples()) : TrainingGraph::Announce());
+  waited_ += waited_for_weights() - before;
   if (completes) finish_shard(first / shard_samples());
 }
 
@@ -190,9 +195,15 @@ void TrainStep::update() {
   optimizer_->update(backend_.context(update_scratch_.scratch()), weights_, grads_, optimizer_state_,
                      *shared_);
   if (is_skipped()) return;
-  if (is_divided()) sums_.gather(weights_.all(), 1, options_.division, "gathering weights");
+  share_weights();
   if (options_.divides_gradients) sums_.drop_others();
   tell_changed();
+}
+
+// After each process has changed its part.
+void TrainStep::share_weights() {
+  if (sharded_) return sharded_->drop();
+  if (is_divided()) sums_.gather(weights_.all(), 1, options_.division, "gathering weights");
 }
 
 void TrainStep::tell_changed() const {
@@ -213,7 +224,7 @@ void TrainStep::swap_average() {
     const HostAccess a(optimizer_state_.piece(average, k)), w(weights_.range(range.begin, range.end));
     std::swap_ranges(a->as<float>(), a->as<float>() + range.size(), w->as<float>());
   }
-  sums_.gather(weights_.all(), 1, options_.division, "gathering weights");
+  share_weights();
   tell_changed();
 }
 
@@ -280,6 +291,7 @@ TrainStep::Options step_options(const TrainConfig& c, const ParamTable& table, i
           .shards = std::max<int64_t>(1, c.grad_shards),
           .division = division_of(c, table, processes.size()),
           .divides_gradients = c.zero > 1 && processes.size() > 1,
+          .divides_weights = c.zero > 2 && processes.size() > 1,
           .n_ctx = n_ctx,
           .graph = {.recompute = c.recompute, .dtype = tensor_dtype(c.dtype)},
           .clip_norm = c.clip_norm,

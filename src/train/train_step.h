@@ -11,6 +11,7 @@
 #include "train/documents.h"
 #include "train/gradient_sums.h"
 #include "train/optimizer.h"
+#include "train/sharded_weights.h"
 #include "train/train_config.h"
 
 namespace gpt {
@@ -31,7 +32,8 @@ class TrainStep {
     // for which a micro-batch is a shard.
     Division division = {};
     bool divides_gradients = false;
-    int64_t n_ctx = 0;  // tokens of a sample
+    bool divides_weights = false;  // and keeps only its part of the weights between passes (ZeRO 3)
+    int64_t n_ctx = 0;             // tokens of a sample
     TrainingGraph::Options graph = {};
     double clip_norm = 0, clip_value = 0;  // 0: off
     Communicator* communicator = &single_process();
@@ -88,6 +90,8 @@ class TrainStep {
   double sum_over_processes(double own) const;
   // That this process has waited for others in its steps so far.
   double waited_seconds() const { return waited_ + sums_.waited_seconds(); }
+  // Where other passes get weights that are divided from; null: all are here.
+  ShardedWeights* sharded() const { return sharded_.get(); }
   // Of gradients, optimizer and activations.
   int64_t bytes() const;
 
@@ -96,6 +100,8 @@ class TrainStep {
   std::vector<ElementRange> summed() const;
   bool is_divided() const { return !options_.division.empty(); }
   std::vector<ElementRange> own_division() const;
+  void share_weights();
+  double waited_for_weights() const { return sharded_ ? sharded_->waited_seconds() : 0; }
   void tell_changed() const;
   TrainBatch batch(int64_t first);
   int64_t shard_samples() const { return options_.batch_size / options_.shards; }
@@ -112,6 +118,7 @@ class TrainStep {
   ParamBuffer grads_;
   OptimizerState optimizer_state_;
   Workspace update_scratch_;
+  std::unique_ptr<ShardedWeights> sharded_;
   TrainingGraph graph_;
   StepState state_;
   Staged<StepState> staged_state_;

@@ -178,7 +178,9 @@ Trainer::Trainer(const TrainRequest& request)
       pool_(thread_count(request.config.train.threads, *request.processes)),
       backend_{pool_, *request.kernels, request.memory},
       resumed_(request.resume ? std::optional(check_resumable(request.out, request.config)) : std::nullopt),
-      init_(request.init_from.empty() ? nullptr : std::make_unique<LoadedModel>(request.init_from)),
+      init_(request.init_from.empty()
+                ? nullptr
+                : std::make_unique<LoadedModel>(request.init_from, std::nullopt, MatrixOrder::as_stored)),
       data_(load_run_data(config(), init_ ? init_->model().config.n_ctx : config_.model.n_ctx,
                           tokenizer_folder(request, init_.get()))),
       data_check_(is_first() ? data_.checksums : std::vector<CheckedBytes>()),
@@ -190,10 +192,11 @@ Trainer::Trainer(const TrainRequest& request)
       loader_(loader_of(data_, config(), model_.config.n_ctx)) {
   config_.model = model_.config;
   model_.weights.assign(weights_.views().begin(), weights_.views().end());
+  model_.source = step_.sharded();
   check_run(config(), data_.has_val());
   if (data_.has_val() && config().eval_every > 0)
-    evaluator_ =
-        std::make_unique<Evaluator>(model_, data_, config(), *request.objective, backend_, processes_);
+    evaluator_ = std::make_unique<Evaluator>(model_, data_, config(), *request.objective, backend_,
+                                             processes_, step_.sharded());
   start();
 }
 
@@ -234,16 +237,19 @@ RunFact Trainer::fact() {
 void Trainer::start() {
   const int64_t base_bytes = resident_bytes();
   const DataIdentity identity = identity_of(data_);
+  const auto keep_own = [&](int id) {
+    if (step_.sharded() != nullptr) step_.sharded()->drop(id);
+  };
   if (resumed_) {
     state_ = resumed_->state;
     check_same_data(state_.data, identity);
-    load_checkpoint(last(), model_, weights_, step_.optimizer_state());
+    load_checkpoint(last(), model_, weights_, step_.optimizer_state(), keep_own);
     best_ = read_best(best());
   } else {
     state_.history.loss_scale = LossScale::of(dtype_);
-    if (init_) init_->copy_to(weights_);
+    if (init_) init_->copy_to(weights_, keep_own);
     init_params(model_.table, weights_, static_cast<uint64_t>(config().seed),
-                init_ ? model_.table.model_count() : 0);
+                init_ ? model_.table.model_count() : 0, keep_own);
   }
   init_.reset();
   state_.data = identity;
@@ -428,6 +434,7 @@ bool Trainer::evaluate() {
 
 void Trainer::save_best_model() {
   best_ = BestModel{state_.best_step, state_.best_val_loss};
+  const LedWeights led(step_.sharded());
   if (!is_first()) return;
   const double seconds = timed([&] { save_model(best(), model_, {data_.tokenizer->to_json()}, *best_); });
   state_.save_seconds += seconds;
@@ -436,7 +443,12 @@ void Trainer::save_best_model() {
 
 // False when it was interrupted.
 bool Trainer::sample() {
-  return of_first(processes_, is_first() && write_sample(), "a sample of rank 0");
+  bool done = false;
+  {
+    const LedWeights led(step_.sharded());
+    done = is_first() && write_sample();
+  }
+  return of_first(processes_, done, "a sample of rank 0");
 }
 
 bool Trainer::write_sample() {
@@ -464,7 +476,8 @@ void Trainer::check_data(bool saves) {
 void Trainer::save() {
   log_->sync();
   state_.peak_bytes = std::max(state_.peak_bytes, peak_resident_bytes());
-  save_checkpoint(last(), model_, step_.optimizer_state(), state_, {data_.tokenizer->to_json()}, processes_);
+  save_checkpoint(last(), model_, step_.optimizer_state(), state_, {data_.tokenizer->to_json()}, processes_,
+                  step_.sharded());
   saved_step_ = state_.step;
 }
 

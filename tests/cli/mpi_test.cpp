@@ -122,6 +122,8 @@ TEST_F(Mpi, GradientsMuonAndAveragesAreDivided) {
   succeeds(run("one", {}));
   succeeds(launch(2, run("two", {"--zero", "2"})));
   succeeds(launch(4, run("four", {"--zero", "2"})));
+  succeeds(launch(2, run("three", {"--zero", "3", "--sample-every", "4"})));
+  expect_same("one", "three");
   expect_same("one", "two");
   expect_same("one", "four");
   const GptRun parts = run_gpt(launch(2, train("parts", {"--zero", "2"})));

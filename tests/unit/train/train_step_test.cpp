@@ -1,3 +1,4 @@
+#include "model/weight_source.h"
 #include "train/train_step.h"
 
 #include <gtest/gtest.h>
@@ -163,6 +164,17 @@ TEST_F(TrainStepTest, AnyNumberOfProcessesMakesTheSameStep) {
 // weights and the same average of them.
 class Zero : public testing::TestWithParam<std::tuple<const char*, double>> {};
 
+// Of all processes, where they divide them.
+std::vector<float> all_weights(const Model& model) {
+  std::vector<float> all;
+  for (int id = 0; id < model.table.count(); ++id) {
+    const int64_t layer = WeightSource::layer_of(model.table[id], model.config.n_layer);
+    if (model.source != nullptr) model.source->begin(layer, layer);
+    std::ranges::copy(floats(model.weights[static_cast<size_t>(id)]), std::back_inserter(all));
+  }
+  return all;
+}
+
 TEST_P(Zero, MakesTheSameUpdates) {
   if (is_guarded()) GTEST_SKIP() << "processes exchange memory of the host";
   const TrainConfig config = [] {
@@ -182,7 +194,7 @@ TEST_P(Zero, MakesTheSameUpdates) {
     std::vector<float> weights, average;
     std::map<std::string, std::vector<float>> state;  // by the names in files, what is kept of it
     double norm = 0, ratio = 0;
-    int64_t state_bytes = 0;
+    int64_t state_bytes = 0, weights_kept = 0;
   };
   const auto train = [&](Communicator& processes, int64_t zero) {
     TrainConfig own = config;
@@ -195,6 +207,7 @@ TEST_P(Zero, MakesTheSameUpdates) {
     ThreadPool pool(1);
     TrainStep step(random.model, random.weights, make_optimizer(own, random.model.table, processes),
                    backend(pool, best_isa()), step_options(own, random.model.table, kTokens, processes));
+    random.model.source = step.sharded();
     StepState start{.lr = 1e-2};
     Result result;
     for (; start.step < kSteps; ++start.step) {
@@ -209,7 +222,9 @@ TEST_P(Zero, MakesTheSameUpdates) {
     const MetricRecord norms = gradient_norms(step), ratios = update_ratios(step);
     result.norm = std::get<double>(norms.back().second);
     result.ratio = std::get<double>(ratios.back().second);
-    result.weights = floats(random.weights.all());
+    const std::vector<float> kept = floats(random.weights.all());
+    result.weights_kept = std::ssize(kept) - std::ranges::count(kept, 0.0f);
+    result.weights = all_weights(random.model);
     for (const OptimizerState::Part& part : step.optimizer_state().parts()) {
       std::vector<float>& whole = result.state[part.name];
       whole.resize(static_cast<size_t>(checked_size(part.shape, part.name)), std::nanf(""));
@@ -217,16 +232,14 @@ TEST_P(Zero, MakesTheSameUpdates) {
     }
     {
       const AverageInModel average(random.model, step, config.ema > 0);
-      for (int id = 0; id < random.model.table.count(); ++id)
-        std::ranges::copy(floats(random.model.weights[static_cast<size_t>(id)]),
-                          std::back_inserter(result.average));
+      result.average = all_weights(random.model);
     }
-    EXPECT_TRUE(floats(random.weights.all()) == result.weights);
+    EXPECT_TRUE(all_weights(random.model) == result.weights);
     result.state_bytes = step.optimizer_state()[0].size();
     return result;
   };
   const Result whole = train(single_process(), 1);
-  for (const int which : {0, 1, 2, 3}) {
+  for (const int which : {0, 1, 2, 3, 4, 5}) {
     const int size = which % 2 == 0 ? 2 : 4, zero = 1 + which / 2;
     Team(size).run([&](Communicator& processes) {
       const Result part = train(processes, zero);
@@ -239,6 +252,7 @@ TEST_P(Zero, MakesTheSameUpdates) {
           ASSERT_TRUE(std::isnan(own->second[i]) || own->second[i] == all[i]) << name << " " << i;
       }
       EXPECT_LT(part.state_bytes, 1.2 * static_cast<double>(whole.state_bytes) / size);
+      EXPECT_LT(part.weights_kept, 1.2 * static_cast<double>(whole.weights_kept) / (zero > 2 ? size : 1));
       EXPECT_NEAR(part.norm, whole.norm, 1e-6 * whole.norm);
       EXPECT_NEAR(part.ratio, whole.ratio, 1e-6 * whole.ratio);
     });
