@@ -56,6 +56,13 @@ void share_run(TrainConfig& config, int processes, bool resume) {
   const TrainConfig asked = config;
   if (resume && config.grad_shards == 0) config.grad_shards = 1;
   share_among(config, processes);
+  if (config.reduce != Reduce::exact && processes > 1) {
+    write_note(fmt::format(
+        "reduce: each of {} processes adds its own gradients first, so the numbers depend on how many there "
+        "are\n",
+        processes));
+    return;
+  }
   if (resume || processes == 1) return;
   if (asked.grad_shards == 0)
     write_note(

@@ -1,10 +1,12 @@
 #include "train/gradient_sums.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "kernels/kernel_table.h"
+#include "tensor/half.h"
 #include "tensor/memory.h"
 
 namespace gpt {
@@ -27,14 +29,35 @@ std::span<std::byte> bytes_of(const TensorView& x) {
   return {static_cast<std::byte*>(x.data), static_cast<size_t>(x.size()) * dtype_size(x.dtype)};
 }
 
+// Numbers in fp32 become bf16 in the first half of their memory; and back, from the last one on.
+void narrow(const TensorView& x) {
+  auto* const bytes = static_cast<std::byte*>(x.data);
+  for (size_t i = 0; i < static_cast<size_t>(x.size()); ++i) {
+    float wide;
+    std::memcpy(&wide, bytes + i * sizeof wide, sizeof wide);
+    const bf16 rounded = to_bf16(wide);
+    std::memcpy(bytes + i * sizeof rounded, &rounded, sizeof rounded);
+  }
+}
+void widen(const TensorView& x) {
+  auto* const bytes = static_cast<std::byte*>(x.data);
+  for (auto i = static_cast<size_t>(x.size()); i-- > 0;) {
+    bf16 rounded;
+    std::memcpy(&rounded, bytes + i * sizeof rounded, sizeof rounded);
+    const float wide = to_float(rounded);
+    std::memcpy(bytes + i * sizeof wide, &wide, sizeof wide);
+  }
+}
+
 }  // namespace
 
 GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds, Keeps keeps,
-                           Communicator& processes, const Backend& backend)
+                           DType sent, Communicator& processes, const Backend& backend)
     : table_(table),
       grads_(grads),
       rounds_(rounds),
       keeps_(keeps),
+      narrow_(sent == DType::bf16),
       processes_(processes),
       backend_(backend),
       pieces_(grads.all().size(), processes.size()),
@@ -42,6 +65,7 @@ GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, in
       layout_(table),
       parameters_(static_cast<size_t>(pieces_.buckets())) {
   GPT_ASSERT(processes.size() == 1 || backend.memory == nullptr);  // messages are in memory of the host
+  GPT_ASSERT(!narrow_ || (rounds == 1 && grads.dtype() == DType::f32));
   for (int64_t i = 0; i < pieces_.buckets(); ++i) {
     own_offset_.push_back(own_elements_);
     own_elements_ += pieces_.piece(i, processes.rank()).size();
@@ -89,8 +113,8 @@ void GradientSums::send(int64_t bucket) {
   for (int rank = 0; rank < processes_.size(); ++rank) {
     const bool is_own = rank == processes_.rank();
     const ElementRange piece = pieces_.piece(bucket, rank);
-    to.push_back(is_own ? std::span<std::byte>() : bytes_of(grads_.range(piece.begin, piece.end)));
-    from.push_back(is_own ? std::span<std::byte>() : bytes_of(received(sent_.size(), bucket, rank)));
+    to.push_back(is_own ? std::span<std::byte>() : outgoing(grads_.range(piece.begin, piece.end)));
+    from.push_back(is_own ? std::span<std::byte>() : message(received(sent_.size(), bucket, rank)));
   }
   sent_.push_back({bucket, processes_.exchange(to, from, "sending gradients", Communicator::Channel::main)});
 }
@@ -103,7 +127,8 @@ void GradientSums::complete_next() {
   next.handle.reset();
   add(next.bucket, round_);
   ++completed_;
-  if (keeps_ == Keeps::all && round_ == rounds_ - 1) gathered_.push_back(share_sums(next.bucket));
+  if (keeps_ == Keeps::all && round_ == rounds_ - 1)
+    gathered_.push_back({next.bucket, share_sums(next.bucket)});
   if (keeps_ == Keeps::own_memory) drop_others(next.bucket);
 }
 
@@ -138,6 +163,12 @@ TensorView GradientSums::received(size_t place, int64_t bucket, int rank) const 
                         Shape{pieces_.piece(bucket, processes_.rank()).size()});
 }
 
+TensorView GradientSums::arrived(int64_t bucket, int rank) const {
+  const TensorView part = received(completed_, bucket, rank);
+  if (narrow_) widen(part);
+  return part;
+}
+
 void GradientSums::finish_round(int64_t round) {
   round_ = round;
   if (processes_.size() == 1) {
@@ -151,14 +182,20 @@ void GradientSums::finish_round(int64_t round) {
   sent_.clear();
   completed_ = 0;
   pending_ = parameters_;
-  wait_for(gathered_);
+  waited_ += timed([&] {
+    for (const Sent& sums : gathered_)
+      finish(sums.handle);
+  });
+  for (const Sent& sums : gathered_)
+    widen_sums(sums.bucket);
+  gathered_.clear();
 }
 
 void GradientSums::add(int64_t bucket, int64_t round) {
   std::vector<TensorView> parts;
   if (round > 0) parts.push_back(total(bucket));
   for (int rank = 0; rank < processes_.size(); ++rank)
-    parts.push_back(rank == processes_.rank() ? own(bucket) : received(completed_, bucket, rank));
+    parts.push_back(rank == processes_.rank() ? own(bucket) : arrived(bucket, rank));
   add_parts(parts, round == rounds_ - 1 ? own(bucket) : total(bucket));
 }
 
@@ -200,14 +237,33 @@ void GradientSums::wait_for(std::vector<Communicator::Handle>& handles) {
   handles.clear();
 }
 
-// Every process gets the others' pieces of a bucket.
+// Where numbers are sent from and received.
+std::span<std::byte> GradientSums::message(const TensorView& x) const {
+  return narrow_ ? bytes_of(x).first(static_cast<size_t>(x.size()) * dtype_size(DType::bf16)) : bytes_of(x);
+}
+
+// Of numbers that are needed no more in this process.
+std::span<std::byte> GradientSums::outgoing(const TensorView& x) const {
+  if (narrow_) narrow(x);
+  return message(x);
+}
+
+// Every process gets the others' pieces of a bucket; the own one becomes what they get.
 Communicator::Handle GradientSums::share_sums(int64_t bucket) {
   std::vector<std::span<std::byte>> all;
   for (int rank = 0; rank < processes_.size(); ++rank) {
     const ElementRange piece = pieces_.piece(bucket, rank);
-    all.push_back(bytes_of(grads_.range(piece.begin, piece.end)));
+    const TensorView sums = grads_.range(piece.begin, piece.end);
+    all.push_back(rank == processes_.rank() ? outgoing(sums) : message(sums));
   }
   return gpt::gather(processes_, all, "gathering gradients", Communicator::Channel::second);
+}
+
+void GradientSums::widen_sums(int64_t bucket) const {
+  for (int rank = 0; narrow_ && rank < processes_.size(); ++rank) {
+    const ElementRange piece = pieces_.piece(bucket, rank);
+    widen(grads_.range(piece.begin, piece.end));
+  }
 }
 
 void GradientSums::gather(const TensorView& x, int64_t block, const Division& division, const char* what) {

@@ -21,8 +21,9 @@ class GradientSums {
   // What becomes of the sums: every process gets all of them; or its own pieces alone; and whether memory of
   // the others' is given back as soon as they are sent, for a backward pass that begins anew with each shard.
   enum class Keeps : uint8_t { all, own, own_memory };
-  // rounds: shards of each process. All that is given must outlive this.
-  GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds, Keeps keeps,
+  // rounds: shards of each process. sent: fp32, or bf16 with one round: what is sent is rounded to it,
+  // gradients and the sums that all get; they are added in fp32. All that is given must outlive this.
+  GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds, Keeps keeps, DType sent,
                Communicator& processes, const Backend& backend);
 
   // For the backward pass that completes the shard of a round. Empty for a process by itself.
@@ -53,6 +54,9 @@ class GradientSums {
   void send(int64_t bucket);
   void complete_next();
   Communicator::Handle share_sums(int64_t bucket);
+  void widen_sums(int64_t bucket) const;
+  std::span<std::byte> message(const TensorView& x) const;
+  std::span<std::byte> outgoing(const TensorView& x) const;
   Communicator::Handle move_part(const Division& division, size_t range, int64_t bucket);
   void drop_others(int64_t bucket) const;
   void wait_for(std::vector<Communicator::Handle>& handles);
@@ -62,11 +66,13 @@ class GradientSums {
   TensorView own(int64_t bucket) const;
   TensorView total(int64_t bucket) const;
   TensorView received(size_t place, int64_t bucket, int rank) const;
+  TensorView arrived(int64_t bucket, int rank) const;
 
   const ParamTable& table_;
   const ParamBuffer& grads_;
   int64_t rounds_;
   Keeps keeps_;
+  bool narrow_;  // whether messages are bf16
   Communicator& processes_;
   Backend backend_;
   Pieces pieces_;
@@ -81,11 +87,11 @@ class GradientSums {
     int64_t bucket;
     Communicator::Handle handle;
   };
-  std::vector<Sent> sent_;                      // in this round, in the order of all processes ...
-  size_t completed_ = 0;                        // ... of which so many are added
-  std::vector<Communicator::Handle> gathered_;  // sums on their way
-  Buffer received_;  // own pieces of the other ranks, in places that buckets take in turns
-  Buffer total_;     // [own elements], with several rounds
+  std::vector<Sent> sent_;      // in this round, in the order of all processes ...
+  size_t completed_ = 0;        // ... of which so many are added
+  std::vector<Sent> gathered_;  // sums on their way
+  Buffer received_;             // own pieces of the other ranks, in places that buckets take in turns
+  Buffer total_;                // [own elements], with several rounds
   double waited_ = 0;
 };
 

@@ -238,8 +238,8 @@ RunMemory plan_memory(const PlanSubject& s) {
               4 * frozen_elements(table);
   m.moments = largest_state(*optimizer, table, division) +
               Workspace::bytes(optimizer->scratch(*s.kernels, DType::f32), s.threads);
-  m.packed = divides_weights ? largest_packed(c, *s.kernels, dtype)
-                             : packed_weight_bytes(table, *s.kernels, dtype);
+  m.packed =
+      divides_weights ? largest_packed(c, *s.kernels, dtype) : packed_weight_bytes(table, *s.kernels, dtype);
   m.activations = TrainingGraph::planned_bytes(
       c, train.micro_batch, c.n_ctx, {.recompute = train.recompute, .dtype = dtype}, *s.kernels, s.threads);
   if (s.evaluates) {
@@ -325,22 +325,24 @@ ExchangePlan plan_exchange(const PlanSubject& s, const RunRates& r) {
   const int64_t elements = param_buffer_elements(table), rounds = c.grad_shards / s.processes;
   const SentBytes sent = sent_in_step(c, elements, s.processes);
   plan.sent_bytes = sent.total();
-  const double moved = static_cast<double>(sent.moved) / s.link_bytes_per_second;
-  const double once =
-      static_cast<double>(sent.once) / s.link_bytes_per_second +
+  const double messages =
       static_cast<double>(Pieces(elements, s.processes).buckets() * (s.processes - 1)) * kMessageSeconds;
+  const auto seconds = [&](int64_t bytes) { return static_cast<double>(bytes) / s.link_bytes_per_second; };
+  const double gradients = seconds(sent.gradients) + messages, shared = seconds(sent.shared) + messages,
+               moved = seconds(sent.moved);
   const bool accumulates = c.micro_batch * c.grad_shards < c.batch_size;
   const double hidden = kBackwardShare * (accumulates ? r.accumulated : r.micro_batch);
-  plan.seconds = static_cast<double>(rounds + sent.others) * once + moved;
+  const auto beyond = [](double message, double pass) { return std::max(0.0, message - pass); };
+  const auto passes = static_cast<double>(rounds);
+  plan.seconds = passes * gradients + static_cast<double>(sent.times) * shared + moved;
   if (c.zero > 2) {  // weights come during both passes
-    plan.exposed = static_cast<double>(rounds) *
-                       (std::max(0.0, once - hidden / 2) + std::max(0.0, 2 * once - hidden)) +
-                   moved;
-    return plan;
+    plan.exposed = passes * (beyond(shared, hidden / 2) + beyond(gradients + shared, hidden));
+  } else if (c.zero > 0) {
+    plan.exposed = passes * beyond(gradients, hidden) + shared;
+  } else {
+    plan.exposed = (passes - 1) * beyond(gradients, hidden) + beyond(gradients + shared, hidden);
   }
-  const bool weights = c.zero > 0;
-  plan.exposed = static_cast<double>(rounds - 1) * std::max(0.0, once - hidden) +
-                 std::max(0.0, (weights ? once : 2 * once) - hidden) + (weights ? once : 0) + moved;
+  plan.exposed += moved;
   return plan;
 }
 

@@ -21,10 +21,12 @@ SentBytes sent_in_step(const TrainConfig& c, int64_t elements, int processes) {
   const int64_t piece = elements / processes * static_cast<int64_t>(sizeof(float));
   const bool moves = c.zero > 0 && require_optimizer(c.optimizer).divides == Divides::at_matrices;
   const int64_t rounds = std::max<int64_t>(1, c.grad_shards / processes);
-  return {.once = piece * (processes - 1),
-          .moved = moves ? piece / processes * (processes - 1) : 0,
+  const int64_t all = piece * (processes - 1), gradients = c.reduce == Reduce::fast_bf16 ? all / 2 : all;
+  return {.gradients = gradients,
           .rounds = rounds,
-          .others = c.zero > 2 ? 2 * rounds : 1};
+          .shared = c.zero > 0 ? all : gradients,
+          .times = c.zero > 2 ? 2 * rounds : 1,
+          .moved = moves ? piece / processes * (processes - 1) : 0};
 }
 
 ProcessTimes gather_times(Communicator& processes, double waited, double seconds, int64_t sent_bytes) {

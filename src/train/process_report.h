@@ -19,11 +19,12 @@ struct ProcessTimes {
 
 // Bytes that rank 0 sends in a step, of so many trained elements.
 struct SentBytes {
-  int64_t once = 0;    // gradients of its shard to those who add them
-  int64_t moved = 0;   // sums to those who update whole matrices (ZeRO with Muon)
-  int64_t rounds = 1;  // of shards
-  int64_t others = 1;  // times that as much as `once` is sent to all: sums or weights
-  int64_t total() const { return (rounds + others) * once + moved; }
+  int64_t gradients = 0;  // of a shard to those who add them
+  int64_t rounds = 1;     // of shards
+  int64_t shared = 0;     // sums or weights to all ...
+  int64_t times = 1;      // ... so often
+  int64_t moved = 0;      // sums to those who update whole matrices (ZeRO with Muon)
+  int64_t total() const { return rounds * gradients + times * shared + moved; }
 };
 SentBytes sent_in_step(const TrainConfig& config, int64_t elements, int processes);
 

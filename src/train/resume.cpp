@@ -31,6 +31,7 @@ bool is_compared(const std::string& key) {
 void check_same_config(const std::string& folder, const json& before, const json& now) {
   for (const auto& [key, value] : before.items()) {
     if (!is_compared(key) || !now.contains(key) || now[key] == value) continue;
+    if (key == "grad_shards" && now.value("reduce", "exact") != "exact") continue;  // one for each process
     fail(
         "cannot resume: {}/config.json was changed: the run was made with {} = {}, found {}; put it back, or "
         "start another run from this one with --init-from",
@@ -76,9 +77,9 @@ void refuse_files_of_others(const std::string& folder) {
 }  // namespace
 
 const std::vector<std::string>& resumable_keys() {
-  static const std::vector<std::string> keys = {"steps",        "stop_after", "threads",
-                                                "log_every",    "eval_every", "save_every",
-                                                "sample_every", "patience",   "zero"};
+  static const std::vector<std::string> keys = {"steps",      "stop_after", "threads",      "log_every",
+                                                "eval_every", "save_every", "sample_every", "patience",
+                                                "zero",       "reduce"};
   return keys;
 }
 

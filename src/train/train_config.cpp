@@ -31,6 +31,10 @@ struct EnumNames<TrainDType> {
   static constexpr const char* names[] = {"fp32", "bf16", "fp16"};
 };
 template <>
+struct EnumNames<Reduce> {
+  static constexpr const char* names[] = {"exact", "fast", "fast-bf16"};
+};
+template <>
 struct EnumNames<MuonAdjust> {
   static constexpr const char* names[] = {"original", "match_rms_adamw", "spectral_unclamped"};
 };
@@ -252,7 +256,7 @@ void complete(TrainConfig& c) {
   }
   check("grad_shards", static_cast<double>(c.grad_shards), 0, static_cast<double>(c.batch_size));
   check_zero(c);
-  if (c.grad_shards > 0) share_among(c, 1);
+  if (c.grad_shards > 0 && c.reduce == Reduce::exact) share_among(c, 1);
   check("lr", c.lr, 0, 1e3);
   if (c.min_lr < 0) c.min_lr = c.lr / 10;
   check("min_lr", c.min_lr, 0, c.lr);
@@ -278,7 +282,7 @@ void complete(TrainConfig& c) {
 }
 
 void share_among(TrainConfig& c, int processes) {
-  if (c.grad_shards == 0) c.grad_shards = processes;
+  if (c.grad_shards == 0 || c.reduce != Reduce::exact) c.grad_shards = processes;
   if (c.grad_shards % processes != 0) {
     fail_usage("config key \"grad_shards\": expected a multiple of the {} processes, found {}: {}", processes,
                c.grad_shards, "a run goes on with any number of processes that divides it");

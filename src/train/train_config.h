@@ -14,6 +14,9 @@ namespace gpt {
 enum class ScheduleKind : uint8_t { cosine, linear, constant, wsd };
 enum class SamplingKind : uint8_t { random, epoch };
 enum class TrainDType : uint8_t { fp32, bf16, fp16 };
+// How gradients of several processes are added: in the order of the shards, or each process's own first;
+// these sent in fp32 or in bf16.
+enum class Reduce : uint8_t { exact, fast, fast_bf16 };
 enum class DeviceKind : uint8_t { cpu };
 enum class MuonAdjust : uint8_t { original, match_rms_adamw, spectral_unclamped };
 
@@ -32,6 +35,7 @@ struct TrainConfig {
   int64_t batch_size = 16;
   int64_t micro_batch = 0;  // batch_size, or a shard
   int64_t grad_shards = 0;  // one for each process
+  Reduce reduce = Reduce::exact;
   int64_t zero = 0;
   std::string optimizer = "adamw";
   double lr = 3e-4;
@@ -84,6 +88,10 @@ void visit_train_keys(Config& c, Visit&& visit) {
         "parts of a batch whose gradients are added up one after the other: the numbers depend on this, and "
         "not "
         "on how many processes share them (one for each process)");
+  visit(
+      "reduce", c.reduce, "training",
+      "sums over processes: exact; fast adds a process's own gradients first, so that they are sent once and "
+      "the numbers depend on how many processes there are; fast-bf16 sends them in bf16");
   visit("zero", c.zero, "training",
         "what processes divide among them (ZeRO): 0 nothing, 1 the optimizer's state, 2 gradients too, "
         "3 and weights; the numbers are the same");

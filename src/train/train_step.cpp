@@ -47,7 +47,7 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       starts_(ids_.size()),
       labels_(static_cast<size_t>(samples_)),
       sums_(model.table, grads_, options.shards / options.communicator->size(), what_is_kept(options),
-            *options.communicator, backend) {
+            options.sent, *options.communicator, backend) {
   GPT_ASSERT(options.shards > 0 && options.shards % options.communicator->size() == 0);
   GPT_ASSERT(options.batch_size % options.shards == 0);
   GPT_ASSERT(options.micro_batch > 0 && shard_samples() % options.micro_batch == 0);
@@ -234,7 +234,10 @@ std::string TrainStep::first_nonfinite() {
     if (!found.empty()) return found;
   }
   for (int id = 0; id < model_.table.count(); ++id) {
-    if (grads_[id] && !all_finite(grads_[id])) return "the gradient of " + model_.table[id].name;
+    for (const ElementRange& range : grads_[id] ? own_ranges(id) : std::vector<ElementRange>()) {
+      const TensorView own = make_view(grads_[id].as<float>() + range.begin, {range.size()});
+      if (!all_finite(own)) return "the gradient of " + model_.table[id].name;
+    }
   }
   return "";
 }
@@ -290,6 +293,7 @@ TrainStep::Options step_options(const TrainConfig& c, const ParamTable& table, i
           .micro_batch = c.micro_batch,
           .shards = std::max<int64_t>(1, c.grad_shards),
           .division = division_of(c, table, processes.size()),
+          .sent = c.reduce == Reduce::fast_bf16 && processes.size() > 1 ? DType::bf16 : DType::f32,
           .divides_gradients = c.zero > 1 && processes.size() > 1,
           .divides_weights = c.zero > 2 && processes.size() > 1,
           .n_ctx = n_ctx,

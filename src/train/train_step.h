@@ -31,6 +31,7 @@ class TrainStep {
     // optimizer knows its part. And whether each keeps memory for its own sums of gradients only (ZeRO 2),
     // for which a micro-batch is a shard.
     Division division = {};
+    DType sent = DType::f32;  // gradients to other processes (GradientSums)
     bool divides_gradients = false;
     bool divides_weights = false;  // and keeps only its part of the weights between passes (ZeRO 3)
     int64_t n_ctx = 0;             // tokens of a sample

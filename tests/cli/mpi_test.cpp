@@ -132,6 +132,30 @@ TEST_F(Mpi, GradientsMuonAndAveragesAreDivided) {
       << parts.err;
 }
 
+// A process's own gradients first; in fp32 that is a run with as many shards as processes.
+TEST_F(Mpi, GradientsCanBeSentOnce) {
+  const auto run = [&](const std::string& name, const Words& more) {
+    return launch(2, with_flags(train(name, {"--steps", "6"}), more));
+  };
+  succeeds(run("two", {"--grad-shards", "2"}));
+  succeeds(run("fast", {"--reduce", "fast"}));
+  expect_same("two", "fast");
+  succeeds(run("narrow", {"--reduce", "fast-bf16"}));
+  succeeds(run("again", {"--reduce", "fast-bf16"}));
+  expect_same("narrow", "again");
+  EXPECT_NE(gpt::read_file(path("two") + "/last/model.safetensors"),
+            gpt::read_file(path("narrow") + "/last/model.safetensors"));
+
+  succeeds(run("parts", {"--stop-after", "2"}));
+  const GptRun alone =
+      run_gpt({"train", "--resume", "--reduce", "fast", "--stop-after", "4", "--out", path("parts")});
+  EXPECT_EQ(alone.status, 0) << alone.err;
+  const GptRun two =
+      run_gpt(launch(2, {"train", "--resume", "--reduce", "fast-bf16", "--out", path("parts")}));
+  EXPECT_EQ(two.status, 0) << two.err;
+  EXPECT_NE(two.err.find("the numbers depend on how many there are"), std::string::npos) << two.err;
+}
+
 TEST_F(Mpi, TrainingIsMeasured) {
   const Words shape = {"bench", "--n-layer", "1", "--n-head",  "2", "--n-embd", "16",     "--n-ctx",
                        "16",    "--repeat",  "2", "--threads", "1", "--bytes",  "1048576"};

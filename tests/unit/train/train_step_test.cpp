@@ -1,5 +1,5 @@
-#include "model/weight_source.h"
 #include "train/train_step.h"
+#include "model/weight_source.h"
 
 #include <gtest/gtest.h>
 
@@ -157,6 +157,38 @@ TEST_F(TrainStepTest, AnyNumberOfProcessesMakesTheSameStep) {
       EXPECT_EQ(step.state().grad_scale, whole.state().grad_scale) << processes;
       EXPECT_TRUE(floats(step.grads().all()) == expected) << processes;
     });
+  }
+}
+
+// Messages in bf16 are rounded to 8 bits, on the way to those who add them and back, and all have the same.
+TEST_F(TrainStepTest, MessagesInBf16AreCloseAndTheSameForAll) {
+  if (is_guarded()) GTEST_SKIP() << "processes exchange memory of the host";
+  for (const int processes : {2, 4}) {
+    TrainStep whole = make(1, {.shards = processes});
+    whole.compute_gradients({.lr = 1e-3}, fill());
+    const std::vector<float> expected = floats(whole.grads().all());
+    std::vector<std::vector<float>> found(static_cast<size_t>(processes));
+    Team(processes).run([&](Communicator& member) {
+      ThreadPool pool(1);
+      TrainStep step(model(), random_.weights, make_adamw(model().table, {}), backend(pool, best_isa()),
+                     {.batch_size = kBatch,
+                      .micro_batch = 1,
+                      .shards = processes,
+                      .sent = DType::bf16,
+                      .n_ctx = kTokens,
+                      .communicator = &member});
+      step.compute_gradients({.lr = 1e-3}, fill());
+      found[static_cast<size_t>(member.rank())] = floats(step.grads().all());
+    });
+    double error = 0, size = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      error += std::pow(double{found[0][i]} - expected[i], 2);
+      size += std::pow(double{expected[i]}, 2);
+    }
+    EXPECT_LT(std::sqrt(error / size), 0x1p-7);
+    EXPECT_GT(std::sqrt(error / size), 0x1p-12);
+    for (const std::vector<float>& each : found)
+      EXPECT_TRUE(each == found[0]);
   }
 }
 
