@@ -105,8 +105,10 @@ std::string tokenizer_hash(std::string_view json) {
 PackState parse_pack_state(std::string_view text, const std::string& path) {
   try {
     const json root = parse_json(text, path, kLimits);
-    const PackState state = state_of(root);
-    if (is_sane(state, root)) return state;
+    if (!has_fraction(root)) {  // which no integer can hold
+      const PackState state = state_of(root);
+      if (is_sane(state, root)) return state;
+    }
   } catch (const json::exception&) {
     // it lacks something
   } catch (const Error&) {

@@ -21,7 +21,8 @@ constexpr uint64_t kMaxTextBytes = uint64_t{1} << 50;
 constexpr JsonLimits kHeadLimits{.max_elements = uint64_t{1} << 24};  // it names all files
 
 bool is_head(const json& head) {
-  if (!head.is_object() || !head.contains("inputs") || !head.contains("bytes")) return false;
+  if (!head.is_object() || !head.contains("inputs") || !head.contains("bytes") || has_fraction(head))
+    return false;
   const json& bytes = head.at("bytes");
   return bytes.is_number_unsigned() && bytes.get<uint64_t>() <= kMaxTextBytes;
 }

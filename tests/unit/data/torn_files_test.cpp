@@ -96,6 +96,9 @@ TEST_F(TornWords, NumbersThatNoTaskWritesAreRefused) {
     bad["inputs"]["files"] = files;
     expect_refused(signed_file(bad, one));
   }
+  json huge = good;
+  huge["inputs"]["vocab_size"] = 1.8e19;
+  expect_refused(signed_file(huge, one));
   expect_refused(signed_file(good, bytes_of(uint64_t{0}) + bytes_of(uint32_t{1}) + "a"));
   expect_refused(signed_file(good, bytes_of(UINT64_MAX) + bytes_of(uint32_t{1}) + "a"));
   expect_refused(signed_file(good, bytes_of(uint64_t{1} << 50) + bytes_of(uint32_t{2}) + "ab"));
@@ -168,7 +171,7 @@ TEST(TornPackState, NumbersThatNothingBoundsAreRefused) {
   const std::string good = read_file(GPT_SOURCE_DIR "/fuzz/corpus/pack_state/before-lists");
   EXPECT_EQ(parse_pack_state(good, "pack.json").shards, 2);
   for (const char* key : {"shards", "tokens", "text_bytes", "documents"}) {
-    for (const json& value : {json(INT64_MAX), json(-1), json("2")}) {
+    for (const json& value : {json(INT64_MAX), json(-1), json(2.0), json(1.8e19), json("2")}) {
       json bad = json::parse(good);
       bad[key] = value;
       EXPECT_EQ(error_of([&] { parse_pack_state(bad.dump(), "pack.json"); }).find("pack.json is damaged"), 0u)
