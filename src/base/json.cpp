@@ -221,4 +221,10 @@ std::string_view json_kind(const json& value) {
   return "null";
 }
 
+bool has_fraction(const json& value) {
+  if (value.is_structured())
+    return std::any_of(value.begin(), value.end(), [](const json& member) { return has_fraction(member); });
+  return value.is_number_float();
+}
+
 }  // namespace gpt

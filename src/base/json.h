@@ -32,4 +32,7 @@ void visit_members(std::string_view text, const std::string& what, const JsonLim
 // A noun for a value: "an object", "a string", "a negative number", "a fraction or huge number", ...
 std::string_view json_kind(const nlohmann::json& value);
 
+// Whether any number in it is json_kind's "a fraction or huge number".
+bool has_fraction(const nlohmann::json& value);
+
 }  // namespace gpt

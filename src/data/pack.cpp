@@ -21,8 +21,6 @@
 namespace gpt {
 namespace {
 
-constexpr int64_t kMaxShards = 100'000;  // the digits in their names
-
 class Packer {
  public:
   Packer(const Tokenizer& tokenizer, const PackOptions& options, EncodedBlocks& source)

@@ -140,14 +140,14 @@ PackMerge merge_of(const std::string& out, const std::vector<PackTask>& tasks) {
 // The pieces of one task, block by block.
 class TaskReader {
  public:
-  TaskReader(const std::string& out, const PackTask& task, const PackState& state)
-      : task_(task), folder_(task_folder(out, task)), state_(state) {}
+  TaskReader(const std::string& out, const PackTask& task, const PackState& state, const PieceLimits& limits)
+      : task_(task), folder_(task_folder(out, task)), state_(state), limits_(limits) {}
 
   const EncodedBlock* head() {
     return guarded([&]() -> const EncodedBlock* {
       while (piece_ == nullptr || piece_->head() == nullptr) {
         if (next_ == state_.list.size()) return nullptr;
-        piece_ = std::make_unique<Piece>(folder_, static_cast<int64_t>(next_), state_.list[next_]);
+        piece_ = std::make_unique<Piece>(folder_, static_cast<int64_t>(next_), state_.list[next_], limits_);
         ++next_;
       }
       return piece_->head();
@@ -182,6 +182,7 @@ class TaskReader {
   PackTask task_;
   std::string folder_;
   const PackState& state_;
+  PieceLimits limits_;
   size_t next_ = 0;  // the piece to open
   std::unique_ptr<Piece> piece_;
 };
@@ -190,8 +191,10 @@ class TaskReader {
 class TaskBlocks final : public EncodedBlocks {
  public:
   explicit TaskBlocks(const PackMerge& merge) {
+    const PieceLimits limits{.files = std::ssize(merge.options.files),
+                             .vocab_size = merge.tokenizer->vocab_size()};
     for (size_t i = 0; i < merge.tasks.size(); ++i) {
-      readers_.emplace_back(merge.options.out, merge.tasks[i], merge.states[i]);
+      readers_.emplace_back(merge.options.out, merge.tasks[i], merge.states[i], limits);
       total_ += static_cast<double>(merge.states[i].tokens);
     }
     files_ = merge.options.files;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -57,33 +58,50 @@ void PieceWriter::publish() {
   shard_.publish();
 }
 
-Piece::Piece(const std::string& folder, int64_t piece, const PackedShard& expected)
+Piece::Piece(const std::string& folder, int64_t piece, const PackedShard& expected, const PieceLimits& limits)
     : shard_(pack_file(folder, shard_file_name(piece))),
-      index_(pack_file(folder, piece_index_name(piece))),
-      expected_(expected) {
+      file_(pack_file(folder, piece_index_name(piece))),
+      index_(file_.bytes()),
+      name_(file_.path()),
+      expected_(expected),
+      limits_(limits) {
+  check();
+}
+
+Piece::Piece(TokenShard shard, std::span<const std::byte> index, const std::string& name,
+             const PackedShard& expected, const PieceLimits& limits)
+    : shard_(std::move(shard)), index_(index), name_(name), expected_(expected), limits_(limits) {
+  check();
+}
+
+void Piece::check() {
   const ShardInfo& info = shard_.info();
-  if (info.format != ShardFormat::gpt || info.count != expected.tokens || info.checksum != expected.checksum)
+  if (info.format != ShardFormat::gpt || info.count != expected_.tokens ||
+      info.checksum != expected_.checksum)
     fail("{}: expected {} ids with the checksum {:016x} as pack.json says, found {} with {:016x}",
-         shard_.name(), expected.tokens, expected.checksum, info.count, info.checksum);
-  const size_t words = index_.bytes().size() / kWordBytes;
-  if (words < 3 || index_.bytes().size() % kWordBytes != 0) fail_damaged();
+         shard_.name(), expected_.tokens, expected_.checksum, info.count, info.checksum);
+  if (info.vocab_size > limits_.vocab_size)
+    fail("{}: expected ids of {} tokens, found a vocabulary of {}", shard_.name(), limits_.vocab_size,
+         info.vocab_size);
+  const size_t words = index_.size() / kWordBytes;
+  if (words < 3 || index_.size() % kWordBytes != 0) fail_damaged();
   end_ = words;
   at_ = words - 1;
-  if (word() != hash_of(index_.bytes().data(), words - 1)) fail_damaged();
+  if (word() != hash_of(index_.data(), words - 1)) fail_damaged();
   end_ = words - 1;
   at_ = 0;
-  if (word() != kMagic || word() != expected.checksum) fail_damaged();
+  if (word() != kMagic || word() != expected_.checksum) fail_damaged();
   read_head();
 }
 
 void Piece::fail_damaged() const {
-  fail("{} is damaged: expected the blocks of {}", index_.path(), shard_.name());
+  fail("{} is damaged: expected the blocks of {}", name_, shard_.name());
 }
 
 uint64_t Piece::word() {
   if (at_ >= end_) fail_damaged();
   uint64_t value = 0;
-  std::memcpy(&value, index_.bytes().data() + kWordBytes * at_++, kWordBytes);
+  std::memcpy(&value, index_.data() + kWordBytes * at_++, kWordBytes);
   return value;
 }
 
@@ -102,7 +120,9 @@ void Piece::read_head() {
   block.last = word() != 0;
   const uint64_t ids = word(), documents = word();
   const auto room = static_cast<uint64_t>(shard_.info().count - ids_at_);
-  if (block.begin.file < 0 || block.number < 0 || ids > room || documents > end_ - at_) fail_damaged();
+  const bool in_text = block.begin.file >= 0 && block.begin.file < limits_.files && block.number >= 0 &&
+                       block.number < INT64_MAX && block.begin.offset <= block.end;
+  if (!in_text || ids > room || documents > end_ - at_) fail_damaged();
   head_ids_ = static_cast<int64_t>(ids);
   for (uint64_t i = 0; i < documents; ++i)
     block.documents.push_back(word());

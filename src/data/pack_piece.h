@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,11 +33,19 @@ class PieceWriter {
   PackedShard sum_;
 };
 
+// What the blocks of a piece may say: files 0 to files - 1, ids below vocab_size.
+struct PieceLimits {
+  int64_t files, vocab_size;
+};
+
 // A piece that is read block by block. Errors name the file that is not as it was written.
 class Piece {
  public:
   // Reads headers and the index. Throws Error unless they are what was written.
-  Piece(const std::string& folder, int64_t piece, const PackedShard& expected);
+  Piece(const std::string& folder, int64_t piece, const PackedShard& expected, const PieceLimits& limits);
+  // The same for an index in memory that outlives the piece.
+  Piece(TokenShard shard, std::span<const std::byte> index, const std::string& name,
+        const PackedShard& expected, const PieceLimits& limits);
 
   const EncodedBlock* head() const { return head_ ? &*head_ : nullptr; }  // what comes next, without ids
   void pass();                                                            // leaves it out
@@ -43,13 +53,17 @@ class Piece {
   void verify();        // reads everything
 
  private:
+  void check();
   void read_head();
   uint64_t word();
   [[noreturn]] void fail_damaged() const;
 
   TokenShard shard_;
-  MappedFile index_;
+  MappedFile file_;
+  std::span<const std::byte> index_;
+  std::string name_;  // of the index
   PackedShard expected_;
+  PieceLimits limits_;
   size_t at_ = 0, end_ = 0;  // words of the index
   int64_t ids_at_ = 0;
   bool checked_ = false;

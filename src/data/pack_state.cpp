@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 
 namespace gpt {
 
@@ -27,7 +28,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackedShard, tokens, text_bytes, documents, c
 
 namespace {
 
-constexpr uint64_t kMaxStateBytes = uint64_t{64} << 20;
+constexpr JsonLimits kLimits{.max_bytes = uint64_t{64} << 20, .max_elements = uint64_t{1} << 24};
+// With these limits no sum of what a file lists, of fewer than 2^20 shards, is above 2^63.
+constexpr int64_t kMostOfShard = int64_t{1} << 42, kMostOfPack = int64_t{1} << 60;
 constexpr const char* kChecksum = "checksum";  // of all other keys
 
 std::string checksum_of(json state) {
@@ -52,16 +55,30 @@ PackState state_of(const json& root) {
           .done = root.at("done")};
 }
 
-// Numbers that no run of gpt data pack writes.
+bool is_count(int64_t n, int64_t most) {
+  return n >= 0 && n <= most;
+}
+
+bool is_sane(const PackPlace& place) {
+  return place.block.file >= 0 && place.block.line >= 0 && place.skip >= 0;
+}
+
+bool is_sane(const PackedShard& shard) {
+  return is_count(shard.tokens, kMostOfShard) && is_count(shard.text_bytes, kMostOfShard) &&
+         is_count(shard.documents, kMostOfShard) && is_sane(shard.begin);
+}
+
+// Whether a run of gpt data pack can have written these numbers.
 bool is_sane(const PackState& s, const json& root) {
   if (root.contains("list") != root.contains(kChecksum))
     return false;  // what earlier versions wrote has neither
   if (root.contains(kChecksum) && root.at(kChecksum) != checksum_of(root)) return false;
-  const bool good_list = std::ranges::all_of(s.list, [](const PackedShard& shard) {
-    return shard.tokens >= 0 && shard.begin.skip >= 0 && shard.begin.block.file >= 0;
-  });
-  return good_list && s.shards >= 0 && s.tokens >= 0 && s.shard_tokens > 0 && s.next.block.file >= 0 &&
-         s.next.skip >= 0 && (s.list.empty() || s.has_list());
+  const bool good_list = std::ranges::all_of(s.list, [](const PackedShard& shard) { return is_sane(shard); });
+  const bool good_sums = is_count(s.tokens, kMostOfPack) && is_count(s.text_bytes, kMostOfPack) &&
+                         is_count(s.documents, kMostOfPack);
+  // A list is as long as the file allows; without one nothing else bounds the number of shards.
+  const bool good_number = s.has_list() || (s.list.empty() && is_count(s.shards, kMaxShards));
+  return good_list && good_sums && good_number && s.shard_tokens > 0 && is_sane(s.next);
 }
 
 }  // namespace
@@ -85,17 +102,24 @@ std::string tokenizer_hash(std::string_view json) {
   return fmt::format("{:016x}", XXH3_64bits(json.data(), json.size()));
 }
 
-PackState read_pack_state(const std::string& folder) {
-  const std::string path = pack_file(folder, kPackStateFile);
-  const std::string text = read_file(path, kMaxStateBytes);
+PackState parse_pack_state(std::string_view text, const std::string& path) {
   try {
-    const json root = json::parse(text);
-    const PackState state = state_of(root);
-    if (is_sane(state, root)) return state;
+    const json root = parse_json(text, path, kLimits);
+    if (!has_fraction(root)) {  // which no integer can hold
+      const PackState state = state_of(root);
+      if (is_sane(state, root)) return state;
+    }
   } catch (const json::exception&) {
-    // what is no JSON, or lacks something
+    // it lacks something
+  } catch (const Error&) {
+    // it is no JSON
   }
   fail("{} is damaged: expected what gpt data pack wrote; the same gpt data pack again repairs it", path);
+}
+
+PackState read_pack_state(const std::string& folder) {
+  const std::string path = pack_file(folder, kPackStateFile);
+  return parse_pack_state(read_file(path, kLimits.max_bytes), path);
 }
 
 std::optional<PackState> complete_pack(const std::string& folder) {

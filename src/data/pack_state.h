@@ -13,6 +13,7 @@ namespace gpt {
 inline constexpr const char* kPackStateFile = "pack.json";
 inline constexpr const char* kPackUnfinishedFile = "pack.unfinished";
 inline constexpr const char* kPackTokenizerFile = "tokenizer.json";
+inline constexpr int64_t kMaxShards = 100'000;  // the digits in their names
 
 // Where the text of a shard begins: ids of the block at `block` come before it.
 struct PackPlace {
@@ -49,6 +50,8 @@ std::string tokenizer_hash(std::string_view json);                 // as PackSta
 
 // Throws Error when the file is damaged or missing.
 PackState read_pack_state(const std::string& folder);
+// The same for the text of the file.
+PackState parse_pack_state(std::string_view text, const std::string& path);
 // That of a folder whose shards are complete; nothing where they are not, or the file does not tell.
 std::optional<PackState> complete_pack(const std::string& folder);
 void write_pack_state(const std::string& folder, const PackState& state);

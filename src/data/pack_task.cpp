@@ -108,9 +108,10 @@ class TaskPacker {
 
   // Forgets the first piece that is not as it was written, and those behind it.
   void keep_good() {
+    const PieceLimits limits{.files = std::ssize(options_.files), .vocab_size = info_.vocab_size};
     for (size_t i = 0; i < state_.list.size(); ++i) {
       try {
-        Piece(folder_, static_cast<int64_t>(i), state_.list[i]).verify();
+        Piece(folder_, static_cast<int64_t>(i), state_.list[i], limits).verify();
       } catch (const Error& error) {
         mended_.push_back(std::string(error.what()) + "; written again");
         forget_from(i);

@@ -4,17 +4,16 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
-#include "base/mapped_file.h"
 #include "base/ranges.h"
 #include "data/pack_before.h"
 #include "data/pack_state.h"
+#include "data/word_file.h"
 
 namespace gpt {
 namespace {
@@ -39,55 +38,6 @@ json inputs_of(const WordTaskOptions& options) {
           {"special_tokens", options.special_tokens}};
 }
 
-// A file of words that is read; its checksum is right.
-class WordFile {
- public:
-  explicit WordFile(const std::string& path) : file_(path) {
-    const std::string_view all(reinterpret_cast<const char*>(file_.bytes().data()), file_.bytes().size());
-    const size_t line = all.find('\n');
-    if (line == std::string_view::npos || all.size() < line + 1 + sizeof(uint64_t)) fail_damaged();
-    rest_ = all.substr(0, all.size() - sizeof(uint64_t));
-    uint64_t checksum = 0;
-    std::memcpy(&checksum, all.data() + rest_.size(), sizeof checksum);
-    if (checksum != XXH3_64bits(rest_.data(), rest_.size())) fail_damaged();
-    head_ = json::parse(rest_.substr(0, line), nullptr, /*allow_exceptions=*/false);
-    if (!head_.is_object() || !head_.contains("inputs") || !head_.contains("bytes")) fail_damaged();
-    rest_.remove_prefix(line + 1);
-  }
-
-  const json& inputs() const { return head_.at("inputs"); }
-  int64_t text_bytes() const { return head_.at("bytes"); }
-
-  // The next word; false at the end.
-  bool next(std::string_view& word, uint64_t& count) {
-    if (rest_.empty()) return false;
-    count = number<uint64_t>();
-    const auto length = number<uint32_t>();
-    if (length > rest_.size()) fail_damaged();
-    word = rest_.substr(0, length);
-    rest_.remove_prefix(length);
-    return true;
-  }
-
- private:
-  template <class T>
-  T number() {
-    if (rest_.size() < sizeof(T)) fail_damaged();
-    T value{};
-    std::memcpy(&value, rest_.data(), sizeof value);
-    rest_.remove_prefix(sizeof value);
-    return value;
-  }
-  [[noreturn]] void fail_damaged() const {
-    fail("{} is damaged: expected what gpt tokenizer train --task wrote; remove it and run the task again",
-         file_.path());
-  }
-
-  MappedFile file_;
-  std::string_view rest_;
-  json head_;
-};
-
 // Which tasks there are: 1 to N. Throws Error where some are missing.
 std::vector<PackTask> all_tasks(const std::string& out) {
   const std::vector<PackTask> tasks = tasks_in(out);
@@ -108,6 +58,10 @@ std::vector<PackTask> all_tasks(const std::string& out) {
         "then --merge again",
         out, missing.size(), count, format_list(missing, kShownTasks), missing[0]);
   return tasks;
+}
+
+[[noreturn]] void fail_damaged(const std::string& out, const PackTask& task) {
+  fail("{} is damaged; remove it and run the task again", words_path(out, task));
 }
 
 WordTaskOptions options_of(const json& inputs) {
@@ -192,11 +146,12 @@ WordTaskOptions plan_word_merge(const std::string& out) {
   }
   try {
     WordTaskOptions options = options_of(first);
+    if (options.files.empty()) fail_damaged(out, tasks.front());
     if (inputs_of(options) == first) return options;
     fail("the text of {} has changed since the tasks counted it; remove {}/{} and run all tasks again",
          options.files.front(), out, kPackTasksFolder);
   } catch (const json::exception&) {
-    fail("{} is damaged; remove it and run the task again", words_path(out, tasks.front()));
+    fail_damaged(out, tasks.front());
   }
 }
 

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "../fuzz/data_targets.h"
+#include "../fuzz/pack_targets.h"
 #include "base/rng.h"
 #include "support/mutate.h"
 
@@ -37,6 +38,15 @@ TEST(Mutation, Records) {
 }
 TEST(Mutation, CompressedText) {
   run("compressed", fuzz_compressed, 2000);
+}
+TEST(Mutation, CountedWords) {
+  run("words", fuzz_words, 2000);
+}
+TEST(Mutation, IndexesOfPieces) {
+  run("piece", fuzz_piece, 2000);
+}
+TEST(Mutation, PackStates) {
+  run("pack_state", fuzz_pack_state, 2000);
 }
 TEST(Mutation, TextCuts) {
   run("cut", fuzz_cut, 500);
