@@ -78,9 +78,10 @@ std::vector<Request> requests_of(Completion& c) {
 std::vector<AnswerPiece> echoes_of(const Completion& c) {
   return transformed(c.prompts, [&](const TextInput& prompt) {
     AnswerPiece piece{.text = prompt.text};
-    if (piece.text.empty()) {
+    const Tokenizer* tokenizer = c.found.model->tokenizer_if_any();
+    if (piece.text.empty() && tokenizer != nullptr) {
       for (const int32_t id : prompt.ids)
-        piece.text += bytes_of(c.found.model->tokenizer(), id);
+        piece.text += bytes_of(*tokenizer, id);
       piece.text = replace_invalid_utf8(piece.text);
     }
     if (c.logprobs >= 0)
@@ -96,7 +97,7 @@ void submit(const Service& service, const std::shared_ptr<Call>& call, Completio
   plan.choice.keep_end = true;
   plan.format.chat = false;
   plan.format.logprobs = c.logprobs >= 0;
-  plan.format.tokenizer = &c.found.model->tokenizer();
+  plan.format.tokenizer = c.found.model->tokenizer_if_any();
   plan.echo = std::move(c.echo);
   plan.prompt_tokens = transformed(c.prompts, [](const TextInput& p) { return std::ssize(p.ids); });
   submit_answer(service, call, c.found, std::move(plan), std::move(requests));

@@ -50,6 +50,7 @@ class ServedModel {
   int64_t n_ctx() const { return inference_.capacity(); }
   int64_t created() const { return created_; }  // seconds since 1970, when it was loaded
 
+  const Tokenizer* tokenizer_if_any() const { return tokenizer_.get(); }
   // Throw ApiError (400) where the model has none.
   const Tokenizer& tokenizer() const;
   const ChatTemplate& chat_template() const;

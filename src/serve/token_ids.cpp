@@ -14,7 +14,10 @@ using nlohmann::json;
 
 TextInput text_input(const std::string& text, const std::string& param, const ServedModel& model, bool bos) {
   try {
-    return {text, prompt_ids(text, &model.tokenizer(), model.config(), !bos)};
+    if (!text.empty() && model.tokenizer_if_any() == nullptr) model.tokenizer();  // says why
+    return {text, prompt_ids(text, model.tokenizer_if_any(), model.config(), !bos)};
+  } catch (const ApiError& error) {
+    throw ApiError(error.status(), error.what(), param);
   } catch (const Error& error) {
     fail_field(param, "{}", error.what());
   }

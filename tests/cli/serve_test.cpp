@@ -387,19 +387,30 @@ TEST_F(Serve, EndsWhenAllAcceptedRequestsHaveTheirAnswers) {
   EXPECT_EQ(server.process().end(), 0) << server.process().notes();
 }
 
-// Rows of a batch with and without an adapter, each with the bits that it has alone.
+// A model without a tokenizer gives ids, as the names of tokens.
 TEST_F(Serve, AdaptersByName) {
-  Server server(
-      {"base=" + kAdapters + "base", "--adapter", "tuned=" + kAdapters + "adapter", "--tokenizer", "byte"});
-  const json body = {
-      {"prompt", json::array({3, 1, 4, 1, 5})}, {"max_tokens", 6}, {"temperature", 0}, {"ignore_eos", true}};
-  const auto text = [&](const std::string& model) {
-    json named = body;
-    named["model"] = model;
-    return server.post("/v1/completions", named)["choices"][0]["text"];
+  Server server({"base=" + kAdapters + "base", "--adapter", "tuned=" + kAdapters + "adapter"});
+  const auto ids = [&](const std::string& model) {
+    return server.post("/v1/completions", {{"model", model},
+                                           {"prompt", json::array({3, 1, 4, 1, 5})},
+                                           {"max_tokens", 6},
+                                           {"temperature", 0},
+                                           {"ignore_eos", true},
+                                           {"logprobs", 0}})["choices"][0]["logprobs"]["tokens"];
   };
-  EXPECT_NE(text("base"), text("base:tuned"));
-  EXPECT_EQ(text("tuned"), text("base:tuned"));
+  const auto generated = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"generate", kAdapters + "base", "--ids", "3,1,4,1,5", "--greedy", "-n",
+                                      "6",        "--ignore-eos",     "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    json names = json::array();
+    for (const json& id : json::parse(run_gpt(words).out)["completions"][0]["ids"])
+      names.push_back(std::to_string(id.get<int>()));
+    return names;
+  };
+  EXPECT_EQ(ids("base"), generated({}));
+  EXPECT_EQ(ids("base:tuned"), generated({"--adapter", kAdapters + "adapter"}));
+  EXPECT_EQ(ids("tuned"), ids("base:tuned"));
+  EXPECT_EQ(server.refused("/v1/completions", R"({"prompt":"text"})"), "prompt");
 }
 
 TEST_F(Serve, LogsRequestsWithoutTheirText) {

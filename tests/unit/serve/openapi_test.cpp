@@ -55,8 +55,9 @@ TEST(OpenApi, DescribesEveryEndpointAndNoOther) {
 
 // Every "$ref" leads to something.
 void expect_refs(const json& value, const json& root) {
-  if (value.is_object() && value.contains("$ref"))
+  if (value.is_object() && value.contains("$ref")) {
     EXPECT_TRUE(root.contains(json::json_pointer(value["$ref"].get<std::string>().substr(1)))) << value;
+  }
   if (!value.is_structured()) return;
   for (const json& inner : value)
     expect_refs(inner, root);
