@@ -25,6 +25,7 @@ Command add_sweep_command(CLI::App& root, const std::string& command_line);
 Command add_launch_command(CLI::App& root, const std::vector<std::string>& words);
 Command add_generate_command(CLI::App& root);
 Command add_chat_command(CLI::App& root);
+Command add_serve_command(CLI::App& root);
 Command add_eval_command(CLI::App& root);
 Command add_classify_command(CLI::App& root);
 Command add_verify_command(CLI::App& root);

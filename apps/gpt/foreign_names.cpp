@@ -155,6 +155,7 @@ constexpr Name kCommands[] = {
     {"sample|complete|run|inference", "generate"},
     {"pretrain|fit", "train"},
     {"fine-tune|tune|sft|dpo|grpo", "finetune"},
+    {"server", "serve"},
     {"resume", "train --resume --out DIR"},
     {"evaluate|perplexity", "eval"},
     {"benchmark", "bench"},
@@ -174,8 +175,6 @@ constexpr Name kCommands[] = {
 
 // Commands of other programs for which there is nothing here.
 constexpr Name kMissing[] = {
-    {"serve|server",
-     "there is no server yet; gpt chat MODEL --json answers line by line, for other programs too"},
     {"download|pull", "nothing is downloaded; gpt takes folders and files of models of this machine"},
     {"merge", "gpt convert MODEL OUT --adapter DIR writes a model with an adapter merged into its weights"},
 };

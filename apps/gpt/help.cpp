@@ -45,6 +45,9 @@ const std::map<std::string, std::vector<std::string>>& short_helps() {
       {"chat",
        {"--system", "--template", "--max-tokens", "--temperature", "--top-k", "--top-p", "--greedy", "--seed",
         "--dtype", "--json", "--threads"}},
+      {"serve",
+       {"--host", "--port", "--api-key-file", "--adapter", "--template", "--n-ctx", "--sequences",
+        "--kv-memory", "--dtype", "--access-log", "--log-requests", "--max-queue", "--threads"}},
   };
   return list;
 }

@@ -28,14 +28,14 @@ constexpr const char* kFooter = R"(Examples:
   gpt generate run "Once upon a time"
   gpt eval run tales
 
-'gpt help COMMAND' describes a command. Every flag has an environment variable (--max-tokens: GPT_MAX_TOKENS) that serves as its default; GPT_ISA=ref|avx2|avx512|avx512bf16|amx forces the instruction set. Exit status: 0 ok, 1 failure, 2 usage, 130 interrupted.)";
+'gpt help COMMAND' describes a command. Flags have environment variables (GPT_MAX_TOKENS of --max-tokens); GPT_ISA=ref|avx2|avx512|avx512bf16|amx forces the instruction set. Exit status: 0 ok, 1 failure, 2 usage, 130 interrupted.)";
 
 // The commands of the overview, by what one wants to do.
 constexpr struct {
   const char *group, *commands;
 } kGroups[] = {{"prepare", "data|tokenizer|plan"},
                {"train", "train|launch|finetune|sweep|report"},
-               {"use", "generate|chat|classify|convert"},
+               {"use", "generate|chat|serve|classify|convert"},
                {"look inside and measure", "info|trace|eval|verify|bench"},
                {"for your shell", "completion"}};
 
@@ -106,7 +106,7 @@ std::vector<Command> add_commands(CLI::App& root, const std::vector<std::string>
   for (const Command& command :
        {add_plan_command(root), add_train_command(root, command_line), add_launch_command(root, launched),
         add_finetune_command(root, command_line), add_sweep_command(root, command_line),
-        add_report_command(root), add_generate_command(root), add_chat_command(root),
+        add_report_command(root), add_generate_command(root), add_chat_command(root), add_serve_command(root),
         add_convert_command(root), add_info_command(root), add_trace_command(root), add_eval_command(root),
         add_classify_command(root), add_verify_command(root), add_bench_command(root),
         add_completion_command(root)})

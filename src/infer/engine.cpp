@@ -110,7 +110,9 @@ void Engine::begin(Sequence& s, int slot) {
   s.slot = slot;
   s.base = s.ids.size() - opening(s).size();
   model_.reset(slot, s.request.adapter);
-  counts_.reused += model_.reuse(slot, opening(s));
+  const int64_t known = model_.reuse(slot, opening(s));
+  counts_.reused += known;
+  if (!s.reused) s.reused = known;
 }
 
 void Engine::leave_slot(Sequence& s) {
@@ -228,7 +230,7 @@ void Engine::ask(const Sequence& s, Draw& draw) const {
 }
 
 Event Engine::report(Sequence& s, const Draw& draw) {
-  Event event{.request = s.id, .id = draw.id};
+  Event event{.request = s.id, .id = draw.id, .reused = s.reused.value_or(0)};
   if (draw.id < 0) {
     event.finish = FinishReason::error;
     event.error = draw.error;

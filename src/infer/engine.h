@@ -38,6 +38,7 @@ struct Event {
   const Logprobs* logprobs = nullptr;  // null unless asked for
   std::optional<FinishReason> finish;  // set when this is the request's last event
   std::string_view error = {};         // with FinishReason::error: what went wrong
+  int64_t reused = 0;                  // ids of the request's prompt that were known when it began
 };
 
 // Continues any number of requests together. Every step is one forward call over all active sequences:
@@ -92,6 +93,7 @@ class Engine {
     std::vector<int32_t> ids;  // prompt and output
     int slot = -1;
     size_t base = 0;  // the slot holds ids from here on
+    std::optional<int64_t> reused = {};  // of the prompt, when it first began
     bool ended = false;
   };
   using Handle = std::unique_ptr<Sequence>;

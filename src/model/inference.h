@@ -98,6 +98,7 @@ class Inference {
                                int threads);
   const ModelConfig& config() const { return model_.config; }
   const Backend& backend() const { return backend_; }
+  DType activations() const { return options_.dtype; }
 
   // Runs `batch` sequences of equal length without the cache, at most max_rows tokens in all; shows every
   // result to the observer and writes the logits of all tokens, [ids,V].

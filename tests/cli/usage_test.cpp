@@ -22,7 +22,7 @@ TEST(Usage, VersionAndHelp) {
   EXPECT_EQ(version.out.rfind("gpt.cpp ", 0), 0u);
   EXPECT_EQ(version.err, "");
   for (const char* command : {"train", "generate", "chat", "eval", "verify", "info", "bench", "convert",
-                              "data", "trace", "sweep", "classify"}) {
+                              "data", "trace", "sweep", "classify", "serve"}) {
     const GptRun help = run_gpt({command, "--help"});
     EXPECT_EQ(help.status, 0) << command;
     EXPECT_NE(help.out.find("Examples:"), std::string::npos) << command;

@@ -151,7 +151,7 @@ TEST(WordsOfErrors, AreThoseOfTheProgram) {
       {{"generate", "m", "--ctx-size", "99"}, "the context is the model's own"},
       {{"generate", "m", "--quant", "q8_0"}, "--dtype q8_0"},
       {{"tokenizer", "train", "--model-type", "bpe"}, "tokenizer train: there is no --model-type here: BPE"},
-      {{"serve"}, "no server yet"},
+      {{"serve"}, "MODEL is missing"},
       {{"fine-tune"}, "gpt finetune"},
   };
   for (const auto& [words, part] : calls)

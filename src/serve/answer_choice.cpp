@@ -1,0 +1,69 @@
+#include "serve/answer_choice.h"
+
+#include <algorithm>
+
+namespace gpt::serve {
+
+AnswerChoice::AnswerChoice(const Tokenizer* tokenizer, const Options& options)
+    : tokenizer_(tokenizer), keep_end_(options.keep_end) {
+  if (tokenizer != nullptr) stream_.emplace(*tokenizer, options.stops, options.drop_blank);
+  if (options.tools) tools_.emplace(*options.tools);
+}
+
+AnswerPiece AnswerChoice::push(const Event& event) {
+  AnswerPiece piece;
+  ++tokens_;
+  if (event.logprobs != nullptr) logprob_sum_ += event.logprobs->chosen.logprob;
+  const bool ends = event.finish == FinishReason::eos || event.finish == FinishReason::stop;
+  std::string text;
+  const size_t begin = read_bytes_;
+  if (!ends) {
+    ids_.push_back(event.id);
+    if (tokenizer_ != nullptr) {
+      read_bytes_ += bytes_of(*tokenizer_, event.id).size();
+      text = stream_->push(event.id);
+    }
+  }
+  if (event.logprobs != nullptr && (!ends || keep_end_))
+    waiting_.push_back({{event.id, *event.logprobs}, begin, read_bytes_});
+  const bool stopped = stream_ && stream_->stopped();
+  if (event.finish && !stopped && stream_) text += stream_->finish();
+  piece.text = shown(std::move(text), piece);
+  if (event.finish || stopped) end(piece, ends || stopped ? "stop" : "length");
+  release(piece, event.finish && !stopped);
+  return piece;
+}
+
+std::string AnswerChoice::shown(std::string text, AnswerPiece& piece) {
+  shown_bytes_ += text.size();
+  if (!tools_) return text;
+  ToolCallParser::Found found = tools_->push(text);
+  for (ToolCall& call : found.calls)
+    piece.calls.push_back(std::move(call));
+  called_ = called_ || !piece.calls.empty();
+  return std::move(found.text);
+}
+
+void AnswerChoice::end(AnswerPiece& piece, const char* reason) {
+  finish_ = reason;
+  if (!tools_) return;
+  ToolCallParser::Found rest = tools_->finish();
+  piece.text += rest.text;
+  for (ToolCall& call : rest.calls)
+    piece.calls.push_back(std::move(call));
+  called_ = called_ || !piece.calls.empty();
+  if (called_ && finish_ == std::string_view("stop")) finish_ = "tool_calls";
+}
+
+// Tokens whose text is out; at the end all of them, but for those that are part of a stop string alone.
+void AnswerChoice::release(AnswerPiece& piece, bool all) {
+  const auto is_out = [&](const Waiting& w) {
+    return all || w.end <= shown_bytes_ || (finish_ != nullptr && w.begin < shown_bytes_);
+  };
+  const auto last = std::ranges::find_if_not(waiting_, is_out);
+  for (auto it = waiting_.begin(); it != last; ++it)
+    piece.tokens.push_back(std::move(it->entry));
+  waiting_.erase(waiting_.begin(), last);
+}
+
+}  // namespace gpt::serve

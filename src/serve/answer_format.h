@@ -1,0 +1,63 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "serve/answer_choice.h"
+
+namespace gpt::serve {
+
+struct Usage {
+  int64_t prompt = 0, completion = 0, cached = 0;  // tokens
+};
+
+// Writes answers as OpenAI's clients read them: whole ones, and the events of a stream.
+class AnswerFormat {
+ public:
+  struct Options {
+    bool chat = true;  // chat completions, else completions
+    std::string id, model;
+    int64_t created = 0;  // seconds since 1970
+    bool logprobs = false, include_usage = false;
+    const Tokenizer* tokenizer = nullptr;  // null: answers are ids alone
+  };
+  explicit AnswerFormat(const Options& options);
+
+  // The state of a choice between its chunks.
+  struct Progress {
+    size_t index = 0;  // among all choices
+    int64_t calls = 0;
+    int64_t chars = 0;  // of the text so far
+  };
+  // Each is one event, "data: ...\n\n". finish: null while the choice goes on.
+  void role_chunk(std::string& out, size_t index) const;  // chat only
+  void chunk(std::string& out, Progress& progress, const AnswerPiece& piece, const char* finish) const;
+  void usage_chunk(std::string& out, const Usage& usage) const;
+  static constexpr const char* kDone = "data: [DONE]\n\n";
+
+  // A choice of a whole answer, and the answer.
+  std::string choice(size_t index, const AnswerPiece& all, const char* finish) const;
+  std::string whole(const std::vector<std::string>& choices, const Usage& usage) const;
+
+ private:
+  void open(std::string& out) const;
+  void close(std::string& out, const char* finish) const;
+  void logprobs(std::string& out, const std::vector<TokenEntry>& tokens, int64_t first_char) const;
+  void chat_logprobs(std::string& out, const std::vector<TokenEntry>& tokens) const;
+  void text_logprobs(std::string& out, const std::vector<TokenEntry>& tokens, int64_t first_char) const;
+  void token(std::string& out, const TokenLogprob& token) const;
+  std::string token_text(int32_t id) const;
+  static void calls(std::string& out, const std::vector<ToolCall>& calls, int64_t first, bool indexed);
+
+  Options options_;
+  std::string prefix_;  // of every chunk
+};
+
+// The members of "usage".
+void append_usage(std::string& out, const Usage& usage);
+// A name for an answer that no other one has: "chatcmpl-..." of "chatcmpl-".
+std::string new_id(const std::string& prefix);
+
+inline constexpr const char* kFingerprint = "gptcpp";
+
+}  // namespace gpt::serve

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "serve/answer_format.h"
+#include "serve/engine_worker.h"
+#include "serve/http.h"
+#include "serve/metrics.h"
+
+namespace gpt::serve {
+
+// What an answer consists of: for each prompt `samples` sequences, of which the best `choices` are given.
+struct AnswerPlan {
+  bool stream = false;
+  int64_t samples = 1, choices = 1;
+  AnswerChoice::Options choice = {};
+  AnswerFormat::Options format = {};
+  std::vector<int64_t> prompt_tokens;  // by prompt
+  std::vector<AnswerPiece> echo;       // what comes in front of each prompt's answers; or none
+};
+
+// Makes the answer to a request of what the engine gives, and sends it: as it comes, or when it is complete.
+class AnswerSink : public TokenSink {
+ public:
+  // done: called with what it took, just before the last of the answer is sent.
+  AnswerSink(AnswerPlan plan, const Tokenizer* tokenizer, std::shared_ptr<Responder> responder,
+             Metrics& metrics, std::function<void(const Usage&)> done);
+
+  void finish_without_tokens();  // an answer that is its echo alone
+  bool take(size_t sequence, const Event& event) override;
+  void end_step(bool all_ended) override;
+  void fail(const std::exception& error) override;
+
+ private:
+  struct Choice {
+    AnswerChoice text;
+    AnswerPiece all;  // so far, of an answer that is sent whole
+    AnswerFormat::Progress progress;
+    int64_t cached = 0;
+    Clock::time_point last = {};
+  };
+  void begin();
+  void measure(Choice& choice);
+  void end_whole();
+  std::vector<size_t> best_of(size_t prompt) const;
+  Usage usage() const;
+
+  AnswerPlan plan_;
+  AnswerFormat format_;
+  std::shared_ptr<Responder> responder_;
+  Metrics& metrics_;
+  std::function<void(const Usage&)> done_;
+  std::vector<Choice> choices_;
+  std::string outgoing_;
+  Clock::time_point begun_ = Clock::now();
+  bool begun_stream_ = false, failed_ = false, first_ = true;
+};
+
+}  // namespace gpt::serve

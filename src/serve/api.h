@@ -1,0 +1,59 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "serve/endpoints.h"
+#include "serve/guard.h"
+#include "serve/router.h"
+#include "serve/work_thread.h"
+
+namespace gpt::serve {
+
+struct ApiOptions {
+  RequestLimits limits = {};
+  KeyRing keys{{}};
+  std::vector<std::string> hosts = {};                    // that a request's Host may name; none: any
+  bool log_bodies = false;                                // requests with their text
+  std::function<void(const std::string& line)> log = {};  // takes JSON lines, on any thread
+  std::function<int64_t()> connections = {};              // for the metrics
+};
+
+// Everything behind HTTP: guards every request, finds its endpoint and runs it, counts and logs it. What
+// takes a while, reading and tokenizing a body, happens on a thread of its own.
+class Api {
+ public:
+  // Refers to the models, which outlive it.
+  Api(ModelSet& models, ApiOptions options);
+
+  // Answers a request. Called on the server's thread; does not block.
+  void handle(HttpRequest request, std::shared_ptr<Responder> responder);
+
+  // From now on new work gets 503, as GET /health says. Any thread.
+  void drain() { draining_ = true; }
+  int64_t in_flight() const { return in_flight_; }  // calls without a complete answer
+  const Router& router() const { return router_; }
+
+ private:
+  void add_endpoints();
+  void route(const std::shared_ptr<Call>& call);
+  void guard(const std::shared_ptr<Call>& call, const Endpoint& endpoint) const;
+  void prepare(const std::shared_ptr<Call>& call, const Endpoint& endpoint);
+  void health(Call& call) const;
+  void end_call(const CallRecord& record);
+  void log_body(const HttpRequest& request) const;
+
+  ModelSet& models_;
+  const ApiOptions options_;
+  Metrics metrics_;
+  Service service_;
+  Router router_;
+  std::atomic<bool> draining_ = false;
+  std::atomic<int64_t> in_flight_ = 0;
+  WorkThread preparing_;
+};
+
+}  // namespace gpt::serve

@@ -1,0 +1,67 @@
+#include "serve/api_error.h"
+
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace gpt::serve {
+namespace {
+
+constexpr const char* kRetrySeconds = "1";
+
+const char* type_of(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 429:
+      return "rate_limit_error";
+    default:
+      return status >= 500 ? "server_error" : "invalid_request_error";
+  }
+}
+
+nlohmann::ordered_json text_or_null(const std::string& text) {
+  return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
+}
+
+}  // namespace
+
+std::string ApiError::body() const {
+  const nlohmann::ordered_json error = {{"message", what()},
+                                        {"type", type_of(status_)},
+                                        {"param", text_or_null(param_)},
+                                        {"code", text_or_null(code_)}};
+  return nlohmann::ordered_json{{"error", error}}.dump(-1, ' ', false,
+                                                       nlohmann::json::error_handler_t::replace);
+}
+
+HttpReply ApiError::reply() const {
+  HttpReply reply{.status = status_, .body = body()};
+  if (status_ == 429 || status_ == 503) reply.headers.emplace_back("Retry-After", kRetrySeconds);
+  if (status_ == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return reply;
+}
+
+ApiError failure_of(const std::exception& error) {
+  if (const auto* known = dynamic_cast<const ApiError*>(&error)) return *known;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return ApiError(503, "the server is short of memory", {}, "overloaded");
+  return ApiError(500, std::string("internal error: ") + error.what(), {}, "internal_error");
+}
+
+ApiError current_error(const std::string& param) {
+  try {
+    throw;
+  } catch (const UsageError& error) {
+    return ApiError(400, error.what(), error.parameter().empty() ? param : error.parameter());
+  } catch (const Error& error) {
+    return ApiError(400, error.what(), param);
+  } catch (const std::exception& error) {
+    return failure_of(error);
+  }
+}
+
+}  // namespace gpt::serve

@@ -1,0 +1,108 @@
+#include "serve/call.h"
+
+#include "serve/api_error.h"
+
+namespace gpt::serve {
+namespace {
+
+constexpr int kClientGone = 499;
+
+// W3C Trace Context: "00-" 32 hex digits "-" 16 "-" 2.
+bool is_traceparent(const std::string& text) {
+  constexpr std::string_view kForm = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+  if (text.size() != kForm.size()) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+    if (kForm[i] == 'x' ? !hex : c != '-') return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Call::Call(HttpRequest request, std::shared_ptr<Responder> responder,
+           std::function<void(const CallRecord&)> on_over)
+    : request_(std::move(request)), responder_(std::move(responder)), on_over_(std::move(on_over)) {
+  record_ = {.id = new_id("req-"), .peer = request_.peer, .method = request_.method};
+  record_.path = request_.path();
+  const std::string* trace = request_.header("traceparent");
+  if (trace != nullptr && is_traceparent(*trace)) record_.traceparent = *trace;
+}
+
+Call::~Call() {
+  if (over_) return;
+  responder_->send(ApiError(500, "the request got no answer", {}, "internal_error").reply());
+  end_with(500);
+}
+
+void Call::watch() {
+  responder_->on_closed([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->close();
+  });
+}
+
+void Call::set_usage(const Usage& usage) {
+  const std::lock_guard lock(mutex_);
+  record_.usage = usage;
+}
+
+void Call::add_headers(HttpReply& reply) const {
+  reply.headers.emplace_back("X-Request-Id", record_.id);
+  if (!record_.traceparent.empty()) reply.headers.emplace_back("traceparent", record_.traceparent);
+}
+
+// Counted before it is sent, so that whoever has the answer finds it counted.
+void Call::send(HttpReply reply) {
+  add_headers(reply);
+  end_with(reply.status);
+  responder_->send(std::move(reply));
+}
+
+void Call::begin_stream(HttpReply head) {
+  add_headers(head);
+  stream_status_ = head.status;
+  responder_->begin_stream(std::move(head));
+}
+
+void Call::end() {
+  end_with(stream_status_);
+  responder_->end();
+}
+
+void Call::end_with(int status) {
+  if (over_.exchange(true)) return;
+  CallRecord record;
+  {
+    const std::lock_guard lock(mutex_);
+    record = record_;
+    on_closed_ = nullptr;
+  }
+  record.status = status;
+  record.seconds = seconds_since(begun_);
+  on_over_(record);
+}
+
+void Call::on_closed(std::function<void()> then) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!gone_) {
+      if (!over_) on_closed_ = std::move(then);
+      return;
+    }
+  }
+  then();
+}
+
+void Call::close() {
+  std::function<void()> then;
+  {
+    const std::lock_guard lock(mutex_);
+    gone_ = true;
+    then = std::exchange(on_closed_, nullptr);
+  }
+  end_with(kClientGone);
+  if (then) then();
+}
+
+}  // namespace gpt::serve

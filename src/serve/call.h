@@ -1,0 +1,62 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/clock.h"
+#include "serve/answer_format.h"
+#include "serve/http.h"
+
+namespace gpt::serve {
+
+// What is known of a call when it is over.
+struct CallRecord {
+  std::string endpoint, id, traceparent, peer, method, path;
+  int status = 0;  // 499: the client went away first
+  double seconds = 0;
+  Usage usage;
+};
+
+// A client's call: the request, and the way of its answer, which is watched so that every call is counted and
+// logged once.
+class Call : public Responder, public std::enable_shared_from_this<Call> {
+ public:
+  Call(HttpRequest request, std::shared_ptr<Responder> responder,
+       std::function<void(const CallRecord&)> on_over);
+  ~Call() override;  // a call that nobody answered gets 500
+  void watch();      // once, when it is owned by a shared_ptr
+
+  const HttpRequest& request() const { return request_; }
+  HttpRequest release_request() { return std::move(request_); }
+  bool closed() const { return over_; }
+  size_t client = 0;  // for fairness: one for each key
+  void set_endpoint(const std::string& name) { record_.endpoint = name; }
+  void set_usage(const Usage& usage);
+
+  void send(HttpReply reply) override;
+  void begin_stream(HttpReply head) override;
+  void write(std::string_view piece) override { responder_->write(piece); }
+  void end() override;
+  void on_closed(std::function<void()> then) override;
+
+ private:
+  void add_headers(HttpReply& reply) const;
+  void end_with(int status);
+  void close();
+
+  HttpRequest request_;
+  std::shared_ptr<Responder> responder_;
+  std::function<void(const CallRecord&)> on_over_;
+  Clock::time_point begun_ = Clock::now();
+  std::mutex mutex_;
+  CallRecord record_;
+  int stream_status_ = 0;
+  std::function<void()> on_closed_;
+  bool gone_ = false;
+  std::atomic<bool> over_ = false;
+};
+
+}  // namespace gpt::serve

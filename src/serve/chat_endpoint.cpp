@@ -1,0 +1,44 @@
+#include <nlohmann/json.hpp>
+
+#include "serve/api_error.h"
+#include "serve/chat_prompt.h"
+#include "serve/submit_answer.h"
+
+namespace gpt::serve {
+namespace {
+
+// -1: none; else the number of alternatives.
+int64_t read_logprobs(const Fields& fields, const RequestLimits& limits) {
+  const bool wanted = fields.boolean("logprobs").value_or(false);
+  const auto top = fields.integer("top_logprobs", 0, limits.top_logprobs);
+  if (top && *top > 0 && !wanted) fail_field("top_logprobs", "expected only beside \"logprobs\": true");
+  return wanted ? top.value_or(0) : -1;
+}
+
+}  // namespace
+
+void chat_completions(const Service& service, const std::shared_ptr<Call>& call) {
+  const nlohmann::json body = parse_body(call->request().body);
+  const Fields fields(body);
+  const ModelSet::Found found = model_of(service, fields);
+  const ServedModel& model = *found.model;
+  GenerationParams params = parse_generation(fields, model, found.adapter, service.limits);
+  fields.refuse({"best_of", "echo", "suffix", "prompt"});
+  ChatPrompt prompt = read_chat_prompt(fields, call->request().body, model);
+  Request& request = params.request;
+  request.prompt = std::move(prompt.ids);
+  request.stop_ids = {model.chat_template().end_id()};
+  request.logprobs = read_logprobs(fields, service.limits);
+  fit_context(request, model.n_ctx(), "messages");
+  AnswerPlan plan = plan_of(params, found, "chatcmpl-");
+  plan.format.tokenizer = &model.tokenizer();
+  plan.format.logprobs = request.logprobs >= 0;
+  plan.choice.drop_blank = !prompt.continues && model.chat_template().blank_before_answers();
+  plan.choice.tools = prompt.tools;
+  plan.prompt_tokens = {std::ssize(request.prompt)};
+  std::vector<Request> requests;
+  add_samples(requests, request, params.n);
+  submit_answer(service, call, found, std::move(plan), std::move(requests));
+}
+
+}  // namespace gpt::serve

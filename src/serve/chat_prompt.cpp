@@ -1,0 +1,146 @@
+#include "serve/chat_prompt.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "serve/api_error.h"
+
+namespace gpt::serve {
+namespace {
+
+using nlohmann::json;
+using Ordered = nlohmann::ordered_json;
+
+// The text of a content: a string, or a list of parts that are texts.
+Ordered text_of(const Ordered& content, const std::string& place) {
+  if (content.is_string() || content.is_null()) return content;
+  if (!content.is_array()) fail_field(place, "expected a string or a list of parts");
+  std::string text;
+  for (const Ordered& part : content) {
+    if (!part.is_object() || !part.contains("type") || !part["type"].is_string())
+      fail_field(place, "expected parts with a \"type\"");
+    if (part["type"] != "text" || !part.contains("text") || !part["text"].is_string())
+      fail_field(place,
+                 "expected parts of the type \"text\", which is all that this model reads, found \"{}\"",
+                 part["type"].get<std::string>().substr(0, 32));
+    text += part["text"].get<std::string>();
+  }
+  return text;
+}
+
+// Arguments come as JSON in a string; templates write them as an object.
+void open_arguments(Ordered& message) {
+  if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) return;
+  for (Ordered& call : message["tool_calls"]) {
+    if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
+    Ordered& function = call["function"];
+    if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
+    const std::string text = function["arguments"];
+    try {
+      if (parse_json(text, "arguments").is_object()) function["arguments"] = Ordered::parse(text);
+    } catch (const Error&) {  // stays the text that it is
+    }
+  }
+}
+
+Ordered read_messages(const Ordered& messages, std::string_view jinja) {
+  if (!messages.is_array() || messages.empty()) fail_field("messages", "expected a list of messages");
+  const bool knows_developer = jinja.find("developer") != std::string_view::npos;
+  Ordered list = Ordered::array();
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const std::string place = fmt::format("messages.{}", i);
+    if (!messages[i].is_object()) fail_field(place, "expected an object");
+    Ordered message = messages[i];
+    if (!message.contains("role") || !message["role"].is_string())
+      fail_field(place + ".role", "expected a string");
+    if (message["role"] == "developer" && !knows_developer) message["role"] = "system";
+    const bool has_content = message.contains("content") && !message["content"].is_null();
+    if (!has_content && message["role"] != "assistant") fail_field(place + ".content", "expected a text");
+    if (message.contains("content")) message["content"] = text_of(message["content"], place + ".content");
+    open_arguments(message);
+    list.push_back(std::move(message));
+  }
+  return list;
+}
+
+// Further names that a template knows. What it has from elsewhere stays out of reach.
+void add_template_names(const Fields& fields, const Ordered& body, Ordered& conversation) {
+  const json* names = fields.find("chat_template_kwargs");
+  if (names == nullptr) return;
+  const Fields checked(*names, "chat_template_kwargs.");
+  for (const auto& [name, value] : body["chat_template_kwargs"].items()) {
+    if (name == "messages" || name == "tools" || name == "add_generation_prompt" || name.ends_with("_token"))
+      fail_field("chat_template_kwargs." + name, "expected a name that is the request's to set");
+    conversation[name] = value;
+  }
+}
+
+// Whether the answer may call tools; they go to the template then.
+std::optional<ToolFormat> add_tools(const Fields& fields, const Ordered& body, const ChatTemplate& format,
+                                    Ordered& conversation) {
+  const json* choice = fields.find("tool_choice");
+  const bool none = choice != nullptr && *choice == "none";
+  if (choice != nullptr && !none && *choice != "auto")
+    throw ApiError(400, "tool_choice: this server supports \"none\" and \"auto\" only", "tool_choice",
+                   "unsupported_parameter");
+  const json* tools = fields.find("tools");
+  if (tools == nullptr || tools->empty() || none) return std::nullopt;
+  if (!tools->is_array()) fields.fail("tools", "a list", *tools);
+  for (size_t i = 0; i < tools->size(); ++i) {
+    const Fields tool((*tools)[i], fmt::format("tools.{}.", i));
+    const json* function = tool.find("function");
+    if (tool.text("type") != "function" || function == nullptr || !function->is_object() ||
+        !Fields(*function, fmt::format("tools.{}.function.", i)).text("name"))
+      fail_field(fmt::format("tools.{}", i),
+                 "expected {{\"type\": \"function\", \"function\": {{\"name\", ...}}}}");
+  }
+  const auto found = tool_format_of(format.jinja());
+  if (!found)
+    throw ApiError(
+        400,
+        fmt::format("tools: {} says nothing of tools in a form that is known here; leave them out, or "
+                    "set \"tool_choice\": \"none\"",
+                    format.built_in() ? "the chat format " + format.name() : format.name()),
+        "tools", "unsupported_parameter");
+  conversation["tools"] = body["tools"];
+  return found;
+}
+
+// The ids of a conversation up to the end of what its last message says.
+std::vector<int32_t> ids_to_continue(const ChatTemplate& format, const Ordered& conversation) {
+  ChatExample example = format.example(conversation);
+  const auto last = std::find(example.weights.rbegin(), example.weights.rend(), uint8_t{1});
+  auto n = static_cast<size_t>(example.weights.rend() - last);
+  if (n > 0 && example.ids[n - 1] == format.end_id()) --n;
+  if (n == 0) fail("the chat template leaves out the assistant's message that is to be continued");
+  example.ids.resize(n);
+  return std::move(example.ids);
+}
+
+}  // namespace
+
+ChatPrompt read_chat_prompt(const Fields& fields, std::string_view text, const ServedModel& model) {
+  const ChatTemplate& format = model.chat_template();
+  if (fields.find("messages") == nullptr) fail_field("messages", "expected a list of messages, found none");
+  const Ordered body = Ordered::parse(text);
+  Ordered conversation = {{"messages", read_messages(body["messages"], format.jinja())}};
+  ChatPrompt prompt;
+  prompt.tools = add_tools(fields, body, format, conversation);
+  add_template_names(fields, body, conversation);
+  const bool last_is_answer = conversation["messages"].back()["role"] == "assistant";
+  const bool generates = fields.boolean("add_generation_prompt").value_or(!last_is_answer);
+  prompt.continues = fields.boolean("continue_final_message").value_or(last_is_answer && !generates);
+  if (prompt.continues && !last_is_answer)
+    fail_field("continue_final_message", "expected a last message of the assistant's");
+  try {
+    prompt.ids = prompt.continues ? ids_to_continue(format, conversation)
+                                  : format.encode_conversation(conversation, generates || last_is_answer);
+  } catch (const Error& error) {
+    fail_field("messages", "{}", error.what());
+  }
+  return prompt;
+}
+
+}  // namespace gpt::serve

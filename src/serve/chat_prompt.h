@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "serve/json_request.h"
+#include "serve/served_model.h"
+#include "serve/tool_calls.h"
+
+namespace gpt::serve {
+
+// A conversation of a request, as the model reads it.
+struct ChatPrompt {
+  std::vector<int32_t> ids;
+  bool continues = false;                // the last message, which is the assistant's
+  std::optional<ToolFormat> tools = {};  // how calls look in the answer, where it may have some
+};
+
+// Reads "messages" with "tools", "tool_choice", "add_generation_prompt", "continue_final_message" and
+// "chat_template_kwargs". body: the same request as its bytes, for the order of names that templates write.
+// Throws ApiError for what the template does not take.
+ChatPrompt read_chat_prompt(const Fields& fields, std::string_view body, const ServedModel& model);
+
+}  // namespace gpt::serve

@@ -1,0 +1,129 @@
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/ranges.h"
+#include "base/utf8.h"
+#include "serve/api_error.h"
+#include "serve/prompt_chain.h"
+#include "serve/submit_answer.h"
+#include "serve/token_ids.h"
+
+namespace gpt::serve {
+namespace {
+
+constexpr int64_t kUsualTokens = 16;  // of a completion, as OpenAI has it
+
+// A completion request, checked.
+struct Completion {
+  ModelSet::Found found;
+  GenerationParams params;
+  std::vector<TextInput> prompts;
+  std::vector<AnswerPiece> echo;
+  int64_t samples = 1;
+  int64_t logprobs = -1;
+  bool echoes = false, generates = true;
+};
+
+void read_counts(const Fields& fields, const RequestLimits& limits, Completion& c) {
+  c.samples = fields.integer("best_of", 1, limits.n).value_or(c.params.n);
+  if (c.samples < c.params.n)
+    fail_field("best_of", "expected at least n, {}, found {}", c.params.n, c.samples);
+  if (c.samples > c.params.n && c.params.stream)
+    fail_field("best_of", "expected no more than n beside \"stream\": true");
+  if (std::ssize(c.prompts) * c.samples > limits.sequences)
+    fail_field("prompt", "expected at most {} sequences, prompts times n or best_of, found {}",
+               limits.sequences, std::ssize(c.prompts) * c.samples);
+}
+
+Completion read_completion(const Service& service, const Fields& fields) {
+  Completion c{.found = model_of(service, fields)};
+  const ServedModel& model = *c.found.model;
+  c.params = parse_generation(fields, model, c.found.adapter, service.limits);
+  fields.refuse({"suffix", "messages", "tools"});
+  const nlohmann::json* prompt = fields.find("prompt");
+  if (prompt == nullptr) fail_field("prompt", "expected a text, found none");
+  const bool bos = fields.boolean("add_special_tokens").value_or(true);
+  c.prompts = read_inputs(*prompt, "prompt", model, bos, service.limits.sequences);
+  read_counts(fields, service.limits, c);
+  c.logprobs = fields.integer("logprobs", 0, service.limits.top_logprobs).value_or(-1);
+  c.echoes = fields.boolean("echo").value_or(false);
+  const auto most = fields.integer("max_tokens", 0, std::numeric_limits<int32_t>::max());
+  c.generates = !most || *most > 0;
+  if (!c.generates && !c.echoes)
+    fail_field("max_tokens", "expected 1 or more without \"echo\": true, found 0");
+  if (!most && fields.find("max_completion_tokens") == nullptr) c.params.request.max_tokens = 0;
+  return c;
+}
+
+std::vector<Request> requests_of(Completion& c) {
+  std::vector<Request> requests;
+  const ServedModel& model = *c.found.model;
+  for (const TextInput& prompt : c.prompts) {
+    Request request = c.params.request;
+    request.prompt = prompt.ids;
+    request.logprobs = c.logprobs < 0 && c.samples > c.params.n ? 0 : c.logprobs;
+    const int64_t room = model.n_ctx() - std::ssize(prompt.ids);
+    if (request.max_tokens == 0 && room > 0) request.max_tokens = std::min(kUsualTokens, room);
+    if (!c.generates) {
+      if (room < 0) fit_context(request, model.n_ctx(), "prompt");
+      continue;
+    }
+    fit_context(request, model.n_ctx(), "prompt");
+    add_samples(requests, request, c.samples);
+  }
+  return requests;
+}
+
+// The prompts as the beginning of their answers; nothing is known of a first token.
+std::vector<AnswerPiece> echoes_of(const Completion& c) {
+  return transformed(c.prompts, [&](const TextInput& prompt) {
+    AnswerPiece piece{.text = prompt.text};
+    const Tokenizer* tokenizer = c.found.model->tokenizer_if_any();
+    if (piece.text.empty() && tokenizer != nullptr) {
+      for (const int32_t id : prompt.ids)
+        piece.text += bytes_of(*tokenizer, id);
+      piece.text = replace_invalid_utf8(piece.text);
+    }
+    if (c.logprobs >= 0)
+      piece.tokens.push_back({prompt.ids.front(), {{prompt.ids.front(), std::nan("")}, {}}});
+    return piece;
+  });
+}
+
+void submit(const Service& service, const std::shared_ptr<Call>& call, Completion& c,
+            std::vector<Request> requests) {
+  AnswerPlan plan = plan_of(c.params, c.found, "cmpl-");
+  plan.samples = c.samples;
+  plan.choice.keep_end = true;
+  plan.format.chat = false;
+  plan.format.logprobs = c.logprobs >= 0;
+  plan.format.tokenizer = c.found.model->tokenizer_if_any();
+  plan.echo = std::move(c.echo);
+  plan.prompt_tokens = transformed(c.prompts, [](const TextInput& p) { return std::ssize(p.ids); });
+  submit_answer(service, call, c.found, std::move(plan), std::move(requests));
+}
+
+}  // namespace
+
+void completions(const Service& service, const std::shared_ptr<Call>& call) {
+  const nlohmann::json body = parse_body(call->request().body);
+  const auto c = std::make_shared<Completion>(read_completion(service, Fields(body)));
+  ServedModel& model = *c->found.model;
+  const auto requests = std::make_shared<std::vector<Request>>(requests_of(*c));
+  if (c->echoes) c->echo = echoes_of(*c);
+  if (!c->echoes || c->logprobs < 0) return submit(service, call, *c, std::move(*requests));
+  const auto make = [&model, c](size_t i, std::function<void()> next, PromptTask::OnFail on_fail) {
+    return std::make_shared<ScoreTask>(
+        model.inference(), model.spare_slot(), c->found.adapter, c->prompts[i].ids, c->logprobs,
+        [c, i, next](std::vector<Logprobs> scores) {
+          for (Logprobs& score : scores)
+            c->echo[i].tokens.push_back({score.chosen.id, std::move(score)});
+          next();
+        },
+        std::move(on_fail));
+  };
+  const auto finish = [&service, call, c, requests] { submit(service, call, *c, std::move(*requests)); };
+  std::make_shared<PromptChain>(model.worker(), call, c->prompts.size(), make, finish)->start();
+}
+
+}  // namespace gpt::serve

@@ -1,0 +1,80 @@
+#include <nlohmann/json.hpp>
+
+#include "serve/api_error.h"
+#include "serve/json_text.h"
+#include "serve/prompt_chain.h"
+#include "serve/submit_answer.h"
+#include "serve/token_ids.h"
+
+namespace gpt::serve {
+namespace {
+
+struct Embeddings {
+  std::vector<TextInput> inputs;
+  std::vector<std::vector<float>> results;
+  bool as_base64 = false;
+};
+
+std::string json_of(const Embeddings& e, const std::string& model, const Usage& usage) {
+  std::string out = "{\"object\":\"list\",\"data\":[";
+  for (size_t i = 0; i < e.results.size(); ++i) {
+    out += fmt::format("{}{{\"object\":\"embedding\",\"index\":{},\"embedding\":", i == 0 ? "" : ",", i);
+    const std::vector<float>& numbers = e.results[i];
+    if (e.as_base64) {
+      append_json(out,
+                  base64({reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)}));
+    } else {
+      for (size_t j = 0; j < numbers.size(); ++j)
+        out += fmt::format("{}{}", j == 0 ? '[' : ',', numbers[j]);
+      out += ']';
+    }
+    out += '}';
+  }
+  out += "],\"model\":";
+  append_json(out, model);
+  return out + fmt::format(",\"usage\":{{\"prompt_tokens\":{0},\"total_tokens\":{0}}}}}", usage.prompt);
+}
+
+}  // namespace
+
+void embeddings(const Service& service, const std::shared_ptr<Call>& call) {
+  const nlohmann::json body = parse_body(call->request().body);
+  const Fields fields(body);
+  const ModelSet::Found found = model_of(service, fields);
+  ServedModel& model = *found.model;
+  const nlohmann::json* input = fields.find("input");
+  if (input == nullptr) fail_field("input", "expected a text, found none");
+  const auto e = std::make_shared<Embeddings>();
+  e->as_base64 = fields.choice("encoding_format", {"float", "base64"}) == "base64";
+  const int64_t n = model.config().n_embd;
+  if (fields.integer("dimensions", 1, INT32_MAX).value_or(n) != n)
+    fail_field("dimensions", "expected {}, which is what the model has, or nothing", n);
+  e->inputs = read_inputs(*input, "input", model, true, service.limits.sequences);
+  Usage usage;
+  for (const TextInput& text : e->inputs) {
+    if (std::ssize(text.ids) > model.n_ctx())
+      throw ApiError(400,
+                     fmt::format("the context of this model is {} tokens, but an input has {}; shorten it",
+                                 model.n_ctx(), text.ids.size()),
+                     "input", "context_length_exceeded");
+    usage.prompt += std::ssize(text.ids);
+  }
+  const auto make = [&model, e, adapter = found.adapter](size_t i, std::function<void()> next,
+                                                         PromptTask::OnFail on_fail) {
+    return std::make_shared<EmbedTask>(
+        model.inference(), model.spare_slot(), adapter, e->inputs[i].ids,
+        [e, next](std::vector<float> result) {
+          e->results.push_back(std::move(result));
+          next();
+        },
+        std::move(on_fail));
+  };
+  const auto finish = [call, e, usage, name = found.name, &metrics = service.metrics] {
+    call->set_usage(usage);
+    metrics.prompt_tokens += usage.prompt;
+    call->send({.body = json_of(*e, name, usage)});
+  };
+  std::make_shared<PromptChain>(model.worker(), call, e->inputs.size(), make, finish)->start();
+}
+
+}  // namespace gpt::serve

@@ -1,0 +1,244 @@
+#include "serve/engine_worker.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "serve/api_error.h"
+
+namespace gpt::serve {
+namespace {
+
+ApiError shutting_down() {
+  return ApiError(503, "the server is shutting down", {}, "shutting_down");
+}
+
+}  // namespace
+
+EngineWorker::EngineWorker(SequenceModel& model, const Options& options)
+    : model_(model), options_(options), engine_(model, {.step_rows = options.step_rows}) {
+  publish();
+  thread_ = std::thread([this] { loop(); });
+}
+
+EngineWorker::~EngineWorker() {
+  stop();
+}
+
+// -------------------------------------------------------------------------------------------------------
+// By any thread.
+
+int64_t EngineWorker::submit(Job job) {
+  const int64_t n = std::ssize(job.requests);
+  GPT_ASSERT(n > 0 && job.sink != nullptr);
+  const std::lock_guard lock(mutex_);
+  if (stopped_) throw shutting_down();
+  if (n > std::min(options_.max_waiting, options_.max_of_client))
+    throw ApiError(400, fmt::format("the request asks for {} sequences, this server takes at most {} at once",
+                                    n, std::min(options_.max_waiting, options_.max_of_client)));
+  int64_t& of_client = waiting_of_[job.client];
+  if (waiting_ + n > options_.max_waiting || of_client + n > options_.max_of_client)
+    throw ApiError(429, "the queue of requests is full; try again in a moment", {}, "rate_limit_exceeded");
+  waiting_ += n;
+  of_client += n;
+  mail_.jobs.emplace_back(submitted_, std::move(job));
+  wake_.notify_one();
+  return submitted_++;
+}
+
+void EngineWorker::cancel(int64_t job) {
+  const std::lock_guard lock(mutex_);
+  if (stopped_) return;
+  mail_.cancelled.push_back(job);
+  wake_.notify_one();
+}
+
+void EngineWorker::submit_side(std::shared_ptr<SideTask> task) {
+  const std::lock_guard lock(mutex_);
+  if (stopped_) throw shutting_down();
+  if (waiting_ >= options_.max_waiting)
+    throw ApiError(429, "the queue of requests is full; try again in a moment", {}, "rate_limit_exceeded");
+  ++waiting_;
+  mail_.tasks.push_back(std::move(task));
+  wake_.notify_one();
+}
+
+void EngineWorker::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    wake_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+EngineWorker::Facts EngineWorker::facts() const {
+  const std::lock_guard lock(mutex_);
+  Facts facts = facts_;
+  facts.waiting += waiting_;
+  return facts;
+}
+
+// -------------------------------------------------------------------------------------------------------
+// On the thread.
+
+void EngineWorker::loop() {
+  while (receive()) {
+    try {
+      hand_over();
+      step();
+    } catch (const std::exception& error) {  // out of memory, say: the others' requests go on with the next
+      fail_all(error);
+    }
+    run_side_task();
+    publish();
+  }
+  receive();  // what came in the last moment
+  fail_all(shutting_down());
+}
+
+// Takes what was sent; waits for it where there is nothing to do. False: stopped.
+bool EngineWorker::receive() {
+  Mail mail;
+  {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [&] { return stopped_ || !mail_.empty() || !idle(); });
+    std::swap(mail, mail_);
+  }
+  for (auto& [id, job] : mail.jobs) {
+    const size_t n = job.requests.size(), client = job.client;
+    jobs_.emplace(id, Active{.job = std::move(job), .ids = std::vector<int64_t>(n, -1), .left = n});
+    queues_[client].push_back(id);
+  }
+  for (auto& task : mail.tasks)
+    tasks_.push_back(std::move(task));
+  for (const int64_t job : mail.cancelled)
+    drop(job);
+  const std::lock_guard lock(mutex_);
+  return !stopped_;
+}
+
+void EngineWorker::drop(int64_t id) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return;
+  Active& active = found->second;
+  for (const int64_t sequence : active.ids) {
+    if (sequence < 0) continue;
+    engine_.cancel(sequence);
+    sequences_.erase(sequence);
+  }
+  const size_t client = active.job.client;
+  const auto unstarted = static_cast<int64_t>(active.job.requests.size() - active.next);
+  if (unstarted > 0) {
+    std::erase(queues_[client], id);
+    if (queues_[client].empty()) queues_.erase(client);
+    const std::lock_guard lock(mutex_);
+    waiting_ -= unstarted;
+    waiting_of_[client] -= unstarted;
+  }
+  jobs_.erase(found);
+}
+
+// As many as there are slots for: what waits in the engine waits for memory, or for a prompt like its own.
+void EngineWorker::hand_over() {
+  while (!queues_.empty() && engine_.running() + engine_.waiting() < model_.slots())
+    start_next();
+}
+
+// The next sequence of the client whose turn it is.
+void EngineWorker::start_next() {
+  auto queue = queues_.upper_bound(last_client_);
+  if (queue == queues_.end()) queue = queues_.begin();
+  const size_t client = last_client_ = queue->first;
+  const int64_t id = queue->second.front();
+  Active& active = jobs_.at(id);
+  const size_t number = active.next++;
+  if (active.next == active.job.requests.size()) queue->second.pop_front();
+  if (queue->second.empty()) queues_.erase(queue);
+  {
+    const std::lock_guard lock(mutex_);
+    --waiting_;
+    --waiting_of_[client];
+  }
+  try {
+    const int64_t sequence = engine_.submit(std::move(active.job.requests[number]));
+    active.ids[number] = sequence;
+    sequences_.emplace(sequence, std::pair(id, number));
+  } catch (const std::exception& error) {
+    const std::shared_ptr<TokenSink> sink = active.job.sink;
+    drop(id);
+    sink->fail(error);
+  }
+}
+
+void EngineWorker::step() {
+  if (engine_.idle()) return;
+  for (const Event& event : engine_.step())
+    deliver(event);
+  end_step();
+}
+
+void EngineWorker::deliver(const Event& event) {
+  const auto found = sequences_.find(event.request);
+  if (found == sequences_.end()) return;  // of a job that was dropped in this step
+  const auto [id, number] = found->second;
+  Active& active = jobs_.at(id);
+  const bool goes_on = active.job.sink->take(number, event);
+  if (!active.touched) touched_.push_back(id);
+  active.touched = true;
+  if (goes_on && !event.finish) return;
+  if (!event.finish) engine_.cancel(event.request);
+  sequences_.erase(found);
+  active.ids[number] = -1;
+  --active.left;
+}
+
+void EngineWorker::end_step() {
+  for (const int64_t id : touched_) {
+    Active& active = jobs_.at(id);
+    active.touched = false;
+    const bool all_ended = active.left == 0;
+    active.job.sink->end_step(all_ended);
+    if (all_ended) jobs_.erase(id);
+  }
+  touched_.clear();
+}
+
+void EngineWorker::run_side_task() {
+  if (tasks_.empty()) return;
+  const std::shared_ptr<SideTask> task = tasks_.front();
+  bool done = true;
+  try {
+    done = task->run(engine_.idle() ? options_.step_rows : options_.busy_side_rows);
+  } catch (const std::exception& error) {
+    task->fail(error);
+  }
+  if (!done) return;
+  tasks_.pop_front();
+  const std::lock_guard lock(mutex_);
+  --waiting_;
+}
+
+void EngineWorker::fail_all(const std::exception& error) {
+  touched_.clear();
+  while (!jobs_.empty()) {
+    const int64_t id = jobs_.begin()->first;
+    const std::shared_ptr<TokenSink> sink = jobs_.begin()->second.job.sink;
+    drop(id);
+    sink->fail(error);
+  }
+  for (const auto& task : tasks_)
+    task->fail(error);
+  const std::lock_guard lock(mutex_);
+  waiting_ -= std::ssize(tasks_);
+  tasks_.clear();
+}
+
+void EngineWorker::publish() {
+  const std::lock_guard lock(mutex_);
+  facts_ = {.running = engine_.running(),
+            .waiting = engine_.waiting(),
+            .counts = engine_.counts(),
+            .available_blocks = model_.available_blocks()};
+}
+
+}  // namespace gpt::serve

@@ -1,0 +1,149 @@
+#include "serve/generation_params.h"
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/parse.h"
+#include "serve/api_error.h"
+
+namespace gpt::serve {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kMaxTokens = int64_t{1} << 40;
+constexpr int64_t kLargestSeed = int64_t{1} << 53;  // what a JSON number holds in every client
+
+SamplingParams parse_sampling(const Fields& fields, const ServedModel& model) {
+  SamplingParams s;
+  const auto number = [&](const char* name, double low, double high, double& value) {
+    value = fields.number(name, low, high).value_or(value);
+  };
+  number("temperature", 0, 2, s.temperature);
+  number("top_p", 0, 1, s.top_p);
+  if (s.top_p == 0) {  // the likeliest alone, as OpenAI takes it
+    s.top_p = 1;
+    s.temperature = 0;
+  }
+  number("min_p", 0, 1, s.min_p);
+  number("presence_penalty", -2, 2, s.presence_penalty);
+  number("frequency_penalty", -2, 2, s.frequency_penalty);
+  number("repetition_penalty", 0.01, 100, s.repetition_penalty);
+  s.top_k = std::max<int64_t>(fields.integer("top_k", -1, model.config().vocab_size).value_or(0), 0);
+  const json* bias = fields.find("logit_bias");
+  if (bias == nullptr) return s;
+  if (!bias->is_object()) fields.fail("logit_bias", "an object of token ids and numbers", *bias);
+  for (const auto& [key, value] : bias->items()) {
+    const auto id = parse_number<int32_t>(key);
+    if (!id || *id < 0 || *id >= model.config().vocab_size)
+      fail_field("logit_bias", "expected token ids from 0 to {}, found \"{}\"", model.config().vocab_size - 1,
+                 printable_text(key, 32));
+    s.logit_bias[*id] = Fields(*bias, "logit_bias.").number(key.c_str(), -100, 100).value_or(0);
+  }
+  return s;
+}
+
+std::vector<std::string> parse_stops(const Fields& fields, const RequestLimits& limits) {
+  const json* stop = fields.find("stop");
+  if (stop == nullptr) return {};
+  const json list = stop->is_array() ? *stop : json::array({*stop});
+  if (std::ssize(list) > limits.stops)
+    fail_field("stop", "expected at most {} strings, found {}", limits.stops, list.size());
+  std::vector<std::string> stops;
+  for (const json& text : list) {
+    if (!text.is_string()) fields.fail("stop", "a string or a list of strings", text);
+    const auto& s = text.get_ref<const std::string&>();
+    if (s.empty() || std::ssize(s) > limits.stop_bytes)
+      fail_field("stop", "expected strings of 1 to {} bytes, found one of {}", limits.stop_bytes, s.size());
+    stops.push_back(s);
+  }
+  return stops;
+}
+
+uint64_t any_seed() {
+  std::random_device device;
+  return (uint64_t{device()} << 21) ^ device();  // below 2^53
+}
+
+// What would change the answer, and is not there (yet).
+void refuse_unsupported(const Fields& fields) {
+  fields.refuse({"audio",
+                 "modalities",
+                 "prediction",
+                 "functions",
+                 "function_call",
+                 "web_search_options",
+                 "grammar",
+                 "guided_json",
+                 "guided_regex",
+                 "guided_choice",
+                 "guided_grammar",
+                 "json_schema",
+                 "structured_outputs",
+                 "mirostat",
+                 "mirostat_tau",
+                 "mirostat_eta",
+                 "typical_p",
+                 "use_beam_search",
+                 "beam_width",
+                 "length_penalty",
+                 "prompt_logprobs",
+                 "bad_words",
+                 "stop_token_ids",
+                 "cache_salt"});
+  const json* format = fields.find("response_format");
+  if (format == nullptr) return;
+  const auto type = Fields(*format, "response_format.").text("type");
+  if (type != "text")
+    throw ApiError(400, "response_format: this server supports the type \"text\" only", "response_format",
+                   "unsupported_parameter");
+}
+
+void parse_stream(const Fields& fields, GenerationParams& p) {
+  p.stream = fields.boolean("stream").value_or(false);
+  const json* options = fields.find("stream_options");
+  if (options == nullptr) return;
+  if (!p.stream) fail_field("stream_options", "expected only beside \"stream\": true");
+  p.include_usage = Fields(*options, "stream_options.").boolean("include_usage").value_or(false);
+}
+
+}  // namespace
+
+GenerationParams parse_generation(const Fields& fields, const ServedModel& model, int adapter,
+                                  const RequestLimits& limits) {
+  refuse_unsupported(fields);
+  GenerationParams p;
+  p.request.sampling = parse_sampling(fields, model);
+  p.request.adapter = adapter;
+  p.request.max_tokens = 0;
+  for (const char* name : {"max_tokens", "max_completion_tokens"}) {
+    const int64_t lowest = name == std::string_view("max_tokens") ? 0 : 1;
+    if (const auto n = fields.integer(name, lowest, kMaxTokens))
+      p.request.max_tokens = std::max<int64_t>(*n, 1);
+  }
+  const auto seed = fields.integer("seed", -kLargestSeed, kLargestSeed);
+  p.request.seed = seed && *seed != -1 ? static_cast<uint64_t>(*seed) : any_seed();
+  if (!fields.boolean("ignore_eos").value_or(false)) p.request.eos_ids = eos_ids(model.config());
+  p.stops = parse_stops(fields, limits);
+  if (!p.stops.empty()) model.tokenizer();
+  p.n = fields.integer("n", 1, limits.n).value_or(1);
+  parse_stream(fields, p);
+  fields.text("user");
+  return p;
+}
+
+void fit_context(Request& request, int64_t n_ctx, const char* param) {
+  const int64_t prompt = std::ssize(request.prompt);
+  const auto refuse = [&](const std::string& what) {
+    throw ApiError(
+        400,
+        fmt::format("the context of this model is {} tokens, but the prompt has {}{}", n_ctx, prompt, what),
+        param, "context_length_exceeded");
+  };
+  if (prompt >= n_ctx) refuse("; shorten it");
+  if (request.max_tokens == 0) request.max_tokens = n_ctx - prompt;
+  if (request.max_tokens > n_ctx - prompt)
+    refuse(fmt::format(" and {} more are asked for; shorten it, or ask for fewer", request.max_tokens));
+}
+
+}  // namespace gpt::serve

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "serve/json_request.h"
+#include "serve/served_model.h"
+
+namespace gpt::serve {
+
+// What one request may ask for.
+struct RequestLimits {
+  int64_t n = 8;              // choices of a prompt, best_of included
+  int64_t top_logprobs = 20;  // alternatives of a token
+  int64_t stops = 16;         // stop strings
+  int64_t stop_bytes = 1024;  // of one
+  int64_t sequences = 128;    // prompts times choices
+};
+
+// What chat completions and completions have in common.
+struct GenerationParams {
+  Request request;  // but for prompt and log-probabilities; max_tokens 0: as many as the context has room for
+  std::vector<std::string> stops;
+  int64_t n = 1;
+  bool stream = false, include_usage = false;
+};
+
+// Reads the fields that both have. Throws ApiError that names the field for what is out of range or not
+// supported.
+GenerationParams parse_generation(const Fields& fields, const ServedModel& model, int adapter,
+                                  const RequestLimits& limits);
+
+// The prompt with the tokens that may follow it, checked against the context: throws ApiError (400,
+// context_length_exceeded) where they do not fit. param: the field with the prompt.
+void fit_context(Request& request, int64_t n_ctx, const char* param);
+
+}  // namespace gpt::serve

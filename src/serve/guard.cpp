@@ -1,0 +1,86 @@
+#include "serve/guard.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/parse.h"
+#include "base/utf8.h"
+#include "serve/api_error.h"
+
+namespace gpt::serve {
+namespace {
+
+constexpr uint64_t kMostFileBytes = uint64_t{1} << 20;
+
+// Whether two texts of at most kMost bytes are the same, looking at kMost bytes of both.
+bool same_key(std::string_view a, std::string_view b) {
+  unsigned difference = a.size() != b.size() ? 1 : 0;
+  for (size_t i = 0; i < KeyRing::kMost; ++i) {
+    const unsigned x = i < a.size() ? static_cast<unsigned char>(a[i]) : 0u;
+    const unsigned y = i < b.size() ? static_cast<unsigned char>(b[i]) : 0u;
+    difference |= x ^ y;
+  }
+  return difference == 0;
+}
+
+// The host without its port: "localhost" of "localhost:8080", "[::1]" of "[::1]:8080".
+std::string_view host_of(std::string_view host) {
+  const size_t bracket = host.rfind(']');
+  const size_t colon = host.rfind(':');
+  if (colon == std::string_view::npos || (bracket != std::string_view::npos && colon < bracket)) return host;
+  return host.substr(0, colon);
+}
+
+}  // namespace
+
+KeyRing::KeyRing(std::vector<std::string> keys) : keys_(std::move(keys)) {}
+
+KeyRing KeyRing::read(const std::string& path) {
+  std::vector<std::string> keys;
+  const std::string text = read_file(path, kMostFileBytes);
+  for (std::string_view line : lines_of(text)) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line.starts_with('#')) continue;
+    if (line.size() < kFewest || line.size() > kMost)
+      fail("{}: expected keys of {} to {} characters, one a line, found one of {}", path, kFewest, kMost,
+           line.size());
+    keys.emplace_back(line);
+  }
+  if (keys.empty()) fail("{}: expected at least one key, one a line, found none", path);
+  return KeyRing(std::move(keys));
+}
+
+std::optional<size_t> KeyRing::find(const std::string* authorization) const {
+  constexpr std::string_view kScheme = "Bearer ";
+  if (authorization == nullptr || authorization->size() < kScheme.size() ||
+      !equal_ignoring_case(std::string_view(*authorization).substr(0, kScheme.size()), kScheme))
+    return std::nullopt;
+  const std::string_view key = std::string_view(*authorization).substr(kScheme.size());
+  std::optional<size_t> found;
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    if (same_key(key, keys_[i])) found = i;
+  }
+  return found;
+}
+
+void check_host(const HttpRequest& request, const std::vector<std::string>& hosts) {
+  const std::string* host = request.header("Host");
+  const std::string_view found = host == nullptr ? "" : host_of(*host);
+  if (std::ranges::any_of(hosts, [&](const std::string& h) { return equal_ignoring_case(h, found); })) return;
+  throw ApiError(421,
+                 fmt::format("the Host \"{}\" is not this server's; start it with --allow-host NAME if it is",
+                             printable_text(found, 64)));
+}
+
+void check_content_type(const HttpRequest& request) {
+  const std::string* type = request.header("Content-Type");
+  std::string_view found = type == nullptr ? "" : std::string_view(*type).substr(0, type->find(';'));
+  while (found.ends_with(' '))
+    found.remove_suffix(1);
+  if (equal_ignoring_case(found, "application/json")) return;
+  throw ApiError(
+      415, fmt::format("expected Content-Type: application/json, found \"{}\"", printable_text(found, 64)));
+}
+
+}  // namespace gpt::serve

@@ -1,0 +1,501 @@
+#include "serve/http_server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
+#include <optional>
+#include <unordered_map>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "serve/api_error.h"
+#include "serve/http_exchange.h"
+
+namespace gpt::serve {
+namespace {
+
+namespace net = boost::asio;
+namespace http = boost::beast::http;
+using net::ip::tcp;
+using ErrorCode = boost::system::error_code;
+
+constexpr double kSweep = 0.2;        // between two looks at the deadlines
+constexpr double kAcceptPause = 0.1;  // when the machine has no descriptor left
+constexpr double kLinger = 2;         // for a client to read an answer to what it has not sent in full
+constexpr size_t kReadSize = 4096;
+
+Clock::time_point in_seconds(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+class Connection;
+
+}  // namespace
+
+struct HttpServer::Impl {
+  Impl(const std::string& host, int port, const ServerLimits& l, Handler h);
+  void accept();
+  void take_client(tcp::socket socket);
+  bool make_room();
+  void sweep();
+  void pause_accepting();
+
+  net::io_context context{1};
+  tcp::acceptor acceptor{context};
+  net::steady_timer sweep_timer{context}, accept_timer{context};
+  net::signal_set signals{context};
+  ServerLimits limits;
+  Handler handler;
+  std::string timeout_event;
+  std::function<void(int)> on_signal;
+  int signal_count = 0;
+  std::unordered_map<Connection*, std::shared_ptr<Connection>> connections;
+  std::atomic<int64_t> connection_count = 0;
+};
+
+namespace {
+
+// A client's connection; all of it happens on the server's thread.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(HttpServer::Impl& server, tcp::socket socket) : server_(server), socket_(std::move(socket)) {
+    ErrorCode ignored;
+    socket_.set_option(tcp::no_delay(true), ignored);
+    const tcp::endpoint peer = socket_.remote_endpoint(ignored);
+    if (!ignored) peer_ = fmt::format("{}:{}", peer.address().to_string(), peer.port());
+  }
+
+  void start() { await_request(); }
+  void refuse(int status, const std::string& message);
+  void check_deadlines(Clock::time_point now);
+  void send_pending(uint64_t exchange);
+  void close();
+  bool answers() const { return phase_ == Phase::answering; }
+  // Since when it has been without a complete request; nothing while it is being answered.
+  std::optional<Clock::time_point> silent_since() const {
+    const bool silent = phase_ == Phase::idle || phase_ == Phase::head || phase_ == Phase::lingering;
+    return silent ? std::optional(since_) : std::nullopt;
+  }
+
+ private:
+  enum class Phase : uint8_t { idle, head, body, answering, lingering, closed };
+  using Parser = http::request_parser<http::string_body>;
+
+  void enter(Phase phase, double seconds);
+  void await_request();
+  void watch();
+  void on_watched(ErrorCode error, size_t bytes);
+  void read_head();
+  void on_head(ErrorCode error);
+  bool accept_head();
+  void read_body();
+  void on_body(ErrorCode error);
+  void refuse_for(ErrorCode error, const char* part);
+  HttpRequest request();
+  std::shared_ptr<HttpExchange> begin_exchange(bool keep_alive);
+  void write_next();
+  void write_some();
+  void on_written(ErrorCode error, size_t bytes);
+  void finish_exchange();
+
+  HttpServer::Impl& server_;
+  tcp::socket socket_;
+  std::string peer_;
+  boost::beast::flat_buffer buffer_;
+  std::optional<Parser> parser_;
+  Phase phase_ = Phase::idle;
+  Clock::time_point since_ = {}, deadline_ = {}, answer_by_ = {};
+  bool watching_ = false, timed_out_ = false;
+  size_t discarded_ = 0;                    // while lingering
+  std::shared_ptr<HttpExchange> exchange_;  // while answering
+  uint64_t exchange_number_ = 0;
+  std::string writing_;
+  size_t written_ = 0;
+  bool last_write_ = false;
+};
+
+// -------------------------------------------------------------------------------------------------------
+// Reading.
+
+void Connection::enter(Phase phase, double seconds) {
+  phase_ = phase;
+  since_ = Clock::now();
+  deadline_ = in_seconds(seconds);
+}
+
+void Connection::await_request() {
+  enter(Phase::idle, server_.limits.idle_time);
+  if (buffer_.size() > 0) return read_head();
+  watch();
+}
+
+// Waits for bytes: of the next request, or while one is being answered for the end of the connection. Not
+// behind bytes of a next request that are here already.
+void Connection::watch() {
+  if (watching_ || buffer_.size() > 0 || phase_ == Phase::closed) return;
+  watching_ = true;
+  socket_.async_read_some(buffer_.prepare(kReadSize),
+                          [self = shared_from_this()](ErrorCode e, size_t n) { self->on_watched(e, n); });
+}
+
+void Connection::on_watched(ErrorCode error, size_t bytes) {
+  watching_ = false;
+  if (phase_ == Phase::closed) return;
+  if (error) return close();
+  buffer_.commit(bytes);
+  if (phase_ == Phase::idle) return read_head();
+  if (phase_ != Phase::lingering) return;
+  discarded_ += bytes;
+  buffer_.consume(buffer_.size());
+  if (discarded_ > static_cast<size_t>(server_.limits.body_bytes)) return close();
+  watch();
+}
+
+void Connection::read_head() {
+  enter(Phase::head, server_.limits.header_time);
+  parser_.emplace();
+  parser_->header_limit(static_cast<uint32_t>(server_.limits.header_bytes));
+  parser_->body_limit(static_cast<uint64_t>(server_.limits.body_bytes));
+  http::async_read_header(socket_, buffer_, *parser_,
+                          [self = shared_from_this()](ErrorCode e, size_t) { self->on_head(e); });
+}
+
+void Connection::on_head(ErrorCode error) {
+  if (phase_ == Phase::closed) return;
+  if (error) return refuse_for(error, "head");
+  if (accept_head()) read_body();
+}
+
+// What Beast's parser lets pass.
+bool Connection::accept_head() {
+  const auto& head = parser_->get();
+  const auto refused = [&](int status, const char* message) {
+    refuse(status, message);
+    return false;
+  };
+  if (std::distance(head.begin(), head.end()) > server_.limits.header_count)
+    return refused(431, "the request has too many headers");
+  if (head.version() != 10 && head.version() != 11) return refused(400, "expected HTTP/1.1");
+  if (head.count(http::field::host) > 1) return refused(400, "the request names more than one Host");
+  if (head.count(http::field::transfer_encoding) > 0 && !parser_->chunked())
+    return refused(501, "expected no Transfer-Encoding but chunked");
+  const auto expect = head[http::field::expect];
+  if (!expect.empty() && !equal_ignoring_case({expect.data(), expect.size()}, "100-continue"))
+    return refused(417, "expected no Expect but 100-continue");
+  return true;
+}
+
+void Connection::read_body() {
+  enter(Phase::body, server_.limits.body_time);
+  const auto read = [self = shared_from_this()] {
+    http::async_read(self->socket_, self->buffer_, *self->parser_,
+                     [self](ErrorCode e, size_t) { self->on_body(e); });
+  };
+  if (parser_->is_done() || parser_->get()[http::field::expect].empty()) return read();
+  static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+  net::async_write(socket_, net::buffer(kContinue.data(), kContinue.size()),
+                   [self = shared_from_this(), read](ErrorCode e, size_t) {
+                     if (self->phase_ == Phase::closed) return;
+                     if (e) return self->close();
+                     read();
+                   });
+}
+
+void Connection::on_body(ErrorCode error) {
+  if (phase_ == Phase::closed) return;
+  if (error) return refuse_for(error, "body");
+  const bool keep_alive = parser_->keep_alive();
+  const std::shared_ptr<HttpExchange> exchange = begin_exchange(keep_alive);
+  try {
+    server_.handler(request(), exchange);
+  } catch (const std::exception&) {
+    exchange->send(current_error().reply());
+  }
+  watch();
+}
+
+HttpRequest Connection::request() {
+  auto message = parser_->release();
+  HttpRequest out{.method = std::string(message.method_string()), .target = std::string(message.target())};
+  for (const auto& field : message)
+    out.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+  out.body = std::move(message.body());
+  out.peer = peer_;
+  return out;
+}
+
+// A request that is no HTTP, or exceeds a limit, and what happens to it.
+void Connection::refuse_for(ErrorCode error, const char* part) {
+  if (timed_out_) return refuse(408, fmt::format("the {} of the request took too long to come", part));
+  if (error == http::error::header_limit) return refuse(431, "the head of the request is too large");
+  if (error == http::error::body_limit)
+    return refuse(413,
+                  fmt::format("the body of the request is larger than {} bytes", server_.limits.body_bytes));
+  const bool gone = error == http::error::end_of_stream || error == http::error::partial_message ||
+                    error.category() != http::make_error_code(http::error::bad_value).category();
+  if (gone) return close();
+  refuse(400, fmt::format("the request is not HTTP/1.1: {}", error.message()));
+}
+
+void Connection::refuse(int status, const std::string& message) {
+  begin_exchange(false)->send(ApiError(status, message).reply());
+}
+
+// -------------------------------------------------------------------------------------------------------
+// Writing.
+
+std::shared_ptr<HttpExchange> Connection::begin_exchange(bool keep_alive) {
+  enter(Phase::answering, server_.limits.total_time);
+  answer_by_ = deadline_;
+  timed_out_ = false;
+  last_write_ = false;
+  const uint64_t number = ++exchange_number_;
+  HttpExchange::Options options{.keep_alive = keep_alive,
+                                .most_unsent = static_cast<size_t>(server_.limits.unsent_bytes)};
+  if (parser_ && parser_->is_header_done()) {
+    options.http11 = parser_->get().version() == 11;
+    options.head_only = parser_->get().method() == http::verb::head;
+  }
+  exchange_ = std::make_shared<HttpExchange>(options, [self = shared_from_this(), number] {
+    net::post(self->server_.context, [self, number] { self->send_pending(number); });
+  });
+  return exchange_;
+}
+
+void Connection::send_pending(uint64_t exchange) {
+  if (exchange != exchange_number_ || phase_ != Phase::answering || !exchange_) return;
+  if (exchange_->too_slow()) return close();
+  if (writing_.empty()) write_next();
+}
+
+void Connection::write_next() {
+  if (exchange_->too_slow()) return close();
+  if (!exchange_->take(writing_, last_write_)) {
+    deadline_ = answer_by_;
+    return;
+  }
+  written_ = 0;
+  if (writing_.empty()) return finish_exchange();
+  deadline_ = in_seconds(server_.limits.write_time);
+  write_some();
+}
+
+void Connection::write_some() {
+  socket_.async_write_some(net::buffer(writing_.data() + written_, writing_.size() - written_),
+                           [self = shared_from_this()](ErrorCode e, size_t n) { self->on_written(e, n); });
+}
+
+void Connection::on_written(ErrorCode error, size_t bytes) {
+  if (phase_ == Phase::closed) return;
+  if (error) return close();
+  exchange_->sent(bytes);
+  written_ += bytes;
+  if (written_ < writing_.size()) {
+    deadline_ = in_seconds(server_.limits.write_time);
+    return write_some();
+  }
+  writing_.clear();
+  if (last_write_) return finish_exchange();
+  write_next();
+}
+
+void Connection::finish_exchange() {
+  const std::shared_ptr<HttpExchange> exchange = std::exchange(exchange_, nullptr);
+  const bool keep_alive = exchange->keep_alive();
+  exchange->close();
+  if (keep_alive) return await_request();
+  ErrorCode ignored;
+  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  enter(Phase::lingering, kLinger);
+  buffer_.consume(buffer_.size());
+  watch();
+}
+
+void Connection::close() {
+  if (phase_ == Phase::closed) return;
+  phase_ = Phase::closed;
+  const std::shared_ptr<Connection> self = shared_from_this();
+  ErrorCode ignored;
+  socket_.close(ignored);
+  if (exchange_) std::exchange(exchange_, nullptr)->close();
+  server_.connections.erase(this);
+  --server_.connection_count;
+}
+
+void Connection::check_deadlines(Clock::time_point now) {
+  if (phase_ == Phase::answering && now > answer_by_ && !timed_out_) {
+    timed_out_ = true;
+    answer_by_ = deadline_ = in_seconds(server_.limits.write_time);
+    return exchange_->time_out(server_.timeout_event);
+  }
+  if (now <= deadline_ && (phase_ != Phase::answering || now <= answer_by_)) return;
+  if ((phase_ == Phase::head || phase_ == Phase::body) && !timed_out_) {
+    timed_out_ = true;
+    ErrorCode ignored;
+    socket_.cancel(ignored);  // the read under way ends, and answers with 408
+    return;
+  }
+  close();
+}
+
+}  // namespace
+
+// -------------------------------------------------------------------------------------------------------
+// The server.
+
+HttpServer::Impl::Impl(const std::string& host, int port, const ServerLimits& l, Handler h)
+    : limits(l), handler(std::move(h)) {
+  ErrorCode error;
+  const net::ip::address address = net::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
+  if (error) gpt::fail_parameter("host", "expected an IPv4 or IPv6 address or localhost, found \"{}\"", host);
+  const tcp::endpoint endpoint(address, static_cast<uint16_t>(port));
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(net::socket_base::max_listen_connections, error);
+  if (error)
+    gpt::fail("cannot listen on {}:{}: {}; choose another --port, or 0 for any free one", host, port,
+              error.message());
+}
+
+void HttpServer::Impl::accept() {
+  acceptor.async_accept([this](ErrorCode error, tcp::socket socket) {
+    if (error == net::error::operation_aborted) return;
+    if (!error) {
+      take_client(std::move(socket));
+      return accept();
+    }
+    make_room();
+    pause_accepting();
+  });
+}
+
+// No descriptor or no memory for one more: those who are waiting stay in the system's queue.
+void HttpServer::Impl::pause_accepting() {
+  accept_timer.expires_at(in_seconds(kAcceptPause));
+  accept_timer.async_wait([this](ErrorCode error) {
+    if (!error) accept();
+  });
+}
+
+void HttpServer::Impl::take_client(tcp::socket socket) {
+  const bool room = std::ssize(connections) < limits.connections || make_room();
+  const auto connection = std::make_shared<Connection>(*this, std::move(socket));
+  connections.emplace(connection.get(), connection);
+  ++connection_count;
+  if (room) return connection->start();
+  connection->refuse(503, "the server has as many connections as it allows");
+}
+
+// Closes the connection that has been silent for longest. False where none is.
+bool HttpServer::Impl::make_room() {
+  std::shared_ptr<Connection> oldest;
+  for (const auto& [unused, connection] : connections) {
+    const auto since = connection->silent_since();
+    if (since && (!oldest || *since < *oldest->silent_since())) oldest = connection;
+  }
+  if (oldest) oldest->close();
+  return oldest != nullptr;
+}
+
+void HttpServer::Impl::sweep() {
+  sweep_timer.expires_at(in_seconds(kSweep));
+  sweep_timer.async_wait([this](ErrorCode error) {
+    if (error) return;
+    std::vector<std::shared_ptr<Connection>> all;
+    for (const auto& [unused, connection] : connections)
+      all.push_back(connection);
+    const auto now = Clock::now();
+    for (const auto& connection : all)
+      connection->check_deadlines(now);
+    sweep();
+  });
+}
+
+HttpServer::HttpServer(const std::string& host, int port, const ServerLimits& limits, Handler handler)
+    : impl_(std::make_unique<Impl>(host, port, limits, std::move(handler))) {}
+
+HttpServer::~HttpServer() {
+  stop();
+  for (int round = 0; round < 2; ++round) {  // what was cancelled lets go of its connection
+    impl_->context.restart();
+    impl_->context.poll();
+  }
+}
+
+int HttpServer::port() const {
+  return impl_->acceptor.local_endpoint().port();
+}
+
+std::string HttpServer::url() const {
+  const net::ip::address address = impl_->acceptor.local_endpoint().address();
+  return address.is_v6() ? fmt::format("http://[{}]:{}", address.to_string(), port())
+                         : fmt::format("http://{}:{}", address.to_string(), port());
+}
+
+bool HttpServer::is_loopback() const {
+  return impl_->acceptor.local_endpoint().address().is_loopback();
+}
+
+void HttpServer::set_timeout_event(std::string event) {
+  impl_->timeout_event = std::move(event);
+}
+
+void HttpServer::on_signal(std::function<void(int)> then) {
+  impl_->on_signal = std::move(then);
+  impl_->signals.add(SIGINT);
+  impl_->signals.add(SIGTERM);
+  struct Wait {
+    static void next(Impl& impl) {
+      impl.signals.async_wait([&impl](ErrorCode error, int) {
+        if (error) return;
+        impl.on_signal(++impl.signal_count);
+        next(impl);
+      });
+    }
+  };
+  Wait::next(*impl_);
+}
+
+void HttpServer::run() {
+  impl_->accept();
+  impl_->sweep();
+  impl_->context.run();
+}
+
+void HttpServer::stop() {
+  net::post(impl_->context, [impl = impl_.get()] {
+    ErrorCode ignored;
+    impl->acceptor.close(ignored);
+    impl->sweep_timer.cancel();
+    impl->accept_timer.cancel();
+    impl->signals.cancel(ignored);
+    std::vector<std::shared_ptr<Connection>> all;
+    for (const auto& [unused, connection] : impl->connections)
+      all.push_back(connection);
+    for (const auto& connection : all)
+      connection->close();
+    impl->context.stop();
+  });
+}
+
+void HttpServer::after(double seconds, std::function<void()> then) {
+  const auto timer = std::make_shared<net::steady_timer>(impl_->context, in_seconds(seconds));
+  timer->async_wait([timer, then = std::move(then)](ErrorCode error) {
+    if (!error) then();
+  });
+}
+
+bool HttpServer::answering() const {
+  return std::ranges::any_of(impl_->connections, [](const auto& c) { return c.second->answers(); });
+}
+
+int64_t HttpServer::connections() const {
+  return impl_->connection_count;
+}
+
+}  // namespace gpt::serve

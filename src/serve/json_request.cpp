@@ -1,0 +1,106 @@
+#include "serve/json_request.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/utf8.h"
+#include "serve/api_error.h"
+
+namespace gpt::serve {
+namespace {
+
+using nlohmann::json;
+
+// A value as messages show it.
+std::string shown(const json& value) {
+  if (!value.is_primitive()) return std::string(json_kind(value));
+  return printable_text(value.dump(-1, ' ', false, json::error_handler_t::replace), 40);
+}
+
+}  // namespace
+
+json parse_body(std::string_view body) {
+  const JsonLimits limits{.max_bytes = body.size() + 1,  // the server has limited it
+                          .max_depth = 64,
+                          .max_string_bytes = body.size() + 1};
+  json parsed;
+  try {
+    parsed = parse_json(body, "the body", limits);
+  } catch (const Error& error) {
+    throw ApiError(400, error.what(), {}, "invalid_json");
+  }
+  if (!parsed.is_object())
+    throw ApiError(400, fmt::format("the body: expected a JSON object, found {}", shown(parsed)), {},
+                   "invalid_json");
+  return parsed;
+}
+
+Fields::Fields(const json& object, std::string prefix) : object_(object), prefix_(std::move(prefix)) {
+  if (!object.is_object())
+    fail_field(prefix_.substr(0, prefix_.size() - std::min<size_t>(prefix_.size(), 1)),
+               "expected an object, found {}", shown(object));
+}
+
+const json* Fields::find(const char* name) const {
+  const auto found = object_.find(name);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+void Fields::fail(const char* name, const std::string& expected, const json& found) const {
+  fail_field(prefix_ + name, "expected {}, found {}", expected, shown(found));
+}
+
+std::optional<bool> Fields::boolean(const char* name) const {
+  const json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_boolean()) fail(name, "true or false", *value);
+  return value->get<bool>();
+}
+
+std::optional<int64_t> Fields::integer(const char* name, int64_t low, int64_t high) const {
+  const json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  const std::string expected = fmt::format("a whole number from {} to {}", low, high);
+  // In double, so that no number is too large to be compared; the bounds are exact in it.
+  const double x = value->is_number() ? value->get<double>() : NAN;
+  if (!(x >= static_cast<double>(low) && x <= static_cast<double>(high)) || x != std::floor(x))
+    fail(name, expected, *value);
+  return value->is_number_float() ? static_cast<int64_t>(x) : value->get<int64_t>();
+}
+
+std::optional<double> Fields::number(const char* name, double low, double high) const {
+  const json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  const double x = value->is_number() ? value->get<double>() : NAN;
+  if (!(x >= low && x <= high)) fail(name, fmt::format("a number from {} to {}", low, high), *value);
+  return x;
+}
+
+std::optional<std::string> Fields::text(const char* name) const {
+  const json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) fail(name, "a string", *value);
+  return value->get<std::string>();
+}
+
+std::optional<std::string> Fields::choice(const char* name, std::initializer_list<const char*> words) const {
+  const auto found = text(name);
+  if (!found || std::ranges::find(words, *found) != words.end()) return found;
+  std::string expected;
+  for (const char* word : words)
+    expected += fmt::format("{}\"{}\"", expected.empty() ? "" : " or ", word);
+  fail(name, expected, *find(name));
+}
+
+void Fields::refuse(std::initializer_list<const char*> names) const {
+  for (const char* name : names) {
+    if (find(name) == nullptr) continue;
+    throw ApiError(400, fmt::format("{}{}: this server does not support it; leave it out", prefix_, name),
+                   prefix_ + name, "unsupported_parameter");
+  }
+}
+
+}  // namespace gpt::serve

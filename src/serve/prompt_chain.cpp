@@ -1,0 +1,42 @@
+#include "serve/prompt_chain.h"
+
+#include "serve/api_error.h"
+
+namespace gpt::serve {
+
+PromptChain::PromptChain(EngineWorker& worker, std::shared_ptr<Call> call, size_t count, Make make,
+                         std::function<void()> finish)
+    : worker_(worker),
+      call_(std::move(call)),
+      count_(count),
+      make_(std::move(make)),
+      finish_(std::move(finish)) {}
+
+void PromptChain::start() {
+  call_->on_closed([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->cancel();
+  });
+  next();
+}
+
+void PromptChain::next() {
+  if (at_ == count_) return finish_();
+  const auto self = shared_from_this();
+  const auto task = make_(
+      at_++, [self] { self->next(); },
+      [self](const std::exception& error) { self->call_->send(failure_of(error).reply()); });
+  {
+    const std::lock_guard lock(mutex_);
+    if (cancelled_) return;
+    task_ = task;
+  }
+  worker_.submit_side(task);
+}
+
+void PromptChain::cancel() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  if (task_) task_->cancel();
+}
+
+}  // namespace gpt::serve

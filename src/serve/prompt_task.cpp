@@ -1,0 +1,99 @@
+#include "serve/prompt_task.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "tensor/convert.h"
+#include "tensor/memory.h"
+
+namespace gpt::serve {
+
+bool PromptTask::run(int64_t rows) {
+  if (!begun_) inference_.reset(slot_, adapter_);
+  begun_ = true;
+  const auto left = std::ssize(ids_) - read_;
+  const int64_t n = std::min({rows, left, most_rows(), inference_.room(slot_)});
+  if (!cancelled_) {
+    if (!inference_.reserve(slot_, n)) return false;  // sequences of the engine have the memory now
+    read({slot_, std::span(ids_).subspan(static_cast<size_t>(read_), static_cast<size_t>(n)), n}, read_);
+    read_ += n;
+    if (n < left) return false;
+  }
+  inference_.reset(slot_);
+  if (!cancelled_) done();
+  return true;
+}
+
+void PromptTask::fail(const std::exception& error) {
+  inference_.reset(slot_);
+  on_fail_(error);
+}
+
+ScoreTask::ScoreTask(Inference& inference, int slot, int adapter, std::vector<int32_t> ids, int64_t k,
+                     OnDone on_done, OnFail on_fail)
+    : PromptTask(inference, slot, adapter, std::move(ids), std::move(on_fail)),
+      k_(std::min(k, inference.config().vocab_size)),
+      on_done_(std::move(on_done)),
+      selector_(inference.backend(), inference.config().vocab_size) {}
+
+// Of logits 64 MiB.
+int64_t ScoreTask::most_rows() const {
+  return std::max<int64_t>(1, (int64_t{1} << 24) / inference_.config().vocab_size);
+}
+
+void ScoreTask::read(const SequenceModel::Append& part, int64_t first) {
+  const int64_t n = std::ssize(part.ids), next = first + 1;
+  const int64_t shape[] = {n, inference_.config().vocab_size};
+  const TensorView logits =
+      logits_.grow(DType::f32, shape, "logits of a prompt", inference_.backend().memory);
+  inference_.append({&part, 1}, logits);
+  const int64_t scored = std::min(n, std::ssize(ids_) - next);  // nothing follows the last id
+  selector_.rows.clear();
+  for (int64_t i = 0; i < scored; ++i)
+    selector_.rows.push_back({.row = i, .k = k_, .log_sum = true});
+  if (scored == 0) return;
+  selector_.run(logits);
+  for (int64_t i = 0; i < scored; ++i) {
+    const auto row = static_cast<size_t>(i);
+    const int32_t id = ids_[static_cast<size_t>(next + i)];
+    const double log_sum = selector_.selection(row).log_sum;
+    Logprobs& score = scores_.emplace_back();
+    score.chosen = {id, selector_.logit(row, id) - log_sum};
+    rank(selector_.candidates(row), k_, log_sum, score.top);
+  }
+}
+
+void EmbedTask::read(const SequenceModel::Append& part, int64_t) {
+  const int64_t n = std::ssize(part.ids), c = inference_.config().n_embd;
+  const int64_t shape[] = {n, c};
+  const DType dtype = inference_.activations();
+  const TensorView hidden = hidden_.grow(dtype, shape, "hidden states", inference_.backend().memory);
+  inference_.append_hidden({&part, 1}, hidden);
+  const TensorView numbers = numbers_.grow(DType::f32, shape, "hidden states", nullptr);
+  const HostAccess host(hidden);
+  convert_matrix(
+      {.bytes = {static_cast<const std::byte*>(host->data), dtype_size(dtype) * static_cast<size_t>(n * c)},
+       .dtype = dtype,
+       .rows = n,
+       .cols = c},
+      numbers);
+  for (int64_t i = 0; i < n; ++i) {
+    const float* row = numbers.row<float>(i);
+    for (size_t j = 0; j < sums_.size(); ++j)
+      sums_[j] += row[j];
+  }
+}
+
+void EmbedTask::done() {
+  double squares = 0;
+  for (const double x : sums_)
+    squares += x * x;
+  const double scale = squares > 0 ? 1 / std::sqrt(squares) : 0;
+  std::vector<float> embedding;
+  for (const double x : sums_)
+    embedding.push_back(static_cast<float>(x * scale));
+  on_done_(std::move(embedding));
+}
+
+}  // namespace gpt::serve

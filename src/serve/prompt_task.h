@@ -1,0 +1,87 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <vector>
+
+#include "infer/logprobs.h"
+#include "infer/selector.h"
+#include "serve/engine_worker.h"
+#include "tensor/buffer.h"
+
+namespace gpt::serve {
+
+// Reads a prompt part by part, in a slot of its own beside the engine's.
+class PromptTask : public SideTask {
+ public:
+  using OnFail = std::function<void(const std::exception& error)>;
+  // slot: empty between tasks. The prompt fits into the context. Refers to `inference`.
+  PromptTask(Inference& inference, int slot, int adapter, std::vector<int32_t> ids, OnFail on_fail)
+      : inference_(inference),
+        slot_(slot),
+        adapter_(adapter),
+        ids_(std::move(ids)),
+        on_fail_(std::move(on_fail)) {}
+  bool run(int64_t rows) override;
+  void fail(const std::exception& error) override;
+  void cancel() { cancelled_ = true; }  // any thread: the task ends with its next part
+
+ protected:
+  virtual int64_t most_rows() const { return INT64_MAX; }  // of a part
+  // Appends ids [first, first + n) to the slot, and keeps what is wanted of the result.
+  virtual void read(const SequenceModel::Append& part, int64_t first) = 0;
+  virtual void done() = 0;
+
+  Inference& inference_;
+  const int slot_, adapter_;
+  const std::vector<int32_t> ids_;
+
+ private:
+  OnFail on_fail_;
+  int64_t read_ = 0;
+  bool begun_ = false;
+  std::atomic<bool> cancelled_ = false;
+};
+
+// The log-probability of every id of a prompt after those before it, from the second id on, with the k
+// likeliest ids in its place.
+class ScoreTask : public PromptTask {
+ public:
+  using OnDone = std::function<void(std::vector<Logprobs> scores)>;  // [ids - 1]
+  ScoreTask(Inference& inference, int slot, int adapter, std::vector<int32_t> ids, int64_t k, OnDone on_done,
+            OnFail on_fail);
+
+ protected:
+  int64_t most_rows() const override;
+  void read(const SequenceModel::Append& part, int64_t first) override;
+  void done() override { on_done_(std::move(scores_)); }
+
+ private:
+  int64_t k_;
+  OnDone on_done_;
+  Selector selector_;
+  Buffer logits_;
+  std::vector<Logprobs> scores_;
+};
+
+// The mean over all ids of the hidden states that the model's head reads, scaled to the length 1.
+class EmbedTask : public PromptTask {
+ public:
+  using OnDone = std::function<void(std::vector<float> embedding)>;  // [C]
+  EmbedTask(Inference& inference, int slot, int adapter, std::vector<int32_t> ids, OnDone on_done,
+            OnFail on_fail)
+      : PromptTask(inference, slot, adapter, std::move(ids), std::move(on_fail)),
+        on_done_(std::move(on_done)),
+        sums_(static_cast<size_t>(inference.config().n_embd)) {}
+
+ protected:
+  void read(const SequenceModel::Append& part, int64_t first) override;
+  void done() override;
+
+ private:
+  OnDone on_done_;
+  std::vector<double> sums_;
+  Buffer hidden_, numbers_;
+};
+
+}  // namespace gpt::serve

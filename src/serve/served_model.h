@@ -1,0 +1,117 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "chat/model_text.h"
+#include "infer/cached_model.h"
+#include "model/inference.h"
+#include "serve/engine_worker.h"
+
+namespace gpt::serve {
+
+// An adapter of a model, by the name that requests have for it.
+struct NamedAdapter {
+  std::string name, path;
+  double scale = 1;
+};
+
+struct ServedModelOptions {
+  std::string name, path;
+  std::string tokenizer = {};    // instead of the model's own
+  std::string chat_format = {};  // the same, as model_chat_source takes it
+  std::vector<NamedAdapter> adapters = {};
+  int64_t n_ctx = 0;                    // tokens of a sequence; 0: the model's, at most 8192
+  int sequences = 32;                   // that run at once
+  int64_t kv_bytes = int64_t{1} << 30;  // of cached keys and values, all sequences together
+  DType dtype = DType::f32;             // of products with weights
+  std::optional<DType> kv_dtype = {};   // what suits dtype
+  bool in_place = false;                // as Inference::Options
+  int threads = 1;
+  Isa isa = Isa::ref;
+  EngineWorker::Options worker = {};
+};
+
+// A model with all that answering takes: its tokenizer, its chat template, its adapters, memory for keys and
+// values, and an engine with a thread of its own. What it computes for different adapters shares batches.
+class ServedModel {
+ public:
+  // Throws Error where a file is missing or wrong, or does not belong to the model.
+  explicit ServedModel(const ServedModelOptions& options);
+
+  const std::string& name() const { return options_.name; }
+  const ServedModelOptions& options() const { return options_; }
+  const ModelConfig& config() const { return loaded_.model().config; }
+  int64_t n_ctx() const { return inference_.capacity(); }
+  int64_t created() const { return created_; }  // seconds since 1970, when it was loaded
+
+  const Tokenizer* tokenizer_if_any() const { return tokenizer_.get(); }
+  // Throw ApiError (400) where the model has none.
+  const Tokenizer& tokenizer() const;
+  const ChatTemplate& chat_template() const;
+  bool has_chat_template() const { return chat_ != nullptr; }
+  const std::string& chat_problem() const { return chat_problem_; }  // why it has none
+
+  // The number of an adapter for Request::adapter; nothing for an unknown name.
+  std::optional<int> adapter(std::string_view name) const;
+
+  EngineWorker& worker() { return *worker_; }
+  // For side tasks, on the worker's thread: a slot that the engine does not use.
+  Inference& inference() { return inference_; }
+  int spare_slot() const { return inference_.slots() - 1; }
+  int64_t cache_blocks() const { return cache_blocks_; }
+
+ private:
+  // The engine's share of the slots: all but the last.
+  class EngineSlots : public CachedModel {
+   public:
+    using CachedModel::CachedModel;
+    int slots() const override { return CachedModel::slots() - 1; }
+  };
+  Inference::Options inference_options() const;
+  void find_chat_template();
+  void load_adapters();
+
+  ServedModelOptions options_;
+  LoadedModel loaded_;
+  std::unique_ptr<const Tokenizer> tokenizer_;
+  std::string tokenizer_problem_;
+  std::unique_ptr<const ChatTemplate> chat_;
+  std::string chat_problem_;
+  std::vector<WeightedAdapter> read_adapters_;  // in the order of the options
+  std::map<std::string, int, std::less<>> adapters_;
+  ThreadPool pool_;
+  Inference inference_;
+  EngineSlots slots_;
+  int64_t cache_blocks_;
+  int64_t created_;
+  std::unique_ptr<EngineWorker> worker_;
+};
+
+// The models of a server, by name.
+class ModelSet {
+ public:
+  // Throws Error where a name is taken.
+  void add(std::unique_ptr<ServedModel> model);
+
+  struct Found {
+    ServedModel* model;
+    int adapter = -1;
+    std::string name;  // as the answer names it
+  };
+  // What the field "model" of a request means: a model, "MODEL:ADAPTER", or an adapter that only one model
+  // has; "": the first model. Throws ApiError (404).
+  Found find(const std::string& name) const;
+  const std::vector<std::unique_ptr<ServedModel>>& all() const { return models_; }
+  void stop();  // all workers
+
+ private:
+  std::vector<std::unique_ptr<ServedModel>> models_;
+};
+
+}  // namespace gpt::serve

@@ -1,0 +1,120 @@
+#include <nlohmann/json.hpp>
+
+#include "base/ranges.h"
+#include "base/utf8.h"
+#include "serve/api_error.h"
+#include "serve/chat_prompt.h"
+#include "serve/submit_answer.h"
+#include "serve/token_ids.h"
+
+namespace gpt::serve {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+void send_json(Call& call, const ordered_json& body) {
+  call.send({.body = body.dump(-1, ' ', false, json::error_handler_t::replace)});
+}
+
+ordered_json description(const ServedModel& model, const std::string& name, const std::string& parent) {
+  ordered_json out = {{"id", name},
+                      {"object", "model"},
+                      {"created", model.created()},
+                      {"owned_by", "gpt.cpp"},
+                      {"max_model_len", model.n_ctx()},
+                      {"vocab_size", model.config().vocab_size},
+                      {"chat_template", nullptr}};
+  if (!parent.empty()) out["parent"] = parent;
+  if (model.has_chat_template())
+    out["chat_template"] = model.chat_template().built_in() ? model.chat_template().name() : "jinja";
+  return out;
+}
+
+std::vector<ordered_json> descriptions(const ModelSet& models) {
+  std::vector<ordered_json> all;
+  for (const auto& model : models.all()) {
+    all.push_back(description(*model, model->name(), ""));
+    for (const NamedAdapter& adapter : model->options().adapters)
+      all.push_back(description(*model, model->name() + ":" + adapter.name, model->name()));
+  }
+  return all;
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char lower = static_cast<char>(c | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+// A name in a path: "%2F" stands for "/".
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escaped =
+        text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0;
+    out += escaped ? static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2])) : text[i];
+    if (escaped) i += 2;
+  }
+  return out;
+}
+
+}  // namespace
+
+void list_models(const Service& service, const std::shared_ptr<Call>& call) {
+  send_json(*call, {{"object", "list"}, {"data", descriptions(service.models)}});
+}
+
+void show_model(const Service& service, const std::shared_ptr<Call>& call) {
+  constexpr std::string_view kPath = "/v1/models/";
+  const std::string name = percent_decoded(call->request().path().substr(kPath.size()));
+  const ModelSet::Found found = service.models.find(name);
+  send_json(*call, description(*found.model, found.name, found.adapter < 0 ? "" : found.model->name()));
+}
+
+// {"content" or "prompt": text, "add_special": whether BOS goes in front} -> {"tokens", "count", ...}
+void tokenize(const Service& service, const std::shared_ptr<Call>& call) {
+  const json body = parse_body(call->request().body);
+  const Fields fields(body);
+  const ServedModel& model = *model_of(service, fields).model;
+  std::vector<int32_t> ids;
+  if (fields.find("messages") != nullptr) {
+    ids = read_chat_prompt(fields, call->request().body, model).ids;
+  } else {
+    auto text = fields.text("content");
+    if (!text) text = fields.text("prompt");
+    if (!text) fail_field("content", "expected a text, found none");
+    const bool special =
+        fields.boolean("add_special")
+            .value_or(fields.boolean("add_special_tokens").value_or(fields.find("prompt") != nullptr));
+    ids = text->empty() ? std::vector<int32_t>()
+                        : prompt_ids(*text, &model.tokenizer(), model.config(), !special);
+  }
+  send_json(*call, {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", model.n_ctx()}});
+}
+
+void detokenize(const Service& service, const std::shared_ptr<Call>& call) {
+  const json body = parse_body(call->request().body);
+  const Fields fields(body);
+  const ServedModel& model = *model_of(service, fields).model;
+  const json* tokens = fields.find("tokens");
+  if (tokens == nullptr || !tokens->is_array()) fail_field("tokens", "expected a list of token ids");
+  std::string text;
+  for (const int32_t id : read_ids(*tokens, "tokens", model.config().vocab_size))
+    text += bytes_of(model.tokenizer(), id);
+  text = replace_invalid_utf8(text);
+  send_json(*call, {{"content", text}, {"prompt", text}});
+}
+
+void apply_template(const Service& service, const std::shared_ptr<Call>& call) {
+  const json body = parse_body(call->request().body);
+  const Fields fields(body);
+  const ServedModel& model = *model_of(service, fields).model;
+  const ChatPrompt prompt = read_chat_prompt(fields, call->request().body, model);
+  std::string text;
+  for (const int32_t id : prompt.ids)
+    text += bytes_of(model.tokenizer(), id);
+  send_json(*call, {{"prompt", replace_invalid_utf8(text)}, {"tokens", prompt.ids}});
+}
+
+}  // namespace gpt::serve

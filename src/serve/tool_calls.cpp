@@ -1,0 +1,122 @@
+#include "serve/tool_calls.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace gpt::serve {
+namespace {
+
+constexpr std::string_view kOpen = "<tool_call>", kClose = "</tool_call>", kPythonTag = "<|python_tag|>";
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+  const size_t end = text.find_last_not_of(" \t\r\n");
+  return text.substr(begin, end == std::string_view::npos ? 0 : end + 1 - begin);
+}
+
+// The call that an object describes; its arguments are under one of two names.
+std::optional<ToolCall> call_of(std::string_view text) {
+  try {
+    parse_json(text, "a tool call");  // limits, and keys that stand twice
+    const auto call = nlohmann::ordered_json::parse(text);
+    if (!call.is_object() || !call.contains("name") || !call["name"].is_string()) return std::nullopt;
+    for (const char* key : {"arguments", "parameters"}) {
+      if (call.contains(key) && call[key].is_object())
+        return ToolCall{call["name"].get<std::string>(), call[key].dump()};
+    }
+  } catch (const Error&) {  // no JSON
+  }
+  return std::nullopt;
+}
+
+// How many bytes at the end of a text may begin a marker.
+size_t beginning_of(std::string_view marker, std::string_view text) {
+  for (size_t n = std::min(marker.size() - 1, text.size()); n > 0; --n) {
+    if (text.ends_with(marker.substr(0, n))) return n;
+  }
+  return 0;
+}
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+}  // namespace
+
+bool takes_tools(std::string_view jinja) {
+  return has(jinja, "tools");
+}
+
+std::optional<ToolFormat> tool_format_of(std::string_view jinja) {
+  if (!takes_tools(jinja)) return std::nullopt;
+  if (has(jinja, kOpen)) return ToolFormat::hermes;
+  if (has(jinja, kPythonTag) || (has(jinja, "\"parameters\"") && has(jinja, "ipython")))
+    return ToolFormat::llama3;
+  return std::nullopt;
+}
+
+ToolCallParser::Found ToolCallParser::push(std::string_view piece) {
+  Found found;
+  held_ += piece;
+  if (format_ == ToolFormat::llama3) {
+    if (!begun_) {
+      const std::string_view text = trimmed(held_);
+      if (text.empty() || (kPythonTag.starts_with(text) && text != kPythonTag)) return found;
+      begun_ = true;
+      in_call_ = text.front() == '{' || text.starts_with(kPythonTag);
+    }
+    if (!in_call_) std::swap(found.text, held_);
+    return found;
+  }
+  for (size_t before = held_.size() + 1; before != held_.size();) {
+    before = held_.size();
+    in_call_ ? take_call(found) : take_text(found);
+  }
+  return found;
+}
+
+// Text up to the next call, or to what may be the beginning of its marker.
+void ToolCallParser::take_text(Found& found) {
+  const size_t open = held_.find(kOpen);
+  in_call_ = open != std::string::npos;
+  const size_t n = in_call_ ? open : held_.size() - beginning_of(kOpen, held_);
+  std::string text = held_.substr(0, n);
+  held_.erase(0, n);
+  // Line ends between calls are the format's.
+  if (any_ && trimmed(text).empty()) return;
+  found.text += text;
+}
+
+void ToolCallParser::take_call(Found& found) {
+  const size_t close = held_.find(kClose);
+  if (close == std::string::npos) return;
+  const auto call = call_of(trimmed(std::string_view(held_).substr(kOpen.size(), close - kOpen.size())));
+  if (call) {
+    found.calls.push_back(*call);
+    any_ = true;
+  } else {
+    found.text += held_.substr(0, close + kClose.size());
+  }
+  held_.erase(0, close + kClose.size());
+  in_call_ = false;
+}
+
+ToolCallParser::Found ToolCallParser::finish() {
+  Found found;
+  if (format_ == ToolFormat::llama3 && in_call_) {
+    std::string_view text = trimmed(held_);
+    if (text.starts_with(kPythonTag)) text = trimmed(text.substr(kPythonTag.size()));
+    if (const auto call = call_of(text)) {
+      found.calls.push_back(*call);
+      held_.clear();
+    }
+  }
+  if (!any_ || !trimmed(held_).empty()) found.text = held_;
+  held_.clear();
+  return found;
+}
+
+}  // namespace gpt::serve

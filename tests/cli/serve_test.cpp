@@ -1,0 +1,427 @@
+// gpt serve: the real program, spoken to over sockets.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "gpt_process.h"
+#include "http_client.h"
+#include "run_gpt.h"
+#include "support/temp_dir.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const std::string kAdapters = GPT_SOURCE_DIR "/tests/data/adapters/llama/";
+
+// A server of the program, and what one asks it.
+class Server {
+ public:
+  explicit Server(const std::vector<std::string>& arguments) : process_(words(arguments)) {
+    const std::string mark = "listening on http://127.0.0.1:";
+    EXPECT_TRUE(process_.wait_for_note(mark)) << process_.notes();
+    EXPECT_TRUE(
+        process_.wait_until([&] { return process_.notes().find('\n', place(mark)) != std::string::npos; }));
+    port_ = std::stoi(process_.notes().substr(place(mark)));
+  }
+  int port() const { return port_; }
+  GptProcess& process() { return process_; }
+
+  json post(const std::string& path, const json& body, int status = 200) {
+    HttpClient client(port_);
+    const HttpClient::Answer answer = client.post(path, body.dump());
+    EXPECT_EQ(answer.status, status) << answer.body;
+    return json::parse(answer.body);
+  }
+  // The field that an error names.
+  std::string refused(const std::string& path, const std::string& body, int status = 400) {
+    HttpClient client(port_);
+    const HttpClient::Answer answer = client.post(path, body);
+    EXPECT_EQ(answer.status, status) << body.substr(0, 200) << "\n" << answer.body;
+    const json error = json::parse(answer.body)["error"];
+    EXPECT_TRUE(error["message"].is_string() && error["type"].is_string()) << answer.body;
+    return error["param"].is_string() ? error["param"] : "";
+  }
+  // A value of GET /metrics.
+  int64_t metric(const std::string& name) {
+    HttpClient client(port_);
+    const std::string page = client.ask("GET", "/metrics").body;
+    const size_t at = page.find("\n" + name + " ");
+    return at == std::string::npos ? -1 : std::stoll(page.substr(at + name.size() + 2));
+  }
+  bool wait_for_metric(const std::string& name, int64_t value) {
+    return process_.wait_until([&] { return metric(name) == value; });
+  }
+
+ private:
+  static std::vector<std::string> words(const std::vector<std::string>& arguments) {
+    std::vector<std::string> all = {"serve", "--port", "0", "--threads", "1"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return all;
+  }
+  size_t place(const std::string& mark) const { return process_.notes().find(mark) + mark.size(); }
+
+  GptProcess process_;
+  int port_ = 0;
+};
+
+// The objects of a stream of events; "[DONE]" as a string.
+std::vector<json> events_of(const std::string& body) {
+  std::vector<json> events;
+  for (size_t at = 0; at < body.size();) {
+    const size_t end = body.find("\n\n", at);
+    EXPECT_EQ(body.substr(at, 6), "data: ");
+    const std::string data = body.substr(at + 6, end - at - 6);
+    events.push_back(data == "[DONE]" ? json(data) : json::parse(data));
+    at = end + 2;
+  }
+  return events;
+}
+
+class Serve : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder() = fs::path(testing::TempDir()) / ("serve" + std::to_string(::getpid()));
+    const GptRun run = run_gpt({"train",
+                                "--data",
+                                "tales:20000",
+                                "--tokenizer",
+                                std::string(GPT_SOURCE_DIR) + "/tests/data/chat.tokenizer.json",
+                                "--n-layer",
+                                "1",
+                                "--n-head",
+                                "2",
+                                "--n-embd",
+                                "16",
+                                "--n-ctx",
+                                "256",
+                                "--steps",
+                                "2",
+                                "--warmup",
+                                "0",
+                                "--eval-every",
+                                "0",
+                                "--batch-size",
+                                "2",
+                                "--out",
+                                folder().string()});
+    ASSERT_EQ(run.status, 0) << run.err;
+  }
+  static void TearDownTestSuite() { fs::remove_all(folder()); }
+  static fs::path& folder() {
+    static fs::path path;
+    return path;
+  }
+  static std::vector<std::string> arguments(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all = {"tiny=" + folder().string(), "--template", "nanochat"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  static json question(const json& more = {}) {
+    json body = {{"messages", {{{"role", "user"}, {"content", "Once upon a time"}}}},
+                 {"max_tokens", 12},
+                 {"temperature", 0}};
+    body.update(more.is_null() ? json::object() : more);
+    return body;
+  }
+};
+
+TEST_F(Serve, ChatIsThatOfGptChat) {
+  Server server(arguments());
+  const json answer = server.post("/v1/chat/completions", question({{"model", "tiny"}}));
+  const GptRun run = run_gpt({"chat", folder().string(), "Once upon a time", "--template", "nanochat",
+                              "--greedy", "--max-tokens", "12", "--json"});
+  const json chat = json::parse(run.out);
+  EXPECT_EQ(answer["choices"][0]["message"]["content"], chat["text"]);
+  EXPECT_EQ(answer["usage"]["prompt_tokens"], chat["prompt_ids"].size());
+  EXPECT_EQ(answer["object"], "chat.completion");
+  EXPECT_EQ(answer["choices"][0]["finish_reason"], "length");
+
+  // The same again comes from what is cached, and drawn with a seed as gpt generate draws.
+  EXPECT_GT(
+      server.post("/v1/chat/completions", question())["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+  const json drawn = server.post(
+      "/v1/completions",
+      {{"prompt", "Once"}, {"max_tokens", 20}, {"temperature", 0.8}, {"top_k", 40}, {"seed", 7}, {"n", 2}});
+  const GptRun generated = run_gpt({"generate", folder().string(), "--prompt", "Once", "-n", "20", "--seed",
+                                    "7", "--num-samples", "2", "--json"});
+  const json samples = json::parse(generated.out)["completions"];
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_EQ(drawn["choices"][i]["text"], samples[i]["text"]);
+}
+
+TEST_F(Serve, StreamsEventsAsClientsExpectThem) {
+  Server server(arguments());
+  HttpClient client(server.port());
+  const json whole = server.post("/v1/chat/completions", question());
+  const json body =
+      question({{"stream", true}, {"stream_options", {{"include_usage", true}}}, {"logprobs", true}});
+  const HttpClient::Answer answer = client.post("/v1/chat/completions", body.dump());
+  EXPECT_EQ(answer.headers.at("content-type"), "text/event-stream");
+  const std::vector<json> events = events_of(answer.body);
+  ASSERT_GT(events.size(), 4u);
+  EXPECT_EQ(events[0]["choices"][0]["delta"], json({{"role", "assistant"}, {"content", ""}}));
+  std::string text;
+  size_t logprobs = 0;
+  for (size_t i = 0; i + 1 < events.size(); ++i) {
+    EXPECT_EQ(events[i]["object"], "chat.completion.chunk");
+    EXPECT_EQ(events[i]["id"], events[0]["id"]);
+    if (events[i]["choices"].empty()) continue;
+    const json& choice = events[i]["choices"][0];
+    text += choice["delta"].value("content", "");
+    if (choice["logprobs"].is_object()) logprobs += choice["logprobs"]["content"].size();
+    EXPECT_TRUE(events[i]["usage"].is_null());
+  }
+  EXPECT_EQ(text, whole["choices"][0]["message"]["content"]);
+  EXPECT_EQ(logprobs, 12u);
+  const size_t n = events.size();
+  EXPECT_EQ(events[n - 3]["choices"][0]["delta"], json::object());
+  EXPECT_EQ(events[n - 3]["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(events[n - 2]["choices"], json::array());
+  EXPECT_EQ(events[n - 2]["usage"]["completion_tokens"], 12);
+  EXPECT_EQ(events[n - 1], "[DONE]");
+  EXPECT_EQ(client.ask("GET", "/health").status, 200) << "the connection is kept";
+}
+
+TEST_F(Serve, EchoHasLogprobsOfThePromptAndTheEnd) {
+  Server server(arguments());
+  const json ids = server.post("/tokenize", {{"content", "Once upon"}})["tokens"];
+  const json answer =
+      server.post("/v1/completions", {{"prompt", ids}, {"max_tokens", 1}, {"echo", true}, {"logprobs", 2}});
+  const json& choice = answer["choices"][0];
+  EXPECT_EQ(choice["logprobs"]["token_logprobs"].size(), ids.size() + 1);
+  EXPECT_TRUE(choice["logprobs"]["token_logprobs"][0].is_null());
+  EXPECT_TRUE(choice["logprobs"]["top_logprobs"][0].is_null());
+  EXPECT_EQ(choice["logprobs"]["top_logprobs"][1].size(), 2u);
+  EXPECT_EQ(choice["text"].get<std::string>().substr(0, 9), "Once upon");
+  const json prompt_only = server.post(
+      "/v1/completions", {{"prompt", "Once upon"}, {"max_tokens", 0}, {"echo", true}, {"logprobs", 0}});
+  EXPECT_EQ(prompt_only["choices"][0]["logprobs"]["token_logprobs"].size(), ids.size());
+  const json best = server.post(
+      "/v1/completions",
+      {{"prompt", json::array({"Once", "A"})}, {"best_of", 3}, {"n", 1}, {"max_tokens", 4}, {"seed", 1}});
+  EXPECT_EQ(best["choices"].size(), 2u);
+  EXPECT_EQ(best["usage"]["completion_tokens"], 24);
+}
+
+TEST_F(Serve, EmbeddingsTokensAndModels) {
+  Server server(arguments());
+  const json e = server.post("/v1/embeddings", {{"input", json::array({"a dog", "a cat"})}});
+  ASSERT_EQ(e["data"].size(), 2u);
+  double squares = 0;
+  for (const json& x : e["data"][1]["embedding"])
+    squares += x.get<double>() * x.get<double>();
+  EXPECT_NEAR(squares, 1, 1e-5);
+  const json packed = server.post("/v1/embeddings", {{"input", "a dog"}, {"encoding_format", "base64"}});
+  EXPECT_EQ(packed["data"][0]["embedding"].get<std::string>().size(), (16u * 4 + 2) / 3 * 4);
+  EXPECT_EQ(server.refused("/v1/embeddings", R"({"input":"a","dimensions":3})"), "dimensions");
+  const json ids = server.post("/tokenize", {{"content", "a dog"}})["tokens"];
+  EXPECT_EQ(server.post("/detokenize", {{"tokens", ids}})["content"], "a dog");
+  EXPECT_NE(server.post("/apply-template", question())["prompt"].get<std::string>().find("<|user_start|>"),
+            std::string::npos);
+  HttpClient client(server.port());
+  const json models = json::parse(client.ask("GET", "/v1/models").body);
+  EXPECT_EQ(models["data"][0]["id"], "tiny");
+  EXPECT_EQ(models["data"][0]["max_model_len"], 256);
+  EXPECT_EQ(client.ask("GET", "/v1/models/other").status, 404);
+}
+
+TEST_F(Serve, TheLastMessageOfTheAssistantIsContinued) {
+  Server server(arguments());
+  json body = question();
+  body["messages"].push_back({{"role", "assistant"}, {"content", "There"}});
+  const json prompt = server.post("/apply-template", body);
+  EXPECT_TRUE(prompt["prompt"].get<std::string>().ends_with("<|assistant_start|>There")) << prompt;
+  EXPECT_EQ(server.post("/v1/chat/completions", body)["usage"]["prompt_tokens"], prompt["tokens"].size());
+}
+
+// Whatever a client sends is answered with a 400 that names the field, and the server goes on.
+TEST_F(Serve, WrongRequestsAreRefusedByName) {
+  Server server(arguments());
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("temperature":9)", "temperature"},
+      {R"("temperature":"hot")", "temperature"},
+      {R"("temperature":-1e308)", "temperature"},
+      {R"("top_p":1.5)", "top_p"},
+      {R"("top_k":99999999999999999999)", "top_k"},
+      {R"("repetition_penalty":0)", "repetition_penalty"},
+      {R"("presence_penalty":3)", "presence_penalty"},
+      {R"("n":9)", "n"},
+      {R"("n":-1)", "n"},
+      {R"("n":18446744073709551615)", "n"},
+      {R"("max_tokens":-5)", "max_tokens"},
+      {R"("max_tokens":1.5)", "max_tokens"},
+      {R"("seed":1e300)", "seed"},
+      {R"("stop":"")", "stop"},
+      {R"("stop":[1])", "stop"},
+      {R"("logit_bias":{"-1":1})", "logit_bias"},
+      {R"("logit_bias":{"1":1000})", "logit_bias.1"},
+      {R"("top_logprobs":3)", "top_logprobs"},
+      {R"("logprobs":true,"top_logprobs":21)", "top_logprobs"},
+      {R"("response_format":{"type":"json_object"})", "response_format"},
+      {R"("tools":[{"type":"function","function":{"name":"f"}}])", "tools"},
+      {R"("tool_choice":"required")", "tool_choice"},
+      {R"("audio":{})", "audio"},
+      {R"("stream_options":{})", "stream_options"},
+      {R"("model":"other")", "model"},
+  };
+  for (const auto& [field, param] : cases) {
+    const std::string body = R"({"messages":[{"role":"user","content":"x"}],)" + std::string(field) + "}";
+    EXPECT_EQ(server.refused("/v1/chat/completions", body, param == std::string("model") ? 404 : 400), param)
+        << field;
+  }
+  EXPECT_EQ(server.refused("/v1/chat/completions", R"({"messages":[]})"), "messages");
+  EXPECT_EQ(server.refused("/v1/chat/completions", R"({"messages":[{"role":"king","content":"x"}]})"),
+            "messages");
+  EXPECT_EQ(server.refused("/v1/completions", R"({"prompt":[99999]})"), "prompt");
+  EXPECT_EQ(server.refused("/v1/completions", R"({"prompt":"a","suffix":"b"})"), "suffix");
+  for (const std::string& body :
+       {std::string("{"), std::string("[]"), R"({"a":1,"a":2})" + std::string(),
+        std::string("{\"messages\":\"\xff\"}"), R"({"temperature":1e400})" + std::string(),
+        R"({"temperature":NaN})" + std::string(), R"({"messages":)" + std::string(10000, '[')})
+    EXPECT_EQ(server.refused("/v1/chat/completions", body), "") << body.substr(0, 40);
+  EXPECT_EQ(server.post("/v1/chat/completions", question()).at("choices").size(), 1u);
+}
+
+TEST_F(Serve, WhatDoesNotFitTheContextIsRefusedBeforeAStream) {
+  Server server(arguments());
+  const json body = question({{"stream", true}, {"max_tokens", 250}});
+  HttpClient client(server.port());
+  const HttpClient::Answer answer = client.post("/v1/chat/completions", body.dump());
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_EQ(json::parse(answer.body)["error"]["code"], "context_length_exceeded");
+}
+
+TEST_F(Serve, LimitsOfHttp) {
+  Server server(arguments({"--max-body", "2000"}));
+  const auto status = [&](const std::string& bytes) {
+    HttpClient client(server.port());
+    client.send(bytes);
+    return client.read_answer().status;
+  };
+  const std::string post =
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+  EXPECT_EQ(status(post + "Content-Length: 999999999\r\n\r\n"), 413);
+  EXPECT_EQ(status(post + "Transfer-Encoding: chunked\r\n\r\n1000\r\n" + std::string(0x1000, ' ')), 413);
+  EXPECT_EQ(status(post + "Content-Length: -1\r\n\r\n"), 400);
+  EXPECT_EQ(status("GET / HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(20000, 'x')), 431);
+  std::string many;
+  for (int i = 0; i < 101; ++i)
+    many += "X" + std::to_string(i) + ": y\r\n";
+  EXPECT_EQ(status("GET /health HTTP/1.1\r\n" + many + "\r\n"), 431);
+  EXPECT_EQ(status("rubbish\r\n\r\n"), 400);
+  EXPECT_EQ(status("GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n"), 404);
+  HttpClient client(server.port());
+  EXPECT_EQ(client.ask("PUT", "/v1/completions").headers["allow"], "POST");
+  EXPECT_EQ(client.ask("POST", "/v1/completions", "{}", "Content-Type: text/plain\r\n").status, 415);
+  EXPECT_EQ(client.ask("OPTIONS", "/v1/completions", "", "Origin: http://evil\r\n").status, 405);
+}
+
+TEST_F(Serve, GuardsAgainstStrangers) {
+  const gpt::test::TempDir dir;
+  gpt::test::write_plain_file(dir.file("keys"), "# clients\n0123456789abcdef-one\n0123456789abcdef-two\n");
+  Server server(arguments({"--api-key-file", dir.file("keys")}));
+  HttpClient client(server.port());
+  const auto with = [&](const std::string& header) {
+    return client.ask("GET", "/v1/models", "", header).status;
+  };
+  EXPECT_EQ(with(""), 401);
+  EXPECT_EQ(with("Authorization: Bearer 0123456789abcdef-on\r\n"), 401);
+  EXPECT_EQ(with("Authorization: Bearer 0123456789abcdef-two\r\n"), 200);
+  EXPECT_EQ(client.ask("GET", "/health").status, 200);
+  EXPECT_EQ(client.ask("GET", "/health", "", "Host: evil.example\r\n").status, 421);
+  EXPECT_EQ(server.process().notes().find("0123456789abcdef"), std::string::npos);
+
+  const GptRun open = run_gpt({"serve", folder().string(), "--host", "0.0.0.0", "--port", "0"});
+  EXPECT_EQ(open.status, 2);
+  EXPECT_NE(open.err.find("--api-key-file"), std::string::npos) << open.err;
+}
+
+// A client that goes away, or closes its side, ends its request.
+TEST_F(Serve, DisconnectsCancel) {
+  Server server(arguments());
+  const std::string running = "gptcpp_sequences_running{model=\"tiny\"}";
+  for (const bool half : {false, true}) {
+    HttpClient client(server.port());
+    const std::string body = question({{"max_tokens", 200}, {"stream", true}, {"n", 8}}).dump();
+    client.send(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Content-Length: " +
+        std::to_string(body.size()) + "\r\n\r\n" + body);
+    EXPECT_TRUE(client.read_until("data: "));
+    half ? client.half_close() : client.close();
+    EXPECT_TRUE(server.wait_for_metric(running, 0));
+    EXPECT_TRUE(server.process().wait_until([&] { return server.metric("gptcpp_connections") == 1; }));
+  }
+  EXPECT_EQ(server.post("/v1/chat/completions", question()).at("choices").size(), 1u);
+}
+
+TEST_F(Serve, EndsWhenAllAcceptedRequestsHaveTheirAnswers) {
+  Server server(arguments());
+  std::vector<std::thread> clients;
+  std::vector<HttpClient::Answer> answers(8);
+  for (HttpClient::Answer& answer : answers)
+    clients.emplace_back([&] {
+      HttpClient client(server.port());
+      answer = client.post("/v1/chat/completions", question({{"max_tokens", 200}, {"stream", true}}).dump());
+    });
+  EXPECT_TRUE(server.process().wait_until(
+      [&] { return server.metric("gptcpp_sequences_running{model=\"tiny\"}") > 0; }));
+  server.process().send(SIGTERM);
+  for (std::thread& client : clients)
+    client.join();
+  for (const HttpClient::Answer& answer : answers) {
+    // Those that came after the signal are told so.
+    if (answer.status == 200) {
+      EXPECT_TRUE(answer.body.ends_with("data: [DONE]\n\n"));
+    } else {
+      EXPECT_TRUE(answer.status == 503 || answer.status == 0) << answer.status;
+    }
+  }
+  EXPECT_EQ(server.process().end(), 0) << server.process().notes();
+}
+
+// A model without a tokenizer gives ids, as the names of tokens.
+TEST_F(Serve, AdaptersByName) {
+  Server server({"base=" + kAdapters + "base", "--adapter", "tuned=" + kAdapters + "adapter"});
+  const auto ids = [&](const std::string& model) {
+    return server.post("/v1/completions", {{"model", model},
+                                           {"prompt", json::array({3, 1, 4, 1, 5})},
+                                           {"max_tokens", 6},
+                                           {"temperature", 0},
+                                           {"ignore_eos", true},
+                                           {"logprobs", 0}})["choices"][0]["logprobs"]["tokens"];
+  };
+  const auto generated = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"generate", kAdapters + "base", "--ids", "3,1,4,1,5", "--greedy", "-n",
+                                      "6",        "--ignore-eos",     "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    json names = json::array();
+    for (const json& id : json::parse(run_gpt(words).out)["completions"][0]["ids"])
+      names.push_back(std::to_string(id.get<int>()));
+    return names;
+  };
+  EXPECT_EQ(ids("base"), generated({}));
+  EXPECT_EQ(ids("base:tuned"), generated({"--adapter", kAdapters + "adapter"}));
+  EXPECT_EQ(ids("tuned"), ids("base:tuned"));
+  EXPECT_EQ(server.refused("/v1/completions", R"({"prompt":"text"})"), "prompt");
+}
+
+TEST_F(Serve, LogsRequestsWithoutTheirText) {
+  Server server(arguments());
+  HttpClient client(server.port());
+  const std::string trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  EXPECT_EQ(client.ask("POST", "/v1/chat/completions", question().dump(), "traceparent: " + trace + "\r\n")
+                .headers["traceparent"],
+            trace);
+  EXPECT_TRUE(server.process().wait_for_note(trace));
+  EXPECT_EQ(server.process().notes().find("Once upon"), std::string::npos);
+}
+
+}  // namespace

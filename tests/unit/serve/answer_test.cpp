@@ -1,0 +1,164 @@
+// What clients get: choices as their tokens arrive, events, tool calls.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/utf8.h"
+#include "serve/answer_format.h"
+
+namespace gpt::serve {
+namespace {
+
+using nlohmann::json;
+
+const Tokenizer& bytes() {
+  static const auto tokenizer = make_byte_tokenizer();
+  return *tokenizer;
+}
+
+// The pieces of an answer whose tokens are bytes, up to its end.
+std::vector<AnswerPiece> pieces_of(AnswerChoice& choice, const std::string& text,
+                                   std::optional<FinishReason> finish = FinishReason::length) {
+  std::vector<AnswerPiece> pieces;
+  for (size_t i = 0; i < text.size() && choice.finish() == nullptr; ++i) {
+    const auto id = static_cast<int32_t>(static_cast<unsigned char>(text[i]));
+    const Logprobs logprobs{{id, -1}, {}};
+    Event event{.id = id, .logprobs = &logprobs};
+    if (i + 1 == text.size()) event.finish = finish;
+    pieces.push_back(choice.push(event));
+  }
+  return pieces;
+}
+
+AnswerPiece whole(const std::vector<AnswerPiece>& pieces) {
+  AnswerPiece all;
+  for (const AnswerPiece& piece : pieces) {
+    EXPECT_FALSE(first_invalid_utf8(piece.text));
+    all.text += piece.text;
+    all.tokens.insert(all.tokens.end(), piece.tokens.begin(), piece.tokens.end());
+    all.calls.insert(all.calls.end(), piece.calls.begin(), piece.calls.end());
+  }
+  return all;
+}
+
+TEST(AnswerChoice, TokensComeWithTheirLastByte) {
+  AnswerChoice choice(&bytes(), {});
+  const auto pieces = pieces_of(choice, "a\xe2\x82\xac");
+  ASSERT_EQ(pieces.size(), 4u);
+  EXPECT_EQ(pieces[0].tokens.size(), 1u);
+  EXPECT_TRUE(pieces[1].empty() && pieces[2].empty());
+  EXPECT_EQ(pieces[3].text, "\xe2\x82\xac");
+  EXPECT_EQ(pieces[3].tokens.size(), 3u);
+  EXPECT_STREQ(choice.finish(), "length");
+}
+
+TEST(AnswerChoice, AStopStringAndItsTokensAreNoPartOfTheAnswer) {
+  AnswerChoice choice(&bytes(), {.stops = {"END"}});
+  const AnswerPiece all = whole(pieces_of(choice, "an ENEND more"));
+  EXPECT_EQ(all.text, "an EN");
+  EXPECT_EQ(all.tokens.size(), 5u);
+  EXPECT_STREQ(choice.finish(), "stop");
+  EXPECT_EQ(choice.tokens(), 8);
+}
+
+TEST(AnswerChoice, TheEndingTokenHasNoTextAndItsLogprobOnlyWhereWanted) {
+  for (const bool keep : {false, true}) {
+    AnswerChoice choice(&bytes(), {.keep_end = keep});
+    const AnswerPiece all = whole(pieces_of(choice, "abc", FinishReason::eos));
+    EXPECT_EQ(all.text, "ab");
+    EXPECT_EQ(all.tokens.size(), keep ? 3u : 2u);
+    EXPECT_STREQ(choice.finish(), "stop");
+  }
+}
+
+TEST(AnswerChoice, BrokenBytesBecomeReplacementCharacters) {
+  AnswerChoice choice(&bytes(), {});
+  EXPECT_EQ(whole(pieces_of(choice, "a\xff\xe2\x82")).text, "a\xef\xbf\xbd\xef\xbf\xbd");
+}
+
+TEST(ToolCalls, AreFoundBesideText) {
+  AnswerChoice choice(&bytes(), {.tools = ToolFormat::hermes});
+  const AnswerPiece all = whole(pieces_of(choice,
+                                          "Let me see <b>.\n<tool_call>\n{\"name\": \"f\", \"arguments\": "
+                                          "{\"b\": 1, \"a\": \"}\"}}\n</tool_call>\n"
+                                          "<tool_call>{\"name\":\"g\",\"arguments\":{}}</tool_call>x",
+                                          FinishReason::eos));
+  EXPECT_EQ(all.text, "Let me see <b>.\n");
+  ASSERT_EQ(all.calls.size(), 2u);
+  EXPECT_EQ(all.calls[0].name, "f");
+  EXPECT_EQ(all.calls[0].arguments, "{\"b\":1,\"a\":\"}\"}");
+  EXPECT_STREQ(choice.finish(), "tool_calls");
+}
+
+TEST(ToolCalls, WhatIsNoneStaysText) {
+  for (const char* text : {"<tool_call>{\"name\": 3}</tool_call>", "<tool_call>{\"name\":\"f\"", "a <tool_c",
+                           "<tool_call>[[[</tool_call>"}) {
+    AnswerChoice choice(&bytes(), {.tools = ToolFormat::hermes});
+    EXPECT_EQ(whole(pieces_of(choice, text)).text, text);
+    EXPECT_STREQ(choice.finish(), "length");
+  }
+}
+
+TEST(ToolCalls, OfLlama3AreTheWholeAnswer) {
+  const auto answer = [](const std::string& text) {
+    AnswerChoice choice(&bytes(), {.tools = ToolFormat::llama3});
+    return whole(pieces_of(choice, text + "x", FinishReason::stop));
+  };
+  EXPECT_EQ(answer("{\"name\":\"f\",\"parameters\":{\"x\":1}}").calls.size(), 1u);
+  EXPECT_EQ(answer("<|python_tag|>{\"name\":\"f\",\"parameters\":{}}").calls.size(), 1u);
+  EXPECT_EQ(answer("{\"x\":1}").text, "{\"x\":1}");
+  EXPECT_EQ(answer("Hello {\"name\"").text, "Hello {\"name\"");
+}
+
+TEST(ToolCalls, FormatsAreToldByTheTemplate) {
+  EXPECT_EQ(tool_format_of("{{ tools }} <tool_call>"), ToolFormat::hermes);
+  EXPECT_EQ(tool_format_of("{{ tools }} <|python_tag|>"), ToolFormat::llama3);
+  EXPECT_EQ(tool_format_of("{{ messages }}"), std::nullopt);
+}
+
+json data_of(const std::string& event) {
+  EXPECT_TRUE(event.starts_with("data: ") && event.ends_with("\n\n")) << event;
+  return json::parse(event.substr(6));
+}
+
+TEST(AnswerFormat, ChunksOfAChat) {
+  const AnswerFormat format(
+      {.chat = true, .id = "chatcmpl-1", .model = "a\"b", .created = 7, .tokenizer = &bytes()});
+  AnswerFormat::Progress progress{.index = 2};
+  std::string out;
+  format.role_chunk(out, 2);
+  EXPECT_EQ(data_of(out),
+            json::parse(R"({"id":"chatcmpl-1","object":"chat.completion.chunk","created":7,"model":"a\"b",
+    "system_fingerprint":"gptcpp","choices":[{"index":2,"delta":{"role":"assistant","content":""},"logprobs":null,
+    "finish_reason":null}]})"));
+  out.clear();
+  format.chunk(out, progress, {.text = "\n\"", .calls = {{"f", "{}"}}}, nullptr);
+  const json choice = data_of(out)["choices"][0];
+  EXPECT_EQ(choice["delta"]["content"], "\n\"");
+  EXPECT_EQ(choice["delta"]["tool_calls"][0]["function"], json({{"name", "f"}, {"arguments", "{}"}}));
+  EXPECT_EQ(choice["delta"]["tool_calls"][0]["index"], 0);
+  out.clear();
+  format.chunk(out, progress, {.calls = {{"g", "{}"}}}, nullptr);
+  EXPECT_EQ(data_of(out)["choices"][0]["delta"]["tool_calls"][0]["index"], 1);
+  out.clear();
+  format.chunk(out, progress, {}, "stop");
+  EXPECT_EQ(data_of(out)["choices"][0]["delta"], json::object());
+}
+
+TEST(AnswerFormat, LogprobsOfACompletion) {
+  const AnswerFormat format(
+      {.chat = false, .id = "cmpl-1", .model = "m", .logprobs = true, .tokenizer = &bytes()});
+  AnswerPiece all{.text = "\xc3\xa4z"};
+  all.tokens = {{0xc3, {{0xc3, std::nan("")}, {}}},
+                {0xa4, {{0xa4, -1}, {{0xa4, -1}}}},
+                {'z', {{'z', -2}, {{'y', -1}}}}};
+  const json choice = json::parse(format.whole({format.choice(0, all, "length")}, {}))["choices"][0];
+  EXPECT_EQ(choice["logprobs"],
+            json::parse(R"({"tokens":["bytes:\\xc3","bytes:\\xa4","z"],"token_logprobs":[null,-1.0,-2.0],
+    "top_logprobs":[null,{"bytes:\\xa4":-1.0},{"y":-1.0}],"text_offset":[0,1,1]})"));
+}
+
+}  // namespace
+}  // namespace gpt::serve

@@ -1,0 +1,153 @@
+// What is read of requests: fields, errors, routes, keys.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "serve/api_error.h"
+#include "serve/guard.h"
+#include "serve/json_request.h"
+#include "serve/json_text.h"
+#include "serve/router.h"
+#include "support/temp_dir.h"
+
+namespace gpt::serve {
+namespace {
+
+using nlohmann::json;
+
+// The error that a call throws, as its body.
+template <class F>
+json error_of(F&& call) {
+  try {
+    call();
+  } catch (const ApiError& error) {
+    return json::parse(error.body())["error"];
+  }
+  return nullptr;
+}
+
+TEST(ApiError, HasTheFormThatClientsRead) {
+  const ApiError error(429, "full \xff", "n", "rate_limit_exceeded");
+  EXPECT_EQ(
+      error.body(),
+      "{\"error\":{\"message\":\"full \xef\xbf\xbd\",\"type\":\"rate_limit_error\",\"param\":\"n\",\"code\":"
+      "\"rate_limit_exceeded\"}}");
+  EXPECT_EQ(error.reply().headers, (HttpHeaders{{"Retry-After", "1"}}));
+  try {
+    fail_parameter("top_p", "expected less");
+  } catch (...) {
+    EXPECT_EQ(json::parse(current_error().body())["error"]["param"], "top_p");
+  }
+  try {
+    throw std::runtime_error("disk");
+  } catch (...) {
+    EXPECT_EQ(current_error().status(), 500);
+  }
+}
+
+TEST(Fields, HaveTypesAndRanges) {
+  const json body =
+      parse_body(R"({"i":3,"whole":4.0,"half":1.5,"big":18446744073709551615,"low":-9223372036854775808,
+    "huge":1e308,"text":"t","flag":true,"nothing":null})");
+  const Fields fields(body);
+  EXPECT_EQ(fields.integer("i", 0, 10), 3);
+  EXPECT_EQ(fields.integer("whole", 0, 10), 4);
+  EXPECT_EQ(fields.integer("nothing", 0, 10), std::nullopt);
+  EXPECT_EQ(fields.integer("missing", 0, 10), std::nullopt);
+  for (const char* name : {"half", "big", "low", "huge", "text", "flag"}) {
+    EXPECT_EQ(error_of([&] { fields.integer(name, 0, int64_t{1} << 53); })["param"], name);
+    EXPECT_EQ(error_of([&] { fields.choice(name, {"a", "b"}); })["param"], name);
+  }
+  EXPECT_EQ(fields.number("half", 0, 2), 1.5);
+  EXPECT_EQ(error_of([&] { fields.number("huge", 0, 2); })["message"],
+            "huge: expected a number from 0 to 2, found 1e+308");
+  EXPECT_EQ(error_of([&] { Fields(body["text"], "options."); })["param"], "options");
+  EXPECT_EQ(error_of([&] {
+              fields.refuse({"missing", "nothing", "text"});
+            })["code"],
+            "unsupported_parameter");
+}
+
+TEST(Fields, BodiesAreObjectsOfStrictJson) {
+  for (const char* body : {"", "[]", "3", "{\"a\":1,}", "{\"a\":NaN}", "{\"a\":1e999}", "{\"a\":\"\xc3\"}",
+                           "{\"a\":1}{}", "{\"a\":1,\"a\":1}"})
+    EXPECT_EQ(error_of([&] { parse_body(body); })["code"], "invalid_json") << body;
+  EXPECT_EQ(error_of([&] { parse_body("{\"a\":" + std::string(65, '[')); })["code"], "invalid_json");
+}
+
+TEST(Router, KnowsPathsAndMethods) {
+  Router router;
+  router.add({.method = "GET", .path = "/v1/models", .run = {}});
+  router.add({.method = "GET", .path = "/v1/models/*", .run = {}});
+  router.add({.method = "POST", .path = "/v1/chat", .run = {}});
+  EXPECT_EQ(router.find("HEAD", "/v1/models").path, "/v1/models");
+  EXPECT_EQ(router.find("GET", "/v1/models/a/b").path, "/v1/models/*");
+  EXPECT_EQ(router.allowed("/v1/chat"), "POST");
+  const auto status = [&](const char* method, const char* path) {
+    try {
+      router.find(method, path);
+    } catch (const ApiError& error) {
+      return error.status();
+    }
+    return 200;
+  };
+  EXPECT_EQ(status("GET", "/v1/chat"), 405);
+  EXPECT_EQ(status("GET", "/v1/models/"), 404);
+  EXPECT_EQ(status("GET", "/../etc/passwd"), 404);
+}
+
+TEST(Guard, KeysAreFoundWhole) {
+  const KeyRing keys({"0123456789abcdef", "0123456789abcdefg"});
+  const auto find = [&](const std::string& header) { return keys.find(&header); };
+  EXPECT_EQ(find("Bearer 0123456789abcdef"), 0u);
+  EXPECT_EQ(find("bearer 0123456789abcdefg"), 1u);
+  for (const char* header : {"", "Bearer", "Bearer ", "Bearer 0123456789abcde", "Basic 0123456789abcdef",
+                             "Bearer 0123456789abcdefh"})
+    EXPECT_EQ(find(header), std::nullopt) << header;
+  EXPECT_EQ(find("Bearer " + std::string("0123456789abcdef") + '\0'), std::nullopt);
+  EXPECT_EQ(keys.find(nullptr), std::nullopt);
+  const gpt::test::TempDir dir;
+  gpt::test::write_plain_file(dir.file("short"), "abc\n");
+  gpt::test::write_plain_file(dir.file("none"), "# none\n\n");
+  EXPECT_THROW(KeyRing::read(dir.file("short")), Error);
+  EXPECT_THROW(KeyRing::read(dir.file("none")), Error);
+}
+
+TEST(Guard, HostsAndContentTypes) {
+  const std::vector<std::string> hosts = {"localhost", "[::1]"};
+  const auto host = [&](const char* name) {
+    const HttpRequest request{.method = "GET", .target = "/", .headers = {{"host", name}}};
+    return error_of([&] { check_host(request, hosts); }).is_null();
+  };
+  EXPECT_TRUE(host("localhost") && host("LocalHost:8080") && host("[::1]:8080") && host("[::1]"));
+  EXPECT_FALSE(host("evil.example") || host("localhost.evil.example") || host("") || host("[::2]:8080"));
+  const auto type = [&](const char* name) {
+    const HttpRequest request{.method = "POST", .target = "/", .headers = {{"Content-Type", name}}};
+    return error_of([&] { check_content_type(request); }).is_null();
+  };
+  EXPECT_TRUE(type("application/json") && type("Application/JSON ; charset=utf-8"));
+  EXPECT_FALSE(type("text/plain") || type("application/jsonp") || type(""));
+}
+
+TEST(JsonText, WritesWhatParsesBack) {
+  std::string every;
+  for (char32_t c = 0; c < 0x250; ++c)
+    append_utf8(every, c);
+  std::string out;
+  append_json(out, every);
+  EXPECT_EQ(json::parse(out), every);
+  out.clear();
+  append_json(out, -5.563444837093104);
+  EXPECT_EQ(json::parse(out), -5.563444837093104);
+  out.clear();
+  append_json(out, std::nan(""));
+  EXPECT_EQ(out, "null");
+  EXPECT_EQ(base64("") + base64("f") + base64("fo") + base64("foo") + base64("foob"), "Zg==Zm8=Zm9vZm9vYg==");
+}
+
+}  // namespace
+}  // namespace gpt::serve
