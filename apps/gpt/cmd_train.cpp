@@ -62,9 +62,10 @@ RunConfig resumed_config(const TrainArguments& a, const ConfigFlags& flags) {
   Settings settings;
   settings.add_json(run_config_json(before), path);
   settings.add_json({{"stop_after", 0}}, path);  // that stop has been made
-  // The environment is that of all runs: only a flag extends one.
+  // The environment is that of all runs: only a flag changes the numbers of one.
   std::vector<std::string> from_environment = resumable_keys();
-  std::erase(from_environment, "steps");
+  for (const char* key : {"steps", "reduce"})
+    std::erase(from_environment, key);
   flags.apply_environment(settings, from_environment);
   flags.apply_flags(settings);
   return settings.resolve();

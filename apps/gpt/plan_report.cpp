@@ -107,7 +107,7 @@ std::string processes_text(const RunPlan& r) {
   TextTable table{.columns = {"processes", std::to_string(s.processes), ""}};
   table.rows.push_back({"samples of a step", std::to_string(c.batch_size / s.processes),
                         fmt::format("of {} for each; {} shards; memory above is of one process", c.batch_size,
-                                    c.grad_shards)});
+                                    shard_count(c, s.processes))});
   if (r.rates) {
     const ExchangePlan e = plan_exchange(s, *r.rates);
     const double step = r.time()->step;

@@ -56,15 +56,15 @@ void share_run(TrainConfig& config, int processes, bool resume) {
   const TrainConfig asked = config;
   if (resume && config.grad_shards == 0) config.grad_shards = 1;
   share_among(config, processes);
-  if (config.reduce != Reduce::exact && processes > 1) {
-    write_note(fmt::format(
-        "reduce: each of {} processes adds its own gradients first, so the numbers depend on how many there "
-        "are\n",
-        processes));
-    return;
-  }
-  if (resume || processes == 1) return;
-  if (asked.grad_shards == 0)
+  if (processes == 1) return;
+  const bool is_exact = config.reduce == Reduce::exact;
+  if (!is_exact)
+    write_note(
+        fmt::format("reduce: each of the {} processes adds up the gradients of its own samples; the numbers "
+                    "depend on how many there are\n",
+                    processes));
+  if (resume) return;
+  if (is_exact && asked.grad_shards == 0)
     write_note(
         fmt::format("grad_shards {}: one for each process; with this setting any number of processes that "
                     "divides it makes "
@@ -72,7 +72,7 @@ void share_run(TrainConfig& config, int processes, bool resume) {
                     config.grad_shards));
   if (config.micro_batch != asked.micro_batch)
     write_note(fmt::format("micro_batch {}: a shard has {} of the {} samples\n", config.micro_batch,
-                           config.batch_size / config.grad_shards, config.batch_size));
+                           config.batch_size / shard_count(config, processes), config.batch_size));
 }
 
 void leave_world() {

@@ -271,7 +271,7 @@ void Tuner::start_files() {
   log_ = std::make_unique<RunLog>(request_.out, request_.resume ? std::optional(state_.step) : std::nullopt,
                                   config(), facts());
   if (request_.resume) {
-    keep_steps(request_.out, config().steps);
+    keep_changes(request_.out, request_.config.run);
   } else {
     write_file_atomic(request_.out + "/finetune.json", tune_config_json(request_.config).dump(2) + "\n");
     write_file_atomic(request_.out + "/config.json", run_config_json(request_.config.run).dump(2) + "\n");
@@ -317,6 +317,7 @@ void Tuner::announce() const {
                           ? fmt::format("resuming {} at step {}", request_.out, format_thousands(state_.step))
                           : "out: " + request_.out,
                       request_.out);
+  if (resumed_) text += resumed_->reduce_note;
   log_->message(text);
 }
 

@@ -38,7 +38,7 @@ AdapterPlan plan_adapter(const PlanSubject& s, const LoadedModel& base, const Ad
   plan.parameters = adapted.adapter.table.total();
   plan.memory = plan_memory(s);
   plan.memory.weights = stored_bytes(base) + 4 * trained;
-  plan.memory.gradients = 4 * trained + GradientSums::bytes(trained, DType::f32, 1, 1, 0);
+  plan.memory.gradients = 4 * trained + GradientSums::bytes(trained, DType::f32, DType::f32, 1, 1, 0);
   plan.memory.moments = OptimizerState::bytes(optimizer->buffers(), table, DType::f32, {}) +
                         Workspace::bytes(optimizer->scratch(*s.kernels, DType::f32), s.threads);
   plan.memory.packed = largest_packed(c, *s.kernels, dtype);

@@ -1,21 +1,27 @@
 #include "train/gradient_sums.h"
 
 #include <algorithm>
-#include <cstring>
+#include <numeric>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "kernels/kernel_table.h"
-#include "tensor/half.h"
 #include "tensor/memory.h"
 
 namespace gpt {
 namespace {
 
 constexpr size_t kUnderWay = GradientSums::kUnderWay;
+// Of rounded buckets. Who sends one has got the one kUnderWay before it from all others, and these had added
+// the one as far before that: its sums are on their way, and its place is soon free.
+constexpr size_t kPlaces = 2 * kUnderWay;
 
 int64_t received_elements(const Pieces& pieces, int processes) {
   return std::min(static_cast<int64_t>(kUnderWay), pieces.buckets()) * (processes - 1) * pieces.largest();
+}
+
+int64_t message_elements(const Pieces& pieces) {
+  return std::min(static_cast<int64_t>(kPlaces), pieces.buckets()) * pieces.bucket(0).size();
 }
 
 size_t most_ranges(const Division& division) {
@@ -25,39 +31,38 @@ size_t most_ranges(const Division& division) {
   return most;
 }
 
-std::span<std::byte> bytes_of(const TensorView& x) {
-  return {static_cast<std::byte*>(x.data), static_cast<size_t>(x.size()) * dtype_size(x.dtype)};
+// Calls work(part) for views of so many elements in rows, which are what threads share: part(x) has the rows
+// of x, [n,4096], and then the rest, [1,rest].
+template <class Work>
+void in_rows(int64_t size, const Work& work) {
+  constexpr int64_t kRow = 4096;
+  const auto rows_from = [&](int64_t begin, int64_t n, int64_t cols) {
+    work([&](const TensorView& x) {
+      std::byte* const data =
+          static_cast<std::byte*>(x.data) + static_cast<size_t>(begin) * dtype_size(x.dtype);
+      TensorView view = make_view(data, x.dtype, {n, cols});
+      view.memory = x.memory;
+      return view;
+    });
+  };
+  const int64_t rows = size / kRow, rest = size % kRow;
+  if (rows > 0) rows_from(0, rows, kRow);
+  if (rest > 0) rows_from(rows * kRow, 1, rest);
 }
 
-// Numbers in fp32 become bf16 in the first half of their memory; and back, from the last one on.
-void narrow(const TensorView& x) {
-  auto* const bytes = static_cast<std::byte*>(x.data);
-  for (size_t i = 0; i < static_cast<size_t>(x.size()); ++i) {
-    float wide;
-    std::memcpy(&wide, bytes + i * sizeof wide, sizeof wide);
-    const bf16 rounded = to_bf16(wide);
-    std::memcpy(bytes + i * sizeof rounded, &rounded, sizeof rounded);
-  }
-}
-void widen(const TensorView& x) {
-  auto* const bytes = static_cast<std::byte*>(x.data);
-  for (auto i = static_cast<size_t>(x.size()); i-- > 0;) {
-    bf16 rounded;
-    std::memcpy(&rounded, bytes + i * sizeof rounded, sizeof rounded);
-    const float wide = to_float(rounded);
-    std::memcpy(bytes + i * sizeof wide, &wide, sizeof wide);
-  }
+std::span<std::byte> bytes_of(const TensorView& x) {
+  return {static_cast<std::byte*>(x.data), static_cast<size_t>(x.size()) * dtype_size(x.dtype)};
 }
 
 }  // namespace
 
 GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds, Keeps keeps,
-                           DType sent, Communicator& processes, const Backend& backend)
+                           DType message_type, Communicator& processes, const Backend& backend)
     : table_(table),
       grads_(grads),
       rounds_(rounds),
       keeps_(keeps),
-      narrow_(sent == DType::bf16),
+      message_type_(message_type),
       processes_(processes),
       backend_(backend),
       pieces_(grads.all().size(), processes.size()),
@@ -65,16 +70,19 @@ GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, in
       layout_(table),
       parameters_(static_cast<size_t>(pieces_.buckets())) {
   GPT_ASSERT(processes.size() == 1 || backend.memory == nullptr);  // messages are in memory of the host
-  GPT_ASSERT(!narrow_ || (rounds == 1 && grads.dtype() == DType::f32));
+  GPT_ASSERT(rounds == 1 || !rounds_messages());
   for (int64_t i = 0; i < pieces_.buckets(); ++i) {
     own_offset_.push_back(own_elements_);
     own_elements_ += pieces_.piece(i, processes.rank()).size();
   }
-  const size_t size = dtype_size(grads.dtype());
-  received_ = Buffer(static_cast<size_t>(received_elements(pieces_, processes.size())) * size,
-                     "gradients of other processes", backend.memory);
-  if (rounds > 1)
-    total_ = Buffer(static_cast<size_t>(own_elements_) * size, "sums of gradients", backend.memory);
+  const auto buffer = [&](int64_t elements, DType dtype, const char* what) {
+    return Buffer(static_cast<size_t>(elements) * dtype_size(dtype), what, backend.memory);
+  };
+  received_ =
+      buffer(received_elements(pieces_, processes.size()), message_type, "gradients of other processes");
+  if (rounds_messages() && processes.size() > 1)
+    messages_ = buffer(message_elements(pieces_), message_type, "rounded gradients");
+  if (rounds > 1) total_ = buffer(own_elements_, grads.dtype(), "sums of gradients");
   for (int id = 0; id < table.count(); ++id) {
     for (int64_t i = 0; i < pieces_.buckets(); ++i)
       parameters_[static_cast<size_t>(i)] += overlaps(id, i) ? 1 : 0;
@@ -108,13 +116,15 @@ void GradientSums::send(int64_t bucket) {
   while (completed_ < sent_.size() &&
          (sent_.size() - completed_ == kUnderWay || has_ended(sent_[completed_].handle)))
     complete_next();
+  const size_t place = sent_.size();
+  while (taken_ < gathered_.size() && taken_ + kPlaces <= place)
+    take_next();
   std::vector<std::span<const std::byte>> to;
   std::vector<std::span<std::byte>> from;
   for (int rank = 0; rank < processes_.size(); ++rank) {
     const bool is_own = rank == processes_.rank();
-    const ElementRange piece = pieces_.piece(bucket, rank);
-    to.push_back(is_own ? std::span<std::byte>() : outgoing(grads_.range(piece.begin, piece.end)));
-    from.push_back(is_own ? std::span<std::byte>() : message(received(sent_.size(), bucket, rank)));
+    to.push_back(is_own ? std::span<std::byte>() : bytes_of(rounded(place, bucket, rank)));
+    from.push_back(is_own ? std::span<std::byte>() : bytes_of(received(place, bucket, rank)));
   }
   sent_.push_back({bucket, processes_.exchange(to, from, "sending gradients", Communicator::Channel::main)});
 }
@@ -127,8 +137,7 @@ void GradientSums::complete_next() {
   next.handle.reset();
   add(next.bucket, round_);
   ++completed_;
-  if (keeps_ == Keeps::all && round_ == rounds_ - 1)
-    gathered_.push_back({next.bucket, share_sums(next.bucket)});
+  if (keeps_ == Keeps::all && round_ == rounds_ - 1) gathered_.push_back(share_sums(next.bucket));
   if (keeps_ == Keeps::own_memory) drop_others(next.bucket);
 }
 
@@ -156,17 +165,28 @@ TensorView GradientSums::total(int64_t bucket) const {
 
 // The own piece from another rank, of the bucket that was sent after so many.
 TensorView GradientSums::received(size_t place, int64_t bucket, int rank) const {
-  const auto size = static_cast<int64_t>(dtype_size(grads_.dtype()));
+  const auto size = static_cast<int64_t>(dtype_size(message_type_));
   const int64_t row = static_cast<int64_t>(place % kUnderWay) * (processes_.size() - 1) +
                       (rank < processes_.rank() ? rank : rank - 1);
-  return received_.view(row * pieces_.largest() * size, grads_.dtype(),
+  return received_.view(row * pieces_.largest() * size, message_type_,
                         Shape{pieces_.piece(bucket, processes_.rank()).size()});
 }
 
-TensorView GradientSums::arrived(int64_t bucket, int rank) const {
-  const TensorView part = received(completed_, bucket, rank);
-  if (narrow_) widen(part);
-  return part;
+// Where a part of a bucket lies when it is sent to others or comes from them.
+TensorView GradientSums::message(size_t place, int64_t bucket, const ElementRange& range) const {
+  if (!rounds_messages()) return grads_.range(range.begin, range.end);
+  const int64_t at = static_cast<int64_t>(place % kPlaces) * pieces_.bucket(0).size() + range.begin -
+                     pieces_.bucket(bucket).begin;
+  return messages_.view(at * static_cast<int64_t>(dtype_size(message_type_)), message_type_,
+                        Shape{range.size()});
+}
+
+// A piece of the gradients, as a message.
+TensorView GradientSums::rounded(size_t place, int64_t bucket, int rank) {
+  const ElementRange piece = pieces_.piece(bucket, rank);
+  const TensorView sent = message(place, bucket, piece);
+  if (rounds_messages()) convert(grads_.range(piece.begin, piece.end), sent);
+  return sent;
 }
 
 void GradientSums::finish_round(int64_t round) {
@@ -179,23 +199,21 @@ void GradientSums::finish_round(int64_t round) {
   GPT_ASSERT(std::ranges::all_of(pending_, [](int count) { return count == 0; }));
   while (completed_ < sent_.size())
     complete_next();
+  while (taken_ < gathered_.size())
+    take_next();
   sent_.clear();
-  completed_ = 0;
-  pending_ = parameters_;
-  waited_ += timed([&] {
-    for (const Sent& sums : gathered_)
-      finish(sums.handle);
-  });
-  for (const Sent& sums : gathered_)
-    widen_sums(sums.bucket);
   gathered_.clear();
+  completed_ = taken_ = 0;
+  pending_ = parameters_;
 }
 
 void GradientSums::add(int64_t bucket, int64_t round) {
   std::vector<TensorView> parts;
   if (round > 0) parts.push_back(total(bucket));
   for (int rank = 0; rank < processes_.size(); ++rank)
-    parts.push_back(rank == processes_.rank() ? own(bucket) : arrived(bucket, rank));
+    parts.push_back(rank == processes_.rank() ? own(bucket) : received(completed_, bucket, rank));
+  if (rounds_messages())  // the own part first: the sum begins with fp32
+    std::rotate(parts.begin(), parts.begin() + processes_.rank(), parts.begin() + processes_.rank() + 1);
   add_parts(parts, round == rounds_ - 1 ? own(bucket) : total(bucket));
 }
 
@@ -210,23 +228,19 @@ void GradientSums::add_parts(const std::vector<TensorView>& parts, const TensorV
   }
 }
 
-// In rows, which are what threads share.
 void GradientSums::add_views(const TensorView& out, const TensorView& a, const TensorView& b) {
-  constexpr int64_t kRow = 4096;
   const ExecContext ctx = backend_.context();
-  const int64_t rows = out.size() / kRow, rest = out.size() % kRow;
-  const auto add = [&](int64_t begin, int64_t n, int64_t cols) {
-    const auto part = [&](const TensorView& x) {
-      std::byte* const data =
-          static_cast<std::byte*>(x.data) + static_cast<size_t>(begin) * dtype_size(x.dtype);
-      TensorView view = make_view(data, x.dtype, {n, cols});
-      view.memory = x.memory;
-      return view;
-    };
-    ctx.kernels.add(ctx, {.out = part(out), .a = part(a), .b = part(b)});
-  };
-  if (rows > 0) add(0, rows, kRow);
-  if (rest > 0) add(rows * kRow, 1, rest);
+  in_rows(out.size(),
+          [&](const auto& part) { ctx.kernels.add(ctx, {.out = part(out), .a = part(a), .b = part(b)}); });
+}
+
+void GradientSums::convert(const TensorView& from, const TensorView& to) {
+  const ExecContext ctx = backend_.context();
+  in_rows(to.size(), [&](const auto& part) {
+    std::vector<int64_t> rows(static_cast<size_t>(part(to).rows()));
+    std::iota(rows.begin(), rows.end(), 0);
+    ctx.kernels.store_rows(ctx, {.dst = part(to), .src = part(from), .rows = rows.data()});
+  });
 }
 
 void GradientSums::wait_for(std::vector<Communicator::Handle>& handles) {
@@ -237,33 +251,25 @@ void GradientSums::wait_for(std::vector<Communicator::Handle>& handles) {
   handles.clear();
 }
 
-// Where numbers are sent from and received.
-std::span<std::byte> GradientSums::message(const TensorView& x) const {
-  return narrow_ ? bytes_of(x).first(static_cast<size_t>(x.size()) * dtype_size(DType::bf16)) : bytes_of(x);
-}
-
-// Of numbers that are needed no more in this process.
-std::span<std::byte> GradientSums::outgoing(const TensorView& x) const {
-  if (narrow_) narrow(x);
-  return message(x);
-}
-
-// Every process gets the others' pieces of a bucket; the own one becomes what they get.
+// Every process gets the others' pieces of a bucket.
 Communicator::Handle GradientSums::share_sums(int64_t bucket) {
+  const size_t place = gathered_.size();
   std::vector<std::span<std::byte>> all;
-  for (int rank = 0; rank < processes_.size(); ++rank) {
-    const ElementRange piece = pieces_.piece(bucket, rank);
-    const TensorView sums = grads_.range(piece.begin, piece.end);
-    all.push_back(rank == processes_.rank() ? outgoing(sums) : message(sums));
-  }
+  for (int rank = 0; rank < processes_.size(); ++rank)
+    all.push_back(bytes_of(rank == processes_.rank() ? rounded(place, bucket, rank)
+                                                     : message(place, bucket, pieces_.piece(bucket, rank))));
   return gpt::gather(processes_, all, "gathering gradients", Communicator::Channel::second);
 }
 
-void GradientSums::widen_sums(int64_t bucket) const {
-  for (int rank = 0; narrow_ && rank < processes_.size(); ++rank) {
-    const ElementRange piece = pieces_.piece(bucket, rank);
-    widen(grads_.range(piece.begin, piece.end));
-  }
+// Waits for the first sums that are on their way. Where they were rounded the own ones become what the others
+// have of them.
+void GradientSums::take_next() {
+  waited_ += timed([&] { finish(gathered_[taken_]); });
+  gathered_[taken_].reset();
+  const int64_t bucket = sent_[taken_].bucket;
+  const ElementRange all = pieces_.bucket(bucket);
+  if (rounds_messages()) convert(message(taken_, bucket, all), grads_.range(all.begin, all.end));
+  ++taken_;
 }
 
 void GradientSums::gather(const TensorView& x, int64_t block, const Division& division, const char* what) {
@@ -312,10 +318,13 @@ Communicator::Handle GradientSums::move_part(const Division& division, size_t i,
   return any ? processes_.exchange(to, from, "moving gradients", Communicator::Channel::main) : nullptr;
 }
 
-int64_t GradientSums::bytes(int64_t elements, DType dtype, int64_t rounds, int processes, int rank) {
+int64_t GradientSums::bytes(int64_t elements, DType dtype, DType message_type, int64_t rounds, int processes,
+                            int rank) {
   const Pieces pieces(elements, processes);
-  return (received_elements(pieces, processes) + (rounds > 1 ? pieces.elements_of(rank) : 0)) *
-         static_cast<int64_t>(dtype_size(dtype));
+  const bool rounds_messages = message_type != dtype && processes > 1;
+  return (received_elements(pieces, processes) + (rounds_messages ? message_elements(pieces) : 0)) *
+             static_cast<int64_t>(dtype_size(message_type)) +
+         (rounds > 1 ? pieces.elements_of(rank) * static_cast<int64_t>(dtype_size(dtype)) : 0);
 }
 
 }  // namespace gpt

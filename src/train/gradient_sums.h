@@ -16,15 +16,19 @@ namespace gpt {
 // to the process that owns it as soon as the backward pass is through with it, and the owner adds the shards
 // in their order, in fp32, as soon as they have come. So the sums depend on the number of shards and not on
 // that of processes. Those of the last round go to all, still during the backward pass.
+//
+// Messages may be of a narrower type than the gradients, where there is one round: what is sent to an owner
+// is rounded, and added to the owner's own part, which is not. Sums that go to all are rounded as well, in
+// every process.
 class GradientSums {
  public:
   // What becomes of the sums: every process gets all of them; or its own pieces alone; and whether memory of
   // the others' is given back as soon as they are sent, for a backward pass that begins anew with each shard.
   enum class Keeps : uint8_t { all, own, own_memory };
-  // rounds: shards of each process. sent: fp32, or bf16 with one round: what is sent is rounded to it,
-  // gradients and the sums that all get; they are added in fp32. All that is given must outlive this.
-  GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds, Keeps keeps, DType sent,
-               Communicator& processes, const Backend& backend);
+  // rounds: shards of each process. message_type: that of grads, or bf16. All that is given must outlive
+  // this.
+  GradientSums(const ParamTable& table, const ParamBuffer& grads, int64_t rounds, Keeps keeps,
+               DType message_type, Communicator& processes, const Backend& backend);
 
   // For the backward pass that completes the shard of a round. Empty for a process by itself.
   TrainingGraph::Announce sending(int64_t round);
@@ -46,7 +50,8 @@ class GradientSums {
   static constexpr size_t kUnderWay = 16;  // buckets that are sent before the first of them has come
   static constexpr int64_t kInFlightBytes = int64_t{kUnderWay} << 20;
   // Of memory beside the gradients.
-  static int64_t bytes(int64_t elements, DType dtype, int64_t rounds, int processes, int rank);
+  static int64_t bytes(int64_t elements, DType dtype, DType message_type, int64_t rounds, int processes,
+                       int rank);
 
  private:
   bool overlaps(int id, int64_t bucket) const;
@@ -54,9 +59,7 @@ class GradientSums {
   void send(int64_t bucket);
   void complete_next();
   Communicator::Handle share_sums(int64_t bucket);
-  void widen_sums(int64_t bucket) const;
-  std::span<std::byte> message(const TensorView& x) const;
-  std::span<std::byte> outgoing(const TensorView& x) const;
+  void take_next();
   Communicator::Handle move_part(const Division& division, size_t range, int64_t bucket);
   void drop_others(int64_t bucket) const;
   void wait_for(std::vector<Communicator::Handle>& handles);
@@ -66,13 +69,16 @@ class GradientSums {
   TensorView own(int64_t bucket) const;
   TensorView total(int64_t bucket) const;
   TensorView received(size_t place, int64_t bucket, int rank) const;
-  TensorView arrived(int64_t bucket, int rank) const;
+  bool rounds_messages() const { return message_type_ != grads_.dtype(); }
+  TensorView message(size_t place, int64_t bucket, const ElementRange& range) const;
+  TensorView rounded(size_t place, int64_t bucket, int rank);
+  void convert(const TensorView& from, const TensorView& to);
 
   const ParamTable& table_;
   const ParamBuffer& grads_;
   int64_t rounds_;
   Keeps keeps_;
-  bool narrow_;  // whether messages are bf16
+  DType message_type_;
   Communicator& processes_;
   Backend backend_;
   Pieces pieces_;
@@ -87,11 +93,13 @@ class GradientSums {
     int64_t bucket;
     Communicator::Handle handle;
   };
-  std::vector<Sent> sent_;      // in this round, in the order of all processes ...
-  size_t completed_ = 0;        // ... of which so many are added
-  std::vector<Sent> gathered_;  // sums on their way
-  Buffer received_;             // own pieces of the other ranks, in places that buckets take in turns
-  Buffer total_;                // [own elements], with several rounds
+  std::vector<Sent> sent_;                      // in this round, in the order of all processes ...
+  size_t completed_ = 0;                        // ... of which so many are added
+  std::vector<Communicator::Handle> gathered_;  // their sums, on the way to all ...
+  size_t taken_ = 0;                            // ... of which so many are among the gradients
+  Buffer received_;  // own pieces of the other ranks, in places that buckets take in turns
+  Buffer messages_;  // buckets as they are sent, and then their sums, likewise; if they are rounded
+  Buffer total_;     // [own elements], with several rounds
   double waited_ = 0;
 };
 

@@ -230,8 +230,8 @@ RunMemory plan_memory(const PlanSubject& s) {
   m.base = s.base_bytes + kLater;
   const int64_t trained = param_buffer_elements(table);
   m.gradients = gradient_bytes(s, table) +
-                GradientSums::bytes(trained, DType::f32,
-                                    std::max<int64_t>(1, train.grad_shards / s.processes), s.processes, 0);
+                GradientSums::bytes(trained, DType::f32, message_dtype(train.reduce),
+                                    shard_count(train, s.processes) / s.processes, s.processes, 0);
   const Division division = division_of(train, table, s.processes);
   const bool divides_weights = train.zero > 2 && s.processes > 1;
   m.weights = (divides_weights ? ShardedWeights::bytes(table, c, division) : 4 * trained) +
@@ -322,27 +322,29 @@ ExchangePlan plan_exchange(const PlanSubject& s, const RunRates& r) {
   const TrainConfig& c = s.config.train;
   ParamTable table(s.config.model);
   freeze_parameters(c, table);
-  const int64_t elements = param_buffer_elements(table), rounds = c.grad_shards / s.processes;
+  const int64_t elements = param_buffer_elements(table);
   const SentBytes sent = sent_in_step(c, elements, s.processes);
   plan.sent_bytes = sent.total();
+  const auto on_the_link = [&](int64_t bytes) {
+    return static_cast<double>(bytes) / s.link_bytes_per_second;
+  };
   const double messages =
       static_cast<double>(Pieces(elements, s.processes).buckets() * (s.processes - 1)) * kMessageSeconds;
-  const auto seconds = [&](int64_t bytes) { return static_cast<double>(bytes) / s.link_bytes_per_second; };
-  const double gradients = seconds(sent.gradients) + messages, shared = seconds(sent.shared) + messages,
-               moved = seconds(sent.moved);
-  const bool accumulates = c.micro_batch * c.grad_shards < c.batch_size;
+  const double gradients = on_the_link(sent.gradients) + messages,
+               results = on_the_link(sent.results) + messages, moved = on_the_link(sent.moved);
+  const bool accumulates = c.micro_batch * shard_count(c, s.processes) < c.batch_size;
   const double hidden = kBackwardShare * (accumulates ? r.accumulated : r.micro_batch);
+  const auto rounds = static_cast<double>(sent.rounds);
   const auto beyond = [](double message, double pass) { return std::max(0.0, message - pass); };
-  const auto passes = static_cast<double>(rounds);
-  plan.seconds = passes * gradients + static_cast<double>(sent.times) * shared + moved;
+  plan.seconds = rounds * gradients + static_cast<double>(sent.times) * results + moved;
   if (c.zero > 2) {  // weights come during both passes
-    plan.exposed = passes * (beyond(shared, hidden / 2) + beyond(gradients + shared, hidden));
-  } else if (c.zero > 0) {
-    plan.exposed = passes * beyond(gradients, hidden) + shared;
-  } else {
-    plan.exposed = (passes - 1) * beyond(gradients, hidden) + beyond(gradients + shared, hidden);
+    plan.exposed = rounds * (beyond(results, hidden / 2) + beyond(gradients + results, hidden)) + moved;
+    return plan;
   }
-  plan.exposed += moved;
+  const bool weights = c.zero > 0;
+  plan.exposed = (rounds - 1) * std::max(0.0, gradients - hidden) +
+                 std::max(0.0, gradients + (weights ? 0 : results) - hidden) + (weights ? results : 0) +
+                 moved;
   return plan;
 }
 

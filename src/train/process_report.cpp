@@ -18,15 +18,16 @@ double share_of(double waited, const ProcessTimes& times) {
 }  // namespace
 
 SentBytes sent_in_step(const TrainConfig& c, int64_t elements, int processes) {
-  const int64_t piece = elements / processes * static_cast<int64_t>(sizeof(float));
+  const auto size = static_cast<int64_t>(sizeof(float)),
+             message_size = static_cast<int64_t>(dtype_size(message_dtype(c.reduce)));
+  const int64_t pieces = elements / processes * (processes - 1);
   const bool moves = c.zero > 0 && require_optimizer(c.optimizer).divides == Divides::at_matrices;
-  const int64_t rounds = std::max<int64_t>(1, c.grad_shards / processes);
-  const int64_t all = piece * (processes - 1), gradients = c.reduce == Reduce::fast_bf16 ? all / 2 : all;
-  return {.gradients = gradients,
+  const int64_t rounds = shard_count(c, processes) / processes;
+  return {.gradients = pieces * message_size,
+          .results = pieces * (c.zero > 0 ? size : message_size),
+          .moved = moves ? pieces / processes * size : 0,
           .rounds = rounds,
-          .shared = c.zero > 0 ? all : gradients,
-          .times = c.zero > 2 ? 2 * rounds : 1,
-          .moved = moves ? piece / processes * (processes - 1) : 0};
+          .times = c.zero > 2 ? 2 * rounds : 1};
 }
 
 ProcessTimes gather_times(Communicator& processes, double waited, double seconds, int64_t sent_bytes) {

@@ -19,12 +19,12 @@ struct ProcessTimes {
 
 // Bytes that rank 0 sends in a step, of so many trained elements.
 struct SentBytes {
-  int64_t gradients = 0;  // of a shard to those who add them
-  int64_t rounds = 1;     // of shards
-  int64_t shared = 0;     // sums or weights to all ...
-  int64_t times = 1;      // ... so often
+  int64_t gradients = 0;  // of a shard, to those who add them: once a round
+  int64_t results = 0;    // their sums, or with ZeRO weights, to all
   int64_t moved = 0;      // sums to those who update whole matrices (ZeRO with Muon)
-  int64_t total() const { return rounds * gradients + times * shared + moved; }
+  int64_t rounds = 1;
+  int64_t times = 1;  // that results are sent
+  int64_t total() const { return rounds * gradients + times * results + moved; }
 };
 SentBytes sent_in_step(const TrainConfig& config, int64_t elements, int processes);
 

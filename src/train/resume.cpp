@@ -27,16 +27,28 @@ bool is_compared(const std::string& key) {
          std::ranges::find(free, key) == free.end();
 }
 
+bool is_exact(const json& config) {
+  return config.value("reduce", "exact") == "exact";
+}
+
 // before: {} in checkpoints of older versions. Keys that only one of them has came with another version.
+// Where numbers depend on the processes anyway, micro-batches may be those of another number of them.
 void check_same_config(const std::string& folder, const json& before, const json& now) {
+  const bool is_fast = !is_exact(before) || !is_exact(now);
   for (const auto& [key, value] : before.items()) {
-    if (!is_compared(key) || !now.contains(key) || now[key] == value) continue;
-    if (key == "grad_shards" && now.value("reduce", "exact") != "exact") continue;  // one for each process
+    if (!is_compared(key) || (is_fast && key == "micro_batch") || !now.contains(key) || now[key] == value)
+      continue;
     fail(
         "cannot resume: {}/config.json was changed: the run was made with {} = {}, found {}; put it back, or "
         "start another run from this one with --init-from",
         folder, key, value.dump(), now[key].dump());
   }
+}
+
+std::string reduce_note(const json& before, const json& now, int64_t step) {
+  const std::string from = before.value("reduce", "exact"), to = now["reduce"];
+  if (from == to) return "";
+  return fmt::format("reduce: {} up to step {}, {} from there on\n", from, format_thousands(step), to);
 }
 
 bool same_tokens(const Tokenizer& a, const Tokenizer& b) {
@@ -93,7 +105,9 @@ ResumedRun check_resumable(const std::string& folder, const RunConfig& config) {
   ResumedRun run;
   run.state = read_run_state(last);
   const json before = json::parse(run.state.config);
-  check_same_config(folder, before, run_config_json(config));
+  const json now = run_config_json(config);
+  check_same_config(folder, before, now);
+  run.reduce_note = reduce_note(before, now, run.state.step);
   run.planned_steps = before.value("steps", config.train.steps);
   if (config.train.steps < run.state.step) {
     fail("cannot resume: {} has made {} steps already; --steps must be at least that, found {}", folder,
@@ -108,12 +122,13 @@ void check_same_data(const DataIdentity& before, const DataIdentity& now) {
   fail("cannot resume: {}: put it back, or start another run from this one with --init-from", difference);
 }
 
-void keep_steps(const std::string& folder, int64_t steps) {
+void keep_changes(const std::string& folder, const RunConfig& config) {
   const std::string path = folder + "/config.json";
-  json config = read_json_file(path);
-  if (config.value("steps", steps) == steps) return;
-  config["steps"] = steps;
-  write_file_atomic(path, config.dump(2) + "\n");
+  const json before = read_json_file(path), now = run_config_json(config);
+  json changed = before;
+  for (const char* key : {"steps", "reduce"})
+    changed[key] = now[key];
+  if (changed != before) write_file_atomic(path, changed.dump(2) + "\n");
 }
 
 std::string extension_note(const ResumedRun& run, const TrainConfig& config) {

@@ -11,14 +11,15 @@
 
 namespace gpt {
 
-// Config keys that may differ when a run goes on. None of them changes the numbers but `steps`: with another
-// value the run is extended or shortened.
+// Config keys that may differ when a run goes on. None of them changes the numbers but `steps`, with which
+// the run is extended or shortened, and `reduce`.
 const std::vector<std::string>& resumable_keys();
 
 // A run's earlier state, found fit to go on with a config.
 struct ResumedRun {
   RunState state;
   int64_t planned_steps = 0;  // of the run so far; the config's steps, unless these have been changed
+  std::string reduce_note;    // that another `reduce` begins here, for people: a line, or ""
 };
 
 // Reads the state of the run in `folder` (its last/ is repaired after a kill). Throws Error naming what
@@ -29,8 +30,8 @@ ResumedRun check_resumable(const std::string& folder, const RunConfig& config);
 // Throws Error when the text or the tokenizer is not what the run was made with so far.
 void check_same_data(const DataIdentity& before, const DataIdentity& now);
 
-// Writes the number of steps into the run's config.json, if it has another one: later resumes go on with it.
-void keep_steps(const std::string& folder, int64_t steps);
+// Writes steps and `reduce` into the run's config.json, if it has others: later resumes go on with them.
+void keep_changes(const std::string& folder, const RunConfig& config);
 
 // What the new number of steps means, for people: a line, or "" when it is the old one. Says so when the
 // learning rate rises.

@@ -1,5 +1,6 @@
 #include "train/train_config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -31,12 +32,12 @@ struct EnumNames<TrainDType> {
   static constexpr const char* names[] = {"fp32", "bf16", "fp16"};
 };
 template <>
-struct EnumNames<Reduce> {
-  static constexpr const char* names[] = {"exact", "fast", "fast-bf16"};
-};
-template <>
 struct EnumNames<MuonAdjust> {
   static constexpr const char* names[] = {"original", "match_rms_adamw", "spectral_unclamped"};
+};
+template <>
+struct EnumNames<Reduce> {
+  static constexpr const char* names[] = {"exact", "fast", "fast-bf16"};
 };
 template <>
 struct EnumNames<DeviceKind> {
@@ -86,6 +87,10 @@ void check(const char* key, double value, double low, double high) {
 DType tensor_dtype(TrainDType t) {
   constexpr DType kTypes[] = {DType::f32, DType::bf16, DType::f16};
   return kTypes[static_cast<size_t>(t)];
+}
+
+DType message_dtype(Reduce reduce) {
+  return reduce == Reduce::fast_bf16 ? DType::bf16 : DType::f32;
 }
 
 std::vector<KeyInfo> config_keys() {
@@ -256,7 +261,7 @@ void complete(TrainConfig& c) {
   }
   check("grad_shards", static_cast<double>(c.grad_shards), 0, static_cast<double>(c.batch_size));
   check_zero(c);
-  if (c.grad_shards > 0 && c.reduce == Reduce::exact) share_among(c, 1);
+  if (c.grad_shards > 0) share_among(c, 1);
   check("lr", c.lr, 0, 1e3);
   if (c.min_lr < 0) c.min_lr = c.lr / 10;
   check("min_lr", c.min_lr, 0, c.lr);
@@ -281,25 +286,35 @@ void complete(TrainConfig& c) {
   check("threads", static_cast<double>(c.threads), 0, 1024);
 }
 
+int64_t shard_count(const TrainConfig& c, int processes) {
+  return c.reduce == Reduce::exact ? std::max<int64_t>(1, c.grad_shards) : processes;
+}
+
 void share_among(TrainConfig& c, int processes) {
-  if (c.grad_shards == 0 || c.reduce != Reduce::exact) c.grad_shards = processes;
-  if (c.grad_shards % processes != 0) {
-    fail_usage("config key \"grad_shards\": expected a multiple of the {} processes, found {}: {}", processes,
-               c.grad_shards, "a run goes on with any number of processes that divides it");
+  if (c.grad_shards == 0) c.grad_shards = processes;
+  const bool is_exact = c.reduce == Reduce::exact;
+  const int64_t shards = shard_count(c, processes);
+  if (shards % processes != 0) {
+    fail_usage(
+        "config key \"grad_shards\": expected a multiple of the {} processes, found {}: a run goes on with "
+        "any "
+        "number of processes that divides it; with reduce fast, with any that divides the batch",
+        processes, shards);
   }
-  if (c.batch_size % c.grad_shards != 0) {
-    fail_usage("config key \"batch_size\": expected a multiple of grad_shards = {}, found {}", c.grad_shards,
-               c.batch_size);
+  if (c.batch_size % shards != 0) {
+    fail_usage("config key \"batch_size\": expected a multiple of {} = {}, found {}",
+               is_exact ? "grad_shards" : "the number of processes", shards, c.batch_size);
   }
-  const int64_t shard = c.batch_size / c.grad_shards;
+  const int64_t shard = c.batch_size / shards;
   c.micro_batch = std::gcd(c.micro_batch, shard);
   if (c.zero > 1 && processes > 1 && c.micro_batch != shard) {
     fail_usage(
         "config key \"zero\": {} divides gradients where a micro-batch is a whole shard, so that none are "
         "added up "
-        "before they are sent: expected micro_batch = batch_size / grad_shards = {}, found {}; a larger "
-        "grad_shards makes shards smaller, zero 1 divides the optimizer's state alone",
-        c.zero, shard, c.micro_batch);
+        "before they are sent: expected micro_batch = batch_size / {} = {}, found {}; {}, zero 1 divides the "
+        "optimizer's state alone",
+        c.zero, is_exact ? "grad_shards" : "processes", shard, c.micro_batch,
+        is_exact ? "a larger grad_shards makes shards smaller" : "reduce exact has smaller shards");
   }
 }
 

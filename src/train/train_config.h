@@ -14,10 +14,8 @@ namespace gpt {
 enum class ScheduleKind : uint8_t { cosine, linear, constant, wsd };
 enum class SamplingKind : uint8_t { random, epoch };
 enum class TrainDType : uint8_t { fp32, bf16, fp16 };
-// How gradients of several processes are added: in the order of the shards, or each process's own first;
-// these sent in fp32 or in bf16.
-enum class Reduce : uint8_t { exact, fast, fast_bf16 };
 enum class DeviceKind : uint8_t { cpu };
+enum class Reduce : uint8_t { exact, fast, fast_bf16 };
 enum class MuonAdjust : uint8_t { original, match_rms_adamw, spectral_unclamped };
 
 // Every setting of a training run besides the model's. Field names are the config keys.
@@ -88,10 +86,10 @@ void visit_train_keys(Config& c, Visit&& visit) {
         "parts of a batch whose gradients are added up one after the other: the numbers depend on this, and "
         "not "
         "on how many processes share them (one for each process)");
-  visit(
-      "reduce", c.reduce, "training",
-      "sums over processes: exact; fast adds a process's own gradients first, so that they are sent once and "
-      "the numbers depend on how many processes there are; fast-bf16 sends them in bf16");
+  visit("reduce", c.reduce, "training",
+        "how processes add up gradients: exact, by grad_shards; fast, each its own samples first and sent "
+        "once a "
+        "step: the numbers depend on how many there are; fast-bf16, rounded to bf16 in messages as well");
   visit("zero", c.zero, "training",
         "what processes divide among them (ZeRO): 0 nothing, 1 the optimizer's state, 2 gradients too, "
         "3 and weights; the numbers are the same");
@@ -149,6 +147,8 @@ void visit_train_keys(Config& c, Visit&& visit) {
 }
 
 DType tensor_dtype(TrainDType t);
+// Of gradients in messages.
+DType message_dtype(Reduce reduce);
 
 // A run's complete configuration.
 struct RunConfig {
@@ -205,6 +205,9 @@ std::vector<KeyInfo> config_keys();
 
 // Fills in derived training values and checks all; throws Error naming the key.
 void complete(TrainConfig& config);
+// Parts of a batch whose gradients are each added up from zero: grad_shards, or with a fast reduce one for
+// each process.
+int64_t shard_count(const TrainConfig& config, int processes);
 // One shard for each process where nothing else was asked for; micro-batches become no larger than a shard.
 // Throws UsageError where batch, shards and processes do not divide each other.
 void share_among(TrainConfig& config, int processes);

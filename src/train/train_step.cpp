@@ -47,7 +47,7 @@ TrainStep::TrainStep(const Model& model, const ParamBuffer& weights, std::unique
       starts_(ids_.size()),
       labels_(static_cast<size_t>(samples_)),
       sums_(model.table, grads_, options.shards / options.communicator->size(), what_is_kept(options),
-            options.sent, *options.communicator, backend) {
+            message_type(), *options.communicator, backend) {
   GPT_ASSERT(options.shards > 0 && options.shards % options.communicator->size() == 0);
   GPT_ASSERT(options.batch_size % options.shards == 0);
   GPT_ASSERT(options.micro_batch > 0 && shard_samples() % options.micro_batch == 0);
@@ -291,11 +291,11 @@ TrainStep::Options step_options(const TrainConfig& c, const ParamTable& table, i
                                 Communicator& processes) {
   return {.batch_size = c.batch_size,
           .micro_batch = c.micro_batch,
-          .shards = std::max<int64_t>(1, c.grad_shards),
+          .shards = shard_count(c, processes.size()),
           .division = division_of(c, table, processes.size()),
-          .sent = c.reduce == Reduce::fast_bf16 && processes.size() > 1 ? DType::bf16 : DType::f32,
           .divides_gradients = c.zero > 1 && processes.size() > 1,
           .divides_weights = c.zero > 2 && processes.size() > 1,
+          .sends_bf16 = c.reduce == Reduce::fast_bf16,
           .n_ctx = n_ctx,
           .graph = {.recompute = c.recompute, .dtype = tensor_dtype(c.dtype)},
           .clip_norm = c.clip_norm,
@@ -328,7 +328,7 @@ int64_t TrainStep::bytes() const {
          OptimizerState::bytes(optimizer_->buffers(), model_.table, weights_.dtype(),
                                optimizer_state_.own()) +
          update_scratch_.bytes() + graph_.bytes() +
-         GradientSums::bytes(param_buffer_elements(model_.table), weights_.dtype(),
+         GradientSums::bytes(param_buffer_elements(model_.table), weights_.dtype(), message_type(),
                              options_.shards / options_.communicator->size(), options_.communicator->size(),
                              options_.communicator->rank());
 }

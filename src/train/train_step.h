@@ -31,9 +31,9 @@ class TrainStep {
     // optimizer knows its part. And whether each keeps memory for its own sums of gradients only (ZeRO 2),
     // for which a micro-batch is a shard.
     Division division = {};
-    DType sent = DType::f32;  // gradients to other processes (GradientSums)
     bool divides_gradients = false;
     bool divides_weights = false;  // and keeps only its part of the weights between passes (ZeRO 3)
+    bool sends_bf16 = false;       // gradients, and their sums, where there are several processes
     int64_t n_ctx = 0;             // tokens of a sample
     TrainingGraph::Options graph = {};
     double clip_norm = 0, clip_value = 0;  // 0: off
@@ -100,6 +100,7 @@ class TrainStep {
   void finish_norm(bool clamped);
   std::vector<ElementRange> summed() const;
   bool is_divided() const { return !options_.division.empty(); }
+  DType message_type() const { return options_.sends_bf16 ? DType::bf16 : weights_.dtype(); }
   std::vector<ElementRange> own_division() const;
   void share_weights();
   double waited_for_weights() const { return sharded_ ? sharded_->waited_seconds() : 0; }

@@ -266,7 +266,8 @@ void Trainer::start() {
     announce();
   }
   if (resumed_ && !request_.brief)
-    log_->message(extension_note(*resumed_, config()) + lost_best_note(best_, state_.step));
+    log_->message(extension_note(*resumed_, config()) + resumed_->reduce_note +
+                  lost_best_note(best_, state_.step));
   state_.setup_seconds += seconds_since(started_);
 }
 
@@ -287,7 +288,7 @@ void Trainer::start_files() {
   log_ = std::make_unique<RunLog>(request_.out, resume_step, config(), std::move(facts), output);
   // After the log: a config without metrics would be a model (resume.h), and no new run might begin.
   if (!resumed_) write_file_atomic(request_.out + "/config.json", run_config_json(config_).dump(2) + "\n");
-  if (resumed_) keep_steps(request_.out, config().steps);
+  if (resumed_) keep_changes(request_.out, config_);
 }
 
 void Trainer::announce() {

@@ -132,30 +132,6 @@ TEST_F(Mpi, GradientsMuonAndAveragesAreDivided) {
       << parts.err;
 }
 
-// A process's own gradients first; in fp32 that is a run with as many shards as processes.
-TEST_F(Mpi, GradientsCanBeSentOnce) {
-  const auto run = [&](const std::string& name, const Words& more) {
-    return launch(2, with_flags(train(name, {"--steps", "6"}), more));
-  };
-  succeeds(run("two", {"--grad-shards", "2"}));
-  succeeds(run("fast", {"--reduce", "fast"}));
-  expect_same("two", "fast");
-  succeeds(run("narrow", {"--reduce", "fast-bf16"}));
-  succeeds(run("again", {"--reduce", "fast-bf16"}));
-  expect_same("narrow", "again");
-  EXPECT_NE(gpt::read_file(path("two") + "/last/model.safetensors"),
-            gpt::read_file(path("narrow") + "/last/model.safetensors"));
-
-  succeeds(run("parts", {"--stop-after", "2"}));
-  const GptRun alone =
-      run_gpt({"train", "--resume", "--reduce", "fast", "--stop-after", "4", "--out", path("parts")});
-  EXPECT_EQ(alone.status, 0) << alone.err;
-  const GptRun two =
-      run_gpt(launch(2, {"train", "--resume", "--reduce", "fast-bf16", "--out", path("parts")}));
-  EXPECT_EQ(two.status, 0) << two.err;
-  EXPECT_NE(two.err.find("the numbers depend on how many there are"), std::string::npos) << two.err;
-}
-
 TEST_F(Mpi, TrainingIsMeasured) {
   const Words shape = {"bench", "--n-layer", "1", "--n-head",  "2", "--n-embd", "16",     "--n-ctx",
                        "16",    "--repeat",  "2", "--threads", "1", "--bytes",  "1048576"};
@@ -182,6 +158,41 @@ TEST_F(Mpi, ARunGoesOnWithAnotherNumberOfProcesses) {
   succeeds({"train", "--resume", "--stop-after", "8", "--out", path("parts")});
   succeeds(launch(2, {"train", "--resume", "--out", path("parts")}));
   expect_same("whole", "parts");
+}
+
+// One shard for each process; with rounded messages other numbers, but the same ones again.
+TEST_F(Mpi, FastReduceDependsOnTheNumberOfProcesses) {
+  const auto fast = [&](const std::string& name, const std::string& reduce) {
+    return launch(2, train(name, {"--steps", "8", "--reduce", reduce}));
+  };
+  succeeds(train("shards", {"--steps", "8", "--grad-shards", "2"}));
+  succeeds(fast("fast", "fast"));
+  expect_same("shards", "fast");
+  succeeds(fast("rounded", "fast-bf16"));
+  succeeds(fast("again", "fast-bf16"));
+  expect_same("rounded", "again");
+  EXPECT_FALSE(gpt::read_file(path("rounded/last/model.safetensors")) ==
+               gpt::read_file(path("fast/last/model.safetensors")));
+}
+
+// Four processes have neither as many shards nor micro-batches as large.
+TEST_F(Mpi, FastReduceGoesOnWithAnyNumberOfProcesses) {
+  const auto says = [&](const Words& words, const std::string& what) {
+    const GptRun run = run_gpt(words);
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_NE(run.err.find(what), std::string::npos) << run.err;
+  };
+  const auto resume = [&](const Words& more) {
+    return with_flags({"train", "--resume", "--out", path("run")}, more);
+  };
+  succeeds(launch(
+      2, train("run", {"--steps", "10", "--grad-shards", "2", "--micro-batch", "4", "--stop-after", "2"})));
+  EXPECT_EQ(run_gpt(launch(4, resume({}))).status, 2);
+  says(launch(4, resume({"--stop-after", "4", "--reduce", "fast"})),
+       "reduce: exact up to step 2, fast from there on");
+  says(launch(2, resume({"--stop-after", "6"})), "the numbers depend on how many there are");
+  says(resume({"--stop-after", "8", "--reduce", "exact"}), "reduce: fast up to step 6, exact from there on");
+  says(launch(2, resume({})), "done: 10 steps");
 }
 
 TEST_F(Mpi, SaysWhatTheNumberOfProcessesMeans) {
@@ -234,6 +245,8 @@ TEST_F(Mpi, FineTuningDependsOnShardsAlone) {
   succeeds(launch(2, finetune("tuned-two", {"--stop-after", "5"})));
   succeeds(launch(2, {"finetune", "--resume", "--out", path("tuned-two")}));
   expect_same("tuned-one", "tuned-two");
+  succeeds(launch(2, finetune("tuned-fast", {"--reduce", "fast"})));
+  expect_same("tuned-one", "tuned-fast");
   EXPECT_EQ(gpt::read_file(path("tuned-one/predictions.csv")),
             gpt::read_file(path("tuned-two/predictions.csv")));
 }

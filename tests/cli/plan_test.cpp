@@ -64,7 +64,9 @@ TEST(Plan, SharesTheRunAmongProcesses) {
   };
   const json one = planned({"--measure", "0"}),
              two = planned({"--measure", "0.01", "--ranks", "2", "--link", "1"}),
-             divided = planned({"--measure", "0", "--ranks", "2", "--zero", "1"});
+             divided = planned({"--measure", "0", "--ranks", "2", "--zero", "1"}),
+             rounded = planned(
+                 {"--measure", "0.01", "--ranks", "2", "--grad-shards", "8", "--reduce", "fast-bf16"});
   EXPECT_FALSE(one.contains("processes"));
   EXPECT_EQ(two["config"]["grad_shards"], 2);
   EXPECT_EQ(two["config"]["micro_batch"], 4);
@@ -72,6 +74,8 @@ TEST(Plan, SharesTheRunAmongProcesses) {
   // Gradients once and their sums once, to the one other.
   const double parameters = one["parameters"];
   EXPECT_NEAR(two["processes"]["sent_bytes_per_step"].get<double>(), 4 * parameters, 0.01 * 4 * parameters);
+  EXPECT_NEAR(rounded["processes"]["sent_bytes_per_step"].get<double>(), 2 * parameters,
+              0.01 * 2 * parameters);
   EXPECT_GE(two["processes"]["message_seconds_per_step"], two["processes"]["exposed_seconds_per_step"]);
   EXPECT_GT(two["memory_bytes"]["gradients"], one["memory_bytes"]["gradients"]);
   EXPECT_EQ(two["memory_bytes"]["moments"], one["memory_bytes"]["moments"]);

@@ -108,7 +108,7 @@ TEST(GradientSums, AreAddedInTheOrderOfShards) {
       const Backend own{pool, kernel_table(best_isa()), nullptr};
       const ParamBuffer grads(table, DType::f32, "gradients");
       const int64_t rounds = kShards / processes;
-      GradientSums sums(table, grads, rounds, keeps, member, own);
+      GradientSums sums(table, grads, rounds, keeps, DType::f32, member, own);
       for (int64_t round = 0; round < rounds; ++round) {
         for (int64_t i = 0; i < elements; ++i)
           grads.all().as<float>()[i] = gradient(round * processes + member.rank(), i);
@@ -124,6 +124,81 @@ TEST(GradientSums, AreAddedInTheOrderOfShards) {
           << processes << " processes, rank " << member.rank() << ", case " << which;
     });
   }
+}
+
+// More buckets than have a place at once.
+ParamTable larger_table() {
+  return ParamTable(
+      make_config({.name = "larger",
+                   .family = "gpt2",
+                   .keys = R"({"n_layer": 1, "vocab_size": 180000, "n_embd": 48, "n_head": 3})"}));
+}
+
+// What others send is rounded once, and a sum that goes to all once more: by half a unit in the last place of
+// bf16 each, 2^-8 of the number at most. Additions in fp32 are off by 2^-24 each.
+TEST(GradientSums, RoundedMessagesAreWithinHalfAUnitOfBf16) {
+  constexpr double kHalfUnit = 0x1p-8, kAddition = 0x1p-22;
+  const ParamTable table = larger_table();
+  const int64_t elements = param_buffer_elements(table);
+  ASSERT_GT(Pieces(elements, 3).buckets(), static_cast<int64_t>(2 * GradientSums::kUnderWay));
+  std::vector<float> numbers;
+  for (int64_t i = 0; i < 4099; ++i)
+    numbers.push_back(gradient(0, i));
+  const auto number = [&](int64_t rank, int64_t step, int64_t i) {
+    return numbers[static_cast<size_t>((i + 100 * rank + 10 * step) % std::ssize(numbers))];
+  };
+  using Keeps = GradientSums::Keeps;
+  for (const int processes : {2, 3}) {
+    for (const Keeps keeps : {Keeps::all, Keeps::own}) {
+      std::vector<std::vector<float>> sums_of(static_cast<size_t>(processes));
+      Team(processes).run([&](Communicator& member) {
+        ThreadPool pool(1);
+        const Backend own{pool, kernel_table(best_isa()), nullptr};
+        const ParamBuffer grads(table, DType::f32, "gradients");
+        GradientSums sums(table, grads, 1, keeps, DType::bf16, member, own);
+        auto* const g = grads.all().as<float>();
+        for (const int64_t step : {0, 1}) {
+          for (int64_t i = 0; i < elements; ++i)
+            g[i] = number(member.rank(), step, i);
+          const TrainingGraph::Announce announce = sums.sending(0);
+          for (int id = table.count() - 1; id >= 0; --id)
+            announce(id, id);
+          sums.finish_round(0);
+        }
+        if (keeps != Keeps::all) sums.gather(grads.all(), 1, sums.division(), "gathering");
+        sums_of[static_cast<size_t>(member.rank())].assign(g, g + elements);
+      });
+      const std::vector<float>& sums = sums_of[0];
+      for (const std::vector<float>& others : sums_of)
+        ASSERT_EQ(std::memcmp(others.data(), sums.data(), sums.size() * sizeof(float)), 0);
+      int64_t rounded = 0;
+      for (int owner = 0; owner < processes; ++owner) {
+        for (const ElementRange& piece : Pieces(elements, processes).of(owner)) {
+          for (int64_t i = piece.begin; i < piece.end; ++i) {
+            double sum = 0, sent = 0;
+            for (int64_t rank = 0; rank < processes; ++rank) {
+              const double x = number(rank, 1, i);
+              sum += x;
+              sent += rank == owner ? 0 : std::abs(x);
+            }
+            const double found = sums[static_cast<size_t>(i)];
+            const double back = keeps == Keeps::all ? std::abs(sum) + kHalfUnit * sent : 0;
+            ASSERT_LE(std::abs(found - sum), kHalfUnit * (sent + back) + kAddition) << i;
+            rounded += found == static_cast<double>(static_cast<float>(sum)) ? 0 : 1;
+          }
+        }
+      }
+      EXPECT_GT(rounded, elements / 2);
+    }
+  }
+}
+
+// A piece of 16 buckets that comes, and 32 buckets that go, of 2 bytes, however large the model is.
+TEST(GradientSums, RoundedMessagesTakeAFixedAmountOfMemory) {
+  const int64_t bucket = Pieces(1 << 30, 2).bucket(0).size();
+  for (const int64_t elements : {1 << 25, 1 << 30})
+    EXPECT_EQ(GradientSums::bytes(elements, DType::f32, DType::bf16, 1, 2, 0),
+              2 * (16 * bucket / 2 + 32 * bucket));
 }
 
 }  // namespace

@@ -98,5 +98,30 @@ TEST(Plan, TimeAddsUp) {
   EXPECT_DOUBLE_EQ(t.total(), 809 + 15 + 28 + 5 + 11);
 }
 
+// Twelve shards on two processes are six rounds; a fast sum has one, and bf16 half of its bytes.
+TEST(Plan, FastSumsAreSentOnce) {
+  PlanSubject s = small_subject();
+  s.processes = 2;
+  s.link_bytes_per_second = 1e6;
+  TrainConfig& c = s.config.train;
+  c.grad_shards = 12;
+  c.micro_batch = 1;
+  const RunRates rates{.micro_batch = 3, .accumulated = 3, .update = 1};
+  const auto planned = [&](Reduce reduce, int64_t zero) {
+    c.reduce = reduce;
+    c.zero = zero;
+    return plan_exchange(s, rates);
+  };
+  const ExchangePlan fast = planned(Reduce::fast, 0);
+  const int64_t once = fast.sent_bytes / 2;
+  EXPECT_EQ(planned(Reduce::exact, 0).sent_bytes, 7 * once);
+  EXPECT_EQ(planned(Reduce::fast_bf16, 0).sent_bytes, once);
+  EXPECT_EQ(planned(Reduce::fast_bf16, 1).sent_bytes, once + once / 2) << "weights are not rounded";
+  const double sent = static_cast<double>(once) / s.link_bytes_per_second, hidden = 2;
+  EXPECT_NEAR(fast.seconds, 2 * sent, 0.01 * sent);
+  EXPECT_NEAR(fast.exposed, std::max(0.0, 2 * sent - hidden), 0.01 * sent);
+  EXPECT_NEAR(planned(Reduce::fast_bf16, 1).exposed, std::max(0.0, sent / 2 - hidden) + sent, 0.01 * sent);
+}
+
 }  // namespace
 }  // namespace gpt

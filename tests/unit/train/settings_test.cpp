@@ -64,5 +64,22 @@ TEST(Settings, ASeedsFileNeedsItsFamily) {
   EXPECT_EQ(given([&](Settings& s) { s.add_model(model); }), "no error");
 }
 
+// With a fast reduce any number of processes that divides the batch shares a run.
+TEST(Settings, ProcessesDivideShardsOrWithFastReduceTheBatch) {
+  const auto shared = [](Reduce reduce, int processes) {
+    TrainConfig c{.batch_size = 12, .micro_batch = 4, .grad_shards = 4, .reduce = reduce};
+    complete(c);
+    share_among(c, processes);
+    return std::pair(shard_count(c, processes), c.micro_batch);
+  };
+  EXPECT_EQ(shared(Reduce::exact, 2), std::pair(int64_t{4}, int64_t{1}));
+  EXPECT_EQ(shared(Reduce::fast, 3), std::pair(int64_t{3}, int64_t{4}));
+  EXPECT_EQ(shared(Reduce::fast_bf16, 6), std::pair(int64_t{6}, int64_t{2}));
+  EXPECT_NE(error_of([&] { shared(Reduce::exact, 3); }).find("a multiple of the 3 processes, found 4"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { shared(Reduce::fast, 5); }).find("the number of processes = 5, found 12"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace gpt::test

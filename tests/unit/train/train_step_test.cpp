@@ -1,11 +1,11 @@
 #include "train/train_step.h"
-#include "model/weight_source.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
+#include "model/weight_source.h"
 #include "support/backend.h"
 #include "support/small_models.h"
 #include "support/team.h"
@@ -160,42 +160,6 @@ TEST_F(TrainStepTest, AnyNumberOfProcessesMakesTheSameStep) {
   }
 }
 
-// Messages in bf16 are rounded to 8 bits, on the way to those who add them and back, and all have the same.
-TEST_F(TrainStepTest, MessagesInBf16AreCloseAndTheSameForAll) {
-  if (is_guarded()) GTEST_SKIP() << "processes exchange memory of the host";
-  for (const int processes : {2, 4}) {
-    TrainStep whole = make(1, {.shards = processes});
-    whole.compute_gradients({.lr = 1e-3}, fill());
-    const std::vector<float> expected = floats(whole.grads().all());
-    std::vector<std::vector<float>> found(static_cast<size_t>(processes));
-    Team(processes).run([&](Communicator& member) {
-      ThreadPool pool(1);
-      TrainStep step(model(), random_.weights, make_adamw(model().table, {}), backend(pool, best_isa()),
-                     {.batch_size = kBatch,
-                      .micro_batch = 1,
-                      .shards = processes,
-                      .sent = DType::bf16,
-                      .n_ctx = kTokens,
-                      .communicator = &member});
-      step.compute_gradients({.lr = 1e-3}, fill());
-      found[static_cast<size_t>(member.rank())] = floats(step.grads().all());
-    });
-    double error = 0, size = 0;
-    for (size_t i = 0; i < expected.size(); ++i) {
-      error += std::pow(double{found[0][i]} - expected[i], 2);
-      size += std::pow(double{expected[i]}, 2);
-    }
-    EXPECT_LT(std::sqrt(error / size), 0x1p-7);
-    EXPECT_GT(std::sqrt(error / size), 0x1p-12);
-    for (const std::vector<float>& each : found)
-      EXPECT_TRUE(each == found[0]);
-  }
-}
-
-// With the optimizer's state and gradients divided each process updates its part, and all have the same
-// weights and the same average of them.
-class Zero : public testing::TestWithParam<std::tuple<const char*, double>> {};
-
 // Of all processes, where they divide them.
 std::vector<float> all_weights(const Model& model) {
   std::vector<float> all;
@@ -207,74 +171,79 @@ std::vector<float> all_weights(const Model& model) {
   return all;
 }
 
+// What three steps of a run leave behind.
+struct Trained {
+  std::vector<float> weights, average;
+  std::map<std::string, std::vector<float>> state;  // by the names in files, what is kept of it
+  double loss = 0, norm = 0, ratio = 0;
+  int64_t state_bytes = 0, weights_kept = 0;
+};
+
+Trained train_large(const TrainConfig& config, Communicator& processes) {
+  constexpr int64_t kSteps = 3;
+  RandomModel random(
+      make_config({.name = "large",
+                   .family = "gpt2",
+                   .keys = R"({"n_layer": 2, "vocab_size": 40000, "n_embd": 48, "n_head": 3})"}),
+      DType::f32);
+  ThreadPool pool(1);
+  TrainStep step(random.model, random.weights, make_optimizer(config, random.model.table, processes),
+                 backend(pool, best_isa()), step_options(config, random.model.table, kTokens, processes));
+  random.model.source = step.sharded();
+  StepState start{.lr = 1e-2};
+  Trained result;
+  for (; start.step < kSteps; ++start.step) {
+    step.compute_gradients(start, [&](int64_t first, int64_t rows, const TrainStep::Samples& samples) {
+      const std::vector<int32_t> all = random_ids(config.batch_size * kTokens + 1, 40000, 3);
+      std::copy_n(all.begin() + first * kTokens, rows * kTokens, samples.ids);
+      std::copy_n(all.begin() + first * kTokens + 1, rows * kTokens, samples.targets);
+    });
+    step.update();
+    start.updates = step.state().updates;
+  }
+  const MetricRecord norms = gradient_norms(step), ratios = update_ratios(step);
+  result.loss = step.state().loss;
+  result.norm = std::get<double>(norms.back().second);
+  result.ratio = std::get<double>(ratios.back().second);
+  const std::vector<float> kept = floats(random.weights.all());
+  result.weights_kept = std::ssize(kept) - std::ranges::count(kept, 0.0f);
+  result.weights = all_weights(random.model);
+  for (const OptimizerState::Part& part : step.optimizer_state().parts()) {
+    std::vector<float>& whole = result.state[part.name];
+    whole.resize(static_cast<size_t>(checked_size(part.shape, part.name)), std::nanf(""));
+    std::ranges::copy(floats(part.view), whole.begin() + part.begin);
+  }
+  {
+    const AverageInModel average(random.model, step, config.ema > 0);
+    result.average = all_weights(random.model);
+  }
+  EXPECT_TRUE(all_weights(random.model) == result.weights);
+  result.state_bytes = step.optimizer_state()[0].size();
+  return result;
+}
+
+// With the optimizer's state and gradients divided each process updates its part, and all have the same
+// weights and the same average of them.
+class Zero : public testing::TestWithParam<std::tuple<const char*, double>> {};
+
 TEST_P(Zero, MakesTheSameUpdates) {
   if (is_guarded()) GTEST_SKIP() << "processes exchange memory of the host";
-  const TrainConfig config = [] {
-    TrainConfig c{.steps = 10,
-                  .batch_size = 4,
-                  .micro_batch = 1,
-                  .grad_shards = 4,
-                  .optimizer = std::get<0>(GetParam()),
-                  .warmup = 0};
-    c.clip_value = 0.01;
-    c.ema = std::get<1>(GetParam());
-    complete(c);
-    return c;
-  }();
-  constexpr int64_t kSteps = 3;
-  struct Result {
-    std::vector<float> weights, average;
-    std::map<std::string, std::vector<float>> state;  // by the names in files, what is kept of it
-    double norm = 0, ratio = 0;
-    int64_t state_bytes = 0, weights_kept = 0;
-  };
-  const auto train = [&](Communicator& processes, int64_t zero) {
-    TrainConfig own = config;
-    own.zero = zero;
-    RandomModel random(
-        make_config({.name = "large",
-                     .family = "gpt2",
-                     .keys = R"({"n_layer": 2, "vocab_size": 40000, "n_embd": 48, "n_head": 3})"}),
-        DType::f32);
-    ThreadPool pool(1);
-    TrainStep step(random.model, random.weights, make_optimizer(own, random.model.table, processes),
-                   backend(pool, best_isa()), step_options(own, random.model.table, kTokens, processes));
-    random.model.source = step.sharded();
-    StepState start{.lr = 1e-2};
-    Result result;
-    for (; start.step < kSteps; ++start.step) {
-      step.compute_gradients(start, [&](int64_t first, int64_t rows, const TrainStep::Samples& samples) {
-        const std::vector<int32_t> all = random_ids(config.batch_size * kTokens + 1, 40000, 3);
-        std::copy_n(all.begin() + first * kTokens, rows * kTokens, samples.ids);
-        std::copy_n(all.begin() + first * kTokens + 1, rows * kTokens, samples.targets);
-      });
-      step.update();
-      start.updates = step.state().updates;
-    }
-    const MetricRecord norms = gradient_norms(step), ratios = update_ratios(step);
-    result.norm = std::get<double>(norms.back().second);
-    result.ratio = std::get<double>(ratios.back().second);
-    const std::vector<float> kept = floats(random.weights.all());
-    result.weights_kept = std::ssize(kept) - std::ranges::count(kept, 0.0f);
-    result.weights = all_weights(random.model);
-    for (const OptimizerState::Part& part : step.optimizer_state().parts()) {
-      std::vector<float>& whole = result.state[part.name];
-      whole.resize(static_cast<size_t>(checked_size(part.shape, part.name)), std::nanf(""));
-      std::ranges::copy(floats(part.view), whole.begin() + part.begin);
-    }
-    {
-      const AverageInModel average(random.model, step, config.ema > 0);
-      result.average = all_weights(random.model);
-    }
-    EXPECT_TRUE(all_weights(random.model) == result.weights);
-    result.state_bytes = step.optimizer_state()[0].size();
-    return result;
-  };
-  const Result whole = train(single_process(), 1);
+  TrainConfig config{.steps = 10,
+                     .batch_size = 4,
+                     .micro_batch = 1,
+                     .grad_shards = 4,
+                     .optimizer = std::get<0>(GetParam()),
+                     .warmup = 0};
+  config.clip_value = 0.01;
+  config.ema = std::get<1>(GetParam());
+  complete(config);
+  config.zero = 1;
+  const Trained whole = train_large(config, single_process());
   for (const int which : {0, 1, 2, 3, 4, 5}) {
-    const int size = which % 2 == 0 ? 2 : 4, zero = 1 + which / 2;
+    const int size = which % 2 == 0 ? 2 : 4;
+    config.zero = 1 + which / 2;
     Team(size).run([&](Communicator& processes) {
-      const Result part = train(processes, zero);
+      const Trained part = train_large(config, processes);
       EXPECT_TRUE(part.weights == whole.weights) << size;
       EXPECT_TRUE(part.average == whole.average) << size;
       for (const auto& [name, all] : whole.state) {
@@ -284,7 +253,8 @@ TEST_P(Zero, MakesTheSameUpdates) {
           ASSERT_TRUE(std::isnan(own->second[i]) || own->second[i] == all[i]) << name << " " << i;
       }
       EXPECT_LT(part.state_bytes, 1.2 * static_cast<double>(whole.state_bytes) / size);
-      EXPECT_LT(part.weights_kept, 1.2 * static_cast<double>(whole.weights_kept) / (zero > 2 ? size : 1));
+      EXPECT_LT(part.weights_kept,
+                1.2 * static_cast<double>(whole.weights_kept) / (config.zero > 2 ? size : 1));
       EXPECT_NEAR(part.norm, whole.norm, 1e-6 * whole.norm);
       EXPECT_NEAR(part.ratio, whole.ratio, 1e-6 * whole.ratio);
     });
@@ -294,6 +264,60 @@ TEST_P(Zero, MakesTheSameUpdates) {
 INSTANTIATE_TEST_SUITE_P(Optimizers, Zero,
                          testing::Combine(testing::Values("adamw", "muon", "muon-nanochat"),
                                           testing::Values(0.0, 0.9)));
+
+class FastReduce : public testing::TestWithParam<std::tuple<const char*, int>> {
+ protected:
+  static constexpr int kProcesses = 3;
+
+  void SetUp() override {
+    if (is_guarded()) GTEST_SKIP() << "processes exchange memory of the host";
+  }
+  // 12 samples, of which ZeRO 2 and 3 need all of a process at once.
+  static TrainConfig config(Reduce reduce, int64_t shards) {
+    TrainConfig c{.steps = 10,
+                  .batch_size = 12,
+                  .micro_batch = 12,
+                  .grad_shards = shards,
+                  .reduce = reduce,
+                  .zero = std::get<1>(GetParam()),
+                  .optimizer = std::get<0>(GetParam()),
+                  .warmup = 0};
+    complete(c);
+    c.micro_batch = c.zero > 1 ? 12 / kProcesses : 1;
+    return c;
+  }
+  // All processes have the same.
+  static Trained train_together(const TrainConfig& c) {
+    std::vector<Trained> all(kProcesses);
+    Team(kProcesses).run([&](Communicator& processes) {
+      all[static_cast<size_t>(processes.rank())] = train_large(c, processes);
+    });
+    for (const Trained& one : all) {
+      EXPECT_TRUE(one.weights == all[0].weights);
+      EXPECT_EQ(one.loss, all[0].loss);
+      EXPECT_EQ(one.norm, all[0].norm);
+    }
+    return all[0];
+  }
+};
+
+// grad_shards is not looked at: the numbers are those of one shard for each process.
+TEST_P(FastReduce, HasOneShardForEachProcess) {
+  const Trained fast = train_together(config(Reduce::fast, 12));
+  const Trained alone = train_large(config(Reduce::exact, kProcesses), single_process());
+  EXPECT_TRUE(fast.weights == alone.weights);
+  EXPECT_EQ(fast.loss, alone.loss);
+}
+
+TEST_P(FastReduce, RoundedMessagesLeaveTheSameWeightsEverywhere) {
+  const Trained exact = train_together(config(Reduce::exact, kProcesses)),
+                rounded = train_together(config(Reduce::fast_bf16, kProcesses));
+  EXPECT_FALSE(rounded.weights == exact.weights);
+  EXPECT_TRUE(rounded.weights == train_together(config(Reduce::fast_bf16, 12)).weights);
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, FastReduce,
+                         testing::Combine(testing::Values("adamw", "muon"), testing::Values(0, 1, 2, 3)));
 
 }  // namespace
 }  // namespace gpt::test
