@@ -403,7 +403,8 @@ TEST_F(Serve, AdaptersByName) {
                                       "6",        "--ignore-eos",     "--json"};
     words.insert(words.end(), more.begin(), more.end());
     json names = json::array();
-    for (const json& id : json::parse(run_gpt(words).out)["completions"][0]["ids"])
+    const json completion = json::parse(run_gpt(words).out)["completions"][0];
+    for (const json& id : completion["ids"])
       names.push_back(std::to_string(id.get<int>()));
     return names;
   };
