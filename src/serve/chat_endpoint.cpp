@@ -30,6 +30,7 @@ void chat_completions(const Service& service, const std::shared_ptr<Call>& call)
   request.stop_ids = {model.chat_template().end_id()};
   request.logprobs = read_logprobs(fields, service.limits);
   fit_context(request, model.n_ctx(), "messages");
+  if (!params.stream) check_logprobs(request.max_tokens * params.n, request.logprobs, service.limits);
   AnswerPlan plan = plan_of(params, found, "chatcmpl-");
   plan.format.tokenizer = &model.tokenizer();
   plan.format.logprobs = request.logprobs >= 0;

@@ -90,6 +90,14 @@ std::vector<AnswerPiece> echoes_of(const Completion& c) {
   });
 }
 
+// The answer's log-probabilities, those of echoed prompts once for each of their answers.
+void check_size(const Completion& c, const std::vector<Request>& requests, const RequestLimits& limits) {
+  int64_t tokens = 0;
+  if (c.echoes) tokens += c.samples * sum_of(c.prompts, [](const TextInput& p) { return std::ssize(p.ids); });
+  if (!c.params.stream) tokens += sum_of(requests, &Request::max_tokens);
+  check_logprobs(tokens, c.logprobs, limits);
+}
+
 void submit(const Service& service, const std::shared_ptr<Call>& call, Completion& c,
             std::vector<Request> requests) {
   AnswerPlan plan = plan_of(c.params, c.found, "cmpl-");
@@ -110,6 +118,7 @@ void completions(const Service& service, const std::shared_ptr<Call>& call) {
   const auto c = std::make_shared<Completion>(read_completion(service, Fields(body)));
   ServedModel& model = *c->found.model;
   const auto requests = std::make_shared<std::vector<Request>>(requests_of(*c));
+  check_size(*c, *requests, service.limits);
   if (c->echoes) c->echo = echoes_of(*c);
   if (!c->echoes || c->logprobs < 0) return submit(service, call, *c, std::move(*requests));
   const auto make = [&model, c](size_t i, std::function<void()> next, PromptTask::OnFail on_fail) {

@@ -27,7 +27,7 @@ class TokenSink {
   virtual void fail(const std::exception& error) = 0;
 };
 
-// One client's request: sequences that wait and are billed together.
+// One client's request: sequences whose tokens go to one place.
 struct Job {
   size_t client = 0;  // whose turn it is: clients take turns, sequence by sequence
   std::vector<Request> requests;

@@ -132,6 +132,14 @@ GenerationParams parse_generation(const Fields& fields, const ServedModel& model
   return p;
 }
 
+void check_logprobs(int64_t tokens, int64_t top, const RequestLimits& limits) {
+  if (top < 0 || tokens <= limits.logprobs / (top + 1)) return;
+  fail_field("logprobs",
+             "expected at most {} of them in an answer, found {} tokens with {} alternatives each; ask for "
+             "fewer, or stream",
+             limits.logprobs, tokens, top);
+}
+
 void fit_context(Request& request, int64_t n_ctx, const char* param) {
   const int64_t prompt = std::ssize(request.prompt);
   const auto refuse = [&](const std::string& what) {

@@ -10,11 +10,12 @@ namespace gpt::serve {
 
 // What one request may ask for.
 struct RequestLimits {
-  int64_t n = 8;              // choices of a prompt, best_of included
-  int64_t top_logprobs = 20;  // alternatives of a token
-  int64_t stops = 16;         // stop strings
-  int64_t stop_bytes = 1024;  // of one
-  int64_t sequences = 128;    // prompts times choices
+  int64_t n = 8;                        // choices of a prompt, best_of included
+  int64_t top_logprobs = 20;            // alternatives of a token
+  int64_t stops = 16;                   // stop strings
+  int64_t stop_bytes = 1024;            // of one
+  int64_t sequences = 128;              // prompts times choices
+  int64_t logprobs = int64_t{1} << 18;  // of an answer that is kept until it is sent
 };
 
 // What chat completions and completions have in common.
@@ -29,6 +30,10 @@ struct GenerationParams {
 // supported.
 GenerationParams parse_generation(const Fields& fields, const ServedModel& model, int adapter,
                                   const RequestLimits& limits);
+
+// Throws ApiError where an answer would have more log-probabilities than are allowed: of `tokens` tokens,
+// each with `top` alternatives.
+void check_logprobs(int64_t tokens, int64_t top, const RequestLimits& limits);
 
 // The prompt with the tokens that may follow it, checked against the context: throws ApiError (400,
 // context_length_exceeded) where they do not fit. param: the field with the prompt.

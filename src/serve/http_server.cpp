@@ -369,12 +369,11 @@ void HttpServer::Impl::accept() {
       take_client(std::move(socket));
       return accept();
     }
-    make_room();
-    pause_accepting();
+    make_room() ? accept() : pause_accepting();
   });
 }
 
-// No descriptor or no memory for one more: those who are waiting stay in the system's queue.
+// No descriptor or no memory for one more, and none to be had: those who wait stay in the system's queue.
 void HttpServer::Impl::pause_accepting() {
   accept_timer.expires_at(in_seconds(kAcceptPause));
   accept_timer.async_wait([this](ErrorCode error) {

@@ -20,23 +20,42 @@ void PromptChain::start() {
 }
 
 void PromptChain::next() {
-  if (at_ == count_) return finish_();
+  if (at_ == count_) {
+    release();
+    return finish_();
+  }
   const auto self = shared_from_this();
   const auto task = make_(
       at_++, [self] { self->next(); },
-      [self](const std::exception& error) { self->call_->send(failure_of(error).reply()); });
+      [self](const std::exception& error) {
+        self->release();
+        self->call_->send(failure_of(error).reply());
+      });
   {
     const std::lock_guard lock(mutex_);
     if (cancelled_) return;
     task_ = task;
   }
-  worker_.submit_side(task);
+  try {
+    worker_.submit_side(task);
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+// The task refers to the chain, so that the chain must not keep it.
+std::shared_ptr<PromptTask> PromptChain::release() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(task_, nullptr);
 }
 
 void PromptChain::cancel() {
-  const std::lock_guard lock(mutex_);
-  cancelled_ = true;
-  if (task_) task_->cancel();
+  {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+  }
+  if (const auto task = release()) task->cancel();
 }
 
 }  // namespace gpt::serve

@@ -26,6 +26,7 @@ class PromptChain : public std::enable_shared_from_this<PromptChain> {
  private:
   void next();
   void cancel();
+  std::shared_ptr<PromptTask> release();
 
   EngineWorker& worker_;
   std::shared_ptr<Call> call_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -281,6 +282,9 @@ TEST_F(Serve, WrongRequestsAreRefusedByName) {
             "messages");
   EXPECT_EQ(server.refused("/v1/completions", R"({"prompt":[99999]})"), "prompt");
   EXPECT_EQ(server.refused("/v1/completions", R"({"prompt":"a","suffix":"b"})"), "suffix");
+  const json long_prompts = std::vector<std::vector<int>>(128, std::vector<int>(250, 1));
+  const json too_large = {{"prompt", long_prompts}, {"echo", true}, {"logprobs", 20}, {"max_tokens", 1}};
+  EXPECT_EQ(server.refused("/v1/completions", too_large.dump()), "logprobs");
   for (const std::string& body :
        {std::string("{"), std::string("[]"), R"({"a":1,"a":2})" + std::string(),
         std::string("{\"messages\":\"\xff\"}"), R"({"temperature":1e400})" + std::string(),
@@ -366,13 +370,15 @@ TEST_F(Serve, EndsWhenAllAcceptedRequestsHaveTheirAnswers) {
   Server server(arguments());
   std::vector<std::thread> clients;
   std::vector<HttpClient::Answer> answers(8);
+  std::atomic<bool> answered = false;  // a signal that comes after that finds nothing to do
   for (HttpClient::Answer& answer : answers)
     clients.emplace_back([&] {
       HttpClient client(server.port());
       answer = client.post("/v1/chat/completions", question({{"max_tokens", 200}, {"stream", true}}).dump());
+      answered = true;
     });
   EXPECT_TRUE(server.process().wait_until(
-      [&] { return server.metric("gptcpp_sequences_running{model=\"tiny\"}") > 0; }));
+      [&] { return answered || server.metric("gptcpp_sequences_running{model=\"tiny\"}") > 0; }));
   server.process().send(SIGTERM);
   for (std::thread& client : clients)
     client.join();
@@ -403,7 +409,8 @@ TEST_F(Serve, AdaptersByName) {
                                       "6",        "--ignore-eos",     "--json"};
     words.insert(words.end(), more.begin(), more.end());
     json names = json::array();
-    for (const json& id : json::parse(run_gpt(words).out)["completions"][0]["ids"])
+    const json completion = json::parse(run_gpt(words).out)["completions"][0];
+    for (const json& id : completion["ids"])
       names.push_back(std::to_string(id.get<int>()));
     return names;
   };

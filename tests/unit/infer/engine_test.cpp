@@ -180,8 +180,10 @@ TEST(Engine, ACommonBeginningIsComputedOnce) {
     prompt.back() = i;
     engine.submit(request(prompt));
   }
-  while (!engine.idle())
-    engine.step();
+  while (!engine.idle()) {
+    for (const Event& event : engine.step())
+      EXPECT_EQ(event.reused, event.request == 0 ? 0 : 39);
+  }
   EXPECT_EQ(engine.counts().computed, 40 + 5);
   EXPECT_EQ(engine.counts().reused, 5 * 39);
   // A common first token is nothing to wait for.

@@ -1,0 +1,130 @@
+#include "serve/http_server.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+namespace gpt::serve {
+namespace {
+
+// A server that runs beside the test.
+class Running {
+ public:
+  Running(const ServerLimits& limits, HttpServer::Handler handler)
+      : server("127.0.0.1", 0, limits, std::move(handler)), thread_([this] { server.run(); }) {}
+  ~Running() {
+    server.stop();
+    thread_.join();
+  }
+  HttpServer server;
+
+ private:
+  std::thread thread_;
+};
+
+class Client {
+ public:
+  explicit Client(const Running& running) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(running.server.port()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  }
+  ~Client() { ::close(socket_); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  void send(const std::string& bytes) const {
+    EXPECT_EQ(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL), std::ssize(bytes));
+  }
+  // What comes until the text is there, or the connection ends.
+  std::string read_until(const std::string& text) const {
+    std::string all;
+    char bytes[1024];
+    while (all.find(text) == std::string::npos) {
+      const ssize_t n = ::recv(socket_, bytes, sizeof(bytes), 0);
+      if (n <= 0) break;
+      all.append(bytes, static_cast<size_t>(n));
+    }
+    return all;
+  }
+
+ private:
+  int socket_;
+};
+
+constexpr const char* kGet = "GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n";
+std::string get(const std::string& path) {
+  std::string text = kGet;
+  return text.replace(text.find("%s"), 2, path);
+}
+
+void echo(HttpRequest request, const std::shared_ptr<Responder>& responder) {
+  responder->send({.body = "<" + request.target + request.body + ">"});
+}
+
+TEST(HttpServer, AnswersRequestsOfAConnectionInOrder) {
+  Running running({}, echo);
+  const Client client(running);
+  client.send(get("a") + get("b") +
+              "POST /c HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n0\r\n\r\n" + get("d"));
+  const std::string all = client.read_until("</d>");
+  EXPECT_LT(all.find("</a>"), all.find("</b>"));
+  EXPECT_LT(all.find("</b>"), all.find("</cxyz>"));
+  EXPECT_LT(all.find("</cxyz>"), all.find("</d>"));
+}
+
+TEST(HttpServer, WaitsForAClientThatAsksWhetherToGoOn) {
+  Running running({}, echo);
+  const Client client(running);
+  client.send("POST /a HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+  EXPECT_EQ(client.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  client.send("hi");
+  EXPECT_NE(client.read_until("</ahi>").find("</ahi>"), std::string::npos);
+}
+
+TEST(HttpServer, CutsOffWhoDoesNotRead) {
+  std::atomic<bool> closed = false;
+  std::thread writing;
+  Running running({.unsent_bytes = 1 << 16}, [&](HttpRequest, const std::shared_ptr<Responder>& responder) {
+    responder->on_closed([&] { closed = true; });
+    responder->begin_stream({});
+    writing = std::thread([&closed, responder] {
+      const std::string piece(1 << 12, 'x');
+      while (!closed)
+        responder->write(piece);
+    });
+  });
+  const Client client(running);
+  client.send(get("stream"));
+  while (!closed) {
+  }
+  writing.join();
+}
+
+TEST(HttpServer, TheConnectionThatIsSilentForLongestMakesRoom) {
+  Running running({.connections = 2}, echo);
+  const Client silent(running);
+  while (running.server.connections() < 1) {
+  }
+  const Client second(running), third(running);
+  second.send(get("b"));
+  third.send(get("c"));
+  EXPECT_NE(third.read_until("</c>").find("</c>"), std::string::npos);
+  EXPECT_EQ(silent.read_until("never"), "") << "closed";
+}
+
+TEST(HttpServer, AHandlerThatThrowsIsAnError) {
+  Running running({}, [](HttpRequest, const std::shared_ptr<Responder>&) { throw std::runtime_error("x"); });
+  const Client client(running);
+  client.send(get("a"));
+  EXPECT_TRUE(client.read_until("\r\n\r\n").starts_with("HTTP/1.1 500 "));
+}
+
+}  // namespace
+}  // namespace gpt::serve
