@@ -141,8 +141,8 @@ int run(const LaunchArguments& a) {
 Command add_launch_command(CLI::App& root, const Words& words) {
   auto a = std::make_shared<LaunchArguments>();
   a->words = words;
-  CLI::App* app = add_command(
-      root, "launch", "train, evaluate or sweep with several processes (mpirun)", kFooter);
+  CLI::App* app =
+      add_command(root, "launch", "train, evaluate or sweep with several processes (mpirun)", kFooter);
   add_value(*app, "-n", a->n, "N", "processes");
   add_value(*app, "--restart", a->restart, "K", "start again from the last checkpoint, at most so often (0)");
   add_value(*app, "--hostfile", a->hostfile, "FILE", "machines and their slots, as mpirun reads them");

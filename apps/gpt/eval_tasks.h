@@ -19,7 +19,7 @@ struct EvalTasksRequest {
   std::vector<std::string> adapters;  // of the model, not of the one against it
   int64_t batch_size = 0;             // sequences at once; 0: 32
   uint64_t seed = 1;                  // of sampled answers
-  std::string chat_template;  // what asks: a format, a file, "own": the model's, "": none
+  std::string chat_template;          // what asks: a format, a file, "own": the model's, "": none
   bool json = false;
 };
 

@@ -23,9 +23,9 @@ class ExampleOrder {
   uint64_t seed_;
 };
 
-// The examples that are held out of n: of stretches of equal length one each, drawn, so that files in any order
-// give some of each part, and files whose labels take turns some of each label. The same for every seed, so that
-// runs compare. At least one of two or more, where the share is above 0.
+// The examples that are held out of n: of stretches of equal length one each, drawn, so that files in any
+// order give some of each part, and files whose labels take turns some of each label. The same for every
+// seed, so that runs compare. At least one of two or more, where the share is above 0.
 std::vector<int64_t> held_out(int64_t n, double share);
 
 // Moves these of `examples` to `held`.

@@ -44,8 +44,8 @@ class Tokenizer {
     return encode_trusted(text, {&all, 1});
   }
 
-  // The same, where a special token is found only inside of one of the ranges, which are in order and apart: the
-  // parts of a conversation that its template wrote.
+  // The same, where a special token is found only inside of one of the ranges, which are in order and apart:
+  // the parts of a conversation that its template wrote.
   virtual std::vector<int32_t> encode_trusted(std::string_view text, std::span<const TextRange>) const {
     return encode(text);
   }

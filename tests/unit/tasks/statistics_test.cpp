@@ -84,7 +84,10 @@ TEST(Filters, LeaveOneAnswer) {
   EXPECT_EQ(apply({.function = "map", .mapping = {{"A", "1"}}, .default_value = "0"}, {"A"}), "1");
   EXPECT_EQ(apply({.function = "take_first_k", .k = 2}, {"x", "y", "z"}), "x");
   EXPECT_NE(error_of([&] { apply({.function = "take_first_k", .k = 4}, {"x"}); }), "no error");
-  EXPECT_NE(error_of([&] { filtered_answer({"f", {{.function = "lowercase"}}}, {"x"}, patterns); }), "no error");
+  EXPECT_NE(error_of([&] {
+              filtered_answer({"f", {{.function = "lowercase"}}}, {"x"}, patterns);
+            }),
+            "no error");
 }
 
 // A pattern that would take for ever ends with an error.
@@ -104,7 +107,8 @@ TEST(PythonText, Literals) {
   EXPECT_EQ(python_literal(R"(['a', "it's", 'q"', 'n\n\x41\u00e9', 1, -2.5, True, None, ('x',), ('y')])"),
             json::parse(R"(["a","it's","q\"","n\nA\u00e9",1,-2.5,true,null,["x"],"y"])"));
   EXPECT_EQ(python_literal(R"({'a': [1], 'b': 'c' 'd'})"), json::parse(R"({"a":[1],"b":"cd"})"));
-  for (const char* text : {"", "[", "['a' 1]", "[1 2]", "a", "__import__('os')", "'a", "012", "{1: 2}", "1+1"})
+  for (const char* text :
+       {"", "[", "['a' 1]", "[1 2]", "a", "__import__('os')", "'a", "012", "{1: 2}", "1+1"})
     EXPECT_EQ(python_literal(text), std::nullopt) << text;
   EXPECT_EQ(python_literal(std::string(100000, '[')), std::nullopt);
   EXPECT_EQ(capitalize("éLAN Vital"), "Élan vital");
@@ -113,7 +117,8 @@ TEST(PythonText, Literals) {
 }
 
 TEST(PrefixTree, HasEachSequenceOnceAndWhereTheyPart) {
-  const std::vector<std::vector<int32_t>> data = {{1, 2, 3}, {1, 2}, {1, 2, 4, 5}, {7}, {1, 2, 3}, {1, 2, 4, 6}};
+  const std::vector<std::vector<int32_t>> data = {{1, 2, 3}, {1, 2},    {1, 2, 4, 5},
+                                                  {7},       {1, 2, 3}, {1, 2, 4, 6}};
   const PrefixTree tree(transformed(data, [](const auto& ids) { return std::span<const int32_t>(ids); }));
   std::vector<int> seen(data.size());
   std::vector<size_t> left = {PrefixTree::kRoot};
