@@ -117,7 +117,7 @@ void GradientSums::send(int64_t bucket) {
          (sent_.size() - completed_ == kUnderWay || has_ended(sent_[completed_].handle)))
     complete_next();
   const size_t place = sent_.size();
-  while (taken_ < gathered_.size() && taken_ + kPlaces <= place)
+  while (rounds_messages() && taken_ < gathered_.size() && taken_ + kPlaces <= place)  // it is not free yet
     take_next();
   std::vector<std::span<const std::byte>> to;
   std::vector<std::span<std::byte>> from;

@@ -296,9 +296,8 @@ void share_among(TrainConfig& c, int processes) {
   const int64_t shards = shard_count(c, processes);
   if (shards % processes != 0) {
     fail_usage(
-        "config key \"grad_shards\": expected a multiple of the {} processes, found {}: a run goes on with "
-        "any "
-        "number of processes that divides it; with reduce fast, with any that divides the batch",
+        "config key \"grad_shards\": expected a multiple of the {} processes, found {}: any number that "
+        "divides it goes on with a run; with reduce fast, any that divides the batch",
         processes, shards);
   }
   if (c.batch_size % shards != 0) {
@@ -310,9 +309,8 @@ void share_among(TrainConfig& c, int processes) {
   if (c.zero > 1 && processes > 1 && c.micro_batch != shard) {
     fail_usage(
         "config key \"zero\": {} divides gradients where a micro-batch is a whole shard, so that none are "
-        "added up "
-        "before they are sent: expected micro_batch = batch_size / {} = {}, found {}; {}, zero 1 divides the "
-        "optimizer's state alone",
+        "added up before they are sent: expected micro_batch = batch_size / {} = {}, found {}; {}, zero 1 "
+        "divides the optimizer's state alone",
         c.zero, is_exact ? "grad_shards" : "processes", shard, c.micro_batch,
         is_exact ? "a larger grad_shards makes shards smaller" : "reduce exact has smaller shards");
   }

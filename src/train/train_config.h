@@ -87,9 +87,11 @@ void visit_train_keys(Config& c, Visit&& visit) {
         "not "
         "on how many processes share them (one for each process)");
   visit("reduce", c.reduce, "training",
-        "how processes add up gradients: exact, by grad_shards; fast, each its own samples first and sent "
-        "once a "
-        "step: the numbers depend on how many there are; fast-bf16, rounded to bf16 in messages as well");
+        "exact: gradients are added by grad_shards; fast: each process adds up its own samples and sends "
+        "them once "
+        "a step, so the numbers depend on how many processes there are; fast-bf16: the same, messages "
+        "rounded to "
+        "bf16");
   visit("zero", c.zero, "training",
         "what processes divide among them (ZeRO): 0 nothing, 1 the optimizer's state, 2 gradients too, "
         "3 and weights; the numbers are the same");
