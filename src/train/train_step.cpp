@@ -234,9 +234,11 @@ std::string TrainStep::first_nonfinite() {
     if (!found.empty()) return found;
   }
   for (int id = 0; id < model_.table.count(); ++id) {
-    for (const ElementRange& range : grads_[id] ? own_ranges(id) : std::vector<ElementRange>()) {
-      const TensorView own = make_view(grads_[id].as<float>() + range.begin, {range.size()});
-      if (!all_finite(own)) return "the gradient of " + model_.table[id].name;
+    if (!grads_[id]) continue;  // frozen
+    const int64_t at = sums_.layout().offset[static_cast<size_t>(id)];
+    for (const ElementRange& own : own_ranges(id)) {
+      if (!all_finite(grads_.range(at + own.begin, at + own.end)))
+        return "the gradient of " + model_.table[id].name;
     }
   }
   return "";
