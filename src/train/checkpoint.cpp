@@ -36,9 +36,10 @@ void write_files(const std::string& folder, const Model& model, const BesideMode
   std::vector<NamedTensor> own;
   for (int id = model.table.model_count(); id < model.table.count(); ++id)
     own.push_back(named_tensor(model.table[id].name, model.weights[static_cast<size_t>(id)]));
-  if (!own.empty() && model.source != nullptr)
-    model.source->begin(model.config.n_layer, model.config.n_layer);
-  if (!own.empty()) write_safetensors(folder + kObjectiveFile, own);
+  if (!own.empty()) {
+    if (model.source != nullptr) model.source->begin(model.config.n_layer, model.config.n_layer);
+    write_safetensors(folder + kObjectiveFile, own);
+  }
   if (!beside.tokenizer_json.empty()) write_file_atomic(folder + "/tokenizer.json", beside.tokenizer_json);
   if (beside.write) beside.write(folder);
 }

@@ -338,13 +338,13 @@ ExchangePlan plan_exchange(const PlanSubject& s, const RunRates& r) {
   const auto beyond = [](double message, double pass) { return std::max(0.0, message - pass); };
   plan.seconds = rounds * gradients + static_cast<double>(sent.times) * results + moved;
   if (c.zero > 2) {  // weights come during both passes
-    plan.exposed = rounds * (beyond(results, hidden / 2) + beyond(gradients + results, hidden)) + moved;
-    return plan;
+    plan.exposed = rounds * (beyond(results, hidden / 2) + beyond(gradients + results, hidden));
+  } else if (c.zero > 0) {
+    plan.exposed = rounds * beyond(gradients, hidden) + results;
+  } else {
+    plan.exposed = (rounds - 1) * beyond(gradients, hidden) + beyond(gradients + results, hidden);
   }
-  const bool weights = c.zero > 0;
-  plan.exposed = (rounds - 1) * std::max(0.0, gradients - hidden) +
-                 std::max(0.0, gradients + (weights ? 0 : results) - hidden) + (weights ? results : 0) +
-                 moved;
+  plan.exposed += moved;
   return plan;
 }
 

@@ -49,7 +49,7 @@ std::vector<int64_t> layers_in_memory(int64_t layer, int64_t next, const ModelCo
 
 ShardedWeights::ShardedWeights(const Model& model, const ParamBuffer& weights, const Division& division,
                                Communicator& processes)
-    : model_(model), weights_(weights), processes_(processes), division_(division) {
+    : model_(model), weights_(weights), processes_(processes), layout_(model.table) {
   for (Division& ranges : divide_layers(model.table, model.config.n_layer, division))
     layers_.push_back({std::move(ranges)});
 }
@@ -178,10 +178,11 @@ void ShardedWeights::drop() {
 }
 
 void ShardedWeights::drop(int id) {
-  const int64_t at = ParamLayout(model_.table).offset[static_cast<size_t>(id)];
-  if (at < 0) return;
+  const int64_t begin = layout_.offset[static_cast<size_t>(id)];
+  if (begin < 0) return;
+  const ParamSpec& spec = model_.table[id];
   Division ranges;
-  add_part({at, at + model_.table[id].size()}, division_, ranges);
+  add_part({begin, begin + spec.size()}, at(layer_of(spec, model_.config.n_layer)).ranges, ranges);
   drop_others(ranges);
 }
 

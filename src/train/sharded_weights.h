@@ -59,7 +59,7 @@ class ShardedWeights : public WeightSource {
   const Model& model_;
   const ParamBuffer& weights_;
   Communicator& processes_;
-  Division division_;
+  ParamLayout layout_;
   std::vector<Layer> layers_;  // the embeddings first
   Step current_ = kNoStep;
   bool leads_ = false;  // in rank 0: whether the others are told of every step

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "chat_model.h"
 #include "run_gpt.h"
 
 namespace {
@@ -23,30 +24,7 @@ class Chat : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder() = fs::path(testing::TempDir()) / ("chat" + std::to_string(::getpid()));
-    const GptRun run = run_gpt({"train",
-                                "--data",
-                                "tales:20000",
-                                "--tokenizer",
-                                std::string(GPT_SOURCE_DIR) + "/tests/data/chat.tokenizer.json",
-                                "--n-layer",
-                                "1",
-                                "--n-head",
-                                "2",
-                                "--n-embd",
-                                "16",
-                                "--n-ctx",
-                                "256",
-                                "--steps",
-                                "2",
-                                "--warmup",
-                                "0",
-                                "--eval-every",
-                                "0",
-                                "--batch-size",
-                                "2",
-                                "--out",
-                                folder().string()});
-    ASSERT_EQ(run.status, 0) << run.err;
+    train_chat_model(folder().string());
   }
   static void TearDownTestSuite() { fs::remove_all(folder()); }
   static fs::path& folder() {
