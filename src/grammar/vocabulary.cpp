@@ -1,0 +1,82 @@
+#include "grammar/vocabulary.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "base/error.h"
+#include "text/tokenizer.h"
+#include "text/vocab_data.h"
+
+namespace gpt::grammar {
+namespace {
+
+constexpr size_t kLongestToken = 4096;  // longer ones are never part of a constrained text
+
+// Which tokens are no text.
+std::vector<char> special_tokens(const Tokenizer& tokenizer) {
+  using Type = VocabData::TokenType;
+  std::vector<char> special(static_cast<size_t>(tokenizer.vocab_size()), 0);
+  const SpecialIds ids = tokenizer.special_ids();
+  for (const int64_t id : {ids.bos, ids.eos, ids.unk, ids.pad})
+    if (id >= 0 && id < std::ssize(special)) special[static_cast<size_t>(id)] = 1;
+  if (tokenizer.kind() == "gpt1")
+    return special;  // the one kind without types, and without other special tokens
+  const std::vector<int32_t> types = tokenizer.vocab_data().types;
+  for (size_t id = 0; id < std::min(types.size(), special.size()); ++id) {
+    const auto type = static_cast<Type>(types[id]);
+    if (type == Type::control || type == Type::unknown || type == Type::unused) special[id] = 1;
+  }
+  return special;
+}
+
+}  // namespace
+
+Vocabulary::Vocabulary(std::vector<std::string> tokens) : tokens_(std::move(tokens)) {
+  GPT_ASSERT(tokens_.size() < static_cast<size_t>(std::numeric_limits<int32_t>::max()));
+  std::vector<int32_t> order;
+  for (int32_t id = 0; id < size(); ++id) {
+    if (tokens_[static_cast<size_t>(id)].size() > kLongestToken) tokens_[static_cast<size_t>(id)].clear();
+    if (!tokens_[static_cast<size_t>(id)].empty()) order.push_back(id);
+  }
+  std::sort(order.begin(), order.end(),
+            [&](int32_t a, int32_t b) { return std::pair(bytes_of(a), a) < std::pair(bytes_of(b), b); });
+  nodes_.push_back({0, 0, 0, 0});
+  std::vector<size_t> path{0};  // the nodes of the last token's beginnings
+  for (const int32_t id : order) {
+    const std::string_view bytes = bytes_of(id);
+    longest_ = std::max(longest_, bytes.size());
+    size_t shared = 0;
+    while (shared + 1 < path.size() && shared < bytes.size() &&
+           nodes_[path[shared + 1]].byte == static_cast<uint8_t>(bytes[shared]))
+      ++shared;
+    for (; path.size() > shared + 1; path.pop_back())
+      nodes_[path.back()].end = static_cast<int32_t>(nodes_.size());
+    for (size_t i = shared; i < bytes.size(); ++i) {
+      path.push_back(nodes_.size());
+      nodes_.push_back({0, static_cast<int32_t>(ids_.size()), static_cast<uint16_t>(i + 1),
+                        static_cast<uint8_t>(bytes[i])});
+    }
+    ids_.push_back(id);
+  }
+  for (const size_t node : path)
+    nodes_[node].end = static_cast<int32_t>(nodes_.size());
+  nodes_.push_back({0, static_cast<int32_t>(ids_.size()), 0, 0});
+}
+
+int32_t Vocabulary::child(int32_t node, uint8_t byte) const {
+  const int32_t end = nodes_[static_cast<size_t>(node)].end;
+  for (int32_t at = node + 1; at < end; at = nodes_[static_cast<size_t>(at)].end)
+    if (nodes_[static_cast<size_t>(at)].byte == byte) return at;
+  return -1;
+}
+
+std::shared_ptr<const Vocabulary> make_vocabulary(const Tokenizer& tokenizer) {
+  const std::vector<char> special = special_tokens(tokenizer);
+  std::vector<std::string> tokens(special.size());
+  for (size_t id = 0; id < tokens.size(); ++id)
+    if (!special[id]) tokens[id] = tokenizer.token_bytes(static_cast<int32_t>(id));
+  return std::make_shared<const Vocabulary>(std::move(tokens));
+}
+
+}  // namespace gpt::grammar
