@@ -27,11 +27,13 @@ bool any_bit(std::span<const uint64_t> words) {
 GrammarConstraint::GrammarConstraint(std::shared_ptr<TokenMasks> masks)
     : masks_(std::move(masks)),
       stacks_(std::make_unique<Stacks>(masks_->grammar().automaton(), masks_->token_ends())),
-      history_{stacks_->begin()} {}
+      history_{stacks_->begin()},
+      most_bytes_(kStacksMemory) {}
 
 GrammarConstraint::GrammarConstraint(const GrammarConstraint& other)
     : masks_(other.masks_),
-      stacks_(std::make_unique<Stacks>(masks_->grammar().automaton(), masks_->token_ends())) {
+      stacks_(std::make_unique<Stacks>(masks_->grammar().automaton(), masks_->token_ends())),
+      most_bytes_(other.most_bytes_) {
   for (const Stacks::Position position : other.history_)
     history_.push_back(other.stacks_->copy_to(*stacks_, position));
 }
@@ -114,11 +116,12 @@ void GrammarConstraint::rollback(int64_t n) {
 
 // Positions that are no longer needed go when there are many.
 void GrammarConstraint::keep_small() {
-  if (stacks_->bytes() < kStacksMemory) return;
+  if (stacks_->bytes() < most_bytes_) return;
   auto fresh = std::make_unique<Stacks>(masks_->grammar().automaton(), masks_->token_ends());
   for (Stacks::Position& position : history_)
     position = stacks_->copy_to(*fresh, position);
   stacks_ = std::move(fresh);
+  most_bytes_ = std::max(kStacksMemory, 2 * stacks_->bytes());
 }
 
 std::unique_ptr<Constraint> make_constraint(std::shared_ptr<TokenMasks> masks, int64_t budget) {

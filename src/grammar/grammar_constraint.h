@@ -47,6 +47,7 @@ class GrammarConstraint final : public Constraint {
   std::unique_ptr<Stacks> stacks_;
   std::vector<Stacks::Position> history_;  // after each of the last tokens
   std::vector<Stacks::Position> path_;
+  size_t most_bytes_;  // of stacks_, before what is no longer needed goes
 };
 
 // A constraint for answers of at most `budget` tokens. Throws UsageError for max_tokens when no answer has so

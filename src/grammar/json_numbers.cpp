@@ -182,26 +182,31 @@ Expr numbers_between(Rules& rules, const NumberRange& range, int max_digits, boo
   return rules.choice(options);
 }
 
-Expr multiples_of(Rules& rules, int64_t n) {
-  // Rule r: the rest of a number whose digits so far leave the remainder r.
-  std::vector<RuleId> ids;
-  for (int64_t r = 0; r < n; ++r)
-    ids.push_back(rules.declare("multiple"));
-  const auto then = [&](char digit, int64_t r) {
-    const Expr one = rules.byte_range(static_cast<uint8_t>(digit), static_cast<uint8_t>(digit));
-    return rules.sequence({one, rules.call(ids[static_cast<size_t>((r * 10 + (digit - '0')) % n)])});
-  };
-  for (int64_t r = 0; r < n; ++r) {
+Expr multiples_of(Rules& rules, int64_t n, int max_digits) {
+  // rest[r]: what may follow digits that leave the remainder r, when so many more may come.
+  std::vector<Expr> rest(static_cast<size_t>(n), rules.never());
+  rest[0] = rules.nothing();
+  const auto digits_from = [&](char first, int64_t remainder) {
     std::vector<Expr> options;
-    if (r == 0) options.push_back(rules.nothing());
-    for (char digit = '0'; digit <= '9'; ++digit)
-      options.push_back(then(digit, r));
-    rules.define(ids[static_cast<size_t>(r)], rules.choice(options));
+    for (char digit = first; digit <= '9'; ++digit) {
+      const auto next = static_cast<size_t>((remainder * 10 + (digit - '0')) % n);
+      const auto byte = static_cast<uint8_t>(digit);
+      options.push_back(rules.sequence({rules.byte_range(byte, byte), rest[next]}));
+    }
+    return options;
+  };
+  for (int digit = 1; digit < max_digits; ++digit) {
+    std::vector<Expr> longer;
+    for (int64_t r = 0; r < n; ++r) {
+      std::vector<Expr> options = digits_from('0', r);
+      if (r == 0) options.push_back(rules.nothing());
+      const RuleId rule = rules.declare("multiple");
+      rules.define(rule, rules.choice(options));
+      longer.push_back(rules.call(rule));
+    }
+    rest = std::move(longer);
   }
-  std::vector<Expr> first;
-  for (char digit = '1'; digit <= '9'; ++digit)
-    first.push_back(then(digit, 0));
-  const Expr positive = rules.choice(first);
+  const Expr positive = rules.choice(digits_from('1', 0));
   return rules.choice({rules.text("0"), rules.sequence({rules.optional(rules.text("-")), positive})});
 }
 

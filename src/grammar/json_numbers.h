@@ -29,7 +29,7 @@ struct NumberRange {
 // All numbers of the range with up to so many digits, or its integers alone; without an exponent.
 Expr numbers_between(Rules& rules, const NumberRange& range, int max_digits, bool integers);
 
-// The integers that n >= 1 divides, with any number of digits. Needs n rules.
-Expr multiples_of(Rules& rules, int64_t n);
+// The integers of up to so many digits that n >= 1 divides. Needs n rules for each digit.
+Expr multiples_of(Rules& rules, int64_t n, int max_digits);
 
 }  // namespace gpt::grammar

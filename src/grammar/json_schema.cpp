@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kNumberDigits = 15;  // all such decimals are different doubles
 constexpr int kIntegerDigits = 18;
-constexpr int64_t kMostMultiple = 1000;
+constexpr int64_t kMostMultiple = 100;
 constexpr int32_t kSmall = 24;  // larger expressions that are used twice become rules
 
 // The types that a keyword speaks of; 0 for those that speak of all or are not known.
@@ -234,7 +234,7 @@ class SchemaCompiler {
              fmt::format("expected an integer from 1 to {}, found {}", kMostMultiple, value.dump()));
     }
     const auto n = value.is_number_float() ? static_cast<int64_t>(value.get<double>()) : value.get<int64_t>();
-    if (!range.low && !range.high) return multiples_of(rules_, n);
+    if (!range.low && !range.high) return multiples_of(rules_, n, kNumberDigits);
     constexpr size_t kMostListed = 10;  // digits of limits between which multiples are listed
     constexpr int64_t kMost = 1000;
     if (!range.low || !range.high || range.low->whole.size() > kMostListed ||
@@ -484,7 +484,7 @@ GrammarPtr compile_json_schema(const Json& schema, const Limits& limits) {
   return std::make_shared<const Grammar>(build_automaton(rules, root));
 }
 
-GrammarPtr compile_json_schema(std::string_view text, const Limits& limits) {
+GrammarPtr compile_json_schema_text(std::string_view text, const Limits& limits) {
   parse_json(text, "JSON schema", {.max_bytes = limits.max_text, .max_depth = 4 * limits.max_nesting});
   return compile_json_schema(Json::parse(text), limits);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <deque>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -94,9 +95,7 @@ uint8_t types_of_value(const Json& value) {
   if (value.is_string()) return kString;
   if (value.is_array()) return kArray;
   if (value.is_object()) return kObject;
-  if (value.is_number_float() && value.get<double>() != static_cast<double>(static_cast<int64_t>(
-                                                            std::clamp(value.get<double>(), -9e18, 9e18))))
-    return kFraction;
+  if (value.is_number_float() && std::floor(value.get<double>()) != value.get<double>()) return kFraction;
   return kInteger;
 }
 

@@ -6,29 +6,11 @@
 
 #include "base/error.h"
 #include "text/tokenizer.h"
-#include "text/vocab_data.h"
 
 namespace gpt::grammar {
 namespace {
 
 constexpr size_t kLongestToken = 4096;  // longer ones are never part of a constrained text
-
-// Which tokens are no text.
-std::vector<char> special_tokens(const Tokenizer& tokenizer) {
-  using Type = VocabData::TokenType;
-  std::vector<char> special(static_cast<size_t>(tokenizer.vocab_size()), 0);
-  const SpecialIds ids = tokenizer.special_ids();
-  for (const int64_t id : {ids.bos, ids.eos, ids.unk, ids.pad})
-    if (id >= 0 && id < std::ssize(special)) special[static_cast<size_t>(id)] = 1;
-  if (tokenizer.kind() == "gpt1")
-    return special;  // the one kind without types, and without other special tokens
-  const std::vector<int32_t> types = tokenizer.vocab_data().types;
-  for (size_t id = 0; id < std::min(types.size(), special.size()); ++id) {
-    const auto type = static_cast<Type>(types[id]);
-    if (type == Type::control || type == Type::unknown || type == Type::unused) special[id] = 1;
-  }
-  return special;
-}
 
 }  // namespace
 
@@ -72,10 +54,13 @@ int32_t Vocabulary::child(int32_t node, uint8_t byte) const {
 }
 
 std::shared_ptr<const Vocabulary> make_vocabulary(const Tokenizer& tokenizer) {
-  const std::vector<char> special = special_tokens(tokenizer);
-  std::vector<std::string> tokens(special.size());
-  for (size_t id = 0; id < tokens.size(); ++id)
-    if (!special[id]) tokens[id] = tokenizer.token_bytes(static_cast<int32_t>(id));
+  const SpecialIds special = tokenizer.special_ids();
+  std::vector<std::string> tokens(static_cast<size_t>(tokenizer.vocab_size()));
+  for (int32_t id = 0; id < std::ssize(tokens); ++id) {
+    if (tokenizer.is_text(id) && id != special.bos && id != special.eos && id != special.unk &&
+        id != special.pad)
+      tokens[static_cast<size_t>(id)] = tokenizer.token_bytes(id);
+  }
   return std::make_shared<const Vocabulary>(std::move(tokens));
 }
 

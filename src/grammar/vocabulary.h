@@ -49,7 +49,7 @@ class Vocabulary {
   size_t longest_ = 0;
 };
 
-// All tokens but the special ones: control, unknown and unused tokens.
+// All tokens that are text (Tokenizer::is_text), but for those that begin and end texts.
 std::shared_ptr<const Vocabulary> make_vocabulary(const Tokenizer& tokenizer);
 
 }  // namespace gpt::grammar

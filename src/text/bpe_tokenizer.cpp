@@ -73,14 +73,18 @@ class BpeTokenizer final : public Tokenizer {
   std::vector<int32_t> encode_parallel(std::string_view text, ThreadPool& pool) const override {
     if (pool.size() == 1 || steps_ || !added_.blanks_divide()) return encode(text);
     const auto may_cut = [](char last) { return last > ' ' && last < 0x7F; };
-    return encode_parts(text, pool, may_cut,
-                        [&](std::string_view part, bool) { return encode(part); });
+    return encode_parts(text, pool, may_cut, [&](std::string_view part, bool) { return encode(part); });
   }
 
   std::string token_bytes(int32_t id) const override {
     if (id < 0 || id >= vocab_size() || bytes_[static_cast<size_t>(id)].empty())
       fail_token_id(id, vocab_size());
     return bytes_[static_cast<size_t>(id)];
+  }
+
+  bool is_text(int32_t id) const override {
+    return id >= 0 && id < vocab_size() && !bytes_[static_cast<size_t>(id)].empty() && id != bpe_.unknown() &&
+           !added_.is_no_text(id);
   }
 
   SpecialIds special_ids() const override { return special_; }
@@ -201,7 +205,8 @@ class BpeTokenizer final : public Tokenizer {
     std::string copy;
     if (nfc_) text = nfc(text, copy);
     normalized_.divide(
-        text, WholeText(text, special), [&](std::string_view part, size_t) { encode_composed(part, cache, sink); },
+        text, WholeText(text, special),
+        [&](std::string_view part, size_t) { encode_composed(part, cache, sink); },
         [&](int32_t id) { sink.all().push_back(id); });
   }
 

@@ -73,6 +73,12 @@ class SpmTokenizer final : public Tokenizer {
     return piece.type == Type::control ? piece.text : with_blanks(piece.text);
   }
 
+  bool is_text(int32_t id) const override {
+    if (id < 0 || id >= vocab_size() || parts_.pieces[static_cast<size_t>(id)].text.empty()) return false;
+    const Type type = piece_of(id).type;
+    return type != Type::control && type != Type::unknown && type != Type::unused;
+  }
+
   std::string decode(std::span<const int32_t> ids) const override {
     std::string out;
     bool first = parts_.strip_decoded;
@@ -127,7 +133,8 @@ class SpmTokenizer final : public Tokenizer {
     added_.divide(
         text, trusted,
         [&](std::string_view part, size_t begin) {
-          encode_part(part, covers(trusted, begin, begin + part.size()), begin > 0 || begins, begin == 0, cache, sink);
+          encode_part(part, covers(trusted, begin, begin + part.size()), begin > 0 || begins, begin == 0,
+                      cache, sink);
         },
         [&](int32_t id) { sink.all().push_back(id); });
     sink.all();
@@ -181,7 +188,8 @@ class SpmTokenizer final : public Tokenizer {
         whole && (parts_.prefix == Prefix::every_part || (parts_.prefix == Prefix::at_begin && first));
     const std::string characters = normalize(text, prefix);
     user_.divide(
-        characters, WholeText(characters, special), [&](std::string_view part, size_t) { encode_words(part, cache, sink); },
+        characters, WholeText(characters, special),
+        [&](std::string_view part, size_t) { encode_words(part, cache, sink); },
         [&](int32_t id) { sink.all().push_back(id); });
   }
 

@@ -44,8 +44,8 @@ class Tokenizer {
     return encode_trusted(text, {&all, 1});
   }
 
-  // The same, where a special token is found only inside of one of the ranges, which are in order and apart: the
-  // parts of a conversation that its template wrote.
+  // The same, where a special token is found only inside of one of the ranges, which are in order and apart:
+  // the parts of a conversation that its template wrote.
   virtual std::vector<int32_t> encode_trusted(std::string_view text, std::span<const TextRange>) const {
     return encode(text);
   }
@@ -59,6 +59,9 @@ class Tokenizer {
   // The bytes that a token stands for; they need not be whole characters. Throws Error when the id is
   // not in the vocabulary.
   virtual std::string token_bytes(int32_t id) const = 0;
+
+  // Whether a token is part of texts: special, unknown and unused ones are not, nor ids without a token.
+  virtual bool is_text(int32_t id) const { return id >= 0 && id < vocab_size(); }
 
   // The bytes of a sequence, unchanged: for showing, pass them through Utf8Stream. Throws Error when
   // an id is not in the vocabulary.
