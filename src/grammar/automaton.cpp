@@ -262,7 +262,7 @@ std::vector<uint32_t> cheapest_ends(const Automaton& a, std::span<const Weighted
 }
 
 Automaton build_automaton(const Rules& rules, RuleId root) {
-  const std::vector<char> with_empty_text = rules_with_empty_text(rules);
+  const RuleFacts facts = facts_of(rules);
   int64_t steps_left = rules.limits().max_steps;
   Draft draft;
   std::vector<RuleId> wanted{root};  // by the numbers that they get
@@ -272,7 +272,7 @@ Automaton build_automaton(const Rules& rules, RuleId root) {
     const Rules::Rule& rule = rules.rules()[static_cast<size_t>(wanted[i])];
     if (rule.body < 0) fail("grammar: rule '{}' is used but not defined", rule.name);
     const auto first = draft.states.size();
-    const Nfa nfa = make_nfa(rules, wanted[i], with_empty_text, steps_left);
+    const Nfa nfa = make_nfa(rules, wanted[i], facts, steps_left);
     draft.starts.push_back(Determiniser(nfa, rules.limits(), draft, steps_left).run());
     for (size_t s = first; s < draft.states.size(); ++s) {
       for (Automaton::CallEdge& call : draft.states[s].calls) {
@@ -288,7 +288,7 @@ Automaton build_automaton(const Rules& rules, RuleId root) {
   const auto with_rules = [&](Automaton a) {
     for (size_t i = 0; i < wanted.size(); ++i)
       a.rules.push_back({rules.rules()[static_cast<size_t>(wanted[i])].name, draft.starts[i]});
-    a.empty_text = with_empty_text[static_cast<size_t>(root)] != 0;
+    a.empty_text = facts.rules[static_cast<size_t>(root)].empty_text;
     return a;
   };
   const std::vector<uint32_t> all(draft.states.size(), 0);

@@ -11,8 +11,8 @@ using Kind = Rules::Kind;
 
 class NfaBuilder {
  public:
-  NfaBuilder(const Rules& rules, const std::vector<char>& with_empty_text, int64_t& steps_left)
-      : rules_(rules), with_empty_text_(with_empty_text), steps_left_(steps_left) {}
+  NfaBuilder(const Rules& rules, const RuleFacts& facts, int64_t& steps_left)
+      : rules_(rules), facts_(facts), steps_left_(steps_left) {}
 
   Nfa build(RuleId rule) {
     nfa_.start = node();
@@ -58,9 +58,7 @@ class NfaBuilder {
       case Kind::repeat:
         return connect_repeat(n, from, to);
       case Kind::call:
-        edge(from, {Nfa::Kind::call, 0, 0, static_cast<RuleId>(n.first), to, -1});
-        if (with_empty_text_[static_cast<size_t>(n.first)]) empty(from, to);
-        return;
+        return connect_call(static_cast<RuleId>(n.first), from, to);
     }
   }
 
@@ -83,7 +81,23 @@ class NfaBuilder {
     }
   }
 
+  void connect_call(RuleId rule, int32_t from, int32_t to) {
+    const ExprFacts& facts = facts_.rules[static_cast<size_t>(rule)];
+    if (facts.in_place() && !calls_only_)
+      return connect(rules_.rules()[static_cast<size_t>(rule)].body, from, to);
+    edge(from, {Nfa::Kind::call, 0, 0, rule, to, -1});
+    if (facts.empty_text) empty(from, to);
+  }
+
   void connect_repeat(const Rules::Node& n, int32_t from, int32_t to) {
+    const bool outside = calls_only_;
+    const int64_t size = facts_.expressions[static_cast<size_t>(n.part)].size;
+    calls_only_ |= size * std::max(n.first, n.last) > kMostCopied;
+    connect_rounds(n, from, to);
+    calls_only_ = outside;
+  }
+
+  void connect_rounds(const Rules::Node& n, int32_t from, int32_t to) {
     for (int64_t round = 0; round < n.first; ++round) {
       const int32_t next = node();
       connect(n.part, from, next);
@@ -105,55 +119,80 @@ class NfaBuilder {
   }
 
   const Rules& rules_;
-  const std::vector<char>& with_empty_text_;
+  const RuleFacts& facts_;
   int64_t& steps_left_;
+  bool calls_only_ = false;  // inside of a repetition that is too large to copy rules into it
   Nfa nfa_;
 };
 
-bool has_empty_text(const Rules& rules, const Rules::Node& n, const std::vector<char>& nodes,
-                    const std::vector<char>& known) {
-  const auto has = [&](Expr e) { return nodes[static_cast<size_t>(e)] != 0; };
+ExprFacts limited(bool empty_text, int64_t longest, int64_t size) {
+  return {empty_text, static_cast<int32_t>(std::min<int64_t>(longest, ExprFacts::kShort + 1)),
+          static_cast<int32_t>(std::min<int64_t>(size, ExprFacts::kSmall + 1))};
+}
+
+// From what is known of its parts, which stand before it, and of rules so far.
+ExprFacts facts_of(const Rules& rules, const Rules::Node& n, const RuleFacts& known) {
+  const auto of = [&](Expr e) -> const ExprFacts& { return known.expressions[static_cast<size_t>(e)]; };
+  int64_t longest = 0, size = 1;
+  bool all_empty = true, any_empty = false;
+  if (n.kind == Kind::sequence || n.kind == Kind::choice) {
+    for (const Expr part : rules.parts_of(n)) {
+      longest = n.kind == Kind::sequence ? longest + of(part).longest
+                                         : std::max<int64_t>(longest, of(part).longest);
+      size += of(part).size;
+      all_empty &= of(part).empty_text;
+      any_empty |= of(part).empty_text;
+    }
+  }
   switch (n.kind) {
     case Kind::text:
-      return n.first == n.last;
+      return limited(n.first == n.last, n.last - n.first, n.last - n.first);
     case Kind::byte_range:
-      return false;
+      return limited(false, 1, 1);
     case Kind::sequence:
-      return std::ranges::all_of(rules.parts_of(n), has);
+      return limited(all_empty, longest, size);
     case Kind::choice:
-      return std::ranges::any_of(rules.parts_of(n), has);
-    case Kind::repeat:
-      return n.first == 0 || has(n.part);
+      return limited(any_empty, longest, size);
+    case Kind::repeat: {
+      const ExprFacts& part = of(n.part);
+      constexpr int64_t kMany = ExprFacts::kSmall + 1;
+      return limited(n.first == 0 || part.empty_text, part.longest * (n.last < 0 ? kMany : n.last),
+                     part.size * std::max<int64_t>({n.first, n.last, 1}));
+    }
     case Kind::call:
-      return known[static_cast<size_t>(n.first)] != 0;
+      return known.rules[static_cast<size_t>(n.first)];
   }
-  return false;
+  return {};
 }
 
 }  // namespace
 
-std::vector<char> rules_with_empty_text(const Rules& rules) {
-  std::vector<char> known(rules.rules().size(), 0), nodes(static_cast<size_t>(rules.size()), 0);
+RuleFacts facts_of(const Rules& rules) {
+  RuleFacts facts{std::vector<ExprFacts>(rules.rules().size()),
+                  std::vector<ExprFacts>(static_cast<size_t>(rules.size()))};
   int64_t steps_left = rules.limits().max_steps;
-  for (bool changed = true; changed;) {  // parts of an expression stand before it
+  for (bool changed = true; changed;) {
     changed = false;
     steps_left -= rules.size();
     if (steps_left < 0)
       fail("grammar: building it takes more than {} steps: make it smaller", rules.limits().max_steps);
     for (Expr e = 0; e < rules.size(); ++e)
-      nodes[static_cast<size_t>(e)] = has_empty_text(rules, rules.node(e), nodes, known);
-    for (size_t r = 0; r < known.size(); ++r) {
+      facts.expressions[static_cast<size_t>(e)] = facts_of(rules, rules.node(e), facts);
+    for (size_t r = 0; r < facts.rules.size(); ++r) {
       const Expr body = rules.rules()[r].body;
-      if (known[r] || body < 0 || !nodes[static_cast<size_t>(body)]) continue;
-      known[r] = 1;
-      changed = true;
+      if (body < 0) continue;
+      const ExprFacts& found = facts.expressions[static_cast<size_t>(body)];
+      ExprFacts& known = facts.rules[r];
+      changed |=
+          found.empty_text != known.empty_text || found.longest != known.longest || found.size != known.size;
+      known = found;
     }
   }
-  return known;
+  return facts;
 }
 
-Nfa make_nfa(const Rules& rules, RuleId rule, const std::vector<char>& with_empty_text, int64_t& steps_left) {
-  return NfaBuilder(rules, with_empty_text, steps_left).build(rule);
+Nfa make_nfa(const Rules& rules, RuleId rule, const RuleFacts& facts, int64_t& steps_left) {
+  return NfaBuilder(rules, facts, steps_left).build(rule);
 }
 
 }  // namespace gpt::grammar

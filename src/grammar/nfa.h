@@ -22,11 +22,26 @@ struct Nfa {
   int32_t start = 0, end = 1;
 };
 
-// Which rules have the empty text.
-std::vector<char> rules_with_empty_text(const Rules& rules);
+// What is known of an expression, or of a rule's.
+struct ExprFacts {
+  static constexpr int32_t kShort = 12, kSmall = 300;
+
+  bool empty_text = false;       // whether it has the empty text
+  int32_t longest = kShort + 1;  // bytes of its longest text; kShort + 1 stands for more
+  int32_t size = kSmall + 1;  // with the rules that are written in place of calls; kSmall + 1 stands for more
+
+  // Rules of a few short texts, as that of a character in a string, are written in place of their calls: else
+  // the tokens of a string would end them again and again.
+  bool in_place() const { return longest <= kShort && size <= kSmall; }
+};
+struct RuleFacts {
+  std::vector<ExprFacts> rules, expressions;
+};
+// Throws Error beyond the limit of steps.
+RuleFacts facts_of(const Rules& rules);
 
 // A call of a rule that has the empty text gets an empty edge beside it. Throws Error beyond the limit of
 // steps, of which it counts each node.
-Nfa make_nfa(const Rules& rules, RuleId rule, const std::vector<char>& with_empty_text, int64_t& steps_left);
+Nfa make_nfa(const Rules& rules, RuleId rule, const RuleFacts& facts, int64_t& steps_left);
 
 }  // namespace gpt::grammar

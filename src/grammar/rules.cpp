@@ -10,9 +10,6 @@ namespace {
 
 // Expressions are walked by recursion: so deep at most, whatever the front ends allow.
 constexpr int kMostDepth = 2000;
-// Longer repetitions of larger parts call a rule for each round instead of holding a copy of it.
-constexpr int64_t kManyRounds = 8;
-constexpr int32_t kLargePart = 6;
 
 int32_t limited(int64_t size) {
   return static_cast<int32_t>(std::min<int64_t>(size, int64_t{1} << 30));
@@ -86,7 +83,7 @@ Expr Rules::repeat(Expr part, int64_t min, int64_t max, std::string_view what) {
   if (rounds > limits_.max_repetition)
     fail("{}: expected a number up to {}, found {}", what, limits_.max_repetition, rounds);
   if (max == 0) return nothing();
-  if (rounds > kManyRounds && node(part).size > kLargePart) {
+  if (rounds > 1 && rounds * node(part).size > kMostCopied) {
     const RuleId rule = declare("repetition");
     define(rule, part);
     part = call(rule);

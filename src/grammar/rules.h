@@ -11,6 +11,9 @@
 
 namespace gpt::grammar {
 
+// A repetition whose rounds would be larger together calls a rule for each instead of holding a copy of it.
+inline constexpr int64_t kMostCopied = 32768;
+
 // Name an expression and a rule of a Rules.
 using Expr = int32_t;
 using RuleId = int32_t;

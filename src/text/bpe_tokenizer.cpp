@@ -73,7 +73,8 @@ class BpeTokenizer final : public Tokenizer {
   std::vector<int32_t> encode_parallel(std::string_view text, ThreadPool& pool) const override {
     if (pool.size() == 1 || steps_ || !added_.blanks_divide()) return encode(text);
     const auto may_cut = [](char last) { return last > ' ' && last < 0x7F; };
-    return encode_parts(text, pool, may_cut, [&](std::string_view part, bool) { return encode(part); });
+    return encode_parts(text, pool, may_cut,
+                        [&](std::string_view part, bool) { return encode(part); });
   }
 
   std::string token_bytes(int32_t id) const override {
@@ -205,8 +206,7 @@ class BpeTokenizer final : public Tokenizer {
     std::string copy;
     if (nfc_) text = nfc(text, copy);
     normalized_.divide(
-        text, WholeText(text, special),
-        [&](std::string_view part, size_t) { encode_composed(part, cache, sink); },
+        text, WholeText(text, special), [&](std::string_view part, size_t) { encode_composed(part, cache, sink); },
         [&](int32_t id) { sink.all().push_back(id); });
   }
 

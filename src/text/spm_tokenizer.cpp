@@ -133,8 +133,7 @@ class SpmTokenizer final : public Tokenizer {
     added_.divide(
         text, trusted,
         [&](std::string_view part, size_t begin) {
-          encode_part(part, covers(trusted, begin, begin + part.size()), begin > 0 || begins, begin == 0,
-                      cache, sink);
+          encode_part(part, covers(trusted, begin, begin + part.size()), begin > 0 || begins, begin == 0, cache, sink);
         },
         [&](int32_t id) { sink.all().push_back(id); });
     sink.all();
@@ -188,8 +187,7 @@ class SpmTokenizer final : public Tokenizer {
         whole && (parts_.prefix == Prefix::every_part || (parts_.prefix == Prefix::at_begin && first));
     const std::string characters = normalize(text, prefix);
     user_.divide(
-        characters, WholeText(characters, special),
-        [&](std::string_view part, size_t) { encode_words(part, cache, sink); },
+        characters, WholeText(characters, special), [&](std::string_view part, size_t) { encode_words(part, cache, sink); },
         [&](int32_t id) { sink.all().push_back(id); });
   }
 

@@ -174,10 +174,10 @@ TEST(Limits, HostileGrammars) {
     nested += "){0,10000}";
   expect_error(error_of([&] { compile_gbnf(nested); }), "grammar: ");
   std::string chain = "root ::= a0\n";
-  for (int i = 0; i < 3000; ++i)
+  for (int i = 0; i < 1000; ++i)
     chain += fmt::format("a{} ::= a{}\n", i, i + 1);
-  EXPECT_TRUE(compile_gbnf(chain + "a3000 ::= \"x\"")->matches("x"));
-  expect_error(error_of([&] { compile_gbnf(chain + "a3000 ::= a0 | \"x\""); }), "left recursion");
+  EXPECT_TRUE(compile_gbnf(chain + "a1000 ::= \"x\"")->matches("x"));
+  expect_error(error_of([&] { compile_gbnf(chain + "a1000 ::= a0 | \"x\""); }), "left recursion");
 }
 
 // A text may be nested as deep as it likes.
