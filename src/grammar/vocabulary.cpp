@@ -53,9 +53,9 @@ int32_t Vocabulary::child(int32_t node, uint8_t byte) const {
   return -1;
 }
 
-std::shared_ptr<const Vocabulary> make_vocabulary(const Tokenizer& tokenizer) {
+std::shared_ptr<const Vocabulary> make_vocabulary(const Tokenizer& tokenizer, int64_t vocab_size) {
   const SpecialIds special = tokenizer.special_ids();
-  std::vector<std::string> tokens(static_cast<size_t>(tokenizer.vocab_size()));
+  std::vector<std::string> tokens(static_cast<size_t>(std::min(tokenizer.vocab_size(), vocab_size)));
   for (int32_t id = 0; id < std::ssize(tokens); ++id) {
     if (tokenizer.is_text(id) && id != special.bos && id != special.eos && id != special.unk &&
         id != special.pad)

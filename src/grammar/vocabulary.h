@@ -49,7 +49,8 @@ class Vocabulary {
   size_t longest_ = 0;
 };
 
-// All tokens that are text (Tokenizer::is_text), but for those that begin and end texts.
-std::shared_ptr<const Vocabulary> make_vocabulary(const Tokenizer& tokenizer);
+// The tokens with ids below vocab_size, the model's, that are text (Tokenizer::is_text), but for those that
+// begin and end texts.
+std::shared_ptr<const Vocabulary> make_vocabulary(const Tokenizer& tokenizer, int64_t vocab_size);
 
 }  // namespace gpt::grammar

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "grammar/grammar_cache.h"
 #include "grammar/grammar_constraint.h"
 #include "grammar/vocabulary.h"
 #include "support/error_of.h"
@@ -167,7 +168,7 @@ TEST(Masks, OfRealTokenizers) {
                            "ranks.nanochat.tiktoken"}) {
     SCOPED_TRACE(file);
     const auto tokenizer = load_tokenizer(std::string(kData) + file);
-    const auto vocabulary = make_vocabulary(*tokenizer);
+    const auto vocabulary = make_vocabulary(*tokenizer, tokenizer->vocab_size());
     ASSERT_EQ(vocabulary->size(), tokenizer->vocab_size());
     EXPECT_GT(vocabulary->longest(), 2u);
     const bool letters = tokenizer->kind() == "gpt1";  // has no braces, and a blank behind each word
@@ -182,7 +183,7 @@ TEST(Masks, OfRealTokenizers) {
 // Names of special tokens are no text.
 TEST(Vocabulary, LeavesOutSpecialTokens) {
   const auto tokenizer = load_tokenizer(std::string(kData) + "chat.tokenizer.json");
-  const auto vocabulary = make_vocabulary(*tokenizer);
+  const auto vocabulary = make_vocabulary(*tokenizer, tokenizer->vocab_size());
   int special = 0;
   for (int32_t id = 0; id < vocabulary->size(); ++id) {
     const std::string bytes = tokenizer->token_bytes(id);
@@ -210,6 +211,13 @@ TEST(Vocabulary, IsATreeOfAllTokens) {
     const auto ids = vocabulary->ids_at(node);
     EXPECT_EQ(std::ranges::count(ids, id), vocabulary->bytes_of(id).empty() ? 0 : 1);
   }
+}
+
+// A model may have fewer ids than its tokenizer.
+TEST(Vocabulary, EndsWhereTheModelDoes) {
+  const auto tokenizer = make_byte_tokenizer();
+  EXPECT_EQ(make_vocabulary(*tokenizer, 100)->size(), 100);
+  EXPECT_EQ(make_vocabulary(*tokenizer, 1000)->size(), 256);
 }
 
 // With any budget that is certain to do, every answer is whole and valid.
@@ -342,6 +350,20 @@ TEST(Constraint, KeepsItsMemorySmall) {
     constraint.accept(')');
   }
   EXPECT_TRUE(constraint.complete());
+}
+
+TEST(GrammarCache, KeepsTheLastGrammars) {
+  using Kind = GrammarSource::Kind;
+  GrammarCache cache(small_vocabulary(), {.grammars = 2});
+  const auto a = cache.masks({Kind::regex, "a"});
+  const auto b = cache.masks({Kind::gbnf, "root ::= \"b\""});
+  EXPECT_TRUE(b->grammar().matches("b"));
+  EXPECT_EQ(cache.masks({Kind::regex, "a"}), a);
+  EXPECT_TRUE(cache.masks({Kind::json_schema, "{\"const\":1}"})->grammar().matches("1"));
+  EXPECT_EQ(cache.masks({Kind::regex, "a"}), a);
+  EXPECT_NE(cache.masks({Kind::gbnf, "root ::= \"b\""}), b);
+  EXPECT_TRUE(cache.masks({Kind::json_object})->grammar().matches("{}"));
+  EXPECT_NE(error_of([&] { cache.masks({Kind::regex, "("}); }), "no error");
 }
 
 TEST(Masks, AreForgottenBeyondTheirMemory) {
