@@ -297,8 +297,8 @@ std::vector<Result> generate(const Model& model, std::span<const std::vector<int
                                      .context = r.context,
                                      .logprobs = r.logprobs,
                                      .adapter = r.adapter,
-                                     .constraint = r.constraint,
                                      .prefill_chunk = kStepRows,
+                                     .constraint = r.constraint,
                                      .before_step = [&] {
                                        decoder.model().context->check_cancelled();
                                        make_answers();
