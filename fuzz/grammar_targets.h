@@ -23,6 +23,7 @@ inline void check_grammar(const grammar::GrammarPtr& grammar) {
       tokens.push_back(std::string(1, static_cast<char>(byte)));
     for (const char* piece : {"{\"", "\":", "\",", "true", "12", "ab", "a\"}", "]]"})
       tokens.emplace_back(piece);
+    tokens.emplace_back();  // the end
     return std::make_shared<const grammar::Vocabulary>(tokens);
   }();
   const auto masks = std::make_shared<grammar::TokenMasks>(grammar, vocabulary, size_t{1} << 20);
@@ -32,7 +33,7 @@ inline void check_grammar(const grammar::GrammarPtr& grammar) {
   if (!budget || *budget > kMostTokens) return;
   std::vector<uint64_t> words(static_cast<size_t>(vocabulary->size() + 63) / 64);
   std::string text;
-  const int32_t end = 0;
+  const auto end = static_cast<int32_t>(vocabulary->size() - 1);
   for (int64_t left = *budget; !constraint.may_end(); --left) {
     constraint.allow(left, std::span(&end, 1), words);
     int32_t id = 0;

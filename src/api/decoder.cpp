@@ -129,6 +129,17 @@ std::vector<gpt::WeightedAdapter> chosen_adapters(const Model::Impl& model,
   return gpt::transformed(names, [&](const std::string& name) { return model.adapter(name); });
 }
 
+// What is wrong with a grammar is wrong with its parameter.
+std::shared_ptr<gpt::grammar::TokenMasks> masks_of(gpt::grammar::GrammarCache& grammars,
+                                                   const char* parameter,
+                                                   const gpt::grammar::GrammarSource& source) {
+  try {
+    return grammars.masks(source);
+  } catch (const gpt::Error& error) {
+    gpt::fail_parameter(parameter, "{}", error.what());
+  }
+}
+
 // What the text must be, or null.
 std::shared_ptr<const gpt::Constraint> constraint_of(const Model::Impl& model, const GenerateOptions& o) {
   using Kind = gpt::grammar::GrammarSource::Kind;
@@ -141,7 +152,7 @@ std::shared_ptr<const gpt::Constraint> constraint_of(const Model::Impl& model, c
     gpt::fail_parameter(given[1].first, "expected one of grammar, json_schema and regex, found {} too",
                         given[0].first);
   gpt::grammar::GrammarCache& grammars = model.grammars();
-  const auto masks = as_argument(given[0].first, [&] { return grammars.masks(given[0].second); });
+  const auto masks = masks_of(grammars, given[0].first, given[0].second);
   return gpt::grammar::make_constraint(masks, o.max_tokens);
 }
 

@@ -30,8 +30,8 @@ class GrammarConstraint final : public Constraint {
   void rollback(int64_t n) override;
   std::unique_ptr<Constraint> clone() const override { return std::make_unique<GrammarConstraint>(*this); }
 
-  // A number of tokens, the ending one included, with which the output can certainly be a whole answer;
-  // nothing where the vocabulary does not make that sure.
+  // A number of tokens, the ending one included, with which the output can certainly be a whole answer, if no
+  // token of text ends the sequence; nothing where the vocabulary does not make that sure.
   std::optional<int64_t> certain_budget() const;
 
  private:

@@ -12,7 +12,8 @@
 
 namespace gpt::test {
 
-// The committed inputs of a fuzzer are accepted, and what becomes of them after a few changes is accepted or refused.
+// The committed inputs of a fuzzer are accepted, and what becomes of them after a few changes is accepted or
+// refused.
 inline void try_corpus(const char* name, int (*target)(const uint8_t*, size_t)) {
   RandomStream random(14, RandomSite::test);
   int accepted = 0;
