@@ -27,7 +27,7 @@ CodePointSet word_characters() {
 // WhiteSpace and LineTerminator of ECMA-262.
 CodePointSet blanks() {
   CodePointSet set('\t', '\r');
-  for (const char32_t code : {0x20, 0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF})
+  for (const char32_t code : std::u32string_view(U" \u00A0\u1680\u2028\u2029\u202F\u205F\u3000\uFEFF"))
     set.add(code, code);
   set.add(0x2000, 0x200A);
   return set;

@@ -261,7 +261,7 @@ TEST(Constraint, RefusesABudgetThatNoAnswerFits) {
     EXPECT_EQ(masks->shortest(), shortest);
     EXPECT_NE(make_constraint(masks, shortest), nullptr);
     if (shortest > 1) {
-      EXPECT_EQ(error_of([&] { make_constraint(masks, shortest - 1); }),
+      EXPECT_EQ(error_of([&, less = shortest - 1] { make_constraint(masks, less); }),
                 fmt::format("max_tokens: expected at least {}, the tokens of the shortest answer that fits "
                             "the grammar, found {}",
                             shortest, shortest - 1));
