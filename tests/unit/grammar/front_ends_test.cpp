@@ -98,7 +98,7 @@ TEST(Gbnf, RefusesWhatIsMalformed) {
            {"root ::= [z-a]", "in order"},
        }) {
     SCOPED_TRACE(text);
-    expect_error(error_of([&] { compile_gbnf(text); }), part);
+    expect_error(error_of([&source = text] { compile_gbnf(source); }), part);
   }
 }
 
@@ -154,7 +154,7 @@ TEST(Regex, RefusesWhatIsMalformedOrNotSupported) {
            {"\xFF", "valid UTF-8"},
        }) {
     SCOPED_TRACE(pattern);
-    expect_error(error_of([&] { compile_regex(pattern); }), part);
+    expect_error(error_of([&source = pattern] { compile_regex(source); }), part);
   }
 }
 

@@ -286,7 +286,7 @@ TEST(JsonSchema, RefusesByName) {
             "#/nullable: this keyword is not supported"},
        }) {
     SCOPED_TRACE(schema);
-    const std::string message = error_of([&] { compile_json_schema_text(schema); });
+    const std::string message = error_of([&text = schema] { compile_json_schema_text(text); });
     EXPECT_NE(message.find(part), std::string::npos) << message;
   }
 }
