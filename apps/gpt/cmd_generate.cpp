@@ -23,6 +23,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt generate run --prompt "ROMEO: " --max-tokens 300
   gpt generate run --prompt "Once" --greedy --stop "\n\n"     (--stop takes the characters as they are)
   gpt generate run --prompt "Once" --n 3 --temperature 1 --top-k 0 --top-p 0.95 --seed 7
+  gpt generate run --prompt "Answer: " --json-schema schema.json    (or --grammar rules.gbnf, --regex "[0-9]+")
   gpt generate model.safetensors --ids 15496,995 --beams 5 --json
   gpt generate run --prompt-file prompt.txt --ignore-eos --context slide
   gpt generate model --adapter tuned --prompt "Once"                 (the adapter of a fine-tuning, PEFT's or a .gguf)
@@ -272,9 +273,9 @@ void add_beam_options(CLI::App& app, GenerateArguments& a) {
 // The flags of drawing that were typed; none has a meaning with --beams.
 std::vector<std::string> drawing_flags(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const char* name :
-       {"--temperature", "--top-k", "--top-p", "--top-p-rule", "--min-p", "--greedy", "--repetition-penalty",
-        "--presence-penalty", "--frequency-penalty", "--logit-bias"}) {
+  for (const char* name : {"--temperature", "--top-k", "--top-p", "--top-p-rule", "--min-p", "--greedy",
+                           "--repetition-penalty", "--presence-penalty", "--frequency-penalty",
+                           "--logit-bias", "--grammar", "--json-schema", "--regex"}) {
     if (app.get_option(name)->count() > 0) names.emplace_back(name);
   }
   return names;
@@ -301,6 +302,7 @@ Command add_generate_command(CLI::App& root) {
   CLI::App* app = add_command(root, "generate", "continue a text", kFooter);
   add_prompt_options(*app, *a);
   add_sampling_options(*app, *a);
+  add_grammar_options(*app, *a);
   add_beam_options(*app, *a);
   add_end_options(*app, *a);
   add_json_option(*app, a->json);

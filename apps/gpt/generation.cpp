@@ -84,6 +84,19 @@ std::vector<Prompt> read_prompts(const GenerateArguments& a, const PromptReader&
   return prompts;
 }
 
+namespace {
+
+// A flag's value where it has `sign`, which no path is likely to have; else the file that it names.
+std::string text_or_file(const char* flag, const std::string& value, std::string_view sign) {
+  if (value.empty() || value.find(sign) != std::string::npos) return value;
+  constexpr uint64_t kMostBytes = uint64_t{16} << 20;
+  std::string text = read_file(value, kMostBytes);
+  if (text.empty()) fail("{}: expected text in {}, found an empty file", flag, value);
+  return text;
+}
+
+}  // namespace
+
 gptcpp::GenerateOptions generate_options(const GenerateArguments& a) {
   if (a.seed < 0) fail_usage("--seed: expected a number of at least 0, found {}", a.seed);
   if (a.logprobs && *a.logprobs < 0)
@@ -94,6 +107,8 @@ gptcpp::GenerateOptions generate_options(const GenerateArguments& a) {
   options.seed = static_cast<uint64_t>(a.seed);
   options.logprobs = a.logprobs.value_or(-1);
   options.adapters = a.adapters;
+  options.grammar = text_or_file("--grammar", a.grammar, "::=");
+  options.json_schema = text_or_file("--json-schema", a.json_schema, "{");
   return options;
 }
 
@@ -114,6 +129,14 @@ void add_sampling_options(CLI::App& app, GenerateArguments& a) {
   add_repeated(app, "--logit-bias", a.logit_bias, "added to logits; -inf forbids")->type_name("ID=V,...");
   app.add_flag("--greedy", a.greedy, "always the likeliest token");
   number("--seed", a.seed, "equal seeds give equal texts");
+  app.option_defaults()->group("Options");
+}
+
+void add_grammar_options(CLI::App& app, GenerateArguments& a) {
+  app.option_defaults()->group("what the text must be");
+  add_value(app, "--json-schema", a.json_schema, "FILE|TEXT", "JSON that fits this schema");
+  add_value(app, "--grammar", a.grammar, "FILE|TEXT", "text that fits this grammar in llama.cpp's GBNF");
+  add_value(app, "--regex", a.options.regex, "PATTERN", "text that fits this regular expression as a whole");
   app.option_defaults()->group("Options");
 }
 

@@ -19,6 +19,7 @@ struct GenerateArguments {
   bool greedy = false, no_bos = false, json = false, in_place = false;
   int64_t beams = 0, n = 1, seed = 1;
   std::optional<int64_t> logprobs;
+  std::string grammar, json_schema;  // as given: a file or the text itself
   std::vector<std::string> drawing;  // flags for drawing tokens that were given, not set by the environment
   double length_penalty = 0;
   MachineOptions machine;
@@ -26,6 +27,8 @@ struct GenerateArguments {
 
 // The flags that say how tokens are drawn, and in which types a model computes.
 void add_sampling_options(CLI::App& app, GenerateArguments& arguments);
+// The flags that say what the text must be.
+void add_grammar_options(CLI::App& app, GenerateArguments& arguments);
 void add_weight_options(CLI::App& app, GenerateArguments& arguments);
 
 // The adapters of a command line: DIR or DIR=SCALE, all added up.

@@ -41,7 +41,7 @@ const std::map<std::string, std::vector<std::string>>& short_helps() {
         "--vocab-size", "--json", "--threads"}},
       {"generate",
        {"--prompt", "--prompt-file", "--max-tokens", "--temperature", "--top-k", "--top-p", "--greedy",
-        "--stop", "--n", "--beams", "--seed", "--dtype", "--json", "--threads"}},
+        "--stop", "--json-schema", "--n", "--beams", "--seed", "--dtype", "--json", "--threads"}},
       {"chat",
        {"--system", "--template", "--max-tokens", "--temperature", "--top-k", "--top-p", "--greedy", "--seed",
         "--dtype", "--json", "--threads"}},

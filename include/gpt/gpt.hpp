@@ -154,7 +154,7 @@ struct AdapterOptions {
 };
 
 struct ModelOptions {
-  std::string tokenizer = {};    // instead of the model's: byte, or what Tokenizer::load takes
+  std::string tokenizer = {};  // instead of the model's: byte, or what Tokenizer::load takes
   // Instead of the model's: nanochat, chatml, chatml-qwen2, llama3, llama2, or a .jinja file.
   std::string chat_format = {};
   std::vector<AdapterOptions> adapters = {};
@@ -184,7 +184,7 @@ class GPTCPP_API Model {
 enum class Finish {
   length,   // max_tokens
   eos,      // the model ended the text
-  stop,     // a stop string, the end of a chat's message, or the callback
+  stop,     // a stop string, the end of a chat's message, the callback, or nothing more fits the grammar
   context,  // the context is full
   error     // of an engine's request: no token could be drawn
 };
@@ -209,6 +209,11 @@ struct GenerateOptions {
   int64_t logprobs = -1;  // -1: none; 0: of the drawn token; k: and of the k likeliest
   // Of the model's adapters, added up; none: the model alone. Texts with different ones share passes.
   std::vector<std::string> adapters = {};
+  // What the text must be; at most one of them is not empty: a grammar in llama.cpp's GBNF, a JSON schema, a
+  // regular expression. A text that is whole ends with `stop`, or with `eos` where more could follow; tokens
+  // are drawn so that it is whole within max_tokens. Throws invalid_argument for what is malformed, not
+  // supported (it is named), or needs more than max_tokens.
+  std::string grammar = {}, json_schema = {}, regex = {};
 };
 
 // Throws what generating with these options would throw because of them before it begins, invalid_argument

@@ -159,7 +159,8 @@ gptcpp::GenerateOptions generate_options(gpt_options list) {
   options.take("repetition_penalty", o.repetition_penalty).take("logit_bias", o.logit_bias);
   options.take("presence_penalty", o.presence_penalty).take("frequency_penalty", o.frequency_penalty);
   options.take("seed", o.seed).take("number", o.number).take("stop", o.stops);
-  options.take("ignore_eos", o.ignore_eos).take("adapter", o.adapters).end();
+  options.take("ignore_eos", o.ignore_eos).take("adapter", o.adapters);
+  options.take("grammar", o.grammar).take("json_schema", o.json_schema).take("regex", o.regex).end();
   return o;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/ranges.h"
+#include "grammar/grammar_constraint.h"
 #include "infer/beam.h"
 #include "infer/generate.h"
 #include "infer/sampler.h"
@@ -128,6 +129,33 @@ std::vector<gpt::WeightedAdapter> chosen_adapters(const Model::Impl& model,
   return gpt::transformed(names, [&](const std::string& name) { return model.adapter(name); });
 }
 
+// What is wrong with a grammar is wrong with its parameter.
+std::shared_ptr<gpt::grammar::TokenMasks> masks_of(gpt::grammar::GrammarCache& grammars,
+                                                   const char* parameter,
+                                                   const gpt::grammar::GrammarSource& source) {
+  try {
+    return grammars.masks(source);
+  } catch (const gpt::Error& error) {
+    gpt::fail_parameter(parameter, "{}", error.what());
+  }
+}
+
+// What the text must be, or null.
+std::shared_ptr<const gpt::Constraint> constraint_of(const Model::Impl& model, const GenerateOptions& o) {
+  using Kind = gpt::grammar::GrammarSource::Kind;
+  std::vector<std::pair<const char*, gpt::grammar::GrammarSource>> given;
+  if (!o.grammar.empty()) given.push_back({"grammar", {Kind::gbnf, o.grammar}});
+  if (!o.json_schema.empty()) given.push_back({"json_schema", {Kind::json_schema, o.json_schema}});
+  if (!o.regex.empty()) given.push_back({"regex", {Kind::regex, o.regex}});
+  if (given.empty()) return nullptr;
+  if (given.size() > 1)
+    gpt::fail_parameter(given[1].first, "expected one of grammar, json_schema and regex, found {} too",
+                        given[0].first);
+  gpt::grammar::GrammarCache& grammars = model.grammars();
+  const auto masks = masks_of(grammars, given[0].first, given[0].second);
+  return gpt::grammar::make_constraint(masks, o.max_tokens);
+}
+
 gpt::Request request_of(const Model::Impl& model, const GenerateOptions& o) {
   if (o.max_tokens < 0)
     gpt::fail_parameter("max_tokens", "expected 0 or a positive number, found {}", o.max_tokens);
@@ -143,6 +171,7 @@ gpt::Request request_of(const Model::Impl& model, const GenerateOptions& o) {
   if (!o.ignore_eos) request.eos_ids = gpt::eos_ids(model.config());
   if (!o.stops.empty()) model.tokenizer();
   chosen_adapters(model, o.adapters);
+  request.constraint = constraint_of(model, o);
   return request;
 }
 
@@ -241,7 +270,8 @@ bool ends_text(const gpt::Event& event) {
 }
 
 Finish finish_of(gpt::FinishReason reason) {
-  constexpr Finish kFinishes[] = {Finish::stop, Finish::eos, Finish::length, Finish::context, Finish::error};
+  constexpr Finish kFinishes[] = {Finish::stop,    Finish::eos,   Finish::length,
+                                  Finish::context, Finish::error, Finish::stop};
   return kFinishes[static_cast<size_t>(reason)];
 }
 
@@ -279,6 +309,7 @@ std::vector<Result> generate(const Model& model, std::span<const std::vector<int
                                      .logprobs = r.logprobs,
                                      .adapter = r.adapter,
                                      .prefill_chunk = kStepRows,
+                                     .constraint = r.constraint,
                                      .before_step = [&] {
                                        decoder.model().context->check_cancelled();
                                        make_answers();

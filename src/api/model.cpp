@@ -115,6 +115,15 @@ const gpt::WeightedAdapter& Model::Impl::adapter(const std::string& name) const 
                       name);
 }
 
+gpt::grammar::GrammarCache& Model::Impl::grammars() const {
+  const gpt::Tokenizer& own = tokenizer();
+  const std::lock_guard lock(mutex);
+  if (!known_grammars)
+    known_grammars =
+        std::make_unique<gpt::grammar::GrammarCache>(gpt::grammar::make_vocabulary(own, config().vocab_size));
+  return *known_grammars;
+}
+
 const gpt::Tokenizer& Model::Impl::tokenizer() const {
   return guarded_as(Code::unsupported, "tokenizer", [&]() -> const gpt::Tokenizer& {
     if (text != nullptr) return *text->tokenizer;

@@ -8,6 +8,7 @@
 #include "api/context.h"
 #include "chat/model_text.h"
 #include "convert/adapter_files.h"
+#include "grammar/grammar_cache.h"
 #include "model/model_source.h"
 
 namespace gptcpp {
@@ -28,6 +29,7 @@ struct Model::Impl {
   // For products in a type, once: the sessions of a model share it.
   void claim_packed(gpt::DType dtype, bool in_place) const;
   void load_adapters();
+  gpt::grammar::GrammarCache& grammars() const;  // throws unsupported without a tokenizer
   std::vector<int32_t> text_ids(std::string_view text, bool bos = true) const;  // of a text that begins
 
   std::shared_ptr<Context::Impl> context;
@@ -44,6 +46,7 @@ struct Model::Impl {
   std::vector<NamedAdapter> adapters;
   mutable std::mutex mutex;
   mutable std::map<std::pair<gpt::DType, bool>, Claim> packed;
+  mutable std::unique_ptr<gpt::grammar::GrammarCache> known_grammars;  // made when first needed
 };
 
 }  // namespace gptcpp

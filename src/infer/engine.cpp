@@ -60,6 +60,12 @@ int64_t Engine::submit(Request request) {
   s->ids.reserve(request.prompt.size() + static_cast<size_t>(std::min(request.max_tokens, model_.n_ctx())));
   s->ids.assign(request.prompt.begin(), request.prompt.end());
   s->request = std::move(request);
+  if (s->request.constraint) {
+    s->constraint = s->request.constraint->clone();
+    s->end_ids = s->request.stop_ids;
+    for (const int32_t id : s->request.eos_ids)
+      if (id >= 0 && id < model_.vocab_size()) s->end_ids.push_back(id);
+  }
   waiting_.push_back(std::move(s));
   return submitted_ - 1;
 }
@@ -227,11 +233,34 @@ void Engine::ask(const Sequence& s, Draw& draw) const {
   draw.history = {ids.first(prompt), ids.subspan(prompt)};
   draw.random = RandomStream(s.request.seed, RandomSite::sample, ids.size() - prompt, s.request.number);
   draw.logprobs = s.request.logprobs;
+  draw.constraint = s.constraint.get();
+  draw.remaining = remaining(s);
+  draw.end_ids = s.end_ids;
 }
 
-Event Engine::report(Sequence& s, const Draw& draw) {
+// Tokens that the output may still have. A full context gives one more.
+int64_t Engine::remaining(const Sequence& s) const {
+  const Request& r = s.request;
+  const int64_t wanted = r.max_tokens - (std::ssize(s.ids) - std::ssize(r.prompt));
+  return r.context == ContextPolicy::stop ? std::min(wanted, model_.n_ctx() + 1 - std::ssize(s.ids)) : wanted;
+}
+
+// Tells the constraint what was drawn; false where it fails.
+bool Engine::take(Sequence& s, Draw& draw) const {
+  if (s.constraint == nullptr || contains(s.end_ids, draw.id)) return true;
+  try {
+    s.constraint->accept(draw.id);
+    return true;
+  } catch (const std::exception& e) {
+    draw.error = e.what();
+    return false;
+  }
+}
+
+Event Engine::report(Sequence& s, Draw& draw) {
   Event event{.request = s.id, .id = draw.id, .reused = s.reused.value_or(0)};
-  if (draw.id < 0) {
+  if (draw.id < 0 || !take(s, draw)) {
+    event.id = -1;
     event.finish = FinishReason::error;
     event.error = draw.error;
   } else {
@@ -248,6 +277,7 @@ std::optional<FinishReason> Engine::finish_of(const Sequence& s) const {
   const Request& r = s.request;
   if (contains(r.eos_ids, s.ids.back())) return FinishReason::eos;
   if (contains(r.stop_ids, s.ids.back())) return FinishReason::stop;
+  if (s.constraint != nullptr && s.constraint->complete()) return FinishReason::complete;
   if (std::ssize(s.ids) - std::ssize(r.prompt) >= r.max_tokens) return FinishReason::length;
   if (context_full(model_, s.slot, r.context)) return FinishReason::context;
   return std::nullopt;

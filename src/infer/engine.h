@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "infer/constraint.h"
 #include "infer/feed.h"
 #include "infer/sampler.h"
 #include "infer/sequence_model.h"
@@ -29,6 +30,9 @@ struct Request {
   ContextPolicy context = ContextPolicy::stop;
   int64_t logprobs = -1;  // -1: none; 0: of the chosen token; k: and of the k likeliest
   int adapter = -1;       // one of the model's; -1: none
+  // What the output may be; null: anything. Each request works with a copy, so that several may have the same
+  // one.
+  std::shared_ptr<const Constraint> constraint = nullptr;
 };
 
 // One new token of a request, the ending one (EOS, a stop id) included.
@@ -91,6 +95,8 @@ class Engine {
     int64_t id;
     Request request;
     std::vector<int32_t> ids;  // prompt and output
+    std::unique_ptr<Constraint> constraint;
+    std::vector<int32_t> end_ids;  // with a constraint: those of the request that are in the vocabulary
     int slot = -1;
     size_t base = 0;  // the slot holds ids from here on
     std::optional<int64_t> reused = {};  // of the prompt, when it first began
@@ -110,7 +116,9 @@ class Engine {
   void admit(int64_t& rows_left);
   bool worth_waiting(const Sequence& s, int64_t known) const;
   void ask(const Sequence& s, Draw& draw) const;
-  Event report(Sequence& s, const Draw& draw);
+  int64_t remaining(const Sequence& s) const;
+  Event report(Sequence& s, Draw& draw);
+  bool take(Sequence& s, Draw& draw) const;
   std::optional<FinishReason> finish_of(const Sequence& s) const;
 
   SequenceModel& model_;

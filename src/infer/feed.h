@@ -24,6 +24,7 @@ enum class FinishReason {
   length,   // the number of tokens asked for
   context,  // the context is full
   error,    // no token could be drawn
+  complete  // nothing that the request's constraint allows can follow
 };
 
 // Throws UsageError when the model cannot follow the policy.

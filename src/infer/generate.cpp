@@ -31,7 +31,8 @@ Request request_of(const GenerateOptions& o, const std::vector<int32_t>& prompt,
           .stop_ids = o.stop_ids,
           .context = o.context,
           .logprobs = o.logprobs,
-          .adapter = o.adapter};
+          .adapter = o.adapter,
+          .constraint = o.constraint};
 }
 
 // Notes an event and returns whether its sample may go on.

@@ -24,6 +24,7 @@ struct GenerateOptions {
   int64_t logprobs = -1;                   // -1: none; 0: of the chosen token; k: and of the k likeliest
   int adapter = -1;                        // one of the model's; -1: none
   int64_t prefill_chunk = 512;             // most tokens in one forward call, >= 1; no effect on results
+  std::shared_ptr<const Constraint> constraint = nullptr;  // of every sample; null: none
   std::function<void()> before_step = {};  // called before each forward call; may throw, which ends the run
 };
 

@@ -14,6 +14,10 @@ namespace {
 // Wide enough for any use, small enough that no penalty times a count can overflow to NaN.
 constexpr double kPenaltyLimit = 1e6;
 
+// So few tokens that a constraint allows are candidates, whatever top-k is: the scores of the others need no
+// look.
+constexpr int64_t kFewAllowed = 256;
+
 constexpr auto kBlock = static_cast<size_t>(kSelectBlock);
 
 // Buckets of weights in (0, 1] by exponent and the first four bits of the fraction: a positive float's
@@ -30,7 +34,8 @@ bool adjusts(const SamplingParams& p) {
 
 void check_possible(float max, size_t vocab_size) {
   if (max > -std::numeric_limits<float>::infinity()) return;
-  fail("the logit biases forbid all {} ids: leave one possible", vocab_size);
+  fail("the logit biases, with the constraint where there is one, forbid all {} ids: leave one possible",
+       vocab_size);
 }
 
 double weight_of(float score, float max, double temperature) {
@@ -85,6 +90,7 @@ Sampler::Sampler(const Backend& backend, int64_t vocab_size)
 void Sampler::draw(const TensorView& logits, std::span<Draw> draws) {
   selector_.rows.clear();
   selector_.changes.clear();
+  selector_.allowed.clear();
   for (size_t i = 0; i < draws.size(); ++i)
     ask(draws[i], static_cast<int64_t>(i));
   // Log-probabilities are those of the logits, before any change.
@@ -105,6 +111,7 @@ void Sampler::draw(const TensorView& logits, std::span<Draw> draws) {
 
 void Sampler::draw_one(Draw& d, size_t row, Choice& choice) noexcept {
   d.id = -1;
+  if (!d.error.empty()) return;
   try {
     selector_.selection(row);  // its logits are finite
     const int32_t id = choose(d, row, choice);
@@ -126,7 +133,7 @@ int32_t Sampler::choose(Draw& d, size_t row, Choice& choice) {
   return choice.among_all(*d.params, std::span(scores->as<float>(), vocab_size_), d.random);
 }
 
-void Sampler::ask(const Draw& d, int64_t row) {
+void Sampler::ask(Draw& d, int64_t row) {
   const SamplingParams& p = *d.params;
   SelectRow r{.row = row,
               .repetition_penalty = p.repetition_penalty,
@@ -137,8 +144,32 @@ void Sampler::ask(const Draw& d, int64_t row) {
   } else if (p.top_k < static_cast<int64_t>(vocab_size_)) {
     r.k = p.top_k;
   }
+  d.error.clear();
   if (adjusts(p)) ask_changes(d, r);
+  if (d.constraint != nullptr) ask_allowed(d, r);
   selector_.rows.push_back(r);
+}
+
+// A token that is not allowed is never a candidate: were there fewer than k allowed, all others would tie
+// with the k-th.
+void Sampler::ask_allowed(Draw& d, SelectRow& r) {
+  const size_t words = (vocab_size_ + 63) / 64, begin = selector_.allowed.size();
+  selector_.allowed.resize(begin + words);
+  const std::span allowed = std::span(selector_.allowed).subspan(begin);
+  int64_t count = 0;
+  try {
+    d.constraint->allow(d.remaining, d.end_ids, allowed);
+    for (const uint64_t word : allowed)
+      count += std::popcount(word);
+    if (count == 0)
+      fail("the constraint of the output forbids all {} ids: none of them can follow what was drawn",
+           vocab_size_);
+  } catch (const std::exception& e) {
+    d.error = e.what();
+    count = 1;
+  }
+  r.allowed_row = static_cast<int64_t>(begin / words);
+  if (r.k > 0 || count <= kFewAllowed) r.k = r.k > 0 ? std::min(r.k, count) : count;
 }
 
 void Sampler::ask_changes(const Draw& d, SelectRow& r) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "infer/constraint.h"
 #include "infer/logprobs.h"
 #include "infer/selector.h"
 
@@ -50,20 +51,25 @@ struct Draw {
   const SamplingParams* params = nullptr;  // valid ones (see validate)
   TokenHistory history = {};
   RandomStream random = {0, RandomSite::sample};  // greedy draws nothing from it
-  int64_t logprobs = -1;  // -1: none; 0: of the chosen token; k: and of the k likeliest
+  int64_t logprobs = -1;             // -1: none; 0: of the chosen token; k: and of the k likeliest
+  Constraint* constraint = nullptr;  // null: none; it is asked, and the draw not told to it
+  int64_t remaining = 0;  // with a constraint: tokens that the output may still have, this one included
+  std::span<const int32_t> end_ids = {};  // with a constraint: ids that end the sequence, in [0, vocab_size)
 
   int32_t id = -1;  // -1: see error
   Logprobs result = {};
-  std::string error = {};  // a logit is NaN or infinite, or the biases forbid every id
+  // A logit is NaN or infinite, biases or constraint forbid every id, or the constraint has failed.
+  std::string error = {};
 };
 
 // Draws tokens for any number of sequences at once.
 //
 // Order: logit bias, repetition penalty (each distinct id of prompt or output, once), presence and frequency
-// penalty, temperature, top-k, top-p over what top-k left (Holtzman et al. 2020), min-p (Nguyen et al. 2024),
-// softmax, inverse of the cumulative distribution in order of ids with one uniform double.
+// penalty, the constraint, which has the last word on what is forbidden, temperature, top-k, top-p over what
+// top-k left (Holtzman et al. 2020), min-p (Nguyen et al. 2024), softmax, inverse of the cumulative
+// distribution in order of ids with one uniform double.
 //
-// All up to the penalties, and top-k, are the op select_candidates; without top-k the scores of all ids are
+// All up to the constraint, and top-k, are the op select_candidates; without top-k the scores of all ids are
 // read.
 class Sampler {
  public:
@@ -103,8 +109,9 @@ class Sampler {
     std::vector<double> bucket_sums_;
   };
 
-  void ask(const Draw& draw, int64_t row);
+  void ask(Draw& draw, int64_t row);
   void ask_changes(const Draw& draw, SelectRow& row);
+  void ask_allowed(Draw& draw, SelectRow& row);
   void draw_one(Draw& draw, size_t row, Choice& choice) noexcept;
   int32_t choose(Draw& draw, size_t row, Choice& choice);
 

@@ -12,6 +12,7 @@ Selector::Selector(const Backend& backend, int64_t vocab_size)
       workspace_(backend.kernels.select_candidates_scratch(vocab_size), backend.pool.size(), backend.memory),
       staged_rows_(backend.memory),
       staged_changes_(backend.memory),
+      staged_allowed_(backend.memory),
       staged_selections_(backend.memory),
       staged_candidates_(backend.memory) {}
 
@@ -29,12 +30,14 @@ void Selector::run(const TensorView& logits) {
   selections_.resize(rows.size());
   const SelectRow* const staged_rows = staged_rows_.put(rows);
   const ScoreChange* const staged_changes = staged_changes_.put(changes);
+  const uint64_t* const staged_allowed = staged_allowed_.put(allowed);
   for (;;) {  // again with more room where more than k tie
     candidates_.resize(rows.size() * static_cast<size_t>(capacity_));
     backend_.kernels.select_candidates(backend_.context(workspace_.scratch()),
                                        {.logits = logits,
                                         .rows = {staged_rows, rows.size()},
                                         .changes = staged_changes,
+                                        .allowed = staged_allowed,
                                         .scores = scores,
                                         .capacity = capacity_,
                                         .candidates = staged_candidates_.share(candidates_),

@@ -16,6 +16,7 @@ class Selector {
   // What is asked; where scores go is decided here.
   std::vector<SelectRow> rows;
   std::vector<ScoreChange> changes;
+  std::vector<uint64_t> allowed;  // rows of ceil(V/64) words, for those with an allowed_row
 
   // logits [N,V] in memory of the backend, as long as results are read.
   void run(const TensorView& logits);
@@ -38,6 +39,7 @@ class Selector {
   std::vector<TokenScore> candidates_;
   Staged<SelectRow> staged_rows_;
   Staged<ScoreChange> staged_changes_;
+  Staged<uint64_t> staged_allowed_;
   Staged<Selection> staged_selections_;
   Staged<TokenScore> staged_candidates_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bitset>
 #include <cstdint>
 #include <optional>
@@ -68,6 +69,11 @@ class AddedTokens {
   }
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }  // in order of their ids
+  // Whether one of them has this id and is special or unused.
+  bool is_no_text(int32_t id) const {
+    const auto at = std::ranges::lower_bound(tokens_, id, {}, &AddedToken::id);
+    return at != tokens_.end() && at->id == id && (at->special || at->unused);
+  }
   // The normalized ones alone, to be found too; `write` says what becomes of their texts.
   template <class Write>
   AddedTokens normalized(Write&& write) const {

@@ -82,6 +82,11 @@ class BpeTokenizer final : public Tokenizer {
     return bytes_[static_cast<size_t>(id)];
   }
 
+  bool is_text(int32_t id) const override {
+    return id >= 0 && id < vocab_size() && !bytes_[static_cast<size_t>(id)].empty() && id != bpe_.unknown() &&
+           !added_.is_no_text(id);
+  }
+
   SpecialIds special_ids() const override { return special_; }
 
   VocabData vocab_data() const override {

@@ -42,6 +42,10 @@ class Gpt1Tokenizer final : public Tokenizer {
   std::string_view kind() const override { return "gpt1"; }
   int64_t vocab_size() const override { return std::ssize(parts_.tokens); }
   SpecialIds special_ids() const override { return {.unk = parts_.unk}; }
+  bool is_text(int32_t id) const override {
+    return id >= 0 && id < vocab_size() && !parts_.tokens[static_cast<size_t>(id)].empty() &&
+           id != parts_.unk && !added_.is_no_text(id);
+  }
 
   std::vector<int32_t> encode(std::string_view text) const override { return encode_trusted(text, {}); }
 

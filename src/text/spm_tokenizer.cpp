@@ -73,6 +73,12 @@ class SpmTokenizer final : public Tokenizer {
     return piece.type == Type::control ? piece.text : with_blanks(piece.text);
   }
 
+  bool is_text(int32_t id) const override {
+    if (id < 0 || id >= vocab_size() || parts_.pieces[static_cast<size_t>(id)].text.empty()) return false;
+    const Type type = piece_of(id).type;
+    return type != Type::control && type != Type::unknown && type != Type::unused;
+  }
+
   std::string decode(std::span<const int32_t> ids) const override {
     std::string out;
     bool first = parts_.strip_decoded;

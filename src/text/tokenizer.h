@@ -60,6 +60,9 @@ class Tokenizer {
   // not in the vocabulary.
   virtual std::string token_bytes(int32_t id) const = 0;
 
+  // Whether a token is part of texts: special, unknown and unused ones are not, nor ids without a token.
+  virtual bool is_text(int32_t id) const { return id >= 0 && id < vocab_size(); }
+
   // The bytes of a sequence, unchanged: for showing, pass them through Utf8Stream. Throws Error when
   // an id is not in the vocabulary.
   virtual std::string decode(std::span<const int32_t> ids) const;

@@ -104,6 +104,58 @@ TEST(Generate, TextsBeginWithTheTokenThatTheirTokenizerNames) {
   EXPECT_EQ(generate_json({run, "--ids", "64,65", "--max-tokens", "1"})[0]["prompt_ids"], without);
 }
 
+// An untrained model says anything, so what fits is the flags' doing.
+TEST(Generate, TextsFitTheirGrammar) {
+  const ByteModel bytes;
+  const gpt::test::TempDir dir;
+  const std::string schema =
+      R"({"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}},"required":["name","age"]})";
+  std::ofstream(dir.file("schema.json")) << schema;
+  std::ofstream(dir.file("rules.gbnf")) << "root ::= \"<\" [a-c]{2,5} \">\"\n";
+  const auto texts = [&](const std::string& flag, const std::string& value) {
+    const json out =
+        generate_json({bytes.path(), "--prompt", "a", "--n", "5", "--max-tokens", "60", flag, value});
+    std::vector<std::string> all;
+    for (const json& sample : out) {
+      EXPECT_EQ(sample["finish_reason"], "stop");
+      all.push_back(sample["text"]);
+    }
+    EXPECT_EQ(all.size(), 5u);
+    return all;
+  };
+  const std::vector<std::string> objects = texts("--json-schema", schema);
+  for (const std::string& text : objects) {
+    const json value = json::parse(text, nullptr, false);
+    ASSERT_TRUE(value.is_object()) << text;
+    EXPECT_TRUE(value.size() == 2 && value["name"].is_string() && value["age"].is_number_integer()) << text;
+  }
+  EXPECT_EQ(texts("--json-schema", dir.file("schema.json")), objects);
+  for (const std::string& text : texts("--grammar", dir.file("rules.gbnf")))
+    EXPECT_TRUE(text.size() >= 4 && text.front() == '<' &&
+                text.find_first_not_of("abc", 1) == text.size() - 1)
+        << text;
+  for (const std::string& text : texts("--regex", "(yes|no), sir"))
+    EXPECT_TRUE(text == "yes, sir" || text == "no, sir") << text;
+}
+
+TEST(Generate, RefusesGrammarsByName) {
+  const ByteModel bytes;
+  const auto refused = [&](std::vector<std::string> flags, const std::string& part) {
+    flags.insert(flags.begin(), {"generate", bytes.path(), "--prompt", "a"});
+    const GptRun run = run_gpt(flags);
+    EXPECT_EQ(run.status, 2) << run.err;
+    EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
+    EXPECT_EQ(run.out, "");
+  };
+  refused({"--json-schema", R"({"not":{}})"},
+          "--json-schema: JSON schema: #/not: this keyword is not supported");
+  refused({"--grammar", "root ::= root"}, "--grammar: grammar: no text of finite length fits rule 'root'");
+  refused({"--regex", "(?=a)"}, "--regex: regex: lookaround is not supported");
+  refused({"--regex", "a{20}", "--max-tokens", "19"}, "--max-tokens: expected at least 20");
+  refused({"--regex", "a", "--json-schema", "{}"}, "expected one of grammar, json_schema and regex");
+  refused({"--regex", "a", "--beams", "2"}, "--regex: beam search draws nothing");
+}
+
 TEST(Generate, GreedyIdsOfEveryFamily) {
   ASSERT_FALSE(families().empty());
   for (const std::string& family : families()) {

@@ -30,6 +30,31 @@ TEST(Library, OneModelServesSessionsOnSeveralThreads) {
   }
 }
 
+TEST(Library, TextsFitTheirGrammar) {
+  const Model model(Context({.threads = 1}), small_model());
+  const std::vector<int32_t> prompt = model.prompt_ids("the ");
+  GenerateOptions options{.max_tokens = 40, .regex = "(cat|dog) sat( on the (mat|log)){1,2};"};
+  for (const Result& result : generate(model, std::vector(3, prompt), options, 2)) {
+    EXPECT_EQ(result.finish, Finish::stop);
+    EXPECT_TRUE(result.text.starts_with("cat sat on the ") || result.text.starts_with("dog sat on the "))
+        << result.text;
+    EXPECT_TRUE(result.text.ends_with(";")) << result.text;
+  }
+  Session session(model);
+  session.feed("the ");
+  options.regex = "";
+  options.grammar = "root ::= \"cat \" [a-m]{3}";
+  const Result result = session.generate(options);
+  EXPECT_EQ(result.text.substr(0, 4), "cat ");
+  EXPECT_EQ(result.text.size(), 7u);
+  options.max_tokens = 1;
+  EXPECT_EQ(code_of([&] { session.generate(options); }), code(Code::invalid_argument));
+  options.max_tokens = 40;
+  options.regex = "a";
+  EXPECT_EQ(code_of([&] { check(model, options); }), code(Code::invalid_argument));
+  EXPECT_EQ(code_of([&] { check(model, {.json_schema = "{\"not\":{}}"}); }), code(Code::invalid_argument));
+}
+
 // The weights are packed by whichever session comes first.
 TEST(Library, SessionsShareTheWeightsThatAreMadeForThem) {
   const Model shared(Context({.threads = 1}), small_model());

@@ -33,8 +33,13 @@ std::span<const float> make_scores(const SelectCandidatesArgs& a, const SelectRo
     scores[change.id] = changed(scores[change.id], change, r);
   if (r.allowed_row >= 0) {
     const uint64_t* const allowed = a.allowed + r.allowed_row * ((std::ssize(logits) + 63) / 64);
-    for (size_t id = 0; id < logits.size(); ++id)
-      if ((allowed[id / 64] >> (id % 64) & 1) == 0) scores[id] = -kInf;
+    for (size_t id = 0; id < logits.size(); ++id) {
+      if (id % 64 == 0 && allowed[id / 64] == ~uint64_t{0}) {  // all of the word: mostly so inside of a text
+        id += 63;
+      } else if ((allowed[id / 64] >> (id % 64) & 1) == 0) {
+        scores[id] = -kInf;
+      }
+    }
   }
   return {scores, logits.size()};
 }

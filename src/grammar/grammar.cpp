@@ -1,0 +1,41 @@
+#include "grammar/grammar.h"
+
+#include <utility>
+
+#include "grammar/stacks.h"
+
+namespace gpt::grammar {
+namespace {
+
+std::vector<uint32_t> ends_in_bytes(const Automaton& a) {
+  std::vector<WeightedEdge> edges;
+  for (int32_t s = 0; s < std::ssize(a.states); ++s)
+    for (const Automaton::ByteEdge& edge : a.bytes_of(s))
+      edges.push_back({s, edge.target, 1});
+  return cheapest_ends(a, edges);
+}
+
+}  // namespace
+
+Grammar::Grammar(Automaton automaton)
+    : automaton_(std::move(automaton)), byte_ends_(ends_in_bytes(automaton_)) {
+  Stacks(automaton_, byte_ends_).begin();  // whether that is possible
+}
+
+bool Grammar::matches(std::string_view text) const {
+  Stacks stacks(automaton_, byte_ends_);
+  Stacks::Position at = stacks.begin();
+  for (const char c : text)
+    if (at != Stacks::kDead) at = stacks.step(at, static_cast<uint8_t>(c));
+  return at != Stacks::kDead && stacks.may_end(at);
+}
+
+bool Grammar::begins(std::string_view text) const {
+  Stacks stacks(automaton_, byte_ends_);
+  Stacks::Position at = stacks.begin();
+  for (const char c : text)
+    if (at != Stacks::kDead) at = stacks.step(at, static_cast<uint8_t>(c));
+  return at != Stacks::kDead;
+}
+
+}  // namespace gpt::grammar

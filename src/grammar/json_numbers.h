@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "grammar/rules.h"
+
+namespace gpt::grammar {
+
+// A number in decimal notation: its digits before the point, without leading zeros ("0" for none), and behind
+// it, without trailing ones.
+struct Decimal {
+  bool negative = false;
+  std::string whole = "0", fraction;
+};
+
+// Reads "-12.5e+3" and the like. Throws Error where it has more than 40 digits, written out.
+Decimal parse_decimal(const std::string& text, const std::string& what);
+int compare(const Decimal& a, const Decimal& b);  // < 0, 0, > 0
+
+// The numbers between two, which are among them or not.
+struct NumberRange {
+  std::optional<Decimal> low, high;
+  bool with_low = true, with_high = true;
+
+  bool contains(const Decimal& x) const;
+};
+
+// All numbers of the range with up to so many digits, or its integers alone; without an exponent.
+Expr numbers_between(Rules& rules, const NumberRange& range, int max_digits, bool integers);
+
+// The integers of up to so many digits that n >= 1 divides. Needs n rules for each digit.
+Expr multiples_of(Rules& rules, int64_t n, int max_digits);
+
+}  // namespace gpt::grammar

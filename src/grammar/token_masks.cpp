@@ -1,0 +1,120 @@
+#include "grammar/token_masks.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "grammar/shortest.h"
+
+namespace gpt::grammar {
+namespace {
+
+// Memory for the positions met while masks are made; then they are forgotten.
+constexpr size_t kStacksMemory = size_t{32} << 20;
+
+// Ways along single tokens: by each byte that is a token, and by longer tokens where only one text can
+// follow.
+std::vector<WeightedEdge> token_edges(const Automaton& a, const Vocabulary& vocabulary) {
+  std::vector<int32_t> bytes(256);
+  for (size_t b = 0; b < 256; ++b)
+    bytes[b] = vocabulary.child(0, static_cast<uint8_t>(b));
+  const auto is_token = [&](int32_t node) { return node >= 0 && vocabulary.has_token_at(node); };
+  std::vector<WeightedEdge> edges;
+  const auto follow = [&](int32_t from, int32_t state, int32_t node) {
+    while (node >= 0) {
+      if (is_token(node)) edges.push_back({from, state, 1});
+      const auto next = a.bytes_of(state);
+      if (next.size() != 1 || next[0].first != next[0].last) return;
+      node = vocabulary.child(node, next[0].first);
+      state = next[0].target;
+    }
+  };
+  for (int32_t s = 0; s < std::ssize(a.states); ++s) {
+    for (const Automaton::ByteEdge& edge : a.bytes_of(s)) {
+      if (edge.first == edge.last) {
+        follow(s, edge.target, bytes[edge.first]);
+      } else if (std::any_of(bytes.begin() + edge.first, bytes.begin() + edge.last + 1, is_token)) {
+        edges.push_back({s, edge.target, 1});
+      }
+    }
+  }
+  return edges;
+}
+
+size_t bytes_of(const StateMask& mask) {
+  size_t bytes = 256 + mask.pops.size() * sizeof(int32_t);
+  for (const StateMask::Layer& layer : mask.layers)
+    bytes += 64 + layer.ids.size() * sizeof(int32_t) + layer.words.size() * sizeof(uint64_t);
+  return bytes;
+}
+
+// Bits where there are more ids than words.
+void set_form(StateMask::Layer& layer, int64_t vocab_size) {
+  const auto words = static_cast<size_t>((vocab_size + 63) / 64);
+  if (2 * words >= layer.ids.size()) {
+    layer.ids.shrink_to_fit();
+    return;
+  }
+  layer.words.assign(words, 0);
+  for (const int32_t id : layer.ids)
+    layer.words[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
+  layer.ids = {};
+}
+
+}  // namespace
+
+TokenMasks::TokenMasks(GrammarPtr grammar, std::shared_ptr<const Vocabulary> vocabulary, size_t memory)
+    : grammar_(std::move(grammar)),
+      vocabulary_(std::move(vocabulary)),
+      token_ends_(cheapest_ends(grammar_->automaton(), token_edges(grammar_->automaton(), *vocabulary_))),
+      memory_(memory) {}
+
+std::shared_ptr<const StateMask> TokenMasks::mask_of(int32_t state) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = masks_.find(state); known != masks_.end()) {
+    used_.splice(used_.begin(), used_, known->second.place);
+    return known->second.mask;
+  }
+  std::shared_ptr<const StateMask> mask = make_mask(state);
+  used_.push_front(state);
+  const size_t bytes = bytes_of(*mask);
+  masks_[state] = {mask, used_.begin(), bytes};
+  for (bytes_ += bytes; bytes_ > memory_ && used_.size() > 1; used_.pop_back()) {
+    const auto oldest = masks_.find(used_.back());
+    bytes_ -= oldest->second.bytes;
+    masks_.erase(oldest);
+  }
+  return mask;
+}
+
+std::shared_ptr<const StateMask> TokenMasks::make_mask(int32_t state) {
+  if (!stacks_ || stacks_->bytes() > kStacksMemory) stacks_.emplace(grammar_->automaton(), token_ends_);
+  std::map<uint32_t, std::vector<int32_t>> layers;
+  auto mask = std::make_shared<StateMask>();
+  std::vector<Stacks::Position> path;
+  const auto nodes = vocabulary_->nodes();
+  walk_tokens(*vocabulary_, *stacks_, 0, stacks_->within(state), path,
+              [&](int32_t node, Stacks::Position position) {
+                const auto ids = vocabulary_->ids_at(node);
+                if (!ids.empty()) {
+                  std::vector<int32_t>& layer = layers[stacks_->distance(position)];
+                  layer.insert(layer.end(), ids.begin(), ids.end());
+                }
+                if (stacks_->may_end(position) && nodes[static_cast<size_t>(node)].end > node + 1)
+                  mask->pops.push_back(node);
+                return true;
+              });
+  for (auto& [distance, ids] : layers) {
+    mask->layers.push_back({distance, std::move(ids), {}});
+    set_form(mask->layers.back(), vocabulary_->size());
+  }
+  return mask;
+}
+
+int64_t TokenMasks::shortest() {
+  const std::lock_guard lock(mutex_);
+  if (!shortest_) shortest_ = shortest_answer(*grammar_, *vocabulary_, token_ends_);
+  return *shortest_;
+}
+
+}  // namespace gpt::grammar

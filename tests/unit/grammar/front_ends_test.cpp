@@ -1,0 +1,202 @@
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "grammar/grammar.h"
+#include "support/error_of.h"
+
+namespace gpt::grammar {
+namespace {
+
+using test::error_of;
+
+void expect_error(const std::string& message, const std::string& part) {
+  EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
+struct Case {
+  std::string source;
+  std::vector<std::string> fit, others;
+};
+
+template <class Compile>
+void check(const std::vector<Case>& cases, Compile&& compile) {
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.source);
+    const GrammarPtr grammar = compile(c.source);
+    for (const std::string& text : c.fit) {
+      EXPECT_TRUE(grammar->matches(text)) << text;
+      for (size_t n = 0; n <= text.size(); ++n)
+        EXPECT_TRUE(grammar->begins(text.substr(0, n))) << text.substr(0, n);
+    }
+    for (const std::string& text : c.others)
+      EXPECT_FALSE(grammar->matches(text)) << text;
+  }
+}
+
+GrammarPtr gbnf(const std::string& text) {
+  return compile_gbnf(text);
+}
+GrammarPtr regex(const std::string& pattern) {
+  return compile_regex(pattern);
+}
+
+TEST(Gbnf, Texts) {
+  check(
+      {
+          {"root ::= \"a\"", {"a"}, {"", "aa", "b"}},
+          {"root ::= \"a\" | \"b\" # one of two\n", {"a", "b"}, {"ab", ""}},
+          {"root ::= \"a\"* \"b\"+ \"c\"?", {"b", "aab", "bbc"}, {"", "a", "bcc"}},
+          {"root ::= [a-c0-9_]+", {"a0_"}, {"d", ""}},
+          {"root ::= [^a]", {"b", "\xC3\xA9", "\xF0\x9F\x98\x80", "\n"}, {"a", "bb", "\xC3"}},
+          {"root ::= .", {"x", "\xE4\xB8\xAD"}, {"", "xy", "\xED\xA0\x80", "\xFF"}},
+          {"root ::= [\\u00e9-\\u4e2d]",
+           {"\xC3\xA9", "\xE4\xB8\xAD", "\xDF\xBF", "\xE0\xA0\x80"},
+           {"\xC3\xA8", "\xE4\xB8\xAE"}},
+          {"root ::= \"\\x41\\t\\\"\\\\\\U0001F600\"", {"A\t\"\\\xF0\x9F\x98\x80"}, {}},
+          {"root ::= x{2}\nx ::= \"x\"", {"xx"}, {"x", "xxx"}},
+          {"root ::= \"x\"{2,3} \"y\"{0,1} \"z\"{1,}", {"xxz", "xxxyzzz"}, {"xz", "xxxxz", "xxyy", "xx"}},
+          {"root ::= (\"a\"\n  | \"b\" )+ c\n\nc ::=\n  \"c\" |\n  \"d\"\n", {"abc", "bd"}, {"c", "ab"}},
+          {"root ::= \"(\" root \")\" | \"\"", {"", "()", "((()))"}, {"(", "())"}},
+          {"root ::= list\nlist ::= item (\",\" item)*\nitem ::= [0-9] | \"[\" list \"]\"",
+           {"1", "1,[2,[3]]"},
+           {"1,", "[1"}},
+          {"root ::= a b\na ::= \"x\"?\nb ::= a \"y\"?", {"", "x", "xx", "xxy", "y"}, {"yx", "xxx"}},
+          {"root ::= a+\na ::= \"x\" | \"\"", {"", "x", "xxxx"}, {"y"}},
+          {"root ::= [a\\-z\\]]+", {"a-z]"}, {"b"}},
+          {"root ::= [a-]", {"a", "-"}, {"b"}},
+      },
+      gbnf);
+}
+
+TEST(Gbnf, RefusesWhatIsMalformed) {
+  for (const auto& [text, part] : std::vector<std::pair<std::string, std::string>>{
+           {"", "expected a rule 'root'"},
+           {"a ::= \"x\"", "expected a rule 'root'"},
+           {"root ::= a", "rule 'a' is used but not defined"},
+           {"root ::= \"a", "at the end of a text"},
+           {"root ::= [a", "expected ']'"},
+           {"root ::= (\"a\"", "expected ')'"},
+           {"root ::= \"a\" )", "expected the end of the line"},
+           {"root = \"a\"", "expected '::='"},
+           {"root ::= \"a\"{3,2}", "in order"},
+           {"root ::= \"a\"{1,1000000}", "up to 10000, found 1000000"},
+           {"root ::= \"a\"{99999999999999999999}", "up to 10000"},
+           {"root ::= \"a\"{x}", "expected a number"},
+           {"root ::= \"\\q\"", "one of the escapes"},
+           {"root ::= \"\\xZZ\"", "hexadecimal digit"},
+           {"root ::= \"\\uD800\"", "an escape that is a character"},
+           {"root ::= <think>", "tokens by name are not supported"},
+           {"root ::= root \"a\" | \"b\"", "rule 'root' calls itself before it has read anything"},
+           {"root ::= a\na ::= b? a \"x\" | \"y\"\nb ::= \"z\"", "left recursion"},
+           {"root ::= \"a\" root", "no text of finite length fits rule 'root'"},
+           {"root ::= \"a\"\nroot ::= \"b\"", "defined twice"},
+           {"root ::= \"\xFF\"", "valid UTF-8"},
+           {"root ::= [z-a]", "in order"},
+       }) {
+    SCOPED_TRACE(text);
+    expect_error(error_of([&source = text] { compile_gbnf(source); }), part);
+  }
+}
+
+TEST(Regex, Texts) {
+  check(
+      {
+          {"abc", {"abc"}, {"", "ab", "abcd"}},
+          {"^abc$", {"abc"}, {"abcd"}},
+          {"a|bc|", {"a", "bc", ""}, {"ab"}},
+          {"(ab)+?c*", {"ab", "ababcc"}, {"c"}},
+          {"a{2}b{1,2}c{0,}d{2,}", {"aabdd", "aabbccddd"}, {"abdd", "aabd"}},
+          {"[^a-c\\d]", {"d", "\xC3\xA9"}, {"a", "5"}},
+          {"\\d+\\.\\d{2}", {"1.25", "10.00"}, {"1.2", ".25"}},
+          {"\\w\\W\\s\\S", {"a- b", "_\xC3\xA9\tx"}, {"--  "}},
+          {"\\u00e9\\x41\\u{1F600}\\uD83D\\uDE00",
+           {"\xC3\xA9"
+            "A"
+            "\xF0\x9F\x98\x80\xF0\x9F\x98\x80"},
+           {}},
+          {"(?:a|(?<name>b))x?", {"a", "bx"}, {"ab"}},
+          {".", {"a", "\xE2\x82\xAC"}, {"\n", "\xE2\x80\xA8"}},
+          {"a{b", {"a{b"}, {"ab"}},
+          {"[\\]\\-\\\\]+", {"]-\\"}, {"a"}},
+          {"\\cJ\\n\\0", {std::string("\n\n\0", 3)}, {}},
+          {"[a-z]{1,3}(-[a-z]{1,3})*", {"ab", "abc-d-ef"}, {"abcd", "a-"}},
+      },
+      regex);
+}
+
+TEST(Regex, RefusesWhatIsMalformedOrNotSupported) {
+  for (const auto& [pattern, part] : std::vector<std::pair<std::string, std::string>>{
+           {"(a", "a group without ')'"},
+           {"a)", "an unmatched ')'"},
+           {"[a", "a class without ']'"},
+           {"*a", "a quantifier behind nothing"},
+           {"a**", "a quantifier behind a quantifier"},
+           {"a{2,1}", "out of order"},
+           {"a{1,1000000}", "up to 10000, found 1000000"},
+           {"(?=a)", "lookaround is not supported"},
+           {"(?<!a)b", "lookaround is not supported"},
+           {"(a)\\1", "a backreference is not supported"},
+           {"\\bword", "a word boundary is not supported"},
+           {"\\p{L}", "a Unicode property is not supported"},
+           {"(?i:a)", "a group with flags is not supported"},
+           {"a^b", "an anchor inside of a pattern is not supported"},
+           {"(a$)", "an anchor inside of a group is not supported"},
+           {"a$b", "an anchor inside of a pattern is not supported"},
+           {"[z-a]", "a range out of order"},
+           {"\\", "a backslash behind which nothing stands"},
+           {"\\uD800", "an escape that is no character"},
+           {"\\y", "the unknown escape \\y"},
+           {"[a", "a class without"},
+           {"\xFF", "valid UTF-8"},
+       }) {
+    SCOPED_TRACE(pattern);
+    expect_error(error_of([&source = pattern] { compile_regex(source); }), part);
+  }
+}
+
+// Every bound holds, none by the depth of our own stack.
+TEST(Limits, HostileGrammars) {
+  const std::string many(60000, '(');
+  expect_error(error_of([&] { compile_gbnf("root ::= " + many); }), "at most 128 groups");
+  expect_error(error_of([&] { compile_regex(many); }), "at most 128 groups");
+  expect_error(error_of([&] { compile_regex(std::string(2 << 20, 'a')); }), "at most 1048576 bytes");
+  EXPECT_TRUE(compile_regex("((a{1000}){1000}){1000}")->begins(std::string(2000, 'a')));  // rounds are calls
+  expect_error(error_of([&] { compile_regex("(a|b)*a(a|b){30}"); }), "grammar: ");
+  std::string nested = "root ::= ";
+  for (int i = 0; i < 100; ++i)
+    nested += "(";
+  nested += "\"a\"";
+  for (int i = 0; i < 100; ++i)
+    nested += "){0,10000}";
+  expect_error(error_of([&] { compile_gbnf(nested); }), "grammar: ");
+  std::string chain = "root ::= a0\n";
+  for (int i = 0; i < 1000; ++i)
+    chain += fmt::format("a{} ::= a{}\n", i, i + 1);
+  EXPECT_TRUE(compile_gbnf(chain + "a1000 ::= \"x\"")->matches("x"));
+  expect_error(error_of([&] { compile_gbnf(chain + "a1000 ::= a0 | \"x\""); }), "left recursion");
+}
+
+// A text may be nested as deep as it likes.
+TEST(Limits, DeepTexts) {
+  const GrammarPtr grammar = compile_gbnf("root ::= \"(\" root \")\" | \"\"");
+  const std::string open(60000, '('), close(60000, ')');
+  EXPECT_TRUE(grammar->matches(open + close));
+  EXPECT_FALSE(grammar->matches(open + close + ")"));
+  EXPECT_FALSE(grammar->matches(open + close.substr(1)));
+}
+
+// Texts that can be read in very many ways cost no more than their length.
+TEST(Limits, AmbiguousGrammars) {
+  const GrammarPtr two =
+      compile_gbnf("root ::= \"a\" b \"x\" | \"a\" c \"y\" | \"z\"\nb ::= root\nc ::= root | \"z\"");
+  EXPECT_TRUE(two->matches(std::string(500, 'a') + "z" + std::string(250, 'x') + std::string(250, 'y')));
+  EXPECT_FALSE(two->matches(std::string(500, 'a') + "z" + std::string(250, 'x') + std::string(251, 'y')));
+  EXPECT_TRUE(compile_gbnf("root ::= \"a\" (root root)?")->matches(std::string(301, 'a')));
+}
+
+}  // namespace
+}  // namespace gpt::grammar

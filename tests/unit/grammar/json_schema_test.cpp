@@ -1,0 +1,343 @@
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "grammar/grammar.h"
+#include "support/error_of.h"
+
+namespace gpt::grammar {
+namespace {
+
+using test::error_of;
+
+struct Case {
+  std::string schema;
+  std::vector<std::string> fit, others;
+};
+
+void check(const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.schema);
+    const GrammarPtr grammar = compile_json_schema_text(c.schema);
+    for (const std::string& text : c.fit)
+      EXPECT_TRUE(grammar->matches(text)) << text;
+    for (const std::string& text : c.others)
+      EXPECT_FALSE(grammar->matches(text)) << text;
+  }
+}
+
+TEST(JsonSchema, Types) {
+  check({
+      {"true", {"1", "[]", "null", R"({"a": [1, "x"]})", "-0.5e-3"}, {"", "1 ", "[1,]", "01", "1.", "nul"}},
+      {"{}", {"1", R"("\u00e9\n")"}, {R"("\x")", "\"\n\"", R"("\ud800")", R"("\udc00")"}},
+      {R"({"type":"null"})", {"null"}, {"0", ""}},
+      {R"({"type":"boolean"})", {"true", "false"}, {"null", "True"}},
+      {R"({"type":["integer","null"]})", {"-12", "0", "null"}, {"1.0", "01", "-"}},
+      {R"({"type":"number"})", {"1", "-0.25", "1e5", "2E-10"}, {"1e", ".5", "+1", "NaN", "1e999"}},
+      {R"({"type":"string","title":"t","description":"d","default":1,"examples":[]})",
+       {R"("")", R"("a\"b\\")", "\"\xC3\xA9\"", R"("\ud83d\ude00")"},
+       {"\"\x01\"", "\"\xC3\"", "\"", "a"}},
+      {R"({"type":"array"})", {"[]", "[1,2]", "[1, [2]]"}, {"[ 1]", "[1 ,2]", "[1,  2]", "[1\n]"}},
+      {R"({"type":"object"})", {"{}", R"({"a":1})", R"({"a": 1, "b":{}})"}, {"[]", R"({"a"})", R"({a:1})"}},
+      {R"({"minLength":2})", {R"("ab")"}, {R"("a")", "1"}},
+      {R"({"minimum":2,"minLength":1})", {"2", R"("a")"}, {"1", R"("")", "null"}},
+      {R"({"const":{"a":[1,"x"]}})", {R"({"a":[1,"x"]})"}, {R"({"a": [1,"x"]})", "{}"}},
+      {R"({"enum":["a","\n",1,2.5,null,true]})",
+       {R"("a")", R"("\n")", "1", "2.5", "null", "true"},
+       {"2", "false"}},
+      {R"({"enum":["a",1,2.5,null],"type":["integer","string"]})", {R"("a")", "1"}, {"2.5", "null"}},
+  });
+}
+
+TEST(JsonSchema, Strings) {
+  check({
+      {R"({"type":"string","minLength":2,"maxLength":3})",
+       {R"("ab")", R"("abc")", "\"\xC3\xA9\xE4\xB8\xAD\"", R"("\n\u00e9")", R"("\ud83d\ude00x")"},
+       {R"("a")", R"("abcd")", R"("\ud83d\ude00")"}},
+      {R"({"type":"string","maxLength":0})", {R"("")"}, {R"("a")"}},
+      {R"({"type":"string","pattern":"^[a-z]+\\d$"})", {R"("ab1")"}, {R"("ab")", R"("1")", R"("ab1x")"}},
+      {R"({"type":"string","pattern":"b\\d"})", {R"("b1")", R"("xxb1\nyy")"}, {R"("b")"}},
+      {R"({"type":"string","pattern":"^a|b$"})", {R"("ax")", R"("xb")"}, {R"("xa")", R"("bx")"}},
+      {R"({"type":"string","pattern":"^[\"\\\\\\n/]$"})",
+       {R"("\"")", R"("\\")", R"("\n")", R"("/")"},
+       {R"("a")", "\"\n\""}},
+      {R"({"type":"string","pattern":"^\\u0001$"})", {R"("\u0001")"}, {"\"\x01\""}},
+      {R"({"format":"date"})",
+       {R"("2024-02-28")", R"("1999-12-31")"},
+       {R"("2024-02-30")", R"("2024-13-01")", R"("0000-01-01")", R"("24-1-1")"}},
+      {R"({"format":"date-time"})",
+       {R"("2024-02-28T23:59:59Z")", R"("2024-06-30T00:00:00.5+01:30")"},
+       {R"("2024-02-28 23:59:59Z")", R"("2024-02-28T24:00:00Z")"}},
+      {R"({"format":"time"})", {R"("12:30:00Z")"}, {R"("12:60:00Z")", R"("12:30:00")"}},
+      {R"({"format":"email"})", {R"("a.b@example.com")"}, {R"("a@b")", R"("@b.c")", R"("a..b@c.d")"}},
+      {R"({"format":"uuid"})",
+       {R"("123e4567-e89b-12d3-a456-426614174000")"},
+       {R"("123e4567e89b12d3a456426614174000")"}},
+      {R"({"format":"ipv4"})", {R"("255.0.10.1")"}, {R"("256.1.1.1")", R"("01.1.1.1")", R"("1.1.1")"}},
+      {R"({"format":"ipv6"})", {R"("2001:db8:0:0:0:0:0:1")"}, {R"("2001:db8")"}},
+      {R"({"format":"hostname"})", {R"("a.example.org")"}, {R"("-a.b")", R"("a..b")"}},
+      {R"({"format":"uri"})", {R"("https://example.org/a?b=c#d")"}, {R"("example.org")"}},
+      {R"({"format":"duration"})", {R"("P3W")", R"("P1DT2H5S")"}, {R"("P")", R"("PT")"}},
+  });
+}
+
+TEST(JsonSchema, Arrays) {
+  check({
+      {R"({"items":{"type":"integer"},"minItems":1,"maxItems":3})",
+       {"[1]", "[1,2]", "[1,2, 3]"},
+       {"[]", "[1,2,3,4]", "[true]"}},
+      {R"({"items":{"type":"integer"},"maxItems":0})", {"[]"}, {"[1]"}},
+      {R"({"prefixItems":[{"type":"integer"},{"type":"string"}],"items":false})",
+       {"[]", "[1]", R"([1,"a"])"},
+       {R"([1,"a",2])", R"(["a"])"}},
+      {R"({"prefixItems":[{"type":"integer"},{"type":"string"}],"items":{"type":"null"},"minItems":2,"maxItems":3})",
+       {R"([1,"a"])", R"([1,"a",null])"},
+       {"[1]", R"([1,"a",null,null])", R"([1,"a",1])"}},
+      {R"({"prefixItems":[{"type":"null"},{"type":"null"},{"type":"null"}],"maxItems":2})",
+       {"[]", "[null]", "[null,null]"},
+       {"[null,null,null]"}},
+      {R"({"type":"array","minItems":2})", {"[1,2]", "[1,2,3,4]"}, {"[1]"}},
+      {R"({"type":"array","uniqueItems":true,"maxItems":1})", {"[]", "[1]"}, {"[1,1]"}},
+  });
+}
+
+TEST(JsonSchema, Objects) {
+  const std::string two = R"({"type":"object","properties":{"b":{"type":"integer"},"a":{"type":"null"}})";
+  check({
+      {two + R"(,"required":["b","a"],"additionalProperties":false})",
+       {R"({"b":1,"a":null})", R"({"b": 1, "a": null})"},
+       {"{}", R"({"b":1})", R"({"a":null,"b":1})", R"({"b":1,"a":null,"c":1})"}},
+      {two + "}",
+       {"{}", R"({"b":1})", R"({"a":null})", R"({"b":1,"a":null})"},
+       {R"({"b":1,})", R"({,"b":1})", R"({"c":1})"}},
+      {two + R"(,"required":["a"]})", {R"({"a":null})", R"({"b":1,"a":null})"}, {"{}", R"({"b":1})"}},
+      {two + R"(,"required":["b"]})", {R"({"b":1})", R"({"b":1,"a":null})"}, {"{}", R"({"a":null})"}},
+      {two + R"(,"additionalProperties":{"type":"boolean"}})",
+       {"{}", R"({"c":true})", R"({"b":1,"ab":false,"":true})", R"({"aa":true})", R"({"a":null,"d":true})"},
+       {R"({"c":1})", R"({"b":true})", R"({"c":true,"b":1})", R"({"\u0062":true})"}},
+      {two + R"(,"required":["a","z"],"additionalProperties":true})",
+       {R"({"a":null,"z":[1]})", R"({"b":2,"a":null,"z":1,"y":2})"},
+       {R"({"a":null})"}},
+      {R"({"required":["x"]})", {R"({"x":1})"}, {"{}", R"({"x":1,"y":1})"}},
+      {R"({"additionalProperties":{"type":"null"}})", {"{}", R"({"a":null,"b":null})"}, {R"({"a":1})"}},
+      {R"({"properties":{"a/b":{"type":"null"},"\"\n":{"type":"null"}},"required":["a/b","\"\n"]})",
+       {R"({"a/b":null,"\"\n":null})"},
+       {}},
+      {R"({"properties":{"a":false,"b":{"type":"null"}}})", {"{}", R"({"b":null})"}, {R"({"a":1})"}},
+      {R"({"properties":{"a":{"type":"null"}},"required":["a"],"minProperties":1,"maxProperties":1})",
+       {R"({"a":null})"},
+       {"{}"}},
+  });
+}
+
+TEST(JsonSchema, Combinations) {
+  check({
+      {R"({"anyOf":[{"type":"integer"},{"type":"string","maxLength":1}]})",
+       {"1", R"("a")"},
+       {R"("ab")", "null"}},
+      {R"({"type":"integer","anyOf":[{"minimum":5},{"maximum":1}]})", {"5", "1", "-3"}, {"3", "5.5"}},
+      {R"({"oneOf":[{"type":"integer"},{"type":"string"}]})", {"1", R"("a")"}, {"null"}},
+      {R"({"oneOf":[{"type":"object","properties":{"k":{"const":"a"},"v":{"type":"integer"}},"required":["k","v"]},
+                    {"type":"object","properties":{"k":{"const":"b"}},"required":["k"]}]})",
+       {R"({"k":"a","v":1})", R"({"k":"b"})"},
+       {R"({"k":"a"})", R"({"k":"c"})"}},
+      {R"({"allOf":[{"type":"integer"},{"minimum":3},{"maximum":7},{"maximum":5}]})", {"3", "5"}, {"2", "6"}},
+      {R"({"allOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},{"properties":{"a":{"minimum":3},"b":{"type":"null"}},"required":["b"]}],"type":"object"})",
+       {R"({"a":3,"b":null})"},
+       {R"({"a":2,"b":null})", R"({"a":3})"}},
+      {R"({"allOf":[{"enum":[1,2,3]},{"enum":[2,3,4]}]})", {"2", "3"}, {"1", "4"}},
+      {R"({"allOf":[{"type":["number","null"]},{"type":["integer","string"]}]})", {"1"}, {"1.5", "null"}},
+      {R"({"$defs":{"x":{"type":"integer"}},"$ref":"#/$defs/x","minimum":4,"description":"d"})",
+       {"4"},
+       {"3"}},
+      {R"({"$defs":{"a/b~%":{"type":"null"}},"items":{"$ref":"#/$defs/a~1b~0%25"}})", {"[null]"}, {"[1]"}},
+      {R"({"$defs":{"x":{"$ref":"#/$defs/y"},"y":{"type":"null"}},"$ref":"#/$defs/x"})", {"null"}, {"1"}},
+      {R"({"properties":{"v":{"type":"integer"},"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},"required":["v","next"]})",
+       {R"({"v":1,"next":null})", R"({"v":1,"next":{"v":2,"next":null}})"},
+       {R"({"v":1})"}},
+      {R"({"$defs":{"t":{"type":"array","items":{"$ref":"#/$defs/t"}}},"$ref":"#/$defs/t"})",
+       {"[]", "[[],[[]]]"},
+       {"[1]"}},
+  });
+}
+
+// Every number of a small range, and decimals around its limits.
+TEST(JsonSchema, IntegerRangesAreExact) {
+  for (const auto& [low, high] : std::vector<std::pair<int, int>>{
+           {0, 0}, {-1, 1}, {-120, 95}, {9, 11}, {99, 1005}, {-1000, -999}, {7, 1234}, {-30, -2}}) {
+    const GrammarPtr grammar =
+        compile_json_schema_text(fmt::format(R"({{"type":"integer","minimum":{},"maximum":{}}})", low, high));
+    const GrammarPtr open = compile_json_schema_text(fmt::format(
+        R"({{"type":"integer","exclusiveMinimum":{},"exclusiveMaximum":{}}})", low - 1, high + 1));
+    const GrammarPtr above =
+        compile_json_schema_text(fmt::format(R"({{"type":"integer","minimum":{}.5}})", low));
+    for (int x = -1300; x <= 1300; ++x) {
+      const std::string text = std::to_string(x);
+      EXPECT_EQ(grammar->matches(text), x >= low && x <= high) << text << " in " << low << " .. " << high;
+      EXPECT_EQ(open->matches(text), x >= low && x <= high) << text << " in " << low << " .. " << high;
+      EXPECT_EQ(above->matches(text), low < 0 ? x >= low : x > low) << text << " above " << low;
+    }
+  }
+}
+
+TEST(JsonSchema, NumberRangesAreExact) {
+  const std::vector<double> limits = {-12.75, -1, -0.5, -0.05, 0, 0.1, 0.25, 1, 9.99, 10, 100.5};
+  std::vector<std::string> texts;
+  for (const char* sign : {"", "-"})
+    for (const char* whole : {"0", "1", "9", "10", "11", "12", "99", "100", "101"})
+      for (const char* fraction :
+           {"",    ".0",  ".05", ".1", ".10", ".09", ".11", ".25", ".250001", ".24999", ".5",
+            ".50", ".51", ".49", ".7", ".75", ".76", ".98", ".99", ".990",    ".991"})
+        texts.push_back(std::string(sign) + whole + fraction);
+  for (const double low : limits) {
+    for (const double high : limits) {
+      if (low > high) continue;
+      for (const bool open : {false, true}) {
+        if (open && low == high) continue;
+        const std::string keywords =
+            open ? R"("exclusiveMinimum":{},"exclusiveMaximum":{})" : R"("minimum":{},"maximum":{})";
+        const GrammarPtr grammar = compile_json_schema_text(
+            R"({"type":"number",)" + fmt::format(fmt::runtime(keywords), low, high) + "}");
+        for (const std::string& text : texts) {
+          const double x = std::stod(text);
+          if (text.starts_with("-0") && x == 0 && low >= 0) continue;  // is left out
+          EXPECT_EQ(grammar->matches(text), open ? x > low && x < high : x >= low && x <= high)
+              << text << " in " << low << " .. " << high << (open ? " open" : "");
+        }
+      }
+    }
+  }
+}
+
+TEST(JsonSchema, Multiples) {
+  const GrammarPtr seven = compile_json_schema_text(R"({"type":"integer","multipleOf":7})");
+  const GrammarPtr within =
+      compile_json_schema_text(R"({"type":"integer","multipleOf":7,"minimum":-20,"exclusiveMaximum":49})");
+  for (int x = -200; x <= 2000; ++x) {
+    EXPECT_EQ(seven->matches(std::to_string(x)), x % 7 == 0) << x;
+    EXPECT_EQ(within->matches(std::to_string(x)), x % 7 == 0 && x >= -20 && x < 49) << x;
+  }
+}
+
+TEST(JsonSchema, RefusesByName) {
+  const std::string two_required = R"({"properties":{"a":{}},"required":["z"],"additionalProperties":false})";
+  for (const auto& [schema, part] : std::vector<std::pair<std::string, std::string>>{
+           {"", "JSON schema"},
+           {"{\"type\":", "JSON schema"},
+           {"1", "#: expected a schema, found a number"},
+           {R"({"type":"int"})", "#/type: expected null, boolean"},
+           {R"({"type":[]})", "#/type: expected a type"},
+           {R"({"not":{}})", "#/not: this keyword is not supported"},
+           {R"({"properties":{"a/b":{"if":{}}}})", "#/properties/a~1b/if: this keyword is not supported"},
+           {R"({"items":{"patternProperties":{}}})", "#/items/patternProperties: this keyword"},
+           {R"({"$defs":{"x":{"contains":{}}},"$ref":"#/$defs/x"})", "#/$defs/x/contains: this keyword"},
+           {R"({"type":"string","minLength":-1})", "#/minLength: expected an integer of at least 0"},
+           {R"({"type":"string","maxLength":1.5})", "#/maxLength: expected an integer"},
+           {R"({"type":"string","maxLength":1e300})", "#/maxLength: expected a number up to 10000"},
+           {R"({"type":"array","maxItems":100000})", "#/maxItems: expected a number up to 10000"},
+           {R"x({"type":"string","pattern":"(?=a)"})x", "#/pattern: lookaround is not supported"},
+           {R"({"type":"string","pattern":1})", "#/pattern: expected a string"},
+           {R"({"type":"string","pattern":"a","maxLength":3})", "#/pattern: is not supported beside"},
+           {R"({"type":"string","format":"regex"})", "#/format: expected date-time"},
+           {R"({"type":"array","uniqueItems":true})", "#/uniqueItems: is not supported"},
+           {R"({"type":"array","items":[{}]})",
+            "#/items: expected one schema, found a list: write prefixItems"},
+           {R"({"type":"number","multipleOf":0.1})", "#/multipleOf: expected an integer from 1"},
+           {R"({"type":"integer","multipleOf":0})", "#/multipleOf: expected an integer from 1"},
+           {R"({"type":"integer","multipleOf":2,"minimum":1})", "#/multipleOf: expected both"},
+           {R"({"type":"number","minimum":"1"})", "#/minimum: expected a number, found a string"},
+           {R"({"type":"number","minimum":1e300})", "#/minimum: expected a number of at most 40 digits"},
+           {R"({"exclusiveMinimum":true})", "#/exclusiveMinimum: expected a number"},
+           {R"({"enum":1})", "#/enum: expected a list"},
+           {R"({"enum":[1,2],"minimum":2})", "#/minimum: is not supported beside const or enum"},
+           {R"({"enum":[]})", "no text of finite length"},
+           {R"({"anyOf":[]})", "#/anyOf: expected a list of schemas"},
+           {R"({"anyOf":{}})", "#/anyOf: expected a list"},
+           {R"({"allOf":1})", "#/allOf: expected a list"},
+           {R"({"oneOf":[{"type":"integer"},{"minimum":3}]})",
+            "#/oneOf: expected schemas of which never two fit"},
+           {R"({"oneOf":[{"type":"object"},{"type":["object","null"]}]})", "#/oneOf: expected schemas"},
+           {R"({"allOf":[{"pattern":"a"},{"pattern":"b"}]})", "several with 'pattern'"},
+           {R"({"allOf":[{"properties":{"a":{}},"additionalProperties":false},{"properties":{"b":{}}}]})",
+            "several with 'additionalProperties'"},
+           {R"({"$ref":"#/$defs/x"})",
+            "#/$ref: expected a place in this schema, found '#/$defs/x', which is not there"},
+           {R"({"$ref":"http://x.org/y"})", "#/$ref: expected a place in this schema, as in"},
+           {R"({"$ref":1})", "#/$ref: expected a string"},
+           {R"({"$ref":"#"})", "lead in a circle"},
+           {R"({"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"})",
+            "lead in a circle"},
+           {R"({"$defs":{"a":{"anyOf":[{"$ref":"#/$defs/a"},{"type":"null"}]}},"$ref":"#/$defs/a"})",
+            "'#/$defs/a' calls itself"},
+           {R"({"properties":{"a":{"$ref":"#"}},"required":["a"]})",
+            "no text of finite length fits rule '#'"},
+           {R"({"properties":{"a":{}},"required":"a"})", "#/required: expected a list of names"},
+           {R"({"properties":[]})", "#/properties: expected an object"},
+           {R"({"properties":{"a":1}})", "#/properties/a: expected a schema"},
+           {two_required, "no text of finite length"},
+           {R"({"type":"object","minProperties":3})", "#/minProperties: is not supported"},
+           {R"({"type":"object","maxProperties":3})", "#/maxProperties: is not supported"},
+           {R"({"type":"object","properties":{"z":{}},"required":["z"],"nullable":true})",
+            "#/nullable: this keyword is not supported"},
+       }) {
+    SCOPED_TRACE(schema);
+    const std::string message = error_of([&text = schema] { compile_json_schema_text(text); });
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+}
+
+// Limits that no JSON text can hold come from programs.
+TEST(JsonSchema, RefusesLimitsThatAreNoNumbers) {
+  for (const double bad :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    for (const char* keyword : {"minimum", "exclusiveMaximum", "multipleOf", "minLength", "maxItems"}) {
+      const nlohmann::ordered_json schema = {{keyword, bad}};
+      EXPECT_NE(error_of([&] { compile_json_schema(schema); }).find(std::string("#/") + keyword),
+                std::string::npos)
+          << keyword;
+    }
+  }
+}
+
+TEST(JsonSchema, HostileSchemas) {
+  const auto nested = [](int depth, const std::string& open, const std::string& close) {
+    std::string text;
+    for (int i = 0; i < depth; ++i)
+      text += open;
+    text += "true";
+    for (int i = 0; i < depth; ++i)
+      text += close;
+    return text;
+  };
+  for (const auto& [schema, part] : std::vector<std::pair<std::string, std::string>>{
+           {nested(10000, R"({"items":)", "}"), "JSON schema"},
+           {nested(200, R"({"items":)", "}"), "at most 128 schemas inside each other"},
+           {nested(200, R"({"anyOf":[)", "]}"), "at most 128 schemas inside each other"},
+           {nested(200, R"({"allOf":[)", "]}"), "fewer allOf"},
+           {std::string(2 << 20, ' '), "JSON schema"},
+       }) {
+    const std::string message = error_of([&, &schema = schema] { compile_json_schema_text(schema); });
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+  // References that grow as they are put together.
+  const std::string growing =
+      R"({"$defs":{"a":{"properties":{"x":{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"}]}}},
+                   "b":{"properties":{"x":{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}]}}}},"$ref":"#/$defs/a"})";
+  EXPECT_NE(error_of([&] { compile_json_schema_text(growing); }), "no error");
+  // A long list of values is no problem, and a very long one is an error.
+  nlohmann::ordered_json list = {{"enum", nlohmann::ordered_json::array()}};
+  for (int i = 0; i < 20000; ++i)
+    list["enum"].push_back(fmt::format("value {}", i * 7919));
+  EXPECT_TRUE(compile_json_schema(list)->matches("\"value 7919\""));
+  for (int i = 0; i < 2000000; ++i)
+    list["enum"].push_back(i);
+  EXPECT_NE(error_of([&] { compile_json_schema(list); }).find("at most"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gpt::grammar
