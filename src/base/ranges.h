@@ -15,6 +15,7 @@ using Image = std::decay_t<std::invoke_result_t<Of&, decltype(*std::begin(std::d
 template <class Range, class Of>
 std::vector<Image<Range, Of>> transformed(const Range& range, Of of) {
   std::vector<Image<Range, Of>> out;
+  if constexpr (requires { std::size(range); }) out.reserve(std::size(range));
   for (const auto& x : range)
     out.push_back(std::invoke(of, x));
   return out;

@@ -34,7 +34,7 @@ json inputs_of_pack(const PackState& task) {
 // What a task says of itself. Throws Error when it is damaged or missing.
 PackState state_of(const std::string& out, const PackTask& task) {
   const std::string folder = task_folder(out, task);
-  const PackState state = read_pack_state(folder);
+  PackState state = read_pack_state(folder);
   const json inputs = json::parse(state.inputs);
   const bool good = inputs.contains("pack") && inputs.value("task", "") == task_name(task) &&
                     state.has_list() && inputs.at("pack").at("files").size() == state.modified.size();

@@ -106,7 +106,7 @@ PackState parse_pack_state(std::string_view text, const std::string& path) {
   try {
     const json root = parse_json(text, path, kLimits);
     if (!has_fraction(root)) {  // which no integer can hold
-      const PackState state = state_of(root);
+      PackState state = state_of(root);
       if (is_sane(state, root)) return state;
     }
   } catch (const json::exception&) {

@@ -40,7 +40,7 @@ json inputs_of(const WordTaskOptions& options) {
 
 // Which tasks there are: 1 to N. Throws Error where some are missing.
 std::vector<PackTask> all_tasks(const std::string& out) {
-  const std::vector<PackTask> tasks = tasks_in(out);
+  std::vector<PackTask> tasks = tasks_in(out);
   if (tasks.empty())
     fail("{} has no work of tasks; gpt tokenizer train with --task 1/N, 2/N and so on makes it", out);
   const int64_t count = tasks.back().count;

@@ -54,6 +54,7 @@ void broadcast(Communicator& processes, std::span<std::byte> x, const char* what
 std::vector<double> gather(Communicator& processes, double own, const char* what) {
   std::vector<double> all(static_cast<size_t>(processes.size()), own);
   std::vector<std::span<std::byte>> pieces;
+  pieces.reserve(all.size());
   for (double& x : all)
     pieces.push_back(bytes_of(x));
   finish(gather(processes, pieces, what));
@@ -63,10 +64,12 @@ std::vector<double> gather(Communicator& processes, double own, const char* what
 std::vector<std::string> gather(Communicator& processes, const std::string& own, const char* what) {
   const std::vector<double> sizes = gather(processes, static_cast<double>(own.size()), what);
   std::vector<std::string> all;
+  all.reserve(sizes.size());
   for (const double size : sizes)
     all.emplace_back(static_cast<size_t>(size), ' ');
   all[static_cast<size_t>(processes.rank())] = own;
   std::vector<std::span<std::byte>> pieces;
+  pieces.reserve(all.size());
   for (std::string& text : all)
     pieces.push_back(std::as_writable_bytes(std::span(text)));
   finish(gather(processes, pieces, what));
@@ -93,9 +96,10 @@ void barrier(Communicator& processes, const char* what) {
 
 int thread_count(int64_t asked, const Communicator& processes) {
   if (asked > 0) return static_cast<int>(asked);
-  int neighbours = 0;
+  int neighbours = 1;
   for (int rank = 0; rank < processes.size(); ++rank)
-    neighbours += processes.host(rank) == processes.host(processes.rank()) ? 1 : 0;
+    neighbours +=
+        rank != processes.rank() && processes.host(rank) == processes.host(processes.rank()) ? 1 : 0;
   const auto all = static_cast<int>(std::thread::hardware_concurrency());
   return neighbours == 1 ? available_cpus() : std::clamp(all / neighbours, 1, available_cpus());
 }

@@ -9,10 +9,12 @@ namespace gpt {
 std::vector<double> joined(Communicator& processes, const std::vector<double>& own, const char* what) {
   const std::vector<double> counts = gather(processes, static_cast<double>(own.size()), what);
   std::vector<std::vector<double>> parts;
+  parts.reserve(counts.size());
   for (const double count : counts)
     parts.emplace_back(static_cast<size_t>(count));
   parts[static_cast<size_t>(processes.rank())] = own;
   std::vector<std::span<std::byte>> pieces;
+  pieces.reserve(parts.size());
   for (std::vector<double>& part : parts)
     pieces.push_back(std::as_writable_bytes(std::span(part)));
   finish(gather(processes, pieces, what));

@@ -78,7 +78,7 @@ bool is_empty_file(const std::string& path) {
 // at once left empty metrics.
 void refuse_files_of_others(const std::string& folder) {
   for (const std::string name : {"best", "metrics.jsonl", "loss.svg", "report.html", "plan.json"}) {
-    const std::string path = folder + "/" + name;
+    const std::string path = fmt::format("{}/{}", folder, name);
     if (!path_exists(path)) continue;
     if (name == "plan.json" && has_keys(path, {"compute_optimal"})) continue;
     if (name == "metrics.jsonl" && is_empty_file(path)) continue;

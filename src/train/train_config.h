@@ -65,7 +65,7 @@ struct TrainConfig {
 };
 
 template <class Config, class Visit>
-void visit_train_keys(Config& c, Visit&& visit) {
+void visit_data_keys(Config& c, Visit& visit) {
   visit("data", c.data, "data",
         "text files, folders, token shards, or \"tales\" (\"tales:BYTES\"), the built-in corpus; a.bin=0.7 "
         "b.txt=0.3 mixes by weight");
@@ -78,6 +78,10 @@ void visit_train_keys(Config& c, Visit&& visit) {
         "documents in a window do not see each other: each ends with the tokenizer's end token, positions "
         "restart");
   visit("seed", c.seed, "data", "of initialisation, data order, dropout");
+}
+
+template <class Config, class Visit>
+void visit_optimizer_keys(Config& c, Visit& visit) {
   visit("steps", c.steps, "training", "optimizer steps");
   visit("stop_after", c.stop_after, "training", "stop after this many steps, resumable; 0: off");
   visit("batch_size", c.batch_size, "training", "sequences per step");
@@ -132,6 +136,13 @@ void visit_train_keys(Config& c, Visit&& visit) {
   visit("clip_value", c.clip_value, "training", "largest gradient element; 0: off");
   visit("outlier_z", c.outlier_z, "training",
         "skip steps whose loss or gradient norm is so many deviations off; 0: off");
+}
+
+// All of them, in the order in which they are shown.
+template <class Config, class Visit>
+void visit_train_keys(Config& c, Visit&& visit) {
+  visit_data_keys(c, visit);
+  visit_optimizer_keys(c, visit);
   visit("dtype", c.dtype, "training", "of activations and products: fp32, bf16, or fp16 with loss scaling");
   visit("recompute", c.recompute, "training", "recompute activations in the backward pass to save memory");
   visit("eval_every", c.eval_every, "rhythm",
