@@ -74,7 +74,7 @@ inline int fuzz_regex(const uint8_t* data, size_t size) {
 inline int fuzz_json_schema(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   return fuzz_grammar(
-      [&](const grammar::Limits& limits) { return grammar::compile_json_schema_text(text, limits); });
+      [&](const grammar::Limits& limits) { return grammar::compile_json_schema_text(text, {}, limits); });
 }
 
 }  // namespace gpt

@@ -38,7 +38,7 @@ struct ServeArguments {
   std::vector<std::string> models, adapters, hosts;
   std::string tokenizer, format, dtype = "fp32", kv_dtype, host = "127.0.0.1", key_file, access_log;
   bool in_place = false, insecure = false, log_requests = false;
-  int64_t port = 8080, n_ctx = 0, sequences = 32, step_rows = 256, max_queue = 256;
+  int64_t port = 8080, n_ctx = 0, sequences = 32, step_rows = 256, max_queue = 256, rate = 0;
   double kv_memory = 1, drain_time = 30;  // GiB, seconds
   serve::RequestLimits request;
   serve::ServerLimits server;
@@ -77,6 +77,7 @@ void check(const ServeArguments& a) {
   check_range("--sequences", a.sequences, 1, 1024);
   check_range("--step-rows", a.step_rows, 1, 8192);
   check_range("--max-queue", a.max_queue, 1, 1 << 20);
+  check_range("--rate", a.rate, 0, 1 << 20);
   check_range("--max-n", a.request.n, 1, 1024);
   check_range("--max-body", a.server.body_bytes, 1024, int64_t{1} << 30);
   check_range("--max-connections", a.server.connections, 1, 1 << 20);
@@ -179,6 +180,7 @@ class Service {
       for (const char* host : {"localhost", "127.0.0.1", "[::1]"})
         options.hosts.emplace_back(host);
     }
+    options.per_minute = a_.rate;
     options.log_bodies = a_.log_requests;
     options.log = [this](const std::string& line) { log_.write(line); };
     options.connections = [this] { return server_.connections(); };
@@ -248,6 +250,7 @@ void add_network_options(CLI::App& app, ServeArguments& a) {
 void add_limit_options(CLI::App& app, ServeArguments& a) {
   app.option_defaults()->group("limits");
   add_shown(app, "--max-queue", a.max_queue, "N", "sequences that wait; more get 429");
+  add_value(app, "--rate", a.rate, "N", "requests of a key in a minute (any number)");
   add_shown(app, "--max-n", a.request.n, "N", "answers to a prompt");
   add_shown(app, "--max-body", a.server.body_bytes, "BYTES", "of a request");
   add_shown(app, "--max-connections", a.server.connections, "N", "open at once");

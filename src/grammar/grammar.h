@@ -37,9 +37,17 @@ using GrammarPtr = std::shared_ptr<const Grammar>;
 GrammarPtr compile_gbnf(std::string_view text, const Limits& limits = {});
 // A regular expression of ECMA-262; all of the answer fits it.
 GrammarPtr compile_regex(std::string_view pattern, const Limits& limits = {});
+// Text around each value of a JSON schema.
+struct SchemaFrame {
+  std::string before, after;
+  std::string between = {};  // several of them; none: there is one
+  auto operator<=>(const SchemaFrame&) const = default;
+};
 // A JSON schema, as text or with the order of its keys: objects have their properties in this order.
-GrammarPtr compile_json_schema_text(std::string_view text, const Limits& limits = {});
-GrammarPtr compile_json_schema(const nlohmann::ordered_json& schema, const Limits& limits = {});
+GrammarPtr compile_json_schema(const nlohmann::ordered_json& schema, const SchemaFrame& frame = {},
+                               const Limits& limits = {});
+GrammarPtr compile_json_schema_text(std::string_view text, const SchemaFrame& frame = {},
+                                    const Limits& limits = {});
 // Any JSON object.
 GrammarPtr compile_json_object(const Limits& limits = {});
 

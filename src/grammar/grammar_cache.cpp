@@ -11,7 +11,7 @@ GrammarPtr compile(const GrammarSource& source, const Limits& limits) {
     case GrammarSource::Kind::regex:
       return compile_regex(source.text, limits);
     case GrammarSource::Kind::json_schema:
-      return compile_json_schema_text(source.text, limits);
+      return compile_json_schema_text(source.text, source.frame, limits);
     case GrammarSource::Kind::json_object:
       break;
   }

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "grammar/limits.h"
+#include "grammar/grammar.h"
 #include "grammar/token_masks.h"
 
 namespace gpt::grammar {
@@ -16,7 +16,8 @@ namespace gpt::grammar {
 struct GrammarSource {
   enum class Kind : uint8_t { gbnf, regex, json_schema, json_object };
   Kind kind;
-  std::string text = {};  // of a json_object: none
+  std::string text = {};   // of a json_object: none
+  SchemaFrame frame = {};  // of a json_schema
 
   auto operator<=>(const GrammarSource&) const = default;
 };

@@ -477,16 +477,24 @@ void check_size(const Json& root, const Limits& limits) {
 
 }  // namespace
 
-GrammarPtr compile_json_schema(const Json& schema, const Limits& limits) {
+GrammarPtr compile_json_schema(const Json& schema, const SchemaFrame& frame, const Limits& limits) {
   check_size(schema, limits);
   Rules rules(limits);
-  const RuleId root = SchemaCompiler(schema, rules).compile();
+  RuleId root = SchemaCompiler(schema, rules).compile();
+  if (frame != SchemaFrame{}) {
+    const Expr framed = rules.sequence({rules.text(frame.before), rules.call(root), rules.text(frame.after)});
+    const Expr more = frame.between.empty()
+                          ? rules.nothing()
+                          : rules.any_number(rules.sequence({rules.text(frame.between), framed}));
+    root = rules.declare("answer");
+    rules.define(root, rules.sequence({framed, more}));
+  }
   return std::make_shared<const Grammar>(build_automaton(rules, root));
 }
 
-GrammarPtr compile_json_schema_text(std::string_view text, const Limits& limits) {
+GrammarPtr compile_json_schema_text(std::string_view text, const SchemaFrame& frame, const Limits& limits) {
   parse_json(text, "JSON schema", {.max_bytes = limits.max_text, .max_depth = 4 * limits.max_nesting});
-  return compile_json_schema(Json::parse(text), limits);
+  return compile_json_schema(Json::parse(text), frame, limits);
 }
 
 }  // namespace gpt::grammar

@@ -29,7 +29,8 @@ AnswerPiece AnswerChoice::push(const Event& event) {
   const bool stopped = stream_ && stream_->stopped();
   if (event.finish && !stopped && stream_) text += stream_->finish();
   piece.text = shown(std::move(text), piece);
-  if (event.finish || stopped) end(piece, ends || stopped ? "stop" : "length");
+  const bool whole = ends || stopped || event.finish == FinishReason::complete;
+  if (event.finish || stopped) end(piece, whole ? "stop" : "length");
   release(piece, event.finish && !stopped);
   return piece;
 }

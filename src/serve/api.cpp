@@ -1,5 +1,6 @@
 #include "serve/api.h"
 
+#include <cmath>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -45,6 +46,7 @@ Api::Api(ModelSet& models, ApiOptions options)
     : models_(models),
       options_(std::move(options)),
       service_{models_, options_.limits, metrics_},
+      rate_(options_.per_minute),
       preparing_(kMostPreparing) {
   add_endpoints();
 }
@@ -102,7 +104,7 @@ void Api::route(const std::shared_ptr<Call>& call) {
   endpoint->run(call);
 }
 
-void Api::guard(const std::shared_ptr<Call>& call, const Endpoint& endpoint) const {
+void Api::guard(const std::shared_ptr<Call>& call, const Endpoint& endpoint) {
   const HttpRequest& request = call->request();
   if (!endpoint.open && !options_.keys.empty()) {
     const auto key = options_.keys.find(request.header("Authorization"));
@@ -112,9 +114,22 @@ void Api::guard(const std::shared_ptr<Call>& call, const Endpoint& endpoint) con
     call->client = *key;
   }
   if (!endpoint.prepares) return;
+  check_rate(*call);
   check_content_type(request);
   if (draining_) throw ApiError(503, "the server is shutting down", {}, "shutting_down");
   if (options_.log_bodies && options_.log) log_body(request);
+}
+
+void Api::check_rate(const Call& call) {
+  const std::string& peer = call.request().peer;
+  const std::string address = peer.substr(0, peer.rfind(':'));
+  const double wait = rate_.take(options_.keys.empty() ? address : std::to_string(call.client), Clock::now());
+  if (wait == 0) return;
+  const auto seconds = static_cast<int64_t>(std::ceil(wait));
+  throw ApiError(429,
+                 fmt::format("more than {} requests in a minute; the next one is taken in {} s",
+                             options_.per_minute, seconds),
+                 {}, "rate_limit_exceeded", seconds);
 }
 
 void Api::prepare(const std::shared_ptr<Call>& call, const Endpoint& endpoint) {

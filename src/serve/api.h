@@ -8,6 +8,7 @@
 
 #include "serve/endpoints.h"
 #include "serve/guard.h"
+#include "serve/rate_limit.h"
 #include "serve/router.h"
 #include "serve/work_thread.h"
 
@@ -17,6 +18,7 @@ struct ApiOptions {
   RequestLimits limits = {};
   KeyRing keys{{}};
   std::vector<std::string> hosts = {};                    // that a request's Host may name; none: any
+  int64_t per_minute = 0;                                 // requests of a key, or without keys of an address
   bool log_bodies = false;                                // requests with their text
   std::function<void(const std::string& line)> log = {};  // takes JSON lines, on any thread
   std::function<int64_t()> connections = {};              // for the metrics
@@ -40,7 +42,8 @@ class Api {
  private:
   void add_endpoints();
   void route(const std::shared_ptr<Call>& call);
-  void guard(const std::shared_ptr<Call>& call, const Endpoint& endpoint) const;
+  void guard(const std::shared_ptr<Call>& call, const Endpoint& endpoint);
+  void check_rate(const Call& call);
   void prepare(const std::shared_ptr<Call>& call, const Endpoint& endpoint);
   void health(Call& call) const;
   void end_call(const CallRecord& record);
@@ -51,6 +54,7 @@ class Api {
   Metrics metrics_;
   Service service_;
   Router router_;
+  RateLimit rate_;  // of the server's thread
   std::atomic<bool> draining_ = false;
   std::atomic<int64_t> in_flight_ = 0;
   WorkThread preparing_;

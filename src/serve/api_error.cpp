@@ -8,8 +8,6 @@
 namespace gpt::serve {
 namespace {
 
-constexpr const char* kRetrySeconds = "1";
-
 const char* type_of(int status) {
   switch (status) {
     case 401:
@@ -40,7 +38,8 @@ std::string ApiError::body() const {
 
 HttpReply ApiError::reply() const {
   HttpReply reply{.status = status_, .body = body()};
-  if (status_ == 429 || status_ == 503) reply.headers.emplace_back("Retry-After", kRetrySeconds);
+  if (status_ == 429 || status_ == 503)
+    reply.headers.emplace_back("Retry-After", std::to_string(retry_seconds_));
   if (status_ == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   return reply;
 }

@@ -14,8 +14,14 @@ namespace gpt::serve {
 class ApiError : public std::runtime_error {
  public:
   // param: the field of the request that is at fault; code: a word for programs. Both may be empty.
-  ApiError(int status, const std::string& message, std::string param = {}, std::string code = {})
-      : std::runtime_error(message), status_(status), param_(std::move(param)), code_(std::move(code)) {}
+  // retry_seconds: after which it is worth trying again, with 429 and 503.
+  ApiError(int status, const std::string& message, std::string param = {}, std::string code = {},
+           int64_t retry_seconds = 1)
+      : std::runtime_error(message),
+        status_(status),
+        param_(std::move(param)),
+        code_(std::move(code)),
+        retry_seconds_(retry_seconds) {}
 
   int status() const { return status_; }
   // {"error":{"message","type","param","code"}}, one line. Invalid UTF-8 is replaced.
@@ -25,6 +31,7 @@ class ApiError : public std::runtime_error {
  private:
   int status_;
   std::string param_, code_;
+  int64_t retry_seconds_;
 };
 
 // A 400 that names a field of the request.

@@ -15,6 +15,17 @@ int64_t read_logprobs(const Fields& fields, const RequestLimits& limits) {
   return wanted ? top.value_or(0) : -1;
 }
 
+// What the answer must be: the calls of tools, or what the request says of its form.
+std::optional<AnswerGrammar> answer_grammar(const Fields& fields, std::string_view body,
+                                            const ChatPrompt& prompt) {
+  auto grammar = read_answer_grammar(fields, body);
+  if (!grammar) return prompt.calls;
+  if (prompt.tools)
+    fail_field("tool_choice", "expected \"none\" beside {}, for the answer can be only one of both",
+               grammar->field);
+  return grammar;
+}
+
 }  // namespace
 
 void chat_completions(const Service& service, const std::shared_ptr<Call>& call) {
@@ -30,6 +41,8 @@ void chat_completions(const Service& service, const std::shared_ptr<Call>& call)
   request.stop_ids = {model.chat_template().end_id()};
   request.logprobs = read_logprobs(fields, service.limits);
   fit_context(request, model.n_ctx(), "messages");
+  if (const auto grammar = answer_grammar(fields, call->request().body, prompt))
+    constrain(request, *grammar, model);
   if (!params.stream) check_logprobs(request.max_tokens * params.n, request.logprobs, service.limits);
   AnswerPlan plan = plan_of(params, found, "chatcmpl-");
   plan.format.tokenizer = &model.tokenizer();

@@ -77,25 +77,67 @@ void add_template_names(const Fields& fields, const Ordered& body, Ordered& conv
   }
 }
 
-// Whether the answer may call tools; they go to the template then.
-std::optional<ToolFormat> add_tools(const Fields& fields, const Ordered& body, const ChatTemplate& format,
-                                    Ordered& conversation) {
+// Which tools the answer may or must call.
+struct ToolChoice {
+  bool none = false, required = false;
+  std::string name = {};  // of the one that must be; none: any
+};
+
+ToolChoice read_tool_choice(const Fields& fields) {
   const json* choice = fields.find("tool_choice");
-  const bool none = choice != nullptr && *choice == "none";
-  if (choice != nullptr && !none && *choice != "auto")
-    throw ApiError(400, "tool_choice: this server supports \"none\" and \"auto\" only", "tool_choice",
+  if (choice == nullptr) return {};
+  if (choice->is_string()) {
+    const auto word = fields.choice("tool_choice", {"none", "auto", "required"});
+    return {.none = word == "none", .required = word == "required"};
+  }
+  const Fields named(*choice, "tool_choice.");
+  if (named.text("type") != "function")
+    throw ApiError(400, "tool_choice.type: this server supports \"function\" only", "tool_choice.type",
                    "unsupported_parameter");
-  const json* tools = fields.find("tools");
-  if (tools == nullptr || tools->empty() || none) return std::nullopt;
-  if (!tools->is_array()) fields.fail("tools", "a list", *tools);
-  for (size_t i = 0; i < tools->size(); ++i) {
-    const Fields tool((*tools)[i], fmt::format("tools.{}.", i));
+  const json* function = named.find("function");
+  const auto name =
+      Fields(function != nullptr ? *function : json::object(), "tool_choice.function.").text("name");
+  if (!name) fail_field("tool_choice.function.name", "expected the name of a tool, found none");
+  return {.required = true, .name = *name};
+}
+
+void check_tools(const json& tools, const Fields& fields) {
+  if (!tools.is_array()) fields.fail("tools", "a list", tools);
+  for (size_t i = 0; i < tools.size(); ++i) {
+    const Fields tool(tools[i], fmt::format("tools.{}.", i));
     const json* function = tool.find("function");
     if (tool.text("type") != "function" || function == nullptr || !function->is_object() ||
         !Fields(*function, fmt::format("tools.{}.function.", i)).text("name"))
       fail_field(fmt::format("tools.{}", i),
                  "expected {{\"type\": \"function\", \"function\": {{\"name\", ...}}}}");
   }
+}
+
+// The calls that the answer must consist of.
+AnswerGrammar required_calls(const ToolChoice& choice, const Ordered& tools, ToolFormat format,
+                             bool several) {
+  Ordered allowed = Ordered::array();
+  for (const Ordered& tool : tools) {
+    if (choice.name.empty() || tool["function"]["name"] == choice.name) allowed.push_back(tool);
+  }
+  if (allowed.empty())
+    fail_field("tool_choice.function.name", "expected one of the tools, found \"{}\"",
+               printable_text(choice.name, 64));
+  return tool_call_grammar(allowed, format, several);
+}
+
+// Says whether the answer may, or must, call tools; they go to the template then.
+void add_tools(const Fields& fields, const Ordered& body, const ChatTemplate& format, Ordered& conversation,
+               ChatPrompt& prompt) {
+  const ToolChoice choice = read_tool_choice(fields);
+  const bool several = fields.boolean("parallel_tool_calls").value_or(true);
+  const json* tools = fields.find("tools");
+  if (tools == nullptr || tools->empty()) {
+    if (choice.required) fail_field("tool_choice", "expected \"tools\" beside it");
+    return;
+  }
+  if (choice.none) return;
+  check_tools(*tools, fields);
   const auto found = tool_format_of(format.jinja());
   if (!found)
     throw ApiError(
@@ -105,7 +147,8 @@ std::optional<ToolFormat> add_tools(const Fields& fields, const Ordered& body, c
                     format.built_in() ? "the chat format " + format.name() : format.name()),
         "tools", "unsupported_parameter");
   conversation["tools"] = body["tools"];
-  return found;
+  prompt.tools = found;
+  if (choice.required) prompt.calls = required_calls(choice, body["tools"], *found, several);
 }
 
 // The ids of a conversation up to the end of what its last message says.
@@ -127,7 +170,7 @@ ChatPrompt read_chat_prompt(const Fields& fields, std::string_view text, const S
   const Ordered body = Ordered::parse(text);
   Ordered conversation = {{"messages", read_messages(body["messages"], format.jinja())}};
   ChatPrompt prompt;
-  prompt.tools = add_tools(fields, body, format, conversation);
+  add_tools(fields, body, format, conversation, prompt);
   add_template_names(fields, body, conversation);
   const bool last_is_answer = conversation["messages"].back()["role"] == "assistant";
   const bool generates = fields.boolean("add_generation_prompt").value_or(!last_is_answer);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "serve/answer_grammar.h"
 #include "serve/json_request.h"
 #include "serve/served_model.h"
 #include "serve/tool_calls.h"
@@ -15,13 +16,14 @@ namespace gpt::serve {
 // A conversation of a request, as the model reads it.
 struct ChatPrompt {
   std::vector<int32_t> ids;
-  bool continues = false;                // the last message, which is the assistant's
-  std::optional<ToolFormat> tools = {};  // how calls look in the answer, where it may have some
+  bool continues = false;                   // the last message, which is the assistant's
+  std::optional<ToolFormat> tools = {};     // how calls look in the answer, where it may have some
+  std::optional<AnswerGrammar> calls = {};  // of the calls, where the answer must be some
 };
 
-// Reads "messages" with "tools", "tool_choice", "add_generation_prompt", "continue_final_message" and
-// "chat_template_kwargs". body: the same request as its bytes, for the order of names that templates write.
-// Throws ApiError for what the template does not take.
+// Reads "messages" with "tools", "tool_choice", "parallel_tool_calls", "add_generation_prompt",
+// "continue_final_message" and "chat_template_kwargs". body: the same request as its bytes, for the order of
+// names that templates write. Throws ApiError for what the template does not take.
 ChatPrompt read_chat_prompt(const Fields& fields, std::string_view body, const ServedModel& model);
 
 }  // namespace gpt::serve

@@ -3,6 +3,7 @@
 
 #include "base/ranges.h"
 #include "base/utf8.h"
+#include "serve/answer_grammar.h"
 #include "serve/api_error.h"
 #include "serve/prompt_chain.h"
 #include "serve/submit_answer.h"
@@ -21,6 +22,7 @@ struct Completion {
   std::vector<AnswerPiece> echo;
   int64_t samples = 1;
   int64_t logprobs = -1;
+  std::optional<AnswerGrammar> grammar = {};
   bool echoes = false, generates = true;
 };
 
@@ -35,7 +37,7 @@ void read_counts(const Fields& fields, const RequestLimits& limits, Completion& 
                limits.sequences, std::ssize(c.prompts) * c.samples);
 }
 
-Completion read_completion(const Service& service, const Fields& fields) {
+Completion read_completion(const Service& service, const Fields& fields, std::string_view body) {
   Completion c{.found = model_of(service, fields)};
   const ServedModel& model = *c.found.model;
   c.params = parse_generation(fields, model, c.found.adapter, service.limits);
@@ -51,6 +53,7 @@ Completion read_completion(const Service& service, const Fields& fields) {
   c.generates = !most || *most > 0;
   if (!c.generates && !c.echoes)
     fail_field("max_tokens", "expected 1 or more without \"echo\": true, found 0");
+  c.grammar = read_answer_grammar(fields, body);
   if (!most && fields.find("max_completion_tokens") == nullptr) c.params.request.max_tokens = 0;
   return c;
 }
@@ -69,6 +72,7 @@ std::vector<Request> requests_of(Completion& c) {
       continue;
     }
     fit_context(request, model.n_ctx(), "prompt");
+    if (c.grammar) constrain(request, *c.grammar, model);
     add_samples(requests, request, c.samples);
   }
   return requests;
@@ -115,7 +119,7 @@ void submit(const Service& service, const std::shared_ptr<Call>& call, Completio
 
 void completions(const Service& service, const std::shared_ptr<Call>& call) {
   const nlohmann::json body = parse_body(call->request().body);
-  const auto c = std::make_shared<Completion>(read_completion(service, Fields(body)));
+  const auto c = std::make_shared<Completion>(read_completion(service, Fields(body), call->request().body));
   ServedModel& model = *c->found.model;
   const auto requests = std::make_shared<std::vector<Request>>(requests_of(*c));
   check_size(*c, *requests, service.limits);

@@ -67,36 +67,9 @@ uint64_t any_seed() {
 
 // What would change the answer, and is not there (yet).
 void refuse_unsupported(const Fields& fields) {
-  fields.refuse({"audio",
-                 "modalities",
-                 "prediction",
-                 "functions",
-                 "function_call",
-                 "web_search_options",
-                 "grammar",
-                 "guided_json",
-                 "guided_regex",
-                 "guided_choice",
-                 "guided_grammar",
-                 "json_schema",
-                 "structured_outputs",
-                 "mirostat",
-                 "mirostat_tau",
-                 "mirostat_eta",
-                 "typical_p",
-                 "use_beam_search",
-                 "beam_width",
-                 "length_penalty",
-                 "prompt_logprobs",
-                 "bad_words",
-                 "stop_token_ids",
-                 "cache_salt"});
-  const json* format = fields.find("response_format");
-  if (format == nullptr) return;
-  const auto type = Fields(*format, "response_format.").text("type");
-  if (type != "text")
-    throw ApiError(400, "response_format: this server supports the type \"text\" only", "response_format",
-                   "unsupported_parameter");
+  fields.refuse({"audio", "modalities", "prediction", "functions", "function_call", "web_search_options",
+                 "mirostat", "mirostat_tau", "mirostat_eta", "typical_p", "use_beam_search", "beam_width",
+                 "length_penalty", "prompt_logprobs", "bad_words", "stop_token_ids", "cache_salt"});
 }
 
 void parse_stream(const Fields& fields, GenerationParams& p) {

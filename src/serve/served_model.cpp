@@ -106,6 +106,13 @@ const Tokenizer& ServedModel::tokenizer() const {
                                   name(), tokenizer_problem_.empty() ? "" : ": ", tokenizer_problem_));
 }
 
+grammar::GrammarCache& ServedModel::grammars() const {
+  const Tokenizer& known = tokenizer();
+  std::call_once(grammars_made_,
+                 [&] { grammars_.emplace(grammar::make_vocabulary(known, config().vocab_size)); });
+  return *grammars_;
+}
+
 const ChatTemplate& ServedModel::chat_template() const {
   if (chat_ == nullptr)
     throw ApiError(400, fmt::format("the model {} cannot chat: {}", name(), chat_problem_), "model");

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "base/thread_pool.h"
 #include "chat/model_text.h"
+#include "grammar/grammar_cache.h"
 #include "infer/cached_model.h"
 #include "model/inference.h"
 #include "serve/engine_worker.h"
@@ -54,6 +56,7 @@ class ServedModel {
   // Throw ApiError (400) where the model has none.
   const Tokenizer& tokenizer() const;
   const ChatTemplate& chat_template() const;
+  grammar::GrammarCache& grammars() const;
   bool has_chat_template() const { return chat_ != nullptr; }
   const std::string& chat_problem() const { return chat_problem_; }  // why it has none
 
@@ -81,6 +84,8 @@ class ServedModel {
   LoadedModel loaded_;
   std::unique_ptr<const Tokenizer> tokenizer_;
   std::string tokenizer_problem_;
+  mutable std::once_flag grammars_made_;
+  mutable std::optional<grammar::GrammarCache> grammars_;  // made when first asked for
   std::unique_ptr<const ChatTemplate> chat_;
   std::string chat_problem_;
   std::vector<WeightedAdapter> read_adapters_;  // in the order of the options

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -243,7 +244,16 @@ TEST_F(Serve, WrongRequestsAreRefusedByName) {
       {R"("logit_bias":{"1":1000})", "logit_bias.1"},
       {R"("top_logprobs":3)", "top_logprobs"},
       {R"("logprobs":true,"top_logprobs":21)", "top_logprobs"},
-      {R"("response_format":{"type":"json_object"})", "response_format"},
+      {R"("response_format":{"type":"xml"})", "response_format.type"},
+      {R"("response_format":{"type":"json_schema"})", "response_format.json_schema"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"schema":{"not":{}}}})",
+       "response_format.json_schema.schema"},
+      {R"("guided_regex":"(")", "guided_regex"},
+      {R"("guided_choice":[])", "guided_choice"},
+      {R"("grammar":"root ::= nothing")", "grammar"},
+      {R"("grammar":"root ::= \"a\"","guided_regex":"a")", "guided_regex"},
+      {R"("structured_outputs":{"xml":"a"})", "structured_outputs"},
+      {R"("guided_regex":"[0-9]{100}","max_tokens":20)", "max_tokens"},
       {R"("tools":[{"type":"function","function":{"name":"f"}}])", "tools"},
       {R"("tool_choice":"required")", "tool_choice"},
       {R"("audio":{})", "audio"},
@@ -269,6 +279,63 @@ TEST_F(Serve, WrongRequestsAreRefusedByName) {
         R"({"temperature":NaN})" + std::string(), R"({"messages":)" + std::string(10000, '[')})
     EXPECT_EQ(server.refused("/v1/chat/completions", body), "") << body.substr(0, 40);
   EXPECT_EQ(server.post("/v1/chat/completions", question()).at("choices").size(), 1u);
+}
+
+// A model that knows next to nothing, held to what was asked for.
+TEST_F(Serve, AnswersHaveTheFormThatWasAskedFor) {
+  Server server(arguments());
+  const json schema = json::parse(R"({"type":"object","properties":{"name":{"enum":["Ann","Bo"]},
+      "age":{"type":"integer","minimum":1,"maximum":99}},"required":["name","age"],"additionalProperties":false})");
+  const json format = {{"type", "json_schema"}, {"json_schema", {{"name", "person"}, {"schema", schema}}}};
+  const json more = {
+      {"response_format", format}, {"max_tokens", 60}, {"temperature", 1}, {"n", 4}, {"seed", 1}};
+  const json answer = server.post("/v1/chat/completions", question(more));
+  for (const json& choice : answer["choices"]) {
+    EXPECT_EQ(choice["finish_reason"], "stop");
+    const json person = json::parse(choice["message"]["content"].get<std::string>());
+    EXPECT_TRUE(person["name"] == "Ann" || person["name"] == "Bo") << person;
+    EXPECT_TRUE(person["age"] >= 1 && person["age"] <= 99 && person.size() == 2) << person;
+  }
+  const auto complete = [&](const json& fields) {
+    json body = {{"prompt", "Once"}, {"max_tokens", 40}, {"temperature", 1}};
+    body.update(fields);
+    return server.post("/v1/completions", body)["choices"][0]["text"].get<std::string>();
+  };
+  EXPECT_EQ(complete({{"guided_choice", {"\"yes\\no\"\n", "\"yes\\no\"\n"}}}), "\"yes\\no\"\n");
+  EXPECT_EQ(complete({{"grammar", "root ::= \"ab\"{3}"}}), "ababab");
+  EXPECT_EQ(complete({{"structured_outputs", {{"regex", "x{5}"}}}}), "xxxxx");
+  EXPECT_TRUE(json::parse(complete({{"response_format", {{"type", "json_object"}}}})).is_object());
+}
+
+TEST_F(Serve, ToolsAreCalledWhereTheyMustBe) {
+  const fs::path jinja = folder() / "tools.jinja";
+  std::ofstream(jinja)
+      << "{% for m in messages %}{{ m.content }}\n{% endfor %}{% if tools %}<tool_call>{% endif %}";
+  Server server({"tiny=" + folder().string(), "--template", jinja.string()});
+  const auto tool = [](const std::string& name, const char* parameters) {
+    return json{{"type", "function"},
+                {"function", {{"name", name}, {"parameters", json::parse(parameters)}}}};
+  };
+  const json tools = {
+      tool("weather", R"({"type":"object","properties":{"day":{"$ref":"#/$defs/day"}},"required":["day"],
+                          "$defs":{"day":{"enum":["today","tomorrow"]}}})"),
+      tool("stop", R"({"type":"object","properties":{}})")};
+  const auto calls = [&](const json& choice) {
+    const json fields = {
+        {"tools", tools}, {"tool_choice", choice}, {"parallel_tool_calls", false}, {"max_tokens", 90}};
+    const json answer = server.post("/v1/chat/completions", question(fields))["choices"][0];
+    EXPECT_EQ(answer["finish_reason"], "tool_calls") << answer;
+    EXPECT_EQ(answer["message"]["tool_calls"].size(), 1u) << answer;
+    return answer["message"]["tool_calls"][0]["function"];
+  };
+  const json named = calls({{"type", "function"}, {"function", {{"name", "weather"}}}});
+  EXPECT_EQ(named["name"], "weather");
+  const json day = json::parse(named["arguments"].get<std::string>())["day"];
+  EXPECT_TRUE(day == "today" || day == "tomorrow") << day;
+  const json any = calls("required")["name"];
+  EXPECT_TRUE(any == "weather" || any == "stop") << any;
+  const json both = {{"tools", tools}, {"response_format", {{"type", "json_object"}}}};
+  EXPECT_EQ(server.refused("/v1/chat/completions", question(both).dump()), "tool_choice");
 }
 
 TEST_F(Serve, WhatDoesNotFitTheContextIsRefusedBeforeAStream) {

@@ -11,6 +11,7 @@
 #include "serve/guard.h"
 #include "serve/json_request.h"
 #include "serve/json_text.h"
+#include "serve/rate_limit.h"
 #include "serve/router.h"
 #include "support/temp_dir.h"
 
@@ -131,6 +132,36 @@ TEST(Guard, HostsAndContentTypes) {
   };
   EXPECT_TRUE(type("application/json") && type("Application/JSON ; charset=utf-8"));
   EXPECT_FALSE(type("text/plain") || type("application/jsonp") || type(""));
+}
+
+TEST(RateLimit, RequestsComeBackWithTime) {
+  RateLimit limit(3);
+  const Clock::time_point begin;
+  const auto at = [&](double seconds) {
+    return begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  };
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(limit.take("a", at(0)), 0);
+  EXPECT_NEAR(limit.take("a", at(0)), 20, 1e-6);
+  EXPECT_EQ(limit.take("b", at(0)), 0) << "another client";
+  EXPECT_NEAR(limit.take("a", at(15)), 5, 1e-6);
+  EXPECT_EQ(limit.take("a", at(20.001)), 0);
+  EXPECT_GT(limit.take("a", at(20.002)), 0);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(limit.take("a", at(1000)), 0) << "never more than a minute's";
+  EXPECT_GT(limit.take("a", at(1000)), 0);
+  RateLimit none(0);
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_EQ(none.take("a", at(0)), 0);
+}
+
+TEST(RateLimit, ManyClientsTakeBoundedMemory) {
+  RateLimit limit(1);
+  const Clock::time_point now;
+  for (size_t i = 0; i < 3 * RateLimit::kMostClients; ++i)
+    ASSERT_EQ(limit.take(std::to_string(i), now), 0);
+  EXPECT_EQ(limit.take("a", now), 0);
+  EXPECT_GT(limit.take("a", now), 0);
 }
 
 TEST(JsonText, WritesWhatParsesBack) {

@@ -1,0 +1,60 @@
+// What requests say of the form of their answer.
+
+#include "serve/answer_grammar.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "serve/api_error.h"
+
+namespace gpt::serve {
+namespace {
+
+using Ordered = nlohmann::ordered_json;
+using grammar::GrammarSource;
+
+Ordered tools() {
+  return Ordered::parse(R"([
+      {"type":"function","function":{"name":"add","parameters":
+          {"type":"object","properties":{"x":{"$ref":"#/$defs/n"},"$ref":{"const":{"$ref":"#"}}},
+           "required":["x"],"$defs":{"n":{"enum":[1,2]}}}}},
+      {"type":"function","function":{"name":"stop"}}])");
+}
+
+bool fits(const AnswerGrammar& grammar, const std::string& text) {
+  return compile(grammar.source)->matches(text);
+}
+
+TEST(AnswerGrammar, CallsOfToolsHaveTheFormOfTheTemplate) {
+  const std::string call = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"x\": 2}}\n</tool_call>";
+  const AnswerGrammar one = tool_call_grammar(tools(), ToolFormat::hermes, false);
+  EXPECT_TRUE(fits(one, call));
+  EXPECT_FALSE(fits(one, call + "\n" + call));
+  EXPECT_FALSE(fits(one, "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"x\": 3}}\n</tool_call>"));
+  EXPECT_FALSE(fits(one, "<tool_call>\n{\"name\": \"other\", \"arguments\": {}}\n</tool_call>"));
+  EXPECT_TRUE(fits(one, "<tool_call>\n{\"name\": \"stop\", \"arguments\": {\"any\": [1]}}\n</tool_call>"));
+  EXPECT_TRUE(fits(tool_call_grammar(tools(), ToolFormat::hermes, true), call + "\n" + call));
+  const AnswerGrammar llama = tool_call_grammar(tools(), ToolFormat::llama3, true);
+  EXPECT_TRUE(fits(llama, R"({"name": "add", "parameters": {"x": 1, "$ref": {"$ref": "#"}}})"));
+  EXPECT_FALSE(fits(llama, R"({"name": "add", "parameters": {}})"));
+}
+
+TEST(AnswerGrammar, ItsFieldsExcludeEachOther) {
+  const auto read = [](const std::string& body) {
+    const nlohmann::json parsed = parse_body(body);
+    return read_answer_grammar(Fields(parsed), body);
+  };
+  EXPECT_FALSE(read(R"({"response_format":{"type":"text"},"grammar":null})"));
+  EXPECT_EQ(read(R"({"response_format":{"type":"text"},"guided_regex":"a"})")->field, "guided_regex");
+  // The keys of a schema keep their order.
+  const auto schema = read(R"({"json_schema":{"properties":{"z":{},"a":{}}}})");
+  EXPECT_EQ(schema->source.text, R"({"properties":{"z":{},"a":{}}})");
+  EXPECT_THROW(read(R"({"json_schema":{},"grammar":"root ::= \"a\""})"), ApiError);
+  EXPECT_THROW(read(R"({"structured_outputs":{"json":{},"regex":"a"}})"), ApiError);
+  EXPECT_THROW(read(R"({"structured_outputs":{}})"), ApiError);
+  EXPECT_THROW(read(R"({"response_format":{}})"), ApiError);
+}
+
+}  // namespace
+}  // namespace gpt::serve
