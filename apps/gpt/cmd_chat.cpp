@@ -2,15 +2,14 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/parse.h"
 #include "base/utf8.h"
+#include "chat_partner.h"
 #include "command.h"
-#include "generation.h"
 #include "input.h"
 #include "interrupt.h"
 #include "options.h"
@@ -19,12 +18,11 @@
 namespace gpt {
 namespace {
 
-using nlohmann::json;
-
 constexpr const char* kFooter = R"(Examples:
   gpt chat model
   gpt chat model.gguf --system "Answer in one sentence." --temperature 0.6 --dtype q8_0
   gpt chat model "What is a GPT?"
+  gpt chat http://127.0.0.1:8080                  a server that speaks as OpenAI's do, such as gpt serve
   gpt chat model --template chatml --greedy
   printf 'What is a GPT?\nAnd how is it trained?\n' | gpt chat model --json
 
@@ -37,43 +35,25 @@ Ctrl-C ends an answer. When the context is full the oldest turns are forgotten, 
 From a pipe every line is a message and every answer ends in a newline; with --json it is an object a line.
 MESSAGE is answered first; without a terminal nothing else is read then.)";
 
-struct ChatArguments {
-  GenerateArguments generate;
-  std::string system, format, message;
-  int64_t n_ctx = 0;  // 0: the model's, at most 8192
-};
+ChatPartner* answering = nullptr;  // what Ctrl-C cancels
 
-gptcpp::Chat open_chat(const gptcpp::Context& context, const ChatArguments& a) {
-  if (!a.generate.tokenizer.empty()) require_whole_tokenizer(a.generate.tokenizer);
-  const gptcpp::Model model(
-      context, a.generate.model,
-      {.tokenizer = a.generate.tokenizer, .chat_format = a.format, .adapters = adapter_options(a.generate)});
-  gptcpp::SessionOptions session{.n_ctx = a.n_ctx};
-  set_types(session, a.generate);
-  gptcpp::Chat chat(model, a.system, session);
-  gptcpp::check(model, generate_options(a.generate));
-  return chat;
+std::unique_ptr<ChatPartner> make_partner(const ChatArguments& a) {
+  if (a.generate.options.max_tokens < 1)
+    fail_usage("--max-tokens: expected 1 or more, found {}", a.generate.options.max_tokens);
+  return is_server(a.generate.model) ? make_remote_partner(a) : make_local_partner(a);
 }
-
-const gptcpp::Context* answering = nullptr;  // what Ctrl-C cancels
 
 class Chat {
  public:
   explicit Chat(const ChatArguments& a)
       : a_(a),
-        options_(generate_options(a.generate)),
-        context_(context_options(a.generate.machine)),
-        chat_(open_chat(context_, a)),
+        partner_(make_partner(a)),
         talks_(::isatty(STDIN_FILENO) != 0 && notes_are_on_terminal() && !a.generate.json) {
-    if (options_.max_tokens < 1)
-      fail_usage("--max-tokens: expected 1 or more, found {}", options_.max_tokens);
-    answering = &context_;
+    answering = partner_.get();
   }
 
   void run() {
-    if (talks_)
-      write_note(fmt::format("{} format, {} tokens of context; /help shows what else there is\n",
-                             chat_.format(), format_thousands(chat_.n_ctx())));
+    if (talks_) write_note(partner_->greeting() + "; /help shows what else there is\n");
     if (!a_.message.empty()) take_message(a_.message);
     if (a_.message.empty() || talks_) talk();
   }
@@ -115,7 +95,7 @@ class Chat {
     if (line == "/exit" || line == "/quit") {
       ended_ = true;
     } else if (line == "/reset") {
-      chat_.reset();
+      partner_->reset();
       if (talks_) write_note("the conversation is forgotten\n");
     } else if (line == "/help") {
       write_note("/reset forgets the conversation, /exit ends; Ctrl-C ends an answer\n");
@@ -131,69 +111,28 @@ class Chat {
   void answer(const std::string& message) {
     if (const auto bad = first_invalid_utf8(message)) fail("the message is not valid UTF-8 at byte {}", *bad);
     const auto begin = Clock::now();
-    options_.number = number_;
-    size_t tokens = 0;
-    const auto show = [&](const gptcpp::Piece& piece) {
-      if (++tokens == 1) note_forgotten();
-      if (!a_.generate.json) show_text(std::string(piece.text));
-      return true;
-    };
-    const gptcpp::Result result = say(message, show);
-    ++number_;
-    if (tokens == 0) note_forgotten();
-    if (a_.generate.json) return write_json(result);
+    const ChatPartner::Answer answer = say(message);
+    if (a_.generate.json) return write_output(answer.record + "\n");
     write_output("\n");
-    if (std::ssize(chat_.prompt_ids()) + std::ssize(result.ids) >= chat_.n_ctx())
-      write_note("note: the context is full, the answer was cut\n");
+    if (answer.was_cut) write_note("note: the context is full, the answer was cut\n");
     const double seconds = seconds_since(begin);
     if (talks_)
-      write_note(fmt::format("({}, {} tokens/s)\n", format_amount(std::ssize(result.ids), "token"),
-                             format_rate(static_cast<double>(result.ids.size()) / std::max(seconds, 1e-9))));
+      write_note(fmt::format("({}, {} tokens/s)\n", format_amount(answer.tokens, "token"),
+                             format_rate(static_cast<double>(answer.tokens) / std::max(seconds, 1e-9))));
   }
 
-  // What there was, when Ctrl-C ended it.
-  gptcpp::Result say(const std::string& message, const gptcpp::OnPiece& show) {
-    context_.resume();
-    gptcpp::Result result;
-    const auto keep = [&](const gptcpp::Piece& piece) {
-      if (piece.id >= 0) result.ids.push_back(piece.id);
-      return show(piece);
-    };
+  ChatPartner::Answer say(const std::string& message) {
     std::optional<QuietInterrupt> interrupt;
     if (talks_) interrupt.emplace([] { answering->cancel(); });
-    try {
-      result = chat_.say(message, options_, keep);
-    } catch (const gptcpp::Error& error) {
-      if (error.code() != gptcpp::Code::cancelled) throw;
-    }
-    return result;
-  }
-
-  void note_forgotten() const {
-    if (chat_.forgotten() == 0) return;
-    write_note(fmt::format("note: the context of {} tokens is full; the oldest turns ({}) are forgotten\n",
-                           format_thousands(chat_.n_ctx()), chat_.forgotten()));
-  }
-
-  void write_json(const gptcpp::Result& result) const {
-    write_output(json{{"text", result.text},
-                      {"ids", result.ids},
-                      {"prompt_ids", chat_.prompt_ids()},
-                      {"computed_tokens", result.computed_tokens},
-                      {"reused_tokens", result.reused_tokens},
-                      {"forgotten_turns", chat_.forgotten()},
-                      {"finish_reason", gptcpp::finish_name(result.finish)}}
-                     .dump(-1, ' ', false, json::error_handler_t::replace) +
-                 "\n");
+    return partner_->say(message, [&](const std::string& text) {
+      if (!a_.generate.json) show_text(text);
+    });
   }
 
   const ChatArguments& a_;
-  gptcpp::GenerateOptions options_;
-  gptcpp::Context context_;
-  gptcpp::Chat chat_;
+  std::unique_ptr<ChatPartner> partner_;
   bool talks_;  // with somebody at a terminal
   bool ended_ = false;
-  uint64_t number_ = 0;  // of answers
 };
 
 }  // namespace
@@ -202,7 +141,8 @@ Command add_chat_command(CLI::App& root) {
   auto a = std::make_shared<ChatArguments>();
   a->generate.options.max_tokens = 512;
   CLI::App* app = add_command(root, "chat", "talk with a model, one line a message", kFooter);
-  app->add_option("-m,--model,MODEL", a->generate.model, "model folder, run folder or .gguf");
+  app->add_option("-m,--model,MODEL", a->generate.model,
+                  "model folder, run folder, .gguf or http://HOST:PORT");
   add_value(*app, "-p,--prompt,MESSAGE", a->message, "TEXT", "first message");
   add_value(*app, "--system", a->system, "TEXT", "system message");
   add_value(*app, "--template", a->format, "nanochat|chatml|chatml-qwen2|llama3|llama2|FILE.jinja",
@@ -213,6 +153,8 @@ Command add_chat_command(CLI::App& root) {
   add_repeated(*app, "--stop", a->generate.options.stops,
                "end an answer before this text; may be given several times")
       ->type_name("TEXT");
+  add_value(*app, "--api-key-file", a->key_file, "FILE", "key for a server (OPENAI_API_KEY)");
+  add_value(*app, "--server-model", a->server_model, "NAME", "a server's model (its first one)");
   add_sampling_options(*app, a->generate);
   add_weight_options(*app, a->generate);
   add_adapter_option(*app, a->generate.adapters);

@@ -36,9 +36,10 @@ way end, a second one does not.)";
 
 struct ServeArguments {
   std::vector<std::string> models, adapters, hosts;
-  std::string tokenizer, format, dtype = "fp32", kv_dtype, host = "127.0.0.1", key_file, access_log;
+  std::string folder, tokenizer, format, dtype = "fp32", kv_dtype, host = "127.0.0.1", key_file, access_log;
   bool in_place = false, insecure = false, log_requests = false;
-  int64_t port = 8080, n_ctx = 0, sequences = 32, step_rows = 256, max_queue = 256, rate = 0;
+  int64_t port = 8080, n_ctx = 0, sequences = 32, step_rows = 256, max_queue = 256, rate = 0, max_models = 4,
+          lora_rank = 0;
   double kv_memory = 1, drain_time = 30;  // GiB, seconds
   serve::RequestLimits request;
   serve::ServerLimits server;
@@ -60,6 +61,7 @@ std::pair<std::string, std::string> named_path(const std::string& text) {
 
 // "[MODEL:]NAME=DIR[=SCALE]" or a directory, for the model that is named, else the first one.
 void add_adapter(std::vector<serve::ServedModelOptions>& models, const std::string& text) {
+  if (models.empty()) fail_usage("--adapter {}: there is no model for it", text);
   auto [name, rest] = named_path(text);
   size_t of = 0;
   if (const size_t colon = name.find(':'); colon != std::string::npos) {
@@ -77,6 +79,8 @@ void check(const ServeArguments& a) {
   check_range("--sequences", a.sequences, 1, 1024);
   check_range("--step-rows", a.step_rows, 1, 8192);
   check_range("--max-queue", a.max_queue, 1, 1 << 20);
+  check_range("--max-models", a.max_models, 1, 1024);
+  check_range("--max-lora-rank", a.lora_rank, 0, 4096);
   check_range("--rate", a.rate, 0, 1 << 20);
   check_range("--max-n", a.request.n, 1, 1024);
   check_range("--max-body", a.server.body_bytes, 1024, int64_t{1} << 30);
@@ -95,27 +99,30 @@ void check(const ServeArguments& a) {
     fail_usage("--kv-memory: expected GiB up to {}, found {}", 1 << 20, a.kv_memory);
 }
 
-std::vector<serve::ServedModelOptions> model_options(const ServeArguments& a, bool several_keys) {
-  std::vector<serve::ServedModelOptions> all;
-  const DType dtype = parse_dtype("--dtype", a.dtype);
-  for (const std::string& text : a.models) {
-    auto [name, path] = named_path(text);
-    serve::ServedModelOptions o{
-        .name = name, .path = path, .tokenizer = a.tokenizer, .chat_format = a.format};
-    o.n_ctx = a.n_ctx;
-    o.sequences = static_cast<int>(a.sequences);
-    o.kv_bytes = static_cast<int64_t>(a.kv_memory * 0x1p30);
-    o.dtype = dtype;
-    o.kv_dtype = parse_kv_dtype(a.kv_dtype, dtype);
-    o.in_place = a.in_place;
-    o.threads = chosen_threads(a.machine);
-    o.isa = chosen_isa();
-    // With several clients none may have all of the queue.
-    o.worker = {.step_rows = a.step_rows,
-                .max_waiting = a.max_queue,
-                .max_of_client = several_keys ? std::max<int64_t>(a.max_queue / 2, 1) : a.max_queue};
-    all.push_back(std::move(o));
-  }
+serve::ServedModelOptions model_options(const ServeArguments& a, bool several_keys, const std::string& name,
+                                        const std::string& path) {
+  serve::ServedModelOptions o{.name = name, .path = path, .tokenizer = a.tokenizer, .chat_format = a.format};
+  o.adapter_rank = a.lora_rank;
+  o.n_ctx = a.n_ctx;
+  o.sequences = static_cast<int>(a.sequences);
+  o.kv_bytes = static_cast<int64_t>(a.kv_memory * 0x1p30);
+  o.dtype = parse_dtype("--dtype", a.dtype);
+  o.kv_dtype = parse_kv_dtype(a.kv_dtype, o.dtype);
+  o.in_place = a.in_place;
+  o.threads = chosen_threads(a.machine);
+  o.isa = chosen_isa();
+  // With several clients none may have all of the queue.
+  o.worker = {.step_rows = a.step_rows,
+              .max_waiting = a.max_queue,
+              .max_of_client = several_keys ? std::max<int64_t>(a.max_queue / 2, 1) : a.max_queue};
+  return o;
+}
+
+std::vector<serve::ServedModelOptions> first_models(const ServeArguments& a, bool several_keys) {
+  auto all = transformed(a.models, [&](const std::string& text) {
+    const auto [name, path] = named_path(text);
+    return model_options(a, several_keys, name, path);
+  });
   for (const std::string& adapter : a.adapters)
     add_adapter(all, adapter);
   return all;
@@ -163,9 +170,10 @@ class Service {
  private:
   void load_models() {
     const auto begin = Clock::now();
-    for (const serve::ServedModelOptions& options : model_options(a_, !keys_.empty())) {
-      models_.add(std::make_unique<serve::ServedModel>(options));
-      const serve::ServedModel& model = *models_.all().back();
+    for (const serve::ServedModelOptions& options : first_models(a_, !keys_.empty())) {
+      const auto made = std::make_shared<serve::ServedModel>(options);
+      models_.add(made);
+      const serve::ServedModel& model = *made;
       write_note(fmt::format("{}: {} tokens of context, {} sequences, key/value cache for {} tokens{}\n",
                              model.name(), format_thousands(model.n_ctx()), a_.sequences,
                              format_thousands(model.cache_blocks() * KvCache::kBlock),
@@ -180,6 +188,9 @@ class Service {
       for (const char* host : {"localhost", "127.0.0.1", "[::1]"})
         options.hosts.emplace_back(host);
     }
+    options.folder = {a_.folder, a_.max_models, [this](const std::string& name, const std::string& path) {
+                        return model_options(a_, !keys_.empty(), name, path);
+                      }};
     options.per_minute = a_.rate;
     options.log_bodies = a_.log_requests;
     options.log = [this](const std::string& line) { log_.write(line); };
@@ -223,6 +234,10 @@ class Service {
 void add_model_options(CLI::App& app, ServeArguments& a) {
   add_repeated(app, "--adapter,--lora", a.adapters, "LoRA adapter that requests may name; may be repeated")
       ->type_name("[NAME=]DIR[=SCALE]");
+  add_value(app, "--models-dir", a.folder, "DIR", "clients may have models and adapters from there loaded");
+  add_shown(app, "--max-models", a.max_models, "N", "that are loaded at once");
+  add_value(app, "--max-lora-rank", a.lora_rank, "N",
+            "of adapters that are loaded later (the largest of --adapter)");
   add_value(app, "--tokenizer", a.tokenizer, "FILE", "instead of the model's");
   add_value(app, "--template", a.format, "nanochat|chatml|chatml-qwen2|llama3|llama2|FILE.jinja",
             "format of conversations (the model's)");
@@ -274,7 +289,11 @@ Command add_serve_command(CLI::App& root) {
   add_limit_options(*app, *a);
   add_machine_options(*app, a->machine);
   return {app, [a] {
-            require_argument(a->models.empty() ? "" : named_path(a->models.front()).second, "MODEL", "serve");
+            if (a->folder.empty())
+              require_argument(a->models.empty() ? "" : named_path(a->models.front()).second, "MODEL",
+                               "serve");
+            if (!a->folder.empty() && !std::filesystem::is_directory(a->folder))
+              fail_usage("--models-dir: expected a folder, found {}", a->folder);
             check(*a);
             raise_descriptor_limit();
             return Service(*a).run();

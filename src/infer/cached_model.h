@@ -20,7 +20,9 @@ class CachedModel : public SequenceModel {
   void forward(std::span<const Append> batch, const TensorView& logits) override {
     inference_.append(batch, logits);
   }
-  void reset(int slot, int adapter = -1) override { inference_.reset(slot, chosen(adapter)); }
+  void reset(int slot, int adapter = -1, uint64_t salt = 0) override {
+    inference_.reset(slot, chosen(adapter), salt);
+  }
   int adapters() const override { return inference_.adapters(); }
   void truncate(int slot, int64_t n) override { inference_.truncate(slot, n); }
   void copy(int from_slot, int to_slot) override { inference_.copy(from_slot, to_slot); }
@@ -28,8 +30,8 @@ class CachedModel : public SequenceModel {
   int64_t room(int slot) const override { return inference_.room(slot); }
   bool reserve(int slot, int64_t n) override { return inference_.reserve(slot, n); }
   int64_t reuse(int slot, std::span<const int32_t> ids) override { return inference_.reuse(slot, ids); }
-  Prospect prospect(std::span<const int32_t> ids, int adapter = -1) const override {
-    return inference_.prospect(ids, chosen(adapter));
+  Prospect prospect(std::span<const int32_t> ids, int adapter = -1, uint64_t salt = 0) const override {
+    return inference_.prospect(ids, chosen(adapter), salt);
   }
   int64_t available_blocks() const override { return inference_.available_blocks(); }
 

@@ -115,7 +115,7 @@ std::span<const int32_t> Engine::pending(const Sequence& s) const {
 void Engine::begin(Sequence& s, int slot) {
   s.slot = slot;
   s.base = s.ids.size() - opening(s).size();
-  model_.reset(slot, s.request.adapter);
+  model_.reset(slot, s.request.adapter, s.request.salt);
   const int64_t known = model_.reuse(slot, opening(s));
   counts_.reused += known;
   if (!s.reused) s.reused = known;
@@ -187,7 +187,7 @@ void Engine::schedule(Sequence& s, int64_t& rows_left) {
 void Engine::admit(int64_t& rows_left) {
   for (size_t i = 0; i < waiting_.size() && rows_left > 0 && running_.size() < most_running_;) {
     Sequence& s = *waiting_[i];
-    const SequenceModel::Prospect prospect = model_.prospect(opening(s), s.request.adapter);
+    const SequenceModel::Prospect prospect = model_.prospect(opening(s), s.request.adapter, s.request.salt);
     if (worth_waiting(s, prospect.known)) {
       ++i;
       continue;
@@ -212,7 +212,9 @@ bool Engine::worth_waiting(const Sequence& s, int64_t known) const {
   constexpr int64_t kWorth = 64;
   const std::span<const int32_t> ids = opening(s);
   for (const Handle& other : running_) {
-    if (generating(*other) || other->request.adapter != s.request.adapter) continue;
+    if (generating(*other) || other->request.adapter != s.request.adapter ||
+        other->request.salt != s.request.salt)
+      continue;
     const auto theirs = std::span(other->ids).subspan(other->base);
     const size_t most = std::min(ids.size() - 1, theirs.size());
     const auto [end, unused] =

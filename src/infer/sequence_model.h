@@ -32,8 +32,9 @@ class SequenceModel {
   // Error when memory is short; not for ids that fit into what `reserve` granted.
   virtual void forward(std::span<const Append> batch, const TensorView& logits) = 0;
 
-  // Empties the slot, for a sequence with this adapter, one of `adapters()`; -1: none.
-  virtual void reset(int slot, int adapter = -1) = 0;
+  // Empties the slot, for a sequence with this adapter, one of `adapters()`; -1: none. It shares what is
+  // remembered with sequences of the same salt alone; 0: none.
+  virtual void reset(int slot, int adapter = -1, uint64_t salt = 0) = 0;
   virtual int adapters() const { return 0; }
   // Takes back all ids but the first n <= length, as if they had never been. What was appended within the
   // last `room` can always be taken back; throws Error where a slot past n_ctx has let go of what the next id
@@ -53,7 +54,7 @@ class SequenceModel {
   virtual int64_t reuse(int slot, std::span<const int32_t> ids) = 0;
   // What `reuse` would find, and how much memory a sequence of these ids would take, in blocks.
   using Prospect = KvCache::Prospect;
-  virtual Prospect prospect(std::span<const int32_t> ids, int adapter = -1) const = 0;
+  virtual Prospect prospect(std::span<const int32_t> ids, int adapter = -1, uint64_t salt = 0) const = 0;
   virtual int64_t available_blocks() const = 0;
 };
 

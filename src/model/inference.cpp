@@ -161,10 +161,10 @@ int Inference::add_adapter(std::shared_ptr<const Adapter> adapter) {
   return static_cast<int>(adapters_.size()) - 1;
 }
 
-void Inference::reset(int slot, int adapter) {
+void Inference::reset(int slot, int adapter, uint64_t salt) {
   const bool has = adapter >= 0;
   slot_adapter_[static_cast<size_t>(slot)] = has ? adapters_[static_cast<size_t>(adapter)].get() : nullptr;
-  cache_.reset(slot, root_of(adapter));
+  cache_.reset(slot, root_of(adapter, salt));
 }
 
 void Inference::truncate(int slot, int64_t n) {

@@ -67,9 +67,11 @@ class Inference {
   // number.
   int add_adapter(std::shared_ptr<const Adapter> adapter);
   int adapters() const { return static_cast<int>(adapters_.size()); }
-  // Empties a slot. The sequence that it will hold has this adapter, which copies share and `reuse` observes;
-  // -1: none.
-  void reset(int slot, int adapter = -1);
+  // Lets go of an adapter that no slot has; its number is not given again.
+  void free_adapter(int adapter) { adapters_[static_cast<size_t>(adapter)] = nullptr; }
+  // Empties a slot. The sequence that it will hold has this adapter (-1: none), which copies share and `reuse`
+  // observes. Sequences share what is cached with others of their salt alone (< 2^40; 0: none).
+  void reset(int slot, int adapter = -1, uint64_t salt = 0);
   // Takes back all tokens of a sequence but the first n, as if they had never been. Throws Error when the
   // window has moved past what the next token would see; those of the last step can always be taken back.
   void truncate(int slot, int64_t n);
@@ -87,8 +89,8 @@ class Inference {
   // room, `reuse` starts a sequence with what is known of its tokens.
   bool reserve(int slot, int64_t n) { return cache_.reserve(slot, n); }
   int64_t reuse(int slot, std::span<const int32_t> ids) { return cache_.reuse(slot, ids); }
-  KvCache::Prospect prospect(std::span<const int32_t> ids, int adapter = -1) const {
-    return cache_.prospect(ids, root_of(adapter));
+  KvCache::Prospect prospect(std::span<const int32_t> ids, int adapter = -1, uint64_t salt = 0) const {
+    return cache_.prospect(ids, root_of(adapter, salt));
   }
   int64_t available_blocks() const { return cache_.available_blocks(); }
 
@@ -108,9 +110,11 @@ class Inference {
   void read_out(const TensorView& stream, const TensorView& logits);
 
  private:
-  // What sequences with an adapter share cached blocks under.
-  static uint64_t root_of(int adapter) {
-    return adapter >= 0 ? ~static_cast<uint64_t>(adapter) : BlockPool::kRoot;
+  // What sequences with an adapter and a salt share cached blocks under.
+  static uint64_t root_of(int adapter, uint64_t salt) {
+    constexpr int kAdapterBits = 20;
+    const uint64_t key = salt << kAdapterBits | static_cast<uint64_t>(adapter + 1);
+    return key == 0 ? BlockPool::kRoot : ~key;
   }
   void plan();
   void check_ids(std::span<const int32_t> ids) const;

@@ -14,7 +14,7 @@ const char* serve_page_script();
 namespace gpt::serve {
 namespace {
 
-constexpr size_t kMostPreparing = 1024;
+constexpr size_t kMostPreparing = 1024, kMostLoading = 16;
 
 // Runs an endpoint, or answers what keeps it from running.
 template <class F>
@@ -45,9 +45,10 @@ std::string log_line(const CallRecord& r) {
 Api::Api(ModelSet& models, ApiOptions options)
     : models_(models),
       options_(std::move(options)),
-      service_{models_, options_.limits, metrics_},
+      service_{models_, options_.limits, metrics_, salts_, options_.folder},
       rate_(options_.per_minute),
-      preparing_(kMostPreparing) {
+      preparing_(kMostPreparing),
+      loading_(kMostLoading) {
   add_endpoints();
 }
 
@@ -55,9 +56,12 @@ void Api::add_endpoints() {
   using Answer = void (*)(const Service&, const std::shared_ptr<Call>&);
   const auto add = [&](const char* method, const char* path, Answer run) {
     const bool post = method == std::string_view("POST");
-    router_.add({.method = method, .path = path, .prepares = post, .run = [this, run](const auto& call) {
-                   run(service_, call);
-                 }});
+    const bool loads = std::string_view(path).find("load") != std::string_view::npos;
+    router_.add({.method = method,
+                 .path = path,
+                 .prepares = post,
+                 .loads = loads,
+                 .run = [this, run](const auto& call) { run(service_, call); }});
   };
   add("POST", "/v1/chat/completions", chat_completions);
   add("POST", "/v1/completions", completions);
@@ -67,6 +71,10 @@ void Api::add_endpoints() {
   add("POST", "/tokenize", tokenize);
   add("POST", "/detokenize", detokenize);
   add("POST", "/apply-template", apply_template);
+  add("POST", "/models/load", load_model);
+  add("POST", "/models/unload", unload_model);
+  add("POST", "/v1/load_lora_adapter", load_adapter);
+  add("POST", "/v1/unload_lora_adapter", unload_adapter);
   router_.add(
       {.method = "GET", .path = "/health", .open = true, .run = [this](const auto& call) { health(*call); }});
   router_.add({.method = "GET", .path = "/metrics", .run = [this](const auto& call) {
@@ -111,7 +119,7 @@ void Api::guard(const std::shared_ptr<Call>& call, const Endpoint& endpoint) {
     if (!key)
       throw ApiError(401, "expected a header \"Authorization: Bearer KEY\" with a key of this server", {},
                      "invalid_api_key");
-    call->client = *key;
+    call->client = *key + 1;
   }
   if (!endpoint.prepares) return;
   check_rate(*call);
@@ -133,7 +141,7 @@ void Api::check_rate(const Call& call) {
 }
 
 void Api::prepare(const std::shared_ptr<Call>& call, const Endpoint& endpoint) {
-  const bool taken = preparing_.add([call, &endpoint] {
+  const bool taken = (endpoint.loads ? loading_ : preparing_).add([call, &endpoint] {
     if (!call->closed()) answer(call, [&] { endpoint.run(call); });
   });
   if (!taken) throw ApiError(503, "the server has too many requests to read; try again in a moment");

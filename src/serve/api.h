@@ -17,7 +17,8 @@ namespace gpt::serve {
 struct ApiOptions {
   RequestLimits limits = {};
   KeyRing keys{{}};
-  std::vector<std::string> hosts = {};                    // that a request's Host may name; none: any
+  std::vector<std::string> hosts = {};  // that a request's Host may name; none: any
+  ModelFolder folder = {};
   int64_t per_minute = 0;                                 // requests of a key, or without keys of an address
   bool log_bodies = false;                                // requests with their text
   std::function<void(const std::string& line)> log = {};  // takes JSON lines, on any thread
@@ -52,12 +53,13 @@ class Api {
   ModelSet& models_;
   const ApiOptions options_;
   Metrics metrics_;
+  PrefixSalts salts_;
   Service service_;
   Router router_;
   RateLimit rate_;  // of the server's thread
   std::atomic<bool> draining_ = false;
   std::atomic<int64_t> in_flight_ = 0;
-  WorkThread preparing_;
+  WorkThread preparing_, loading_;
 };
 
 }  // namespace gpt::serve

@@ -32,7 +32,7 @@ class Call : public Responder, public std::enable_shared_from_this<Call> {
   const HttpRequest& request() const { return request_; }
   HttpRequest release_request() { return std::move(request_); }
   bool closed() const { return over_; }
-  size_t client = 0;  // for fairness: one for each key
+  size_t client = 0;  // one for each key; 0: without one
   void set_endpoint(const std::string& name) { record_.endpoint = name; }
   void set_usage(const Usage& usage);
 

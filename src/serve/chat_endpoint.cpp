@@ -31,9 +31,9 @@ std::optional<AnswerGrammar> answer_grammar(const Fields& fields, std::string_vi
 void chat_completions(const Service& service, const std::shared_ptr<Call>& call) {
   const nlohmann::json body = parse_body(call->request().body);
   const Fields fields(body);
-  const ModelSet::Found found = model_of(service, fields);
+  const ModelSet::Found found = model_of(service, *call, fields);
   const ServedModel& model = *found.model;
-  GenerationParams params = parse_generation(fields, model, found.adapter, service.limits);
+  GenerationParams params = parse_generation(fields, model, service.limits);
   fields.refuse({"best_of", "echo", "suffix", "prompt"});
   ChatPrompt prompt = read_chat_prompt(fields, call->request().body, model);
   Request& request = params.request;

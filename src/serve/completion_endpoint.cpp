@@ -37,10 +37,10 @@ void read_counts(const Fields& fields, const RequestLimits& limits, Completion& 
                limits.sequences, std::ssize(c.prompts) * c.samples);
 }
 
-Completion read_completion(const Service& service, const Fields& fields, std::string_view body) {
-  Completion c{.found = model_of(service, fields)};
+Completion read_completion(const Service& service, const Call& call, const Fields& fields) {
+  Completion c{.found = model_of(service, call, fields)};
   const ServedModel& model = *c.found.model;
-  c.params = parse_generation(fields, model, c.found.adapter, service.limits);
+  c.params = parse_generation(fields, model, service.limits);
   fields.refuse({"suffix", "messages", "tools"});
   const nlohmann::json* prompt = fields.find("prompt");
   if (prompt == nullptr) fail_field("prompt", "expected a text, found none");
@@ -53,7 +53,7 @@ Completion read_completion(const Service& service, const Fields& fields, std::st
   c.generates = !most || *most > 0;
   if (!c.generates && !c.echoes)
     fail_field("max_tokens", "expected 1 or more without \"echo\": true, found 0");
-  c.grammar = read_answer_grammar(fields, body);
+  c.grammar = read_answer_grammar(fields, call.request().body);
   if (!most && fields.find("max_completion_tokens") == nullptr) c.params.request.max_tokens = 0;
   return c;
 }
@@ -119,7 +119,7 @@ void submit(const Service& service, const std::shared_ptr<Call>& call, Completio
 
 void completions(const Service& service, const std::shared_ptr<Call>& call) {
   const nlohmann::json body = parse_body(call->request().body);
-  const auto c = std::make_shared<Completion>(read_completion(service, Fields(body), call->request().body));
+  const auto c = std::make_shared<Completion>(read_completion(service, *call, Fields(body)));
   ServedModel& model = *c->found.model;
   const auto requests = std::make_shared<std::vector<Request>>(requests_of(*c));
   check_size(*c, *requests, service.limits);
@@ -127,7 +127,8 @@ void completions(const Service& service, const std::shared_ptr<Call>& call) {
   if (!c->echoes || c->logprobs < 0) return submit(service, call, *c, std::move(*requests));
   const auto make = [&model, c](size_t i, std::function<void()> next, PromptTask::OnFail on_fail) {
     return std::make_shared<ScoreTask>(
-        model.inference(), model.spare_slot(), c->found.adapter, c->prompts[i].ids, c->logprobs,
+        model.inference(), model.spare_slot(),
+        PromptTask::Prompt{c->prompts[i].ids, c->found.adapter, c->found.salt}, c->logprobs,
         [c, i, next](std::vector<Logprobs> scores) {
           for (Logprobs& score : scores)
             c->echo[i].tokens.push_back({score.chosen.id, std::move(score)});

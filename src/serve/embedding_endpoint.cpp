@@ -40,7 +40,7 @@ std::string json_of(const Embeddings& e, const std::string& model, const Usage& 
 void embeddings(const Service& service, const std::shared_ptr<Call>& call) {
   const nlohmann::json body = parse_body(call->request().body);
   const Fields fields(body);
-  const ModelSet::Found found = model_of(service, fields);
+  const ModelSet::Found found = model_of(service, *call, fields);
   ServedModel& model = *found.model;
   const nlohmann::json* input = fields.find("input");
   if (input == nullptr) fail_field("input", "expected a text, found none");
@@ -59,10 +59,10 @@ void embeddings(const Service& service, const std::shared_ptr<Call>& call) {
                      "input", "context_length_exceeded");
     usage.prompt += std::ssize(text.ids);
   }
-  const auto make = [&model, e, adapter = found.adapter](size_t i, std::function<void()> next,
-                                                         PromptTask::OnFail on_fail) {
+  const auto make = [found, e](size_t i, std::function<void()> next, PromptTask::OnFail on_fail) {
     return std::make_shared<EmbedTask>(
-        model.inference(), model.spare_slot(), adapter, e->inputs[i].ids,
+        found.model->inference(), found.model->spare_slot(),
+        PromptTask::Prompt{e->inputs[i].ids, found.adapter, found.salt},
         [e, next](std::vector<float> result) {
           e->results.push_back(std::move(result));
           next();

@@ -5,7 +5,9 @@
 #include "serve/call.h"
 #include "serve/generation_params.h"
 #include "serve/metrics.h"
-#include "serve/served_model.h"
+#include "serve/model_folder.h"
+#include "serve/model_set.h"
+#include "serve/prefix_salts.h"
 
 namespace gpt::serve {
 
@@ -14,6 +16,8 @@ struct Service {
   ModelSet& models;
   RequestLimits limits;
   Metrics& metrics;
+  PrefixSalts& salts;
+  ModelFolder folder;
 };
 
 // Each answers one call, now or later, or throws what the client is told (current_error).
@@ -25,5 +29,9 @@ void show_model(const Service& service, const std::shared_ptr<Call>& call);  // 
 void tokenize(const Service& service, const std::shared_ptr<Call>& call);
 void detokenize(const Service& service, const std::shared_ptr<Call>& call);
 void apply_template(const Service& service, const std::shared_ptr<Call>& call);
+void load_model(const Service& service, const std::shared_ptr<Call>& call);
+void unload_model(const Service& service, const std::shared_ptr<Call>& call);
+void load_adapter(const Service& service, const std::shared_ptr<Call>& call);
+void unload_adapter(const Service& service, const std::shared_ptr<Call>& call);
 
 }  // namespace gpt::serve

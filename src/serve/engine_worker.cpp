@@ -1,5 +1,7 @@
 #include "serve/engine_worker.h"
 
+#include <future>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -60,6 +62,35 @@ void EngineWorker::submit_side(std::shared_ptr<SideTask> task) {
   ++waiting_;
   mail_.tasks.push_back(std::move(task));
   wake_.notify_one();
+}
+
+namespace {
+
+class CallTask : public SideTask {
+ public:
+  explicit CallTask(std::function<void()> f) : f_(std::move(f)) {}
+  std::future<void> result() { return done_.get_future(); }
+  bool run(int64_t) override {
+    f_();
+    done_.set_value();
+    return true;
+  }
+  void fail(const std::exception& error) override {
+    done_.set_exception(std::make_exception_ptr(Error(error.what())));
+  }
+
+ private:
+  std::function<void()> f_;
+  std::promise<void> done_;
+};
+
+}  // namespace
+
+void EngineWorker::call(std::function<void()> f) {
+  const auto task = std::make_shared<CallTask>(std::move(f));
+  std::future<void> result = task->result();
+  submit_side(task);
+  result.get();
 }
 
 void EngineWorker::stop() {

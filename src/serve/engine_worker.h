@@ -68,6 +68,9 @@ class EngineWorker {
   void cancel(int64_t job);
   // Queues a side task; side tasks run one after another, in turn with steps. Throws as submit.
   void submit_side(std::shared_ptr<SideTask> task);
+  // Calls f between steps, on the worker's thread, and waits until it is done. Throws what f throws, and as
+  // submit; not on the worker's thread.
+  void call(std::function<void()> f);
   // Ends everything: what has not ended fails with the reason (503).
   void stop();
 

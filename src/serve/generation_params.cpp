@@ -82,12 +82,11 @@ void parse_stream(const Fields& fields, GenerationParams& p) {
 
 }  // namespace
 
-GenerationParams parse_generation(const Fields& fields, const ServedModel& model, int adapter,
+GenerationParams parse_generation(const Fields& fields, const ServedModel& model,
                                   const RequestLimits& limits) {
   refuse_unsupported(fields);
   GenerationParams p;
   p.request.sampling = parse_sampling(fields, model);
-  p.request.adapter = adapter;
   p.request.max_tokens = 0;
   for (const char* name : {"max_tokens", "max_completion_tokens"}) {
     const int64_t lowest = name == std::string_view("max_tokens") ? 0 : 1;

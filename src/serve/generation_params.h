@@ -28,7 +28,7 @@ struct GenerationParams {
 
 // Reads the fields that both have. Throws ApiError that names the field for what is out of range or not
 // supported.
-GenerationParams parse_generation(const Fields& fields, const ServedModel& model, int adapter,
+GenerationParams parse_generation(const Fields& fields, const ServedModel& model,
                                   const RequestLimits& limits);
 
 // Throws ApiError where an answer would have more log-probabilities than are allowed: of `tokens` tokens,

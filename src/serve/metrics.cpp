@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "serve/served_model.h"
+#include "serve/model_set.h"
 
 namespace gpt::serve {
 namespace {

@@ -10,7 +10,7 @@
 namespace gpt::serve {
 
 bool PromptTask::run(int64_t rows) {
-  if (!begun_) inference_.reset(slot_, adapter_);
+  if (!begun_) inference_.reset(slot_, adapter_, salt_);
   begun_ = true;
   const auto left = std::ssize(ids_) - read_;
   const int64_t n = std::min({rows, left, most_rows(), inference_.room(slot_)});
@@ -30,9 +30,8 @@ void PromptTask::fail(const std::exception& error) {
   on_fail_(error);
 }
 
-ScoreTask::ScoreTask(Inference& inference, int slot, int adapter, std::vector<int32_t> ids, int64_t k,
-                     OnDone on_done, OnFail on_fail)
-    : PromptTask(inference, slot, adapter, std::move(ids), std::move(on_fail)),
+ScoreTask::ScoreTask(Inference& inference, int slot, Prompt prompt, int64_t k, OnDone on_done, OnFail on_fail)
+    : PromptTask(inference, slot, std::move(prompt), std::move(on_fail)),
       k_(std::min(k, inference.config().vocab_size)),
       on_done_(std::move(on_done)),
       selector_(inference.backend(), inference.config().vocab_size) {}

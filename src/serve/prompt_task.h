@@ -15,12 +15,18 @@ namespace gpt::serve {
 class PromptTask : public SideTask {
  public:
   using OnFail = std::function<void(const std::exception& error)>;
+  struct Prompt {
+    std::vector<int32_t> ids;
+    int adapter = -1;
+    uint64_t salt = 0;
+  };
   // slot: empty between tasks. The prompt fits into the context. Refers to `inference`.
-  PromptTask(Inference& inference, int slot, int adapter, std::vector<int32_t> ids, OnFail on_fail)
+  PromptTask(Inference& inference, int slot, Prompt prompt, OnFail on_fail)
       : inference_(inference),
         slot_(slot),
-        adapter_(adapter),
-        ids_(std::move(ids)),
+        adapter_(prompt.adapter),
+        salt_(prompt.salt),
+        ids_(std::move(prompt.ids)),
         on_fail_(std::move(on_fail)) {}
   bool run(int64_t rows) override;
   void fail(const std::exception& error) override;
@@ -34,6 +40,7 @@ class PromptTask : public SideTask {
 
   Inference& inference_;
   const int slot_, adapter_;
+  const uint64_t salt_;
   const std::vector<int32_t> ids_;
 
  private:
@@ -48,8 +55,7 @@ class PromptTask : public SideTask {
 class ScoreTask : public PromptTask {
  public:
   using OnDone = std::function<void(std::vector<Logprobs> scores)>;  // [ids - 1]
-  ScoreTask(Inference& inference, int slot, int adapter, std::vector<int32_t> ids, int64_t k, OnDone on_done,
-            OnFail on_fail);
+  ScoreTask(Inference& inference, int slot, Prompt prompt, int64_t k, OnDone on_done, OnFail on_fail);
 
  protected:
   int64_t most_rows() const override;
@@ -68,9 +74,8 @@ class ScoreTask : public PromptTask {
 class EmbedTask : public PromptTask {
  public:
   using OnDone = std::function<void(std::vector<float> embedding)>;  // [C]
-  EmbedTask(Inference& inference, int slot, int adapter, std::vector<int32_t> ids, OnDone on_done,
-            OnFail on_fail)
-      : PromptTask(inference, slot, adapter, std::move(ids), std::move(on_fail)),
+  EmbedTask(Inference& inference, int slot, Prompt prompt, OnDone on_done, OnFail on_fail)
+      : PromptTask(inference, slot, std::move(prompt), std::move(on_fail)),
         on_done_(std::move(on_done)),
         sums_(static_cast<size_t>(inference.config().n_embd)) {}
 

@@ -14,6 +14,7 @@ class Call;
 struct Endpoint {
   std::string method, path;  // a path that ends in "/*" stands for all below it
   bool prepares = false;     // reads a body, and may take a while: not on the server's thread
+  bool loads = false;        // and may take minutes
   bool open = false;         // needs no key
   std::function<void(const std::shared_ptr<Call>&)> run;
 };

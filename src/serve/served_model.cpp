@@ -35,6 +35,7 @@ ServedModel::ServedModel(const ServedModelOptions& options)
     : options_(options),
       loaded_(open_model_source(resolve_model_path(options.path), {}), std::nullopt, MatrixOrder::as_stored),
       read_adapters_(read_adapters(loaded_, options.adapters)),
+      adapter_rank_(std::max(options.adapter_rank, largest_rank(read_adapters_))),
       pool_(options.threads),
       inference_(loaded_.model(), Backend{pool_, kernel_table(options.isa)}, inference_options()),
       slots_(inference_, false),
@@ -47,7 +48,7 @@ ServedModel::ServedModel(const ServedModelOptions& options)
     tokenizer_problem_ = error.what();
   }
   find_chat_template();
-  load_adapters();
+  number_adapters();
   worker_ = std::make_unique<EngineWorker>(slots_, options.worker);
 }
 
@@ -66,7 +67,7 @@ Inference::Options ServedModel::inference_options() const {
                        .weights = options_.dtype,
                        .in_place = options_.in_place || options_.dtype != DType::bf16,
                        .kv_dtype = options_.kv_dtype.value_or(types.cache),
-                       .adapter_rank = largest_rank(read_adapters_)};
+                       .adapter_rank = adapter_rank_};
   const int64_t one = KvCache::blocks_of_sequence(o.capacity) * KvCache::kBlock;
   const int64_t block_bytes = std::max<int64_t>(KvCache::bytes(c, KvCache::kBlock, *o.kv_dtype), 1);
   const int64_t wanted = options_.kv_bytes / block_bytes * KvCache::kBlock;
@@ -90,13 +91,12 @@ void ServedModel::find_chat_template() {
   }
 }
 
-void ServedModel::load_adapters() {
+void ServedModel::number_adapters() {
   for (size_t i = 0; i < read_adapters_.size(); ++i) {
-    const std::string& adapter_name = options_.adapters[i].name;
-    const int number =
-        inference_.add_adapter(sum_of_adapters(loaded_.model().table, {&read_adapters_[i], 1}));
-    if (!adapters_.emplace(adapter_name, number).second)
-      fail_usage("--adapter: expected every name once, found {} twice", adapter_name);
+    auto named = std::make_shared<NamedAdapter>(options_.adapters[i]);
+    named->number = inference_.add_adapter(sum_of_adapters(loaded_.model().table, {&read_adapters_[i], 1}));
+    if (!adapters_.emplace(named->name, named).second)
+      fail_usage("--adapter: expected every name once, found {} twice", named->name);
   }
 }
 
@@ -119,39 +119,45 @@ const ChatTemplate& ServedModel::chat_template() const {
   return *chat_;
 }
 
-std::optional<int> ServedModel::adapter(std::string_view name) const {
+std::shared_ptr<const NamedAdapter> ServedModel::adapter(std::string_view name) const {
+  const std::lock_guard lock(adapters_mutex_);
   const auto found = adapters_.find(name);
-  return found == adapters_.end() ? std::nullopt : std::optional(found->second);
+  return found == adapters_.end() ? nullptr : found->second;
 }
 
-void ModelSet::add(std::unique_ptr<ServedModel> model) {
-  for (const auto& other : models_) {
-    if (other->name() == model->name())
-      fail_usage("two models have the name {}: give one another, NAME=PATH", model->name());
-  }
-  models_.push_back(std::move(model));
+std::vector<std::shared_ptr<const NamedAdapter>> ServedModel::adapters() const {
+  const std::lock_guard lock(adapters_mutex_);
+  std::vector<std::shared_ptr<const NamedAdapter>> all;
+  for (const auto& [name, adapter] : adapters_)
+    all.push_back(adapter);
+  return all;
 }
 
-ModelSet::Found ModelSet::find(const std::string& name) const {
-  if (name.empty()) return {models_.front().get(), -1, models_.front()->name()};
-  std::vector<Found> with_adapter;
-  for (const auto& model : models_) {
-    if (model->name() == name) return {model.get(), -1, name};
-    const std::string prefix = model->name() + ":";
-    const bool named = name.starts_with(prefix);
-    const auto adapter = model->adapter(named ? std::string_view(name).substr(prefix.size()) : name);
-    if (adapter) with_adapter.push_back({model.get(), *adapter, name});
-  }
-  if (with_adapter.size() == 1) return with_adapter.front();
-  throw ApiError(404,
-                 fmt::format("the model \"{}\" does not exist here; GET /v1/models lists those that do",
-                             printable_text(name, 64)),
-                 "model", "model_not_found");
+void ServedModel::add_adapter(const NamedAdapter& adapter) {
+  if (this->adapter(adapter.name) != nullptr)
+    fail_parameter("lora_name", "the model {} has an adapter {}", name(), adapter.name);
+  const WeightedAdapter read = read_adapters(loaded_, {adapter}).front();
+  if (read.adapter->rank > adapter_rank_)
+    fail_parameter("lora_path", "expected a rank of at most {} (--max-lora-rank), found {}", adapter_rank_,
+                   read.adapter->rank);
+  auto named = std::make_shared<NamedAdapter>(adapter);
+  const auto weighted = sum_of_adapters(loaded_.model().table, {&read, 1});
+  worker_->call([&] { named->number = inference_.add_adapter(weighted); });
+  const std::lock_guard lock(adapters_mutex_);
+  adapters_.emplace(adapter.name, std::move(named));
 }
 
-void ModelSet::stop() {
-  for (const auto& model : models_)
-    model->worker().stop();
+std::shared_ptr<const NamedAdapter> ServedModel::take_adapter(std::string_view name) {
+  const std::lock_guard lock(adapters_mutex_);
+  const auto found = adapters_.find(name);
+  if (found == adapters_.end()) return nullptr;
+  auto adapter = std::move(found->second);
+  adapters_.erase(found);
+  return adapter;
+}
+
+void ServedModel::free_adapter(int number) {
+  worker_->call([&] { inference_.free_adapter(number); });
 }
 
 }  // namespace gpt::serve

@@ -21,6 +21,7 @@ namespace gpt::serve {
 struct NamedAdapter {
   std::string name, path;
   double scale = 1;
+  int number = -1;  // for Request::adapter
 };
 
 struct ServedModelOptions {
@@ -28,6 +29,7 @@ struct ServedModelOptions {
   std::string tokenizer = {};    // instead of the model's own
   std::string chat_format = {};  // the same, as model_chat_source takes it
   std::vector<NamedAdapter> adapters = {};
+  int64_t adapter_rank = 0;             // there is room for this rank, or the largest of `adapters`
   int64_t n_ctx = 0;                    // tokens of a sequence; 0: the model's, at most 8192
   int sequences = 32;                   // that run at once
   int64_t kv_bytes = int64_t{1} << 30;  // of cached keys and values, all sequences together
@@ -60,8 +62,16 @@ class ServedModel {
   bool has_chat_template() const { return chat_ != nullptr; }
   const std::string& chat_problem() const { return chat_problem_; }  // why it has none
 
-  // The number of an adapter for Request::adapter; nothing for an unknown name.
-  std::optional<int> adapter(std::string_view name) const;
+  // An adapter; null for an unknown name. Any thread.
+  std::shared_ptr<const NamedAdapter> adapter(std::string_view name) const;
+  std::vector<std::shared_ptr<const NamedAdapter>> adapters() const;
+  // Reads one while others are in use. Throws Error where it does not belong to the model, has a larger rank
+  // than there is room for, or a name that is taken.
+  void add_adapter(const NamedAdapter& adapter);
+  // No request finds it any more; its memory is given back with `free_adapter`, once nobody holds it. Null
+  // for an unknown name.
+  std::shared_ptr<const NamedAdapter> take_adapter(std::string_view name);
+  void free_adapter(int number);
 
   EngineWorker& worker() { return *worker_; }
   // For side tasks, on the worker's thread: a slot that the engine does not use.
@@ -78,7 +88,7 @@ class ServedModel {
   };
   Inference::Options inference_options() const;
   void find_chat_template();
-  void load_adapters();
+  void number_adapters();
 
   ServedModelOptions options_;
   LoadedModel loaded_;
@@ -89,34 +99,15 @@ class ServedModel {
   std::unique_ptr<const ChatTemplate> chat_;
   std::string chat_problem_;
   std::vector<WeightedAdapter> read_adapters_;  // in the order of the options
-  std::map<std::string, int, std::less<>> adapters_;
+  int64_t adapter_rank_;
+  mutable std::mutex adapters_mutex_;
+  std::map<std::string, std::shared_ptr<const NamedAdapter>, std::less<>> adapters_;
   ThreadPool pool_;
   Inference inference_;
   EngineSlots slots_;
   int64_t cache_blocks_;
   int64_t created_;
   std::unique_ptr<EngineWorker> worker_;
-};
-
-// The models of a server, by name.
-class ModelSet {
- public:
-  // Throws Error where a name is taken.
-  void add(std::unique_ptr<ServedModel> model);
-
-  struct Found {
-    ServedModel* model;
-    int adapter = -1;
-    std::string name;  // as the answer names it
-  };
-  // What the field "model" of a request means: a model, "MODEL:ADAPTER", or an adapter that only one model
-  // has; "": the first model. Throws ApiError (404).
-  Found find(const std::string& name) const;
-  const std::vector<std::unique_ptr<ServedModel>>& all() const { return models_; }
-  void stop();  // all workers
-
- private:
-  std::vector<std::unique_ptr<ServedModel>> models_;
 };
 
 }  // namespace gpt::serve

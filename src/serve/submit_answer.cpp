@@ -2,6 +2,8 @@
 
 #include <ctime>
 
+#include "serve/api_error.h"
+
 namespace gpt::serve {
 
 AnswerPlan plan_of(const GenerationParams& params, const ModelSet::Found& found,
@@ -22,13 +24,19 @@ void add_samples(std::vector<Request>& requests, const Request& request, int64_t
   }
 }
 
-ModelSet::Found model_of(const Service& service, const Fields& fields) {
-  return service.models.find(fields.text("model").value_or(""));
+ModelSet::Found model_of(const Service& service, const Call& call, const Fields& fields) {
+  ModelSet::Found found = service.models.find(fields.text("model").value_or(""));
+  const std::string salt = fields.text("cache_salt").value_or("");
+  if (salt.size() > PrefixSalts::kLongest)
+    fail_field("cache_salt", "expected at most {} bytes, found {}", PrefixSalts::kLongest, salt.size());
+  found.salt = service.salts.of(call.client, salt);
+  return found;
 }
 
 void submit_answer(const Service& service, const std::shared_ptr<Call>& call, const ModelSet::Found& found,
                    AnswerPlan plan, std::vector<Request> requests) {
-  const auto done = [&metrics = service.metrics, call](const Usage& usage) {
+  const auto done = [&metrics = service.metrics, call, found](  // which holds the model
+                        const Usage& usage) {
     call->set_usage(usage);
     metrics.prompt_tokens += usage.prompt;
     metrics.generated_tokens += usage.completion;
@@ -37,9 +45,13 @@ void submit_answer(const Service& service, const std::shared_ptr<Call>& call, co
   const Tokenizer* tokenizer = plan.format.tokenizer;
   const auto sink = std::make_shared<AnswerSink>(std::move(plan), tokenizer, call, service.metrics, done);
   if (requests.empty()) return sink->finish_without_tokens();
+  for (Request& request : requests) {
+    request.adapter = found.adapter;
+    request.salt = found.salt;
+  }
   EngineWorker& worker = found.model->worker();
   const int64_t job = worker.submit({.client = call->client, .requests = std::move(requests), .sink = sink});
-  call->on_closed([&worker, job] { worker.cancel(job); });
+  call->on_closed([model = found.model, job] { model->worker().cancel(job); });
 }
 
 }  // namespace gpt::serve

@@ -35,8 +35,8 @@ std::vector<ordered_json> descriptions(const ModelSet& models) {
   std::vector<ordered_json> all;
   for (const auto& model : models.all()) {
     all.push_back(description(*model, model->name(), ""));
-    for (const NamedAdapter& adapter : model->options().adapters)
-      all.push_back(description(*model, model->name() + ":" + adapter.name, model->name()));
+    for (const auto& adapter : model->adapters())
+      all.push_back(description(*model, model->name() + ":" + adapter->name, model->name()));
   }
   return all;
 }
@@ -76,7 +76,8 @@ void show_model(const Service& service, const std::shared_ptr<Call>& call) {
 void tokenize(const Service& service, const std::shared_ptr<Call>& call) {
   const json body = parse_body(call->request().body);
   const Fields fields(body);
-  const ServedModel& model = *model_of(service, fields).model;
+  const ModelSet::Found found = model_of(service, *call, fields);
+  const ServedModel& model = *found.model;
   std::vector<int32_t> ids;
   if (fields.find("messages") != nullptr) {
     ids = read_chat_prompt(fields, call->request().body, model).ids;
@@ -96,7 +97,8 @@ void tokenize(const Service& service, const std::shared_ptr<Call>& call) {
 void detokenize(const Service& service, const std::shared_ptr<Call>& call) {
   const json body = parse_body(call->request().body);
   const Fields fields(body);
-  const ServedModel& model = *model_of(service, fields).model;
+  const ModelSet::Found found = model_of(service, *call, fields);
+  const ServedModel& model = *found.model;
   const json* tokens = fields.find("tokens");
   if (tokens == nullptr || !tokens->is_array()) fail_field("tokens", "expected a list of token ids");
   std::string text;
@@ -109,7 +111,8 @@ void detokenize(const Service& service, const std::shared_ptr<Call>& call) {
 void apply_template(const Service& service, const std::shared_ptr<Call>& call) {
   const json body = parse_body(call->request().body);
   const Fields fields(body);
-  const ServedModel& model = *model_of(service, fields).model;
+  const ModelSet::Found found = model_of(service, *call, fields);
+  const ServedModel& model = *found.model;
   const ChatPrompt prompt = read_chat_prompt(fields, call->request().body, model);
   std::string text;
   for (const int32_t id : prompt.ids)

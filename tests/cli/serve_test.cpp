@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 
 #include "chat_model.h"
@@ -463,6 +464,107 @@ TEST_F(Serve, AdaptersByName) {
   EXPECT_EQ(ids("base:tuned"), generated({"--adapter", kAdapters + "adapter"}));
   EXPECT_EQ(ids("tuned"), ids("base:tuned"));
   EXPECT_EQ(server.refused("/v1/completions", R"({"prompt":"text"})"), "prompt");
+}
+
+TEST_F(Serve, ModelsAndAdaptersComeAndGo) {
+  Server server({"--models-dir", kAdapters, "--max-lora-rank", "8", "--max-models", "1"});
+  const json prompt = {{"prompt", {3, 1, 4, 1, 5}}, {"max_tokens", 6}, {"temperature", 0}, {"logprobs", 0}};
+  const auto logprobs = [&](const std::string& model) {
+    json body = prompt;
+    body["model"] = model;
+    return server.post("/v1/completions", body)["choices"][0]["logprobs"]["token_logprobs"];
+  };
+  EXPECT_EQ(server.refused("/v1/completions", prompt.dump(), 404), "model");
+  EXPECT_EQ(server.refused("/models/load", R"({"model":"../llama/base"})"), "model");
+  EXPECT_EQ(server.refused("/models/load", R"({"model":"other"})", 404), "model");
+  EXPECT_EQ(server.post("/models/load", {{"model", "base"}})["model"], "base");
+  EXPECT_EQ(server.refused("/models/load", R"({"model":"base"})"), "model");
+  EXPECT_EQ(server.refused("/models/load", R"({"model":"adapter"})", 409), "model");
+  const json alone = logprobs("base");
+  const json adapter = {{"lora_name", "tuned"}, {"lora_path", "adapter"}};
+  EXPECT_EQ(server.post("/v1/load_lora_adapter", adapter)["model"], "base:tuned");
+  EXPECT_EQ(server.refused("/v1/load_lora_adapter", adapter.dump()), "lora_name");
+  const json tuned = logprobs("base:tuned");
+  EXPECT_NE(tuned, alone);
+  EXPECT_EQ(logprobs("base"), alone);
+  server.post("/v1/unload_lora_adapter", {{"lora_name", "tuned"}});
+  EXPECT_EQ(server.refused("/v1/completions", R"({"prompt":[1],"model":"base:tuned"})", 404), "model");
+  server.post("/v1/load_lora_adapter", adapter);
+  EXPECT_EQ(logprobs("tuned"), tuned);
+  server.post("/models/unload", {{"model", "base"}});
+  EXPECT_EQ(server.refused("/v1/completions", prompt.dump(), 404), "model");
+  server.post("/models/load", {{"model", "base"}});
+  EXPECT_EQ(logprobs("base"), alone);
+  Server closed({"base=" + kAdapters + "base"});
+  EXPECT_EQ(closed.refused("/models/load", R"({"model":"base"})", 403), "");
+  EXPECT_EQ(closed.refused("/models/unload", R"({"model":"base"})", 403), "");
+}
+
+// What one key or salt has asked is not known to another.
+TEST_F(Serve, CachedBeginningsAreNotSharedAcrossKeysAndSalts) {
+  const fs::path keys = folder() / "keys";
+  const std::string first = "first-key-0123456789", second = "second-key-0123456789";
+  std::ofstream(keys) << first << "\n" << second << "\n";
+  Server server(arguments({"--api-key-file", keys.string(), "--rate", "5"}));
+  const auto ask = [&](const std::string& key, const json& more) {
+    HttpClient client(server.port());
+    return client.ask("POST", "/v1/chat/completions", question(more).dump(),
+                      "Authorization: Bearer " + key + "\r\n");
+  };
+  const auto cached = [&](const std::string& key, const json& more) {
+    const HttpClient::Answer answer = ask(key, more);
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return json::parse(answer.body)["usage"]["prompt_tokens_details"]["cached_tokens"].get<int>();
+  };
+  EXPECT_EQ(cached(first, {}), 0);
+  EXPECT_GT(cached(first, {}), 0);
+  EXPECT_EQ(cached(second, {}), 0);
+  EXPECT_EQ(cached(first, {{"cache_salt", "a"}}), 0);
+  EXPECT_GT(cached(first, {{"cache_salt", "a"}}), 0);
+  EXPECT_EQ(cached(second, {{"cache_salt", "a"}}), 0);
+  EXPECT_GT(cached(first, {}), 0);
+  HttpClient::Answer sixth = ask(first, {});
+  EXPECT_EQ(sixth.status, 429);
+  EXPECT_GE(std::stoi(sixth.headers["retry-after"]), 1);
+  EXPECT_EQ(ask(second, {}).status, 200);
+}
+
+// gpt chat with an address says what the server's model says, turn by turn.
+TEST_F(Serve, ChatsOverItsAddress) {
+  Server server(arguments());
+  const std::string url = "http://127.0.0.1:" + std::to_string(server.port());
+  const auto lines = [&](const std::vector<std::string>& model, const std::string& input) {
+    std::vector<std::string> words = {"chat"};
+    words.insert(words.end(), model.begin(), model.end());
+    words.insert(words.end(), {"--greedy", "--max-tokens", "8", "--json"});
+    const GptRun run = run_gpt(words, {}, input);
+    EXPECT_EQ(run.status, 0) << run.err;
+    json texts = json::array();
+    std::istringstream out(run.out);
+    for (std::string line; std::getline(out, line);)
+      texts.push_back(json::parse(line)["text"]);
+    return texts;
+  };
+  const std::string input = "Once upon a time\nAnd then?\n/reset\nOnce upon a time\n";
+  const json here = lines({folder().string(), "--template", "nanochat"}, input);
+  ASSERT_EQ(here.size(), 3u);
+  EXPECT_EQ(lines({url}, input), here);
+  EXPECT_EQ(lines({url + "/v1/", "--server-model", "tiny"}, input), here);
+  const auto refused = [&](const std::vector<std::string>& words) {
+    const GptRun run = run_gpt(words);
+    EXPECT_NE(run.status, 0);
+    return run.err;
+  };
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(
+      has(refused({"chat", url, "Hi", "--server-model", "other"}), "the model \"other\" does not exist"));
+  EXPECT_TRUE(has(refused({"chat", url + "/none", "Hi"}), "404"));
+  EXPECT_TRUE(has(refused({"chat", url, "Hi", "--n-ctx", "128"}), "--n-ctx"));
+  EXPECT_TRUE(has(refused({"chat", "https://127.0.0.1", "Hi"}), "TLS"));
+  EXPECT_TRUE(has(refused({"chat", "http://127.0.0.1:1", "Hi"}), "refused"));
+  EXPECT_TRUE(has(refused({"chat", "http://127.0.0.1:99999", "Hi"}), "HOST:PORT"));
 }
 
 TEST_F(Serve, LogsRequestsWithoutTheirText) {

@@ -39,7 +39,7 @@ class FakeDecoder : public SequenceModel {
   int64_t n_ctx() const override { return n_ctx_; }
   int slots() const override { return static_cast<int>(ids_.size()); }
   bool can_slide() const override { return slides_; }
-  void reset(int slot, int = -1) override {
+  void reset(int slot, int = -1, uint64_t = 0) override {
     at(slot).clear();
     reserved_.at(static_cast<size_t>(slot)) = 0;
   }
@@ -64,7 +64,7 @@ class FakeDecoder : public SequenceModel {
     at(slot).assign(ids.begin(), ids.begin() + known);
     return known;
   }
-  Prospect prospect(std::span<const int32_t> ids, int = -1) const override {
+  Prospect prospect(std::span<const int32_t> ids, int = -1, uint64_t = 0) const override {
     int64_t known = 0;
     for (const std::vector<int32_t>& past : remembered_) {
       const auto end = std::mismatch(ids.begin(), ids.end() - 1, past.begin(), past.end());

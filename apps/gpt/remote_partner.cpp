@@ -1,0 +1,183 @@
+#include <csignal>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/utf8.h"
+#include "chat_partner.h"
+#include "output.h"
+#include "serve/event_stream.h"
+#include "serve/http_client.h"
+
+namespace gpt {
+namespace {
+
+using nlohmann::json;
+
+// Flags that say how a model is opened and computed. The server has done that.
+void refuse_local_flags(const ChatArguments& a) {
+  const GenerateArguments& g = a.generate;
+  for (const auto& [flag, given] : {std::pair("--template", !a.format.empty()),
+                                    {"--tokenizer", !g.tokenizer.empty()},
+                                    {"--n-ctx", a.n_ctx != 0},
+                                    {"--dtype", !g.dtype.empty()},
+                                    {"--kv-dtype", !g.kv_dtype.empty()},
+                                    {"--in-place", g.in_place},
+                                    {"--adapter", !g.adapters.empty()}}) {
+    if (given) fail_usage("{}: expected only with a model here; {} has its own settings", flag, g.model);
+  }
+}
+
+std::string read_key(const ChatArguments& a) {
+  if (!a.key_file.empty()) {
+    const std::string text = read_file(a.key_file);
+    return text.substr(0, text.find_first_of("\r\n"));
+  }
+  const char* key = std::getenv("OPENAI_API_KEY");
+  return key == nullptr ? "" : key;
+}
+
+// What a server says of an error, in OpenAI's form or in its own.
+std::string error_text(const std::string& body) {
+  const json parsed = json::parse(body, nullptr, false);
+  if (!parsed.is_object() || !parsed.contains("error")) return body.substr(0, 300);
+  const json& error = parsed["error"];
+  if (error.is_string()) return error;
+  return error.is_object() && error.contains("message") && error["message"].is_string()
+             ? error["message"].get<std::string>()
+             : error.dump();
+}
+
+class RemotePartner final : public ChatPartner {
+ public:
+  explicit RemotePartner(const ChatArguments& a)
+      : options_(generate_options(a.generate)),
+        system_(a.system),
+        client_(a.generate.model, read_key(a)),
+        model_(a.server_model.empty() ? first_model() : a.server_model) {
+    reset();
+  }
+
+  std::string greeting() const override { return fmt::format("{} at {}", model_, client_.url()); }
+  void cancel() override {
+    cancelled_ = true;
+    client_.cancel();
+  }
+  void reset() override {
+    messages_ = json::array();
+    if (!system_.empty()) messages_.push_back({{"role", "system"}, {"content", system_}});
+  }
+
+  Answer say(const std::string& message, const std::function<void(const std::string&)>& show) override {
+    cancelled_ = false;
+    json messages = messages_;
+    messages.push_back({{"role", "user"}, {"content", message}});
+    Reply reply;
+    ask(messages, reply, show);
+    messages.push_back({{"role", "assistant"}, {"content", reply.text}});
+    messages_ = std::move(messages);
+    ++number_;
+    const json record = {{"text", reply.text}, {"finish_reason", reply.finish}, {"usage", reply.usage}};
+    return {.tokens =
+                reply.usage.is_object() ? reply.usage.value("completion_tokens", reply.pieces) : reply.pieces,
+            .record = record.dump(-1, ' ', false, json::error_handler_t::replace)};
+  }
+
+ private:
+  struct Reply {
+    std::string text;
+    json finish, usage;
+    int64_t pieces = 0;
+    bool done = false;
+  };
+
+  std::string first_model() {
+    const auto answer = client_.get("/models");
+    if (answer.status != 200) fail("{}: {} ({})", client_.url(), error_text(answer.body), answer.status);
+    const json list = json::parse(answer.body, nullptr, false);
+    const json::json_pointer first("/data/0/id");
+    if (!list.is_object() || !list.contains(first) || !list[first].is_string())
+      fail(
+          "{}/models: expected a list of models, found none; is this the address of an OpenAI-compatible "
+          "server?",
+          client_.url());
+    return list[first];
+  }
+
+  void ask(const json& messages, Reply& reply, const std::function<void(const std::string&)>& show) {
+    serve::EventReader events([&](const std::string& data) { take(data, reply, show); });
+    std::string other;
+    try {
+      const int status = client_.post(
+          "/chat/completions", request(messages).dump(),
+          [&](int code, std::string_view piece) { code == 200 ? events.push(piece) : void(other += piece); });
+      if (status != 200) fail("{}: {} ({})", client_.url(), error_text(other), status);
+      if (!reply.done && !cancelled_) fail("{}: the answer ended before it was whole", client_.url());
+    } catch (const std::runtime_error&) {
+      if (!cancelled_) throw;
+    }
+  }
+
+  json request(const json& messages) const {
+    const gptcpp::GenerateOptions& o = options_;
+    json body = {{"model", model_},
+                 {"messages", messages},
+                 {"stream", true},
+                 {"stream_options", {{"include_usage", true}}},
+                 {"max_tokens", o.max_tokens},
+                 {"temperature", o.temperature},
+                 {"top_p", o.top_p},
+                 {"seed", o.seed + number_}};
+    // What not every server knows goes only where it is asked for.
+    if (o.top_k > 0) body["top_k"] = o.top_k;
+    if (o.min_p > 0) body["min_p"] = o.min_p;
+    if (o.repetition_penalty != 1) body["repetition_penalty"] = o.repetition_penalty;
+    if (o.presence_penalty != 0) body["presence_penalty"] = o.presence_penalty;
+    if (o.frequency_penalty != 0) body["frequency_penalty"] = o.frequency_penalty;
+    if (!o.stops.empty()) body["stop"] = o.stops;
+    for (const auto& [id, bias] : o.logit_bias)
+      body["logit_bias"][std::to_string(id)] = bias;
+    return body;
+  }
+
+  void take(const std::string& data, Reply& reply, const std::function<void(const std::string&)>& show) {
+    if (data == "[DONE]") {
+      reply.done = true;
+      return;
+    }
+    const json event = json::parse(data, nullptr, false);
+    if (!event.is_object())
+      fail("{}: expected events of JSON, found {}", client_.url(), printable_text(data, 80));
+    if (event.contains("error")) fail("{}: {}", client_.url(), error_text(data));
+    if (event.contains("usage") && event["usage"].is_object()) reply.usage = event["usage"];
+    const json::json_pointer content("/choices/0/delta/content"), finish("/choices/0/finish_reason");
+    if (event.contains(content) && event[content].is_string()) {
+      ++reply.pieces;
+      reply.text += event[content].get<std::string>();
+      show(event[content]);
+    }
+    if (event.contains(finish) && event[finish].is_string()) reply.finish = event[finish];
+  }
+
+  gptcpp::GenerateOptions options_;
+  std::string system_;
+  serve::HttpClient client_;
+  std::string model_;
+  json messages_;
+  uint64_t number_ = 0;
+  volatile std::sig_atomic_t cancelled_ = 0;
+};
+
+}  // namespace
+
+bool is_server(const std::string& model) {
+  return model.starts_with("http://") || model.starts_with("https://");
+}
+
+std::unique_ptr<ChatPartner> make_remote_partner(const ChatArguments& arguments) {
+  refuse_local_flags(arguments);
+  return std::make_unique<RemotePartner>(arguments);
+}
+
+}  // namespace gpt

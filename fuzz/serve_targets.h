@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "serve/answer_grammar.h"
+#include "serve/api_error.h"
+#include "serve/event_stream.h"
+#include "serve/tool_calls.h"
+
+// The entry points of the fuzzers of gpt serve, as those of targets.h.
+namespace gpt {
+
+// The body of a request: what it says of the answer's form compiles, or is refused in words that are JSON.
+inline int fuzz_request(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  grammar::Limits limits;  // so that a run takes milliseconds
+  limits.max_states = 20000;
+  limits.max_steps = 300000;
+  try {
+    const nlohmann::json body = serve::parse_body(text);
+    const auto answer = serve::read_answer_grammar(serve::Fields(body), text);
+    if (answer) grammar::compile(answer->source, limits);
+    return 1;
+  } catch (const serve::ApiError& error) {
+    GPT_ASSERT(nlohmann::json::parse(error.body())["error"]["message"].is_string());
+  } catch (const Error&) {
+  }
+  return 0;
+}
+
+// An answer with calls of tools, whose first byte says what they look like: however it is cut, the same text
+// and calls come out of it.
+inline int fuzz_tool_calls(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::string_view answer(reinterpret_cast<const char*>(data + 1), size - 1);
+  const auto format = data[0] % 2 == 0 ? serve::ToolFormat::hermes : serve::ToolFormat::llama3;
+  const auto read = [&](size_t piece) {
+    serve::ToolCallParser parser(format);
+    std::string text;
+    std::vector<std::string> calls;
+    const auto add = [&](const serve::ToolCallParser::Found& found) {
+      text += found.text;
+      for (const serve::ToolCall& call : found.calls)
+        calls.push_back(call.name + "\n" + call.arguments);
+    };
+    for (size_t at = 0; at < answer.size(); at += piece)
+      add(parser.push(answer.substr(at, piece)));
+    add(parser.finish());
+    return std::pair(text, calls);
+  };
+  const auto whole = read(answer.size() + 1);
+  GPT_ASSERT(read(1) == whole && read(3) == whole);
+  return whole.second.empty() ? 0 : 1;
+}
+
+// A stream of events, however it is cut.
+inline int fuzz_events(const uint8_t* data, size_t size) {
+  const std::string_view stream(reinterpret_cast<const char*>(data), size);
+  const auto read = [&](size_t piece) {
+    std::vector<std::string> events;
+    serve::EventReader reader([&](const std::string& event) { events.push_back(event); });
+    for (size_t at = 0; at < stream.size(); at += piece)
+      reader.push(stream.substr(at, piece));
+    return events;
+  };
+  const auto whole = read(size + 1);
+  GPT_ASSERT(read(1) == whole);
+  return whole.empty() ? 0 : 1;
+}
+
+}  // namespace gpt

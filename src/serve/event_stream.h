@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace gpt::serve {
+
+// Reads a stream of server-sent events (HTML standard, section 9.2) piece by piece.
+class EventReader {
+ public:
+  // take: is called with the data of each event, its lines joined by line ends.
+  explicit EventReader(std::function<void(const std::string& data)> take) : take_(std::move(take)) {}
+  void push(std::string_view piece);
+  static constexpr size_t kLongest = size_t{16} << 20;  // of an event; Error beyond it
+
+ private:
+  void take_line(std::string_view line);
+
+  std::function<void(const std::string&)> take_;
+  std::string line_, data_;
+  bool any_ = false;
+};
+
+}  // namespace gpt::serve

@@ -1,0 +1,112 @@
+#include "serve/http_client.h"
+
+#include <sys/socket.h>
+
+#include <atomic>
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+
+#include "base/error.h"
+#include "base/parse.h"
+
+namespace gpt::serve {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using tcp = asio::ip::tcp;
+
+constexpr uint64_t kMostBody = uint64_t{64} << 20;
+
+}  // namespace
+
+struct HttpClient::Impl {
+  std::atomic<int> socket = -1;
+};
+
+HttpClient::HttpClient(const std::string& url, std::string key)
+    : url_(url), key_(std::move(key)), impl_(std::make_unique<Impl>()) {
+  constexpr std::string_view kScheme = "http://";
+  if (!url.starts_with(kScheme))
+    fail_usage("{}: expected http://HOST:PORT; TLS is for a proxy in between", url);
+  while (url_.ends_with('/'))
+    url_.pop_back();
+  const std::string rest = url_.substr(std::min(kScheme.size(), url_.size()));
+  const size_t slash = std::min(rest.find('/'), rest.size());
+  std::string place = rest.substr(0, slash);
+  path_ = slash < rest.size() ? rest.substr(slash) : "/v1";
+  const size_t colon = place.rfind(':');
+  const bool has_port = colon != std::string::npos && place.find(']', colon) == std::string::npos;
+  port_ = has_port ? place.substr(colon + 1) : "80";
+  host_ = has_port ? place.substr(0, colon) : place;
+  if (host_.starts_with('[') && host_.ends_with(']')) host_ = host_.substr(1, host_.size() - 2);
+  const auto port = parse_number<int>(port_);
+  if (host_.empty() || !port || *port < 1 || *port > 65535)
+    fail_usage("{}: expected http://HOST:PORT, such as http://127.0.0.1:8080", url);
+}
+
+HttpClient::~HttpClient() = default;
+
+void HttpClient::cancel() {
+  const int socket = impl_->socket;
+  if (socket >= 0) ::shutdown(socket, SHUT_RDWR);
+}
+
+HttpClient::Answer HttpClient::get(const std::string& path) {
+  Answer answer;
+  answer.status = ask(false, path, {}, [&](int, std::string_view piece) {
+    answer.body += piece;
+    if (answer.body.size() > kMostBody) fail("{}: the answer is longer than {} bytes", url_, kMostBody);
+  });
+  return answer;
+}
+
+int HttpClient::post(const std::string& path, const std::string& body,
+                     const std::function<void(int status, std::string_view piece)>& take) {
+  return ask(true, path, body, take);
+}
+
+int HttpClient::ask(bool posts, const std::string& path, const std::string& body,
+                    const std::function<void(int status, std::string_view piece)>& take) {
+  const bool is_address = host_.find(':') != std::string::npos;
+  http::request<http::string_body> request(posts ? http::verb::post : http::verb::get, path_ + path, 11);
+  request.set(http::field::host, (is_address ? "[" + host_ + "]" : host_) + ":" + port_);
+  request.set(http::field::user_agent, "gpt.cpp");
+  request.set(http::field::connection, "close");
+  if (!key_.empty()) request.set(http::field::authorization, "Bearer " + key_);
+  if (posts) request.set(http::field::content_type, "application/json");
+  request.body() = body;
+  request.prepare_payload();
+  try {
+    asio::io_context context;
+    tcp::socket socket(context);
+    asio::connect(socket, tcp::resolver(context).resolve(host_, port_));
+    impl_->socket = socket.native_handle();
+    const std::shared_ptr<void> closes(nullptr, [this](void*) { impl_->socket = -1; });
+    http::write(socket, request);
+    beast::flat_buffer buffer;
+    http::response_parser<http::buffer_body> parser;
+    parser.body_limit(boost::none);
+    http::read_header(socket, buffer, parser);
+    const auto status = static_cast<int>(parser.get().result_int());
+    char piece[8192];
+    while (!parser.is_done()) {
+      parser.get().body().data = piece;
+      parser.get().body().size = sizeof(piece);
+      beast::error_code error;
+      http::read_some(socket, buffer, parser, error);
+      if (error && error != http::error::need_buffer) throw beast::system_error(error);
+      const size_t n = sizeof(piece) - parser.get().body().size;
+      if (n > 0) take(status, {piece, n});
+    }
+    return status;
+  } catch (const beast::system_error& error) {
+    fail("{}: {}", url_, error.code().message());
+  }
+}
+
+}  // namespace gpt::serve

@@ -1,0 +1,117 @@
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/printable.h"
+#include "serve/api_error.h"
+#include "serve/endpoints.h"
+#include "serve/submit_answer.h"
+
+namespace gpt::serve {
+
+std::string path_in(const ModelFolder& folder, const std::string& name, const char* field) {
+  if (folder.path.empty())
+    throw ApiError(403, "this server loads nothing at run time; start it with --models-dir DIR");
+  const bool plain = !name.empty() && name.front() != '.' && name.find('/') == std::string::npos &&
+                     name.find('\0') == std::string::npos;
+  if (!plain) fail_field(field, "expected the name of a folder or file of the server's --models-dir");
+  for (const char* ending : {"", ".gguf"}) {
+    const std::filesystem::path path = std::filesystem::path(folder.path) / (name + ending);
+    std::error_code unreadable;
+    if (std::filesystem::exists(path, unreadable)) return path.string();
+  }
+  throw ApiError(404, fmt::format("{}: the server's --models-dir has no {}", field, printable_text(name, 64)),
+                 field, "model_not_found");
+}
+
+namespace {
+
+constexpr double kPatience = 30;  // seconds for requests that use what is unloaded
+
+std::string need_text(const Fields& fields, const char* name) {
+  const auto text = fields.text(name);
+  if (!text) fail_field(name, "expected a name, found none");
+  return *text;
+}
+
+// Whether nobody else holds it, after a while.
+template <class T>
+bool is_left_alone(const std::shared_ptr<T>& held) {
+  const auto begin = Clock::now();
+  while (held.use_count() > 1 && seconds_since(begin) < kPatience)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return held.use_count() == 1;
+}
+
+void send_success(Call& call, const std::string& name) {
+  call.send({.body = nlohmann::json{{"success", true}, {"model", name}}.dump()});
+}
+
+}  // namespace
+
+// {"model": NAME}
+void load_model(const Service& service, const std::shared_ptr<Call>& call) {
+  const nlohmann::json body = parse_body(call->request().body);
+  const std::string name = need_text(Fields(body), "model");
+  const std::string path = path_in(service.folder, name, "model");
+  const std::vector<ModelSet::Handle> loaded = service.models.all();
+  for (const ModelSet::Handle& model : loaded) {
+    if (model->name() == name) fail_field("model", "{} is loaded already", name);
+  }
+  if (std::ssize(loaded) >= service.folder.most)
+    throw ApiError(409,
+                   fmt::format("{} models are loaded, which is as many as this server may have; unload one",
+                               loaded.size()),
+                   "model", "too_many_models");
+  service.models.add(std::make_shared<ServedModel>(service.folder.options(name, path)));
+  send_success(*call, name);
+}
+
+// {"model": NAME}. Requests under way get half a minute to end, and an error then.
+void unload_model(const Service& service, const std::shared_ptr<Call>& call) {
+  const nlohmann::json body = parse_body(call->request().body);
+  const std::string name = need_text(Fields(body), "model");
+  if (service.folder.path.empty()) path_in(service.folder, name, "model");
+  ModelSet::Handle model = service.models.remove(name);
+  if (!is_left_alone(model)) {
+    model->worker().stop();
+    is_left_alone(model);
+  }
+  model.reset();  // its memory is free when the client is told
+  send_success(*call, name);
+}
+
+// {"lora_name", "lora_path", "model"}
+void load_adapter(const Service& service, const std::shared_ptr<Call>& call) {
+  const nlohmann::json body = parse_body(call->request().body);
+  const Fields fields(body);
+  const std::string name = need_text(fields, "lora_name");
+  if (name.empty() || name.size() > 128 || name.find(':') != std::string::npos)
+    fail_field("lora_name", "expected 1 to 128 characters without \":\"");
+  const ModelSet::Found found = model_of(service, *call, fields);
+  const auto scale = fields.number("scale", -1e6, 1e6).value_or(1);
+  found.model->add_adapter(
+      {name, path_in(service.folder, need_text(fields, "lora_path"), "lora_path"), scale});
+  send_success(*call, found.model->name() + ":" + name);
+}
+
+// {"lora_name", "model"}
+void unload_adapter(const Service& service, const std::shared_ptr<Call>& call) {
+  const nlohmann::json body = parse_body(call->request().body);
+  const Fields fields(body);
+  const std::string name = need_text(fields, "lora_name");
+  if (service.folder.path.empty()) path_in(service.folder, name, "lora_name");
+  ModelSet::Found found = model_of(service, *call, fields);
+  found.named.reset();
+  const auto adapter = found.model->take_adapter(name);
+  if (adapter == nullptr)
+    throw ApiError(
+        404, fmt::format("the model {} has no adapter {}", found.model->name(), printable_text(name, 64)),
+        "lora_name", "model_not_found");
+  // One that is still in use keeps its memory until the model goes.
+  if (is_left_alone(adapter)) found.model->free_adapter(adapter->number);
+  send_success(*call, found.model->name() + ":" + name);
+}
+
+}  // namespace gpt::serve

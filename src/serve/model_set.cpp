@@ -1,0 +1,65 @@
+#include "serve/model_set.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "serve/api_error.h"
+
+namespace gpt::serve {
+namespace {
+
+[[noreturn]] void fail_unknown(const std::string& name) {
+  throw ApiError(404,
+                 fmt::format("the model \"{}\" does not exist here; GET /v1/models lists those that do",
+                             printable_text(name, 64)),
+                 "model", "model_not_found");
+}
+
+}  // namespace
+
+void ModelSet::add(Handle model) {
+  const std::lock_guard lock(mutex_);
+  for (const Handle& other : models_) {
+    if (other->name() == model->name())
+      fail_usage("two models have the name {}: give one another, NAME=PATH", model->name());
+  }
+  models_.push_back(std::move(model));
+}
+
+ModelSet::Handle ModelSet::remove(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find_if(models_, [&](const Handle& m) { return m->name() == name; });
+  if (found == models_.end()) fail_unknown(name);
+  Handle model = std::move(*found);
+  models_.erase(found);
+  return model;
+}
+
+ModelSet::Found ModelSet::find(const std::string& name) const {
+  const std::vector<Handle> models = all();
+  if (models.empty())
+    throw ApiError(404, "no model is loaded; POST /models/load loads one", "model", "model_not_found");
+  if (name.empty()) return {.model = models.front(), .name = models.front()->name()};
+  std::vector<Found> with_adapter;
+  for (const Handle& model : models) {
+    if (model->name() == name) return {.model = model, .name = name};
+    const std::string prefix = model->name() + ":";
+    const bool named = name.starts_with(prefix);
+    const auto adapter = model->adapter(named ? std::string_view(name).substr(prefix.size()) : name);
+    if (adapter) with_adapter.push_back({model, adapter, adapter->number, name});
+  }
+  if (with_adapter.size() != 1) fail_unknown(name);
+  return with_adapter.front();
+}
+
+std::vector<ModelSet::Handle> ModelSet::all() const {
+  const std::lock_guard lock(mutex_);
+  return models_;
+}
+
+void ModelSet::stop() {
+  for (const Handle& model : all())
+    model->worker().stop();
+}
+
+}  // namespace gpt::serve
