@@ -117,6 +117,9 @@ std::string processes_text(const RunPlan& r) {
     table.rows.push_back({"not hidden", fmt::format("{:.3g} s", e.exposed),
                           fmt::format("of a step of {:.3g} s: {}; docs/scaling.md has the formula", step,
                                       format_percent(e.exposed / step))});
+    table.rows.push_back(
+        {"waiting", fmt::format("{:.3g} s", e.waiting),
+         fmt::format("for the slowest: measured parts differ by {}", format_percent(r.rates->spread))});
   }
   return format_table(table) + "\n";
 }

@@ -11,17 +11,18 @@
 namespace gpt {
 namespace {
 
-constexpr size_t kUnderWay = GradientSums::kUnderWay;
-// Of rounded buckets. Who sends one has got the one kUnderWay before it from all others, and these had added
-// the one as far before that: its sums are on their way, and its place is soon free.
-constexpr size_t kPlaces = 2 * kUnderWay;
+// Of rounded buckets. Who sends one has got from all others the one that was sent when as many were under
+// way, and these had added the one as far before that: its sums are on their way, and its place is soon free.
+int64_t places(const Pieces& pieces) {
+  return 2 * pieces.under_way();
+}
 
 int64_t received_elements(const Pieces& pieces, int processes) {
-  return std::min(static_cast<int64_t>(kUnderWay), pieces.buckets()) * (processes - 1) * pieces.largest();
+  return std::min(pieces.under_way(), pieces.buckets()) * (processes - 1) * pieces.largest();
 }
 
 int64_t message_elements(const Pieces& pieces) {
-  return std::min(static_cast<int64_t>(kPlaces), pieces.buckets()) * pieces.bucket(0).size();
+  return std::min(places(pieces), pieces.buckets()) * pieces.bucket(0).size();
 }
 
 size_t most_ranges(const Division& division) {
@@ -66,6 +67,8 @@ GradientSums::GradientSums(const ParamTable& table, const ParamBuffer& grads, in
       processes_(processes),
       backend_(backend),
       pieces_(grads.all().size(), processes.size()),
+      under_way_(static_cast<size_t>(pieces_.under_way())),
+      places_(static_cast<size_t>(places(pieces_))),
       division_(divide_in_pieces(grads.all().size(), processes.size())),
       layout_(table),
       parameters_(static_cast<size_t>(pieces_.buckets())) {
@@ -114,10 +117,10 @@ void GradientSums::done(int id) {
 // To each process its piece, and from each the own one.
 void GradientSums::send(int64_t bucket) {
   while (completed_ < sent_.size() &&
-         (sent_.size() - completed_ == kUnderWay || has_ended(sent_[completed_].handle)))
+         (sent_.size() - completed_ == under_way_ || has_ended(sent_[completed_].handle)))
     complete_next();
   const size_t place = sent_.size();
-  while (rounds_messages() && taken_ < gathered_.size() && taken_ + kPlaces <= place)  // it is not free yet
+  while (rounds_messages() && taken_ < gathered_.size() && taken_ + places_ <= place)  // it is not free yet
     take_next();
   std::vector<std::span<const std::byte>> to;
   std::vector<std::span<std::byte>> from;
@@ -166,7 +169,7 @@ TensorView GradientSums::total(int64_t bucket) const {
 // The own piece from another rank, of the bucket that was sent after so many.
 TensorView GradientSums::received(size_t place, int64_t bucket, int rank) const {
   const auto size = static_cast<int64_t>(dtype_size(message_type_));
-  const int64_t row = static_cast<int64_t>(place % kUnderWay) * (processes_.size() - 1) +
+  const int64_t row = static_cast<int64_t>(place % under_way_) * (processes_.size() - 1) +
                       (rank < processes_.rank() ? rank : rank - 1);
   return received_.view(row * pieces_.largest() * size, message_type_,
                         Shape{pieces_.piece(bucket, processes_.rank()).size()});
@@ -175,7 +178,7 @@ TensorView GradientSums::received(size_t place, int64_t bucket, int rank) const 
 // Where a part of a bucket lies when it is sent to others or comes from them.
 TensorView GradientSums::message(size_t place, int64_t bucket, const ElementRange& range) const {
   if (!rounds_messages()) return grads_.range(range.begin, range.end);
-  const int64_t at = static_cast<int64_t>(place % kPlaces) * pieces_.bucket(0).size() + range.begin -
+  const int64_t at = static_cast<int64_t>(place % places_) * pieces_.bucket(0).size() + range.begin -
                      pieces_.bucket(bucket).begin;
   return messages_.view(at * static_cast<int64_t>(dtype_size(message_type_)), message_type_,
                         Shape{range.size()});

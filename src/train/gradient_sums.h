@@ -47,8 +47,6 @@ class GradientSums {
 
   double waited_seconds() const { return waited_; }  // for messages, so far
 
-  static constexpr size_t kUnderWay = 16;  // buckets that are sent before the first of them has come
-  static constexpr int64_t kInFlightBytes = int64_t{kUnderWay} << 20;
   // Of memory beside the gradients.
   static int64_t bytes(int64_t elements, DType dtype, DType message_type, int64_t rounds, int processes,
                        int rank);
@@ -82,6 +80,7 @@ class GradientSums {
   Communicator& processes_;
   Backend backend_;
   Pieces pieces_;
+  size_t under_way_, places_;  // of buckets that are sent; of those that are rounded
   Division division_;
   ParamLayout layout_;
   int64_t own_elements_ = 0;

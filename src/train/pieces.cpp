@@ -10,7 +10,16 @@
 namespace gpt {
 namespace {
 
-constexpr int64_t kBucketBlocks = 16;  // 262,144 elements, or a block for each process
+constexpr int64_t kBucketBlocks = 16;  // 262,144 elements
+constexpr int64_t kPieceBlocks = 4;    // 65,536: shorter messages cost more to begin than to send
+constexpr int64_t kBuckets = 16;       // that a long backward pass should have to send one by one
+
+// With more than four processes buckets grow with their number, so that a process sends as many messages to
+// 1,000 as to 4, as far as the model is large enough.
+int64_t blocks_of_bucket(int64_t blocks, int processes) {
+  const int64_t least = std::max<int64_t>(kBucketBlocks, processes);
+  return std::clamp(blocks / kBuckets, least, std::max(least, kPieceBlocks * processes));
+}
 
 }  // namespace
 
@@ -23,7 +32,7 @@ Pieces::Pieces(int64_t elements, int processes)
     : elements_(elements),
       processes_(processes),
       blocks_((elements + kSumBlock - 1) / kSumBlock),
-      bucket_blocks_(std::max<int64_t>(kBucketBlocks, processes)),
+      bucket_blocks_(blocks_of_bucket(blocks_, processes)),
       buckets_((blocks_ + bucket_blocks_ - 1) / bucket_blocks_) {}
 
 ElementRange Pieces::blocks(int64_t first, int64_t last) const {
@@ -37,6 +46,11 @@ ElementRange Pieces::bucket(int64_t i) const {
 ElementRange Pieces::piece(int64_t bucket, int rank) const {
   const int64_t first = bucket * bucket_blocks_, n = std::min(bucket_blocks_, blocks_ - first);
   return blocks(first + n * rank / processes_, first + n * (rank + 1) / processes_);
+}
+
+int64_t Pieces::under_way() const {
+  constexpr int64_t kLeast = 2, kMost = 16;
+  return std::clamp(kMost * kBucketBlocks / bucket_blocks_, kLeast, kMost);
 }
 
 int64_t Pieces::largest() const {

@@ -31,6 +31,7 @@ class Pieces {
   std::vector<ElementRange> of(int rank) const;  // by bucket
   int64_t elements_of(int rank) const;           // in all its pieces
   int64_t largest() const;                       // elements that a piece can have
+  int64_t under_way() const;  // buckets that are sent before the first of them has come: about 16 MiB
 
  private:
   ElementRange blocks(int64_t first, int64_t last) const;

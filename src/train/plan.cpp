@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
+#include <numbers>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -201,7 +203,9 @@ int64_t gradient_bytes(const PlanSubject& s, const ParamTable& table) {
   const int64_t own = all / s.processes, others = s.processes - 1;
   // Whole matrices are put together for the update, from the pieces of all.
   const bool moves = require_optimizer(s.config.train.optimizer).divides == Divides::at_matrices;
-  const int64_t backward = (unsent + GradientSums::kInFlightBytes) * others / s.processes;
+  const Pieces pieces(all / 4, s.processes);
+  const int64_t sent = 4 * pieces.under_way() * pieces.bucket(0).size();
+  const int64_t backward = (unsent + sent) * others / s.processes;
   return std::min(all, own + std::max(backward, moves ? own * others / s.processes : 0));
 }
 
@@ -308,14 +312,41 @@ double typical_seconds(std::vector<double> seconds) {
   return *middle;
 }
 
+double relative_spread(std::vector<double> seconds) {
+  constexpr double kNormal = 1.4826;  // standard deviations in the median distance of normal numbers
+  const double typical = typical_seconds(seconds);
+  for (double& x : seconds)
+    x = std::abs(x - typical);
+  return typical > 0 ? kNormal * typical_seconds(std::move(seconds)) / typical : 0;
+}
+
 int64_t times_due(int64_t steps, int64_t every) {
   return every > 0 ? steps / every + (steps % every != 0 ? 1 : 0) : 0;
 }
+
+namespace {
+
+// The computation of a step in one process.
+double step_computation(const PlanSubject& s, const RunRates& r) {
+  const TrainConfig& c = s.config.train;
+  const auto micro_batches = static_cast<double>(c.batch_size / c.micro_batch / s.processes);
+  return r.micro_batch + (micro_batches - 1) * r.accumulated + r.update;
+}
+
+// By how many standard deviations the largest of n normal numbers is above their mean, on average (Cramer
+// 1946, section 28.6); for two it is 0.2 too high, for eight 0.1.
+double largest_of(int n) {
+  const double u = std::sqrt(2 * std::log(n));
+  return u - (std::log(std::log(n)) + std::log(4 * std::numbers::pi)) / (2 * u) + std::numbers::egamma / u;
+}
+
+}  // namespace
 
 // Gradients are sent while the backward pass of a shard's last micro-batch runs, in the last round their sums
 // too; weights (ZeRO) after the update.
 ExchangePlan plan_exchange(const PlanSubject& s, const RunRates& r) {
   constexpr double kBackwardShare = 2.0 / 3;  // of a micro-batch
+  constexpr double kHides = 0.65;             // of the backward pass, as measured (docs/scaling.md)
   constexpr double kMessageSeconds = 20e-6;   // to begin one
   ExchangePlan plan;
   if (s.processes == 1) return plan;
@@ -333,7 +364,7 @@ ExchangePlan plan_exchange(const PlanSubject& s, const RunRates& r) {
   const double gradients = on_the_link(sent.gradients) + messages,
                results = on_the_link(sent.results) + messages, moved = on_the_link(sent.moved);
   const bool accumulates = c.micro_batch * shard_count(c, s.processes) < c.batch_size;
-  const double hidden = kBackwardShare * (accumulates ? r.accumulated : r.micro_batch);
+  const double hidden = kHides * kBackwardShare * (accumulates ? r.accumulated : r.micro_batch);
   const auto rounds = static_cast<double>(sent.rounds);
   const auto beyond = [](double message, double pass) { return std::max(0.0, message - pass); };
   plan.seconds = rounds * gradients + static_cast<double>(sent.times) * results + moved;
@@ -345,6 +376,7 @@ ExchangePlan plan_exchange(const PlanSubject& s, const RunRates& r) {
     plan.exposed = (rounds - 1) * beyond(gradients, hidden) + beyond(gradients + results, hidden);
   }
   plan.exposed += moved;
+  plan.waiting = r.spread * step_computation(s, r) * largest_of(s.processes);
   return plan;
 }
 
@@ -355,7 +387,8 @@ RunTime plan_time(const PlanSubject& s, const RunRates& r, int64_t parameters) {
   const int64_t parts = c.batch_size / c.micro_batch / s.processes;
   const auto micro_batches = static_cast<double>(parts);
   RunTime t;
-  t.step = r.micro_batch + (micro_batches - 1) * r.accumulated + r.update + plan_exchange(s, r).exposed;
+  const ExchangePlan exchange = plan_exchange(s, r);
+  t.step = step_computation(s, r) + exchange.exposed + exchange.waiting;
   t.steps = steps * t.step + r.first;
   const auto due = [&](int64_t every) { return static_cast<double>(times_due(planned_steps(c), every)); };
   const auto weights = 4 * static_cast<double>(parameters);
@@ -404,6 +437,7 @@ RunRates measure_rates(const PlanSubject& subject, const RunData& data, const Ba
   rates.micro_batch = typical_seconds(first) * scale;
   rates.accumulated = typical_seconds(further) * scale;
   rates.update = typical_seconds(update);
+  rates.spread = relative_spread(first);
   rates.first = std::max(0.0, first_step - typical_seconds(first) - rates.update);
   if (subject.evaluates) rates.evaluation = probe.evaluation(seconds / 4) * scale;
   if (c.sample_every > 0) rates.sample = probe.sample(seconds / 4);

@@ -66,6 +66,7 @@ struct RunRates {
   double micro_batch = 0;  // the first of a step, which packs the weights
   double accumulated = 0;  // each further one
   double update = 0;       // norms, clipping, AdamW
+  double spread = 0;       // of micro_batch: the standard deviation, as a part of it
   double first = 0;        // that the first step takes longer: it is the first to touch most of the memory
   double evaluation = 0;   // one micro-batch of it
   double sample = 0;
@@ -91,6 +92,7 @@ struct ExchangePlan {
   int64_t sent_bytes = 0;  // by each process
   double seconds = 0;      // that they take
   double exposed = 0;      // of these, what no backward pass hides
+  double waiting = 0;      // for the slowest of the processes
 };
 ExchangePlan plan_exchange(const PlanSubject& subject, const RunRates& rates);
 RunTime plan_time(const PlanSubject& subject, const RunRates& rates, int64_t parameters);
@@ -100,6 +102,8 @@ int64_t planned_steps(const TrainConfig& config);
 
 // The median, so that what other programs do now and then does not count; 0 of none.
 double typical_seconds(std::vector<double> seconds);
+// The standard deviation as a part of the median, from the median distance to it; 0 of none.
+double relative_spread(std::vector<double> seconds);
 
 // How often something that is due every so many steps, and after the last one, happens; 0: never.
 int64_t times_due(int64_t steps, int64_t every);

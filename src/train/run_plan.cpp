@@ -250,7 +250,8 @@ json run_plan_json(const RunPlan& p) {
       const ExchangePlan exchange = plan_exchange(p.subject, *p.rates);
       out["processes"].update({{"sent_bytes_per_step", exchange.sent_bytes},
                                {"message_seconds_per_step", exchange.seconds},
-                               {"exposed_seconds_per_step", exchange.exposed}});
+                               {"exposed_seconds_per_step", exchange.exposed},
+                               {"waiting_seconds_per_step", exchange.waiting}});
     }
   }
   if (p.forecast)

@@ -126,6 +126,20 @@ TEST(GradientSums, AreAddedInTheOrderOfShards) {
   }
 }
 
+// To a thousand processes as many messages go as to four, and memory for them grows slower than their number.
+TEST(Pieces, BucketsGrowWithTheNumberOfProcesses) {
+  constexpr int64_t kElements = int64_t{1} << 30;
+  const auto messages = [](int processes) {
+    return Pieces(kElements, processes).buckets() * (processes - 1);
+  };
+  EXPECT_EQ(Pieces(kElements, 4).bucket(0).size(), 262144);
+  EXPECT_EQ(Pieces(kElements, 4).under_way(), 16);
+  EXPECT_LT(messages(1000), 1.4 * static_cast<double>(messages(4)));
+  EXPECT_EQ(Pieces(kElements, 8).under_way() * Pieces(kElements, 8).bucket(0).size(), 16 * 262144);
+  EXPECT_EQ(Pieces(kElements, 1000).under_way(), 2);
+  EXPECT_EQ(Pieces(1'000'000, 8).bucket(0).size(), 262144) << "a small model is still sent in parts";
+}
+
 // More buckets than have a place at once.
 ParamTable larger_table() {
   return ParamTable(
@@ -140,7 +154,8 @@ TEST(GradientSums, RoundedMessagesAreWithinHalfAUnitOfBf16) {
   constexpr double kHalfUnit = 0x1p-8, kAddition = 0x1p-22;
   const ParamTable table = larger_table();
   const int64_t elements = param_buffer_elements(table);
-  ASSERT_GT(Pieces(elements, 3).buckets(), static_cast<int64_t>(2 * GradientSums::kUnderWay));
+  const Pieces pieces(elements, 3);
+  ASSERT_GT(pieces.buckets(), 2 * pieces.under_way());
   std::vector<float> numbers;
   for (int64_t i = 0; i < 4099; ++i)
     numbers.push_back(gradient(0, i));

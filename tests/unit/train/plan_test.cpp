@@ -117,10 +117,30 @@ TEST(Plan, FastSumsAreSentOnce) {
   EXPECT_EQ(planned(Reduce::exact, 0).sent_bytes, 7 * once);
   EXPECT_EQ(planned(Reduce::fast_bf16, 0).sent_bytes, once);
   EXPECT_EQ(planned(Reduce::fast_bf16, 1).sent_bytes, once + once / 2) << "weights are not rounded";
-  const double sent = static_cast<double>(once) / s.link_bytes_per_second, hidden = 2;
+  const double sent = static_cast<double>(once) / s.link_bytes_per_second, hidden = 0.65 * 2;
   EXPECT_NEAR(fast.seconds, 2 * sent, 0.01 * sent);
   EXPECT_NEAR(fast.exposed, std::max(0.0, 2 * sent - hidden), 0.01 * sent);
   EXPECT_NEAR(planned(Reduce::fast_bf16, 1).exposed, std::max(0.0, sent / 2 - hidden) + sent, 0.01 * sent);
+}
+
+// The mean of the largest of eight normal numbers is 1.42 standard deviations above their own.
+TEST(Plan, ProcessesWaitForTheSlowest) {
+  std::vector<double> seconds;
+  for (int i = 0; i < 101; ++i)
+    seconds.push_back(10 + 0.01 * (i - 50));
+  EXPECT_NEAR(relative_spread(seconds), 1.4826 * 0.25 / 10, 1e-3);
+  EXPECT_EQ(relative_spread({}), 0);
+  PlanSubject s = small_subject();
+  s.link_bytes_per_second = 1e12;
+  s.config.train.grad_shards = 8;
+  s.config.train.batch_size = 8;
+  s.config.train.micro_batch = 1;
+  const RunRates rates{.micro_batch = 2, .accumulated = 2, .update = 1, .spread = 0.1};
+  EXPECT_EQ(plan_exchange(s, rates).waiting, 0) << "alone";
+  s.processes = 8;
+  const ExchangePlan eight = plan_exchange(s, rates);
+  EXPECT_NEAR(eight.waiting, 0.1 * 3 * 1.42, 0.1 * 3 * 0.12);
+  EXPECT_DOUBLE_EQ(plan_time(s, rates, 1000).step, 3 + eight.exposed + eight.waiting);
 }
 
 }  // namespace
