@@ -69,7 +69,7 @@ uint64_t any_seed() {
 void refuse_unsupported(const Fields& fields) {
   fields.refuse({"audio", "modalities", "prediction", "functions", "function_call", "web_search_options",
                  "mirostat", "mirostat_tau", "mirostat_eta", "typical_p", "use_beam_search", "beam_width",
-                 "length_penalty", "prompt_logprobs", "bad_words", "stop_token_ids", "cache_salt"});
+                 "length_penalty", "prompt_logprobs", "bad_words", "stop_token_ids"});
 }
 
 void parse_stream(const Fields& fields, GenerationParams& p) {

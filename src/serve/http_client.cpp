@@ -8,6 +8,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <limits>
 
 #include "base/error.h"
 #include "base/parse.h"
@@ -90,7 +91,7 @@ int HttpClient::ask(bool posts, const std::string& path, const std::string& body
     http::write(socket, request);
     beast::flat_buffer buffer;
     http::response_parser<http::buffer_body> parser;
-    parser.body_limit(boost::none);
+    parser.body_limit(std::numeric_limits<uint64_t>::max());
     http::read_header(socket, buffer, parser);
     const auto status = static_cast<int>(parser.get().result_int());
     char piece[8192];

@@ -9,11 +9,12 @@
 namespace gpt::serve {
 namespace {
 
-constexpr std::string_view kOpen = "<tool_call>", kClose = "</tool_call>", kPythonTag = "<|python_tag|>";
+constexpr std::string_view kOpen = "<tool_call>", kClose = "</tool_call>", kPythonTag = "<|python_tag|>",
+                           kBlanks = " \t\r\n";
 
 std::string_view trimmed(std::string_view text) {
-  const size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
-  const size_t end = text.find_last_not_of(" \t\r\n");
+  const size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
+  const size_t end = text.find_last_not_of(kBlanks);
   return text.substr(begin, end == std::string_view::npos ? 0 : end + 1 - begin);
 }
 
@@ -78,16 +79,16 @@ ToolCallParser::Found ToolCallParser::push(std::string_view piece) {
   return found;
 }
 
-// Text up to the next call, or to what may be the beginning of its marker.
+// Text up to the next call, or to what may be the beginning of its marker. Blanks behind a call are the
+// format's.
 void ToolCallParser::take_text(Found& found) {
+  if (behind_call_) held_.erase(0, std::min(held_.find_first_not_of(kBlanks), held_.size()));
   const size_t open = held_.find(kOpen);
   in_call_ = open != std::string::npos;
   const size_t n = in_call_ ? open : held_.size() - beginning_of(kOpen, held_);
-  std::string text = held_.substr(0, n);
+  behind_call_ = behind_call_ && n == 0;
+  found.text += held_.substr(0, n);
   held_.erase(0, n);
-  // Line ends between calls are the format's.
-  if (any_ && trimmed(text).empty()) return;
-  found.text += text;
 }
 
 void ToolCallParser::take_call(Found& found) {
@@ -96,8 +97,9 @@ void ToolCallParser::take_call(Found& found) {
   const auto call = call_of(trimmed(std::string_view(held_).substr(kOpen.size(), close - kOpen.size())));
   if (call) {
     found.calls.push_back(*call);
-    any_ = true;
+    behind_call_ = true;
   } else {
+    behind_call_ = false;
     found.text += held_.substr(0, close + kClose.size());
   }
   held_.erase(0, close + kClose.size());
@@ -114,7 +116,7 @@ ToolCallParser::Found ToolCallParser::finish() {
       held_.clear();
     }
   }
-  if (!any_ || !trimmed(held_).empty()) found.text = held_;
+  found.text = held_;
   held_.clear();
   return found;
 }

@@ -42,7 +42,7 @@ class ToolCallParser {
 
   ToolFormat format_;
   std::string held_;
-  bool in_call_ = false, begun_ = false, any_ = false;
+  bool in_call_ = false, begun_ = false, behind_call_ = false;
 };
 
 }  // namespace gpt::serve

@@ -310,8 +310,10 @@ TEST_F(Serve, AnswersHaveTheFormThatWasAskedFor) {
 
 TEST_F(Serve, ToolsAreCalledWhereTheyMustBe) {
   const fs::path jinja = folder() / "tools.jinja";
-  std::ofstream(jinja)
-      << "{% for m in messages %}{{ m.content }}\n{% endfor %}{% if tools %}<tool_call>{% endif %}";
+  std::ofstream(jinja) << "{% if tools %}<tool_call>{% endif %}{% for m in messages %}"
+                          "{% if m.role == 'assistant' %}<|assistant_start|>{{ m.content }}<|assistant_end|>"
+                          "{% else %}<|user_start|>{{ m.content }}<|user_end|>{% endif %}{% endfor %}"
+                          "{% if add_generation_prompt %}<|assistant_start|>{% endif %}";
   Server server({"tiny=" + folder().string(), "--template", jinja.string()});
   const auto tool = [](const std::string& name, const char* parameters) {
     return json{{"type", "function"},
@@ -548,8 +550,12 @@ TEST_F(Serve, ChatsOverItsAddress) {
   const std::string input = "Once upon a time\nAnd then?\n/reset\nOnce upon a time\n";
   const json here = lines({folder().string(), "--template", "nanochat"}, input);
   ASSERT_EQ(here.size(), 3u);
-  EXPECT_EQ(lines({url}, input), here);
-  EXPECT_EQ(lines({url + "/v1/", "--server-model", "tiny"}, input), here);
+  for (const auto& there : {lines({url}, input), lines({url + "/v1/", "--server-model", "tiny"}, input)}) {
+    ASSERT_EQ(there.size(), 3u);
+    EXPECT_EQ(there[0], here[0]);  // later ones read the answer as a text, not as the tokens that were drawn
+    EXPECT_EQ(there[2], here[0]);
+    EXPECT_NE(there[1], here[0]);
+  }
   const auto refused = [&](const std::vector<std::string>& words) {
     const GptRun run = run_gpt(words);
     EXPECT_NE(run.status, 0);

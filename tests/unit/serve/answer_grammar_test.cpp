@@ -36,7 +36,7 @@ TEST(AnswerGrammar, CallsOfToolsHaveTheFormOfTheTemplate) {
   EXPECT_TRUE(fits(one, "<tool_call>\n{\"name\": \"stop\", \"arguments\": {\"any\": [1]}}\n</tool_call>"));
   EXPECT_TRUE(fits(tool_call_grammar(tools(), ToolFormat::hermes, true), call + "\n" + call));
   const AnswerGrammar llama = tool_call_grammar(tools(), ToolFormat::llama3, true);
-  EXPECT_TRUE(fits(llama, R"({"name": "add", "parameters": {"x": 1, "$ref": {"$ref": "#"}}})"));
+  EXPECT_TRUE(fits(llama, R"({"name": "add", "parameters": {"x": 1, "$ref": {"$ref":"#"}}})"));
   EXPECT_FALSE(fits(llama, R"({"name": "add", "parameters": {}})"));
 }
 
