@@ -78,6 +78,8 @@ void tokenize(const Service& service, const std::shared_ptr<Call>& call) {
   const Fields fields(body);
   const ModelSet::Found found = model_of(service, *call, fields);
   const ServedModel& model = *found.model;
+  const auto add_special = fields.boolean("add_special");
+  const auto add_special_tokens = fields.boolean("add_special_tokens");
   std::vector<int32_t> ids;
   if (fields.find("messages") != nullptr) {
     ids = read_chat_prompt(fields, call->request().body, model).ids;
@@ -85,9 +87,7 @@ void tokenize(const Service& service, const std::shared_ptr<Call>& call) {
     auto text = fields.text("content");
     if (!text) text = fields.text("prompt");
     if (!text) fail_field("content", "expected a text, found none");
-    const bool special =
-        fields.boolean("add_special")
-            .value_or(fields.boolean("add_special_tokens").value_or(fields.find("prompt") != nullptr));
+    const bool special = add_special.value_or(add_special_tokens.value_or(fields.find("prompt") != nullptr));
     ids = text->empty() ? std::vector<int32_t>()
                         : prompt_ids(*text, &model.tokenizer(), model.config(), !special);
   }
