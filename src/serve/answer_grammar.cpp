@@ -151,7 +151,6 @@ AnswerGrammar tool_call_grammar(const Ordered& tools, ToolFormat format, bool se
     Ordered parameters = Ordered::object();
     if (function.contains("parameters") && !function["parameters"].is_null())
       parameters = function["parameters"];
-    if (!parameters.is_object()) fail_field("tools", "expected \"parameters\" to be a JSON schema");
     if (!parameters.contains("type") && !parameters.contains("$ref")) parameters["type"] = "object";
     move_references(parameters, fmt::format("/anyOf/{}/properties/{}", calls.size(), arguments));
     calls.push_back({{"type", "object"},

@@ -106,10 +106,16 @@ void check_tools(const json& tools, const Fields& fields) {
   for (size_t i = 0; i < tools.size(); ++i) {
     const Fields tool(tools[i], fmt::format("tools.{}.", i));
     const json* function = tool.find("function");
-    if (tool.text("type") != "function" || function == nullptr || !function->is_object() ||
-        !Fields(*function, fmt::format("tools.{}.function.", i)).text("name"))
+    if (tool.text("type") != "function" || function == nullptr)
       fail_field(fmt::format("tools.{}", i),
                  "expected {{\"type\": \"function\", \"function\": {{\"name\", ...}}}}");
+    const std::string prefix = fmt::format("tools.{}.function.", i);
+    const Fields named(*function, prefix);
+    if (!named.text("name")) fail_field(prefix + "name", "expected a text, found none");
+    named.text("description");
+    const json* parameters = named.find("parameters");
+    if (parameters != nullptr && !parameters->is_object())
+      named.fail("parameters", "a JSON schema", *parameters);
   }
 }
 
