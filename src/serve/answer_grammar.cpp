@@ -164,15 +164,20 @@ AnswerGrammar tool_call_grammar(const Ordered& tools, ToolFormat format, bool se
   return {std::move(source), "tools"};
 }
 
-void constrain(Request& request, const AnswerGrammar& grammar, const ServedModel& model) {
+void constrain(std::span<Request> requests, const AnswerGrammar& grammar, const ServedModel& model) {
   std::shared_ptr<grammar::TokenMasks> masks;
   try {
     masks = model.grammars().masks(grammar.source);
   } catch (const Error& error) {
     throw ApiError(400, grammar.field + ": " + error.what(), grammar.field, "invalid_schema");
   }
+  const Request* before = nullptr;
   try {
-    request.constraint = grammar::make_constraint(std::move(masks), request.max_tokens);
+    for (Request& request : requests) {
+      const bool same = before != nullptr && before->max_tokens == request.max_tokens;
+      request.constraint = same ? before->constraint : grammar::make_constraint(masks, request.max_tokens);
+      before = &request;
+    }
   } catch (const Error& error) {
     throw ApiError(400, error.what(), "max_tokens", "max_tokens_too_small");
   }

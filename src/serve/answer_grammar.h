@@ -2,6 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -27,8 +28,8 @@ std::optional<AnswerGrammar> read_answer_grammar(const Fields& fields, std::stri
 // call may follow, where the format has that.
 AnswerGrammar tool_call_grammar(const nlohmann::ordered_json& tools, ToolFormat format, bool several);
 
-// Holds a request to a grammar. Its max_tokens is known. Throws ApiError (400) for a grammar that cannot be
-// compiled, and where no answer has so few tokens.
-void constrain(Request& request, const AnswerGrammar& grammar, const ServedModel& model);
+// Holds requests to a grammar; their max_tokens are known. May take a quarter of a second. Throws ApiError
+// (400) for a grammar that cannot be compiled, and where no answer has so few tokens.
+void constrain(std::span<Request> requests, const AnswerGrammar& grammar, const ServedModel& model);
 
 }  // namespace gpt::serve

@@ -14,17 +14,7 @@ const char* serve_page_script();
 namespace gpt::serve {
 namespace {
 
-constexpr size_t kMostPreparing = 1024, kMostLoading = 16;
-
-// Runs an endpoint, or answers what keeps it from running.
-template <class F>
-void answer(const std::shared_ptr<Call>& call, F&& run) {
-  try {
-    run();
-  } catch (...) {
-    call->send(current_error().reply());
-  }
-}
+constexpr size_t kMostPreparing = 1024, kMostCompiling = 256, kMostLoading = 16;
 
 std::string log_line(const CallRecord& r) {
   std::string line = fmt::format(
@@ -45,7 +35,8 @@ std::string log_line(const CallRecord& r) {
 Api::Api(ModelSet& models, ApiOptions options)
     : models_(models),
       options_(std::move(options)),
-      service_{models_, options_.limits, metrics_, salts_, options_.folder},
+      compiling_(kMostCompiling),
+      service_{models_, options_.limits, metrics_, salts_, options_.folder, compiling_},
       rate_(options_.per_minute),
       preparing_(kMostPreparing),
       loading_(kMostLoading) {
@@ -92,7 +83,7 @@ void Api::handle(HttpRequest request, std::shared_ptr<Responder> responder) {
   const auto call = std::make_shared<Call>(std::move(request), std::move(responder),
                                            [this](const CallRecord& record) { end_call(record); });
   call->watch();
-  answer(call, [&] { route(call); });
+  run_for(call, [&] { route(call); });
 }
 
 void Api::route(const std::shared_ptr<Call>& call) {
@@ -142,7 +133,7 @@ void Api::check_rate(const Call& call) {
 
 void Api::prepare(const std::shared_ptr<Call>& call, const Endpoint& endpoint) {
   const bool taken = (endpoint.loads ? loading_ : preparing_).add([call, &endpoint] {
-    if (!call->closed()) answer(call, [&] { endpoint.run(call); });
+    if (!call->closed()) run_for(call, [&] { endpoint.run(call); });
   });
   if (!taken) throw ApiError(503, "the server has too many requests to read; try again in a moment");
 }

@@ -54,6 +54,7 @@ class Api {
   const ApiOptions options_;
   Metrics metrics_;
   PrefixSalts salts_;
+  WorkThread compiling_;
   Service service_;
   Router router_;
   RateLimit rate_;  // of the server's thread

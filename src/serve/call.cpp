@@ -105,4 +105,12 @@ void Call::close() {
   if (then) then();
 }
 
+void run_for(const std::shared_ptr<Call>& call, const std::function<void()>& run) {
+  try {
+    run();
+  } catch (...) {
+    call->send(current_error().reply());
+  }
+}
+
 }  // namespace gpt::serve

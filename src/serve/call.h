@@ -59,4 +59,7 @@ class Call : public Responder, public std::enable_shared_from_this<Call> {
   std::atomic<bool> over_ = false;
 };
 
+// Does something for a call; what it throws is the call's answer (current_error).
+void run_for(const std::shared_ptr<Call>& call, const std::function<void()>& run);
+
 }  // namespace gpt::serve

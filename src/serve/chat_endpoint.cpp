@@ -41,8 +41,7 @@ void chat_completions(const Service& service, const std::shared_ptr<Call>& call)
   request.stop_ids = {model.chat_template().end_id()};
   request.logprobs = read_logprobs(fields, service.limits);
   fit_context(request, model.n_ctx(), "messages");
-  if (const auto grammar = answer_grammar(fields, call->request().body, prompt))
-    constrain(request, *grammar, model);
+  const auto grammar = answer_grammar(fields, call->request().body, prompt);
   if (!params.stream) check_logprobs(request.max_tokens * params.n, request.logprobs, service.limits);
   AnswerPlan plan = plan_of(params, found, "chatcmpl-");
   plan.format.tokenizer = &model.tokenizer();
@@ -52,7 +51,7 @@ void chat_completions(const Service& service, const std::shared_ptr<Call>& call)
   plan.prompt_tokens = {std::ssize(request.prompt)};
   std::vector<Request> requests;
   add_samples(requests, request, params.n);
-  submit_answer(service, call, found, std::move(plan), std::move(requests));
+  submit_answer(service, call, found, std::move(plan), std::move(requests), grammar);
 }
 
 }  // namespace gpt::serve

@@ -72,7 +72,6 @@ std::vector<Request> requests_of(Completion& c) {
       continue;
     }
     fit_context(request, model.n_ctx(), "prompt");
-    if (c.grammar) constrain(request, *c.grammar, model);
     add_samples(requests, request, c.samples);
   }
   return requests;
@@ -112,7 +111,7 @@ void submit(const Service& service, const std::shared_ptr<Call>& call, Completio
   plan.format.tokenizer = c.found.model->tokenizer_if_any();
   plan.echo = std::move(c.echo);
   plan.prompt_tokens = transformed(c.prompts, [](const TextInput& p) { return std::ssize(p.ids); });
-  submit_answer(service, call, c.found, std::move(plan), std::move(requests));
+  submit_answer(service, call, c.found, std::move(plan), std::move(requests), c.grammar);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "serve/model_folder.h"
 #include "serve/model_set.h"
 #include "serve/prefix_salts.h"
+#include "serve/work_thread.h"
 
 namespace gpt::serve {
 
@@ -18,6 +19,7 @@ struct Service {
   Metrics& metrics;
   PrefixSalts& salts;
   ModelFolder folder;
+  WorkThread& compiling;  // where grammars are compiled
 };
 
 // Each answers one call, now or later, or throws what the client is told (current_error).

@@ -33,8 +33,10 @@ ModelSet::Found model_of(const Service& service, const Call& call, const Fields&
   return found;
 }
 
-void submit_answer(const Service& service, const std::shared_ptr<Call>& call, const ModelSet::Found& found,
-                   AnswerPlan plan, std::vector<Request> requests) {
+namespace {
+
+void submit_now(const Service& service, const std::shared_ptr<Call>& call, const ModelSet::Found& found,
+                AnswerPlan plan, std::vector<Request> requests) {
   const auto done = [&metrics = service.metrics, call, found](  // which holds the model
                         const Usage& usage) {
     call->set_usage(usage);
@@ -52,6 +54,30 @@ void submit_answer(const Service& service, const std::shared_ptr<Call>& call, co
   EngineWorker& worker = found.model->worker();
   const int64_t job = worker.submit({.client = call->client, .requests = std::move(requests), .sink = sink});
   call->on_closed([model = found.model, job] { model->worker().cancel(job); });
+}
+
+}  // namespace
+
+void submit_answer(const Service& service, const std::shared_ptr<Call>& call, const ModelSet::Found& found,
+                   AnswerPlan plan, std::vector<Request> requests,
+                   const std::optional<AnswerGrammar>& grammar) {
+  if (!grammar) return submit_now(service, call, found, std::move(plan), std::move(requests));
+  struct Waiting {
+    ModelSet::Found found;
+    AnswerPlan plan;
+    std::vector<Request> requests;
+    AnswerGrammar grammar;
+  };
+  const auto waiting =
+      std::make_shared<Waiting>(Waiting{found, std::move(plan), std::move(requests), *grammar});
+  const bool taken = service.compiling.add([&service, call, waiting] {
+    if (call->closed()) return;
+    run_for(call, [&] {
+      constrain(waiting->requests, waiting->grammar, *waiting->found.model);
+      submit_now(service, call, waiting->found, std::move(waiting->plan), std::move(waiting->requests));
+    });
+  });
+  if (!taken) throw ApiError(503, "the server has too many grammars to compile; try again in a moment");
 }
 
 }  // namespace gpt::serve
