@@ -50,6 +50,7 @@ gptcpp::Chat open_chat(const gptcpp::Context& context, const ChatArguments& a) {
       {.tokenizer = a.generate.tokenizer, .chat_format = a.format, .adapters = adapter_options(a.generate)});
   gptcpp::SessionOptions session{.n_ctx = a.n_ctx};
   set_types(session, a.generate);
+  set_speculation(session, a.generate);
   gptcpp::Chat chat(model, a.system, session);
   gptcpp::check(model, generate_options(a.generate));
   return chat;
@@ -147,8 +148,9 @@ class Chat {
       write_note("note: the context is full, the answer was cut\n");
     const double seconds = seconds_since(begin);
     if (talks_)
-      write_note(fmt::format("({}, {} tokens/s)\n", format_amount(std::ssize(result.ids), "token"),
-                             format_rate(static_cast<double>(result.ids.size()) / std::max(seconds, 1e-9))));
+      write_note(fmt::format("({}, {} tokens/s{})\n", format_amount(std::ssize(result.ids), "token"),
+                             format_rate(static_cast<double>(result.ids.size()) / std::max(seconds, 1e-9)),
+                             speculation_note(result.draft_tokens, result.accepted_tokens)));
   }
 
   // What there was, when Ctrl-C ended it.
@@ -181,6 +183,8 @@ class Chat {
                       {"prompt_ids", chat_.prompt_ids()},
                       {"computed_tokens", result.computed_tokens},
                       {"reused_tokens", result.reused_tokens},
+                      {"draft_tokens", result.draft_tokens},
+                      {"accepted_tokens", result.accepted_tokens},
                       {"forgotten_turns", chat_.forgotten()},
                       {"finish_reason", gptcpp::finish_name(result.finish)}}
                      .dump(-1, ' ', false, json::error_handler_t::replace) +
@@ -216,6 +220,7 @@ Command add_chat_command(CLI::App& root) {
   add_sampling_options(*app, a->generate);
   add_weight_options(*app, a->generate);
   add_adapter_option(*app, a->generate.adapters);
+  add_speculation_options(*app, a->generate);
   add_json_option(*app, a->generate.json);
   add_machine_options(*app, a->generate.machine);
   return {app, [a] {

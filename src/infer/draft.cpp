@@ -50,6 +50,10 @@ void DraftProposer::take_back(const Ask& ask) {
   const std::span<const int32_t> drawn = ask.ids.subspan(s.certain);
   const auto right = std::ranges::mismatch(s.guessed, drawn).in2 - drawn.begin();
   const auto known = std::min(std::ssize(ask.ids) - 1, static_cast<int64_t>(s.certain) + right);
+  if (model_.length(ask.slot) > model_.n_ctx() && model_.length(ask.slot) > known) {
+    forget(ask.slot);  // its window has moved on, so it begins again; only a step that failed leads here
+    return open(ask);
+  }
   if (model_.length(ask.slot) > known) model_.truncate(ask.slot, known);
   s.certain = ask.ids.size();
   s.guessed.clear();
@@ -113,7 +117,7 @@ void DraftProposer::feed_guesses() {
   for (const Ask* ask : next_) {
     const std::vector<int32_t>& guesses = *ask->result;
     Slot& s = at(ask->slot);
-    if (std::ssize(s.guessed) + 1 >= ask->most || model_.room(ask->slot) < 1) continue;
+    if (std::ssize(s.guessed) + 1 >= ask->most || model_.length(ask->slot) >= model_.n_ctx()) continue;
     if (!model_.reserve(ask->slot, 1)) continue;
     s.guessed.push_back(guesses.back());
     batch_.push_back({ask->slot, std::span(guesses).last(1), 1});

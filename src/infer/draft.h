@@ -12,8 +12,9 @@ namespace gpt {
 // each holds the sequence of the slot with the same number as far as it was asked about it, and takes back
 // what the engine's model did not draw.
 //
-// It proposes nothing for a sequence beyond its own context, while it still reads a long prompt (at most
-// step_rows ids between two steps), or where it lacks memory.
+// It proposes nothing for a sequence beyond its own context, or one token where its window slides: there is
+// no way back. Nor does it while it still reads a long prompt, at most step_rows ids between two steps, or
+// where it lacks memory.
 class DraftProposer final : public Proposer {
  public:
   // vocab_size: ids from here on are never proposed. Refers to the model, whose slots are emptied.

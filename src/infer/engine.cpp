@@ -62,6 +62,7 @@ int64_t Engine::submit(Request request) {
   s->id = submitted_++;
   s->ids.reserve(request.prompt.size() + static_cast<size_t>(std::min(request.max_tokens, model_.n_ctx())));
   s->ids.assign(request.prompt.begin(), request.prompt.end());
+  s->fed.reserve(speculator_ ? 1 + static_cast<size_t>(speculator_->max_tokens()) : 1);
   s->request = std::move(request);
   if (s->request.constraint) {
     s->constraint = s->request.constraint->clone();

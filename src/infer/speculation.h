@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -41,7 +42,7 @@ class Acceptance {
  private:
   // The first guesses are few.
   double hits_ = 0.5, tries_ = 1;
-  double waited_ = 0;
+  double waited_ = std::numeric_limits<double>::infinity();  // so the first trial is at once
 };
 
 // Decides how many tokens are proposed for each sequence of a step, and has them proposed.

@@ -15,7 +15,9 @@ ApiError shutting_down() {
 }  // namespace
 
 EngineWorker::EngineWorker(SequenceModel& model, const Options& options)
-    : model_(model), options_(options), engine_(model, {.step_rows = options.step_rows}) {
+    : model_(model),
+      options_(options),
+      engine_(model, {.step_rows = options.step_rows, .speculation = options.speculation}) {
   publish();
   thread_ = std::thread([this] { loop(); });
 }
@@ -170,11 +172,14 @@ void EngineWorker::start_next() {
   }
 }
 
+// A pass through the model, with all tokens that it brings.
 void EngineWorker::step() {
   if (engine_.idle()) return;
-  for (const Event& event : engine_.step())
-    deliver(event);
-  end_step();
+  do {
+    for (const Event& event : engine_.step())
+      deliver(event);
+    end_step();
+  } while (engine_.draws_more());
 }
 
 void EngineWorker::deliver(const Event& event) {

@@ -54,6 +54,7 @@ class EngineWorker {
     int64_t max_waiting = 256;     // sequences and side tasks of all clients that wait to be started
     int64_t max_of_client = 256;   // and of one
     int64_t busy_side_rows = 128;  // of a part of a side task while sequences are running
+    Speculation speculation = {};
   };
   // Refers to the model, which outlives it.
   EngineWorker(SequenceModel& model, const Options& options);

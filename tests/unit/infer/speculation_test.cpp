@@ -254,6 +254,7 @@ TEST(Speculation, ManySequencesNeedBetterProposals) {
     for (size_t i = 0; i < results.size(); ++i) {
       for (int learned = 0; learned < 50; ++learned)
         acceptances[i].learn(of, of - 1);
+      acceptances[i].tries_again(0);  // not now
       candidates.push_back({{static_cast<int>(i), ids, 1000, &results[i]}, &acceptances[i]});
     }
     speculator.propose(candidates, sequences, 512 - sequences);
