@@ -49,7 +49,7 @@ ServedModel::ServedModel(const ServedModelOptions& options)
   find_chat_template();
   load_adapters();
   load_draft();
-  worker_ = std::make_unique<EngineWorker>(slots_, options.worker);
+  worker_ = std::make_unique<EngineWorker>(slots_, options_.worker);
 }
 
 // The cache has room for a sequence of the spare slot besides one of the engine's, which may thus never wait

@@ -74,7 +74,7 @@ TEST_F(Speculate, GivesTheTextsThatThereAreWithout) {
 
 TEST_F(Speculate, RefusesByNameWhatDoesNotFit) {
   const std::string other =
-      refused({"generate", kGolden + "llama", "--ids", "1,2", "--draft", kGolden + "gpt2"}, 1);
+      refused({"generate", kGolden + "llama", "--ids", "1,2", "--draft", kGolden + "gpt2"}, 2);
   EXPECT_NE(
       other.find("--draft: expected a draft model with the vocabulary of the model, 43 tokens, found 53 in"),
       std::string::npos)
@@ -149,7 +149,7 @@ TEST_F(Speculate, ServersCountWhatCameTrue) {
   const auto [draft, other] = serve({"--draft", "tiny=" + folder()});
   EXPECT_EQ(draft, without);
   EXPECT_GT(count(other, "draft_tokens_total"), 0);
-  EXPECT_NE(refused({"serve", folder(), "--draft", kGolden + "gpt2", "--port", "0"}, 1)
+  EXPECT_NE(refused({"serve", folder(), "--draft", kGolden + "gpt2", "--port", "0"}, 2)
                 .find("--draft: expected a draft"),
             std::string::npos);
   EXPECT_NE(refused({"serve", folder(), "--draft", "other=" + folder()}, 2).find("there is no model other"),
