@@ -27,6 +27,7 @@ class ChatPartner {
     bool was_cut = false;  // because the context is full
     // For --json.
     std::string record;
+    std::string note = {};  // on how it was computed, for a person
   };
   // Calls `show` with the answer's text as it comes. Throws Error, or another runtime_error; the conversation
   // is then as it was before.

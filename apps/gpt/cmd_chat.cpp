@@ -117,8 +117,9 @@ class Chat {
     if (answer.was_cut) write_note("note: the context is full, the answer was cut\n");
     const double seconds = seconds_since(begin);
     if (talks_)
-      write_note(fmt::format("({}, {} tokens/s)\n", format_amount(answer.tokens, "token"),
-                             format_rate(static_cast<double>(answer.tokens) / std::max(seconds, 1e-9))));
+      write_note(fmt::format("({}, {} tokens/s{})\n", format_amount(answer.tokens, "token"),
+                             format_rate(static_cast<double>(answer.tokens) / std::max(seconds, 1e-9)),
+                             answer.note));
   }
 
   ChatPartner::Answer say(const std::string& message) {
@@ -158,6 +159,7 @@ Command add_chat_command(CLI::App& root) {
   add_sampling_options(*app, a->generate);
   add_weight_options(*app, a->generate);
   add_adapter_option(*app, a->generate.adapters);
+  add_speculation_options(*app, a->generate);
   add_json_option(*app, a->generate.json);
   add_machine_options(*app, a->generate.machine);
   return {app, [a] {

@@ -28,6 +28,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt generate run --prompt-file prompt.txt --ignore-eos --context slide
   gpt generate model --adapter tuned --prompt "Once"                 (the adapter of a fine-tuning, PEFT's or a .gguf)
   gpt generate run --prompt "Once" --dtype q8_0               (weights quantised while they are loaded)
+  gpt generate big --draft small --prompt "Once"              (faster where the small model guesses right)
 
 The default draws with temperature 0.8 from the 40 likeliest tokens. --context says what happens when the
 context is full: stop ends the text, crop feeds the last n_ctx tokens anew for every token (exact, slow),
@@ -106,6 +107,8 @@ class Generation {
       fail_usage("--n {}: beam search gives at most --beams {} texts", a_.n, a_.beams);
     if (a_.beams > 0 && !a_.drawing.empty())
       fail_usage("{}: beam search draws nothing; leave it out, or --beams", fmt::join(a_.drawing, ", "));
+    if (a_.beams > 0 && (!a_.draft.empty() || !a_.speculation.source.empty()))
+      fail_usage("{}: not with --beams", a_.draft.empty() ? "--speculate" : "--draft");
     if (a_.beams > 0 && a_.logprobs.has_value()) fail_usage("--logprobs: not with --beams");
     if (a_.logprobs.has_value() && !a_.json)
       fail_usage("--logprobs: needs --json, which has a place for them");
@@ -138,6 +141,7 @@ class Generation {
                                  .n_ctx = needed_context(),
                                  .policy = policy_};
     set_types(engine, a_);
+    set_speculation(engine, a_);
     streams_ = !a_.json && total == 1;
     if (streams_ && tokenizer_) show_text(prompts_[0].text);
     const auto ids = transformed(prompts_, &Prompt::ids);
@@ -229,6 +233,10 @@ class Generation {
         entry["prompt"] = replace_invalid_utf8(prompt.text);
         entry["text"] = result.text;
       }
+      if (result.draft_tokens > 0) {
+        entry["draft_tokens"] = result.draft_tokens;
+        entry["accepted_tokens"] = result.accepted_tokens;
+      }
       if (sample.score) entry["score"] = *sample.score;
       if (a_.logprobs.has_value()) entry["logprobs"] = logprobs_json(result.logprobs);
       return entry;
@@ -238,9 +246,13 @@ class Generation {
 
   static void report_speed(const std::vector<Sample>& samples, double seconds) {
     const int64_t tokens = sum_of(samples, [](const Sample& s) { return std::ssize(all_ids(s.result)); });
-    write_note(fmt::format("{} in {}, {} tokens/s\n", format_amount(tokens, "token"),
-                           format_duration(seconds),
-                           format_rate(static_cast<double>(tokens) / std::max(seconds, 1e-9))));
+    const auto sum = [&](int64_t gptcpp::Result::*field) {
+      return sum_of(samples, [&](const Sample& s) { return s.result.*field; });
+    };
+    write_note(fmt::format(
+        "{} in {}, {} tokens/s{}\n", format_amount(tokens, "token"), format_duration(seconds),
+        format_rate(static_cast<double>(tokens) / std::max(seconds, 1e-9)),
+        speculation_note(sum(&gptcpp::Result::draft_tokens), sum(&gptcpp::Result::accepted_tokens))));
   }
 
   const GenerateArguments& a_;
@@ -308,6 +320,7 @@ Command add_generate_command(CLI::App& root) {
   add_json_option(*app, a->json);
   add_weight_options(*app, *a);
   add_adapter_option(*app, a->adapters);
+  add_speculation_options(*app, *a);
   add_machine_options(*app, a->machine);
   app->final_callback([a, app] { a->drawing = drawing_flags(*app); });  // before the environment is read
   return {app, [a] {

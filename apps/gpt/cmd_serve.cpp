@@ -17,6 +17,7 @@
 #include "serve/api_error.h"
 #include "serve/http_server.h"
 #include "serve/line_log.h"
+#include "speculation_flags.h"
 
 namespace gpt {
 namespace {
@@ -25,6 +26,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt serve model                                 then: http://127.0.0.1:8080/v1
   gpt serve model.gguf --dtype q8_0 --n-ctx 4096 --kv-memory 4
   gpt serve big=runs/a small=runs/b --adapter formal=tuned
+  gpt serve big=runs/a --draft runs/b             (or --speculate ngram: likely tokens are computed together)
   gpt serve model --host 0.0.0.0 --api-key-file keys
 
 Any client of OpenAI's programming interface can use it: chat completions, completions, embeddings, with
@@ -35,7 +37,8 @@ a line. Log lines are JSON; texts are logged with --log-requests only. SIGTERM o
 way end, a second one does not.)";
 
 struct ServeArguments {
-  std::vector<std::string> models, adapters, hosts;
+  std::vector<std::string> models, adapters, drafts, hosts;
+  SpeculationFlags speculation;
   std::string folder, tokenizer, format, dtype = "fp32", kv_dtype, host = "127.0.0.1", key_file, access_log;
   bool in_place = false, insecure = false, log_requests = false;
   int64_t port = 8080, n_ctx = 0, sequences = 32, step_rows = 256, max_queue = 256, rate = 0, max_models = 4,
@@ -74,10 +77,41 @@ void add_adapter(std::vector<serve::ServedModelOptions>& models, const std::stri
   models[of].adapters.push_back({name, choice.path, choice.scale});
 }
 
+// "[MODEL=]PATH": the draft model of the model that is named, else of the first one.
+void add_draft(std::vector<serve::ServedModelOptions>& models, const std::string& text) {
+  const auto [name, path] = named_path(text);
+  check_draft(path);
+  size_t of = 0;
+  if (path != text) {
+    const auto* model = find_by(models, &serve::ServedModelOptions::name, name);
+    if (model == nullptr) fail_usage("--draft {}: there is no model {}", text, name);
+    of = static_cast<size_t>(model - models.data());
+  }
+  if (!models[of].draft.empty())
+    fail_usage("--draft: expected one draft model for {}, found {} and {}", models[of].name, models[of].draft,
+               path);
+  models[of].draft = path;
+}
+
+// A model with a draft model uses it; --speculate ngram is for the others.
+void set_speculation(serve::ServedModelOptions& model, const SpeculationFlags& flags) {
+  using Source = Speculation::Source;
+  const std::optional<Source> asked =
+      flags.source.empty() ? std::nullopt : std::optional(parse_speculation(flags.source));
+  if (asked == Source::off && !model.draft.empty())
+    fail_usage("--speculate off: {} has a --draft model; leave one of the two out", model.name);
+  if (asked == Source::draft && model.draft.empty())
+    fail_usage("--speculate draft: {0} has no draft model; name one with --draft {0}=PATH", model.name);
+  Speculation& speculation = model.worker.speculation;
+  speculation.source = !model.draft.empty() ? Source::draft : asked.value_or(Source::off);
+  speculation.max_tokens = flags.draft_tokens;
+}
+
 void check(const ServeArguments& a) {
   check_range("--port", a.port, 0, 65535);
   check_range("--sequences", a.sequences, 1, 1024);
   check_range("--step-rows", a.step_rows, 1, 8192);
+  check_range("--draft-tokens", a.speculation.draft_tokens, 1, kMostProposals);
   check_range("--max-queue", a.max_queue, 1, 1 << 20);
   check_range("--max-models", a.max_models, 1, 1024);
   check_range("--max-lora-rank", a.lora_rank, 0, 4096);
@@ -125,6 +159,10 @@ std::vector<serve::ServedModelOptions> first_models(const ServeArguments& a, boo
   });
   for (const std::string& adapter : a.adapters)
     add_adapter(all, adapter);
+  for (const std::string& draft : a.drafts)
+    add_draft(all, draft);
+  for (serve::ServedModelOptions& o : all)
+    set_speculation(o, a.speculation);
   return all;
 }
 
@@ -249,6 +287,12 @@ void add_model_options(CLI::App& app, ServeArguments& a) {
             "type of cached keys and values (what suits --dtype)");
   app.add_flag("--in-place", a.in_place, "with --dtype bf16: read bf16 weights where the file has them");
   add_shown(app, "--step-rows", a.step_rows, "N", "most tokens in one step of the model");
+  app.option_defaults()->group("speculative decoding");
+  add_repeated(app, "--draft", a.drafts,
+               "smaller model of the same vocabulary that proposes tokens; may be repeated")
+      ->type_name("[MODEL=]PATH");
+  add_speculation_options(app, a.speculation);
+  app.option_defaults()->group("Options");
 }
 
 void add_network_options(CLI::App& app, ServeArguments& a) {

@@ -152,6 +152,13 @@ void add_weight_options(CLI::App& app, GenerateArguments& a) {
             "type of cached keys and values (what suits --dtype)");
 }
 
+void add_speculation_options(CLI::App& app, GenerateArguments& a) {
+  app.option_defaults()->group("speculative decoding");
+  add_value(app, "--draft", a.draft, "MODEL", "smaller model of the same vocabulary that proposes tokens");
+  add_speculation_options(app, a.speculation);
+  app.option_defaults()->group("Options");
+}
+
 void show_text(const std::string& text) {
   write_output(output_is_terminal() ? visible_text(text, true) : text);
 }

@@ -7,6 +7,7 @@
 
 #include "gpt/gpt.hpp"
 #include "options.h"
+#include "speculation_flags.h"
 
 namespace gpt {
 
@@ -22,6 +23,8 @@ struct GenerateArguments {
   std::string grammar, json_schema;  // as given: a file or the text itself
   std::vector<std::string> drawing;  // flags for drawing tokens that were given, not set by the environment
   double length_penalty = 0;
+  std::string draft;
+  SpeculationFlags speculation;
   MachineOptions machine;
 };
 
@@ -30,6 +33,7 @@ void add_sampling_options(CLI::App& app, GenerateArguments& arguments);
 // The flags that say what the text must be.
 void add_grammar_options(CLI::App& app, GenerateArguments& arguments);
 void add_weight_options(CLI::App& app, GenerateArguments& arguments);
+void add_speculation_options(CLI::App& app, GenerateArguments& arguments);
 
 // The adapters of a command line: DIR or DIR=SCALE, all added up.
 void add_adapter_option(CLI::App& app, std::vector<std::string>& adapters);
@@ -45,6 +49,14 @@ void set_types(Options& options, const GenerateArguments& a) {
   if (!a.dtype.empty()) options.dtype = dtype_name(parse_dtype("--dtype", a.dtype));
   if (!a.kv_dtype.empty()) options.kv_dtype = dtype_name(parse_kv_dtype(a.kv_dtype, DType::f32));
   options.in_place = a.in_place;
+}
+// How they speculate. Throws UsageError.
+template <class Options>
+void set_speculation(Options& options, const GenerateArguments& a) {
+  check_draft(a.draft);
+  options.speculate = a.speculation.source;
+  options.draft = a.draft;
+  options.draft_tokens = a.speculation.draft_tokens;
 }
 
 // A prompt as given and as ids. `text` is what is shown of it.

@@ -18,6 +18,7 @@ gptcpp::Chat open_chat(const gptcpp::Context& context, const ChatArguments& a) {
       {.tokenizer = a.generate.tokenizer, .chat_format = a.format, .adapters = adapter_options(a.generate)});
   gptcpp::SessionOptions session{.n_ctx = a.n_ctx};
   set_types(session, a.generate);
+  set_speculation(session, a.generate);
   gptcpp::Chat chat(model, a.system, session);
   gptcpp::check(model, generate_options(a.generate));
   return chat;
@@ -52,7 +53,8 @@ class LocalPartner final : public ChatPartner {
     begin();
     return {.tokens = std::ssize(result.ids),
             .was_cut = std::ssize(chat_.prompt_ids()) + std::ssize(result.ids) >= chat_.n_ctx(),
-            .record = record(result)};
+            .record = record(result),
+            .note = speculation_note(result.draft_tokens, result.accepted_tokens)};
   }
 
  private:
@@ -84,6 +86,8 @@ class LocalPartner final : public ChatPartner {
                 {"prompt_ids", chat_.prompt_ids()},
                 {"computed_tokens", result.computed_tokens},
                 {"reused_tokens", result.reused_tokens},
+                {"draft_tokens", result.draft_tokens},
+                {"accepted_tokens", result.accepted_tokens},
                 {"forgotten_turns", chat_.forgotten()},
                 {"finish_reason", gptcpp::finish_name(result.finish)}}
         .dump(-1, ' ', false, json::error_handler_t::replace);

@@ -24,7 +24,9 @@ void refuse_local_flags(const ChatArguments& a) {
                                     {"--dtype", !g.dtype.empty()},
                                     {"--kv-dtype", !g.kv_dtype.empty()},
                                     {"--in-place", g.in_place},
-                                    {"--adapter", !g.adapters.empty()}}) {
+                                    {"--adapter", !g.adapters.empty()},
+                                    {"--draft", !g.draft.empty()},
+                                    {"--speculate", !g.speculation.source.empty()}}) {
     if (given) fail_usage("{}: expected only with a model here; {} has its own settings", flag, g.model);
   }
 }

@@ -110,7 +110,8 @@ GPT_API gpt_status gpt_encode(const gpt_tokenizer*, const char* text, size_t siz
 GPT_API gpt_status gpt_decode(const gpt_tokenizer*, const int32_t* ids, size_t count, char* text,
                               size_t capacity, size_t* size);
 
-/* n_ctx, dtype, kv_dtype, in_place, policy: stop, crop or slide. */
+/* n_ctx, dtype, kv_dtype, in_place, policy: stop, crop or slide; speculate: off, ngram or draft; draft: a
+ * path; draft_tokens. */
 GPT_API gpt_status gpt_session_new(const gpt_model*, gpt_options, gpt_session** session);
 GPT_API void gpt_session_free(gpt_session*);
 GPT_API gpt_status gpt_feed(gpt_session*, const char* text, size_t size);
@@ -130,7 +131,7 @@ GPT_API gpt_status gpt_chat_say(gpt_chat*, const char* message, gpt_options, gpt
                                 void* user, gpt_finish* finish);
 GPT_API gpt_status gpt_chat_reset(gpt_chat*);
 
-/* slots, n_ctx, cache_tokens, dtype, kv_dtype, in_place, policy. */
+/* slots, cache_tokens, and the options of a session. */
 GPT_API gpt_status gpt_engine_new(const gpt_model*, gpt_options, gpt_engine** engine);
 GPT_API void gpt_engine_free(gpt_engine*);
 GPT_API gpt_status gpt_submit(gpt_engine*, const char* prompt, size_t size, gpt_options, int64_t* request);

@@ -248,6 +248,8 @@ struct Result {
   // Ids that went through the model, and that did not have to, since they were known; 0 where texts share
   // passes.
   int64_t computed_tokens = 0, reused_tokens = 0;
+  // Ids that were proposed (SessionOptions::speculate), and those of them that were drawn.
+  int64_t draft_tokens = 0, accepted_tokens = 0;
 };
 
 // When the context is full.
@@ -265,6 +267,13 @@ struct SessionOptions {
   // layout. All other types are read in place where they can be.
   bool in_place = false;
   ContextPolicy policy = ContextPolicy::stop;
+  // Speculative decoding: one pass through the model computes several tokens that are likely to come. Only
+  // the time changes, no result. speculate: off; ngram, which proposes what followed the last tokens when
+  // they last stood in the text, so texts that repeat themselves or their prompt gain; draft, which has a
+  // smaller model of the same vocabulary propose, that of the path `draft`; "": draft where there is one,
+  // else off.
+  std::string speculate = {}, draft = {};
+  int64_t draft_tokens = 16;  // proposed for a text and pass at most, 1 to 64; as many as seem to pay
 };
 
 // One text that grows. What was read once is not computed again: after `truncate` and other words, only
@@ -333,6 +342,8 @@ struct EngineOptions {
   std::string dtype = {}, kv_dtype = {};  // as in SessionOptions, like the rest
   bool in_place = false;
   ContextPolicy policy = ContextPolicy::stop;
+  std::string speculate = {}, draft = {};
+  int64_t draft_tokens = 16;
 };
 
 // A new token of a request, or its end.
@@ -352,8 +363,9 @@ class GPTCPP_API Engine {
   int64_t submit(std::string_view prompt, const GenerateOptions& options = {});
   int64_t submit(std::span<const int32_t> prompt, const GenerateOptions& options = {});
   bool cancel(int64_t request);  // without further events; false when it has ended
-  // One pass of at most 512 tokens through the model; none when idle. A step that gives no event has read
-  // prompts. Cancelling: before the step, which is then not made.
+  // One pass of at most 512 tokens through the model; none when idle, or where the last pass has computed
+  // more tokens than one of a request, which come one by one. A step that gives no event has read prompts.
+  // Cancelling: before the step, which is then not made.
   std::span<const Event> step();
   bool idle() const noexcept;
 

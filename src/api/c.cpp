@@ -164,11 +164,19 @@ gptcpp::GenerateOptions generate_options(gpt_options list) {
   return o;
 }
 
+// What sessions and engines have both.
+template <class T>
+void take_common(Options& options, T& o) {
+  options.take("n_ctx", o.n_ctx).take("dtype", o.dtype).take("kv_dtype", o.kv_dtype);
+  options.take("in_place", o.in_place).take("policy", o.policy).take("speculate", o.speculate);
+  options.take("draft", o.draft).take("draft_tokens", o.draft_tokens);
+}
+
 gptcpp::SessionOptions session_options(gpt_options list) {
   gptcpp::SessionOptions o;
   Options options(list);
-  options.take("n_ctx", o.n_ctx).take("dtype", o.dtype);
-  options.take("kv_dtype", o.kv_dtype).take("in_place", o.in_place).take("policy", o.policy).end();
+  take_common(options, o);
+  options.end();
   return o;
 }
 
@@ -372,9 +380,8 @@ gpt_status gpt_engine_new(const gpt_model* model, gpt_options list, gpt_engine**
   return make_handle(engine, "engine", [&] {
     gptcpp::EngineOptions o;
     Options options(list);
-    options.take("slots", o.slots).take("n_ctx", o.n_ctx).take("cache_tokens", o.cache_tokens);
-    options.take("dtype", o.dtype).take("kv_dtype", o.kv_dtype).take("in_place", o.in_place);
-    options.take("policy", o.policy).end();
+    take_common(options, o);
+    options.take("slots", o.slots).take("cache_tokens", o.cache_tokens).end();
     return gptcpp::Engine(require(model, "model").value, o);
   });
 }

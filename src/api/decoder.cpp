@@ -73,12 +73,33 @@ gpt::Inference::Options with_adapters(gpt::Inference::Options options, const Mod
   return options;
 }
 
+// Rows of logits of a step.
+int64_t most_logits(const EngineOptions& o) {
+  const bool speculates = !o.draft.empty() || (!o.speculate.empty() && o.speculate != "off");
+  const int64_t of_text = speculates ? 1 + std::clamp<int64_t>(o.draft_tokens, 1, gpt::kMostProposals) : 1;
+  return std::max<int64_t>(o.slots, std::min<int64_t>(o.slots * of_text, kStepRows));
+}
+
+gpt::Speculation speculation_of(const EngineOptions& o) {
+  using Source = gpt::Speculation::Source;
+  const bool named = !o.draft.empty();
+  const Source source = !o.speculate.empty() ? gpt::parse_speculation(o.speculate)
+                        : named              ? Source::draft
+                                             : Source::off;
+  if (source == Source::draft && !named)
+    gpt::fail_parameter("speculate", "'draft' needs a draft model, found none: name one with draft");
+  if (source != Source::draft && named)
+    gpt::fail_parameter("speculate", "expected 'draft' for the draft model {}, found '{}'", o.draft,
+                        o.speculate);
+  return {.source = source, .max_tokens = o.draft_tokens};
+}
+
 // Caches, activations and logits, and the model's share if this is the first that needs its weights in a
 // type.
-Claim claim_of(const Model::Impl& model, const gpt::Inference::Options& options) {
+Claim claim_of(const Model::Impl& model, const gpt::Inference::Options& options, int64_t logits_rows) {
   model.claim_packed(*options.weights, options.in_place);
   const gpt::ModelConfig& config = model.config();
-  const int64_t logits = options.slots * config.vocab_size * static_cast<int64_t>(sizeof(float));
+  const int64_t logits = logits_rows * config.vocab_size * static_cast<int64_t>(sizeof(float));
   return {
       model.context,
       gpt::Inference::planned_bytes(config, options, model.context->kernels, model.context->threads) + logits,
@@ -192,17 +213,50 @@ EngineOptions engine_options(const SessionOptions& o) {
           .dtype = o.dtype,
           .kv_dtype = o.kv_dtype,
           .in_place = o.in_place,
-          .policy = o.policy};
+          .policy = o.policy,
+          .speculate = o.speculate,
+          .draft = o.draft,
+          .draft_tokens = o.draft_tokens};
 }
 
 Decoder::Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options)
+    : Decoder(std::move(model), options, nullptr) {}
+
+Decoder::Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options,
+                 std::shared_ptr<gpt::ThreadPool> threads)
     : model_(std::move(model)),
       options_(with_adapters(inference_options(model_->config(), options), *model_)),
-      claim_(claim_of(*model_, options_)),
+      claim_(claim_of(*model_, options_, most_logits(options))),
       policy(static_cast<gpt::ContextPolicy>(options.policy)),
-      pool(model_->context->threads),
-      inference(model_->loaded.model(), {pool, model_->context->kernels}, options_),
-      cached(inference, options_.slide) {}
+      pool(threads ? std::move(threads) : std::make_shared<gpt::ThreadPool>(model_->context->threads)),
+      inference(model_->loaded.model(), {*pool, model_->context->kernels}, options_),
+      cached(inference, options_.slide),
+      speculation_(speculation_of(options)) {
+  if (speculation_.source == gpt::Speculation::Source::draft) open_draft(options);
+}
+
+// The same context and memory, as far as the draft model has it.
+void Decoder::open_draft(const EngineOptions& options) {
+  const auto draft = std::make_shared<const Model::Impl>(model_->context, options.draft, ModelOptions{});
+  const auto tokenizer_of = [](const Model::Impl& m) { return m.text ? m.text->tokenizer.get() : nullptr; };
+  gpt::require_same_vocabulary(tokenizer_of(*model_), model_->config(), options.draft, tokenizer_of(*draft),
+                               draft->config());
+  EngineOptions own = options;
+  own.draft = own.speculate = {};
+  own.n_ctx = std::min(options_.capacity, draft->config().n_ctx);
+  own.cache_tokens = options_.cache_tokens;
+  const bool slides = options_.slide && draft->config().position == gpt::Position::rope;
+  own.policy = slides ? ContextPolicy::slide : ContextPolicy::stop;
+  speculation_.draft_cost = static_cast<double>(draft->facts.parameters) /
+                            static_cast<double>(std::max<int64_t>(model_->facts.parameters, 1));
+  draft_.reset(new Decoder(draft, own, pool));
+}
+
+gpt::Speculation Decoder::speculation() const {
+  gpt::Speculation speculation = speculation_;
+  if (draft_) speculation.draft = &draft_->cached;
+  return speculation;
+}
 
 int Decoder::adapter(const std::vector<std::string>& names) {
   if (names.empty()) return -1;
@@ -232,6 +286,8 @@ std::string Answer::add(const gpt::Event& event) {
     result.ids.push_back(event.id);
     if (stream_) text = stream_->push(event.id);
   }
+  result.draft_tokens = event.proposed;
+  result.accepted_tokens = event.accepted;
   if (event.logprobs != nullptr) result.logprobs.push_back(logprobs_of(*event.logprobs));
   if (event.finish) {
     result.finish = finish_of(*event.finish);
@@ -253,7 +309,7 @@ bool Answer::take(const gpt::Event& event, const OnPiece& on_piece) {
 }
 
 void generate_alone(Decoder& decoder, gpt::Request request, const OnPiece& on_piece, Answer& answer) {
-  gpt::Engine engine(decoder.cached, {.step_rows = kStepRows});
+  gpt::Engine engine(decoder.cached, {.step_rows = kStepRows, .speculation = decoder.speculation()});
   const int64_t id = as_argument("prompt", [&] { return engine.submit(std::move(request)); });
   while (!engine.idle()) {
     decoder.model().context->check_cancelled();
@@ -296,7 +352,11 @@ std::vector<Result> generate(const Model& model, std::span<const std::vector<int
     const auto on_token = [&](const gpt::TokenEvent& event) {
       const auto show = [&](const Piece& piece) { return on_piece(event.prompt, event.sample, piece); };
       Answer& answer = answers[static_cast<size_t>(event.prompt * n + event.sample)];
-      return answer.take({.id = event.id, .logprobs = event.logprobs, .finish = event.finish},
+      return answer.take({.id = event.id,
+                          .logprobs = event.logprobs,
+                          .finish = event.finish,
+                          .proposed = event.proposed,
+                          .accepted = event.accepted},
                          on_piece ? OnPiece(show) : OnPiece());
     };
     const gpt::GenerateOptions inner{.max_tokens = r.max_tokens,
@@ -310,6 +370,7 @@ std::vector<Result> generate(const Model& model, std::span<const std::vector<int
                                      .adapter = r.adapter,
                                      .prefill_chunk = kStepRows,
                                      .constraint = r.constraint,
+                                     .speculation = decoder.speculation(),
                                      .before_step = [&] {
                                        decoder.model().context->check_cancelled();
                                        make_answers();

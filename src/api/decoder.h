@@ -20,22 +20,30 @@ class Decoder {
   Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options);
   const Model::Impl& model() const { return *model_; }
   gpt::Request request(std::vector<int32_t> prompt, const GenerateOptions& options);  // checked
+  gpt::Speculation speculation() const;                                               // refers to this
   // Of `inference`, what these names of adapters stand for.
   int adapter(const std::vector<std::string>& names);
 
  private:
+  // threads: null: its own.
+  Decoder(std::shared_ptr<const Model::Impl> model, const EngineOptions& options,
+          std::shared_ptr<gpt::ThreadPool> threads);
+  void open_draft(const EngineOptions& options);
+
   std::shared_ptr<const Model::Impl> model_;
   gpt::Inference::Options options_;
   Claim claim_;
 
  public:
   gpt::ContextPolicy policy;
-  gpt::ThreadPool pool;
+  std::shared_ptr<gpt::ThreadPool> pool;
   gpt::Inference inference;
   gpt::CachedModel cached;
 
  private:
   std::map<std::vector<std::string>, int> adapters_;
+  gpt::Speculation speculation_;
+  std::unique_ptr<Decoder> draft_;  // which computes when this does not, with the same threads
 };
 
 // What one request has got so far.

@@ -66,8 +66,8 @@ const gpt::TrainPattern& pattern_named(const std::string& name) {
 
 }  // namespace
 
-Model::Impl::Impl(const Context& c, const std::string& path, const ModelOptions& o)
-    : Impl(not_cancelled(c), open(path), o) {}
+Model::Impl::Impl(std::shared_ptr<Context::Impl> c, const std::string& path, const ModelOptions& o)
+    : Impl(std::move(c), open(path), o) {}
 
 Model::Impl::Impl(std::shared_ptr<Context::Impl> c, gpt::ModelSource source, const ModelOptions& o)
     : context(std::move(c)),
@@ -173,7 +173,7 @@ std::vector<int32_t> Model::Impl::text_ids(std::string_view words, bool bos) con
 }
 
 Model::Model(const Context& context, const std::string& path, const ModelOptions& options)
-    : impl_(guarded([&] { return std::make_shared<const Impl>(context, path, options); })) {}
+    : impl_(guarded([&] { return std::make_shared<const Impl>(not_cancelled(context), path, options); })) {}
 
 const ModelFacts& Model::facts() const noexcept {
   return impl_->facts;

@@ -18,7 +18,7 @@ struct Tokenizer::Impl {
 };
 
 struct Model::Impl {
-  Impl(const Context& context, const std::string& path, const ModelOptions& options);
+  Impl(std::shared_ptr<Context::Impl> context, const std::string& path, const ModelOptions& options);
   Impl(std::shared_ptr<Context::Impl> context, gpt::ModelSource source, const ModelOptions& options);
   const gpt::ModelConfig& config() const { return loaded.model().config; }
   const gpt::Tokenizer& tokenizer() const;  // throws unsupported without one

@@ -177,7 +177,7 @@ int64_t Chat::forgotten() const noexcept {
 
 struct Engine::Impl {
   Impl(const Model& model, const EngineOptions& options)
-      : decoder(model.impl(), options), engine(decoder.cached, {}) {}
+      : decoder(model.impl(), options), engine(decoder.cached, {.speculation = decoder.speculation()}) {}
   int64_t submit(std::vector<int32_t> prompt, const GenerateOptions& options);
   void take(const gpt::Event& event, std::string& text);
 

@@ -98,6 +98,20 @@ void require_same_tokens(const LoadedModel& loaded, const std::string& adapter) 
       printable(bytes_of_id(*ours, id)));
 }
 
+void require_same_vocabulary(const Tokenizer* ours, const ModelConfig& config, const std::string& draft,
+                             const Tokenizer* theirs, const ModelConfig& draft_config) {
+  constexpr const char* kExpected = "expected a draft model with the vocabulary of the model";
+  const bool texts = ours != nullptr && theirs != nullptr;
+  const int64_t size = texts ? ours->vocab_size() : config.vocab_size;
+  const int64_t their_size = texts ? theirs->vocab_size() : draft_config.vocab_size;
+  if (size != their_size)
+    fail_parameter("draft", "{}, {} tokens, found {} in {}", kExpected, size, their_size, draft);
+  const int32_t id = texts ? differing_id(*theirs, *ours) : -1;
+  if (id < 0) return;
+  fail_parameter("draft", "{}, found another: token {} is {} in {} and {} in the model", kExpected, id,
+                 printable(bytes_of_id(*theirs, id)), draft, printable(bytes_of_id(*ours, id)));
+}
+
 std::shared_ptr<const Adapter> fitting_adapters(const LoadedModel& loaded,
                                                 const std::vector<std::string>& choices) {
   auto adapters = load_adapters(choices, loaded.model());

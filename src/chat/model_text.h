@@ -23,6 +23,11 @@ std::unique_ptr<Tokenizer> model_tokenizer(const LoadedModel& loaded, const std:
 // for it than for the model's own. Added tokens may differ, and nothing is said of tokenizers that cannot be
 // read.
 void require_same_tokens(const LoadedModel& loaded, const std::string& adapter);
+// Throws Error where the ids of a draft model, which is to propose tokens of a model, are not those of the
+// model: other texts, or without tokenizers (null) another number of them. `draft`: its name, for the
+// message.
+void require_same_vocabulary(const Tokenizer* tokenizer, const ModelConfig& config, const std::string& draft,
+                             const Tokenizer* draft_tokenizer, const ModelConfig& draft_config);
 // load_adapters of adapters that are for the model's tokens.
 std::shared_ptr<const Adapter> fitting_adapters(const LoadedModel& loaded,
                                                 const std::vector<std::string>& choices);

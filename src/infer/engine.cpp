@@ -51,6 +51,9 @@ Engine::Engine(SequenceModel& model, Options options)
   batch_.reserve(most_running_);
   running_.reserve(most_running_);
   events_.reserve(most_running_);
+  if (options.speculation.source == Speculation::Source::off) return;
+  speculator_.emplace(model, options.speculation, options.step_rows);
+  candidates_.reserve(most_running_);
 }
 
 int64_t Engine::submit(Request request) {
@@ -59,6 +62,7 @@ int64_t Engine::submit(Request request) {
   s->id = submitted_++;
   s->ids.reserve(request.prompt.size() + static_cast<size_t>(std::min(request.max_tokens, model_.n_ctx())));
   s->ids.assign(request.prompt.begin(), request.prompt.end());
+  s->fed.reserve(speculator_ ? 1 + static_cast<size_t>(speculator_->max_tokens()) : 1);
   s->request = std::move(request);
   if (s->request.constraint) {
     s->constraint = s->request.constraint->clone();
@@ -75,6 +79,7 @@ bool Engine::cancel(int64_t request) {
   if (std::erase_if(waiting_, named) > 0) return true;
   const auto found = std::find_if(running_.begin(), running_.end(), named);
   if (found == running_.end()) return false;
+  std::erase(drawing_, found->get());
   leave_slot(**found);
   running_.erase(found);
   return true;
@@ -82,21 +87,44 @@ bool Engine::cancel(int64_t request) {
 
 std::span<const Event> Engine::step() {
   GPT_ASSERT(!idle());
-  schedule();
-  const int64_t shape[] = {std::ssize(drawing_), model_.vocab_size()};
-  const TensorView logits = logits_.grow(DType::f32, shape, "logits", model_.backend().memory);
-  model_.forward(batch_, logits);
+  if (!draws_more()) compute();
+  events_.clear();
+  draw();
+  return events_;
+}
+
+// A forward call.
+void Engine::compute() {
+  speculate(schedule());
+  int64_t rows = 0;
+  auto next = drawing_.begin();
+  for (const SequenceModel::Append& append : batch_) {
+    if (append.wanted > 0) (*next++)->row = rows;
+    rows += append.wanted;
+  }
+  const int64_t shape[] = {rows, model_.vocab_size()};
+  step_logits_ = logits_.grow(DType::f32, shape, "logits", model_.backend().memory);
+  try {
+    model_.forward(batch_, step_logits_);
+  } catch (...) {
+    drawing_.clear();
+    throw;
+  }
   ++counts_.steps;
   for (const SequenceModel::Append& append : batch_)
     counts_.computed += std::ssize(append.ids);
+}
+
+// The next token of all sequences that have logits for it.
+void Engine::draw() {
+  if (drawing_.empty()) return;
   for (size_t i = 0; i < drawing_.size(); ++i)
     ask(*drawing_[i], draws_[i]);
-  if (!drawing_.empty()) sampler_.draw(logits, std::span(draws_).first(drawing_.size()));
-  events_.clear();
+  sampler_.draw(step_logits_, std::span(draws_).first(drawing_.size()));
   for (size_t i = 0; i < drawing_.size(); ++i)
     events_.push_back(report(*drawing_[i], draws_[i]));
+  std::erase_if(drawing_, [this](Sequence* s) { return !draws_on(*s); });
   std::erase_if(running_, [](const Handle& s) { return s->ended; });
-  return events_;
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -123,6 +151,7 @@ void Engine::begin(Sequence& s, int slot) {
 
 void Engine::leave_slot(Sequence& s) {
   model_.reset(s.slot);
+  if (speculator_) speculator_->forget(s.slot);
   free_slots_.push_back(s.slot);
   s.slot = -1;
 }
@@ -159,17 +188,26 @@ void Engine::preempt_youngest() {
 // ---------------------------------------------------------------------------------------------------
 // The batch: a token for all that generate, then parts of prompts, older ones first, then new sequences.
 
-void Engine::schedule() {
+// Returns the rows that are left.
+int64_t Engine::schedule() {
   batch_.clear();
   drawing_.clear();
   const bool short_of_memory = secure_running();
   int64_t rows_left = options_.step_rows;
-  for (const bool prompts : {false, true}) {
+  const auto schedule_all = [&](bool generate, int64_t& left) {
     for (const Handle& s : running_) {
-      if (generating(*s) != prompts) schedule(*s, rows_left);
+      if (generating(*s) == generate) schedule(*s, left);
     }
-  }
-  if (!short_of_memory) admit(rows_left);
+  };
+  schedule_all(true, rows_left);
+  work_ = {.generating = std::ssize(batch_)};
+  const int64_t most = batch_.empty() ? rows_left : std::min(rows_left, prompt_rows_);
+  int64_t left = most;
+  schedule_all(false, left);
+  if (!short_of_memory) admit(left);
+  work_.prompt_rows = most - left;
+  work_.prompts = running() + waiting() - work_.generating;
+  return rows_left - work_.prompt_rows;
 }
 
 void Engine::schedule(Sequence& s, int64_t& rows_left) {
@@ -179,7 +217,10 @@ void Engine::schedule(Sequence& s, int64_t& rows_left) {
   const bool all = n == std::ssize(ids);
   batch_.push_back({s.slot, ids.first(static_cast<size_t>(n)), all});
   rows_left -= n;
-  if (all) drawing_.push_back(&s);
+  if (!all) return;
+  drawing_.push_back(&s);
+  s.fed.assign(1, ids.back());
+  s.drawn = 0;
 }
 
 // Starts sequences while there is room. A block for each running sequence is left free, so that those who
@@ -226,12 +267,54 @@ bool Engine::worth_waiting(const Sequence& s, int64_t known) const {
 }
 
 // ---------------------------------------------------------------------------------------------------
+// Speculation. Proposals get what all others leave of the step's rows and of the memory.
+
+void Engine::speculate(int64_t rows_left) {
+  if (!speculator_) return;
+  candidates_.clear();
+  auto next = drawing_.begin();
+  for (const SequenceModel::Append& append : batch_) {
+    if (append.wanted == 0) continue;
+    Sequence& s = **next++;
+    if (append.ids.size() == 1)
+      candidates_.push_back({{s.slot, s.ids, most_proposals(s), &s.fed}, &s.acceptance});
+  }
+  speculator_->propose(candidates_, options_.step_rows - rows_left, rows_left);
+  next = drawing_.begin();
+  for (SequenceModel::Append& append : batch_) {
+    if (append.wanted > 0) extend(append, **next++);
+  }
+}
+
+// What the output may still have without the token that is drawn anyway, and what the slot takes at once.
+int64_t Engine::most_proposals(const Sequence& s) const {
+  return std::min(remaining(s), model_.room(s.slot)) - 1;
+}
+
+// Has the proposals computed as far as there is memory, but none that would end the sequence: what follows it
+// is of no use.
+void Engine::extend(SequenceModel::Append& append, Sequence& s) {
+  const auto ends = [&](int32_t id) {
+    return contains(s.request.eos_ids, id) || contains(s.request.stop_ids, id);
+  };
+  s.fed.erase(std::find_if(s.fed.begin() + 1, s.fed.end(), ends), s.fed.end());
+  while (s.fed.size() > 1 && !model_.reserve(s.slot, std::ssize(s.fed)))
+    s.fed.resize(s.fed.size() / 2);
+  if (s.fed.size() == 1) return;
+  append.ids = s.fed;
+  append.wanted = std::ssize(s.fed);
+  s.proposed += append.wanted - 1;
+  counts_.proposed += append.wanted - 1;
+}
+
+// ---------------------------------------------------------------------------------------------------
 // Results.
 
 void Engine::ask(const Sequence& s, Draw& draw) const {
   const std::span<const int32_t> ids = s.ids;
   const size_t prompt = s.request.prompt.size();
   draw.params = &s.request.sampling;
+  draw.row = s.row + static_cast<int64_t>(s.drawn);
   draw.history = {ids.first(prompt), ids.subspan(prompt)};
   draw.random = RandomStream(s.request.seed, RandomSite::sample, ids.size() - prompt, s.request.number);
   draw.logprobs = s.request.logprobs;
@@ -261,18 +344,39 @@ bool Engine::take(Sequence& s, Draw& draw) const {
 
 Event Engine::report(Sequence& s, Draw& draw) {
   Event event{.request = s.id, .id = draw.id, .reused = s.reused.value_or(0)};
+  const bool expected = ++s.drawn < s.fed.size() && draw.id == s.fed[s.drawn];
   if (draw.id < 0 || !take(s, draw)) {
     event.id = -1;
     event.finish = FinishReason::error;
     event.error = draw.error;
   } else {
     s.ids.push_back(draw.id);
+    s.accepted += expected;
+    counts_.accepted += expected;
     if (s.request.logprobs >= 0) event.logprobs = &draw.result;
     event.finish = finish_of(s);
   }
+  event.proposed = s.proposed;
+  event.accepted = s.accepted;
   s.ended = event.finish.has_value();
   if (s.ended) leave_slot(s);
   return event;
+}
+
+// Whether the token that was drawn is the one that was proposed, so that there are logits for the next one.
+// Else the slot gives back what was fed behind it.
+bool Engine::draws_on(Sequence& s) {
+  if (s.ended) return false;
+  if (s.drawn < s.fed.size() && s.fed[s.drawn] == s.ids.back()) return true;
+  if (s.fed.size() == 1) return false;
+  if (s.drawn < s.fed.size()) model_.truncate(s.slot, held(s));
+  s.acceptance.learn(std::ssize(s.fed) - 1, static_cast<int64_t>(s.drawn) - 1);
+  return false;
+}
+
+// The ids that a slot holds, but for proposals.
+int64_t Engine::held(const Sequence& s) const {
+  return std::ssize(s.ids) - 1 - static_cast<int64_t>(s.base);
 }
 
 std::optional<FinishReason> Engine::finish_of(const Sequence& s) const {
@@ -281,7 +385,7 @@ std::optional<FinishReason> Engine::finish_of(const Sequence& s) const {
   if (contains(r.stop_ids, s.ids.back())) return FinishReason::stop;
   if (s.constraint != nullptr && s.constraint->complete()) return FinishReason::complete;
   if (std::ssize(s.ids) - std::ssize(r.prompt) >= r.max_tokens) return FinishReason::length;
-  if (context_full(model_, s.slot, r.context)) return FinishReason::context;
+  if (r.context == ContextPolicy::stop && held(s) >= model_.n_ctx()) return FinishReason::context;
   return std::nullopt;
 }
 

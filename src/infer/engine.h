@@ -14,6 +14,7 @@
 #include "infer/feed.h"
 #include "infer/sampler.h"
 #include "infer/sequence_model.h"
+#include "infer/speculation.h"
 
 namespace gpt {
 
@@ -44,6 +45,8 @@ struct Event {
   std::optional<FinishReason> finish;  // set when this is the request's last event
   std::string_view error = {};         // with FinishReason::error: what went wrong
   int64_t reused = 0;                  // ids of the request's prompt that were known when it began
+  // Of this request so far: tokens that were proposed, and those of them that were drawn.
+  int64_t proposed = 0, accepted = 0;
 };
 
 // Continues any number of requests together. Every step is one forward call over all active sequences:
@@ -59,11 +62,15 @@ struct Event {
 // for it where that saves work, so that a common beginning is computed once. So n samples of a prompt are
 // n requests with the same prompt and different numbers.
 //
+// With speculation a forward call may bring a sequence several tokens. They come one by one, each drawn in a
+// step of its own as it would be without, and the sequence may be cancelled after each.
+//
 // One thread at a time may call an engine; it uses all slots of the model.
 class Engine {
  public:
   struct Options {
     int64_t step_rows = 512;  // most ids in one forward call, >= 1
+    Speculation speculation = {};
   };
   // Refers to the model, which outlives it.
   Engine(SequenceModel& model, Options options);
@@ -75,19 +82,34 @@ class Engine {
   // Ends a request now, without further events; false when it is not (or no longer) known.
   bool cancel(int64_t request);
 
-  // One step. Returns what it produced, in the order of the batch; valid until the next call. A step may
-  // produce nothing while prompts are computed. Must not be called when idle.
+  // From the next step on, as many rows are for prompts where sequences generate beside them; otherwise all
+  // are. 0: prompts wait for a step.
+  void limit_prompts(int64_t rows) { prompt_rows_ = rows; }
+  // What the last step did.
+  struct Work {
+    int64_t generating = 0;   // sequences
+    int64_t prompt_rows = 0;  // of others
+    int64_t prompts = 0;      // these, and those that wait
+  };
+  const Work& last_work() const { return work_; }
+
+  // One step. Returns what it produced, at most one token of a request, in the order of the batch; valid
+  // until the next call. A step may produce nothing while prompts are computed. Must not be called when idle.
   std::span<const Event> step();
+  // Whether the next step needs no forward call: it draws tokens whose logits the last one has brought.
+  bool draws_more() const { return !drawing_.empty(); }
   bool idle() const { return running_.empty() && waiting_.empty(); }
 
   int64_t running() const { return std::ssize(running_); }
   int64_t waiting() const { return std::ssize(waiting_); }
 
   struct Counts {
-    int64_t steps = 0;
+    int64_t steps = 0;        // forward calls
     int64_t computed = 0;     // ids that went through the model
     int64_t reused = 0;       // ids that did not have to
     int64_t preemptions = 0;  // sequences sent back to the queue
+    int64_t proposed = 0;     // ids that were computed since they were likely to be drawn
+    int64_t accepted = 0;     // and that were drawn
   };
   const Counts& counts() const { return counts_; }
 
@@ -99,9 +121,16 @@ class Engine {
     std::unique_ptr<Constraint> constraint;
     std::vector<int32_t> end_ids;  // with a constraint: those of the request that are in the vocabulary
     int slot = -1;
-    size_t base = 0;  // the slot holds ids from here on
+    size_t base = 0;                     // the slot holds ids from here on
     std::optional<int64_t> reused = {};  // of the prompt, when it first began
     bool ended = false;
+    // In a step that draws: the last id, and what was proposed to follow it; the row of the logits after it;
+    // how many tokens were drawn. The slot holds all of `fed` until they are drawn.
+    std::vector<int32_t> fed = {};
+    int64_t row = 0;
+    size_t drawn = 0;
+    Acceptance acceptance = {};
+    int64_t proposed = 0, accepted = 0;
   };
   using Handle = std::unique_ptr<Sequence>;
   std::span<const int32_t> opening(const Sequence& s) const;
@@ -112,14 +141,21 @@ class Engine {
   bool secure_running();
   void preempt_youngest();
   void leave_slot(Sequence& s);
-  void schedule();
+  void compute();
+  void draw();
+  int64_t schedule();
   void schedule(Sequence& s, int64_t& rows_left);
+  void speculate(int64_t rows_left);
+  int64_t most_proposals(const Sequence& s) const;
+  void extend(SequenceModel::Append& append, Sequence& s);
   void admit(int64_t& rows_left);
   bool worth_waiting(const Sequence& s, int64_t known) const;
   void ask(const Sequence& s, Draw& draw) const;
   int64_t remaining(const Sequence& s) const;
   Event report(Sequence& s, Draw& draw);
   bool take(Sequence& s, Draw& draw) const;
+  bool draws_on(Sequence& s);
+  int64_t held(const Sequence& s) const;
   std::optional<FinishReason> finish_of(const Sequence& s) const;
 
   SequenceModel& model_;
@@ -133,8 +169,13 @@ class Engine {
   std::vector<SequenceModel::Append> batch_;
   std::vector<Sequence*> drawing_;  // whose next token the step draws
   std::vector<Draw> draws_;         // [most_running_]
-  Buffer logits_;                   // [drawing, V]
+  Buffer logits_;                   // of the last forward call
+  TensorView step_logits_;          // [rows, V]
+  std::optional<Speculator> speculator_;
+  std::vector<Speculator::Candidate> candidates_;
   std::vector<Event> events_;
+  int64_t prompt_rows_ = INT64_MAX;
+  Work work_;
   Counts counts_;
 };
 

@@ -41,7 +41,8 @@ bool take_event(const Event& event, Completion& result, const OnToken& on_token)
   result.ids.push_back(event.id);
   if (event.logprobs) result.logprobs.push_back(*event.logprobs);
   if (event.finish) result.finish = *event.finish;
-  if (!on_token || on_token({result.prompt, result.sample, event.id, event.logprobs, event.finish}))
+  if (!on_token || on_token({result.prompt, result.sample, event.id, event.logprobs, event.finish,
+                             event.proposed, event.accepted}))
     return true;
   if (event.finish != FinishReason::eos) result.finish = FinishReason::stop;
   return false;
@@ -67,7 +68,7 @@ std::vector<Completion> generate(SequenceModel& model, std::span<const std::vect
     results[i].sample = static_cast<int64_t>(i) % options.n;
   }
   if (options.max_tokens == 0) return results;
-  Engine engine(model, {.step_rows = options.prefill_chunk});
+  Engine engine(model, {.step_rows = options.prefill_chunk, .speculation = options.speculation});
   for (size_t next = 0; next < results.size() || !engine.idle();) {
     // Enough to choose from; more would only hold copies of the prompt.
     for (; next < results.size() && engine.waiting() <= model.slots(); ++next) {

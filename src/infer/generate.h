@@ -9,6 +9,7 @@
 #include "infer/feed.h"
 #include "infer/sampler.h"
 #include "infer/sequence_model.h"
+#include "infer/speculation.h"
 
 namespace gpt {
 
@@ -25,6 +26,7 @@ struct GenerateOptions {
   int adapter = -1;                        // one of the model's; -1: none
   int64_t prefill_chunk = 512;             // most tokens in one forward call, >= 1; no effect on results
   std::shared_ptr<const Constraint> constraint = nullptr;  // of every sample; null: none
+  Speculation speculation = {};                            // no effect on results
   std::function<void()> before_step = {};  // called before each forward call; may throw, which ends the run
 };
 
@@ -39,6 +41,7 @@ struct TokenEvent {
   int32_t id;
   const Logprobs* logprobs;            // null unless asked for
   std::optional<FinishReason> finish;  // set when this is the sample's last token
+  int64_t proposed, accepted;          // as in Event
 };
 
 // Called for every token, the ending one (EOS, a stop id) included, in order within a sample; samples

@@ -91,14 +91,15 @@ void Sampler::draw(const TensorView& logits, std::span<Draw> draws) {
   selector_.rows.clear();
   selector_.changes.clear();
   selector_.allowed.clear();
+  const auto row_of = [&](size_t i) { return draws[i].row >= 0 ? draws[i].row : static_cast<int64_t>(i); };
   for (size_t i = 0; i < draws.size(); ++i)
-    ask(draws[i], static_cast<int64_t>(i));
+    ask(draws[i], row_of(i));
   // Log-probabilities are those of the logits, before any change.
   logprob_rows_.assign(draws.size(), 0);
   for (size_t i = 0; i < draws.size(); ++i) {
     if (draws[i].logprobs < 0) continue;
     logprob_rows_[i] = selector_.rows.size();
-    selector_.rows.push_back({.row = static_cast<int64_t>(i),
+    selector_.rows.push_back({.row = row_of(i),
                               .k = std::min(draws[i].logprobs, static_cast<int64_t>(vocab_size_)),
                               .log_sum = true});
   }

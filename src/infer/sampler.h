@@ -49,6 +49,7 @@ struct TokenHistory {
 // The next token of a sequence: what it is drawn by, and what came out.
 struct Draw {
   const SamplingParams* params = nullptr;  // valid ones (see validate)
+  int64_t row = -1;                        // of the logits; -1: as many as draws before this one
   TokenHistory history = {};
   RandomStream random = {0, RandomSite::sample};  // greedy draws nothing from it
   int64_t logprobs = -1;             // -1: none; 0: of the chosen token; k: and of the k likeliest
@@ -75,7 +76,7 @@ class Sampler {
  public:
   Sampler(const Backend& backend, int64_t vocab_size);
 
-  // Row i of logits [draws.size(),V], in memory of the backend, is that of draws[i].
+  // logits: [N,V], in memory of the backend; each draw has its row.
   void draw(const TensorView& logits, std::span<Draw> draws);
 
  private:
@@ -118,10 +119,10 @@ class Sampler {
   ThreadPool& pool_;
   size_t vocab_size_;
   Selector selector_;
-  std::vector<int32_t> counts_;   // [V] occurrences in the output, -1: not seen; all -1 between calls
-  std::vector<int32_t> touched_;  // the ids seen
-  std::vector<size_t> logprob_rows_;
-  std::vector<Choice> choices_;  // one a thread
+  std::vector<int32_t> counts_;       // [V] occurrences in the output, -1: not seen; all -1 between calls
+  std::vector<int32_t> touched_;      // the ids seen
+  std::vector<size_t> logprob_rows_;  // of selector_.rows
+  std::vector<Choice> choices_;       // one a thread
 };
 
 }  // namespace gpt

@@ -1,9 +1,9 @@
 #include "serve/engine_worker.h"
 
+#include <algorithm>
 #include <future>
 
-#include <algorithm>
-
+#include "base/clock.h"
 #include "base/error.h"
 #include "serve/api_error.h"
 
@@ -17,7 +17,10 @@ ApiError shutting_down() {
 }  // namespace
 
 EngineWorker::EngineWorker(SequenceModel& model, const Options& options)
-    : model_(model), options_(options), engine_(model, {.step_rows = options.step_rows}) {
+    : model_(model),
+      options_(options),
+      engine_(model, {.step_rows = options.step_rows, .speculation = options.speculation}),
+      pace_(options.step_rows) {
   publish();
   thread_ = std::thread([this] { loop(); });
 }
@@ -201,11 +204,18 @@ void EngineWorker::start_next() {
   }
 }
 
+// A pass through the model, with all tokens that it brings.
 void EngineWorker::step() {
   if (engine_.idle()) return;
-  for (const Event& event : engine_.step())
-    deliver(event);
-  end_step();
+  const auto begin = Clock::now();
+  engine_.limit_prompts(pace_.rows());
+  do {
+    for (const Event& event : engine_.step())
+      deliver(event);
+    end_step();
+  } while (engine_.draws_more());
+  const Engine::Work& work = engine_.last_work();
+  pace_.note({work.generating, work.prompt_rows, work.prompts, seconds_since(begin)});
 }
 
 void EngineWorker::deliver(const Event& event) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "infer/engine.h"
+#include "serve/prompt_pace.h"
 
 namespace gpt::serve {
 
@@ -54,6 +55,7 @@ class EngineWorker {
     int64_t max_waiting = 256;     // sequences and side tasks of all clients that wait to be started
     int64_t max_of_client = 256;   // and of one
     int64_t busy_side_rows = 128;  // of a part of a side task while sequences are running
+    Speculation speculation = {};
   };
   // Refers to the model, which outlives it.
   EngineWorker(SequenceModel& model, const Options& options);
@@ -122,6 +124,7 @@ class EngineWorker {
 
   // Of the worker's thread.
   Engine engine_;
+  PromptPace pace_;
   std::map<int64_t, Active> jobs_;
   std::map<size_t, std::deque<int64_t>> queues_;  // jobs with sequences to start, by client
   size_t last_client_ = 0;

@@ -49,7 +49,8 @@ ServedModel::ServedModel(const ServedModelOptions& options)
   }
   find_chat_template();
   number_adapters();
-  worker_ = std::make_unique<EngineWorker>(slots_, options.worker);
+  load_draft();
+  worker_ = std::make_unique<EngineWorker>(slots_, options_.worker);
 }
 
 // The cache has room for a sequence of the spare slot besides one of the engine's, which may thus never wait
@@ -73,6 +74,31 @@ Inference::Options ServedModel::inference_options() const {
   const int64_t wanted = options_.kv_bytes / block_bytes * KvCache::kBlock;
   o.cache_tokens = std::clamp(wanted, 2 * one, o.slots * one);
   return o;
+}
+
+ServedModel::Draft::Draft(const std::string& path, const Backend& backend, Inference::Options options)
+    : loaded(open_model_source(resolve_model_path(path), {}), std::nullopt, MatrixOrder::as_stored),
+      inference(loaded.model(), backend,
+                [&] {
+                  options.capacity = std::min(options.capacity, loaded.model().config.n_ctx);
+                  return options;
+                }()),
+      cached(inference, false) {}
+
+// The same types and as many tokens as the model has.
+void ServedModel::load_draft() {
+  if (options_.draft.empty()) return;
+  Inference::Options o = inference_options();
+  o.slots = options_.sequences;
+  o.adapter_rank = 0;
+  draft_ = std::make_unique<Draft>(options_.draft, inference_.backend(), o);
+  const auto tokenizer = model_tokenizer(draft_->loaded, "");
+  const gpt::Model& draft = draft_->loaded.model();
+  require_same_vocabulary(tokenizer_.get(), config(), options_.draft, tokenizer.get(), draft.config);
+  options_.worker.speculation.draft = &draft_->cached;
+  options_.worker.speculation.draft_cost =
+      static_cast<double>(draft.table.total()) /
+      static_cast<double>(std::max<int64_t>(loaded_.model().table.total(), 1));
 }
 
 void ServedModel::find_chat_template() {

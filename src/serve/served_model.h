@@ -29,9 +29,10 @@ struct ServedModelOptions {
   std::string tokenizer = {};    // instead of the model's own
   std::string chat_format = {};  // the same, as model_chat_source takes it
   std::vector<NamedAdapter> adapters = {};
-  int64_t adapter_rank = 0;             // there is room for this rank, or the largest of `adapters`
-  int64_t n_ctx = 0;                    // tokens of a sequence; 0: the model's, at most 8192
-  int sequences = 32;                   // that run at once
+  int64_t adapter_rank = 0;  // there is room for this rank, or the largest of `adapters`
+  std::string draft = {};    // the path of a model that proposes tokens, where worker.speculation says so
+  int64_t n_ctx = 0;         // tokens of a sequence; 0: the model's, at most 8192
+  int sequences = 32;        // that run at once
   int64_t kv_bytes = int64_t{1} << 30;  // of cached keys and values, all sequences together
   DType dtype = DType::f32;             // of products with weights
   std::optional<DType> kv_dtype = {};   // what suits dtype
@@ -89,6 +90,15 @@ class ServedModel {
   Inference::Options inference_options() const;
   void find_chat_template();
   void number_adapters();
+  void load_draft();
+
+  // A model that proposes tokens; it runs on the worker's thread, when the model itself does not.
+  struct Draft {
+    Draft(const std::string& path, const Backend& backend, Inference::Options options);
+    LoadedModel loaded;
+    Inference inference;
+    CachedModel cached;
+  };
 
   ServedModelOptions options_;
   LoadedModel loaded_;
@@ -105,6 +115,7 @@ class ServedModel {
   ThreadPool pool_;
   Inference inference_;
   EngineSlots slots_;
+  std::unique_ptr<Draft> draft_;
   int64_t cache_blocks_;
   int64_t created_;
   std::unique_ptr<EngineWorker> worker_;

@@ -147,6 +147,42 @@ TEST(Library, AnEngineGivesEachRequestWhatItWouldGetAlone) {
   EXPECT_TRUE(engine.idle());
 }
 
+TEST(Library, SpeculationChangesTheTimeAlone) {
+  const Context context({.threads = 2});
+  const Model model(context, small_model());
+  const GenerateOptions options{.max_tokens = 50, .temperature = 0, .stops = {"dog"}, .logprobs = 1};
+  const auto result_with = [&](const SessionOptions& session_options) {
+    Session session(model, session_options);
+    session.feed("the cat and the cat and the");
+    return session.generate(options);
+  };
+  const Result plain = result_with({});
+  EXPECT_EQ(plain.draft_tokens, 0);
+  for (const SessionOptions& speculating : {SessionOptions{.speculate = "ngram"},
+                                            {.speculate = "draft", .draft = small_model()},
+                                            {.draft = small_model()}}) {
+    const Result found = result_with(speculating);
+    EXPECT_EQ(found.text, plain.text);
+    EXPECT_EQ(found.ids, plain.ids);
+    ASSERT_EQ(found.logprobs.size(), plain.logprobs.size());
+    for (size_t i = 0; i < plain.logprobs.size(); ++i)
+      EXPECT_EQ(found.logprobs[i].chosen.logprob, plain.logprobs[i].chosen.logprob);
+    EXPECT_GT(found.draft_tokens, 0);
+    EXPECT_GE(found.draft_tokens, found.accepted_tokens);
+  }
+  const std::vector<std::vector<int32_t>> prompts(3, model.prompt_ids("the cat and the cat and the"));
+  const auto many = generate(model, prompts, options, 2, {.slots = 3, .draft = small_model()});
+  for (const Result& found : many)
+    EXPECT_EQ(found.text, plain.text);
+  for (const SessionOptions& wrong : {SessionOptions{.speculate = "eagle"},
+                                      {.speculate = "draft"},
+                                      {.speculate = "ngram", .draft = small_model()},
+                                      {.speculate = "ngram", .draft_tokens = 65}}) {
+    EXPECT_EQ(code_of([&] { result_with(wrong); }), code(Code::invalid_argument));
+  }
+  EXPECT_EQ(code_of([&] { result_with({.draft = "no-such-model"}); }), code(Code::not_found));
+}
+
 TEST(Library, ManyPromptsAreWhatTheirSessionsWouldBe) {
   const Model model(Context({.threads = 2}), small_model());
   const std::vector<std::vector<int32_t>> prompts = {model.prompt_ids("the cat"), model.prompt_ids("a dog")};

@@ -72,9 +72,10 @@ Request request(std::shared_ptr<const Constraint> constraint, int64_t max_tokens
   return r;
 }
 
-std::vector<Result> run(std::vector<Request> requests, int64_t n_ctx = 64, int slots = 3) {
+std::vector<Result> run(std::vector<Request> requests, int64_t n_ctx = 64, int slots = 3,
+                        Speculation speculation = {}, Engine::Counts* counts = nullptr) {
   FakeDecoder decoder(kVocab, n_ctx, slots);
-  Engine engine(decoder, {.step_rows = 16});
+  Engine engine(decoder, {.step_rows = 16, .speculation = speculation});
   std::vector<Result> results(requests.size());
   for (Request& r : requests)
     engine.submit(std::move(r));
@@ -87,6 +88,7 @@ std::vector<Result> run(std::vector<Request> requests, int64_t n_ctx = 64, int s
       result.error = event.error;
     }
   }
+  if (counts != nullptr) *counts = engine.counts();
   return results;
 }
 
@@ -160,6 +162,37 @@ TEST(Constraint, KnowsWhatIsLeft) {
   EXPECT_EQ(result.finish, FinishReason::context);
   EXPECT_EQ(result.ids.size(), 9u);  // two of the prompt, and one more than the context
   EXPECT_EQ(Sevens::seen_remaining, 1);
+}
+
+// The draft model knows nothing of the constraint: here it proposes tokens of which every other one fits.
+TEST(Constraint, ProposalsAreHeldToIt) {
+  std::vector<Request> requests;
+  for (const double temperature : {0.0, 0.8}) {
+    for (const int64_t most : {int64_t{9}, int64_t{1000}}) {
+      requests.push_back(request(std::make_shared<Sevens>(4, most), 30, {.temperature = temperature}));
+      requests.back().logprobs = 1;
+    }
+  }
+  const std::vector<Result> expected = run(requests);
+  for (const bool fits : {true, false}) {
+    // What the requests want in their place, from prompts of two; or the same one token further.
+    FakeDecoder draft(kVocab, 64, 3, false, [&](std::span<const int32_t> window, size_t length) {
+      std::vector<float> logits = FakeDecoder::hashed(window, length, kVocab);
+      for (size_t id = 0; id < logits.size(); ++id)
+        logits[id] -= id % 7 == (length - 2 + !fits) % 7 ? 0 : 100;
+      return logits;
+    });
+    Engine::Counts counts;
+    const std::vector<Result> found = run(requests, 64, 3, {Speculation::Source::draft, 8, &draft}, &counts);
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].ids, expected[i].ids);
+      EXPECT_EQ(found[i].logprobs, expected[i].logprobs);
+      EXPECT_EQ(found[i].finish, expected[i].finish);
+      EXPECT_EQ(found[i].error, "");
+    }
+    EXPECT_GT(counts.proposed, 0);
+    EXPECT_EQ(counts.accepted > 0, fits);
+  }
 }
 
 // An error ends its request alone.

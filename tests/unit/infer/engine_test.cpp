@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -170,6 +171,28 @@ TEST(Engine, EveryStepDecodesAllAndFillsUpWithPrompts) {
   EXPECT_EQ(engine.step().size(), 2u);  // 1 + 7, the long one's first token, and 2 of the short one
   EXPECT_EQ(engine.step().size(), 3u);  // 1 + 1 + 2
   EXPECT_EQ(engine.counts().computed, 3 + 10 + 10 + 10 + 4);
+}
+
+TEST(Engine, PromptsGetAsManyRowsAsTheyMayBesideOthers) {
+  FakeDecoder decoder(kVocab, kContext, 3, true);
+  Engine engine(decoder, {.step_rows = 16});
+  engine.limit_prompts(4);
+  const auto step = [&] {
+    engine.step();
+    const Engine::Work& work = engine.last_work();
+    return std::array{work.generating, work.prompt_rows, work.prompts};
+  };
+  using Work = std::array<int64_t, 3>;
+  engine.submit(request(Ids(9, 1), 20));
+  EXPECT_EQ(step(), (Work{0, 9, 1})) << "alone it has all of the step";
+  engine.submit(request(Ids(10, 2), 1));
+  EXPECT_EQ(step(), (Work{1, 4, 1}));
+  engine.limit_prompts(0);
+  EXPECT_EQ(step(), (Work{1, 0, 1})) << "it waits";
+  engine.submit(request(Ids(3, 5), 1));
+  EXPECT_EQ(step(), (Work{1, 0, 2})) << "and new ones too";
+  engine.limit_prompts(100);
+  EXPECT_EQ(step(), (Work{1, 9, 2}));
 }
 
 TEST(Engine, ACommonBeginningIsComputedOnce) {

@@ -70,6 +70,31 @@ TEST(EngineWorker, GivesEveryClientWhatTheEngineGivesAlone) {
   EXPECT_EQ(worker.facts().waiting, 0);
 }
 
+// A sink ends its sequences between two tokens of one pass through the model.
+TEST(EngineWorker, TokensOfAPassComeOneByOne) {
+  FakeDecoder model(50, 64, 3), draft(50, 64, 3);
+  EngineWorker worker(model, {.speculation = {Speculation::Source::draft, 16, &draft}});
+  const auto whole = std::make_shared<Record>(), cut = std::make_shared<Record>();
+  cut->most = 7;
+  const auto greedy = [](const std::shared_ptr<Record>& sink) {
+    Job out = job(sink, 0, 2, 30);
+    for (Request& r : out.requests)
+      r.sampling.temperature = 0;
+    return out;
+  };
+  worker.submit(greedy(whole));
+  worker.submit(greedy(cut));
+  EXPECT_EQ(whole->wait() + cut->wait(), "");
+  worker.stop();
+  Request expected = request({1, 2, 3}, 30);
+  expected.sampling.temperature = 0;
+  EXPECT_EQ(whole->ids[1], alone(expected));
+  EXPECT_EQ(cut->ids[0].size(), 7u);
+  const Engine::Counts counts = worker.facts().counts;
+  EXPECT_GT(counts.accepted, 20);
+  EXPECT_LE(counts.accepted, counts.proposed);
+}
+
 TEST(EngineWorker, ASinkEndsItsSequences) {
   FakeDecoder model(50, 64, 2);
   EngineWorker worker(model, {});

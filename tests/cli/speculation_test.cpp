@@ -1,0 +1,161 @@
+// Speculative decoding in the commands that generate.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "chat_model.h"
+#include "gpt_process.h"
+#include "http_client.h"
+#include "run_gpt.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const std::string kGolden = GPT_SOURCE_DIR "/tests/golden/data/";
+
+class Speculate : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder() = (fs::path(testing::TempDir()) / ("speculate" + std::to_string(::getpid()))).string();
+    train_chat_model(folder());
+  }
+  static void TearDownTestSuite() { fs::remove_all(folder()); }
+  static std::string& folder() {
+    static std::string path;
+    return path;
+  }
+  static json generate(std::vector<std::string> more) {
+    const std::vector<std::string> words = {
+        "generate",     folder(), "--json",    "--prompt", "Once upon a time", "--greedy",   "--threads", "1",
+        "--max-tokens", "120",    "--context", "stop",     "--ignore-eos",     "--logprobs", "1"};
+    more.insert(more.begin(), words.begin(), words.end());
+    const GptRun run = run_gpt(more);
+    EXPECT_EQ(run.status, 0) << run.err;
+    return run.status == 0 ? json::parse(run.out)["completions"] : json();
+  }
+  // What the program says of a command that it refuses.
+  static std::string refused(std::vector<std::string> words, int status) {
+    const GptRun run = run_gpt(std::move(words));
+    EXPECT_EQ(run.status, status);
+    return run.err;
+  }
+};
+
+// All but the counts.
+json plain(json completions) {
+  for (json& c : completions) {
+    c.erase("draft_tokens");
+    c.erase("accepted_tokens");
+  }
+  return completions;
+}
+
+TEST_F(Speculate, GivesTheTextsThatThereAreWithout) {
+  const json without = generate({});
+  EXPECT_FALSE(without[0].contains("draft_tokens"));
+  const json ngram = generate({"--speculate", "ngram"});
+  EXPECT_EQ(plain(ngram), without);
+  EXPECT_GT(ngram[0]["accepted_tokens"], 20) << "a text of a small model repeats itself";
+  EXPECT_GE(ngram[0]["draft_tokens"], ngram[0]["accepted_tokens"]);
+  const json draft = generate({"--draft", folder(), "--draft-tokens", "4"});
+  EXPECT_EQ(plain(draft), without);
+  EXPECT_GT(draft[0]["draft_tokens"], 0);
+  EXPECT_EQ(draft[0]["draft_tokens"], draft[0]["accepted_tokens"]) << "the model guesses itself";
+  const std::vector<std::string> drawn = {"--n", "5", "--temperature", "0.8", "--prompt", "A cat"};
+  std::vector<std::string> speculating = drawn;
+  speculating.insert(speculating.end(), {"--speculate", "ngram"});
+  EXPECT_EQ(plain(generate(speculating)), generate(drawn));
+}
+
+TEST_F(Speculate, RefusesByNameWhatDoesNotFit) {
+  const std::string other =
+      refused({"generate", kGolden + "llama", "--ids", "1,2", "--draft", kGolden + "gpt2"}, 2);
+  EXPECT_NE(
+      other.find("--draft: expected a draft model with the vocabulary of the model, 43 tokens, found 53 in"),
+      std::string::npos)
+      << other;
+  const std::vector<std::string> generate = {"generate", folder(), "--prompt", "A"};
+  const auto with = [&](const std::vector<std::string>& more, int status = 2) {
+    std::vector<std::string> words = generate;
+    words.insert(words.end(), more.begin(), more.end());
+    return refused(words, status);
+  };
+  EXPECT_NE(with({"--draft", "16"}).find("--draft-tokens 16"), std::string::npos);
+  EXPECT_NE(with({"--speculate", "draft"}).find("needs a draft model"), std::string::npos);
+  EXPECT_NE(with({"--speculate", "eagle"}).find("expected 'ngram', 'draft' or 'off', found 'eagle'"),
+            std::string::npos);
+  EXPECT_NE(with({"--speculate", "off", "--draft", folder()}).find("found 'off'"), std::string::npos);
+  EXPECT_NE(with({"--speculate", "ngram", "--draft-tokens", "0"}).find("--draft-tokens: expected 1 to 64"),
+            std::string::npos);
+  EXPECT_NE(with({"--speculate", "ngram", "--beams", "2"}).find("not with --beams"), std::string::npos);
+  EXPECT_NE(with({"--spec-type", "ngram-simple"}).find("--speculate ngram"), std::string::npos);
+  const GptRun named = run_gpt({"generate", folder(), "--prompt", "A", "-md", folder(), "--draft-max", "3"});
+  EXPECT_EQ(named.status, 0) << named.err;
+}
+
+TEST_F(Speculate, ChatsAsWithout) {
+  const auto chat = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"chat",   folder(),   "Once upon a time", "--template", "nanochat",
+                                      "--json", "--greedy", "--max-tokens",     "60",         "--threads",
+                                      "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    const GptRun run = run_gpt(words);
+    EXPECT_EQ(run.status, 0) << run.err;
+    return run.status == 0 ? json::parse(run.out) : json();
+  };
+  const json without = chat({}), ngram = chat({"--speculate", "ngram"}), draft = chat({"--draft", folder()});
+  EXPECT_EQ(ngram["ids"], without["ids"]);
+  EXPECT_EQ(draft["ids"], without["ids"]);
+  EXPECT_EQ(without["draft_tokens"], 0);
+  EXPECT_GT(draft["draft_tokens"], 0);
+}
+
+// A server's own counts, and the answers.
+TEST_F(Speculate, ServersCountWhatCameTrue) {
+  const auto serve = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"serve", "--port", "0", "--threads", "1", "tiny=" + folder()};
+    words.insert(words.end(), more.begin(), more.end());
+    GptProcess process(words);
+    const std::string mark = "listening on http://127.0.0.1:";
+    EXPECT_TRUE(process.wait_for_note(mark)) << process.notes();
+    const auto place = [&] { return process.notes().find(mark) + mark.size(); };
+    EXPECT_TRUE(process.wait_until([&] { return process.notes().find('\n', place()) != std::string::npos; }));
+    const int port = std::stoi(process.notes().substr(place()));
+    const json body = {{"prompt", "Once upon a time"},
+                       {"max_tokens", 100},
+                       {"temperature", 0},
+                       {"ignore_eos", true},
+                       {"n", 3}};
+    const auto answer = HttpClient(port).post("/v1/completions", body.dump());
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return std::pair(json::parse(answer.body)["choices"], HttpClient(port).ask("GET", "/metrics").body);
+  };
+  const auto count = [](const std::string& page, const std::string& name) {
+    const std::string mark = "\ngptcpp_" + name + "{model=\"tiny\"} ";
+    const size_t at = page.find(mark);
+    return at == std::string::npos ? -1 : std::stoll(page.substr(at + mark.size()));
+  };
+  const auto [without, none] = serve({});
+  EXPECT_EQ(count(none, "draft_tokens_total"), 0);
+  const auto [ngram, page] = serve({"--speculate", "ngram"});
+  EXPECT_EQ(ngram, without);
+  EXPECT_GT(count(page, "accepted_tokens_total"), 0);
+  EXPECT_GE(count(page, "draft_tokens_total"), count(page, "accepted_tokens_total"));
+  const auto [draft, other] = serve({"--draft", "tiny=" + folder()});
+  EXPECT_EQ(draft, without);
+  EXPECT_GT(count(other, "draft_tokens_total"), 0);
+  EXPECT_NE(refused({"serve", folder(), "--draft", kGolden + "gpt2", "--port", "0"}, 2)
+                .find("--draft: expected a draft"),
+            std::string::npos);
+  EXPECT_NE(refused({"serve", folder(), "--draft", "other=" + folder()}, 2).find("there is no model other"),
+            std::string::npos);
+  EXPECT_NE(refused({"serve", folder(), "--speculate", "draft"}, 2).find("has no draft model"),
+            std::string::npos);
+}
+
+}  // namespace
