@@ -5,6 +5,7 @@
 
 #include "serve/api_error.h"
 #include "serve/json_text.h"
+#include "serve/pages.h"
 
 namespace gpt::detail {
 const char* serve_page_script();
@@ -13,7 +14,7 @@ const char* serve_page_script();
 namespace gpt::serve {
 namespace {
 
-constexpr size_t kMostPreparing = 1024;
+constexpr size_t kMostPreparing = 1024, kMostTracing = 8, kMostWatching = 64;  // requests that wait
 
 // Runs an endpoint, or answers what keeps it from running.
 template <class F>
@@ -44,7 +45,10 @@ std::string log_line(const CallRecord& r) {
 Api::Api(ModelSet& models, ApiOptions options)
     : models_(models),
       options_(std::move(options)),
-      service_{models_, options_.limits, metrics_},
+      runs_(options_.runs.begin(), options_.runs.end()),
+      service_{models_, options_.limits, metrics_, runs_, tracing_, watching_},
+      tracing_(kMostTracing),
+      watching_(kMostWatching),
       preparing_(kMostPreparing) {
   add_endpoints();
 }
@@ -65,6 +69,11 @@ void Api::add_endpoints() {
   add("POST", "/tokenize", tokenize);
   add("POST", "/detokenize", detokenize);
   add("POST", "/apply-template", apply_template);
+  add("POST", "/trace", trace);
+  add("GET", "/training/runs", list_runs);
+  add("GET", "/training/runs/*", show_run);
+  add("GET", "/training/reports/*", show_run_report);
+  add_pages(router_);
   router_.add(
       {.method = "GET", .path = "/health", .open = true, .run = [this](const auto& call) { health(*call); }});
   router_.add({.method = "GET", .path = "/metrics", .run = [this](const auto& call) {

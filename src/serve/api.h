@@ -20,6 +20,7 @@ struct ApiOptions {
   bool log_bodies = false;                                // requests with their text
   std::function<void(const std::string& line)> log = {};  // takes JSON lines, on any thread
   std::function<int64_t()> connections = {};              // for the metrics
+  std::vector<WatchedRun> runs = {};                      // that the page of training shows
 };
 
 // Everything behind HTTP: guards every request, finds its endpoint and runs it, counts and logs it. What
@@ -49,11 +50,12 @@ class Api {
   ModelSet& models_;
   const ApiOptions options_;
   Metrics metrics_;
+  std::vector<RunWatch> runs_;
   Service service_;
   Router router_;
   std::atomic<bool> draining_ = false;
   std::atomic<int64_t> in_flight_ = 0;
-  WorkThread preparing_;
+  WorkThread tracing_, watching_, preparing_;  // end first, and the last of them before the others
 };
 
 }  // namespace gpt::serve

@@ -5,7 +5,9 @@
 #include "serve/call.h"
 #include "serve/generation_params.h"
 #include "serve/metrics.h"
+#include "serve/run_watch.h"
 #include "serve/served_model.h"
+#include "serve/work_thread.h"
 
 namespace gpt::serve {
 
@@ -14,6 +16,8 @@ struct Service {
   ModelSet& models;
   RequestLimits limits;
   Metrics& metrics;
+  std::vector<RunWatch>& runs;     // of the watching thread
+  WorkThread &tracing, &watching;  // what takes long beside what is preparing
 };
 
 // Each answers one call, now or later, or throws what the client is told (current_error).
@@ -25,5 +29,9 @@ void show_model(const Service& service, const std::shared_ptr<Call>& call);  // 
 void tokenize(const Service& service, const std::shared_ptr<Call>& call);
 void detokenize(const Service& service, const std::shared_ptr<Call>& call);
 void apply_template(const Service& service, const std::shared_ptr<Call>& call);
+void trace(const Service& service, const std::shared_ptr<Call>& call);
+void list_runs(const Service& service, const std::shared_ptr<Call>& call);
+void show_run(const Service& service, const std::shared_ptr<Call>& call);         // /training/runs/NAME
+void show_run_report(const Service& service, const std::shared_ptr<Call>& call);  // /training/reports/NAME
 
 }  // namespace gpt::serve
