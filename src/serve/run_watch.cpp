@@ -99,7 +99,8 @@ void RunWatch::refresh() {
   const std::string path = run_.folder + "/metrics.jsonl", version = version_of(path);
   if (version == version_ || seconds_since(read_at_) < kReadShare * read_took_) return;
   const auto begin = Clock::now();
-  records_ = read_metrics(path);
+  records_ =
+      is_run(run_.folder) ? read_metrics(path) : std::vector<MetricRecord>();  // none before its first step
   steps_ = steps_of(run_.folder);
   version_ = version;
   read_at_ = Clock::now();

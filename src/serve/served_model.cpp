@@ -126,6 +126,7 @@ void ModelSet::add(std::unique_ptr<ServedModel> model) {
 }
 
 ModelSet::Found ModelSet::find(const std::string& name) const {
+  if (models_.empty()) throw ApiError(404, "this server has no models", "model", "model_not_found");
   if (name.empty()) return {models_.front().get(), -1, models_.front()->name()};
   std::vector<Found> with_adapter;
   for (const auto& model : models_) {

@@ -106,7 +106,7 @@ class ModelSet {
     std::string name;  // as the answer names it
   };
   // What the field "model" of a request means: a model, "MODEL:ADAPTER", or an adapter that only one model
-  // has; "": the first model. Throws ApiError (404).
+  // has; "": the first model. Throws ApiError (404) where there is none.
   Found find(const std::string& name) const;
   const std::vector<std::unique_ptr<ServedModel>>& all() const { return models_; }
   void stop();  // all workers

@@ -1,6 +1,6 @@
 // Puts the page together: models, the text field, a server that goes away and comes back.
 
-let models = [];
+let models = [], modelsKnown = false;
 const modelList = document.getElementById('model'), banner = document.getElementById('banner'), asked = document.getElementById('ask');
 
 const chosenModel = () => models.find(m => m.id === modelList.value) || null;
@@ -17,7 +17,8 @@ async function loadModels() {
   try {
     const answer = await (await ask('GET', '/v1/models')).json();
     const before = modelList.value || stored(local, 'gpt-model');
-    if (JSON.stringify(answer.data) === JSON.stringify(models)) return;
+    if (modelsKnown && JSON.stringify(answer.data) === JSON.stringify(models)) return;
+    modelsKnown = true;
     models = answer.data;
     clear(modelList, ...models.map(m => make('option', {value: m.id, text: m.id + (m.chat_template ? '' : ' (continues texts)')})));
     if (models.some(m => m.id === before)) modelList.value = before;

@@ -67,7 +67,7 @@ function messageNode(conversation, index) {
 
 function emptyNode() {
   const model = chosenModel();
-  if (!model) return make('p', {class: 'about empty', text: 'Waiting for the server to say which models it has.'});
+  if (!model) return make('p', {class: 'about empty', text: modelsKnown ? 'This server has no model.' : 'Waiting for the server to say which models it has.'});
   const text = chats() ? `${model.id} answers here. Its context has ${thousands(model.max_model_len)} tokens.`
     : `${model.id} has no chat template, so it does not answer: it continues a text. Write how the text begins. Its context has ${thousands(model.max_model_len)} tokens.`;
   return make('div', {class: 'about empty'}, make('h1', {text: chats() ? 'A conversation' : 'A text'}), make('p', {text}));
