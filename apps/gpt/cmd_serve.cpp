@@ -17,6 +17,7 @@
 #include "serve/api_error.h"
 #include "serve/http_server.h"
 #include "serve/line_log.h"
+#include "serve/model_follower.h"
 
 namespace gpt {
 namespace {
@@ -153,6 +154,7 @@ class Service {
         serve::ApiError(504, "the answer took longer than this server allows", {}, "timeout").body() +
         "\n\n");
     server_.on_signal([this](int count) { on_signal(count); });
+    const serve::ModelFollower follower(models_, {.note = [](const std::string& line) { write_note(line); }});
     write_note(fmt::format("listening on {}\nopen it in a browser to chat\n", server_.url()));
     server_.run();
     models_.stop();

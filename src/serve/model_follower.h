@@ -11,12 +11,12 @@
 
 namespace gpt::serve {
 
-// Loads the newest checkpoint of models that are the folders of runs, in a thread of its own, and puts it in the
-// place of the one before. Models that come from elsewhere stay what they are.
+// Loads the newest checkpoint of models that are the folders of runs, in a thread of its own, and puts it in
+// the place of the one before. Models that come from elsewhere stay what they are.
 class ModelFollower {
  public:
   struct Options {
-    double pause = 2;                                     // seconds between two looks
+    double pause = 2;                                        // seconds between two looks
     std::function<void(const std::string& line)> note = {};  // what was loaded, and what could not be
   };
   // Refers to the models, which outlive it. What they have now is the newest.

@@ -25,14 +25,6 @@ constexpr int64_t kPaceRecords = 32;        // that say how fast the run is
 constexpr double kQuiet = 60, kBeats = 20;  // silent: no record for so many seconds and so many records' time
 constexpr double kReadShare = 50;           // reading takes at most 1/50 of the time
 
-// Changes whenever a file is written; "" where there is none.
-std::string version_of(const std::string& path) {
-  std::error_code error;
-  const auto size = fs::file_size(path, error);
-  const auto time = fs::last_write_time(path, error);
-  return error ? "" : fmt::format("{}-{}", size, time.time_since_epoch().count());
-}
-
 // Seconds since a file was written.
 double age_of(const std::string& path) {
   std::error_code error;
@@ -95,8 +87,15 @@ bool is_run(const std::string& path) {
   return fs::exists(fs::path(path) / "metrics.jsonl", error);
 }
 
+std::string file_version(const std::string& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  const auto time = fs::last_write_time(path, error);
+  return error ? "" : fmt::format("{}-{}", size, time.time_since_epoch().count());
+}
+
 void RunWatch::refresh() {
-  const std::string path = run_.folder + "/metrics.jsonl", version = version_of(path);
+  const std::string path = run_.folder + "/metrics.jsonl", version = file_version(path);
   if (version == version_ || seconds_since(read_at_) < kReadShare * read_took_) return;
   const auto begin = Clock::now();
   records_ =
@@ -116,7 +115,7 @@ std::string RunWatch::facts() const {
   if (steps_ > 0 && pace.step > 0 && !finished) eta = (static_cast<double>(steps_) - step) * pace.step;
   const json facts = {{"name", run_.name},
                       {"version", version_},
-                      {"report_version", version_of(run_.folder + "/report.html")},
+                      {"report_version", file_version(run_.folder + "/report.html")},
                       {"step", static_cast<int64_t>(step)},
                       {"steps", steps_ > 0 ? json(steps_) : json(nullptr)},
                       {"loss", number_of(newest(records_, kLossKey))},

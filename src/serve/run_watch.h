@@ -14,6 +14,8 @@ struct WatchedRun {
 };
 // Whether a path is the folder of a run.
 bool is_run(const std::string& path);
+// Another text whenever a file has been written; "" where there is none.
+std::string file_version(const std::string& path);
 
 // What the folder of a run says of it, read again when its files have changed. One thread.
 class RunWatch {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "base/error.h"
 #include "base/ranges.h"
@@ -118,6 +119,7 @@ std::optional<int> ServedModel::adapter(std::string_view name) const {
 }
 
 void ModelSet::add(std::unique_ptr<ServedModel> model) {
+  const std::lock_guard lock(mutex_);
   for (const auto& other : models_) {
     if (other->name() == model->name())
       fail_usage("two models have the name {}: give one another, NAME=PATH", model->name());
@@ -125,16 +127,42 @@ void ModelSet::add(std::unique_ptr<ServedModel> model) {
   models_.push_back(std::move(model));
 }
 
+void ModelSet::replace(std::unique_ptr<ServedModel> model) {
+  const std::lock_guard lock(mutex_);
+  for (auto& other : models_) {
+    if (other->name() != model->name()) continue;
+    replaced_.push_back(std::exchange(other, std::move(model)));
+    return;
+  }
+}
+
+void ModelSet::drop_replaced() {
+  std::vector<std::shared_ptr<ServedModel>> unused;  // ends without the lock
+  const std::lock_guard lock(mutex_);
+  // Nobody can get hold of one that is not among models_, so that a count of 1 stays 1.
+  std::erase_if(replaced_, [&](std::shared_ptr<ServedModel>& model) {
+    if (model.use_count() > 1) return false;
+    unused.push_back(std::move(model));
+    return true;
+  });
+}
+
+std::vector<std::shared_ptr<ServedModel>> ModelSet::all() const {
+  const std::lock_guard lock(mutex_);
+  return models_;
+}
+
 ModelSet::Found ModelSet::find(const std::string& name) const {
-  if (models_.empty()) throw ApiError(404, "this server has no models", "model", "model_not_found");
-  if (name.empty()) return {models_.front().get(), -1, models_.front()->name()};
+  const auto models = all();
+  if (models.empty()) throw ApiError(404, "this server has no models", "model", "model_not_found");
+  if (name.empty()) return {models.front(), -1, models.front()->name()};
   std::vector<Found> with_adapter;
-  for (const auto& model : models_) {
-    if (model->name() == name) return {model.get(), -1, name};
+  for (const auto& model : models) {
+    if (model->name() == name) return {model, -1, name};
     const std::string prefix = model->name() + ":";
     const bool named = name.starts_with(prefix);
     const auto adapter = model->adapter(named ? std::string_view(name).substr(prefix.size()) : name);
-    if (adapter) with_adapter.push_back({model.get(), *adapter, name});
+    if (adapter) with_adapter.push_back({model, *adapter, name});
   }
   if (with_adapter.size() == 1) return with_adapter.front();
   throw ApiError(404,
@@ -144,7 +172,12 @@ ModelSet::Found ModelSet::find(const std::string& name) const {
 }
 
 void ModelSet::stop() {
-  for (const auto& model : models_)
+  std::vector<std::shared_ptr<ServedModel>> models = all();
+  {
+    const std::lock_guard lock(mutex_);
+    models.insert(models.end(), replaced_.begin(), replaced_.end());
+  }
+  for (const auto& model : models)
     model->worker().stop();
 }
 

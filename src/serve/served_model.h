@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -94,25 +95,32 @@ class ServedModel {
   std::unique_ptr<EngineWorker> worker_;
 };
 
-// The models of a server, by name.
+// The models of a server, by name. Any thread.
 class ModelSet {
  public:
   // Throws Error where a name is taken.
   void add(std::unique_ptr<ServedModel> model);
+  // Puts a model in the place of the one of its name, which goes on for those who have it already.
+  void replace(std::unique_ptr<ServedModel> model);
+  // Ends replaced models that nobody has any more. Not on the thread of a model.
+  void drop_replaced();
 
   struct Found {
-    ServedModel* model;
+    std::shared_ptr<ServedModel> model;  // a call keeps it as long as it needs it
     int adapter = -1;
     std::string name;  // as the answer names it
   };
   // What the field "model" of a request means: a model, "MODEL:ADAPTER", or an adapter that only one model
   // has; "": the first model. Throws ApiError (404) where there is none.
   Found find(const std::string& name) const;
-  const std::vector<std::unique_ptr<ServedModel>>& all() const { return models_; }
+  std::vector<std::shared_ptr<ServedModel>> all() const;
   void stop();  // all workers
 
  private:
-  std::vector<std::unique_ptr<ServedModel>> models_;
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<ServedModel>> models_;
+  std::vector<std::shared_ptr<ServedModel>>
+      replaced_;  // so that the last one who has a model is never its own thread
 };
 
 }  // namespace gpt::serve

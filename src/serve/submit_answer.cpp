@@ -39,7 +39,7 @@ void submit_answer(const Service& service, const std::shared_ptr<Call>& call, co
   if (requests.empty()) return sink->finish_without_tokens();
   EngineWorker& worker = found.model->worker();
   const int64_t job = worker.submit({.client = call->client, .requests = std::move(requests), .sink = sink});
-  call->on_closed([&worker, job] { worker.cancel(job); });
+  call->on_closed([model = found.model, job] { model->worker().cancel(job); });
 }
 
 }  // namespace gpt::serve

@@ -58,7 +58,8 @@ void show_model(const Service& service, const std::shared_ptr<Call>& call) {
 void tokenize(const Service& service, const std::shared_ptr<Call>& call) {
   const json body = parse_body(call->request().body);
   const Fields fields(body);
-  const ServedModel& model = *model_of(service, fields).model;
+  const ModelSet::Found found = model_of(service, fields);
+  const ServedModel& model = *found.model;
   std::vector<int32_t> ids;
   if (fields.find("messages") != nullptr) {
     ids = read_chat_prompt(fields, call->request().body, model).ids;
@@ -78,7 +79,8 @@ void tokenize(const Service& service, const std::shared_ptr<Call>& call) {
 void detokenize(const Service& service, const std::shared_ptr<Call>& call) {
   const json body = parse_body(call->request().body);
   const Fields fields(body);
-  const ServedModel& model = *model_of(service, fields).model;
+  const ModelSet::Found found = model_of(service, fields);
+  const ServedModel& model = *found.model;
   const json* tokens = fields.find("tokens");
   if (tokens == nullptr || !tokens->is_array()) fail_field("tokens", "expected a list of token ids");
   std::string text;
@@ -91,7 +93,8 @@ void detokenize(const Service& service, const std::shared_ptr<Call>& call) {
 void apply_template(const Service& service, const std::shared_ptr<Call>& call) {
   const json body = parse_body(call->request().body);
   const Fields fields(body);
-  const ServedModel& model = *model_of(service, fields).model;
+  const ModelSet::Found found = model_of(service, fields);
+  const ServedModel& model = *found.model;
   const ChatPrompt prompt = read_chat_prompt(fields, call->request().body, model);
   std::string text;
   for (const int32_t id : prompt.ids)
