@@ -76,6 +76,8 @@ function emptyNode() {
 function drawMessages() {
   const conversation = currentConversation(), end = atEnd();
   closeAlternatives();
+  hideTip();
+  if (list.contains(document.activeElement)) list.focus({preventScroll: true});  // what had the focus goes
   clear(list, ...(conversation.messages.length ? conversation.messages.map((_, i) => messageNode(conversation, i)) : [emptyNode()]));
   drawControls();
   if (end) toEnd();
