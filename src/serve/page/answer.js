@@ -73,6 +73,8 @@ async function readAnswer(message, response) {
   }
   // In a completion the token that ends the text is the last one, and no part of it.
   if (finish === 'stop' && !chats()) message.tokens.pop();
+  const rest = tokens.rest(), final = message.tokens[message.tokens.length - 1];
+  if (rest && final) final[0] += rest;
   message.cut = finish === 'length';
   return usage;
 }

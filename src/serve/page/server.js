@@ -69,6 +69,8 @@ class TokenReader {
   token(bytes, logprob, alternatives) {
     return [this.decoder.decode(bytes, {stream: true}), logprob, alternatives.sort((a, b) => b[1] - a[1])];
   }
+  // What is left of a character that never became whole: as in the server's text, one sign for it.
+  rest() { return this.decoder.decode(); }
   read(logprobs) {
     if (!logprobs) return [];
     if (logprobs.content) {
