@@ -19,7 +19,7 @@ const kStates = {running: 'running', finished: 'finished', silent: 'nothing new 
 function drawFacts(run) {
   document.title = `${run.name}: step ${thousands(run.step)}`;
   field('title').textContent = run.name;
-  field('state').textContent = kStates[run.state];
+  tell(kStates[run.state]);
   field('progress').hidden = run.steps === null;
   if (run.steps !== null) field('progress').value = run.step / run.steps;
   const known = [['step', thousands(run.step), run.steps === null ? '' : `of ${thousands(run.steps)}`]];
@@ -36,17 +36,32 @@ function drawSamples(samples) {
     make('div', {class: 'step', text: `after step ${thousands(s.step)}`}), make('pre', {text: s.text}))))] : []));
 }
 
-// The rest of the report that the run itself writes: its tables and commands, as they stand there. Scripts of it do not run.
+// Read out when it changes, and not every few seconds.
+function tell(text) {
+  if (field('state').textContent !== text) field('state').textContent = text;
+}
+
+const kReportTags = new Set('H2 H3 P DIV SPAN PRE CODE DL DT DD TABLE CAPTION THEAD TBODY TR TH TD UL OL LI WBR BR'.split(' '));
+
+// An element of the report as it may stand here: of these kinds, with a class and nothing else. The file is the run's, and
+// may come from anywhere.
+function copied(node) {
+  if (node.nodeType === Node.TEXT_NODE) return node.textContent;
+  if (!kReportTags.has(node.tagName)) return null;
+  return make(node.tagName.toLowerCase(), {class: node.getAttribute('class')}, ...[...node.childNodes].map(copied));
+}
+
+// The rest of the report that the run itself writes: its tables and commands.
 function drawReport(html) {
   const main = new DOMParser().parseFromString(html, 'text/html').querySelector('main');
   if (!main) return;
-  const parts = [], skipped = node => node.matches('header, .heads, #curves, #plain-charts, script, style');
+  const parts = [];
   let drop = false;  // its samples are shown above, newer
   for (const node of main.children) {
     if (node.tagName === 'H2') drop = node.textContent === 'What it wrote';
-    if (!drop && !skipped(node)) parts.push(document.importNode(node, true));
+    if (!drop && !node.matches('.heads, #curves, #plain-charts')) parts.push(copied(node));
   }
-  clear(field('report'), ...parts);
+  clear(field('report'), ...parts.filter(part => part !== null));
 }
 
 async function drawRun(run) {
@@ -79,11 +94,11 @@ async function look() {
     const {runs} = await (await ask('GET', '/training/runs')).json();
     drawChoice(runs);
     const run = runs.find(r => r.name === field('run').value);
-    if (run) await drawRun(run); else field('state').textContent = 'No model of this server is a run: start it with the folder of one.';
+    if (run) await drawRun(run); else tell('No model of this server is a run: start it with the folder of one.');
     return kEvery;
   } catch (error) {
     if (error.status === 401) askForKey();
-    field('state').textContent = error.status === 0 ? 'The server does not answer; this page tries again.' : error.message;
+    tell(error.status === 0 ? 'The server does not answer; this page tries again.' : error.message);
     return kSlowest;
   }
 }
