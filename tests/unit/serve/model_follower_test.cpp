@@ -4,8 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
+#include "kept_answer.h"
 #include "support/temp_dir.h"
 
 namespace gpt::serve {
@@ -36,6 +39,31 @@ TEST(ModelSet, AReplacedModelLastsAsLongAsSomebodyHasIt) {
   models.drop_replaced();
   EXPECT_TRUE(old.expired());
   models.stop();
+}
+
+TEST(ModelSet, RequestsEndWithTheModelTheyBeganWith) {
+  ModelSet models;
+  models.add(model_at(kModel));
+  {
+    Api api(models, {});
+    std::atomic<int> answered = 0;
+    std::thread client([&] {
+      for (int i = 0; i < 40; ++i) {
+        const HttpReply reply =
+            post(api, "/v1/completions", R"({"prompt":[1,2,3],"max_tokens":20,"seed":1})");
+        EXPECT_EQ(reply.status, 200) << reply.body;
+        EXPECT_EQ(post(api, "/v1/embeddings", R"({"input":[1,2,3]})").status, 200);
+        ++answered;
+      }
+    });
+    while (answered < 40) {
+      models.replace(model_at(kModel));
+      models.drop_replaced();
+    }
+    client.join();
+    models.stop();
+  }
+  models.drop_replaced();
 }
 
 // A run with a checkpoint, and what the follower says of it.
