@@ -10,6 +10,7 @@
 #include "kept_answer.h"
 #include "serve/api.h"
 #include "support/temp_dir.h"
+#include "trace/page.h"
 
 namespace gpt::serve {
 namespace {
@@ -133,6 +134,22 @@ TEST_F(Trace, ItsScriptIsTheOneThatPoliciesAllow) {
     EXPECT_EQ(page[page.find("</script>", at) - 1], '\n');
   }
   EXPECT_EQ(scripts, 1u);
+}
+
+// Files of GPT-2 have matrices transposed, which a server uses as they are.
+TEST_F(Trace, IsThatOfGptTrace) {
+  const std::string path = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
+  ServedModelOptions options{.name = "gpt2", .path = path};
+  options.kv_bytes = 1 << 20;
+  options.sequences = 1;
+  models_.add(std::make_unique<ServedModel>(options));
+  Api api(models_, {});
+  const HttpReply reply = post(api, "/trace", R"({"model":"gpt2","prompt":[1,2,3]})");
+  const LoadedModel loaded(path, std::nullopt);
+  ThreadPool pool(1);
+  const std::vector<int32_t> ids = {1, 2, 3};
+  Capture capture(loaded.model(), {pool, kernel_table(Isa::ref)}, ids, {});
+  EXPECT_TRUE(reply.body == trace_page(capture, TokenNames(), {.model = "gpt2", .computed = "fp32, ref"}));
 }
 
 TEST_F(Trace, IsBounded) {
