@@ -49,9 +49,9 @@ void ModelFollower::loop() {
 void ModelFollower::look() {
   for (const auto& model : models_.all()) {
     const std::string version = checkpoint_of(*model);
-    std::string& known = versions_[model->name()];
-    if (version.empty() || version == known) continue;
-    known = version;
+    const auto [known, is_new] = versions_.try_emplace(model->name(), version);
+    if (is_new || version.empty() || version == known->second) continue;
+    known->second = version;
     load(*model);
   }
   models_.drop_replaced();
