@@ -1,4 +1,6 @@
-# Writes a C++ source whose functions gpt::detail::NAME_page_{html,style,script} return the files of a page.
+# Writes a C++ source whose functions gpt::detail::NAME_page_{html,style,script} return the files of a page. For policies
+# that name the scripts they allow NAME_page_script_sha256 has the digest, in hex, of "\n" + script + "\n", which is how a
+# script stands in its element.
 #   cmake -DOUT=... -DNAME=... -DFILES=a.html,b.css,c.js,... -P EmbedFiles.cmake
 # Files of a kind are one after another in the order given; scripts share one scope.
 string(REPLACE "," ";" files "${FILES}")
@@ -19,4 +21,6 @@ set(source "// Made by cmake/EmbedFiles.cmake.\nnamespace gpt::detail {\n")
 foreach(part html style script)
   string(APPEND source "const char* ${NAME}_page_${part}() {\n  return R\"~page~(${${part}})~page~\";\n}\n")
 endforeach()
+string(SHA256 script_sha256 "\n${script}\n")
+string(APPEND source "const char* ${NAME}_page_script_sha256() {\n  return \"${script_sha256}\";\n}\n")
 file(WRITE ${OUT} "${source}}  // namespace gpt::detail\n")

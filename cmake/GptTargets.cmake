@@ -49,16 +49,22 @@ function(gpt_inside_library target)
     VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
-# gpt_embed_page(NAME FILES...): .html, .css and .js files, named from src/, become the functions
-# gpt::detail::NAME_page_{html,style,script} of the library gpt_NAME.
+# gpt_embed_page(NAME [TARGET LIBRARY] FILES...): .html, .css and .js files, named from src/, become the functions
+# gpt::detail::NAME_page_{html,style,script,script_sha256} of the library gpt_NAME, or gpt_LIBRARY.
 function(gpt_embed_page name)
+  cmake_parse_arguments(ARG "" "TARGET" "" ${ARGN})
+  set(files ${ARG_UNPARSED_ARGUMENTS})
+  set(target ${name})
+  if(ARG_TARGET)
+    set(target ${ARG_TARGET})
+  endif()
   set(out ${CMAKE_BINARY_DIR}/generated/${name}_page_files.cpp)
   set(script ${CMAKE_SOURCE_DIR}/cmake/EmbedFiles.cmake)
-  list(TRANSFORM ARGN PREPEND ${CMAKE_SOURCE_DIR}/src/)
-  list(JOIN ARGN "," files)
-  add_custom_command(OUTPUT ${out} COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DNAME=${name} -DFILES=${files} -P ${script}
-    DEPENDS ${ARGN} ${script} VERBATIM)
-  target_sources(gpt_${name} PRIVATE ${out})
+  list(TRANSFORM files PREPEND ${CMAKE_SOURCE_DIR}/src/)
+  list(JOIN files "," joined)
+  add_custom_command(OUTPUT ${out} COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DNAME=${name} -DFILES=${joined} -P ${script}
+    DEPENDS ${files} ${script} VERBATIM)
+  target_sources(gpt_${target} PRIVATE ${out})
 endfunction()
 
 # The SIMD sources are compiled once per instruction set; which one runs is decided at start-up.

@@ -17,20 +17,21 @@
 #include "serve/api_error.h"
 #include "serve/http_server.h"
 #include "serve/line_log.h"
+#include "serve/model_follower.h"
 #include "speculation_flags.h"
 
 namespace gpt {
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
-  gpt serve model                                 then: http://127.0.0.1:8080/v1
+  gpt serve model                                 then open http://127.0.0.1:8080 in a browser
   gpt serve model.gguf --dtype q8_0 --n-ctx 4096 --kv-memory 4
   gpt serve big=runs/a small=runs/b --adapter formal=tuned
   gpt serve big=runs/a --draft runs/b             (or --speculate ngram: likely tokens are computed together)
   gpt serve model --host 0.0.0.0 --api-key-file keys
 
 Any client of OpenAI's programming interface can use it: chat completions, completions, embeddings, with
-streaming; GET /openapi.json describes all of it, GET /metrics is for Prometheus. A model is named after its file
+streaming, at http://127.0.0.1:8080/v1; GET /openapi.json describes all of it, GET /metrics is for Prometheus. A model is named after its file
 or folder, unless NAME=PATH says otherwise; MODEL:ADAPTER is the model with an adapter, and both share batches.
 Only this machine can reach it unless --host says otherwise, and then clients need a key: --api-key-file has one
 a line. Log lines are JSON; texts are logged with --log-requests only. SIGTERM or Ctrl-C lets the requests under
@@ -199,7 +200,8 @@ class Service {
         serve::ApiError(504, "the answer took longer than this server allows", {}, "timeout").body() +
         "\n\n");
     server_.on_signal([this](int count) { on_signal(count); });
-    write_note(fmt::format("listening on {}\n", server_.url()));
+    const serve::ModelFollower follower(models_, {.note = [](const std::string& line) { write_note(line); }});
+    write_note(fmt::format("listening on {}\nopen it in a browser to chat\n", server_.url()));
     server_.run();
     models_.stop();
     return forced_ ? kInterruptedStatus : 0;
@@ -232,6 +234,10 @@ class Service {
     options.per_minute = a_.rate;
     options.log_bodies = a_.log_requests;
     options.log = [this](const std::string& line) { log_.write(line); };
+    for (const auto& model : models_.all()) {
+      if (serve::is_run(model->options().path))
+        options.runs.push_back({model->name(), model->options().path});
+    }
     options.connections = [this] { return server_.connections(); };
     return options;
   }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/folder_lock.h"
@@ -18,6 +19,7 @@
 #include "sweep/loss_law.h"
 #include "train/resume.h"
 #include "train/trainer.h"
+#include "training_page.h"
 #include "world.h"
 
 namespace gpt {
@@ -30,6 +32,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt train --data book.txt --tokenizer char --n-layer 4 --n-head 4 --n-embd 128 --n-ctx 64 --out run
   gpt train --out run --resume                          go on after Ctrl-C, a kill or --stop-after
   gpt train --out run --resume --steps 5000             extend a run: from here on the schedule of 5,000 steps
+  gpt train --preset tiny --data tales --out run --serve 8080    watch it at http://127.0.0.1:8080/training
   gpt train --init-from run --data more.txt --out run2  start from a trained model
   gpt train --preset mini-gpt --print-config            every setting with its final value
 
@@ -38,6 +41,7 @@ Ctrl-C, SIGTERM and a closed terminal finish the step, save and end with status 
 
 struct TrainArguments {
   std::string preset, config, out, init_from, fit;
+  std::optional<int64_t> serve;  // a port
   bool resume = false, print_config = false, verbose = false;
   std::string command_line;
 };
@@ -88,12 +92,18 @@ int run(const TrainArguments& a, const ConfigFlags& flags) {
     write_output(run_config_json(chosen_config(a, flags)).dump(2) + "\n");
     return 0;
   }
+  if (a.serve) check_range("--serve", *a.serve, 0, 65535);
   if (a.out.empty())
     fail_usage("--out is missing: name the folder for checkpoints and reports, for example --out run");
   install_ending_signals();
   Communicator& processes = world();
   std::unique_ptr<FolderLock> lock;
   if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note)));
+  std::unique_ptr<TrainingPage> page;
+  if (a.serve && is_first_process()) {
+    page = std::make_unique<TrainingPage>(a.out, static_cast<int>(*a.serve));
+    write_note("watch the run at " + page->url() + "\n");
+  }
   TrainRequest request;
   request.config = chosen_config(a, flags);
   request.processes = &processes;
@@ -131,6 +141,8 @@ Command add_train_command(CLI::App& root, const std::string& command_line) {
   app->add_flag("--resume", a->resume, "go on with the run in --out");
   add_value(*app, "--init-from", a->init_from, "MODEL", "start from the weights of a model");
   add_value(*app, "--fit", a->fit, "SWEEP", "for the report: foretell the loss by what gpt sweep fitted");
+  add_value(*app, "--serve", a->serve, "PORT",
+            "a page that shows the run to browsers on this machine; 0: any free port");
   app->add_flag("--verbose", a->verbose, "say everything at the start: every setting, text, batch, machine");
   app->add_flag("--print-config", a->print_config, "print the complete configuration as JSON and end");
   const auto flags = std::make_shared<ConfigFlags>(*app, [](const KeyInfo&) { return true; });

@@ -6,6 +6,7 @@
 
 #include "serve/api_error.h"
 #include "serve/json_text.h"
+#include "serve/pages.h"
 
 namespace gpt::detail {
 const char* serve_page_script();
@@ -14,7 +15,9 @@ const char* serve_page_script();
 namespace gpt::serve {
 namespace {
 
-constexpr size_t kMostPreparing = 1024, kMostCompiling = 256, kMostLoading = 16;
+// Requests that wait for each of the threads.
+constexpr size_t kMostPreparing = 1024, kMostCompiling = 256, kMostLoading = 16, kMostTracing = 8,
+                 kMostWatching = 64;
 
 std::string log_line(const CallRecord& r) {
   std::string line = fmt::format(
@@ -35,11 +38,15 @@ std::string log_line(const CallRecord& r) {
 Api::Api(ModelSet& models, ApiOptions options)
     : models_(models),
       options_(std::move(options)),
-      compiling_(kMostCompiling),
-      service_{models_, options_.limits, metrics_, salts_, options_.folder, compiling_},
+      runs_(options_.runs.begin(), options_.runs.end()),
+      service_{models_, options_.limits, metrics_, salts_,   options_.folder,
+               runs_,   compiling_,      tracing_, watching_},
       rate_(options_.per_minute),
-      preparing_(kMostPreparing),
-      loading_(kMostLoading) {
+      compiling_(kMostCompiling),
+      tracing_(kMostTracing),
+      watching_(kMostWatching),
+      loading_(kMostLoading),
+      preparing_(kMostPreparing) {
   add_endpoints();
 }
 
@@ -66,6 +73,11 @@ void Api::add_endpoints() {
   add("POST", "/models/unload", unload_model);
   add("POST", "/v1/load_lora_adapter", load_adapter);
   add("POST", "/v1/unload_lora_adapter", unload_adapter);
+  add("POST", "/trace", trace);
+  add("GET", "/training/runs", list_runs);
+  add("GET", "/training/runs/*", show_run);
+  add("GET", "/training/reports/*", show_run_report);
+  add_pages(router_);
   router_.add(
       {.method = "GET", .path = "/health", .open = true, .run = [this](const auto& call) { health(*call); }});
   router_.add({.method = "GET", .path = "/metrics", .run = [this](const auto& call) {

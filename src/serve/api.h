@@ -23,6 +23,7 @@ struct ApiOptions {
   bool log_bodies = false;                                // requests with their text
   std::function<void(const std::string& line)> log = {};  // takes JSON lines, on any thread
   std::function<int64_t()> connections = {};              // for the metrics
+  std::vector<WatchedRun> runs = {};                      // that the page of training shows
 };
 
 // Everything behind HTTP: guards every request, finds its endpoint and runs it, counts and logs it. What
@@ -54,13 +55,14 @@ class Api {
   const ApiOptions options_;
   Metrics metrics_;
   PrefixSalts salts_;
-  WorkThread compiling_;
+  std::vector<RunWatch> runs_;
   Service service_;
   Router router_;
   RateLimit rate_;  // of the server's thread
   std::atomic<bool> draining_ = false;
   std::atomic<int64_t> in_flight_ = 0;
-  WorkThread preparing_, loading_;
+  // End first, and the last of them before the others.
+  WorkThread compiling_, tracing_, watching_, loading_, preparing_;
 };
 
 }  // namespace gpt::serve

@@ -69,10 +69,10 @@ void embeddings(const Service& service, const std::shared_ptr<Call>& call) {
         },
         std::move(on_fail));
   };
-  const auto finish = [call, e, usage, name = found.name, &metrics = service.metrics] {
+  const auto finish = [call, e, usage, found, &metrics = service.metrics] {
     call->set_usage(usage);
     metrics.prompt_tokens += usage.prompt;
-    call->send({.body = json_of(*e, name, usage)});
+    call->send({.body = json_of(*e, found.name, usage)});
   };
   std::make_shared<PromptChain>(model.worker(), call, e->inputs.size(), make, finish)->start();
 }

@@ -8,6 +8,7 @@
 #include "serve/model_folder.h"
 #include "serve/model_set.h"
 #include "serve/prefix_salts.h"
+#include "serve/run_watch.h"
 #include "serve/work_thread.h"
 
 namespace gpt::serve {
@@ -19,7 +20,9 @@ struct Service {
   Metrics& metrics;
   PrefixSalts& salts;
   ModelFolder folder;
-  WorkThread& compiling;  // where grammars are compiled
+  std::vector<RunWatch>& runs;  // of the watching thread
+  // For what takes long beside what is preparing: grammars, traces, folders of runs.
+  WorkThread &compiling, &tracing, &watching;
 };
 
 // Each answers one call, now or later, or throws what the client is told (current_error).
@@ -35,5 +38,9 @@ void load_model(const Service& service, const std::shared_ptr<Call>& call);
 void unload_model(const Service& service, const std::shared_ptr<Call>& call);
 void load_adapter(const Service& service, const std::shared_ptr<Call>& call);
 void unload_adapter(const Service& service, const std::shared_ptr<Call>& call);
+void trace(const Service& service, const std::shared_ptr<Call>& call);
+void list_runs(const Service& service, const std::shared_ptr<Call>& call);
+void show_run(const Service& service, const std::shared_ptr<Call>& call);         // /training/runs/NAME
+void show_run_report(const Service& service, const std::shared_ptr<Call>& call);  // /training/reports/NAME
 
 }  // namespace gpt::serve

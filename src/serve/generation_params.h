@@ -10,12 +10,16 @@ namespace gpt::serve {
 
 // What one request may ask for.
 struct RequestLimits {
-  int64_t n = 8;                        // choices of a prompt, best_of included
-  int64_t top_logprobs = 20;            // alternatives of a token
-  int64_t stops = 16;                   // stop strings
-  int64_t stop_bytes = 1024;            // of one
-  int64_t sequences = 128;              // prompts times choices
-  int64_t logprobs = int64_t{1} << 18;  // of an answer that is kept until it is sent
+  int64_t n = 8;                             // choices of a prompt, best_of included
+  int64_t top_logprobs = 20;                 // alternatives of a token
+  int64_t stops = 16;                        // stop strings
+  int64_t stop_bytes = 1024;                 // of one
+  int64_t sequences = 128;                   // prompts times choices
+  int64_t logprobs = int64_t{1} << 18;       // of an answer that is kept until it is sent
+  int64_t trace_tokens = 512;                // of POST /trace, and what it may take
+  double trace_flops = 4e12;                 // ten seconds to a minute on a few cores
+  int64_t trace_bytes = int64_t{64} << 20;   // of the page
+  int64_t trace_parameters = 2'000'000'000;  // of the model, which it holds in fp32
 };
 
 // What chat completions and completions have in common.

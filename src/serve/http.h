@@ -47,6 +47,8 @@ class Responder {
 // "Not Found" of 404.
 std::string_view status_text(int status);
 
+std::string percent_decoded(std::string_view text);  // a name in a path: "%2F" stands for "/"
+
 bool equal_ignoring_case(std::string_view a, std::string_view b);  // of ASCII letters
 
 }  // namespace gpt::serve

@@ -358,7 +358,7 @@ HttpServer::Impl::Impl(const std::string& host, int port, const ServerLimits& l,
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(net::socket_base::max_listen_connections, error);
   if (error)
-    gpt::fail("cannot listen on {}:{}: {}; choose another --port, or 0 for any free one", host, port,
+    gpt::fail("cannot listen on {}:{}: {}; choose another port, or 0 for any free one", host, port,
               error.message());
 }
 

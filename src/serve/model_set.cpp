@@ -1,6 +1,7 @@
 #include "serve/model_set.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "serve/api_error.h"
@@ -24,6 +25,26 @@ void ModelSet::add(Handle model) {
       fail_usage("two models have the name {}: give one another, NAME=PATH", model->name());
   }
   models_.push_back(std::move(model));
+}
+
+void ModelSet::replace(Handle model) {
+  const std::lock_guard lock(mutex_);
+  for (Handle& other : models_) {
+    if (other->name() != model->name()) continue;
+    replaced_.push_back(std::exchange(other, std::move(model)));
+    return;
+  }
+}
+
+void ModelSet::drop_replaced() {
+  std::vector<Handle> unused;  // ends without the lock
+  const std::lock_guard lock(mutex_);
+  // Nobody can get hold of one that is not among models_, so that a count of 1 stays 1.
+  std::erase_if(replaced_, [&](Handle& model) {
+    if (model.use_count() > 1) return false;
+    unused.push_back(std::move(model));
+    return true;
+  });
 }
 
 ModelSet::Handle ModelSet::remove(const std::string& name) {
@@ -58,7 +79,12 @@ std::vector<ModelSet::Handle> ModelSet::all() const {
 }
 
 void ModelSet::stop() {
-  for (const Handle& model : all())
+  std::vector<Handle> models = all();
+  {
+    const std::lock_guard lock(mutex_);
+    models.insert(models.end(), replaced_.begin(), replaced_.end());
+  }
+  for (const Handle& model : models)
     model->worker().stop();
 }
 

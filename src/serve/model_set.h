@@ -16,6 +16,10 @@ class ModelSet {
 
   // Throws UsageError where a name is taken.
   void add(Handle model);
+  // Puts a model in the place of the one of its name, which goes on for those who have it already.
+  void replace(Handle model);
+  // Ends replaced models that nobody has any more. Not on the thread of a model.
+  void drop_replaced();
   // No request finds it any more; those under way hold it. Throws ApiError (404).
   Handle remove(const std::string& name);
 
@@ -35,6 +39,7 @@ class ModelSet {
  private:
   mutable std::mutex mutex_;
   std::vector<Handle> models_;
+  std::vector<Handle> replaced_;  // so that the last one who has a model is never its own thread
 };
 
 }  // namespace gpt::serve

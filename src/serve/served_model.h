@@ -51,7 +51,8 @@ class ServedModel {
 
   const std::string& name() const { return options_.name; }
   const ServedModelOptions& options() const { return options_; }
-  const ModelConfig& config() const { return loaded_.model().config; }
+  const Model& model() const { return loaded_.model(); }
+  const ModelConfig& config() const { return model().config; }
   int64_t n_ctx() const { return inference_.capacity(); }
   int64_t created() const { return created_; }  // seconds since 1970, when it was loaded
 

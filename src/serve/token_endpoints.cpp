@@ -41,24 +41,6 @@ std::vector<ordered_json> descriptions(const ModelSet& models) {
   return all;
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-// A name in a path: "%2F" stands for "/".
-std::string percent_decoded(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool escaped =
-        text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0;
-    out += escaped ? static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2])) : text[i];
-    if (escaped) i += 2;
-  }
-  return out;
-}
-
 }  // namespace
 
 void list_models(const Service& service, const std::shared_ptr<Call>& call) {

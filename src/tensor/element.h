@@ -8,17 +8,17 @@
 
 namespace gpt {
 
-// Element (r,c) of a matrix of any floating type.
+// Element (r,c) of a matrix of any floating type, transposed or not.
 inline double element(const TensorView& v, int64_t r, int64_t c) {
   switch (v.dtype) {
     case DType::f64:
-      return v.row<double>(r)[c];
+      return static_cast<const double*>(v.data)[v.offset(r, c)];
     case DType::bf16:
-      return to_float(v.row<bf16>(r)[c]);
+      return to_float(static_cast<const bf16*>(v.data)[v.offset(r, c)]);
     case DType::f16:
-      return to_float(v.row<f16>(r)[c]);
+      return to_float(static_cast<const f16*>(v.data)[v.offset(r, c)]);
     default:
-      return v.row<float>(r)[c];
+      return static_cast<const float*>(v.data)[v.offset(r, c)];
   }
 }
 

@@ -584,4 +584,34 @@ TEST_F(Serve, LogsRequestsWithoutTheirText) {
   EXPECT_EQ(server.process().notes().find("Once upon"), std::string::npos);
 }
 
+TEST_F(Serve, GoesOnWithTheNewestCheckpointOfARun) {
+  const fs::path run = folder().string() + "-run";
+  fs::remove_all(run);
+  fs::copy(folder(), run, fs::copy_options::recursive);
+  Server server({"tiny=" + run.string()});
+  const json question = {{"prompt", "Once upon"}, {"max_tokens", 30}, {"temperature", 0}, {"logprobs", 0}};
+  const json before = server.post("/v1/completions", question)["choices"][0]["logprobs"]["token_logprobs"];
+  EXPECT_EQ(json::parse(HttpClient(server.port()).ask("GET", "/training/runs").body)["runs"][0]["step"], 2);
+
+  const GptRun more = run_gpt({"train", "--resume", "--out", run.string(), "--steps", "6"});
+  ASSERT_EQ(more.status, 0) << more.err;
+  EXPECT_TRUE(server.process().wait_for_note("tiny: answers with the newest checkpoint"));
+  const json after = server.post("/v1/completions", question)["choices"][0]["logprobs"]["token_logprobs"];
+  EXPECT_NE(before, after);
+  Server fresh({"tiny=" + run.string()});
+  EXPECT_EQ(fresh.post("/v1/completions", question)["choices"][0]["logprobs"]["token_logprobs"], after);
+  fs::remove_all(run);
+}
+
+TEST_F(Serve, MakesATracePageOfAConversation) {
+  Server server(arguments());
+  HttpClient client(server.port());
+  const json messages = question()["messages"];
+  const HttpClient::Answer page = client.post("/trace", json({{"messages", messages}}).dump());
+  EXPECT_EQ(page.status, 200) << page.body.substr(0, 300);
+  EXPECT_EQ(page.headers.at("content-type"), "text/html; charset=utf-8");
+  EXPECT_NE(page.body.find("gpt trace"), std::string::npos);
+  EXPECT_EQ(server.refused("/trace", "{}"), "prompt");
+}
+
 }  // namespace

@@ -16,6 +16,8 @@
 #include <thread>
 #include <tuple>
 
+#include "gpt_process.h"
+#include "http_client.h"
 #include "run_gpt.h"
 
 namespace {
@@ -225,6 +227,31 @@ TEST_F(TrainCommand, InterruptSavesAndGives130) {
   EXPECT_EQ(WEXITSTATUS(status), 130);
   const GptRun generated = run_gpt({"generate", run_folder(), "--prompt", "A", "--max-tokens", "2"});
   EXPECT_EQ(generated.status, 0) << generated.err;
+}
+
+TEST_F(TrainCommand, ServesAPageOfItsRun) {
+  std::vector<std::string> arguments = small(1000000);
+  arguments.insert(arguments.end(), {"--serve", "0"});
+  GptProcess process(arguments);
+  const std::string mark = "watch the run at http://127.0.0.1:";
+  ASSERT_TRUE(process.wait_for_note("/training\n")) << process.notes();
+  const int port = std::stoi(process.notes().substr(process.notes().find(mark) + mark.size()));
+  const auto ask = [&](const std::string& target) { return HttpClient(port).ask("GET", target); };
+  EXPECT_EQ(ask("/training").status, 200);
+  EXPECT_TRUE(process.wait_until([&] {
+    const json run = json::parse(ask("/training/runs").body)["runs"][0];
+    return run["name"] == "run" && run["step"] > 0 && run["steps"] == 1000000;
+  }));
+  EXPECT_EQ(json::parse(ask("/v1/models").body)["data"].size(), 0u);
+
+  // A second one cannot have the port, and says so before it trains.
+  const GptRun second = run_gpt({"train", "--data", "tales:20000", "--steps", "1", "--out",
+                                 (folder_ / "second").string(), "--serve", std::to_string(port)});
+  EXPECT_EQ(second.status, 1);
+  EXPECT_NE(second.err.find("cannot listen on 127.0.0.1:" + std::to_string(port)), std::string::npos)
+      << second.err;
+  process.send(SIGINT);
+  EXPECT_EQ(process.end(), 130) << process.notes();
 }
 
 }  // namespace

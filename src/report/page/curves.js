@@ -1,7 +1,10 @@
 // Which charts there are: of one run its training and validation loss together, of several runs one line each.
 
-const data = JSON.parse(document.getElementById('data').textContent);
-const many = data.runs.length > 1;
+let data = null, many = false;
+function setData(next) {
+  data = next;
+  many = data.runs.length > 1;
+}
 const known = [
   ['lr', 'Learning rate', '', false, 0], ['grad_norm', 'Gradient norm', '', true, 1],
   ['tok_per_s', 'Tokens per second', '', false, 1], ['loss_scale', 'Loss scale', '', true, 0]];
@@ -43,10 +46,14 @@ function controls() {
     make('span', {class: 'soft', text: 'Drag in a chart to zoom, double-click to see all.'}));
 }
 
-function drawCurves() {
-  const place = document.getElementById('curves');
+function chartOptions() {
   const main = lossCharts().filter(c => c.series.length);
   const small = [...known.map(([key, title, unit, logY, strength]) => ({title, unit, logY, series: many ? perRun(key, strength) : perRun(key, strength).map((s, i) => ({...s, name: title, colour: 2 + i}))})), ...layerCharts()].filter(c => c.series.length);
+  return {main, small};
+}
+
+function drawCurves() {
+  const place = document.getElementById('curves'), {main, small} = chartOptions();
   if (!main.length && !small.length) return;
   place.append(controls());
   const list = [...main, ...small].map(options => new LineChart(options));
@@ -54,6 +61,20 @@ function drawCurves() {
   if (small.length) place.append(make('div', {class: 'pair'}, ...list.slice(main.length).map(c => c.node)));
   document.documentElement.classList.add('drawn');
   for (const chart of list) chart.draw();
-  let waiting = 0;
-  addEventListener('resize', () => { clearTimeout(waiting); waiting = setTimeout(() => charts.forEach(c => c.draw()), 100); });
 }
+
+// New data in the charts that are there, which keep what is shown of them; new charts where there are other lines.
+function updateCurves() {
+  const {main, small} = chartOptions(), all = [...main, ...small];
+  const lines = o => [o.title, ...o.series.map(s => s.name)].join('\n');
+  if (all.length === charts.length && all.every((o, i) => lines(o) === lines(charts[i].o))) {
+    charts.forEach((chart, i) => { chart.o = all[i]; chart.draw(); });
+    return;
+  }
+  charts.length = 0;
+  clear(document.getElementById('curves'));
+  drawCurves();
+}
+
+let resizing = 0;
+addEventListener('resize', () => { clearTimeout(resizing); resizing = setTimeout(() => charts.forEach(c => c.draw()), 100); });

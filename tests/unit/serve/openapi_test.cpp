@@ -6,29 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "kept_answer.h"
 #include "serve/api.h"
 
 namespace gpt::serve {
 namespace {
 
 using nlohmann::json;
-
-// Keeps the answer to one request.
-class Answer : public Responder {
- public:
-  void send(HttpReply r) override { reply = std::move(r); }
-  void begin_stream(HttpReply) override {}
-  void write(std::string_view) override {}
-  void end() override {}
-  void on_closed(std::function<void()>) override {}
-  HttpReply reply;
-};
-
-HttpReply get(Api& api, const std::string& target) {
-  const auto answer = std::make_shared<Answer>();
-  api.handle({.method = "GET", .target = target}, answer);
-  return answer->reply;
-}
 
 TEST(OpenApi, DescribesEveryEndpointAndNoOther) {
   ModelSet models;

@@ -1,0 +1,76 @@
+#include "serve/model_follower.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "base/ranges.h"
+#include "serve/run_watch.h"
+
+namespace gpt::serve {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of the checkpoint that a run goes on from: its manifest is written last. "" for anything else.
+std::string checkpoint_of(const ServedModel& model) {
+  const std::string& path = model.options().path;
+  return is_run(path) ? file_version(path + "/last/manifest.json") : "";
+}
+
+}  // namespace
+
+ModelFollower::ModelFollower(ModelSet& models, Options options)
+    : models_(models), options_(std::move(options)) {
+  for (const auto& model : models_.all())
+    versions_[model->name()] = checkpoint_of(*model);
+  thread_ = std::thread([this] { loop(); });
+}
+
+ModelFollower::~ModelFollower() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void ModelFollower::loop() {
+  std::unique_lock lock(mutex_);
+  const std::chrono::duration<double> pause(options_.pause);
+  while (!wake_.wait_for(lock, pause, [this] { return ending_; })) {
+    lock.unlock();
+    look();
+    lock.lock();
+  }
+}
+
+void ModelFollower::look() {
+  for (const auto& model : models_.all()) {
+    const std::string version = checkpoint_of(*model);
+    const auto [known, is_new] = versions_.try_emplace(model->name(), version);
+    if (is_new || version.empty() || version == known->second) continue;
+    known->second = version;
+    load(*model);
+  }
+  models_.drop_replaced();
+}
+
+// Whatever is wrong with a checkpoint, the model before it goes on answering.
+void ModelFollower::load(const ServedModel& model) {
+  std::string line;
+  try {
+    ServedModelOptions options = model.options();
+    options.adapters = transformed(model.adapters(), [](const auto& adapter) { return *adapter; });
+    models_.replace(std::make_shared<ServedModel>(options));
+    line = fmt::format("{}: answers with the newest checkpoint from now on", model.name());
+  } catch (const std::exception& error) {
+    line = fmt::format("{}: goes on with the checkpoint before, for the newest cannot be loaded: {}",
+                       model.name(), error.what());
+  }
+  if (options_.note) options_.note(line + "\n");
+}
+
+}  // namespace gpt::serve

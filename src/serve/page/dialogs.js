@@ -1,0 +1,70 @@
+// Settings, and the page that looks inside.
+
+const settings = readSettings();
+
+function startSettings() {
+  field('open-settings').addEventListener('click', () => {
+    for (const name of kSettingNames) field('set-' + name).value = settings[name];
+    field('system-label').hidden = !chats();
+    field('settings').showModal();
+  });
+  field('settings').addEventListener('close', () => {
+    for (const name of kSettingNames) settings[name] = field('set-' + name).value;
+    keepSettings(settings);
+  });
+}
+
+let inside = null;  // {fields} of the context that is looked at; null: the text that is typed
+let making = null;  // aborts the request
+
+// messages: what came before; text: how far the answer goes, or nothing of it.
+function lookInside(messages, text) {
+  const all = text ? [...messages, {role: 'assistant', content: text}] : messages;
+  inside = chats() ? {messages: chatMessages(all)} : {prompt: joined(all)};
+  openInside(`The page shows every step of ${chosenModel().id} on the conversation up to this place, and what it would say next.`);
+  makeInside();
+}
+
+function openInside(about) {
+  field('inside-about').textContent = about;
+  field('inside-label').hidden = inside !== null;
+  field('inside-make').hidden = inside !== null;
+  clear(field('inside-state'));
+  if (!field('inside').open) field('inside').showModal();
+}
+
+async function makeInside() {
+  if (making) making.abort();
+  const mine = making = new AbortController();
+  field('inside-state').textContent = 'The model computes…';
+  try {
+    const body = inside || {prompt: field('inside-text').value};
+    const response = await ask('POST', '/trace', {model: chosenModel().id, ...body}, mine.signal);
+    showInside(await response.blob());
+  } catch (error) {
+    if (error.name === 'AbortError') return;
+    if (error.status === 401) { field('inside').close(); askForKey(); return; }
+    if (error.status === 0) serverIsGone();
+    field('inside-state').textContent = error.message;
+  }
+}
+
+// The page opens in a tab of its own. A browser that does not let it gets a link to press.
+function showInside(blob) {
+  const address = URL.createObjectURL(blob);
+  const open = make('a', {href: address, target: '_blank', id: 'inside-open', text: 'Open the page'});
+  clear(field('inside-state'), 'It is ready. ', open, ` (${fix(blob.size / 1048576, 1)} MiB)`);
+  open.focus();
+  open.click();
+}
+
+function startInside() {
+  field('open-inside').addEventListener('click', () => {
+    inside = null;
+    openInside('A page with everything that the model computes for a text: attention, neurons, what it would say after every block.');
+    field('inside-text').focus();
+  });
+  field('inside-form').addEventListener('submit', event => { event.preventDefault(); makeInside(); });
+  field('inside-close').addEventListener('click', () => field('inside').close());
+  field('inside').addEventListener('close', () => { if (making) making.abort(); });
+}

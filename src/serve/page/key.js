@@ -1,0 +1,19 @@
+// Asks for a key of the server where it wants one.
+
+const field = id => document.getElementById(id);
+
+function askForKey() {
+  if (field('key').open) return;
+  field('key-state').textContent = key ? 'The server does not take this key.' : '';
+  field('key-text').value = '';
+  field('key').showModal();
+}
+
+function startKey(then) {
+  field('key').addEventListener('close', () => {
+    if (!field('key-text').value) return;
+    useKey(field('key-text').value);
+    field('key-text').value = '';
+    then();
+  });
+}

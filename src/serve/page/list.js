@@ -1,0 +1,74 @@
+// The conversations of this browser, and which one is shown.
+
+let conversations = readConversations(), current = null;
+const listBox = document.getElementById('list'), listButton = document.getElementById('open-list');
+
+function currentConversation() {
+  if (!current) current = newConversation();
+  return current;
+}
+
+function keep(conversation) {
+  conversation.time = Date.now();
+  conversations = [conversation, ...conversations.filter(c => c !== conversation)];
+  if (!keepConversation(conversation, conversations)) showBanner('The browser has no room for this conversation: it lasts until the page is closed.', 8);
+  drawList();
+}
+
+function show(conversation) {
+  current = conversation;
+  editing = -1;
+  openList(false);
+  drawList();
+  drawMessages();
+  toEnd();
+  document.getElementById('ask').focus();
+}
+
+function remove(conversation) {
+  if (answering && answering.conversation === conversation) answering.abort.abort();
+  conversations = conversations.filter(c => c !== conversation);
+  dropConversation(conversation);
+  if (current === conversation) show(conversations[0] || newConversation()); else drawList();
+}
+
+// Asks in its own place: a second press deletes.
+function removeButton(conversation) {
+  const name = conversation.title || 'without a title';
+  const button = make('button', {type: 'button', class: 'small', text: '×', title: 'Delete', 'aria-label': `Delete the conversation ${name}`});
+  button.addEventListener('click', () => {
+    if (button.dataset.sure) { remove(conversation); return; }
+    button.dataset.sure = 'yes';
+    button.textContent = 'delete?';
+    button.setAttribute('aria-label', `Press again to delete the conversation ${name}`);
+  });
+  button.addEventListener('blur', () => { delete button.dataset.sure; button.textContent = '×'; });
+  return button;
+}
+
+function drawList() {
+  clear(document.getElementById('conversations'), ...conversations.map(c => make('li', null,
+    make('button', {type: 'button', class: 'entry', 'aria-current': c === current ? 'true' : null, text: c.title || 'without a title', onclick: () => show(c)}), removeButton(c))));
+}
+
+function openList(open) {
+  document.body.classList.toggle('list-open', open);
+  listButton.setAttribute('aria-expanded', String(open));
+  if (open) document.getElementById('new').focus();
+}
+
+function saveFile(name, type, text) {
+  const address = URL.createObjectURL(new Blob([text], {type}));
+  make('a', {href: address, download: name}).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10000);
+}
+
+function startList() {
+  const name = ending => (currentConversation().title || 'conversation').replace(/[^\w -]+/g, '').trim().slice(0, 40).replace(/ +/g, '-') + ending;
+  document.getElementById('new').addEventListener('click', () => show(newConversation()));
+  document.getElementById('export-json').addEventListener('click', () => saveFile(name('.json'), 'application/json', JSON.stringify({model: chosenModel() && chosenModel().id, settings, ...currentConversation()}, null, 1)));
+  document.getElementById('export-md').addEventListener('click', () => saveFile(name('.md'), 'text/markdown', asMarkdown(currentConversation(), chosenModel() && chosenModel().id)));
+  listButton.addEventListener('click', () => openList(!document.body.classList.contains('list-open')));
+  document.addEventListener('keydown', event => { if (event.key === 'Escape' && document.body.classList.contains('list-open')) { openList(false); listButton.focus(); } });
+  drawList();
+}

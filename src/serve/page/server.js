@@ -1,0 +1,82 @@
+// The server's programming interface, with its errors as a reader understands them.
+
+// What the server said against a request. status 0: there is no server.
+class ServerError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+let key = stored(session, kKey) || '';
+function useKey(text) {
+  key = text;
+  store(session, kKey, text);
+}
+
+// The answer to a request; throws ServerError. An aborted one throws AbortError.
+async function ask(method, path, body, signal) {
+  const headers = {};
+  if (key) headers.Authorization = 'Bearer ' + key;
+  if (body !== undefined) headers['Content-Type'] = 'application/json';
+  let response;
+  try {
+    response = await fetch(path, {method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal, cache: 'no-store'});
+  } catch (error) {
+    throw error.name === 'AbortError' ? error : new ServerError(0, 'The server does not answer.');
+  }
+  if (response.ok) return response;
+  const error = parsed(await response.text().catch(() => ''));
+  throw new ServerError(response.status, error && error.error && typeof error.error.message === 'string' ? error.error.message : `The server answered with status ${response.status}.`);
+}
+
+// The objects of a stream of events, until "[DONE]". An error event throws, and so does a stream that breaks off.
+async function* eventsOf(response) {
+  const reader = response.body.getReader(), decoder = new TextDecoder();
+  let text = '';
+  try {
+    for (;;) {
+      const {value, done} = await reader.read().catch(error => { throw error.name === 'AbortError' ? error : new ServerError(0, 'The server went away in the middle of the answer.'); });
+      if (done) throw new ServerError(0, 'The server went away in the middle of the answer.');
+      text += decoder.decode(value, {stream: true});
+      for (let end; (end = text.indexOf('\n\n')) >= 0; text = text.slice(end + 2)) {
+        const data = text.slice(0, end).replace(/^data: ?/, '');
+        if (data === '[DONE]') return;
+        const event = parsed(data);
+        if (event && event.error) throw new ServerError(event.error.code === 'timeout' ? 504 : 500, event.error.message);
+        if (event) yield event;
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+// The bytes of a token that a completion names: "bytes:\xe2\x82" is no whole character.
+function bytesOfName(name) {
+  if (!/^bytes:(\\x[0-9a-f]{2})+$/.test(name)) return new TextEncoder().encode(name);
+  return Uint8Array.from(name.slice(8).split('\\x'), hex => parseInt(hex, 16));
+}
+function wholeText(bytes) {
+  try { return new TextDecoder('utf-8', {fatal: true, ignoreBOM: true}).decode(bytes); } catch (e) { return null; }
+}
+
+// Tokens of an answer as they arrive, from either kind of log-probabilities. A character that several tokens make
+// belongs to the last of them.
+class TokenReader {
+  constructor() { this.decoder = new TextDecoder('utf-8', {ignoreBOM: true}); }
+
+  token(bytes, logprob, alternatives) {
+    return [this.decoder.decode(bytes, {stream: true}), logprob, alternatives.sort((a, b) => b[1] - a[1])];
+  }
+  // What is left of a character that never became whole: as in the server's text, one sign for it.
+  rest() { return this.decoder.decode(); }
+  read(logprobs) {
+    if (!logprobs) return [];
+    if (logprobs.content) {
+      return logprobs.content.map(t => this.token(Uint8Array.from(t.bytes), t.logprob, t.top_logprobs.map(a => [wholeText(Uint8Array.from(a.bytes)), a.logprob])));
+    }
+    return logprobs.tokens.map((name, i) => this.token(bytesOfName(name), logprobs.token_logprobs[i],
+      Object.entries(logprobs.top_logprobs[i] || {}).map(([other, p]) => [wholeText(bytesOfName(other)), p])));
+  }
+}

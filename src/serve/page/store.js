@@ -1,0 +1,66 @@
+// What the browser keeps: conversations and settings in localStorage, the key of the server until the tab is closed.
+//
+// A conversation: {id, title, time, messages}. A message: {role: 'user' or 'assistant', content, tokens, note, problem}.
+// A token: [text, log-probability, [[text or null, log-probability], ...]], the likeliest alternatives; null is no whole character.
+
+const kConversation = 'gpt-chat ', kSettings = 'gpt-settings', kKey = 'gpt-key';
+const kSettingNames = ['system', 'temperature', 'top_p', 'top_k', 'seed', 'max_tokens'];
+
+// A browser may forbid storage: then everything lasts as long as the page.
+function stored(storage, name) {
+  try { return storage().getItem(name); } catch (e) { return null; }
+}
+function store(storage, name, text) {
+  try { storage().setItem(name, text); return true; } catch (e) { return false; }
+}
+function forget(storage, name) {
+  try { storage().removeItem(name); } catch (e) { /* nothing was kept */ }
+}
+const local = () => localStorage, session = () => sessionStorage;
+
+function parsed(text) {
+  try { return JSON.parse(text); } catch (e) { return null; }
+}
+
+const isConversation = c => c && typeof c.id === 'string' && Array.isArray(c.messages) &&
+  c.messages.every(m => m && typeof m.content === 'string' && (m.role === 'user' || m.role === 'assistant'));
+
+// All conversations, the newest first.
+function readConversations() {
+  const names = [];
+  try {
+    for (let i = 0; i < localStorage.length; ++i) names.push(localStorage.key(i));
+  } catch (e) { return []; }
+  const all = names.filter(n => n.startsWith(kConversation)).map(n => parsed(stored(local, n))).filter(isConversation);
+  return all.sort((a, b) => b.time - a.time);
+}
+
+// Where there is no more room, probabilities go first: of the others, then of this one. False: it was not kept.
+function keepConversation(conversation, others) {
+  const write = c => store(local, kConversation + c.id, JSON.stringify(c));
+  if (write(conversation)) return true;
+  for (const c of [...others.filter(o => o !== conversation).reverse(), conversation]) {
+    for (const m of c.messages) delete m.tokens;
+    write(c);
+    if (write(conversation)) return true;
+  }
+  return false;
+}
+const dropConversation = conversation => forget(local, kConversation + conversation.id);
+
+function newConversation() {
+  const id = Array.from(crypto.getRandomValues(new Uint8Array(8)), b => b.toString(16).padStart(2, '0')).join('');
+  return {id, title: '', time: Date.now(), messages: []};
+}
+
+function readSettings() {
+  const kept = parsed(stored(local, kSettings)) || {};
+  return Object.fromEntries(kSettingNames.map(name => [name, typeof kept[name] === 'string' ? kept[name] : '']));
+}
+const keepSettings = settings => store(local, kSettings, JSON.stringify(settings));
+
+// A conversation as a file to read.
+function asMarkdown(conversation, model) {
+  const parts = conversation.messages.map(m => `## ${m.role === 'user' ? 'You' : model || 'Model'}\n\n${m.content}\n`);
+  return `# ${conversation.title || 'Conversation'}\n\n${parts.join('\n')}`;
+}

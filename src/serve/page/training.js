@@ -1,0 +1,120 @@
+// A run while it goes on: asks for its newest figures every few seconds, and for curves and report when they changed.
+
+const kEvery = 3, kSlowest = 15;  // seconds
+const touched = () => {}, keepView = () => {};  // of the charts: nothing is reloaded here, so nothing is lost
+const shownOf = {name: null, version: null, report: null};
+
+function duration(seconds) {
+  if (seconds < 90) return `${Math.round(seconds)} s`;
+  const minutes = Math.round(seconds / 60), hours = Math.floor(minutes / 60);
+  return hours < 1 ? `${minutes} min` : hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.round(hours / 24)} days`;
+}
+
+function card(label, value, note) {
+  return make('div', {class: 'card'}, make('div', {class: 'label', text: label}), make('div', {class: 'value', text: value}), note ? make('div', {class: 'note', text: note}) : null);
+}
+
+const kStates = {running: 'running', finished: 'finished', silent: 'nothing new for a while: it may have ended'};
+
+function drawFacts(run) {
+  document.title = `${run.name}: step ${thousands(run.step)}`;
+  field('title').textContent = run.name;
+  tell(kStates[run.state]);
+  field('progress').hidden = run.steps === null;
+  if (run.steps !== null) field('progress').value = run.step / run.steps;
+  const known = [['step', thousands(run.step), run.steps === null ? '' : `of ${thousands(run.steps)}`]];
+  if (run.loss !== null) known.push(['training loss', fix(run.loss, 4), '']);
+  if (run.val_loss !== null) known.push(['validation loss', fix(run.val_loss, 4), 'the newest']);
+  if (run.tok_per_s !== null) known.push(['tokens per second', thousands(Math.round(run.tok_per_s)), '']);
+  if (run.seconds !== null) known.push(['training time', duration(run.seconds), '']);
+  if (run.eta_seconds !== null && run.state === 'running') known.push(['time left', duration(run.eta_seconds), 'at the present pace']);
+  clear(field('heads'), ...known.map(item => card(...item)));
+}
+
+function drawSamples(samples) {
+  clear(field('samples'), ...(samples.length ? [make('h2', {text: 'What it wrote'}), make('div', {class: 'card'}, ...samples.map(s => make('div', {class: 'sample'},
+    make('div', {class: 'step', text: `after step ${thousands(s.step)}`}), make('pre', {text: s.text}))))] : []));
+}
+
+// Read out when it changes, and not every few seconds.
+function tell(text) {
+  if (field('state').textContent !== text) field('state').textContent = text;
+}
+
+const kReportTags = new Set('H2 H3 P DIV SPAN PRE CODE DL DT DD TABLE CAPTION THEAD TBODY TR TH TD UL OL LI WBR BR'.split(' '));
+
+// An element of the report as it may stand here: of these kinds, with a class and nothing else. The file is the run's, and
+// may come from anywhere.
+function copied(node) {
+  if (node.nodeType === Node.TEXT_NODE) return node.textContent;
+  if (!kReportTags.has(node.tagName)) return null;
+  return make(node.tagName.toLowerCase(), {class: node.getAttribute('class')}, ...[...node.childNodes].map(copied));
+}
+
+// The rest of the report that the run itself writes: its tables and commands.
+function drawReport(html) {
+  const main = new DOMParser().parseFromString(html, 'text/html').querySelector('main');
+  if (!main) return;
+  const parts = [];
+  let drop = false;  // its samples are shown above, newer
+  for (const node of main.children) {
+    if (node.tagName === 'H2') drop = node.textContent === 'What it wrote';
+    if (!drop && !node.matches('.heads, #curves, #plain-charts')) parts.push(copied(node));
+  }
+  clear(field('report'), ...parts.filter(part => part !== null));
+}
+
+async function drawRun(run) {
+  drawFacts(run);
+  const path = encodeURIComponent(run.name);
+  if (run.name !== shownOf.name || run.version !== shownOf.version) {
+    const details = await (await ask('GET', `/training/runs/${path}`)).json();
+    setData(details.curves);
+    updateCurves();
+    drawSamples(details.samples);
+    Object.assign(shownOf, {report: run.name === shownOf.name ? shownOf.report : null, name: run.name, version: details.version});
+  }
+  if (run.report_version && run.report_version !== shownOf.report) {
+    drawReport(await (await ask('GET', `/training/reports/${path}`)).text());
+    shownOf.report = run.report_version;
+  }
+}
+
+function drawChoice(runs) {
+  const names = runs.map(r => r.name), list = field('run'), before = list.value;
+  if ([...list.options].map(o => o.value).join('\n') === names.join('\n')) return;
+  clear(list, ...names.map(name => make('option', {value: name, text: name})));
+  if (names.includes(before)) list.value = before;
+  field('run-label').hidden = names.length < 2;
+}
+
+// What went wrong is said, and all is asked for again later.
+async function look() {
+  try {
+    const {runs} = await (await ask('GET', '/training/runs')).json();
+    drawChoice(runs);
+    const run = runs.find(r => r.name === field('run').value);
+    if (run) await drawRun(run); else tell('No model of this server is a run: start it with the folder of one.');
+    return kEvery;
+  } catch (error) {
+    if (error.status === 401) askForKey();
+    tell(error.status === 0 ? 'The server does not answer; this page tries again.' : error.message);
+    return kSlowest;
+  }
+}
+
+let looking = false;
+async function lookOn() {
+  if (looking) return;
+  looking = true;
+  const wait = document.hidden ? kSlowest : await look();
+  looking = false;
+  clearTimeout(lookOn.timer);
+  lookOn.timer = setTimeout(lookOn, Math.min(wait, kSlowest) * 1000);
+}
+
+startTheme();
+startKey(lookOn);
+field('run').addEventListener('change', lookOn);
+document.addEventListener('visibilitychange', () => { if (!document.hidden) lookOn(); });
+lookOn();

@@ -1,0 +1,85 @@
+#include "serve/pages.h"
+
+#include <fmt/format.h>
+
+#include "serve/call.h"
+#include "serve/json_text.h"
+
+namespace gpt::detail {  // from src/serve/page and src/trace/page
+const char* chat_page_html();
+const char* chat_page_style();
+const char* chat_page_script();
+const char* training_page_html();
+const char* training_page_style();
+const char* training_page_script();
+const char* trace_page_script_sha256();
+}  // namespace gpt::detail
+
+namespace gpt::serve {
+namespace {
+
+struct PageFile {
+  const char* path;
+  const char* content_type;
+  const char* (*text)();
+};
+
+constexpr const char* kHtml = "text/html; charset=utf-8";
+constexpr const char* kStyle = "text/css; charset=utf-8";
+constexpr const char* kScript = "text/javascript; charset=utf-8";
+
+constexpr PageFile kFiles[] = {{"/", kHtml, detail::chat_page_html},
+                               {"/chat.css", kStyle, detail::chat_page_style},
+                               {"/chat.js", kScript, detail::chat_page_script},
+                               {"/training", kHtml, detail::training_page_html},
+                               {"/training.css", kStyle, detail::training_page_style},
+                               {"/training.js", kScript, detail::training_page_script}};
+
+// A digest in hex as a policy names it.
+std::string allowed_script(std::string_view hex) {
+  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+  std::string bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes += static_cast<char>(digit(hex[i]) * 16 + digit(hex[i + 1]));
+  return "'sha256-" + base64(bytes) + "'";
+}
+
+// Styles may be inline, as those of the traces are: they come from the program's scripts alone.
+const std::string& policy() {
+  static const std::string text = fmt::format(
+      "default-src 'none'; script-src 'self' {}; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
+      "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+      allowed_script(detail::trace_page_script_sha256()));
+  return text;
+}
+
+HttpReply file_reply(const PageFile& file) {
+  HttpReply reply{.body = file.text(), .content_type = file.content_type, .headers = page_headers()};
+  reply.headers.emplace_back("Cache-Control", "no-cache");  // another version of the program has other files
+  return reply;
+}
+
+}  // namespace
+
+HttpHeaders page_headers() {
+  return {{"Content-Security-Policy", policy()},
+          {"X-Content-Type-Options", "nosniff"},
+          {"Referrer-Policy", "no-referrer"},
+          {"X-Frame-Options", "DENY"}};
+}
+
+HttpReply made_page(std::string html) {
+  HttpReply reply{.body = std::move(html), .content_type = kHtml, .headers = page_headers()};
+  reply.headers.emplace_back("Cache-Control", "no-store");
+  return reply;
+}
+
+void add_pages(Router& router) {
+  for (const PageFile& file : kFiles) {
+    router.add({.method = "GET", .path = file.path, .open = true, .run = [&file](const auto& call) {
+                  call->send(file_reply(file));
+                }});
+  }
+}
+
+}  // namespace gpt::serve

@@ -1,0 +1,152 @@
+#include "serve/run_watch.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/ranges.h"
+#include "report/run_charts.h"
+
+namespace gpt::serve {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr uint64_t kMostReport = uint64_t{64} << 20;  // bytes
+constexpr size_t kMostSamples = 10;
+constexpr int64_t kPaceRecords = 32;        // that say how fast the run is
+constexpr double kQuiet = 60, kBeats = 20;  // silent: no record for so many seconds and so many records' time
+constexpr double kReadShare = 50;           // reading takes at most 1/50 of the time
+
+// Seconds since a file was written.
+double age_of(const std::string& path) {
+  std::error_code error;
+  const auto time = fs::last_write_time(path, error);
+  return error ? 0 : std::chrono::duration<double>(fs::file_time_type::clock::now() - time).count();
+}
+
+// Numbers that JSON has none for become null.
+json number_of(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? json(*value) : json(nullptr);
+}
+
+std::optional<double> newest(const std::vector<MetricRecord>& records, std::string_view key) {
+  for (auto record = records.rbegin(); record != records.rend(); ++record) {
+    if (const auto value = metric_number(*record, key)) return value;
+  }
+  return std::nullopt;
+}
+
+// Seconds for a step, and between two records, of the last ones with a time.
+struct Pace {
+  double step = 0, record = 0;  // 0: not known
+};
+Pace pace_of(const std::vector<MetricRecord>& records) {
+  std::vector<std::pair<double, double>> times;  // step, seconds; the newest first
+  for (auto r = records.rbegin(); r != records.rend() && std::ssize(times) < kPaceRecords; ++r) {
+    const auto seconds = metric_number(*r, "seconds"), step = metric_number(*r, kStepKey);
+    if (seconds && step) times.emplace_back(*step, *seconds);
+  }
+  if (times.size() < 2) return {};
+  const double seconds = times.front().second - times.back().second;
+  const double steps = times.front().first - times.back().first;
+  if (!(seconds > 0 && steps > 0)) return {};
+  return {seconds / steps, seconds / static_cast<double>(times.size() - 1)};
+}
+
+int64_t steps_of(const std::string& folder) {
+  try {
+    return read_json_file(folder + "/config.json").value("steps", int64_t{0});
+  } catch (const std::exception&) {  // the page then says nothing of the end
+    return 0;
+  }
+}
+
+json samples_of(const std::vector<MetricRecord>& records) {
+  json samples = json::array();
+  for (auto record = records.rbegin(); record != records.rend() && samples.size() < kMostSamples; ++record) {
+    const auto* text = find_by(*record, &MetricRecord::value_type::first, std::string_view("sample"));
+    if (text == nullptr || !std::holds_alternative<std::string>(text->second)) continue;
+    samples.push_back({{"step", number_of(metric_number(*record, kStepKey))},
+                       {"text", std::get<std::string>(text->second)}});
+  }
+  return samples;
+}
+
+}  // namespace
+
+bool is_run(const std::string& path) {
+  std::error_code error;
+  return fs::exists(fs::path(path) / "metrics.jsonl", error);
+}
+
+std::string file_version(const std::string& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  const auto time = fs::last_write_time(path, error);
+  return error ? "" : fmt::format("{}-{}", size, time.time_since_epoch().count());
+}
+
+void RunWatch::refresh() {
+  const std::string path = run_.folder + "/metrics.jsonl", version = file_version(path);
+  if (version == version_ || seconds_since(read_at_) < kReadShare * read_took_) return;
+  const auto begin = Clock::now();
+  records_ =
+      is_run(run_.folder) ? read_metrics(path) : std::vector<MetricRecord>();  // none before its first step
+  steps_ = steps_of(run_.folder);
+  version_ = version;
+  read_at_ = Clock::now();
+  read_took_ = seconds_since(begin);
+}
+
+std::string RunWatch::facts() const {
+  const double step = newest(records_, kStepKey).value_or(0);
+  const Pace pace = pace_of(records_);
+  const bool finished = steps_ > 0 && step >= static_cast<double>(steps_);
+  const bool silent = age_of(run_.folder + "/metrics.jsonl") > kQuiet + kBeats * pace.record;
+  std::optional<double> eta;
+  if (steps_ > 0 && pace.step > 0 && !finished) eta = (static_cast<double>(steps_) - step) * pace.step;
+  const json facts = {{"name", run_.name},
+                      {"version", version_},
+                      {"report_version", file_version(run_.folder + "/report.html")},
+                      {"step", static_cast<int64_t>(step)},
+                      {"steps", steps_ > 0 ? json(steps_) : json(nullptr)},
+                      {"loss", number_of(newest(records_, kLossKey))},
+                      {"val_loss", number_of(newest(records_, kValLossKey))},
+                      {"tok_per_s", number_of(newest(records_, kSpeedKey))},
+                      {"seconds", number_of(newest(records_, "seconds"))},
+                      {"eta_seconds", number_of(eta)},
+                      {"state", finished ? "finished"
+                                : silent ? "silent"
+                                         : "running"}};
+  return facts.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string RunWatch::summary() {
+  refresh();
+  return facts();
+}
+
+std::string RunWatch::details() {
+  refresh();
+  std::string out = facts();
+  out.pop_back();
+  out += ",\"curves\":" + curves_json({.runs = {{run_.name, records_}}, .loss_lines = {}});
+  out += ",\"samples\":" + samples_of(records_).dump(-1, ' ', false, json::error_handler_t::replace);
+  return out + "}";
+}
+
+std::string RunWatch::report() const {
+  const std::string path = run_.folder + "/report.html";
+  if (!fs::exists(path)) fail("the run {} has no report yet; it writes one from time to time", run_.name);
+  return read_file(path, kMostReport);
+}
+
+}  // namespace gpt::serve

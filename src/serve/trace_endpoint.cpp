@@ -1,0 +1,96 @@
+#include <nlohmann/json.hpp>
+
+#include "base/format.h"
+#include "base/ranges.h"
+#include "model/model_counts.h"
+#include "serve/api_error.h"
+#include "serve/chat_prompt.h"
+#include "serve/pages.h"
+#include "serve/submit_answer.h"
+#include "serve/token_ids.h"
+#include "trace/page.h"
+
+namespace gpt::serve {
+namespace {
+
+// What a request asks to look at: a conversation, or one text or list of ids.
+std::vector<int32_t> traced_ids(const Fields& fields, const std::string& body, const ServedModel& model) {
+  if (fields.find("messages") != nullptr) {
+    if (fields.find("prompt") != nullptr)
+      fail_field("prompt", "expected either \"messages\" or \"prompt\", found both");
+    return read_chat_prompt(fields, body, model).ids;
+  }
+  const nlohmann::json* prompt = fields.find("prompt");
+  if (prompt == nullptr) fail_field("prompt", "expected a text, or \"messages\", found none");
+  const bool bos = fields.boolean("add_special_tokens").value_or(true);
+  return std::move(read_inputs(*prompt, "prompt", model, bos, 1).front().ids);
+}
+
+// A pass over the tokens, and the head once more for the stream before and behind every block.
+double work_of(const ModelConfig& config, int64_t tokens) {
+  const ModelCounts counts(config);
+  const double lens = static_cast<double>(config.n_layer + 1) * counts.flop_parts(tokens).head;
+  return static_cast<double>(tokens) * (counts.forward_flops(tokens) + lens);
+}
+
+// Throws ApiError for what would keep the machine for too long, or make a page that is too large.
+void check_size(const ModelConfig& config, int64_t tokens, const RequestLimits& limits) {
+  const auto refuse = [&](const std::string& why) {
+    throw ApiError(
+        400, fmt::format("{}; give a shorter text, or make the page with gpt trace MODEL --html FILE", why),
+        "prompt", "context_length_exceeded");
+  };
+  const int64_t most = std::min(limits.trace_tokens, config.n_ctx);
+  if (tokens > most)
+    refuse(fmt::format("a trace has at most {} tokens here, but this one would have {}", most, tokens));
+  if (ModelCounts(config).total > limits.trace_parameters)
+    throw ApiError(
+        400,
+        fmt::format("the model has more than {} parameters, too many for a trace by a server; make "
+                    "the page with gpt trace MODEL --html FILE",
+                    format_thousands(limits.trace_parameters)),
+        "model");
+  if (work_of(config, tokens) > limits.trace_flops)
+    refuse(fmt::format("a trace of {} tokens of this model takes more computation than is allowed for one",
+                       tokens));
+  // Queries and keys are most of the page: two bytes each, four thirds of that as text.
+  if (tokens * (config.q_dim() + config.kv_dim()) * config.n_layer * 8 / 3 > limits.trace_bytes)
+    refuse(fmt::format("the page of {} tokens of this model would have more than {} MiB", tokens,
+                       limits.trace_bytes >> 20));
+}
+
+std::string page_of(const ServedModel& model, const std::string& name, const std::vector<int32_t>& ids) {
+  ThreadPool pool(model.options().threads);
+  Capture capture(model.model(), {pool, kernel_table(model.options().isa)}, ids, {});
+  TokenNames names;
+  if (const Tokenizer* tokenizer = model.tokenizer_if_any())
+    names = TokenNames([tokenizer](int32_t id) { return bytes_of(*tokenizer, id); });
+  return trace_page(capture, names,
+                    {.model = name, .computed = fmt::format("fp32, {}", isa_name(model.options().isa))});
+}
+
+}  // namespace
+
+void trace(const Service& service, const std::shared_ptr<Call>& call) {
+  const nlohmann::json body = parse_body(call->request().body);
+  const Fields fields(body);
+  const ModelSet::Found found = model_of(service, *call, fields);
+  if (found.adapter >= 0)
+    fail_field("model", "a trace shows a model without adapters; name {} instead of {}", found.model->name(),
+               found.name);
+  std::vector<int32_t> ids = traced_ids(fields, call->request().body, *found.model);
+  check_size(found.model->config(), std::ssize(ids), service.limits);
+  const bool taken = service.tracing.add([call, found, ids = std::move(ids), &metrics = service.metrics] {
+    if (call->closed()) return;
+    try {
+      call->set_usage({.prompt = std::ssize(ids)});
+      metrics.prompt_tokens += std::ssize(ids);
+      call->send(made_page(page_of(*found.model, found.name, ids)));
+    } catch (...) {
+      call->send(current_error("prompt").reply());
+    }
+  });
+  if (!taken) throw ApiError(429, "too many traces wait; try again in a moment");
+}
+
+}  // namespace gpt::serve

@@ -1,0 +1,54 @@
+#include "base/ranges.h"
+#include "base/utf8.h"
+#include "serve/api_error.h"
+#include "serve/endpoints.h"
+#include "serve/pages.h"
+
+namespace gpt::serve {
+namespace {
+
+// Answers on the watching thread: files may be large, and disks slow.
+template <class F>
+void answer_later(const Service& service, const std::shared_ptr<Call>& call, F make) {
+  const bool taken = service.watching.add([call, make] {
+    if (call->closed()) return;
+    try {
+      call->send(make());
+    } catch (...) {
+      call->send(current_error().reply());
+    }
+  });
+  if (!taken) throw ApiError(503, "too many requests for runs wait; try again in a moment");
+}
+
+RunWatch& run_of(const Service& service, const Call& call, std::string_view prefix) {
+  const std::string name = percent_decoded(call.request().path().substr(prefix.size()));
+  for (RunWatch& run : service.runs) {
+    if (run.name() == name) return run;
+  }
+  throw ApiError(404, fmt::format("there is no run \"{}\" here; GET /training/runs lists those there are",
+                                  printable_text(name, 64)));
+}
+
+}  // namespace
+
+void list_runs(const Service& service, const std::shared_ptr<Call>& call) {
+  answer_later(service, call, [&service] {
+    std::string list;
+    for (RunWatch& run : service.runs)
+      list += (list.empty() ? "" : ",") + run.summary();
+    return HttpReply{.body = "{\"runs\":[" + list + "]}"};
+  });
+}
+
+void show_run(const Service& service, const std::shared_ptr<Call>& call) {
+  RunWatch& run = run_of(service, *call, "/training/runs/");
+  answer_later(service, call, [&run] { return HttpReply{.body = run.details()}; });
+}
+
+void show_run_report(const Service& service, const std::shared_ptr<Call>& call) {
+  const RunWatch& run = run_of(service, *call, "/training/reports/");
+  answer_later(service, call, [&run] { return made_page(run.report()); });
+}
+
+}  // namespace gpt::serve

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "serve/api.h"
+
+namespace gpt::serve {
+
+// Keeps the answer to one request, which may come from any thread.
+class KeptAnswer : public Responder {
+ public:
+  void send(HttpReply r) override {
+    const std::lock_guard lock(mutex_);
+    reply_ = std::move(r);
+    there_ = true;
+    come_.notify_one();
+  }
+  void begin_stream(HttpReply) override {}
+  void write(std::string_view) override {}
+  void end() override {}
+  void on_closed(std::function<void()>) override {}
+  HttpReply wait() {
+    std::unique_lock lock(mutex_);
+    come_.wait(lock, [this] { return there_; });
+    return reply_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable come_;
+  bool there_ = false;
+  HttpReply reply_;
+};
+
+inline HttpReply ask(Api& api, HttpRequest request) {
+  const auto answer = std::make_shared<KeptAnswer>();
+  api.handle(std::move(request), answer);
+  return answer->wait();
+}
+inline HttpReply get(Api& api, const std::string& target) {
+  return ask(api, {.method = "GET", .target = target});
+}
+inline HttpReply post(Api& api, const std::string& target, const std::string& body) {
+  return ask(
+      api,
+      {.method = "POST", .target = target, .headers = {{"Content-Type", "application/json"}}, .body = body});
+}
+
+}  // namespace gpt::serve
