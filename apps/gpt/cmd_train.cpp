@@ -32,8 +32,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt train --data book.txt --tokenizer char --n-layer 4 --n-head 4 --n-embd 128 --n-ctx 64 --out run
   gpt train --out run --resume                          go on after Ctrl-C, a kill or --stop-after
   gpt train --out run --resume --steps 5000             extend a run: from here on the schedule of 5,000 steps
-  gpt train --preset tiny --data tales --out run --serve 8080    watch it at http://127.0.0.1:8080/training
-  gpt train --init-from run --data more.txt --out run2  start from a trained model
+  gpt train --out run --resume --serve 8080   and watch it in a browser
   gpt train --preset mini-gpt --print-config            every setting with its final value
 
 Settings come from, later ones winning: preset, --config FILE, environment (GPT_LR=1e-3), flags.
