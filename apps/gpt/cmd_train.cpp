@@ -33,6 +33,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt train --out run --resume                          go on after Ctrl-C, a kill or --stop-after
   gpt train --out run --resume --steps 5000             extend a run: from here on the schedule of 5,000 steps
   gpt train --out run --resume --serve 8080   and watch it in a browser
+  gpt train --init-from run --data more.txt --out run2  start from a trained model
   gpt train --preset mini-gpt --print-config            every setting with its final value
 
 Settings come from, later ones winning: preset, --config FILE, environment (GPT_LR=1e-3), flags.
