@@ -22,9 +22,9 @@ struct GenerateOptions {
   std::vector<int32_t> eos_ids = {};   // end a sample (FinishReason::eos); ids beyond the vocabulary never do
   std::vector<int32_t> stop_ids = {};  // end a sample too (FinishReason::stop)
   ContextPolicy context = ContextPolicy::stop;
-  int64_t logprobs = -1;                   // -1: none; 0: of the chosen token; k: and of the k likeliest
-  int adapter = -1;                        // one of the model's; -1: none
-  int64_t prefill_chunk = 512;             // most tokens in one forward call, >= 1; no effect on results
+  int64_t logprobs = -1;        // -1: none; 0: of the chosen token; k: and of the k likeliest
+  int adapter = -1;             // one of the model's; -1: none
+  int64_t prefill_chunk = 512;  // most tokens in one forward call, >= 1; no effect on results
   std::shared_ptr<const Constraint> constraint = nullptr;  // of every sample; null: none
   Speculation speculation = {};                            // no effect on results
   std::function<void()> before_step = {};  // called before each forward call; may throw, which ends the run

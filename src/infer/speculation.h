@@ -55,8 +55,8 @@ class Acceptance {
 // now and then; that takes about a hundredth of the time.
 class Speculator {
  public:
-  // Rows that take as long as reading the weights once. Measured with GPT-2 124M on two cores for up to 32 rows:
-  // Q8_0 6 to 9, fp32 9, bf16 10; the first few rows are cheaper than that (docs/log.md).
+  // Rows that take as long as reading the weights once. Measured with GPT-2 124M on two cores for up to 32
+  // rows: Q8_0 6 to 9, fp32 9, bf16 10; the first few rows are cheaper than that (docs/log.md).
   static constexpr double kWeightRows = 8;
 
   // Throws UsageError for invalid options, and for a draft model that cannot serve the model.

@@ -69,8 +69,8 @@ class Inference {
   int adapters() const { return static_cast<int>(adapters_.size()); }
   // Lets go of an adapter that no slot has; its number is not given again.
   void free_adapter(int adapter) { adapters_[static_cast<size_t>(adapter)] = nullptr; }
-  // Empties a slot. The sequence that it will hold has this adapter (-1: none), which copies share and `reuse`
-  // observes. Sequences share what is cached with others of their salt alone (< 2^40; 0: none).
+  // Empties a slot. The sequence that it will hold has this adapter (-1: none), which copies share and
+  // `reuse` observes. Sequences share what is cached with others of their salt alone (< 2^40; 0: none).
   void reset(int slot, int adapter = -1, uint64_t salt = 0);
   // Takes back all tokens of a sequence but the first n, as if they had never been. Throws Error when the
   // window has moved past what the next token would see; those of the last step can always be taken back.
