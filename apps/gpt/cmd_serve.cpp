@@ -105,6 +105,12 @@ void set_speculation(serve::ServedModelOptions& model, const SpeculationFlags& f
   speculation.max_tokens = flags.draft_tokens;
 }
 
+// What the first lines say of a model's speculation.
+std::string proposals_of(const serve::ServedModelOptions& model) {
+  if (!model.draft.empty()) return fmt::format("; proposals of {}", model.draft);
+  return model.worker.speculation.source == Speculation::Source::ngram ? "; proposals of n-grams" : "";
+}
+
 void check(const ServeArguments& a) {
   check_range("--port", a.port, 0, 65535);
   check_range("--sequences", a.sequences, 1, 1024);
@@ -203,10 +209,10 @@ class Service {
     for (const serve::ServedModelOptions& options : model_options(a_, !keys_.empty())) {
       models_.add(std::make_unique<serve::ServedModel>(options));
       const serve::ServedModel& model = *models_.all().back();
-      write_note(fmt::format("{}: {} tokens of context, {} sequences, key/value cache for {} tokens{}\n",
+      write_note(fmt::format("{}: {} tokens of context, {} sequences, key/value cache for {} tokens{}{}\n",
                              model.name(), format_thousands(model.n_ctx()), a_.sequences,
                              format_thousands(model.cache_blocks() * KvCache::kBlock),
-                             model.has_chat_template() ? "" : "; no chat"));
+                             model.has_chat_template() ? "" : "; no chat", proposals_of(options)));
     }
     write_note(fmt::format("loaded in {}\n", format_duration(seconds_since(begin))));
   }

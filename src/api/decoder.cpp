@@ -388,6 +388,9 @@ std::vector<Beam> beam_search(const Model& model, std::span<const int32_t> promp
     if (options.width < 1 || options.width > kMaxSlots)
       gpt::fail_parameter("width", "expected 1 to {}, found {}", kMaxSlots, options.width);
     if (!options.stops.empty()) model.tokenizer();
+    if (speculation_of(engine_options(session)).source != gpt::Speculation::Source::off)
+      gpt::fail_parameter("speculate", "expected 'off' for beam search, found '{}'",
+                          session.draft.empty() ? session.speculate : "draft");
     EngineOptions engine = engine_options(session);
     engine.slots = static_cast<int>(options.width);
     engine.cache_tokens = std::numeric_limits<int64_t>::max();  // beams keep what they hold

@@ -232,6 +232,8 @@ TEST(Library, BeamsOfWidthOneAreGreedy) {
   EXPECT_EQ(three[0].result.text.find(' '), std::string::npos);
   EXPECT_EQ(code_of([&] { beam_search(model, prompt, {.width = 0}); }), code(Code::invalid_argument));
   EXPECT_EQ(code_of([&] { beam_search(model, {}, {}); }), code(Code::invalid_argument));
+  EXPECT_EQ(code_of([&] { beam_search(model, prompt, {}, {.speculate = "ngram"}); }),
+            code(Code::invalid_argument));
 }
 
 TEST(Library, AModelWhoseTokenizerIsBrokenTakesIds) {
