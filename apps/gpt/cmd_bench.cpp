@@ -82,7 +82,9 @@ BenchSubject find_subject(const BenchArguments& a, const ConfigFlags& flags) {
   if (subject.config.model.vocab_size == 0) subject.config.model.vocab_size = 256;
   if (!flags.is_given("batch_size")) {
     constexpr int64_t kTokensPerStep = 4096;
-    subject.config.train.batch_size = std::max<int64_t>(1, kTokensPerStep / subject.config.model.n_ctx);
+    const int64_t processes = world().size();
+    const int64_t samples = std::max<int64_t>(1, kTokensPerStep / subject.config.model.n_ctx);
+    subject.config.train.batch_size = (samples + processes - 1) / processes * processes;
   }
   return subject;
 }

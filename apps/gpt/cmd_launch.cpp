@@ -32,7 +32,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt launch -n 4 -- train --resume --out run
   gpt launch -n 4 -- eval run --data test.txt
 
-This is mpirun -n N gpt train ..., with room for more processes than cores. All processes need the same program and the same files, so folders must be on a file system that they share.
+This is mpirun -n N gpt train ..., with an equal share of the cores for each process (mpirun alone gives each of one or two a single core, unless it has --bind-to none), or room for more processes than cores. All processes need the same program and the same files, so folders must be on a file system that they share.
 Ctrl-C and SIGTERM reach the processes as SIGUSR1: they finish the step and save. (mpirun alone leaves them a second.))";
 
 struct LaunchArguments {
@@ -53,7 +53,10 @@ void pass_on(int) {
 Words mpirun_words(const LaunchArguments& a, const Words& command) {
   Words words = {"mpirun", "-n", std::to_string(a.n)};
   if (!a.hostfile.empty()) words.insert(words.end(), {"--hostfile", a.hostfile});
-  if (a.hostfile.empty() && a.n > available_cpus()) words.push_back("--oversubscribe");
+  // Open MPI binds each of one or two processes to a single core; each takes its share of all by itself.
+  const int cores = available_cpus() / a.n;
+  if (a.hostfile.empty() && cores == 0) words.push_back("--oversubscribe");
+  if (a.hostfile.empty() && cores > 1) words.insert(words.end(), {"--bind-to", "none"});
   if (::geteuid() == 0) words.push_back("--allow-run-as-root");
   for (char** variable = environ; *variable != nullptr; ++variable) {  // for processes on other machines
     const std::string setting = *variable;
@@ -93,6 +96,21 @@ std::string out_folder(const Words& words) {
   return "";
 }
 
+// The words of a command that goes on with the run that this launch began. What config.json has is in the
+// run; what it does not have, and where the run is to stop, is said again.
+Words words_to_go_on(const Words& words, const std::string& out) {
+  if (std::ranges::find(words, "--resume") != words.end()) return words;
+  Words again = {words.front(), "--resume", "--out", out};
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::string flag = words[i].substr(0, words[i].find('='));
+    if (flag == "--verbose" || flag == "--quiet") again.push_back(words[i]);
+    if (flag != "--threads" && flag != "-t" && flag != "--stop-after" && flag != "--serve") continue;
+    again.push_back(words[i]);
+    if (flag.size() == words[i].size() && i + 1 < words.size()) again.push_back(words[++i]);
+  }
+  return again;
+}
+
 // What a command with --resume goes on from: the step of a run's last checkpoint, the plan of a sweep; "":
 // nothing.
 std::string saved(const std::string& out) {
@@ -119,6 +137,9 @@ int run(const LaunchArguments& a) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP})
     ::sigaction(signal, &action, nullptr);
   const std::string out = out_folder(a.words);
+  // A run that was there before is not taken for the one that this launch was to begin.
+  const bool resumes = std::ranges::find(a.words, "--resume") != a.words.end();
+  const bool may_restart = a.restart > 0 && (resumes || saved(out).empty());
   Words words = a.words;
   for (int restarts = 0;; ++restarts) {
     const int status = run_words(mpirun_words(a, words));
@@ -127,9 +148,13 @@ int run(const LaunchArguments& a) {
     constexpr int kUsage = 2;
     const bool restart = status != 0 && status != kUsage && status != kInterruptedStatus && stop_count == 0 &&
                          restarts < a.restart;
-    if (!restart) return status;
+    if (restart && !may_restart)
+      write_note(fmt::format(
+          "launch: no restart: {} held a run before this one; launch ... -- {} --resume goes on with it\n",
+          out, a.words.front()));
+    if (!restart || !may_restart) return status;
     const std::string from = saved(out);
-    if (!from.empty()) words = {a.words.front(), "--resume", "--out", out};
+    if (!from.empty()) words = words_to_go_on(a.words, out);
     write_note(fmt::format("launch: the run ended with status {}; restart {} of {} {}\n", status,
                            restarts + 1, a.restart,
                            from.empty() ? "begins anew: nothing was saved yet" : "goes on from " + from));

@@ -63,7 +63,10 @@ std::unique_ptr<Communicator> open_processes(const Launch& launch) {
                           .operation = seconds_in("GPT_COLLECTIVE_TIMEOUT", Patience().operation)};
   const std::filesystem::path path = module_path();
   if (path.empty())
-    fail("this build has no MPI, and several processes were started: install libopenmpi-dev and build again");
+    fail(
+        "several processes were started, and there is no gpt_mpi.so beside the program: copy both from where "
+        "it "
+        "was built, or install libopenmpi-dev and build again");
   // Never closed: Open MPI leaves threads and handlers behind.
   void* const module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (module == nullptr) fail("cannot open {}: {}", path.string(), ::dlerror());

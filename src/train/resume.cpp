@@ -126,7 +126,7 @@ void keep_changes(const std::string& folder, const RunConfig& config) {
   const std::string path = folder + "/config.json";
   const json before = read_json_file(path), now = run_config_json(config);
   json changed = before;
-  for (const char* key : {"steps", "reduce"})
+  for (const char* key : {"steps", "reduce", "zero"})
     changed[key] = now[key];
   if (changed != before) write_file_atomic(path, changed.dump(2) + "\n");
 }

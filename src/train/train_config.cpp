@@ -290,28 +290,44 @@ int64_t shard_count(const TrainConfig& c, int processes) {
   return c.reduce == Reduce::exact ? std::max<int64_t>(1, c.grad_shards) : processes;
 }
 
+namespace {
+
+std::string divisors_of(int64_t n) {
+  std::string list;
+  for (int64_t i = 1; i <= n; ++i)
+    if (n % i == 0) list += (list.empty() ? "" : i == n ? " or " : ", ") + std::to_string(i);
+  return list;
+}
+
+}  // namespace
+
 void share_among(TrainConfig& c, int processes) {
   if (c.grad_shards == 0) c.grad_shards = processes;
   const bool is_exact = c.reduce == Reduce::exact;
   const int64_t shards = shard_count(c, processes);
   if (shards % processes != 0) {
     fail_usage(
-        "config key \"grad_shards\": expected a multiple of the {} processes, found {}: any number that "
-        "divides it goes on with a run; with reduce fast, any that divides the batch",
-        processes, shards);
+        "config key \"grad_shards\": expected a multiple of the {} processes, found {}: a run with {} goes "
+        "on "
+        "with {} processes, or with --reduce fast (other numbers) with any that divide its batch; a new run "
+        "takes "
+        "--grad-shards {}",
+        processes, shards, shards, divisors_of(shards), std::lcm(shards, static_cast<int64_t>(processes)));
   }
   if (c.batch_size % shards != 0) {
-    fail_usage("config key \"batch_size\": expected a multiple of {} = {}, found {}",
-               is_exact ? "grad_shards" : "the number of processes", shards, c.batch_size);
+    fail_usage("config key \"batch_size\": expected a multiple of {} = {}, found {}; {} is one",
+               is_exact && shards != processes ? "grad_shards" : "the number of processes", shards,
+               c.batch_size, (c.batch_size + shards - 1) / shards * shards);
   }
   const int64_t shard = c.batch_size / shards;
-  c.micro_batch = std::gcd(c.micro_batch, shard);
+  const int64_t wanted = c.micro_batch;
+  c.micro_batch = std::gcd(wanted, shard);
   if (c.zero > 1 && processes > 1 && c.micro_batch != shard) {
     fail_usage(
         "config key \"zero\": {} divides gradients where a micro-batch is a whole shard, so that none are "
         "added up before they are sent: expected micro_batch = batch_size / {} = {}, found {}; {}, zero 1 "
         "divides the optimizer's state alone",
-        c.zero, is_exact ? "grad_shards" : "processes", shard, c.micro_batch,
+        c.zero, is_exact ? "grad_shards" : "processes", shard, wanted,
         is_exact ? "a larger grad_shards makes shards smaller" : "reduce exact has smaller shards");
   }
 }

@@ -46,6 +46,9 @@ class Mpi : public testing::Test {
         "2",     "--threads",    "1",   "--grad-shards", "4",    "--out",     path(name)};
     return with_flags(words, more);
   }
+  int step_of(const std::string& name) const {
+    return nlohmann::json::parse(gpt::read_file(path(name + "/last/train_state.json")))["step"];
+  }
   static Words launch(int n, const Words& command, const Words& flags = {}) {
     Words words = {"launch", "-n", std::to_string(n)};
     words.insert(words.end(), flags.begin(), flags.end());
@@ -436,6 +439,35 @@ TEST_F(Mpi, AKilledRunIsStartedAgain) {
   EXPECT_EQ(run.end(), 0) << run.notes();
   EXPECT_NE(run.notes().find("restart 1 of 1 goes on from step"), std::string::npos) << run.notes();
   expect_same("whole", "killed");
+}
+
+// A refusal is no crash: what was there before is not trained in its place.
+TEST_F(Mpi, ARestartTakesNoOtherRunForItsOwn) {
+  succeeds(train("theirs", {"--steps", "10"}));
+  const std::string before = gpt::read_file(path("theirs/last/model.safetensors"));
+  const GptRun run =
+      run_gpt(launch(2, train("theirs", {"--steps", "20", "--seed", "9"}), {"--restart", "2"}));
+  EXPECT_NE(run.status, 0);
+  EXPECT_NE(run.err.find("no restart: " + path("theirs") + " held a run before"), std::string::npos)
+      << run.err;
+  EXPECT_EQ(gpt::read_file(path("theirs/last/model.safetensors")), before);
+}
+
+// What a flag of a resumed run says of stopping and sharing holds behind a restart.
+TEST_F(Mpi, ARestartKeepsTheFlagsOfAResumedRun) {
+  succeeds(train("cut", {"--steps", "400", "--stop-after", "10"}));
+  GptProcess run(launch(
+      2,
+      {"train", "--resume", "--out", path("cut"), "--zero", "1", "--stop-after", "200", "--save-every", "20"},
+      {"--restart", "1"}));
+  ASSERT_TRUE(run.wait_until([&] { return step_of("cut") >= 40; })) << run.notes();
+  const pid_t second = process_of(1, path("cut"));
+  ASSERT_GT(second, 0);
+  ::kill(second, SIGKILL);
+  EXPECT_EQ(run.end(), 0) << run.notes();
+  EXPECT_NE(run.notes().find("restart 1 of 1"), std::string::npos) << run.notes();
+  EXPECT_EQ(step_of("cut"), 200);
+  EXPECT_EQ(nlohmann::json::parse(gpt::read_file(path("cut/config.json")))["zero"], 1);
 }
 
 TEST_F(Mpi, CtrlCSavesAndStops) {
