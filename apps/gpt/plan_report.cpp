@@ -62,6 +62,11 @@ std::string memory_text(const RunPlan& r) {
   std::string text = format_table(table);
   if (r.fits()) return text;
   text += fmt::format("it does not fit: {} too much\n", format_bytes(r.memory.total() - r.available));
+  if (r.subject.processes > 1 && r.subject.config.train.zero < 3)
+    text += fmt::format("--zero {} divides more of it among the processes, to the same numbers\n",
+                        r.subject.config.train.zero == 0   ? "1, 2 or 3"
+                        : r.subject.config.train.zero == 1 ? "2 or 3"
+                                                           : "3");
   if (r.fits_with.empty()) {
     const std::vector<RunMemory::Part> parts = r.memory.parts();
     const auto largest = std::ranges::max_element(parts, {}, &RunMemory::Part::bytes);
@@ -108,6 +113,7 @@ std::string processes_text(const RunPlan& r) {
   table.rows.push_back({"samples of a step", std::to_string(c.batch_size / s.processes),
                         fmt::format("of {} for each; {} shards; memory above is of one process", c.batch_size,
                                     shard_count(c, s.processes))});
+  table.rows.push_back({"machines", "", "each process is planned as if it had one like this to itself"});
   if (r.rates) {
     const ExchangePlan e = plan_exchange(s, *r.rates);
     const double step = r.time()->step;
