@@ -288,10 +288,11 @@ int run_task(const TokenizerTrainArguments& a) {
   if (has_word_counts(a.out, task, options)) {
     write_note(fmt::format("task {} is complete already\n", task_name(task)));
   } else {
+    const std::string inputs = word_inputs(options);
     const TaskShare share(options.files, task);
     WordCounter counter = counter_of(a, pool);
     TextReader(a, counter).read(options.files, &share);
-    write_word_counts(a.out, task, options, counter);
+    write_word_counts(a.out, task, options, inputs, counter);
     write_output(fmt::format("task {}: {} of text, {}\n", task_name(task), format_bytes(counter.bytes()),
                              format_amount(counter.total(), "word")));
   }

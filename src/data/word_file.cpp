@@ -55,6 +55,7 @@ void WordFile::read_head(std::span<const std::byte> bytes) {
   }
   if (!is_head(head)) fail_damaged();
   text_bytes_ = head.at("bytes");
+  if (head.contains("task") && head["task"].is_string()) task_ = head["task"];
   inputs_ = std::make_unique<const json>(std::move(head.at("inputs")));
   rest_.remove_prefix(line + 1);
 }

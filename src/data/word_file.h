@@ -23,6 +23,7 @@ class WordFile {
   ~WordFile();
 
   const nlohmann::json& inputs() const { return *inputs_; }
+  const std::string& task() const { return task_; }  // "I/N"; "" where the file does not say
   int64_t text_bytes() const { return text_bytes_; }
 
   // The next word; false at the end. Throws Error where what is left is no words.
@@ -37,6 +38,7 @@ class WordFile {
   MappedFile file_;
   std::string name_;
   std::unique_ptr<const nlohmann::json> inputs_;
+  std::string task_;
   int64_t text_bytes_ = 0;
   std::string_view rest_;
   uint64_t bytes_ = 0;  // of the words so far, each as often as it occurred

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/ranges.h"
+#include "base/utf8.h"
 #include "data/pack_before.h"
 #include "data/pack_state.h"
 #include "data/word_file.h"
@@ -36,6 +37,11 @@ json inputs_of(const WordTaskOptions& options) {
           {"pattern", options.pattern},
           {"vocab_size", options.vocab_size},
           {"special_tokens", options.special_tokens}};
+}
+
+[[noreturn]] void fail_other_task(const std::string& path, const std::string& task) {
+  fail("{} has the words of {}: remove it and run its task again", path,
+       task.empty() ? "an earlier version of this program" : "task " + printable_text(task, 32));
 }
 
 // Which tasks there are: 1 to N. Throws Error where some are missing.
@@ -99,15 +105,21 @@ class WordWriter {
 
 }  // namespace
 
+std::string word_inputs(const WordTaskOptions& options) {
+  return inputs_of(options).dump();
+}
+
 void write_word_counts(const std::string& out, const PackTask& task, const WordTaskOptions& options,
-                       const WordCounter& counter) {
+                       const std::string& inputs, const WordCounter& counter) {
+  if (word_inputs(options) != inputs)
+    fail("task {}: the text has changed while it was counted; run it again", task_name(task));
   if (counter.dropped_below() > 0)
     fail(
         "task {}: there are too many different words to remember, and counts of some would not add up; give "
         "all "
         "tasks a larger --max-words",
         task_name(task));
-  const json head = {{"inputs", inputs_of(options)}, {"bytes", counter.bytes()}};
+  const json head = {{"inputs", json::parse(inputs)}, {"task", task_name(task)}, {"bytes", counter.bytes()}};
   write_file_atomic(words_path(out, task), [&](FileWriter& file) {
     WordWriter writer(file);
     writer.text(head.dump() + "\n");
@@ -131,7 +143,9 @@ bool has_word_counts(const std::string& out, const PackTask& task, const WordTas
   }
   const std::string path = words_path(out, task);
   if (path_kind(path) == PathKind::nothing) return false;
-  if (WordFile(path).inputs() == inputs_of(options)) return true;
+  const WordFile file(path);
+  if (file.task() != task_name(task)) fail_other_task(path, file.task());
+  if (file.inputs() == inputs_of(options)) return true;
   fail("{} is of other text or options; remove it to count anew (all tasks must have the same)", path);
 }
 
@@ -140,7 +154,9 @@ WordTaskOptions plan_word_merge(const std::string& out) {
   const json first = WordFile(words_path(out, tasks.front())).inputs();
   for (const PackTask& task : tasks) {
     const std::string path = words_path(out, task);
-    if (WordFile(path).inputs() != first)
+    const WordFile file(path);
+    if (file.task() != task_name(task)) fail_other_task(path, file.task());
+    if (file.inputs() != first)
       fail("{} is of other text or options than {}; remove one and run its task again", path,
            words_path(out, tasks.front()));
   }

@@ -23,8 +23,11 @@ struct WordTaskOptions {
 // task)/words: a line of JSON that says what they are of, for every word the count (8 bytes), the length (4
 // bytes) and its bytes, and the XXH3 of all this. The file is whole or not there. Throws Error where words
 // were forgotten, as such counts do not add up.
+//
+// inputs: what word_inputs said before the words were counted. Throws Error where the text has changed since.
 void write_word_counts(const std::string& out, const PackTask& task, const WordTaskOptions& options,
-                       const WordCounter& counter);
+                       const std::string& inputs, const WordCounter& counter);
+std::string word_inputs(const WordTaskOptions& options);
 
 // Whether a task wrote its words, of this text as it is now. Throws Error where it did of something else, and
 // where tasks are of another count.

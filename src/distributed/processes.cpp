@@ -17,12 +17,12 @@ std::optional<int> number_in(const char* variable) {
   return text == nullptr ? std::nullopt : parse_number<int>(text);
 }
 
-double seconds_in(const char* variable, double fallback) {
+double seconds_in(const char* variable, double least, double fallback) {
   const char* const text = std::getenv(variable);
   if (text == nullptr || *text == '\0') return fallback;
   const std::optional<double> seconds = parse_number<double>(text);
-  if (!seconds || !(*seconds >= 1 && *seconds <= 1e7))
-    fail_usage("the environment variable {}: expected seconds from 1 to 1e7, found \"{}\"", variable,
+  if (!seconds || !(*seconds >= least && *seconds <= 1e7))
+    fail_usage("the environment variable {}: expected seconds from {} to 1e7, found \"{}\"", variable, least,
                std::string(text).substr(0, 64));
   return *seconds;
 }
@@ -59,8 +59,9 @@ int rank_of_environment() {
 
 std::unique_ptr<Communicator> open_processes(const Launch& launch) {
   if (!launch.one_of_many) return nullptr;
-  const Patience patience{.silence = seconds_in("GPT_RANK_TIMEOUT", Patience().silence),
-                          .operation = seconds_in("GPT_COLLECTIVE_TIMEOUT", Patience().operation)};
+  constexpr double kSigns = 3;  // of life, one a second: of fewer one may be late
+  const Patience patience{.silence = seconds_in("GPT_RANK_TIMEOUT", kSigns, Patience().silence),
+                          .operation = seconds_in("GPT_COLLECTIVE_TIMEOUT", 1, Patience().operation)};
   const std::filesystem::path path = module_path();
   if (path.empty())
     fail(

@@ -85,16 +85,6 @@ std::string parameters_of(const ParamTable& table) {
   return trained == table.total() ? all : fmt::format("{} of {} are trained", format_thousands(trained), all);
 }
 
-// Of all weights of a model, as they are stored.
-std::string weights_hash(const Model& model) {
-  std::string hashes;
-  for (const TensorView& weight : model.weights) {
-    const HostAccess access(weight);
-    hashes += hex_hash({access->as<const char>(), extent(weight)});
-  }
-  return hex_hash(hashes);
-}
-
 // The model itself, or an adapter beside one that is frozen, mapped from its file.
 struct Trained {
   Trained(const TuneConfig& c, const LoadedModel& base, Task& task, Memory* memory) {
@@ -194,7 +184,8 @@ TrainStep::Options options_of(const TrainConfig& config, const ParamTable& table
                               Communicator& processes) {
   TrainStep::Options options = step_options(config, table, task.n_ctx(), processes);
   if (options.divides_weights)
-    fail_usage("config key \"zero\": fine-tuning divides the optimizer's state (1) and gradients (2), found 3");
+    fail_usage(
+        "config key \"zero\": fine-tuning divides the optimizer's state (1) and gradients (2), found 3");
   options.graph.adapter = task.adapter;
   options.graph.packs_per_use = task.adapter != nullptr;
   options.graph.objective = &task.objective();
@@ -251,10 +242,14 @@ void Tuner::start() {
     init_params(model_.table, weights_, static_cast<uint64_t>(config().seed));
     if (!trained_.adapted) base_->copy_to(weights_);
   }
+  const bool shared = processes_.size() > 1;
+  const Model* const begun = shared && !trained_.adapted ? &base_->model() : nullptr;
+  const std::string begins = shared ? start_of_run(request_.resume, last(), begun) : "";
   if (!trained_.adapted) base_.reset();
   state_.data = identity;
   state_.config = run_config_json(request_.config.run).dump();
-  require_same_run(processes_, {state_.data, state_.config, backend_.kernels.isa, state_.step});
+  require_same_run(processes_, {state_.data, state_.config, backend_.kernels.isa, state_.step, begins,
+                                tune_config_json(request_.config).dump()});
   saved_step_ = request_.resume ? state_.step : -1;
   start_files();
   task_->begin(model_, backend_, request_.resume);

@@ -10,6 +10,8 @@
 #include <array>
 #include <condition_variable>
 #include <csignal>
+#include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -21,6 +23,34 @@
 
 namespace gpt {
 namespace {
+
+std::array<char, 256> overdue = {};  // what on_alarm says; a signal's handler finds nothing else
+
+void on_alarm(int) {
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, overdue.data(), std::strlen(overdue.data()));
+  ::_exit(1);
+}
+
+// Ends the program where the processes take too long to start or to end, when nothing watches them yet, or no
+// more.
+class Deadline {
+ public:
+  Deadline(double seconds, const char* what) {
+    const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    fmt::format_to_n(
+        overdue.data(), overdue.size() - 1,
+        "gpt: rank {}: the processes did not {} within {:.0f} s (GPT_RANK_TIMEOUT): one of them hangs\n",
+        rank == nullptr ? "?" : rank, what, seconds);
+    std::signal(SIGALRM, on_alarm);
+    ::alarm(static_cast<unsigned>(seconds));
+  }
+  ~Deadline() {
+    ::alarm(0);
+    std::signal(SIGALRM, SIG_DFL);
+  }
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+};
 
 constexpr int kLifeTag = 1, kDataTag = 2;  // and those behind it, one for each channel
 constexpr double kLifeEvery = 1;           // seconds between two signs of life
@@ -135,11 +165,14 @@ class MpiCommunicator : public Communicator {
       watch();
       if (!moved && !active_.empty()) pause();
     }
+    const Deadline deadline(std::clamp(patience_.silence, 30.0, 1e6),
+                            "end together");  // all have come this far
     end_life();
     MPI_Finalize();
   }
 
   void open() {
+    const Deadline deadline(std::clamp(patience_.silence, 300.0, 1e6), "start");
     int provided = 0;
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS ||
         provided < MPI_THREAD_FUNNELED) {

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "data/token_hash.h"
 #include "distributed/same.h"
+#include "tensor/memory.h"
 
 namespace gpt {
 namespace {
@@ -17,7 +18,12 @@ std::vector<std::pair<std::string, std::string>> facts_of(const RunIdentity& run
       {"model beside the adapter", run.data.base},
       {"validation text", run.data.val},
       {"tokenizer", run.data.tokenizer},
-      {"step", std::to_string(run.step)}};
+      {"step", std::to_string(run.step)},
+      {"checkpoint or model to begin with", run.begins}};
+  if (!run.settings.empty()) {
+    for (const auto& [key, value] : nlohmann::json::parse(run.settings).items())
+      facts.emplace_back("value of \"" + key + "\"", value.dump());
+  }
   const nlohmann::json config = nlohmann::json::parse(run.config);
   for (const auto& [key, value] : config.items()) {
     if (key != "threads") facts.emplace_back("value of the config key \"" + key + "\"", value.dump());
@@ -26,6 +32,20 @@ std::vector<std::pair<std::string, std::string>> facts_of(const RunIdentity& run
 }
 
 }  // namespace
+
+std::string weights_hash(const Model& model) {
+  std::string hashes;
+  for (const TensorView& weight : model.weights) {
+    const HostAccess access(weight);
+    hashes += hex_hash({access->as<const char>(), extent(weight)});
+  }
+  return hex_hash(hashes);
+}
+
+std::string start_of_run(bool resumes, const std::string& last, const Model* begun) {
+  if (resumes) return hex_hash(read_file(last + "/manifest.json"));  // it has the sums of all files
+  return begun == nullptr ? "" : weights_hash(*begun);
+}
 
 void require_same_run(Communicator& processes, const RunIdentity& run) {
   if (processes.size() == 1) return;

@@ -4,6 +4,7 @@
 
 #include "distributed/communicator.h"
 #include "kernels/kernel_table.h"
+#include "model/model.h"
 #include "train/data_identity.h"
 
 namespace gpt {
@@ -13,8 +14,15 @@ struct RunIdentity {
   const DataIdentity& data;
   const std::string& config;  // as JSON; "threads" may differ
   Isa isa;
-  int64_t step;  // that it goes on from
+  int64_t step;               // that it goes on from
+  std::string begins = {};    // what it goes on from: start_of_run
+  std::string settings = {};  // further ones, as JSON; "": none
 };
+// A hash of a model's weights as they are stored.
+std::string weights_hash(const Model& model);
+// Of what a run goes on from, in `last`, or else begins with; "" for weights that are drawn. `begun` is null
+// there.
+std::string start_of_run(bool resumes, const std::string& last, const Model* begun);
 // Throws Error in all of them, naming the first that has something else, and what.
 void require_same_run(Communicator& processes, const RunIdentity& run);
 

@@ -24,7 +24,8 @@ void add_part(const ElementRange& elements, const Division& division, Division& 
 // By layer, the embeddings first.
 std::vector<Division> divide_layers(const ParamTable& table, int64_t n_layer, const Division& division) {
   const ParamLayout layout(table);
-  std::vector<Division> layers(static_cast<size_t>(n_layer) + 2);
+  std::vector<Division> layers(static_cast<size_t>(n_layer) + 2,
+                               Division(division.size()));  // a frozen one stays so
   for (int id = 0; id < table.count(); ++id) {
     const int64_t at = layout.offset[static_cast<size_t>(id)];
     if (at < 0) continue;

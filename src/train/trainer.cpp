@@ -251,12 +251,15 @@ void Trainer::start() {
     init_params(model_.table, weights_, static_cast<uint64_t>(config().seed),
                 init_ ? model_.table.model_count() : 0, keep_own);
   }
+  const std::string begins =
+      processes_.size() > 1 ? start_of_run(resumed_.has_value(), last(), init_ ? &init_->model() : nullptr)
+                            : "";
   init_.reset();
   state_.data = identity;
   std::error_code unknown;
   state_.data_folder = std::filesystem::current_path(unknown).string();
   state_.config = run_config_json(config_).dump();
-  require_same_run(processes_, {state_.data, state_.config, backend_.kernels.isa, state_.step});
+  require_same_run(processes_, {state_.data, state_.config, backend_.kernels.isa, state_.step, begins});
   flops_per_token_ = ModelCounts(model_.config).training_flops(model_.config.n_ctx);
   peak_flops_ = sum_of(gather(processes_, measure_peak_flops(backend_, dtype_), "measuring the machine"));
   start_files();

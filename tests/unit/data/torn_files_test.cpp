@@ -34,7 +34,7 @@ class TornWords : public testing::Test {
       counter.add_counted(word, 1);
     counter.add_counted_bytes(5);
     make_directories(task_folder(out_, {1, 1}));
-    write_word_counts(out_, {1, 1}, options_, counter);
+    write_word_counts(out_, {1, 1}, options_, word_inputs(options_), counter);
   }
 
   WordCounter empty_counter() {
