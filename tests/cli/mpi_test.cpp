@@ -409,8 +409,23 @@ TEST_F(Mpi, RefusesProcessesThatDiffer) {
   refused(first, train("differ", {"--steps", "2", "--seed", "5"}),
           "has another value of the config key \"seed\" than rank 0");
   succeeds(train("run", {"--steps", "2"}));
+  succeeds(train("other", {"--steps", "2", "--seed", "5"}));
+  refused(train("both", {"--steps", "2", "--init-from", path("run")}),
+          train("both", {"--steps", "2", "--init-from", path("other")}),
+          "has another checkpoint or model to begin with than rank 0");
   refused({"eval", path("run"), "--data", text_}, {"eval", path("run"), "--data", dir_.file("other.txt")},
           "has another validation text than rank 0");
+}
+
+// A layer without trained weights has nothing to divide.
+TEST_F(Mpi, FrozenLayersAreWholeInEveryProcess) {
+  const Words frozen = {"--steps", "4", "--micro-batch", "2", "--freeze", "blocks.0.*"};
+  succeeds(train("whole", frozen));
+  Words divided = train("divided", frozen);
+  divided.insert(divided.end(), {"--zero", "3"});
+  const GptRun run = run_gpt(launch(2, divided));
+  EXPECT_EQ(run.status, 0) << run.err;
+  expect_same("whole", "divided");
 }
 
 // A process that stands still ends all others, by name, and the run goes on to the same model.

@@ -81,6 +81,22 @@ TEST_F(TornWords, EveryCutAndEveryBitAreNoticed) {
   }
 }
 
+TEST_F(TornWords, WordsOfAnotherTaskAndOfTextThatChangedAreRefused) {
+  json other = head();
+  other["task"] = "1/2";
+  const std::string one = bytes_of(uint64_t{2}) + bytes_of(uint32_t{1}) + "a";
+  write_plain_file(words_, signed_file(other, one));
+  EXPECT_NE(merge().find("has the words of task 1/2"), std::string::npos) << merge();
+  EXPECT_NE(error_of([&] { has_word_counts(out_, {1, 1}, options_); }).find("task 1/2"), std::string::npos);
+  const std::string inputs = word_inputs(options_);
+  write_plain_file(text_, "another text");
+  const WordCounter counter = empty_counter();
+  EXPECT_NE(error_of([&] {
+              write_word_counts(out_, {1, 1}, options_, inputs, counter);
+            }).find("has changed"),
+            std::string::npos);
+}
+
 TEST_F(TornWords, NumbersThatNoTaskWritesAreRefused) {
   const json good = head();
   const std::string one = bytes_of(uint64_t{2}) + bytes_of(uint32_t{1}) + "a";
