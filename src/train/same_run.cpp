@@ -21,7 +21,8 @@ std::vector<std::pair<std::string, std::string>> facts_of(const RunIdentity& run
       {"step", std::to_string(run.step)},
       {"checkpoint or model to begin with", run.begins}};
   if (!run.settings.empty()) {
-    for (const auto& [key, value] : nlohmann::json::parse(run.settings).items())
+    const nlohmann::json settings = nlohmann::json::parse(run.settings);
+    for (const auto& [key, value] : settings.items())
       facts.emplace_back("value of \"" + key + "\"", value.dump());
   }
   const nlohmann::json config = nlohmann::json::parse(run.config);

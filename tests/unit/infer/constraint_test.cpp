@@ -179,7 +179,7 @@ TEST(Constraint, ProposalsAreHeldToIt) {
     FakeDecoder draft(kVocab, 64, 3, false, [&](std::span<const int32_t> window, size_t length) {
       std::vector<float> logits = FakeDecoder::hashed(window, length, kVocab);
       for (size_t id = 0; id < logits.size(); ++id)
-        logits[id] -= id % 7 == (length - 2 + !fits) % 7 ? 0 : 100;
+        logits[id] -= id % 7 == (length - 2 + !fits) % 7 ? 0.0F : 100.0F;
       return logits;
     });
     Engine::Counts counts;
