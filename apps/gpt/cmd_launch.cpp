@@ -96,10 +96,14 @@ std::string out_folder(const Words& words) {
   return "";
 }
 
+bool resumes(const Words& words) {
+  return std::ranges::find(words, "--resume") != words.end();
+}
+
 // The words of a command that goes on with the run that this launch began. What config.json has is in the
 // run; what it does not have, and where the run is to stop, is said again.
 Words words_to_go_on(const Words& words, const std::string& out) {
-  if (std::ranges::find(words, "--resume") != words.end()) return words;
+  if (resumes(words)) return words;
   Words again = {words.front(), "--resume", "--out", out};
   for (size_t i = 1; i < words.size(); ++i) {
     const std::string flag = words[i].substr(0, words[i].find('='));
@@ -138,8 +142,7 @@ int run(const LaunchArguments& a) {
     ::sigaction(signal, &action, nullptr);
   const std::string out = out_folder(a.words);
   // A run that was there before is not taken for the one that this launch was to begin.
-  const bool resumes = std::ranges::find(a.words, "--resume") != a.words.end();
-  const bool may_restart = a.restart > 0 && (resumes || saved(out).empty());
+  const bool may_restart = a.restart > 0 && (resumes(a.words) || saved(out).empty());
   Words words = a.words;
   for (int restarts = 0;; ++restarts) {
     const int status = run_words(mpirun_words(a, words));

@@ -144,10 +144,8 @@ void Api::check_rate(const Call& call) {
 }
 
 void Api::prepare(const std::shared_ptr<Call>& call, const Endpoint& endpoint) {
-  const bool taken = (endpoint.loads ? loading_ : preparing_).add([call, &endpoint] {
-    if (!call->closed()) run_for(call, [&] { endpoint.run(call); });
-  });
-  if (!taken) throw ApiError(503, "the server has too many requests to read; try again in a moment");
+  if (!run_later(endpoint.loads ? loading_ : preparing_, call, [call, &endpoint] { endpoint.run(call); }))
+    throw ApiError(503, "the server has too many requests to read; try again in a moment");
 }
 
 void Api::health(Call& call) const {

@@ -105,12 +105,19 @@ void Call::close() {
   if (then) then();
 }
 
-void run_for(const std::shared_ptr<Call>& call, const std::function<void()>& run) {
+void run_for(const std::shared_ptr<Call>& call, const std::function<void()>& run, const std::string& param) {
   try {
     run();
   } catch (...) {
-    call->send(current_error().reply());
+    call->send(current_error(param).reply());
   }
+}
+
+bool run_later(WorkThread& thread, const std::shared_ptr<Call>& call, std::function<void()> run,
+               const std::string& param) {
+  return thread.add([call, run = std::move(run), param] {
+    if (!call->closed()) run_for(call, run, param);
+  });
 }
 
 }  // namespace gpt::serve

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "serve/answer_format.h"
 #include "serve/http.h"
+#include "serve/work_thread.h"
 
 namespace gpt::serve {
 
@@ -59,7 +60,11 @@ class Call : public Responder, public std::enable_shared_from_this<Call> {
   std::atomic<bool> over_ = false;
 };
 
-// Does something for a call; what it throws is the call's answer (current_error).
-void run_for(const std::shared_ptr<Call>& call, const std::function<void()>& run);
+// Does something for a call; what it throws is the call's answer (current_error, naming `param`).
+void run_for(const std::shared_ptr<Call>& call, const std::function<void()>& run,
+             const std::string& param = {});
+// The same later, on a thread, unless the client is gone by then. False where too many wait there.
+[[nodiscard]] bool run_later(WorkThread& thread, const std::shared_ptr<Call>& call, std::function<void()> run,
+                             const std::string& param = {});
 
 }  // namespace gpt::serve

@@ -10,9 +10,17 @@
 
 namespace gpt::serve {
 
-std::string path_in(const ModelFolder& folder, const std::string& name, const char* field) {
+namespace {
+
+void require_folder(const ModelFolder& folder) {
   if (folder.path.empty())
     throw ApiError(403, "this server loads nothing at run time; start it with --models-dir DIR");
+}
+
+}  // namespace
+
+std::string path_in(const ModelFolder& folder, const std::string& name, const char* field) {
+  require_folder(folder);
   const bool plain = !name.empty() && name.front() != '.' && name.find('/') == std::string::npos &&
                      name.find('\0') == std::string::npos;
   if (!plain) fail_field(field, "expected the name of a folder or file of the server's --models-dir");
@@ -72,7 +80,7 @@ void load_model(const Service& service, const std::shared_ptr<Call>& call) {
 void unload_model(const Service& service, const std::shared_ptr<Call>& call) {
   const nlohmann::json body = parse_body(call->request().body);
   const std::string name = need_text(Fields(body), "model");
-  if (service.folder.path.empty()) path_in(service.folder, name, "model");
+  require_folder(service.folder);
   ModelSet::Handle model = service.models.remove(name);
   if (!is_left_alone(model)) {
     model->worker().stop();
@@ -101,7 +109,7 @@ void unload_adapter(const Service& service, const std::shared_ptr<Call>& call) {
   const nlohmann::json body = parse_body(call->request().body);
   const Fields fields(body);
   const std::string name = need_text(fields, "lora_name");
-  if (service.folder.path.empty()) path_in(service.folder, name, "lora_name");
+  require_folder(service.folder);
   ModelSet::Found found = model_of(service, *call, fields);
   found.named.reset();
   const auto adapter = found.model->take_adapter(name);

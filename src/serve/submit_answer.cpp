@@ -70,12 +70,9 @@ void submit_answer(const Service& service, const std::shared_ptr<Call>& call, co
   };
   const auto waiting =
       std::make_shared<Waiting>(Waiting{found, std::move(plan), std::move(requests), *grammar});
-  const bool taken = service.compiling.add([&service, call, waiting] {
-    if (call->closed()) return;
-    run_for(call, [&] {
-      constrain(waiting->requests, waiting->grammar, *waiting->found.model);
-      submit_now(service, call, waiting->found, std::move(waiting->plan), std::move(waiting->requests));
-    });
+  const bool taken = run_later(service.compiling, call, [&service, call, waiting] {
+    constrain(waiting->requests, waiting->grammar, *waiting->found.model);
+    submit_now(service, call, waiting->found, std::move(waiting->plan), std::move(waiting->requests));
   });
   if (!taken) throw ApiError(503, "the server has too many grammars to compile; try again in a moment");
 }

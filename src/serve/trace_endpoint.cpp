@@ -80,16 +80,12 @@ void trace(const Service& service, const std::shared_ptr<Call>& call) {
                found.name);
   std::vector<int32_t> ids = traced_ids(fields, call->request().body, *found.model);
   check_size(found.model->config(), std::ssize(ids), service.limits);
-  const bool taken = service.tracing.add([call, found, ids = std::move(ids), &metrics = service.metrics] {
-    if (call->closed()) return;
-    try {
-      call->set_usage({.prompt = std::ssize(ids)});
-      metrics.prompt_tokens += std::ssize(ids);
-      call->send(made_page(page_of(*found.model, found.name, ids)));
-    } catch (...) {
-      call->send(current_error("prompt").reply());
-    }
-  });
+  const auto answer = [call, found, ids = std::move(ids), &metrics = service.metrics] {
+    call->set_usage({.prompt = std::ssize(ids)});
+    metrics.prompt_tokens += std::ssize(ids);
+    call->send(made_page(page_of(*found.model, found.name, ids)));
+  };
+  const bool taken = run_later(service.tracing, call, answer, "prompt");
   if (!taken) throw ApiError(429, "too many traces wait; try again in a moment");
 }
 

@@ -10,14 +10,7 @@ namespace {
 // Answers on the watching thread: files may be large, and disks slow.
 template <class F>
 void answer_later(const Service& service, const std::shared_ptr<Call>& call, F make) {
-  const bool taken = service.watching.add([call, make] {
-    if (call->closed()) return;
-    try {
-      call->send(make());
-    } catch (...) {
-      call->send(current_error().reply());
-    }
-  });
+  const bool taken = run_later(service.watching, call, [call, make] { call->send(make()); });
   if (!taken) throw ApiError(503, "too many requests for runs wait; try again in a moment");
 }
 
