@@ -258,6 +258,26 @@ TEST_P(Quantized, GradientsAreThoseOfTheDequantisedMatrix) {
   }
 }
 
+// Kernels read on past the end of a row whose last span is not full: what is there has no part in its sums.
+TEST_P(Quantized, ScalesOfTheNextRowThatAreNoNumbers) {
+  constexpr int64_t kOut = 5;
+  const std::vector<float> values = random_values(1024, 1);
+  for (const Form& form : kForms) {
+    for (const int64_t blocks : {1, 7, 24, 31}) {
+      const int64_t n = block_size(form.dtype).elements, in = n * blocks, row = row_bytes(form.dtype, in);
+      if (n > 32 && blocks > 3) continue;
+      const Stored x(DType::f32, 1, in, std::vector<float>(values.begin(), values.begin() + in));
+      std::vector<uint8_t> w = random_blocks(form.dtype, kOut, in);
+      const Stored want = product(kernels(), Weights(kernels(), form, kOut, in, w), x.view);
+      for (const size_t scale : scales(form.dtype))
+        w[static_cast<size_t>(row) * (kOut - 1) + scale + 1] |= 0x7c;  // infinity or no number
+      const Stored got = product(kernels(), Weights(kernels(), form, kOut, in, w), x.view);
+      EXPECT_TRUE(same(got.view.columns(0, kOut - 1), want.view.columns(0, kOut - 1)))
+          << ::testing::PrintToString(form) << ", " << blocks << " blocks";
+    }
+  }
+}
+
 TEST_P(Quantized, BlocksThatAreNoNumbers) {
   constexpr int64_t kRows = 6, kOut = 33, kIn = 512;
   std::vector<float> x = random_values(kRows * kIn, 2);

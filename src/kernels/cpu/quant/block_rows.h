@@ -11,6 +11,7 @@
 //       for rows of x
 //         s = dot products of each block, exact; lane b has block b
 //         acc[row] += d_w d_x * s (+ m_w * (d_x * sum of q_x))    lane c has partial sum c of the definition
+//   for 8 outputs at once
 //     y = the partial sums added in order
 //
 //   a span of activations:   | d | d * sum of q | sum of q |       a number per block
@@ -95,10 +96,9 @@ inline SpanScales load_scales(const uint8_t* p) {
   } else if constexpr (dtype == DType::q4_k || dtype == DType::q5_k) {
     return super_block_scales<dtype>(p);
   } else if constexpr (dtype == DType::q4_1 || dtype == DType::q5_1) {
-    const IVec headers = block_headers<dtype>(p);
-    return {widen_low_f16(headers), widen_low_f16(shift_right_i<16>(headers))};
+    return {block_scales<dtype>(p), block_scales<dtype>(p + 2)};
   } else {
-    return {widen_low_f16(block_headers<dtype>(p)), zero()};
+    return {block_scales<dtype>(p), zero()};
   }
 }
 
@@ -123,14 +123,14 @@ constexpr int zero_point_bits() {
   }
 }
 
-// The exact products of a span's blocks with the activations at x.
-template <DType dtype>
-inline IVec block_sums(const IVec (&w)[kRegisters], const IVec (&sub)[2], const uint8_t* x) {
+// The exact products of the blocks in the first `used` registers with the activations at x.
+template <DType dtype, int used>
+GPT_INLINE IVec block_sums(const IVec (&w)[kRegisters], const IVec (&sub)[2], const uint8_t* x) {
   constexpr int kZeroBits = zero_point_bits<dtype>();
   IVec p[kRegisters], t[2];
   GPT_UNROLL
   for (int i = 0; i < kRegisters; ++i)
-    p[i] = dot4<dtype == DType::q8_0>(w[i], x + kSpanData + i * kLanes * 4);
+    p[i] = i < used ? dot4<dtype == DType::q8_0>(w[i], x + kSpanData + i * kLanes * 4) : set1_i(0);
   sum_half_blocks(p, t);
   if constexpr (dtype == DType::q6_k) {
     GPT_UNROLL
@@ -146,31 +146,32 @@ inline IVec block_sums(const IVec (&w)[kRegisters], const IVec (&sub)[2], const 
   }
 }
 
-// Bytes of w to prefetch ahead, past the end of a row too, because the next one follows: the hardware
-// prefetcher stops at the end of a page, and pages of mapped files are small.
-constexpr int kAhead = 1024;
+// Bytes of w to prefetch ahead into the second-level cache, past the end of a row too, because the next one
+// follows: the hardware prefetcher stops at the end of a page, and pages of mapped files are small.
+constexpr int kAhead = 6144;
 template <int64_t bytes>
-inline void prefetch_ahead(const uint8_t* p) {
+GPT_INLINE void prefetch_ahead(const uint8_t* p) {
   GPT_UNROLL
   for (int64_t i = 0; i < bytes; i += 64)
-    __builtin_prefetch(p + kAhead + i, 0, 3);
+    __builtin_prefetch(p + kAhead + i, 0, 2);
 }
 
-// Adds the products with the span of w at p to the accumulators of R rows.
-template <DType dtype, int R>
-inline void add_span(const uint8_t* p, const uint8_t* x, int64_t x_stride, Vec (&acc)[R]) {
+// Adds the products with the span of w at p, its blocks in the first `used` registers, to the accumulators of
+// R rows.
+template <DType dtype, int R, int used = kRegisters>
+GPT_INLINE void add_span(const uint8_t* p, const SpanScales& scales, const uint8_t* x, int64_t x_stride,
+                         Vec (&acc)[R]) {
   IVec w[kRegisters], sub[2] = {set1_i(0), set1_i(0)};
   GPT_UNROLL
-  for (int i = 0; i < kRegisters; ++i)
+  for (int i = 0; i < used; ++i)
     w[i] = unpack<dtype>(p, i);
   if constexpr (dtype == DType::q6_k) {
     sub[0] = half_block_scales(p, 0);
     sub[1] = half_block_scales(p, 1);
   }
-  const SpanScales scales = load_scales<dtype>(p);
   GPT_UNROLL
   for (int r = 0; r < R; ++r, x += x_stride) {
-    const IVec sums = block_sums<dtype>(w, sub, x);
+    const IVec sums = block_sums<dtype, used>(w, sub, x);
     const Vec d = scales.d * load(reinterpret_cast<const float*>(x + kSpanScales));
     acc[r] = fma(d, to_float(sums), acc[r]);
     if constexpr (has_minimum(dtype)) {
@@ -180,20 +181,37 @@ inline void add_span(const uint8_t* p, const uint8_t* x, int64_t x_stride, Vec (
   }
 }
 
-inline float sum_partial_sums(const float (&t)[kPartialSums]) {
-  float sum = t[0];
-  for (int c = 1; c < kPartialSums; ++c)
-    sum += t[c];
-  return sum;
+template <DType dtype>
+constexpr int64_t bytes_of(int64_t blocks) {
+  return blocks * 32 / block_size(dtype).elements * block_size(dtype).bytes;
 }
 
-// One row of w with R rows of x.
+// The last `rest` blocks of a row, fewer than a span. What follows them in memory, up to `end`, is read and
+// counts for nothing: its activations are 0, its scales are made 0.
 template <DType dtype, int R>
-inline void multiply_row(const BlockRowsArgs& a, const uint8_t* w, float* y, float bias) {
-  constexpr BlockSize kBlock = block_size(dtype);
-  constexpr int64_t kBytes = kSpan * 32 / kBlock.elements * kBlock.bytes;
+GPT_INLINE void add_rest(const uint8_t* w, const uint8_t* end, int64_t rest, const uint8_t* x,
+                         int64_t x_stride, Vec (&acc)[R]) {
+  constexpr int64_t kBytes = bytes_of<dtype>(kSpan);
+  prefetch_ahead<kBytes / 2>(w);
+  alignas(64) uint8_t padded[kBytes];
+  if (end - w < kBytes) {
+    __builtin_memset(padded, 0, kBytes);
+    __builtin_memcpy(padded, w, static_cast<size_t>(bytes_of<dtype>(rest)));
+    w = padded;
+  }
+  const Mask there = first_lanes(rest);
+  const SpanScales all = load_scales<dtype>(w);
+  const SpanScales scales = {select(there, all.d, zero()), select(there, all.m, zero())};
+  if (2 * rest <= kSpan) return add_span<dtype, R, kRegisters / 2>(w, scales, x, x_stride, acc);
+  add_span<dtype, R>(w, scales, x, x_stride, acc);
+}
+
+// The partial sums of one row of w with R rows of x; memory up to `end` can be read.
+template <DType dtype, int R>
+inline void multiply_row(const BlockRowsArgs& a, const uint8_t* w, const uint8_t* end,
+                         Vec (&acc)[kParts][R]) {
+  constexpr int64_t kBytes = bytes_of<dtype>(kSpan);
   const int64_t spans = a.blocks / kSpan, rest = a.blocks % kSpan;
-  Vec acc[kParts][R];
   clear(acc);
   const uint8_t* x = a.x;
   int64_t s = 0;
@@ -201,35 +219,45 @@ inline void multiply_row(const BlockRowsArgs& a, const uint8_t* w, float* y, flo
     GPT_UNROLL
     for (int part = 0; part < kParts; ++part, w += kBytes, x += kSpanBytes) {
       prefetch_ahead<kBytes>(w);
-      add_span<dtype, R>(w, x, a.x_stride, acc[part]);
+      add_span<dtype, R>(w, load_scales<dtype>(w), x, a.x_stride, acc[part]);
     }
   }
   GPT_UNROLL
   for (int part = 0; part < kParts; ++part) {
     if (s < spans) {
-      add_span<dtype, R>(w, x, a.x_stride, acc[part]);
+      prefetch_ahead<kBytes>(w);
+      add_span<dtype, R>(w, load_scales<dtype>(w), x, a.x_stride, acc[part]);
       w += kBytes;
       x += kSpanBytes;
     } else if (s == spans && rest > 0) {
-      alignas(64) uint8_t padded[kBytes] = {};
-      __builtin_memcpy(padded, w, static_cast<size_t>(rest * 32 / kBlock.elements * kBlock.bytes));
-      add_span<dtype, R>(padded, x, a.x_stride, acc[part]);
+      add_rest<dtype, R>(w, end, rest, x, a.x_stride, acc[part]);
     }
     ++s;
   }
-  for (int r = 0; r < R; ++r) {
-    alignas(64) float t[kPartialSums];
-    for (int part = 0; part < kParts; ++part)
-      store(t + part * kLanes, acc[part][r]);
-    y[r * a.y_stride] = sum_partial_sums(t) + bias;
-  }
 }
 
+// The partial sums of 8 outputs are added up together.
 template <DType dtype, int R>
 void multiply_rows(const BlockRowsArgs& a) {
-  const uint8_t* w = a.w;
-  for (int64_t o = 0; o < a.outputs; ++o, w += a.w_stride)
-    multiply_row<dtype, R>(a, w, a.y + o, a.bias ? a.bias[o] : 0.0f);
+  const uint8_t *w = a.w, *end = w + (a.outputs - 1) * a.w_stride + bytes_of<dtype>(a.blocks);
+  for (int64_t first = 0; first < a.outputs; first += kRegisters) {
+    const int64_t outputs = a.outputs - first < kRegisters ? a.outputs - first : kRegisters;
+    Vec partial_sums[R][kParts][kRegisters] = {};
+    for (int64_t o = 0; o < outputs; ++o, w += a.w_stride) {
+      Vec acc[kParts][R];
+      multiply_row<dtype, R>(a, w, end, acc);
+      GPT_UNROLL
+      for (int i = 0; i < kParts * R; ++i)
+        partial_sums[i % R][i / R][o] = acc[i / R][i % R];
+    }
+    for (int r = 0; r < R; ++r) {
+      alignas(64) float sums[kLanes];
+      store(sums, transpose_and_sum(partial_sums[r]));
+      float* y = a.y + r * a.y_stride + first;
+      for (int64_t o = 0; o < outputs; ++o)
+        y[o] = sums[transposed_lane(static_cast<int>(o))] + (a.bias ? a.bias[first + o] : 0.0f);
+    }
+  }
 }
 
 template <DType dtype, int R = kRowsAtOnce>
