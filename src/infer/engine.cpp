@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace gpt {
@@ -104,6 +105,7 @@ void Engine::compute() {
   }
   const int64_t shape[] = {rows, model_.vocab_size()};
   step_logits_ = logits_.grow(DType::f32, shape, "logits", model_.backend().memory);
+  const auto start = Clock::now();
   try {
     model_.forward(batch_, step_logits_);
   } catch (...) {
@@ -111,8 +113,11 @@ void Engine::compute() {
     throw;
   }
   ++counts_.steps;
+  int64_t computed = 0;
   for (const SequenceModel::Append& append : batch_)
-    counts_.computed += std::ssize(append.ids);
+    computed += std::ssize(append.ids);
+  counts_.computed += computed;
+  if (speculator_) speculator_->learn(computed, seconds_since(start));
 }
 
 // The next token of all sequences that have logits for it.

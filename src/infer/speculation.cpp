@@ -46,10 +46,9 @@ bool Acceptance::tries_again(double interval) {
 }
 
 Speculator::Speculator(const SequenceModel& model, const Speculation& options, int64_t step_rows)
-    : options_(options), token_cost_(1) {
+    : options_(options) {
   check(model, options);
   if (options.source == Speculation::Source::draft) {
-    token_cost_ += options.draft_cost * kWeightRows;
     proposer_ = std::make_unique<DraftProposer>(*options.draft, model.vocab_size(), step_rows);
   } else {
     proposer_ = std::make_unique<NgramProposer>(model.slots());
@@ -57,19 +56,24 @@ Speculator::Speculator(const SequenceModel& model, const Speculation& options, i
   asks_.reserve(static_cast<size_t>(model.slots()));
 }
 
+double Speculator::token_cost() const {
+  return options_.source == Speculation::Source::draft ? 1 + options_.draft_cost * step_cost_.weight_rows()
+                                                       : 1;
+}
+
 // How many tokens pay. `tokens` and `cost` are those of the step so far, and then with these.
 int64_t Speculator::worth(Candidate& c, double& tokens, double& cost) const {
-  const double rate = c.acceptance->rate();
+  const double rate = c.acceptance->rate(), token_cost = this->token_cost();
   double chance = 1;
   int64_t n = 0;
   for (; n < c.ask.most; ++n) {
     chance *= rate;
-    if (chance * cost <= token_cost_ * tokens) break;
+    if (chance * cost <= token_cost * tokens) break;
     tokens += chance;
-    cost += token_cost_;
+    cost += token_cost;
   }
-  if (n == 0 && c.acceptance->tries_again(token_cost_ / cost * tokens / kTrialShare)) {
-    cost += token_cost_;
+  if (n == 0 && c.acceptance->tries_again(token_cost / cost * tokens / kTrialShare)) {
+    cost += token_cost;
     n = 1;
   }
   return n;
@@ -78,7 +82,7 @@ int64_t Speculator::worth(Candidate& c, double& tokens, double& cost) const {
 void Speculator::propose(std::span<Candidate> candidates, int64_t rows, int64_t rows_left) {
   asks_.clear();
   auto tokens = static_cast<double>(candidates.size());
-  double cost = kWeightRows + static_cast<double>(rows);
+  double cost = step_cost_.weight_rows() + static_cast<double>(rows);
   for (Candidate& c : candidates) {
     c.ask.most = std::min({c.ask.most, options_.max_tokens, rows_left});
     if (c.ask.most < 1 || !proposer_->has(c.ask)) continue;

@@ -9,6 +9,7 @@
 
 #include "infer/proposer.h"
 #include "infer/sequence_model.h"
+#include "infer/step_cost.h"
 
 namespace gpt {
 
@@ -26,6 +27,8 @@ struct Speculation {
   // engine, which uses all its slots.
   SequenceModel* draft = nullptr;
   double draft_cost = 0;  // of one of its steps, relative to the model's
+  // Learn what a step costs from the time it takes; else the first guess of StepCost stays.
+  bool measures_steps = true;
 };
 Speculation::Source parse_speculation(std::string_view name);  // "off", "ngram", "draft", else UsageError
 
@@ -47,18 +50,14 @@ class Acceptance {
 
 // Decides how many tokens are proposed for each sequence of a step, and has them proposed.
 //
-// The rule. A step is taken to cost as much as kWeightRows rows, for reading the weights, and one for each
-// row that it computes; a step of the draft model its share of that. A further token is proposed for a
-// sequence as long as its probability is larger than what it adds to the cost, relative to what the tokens
-// of the step cost so far. So many are proposed where many came true and few sequences run, and none where
-// the rows of a step are worth more than reading the weights less often. Where none would pay one is proposed
-// now and then; that takes about a hundredth of the time.
+// The rule. A step costs as much as some rows, for reading the weights (StepCost), and one for each row that
+// it computes; a step of the draft model its share of that. A further token is proposed for a sequence as
+// long as its probability is larger than what it adds to the cost, relative to what the tokens of the step
+// cost so far. So many are proposed where many came true and few sequences run, and none where the rows of a
+// step are worth more than reading the weights less often. Where none would pay one is proposed now and then;
+// that takes about a hundredth of the time.
 class Speculator {
  public:
-  // Rows that take as long as reading the weights once. Measured with GPT-2 124M on two cores for up to 32
-  // rows: Q8_0 6 to 9, fp32 9, bf16 10; the first few rows are cheaper than that (docs/log.md).
-  static constexpr double kWeightRows = 8;
-
   // Throws UsageError for invalid options, and for a draft model that cannot serve the model.
   Speculator(const SequenceModel& model, const Speculation& options, int64_t step_rows);
 
@@ -69,14 +68,19 @@ class Speculator {
   // For sequences which, without proposals, get one token each in a step of `rows` rows. At most rows_left
   // tokens are proposed in all.
   void propose(std::span<Candidate> candidates, int64_t rows, int64_t rows_left);
+  // After a step.
+  void learn(int64_t rows, double seconds) {
+    if (options_.measures_steps) step_cost_.learn(rows, seconds);
+  }
   void forget(int slot) { proposer_->forget(slot); }
   int64_t max_tokens() const { return options_.max_tokens; }
 
  private:
+  double token_cost() const;  // of a proposal, in rows
   int64_t worth(Candidate& candidate, double& tokens, double& cost) const;
 
   Speculation options_;
-  double token_cost_;  // of a proposal, in rows
+  StepCost step_cost_;
   std::unique_ptr<Proposer> proposer_;
   std::vector<Proposer::Ask> asks_;
 };

@@ -58,8 +58,9 @@ Outcome run(const Setting& setting, const std::vector<Request>& requests, bool s
   decoder.memory = setting.memory;
   FakeDecoder draft(kVocab, kContext, setting.slots, slides, setting.draft);
   draft.memory = setting.draft_memory;
-  Engine engine(
-      decoder, {.step_rows = setting.step_rows, .speculation = {setting.source, setting.max_tokens, &draft}});
+  const Speculation speculation = {
+      .source = setting.source, .max_tokens = setting.max_tokens, .draft = &draft, .measures_steps = false};
+  Engine engine(decoder, {.step_rows = setting.step_rows, .speculation = speculation});
   for (const Request& r : requests)
     engine.submit(r);
   Outcome outcome{std::vector<Result>(requests.size()),
