@@ -5,7 +5,7 @@
 namespace gpt {
 namespace {
 
-constexpr double kMemory = 0.95;
+constexpr double kMemory = 0.98, kGuessWeight = 0.1;
 constexpr double kLeast = 0.5, kMost = 64;
 
 // A step that takes many times as long as others was interrupted; it counts as one that took three times as
@@ -25,8 +25,9 @@ void StepCost::learn(int64_t rows, double seconds) {
   rows2_ += r * r;
   seconds_ += seconds;
   product_ += r * seconds;
-  // The normal equations of sum (a + b r - t)^2 + (a - kGuess b)^2.
-  const double aa = n_ + 1, ab = rows_ - kGuess, bb = rows2_ + kGuess * kGuess;
+  // The normal equations of sum (a + b r - t)^2 + kGuessWeight (a - kGuess b)^2.
+  const double aa = n_ + kGuessWeight, ab = rows_ - kGuessWeight * kGuess;
+  const double bb = rows2_ + kGuessWeight * kGuess * kGuess;
   const double determinant = aa * bb - ab * ab;  // positive: not all of (1, r) and (1, -kGuess) are parallel
   a_ = std::max(0.0, (seconds_ * bb - product_ * ab) / determinant);
   b_ = std::max(0.0, (product_ * aa - seconds_ * ab) / determinant);

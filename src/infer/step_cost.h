@@ -5,8 +5,8 @@
 namespace gpt {
 
 // What the rows of a step cost, from the time that steps took: the line a + b * rows, fitted by least squares
-// to the last twenty or so. Steps of one size alone say nothing about a and b, so that a first guess of a / b
-// has the weight of one step.
+// to the last fifty or so. Steps of one size alone say nothing about a and b, so a first guess of a / b has
+// the weight of a tenth of a step.
 class StepCost {
  public:
   // Rows that take as long as reading the weights once: the first guess. Measured with GPT-2 124M on two
