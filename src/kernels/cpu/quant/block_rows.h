@@ -16,7 +16,7 @@
 //
 //   a span of activations:   | d | d * sum of q | sum of q |       a number per block
 //                            | sums of half blocks |               in the order of half_block()
-//                            | numbers of block 0 | numbers of block 1 | ...
+//                            | numbers of block 0 | numbers of block 1 | ...   or in halves: block_vec.h
 //
 // Internal to the units compiled once per instruction set.
 
@@ -40,9 +40,17 @@ inline void store_scales(const QuantizedBlock& q, uint8_t* span, int block) {
   __builtin_memcpy(span + kSpanSums + 4 * block, &sum, 4);
 }
 
-inline void quantize_for_rows(const uint8_t* x, DType dtype, uint8_t* span, int block) {
-  const QuantizedBlock q = quantize_block(
-      x, dtype, [&](int64_t j, IVec numbers) { store_i8(span + kSpanData + block * 32 + j, numbers); });
+// Where number j of a block is among a span's, from kSpanData.
+inline int64_t number_at(bool in_halves, int block, int64_t j) {
+  if (!in_halves) return block * 32 + j;
+  const int64_t half = 2 * (block / kHalvesPerRegister) + j / 16;
+  return (half * kHalvesPerRegister + block % kHalvesPerRegister) * 16 + j % 16;
+}
+
+inline void quantize_for_rows(const uint8_t* x, DType dtype, bool in_halves, uint8_t* span, int block) {
+  const QuantizedBlock q = quantize_block(x, dtype, [&](int64_t j, IVec numbers) {
+    store_i8(span + kSpanData + number_at(in_halves, block, j), numbers);
+  });
   store_scales(q, span, block);
   for (int k = 0; k < 2; ++k) {
     for (int l = 0; l < kLanes; ++l) {
@@ -53,7 +61,7 @@ inline void quantize_for_rows(const uint8_t* x, DType dtype, uint8_t* span, int 
   }
 }
 
-void quantize_rows(const QuantizeArgs& a) {
+inline void quantize_spans(const QuantizeArgs& a, bool in_halves) {
   const auto* x = static_cast<const uint8_t*>(a.x);
   auto* dst = static_cast<uint8_t*>(a.dst);
   const int64_t blocks = a.n / 32, spans = (blocks + kPartialSums - 1) / kPartialSums * kParts;
@@ -62,8 +70,15 @@ void quantize_rows(const QuantizeArgs& a) {
     __builtin_memset(dst + spans / kParts * last - last, 0, static_cast<size_t>(last));
   }
   for (int64_t b = 0; b < blocks; ++b)
-    quantize_for_rows(x + b * 32 * size_of(a.dtype), a.dtype, dst + b / kSpan * kSpanBytes,
+    quantize_for_rows(x + b * 32 * size_of(a.dtype), a.dtype, in_halves, dst + b / kSpan * kSpanBytes,
                       static_cast<int>(b % kSpan));
+}
+
+void quantize_rows(const QuantizeArgs& a) {
+  quantize_spans(a, false);
+}
+void quantize_halves(const QuantizeArgs& a) {
+  quantize_spans(a, true);
 }
 
 // The scales and minimums of a span's blocks.
@@ -123,10 +138,32 @@ constexpr int zero_point_bits() {
   }
 }
 
+// The zero points' part taken off the sums of blocks.
+template <DType dtype>
+GPT_INLINE IVec without_zero_points(IVec sums, const uint8_t* x) {
+  constexpr int kZeroBits = zero_point_bits<dtype>();
+  if constexpr (kZeroBits >= 0) return sub_i(sums, shift_left_i<kZeroBits>(load_i(x + kSpanSums)));
+  return sums;
+}
+
+// block_sums() of types in halves.
+template <DType dtype, int used>
+GPT_INLINE IVec block_sums_of_halves(const IVec (&w)[kRegisters], const uint8_t* x) {
+  IVec p[4];
+  GPT_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const uint8_t* numbers = x + kSpanData + 2 * i * kLanes * 4;
+    p[i] = set1_i(0);
+    if (2 * i < used)
+      p[i] = accumulate_dot4<false>(dot4<false>(w[2 * i], numbers), w[2 * i + 1], numbers + kLanes * 4);
+  }
+  return without_zero_points<dtype>(halves_in_order(sum_quads(p[0], p[1], p[2], p[3])), x);
+}
+
 // The exact products of the blocks in the first `used` registers with the activations at x.
 template <DType dtype, int used>
 GPT_INLINE IVec block_sums(const IVec (&w)[kRegisters], const IVec (&sub)[2], const uint8_t* x) {
-  constexpr int kZeroBits = zero_point_bits<dtype>();
+  if constexpr (has_halves(dtype)) return block_sums_of_halves<dtype, used>(w, x);
   IVec p[kRegisters], t[2];
   GPT_UNROLL
   for (int i = 0; i < kRegisters; ++i)
@@ -135,14 +172,13 @@ GPT_INLINE IVec block_sums(const IVec (&w)[kRegisters], const IVec (&sub)[2], co
   if constexpr (dtype == DType::q6_k) {
     GPT_UNROLL
     for (int k = 0; k < 2; ++k) {
-      const IVec zero_points = shift_left_i<kZeroBits>(load_i(x + kSpanHalfSums + k * kLanes * 4));
+      const IVec zero_points =
+          shift_left_i<zero_point_bits<dtype>()>(load_i(x + kSpanHalfSums + k * kLanes * 4));
       t[k] = mul_i(sub_i(t[k], zero_points), sub[k]);
     }
     return sum_blocks(t[0], t[1]);
-  } else if constexpr (kZeroBits >= 0) {
-    return sub_i(sum_blocks(t[0], t[1]), shift_left_i<kZeroBits>(load_i(x + kSpanSums)));
   } else {
-    return sum_blocks(t[0], t[1]);
+    return without_zero_points<dtype>(sum_blocks(t[0], t[1]), x);
   }
 }
 
@@ -163,8 +199,13 @@ GPT_INLINE void add_span(const uint8_t* p, const SpanScales& scales, const uint8
                          Vec (&acc)[R]) {
   IVec w[kRegisters], sub[2] = {set1_i(0), set1_i(0)};
   GPT_UNROLL
-  for (int i = 0; i < used; ++i)
-    w[i] = unpack<dtype>(p, i);
+  for (int i = 0; i < used; ++i) {
+    if constexpr (!has_halves(dtype)) {
+      w[i] = unpack<dtype>(p, i);
+    } else if (i % 2 == 0) {
+      unpack_halves<dtype>(p, i / 2, w[i], w[i + 1]);
+    }
+  }
   if constexpr (dtype == DType::q6_k) {
     sub[0] = half_block_scales(p, 0);
     sub[1] = half_block_scales(p, 1);

@@ -20,6 +20,16 @@ namespace {
 constexpr int kRegisters = 8;
 constexpr int kSpan = kRegisters * kLanes / 8;
 
+// Blocks that has_halves() names are unpacked another way for few rows of x: their halves are kept apart, so
+// that those of more blocks fill a register:
+//
+//                  AVX2                        AVX-512
+//   register 0   | first half of blocks 0, 1 | | first half of blocks 0, 1, 2, 3 |
+//   register 1   | second half               | | second half                     |
+//   register 2   | first half of blocks 2, 3 | | first half of blocks 4, 5, 6, 7 |
+//   ...
+constexpr int kHalvesPerRegister = kLanes / 4;
+
 inline IVec and_bytes(IVec v, int mask) {
   return and_i(v, set1_i8(mask));
 }
@@ -127,6 +137,33 @@ inline IVec unpack(const uint8_t* p, int i) {
     if constexpr (dtype == DType::q4_k) return v;
     return or_masked(v, shift_halves_right(broadcast256(p + 16), 2 * pair - 4, 2 * pair - 3), 16);
   }
+}
+
+// Registers 2 i and 2 i + 1 of the span at p, in halves.
+template <DType dtype>
+inline void unpack_halves(const uint8_t* p, int i, IVec& first, IVec& second) {
+  constexpr int64_t kBlock = block_size(dtype).bytes, kData = kBlock - 16;
+  p += kHalvesPerRegister * i * kBlock + kData;
+  const auto pair = [&](const uint8_t* a) {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(load128(a)), load128(a + kBlock), 1);
+  };
+  const IVec v = concat(pair(p), pair(p + 2 * kBlock));
+  first = and_bytes(v, 15);
+  second = and_bytes(shift_right_i16<4>(v), 15);
+  if constexpr (dtype == DType::q5_0 || dtype == DType::q5_1) {
+    const auto fifth = [&](int half) {
+      uint64_t bits = 0;
+      for (int b = 0; b < kHalvesPerRegister; ++b)
+        bits |= uint64_t{load_as<uint16_t>(p + b * kBlock - 4 + 2 * half)} << (16 * b);
+      return _cvtu64_mask64(bits);
+    };
+    first = _mm512_mask_add_epi8(first, fifth(0), first, set1_i8(16));
+    second = _mm512_mask_add_epi8(second, fifth(1), second, set1_i8(16));
+  }
+}
+// The sums of sum_quads() over registers of halves, one for each block, in order.
+inline IVec halves_in_order(IVec v) {
+  return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), v);
 }
 
 // Every lane the sum of 4 neighbouring products.
@@ -289,6 +326,27 @@ inline IVec unpack(const uint8_t* p, int i) {
     if constexpr (dtype == DType::q4_k) return v;
     return or_i(v, and_bytes(shift_bits(load256(p + 16), i - 4), 16));
   }
+}
+
+template <DType dtype>
+inline void unpack_halves(const uint8_t* p, int i, IVec& first, IVec& second) {
+  constexpr int64_t kBlock = block_size(dtype).bytes, kData = kBlock - 16;
+  p += kHalvesPerRegister * i * kBlock + kData;
+  const auto half = [](const uint8_t* a) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(a)); };
+  const IVec v = _mm256_inserti128_si256(_mm256_castsi128_si256(half(p)), half(p + kBlock), 1);
+  first = and_bytes(v, 15);
+  second = and_bytes(shift_right_i16<4>(v), 15);
+  if constexpr (dtype == DType::q5_0 || dtype == DType::q5_1) {
+    const auto fifth = [&](int h) {
+      return fifth_bits(load_as<uint16_t>(p - 4 + 2 * h) | uint32_t{load_as<uint16_t>(p + kBlock - 4 + 2 * h)}
+                                                               << 16);
+    };
+    first = or_i(first, fifth(0));
+    second = or_i(second, fifth(1));
+  }
+}
+inline IVec halves_in_order(IVec v) {
+  return _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
 template <bool is_signed>

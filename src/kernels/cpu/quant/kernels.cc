@@ -20,6 +20,7 @@ quant_kernel_avx2()
           .multiply_panel = multiply_panel,
           .store = store_row,
           .quantize_rows = quantize_rows,
+          .quantize_halves = quantize_halves,
           .multiply_rows = multiply_rows,
           .quantize_transposed = quantize_transposed,
           .multiply_expanded = multiply_expanded};

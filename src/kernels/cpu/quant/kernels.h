@@ -64,6 +64,11 @@ struct PanelArgs {
   int64_t prefetch_distance = 0;
 };
 
+// Whether a byte of a block holds number j and, above it, number j + 16.
+constexpr bool has_halves(DType blocks) {
+  return block_size(blocks).elements == 32 && blocks != DType::q8_0;
+}
+
 // Activations for rows of blocks: groups of 16 blocks, the last one filled up with zeros.
 inline constexpr int64_t kRowActGroupBytes = 16 * 52;
 constexpr int64_t row_act_bytes(int64_t blocks) {
@@ -115,6 +120,7 @@ struct QuantKernel {
   void (*multiply_panel)(const PanelArgs&);
   void (*store)(const float* x, int64_t n, uint8_t* y, DType dtype);  // converts; n <= 32
   void (*quantize_rows)(const QuantizeArgs&);                         // for multiply_rows; no zero_point
+  void (*quantize_halves)(const QuantizeArgs&);                       // the same, where w has_halves()
   void (*multiply_rows)(const BlockRowsArgs&);
   void (*quantize_transposed)(const QuantizeArgs&);  // for multiply_expanded; no zero_point
   void (*multiply_expanded)(const ExpandedRowsArgs&);

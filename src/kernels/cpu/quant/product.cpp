@@ -152,9 +152,12 @@ class BlockRowProduct {
 
   void run() const {
     const bool many = a_.y.rows() >= kManyRows;
+    const QuantKernel& k = kernels_.product;
     quantize(ctx_, a_.x, a_.w.cols(),
-             many ? kernels_.product.quantize_transposed : kernels_.product.quantize_rows, 0, quantized(),
-             x_stride_);
+             many                     ? k.quantize_transposed
+             : has_halves(a_.w.dtype) ? k.quantize_halves
+                                      : k.quantize_rows,
+             0, quantized(), x_stride_);
     const int64_t panels = ceil_div(a_.w.rows(), kNr);
     const int64_t per_task = panels_per_task(panels, kNr * w_stride_);
     ctx_.pool.parallel_streams(ceil_div(panels, per_task), [&](int64_t task, int thread) {
