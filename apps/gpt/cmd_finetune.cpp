@@ -142,8 +142,10 @@ int run(const FinetuneArguments& a, const ConfigFlags& flags) {
   request.eval_given = flags.is_given("eval_every");
   request.kernels = &kernel_table(chosen_isa());
   request.command_line = a.command_line;
+  request.program = program();
   request.begins = [] {
-    install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr);
+    install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr,
+                               world().size() > 1);
   };
   const TuneOutcome outcome = run_tuning(request, interrupted);
   const std::string model = outcome.has_best ? a.out + "/best" : a.out;

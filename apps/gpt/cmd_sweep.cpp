@@ -18,6 +18,7 @@
 #include "model/model_counts.h"
 #include "options.h"
 #include "output.h"
+#include "report/next_step.h"
 #include "report/table.h"
 #include "sweep/page.h"
 #include "sweep/sweep.h"
@@ -312,7 +313,8 @@ void show(const SweepArguments& a, const Sweep& sweep, bool finished) {
     write_output(text + findings.fit_note + "\n");
   }
   write_note(finished ? fmt::format("page: {}/sweep.html\n", a.out)
-                      : fmt::format("interrupted; go on with: gpt sweep --out {} --resume\n", a.out));
+                      : fmt::format("interrupted; go on with: {} sweep --out {} --resume\n", program(),
+                                    shell_quoted(a.out)));
   if (finished && !a.json && !findings.means.empty())
     write_next(generate_command(a.out + "/runs/" + sweep.runs[findings.means[0].run].name));
 }
@@ -329,7 +331,8 @@ int run(const SweepArguments& a, const ConfigFlags& flags) {
   std::unique_ptr<FolderLock> lock;
   if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note)));
   Sweep sweep = agreed_sweep(a, flags);
-  install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr);
+  install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr,
+                             processes.size() > 1);
   const bool finished = run_sweep(sweep, {.folder = a.out,
                                           .isa = chosen_isa(),
                                           .interrupted = interrupted,

@@ -88,12 +88,19 @@ CLI::App& selected(CLI::App& root, std::string& name) {
   return *app;
 }
 
-// What `gpt launch` starts stands behind "--", and is not for its parser.
+// What `gpt launch` starts stands behind "--", or begins with the first word that is no flag and no value of
+// one. It is not for its parser.
 std::vector<std::string> split_launched(std::vector<std::string>& words) {
-  const auto dashes = std::ranges::find(words, "--");
-  if (words.size() < 2 || words[1] != "launch" || dashes == words.end()) return {};
-  const std::vector<std::string> launched(dashes + 1, words.end());
-  words.erase(dashes, words.end());
+  if (words.size() < 2 || words[1] != "launch") return {};
+  constexpr std::string_view kWithValue[] = {"-n", "--restart", "--hostfile"};
+  auto begin = words.begin() + 2;
+  while (begin != words.end() && begin->starts_with('-') && *begin != "--") {
+    const bool takes_next = std::ranges::count(kWithValue, *begin) > 0;
+    begin += takes_next && begin + 1 != words.end() ? 2 : 1;
+  }
+  if (begin == words.end()) return {};
+  const std::vector<std::string> launched(begin + (*begin == "--" ? 1 : 0), words.end());
+  words.erase(begin, words.end());
   return launched;
 }
 

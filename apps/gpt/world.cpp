@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "base/error.h"
 #include "options.h"
 #include "output.h"
@@ -22,6 +24,14 @@ const Launch& launched() {
 }
 
 }  // namespace
+
+std::string program() {
+  if (!launched().one_of_many) return "gpt";
+  const char* const launch = std::getenv(kLaunchedBy);
+  if (launch != nullptr && *launch != '\0') return launch;
+  const bool by_mpirun = launched().size > 0;
+  return fmt::format("{} -n {} gpt", by_mpirun ? "mpirun" : "srun --mpi=pmix", world().size());
+}
 
 bool is_first_process() {
   return rank_of_environment() == 0;

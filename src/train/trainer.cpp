@@ -300,7 +300,8 @@ void Trainer::announce() {
                        .data = data_,
                        .plan = plan_->plan(),
                        .out = request_.out,
-                       .resumed_at = request_.resume ? std::optional(state_.step) : std::nullopt};
+                       .resumed_at = request_.resume ? std::optional(state_.step) : std::nullopt,
+                       .program = request_.program};
   std::string text = data_.notes;
   if (request_.verbose) {
     text += start_details(start, step_.optimizer().describe());
@@ -576,7 +577,8 @@ TrainOutcome Trainer::finish() {
                              .best_val_loss = lost ? best_->val_loss : state_.best_val_loss,
                              .best_step = lost ? best_->step : state_.best_step,
                              .patience = config().patience,
-                             .out = request_.out}));
+                             .out = request_.out,
+                             .program = request_.program}));
   return outcome;
 }
 

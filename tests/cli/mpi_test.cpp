@@ -95,6 +95,14 @@ class Mpi : public testing::Test {
     return -1;
   }
 
+  // Whether a process has started another one.
+  static bool has_child(pid_t pid) {
+    const std::string id = std::to_string(pid);
+    std::ifstream children("/proc/" + id + "/task/" + id + "/children");
+    pid_t child = 0;
+    return static_cast<bool>(children >> child);
+  }
+
   gpt::test::TempDir dir_;
   std::string text_ = dir_.file("text.txt");
 };
@@ -485,12 +493,65 @@ TEST_F(Mpi, ARestartKeepsTheFlagsOfAResumedRun) {
   EXPECT_EQ(nlohmann::json::parse(gpt::read_file(path("cut/config.json")))["zero"], 1);
 }
 
+// The same refusal again and again is no crash that another start helps against.
+TEST_F(Mpi, ARestartThatChangesNothingIsTheLast) {
+  gpt::test::write_plain_file(path("few.txt"), "too little text");
+  const GptRun run = run_gpt(launch(
+      2, with_flags(train("none", {"--steps", "4"}), {"--data", path("few.txt")}), {"--restart", "9"}));
+  EXPECT_EQ(run.status, 1) << run.err;
+  EXPECT_NE(run.err.find("restart 1 of 9 begins anew"), std::string::npos) << run.err;
+  EXPECT_EQ(run.err.find("restart 2 of 9"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("no further restart: the run ended twice with status 1"), std::string::npos)
+      << run.err;
+  const GptRun negative = run_gpt(launch(2, train("none", {}), {"--restart", "-1"}));
+  EXPECT_EQ(negative.status, 2);
+  EXPECT_NE(negative.err.find("--restart: expected 0 or more new starts, found -1"), std::string::npos)
+      << negative.err;
+}
+
+TEST_F(Mpi, ACommandNeedsNoDashes) {
+  Words words = {"launch", "-n", "2"};
+  const Words command = train("plain", {"--steps", "4", "--stop-after", "2"});
+  words.insert(words.end(), command.begin(), command.end());
+  const GptRun run = run_gpt(words);
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.err.find("continue with: gpt launch -n 2 -- train --resume --out " + path("plain")),
+            std::string::npos)
+      << run.err;
+}
+
+// Whenever it comes: before mpirun runs, before the processes do, while they read their text.
+TEST_F(Mpi, ARequestToStopIsNeverLost) {
+  for (int wait = 0; wait < 6; ++wait) {
+    const std::string name = "asked" + std::to_string(wait);
+    GptProcess run(launch(2, train(name, {"--steps", "1000000"})));
+    ASSERT_TRUE(run.wait_until([&] { return has_child(run.pid()); })) << run.notes();
+    ::usleep(static_cast<useconds_t>(30000 * wait));  // any moment will do
+    run.send(SIGTERM);
+    EXPECT_EQ(run.end(), 130) << run.notes();
+  }
+}
+
+// mpirun ends all with SIGTERM when one has died.
+TEST_F(Mpi, NobodyPressedAnythingWhenAProcessDied) {
+  GptProcess run(launch(2, train("died", {"--steps", "1000000", "--save-every", "20"})));
+  ASSERT_TRUE(run.wait_for_file(path("died/last/train_state.json"))) << run.notes();
+  ::kill(process_of(1, path("died")), SIGKILL);
+  EXPECT_NE(run.end(), 0);
+  EXPECT_EQ(run.notes().find("Ctrl-C again"), std::string::npos) << run.notes();
+  EXPECT_NE(run.notes().find("launch: " + path("died") + " has step "), std::string::npos) << run.notes();
+  EXPECT_NE(run.notes().find("; gpt launch -n 2 -- train --resume --out " + path("died")), std::string::npos)
+      << run.notes();
+}
+
 TEST_F(Mpi, CtrlCSavesAndStops) {
   succeeds(train("whole", {"--steps", "300"}));
   GptProcess run(launch(2, train("asked", {"--steps", "300", "--save-every", "20"})));
   ASSERT_TRUE(run.wait_for_file(path("asked/last/train_state.json"))) << run.notes();
   run.send(SIGINT);
   EXPECT_EQ(run.end(), 130) << run.notes();
+  EXPECT_NE(run.notes().find("continue with: gpt launch -n 2 -- train --resume"), std::string::npos)
+      << run.notes();
   succeeds({"train", "--resume", "--out", path("asked")});
   expect_same("whole", "asked");
 }
