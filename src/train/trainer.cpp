@@ -14,6 +14,7 @@
 #include "convert/format_limits.h"
 #include "data/loader.h"
 #include "data/preview.h"
+#include "distributed/machine_share.h"
 #include "io/gguf.h"
 #include "model/model_files.h"
 #include "model/training_graph.h"
@@ -261,7 +262,11 @@ void Trainer::start() {
   state_.config = run_config_json(config_).dump();
   require_same_run(processes_, {state_.data, state_.config, backend_.kernels.isa, state_.step, begins});
   flops_per_token_ = ModelCounts(model_.config).training_flops(model_.config.n_ctx);
-  peak_flops_ = sum_of(gather(processes_, measure_peak_flops(backend_, dtype_), "measuring the machine"));
+  peak_flops_ = rates_together(
+                    processes_, backend_.pool.size(),
+                    [this] { return std::vector<double>{measure_peak_flops(backend_, dtype_)}; },
+                    "measuring the machine")
+                    .front();
   start_files();
   saved_step_ = resumed_ ? state_.step : -1;
   if (is_first()) {
