@@ -198,6 +198,10 @@ Command add_finetune_command(CLI::App& root, const std::string& command_line) {
             "grpo: reads lines of JSON with prompt, answer and completion, writes a number for each");
   add_shown(*app, "--reward-seconds", c.reward_seconds, "S", "grpo: how long the command may take in a step");
   const auto flags = std::make_shared<ConfigFlags>(*app, is_wanted, shown_defaults());
+  app->get_option("--zero")->description(
+      "what processes divide among them (ZeRO): 0 nothing, 1 the optimizer's state, 2 gradients too; the "
+      "numbers "
+      "are the same");
   return {app, [a, flags] { return run(*a, *flags); }};
 }
 

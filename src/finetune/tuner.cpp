@@ -187,9 +187,9 @@ class Tuner {
 TrainStep::Options options_of(const TrainConfig& config, const ParamTable& table, const Task& task,
                               Communicator& processes) {
   TrainStep::Options options = step_options(config, table, task.n_ctx(), processes);
-  if (options.divides_weights)
-    fail_usage(
-        "config key \"zero\": fine-tuning divides the optimizer's state (1) and gradients (2), found 3");
+  if (config.zero > 2)
+    fail_parameter("zero", "fine-tuning divides the optimizer's state (1) and gradients (2), found {}",
+                   config.zero);
   options.graph.adapter = task.adapter;
   options.graph.packs_per_use = task.adapter != nullptr;
   options.graph.objective = &task.objective();

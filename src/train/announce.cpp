@@ -38,8 +38,9 @@ std::string cost_line(const RunStart& s) {
   const auto time = p.time();
   const std::string takes = time ? "about " + format_duration(time->total())
                                  : "at least " + format_duration(p.flops() / p.peak_flops);
-  return fmt::format("cost: {} of memory, {} FLOPs, {} at {:.0f} GFLOP/s in {}\n",
-                     format_bytes(p.memory.total()), format_count(p.flops()), takes, p.peak_flops / 1e9,
+  return fmt::format("cost: {} of memory{}, {} FLOPs, {} at {:.0f} GFLOP/s in {}\n",
+                     format_bytes(p.memory.total()), p.subject.processes > 1 ? " in each process" : "",
+                     format_count(p.flops()), takes, p.peak_flops / 1e9,
                      dtype_name(tensor_dtype(s.config.train.dtype)));
 }
 

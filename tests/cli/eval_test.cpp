@@ -99,6 +99,13 @@ TEST_F(Evaluation, OfWhatARunWasTrainedOnIsOfItsHeldOutPart) {
   }
 }
 
+TEST_F(Evaluation, OfNoModelSaysSo) {
+  const GptRun run = run_gpt({"eval", "nosuch"});
+  EXPECT_NE(run.status, 0);
+  EXPECT_EQ(run.err.find("--data"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("nosuch"), std::string::npos) << run.err;
+}
+
 TEST_F(Evaluation, KnowsTheTextOfARunAfterItWasMoved) {
   const std::string book = write("book.txt", tales(20000, 3));
   train({book}, {"--val-fraction", "0.2"});

@@ -213,6 +213,7 @@ TEST_F(Mpi, SaysWhatTheNumberOfProcessesMeans) {
   const GptRun run = run_gpt(launch(2, words));
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_NE(run.err.find("grad_shards 2: one for each process"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find(" of memory in each process, "), std::string::npos) << run.err;
   const GptRun three = run_gpt(launch(3, train("three", {"--steps", "2"})));
   EXPECT_EQ(three.status, 2) << three.err;
   EXPECT_NE(three.err.find("expected a multiple of the 3 processes, found 4"), std::string::npos)
