@@ -360,6 +360,10 @@ class MpiCommunicator : public Communicator {
 }  // namespace
 }  // namespace gpt
 
+extern "C" __attribute__((visibility("default"))) const char* gpt_mpi_build() {
+  return GPT_MPI_BUILD;
+}
+
 // Throws Error when MPI cannot be started. The caller owns what comes back.
 extern "C" __attribute__((visibility("default"))) gpt::Communicator* gpt_open_mpi(
     const gpt::Patience& patience) {

@@ -206,6 +206,26 @@ TEST_F(Mpi, FastReduceGoesOnWithAnyNumberOfProcesses) {
   says(launch(2, resume({})), "done: 10 steps");
 }
 
+// With divided gradients too, whose micro-batches are all samples of a process.
+TEST_F(Mpi, DividedFastReduceGoesOnWithAnyNumberOfProcesses) {
+  const auto says = [&](const Words& words, const std::string& what) {
+    const GptRun run = run_gpt(words);
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_NE(run.err.find(what), std::string::npos) << run.err;
+  };
+  const auto resume = [&](const Words& more) {
+    return with_flags({"train", "--resume", "--out", path("run")}, more);
+  };
+  for (const std::string zero : {"2", "3"}) {
+    fs::remove_all(path("run"));
+    succeeds(launch(4, train("run", {"--steps", "8", "--micro-batch", "2", "--zero", zero, "--reduce", "fast",
+                                     "--stop-after", "2"})));
+    says(launch(2, resume({"--stop-after", "4"})), "micro_batch 4: with zero " + zero);
+    says(resume({"--stop-after", "6"}), "stopped at step 6");
+    says(launch(4, resume({})), "done: 8 steps");
+  }
+}
+
 TEST_F(Mpi, SaysWhatTheNumberOfProcessesMeans) {
   Words words = train("auto", {"--steps", "2"});
   words.erase(std::find(words.begin(), words.end(), "--grad-shards"),
@@ -235,6 +255,25 @@ TEST_F(Mpi, RefusesOtherLaunchersAndCommandsByName) {
   EXPECT_EQ(launched.status, 2);
   EXPECT_NE(launched.err.find("expected -- train or finetune or eval or sweep"), std::string::npos)
       << launched.err;
+}
+
+// Of a build that is not the program's nothing is called.
+TEST_F(Mpi, RefusesTheModuleOfAnotherBuild) {
+  const fs::path folder = fs::path(GPT_BINARY).parent_path();
+  fs::copy_file(GPT_BINARY, path("gpt"));
+  std::string module = gpt::read_file((folder / "gpt_mpi.so").string());
+  const size_t at = module.find(" build ");
+  ASSERT_NE(at, std::string::npos);
+  char& digit = module[at + std::string_view(" build ").size()];
+  digit = digit == '0' ? '1' : '0';
+  gpt::test::write_plain_file(path("gpt_mpi.so"), module);
+  const std::string command = "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 " + path("gpt") +
+                              " eval x --data " + text_ + " 2> " + path("err");
+  EXPECT_NE(std::system(command.c_str()), 0);
+  const std::string err = gpt::read_file(path("err"));
+  EXPECT_NE(err.find("gpt_mpi.so is of another build than this program: expected \"gpt.cpp "),
+            std::string::npos)
+      << err;
 }
 
 // Fine-tuning too, with an evaluation that all share.
