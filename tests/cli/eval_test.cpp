@@ -99,11 +99,17 @@ TEST_F(Evaluation, OfWhatARunWasTrainedOnIsOfItsHeldOutPart) {
   }
 }
 
-TEST_F(Evaluation, OfNoModelSaysSo) {
-  const GptRun run = run_gpt({"eval", "nosuch"});
-  EXPECT_NE(run.status, 0);
-  EXPECT_EQ(run.err.find("--data"), std::string::npos) << run.err;
-  EXPECT_NE(run.err.find("nosuch"), std::string::npos) << run.err;
+// The model first, then the text.
+TEST_F(Evaluation, SaysWhatIsMissing) {
+  const GptRun none = run_gpt({"eval", "nosuch"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_NE(none.err.find("cannot find the model nosuch"), std::string::npos) << none.err;
+  train({write("book.txt", tales(20000, 3))}, {});
+  const std::string moved = fs::path(run()).parent_path() / "moved";
+  fs::copy(run() + "/last", moved);
+  const GptRun model = run_gpt({"eval", moved});
+  EXPECT_EQ(model.status, 2);
+  EXPECT_NE(model.err.find("--data is missing"), std::string::npos) << model.err;
 }
 
 TEST_F(Evaluation, KnowsTheTextOfARunAfterItWasMoved) {
