@@ -37,7 +37,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt launch -n 4 -- eval run --data test.txt
 
 This is mpirun -n N gpt train ..., with an equal share of the cores for each process (mpirun alone gives each of one or two a single core, unless it has --bind-to none), or room for more processes than cores. All processes need the same program and the same files, so folders must be on a file system that they share.
-Ctrl-C and SIGTERM reach the processes as SIGUSR1: they finish the step and save. (mpirun alone leaves them a second.))";
+Ctrl-C, SIGTERM and SIGUSR1 reach the processes as SIGUSR1: they finish the step and save. (mpirun alone leaves them a second.))";
 
 struct LaunchArguments {
   int n = 0, restart = 0;
@@ -45,8 +45,8 @@ struct LaunchArguments {
   Words words;  // of the command, its name first
 };
 
-// Ctrl-C, SIGTERM and SIGHUP while this lives. They are blocked and taken where they are waited for: none is
-// lost between two starts, or reaches a process that is just being made.
+// Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 while this lives. They are blocked and taken where they are waited for:
+// none is lost between two starts, or reaches a process that is just being made.
 class StopRequests {
  public:
   StopRequests() {
@@ -54,7 +54,7 @@ class StopRequests {
     struct sigaction hangup = {};
     ::sigaction(SIGHUP, nullptr, &hangup);
     ::sigemptyset(&set_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD}) {
       if (signal != SIGHUP || hangup.sa_handler != SIG_IGN) ::sigaddset(&set_, signal);  // nohup
     }
     ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
@@ -78,7 +78,7 @@ class StopRequests {
       const int signal = ::sigtimedwait(&set_, nullptr, &rest);
       if (signal == SIGCHLD) return Event::child;
       if (signal < 0 && errno != EINTR) return Event::none;
-      if (signal < 0 || (count_ > 0 && seconds_since(last_) < kSameRequest)) continue;
+      if (signal < 0 || (count_ > 0 && belongs_to_the_first(signal))) continue;
       ++count_;
       last_ = Clock::now();
       return Event::request;
@@ -87,6 +87,10 @@ class StopRequests {
   int count() const { return count_; }
 
  private:
+  bool belongs_to_the_first(int signal) const {
+    return signal == SIGHUP || signal == SIGUSR1 || seconds_since(last_) < kSameRequest;
+  }
+
   sigset_t set_ = {}, before_ = {};
   int count_ = 0;
   Clock::time_point last_;
