@@ -21,11 +21,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kWordsFile = "words";
 constexpr size_t kShownTasks = 8;
 
 std::string words_path(const std::string& out, const PackTask& task) {
-  return pack_file(task_folder(out, task), kWordsFile);
+  return pack_file(task_folder(out, task), kTaskWordsFile);
 }
 
 json inputs_of(const WordTaskOptions& options) {

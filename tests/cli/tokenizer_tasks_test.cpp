@@ -87,6 +87,8 @@ TEST_F(TokenizerTasks, WhatDoesNotGoTogetherIsNamed) {
   ASSERT_EQ(run_gpt(train("t", {"--task", "1/2"})).status, 0);
   ASSERT_EQ(run_gpt(train("t", {"--task", "2/2", "--field", "text", "--no-special"})).status, 2);
   expect_error(run_gpt(train("t", {"--task", "2/3"})), "expected --task I/2, found --task 2/3");
+  expect_error(run_gpt({"train", path("t"), "--tokenizer", "byte", "--preset", "tiny", "--out", path("r")}),
+               "has the words of 2 tasks and no shards: gpt tokenizer train --out " + path("t") + " --merge");
   const Words other = {"tokenizer", "train", "--data", path("text"), "--vocab-size", "500",
                        "--threads", "1",     "--out",  path("t"),    "--task",       "2/2"};
   expect_error(run_gpt(other), "1-of-2/words is of other text or options than this task, 2/2");
