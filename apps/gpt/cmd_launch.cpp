@@ -125,13 +125,14 @@ Words mpirun_words(const LaunchArguments& a, const Words& command) {
 // to all processes; after SIGTERM it leaves them a second. What it gets before there are processes is lost,
 // so it is asked again, less and less often; to the processes that is one request.
 int wait_for(pid_t pid, StopRequests& stops) {
+  constexpr double kUntilSomething = 3600;
   double pause = 0.25;  // seconds
   for (;;) {
     int status = 0;
     const pid_t ended = ::waitpid(pid, &status, WNOHANG);
     if (ended == pid) return status;
     if (ended < 0 && errno != EINTR) fail("cannot wait for mpirun: {}", std::strerror(errno));
-    const StopRequests::Event event = stops.wait(pause);
+    const StopRequests::Event event = stops.wait(stops.count() == 0 ? kUntilSomething : pause);
     if (event == StopRequests::Event::child || stops.count() == 0) continue;
     ::kill(pid, stops.count() == 1 ? SIGUSR1 : SIGTERM);
     if (event == StopRequests::Event::none) pause *= 2;
@@ -186,6 +187,7 @@ Words words_to_go_on(const Words& words, const std::string& out) {
 // What a command with --resume goes on from: the step of a run's last checkpoint, the plan of a sweep; "":
 // nothing.
 std::string saved(const std::string& out) {
+  if (out.empty()) return "";
   if (std::filesystem::exists(out + "/sweep.json")) return "its plan";
   if (!std::filesystem::exists(out + "/last/train_state.json")) return "";
   return "step " + format_thousands(read_run_state(out + "/last").step);

@@ -285,7 +285,7 @@ RunFacts Tuner::facts() const {
                                format_count(model_.table.total()), format_thousands(task_->samples()),
                                format_thousands(task_->n_ctx()));
   facts.command_line = request_.command_line;
-  facts.commands = tune_commands(request_.config, request_.out, task_->evaluates() ? best() : last(),
+  facts.commands = tune_commands(request_.config, resume_command(), task_->evaluates() ? best() : last(),
                                  request_.command_line);
   facts.nats = task_->is_language_modelling();
   facts.vocab_size = model_.config.vocab_size;

@@ -285,6 +285,7 @@ void Trainer::start_files() {
   const std::optional<int64_t> resume_step = request_.resume ? std::optional(state_.step) : std::nullopt;
   RunFacts facts =
       collect_facts(config_, model_, data_, step_.optimizer().describe(), machine, request_.command_line);
+  facts.program = request_.program;
   facts.plan = [this] { return plan_section(plan_->plan(), fact()); };
   if (processes_.size() > 1) facts.processes = [this] { return process_section(process_times_, processes_); };
   if (!is_first()) {
