@@ -9,6 +9,7 @@
 #include "bench_report.h"
 #include "command.h"
 #include "config_flags.h"
+#include "distributed/machine_share.h"
 #include "model/model_files.h"
 #include "model/presets.h"
 #include "options.h"
@@ -137,13 +138,16 @@ void check_shares(const RunConfig& config) {
                config.train.batch_size);
 }
 
-// Of all processes together, which measure at the same time.
+// Of all processes together.
 MachineLimits limits_of_all(ThreadPool& pool, Isa isa, int64_t bytes) {
-  barrier(world(), "measuring the machine");
-  MachineLimits limits = measure_limits(pool, isa, bytes);
-  for (double* rate : {&limits.fp32, &limits.bf16, &limits.int8, &limits.memory})
-    *rate = sum_of(gather(world(), *rate, "measuring the machine"));
-  return limits;
+  const std::vector<double> rates = rates_together(
+      world(), pool.size(),
+      [&] {
+        const MachineLimits own = measure_limits(pool, isa, bytes);
+        return std::vector<double>{own.fp32, own.bf16, own.int8, own.memory};
+      },
+      "measuring the machine");
+  return {.fp32 = rates[0], .bf16 = rates[1], .int8 = rates[2], .memory = rates[3]};
 }
 
 // Notes on stderr: a line that is rewritten on a terminal, else one line per workload.

@@ -263,7 +263,8 @@ int run_task(const PackArguments& a) {
       "packing", [&](const auto& progress) { return pack_task(*tokenizer, options, task, pool, progress); });
   write_stats_notes(stats);
   write_output(a.json ? task_json(task, options, stats).dump(2) + "\n" : task_text(task, options, stats));
-  if (!a.json) write_next({"gpt", "data", "pack", "--out", options.out, "--merge"});
+  if (!a.json)
+    write_next_of_task({"gpt", "data", "pack", "--out", options.out, "--merge"}, missing_tasks(options.out));
   return 0;
 }
 

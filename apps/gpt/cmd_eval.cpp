@@ -183,11 +183,11 @@ int run(const EvalArguments& a) {
   if (!a.tasks.chat_template.empty()) fail_usage("--template: expected --tasks, whose questions it asks");
   const DType dtype = parse_dtype("--dtype", a.dtype);
   const DType against = a.against.empty() ? dtype : parse_dtype("--against", a.against);
-  if (a.text.data.empty() && find_run(a.model).empty())
-    fail_usage("--data is missing: name the text to evaluate on, for example --data test.txt");
   Communicator& processes = world();
   Machine machine(part_of_machine(a.machine));
   const LoadedModel loaded(a.model, std::nullopt, MatrixOrder::as_stored);
+  if (a.text.data.empty() && find_run(a.model).empty())
+    fail_usage("--data is missing: name the text to evaluate on, for example --data test.txt");
   if (chosen_tokenizer(loaded, a.text.tokenizer) == nullptr)
     fail("{} has no tokenizer.json; name one with --tokenizer (byte, or a file)", a.model);
   const EvalText text = load_eval_text(a.text, a.model, loaded);

@@ -142,8 +142,10 @@ int run(const FinetuneArguments& a, const ConfigFlags& flags) {
   request.eval_given = flags.is_given("eval_every");
   request.kernels = &kernel_table(chosen_isa());
   request.command_line = a.command_line;
+  request.program = program();
   request.begins = [] {
-    install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr);
+    install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr,
+                               world().size() > 1);
   };
   const TuneOutcome outcome = run_tuning(request, interrupted);
   const std::string model = outcome.has_best ? a.out + "/best" : a.out;
@@ -196,6 +198,10 @@ Command add_finetune_command(CLI::App& root, const std::string& command_line) {
             "grpo: reads lines of JSON with prompt, answer and completion, writes a number for each");
   add_shown(*app, "--reward-seconds", c.reward_seconds, "S", "grpo: how long the command may take in a step");
   const auto flags = std::make_shared<ConfigFlags>(*app, is_wanted, shown_defaults());
+  app->get_option("--zero")->description(
+      "what processes divide among them (ZeRO): 0 nothing, 1 the optimizer's state, 2 gradients too; the "
+      "numbers "
+      "are the same");
   return {app, [a, flags] { return run(*a, *flags); }};
 }
 

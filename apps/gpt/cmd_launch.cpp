@@ -8,8 +8,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
+#include <optional>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
@@ -18,6 +21,7 @@
 #include "interrupt.h"
 #include "options.h"
 #include "output.h"
+#include "report/next_step.h"
 #include "train/checkpoint.h"
 #include "world.h"
 
@@ -33,7 +37,7 @@ constexpr const char* kFooter = R"(Examples:
   gpt launch -n 4 -- eval run --data test.txt
 
 This is mpirun -n N gpt train ..., with an equal share of the cores for each process (mpirun alone gives each of one or two a single core, unless it has --bind-to none), or room for more processes than cores. All processes need the same program and the same files, so folders must be on a file system that they share.
-Ctrl-C and SIGTERM reach the processes as SIGUSR1: they finish the step and save. (mpirun alone leaves them a second.))";
+Ctrl-C, SIGTERM and SIGUSR1 reach the processes as SIGUSR1: they finish the step and save. (mpirun alone leaves them a second.))";
 
 struct LaunchArguments {
   int n = 0, restart = 0;
@@ -41,13 +45,63 @@ struct LaunchArguments {
   Words words;  // of the command, its name first
 };
 
-volatile std::sig_atomic_t stop_count = 0;
-volatile pid_t child = -1;
+// Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 while this lives. They are blocked and taken where they are waited for:
+// none is lost between two starts, or reaches a process that is just being made.
+class StopRequests {
+ public:
+  StopRequests() {
+    std::signal(SIGCHLD, SIG_DFL);
+    struct sigaction hangup = {};
+    ::sigaction(SIGHUP, nullptr, &hangup);
+    ::sigemptyset(&set_);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD}) {
+      if (signal != SIGHUP || hangup.sa_handler != SIG_IGN) ::sigaddset(&set_, signal);  // nohup
+    }
+    ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~StopRequests() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  StopRequests(const StopRequests&) = delete;
+  StopRequests& operator=(const StopRequests&) = delete;
 
-// mpirun passes SIGUSR1 on to all processes; after SIGTERM it leaves them a second.
-void pass_on(int) {
-  stop_count = stop_count + 1;
-  if (child > 0) ::kill(child, stop_count == 1 ? SIGUSR1 : SIGTERM);
+  // The signals as they were, for a new process.
+  void restore() const { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  enum class Event : uint8_t { request, child, none };
+  // What has come, or comes within so many seconds.
+  Event wait(double seconds) {
+    const auto until = Clock::now() + std::chrono::duration<double>(seconds);
+    for (;;) {
+      const double left = std::max(std::chrono::duration<double>(until - Clock::now()).count(), 0.0);
+      const auto whole = static_cast<time_t>(left);
+      const timespec rest{.tv_sec = whole,
+                          .tv_nsec = static_cast<long>((left - static_cast<double>(whole)) * 1e9)};
+      const int signal = ::sigtimedwait(&set_, nullptr, &rest);
+      if (signal == SIGCHLD) return Event::child;
+      if (signal < 0 && errno != EINTR) return Event::none;
+      if (signal < 0 || (count_ > 0 && belongs_to_the_first(signal))) continue;
+      ++count_;
+      last_ = Clock::now();
+      return Event::request;
+    }
+  }
+  int count() const { return count_; }
+
+ private:
+  bool belongs_to_the_first(int signal) const {
+    return signal == SIGHUP || signal == SIGUSR1 || seconds_since(last_) < kSameRequest;
+  }
+
+  sigset_t set_ = {}, before_ = {};
+  int count_ = 0;
+  Clock::time_point last_;
+};
+
+Words launch_words(const LaunchArguments& a) {
+  Words words = {"gpt", "launch", "-n", std::to_string(a.n)};
+  if (!a.hostfile.empty()) words.insert(words.end(), {"--hostfile", a.hostfile});
+  if (a.restart > 0) words.insert(words.end(), {"--restart", std::to_string(a.restart)});
+  words.emplace_back("--");
+  return words;
 }
 
 Words mpirun_words(const LaunchArguments& a, const Words& command) {
@@ -67,8 +121,26 @@ Words mpirun_words(const LaunchArguments& a, const Words& command) {
   return words;
 }
 
+// Waits for the end of mpirun, and passes on what it is asked: the status of `waitpid`. mpirun gives SIGUSR1
+// to all processes; after SIGTERM it leaves them a second. What it gets before there are processes is lost,
+// so it is asked again, less and less often; to the processes that is one request.
+int wait_for(pid_t pid, StopRequests& stops) {
+  constexpr double kUntilSomething = 3600;
+  double pause = 0.25;  // seconds
+  for (;;) {
+    int status = 0;
+    const pid_t ended = ::waitpid(pid, &status, WNOHANG);
+    if (ended == pid) return status;
+    if (ended < 0 && errno != EINTR) fail("cannot wait for mpirun: {}", std::strerror(errno));
+    const StopRequests::Event event = stops.wait(stops.count() == 0 ? kUntilSomething : pause);
+    if (event == StopRequests::Event::child || stops.count() == 0) continue;
+    ::kill(pid, stops.count() == 1 ? SIGUSR1 : SIGTERM);
+    if (event == StopRequests::Event::none) pause *= 2;
+  }
+}
+
 // The exit status, 128 and the signal where one ended it.
-int run_words(const Words& words) {
+int run_words(const Words& words, StopRequests& stops) {
   std::vector<char*> argv;
   for (const std::string& word : words)
     argv.push_back(const_cast<char*>(word.c_str()));
@@ -77,14 +149,11 @@ int run_words(const Words& words) {
   if (pid < 0) fail("cannot start {}: {}", words.front(), std::strerror(errno));
   if (pid == 0) {
     ::setpgid(0, 0);  // what a terminal signals is passed on by its parent
+    stops.restore();
     ::execvp(argv.front(), argv.data());
     ::_exit(127);
   }
-  child = pid;
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  child = -1;
+  const int status = wait_for(pid, stops);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -118,6 +187,7 @@ Words words_to_go_on(const Words& words, const std::string& out) {
 // What a command with --resume goes on from: the step of a run's last checkpoint, the plan of a sweep; "":
 // nothing.
 std::string saved(const std::string& out) {
+  if (out.empty()) return "";
   if (std::filesystem::exists(out + "/sweep.json")) return "its plan";
   if (!std::filesystem::exists(out + "/last/train_state.json")) return "";
   return "step " + format_thousands(read_run_state(out + "/last").step);
@@ -126,6 +196,7 @@ std::string saved(const std::string& out) {
 void check(const LaunchArguments& a) {
   if (a.n < 1 || a.n > 1 << 20)
     fail_usage("launch -n: expected the number of processes, 1 or more, found {}", a.n);
+  if (a.restart < 0) fail_usage("launch --restart: expected 0 or more new starts, found {}", a.restart);
   const std::vector<std::string>& shared = shared_commands();
   if (a.words.empty() || std::ranges::find(shared, a.words.front()) == shared.end())
     fail_usage("launch: expected -- {} and its flags{}; see gpt launch --help", fmt::join(shared, " or "),
@@ -134,34 +205,83 @@ void check(const LaunchArguments& a) {
     fail_usage("launch --restart: the training needs --out DIR to go on from");
 }
 
+// A run of several processes that did not end well.
+struct Failure {
+  int status = 0;
+  std::string saved;  // what there was to go on from
+  bool operator==(const Failure&) const = default;
+};
+
+// What mpirun says of a run that was asked to end and had no time to save, or was only starting.
+int status_after_stop(int status) {
+  if (status < 128 || status == kInterruptedStatus) return status;
+  write_note("launch: stopped before the processes had finished a step and saved it\n");
+  return kInterruptedStatus;
+}
+
+class Launcher {
+ public:
+  explicit Launcher(const LaunchArguments& a)
+      : a_(a),
+        out_(out_folder(a.words)),
+        // A run that was there before is not taken for the one that this launch was to begin.
+        own_run_(!out_.empty() && (resumes(a.words) || saved(out_).empty())),
+        words_(a.words) {}
+
+  int run() {
+    for (;;) {
+      if (stops_.wait(0) == StopRequests::Event::request) return status_after_stop(128 + SIGTERM);
+      const int status = run_words(mpirun_words(a_, words_), stops_);
+      if (status == 127)
+        fail("mpirun was not found: install openmpi-bin; gpt must be built with libopenmpi-dev");
+      if (stops_.count() > 0) return status_after_stop(status);
+      constexpr int kUsage = 2;
+      if (status == 0 || status == kUsage || status == kInterruptedStatus) return status;
+      if (!starts_again({status, saved(out_)})) return status;
+    }
+  }
+
+ private:
+  bool starts_again(const Failure& failure) {
+    const bool goes_on = own_run_ && !failure.saved.empty();
+    const std::string way_on = fmt::format("; {} {} goes on", shell_command(launch_words(a_)),
+                                           shell_command(words_to_go_on(a_.words, out_)));
+    if (restarts_ == a_.restart) {  // or none was asked for
+      if (goes_on) write_note(fmt::format("launch: {} has {}{}\n", out_, failure.saved, way_on));
+      return false;
+    }
+    if (!own_run_) {
+      write_note(fmt::format("launch: no restart: {} held a run before this one{}\n", out_, way_on));
+      return false;
+    }
+    if (last_ == failure) {
+      write_note(fmt::format(
+          "launch: no further restart: the run ended twice with status {}, and nothing was saved in "
+          "between; see what it says above{}\n",
+          failure.status, goes_on ? ", then" + way_on.substr(1) : ""));
+      return false;
+    }
+    last_ = failure;
+    if (goes_on) words_ = words_to_go_on(a_.words, out_);
+    write_note(fmt::format("launch: the run ended with status {}; restart {} of {} {}\n", failure.status,
+                           ++restarts_, a_.restart,
+                           goes_on ? "goes on from " + failure.saved : "begins anew: nothing was saved yet"));
+    return true;
+  }
+
+  const LaunchArguments& a_;
+  StopRequests stops_;
+  std::string out_;
+  bool own_run_;
+  Words words_;
+  int restarts_ = 0;
+  std::optional<Failure> last_;
+};
+
 int run(const LaunchArguments& a) {
   check(a);
-  struct sigaction action = {};
-  action.sa_handler = pass_on;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
-    ::sigaction(signal, &action, nullptr);
-  const std::string out = out_folder(a.words);
-  // A run that was there before is not taken for the one that this launch was to begin.
-  const bool may_restart = a.restart > 0 && (resumes(a.words) || saved(out).empty());
-  Words words = a.words;
-  for (int restarts = 0;; ++restarts) {
-    const int status = run_words(mpirun_words(a, words));
-    if (status == 127)
-      fail("mpirun was not found: install openmpi-bin; gpt must be built with libopenmpi-dev");
-    constexpr int kUsage = 2;
-    const bool restart = status != 0 && status != kUsage && status != kInterruptedStatus && stop_count == 0 &&
-                         restarts < a.restart;
-    if (restart && !may_restart)
-      write_note(fmt::format(
-          "launch: no restart: {} held a run before this one; launch ... -- {} --resume goes on with it\n",
-          out, a.words.front()));
-    if (!restart || !may_restart) return status;
-    const std::string from = saved(out);
-    if (!from.empty()) words = words_to_go_on(a.words, out);
-    write_note(fmt::format("launch: the run ended with status {}; restart {} of {} {}\n", status,
-                           restarts + 1, a.restart,
-                           from.empty() ? "begins anew: nothing was saved yet" : "goes on from " + from));
-  }
+  ::setenv(kLaunchedBy, shell_command(launch_words(a)).c_str(), 1);
+  return Launcher(a).run();
 }
 
 }  // namespace

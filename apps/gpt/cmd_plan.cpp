@@ -37,12 +37,14 @@ when the text is passed over 4 times.
 Takes what gpt train takes and trains nothing: parameters, tokens, operations, the peak of memory, and the
 time on this machine, from parts of the run that are measured for a few seconds.)";
 
+constexpr double kLinkGbit = 10;
 constexpr int64_t kMpiBytes = int64_t{12} << 20;  // of Open MPI 4.1 in a process: 10 to 12 measured
 
 struct PlanArguments {
   TrainSources sources;
   std::string fit, out;
-  double memory_gib = 0, seconds = 5, link_gbit = 10;
+  double memory_gib = 0, seconds = 5;
+  std::optional<double> link_gbit;
   int ranks = 1;
   int64_t lora_rank = 0;
   std::vector<std::string> lora_targets;
@@ -62,8 +64,19 @@ void check(const PlanArguments& a) {
   if (a.lora_rank > 0 && a.ranks > 1)
     fail_usage("--lora-rank: expected one process, found --ranks {}; plan them one at a time", a.ranks);
   if (a.lora_rank == 0 && !a.lora_targets.empty()) fail_usage("--lora-targets: give --lora-rank too");
-  if (!(a.link_gbit > 0 && a.link_gbit <= 1e5))
-    fail_usage("--link: expected Gbit/s up to 1e5, found {}", a.link_gbit);
+  if (!a.link_gbit) return;
+  if (!(*a.link_gbit > 0 && *a.link_gbit <= 1e5))
+    fail_usage("--link: expected Gbit/s up to 1e5, found {}", *a.link_gbit);
+  if (a.ranks == 1) fail_usage("--link: one process sends nothing; give --ranks N, their number, too");
+}
+
+// The plan of a preset, with what was said of memory and processes.
+std::vector<std::string> plan_command(const PlanArguments& a, const std::string& preset) {
+  std::vector<std::string> command = {"gpt", "plan", "--preset", preset};
+  if (a.memory_gib > 0) command.insert(command.end(), {"--memory", fmt::format("{:g}", a.memory_gib)});
+  if (a.ranks > 1) command.insert(command.end(), {"--ranks", std::to_string(a.ranks)});
+  if (a.link_gbit) command.insert(command.end(), {"--link", fmt::format("{:g}", *a.link_gbit)});
+  return command;
 }
 
 // A command with the flags of config keys that were given, but those that it has already.
@@ -105,9 +118,7 @@ std::vector<std::string> fitting_command(const PlanArguments& a, const ConfigFla
   if (!report.fits_with.empty()) return planned_command(a, flags, report.fits_with.front().flags);
   const std::string preset = largest_preset(flags, report);
   if (preset.empty()) return {"gpt", "info"};
-  std::vector<std::string> command = {"gpt", "plan", "--preset", preset};
-  if (a.memory_gib > 0) command.insert(command.end(), {"--memory", fmt::format("{:g}", a.memory_gib)});
-  return with_flags(command, flags);
+  return with_flags(plan_command(a, preset), flags);
 }
 
 int propose(const PlanArguments& a, const ConfigFlags& flags) {
@@ -115,8 +126,9 @@ int propose(const PlanArguments& a, const ConfigFlags& flags) {
   write_output(a.json ? proposals_json(proposals).dump(2) + "\n" : proposals_text(proposals));
   if (a.json) return 0;
   const Proposal& best = proposals.all[proposals.chosen];
-  write_next(
-      with_flags({"gpt", "plan", "--preset", best.preset, "--steps", std::to_string(best.steps)}, flags));
+  std::vector<std::string> command = plan_command(a, best.preset);
+  command.insert(command.end(), {"--steps", std::to_string(best.steps)});
+  write_next(with_flags(command, flags));
   return 0;
 }
 
@@ -160,7 +172,7 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
   RunConfig& config = subject.config;
   share_among(config.train, a.ranks);
   subject.processes = a.ranks;
-  subject.link_bytes_per_second = a.link_gbit * 1e9 / 8;
+  subject.link_bytes_per_second = a.link_gbit.value_or(kLinkGbit) * 1e9 / 8;
   check_sources(config.train, a.sources.init_from);
   const RunData data = load_run_data(config.train, config.model.n_ctx, a.sources.init_from);
   check_run(config.train, data.has_val());
@@ -204,6 +216,8 @@ int make_plan(const PlanArguments& a, const ConfigFlags& flags) {
 
 int run(const PlanArguments& a, const ConfigFlags& flags) {
   check(a);
+  if (a.ranks == 1 && flags.is_given("zero"))
+    fail_usage("--zero: one process has nothing to divide; give --ranks N, their number, too");
   if (!names_model(a.sources, flags)) return propose(a, flags);
   if (a.out.empty()) return make_plan(a, flags);
   const FolderLock lock = FolderLock::of_folder(a.out, write_note);

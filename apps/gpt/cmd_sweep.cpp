@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -13,12 +14,15 @@
 #include "base/ranges.h"
 #include "command.h"
 #include "config_flags.h"
+#include "distributed/machine_share.h"
 #include "foreign_names.h"
 #include "interrupt.h"
 #include "model/model_counts.h"
 #include "options.h"
 #include "output.h"
+#include "report/next_step.h"
 #include "report/table.h"
+#include "sweep/made_runs.h"
 #include "sweep/page.h"
 #include "sweep/sweep.h"
 #include "train/run_data.h"
@@ -119,9 +123,35 @@ double step_tokens(const SweepRun& run) {
 
 constexpr double kEvaluations = 8;
 
-// Processes that make some of so many runs.
-double makers(int64_t runs) {
-  return static_cast<double>(std::min<int64_t>(world().size(), runs));
+// The FLOPs of a run of the largest level that make all runs take so many seconds: no process is at work for
+// longer with those that are dealt to it.
+double budget_for(const SweepArguments& a, const std::vector<SweepRun>& shapes,
+                  const std::vector<double>& step_seconds, double seconds) {
+  std::vector<double> flops;
+  std::vector<size_t> shape;
+  for (int64_t level = 0; level < a.levels; ++level) {
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      flops.insert(flops.end(), static_cast<size_t>(a.seeds), std::pow(0.5, static_cast<double>(level)));
+      shape.insert(shape.end(), static_cast<size_t>(a.seeds), i);
+    }
+  }
+  const std::vector<int> makers = deal_runs(flops, world().size());
+  std::vector<double> fixed(static_cast<size_t>(world().size())), per_flop(fixed.size());
+  for (size_t run = 0; run < flops.size(); ++run) {
+    const auto maker = static_cast<size_t>(makers[run]);
+    const SweepRun& of = shapes[shape[run]];
+    const double step = step_seconds[shape[run]];
+    fixed[maker] += kEvaluations / 3 * step * static_cast<double>(of.config.train.eval_batches);
+    per_flop[maker] += flops[run] * step / (of.flops_per_token * step_tokens(of));
+  }
+  double budget = std::numeric_limits<double>::max();
+  for (size_t maker = 0; maker < fixed.size(); ++maker) {
+    if (per_flop[maker] > 0) budget = std::min(budget, (seconds - fixed[maker]) / per_flop[maker]);
+  }
+  if (budget <= 0)
+    fail_usage("--minutes {}: evaluations alone take {}; use fewer --eval-batches, values or --seeds",
+               a.minutes, format_duration(std::ranges::max(fixed)));
+  return budget;
 }
 
 // The budgets of one run: as given; or what makes all runs together take so many minutes.
@@ -139,21 +169,9 @@ std::vector<double> budgets_of(const SweepArguments& a, const std::vector<SweepR
     }
   }
   if (a.minutes > 0) {
-    double per_flop = 0, evaluations = 0, share = 0;
+    const double largest = budget_for(a, shapes, step_seconds, a.minutes * 60);
     for (int64_t level = 0; level < a.levels; ++level)
-      share += std::pow(0.5, static_cast<double>(level));
-    for (size_t i = 0; i < shapes.size(); ++i) {
-      per_flop += share * step_seconds[i] / (shapes[i].flops_per_token * step_tokens(shapes[i]));
-      evaluations += static_cast<double>(a.levels) * kEvaluations / 3 * step_seconds[i] *
-                     static_cast<double>(shapes[i].config.train.eval_batches);
-    }
-    const double rounds = static_cast<double>(a.seeds) / makers(std::ssize(shapes) * a.levels * a.seeds);
-    const double left = a.minutes * 60 / rounds - evaluations;
-    if (left <= 0)
-      fail_usage("--minutes {}: evaluations alone take {}; use fewer --eval-batches, values or --seeds",
-                 a.minutes, format_duration(evaluations * rounds));
-    for (int64_t level = 0; level < a.levels; ++level)
-      budgets.push_back(left / per_flop * std::pow(0.5, static_cast<double>(level)));
+      budgets.push_back(largest * std::pow(0.5, static_cast<double>(level)));
   }
   if (budgets.empty()) budgets.push_back(0);
   return budgets;
@@ -180,7 +198,8 @@ struct Plan {
   std::vector<double> seconds;  // expected, of each run
 };
 
-Plan plan_sweep(const SweepArguments& a, const ConfigFlags& flags) {
+// speed: of a process beside the others, against alone.
+Plan plan_sweep(const SweepArguments& a, const ConfigFlags& flags, double speed) {
   const auto axes = transformed(a.over, parse_axis);
   for (const SweepAxis& axis : axes) {
     if (a.iso_params > 0 && (axis.key == "n_embd" || axis.key == "d_ff"))
@@ -195,7 +214,7 @@ Plan plan_sweep(const SweepArguments& a, const ConfigFlags& flags) {
     const SweepRun& run = shapes.back();
     const std::string key = fmt::format("{} {} {}", model_keys_json(run.config.model).dump(),
                                         run.config.train.batch_size, run.config.train.micro_batch);
-    if (measured.count(key) == 0) measured[key] = measure_step_seconds(run, chosen_isa(), world());
+    if (measured.count(key) == 0) measured[key] = measure_step_seconds(run, chosen_isa(), world()) / speed;
     step_seconds.push_back(measured[key]);
   }
   note_rates(shapes, flags);
@@ -225,18 +244,18 @@ Plan plan_sweep(const SweepArguments& a, const ConfigFlags& flags) {
 
 std::string describe(const Plan& plan) {
   TextTable table{{"run", "shape", "parameters", "steps", "tokens", "tokens/param", "FLOPs", "expected"}};
-  double total = 0;
+  std::vector<double> flops;
   for (size_t i = 0; i < plan.sweep.runs.size(); ++i) {
     const SweepRun& run = plan.sweep.runs[i];
     table.rows.push_back({run.name, shape_name(run), format_count(run.parameters),
                           format_thousands(run.config.train.steps), format_count(run.tokens),
                           fmt::format("{:.1f}", run.tokens / run.parameters), format_count(run.flops),
                           format_duration(plan.seconds[i])});
-    total += plan.seconds[i];
+    flops.push_back(run.flops);
   }
   std::string text = format_table(table) +
                      fmt::format("{}, about {} in all\n", format_amount(std::ssize(plan.sweep.runs), "run"),
-                                 format_duration(total / makers(std::ssize(plan.sweep.runs))));
+                                 format_duration(longest_share(flops, plan.seconds, world().size())));
   const double difference = flops_difference(plan.sweep.runs);
   if (difference > 0.01)
     text += fmt::format(
@@ -280,22 +299,28 @@ void check_folder(const SweepArguments& a) {
   }
 }
 
-Sweep chosen_sweep(const SweepArguments& a, const ConfigFlags& flags) {
+Sweep chosen_sweep(const SweepArguments& a, const ConfigFlags& flags, double speed) {
   if (a.resume) return read_sweep(a.out);
-  Plan plan = plan_sweep(a, flags);
+  Plan plan = plan_sweep(a, flags, speed);
   write_note(describe(plan));
   return std::move(plan.sweep);
 }
 
+// Where processes share cores each is slower than rank 0, which measures alone. All processes call it.
+double speed_of_one(const SweepArguments& a, const ConfigFlags& flags) {
+  return speed_beside_others(world(), thread_count(resolve(a, flags, {}).train.threads, world()));
+}
+
 // Rank 0 measures and plans; the others read what it has written.
 Sweep agreed_sweep(const SweepArguments& a, const ConfigFlags& flags) {
+  const double speed = a.resume ? 1 : speed_of_one(a, flags);
   constexpr const char* kWhat = "the plan of a sweep by rank 0";
   if (!is_first_process()) {
     barrier(world(), kWhat);
     return read_sweep(a.out);
   }
   check_folder(a);
-  Sweep sweep = chosen_sweep(a, flags);
+  Sweep sweep = chosen_sweep(a, flags, speed);
   if (world().size() > 1) write_sweep(a.out, sweep);
   barrier(world(), kWhat);
   return sweep;
@@ -312,7 +337,8 @@ void show(const SweepArguments& a, const Sweep& sweep, bool finished) {
     write_output(text + findings.fit_note + "\n");
   }
   write_note(finished ? fmt::format("page: {}/sweep.html\n", a.out)
-                      : fmt::format("interrupted; go on with: gpt sweep --out {} --resume\n", a.out));
+                      : fmt::format("interrupted; go on with: {} sweep --out {} --resume\n", program(),
+                                    shell_quoted(a.out)));
   if (finished && !a.json && !findings.means.empty())
     write_next(generate_command(a.out + "/runs/" + sweep.runs[findings.means[0].run].name));
 }
@@ -321,7 +347,8 @@ int run(const SweepArguments& a, const ConfigFlags& flags) {
   check(a, flags);
   Communicator& processes = world();
   if (a.dry_run && !a.resume) {
-    if (is_first_process()) write_output(describe(plan_sweep(a, flags)));
+    const double speed = speed_of_one(a, flags);
+    if (is_first_process()) write_output(describe(plan_sweep(a, flags, speed)));
     write_note("next: the same without --dry-run\n");
     return 0;
   }
@@ -329,7 +356,8 @@ int run(const SweepArguments& a, const ConfigFlags& flags) {
   std::unique_ptr<FolderLock> lock;
   if (is_first_process()) lock.reset(new FolderLock(FolderLock::of_folder(a.out, write_note)));
   Sweep sweep = agreed_sweep(a, flags);
-  install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr);
+  install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr,
+                             processes.size() > 1);
   const bool finished = run_sweep(sweep, {.folder = a.out,
                                           .isa = chosen_isa(),
                                           .interrupted = interrupted,

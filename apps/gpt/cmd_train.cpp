@@ -116,13 +116,15 @@ int run(const TrainArguments& a, const ConfigFlags& flags) {
   request.verbose = a.verbose;
   request.kernels = &kernel_table(chosen_isa());
   request.command_line = a.command_line;
+  request.program = program();
   if (!a.fit.empty())
     request.forecast = [fit = read_loss_fit(a.fit)](const RunPlan& plan) { return forecast_loss(fit, plan); };
   if (!a.resume && !names_model({a.preset, a.config, a.init_from}, flags))
     write_note(
         "note: no --preset and no shape is given, so this is GPT-2's; gpt plan --data ... proposes one\n");
   request.begins = [] {
-    install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr);
+    install_graceful_interrupt(is_first_process() ? "finishing the step and saving" : nullptr,
+                               world().size() > 1);
   };
   const TrainOutcome outcome = run_training(request, interrupted);
   if (outcome.finished) write_next(generate_command(a.out));

@@ -15,6 +15,7 @@ namespace {
 
 volatile std::sig_atomic_t interrupt_count = 0;
 const char* volatile graceful_work = "";
+volatile bool is_one_of_many = false;
 volatile double interrupted_at = 0;
 void (*volatile quiet_work)() = nullptr;
 
@@ -33,11 +34,9 @@ double monotonic_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// One request may come as two signals: `timeout` signals the process and its group, and a terminal that
-// closes sends SIGHUP from the kernel and from the shell.
+// What is passed on may come again and again, from a launcher or a batch system.
 bool belongs_to_the_first(int signal) {
-  constexpr double kSameRequest = 0.3;  // seconds
-  return signal == SIGHUP || monotonic_seconds() - interrupted_at < kSameRequest;
+  return signal == SIGHUP || signal == SIGUSR1 || monotonic_seconds() - interrupted_at < kSameRequest;
 }
 
 void count_interrupt(int signal) {
@@ -48,9 +47,11 @@ void count_interrupt(int signal) {
   interrupt_count = 1;
   interrupted_at = monotonic_seconds();
   if (graceful_work == nullptr) return;
-  write_in_handler("\ninterrupted: ");
+  const bool of_mpirun = signal == SIGTERM && is_one_of_many;
+  write_in_handler(of_mpirun ? "\nasked to end by mpirun: " : "\ninterrupted: ");
   write_in_handler(graceful_work);
-  write_in_handler("; press Ctrl-C again to quit at once\n");
+  write_in_handler(of_mpirun ? ", if the others do and the time allows\n"
+                             : "; press Ctrl-C again to quit at once\n");
 }
 
 void count_quietly(int) {
@@ -123,14 +124,16 @@ void report(int, siginfo_t* info, void*) {
 void install_signal_defaults() {
   install(SIGPIPE, SIG_IGN);
   install(SIGINT, end_program);
+  install(SIGUSR1, end_program);
 }
 
 void install_ending_signals() {
   install_for_all(end_program);
 }
 
-void install_graceful_interrupt(const char* what) {
+void install_graceful_interrupt(const char* what, bool one_of_many) {
   graceful_work = what;
+  is_one_of_many = one_of_many;
   install_for_all(count_interrupt);
   install(SIGUSR1, count_interrupt);
 }

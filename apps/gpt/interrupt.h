@@ -5,9 +5,12 @@
 namespace gpt {
 
 inline constexpr int kInterruptedStatus = 130;
+// One request may come as two signals within so many seconds: `timeout` signals the process and its group,
+// and a terminal that closes sends SIGHUP from the kernel and from the shell.
+inline constexpr double kSameRequest = 0.3;
 
-// Without further ado Ctrl-C ends the program with status 130; a pipe that nobody reads gives an error
-// from write instead of a signal.
+// Without further ado Ctrl-C, and SIGUSR1, which mpirun passes on to processes that only start, end the
+// program with status 130; a pipe that nobody reads gives an error from write instead of a signal.
 void install_signal_defaults();
 
 // The same for SIGTERM and SIGHUP: for commands that are asked to end by these, and have nothing to save yet.
@@ -16,8 +19,10 @@ void install_ending_signals();
 // From now on the first Ctrl-C, SIGTERM or SIGHUP (a terminal that was closed) makes `interrupted` true and
 // says what is done about it, such as "finishing the step and saving"; the second Ctrl-C or SIGTERM ends the
 // program. SIGHUP stays ignored where it was when the program began (nohup). what: a string literal; null:
-// not a word is said. The same with SIGUSR1, which mpirun passes on to all its processes.
-void install_graceful_interrupt(const char* what);
+// not a word is said. The same with SIGUSR1, which mpirun passes on to all its processes, however often.
+// one_of_many: SIGTERM is of mpirun then, which ends all when one of them has died: nobody has pressed
+// anything.
+void install_graceful_interrupt(const char* what, bool one_of_many = false);
 bool interrupted();
 
 // How work ends that was interrupted. Caught in main: a line for the user, and status 130.

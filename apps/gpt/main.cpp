@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <new>
 #include <sstream>
 
@@ -88,12 +89,30 @@ CLI::App& selected(CLI::App& root, std::string& name) {
   return *app;
 }
 
-// What `gpt launch` starts stands behind "--", and is not for its parser.
+// Where in the words of `gpt launch` those begin that it starts: at "--", or else at the name of a command
+// that several processes can share, or else, for a message, at the first word that is no flag and no value of
+// one.
+std::vector<std::string>::iterator launched_in(std::vector<std::string>& words) {
+  constexpr std::string_view kWithValue[] = {"-n", "--restart", "--hostfile"};
+  const auto first = [&](const std::function<bool(const std::string&)>& is_it) {
+    for (auto at = words.begin() + 2; at != words.end(); ++at) {
+      if (is_it(*at) && std::ranges::count(kWithValue, *(at - 1)) == 0) return at;
+    }
+    return words.end();
+  };
+  const auto begin = first([](const std::string& word) {
+    return word == "--" || std::ranges::count(shared_commands(), word) > 0;
+  });
+  return begin != words.end() ? begin : first([](const std::string& word) { return !word.starts_with('-'); });
+}
+
+// What `gpt launch` starts is not for its parser.
 std::vector<std::string> split_launched(std::vector<std::string>& words) {
-  const auto dashes = std::ranges::find(words, "--");
-  if (words.size() < 2 || words[1] != "launch" || dashes == words.end()) return {};
-  const std::vector<std::string> launched(dashes + 1, words.end());
-  words.erase(dashes, words.end());
+  if (words.size() < 2 || words[1] != "launch") return {};
+  const auto begin = launched_in(words);
+  if (begin == words.end()) return {};
+  const std::vector<std::string> launched(begin + (*begin == "--" ? 1 : 0), words.end());
+  words.erase(begin, words.end());
   return launched;
 }
 

@@ -64,7 +64,16 @@ void write_error(std::string_view text) {
 }
 
 void write_next(const std::vector<std::string>& words) {
-  write_note(visible_text(next_line(words), true));
+  const bool shared = words.size() > 1 && std::ranges::count(shared_commands(), words[1]) > 0;
+  write_note(
+      visible_text(shared ? next_line(program(), {words.begin() + 1, words.end()}) : next_line(words), true));
+}
+
+void write_next_of_task(const std::vector<std::string>& merge, const std::vector<std::string>& missing) {
+  if (missing.empty()) return write_next(merge);
+  constexpr size_t kShown = 8;
+  write_note(fmt::format("tasks that are not complete yet: {}; behind them: {}\n",
+                         format_list(missing, kShown), visible_text(shell_command(merge), true)));
 }
 
 std::vector<std::string> train_command(const std::vector<std::string>& data, const std::string& tokenizer) {

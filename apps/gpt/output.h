@@ -30,6 +30,9 @@ void write_error(std::string_view text);
 // or shown something, but not with --json; those whose output is a stream of text do so on a terminal only.
 void write_next(const std::vector<std::string>& words);
 
+// The same behind one of several tasks: the merge, once no task is missing (those that are, in words).
+void write_next_of_task(const std::vector<std::string>& merge, const std::vector<std::string>& missing);
+
 // A first training on a text, for write_next.
 std::vector<std::string> train_command(const std::vector<std::string>& data, const std::string& tokenizer);
 

@@ -53,7 +53,8 @@ std::string amount_text(const RunPlan& r) {
 }
 
 std::string memory_text(const RunPlan& r) {
-  TextTable table{.columns = {"peak memory", "bytes"}};
+  TextTable table{
+      .columns = {r.subject.processes > 1 ? "peak memory of each process" : "peak memory", "bytes"}};
   for (const RunMemory::Part& part : r.memory.parts()) {
     if (part.bytes > 0) table.rows.push_back({part.label, format_bytes(part.bytes)});
   }
@@ -84,9 +85,11 @@ std::string memory_text(const RunPlan& r) {
 
 std::string time_text(const RunPlan& r) {
   const std::optional<RunTime> time = r.time();
+  const double rate = r.peak_flops * r.subject.processes;  // each has a machine like this
   if (!time) {
-    return fmt::format("time: not measured; at the {:.0f} GFLOP/s of products no less than {}\n",
-                       r.peak_flops / 1e9, format_duration(r.flops() / r.peak_flops));
+    return fmt::format("time: not measured; at the {:.0f} GFLOP/s of products{} no less than {}\n",
+                       rate / 1e9, r.subject.processes > 1 ? " of all processes" : "",
+                       format_duration(r.flops() / rate));
   }
   const RunTime& t = *time;
   TextTable table{.columns = {"time", "", ""}};
@@ -94,7 +97,7 @@ std::string time_text(const RunPlan& r) {
   table.rows.push_back({"steps", format_duration(t.steps),
                         fmt::format("{:.4g} s each, {} tokens/s, {} of the rate of products", t.step,
                                     format_rate(static_cast<double>(r.step_tokens) / t.step),
-                                    format_percent(r.flops() / t.steps / r.peak_flops))});
+                                    format_percent(r.flops() / t.steps / rate))});
   for (const auto& [name, seconds] : {std::pair{"evaluation", t.evaluation},
                                       {"sampling", t.sampling},
                                       {"saving", t.saving},

@@ -296,7 +296,7 @@ int run_task(const TokenizerTrainArguments& a) {
     write_output(fmt::format("task {}: {} of text, {}\n", task_name(task), format_bytes(counter.bytes()),
                              format_amount(counter.total(), "word")));
   }
-  write_next({"gpt", "tokenizer", "train", "--out", a.out, "--merge"});
+  write_next_of_task({"gpt", "tokenizer", "train", "--out", a.out, "--merge"}, missing_word_tasks(a.out));
   return 0;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "base/error.h"
 #include "options.h"
 #include "output.h"
@@ -22,6 +24,14 @@ const Launch& launched() {
 }
 
 }  // namespace
+
+std::string program() {
+  if (!launched().one_of_many) return "gpt";
+  const char* const launch = std::getenv(kLaunchedBy);
+  if (launch != nullptr && *launch != '\0') return launch;
+  const bool by_mpirun = launched().size > 0;
+  return fmt::format("{} -n {} gpt", by_mpirun ? "mpirun" : "srun --mpi=pmix", world().size());
+}
 
 bool is_first_process() {
   return rank_of_environment() == 0;
@@ -54,6 +64,9 @@ void require_one_process(const std::string& command) {
 
 void share_run(TrainConfig& config, int processes, bool resume) {
   const TrainConfig asked = config;
+  const bool whole_shards = resume && config.reduce != Reduce::exact && config.zero > 1 && processes > 1;
+  // Of another number of processes: a micro-batch is all that one of them has, where gradients are divided.
+  if (whole_shards && config.batch_size % processes == 0) config.micro_batch = config.batch_size / processes;
   if (resume && config.grad_shards == 0) config.grad_shards = 1;
   share_among(config, processes);
   if (processes == 1) return;
@@ -63,6 +76,9 @@ void share_run(TrainConfig& config, int processes, bool resume) {
         fmt::format("reduce: each of the {} processes adds up the gradients of its own samples; the numbers "
                     "depend on how many there are\n",
                     processes));
+  if (whole_shards && config.micro_batch != asked.micro_batch)
+    write_note(fmt::format("micro_batch {}: with zero {} all samples of a process, {} before\n",
+                           config.micro_batch, config.zero, asked.micro_batch));
   if (resume) return;
   if (is_exact && asked.grad_shards == 0)
     write_note(

@@ -7,6 +7,12 @@ namespace gpt {
 struct MachineOptions;
 struct TrainConfig;
 
+// What `gpt launch` tells its processes: the words before their command.
+inline constexpr const char* kLaunchedBy = "GPT_LAUNCHED_BY";
+// What one types before a command to start it as this one was started: "gpt", "gpt launch -n 4 --",
+// "mpirun -n 4 gpt".
+std::string program();
+
 // Whether this is the process that reads locks, writes and speaks: rank 0, or the only one.
 bool is_first_process();
 

@@ -81,16 +81,10 @@ void require_all(const std::string& out, const std::vector<PackTask>& tasks) {
   if (tasks.front().count != count)
     fail("{} has the work of {} tasks and of {}: expected tasks of one pack; remove the others from {}/{}",
          out, tasks.front().count, count, out, kPackTasksFolder);
-  std::vector<std::string> missing;
-  for (int64_t number = 1; number <= count; ++number) {
-    const PackTask task{number, count};
-    const std::string folder = task_folder(out, task);
-    if (!is_there(folder, kPackStateFile)) {
-      missing.push_back(task_name(task) + " (not begun)");
-    } else if (!state_of(out, task).done) {
-      missing.push_back(task_name(task));
-    }
+  for (const PackTask& task : tasks) {
+    if (is_there(task_folder(out, task), kPackStateFile)) state_of(out, task);  // throws where it is damaged
   }
+  const std::vector<std::string> missing = missing_tasks(out);
   if (missing.empty()) return;
   const std::string first = missing[0].substr(0, missing[0].find(' '));
   fail(
@@ -289,6 +283,22 @@ void remove_task(const std::string& folder) {
 }
 
 }  // namespace
+
+std::vector<std::string> missing_tasks(const std::string& out) {
+  const std::vector<PackTask> tasks = tasks_in(out);
+  const int64_t count = tasks.empty() ? 0 : tasks.back().count;
+  std::vector<std::string> missing;
+  for (int64_t number = 1; number <= count; ++number) {
+    const PackTask task{number, count};
+    const std::string folder = task_folder(out, task);
+    if (!is_there(folder, kPackStateFile)) {
+      missing.push_back(task_name(task) + " (not begun)");
+    } else if (!complete_pack(folder)) {
+      missing.push_back(task_name(task));
+    }
+  }
+  return missing;
+}
 
 PackMerge plan_merge(const std::string& out) {
   const std::vector<PackTask> tasks = tasks_in(out);

@@ -84,6 +84,15 @@ std::vector<PackTask> tasks_in(const std::string& out) {
 void require_no_tasks(const std::string& out) {
   const std::vector<PackTask> tasks = tasks_in(out);
   if (tasks.empty()) return;
+  const bool counts_words = std::ranges::all_of(tasks, [&](const PackTask& task) {
+    return path_kind(task_folder(out, task) + "/" + kTaskWordsFile) != PathKind::nothing;
+  });
+  if (counts_words)
+    fail(
+        "{} has the words of {} and no shards: gpt tokenizer train --out {} --merge makes a tokenizer of "
+        "them, once "
+        "all tasks are complete",
+        out, format_amount(tasks.back().count, "task"), out);
   fail(
       "{} has the work of {} that is not merged; when all tasks are complete, gpt data pack --out {} --merge "
       "makes the shards of it (remove {}/{} to forget it)",

@@ -15,6 +15,7 @@ struct PackTask {
 };
 
 inline constexpr const char* kPackTasksFolder = ".tasks";
+inline constexpr const char* kTaskWordsFile = "words";  // of a task that counts words for a tokenizer
 inline constexpr int64_t kMaxPackTasks = 500;  // a merge holds a lock of each, and 1024 files may be open
 
 // "3/8". Throws UsageError for anything else than two numbers, 1 to kMaxPackTasks, the first not larger.

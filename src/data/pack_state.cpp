@@ -72,6 +72,7 @@ bool is_sane(const PackedShard& shard) {
 bool is_sane(const PackState& s, const json& root) {
   if (root.contains("list") != root.contains(kChecksum))
     return false;  // what earlier versions wrote has neither
+  if (root.contains("tokenizer") && !root.contains("list")) return false;  // nor a tokenizer
   if (root.contains(kChecksum) && root.at(kChecksum) != checksum_of(root)) return false;
   const bool good_list = std::ranges::all_of(s.list, [](const PackedShard& shard) { return is_sane(shard); });
   const bool good_sums = is_count(s.tokens, kMostOfPack) && is_count(s.text_bytes, kMostOfPack) &&
@@ -137,8 +138,8 @@ void write_pack_state(const std::string& folder, const PackState& state) {
       {"inputs", json::parse(state.inputs)}, {"next", state.next},     {"documents", state.documents},
       {"text_bytes", state.text_bytes},      {"tokens", state.tokens}, {"shards", state.shards},
       {"modified", state.modified},          {"done", state.done}};
-  if (!state.tokenizer.empty()) root["tokenizer"] = state.tokenizer;
   if (state.has_list()) {
+    if (!state.tokenizer.empty()) root["tokenizer"] = state.tokenizer;
     root["list"] = state.list;
     root[kChecksum] = checksum_of(root);
   }

@@ -70,7 +70,10 @@ class TaskPacker {
   void prepare() {
     refuse_others();
     make_directories(folder_);
-    if (path_kind(pack_file(folder_, kPackStateFile)) != PathKind::nothing && !options_.restart) go_on();
+    if (options_.restart) return;
+    if (path_kind(pack_file(folder_, kPackStateFile)) != PathKind::nothing) return go_on();
+    for (const PackTask& other : tasks_in(options_.out))
+      refuse_other_inputs(other);
   }
 
   void refuse_others() const {
@@ -84,6 +87,25 @@ class TaskPacker {
             "remove {}/{} to forget it",
             out, other.count, other.count, task_name(task_), out, kPackTasksFolder);
     }
+  }
+
+  // What could not be merged with this task. One whose record cannot be read is the merge's to tell.
+  void refuse_other_inputs(const PackTask& other) const {
+    const std::string folder = task_folder(options_.out, other);
+    if (other.number == task_.number || path_kind(pack_file(folder, kPackStateFile)) == PathKind::nothing)
+      return;
+    std::string what;
+    try {
+      what = other_than(read_pack_state(folder), state_);
+    } catch (const Error&) {
+      return;
+    }
+    if (what.empty()) return;
+    fail(
+        "task {0} in {1} was begun with {2} than this one, task {3}, and all must have the same: give this "
+        "one "
+        "the same; or --restart begins it as given, and the others are begun anew like it",
+        task_name(other), options_.out, what, task_name(task_));
   }
 
   // With what an earlier run left, as far as it is good.

@@ -19,6 +19,9 @@ namespace gpt {
 PackStats pack_task(const Tokenizer& tokenizer, const PackOptions& options, const PackTask& task,
                     ThreadPool& pool, const std::function<void(const PackProgress&)>& progress = {});
 
+// Which tasks of those below `out` are not complete, in words: "2/3 (not begun)", "3/3". Without tasks: none.
+std::vector<std::string> missing_tasks(const std::string& out);
+
 // Tasks that can be merged.
 struct PackMerge {
   std::unique_ptr<Tokenizer> tokenizer;

@@ -21,11 +21,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kWordsFile = "words";
 constexpr size_t kShownTasks = 8;
 
 std::string words_path(const std::string& out, const PackTask& task) {
-  return pack_file(task_folder(out, task), kWordsFile);
+  return pack_file(task_folder(out, task), kTaskWordsFile);
 }
 
 json inputs_of(const WordTaskOptions& options) {
@@ -53,17 +52,33 @@ std::vector<PackTask> all_tasks(const std::string& out) {
   if (tasks.front().count != count)
     fail("{} has the work of {} tasks and of {}: expected tasks of one text; remove the others from {}/{}",
          out, tasks.front().count, count, out, kPackTasksFolder);
-  std::vector<std::string> missing;
-  for (int64_t number = 1; number <= count; ++number) {
-    if (path_kind(words_path(out, {number, count})) == PathKind::nothing)
-      missing.push_back(task_name({number, count}));
-  }
+  const std::vector<std::string> missing = missing_word_tasks(out);
   if (!missing.empty())
     fail(
         "{}: {} of {} tasks are not complete: {}; run the same gpt tokenizer train with --task {} and so on, "
         "then --merge again",
         out, missing.size(), count, format_list(missing, kShownTasks), missing[0]);
   return tasks;
+}
+
+// Throws Error where another task could not be merged with this one. False where it has no words that can be
+// read, which is the merge's to tell.
+bool has_same_inputs(const std::string& out, const PackTask& other, const PackTask& task,
+                     const json& inputs) {
+  const std::string path = words_path(out, other);
+  if (path_kind(path) == PathKind::nothing) return false;
+  json found;
+  try {
+    found = WordFile(path).inputs();
+  } catch (const Error&) {
+    return false;
+  }
+  if (found == inputs) return true;
+  fail(
+      "{} is of other text or options than this task, {}, and all must have the same; give the same, or "
+      "remove "
+      "{}/{} to begin anew",
+      path, task_name(task), out, kPackTasksFolder);
 }
 
 [[noreturn]] void fail_damaged(const std::string& out, const PackTask& task) {
@@ -132,6 +147,17 @@ void write_word_counts(const std::string& out, const PackTask& task, const WordT
   });
 }
 
+std::vector<std::string> missing_word_tasks(const std::string& out) {
+  const std::vector<PackTask> tasks = tasks_in(out);
+  const int64_t count = tasks.empty() ? 0 : tasks.back().count;
+  std::vector<std::string> missing;
+  for (int64_t number = 1; number <= count; ++number) {
+    if (path_kind(words_path(out, {number, count})) == PathKind::nothing)
+      missing.push_back(task_name({number, count}));
+  }
+  return missing;
+}
+
 bool has_word_counts(const std::string& out, const PackTask& task, const WordTaskOptions& options) {
   for (const PackTask& other : tasks_in(out)) {
     if (other.count != task.count)
@@ -141,11 +167,17 @@ bool has_word_counts(const std::string& out, const PackTask& task, const WordTas
           "{}/{} to forget it",
           out, other.count, other.count, task_name(task), out, kPackTasksFolder);
   }
+  const json inputs = inputs_of(options);
   const std::string path = words_path(out, task);
-  if (path_kind(path) == PathKind::nothing) return false;
+  if (path_kind(path) == PathKind::nothing) {
+    for (const PackTask& other : tasks_in(out)) {  // one is enough: it was held against one before it
+      if (other.number != task.number && has_same_inputs(out, other, task, inputs)) break;
+    }
+    return false;
+  }
   const WordFile file(path);
   if (file.task() != task_name(task)) fail_other_task(path, file.task());
-  if (file.inputs() == inputs_of(options)) return true;
+  if (file.inputs() == inputs) return true;
   fail("{} is of other text or options; remove it to count anew (all tasks must have the same)", path);
 }
 

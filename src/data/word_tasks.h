@@ -29,9 +29,12 @@ void write_word_counts(const std::string& out, const PackTask& task, const WordT
                        const std::string& inputs, const WordCounter& counter);
 std::string word_inputs(const WordTaskOptions& options);
 
-// Whether a task wrote its words, of this text as it is now. Throws Error where it did of something else, and
-// where tasks are of another count.
+// Whether a task wrote its words, of this text as it is now. Throws Error where it or
+// another task did of something else, and where tasks are of another count.
 bool has_word_counts(const std::string& out, const PackTask& task, const WordTaskOptions& options);
+
+// Which tasks of those below `out` have not written their words, "2/3".
+std::vector<std::string> missing_word_tasks(const std::string& out);
 
 // What the tasks below `out` counted, of which there must be all. Throws Error naming tasks that are missing,
 // damaged, or of something else than the others, and text that has changed since.

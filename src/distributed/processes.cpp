@@ -5,12 +5,19 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/parse.h"
 
 namespace gpt {
 namespace {
+
+#ifdef GPT_MPI_BUILD
+constexpr std::string_view kBuild = GPT_MPI_BUILD;
+#else
+constexpr std::string_view kBuild = "one without MPI";
+#endif
 
 std::optional<int> number_in(const char* variable) {
   const char* const text = std::getenv(variable);
@@ -72,7 +79,13 @@ std::unique_ptr<Communicator> open_processes(const Launch& launch) {
   void* const module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (module == nullptr) fail("cannot open {}: {}", path.string(), ::dlerror());
   const auto open = reinterpret_cast<OpenMpi>(::dlsym(module, "gpt_open_mpi"));
-  if (open == nullptr) fail("{} is not of this program: build or install both again", path.string());
+  const auto build = reinterpret_cast<MpiBuild>(::dlsym(module, "gpt_mpi_build"));
+  const std::string found = build == nullptr ? "none" : build();
+  if (open == nullptr || found != kBuild)
+    fail(
+        "{} is of another build than this program: expected \"{}\", found \"{}\"; build or install both "
+        "again",
+        path.string(), kBuild, found);
   return std::unique_ptr<Communicator>(open(patience));
 }
 

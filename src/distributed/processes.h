@@ -25,10 +25,12 @@ struct Patience {
 };
 
 // Connects this process with the others. Null where it is alone. Throws Error when this build has no MPI, or
-// its shared object cannot be opened.
+// its shared object cannot be opened or is of another build.
 std::unique_ptr<Communicator> open_processes(const Launch& launch);
 
-// What src/mpi exports, as "gpt_open_mpi".
+// What src/mpi exports, as "gpt_open_mpi", and as "gpt_mpi_build" which build it is of: that of the program,
+// or it is not opened.
 using OpenMpi = Communicator* (*)(const Patience& patience);
+using MpiBuild = const char* (*)();
 
 }  // namespace gpt

@@ -35,14 +35,14 @@ std::vector<std::string> use_command(const TuneConfig& config, const std::string
   return words;
 }
 
-std::vector<ReportCommand> tune_commands(const TuneConfig& config, const std::string& out,
+std::vector<ReportCommand> tune_commands(const TuneConfig& config, const std::string& resume,
                                          const std::string& model, const std::string& command_line) {
   std::vector<ReportCommand> commands;
   const auto add = [&](const char* what, const std::vector<std::string>& words) {
     commands.push_back({what, shell_command(words)});
   };
   add(find_task(config.task) ? "Label texts" : "Use the model", use_command(config, model));
-  add("Continue training", {"gpt", "finetune", "--resume", "--out", out});
+  commands.push_back({"Continue training", resume});
   commands.push_back({"This run", command_line});
   return commands;
 }

@@ -14,9 +14,9 @@ nlohmann::json used_settings(const TuneConfig& config);
 
 // What one does with a fine-tuned model, or with the adapter, in the folder `model`.
 std::vector<std::string> use_command(const TuneConfig& config, const std::string& model);
-// The same, and what else one may do, for the report. out: the run's folder; model: the model in it that
-// is the one to use.
-std::vector<ReportCommand> tune_commands(const TuneConfig& config, const std::string& out,
+// The same, and what else one may do, for the report. resume: the command that goes on; model: the one to
+// use.
+std::vector<ReportCommand> tune_commands(const TuneConfig& config, const std::string& resume,
                                          const std::string& model, const std::string& command_line);
 
 }  // namespace gpt

@@ -17,6 +17,7 @@
 #include "finetune/task.h"
 #include "finetune/tune_report.h"
 #include "model/model_files.h"
+#include "report/next_step.h"
 #include "tensor/memory.h"
 #include "train/checkpoint.h"
 #include "train/param_groups.h"
@@ -124,6 +125,9 @@ class Tuner {
   const TrainConfig& config() const { return request_.config.run.train; }
   std::string last() const { return request_.out + "/last"; }
   std::string best() const { return request_.out + "/best"; }
+  std::string resume_command() const {
+    return request_.program + " finetune --resume --out " + shell_quoted(request_.out);
+  }
   int64_t steps_per_epoch() const { return std::max<int64_t>(1, task_->samples() / config().batch_size); }
   double epoch() const {
     return static_cast<double>(state_.step * config().batch_size) / static_cast<double>(task_->samples());
@@ -183,9 +187,9 @@ class Tuner {
 TrainStep::Options options_of(const TrainConfig& config, const ParamTable& table, const Task& task,
                               Communicator& processes) {
   TrainStep::Options options = step_options(config, table, task.n_ctx(), processes);
-  if (options.divides_weights)
-    fail_usage(
-        "config key \"zero\": fine-tuning divides the optimizer's state (1) and gradients (2), found 3");
+  if (config.zero > 2)
+    fail_parameter("zero", "fine-tuning divides the optimizer's state (1) and gradients (2), found {}",
+                   config.zero);
   options.graph.adapter = task.adapter;
   options.graph.packs_per_use = task.adapter != nullptr;
   options.graph.objective = &task.objective();
@@ -281,7 +285,7 @@ RunFacts Tuner::facts() const {
                                format_count(model_.table.total()), format_thousands(task_->samples()),
                                format_thousands(task_->n_ctx()));
   facts.command_line = request_.command_line;
-  facts.commands = tune_commands(request_.config, request_.out, task_->evaluates() ? best() : last(),
+  facts.commands = tune_commands(request_.config, resume_command(), task_->evaluates() ? best() : last(),
                                  request_.command_line);
   facts.nats = task_->is_language_modelling();
   facts.vocab_size = model_.config.vocab_size;
@@ -307,11 +311,11 @@ void Tuner::announce() const {
                       format_thousands(task_->samples()),
                       task_->evaluates() ? fmt::format("every {}", format_amount(c.eval_every, "step"))
                                          : "none: nothing is held out");
-  text += fmt::format("{}; Ctrl-C saves and stops, gpt finetune --resume --out {} goes on\n",
+  text += fmt::format("{}; Ctrl-C saves and stops, {} goes on\n",
                       request_.resume
                           ? fmt::format("resuming {} at step {}", request_.out, format_thousands(state_.step))
                           : "out: " + request_.out,
-                      request_.out);
+                      resume_command());
   if (resumed_) text += resumed_->reduce_note;
   log_->message(text);
 }
@@ -487,9 +491,9 @@ TuneOutcome Tuner::finish() {
                             .has_best = state_.best_step >= 0};
   if (!process_times_.waited.empty()) log_->message(process_line(process_times_));
   if (!outcome.finished) {
-    log_->message(fmt::format("{} at step {} of {}; continue with: gpt finetune --resume --out {}\n",
+    log_->message(fmt::format("{} at step {} of {}; continue with: {}\n",
                               outcome.interrupted ? "interrupted" : "stopped", format_thousands(state_.step),
-                              format_thousands(config().steps), request_.out));
+                              format_thousands(config().steps), resume_command()));
     return outcome;
   }
   std::string text = fmt::format("done: {} in {}", format_amount(state_.step, "step"),

@@ -18,6 +18,7 @@ struct TuneRequest {
   Memory* memory = nullptr;                     // of the kernels; must outlive the run
   Communicator* processes = &single_process();  // that share the run; must outlive it
   std::string command_line;                     // for the report
+  std::string program = "gpt";                  // what stands before "finetune" to go on
   std::function<void()> begins = {};  // called before the first step: from then on there is work to save
 };
 

@@ -329,9 +329,10 @@ class MpiCommunicator : public Communicator {
   }
 
   [[noreturn]] void end(const std::string& why) {
-    const std::string line =
-        fmt::format("\ngpt: rank {} on {} ends the run: {}; it can be resumed from its last checkpoint\n",
-                    rank_, host(rank_), why);
+    const std::string line = fmt::format(
+        "\ngpt: rank {} on {} ends the run: {}; where it has saved, --resume goes on from its last "
+        "checkpoint\n",
+        rank_, host(rank_), why);
     [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
     MPI_Abort(MPI_COMM_WORLD, 1);
     ::_exit(1);
@@ -358,6 +359,10 @@ class MpiCommunicator : public Communicator {
 
 }  // namespace
 }  // namespace gpt
+
+extern "C" __attribute__((visibility("default"))) const char* gpt_mpi_build() {
+  return GPT_MPI_BUILD;
+}
 
 // Throws Error when MPI cannot be started. The caller owns what comes back.
 extern "C" __attribute__((visibility("default"))) gpt::Communicator* gpt_open_mpi(

@@ -34,4 +34,8 @@ std::string next_line(const std::vector<std::string>& words) {
   return "next: " + shell_command(words) + "\n";
 }
 
+std::string next_line(const std::string& program, const std::vector<std::string>& words) {
+  return "next: " + program + " " + shell_command(words) + "\n";
+}
+
 }  // namespace gpt

@@ -14,5 +14,7 @@ std::string shell_command(const std::vector<std::string>& words);
 
 // The last line of a command for people, what one does next: "next: gpt generate runs/book\n".
 std::string next_line(const std::vector<std::string>& words);
+// The same behind words that are quoted already, as "gpt launch -n 2 --".
+std::string next_line(const std::string& program, const std::vector<std::string>& words);
 
 }  // namespace gpt

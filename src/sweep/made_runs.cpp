@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/ranges.h"
 
 namespace gpt {
 namespace {
@@ -27,18 +29,36 @@ std::vector<size_t> waiting_runs(const Sweep& sweep) {
 
 }  // namespace
 
-std::vector<size_t> own_runs(const Sweep& sweep, const Communicator& processes) {
-  std::vector<size_t> waiting = waiting_runs(sweep), own;
-  if (processes.size() == 1) return waiting;
-  // The largest first, each to the process that has the least so far.
-  std::ranges::stable_sort(waiting, std::greater(), [&](size_t i) { return sweep.runs[i].flops; });
-  std::vector<double> flops(static_cast<size_t>(processes.size()));
-  for (const size_t i : waiting) {
-    const auto least = std::ranges::min_element(flops);
-    *least += sweep.runs[i].flops;
-    if (least - flops.begin() == processes.rank()) own.push_back(i);
+std::vector<int> deal_runs(const std::vector<double>& flops, int processes) {
+  std::vector<size_t> order(flops.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return flops[i]; });
+  std::vector<double> given(static_cast<size_t>(processes));
+  std::vector<int> makers(flops.size());
+  for (const size_t i : order) {
+    const auto least = std::ranges::min_element(given);
+    *least += flops[i];
+    makers[i] = static_cast<int>(least - given.begin());
   }
-  std::ranges::sort(own);
+  return makers;
+}
+
+double longest_share(const std::vector<double>& flops, const std::vector<double>& seconds, int processes) {
+  const std::vector<int> makers = deal_runs(flops, processes);
+  std::vector<double> busy(static_cast<size_t>(processes));
+  for (size_t i = 0; i < makers.size(); ++i)
+    busy[static_cast<size_t>(makers[i])] += seconds[i];
+  return std::ranges::max(busy);
+}
+
+std::vector<size_t> own_runs(const Sweep& sweep, const Communicator& processes) {
+  const std::vector<size_t> waiting = waiting_runs(sweep);
+  const std::vector<int> makers =
+      deal_runs(transformed(waiting, [&](size_t i) { return sweep.runs[i].flops; }), processes.size());
+  std::vector<size_t> own;
+  for (size_t i = 0; i < waiting.size(); ++i) {
+    if (makers[i] == processes.rank()) own.push_back(waiting[i]);
+  }
   return own;
 }
 

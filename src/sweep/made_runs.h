@@ -8,6 +8,12 @@
 
 namespace gpt {
 
+// Who makes each of some runs of these FLOPs: the largest come first, each to the process that has the least
+// so far.
+std::vector<int> deal_runs(const std::vector<double>& flops, int processes);
+// How long the process is at work that has most of them, by the seconds of each run.
+double longest_share(const std::vector<double>& flops, const std::vector<double>& seconds, int processes);
+
 // Of the runs that wait those that this process makes, by their numbers: all of them where it is alone, else
 // about as many FLOPs as every other process.
 std::vector<size_t> own_runs(const Sweep& sweep, const Communicator& processes);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "report/next_step.h"
 #include "train/advice.h"
 #include "train/run_facts.h"
 #include "train/schedule.h"
@@ -37,8 +38,9 @@ std::string cost_line(const RunStart& s) {
   const auto time = p.time();
   const std::string takes = time ? "about " + format_duration(time->total())
                                  : "at least " + format_duration(p.flops() / p.peak_flops);
-  return fmt::format("cost: {} of memory, {} FLOPs, {} at {:.0f} GFLOP/s in {}\n",
-                     format_bytes(p.memory.total()), format_count(p.flops()), takes, p.peak_flops / 1e9,
+  return fmt::format("cost: {} of memory{}, {} FLOPs, {} at {:.0f} GFLOP/s in {}\n",
+                     format_bytes(p.memory.total()), p.subject.processes > 1 ? " in each process" : "",
+                     format_count(p.flops()), takes, p.peak_flops / 1e9,
                      dtype_name(tensor_dtype(s.config.train.dtype)));
 }
 
@@ -62,12 +64,16 @@ std::string rhythm_line(const RunStart& s) {
   return text + "\n";
 }
 
+std::string resume_command(const std::string& program, const std::string& out) {
+  return program + " train --resume --out " + shell_quoted(out);
+}
+
 std::string folder_line(const RunStart& s) {
-  return fmt::format("{}; Ctrl-C saves and stops, gpt train --resume --out {} goes on; --verbose says more\n",
+  return fmt::format("{}; Ctrl-C saves and stops, {} goes on; --verbose says more\n",
                      s.resumed_at
                          ? fmt::format("resuming {} at step {}", s.out, format_thousands(*s.resumed_at))
                          : "out: " + s.out,
-                     s.out);
+                     resume_command(s.program, s.out));
 }
 
 // A finished run that is resumed all the same.
@@ -79,9 +85,8 @@ bool makes_no_step(const RunStart& s) {
 
 std::string start_lines(const RunStart& s) {
   if (makes_no_step(s))
-    return fmt::format(
-        "{} is finished at step {}; gpt train --resume --out {} --steps M extends it to M steps\n", s.out,
-        format_thousands(*s.resumed_at), s.out);
+    return fmt::format("{} is finished at step {}; {} --steps M extends it to M steps\n", s.out,
+                       format_thousands(*s.resumed_at), resume_command(s.program, s.out));
   return data_line(s) + model_line(s) + cost_line(s) + rhythm_line(s) + folder_line(s);
 }
 
@@ -131,7 +136,7 @@ std::string evaluation_line(const EvalLosses& losses, const EvalState& s) {
 }
 
 std::string end_lines(const RunEnd& e) {
-  const std::string resume = "gpt train --resume --out " + e.out;
+  const std::string resume = resume_command(e.program, e.out);
   if (!e.finished) {
     return fmt::format("{} at step {} of {}; continue with: {}\n", e.interrupted ? "interrupted" : "stopped",
                        format_thousands(e.step), format_thousands(e.steps), resume);

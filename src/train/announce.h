@@ -16,6 +16,7 @@ struct RunStart {
   const RunPlan& plan;
   std::string out;
   std::optional<int64_t> resumed_at;  // the step
+  std::string program = "gpt";        // what stands before "train" to go on
 };
 
 // Five lines: data, model, cost, rhythm, folder. One where no step is left to make.
@@ -48,6 +49,7 @@ struct RunEnd {
   int64_t best_step = -1;  // -1: never evaluated
   int64_t patience = 0;
   std::string out;
+  std::string program = "gpt";  // what stands before "train" to go on
 };
 // What became of it, where things are, and what one does next.
 std::string end_lines(const RunEnd& end);

@@ -204,7 +204,7 @@ void RunLog::write_report(double seconds, bool running) {
   if (report.commands.empty()) {
     report.commands = {{"Generate text", "gpt generate " + folder_ + " --prompt \"...\""},
                        {"Evaluate", "gpt eval " + folder_ + " --data FILE"},
-                       {"Continue training", "gpt train --resume --out " + folder_},
+                       {"Continue training", facts_.program + " train --resume --out " + folder_},
                        {"This run", facts_.command_line}};
   }
   if (facts_.plan) report.sections.push_back(facts_.plan());

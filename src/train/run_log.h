@@ -29,6 +29,7 @@ struct StepMetrics {
 // Fixed facts of a run, for its report.
 struct RunFacts {
   std::string title, subtitle, command_line;
+  std::string program = "gpt";  // what stands before "train" to go on
   int64_t vocab_size = 0;
   bool nats = true;             // the loss is a cross-entropy of tokens, so that perplexity says something
   std::optional<double> floor;  // nats per token

@@ -14,6 +14,7 @@
 #include "convert/format_limits.h"
 #include "data/loader.h"
 #include "data/preview.h"
+#include "distributed/machine_share.h"
 #include "io/gguf.h"
 #include "model/model_files.h"
 #include "model/training_graph.h"
@@ -261,7 +262,11 @@ void Trainer::start() {
   state_.config = run_config_json(config_).dump();
   require_same_run(processes_, {state_.data, state_.config, backend_.kernels.isa, state_.step, begins});
   flops_per_token_ = ModelCounts(model_.config).training_flops(model_.config.n_ctx);
-  peak_flops_ = sum_of(gather(processes_, measure_peak_flops(backend_, dtype_), "measuring the machine"));
+  peak_flops_ = rates_together(
+                    processes_, backend_.pool.size(),
+                    [this] { return std::vector<double>{measure_peak_flops(backend_, dtype_)}; },
+                    "measuring the machine")
+                    .front();
   start_files();
   saved_step_ = resumed_ ? state_.step : -1;
   if (is_first()) {
@@ -280,6 +285,7 @@ void Trainer::start_files() {
   const std::optional<int64_t> resume_step = request_.resume ? std::optional(state_.step) : std::nullopt;
   RunFacts facts =
       collect_facts(config_, model_, data_, step_.optimizer().describe(), machine, request_.command_line);
+  facts.program = request_.program;
   facts.plan = [this] { return plan_section(plan_->plan(), fact()); };
   if (processes_.size() > 1) facts.processes = [this] { return process_section(process_times_, processes_); };
   if (!is_first()) {
@@ -300,7 +306,8 @@ void Trainer::announce() {
                        .data = data_,
                        .plan = plan_->plan(),
                        .out = request_.out,
-                       .resumed_at = request_.resume ? std::optional(state_.step) : std::nullopt};
+                       .resumed_at = request_.resume ? std::optional(state_.step) : std::nullopt,
+                       .program = request_.program};
   std::string text = data_.notes;
   if (request_.verbose) {
     text += start_details(start, step_.optimizer().describe());
@@ -576,7 +583,8 @@ TrainOutcome Trainer::finish() {
                              .best_val_loss = lost ? best_->val_loss : state_.best_val_loss,
                              .best_step = lost ? best_->step : state_.best_step,
                              .patience = config().patience,
-                             .out = request_.out}));
+                             .out = request_.out,
+                             .program = request_.program}));
   return outcome;
 }
 

@@ -24,6 +24,7 @@ struct TrainRequest {
   Memory* memory = nullptr;                                   // of the kernels; must outlive the run
   Communicator* processes = &single_process();                // that share the run; must outlive it
   std::string command_line;                                   // for the report
+  std::string program = "gpt";                                // what stands before "train" to go on
   bool brief = false;                                         // says only how far it is: for one of many runs
   bool silent = false;                                        // says nothing: beside a run that speaks
   bool verbose = false;                                       // says everything at the start

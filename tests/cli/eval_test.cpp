@@ -99,6 +99,19 @@ TEST_F(Evaluation, OfWhatARunWasTrainedOnIsOfItsHeldOutPart) {
   }
 }
 
+// The model first, then the text.
+TEST_F(Evaluation, SaysWhatIsMissing) {
+  const GptRun none = run_gpt({"eval", "nosuch"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_NE(none.err.find("cannot find the model nosuch"), std::string::npos) << none.err;
+  train({write("book.txt", tales(20000, 3))}, {});
+  const std::string moved = fs::path(run()).parent_path() / "moved";
+  fs::copy(run() + "/last", moved);
+  const GptRun model = run_gpt({"eval", moved});
+  EXPECT_EQ(model.status, 2);
+  EXPECT_NE(model.err.find("--data is missing"), std::string::npos) << model.err;
+}
+
 TEST_F(Evaluation, KnowsTheTextOfARunAfterItWasMoved) {
   const std::string book = write("book.txt", tales(20000, 3));
   train({book}, {"--val-fraction", "0.2"});

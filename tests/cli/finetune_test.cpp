@@ -166,6 +166,17 @@ TEST_F(Finetune, PreferencesComeIntoOrderAndResume) {
   EXPECT_NE(run.err.find("4 of 4 pairs in order"), std::string::npos) << run.err;
 }
 
+// Fine-tuning divides no weights, and its help does not say so.
+TEST_F(Finetune, ZeroThreeIsForTrainingAlone) {
+  const GptRun run =
+      finetune("chat", "chat.jsonl", "divided", {"--template", "chatml", "--steps", "1", "--zero", "3"});
+  EXPECT_EQ(run.status, 2);
+  EXPECT_NE(run.err.find("--zero: fine-tuning divides the optimizer's state (1) and gradients (2), found 3"),
+            std::string::npos)
+      << run.err;
+  EXPECT_EQ(run_gpt({"finetune", "--help-all"}).out.find("and weights"), std::string::npos);
+}
+
 TEST_F(Finetune, AdaptersAreTrainedAlone) {
   const Words lora = {"--lora-rank", "4", "--lr", "1e-2", "--batch-size", "8", "--steps", "8"};
   Words words = lora;

@@ -1,103 +1,13 @@
-// Several processes: the same bits for any number of them, and loud ends.
+// Several processes: the same bits for any number of them, and refusals by name.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "base/file.h"
-#include "gpt_process.h"
-#include "run_gpt.h"
-#include "support/temp_dir.h"
+#include "mpi_runs.h"
 
 namespace {
-
-namespace fs = std::filesystem;
-using Words = std::vector<std::string>;
-
-bool has_mpi() {
-  return std::system("mpirun --version > /dev/null 2>&1") == 0 &&
-         fs::exists(fs::path(GPT_BINARY).parent_path() / "gpt_mpi.so");
-}
-
-class Mpi : public testing::Test {
- protected:
-  void SetUp() override {
-    ::setenv("ASAN_OPTIONS", "detect_leaks=0", 0);  // Open MPI leaves memory behind
-    if (!has_mpi()) GTEST_SKIP() << "Open MPI is not installed, or was not when this was built";
-    std::string text;
-    for (int i = 0; i < 400; ++i)
-      text += "line " + std::to_string(i * i) + " of some text to learn\n";
-    gpt::test::write_plain_file(text_, text);
-  }
-
-  Words train(const std::string& name, const Words& more) const {
-    Words words = {
-        "train", "--data",       text_, "--tokenizer",   "byte", "--n-layer", "2",       "--n-head",
-        "2",     "--n-embd",     "16",  "--n-ctx",       "16",   "--dropout", "0.1",     "--batch-size",
-        "8",     "--eval-every", "5",   "--micro-batch", "1",    "--warmup",  "3",       "--eval-batches",
-        "2",     "--threads",    "1",   "--grad-shards", "4",    "--out",     path(name)};
-    return with_flags(words, more);
-  }
-  int step_of(const std::string& name) const {
-    return nlohmann::json::parse(gpt::read_file(path(name + "/last/train_state.json")))["step"];
-  }
-  static Words launch(int n, const Words& command, const Words& flags = {}) {
-    Words words = {"launch", "-n", std::to_string(n)};
-    words.insert(words.end(), flags.begin(), flags.end());
-    words.push_back("--");
-    words.insert(words.end(), command.begin(), command.end());
-    return words;
-  }
-  static void succeeds(const Words& words) {
-    const GptRun run = run_gpt(words);
-    ASSERT_EQ(run.status, 0) << run.err;
-  }
-  std::string path(const std::string& name) const { return dir_.file(name); }
-  void expect_same(const std::string& a, const std::string& b) const {
-    for (const char* file :
-         {"/last/model.safetensors", "/last/train_state.safetensors", "/best/model.safetensors"})
-      EXPECT_TRUE(gpt::read_file(path(a) + file) == gpt::read_file(path(b) + file)) << a << " " << b << file;
-  }
-
-  // The lines of a run's metrics that have one.
-  static std::string held_out_losses(const std::string& run) {
-    std::istringstream metrics(gpt::read_file(run + "/metrics.jsonl"));
-    std::string losses;
-    for (std::string line; std::getline(metrics, line);) {
-      if (line.find("val_loss") != std::string::npos) losses += line + "\n";
-    }
-    EXPECT_NE(losses, "");
-    return losses;
-  }
-
-  // The process of a rank that trains into a folder; -1: none.
-  pid_t process_of(int rank, const std::string& out) const {
-    for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
-      const std::string pid = entry.path().filename();
-      if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
-      const auto content = [&](const char* name) {
-        std::ifstream file(entry.path() / name, std::ios::binary);
-        return std::string(std::istreambuf_iterator<char>(file), {});
-      };
-      const std::string variable = "OMPI_COMM_WORLD_RANK=" + std::to_string(rank) + '\0';
-      if (content("environ").find(variable) != std::string::npos &&
-          content("cmdline").find('\0' + out + '\0') != std::string::npos)
-        return static_cast<pid_t>(std::stol(pid));
-    }
-    return -1;
-  }
-
-  gpt::test::TempDir dir_;
-  std::string text_ = dir_.file("text.txt");
-};
 
 TEST_F(Mpi, TheNumbersDependOnShardsAndNotOnProcesses) {
   for (const char* dtype : {"fp32", "bf16"}) {
@@ -198,6 +108,26 @@ TEST_F(Mpi, FastReduceGoesOnWithAnyNumberOfProcesses) {
   says(launch(2, resume({})), "done: 10 steps");
 }
 
+// With divided gradients too, whose micro-batches are all samples of a process.
+TEST_F(Mpi, DividedFastReduceGoesOnWithAnyNumberOfProcesses) {
+  const auto says = [&](const Words& words, const std::string& what) {
+    const GptRun run = run_gpt(words);
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_NE(run.err.find(what), std::string::npos) << run.err;
+  };
+  const auto resume = [&](const Words& more) {
+    return with_flags({"train", "--resume", "--out", path("run")}, more);
+  };
+  for (const std::string zero : {"2", "3"}) {
+    fs::remove_all(path("run"));
+    succeeds(launch(4, train("run", {"--steps", "8", "--micro-batch", "2", "--zero", zero, "--reduce", "fast",
+                                     "--stop-after", "2"})));
+    says(launch(2, resume({"--stop-after", "4"})), "micro_batch 4: with zero " + zero);
+    says(resume({"--stop-after", "6"}), "stopped at step 6");
+    says(launch(4, resume({})), "done: 8 steps");
+  }
+}
+
 TEST_F(Mpi, SaysWhatTheNumberOfProcessesMeans) {
   Words words = train("auto", {"--steps", "2"});
   words.erase(std::find(words.begin(), words.end(), "--grad-shards"),
@@ -205,6 +135,7 @@ TEST_F(Mpi, SaysWhatTheNumberOfProcessesMeans) {
   const GptRun run = run_gpt(launch(2, words));
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_NE(run.err.find("grad_shards 2: one for each process"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find(" of memory in each process, "), std::string::npos) << run.err;
   const GptRun three = run_gpt(launch(3, train("three", {"--steps", "2"})));
   EXPECT_EQ(three.status, 2) << three.err;
   EXPECT_NE(three.err.find("expected a multiple of the 3 processes, found 4"), std::string::npos)
@@ -226,6 +157,25 @@ TEST_F(Mpi, RefusesOtherLaunchersAndCommandsByName) {
   EXPECT_EQ(launched.status, 2);
   EXPECT_NE(launched.err.find("expected -- train or finetune or eval or sweep"), std::string::npos)
       << launched.err;
+}
+
+// Of a build that is not the program's nothing is called.
+TEST_F(Mpi, RefusesTheModuleOfAnotherBuild) {
+  const fs::path folder = fs::path(GPT_BINARY).parent_path();
+  fs::copy_file(GPT_BINARY, path("gpt"));
+  std::string module = gpt::read_file((folder / "gpt_mpi.so").string());
+  const size_t at = module.find(" build ");
+  ASSERT_NE(at, std::string::npos);
+  char& digit = module[at + std::string_view(" build ").size()];
+  digit = digit == '0' ? '1' : '0';
+  gpt::test::write_plain_file(path("gpt_mpi.so"), module);
+  const std::string command = "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 " + path("gpt") +
+                              " eval x --data " + text_ + " 2> " + path("err");
+  EXPECT_NE(std::system(command.c_str()), 0);
+  const std::string err = gpt::read_file(path("err"));
+  EXPECT_NE(err.find("gpt_mpi.so is of another build than this program: expected \"gpt.cpp "),
+            std::string::npos)
+      << err;
 }
 
 // Fine-tuning too, with an evaluation that all share.
@@ -426,73 +376,6 @@ TEST_F(Mpi, FrozenLayersAreWholeInEveryProcess) {
   const GptRun run = run_gpt(launch(2, divided));
   EXPECT_EQ(run.status, 0) << run.err;
   expect_same("whole", "divided");
-}
-
-// A process that stands still ends all others, by name, and the run goes on to the same model.
-TEST_F(Mpi, AStoppedProcessEndsTheRun) {
-  succeeds(train("whole", {"--steps", "300"}));
-  GptProcess run(launch(2, train("stopped", {"--steps", "300", "--save-every", "20"})),
-                 [] { ::setenv("GPT_RANK_TIMEOUT", "3", 1); });
-  ASSERT_TRUE(run.wait_for_file(path("stopped/last/train_state.json"))) << run.notes();
-  const pid_t second = process_of(1, path("stopped"));
-  ASSERT_GT(second, 0);
-  ::kill(second, SIGSTOP);
-  EXPECT_NE(run.end(), 0);
-  EXPECT_NE(run.notes().find("rank 1 on "), std::string::npos) << run.notes();
-  EXPECT_NE(run.notes().find("has given no sign of life"), std::string::npos) << run.notes();
-  succeeds({"train", "--resume", "--out", path("stopped")});
-  expect_same("whole", "stopped");
-}
-
-TEST_F(Mpi, AKilledRunIsStartedAgain) {
-  succeeds(train("whole", {"--steps", "300"}));
-  GptProcess run(launch(2, train("killed", {"--steps", "300", "--save-every", "20"}), {"--restart", "1"}));
-  ASSERT_TRUE(run.wait_for_file(path("killed/last/train_state.json"))) << run.notes();
-  const pid_t second = process_of(1, path("killed"));
-  ASSERT_GT(second, 0);
-  ::kill(second, SIGKILL);
-  EXPECT_EQ(run.end(), 0) << run.notes();
-  EXPECT_NE(run.notes().find("restart 1 of 1 goes on from step"), std::string::npos) << run.notes();
-  expect_same("whole", "killed");
-}
-
-// A refusal is no crash: what was there before is not trained in its place.
-TEST_F(Mpi, ARestartTakesNoOtherRunForItsOwn) {
-  succeeds(train("theirs", {"--steps", "10"}));
-  const std::string before = gpt::read_file(path("theirs/last/model.safetensors"));
-  const GptRun run =
-      run_gpt(launch(2, train("theirs", {"--steps", "20", "--seed", "9"}), {"--restart", "2"}));
-  EXPECT_NE(run.status, 0);
-  EXPECT_NE(run.err.find("no restart: " + path("theirs") + " held a run before"), std::string::npos)
-      << run.err;
-  EXPECT_EQ(gpt::read_file(path("theirs/last/model.safetensors")), before);
-}
-
-// What a flag of a resumed run says of stopping and sharing holds behind a restart.
-TEST_F(Mpi, ARestartKeepsTheFlagsOfAResumedRun) {
-  succeeds(train("cut", {"--steps", "400", "--stop-after", "10"}));
-  GptProcess run(launch(
-      2,
-      {"train", "--resume", "--out", path("cut"), "--zero", "1", "--stop-after", "200", "--save-every", "20"},
-      {"--restart", "1"}));
-  ASSERT_TRUE(run.wait_until([&] { return step_of("cut") >= 40; })) << run.notes();
-  const pid_t second = process_of(1, path("cut"));
-  ASSERT_GT(second, 0);
-  ::kill(second, SIGKILL);
-  EXPECT_EQ(run.end(), 0) << run.notes();
-  EXPECT_NE(run.notes().find("restart 1 of 1"), std::string::npos) << run.notes();
-  EXPECT_EQ(step_of("cut"), 200);
-  EXPECT_EQ(nlohmann::json::parse(gpt::read_file(path("cut/config.json")))["zero"], 1);
-}
-
-TEST_F(Mpi, CtrlCSavesAndStops) {
-  succeeds(train("whole", {"--steps", "300"}));
-  GptProcess run(launch(2, train("asked", {"--steps", "300", "--save-every", "20"})));
-  ASSERT_TRUE(run.wait_for_file(path("asked/last/train_state.json"))) << run.notes();
-  run.send(SIGINT);
-  EXPECT_EQ(run.end(), 130) << run.notes();
-  succeeds({"train", "--resume", "--out", path("asked")});
-  expect_same("whole", "asked");
 }
 
 }  // namespace

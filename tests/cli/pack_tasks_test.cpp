@@ -87,7 +87,9 @@ TEST_F(PackTasks, KilledAndRepeatedTheyGiveTheBytesOfOne) {
     } else {
       const GptRun run = run_gpt(words);
       ASSERT_EQ(run.status, 0) << run.err;
-      EXPECT_NE(run.err.find("next: gpt data pack --out " + path("many") + " --merge"), std::string::npos);
+      EXPECT_NE(run.err.find("tasks that are not complete yet: "), std::string::npos) << run.err;
+      EXPECT_NE(run.err.find("behind them: gpt data pack --out " + path("many") + " --merge"),
+                std::string::npos);
     }
   }
   const Words merge = {"data", "pack", "--out", path("many"), "--merge"};
@@ -97,10 +99,13 @@ TEST_F(PackTasks, KilledAndRepeatedTheyGiveTheBytesOfOne) {
   for (const Words& words :
        {Words{"data", "info", path("many")}, Words{"train", path("many"), "--out", path("r")}})
     expect_error(run_gpt(words), "the work of 8 tasks that is not merged");
-  for (const char* task : {"2/8", "5/8", "7/8"}) {
+  for (const std::string task : {"2/8", "5/8", "7/8"}) {
     const GptRun run = run_gpt(pack("many", {"--task", task}));
     EXPECT_EQ(run.status, 0) << run.err;
     EXPECT_NE(run.err.find("1 of 2 shards were there already"), std::string::npos) << run.err;
+    EXPECT_EQ(run.err.find("next: gpt data pack --out " + path("many") + " --merge") != std::string::npos,
+              task == "7/8")
+        << run.err;
   }
   EXPECT_EQ(run_and_kill(merge, kBlock), -SIGXFSZ);
   const GptRun merged = run_gpt(merge);

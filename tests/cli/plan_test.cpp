@@ -84,6 +84,27 @@ TEST(Plan, SharesTheRunAmongProcesses) {
   EXPECT_EQ(plan({"--ranks", "2", "--link", "0"}).status, 2);
 }
 
+TEST(Plan, SaysWhatIsOfOneProcessAndRefusesWhatNoneNeeds) {
+  const auto text_of = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words = with_flags(kRun, more);
+    std::erase(words, "--json");
+    return run_gpt(words);
+  };
+  const GptRun two = text_of({"--measure", "0", "--ranks", "2"});
+  EXPECT_NE(two.out.find("peak memory of each process"), std::string::npos) << two.out;
+  EXPECT_NE(two.err.find("next: gpt launch -n 2 -- train "), std::string::npos) << two.err;
+  const GptRun large = run_gpt({"plan", "--preset", "gpt2-xl", "--data", "tales:20000", "--batch-size", "4",
+                                "--measure", "0", "--memory", "1", "--ranks", "4", "--link", "5"});
+  EXPECT_NE(large.err.find(" --ranks 4 --link 5"), std::string::npos) << large.err;
+  const GptRun link = plan({"--link", "5"}), zero = plan({"--zero", "1"});
+  EXPECT_EQ(link.status, 2);
+  EXPECT_NE(link.err.find("--link: one process sends nothing; give --ranks N"), std::string::npos)
+      << link.err;
+  EXPECT_EQ(zero.status, 2);
+  EXPECT_NE(zero.err.find("--zero: one process has nothing to divide; give --ranks N"), std::string::npos)
+      << zero.err;
+}
+
 // An adapter beside a model that lies in a folder, against training all of its weights.
 TEST(Plan, ComparesAnAdapterWithAllWeights) {
   const gpt::test::TempDir dir;

@@ -65,7 +65,7 @@ TEST(Usage, WrongValuesNameTheFlag) {
 
 TEST(Usage, MissingArguments) {
   expect_one_line_error(run_gpt({"generate"}), 2, "MODEL");
-  expect_one_line_error(run_gpt({"eval", "x"}), 2, "--data");
+  expect_one_line_error(run_gpt({"eval", "x"}), 1, "cannot find the model x");
   expect_one_line_error(run_gpt({"train", "--data", "tales"}), 2, "--out");
   expect_one_line_error(run_gpt({"train", "--resume"}), 2, "--out");
   expect_one_line_error(run_gpt({"data", "tales"}), 2, "--bytes");

@@ -257,6 +257,18 @@ TEST_F(Tasks, TasksOfSomethingElseAreNamed) {
   tokenizer_ = std::move(byte);
 }
 
+// Found when a task begins, before the work.
+TEST_F(Tasks, ATaskThatCannotBeMergedIsRefused) {
+  task(1, 3);
+  const auto before = std::exchange(options_.document_token, -1);
+  expect_part(error_of([&] { task(2, 3); }),
+              "task 1/3 in " + out_ + " was begun with other options than this one");
+  EXPECT_FALSE(fs::exists(of_task(2, 3, "shard-00000.bin")));
+  options_.document_token = before;
+  task(2, 3);
+  EXPECT_EQ(missing_tasks(out_), (std::vector<std::string>{"3/3 (not begun)"}));
+}
+
 TEST_F(Tasks, TextThatChangesIsNamed) {
   all_tasks(2);
   touch(options_.files[4]);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "base/rng.h"
@@ -184,6 +185,7 @@ TEST_P(ShardTrial, PacksOfEarlierVersions) {
   const std::string old = read_file(file(kPackStateFile));
   EXPECT_EQ(error_of([&] { open_shard_set(out_); }), "no error");
   EXPECT_EQ(pack().shards_before, 10);
+  EXPECT_EQ(error_of([&] { open_shard_set(out_); }), "no error");
   for (const Damage kind :
        {Damage::remove, Damage::cut, Damage::empty, Damage::header, Damage::magic, Damage::gap}) {
     write_plain_file(file(kPackStateFile), old);
@@ -194,6 +196,17 @@ TEST_P(ShardTrial, PacksOfEarlierVersions) {
     fs::remove(file("shard-00077.bin.unknown"));
     expect_whole();
   }
+}
+
+// Earlier versions wrote no hash of a tokenizer either: this list was removed.
+TEST_P(ShardTrial, AListThatWasRemovedIsMissed) {
+  nlohmann::json state = nlohmann::json::parse(read_file(file(kPackStateFile)));
+  state.erase("list");
+  state.erase("checksum");
+  write_plain_file(file(kPackStateFile), state.dump());
+  EXPECT_NE(error_of([&] { open_shard_set(out_); }).find("pack.json is damaged"), std::string::npos);
+  EXPECT_FALSE(pack().mended.empty());
+  expect_whole();
 }
 
 // A shard that is written to or replaced after it was read is told by its stamp, one that is gone is not.

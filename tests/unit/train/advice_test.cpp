@@ -154,6 +154,10 @@ TEST(Announce, EndsSayWhatBecameOfIt) {
              .out = "run"};
   EXPECT_NE(end_lines(end).find("stopped at step 50 of 100; continue with: gpt train --resume --out run"),
             std::string::npos);
+  end.program = "gpt launch -n 2 --";
+  EXPECT_NE(end_lines(end).find("continue with: gpt launch -n 2 -- train --resume --out run\n"),
+            std::string::npos);
+  end.program = "gpt";
   end.finished = true;
   end.patience = 3;
   const std::string text = end_lines(end);
