@@ -179,7 +179,8 @@ TEST_F(Serve, EchoHasLogprobsOfThePromptAndTheEnd) {
   EXPECT_EQ(choice["logprobs"]["token_logprobs"].size(), ids.size() + 1);
   EXPECT_TRUE(choice["logprobs"]["token_logprobs"][0].is_null());
   EXPECT_TRUE(choice["logprobs"]["top_logprobs"][0].is_null());
-  EXPECT_EQ(choice["logprobs"]["top_logprobs"][1].size(), 2u);
+  const size_t alternatives = choice["logprobs"]["top_logprobs"][1].size();
+  EXPECT_TRUE(alternatives == 2 || alternatives == 3) << "the two likeliest, and the one that stands there";
   EXPECT_EQ(choice["text"].get<std::string>().substr(0, 9), "Once upon");
   const json prompt_only = server.post(
       "/v1/completions", {{"prompt", "Once upon"}, {"max_tokens", 0}, {"echo", true}, {"logprobs", 0}});
@@ -237,6 +238,11 @@ TEST_F(Serve, WrongRequestsAreRefusedByName) {
       {R"("n":-1)", "n"},
       {R"("n":18446744073709551615)", "n"},
       {R"("max_tokens":-5)", "max_tokens"},
+      {R"("max_tokens":0)", "max_tokens"},
+      {R"("n_predict":5)", "n_predict"},
+      {R"("repeat_penalty":1.1)", "repeat_penalty"},
+      {R"("min_tokens":5)", "min_tokens"},
+      {R"("include_stop_str_in_output":true)", "include_stop_str_in_output"},
       {R"("max_tokens":1.5)", "max_tokens"},
       {R"("seed":1e300)", "seed"},
       {R"("stop":"")", "stop"},
