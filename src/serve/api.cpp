@@ -38,7 +38,7 @@ std::string log_line(const CallRecord& r) {
 Api::Api(ModelSet& models, ApiOptions options)
     : models_(models),
       options_(std::move(options)),
-      runs_(options_.runs.begin(), options_.runs.end()),
+      runs_(models_, options_.runs),
       service_{models_, options_.limits, metrics_, salts_,   options_.folder,
                runs_,   compiling_,      tracing_, watching_},
       rate_(options_.per_minute),

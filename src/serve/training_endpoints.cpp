@@ -16,9 +16,7 @@ void answer_later(const Service& service, const std::shared_ptr<Call>& call, F m
 
 RunWatch& run_of(const Service& service, const Call& call, std::string_view prefix) {
   const std::string name = percent_decoded(call.request().path().substr(prefix.size()));
-  for (RunWatch& run : service.runs) {
-    if (run.name() == name) return run;
-  }
+  if (RunWatch* run = service.runs.find(name)) return *run;
   throw ApiError(404, fmt::format("there is no run \"{}\" here; GET /training/runs lists those there are",
                                   printable_text(name, 64)));
 }
@@ -28,20 +26,21 @@ RunWatch& run_of(const Service& service, const Call& call, std::string_view pref
 void list_runs(const Service& service, const std::shared_ptr<Call>& call) {
   answer_later(service, call, [&service] {
     std::string list;
-    for (RunWatch& run : service.runs)
+    for (RunWatch& run : service.runs.now())
       list += (list.empty() ? "" : ",") + run.summary();
     return HttpReply{.body = "{\"runs\":[" + list + "]}"};
   });
 }
 
 void show_run(const Service& service, const std::shared_ptr<Call>& call) {
-  RunWatch& run = run_of(service, *call, "/training/runs/");
-  answer_later(service, call, [&run] { return HttpReply{.body = run.details()}; });
+  answer_later(service, call, [&service, call] {
+    return HttpReply{.body = run_of(service, *call, "/training/runs/").details()};
+  });
 }
 
 void show_run_report(const Service& service, const std::shared_ptr<Call>& call) {
-  const RunWatch& run = run_of(service, *call, "/training/reports/");
-  answer_later(service, call, [&run] { return made_page(run.report()); });
+  answer_later(service, call,
+               [&service, call] { return made_page(run_of(service, *call, "/training/reports/").report()); });
 }
 
 }  // namespace gpt::serve

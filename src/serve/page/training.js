@@ -77,6 +77,9 @@ async function drawRun(run) {
   if (run.report_version && run.report_version !== shownOf.report) {
     drawReport(await (await ask('GET', `/training/reports/${path}`)).text());
     shownOf.report = run.report_version;
+  } else if (!run.report_version) {
+    clear(field('report'));  // not another run's
+    shownOf.report = null;
   }
 }
 
