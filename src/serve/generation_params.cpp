@@ -83,7 +83,6 @@ void refuse_unsupported(const Fields& fields) {
   for (const char* name : {"include_stop_str_in_output", "return_tokens_as_token_ids"}) {
     if (fields.boolean(name).value_or(false)) fields.refuse({name});
   }
-  if (!fields.boolean("skip_special_tokens").value_or(true)) fields.refuse({"skip_special_tokens"});
   for (const auto& [theirs, ours] : {std::pair{"n_predict", "max_tokens"},
                                      {"repeat_penalty", "repetition_penalty"},
                                      {"n_probs", "logprobs"}}) {
