@@ -26,6 +26,10 @@ std::string log_line(const CallRecord& r) {
   line += ",\"path\":";
   append_json(line, printable_text(r.path, 128));
   line += fmt::format(",\"status\":{},\"seconds\":{:.4f}", r.status, r.seconds);
+  if (!r.model.empty()) {
+    line += ",\"model\":";
+    append_json(line, r.model);
+  }
   if (r.usage.prompt > 0)
     line += fmt::format(",\"prompt_tokens\":{},\"completion_tokens\":{},\"cached_tokens\":{}", r.usage.prompt,
                         r.usage.completion, r.usage.cached);

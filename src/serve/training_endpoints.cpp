@@ -1,3 +1,6 @@
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
 #include "base/ranges.h"
 #include "base/utf8.h"
 #include "serve/api_error.h"
@@ -21,13 +24,25 @@ RunWatch& run_of(const Service& service, const Call& call, std::string_view pref
                                   printable_text(name, 64)));
 }
 
+// One that cannot be read does not hide the others; what is wrong is said where it is asked for alone.
+std::string summary_of(RunWatch& run) {
+  try {
+    return run.summary();
+  } catch (const Error&) {
+    nlohmann::json facts = {{"name", run.name()}, {"version", ""}, {"step", 0}, {"state", "damaged"}};
+    for (const char* key : {"steps", "loss", "val_loss", "tok_per_s", "seconds", "eta_seconds"})
+      facts[key] = nullptr;
+    return facts.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+}
+
 }  // namespace
 
 void list_runs(const Service& service, const std::shared_ptr<Call>& call) {
   answer_later(service, call, [&service] {
     std::string list;
     for (RunWatch& run : service.runs.now())
-      list += (list.empty() ? "" : ",") + run.summary();
+      list += (list.empty() ? "" : ",") + summary_of(run);
     return HttpReply{.body = "{\"runs\":[" + list + "]}"};
   });
 }

@@ -14,7 +14,7 @@ function card(label, value, note) {
   return make('div', {class: 'card'}, make('div', {class: 'label', text: label}), make('div', {class: 'value', text: value}), note ? make('div', {class: 'note', text: note}) : null);
 }
 
-const kStates = {running: 'running', finished: 'finished', silent: 'nothing new for a while: it may have ended'};
+const kStates = {running: 'running', finished: 'finished', silent: 'nothing new for a while: it may have ended', damaged: 'cannot be read'};
 
 function drawFacts(run) {
   document.title = `${run.name}: step ${thousands(run.step)}`;
