@@ -17,7 +17,7 @@ namespace gpt::serve {
 struct CallRecord {
   std::string endpoint, id, traceparent, peer, method, path;
   std::string model;  // as its answer names it; "": of none
-  int status = 0;  // 499: the client went away first
+  int status = 0;     // 499: the client went away first
   double seconds = 0;
   Usage usage;
 };
