@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 
 #include "base/clock.h"
@@ -207,7 +208,11 @@ class Service {
         "\n\n");
     server_.on_signal([this](int count) { on_signal(count); });
     const serve::ModelFollower follower(models_, {.note = [](const std::string& line) { write_note(line); }});
-    write_note(fmt::format("listening on {}\nopen it in a browser to chat\n", server_.url()));
+    const bool chats = std::ranges::any_of(
+        models_.all(), &serve::ServedModel::has_chat_template,
+        [](const auto& model) -> const auto& { return *model; });
+    write_note(
+        fmt::format("listening on {}\nopen it in a browser{}\n", server_.url(), chats ? " to chat" : ""));
     server_.run();
     models_.stop();
     return forced_ ? kInterruptedStatus : 0;
@@ -240,10 +245,6 @@ class Service {
     options.per_minute = a_.rate;
     options.log_bodies = a_.log_requests;
     options.log = [this](const std::string& line) { log_.write(line); };
-    for (const auto& model : models_.all()) {
-      if (serve::is_run(model->options().path))
-        options.runs.push_back({model->name(), model->options().path});
-    }
     options.connections = [this] { return server_.connections(); };
     return options;
   }

@@ -72,6 +72,12 @@ constexpr Name kFlags[] = {
     {"--format", "--to"},
     {"--n-threads|--num-threads", "--threads"},
     {"--overwrite", "--force"},
+    {"--parallel|-np|--max-num-seqs", "--sequences"},
+    {"--max-model-len", "--n-ctx"},
+    {"--max-num-batched-tokens|--ubatch-size|-ub", "--step-rows"},
+    {"--kv-cache-dtype", "--kv-dtype"},
+    {"--model-dir", "--models-dir"},
+    {"--models-max", "--max-models"},
 };
 
 struct Answer {
@@ -157,6 +163,22 @@ constexpr Answer kAnswers[] = {
     {"--load-in-8bit", "", "--dtype q8_0"},
     {"--load-in-4bit", "", "--dtype q4_0"},
     {"--trust-remote-code", "", "no code of a model is ever run; leave it out"},
+    {"--api-key", "serve",
+     "other users of the machine see command lines: --api-key-file FILE has keys, one a line"},
+    {"--alias|-a|--served-model-name", "serve", "the name stands before the model: gpt serve NAME=PATH"},
+    {"--lora-modules", "serve", "--adapter NAME=DIR, once for each"},
+    {"--tensor-parallel-size|-tp|--pipeline-parallel-size|-pp|--data-parallel-size|-dp", "serve",
+     "one process serves a model, with --threads threads; leave it out"},
+    {"--gpu-memory-utilization", "serve",
+     "this build computes on the CPU; --kv-memory GIB is for keys and values"},
+    {"--quantization", "serve", "--dtype q8_0 or q4_0 quantises while the model is loaded"},
+    {"--embedding|--embeddings|--metrics|--slots|--jinja|--cont-batching|-cb|--enable-lora|"
+     "--enable-auto-tool-choice|--enable-prefix-caching|--enable-chunked-prefill|--cache-prompt",
+     "serve", "that is always on; leave it out"},
+    {"--tool-call-parser", "serve", "the form of tool calls follows from the chat template; leave it out"},
+    {"--timeout|-to", "serve", "--request-time SECONDS is for an answer, --idle-time between two requests"},
+    {"--ssl-key-file|--ssl-cert-file|--ssl-keyfile|--ssl-certfile", "serve",
+     "TLS is the task of a reverse proxy; docs/serving.md has a config of nginx"},
     {"--verbose", "", "commands say all they have to say; leave it out"},
 };
 

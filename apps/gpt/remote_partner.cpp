@@ -94,9 +94,14 @@ class RemotePartner final : public ChatPartner {
     bool done = false;
   };
 
+  [[noreturn]] void refused(int status, const std::string& body) const {
+    fail("{}: {} ({}){}", client_.url(), error_text(body), status,
+         status == 401 ? "; --api-key-file FILE has the key, or OPENAI_API_KEY" : "");
+  }
+
   std::string first_model() {
     const auto answer = client_.get("/models");
-    if (answer.status != 200) fail("{}: {} ({})", client_.url(), error_text(answer.body), answer.status);
+    if (answer.status != 200) refused(answer.status, answer.body);
     const json list = json::parse(answer.body, nullptr, false);
     const json::json_pointer first("/data/0/id");
     if (!list.is_object() || !list.contains(first) || !list[first].is_string())
@@ -114,7 +119,7 @@ class RemotePartner final : public ChatPartner {
       const int status = client_.post(
           "/chat/completions", request(messages).dump(),
           [&](int code, std::string_view piece) { code == 200 ? events.push(piece) : void(other += piece); });
-      if (status != 200) fail("{}: {} ({})", client_.url(), error_text(other), status);
+      if (status != 200) refused(status, other);
       if (!reply.done && !cancelled_) fail("{}: the answer ended before it was whole", client_.url());
     } catch (const std::runtime_error&) {
       if (!cancelled_) throw;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -234,11 +235,16 @@ void AnswerFormat::text_logprobs(std::string& out, const std::vector<TokenEntry>
       continue;
     }
     tops += '{';
-    for (size_t j = 0; j < entry.logprobs.top.size(); ++j) {
+    // The chosen one is always among them, as OpenAI has it.
+    auto top = entry.logprobs.top;
+    const auto& chosen = entry.logprobs.chosen;
+    using Scored = std::decay_t<decltype(chosen)>;
+    if (std::ranges::find(top, chosen.id, &Scored::id) == top.end()) top.push_back(chosen);
+    for (size_t j = 0; j < top.size(); ++j) {
       if (j > 0) tops += ',';
-      append_json(tops, token_text(entry.logprobs.top[j].id));
+      append_json(tops, token_text(top[j].id));
       tops += ':';
-      append_json(tops, entry.logprobs.top[j].logprob);
+      append_json(tops, top[j].logprob);
     }
     tops += '}';
   }

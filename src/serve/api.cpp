@@ -26,6 +26,10 @@ std::string log_line(const CallRecord& r) {
   line += ",\"path\":";
   append_json(line, printable_text(r.path, 128));
   line += fmt::format(",\"status\":{},\"seconds\":{:.4f}", r.status, r.seconds);
+  if (!r.model.empty()) {
+    line += ",\"model\":";
+    append_json(line, r.model);
+  }
   if (r.usage.prompt > 0)
     line += fmt::format(",\"prompt_tokens\":{},\"completion_tokens\":{},\"cached_tokens\":{}", r.usage.prompt,
                         r.usage.completion, r.usage.cached);
@@ -38,7 +42,7 @@ std::string log_line(const CallRecord& r) {
 Api::Api(ModelSet& models, ApiOptions options)
     : models_(models),
       options_(std::move(options)),
-      runs_(options_.runs.begin(), options_.runs.end()),
+      runs_(models_, options_.runs),
       service_{models_, options_.limits, metrics_, salts_,   options_.folder,
                runs_,   compiling_,      tracing_, watching_},
       rate_(options_.per_minute),

@@ -23,7 +23,7 @@ struct ApiOptions {
   bool log_bodies = false;                                // requests with their text
   std::function<void(const std::string& line)> log = {};  // takes JSON lines, on any thread
   std::function<int64_t()> connections = {};              // for the metrics
-  std::vector<WatchedRun> runs = {};                      // that the page of training shows
+  std::vector<WatchedRun> runs = {};                      // shown beside the models that are runs
 };
 
 // Everything behind HTTP: guards every request, finds its endpoint and runs it, counts and logs it. What
@@ -55,7 +55,7 @@ class Api {
   const ApiOptions options_;
   Metrics metrics_;
   PrefixSalts salts_;
-  std::vector<RunWatch> runs_;
+  RunList runs_;
   Service service_;
   Router router_;
   RateLimit rate_;  // of the server's thread

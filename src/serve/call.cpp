@@ -42,6 +42,11 @@ void Call::watch() {
   });
 }
 
+void Call::set_model(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  record_.model = name;
+}
+
 void Call::set_usage(const Usage& usage) {
   const std::lock_guard lock(mutex_);
   record_.usage = usage;

@@ -16,7 +16,8 @@ namespace gpt::serve {
 // What is known of a call when it is over.
 struct CallRecord {
   std::string endpoint, id, traceparent, peer, method, path;
-  int status = 0;  // 499: the client went away first
+  std::string model;  // as its answer names it; "": of none
+  int status = 0;     // 499: the client went away first
   double seconds = 0;
   Usage usage;
 };
@@ -35,6 +36,7 @@ class Call : public Responder, public std::enable_shared_from_this<Call> {
   bool closed() const { return over_; }
   size_t client = 0;  // one for each key; 0: without one
   void set_endpoint(const std::string& name) { record_.endpoint = name; }
+  void set_model(const std::string& name);
   void set_usage(const Usage& usage);
 
   void send(HttpReply reply) override;

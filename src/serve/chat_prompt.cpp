@@ -46,7 +46,9 @@ void open_arguments(Ordered& message) {
 }
 
 Ordered read_messages(const Ordered& messages, std::string_view jinja) {
-  if (!messages.is_array() || messages.empty()) fail_field("messages", "expected a list of messages");
+  if (!messages.is_array())
+    fail_field("messages", "expected a list of messages, found {}", messages.type_name());
+  if (messages.empty()) fail_field("messages", "expected at least one message, found none");
   const bool knows_developer = jinja.find("developer") != std::string_view::npos;
   Ordered list = Ordered::array();
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -148,9 +150,10 @@ void add_tools(const Fields& fields, const Ordered& body, const ChatTemplate& fo
   if (!found)
     throw ApiError(
         400,
-        fmt::format("tools: {} says nothing of tools in a form that is known here; leave them out, or "
-                    "set \"tool_choice\": \"none\"",
-                    format.built_in() ? "the chat format " + format.name() : format.name()),
+        fmt::format(
+            "tools: {} says nothing of tools in a form that is known here; leave them out, or "
+            "set \"tool_choice\": \"none\"",
+            format.built_in() ? "the chat format " + format.name() : "the chat template of this model"),
         "tools", "unsupported_parameter");
   conversation["tools"] = body["tools"];
   prompt.tools = found;

@@ -37,7 +37,7 @@ void read_counts(const Fields& fields, const RequestLimits& limits, Completion& 
                limits.sequences, std::ssize(c.prompts) * c.samples);
 }
 
-Completion read_completion(const Service& service, const Call& call, const Fields& fields) {
+Completion read_completion(const Service& service, Call& call, const Fields& fields) {
   Completion c{.found = model_of(service, call, fields)};
   const ServedModel& model = *c.found.model;
   c.params = parse_generation(fields, model, service.limits);

@@ -20,7 +20,7 @@ struct Service {
   Metrics& metrics;
   PrefixSalts& salts;
   ModelFolder folder;
-  std::vector<RunWatch>& runs;  // of the watching thread
+  RunList& runs;  // of the watching thread
   // For what takes long beside what is preparing: grammars, traces, folders of runs.
   WorkThread &compiling, &tracing, &watching;
 };

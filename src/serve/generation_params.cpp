@@ -68,8 +68,28 @@ uint64_t any_seed() {
 // What would change the answer, and is not there (yet).
 void refuse_unsupported(const Fields& fields) {
   fields.refuse({"audio", "modalities", "prediction", "functions", "function_call", "web_search_options",
-                 "mirostat", "mirostat_tau", "mirostat_eta", "typical_p", "use_beam_search", "beam_width",
-                 "length_penalty", "prompt_logprobs", "bad_words", "stop_token_ids"});
+                 "beam_width", "prompt_logprobs", "bad_words", "stop_token_ids", "allowed_token_ids",
+                 "truncate_prompt_tokens", "samplers"});
+  // Those that clients also send with the value that changes nothing.
+  for (const auto& [name, neutral] : {std::pair{"min_tokens", 0.0},
+                                      {"typical_p", 1.0},
+                                      {"mirostat", 0.0},
+                                      {"length_penalty", 1.0},
+                                      {"top_n_sigma", -1.0},
+                                      {"dynatemp_range", 0.0},
+                                      {"xtc_probability", 0.0},
+                                      {"dry_multiplier", 0.0}}) {
+    const json* value = fields.find(name);
+    if (value != nullptr && *value != neutral) fields.refuse({name});
+  }
+  for (const char* name : {"include_stop_str_in_output", "return_tokens_as_token_ids", "use_beam_search"}) {
+    if (fields.boolean(name).value_or(false)) fields.refuse({name});
+  }
+  for (const auto& [theirs, ours] : {std::pair{"n_predict", "max_tokens"},
+                                     {"repeat_penalty", "repetition_penalty"},
+                                     {"n_probs", "logprobs"}}) {
+    if (fields.find(theirs) != nullptr) fail_field(theirs, "this server calls it {}", ours);
+  }
 }
 
 void parse_stream(const Fields& fields, GenerationParams& p) {

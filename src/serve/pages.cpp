@@ -62,10 +62,8 @@ HttpReply file_reply(const PageFile& file) {
 }  // namespace
 
 HttpHeaders page_headers() {
-  return {{"Content-Security-Policy", policy()},
-          {"X-Content-Type-Options", "nosniff"},
-          {"Referrer-Policy", "no-referrer"},
-          {"X-Frame-Options", "DENY"}};
+  return {
+      {"Content-Security-Policy", policy()}, {"Referrer-Policy", "no-referrer"}, {"X-Frame-Options", "DENY"}};
 }
 
 HttpReply made_page(std::string html) {

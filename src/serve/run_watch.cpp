@@ -149,4 +149,25 @@ std::string RunWatch::report() const {
   return read_file(path, kMostReport);
 }
 
+std::list<RunWatch>& RunList::now() {
+  std::vector<WatchedRun> wanted = always_;
+  for (const auto& model : models_.all()) {
+    if (is_run(model->options().path)) wanted.push_back({model->name(), model->options().path});
+  }
+  std::list<RunWatch> there;
+  for (const WatchedRun& run : wanted) {
+    const auto known = std::ranges::find(runs_, run, &RunWatch::run);
+    if (known == runs_.end())
+      there.emplace_back(run);
+    else
+      there.splice(there.end(), runs_, known);
+  }
+  runs_ = std::move(there);
+  return runs_;
+}
+
+RunWatch* RunList::find(std::string_view name) {
+  return find_by(now(), &RunWatch::name, name);
+}
+
 }  // namespace gpt::serve

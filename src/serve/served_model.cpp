@@ -115,6 +115,10 @@ void ServedModel::find_chat_template() {
     if (!options_.chat_format.empty()) throw;
     chat_ = nullptr;
     chat_problem_ = error.what();
+    // Clients know the model by its name, and need not know where it lies.
+    const std::string path = loaded_.paths().front();
+    if (const size_t at = chat_problem_.find(path); at != std::string::npos)
+      chat_problem_.replace(at, path.size(), name());
   }
 }
 

@@ -24,8 +24,9 @@ void add_samples(std::vector<Request>& requests, const Request& request, int64_t
   }
 }
 
-ModelSet::Found model_of(const Service& service, const Call& call, const Fields& fields) {
+ModelSet::Found model_of(const Service& service, Call& call, const Fields& fields) {
   ModelSet::Found found = service.models.find(fields.text("model").value_or(""));
+  call.set_model(found.name);
   const std::string salt = fields.text("cache_salt").value_or("");
   if (salt.size() > PrefixSalts::kLongest)
     fail_field("cache_salt", "expected at most {} bytes, found {}", PrefixSalts::kLongest, salt.size());

@@ -25,6 +25,6 @@ void submit_answer(const Service& service, const std::shared_ptr<Call>& call, co
 void add_samples(std::vector<Request>& requests, const Request& request, int64_t samples);
 
 // The model that a request names, with its adapter.
-ModelSet::Found model_of(const Service& service, const Call& call, const Fields& fields);
+ModelSet::Found model_of(const Service& service, Call& call, const Fields& fields);
 
 }  // namespace gpt::serve

@@ -1,3 +1,6 @@
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
 #include "base/ranges.h"
 #include "base/utf8.h"
 #include "serve/api_error.h"
@@ -16,11 +19,21 @@ void answer_later(const Service& service, const std::shared_ptr<Call>& call, F m
 
 RunWatch& run_of(const Service& service, const Call& call, std::string_view prefix) {
   const std::string name = percent_decoded(call.request().path().substr(prefix.size()));
-  for (RunWatch& run : service.runs) {
-    if (run.name() == name) return run;
-  }
+  if (RunWatch* run = service.runs.find(name)) return *run;
   throw ApiError(404, fmt::format("there is no run \"{}\" here; GET /training/runs lists those there are",
                                   printable_text(name, 64)));
+}
+
+// One that cannot be read does not hide the others; what is wrong is said where it is asked for alone.
+std::string summary_of(RunWatch& run) {
+  try {
+    return run.summary();
+  } catch (const Error&) {
+    nlohmann::json facts = {{"name", run.name()}, {"version", ""}, {"step", 0}, {"state", "damaged"}};
+    for (const char* key : {"steps", "loss", "val_loss", "tok_per_s", "seconds", "eta_seconds"})
+      facts[key] = nullptr;
+    return facts.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
 }
 
 }  // namespace
@@ -28,20 +41,21 @@ RunWatch& run_of(const Service& service, const Call& call, std::string_view pref
 void list_runs(const Service& service, const std::shared_ptr<Call>& call) {
   answer_later(service, call, [&service] {
     std::string list;
-    for (RunWatch& run : service.runs)
-      list += (list.empty() ? "" : ",") + run.summary();
+    for (RunWatch& run : service.runs.now())
+      list += (list.empty() ? "" : ",") + summary_of(run);
     return HttpReply{.body = "{\"runs\":[" + list + "]}"};
   });
 }
 
 void show_run(const Service& service, const std::shared_ptr<Call>& call) {
-  RunWatch& run = run_of(service, *call, "/training/runs/");
-  answer_later(service, call, [&run] { return HttpReply{.body = run.details()}; });
+  answer_later(service, call, [&service, call] {
+    return HttpReply{.body = run_of(service, *call, "/training/runs/").details()};
+  });
 }
 
 void show_run_report(const Service& service, const std::shared_ptr<Call>& call) {
-  const RunWatch& run = run_of(service, *call, "/training/reports/");
-  answer_later(service, call, [&run] { return made_page(run.report()); });
+  answer_later(service, call,
+               [&service, call] { return made_page(run_of(service, *call, "/training/reports/").report()); });
 }
 
 }  // namespace gpt::serve

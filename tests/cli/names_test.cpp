@@ -106,6 +106,9 @@ TEST(Names, NearOnesAreAnsweredWithWhatToDo) {
   expect_usage({"train", "--gradient_accumulation_steps", "8"}, "--micro-batch");
   expect_usage({"generate", "x", "-ngl", "99"}, "CPU");
   expect_usage({"generate", "x", "--n-ctx", "99"}, "the context is the model's own");
+  expect_usage({"serve", "x", "--api-key", "99"}, "--api-key-file");
+  expect_usage({"serve", "x", "--served-model-name", "y"}, "NAME=PATH");
+  expect_usage({"serve", "x", "--metrics"}, "leave it out");
   expect_usage({"sample"}, "gpt generate");
   expect_usage({"quantize", "x"}, "gpt convert");
   expect_usage({"train", "--max-iter", "3"}, "did you mean --max-iters?");

@@ -11,69 +11,15 @@
 #include <sstream>
 #include <thread>
 
-#include "chat_model.h"
-#include "gpt_process.h"
 #include "http_client.h"
 #include "run_gpt.h"
+#include "serve_process.h"
 #include "support/temp_dir.h"
 
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-const std::string kAdapters = GPT_SOURCE_DIR "/tests/data/adapters/llama/";
-
-// A server of the program, and what one asks it.
-class Server {
- public:
-  explicit Server(const std::vector<std::string>& arguments) : process_(words(arguments)) {
-    const std::string mark = "listening on http://127.0.0.1:";
-    EXPECT_TRUE(process_.wait_for_note(mark)) << process_.notes();
-    EXPECT_TRUE(
-        process_.wait_until([&] { return process_.notes().find('\n', place(mark)) != std::string::npos; }));
-    port_ = std::stoi(process_.notes().substr(place(mark)));
-  }
-  int port() const { return port_; }
-  GptProcess& process() { return process_; }
-
-  json post(const std::string& path, const json& body, int status = 200) {
-    HttpClient client(port_);
-    const HttpClient::Answer answer = client.post(path, body.dump());
-    EXPECT_EQ(answer.status, status) << answer.body;
-    return json::parse(answer.body);
-  }
-  // The field that an error names.
-  std::string refused(const std::string& path, const std::string& body, int status = 400) {
-    HttpClient client(port_);
-    const HttpClient::Answer answer = client.post(path, body);
-    EXPECT_EQ(answer.status, status) << body.substr(0, 200) << "\n" << answer.body;
-    const json error = json::parse(answer.body)["error"];
-    EXPECT_TRUE(error["message"].is_string() && error["type"].is_string()) << answer.body;
-    return error["param"].is_string() ? error["param"] : "";
-  }
-  // A value of GET /metrics.
-  int64_t metric(const std::string& name) {
-    HttpClient client(port_);
-    const std::string page = client.ask("GET", "/metrics").body;
-    const size_t at = page.find("\n" + name + " ");
-    return at == std::string::npos ? -1 : std::stoll(page.substr(at + name.size() + 2));
-  }
-  bool wait_for_metric(const std::string& name, int64_t value) {
-    return process_.wait_until([&] { return metric(name) == value; });
-  }
-
- private:
-  static std::vector<std::string> words(const std::vector<std::string>& arguments) {
-    std::vector<std::string> all = {"serve", "--port", "0", "--threads", "1"};
-    all.insert(all.end(), arguments.begin(), arguments.end());
-    return all;
-  }
-  size_t place(const std::string& mark) const { return process_.notes().find(mark) + mark.size(); }
-
-  GptProcess process_;
-  int port_ = 0;
-};
 
 // The objects of a stream of events; "[DONE]" as a string.
 std::vector<json> events_of(const std::string& body) {
@@ -87,31 +33,6 @@ std::vector<json> events_of(const std::string& body) {
   }
   return events;
 }
-
-class Serve : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    folder() = fs::path(testing::TempDir()) / ("serve" + std::to_string(::getpid()));
-    train_chat_model(folder().string());
-  }
-  static void TearDownTestSuite() { fs::remove_all(folder()); }
-  static fs::path& folder() {
-    static fs::path path;
-    return path;
-  }
-  static std::vector<std::string> arguments(const std::vector<std::string>& more = {}) {
-    std::vector<std::string> all = {"tiny=" + folder().string(), "--template", "nanochat"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  static json question(const json& more = {}) {
-    json body = {{"messages", {{{"role", "user"}, {"content", "Once upon a time"}}}},
-                 {"max_tokens", 12},
-                 {"temperature", 0}};
-    body.update(more.is_null() ? json::object() : more);
-    return body;
-  }
-};
 
 TEST_F(Serve, ChatIsThatOfGptChat) {
   Server server(arguments());
@@ -179,7 +100,8 @@ TEST_F(Serve, EchoHasLogprobsOfThePromptAndTheEnd) {
   EXPECT_EQ(choice["logprobs"]["token_logprobs"].size(), ids.size() + 1);
   EXPECT_TRUE(choice["logprobs"]["token_logprobs"][0].is_null());
   EXPECT_TRUE(choice["logprobs"]["top_logprobs"][0].is_null());
-  EXPECT_EQ(choice["logprobs"]["top_logprobs"][1].size(), 2u);
+  const size_t alternatives = choice["logprobs"]["top_logprobs"][1].size();
+  EXPECT_TRUE(alternatives == 2 || alternatives == 3) << "the two likeliest, and the one that stands there";
   EXPECT_EQ(choice["text"].get<std::string>().substr(0, 9), "Once upon");
   const json prompt_only = server.post(
       "/v1/completions", {{"prompt", "Once upon"}, {"max_tokens", 0}, {"echo", true}, {"logprobs", 0}});
@@ -237,6 +159,12 @@ TEST_F(Serve, WrongRequestsAreRefusedByName) {
       {R"("n":-1)", "n"},
       {R"("n":18446744073709551615)", "n"},
       {R"("max_tokens":-5)", "max_tokens"},
+      {R"("max_tokens":0)", "max_tokens"},
+      {R"("n_predict":5)", "n_predict"},
+      {R"("repeat_penalty":1.1)", "repeat_penalty"},
+      {R"("min_tokens":5)", "min_tokens"},
+      {R"("typical_p":0.9)", "typical_p"},
+      {R"("include_stop_str_in_output":true)", "include_stop_str_in_output"},
       {R"("max_tokens":1.5)", "max_tokens"},
       {R"("seed":1e300)", "seed"},
       {R"("stop":"")", "stop"},
@@ -279,7 +207,8 @@ TEST_F(Serve, WrongRequestsAreRefusedByName) {
         std::string("{\"messages\":\"\xff\"}"), R"({"temperature":1e400})" + std::string(),
         R"({"temperature":NaN})" + std::string(), R"({"messages":)" + std::string(10000, '[')})
     EXPECT_EQ(server.refused("/v1/chat/completions", body), "") << body.substr(0, 40);
-  EXPECT_EQ(server.post("/v1/chat/completions", question()).at("choices").size(), 1u);
+  const json neutral = {{"typical_p", 1}, {"mirostat", 0}, {"min_tokens", 0}, {"use_beam_search", false}};
+  EXPECT_EQ(server.post("/v1/chat/completions", question(neutral)).at("choices").size(), 1u);
 }
 
 // A model that knows next to nothing, held to what was asked for.
@@ -441,68 +370,6 @@ TEST_F(Serve, EndsWhenAllAcceptedRequestsHaveTheirAnswers) {
   EXPECT_EQ(server.process().end(), 0) << server.process().notes();
 }
 
-// A model without a tokenizer gives ids, as the names of tokens.
-TEST_F(Serve, AdaptersByName) {
-  Server server({"base=" + kAdapters + "base", "--adapter", "tuned=" + kAdapters + "adapter"});
-  const auto ids = [&](const std::string& model) {
-    return server.post("/v1/completions", {{"model", model},
-                                           {"prompt", json::array({3, 1, 4, 1, 5})},
-                                           {"max_tokens", 6},
-                                           {"temperature", 0},
-                                           {"ignore_eos", true},
-                                           {"logprobs", 0}})["choices"][0]["logprobs"]["tokens"];
-  };
-  const auto generated = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"generate", kAdapters + "base", "--ids", "3,1,4,1,5", "--greedy", "-n",
-                                      "6",        "--ignore-eos",     "--json"};
-    words.insert(words.end(), more.begin(), more.end());
-    json names = json::array();
-    const json completion = json::parse(run_gpt(words).out)["completions"][0];
-    for (const json& id : completion["ids"])
-      names.push_back(std::to_string(id.get<int>()));
-    return names;
-  };
-  EXPECT_EQ(ids("base"), generated({}));
-  EXPECT_EQ(ids("base:tuned"), generated({"--adapter", kAdapters + "adapter"}));
-  EXPECT_EQ(ids("tuned"), ids("base:tuned"));
-  EXPECT_EQ(server.refused("/v1/completions", R"({"prompt":"text"})"), "prompt");
-}
-
-TEST_F(Serve, ModelsAndAdaptersComeAndGo) {
-  Server server({"--models-dir", kAdapters, "--max-lora-rank", "8", "--max-models", "1"});
-  const json prompt = {{"prompt", {3, 1, 4, 1, 5}}, {"max_tokens", 6}, {"temperature", 0}, {"logprobs", 0}};
-  const auto logprobs = [&](const std::string& model) {
-    json body = prompt;
-    body["model"] = model;
-    return server.post("/v1/completions", body)["choices"][0]["logprobs"]["token_logprobs"];
-  };
-  EXPECT_EQ(server.refused("/v1/completions", prompt.dump(), 404), "model");
-  EXPECT_EQ(server.refused("/models/load", R"({"model":"../llama/base"})"), "model");
-  EXPECT_EQ(server.refused("/models/load", R"({"model":"other"})", 404), "model");
-  EXPECT_EQ(server.post("/models/load", {{"model", "base"}})["model"], "base");
-  EXPECT_EQ(server.refused("/models/load", R"({"model":"base"})"), "model");
-  EXPECT_EQ(server.refused("/models/load", R"({"model":"adapter"})", 409), "model");
-  const json alone = logprobs("base");
-  const json adapter = {{"lora_name", "tuned"}, {"lora_path", "adapter"}};
-  EXPECT_EQ(server.post("/v1/load_lora_adapter", adapter)["model"], "base:tuned");
-  EXPECT_EQ(server.refused("/v1/load_lora_adapter", adapter.dump()), "lora_name");
-  const json tuned = logprobs("base:tuned");
-  EXPECT_NE(tuned, alone);
-  EXPECT_EQ(logprobs("base"), alone);
-  server.post("/v1/unload_lora_adapter", {{"lora_name", "tuned"}});
-  EXPECT_EQ(server.refused("/v1/completions", R"({"prompt":[1],"model":"base:tuned"})", 404), "model");
-  server.post("/v1/load_lora_adapter", adapter);
-  EXPECT_EQ(logprobs("tuned"), tuned);
-  server.post("/models/unload", {{"model", "base"}});
-  EXPECT_EQ(server.refused("/v1/completions", prompt.dump(), 404), "model");
-  server.post("/models/load", {{"model", "base"}});
-  EXPECT_EQ(logprobs("base"), alone);
-  Server closed({"base=" + kAdapters + "base"});
-  EXPECT_EQ(closed.refused("/models/load", R"({"model":"base"})", 403), "");
-  EXPECT_EQ(closed.refused("/models/unload", R"({"model":"base"})", 403), "");
-}
-
-// What one key or salt has asked is not known to another.
 TEST_F(Serve, CachedBeginningsAreNotSharedAcrossKeysAndSalts) {
   const fs::path keys = folder() / "keys";
   const std::string first = "first-key-0123456789", second = "second-key-0123456789";
@@ -581,26 +448,8 @@ TEST_F(Serve, LogsRequestsWithoutTheirText) {
                 .headers["traceparent"],
             trace);
   EXPECT_TRUE(server.process().wait_for_note(trace));
+  EXPECT_NE(server.process().notes().find(R"("model":"tiny")"), std::string::npos);
   EXPECT_EQ(server.process().notes().find("Once upon"), std::string::npos);
-}
-
-TEST_F(Serve, GoesOnWithTheNewestCheckpointOfARun) {
-  const fs::path run = folder().string() + "-run";
-  fs::remove_all(run);
-  fs::copy(folder(), run, fs::copy_options::recursive);
-  Server server({"tiny=" + run.string()});
-  const json question = {{"prompt", "Once upon"}, {"max_tokens", 30}, {"temperature", 0}, {"logprobs", 0}};
-  const json before = server.post("/v1/completions", question)["choices"][0]["logprobs"]["token_logprobs"];
-  EXPECT_EQ(json::parse(HttpClient(server.port()).ask("GET", "/training/runs").body)["runs"][0]["step"], 2);
-
-  const GptRun more = run_gpt({"train", "--resume", "--out", run.string(), "--steps", "6"});
-  ASSERT_EQ(more.status, 0) << more.err;
-  EXPECT_TRUE(server.process().wait_for_note("tiny: answers with the newest checkpoint"));
-  const json after = server.post("/v1/completions", question)["choices"][0]["logprobs"]["token_logprobs"];
-  EXPECT_NE(before, after);
-  Server fresh({"tiny=" + run.string()});
-  EXPECT_EQ(fresh.post("/v1/completions", question)["choices"][0]["logprobs"]["token_logprobs"], after);
-  fs::remove_all(run);
 }
 
 TEST_F(Serve, MakesATracePageOfAConversation) {

@@ -35,6 +35,12 @@ function requestOf(messages) {
   return ['/v1/completions', {...common, ...most, logprobs: kAlternatives}];
 }
 
+// An answer keeps the name of its model whichever is chosen later, or of both where another one goes on with it.
+function nameAuthor(message, name) {
+  const all = message.content && message.model ? message.model.split(', ') : [];
+  message.model = all.at(-1) === name ? message.model : [...all, name].join(', ');
+}
+
 // Appends what comes to the last message, which is the assistant's. Whatever happens is written there.
 async function answer(conversation) {
   const message = conversation.messages[conversation.messages.length - 1], abort = new AbortController();
@@ -42,6 +48,7 @@ async function answer(conversation) {
   delete message.problem;
   delete message.note;
   message.cut = true;
+  if (chosenModel()) nameAuthor(message, chosenModel().id);
   drawMessages();
   const begun = performance.now();
   let usage = null;
@@ -60,19 +67,20 @@ async function answer(conversation) {
 
 async function readAnswer(message, response) {
   const tokens = new TokenReader();
-  let usage = null, finish = null;
+  let usage = null, finish = null, completes = false;
   message.tokens = message.tokens || [];
   for await (const event of eventsOf(response)) {
     usage = event.usage || usage;
     const choice = event.choices && event.choices[0];
     if (!choice) continue;
+    completes = !choice.delta;
     message.content += (choice.delta ? choice.delta.content : choice.text) || '';
     message.tokens.push(...tokens.read(choice.logprobs));
     finish = choice.finish_reason || finish;
     drawLater(message);
   }
   // In a completion the token that ends the text is the last one, and no part of it.
-  if (finish === 'stop' && !chats()) message.tokens.pop();
+  if (finish === 'stop' && completes) message.tokens.pop();
   const rest = tokens.rest(), final = message.tokens[message.tokens.length - 1];
   if (rest && final) final[0] += rest;
   message.cut = finish === 'length';

@@ -67,7 +67,7 @@ function startList() {
   const name = ending => (currentConversation().title || 'conversation').replace(/[^\w -]+/g, '').trim().slice(0, 40).replace(/ +/g, '-') + ending;
   document.getElementById('new').addEventListener('click', () => show(newConversation()));
   document.getElementById('export-json').addEventListener('click', () => saveFile(name('.json'), 'application/json', JSON.stringify({model: chosenModel() && chosenModel().id, settings, ...currentConversation()}, null, 1)));
-  document.getElementById('export-md').addEventListener('click', () => saveFile(name('.md'), 'text/markdown', asMarkdown(currentConversation(), chosenModel() && chosenModel().id)));
+  document.getElementById('export-md').addEventListener('click', () => saveFile(name('.md'), 'text/markdown', asMarkdown(currentConversation())));
   listButton.addEventListener('click', () => openList(!document.body.classList.contains('list-open')));
   document.addEventListener('keydown', event => { if (event.key === 'Escape' && document.body.classList.contains('list-open')) { openList(false); listButton.focus(); } });
   drawList();

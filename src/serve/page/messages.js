@@ -54,7 +54,7 @@ function editorOf(conversation, index) {
 }
 
 function messageNode(conversation, index) {
-  const message = conversation.messages[index], mine = message.role === 'user', name = mine ? 'You' : chosenModel() ? chosenModel().id : 'Model';
+  const message = conversation.messages[index], mine = message.role === 'user', name = mine ? 'You' : message.model || 'Model';
   const waits = answering && answering.message === message;
   return make('article', {class: 'message ' + message.role, 'aria-label': mine ? 'Your message' : 'Answer', 'aria-busy': waits ? 'true' : null},
     make('div', {class: 'who', text: name}),

@@ -1,6 +1,7 @@
 // What the browser keeps: conversations and settings in localStorage, the key of the server until the tab is closed.
 //
-// A conversation: {id, title, time, messages}. A message: {role: 'user' or 'assistant', content, tokens, note, problem}.
+// A conversation: {id, title, time, messages}. A message: {role: 'user' or 'assistant', content, model, tokens, note, problem},
+// model: who wrote the answer.
 // A token: [text, log-probability, [[text or null, log-probability], ...]], the likeliest alternatives; null is no whole character.
 
 const kConversation = 'gpt-chat ', kSettings = 'gpt-settings', kKey = 'gpt-key';
@@ -60,7 +61,7 @@ function readSettings() {
 const keepSettings = settings => store(local, kSettings, JSON.stringify(settings));
 
 // A conversation as a file to read.
-function asMarkdown(conversation, model) {
-  const parts = conversation.messages.map(m => `## ${m.role === 'user' ? 'You' : model || 'Model'}\n\n${m.content}\n`);
+function asMarkdown(conversation) {
+  const parts = conversation.messages.map(m => `## ${m.role === 'user' ? 'You' : m.model || 'Model'}\n\n${m.content}\n`);
   return `# ${conversation.title || 'Conversation'}\n\n${parts.join('\n')}`;
 }

@@ -14,7 +14,7 @@ function card(label, value, note) {
   return make('div', {class: 'card'}, make('div', {class: 'label', text: label}), make('div', {class: 'value', text: value}), note ? make('div', {class: 'note', text: note}) : null);
 }
 
-const kStates = {running: 'running', finished: 'finished', silent: 'nothing new for a while: it may have ended'};
+const kStates = {running: 'running', finished: 'finished', silent: 'nothing new for a while: it may have ended', damaged: 'cannot be read'};
 
 function drawFacts(run) {
   document.title = `${run.name}: step ${thousands(run.step)}`;
@@ -77,6 +77,9 @@ async function drawRun(run) {
   if (run.report_version && run.report_version !== shownOf.report) {
     drawReport(await (await ask('GET', `/training/reports/${path}`)).text());
     shownOf.report = run.report_version;
+  } else if (!run.report_version) {
+    clear(field('report'));  // not another run's
+    shownOf.report = null;
   }
 }
 

@@ -157,7 +157,7 @@ TEST(AnswerFormat, LogprobsOfACompletion) {
   const json choice = json::parse(format.whole({format.choice(0, all, "length")}, {}))["choices"][0];
   EXPECT_EQ(choice["logprobs"],
             json::parse(R"({"tokens":["bytes:\\xc3","bytes:\\xa4","z"],"token_logprobs":[null,-1.0,-2.0],
-    "top_logprobs":[null,{"bytes:\\xa4":-1.0},{"y":-1.0}],"text_offset":[0,1,1]})"));
+    "top_logprobs":[null,{"bytes:\\xa4":-1.0},{"y":-1.0,"z":-2.0}],"text_offset":[0,1,1]})"));
 }
 
 }  // namespace
