@@ -106,6 +106,13 @@ std::string replace_invalid_utf8(std::string_view text) {
   return out;
 }
 
+int64_t count_chars(std::string_view text) {
+  int64_t n = 0;
+  for (size_t at = 0; at < text.size(); at += static_cast<size_t>(decode_utf8(text, at).length))
+    ++n;
+  return n;
+}
+
 std::string printable_text(std::string_view text, int64_t max_chars) {
   std::string out;
   size_t at = 0;

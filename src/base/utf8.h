@@ -33,6 +33,9 @@ std::optional<int64_t> first_invalid_utf8(std::string_view text);
 // The text with every maximal invalid subpart replaced by U+FFFD, as Python's errors="replace".
 std::string replace_invalid_utf8(std::string_view text);
 
+// How many characters the text has, every maximal invalid subpart counted as one.
+int64_t count_chars(std::string_view text);
+
 // The first `max_chars` characters on one line for messages and previews: control characters and
 // backslashes escaped, invalid bytes as U+FFFD.
 std::string printable_text(std::string_view text, int64_t max_chars);
@@ -44,6 +47,7 @@ class Utf8Stream {
  public:
   std::string push(std::string_view bytes);
   std::string flush();  // what is still held back, as U+FFFD; the stream may be used again
+  bool inside_char() const { return !pending_.empty(); }  // something is held back
 
  private:
   std::string pending_;

@@ -222,12 +222,21 @@ std::string bytes_of(const Tokenizer& tokenizer, int32_t id) {
   return id < tokenizer.vocab_size() ? tokenizer.token_bytes(id) : "\xef\xbf\xbd";
 }
 
+std::string TextStream::push(int32_t id) {
+  const std::string read = stream_.push(bytes_of(*tokenizer_, id));
+  read_chars_ += count_chars(read);
+  return shown(stops_.push(read));
+}
+
 std::string TextStream::finish() {
-  const std::string rest = stops_.push(stream_.flush());
+  const std::string read = stream_.flush();
+  read_chars_ += count_chars(read);
+  const std::string rest = stops_.push(read);
   return shown(rest + stops_.finish());
 }
 
 std::string TextStream::shown(std::string text) {
+  shown_chars_ += count_chars(text);
   if (drop_blank_ && text.starts_with(' ')) text.erase(0, 1);
   if (!text.empty()) drop_blank_ = false;
   return text;

@@ -63,9 +63,15 @@ class TextStream {
   TextStream(const Tokenizer& tokenizer, const std::vector<std::string>& stops, bool drop_blank = false)
       : tokenizer_(&tokenizer), stops_(stops), drop_blank_(drop_blank) {}
 
-  std::string push(int32_t id) { return shown(stops_.push(stream_.push(bytes_of(*tokenizer_, id)))); }
+  std::string push(int32_t id);
   std::string finish();  // what was held back
   bool stopped() const { return stops_.stopped(); }
+
+  // Characters that came in whole, and whether the last token ends inside another; characters that came out,
+  // a dropped blank among them.
+  int64_t read_chars() const { return read_chars_; }
+  bool inside_char() const { return stream_.inside_char(); }
+  int64_t shown_chars() const { return shown_chars_; }
 
  private:
   std::string shown(std::string text);
@@ -74,6 +80,7 @@ class TextStream {
   Utf8Stream stream_;
   StopStrings stops_;
   bool drop_blank_;
+  int64_t read_chars_ = 0, shown_chars_ = 0;
 };
 
 }  // namespace gpt

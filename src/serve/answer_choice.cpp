@@ -5,7 +5,7 @@
 namespace gpt::serve {
 
 AnswerChoice::AnswerChoice(const Tokenizer* tokenizer, const Options& options)
-    : tokenizer_(tokenizer), keep_end_(options.keep_end) {
+    : keep_end_(options.keep_end), first_char_(options.first_char) {
   if (tokenizer != nullptr) stream_.emplace(*tokenizer, options.stops, options.drop_blank);
   if (options.tools) tools_.emplace(*options.tools);
 }
@@ -16,27 +16,28 @@ AnswerPiece AnswerChoice::push(const Event& event) {
   if (event.logprobs != nullptr) logprob_sum_ += event.logprobs->chosen.logprob;
   const bool ends = event.finish == FinishReason::eos || event.finish == FinishReason::stop;
   std::string text;
-  const size_t begin = read_bytes_;
+  const int64_t begin = stream_ ? stream_->read_chars() : 0, begun = begun_chars();
   if (!ends) {
     ids_.push_back(event.id);
-    if (tokenizer_ != nullptr) {
-      read_bytes_ += bytes_of(*tokenizer_, event.id).size();
-      text = stream_->push(event.id);
-    }
+    if (stream_) text = stream_->push(event.id);
   }
   if (event.logprobs != nullptr && (!ends || keep_end_))
-    waiting_.push_back({{event.id, *event.logprobs}, begin, read_bytes_});
+    waiting_.push_back({{event.id, *event.logprobs, first_char_ + begun}, begin, begun_chars()});
   const bool stopped = stream_ && stream_->stopped();
   if (event.finish && !stopped && stream_) text += stream_->finish();
-  piece.text = shown(std::move(text), piece);
+  piece.text = without_calls(std::move(text), piece);
   const bool whole = ends || stopped || event.finish == FinishReason::complete;
   if (event.finish || stopped) end(piece, whole ? "stop" : "length");
   release(piece, event.finish && !stopped);
   return piece;
 }
 
-std::string AnswerChoice::shown(std::string text, AnswerPiece& piece) {
-  shown_bytes_ += text.size();
+// Characters of the answer so far, an unfinished one included.
+int64_t AnswerChoice::begun_chars() const {
+  return stream_ ? stream_->read_chars() + (stream_->inside_char() ? 1 : 0) : 0;
+}
+
+std::string AnswerChoice::without_calls(std::string text, AnswerPiece& piece) {
   if (!tools_) return text;
   ToolCallParser::Found found = tools_->push(text);
   for (ToolCall& call : found.calls)
@@ -58,8 +59,9 @@ void AnswerChoice::end(AnswerPiece& piece, const char* reason) {
 
 // Tokens whose text is out; at the end all of them, but for those that are part of a stop string alone.
 void AnswerChoice::release(AnswerPiece& piece, bool all) {
+  const int64_t shown = stream_ ? stream_->shown_chars() : 0;
   const auto is_out = [&](const Waiting& w) {
-    return all || w.end <= shown_bytes_ || (finish_ != nullptr && w.begin < shown_bytes_);
+    return all || w.end <= shown || (finish_ != nullptr && w.begin < shown);
   };
   const auto last = std::ranges::find_if_not(waiting_, is_out);
   for (auto it = waiting_.begin(); it != last; ++it)

@@ -14,6 +14,8 @@ namespace gpt::serve {
 struct TokenEntry {
   int32_t id;
   Logprobs logprobs;
+  int64_t offset =
+      0;  // characters of the text before it; of one that goes on inside a character, that one too
 };
 
 // What became ready of a choice.
@@ -34,6 +36,7 @@ class AnswerChoice {
     bool drop_blank = false;  // as TextStream
     bool keep_end = false;    // the log-probabilities of a token that ends the answer are part of it
     std::optional<ToolFormat> tools = {};
+    int64_t first_char = 0;  // characters of the text in front of the answer
   };
   // tokenizer: null where the answer is ids alone; it outlives the object.
   AnswerChoice(const Tokenizer* tokenizer, const Options& options);
@@ -48,20 +51,20 @@ class AnswerChoice {
   const std::vector<int32_t>& ids() const { return ids_; }
 
  private:
+  int64_t begun_chars() const;
   void release(AnswerPiece& piece, bool all);
-  std::string shown(std::string text, AnswerPiece& piece);
+  std::string without_calls(std::string text, AnswerPiece& piece);
   void end(AnswerPiece& piece, const char* reason);
 
-  const Tokenizer* tokenizer_;
   bool keep_end_;
+  int64_t first_char_;
   std::optional<TextStream> stream_;
   std::optional<ToolCallParser> tools_;
   struct Waiting {
     TokenEntry entry;
-    size_t begin, end;  // its bytes in the answer
+    int64_t begin, end;  // its characters in the answer, stop strings included
   };
   std::vector<Waiting> waiting_;
-  size_t read_bytes_ = 0, shown_bytes_ = 0;
   std::vector<int32_t> ids_;
   int64_t tokens_ = 0;
   double logprob_sum_ = 0;

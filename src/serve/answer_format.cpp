@@ -12,10 +12,6 @@
 namespace gpt::serve {
 namespace {
 
-int64_t count_chars(std::string_view text) {
-  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
-}
-
 void append_finish(std::string& out, const char* finish) {
   out += ",\"finish_reason\":";
   out += finish == nullptr ? "null" : fmt::format("\"{}\"", finish);
@@ -93,8 +89,7 @@ void AnswerFormat::chunk(std::string& out, Progress& progress, const AnswerPiece
       out += "\"text\":";
       append_json(out, piece.text);
     }
-    logprobs(out, piece.tokens, progress.chars);
-    progress.chars += count_chars(piece.text);
+    logprobs(out, piece.tokens);
     close(out, options_.chat ? nullptr : finish);
   }
   if (!options_.chat || finish == nullptr) return;
@@ -132,7 +127,7 @@ std::string AnswerFormat::choice(size_t index, const AnswerPiece& all, const cha
     out += "\"text\":";
     append_json(out, all.text);
   }
-  logprobs(out, all.tokens, 0);
+  logprobs(out, all.tokens);
   append_finish(out, finish);
   return out + "}";
 }
@@ -163,15 +158,14 @@ void AnswerFormat::calls(std::string& out, const std::vector<ToolCall>& calls, i
 // -------------------------------------------------------------------------------------------------------
 // Log-probabilities.
 
-void AnswerFormat::logprobs(std::string& out, const std::vector<TokenEntry>& tokens,
-                            int64_t first_char) const {
+void AnswerFormat::logprobs(std::string& out, const std::vector<TokenEntry>& tokens) const {
   out += ",\"logprobs\":";
   if (!options_.logprobs || (options_.chat && tokens.empty())) {
     out += "null";
   } else if (options_.chat) {
     chat_logprobs(out, tokens);
   } else {
-    text_logprobs(out, tokens, first_char);
+    text_logprobs(out, tokens);
   }
 }
 
@@ -216,10 +210,8 @@ std::string AnswerFormat::token_text(int32_t id) const {
   return name;
 }
 
-void AnswerFormat::text_logprobs(std::string& out, const std::vector<TokenEntry>& tokens,
-                                 int64_t first_char) const {
+void AnswerFormat::text_logprobs(std::string& out, const std::vector<TokenEntry>& tokens) const {
   std::string names, values, tops, offsets;
-  int64_t at = first_char;
   for (const TokenEntry& entry : tokens) {
     const char* comma = names.empty() ? "" : ",";
     const std::string text = token_text(entry.id);
@@ -227,8 +219,7 @@ void AnswerFormat::text_logprobs(std::string& out, const std::vector<TokenEntry>
     append_json(names, text);
     values += comma;
     append_json(values, entry.logprobs.chosen.logprob);
-    offsets += fmt::format("{}{}", comma, at);
-    if (options_.tokenizer != nullptr) at += count_chars(bytes_of(*options_.tokenizer, entry.id));
+    offsets += fmt::format("{}{}", comma, entry.offset);
     tops += comma;
     if (std::isnan(entry.logprobs.chosen.logprob)) {
       tops += "null";

@@ -27,7 +27,6 @@ class AnswerFormat {
   struct Progress {
     size_t index = 0;  // among all choices
     int64_t calls = 0;
-    int64_t chars = 0;  // of the text so far
   };
   // Each is one event, "data: ...\n\n". finish: null while the choice goes on.
   void role_chunk(std::string& out, size_t index) const;  // chat only
@@ -42,9 +41,9 @@ class AnswerFormat {
  private:
   void open(std::string& out) const;
   void close(std::string& out, const char* finish) const;
-  void logprobs(std::string& out, const std::vector<TokenEntry>& tokens, int64_t first_char) const;
+  void logprobs(std::string& out, const std::vector<TokenEntry>& tokens) const;
   void chat_logprobs(std::string& out, const std::vector<TokenEntry>& tokens) const;
-  void text_logprobs(std::string& out, const std::vector<TokenEntry>& tokens, int64_t first_char) const;
+  void text_logprobs(std::string& out, const std::vector<TokenEntry>& tokens) const;
   void token(std::string& out, const TokenLogprob& token) const;
   std::string token_text(int32_t id) const;
   static void calls(std::string& out, const std::vector<ToolCall>& calls, int64_t first, bool indexed);

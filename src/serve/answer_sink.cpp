@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "serve/api_error.h"
 
 namespace gpt::serve {
@@ -26,6 +27,8 @@ AnswerSink::AnswerSink(AnswerPlan plan, const Tokenizer* tokenizer, std::shared_
       done_(std::move(done)) {
   const auto n = static_cast<int64_t>(plan_.prompt_tokens.size()) * plan_.samples;
   for (int64_t i = 0; i < n; ++i) {
+    if (!plan_.echo.empty())
+      plan_.choice.first_char = count_chars(plan_.echo[static_cast<size_t>(i / plan_.samples)].text);
     Choice& choice = choices_.emplace_back(Choice{AnswerChoice(tokenizer, plan_.choice), {}, {}});
     choice.progress.index = static_cast<size_t>(i);
   }

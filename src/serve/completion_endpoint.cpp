@@ -77,20 +77,45 @@ std::vector<Request> requests_of(Completion& c) {
   return requests;
 }
 
+// The text of a prompt, as bytes where it came as ids.
+std::string text_of(const TextInput& prompt, const Tokenizer* tokenizer) {
+  std::string text = prompt.text;
+  if (!text.empty() || tokenizer == nullptr) return text;
+  for (const int32_t id : prompt.ids)
+    text += bytes_of(*tokenizer, id);
+  return text;
+}
+
 // The prompts as the beginning of their answers; nothing is known of a first token.
 std::vector<AnswerPiece> echoes_of(const Completion& c) {
   return transformed(c.prompts, [&](const TextInput& prompt) {
-    AnswerPiece piece{.text = prompt.text};
-    const Tokenizer* tokenizer = c.found.model->tokenizer_if_any();
-    if (piece.text.empty() && tokenizer != nullptr) {
-      for (const int32_t id : prompt.ids)
-        piece.text += bytes_of(*tokenizer, id);
-      piece.text = replace_invalid_utf8(piece.text);
-    }
+    AnswerPiece piece{.text = replace_invalid_utf8(text_of(prompt, c.found.model->tokenizer_if_any()))};
     if (c.logprobs >= 0)
       piece.tokens.push_back({prompt.ids.front(), {{prompt.ids.front(), std::nan("")}, {}}});
     return piece;
   });
+}
+
+// Where the tokens of an echoed prompt begin in its text. A BOS that was put in front, and the blank that
+// SentencePiece puts there, are no part of it.
+void place_tokens(std::vector<TokenEntry>& tokens, std::string_view text, const ServedModel& model) {
+  const Tokenizer* tokenizer = model.tokenizer_if_any();
+  if (tokenizer == nullptr) return;
+  Utf8Stream characters;
+  int64_t count = 0;
+  for (size_t i = 0, at = 0; i < tokens.size(); ++i) {
+    tokens[i].offset = count + (characters.inside_char() ? 1 : 0);
+    const std::string bytes = bytes_of(*tokenizer, tokens[i].id);
+    std::string_view own = bytes;
+    if (at == 0 && !text.starts_with(own)) {
+      const int32_t id = tokens[i].id;
+      if (i == 0 && (id == tokenizer->special_ids().bos || id == model.config().bos_token_id)) continue;
+      if (own.starts_with(' ') && text.starts_with(own.substr(1))) own.remove_prefix(1);
+    }
+    own = own.substr(0, text.size() - at);
+    at += own.size();
+    count += count_chars(characters.push(own));
+  }
 }
 
 // The answer's log-probabilities, those of echoed prompts once for each of their answers.
@@ -135,7 +160,13 @@ void completions(const Service& service, const std::shared_ptr<Call>& call) {
         },
         std::move(on_fail));
   };
-  const auto finish = [&service, call, c, requests] { submit(service, call, *c, std::move(*requests)); };
+  const auto finish = [&service, call, c, requests] {
+    for (size_t i = 0; i < c->prompts.size(); ++i) {
+      const std::string text = text_of(c->prompts[i], c->found.model->tokenizer_if_any());
+      place_tokens(c->echo[i].tokens, text, *c->found.model);
+    }
+    submit(service, call, *c, std::move(*requests));
+  };
   std::make_shared<PromptChain>(model.worker(), call, c->prompts.size(), make, finish)->start();
 }
 

@@ -57,7 +57,7 @@ JinjaText to_text(Runtime& rt, const Value& value) {
 int64_t length_of(Runtime& rt, const Value& value) {
   if (value.text() != nullptr) {
     rt.limits.step(std::ssize(value.text()->text) / 64);
-    return static_cast<int64_t>(count_chars(value.text()->text));
+    return count_chars(value.text()->text);
   }
   if (value.dict() != nullptr) return std::ssize(value.dict()->items);
   if (value.list() != nullptr && value.list()->kind != ListKind::generator)

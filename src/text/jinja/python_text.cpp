@@ -39,13 +39,6 @@ std::vector<size_t> char_offsets(std::string_view text) {
   return offsets;
 }
 
-size_t count_chars(std::string_view text) {
-  size_t n = 0;
-  for (size_t at = 0; at < text.size(); at += static_cast<size_t>(decode_utf8(text, at).length))
-    ++n;
-  return n;
-}
-
 namespace {
 
 bool is_cased(char32_t c) {

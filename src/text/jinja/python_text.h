@@ -17,7 +17,6 @@ namespace jinja {
 
 // Where the characters of a text begin, and its end.
 std::vector<size_t> char_offsets(std::string_view text);
-size_t count_chars(std::string_view text);
 
 enum class Case : uint8_t { upper, lower, title, capitalize, swap };
 // str.upper and so on: character by character, "ß" becomes "SS" or "Ss".

@@ -90,7 +90,7 @@ Value truncate(Runtime& rt, const Value& self, const Bound& a) {
   JinjaText end;
   end.append("...");
   if (a[2] != nullptr) end = need_text(*a[2], "truncate");
-  const auto end_chars = static_cast<int64_t>(count_chars(end.text));
+  const auto end_chars = count_chars(end.text);
   if (length < end_chars) fail("truncate: expected a length of at least {}, found {}", end_chars, length);
   if (leeway < 0) fail("truncate: the leeway is negative");
   const std::vector<size_t> offsets = char_offsets(text.text);

@@ -117,7 +117,7 @@ std::vector<JinjaText> text_lines(const JinjaText& text, bool keep_ends) {
 }
 
 JinjaText pad_text(Runtime& rt, const JinjaText& text, int64_t width, std::string_view fill, char align) {
-  const int64_t missing = width - static_cast<int64_t>(count_chars(text.text));
+  const int64_t missing = width - count_chars(text.text);
   if (missing > 0) rt.limits.use(static_cast<size_t>(missing) * fill.size());
   // Python's str.center puts the odd one to the left where the width is odd.
   const int64_t left = align == '<' ? 0 : (align == '>' ? missing : missing / 2 + (missing & width & 1));
@@ -217,9 +217,7 @@ int64_t position(Runtime& rt, const Value& self, const Bound& a) {
   rt.limits.step(std::ssize(part.text) / 16);
   const std::string& wanted = need_text(*a[0], "find").text;
   const size_t at = kLast ? part.text.rfind(wanted) : part.text.find(wanted);
-  return at == std::string_view::npos
-             ? -1
-             : part.begin + static_cast<int64_t>(count_chars(part.text.substr(0, at)));
+  return at == std::string_view::npos ? -1 : part.begin + count_chars(part.text.substr(0, at));
 }
 template <bool kLast>
 Value find(Runtime& rt, const Value& self, const Bound& a) {
@@ -236,7 +234,7 @@ Value count(Runtime& rt, const Value& self, const Bound& a) {
   const std::string_view text = part_of(self_text(self), a[1], a[2]).text;
   const std::string& wanted = need_text(*a[0], "count").text;
   rt.limits.step(std::ssize(text) / 16);
-  if (wanted.empty()) return Value(static_cast<int64_t>(count_chars(text)) + 1);
+  if (wanted.empty()) return Value(count_chars(text) + 1);
   int64_t n = 0;
   for (size_t at = text.find(wanted); at != std::string_view::npos;
        at = text.find(wanted, at + wanted.size()))

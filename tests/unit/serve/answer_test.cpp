@@ -63,6 +63,34 @@ TEST(AnswerChoice, AStopStringAndItsTokensAreNoPartOfTheAnswer) {
   EXPECT_EQ(choice.tokens(), 8);
 }
 
+TEST(AnswerChoice, TokensInFrontOfAStopStringAreCountedByCharacters) {
+  AnswerChoice choice(&bytes(), {.stops = {"END"}, .drop_blank = true});
+  const AnswerPiece all = whole(pieces_of(choice, " abEND"));
+  EXPECT_EQ(all.text, "ab");
+  EXPECT_EQ(all.tokens.size(), 3u) << "the blank that is dropped is a token";
+  AnswerChoice broken(&bytes(), {.stops = {"END"}});
+  EXPECT_EQ(whole(pieces_of(broken,
+                            "\xff\xff"
+                            "END"))
+                .tokens.size(),
+            2u);
+}
+
+TEST(AnswerChoice, TokensBeginWhereTheirTextDoes) {
+  AnswerChoice choice(&bytes(), {.first_char = 5});
+  std::vector<int64_t> offsets;
+  const AnswerPiece all = whole(pieces_of(choice,
+                                          "a\xff\x80\xe2\x82"
+                                          "b\xc3\xa4"
+                                          "c"));
+  EXPECT_EQ(all.text, replace_invalid_utf8("a\xff\x80\xe2\x82"
+                                           "b\xc3\xa4"
+                                           "c"));
+  for (const TokenEntry& entry : all.tokens)
+    offsets.push_back(entry.offset);
+  EXPECT_EQ(offsets, (std::vector<int64_t>{5, 6, 7, 8, 9, 9, 10, 11, 11}));
+}
+
 TEST(AnswerChoice, TheEndingTokenHasNoTextAndItsLogprobOnlyWhereWanted) {
   for (const bool keep : {false, true}) {
     AnswerChoice choice(&bytes(), {.keep_end = keep});
@@ -151,9 +179,9 @@ TEST(AnswerFormat, LogprobsOfACompletion) {
   const AnswerFormat format(
       {.chat = false, .id = "cmpl-1", .model = "m", .logprobs = true, .tokenizer = &bytes()});
   AnswerPiece all{.text = "\xc3\xa4z"};
-  all.tokens = {{0xc3, {{0xc3, std::nan("")}, {}}},
-                {0xa4, {{0xa4, -1}, {{0xa4, -1}}}},
-                {'z', {{'z', -2}, {{'y', -1}}}}};
+  all.tokens = {{0xc3, {{0xc3, std::nan("")}, {}}, 0},
+                {0xa4, {{0xa4, -1}, {{0xa4, -1}}}, 1},
+                {'z', {{'z', -2}, {{'y', -1}}}, 1}};
   const json choice = json::parse(format.whole({format.choice(0, all, "length")}, {}))["choices"][0];
   EXPECT_EQ(choice["logprobs"],
             json::parse(R"({"tokens":["bytes:\\xc3","bytes:\\xa4","z"],"token_logprobs":[null,-1.0,-2.0],
