@@ -40,11 +40,8 @@ int64_t EngineWorker::submit(Job job) {
   if (n > std::min(options_.max_waiting, options_.max_of_client))
     throw ApiError(400, fmt::format("the request asks for {} sequences, this server takes at most {} at once",
                                     n, std::min(options_.max_waiting, options_.max_of_client)));
-  int64_t& of_client = waiting_of_[job.client];
-  if (waiting_ + n > options_.max_waiting || of_client + n > options_.max_of_client)
-    throw ApiError(429, "the queue of requests is full; try again in a moment", {}, "rate_limit_exceeded");
-  waiting_ += n;
-  of_client += n;
+  require_places(job.client, n);
+  take_places(job.client, n);
   mail_.jobs.emplace_back(submitted_, std::move(job));
   wake_.notify_one();
   return submitted_++;
@@ -57,13 +54,29 @@ void EngineWorker::cancel(int64_t job) {
   wake_.notify_one();
 }
 
-void EngineWorker::submit_side(std::shared_ptr<SideTask> task) {
+// For sequences or tasks, in the queue. With the lock.
+void EngineWorker::require_places(size_t client, int64_t n) {
+  if (waiting_ + n > options_.max_waiting || waiting_of_[client] + n > options_.max_of_client)
+    throw ApiError(429, "the queue of requests is full; try again in a moment", {}, "rate_limit_exceeded");
+}
+
+void EngineWorker::take_places(size_t client, int64_t n) {
+  waiting_ += n;
+  waiting_of_[client] += n;
+}
+
+void EngineWorker::free_places(size_t client, int64_t n) {
+  const std::lock_guard lock(mutex_);
+  waiting_ -= n;
+  waiting_of_[client] -= n;
+}
+
+void EngineWorker::submit_side(std::shared_ptr<SideTask> task, size_t client) {
   const std::lock_guard lock(mutex_);
   if (stopped_) throw shutting_down();
-  if (waiting_ >= options_.max_waiting)
-    throw ApiError(429, "the queue of requests is full; try again in a moment", {}, "rate_limit_exceeded");
-  ++waiting_;
-  mail_.tasks.push_back(std::move(task));
+  if (std::this_thread::get_id() != thread_.get_id()) require_places(client, 1);
+  take_places(client, 1);
+  mail_.tasks.push_back({client, std::move(task)});
   wake_.notify_one();
 }
 
@@ -165,9 +178,7 @@ void EngineWorker::drop(int64_t id) {
   if (unstarted > 0) {
     std::erase(queues_[client], id);
     if (queues_[client].empty()) queues_.erase(client);
-    const std::lock_guard lock(mutex_);
-    waiting_ -= unstarted;
-    waiting_of_[client] -= unstarted;
+    free_places(client, unstarted);
   }
   jobs_.erase(found);
 }
@@ -188,11 +199,7 @@ void EngineWorker::start_next() {
   const size_t number = active.next++;
   if (active.next == active.job.requests.size()) queue->second.pop_front();
   if (queue->second.empty()) queues_.erase(queue);
-  {
-    const std::lock_guard lock(mutex_);
-    --waiting_;
-    --waiting_of_[client];
-  }
+  free_places(client, 1);
   try {
     const int64_t sequence = engine_.submit(std::move(active.job.requests[number]));
     active.ids[number] = sequence;
@@ -246,7 +253,7 @@ void EngineWorker::end_step() {
 
 void EngineWorker::run_side_task() {
   if (tasks_.empty()) return;
-  const std::shared_ptr<SideTask> task = tasks_.front();
+  const auto [client, task] = tasks_.front();
   bool done = true;
   try {
     done = task->run(engine_.idle() ? options_.step_rows : options_.busy_side_rows);
@@ -255,8 +262,7 @@ void EngineWorker::run_side_task() {
   }
   if (!done) return;
   tasks_.pop_front();
-  const std::lock_guard lock(mutex_);
-  --waiting_;
+  free_places(client, 1);
 }
 
 void EngineWorker::fail_all(const std::exception& error) {
@@ -267,10 +273,10 @@ void EngineWorker::fail_all(const std::exception& error) {
     drop(id);
     sink->fail(error);
   }
-  for (const auto& task : tasks_)
+  for (const auto& [client, task] : tasks_) {
     task->fail(error);
-  const std::lock_guard lock(mutex_);
-  waiting_ -= std::ssize(tasks_);
+    free_places(client, 1);
+  }
   tasks_.clear();
 }
 

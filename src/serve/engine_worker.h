@@ -68,8 +68,9 @@ class EngineWorker {
   int64_t submit(Job job);
   // Ends a job before the next step, without further calls of its sink.
   void cancel(int64_t job);
-  // Queues a side task; side tasks run one after another, in turn with steps. Throws as submit.
-  void submit_side(std::shared_ptr<SideTask> task);
+  // Queues a side task of a client's; side tasks run one after another, in turn with steps. Throws as submit,
+  // but a running task may always queue another.
+  void submit_side(std::shared_ptr<SideTask> task, size_t client = 0);
   // Calls f between steps, on the worker's thread, and waits until it is done. Throws what f throws, and as
   // submit; not on the worker's thread.
   void call(std::function<void()> f);
@@ -91,12 +92,19 @@ class EngineWorker {
     size_t left = 0;           // sequences that have not ended
     bool touched = false;
   };
+  struct ClientTask {
+    size_t client;
+    std::shared_ptr<SideTask> task;
+  };
   struct Mail {
     std::vector<std::pair<int64_t, Job>> jobs;
     std::vector<int64_t> cancelled;
-    std::vector<std::shared_ptr<SideTask>> tasks;
+    std::vector<ClientTask> tasks;
     bool empty() const { return jobs.empty() && cancelled.empty() && tasks.empty(); }
   };
+  void require_places(size_t client, int64_t n);
+  void take_places(size_t client, int64_t n);
+  void free_places(size_t client, int64_t n);
   void loop();
   bool receive();
   void drop(int64_t job);
@@ -130,7 +138,7 @@ class EngineWorker {
   size_t last_client_ = 0;
   std::map<int64_t, std::pair<int64_t, size_t>> sequences_;  // job and number by the engine's id
   std::vector<int64_t> touched_;
-  std::deque<std::shared_ptr<SideTask>> tasks_;
+  std::deque<ClientTask> tasks_;
   std::thread thread_;
 };
 

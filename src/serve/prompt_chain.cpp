@@ -37,7 +37,7 @@ void PromptChain::next() {
     task_ = task;
   }
   try {
-    worker_.submit_side(task);
+    worker_.submit_side(task, call_->client);
   } catch (...) {
     release();
     throw;

@@ -120,7 +120,7 @@ class Gate : public SideTask {
 
 std::shared_ptr<Gate> hold(EngineWorker& worker) {
   const auto gate = std::make_shared<Gate>();
-  worker.submit_side(gate);
+  worker.submit_side(gate, 9);  // a client of its own
   gate->entered.get_future().wait();
   return gate;
 }
@@ -145,6 +145,47 @@ TEST(EngineWorker, AQueueThatIsFullIs429AndAJobThatIsTooLargeIs400) {
   EXPECT_EQ(status(2, 1), 429);
   gate->opened.set_value();
   EXPECT_EQ(sink->wait() + other->wait(), "");
+}
+
+// A task that queues another one.
+class Chain : public Gate {
+ public:
+  Chain(EngineWorker& worker, std::shared_ptr<SideTask> after) : worker_(worker), after_(std::move(after)) {}
+  bool run(int64_t rows) override {
+    worker_.submit_side(after_, 1);
+    return Gate::run(rows);
+  }
+
+ private:
+  EngineWorker& worker_;
+  std::shared_ptr<SideTask> after_;
+};
+
+TEST(EngineWorker, TasksOfAClientAreLimitedAsItsSequencesAre) {
+  FakeDecoder model(50, 64, 1);
+  EngineWorker worker(model, {.max_waiting = 4, .max_of_client = 2});
+  const auto last = std::make_shared<Gate>();
+  const auto chain = std::make_shared<Chain>(worker, last);
+  const auto gate = hold(worker);
+  const auto refused = [&](size_t client) {
+    try {
+      worker.submit_side(std::make_shared<Gate>(), client);
+    } catch (const ApiError& error) {
+      return error.status() == 429;
+    }
+    return false;
+  };
+  worker.submit_side(chain, 1);
+  const auto sink = std::make_shared<Record>();
+  worker.submit(job(sink, 1, 1, 2));
+  EXPECT_TRUE(refused(1));
+  gate->opened.set_value();
+  chain->entered.get_future().wait();
+  EXPECT_TRUE(refused(1)) << "what a running task queues has a place always, and counts";
+  chain->opened.set_value();
+  last->entered.get_future().wait();
+  last->opened.set_value();
+  EXPECT_EQ(sink->wait(), "");
 }
 
 TEST(EngineWorker, ClientsTakeTurns) {
