@@ -1,6 +1,7 @@
 #include "serve/http_server.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <atomic>
@@ -74,7 +75,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void check_deadlines(Clock::time_point now);
   void send_pending(uint64_t exchange);
   void close();
-  bool answers() const { return phase_ == Phase::answering; }
+  bool busy() const;
   // Since when it has been without a complete request; nothing while it is being answered.
   std::optional<Clock::time_point> silent_since() const {
     const bool silent = phase_ == Phase::idle || phase_ == Phase::head || phase_ == Phase::lingering;
@@ -86,6 +87,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   using Parser = http::request_parser<http::string_body>;
 
   void enter(Phase phase, double seconds);
+  bool client_gone();
   void await_request();
   void watch();
   void on_watched(ErrorCode error, size_t bytes);
@@ -118,6 +120,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool last_write_ = false;
 };
 
+bool Connection::busy() const {
+  if (phase_ != Phase::idle)
+    return phase_ == Phase::head || phase_ == Phase::body || phase_ == Phase::answering;
+  ErrorCode ignored;
+  return buffer_.size() > 0 || socket_.available(ignored) > 0;
+}
+
 // -------------------------------------------------------------------------------------------------------
 // Reading.
 
@@ -134,7 +143,7 @@ void Connection::await_request() {
 }
 
 // Waits for bytes: of the next request, or while one is being answered for the end of the connection. Not
-// behind bytes of a next request that are here already.
+// behind bytes of a next request that are here already: then client_gone looks for it.
 void Connection::watch() {
   if (watching_ || buffer_.size() > 0 || phase_ == Phase::closed) return;
   watching_ = true;
@@ -326,7 +335,14 @@ void Connection::close() {
   --server_.connection_count;
 }
 
+// Whether the client has closed its side, behind whatever has not been read.
+bool Connection::client_gone() {
+  pollfd end{.fd = socket_.native_handle(), .events = POLLRDHUP, .revents = 0};
+  return ::poll(&end, 1, 0) > 0;
+}
+
 void Connection::check_deadlines(Clock::time_point now) {
+  if (phase_ == Phase::answering && !watching_ && client_gone()) return close();
   if (phase_ == Phase::answering && now > answer_by_ && !timed_out_) {
     timed_out_ = true;
     answer_by_ = deadline_ = in_seconds(server_.limits.write_time);
@@ -390,12 +406,14 @@ void HttpServer::Impl::take_client(tcp::socket socket) {
   connection->refuse(503, "the server has as many connections as it allows");
 }
 
-// Closes the connection that has been silent for longest. False where none is.
+// Closes the connection that has been silent for longest. False where none is: one that came just now may
+// have a request on its way.
 bool HttpServer::Impl::make_room() {
+  const Clock::time_point latest = in_seconds(-limits.silence);
   std::shared_ptr<Connection> oldest;
   for (const auto& [unused, connection] : connections) {
     const auto since = connection->silent_since();
-    if (since && (!oldest || *since < *oldest->silent_since())) oldest = connection;
+    if (since && *since <= (oldest ? *oldest->silent_since() : latest)) oldest = connection;
   }
   if (oldest) oldest->close();
   return oldest != nullptr;
@@ -489,8 +507,8 @@ void HttpServer::after(double seconds, std::function<void()> then) {
   });
 }
 
-bool HttpServer::answering() const {
-  return std::ranges::any_of(impl_->connections, [](const auto& c) { return c.second->answers(); });
+bool HttpServer::busy() const {
+  return std::ranges::any_of(impl_->connections, [](const auto& c) { return c.second->busy(); });
 }
 
 int64_t HttpServer::connections() const {

@@ -108,7 +108,7 @@ TEST(HttpServer, CutsOffWhoDoesNotRead) {
 }
 
 TEST(HttpServer, TheConnectionThatIsSilentForLongestMakesRoom) {
-  Running running({.connections = 2}, echo);
+  Running running({.connections = 2, .silence = 0}, echo);
   const Client silent(running);
   while (running.server.connections() < 1) {
   }
@@ -117,6 +117,32 @@ TEST(HttpServer, TheConnectionThatIsSilentForLongestMakesRoom) {
   third.send(get("c"));
   EXPECT_NE(third.read_until("</c>").find("</c>"), std::string::npos);
   EXPECT_EQ(silent.read_until("never"), "") << "closed";
+}
+
+TEST(HttpServer, AConnectionThatCameJustNowIsNotSilent) {
+  Running running({.connections = 1, .silence = 1e6}, echo);
+  const Client first(running);
+  while (running.server.connections() < 1) {
+  }
+  const Client second(running);
+  EXPECT_TRUE(second.read_until("never").starts_with("HTTP/1.1 503 "));
+  first.send(get("a"));
+  EXPECT_NE(first.read_until("</a>").find("</a>"), std::string::npos);
+}
+
+TEST(HttpServer, AClientGoesAwayBehindWhatItSentAhead) {
+  std::atomic<bool> closed = false;
+  std::shared_ptr<Responder> kept;
+  Running running({}, [&](HttpRequest, const std::shared_ptr<Responder>& responder) {
+    kept = responder;
+    kept->on_closed([&] { closed = true; });
+  });
+  {
+    const Client client(running);
+    client.send(get("a") + "\r\n");
+  }
+  while (!closed) {
+  }
 }
 
 TEST(HttpServer, AHandlerThatThrowsIsAnError) {
