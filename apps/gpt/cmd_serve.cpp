@@ -1,8 +1,10 @@
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "base/clock.h"
@@ -182,12 +184,19 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// What is said while the server runs: not where standard error is a pipe that is full, which nobody may ever
+// read.
+void write_note_if_read(const std::string& text) {
+  pollfd ready{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  if (::poll(&ready, 1, 0) != 0) write_note(text);
+}
+
 class Service {
  public:
   explicit Service(const ServeArguments& a)
       : a_(a),
         keys_(a.key_file.empty() ? serve::KeyRing({}) : serve::KeyRing::read(a.key_file)),
-        log_(a.access_log),
+        log_(a.access_log, write_note_if_read),
         server_(a.host, static_cast<int>(a.port), a.server,
                 [this](serve::HttpRequest request, std::shared_ptr<serve::Responder> responder) {
                   api_->handle(std::move(request), std::move(responder));
@@ -207,15 +216,16 @@ class Service {
         serve::ApiError(504, "the answer took longer than this server allows", {}, "timeout").body() +
         "\n\n");
     server_.on_signal([this](int count) { on_signal(count); });
-    const serve::ModelFollower follower(models_, {.note = [](const std::string& line) { write_note(line); }});
+    const serve::ModelFollower follower(models_, {.note = write_note_if_read});
     const bool chats = std::ranges::any_of(
         models_.all(), &serve::ServedModel::has_chat_template,
         [](const auto& model) -> const auto& { return *model; });
     write_note(
         fmt::format("listening on {}\nopen it in a browser{}\n", server_.url(), chats ? " to chat" : ""));
     server_.run();
+    install_ending_signals();  // for those who do not want to wait for a model that is being loaded, say
     models_.stop();
-    return forced_ ? kInterruptedStatus : 0;
+    return 0;
   }
 
  private:
@@ -250,11 +260,8 @@ class Service {
   }
 
   void on_signal(int count) {
-    if (count > 1) {
-      forced_ = true;
-      return server_.stop();
-    }
-    write_note("ending: no new requests, those under way go on; once more to quit at once\n");
+    if (count > 1) std::_Exit(kInterruptedStatus);  // whatever its threads are doing
+    write_note_if_read("ending: no new requests, those under way go on; once more to quit at once\n");
     api_->drain();
     drain_until_ = Clock::now() +
                    std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(a_.drain_time));
@@ -264,7 +271,7 @@ class Service {
   // Looks now and then whether all has been answered. After the time for it what is left fails.
   void drain() {
     constexpr double kLook = 0.02;
-    if (api_->in_flight() == 0 && !server_.answering()) return server_.stop();
+    if (api_->in_flight() == 0 && !server_.busy()) return server_.stop();
     if (Clock::now() > drain_until_) {
       models_.stop();
       return server_.after(1, [this] { server_.stop(); });
@@ -279,7 +286,6 @@ class Service {
   serve::ModelSet models_;
   std::unique_ptr<serve::Api> api_;
   Clock::time_point drain_until_;
-  bool forced_ = false;
 };
 
 void add_model_options(CLI::App& app, ServeArguments& a) {
