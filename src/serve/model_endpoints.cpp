@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -97,6 +98,7 @@ void load_adapter(const Service& service, const std::shared_ptr<Call>& call) {
   const std::string name = need_text(fields, "lora_name");
   if (name.empty() || name.size() > 128 || name.find(':') != std::string::npos)
     fail_field("lora_name", "expected 1 to 128 characters without \":\"");
+  const std::lock_guard lock(service.models.adapter_changes());
   const ModelSet::Found found = model_of(service, *call, fields);
   const auto scale = fields.number("scale", -1e6, 1e6).value_or(1);
   found.model->add_adapter(
@@ -110,9 +112,11 @@ void unload_adapter(const Service& service, const std::shared_ptr<Call>& call) {
   const Fields fields(body);
   const std::string name = need_text(fields, "lora_name");
   require_folder(service.folder);
+  std::unique_lock lock(service.models.adapter_changes());
   ModelSet::Found found = model_of(service, *call, fields);
   found.named.reset();
   const auto adapter = found.model->take_adapter(name);
+  lock.unlock();
   if (adapter == nullptr)
     throw ApiError(
         404, fmt::format("the model {} has no adapter {}", found.model->name(), printable_text(name, 64)),

@@ -62,6 +62,7 @@ void ModelFollower::look() {
 void ModelFollower::load(const ServedModel& model) {
   std::string line;
   try {
+    const std::lock_guard lock(models_.adapter_changes());
     ServedModelOptions options = model.options();
     options.adapters = transformed(model.adapters(), [](const auto& adapter) { return *adapter; });
     models_.replace(std::make_shared<ServedModel>(options));

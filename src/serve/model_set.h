@@ -34,9 +34,12 @@ class ModelSet {
   // has; "": the first model. Throws ApiError (404).
   Found find(const std::string& name) const;
   std::vector<Handle> all() const;
+  // Held from the look at a model's adapters to the change that follows from it, so that none is lost.
+  std::mutex& adapter_changes() { return adapter_changes_; }
   void stop();  // all workers
 
  private:
+  std::mutex adapter_changes_;
   mutable std::mutex mutex_;
   std::vector<Handle> models_;
   std::vector<Handle> replaced_;  // so that the last one who has a model is never its own thread
