@@ -1,3 +1,4 @@
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "serve/api_error.h"
@@ -35,7 +36,7 @@ void chat_completions(const Service& service, const std::shared_ptr<Call>& call)
   const ServedModel& model = *found.model;
   GenerationParams params = parse_generation(fields, model, service.limits);
   fields.refuse({"best_of", "echo", "suffix", "prompt"});
-  if (fields.number("max_tokens", 0, 1e300) == 0) fail_field("max_tokens", "expected 1 or more, found 0");
+  if (fields.number("max_tokens", 0, INFINITY) == 0) fail_field("max_tokens", "expected 1 or more, found 0");
   ChatPrompt prompt = read_chat_prompt(fields, call->request().body, model);
   Request& request = params.request;
   request.prompt = std::move(prompt.ids);

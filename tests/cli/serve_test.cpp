@@ -199,6 +199,8 @@ TEST_F(Serve, WrongRequestsAreRefusedByName) {
             "messages");
   EXPECT_EQ(server.refused("/v1/completions", R"({"prompt":[99999]})"), "prompt");
   EXPECT_EQ(server.refused("/v1/completions", R"({"prompt":"a","suffix":"b"})"), "suffix");
+  EXPECT_EQ(server.refused("/v1/completions", R"({"prompt":"a","best_of":9})"), "best_of");
+  EXPECT_EQ(server.refused("/v1/completions", R"({"prompt":"a","logprobs":21})"), "logprobs");
   const json long_prompts = std::vector<std::vector<int>>(128, std::vector<int>(250, 1));
   const json too_large = {{"prompt", long_prompts}, {"echo", true}, {"logprobs", 20}, {"max_tokens", 1}};
   EXPECT_EQ(server.refused("/v1/completions", too_large.dump()), "logprobs");
@@ -291,6 +293,12 @@ TEST_F(Serve, LimitsOfHttp) {
   EXPECT_EQ(status(post + "Content-Length: 999999999\r\n\r\n"), 413);
   EXPECT_EQ(status(post + "Transfer-Encoding: chunked\r\n\r\n1000\r\n" + std::string(0x1000, ' ')), 413);
   EXPECT_EQ(status(post + "Content-Length: -1\r\n\r\n"), 400);
+  for (const char* size : {"-1", "fffffffffffffffff", "x"})
+    EXPECT_EQ(status(post + "Transfer-Encoding: chunked\r\n\r\n" + size + "\r\n"), 400) << size;
+  std::string trailers;
+  for (int i = 0; i < 5000; ++i)
+    trailers += "X" + std::to_string(i) + ": y\r\n";
+  EXPECT_EQ(status(post + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + trailers), 431);
   EXPECT_EQ(status("GET / HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(20000, 'x')), 431);
   std::string many;
   for (int i = 0; i < 101; ++i)
@@ -301,7 +309,12 @@ TEST_F(Serve, LimitsOfHttp) {
   HttpClient client(server.port());
   EXPECT_EQ(client.ask("PUT", "/v1/completions").headers["allow"], "POST");
   EXPECT_EQ(client.ask("POST", "/v1/completions", "{}", "Content-Type: text/plain\r\n").status, 415);
-  EXPECT_EQ(client.ask("OPTIONS", "/v1/completions", "", "Origin: http://evil\r\n").status, 405);
+  for (const char* method : {"GET", "OPTIONS"}) {
+    const HttpClient::Answer answer = client.ask(method, "/v1/models", "", "Origin: http://evil\r\n");
+    EXPECT_EQ(answer.status, method == std::string("GET") ? 200 : 405);
+    for (const auto& [name, value] : answer.headers)
+      EXPECT_FALSE(name.starts_with("access-control")) << name;
+  }
 }
 
 TEST_F(Serve, GuardsAgainstStrangers) {
@@ -368,6 +381,22 @@ TEST_F(Serve, EndsWhenAllAcceptedRequestsHaveTheirAnswers) {
     }
   }
   EXPECT_EQ(server.process().end(), 0) << server.process().notes();
+}
+
+TEST_F(Serve, ARequestThatIsOnItsWayAtTheEndIsToldSo) {
+  Server server(arguments());
+  HttpClient client(server.port());
+  const std::string body = question().dump();
+  client.send(
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+      "Content-Length: " +
+      std::to_string(body.size()) + "\r\nExpect: 100-continue\r\n\r\n");
+  EXPECT_TRUE(client.read_until("100 Continue\r\n\r\n"));
+  server.process().send(SIGTERM);
+  EXPECT_TRUE(server.process().wait_for_note("ending"));
+  client.send(body);
+  EXPECT_EQ(client.read_answer().status, 503);
+  EXPECT_EQ(server.process().end(), 0);
 }
 
 TEST_F(Serve, CachedBeginningsAreNotSharedAcrossKeysAndSalts) {
