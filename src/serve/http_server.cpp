@@ -24,9 +24,9 @@ namespace http = boost::beast::http;
 using net::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
-constexpr double kSweep = 0.2;        // between two looks at the deadlines
-constexpr double kAcceptPause = 0.1;  // when the machine has no descriptor left
-constexpr double kLinger = 2;         // for a client to read an answer to what it has not sent in full
+constexpr double kSweep = 0.2;         // between two looks at the deadlines
+constexpr double kAcceptPause = 0.02;  // when the machine has no descriptor left
+constexpr double kLinger = 2;          // for a client to read an answer to what it has not sent in full
 constexpr size_t kReadSize = 4096;
 
 Clock::time_point in_seconds(double seconds) {
@@ -63,7 +63,12 @@ namespace {
 // A client's connection; all of it happens on the server's thread.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(HttpServer::Impl& server, tcp::socket socket) : server_(server), socket_(std::move(socket)) {
+  // The parser limits what stands in the head and the body; trailers and the extensions of chunks only find
+  // no room in the buffer.
+  Connection(HttpServer::Impl& server, tcp::socket socket)
+      : server_(server),
+        socket_(std::move(socket)),
+        buffer_(static_cast<size_t>(server.limits.header_bytes) + kReadSize) {
     ErrorCode ignored;
     socket_.set_option(tcp::no_delay(true), ignored);
     const tcp::endpoint peer = socket_.remote_endpoint(ignored);
@@ -240,7 +245,8 @@ HttpRequest Connection::request() {
 // A request that is no HTTP, or exceeds a limit, and what happens to it.
 void Connection::refuse_for(ErrorCode error, const char* part) {
   if (timed_out_) return refuse(408, fmt::format("the {} of the request took too long to come", part));
-  if (error == http::error::header_limit) return refuse(431, "the head of the request is too large");
+  if (error == http::error::header_limit || error == http::error::buffer_overflow)
+    return refuse(431, "the head of the request is too large");
   if (error == http::error::body_limit)
     return refuse(413,
                   fmt::format("the body of the request is larger than {} bytes", server_.limits.body_bytes));

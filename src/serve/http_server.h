@@ -15,7 +15,7 @@ struct ServerLimits {
   int64_t header_bytes = int64_t{16} << 10;  // all lines of a request's head together
   int64_t header_count = 100;
   int64_t connections = 1024;
-  double silence = 0.1;                     // a connection that came just now is not a silent one
+  double silence = 0.05;                    // a connection that came just now is not a silent one
   int64_t unsent_bytes = int64_t{1} << 20;  // of a stream whose client reads too slowly; then it is cut off
   double header_time = 10;                  // from a request's first byte to the end of its head
   double body_time = 30;                    // for the rest of the request
