@@ -183,7 +183,9 @@ TEST(Constraint, ProposalsAreHeldToIt) {
       return logits;
     });
     Engine::Counts counts;
-    const std::vector<Result> found = run(requests, 64, 3, {Speculation::Source::draft, 8, &draft}, &counts);
+    const Speculation speculation = {
+        .source = Speculation::Source::draft, .max_tokens = 8, .draft = &draft, .measures_steps = false};
+    const std::vector<Result> found = run(requests, 64, 3, speculation, &counts);
     for (size_t i = 0; i < found.size(); ++i) {
       EXPECT_EQ(found[i].ids, expected[i].ids);
       EXPECT_EQ(found[i].logprobs, expected[i].logprobs);

@@ -73,7 +73,9 @@ TEST(EngineWorker, GivesEveryClientWhatTheEngineGivesAlone) {
 // A sink ends its sequences between two tokens of one pass through the model.
 TEST(EngineWorker, TokensOfAPassComeOneByOne) {
   FakeDecoder model(50, 64, 3), draft(50, 64, 3);
-  EngineWorker worker(model, {.speculation = {Speculation::Source::draft, 16, &draft}});
+  EngineWorker worker(
+      model,
+      {.speculation = {.source = Speculation::Source::draft, .draft = &draft, .measures_steps = false}});
   const auto whole = std::make_shared<Record>(), cut = std::make_shared<Record>();
   cut->most = 7;
   const auto greedy = [](const std::shared_ptr<Record>& sink) {
