@@ -222,11 +222,6 @@ GPT_INLINE void add_span(const uint8_t* p, const SpanScales& scales, const uint8
   }
 }
 
-template <DType dtype>
-constexpr int64_t bytes_of(int64_t blocks) {
-  return blocks * 32 / block_size(dtype).elements * block_size(dtype).bytes;
-}
-
 // The last `rest` blocks of a row, fewer than a span. What follows them in memory, up to `end`, is read and
 // counts for nothing: its activations are 0, its scales are made 0.
 template <DType dtype, int R>

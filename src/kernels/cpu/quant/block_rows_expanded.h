@@ -81,14 +81,13 @@ inline void expand_span(const uint8_t* p, uint8_t* dst) {
 
 template <DType dtype>
 void expand_row(const uint8_t* w, int64_t blocks, uint8_t* dst) {
-  constexpr BlockSize kBlock = block_size(dtype);
-  constexpr int64_t kBytes = kSpan * 32 / kBlock.elements * kBlock.bytes;
+  constexpr int64_t kBytes = bytes_of<dtype>(kSpan);
   int64_t b = 0;
   for (; b + kSpan <= blocks; b += kSpan, w += kBytes, dst += kExpandedBytes)
     expand_span<dtype>(w, dst);
   if (b == blocks) return;
   alignas(64) uint8_t padded[kBytes] = {};
-  __builtin_memcpy(padded, w, static_cast<size_t>((blocks - b) * 32 / kBlock.elements * kBlock.bytes));
+  __builtin_memcpy(padded, w, static_cast<size_t>(bytes_of<dtype>(blocks - b)));
   expand_span<dtype>(padded, dst);
 }
 

@@ -20,6 +20,12 @@ namespace {
 constexpr int kRegisters = 8;
 constexpr int kSpan = kRegisters * kLanes / 8;
 
+// Of so many blocks of 32, some of which may be one super-block.
+template <DType dtype>
+constexpr int64_t bytes_of(int64_t blocks) {
+  return blocks * 32 / block_size(dtype).elements * block_size(dtype).bytes;
+}
+
 // Blocks that has_halves() names are unpacked another way for few rows of x: their halves are kept apart, so
 // that those of more blocks fill a register:
 //
@@ -29,6 +35,13 @@ constexpr int kSpan = kRegisters * kLanes / 8;
 //   register 2   | first half of blocks 2, 3 | | first half of blocks 4, 5, 6, 7 |
 //   ...
 constexpr int kHalvesPerRegister = kLanes / 4;
+
+inline __m128i load128(const uint8_t* p) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+}
+inline __m256i load256(const uint8_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
 
 inline IVec and_bytes(IVec v, int mask) {
   return and_i(v, set1_i8(mask));
@@ -68,12 +81,6 @@ inline IVec shuffle_control(int low, int high = 0x80) {
 
 #if defined(GPT_SIMD_AVX512)
 
-inline __m128i load128(const uint8_t* p) {
-  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-}
-inline __m256i load256(const uint8_t* p) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-}
 // a in the lower, b in the upper half.
 inline IVec concat(__m256i a, __m256i b) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
@@ -282,11 +289,8 @@ inline IVec accumulate_dot4(IVec sum, IVec w, const uint8_t* x) {
 
 #else
 
-inline IVec load256(const uint8_t* p) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-}
 inline IVec unpack_nibbles(const uint8_t* a) {
-  const IVec v = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a)));
+  const IVec v = _mm256_broadcastsi128_si256(load128(a));
   return and_bytes(_mm256_srlv_epi64(v, _mm256_setr_epi64x(0, 0, 4, 4)), 15);
 }
 // 16 in every byte whose bit is set.
@@ -332,8 +336,7 @@ template <DType dtype>
 inline void unpack_halves(const uint8_t* p, int i, IVec& first, IVec& second) {
   constexpr int64_t kBlock = block_size(dtype).bytes, kData = kBlock - 16;
   p += kHalvesPerRegister * i * kBlock + kData;
-  const auto half = [](const uint8_t* a) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(a)); };
-  const IVec v = _mm256_inserti128_si256(_mm256_castsi128_si256(half(p)), half(p + kBlock), 1);
+  const IVec v = _mm256_inserti128_si256(_mm256_castsi128_si256(load128(p)), load128(p + kBlock), 1);
   first = and_bytes(v, 15);
   second = and_bytes(shift_right_i16<4>(v), 15);
   if constexpr (dtype == DType::q5_0 || dtype == DType::q5_1) {
@@ -378,7 +381,7 @@ inline Vec per_super_block(float a, float) {
 }
 template <DType dtype>
 inline IVec super_block_headers(const uint8_t* p) {
-  return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return _mm256_broadcastsi128_si256(load128(p));
 }
 inline IVec blend_super_block(IVec a, IVec b) {
   return _mm256_blend_epi32(a, b, 0xf0);
@@ -393,7 +396,7 @@ inline Vec block_scales(const uint8_t* p) {
 }
 inline IVec half_block_scales(const uint8_t* p, int k) {
   const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
-  const __m128i scales = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 192)), order);
+  const __m128i scales = _mm_shuffle_epi8(load128(p + 192), order);
   return _mm256_cvtepi8_epi32(k == 0 ? scales : _mm_srli_si128(scales, 8));
 }
 
