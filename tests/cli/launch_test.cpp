@@ -25,7 +25,7 @@ TEST_F(Launch, AStoppedProcessEndsTheRun) {
   EXPECT_NE(run.end(), 0);
   EXPECT_NE(run.notes().find("rank 1 on "), std::string::npos) << run.notes();
   EXPECT_NE(run.notes().find("has given no sign of life"), std::string::npos) << run.notes();
-  succeeds({"train", "--resume", "--out", path("stopped")});
+  succeeds(resume("stopped"));
   expect_same("whole", "stopped");
 }
 
@@ -134,7 +134,7 @@ TEST_F(Launch, CtrlCSavesAndStops) {
   EXPECT_EQ(run.end(), 130) << run.notes();
   EXPECT_NE(run.notes().find("continue with: gpt launch -n 2 -- train --resume"), std::string::npos)
       << run.notes();
-  succeeds({"train", "--resume", "--out", path("asked")});
+  succeeds(resume("asked"));
   expect_same("whole", "asked");
 }
 

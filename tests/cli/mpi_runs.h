@@ -45,6 +45,9 @@ class Mpi : public testing::Test {
         "2",     "--threads",    "1",   "--grad-shards", "4",    "--out",     path(name)};
     return with_flags(words, more);
   }
+  Words resume(const std::string& name, const Words& more = {}) const {
+    return with_flags({"train", "--resume", "--out", path(name)}, more);
+  }
   int step_of(const std::string& name) const {
     return nlohmann::json::parse(gpt::read_file(path(name + "/last/train_state.json")))["step"];
   }
@@ -55,9 +58,11 @@ class Mpi : public testing::Test {
     words.insert(words.end(), command.begin(), command.end());
     return words;
   }
-  static void succeeds(const Words& words) {
+  // And says so.
+  static void succeeds(const Words& words, const std::string& what = {}) {
     const GptRun run = run_gpt(words);
     ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_NE(run.err.find(what), std::string::npos) << run.err;
   }
   std::string path(const std::string& name) const { return dir_.file(name); }
   void expect_same(const std::string& a, const std::string& b) const {

@@ -69,7 +69,7 @@ TEST_F(Mpi, ARunGoesOnWithAnotherNumberOfProcesses) {
   succeeds(launch(4, train("parts", {"--steps", "12", "--stop-after", "4"})));
   succeeds(launch(2, {"train", "--resume", "--stop-after", "6", "--zero", "1", "--out", path("parts")}));
   succeeds({"train", "--resume", "--stop-after", "8", "--out", path("parts")});
-  succeeds(launch(2, {"train", "--resume", "--out", path("parts")}));
+  succeeds(launch(2, resume("parts")));
   expect_same("whole", "parts");
 }
 
@@ -90,41 +90,26 @@ TEST_F(Mpi, FastReduceDependsOnTheNumberOfProcesses) {
 
 // Four processes have neither as many shards nor micro-batches as large.
 TEST_F(Mpi, FastReduceGoesOnWithAnyNumberOfProcesses) {
-  const auto says = [&](const Words& words, const std::string& what) {
-    const GptRun run = run_gpt(words);
-    ASSERT_EQ(run.status, 0) << run.err;
-    EXPECT_NE(run.err.find(what), std::string::npos) << run.err;
-  };
-  const auto resume = [&](const Words& more) {
-    return with_flags({"train", "--resume", "--out", path("run")}, more);
-  };
   succeeds(launch(
       2, train("run", {"--steps", "10", "--grad-shards", "2", "--micro-batch", "4", "--stop-after", "2"})));
-  EXPECT_EQ(run_gpt(launch(4, resume({}))).status, 2);
-  says(launch(4, resume({"--stop-after", "4", "--reduce", "fast"})),
-       "reduce: exact up to step 2, fast from there on");
-  says(launch(2, resume({"--stop-after", "6"})), "the numbers depend on how many there are");
-  says(resume({"--stop-after", "8", "--reduce", "exact"}), "reduce: fast up to step 6, exact from there on");
-  says(launch(2, resume({})), "done: 10 steps");
+  EXPECT_EQ(run_gpt(launch(4, resume("run"))).status, 2);
+  succeeds(launch(4, resume("run", {"--stop-after", "4", "--reduce", "fast"})),
+           "reduce: exact up to step 2, fast from there on");
+  succeeds(launch(2, resume("run", {"--stop-after", "6"})), "the numbers depend on how many there are");
+  succeeds(resume("run", {"--stop-after", "8", "--reduce", "exact"}),
+           "reduce: fast up to step 6, exact from there on");
+  succeeds(launch(2, resume("run")), "done: 10 steps");
 }
 
 // With divided gradients too, whose micro-batches are all samples of a process.
 TEST_F(Mpi, DividedFastReduceGoesOnWithAnyNumberOfProcesses) {
-  const auto says = [&](const Words& words, const std::string& what) {
-    const GptRun run = run_gpt(words);
-    ASSERT_EQ(run.status, 0) << run.err;
-    EXPECT_NE(run.err.find(what), std::string::npos) << run.err;
-  };
-  const auto resume = [&](const Words& more) {
-    return with_flags({"train", "--resume", "--out", path("run")}, more);
-  };
   for (const std::string zero : {"2", "3"}) {
     fs::remove_all(path("run"));
     succeeds(launch(4, train("run", {"--steps", "8", "--micro-batch", "2", "--zero", zero, "--reduce", "fast",
                                      "--stop-after", "2"})));
-    says(launch(2, resume({"--stop-after", "4"})), "micro_batch 4: with zero " + zero);
-    says(resume({"--stop-after", "6"}), "stopped at step 6");
-    says(launch(4, resume({})), "done: 8 steps");
+    succeeds(launch(2, resume("run", {"--stop-after", "4"})), "micro_batch 4: with zero " + zero);
+    succeeds(resume("run", {"--stop-after", "6"}), "stopped at step 6");
+    succeeds(launch(4, resume("run")), "done: 8 steps");
   }
 }
 
