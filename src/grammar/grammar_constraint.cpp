@@ -9,10 +9,7 @@ namespace {
 
 constexpr size_t kHistory = 65;  // positions: 64 tokens can be taken back
 constexpr size_t kStacksMemory = size_t{8} << 20;
-
-void set_bit(std::span<uint64_t> words, int32_t id) {
-  words[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
-}
+constexpr size_t kLayersMemory = size_t{2} << 20;
 
 void clear_bit(std::span<uint64_t> words, int32_t id) {
   words[static_cast<size_t>(id) / 64] &= ~(uint64_t{1} << (id % 64));
@@ -46,6 +43,7 @@ std::optional<int64_t> GrammarConstraint::certain_budget() const {
 void GrammarConstraint::allow(int64_t remaining, std::span<const int32_t> end_ids,
                               std::span<uint64_t> allowed) {
   GPT_ASSERT(remaining >= 1 && std::ssize(allowed) * 64 >= masks_->vocabulary().size());
+  keep_small();
   std::ranges::fill(allowed, 0);
   // Behind this token come those of the rest and, where there is such, the one that ends the sequence.
   const int64_t rest = remaining - 1 - (end_ids.empty() ? 0 : 1);
@@ -58,42 +56,48 @@ void GrammarConstraint::allow(int64_t remaining, std::span<const int32_t> end_id
 }
 
 uint32_t GrammarConstraint::collect(uint32_t limit, std::span<uint64_t> allowed) {
-  keep_small();
-  uint32_t least = kNoEnd;
-  const auto shown = stacks_->items(position());
-  const std::vector<Stacks::Item> items(shown.begin(), shown.end());  // reading on moves them
-  for (const Stacks::Item& item : items)
-    least = std::min(least, collect(*masks_->mask_of(item.state), item.context, limit, allowed));
-  return least;
+  const std::vector<TokenLayer>& layers = layers_of(position());
+  for (const TokenLayer& layer : layers) {
+    if (layer.distance > limit) break;
+    set_bits(layer, allowed);
+  }
+  return layers.empty() ? kNoEnd : layers.front().distance;
 }
 
-uint32_t GrammarConstraint::collect(const StateMask& mask, Stacks::Context context, uint32_t limit,
-                                    std::span<uint64_t> allowed) {
-  uint32_t least = kNoEnd;
-  const uint32_t outside = stacks_->way_out(context);
-  for (const StateMask::Layer& layer : mask.layers) {
-    const uint32_t distance = sum_of_distances(layer.distance, outside);
-    least = std::min(least, distance);
-    if (distance > limit) break;
-    for (size_t word = 0; word < layer.words.size(); ++word)
-      allowed[word] |= layer.words[word];
-    for (const int32_t id : layer.ids)
-      set_bit(allowed, id);
-  }
-  const Stacks::Position after = mask.pops.empty() ? Stacks::kDead : stacks_->after(context);
-  if (after == Stacks::kDead || stacks_->items(after).empty()) return least;
-  for (const int32_t pop : mask.pops) {
+// The tokens that can be read from a position, by what the rest of the text then costs.
+const std::vector<TokenLayer>& GrammarConstraint::layers_of(Stacks::Position position) {
+  if (const auto known = layers_.find(position); known != layers_.end()) return known->second;
+  LayerBuilder layers(masks_->vocabulary().size());
+  const auto shown = stacks_->items(position);
+  const std::vector<Stacks::Item> items(shown.begin(), shown.end());  // reading on moves them
+  for (const Stacks::Item& item : items)
+    add_layers(item, layers);
+  if (layer_bytes_ > kLayersMemory) forget_layers();
+  std::vector<TokenLayer>& known = layers_[position] = layers.finish();
+  layer_bytes_ += 64 + bytes_of(known);
+  return known;
+}
+
+void GrammarConstraint::add_layers(Stacks::Item item, LayerBuilder& layers) {
+  const auto mask = masks_->mask_of(item.state);
+  const uint32_t outside = stacks_->way_out(item.context);
+  for (const TokenLayer& layer : mask->layers)
+    layers.add(sum_of_distances(layer.distance, outside), layer);
+  if (mask->pops.empty()) return;
+  const Stacks::Position after = stacks_->after(item.context);
+  if (after == Stacks::kDead || stacks_->items(after).empty()) return;
+  for (const int32_t pop : mask->pops) {
     walk_tokens(masks_->vocabulary(), *stacks_, pop, after, path_, [&](int32_t node, Stacks::Position at) {
-      const uint32_t distance = stacks_->distance(at);
       const auto ids = masks_->vocabulary().ids_at(node);
-      if (!ids.empty()) least = std::min(least, distance);
-      if (distance <= limit)
-        for (const int32_t id : ids)
-          set_bit(allowed, id);
+      if (!ids.empty()) layers.add(stacks_->distance(at), ids);
       return true;
     });
   }
-  return least;
+}
+
+void GrammarConstraint::forget_layers() {
+  layers_.clear();
+  layer_bytes_ = 0;
 }
 
 void GrammarConstraint::accept(int32_t id) {
@@ -121,6 +125,7 @@ void GrammarConstraint::keep_small() {
   for (Stacks::Position& position : history_)
     position = stacks_->copy_to(*fresh, position);
   stacks_ = std::move(fresh);
+  forget_layers();
   most_bytes_ = std::max(kStacksMemory, 2 * stacks_->bytes());
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "grammar/stacks.h"
@@ -39,13 +40,16 @@ class GrammarConstraint final : public Constraint {
   // Sets bits of tokens after which the rest costs at most `limit`; returns the least that it costs after
   // any.
   uint32_t collect(uint32_t limit, std::span<uint64_t> allowed);
-  uint32_t collect(const StateMask& mask, Stacks::Context context, uint32_t limit,
-                   std::span<uint64_t> allowed);
+  const std::vector<TokenLayer>& layers_of(Stacks::Position position);
+  void add_layers(Stacks::Item item, LayerBuilder& layers);
+  void forget_layers();
   void keep_small();
 
   std::shared_ptr<TokenMasks> masks_;
   std::unique_ptr<Stacks> stacks_;
-  std::vector<Stacks::Position> history_;  // after each of the last tokens
+  std::vector<Stacks::Position> history_;                                 // after each of the last tokens
+  std::unordered_map<Stacks::Position, std::vector<TokenLayer>> layers_;  // of positions met before
+  size_t layer_bytes_ = 0;
   std::vector<Stacks::Position> path_;
   size_t most_bytes_;  // of stacks_, before what is no longer needed goes
 };

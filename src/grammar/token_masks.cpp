@@ -1,7 +1,6 @@
 #include "grammar/token_masks.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/error.h"
 #include "grammar/shortest.h"
@@ -42,23 +41,7 @@ std::vector<WeightedEdge> token_edges(const Automaton& a, const Vocabulary& voca
 }
 
 size_t bytes_of(const StateMask& mask) {
-  size_t bytes = 256 + mask.pops.size() * sizeof(int32_t);
-  for (const StateMask::Layer& layer : mask.layers)
-    bytes += 64 + layer.ids.size() * sizeof(int32_t) + layer.words.size() * sizeof(uint64_t);
-  return bytes;
-}
-
-// Bits where there are more ids than words.
-void set_form(StateMask::Layer& layer, int64_t vocab_size) {
-  const auto words = static_cast<size_t>((vocab_size + 63) / 64);
-  if (2 * words >= layer.ids.size()) {
-    layer.ids.shrink_to_fit();
-    return;
-  }
-  layer.words.assign(words, 0);
-  for (const int32_t id : layer.ids)
-    layer.words[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
-  layer.ids = {};
+  return 256 + mask.pops.size() * sizeof(int32_t) + bytes_of(mask.layers);
 }
 
 }  // namespace
@@ -89,25 +72,19 @@ std::shared_ptr<const StateMask> TokenMasks::mask_of(int32_t state) {
 
 std::shared_ptr<const StateMask> TokenMasks::make_mask(int32_t state) {
   if (!stacks_ || stacks_->bytes() > kStacksMemory) stacks_.emplace(grammar_->automaton(), token_ends_);
-  std::map<uint32_t, std::vector<int32_t>> layers;
+  LayerBuilder layers(vocabulary_->size());
   auto mask = std::make_shared<StateMask>();
   std::vector<Stacks::Position> path;
   const auto nodes = vocabulary_->nodes();
   walk_tokens(*vocabulary_, *stacks_, 0, stacks_->within(state), path,
               [&](int32_t node, Stacks::Position position) {
                 const auto ids = vocabulary_->ids_at(node);
-                if (!ids.empty()) {
-                  std::vector<int32_t>& layer = layers[stacks_->distance(position)];
-                  layer.insert(layer.end(), ids.begin(), ids.end());
-                }
+                if (!ids.empty()) layers.add(stacks_->distance(position), ids);
                 if (stacks_->may_end(position) && nodes[static_cast<size_t>(node)].end > node + 1)
                   mask->pops.push_back(node);
                 return true;
               });
-  for (auto& [distance, ids] : layers) {
-    mask->layers.push_back({distance, std::move(ids), {}});
-    set_form(mask->layers.back(), vocabulary_->size());
-  }
+  mask->layers = layers.finish();
   return mask;
 }
 

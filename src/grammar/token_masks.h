@@ -11,6 +11,7 @@
 
 #include "grammar/grammar.h"
 #include "grammar/stacks.h"
+#include "grammar/token_layers.h"
 #include "grammar/vocabulary.h"
 
 namespace gpt::grammar {
@@ -18,12 +19,7 @@ namespace gpt::grammar {
 // The tokens that can be read from one state of an automaton, as far as its rule alone decides.
 struct StateMask {
   // Tokens that stay within the rule, or end with it, by what it then costs to get to the rule's end.
-  struct Layer {
-    uint32_t distance;
-    std::vector<int32_t> ids;
-    std::vector<uint64_t> words;  // a bit a token, instead of ids where these are many
-  };
-  std::vector<Layer> layers;  // by rising distance
+  std::vector<TokenLayer> layers;  // by rising distance
   // Nodes of the vocabulary's tree, with children, at which the rule can end: what follows is read by the
   // callers.
   std::vector<int32_t> pops;

@@ -352,6 +352,34 @@ TEST(Constraint, KeepsItsMemorySmall) {
   EXPECT_TRUE(constraint.complete());
 }
 
+// Masks of so many positions that some are given up, against those of a copy, which has none yet.
+TEST(Constraint, FindsAgainWhatItGaveUp) {
+  std::vector<std::string> tokens = small_tokens();
+  for (int i = 0; i < 26 * 26 * 26; ++i)
+    tokens.push_back({static_cast<char>('a' + i % 26), static_cast<char>('a' + i / 26 % 26),
+                      static_cast<char>('a' + i / 676)});
+  const auto vocabulary = std::make_shared<const Vocabulary>(tokens);
+  const auto masks = std::make_shared<TokenMasks>(
+      compile_gbnf("root ::= \"(\" (word \",\")* root? \")\"\nword ::= [a-z]+"), vocabulary);
+  GrammarConstraint constraint(masks);
+  const size_t size = static_cast<size_t>(vocabulary->size() + 63) / 64;
+  std::vector<uint64_t> words(size), expected(size);
+  const int32_t end = 0;
+  const std::string_view level = "(a,";
+  constexpr size_t kTokens = 3 * 1000;
+  for (size_t i = 0; i < 2 * kTokens; ++i) {
+    const int64_t remaining = i % 7 == 0 ? static_cast<int64_t>(kTokens) : 1 << 20;
+    constraint.allow(remaining, std::span(&end, 1), words);
+    if (i % 100 < 2) {
+      constraint.clone()->allow(remaining, std::span(&end, 1), expected);
+      ASSERT_EQ(words, expected) << i;
+    }
+    if (constraint.complete()) return;
+    constraint.accept(i < kTokens ? level[i % level.size()] : ')');
+  }
+  FAIL() << "the text did not end";
+}
+
 TEST(GrammarCache, KeepsTheLastGrammars) {
   using Kind = GrammarSource::Kind;
   GrammarCache cache(small_vocabulary(), {.grammars = 2});

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+namespace gpt::grammar {
+
+// Tokens after which the rest costs the same.
+struct TokenLayer {
+  uint32_t distance;
+  std::vector<int32_t> ids;
+  std::vector<uint64_t> words;  // a bit a token, where these are many; both together are the layer
+};
+
+inline void set_bit(std::span<uint64_t> words, int32_t id) {
+  words[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
+}
+
+// Sets the bits of a layer's tokens in `allowed`, which has as many words or more.
+void set_bits(const TokenLayer& layer, std::span<uint64_t> allowed);
+
+size_t bytes_of(std::span<const TokenLayer> layers);  // of memory, about
+
+// Layers in the making. A token may be added more than once.
+class LayerBuilder {
+ public:
+  explicit LayerBuilder(int64_t vocab_size) : words_(static_cast<size_t>((vocab_size + 63) / 64)) {}
+
+  void add(uint32_t distance, std::span<const int32_t> ids);
+  void add(uint32_t distance, const TokenLayer& layer);  // its own distance has no part
+  std::vector<TokenLayer> finish();                      // by rising distance
+
+ private:
+  TokenLayer& layer_of(uint32_t distance);
+
+  size_t words_;
+  std::map<uint32_t, TokenLayer> layers_;
+};
+
+}  // namespace gpt::grammar
