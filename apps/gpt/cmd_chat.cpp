@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -37,9 +38,19 @@ MESSAGE is answered first; without a terminal nothing else is read then.)";
 
 ChatPartner* answering = nullptr;  // what Ctrl-C cancels
 
+// HOST:PORT, which no file is named.
+bool lacks_scheme(const std::string& model) {
+  const size_t colon = model.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == model.size() || std::filesystem::exists(model))
+    return false;
+  return model.find('/') > colon && model.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+}
+
 std::unique_ptr<ChatPartner> make_partner(const ChatArguments& a) {
   if (a.generate.options.max_tokens < 1)
     fail_usage("--max-tokens: expected 1 or more, found {}", a.generate.options.max_tokens);
+  if (lacks_scheme(a.generate.model))
+    fail_usage("no model {0} is here; for a server write http://{0}", a.generate.model);
   return is_server(a.generate.model) ? make_remote_partner(a) : make_local_partner(a);
 }
 

@@ -86,14 +86,19 @@ DType parse_quant(const std::string& given) {
                       DType::q5_k, DType::q6_k});
 }
 
+DType parse_number_type(const std::string& given) {
+  if (const std::string quant = quant_type_of(given); !quant.empty())
+    fail_usage("--dtype {}: these are blocks, not numbers; use --quant {}", given.substr(0, 64), quant);
+  return parse_dtype("--dtype", given, {DType::f32, DType::f16, DType::bf16});
+}
+
 ConversionOptions conversion_options(const ConvertArguments& a) {
   ConversionOptions options;
   options.to = parse_format(a.to);
   if (!a.dtype.empty() && !a.quant.empty()) fail_usage("--dtype and --quant both name a type; keep one");
   if (!a.quant.empty() && a.to != "gguf")
     fail_usage("--quant: only GGUF files are quantised; use it with --to gguf");
-  if (!a.dtype.empty())
-    options.dtype = parse_dtype("--dtype", a.dtype, {DType::f32, DType::f16, DType::bf16});
+  if (!a.dtype.empty()) options.dtype = parse_number_type(a.dtype);
   if (!a.quant.empty()) options.dtype = parse_quant(a.quant);
   if (!a.max_shard_size.empty() && a.to != "hf") fail_usage("--max-shard-size: only with --to hf");
   options.shard_bytes = parse_size(a.max_shard_size);

@@ -186,6 +186,8 @@ void expect_error(const GptRun& run, int status, const std::string& part) {
 
 TEST_F(Chat, SaysWhatIsWrong) {
   expect_error(run_gpt({"chat"}), 2, "MODEL");
+  expect_error(run_gpt({"chat", "localhost:8080"}), 2, "write http://localhost:8080");
+  expect_error(run_gpt({"chat", "no:such/8080"}), 1, "no such file or folder");
   expect_error(chat("Hi\n", {}), 1, "has no chat template");
   expect_error(chat("Hi\n", {"--template", "chatlm"}), 2, "chatml");
   expect_error(chat("Hi\n", {"--template", "llama3", "--n-ctx", "257"}), 2, "--n-ctx");

@@ -195,6 +195,8 @@ TEST(Convert, SaysWhatIsWrong) {
     expect_error(quant(name), 2, "a mixture that llama.cpp makes; use --quant q4_k");
   expect_error(quant("Q3_K_L"), 2, "use --quant q4_k");
   expect_error(quant("F16"), 2, "use --dtype");
+  expect_error(run_gpt({"convert", kModels + "gpt2", out + ".gguf", "--dtype", "q8_0"}), 2,
+               "use --quant q8_0");
   EXPECT_EQ(quant("Q8_0").status, 0);
   EXPECT_EQ(quant("q4_K").status, 0);
   expect_error(run_gpt({"convert", kTorch + "call.bad.pt", out}), 1, "posix.system");
