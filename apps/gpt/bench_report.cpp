@@ -15,16 +15,20 @@ namespace {
 
 using nlohmann::json;
 
+std::string behind(const Workload& w) {
+  return w.depth == 0 ? "" : fmt::format(" behind {}", w.depth);
+}
+
 std::string shape_of(const Workload& w) {
   switch (w.mode) {
     case BenchMode::train:
       return fmt::format("{} x {} tokens{}", w.batch_size, w.n_ctx, w.recompute ? ", recomputed" : "");
     case BenchMode::prefill:
-      return fmt::format("{} tokens", w.rows);
+      return fmt::format("{} tokens{}", w.rows, behind(w));
     case BenchMode::decode:
-      return fmt::format("{} tokens", w.tokens);
+      return fmt::format("{} tokens{}", w.tokens, behind(w));
     case BenchMode::batch:
-      return fmt::format("{} x {} tokens", w.sequences, w.tokens);
+      return fmt::format("{} x {} tokens{}", w.sequences, w.tokens, behind(w));
   }
   return "?";
 }
@@ -34,11 +38,11 @@ json shape_json(const Workload& w) {
     case BenchMode::train:
       return {{"batch_size", w.batch_size}, {"n_ctx", w.n_ctx}, {"recompute", w.recompute}};
     case BenchMode::prefill:
-      return {{"rows", w.rows}};
+      return {{"rows", w.rows}, {"depth", w.depth}};
     case BenchMode::decode:
-      return {{"tokens", w.tokens}};
+      return {{"tokens", w.tokens}, {"depth", w.depth}};
     case BenchMode::batch:
-      return {{"sequences", w.sequences}, {"tokens", w.tokens}};
+      return {{"sequences", w.sequences}, {"tokens", w.tokens}, {"depth", w.depth}};
   }
   return {};
 }

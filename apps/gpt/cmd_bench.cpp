@@ -38,7 +38,7 @@ struct BenchArguments {
   std::vector<std::string> modes, dtypes;
   std::string kv_dtype;
   std::optional<int64_t> rows, tokens;  // as many as usual, if the context has room for them
-  int64_t sequences = 16, repeat = 5, bytes = int64_t{1} << 30;
+  int64_t sequences = 16, depth = 0, repeat = 5, bytes = int64_t{1} << 30;
   bool json = false;
   MachineOptions machine;
 };
@@ -99,12 +99,14 @@ std::vector<Workload> plan_workloads(const BenchArguments& a, const RunConfig& c
       w.batch_size = config.train.batch_size;
       w.n_ctx = config.model.n_ctx;
       w.recompute = config.train.recompute;
-      w.rows = a.rows.value_or(std::min(w.rows, w.n_ctx));
-      w.tokens = a.tokens.value_or(std::min(w.tokens, w.n_ctx));
+      w.depth = a.depth;
+      check_range("--depth", w.depth, 0, w.n_ctx - 1);
+      w.rows = a.rows.value_or(std::min(w.rows, w.n_ctx - w.depth));
+      w.tokens = a.tokens.value_or(std::min(w.tokens, w.n_ctx - w.depth));
       w.sequences = a.sequences;
       w.repeat = static_cast<int>(a.repeat);
-      check_range("--rows", w.rows, 1, w.n_ctx);
-      check_range("--tokens", w.tokens, 1, w.n_ctx);
+      check_range("--rows", w.rows, 1, w.n_ctx - w.depth);
+      check_range("--tokens", w.tokens, 1, w.n_ctx - w.depth);
       list.push_back(w);
     }
   }
@@ -284,6 +286,7 @@ Command add_bench_command(CLI::App& root) {
   add_value(*app, "--rows", a->rows, "N", "prefill: tokens of the prompt (512)");
   add_value(*app, "--sequences", a->sequences, "N", "batch: sequences decoded together (16)");
   add_value(*app, "--tokens", a->tokens, "N", "decode and batch: tokens per sequence (64)");
+  add_value(*app, "--depth", a->depth, "N", "inference: tokens that are cached before (0)");
   add_value(*app, "--repeat", a->repeat, "N", "timed repeats, after one that is not timed (5)");
   add_value(*app, "--bytes", a->bytes, "N", "memory that is summed for its bandwidth (1 GiB)");
   add_json_option(*app, a->json);

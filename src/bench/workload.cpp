@@ -53,9 +53,11 @@ struct Feed {
         memory(static_cast<size_t>(slots * model.config.vocab_size) * sizeof(float), "logits"),
         logits(make_view(memory.as<float>(), {slots, model.config.vocab_size})) {}
 
-  void reset(Inference& inference) const {
+  // Every sequence has the first n tokens.
+  void go_to(Inference& inference, int64_t n) {
     for (int slot = 0; slot < slots; ++slot)
-      inference.reset(slot);
+      inference.truncate(slot, std::min(n, inference.length(slot)));
+    if (inference.length(0) < n) append(inference, 0, n);
   }
   // Appends tokens [first, first + n) to every sequence.
   void append(Inference& inference, int64_t first, int64_t n) {
@@ -82,21 +84,22 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
   const int slots = w.mode == BenchMode::batch ? static_cast<int>(w.sequences) : 1;
   const int64_t tokens = prefill ? w.rows : w.tokens;
   const int64_t step = prefill ? tokens : 1;  // tokens of a sequence that are appended at once
+  const int64_t filled_at_once = std::min<int64_t>(w.depth, 512);
   ProfiledKernels kernels(context.backend.kernels);
   Inference inference(model, {context.backend.pool, kernels, context.backend.memory},
                       {.slots = slots,
-                       .max_rows = step * slots,
-                       .capacity = tokens,
+                       .max_rows = std::max(step * slots, filled_at_once),
+                       .capacity = w.depth + tokens,
                        .dtype = inference_types(w.dtype).activations,
                        .weights = w.dtype,
                        .kv_dtype = w.kv_dtype});
-  Feed feed(model, slots, tokens);
+  Feed feed(model, slots, w.depth + tokens);
 
   WorkloadResult result{.tokens = tokens * slots};
-  result.flops = slots * inference_flops(counts, 0, tokens, !prefill);
+  result.flops = slots * inference_flops(counts, w.depth, tokens, !prefill);
   if (!prefill) {
     const int64_t token_bytes = KvCache::bytes(model.config, KvCache::kBlock, w.kv_dtype) / KvCache::kBlock;
-    const int64_t cached = slots * tokens * (tokens + 1) / 2;
+    const int64_t cached = slots * (tokens * w.depth + tokens * (tokens + 1) / 2);
     result.bytes_read =
         static_cast<double>(tokens * weight_bytes(model, kernels, w.dtype) + cached * token_bytes);
   }
@@ -106,10 +109,10 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
       inference.bytes() + static_cast<int64_t>(feed.memory.size());
   const auto run = [&] {
     for (int64_t first = 0; first < tokens; first += step)
-      feed.append(inference, first, step);
+      feed.append(inference, w.depth + first, step);
   };
   repeat_timed(
-      context, w, kernels, result, [&] { feed.reset(inference); }, run);
+      context, w, kernels, result, [&] { feed.go_to(inference, w.depth); }, run);
   result.memory_predicted += model.packed->bytes();
   return result;
 }

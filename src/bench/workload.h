@@ -30,7 +30,8 @@ struct Workload {
   bool recompute = false;       // train
   int64_t rows = 512;           // prefill: tokens of the prompt
   int64_t sequences = 16;       // batch: sequences decoded together
-  int64_t tokens = 64;          // decode and batch: tokens per sequence, starting from an empty cache
+  int64_t tokens = 64;          // decode and batch: tokens per sequence
+  int64_t depth = 0;            // inference: tokens that are cached before
   DType kv_dtype = DType::f32;  // inference: of cached keys and values; activations as inference_types says
   int repeat = 5;
 };

@@ -94,6 +94,27 @@ TEST(Bench, EveryType) {
   EXPECT_EQ(json::parse(quantised.out)["workloads"].size(), 3u);
 }
 
+// The counts are those of what is computed behind the cached tokens alone.
+TEST(Bench, BehindCachedTokens) {
+  for (const char* mode : {"prefill", "decode", "batch"}) {
+    const auto workload_of = [&](const char* depth, const char* tokens) {
+      const GptRun run = run_gpt(bench({"mini-gpt", "--mode", mode, "--depth", depth, "--rows", tokens,
+                                        "--sequences", "2", "--tokens", tokens, "--repeat", "1", "--json"}));
+      EXPECT_EQ(run.status, 0) << run.err;
+      return json::parse(run.out)["workloads"][0];
+    };
+    const json all = workload_of("0", "7"), first = workload_of("0", "3"), rest = workload_of("3", "4");
+    EXPECT_EQ(rest["shape"]["depth"], 3);
+    EXPECT_EQ(rest["tokens"].get<int>() + first["tokens"].get<int>(), all["tokens"].get<int>());
+    if (std::string_view(mode) == "prefill")
+      continue;  // its operations have the logits of the last token alone
+    const auto sum = [](const json& w, const char* key) {
+      return w[key].get<double>() * w["tokens"].get<double>();
+    };
+    EXPECT_NEAR(sum(all, "flops_per_token"), sum(first, "flops_per_token") + sum(rest, "flops_per_token"), 1);
+  }
+}
+
 TEST(Bench, ModelOnDisk) {
   const std::string model = GPT_SOURCE_DIR "/tests/golden/data/gpt2";
   const GptRun run = run_gpt(bench({model, "--mode", "decode", "--tokens", "4", "--repeat", "1", "--json"}));
@@ -115,6 +136,8 @@ TEST(Bench, WrongValuesAreNamedBeforeAnythingIsMeasured) {
       {{"mini-gpt", "--mode", "prefill", "--rows", "300"}, "--rows: expected 1 to 256"},
       {{"mini-gpt", "--mode", "decode", "--tokens", "257"}, "--tokens"},
       {{"mini-gpt", "--sequences", "0"}, "--sequences"},
+      {{"mini-gpt", "--mode", "decode", "--depth", "256"}, "--depth: expected 0 to 255"},
+      {{"mini-gpt", "--mode", "decode", "--depth", "200", "--tokens", "57"}, "--tokens: expected 1 to 56"},
   };
   for (const auto& [arguments, part] : cases) {
     std::vector<std::string> all = arguments;
