@@ -72,16 +72,14 @@ ToolCallParser::Found ToolCallParser::push(std::string_view piece) {
     if (!in_call_) std::swap(found.text, held_);
     return found;
   }
-  for (size_t before = held_.size() + 1; before != held_.size();) {
-    before = held_.size();
-    in_call_ ? take_call(found) : take_text(found);
+  while (in_call_ ? take_call(found) : take_text(found)) {
   }
   return found;
 }
 
-// Text up to the next call, or to what may be the beginning of its marker. Blanks behind a call are the
-// format's.
-void ToolCallParser::take_text(Found& found) {
+// Text up to the next call, or to what may be the beginning of its marker; true where a call begins. Blanks
+// behind a call are the format's.
+bool ToolCallParser::take_text(Found& found) {
   if (behind_call_) held_.erase(0, std::min(held_.find_first_not_of(kBlanks), held_.size()));
   const size_t open = held_.find(kOpen);
   in_call_ = open != std::string::npos;
@@ -89,11 +87,13 @@ void ToolCallParser::take_text(Found& found) {
   behind_call_ = behind_call_ && n == 0;
   found.text += held_.substr(0, n);
   held_.erase(0, n);
+  return in_call_;
 }
 
-void ToolCallParser::take_call(Found& found) {
+// The call, or the text that it was meant to be; true where its end is there.
+bool ToolCallParser::take_call(Found& found) {
   const size_t close = held_.find(kClose);
-  if (close == std::string::npos) return;
+  if (close == std::string::npos) return false;
   const auto call = call_of(trimmed(std::string_view(held_).substr(kOpen.size(), close - kOpen.size())));
   if (call) {
     found.calls.push_back(*call);
@@ -104,6 +104,7 @@ void ToolCallParser::take_call(Found& found) {
   }
   held_.erase(0, close + kClose.size());
   in_call_ = false;
+  return true;
 }
 
 ToolCallParser::Found ToolCallParser::finish() {

@@ -37,8 +37,8 @@ class ToolCallParser {
   Found finish();  // the end of the answer
 
  private:
-  void take_text(Found& found);
-  void take_call(Found& found);
+  bool take_text(Found& found);
+  bool take_call(Found& found);
 
   ToolFormat format_;
   std::string held_;

@@ -120,6 +120,15 @@ TEST(ToolCalls, AreFoundBesideText) {
   EXPECT_STREQ(choice.finish(), "tool_calls");
 }
 
+TEST(ToolCalls, AreFoundInOnePiece) {
+  ToolCallParser parser(ToolFormat::hermes);
+  const ToolCallParser::Found found = parser.push(
+      "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>\n"
+      "<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call>");
+  EXPECT_EQ(found.calls.size(), 2u);
+  EXPECT_EQ(found.text, "");
+}
+
 TEST(ToolCalls, WhatIsNoneStaysText) {
   for (const char* text : {"<tool_call>{\"name\": 3}</tool_call>", "<tool_call>{\"name\":\"f\"", "a <tool_c",
                            "<tool_call>[[[</tool_call>"}) {
