@@ -14,6 +14,7 @@
 #include "data/pack_source.h"
 #include "data/pack_task.h"
 #include "data/shard_set.h"
+#include "text/tasks_folder.h"
 
 namespace gpt {
 namespace {
@@ -80,7 +81,7 @@ void require_all(const std::string& out, const std::vector<PackTask>& tasks) {
   const int64_t count = tasks.back().count;
   if (tasks.front().count != count)
     fail("{} has the work of {} tasks and of {}: expected tasks of one pack; remove the others from {}/{}",
-         out, tasks.front().count, count, out, kPackTasksFolder);
+         out, tasks.front().count, count, out, kTasksFolder);
   for (const PackTask& task : tasks) {
     if (is_there(task_folder(out, task), kPackStateFile)) state_of(out, task);  // throws where it is damaged
   }
@@ -330,7 +331,7 @@ void remove_tasks(const std::string& out) {
   for (const PackTask& task : tasks_in(out))
     remove_task(task_folder(out, task));
   std::error_code error;
-  std::filesystem::remove(std::filesystem::path(out) / kPackTasksFolder, error);  // only if it is empty
+  std::filesystem::remove(std::filesystem::path(out) / kTasksFolder, error);  // only if it is empty
 }
 
 }  // namespace gpt

@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/ranges.h"
 #include "data/file_kind.h"
+#include "text/tasks_folder.h"
 
 namespace gpt {
 namespace {
@@ -66,11 +67,11 @@ std::string task_name(const PackTask& task) {
 }
 
 std::string task_folder(const std::string& out, const PackTask& task) {
-  return (std::filesystem::path(out) / kPackTasksFolder / folder_name(task)).string();
+  return (std::filesystem::path(out) / kTasksFolder / folder_name(task)).string();
 }
 
 std::vector<PackTask> tasks_in(const std::string& out) {
-  const std::string folder = (std::filesystem::path(out) / kPackTasksFolder).string();
+  const std::string folder = (std::filesystem::path(out) / kTasksFolder).string();
   std::vector<PackTask> tasks;
   if (path_kind(folder) != PathKind::folder) return tasks;
   for (const FolderEntry& entry : list_folder(folder)) {
@@ -89,14 +90,14 @@ void require_no_tasks(const std::string& out) {
   });
   if (counts_words)
     fail(
-        "{} has the words of {} and no shards: gpt tokenizer train --out {} --merge makes a tokenizer of "
-        "them, once "
-        "all tasks are complete",
+        "{} has the words of {} that are not merged; when all tasks are complete, gpt tokenizer train --out "
+        "{} "
+        "--merge makes a tokenizer of them",
         out, format_amount(tasks.back().count, "task"), out);
   fail(
       "{} has the work of {} that is not merged; when all tasks are complete, gpt data pack --out {} --merge "
       "makes the shards of it (remove {}/{} to forget it)",
-      out, format_amount(tasks.back().count, "task"), out, out, kPackTasksFolder);
+      out, format_amount(tasks.back().count, "task"), out, out, kTasksFolder);
 }
 
 TaskShare::TaskShare(const std::vector<std::string>& files, const PackTask& task) : task_(task) {

@@ -14,7 +14,6 @@ struct PackTask {
   bool operator==(const PackTask&) const = default;
 };
 
-inline constexpr const char* kPackTasksFolder = ".tasks";
 inline constexpr const char* kTaskWordsFile = "words";  // of a task that counts words for a tokenizer
 inline constexpr int64_t kMaxPackTasks = 500;  // a merge holds a lock of each, and 1024 files may be open
 

@@ -12,6 +12,7 @@
 #include "data/pack_before.h"
 #include "data/pack_piece.h"
 #include "data/pack_source.h"
+#include "text/tasks_folder.h"
 
 namespace gpt {
 namespace {
@@ -85,7 +86,7 @@ class TaskPacker {
         fail(
             "{} has the work of {} tasks: expected --task I/{}, found --task {}; choose another --out, or "
             "remove {}/{} to forget it",
-            out, other.count, other.count, task_name(task_), out, kPackTasksFolder);
+            out, other.count, other.count, task_name(task_), out, kTasksFolder);
     }
   }
 

@@ -15,6 +15,7 @@
 #include "data/pack_before.h"
 #include "data/pack_state.h"
 #include "data/word_file.h"
+#include "text/tasks_folder.h"
 
 namespace gpt {
 namespace {
@@ -51,7 +52,7 @@ std::vector<PackTask> all_tasks(const std::string& out) {
   const int64_t count = tasks.back().count;
   if (tasks.front().count != count)
     fail("{} has the work of {} tasks and of {}: expected tasks of one text; remove the others from {}/{}",
-         out, tasks.front().count, count, out, kPackTasksFolder);
+         out, tasks.front().count, count, out, kTasksFolder);
   const std::vector<std::string> missing = missing_word_tasks(out);
   if (!missing.empty())
     fail(
@@ -78,7 +79,7 @@ bool has_same_inputs(const std::string& out, const PackTask& other, const PackTa
       "{} is of other text or options than this task, {}, and all must have the same; give the same, or "
       "remove "
       "{}/{} to begin anew",
-      path, task_name(task), out, kPackTasksFolder);
+      path, task_name(task), out, kTasksFolder);
 }
 
 [[noreturn]] void fail_damaged(const std::string& out, const PackTask& task) {
@@ -165,7 +166,7 @@ bool has_word_counts(const std::string& out, const PackTask& task, const WordTas
           "{} has the work of {} tasks: expected --task I/{}, found --task {}; choose another --out, or "
           "remove "
           "{}/{} to forget it",
-          out, other.count, other.count, task_name(task), out, kPackTasksFolder);
+          out, other.count, other.count, task_name(task), out, kTasksFolder);
   }
   const json inputs = inputs_of(options);
   const std::string path = words_path(out, task);
@@ -197,7 +198,7 @@ WordTaskOptions plan_word_merge(const std::string& out) {
     if (options.files.empty()) fail_damaged(out, tasks.front());
     if (inputs_of(options) == first) return options;
     fail("the text of {} has changed since the tasks counted it; remove {}/{} and run all tasks again",
-         options.files.front(), out, kPackTasksFolder);
+         options.files.front(), out, kTasksFolder);
   } catch (const json::exception&) {
     fail_damaged(out, tasks.front());
   }
@@ -219,7 +220,7 @@ void remove_word_counts(const std::string& out) {
     remove_file(words_path(out, task));
     std::filesystem::remove(task_folder(out, task), error);  // only if it is empty
   }
-  std::filesystem::remove(std::filesystem::path(out) / kPackTasksFolder, error);
+  std::filesystem::remove(std::filesystem::path(out) / kTasksFolder, error);
 }
 
 }  // namespace gpt

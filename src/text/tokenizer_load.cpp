@@ -15,6 +15,7 @@
 #include "text/post_processor.h"
 #include "text/spm_json.h"
 #include "text/spm_model.h"
+#include "text/tasks_folder.h"
 #include "text/tiktoken.h"
 #include "text/tokenizer_kinds.h"
 
@@ -205,6 +206,11 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
     if (exists(name)) return parse_bin(read(name), file(name));
   }
   if (exists("tokenizer.pkl")) fail_pickle(file("tokenizer.pkl"));
+  if (exists(kTasksFolder))
+    fail(
+        "no tokenizer in {}, but the work of tasks; when all are complete: gpt tokenizer train --out {} "
+        "--merge",
+        path, path);
   fail("no tokenizer in {}: expected tokenizer.json, vocab.json and merges.txt, or tokenizer.model", path);
 }
 

@@ -71,6 +71,9 @@ TEST_F(TokenizerTasks, KilledAndRepeatedTheyGiveTheBytesOfOne) {
   expect_error(run_gpt(merge("many")),
                "3 of 8 tasks are not complete: 1/8, 4/8, 7/8; run the same gpt tokenizer "
                "train with --task 1/8");
+  expect_error(
+      run_gpt({"data", "pack", "--data", path("text"), "--tokenizer", path("many"), "--out", path("shards")}),
+      "but the work of tasks; when all are complete: gpt tokenizer train --out " + path("many") + " --merge");
   for (const char* task : {"1/8", "4/8", "7/8", "2/8"})
     EXPECT_EQ(run_gpt(train("many", {"--task", task})).status, 0);
   const GptRun merged = run_gpt(merge("many"));
@@ -88,7 +91,9 @@ TEST_F(TokenizerTasks, WhatDoesNotGoTogetherIsNamed) {
   ASSERT_EQ(run_gpt(train("t", {"--task", "2/2", "--field", "text", "--no-special"})).status, 2);
   expect_error(run_gpt(train("t", {"--task", "2/3"})), "expected --task I/2, found --task 2/3");
   expect_error(run_gpt({"train", path("t"), "--tokenizer", "byte", "--preset", "tiny", "--out", path("r")}),
-               "has the words of 2 tasks and no shards: gpt tokenizer train --out " + path("t") + " --merge");
+               "has the words of 2 tasks that are not merged; when all tasks are complete, gpt tokenizer "
+               "train --out " +
+                   path("t") + " --merge");
   const Words other = {"tokenizer", "train", "--data", path("text"), "--vocab-size", "500",
                        "--threads", "1",     "--out",  path("t"),    "--task",       "2/2"};
   expect_error(run_gpt(other), "1-of-2/words is of other text or options than this task, 2/2");
