@@ -1,4 +1,4 @@
-"""The Python environments of the rivals: PyTorch's, llama-cpp-python's, and that of tiktoken and rustbpe."""
+"""The Python environments of the rivals: PyTorch's, llama-cpp-python's, that of tiktoken and rustbpe, and the one that writes files."""
 
 import os
 import pathlib
@@ -10,7 +10,8 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".ca
 # What each environment needs: package, and the module that shows it is there.
 NEEDS = {
     "PYTHON_TORCH": {"torch": "torch", "numpy": "numpy"},
-    "PYTHON_LLAMA": {"llama-cpp-python": "llama_cpp", "gguf": "gguf", "numpy": "numpy"},
+    "PYTHON_LLAMA": {"llama-cpp-python": "llama_cpp", "numpy": "numpy"},
+    "PYTHON_GGUF": {"gguf": "gguf", "numpy": "numpy"},
     "PYTHON_TEXT": {"tiktoken": "tiktoken", "rustbpe": "rustbpe"},
 }
 ALL = {package: module for need in NEEDS.values() for package, module in need.items()}
@@ -44,7 +45,7 @@ def own_python(need):
 
 
 def python_for(variable):
-    """The interpreter that PYTHON_TORCH, PYTHON_LLAMA or PYTHON_TEXT names, else our own."""
+    """The interpreter that the variable names, else our own."""
     named = os.environ.get(variable)
     if not named:
         return own_python(NEEDS[variable])

@@ -1,4 +1,4 @@
-"""Inference speed of ik_llama.cpp by its own benchmark programs, on the files that llama_worker.py writes."""
+"""Inference speed of ik_llama.cpp by its own benchmark programs."""
 
 import json
 import pathlib
@@ -29,18 +29,17 @@ class IkWorker:
 
     def __init__(self, folder, config):
         self.folder, self.config = pathlib.Path(folder).resolve(), config
-        self.model = pathlib.Path(config["cache"]) / f"{config['name']}-{config['dtype']}.gguf"
 
-    def single(self, prompt, generated):
+    def single(self, *what):
         c = self.config
-        out = run([self.folder / "llama-bench", "-m", self.model, "-t", c["threads"], "-p", prompt, "-n", generated,
-                   "-r", c["repeat"], "-o", "json"], c["cache"]).stdout
+        out = run([self.folder / "llama-bench", "-m", c["model"], "-t", c["threads"], *what, "-r", c["repeat"], "-o", "json"],
+                  c["cache"]).stdout
         return json.loads(out[out.index("["):])[0]["avg_ts"]
 
     def batch(self):
         """The column S_TG of the only row of its table."""
         c = self.config
-        out = run([self.folder / "llama-batched-bench", "-m", self.model, "-t", c["threads"], "-c",
+        out = run([self.folder / "llama-batched-bench", "-m", c["model"], "-t", c["threads"], "-c",
                    c["sequences"] * max(c["tokens"] + 1, 128), "-npp", 1, "-ntg", c["tokens"], "-npl", c["sequences"]],
                   c["cache"])
         rows = [[cell.strip() for cell in line.strip("|").split("|")]
@@ -49,9 +48,9 @@ class IkWorker:
 
     def measure(self, mode):
         if mode == "prefill":
-            return {"tokens_per_second": self.single(self.config["rows"], 0)}
+            return {"tokens_per_second": self.single("-p", self.config["rows"], "-n", 0)}
         if mode == "decode":
-            return {"tokens_per_second": self.single(0, self.config["tokens"])}
+            return {"tokens_per_second": self.single("-p", 0, "-n", 0, "-gp", f"{self.config['depth']},{self.config['tokens']}")}
         return {"tokens_per_second": self.batch()}
 
     def close(self):

@@ -17,11 +17,17 @@ class Training:
 
 @dataclasses.dataclass(frozen=True)
 class Inference:
-    """A mode of `gpt bench` on a Llama shape; without `rival` only our share of the memory bandwidth is measured."""
+    """A mode of `gpt bench` on a Llama shape. Weights are random: each side has its own, packed as it likes, or both read
+    one GGUF file as it lies. Without `rival` only our share of the memory bandwidth is measured."""
     name: str
     mode: str
-    preset: str
+    shape: str
     dtypes: tuple
+    from_file: bool = False
+    depth: int = 0  # tokens that are cached before
+    rows: int = 512
+    tokens: int = 64
+    sequences: int = 16
     rival: bool = True
     repeat: int = 3
 
@@ -47,11 +53,21 @@ TRAININGS = (
              dict(vocab=65, ctx=64, width=128, layers=4, heads=4, batch=12, attention_bias=False, mlp_bias=False,
                   norm_bias=False, gelu="none"), repeat=40),
 )
+FILE_TYPES = ("q8_0", "q6_k", "q5_k", "q4_k_m", "q4_0", "iq4_nl")
 INFERENCES = (
     Inference("decode", "decode", "llama-small", ("q8_0", "q4_0", "bf16")),
     Inference("prefill", "prefill", "llama-small", ("q8_0", "q4_0", "bf16")),
     Inference("batch", "batch", "llama-small", ("q8_0", "q4_0", "bf16")),
+    Inference("batch-64", "batch", "llama-small", ("q8_0",), sequences=64),
     Inference("decode-1b", "decode", "llama-1b", ("q8_0", "q4_0"), rival=False),
+    Inference("decode-file", "decode", "llama-1b", FILE_TYPES, from_file=True),
+    Inference("prefill-file", "prefill", "llama-1b", FILE_TYPES, from_file=True, repeat=2),
+    Inference("decode-file-3b", "decode", "llama-3b", ("q4_k_m",), from_file=True),
+    Inference("decode-file-8b", "decode", "llama-8b", ("q4_k_m",), from_file=True, tokens=32),
+    Inference("decode-4k", "decode", "llama-1b", ("q8_0",), from_file=True, depth=4096, tokens=32, repeat=2),
+    Inference("decode-16k", "decode", "llama-1b", ("q8_0",), from_file=True, depth=16384, tokens=32, repeat=2),
+    Inference("decode-32k", "decode", "llama-1b", ("q8_0",), from_file=True, depth=32768, tokens=32, repeat=1),
+    Inference("prefill-32k", "prefill", "llama-1b", ("q8_0",), from_file=True, rows=32768, repeat=1),
 )
 TEXTS = (
     Text("encode", "tiktoken", threads=1),
@@ -65,16 +81,9 @@ WORKS = {work.name: work for work in TRAININGS + INFERENCES + TEXTS}
 GPT4_PATTERN = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]"
                 r"|\s+(?!\S)|\s+")
 
-LLAMA_SMALL = dict(vocab=50257, ctx=1024, width=768, layers=12, heads=12, kv_heads=12, d_ff=2048)
-ROWS, SEQUENCES, TOKENS = 512, 16, 64
-
-# ik_llama.cpp over llama-cpp-python 0.3.36 on the same files and machine, lowest and highest (tokens/s of each). The
-# batch was measured with ik_llama.cpp alone: its quotient is over one sequence of llama-cpp-python.
-IK_QUOTIENTS = {
-    ("decode", "q8_0"): (172 / 116, 263 / 116),
-    ("decode", "q4_0"): (277 / 154, 277 / 154),
-    ("decode", "bf16"): (101 / 105, 101 / 105),
-    ("prefill", "q8_0"): (1510 / 720, 1720 / 720),
-    ("prefill", "bf16"): (1440 / 872, 1440 / 872),
-    ("batch", "q8_0"): (506 / 116, 506 / 116),
+SHAPES = {
+    "llama-small": dict(vocab=50257, ctx=1024, width=768, layers=12, heads=12, kv_heads=12, d_ff=2048),
+    "llama-1b": dict(vocab=32000, ctx=65536, width=2048, layers=16, heads=32, kv_heads=8, d_ff=8192),
+    "llama-3b": dict(vocab=32000, ctx=8192, width=3072, layers=28, heads=24, kv_heads=8, d_ff=8192),
+    "llama-8b": dict(vocab=32000, ctx=8192, width=4096, layers=32, heads=32, kv_heads=8, d_ff=14336),
 }

@@ -83,12 +83,12 @@ WorkloadResult run_inference_workload(const WorkloadContext& context, const Work
   const bool prefill = w.mode == BenchMode::prefill;
   const int slots = w.mode == BenchMode::batch ? static_cast<int>(w.sequences) : 1;
   const int64_t tokens = prefill ? w.rows : w.tokens;
-  const int64_t step = prefill ? tokens : 1;  // tokens of a sequence that are appended at once
-  const int64_t filled_at_once = std::min<int64_t>(w.depth, 512);
+  const int64_t step = prefill ? tokens : 1;        // tokens of a sequence that are appended at once
+  const int64_t longest = std::max(step, w.depth);  // of what a sequence is given at once
   ProfiledKernels kernels(context.backend.kernels);
   Inference inference(model, {context.backend.pool, kernels, context.backend.memory},
                       {.slots = slots,
-                       .max_rows = std::max(step * slots, filled_at_once),
+                       .max_rows = std::max<int64_t>(slots, std::min(longest, Inference::Options{}.max_rows)),
                        .capacity = w.depth + tokens,
                        .dtype = inference_types(w.dtype).activations,
                        .weights = w.dtype,
