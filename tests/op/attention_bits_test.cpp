@@ -122,7 +122,10 @@ class AttentionBits : public ::testing::TestWithParam<Setting> {
               TensorView v, Result& r, int threads = 1, TensorView weights = {}) const {
     ThreadPool pool(threads);
     const KernelTable& table = kernel_table(GetParam().isa);
-    const Workspace workspace(table.attention_scratch(s, kLength, kLength, false, DType::f32), threads);
+    int64_t max_kv = kLength;
+    for (const AttentionSeq& seq : seqs)
+      max_kv = std::max(max_kv, seq.kv_len);
+    const Workspace workspace(table.attention_scratch(s, kLength, max_kv, false, DType::f32), threads);
     const Stored keys(GetParam().cache, k), values(GetParam().cache, v);
     table.attention_forward({pool, table, workspace.scratch()}, {.shape = s,
                                                                  .seqs = seqs,
@@ -201,6 +204,27 @@ TEST_P(AttentionBits, Threads) {
   const Result want = whole(s);
   for (int threads : {2, 3, 7})
     EXPECT_TRUE(whole(s, threads) == want) << threads << " threads";
+}
+
+TEST_P(AttentionBits, ManyKeysInOneCallOrSharedByThreads) {
+  constexpr int64_t kKeys = 4500, kQueries = 3;
+  Sequence s(GetParam().n_kv_head, 1, kKeys);
+  const std::vector<float> q(s.q.end() - kQueries * kHeads * kWidth, s.q.end());
+  AttentionShape long_shape = shape();
+  if (long_shape.window > 0) long_shape.window = 3000;
+  const auto queries = [&](int64_t first, int64_t n, int threads) {
+    std::vector<float> some(q.begin() + first * kHeads * kWidth, q.begin() + (first + n) * kHeads * kWidth);
+    Result r(n);
+    attend(long_shape, {{.q_start = 0, .q_len = n, .kv_len = kKeys - kQueries + first + n}},
+           rows_view(some, kHeads * kWidth), kv_view(s.k), kv_view(s.v), r, threads);
+    return r;
+  };
+  const Result want = queries(0, kQueries, 1);
+  for (int64_t i = 0; i < kQueries; ++i) {
+    for (int threads : {1, 2, 7})
+      EXPECT_TRUE(queries(i, 1, threads) == want.rows(i, 1))
+          << "query " << i << ", " << threads << " threads";
+  }
 }
 
 TEST_P(AttentionBits, LaterTokensHaveNoInfluenceEvenWhenNotFinite) {

@@ -201,6 +201,12 @@ GPT_OP_CASES(attention_forward) {
   forward_case(list, {4, 2, 16, {{70, 70}, {9, 75}}, 20, 16, 0, true});
   forward_case(list, {3, 3, 16, {{70, 70}, {9, 75}}, 0, 0, 0.5, true});
   forward_case(list, {2, 1, 16, {}});
+  // more keys than a segment has
+  for (int64_t window : {0, 3000}) {
+    forward_case(list, {4, 2, 16, {{1, 4100}}, window});
+    forward_case(list, {4, 2, 16, {{1, 2049}, {1, 2048}, {1, 4100}}, window, 16});
+    forward_case(list, {4, 2, 16, {{3, 4100}, {1, 7}}, window});
+  }
   // whole tile registers
   forward_case(list, {6, 3, 32, {{1, 1}, {2, 65}, {33, 64}, {140, 140}, {66, 131}}});
   forward_case(list, {4, 2, 64, {{100, 200}, {9, 190}, {70, 70}}, 40, 16, 0.3});

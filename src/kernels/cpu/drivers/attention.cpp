@@ -31,22 +31,39 @@ class ForwardTask {
         pieces_(scratch),
         m_(a.shape, pieces_) {}
 
+  // All keys.
   void run() {
-    for (int64_t h = 0; h < part_.heads; ++h)
-      start(h);
-    const int64_t from = visible_keys(s_, seq_, part_.first_query).begin;
-    const int64_t to = visible_keys(s_, seq_, part_.first_query + part_.queries - 1).end;
-    const int64_t first = from / kKeyTile * kKeyTile;
-    tile_rows(s_, seq_, first, from, to, m_.rows);
-    for (int64_t tile = first; tile < to; tile += kKeyTile) {
-      tile_rows(s_, seq_, tile + kKeyTile, from, to, m_.next_rows);
-      set_ranges(tile);
-      for (int64_t h = 0; h < part_.heads; ++h)
-        add_tile(h, tile);
-      std::swap(m_.rows, m_.next_rows);
+    pack_queries();
+    const KeyRange segments = segments_of(keys());
+    for (int64_t segment = segments.begin; segment < segments.end; ++segment) {
+      const bool first = segment == segments.begin;
+      const auto sums = [&](int64_t h) { return of_head(first ? m_.all : m_.segment, h); };
+      add_segment(segment, sums);
+      for (int64_t h = 0; !first && h < part_.heads; ++h)
+        merge(of_head(m_.all, h), of_head(m_.segment, h));
     }
     for (int64_t h = 0; h < part_.heads; ++h)
-      finish(h);
+      finish(h, of_head(m_.all, h));
+  }
+
+  // One of the segments, the first that is seen being 0, and what is left when all of them are done.
+  template <class SumsOf>
+  void run_segment(int64_t segment, SumsOf sums_of) {
+    const KeyRange segments = segments_of(keys());
+    segment += segments.begin;
+    if (segment >= segments.end) return;
+    pack_queries();
+    add_segment(segment, [&](int64_t h) { return sums_of(part_.first_head + h, segment - segments.begin); });
+  }
+  template <class SumsOf>
+  void finish_segments(SumsOf sums_of) {
+    const KeyRange segments = segments_of(keys());
+    for (int64_t h = 0; h < part_.heads; ++h) {
+      const RowSums all = sums_of(part_.first_head + h, 0);
+      for (int64_t segment = 1; segment < segments.end - segments.begin; ++segment)
+        merge(all, sums_of(part_.first_head + h, segment));
+      finish(h, all);
+    }
   }
 
  private:
@@ -62,20 +79,69 @@ class ForwardTask {
   }
 
   float* q(int64_t h) const { return m_.q + h * rows() * padded(); }
-  float* max(int64_t h) const { return m_.max + h * rows(); }
-  float* sum(int64_t h) const { return m_.sum + h * rows() * kernels_.lanes; }
-  float* out(int64_t h) const { return m_.out + h * rows() * padded(); }
 
-  void start(int64_t h) {
-    for (int64_t g = 0; g < group(); ++g) {
-      const void* from = element(a_.q, first_row(), (query_head(h) + g) * s_.head_dim);
-      const PackRows rows = {stored(a_.q), from, a_.q.ld, nullptr, part_.queries, s_.head_dim};
-      std::byte* to = reinterpret_cast<std::byte*>(q(h)) + g * padded() * tiles_.element;
-      tiles_.pack_a(rows, to, group() * padded());
+  // Those that some of the queries see.
+  KeyRange keys() const {
+    return {visible_keys(s_, seq_, part_.first_query).begin,
+            visible_keys(s_, seq_, part_.first_query + part_.queries - 1).end};
+  }
+  static KeyRange segments_of(const KeyRange& keys) {
+    return {keys.begin / kSegmentKeys, (keys.end - 1) / kSegmentKeys + 1};
+  }
+  RowSums of_head(RowSums sums, int64_t h) const {
+    sums.max += h * rows();
+    sums.sum += h * rows() * kernels_.lanes;
+    sums.out += h * rows() * padded();
+    return sums;
+  }
+
+  void pack_queries() {
+    for (int64_t h = 0; h < part_.heads; ++h) {
+      for (int64_t g = 0; g < group(); ++g) {
+        const void* from = element(a_.q, first_row(), (query_head(h) + g) * s_.head_dim);
+        const PackRows rows = {stored(a_.q), from, a_.q.ld, nullptr, part_.queries, s_.head_dim};
+        std::byte* to = reinterpret_cast<std::byte*>(q(h)) + g * padded() * tiles_.element;
+        tiles_.pack_a(rows, to, group() * padded());
+      }
     }
-    std::fill_n(max(h), rows(), std::numeric_limits<float>::lowest());
-    std::fill_n(sum(h), rows() * kernels_.lanes, 0.0f);
-    std::fill_n(out(h), rows() * padded(), 0.0f);
+  }
+
+  template <class SumsOf>
+  void add_segment(int64_t segment, SumsOf sums_of) {
+    for (int64_t h = 0; h < part_.heads; ++h)
+      clear(sums_of(h));
+    const auto [from, to] = keys();
+    const int64_t end = std::min(to, (segment + 1) * kSegmentKeys);
+    const int64_t first = std::max(from / kKeyTile * kKeyTile, segment * kSegmentKeys);
+    tile_rows(s_, seq_, first, from, to, m_.rows);
+    for (int64_t tile = first; tile < end; tile += kKeyTile) {
+      tile_rows(s_, seq_, tile + kKeyTile, from, to, m_.next_rows);
+      set_ranges(tile);
+      for (int64_t h = 0; h < part_.heads; ++h)
+        add_tile(h, tile, sums_of(h));
+      std::swap(m_.rows, m_.next_rows);
+    }
+  }
+
+  void clear(const RowSums& sums) const {
+    std::fill_n(sums.max, rows(), std::numeric_limits<float>::lowest());
+    std::fill_n(sums.sum, rows() * kernels_.lanes, 0.0f);
+    std::fill_n(sums.out, rows() * padded(), 0.0f);
+  }
+
+  void merge(const RowSums& to, const RowSums& from) const {
+    const auto add = [](float* sums, float factor, const float* more, float more_factor, int64_t n) {
+      for (int64_t i = 0; i < n; ++i)
+        sums[i] = sums[i] * factor + more[i] * more_factor;
+    };
+    for (int64_t r = 0; r < rows(); ++r) {
+      const float max = std::max(to.max[r], from.max[r]);
+      const float factor = std::exp2(to.max[r] - max), more_factor = std::exp2(from.max[r] - max);
+      to.max[r] = max;
+      const int64_t lanes = kernels_.lanes, dp = padded();
+      add(to.sum + r * lanes, factor, from.sum + r * lanes, more_factor, lanes);
+      add(to.out + r * dp, factor, from.out + r * dp, more_factor, dp);
+    }
   }
 
   void set_ranges(int64_t tile) {
@@ -107,7 +173,7 @@ class ForwardTask {
     return to;
   }
 
-  void add_tile(int64_t h, int64_t tile) {
+  void add_tile(int64_t h, int64_t tile, const RowSums& sums) {
     for (int64_t r = 0; m_.keep != nullptr && r < rows(); ++r) {
       tile_factors(kernels_, s_, first_row() + r / group(), query_head(h) + r % group(), tile,
                    m_.keep + r * kKeyTile);
@@ -124,9 +190,9 @@ class ForwardTask {
                                     .begin = m_.begin,
                                     .end = m_.end,
                                     .keep = m_.keep,
-                                    .max = max(h),
-                                    .sum = sum(h),
-                                    .out = out(h)};
+                                    .max = sums.max,
+                                    .sum = sums.sum,
+                                    .out = sums.out};
     if (in_place()) {
       tiles_.decode_tile(t, slice(a_.k, h), slice(a_.v, h), m_.kt);
     } else {
@@ -136,13 +202,13 @@ class ForwardTask {
     }
   }
 
-  void finish(int64_t h) {
+  void finish(int64_t h, const RowSums& sums) {
     void* to = element(a_.out, first_row(), query_head(h) * s_.head_dim);
-    kernels_.finish(
-        {rows(), s_.head_dim, padded(), group(), sum(h), out(h), stored(a_.out), to, a_.out.ld, m_.total});
+    kernels_.finish({rows(), s_.head_dim, padded(), group(), sums.sum, sums.out, stored(a_.out), to,
+                     a_.out.ld, m_.total});
     for (int64_t r = 0; a_.lse && r < rows(); ++r) {
       a_.lse.row<float>(first_row() + r / group())[query_head(h) + r % group()] =
-          static_cast<float>(kLn2) * (max(h)[r] + std::log2(m_.total[r]));
+          static_cast<float>(kLn2) * (sums.max[r] + std::log2(m_.total[r]));
     }
   }
 
@@ -162,30 +228,82 @@ int64_t parts(int64_t n, int64_t size) {
   return (n + size - 1) / size;
 }
 
+// Neighbouring key/value heads of a task: decoding reaches the bandwidth of memory only with longer reads
+// from every cache row.
+int64_t heads_together(const AttentionShape& s, int64_t queries) {
+  constexpr int64_t kDecodeRows = 32;
+  return std::clamp<int64_t>(kDecodeRows / (queries * group_size(s)), 1, s.n_kv_head);
+}
+
+// In which as many keys may lie: a window begins anywhere. 1: too few keys to be shared.
+int64_t most_segments(int64_t keys) {
+  return keys <= kSegmentKeys ? 1 : parts(keys, kSegmentKeys) + 1;
+}
+
 // The tasks of a call; no bit of the result depends on them.
 struct ForwardGrid {
   int64_t queries, heads;  // per task
   int64_t query_parts, head_parts;
+  int64_t segments;  // of keys that are tasks of their own; 1: a task has all keys
 
-  ForwardGrid(const AttentionArgs& a, int64_t longest, int threads) {
+  ForwardGrid(const AttentionArgs& a, const LongestSeq& longest, int threads) {
     const int64_t group = group_size(a.shape);
     const auto n_seq = static_cast<int64_t>(a.seqs.size());
     const int64_t enough = 4 * threads;
-    queries = std::max<int64_t>(1, std::min(longest, kQueryRows / group));
+    queries = std::max<int64_t>(1, std::min(longest.q, kQueryRows / group));
     while (queries * group > kQueryRows / 4 && queries > 1 &&
-           n_seq * a.shape.n_kv_head * parts(longest, queries) < enough) {
+           n_seq * a.shape.n_kv_head * parts(longest.q, queries) < enough) {
       queries = (queries + 1) / 2;
     }
-    query_parts = parts(longest, queries);
-    // Few rows per head: a task takes several neighbouring heads, because decoding reaches the bandwidth of
-    // memory only with longer reads from every cache row.
-    heads = std::clamp<int64_t>(kDecodeRows / (queries * group), 1, a.shape.n_kv_head);
-    while (heads > 1 && n_seq * query_parts * parts(a.shape.n_kv_head, heads) < 2 * threads)
+    query_parts = parts(longest.q, queries);
+    heads = heads_together(a.shape, queries);
+    segments = longest.q == 1 && few(n_seq, a.shape, threads) ? most_segments(longest.kv) : 1;
+    while (heads > 1 && n_seq * query_parts * segments * parts(a.shape.n_kv_head, heads) < 2 * threads)
       --heads;
     head_parts = parts(a.shape.n_kv_head, heads);
   }
 
-  static constexpr int64_t kDecodeRows = 32;
+ private:
+  bool few(int64_t n_seq, const AttentionShape& s, int threads) const {
+    return n_seq * parts(s.n_kv_head, heads) < 2 * threads;
+  }
+};
+
+// The sums of segments of keys that are tasks of their own, in the scratch of all threads behind what
+// a task needs.
+class SegmentSums {
+ public:
+  SegmentSums(const ExecContext& ctx, const AttentionShape& shape, int64_t segments)
+      : ctx_(ctx), shape_(shape), segments_(segments), begin_(task_bytes(shape)), bytes_(one_bytes(shape)) {}
+
+  RowSums at(int64_t seq, int64_t head, int64_t segment) const {
+    const int64_t i = (seq * shape_.n_kv_head + head) * segments_ + segment, threads = ctx_.pool.size();
+    auto* scratch = ctx_.scratch.thread<std::byte>(static_cast<int>(i % threads));
+    ScratchPieces pieces(scratch + begin_ + i / threads * bytes_);
+    return {group_size(shape_), shape_.head_dim, pieces};
+  }
+
+  // Of a thread: sequences times groups of heads are less than twice the threads.
+  static int64_t bytes(const AttentionShape& shape, int64_t max_kv) {
+    const int64_t segments = most_segments(max_kv);
+    return segments == 1 ? 0 : 2 * heads_together(shape, 1) * segments * one_bytes(shape);
+  }
+  static int64_t task_bytes(const AttentionShape& shape) {
+    ScratchPieces pieces(nullptr);
+    ForwardScratch(shape, pieces);
+    return pieces.bytes();
+  }
+
+ private:
+  static int64_t one_bytes(const AttentionShape& shape) {
+    ScratchPieces pieces(nullptr);
+    RowSums(group_size(shape), shape.head_dim, pieces);
+    return pieces.bytes();
+  }
+
+  const ExecContext& ctx_;
+  const AttentionShape& shape_;
+  int64_t segments_, begin_, bytes_;
 };
 
 }  // namespace
@@ -206,12 +324,11 @@ ScratchNeed attention_scratch(const AttentionShape& shape, int64_t max_q, int64_
                               DType dtype) {
   const ScratchNeed reference = ref::attention_scratch(shape, max_q, max_kv, backward, dtype);
   if (dtype == DType::f64) return reference;
+  if (!backward)
+    return max_need(reference,
+                    {.per_thread = SegmentSums::task_bytes(shape) + SegmentSums::bytes(shape, max_kv)});
   ScratchPieces pieces(nullptr);
-  if (backward) {
-    BackwardScratch(shape, max_q, pieces);
-  } else {
-    ForwardScratch(shape, pieces);
-  }
+  BackwardScratch(shape, max_q, pieces);
   return max_need(reference, {.per_thread = pieces.bytes()});
 }
 
@@ -224,17 +341,37 @@ void attention_forward(const ExecContext& ctx, const AttentionArgs& a) noexcept 
   const AttentionKernels& kernels = isa == Isa::avx2 ? kAttentionAvx2 : kAttentionAvx512;
   const bool bf16 = a.q.dtype == DType::bf16 && a.k.dtype == DType::bf16;
   const AttentionTiles tiles = attention_tiles(isa, bf16, bool(a.lse), a.shape.head_dim);
-  const ForwardGrid grid(a, longest.q, ctx.pool.size());
+  const ForwardGrid grid(a, longest, ctx.pool.size());
+  const auto task = [&](int64_t seq, const ForwardPart& part, int thread) {
+    return ForwardTask(kernels, tiles, a, a.seqs[static_cast<size_t>(seq)], part,
+                       ctx.scratch.thread<std::byte>(thread));
+  };
+  const auto heads_from = [&](int64_t first) { return std::min(grid.heads, a.shape.n_kv_head - first); };
   const int64_t columns = static_cast<int64_t>(a.seqs.size()) * grid.head_parts;
-  ctx.pool.parallel_for(columns * grid.query_parts, [&](int64_t task, int thread) {
-    // The last queries see the most keys: they go first, so that the threads end together.
-    const AttentionSeq& seq = a.seqs[static_cast<size_t>(task % columns / grid.head_parts)];
-    const int64_t query = (grid.query_parts - 1 - task / columns) * grid.queries;
-    const int64_t head = task % grid.head_parts * grid.heads;
-    if (query >= seq.q_len) return;
-    const ForwardPart part = {query, std::min(grid.queries, seq.q_len - query), head,
-                              std::min(grid.heads, a.shape.n_kv_head - head)};
-    ForwardTask(kernels, tiles, a, seq, part, ctx.scratch.thread<std::byte>(thread)).run();
+  if (grid.segments == 1) {
+    ctx.pool.parallel_for(columns * grid.query_parts, [&](int64_t i, int thread) {
+      // The last queries see the most keys: they go first, so that the threads end together.
+      const int64_t seq = i % columns / grid.head_parts;
+      const int64_t query = (grid.query_parts - 1 - i / columns) * grid.queries;
+      const int64_t left = a.seqs[static_cast<size_t>(seq)].q_len - query;
+      const int64_t head = i % grid.head_parts * grid.heads;
+      if (left > 0) task(seq, {query, std::min(grid.queries, left), head, heads_from(head)}, thread).run();
+    });
+    return;
+  }
+  const SegmentSums sums(ctx, a.shape, grid.segments);
+  const auto sums_of = [&](int64_t seq) {
+    return [&sums, seq](int64_t head, int64_t segment) { return sums.at(seq, head, segment); };
+  };
+  ctx.pool.parallel_for(columns * grid.segments, [&](int64_t i, int thread) {
+    const int64_t seq = i % columns / grid.head_parts, head = i % grid.head_parts * grid.heads;
+    if (a.seqs[static_cast<size_t>(seq)].q_len == 1)
+      task(seq, {0, 1, head, heads_from(head)}, thread).run_segment(i / columns, sums_of(seq));
+  });
+  ctx.pool.parallel_for(columns, [&](int64_t i, int thread) {
+    const int64_t seq = i / grid.head_parts, head = i % grid.head_parts * grid.heads;
+    if (a.seqs[static_cast<size_t>(seq)].q_len == 1)
+      task(seq, {0, 1, head, heads_from(head)}, thread).finish_segments(sums_of(seq));
   });
 }
 

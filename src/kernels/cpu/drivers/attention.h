@@ -35,6 +35,10 @@ AttentionTiles attention_tiles(Isa isa, bool bf16, bool training, int64_t head_d
 // its products.
 inline constexpr int64_t kQueryRows = 128;
 
+// Keys are summed up in segments that begin at multiples of this, and then segments in their order. So the
+// segments of a few queries can be tasks, and the bits know nothing of it.
+inline constexpr int64_t kSegmentKeys = 2048;
+
 inline int64_t round_to_16(int64_t n) {
   return (n + 15) / 16 * 16;
 }
@@ -91,20 +95,29 @@ class ScratchPieces {
   int64_t bytes_ = 0;
 };
 
+// The softmax of some query rows of one key/value head over some of the keys, in powers of two.
+struct RowSums {
+  float* max;  // [rows]
+  float* sum;  // [rows,lanes], denominators
+  float* out;  // [rows,dp], numerators
+
+  RowSums(int64_t rows, int64_t head_dim, ScratchPieces& pieces)
+      : max(pieces.take(rows)), sum(pieces.take(rows * 16)), out(pieces.take(rows * round_to_16(head_dim))) {}
+};
+
 struct ForwardScratch {
-  float *q, *kt, *v, *max, *sum, *out, *keep, *total, *k_scale, *v_scale;
+  float *q, *kt, *v, *keep, *total, *k_scale, *v_scale;
+  RowSums all, segment;
   int32_t *begin, *end;
   int64_t *rows, *next_rows;
 
-  ForwardScratch(const AttentionShape& s, ScratchPieces& pieces) {
-    const int64_t rows_max = std::max(kQueryRows, group_size(s));
+  ForwardScratch(const AttentionShape& s, ScratchPieces& pieces)
+      : all(most_rows(s), s.head_dim, pieces), segment(most_rows(s), s.head_dim, pieces) {
+    const int64_t rows_max = most_rows(s);
     const int64_t dp = round_to_16(s.head_dim);
     q = pieces.take(rows_max * dp);
     kt = pieces.take(s.head_dim * kKeyTile);
     v = pieces.take(kKeyTile * dp);
-    max = pieces.take(rows_max);
-    sum = pieces.take(rows_max * 16);
-    out = pieces.take(rows_max * dp);
     total = pieces.take(rows_max);
     k_scale = pieces.take(kKeyTile);
     v_scale = pieces.take(kKeyTile);
@@ -114,6 +127,9 @@ struct ForwardScratch {
     next_rows = pieces.take<int64_t>(kKeyTile);
     keep = dropout_threshold(s) > 0 ? pieces.take(rows_max * kKeyTile) : nullptr;
   }
+
+ private:
+  static int64_t most_rows(const AttentionShape& s) { return std::max(kQueryRows, group_size(s)); }
 };
 
 struct BackwardScratch {
