@@ -61,7 +61,7 @@ inline void quantize_for_rows(const uint8_t* x, DType dtype, bool in_halves, uin
   }
 }
 
-inline void quantize_spans(const QuantizeArgs& a, bool in_halves) {
+void quantize_rows(const QuantizeArgs& a) {
   const auto* x = static_cast<const uint8_t*>(a.x);
   auto* dst = static_cast<uint8_t*>(a.dst);
   const int64_t blocks = a.n / 32, spans = (blocks + kPartialSums - 1) / kPartialSums * kParts;
@@ -70,15 +70,8 @@ inline void quantize_spans(const QuantizeArgs& a, bool in_halves) {
     __builtin_memset(dst + spans / kParts * last - last, 0, static_cast<size_t>(last));
   }
   for (int64_t b = 0; b < blocks; ++b)
-    quantize_for_rows(x + b * 32 * size_of(a.dtype), a.dtype, in_halves, dst + b / kSpan * kSpanBytes,
+    quantize_for_rows(x + b * 32 * size_of(a.dtype), a.dtype, has_halves(a.w), dst + b / kSpan * kSpanBytes,
                       static_cast<int>(b % kSpan));
-}
-
-void quantize_rows(const QuantizeArgs& a) {
-  quantize_spans(a, false);
-}
-void quantize_halves(const QuantizeArgs& a) {
-  quantize_spans(a, true);
 }
 
 // The scales and minimums of a span's blocks.
@@ -118,8 +111,7 @@ inline SpanScales load_scales(const uint8_t* p) {
 }
 
 // The zero point of a type whose numbers are stored unsigned, as a power of two; -1: there is none.
-template <DType dtype>
-constexpr int zero_point_bits() {
+constexpr int zero_point_bits(DType dtype) {
   switch (dtype) {
     case DType::q8_0:
 #if defined(GPT_SIMD_BF16)
@@ -141,7 +133,7 @@ constexpr int zero_point_bits() {
 // The zero points' part taken off the sums of blocks.
 template <DType dtype>
 GPT_INLINE IVec without_zero_points(IVec sums, const uint8_t* x) {
-  constexpr int kZeroBits = zero_point_bits<dtype>();
+  constexpr int kZeroBits = zero_point_bits(dtype);
   if constexpr (kZeroBits >= 0) return sub_i(sums, shift_left_i<kZeroBits>(load_i(x + kSpanSums)));
   return sums;
 }
@@ -155,7 +147,8 @@ GPT_INLINE IVec block_sums_of_halves(const IVec (&w)[kRegisters], const uint8_t*
     const uint8_t* numbers = x + kSpanData + 2 * i * kLanes * 4;
     p[i] = set1_i(0);
     if (2 * i < used)
-      p[i] = accumulate_dot4<false>(dot4<false>(w[2 * i], numbers), w[2 * i + 1], numbers + kLanes * 4);
+      p[i] = accumulate_dot4<false>(dot4<false>(w[2 * i], load_i(numbers)), w[2 * i + 1],
+                                    load_i(numbers + kLanes * 4));
   }
   return without_zero_points<dtype>(halves_in_order(sum_quads(p[0], p[1], p[2], p[3])), x);
 }
@@ -167,13 +160,13 @@ GPT_INLINE IVec block_sums(const IVec (&w)[kRegisters], const IVec (&sub)[2], co
   IVec p[kRegisters], t[2];
   GPT_UNROLL
   for (int i = 0; i < kRegisters; ++i)
-    p[i] = i < used ? dot4<dtype == DType::q8_0>(w[i], x + kSpanData + i * kLanes * 4) : set1_i(0);
+    p[i] = i < used ? dot4<dtype == DType::q8_0>(w[i], load_i(x + kSpanData + i * kLanes * 4)) : set1_i(0);
   sum_half_blocks(p, t);
   if constexpr (dtype == DType::q6_k) {
     GPT_UNROLL
     for (int k = 0; k < 2; ++k) {
       const IVec zero_points =
-          shift_left_i<zero_point_bits<dtype>()>(load_i(x + kSpanHalfSums + k * kLanes * 4));
+          shift_left_i<zero_point_bits(dtype)>(load_i(x + kSpanHalfSums + k * kLanes * 4));
       t[k] = mul_i(sub_i(t[k], zero_points), sub[k]);
     }
     return sum_blocks(t[0], t[1]);

@@ -3,7 +3,7 @@
 #include "kernels/cpu/quant/quantize.h"
 #include "kernels/quant.h"
 
-// How the kernels of block_rows.h and block_rows_expanded.h read rows of ggml's blocks: a span of kSpan
+// How the kernels of block_rows.h and block_panels.h read rows of ggml's blocks: a span of kSpan
 // blocks of 32 at a time, as bytes in 8 registers.
 //
 //                  AVX2, kSpan = 8             AVX-512, kSpan = 16
@@ -175,8 +175,7 @@ inline IVec halves_in_order(IVec v) {
 
 // Every lane the sum of 4 neighbouring products.
 template <bool is_signed>
-inline IVec dot4(IVec w, const uint8_t* x) {
-  const IVec q = load_i(x);
+inline IVec dot4(IVec w, IVec q) {
 #if defined(GPT_SIMD_BF16)
   return _mm512_dpbusd_epi32(_mm512_setzero_si512(), w, q);
 #else
@@ -236,9 +235,14 @@ inline IVec half_block_scales(const uint8_t* p, int k) {
   return _mm512_cvtepi8_epi32(_mm_shuffle_epi8(load128(p + k * block_size(DType::q6_k).bytes + 192), order));
 }
 
+// The scales of the half blocks of super-block k.
+inline IVec half_scales(const uint8_t* p, int k) {
+  return _mm512_cvtepi8_epi32(load128(p + k * block_size(DType::q6_k).bytes + 192));
+}
+
 // Transposes a span: register g gets k-pack g, 4 bytes, of every block, that of block b in lane
 // transposed_lane(b).
-__attribute__((always_inline)) inline void transpose(IVec (&v)[kRegisters]) {
+__attribute__((always_inline)) inline void transpose_span(IVec (&v)[kRegisters]) {
   IVec t[2][4];
   GPT_UNROLL
   for (int i = 0; i < 4; ++i) {
@@ -253,10 +257,6 @@ __attribute__((always_inline)) inline void transpose(IVec (&v)[kRegisters]) {
     v[i + 4] = _mm512_shuffle_i32x4(t[0][i], t[1][i], 0xdd);
   }
 }
-// Blocks in order.
-inline IVec in_block_order(IVec v) {
-  return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15), v);
-}
 // The lane in which transpose_and_sum() has sum i.
 inline int transposed_lane(int i) {
   return i / 4 * 8 + i % 4;
@@ -267,7 +267,7 @@ __attribute__((always_inline)) inline Vec transpose_and_sum(const Vec (&acc)[1][
   GPT_UNROLL
   for (int i = 0; i < kRegisters; ++i)
     t[i] = bits_of(acc[0][i]);
-  transpose(t);  // lanes 0 to 7 are now in lanes 0 to 3 and 8 to 11, lanes 8 to 15 in the others
+  transpose_span(t);  // lanes 0 to 7 are now in lanes 0 to 3 and 8 to 11, lanes 8 to 15 in the others
   Vec sum = as_floats(t[0]);
   GPT_UNROLL
   for (int i = 1; i < kRegisters; ++i)
@@ -279,11 +279,11 @@ __attribute__((always_inline)) inline Vec transpose_and_sum(const Vec (&acc)[1][
 }
 // sum + 4 neighbouring products, in every lane.
 template <bool is_signed>
-inline IVec accumulate_dot4(IVec sum, IVec w, const uint8_t* x) {
+inline IVec accumulate_dot4(IVec sum, IVec w, IVec q) {
 #if defined(GPT_SIMD_BF16)
-  return _mm512_dpbusd_epi32(sum, w, load_i(x));
+  return _mm512_dpbusd_epi32(sum, w, q);
 #else
-  return add_i(sum, dot4<is_signed>(w, x));
+  return add_i(sum, dot4<is_signed>(w, q));
 #endif
 }
 
@@ -353,8 +353,8 @@ inline IVec halves_in_order(IVec v) {
 }
 
 template <bool is_signed>
-inline IVec dot4(IVec w, const uint8_t* x) {
-  const IVec q = load256(x), ones = set1_i16(1);
+inline IVec dot4(IVec w, IVec q) {
+  const IVec ones = set1_i16(1);
   if constexpr (is_signed) {
     return madd_i16(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(q, w)), ones);
   } else {
@@ -399,8 +399,12 @@ inline IVec half_block_scales(const uint8_t* p, int k) {
   const __m128i scales = _mm_shuffle_epi8(load128(p + 192), order);
   return _mm256_cvtepi8_epi32(k == 0 ? scales : _mm_srli_si128(scales, 8));
 }
+// The scales of the half blocks of half k of the super-block.
+inline IVec half_scales(const uint8_t* p, int k) {
+  return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 192 + 8 * k)));
+}
 
-__attribute__((always_inline)) inline void transpose(IVec (&v)[kRegisters]) {
+__attribute__((always_inline)) inline void transpose_span(IVec (&v)[kRegisters]) {
   IVec t[2][4];
   GPT_UNROLL
   for (int i = 0; i < 4; ++i) {
@@ -415,9 +419,6 @@ __attribute__((always_inline)) inline void transpose(IVec (&v)[kRegisters]) {
     v[i + 4] = _mm256_permute2x128_si256(t[0][i], t[1][i], 0x31);
   }
 }
-inline IVec in_block_order(IVec v) {
-  return v;
-}
 inline int transposed_lane(int i) {
   return i;
 }
@@ -427,7 +428,7 @@ __attribute__((always_inline)) inline Vec transpose_and_sum(const Vec (&acc)[2][
     IVec t[kRegisters];
     for (int i = 0; i < kRegisters; ++i)
       t[i] = bits_of(acc[part][i]);
-    transpose(t);
+    transpose_span(t);
     for (int i = 0; i < kRegisters; ++i) {
       const Vec acc = as_floats(t[i]);
       sum = part == 0 && i == 0 ? acc : sum + acc;
@@ -436,8 +437,8 @@ __attribute__((always_inline)) inline Vec transpose_and_sum(const Vec (&acc)[2][
   return sum;
 }
 template <bool is_signed>
-inline IVec accumulate_dot4(IVec sum, IVec w, const uint8_t* x) {
-  return add_i(sum, dot4<is_signed>(w, x));
+inline IVec accumulate_dot4(IVec sum, IVec w, IVec q) {
+  return add_i(sum, dot4<is_signed>(w, q));
 }
 
 #endif

@@ -1,8 +1,7 @@
 // Compiled once per instruction set, with GPT_SIMD_AVX2 or GPT_SIMD_AVX512 (see simd/README.md), and by
 // kernels.bf16.cc.
 
-#include "kernels/cpu/quant/block_rows_expanded.h"
-#include "kernels/cpu/quant/packed_kernel.h"
+#include "kernels/cpu/quant/block_panels.h"
 
 namespace gpt::quant {
 
@@ -20,9 +19,9 @@ quant_kernel_avx2()
           .multiply_panel = multiply_panel,
           .store = store_row,
           .quantize_rows = quantize_rows,
-          .quantize_halves = quantize_halves,
           .multiply_rows = multiply_rows,
-          .quantize_transposed = quantize_transposed,
+          .quantize_for_panels = quantize_for_panels,
+          .expand_panel = expand_panel,
           .multiply_expanded = multiply_expanded};
 }
 

@@ -27,7 +27,7 @@ namespace gpt::quant {
 // Both are unsigned, with the zero point z = 128 or 8; integer sums start from -z times the sum of the
 // activations of the block instead.
 //
-// Rows of blocks of all types, as files have them (block_rows.h; from 8 rows of x on, block_rows_expanded.h).
+// Rows of blocks of all types, as files have them (block_rows.h; from 8 rows of x on, block_panels.h).
 inline constexpr int64_t kNr = 32;
 inline constexpr int64_t kScaleBytes = 2 * kNr;
 
@@ -43,7 +43,7 @@ struct QuantizeArgs {
   const void* x;  // fp32, bf16 or fp16
   DType dtype;
   int64_t n;  // a multiple of 32
-  int32_t zero_point;
+  DType w;    // of the weights that it is multiplied with
   void* dst;
 };
 
@@ -91,27 +91,20 @@ struct BlockRowsArgs {
   int64_t y_stride;  // elements from row to row
 };
 
-// Many rows of x: kExpandedColumns rows of w are first expanded to bytes and scales in memory of the caller,
-// `w_stride` bytes for each, groups of 16 blocks like the activations.
-inline constexpr int64_t kExpandedGroupBytes = 16 * 48;
+// Many rows of x: kNr rows of w are first expanded to a panel of bytes and scales in memory of the caller,
+// expanded_bytes() of it, which PanelArgs::w then points to.
+inline constexpr int64_t kPanelActBlock = 48;             // bytes of 32 activations
+inline constexpr int64_t kExpandedBlockBytes = 44 * kNr;  // of 32 inputs, at most
 constexpr int64_t expanded_bytes(int64_t blocks) {
-  return (blocks + 15) / 16 * kExpandedGroupBytes;
+  return blocks * kExpandedBlockBytes;
 }
-inline constexpr int64_t kExpandedColumns = 4;
-struct ExpandedRowsArgs {
-  DType dtype;  // of the source
-  int64_t rows;
-  int64_t outputs;  // at most kExpandedColumns
+struct ExpandArgs {
+  DType dtype;
+  int64_t outputs;  // at most kNr
   int64_t blocks;   // of 32 inputs
-  const uint8_t* x;
-  int64_t x_stride;  // bytes from row to row
-  const uint8_t* source;
-  int64_t source_stride;  // bytes from row to row
-  uint8_t* w;
-  int64_t w_stride;
-  const float* bias;  // or null
-  float* y;
-  int64_t y_stride;  // elements from row to row
+  const uint8_t* w;
+  int64_t w_stride;  // bytes from row to row
+  uint8_t* panel;
 };
 
 struct QuantKernel {
@@ -119,11 +112,11 @@ struct QuantKernel {
   void (*quantize)(const QuantizeArgs&);
   void (*multiply_panel)(const PanelArgs&);
   void (*store)(const float* x, int64_t n, uint8_t* y, DType dtype);  // converts; n <= 32
-  void (*quantize_rows)(const QuantizeArgs&);                         // for multiply_rows; no zero_point
-  void (*quantize_halves)(const QuantizeArgs&);                       // the same, where w has_halves()
+  void (*quantize_rows)(const QuantizeArgs&);                         // for multiply_rows
   void (*multiply_rows)(const BlockRowsArgs&);
-  void (*quantize_transposed)(const QuantizeArgs&);  // for multiply_expanded; no zero_point
-  void (*multiply_expanded)(const ExpandedRowsArgs&);
+  void (*quantize_for_panels)(const QuantizeArgs&);  // for multiply_expanded
+  void (*expand_panel)(const ExpandArgs&);
+  void (*multiply_expanded)(const PanelArgs&);
 };
 inline constexpr int64_t kMaxActBlockBytes = 72;
 

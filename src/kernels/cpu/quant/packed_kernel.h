@@ -112,7 +112,7 @@ void quantize(const QuantizeArgs& a) {
   for (int64_t i = 0; i < a.n; i += 32, x += 32 * size_of(a.dtype), dst += kActBlock) {
     const QuantizedBlock block = quantize_block(
         x, a.dtype, [&](int64_t j, IVec q) { store_activations(dst + kActData + j / 4 * kActPackBytes, q); });
-    const int32_t start = -a.zero_point * block.sum();
+    const int32_t start = -zero_point(a.w) * block.sum();
     __builtin_memcpy(dst + kActScale, &block.d, sizeof block.d);
     __builtin_memcpy(dst + kActStart, &start, sizeof start);
   }

@@ -42,8 +42,10 @@ uint8_t* element(const TensorView& v, int64_t row, int64_t col) {
 // Rows of a task: their activations, 40 bytes for every 32 inputs, stay in the second-level cache while the
 // panels of the weights are read. A multiple of any kernel's mr.
 constexpr int64_t kRowsPerTask = 96;
-// The same for rows of blocks, at most: they are expanded again for so many rows of activations.
-constexpr int64_t kRowsPerExpansion = 192;
+// Rows of blocks are expanded again for so many rows of activations.
+constexpr int64_t kRowsPerExpansion = 512;
+// So many rows of activations pay for expanding blocks.
+constexpr int64_t kManyRows = 8;
 
 // Panels of 32 outputs that a task takes, of `panels` with `panel_bytes` each: enough that a new place in
 // memory costs little, few enough that they stay in the second-level cache and that threads end together.
@@ -53,48 +55,96 @@ int64_t panels_per_task(int64_t panels, int64_t panel_bytes) {
   return std::clamp<int64_t>(panels / kMinTasks, 1, most);
 }
 
-// All rows of x, n elements each, to blocks at dst that are `stride` bytes apart; `row` quantises one.
-void quantize(const ExecContext& ctx, const TensorView& x, int64_t n, void (*row)(const QuantizeArgs&),
-              int32_t zero_point, uint8_t* dst, int64_t stride) {
+// All rows of x, n elements each, for products with w, to blocks at dst that are `stride` bytes apart; `row`
+// quantises one.
+void quantize(const ExecContext& ctx, const TensorView& x, int64_t n, DType w,
+              void (*row)(const QuantizeArgs&), uint8_t* dst, int64_t stride) {
   constexpr int64_t kElements = 8192;  // of a task; that few are not worth waking a thread for
   const int64_t rows = x.rows(), per_task = std::max<int64_t>(1, kElements / std::max<int64_t>(1, n));
   ctx.pool.parallel_for(ceil_div(rows, per_task), [&](int64_t task, int) {
     for (int64_t r = task * per_task; r < std::min(rows, (task + 1) * per_task); ++r)
-      row({.x = element(x, r, 0),
-           .dtype = x.dtype,
-           .n = n,
-           .zero_point = zero_point,
-           .dst = dst + r * stride});
+      row({.x = element(x, r, 0), .dtype = x.dtype, .n = n, .w = w, .dst = dst + r * stride});
   });
 }
 
-// Products [rows,kNr] of `cols` columns from `col` to y, through the activation if there is one; overwrites
-// them.
-void finish(const Kernels& kernels, const LinearArgs& a, int64_t row, int64_t rows, int64_t col, int64_t cols,
-            float* sums) {
-  for (int64_t r = row; r < row + rows; ++r, sums += kNr) {
-    if (a.act) {
-      if (a.pre) kernels.product.store(sums, cols, element(a.pre, r, col), a.pre.dtype);
-      drivers::act_kernels(kernels.rows->f32, *a.act).forward(sums, sums, nullptr, cols);
-    }
-    kernels.product.store(sums, cols, element(a.y, r, col), a.y.dtype);
-  }
-}
+// Part of y: rows from `row`, kNr columns from `col`, of which only some may be there.
+struct Part {
+  int64_t row, rows, col;
+};
 
-// With packed weights.
-class PackedProduct {
+// What both kinds of products have in common.
+class Product {
  public:
-  PackedProduct(const ExecContext& ctx, const LinearArgs& a)
+  Product(const ExecContext& ctx, const LinearArgs& a, int64_t in, int64_t out)
       : ctx_(ctx),
         a_(a),
         kernels_(kernels_of(ctx.kernels.isa)),
-        blocks_(a.packed->in / kQuantBlock),
+        blocks_(in / kQuantBlock),
+        in_(in),
+        out_(out) {}
+
+ protected:
+  void quantize_x(DType w, void (*row)(const QuantizeArgs&), int64_t stride) const {
+    quantize(ctx_, a_.x, in_, w, row, quantized(), stride);
+  }
+  uint8_t* quantized() const { return ctx_.scratch.all<uint8_t>(); }
+  int64_t columns(int64_t col) const { return std::min(kNr, out_ - col); }
+  const float* bias(int64_t col) const { return a_.bias ? a_.bias.as<float>() + col : nullptr; }
+
+  // A part of y by a kernel for panels, with the panel at w; sums [rows,kNr] are needed for an activation.
+  void multiply_panel(void (*kernel)(const PanelArgs&), DType dtype, const uint8_t* w, int64_t x_stride,
+                      Part p, float* sums) const {
+    PanelArgs s{.dtype = dtype,
+                .rows = p.rows,
+                .cols = columns(p.col),
+                .blocks = blocks_,
+                .x = quantized() + p.row * x_stride,
+                .x_stride = x_stride,
+                .w = w,
+                .bias = bias(p.col),
+                .y = element(a_.y, p.row, p.col),
+                .y_dtype = a_.y.dtype,
+                .y_stride = a_.y.ld * static_cast<int64_t>(dtype_size(a_.y.dtype)),
+                .prefetch_distance = streaming_distance(ctx_.kernels.isa)};
+    if (!a_.act) return kernel(s);
+    s.y = reinterpret_cast<uint8_t*>(sums);
+    s.y_dtype = DType::f32;
+    s.y_stride = kNr * static_cast<int64_t>(sizeof(float));
+    kernel(s);
+    finish(p, sums);
+  }
+
+  // Products [rows,kNr] to their part of y, through the activation if there is one; overwrites them.
+  void finish(Part p, float* sums) const {
+    const int64_t cols = columns(p.col);
+    for (int64_t r = p.row; r < p.row + p.rows; ++r, sums += kNr) {
+      if (a_.act) {
+        if (a_.pre) kernels_.product.store(sums, cols, element(a_.pre, r, p.col), a_.pre.dtype);
+        drivers::act_kernels(kernels_.rows->f32, *a_.act).forward(sums, sums, nullptr, cols);
+      }
+      kernels_.product.store(sums, cols, element(a_.y, r, p.col), a_.y.dtype);
+    }
+  }
+
+  const ExecContext& ctx_;
+  const LinearArgs& a_;
+  const Kernels kernels_;
+  const int64_t blocks_;
+
+ private:
+  const int64_t in_, out_;
+};
+
+// With packed weights.
+class PackedProduct : Product {
+ public:
+  PackedProduct(const ExecContext& ctx, const LinearArgs& a)
+      : Product(ctx, a, a.packed->in, a.packed->out),
         panel_bytes_(blocks_ * panel_block_bytes(a.packed->dtype)),
         x_stride_(blocks_ * kernels_.product.act_block_bytes) {}
 
   void run() const {
-    quantize(ctx_, a_.x, a_.packed->in, kernels_.product.quantize, zero_point(a_.packed->dtype), quantized(),
-             x_stride_);
+    quantize_x(a_.packed->dtype, kernels_.product.quantize, x_stride_);
     const int64_t rows = a_.y.rows(), panels = ceil_div(a_.packed->out, kNr);
     const int64_t per_task = panels_per_task(panels, panel_bytes_);
     const int64_t across = ceil_div(panels, per_task);
@@ -102,136 +152,78 @@ class PackedProduct {
       const int64_t row = task / across * kRowsPerTask, first = task % across * per_task;
       const int64_t n = std::min(kRowsPerTask, rows - row);
       for (int64_t s = first; s < std::min(panels, first + per_task); ++s)
-        multiply(row, n, s, thread);
+        multiply_panel(kernels_.product.multiply_panel, a_.packed->dtype,
+                       static_cast<const uint8_t*>(a_.packed->data) + s * panel_bytes_, x_stride_,
+                       {row, n, s * kNr}, ctx_.scratch.thread<float>(thread));
     });
   }
 
  private:
-  uint8_t* quantized() const { return ctx_.scratch.all<uint8_t>(); }
-
-  // One panel of outputs for `rows` rows from `row`.
-  void multiply(int64_t row, int64_t rows, int64_t panel, int thread) const {
-    const int64_t col = panel * kNr;
-    PanelArgs s{.dtype = a_.packed->dtype,
-                .rows = rows,
-                .cols = std::min(kNr, a_.packed->out - col),
-                .blocks = blocks_,
-                .x = quantized() + row * x_stride_,
-                .x_stride = x_stride_,
-                .w = static_cast<const uint8_t*>(a_.packed->data) + panel * panel_bytes_,
-                .bias = a_.bias ? a_.bias.as<float>() + col : nullptr,
-                .y = element(a_.y, row, col),
-                .y_dtype = a_.y.dtype,
-                .y_stride = a_.y.ld * static_cast<int64_t>(dtype_size(a_.y.dtype)),
-                .prefetch_distance = streaming_distance(ctx_.kernels.isa)};
-    if (!a_.act) return kernels_.product.multiply_panel(s);
-    auto* sums = ctx_.scratch.thread<float>(thread);
-    s.y = reinterpret_cast<uint8_t*>(sums);
-    s.y_dtype = DType::f32;
-    s.y_stride = kNr * static_cast<int64_t>(sizeof(float));
-    kernels_.product.multiply_panel(s);
-    finish(kernels_, a_, row, rows, col, s.cols, sums);
-  }
-
-  const ExecContext& ctx_;
-  const LinearArgs& a_;
-  const Kernels kernels_;
-  const int64_t blocks_, panel_bytes_, x_stride_;
+  const int64_t panel_bytes_, x_stride_;
 };
 
 // With rows of blocks where they are, in a mapped file say. A "panel" is kNr of these rows.
-class BlockRowProduct {
+class BlockRowProduct : Product {
  public:
   BlockRowProduct(const ExecContext& ctx, const LinearArgs& a)
-      : ctx_(ctx),
-        a_(a),
-        kernels_(kernels_of(ctx.kernels.isa)),
-        blocks_(a.w.cols() / kQuantBlock),
-        x_stride_(row_act_bytes(blocks_)),
+      : Product(ctx, a, a.w.cols(), a.w.rows()),
+        many_(a.y.rows() >= kManyRows),
+        x_stride_(many_ ? blocks_ * kPanelActBlock : row_act_bytes(blocks_)),
         w_stride_(row_bytes(a.w.dtype, a.w.ld)) {}
 
   void run() const {
-    const bool many = a_.y.rows() >= kManyRows;
     const QuantKernel& k = kernels_.product;
-    quantize(ctx_, a_.x, a_.w.cols(),
-             many                     ? k.quantize_transposed
-             : has_halves(a_.w.dtype) ? k.quantize_halves
-                                      : k.quantize_rows,
-             0, quantized(), x_stride_);
+    quantize_x(a_.w.dtype, many_ ? k.quantize_for_panels : k.quantize_rows, x_stride_);
+    const int64_t rows_at_once = many_ ? kRowsPerExpansion : kRowsAtOnce;
     const int64_t panels = ceil_div(a_.w.rows(), kNr);
     const int64_t per_task = panels_per_task(panels, kNr * w_stride_);
     ctx_.pool.parallel_streams(ceil_div(panels, per_task), [&](int64_t task, int thread) {
       const int64_t first = task * per_task, end = std::min(panels, first + per_task);
-      if (many) return multiply_many(first, end, thread);
-      for (int64_t row = 0; row < a_.y.rows(); row += kRowsAtOnce) {
-        const int64_t rows = std::min<int64_t>(kRowsAtOnce, a_.y.rows() - row);
-        for (int64_t panel = first; panel < end; ++panel)
-          multiply(row, rows, panel * kNr, ctx_.scratch.thread<float>(thread));
+      for (int64_t row = 0; row < a_.y.rows(); row += rows_at_once) {
+        const int64_t rows = std::min(rows_at_once, a_.y.rows() - row);
+        for (int64_t panel = first; panel < end; ++panel) {
+          const Part part = {row, rows, panel * kNr};
+          many_ ? multiply_many(part, thread) : multiply_few(part, ctx_.scratch.thread<float>(thread));
+        }
       }
     });
   }
 
  private:
-  // So many rows pay for expanding blocks in memory.
-  static constexpr int64_t kManyRows = 8;
+  const uint8_t* w(int64_t row) const { return static_cast<const uint8_t*>(a_.w.data) + row * w_stride_; }
 
-  void multiply_many(int64_t first, int64_t end, int thread) const {
-    constexpr int64_t kBytes = 512 << 10;  // of activations, in the second-level cache
+  void multiply_many(Part p, int thread) const {
     auto* sums = ctx_.scratch.thread<float>(thread);
-    auto* expanded = reinterpret_cast<uint8_t*>(sums + kRowsPerExpansion * kNr);
-    const int64_t at_once = std::clamp<int64_t>(kBytes / x_stride_ / 2 * 2, 16, kRowsPerExpansion);
-    for (int64_t row = 0; row < a_.y.rows(); row += at_once) {
-      const int64_t rows = std::min(at_once, a_.y.rows() - row);
-      for (int64_t panel = first; panel < end; ++panel)
-        multiply_expanded_panel(row, rows, panel * kNr, sums, expanded);
+    auto* panel = reinterpret_cast<uint8_t*>(sums + kRowsPerTask * kNr);
+    kernels_.product.expand_panel({.dtype = a_.w.dtype,
+                                   .outputs = columns(p.col),
+                                   .blocks = blocks_,
+                                   .w = w(p.col),
+                                   .w_stride = w_stride_,
+                                   .panel = panel});
+    for (const int64_t end = p.row + p.rows; p.row < end; p.row += kRowsPerTask) {
+      p.rows = std::min(kRowsPerTask, end - p.row);
+      multiply_panel(kernels_.product.multiply_expanded, a_.w.dtype, panel, x_stride_, p, sums);
     }
   }
 
-  // Up to kNr columns from `col`.
-  void multiply_expanded_panel(int64_t row, int64_t rows, int64_t col, float* sums, uint8_t* expanded) const {
-    const int64_t cols = std::min(kNr, a_.w.rows() - col);
-    for (int64_t c = 0; c < cols; c += kExpandedColumns) {
-      kernels_.product.multiply_expanded(
-          {.dtype = a_.w.dtype,
-           .rows = rows,
-           .outputs = std::min(kExpandedColumns, cols - c),
-           .blocks = blocks_,
-           .x = quantized() + row * x_stride_,
-           .x_stride = x_stride_,
-           .source = static_cast<const uint8_t*>(a_.w.data) + (col + c) * w_stride_,
-           .source_stride = w_stride_,
-           .w = expanded,
-           .w_stride = expanded_bytes(blocks_),
-           .bias = a_.bias ? a_.bias.as<float>() + col + c : nullptr,
-           .y = sums + c,
-           .y_stride = kNr});
-    }
-    finish(kernels_, a_, row, rows, col, cols, sums);
-  }
-
-  uint8_t* quantized() const { return ctx_.scratch.all<uint8_t>(); }
-
-  // Up to kNr columns from `col`.
-  void multiply(int64_t row, int64_t rows, int64_t col, float* sums) const {
-    const int64_t cols = std::min(kNr, a_.w.rows() - col);
+  void multiply_few(Part p, float* sums) const {
     kernels_.product.multiply_rows({.dtype = a_.w.dtype,
-                                    .rows = rows,
-                                    .outputs = cols,
+                                    .rows = p.rows,
+                                    .outputs = columns(p.col),
                                     .blocks = blocks_,
-                                    .x = quantized() + row * x_stride_,
+                                    .x = quantized() + p.row * x_stride_,
                                     .x_stride = x_stride_,
-                                    .w = static_cast<const uint8_t*>(a_.w.data) + col * w_stride_,
+                                    .w = w(p.col),
                                     .w_stride = w_stride_,
-                                    .bias = a_.bias ? a_.bias.as<float>() + col : nullptr,
+                                    .bias = bias(p.col),
                                     .y = sums,
                                     .y_stride = kNr});
-    finish(kernels_, a_, row, rows, col, cols, sums);
+    finish(p, sums);
   }
 
-  const ExecContext& ctx_;
-  const LinearArgs& a_;
-  const Kernels kernels_;
-  const int64_t blocks_, x_stride_, w_stride_;
+  const bool many_;
+  const int64_t x_stride_, w_stride_;
 };
 
 }  // namespace
@@ -249,8 +241,8 @@ void linear_forward_rows(const ExecContext& ctx, const LinearArgs& args) {
 ScratchNeed scratch_need(int64_t rows, int64_t in) {
   const int64_t blocks = in / kQuantBlock;
   return {.shared = rows * std::max(blocks * kMaxActBlockBytes, row_act_bytes(blocks)),
-          .per_thread = kRowsPerExpansion * kNr * static_cast<int64_t>(sizeof(float)) +
-                        kExpandedColumns * expanded_bytes(blocks)};
+          .per_thread = kRowsPerTask * kNr * static_cast<int64_t>(sizeof(float)) +
+                        (rows < kManyRows ? 0 : expanded_bytes(blocks))};
 }
 
 }  // namespace gpt::quant
